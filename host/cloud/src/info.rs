@@ -1,0 +1,67 @@
+//! Who a provider is and what it can do.
+
+use std::{collections::BTreeSet, fmt};
+
+/// Something a provider can do: an interface that its plugin exports.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Capability {
+    /// Knows the machines behind nodes.
+    Instances,
+    /// Makes load balancers for services.
+    LoadBalancers,
+    /// Makes routes to Pods.
+    Routes,
+    /// Knows where nodes are.
+    Zones,
+}
+
+impl Capability {
+    /// All there are.
+    pub const ALL: [Self; 4] = [Self::Instances, Self::LoadBalancers, Self::Routes, Self::Zones];
+
+    /// The name of the interface in the contract.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Instances => "instances",
+            Self::LoadBalancers => "load-balancers",
+            Self::Routes => "routes",
+            Self::Zones => "zones",
+        }
+    }
+}
+
+impl fmt::Display for Capability {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// Who a provider is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ProviderInfo {
+    /// Name, such as `static`.
+    pub name: String,
+    /// Version, for people.
+    pub version: String,
+    /// What it can do.
+    pub capabilities: BTreeSet<Capability>,
+    /// Prefixes of the provider IDs it owns.
+    pub provider_id_prefixes: Vec<String>,
+    /// Most nodes in one call; at least 1.
+    pub max_batch: usize,
+}
+
+impl ProviderInfo {
+    /// True if the provider ID is under one of the provider's own prefixes.
+    #[must_use]
+    pub fn owns(&self, provider_id: &str) -> bool {
+        self.provider_id_prefixes.iter().any(|prefix| provider_id.starts_with(prefix.as_str()))
+    }
+
+    /// True if the provider can do this.
+    #[must_use]
+    pub fn can(&self, capability: Capability) -> bool {
+        self.capabilities.contains(&capability)
+    }
+}

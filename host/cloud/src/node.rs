@@ -1,0 +1,102 @@
+//! A Kubernetes Node as a provider sees it.
+
+use crate::Pairs;
+
+/// What a node address is (core/v1 NodeAddressType).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[allow(missing_docs)] // Kubernetes' own words
+pub enum AddressKind {
+    Hostname,
+    InternalIp,
+    ExternalIp,
+    InternalDns,
+    ExternalDns,
+}
+
+impl AddressKind {
+    /// Kubernetes' spelling.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Hostname => "Hostname",
+            Self::InternalIp => "InternalIP",
+            Self::ExternalIp => "ExternalIP",
+            Self::InternalDns => "InternalDNS",
+            Self::ExternalDns => "ExternalDNS",
+        }
+    }
+
+    /// From Kubernetes' spelling; `None` for a kind it does not know.
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Self> {
+        [Self::Hostname, Self::InternalIp, Self::ExternalIp, Self::InternalDns, Self::ExternalDns]
+            .into_iter()
+            .find(|kind| kind.as_str() == text)
+    }
+}
+
+/// One address of a node.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct NodeAddress {
+    /// What it is.
+    pub kind: AddressKind,
+    /// IP address or DNS name.
+    pub address: String,
+}
+
+/// What a taint does to Pods that do not tolerate it (core/v1 TaintEffect).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[allow(missing_docs)] // Kubernetes' own words
+pub enum TaintEffect {
+    NoSchedule,
+    PreferNoSchedule,
+    NoExecute,
+}
+
+/// One taint of a node.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Taint {
+    /// Qualified name.
+    pub key: String,
+    /// Empty if there is none.
+    pub value: String,
+    /// What it does.
+    pub effect: TaintEffect,
+}
+
+/// A Kubernetes Node.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Node {
+    /// `metadata.name`.
+    pub name: String,
+    /// `metadata.uid`.
+    pub uid: String,
+    /// `spec.providerID`, `None` if empty.
+    pub provider_id: Option<String>,
+    /// `metadata.labels`.
+    pub labels: Pairs,
+    /// `metadata.annotations`.
+    pub annotations: Pairs,
+    /// `spec.taints`.
+    pub taints: Vec<Taint>,
+    /// `status.addresses`.
+    pub addresses: Vec<NodeAddress>,
+    /// `spec.podCIDRs`.
+    pub pod_cidrs: Vec<String>,
+    /// Condition Ready is True.
+    pub ready: bool,
+    /// `spec.unschedulable`.
+    pub unschedulable: bool,
+    /// `status.nodeInfo.systemUUID`.
+    pub system_uuid: String,
+    /// `status.nodeInfo.machineID`.
+    pub machine_id: String,
+    /// `status.nodeInfo.architecture`.
+    pub architecture: String,
+    /// `status.nodeInfo.operatingSystem`.
+    pub operating_system: String,
+    /// `status.nodeInfo.osImage`.
+    pub os_image: String,
+    /// `metadata.creationTimestamp`, in seconds since the Unix epoch.
+    pub creation_timestamp: u64,
+}

@@ -1,0 +1,124 @@
+//! A Kubernetes Service as a provider sees it.
+
+use crate::{LoadBalancerStatus, Pairs};
+
+/// Transport protocol of a port.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[allow(missing_docs)] // Kubernetes' own words
+pub enum Transport {
+    #[default]
+    Tcp,
+    Udp,
+    Sctp,
+}
+
+impl Transport {
+    /// Kubernetes' spelling.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Tcp => "TCP",
+            Self::Udp => "UDP",
+            Self::Sctp => "SCTP",
+        }
+    }
+
+    /// From Kubernetes' spelling; `None` for a protocol it does not know.
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Self> {
+        [Self::Tcp, Self::Udp, Self::Sctp].into_iter().find(|transport| transport.as_str() == text)
+    }
+}
+
+/// One port of a service.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ServicePort {
+    /// Empty for the only port.
+    pub name: String,
+    /// Transport protocol.
+    pub transport: Transport,
+    /// `appProtocol`.
+    pub app_protocol: Option<String>,
+    /// Port the load balancer listens on.
+    pub port: u16,
+    /// Port of the Pods: a number in text, or a name.
+    pub target_port: String,
+    /// Port on every node; 0 if none.
+    pub node_port: u16,
+}
+
+/// Where traffic is sent.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[allow(missing_docs)] // Kubernetes' own words
+pub enum TrafficPolicy {
+    #[default]
+    Cluster,
+    Local,
+}
+
+/// IP family.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[allow(missing_docs)] // Kubernetes' own words
+pub enum IpFamily {
+    V4,
+    V6,
+}
+
+/// How many IP families a service wants.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[allow(missing_docs)] // Kubernetes' own words
+pub enum IpFamilyPolicy {
+    #[default]
+    SingleStack,
+    PreferDualStack,
+    RequireDualStack,
+}
+
+/// A Kubernetes Service.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Service {
+    /// `metadata.namespace`.
+    pub namespace: String,
+    /// `metadata.name`.
+    pub name: String,
+    /// `metadata.uid`.
+    pub uid: String,
+    /// `metadata.labels`.
+    pub labels: Pairs,
+    /// `metadata.annotations`.
+    pub annotations: Pairs,
+    /// `spec.ports`.
+    pub ports: Vec<ServicePort>,
+    /// `spec.loadBalancerIP`, `None` if empty.
+    pub load_balancer_ip: Option<String>,
+    /// `spec.loadBalancerClass`.
+    pub load_balancer_class: Option<String>,
+    /// `spec.loadBalancerSourceRanges`, or those of the annotation. Empty means anyone.
+    pub source_ranges: Vec<String>,
+    /// `spec.externalTrafficPolicy`.
+    pub external_traffic_policy: TrafficPolicy,
+    /// `spec.internalTrafficPolicy`.
+    pub internal_traffic_policy: TrafficPolicy,
+    /// `spec.healthCheckNodePort`; 0 if none.
+    pub health_check_node_port: u16,
+    /// Seconds of session affinity ClientIP; `None` without affinity.
+    pub client_ip_affinity_seconds: Option<u32>,
+    /// `spec.ipFamilies`.
+    pub ip_families: Vec<IpFamily>,
+    /// `spec.ipFamilyPolicy`.
+    pub ip_family_policy: IpFamilyPolicy,
+    /// `spec.allocateLoadBalancerNodePorts`.
+    pub allocate_node_ports: bool,
+    /// `spec.publishNotReadyAddresses`.
+    pub publish_not_ready_addresses: bool,
+    /// `spec.clusterIPs`.
+    pub cluster_ips: Vec<String>,
+    /// `spec.externalIPs`.
+    pub external_ips: Vec<String>,
+    /// `spec.selector`.
+    pub selector: Pairs,
+    /// `status.loadBalancer`.
+    pub status: LoadBalancerStatus,
+    /// `metadata.deletionTimestamp` is set.
+    pub deleting: bool,
+}

@@ -1,0 +1,1 @@
+//! Kubernetes' cloud controllers, on any provider.

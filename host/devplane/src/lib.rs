@@ -1,0 +1,1 @@
+//! An embedded Kubernetes control plane for development, demos and fast tests.

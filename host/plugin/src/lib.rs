@@ -1,0 +1,1 @@
+//! Runs cloud providers as sandboxed WebAssembly components.

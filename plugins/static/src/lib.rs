@@ -1,0 +1,1 @@
+//! The default provider: machines and addresses from an inventory file.

@@ -1,0 +1,1 @@
+//! Write a Skydock cloud provider in Rust.
