@@ -1,1 +1,78 @@
-fn main() {}
+//! Every chore of the repository, in Rust and in one place: `cargo xtask --help`.
+
+mod audit;
+mod command;
+mod console;
+mod demo;
+mod guests;
+mod step;
+mod test;
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode};
+
+use anyhow::Result;
+use clap::Parser;
+use owo_colors::Style;
+
+/// Every chore of the repository, in one place.
+#[derive(Parser)]
+#[command(name = "cargo xtask", bin_name = "cargo xtask", disable_help_subcommand = true)]
+enum Chore {
+    /// Shows Skydock at work: a cluster, a plugin, and what goes right when things go wrong.
+    Demo {
+        /// Tell it to a machine: one JSON object a line, figures last.
+        #[arg(long)]
+        json: bool,
+        /// Leave the cluster running at the end, and say how to reach it.
+        #[arg(long)]
+        keep: bool,
+    },
+    /// Runs everything that has to hold, and stops at the first thing that does not.
+    Test {
+        /// Leave out what needs a real control plane or a network.
+        #[arg(long)]
+        quick: bool,
+        /// Show the output of every step, not only of one that failed.
+        #[arg(long, short)]
+        verbose: bool,
+    },
+    /// Builds the plugins and the fixtures of the tests into `target/plugins`.
+    Guests,
+    /// Checks the dependencies: licences, banned crates, sources, known holes.
+    Audit,
+}
+
+fn main() -> ExitCode {
+    match run(&Chore::parse()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            console::note(format_args!("{} {error:#}", console::paint("error:", Style::new().red().bold())));
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(chore: &Chore) -> Result<()> {
+    let root = root();
+    match chore {
+        Chore::Demo { json, keep } => demo::run(&root, *json, *keep),
+        Chore::Test { quick, verbose } => test::run(&root, *quick, *verbose),
+        Chore::Guests => guests::run(&root),
+        Chore::Audit => audit::run(&root),
+    }
+}
+
+/// Root of the workspace. Cargo tells where this package is, also after the checkout has been moved.
+fn root() -> PathBuf {
+    let package =
+        std::env::var_os("CARGO_MANIFEST_DIR").map_or_else(|| PathBuf::from(env!("CARGO_MANIFEST_DIR")), PathBuf::from);
+    package.parent().map_or_else(|| package.clone(), Path::to_path_buf)
+}
+
+/// The cargo that runs this, in the root of the workspace.
+fn cargo(root: &Path) -> Command {
+    let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    command.current_dir(root);
+    command
+}

@@ -1,1 +1,32 @@
 //! Kubernetes' cloud controllers, on any provider.
+//!
+//! The way of an event is straight: watch ([`informer`]) → cache → [`queue`] → plan (a pure function of object and cloud
+//! answer) → apply (patches and events). Clouds are behind [`skydock_cloud::CloudProvider`]; rules are in the `plan`
+//! modules, where tests hold them against upstream's, statement by statement.
+//!
+//! [`run()`] starts it all.
+
+#![forbid(unsafe_code)]
+
+mod api;
+mod cluster_view;
+pub mod constants;
+pub mod convert;
+pub mod events;
+pub mod informer;
+pub mod lifecycle;
+mod metrics;
+mod names;
+pub mod node;
+pub mod queue;
+mod retry;
+mod run;
+pub mod service;
+mod shared;
+#[cfg(test)]
+mod testing;
+
+pub use api::{Action, ApiError};
+pub use metrics::{Metrics, QueueMetrics};
+pub use names::{Controller, UnknownController, parse_controllers};
+pub use run::{Clients, Context, Options, RunError, run};

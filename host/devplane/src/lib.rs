@@ -1,1 +1,223 @@
 //! An embedded Kubernetes control plane for development, demos and fast tests.
+//!
+//! [`DevPlane::start`] serves the Kubernetes API on loopback: nodes, services, events, leases, namespaces, configmaps and
+//! service accounts, well enough for `kubectl` and for controllers built on kube-rs or client-go. [`Kubelets`] are the
+//! simulated machines of the cluster. Nothing else runs: no pods (they can be listed, and there are none), no
+//! garbage collector, no authentication.
+//!
+//! Where it differs from an API server:
+//! - Server-side apply always forces: conflicts are not tracked, and `metadata.managedFields` is not kept. What a manager
+//!   applied before and leaves out is removed, as it should be.
+//! - `propagationPolicy` is accepted and has no effect, since nothing collects garbage.
+//! - Service IPs are IPv4, from 10.96.0.0/16. Allocations take the lowest free value.
+//! - Bodies are JSON (or YAML), never protobuf, which is answered with 415: client-go has to be told
+//!   `ContentType: application/json`, and those `kubectl create` subcommands that send protobuf (`create namespace`,
+//!   `create configmap`, `create token`, `auth can-i`) do not work; `kubectl create -f` and `kubectl apply -f` do.
+//!
+//! ```no_run
+//! # async fn run() -> Result<(), Box<dyn std::error::Error>> {
+//! use skydock_devplane::{DevPlane, NodeSpec, Options};
+//!
+//! let plane = DevPlane::start(Options::default()).await?;
+//! plane.kubelets().register(NodeSpec::new("node-1", "10.0.0.1".parse()?))?;
+//! std::fs::write("kubeconfig", plane.kubeconfig())?;
+//! plane.shutdown().await;
+//! # Ok(())
+//! # }
+//! ```
+
+#![forbid(unsafe_code)]
+
+use std::{
+    io,
+    net::{Ipv4Addr, SocketAddr},
+    path::PathBuf,
+    sync::Arc,
+    time::Duration,
+};
+
+use tokio::{net::TcpListener, runtime::Handle, task::JoinHandle, time::timeout};
+use tokio_util::sync::{CancellationToken, DropGuard};
+
+mod discovery;
+mod event;
+mod http;
+mod kubelet;
+mod object;
+mod openapi;
+mod patch;
+mod persist;
+mod plane;
+mod refusal;
+mod render;
+mod resource;
+mod schema;
+mod selector;
+mod store;
+mod strategy;
+mod table;
+mod validate;
+mod watch;
+mod write;
+
+pub use kubelet::{KubeletError, Kubelets, NodeSpec};
+pub use persist::StateFileError;
+
+use persist::StateFile;
+use plane::Plane;
+use store::Store;
+
+/// How long a shutdown waits for requests on their way.
+const GRACE: Duration = Duration::from_secs(2);
+
+/// How often old events are looked for.
+const EVENT_SWEEP: Duration = Duration::from_secs(60);
+
+/// How a plane is started.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Options {
+    /// Where the API is served: an address of this machine only. Port 0, the default, takes any free one.
+    pub listen: SocketAddr,
+    /// Where the cluster is kept, so that it is the same after a restart. Without it, it is forgotten.
+    pub state_file: Option<PathBuf>,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self { listen: (Ipv4Addr::LOCALHOST, 0).into(), state_file: None }
+    }
+}
+
+/// Why a plane could not be started.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// There is no authentication: other machines must not reach it.
+    #[error(
+        "cannot listen on {0}: the control plane has no authentication, so that only loopback addresses are allowed"
+    )]
+    NotLoopback(SocketAddr),
+    /// The port is taken, or forbidden.
+    #[error("cannot listen on {address}")]
+    Listen {
+        /// The address.
+        address: SocketAddr,
+        /// What the system says.
+        #[source]
+        source: io::Error,
+    },
+    /// The state file cannot be used.
+    #[error(transparent)]
+    StateFile(#[from] StateFileError),
+}
+
+/// A running control plane. It ends with [`DevPlane::shutdown`], or abruptly when it is dropped.
+#[derive(Debug)]
+pub struct DevPlane {
+    plane: Arc<Plane>,
+    address: SocketAddr,
+    kubelets: Kubelets,
+    stop: CancellationToken,
+    server: JoinHandle<()>,
+    keeper: Option<JoinHandle<()>>,
+    _stop_on_drop: DropGuard,
+}
+
+impl DevPlane {
+    /// Serves the API. Must be called within a tokio runtime.
+    ///
+    /// # Errors
+    /// [`StartError`] says what is in the way.
+    pub async fn start(options: Options) -> Result<Self, StartError> {
+        let Options { listen, state_file } = options;
+        if !listen.ip().is_loopback() {
+            return Err(StartError::NotLoopback(listen));
+        }
+        let (state_file, store) = match state_file {
+            Some(path) => {
+                let (file, store) = StateFile::open(&path)?;
+                (Some(file), store)
+            }
+            None => (None, Store::new(0, [])),
+        };
+        let failed = |source| StartError::Listen { address: listen, source };
+        let listener = TcpListener::bind(listen).await.map_err(failed)?;
+        let address = listener.local_addr().map_err(failed)?;
+        let plane = Arc::new(Plane::new(store));
+        plane.bootstrap(address.port());
+        let stop = CancellationToken::new();
+        let server = axum::serve(listener, http::router(Arc::clone(&plane)))
+            .with_graceful_shutdown(stop.clone().cancelled_owned());
+        let server = tokio::spawn(async move {
+            if let Err(error) = server.await {
+                tracing::error!(%error, "the control plane no longer serves");
+            }
+        });
+        let keeper = state_file.map(|file| tokio::spawn(file.keep(Arc::clone(&plane), stop.clone())));
+        tokio::spawn(stop.clone().run_until_cancelled_owned(sweep_events(Arc::clone(&plane))));
+        let kubelets = Kubelets::new(Arc::clone(&plane), Handle::current());
+        Ok(Self { plane, address, kubelets, _stop_on_drop: stop.clone().drop_guard(), stop, server, keeper })
+    }
+
+    /// Base URL of the API, such as `http://127.0.0.1:41234`.
+    #[must_use]
+    pub fn url(&self) -> String {
+        format!("http://{}", self.address)
+    }
+
+    /// A kubeconfig, in YAML, whose one context is this plane.
+    #[must_use]
+    pub fn kubeconfig(&self) -> String {
+        format!(
+            "apiVersion: v1\nkind: Config\nclusters:\n- name: devplane\n  cluster:\n    server: {}\nusers:\n- name: devplane\n  \
+             user: {{}}\ncontexts:\n- name: devplane\n  context:\n    cluster: devplane\n    user: devplane\ncurrent-context: \
+             devplane\n",
+            self.url()
+        )
+    }
+
+    /// The simulated machines.
+    #[must_use]
+    pub fn kubelets(&self) -> Kubelets {
+        self.kubelets.clone()
+    }
+
+    /// Ends all watches, as a restart of an API server would. Clients watch again where they were.
+    pub fn cut_watches(&self) {
+        self.plane.cut_watches();
+    }
+
+    /// Forgets the history, so that every watch that goes on from an earlier revision gets 410 Gone.
+    pub fn compact(&self) {
+        self.plane.write(|store, _| store.compact());
+    }
+
+    /// Stops serving, and saves the state one last time.
+    pub async fn shutdown(mut self) {
+        self.kubelets.halt();
+        self.stop.cancel();
+        self.plane.cut_watches();
+        if timeout(GRACE, &mut self.server).await.is_err() {
+            self.server.abort();
+        }
+        if let Some(keeper) = self.keeper.take()
+            && let Err(error) = keeper.await
+        {
+            tracing::error!(%error, "the state may not have been saved");
+        }
+    }
+}
+
+impl Drop for DevPlane {
+    fn drop(&mut self) {
+        self.kubelets.halt();
+        self.plane.cut_watches();
+    }
+}
+
+async fn sweep_events(plane: Arc<Plane>) {
+    let mut sweeps = tokio::time::interval(EVENT_SWEEP);
+    loop {
+        sweeps.tick().await;
+        plane.write(write::delete::expire_events);
+    }
+}

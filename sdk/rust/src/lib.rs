@@ -1,1 +1,141 @@
-//! Write a Skydock cloud provider in Rust.
+//! Write a [Skydock](https://github.com/skydock/skydock) cloud provider in Rust.
+//!
+//! A provider is a type without fields that implements [`Plugin`] and the capabilities its cloud has: [`Instances`],
+//! [`LoadBalancers`], [`Routes`], [`Zones`]. [`export!`] names those; **what is not exported, the host does not use**,
+//! so there are no stubs to write.
+//!
+//! ```
+//! use skydock_sdk::instances::{Instance, Presence};
+//! use skydock_sdk::plugin::{PluginInfo, Settings};
+//! use skydock_sdk::types::{CloudError, Node};
+//! use skydock_sdk::{Configured, Instances, Lookup, Plugin, Result, log};
+//!
+//! /// A cloud in which the operator's configuration is the name of the only region.
+//! struct Metal;
+//!
+//! static REGION: Configured<String> = Configured::new();
+//!
+//! impl Plugin for Metal {
+//!     fn configure(settings: Settings) -> Result<()> {
+//!         let path = settings.cloud_config_path.unwrap_or_default();
+//!         let region = settings.cloud_config.unwrap_or_default().trim().to_owned();
+//!         if region.is_empty() {
+//!             return Err(CloudError::invalid(format!("{path}: name the region")));
+//!         }
+//!         log::info("config", format_args!("region {region}"));
+//!         REGION.set(region);
+//!         Ok(())
+//!     }
+//!
+//!     fn info() -> PluginInfo {
+//!         PluginInfo {
+//!             name: "metal".into(),
+//!             version: env!("CARGO_PKG_VERSION").into(),
+//!             provider_id_prefixes: vec!["metal://".into()],
+//!             ..PluginInfo::default()
+//!         }
+//!     }
+//! }
+//!
+//! impl Instances for Metal {
+//!     fn check(nodes: Vec<Node>) -> Result<Vec<Result<Presence>>> {
+//!         Ok(nodes.iter().map(|_| Ok(Presence::Running)).collect())
+//!     }
+//!
+//!     fn describe(nodes: Vec<Node>) -> Result<Vec<Result<Instance>>> {
+//!         let region = REGION.get()?;
+//!         Ok(nodes.iter().map(|node| describe(node, &region)).collect())
+//!     }
+//! }
+//!
+//! /// The rule, apart from its edge: a value in, a value out.
+//! fn describe(node: &Node, region: &str) -> Result<Instance> {
+//!     let rack = node.labels.lookup("metal.example/rack").ok_or_else(|| CloudError::not_found("no rack"))?;
+//!     Ok(Instance {
+//!         provider_id: Some(format!("metal://{rack}/{}", node.name)),
+//!         region: Some(region.to_owned()),
+//!         ..Instance::default()
+//!     })
+//! }
+//!
+//! skydock_sdk::export!(Metal: instances);
+//!
+//! // The same code runs natively, as in a unit test.
+//! Metal::configure(Settings { cloud_config: Some("north".into()), ..Settings::default() })?;
+//! let node = Node {
+//!     name: "n1".into(),
+//!     labels: vec![("metal.example/rack".into(), "r7".into())],
+//!     ..Node::default()
+//! };
+//! let answer = Metal::describe(vec![node.clone(), Node::default()])?;
+//! assert_eq!(answer[0].as_ref().unwrap().provider_id.as_deref(), Some("metal://r7/n1"));
+//! assert_eq!(answer[1], Err(CloudError::not_found("no rack")));
+//! # Ok::<(), CloudError>(())
+//! ```
+//!
+//! Make the crate a `cdylib` (and an `rlib`, for tests), and build it with `cargo build --release --target
+//! wasm32-wasip2`. `sdk/rust/template` is a crate to copy.
+//!
+//! # The host
+//!
+//! [`cache`], [`cluster`] and [`events`] are calls to the host and exist only inside a plugin; natively they panic and say
+//! so. Keep them at the edge: hand what they answer to your rules as values or closures. [`log`] works everywhere.
+//!
+//! An instance of a plugin serves one call at a time, and is configured anew when it is made. Instances come and go: what
+//! must last belongs in the cloud, in the cluster's objects or in [`cache`].
+
+#[doc(hidden)]
+pub mod bindings;
+pub mod cache;
+pub mod cluster;
+mod configured;
+mod error;
+pub mod events;
+mod export;
+pub mod log;
+mod lookup;
+
+pub use bindings::instances::exports::skydock::provider::instances::Guest as Instances;
+pub use bindings::load_balancers::exports::skydock::provider::load_balancers::Guest as LoadBalancers;
+pub use bindings::plugin::exports::skydock::provider::plugin::Guest as Plugin;
+pub use bindings::routes::exports::skydock::provider::routes::Guest as Routes;
+pub use bindings::zones::exports::skydock::provider::zones::Guest as Zones;
+pub use configured::Configured;
+pub use error::Result;
+pub use lookup::Lookup;
+
+/// Nodes, services, and the ways a cloud can fail.
+pub mod types {
+    pub use crate::bindings::imports::skydock::provider::types::{
+        AddressKind, CloudError, Ingress, IpFamily, IpFamilyPolicy, IpMode, LoadBalancerStatus, Node, NodeAddress,
+        Pair, PortStatus, Retry, Service, ServicePort, Taint, TaintEffect, TrafficPolicy, Transport,
+    };
+}
+
+/// What [`Plugin`] takes and answers.
+pub mod plugin {
+    pub use crate::bindings::plugin::exports::skydock::provider::plugin::{PluginInfo, Settings};
+}
+
+/// What [`Instances`] answers.
+pub mod instances {
+    pub use crate::bindings::instances::exports::skydock::provider::instances::{Instance, Presence};
+}
+
+/// What [`Routes`] takes and answers.
+pub mod routes {
+    pub use crate::bindings::routes::exports::skydock::provider::routes::{NewRoute, Route};
+}
+
+/// What [`Zones`] answers.
+pub mod zones {
+    pub use crate::bindings::zones::exports::skydock::provider::zones::Zone;
+}
+
+/// Natively, says what the generated code would only abort for.
+#[allow(clippy::panic, reason = "a test that calls the host is to be told so, and nothing else is built natively")]
+#[track_caller]
+fn inside_a_plugin() {
+    #[cfg(not(target_arch = "wasm32"))]
+    panic!("the host's interfaces exist only inside a plugin; hand the rule under test a value or a closure instead");
+}

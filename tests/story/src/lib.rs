@@ -1,1 +1,35 @@
-//! Story.
+//! The story of a cluster served by a plugin, told step by step and checked through the API.
+//!
+//! The same chapters run as the demo, on the embedded control plane, and as end-to-end tests, on the embedded and on a real
+//! one. Everything is done as a user would do it: the `skydock` binary as a process, files on disk, objects in the API.
+
+#![forbid(unsafe_code)]
+
+mod chapters;
+pub mod figures;
+mod host;
+mod inventory;
+mod metrics;
+pub mod narrator;
+mod observe;
+mod rebuild;
+mod stage;
+
+pub use stage::{Paths, Stage};
+
+use narrator::Narrator;
+
+/// Tells the whole story.
+///
+/// # Errors
+/// The first step that was not seen.
+pub async fn tell(stage: &mut Stage, narrator: &mut Narrator) -> anyhow::Result<()> {
+    chapters::nodes::tell(stage, narrator).await?;
+    chapters::services::tell(stage, narrator).await?;
+    chapters::machines::tell(stage, narrator).await?;
+    chapters::swaps::tell(stage, narrator).await?;
+    chapters::leaders::tell(stage, narrator).await?;
+    chapters::hostile::tell(stage, narrator).await?;
+    chapters::refusals::tell(stage, narrator).await?;
+    Ok(())
+}

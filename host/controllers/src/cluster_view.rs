@@ -1,0 +1,118 @@
+//! What a provider may see of the cluster.
+
+use std::sync::Arc;
+
+use k8s_openapi::api::core::v1::{Node, ObjectReference, Service};
+use skydock_cloud::{Cluster, ObjectEvent, ObjectKind};
+
+use crate::{
+    Controller,
+    events::{Notice, Recorder},
+    informer::Informer,
+    service::plan,
+};
+
+/// The cluster, from the caches.
+pub(crate) struct ClusterView {
+    pub(crate) nodes: Arc<Informer<Node>>,
+    pub(crate) services: Arc<Informer<Service>>,
+    pub(crate) recorder: Recorder,
+}
+
+impl Cluster for ClusterView {
+    fn nodes(&self) -> Vec<Arc<skydock_cloud::Node>> {
+        self.nodes.list().iter().map(|entry| Arc::clone(&entry.view)).collect()
+    }
+
+    fn services(&self) -> Vec<Arc<skydock_cloud::Service>> {
+        let services = self.services.list();
+        let ours = services
+            .iter()
+            .filter(|entry| plan::wants_load_balancer(&entry.object) || plan::has_finalizer(&entry.object));
+        ours.map(|entry| Arc::clone(&entry.view.service)).collect()
+    }
+
+    fn object_json(&self, kind: ObjectKind, namespace: &str, name: &str) -> Option<String> {
+        match kind {
+            ObjectKind::Node => serde_json::to_string(&self.nodes.get(name)?.object).ok(),
+            ObjectKind::Service => {
+                serde_json::to_string(&self.services.get(&format!("{namespace}/{name}"))?.object).ok()
+            }
+        }
+    }
+
+    fn publish(&self, event: ObjectEvent) {
+        let (kind, controller) = match event.object.kind {
+            ObjectKind::Node => ("Node", Controller::Node),
+            ObjectKind::Service => ("Service", Controller::Service),
+        };
+        let filled = |text: String| Some(text).filter(|text| !text.is_empty());
+        self.recorder.publish(Notice {
+            source: controller.event_source(),
+            object: ObjectReference {
+                api_version: Some("v1".to_owned()),
+                kind: Some(kind.to_owned()),
+                namespace: filled(event.object.namespace),
+                name: filled(event.object.name),
+                uid: filled(event.object.uid),
+                ..ObjectReference::default()
+            },
+            severity: event.severity,
+            reason: event.reason,
+            message: event.message,
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use prometheus_client::registry::Registry;
+    use serde_json::{Value, json};
+    use skydock_cloud::{ObjectName, Severity};
+    use tokio_util::sync::CancellationToken;
+
+    use super::*;
+    use crate::{
+        Metrics,
+        constants::FINALIZER,
+        testing::{FakeApi, node, service, with},
+    };
+
+    #[tokio::test]
+    async fn a_provider_sees_nodes_served_services_and_whole_objects_and_may_say_something_on_them() {
+        let api = FakeApi::default();
+        let (recorder, writer) = Recorder::new(api.client(), Metrics::register(&mut Registry::default()));
+        let view = ClusterView { nodes: Arc::default(), services: Arc::default(), recorder };
+        view.nodes.apply(node("n1"));
+        view.services.apply(service("wanting"));
+        view.services.apply(with(
+            &service("leaving"),
+            &json!({"metadata": {"finalizers": [FINALIZER]}, "spec": {"type": "ClusterIP"}}),
+        ));
+        view.services.apply(with(&service("plain"), &json!({"spec": {"type": "ClusterIP"}})));
+        view.services.apply(with(&service("classy"), &json!({"spec": {"loadBalancerClass": "x"}})));
+
+        assert_eq!(view.nodes().len(), 1);
+        let names: Vec<_> = view.services().iter().map(|service| service.name.clone()).collect();
+        assert_eq!(names, ["leaving", "wanting"]);
+        let whole: Value =
+            serde_json::from_str(&view.object_json(ObjectKind::Service, "ns", "wanting").unwrap()).unwrap();
+        assert_eq!((&whole["kind"], &whole["metadata"]["uid"]), (&"Service".into(), &"uid-wanting".into()));
+        assert_eq!(view.object_json(ObjectKind::Node, "", "n2"), None);
+
+        view.publish(ObjectEvent {
+            object: ObjectName::service(&view.services()[1]),
+            severity: Severity::Warning,
+            reason: "QuotaReached".into(),
+            message: "no more addresses".into(),
+        });
+        drop(view);
+        writer.run(CancellationToken::new()).await;
+        let event = api.requests().remove(0).body;
+        assert_eq!(event["involvedObject"]["name"], "wanting");
+        assert_eq!(
+            (&event["source"]["component"], &event["reason"]),
+            (&"service-controller".into(), &"QuotaReached".into())
+        );
+    }
+}

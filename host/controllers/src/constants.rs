@@ -1,0 +1,65 @@
+//! Kubernetes' names that controllers read and write: labels, taints, annotations, the finalizer and event reasons.
+//!
+//! They are those of `k8s.io/cloud-provider`, unless a comment says otherwise.
+
+/// Taint a kubelet sets at registration; the node controller removes it. Matched by key alone.
+pub const TAINT_UNINITIALIZED: &str = "node.cloudprovider.kubernetes.io/uninitialized";
+/// Taint of a node whose machine is stopped (effect NoSchedule, no value).
+pub const TAINT_SHUTDOWN: &str = "node.cloudprovider.kubernetes.io/shutdown";
+/// Taint of a node the cluster autoscaler is about to remove.
+pub const TAINT_TO_BE_DELETED: &str = "ToBeDeletedByClusterAutoscaler";
+
+/// Instance type, GA label.
+pub const LABEL_INSTANCE_TYPE: &str = "node.kubernetes.io/instance-type";
+/// Instance type, beta label.
+pub const LABEL_INSTANCE_TYPE_BETA: &str = "beta.kubernetes.io/instance-type";
+/// Zone, GA label.
+pub const LABEL_ZONE: &str = "topology.kubernetes.io/zone";
+/// Zone, beta label.
+pub const LABEL_ZONE_BETA: &str = "failure-domain.beta.kubernetes.io/zone";
+/// Region, GA label.
+pub const LABEL_REGION: &str = "topology.kubernetes.io/region";
+/// Region, beta label.
+pub const LABEL_REGION_BETA: &str = "failure-domain.beta.kubernetes.io/region";
+/// Keeps a node out of load balancers.
+pub const LABEL_EXCLUDE_FROM_LB: &str = "node.kubernetes.io/exclude-from-external-load-balancers";
+
+/// What the kubelet was given as `--node-ip`.
+pub const ANNOTATION_PROVIDED_NODE_IP: &str = "alpha.kubernetes.io/provided-node-ip";
+/// Source ranges of services that do not use `spec.loadBalancerSourceRanges`.
+pub const ANNOTATION_SOURCE_RANGES: &str = "service.beta.kubernetes.io/load-balancer-source-ranges";
+
+/// Keeps a Service until its load balancer is gone.
+pub const FINALIZER: &str = "service.kubernetes.io/load-balancer-cleanup";
+
+/// Event reasons.
+pub mod reason {
+    /// A node was initialised.
+    pub const SYNCED: &str = "Synced";
+    /// A node cannot be initialised yet. Ours: upstream only logs it.
+    pub const FAILED_TO_INITIALIZE: &str = "FailedToInitialize";
+    /// A node waits for initialisation under a provider ID that no provider here owns. Ours.
+    pub const FOREIGN_PROVIDER_ID: &str = "ForeignProviderID";
+    /// A node is deleted, because its machine is gone.
+    pub const DELETING_NODE: &str = "DeletingNode";
+    /// Deleting a node did not work.
+    pub const DELETING_NODE_FAILED: &str = "DeletingNodeFailed";
+    /// A load balancer is being made or brought up to date.
+    pub const ENSURING_LB: &str = "EnsuringLoadBalancer";
+    /// A load balancer is as the service asks.
+    pub const ENSURED_LB: &str = "EnsuredLoadBalancer";
+    /// A load balancer is being deleted.
+    pub const DELETING_LB: &str = "DeletingLoadBalancer";
+    /// A load balancer is gone.
+    pub const DELETED_LB: &str = "DeletedLoadBalancer";
+    /// A load balancer got another set of nodes.
+    pub const UPDATED_LB: &str = "UpdatedLoadBalancer";
+    /// There is no node to put behind a load balancer.
+    pub const UNAVAILABLE_LB: &str = "UnAvailableLoadBalancer";
+    /// Making or deleting the load balancer of a service failed.
+    pub const SYNC_LB_FAILED: &str = "SyncLoadBalancerFailed";
+    /// Deleting the load balancer of a service that is gone failed.
+    pub const DELETE_LB_FAILED: &str = "DeleteLoadBalancerFailed";
+    /// Changing the nodes behind a load balancer failed.
+    pub const UPDATE_LB_FAILED: &str = "UpdateLoadBalancerFailed";
+}

@@ -1,0 +1,24 @@
+//! Kubernetes' objects as a provider sees them, and its answers as Kubernetes writes them.
+
+mod node;
+mod service;
+
+pub use self::{
+    node::node,
+    service::{ConvertError, service, status_json},
+};
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+
+fn text(value: Option<&String>) -> String {
+    value.cloned().unwrap_or_default()
+}
+
+/// An empty text means that there is none.
+fn filled(value: Option<&String>) -> Option<String> {
+    value.filter(|value| !value.is_empty()).cloned()
+}
+
+fn created(meta: &ObjectMeta) -> u64 {
+    meta.creation_timestamp.as_ref().map_or(0, |time| u64::try_from(time.0.as_second()).unwrap_or(0))
+}

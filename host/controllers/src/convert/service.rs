@@ -1,0 +1,279 @@
+use ipnet::IpNet;
+use k8s_openapi::{api::core::v1 as k8s, apimachinery::pkg::util::intstr::IntOrString};
+use serde_json::{Map, Value, json};
+use skydock_cloud::{
+    Ingress, IpFamily, IpFamilyPolicy, IpMode, LoadBalancerStatus, PortStatus, Service, ServicePort, TrafficPolicy,
+    Transport,
+};
+
+use super::{filled, text};
+use crate::constants::ANNOTATION_SOURCE_RANGES;
+
+/// What a Service asks for and a provider cannot be told.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ConvertError {
+    /// A source range is no CIDR.
+    #[error("{field}: {value:?} is not an IP range; write ranges such as 10.0.0.0/24 or 2001:db8::/32")]
+    SourceRange {
+        /// Where it is written.
+        field: &'static str,
+        /// What is written.
+        value: String,
+    },
+    /// A port is out of range.
+    #[error("spec.ports: {0} is not a port; ports are 1 to 65535")]
+    Port(i32),
+    /// A protocol that Kubernetes does not define.
+    #[error("spec.ports: protocol {0:?} is unknown; use TCP, UDP or SCTP")]
+    Protocol(String),
+}
+
+/// A Service as a provider sees it, and what is wrong with it. What is wrong is left out, so that the load balancer of such a
+/// service can still be deleted.
+#[must_use]
+pub fn service(object: &k8s::Service) -> (Service, Option<ConvertError>) {
+    let meta = &object.metadata;
+    let default = k8s::ServiceSpec::default();
+    let spec = object.spec.as_ref().unwrap_or(&default);
+    let mut problem = None;
+    let source_ranges = source_ranges(object, spec).unwrap_or_else(|error| {
+        problem = Some(error);
+        Vec::new()
+    });
+    let mut ports = Vec::new();
+    for given in spec.ports.as_deref().unwrap_or_default() {
+        match port(given) {
+            Ok(port) => ports.push(port),
+            Err(error) => problem = Some(error),
+        }
+    }
+    let service = Service {
+        namespace: text(meta.namespace.as_ref()),
+        name: text(meta.name.as_ref()),
+        uid: text(meta.uid.as_ref()),
+        labels: meta.labels.clone().unwrap_or_default(),
+        annotations: meta.annotations.clone().unwrap_or_default(),
+        ports,
+        load_balancer_ip: filled(spec.load_balancer_ip.as_ref()),
+        load_balancer_class: spec.load_balancer_class.clone(),
+        source_ranges,
+        external_traffic_policy: traffic_policy(spec.external_traffic_policy.as_deref()),
+        internal_traffic_policy: traffic_policy(spec.internal_traffic_policy.as_deref()),
+        health_check_node_port: spec.health_check_node_port.and_then(|port| u16::try_from(port).ok()).unwrap_or(0),
+        client_ip_affinity_seconds: affinity(spec),
+        ip_families: spec
+            .ip_families
+            .as_deref()
+            .unwrap_or_default()
+            .iter()
+            .filter_map(|family| match family.as_str() {
+                "IPv4" => Some(IpFamily::V4),
+                "IPv6" => Some(IpFamily::V6),
+                _ => None,
+            })
+            .collect(),
+        ip_family_policy: match spec.ip_family_policy.as_deref() {
+            Some("PreferDualStack") => IpFamilyPolicy::PreferDualStack,
+            Some("RequireDualStack") => IpFamilyPolicy::RequireDualStack,
+            _ => IpFamilyPolicy::SingleStack,
+        },
+        // Kubernetes allocates node ports unless told not to.
+        allocate_node_ports: spec.allocate_load_balancer_node_ports.unwrap_or(true),
+        publish_not_ready_addresses: spec.publish_not_ready_addresses.unwrap_or(false),
+        cluster_ips: spec.cluster_ips.clone().unwrap_or_default(),
+        external_ips: spec.external_ips.clone().unwrap_or_default(),
+        selector: spec.selector.clone().unwrap_or_default(),
+        status: status(object),
+        deleting: meta.deletion_timestamp.is_some(),
+    };
+    (service, problem)
+}
+
+fn traffic_policy(text: Option<&str>) -> TrafficPolicy {
+    if text == Some("Local") { TrafficPolicy::Local } else { TrafficPolicy::Cluster }
+}
+
+/// The spec wins over the annotation; both are lists of CIDRs.
+fn source_ranges(object: &k8s::Service, spec: &k8s::ServiceSpec) -> Result<Vec<String>, ConvertError> {
+    let parse = |field: &'static str, value: &str| {
+        let value = value.trim();
+        let range: IpNet = value.parse().map_err(|_| ConvertError::SourceRange { field, value: value.to_owned() })?;
+        Ok(range.trunc().to_string())
+    };
+    let ranges = spec.load_balancer_source_ranges.as_deref().unwrap_or_default();
+    if !ranges.is_empty() {
+        return ranges.iter().map(|range| parse("spec.loadBalancerSourceRanges", range)).collect();
+    }
+    let annotation = object.metadata.annotations.as_ref().and_then(|all| all.get(ANNOTATION_SOURCE_RANGES));
+    match annotation.map(|value| value.trim()).filter(|value| !value.is_empty()) {
+        Some(list) => list
+            .split(',')
+            .map(|range| parse("annotation service.beta.kubernetes.io/load-balancer-source-ranges", range))
+            .collect(),
+        None => Ok(Vec::new()),
+    }
+}
+
+fn port(port: &k8s::ServicePort) -> Result<ServicePort, ConvertError> {
+    let number = |value: i32| u16::try_from(value).map_err(|_| ConvertError::Port(value));
+    Ok(ServicePort {
+        name: text(port.name.as_ref()),
+        transport: transport(port.protocol.as_deref().unwrap_or("TCP"))?,
+        app_protocol: port.app_protocol.clone(),
+        port: number(port.port)?,
+        target_port: match &port.target_port {
+            Some(IntOrString::Int(target)) => target.to_string(),
+            Some(IntOrString::String(name)) => name.clone(),
+            None => port.port.to_string(),
+        },
+        node_port: number(port.node_port.unwrap_or(0))?,
+    })
+}
+
+fn transport(protocol: &str) -> Result<Transport, ConvertError> {
+    Transport::parse(protocol).ok_or_else(|| ConvertError::Protocol(protocol.to_owned()))
+}
+
+/// Three hours is Kubernetes' default.
+fn affinity(spec: &k8s::ServiceSpec) -> Option<u32> {
+    let seconds = spec.session_affinity_config.as_ref().and_then(|config| config.client_ip.as_ref()?.timeout_seconds);
+    (spec.session_affinity.as_deref() == Some("ClientIP"))
+        .then(|| seconds.and_then(|seconds| u32::try_from(seconds).ok()).unwrap_or(10_800))
+}
+
+fn status(object: &k8s::Service) -> LoadBalancerStatus {
+    let ingress = object.status.as_ref().and_then(|status| status.load_balancer.as_ref()?.ingress.as_deref());
+    let convert = |ingress: &k8s::LoadBalancerIngress| Ingress {
+        ip: filled(ingress.ip.as_ref()),
+        hostname: filled(ingress.hostname.as_ref()),
+        ip_mode: match ingress.ip_mode.as_deref() {
+            Some("VIP") => Some(IpMode::Vip),
+            Some("Proxy") => Some(IpMode::Proxy),
+            _ => None,
+        },
+        ports: ingress
+            .ports
+            .as_deref()
+            .unwrap_or_default()
+            .iter()
+            .filter_map(|port| {
+                Some(PortStatus {
+                    port: u16::try_from(port.port).ok()?,
+                    transport: Transport::parse(&port.protocol)?,
+                    error: port.error.clone(),
+                })
+            })
+            .collect(),
+    };
+    LoadBalancerStatus { ingress: ingress.unwrap_or_default().iter().map(convert).collect() }
+}
+
+/// `status.loadBalancer` as JSON.
+#[must_use]
+pub fn status_json(status: &LoadBalancerStatus) -> Value {
+    let ingress = |ingress: &Ingress| {
+        let mut object = Map::new();
+        let mut set = |key: &str, value: Option<Value>| value.map(|value| object.insert(key.to_owned(), value));
+        set("ip", ingress.ip.as_deref().map(Value::from));
+        set("hostname", ingress.hostname.as_deref().map(Value::from));
+        let mode = ingress.ip_mode.map(|mode| match mode {
+            IpMode::Vip => "VIP",
+            IpMode::Proxy => "Proxy",
+        });
+        set("ipMode", mode.map(Value::from));
+        let ports: Vec<Value> = ingress.ports.iter().map(port_json).collect();
+        set("ports", (!ports.is_empty()).then(|| Value::from(ports)));
+        Value::from(object)
+    };
+    if status.ingress.is_empty() {
+        // In a merge patch, null takes the old list away.
+        return json!({ "ingress": null });
+    }
+    json!({ "ingress": status.ingress.iter().map(ingress).collect::<Vec<_>>() })
+}
+
+fn port_json(port: &PortStatus) -> Value {
+    let mut object = json!({ "port": port.port, "protocol": port.transport.as_str() });
+    if let (Some(error), Some(object)) = (&port.error, object.as_object_mut()) {
+        object.insert("error".to_owned(), Value::from(error.as_str()));
+    }
+    object
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(object: Value) -> k8s::Service {
+        serde_json::from_value(object).unwrap()
+    }
+
+    fn ranges(spec: &[&str], annotation: Option<&str>) -> Result<Vec<String>, ConvertError> {
+        let mut object = parse(json!({ "spec": { "loadBalancerSourceRanges": spec } }));
+        if let Some(annotation) = annotation {
+            object.metadata.annotations = Some([(ANNOTATION_SOURCE_RANGES.to_owned(), annotation.to_owned())].into());
+        }
+        let (service, problem) = service(&object);
+        problem.map_or(Ok(service.source_ranges), Err)
+    }
+
+    #[test]
+    fn source_ranges_come_from_the_spec_then_from_the_annotation() {
+        assert_eq!(ranges(&["10.0.0.0/8"], Some("nonsense")).unwrap(), ["10.0.0.0/8"]);
+        assert_eq!(ranges(&[], Some(" 10.0.0.0/8 , 2001:db8::/32")).unwrap(), ["10.0.0.0/8", "2001:db8::/32"]);
+        assert_eq!(ranges(&[], Some("  ")).unwrap(), Vec::<String>::new());
+        assert_eq!(ranges(&[], None).unwrap(), Vec::<String>::new());
+        assert_eq!(ranges(&["10.1.2.3/8"], None).unwrap(), ["10.0.0.0/8"]);
+    }
+
+    #[test]
+    fn a_source_range_that_is_none_is_an_error_that_says_where() {
+        for bad in ["foo.bar", "10.0.0.1", "10.0.0.1/foo", "1.2.3.0/33", "1.2.3.4/24,", "1.2.3.4.5/24"] {
+            assert!(ranges(&[], Some(bad)).is_err(), "{bad}");
+        }
+        let error = ranges(&["10.0.0.1"], None).unwrap_err().to_string();
+        assert!(error.starts_with("spec.loadBalancerSourceRanges: \"10.0.0.1\" is not an IP range"), "{error}");
+    }
+
+    #[test]
+    fn a_service_keeps_all_that_a_provider_may_read() {
+        let (service, problem) = service(&parse(json!({
+            "metadata": {"namespace": "ns", "name": "web", "uid": "u", "deletionTimestamp": "2026-01-01T00:00:00Z"},
+            "spec": {
+                "ports": [
+                    {"name": "http", "port": 80, "targetPort": "web", "nodePort": 30080, "appProtocol": "http"},
+                    {"name": "dns", "port": 53, "targetPort": 5353, "protocol": "UDP"},
+                ],
+                "sessionAffinity": "ClientIP", "externalTrafficPolicy": "Local", "healthCheckNodePort": 31000,
+                "ipFamilies": ["IPv6", "IPv4"], "ipFamilyPolicy": "PreferDualStack", "loadBalancerIP": "",
+            },
+            "status": {"loadBalancer": {"ingress": [{"ip": "192.0.2.1", "ipMode": "Proxy"}]}},
+        })));
+        assert_eq!(problem, None);
+        let [http, dns] = service.ports.as_slice() else { panic!("{:?}", service.ports) };
+        assert_eq!((http.target_port.as_str(), http.node_port, http.transport), ("web", 30080, Transport::Tcp));
+        assert_eq!((dns.target_port.as_str(), dns.node_port, dns.transport), ("5353", 0, Transport::Udp));
+        assert_eq!(service.client_ip_affinity_seconds, Some(10_800));
+        assert_eq!(service.ip_families, [IpFamily::V6, IpFamily::V4]);
+        assert_eq!((service.external_traffic_policy, service.health_check_node_port), (TrafficPolicy::Local, 31000));
+        assert_eq!(service.load_balancer_ip, None);
+        assert!(service.deleting && service.allocate_node_ports);
+        assert_eq!(service.status.ingress[0].ip_mode, Some(IpMode::Proxy));
+    }
+
+    #[test]
+    fn a_status_survives_the_way_out_and_back() {
+        let status = LoadBalancerStatus {
+            ingress: vec![
+                Ingress { ip: Some("192.0.2.1".into()), ip_mode: Some(IpMode::Vip), ..Ingress::default() },
+                Ingress {
+                    hostname: Some("lb.example".into()),
+                    ports: vec![PortStatus { port: 53, transport: Transport::Udp, error: Some("NoQuota".into()) }],
+                    ..Ingress::default()
+                },
+            ],
+        };
+        let object = parse(json!({ "status": { "loadBalancer": status_json(&status) } }));
+        assert_eq!(service(&object).0.status, status);
+    }
+}

@@ -1,0 +1,187 @@
+//! Events on objects. Controllers hand them over and never wait; a task correlates them as client-go does and writes them.
+
+mod correlate;
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::{Event, ObjectReference};
+use kube::{
+    Api, Client,
+    api::{ObjectMeta, PostParams},
+};
+use serde_json::json;
+use skydock_cloud::Severity;
+use tokio::{
+    sync::mpsc,
+    time::{Instant, sleep, timeout},
+};
+use tokio_util::sync::CancellationToken;
+
+use self::correlate::{Correlator, Verdict, Write};
+use crate::{
+    api::{self, Action, ApiError, Patch, Target},
+    informer::{Entry, Kind},
+    metrics::Metrics,
+};
+
+/// Events that wait to be written; more are dropped and counted.
+const CAPACITY: usize = 4096;
+/// How often an event is tried if the API server cannot be reached, and the pause between.
+const TRIES: u32 = 3;
+const PAUSE: Duration = Duration::from_secs(1);
+/// How long events are still written after the end.
+const FLUSH: Duration = Duration::from_secs(5);
+
+/// An event to be published.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Notice {
+    /// `source.component`.
+    pub source: &'static str,
+    /// On what.
+    pub object: ObjectReference,
+    /// How loud.
+    pub severity: Severity,
+    /// CamelCase.
+    pub reason: String,
+    /// One sentence.
+    pub message: String,
+}
+
+/// Takes events. Clones share one queue.
+#[derive(Clone)]
+pub struct Recorder {
+    sender: mpsc::Sender<Notice>,
+    metrics: Metrics,
+}
+
+impl Recorder {
+    /// A recorder, and the task that writes what it takes.
+    #[must_use]
+    pub fn new(client: Client, metrics: Metrics) -> (Self, EventWriter) {
+        let (sender, receiver) = mpsc::channel(CAPACITY);
+        (Self { sender, metrics }, EventWriter { client, receiver, correlator: Correlator::default() })
+    }
+
+    /// Publishes an event; drops it if too many wait.
+    pub fn publish(&self, notice: Notice) {
+        tracing::debug!(object = ?notice.object.name, reason = notice.reason, "event: {}", notice.message);
+        if self.sender.try_send(notice).is_err() {
+            self.metrics.events_dropped.inc();
+        }
+    }
+
+    /// Publishes an event on an object of the cache.
+    pub(crate) fn on<K: Kind>(
+        &self,
+        source: &'static str,
+        entry: &Entry<K>,
+        severity: Severity,
+        reason: &str,
+        message: impl Into<String>,
+    ) {
+        let mut object = entry.object.object_ref(&());
+        object.resource_version = None;
+        self.publish(Notice { source, object, severity, reason: reason.to_owned(), message: message.into() });
+    }
+}
+
+/// Writes events.
+pub struct EventWriter {
+    client: Client,
+    receiver: mpsc::Receiver<Notice>,
+    correlator: Correlator,
+}
+
+impl EventWriter {
+    /// Writes events until the token is cancelled or all recorders are gone; then what waits, for at most 5 s.
+    pub async fn run(mut self, shutdown: CancellationToken) {
+        loop {
+            let notice = tokio::select! {
+                biased;
+                () = shutdown.cancelled() => break,
+                notice = self.receiver.recv() => notice,
+            };
+            let Some(notice) = notice else { return };
+            self.handle(notice).await;
+        }
+        self.receiver.close();
+        let flush = async {
+            while let Some(notice) = self.receiver.recv().await {
+                self.handle(notice).await;
+            }
+        };
+        if timeout(FLUSH, flush).await.is_err() {
+            tracing::warn!("some events were not written: the API server took too long");
+        }
+    }
+
+    async fn handle(&mut self, notice: Notice) {
+        let Verdict::Publish(write) = self.correlator.observe(&notice, Instant::now(), Timestamp::now()) else {
+            return;
+        };
+        for attempt in 1..=TRIES {
+            match self.write(&notice, &write).await {
+                Ok(()) => return,
+                Err(error) if attempt == TRIES || !matches!(error, ApiError::Failed(..)) => {
+                    tracing::warn!(reason = notice.reason, "event is lost: {error}");
+                }
+                Err(_) => {
+                    sleep(PAUSE).await;
+                    continue;
+                }
+            }
+            return;
+        }
+    }
+
+    async fn write(&self, notice: &Notice, write: &Write) -> Result<(), ApiError> {
+        // Events on objects without a namespace go to `default`, as client-go does it.
+        let namespace = notice.object.namespace.as_deref().unwrap_or("default");
+        if write.count > 1 {
+            let target = Target { namespace: Some(namespace), name: &write.name, subresource: None };
+            let body = json!({ "count": write.count, "message": write.message, "lastTimestamp": time(write.last) });
+            match api::patch::<Event>(&self.client, &target, &Patch::Merge(body)).await {
+                // It has expired: write it anew.
+                Err(ApiError::Gone(_)) => {}
+                other => return other.map(drop),
+            }
+        }
+        let event = event(notice, write, namespace);
+        let api: Api<Event> = Api::namespaced(self.client.clone(), namespace);
+        let created = api.create(&PostParams::default(), &event).await;
+        let action = Action { verb: "create", resource: "events".to_owned() };
+        match created.map_err(|error| ApiError::new(action, error)) {
+            // A try whose answer was lost has written it.
+            Ok(_) | Err(ApiError::Changed(_)) => Ok(()),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+fn time(at: Timestamp) -> k8s_openapi::apimachinery::pkg::apis::meta::v1::Time {
+    k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(at)
+}
+
+fn event(notice: &Notice, write: &Write, namespace: &str) -> Event {
+    Event {
+        metadata: ObjectMeta {
+            name: Some(write.name.clone()),
+            namespace: Some(namespace.to_owned()),
+            ..ObjectMeta::default()
+        },
+        involved_object: notice.object.clone(),
+        type_: Some(if notice.severity == Severity::Normal { "Normal" } else { "Warning" }.to_owned()),
+        reason: Some(notice.reason.clone()),
+        message: Some(write.message.clone()),
+        count: Some(write.count),
+        first_timestamp: Some(time(write.first)),
+        last_timestamp: Some(time(write.last)),
+        source: Some(k8s_openapi::api::core::v1::EventSource { component: Some(notice.source.to_owned()), host: None }),
+        reporting_component: Some(notice.source.to_owned()),
+        ..Event::default()
+    }
+}
+
+#[cfg(test)]
+mod tests;

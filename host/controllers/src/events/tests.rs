@@ -1,0 +1,74 @@
+use prometheus_client::registry::Registry;
+
+use super::*;
+use crate::testing::{FakeApi, service};
+
+fn recorder(api: &FakeApi) -> (Recorder, EventWriter) {
+    Recorder::new(api.client(), Metrics::register(&mut Registry::default()))
+}
+
+#[tokio::test(start_paused = true)]
+async fn c07_an_event_is_created_then_counted_by_patch_and_flushed_at_the_end() {
+    let api = FakeApi::default();
+    let (recorder, writer) = recorder(&api);
+    let entry = Entry::new(service("web"));
+    for _ in 0..3 {
+        recorder.on("service-controller", &entry, Severity::Warning, "SyncLoadBalancerFailed", "Error: boom");
+    }
+    let shutdown = CancellationToken::new();
+    shutdown.cancel();
+    writer.run(shutdown).await;
+
+    let requests = api.requests();
+    let [created, second, third] = requests.as_slice() else { panic!("{requests:?}") };
+    assert_eq!((created.method.as_str(), created.path.as_str()), ("POST", "/api/v1/namespaces/ns/events"));
+    assert_eq!(created.body["type"], "Warning");
+    assert_eq!(created.body["source"]["component"], "service-controller");
+    assert_eq!(created.body["involvedObject"]["apiVersion"], "v1");
+    assert_eq!(created.body["involvedObject"]["kind"], "Service");
+    assert_eq!(created.body["involvedObject"]["uid"], "uid-web");
+    let name = created.body["metadata"]["name"].as_str().unwrap();
+    assert_eq!(second.path, format!("/api/v1/namespaces/ns/events/{name}"));
+    assert_eq!(
+        (&second.method, &second.body["count"], &third.body["count"]),
+        (&"PATCH".to_owned(), &2.into(), &3.into())
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_event_that_has_expired_is_written_anew() {
+    let api = FakeApi::default();
+    let (recorder, writer) = recorder(&api);
+    let notice = |message: &str| Notice {
+        source: "cloud-controller-manager",
+        object: ObjectReference {
+            name: Some("lease".into()),
+            namespace: Some("kube-system".into()),
+            ..Default::default()
+        },
+        severity: Severity::Normal,
+        reason: "LeaderElection".into(),
+        message: message.into(),
+    };
+    recorder.publish(notice("a became leader"));
+    let running = tokio::spawn(writer.run(CancellationToken::new()));
+    sleep(Duration::from_secs(1)).await;
+    let name = api.requests()[0].body["metadata"]["name"].as_str().unwrap().to_owned();
+    api.fail("PATCH", &format!("/api/v1/namespaces/kube-system/events/{name}"), 404, "NotFound");
+    recorder.publish(notice("a became leader"));
+    drop(recorder);
+    running.await.unwrap();
+    let last = api.requests().pop().unwrap();
+    assert_eq!((last.method.as_str(), &last.body["count"]), ("POST", &2.into()));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_full_queue_drops_events_and_never_waits() {
+    let api = FakeApi::default();
+    let (recorder, _writer) = recorder(&api);
+    let entry = Entry::new(service("web"));
+    for _ in 0..CAPACITY + 3 {
+        recorder.on("service-controller", &entry, Severity::Normal, "EnsuringLoadBalancer", "Ensuring load balancer");
+    }
+    assert_eq!(recorder.metrics.events_dropped.get(), 3);
+}

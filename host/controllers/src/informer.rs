@@ -1,0 +1,224 @@
+//! Objects of one kind as the API server has them: listed, watched, pruned and kept, with handlers that see each change.
+//!
+//! Listing is paginated and consistent ("most recent"); watches use bookmarks; failures back off up to 30 s. A deletion
+//! that the watch missed is found when the objects are listed again.
+
+mod kinds;
+
+use std::{
+    collections::{HashMap, HashSet},
+    fmt::Debug,
+    sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock},
+};
+
+use futures::StreamExt;
+use kube::{
+    Api, Client, Resource,
+    runtime::{
+        WatchStreamExt,
+        watcher::{self, Event, watcher},
+    },
+};
+use serde::de::DeserializeOwned;
+use tokio::sync::watch;
+
+use crate::api::{Action, ApiError};
+
+pub use self::kinds::ServiceView;
+
+/// A kind of objects that can be watched.
+pub trait Kind: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug + Send + Sync + 'static {
+    /// What is worked out once for each version of an object.
+    type View: Debug + Send + Sync + 'static;
+
+    /// Drops what nobody reads, so that thousands of objects stay small.
+    fn prune(&mut self);
+
+    /// Works out the view.
+    fn view(&self) -> Self::View;
+}
+
+/// One version of an object.
+#[derive(Debug)]
+pub struct Entry<K: Kind> {
+    /// The pruned object.
+    pub object: K,
+    /// Its view.
+    pub view: K::View,
+}
+
+impl<K: Kind> Entry<K> {
+    /// Prunes an object and works out its view.
+    pub fn new(mut object: K) -> Self {
+        object.meta_mut().managed_fields = None;
+        object.prune();
+        let view = object.view();
+        Self { object, view }
+    }
+
+    /// `NAME` or `NAMESPACE/NAME`.
+    #[must_use]
+    pub fn key(&self) -> String {
+        match self.object.meta().namespace.as_deref() {
+            Some(namespace) => format!("{namespace}/{}", self.name()),
+            None => self.name().to_owned(),
+        }
+    }
+
+    /// `metadata.name`.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        self.object.meta().name.as_deref().unwrap_or_default()
+    }
+
+    /// `metadata.uid`.
+    #[must_use]
+    pub fn uid(&self) -> &str {
+        self.object.meta().uid.as_deref().unwrap_or_default()
+    }
+
+    /// `metadata.resourceVersion`.
+    #[must_use]
+    pub fn resource_version(&self) -> &str {
+        self.object.meta().resource_version.as_deref().unwrap_or_default()
+    }
+}
+
+/// What has become of an object.
+#[derive(Debug)]
+pub enum Change<'a, K: Kind> {
+    /// It is new here.
+    Added(&'a Arc<Entry<K>>),
+    /// It has another version: old, new.
+    Updated(&'a Arc<Entry<K>>, &'a Arc<Entry<K>>),
+    /// It is gone: the last version seen.
+    Deleted(&'a Arc<Entry<K>>),
+}
+
+type Handler<K> = Box<dyn Fn(Change<'_, K>) + Send>;
+
+/// The objects of one kind.
+pub struct Informer<K: Kind> {
+    objects: RwLock<HashMap<String, Arc<Entry<K>>>>,
+    /// Held while a change is made and told, so that every handler sees every change once and in order.
+    handlers: Mutex<Vec<Handler<K>>>,
+    synced: watch::Sender<bool>,
+}
+
+impl<K: Kind> Default for Informer<K> {
+    fn default() -> Self {
+        Self { objects: RwLock::default(), handlers: Mutex::default(), synced: watch::Sender::new(false) }
+    }
+}
+
+impl<K: Kind> Informer<K> {
+    /// The object of this key, see [`Entry::key`].
+    #[must_use]
+    pub fn get(&self, key: &str) -> Option<Arc<Entry<K>>> {
+        self.objects.read().unwrap_or_else(PoisonError::into_inner).get(key).cloned()
+    }
+
+    /// All objects, ordered by key.
+    #[must_use]
+    pub fn list(&self) -> Vec<Arc<Entry<K>>> {
+        let objects = self.objects.read().unwrap_or_else(PoisonError::into_inner);
+        let mut list: Vec<_> = objects.iter().collect();
+        list.sort_unstable_by_key(|(key, _)| *key);
+        list.into_iter().map(|(_, entry)| Arc::clone(entry)).collect()
+    }
+
+    /// Adds a handler. It sees all present objects as added, then every change. Handlers are called one at a time and must
+    /// not wait.
+    pub fn subscribe(&self, handler: impl Fn(Change<'_, K>) + Send + 'static) {
+        let mut handlers = self.handlers();
+        for entry in self.list() {
+            handler(Change::Added(&entry));
+        }
+        handlers.push(Box::new(handler));
+    }
+
+    /// Waits until the first list is complete.
+    pub async fn synced(&self) {
+        // The sender lives as long as self.
+        drop(self.synced.subscribe().wait_for(|synced| *synced).await);
+    }
+
+    /// Keeps the objects up to date, for ever.
+    pub async fn run(&self, client: Client) {
+        let mut events = watcher(Api::<K>::all(client), watcher::Config::default()).default_backoff().boxed();
+        let mut listed = HashSet::new();
+        while let Some(event) = events.next().await {
+            match event {
+                Ok(Event::Init) => listed.clear(),
+                Ok(Event::InitApply(object)) => {
+                    listed.insert(self.apply(object));
+                }
+                Ok(Event::InitDone) => {
+                    self.retain(&std::mem::take(&mut listed));
+                    self.synced.send_replace(true);
+                }
+                Ok(Event::Apply(object)) => {
+                    self.apply(object);
+                }
+                Ok(Event::Delete(object)) => self.delete(&Entry::new(object).key()),
+                // The version is too old to go on from: normal after a pause, and all is listed again.
+                Err(watcher::Error::WatchError(status)) if status.code == 410 => {
+                    tracing::debug!(kind = %K::plural(&()), "listing again: {}", status.message);
+                }
+                Err(error) => tracing::warn!(kind = %K::plural(&()), "cannot watch: {}", explain::<K>(error)),
+            }
+        }
+    }
+
+    /// Puts an object in and tells the handlers.
+    pub(crate) fn apply(&self, object: K) -> String {
+        let new = Arc::new(Entry::new(object));
+        let key = new.key();
+        let handlers = self.handlers();
+        let old = self.write().insert(key.clone(), Arc::clone(&new));
+        match &old {
+            Some(old) if !new.resource_version().is_empty() && old.resource_version() == new.resource_version() => {}
+            Some(old) => handlers.iter().for_each(|handler| handler(Change::Updated(old, &new))),
+            None => handlers.iter().for_each(|handler| handler(Change::Added(&new))),
+        }
+        key
+    }
+
+    /// Takes an object out and tells the handlers.
+    pub(crate) fn delete(&self, key: &str) {
+        let handlers = self.handlers();
+        let old = self.write().remove(key);
+        if let Some(old) = &old {
+            handlers.iter().for_each(|handler| handler(Change::Deleted(old)));
+        }
+    }
+
+    fn retain(&self, listed: &HashSet<String>) {
+        let gone: Vec<String> =
+            self.list().iter().map(|entry| entry.key()).filter(|key| !listed.contains(key)).collect();
+        gone.iter().for_each(|key| self.delete(key));
+    }
+
+    fn handlers(&self) -> MutexGuard<'_, Vec<Handler<K>>> {
+        self.handlers.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn write(&self) -> std::sync::RwLockWriteGuard<'_, HashMap<String, Arc<Entry<K>>>> {
+        self.objects.write().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Watch errors in words; one of missing rights says which.
+fn explain<K: Kind>(error: watcher::Error) -> String {
+    let action = |verb| Action { verb, resource: K::plural(&()).to_string() };
+    match error {
+        watcher::Error::InitialListFailed(error) => ApiError::new(action("list"), error).to_string(),
+        watcher::Error::WatchStartFailed(error) | watcher::Error::WatchFailed(error) => {
+            ApiError::new(action("watch"), error).to_string()
+        }
+        other => other.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests;

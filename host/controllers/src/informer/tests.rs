@@ -1,0 +1,91 @@
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::Node;
+use serde_json::json;
+
+use super::*;
+use crate::testing::FakeApi;
+
+fn node(name: &str, version: &str) -> Node {
+    serde_json::from_value(json!({
+        "metadata": {
+            "name": name, "uid": format!("uid-{name}"), "resourceVersion": version,
+            "managedFields": [{"manager": "kubelet", "operation": "Update"}],
+        },
+        "status": {"images": [{"names": ["big"], "sizeBytes": 1}]},
+    }))
+    .unwrap()
+}
+
+fn record(informer: &Informer<Node>) -> Arc<Mutex<Vec<String>>> {
+    let seen = Arc::new(Mutex::new(Vec::new()));
+    let log = Arc::clone(&seen);
+    informer.subscribe(move |change| {
+        let line = match change {
+            Change::Added(new) => format!("+{}@{}", new.name(), new.resource_version()),
+            Change::Updated(old, new) => {
+                format!("{}@{}>{}", new.name(), old.resource_version(), new.resource_version())
+            }
+            Change::Deleted(old) => format!("-{}@{}", old.name(), old.resource_version()),
+        };
+        log.lock().unwrap().push(line);
+    });
+    seen
+}
+
+#[test]
+fn a_handler_sees_old_and_new_and_one_that_comes_late_sees_what_is_there() {
+    let informer = Informer::default();
+    let early = record(&informer);
+    informer.apply(node("a", "1"));
+    informer.apply(node("a", "2"));
+    informer.apply(node("a", "2"));
+    let late = record(&informer);
+    informer.delete("a");
+    assert_eq!(*early.lock().unwrap(), ["+a@1", "a@1>2", "-a@2"]);
+    assert_eq!(*late.lock().unwrap(), ["+a@2", "-a@2"]);
+}
+
+#[test]
+fn what_nobody_reads_is_not_kept() {
+    let informer = Informer::default();
+    informer.apply(node("a", "1"));
+    let entry = informer.get("a").unwrap();
+    assert_eq!(entry.object.metadata.managed_fields, None);
+    assert_eq!(entry.object.status.as_ref().unwrap().images, None);
+}
+
+#[tokio::test(start_paused = true)]
+async fn objects_are_listed_in_pages_and_a_deletion_that_the_watch_missed_is_found_by_the_next_list() {
+    let api = FakeApi::default();
+    let page = |nodes: &[Node], next: &str, version: &str| {
+        json!({
+            "kind": "NodeList", "apiVersion": "v1",
+            "metadata": {"resourceVersion": version, "continue": next}, "items": nodes,
+        })
+    };
+    api.answer("GET", "/api/v1/nodes", 200, page(&[node("a", "1")], "more", "10"));
+    api.answer("GET", "/api/v1/nodes", 200, page(&[node("b", "2")], "", "10"));
+    // The watch says that its version is too old; then all is listed again.
+    api.answer("GET", "/api/v1/nodes", 200, json!({
+        "type": "ERROR",
+        "object": {"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": 410, "reason": "Expired", "message": ""},
+    }));
+    api.answer("GET", "/api/v1/nodes", 200, page(&[node("b", "11")], "", "12"));
+
+    let informer = Arc::new(Informer::<Node>::default());
+    let seen = record(&informer);
+    let running = tokio::spawn({
+        let informer = Arc::clone(&informer);
+        let client = api.client();
+        async move { informer.run(client).await }
+    });
+    informer.synced().await;
+    tokio::time::sleep(Duration::from_secs(10)).await;
+    running.abort();
+    assert_eq!(*seen.lock().unwrap(), ["+a@1", "+b@2", "b@2>11", "-a@1"]);
+    assert_eq!(informer.list().len(), 1);
+    let requests = api.requests();
+    assert!(requests[0].query.contains("limit=500"), "{}", requests[0].query);
+    assert!(requests[2].query.contains("allowWatchBookmarks=true"), "{}", requests[2].query);
+}

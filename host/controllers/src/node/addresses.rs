@@ -1,0 +1,182 @@
+//! Which addresses a node gets: the cloud's, in the cloud's order, adapted to what the kubelet was told.
+
+use std::net::IpAddr;
+
+use skydock_cloud::{AddressKind, Node, NodeAddress};
+
+use crate::constants::ANNOTATION_PROVIDED_NODE_IP;
+
+/// The annotation that names the node's IP addresses cannot be followed.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ProvidedIpError {
+    /// It is no list of IP addresses.
+    #[error(
+        "annotation {ANNOTATION_PROVIDED_NODE_IP}: {0:?} is not one IP address, or an IPv4 and an IPv6 address with a comma between"
+    )]
+    Unreadable(String),
+    /// The cloud does not know the address.
+    #[error(
+        "failed to get node address from cloud provider that matches ip: {0} (annotation {ANNOTATION_PROVIDED_NODE_IP})"
+    )]
+    Unknown(IpAddr),
+}
+
+/// The addresses the node is to have; `None` if it has them already, or if the cloud knows none.
+///
+/// # Errors
+///
+/// If the annotation with the kubelet's `--node-ip` cannot be followed.
+pub fn wanted(node: &Node, cloud: &[NodeAddress]) -> Result<Option<Vec<NodeAddress>>, ProvidedIpError> {
+    if cloud.is_empty() {
+        return Ok(None);
+    }
+    let mut wanted = cloud.to_vec();
+    let is_hostname = |address: &&NodeAddress| address.kind == AddressKind::Hostname;
+    if !wanted.iter().any(|address| is_hostname(&address)) {
+        wanted.extend(node.addresses.iter().filter(is_hostname).cloned());
+    }
+    if let Some(annotation) = node.annotations.get(ANNOTATION_PROVIDED_NODE_IP) {
+        wanted = provided_first(&provided_ips(annotation)?, &wanted)?;
+    }
+    Ok((wanted != node.addresses).then_some(wanted))
+}
+
+fn provided_ips(annotation: &str) -> Result<Vec<IpAddr>, ProvidedIpError> {
+    let unreadable = || ProvidedIpError::Unreadable(annotation.to_owned());
+    let ips: Vec<IpAddr> =
+        annotation.split(',').map(|ip| parse_ip(ip).ok_or_else(unreadable)).collect::<Result<_, _>>()?;
+    match ips.as_slice() {
+        [_] => Ok(ips),
+        [a, b] if a.is_ipv4() != b.is_ipv4() && !a.is_unspecified() && !b.is_unspecified() => Ok(ips),
+        _ => Err(unreadable()),
+    }
+}
+
+/// As Go did before 1.17: leading zeros in an IPv4 address are ignored.
+fn parse_ip(text: &str) -> Option<IpAddr> {
+    if text.contains(':') {
+        return text.parse().ok();
+    }
+    let digits = |part: &str| match part.trim_start_matches('0') {
+        "" if !part.is_empty() => "0".to_owned(),
+        rest => rest.to_owned(),
+    };
+    text.split('.').map(digits).collect::<Vec<_>>().join(".").parse().ok()
+}
+
+/// First the addresses that were provided, in that order and of all kinds; then those of kinds of which none was provided.
+fn provided_first(ips: &[IpAddr], addresses: &[NodeAddress]) -> Result<Vec<NodeAddress>, ProvidedIpError> {
+    let mut ordered: Vec<NodeAddress> = Vec::new();
+    for ip in ips {
+        let before = ordered.len();
+        ordered.extend(addresses.iter().filter(|address| parse_ip(&address.address) == Some(*ip)).cloned());
+        if ordered.len() == before {
+            return Err(ProvidedIpError::Unknown(*ip));
+        }
+    }
+    let matched: Vec<AddressKind> = ordered.iter().map(|address| address.kind).collect();
+    ordered.extend(addresses.iter().filter(|address| !matched.contains(&address.kind)).cloned());
+    Ok(ordered)
+}
+
+#[cfg(test)]
+mod tests {
+    use AddressKind::{ExternalDns, ExternalIp, Hostname, InternalIp};
+
+    use super::*;
+
+    fn list(addresses: &[(AddressKind, &str)]) -> Vec<NodeAddress> {
+        addresses.iter().map(|&(kind, address)| NodeAddress { kind, address: address.to_owned() }).collect()
+    }
+
+    fn node(annotation: Option<&str>, addresses: &[(AddressKind, &str)]) -> Node {
+        let annotations = annotation.map(|ip| (ANNOTATION_PROVIDED_NODE_IP.to_owned(), ip.to_owned()));
+        Node { annotations: annotations.into_iter().collect(), addresses: list(addresses), ..Node::default() }
+    }
+
+    #[test]
+    fn n30_an_empty_answer_keeps_what_is_there() {
+        assert_eq!(wanted(&node(None, &[(InternalIp, "10.0.0.1")]), &[]), Ok(None));
+    }
+
+    #[test]
+    fn n31_the_kubelets_hostname_stays_unless_the_cloud_has_one() {
+        let has = node(None, &[(Hostname, "kubelet")]);
+        let without = list(&[(InternalIp, "10.0.0.1"), (ExternalIp, "132.143.154.163")]);
+        let mut expected = without.clone();
+        expected.extend(list(&[(Hostname, "kubelet")]));
+        assert_eq!(wanted(&has, &without), Ok(Some(expected)));
+        let with = list(&[(Hostname, "cloud"), (InternalIp, "10.0.0.1")]);
+        assert_eq!(wanted(&has, &with), Ok(Some(with.clone())));
+    }
+
+    #[test]
+    fn n32_an_annotation_that_cannot_be_followed_is_an_error() {
+        let cloud = list(&[(InternalIp, "10.0.0.1"), (InternalIp, "fd00::1")]);
+        for bad in [
+            "invalid-ip",
+            "",
+            "10.0.0.1,",
+            "10.0.0.1,10.0.0.2",
+            "10.0.0.1, fd00::1",
+            "10.0.0.1,::",
+            "10.0.0.1,fd00::1,fd00::2",
+        ] {
+            let error = wanted(&node(Some(bad), &[]), &cloud).unwrap_err();
+            assert_eq!(error, ProvidedIpError::Unreadable(bad.to_owned()));
+        }
+        let error = wanted(&node(Some("10.0.0.2"), &[]), &cloud).unwrap_err().to_string();
+        assert!(
+            error.starts_with("failed to get node address from cloud provider that matches ip: 10.0.0.2"),
+            "{error}"
+        );
+    }
+
+    #[test]
+    fn n33_provided_addresses_come_first_and_others_of_their_kinds_go() {
+        let cloud = list(&[
+            (InternalIp, "10.0.0.1"),
+            (InternalIp, "10.0.0.2"),
+            (ExternalIp, "192.0.2.1"),
+            (InternalIp, "fd00::2"),
+            (InternalIp, "fd00::1"),
+            (ExternalDns, "a.example"),
+        ]);
+        for (annotation, expected) in [
+            ("10.0.0.2", vec![(InternalIp, "10.0.0.2"), (ExternalIp, "192.0.2.1"), (ExternalDns, "a.example")]),
+            (
+                "fd00::1,10.0.0.1",
+                vec![
+                    (InternalIp, "fd00::1"),
+                    (InternalIp, "10.0.0.1"),
+                    (ExternalIp, "192.0.2.1"),
+                    (ExternalDns, "a.example"),
+                ],
+            ),
+            (
+                "192.0.2.1,fd00:0::1",
+                vec![(ExternalIp, "192.0.2.1"), (InternalIp, "fd00::1"), (ExternalDns, "a.example")],
+            ),
+            ("010.000.0.01", vec![(InternalIp, "10.0.0.1"), (ExternalIp, "192.0.2.1"), (ExternalDns, "a.example")]),
+        ] {
+            assert_eq!(wanted(&node(Some(annotation), &[]), &cloud), Ok(Some(list(&expected))), "{annotation}");
+        }
+    }
+
+    #[test]
+    fn n33_one_ip_that_is_internal_and_external_is_kept_as_both() {
+        let cloud = list(&[(InternalIp, "10.0.0.1"), (ExternalIp, "10.0.0.1"), (InternalIp, "10.0.0.2")]);
+        let expected = list(&[(InternalIp, "10.0.0.1"), (ExternalIp, "10.0.0.1")]);
+        assert_eq!(wanted(&node(Some("10.0.0.1"), &[]), &cloud), Ok(Some(expected)));
+    }
+
+    #[test]
+    fn n36_the_comparison_is_ordered_and_equal_dual_stack_lists_are_no_change() {
+        let dual = [(InternalIp, "10.0.0.1"), (InternalIp, "fd00::1")];
+        let swapped = [(InternalIp, "fd00::1"), (InternalIp, "10.0.0.1")];
+        assert_eq!(wanted(&node(None, &dual), &list(&dual)), Ok(None));
+        assert_eq!(wanted(&node(None, &dual), &list(&swapped)), Ok(Some(list(&swapped))));
+        assert_eq!(wanted(&node(None, &dual), &list(&dual[..1])), Ok(Some(list(&dual[..1]))));
+        assert_eq!(wanted(&node(None, &dual[..1]), &list(&dual)), Ok(Some(list(&dual))));
+    }
+}

@@ -1,0 +1,269 @@
+//! A work queue with client-go's semantics: an item that is added twice is worked on once, no item is worked on twice at the
+//! same time, and an item that is added while it is worked on comes again afterwards.
+//!
+//! Beyond client-go, items have a [`Priority`], can be taken in batches, and an [`Queue::add`] replaces a delayed one of the
+//! same item.
+
+mod limiter;
+
+use std::{
+    collections::{BTreeMap, HashMap, VecDeque},
+    hash::Hash,
+    sync::{Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use tokio::{
+    sync::Notify,
+    time::{Instant, sleep, sleep_until},
+};
+
+use self::limiter::Bucket;
+pub use self::limiter::Limiter;
+use crate::metrics::QueueMetrics;
+
+/// How often the gauges of running work are brought up to date; client-go's value.
+const GAUGE_PERIOD: Duration = Duration::from_millis(500);
+
+/// What goes first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Priority {
+    /// Something changed, or is to be tried again.
+    Change,
+    /// Nothing is known to have changed: after a start, or with a new plugin.
+    Recheck,
+}
+
+/// A work queue.
+pub struct Queue<K> {
+    state: Mutex<State<K>>,
+    wake: Notify,
+    limiter: Limiter,
+    metrics: QueueMetrics,
+}
+
+struct State<K> {
+    /// To be handed out.
+    changes: VecDeque<K>,
+    rechecks: VecDeque<K>,
+    /// What is in one of the two above, or to be put there when its work is done; with the time it was added.
+    dirty: HashMap<K, (Priority, Instant)>,
+    /// Being worked on, and since when.
+    processing: HashMap<K, Instant>,
+    /// To be added later; the number keeps items of the same instant apart.
+    delayed: BTreeMap<(Instant, u64), (K, Priority)>,
+    delayed_at: HashMap<K, (Instant, u64)>,
+    sequence: u64,
+    failures: HashMap<K, u32>,
+    bucket: Bucket,
+    closed: bool,
+}
+
+impl<K: Clone + Eq + Hash> Queue<K> {
+    /// An empty queue.
+    #[must_use]
+    pub fn new(limiter: Limiter, metrics: QueueMetrics) -> Self {
+        let state = State {
+            changes: VecDeque::new(),
+            rechecks: VecDeque::new(),
+            dirty: HashMap::new(),
+            processing: HashMap::new(),
+            delayed: BTreeMap::new(),
+            delayed_at: HashMap::new(),
+            sequence: 0,
+            failures: HashMap::new(),
+            bucket: Bucket::full(&limiter, Instant::now()),
+            closed: false,
+        };
+        Self { state: Mutex::new(state), wake: Notify::new(), limiter, metrics }
+    }
+
+    /// Adds an item now.
+    pub fn add(&self, key: K, priority: Priority) {
+        let mut state = self.lock();
+        state.cancel_delayed(&key);
+        self.insert(&mut state, key, priority);
+        drop(state);
+        self.wake.notify_waiters();
+    }
+
+    /// Adds an item after a while. If it waits already, the earlier time counts.
+    pub fn add_after(&self, key: K, delay: Duration, priority: Priority) {
+        if delay.is_zero() {
+            return self.add(key, priority);
+        }
+        let mut state = self.lock();
+        if state.closed {
+            return;
+        }
+        self.metrics.retries.inc();
+        state.delay(key, Instant::now() + delay, priority);
+        drop(state);
+        self.wake.notify_waiters();
+    }
+
+    /// Adds an item after the wait that its failures ask for, and counts one more failure.
+    pub fn retry(&self, key: K) -> Duration {
+        self.retry_from(key, self.limiter.base)
+    }
+
+    /// As [`Queue::retry`], with another wait after the first failure.
+    pub fn retry_from(&self, key: K, base: Duration) -> Duration {
+        let mut state = self.lock();
+        let failures = state.failures.entry(key.clone()).or_default();
+        let own = self.limiter.delay(base, *failures);
+        *failures = failures.saturating_add(1);
+        let overall = state.bucket.reserve(&self.limiter, Instant::now());
+        drop(state);
+        let delay = own.max(overall);
+        self.add_after(key, delay, Priority::Change);
+        delay
+    }
+
+    /// Forgets the failures of an item.
+    pub fn forget(&self, key: &K) {
+        self.lock().failures.remove(key);
+    }
+
+    /// Waits for items and takes at most `max` of them, changes first. `None` once the queue is closed. Each item must be
+    /// given back with [`Queue::done`].
+    pub async fn take_batch(&self, max: usize) -> Option<Vec<(K, Priority)>> {
+        loop {
+            let woken = self.wake.notified();
+            tokio::pin!(woken);
+            woken.as_mut().enable();
+            let next = {
+                let mut state = self.lock();
+                if state.closed {
+                    return None;
+                }
+                self.promote(&mut state);
+                let batch = self.drain(&mut state, max.max(1));
+                if !batch.is_empty() {
+                    return Some(batch);
+                }
+                state.delayed.first_key_value().map(|(&(at, _), _)| at)
+            };
+            match next {
+                Some(at) => tokio::select! { () = woken => {}, () = sleep_until(at) => {} },
+                None => woken.await,
+            }
+        }
+    }
+
+    /// Waits for one item; see [`Queue::take_batch`].
+    pub async fn take(&self) -> Option<(K, Priority)> {
+        self.take_batch(1).await?.pop()
+    }
+
+    /// Says that the work on an item is over.
+    pub fn done(&self, key: &K) {
+        let mut state = self.lock();
+        if let Some(since) = state.processing.remove(key) {
+            self.metrics.work_duration.observe(since.elapsed().as_secs_f64());
+        }
+        if let Some(&(priority, _)) = state.dirty.get(key) {
+            state.ready(priority).push_back(key.clone());
+            self.metrics.depth.inc();
+        }
+        drop(state);
+        self.wake.notify_waiters();
+    }
+
+    /// Closes the queue: nothing is added or handed out any more.
+    pub fn close(&self) {
+        self.lock().closed = true;
+        self.wake.notify_waiters();
+    }
+
+    /// Keeps the gauges of running work up to date, for ever.
+    pub async fn observe(&self) {
+        loop {
+            let (total, longest) = self.lock().processing.values().fold((0.0, 0.0_f64), |(total, longest), since| {
+                let seconds = since.elapsed().as_secs_f64();
+                (total + seconds, longest.max(seconds))
+            });
+            self.metrics.unfinished_work.set(total);
+            self.metrics.longest_running.set(longest);
+            sleep(GAUGE_PERIOD).await;
+        }
+    }
+
+    fn insert(&self, state: &mut State<K>, key: K, priority: Priority) {
+        if state.closed {
+            return;
+        }
+        let busy = state.processing.contains_key(&key);
+        if let Some((known, _)) = state.dirty.get_mut(&key) {
+            let raised = priority < *known;
+            *known = priority.min(*known);
+            if raised && !busy {
+                state.rechecks.retain(|other| *other != key);
+                state.changes.push_back(key);
+            }
+            return;
+        }
+        self.metrics.adds.inc();
+        state.dirty.insert(key.clone(), (priority, Instant::now()));
+        if !busy {
+            state.ready(priority).push_back(key);
+            self.metrics.depth.inc();
+        }
+    }
+
+    /// Moves what is due from the delayed ones.
+    fn promote(&self, state: &mut State<K>) {
+        let now = Instant::now();
+        while let Some(entry) = state.delayed.first_entry().filter(|entry| entry.key().0 <= now) {
+            let (key, priority) = entry.remove();
+            state.delayed_at.remove(&key);
+            self.insert(state, key, priority);
+        }
+    }
+
+    fn drain(&self, state: &mut State<K>, max: usize) -> Vec<(K, Priority)> {
+        let mut batch = Vec::new();
+        while batch.len() < max {
+            let Some(key) = state.changes.pop_front().or_else(|| state.rechecks.pop_front()) else { break };
+            self.metrics.depth.dec();
+            let Some((priority, added)) = state.dirty.remove(&key) else { continue };
+            self.metrics.queue_duration.observe(added.elapsed().as_secs_f64());
+            state.processing.insert(key.clone(), Instant::now());
+            batch.push((key, priority));
+        }
+        batch
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State<K>> {
+        // No code under the lock panics; the state is whole even if a thread did.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl<K: Clone + Eq + Hash> State<K> {
+    fn ready(&mut self, priority: Priority) -> &mut VecDeque<K> {
+        match priority {
+            Priority::Change => &mut self.changes,
+            Priority::Recheck => &mut self.rechecks,
+        }
+    }
+
+    fn cancel_delayed(&mut self, key: &K) {
+        if let Some(at) = self.delayed_at.remove(key) {
+            self.delayed.remove(&at);
+        }
+    }
+
+    fn delay(&mut self, key: K, at: Instant, priority: Priority) {
+        if self.delayed_at.get(&key).is_some_and(|&(earlier, _)| earlier <= at) {
+            return;
+        }
+        self.cancel_delayed(&key);
+        self.sequence += 1;
+        self.delayed_at.insert(key.clone(), (at, self.sequence));
+        self.delayed.insert((at, self.sequence), (key, priority));
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,84 @@
+//! How long a failed item waits.
+
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+/// Exponential per item, and optionally a token bucket over all items; the longer wait counts.
+#[derive(Clone, Copy, Debug)]
+pub struct Limiter {
+    /// Wait after the first failure; doubled by each further one.
+    pub base: Duration,
+    /// Longest wait.
+    pub max: Duration,
+    /// Over all items: tokens per second, and how many may be used at once.
+    pub bucket: Option<(f64, f64)>,
+}
+
+impl Limiter {
+    /// client-go's default controller limiter, used for nodes: 5 ms doubling up to 1000 s, and 10 per second with bursts
+    /// of 100 over all.
+    pub const NODES: Self =
+        Self { base: Duration::from_millis(5), max: Duration::from_secs(1000), bucket: Some((10.0, 100.0)) };
+
+    /// The service controller's: 5 s doubling up to 300 s.
+    pub const SERVICES: Self = Self { base: Duration::from_secs(5), max: Duration::from_secs(300), bucket: None };
+
+    /// Wait of an item that has failed `failures` times before.
+    #[must_use]
+    pub fn delay(&self, base: Duration, failures: u32) -> Duration {
+        base.checked_mul(2_u32.saturating_pow(failures.min(31))).unwrap_or(self.max).min(self.max)
+    }
+}
+
+/// State of a token bucket.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Bucket {
+    tokens: f64,
+    at: Instant,
+}
+
+impl Bucket {
+    pub(super) fn full(limiter: &Limiter, now: Instant) -> Self {
+        Self { tokens: limiter.bucket.map_or(0.0, |(_, burst)| burst), at: now }
+    }
+
+    /// Takes one token, and says how long to wait for it.
+    pub(super) fn reserve(&mut self, limiter: &Limiter, now: Instant) -> Duration {
+        let Some((rate, burst)) = limiter.bucket else { return Duration::ZERO };
+        let earned = now.saturating_duration_since(self.at).as_secs_f64() * rate;
+        self.tokens = (self.tokens + earned).min(burst) - 1.0;
+        self.at = now;
+        if self.tokens >= 0.0 { Duration::ZERO } else { Duration::from_secs_f64(-self.tokens / rate) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn s40_the_service_limiter_waits_5_10_20_40_80_160_300_300_seconds() {
+        let waits: Vec<u64> = (0..8).map(|n| Limiter::SERVICES.delay(Limiter::SERVICES.base, n).as_secs()).collect();
+        assert_eq!(waits, [5, 10, 20, 40, 80, 160, 300, 300]);
+    }
+
+    #[test]
+    fn n03_the_node_limiter_starts_at_5_ms_and_ends_at_1000_s() {
+        assert_eq!(Limiter::NODES.delay(Limiter::NODES.base, 0), Duration::from_millis(5));
+        assert_eq!(Limiter::NODES.delay(Limiter::NODES.base, 3), Duration::from_millis(40));
+        assert_eq!(Limiter::NODES.delay(Limiter::NODES.base, u32::MAX), Duration::from_secs(1000));
+    }
+
+    #[test]
+    fn n03_after_a_burst_of_100_items_wait_for_their_tenth_of_a_second() {
+        let start = Instant::now();
+        let mut bucket = Bucket::full(&Limiter::NODES, start);
+        for _ in 0..100 {
+            assert_eq!(bucket.reserve(&Limiter::NODES, start), Duration::ZERO);
+        }
+        assert_eq!(bucket.reserve(&Limiter::NODES, start), Duration::from_millis(100));
+        assert_eq!(bucket.reserve(&Limiter::NODES, start), Duration::from_millis(200));
+        assert_eq!(bucket.reserve(&Limiter::NODES, start + Duration::from_secs(60)), Duration::ZERO);
+    }
+}

@@ -1,0 +1,212 @@
+use std::{collections::HashSet, sync::Arc};
+
+use proptest::prelude::*;
+
+use super::*;
+
+fn queue() -> Queue<u8> {
+    let metrics = crate::Metrics::register(&mut prometheus_client::registry::Registry::default());
+    Queue::new(
+        Limiter { base: Duration::from_secs(5), max: Duration::from_secs(300), bucket: None },
+        metrics.queue("test"),
+    )
+}
+
+/// Takes what is ready now.
+async fn ready(queue: &Queue<u8>, max: usize) -> Vec<u8> {
+    match tokio::time::timeout(Duration::from_micros(1), queue.take_batch(max)).await {
+        Ok(batch) => batch.unwrap_or_default().into_iter().map(|(key, _)| key).collect(),
+        Err(_) => Vec::new(),
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_item_that_is_added_twice_is_handed_out_once() {
+    let queue = queue();
+    queue.add(1, Priority::Change);
+    queue.add(1, Priority::Change);
+    assert_eq!(ready(&queue, 10).await, [1]);
+    assert!(ready(&queue, 10).await.is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn s42_an_item_that_is_worked_on_is_not_handed_out_again_until_it_is_done() {
+    let queue = queue();
+    queue.add(1, Priority::Change);
+    assert_eq!(ready(&queue, 1).await, [1]);
+    queue.add(1, Priority::Change);
+    assert!(ready(&queue, 1).await.is_empty());
+    queue.done(&1);
+    assert_eq!(ready(&queue, 1).await, [1]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn changes_go_before_rechecks_and_a_change_raises_a_recheck() {
+    let queue = queue();
+    for key in [1, 2, 3] {
+        queue.add(key, Priority::Recheck);
+    }
+    queue.add(9, Priority::Change);
+    queue.add(2, Priority::Change);
+    assert_eq!(ready(&queue, 10).await, [9, 2, 1, 3]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_batch_takes_no_more_than_asked() {
+    let queue = queue();
+    for key in 0..5 {
+        queue.add(key, Priority::Change);
+    }
+    assert_eq!(ready(&queue, 3).await, [0, 1, 2]);
+    assert_eq!(ready(&queue, 3).await, [3, 4]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn s40_failures_wait_longer_each_time_until_they_are_forgotten() {
+    let queue = queue();
+    assert_eq!(queue.retry(1), Duration::from_secs(5));
+    assert_eq!(queue.retry(1), Duration::from_secs(10));
+    queue.forget(&1);
+    assert_eq!(queue.retry(1), Duration::from_secs(5));
+    assert!(ready(&queue, 1).await.is_empty());
+    sleep(Duration::from_secs(5)).await;
+    assert_eq!(ready(&queue, 1).await, [1]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn of_two_delays_the_earlier_counts() {
+    let queue = queue();
+    queue.add_after(1, Duration::from_secs(60), Priority::Change);
+    queue.add_after(1, Duration::from_secs(2), Priority::Change);
+    queue.add_after(1, Duration::from_secs(30), Priority::Change);
+    sleep(Duration::from_secs(2)).await;
+    assert_eq!(ready(&queue, 1).await, [1]);
+    queue.done(&1);
+    sleep(Duration::from_secs(100)).await;
+    assert!(ready(&queue, 1).await.is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn s41_a_change_during_the_wait_comes_at_once_and_replaces_the_wait() {
+    let queue = queue();
+    queue.retry(1);
+    queue.add(1, Priority::Change);
+    assert_eq!(ready(&queue, 1).await, [1]);
+    queue.done(&1);
+    sleep(Duration::from_secs(60)).await;
+    assert!(ready(&queue, 1).await.is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_waiting_worker_is_woken_for_a_delay_that_was_set_later() {
+    let queue = Arc::new(queue());
+    let workers: Vec<_> = (0..2)
+        .map(|_| {
+            let queue = Arc::clone(&queue);
+            tokio::spawn(async move { queue.take().await })
+        })
+        .collect();
+    sleep(Duration::from_secs(1)).await;
+    queue.add_after(1, Duration::from_secs(5), Priority::Change);
+    queue.add(2, Priority::Change);
+    let mut taken = HashSet::new();
+    for worker in workers {
+        taken.insert(worker.await.unwrap().unwrap().0);
+    }
+    assert_eq!(taken, HashSet::from([1, 2]));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_closed_queue_takes_and_gives_nothing() {
+    let queue = Arc::new(queue());
+    let worker = tokio::spawn({
+        let queue = Arc::clone(&queue);
+        async move { queue.take().await }
+    });
+    sleep(Duration::from_millis(1)).await;
+    queue.close();
+    assert_eq!(worker.await.unwrap(), None);
+    queue.add(1, Priority::Change);
+    assert_eq!(queue.take().await, None);
+}
+
+#[derive(Clone, Debug)]
+enum Step {
+    Add(u8, bool),
+    AddAfter(u8, u64),
+    Retry(u8),
+    Take(usize),
+    Done(u8),
+    Wait(u64),
+}
+
+fn steps() -> impl Strategy<Value = Vec<Step>> {
+    let key = 0_u8..4;
+    let step = prop_oneof![
+        (key.clone(), any::<bool>()).prop_map(|(key, change)| Step::Add(key, change)),
+        (key.clone(), 0_u64..20).prop_map(|(key, seconds)| Step::AddAfter(key, seconds)),
+        key.clone().prop_map(Step::Retry),
+        (1_usize..4).prop_map(Step::Take),
+        key.prop_map(Step::Done),
+        (1_u64..30).prop_map(Step::Wait),
+    ];
+    prop::collection::vec(step, 1..60)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(200))]
+
+    /// Whatever happens, no item has two workers, and each item that was added is handed out after its last
+    /// addition, and no more often than it was added.
+    #[test]
+    fn no_item_is_lost_and_none_has_two_workers(steps in steps()) {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
+        runtime.block_on(async {
+            let queue = queue();
+            let mut busy = HashSet::new();
+            let mut owed = HashSet::new();
+            let mut additions = [0_u32; 4];
+            for step in steps {
+                match step {
+                    Step::Add(key, change) => {
+                        queue.add(key, if change { Priority::Change } else { Priority::Recheck });
+                        additions[usize::from(key)] += 1;
+                        owed.insert(key);
+                    }
+                    Step::AddAfter(key, seconds) => {
+                        queue.add_after(key, Duration::from_secs(seconds), Priority::Change);
+                        additions[usize::from(key)] += 1;
+                        owed.insert(key);
+                    }
+                    Step::Retry(key) => {
+                        queue.retry(key);
+                        additions[usize::from(key)] += 1;
+                        owed.insert(key);
+                    }
+                    Step::Take(max) => {
+                        for key in ready(&queue, max).await {
+                            assert!(busy.insert(key), "{key} has two workers");
+                            assert!(additions[usize::from(key)] > 0, "{key} was handed out more often than added");
+                            additions[usize::from(key)] -= 1;
+                            owed.remove(&key);
+                        }
+                    }
+                    Step::Done(key) => {
+                        if busy.remove(&key) {
+                            queue.done(&key);
+                        }
+                    }
+                    Step::Wait(seconds) => sleep(Duration::from_secs(seconds)).await,
+                }
+            }
+            for key in busy.drain() {
+                queue.done(&key);
+            }
+            sleep(Duration::from_secs(1000)).await;
+            for key in ready(&queue, 100).await {
+                owed.remove(&key);
+            }
+            assert!(owed.is_empty(), "lost: {owed:?}");
+        });
+    }
+}

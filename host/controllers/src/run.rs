@@ -1,0 +1,284 @@
+//! Starts the controllers, keeps them fed, and stops them in order.
+
+use std::{
+    collections::{BTreeMap, BTreeSet, HashMap},
+    sync::Arc,
+    time::Duration,
+};
+
+use k8s_openapi::api::core::v1::{Node, Service};
+use kube::Client;
+use skydock_cloud::{CloudProvider, Cluster};
+use tokio::{
+    sync::watch,
+    task::{Id, JoinSet},
+    time::timeout,
+};
+use tokio_util::sync::CancellationToken;
+
+use crate::{
+    Controller, Metrics,
+    cluster_view::ClusterView,
+    events::Recorder,
+    informer::Informer,
+    lifecycle::LifecycleController,
+    node::NodeController,
+    service::ServiceController,
+    shared::{Runner, Shared},
+};
+
+/// API clients, one for each name under which controllers speak ([`Controller::client_name`]); they may be one.
+#[derive(Clone)]
+pub struct Clients {
+    /// For watching nodes and services, and for events.
+    pub informers: Client,
+    /// For the node, lifecycle and address range controllers.
+    pub node: Client,
+    /// For the service controller.
+    pub service: Client,
+    /// For the route controller.
+    pub route: Client,
+}
+
+/// How the controllers work.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Options {
+    /// Tells this cluster from others in the same account (`--cluster-name`); what configures the provider passes it on.
+    pub cluster_name: String,
+    /// Batches of nodes that are initialised at the same time (`--concurrent-node-syncs`); at least 1.
+    pub concurrent_node_syncs: usize,
+    /// Services that are worked on at the same time (`--concurrent-service-syncs`); at least 1.
+    pub concurrent_service_syncs: usize,
+    /// How often nodes that are not ready are looked for in the cloud (`--node-monitor-period`).
+    pub node_monitor_period: Duration,
+    /// How often node addresses are brought up to date (`--node-status-update-frequency`).
+    pub node_status_update_frequency: Duration,
+    /// How long calls that run at the end may go on.
+    pub shutdown_grace: Duration,
+}
+
+impl Default for Options {
+    /// Upstream's periods. Upstream works on one node and one service at a time; clouds bear more.
+    fn default() -> Self {
+        Self {
+            cluster_name: "kubernetes".to_owned(),
+            concurrent_node_syncs: 4,
+            concurrent_service_syncs: 10,
+            node_monitor_period: Duration::from_secs(5),
+            node_status_update_frequency: Duration::from_secs(300),
+            shutdown_grace: Duration::from_secs(10),
+        }
+    }
+}
+
+/// What controllers need.
+pub struct Context {
+    /// API clients.
+    pub clients: Clients,
+    /// The cloud.
+    pub provider: Arc<dyn CloudProvider>,
+    /// Changes with each new generation of the provider's plugin: then all objects are looked at again.
+    pub generations: watch::Receiver<u64>,
+    /// How to work.
+    pub options: Options,
+    /// Controllers that are turned on; see [`crate::parse_controllers`].
+    pub enabled: BTreeSet<Controller>,
+    /// Where to count.
+    pub metrics: Metrics,
+    /// Called with the provider's view of the cluster, once the caches are complete and before any controller starts.
+    pub on_cluster: Box<dyn FnOnce(Arc<dyn Cluster>) + Send>,
+    /// Ends it all.
+    pub shutdown: CancellationToken,
+}
+
+/// Why the controllers ended before they were told to.
+#[derive(Debug, thiserror::Error)]
+pub enum RunError {
+    /// A task panicked or returned; this is a bug.
+    #[error("{0} ended unexpectedly; this is a bug, please report it with the log lines before")]
+    Ended(String),
+}
+
+/// Runs the enabled controllers whose capability the provider has, until the shutdown token is cancelled. One whose capability
+/// comes with a later generation is started then. At the end no new work is begun, calls that run get
+/// [`Options::shutdown_grace`] to end, and events that wait are written.
+///
+/// # Errors
+///
+/// If a controller ends by itself.
+pub async fn run(context: Context) -> Result<(), RunError> {
+    let (recorder, writer) = Recorder::new(context.clients.informers.clone(), context.metrics.clone());
+    let flush = CancellationToken::new();
+    let writing = tokio::spawn(writer.run(flush.clone()));
+    let result = Host::new(context, recorder).run().await;
+    flush.cancel();
+    if writing.await.is_err() {
+        return Err(RunError::Ended("the writer of events".to_owned()));
+    }
+    result
+}
+
+struct Host {
+    context: Context,
+    recorder: Recorder,
+    nodes: Arc<Informer<Node>>,
+    services: Arc<Informer<Service>>,
+    started: BTreeMap<Controller, Arc<dyn Runner>>,
+    skipped: BTreeSet<Controller>,
+    tasks: JoinSet<()>,
+    names: HashMap<Id, String>,
+    stop: CancellationToken,
+}
+
+impl Host {
+    fn new(context: Context, recorder: Recorder) -> Self {
+        Self {
+            context,
+            recorder,
+            nodes: Arc::default(),
+            services: Arc::default(),
+            started: BTreeMap::new(),
+            skipped: BTreeSet::new(),
+            tasks: JoinSet::new(),
+            names: HashMap::new(),
+            stop: CancellationToken::new(),
+        }
+    }
+
+    async fn run(mut self) -> Result<(), RunError> {
+        let mut watching = self.watch();
+        let result = tokio::select! {
+            () = self.context.shutdown.clone().cancelled_owned() => Ok(()),
+            Some(_) = watching.join_next() => Err(RunError::Ended("the watch of the API server".to_owned())),
+            result = self.control() => result,
+        };
+        self.stop().await;
+        result
+    }
+
+    /// Only what is needed is watched, so that a host with fewer controllers needs fewer rights.
+    fn watch(&self) -> JoinSet<()> {
+        let mut watching = JoinSet::new();
+        let client = &self.context.clients.informers;
+        watching.spawn({
+            let (nodes, client) = (Arc::clone(&self.nodes), client.clone());
+            async move { nodes.run(client).await }
+        });
+        if self.watches_services() {
+            let (services, client) = (Arc::clone(&self.services), client.clone());
+            watching.spawn(async move { services.run(client).await });
+        }
+        watching
+    }
+
+    fn watches_services(&self) -> bool {
+        self.context.enabled.contains(&Controller::Service)
+    }
+
+    async fn control(&mut self) -> Result<(), RunError> {
+        self.nodes.synced().await;
+        if self.watches_services() {
+            self.services.synced().await;
+        }
+        tracing::info!(nodes = self.nodes.list().len(), services = self.services.list().len(), "caches are complete");
+        let on_cluster = std::mem::replace(&mut self.context.on_cluster, Box::new(|_| {}));
+        let (nodes, services) = (Arc::clone(&self.nodes), Arc::clone(&self.services));
+        on_cluster(Arc::new(ClusterView { nodes, services, recorder: self.recorder.clone() }));
+        let mut swaps = true;
+        loop {
+            self.start();
+            tokio::select! {
+                changed = self.context.generations.changed(), if swaps => match changed {
+                    Ok(()) => {
+                        tracing::info!("the plugin was replaced: looking at all objects again");
+                        self.started.values().for_each(|runner| runner.recheck());
+                    }
+                    Err(_) => swaps = false,
+                },
+                Some(ended) = self.tasks.join_next_with_id(), if !self.tasks.is_empty() => {
+                    let id = ended.map_or_else(|error| error.id(), |(id, ())| id);
+                    let name = self.names.remove(&id).unwrap_or_default();
+                    return Err(RunError::Ended(name));
+                }
+                else => std::future::pending().await,
+            }
+        }
+    }
+
+    /// Starts what is enabled, possible and not started yet.
+    fn start(&mut self) {
+        let info = self.context.provider.info();
+        for controller in self.context.enabled.clone() {
+            if self.started.contains_key(&controller) {
+                continue;
+            }
+            if let Some(capability) = controller.needs().filter(|capability| !info.can(*capability)) {
+                if self.skipped.insert(controller) {
+                    tracing::info!("skipping {controller}: provider {} does not export {capability}", info.name);
+                }
+                continue;
+            }
+            let Some(runner) = self.build(controller) else {
+                if self.skipped.insert(controller) {
+                    tracing::info!("skipping {controller}: it is not part of this version");
+                }
+                continue;
+            };
+            let task = {
+                let (runner, stop) = (Arc::clone(&runner), self.stop.clone());
+                self.tasks.spawn(async move { runner.run(stop).await })
+            };
+            self.names.insert(task.id(), controller.name().to_owned());
+            self.context.metrics.running(controller, true);
+            self.started.insert(controller, runner);
+            tracing::info!("started {controller}");
+        }
+    }
+
+    fn build(&self, controller: Controller) -> Option<Arc<dyn Runner>> {
+        let Context { clients, options, .. } = &self.context;
+        let shared = Shared {
+            controller,
+            provider: Arc::clone(&self.context.provider),
+            nodes: Arc::clone(&self.nodes),
+            recorder: self.recorder.clone(),
+            metrics: self.context.metrics.clone(),
+        };
+        let runner: Arc<dyn Runner> = match controller {
+            Controller::Node => Arc::new(NodeController::new(
+                shared,
+                clients.node.clone(),
+                options.concurrent_node_syncs.max(1),
+                options.node_status_update_frequency,
+            )),
+            Controller::NodeLifecycle => {
+                Arc::new(LifecycleController::new(shared, clients.node.clone(), options.node_monitor_period))
+            }
+            Controller::Service => Arc::new(ServiceController::new(
+                shared,
+                clients.service.clone(),
+                Arc::clone(&self.services),
+                options.concurrent_service_syncs.max(1),
+            )),
+            Controller::Route | Controller::NodeIpam => return None,
+        };
+        Some(runner)
+    }
+
+    async fn stop(&mut self) {
+        self.stop.cancel();
+        let grace = self.context.options.shutdown_grace;
+        let ended = async { while self.tasks.join_next().await.is_some() {} };
+        if timeout(grace, ended).await.is_err() {
+            tracing::warn!("some calls did not end within {grace:?} and were dropped");
+            self.tasks.shutdown().await;
+        }
+        for controller in self.started.keys() {
+            self.context.metrics.running(*controller, false);
+            tracing::info!("stopped {controller}");
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

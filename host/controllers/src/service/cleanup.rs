@@ -1,0 +1,78 @@
+//! Takes the load balancer of a service away, and what it has left on the object.
+
+use k8s_openapi::api::core::v1::Service;
+use serde_json::json;
+use skydock_cloud::{CloudError, LoadBalancerStatus};
+
+use super::{Failure, Known, ServiceController, ServiceEntry, plan, target};
+use crate::{
+    api::{ApiError, Patch, patch},
+    constants::{FINALIZER, reason},
+    convert::status_json,
+};
+
+impl ServiceController {
+    /// Of a service that is there and does not want its load balancer any more.
+    pub(super) async fn cleanup(&self, known: &Known, entry: &ServiceEntry) -> Result<(), Failure> {
+        if self.has_load_balancer(known, entry).await? {
+            if known.announce(reason::DELETING_LB) {
+                self.shared.normal(entry, reason::DELETING_LB, "Deleting load balancer");
+            }
+            self.delete(known, entry).await.map_err(|error| Failure::Cloud("failed to delete load balancer", error))?;
+        }
+        if plan::has_finalizer(&entry.object) {
+            let body = json!({
+                "metadata": { "uid": entry.uid(), "$deleteFromPrimitiveList/finalizers": [FINALIZER] },
+            });
+            match patch::<Service>(&self.client, &target(entry), &Patch::Strategic(body)).await {
+                Ok(_) | Err(ApiError::Gone(_)) => {}
+                Err(error) => return Err(Failure::Api("failed to remove load balancer cleanup finalizer", error)),
+            }
+        }
+        self.shared.normal(entry, reason::DELETED_LB, "Deleted load balancer");
+        if !entry.view.service.status.ingress.is_empty() {
+            let none = status_json(&LoadBalancerStatus::default());
+            let body = json!({ "metadata": { "uid": entry.uid() }, "status": { "loadBalancer": none } });
+            match patch::<Service>(&self.client, &target(entry), &Patch::Merge(body)).await {
+                Ok(_) | Err(ApiError::Gone(_) | ApiError::Changed(_)) => {}
+                Err(error) => return Err(Failure::Api("failed to update load balancer status", error)),
+            }
+        }
+        Ok(())
+    }
+
+    /// Of a service that vanished: its finalizer was taken away by somebody else, or a new one has its name.
+    pub(super) async fn delete_gone(&self, known: &Known) -> Result<(), Failure> {
+        let entry = known.progress().entry;
+        if known.announce(reason::DELETING_LB) {
+            self.shared.normal(&entry, reason::DELETING_LB, "Deleting load balancer");
+        }
+        self.delete(known, &entry).await.map_err(Failure::Gone)?;
+        self.shared.normal(&entry, reason::DELETED_LB, "Deleted load balancer");
+        Ok(())
+    }
+
+    /// What was begun is finished without asking: remains of a half-made or half-deleted load balancer are none that
+    /// the cloud could show.
+    async fn has_load_balancer(&self, known: &Known, entry: &ServiceEntry) -> Result<bool, Failure> {
+        if known.progress().unfinished {
+            return Ok(true);
+        }
+        match self.shared.provider.get_load_balancer(&entry.view.service).await {
+            Ok(status) => Ok(status.is_some()),
+            Err(CloudError::NotFound(_) | CloudError::ImplementedElsewhere) => Ok(false),
+            Err(error) => Err(Failure::Cloud("failed to check if load balancer exists before cleanup", error)),
+        }
+    }
+
+    async fn delete(&self, known: &Known, entry: &ServiceEntry) -> Result<(), CloudError> {
+        known.update(|progress| progress.unfinished = true);
+        match self.shared.provider.ensure_load_balancer_deleted(&entry.view.service).await {
+            Ok(()) | Err(CloudError::NotFound(_) | CloudError::ImplementedElsewhere) => {
+                known.update(|progress| progress.unfinished = false);
+                Ok(())
+            }
+            Err(error) => Err(error),
+        }
+    }
+}

@@ -1,0 +1,206 @@
+//! What to do about a service: pure decisions.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::api::core::v1::{Service, ServiceSpec};
+use skydock_cloud::{Ingress, IpMode, LoadBalancerStatus};
+
+use crate::constants::FINALIZER;
+
+/// What a service needs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Need {
+    /// Nothing: it is none of ours.
+    Nothing,
+    /// A load balancer that is as it asks.
+    Ensure,
+    /// That its load balancer goes, and what it has left on the object.
+    Cleanup,
+}
+
+/// What this service needs. `known` says that this process has worked on it before.
+#[must_use]
+pub fn need(service: &Service, known: bool) -> Need {
+    if needs_cleanup(service) {
+        Need::Cleanup
+    } else if wants_load_balancer(service) && !deleting(service) {
+        Need::Ensure
+    } else if known {
+        // It does not want a load balancer any more, and the finalizer was taken away by somebody else.
+        Need::Cleanup
+    } else {
+        Need::Nothing
+    }
+}
+
+/// True for services of type LoadBalancer without a class: a class is another implementation's.
+#[must_use]
+pub fn wants_load_balancer(service: &Service) -> bool {
+    spec(service).is_some_and(|spec| is_load_balancer(spec) && spec.load_balancer_class.is_none())
+}
+
+/// True for services that carry the finalizer and are deleted, or are not of type LoadBalancer any more.
+#[must_use]
+pub fn needs_cleanup(service: &Service) -> bool {
+    has_finalizer(service) && (deleting(service) || !spec(service).is_some_and(is_load_balancer))
+}
+
+/// True if the service carries the finalizer.
+#[must_use]
+pub fn has_finalizer(service: &Service) -> bool {
+    service.metadata.finalizers.iter().flatten().any(|finalizer| finalizer == FINALIZER)
+}
+
+/// True if a change of a service matters to its load balancer.
+#[must_use]
+pub fn needs_update(old: &Service, new: &Service) -> bool {
+    let (wanted, wants) = (wants_load_balancer(old), wants_load_balancer(new));
+    if !wanted && !wants {
+        return false;
+    }
+    let empty = ServiceSpec::default();
+    let (a, b) = (spec(old).unwrap_or(&empty), spec(new).unwrap_or(&empty));
+    wanted != wants
+        || old.metadata.uid != new.metadata.uid
+        || annotations(old) != annotations(new)
+        || list(a.load_balancer_source_ranges.as_ref()) != list(b.load_balancer_source_ranges.as_ref())
+        || list(a.ports.as_ref()) != list(b.ports.as_ref())
+        || a.session_affinity != b.session_affinity
+        || a.session_affinity_config != b.session_affinity_config
+        || a.load_balancer_ip.as_deref().unwrap_or_default() != b.load_balancer_ip.as_deref().unwrap_or_default()
+        || list(a.external_ips.as_ref()) != list(b.external_ips.as_ref())
+        || a.external_traffic_policy != b.external_traffic_policy
+        || a.health_check_node_port.unwrap_or(0) != b.health_check_node_port.unwrap_or(0)
+        || list(a.ip_families.as_ref()).len() != list(b.ip_families.as_ref()).len()
+}
+
+/// True if two statuses mean the same. The API server writes mode VIP where an address has none.
+#[must_use]
+pub fn same_status(a: &LoadBalancerStatus, b: &LoadBalancerStatus) -> bool {
+    let meaning = |ingress: &Ingress| Ingress {
+        ip_mode: if ingress.ip.is_some() { Some(ingress.ip_mode.unwrap_or(IpMode::Vip)) } else { None },
+        ..ingress.clone()
+    };
+    a.ingress.iter().map(meaning).eq(b.ingress.iter().map(meaning))
+}
+
+fn spec(service: &Service) -> Option<&ServiceSpec> {
+    service.spec.as_ref()
+}
+
+fn is_load_balancer(spec: &ServiceSpec) -> bool {
+    spec.type_.as_deref() == Some("LoadBalancer")
+}
+
+fn deleting(service: &Service) -> bool {
+    service.metadata.deletion_timestamp.is_some()
+}
+
+fn list<T>(list: Option<&Vec<T>>) -> &[T] {
+    list.map_or(&[], Vec::as_slice)
+}
+
+/// No annotations and an empty map of them are the same.
+fn annotations(service: &Service) -> Option<&BTreeMap<String, String>> {
+    service.metadata.annotations.as_ref().filter(|annotations| !annotations.is_empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::testing::{service, with};
+
+    fn lb(change: &Value) -> Service {
+        with(&service("web"), change)
+    }
+
+    fn finalizer() -> Value {
+        json!({"metadata": {"finalizers": ["other", FINALIZER]}})
+    }
+
+    fn gone() -> Value {
+        json!({"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}})
+    }
+
+    #[test]
+    fn s06_s13_s36_what_a_service_needs_follows_from_type_class_finalizer_and_deletion() {
+        let both = with::<Value>(&finalizer(), &gone());
+        let class = json!({"spec": {"loadBalancerClass": "x.io/y"}});
+        let cluster_ip = json!({"spec": {"type": "ClusterIP"}});
+        for (what, service, need_unknown, need_known) in [
+            ("plain", lb(&json!({})), Need::Ensure, Need::Ensure),
+            ("with finalizer", lb(&finalizer()), Need::Ensure, Need::Ensure),
+            ("deleted with finalizer", lb(&both), Need::Cleanup, Need::Cleanup),
+            ("deleted, kept by others", lb(&gone()), Need::Nothing, Need::Cleanup),
+            ("of a class", lb(&class), Need::Nothing, Need::Cleanup),
+            ("of a class, with finalizer", with(&lb(&finalizer()), &class), Need::Nothing, Need::Cleanup),
+            ("of a class, deleted with finalizer", with(&lb(&both), &class), Need::Cleanup, Need::Cleanup),
+            ("ClusterIP", lb(&cluster_ip), Need::Nothing, Need::Cleanup),
+            ("ClusterIP with finalizer", with(&lb(&finalizer()), &cluster_ip), Need::Cleanup, Need::Cleanup),
+        ] {
+            assert_eq!(need(&service, false), need_unknown, "{what}");
+            assert_eq!(need(&service, true), need_known, "{what}, known");
+        }
+    }
+
+    #[test]
+    fn s10_s11_changes_that_matter() {
+        for change in [
+            json!({"spec": {"type": "ClusterIP"}}),
+            json!({"spec": {"loadBalancerSourceRanges": ["10.0.0.0/8"]}}),
+            json!({"spec": {"ports": [{"port": 81, "protocol": "TCP", "nodePort": 30080}]}}),
+            json!({"spec": {"ports": [{"port": 80, "protocol": "UDP", "nodePort": 30080}]}}),
+            json!({"spec": {"ports": [{"port": 80, "protocol": "TCP", "nodePort": 30081}]}}),
+            json!({"spec": {"ports": [{"port": 80, "protocol": "TCP", "nodePort": 30080, "name": "a"}]}}),
+            json!({"spec": {"ports": [{"port": 80, "protocol": "TCP", "nodePort": 30080, "targetPort": 8080}]}}),
+            json!({"spec": {"ports": [{"port": 80, "protocol": "TCP", "nodePort": 30080, "targetPort": "web"}]}}),
+            json!({"spec": {"ports": [{"port": 80, "protocol": "TCP", "nodePort": 30080, "appProtocol": "http"}]}}),
+            json!({"spec": {"sessionAffinity": "ClientIP"}}),
+            json!({"spec": {"sessionAffinityConfig": {"clientIP": {"timeoutSeconds": 9}}}}),
+            json!({"spec": {"loadBalancerIP": "192.0.2.7"}}),
+            json!({"spec": {"externalIPs": ["192.0.2.8"]}}),
+            json!({"spec": {"externalTrafficPolicy": "Local"}}),
+            json!({"spec": {"healthCheckNodePort": 31000}}),
+            json!({"spec": {"ipFamilies": ["IPv4", "IPv6"]}}),
+            json!({"metadata": {"annotations": {"a": "b"}}}),
+            json!({"metadata": {"uid": "another"}}),
+        ] {
+            assert!(needs_update(&lb(&json!({})), &lb(&change)), "{change}");
+            assert!(needs_update(&lb(&change), &lb(&json!({}))), "back from {change}");
+        }
+    }
+
+    #[test]
+    fn s10_s12_changes_that_do_not_matter() {
+        for change in [
+            json!({"metadata": {"labels": {"a": "b"}}}),
+            json!({"metadata": {"annotations": {}}}),
+            json!({"metadata": {"resourceVersion": "2", "finalizers": ["x"]}}),
+            json!({"spec": {"selector": {"a": "b"}, "internalTrafficPolicy": "Local"}}),
+            json!({"spec": {"allocateLoadBalancerNodePorts": false, "clusterIPs": ["10.96.0.9"]}}),
+            json!({"status": {"loadBalancer": {"ingress": [{"ip": "192.0.2.1"}]}}}),
+        ] {
+            assert!(!needs_update(&lb(&json!({})), &lb(&change)), "{change}");
+        }
+        let families = |families: &[&str]| lb(&json!({"spec": {"ipFamilies": families}}));
+        assert!(!needs_update(&families(&["IPv4"]), &families(&["IPv6"])));
+        let class = json!({"spec": {"loadBalancerClass": "x"}});
+        let other = with(&lb(&class), &json!({"spec": {"ports": []}}));
+        assert!(!needs_update(&lb(&class), &other));
+    }
+
+    #[test]
+    fn s27_statuses_differ_by_order_hostname_ports_and_mode_but_not_by_the_default_mode() {
+        let ip = |ip: &str, ip_mode| Ingress { ip: Some(ip.into()), ip_mode, ..Ingress::default() };
+        let status = |ingress: &[Ingress]| LoadBalancerStatus { ingress: ingress.to_vec() };
+        let (a, b) = (ip("192.0.2.1", None), ip("192.0.2.2", None));
+        assert!(same_status(&status(&[]), &status(&[])));
+        assert!(same_status(&status(std::slice::from_ref(&a)), &status(&[ip("192.0.2.1", Some(IpMode::Vip))])));
+        assert!(!same_status(&status(std::slice::from_ref(&a)), &status(&[ip("192.0.2.1", Some(IpMode::Proxy))])));
+        assert!(!same_status(&status(&[a.clone(), b.clone()]), &status(&[b, a.clone()])));
+        let named = Ingress { hostname: Some("x".into()), ..a.clone() };
+        assert!(!same_status(&status(&[a]), &status(&[named])));
+    }
+}

@@ -1,0 +1,503 @@
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::Node;
+use prometheus_client::registry::Registry;
+use serde_json::{Value, json};
+use skydock_cloud::{Ingress, LoadBalancerStatus, Retry};
+use tokio::time::sleep;
+
+use super::*;
+use crate::{
+    Controller, Metrics,
+    constants::FINALIZER,
+    events::Recorder,
+    testing::{FakeApi, FakeCloud, node, service, with},
+};
+
+const STATUS: &str = "PATCH /api/v1/namespaces/ns/services/web/status";
+const STATUS_PATH: &str = "/api/v1/namespaces/ns/services/web/status";
+
+struct Bench {
+    api: FakeApi,
+    cloud: Arc<FakeCloud>,
+    controller: Arc<ServiceController>,
+}
+
+fn bench() -> Bench {
+    let (api, cloud) = (FakeApi::default(), Arc::new(FakeCloud::default()));
+    let metrics = Metrics::register(&mut Registry::default());
+    let (recorder, writer) = Recorder::new(api.client(), metrics.clone());
+    tokio::spawn(writer.run(CancellationToken::new()));
+    let shared =
+        Shared { controller: Controller::Service, provider: cloud.clone(), nodes: Arc::default(), recorder, metrics };
+    let controller = Arc::new(ServiceController::new(shared, api.client(), Arc::default(), 4));
+    let running = Arc::clone(&controller);
+    tokio::spawn(async move { running.run(CancellationToken::new()).await });
+    Bench { api, cloud, controller }
+}
+
+impl Bench {
+    async fn has(&self, service: Service) {
+        self.controller.services.apply(service);
+        wait().await;
+    }
+
+    async fn has_node(&self, node: Node) {
+        self.controller.shared.nodes.apply(node);
+        wait().await;
+    }
+
+    /// A served service, as after ensure.
+    async fn serves(&self) {
+        self.has_node(plain_node("n1")).await;
+        self.has(service("web")).await;
+        self.has(served("2")).await;
+        self.cloud.calls.lock().unwrap().clear();
+    }
+
+    fn calls(&self) -> Vec<String> {
+        std::mem::take(&mut self.cloud.calls.lock().unwrap())
+    }
+
+    fn reasons(&self) -> Vec<String> {
+        self.events().into_iter().map(|(reason, _)| reason).collect()
+    }
+
+    fn events(&self) -> Vec<(String, String)> {
+        let requests = self.api.requests();
+        let posted = requests.iter().filter(|request| request.method == "POST");
+        let text = |value: &Value| value.as_str().unwrap().to_owned();
+        posted.map(|request| (text(&request.body["reason"]), text(&request.body["message"]))).collect()
+    }
+}
+
+async fn wait() {
+    sleep(Duration::from_millis(250)).await;
+}
+
+fn plain_node(name: &str) -> Node {
+    with(&node(name), &json!({"spec": {"taints": null, "providerID": format!("fake://{name}")}}))
+}
+
+fn served(version: &str) -> Service {
+    with(
+        &service("web"),
+        &json!({
+            "metadata": {"resourceVersion": version, "finalizers": [FINALIZER]},
+            "status": {"loadBalancer": {"ingress": [{"ip": "192.0.2.1", "ipMode": "VIP"}]}},
+        }),
+    )
+}
+
+fn deleted(version: &str) -> Service {
+    with(&served(version), &json!({"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}}))
+}
+
+fn changed(service: &Service, version: &str) -> Service {
+    with(service, &json!({"metadata": {"resourceVersion": version, "annotations": {"version": version}}}))
+}
+
+fn retry_after(seconds: u64) -> Retry {
+    Retry { after: Duration::from_secs(seconds), message: "wait".into() }
+}
+
+#[tokio::test(start_paused = true)]
+async fn s19_s20_s23_s27_s28_finalizer_then_cloud_then_status() {
+    let bench = bench();
+    bench.has_node(plain_node("n1")).await;
+    bench.has(service("web")).await;
+    assert_eq!(bench.calls(), ["ensure web n1"]);
+    assert_eq!(bench.api.calls(), [STATUS, STATUS]);
+    let requests: Vec<_> = bench.api.requests().into_iter().filter(|request| request.method == "PATCH").collect();
+    assert_eq!(requests[0].content_type, "application/strategic-merge-patch+json");
+    assert_eq!(requests[0].body, json!({"metadata": {"uid": "uid-web", "finalizers": [FINALIZER]}}));
+    assert_eq!(requests[1].content_type, "application/merge-patch+json");
+    assert_eq!(
+        requests[1].body,
+        json!({
+            "metadata": {"uid": "uid-web"}, "status": {"loadBalancer": {"ingress": [{"ip": "192.0.2.1"}]}},
+        })
+    );
+    assert_eq!(bench.reasons(), ["EnsuringLoadBalancer", "EnsuredLoadBalancer"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn s20_without_the_finalizer_the_cloud_is_not_called() {
+    let bench = bench();
+    bench.api.fail("PATCH", STATUS_PATH, 403, "Forbidden");
+    bench.has(service("web")).await;
+    assert_eq!(bench.calls(), Vec::<String>::new());
+    let (reason, message) = bench.events().pop().unwrap();
+    assert_eq!(reason, "SyncLoadBalancerFailed");
+    assert!(message.starts_with("Error syncing load balancer: failed to add load balancer cleanup finalizer: not allowed to patch services/status"), "{message}");
+    sleep(Duration::from_secs(5)).await;
+    assert_eq!(bench.calls(), ["ensure web "]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn s14_after_a_restart_a_served_service_is_checked_without_noise() {
+    let bench = bench();
+    bench.has_node(plain_node("n1")).await;
+    bench.has(served("5")).await;
+    assert_eq!(bench.calls(), ["ensure web n1"]);
+    assert_eq!(bench.api.calls(), Vec::<String>::new());
+    assert_eq!(bench.reasons(), Vec::<String>::new());
+}
+
+#[tokio::test(start_paused = true)]
+async fn s06_a_service_of_a_class_is_left_alone() {
+    let bench = bench();
+    bench.has(with(&service("web"), &json!({"spec": {"loadBalancerClass": "x.io/y"}}))).await;
+    bench
+        .has(with(
+            &service("web"),
+            &json!({"metadata": {"resourceVersion": "2"}, "spec": {"loadBalancerClass": "x.io/y", "ports": []}}),
+        ))
+        .await;
+    assert_eq!((bench.calls(), bench.api.calls(), bench.reasons()), Default::default());
+}
+
+#[tokio::test(start_paused = true)]
+async fn s21_without_nodes_there_is_a_warning_and_the_call() {
+    let bench = bench();
+    bench.has(service("web")).await;
+    assert_eq!(bench.calls(), ["ensure web "]);
+    assert!(bench.reasons().contains(&"UnAvailableLoadBalancer".to_owned()));
+}
+
+#[tokio::test(start_paused = true)]
+async fn s24_what_is_implemented_elsewhere_is_left_alone() {
+    let bench = bench();
+    bench.cloud.ensure.lock().unwrap().push_back(Err(CloudError::ImplementedElsewhere));
+    bench.has(service("web")).await;
+    sleep(Duration::from_secs(3600)).await;
+    assert_eq!(bench.calls().len(), 1);
+    assert_eq!(bench.api.calls(), [STATUS]);
+    assert!(!bench.reasons().contains(&"EnsuredLoadBalancer".to_owned()));
+    assert!(!bench.reasons().contains(&"SyncLoadBalancerFailed".to_owned()));
+}
+
+#[tokio::test(start_paused = true)]
+async fn s17_s26_s40_a_failure_is_told_and_tried_again_after_5_then_10_seconds() {
+    let bench = bench();
+    for _ in 0..2 {
+        bench.cloud.ensure.lock().unwrap().push_back(Err(CloudError::Denied("no key".into())));
+    }
+    bench.has(service("web")).await;
+    assert_eq!(bench.calls().len(), 1);
+    let last = bench.events().pop().unwrap();
+    assert_eq!(
+        last,
+        (
+            "SyncLoadBalancerFailed".to_owned(),
+            "Error syncing load balancer: failed to ensure load balancer: denied: no key".to_owned(),
+        )
+    );
+    sleep(Duration::from_millis(4500)).await;
+    assert_eq!(bench.calls().len(), 0);
+    sleep(Duration::from_millis(500)).await;
+    assert_eq!(bench.calls().len(), 1);
+    sleep(Duration::from_secs(9)).await;
+    assert_eq!(bench.calls().len(), 0);
+    sleep(Duration::from_secs(1)).await;
+    assert_eq!(bench.calls().len(), 1);
+    let reasons = bench.reasons();
+    assert_eq!(reasons.iter().filter(|reason| *reason == "EnsuringLoadBalancer").count(), 1);
+    assert_eq!(reasons.last().unwrap(), "EnsuredLoadBalancer");
+}
+
+#[tokio::test(start_paused = true)]
+async fn s39_a_delay_that_the_cloud_asks_for_is_kept_exactly_and_progress_is_no_failure() {
+    for (error, warned) in
+        [(CloudError::InProgress(retry_after(42)), false), (CloudError::Throttled(retry_after(42)), true)]
+    {
+        let bench = bench();
+        bench.cloud.ensure.lock().unwrap().push_back(Err(error.clone()));
+        bench.has(service("web")).await;
+        sleep(Duration::from_millis(41_500)).await;
+        assert_eq!(bench.calls().len(), 1, "{error}");
+        sleep(Duration::from_millis(500)).await;
+        assert_eq!(bench.calls().len(), 1, "{error}");
+        assert_eq!(bench.reasons().contains(&"SyncLoadBalancerFailed".to_owned()), warned, "{error}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_invalid_is_not_tried_again_before_the_service_changes() {
+    let bench = bench();
+    bench.cloud.ensure.lock().unwrap().push_back(Err(CloudError::Invalid("no UDP".into())));
+    bench.has(service("web")).await;
+    sleep(Duration::from_secs(7200)).await;
+    assert_eq!(bench.calls().len(), 1);
+    assert_eq!(bench.reasons().iter().filter(|reason| *reason == "SyncLoadBalancerFailed").count(), 1);
+    bench.has(changed(&service("web"), "2")).await;
+    assert_eq!(bench.calls().len(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_source_range_that_is_none_is_told_without_calling_the_cloud() {
+    let bench = bench();
+    bench.has(with(&service("web"), &json!({"spec": {"loadBalancerSourceRanges": ["10.0.0.1"]}}))).await;
+    assert_eq!(bench.calls(), Vec::<String>::new());
+    assert!(bench.events()[0].1.contains("\"10.0.0.1\" is not an IP range"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn s28_a_status_that_cannot_be_written_is_tried_again_and_one_of_a_vanished_service_is_not() {
+    let bench = bench();
+    bench.api.answer("PATCH", STATUS_PATH, 200, json!({"metadata": {}}));
+    bench.api.fail("PATCH", STATUS_PATH, 409, "Conflict");
+    bench.has(service("web")).await;
+    let (_, message) = bench.events().into_iter().find(|(reason, _)| reason == "SyncLoadBalancerFailed").unwrap();
+    assert!(message.contains("failed to update load balancer status: "), "{message}");
+    assert_eq!(bench.calls().len(), 2);
+    assert_eq!(bench.reasons().iter().filter(|reason| *reason == "EnsuringLoadBalancer").count(), 1);
+
+    let bench = self::bench();
+    bench.api.answer("PATCH", STATUS_PATH, 200, json!({"metadata": {}}));
+    bench.api.fail("PATCH", STATUS_PATH, 404, "NotFound");
+    bench.has(service("web")).await;
+    assert_eq!(bench.reasons(), ["EnsuringLoadBalancer", "UnAvailableLoadBalancer", "EnsuredLoadBalancer"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn s30_s31_s33_s34_s35_a_deleted_service_loses_its_load_balancer_then_its_finalizer() {
+    let bench = bench();
+    bench.serves().await;
+    let before = bench.api.calls().len();
+    bench.has(deleted("3")).await;
+    assert_eq!(bench.calls(), ["get web", "delete web uid-web"]);
+    let requests = bench.api.requests();
+    let patches: Vec<_> = requests.iter().filter(|request| request.method == "PATCH").skip(before).collect();
+    assert_eq!(
+        patches[0].body,
+        json!({"metadata": {"uid": "uid-web", "$deleteFromPrimitiveList/finalizers": [FINALIZER]}})
+    );
+    assert_eq!(patches[1].body, json!({"metadata": {"uid": "uid-web"}, "status": {"loadBalancer": {"ingress": null}}}));
+    assert_eq!(bench.reasons()[2..], ["DeletingLoadBalancer", "DeletedLoadBalancer"]);
+    bench.controller.services.delete("ns/web");
+    wait().await;
+    assert_eq!(bench.calls(), Vec::<String>::new());
+    assert!(bench.controller.all().is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn s32_what_the_cloud_does_not_have_is_not_deleted() {
+    for answer in [Ok(None), Err(CloudError::NotFound("none".into())), Err(CloudError::ImplementedElsewhere)] {
+        let bench = bench();
+        bench.cloud.get.lock().unwrap().push_back(answer);
+        bench.has(deleted("3")).await;
+        assert_eq!(bench.calls(), ["get web"]);
+        assert_eq!(bench.api.calls(), [STATUS, STATUS]);
+        assert_eq!(bench.reasons(), ["DeletedLoadBalancer"]);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn s30_s31_while_the_cloud_cannot_say_or_delete_the_finalizer_stays() {
+    let bench = bench();
+    bench.cloud.get.lock().unwrap().push_back(Err(CloudError::Unavailable("down".into())));
+    bench.cloud.delete.lock().unwrap().push_back(Err(CloudError::InProgress(retry_after(7))));
+    bench.has(deleted("3")).await;
+    assert_eq!(bench.calls(), ["get web"]);
+    assert!(bench.events()[0].1.contains("failed to check if load balancer exists before cleanup: unavailable: down"));
+    sleep(Duration::from_secs(5)).await;
+    assert_eq!(bench.calls(), ["get web", "delete web uid-web"]);
+    sleep(Duration::from_millis(6500)).await;
+    assert_eq!((bench.calls(), bench.api.calls()), Default::default());
+    sleep(Duration::from_millis(500)).await;
+    // What was begun is finished, whether or not the cloud still shows a load balancer.
+    assert_eq!(bench.calls(), ["delete web uid-web"]);
+    assert_eq!(bench.api.calls().len(), 2);
+    assert_eq!(bench.reasons(), ["SyncLoadBalancerFailed", "DeletingLoadBalancer", "DeletedLoadBalancer"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn s36_a_change_of_type_takes_the_load_balancer_away_and_back_makes_one() {
+    let bench = bench();
+    bench.serves().await;
+    let cluster_ip = with(&served("3"), &json!({"spec": {"type": "ClusterIP"}}));
+    bench.has(cluster_ip).await;
+    assert_eq!(bench.calls(), ["get web", "delete web uid-web"]);
+    bench
+        .has(with(&service("web"), &json!({"metadata": {"resourceVersion": "4"}, "spec": {"type": "ClusterIP"}})))
+        .await;
+    assert_eq!(bench.calls(), Vec::<String>::new());
+    bench.has(with(&service("web"), &json!({"metadata": {"resourceVersion": "5"}}))).await;
+    assert_eq!(bench.calls(), ["ensure web n1"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn s15_a_service_that_was_made_anew_unseen_loses_the_old_load_balancer_first() {
+    let bench = bench();
+    bench.serves().await;
+    bench.cloud.delete.lock().unwrap().push_back(Err(CloudError::Internal("boom".into())));
+    bench.has(with(&service("web"), &json!({"metadata": {"uid": "uid-new", "resourceVersion": "9"}}))).await;
+    assert_eq!(bench.calls(), ["delete web uid-web"]);
+    assert_eq!(
+        bench.events().pop().unwrap(),
+        ("DeleteLoadBalancerFailed".to_owned(), "Error deleting load balancer: internal error: boom".to_owned(),)
+    );
+    sleep(Duration::from_secs(5)).await;
+    assert_eq!(bench.calls(), ["delete web uid-web", "ensure web n1"]);
+    assert!(!bench.reasons().contains(&"SyncLoadBalancerFailed".to_owned()));
+}
+
+#[tokio::test(start_paused = true)]
+async fn s43_s44_a_service_that_vanished_loses_its_load_balancer_and_an_unknown_one_nothing() {
+    let bench = bench();
+    bench.serves().await;
+    bench.cloud.delete.lock().unwrap().push_back(Err(CloudError::Throttled(retry_after(3))));
+    bench.controller.services.delete("ns/web");
+    wait().await;
+    assert_eq!(bench.calls(), ["delete web uid-web"]);
+    sleep(Duration::from_secs(3)).await;
+    assert_eq!(bench.calls(), ["delete web uid-web"]);
+    assert!(bench.controller.all().is_empty());
+    bench.controller.queue.add("ns/never".into(), Priority::Change);
+    wait().await;
+    assert_eq!(bench.calls(), Vec::<String>::new());
+}
+
+#[tokio::test(start_paused = true)]
+async fn s46_s48_s49_many_changed_nodes_are_one_pass_and_equal_sets_no_call() {
+    let bench = bench();
+    bench.serves().await;
+    for name in ["n2", "n3", "n4"] {
+        bench.controller.shared.nodes.apply(plain_node(name));
+    }
+    wait().await;
+    assert_eq!(bench.calls(), ["update web n1,n2,n3,n4"]);
+    assert_eq!(bench.reasons().last().unwrap(), "UpdatedLoadBalancer");
+    bench.controller.node_queue.add((), Priority::Change);
+    wait().await;
+    assert_eq!(bench.calls(), Vec::<String>::new());
+    bench
+        .has_node(with(
+            &plain_node("n2"),
+            &json!({
+                "metadata": {"resourceVersion": "2"}, "status": {"conditions": [{"type": "Ready", "status": "False"}]},
+            }),
+        ))
+        .await;
+    assert_eq!(bench.calls(), Vec::<String>::new());
+    for name in ["n1", "n2", "n3", "n4"] {
+        bench.controller.shared.nodes.delete(name);
+    }
+    wait().await;
+    assert_eq!(bench.calls(), ["update web "]);
+    assert_eq!(bench.reasons().last().unwrap(), "UnAvailableLoadBalancer");
+}
+
+#[tokio::test(start_paused = true)]
+async fn s50_s51_a_failed_update_is_told_and_ensured_at_once() {
+    let bench = bench();
+    bench.serves().await;
+    bench.cloud.update.lock().unwrap().push_back(Err(CloudError::Unavailable("down".into())));
+    bench.has_node(plain_node("n2")).await;
+    assert_eq!(bench.calls(), ["update web n1,n2", "get web", "ensure web n1,n2"]);
+    let failed = bench.events().into_iter().find(|(reason, _)| reason == "UpdateLoadBalancerFailed").unwrap();
+    assert_eq!(
+        failed.1,
+        "Error updating load balancer with new hosts [n1 n2] [node names limited, total number of nodes: 2], error: unavailable: down"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn each_error_of_an_update_has_its_own_consequence() {
+    for (error, warned, calls) in [
+        (CloudError::ImplementedElsewhere, false, vec!["update web n1,n2"]),
+        (CloudError::NotFound("none".into()), false, vec!["update web n1,n2", "ensure web n1,n2"]),
+        (CloudError::InProgress(retry_after(60)), false, vec!["update web n1,n2"]),
+        (CloudError::Throttled(retry_after(60)), true, vec!["update web n1,n2", "get web"]),
+        (CloudError::Invalid("too many".into()), true, vec!["update web n1,n2", "get web"]),
+        (CloudError::Conflict("race".into()), false, vec!["update web n1,n2", "ensure web n1,n2"]),
+    ] {
+        let bench = bench();
+        bench.serves().await;
+        bench.cloud.update.lock().unwrap().push_back(Err(error.clone()));
+        bench.has_node(plain_node("n2")).await;
+        assert_eq!(bench.calls(), calls, "{error}");
+        assert_eq!(bench.reasons().contains(&"UpdateLoadBalancerFailed".to_owned()), warned, "{error}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn s53_a_service_that_is_ensured_during_a_slow_pass_is_not_given_old_nodes() {
+    let bench = bench();
+    bench.serves().await;
+    let gate = Arc::new(tokio::sync::Semaphore::new(0));
+    *bench.cloud.gate.lock().unwrap() = Some(Arc::clone(&gate));
+    bench.has_node(plain_node("n2")).await;
+    bench.has_node(plain_node("n3")).await;
+    bench.has(service("other")).await;
+    assert_eq!(bench.calls(), ["update web n1,n2", "ensure other n1,n2,n3"]);
+    // The same service waits for its own update, and is then ensured with the nodes of that time.
+    bench.has(changed(&served("7"), "7")).await;
+    assert_eq!(bench.calls(), Vec::<String>::new());
+    gate.add_permits(100);
+    wait().await;
+    assert_eq!(bench.calls(), ["ensure web n1,n2,n3"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_new_plugin_has_everything_checked_again() {
+    let bench = bench();
+    bench.serves().await;
+    bench.controller.recheck();
+    wait().await;
+    assert_eq!(bench.calls(), ["ensure web n1"]);
+    let drifted = LoadBalancerStatus { ingress: vec![Ingress { hostname: Some("x".into()), ..Ingress::default() }] };
+    bench.cloud.ensure.lock().unwrap().push_back(Ok(drifted));
+    bench.controller.recheck();
+    wait().await;
+    assert_eq!(bench.reasons().last().unwrap(), "EnsuredLoadBalancer");
+}
+
+#[tokio::test(start_paused = true)]
+async fn each_error_of_a_deletion_has_its_own_consequence() {
+    let text = || "why".to_owned();
+    for (error, warned, again) in [
+        (CloudError::ImplementedElsewhere, false, None),
+        (CloudError::NotFound(text()), false, None),
+        (CloudError::InProgress(retry_after(60)), false, Some(60_000)),
+        (CloudError::Throttled(retry_after(60)), true, Some(60_000)),
+        (CloudError::Conflict(text()), false, Some(100)),
+        (CloudError::Denied(text()), true, Some(5000)),
+        (CloudError::Unavailable(text()), true, Some(5000)),
+        (CloudError::Internal(text()), true, Some(5000)),
+        (CloudError::Invalid(text()), true, Some(u64::MAX)),
+    ] {
+        let bench = bench();
+        bench.cloud.delete.lock().unwrap().push_back(Err(error.clone()));
+        bench.controller.services.apply(deleted("3"));
+        sleep(Duration::from_millis(50)).await;
+        assert_eq!(bench.calls(), ["get web", "delete web uid-web"], "{error}");
+        assert_eq!(bench.reasons().contains(&"SyncLoadBalancerFailed".to_owned()), warned, "{error}");
+        // The finalizer goes with success only.
+        assert_eq!(bench.api.calls().len(), if again.is_none() { 2 } else { 0 }, "{error}");
+        if let Some(delay) = again.filter(|delay| *delay < u64::MAX) {
+            sleep(Duration::from_millis(delay)).await;
+            assert_eq!(bench.calls(), ["delete web uid-web"], "{error}");
+            assert_eq!(bench.api.calls().len(), 2, "{error}");
+        } else {
+            sleep(Duration::from_secs(7200)).await;
+            assert_eq!(bench.calls(), Vec::<String>::new(), "{error}");
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn s33_a_finalizer_that_cannot_be_removed_is_tried_again() {
+    let bench = bench();
+    bench.api.fail("PATCH", STATUS_PATH, 500, "InternalError");
+    bench.has(deleted("3")).await;
+    let (_, message) = bench.events().into_iter().find(|(reason, _)| reason == "SyncLoadBalancerFailed").unwrap();
+    assert!(
+        message.contains("failed to remove load balancer cleanup finalizer: cannot patch services/status"),
+        "{message}"
+    );
+    assert!(!bench.reasons().contains(&"DeletedLoadBalancer".to_owned()));
+    sleep(Duration::from_secs(5)).await;
+    assert_eq!(bench.reasons().last().unwrap(), "DeletedLoadBalancer");
+}

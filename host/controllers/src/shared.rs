@@ -1,0 +1,77 @@
+//! What all controllers have: the cloud, the nodes, and where to tell what happened.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use k8s_openapi::api::core::v1::Node;
+use skydock_cloud::{CloudError, CloudProvider, Severity};
+use tokio_util::sync::CancellationToken;
+
+use crate::{
+    Controller,
+    api::ApiError,
+    events::Recorder,
+    informer::{Entry, Informer, Kind},
+    metrics::Metrics,
+    retry,
+};
+
+/// A controller that can be run.
+#[async_trait]
+pub(crate) trait Runner: Send + Sync {
+    /// Looks at all objects again, because the cloud's plugin was replaced.
+    fn recheck(&self);
+
+    /// Works until the token is cancelled; ends when the work in hand is done.
+    async fn run(&self, shutdown: CancellationToken);
+}
+
+/// What one controller shares with the others, under its own name.
+#[derive(Clone)]
+pub(crate) struct Shared {
+    pub(crate) controller: Controller,
+    pub(crate) provider: Arc<dyn CloudProvider>,
+    pub(crate) nodes: Arc<Informer<Node>>,
+    pub(crate) recorder: Recorder,
+    pub(crate) metrics: Metrics,
+}
+
+impl Shared {
+    pub(crate) fn normal<K: Kind>(&self, entry: &Entry<K>, reason: &str, message: impl Into<String>) {
+        self.recorder.on(self.controller.event_source(), entry, Severity::Normal, reason, message);
+    }
+
+    pub(crate) fn warning<K: Kind>(&self, entry: &Entry<K>, reason: &str, message: impl Into<String>) {
+        self.recorder.on(self.controller.event_source(), entry, Severity::Warning, reason, message);
+    }
+
+    /// Counts and logs an error of the cloud about an object (or several).
+    pub(crate) fn cloud_error(&self, object: &str, error: &CloudError) {
+        if retry::counts(error) {
+            self.metrics.error(self.controller, error.kind());
+            tracing::warn!(controller = self.controller.name(), object, "{error}");
+        } else {
+            tracing::debug!(controller = self.controller.name(), object, "{error}");
+        }
+    }
+
+    /// Counts and logs an error of the API server about an object. A race that was lost is none.
+    pub(crate) fn api_error(&self, object: &str, error: &ApiError) {
+        if matches!(error, ApiError::Changed(_) | ApiError::Gone(_)) {
+            tracing::debug!(controller = self.controller.name(), object, "{error}");
+        } else {
+            self.metrics.error(self.controller, "kubernetes");
+            tracing::warn!(controller = self.controller.name(), object, "{error}");
+        }
+    }
+}
+
+/// One answer per question, also if a provider breaks its promise.
+pub(crate) fn complete<T>(
+    answers: Vec<Result<T, CloudError>>,
+    questions: usize,
+) -> impl Iterator<Item = Result<T, CloudError>> {
+    let missing =
+        || Err(CloudError::Internal("the provider gave fewer answers than it was asked questions".to_owned()));
+    answers.into_iter().chain(std::iter::repeat_with(missing)).take(questions)
+}

@@ -1,0 +1,274 @@
+//! What tests of this crate share: an API server that records and answers as told, a provider that does the same, and
+//! short ways to write nodes and services.
+
+use std::{
+    collections::{BTreeSet, HashMap, VecDeque},
+    convert::Infallible,
+    sync::{Arc, Mutex},
+};
+
+use async_trait::async_trait;
+use http_body_util::BodyExt;
+use k8s_openapi::api::core::v1 as k8s;
+use serde_json::{Value, json};
+use skydock_cloud::{
+    Answers, Capability, CloudError, CloudProvider, Instance, LoadBalancerStatus, NewRoute, Node, Presence,
+    ProviderInfo, Route, Service, Zone,
+};
+
+/// A request the fake API server got.
+#[derive(Clone, Debug)]
+pub(crate) struct Request {
+    pub(crate) method: String,
+    pub(crate) path: String,
+    pub(crate) query: String,
+    pub(crate) content_type: String,
+    pub(crate) body: Value,
+}
+
+type Script = HashMap<(String, String), VecDeque<(u16, Value)>>;
+
+/// Answers PATCH, POST and DELETE with success and hangs on GET, unless told otherwise.
+#[derive(Clone, Default)]
+pub(crate) struct FakeApi {
+    requests: Arc<Mutex<Vec<Request>>>,
+    script: Arc<Mutex<Script>>,
+}
+
+impl FakeApi {
+    pub(crate) fn answer(&self, method: &str, path: &str, code: u16, body: Value) {
+        let key = (method.to_owned(), path.to_owned());
+        self.script.lock().unwrap().entry(key).or_default().push_back((code, body));
+    }
+
+    pub(crate) fn fail(&self, method: &str, path: &str, code: u16, reason: &str) {
+        let status = json!({
+            "kind": "Status", "apiVersion": "v1", "status": "Failure", "code": code, "reason": reason, "message": reason,
+        });
+        self.answer(method, path, code, status);
+    }
+
+    pub(crate) fn requests(&self) -> Vec<Request> {
+        self.requests.lock().unwrap().clone()
+    }
+
+    /// `METHOD /path` of all requests but those for events.
+    pub(crate) fn calls(&self) -> Vec<String> {
+        let requests = self.requests();
+        let others = requests.iter().filter(|request| !request.path.contains("/events"));
+        others.map(|request| format!("{} {}", request.method, request.path)).collect()
+    }
+
+    pub(crate) fn client(&self) -> kube::Client {
+        let api = self.clone();
+        let service = tower::service_fn(move |request: http::Request<kube::client::Body>| {
+            let api = api.clone();
+            async move { Ok::<_, Infallible>(api.serve(request).await) }
+        });
+        kube::Client::new(service, "default")
+    }
+
+    async fn serve(&self, request: http::Request<kube::client::Body>) -> http::Response<kube::client::Body> {
+        let (parts, body) = request.into_parts();
+        let body = body.collect().await.unwrap().to_bytes();
+        let key = (parts.method.to_string(), parts.uri.path().to_owned());
+        self.requests.lock().unwrap().push(Request {
+            method: key.0.clone(),
+            path: key.1.clone(),
+            query: parts.uri.query().unwrap_or_default().to_owned(),
+            content_type: parts.headers.get("content-type").map(|v| v.to_str().unwrap().to_owned()).unwrap_or_default(),
+            body: serde_json::from_slice(&body).unwrap_or_default(),
+        });
+        let told = self.script.lock().unwrap().get_mut(&key).and_then(VecDeque::pop_front);
+        let (code, body) = match told {
+            Some(told) => told,
+            None if key.0 == "GET" => std::future::pending().await,
+            None if key.0 == "POST" => (201, serde_json::from_slice(&body).unwrap()),
+            None if key.0 == "DELETE" => (200, json!({"kind": "Status", "apiVersion": "v1", "status": "Success"})),
+            None => (
+                200,
+                json!({
+                    "kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1",
+                    "metadata": {"name": "x", "resourceVersion": "99", "labels": {"kubernetes.io/hostname": "x"}},
+                }),
+            ),
+        };
+        let body = kube::client::Body::from(body.to_string().into_bytes());
+        http::Response::builder().status(code).header("content-type", "application/json").body(body).unwrap()
+    }
+}
+
+/// What the fake cloud answers; each call is recorded.
+#[derive(Default)]
+pub(crate) struct FakeCloud {
+    pub(crate) calls: Mutex<Vec<String>>,
+    pub(crate) instances: Mutex<HashMap<String, Result<Instance, CloudError>>>,
+    pub(crate) presences: Mutex<HashMap<String, Result<Presence, CloudError>>>,
+    pub(crate) whole: Mutex<Option<CloudError>>,
+    pub(crate) get: Mutex<VecDeque<Result<Option<LoadBalancerStatus>, CloudError>>>,
+    pub(crate) ensure: Mutex<VecDeque<Result<LoadBalancerStatus, CloudError>>>,
+    pub(crate) update: Mutex<VecDeque<Result<(), CloudError>>>,
+    pub(crate) delete: Mutex<VecDeque<Result<(), CloudError>>>,
+    pub(crate) gate: Mutex<Option<Arc<tokio::sync::Semaphore>>>,
+    pub(crate) pause: Mutex<std::time::Duration>,
+    pub(crate) capabilities: Mutex<Option<BTreeSet<Capability>>>,
+}
+
+impl FakeCloud {
+    pub(crate) fn calls(&self) -> Vec<String> {
+        self.calls.lock().unwrap().clone()
+    }
+
+    pub(crate) fn ensure_takes(&self, time: std::time::Duration) {
+        *self.pause.lock().unwrap() = time;
+    }
+
+    fn record(&self, call: String) {
+        self.calls.lock().unwrap().push(call);
+    }
+}
+
+/// A provider that owns `fake://`.
+pub(crate) fn info() -> ProviderInfo {
+    ProviderInfo {
+        name: "fake".into(),
+        version: "1".into(),
+        capabilities: [Capability::Instances, Capability::LoadBalancers].into(),
+        provider_id_prefixes: vec!["fake://".into()],
+        max_batch: 3,
+    }
+}
+
+fn names(nodes: &[Arc<Node>]) -> String {
+    nodes.iter().map(|node| node.name.as_str()).collect::<Vec<_>>().join(",")
+}
+
+fn next<T>(queue: &Mutex<VecDeque<T>>) -> Option<T> {
+    queue.lock().unwrap().pop_front()
+}
+
+#[async_trait]
+impl CloudProvider for FakeCloud {
+    fn info(&self) -> Arc<ProviderInfo> {
+        let told = self.capabilities.lock().unwrap().clone();
+        let info = info();
+        Arc::new(ProviderInfo { capabilities: told.unwrap_or_else(|| info.capabilities.clone()), ..info })
+    }
+
+    async fn check(&self, nodes: &[Arc<Node>]) -> Result<Answers<Presence>, CloudError> {
+        self.record(format!("check {}", names(nodes)));
+        if let Some(error) = self.whole.lock().unwrap().clone() {
+            return Err(error);
+        }
+        let presences = self.presences.lock().unwrap();
+        Ok(nodes.iter().map(|node| presences.get(&node.name).cloned().unwrap_or(Ok(Presence::Running))).collect())
+    }
+
+    async fn describe(&self, nodes: &[Arc<Node>]) -> Result<Answers<Instance>, CloudError> {
+        self.record(format!("describe {}", names(nodes)));
+        if let Some(error) = self.whole.lock().unwrap().clone() {
+            return Err(error);
+        }
+        let instances = self.instances.lock().unwrap();
+        let unknown = || Err(CloudError::NotFound("no such machine".into()));
+        Ok(nodes.iter().map(|node| instances.get(&node.name).cloned().unwrap_or_else(unknown)).collect())
+    }
+
+    async fn get_load_balancer(&self, service: &Service) -> Result<Option<LoadBalancerStatus>, CloudError> {
+        self.record(format!("get {}", service.name));
+        next(&self.get).unwrap_or(Ok(Some(LoadBalancerStatus::default())))
+    }
+
+    async fn ensure_load_balancer(
+        &self,
+        service: &Service,
+        nodes: &[Arc<Node>],
+    ) -> Result<LoadBalancerStatus, CloudError> {
+        self.record(format!("ensure {} {}", service.name, names(nodes)));
+        let pause = *self.pause.lock().unwrap();
+        tokio::time::sleep(pause).await;
+        next(&self.ensure).unwrap_or(Ok(LoadBalancerStatus {
+            ingress: vec![skydock_cloud::Ingress { ip: Some("192.0.2.1".into()), ..Default::default() }],
+        }))
+    }
+
+    async fn update_load_balancer(&self, service: &Service, nodes: &[Arc<Node>]) -> Result<(), CloudError> {
+        self.record(format!("update {} {}", service.name, names(nodes)));
+        let gate = self.gate.lock().unwrap().clone();
+        if let Some(gate) = gate {
+            drop(gate.acquire().await);
+        }
+        next(&self.update).unwrap_or(Ok(()))
+    }
+
+    async fn ensure_load_balancer_deleted(&self, service: &Service) -> Result<(), CloudError> {
+        self.record(format!("delete {} {}", service.name, service.uid));
+        next(&self.delete).unwrap_or(Ok(()))
+    }
+
+    async fn list_routes(&self) -> Result<Vec<Route>, CloudError> {
+        Err(CloudError::Internal("no routes".into()))
+    }
+
+    async fn create_routes(&self, _: &[NewRoute]) -> Result<Answers<()>, CloudError> {
+        Err(CloudError::Internal("no routes".into()))
+    }
+
+    async fn delete_routes(&self, _: &[Route]) -> Result<Answers<()>, CloudError> {
+        Err(CloudError::Internal("no routes".into()))
+    }
+
+    async fn locate(&self, nodes: &[Arc<Node>]) -> Result<Answers<Zone>, CloudError> {
+        self.record(format!("locate {}", names(nodes)));
+        let zone = Zone { zone: Some("z9".into()), region: None };
+        Ok(nodes.iter().map(|_| Ok(zone.clone())).collect())
+    }
+}
+
+/// A node as a kubelet registers it under `--cloud-provider=external`.
+pub(crate) fn node(name: &str) -> k8s::Node {
+    serde_json::from_value(json!({
+        "metadata": {
+            "name": name, "uid": format!("uid-{name}"), "resourceVersion": "1",
+            "labels": {"kubernetes.io/hostname": name},
+        },
+        "spec": {"taints": [
+            {"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"},
+            {"key": "node.cloudprovider.kubernetes.io/uninitialized", "value": "true", "effect": "NoSchedule"},
+        ]},
+        "status": {"addresses": [{"type": "Hostname", "address": name}]},
+    }))
+    .unwrap()
+}
+
+/// A service of type LoadBalancer.
+pub(crate) fn service(name: &str) -> k8s::Service {
+    serde_json::from_value(json!({
+        "metadata": {"namespace": "ns", "name": name, "uid": format!("uid-{name}"), "resourceVersion": "1"},
+        "spec": {"type": "LoadBalancer", "ports": [{"port": 80, "protocol": "TCP", "nodePort": 30080}]},
+    }))
+    .unwrap()
+}
+
+/// Merges a JSON object into an object, as RFC 7386 does.
+pub(crate) fn with<K: serde::Serialize + serde::de::DeserializeOwned>(object: &K, patch: &Value) -> K {
+    fn merge(target: &mut Value, patch: &Value) {
+        let Some(patch) = patch.as_object() else {
+            *target = patch.clone();
+            return;
+        };
+        if !target.is_object() {
+            *target = json!({});
+        }
+        for (key, value) in patch {
+            if value.is_null() {
+                target.as_object_mut().unwrap().remove(key);
+            } else {
+                merge(&mut target[key], value);
+            }
+        }
+    }
+    let mut value = serde_json::to_value(object).unwrap();
+    merge(&mut value, patch);
+    serde_json::from_value(value).unwrap()
+}

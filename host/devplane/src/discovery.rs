@@ -1,0 +1,160 @@
+//! What is served: `/api`, `/apis`, their versions, and the aggregated form that current clients ask for.
+
+use serde_json::{Value, json};
+
+use crate::resource::{self, Resource, Subresource};
+
+/// The version this server says it is: that of the API it follows.
+pub(crate) const VERSION: (&str, &str) = ("1", "33");
+
+/// `/version`.
+pub(crate) fn version() -> Value {
+    let (major, minor) = VERSION;
+    json!({
+        "major": major, "minor": minor, "gitVersion": format!("v{major}.{minor}.0+devplane"), "gitCommit": "", "gitTreeState": "",
+        "buildDate": "", "goVersion": "", "compiler": "rustc",
+        "platform": format!("{}/{}", std::env::consts::OS, std::env::consts::ARCH),
+    })
+}
+
+/// `/api`.
+pub(crate) fn core_versions() -> Value {
+    json!({"kind": "APIVersions", "versions": ["v1"], "serverAddressByClientCIDRs": []})
+}
+
+/// `/apis`.
+pub(crate) fn groups() -> Value {
+    let groups: Vec<_> = group_versions().into_iter().filter(|(group, _)| !group.is_empty()).map(group).collect();
+    json!({"kind": "APIGroupList", "apiVersion": "v1", "groups": groups})
+}
+
+/// `/apis/GROUP`.
+pub(crate) fn named_group(name: &str) -> Option<Value> {
+    let found = group_versions().into_iter().find(|(group, _)| !group.is_empty() && *group == name)?;
+    let mut value = group(found);
+    if let Some(fields) = value.as_object_mut() {
+        fields.insert("kind".into(), "APIGroup".into());
+        fields.insert("apiVersion".into(), "v1".into());
+    }
+    Some(value)
+}
+
+fn group((name, version): (&str, &str)) -> Value {
+    let version = json!({"groupVersion": format!("{name}/{version}"), "version": version});
+    json!({"name": name, "versions": [version], "preferredVersion": version})
+}
+
+/// Every group with its version: each has one. Reviews are answered, and stored nowhere.
+pub(crate) fn group_versions() -> Vec<(&'static str, &'static str)> {
+    let mut all: Vec<_> = resource::ALL.iter().map(|resource| (resource.group, resource.version)).collect();
+    all.push((REVIEWS_GROUP, "v1"));
+    all.dedup();
+    all
+}
+
+/// The group of access reviews.
+pub(crate) const REVIEWS_GROUP: &str = "authorization.k8s.io";
+
+/// Kind and plural of the reviews, and whether they belong to a namespace.
+pub(crate) const REVIEWS: [(&str, &str, bool); 4] = [
+    ("LocalSubjectAccessReview", "localsubjectaccessreviews", true),
+    ("SelfSubjectAccessReview", "selfsubjectaccessreviews", false),
+    ("SelfSubjectRulesReview", "selfsubjectrulesreviews", false),
+    ("SubjectAccessReview", "subjectaccessreviews", false),
+];
+
+/// `/api/v1` or `/apis/GROUP/VERSION`.
+pub(crate) fn resources(group: &str, version: &str) -> Option<Value> {
+    let api_version = if group.is_empty() { version.to_owned() } else { format!("{group}/{version}") };
+    let mut list = Vec::new();
+    for resource in of_group(group, version) {
+        list.push(json!({
+            "name": resource.plural, "singularName": resource.singular, "namespaced": resource.namespaced, "kind": resource.kind,
+            "verbs": resource.verbs(), "shortNames": resource.short_names, "categories": categories(resource),
+        }));
+        for subresource in resource.subresources {
+            let (kind, group, version, verbs) = describe(resource, *subresource);
+            let mut entry = json!({
+                "name": format!("{}/{}", resource.plural, subresource.name()), "singularName": "", "kind": kind,
+                "namespaced": resource.namespaced, "verbs": verbs,
+            });
+            if group != resource.group
+                && let Some(fields) = entry.as_object_mut()
+            {
+                fields.insert("group".into(), group.into());
+                fields.insert("version".into(), version.into());
+            }
+            list.push(entry);
+        }
+    }
+    if (group, version) == (REVIEWS_GROUP, "v1") {
+        list.extend(REVIEWS.map(|(kind, plural, namespaced)| {
+            json!({"name": plural, "singularName": kind.to_lowercase(), "namespaced": namespaced, "kind": kind, "verbs": ["create"]})
+        }));
+    }
+    (!list.is_empty())
+        .then(|| json!({"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": api_version, "resources": list}))
+}
+
+/// `/api` or `/apis` as `APIGroupDiscoveryList`: all in one answer.
+pub(crate) fn aggregated(core: bool) -> Value {
+    let items: Vec<_> = group_versions()
+        .into_iter()
+        .filter(|(group, _)| group.is_empty() == core)
+        .map(|(group, version)| {
+            let mut resources: Vec<_> = of_group(group, version).map(aggregated_resource).collect();
+            if group == REVIEWS_GROUP {
+                resources.extend(REVIEWS.map(|(kind, plural, namespaced)| {
+                    json!({
+                        "resource": plural, "responseKind": {"group": group, "version": version, "kind": kind}, "scope": scope(namespaced),
+                        "singularResource": kind.to_lowercase(), "verbs": ["create"],
+                    })
+                }));
+            }
+            json!({
+                "metadata": {"name": group, "creationTimestamp": null},
+                "versions": [{"version": version, "freshness": "Current", "resources": resources}],
+            })
+        })
+        .collect();
+    json!({"kind": "APIGroupDiscoveryList", "apiVersion": "apidiscovery.k8s.io/v2", "metadata": {}, "items": items})
+}
+
+fn aggregated_resource(resource: &Resource) -> Value {
+    let subresources: Vec<_> = resource
+        .subresources
+        .iter()
+        .map(|subresource| {
+            let (kind, group, version, verbs) = describe(resource, *subresource);
+            let kind = json!({"group": group, "version": version, "kind": kind});
+            json!({"subresource": subresource.name(), "responseKind": kind, "verbs": verbs})
+        })
+        .collect();
+    json!({
+        "resource": resource.plural, "singularResource": resource.singular, "scope": scope(resource.namespaced),
+        "responseKind": {"group": resource.group, "version": resource.version, "kind": resource.kind},
+        "verbs": resource.verbs(), "shortNames": resource.short_names, "categories": categories(resource),
+        "subresources": subresources,
+    })
+}
+
+fn describe(resource: &Resource, subresource: Subresource) -> (&str, &str, &str, &'static [&'static str]) {
+    match subresource {
+        Subresource::Status => (resource.kind, resource.group, resource.version, &["get", "patch", "update"]),
+        Subresource::Finalize => (resource.kind, resource.group, resource.version, &["update"]),
+        Subresource::Token => ("TokenRequest", "authentication.k8s.io", "v1", &["create"]),
+    }
+}
+
+fn of_group(group: &str, version: &str) -> impl Iterator<Item = &'static Resource> {
+    resource::ALL.into_iter().filter(move |resource| resource.group == group && resource.version == version)
+}
+
+fn scope(namespaced: bool) -> &'static str {
+    if namespaced { "Namespaced" } else { "Cluster" }
+}
+
+/// What `kubectl get all` means.
+fn categories(resource: &Resource) -> &'static [&'static str] {
+    if matches!(resource.plural, "services" | "pods") { &["all"] } else { &[] }
+}

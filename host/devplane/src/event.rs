@@ -1,0 +1,69 @@
+//! Events have two versions over one storage: core/v1, in which they are kept, and events.k8s.io/v1.
+
+use serde_json::Value;
+
+use crate::{
+    object::as_map,
+    resource::{Resource, Shelf},
+};
+
+/// Names in core/v1 and in events.k8s.io/v1. Other fields have one name in both.
+const NAMES: [(&str, &str); 7] = [
+    ("involvedObject", "regarding"),
+    ("message", "note"),
+    ("source", "deprecatedSource"),
+    ("firstTimestamp", "deprecatedFirstTimestamp"),
+    ("lastTimestamp", "deprecatedLastTimestamp"),
+    ("count", "deprecatedCount"),
+    ("reportingComponent", "reportingController"),
+];
+
+/// Brings an object that came in as `resource` into the version it is stored in.
+pub(crate) fn to_storage(mut value: Value, resource: &Resource) -> Value {
+    if resource.shelf == Shelf::Events && !resource.group.is_empty() {
+        rename(&mut value, NAMES.map(|(core, events)| (events, core)));
+        as_map(&mut value).insert("apiVersion".into(), "v1".into());
+    }
+    value
+}
+
+/// Brings a stored object into the version it was asked for in.
+pub(crate) fn from_storage(mut value: Value, resource: &Resource) -> Value {
+    if resource.shelf == Shelf::Events && !resource.group.is_empty() {
+        rename(&mut value, NAMES);
+        as_map(&mut value).insert("apiVersion".into(), resource.api_version().into());
+    }
+    value
+}
+
+fn rename(value: &mut Value, names: [(&str, &str); 7]) {
+    let map = as_map(value);
+    for (from, to) in names {
+        if let Some(value) = map.remove(from) {
+            map.insert(to.to_owned(), value);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::resource::{CORE_EVENTS, EVENTS};
+
+    #[test]
+    fn the_two_versions_of_an_event_hold_the_same() {
+        let core = json!({
+            "apiVersion": "v1", "kind": "Event", "metadata": {"name": "a"}, "involvedObject": {"kind": "Node"}, "message": "m",
+            "source": {"component": "c"}, "firstTimestamp": "t", "lastTimestamp": "t", "count": 2, "reportingComponent": "r",
+            "reason": "R",
+        });
+        let events = from_storage(core.clone(), &EVENTS);
+        assert_eq!(events["regarding"]["kind"], "Node");
+        assert_eq!(events["note"], "m");
+        assert_eq!(events["apiVersion"], "events.k8s.io/v1");
+        assert_eq!(to_storage(events, &EVENTS), core);
+        assert_eq!(from_storage(core.clone(), &CORE_EVENTS), core);
+    }
+}

@@ -1,0 +1,201 @@
+//! The API over HTTP.
+//!
+//! Loopback only, without TLS and without authentication: whoever can reach the port is trusted. Web pages can reach it, too;
+//! hence the guard, which lets nothing through that a browser sends on behalf of another site.
+
+use std::{convert::Infallible, sync::Arc};
+
+use axum::{
+    Router,
+    body::Body,
+    extract::{Request, State},
+    middleware::{self, Next},
+    response::{IntoResponse, Response},
+    routing::get,
+};
+use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
+use serde_json::Value;
+
+use crate::{
+    discovery, openapi,
+    plane::Plane,
+    refusal::{Reason, Refusal},
+    resource::{Resource, Subresource},
+    write::Target,
+};
+
+mod accept;
+mod body;
+mod path;
+mod query;
+mod read;
+mod review;
+mod write;
+
+use path::{ApiPath, Place};
+use query::Query;
+
+/// Everything that is served.
+pub(crate) fn router(plane: Arc<Plane>) -> Router {
+    let healthy = || async { "ok" };
+    Router::new()
+        .route("/healthz", get(healthy))
+        .route("/livez", get(healthy))
+        .route("/readyz", get(healthy))
+        .route("/version", get(async || json(StatusCode::OK, &discovery::version())))
+        .route("/openapi/v3", get(async || json(StatusCode::OK, &openapi::index())))
+        .fallback(handle)
+        .layer(middleware::from_fn(guard))
+        .with_state(plane)
+}
+
+/// Refuses requests that were sent to another name (DNS rebinding) or by a page of another site.
+async fn guard(request: Request, next: Next) -> Response {
+    if is_from_here(request.headers()) {
+        return next.run(request).await;
+    }
+    let message = "only requests to localhost, 127.0.0.1 or [::1] are served, and none from the pages of other sites";
+    Refusal::new(Reason::Forbidden, message).into_response()
+}
+
+fn is_from_here(headers: &HeaderMap) -> bool {
+    let header = |name| headers.get(name).map(HeaderValue::to_str);
+    let host = header(header::HOST).is_some_and(|host| host.is_ok_and(is_local));
+    let origin = header(header::ORIGIN).is_none_or(|origin| {
+        origin.is_ok_and(|origin| origin.split_once("://").is_some_and(|(_, host)| is_local(host)))
+    });
+    host && origin
+}
+
+/// Whether `HOST` or `HOST:PORT` is this machine.
+fn is_local(host: &str) -> bool {
+    let name = match host.rsplit_once(':') {
+        Some((name, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => name,
+        _ => host,
+    };
+    name.eq_ignore_ascii_case("localhost") || matches!(name, "127.0.0.1" | "[::1]")
+}
+
+async fn handle(State(plane): State<Arc<Plane>>, request: Request) -> Response {
+    dispatch(plane, request).await.unwrap_or_else(IntoResponse::into_response)
+}
+
+async fn dispatch(plane: Arc<Plane>, request: Request) -> Result<Response, Refusal> {
+    let query = Query::parse(request.uri())?;
+    let path = path::parse(request.uri().path()).ok_or_else(Refusal::no_such_path)?;
+    let accept = header_text(&request, header::ACCEPT);
+    let found =
+        |value: Option<Value>| value.map(|value| json(StatusCode::OK, &value)).ok_or_else(Refusal::no_such_path);
+    let api = match path {
+        Place::Api(api) => api,
+        place => {
+            if request.method() != Method::GET {
+                return Err(not_allowed(request.method()));
+            }
+            return match place {
+                Place::Root { core } if accept::aggregated(&accept) => Ok(aggregated(core)),
+                Place::Root { core: true } => found(Some(discovery::core_versions())),
+                Place::Root { core: false } => found(Some(discovery::groups())),
+                Place::Group(group) => found(discovery::named_group(&group)),
+                Place::Version { group, version } => found(discovery::resources(&group, &version)),
+                Place::OpenApi { group, version } => found(openapi::document(&group, &version)),
+                Place::Api(_) => Err(Refusal::no_such_path()),
+            };
+        }
+    };
+    if api.group == discovery::REVIEWS_GROUP {
+        return review::review(&api, request).await;
+    }
+    let resource = crate::resource::find(&api.group, &api.version, &api.plural).ok_or_else(Refusal::no_such_path)?;
+    let (target, everywhere) = target(resource, api)?;
+    let method = request.method().clone();
+    if method != Method::GET && !resource.verbs().contains(&"create") {
+        let message = format!("{} can only be listed here: nothing runs them", resource.plural);
+        return Err(Refusal::new(Reason::MethodNotAllowed, message));
+    }
+    let named = !target.name.is_empty();
+    if everywhere && method != Method::GET {
+        return Err(not_allowed(&method));
+    }
+    match (method, named, target.subresource) {
+        (Method::GET, true, Some(Subresource::Status) | None) if !query.watch => {
+            read::get(&plane, &target, &accept, &query)
+        }
+        (Method::GET, _, None) => read::list_or_watch(&plane, target, everywhere, &accept, &query),
+        (Method::POST, true, Some(Subresource::Token)) => review::token(&plane, &target, request).await,
+        (Method::POST, false, None) => write::create(&plane, target, &query, request).await,
+        (Method::PUT, true, Some(Subresource::Status | Subresource::Finalize) | None) => {
+            write::update(&plane, target, &query, request).await
+        }
+        (Method::PATCH, true, Some(Subresource::Status) | None) => write::patch(&plane, target, &query, request).await,
+        (Method::DELETE, true, None) => write::delete(&plane, target, &query, request).await,
+        (Method::DELETE, false, None) => write::delete_collection(&plane, &target, &query, request).await,
+        (method, ..) => Err(not_allowed(&method)),
+    }
+}
+
+/// What a path is about, and whether it is about all namespaces.
+fn target(resource: &'static Resource, api: ApiPath) -> Result<(Target, bool), Refusal> {
+    let subresource = match api.subresource.as_str() {
+        "" => None,
+        name => {
+            let known = resource.subresources.iter().find(|known| known.name() == name);
+            Some(*known.ok_or_else(Refusal::no_such_path)?)
+        }
+    };
+    let everywhere = resource.namespaced && api.namespace.is_empty();
+    if !resource.namespaced && !api.namespace.is_empty() || everywhere && !api.name.is_empty() {
+        return Err(Refusal::no_such_path());
+    }
+    Ok((Target { resource, namespace: api.namespace, name: api.name, subresource }, everywhere))
+}
+
+fn not_allowed(method: &Method) -> Refusal {
+    Refusal::new(Reason::MethodNotAllowed, format!("the server does not allow {method} on the requested resource"))
+}
+
+fn header_text(request: &Request, name: header::HeaderName) -> String {
+    request.headers().get(name).and_then(|value| value.to_str().ok()).unwrap_or_default().to_owned()
+}
+
+fn aggregated(core: bool) -> Response {
+    let media = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
+    raw(StatusCode::OK, media, discovery::aggregated(core).to_string())
+}
+
+fn json(status: StatusCode, value: &Value) -> Response {
+    raw(status, JSON, value.to_string())
+}
+
+const JSON: &str = "application/json";
+
+fn raw(status: StatusCode, media: &'static str, body: impl Into<Body>) -> Response {
+    (status, [(header::CONTENT_TYPE, media)], body.into()).into_response()
+}
+
+impl IntoResponse for Refusal {
+    fn into_response(self) -> Response {
+        let status = StatusCode::from_u16(self.reason().code()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+        json(status, &self.status())
+    }
+}
+
+/// The type of a line that cannot fail, for streams.
+type Line = Result<bytes::Bytes, Infallible>;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_names_of_this_machine_are_local() {
+        for host in ["localhost", "localhost:80", "LocalHost:1", "127.0.0.1:8080", "[::1]", "[::1]:80"] {
+            assert!(is_local(host), "{host}");
+        }
+        for host in
+            ["", "evil.example", "localhost.evil.example", "127.0.0.1.evil.example:80", "10.0.0.1", "[::1].x", "::1:x"]
+        {
+            assert!(!is_local(host), "{host}");
+        }
+    }
+}

@@ -1,0 +1,97 @@
+//! Request bodies.
+
+use axum::extract::Request;
+use http::header;
+use http_body_util::{BodyExt as _, LengthLimitError, Limited};
+use serde_json::Value;
+
+use super::header_text;
+use crate::{
+    patch::Patch,
+    refusal::{Reason, Refusal},
+};
+
+/// What an API server accepts.
+const LIMIT: usize = 3 * 1024 * 1024;
+
+/// An object, in JSON or YAML.
+pub(super) async fn object(request: Request) -> Result<Value, Refusal> {
+    let media = media(&request);
+    match media.as_str() {
+        // A page of another site can send text without asking first; an API client says what it sends, or nothing.
+        "" | "application/json" => json(&bytes(request).await?),
+        "application/yaml" => yaml(&bytes(request).await?),
+        _ => Err(unsupported(&media, "application/json or application/yaml")),
+    }
+}
+
+/// An object, or nothing.
+pub(super) async fn optional(request: Request) -> Result<Option<Value>, Refusal> {
+    let media = media(&request);
+    let body = bytes(request).await?;
+    match media.as_str() {
+        _ if body.is_empty() => Ok(None),
+        "" | "application/json" => json(&body).map(Some),
+        "application/yaml" => yaml(&body).map(Some),
+        _ => Err(unsupported(&media, "application/json or application/yaml")),
+    }
+}
+
+/// A patch of the kind that `Content-Type` says.
+pub(super) async fn patch(request: Request) -> Result<Patch, Refusal> {
+    let media = media(&request);
+    let patch = match media.as_str() {
+        "application/json-patch+json" => {
+            let body = json(&bytes(request).await?)?;
+            let read = serde_json::from_value(body);
+            return read
+                .map(Patch::Json)
+                .map_err(|error| Refusal::bad_request(format!("the body is not a JSON patch: {error}")));
+        }
+        "application/merge-patch+json" => Patch::Merge(json(&bytes(request).await?)?),
+        "application/strategic-merge-patch+json" => Patch::Strategic(json(&bytes(request).await?)?),
+        "application/apply-patch+yaml" => Patch::Apply(yaml(&bytes(request).await?)?),
+        _ => {
+            let offered = "application/json-patch+json, application/merge-patch+json, \
+                           application/strategic-merge-patch+json or application/apply-patch+yaml";
+            return Err(unsupported(&media, offered));
+        }
+    };
+    let (Patch::Merge(value) | Patch::Strategic(value) | Patch::Apply(value)) = &patch else { return Ok(patch) };
+    if value.is_object() { Ok(patch) } else { Err(Refusal::bad_request("the body of this patch must be an object")) }
+}
+
+fn media(request: &Request) -> String {
+    let content_type = header_text(request, header::CONTENT_TYPE);
+    content_type.split(';').next().unwrap_or_default().trim().to_ascii_lowercase()
+}
+
+fn unsupported(media: &str, offered: &str) -> Refusal {
+    let message = format!("the body of the request was in an unknown format: {media:?}: send {offered}");
+    Refusal::new(Reason::UnsupportedMediaType, message)
+}
+
+async fn bytes(request: Request) -> Result<bytes::Bytes, Refusal> {
+    let collected = Limited::new(request.into_body(), LIMIT).collect().await;
+    collected.map(http_body_util::Collected::to_bytes).map_err(|error| {
+        if error.is::<LengthLimitError>() {
+            let message = format!("the body of the request is larger than {LIMIT} bytes");
+            Refusal::new(Reason::RequestEntityTooLarge, message)
+        } else {
+            Refusal::bad_request(format!("the body of the request broke off: {error}"))
+        }
+    })
+}
+
+fn json(body: &[u8]) -> Result<Value, Refusal> {
+    serde_json::from_slice(body).map_err(|error| Refusal::bad_request(format!("the body is not JSON: {error}")))
+}
+
+/// JSON is YAML, and what programs send: it is tried first.
+fn yaml(body: &[u8]) -> Result<Value, Refusal> {
+    if let Ok(value) = serde_json::from_slice(body) {
+        return Ok(value);
+    }
+    let text = std::str::from_utf8(body).map_err(|_| Refusal::bad_request("the body is not UTF-8"))?;
+    serde_saphyr::from_str(text).map_err(|error| Refusal::bad_request(format!("the body is not YAML: {error}")))
+}

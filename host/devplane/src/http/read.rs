@@ -1,0 +1,192 @@
+//! Getting, listing and watching.
+
+use std::sync::Arc;
+
+use axum::{body::Body, response::Response};
+use http::StatusCode;
+use serde_json::{Value, json};
+
+use super::{JSON, Line, accept, query::Query, raw};
+use crate::{
+    object::{self, Object},
+    plane::Plane,
+    refusal::{Reason, Refusal},
+    render::{ListMeta, Rendering},
+    selector::Selector,
+    store::Store,
+    watch::{Start, Watch, WatchRequest},
+    write::{self, Target},
+};
+
+pub(super) fn get(plane: &Plane, target: &Target, accept: &str, query: &Query) -> Result<Response, Refusal> {
+    let rendering = Rendering { resource: target.resource, form: accept::form(accept, query.include()?)? };
+    let object = plane.read(|store| write::current(store, target))?;
+    Ok(raw(StatusCode::OK, JSON, rendering.object(&object)))
+}
+
+pub(super) fn list_or_watch(
+    plane: &Arc<Plane>,
+    target: Target,
+    everywhere: bool,
+    accept: &str,
+    query: &Query,
+) -> Result<Response, Refusal> {
+    let resource = target.resource;
+    let rendering = Rendering { resource, form: accept::form(accept, query.include()?)? };
+    // Watching one object is watching all with its name.
+    let mut fields = query.fields.clone();
+    if !target.name.is_empty() {
+        let comma = if fields.is_empty() { "" } else { "," };
+        fields = format!("{fields}{comma}metadata.name={}", target.name);
+    }
+    let selector = Selector::parse(&query.labels, &fields, resource);
+    let selector = selector.map_err(|error| Refusal::bad_request(error.to_string()))?;
+    let namespace = (resource.namespaced && !everywhere).then_some(target.namespace);
+    if query.watch {
+        let start = plane.read(|store| start(query, store.revision()))?;
+        let request = WatchRequest {
+            namespace,
+            selector,
+            rendering,
+            start,
+            bookmarks: query.bookmarks,
+            timeout: query.timeout(),
+        };
+        let watch = Watch::start(Arc::clone(plane), request);
+        let lines = futures::stream::unfold(watch, async |mut watch| {
+            let line: Line = Ok(watch.next().await?);
+            Some((line, watch))
+        });
+        return Ok(raw(StatusCode::OK, JSON, Body::from_stream(lines)));
+    }
+    let (objects, meta) = plane.read(|store| page(store, resource, namespace.as_deref(), &selector, query))?;
+    Ok(raw(StatusCode::OK, JSON, rendering.list(&objects, &meta)))
+}
+
+/// Where a watch begins.
+fn start(query: &Query, current: u64) -> Result<Start, Refusal> {
+    if query.initial_events {
+        let matches = query.version_match == "NotOlderThan" && query.bookmarks;
+        return if matches {
+            Ok(Start::Initial)
+        } else {
+            let message = "sendInitialEvents needs resourceVersionMatch=NotOlderThan and allowWatchBookmarks=true";
+            Err(Refusal::new(Reason::Invalid, message))
+        };
+    }
+    match revision(&query.resource_version)? {
+        0 => Ok(Start::Everything),
+        // A version from before the state was lost: it is as good as expired, and the client lists anew.
+        after if after > current => Err(Refusal::expired(after, current)),
+        after => Ok(Start::After(after)),
+    }
+}
+
+/// One page of a list, or all of it.
+fn page(
+    store: &Store,
+    resource: &'static crate::resource::Resource,
+    namespace: Option<&str>,
+    selector: &Selector,
+    query: &Query,
+) -> Result<(Vec<Arc<Object>>, ListMeta), Refusal> {
+    let current = store.revision();
+    let (at, after) = if query.next.is_empty() {
+        let wanted = revision(&query.resource_version)?;
+        if wanted > current {
+            return Err(Refusal::too_large(wanted, current));
+        }
+        let exact = match query.version_match.as_str() {
+            "" | "NotOlderThan" => false,
+            "Exact" => true,
+            other => {
+                let message = "query parameter resourceVersionMatch: expected Exact or NotOlderThan, found";
+                return Err(Refusal::bad_request(format!("{message} {other:?}")));
+            }
+        };
+        (if exact && wanted > 0 { wanted } else { current }, None)
+    } else {
+        let (at, after) = read_token(&query.next)?;
+        (at, Some(after))
+    };
+    let wanted = |object: &Arc<Object>| {
+        let key = (object::namespace(&object.value), object::name(&object.value));
+        namespace.is_none_or(|namespace| namespace == key.0)
+            && after.as_ref().is_none_or(|(of, name)| key > (of.as_str(), name.as_str()))
+            && selector.matches(&object.value)
+    };
+    let mut objects: Vec<Arc<Object>> = if at == current {
+        store.objects(resource.shelf, namespace).filter(|object| wanted(object)).cloned().collect()
+    } else {
+        let past = store.objects_at(resource.shelf, at).map_err(|_| {
+            let message = "The provided continue parameter is too old to display a consistent list result. \
+                           You must start a new list without the continue parameter.";
+            Refusal::new(Reason::Expired, message)
+        })?;
+        past.into_values().filter(wanted).collect()
+    };
+    let mut meta = ListMeta { revision: at, ..ListMeta::default() };
+    if query.limit > 0 && objects.len() > query.limit {
+        let remaining = objects.len() - query.limit;
+        objects.truncate(query.limit);
+        if let Some(last) = objects.last() {
+            meta.next = token(at, &last.value);
+            // With a selector an API server does not know how many are left.
+            meta.remaining = (*selector == Selector::default()).then_some(remaining);
+        }
+    }
+    Ok((objects, meta))
+}
+
+fn revision(text: &str) -> Result<u64, Refusal> {
+    if text.is_empty() {
+        return Ok(0);
+    }
+    text.parse()
+        .map_err(|_| Refusal::bad_request(format!("invalid resource version {text:?}: expected a whole number")))
+}
+
+/// Says where the next page begins: behind this object, as of this revision.
+fn token(at: u64, last: &Value) -> String {
+    let text = json!({"v": 1, "at": at, "after": [object::namespace(last), object::name(last)]}).to_string();
+    text.bytes().map(|byte| format!("{byte:02x}")).collect()
+}
+
+fn read_token(token: &str) -> Result<(u64, (String, String)), Refusal> {
+    let byte = |index| token.get(index..index + 2).and_then(|digits| u8::from_str_radix(digits, 16).ok());
+    let text: Option<Vec<u8>> = (0..token.len()).step_by(2).map(byte).collect();
+    let value: Option<Value> = text.and_then(|text| serde_json::from_slice(&text).ok());
+    let read = value.and_then(|value| {
+        let after = |index| Some(value.get("after")?.get(index)?.as_str()?.to_owned());
+        Some((value.get("at")?.as_u64()?, (after(0)?, after(1)?)))
+    });
+    read.ok_or_else(|| Refusal::bad_request("the continue parameter is not one that this server gave out"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_continue_token_comes_back_as_it_was() {
+        let last = json!({"metadata": {"namespace": "a", "name": "b"}});
+        assert_eq!(read_token(&token(7, &last)).unwrap(), (7, ("a".into(), "b".into())));
+        for bad in ["x", "7b7d", "ü", "123"] {
+            assert!(read_token(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn a_watch_starts_where_it_was_asked_to() {
+        let query = |version: &str| Query { resource_version: version.into(), ..Query::default() };
+        assert_eq!(start(&query(""), 9).unwrap(), Start::Everything);
+        assert_eq!(start(&query("0"), 9).unwrap(), Start::Everything);
+        assert_eq!(start(&query("5"), 9).unwrap(), Start::After(5));
+        assert_eq!(start(&query("10"), 9).unwrap_err().reason(), Reason::Expired);
+        assert_eq!(start(&query("x"), 9).unwrap_err().reason(), Reason::BadRequest);
+        let streaming =
+            Query { initial_events: true, bookmarks: true, version_match: "NotOlderThan".into(), ..query("") };
+        assert_eq!(start(&streaming, 9).unwrap(), Start::Initial);
+        assert!(start(&Query { initial_events: true, ..query("") }, 9).is_err());
+    }
+}

@@ -1,0 +1,72 @@
+//! Questions that are answered and stored nowhere. Everybody may do everything here.
+
+use axum::{extract::Request, response::Response};
+use http::{Method, StatusCode};
+use jiff::{SignedDuration, Timestamp};
+use serde_json::{Value, json};
+
+use super::{body, json, not_allowed, path::ApiPath};
+use crate::{
+    discovery::REVIEWS,
+    object::{self, as_map, child},
+    plane::Plane,
+    refusal::{Cause, Refusal},
+    schema,
+    write::{self, Target},
+};
+
+/// Answers an access review: yes.
+pub(super) async fn review(api: &ApiPath, request: Request) -> Result<Response, Refusal> {
+    let known = REVIEWS.iter().find(|(_, plural, namespaced)| {
+        *plural == api.plural && *namespaced != api.namespace.is_empty() && api.name.is_empty()
+    });
+    let (kind, ..) = known.filter(|_| api.version == "v1").ok_or_else(Refusal::no_such_path)?;
+    if request.method() != Method::POST {
+        return Err(not_allowed(request.method()));
+    }
+    let mut review = body::object(request).await?;
+    let status = if *kind == "SelfSubjectRulesReview" {
+        json!({
+            "resourceRules": [{"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]}],
+            "nonResourceRules": [{"verbs": ["*"], "nonResourceURLs": ["*"]}], "incomplete": false,
+        })
+    } else {
+        json!({"allowed": true, "reason": "everything is allowed here"})
+    };
+    let fields = as_map(&mut review);
+    fields.insert("kind".into(), (*kind).into());
+    fields.insert("apiVersion".into(), "authorization.k8s.io/v1".into());
+    fields.insert("status".into(), status);
+    Ok(json(StatusCode::CREATED, &review))
+}
+
+/// Makes a token for a service account. Nothing asks for it here, so that it opens nothing.
+pub(super) async fn token(plane: &Plane, target: &Target, request: Request) -> Result<Response, Refusal> {
+    /// What an API server allows at least and takes by default.
+    const SECONDS: (i64, i64) = (600, 3600);
+    let body = body::object(request).await?;
+    let mut answer = schema::decode(body, &schema::groups::TOKEN_REQUEST, &mut Vec::new())
+        .map_err(|mismatch| Refusal::bad_request(format!("cannot read the TokenRequest: {mismatch}")))?;
+    let account = plane.read(|store| write::current(store, target))?;
+    let spec = child(&mut answer, "spec");
+    let seconds = spec.entry("expirationSeconds").or_insert_with(|| SECONDS.1.into()).as_i64().unwrap_or(SECONDS.1);
+    spec.entry("audiences").or_insert_with(|| json!(["https://kubernetes.default.svc"]));
+    if !(SECONDS.0..=1 << 32).contains(&seconds) {
+        let why = "may not be less than 10 minutes or more than 2^32 seconds";
+        let cause = Cause::invalid("spec.expirationSeconds", &seconds.into(), why);
+        return Err(Refusal::invalid(target.resource, &target.name, &[cause]));
+    }
+    let now = Timestamp::now();
+    let expires = now.checked_add(SignedDuration::from_secs(seconds)).unwrap_or(Timestamp::MAX);
+    let fields = as_map(&mut answer);
+    fields.insert("kind".into(), "TokenRequest".into());
+    fields.insert("apiVersion".into(), "authentication.k8s.io/v1".into());
+    let metadata: Value = json!({
+        "name": object::name(&account.value), "namespace": object::namespace(&account.value),
+        "creationTimestamp": object::time(now),
+    });
+    fields.insert("metadata".into(), metadata);
+    let token = format!("devplane-{}", uuid::Uuid::new_v4());
+    fields.insert("status".into(), json!({"token": token, "expirationTimestamp": object::time(expires)}));
+    Ok(json(StatusCode::CREATED, &answer))
+}

@@ -1,0 +1,196 @@
+//! The state file: everything, as JSON, written soon after each change.
+
+use std::{
+    fs::{File, TryLockError},
+    io,
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use tokio::time::sleep;
+use tokio_util::sync::CancellationToken;
+
+use crate::{
+    object::{Applied, Object, text},
+    plane::Plane,
+    resource::Shelf,
+    store::Store,
+};
+
+/// How long changes are gathered before they are written.
+const DEBOUNCE: Duration = Duration::from_millis(150);
+
+/// Revisions skipped at each start. A killed process may have handed out revisions that never reached the file; nobody
+/// makes that many changes in [`DEBOUNCE`], so that none of them is ever used twice.
+const SKIP: u64 = 1_000_000;
+
+/// Layout of the file.
+const FORMAT: u32 = 1;
+
+#[derive(Serialize, Deserialize)]
+struct File1 {
+    format: u32,
+    revision: u64,
+    objects: Vec<Entry>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct Entry {
+    object: Value,
+    #[serde(default, skip_serializing_if = "Applied::is_empty")]
+    applied: Applied,
+}
+
+/// Why a state file cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum StateFileError {
+    /// It cannot be read, locked or written.
+    #[error("cannot {action} the state file {}", path.display())]
+    Io {
+        /// What was tried.
+        action: &'static str,
+        /// The file.
+        path: PathBuf,
+        /// Why it failed.
+        #[source]
+        source: io::Error,
+    },
+    /// Another process uses it.
+    #[error("the state file {} is in use by another process: stop that one, or choose another file", .0.display())]
+    Locked(PathBuf),
+    /// It is not a state file, or a damaged one.
+    #[error("the state file {} cannot be understood: repair or remove it", path.display())]
+    Damaged {
+        /// The file.
+        path: PathBuf,
+        /// Where reading it failed.
+        #[source]
+        source: serde_json::Error,
+    },
+    /// It was written by another version, or has kinds that are not served.
+    #[error("the state file {} was written by another version of this program ({what}): remove it to start anew", path.display())]
+    Foreign {
+        /// The file.
+        path: PathBuf,
+        /// What is unknown.
+        what: String,
+    },
+}
+
+/// A state file that is ours as long as this exists.
+#[derive(Debug)]
+pub(crate) struct StateFile {
+    path: PathBuf,
+    /// Held for its lock.
+    _lock: File,
+}
+
+impl StateFile {
+    /// Takes the file for this process, and reads what is in it.
+    pub(crate) fn open(path: &Path) -> Result<(Self, Store), StateFileError> {
+        let failed = |action| move |source| StateFileError::Io { action, path: path.to_owned(), source };
+        if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
+            std::fs::create_dir_all(folder).map_err(failed("make the folder of"))?;
+        }
+        let lock = File::options()
+            .create(true)
+            .truncate(false)
+            .write(true)
+            .open(beside(path, "lock"))
+            .map_err(failed("lock"))?;
+        match lock.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => return Err(StateFileError::Locked(path.to_owned())),
+            Err(TryLockError::Error(source)) => return Err(failed("lock")(source)),
+        }
+        let store = match std::fs::read(path) {
+            Ok(content) => read(path, &content)?,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Store::new(0, []),
+            Err(error) => return Err(failed("read")(error)),
+        };
+        Ok((Self { path: path.to_owned(), _lock: lock }, store))
+    }
+
+    /// Writes the file whenever something has changed, until told to stop; then once more.
+    pub(crate) async fn keep(self, plane: Arc<Plane>, stop: CancellationToken) {
+        let mut changes = plane.changes();
+        let mut written = None;
+        loop {
+            let last = stop.is_cancelled();
+            let revision = plane.read(Store::revision);
+            if written != Some(revision) {
+                match self.write(&plane).await {
+                    Ok(revision) => written = Some(revision),
+                    Err(error) => {
+                        tracing::error!(%error, cause = ?std::error::Error::source(&error), "state is not saved");
+                    }
+                }
+            }
+            if last {
+                return;
+            }
+            tokio::select! {
+                () = stop.cancelled() => {}
+                changed = changes.changed() => if changed.is_err() { return },
+            }
+            tokio::select! {
+                () = stop.cancelled() => {}
+                () = sleep(DEBOUNCE) => {}
+            }
+        }
+    }
+
+    async fn write(&self, plane: &Plane) -> Result<u64, StateFileError> {
+        let (objects, revision) = plane.read(|store| {
+            let objects: Vec<Arc<Object>> =
+                Shelf::ALL.into_iter().flat_map(|shelf| store.objects(shelf, None)).cloned().collect();
+            (objects, store.revision())
+        });
+        let path = self.path.clone();
+        let write = move || {
+            let objects =
+                objects.iter().map(|object| Entry { object: object.value.clone(), applied: object.applied.clone() });
+            let file = File1 { format: FORMAT, revision, objects: objects.collect() };
+            let text = serde_json::to_vec(&file)?;
+            let temporary = beside(&path, "tmp");
+            std::fs::write(&temporary, text)?;
+            File::open(&temporary)?.sync_all()?;
+            std::fs::rename(&temporary, &path)
+        };
+        let result = tokio::task::spawn_blocking(write).await.unwrap_or_else(|error| Err(io::Error::other(error)));
+        let failed = |source| StateFileError::Io { action: "write", path: self.path.clone(), source };
+        result.map_err(failed).map(|()| revision)
+    }
+}
+
+fn read(path: &Path, content: &[u8]) -> Result<Store, StateFileError> {
+    let path = || path.to_owned();
+    let file: File1 =
+        serde_json::from_slice(content).map_err(|source| StateFileError::Damaged { path: path(), source })?;
+    if file.format != FORMAT {
+        return Err(StateFileError::Foreign { path: path(), what: format!("format {}", file.format) });
+    }
+    let mut objects = Vec::with_capacity(file.objects.len());
+    for Entry { object, applied } in file.objects {
+        let (version, kind) = (text(&object, "/apiVersion"), text(&object, "/kind"));
+        let shelf = Shelf::ALL.into_iter().find(|shelf| {
+            let storage = shelf.storage();
+            storage.kind == kind && storage.api_version() == version
+        });
+        let shelf =
+            shelf.ok_or_else(|| StateFileError::Foreign { path: path(), what: format!("kind {version} {kind}") })?;
+        let revision = text(&object, "/metadata/resourceVersion").parse().unwrap_or_default();
+        objects.push((shelf, Arc::new(Object::new(object, applied, revision))));
+    }
+    Ok(Store::new(file.revision + SKIP, objects))
+}
+
+fn beside(path: &Path, extension: &str) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(".");
+    name.push(extension);
+    name.into()
+}

@@ -1,0 +1,226 @@
+//! Why a request failed, in the form of a Kubernetes `Status`.
+
+use std::fmt;
+
+use serde_json::{Value, json};
+
+use crate::resource::Resource;
+
+/// A request that was refused. The message is for people; programs go by the reason.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+#[error("{message}")]
+pub(crate) struct Refusal {
+    reason: Reason,
+    message: String,
+    details: Value,
+}
+
+/// `metav1.StatusReason`, as far as it is used here.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Reason {
+    BadRequest,
+    Forbidden,
+    NotFound,
+    MethodNotAllowed,
+    NotAcceptable,
+    AlreadyExists,
+    Conflict,
+    Expired,
+    RequestEntityTooLarge,
+    UnsupportedMediaType,
+    Invalid,
+    Timeout,
+}
+
+impl Reason {
+    /// The HTTP status code that goes with it.
+    pub(crate) fn code(self) -> u16 {
+        match self {
+            Self::BadRequest => 400,
+            Self::Forbidden => 403,
+            Self::NotFound => 404,
+            Self::MethodNotAllowed => 405,
+            Self::NotAcceptable => 406,
+            Self::AlreadyExists | Self::Conflict => 409,
+            Self::Expired => 410,
+            Self::RequestEntityTooLarge => 413,
+            Self::UnsupportedMediaType => 415,
+            Self::Invalid => 422,
+            Self::Timeout => 504,
+        }
+    }
+}
+
+/// One field of an object that cannot be as it is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Cause {
+    /// `FieldValueInvalid` and its kin.
+    pub(crate) reason: &'static str,
+    /// Path, such as `spec.ports[0].port`.
+    pub(crate) field: String,
+    pub(crate) message: String,
+}
+
+impl Cause {
+    pub(crate) fn invalid(field: impl Into<String>, value: &Value, message: impl fmt::Display) -> Self {
+        let message = format!("Invalid value: {value}: {message}");
+        Self { reason: "FieldValueInvalid", field: field.into(), message }
+    }
+
+    pub(crate) fn required(field: impl Into<String>, message: &str) -> Self {
+        let message = if message.is_empty() { "Required value".into() } else { format!("Required value: {message}") };
+        Self { reason: "FieldValueRequired", field: field.into(), message }
+    }
+
+    pub(crate) fn forbidden(field: impl Into<String>, message: impl fmt::Display) -> Self {
+        Self { reason: "FieldValueForbidden", field: field.into(), message: format!("Forbidden: {message}") }
+    }
+
+    pub(crate) fn duplicate(field: impl Into<String>, value: &Value) -> Self {
+        Self { reason: "FieldValueDuplicate", field: field.into(), message: format!("Duplicate value: {value}") }
+    }
+
+    pub(crate) fn not_supported(field: impl Into<String>, value: &str, supported: &[&str]) -> Self {
+        let supported: Vec<_> = supported.iter().map(|value| format!("{value:?}")).collect();
+        let message = format!("Unsupported value: {value:?}: supported values: {}", supported.join(", "));
+        Self { reason: "FieldValueNotSupported", field: field.into(), message }
+    }
+}
+
+impl Refusal {
+    pub(crate) fn new(reason: Reason, message: impl Into<String>) -> Self {
+        Self { reason, message: message.into(), details: json!({}) }
+    }
+
+    pub(crate) fn bad_request(message: impl Into<String>) -> Self {
+        Self::new(Reason::BadRequest, message)
+    }
+
+    /// No such object.
+    pub(crate) fn not_found(resource: &Resource, name: &str) -> Self {
+        Self::about(Reason::NotFound, resource, name, "not found")
+    }
+
+    /// No such path: the server does not know the resource.
+    pub(crate) fn no_such_path() -> Self {
+        Self::new(Reason::NotFound, "the server could not find the requested resource")
+    }
+
+    pub(crate) fn already_exists(resource: &Resource, name: &str) -> Self {
+        Self::about(Reason::AlreadyExists, resource, name, "already exists")
+    }
+
+    pub(crate) fn forbidden(resource: &Resource, name: &str, why: &str) -> Self {
+        Self::about(Reason::Forbidden, resource, name, &format!("is forbidden: {why}"))
+    }
+
+    /// Somebody else was faster, or the object is not the one that was meant.
+    pub(crate) fn conflict(resource: &Resource, name: &str, why: &str) -> Self {
+        let message = format!("Operation cannot be fulfilled on {} {name:?}: {why}", resource.qualified());
+        Self { message, ..Self::about(Reason::Conflict, resource, name, "") }
+    }
+
+    /// The version that an update is based on is not the current one.
+    pub(crate) fn stale(resource: &Resource, name: &str) -> Self {
+        let why = "the object has been modified; please apply your changes to the latest version and try again";
+        Self::conflict(resource, name, why)
+    }
+
+    /// The object cannot be as it is.
+    pub(crate) fn invalid(resource: &Resource, name: &str, causes: &[Cause]) -> Self {
+        let lines: Vec<_> = causes.iter().map(|cause| format!("{}: {}", cause.field, cause.message)).collect();
+        let lines = if let [line] = lines.as_slice() { line.clone() } else { format!("[{}]", lines.join(", ")) };
+        let qualified = if resource.group.is_empty() {
+            resource.kind.into()
+        } else {
+            format!("{}.{}", resource.kind, resource.group)
+        };
+        let causes: Vec<_> = causes
+            .iter()
+            .map(|cause| json!({"reason": cause.reason, "message": cause.message, "field": cause.field}))
+            .collect();
+        Self {
+            reason: Reason::Invalid,
+            message: format!("{qualified} {name:?} is invalid: {lines}"),
+            details: json!({"name": name, "group": resource.group, "kind": resource.kind, "causes": causes}),
+        }
+    }
+
+    /// The history does not reach that far back.
+    pub(crate) fn expired(wanted: u64, oldest: u64) -> Self {
+        Self::new(Reason::Expired, format!("too old resource version: {wanted} ({oldest})"))
+    }
+
+    /// A version that is still to come.
+    pub(crate) fn too_large(wanted: u64, current: u64) -> Self {
+        let message = format!("Too large resource version: {wanted}, current: {current}");
+        let causes = json!([{"reason": "ResourceVersionTooLarge", "message": "Too large resource version"}]);
+        Self { reason: Reason::Timeout, message, details: json!({"retryAfterSeconds": 1, "causes": causes}) }
+    }
+
+    /// Adds one cause, for programs that look for it.
+    pub(crate) fn because(mut self, cause: &Cause) -> Self {
+        let cause = json!({"reason": cause.reason, "message": cause.message, "field": cause.field});
+        if let Some(details) = self.details.as_object_mut() {
+            details.insert("causes".into(), json!([cause]));
+        }
+        self
+    }
+
+    fn about(reason: Reason, resource: &Resource, name: &str, what: &str) -> Self {
+        Self {
+            reason,
+            message: format!("{} {name:?} {what}", resource.qualified()),
+            details: json!({"name": name, "group": resource.group, "kind": resource.plural}),
+        }
+    }
+
+    pub(crate) fn reason(&self) -> Reason {
+        self.reason
+    }
+
+    /// The `Status` object.
+    pub(crate) fn status(&self) -> Value {
+        json!({
+            "kind": "Status",
+            "apiVersion": "v1",
+            "metadata": {},
+            "status": "Failure",
+            "message": self.message,
+            "reason": format!("{:?}", self.reason),
+            "details": self.details,
+            "code": self.reason.code(),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::resource::{LEASES, SERVICES};
+
+    #[test]
+    fn messages_read_as_those_of_an_api_server() {
+        let cause = Cause::invalid("spec.type", &json!("x"), "must be y");
+        for (refusal, code, message) in [
+            (Refusal::not_found(&LEASES, "a"), 404, "leases.coordination.k8s.io \"a\" not found"),
+            (Refusal::already_exists(&SERVICES, "a"), 409, "services \"a\" already exists"),
+            (Refusal::forbidden(&SERVICES, "a", "no"), 403, "services \"a\" is forbidden: no"),
+            (
+                Refusal::stale(&SERVICES, "a"),
+                409,
+                "Operation cannot be fulfilled on services \"a\": the object has been modified; please apply your changes to the \
+                 latest version and try again",
+            ),
+            (
+                Refusal::invalid(&SERVICES, "a", &[cause]),
+                422,
+                "Service \"a\" is invalid: spec.type: Invalid value: \"x\": must be y",
+            ),
+            (Refusal::expired(1, 5), 410, "too old resource version: 1 (5)"),
+        ] {
+            assert_eq!(refusal.to_string(), message);
+            assert_eq!(refusal.status()["code"], code, "{message}");
+        }
+    }
+}

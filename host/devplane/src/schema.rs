@@ -1,0 +1,204 @@
+//! What the served objects look like: field names, types and how lists merge.
+//!
+//! One table, four uses: bodies are checked against it at the door, strategic merge patches and server-side apply
+//! read the merge keys from it, and the OpenAPI document is printed from it. Merge keys are those of the struct tags
+//! in `k8s.io/api`.
+
+use serde_json::{Map, Value};
+
+pub(crate) mod core;
+pub(crate) mod groups;
+pub(crate) mod meta;
+
+/// An object type with a fixed set of fields.
+#[derive(Debug)]
+pub(crate) struct Object {
+    /// Name in the OpenAPI document, such as `io.k8s.api.core.v1.Node`.
+    pub(crate) name: &'static str,
+    /// JSON names and types. `apiVersion` and `kind` are listed for top-level objects only.
+    pub(crate) fields: &'static [(&'static str, Type)],
+}
+
+impl Object {
+    /// Type of a field.
+    pub(crate) fn field(&self, name: &str) -> Option<Type> {
+        self.fields.iter().find(|(field, _)| *field == name).map(|(_, ty)| *ty)
+    }
+}
+
+/// The type of one field.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Type {
+    Str,
+    Bool,
+    Int32,
+    Int64,
+    /// A port number or name.
+    IntOrString,
+    /// A resource quantity: a string, or a number that stands for one.
+    Quantity,
+    /// RFC 3339 with any precision.
+    Time,
+    /// Any JSON, kept as it is.
+    Any,
+    Object(&'static Object),
+    /// An object that is replaced as a whole by server-side apply, though strategic merge patches go into it.
+    AtomicObject(&'static Object),
+    Map(&'static Type),
+    /// A map that server-side apply replaces as a whole.
+    AtomicMap(&'static Type),
+    /// A list that is replaced as a whole.
+    List(&'static Type),
+    /// A list of scalars that merges as a set.
+    Set(&'static Type),
+    /// A list of objects that merges by key: the one of strategic merge patches, and those of server-side apply.
+    Keyed(&'static Object, &'static str, &'static [&'static str]),
+}
+
+/// A body that does not fit.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{path}: expected {expected}, found {found}")]
+pub(crate) struct Mismatch {
+    path: String,
+    expected: &'static str,
+    found: &'static str,
+}
+
+/// Brings an object to its stored form: wrong types are refused; fields that are not in the schema, nulls, and empty lists
+/// and maps go, as they do in a typed API server. Paths of unknown fields are collected in `unknown`.
+pub(crate) fn decode(value: Value, object: &Object, unknown: &mut Vec<String>) -> Result<Value, Mismatch> {
+    fields(value, object, "", unknown)
+}
+
+fn fields(value: Value, object: &Object, path: &str, unknown: &mut Vec<String>) -> Result<Value, Mismatch> {
+    let map = match value {
+        Value::Object(map) => map,
+        other => return Err(mismatch(path, "an object", &other)),
+    };
+    let mut kept = Map::with_capacity(map.len());
+    for (name, value) in map {
+        let path = if path.is_empty() { name.clone() } else { format!("{path}.{name}") };
+        let Some(ty) = object.field(&name) else {
+            unknown.push(path);
+            continue;
+        };
+        if value.is_null() {
+            continue;
+        }
+        let value = typed(value, ty, &path, unknown)?;
+        let empty = match ty {
+            Type::Map(_) | Type::AtomicMap(_) => value.as_object().is_some_and(Map::is_empty),
+            Type::List(_) | Type::Set(_) | Type::Keyed(..) => value.as_array().is_some_and(Vec::is_empty),
+            _ => false,
+        };
+        if !empty {
+            kept.insert(name, value);
+        }
+    }
+    Ok(Value::Object(kept))
+}
+
+fn typed(value: Value, ty: Type, path: &str, unknown: &mut Vec<String>) -> Result<Value, Mismatch> {
+    let fits = match ty {
+        Type::Any => return Ok(value),
+        Type::Object(object) | Type::AtomicObject(object) => return fields(value, object, path, unknown),
+        Type::Map(item) | Type::AtomicMap(item) => {
+            let Value::Object(map) = value else { return Err(mismatch(path, "a map", &value)) };
+            return map
+                .into_iter()
+                .map(|(key, value)| {
+                    let value = typed(value, *item, &format!("{path}[{key}]"), unknown)?;
+                    Ok((key, value))
+                })
+                .collect::<Result<Map<_, _>, _>>()
+                .map(Value::Object);
+        }
+        Type::List(item) | Type::Set(item) => return items(value, *item, path, unknown),
+        Type::Keyed(object, ..) => return items(value, Type::Object(object), path, unknown),
+        Type::Str => value.is_string(),
+        Type::Bool => value.is_boolean(),
+        Type::Int32 => value.as_i64().is_some_and(|number| i32::try_from(number).is_ok()),
+        Type::Int64 => value.is_i64(),
+        Type::IntOrString => value.is_string() || value.as_i64().is_some_and(|number| i32::try_from(number).is_ok()),
+        Type::Quantity => value.is_string() || value.is_number(),
+        Type::Time => value.as_str().is_some_and(|text| text.parse::<jiff::Timestamp>().is_ok()),
+    };
+    if fits { Ok(value) } else { Err(mismatch(path, ty.describe(), &value)) }
+}
+
+fn items(value: Value, item: Type, path: &str, unknown: &mut Vec<String>) -> Result<Value, Mismatch> {
+    let Value::Array(list) = value else { return Err(mismatch(path, "a list", &value)) };
+    list.into_iter()
+        .enumerate()
+        .map(|(index, value)| typed(value, item, &format!("{path}[{index}]"), unknown))
+        .collect::<Result<Vec<_>, _>>()
+        .map(Value::Array)
+}
+
+fn mismatch(path: &str, expected: &'static str, value: &Value) -> Mismatch {
+    let found = match value {
+        Value::Null => "null",
+        Value::Bool(_) => "a boolean",
+        Value::Number(_) => "a number",
+        Value::String(_) => "a string",
+        Value::Array(_) => "a list",
+        Value::Object(_) => "an object",
+    };
+    let found = if expected == Type::Time.describe() && value.is_string() { "another text" } else { found };
+    Mismatch { path: if path.is_empty() { "body".to_owned() } else { path.to_owned() }, expected, found }
+}
+
+impl Type {
+    fn describe(self) -> &'static str {
+        match self {
+            Self::Str => "a string",
+            Self::Bool => "a boolean",
+            Self::Int32 => "a 32-bit integer",
+            Self::Int64 => "a 64-bit integer",
+            Self::IntOrString => "an integer or a string",
+            Self::Quantity => "a quantity",
+            Self::Time => "a time as in RFC 3339",
+            Self::Any => "anything",
+            Self::Object(_) | Self::AtomicObject(_) => "an object",
+            Self::Map(_) | Self::AtomicMap(_) => "a map",
+            Self::List(_) | Self::Set(_) | Self::Keyed(..) => "a list",
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn service(value: Value) -> (Result<Value, String>, Vec<String>) {
+        let mut unknown = Vec::new();
+        let result = decode(value, &core::SERVICE, &mut unknown).map_err(|error| error.to_string());
+        (result, unknown)
+    }
+
+    #[test]
+    fn a_wrong_type_is_refused_with_its_path() {
+        let (result, _) = service(json!({"spec": {"ports": [{"port": 80}, {"port": "eighty"}]}}));
+        assert_eq!(result.unwrap_err(), "spec.ports[1].port: expected a 32-bit integer, found a string");
+        let (result, _) = service(json!({"metadata": {"labels": {"a": 1}}}));
+        assert_eq!(result.unwrap_err(), "metadata.labels[a]: expected a string, found a number");
+        let (result, _) = service(json!({"metadata": {"deletionTimestamp": "yesterday"}}));
+        assert!(result.unwrap_err().contains("RFC 3339"));
+        assert_eq!(service(json!([])).0.unwrap_err(), "body: expected an object, found a list");
+    }
+
+    #[test]
+    fn unknown_fields_are_reported_and_dropped() {
+        let (result, unknown) = service(json!({"spec": {"prots": [], "type": "NodePort"}, "extra": 1}));
+        assert_eq!(result.unwrap(), json!({"spec": {"type": "NodePort"}}));
+        assert_eq!(unknown, ["extra", "spec.prots"]);
+    }
+
+    #[test]
+    fn nulls_and_empty_collections_do_not_reach_the_store() {
+        let body = json!({"metadata": {"creationTimestamp": null, "labels": {}, "finalizers": []}, "status": {"loadBalancer": {}}});
+        assert_eq!(service(body).0.unwrap(), json!({"metadata": {}, "status": {"loadBalancer": {}}}));
+    }
+}

@@ -1,0 +1,125 @@
+//! Nodes.
+
+use serde_json::Value;
+
+use super::host_name;
+use crate::{
+    object::{child, list, strings, text},
+    refusal::Cause,
+    validate::{label_value, qualified_name},
+};
+
+/// `spec` and `status` are always there. `podCIDR` is the first of `podCIDRs`, whichever of them was written.
+pub(super) fn complete(value: &mut Value) {
+    child(value, "status");
+    let spec = child(value, "spec");
+    if let Some(first) = spec.get("podCIDRs").and_then(|cidrs| cidrs.get(0)).cloned() {
+        spec.insert("podCIDR".into(), first);
+    } else if let Some(only) = spec.get("podCIDR").cloned() {
+        spec.insert("podCIDRs".into(), Value::Array(vec![only]));
+    }
+}
+
+pub(super) fn validate(value: &Value, old: Option<&Value>) -> Vec<Cause> {
+    let mut causes = Vec::new();
+    let addresses = list(value, "/status/addresses");
+    for (index, address) in addresses.iter().enumerate() {
+        if addresses.iter().take(index).any(|earlier| earlier == address) {
+            causes.push(Cause::duplicate(format!("status.addresses[{index}]"), address));
+        }
+        let name = text(address, "/address");
+        let is_name = text(address, "/type").ends_with("DNS");
+        if is_name && let Err(why) = host_name(name) {
+            causes.push(Cause::invalid(format!("status.addresses[{index}].address"), &name.into(), why));
+        }
+    }
+    for (index, cidr) in strings(value, "/spec/podCIDRs").iter().enumerate() {
+        if super::service::network(cidr).is_none() {
+            let why = "must be a network in CIDR notation, such as 10.0.0.0/24";
+            causes.push(Cause::invalid(format!("spec.podCIDRs[{index}]"), &(*cidr).into(), why));
+        }
+    }
+    taints(value, &mut causes);
+    if let Some(old) = old {
+        for (field, pointer, message) in [
+            ("podCIDRs", "/spec/podCIDRs", "node updates may not change podCIDR except from \"\" to valid"),
+            ("providerID", "/spec/providerID", "node updates may not change providerID except from \"\" to valid"),
+        ] {
+            let before = old.pointer(pointer).filter(|before| before.as_str() != Some(""));
+            if before.is_some() && before != value.pointer(pointer) {
+                causes.push(Cause::forbidden(format!("spec.{field}"), message));
+            }
+        }
+    }
+    causes
+}
+
+fn taints(value: &Value, causes: &mut Vec<Cause>) {
+    let taints = list(value, "/spec/taints");
+    let identity = |taint: &Value| (text(taint, "/key").to_owned(), text(taint, "/effect").to_owned());
+    for (index, taint) in taints.iter().enumerate() {
+        let at = |field: &str| format!("spec.taints[{index}]{field}");
+        let (key, effect) = identity(taint);
+        if let Err(why) = qualified_name(&key) {
+            causes.push(Cause::invalid(at(".key"), &key.as_str().into(), why));
+        }
+        if let Err(why) = label_value(text(taint, "/value")) {
+            causes.push(Cause::invalid(at(".value"), &text(taint, "/value").into(), why));
+        }
+        const EFFECTS: [&str; 3] = ["NoSchedule", "PreferNoSchedule", "NoExecute"];
+        if !EFFECTS.contains(&effect.as_str()) {
+            causes.push(Cause::not_supported(at(".effect"), &effect, &EFFECTS));
+        }
+        if taints.iter().take(index).any(|earlier| identity(earlier) == (key.clone(), effect.clone())) {
+            causes.push(Cause::duplicate(at(""), taint));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn fields(value: &Value, old: Option<&Value>) -> Vec<String> {
+        validate(value, old).into_iter().map(|cause| cause.field).collect()
+    }
+
+    #[test]
+    fn a_provider_id_and_pod_cidrs_are_written_once() {
+        let old = json!({"spec": {"providerID": "a://1", "podCIDRs": ["10.0.0.0/24"]}});
+        assert!(fields(&old, Some(&old)).is_empty());
+        assert!(fields(&old, Some(&json!({"spec": {"providerID": ""}}))).is_empty());
+        assert_eq!(fields(&json!({"spec": {}}), Some(&old)), ["spec.podCIDRs", "spec.providerID"]);
+        let other = json!({"spec": {"providerID": "a://2", "podCIDRs": ["10.0.0.0/24"]}});
+        assert_eq!(fields(&other, Some(&old)), ["spec.providerID"]);
+    }
+
+    #[test]
+    fn pod_cidr_follows_the_first_of_pod_cidrs() {
+        let mut node = json!({"spec": {"podCIDRs": ["10.0.0.0/24", "fd00::/64"]}});
+        complete(&mut node);
+        assert_eq!(node["spec"]["podCIDR"], "10.0.0.0/24");
+        let mut node = json!({"spec": {"podCIDR": "10.0.0.0/24"}});
+        complete(&mut node);
+        assert_eq!(node["spec"]["podCIDRs"], json!(["10.0.0.0/24"]));
+    }
+
+    #[test]
+    fn taints_and_addresses_are_checked() {
+        let node = json!({
+            "spec": {"taints": [{"key": "a", "effect": "NoSchedule"}, {"key": "a", "effect": "NoSchedule"}, {"key": "", "effect": "Go"}], "podCIDRs": ["x"]},
+            "status": {"addresses": [{"type": "InternalIP", "address": "10.0.0.1"}, {"type": "InternalIP", "address": "10.0.0.1"}, {"type": "InternalDNS", "address": "a_b"}]},
+        });
+        let expected = [
+            "status.addresses[1]",
+            "status.addresses[2].address",
+            "spec.podCIDRs[0]",
+            "spec.taints[1]",
+            "spec.taints[2].key",
+            "spec.taints[2].effect",
+        ];
+        assert_eq!(fields(&node, None), expected);
+    }
+}

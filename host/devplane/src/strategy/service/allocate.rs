@@ -1,0 +1,142 @@
+//! Cluster IPs and node ports. What is free is seen from the Services that exist: there is no second book to keep.
+
+use std::{collections::BTreeSet, net::Ipv4Addr};
+
+use serde_json::{Value, json};
+
+use super::{Spec, number};
+use crate::{
+    object::{self, child, list, strings, text},
+    refusal::Cause,
+    resource::Shelf,
+    store::Store,
+};
+
+/// 10.96.0.0/16, as kubeadm has it (it takes a /12), without its first address, the `kubernetes` Service's, and its ends.
+const CLUSTER_IPS: std::ops::RangeInclusive<u32> =
+    u32::from_be_bytes([10, 96, 0, 2])..=u32::from_be_bytes([10, 96, 255, 254]);
+
+/// `--service-node-port-range`'s default.
+const NODE_PORTS: std::ops::RangeInclusive<i64> = 30_000..=32_767;
+
+/// Gives a Service what it needs and does not have, and checks what it asks for.
+pub(super) fn allocate(value: &mut Value, store: &Store) -> Vec<Cause> {
+    let me = (object::namespace(value).to_owned(), object::name(value).to_owned());
+    let others: Vec<&Value> = store
+        .objects(Shelf::Services, None)
+        .map(|service| &service.value)
+        .filter(|other| (object::namespace(other), object::name(other)) != (me.0.as_str(), me.1.as_str()))
+        .collect();
+    let mut causes = cluster_ip(value, &others);
+    causes.extend(node_ports(value, &others));
+    causes
+}
+
+fn cluster_ip(value: &mut Value, others: &[&Value]) -> Vec<Cause> {
+    if !Spec(value).needs_cluster_ip() {
+        return Vec::new();
+    }
+    let families = strings(value, "/spec/ipFamilies");
+    if let Some(index) = families.iter().position(|family| *family != "IPv4") {
+        let field = format!("spec.ipFamilies[{index}]");
+        let family = families.get(index).copied().unwrap_or_default();
+        return vec![Cause::invalid(field, &family.into(), "not configured on this cluster: it has IPv4 only")];
+    }
+    if text(value, "/spec/ipFamilyPolicy") == "RequireDualStack" {
+        let why = "this cluster is not configured for dual-stack services";
+        return vec![Cause::invalid("spec.ipFamilyPolicy", &"RequireDualStack".into(), why)];
+    }
+    let asked = match text(value, "/spec/clusterIP") {
+        "" => strings(value, "/spec/clusterIPs").first().copied().unwrap_or_default().to_owned(),
+        asked => asked.to_owned(),
+    };
+    let used: BTreeSet<&str> = others.iter().map(|other| text(other, "/spec/clusterIP")).collect();
+    let address = if asked.is_empty() {
+        let free = CLUSTER_IPS.map(|bits| Ipv4Addr::from(bits).to_string()).find(|ip| !used.contains(ip.as_str()));
+        let Some(free) = free else {
+            let why = "failed to allocate a serviceIP: range is full";
+            return vec![Cause::invalid("spec.clusterIPs", &json!([]), why)];
+        };
+        free
+    } else {
+        asked
+    };
+    if address != "None" {
+        let first = u32::from(super::KUBERNETES_IP);
+        let in_range = address.parse::<Ipv4Addr>().is_ok_and(|ip| {
+            let bits = u32::from(ip);
+            bits == first || CLUSTER_IPS.contains(&bits)
+        });
+        let why = if !in_range {
+            Some("the provided IP is not in the valid range, which is 10.96.0.0/16")
+        } else {
+            used.contains(address.as_str()).then_some("provided IP is already allocated")
+        };
+        if let Some(why) = why {
+            let message = format!("failed to allocate IP {address}: {why}");
+            return vec![Cause::invalid("spec.clusterIPs", &json!([address]), message)];
+        }
+    }
+    let spec = child(value, "spec");
+    spec.insert("clusterIP".into(), address.as_str().into());
+    spec.insert("clusterIPs".into(), json!([address]));
+    spec.entry("ipFamilies").or_insert_with(|| json!(["IPv4"]));
+    spec.entry("ipFamilyPolicy").or_insert_with(|| "SingleStack".into());
+    Vec::new()
+}
+
+fn node_ports(value: &mut Value, others: &[&Value]) -> Vec<Cause> {
+    let spec = Spec(value);
+    let health_check = spec.needs_health_check();
+    let allocates = match text(value, "/spec/type") {
+        "NodePort" => true,
+        "LoadBalancer" => value.pointer("/spec/allocateLoadBalancerNodePorts") != Some(&Value::Bool(false)),
+        _ => false,
+    };
+    let mut causes = Vec::new();
+    if !allocates && !health_check && spec.node_ports().is_empty() {
+        return causes;
+    }
+    let mut used: BTreeSet<i64> = others.iter().flat_map(|other| Spec(other).node_ports()).collect();
+    used.extend(others.iter().map(|other| number(&other["spec"], "healthCheckNodePort")));
+    // One port number may serve TCP and UDP of the same Service, hence the protocol.
+    let mut asked: BTreeSet<(i64, &str)> = BTreeSet::new();
+    let mut ask = |field: String, port: i64, protocol| {
+        if port == 0 {
+            return;
+        }
+        if !NODE_PORTS.contains(&port) {
+            let why = "provided port is not in the valid range. The range of valid ports is 30000-32767";
+            causes.push(Cause::invalid(field, &port.into(), why));
+        } else if used.contains(&port) || !asked.insert((port, protocol)) {
+            causes.push(Cause::invalid(field, &port.into(), "provided port is already allocated"));
+        }
+    };
+    for (index, port) in list(value, "/spec/ports").iter().enumerate() {
+        ask(format!("spec.ports[{index}].nodePort"), number(port, "nodePort"), text(port, "/protocol"));
+    }
+    let health_check_port = number(&value["spec"], "healthCheckNodePort");
+    if health_check {
+        ask("spec.healthCheckNodePort".into(), health_check_port, "");
+    }
+    if !causes.is_empty() {
+        return causes;
+    }
+    used.extend(asked.into_iter().map(|(port, _)| port));
+    let mut free = NODE_PORTS.filter(|port| !used.contains(port));
+    let mut full = false;
+    let mut give = |fields: &mut serde_json::Map<String, Value>, field: &str| match free.next() {
+        Some(port) => drop(fields.insert(field.to_owned(), port.into())),
+        None => full = true,
+    };
+    for port in super::ports(value).filter(|port| allocates && !port.contains_key("nodePort")) {
+        give(port, "nodePort");
+    }
+    if health_check && health_check_port == 0 {
+        give(child(value, "spec"), "healthCheckNodePort");
+    }
+    if full {
+        causes.push(Cause::invalid("spec.ports", &json!([]), "failed to allocate a nodePort: range is full"));
+    }
+    causes
+}

@@ -1,0 +1,182 @@
+//! A watch: what changes, line by line.
+//!
+//! A watch holds no queue of its own. It remembers how far it has come, waits until the revision moves, and reads on in the
+//! shelf's history. One that is too slow finds its place compacted and ends with 410, as on any API server.
+
+use std::{collections::VecDeque, sync::Arc, time::Duration};
+
+use bytes::Bytes;
+use tokio::{
+    sync::watch::Receiver,
+    time::{Instant, sleep_until},
+};
+use tokio_util::sync::CancellationToken;
+
+use crate::{
+    object::Object,
+    plane::Plane,
+    refusal::Refusal,
+    render::Rendering,
+    selector::Selector,
+    store::{Change, Compacted},
+};
+
+/// How often a quiet watch says how far it has come; an API server takes about a minute.
+const BOOKMARK_PERIOD: Duration = Duration::from_secs(60);
+
+/// Changes read under one lock.
+const BATCH: usize = 500;
+
+/// Where a watch starts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Start {
+    /// With all there is.
+    Everything,
+    /// With all there is, and a bookmark behind it: a streaming list.
+    Initial,
+    /// After this revision.
+    After(u64),
+}
+
+/// What a client asked for.
+#[derive(Debug)]
+pub(crate) struct WatchRequest {
+    pub(crate) namespace: Option<String>,
+    pub(crate) selector: Selector,
+    pub(crate) rendering: Rendering,
+    pub(crate) start: Start,
+    pub(crate) bookmarks: bool,
+    pub(crate) timeout: Duration,
+}
+
+/// A watch on its way.
+#[derive(Debug)]
+pub(crate) struct Watch {
+    plane: Arc<Plane>,
+    request: WatchRequest,
+    cursor: u64,
+    pending: VecDeque<Bytes>,
+    moved: Receiver<u64>,
+    cut: CancellationToken,
+    end: Instant,
+    next_bookmark: Instant,
+    ended: bool,
+}
+
+impl Watch {
+    pub(crate) fn start(plane: Arc<Plane>, request: WatchRequest) -> Self {
+        let (moved, cut) = (plane.changes(), plane.watch_token());
+        let now = Instant::now();
+        let mut watch = Self {
+            cursor: 0,
+            pending: VecDeque::new(),
+            moved,
+            cut,
+            end: now + request.timeout,
+            next_bookmark: now + BOOKMARK_PERIOD,
+            ended: false,
+            request,
+            plane,
+        };
+        match watch.request.start {
+            Start::After(revision) => watch.cursor = revision,
+            start => {
+                let shelf = watch.request.rendering.resource.shelf;
+                let namespace = watch.request.namespace.clone();
+                let (objects, revision) = watch.plane.read(|store| {
+                    (store.objects(shelf, namespace.as_deref()).cloned().collect::<Vec<_>>(), store.revision())
+                });
+                watch.cursor = revision;
+                let rendering = &watch.request.rendering;
+                for object in objects.iter().filter(|object| watch.request.selector.matches(&object.value)) {
+                    watch.pending.push_back(rendering.event("ADDED", object));
+                }
+                if start == Start::Initial {
+                    watch.pending.push_back(rendering.bookmark(revision, true));
+                }
+            }
+        }
+        watch
+    }
+
+    /// The next line; nothing when the watch is over.
+    pub(crate) async fn next(&mut self) -> Option<Bytes> {
+        loop {
+            if let Some(line) = self.pending.pop_front() {
+                return Some(line);
+            }
+            if self.ended || self.cut.is_cancelled() {
+                return None;
+            }
+            self.moved.mark_unchanged();
+            if self.read_on() {
+                continue;
+            }
+            let wake = self.end.min(self.next_bookmark);
+            tokio::select! {
+                () = self.cut.cancelled() => return None,
+                () = sleep_until(wake) => self.tick(Instant::now()),
+                moved = self.moved.changed() => self.ended = moved.is_err(),
+            }
+        }
+    }
+
+    /// Says how far the watch has come, if it is time to; the last time right before it ends.
+    fn tick(&mut self, now: Instant) {
+        self.ended = now >= self.end;
+        self.next_bookmark = now + BOOKMARK_PERIOD;
+        if self.request.bookmarks {
+            self.pending.push_back(self.request.rendering.bookmark(self.cursor, false));
+        }
+    }
+
+    /// Reads what happened since; answers whether anything did.
+    fn read_on(&mut self) -> bool {
+        let shelf = self.request.rendering.resource.shelf;
+        let (changes, revision) =
+            self.plane.read(|store| (store.changes_since(shelf, self.cursor, BATCH), store.revision()));
+        match changes {
+            Err(Compacted { oldest }) => {
+                let refusal = Refusal::expired(self.cursor, oldest);
+                self.pending.push_back(Rendering::error(&refusal));
+                self.ended = true;
+                true
+            }
+            Ok(changes) => {
+                let whole = changes.len() < BATCH;
+                let last = changes.last().map(|change| change.object.revision);
+                let lines: Vec<_> = changes.iter().filter_map(|change| self.line(change)).collect();
+                self.pending.extend(lines);
+                self.cursor = if whole { revision } else { last.unwrap_or(revision) };
+                last.is_some()
+            }
+        }
+    }
+
+    /// How a change looks to this watch: an object comes and goes with the selector, too.
+    fn line(&self, change: &Change) -> Option<Bytes> {
+        let WatchRequest { namespace, selector, rendering, .. } = &self.request;
+        let namespace = namespace.as_deref();
+        let object = &change.object;
+        if namespace.is_some_and(|namespace| crate::object::namespace(&object.value) != namespace) {
+            return None;
+        }
+        let matched = change.previous.as_ref().is_some_and(|previous| selector.matches(&previous.value));
+        let matches = !change.deleted && selector.matches(&object.value);
+        match (matched, matches) {
+            (false, false) => None,
+            (false, true) => Some(rendering.event("ADDED", object)),
+            (true, true) => Some(rendering.event("MODIFIED", object)),
+            (true, false) if change.deleted => Some(rendering.event("DELETED", object)),
+            (true, false) => {
+                // The watcher last saw a state that it had selected: that is what goes, at this revision.
+                let previous = change.previous.as_ref()?;
+                let mut value = previous.value.clone();
+                crate::object::child(&mut value, "metadata")
+                    .insert("resourceVersion".into(), object.revision.to_string().into());
+                let gone = Object::new(value, crate::object::Applied::new(), object.revision);
+                Some(rendering.event("DELETED", &gone))
+            }
+        }
+    }
+}

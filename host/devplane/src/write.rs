@@ -1,0 +1,320 @@
+//! Creating, changing and deleting objects: the rules that hold for every resource.
+
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use rand::Rng as _;
+use serde_json::Value;
+
+use crate::{
+    event,
+    object::{self, Applied, Object, as_map, child, copy_field, list, name, strings, text},
+    patch::Patch,
+    refusal::{Cause, Reason, Refusal},
+    resource::{NAMESPACES, Resource, Shelf, Subresource},
+    schema,
+    store::Store,
+    strategy, validate,
+};
+
+pub(crate) mod delete;
+
+/// What a request is about.
+#[derive(Clone, Debug)]
+pub(crate) struct Target {
+    pub(crate) resource: &'static Resource,
+    /// Empty for objects without a namespace.
+    pub(crate) namespace: String,
+    /// Empty when the server is to make one.
+    pub(crate) name: String,
+    pub(crate) subresource: Option<Subresource>,
+}
+
+/// The query parameters of a write.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Options {
+    /// Everything is checked and nothing is kept.
+    pub(crate) dry_run: bool,
+    /// Who writes.
+    pub(crate) manager: String,
+    pub(crate) validation: FieldValidation,
+}
+
+/// What becomes of unknown fields: they are dropped in any case.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum FieldValidation {
+    Ignore,
+    /// With a warning each.
+    #[default]
+    Warn,
+    /// And the request is refused.
+    Strict,
+}
+
+/// What a write led to.
+#[derive(Clone, Debug)]
+pub(crate) struct Written {
+    pub(crate) object: Arc<Object>,
+    pub(crate) created: bool,
+    pub(crate) warnings: Vec<String>,
+}
+
+/// Creates an object.
+pub(crate) fn create(
+    store: &mut Store,
+    target: &Target,
+    body: Value,
+    options: &Options,
+    now: Timestamp,
+) -> Result<Written, Refusal> {
+    create_applied(store, target, body, Applied::new(), options, now)
+}
+
+fn create_applied(
+    store: &mut Store,
+    target: &Target,
+    body: Value,
+    applied: Applied,
+    options: &Options,
+    now: Timestamp,
+) -> Result<Written, Refusal> {
+    let resource = target.resource;
+    let (mut value, warnings) = decode(resource, body, options.validation)?;
+    if !text(&value, "/metadata/resourceVersion").is_empty() {
+        return Err(Refusal::bad_request("resourceVersion should not be set on objects to be created"));
+    }
+    same_identity(&value, target)?;
+    let wanted = if target.name.is_empty() { name(&value) } else { &target.name };
+    let wanted = match (wanted, text(&value, "/metadata/generateName")) {
+        ("", "") => {
+            let cause = Cause::required("metadata.name", "name or generateName is required");
+            return Err(Refusal::invalid(resource, "", &[cause]));
+        }
+        ("", prefix) => generate_name(prefix),
+        (wanted, _) => wanted.to_owned(),
+    };
+    let metadata = child(&mut value, "metadata");
+    for field in ["deletionTimestamp", "deletionGracePeriodSeconds", "generation", "selfLink", "managedFields"] {
+        metadata.remove(field);
+    }
+    metadata.insert("name".into(), wanted.as_str().into());
+    if resource.namespaced {
+        metadata.insert("namespace".into(), target.namespace.as_str().into());
+    }
+    metadata.insert("uid".into(), uuid::Uuid::new_v4().to_string().into());
+    metadata.insert("creationTimestamp".into(), object::time(now).into());
+    open_namespace(store, target, &wanted)?;
+    if store.get(resource.shelf, &target.namespace, &wanted).is_some() {
+        return Err(Refusal::already_exists(resource, &wanted));
+    }
+    let mut causes = validate::metadata(&value, strategy::name_rule(resource.shelf));
+    causes.extend(strategy::create(resource, &mut value, store));
+    refuse_if_any(resource, &wanted, &causes)?;
+    let object = keep(store, resource.shelf, value, applied, options);
+    Ok(Written { object, created: true, warnings })
+}
+
+/// Replaces an object.
+pub(crate) fn update(store: &mut Store, target: &Target, body: Value, options: &Options) -> Result<Written, Refusal> {
+    let resource = target.resource;
+    let current = current(store, target)?;
+    let (value, warnings) = decode(resource, body, options.validation)?;
+    if text(&value, "/metadata/resourceVersion").is_empty() && !resource.unconditional_update {
+        let cause = Cause::invalid("metadata.resourceVersion", &0.into(), "must be specified for an update");
+        return Err(Refusal::invalid(resource, &target.name, &[cause]));
+    }
+    let object = replace(store, target, &current, value, current.applied.clone(), options)?;
+    Ok(Written { object, created: false, warnings })
+}
+
+/// Changes a part of an object. Server-side apply creates it if it is missing.
+pub(crate) fn patch(
+    store: &mut Store,
+    target: &Target,
+    patch: &Patch,
+    options: &Options,
+    now: Timestamp,
+) -> Result<Written, Refusal> {
+    let resource = target.resource;
+    let current = match (current(store, target), patch) {
+        (Err(refusal), Patch::Apply(_)) if refusal.reason() == Reason::NotFound && target.subresource.is_none() => {
+            let (value, applied) = patch.apply(Value::Null, &Applied::new(), &options.manager, resource.schema)?;
+            return create_applied(store, target, value, applied, options, now);
+        }
+        (current, _) => current?,
+    };
+    let value = event::from_storage(current.value.clone(), resource);
+    let (value, applied) = patch.apply(value, &current.applied, &options.manager, resource.schema)?;
+    let (value, warnings) = decode(resource, value, options.validation)?;
+    let object = replace(store, target, &current, value, applied, options)?;
+    Ok(Written { object, created: false, warnings })
+}
+
+/// The object a request is about.
+pub(crate) fn current(store: &Store, target: &Target) -> Result<Arc<Object>, Refusal> {
+    let found = store.get(target.resource.shelf, &target.namespace, &target.name);
+    found.cloned().ok_or_else(|| Refusal::not_found(target.resource, &target.name))
+}
+
+/// Puts `value` in the place of `current`, as far as it may.
+fn replace(
+    store: &mut Store,
+    target: &Target,
+    current: &Arc<Object>,
+    mut value: Value,
+    applied: Applied,
+    options: &Options,
+) -> Result<Arc<Object>, Refusal> {
+    let (resource, old) = (target.resource, &current.value);
+    same_identity(&value, target)?;
+    let uid = text(&value, "/metadata/uid");
+    if !uid.is_empty() && uid != text(old, "/metadata/uid") {
+        let meta = text(old, "/metadata/uid");
+        let why = format!("Precondition failed: UID in precondition: {uid}, UID in object meta: {meta}");
+        return Err(Refusal::conflict(resource, &target.name, &why));
+    }
+    let version = text(&value, "/metadata/resourceVersion");
+    if !version.is_empty() && version != text(old, "/metadata/resourceVersion") {
+        return Err(Refusal::stale(resource, &target.name));
+    }
+    let metadata = child(&mut value, "metadata");
+    let old_metadata = old.get("metadata").unwrap_or(&Value::Null);
+    for field in [
+        "name",
+        "namespace",
+        "uid",
+        "resourceVersion",
+        "creationTimestamp",
+        "deletionTimestamp",
+        "deletionGracePeriodSeconds",
+        "generation",
+        "selfLink",
+        "managedFields",
+    ] {
+        copy_field(old_metadata, metadata, field);
+    }
+    let mut causes = validate::metadata(&value, strategy::name_rule(resource.shelf));
+    if object::deleting(old) {
+        let before = strings(old, "/metadata/finalizers");
+        let new: Vec<_> = strings(&value, "/metadata/finalizers").into_iter().filter(|f| !before.contains(f)).collect();
+        if !new.is_empty() {
+            let why =
+                format!("no new finalizers can be added if the object is being deleted, found new finalizers {new:?}");
+            causes.push(Cause::forbidden("metadata.finalizers", why));
+        }
+    }
+    causes.extend(match target.subresource {
+        Some(Subresource::Status) => strategy::update_status(resource, &mut value, old),
+        Some(Subresource::Finalize) => {
+            copy_field(old, as_map(&mut value), "status");
+            Vec::new()
+        }
+        Some(Subresource::Token) | None => strategy::update(resource, &mut value, old, store),
+    });
+    refuse_if_any(resource, &target.name, &causes)?;
+    if value == *old && applied == current.applied {
+        return Ok(Arc::clone(current));
+    }
+    let last_finalizer_went = object::deleting(&value)
+        && list(&value, "/metadata/finalizers").is_empty()
+        && list(&value, "/spec/finalizers").is_empty();
+    let object = keep(store, resource.shelf, value, applied, options);
+    if last_finalizer_went && !options.dry_run {
+        delete::discard(store, resource.shelf, &target.namespace, &target.name);
+    }
+    Ok(object)
+}
+
+/// Stores an object, or only answers as if.
+fn keep(store: &mut Store, shelf: Shelf, value: Value, applied: Applied, options: &Options) -> Arc<Object> {
+    if options.dry_run {
+        return Arc::new(Object::new(value, applied, store.revision()));
+    }
+    store.put(shelf, value, applied)
+}
+
+/// A body in the resource's version, as an object in the storage version and warnings.
+fn decode(resource: &Resource, mut body: Value, validation: FieldValidation) -> Result<(Value, Vec<String>), Refusal> {
+    let api_version = resource.api_version();
+    for (field, expected) in [("apiVersion", api_version.as_str()), ("kind", resource.kind)] {
+        let given = body.get(field).and_then(Value::as_str).unwrap_or_default();
+        if !given.is_empty() && given != expected {
+            let message = format!("the {field} in the data ({given}) does not match the expected one ({expected})");
+            return Err(Refusal::bad_request(message));
+        }
+        if body.is_object() {
+            as_map(&mut body).insert(field.to_owned(), expected.into());
+        }
+    }
+    let mut unknown = Vec::new();
+    let value = schema::decode(body, resource.schema, &mut unknown).map_err(|mismatch| {
+        let (kind, version) = (resource.kind, resource.version);
+        Refusal::bad_request(format!("{kind} in version {version:?} cannot be handled as a {kind}: {mismatch}"))
+    })?;
+    let mut warnings: Vec<_> = unknown.into_iter().map(|field| format!("unknown field {field:?}")).collect();
+    match validation {
+        FieldValidation::Ignore => warnings.clear(),
+        FieldValidation::Warn => {}
+        FieldValidation::Strict if warnings.is_empty() => {}
+        FieldValidation::Strict => {
+            let (kind, version, fields) = (resource.kind, resource.version, warnings.join(", "));
+            return Err(Refusal::bad_request(format!(
+                "{kind} in version {version:?} cannot be handled as a {kind}: strict decoding error: {fields}"
+            )));
+        }
+    }
+    Ok((event::to_storage(value, resource), warnings))
+}
+
+/// A body must be about what the path is about.
+fn same_identity(value: &Value, target: &Target) -> Result<(), Refusal> {
+    let (namespace, given) = (object::namespace(value), name(value));
+    if !namespace.is_empty() && namespace != target.namespace {
+        return Err(Refusal::bad_request(format!(
+            "the namespace of the provided object ({namespace}) does not match the namespace sent on the request ({})",
+            target.namespace
+        )));
+    }
+    if !target.name.is_empty() && !given.is_empty() && given != target.name {
+        return Err(Refusal::bad_request(format!(
+            "the name of the object ({given}) does not match the name on the URL ({})",
+            target.name
+        )));
+    }
+    Ok(())
+}
+
+/// Objects can be created in namespaces that exist and are not going away.
+fn open_namespace(store: &Store, target: &Target, name: &str) -> Result<(), Refusal> {
+    if !target.resource.namespaced {
+        return Ok(());
+    }
+    let namespace = &target.namespace;
+    let found = store.get(Shelf::Namespaces, "", namespace);
+    let found = found.ok_or_else(|| Refusal::not_found(&NAMESPACES, namespace))?;
+    if object::deleting(&found.value) {
+        let why = format!("unable to create new content in namespace {namespace} because it is being terminated");
+        let message = format!("namespace {namespace} is being terminated");
+        let cause = Cause { reason: "NamespaceTerminating", field: "metadata.namespace".into(), message };
+        return Err(Refusal::forbidden(target.resource, name, &why).because(&cause));
+    }
+    Ok(())
+}
+
+fn refuse_if_any(resource: &Resource, name: &str, causes: &[Cause]) -> Result<(), Refusal> {
+    if causes.is_empty() { Ok(()) } else { Err(Refusal::invalid(resource, name, causes)) }
+}
+
+/// Five letters and digits that neither form words nor look alike, as `names.SimpleNameGenerator` adds.
+fn generate_name(prefix: &str) -> String {
+    const LETTERS: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
+    /// So that prefix and suffix fit into a DNS label.
+    const PREFIX_LIMIT: usize = 58;
+    let mut random = rand::rng();
+    let letter = || char::from(*LETTERS.get(random.random_range(0..LETTERS.len())).unwrap_or(&b'x'));
+    let prefix: String = prefix.chars().take(PREFIX_LIMIT).collect();
+    prefix + &std::iter::repeat_with(letter).take(5).collect::<String>()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,321 @@
+//! Rules of the form `scheme://host:port`.
+
+use std::{
+    fmt,
+    net::{IpAddr, Ipv4Addr, Ipv6Addr},
+    str::FromStr,
+};
+
+/// Why a text is no rule. Each error quotes the text.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("`{text}` is not a rule of the form scheme://host:port: {problem}")]
+pub struct RuleError {
+    text: String,
+    problem: Problem,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+enum Problem {
+    #[error("it must start with http:// or https://")]
+    Scheme,
+    #[error("user and password are not taken here")]
+    UserInfo,
+    #[error("path, query and fragment are not taken here")]
+    Path,
+    #[error("a port from 1 to 65535 must follow the host, such as `:443`")]
+    Port,
+    #[error("the host is empty")]
+    EmptyHost,
+    #[error("`*` may only stand for the first labels, as in `*.example.com`")]
+    Wildcard,
+    #[error("the host is neither a DNS name nor an IPv4 address nor an IPv6 address in brackets")]
+    Host,
+}
+
+/// How a host is spoken to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Scheme {
+    /// In the clear; default port 80.
+    Http,
+    /// Over TLS; default port 443.
+    Https,
+}
+
+impl Scheme {
+    /// As it stands in a URL.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Http => "http",
+            Self::Https => "https",
+        }
+    }
+
+    /// From a URL's scheme, without regard to case.
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Self> {
+        [Self::Http, Self::Https].into_iter().find(|scheme| scheme.as_str().eq_ignore_ascii_case(text))
+    }
+}
+
+/// A host: a DNS name in lower case without trailing dot, or an address.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Host {
+    /// DNS name.
+    Name(String),
+    /// Literal address.
+    Address(IpAddr),
+}
+
+impl Host {
+    /// Reads a host as it stands in a URL. `None` if it is none, or if it is an address in disguise (`127.1`, `0x7f000001`),
+    /// which resolvers read differently.
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Self> {
+        if let Some(inner) = text.strip_prefix('[') {
+            return inner.strip_suffix(']')?.parse::<Ipv6Addr>().ok().map(|address| Self::Address(address.into()));
+        }
+        if let Ok(address) = text.parse::<Ipv4Addr>() {
+            return Some(Self::Address(address.into()));
+        }
+        let name = text.strip_suffix('.').unwrap_or(text).to_ascii_lowercase();
+        // RFC 1035, 2.3.4: 63 bytes per label, 253 in all as text. The underscore is not for host names.
+        let label = |label: &str| {
+            (1..=63).contains(&label.len())
+                && label.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-')
+                && !label.starts_with('-')
+                && !label.ends_with('-')
+        };
+        let last = name.rsplit('.').next()?;
+        let numeric = last.bytes().all(|b| b.is_ascii_digit()) || last.starts_with("0x");
+        (name.len() <= 253 && !numeric && name.split('.').all(label)).then_some(Self::Name(name))
+    }
+}
+
+impl fmt::Display for Host {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Name(name) => f.write_str(name),
+            Self::Address(IpAddr::V4(address)) => write!(f, "{address}"),
+            Self::Address(IpAddr::V6(address)) => write!(f, "[{address}]"),
+        }
+    }
+}
+
+/// Where a request wants to go.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Target {
+    /// How.
+    pub scheme: Scheme,
+    /// Where.
+    pub host: Host,
+    /// At which port.
+    pub port: u16,
+}
+
+impl fmt::Display for Target {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}://{}:{}", self.scheme.as_str(), self.host, self.port)
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Pattern {
+    Exact(Host),
+    /// Any name that ends in this, which starts with a dot; not the name itself.
+    Under(String),
+}
+
+/// One permission: `scheme://host:port`, where the host may start with `*.` to mean every name under it, not itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Rule {
+    scheme: Scheme,
+    pattern: Pattern,
+    port: u16,
+}
+
+impl Rule {
+    /// True if the rule permits this target.
+    #[must_use]
+    pub fn permits(&self, target: &Target) -> bool {
+        let host = match (&self.pattern, &target.host) {
+            (Pattern::Exact(host), asked) => host == asked,
+            (Pattern::Under(suffix), Host::Name(name)) => name.ends_with(suffix.as_str()),
+            (Pattern::Under(_), Host::Address(_)) => false,
+        };
+        host && self.scheme == target.scheme && self.port == target.port
+    }
+}
+
+impl FromStr for Rule {
+    type Err = RuleError;
+
+    fn from_str(text: &str) -> Result<Self, RuleError> {
+        parse(text).map_err(|problem| RuleError { text: text.to_owned(), problem })
+    }
+}
+
+fn parse(text: &str) -> Result<Rule, Problem> {
+    let (scheme, rest) = text.split_once("://").ok_or(Problem::Scheme)?;
+    let scheme = Scheme::parse(scheme).ok_or(Problem::Scheme)?;
+    if rest.contains(['/', '?', '#', '\\']) {
+        return Err(Problem::Path);
+    }
+    if rest.contains('@') {
+        return Err(Problem::UserInfo);
+    }
+    let (host, port) = rest.rsplit_once(':').ok_or(if rest.is_empty() { Problem::EmptyHost } else { Problem::Port })?;
+    if host.is_empty() {
+        return Err(Problem::EmptyHost);
+    }
+    // `u16::from_str` takes a leading `+`.
+    let port = port.bytes().all(|b| b.is_ascii_digit()).then(|| port.parse().ok()).flatten();
+    let port = port.filter(|port| *port != 0).ok_or(Problem::Port)?;
+    let pattern = match host.strip_prefix("*.") {
+        Some(parent) => match Host::parse(parent) {
+            // A whole top-level domain is no grant anybody means.
+            Some(Host::Name(name)) if name.contains('.') && !parent.ends_with('.') => {
+                Pattern::Under(format!(".{name}"))
+            }
+            _ => return Err(Problem::Wildcard),
+        },
+        None if host.contains('*') => return Err(Problem::Wildcard),
+        None if host.ends_with('.') => return Err(Problem::Host),
+        None => Pattern::Exact(Host::parse(host).ok_or(Problem::Host)?),
+    };
+    Ok(Rule { scheme, pattern, port })
+}
+
+impl fmt::Display for Rule {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let scheme = self.scheme.as_str();
+        match &self.pattern {
+            Pattern::Exact(host) => write!(f, "{scheme}://{host}:{}", self.port),
+            Pattern::Under(suffix) => write!(f, "{scheme}://*{suffix}:{}", self.port),
+        }
+    }
+}
+
+/// No rule permits the target.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("no rule permits {target}")]
+pub struct Denied {
+    /// What was asked for.
+    pub target: Target,
+}
+
+/// All permissions of one plugin. The default permits nothing.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Rules(Vec<Rule>);
+
+impl Rules {
+    /// Reads rules.
+    ///
+    /// # Errors
+    /// The first text that is no rule.
+    pub fn parse<S: AsRef<str>>(texts: impl IntoIterator<Item = S>) -> Result<Self, RuleError> {
+        texts.into_iter().map(|text| text.as_ref().parse()).collect::<Result<_, _>>().map(Self)
+    }
+
+    /// Decides on one target.
+    ///
+    /// # Errors
+    /// [`Denied`] if no rule permits it.
+    pub fn check(&self, target: &Target) -> Result<(), Denied> {
+        let permitted = self.0.iter().any(|rule| rule.permits(target));
+        permitted.then_some(()).ok_or_else(|| Denied { target: target.clone() })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn target(scheme: Scheme, host: &str, port: u16) -> Target {
+        Target { scheme, host: Host::parse(host).expect(host), port }
+    }
+
+    #[test]
+    fn a_rule_is_read_and_written_the_same() {
+        for text in
+            ["https://api.example.com:443", "http://*.example.com:8080", "https://10.0.0.1:1", "https://[::1]:65535"]
+        {
+            assert_eq!(text.parse::<Rule>().expect(text).to_string(), text);
+        }
+        assert_eq!("HTTPS://API.Example.com:443".parse::<Rule>().unwrap().to_string(), "https://api.example.com:443");
+    }
+
+    #[test]
+    fn what_is_no_rule_is_refused_with_the_text_and_the_reason() {
+        let table = [
+            ("", Problem::Scheme),
+            ("example.com:443", Problem::Scheme),
+            ("ftp://example.com:21", Problem::Scheme),
+            ("*://example.com:443", Problem::Scheme),
+            ("https://", Problem::EmptyHost),
+            ("https://:443", Problem::EmptyHost),
+            ("https://example.com", Problem::Port),
+            ("https://example.com:", Problem::Port),
+            ("https://example.com:0", Problem::Port),
+            ("https://example.com:65536", Problem::Port),
+            ("https://example.com:+443", Problem::Port),
+            ("https://example.com:*", Problem::Port),
+            ("https://example.com:443/", Problem::Path),
+            ("https://example.com:443/v1?x#y", Problem::Path),
+            ("https://user:secret@example.com:443", Problem::UserInfo),
+            ("https://*:443", Problem::Wildcard),
+            ("https://*example.com:443", Problem::Wildcard),
+            ("https://a.*.example.com:443", Problem::Wildcard),
+            ("https://*.com:443", Problem::Wildcard),
+            ("https://*.10.0.0.1:443", Problem::Wildcard),
+            ("https://*.:443", Problem::Wildcard),
+            ("https://example.com.:443", Problem::Host),
+            ("https://exa mple.com:443", Problem::Host),
+            ("https://bücher.example:443", Problem::Host),
+            ("https://127.1:443", Problem::Host),
+            ("https://2130706433:443", Problem::Host),
+            ("https://0x7f000001:443", Problem::Host),
+            ("https://0177.0.0.1:443", Problem::Host),
+            ("https://::1:443", Problem::Host),
+            ("https://[::1:443", Problem::Host),
+            ("https://-a.example.com:443", Problem::Host),
+            ("https://a..example.com:443", Problem::Host),
+        ];
+        for (text, problem) in table {
+            let error = text.parse::<Rule>().expect_err(text);
+            assert_eq!(error.problem, problem, "{text}");
+            assert!(error.to_string().contains(&format!("`{text}`")), "{error}");
+        }
+    }
+
+    #[test]
+    fn nothing_is_permitted_without_a_rule() {
+        let asked = target(Scheme::Https, "example.com", 443);
+        let denied = Rules::default().check(&asked).unwrap_err();
+        assert_eq!(denied.to_string(), "no rule permits https://example.com:443");
+    }
+
+    #[test]
+    fn scheme_host_and_port_must_all_agree() {
+        let rules =
+            Rules::parse(["https://api.example.com:443", "https://*.cloud.example:8443", "http://[fd00::1]:80"])
+                .unwrap();
+        let table = [
+            (Scheme::Https, "api.example.com", 443, true),
+            (Scheme::Https, "API.example.com.", 443, true),
+            (Scheme::Http, "api.example.com", 443, false),
+            (Scheme::Https, "api.example.com", 8443, false),
+            (Scheme::Https, "xapi.example.com", 443, false),
+            (Scheme::Https, "api.example.com.evil.example", 443, false),
+            (Scheme::Https, "eu.cloud.example", 8443, true),
+            (Scheme::Https, "a.b.cloud.example", 8443, true),
+            (Scheme::Https, "cloud.example", 8443, false),
+            (Scheme::Https, "evilcloud.example", 8443, false),
+            (Scheme::Http, "[fd00:0::1]", 80, true),
+            (Scheme::Http, "[fd00::2]", 80, false),
+        ];
+        for (scheme, host, port, permitted) in table {
+            assert_eq!(rules.check(&target(scheme, host, port)).is_ok(), permitted, "{host}:{port}");
+        }
+    }
+}

@@ -1,0 +1,102 @@
+use super::*;
+
+fn ccm(args: &[&str]) -> Result<CcmArgs, Stop> {
+    parse([&["skydock"], args].concat()).map(|cli| cli.ccm)
+}
+
+fn refusal(args: &[&str]) -> String {
+    let sentence = ccm(args).expect_err("refused").sentence();
+    assert_eq!(sentence.lines().count(), 1, "{sentence}");
+    sentence
+}
+
+#[test]
+fn the_flags_of_the_usual_manifest_are_understood() {
+    let args = ccm(&[
+        "--cloud-provider=static",
+        "--cloud-config=/etc/kubernetes/cloud.yaml",
+        "--kubeconfig=/etc/kubernetes/ccm.conf",
+        "--cluster-name=prod",
+        "--leader-elect=true",
+        "--leader-elect-lease-duration=15s",
+        "--leader-elect-renew-deadline=10s",
+        "--leader-elect-retry-period=2s",
+        "--use-service-account-credentials",
+        "--controllers=*,-route",
+        "--configure-cloud-routes=false",
+        "--allocate-node-cidrs=false",
+        "--v=2",
+        "--plugin=static=/plugins/static.wasm",
+        "--plugin-dir=/plugins",
+        "--node-status-update-frequency=5m0s",
+    ])
+    .unwrap();
+    assert_eq!(args.cloud_provider, "static");
+    assert!(args.leader_elect && args.use_service_account_credentials);
+    assert_eq!(args.controllers, ["*", "-route"]);
+    assert_eq!(args.leader_elect_lease_duration, Duration::from_secs(15));
+    assert_eq!(args.node_status_update_frequency, Duration::from_secs(300));
+    assert_eq!(args.plugins, [NamedPlugin { name: "static".into(), file: "/plugins/static.wasm".into() }]);
+}
+
+#[test]
+fn defaults_are_upstreams() {
+    let args = ccm(&[]).unwrap();
+    assert!(args.leader_elect && !args.use_service_account_credentials);
+    assert_eq!(args.cluster_name, "kubernetes");
+    assert_eq!(args.controllers, ["*"]);
+    assert_eq!(args.leader_elect_renew_deadline, Duration::from_secs(10));
+    assert_eq!(args.leader_elect_retry_period, Duration::from_secs(2));
+    assert_eq!(args.leader_elect_resource_name, "cloud-controller-manager");
+    assert_eq!(args.leader_elect_resource_namespace, "kube-system");
+    assert_eq!(args.node_monitor_period, Duration::from_secs(5));
+}
+
+#[test]
+fn booleans_are_taken_as_go_takes_them() {
+    assert!(!ccm(&["--leader-elect=false"]).unwrap().leader_elect);
+    assert!(ccm(&["--leader-elect"]).unwrap().leader_elect);
+    assert!(refusal(&["--leader-elect=maybe"]).contains("maybe"));
+}
+
+#[test]
+fn a_flag_of_upstream_that_is_not_honoured_is_refused_by_name() {
+    assert_eq!(
+        refusal(&["--bind-address=0.0.0.0"]),
+        "--bind-address is a flag of upstream's cloud-controller-manager that skydock does not honour yet: \
+         see --metrics-bind-address"
+    );
+    assert!(refusal(&["--configure-cloud-routes=true"]).contains("routes are not served"));
+    assert!(refusal(&["--webhooks=x"]).ends_with("remove it"));
+}
+
+#[test]
+fn a_flag_that_nobody_knows_is_a_mistake() {
+    assert_eq!(
+        refusal(&["--clod-provider=static"]),
+        "unexpected argument '--clod-provider' found; did you mean --cloud-provider?"
+    );
+    assert!(refusal(&["surplus"]).contains("surplus"));
+}
+
+#[test]
+fn values_are_checked_at_the_door() {
+    assert!(refusal(&["--plugin=static"]).contains("NAME=FILE"));
+    assert!(refusal(&["--node-monitor-period=soon"]).contains("expected a duration"));
+    assert!(refusal(&["--concurrent-node-syncs=0"]).contains("0"));
+    assert!(refusal(&["--metrics-bind-address=all"]).contains("ADDRESS:PORT"));
+}
+
+#[test]
+fn go_durations_are_read() {
+    for (text, millis) in [("15s", 15_000), ("5m0s", 300_000), ("1h30m", 5_400_000), ("100ms", 100), ("1.5s", 1_500), ("0", 0), ("0s", 0)] {
+        assert_eq!(parse_duration(text), Ok(Duration::from_millis(millis)), "{text}");
+    }
+    assert!(parse_duration("-5s").is_err());
+}
+
+#[test]
+fn the_command_line_is_consistent() {
+    use clap::CommandFactory;
+    Cli::command().debug_assert();
+}

@@ -1,0 +1,111 @@
+//! Clients of the API server: how to reach it, and under which name.
+
+use std::{fmt, time::Duration};
+
+use http::{HeaderValue, header};
+use kube::{
+    Client, Config,
+    config::{KubeConfigOptions, Kubeconfig},
+};
+
+use crate::config::ClusterAccess;
+
+/// How long an unreachable API server is waited for at start (P-11).
+const API_SERVER_WAIT: Duration = Duration::from_secs(10);
+/// Time between tries (P-11).
+const API_SERVER_POLL: Duration = Duration::from_secs(1);
+/// Connecting within a data centre takes milliseconds; a packet filter that drops takes for ever.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// Why there is no client.
+#[derive(Debug, thiserror::Error)]
+pub enum ClientError {
+    /// The kubeconfig cannot be used.
+    #[error("cannot use the kubeconfig {file}")]
+    Kubeconfig {
+        /// Which.
+        file: String,
+        /// Why.
+        source: Box<kube::config::KubeconfigError>,
+    },
+    /// There is neither a kubeconfig nor a Pod's service account.
+    #[error("no --kubeconfig was given, and this is not a Pod with a service account")]
+    InCluster(#[source] Box<kube::config::InClusterError>),
+    /// The client cannot be built.
+    #[error("cannot build a client for {url}")]
+    Build {
+        /// API server.
+        url: String,
+        /// Why.
+        source: Box<kube::Error>,
+    },
+    /// The API server does not answer.
+    #[error("cannot reach the API server at {url} (tried for {} s)", API_SERVER_WAIT.as_secs())]
+    Unreachable {
+        /// API server.
+        url: String,
+        /// Why.
+        source: Box<kube::Error>,
+    },
+}
+
+/// Reads how to reach the cluster.
+///
+/// # Errors
+/// If the kubeconfig, or without one the Pod's service account, cannot be used.
+pub async fn load(access: &ClusterAccess) -> Result<Config, ClientError> {
+    let mut config = match &access.kubeconfig {
+        Some(file) => {
+            let failed =
+                |source| ClientError::Kubeconfig { file: file.display().to_string(), source: Box::new(source) };
+            let kubeconfig = Kubeconfig::read_from(file).map_err(failed)?;
+            Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await.map_err(failed)?
+        }
+        None => Config::incluster().map_err(|source| ClientError::InCluster(Box::new(source)))?,
+    };
+    if let Some(master) = &access.master {
+        config.cluster_url = master.clone();
+    }
+    config.connect_timeout = Some(CONNECT_TIMEOUT);
+    Ok(config)
+}
+
+/// A client whose user agent ends with the name of who uses it (C-02).
+///
+/// # Errors
+/// If TLS or credentials of the configuration do not work.
+pub fn named(config: &Config, name: &str) -> Result<Client, ClientError> {
+    let config = with_user_agent(config.clone(), name);
+    let url = config.cluster_url.to_string();
+    Client::try_from(config).map_err(|source| ClientError::Build { url, source: Box::new(source) })
+}
+
+/// The configuration with a user agent that ends with the name of who uses it.
+#[must_use]
+pub fn with_user_agent(mut config: Config, name: &str) -> Config {
+    let agent = format!("skydock/{} {name}", env!("CARGO_PKG_VERSION"));
+    if let Ok(value) = HeaderValue::from_str(&agent) {
+        config.headers.retain(|(header, _)| header != header::USER_AGENT);
+        config.headers.push((header::USER_AGENT, value));
+    }
+    config
+}
+
+/// Waits until the API server answers, and says which version it has.
+///
+/// # Errors
+/// If it does not answer in time.
+pub async fn wait_for_api_server(client: &Client, url: impl fmt::Display) -> Result<String, ClientError> {
+    let give_up = tokio::time::Instant::now() + API_SERVER_WAIT;
+    loop {
+        match client.apiserver_version().await {
+            Ok(version) => return Ok(version.git_version),
+            // It answered: what it refuses to this account, others may be given.
+            Err(kube::Error::Api(status)) if status.code < 500 => return Ok("unknown".to_owned()),
+            Err(source) if tokio::time::Instant::now() >= give_up => {
+                return Err(ClientError::Unreachable { url: url.to_string(), source: Box::new(source) });
+            }
+            Err(_) => tokio::time::sleep(API_SERVER_POLL).await,
+        }
+    }
+}

@@ -1,0 +1,244 @@
+//! Flags, checked: what a run is made of.
+
+use std::{collections::BTreeSet, net::SocketAddr, path::PathBuf};
+
+use skydock_controllers::{Controller, Options as ControllerOptions};
+
+use crate::{
+    cli::{BindAddress, CcmArgs, LoggingFormat, NamedPlugin},
+    election::{Timings, TimingsError},
+    telemetry::LogOptions,
+};
+
+/// What a run is made of.
+#[derive(Debug)]
+pub struct Config {
+    /// The plugin that serves the cluster.
+    pub plugin: NamedPlugin,
+    /// Its configuration.
+    pub cloud_config: Option<PathBuf>,
+    /// Where compiled plugins are kept; `None` keeps none.
+    pub plugin_cache_dir: Option<PathBuf>,
+    /// `--cluster-cidr`.
+    pub cluster_cidrs: Vec<String>,
+    /// How to reach the cluster.
+    pub cluster: ClusterAccess,
+    /// Run each controller under its own service account.
+    pub service_account_credentials: bool,
+    /// Controllers to run.
+    pub controllers: BTreeSet<Controller>,
+    /// How to run them; the cluster's name is in it.
+    pub options: ControllerOptions,
+    /// Leader election, if wanted.
+    pub election: Option<ElectionConfig>,
+    /// Where to serve metrics and health.
+    pub serve: Option<SocketAddr>,
+    /// How to log.
+    pub log: LogOptions,
+}
+
+/// How to reach the cluster.
+#[derive(Clone, Debug, Default)]
+pub struct ClusterAccess {
+    /// Without it, the Pod's own service account is used.
+    pub kubeconfig: Option<PathBuf>,
+    /// Address of the API server, instead of the configured one.
+    pub master: Option<http::Uri>,
+}
+
+/// Which lease to hold, and how.
+#[derive(Clone, Debug)]
+pub struct ElectionConfig {
+    /// Namespace of the lease.
+    pub namespace: String,
+    /// Name of the lease.
+    pub name: String,
+    /// Durations.
+    pub timings: Timings,
+}
+
+/// Why a set of flags cannot be run.
+#[derive(Debug, thiserror::Error)]
+pub enum ConfigError {
+    /// No provider was named.
+    #[error("--cloud-provider is missing: name the plugin that serves this cluster{}", known(.0))]
+    NoProvider(Vec<String>),
+    /// The named provider has no plugin.
+    #[error("no plugin for --cloud-provider={name}: say --plugin {name}=FILE, or --plugin-dir DIR with {name}.wasm in it")]
+    NoPlugin {
+        /// Name.
+        name: String,
+    },
+    /// The plugin directory has no such plugin.
+    #[error("no plugin for --cloud-provider={name}: {file} does not exist")]
+    NotInDirectory {
+        /// Name.
+        name: String,
+        /// Where it was looked for.
+        file: String,
+    },
+    /// One name for two plugins.
+    #[error("--plugin names {0:?} twice")]
+    PluginTwice(String),
+    /// A file is not there or cannot be read.
+    #[error("cannot read the file of {flag}, {file}: {source}")]
+    File {
+        /// Whose file.
+        flag: &'static str,
+        /// Which.
+        file: String,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// `--controllers` is wrong.
+    #[error("--controllers: {0}")]
+    Controllers(#[from] skydock_controllers::UnknownController),
+    /// The durations of leader election do not fit.
+    #[error(transparent)]
+    Timings(#[from] TimingsError),
+}
+
+fn known(names: &[String]) -> String {
+    if names.is_empty() { String::new() } else { format!(" (given: {})", names.join(", ")) }
+}
+
+impl TryFrom<CcmArgs> for Config {
+    type Error = ConfigError;
+
+    fn try_from(args: CcmArgs) -> Result<Self, ConfigError> {
+        let plugin = choose_plugin(&args)?;
+        must_be_readable("--plugin", &plugin.file)?;
+        if let Some(file) = &args.cloud_config {
+            must_be_readable("--cloud-config", file)?;
+        }
+        if let Some(file) = &args.kubeconfig {
+            must_be_readable("--kubeconfig", file)?;
+        }
+        let election = args.leader_elect.then(|| {
+            let timings = Timings::new(
+                args.leader_elect_lease_duration,
+                args.leader_elect_renew_deadline,
+                args.leader_elect_retry_period,
+            )?;
+            Ok::<_, TimingsError>(ElectionConfig {
+                namespace: args.leader_elect_resource_namespace,
+                name: args.leader_elect_resource_name,
+                timings,
+            })
+        });
+        let defaults = ControllerOptions::default();
+        Ok(Self {
+            plugin,
+            cloud_config: args.cloud_config,
+            plugin_cache_dir: args.plugin_cache_dir.or_else(default_cache_dir),
+            cluster_cidrs: args.cluster_cidrs,
+            cluster: ClusterAccess { kubeconfig: args.kubeconfig, master: args.master },
+            service_account_credentials: args.use_service_account_credentials,
+            controllers: skydock_controllers::parse_controllers(&args.controllers)?,
+            options: ControllerOptions {
+                cluster_name: args.cluster_name,
+                concurrent_node_syncs: args.concurrent_node_syncs.map_or(defaults.concurrent_node_syncs, usize::from),
+                concurrent_service_syncs: args
+                    .concurrent_service_syncs
+                    .map_or(defaults.concurrent_service_syncs, usize::from),
+                node_monitor_period: args.node_monitor_period,
+                node_status_update_frequency: args.node_status_update_frequency,
+                ..defaults
+            },
+            election: election.transpose()?,
+            serve: match args.metrics_bind_address {
+                BindAddress::At(address) => Some(address),
+                BindAddress::Off => None,
+            },
+            log: LogOptions { verbosity: args.v, json: args.logging_format == LoggingFormat::Json, quiet: false },
+        })
+    }
+}
+
+/// The plugin that `--cloud-provider` names: `--plugin` first, then `--plugin-dir`.
+fn choose_plugin(args: &CcmArgs) -> Result<NamedPlugin, ConfigError> {
+    let mut names = BTreeSet::new();
+    if let Some(twice) = args.plugins.iter().find(|plugin| !names.insert(&plugin.name)) {
+        return Err(ConfigError::PluginTwice(twice.name.clone()));
+    }
+    let name = args.cloud_provider.clone();
+    if name.is_empty() {
+        return Err(ConfigError::NoProvider(args.plugins.iter().map(|plugin| plugin.name.clone()).collect()));
+    }
+    if let Some(plugin) = args.plugins.iter().find(|plugin| plugin.name == name) {
+        return Ok(plugin.clone());
+    }
+    let Some(dir) = &args.plugin_dir else { return Err(ConfigError::NoPlugin { name }) };
+    let file = dir.join(format!("{name}.wasm"));
+    if file.is_file() { Ok(NamedPlugin { name, file }) } else { Err(ConfigError::NotInDirectory { name, file: file.display().to_string() }) }
+}
+
+fn must_be_readable(flag: &'static str, file: &std::path::Path) -> Result<(), ConfigError> {
+    let failed = |source| ConfigError::File { flag, file: file.display().to_string(), source };
+    let meta = std::fs::File::open(file).and_then(|file| file.metadata()).map_err(failed)?;
+    if meta.is_dir() { Err(failed(std::io::ErrorKind::IsADirectory.into())) } else { Ok(()) }
+}
+
+/// `skydock` in `$XDG_CACHE_HOME` or `~/.cache`; `None` where there is neither, and nothing is kept then.
+#[must_use]
+pub fn default_cache_dir() -> Option<PathBuf> {
+    let absolute = |name| std::env::var_os(name).map(PathBuf::from).filter(|dir| dir.is_absolute());
+    let cache = absolute("XDG_CACHE_HOME").or_else(|| Some(absolute("HOME")?.join(".cache")))?;
+    Some(cache.join("skydock").join("compiled"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn config(args: &[&str]) -> Result<Config, ConfigError> {
+        let cli = crate::cli::parse([&["skydock"], args].concat()).expect("flags parse");
+        Config::try_from(cli.ccm)
+    }
+
+    fn plugin_dir() -> tempfile::TempDir {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::write(dir.path().join("static.wasm"), b"").unwrap();
+        dir
+    }
+
+    #[test]
+    fn the_provider_is_looked_for_among_the_plugins_and_then_in_the_directory() {
+        let dir = plugin_dir();
+        let file = dir.path().join("static.wasm");
+        let named = format!("--plugin=mine={}", file.display());
+        let in_dir = format!("--plugin-dir={}", dir.path().display());
+        assert_eq!(config(&["--cloud-provider=mine", &named]).unwrap().plugin.file, file);
+        assert_eq!(config(&["--cloud-provider=static", &named, &in_dir]).unwrap().plugin.file, file);
+        let missing = config(&["--cloud-provider=aws", &in_dir]).unwrap_err().to_string();
+        assert!(missing.contains("aws.wasm does not exist"), "{missing}");
+    }
+
+    #[test]
+    fn what_is_missing_is_named_with_the_flag_that_gives_it() {
+        assert!(config(&[]).unwrap_err().to_string().starts_with("--cloud-provider is missing"));
+        let none = config(&["--cloud-provider=static"]).unwrap_err().to_string();
+        assert!(none.contains("--plugin static=FILE"), "{none}");
+        let gone = config(&["--cloud-provider=a", "--plugin=a=/nowhere/a.wasm"]).unwrap_err().to_string();
+        assert!(gone.starts_with("cannot read the file of --plugin, /nowhere/a.wasm"), "{gone}");
+        let twice = config(&["--cloud-provider=a", "--plugin=a=1", "--plugin=a=2"]).unwrap_err().to_string();
+        assert!(twice.contains("twice"), "{twice}");
+    }
+
+    #[test]
+    fn p20_durations_that_cannot_work_are_a_mistake_in_the_flags() {
+        let dir = plugin_dir();
+        let in_dir = format!("--plugin-dir={}", dir.path().display());
+        let refused = config(&["--cloud-provider=static", &in_dir, "--leader-elect-renew-deadline=20s"]).unwrap_err();
+        assert!(refused.to_string().contains("--leader-elect-lease-duration"), "{refused}");
+        assert!(config(&["--cloud-provider=static", &in_dir, "--leader-elect=false"]).unwrap().election.is_none());
+    }
+
+    #[test]
+    fn p02_a_controller_that_nobody_knows_is_named() {
+        let dir = plugin_dir();
+        let in_dir = format!("--plugin-dir={}", dir.path().display());
+        let refused = config(&["--cloud-provider=static", &in_dir, "--controllers=cloud-nodes"]).unwrap_err();
+        assert!(refused.to_string().contains("cloud-nodes"), "{refused}");
+    }
+}

@@ -1,0 +1,87 @@
+//! `skydock dev`: an embedded control plane, simulated kubelets, the manager and a plugin in one process.
+
+mod log;
+
+use std::{fs, net::Ipv4Addr, path::Path, time::Duration};
+
+use anyhow::Context;
+use skydock_devplane::{DevPlane, NodeSpec, Options};
+use tokio_util::sync::CancellationToken;
+
+use crate::{
+    ccm,
+    cli::{DevArgs, NamedPlugin},
+    clients,
+    config::{ClusterAccess, Config, default_cache_dir},
+    telemetry::{self, LogOptions},
+};
+
+/// Nodes that are not ready are looked up more often than in production: a developer waits for it.
+const NODE_MONITOR_PERIOD: Duration = Duration::from_secs(1);
+
+/// Runs until `shutdown`.
+///
+/// # Errors
+/// Whatever keeps it from starting.
+pub async fn run(args: DevArgs, shutdown: CancellationToken) -> anyhow::Result<()> {
+    telemetry::init(LogOptions { verbosity: args.v, quiet: args.v == 0, ..LogOptions::default() });
+    let config = config(&args)?;
+    let plane = DevPlane::start(Options { listen: args.listen, state_file: args.state.clone() }).await?;
+    write_private(&args.kubeconfig, &plane.kubeconfig())?;
+    for number in 1..=args.nodes {
+        let [high, low] = number.to_be_bytes();
+        let node = NodeSpec::new(format!("node-{number}"), Ipv4Addr::new(10, 0, high, low).into());
+        plane.kubelets().register(node)?;
+    }
+    log::intro(&args);
+
+    let access = clients::load(&config.cluster).await?;
+    let followed = tokio::spawn(log::follow(clients::named(&access, "dev-log")?));
+    let ended = ccm::run(config, shutdown).await;
+    followed.abort();
+    plane.shutdown().await;
+    ended
+}
+
+fn config(args: &DevArgs) -> anyhow::Result<Config> {
+    let name = args.plugin.file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default();
+    let mut options = skydock_controllers::Options::default();
+    options.node_monitor_period = NODE_MONITOR_PERIOD;
+    options.cluster_name = "dev".to_owned();
+    for (flag, file) in [("--plugin", Some(&args.plugin)), ("--cloud-config", args.cloud_config.as_ref())] {
+        if let Some(file) = file {
+            fs::File::open(file).with_context(|| format!("cannot read the file of {flag}, {}", file.display()))?;
+        }
+    }
+    Ok(Config {
+        plugin: NamedPlugin { name, file: args.plugin.clone() },
+        cloud_config: args.cloud_config.clone(),
+        plugin_cache_dir: default_cache_dir(),
+        cluster_cidrs: Vec::new(),
+        cluster: ClusterAccess { kubeconfig: Some(args.kubeconfig.clone()), master: None },
+        service_account_credentials: false,
+        controllers: skydock_controllers::parse_controllers(&["*".to_owned()])?,
+        options,
+        election: None,
+        serve: Some((Ipv4Addr::LOCALHOST, 0).into()),
+        log: LogOptions::default(),
+    })
+}
+
+/// A kubeconfig is for its owner alone, even if it holds no secret yet.
+fn write_private(file: &Path, text: &str) -> anyhow::Result<()> {
+    use std::{io::Write, os::unix::fs::OpenOptionsExt};
+    if let Some(dir) = file.parent().filter(|dir| !dir.as_os_str().is_empty()) {
+        fs::create_dir_all(dir).with_context(|| format!("make {}", dir.display()))?;
+    }
+    let mut open = fs::OpenOptions::new();
+    let mut kubeconfig = open
+        .write(true)
+        .create(true)
+        .truncate(true)
+        .mode(0o600)
+        .open(file)
+        .with_context(|| format!("write {}", file.display()))?;
+    kubeconfig.write_all(text.as_bytes())?;
+    Ok(())
+}

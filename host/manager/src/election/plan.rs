@@ -1,0 +1,242 @@
+//! When to take a lease: values in, a step out.
+//!
+//! As in client-go, clocks of different machines are never compared: what counts is how long *this* process has seen the
+//! lease unchanged.
+
+use std::time::{Duration, Instant};
+
+use k8s_openapi::{
+    api::coordination::v1::LeaseSpec,
+    apimachinery::pkg::apis::meta::v1::MicroTime,
+    jiff::{Timestamp, Unit},
+};
+
+/// The durations of an election.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Timings {
+    /// How long others wait for a leader that does not renew.
+    pub lease_duration: Duration,
+    /// How long a leader tries to renew before it gives up.
+    pub renew_deadline: Duration,
+    /// Time between tries.
+    pub retry_period: Duration,
+}
+
+/// Why durations do not fit (P-20: upstream panics at start).
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum TimingsError {
+    /// A leader would still act when another one starts.
+    #[error("--leader-elect-lease-duration ({lease:?}) must be longer than --leader-elect-renew-deadline ({renew:?})")]
+    Lease {
+        /// Lease duration.
+        lease: Duration,
+        /// Renew deadline.
+        renew: Duration,
+    },
+    /// A leader would give up before its second try.
+    #[error("--leader-elect-renew-deadline ({renew:?}) must be longer than 1.2 times --leader-elect-retry-period ({retry:?})")]
+    Renew {
+        /// Renew deadline.
+        renew: Duration,
+        /// Retry period.
+        retry: Duration,
+    },
+    /// The lease counts whole seconds.
+    #[error("--leader-elect-lease-duration must be at least 1s, and --leader-elect-retry-period more than 0")]
+    Short,
+}
+
+impl Timings {
+    /// Checks the durations.
+    ///
+    /// # Errors
+    /// If they cannot work.
+    pub fn new(lease: Duration, renew: Duration, retry: Duration) -> Result<Self, TimingsError> {
+        if lease < Duration::from_secs(1) || retry.is_zero() {
+            return Err(TimingsError::Short);
+        }
+        if lease <= renew {
+            return Err(TimingsError::Lease { lease, renew });
+        }
+        if renew <= retry.mul_f64(1.2) {
+            return Err(TimingsError::Renew { renew, retry });
+        }
+        Ok(Self { lease_duration: lease, renew_deadline: renew, retry_period: retry })
+    }
+}
+
+/// Who wants the lease.
+#[derive(Clone, Debug)]
+pub(super) struct Candidate {
+    pub(super) identity: String,
+    pub(super) timings: Timings,
+}
+
+/// A lease, and since when this process has seen it so.
+#[derive(Clone, Debug)]
+pub(super) struct Observed {
+    spec: LeaseSpec,
+    since: Instant,
+}
+
+impl Observed {
+    pub(super) fn new(spec: LeaseSpec, now: Instant) -> Self {
+        Self { spec, since: now }
+    }
+
+    /// The lease as read now; the clock starts anew if anything about it has changed.
+    pub(super) fn update(before: Option<Self>, spec: LeaseSpec, now: Instant) -> Self {
+        before.filter(|before| before.spec == spec).unwrap_or(Self { spec, since: now })
+    }
+}
+
+/// What to do about a lease.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Step {
+    /// Write yourself into it.
+    Take,
+    /// Its holder may be silent for this long yet.
+    Wait(Duration),
+}
+
+/// Decides about a lease.
+pub(super) fn step(observed: &Observed, candidate: &Candidate, now: Instant) -> Step {
+    let holder = observed.spec.holder_identity.as_deref().unwrap_or_default();
+    if holder.is_empty() || holder == candidate.identity {
+        return Step::Take;
+    }
+    // The holder's own duration counts: it may have been started with other flags.
+    let duration = observed
+        .spec
+        .lease_duration_seconds
+        .and_then(|seconds| u64::try_from(seconds).ok())
+        .map_or(candidate.timings.lease_duration, Duration::from_secs);
+    match (observed.since + duration).saturating_duration_since(now) {
+        Duration::ZERO => Step::Take,
+        left => Step::Wait(left),
+    }
+}
+
+/// The lease as this candidate holds it. A change of holder counts as a transition.
+pub(super) fn held(before: LeaseSpec, candidate: &Candidate, now: Timestamp) -> LeaseSpec {
+    let now = micro_time(now);
+    let same = before.holder_identity.as_deref() == Some(&candidate.identity);
+    let transitions = before.lease_transitions.unwrap_or(0);
+    // client-go starts a new lease at 0 and counts a released one's next holder.
+    let new = before.holder_identity.is_none();
+    LeaseSpec {
+        holder_identity: Some(candidate.identity.clone()),
+        lease_duration_seconds: Some(i32::try_from(candidate.timings.lease_duration.as_secs()).unwrap_or(i32::MAX)),
+        acquire_time: if same { before.acquire_time } else { Some(now.clone()) },
+        renew_time: Some(now),
+        lease_transitions: Some(if same || new { transitions } else { transitions.saturating_add(1) }),
+        preferred_holder: before.preferred_holder,
+        strategy: before.strategy,
+    }
+}
+
+/// The lease as its holder leaves it: without a holder, and short, as client-go does.
+pub(super) fn released(before: LeaseSpec, now: Timestamp) -> LeaseSpec {
+    let now = micro_time(now);
+    LeaseSpec {
+        holder_identity: Some(String::new()),
+        lease_duration_seconds: Some(1),
+        acquire_time: Some(now.clone()),
+        renew_time: Some(now),
+        ..before
+    }
+}
+
+/// Leases carry microseconds; what was written must equal what is read back.
+fn micro_time(now: Timestamp) -> MicroTime {
+    MicroTime(now.round(Unit::Microsecond).unwrap_or(now))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    fn candidate(identity: &str) -> Candidate {
+        let timings = Timings::new(15 * SECOND, 10 * SECOND, 2 * SECOND).unwrap();
+        Candidate { identity: identity.to_owned(), timings }
+    }
+
+    fn lease(holder: &str, seconds: i32, renewed: &str) -> LeaseSpec {
+        LeaseSpec {
+            holder_identity: Some(holder.to_owned()),
+            lease_duration_seconds: Some(seconds),
+            renew_time: Some(MicroTime(renewed.parse().unwrap())),
+            lease_transitions: Some(3),
+            ..LeaseSpec::default()
+        }
+    }
+
+    const T0: &str = "2026-01-01T00:00:00Z";
+    const T1: &str = "2026-01-01T00:00:02Z";
+
+    #[test]
+    fn a_lease_without_holder_is_taken_at_once() {
+        let now = Instant::now();
+        for spec in [LeaseSpec::default(), lease("", 1, T0)] {
+            assert_eq!(step(&Observed::new(spec, now), &candidate("a"), now), Step::Take);
+        }
+    }
+
+    #[test]
+    fn a_holder_is_waited_for_as_long_as_its_own_lease_says() {
+        let now = Instant::now();
+        let observed = Observed::new(lease("b", 30, T0), now);
+        assert_eq!(step(&observed, &candidate("a"), now), Step::Wait(30 * SECOND));
+        assert_eq!(step(&observed, &candidate("a"), now + 29 * SECOND), Step::Wait(SECOND));
+        assert_eq!(step(&observed, &candidate("a"), now + 30 * SECOND), Step::Take);
+    }
+
+    #[test]
+    fn each_renewal_starts_the_wait_anew_whatever_the_holders_clock_says() {
+        let start = Instant::now();
+        let first = Observed::update(None, lease("b", 15, T0), start);
+        let unchanged = Observed::update(Some(first.clone()), lease("b", 15, T0), start + 10 * SECOND);
+        assert_eq!(step(&unchanged, &candidate("a"), start + 15 * SECOND), Step::Take);
+        let renewed = Observed::update(Some(first), lease("b", 15, T1), start + 10 * SECOND);
+        assert_eq!(step(&renewed, &candidate("a"), start + 15 * SECOND), Step::Wait(10 * SECOND));
+    }
+
+    #[test]
+    fn ones_own_lease_is_taken_again() {
+        let now = Instant::now();
+        assert_eq!(step(&Observed::new(lease("a", 15, T0), now), &candidate("a"), now), Step::Take);
+    }
+
+    #[test]
+    fn transitions_count_changes_of_holder() {
+        let now: Timestamp = T1.parse().unwrap();
+        assert_eq!(held(LeaseSpec::default(), &candidate("a"), now).lease_transitions, Some(0));
+        assert_eq!(held(lease("b", 15, T0), &candidate("a"), now).lease_transitions, Some(4));
+        assert_eq!(held(lease("", 1, T0), &candidate("a"), now).lease_transitions, Some(4));
+        assert_eq!(held(lease("a", 15, T0), &candidate("a"), now).lease_transitions, Some(3));
+    }
+
+    #[test]
+    fn a_renewal_keeps_the_time_of_acquisition() {
+        let first = held(LeaseSpec::default(), &candidate("a"), T0.parse().unwrap());
+        let second = held(first.clone(), &candidate("a"), T1.parse().unwrap());
+        assert_eq!(second.acquire_time, first.acquire_time);
+        assert_ne!(second.renew_time, first.renew_time);
+    }
+
+    #[test]
+    fn a_released_lease_has_no_holder_and_is_short() {
+        let spec = released(lease("a", 15, T0), T1.parse().unwrap());
+        assert_eq!((spec.holder_identity.as_deref(), spec.lease_duration_seconds), (Some(""), Some(1)));
+        assert_eq!(spec.lease_transitions, Some(3));
+    }
+
+    #[test]
+    fn p20_durations_must_leave_room_for_each_other() {
+        assert!(matches!(Timings::new(10 * SECOND, 10 * SECOND, 2 * SECOND), Err(TimingsError::Lease { .. })));
+        assert!(matches!(Timings::new(15 * SECOND, 10 * SECOND, 9 * SECOND), Err(TimingsError::Renew { .. })));
+        assert_eq!(Timings::new(15 * SECOND, 10 * SECOND, Duration::ZERO), Err(TimingsError::Short));
+    }
+}

@@ -1,0 +1,34 @@
+//! Wakes a standby when the lease changes, so that a released one is taken at once.
+
+use futures::{StreamExt, TryStreamExt};
+use k8s_openapi::api::coordination::v1::Lease;
+use kube::{
+    Api,
+    runtime::{WatchStreamExt, watcher},
+};
+
+/// Tells of changes of one lease that are worth a try.
+pub(super) struct Changes(futures::stream::BoxStream<'static, ()>);
+
+impl Changes {
+    /// Returns when the lease has no holder any more. May never return: a try from time to time is needed anyway.
+    pub(super) async fn next(&mut self) {
+        if self.0.next().await.is_none() {
+            std::future::pending::<()>().await;
+        }
+    }
+}
+
+pub(super) fn changes(leases: Api<Lease>, name: String) -> Changes {
+    let config = watcher::Config::default().fields(&format!("metadata.name={name}"));
+    let freed = watcher(leases, config)
+        .default_backoff()
+        .touched_objects()
+        .try_filter(|lease| {
+            let holder = lease.spec.as_ref().and_then(|spec| spec.holder_identity.as_deref()).unwrap_or_default();
+            std::future::ready(holder.is_empty())
+        })
+        // Without the right to watch, the tries from time to time still work.
+        .filter_map(|result| std::future::ready(result.ok().map(drop)));
+    Changes(freed.boxed())
+}

@@ -1,0 +1,52 @@
+//! `skydock plugin inspect`: loads a plugin as the manager would, and tells what came of it.
+
+use std::io::Write;
+
+use anyhow::Context;
+use skydock_cloud::CloudProvider;
+use skydock_plugin::{ClusterSlot, ComponentType, Plugin, PluginSource, Runtime, RuntimeOptions};
+
+use crate::cli::InspectArgs;
+
+/// Loads the plugin and prints who it is.
+///
+/// # Errors
+/// If it cannot be loaded.
+pub async fn run(args: InspectArgs) -> anyhow::Result<()> {
+    let runtime = Runtime::new(RuntimeOptions::default()).context("cannot start the plugin runtime")?;
+    let bytes = std::fs::read(&args.plugin).with_context(|| format!("cannot read {}", args.plugin.display()))?;
+    let imports = ComponentType::read(&bytes).with_context(|| args.plugin.display().to_string())?.imports;
+    let source = PluginSource {
+        name: "inspected".to_owned(),
+        component: args.plugin.clone(),
+        cloud_config: args.cloud_config,
+        cluster_name: "kubernetes".to_owned(),
+        cluster_cidrs: Vec::new(),
+    };
+    let plugin = Plugin::load(&runtime, source, ClusterSlot::default()).await;
+    let plugin = plugin.with_context(|| format!("{} cannot be used", args.plugin.display()))?;
+    let generation = plugin.generation();
+    let info = plugin.info();
+    let stages = generation.stages.iter().map(|(stage, took)| format!("{stage} {:.1} ms", took.as_secs_f64() * 1e3));
+    let lines = [
+        ("provider", format!("{} {}", generation.name, generation.version)),
+        ("capabilities", listed(generation.capabilities.iter())),
+        ("provider IDs", listed(&info.provider_id_prefixes)),
+        ("wants to reach", listed(&generation.wanted_hosts)),
+        ("nodes a call", info.max_batch.to_string()),
+        ("imports", listed(&imports)),
+        ("size", format!("{} KiB", bytes.len().div_ceil(1024))),
+        ("sha256", generation.digest.clone()),
+        ("loaded", listed(stages)),
+    ];
+    let mut out = std::io::stdout().lock();
+    for (name, value) in lines {
+        writeln!(out, "{name:<15} {value}")?;
+    }
+    Ok(())
+}
+
+fn listed(items: impl IntoIterator<Item = impl ToString>) -> String {
+    let items: Vec<_> = items.into_iter().map(|item| item.to_string()).collect();
+    if items.is_empty() { "none".to_owned() } else { items.join(", ") }
+}

@@ -1,0 +1,118 @@
+//! Metrics and health over plain HTTP, on loopback unless told otherwise.
+
+use std::{net::SocketAddr, sync::Arc, time::Duration};
+
+use axum::{
+    Router,
+    extract::State,
+    http::{StatusCode, header},
+    response::IntoResponse,
+    routing::get,
+};
+use prometheus_client::{encoding::text::encode, registry::Registry};
+use tokio::{net::TcpListener, sync::watch::Receiver};
+use tokio_util::sync::CancellationToken;
+
+use crate::election::Leadership;
+
+/// A leader that has not renewed for this long beyond its lease is stuck (P-22).
+const STUCK_AFTER: Duration = Duration::from_secs(20);
+
+/// What is served.
+pub struct Served {
+    /// All metrics.
+    pub registry: Registry,
+    /// Where this instance stands in the election; `None` without one.
+    pub leadership: Option<Receiver<Leadership>>,
+    /// How long a lease lasts.
+    pub lease_duration: Duration,
+}
+
+impl Served {
+    /// The checks of `/healthz`: name, and whether it holds. A plugin is never among them: restarting the process does not
+    /// mend a plugin.
+    fn checks(&self) -> Vec<(&'static str, bool)> {
+        let elected = self.leadership.as_ref().is_none_or(|leadership| match &*leadership.borrow() {
+            Leadership::Leading(renewed) => renewed.elapsed() < self.lease_duration + STUCK_AFTER,
+            Leadership::Standby | Leadership::Released => true,
+            Leadership::Lost(_) => false,
+        });
+        vec![("ping", true), ("leaderElection", elected)]
+    }
+}
+
+/// Why nothing is served.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot serve metrics and health on {address} (choose another with --metrics-bind-address)")]
+pub struct ServeError {
+    address: SocketAddr,
+    source: std::io::Error,
+}
+
+/// Starts serving; ends with `stop`. Returns the address, which tells the port if 0 was asked for.
+///
+/// # Errors
+/// If the address cannot be had.
+pub async fn start(address: SocketAddr, served: Served, stop: CancellationToken) -> Result<SocketAddr, ServeError> {
+    let failed = |source| ServeError { address, source };
+    let listener = TcpListener::bind(address).await.map_err(failed)?;
+    let bound = listener.local_addr().map_err(failed)?;
+    let router = Router::new()
+        .route("/metrics", get(metrics))
+        .route("/healthz", get(health))
+        .route("/livez", get(health))
+        // Plugins are loaded before anything is served, on standby too: who answers is ready.
+        .route("/readyz", get(health))
+        .with_state(Arc::new(served));
+    tokio::spawn(async move {
+        let serving = axum::serve(listener, router).with_graceful_shutdown(stop.cancelled_owned());
+        if let Err(error) = serving.await {
+            tracing::error!(%error, "metrics and health are no longer served");
+        }
+    });
+    Ok(bound)
+}
+
+async fn metrics(State(served): State<Arc<Served>>) -> impl IntoResponse {
+    let mut text = String::new();
+    match encode(&mut text, &served.registry) {
+        Ok(()) => {
+            let kind = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+            (StatusCode::OK, [(header::CONTENT_TYPE, kind)], text)
+        }
+        Err(error) => (StatusCode::INTERNAL_SERVER_ERROR, [(header::CONTENT_TYPE, "text/plain")], error.to_string()),
+    }
+}
+
+async fn health(State(served): State<Arc<Served>>) -> (StatusCode, String) {
+    let checks = served.checks();
+    if checks.iter().all(|(_, holds)| *holds) {
+        return (StatusCode::OK, "ok".to_owned());
+    }
+    let list: String =
+        checks.iter().map(|(name, holds)| format!("[{}]{name}\n", if *holds { '+' } else { '-' })).collect();
+    (StatusCode::INTERNAL_SERVER_ERROR, list)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Instant;
+    use tokio::sync::watch;
+
+    fn healthy(state: Leadership) -> bool {
+        let (_sender, receiver) = watch::channel(state);
+        let served =
+            Served { registry: Registry::default(), leadership: Some(receiver), lease_duration: Duration::from_secs(15) };
+        served.checks().iter().all(|(_, holds)| *holds)
+    }
+
+    #[test]
+    fn p22_health_fails_when_a_leader_has_not_renewed_for_its_lease_and_twenty_seconds() {
+        let ago = |seconds| Instant::now().checked_sub(Duration::from_secs(seconds)).unwrap();
+        assert!(healthy(Leadership::Leading(ago(34))));
+        assert!(!healthy(Leadership::Leading(ago(36))));
+        assert!(healthy(Leadership::Standby));
+        assert!(!healthy(Leadership::Lost("gone".to_owned())));
+    }
+}

@@ -1,0 +1,27 @@
+//! SIGINT and SIGTERM ask for a graceful stop; a second one ends the process at once.
+
+use tokio::signal::unix::{SignalKind, signal};
+use tokio_util::sync::CancellationToken;
+
+/// Cancels the token at the first SIGINT or SIGTERM, and exits with 130 at the second.
+///
+/// # Errors
+/// If the handlers cannot be installed.
+pub fn cancel_on_termination(shutdown: CancellationToken) -> std::io::Result<()> {
+    let mut interrupt = signal(SignalKind::interrupt())?;
+    let mut terminate = signal(SignalKind::terminate())?;
+    tokio::spawn(async move {
+        let mut next = async || {
+            tokio::select! {
+                _ = interrupt.recv() => {}
+                _ = terminate.recv() => {}
+            }
+        };
+        next().await;
+        tracing::info!("stopping: no new work, running calls may end");
+        shutdown.cancel();
+        next().await;
+        std::process::exit(130);
+    });
+    Ok(())
+}

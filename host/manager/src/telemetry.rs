@@ -1,0 +1,51 @@
+//! What the process says on standard error: its log, and the one line it ends with when it fails.
+
+use std::{io::IsTerminal, process::ExitCode};
+
+use tracing_subscriber::EnvFilter;
+
+/// How much to log, and how.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LogOptions {
+    /// klog's verbosity: 0 to 3 is info, 4 and 5 debug, 6 and more trace.
+    pub verbosity: u8,
+    /// One JSON object a line.
+    pub json: bool,
+    /// Only what plugins say, and what is wrong.
+    pub quiet: bool,
+}
+
+impl LogOptions {
+    fn filter(self) -> String {
+        if self.quiet {
+            return "warn,plugin=info".to_owned();
+        }
+        let ours = match self.verbosity {
+            0..=3 => "info",
+            4..=5 => "debug",
+            _ => "trace",
+        };
+        // Libraries speak up only when something is wrong, unless everything was asked for.
+        let others = if self.verbosity >= 8 { "debug" } else { "warn" };
+        format!("{others},skydock={ours},skydock_controllers={ours},skydock_plugin={ours},skydock_devplane={ours},plugin={ours}")
+    }
+}
+
+/// Starts logging. `RUST_LOG` wins over the flags. Does nothing if logging was started before.
+pub fn init(options: LogOptions) {
+    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(options.filter()));
+    let logs = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
+    // An error means that a subscriber is set already: a test's, which is then the right one.
+    let _ = if options.json {
+        logs.json().flatten_event(true).try_init()
+    } else {
+        logs.with_ansi(std::io::stderr().is_terminal()).try_init()
+    };
+}
+
+/// Prints the error with its causes as one line.
+#[allow(clippy::print_stderr)] // the last word of a process is for the person who started it, not for the log
+pub fn fail(error: &anyhow::Error) -> ExitCode {
+    eprintln!("skydock: {}", format!("{error:#}").replace('\n', " "));
+    ExitCode::FAILURE
+}

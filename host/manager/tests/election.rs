@@ -1,0 +1,127 @@
+//! The elector on the embedded control plane.
+
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use k8s_openapi::api::coordination::v1::Lease;
+use kube::{Api, Client, Config, api::PostParams};
+use serde_json::json;
+use skydock::{
+    config::ElectionConfig,
+    election::{ElectionMetrics, Elector, Leadership, Timings},
+};
+use skydock_devplane::{DevPlane, Options};
+use tokio::{sync::watch, task::JoinHandle};
+use tokio_util::sync::CancellationToken;
+
+struct Silent;
+
+impl ElectionMetrics for Silent {
+    fn leading(&self, _: bool) {}
+    fn slow_path(&self) {}
+}
+
+struct Candidate {
+    state: watch::Receiver<Leadership>,
+    release: CancellationToken,
+    task: JoinHandle<()>,
+}
+
+impl Candidate {
+    fn stand(client: &Client, identity: &str) -> Self {
+        let timings = Timings::new(Duration::from_secs(2), Duration::from_millis(1500), Duration::from_millis(500));
+        let config = ElectionConfig {
+            namespace: "kube-system".to_owned(),
+            name: "cloud-controller-manager".to_owned(),
+            timings: timings.unwrap(),
+        };
+        let elector = Elector::new(client.clone(), config, identity.to_owned(), Arc::new(Silent));
+        let (sender, state) = watch::channel(Leadership::Standby);
+        let release = CancellationToken::new();
+        let token = release.clone();
+        let task = tokio::spawn(async move { elector.run(&sender, &token).await });
+        Self { state, release, task }
+    }
+
+    async fn leads(&mut self) -> Duration {
+        let start = Instant::now();
+        let leading = self.state.wait_for(|state| matches!(state, Leadership::Leading(_)));
+        let won = tokio::time::timeout(Duration::from_secs(10), leading).await.is_ok_and(|state| state.is_ok());
+        assert!(won, "it does not lead after 10 s");
+        start.elapsed()
+    }
+}
+
+async fn plane() -> (DevPlane, Client, Api<Lease>) {
+    let plane = DevPlane::start(Options::default()).await.unwrap();
+    let client = Client::try_from(Config::new(plane.url().parse().unwrap())).unwrap();
+    let leases = Api::namespaced(client.clone(), "kube-system");
+    (plane, client, leases)
+}
+
+#[tokio::test]
+async fn a_released_lease_is_taken_at_once_and_counts_as_a_transition() {
+    let (_plane, client, leases) = plane().await;
+    let mut first = Candidate::stand(&client, "first");
+    first.leads().await;
+    let mut second = Candidate::stand(&client, "second");
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    assert_eq!(*second.state.borrow(), Leadership::Standby);
+
+    first.release.cancel();
+    let took = second.leads().await;
+    assert!(took < Duration::from_millis(500), "the standby needed {took:?}: it did not act on the release");
+    first.task.await.unwrap();
+    assert_eq!(*first.state.borrow(), Leadership::Released);
+    let spec = leases.get("cloud-controller-manager").await.unwrap().spec.unwrap();
+    assert_eq!((spec.holder_identity.as_deref(), spec.lease_transitions), (Some("second"), Some(1)));
+}
+
+#[tokio::test]
+async fn a_silent_leader_is_followed_when_its_lease_runs_out_and_not_before() {
+    let (_plane, client, _leases) = plane().await;
+    let mut first = Candidate::stand(&client, "first");
+    first.leads().await;
+    let mut second = Candidate::stand(&client, "second");
+    tokio::time::sleep(Duration::from_millis(700)).await;
+    first.task.abort();
+    let took = second.leads().await;
+    assert!(took > Duration::from_millis(1000) && took < Duration::from_millis(2600), "{took:?}");
+}
+
+#[tokio::test]
+async fn a_leader_whose_lease_is_taken_by_force_stops_leading() {
+    let (_plane, client, leases) = plane().await;
+    let mut first = Candidate::stand(&client, "first");
+    first.leads().await;
+    let mut lease = leases.get("cloud-controller-manager").await.unwrap();
+    lease.spec.as_mut().unwrap().holder_identity = Some("thief".to_owned());
+    leases.replace("cloud-controller-manager", &PostParams::default(), &lease).await.unwrap();
+    let lost = first.state.wait_for(|state| matches!(state, Leadership::Lost(_)));
+    let lost = tokio::time::timeout(Duration::from_secs(3), lost).await.expect("it notices").unwrap().clone();
+    assert!(matches!(&lost, Leadership::Lost(why) if why.contains("another instance")), "{lost:?}");
+}
+
+#[tokio::test]
+async fn a_lease_written_by_client_go_is_understood() {
+    let (_plane, client, leases) = plane().await;
+    let written: Lease = serde_json::from_value(json!({
+        "metadata": {"name": "cloud-controller-manager"},
+        "spec": {
+            "holderIdentity": "",
+            "leaseDurationSeconds": 1,
+            "acquireTime": "2026-01-01T00:00:00.000000Z",
+            "renewTime": "2026-01-01T00:00:00.000000Z",
+            "leaseTransitions": 7,
+        },
+    }))
+    .unwrap();
+    leases.create(&PostParams::default(), &written).await.unwrap();
+    let mut first = Candidate::stand(&client, "first");
+    first.leads().await;
+    let spec = leases.get("cloud-controller-manager").await.unwrap().spec.unwrap();
+    assert_eq!((spec.lease_transitions, spec.lease_duration_seconds), (Some(8), Some(2)));
+    assert!(spec.acquire_time > written.spec.unwrap().acquire_time);
+}

@@ -1,0 +1,384 @@
+//! What comes out of a plugin, checked against the contract before anyone sees it.
+//!
+//! A plugin may be wrong or hostile; whatever passes here is fit to be written to a Node or a Service.
+
+use std::{collections::BTreeSet, fmt, net::IpAddr, time::Duration};
+
+use ipnet::IpNet;
+use skydock_cloud::{self as cloud, CloudError, Pairs, ProviderInfo};
+
+use crate::{
+    bindings::{
+        exports::skydock::provider::{instances, plugin, routes, zones},
+        skydock::provider::types as wit,
+    },
+    text::{cut, escape},
+};
+
+/// Addresses of a node, further labels, ingress points: at most so many, as the contract says.
+const MAX_LIST: usize = 64;
+/// Bytes of a provider ID, as the contract says.
+const MAX_PROVIDER_ID: usize = 512;
+/// Bytes of a DNS name, of a node's name and of a label's prefix (RFC 1123, and Kubernetes' own limit).
+const MAX_NAME: usize = 253;
+/// Bytes of a label's value, of its name, and of a provider's name (Kubernetes' own limit).
+const MAX_LABEL: usize = 63;
+/// Bytes of a cloud's name for a route. The longest known are Azure resource IDs.
+const MAX_ROUTE_NAME: usize = 1024;
+/// Bytes of a message: what an event holds.
+const MAX_MESSAGE: usize = 1024;
+/// Bytes of a version, as the contract says.
+const MAX_VERSION: usize = 64;
+/// Prefixes a plugin may own, and hosts it may wish for: more than any provider has.
+const MAX_WISHES: usize = 64;
+/// Most nodes in one call, and what it is if the plugin leaves it to the host; as the contract says.
+const MAX_BATCH: u32 = 1000;
+const DEFAULT_BATCH: u32 = 100;
+/// When a plugin may be asked again, as the contract says.
+const RETRY: std::ops::RangeInclusive<Duration> = Duration::from_millis(100)..=Duration::from_secs(60 * 60);
+
+/// Text of a plugin in an error: short, escaped and quoted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Quoted(String);
+
+impl Quoted {
+    fn new(text: &str) -> Self {
+        Self(cut(&escape(cut(text, 80)), 80).to_owned())
+    }
+}
+
+impl fmt::Display for Quoted {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "`{}`", self.0)
+    }
+}
+
+/// How an answer breaks the contract.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum AnswerError {
+    /// A batch has another length than its question.
+    #[error("{answers} answers to {questions} questions")]
+    Length {
+        /// Asked.
+        questions: usize,
+        /// Got.
+        answers: usize,
+    },
+    /// A list is too long.
+    #[error("{count} {what}, where at most {limit} are allowed")]
+    TooMany {
+        /// Of what.
+        what: &'static str,
+        /// Got.
+        count: usize,
+        /// Allowed.
+        limit: usize,
+    },
+    /// A value cannot be used.
+    #[error("{what} {value} is not {expected}")]
+    Value {
+        /// Which field.
+        what: &'static str,
+        /// What it holds.
+        value: Quoted,
+        /// What it should.
+        expected: &'static str,
+    },
+    /// A provider ID is not the plugin's own.
+    #[error("provider ID {0} is not under a prefix the plugin owns")]
+    ForeignProviderId(Quoted),
+    /// A key is there twice.
+    #[error("{what} {value} is there twice")]
+    Twice {
+        /// Which field.
+        what: &'static str,
+        /// The key.
+        value: Quoted,
+    },
+    /// Something is missing.
+    #[error("{0} is missing")]
+    Missing(&'static str),
+}
+
+type Checked<T> = Result<T, AnswerError>;
+
+fn value<T>(what: &'static str, text: &str, expected: &'static str, parsed: Option<T>) -> Checked<T> {
+    parsed.ok_or_else(|| AnswerError::Value { what, value: Quoted::new(text), expected })
+}
+
+fn count(what: &'static str, count: usize, limit: usize) -> Checked<()> {
+    if count > limit { Err(AnswerError::TooMany { what, count, limit }) } else { Ok(()) }
+}
+
+/// Letters, digits, `-`, `_` and `.`, starting and ending with a letter or digit (Kubernetes' qualified name part).
+fn is_label_name(text: &str) -> bool {
+    let bytes = text.as_bytes();
+    let ends = [bytes.first(), bytes.last()].into_iter().all(|end| end.is_some_and(u8::is_ascii_alphanumeric));
+    ends && text.len() <= MAX_LABEL && bytes.iter().all(|b| b.is_ascii_alphanumeric() || b"-_.".contains(b))
+}
+
+/// RFC 1123 subdomain in lower case.
+fn is_subdomain(text: &str) -> bool {
+    let label = |label: &str| {
+        !label.is_empty()
+            && !label.starts_with('-')
+            && !label.ends_with('-')
+            && label.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-')
+    };
+    text.len() <= MAX_NAME && text.split('.').all(label)
+}
+
+/// `name` or `prefix/name`.
+fn is_qualified(text: &str) -> bool {
+    match text.split_once('/') {
+        Some((prefix, name)) => is_subdomain(prefix) && is_label_name(name),
+        None => is_label_name(text),
+    }
+}
+
+/// What a machine may be called: a DNS name, where older clouds also use capitals and underscores.
+fn is_host_name(text: &str) -> bool {
+    (1..=MAX_NAME).contains(&text.len()) && text.bytes().all(|b| b.is_ascii_alphanumeric() || b"-_.".contains(&b))
+}
+
+/// A label's value; an empty one says nothing and counts as none.
+fn label_value(what: &'static str, text: Option<String>) -> Checked<Option<String>> {
+    let Some(text) = text.filter(|text| !text.is_empty()) else { return Ok(None) };
+    let ok = is_label_name(&text);
+    value(what, &text, "a label value (63 letters, digits, `-`, `_` or `.`)", ok.then_some(()))?;
+    Ok(Some(text))
+}
+
+fn ip(what: &'static str, text: &str) -> Checked<String> {
+    value(what, text, "an IP address", text.parse::<IpAddr>().ok()).map(|ip| ip.to_string())
+}
+
+fn address(address: wit::NodeAddress) -> Checked<cloud::NodeAddress> {
+    let (kind, is_ip) = match address.kind {
+        wit::AddressKind::Hostname => (cloud::AddressKind::Hostname, false),
+        wit::AddressKind::InternalIp => (cloud::AddressKind::InternalIp, true),
+        wit::AddressKind::ExternalIp => (cloud::AddressKind::ExternalIp, true),
+        wit::AddressKind::InternalDns => (cloud::AddressKind::InternalDns, false),
+        wit::AddressKind::ExternalDns => (cloud::AddressKind::ExternalDns, false),
+    };
+    let address = if is_ip {
+        ip("address", &address.address)?
+    } else {
+        let ok = is_host_name(&address.address);
+        value("address", &address.address, "a DNS name", ok.then_some(()))?;
+        address.address
+    };
+    Ok(cloud::NodeAddress { kind, address })
+}
+
+fn addresses(all: Vec<wit::NodeAddress>) -> Checked<Vec<cloud::NodeAddress>> {
+    count("addresses", all.len(), MAX_LIST)?;
+    all.into_iter().map(address).collect()
+}
+
+/// True for keys that belong to Kubernetes: under `kubernetes.io` or `k8s.io`.
+fn is_reserved(key: &str) -> bool {
+    let prefix = key.split_once('/').map_or("", |(prefix, _)| prefix);
+    ["kubernetes.io", "k8s.io"]
+        .into_iter()
+        .any(|domain| prefix.strip_suffix(domain).is_some_and(|before| before.is_empty() || before.ends_with('.')))
+}
+
+fn labels(all: Vec<(String, String)>) -> Checked<Pairs> {
+    count("labels", all.len(), MAX_LIST)?;
+    let mut labels = Pairs::new();
+    for (key, text) in all {
+        value("label", &key, "a qualified name", is_qualified(&key).then_some(()))?;
+        let text = label_value("label value", Some(text))?.unwrap_or_default();
+        if is_reserved(&key) {
+            continue;
+        }
+        if labels.contains_key(&key) {
+            return Err(AnswerError::Twice { what: "label", value: Quoted::new(&key) });
+        }
+        labels.insert(key, text);
+    }
+    Ok(labels)
+}
+
+fn provider_id(id: String, info: &ProviderInfo) -> Checked<String> {
+    let printable = id.len() <= MAX_PROVIDER_ID && id.bytes().all(|b| b.is_ascii_graphic());
+    value("provider ID", &id, "printable ASCII of at most 512 bytes", printable.then_some(()))?;
+    // A bare prefix names no machine.
+    let owned = info.provider_id_prefixes.iter().any(|prefix| id.len() > prefix.len() && id.starts_with(prefix));
+    if owned { Ok(id) } else { Err(AnswerError::ForeignProviderId(Quoted::new(&id))) }
+}
+
+pub(crate) fn presence(presence: instances::Presence) -> cloud::Presence {
+    match presence {
+        instances::Presence::Running => cloud::Presence::Running,
+        instances::Presence::Stopped => cloud::Presence::Stopped,
+        instances::Presence::Absent => cloud::Presence::Absent,
+    }
+}
+
+pub(crate) fn instance(instance: instances::Instance, info: &ProviderInfo) -> Checked<cloud::Instance> {
+    let id = instance.provider_id.filter(|id| !id.is_empty());
+    Ok(cloud::Instance {
+        provider_id: id.map(|id| provider_id(id, info)).transpose()?,
+        instance_type: label_value("instance type", instance.instance_type)?,
+        zone: label_value("zone", instance.zone)?,
+        region: label_value("region", instance.region)?,
+        addresses: addresses(instance.addresses)?,
+        labels: labels(instance.labels)?,
+    })
+}
+
+pub(crate) fn zone(zone: zones::Zone) -> Checked<cloud::Zone> {
+    Ok(cloud::Zone { zone: label_value("zone", zone.zone)?, region: label_value("region", zone.region)? })
+}
+
+fn ingress(ingress: wit::Ingress, ports: usize) -> Checked<cloud::Ingress> {
+    let address = ingress.ip.filter(|text| !text.is_empty()).map(|text| ip("ingress address", &text)).transpose()?;
+    let hostname = ingress.hostname.filter(|text| !text.is_empty());
+    if let Some(name) = &hostname {
+        let ok = is_subdomain(name) && name.parse::<IpAddr>().is_err();
+        value("ingress host name", name, "a DNS name in lower case", ok.then_some(()))?;
+    }
+    if address.is_none() && hostname.is_none() {
+        return Err(AnswerError::Missing("address and host name of an ingress point"));
+    }
+    count("port states of an ingress point", ingress.ports.len(), ports)?;
+    // The API server refuses a mode without an address.
+    let ip_mode = ingress.ip_mode.filter(|_| address.is_some()).map(|mode| match mode {
+        wit::IpMode::Vip => cloud::IpMode::Vip,
+        wit::IpMode::Proxy => cloud::IpMode::Proxy,
+    });
+    Ok(cloud::Ingress {
+        ip: address,
+        hostname,
+        ip_mode,
+        ports: ingress.ports.into_iter().map(port_status).collect::<Checked<_>>()?,
+    })
+}
+
+fn port_status(status: wit::PortStatus) -> Checked<cloud::PortStatus> {
+    if let Some(error) = &status.error {
+        value("error of a port", error, "a CamelCase word or a qualified name", is_qualified(error).then_some(()))?;
+    }
+    let transport = match status.transport {
+        wit::Transport::Tcp => cloud::Transport::Tcp,
+        wit::Transport::Udp => cloud::Transport::Udp,
+        wit::Transport::Sctp => cloud::Transport::Sctp,
+    };
+    Ok(cloud::PortStatus { port: status.port, transport, error: status.error })
+}
+
+/// `ports`: how many the service has.
+pub(crate) fn load_balancer(status: wit::LoadBalancerStatus, ports: usize) -> Checked<cloud::LoadBalancerStatus> {
+    count("ingress points", status.ingress.len(), MAX_LIST)?;
+    let ingress = status.ingress.into_iter().map(|it| ingress(it, ports)).collect::<Checked<_>>()?;
+    Ok(cloud::LoadBalancerStatus { ingress })
+}
+
+fn route(route: routes::Route) -> Checked<cloud::Route> {
+    let named = (1..=MAX_ROUTE_NAME).contains(&route.name.len()) && !route.name.contains(char::is_control);
+    value("route name", &route.name, "1 to 1024 bytes of plain text", named.then_some(()))?;
+    if let Some(node) = &route.target_node {
+        value("target node", node, "a node's name", is_host_name(node).then_some(()))?;
+    }
+    let cidr = &route.destination_cidr;
+    let destination = value("destination", cidr, "a CIDR", cidr.parse::<IpNet>().ok())?;
+    Ok(cloud::Route {
+        name: route.name,
+        target_node: route.target_node,
+        target_addresses: route.target_addresses.map(addresses).transpose()?,
+        destination_cidr: destination.trunc().to_string(),
+        blackhole: route.blackhole,
+    })
+}
+
+/// A route that cannot be read spoils the list: without it the host would make or delete others wrongly.
+pub(crate) fn route_list(all: Vec<routes::Route>, limit: usize) -> Checked<Vec<cloud::Route>> {
+    count("routes", all.len(), limit)?;
+    all.into_iter().map(route).collect()
+}
+
+/// A plugin's error as the controllers take it: text cut and escaped, delay within bounds.
+pub(crate) fn cloud_error(error: wit::CloudError) -> CloudError {
+    let text = |text: String| cut(&escape(cut(&text, MAX_MESSAGE)), MAX_MESSAGE).to_owned();
+    let retry = |retry: wit::Retry| cloud::Retry {
+        after: Duration::from_millis(retry.after_ms).clamp(*RETRY.start(), *RETRY.end()),
+        message: text(retry.message),
+    };
+    match error {
+        wit::CloudError::NotFound(it) => CloudError::NotFound(text(it)),
+        wit::CloudError::ImplementedElsewhere => CloudError::ImplementedElsewhere,
+        wit::CloudError::Conflict(it) => CloudError::Conflict(text(it)),
+        wit::CloudError::Throttled(it) => CloudError::Throttled(retry(it)),
+        wit::CloudError::InProgress(it) => CloudError::InProgress(retry(it)),
+        wit::CloudError::Denied(it) => CloudError::Denied(text(it)),
+        wit::CloudError::Invalid(it) => CloudError::Invalid(text(it)),
+        wit::CloudError::Unavailable(it) => CloudError::Unavailable(text(it)),
+        wit::CloudError::Internal(it) => CloudError::Internal(text(it)),
+    }
+}
+
+/// One element of a batch: what the cloud said, or how the plugin broke the contract.
+pub(crate) type Element<T> = Result<Result<T, CloudError>, AnswerError>;
+
+/// A batch, each element by itself; a wrong length spoils the whole.
+pub(crate) fn batch<W, T>(
+    questions: usize,
+    answers: Vec<Result<W, wit::CloudError>>,
+    check: impl Fn(W) -> Checked<T>,
+) -> Checked<Vec<Element<T>>> {
+    if answers.len() != questions {
+        return Err(AnswerError::Length { questions, answers: answers.len() });
+    }
+    let element = |answer: Result<W, wit::CloudError>| match answer {
+        Ok(answer) => check(answer).map(Ok),
+        Err(error) => Ok(Err(cloud_error(error))),
+    };
+    Ok(answers.into_iter().map(element).collect())
+}
+
+/// Who the plugin says it is, and the hosts it wishes for.
+pub(crate) fn info(
+    info: plugin::PluginInfo,
+    capabilities: BTreeSet<cloud::Capability>,
+) -> Checked<(ProviderInfo, Vec<String>)> {
+    let named = (1..=MAX_LABEL).contains(&info.name.len())
+        && info.name.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-');
+    value("name", &info.name, "1 to 63 lower-case letters, digits and dashes", named.then_some(()))?;
+    let versioned = info.version.len() <= MAX_VERSION && !info.version.contains(char::is_control);
+    value("version", &info.version, "plain text of at most 64 bytes", versioned.then_some(()))?;
+    count("provider ID prefixes", info.provider_id_prefixes.len(), MAX_WISHES)?;
+    for prefix in &info.provider_id_prefixes {
+        let scheme = prefix.split_once("://").map(|(scheme, _)| scheme);
+        let named = scheme
+            .is_some_and(|it| !it.is_empty() && it.bytes().all(|b| b.is_ascii_alphanumeric() || b"+-.".contains(&b)));
+        let ok = named && prefix.len() < MAX_PROVIDER_ID && prefix.bytes().all(|b| b.is_ascii_graphic());
+        value("provider ID prefix", prefix, "`SCHEME://` or longer", ok.then_some(()))?;
+    }
+    if capabilities.contains(&cloud::Capability::Instances) && info.provider_id_prefixes.is_empty() {
+        return Err(AnswerError::Missing("a provider ID prefix, which a plugin with `instances` must own,"));
+    }
+    count("wanted hosts", info.wanted_hosts.len(), MAX_WISHES)?;
+    for host in &info.wanted_hosts {
+        let ok = host.parse::<skydock_egress::Rule>().is_ok();
+        value("wanted host", host, "of the form scheme://host:port", ok.then_some(()))?;
+    }
+    let batch = value(
+        "max-batch",
+        &info.max_batch.to_string(),
+        "0 to 1000",
+        (info.max_batch <= MAX_BATCH).then_some(if info.max_batch == 0 { DEFAULT_BATCH } else { info.max_batch }),
+    )?;
+    let provider = ProviderInfo {
+        name: info.name,
+        version: info.version,
+        capabilities,
+        provider_id_prefixes: info.provider_id_prefixes,
+        max_batch: usize::try_from(batch).unwrap_or(1),
+    };
+    Ok((provider, info.wanted_hosts))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,224 @@
+use skydock_cloud::Capability;
+
+use super::*;
+
+fn owner() -> ProviderInfo {
+    ProviderInfo {
+        name: "metal".into(),
+        version: "1".into(),
+        capabilities: BTreeSet::from([Capability::Instances]),
+        provider_id_prefixes: vec!["metal://".into(), "other:///zone/".into()],
+        max_batch: 100,
+    }
+}
+
+fn machine() -> instances::Instance {
+    instances::Instance {
+        provider_id: Some("metal://one".into()),
+        instance_type: Some("c1.small".into()),
+        zone: Some("z-1".into()),
+        region: None,
+        addresses: vec![node_address(wit::AddressKind::InternalIp, "10.0.0.1")],
+        labels: vec![("example.com/rack".into(), "r1".into())],
+    }
+}
+
+fn node_address(kind: wit::AddressKind, text: &str) -> wit::NodeAddress {
+    wit::NodeAddress { kind, address: text.into() }
+}
+
+#[test]
+fn a_provider_id_is_printable_and_under_an_owned_prefix() {
+    let table = [
+        ("metal://one", true),
+        ("other:///zone/x", true),
+        ("metal://", false),
+        ("aws:///eu/i-1", false),
+        ("xmetal://one", false),
+        ("metal://o ne", false),
+        ("metal://o\nne", false),
+        ("metal://ö", false),
+    ];
+    for (id, expected) in table {
+        assert_eq!(provider_id(id.into(), &owner()).is_ok(), expected, "{id}");
+    }
+    assert!(provider_id(format!("metal://{}", "x".repeat(504)), &owner()).is_ok());
+    assert!(provider_id(format!("metal://{}", "x".repeat(505)), &owner()).is_err());
+}
+
+#[test]
+fn an_instance_is_taken_as_it_is_or_not_at_all() {
+    let good = instance(machine(), &owner()).unwrap();
+    assert_eq!(good.provider_id.as_deref(), Some("metal://one"));
+    assert_eq!(good.labels.get("example.com/rack").map(String::as_str), Some("r1"));
+    let long = "x".repeat(64);
+    let bad: [(&str, instances::Instance); 7] = [
+        ("zone", instances::Instance { zone: Some("not a label".into()), ..machine() }),
+        ("region", instances::Instance { region: Some("-dash".into()), ..machine() }),
+        ("type", instances::Instance { instance_type: Some(long.clone()), ..machine() }),
+        ("labels", instances::Instance { labels: vec![(String::new(), String::new()); 65], ..machine() }),
+        ("label key", instances::Instance { labels: vec![("a/b/c".into(), String::new())], ..machine() }),
+        ("label value", instances::Instance { labels: vec![("a/b".into(), "?".into())], ..machine() }),
+        (
+            "twice",
+            instances::Instance { labels: vec![("a".into(), "1".into()), ("a".into(), "2".into())], ..machine() },
+        ),
+    ];
+    for (what, it) in bad {
+        assert!(instance(it, &owner()).is_err(), "{what}");
+    }
+}
+
+#[test]
+fn empty_text_says_nothing() {
+    let empty = || Some(String::new());
+    let it = instances::Instance {
+        provider_id: empty(),
+        zone: empty(),
+        region: empty(),
+        instance_type: empty(),
+        ..machine()
+    };
+    let it = instance(it, &owner()).unwrap();
+    assert_eq!((it.provider_id, it.zone, it.region, it.instance_type), (None, None, None, None));
+}
+
+#[test]
+fn labels_of_kubernetes_are_not_taken() {
+    let all = ["kubernetes.io/a", "node.kubernetes.io/b", "k8s.io/c", "x.k8s.io/d", "notk8s.io/e", "f"];
+    let all = all.map(|key| (key.to_owned(), "1".to_owned())).to_vec();
+    assert_eq!(labels(all).unwrap().into_keys().collect::<Vec<_>>(), ["f", "notk8s.io/e"]);
+}
+
+#[test]
+fn addresses_parse_and_are_written_canonically() {
+    use wit::AddressKind::{ExternalDns, ExternalIp, Hostname, InternalIp};
+    let table = [
+        (InternalIp, "10.0.0.1", Some("10.0.0.1")),
+        (ExternalIp, "2001:DB8:0::1", Some("2001:db8::1")),
+        (InternalIp, "10.0.0.1/24", None),
+        (InternalIp, "010.0.0.1", None),
+        (InternalIp, "host", None),
+        (Hostname, "Node_1.local", Some("Node_1.local")),
+        (ExternalDns, "a b", None),
+        (ExternalDns, "", None),
+    ];
+    for (kind, text, expected) in table {
+        let found = address(node_address(kind, text)).ok().map(|it| it.address);
+        assert_eq!(found.as_deref(), expected, "{text}");
+    }
+    let many = vec![node_address(Hostname, "a"); 65];
+    assert_eq!(addresses(many), Err(AnswerError::TooMany { what: "addresses", count: 65, limit: 64 }));
+}
+
+#[test]
+fn a_load_balancer_says_where_it_is() {
+    let point = |ip: Option<&str>, hostname: Option<&str>| wit::Ingress {
+        ip: ip.map(Into::into),
+        hostname: hostname.map(Into::into),
+        ip_mode: Some(wit::IpMode::Vip),
+        ports: Vec::new(),
+    };
+    let table = [
+        (Some("192.0.2.1"), None, true),
+        (None, Some("lb.example.com"), true),
+        (Some("192.0.2.1"), Some("lb.example.com"), true),
+        (None, None, false),
+        (Some(""), Some(""), false),
+        (Some("192.0.2.256"), None, false),
+        (None, Some("192.0.2.1"), false),
+        (None, Some("LB.example.com"), false),
+    ];
+    for (ip, hostname, expected) in table {
+        assert_eq!(ingress(point(ip, hostname), 1).is_ok(), expected, "{ip:?} {hostname:?}");
+    }
+    assert_eq!(
+        ingress(point(None, Some("lb")), 1).unwrap().ip_mode,
+        None,
+        "the API server refuses a mode without address"
+    );
+    let many = wit::LoadBalancerStatus { ingress: vec![point(Some("192.0.2.1"), None); 65] };
+    assert!(load_balancer(many, 1).is_err());
+    let port = wit::PortStatus { port: 80, transport: wit::Transport::Tcp, error: Some("PortTaken".into()) };
+    let with = |ports: Vec<_>| wit::Ingress { ports, ..point(Some("192.0.2.1"), None) };
+    assert!(ingress(with(vec![port.clone()]), 1).is_ok());
+    assert!(ingress(with(vec![port.clone(), port.clone()]), 1).is_err());
+    assert!(ingress(with(vec![wit::PortStatus { error: Some("not a word".into()), ..port }]), 1).is_err());
+}
+
+#[test]
+fn a_route_that_cannot_be_read_spoils_the_list() {
+    let good = routes::Route {
+        name: "r-1".into(),
+        target_node: Some("node-1".into()),
+        target_addresses: None,
+        destination_cidr: "10.1.2.3/24".into(),
+        blackhole: false,
+    };
+    assert_eq!(route(good.clone()).unwrap().destination_cidr, "10.1.2.0/24");
+    let bad = [
+        routes::Route { destination_cidr: "10.1.2.0".into(), ..good.clone() },
+        routes::Route { destination_cidr: "10.1.2.0/33".into(), ..good.clone() },
+        routes::Route { name: String::new(), ..good.clone() },
+        routes::Route { name: "a\nb".into(), ..good.clone() },
+        routes::Route { target_node: Some("a b".into()), ..good.clone() },
+    ];
+    for it in bad {
+        assert!(route_list(vec![good.clone(), it.clone()], 10).is_err(), "{}", it.name);
+    }
+    assert!(route_list(vec![good.clone(), good], 1).is_err());
+}
+
+#[test]
+fn an_error_keeps_its_case_and_its_bounds() {
+    let retry = |after_ms| wit::Retry { after_ms, message: "wait".into() };
+    let CloudError::Throttled(soon) = cloud_error(wit::CloudError::Throttled(retry(0))) else { panic!() };
+    assert_eq!(soon.after, Duration::from_millis(100));
+    let CloudError::InProgress(late) = cloud_error(wit::CloudError::InProgress(retry(u64::MAX))) else { panic!() };
+    assert_eq!(late.after, Duration::from_secs(3600));
+    let CloudError::Denied(text) = cloud_error(wit::CloudError::Denied("x\n".repeat(10_000))) else { panic!() };
+    assert!(text.len() <= 1024 && !text.contains('\n'));
+}
+
+#[test]
+fn a_bad_element_spoils_itself_and_a_wrong_length_the_batch() {
+    let found = batch(3, vec![Ok(1), Ok(2), Err(wit::CloudError::ImplementedElsewhere)], |it| {
+        if it == 1 { Err(AnswerError::Missing("one")) } else { Ok(it) }
+    });
+    let expected = vec![Err(AnswerError::Missing("one")), Ok(Ok(2)), Ok(Err(CloudError::ImplementedElsewhere))];
+    assert_eq!(found, Ok(expected));
+    let none: Vec<Result<i32, wit::CloudError>> = Vec::new();
+    assert_eq!(batch(1, none, Ok), Err(AnswerError::Length { questions: 1, answers: 0 }));
+}
+
+#[test]
+fn a_plugin_says_who_it_is_in_the_contracts_terms() {
+    let good = || plugin::PluginInfo {
+        name: "metal".into(),
+        version: "1.0.0".into(),
+        provider_id_prefixes: vec!["metal://".into()],
+        wanted_hosts: vec!["https://*.metal.example:443".into()],
+        max_batch: 0,
+    };
+    let machines = BTreeSet::from([Capability::Instances]);
+    let (found, wanted) = info(good(), machines.clone()).unwrap();
+    assert_eq!((found.max_batch, wanted.len()), (100, 1));
+    let bad = [
+        plugin::PluginInfo { name: String::new(), ..good() },
+        plugin::PluginInfo { name: "Metal".into(), ..good() },
+        plugin::PluginInfo { name: "m".repeat(64), ..good() },
+        plugin::PluginInfo { version: "v".repeat(65), ..good() },
+        plugin::PluginInfo { version: "1\n2".into(), ..good() },
+        plugin::PluginInfo { provider_id_prefixes: vec!["metal".into()], ..good() },
+        plugin::PluginInfo { provider_id_prefixes: vec!["://".into()], ..good() },
+        plugin::PluginInfo { provider_id_prefixes: vec![String::new()], ..good() },
+        plugin::PluginInfo { provider_id_prefixes: Vec::new(), ..good() },
+        plugin::PluginInfo { wanted_hosts: vec!["metal.example".into()], ..good() },
+        plugin::PluginInfo { max_batch: 1001, ..good() },
+    ];
+    for it in bad {
+        assert!(info(it, machines.clone()).is_err());
+    }
+    let routes = plugin::PluginInfo { provider_id_prefixes: Vec::new(), ..good() };
+    assert!(info(routes, BTreeSet::from([Capability::Routes])).is_ok());
+}

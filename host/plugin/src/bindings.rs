@@ -1,0 +1,7 @@
+//! The contract in Rust, made from `wit/v0.1.0` when this crate is compiled.
+
+wasmtime::component::bindgen!({
+    path: "../../wit/v0.1.0",
+    world: "provider",
+    exports: { default: async },
+});

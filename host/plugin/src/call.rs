@@ -1,0 +1,182 @@
+//! One call of one function of a plugin, and the ways it can end.
+
+use std::{fmt, time::Duration};
+
+use skydock_cloud::{Capability, CloudError};
+use wasmtime::{PoolConcurrencyLimitError, Trap};
+use wasmtime_wasi::I32Exit;
+
+use crate::{answers::AnswerError, host::State, limits::Limits};
+
+/// A function of the contract.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Function {
+    pub(crate) capability: Capability,
+    pub(crate) name: &'static str,
+    /// It may change the cloud, and so gets the longer deadline.
+    writes: bool,
+}
+
+impl Function {
+    pub(crate) const CHECK: Self = Self::new(Capability::Instances, "check", false);
+    pub(crate) const DESCRIBE: Self = Self::new(Capability::Instances, "describe", false);
+    pub(crate) const GET: Self = Self::new(Capability::LoadBalancers, "get", false);
+    pub(crate) const ENSURE: Self = Self::new(Capability::LoadBalancers, "ensure", true);
+    pub(crate) const UPDATE_NODES: Self = Self::new(Capability::LoadBalancers, "update-nodes", true);
+    pub(crate) const ENSURE_DELETED: Self = Self::new(Capability::LoadBalancers, "ensure-deleted", true);
+    pub(crate) const LIST_ROUTES: Self = Self::new(Capability::Routes, "list-routes", false);
+    pub(crate) const CREATE_ROUTES: Self = Self::new(Capability::Routes, "create-routes", true);
+    pub(crate) const DELETE_ROUTES: Self = Self::new(Capability::Routes, "delete-routes", true);
+    pub(crate) const LOCATE: Self = Self::new(Capability::Zones, "locate", false);
+
+    const fn new(capability: Capability, name: &'static str, writes: bool) -> Self {
+        Self { capability, name, writes }
+    }
+
+    pub(crate) fn deadline(self, limits: &Limits) -> Duration {
+        if self.writes { limits.write_deadline } else { limits.read_deadline }
+    }
+}
+
+impl fmt::Display for Function {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{}", self.capability, self.name)
+    }
+}
+
+/// Why a call gave no answer. Each is the end of that call and of nothing else.
+#[derive(Debug, thiserror::Error)]
+pub enum CallError {
+    /// The guest broke: a panic, an access out of bounds, a stack too deep.
+    #[error("it trapped: {0}")]
+    Trap(Trap),
+    /// The guest ended itself.
+    #[error("it ended itself with exit status {0}")]
+    Exit(i32),
+    /// The guest ran longer than it may.
+    #[error("it used up its {0:?} of CPU time")]
+    CpuBudget(Duration),
+    /// Too much time went by, in the guest or in what it waited for.
+    #[error("it gave no answer within {0:?}")]
+    Deadline(Duration),
+    /// The guest was refused memory and broke.
+    #[error("it asked for more than its {0} bytes of memory")]
+    Memory(usize),
+    /// The answer is against the contract.
+    #[error("its answer is against the contract: {0}")]
+    BadAnswer(AnswerError),
+    /// The answer is no answer at all: not UTF-8, out of bounds, too large.
+    #[error("its answer cannot be read: {0:#}")]
+    Unreadable(wasmtime::Error),
+    /// No instance became free in time.
+    #[error("all its instances were busy for {0:?}")]
+    TooBusy(Duration),
+    /// The plugin does not export the interface.
+    #[error("it does not export that interface")]
+    Unsupported,
+    /// The capability failed too often in a row.
+    #[error("it failed too often in a row and is left alone for {0:?}")]
+    BackOff(Duration),
+    /// A new instance cannot be made.
+    #[error("an instance of it cannot be made: {0:#}")]
+    Instantiate(wasmtime::Error),
+    /// A new instance refused the configuration that an earlier one took.
+    #[error("a new instance of it refused its configuration: {0}")]
+    Refused(CloudError),
+    /// The plugin answered, and the answer is an error of the cloud.
+    #[error(transparent)]
+    Cloud(CloudError),
+}
+
+impl CallError {
+    /// As a metric label.
+    #[must_use]
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Self::Trap(_) => "trap",
+            Self::Exit(_) => "exit",
+            Self::CpuBudget(_) => "cpu",
+            Self::Deadline(_) => "deadline",
+            Self::Memory(_) => "memory",
+            Self::BadAnswer(_) | Self::Unreadable(_) => "bad_answer",
+            Self::TooBusy(_) => "too_busy",
+            Self::Unsupported => "unsupported",
+            Self::BackOff(_) => "back_off",
+            Self::Instantiate(_) => "instantiate",
+            Self::Refused(_) => "refused",
+            Self::Cloud(error) => error.kind(),
+        }
+    }
+
+    /// True if the plugin is to blame: such failures in a row open a back-off.
+    pub(crate) fn is_plugin_failure(&self) -> bool {
+        !matches!(self, Self::TooBusy(_) | Self::Unsupported | Self::BackOff(_) | Self::Cloud(_))
+    }
+
+    /// True if the instance is of no further use.
+    pub(crate) fn ends_instance(&self) -> bool {
+        self.is_plugin_failure() && !matches!(self, Self::BadAnswer(_))
+    }
+
+    /// Finds out why a call of a guest ended with an error.
+    pub(crate) fn from_guest(error: wasmtime::Error, state: &State) -> Self {
+        let limits = &state.shared.limits;
+        // With the guest's own backtrace: for whoever writes the plugin.
+        tracing::debug!(target: "plugin", plugin = state.shared.plugin, generation = state.generation, "{error:?}");
+        let trap = error.downcast_ref::<Trap>().copied();
+        let exit = error.downcast_ref::<I32Exit>().map(|exit| exit.0);
+        match (trap, exit) {
+            (Some(Trap::Interrupt), _) if state.cpu_exhausted => Self::CpuBudget(limits.guest_cpu),
+            // Languages abort when memory is refused: the refusal is the reason, not the abort.
+            (Some(_), _) | (_, Some(_)) if state.limiter.refused => Self::Memory(limits.memory),
+            (Some(trap), _) => Self::Trap(trap),
+            (_, Some(status)) => Self::Exit(status),
+            _ => Self::Unreadable(error),
+        }
+    }
+
+    /// Finds out why an instance could not be made. `waited`: how long there was to wait for one.
+    pub(crate) fn from_start(error: wasmtime::Error, state: &State, waited: Duration) -> Self {
+        if error.is::<PoolConcurrencyLimitError>() {
+            return Self::TooBusy(waited);
+        }
+        match Self::from_guest(error, state) {
+            Self::Unreadable(_) if state.limiter.refused => Self::Memory(state.shared.limits.memory),
+            Self::Unreadable(error) => Self::Instantiate(error),
+            other => other,
+        }
+    }
+}
+
+/// Where a call went, for sentences.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Place<'a> {
+    pub(crate) plugin: &'a str,
+    pub(crate) generation: u64,
+    pub(crate) function: Function,
+}
+
+impl fmt::Display for Place<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "plugin {} (generation {}), {}", self.plugin, self.generation, self.function)
+    }
+}
+
+impl Place<'_> {
+    /// The error as controllers take it: what may pass by itself is `Unavailable`, what needs somebody to look `Internal`.
+    pub(crate) fn cloud_error(self, error: CallError) -> CloudError {
+        let sentence = |error: &CallError| format!("{self}: {error}");
+        match error {
+            CallError::Cloud(error) => error,
+            CallError::Deadline(_) | CallError::TooBusy(_) | CallError::BackOff(_) => {
+                CloudError::Unavailable(sentence(&error))
+            }
+            _ => CloudError::Internal(sentence(&error)),
+        }
+    }
+
+    /// One element of a batch as controllers take it.
+    pub(crate) fn element<T>(self, element: crate::answers::Element<T>) -> Result<T, CloudError> {
+        element.unwrap_or_else(|error| Err(self.cloud_error(CallError::BadAnswer(error))))
+    }
+}

@@ -1,0 +1,190 @@
+//! Why a plugin cannot be used.
+
+use std::{fmt, io, path::PathBuf};
+
+use skydock_cloud::{Capability, CloudError};
+
+use crate::{answers::AnswerError, call::CallError};
+
+/// A step of the way from a file to a generation in service.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Stage {
+    /// Reading the component and its configuration.
+    Read,
+    /// Finding out what it is and what it exports.
+    Type,
+    /// Comparing what it imports with what a plugin may have.
+    Imports,
+    /// Turning it into machine code.
+    Compile,
+    /// Making a first instance.
+    Instantiate,
+    /// Handing it its configuration.
+    Configure,
+    /// Asking who it is.
+    Info,
+    /// Comparing that with the generation in service.
+    Identity,
+}
+
+impl Stage {
+    /// As a metric label.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Read => "read",
+            Self::Type => "type",
+            Self::Imports => "imports",
+            Self::Compile => "compile",
+            Self::Instantiate => "instantiate",
+            Self::Configure => "configure",
+            Self::Info => "info",
+            Self::Identity => "identity",
+        }
+    }
+}
+
+impl fmt::Display for Stage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// A component did not become a generation. Whatever was in service before still is.
+///
+/// Shows as its problem does; the stage is for metrics and for whoever wants to add it.
+#[derive(Debug)]
+pub struct LoadError {
+    /// Where it ended.
+    pub stage: Stage,
+    /// Why.
+    pub source: LoadProblem,
+}
+
+impl LoadError {
+    pub(crate) fn new(stage: Stage, source: impl Into<LoadProblem>) -> Self {
+        Self { stage, source: source.into() }
+    }
+}
+
+impl fmt::Display for LoadError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.source.fmt(f)
+    }
+}
+
+impl std::error::Error for LoadError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        std::error::Error::source(&self.source)
+    }
+}
+
+/// Why a component did not become a generation.
+#[derive(Debug, thiserror::Error)]
+pub enum LoadProblem {
+    /// A file cannot be read.
+    #[error("cannot read {}: {source}", path.display())]
+    Read {
+        /// Which.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// A file is larger than its limit.
+    #[error("{} is larger than {limit} bytes", path.display())]
+    TooLarge {
+        /// Which.
+        path: PathBuf,
+        /// Most bytes.
+        limit: u64,
+    },
+    /// The configuration is not UTF-8.
+    #[error("{} is not UTF-8 text: byte {at} cannot be read", path.display())]
+    NotText {
+        /// Which.
+        path: PathBuf,
+        /// First byte that cannot be read.
+        at: usize,
+    },
+    /// No WebAssembly at all.
+    #[error("not a WebAssembly component: the file does not start with the component header")]
+    NotWasm,
+    /// A core module.
+    #[error(
+        "a WebAssembly core module, but a plugin must be a component: build it for wasm32-wasip2, or wrap it with \
+         `wasm-tools component new`"
+    )]
+    CoreModule,
+    /// WebAssembly that is damaged, or cut off.
+    #[error("not a valid WebAssembly component: {0}")]
+    Malformed(#[source] wasmparser::BinaryReaderError),
+    /// It is no plugin.
+    #[error(
+        "it does not export `skydock:provider/plugin@0.1.0`, which every plugin must: it exports {}",
+        listed(exports)
+    )]
+    NoPlugin {
+        /// What it exports.
+        exports: Vec<String>,
+    },
+    /// It speaks a version of the contract that this host does not.
+    #[error(
+        "it exports {}, but this host speaks skydock:provider@{}: rebuild it with a matching SDK",
+        listed(exports),
+        crate::inspect::CONTRACT
+    )]
+    Version {
+        /// Exports of other versions.
+        exports: Vec<String>,
+    },
+    /// An export of the right name is not what the contract says.
+    #[error("its export `{interface}` is not the interface of the contract: {reason}")]
+    WrongType {
+        /// Which.
+        interface: &'static str,
+        /// What differs.
+        reason: wasmtime::Error,
+    },
+    /// It wants what no plugin may have.
+    #[error("it imports {}, which a plugin may not have: there are no sockets, threads or files; use wasi:http for the network", listed(.0))]
+    Forbidden(Vec<String>),
+    /// It imports something under a known name with an unknown type.
+    #[error("an import is not what this host offers under that name: {0:#}")]
+    Link(wasmtime::Error),
+    /// It cannot be compiled.
+    #[error("it cannot be compiled: {0:#}")]
+    Compile(wasmtime::Error),
+    /// The thread that compiled it died.
+    #[error("the compiler ended unexpectedly")]
+    CompilerDied,
+    /// It did not survive its first steps.
+    #[error(transparent)]
+    Call(#[from] CallError),
+    /// It refused its configuration.
+    #[error("it refused its configuration: {0}")]
+    Refused(CloudError),
+    /// What it says of itself is against the contract.
+    #[error("what it says of itself is against the contract: {0}")]
+    Info(AnswerError),
+    /// It is another provider.
+    #[error("it is provider `{now}`, but `{before}` is in service: a plugin is only replaced by one of the same name")]
+    OtherName {
+        /// In service.
+        before: String,
+        /// Its own.
+        now: String,
+    },
+    /// It can do less than the one in service.
+    #[error("it no longer exports {}, which the generation in service does: controllers depend on it", listed(.0))]
+    Lost(Vec<Capability>),
+    /// There is nothing to go back to.
+    #[error("there is no earlier generation to go back to")]
+    NoPrevious,
+}
+
+fn listed<T: fmt::Display>(names: &[T]) -> String {
+    if names.is_empty() {
+        return "nothing".to_owned();
+    }
+    names.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ")
+}

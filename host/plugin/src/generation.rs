@@ -1,0 +1,246 @@
+//! A component in service: compiled, configured, checked, with its instances.
+
+use std::{
+    collections::BTreeSet,
+    path::PathBuf,
+    sync::Arc,
+    time::{Duration, Instant as Clock},
+};
+
+use futures::future::BoxFuture;
+use skydock_cloud::{Capability, ObjectName, ProviderInfo};
+use tokio::time::{Instant, timeout_at};
+use wasmtime::component::Component;
+
+use crate::{
+    answers,
+    call::{CallError, Function},
+    convert,
+    error::{LoadError, LoadProblem, Stage},
+    host::Shared,
+    inspect::ComponentType,
+    instance::{Blueprint, Instance},
+    pool::Pool,
+    runtime::Runtime,
+    source::{Digests, Files},
+    supervise::Supervisor,
+};
+
+/// What is in service, for people and programs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GenerationInfo {
+    /// Counts up from 1 with each component or configuration that went into service.
+    pub number: u64,
+    /// SHA-256 of the component, in hexadecimal.
+    pub digest: String,
+    /// SHA-256 of the configuration, in hexadecimal.
+    pub config_digest: Option<String>,
+    /// File the component was read from.
+    pub source: PathBuf,
+    /// Name the plugin gives itself.
+    pub name: String,
+    /// Version the plugin gives itself.
+    pub version: String,
+    /// What it can do.
+    pub capabilities: BTreeSet<Capability>,
+    /// Hosts it wishes to reach.
+    pub wanted_hosts: Vec<String>,
+    /// What each step of loading took.
+    pub stages: Vec<(Stage, Duration)>,
+}
+
+/// One generation.
+pub(crate) struct Generation {
+    pub(crate) info: GenerationInfo,
+    pub(crate) provider: Arc<ProviderInfo>,
+    pub(crate) digests: Digests,
+    pub(crate) pool: Pool,
+    pub(crate) supervisor: Supervisor,
+    blueprint: Blueprint,
+}
+
+/// Notes what each step takes.
+struct Stopwatch {
+    started: Clock,
+    stages: Vec<(Stage, Duration)>,
+}
+
+impl Stopwatch {
+    fn lap(&mut self, stage: Stage) {
+        let now = Clock::now();
+        self.stages.push((stage, now - self.started));
+        self.started = now;
+    }
+}
+
+impl Generation {
+    /// Takes files through all stages from type to identity. `before`: what is in service.
+    pub(crate) async fn load(
+        runtime: &Runtime,
+        shared: &Arc<Shared>,
+        source: PathBuf,
+        (files, reading): (Files, Duration),
+        number: u64,
+        before: Option<&ProviderInfo>,
+    ) -> Result<Self, LoadError> {
+        let mut watch = Stopwatch { started: Clock::now(), stages: vec![(Stage::Read, reading)] };
+        let Files { component, settings, digests } = files;
+
+        let typed = ComponentType::read(&component)?;
+        let capabilities = typed.capabilities()?;
+        watch.lap(Stage::Type);
+
+        let forbidden = typed.forbidden_imports();
+        if !forbidden.is_empty() {
+            return Err(LoadError::new(Stage::Imports, LoadProblem::Forbidden(forbidden)));
+        }
+        watch.lap(Stage::Imports);
+
+        let compiled = compile(runtime, component).await.map_err(|problem| LoadError::new(Stage::Compile, problem))?;
+        watch.lap(Stage::Compile);
+
+        let linker = &runtime.inner.linker;
+        let pre = linker
+            .instantiate_pre(&compiled)
+            .map_err(|error| LoadError::new(Stage::Imports, LoadProblem::Link(error)))?;
+        let settings = convert::settings(&settings);
+        let mut blueprint = Blueprint::new(pre, &capabilities, Arc::clone(shared), number, settings)
+            .map_err(|problem| LoadError::new(Stage::Type, problem))?;
+
+        let limit = shared.limits.read_deadline;
+        let late = |_| LoadProblem::Call(CallError::Deadline(limit));
+        let deadline = Instant::now() + limit;
+        let mut first = timeout_at(deadline, blueprint.instantiate(limit))
+            .await
+            .map_err(late)
+            .flatten()
+            .map_err(|problem| LoadError::new(stage_of_instance(&problem), problem))?;
+        watch.lap(Stage::Instantiate);
+
+        let configured = timeout_at(deadline, first.configure(&blueprint.settings)).await;
+        configured
+            .map_err(late)
+            .and_then(|it| it.map_err(LoadProblem::Call))
+            .and_then(|it| it.map_err(LoadProblem::Refused))
+            .map_err(|problem| LoadError::new(Stage::Configure, problem))?;
+        watch.lap(Stage::Configure);
+
+        let said = timeout_at(deadline, first.info()).await;
+        let (provider, wanted_hosts) = said
+            .map_err(late)
+            .and_then(|it| it.map_err(LoadProblem::Call))
+            .and_then(|it| answers::info(it, capabilities).map_err(LoadProblem::Info))
+            .map_err(|problem| LoadError::new(Stage::Info, problem))?;
+        watch.lap(Stage::Info);
+
+        if let Some(before) = before {
+            same_identity(before, &provider).map_err(|problem| LoadError::new(Stage::Identity, problem))?;
+        }
+        watch.lap(Stage::Identity);
+
+        let prefixes: Arc<[String]> = provider.provider_id_prefixes.clone().into();
+        first.store.data_mut().prefixes = Arc::clone(&prefixes);
+        blueprint.prefixes = prefixes;
+        let pool = Pool::new(Arc::clone(shared));
+        pool.put(first);
+        let info = GenerationInfo {
+            number,
+            digest: digests.component.clone(),
+            config_digest: digests.config.clone(),
+            source,
+            name: provider.name.clone(),
+            version: provider.version.clone(),
+            capabilities: provider.capabilities.clone(),
+            wanted_hosts,
+            stages: watch.stages,
+        };
+        Ok(Self { info, provider: Arc::new(provider), digests, pool, supervisor: Supervisor::default(), blueprint })
+    }
+
+    /// Runs one call on an instance of its own, within the function's deadline.
+    ///
+    /// Dropping the future drops the instance with it.
+    pub(crate) async fn call<W>(
+        &self,
+        function: Function,
+        objects: Vec<ObjectName>,
+        call: impl for<'a> FnOnce(&'a mut Instance) -> BoxFuture<'a, wasmtime::Result<W>>,
+    ) -> Result<W, CallError> {
+        if !self.provider.can(function.capability) {
+            return Err(CallError::Unsupported);
+        }
+        let limit = function.deadline(&self.blueprint.shared.limits);
+        let deadline = Instant::now() + limit;
+        let mut slot = timeout_at(deadline, self.pool.acquire()).await.map_err(|_| CallError::TooBusy(limit))?;
+        let late = |_| CallError::Deadline(limit);
+        let instance = match slot.warm() {
+            Some(warm) => warm,
+            None => timeout_at(deadline, self.start(limit)).await.map_err(late).flatten()?,
+        };
+        let mut lease = slot.lease(instance);
+        let Some(instance) = lease.instance() else { return Err(CallError::Unsupported) };
+        let answer = timeout_at(deadline, instance.run(objects, call)).await.map_err(late).flatten();
+        if answer.is_ok() {
+            lease.give_back();
+        }
+        answer
+    }
+
+    /// A further instance: made, configured and asked who it is, in the contract's order.
+    async fn start(&self, limit: Duration) -> Result<Instance, CallError> {
+        let mut instance = self.blueprint.instantiate(limit).await.map_err(|problem| match problem {
+            LoadProblem::Call(error) => error,
+            // The first instance of this very component had the right types.
+            other => CallError::Instantiate(wasmtime::Error::new(other)),
+        })?;
+        instance.configure(&self.blueprint.settings).await?.map_err(CallError::Refused)?;
+        instance.info().await?;
+        Ok(instance)
+    }
+}
+
+/// A function of the wrong type shows when the instance is made, but it is not the instance's fault.
+fn stage_of_instance(problem: &LoadProblem) -> Stage {
+    if matches!(problem, LoadProblem::WrongType { .. }) { Stage::Type } else { Stage::Instantiate }
+}
+
+async fn compile(runtime: &Runtime, bytes: Vec<u8>) -> Result<Component, LoadProblem> {
+    let engine = runtime.inner.engine.clone();
+    let compiling = tokio::task::spawn_blocking(move || Component::from_binary(&engine, &bytes));
+    compiling.await.map_err(|_| LoadProblem::CompilerDied)?.map_err(LoadProblem::Compile)
+}
+
+/// A plugin is only replaced by itself: the same provider, able to do at least as much.
+fn same_identity(before: &ProviderInfo, now: &ProviderInfo) -> Result<(), LoadProblem> {
+    if before.name != now.name {
+        return Err(LoadProblem::OtherName { before: before.name.clone(), now: now.name.clone() });
+    }
+    let lost: Vec<_> = before.capabilities.difference(&now.capabilities).copied().collect();
+    if lost.is_empty() { Ok(()) } else { Err(LoadProblem::Lost(lost)) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn provider(name: &str, capabilities: &[Capability]) -> ProviderInfo {
+        ProviderInfo {
+            name: name.into(),
+            version: "1".into(),
+            capabilities: capabilities.iter().copied().collect(),
+            provider_id_prefixes: vec!["x://".into()],
+            max_batch: 1,
+        }
+    }
+
+    #[test]
+    fn a_plugin_is_only_replaced_by_itself_and_may_learn_but_not_forget() {
+        use Capability::{Instances, Routes};
+        let before = provider("metal", &[Instances]);
+        assert!(same_identity(&before, &provider("metal", &[Instances, Routes])).is_ok());
+        let other = same_identity(&before, &provider("other", &[Instances]));
+        assert!(matches!(other, Err(LoadProblem::OtherName { .. })));
+        let less = same_identity(&before, &provider("metal", &[Routes]));
+        assert!(matches!(less, Err(LoadProblem::Lost(lost)) if lost == [Instances]));
+    }
+}

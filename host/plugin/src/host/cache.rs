@@ -1,0 +1,183 @@
+//! `skydock:provider/cache`: a small store that all instances and generations of one plugin share.
+
+use std::{
+    collections::{BTreeSet, HashMap},
+    sync::{Mutex, MutexGuard, PoisonError},
+    time::{Duration, Instant},
+};
+
+use super::State;
+use crate::bindings::skydock::provider::cache::Host;
+
+/// Bytes of a key: at least one, at most as many as the contract says.
+const KEY: std::ops::RangeInclusive<usize> = 1..=256;
+
+/// Bytes of a value, as the contract says.
+const MAX_VALUE: usize = 64 << 10;
+
+/// Bytes in all, as the contract says; keys and bookkeeping count, or tiny entries would take a multiple of it.
+const MAX_TOTAL: usize = 8 << 20;
+
+/// What an entry costs beside its value and its key, which is kept twice.
+const OVERHEAD: usize = 128;
+
+/// Longest life of an entry, as the contract says.
+const MAX_TTL: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// The store, behind a lock that is only ever held for a look-up.
+#[derive(Default)]
+pub(crate) struct Cache(Mutex<Entries>);
+
+impl Cache {
+    fn entries(&self) -> MutexGuard<'_, Entries> {
+        // No panic can leave an entry half made.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Host for State {
+    fn get(&mut self, key: String) -> Option<Vec<u8>> {
+        self.shared.cache.entries().get(&key, Instant::now()).cloned()
+    }
+
+    fn set(&mut self, key: String, value: Vec<u8>, ttl_ms: u64) -> bool {
+        self.shared.cache.entries().set(key, value, Duration::from_millis(ttl_ms), Instant::now())
+    }
+
+    fn reserve(&mut self, key: String, value: Vec<u8>, ttl_ms: u64) -> Option<Vec<u8>> {
+        self.shared.cache.entries().reserve(key, value, Duration::from_millis(ttl_ms), Instant::now())
+    }
+
+    fn remove(&mut self, key: String) {
+        self.shared.cache.entries().remove(&key);
+    }
+}
+
+struct Entry {
+    value: Vec<u8>,
+    expires: Instant,
+}
+
+#[derive(Default)]
+struct Entries {
+    by_key: HashMap<String, Entry>,
+    by_expiry: BTreeSet<(Instant, String)>,
+    total: usize,
+}
+
+fn cost(key: &str, value: &[u8]) -> usize {
+    2 * key.len() + value.len() + OVERHEAD
+}
+
+impl Entries {
+    fn get(&self, key: &str, now: Instant) -> Option<&Vec<u8>> {
+        self.by_key.get(key).filter(|entry| entry.expires > now).map(|entry| &entry.value)
+    }
+
+    fn set(&mut self, key: String, value: Vec<u8>, ttl: Duration, now: Instant) -> bool {
+        if !KEY.contains(&key.len()) || value.len() > MAX_VALUE {
+            return false;
+        }
+        self.remove(&key);
+        self.total += cost(&key, &value);
+        let expires = now + ttl.min(MAX_TTL);
+        self.by_expiry.insert((expires, key.clone()));
+        self.by_key.insert(key, Entry { value, expires });
+        self.make_room(now);
+        true
+    }
+
+    fn reserve(&mut self, key: String, value: Vec<u8>, ttl: Duration, now: Instant) -> Option<Vec<u8>> {
+        match self.get(&key, now).cloned() {
+            Some(held) => {
+                if held == value {
+                    self.set(key, value, ttl, now);
+                }
+                Some(held)
+            }
+            None if self.set(key, value, ttl, now) => None,
+            None => Some(Vec::new()),
+        }
+    }
+
+    fn remove(&mut self, key: &str) {
+        if let Some((key, entry)) = self.by_key.remove_entry(key) {
+            self.total -= cost(&key, &entry.value);
+            self.by_expiry.remove(&(entry.expires, key));
+        }
+    }
+
+    /// Drops what has expired, and what expires first until the rest fits.
+    fn make_room(&mut self, now: Instant) {
+        while let Some((expires, key)) = self.by_expiry.first().cloned() {
+            if expires > now && self.total <= MAX_TOTAL {
+                return;
+            }
+            self.remove(&key);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    #[test]
+    fn an_entry_lives_as_long_as_it_was_given() {
+        let (mut cache, now) = (Entries::default(), Instant::now());
+        assert!(cache.set("key".into(), b"one".to_vec(), SECOND, now));
+        assert_eq!(cache.get("key", now), Some(&b"one".to_vec()));
+        assert!(cache.set("key".into(), b"two".to_vec(), 2 * SECOND, now));
+        assert_eq!(cache.get("key", now + SECOND), Some(&b"two".to_vec()));
+        assert_eq!(cache.get("key", now + 2 * SECOND), None);
+        assert!(cache.set("long".into(), Vec::new(), Duration::MAX, now));
+        assert_eq!(cache.get("long", now + MAX_TTL), None);
+        assert_eq!(cache.by_key.len(), cache.by_expiry.len());
+    }
+
+    #[test]
+    fn what_is_out_of_bounds_is_not_set() {
+        let (mut cache, now) = (Entries::default(), Instant::now());
+        let long = "k".repeat(257);
+        for (key, value) in [("", vec![1]), (long.as_str(), vec![1]), ("key", vec![0; MAX_VALUE + 1])] {
+            assert!(!cache.set(key.into(), value.clone(), SECOND, now));
+            assert_eq!(cache.reserve(key.into(), value, SECOND, now), Some(Vec::new()));
+            assert_eq!(cache.get(key, now), None);
+        }
+        assert!(cache.set("k".repeat(256), vec![0; MAX_VALUE], SECOND, now));
+    }
+
+    #[test]
+    fn a_reservation_is_held_by_the_first_until_it_expires() {
+        let (mut cache, now) = (Entries::default(), Instant::now());
+        let mut reserve = |who: &str, at| cache.reserve("10.0.0.1".into(), who.into(), SECOND, at);
+        assert_eq!(reserve("a", now), None);
+        assert_eq!(reserve("b", now), Some(b"a".to_vec()));
+        assert_eq!(reserve("a", now + SECOND / 2), Some(b"a".to_vec()), "the same value prolongs");
+        assert_eq!(reserve("b", now + SECOND), Some(b"a".to_vec()));
+        assert_eq!(reserve("b", now + 2 * SECOND), None);
+    }
+
+    #[test]
+    fn the_entry_that_expires_first_gives_way() {
+        let (mut cache, now) = (Entries::default(), Instant::now());
+        for index in 0..200_u32 {
+            assert!(cache.set(format!("key{index}"), vec![0; MAX_VALUE], SECOND * (1000 - index), now));
+        }
+        assert!(cache.total <= MAX_TOTAL);
+        assert_eq!(cache.get("key0", now).map(Vec::len), Some(MAX_VALUE), "the longest-lived stays");
+        assert_eq!(cache.get("key199", now), None);
+        for index in 0..200_000_u32 {
+            cache.set(format!("tiny{index}"), Vec::new(), SECOND, now);
+        }
+        assert!(cache.total <= MAX_TOTAL);
+        assert!(cache.by_key.len() < 70_000, "tiny entries count with what they cost");
+        for index in 0..200_000_u32 {
+            cache.remove(&format!("tiny{index}"));
+            cache.remove(&format!("key{index}"));
+        }
+        assert_eq!((cache.total, cache.by_expiry.len()), (0, 0));
+    }
+}

@@ -1,0 +1,68 @@
+//! `skydock:provider/events`: events on the objects of the running call.
+
+use skydock_cloud::{ObjectEvent, Severity};
+
+use super::State;
+use crate::{
+    bindings::skydock::provider::events,
+    text::{cut, escape},
+};
+
+/// Events of one call. Kubernetes' own limiter lets 25 pass per object; a batch has up to 1000 objects.
+const MAX_PER_CALL: u32 = 1000;
+
+/// Bytes of a reason: Kubernetes' own limit.
+const MAX_REASON: usize = 128;
+
+/// Bytes of a message: Kubernetes' own limit.
+const MAX_MESSAGE: usize = 1024;
+
+impl events::Host for State {
+    fn publish(&mut self, name: String, severity: events::Severity, reason: String, message: String) -> bool {
+        let Some(object) = self.objects.iter().find(|object| object.to_string() == name).cloned() else { return false };
+        let Some(cluster) = self.shared.cluster.get() else { return false };
+        if !is_reason(&reason) || self.events >= MAX_PER_CALL {
+            return false;
+        }
+        self.events += 1;
+        let severity = match severity {
+            events::Severity::Normal => Severity::Normal,
+            events::Severity::Warning => Severity::Warning,
+        };
+        cluster.publish(ObjectEvent {
+            object,
+            severity,
+            reason,
+            message: cut(&escape(&message), MAX_MESSAGE).to_owned(),
+        });
+        true
+    }
+}
+
+/// CamelCase, and not too long.
+fn is_reason(text: &str) -> bool {
+    text.len() <= MAX_REASON
+        && text.starts_with(|c: char| c.is_ascii_uppercase())
+        && text.bytes().all(|b| b.is_ascii_alphanumeric())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_reason_is_camel_case() {
+        let long = "A".repeat(129);
+        let table = [
+            ("AddressTaken", true),
+            ("A", true),
+            ("", false),
+            ("taken", false),
+            ("Address taken", false),
+            (&long, false),
+        ];
+        for (text, expected) in table {
+            assert_eq!(is_reason(text), expected, "{text}");
+        }
+    }
+}

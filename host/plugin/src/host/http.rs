@@ -1,0 +1,80 @@
+//! `wasi:http/outgoing-handler`: deny by default.
+
+use std::sync::Arc;
+
+use skydock_egress::{Host, Rules, Scheme, Target};
+use wasmtime_wasi_http::{Error, RequestOptions, Result, WasiBody, WasiHttpHooks};
+
+use super::Shared;
+use crate::{bindings::wasi::logging::logging::Level, text::escape};
+
+/// Puts every request to the rules. There are none yet, and so no client either.
+pub(super) struct Egress {
+    shared: Arc<Shared>,
+    generation: u64,
+    rules: Rules,
+}
+
+impl Egress {
+    pub(super) fn new(shared: Arc<Shared>, generation: u64) -> Self {
+        Self { shared, generation, rules: Rules::default() }
+    }
+
+    /// Why the request may not be sent: a metric label and a sentence.
+    fn refusal(&self, uri: &http::Uri) -> (&'static str, String) {
+        match target(uri) {
+            None => ("malformed", "the request has no host a rule could name".to_owned()),
+            Some(target) => match self.rules.check(&target) {
+                Err(denied) => ("no_rule", denied.to_string()),
+                Ok(()) => ("no_client", format!("this host sends no requests, though a rule permits {target}")),
+            },
+        }
+    }
+}
+
+type Answer = Result<(http::Response<WasiBody>, Box<dyn Future<Output = Result<()>> + Send>)>;
+
+impl WasiHttpHooks for Egress {
+    fn send_request(
+        &mut self,
+        request: http::Request<WasiBody>,
+        _options: Option<RequestOptions>,
+        _sent: Box<dyn Future<Output = Result<()>> + Send>,
+    ) -> Box<dyn Future<Output = Answer> + Send> {
+        let (reason, sentence) = self.refusal(request.uri());
+        self.shared.metrics.egress_denied(&self.shared.plugin, reason);
+        self.shared.log(self.generation, Level::Warn, "egress", &format!("request refused: {}", escape(&sentence)));
+        Box::new(std::future::ready(Err(Error::HttpRequestDenied)))
+    }
+}
+
+fn target(uri: &http::Uri) -> Option<Target> {
+    let scheme = Scheme::parse(uri.scheme_str()?)?;
+    let host = Host::parse(uri.host()?)?;
+    let port = uri.port_u16().unwrap_or(match scheme {
+        Scheme::Http => 80,
+        Scheme::Https => 443,
+    });
+    Some(Target { scheme, host, port })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_request_is_told_by_scheme_host_and_port() {
+        let table = [
+            ("https://API.example.com/v1?x", Some("https://api.example.com:443")),
+            ("http://[::1]:8080/", Some("http://[::1]:8080")),
+            ("http://169.254.169.254/latest/meta-data", Some("http://169.254.169.254:80")),
+            ("http://user:secret@127.0.0.1/", Some("http://127.0.0.1:80")),
+            ("http://2130706433/", None),
+            ("/relative", None),
+        ];
+        for (uri, expected) in table {
+            let found = target(&uri.parse().expect(uri)).map(|target| target.to_string());
+            assert_eq!(found.as_deref(), expected, "{uri}");
+        }
+    }
+}

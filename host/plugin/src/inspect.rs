@@ -1,0 +1,218 @@
+//! What a component is, read from its bytes before anything is compiled.
+
+use std::collections::BTreeSet;
+
+use skydock_cloud::Capability;
+use wasmparser::{Encoding, Parser, Payload};
+
+use crate::error::{LoadError, LoadProblem, Stage};
+
+/// Version of the contract (`wit/`) this host speaks. Any 0.1.x fits.
+pub const CONTRACT: &str = "0.1.0";
+
+/// The package of the contract.
+const PACKAGE: &str = "skydock:provider";
+
+/// All that may be imported: package and interface, and the version track.
+///
+/// Clocks, random and io are harmless. Of the command line and the file system a guest's standard library imports what it
+/// never uses; those interfaces are linked with nothing behind them. wasi:http leads to the egress rules.
+const GRANTED: [(&str, &str, &[&str]); 8] = [
+    (PACKAGE, CONTRACT, &["types", "cache", "cluster", "events"]),
+    ("wasi:logging", "0.1.0-draft", &["logging"]),
+    ("wasi:io", "0.2.0", &["error", "poll", "streams"]),
+    ("wasi:clocks", "0.2.0", &["monotonic-clock", "wall-clock"]),
+    ("wasi:random", "0.2.0", &["random", "insecure", "insecure-seed"]),
+    (
+        "wasi:cli",
+        "0.2.0",
+        &[
+            "environment",
+            "exit",
+            "stdin",
+            "stdout",
+            "stderr",
+            "terminal-input",
+            "terminal-output",
+            "terminal-stdin",
+            "terminal-stdout",
+            "terminal-stderr",
+        ],
+    ),
+    ("wasi:filesystem", "0.2.0", &["types", "preopens"]),
+    ("wasi:http", "0.2.0", &["types", "outgoing-handler"]),
+];
+
+/// What a component imports and exports.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ComponentType {
+    /// Names of all imports, in the component's order.
+    pub imports: Vec<String>,
+    /// Names of all exports, in the component's order.
+    pub exports: Vec<String>,
+}
+
+impl ComponentType {
+    /// Reads the type of a component.
+    ///
+    /// # Errors
+    /// At [`Stage::Type`], if the bytes are no component.
+    pub fn read(bytes: &[u8]) -> Result<Self, LoadError> {
+        read(bytes).map_err(|problem| LoadError::new(Stage::Type, problem))
+    }
+
+    /// What the component can do, by its exports. Their types are not looked at.
+    ///
+    /// # Errors
+    /// At [`Stage::Type`], if it is no plugin, or one of another version of the contract.
+    pub fn capabilities(&self) -> Result<BTreeSet<Capability>, LoadError> {
+        let ours = |name: &&String| split(name).is_some_and(|(package, ..)| package == PACKAGE);
+        let (served, others): (Vec<_>, Vec<_>) = self
+            .exports
+            .iter()
+            .filter(ours)
+            .partition(|name| split(name).is_some_and(|(_, _, version)| same_track(version, CONTRACT)));
+        if !others.is_empty() {
+            let exports = others.into_iter().cloned().collect();
+            return Err(LoadError::new(Stage::Type, LoadProblem::Version { exports }));
+        }
+        let exports = |interface: &str| served.iter().any(|name| split(name).is_some_and(|(_, it, _)| it == interface));
+        if !exports("plugin") {
+            return Err(LoadError::new(Stage::Type, LoadProblem::NoPlugin { exports: self.exports.clone() }));
+        }
+        Ok(Capability::ALL.into_iter().filter(|capability| exports(capability.name())).collect())
+    }
+
+    /// Imports that no plugin may have.
+    #[must_use]
+    pub fn forbidden_imports(&self) -> Vec<String> {
+        self.imports.iter().filter(|name| !granted(name)).cloned().collect()
+    }
+}
+
+fn read(bytes: &[u8]) -> Result<ComponentType, LoadProblem> {
+    let mut found = ComponentType::default();
+    let mut depth = 0_usize;
+    for (index, payload) in Parser::new(0).parse_all(bytes).enumerate() {
+        let payload = match payload {
+            Err(_) if index == 0 => return Err(LoadProblem::NotWasm),
+            other => other.map_err(LoadProblem::Malformed)?,
+        };
+        match payload {
+            Payload::Version { encoding: Encoding::Module, .. } if depth == 0 => return Err(LoadProblem::CoreModule),
+            Payload::ModuleSection { .. } | Payload::ComponentSection { .. } => depth += 1,
+            Payload::End(_) => depth = depth.saturating_sub(1),
+            Payload::ComponentImportSection(section) if depth == 0 => {
+                for import in section {
+                    found.imports.push(import.map_err(LoadProblem::Malformed)?.name.name.to_owned());
+                }
+            }
+            Payload::ComponentExportSection(section) if depth == 0 => {
+                for export in section {
+                    found.exports.push(export.map_err(LoadProblem::Malformed)?.name.name.to_owned());
+                }
+            }
+            _ => {}
+        }
+    }
+    Ok(found)
+}
+
+fn granted(name: &str) -> bool {
+    let Some((package, interface, version)) = split(name) else { return false };
+    GRANTED.iter().any(|(known, track, interfaces)| {
+        *known == package && same_track(version, track) && interfaces.contains(&interface)
+    })
+}
+
+/// `ns:package/interface@version` in three.
+fn split(name: &str) -> Option<(&str, &str, &str)> {
+    let (package, rest) = name.split_once('/')?;
+    let (interface, version) = rest.split_once('@')?;
+    Some((package, interface, version))
+}
+
+/// True if two versions are compatible: the same major, and below 1.0 the same minor. Pre-releases only fit themselves.
+fn same_track(one: &str, other: &str) -> bool {
+    fn track(version: &str) -> Option<(u32, u32)> {
+        let mut parts = version.splitn(3, '.');
+        let (major, minor, patch) = (parts.next()?, parts.next()?, parts.next()?);
+        let (major, minor) = (major.parse().ok()?, minor.parse().ok()?);
+        patch.parse::<u32>().ok()?;
+        Some((major, if major == 0 { minor } else { 0 }))
+    }
+    one == other || matches!((track(one), track(other)), (Some(one), Some(other)) if one == other)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn component(text: &str) -> Result<ComponentType, LoadError> {
+        ComponentType::read(&wat::parse_str(text).expect("WAT"))
+    }
+
+    #[test]
+    fn what_is_no_component_is_told_apart() {
+        let garbage = ComponentType::read(b"#!/bin/sh\necho hello\n").unwrap_err();
+        assert!(matches!(garbage.source, LoadProblem::NotWasm), "{garbage}");
+        let empty = ComponentType::read(b"").unwrap_err();
+        assert!(matches!(empty.source, LoadProblem::NotWasm), "{empty}");
+        let module = component("(module)").unwrap_err();
+        assert!(matches!(module.source, LoadProblem::CoreModule), "{module}");
+        let whole = wat::parse_str("(component (core module (func)))").unwrap();
+        let cut = ComponentType::read(&whole[..whole.len() - 3]).unwrap_err();
+        assert!(matches!(cut.source, LoadProblem::Malformed(_)), "{cut}");
+    }
+
+    #[test]
+    fn only_a_components_own_names_count() {
+        let found = component(
+            r#"(component
+                (import "wasi:io/poll@0.2.6" (instance $i))
+                (component (import "wasi:sockets/tcp@0.2.0" (instance)) (export "hidden" (instance 0)))
+                (export "skydock:provider/plugin@0.1.0" (instance $i)))"#,
+        )
+        .unwrap();
+        assert_eq!(found.imports, ["wasi:io/poll@0.2.6"]);
+        assert_eq!(found.exports, ["skydock:provider/plugin@0.1.0"]);
+        assert!(found.forbidden_imports().is_empty());
+        assert!(found.capabilities().unwrap().is_empty());
+    }
+
+    #[test]
+    fn a_capability_is_an_exported_interface() {
+        let exports = |names: &[&str]| ComponentType {
+            imports: Vec::new(),
+            exports: names.iter().map(ToString::to_string).collect(),
+        };
+        let good =
+            exports(&["skydock:provider/plugin@0.1.0", "skydock:provider/routes@0.1.7", "other:package/zones@0.1.0"]);
+        assert_eq!(good.capabilities().unwrap(), BTreeSet::from([Capability::Routes]));
+        let none = exports(&["skydock:provider/instances@0.1.0"]).capabilities().unwrap_err();
+        assert!(matches!(none.source, LoadProblem::NoPlugin { .. }), "{none}");
+        let newer = exports(&["skydock:provider/plugin@0.2.0"]).capabilities().unwrap_err();
+        assert!(matches!(newer.source, LoadProblem::Version { .. }), "{newer}");
+        assert!(newer.to_string().contains("skydock:provider/plugin@0.2.0"), "{newer}");
+    }
+
+    #[test]
+    fn imports_are_denied_unless_they_are_granted() {
+        let table = [
+            ("wasi:cli/environment@0.2.3", true),
+            ("wasi:http/outgoing-handler@0.2.0", true),
+            ("wasi:logging/logging@0.1.0-draft", true),
+            ("skydock:provider/cache@0.1.2", true),
+            ("wasi:http/incoming-handler@0.2.0", false),
+            ("wasi:sockets/tcp@0.2.0", false),
+            ("wasi:cli/environment@0.3.0", false),
+            ("wasi:keyvalue/store@0.2.0-draft", false),
+            ("skydock:provider/cache@0.2.0", false),
+            ("wasi:logging/logging@0.1.0", false),
+            ("some-function", false),
+        ];
+        for (name, expected) in table {
+            assert_eq!(granted(name), expected, "{name}");
+        }
+    }
+}

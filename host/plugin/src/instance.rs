@@ -1,0 +1,179 @@
+//! One live instance of a plugin: a store, and the functions in it.
+
+use futures::future::BoxFuture;
+use skydock_cloud::{Capability, CloudError, ObjectName};
+use std::{collections::BTreeSet, sync::Arc, time::Duration};
+use wasmtime::{
+    Store, UpdateDeadline,
+    component::{self, InstancePre},
+};
+
+use crate::{
+    answers,
+    bindings::exports::skydock::provider::{instances, load_balancers, plugin, routes, zones},
+    call::CallError,
+    error::LoadProblem,
+    host::{Shared, State},
+};
+
+/// Where the functions of each exported interface are found in a component.
+struct Indices {
+    plugin: plugin::GuestIndices,
+    instances: Option<instances::GuestIndices>,
+    load_balancers: Option<load_balancers::GuestIndices>,
+    routes: Option<routes::GuestIndices>,
+    zones: Option<zones::GuestIndices>,
+}
+
+/// The functions of each exported interface of one instance.
+pub(crate) struct Guests {
+    plugin: plugin::Guest,
+    pub(crate) instances: Option<instances::Guest>,
+    pub(crate) load_balancers: Option<load_balancers::Guest>,
+    pub(crate) routes: Option<routes::Guest>,
+    pub(crate) zones: Option<zones::Guest>,
+}
+
+/// What all instances of a generation are made from.
+pub(crate) struct Blueprint {
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) number: u64,
+    pub(crate) settings: plugin::Settings,
+    pub(crate) prefixes: Arc<[String]>,
+    pre: InstancePre<State>,
+    indices: Indices,
+}
+
+impl Blueprint {
+    /// Finds the functions of each capability.
+    ///
+    /// # Errors
+    /// [`LoadProblem::WrongType`], if a function of an exported interface is missing.
+    pub(crate) fn new(
+        pre: InstancePre<State>,
+        capabilities: &BTreeSet<Capability>,
+        shared: Arc<Shared>,
+        number: u64,
+        settings: plugin::Settings,
+    ) -> Result<Self, LoadProblem> {
+        fn find<T>(
+            wanted: bool,
+            interface: &'static str,
+            find: impl FnOnce() -> wasmtime::Result<T>,
+        ) -> Result<Option<T>, LoadProblem> {
+            wanted.then(find).transpose().map_err(|reason| LoadProblem::WrongType { interface, reason })
+        }
+        let can = |capability| capabilities.contains(&capability);
+        let wrong = |reason| LoadProblem::WrongType { interface: "plugin", reason };
+        let indices = Indices {
+            plugin: plugin::GuestIndices::new(&pre).map_err(wrong)?,
+            instances: find(can(Capability::Instances), "instances", || instances::GuestIndices::new(&pre))?,
+            load_balancers: find(can(Capability::LoadBalancers), "load-balancers", || {
+                load_balancers::GuestIndices::new(&pre)
+            })?,
+            routes: find(can(Capability::Routes), "routes", || routes::GuestIndices::new(&pre))?,
+            zones: find(can(Capability::Zones), "zones", || zones::GuestIndices::new(&pre))?,
+        };
+        Ok(Self { shared, number, settings, prefixes: Arc::default(), pre, indices })
+    }
+
+    /// Makes an instance, which still has to be configured. `waited`: how long there was to wait for one.
+    ///
+    /// # Errors
+    /// [`LoadProblem::Call`] if it cannot be made, [`LoadProblem::WrongType`] if a function is not of the contract's type.
+    pub(crate) async fn instantiate(&self, waited: Duration) -> Result<Instance, LoadProblem> {
+        let limits = &self.shared.limits;
+        let state = State::new(Arc::clone(&self.shared), self.number, Arc::clone(&self.prefixes));
+        let mut store = Store::new(self.pre.engine(), state);
+        store.set_hostcall_fuel(limits.hostcall_buffer);
+        store.limiter(|state| &mut state.limiter);
+        let budget = limits.cpu_ticks();
+        // Runs at each tick that finds the guest running, not while it waits for the host: this counts CPU, not time.
+        store.epoch_deadline_callback(move |mut store| {
+            let state = store.data_mut();
+            state.cpu_ticks = state.cpu_ticks.saturating_add(1);
+            if state.cpu_ticks > budget {
+                state.cpu_exhausted = true;
+                return Ok(UpdateDeadline::Interrupt);
+            }
+            Ok(UpdateDeadline::YieldCustom(1, Box::pin(tokio::task::yield_now())))
+        });
+        store.set_epoch_deadline(1);
+        let made = self.pre.instantiate_async(&mut store).await;
+        let instance = made.map_err(|error| CallError::from_start(error, store.data(), waited))?;
+        let guests = self.guests(&mut store, &instance)?;
+        Ok(Instance { store, guests, uses_left: varied(limits.uses) })
+    }
+
+    /// Takes the functions, and so checks their types.
+    fn guests(&self, store: &mut Store<State>, instance: &component::Instance) -> Result<Guests, LoadProblem> {
+        let wrong = |interface| move |reason| LoadProblem::WrongType { interface, reason };
+        let Indices { plugin, instances, load_balancers, routes, zones } = &self.indices;
+        Ok(Guests {
+            plugin: plugin.load(&mut *store, instance).map_err(wrong("plugin"))?,
+            instances: instances
+                .as_ref()
+                .map(|it| it.load(&mut *store, instance))
+                .transpose()
+                .map_err(wrong("instances"))?,
+            load_balancers: load_balancers
+                .as_ref()
+                .map(|it| it.load(&mut *store, instance))
+                .transpose()
+                .map_err(wrong("load-balancers"))?,
+            routes: routes.as_ref().map(|it| it.load(&mut *store, instance)).transpose().map_err(wrong("routes"))?,
+            zones: zones.as_ref().map(|it| it.load(&mut *store, instance)).transpose().map_err(wrong("zones"))?,
+        })
+    }
+}
+
+/// A number 10 % around this one, so that instances do not retire together.
+fn varied(uses: u32) -> u32 {
+    let spread = uses / 10;
+    rand::random_range(uses.saturating_sub(spread)..=uses.saturating_add(spread)).max(1)
+}
+
+/// One live instance. It serves one call at a time, and is dropped after any call that did not end well.
+pub(crate) struct Instance {
+    pub(crate) store: Store<State>,
+    pub(crate) guests: Guests,
+    pub(crate) uses_left: u32,
+}
+
+impl Instance {
+    /// Runs one call with a fresh CPU budget.
+    pub(crate) async fn run<W>(
+        &mut self,
+        objects: Vec<ObjectName>,
+        call: impl for<'a> FnOnce(&'a mut Self) -> BoxFuture<'a, wasmtime::Result<W>>,
+    ) -> Result<W, CallError> {
+        let state = self.store.data_mut();
+        state.objects = objects;
+        state.events = 0;
+        state.cpu_ticks = 0;
+        state.cpu_exhausted = false;
+        state.limiter.refused = false;
+        self.store.set_epoch_deadline(1);
+        self.uses_left = self.uses_left.saturating_sub(1);
+        let answer = call(self).await;
+        let state = self.store.data_mut();
+        state.objects.clear();
+        answer.map_err(|error| CallError::from_guest(error, state))
+    }
+
+    /// Hands over the configuration.
+    pub(crate) async fn configure(&mut self, settings: &plugin::Settings) -> Result<Result<(), CloudError>, CallError> {
+        let settings = settings.clone();
+        let answer = self
+            .run(Vec::new(), |it| {
+                Box::pin(async move { it.guests.plugin.call_configure(&mut it.store, &settings).await })
+            })
+            .await?;
+        Ok(answer.map_err(answers::cloud_error))
+    }
+
+    /// Asks who it is.
+    pub(crate) async fn info(&mut self) -> Result<plugin::PluginInfo, CallError> {
+        self.run(Vec::new(), |it| Box::pin(it.guests.plugin.call_info(&mut it.store))).await
+    }
+}

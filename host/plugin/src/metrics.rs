@@ -1,0 +1,211 @@
+//! What there is to count.
+
+use std::time::Duration;
+
+use prometheus_client::{
+    encoding::EncodeLabelSet,
+    metrics::{counter::Counter, family::Family, gauge::Gauge, histogram::Histogram},
+    registry::{Registry, Unit},
+};
+
+use crate::{generation::GenerationInfo, limits::TICK};
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Plugin {
+    plugin: String,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Function {
+    plugin: String,
+    interface: &'static str,
+    function: &'static str,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Outcome {
+    plugin: String,
+    interface: &'static str,
+    function: &'static str,
+    outcome: &'static str,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Kind {
+    plugin: String,
+    kind: &'static str,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Instances {
+    plugin: String,
+    state: &'static str,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Generation {
+    plugin: String,
+    provider: String,
+    version: String,
+    digest: String,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Reload {
+    plugin: String,
+    result: &'static str,
+    stage: &'static str,
+}
+
+/// Seconds: from a warm call (tens of microseconds) to the deadline of a writing one (two minutes).
+const DURATIONS: [f64; 14] =
+    [0.000_05, 0.000_1, 0.000_25, 0.000_5, 0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 30.0, 120.0];
+
+/// Metrics of all plugins of a process, all named `skydock_plugin_…`. Clones count together.
+#[derive(Clone, Debug)]
+pub struct PluginMetrics {
+    calls: Family<Outcome, Counter>,
+    durations: Family<Function, Histogram, fn() -> Histogram>,
+    cpu: Family<Plugin, Counter<f64, std::sync::atomic::AtomicU64>>,
+    memory: Family<Plugin, Gauge>,
+    instances: Family<Instances, Gauge>,
+    traps: Family<Kind, Counter>,
+    bad_answers: Family<Function, Counter>,
+    egress_denied: Family<Kind, Counter>,
+    log_dropped: Family<Plugin, Counter>,
+    generation: Family<Plugin, Gauge>,
+    generation_info: Family<Generation, Gauge>,
+    reloads: Family<Reload, Counter>,
+}
+
+impl Default for PluginMetrics {
+    /// Metrics that nobody reads.
+    fn default() -> Self {
+        Self {
+            calls: Family::default(),
+            durations: Family::new_with_constructor(|| Histogram::new(DURATIONS)),
+            cpu: Family::default(),
+            memory: Family::default(),
+            instances: Family::default(),
+            traps: Family::default(),
+            bad_answers: Family::default(),
+            egress_denied: Family::default(),
+            log_dropped: Family::default(),
+            generation: Family::default(),
+            generation_info: Family::default(),
+            reloads: Family::default(),
+        }
+    }
+}
+
+impl PluginMetrics {
+    /// Makes metrics and registers them.
+    #[must_use]
+    pub fn register(registry: &mut Registry) -> Self {
+        let all = Self::default();
+        let registry = registry.sub_registry_with_prefix("skydock_plugin");
+        registry.register("calls", "Calls by how they ended", all.calls.clone());
+        registry.register_with_unit(
+            "call_duration",
+            "Time of a call, waiting for an instance included",
+            Unit::Seconds,
+            all.durations.clone(),
+        );
+        registry.register_with_unit(
+            "guest_cpu",
+            "Time in the plugin's own code, counted in ticks of 10 ms",
+            Unit::Seconds,
+            all.cpu.clone(),
+        );
+        registry.register_with_unit(
+            "memory_peak",
+            "Largest linear memory any instance of the plugin has had",
+            Unit::Bytes,
+            all.memory.clone(),
+        );
+        registry.register("instances", "Instances by state: busy or idle", all.instances.clone());
+        registry.register("traps", "Calls that ended their instance", all.traps.clone());
+        registry.register(
+            "bad_answers",
+            "Answers, or elements of answers, against the contract",
+            all.bad_answers.clone(),
+        );
+        registry.register("egress_denied", "Requests to the network that were refused", all.egress_denied.clone());
+        registry.register("log_lines_dropped", "Log lines above the plugin's rate", all.log_dropped.clone());
+        registry.register("generation", "Number of the generation in service", all.generation.clone());
+        registry.register("generation_info", "What is in service; always 1", all.generation_info.clone());
+        registry.register("reloads", "New generations by result, and stage of failure", all.reloads.clone());
+        all
+    }
+
+    pub(crate) fn call(&self, plugin: &str, function: crate::call::Function, outcome: &'static str, took: Duration) {
+        let (interface, function) = (function.capability.name(), function.name);
+        self.calls.get_or_create(&Outcome { plugin: plugin.into(), interface, function, outcome }).inc();
+        self.durations
+            .get_or_create(&Function { plugin: plugin.into(), interface, function })
+            .observe(took.as_secs_f64());
+    }
+
+    pub(crate) fn cpu(&self, plugin: &str, ticks: u32) {
+        if ticks > 0 {
+            self.cpu.get_or_create(&Plugin { plugin: plugin.into() }).inc_by(f64::from(ticks) * TICK.as_secs_f64());
+        }
+    }
+
+    pub(crate) fn memory(&self, plugin: &str, peak: usize) {
+        let peak = i64::try_from(peak).unwrap_or(i64::MAX);
+        let gauge = self.memory.get_or_create_owned(&Plugin { plugin: plugin.into() });
+        gauge.inner().fetch_max(peak, std::sync::atomic::Ordering::Relaxed);
+    }
+
+    pub(crate) fn instances(&self, plugin: &str, state: &'static str, change: i64) {
+        self.instances.get_or_create(&Instances { plugin: plugin.into(), state }).inc_by(change);
+    }
+
+    pub(crate) fn trap(&self, plugin: &str, kind: &'static str) {
+        self.traps.get_or_create(&Kind { plugin: plugin.into(), kind }).inc();
+    }
+
+    pub(crate) fn bad_answers(&self, plugin: &str, function: crate::call::Function, count: usize) {
+        if count > 0 {
+            let (interface, function) = (function.capability.name(), function.name);
+            let labels = Function { plugin: plugin.into(), interface, function };
+            self.bad_answers.get_or_create(&labels).inc_by(count as u64);
+        }
+    }
+
+    pub(crate) fn egress_denied(&self, plugin: &str, reason: &'static str) {
+        self.egress_denied.get_or_create(&Kind { plugin: plugin.into(), kind: reason }).inc();
+    }
+
+    pub(crate) fn log_dropped(&self, plugin: &str) {
+        self.log_dropped.get_or_create(&Plugin { plugin: plugin.into() }).inc();
+    }
+
+    pub(crate) fn swapped(
+        &self,
+        plugin: &str,
+        before: Option<&GenerationInfo>,
+        now: &GenerationInfo,
+        result: &'static str,
+    ) {
+        let labels = |info: &GenerationInfo| Generation {
+            plugin: plugin.into(),
+            provider: info.name.clone(),
+            version: info.version.clone(),
+            digest: info.digest.clone(),
+        };
+        if let Some(before) = before {
+            self.generation_info.remove(&labels(before));
+        }
+        self.generation_info.get_or_create(&labels(now)).set(1);
+        self.generation
+            .get_or_create(&Plugin { plugin: plugin.into() })
+            .set(i64::try_from(now.number).unwrap_or(i64::MAX));
+        self.reloads.get_or_create(&Reload { plugin: plugin.into(), result, stage: "" }).inc();
+    }
+
+    pub(crate) fn reload_failed(&self, plugin: &str, stage: &'static str) {
+        self.reloads.get_or_create(&Reload { plugin: plugin.into(), result: "failure", stage }).inc();
+    }
+}

@@ -1,0 +1,301 @@
+//! A plugin as the controllers see it.
+
+use std::{sync::Arc, time::Instant};
+
+use async_trait::async_trait;
+use futures::future::BoxFuture;
+use skydock_cloud::{
+    self as cloud, Answers, CloudError, CloudProvider, LoadBalancerStatus, NewRoute, Node, ObjectName, Presence,
+    ProviderInfo, Route, Service, Zone,
+};
+use tracing::Instrument as _;
+
+use crate::{
+    answers::{self, AnswerError},
+    bindings::skydock::provider::types as wit,
+    call::{CallError, Function, Place},
+    convert,
+    instance::Instance,
+    metrics::PluginMetrics,
+    plugin::Plugin,
+};
+
+/// What the host's code asks of an instance whose plugin exports the interface, as was made sure before.
+fn exported<T>(guest: Option<&T>) -> wasmtime::Result<&T> {
+    guest.ok_or_else(|| wasmtime::format_err!("the interface is not exported"))
+}
+
+/// Counts a call when it ends, also if its caller went away.
+struct Meter<'a> {
+    metrics: &'a PluginMetrics,
+    plugin: &'a str,
+    function: Function,
+    started: Instant,
+    outcome: &'static str,
+    trap: Option<&'static str>,
+}
+
+impl Drop for Meter<'_> {
+    fn drop(&mut self) {
+        self.metrics.call(self.plugin, self.function, self.outcome, self.started.elapsed());
+        if let Some(kind) = self.trap {
+            self.metrics.trap(self.plugin, kind);
+        }
+    }
+}
+
+impl Plugin {
+    /// One call from question to checked answer: back-off, span, metrics, and the error as controllers take it.
+    async fn call<W, T>(
+        &self,
+        function: Function,
+        objects: Vec<ObjectName>,
+        call: impl for<'a> FnOnce(&'a mut Instance) -> BoxFuture<'a, wasmtime::Result<W>> + Send,
+        check: impl FnOnce(W, &ProviderInfo, Place<'_>) -> Result<T, CallError> + Send,
+    ) -> Result<T, CloudError>
+    where
+        W: Send,
+        T: Send,
+    {
+        let generation = self.current();
+        let plugin = self.name();
+        let place = Place { plugin, generation: generation.info.number, function };
+        let span = tracing::debug_span!(
+            "plugin_call",
+            plugin,
+            generation = place.generation,
+            interface = function.capability.name(),
+            function = function.name
+        );
+        let mut meter = Meter {
+            metrics: &self.shared.metrics,
+            plugin,
+            function,
+            started: Instant::now(),
+            outcome: "cancelled",
+            trap: Some("cancelled"),
+        };
+        let answer = async {
+            let supervisor = &generation.supervisor;
+            let attempt = supervisor.admit(function.capability, Instant::now()).map_err(CallError::BackOff)?;
+            let answer = generation.call(function, objects, call).await;
+            let answer = answer.and_then(|answer| check(answer, &generation.provider, place));
+            attempt.ended(match &answer {
+                Ok(_) | Err(CallError::Cloud(_)) => Some(false),
+                Err(error) if error.is_plugin_failure() => Some(true),
+                Err(_) => None,
+            });
+            answer
+        };
+        let answer = answer.instrument(span).await;
+        meter.outcome = answer.as_ref().map_or_else(CallError::kind, |_| "ok");
+        meter.trap = answer.as_ref().err().filter(|error| error.ends_instance()).map(CallError::kind);
+        answer.map_err(|error| {
+            if error.is_plugin_failure() {
+                tracing::warn!(
+                    plugin,
+                    generation = place.generation,
+                    function = %function,
+                    kind = error.kind(),
+                    "call failed: {error}"
+                );
+            }
+            place.cloud_error(error)
+        })
+    }
+
+    /// The answers of a batch, each by itself: one against the contract is an error in its place, and counted.
+    fn batch<W, T>(
+        &self,
+        place: Place<'_>,
+        questions: usize,
+        answers: Vec<Result<W, wit::CloudError>>,
+        check: impl Fn(W) -> Result<T, AnswerError>,
+    ) -> Result<Answers<T>, CallError> {
+        let elements = checked(answers::batch(questions, answers, check))?;
+        let bad = elements.iter().filter(|element| element.is_err()).count();
+        self.shared.metrics.bad_answers(place.plugin, place.function, bad);
+        Ok(elements.into_iter().map(|element| place.element(element)).collect())
+    }
+}
+
+/// The answer of a function that may fail as a whole.
+fn whole<W>(answer: Result<W, wit::CloudError>) -> Result<W, CallError> {
+    answer.map_err(|error| CallError::Cloud(answers::cloud_error(error)))
+}
+
+fn checked<T>(answer: Result<T, AnswerError>) -> Result<T, CallError> {
+    answer.map_err(CallError::BadAnswer)
+}
+
+fn node_names(nodes: &[Arc<Node>]) -> Vec<ObjectName> {
+    nodes.iter().map(|node| ObjectName::node(node)).collect()
+}
+
+fn node_records(nodes: &[Arc<Node>]) -> Vec<wit::Node> {
+    nodes.iter().map(|node| convert::node(node)).collect()
+}
+
+fn service_and_nodes(service: &Service, nodes: &[Arc<Node>]) -> Vec<ObjectName> {
+    std::iter::once(ObjectName::service(service)).chain(node_names(nodes)).collect()
+}
+
+#[async_trait]
+impl CloudProvider for Plugin {
+    fn info(&self) -> Arc<ProviderInfo> {
+        Arc::clone(&self.current().provider)
+    }
+
+    async fn check(&self, nodes: &[Arc<Node>]) -> Result<Answers<Presence>, CloudError> {
+        let records = node_records(nodes);
+        self.call(
+            Function::CHECK,
+            node_names(nodes),
+            |it| {
+                Box::pin(
+                    async move { exported(it.guests.instances.as_ref())?.call_check(&mut it.store, &records).await },
+                )
+            },
+            |answer, _, place| self.batch(place, nodes.len(), whole(answer)?, |it| Ok(answers::presence(it))),
+        )
+        .await
+    }
+
+    async fn describe(&self, nodes: &[Arc<Node>]) -> Result<Answers<cloud::Instance>, CloudError> {
+        let records = node_records(nodes);
+        self.call(
+            Function::DESCRIBE,
+            node_names(nodes),
+            |it| {
+                Box::pin(
+                    async move { exported(it.guests.instances.as_ref())?.call_describe(&mut it.store, &records).await },
+                )
+            },
+            |answer, info, place| self.batch(place, nodes.len(), whole(answer)?, |it| answers::instance(it, info)),
+        )
+        .await
+    }
+
+    async fn get_load_balancer(&self, service: &Service) -> Result<Option<LoadBalancerStatus>, CloudError> {
+        let record = convert::service(service);
+        self.call(
+            Function::GET,
+            vec![ObjectName::service(service)],
+            |it| {
+                Box::pin(
+                    async move { exported(it.guests.load_balancers.as_ref())?.call_get(&mut it.store, &record).await },
+                )
+            },
+            |answer, _, _| {
+                let status = whole(answer)?.map(|it| answers::load_balancer(it, service.ports.len()));
+                checked(status.transpose())
+            },
+        )
+        .await
+    }
+
+    async fn ensure_load_balancer(
+        &self,
+        service: &Service,
+        nodes: &[Arc<Node>],
+    ) -> Result<LoadBalancerStatus, CloudError> {
+        let (record, records) = (convert::service(service), node_records(nodes));
+        self.call(
+            Function::ENSURE,
+            service_and_nodes(service, nodes),
+            |it| {
+                Box::pin(async move {
+                    exported(it.guests.load_balancers.as_ref())?.call_ensure(&mut it.store, &record, &records).await
+                })
+            },
+            |answer, _, _| checked(answers::load_balancer(whole(answer)?, service.ports.len())),
+        )
+        .await
+    }
+
+    async fn update_load_balancer(&self, service: &Service, nodes: &[Arc<Node>]) -> Result<(), CloudError> {
+        let (record, records) = (convert::service(service), node_records(nodes));
+        self.call(
+            Function::UPDATE_NODES,
+            service_and_nodes(service, nodes),
+            |it| {
+                Box::pin(async move {
+                    exported(it.guests.load_balancers.as_ref())?
+                        .call_update_nodes(&mut it.store, &record, &records)
+                        .await
+                })
+            },
+            |answer, _, _| whole(answer),
+        )
+        .await
+    }
+
+    async fn ensure_load_balancer_deleted(&self, service: &Service) -> Result<(), CloudError> {
+        let record = convert::service(service);
+        self.call(
+            Function::ENSURE_DELETED,
+            vec![ObjectName::service(service)],
+            |it| {
+                Box::pin(async move {
+                    exported(it.guests.load_balancers.as_ref())?.call_ensure_deleted(&mut it.store, &record).await
+                })
+            },
+            |answer, _, _| whole(answer),
+        )
+        .await
+    }
+
+    async fn list_routes(&self) -> Result<Vec<Route>, CloudError> {
+        let limit = self.shared.limits.routes;
+        self.call(
+            Function::LIST_ROUTES,
+            Vec::new(),
+            |it| Box::pin(async move { exported(it.guests.routes.as_ref())?.call_list_routes(&mut it.store).await }),
+            |answer, _, _| checked(answers::route_list(whole(answer)?, limit)),
+        )
+        .await
+    }
+
+    async fn create_routes(&self, routes: &[NewRoute]) -> Result<Answers<()>, CloudError> {
+        let records: Vec<_> = routes.iter().map(convert::new_route).collect();
+        self.call(
+            Function::CREATE_ROUTES,
+            Vec::new(),
+            |it| {
+                Box::pin(async move {
+                    exported(it.guests.routes.as_ref())?.call_create_routes(&mut it.store, &records).await
+                })
+            },
+            |answer, _, place| self.batch(place, routes.len(), answer, Ok),
+        )
+        .await
+    }
+
+    async fn delete_routes(&self, routes: &[Route]) -> Result<Answers<()>, CloudError> {
+        let records: Vec<_> = routes.iter().map(convert::route).collect();
+        self.call(
+            Function::DELETE_ROUTES,
+            Vec::new(),
+            |it| {
+                Box::pin(async move {
+                    exported(it.guests.routes.as_ref())?.call_delete_routes(&mut it.store, &records).await
+                })
+            },
+            |answer, _, place| self.batch(place, routes.len(), answer, Ok),
+        )
+        .await
+    }
+
+    async fn locate(&self, nodes: &[Arc<Node>]) -> Result<Answers<Zone>, CloudError> {
+        let records = node_records(nodes);
+        self.call(
+            Function::LOCATE,
+            node_names(nodes),
+            |it| {
+                Box::pin(async move { exported(it.guests.zones.as_ref())?.call_locate(&mut it.store, &records).await })
+            },
+            |answer, _, place| self.batch(place, nodes.len(), whole(answer)?, answers::zone),
+        )
+        .await
+    }
+}

@@ -1,0 +1,124 @@
+//! Where a plugin comes from: two files, each read once per generation.
+
+use std::{
+    fs::File,
+    io::Read,
+    path::{Path, PathBuf},
+};
+
+use sha2::{Digest as _, Sha256};
+
+use crate::error::LoadProblem;
+
+/// Largest component in bytes. Guests that carry a JavaScript or Python engine have 10 to 40 MiB.
+const MAX_COMPONENT: u64 = 128 << 20;
+
+/// Largest configuration in bytes: what fits a ConfigMap.
+const MAX_CONFIG: u64 = 1 << 20;
+
+/// What to load, as the operator says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PluginSource {
+    /// What logs and metrics call it. Need not be the name the plugin gives itself.
+    pub name: String,
+    /// File with the component.
+    pub component: PathBuf,
+    /// File of `--cloud-config`.
+    pub cloud_config: Option<PathBuf>,
+    /// `--cluster-name`.
+    pub cluster_name: String,
+    /// `--cluster-cidr`, one per IP family.
+    pub cluster_cidrs: Vec<String>,
+}
+
+/// What a plugin is configured with.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Settings {
+    /// `--cluster-name`.
+    pub cluster_name: String,
+    /// `--cluster-cidr`, one per IP family.
+    pub cluster_cidrs: Vec<String>,
+    /// File of `--cloud-config`, if one was given.
+    pub cloud_config: Option<CloudConfig>,
+}
+
+/// A configuration file. Not `Debug`: operators keep secrets in it.
+#[derive(Clone, PartialEq, Eq)]
+pub struct CloudConfig {
+    /// Where it was read.
+    pub path: PathBuf,
+    /// What it says.
+    pub text: String,
+}
+
+/// SHA-256 in hexadecimal.
+pub(crate) fn digest(bytes: &[u8]) -> String {
+    hex::encode(Sha256::digest(bytes))
+}
+
+/// SHA-256 of both files: tells whether there is anything new.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Digests {
+    pub(crate) component: String,
+    pub(crate) config: Option<String>,
+}
+
+/// Both files as they were at one moment.
+pub(crate) struct Files {
+    pub(crate) component: Vec<u8>,
+    pub(crate) settings: Settings,
+    pub(crate) digests: Digests,
+}
+
+impl Files {
+    /// Reads both files, each once. Blocks.
+    pub(crate) fn read(source: &PluginSource) -> Result<Self, LoadProblem> {
+        let component = read_limited(&source.component, MAX_COMPONENT)?;
+        let cloud_config = source.cloud_config.as_deref().map(read_config).transpose()?;
+        let digests = Digests {
+            component: digest(&component),
+            config: cloud_config.as_ref().map(|config| digest(config.text.as_bytes())),
+        };
+        let settings = Settings {
+            cluster_name: source.cluster_name.clone(),
+            cluster_cidrs: source.cluster_cidrs.clone(),
+            cloud_config,
+        };
+        Ok(Self { component, settings, digests })
+    }
+}
+
+fn read_config(path: &Path) -> Result<CloudConfig, LoadProblem> {
+    let bytes = read_limited(path, MAX_CONFIG)?;
+    let text = String::from_utf8(bytes)
+        .map_err(|error| LoadProblem::NotText { path: path.to_owned(), at: error.utf8_error().valid_up_to() })?;
+    Ok(CloudConfig { path: path.to_owned(), text })
+}
+
+fn read_limited(path: &Path, limit: u64) -> Result<Vec<u8>, LoadProblem> {
+    let mut bytes = Vec::new();
+    File::open(path)
+        .and_then(|file| file.take(limit + 1).read_to_end(&mut bytes))
+        .map_err(|source| LoadProblem::Read { path: path.to_owned(), source })?;
+    if bytes.len() as u64 > limit {
+        return Err(LoadProblem::TooLarge { path: path.to_owned(), limit });
+    }
+    Ok(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_are_limited_and_configuration_is_text() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("file");
+        std::fs::write(&path, b"abc").unwrap();
+        assert_eq!(read_limited(&path, 3).unwrap(), b"abc");
+        assert!(matches!(read_limited(&path, 2), Err(LoadProblem::TooLarge { limit: 2, .. })));
+        std::fs::write(&path, b"ok \xff").unwrap();
+        assert!(matches!(read_config(&path), Err(LoadProblem::NotText { at: 3, .. })));
+        assert!(matches!(read_config(&dir.path().join("none")), Err(LoadProblem::Read { .. })));
+    }
+}

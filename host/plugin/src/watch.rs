@@ -1,0 +1,122 @@
+//! Replaces a plugin when its files change.
+
+use std::{
+    collections::BTreeSet,
+    fs, io,
+    os::unix::fs::MetadataExt,
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
+
+use notify::{RecommendedWatcher, RecursiveMode, Watcher};
+use tokio::{
+    sync::mpsc,
+    time::{MissedTickBehavior, interval, sleep},
+};
+use tokio_util::sync::CancellationToken;
+
+use crate::plugin::Plugin;
+
+/// How often to look without having been told: events are lost on some file systems, and never come from others.
+const POLL: Duration = Duration::from_secs(2);
+
+/// How long to let events gather before looking.
+const SWARM: Duration = Duration::from_millis(50);
+
+/// How long files must be at rest before they are read: a file half written is not its end.
+const REST: Duration = Duration::from_millis(200);
+
+impl Plugin {
+    /// Watches component and configuration until the token is cancelled, and loads again when they change.
+    ///
+    /// What goes wrong is told by [`Plugin::reports`]; the generation in service stays.
+    pub async fn watch(self: Arc<Self>, stop: CancellationToken) {
+        let (events, mut changed) = mpsc::channel(1);
+        // Dropping the watcher ends it.
+        let _watcher = self.watch_directories(events);
+        let mut poll = interval(POLL);
+        poll.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut seen = None;
+        loop {
+            tokio::select! {
+                () = stop.cancelled() => return,
+                // Events come in swarms.
+                Some(()) = changed.recv() => sleep(SWARM).await,
+                _ = poll.tick() => {}
+            }
+            if seen.as_ref() == Some(&self.fingerprints().await) {
+                continue;
+            }
+            tokio::select! {
+                () = stop.cancelled() => return,
+                at_rest = self.at_rest() => seen = Some(at_rest),
+            }
+            // The outcome is reported.
+            let _ = self.reload_if_new().await;
+        }
+    }
+
+    /// Watches the directories, not the files: a mounted ConfigMap changes by a link beside them (`..data`).
+    fn watch_directories(&self, events: mpsc::Sender<()>) -> Option<RecommendedWatcher> {
+        let handler = move |_| {
+            // Full means that a look is due anyway.
+            let _ = events.try_send(());
+        };
+        let watch = || {
+            let mut watcher = notify::recommended_watcher(handler)?;
+            for directory in self.files().map(|file| parent(file)).collect::<BTreeSet<_>>() {
+                watcher.watch(directory, RecursiveMode::NonRecursive)?;
+            }
+            Ok::<_, notify::Error>(watcher)
+        };
+        watch()
+            .inspect_err(|error| {
+                let plugin = self.name();
+                tracing::warn!(plugin, %error, "files cannot be watched: looking every {POLL:?} instead");
+            })
+            .ok()
+    }
+
+    /// Waits until the files have not changed for a while.
+    async fn at_rest(&self) -> Vec<Fingerprint> {
+        let mut before = self.fingerprints().await;
+        loop {
+            sleep(REST).await;
+            let now = self.fingerprints().await;
+            if now == before {
+                return now;
+            }
+            before = now;
+        }
+    }
+
+    async fn fingerprints(&self) -> Vec<Fingerprint> {
+        let files: Vec<PathBuf> = self.files().cloned().collect();
+        let looking = tokio::task::spawn_blocking(move || files.iter().map(|file| fingerprint(file)).collect());
+        looking.await.unwrap_or_default()
+    }
+}
+
+fn parent(file: &Path) -> &Path {
+    file.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
+}
+
+/// Tells whether a file may have changed, without reading it.
+#[derive(Debug, PartialEq, Eq)]
+enum Fingerprint {
+    /// Device, inode, length, and the moments of last change of content and of attributes.
+    File([u64; 3], [(i64, i64); 2]),
+    Unreadable(io::ErrorKind),
+}
+
+/// Follows links.
+fn fingerprint(file: &Path) -> Fingerprint {
+    match fs::metadata(file) {
+        Ok(it) => Fingerprint::File(
+            [it.dev(), it.ino(), it.len()],
+            [(it.mtime(), it.mtime_nsec()), (it.ctime(), it.ctime_nsec())],
+        ),
+        Err(error) => Fingerprint::Unreadable(error.kind()),
+    }
+}

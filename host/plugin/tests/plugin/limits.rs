@@ -1,0 +1,183 @@
+//! Plugins that take too much, and the end of a call that is the end of nothing else.
+
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use futures::future::join_all;
+use skydock_cloud::{CloudError, CloudProvider as _, Presence};
+use skydock_plugin::Limits;
+
+use crate::support::{Bench, limits, node, node_that, service_that, until};
+
+/// Asks about one node and gives the sentence of the error that must come.
+async fn internal(bench: &Bench, behaviour: &str) -> String {
+    match bench.plugin.check(&[node_that(behaviour, "n")]).await {
+        Err(CloudError::Internal(sentence)) => sentence,
+        other => panic!("{behaviour}: {other:?}"),
+    }
+}
+
+/// The plugin works as if nothing had been.
+async fn works(bench: &Bench) {
+    assert_eq!(bench.plugin.check(&[node("n")]).await.unwrap(), [Ok(Presence::Running)]);
+    assert_eq!(bench.instances("busy"), 0.0);
+}
+
+fn traps(bench: &Bench, kind: &str) -> f64 {
+    bench.metric(&format!("skydock_plugin_traps_total{{plugin=\"test\",kind=\"{kind}\"}}"))
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_endless_loop_uses_up_its_budget_and_the_next_call_is_fine() {
+    let bench = Bench::good().await;
+    let started = Instant::now();
+    let sentence = internal(&bench, "loop").await;
+    assert_eq!(sentence, "plugin test (generation 1), instances.check: it used up its 500ms of CPU time");
+    assert!(started.elapsed() >= Duration::from_millis(400), "it had its time: {:?}", started.elapsed());
+    works(&bench).await;
+    assert_eq!(traps(&bench, "cpu"), 1.0);
+    assert!(bench.metric("skydock_plugin_guest_cpu_seconds_total") >= 0.5);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn loops_in_one_capability_leave_the_others_working() {
+    let bench = Bench::good().await;
+    let loops = (0..4).map(|_| {
+        let plugin = Arc::clone(&bench.plugin);
+        tokio::spawn(async move { plugin.ensure_load_balancer(&service_that("loop", "web"), &[]).await })
+    });
+    let loops: Vec<_> = loops.collect();
+    let mut during = 0;
+    while !loops.iter().all(tokio::task::JoinHandle::is_finished) {
+        bench.plugin.check(&[node("a")]).await.unwrap();
+        bench.plugin.locate(&[node("a")]).await.unwrap();
+        during += 2;
+    }
+    assert!(during >= 10, "only {during} calls came through while others looped");
+    for looped in join_all(loops).await {
+        assert!(matches!(looped.unwrap(), Err(CloudError::Internal(_))));
+    }
+    works(&bench).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_memory_bomb_is_refused_and_told_as_that() {
+    let bench = Bench::new(Limits { guest_cpu: Duration::from_secs(10), memory: 32 << 20, ..limits() }, "").await;
+    let sentence = internal(&bench, "allocate").await;
+    assert!(sentence.ends_with("it asked for more than its 33554432 bytes of memory"), "{sentence}");
+    works(&bench).await;
+    assert_eq!(traps(&bench, "memory"), 1.0);
+    let peak = bench.metric("skydock_plugin_memory_peak_bytes");
+    assert!(peak <= f64::from(32 << 20) && peak > f64::from(16 << 20), "{peak}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_trap_ends_its_call_and_nothing_else() {
+    let bench = Bench::good().await;
+    let sentence = internal(&bench, "trap").await;
+    assert!(sentence.contains("it trapped: "), "{sentence}");
+    works(&bench).await;
+    assert_eq!(traps(&bench, "trap"), 1.0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_log_flood_is_cut_and_the_answer_still_comes() {
+    let bench = Bench::new(Limits { guest_cpu: Duration::from_secs(20), ..limits() }, "").await;
+    assert_eq!(bench.plugin.check(&[node_that("log-flood", "n")]).await.unwrap(), [Ok(Presence::Running)]);
+    let dropped = bench.metric("skydock_plugin_log_lines_dropped_total");
+    assert!(dropped > 20_000.0, "{dropped} of 30,001 lines were dropped");
+    works(&bench).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_call_that_waits_too_long_is_given_up() {
+    let bench = Bench::new(Limits { read_deadline: Duration::from_millis(500), ..limits() }, "").await;
+    let started = Instant::now();
+    let error = bench.plugin.check(&[node_that("sleep", "n")]).await.unwrap_err();
+    let sentence = "plugin test (generation 1), instances.check: it gave no answer within 500ms";
+    assert_eq!(error, CloudError::Unavailable(sentence.into()));
+    assert!(started.elapsed() < Duration::from_secs(10));
+    works(&bench).await;
+    assert_eq!(traps(&bench, "deadline"), 1.0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_instance_of_a_dropped_call_is_not_used_again() {
+    let bench = Bench::new(Limits { instances: 1, ..limits() }, "").await;
+    for _ in 0..3 {
+        let plugin = Arc::clone(&bench.plugin);
+        let call = tokio::spawn(async move { plugin.check(&[node_that("sleep", "n")]).await });
+        until("the call has an instance", || bench.instances("busy") == 1.0).await;
+        call.abort();
+        assert!(call.await.unwrap_err().is_cancelled());
+        assert_eq!((bench.instances("busy"), bench.instances("idle")), (0.0, 0.0));
+        works(&bench).await;
+    }
+    let cancelled =
+        "skydock_plugin_calls_total{plugin=\"test\",interface=\"instances\",function=\"check\",outcome=\"cancelled\"}";
+    assert_eq!(bench.metric(cancelled), 3.0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn there_are_never_more_instances_than_allowed() {
+    let bench = Bench::new(Limits { instances: 2, guest_cpu: Duration::from_secs(10), ..limits() }, "").await;
+    let calls = (0..6).map(|_| {
+        let plugin = Arc::clone(&bench.plugin);
+        tokio::spawn(async move { plugin.check(&[node_that("slow", "n")]).await })
+    });
+    let calls: Vec<_> = calls.collect();
+    let mut most = 0.0_f64;
+    while !calls.iter().all(tokio::task::JoinHandle::is_finished) {
+        most = most.max(bench.instances("busy"));
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    for call in join_all(calls).await {
+        assert_eq!(call.unwrap().unwrap(), [Ok(Presence::Running)]);
+    }
+    assert_eq!(most, 2.0);
+    assert_eq!(bench.instances("idle"), 2.0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_waits_in_vain_for_an_instance_is_told_so() {
+    let short = Limits { instances: 1, read_deadline: Duration::from_millis(500), ..limits() };
+    let bench = Bench::new(short, "").await;
+    let plugin = Arc::clone(&bench.plugin);
+    let busy = tokio::spawn(async move { plugin.ensure_load_balancer(&service_that("sleep", "web"), &[]).await });
+    until("the one instance is busy", || bench.instances("busy") == 1.0).await;
+    let error = bench.plugin.check(&[node("n")]).await.unwrap_err();
+    let sentence = "plugin test (generation 1), instances.check: all its instances were busy for 500ms";
+    assert_eq!(error, CloudError::Unavailable(sentence.into()));
+    busy.abort();
+    let _ = busy.await;
+    works(&bench).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_instance_is_replaced_after_its_uses_and_given_back_when_idle() {
+    let bench = Bench::new(Limits { uses: 1, ..limits() }, "").await;
+    works(&bench).await;
+    assert_eq!(bench.instances("idle"), 0.0, "its only use was that call");
+    works(&bench).await;
+
+    let bench = Bench::new(Limits { idle: Duration::from_millis(100), ..limits() }, "").await;
+    works(&bench).await;
+    until("the idle instance is gone", || bench.instances("idle") == 0.0).await;
+    works(&bench).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_capability_that_keeps_failing_is_left_alone_and_comes_back() {
+    let bench = Bench::good().await;
+    for _ in 0..5 {
+        assert!(internal(&bench, "trap").await.contains("it trapped"));
+    }
+    let error = bench.plugin.check(&[node("n")]).await.unwrap_err();
+    let CloudError::Unavailable(sentence) = error else { panic!("{error:?}") };
+    assert!(sentence.contains("left alone"), "{sentence}");
+    assert!(bench.plugin.locate(&[node("n")]).await.is_ok(), "other capabilities are not concerned");
+    tokio::time::sleep(Duration::from_millis(1100)).await;
+    works(&bench).await;
+}

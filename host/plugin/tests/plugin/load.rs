@@ -1,0 +1,165 @@
+//! From a file to a generation: what is refused, where, and in which words.
+
+use std::{fs, os::unix::fs::PermissionsExt, path::Path};
+
+use skydock_plugin::{
+    CacheDirError, CallError, ClusterSlot, Limits, LoadError, LoadProblem, Plugin, PluginMetrics, PluginSource,
+    Runtime, RuntimeError, RuntimeOptions, Stage,
+};
+
+use crate::support::{fixture, limits, runtime};
+
+async fn load(component: &Path) -> Result<(), LoadError> {
+    load_with(component, limits()).await
+}
+
+async fn load_with(component: &Path, limits: Limits) -> Result<(), LoadError> {
+    let source = PluginSource {
+        name: "test".into(),
+        component: component.to_owned(),
+        cloud_config: None,
+        cluster_name: "c1".into(),
+        cluster_cidrs: Vec::new(),
+    };
+    let runtime = runtime(limits, PluginMetrics::default());
+    Plugin::load(&runtime, source, ClusterSlot::default()).await.map(|_| ())
+}
+
+async fn refusal(component: &Path) -> LoadError {
+    load(component).await.expect_err(&component.display().to_string())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_component_that_is_no_plugin_is_refused_where_it_shows() {
+    let table = [
+        ("no_plugin", Stage::Type, "does not export `skydock:provider/plugin@0.1.0`"),
+        ("wrong_type", Stage::Type, "its export `instances` is not the interface of the contract"),
+        ("wants_sockets", Stage::Imports, "`wasi:sockets/"),
+        ("traps_in_configure", Stage::Configure, "it trapped"),
+        ("loops_in_configure", Stage::Configure, "CPU time"),
+        ("refuses_config", Stage::Configure, "it refused its configuration: invalid: inventory.yaml:3: machine n1"),
+        ("bad_info", Stage::Info, "what it says of itself is against the contract: name `` is not"),
+    ];
+    for (name, stage, words) in table {
+        let error = refusal(&fixture(name)).await;
+        assert_eq!(error.stage, stage, "{name}: {error}");
+        assert!(error.to_string().contains(words), "{name}: {error}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_reason_is_a_case_and_not_only_a_text() {
+    let looped = refusal(&fixture("loops_in_configure")).await;
+    assert!(matches!(looped.source, LoadProblem::Call(CallError::CpuBudget(_))), "{looped:?}");
+    let sockets = refusal(&fixture("wants_sockets")).await;
+    let LoadProblem::Forbidden(imports) = sockets.source else { panic!("{sockets:?}") };
+    assert!(imports.iter().all(|import| import.starts_with("wasi:sockets/")), "{imports:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_no_component_is_refused_in_plain_words() {
+    let dir = tempfile::tempdir().unwrap();
+    let good = fs::read(fixture("good")).unwrap();
+    let module = wat::parse_str("(module (memory 1))").unwrap();
+    let table: [(&str, &[u8], &str); 4] = [
+        ("garbage", b"#!/bin/sh\necho hello\n", "not a WebAssembly component"),
+        ("empty", b"", "not a WebAssembly component"),
+        ("module", &module, "a WebAssembly core module, but a plugin must be a component"),
+        ("half", &good[..good.len() / 2], "not a valid WebAssembly component"),
+    ];
+    for (name, bytes, words) in table {
+        let path = dir.path().join(name);
+        fs::write(&path, bytes).unwrap();
+        let error = refusal(&path).await;
+        assert_eq!(error.stage, Stage::Type, "{name}: {error}");
+        assert!(error.to_string().starts_with(words), "{name}: {error}");
+    }
+    let missing = refusal(&dir.path().join("missing")).await;
+    assert_eq!(missing.stage, Stage::Read);
+    assert!(missing.to_string().contains("missing: No such file"), "{missing}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn code_that_breaks_the_rules_of_webassembly_does_not_compile() {
+    // The exported function leaves a value too many.
+    let broken = wat::parse_str(
+        r#"(component
+            (core module $m (func (export "f") i32.const 1))
+            (core instance $i (instantiate $m))
+            (instance $e)
+            (export "skydock:provider/plugin@0.1.0" (instance $e)))"#,
+    )
+    .unwrap();
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("broken.wasm");
+    fs::write(&path, broken).unwrap();
+    assert_eq!(refusal(&path).await.stage, Stage::Compile);
+}
+
+/// A component of nothing but these lines and an export of that name.
+async fn refusal_of(lines: &str, export: &str) -> LoadError {
+    let text = format!("(component {lines} (instance $empty) (export \"{export}\" (instance $empty)))");
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("plugin.wasm");
+    fs::write(&path, wat::parse_str(text).unwrap()).unwrap();
+    refusal(&path).await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_import_of_the_wrong_type_is_refused() {
+    let import = r#"(import "skydock:provider/cache@0.1.0" (instance (export "get" (func (param "n" u8)))))"#;
+    let error = refusal_of(import, "skydock:provider/plugin@0.1.0").await;
+    assert_eq!(error.stage, Stage::Imports, "{error}");
+    assert!(matches!(error.source, LoadProblem::Link(_)), "{error:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_interface_without_its_functions_is_an_error_and_not_absent() {
+    let error = refusal_of("", "skydock:provider/plugin@0.1.0").await;
+    assert_eq!(error.stage, Stage::Type, "{error}");
+    assert!(matches!(error.source, LoadProblem::WrongType { interface: "plugin", .. }), "{error:?}");
+    let newer = refusal_of("", "skydock:provider/plugin@0.2.0").await;
+    assert!(matches!(newer.source, LoadProblem::Version { .. }), "{newer:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn memory_a_plugin_starts_with_counts() {
+    // A Rust guest starts with 17 pages of 64 KiB.
+    let error = load_with(&fixture("good"), Limits { memory: 1 << 20, ..limits() }).await.unwrap_err();
+    assert_eq!(error.stage, Stage::Instantiate, "{error}");
+    println!("{error}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn machine_code_is_compiled_once_and_found_by_the_next_process() {
+    let dir = tempfile::tempdir().unwrap();
+    let cache = dir.path().join("cache");
+    let load = async |hits| {
+        let options = RuntimeOptions { cache_dir: Some(cache.clone()), ..RuntimeOptions::default() };
+        let runtime = Runtime::new(options).unwrap();
+        let source = PluginSource {
+            name: "test".into(),
+            component: fixture("good"),
+            cloud_config: None,
+            cluster_name: String::new(),
+            cluster_cidrs: Vec::new(),
+        };
+        let plugin = Plugin::load(&runtime, source, ClusterSlot::default()).await.unwrap();
+        assert_eq!(runtime.compile_cache_hits(), hits);
+        let stages = plugin.generation().stages;
+        stages.iter().find(|(stage, _)| *stage == Stage::Compile).unwrap().1
+    };
+    let (compiled, found) = (load(0).await, load(1).await);
+    println!("compiled in {compiled:?}, found in {found:?}");
+    assert_eq!(fs::metadata(&cache).unwrap().permissions().mode() & 0o777, 0o700);
+}
+
+#[test]
+fn a_cache_that_others_can_write_stops_the_start() {
+    let dir = tempfile::tempdir().unwrap();
+    fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o777)).unwrap();
+    let options = RuntimeOptions { cache_dir: Some(dir.path().to_owned()), ..RuntimeOptions::default() };
+    let error = Runtime::new(options).err().unwrap();
+    assert!(matches!(error, RuntimeError::CacheDir(CacheDirError::Open { mode: 0o777, .. })), "{error}");
+    assert!(error.to_string().contains("can be written by others (mode 0777)"), "{error}");
+}

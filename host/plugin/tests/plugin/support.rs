@@ -1,0 +1,169 @@
+//! What all tests need: fixtures, a plugin on short limits, objects, and a cluster to look into.
+
+use std::{
+    fs,
+    os::unix::fs::DirBuilderExt,
+    path::{Path, PathBuf},
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+
+use prometheus_client::{encoding::text::encode, registry::Registry};
+use skydock_cloud::{Cluster, Node, ObjectEvent, ObjectKind, Service, ServicePort};
+use skydock_plugin::{ClusterSlot, Limits, Plugin, PluginMetrics, PluginSource, Runtime, RuntimeOptions};
+use tempfile::TempDir;
+
+/// A fixture built by `cargo xtask guests`.
+pub(crate) fn fixture(name: &str) -> PathBuf {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/plugins/hostile").join(format!("{name}.wasm"));
+    assert!(path.is_file(), "there is no fixture {}: run `cargo xtask guests`", path.display());
+    path
+}
+
+/// Limits short enough for tests, and long enough for a busy machine.
+pub(crate) fn limits() -> Limits {
+    Limits {
+        guest_cpu: Duration::from_millis(500),
+        read_deadline: Duration::from_secs(20),
+        write_deadline: Duration::from_secs(20),
+        ..Limits::default()
+    }
+}
+
+/// A plugin whose files can be changed.
+pub(crate) struct Bench {
+    pub(crate) plugin: Arc<Plugin>,
+    pub(crate) cluster: ClusterSlot,
+    pub(crate) dir: TempDir,
+    registry: Registry,
+}
+
+/// A directory for machine code that all tests share, so that each component is compiled once.
+pub(crate) fn shared_cache() -> PathBuf {
+    let dir = Path::new(env!("CARGO_TARGET_TMPDIR")).join("compiled");
+    let _ = fs::DirBuilder::new().mode(0o700).create(&dir);
+    dir
+}
+
+pub(crate) fn runtime(limits: Limits, metrics: PluginMetrics) -> Runtime {
+    Runtime::new(RuntimeOptions { cache_dir: Some(shared_cache()), limits, metrics }).unwrap()
+}
+
+pub(crate) fn source(dir: &Path) -> PluginSource {
+    PluginSource {
+        name: "test".into(),
+        component: dir.join("plugin.wasm"),
+        cloud_config: Some(dir.join("cloud.conf")),
+        cluster_name: "c1".into(),
+        cluster_cidrs: vec!["10.0.0.0/16".into()],
+    }
+}
+
+impl Bench {
+    /// The well-behaved fixture with these limits and this configuration.
+    pub(crate) async fn new(limits: Limits, config: &str) -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        fs::copy(fixture("good"), dir.path().join("plugin.wasm")).unwrap();
+        fs::write(dir.path().join("cloud.conf"), config).unwrap();
+        let mut registry = Registry::default();
+        let runtime = runtime(limits, PluginMetrics::register(&mut registry));
+        let cluster = ClusterSlot::default();
+        let plugin = Plugin::load(&runtime, source(dir.path()), cluster.clone()).await.unwrap();
+        Self { plugin, cluster, dir, registry }
+    }
+
+    pub(crate) async fn good() -> Self {
+        Self::new(limits(), "").await
+    }
+
+    /// Puts another component in the place of the present one, whole at once.
+    pub(crate) fn replace(&self, name: &str) {
+        self.replace_bytes(&fs::read(fixture(name)).unwrap());
+    }
+
+    pub(crate) fn replace_bytes(&self, bytes: &[u8]) {
+        fs::write(self.dir.path().join("new"), bytes).unwrap();
+        fs::rename(self.dir.path().join("new"), self.dir.path().join("plugin.wasm")).unwrap();
+    }
+
+    pub(crate) fn configure(&self, text: &str) {
+        fs::write(self.dir.path().join("cloud.conf"), text).unwrap();
+    }
+
+    /// Sum of all samples whose line starts with this, such as `skydock_plugin_traps_total{plugin="test",kind="memory"}`.
+    pub(crate) fn metric(&self, start: &str) -> f64 {
+        let mut text = String::new();
+        encode(&mut text, &self.registry).unwrap();
+        let samples = text.lines().filter(|line| line.starts_with(start));
+        samples.map(|line| line.rsplit(' ').next().unwrap().parse::<f64>().unwrap()).sum()
+    }
+
+    pub(crate) fn instances(&self, state: &str) -> f64 {
+        self.metric(&format!("skydock_plugin_instances{{plugin=\"test\",state=\"{state}\"}}"))
+    }
+}
+
+const DO: &str = "hostile.skydock.dev/do";
+
+pub(crate) fn node(name: &str) -> Arc<Node> {
+    node_that("good", name)
+}
+
+/// A node whose machine makes the plugin behave like this.
+pub(crate) fn node_that(behaviour: &str, name: &str) -> Arc<Node> {
+    Arc::new(Node {
+        name: name.into(),
+        uid: format!("uid-{name}"),
+        annotations: [(DO.into(), behaviour.into())].into(),
+        ..Node::default()
+    })
+}
+
+/// A service that makes the plugin behave like this.
+pub(crate) fn service_that(behaviour: &str, name: &str) -> Service {
+    Service {
+        namespace: "default".into(),
+        name: name.into(),
+        uid: format!("uid-{name}"),
+        annotations: [(DO.into(), behaviour.into())].into(),
+        ports: vec![ServicePort { port: 80, ..ServicePort::default() }],
+        ..Service::default()
+    }
+}
+
+/// A cluster that remembers its events.
+#[derive(Default)]
+pub(crate) struct FakeCluster {
+    pub(crate) nodes: Vec<Arc<Node>>,
+    pub(crate) services: Vec<Arc<Service>>,
+    pub(crate) events: Mutex<Vec<ObjectEvent>>,
+}
+
+impl Cluster for FakeCluster {
+    fn nodes(&self) -> Vec<Arc<Node>> {
+        self.nodes.clone()
+    }
+
+    fn services(&self) -> Vec<Arc<Service>> {
+        self.services.clone()
+    }
+
+    fn object_json(&self, kind: ObjectKind, _: &str, name: &str) -> Option<String> {
+        Some(format!("{{\"kind\":\"{kind:?}\",\"name\":\"{name}\"}}"))
+    }
+
+    fn publish(&self, event: ObjectEvent) {
+        self.events.lock().unwrap().push(event);
+    }
+}
+
+/// Waits until it is so; panics after ten seconds.
+pub(crate) async fn until(what: &str, mut so: impl FnMut() -> bool) {
+    for _ in 0..500 {
+        if so() {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    panic!("still not: {what}");
+}

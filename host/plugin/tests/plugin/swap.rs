@@ -1,0 +1,159 @@
+//! Replacing a plugin while it works.
+
+use std::{
+    fs,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst},
+    },
+    time::Duration,
+};
+
+use futures::future::join_all;
+use skydock_cloud::{CloudProvider as _, Presence};
+use skydock_plugin::{LoadProblem, Reload, Stage, SwapOutcome};
+
+use crate::support::{Bench, fixture, node, node_that, service_that};
+
+async fn region(bench: &Bench) -> String {
+    bench.plugin.locate(&[node("n")]).await.unwrap().remove(0).unwrap().region.unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn no_call_fails_while_generations_change() {
+    let bench = Bench::good().await;
+    let (stop, calls) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicUsize::new(0)));
+    let callers: Vec<_> = (0..6)
+        .map(|caller| {
+            let (plugin, stop, calls) = (Arc::clone(&bench.plugin), Arc::clone(&stop), Arc::clone(&calls));
+            tokio::spawn(async move {
+                let nodes = [node(&format!("n{caller}")), node("m")];
+                while !stop.load(SeqCst) {
+                    assert_eq!(plugin.check(&nodes).await.unwrap(), [Ok(Presence::Running), Ok(Presence::Running)]);
+                    assert!(plugin.describe(&nodes).await.unwrap().iter().all(Result::is_ok));
+                    calls.fetch_add(2, SeqCst);
+                }
+            })
+        })
+        .collect();
+    let mut generations = bench.plugin.subscribe();
+    for number in 2..=9 {
+        let before = calls.load(SeqCst);
+        while calls.load(SeqCst) < before + 200 {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+        bench.replace(if number % 2 == 0 { "good_v2" } else { "good" });
+        let Reload::Swapped(info) = bench.plugin.reload().await.unwrap() else { panic!("unchanged") };
+        assert_eq!((info.number, *generations.borrow_and_update()), (number, number));
+        assert_eq!(bench.plugin.info().version, info.version, "the new generation is in use");
+    }
+    stop.store(true, SeqCst);
+    for caller in join_all(callers).await {
+        caller.expect("no call failed");
+    }
+    let made = calls.load(SeqCst);
+    assert!(made >= 1600, "{made} calls");
+    println!("{made} calls across 8 swaps");
+    let ok = bench.metric("skydock_plugin_calls_total");
+    assert_eq!(ok as usize, made);
+    assert_eq!(bench.metric("skydock_plugin_generation{plugin=\"test\"}"), 9.0);
+    assert_eq!(bench.metric("skydock_plugin_generation_info"), 1.0, "one generation is in service");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_call_under_way_ends_on_the_generation_it_began_with() {
+    let bench = Bench::good().await;
+    let plugin = Arc::clone(&bench.plugin);
+    let slow = tokio::spawn(async move { plugin.check(&[node_that("slow", "n")]).await });
+    crate::support::until("the call has begun", || bench.instances("busy") == 1.0).await;
+    bench.replace("good_v2");
+    bench.plugin.reload().await.unwrap();
+    assert_eq!(slow.await.unwrap().unwrap(), [Ok(Presence::Running)]);
+    crate::support::until("the old instance is gone", || bench.instances("idle") == 1.0).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn whatever_fails_keeps_the_last_good_generation() {
+    let bench = Bench::good().await;
+    let table = [
+        ("garbage", Stage::Type),
+        ("wrong_type", Stage::Type),
+        ("no_plugin", Stage::Type),
+        ("wants_sockets", Stage::Imports),
+        ("traps_in_configure", Stage::Configure),
+        ("loops_in_configure", Stage::Configure),
+        ("refuses_config", Stage::Configure),
+        ("bad_info", Stage::Info),
+        ("other_name", Stage::Identity),
+    ];
+    let (before, mut reports) = (bench.plugin.generation(), bench.plugin.reports());
+    for (name, stage) in table {
+        match name {
+            "garbage" => bench.replace_bytes(b"garbage"),
+            name => bench.replace(name),
+        }
+        let error = bench.plugin.reload().await.expect_err(name);
+        assert_eq!(error.stage, stage, "{name}: {error}");
+        assert_eq!(bench.plugin.generation(), before, "{name}");
+        assert_eq!(region(&bench).await, "r1", "{name}");
+        let report = reports.try_recv().unwrap().outcome;
+        assert_eq!(report, SwapOutcome::Refused { stage, reason: error.to_string(), kept: 1 });
+        let failed = format!("skydock_plugin_reloads_total{{plugin=\"test\",result=\"failure\",stage=\"{stage}\"}}");
+        assert!(bench.metric(&failed) >= 1.0, "{name}");
+    }
+    fs::remove_file(bench.dir.path().join("plugin.wasm")).unwrap();
+    assert_eq!(bench.plugin.reload().await.unwrap_err().stage, Stage::Read);
+    assert_eq!(region(&bench).await, "r1");
+    bench.replace("good");
+    assert_eq!(bench.plugin.reload().await.unwrap(), Reload::Unchanged);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_new_configuration_is_a_new_generation() {
+    let bench = Bench::good().await;
+    let before = bench.plugin.generation();
+    bench.configure("region: north");
+    let Reload::Swapped(now) = bench.plugin.reload().await.unwrap() else { panic!("unchanged") };
+    assert_eq!((now.number, &now.digest), (2, &before.digest));
+    assert_ne!(now.config_digest, before.config_digest);
+    assert_eq!(region(&bench).await, "north");
+
+    bench.configure("region: north\nregon: south");
+    let error = bench.plugin.reload().await.unwrap_err();
+    let place = format!("{}:2: unknown key `regon`", bench.dir.path().join("cloud.conf").display());
+    assert!(error.to_string().ends_with(&place), "{error}");
+    assert_eq!((region(&bench).await.as_str(), bench.plugin.generation().number), ("north", 2));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_rollback_brings_the_one_before_into_service() {
+    let bench = Bench::good().await;
+    let none = bench.plugin.rollback().await.unwrap_err();
+    assert!(matches!(none.source, LoadProblem::NoPrevious), "{none}");
+    bench.configure("region: north");
+    bench.plugin.reload().await.unwrap();
+    assert_eq!(region(&bench).await, "north");
+
+    let (mut reports, generations) = (bench.plugin.reports(), bench.plugin.subscribe());
+    let back = bench.plugin.rollback().await.unwrap();
+    assert_eq!((back.number, *generations.borrow()), (1, 1));
+    assert_eq!(reports.try_recv().unwrap().outcome, SwapOutcome::RolledBack(back));
+    assert_eq!(region(&bench).await, "r1");
+
+    let forth = bench.plugin.rollback().await.unwrap();
+    assert_eq!((forth.number, region(&bench).await.as_str()), (2, "north"));
+    bench.configure("region: south");
+    let Reload::Swapped(next) = bench.plugin.reload().await.unwrap() else { panic!("unchanged") };
+    assert_eq!(next.number, 3);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_cache_outlives_a_generation_and_old_memory_is_given_back() {
+    let bench = Bench::good().await;
+    let service = service_that("good", "web");
+    bench.plugin.ensure_load_balancer(&service, &[]).await.unwrap();
+    bench.replace("good_v2");
+    bench.plugin.reload().await.unwrap();
+    assert_eq!(bench.instances("idle"), 1.0, "only the new generation has an instance");
+    assert!(bench.plugin.get_load_balancer(&service).await.unwrap().is_some());
+}

@@ -1,0 +1,110 @@
+//! Files that change while somebody looks.
+
+use std::{fs, os::unix::fs::symlink, sync::Arc, time::Duration};
+
+use skydock_plugin::{ClusterSlot, Plugin, PluginMetrics, Stage, SwapOutcome};
+use tokio_util::sync::{CancellationToken, DropGuard};
+
+use crate::support::{Bench, fixture, limits, runtime, source, until};
+
+fn watched(plugin: &Arc<Plugin>) -> DropGuard {
+    let stop = CancellationToken::new();
+    tokio::spawn(Arc::clone(plugin).watch(stop.clone()));
+    stop.drop_guard()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_new_file_is_taken_into_service() {
+    let bench = Bench::good().await;
+    let _watching = watched(&bench.plugin);
+    tokio::time::sleep(Duration::from_millis(500)).await;
+    bench.replace("good_v2");
+    until("generation 2", || bench.plugin.generation().number == 2).await;
+    bench.configure("region: north");
+    until("generation 3", || bench.plugin.generation().number == 3).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_change_from_before_the_watch_is_seen() {
+    let bench = Bench::good().await;
+    bench.replace("good_v2");
+    let _watching = watched(&bench.plugin);
+    until("generation 2", || bench.plugin.generation().number == 2).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_mounted_config_map_changes_by_a_link_beside_the_file() {
+    // As the kubelet does it: `plugin.wasm` → `..data/plugin.wasm`, `..data` → a directory with a date, renamed over.
+    let dir = tempfile::tempdir().unwrap();
+    let publish = |version: &str, component: &str| {
+        let data = dir.path().join(version);
+        fs::create_dir(&data).unwrap();
+        fs::copy(fixture(component), data.join("plugin.wasm")).unwrap();
+        fs::write(data.join("cloud.conf"), "").unwrap();
+        symlink(version, dir.path().join("..data_tmp")).unwrap();
+        fs::rename(dir.path().join("..data_tmp"), dir.path().join("..data")).unwrap();
+    };
+    publish("..2026_01_01", "good");
+    for file in ["plugin.wasm", "cloud.conf"] {
+        symlink(format!("..data/{file}"), dir.path().join(file)).unwrap();
+    }
+    let runtime = runtime(limits(), PluginMetrics::default());
+    let plugin = Plugin::load(&runtime, source(dir.path()), ClusterSlot::default()).await.unwrap();
+    let _watching = watched(&plugin);
+    tokio::time::sleep(Duration::from_millis(500)).await;
+    publish("..2026_01_02", "good_v2");
+    until("generation 2", || plugin.generation().number == 2).await;
+    assert_ne!(plugin.generation().version, "1.0.0");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_broken_file_is_reported_once_and_a_good_one_after_it_is_taken() {
+    let bench = Bench::good().await;
+    let mut reports = bench.plugin.reports();
+    let _watching = watched(&bench.plugin);
+    tokio::time::sleep(Duration::from_millis(500)).await;
+    let good = fs::read(fixture("good_v2")).unwrap();
+    // Half of it, and the writer stalls longer than any patience.
+    let path = bench.dir.path().join("plugin.wasm");
+    fs::write(&path, &good[..good.len() / 2]).unwrap();
+    let report = tokio::time::timeout(Duration::from_secs(10), reports.recv()).await.unwrap().unwrap();
+    assert!(matches!(report.outcome, SwapOutcome::Refused { stage: Stage::Type, kept: 1, .. }), "{report:?}");
+    // Polls and events that change nothing.
+    for _ in 0..3 {
+        tokio::time::sleep(Duration::from_millis(900)).await;
+        fs::write(&path, &good[..good.len() / 2]).unwrap();
+    }
+    assert!(reports.is_empty(), "{:?}", reports.try_recv());
+    fs::write(&path, &good).unwrap();
+    until("generation 2", || bench.plugin.generation().number == 2).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_file_that_is_written_in_pieces_is_read_when_it_is_whole() {
+    use std::io::Write as _;
+    let bench = Bench::good().await;
+    let mut reports = bench.plugin.reports();
+    let _watching = watched(&bench.plugin);
+    tokio::time::sleep(Duration::from_millis(500)).await;
+    let good = fs::read(fixture("good_v2")).unwrap();
+    let mut file = fs::File::create(bench.dir.path().join("plugin.wasm")).unwrap();
+    for piece in good.chunks(good.len() / 10) {
+        file.write_all(piece).unwrap();
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    let report = tokio::time::timeout(Duration::from_secs(10), reports.recv()).await.unwrap().unwrap();
+    assert!(matches!(report.outcome, SwapOutcome::Swapped(_)), "{report:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_rollback_is_not_undone_by_watching() {
+    let bench = Bench::good().await;
+    bench.replace("good_v2");
+    bench.plugin.reload().await.unwrap();
+    let _watching = watched(&bench.plugin);
+    bench.plugin.rollback().await.unwrap();
+    tokio::time::sleep(Duration::from_secs(3)).await;
+    assert_eq!(bench.plugin.generation().number, 1);
+    bench.configure("region: north");
+    until("generation 3", || bench.plugin.generation().number == 3).await;
+}

@@ -1,0 +1,180 @@
+//! The provider itself: takes the host's calls, hands them to the rules, and answers. No rule is made here.
+
+use std::{
+    net::IpAddr,
+    sync::{Arc, Mutex, PoisonError},
+    time::{Duration, Instant},
+};
+
+use skydock_sdk::{
+    Configured, Instances, LoadBalancers, Plugin, Result,
+    cache::{self, Reservation},
+    cluster,
+    events::{self, Severity},
+    instances::{Instance, Presence},
+    plugin::{PluginInfo, Settings},
+    types::{CloudError, LoadBalancerStatus, Node, Service},
+};
+
+use crate::{
+    allocate::{Refusal, Reservations, allocate},
+    holders::Holders,
+    instances,
+    inventory::Inventory,
+    load_balancers::{Event, failure, news, own_status, refusal_news, status},
+    request::{self, Request},
+};
+
+/// How long an address stays reserved after it was given. Long enough for any status to be written and seen, also by a
+/// controller that has to try again; short enough that an address whose service was lost on the way comes back soon.
+const RESERVATION: Duration = Duration::from_secs(600);
+
+/// How long the picture of who holds what is used. An address that was given since is still reserved, because this is far less
+/// than [`RESERVATION`]; so a thousand new services do not mean a thousand lists of all services.
+const PICTURE: Duration = Duration::from_secs(5);
+
+static INVENTORY: Configured<Inventory> = Configured::new();
+
+static HOLDERS: Mutex<Option<(Instant, Arc<Holders>)>> = Mutex::new(None);
+
+/// The static provider.
+#[derive(Clone, Copy, Debug)]
+pub struct Static;
+
+skydock_sdk::export!(Static: instances, load_balancers);
+
+impl Plugin for Static {
+    fn configure(settings: Settings) -> Result<()> {
+        let text = settings.cloud_config.ok_or_else(|| {
+            CloudError::invalid("the static provider needs an inventory: give the host one with --cloud-config=FILE")
+        })?;
+        let path = settings.cloud_config_path.as_deref().unwrap_or("inventory");
+        let inventory = Inventory::parse(&text).map_err(|problems| CloudError::invalid(problems.in_file(path)))?;
+        INVENTORY.set(inventory);
+        Ok(())
+    }
+
+    fn info() -> PluginInfo {
+        PluginInfo {
+            name: "static".into(),
+            version: env!("CARGO_PKG_VERSION").into(),
+            provider_id_prefixes: INVENTORY
+                .get()
+                .map(|inventory| inventory.provider_id_prefixes.clone())
+                .unwrap_or_default(),
+            wanted_hosts: Vec::new(),
+            // Answers come out of memory: as many at once as the host can ask for.
+            max_batch: 1000,
+        }
+    }
+}
+
+impl Instances for Static {
+    fn check(nodes: Vec<Node>) -> Result<Vec<Result<Presence>>> {
+        let inventory = INVENTORY.get()?;
+        Ok(nodes.iter().map(|node| instances::check(&inventory, node)).collect())
+    }
+
+    fn describe(nodes: Vec<Node>) -> Result<Vec<Result<Instance>>> {
+        let inventory = INVENTORY.get()?;
+        Ok(nodes.iter().map(|node| instances::describe(&inventory, node)).collect())
+    }
+}
+
+impl LoadBalancers for Static {
+    fn get(service: Service) -> Result<Option<LoadBalancerStatus>> {
+        Ok(own_status(&INVENTORY.get()?.pools, &service))
+    }
+
+    fn ensure(service: Service, _: Vec<Node>) -> Result<LoadBalancerStatus> {
+        let pools = &INVENTORY.get()?.pools;
+        if pools.0.is_empty() {
+            return Err(CloudError::ImplementedElsewhere);
+        }
+        let request = Request::of(&service).map_err(|error| CloudError::invalid(error.to_string()))?;
+        let mut desk = Desk { uid: &request.uid, taken: Vec::new() };
+        let mut allocation = allocate(pools, &request, &holders(PICTURE), &mut desk);
+        if allocation.as_ref().is_err_and(Refusal::passes) {
+            // Perhaps an address has come back since.
+            allocation = allocate(pools, &request, &holders(Duration::ZERO), &mut desk);
+        }
+        match allocation {
+            Ok(allocation) => {
+                publish(&service, news(&allocation));
+                Ok(status(allocation.given.iter().map(|given| given.address)))
+            }
+            Err(refusal) => {
+                desk.give_back(&request.current);
+                publish(&service, refusal_news(&refusal));
+                Err(failure(&refusal))
+            }
+        }
+    }
+
+    /// The network brings the traffic to the nodes, not this provider: nothing is to be done.
+    fn update_nodes(_: Service, _: Vec<Node>) -> Result<()> {
+        Ok(())
+    }
+
+    /// The address is free when the status is; only what was reserved ahead of it must go.
+    fn ensure_deleted(service: Service) -> Result<()> {
+        Desk { uid: &service.uid, taken: request::current(&service) }.give_back(&[]);
+        Ok(())
+    }
+}
+
+/// Who holds which address, as it was known at most so long ago.
+fn holders(age: Duration) -> Arc<Holders> {
+    let mut picture = HOLDERS.lock().unwrap_or_else(PoisonError::into_inner);
+    match picture.as_ref() {
+        Some((taken, holders)) if taken.elapsed() < age => Arc::clone(holders),
+        _ => {
+            let holders = Arc::new(Holders::of(&cluster::services()));
+            *picture = Some((Instant::now(), Arc::clone(&holders)));
+            holders
+        }
+    }
+}
+
+fn publish(service: &Service, news: impl IntoIterator<Item = Event>) {
+    for Event { warning, reason, message } in news {
+        let severity = if warning { Severity::Warning } else { Severity::Normal };
+        // An event that is lost is no reason to fail.
+        _ = events::on_service(service, severity, reason, &message);
+    }
+}
+
+/// Reservations in the host's cache, for one service.
+struct Desk<'a> {
+    uid: &'a str,
+    taken: Vec<IpAddr>,
+}
+
+impl Desk<'_> {
+    /// Ends this service's reservations, but for these addresses.
+    fn give_back(self, keep: &[IpAddr]) {
+        for address in self.taken.iter().filter(|address| !keep.contains(address)) {
+            if self.holder(*address).as_deref() == Some(self.uid) {
+                cache::remove(&key(*address));
+            }
+        }
+    }
+}
+
+impl Reservations for Desk<'_> {
+    fn holder(&self, address: IpAddr) -> Option<String> {
+        String::from_utf8(cache::get(&key(address))?).ok()
+    }
+
+    fn reserve(&mut self, address: IpAddr) -> bool {
+        let held = cache::reserve(&key(address), self.uid.as_bytes(), RESERVATION) == Reservation::Held;
+        if held {
+            self.taken.push(address);
+        }
+        held
+    }
+}
+
+fn key(address: IpAddr) -> String {
+    format!("address/{address}")
+}

@@ -1,0 +1,60 @@
+//! The one line that makes a component of a crate.
+
+/// Exports a type as a plugin with the capabilities named: any of `instances`, `load_balancers`, `routes` and `zones`.
+///
+/// The type must implement [`Plugin`](crate::Plugin) and the trait of each capability; natively that is all this checks.
+/// Use it once per crate.
+///
+/// ```ignore
+/// skydock_sdk::export!(Metal: instances, load_balancers);
+/// ```
+///
+/// ```compile_fail
+/// struct Metal;
+/// skydock_sdk::export!(Metal: instances); // Metal implements nothing.
+/// ```
+#[macro_export]
+macro_rules! export {
+    ($plugin:ident $(: $($capability:ident),* $(,)?)?) => {
+        $crate::__export_capability!(plugin $plugin);
+        $($($crate::__export_capability!($capability $plugin);)*)?
+    };
+}
+
+/// One capability of [`export!`]: its exports in a component, its trait bound elsewhere.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __export_capability {
+    (plugin $plugin:ident) => {
+        $crate::__export_capability!(@ $plugin, Plugin, plugin, export_plugin);
+    };
+    (instances $plugin:ident) => {
+        $crate::__export_capability!(@ $plugin, Instances, instances, export_instances);
+    };
+    (load_balancers $plugin:ident) => {
+        $crate::__export_capability!(@ $plugin, LoadBalancers, load_balancers, export_load_balancers);
+    };
+    (routes $plugin:ident) => {
+        $crate::__export_capability!(@ $plugin, Routes, routes, export_routes);
+    };
+    (zones $plugin:ident) => {
+        $crate::__export_capability!(@ $plugin, Zones, zones, export_zones);
+    };
+    (@ $plugin:ident, $trait:ident, $module:ident, $export:ident) => {
+        #[cfg(target_arch = "wasm32")]
+        const _: () = {
+            $crate::bindings::$module::$export!($plugin with_types_in $crate::bindings::$module);
+        };
+        #[cfg(not(target_arch = "wasm32"))]
+        const _: () = {
+            const fn has_capability<T: $crate::$trait>() {}
+            has_capability::<$plugin>();
+        };
+    };
+    ($unknown:ident $plugin:ident) => {
+        ::core::compile_error!(::core::concat!(
+            "unknown capability `", ::core::stringify!($unknown),
+            "`: there are `instances`, `load_balancers`, `routes` and `zones`"
+        ));
+    };
+}

@@ -1,0 +1,13 @@
+//! The cloud of this crate, with all that a plugin can export.
+use skydock_hostile::{Hostile, Identity};
+
+struct Good;
+
+impl Identity for Good {
+    const NAME: &str = "hostile";
+    const VERSION: &str = "1.0.0";
+}
+
+type Plugin = Hostile<Good>;
+
+skydock_sdk::export!(Plugin: instances, load_balancers, routes, zones);

@@ -1,0 +1,28 @@
+//! A plugin that wants to talk to the network past the host: it imports `wasi:sockets`.
+//!
+//! Not through `std::net`: not every C library for WebAssembly has sockets.
+use skydock_sdk::plugin::{PluginInfo, Settings};
+use skydock_sdk::{Plugin, Result};
+
+/// WASI's network.
+mod network {
+    #![allow(unsafe_code, missing_docs, unreachable_pub, reason = "generated")]
+    wit_bindgen::generate!({ path: "wit-sockets", world: "network", generate_all });
+}
+
+use network::wasi::sockets::instance_network::instance_network;
+
+struct Caller;
+
+impl Plugin for Caller {
+    fn configure(_: Settings) -> Result<()> {
+        drop(instance_network());
+        Ok(())
+    }
+
+    fn info() -> PluginInfo {
+        PluginInfo { name: "hostile".into(), version: "1.0.0".into(), ..PluginInfo::default() }
+    }
+}
+
+skydock_sdk::export!(Caller);

@@ -1,0 +1,92 @@
+//! Load balancers: one address for each service, remembered in the host's cache as a cloud would remember it.
+use std::time::Duration;
+
+use skydock_sdk::events::{self, Severity};
+use skydock_sdk::types::{CloudError, Ingress, LoadBalancerStatus, Node, Service};
+use skydock_sdk::{LoadBalancers, Result, cache};
+
+use crate::behaviour::{Behaviour, Lie};
+use crate::misdeed::{Target, commit};
+use crate::{CONFIG, Hostile, Identity, address};
+
+/// The longest the host keeps an entry.
+const LIFETIME: Duration = Duration::from_hours(24);
+
+impl<I: Identity> LoadBalancers for Hostile<I> {
+    fn get(service: Service) -> Result<Option<LoadBalancerStatus>> {
+        let behaviour = begin(&service)?;
+        Ok(cache::get(&key(&service)).map(|_| status(&service, behaviour)))
+    }
+
+    fn ensure(service: Service, _nodes: Vec<Node>) -> Result<LoadBalancerStatus> {
+        let behaviour = begin(&service)?;
+        remember(&service)?;
+        Ok(status(&service, behaviour))
+    }
+
+    fn update_nodes(service: Service, _nodes: Vec<Node>) -> Result<()> {
+        begin(&service)?;
+        match cache::get(&key(&service)) {
+            Some(_) => Ok(()),
+            None => Err(CloudError::not_found(format!("service {} has no load balancer", service.name))),
+        }
+    }
+
+    fn ensure_deleted(service: Service) -> Result<()> {
+        begin(&service)?;
+        cache::remove(&key(&service));
+        Ok(())
+    }
+}
+
+fn begin(service: &Service) -> Result<Behaviour> {
+    let behaviour = Behaviour::of(&service.annotations, CONFIG.get()?.load_balancers)?;
+    commit(behaviour, &format!("{}/{}", service.namespace, service.name), &|target| publish(service, target))?;
+    Ok(behaviour)
+}
+
+fn publish(service: &Service, target: Target) -> bool {
+    let name = match target {
+        Target::Itself => service.name.clone(),
+        Target::Other => format!("not-{}", service.name),
+    };
+    let named = Service { namespace: service.namespace.clone(), name, ..Service::default() };
+    events::on_service(&named, Severity::Warning, "Hostile", "as asked for")
+}
+
+fn key(service: &Service) -> String {
+    format!("load-balancer/{}", service.uid)
+}
+
+fn remember(service: &Service) -> Result<()> {
+    if cache::set(&key(service), b"here", LIFETIME) {
+        return Ok(());
+    }
+    Err(CloudError::internal(format!("the host does not remember service {}", service.name)))
+}
+
+fn status(service: &Service, behaviour: Behaviour) -> LoadBalancerStatus {
+    let at = |ip: String| Ingress { ip: Some(ip), ..Ingress::default() };
+    let named = |name: String| Ingress { hostname: Some(name), ..Ingress::default() };
+    let right = at(address(100, &service.uid));
+    let ingress = match behaviour {
+        Behaviour::Lie(Lie::Address) => vec![at("100.0.0.256".into())],
+        Behaviour::Lie(Lie::Count) => vec![right; 1000],
+        Behaviour::Lie(Lie::Huge) => vec![named("x".repeat(1 << 20))],
+        Behaviour::Lie(Lie::Label) => vec![named("no spaces, please!".into())],
+        _ => vec![right],
+    };
+    LoadBalancerStatus { ingress }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_service_has_the_same_address_every_time_and_another_one_has_another() {
+        let of = |uid: &str| status(&Service { uid: uid.into(), ..Service::default() }, Behaviour::Good);
+        assert_eq!(of("a"), of("a"));
+        assert_ne!(of("a"), of("b"));
+    }
+}

@@ -1,0 +1,105 @@
+//! What is done before an answer is given.
+use std::time::{Duration, Instant};
+
+use skydock_sdk::cache::{self, Reservation};
+use skydock_sdk::types::CloudError;
+use skydock_sdk::{Result, log};
+
+use crate::behaviour::{Behaviour, Failure};
+
+/// Lines of a log flood; far above any rate a host allows.
+const FLOOD: u32 = 10_000;
+/// Computing time of a slow answer.
+const SLOW: Duration = Duration::from_millis(200);
+/// Longer than any deadline a test sets.
+const SLEEP: Duration = Duration::from_secs(60);
+/// Delay in throttled and in-progress answers.
+const RETRY: Duration = Duration::from_millis(1500);
+
+/// Publishes an event on the object of the call, or on another one of its kind. True if the host took it.
+pub(crate) type Publish<'a> = &'a dyn Fn(Target) -> bool;
+
+/// Whom an event is about.
+#[derive(Clone, Copy)]
+pub(crate) enum Target {
+    Itself,
+    Other,
+}
+
+/// Does it. An error is the answer; without one a right answer (or a lie) follows. `name` is the object's.
+pub(crate) fn commit(behaviour: Behaviour, name: &str, publish: Publish<'_>) -> Result<()> {
+    match behaviour {
+        Behaviour::Good | Behaviour::Cluster | Behaviour::Lie(_) => {}
+        Behaviour::Loop => run_forever(),
+        Behaviour::Allocate => allocate_forever(),
+        Behaviour::Trap => std::process::abort(),
+        Behaviour::LogFlood => flood(),
+        Behaviour::Slow => {
+            let start = Instant::now();
+            while start.elapsed() < SLOW {}
+        }
+        Behaviour::Sleep => std::thread::sleep(SLEEP),
+        Behaviour::PublishEvent => {
+            if !publish(Target::Itself) {
+                return Err(CloudError::internal("the host refused an event on the object of the call"));
+            }
+        }
+        Behaviour::PublishEventOnOther => {
+            if publish(Target::Other) {
+                return Err(CloudError::internal("the host took an event on another object"));
+            }
+        }
+        Behaviour::Reserve => reserve(name)?,
+        Behaviour::Fail(failure) => return Err(error(failure, name)),
+    }
+    Ok(())
+}
+
+fn run_forever() -> ! {
+    let mut turns = 0_u64;
+    loop {
+        turns = std::hint::black_box(turns.wrapping_add(1));
+    }
+}
+
+fn allocate_forever() -> ! {
+    let mut hoard = Vec::new();
+    loop {
+        hoard.push(std::hint::black_box(vec![1_u8; 1 << 20]));
+    }
+}
+
+#[allow(clippy::print_stdout, clippy::print_stderr, reason = "these are part of the flood")]
+fn flood() {
+    log::error("flood", format_args!("{}\u{1b}[31m\r\n\0", "x".repeat(100 << 10)));
+    for line in 0..FLOOD {
+        log::info("flood", format_args!("line {line}"));
+        println!("line {line}");
+        eprintln!("line {line}");
+    }
+}
+
+fn reserve(name: &str) -> Result<()> {
+    match cache::reserve("reserved", name.as_bytes(), Duration::from_secs(60)) {
+        Reservation::Held => Ok(()),
+        Reservation::Taken(holder) => {
+            Err(CloudError::conflict(format!("held by {}", String::from_utf8_lossy(&holder))))
+        }
+        Reservation::Refused => Err(CloudError::internal("the host refused a reservation that is in bounds")),
+    }
+}
+
+fn error(failure: Failure, name: &str) -> CloudError {
+    let message = format!("{name} asked for it");
+    match failure {
+        Failure::NotFound => CloudError::not_found(message),
+        Failure::ImplementedElsewhere => CloudError::ImplementedElsewhere,
+        Failure::Conflict => CloudError::conflict(message),
+        Failure::Throttled => CloudError::throttled(RETRY, message),
+        Failure::InProgress => CloudError::in_progress(RETRY, message),
+        Failure::Denied => CloudError::denied(message),
+        Failure::Invalid => CloudError::invalid(message),
+        Failure::Unavailable => CloudError::unavailable(message),
+        Failure::Internal => CloudError::internal(message),
+    }
+}

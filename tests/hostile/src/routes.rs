@@ -1,0 +1,111 @@
+//! Routes: one table, remembered in the host's cache as a cloud would remember it.
+//!
+//! Two instances that write the table at the same moment may lose a route; the host makes routes one call after the other.
+use std::time::Duration;
+
+use skydock_sdk::routes::{NewRoute, Route};
+use skydock_sdk::types::CloudError;
+use skydock_sdk::{Result, Routes, cache};
+
+use crate::behaviour::{Behaviour, Lie};
+use crate::misdeed::commit;
+use crate::{CONFIG, Hostile, Identity};
+
+/// Where the table is, and for how long.
+const TABLE: &str = "routes";
+const LIFETIME: Duration = Duration::from_hours(24);
+
+impl<I: Identity> Routes for Hostile<I> {
+    fn list_routes() -> Result<Vec<Route>> {
+        let behaviour = begin("the list of routes")?;
+        let mut routes = decode(&cache::get(TABLE).unwrap_or_default());
+        match behaviour {
+            Behaviour::Lie(Lie::Address) => routes.push(route("liar", "liar", "10.0.0.0/33")),
+            Behaviour::Lie(Lie::Huge) => routes.push(route(&"x".repeat(1 << 20), "liar", "10.0.0.0/24")),
+            Behaviour::Lie(Lie::Count) => routes = vec![route("liar", "liar", "10.0.0.0/24"); 100_000],
+            _ => {}
+        }
+        Ok(routes)
+    }
+
+    fn create_routes(routes: Vec<NewRoute>) -> Vec<Result<()>> {
+        let new = routes.iter().map(|new| {
+            route(&format!("{}-{}", new.target_node, new.destination_cidr), &new.target_node, &new.destination_cidr)
+        });
+        change(new.collect(), |table, route| {
+            if !table.contains(&route) {
+                table.push(route);
+            }
+        })
+    }
+
+    fn delete_routes(routes: Vec<Route>) -> Vec<Result<()>> {
+        change(routes, |table, route| table.retain(|known| known.name != route.name))
+    }
+}
+
+fn begin(what: &str) -> Result<Behaviour> {
+    let behaviour = CONFIG.get()?.routes;
+    commit(behaviour, what, &|_| false)?;
+    Ok(behaviour)
+}
+
+/// Changes the table for each route and answers once for each.
+fn change(routes: Vec<Route>, apply: impl Fn(&mut Vec<Route>, Route)) -> Vec<Result<()>> {
+    let mut table = decode(&cache::get(TABLE).unwrap_or_default());
+    let mut answers = Vec::new();
+    for route in routes {
+        let begun = begin(&route.name);
+        if begun.is_ok() {
+            apply(&mut table, route);
+        }
+        match begun {
+            Ok(Behaviour::Lie(Lie::Length)) => {}
+            Ok(Behaviour::Lie(Lie::Longer)) => answers.extend([Ok(()), Ok(())]),
+            other => answers.push(other.map(|_| ())),
+        }
+    }
+    if cache::set(TABLE, encode(&table).as_bytes(), LIFETIME) {
+        return answers;
+    }
+    answers.iter().map(|_| Err(CloudError::internal("the table of routes is full"))).collect()
+}
+
+fn route(name: &str, node: &str, cidr: &str) -> Route {
+    Route {
+        name: name.into(),
+        target_node: Some(node.into()),
+        target_addresses: None,
+        destination_cidr: cidr.into(),
+        blackhole: false,
+    }
+}
+
+/// One line per route: name, node and CIDR, none of which has a space.
+fn encode(table: &[Route]) -> String {
+    let line = |route: &Route| {
+        format!("{} {} {}\n", route.name, route.target_node.as_deref().unwrap_or_default(), route.destination_cidr)
+    };
+    table.iter().map(line).collect()
+}
+
+fn decode(table: &[u8]) -> Vec<Route> {
+    let text = String::from_utf8_lossy(table);
+    let parse = |line: &str| {
+        let mut words = line.split(' ');
+        Some(route(words.next()?, words.next()?, words.next()?))
+    };
+    text.lines().filter_map(parse).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_table_that_was_written_reads_the_same() {
+        let table = vec![route("n1-10.0.0.0/24", "n1", "10.0.0.0/24"), route("n2-fd00::/64", "n2", "fd00::/64")];
+        assert_eq!(decode(encode(&table).as_bytes()), table);
+        assert_eq!(decode(b""), []);
+    }
+}

@@ -1,0 +1,253 @@
+//! Kubernetes itself, as processes on this machine.
+
+mod binary;
+mod command_line;
+mod go;
+mod process;
+
+use std::collections::HashMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::ExitStatus;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use async_trait::async_trait;
+use k8s_openapi::api::core::v1::{Node, ServiceAccount};
+use kube::{Api, Client};
+use tempfile::TempDir;
+use tokio::net::{TcpSocket, UnixStream};
+use tracing::instrument::WithSubscriber;
+use tracing::subscriber::NoSubscriber;
+
+pub use self::binary::control_plane_binary;
+use self::process::Process;
+use crate::{Error, NodeSpec, Plane, client};
+
+/// How long any one step may take. Each takes a second or two; a machine that builds at the same time is slower.
+const PATIENCE: Duration = Duration::from_secs(90);
+/// How often a step looks whether it is done.
+const POLL: Duration = Duration::from_millis(25);
+
+/// A real Kubernetes control plane on loopback, with kubelets on a fake container runtime.
+///
+/// RBAC is on, the API is served over TLS, and no controller of Kubernetes does a cloud controller's work.
+pub struct RealPlane {
+    // Dropped first: the kubelets, then the control plane from its top down.
+    kubelets: Mutex<HashMap<String, Kubelet>>,
+    _programs: Vec<Process>,
+    client: Client,
+    kubeconfig: PathBuf,
+    binary: PathBuf,
+    _port: TcpSocket,
+    folder: TempDir,
+}
+
+struct Kubelet {
+    process: Process,
+    provider_id: Option<String>,
+}
+
+impl RealPlane {
+    /// Starts a control plane, and returns once the API server is ready and Pods can be created in the default
+    /// namespace. The first start on a machine builds Kubernetes (see [`control_plane_binary`]).
+    ///
+    /// # Errors
+    /// When the binary cannot be had, or a part of the control plane ends or is not ready in time.
+    pub async fn start() -> Result<Self, Error> {
+        let binary = control_plane_binary().await?;
+        let began = Instant::now();
+        let folder = tempfile::Builder::new()
+            .prefix("skydock-plane-") // short, since a Unix socket's path has room for 107 bytes
+            .tempdir()
+            .map_err(Error::io("create a folder in", std::env::temp_dir()))?;
+        let path = folder.path();
+        run(&binary, path, &["keys", &path.display().to_string()])?;
+        let socket = reserve_port().map_err(Error::setup("reserve a port on 127.0.0.1"))?;
+        let port = socket.local_addr().map_err(Error::setup("reserve a port on 127.0.0.1"))?.port();
+        let token = uuid::Uuid::new_v4().simple().to_string();
+        let kubeconfig = path.join("kubeconfig");
+        write(&path.join("tokens.csv"), &command_line::token_file(&token))?;
+        write(&kubeconfig, &command_line::kubeconfig(path, port, &token))?;
+        let client = client::from_kubeconfig(&kubeconfig).await?;
+
+        let mut programs = Vec::new();
+        let start = |program: &str, arguments: Vec<String>| Process::start(&binary, program, program, &arguments, path);
+
+        programs.push(start("etcd", command_line::etcd(path))?);
+        let etcd_socket = command_line::etcd_socket(path);
+        wait_for("etcd to listen", &mut programs, async || UnixStream::connect(&etcd_socket).await.is_ok()).await?;
+
+        programs.push(start("kube-apiserver", command_line::kube_apiserver(path, port))?);
+        wait_for("the API server to be ready", &mut programs, async || is_ready(&client).await).await?;
+
+        programs.push(start("kube-scheduler", command_line::kube_scheduler(&kubeconfig))?);
+        programs.push(start("kube-controller-manager", command_line::kube_controller_manager(path, &kubeconfig))?);
+        // Without it no Pod is admitted; and that it is made shows that the controllers work.
+        let accounts: Api<ServiceAccount> = Api::namespaced(client.clone(), "default");
+        let made = async || accounts.get_opt("default").await.is_ok_and(|account| account.is_some());
+        wait_for("the default service account", &mut programs, made).await?;
+
+        let ms = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX);
+        tracing::info!(port, ms, "a real control plane is ready");
+        programs.reverse();
+        Ok(Self { kubelets: Mutex::default(), _programs: programs, client, kubeconfig, binary, _port: socket, folder })
+    }
+
+    /// Runs kubectl, of the same version, as the admin; answers what it wrote to its standard output.
+    ///
+    /// # Errors
+    /// When it cannot be started or fails; what it wrote to its standard error is in the error.
+    pub async fn kubectl(&self, arguments: &[&str]) -> Result<String, Error> {
+        let kubeconfig = format!("--kubeconfig={}", self.kubeconfig.display());
+        let mut all = vec!["kubectl".to_owned(), kubeconfig];
+        all.extend(arguments.iter().map(|&argument| argument.to_owned()));
+        let (binary, folder) = (self.binary.clone(), self.folder.path().to_owned());
+        tokio::task::spawn_blocking(move || {
+            let arguments: Vec<&str> = all.iter().map(String::as_str).collect();
+            run(&binary, &folder, &arguments)
+        })
+        .await
+        .map_err(Error::setup("run kubectl"))?
+    }
+
+    /// The folder with everything of this plane: `PROGRAM.log`, `NODE.log`, keys, etcd's data. Gone with the plane,
+    /// unless a test that holds it panics.
+    #[must_use]
+    pub fn folder(&self) -> &Path {
+        self.folder.path()
+    }
+
+    fn kubelets(&self) -> MutexGuard<'_, HashMap<String, Kubelet>> {
+        // Nothing that could panic half-way is done under the lock.
+        self.kubelets.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[async_trait]
+impl Plane for RealPlane {
+    fn name(&self) -> &'static str {
+        "real"
+    }
+
+    fn kubeconfig_path(&self) -> &Path {
+        &self.kubeconfig
+    }
+
+    fn client(&self) -> Client {
+        self.client.clone()
+    }
+
+    fn runs_pods(&self) -> bool {
+        true
+    }
+
+    async fn start_node(&self, node: &NodeSpec) -> Result<(), Error> {
+        {
+            let mut kubelets = self.kubelets();
+            if kubelets.contains_key(&node.name) {
+                return Err(Error::NodeRuns(node.name.clone()));
+            }
+            let arguments = command_line::hollow_node(node, &self.kubeconfig);
+            let name = format!("kubelet-{}", node.name);
+            let process = Process::start(&self.binary, name, "hollow-node", &arguments, self.folder.path())?;
+            kubelets.insert(node.name.clone(), Kubelet { process, provider_id: node.provider_id.clone() });
+        }
+        let began = Instant::now();
+        let nodes: Api<Node> = Api::all(self.client());
+        while !nodes.get_opt(&node.name).await.is_ok_and(|node| node.is_some()) {
+            let failed = match self.kubelets().get_mut(&node.name) {
+                None => Some(Error::NoSuchNode(node.name.clone())), // stopped meanwhile
+                Some(kubelet) => failure("its Node to be registered", began, &mut kubelet.process),
+            };
+            if let Some(error) = failed {
+                self.kubelets().remove(&node.name);
+                return Err(error);
+            }
+            tokio::time::sleep(POLL).await;
+        }
+        tracing::info!(node = node.name, ms = began.elapsed().as_millis(), "a kubelet runs");
+        Ok(())
+    }
+
+    async fn stop_node(&self, name: &str) -> Result<(), Error> {
+        let kubelet = self.kubelets().remove(name).ok_or_else(|| Error::NoSuchNode(name.to_owned()))?;
+        drop(kubelet);
+        tracing::info!(node = name, "the kubelet was killed");
+        Ok(())
+    }
+
+    fn provider_id_of(&self, node: &str) -> Option<String> {
+        self.kubelets().get(node)?.provider_id.clone()
+    }
+}
+
+impl Drop for RealPlane {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.folder.disable_cleanup(true);
+            tracing::error!(folder = %self.folder.path().display(), "the control plane's logs are kept");
+        }
+    }
+}
+
+/// A free port on 127.0.0.1, ours as long as the socket lives. It never listens; kube-apiserver does, on the same
+/// port, as `SO_REUSEPORT` allows.
+fn reserve_port() -> std::io::Result<TcpSocket> {
+    let socket = TcpSocket::new_v4()?;
+    socket.set_reuseport(true)?;
+    socket.bind(([127, 0, 0, 1], 0).into())?;
+    Ok(socket)
+}
+
+async fn is_ready(client: &Client) -> bool {
+    match http::Request::get("/readyz").body(Vec::new()) {
+        // The client would log each "not yet" as an error.
+        Ok(request) => client.request_text(request).with_subscriber(NoSubscriber::new()).await.is_ok(),
+        Err(_) => false,
+    }
+}
+
+/// Waits until `done`; an error when the time is over or one of the programs has ended.
+async fn wait_for(what: &str, programs: &mut [Process], done: impl AsyncFn() -> bool) -> Result<(), Error> {
+    let began = Instant::now();
+    while !done().await {
+        // The last one started is the one waited for; but any of them may be the one that died.
+        if let Some(error) = programs.iter_mut().rev().find_map(|program| failure(what, began, program)) {
+            return Err(error);
+        }
+        tokio::time::sleep(POLL).await;
+    }
+    Ok(())
+}
+
+/// Why it is no use to wait any longer for `program`.
+fn failure(what: &str, began: Instant, program: &mut Process) -> Option<Error> {
+    if let Err(error) = program.check() {
+        return Some(error);
+    }
+    (began.elapsed() > PATIENCE).then(|| Error::TimedOut {
+        what: what.to_owned(),
+        waited: PATIENCE,
+        program: program.name().to_owned(),
+        log: program.last_lines(),
+    })
+}
+
+/// Runs a program of the binary to its end.
+fn run(binary: &Path, folder: &Path, arguments: &[&str]) -> Result<String, Error> {
+    let output = process::command(binary, folder).args(arguments).output().map_err(Error::io("start", binary))?;
+    if output.status.success() {
+        return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
+    }
+    Err(command_failed(arguments, output.status, &output.stderr))
+}
+
+fn command_failed(arguments: &[&str], status: ExitStatus, errors: &[u8]) -> Error {
+    let output = String::from_utf8_lossy(errors).trim_end().to_owned();
+    Error::Command { command: arguments.join(" "), status, output }
+}
+
+fn write(path: &Path, text: &str) -> Result<(), Error> {
+    fs::write(path, text).map_err(Error::io("write", path))
+}

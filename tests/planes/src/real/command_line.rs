@@ -1,0 +1,142 @@
+//! What each program of the control plane is started with.
+
+use std::path::Path;
+
+use crate::NodeSpec;
+
+/// How long a Node may miss its heartbeats before it counts as dead. Hollow kubelets send one every 2 s; six may be
+/// late on a busy machine.
+const NODE_MONITOR_GRACE_PERIOD: &str = "12s";
+
+/// etcd on Unix sockets, with no regard for power cuts and the fastest election of one.
+pub(super) fn etcd(folder: &Path) -> Vec<String> {
+    vec![
+        format!("--data-dir={}", folder.join("etcd").display()),
+        "--unsafe-no-fsync".into(),
+        "--heartbeat-interval=10".into(),
+        "--election-timeout=100".into(),
+        "--log-level=warn".into(),
+        format!("--listen-client-urls={}", etcd_url(folder)),
+        format!("--listen-peer-urls=unix://{}", folder.join("peer.sock").display()),
+        // What it tells other members, of which there are none; a socket's path is not accepted here.
+        "--advertise-client-urls=http://localhost:2379".into(),
+    ]
+}
+
+/// Where etcd listens for the API server.
+pub(super) fn etcd_socket(folder: &Path) -> std::path::PathBuf {
+    folder.join("etcd.sock")
+}
+
+fn etcd_url(folder: &Path) -> String {
+    format!("unix://{}", etcd_socket(folder).display())
+}
+
+/// The API server on one loopback port, with RBAC and the admin's token.
+pub(super) fn kube_apiserver(folder: &Path, port: u16) -> Vec<String> {
+    let file = |name: &str| folder.join(name).display().to_string();
+    vec![
+        format!("--etcd-servers={}", etcd_url(folder)),
+        format!("--secure-port={port}"),
+        // The port is held for us by a socket that never listens, so that nobody else is given it meanwhile.
+        "--permit-port-sharing".into(),
+        "--bind-address=127.0.0.1".into(),
+        // Nothing may reach this cluster from outside; any address that is not loopback will do (RFC 5737).
+        "--advertise-address=192.0.2.1".into(),
+        "--endpoint-reconciler-type=none".into(),
+        format!("--tls-cert-file={}", file("apiserver.crt")),
+        format!("--tls-private-key-file={}", file("apiserver.key")),
+        format!("--client-ca-file={}", file("ca.crt")),
+        "--service-account-issuer=https://kubernetes.default.svc".into(),
+        format!("--service-account-key-file={}", file("sa.pub")),
+        format!("--service-account-signing-key-file={}", file("sa.key")),
+        "--service-cluster-ip-range=10.96.0.0/16".into(),
+        "--authorization-mode=RBAC".into(),
+        format!("--token-auth-file={}", file("tokens.csv")),
+    ]
+}
+
+/// All of Kubernetes' own controllers but those a cloud controller manager replaces.
+pub(super) fn kube_controller_manager(folder: &Path, kubeconfig: &Path) -> Vec<String> {
+    let file = |name: &str| folder.join(name).display().to_string();
+    vec![
+        format!("--kubeconfig={}", kubeconfig.display()),
+        "--leader-elect=false".into(),
+        "--secure-port=0".into(),
+        "--cloud-provider=external".into(),
+        "--controllers=*,-nodeipam".into(),
+        "--node-monitor-period=1s".into(),
+        format!("--node-monitor-grace-period={NODE_MONITOR_GRACE_PERIOD}"),
+        "--kube-api-qps=200".into(),
+        "--kube-api-burst=400".into(),
+        format!("--root-ca-file={}", file("ca.crt")),
+        format!("--cluster-signing-cert-file={}", file("ca.crt")),
+        format!("--cluster-signing-key-file={}", file("ca.key")),
+        format!("--service-account-private-key-file={}", file("sa.key")),
+    ]
+}
+
+/// The scheduler.
+pub(super) fn kube_scheduler(kubeconfig: &Path) -> Vec<String> {
+    vec![format!("--kubeconfig={}", kubeconfig.display()), "--leader-elect=false".into(), "--secure-port=0".into()]
+}
+
+/// A kubelet on a fake container runtime.
+pub(super) fn hollow_node(node: &NodeSpec, kubeconfig: &Path) -> Vec<String> {
+    let labels: Vec<String> = node.labels.iter().map(|(key, value)| format!("{key}={value}")).collect();
+    vec![
+        format!("--kubeconfig={}", kubeconfig.display()),
+        format!("--name={}", node.name),
+        format!("--provider-id={}", node.provider_id.as_deref().unwrap_or_default()),
+        format!("--node-labels={}", labels.join(",")),
+    ]
+}
+
+/// The admin's entry in the API server's token file: token, user, user ID, groups.
+pub(super) fn token_file(token: &str) -> String {
+    format!("{token},admin,admin,system:masters\n")
+}
+
+/// A kubeconfig for the admin.
+pub(super) fn kubeconfig(folder: &Path, port: u16, token: &str) -> String {
+    format!(
+        "apiVersion: v1
+kind: Config
+current-context: plane
+clusters:
+- name: plane
+  cluster:
+    server: https://127.0.0.1:{port}
+    certificate-authority: {authority:?}
+users:
+- name: admin
+  user:
+    token: {token}
+contexts:
+- name: plane
+  context:
+    cluster: plane
+    user: admin
+",
+        authority = folder.join("ca.crt"),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_kubelet_registers_with_the_provider_id_and_labels_of_its_spec() {
+        let node = NodeSpec::new("a").with_label("zone", "1").with_label("pool", "x");
+        let arguments = hollow_node(&node, Path::new("/k"));
+        assert!(arguments.contains(&"--provider-id=kubemark://a".to_owned()), "{arguments:?}");
+        assert!(arguments.contains(&"--node-labels=pool=x,zone=1".to_owned()), "{arguments:?}");
+    }
+
+    #[test]
+    fn a_kubelet_without_provider_id_leaves_it_to_the_cloud_controller() {
+        let arguments = hollow_node(&NodeSpec::new("a").without_provider_id(), Path::new("/k"));
+        assert!(arguments.contains(&"--provider-id=".to_owned()), "{arguments:?}");
+    }
+}

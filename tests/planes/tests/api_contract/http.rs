@@ -1,0 +1,86 @@
+//! Requests as they go over the wire, so that statuses, headers and whole answers can be looked at.
+
+use anyhow::{Context, Result, ensure};
+use futures::future::BoxFuture;
+use http::{Method, Request};
+use http_body_util::BodyExt;
+use kube::client::Body;
+use serde_json::{Value, json};
+use skydock_planes::Plane;
+
+/// A sentence, and what must not fail if it is true.
+pub(crate) type Scenario = (&'static str, for<'a> fn(&'a dyn Plane) -> BoxFuture<'a, Result<()>>);
+
+pub(crate) const JSON: &str = "application/json";
+pub(crate) const JSON_PATCH: &str = "application/json-patch+json";
+pub(crate) const MERGE: &str = "application/merge-patch+json";
+pub(crate) const STRATEGIC: &str = "application/strategic-merge-patch+json";
+const METADATA_ONLY: &str = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1";
+
+/// What the API server answered.
+#[derive(Debug)]
+pub(crate) struct Answer {
+    pub(crate) status: u16,
+    pub(crate) body: Value,
+}
+
+impl Answer {
+    /// The body, if the status is a success.
+    pub(crate) fn ok(self) -> Result<Value> {
+        ensure!((200..300).contains(&self.status), "refused with {}: {}", self.status, self.body["message"]);
+        Ok(self.body)
+    }
+
+    /// Fails unless refused with this status and reason.
+    pub(crate) fn refused(self, status: u16, reason: &str) -> Result<Self> {
+        ensure!(
+            self.status == status && self.body["reason"] == reason,
+            "expected {status} {reason}, got {}: {}",
+            self.status,
+            self.body
+        );
+        Ok(self)
+    }
+}
+
+async fn send(plane: &dyn Plane, method: Method, path: &str, kind: &str, accept: &str, body: &Value) -> Result<Answer> {
+    let body = if body.is_null() { Vec::new() } else { serde_json::to_vec(body)? };
+    let request = Request::builder().method(method).uri(path).header("Content-Type", kind).header("Accept", accept);
+    let answer = plane.client().send(request.body(Body::from(body))?).await?;
+    let status = answer.status().as_u16();
+    let bytes = answer.into_body().collect().await?.to_bytes();
+    let body = serde_json::from_slice(&bytes).with_context(|| format!("{status}, and no JSON"))?;
+    Ok(Answer { status, body })
+}
+
+pub(crate) async fn get(plane: &dyn Plane, path: &str) -> Result<Answer> {
+    send(plane, Method::GET, path, JSON, JSON, &Value::Null).await
+}
+
+pub(crate) async fn post(plane: &dyn Plane, path: &str, body: Value) -> Result<Answer> {
+    send(plane, Method::POST, path, JSON, JSON, &body).await
+}
+
+pub(crate) async fn patch(plane: &dyn Plane, path: &str, kind: &str, body: Value) -> Result<Answer> {
+    send(plane, Method::PATCH, path, kind, JSON, &body).await
+}
+
+/// A patch that asks for the answer controllers ask for: metadata, nothing else.
+pub(crate) async fn patch_for_metadata(plane: &dyn Plane, path: &str, kind: &str, body: Value) -> Result<Answer> {
+    send(plane, Method::PATCH, path, kind, METADATA_ONLY, &body).await
+}
+
+pub(crate) async fn delete(plane: &dyn Plane, path: &str, options: Value) -> Result<Answer> {
+    send(plane, Method::DELETE, path, JSON, JSON, &options).await
+}
+
+/// Fails unless the value is the expected one.
+pub(crate) fn expect(what: &str, actual: &Value, expected: Value) -> Result<()> {
+    ensure!(*actual == expected, "{what} is {actual}, expected {expected}");
+    Ok(())
+}
+
+/// An object's own metadata for a patch that must not hit its successor of the same name.
+pub(crate) fn only_if_uid(uid: &Value) -> Value {
+    json!({"uid": uid})
+}

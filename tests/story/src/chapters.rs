@@ -1,0 +1,9 @@
+//! The chapters, in the order they are told.
+
+pub(crate) mod hostile;
+pub(crate) mod leaders;
+pub(crate) mod machines;
+pub(crate) mod nodes;
+pub(crate) mod refusals;
+pub(crate) mod services;
+pub(crate) mod swaps;

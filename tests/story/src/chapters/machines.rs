@@ -1,0 +1,46 @@
+//! Machines stop and leave, and their Nodes follow.
+
+use std::time::Duration;
+
+use anyhow::ensure;
+
+use super::nodes::{has_taint, node};
+use crate::{
+    narrator::Narrator,
+    observe::{Seen, until},
+    stage::Stage,
+};
+
+const SHUTDOWN: &str = "node.cloudprovider.kubernetes.io/shutdown";
+/// A real control plane takes a while to see that a kubelet is silent.
+const LIMIT: Duration = Duration::from_secs(90);
+
+pub(crate) async fn tell(stage: &mut Stage, narrator: &mut Narrator) -> anyhow::Result<()> {
+    narrator.chapter("Machines stop and leave, and their Nodes follow");
+    stage.plane.stop_node("node-2").await?;
+    stage.plane.stop_node("node-3").await?;
+    stage.inventory.stop("node-3");
+    stage.inventory.remove("node-2");
+    stage.inventory.write()?;
+    narrator
+        .step("node-2's machine leaves the inventory: its Node is deleted", async {
+            until(LIMIT, || async {
+                Ok(match stage.nodes().get_opt("node-2").await? {
+                    None => Seen::Yes(()),
+                    Some(node) => Seen::NotYet(format!("node-2 is there: {:?}", node.spec)),
+                })
+            })
+            .await?;
+            stage.event("node-2", "DeletingNode").await
+        })
+        .await?;
+    narrator
+        .step("node-3's machine is stopped: its Node is tainted and stays", async {
+            node(stage, "node-3", |node| has_taint(node, SHUTDOWN).then_some(())).await?;
+            // Some periods of the lifecycle controller later it is still there.
+            tokio::time::sleep(Duration::from_secs(3)).await;
+            ensure!(stage.nodes().get_opt("node-3").await?.is_some(), "node-3 was deleted");
+            Ok(format!("taint {SHUTDOWN}"))
+        })
+        .await
+}

@@ -1,0 +1,59 @@
+//! A host that cannot run says why in one line.
+
+use std::{ffi::OsString, time::Duration};
+
+use anyhow::ensure;
+
+use crate::{
+    host::{free_port, run},
+    narrator::Narrator,
+    stage::Stage,
+};
+
+pub(crate) async fn tell(stage: &mut Stage, narrator: &mut Narrator) -> anyhow::Result<()> {
+    narrator.chapter("A host that cannot run says why, in one line");
+    stage.stop_hosts().await?;
+    let plugin = stage.plugin_file();
+    stage.replace(&plugin, &stage.built("static.wasm")?)?;
+    let good = format!("--plugin=static={}", plugin.display());
+    let config = format!("--cloud-config={}", stage.inventory.path().display());
+    let kubeconfig = format!("--kubeconfig={}", stage.kubeconfig().display());
+    let wrong = stage.dir().join("wrong.yaml");
+    std::fs::write(&wrong, "apiVersion: static.skydock.dev/v1alpha1\nkind: Inventory\nmachine: []\n")?;
+    let wrong = format!("--cloud-config={}", wrong.display());
+    let nowhere = stage.dir().join("nowhere.kubeconfig");
+    let server = format!("http://{}", free_port()?);
+    std::fs::write(
+        &nowhere,
+        format!(
+            "apiVersion: v1\nkind: Config\nclusters: [{{name: c, cluster: {{server: \"{server}\"}}}}]\n\
+             contexts: [{{name: c, context: {{cluster: c, user: u}}}}]\nusers: [{{name: u, user: {{}}}}]\ncurrent-context: c\n"
+        ),
+    )?;
+    let nowhere = format!("--kubeconfig={}", nowhere.display());
+    let provider = "--cloud-provider=static";
+    let cases: [(&str, Vec<&str>, &str); 8] = [
+        ("a flag nobody knows", vec!["--clod-provider=static"], "--clod-provider"),
+        ("a flag that is not honoured yet", vec![provider, "--webhooks=x"], "--webhooks"),
+        ("no provider", vec![&good, &kubeconfig], "--cloud-provider is missing"),
+        ("no plugin", vec![provider, &kubeconfig], "no plugin for --cloud-provider=static"),
+        ("a missing plugin file", vec![provider, "--plugin=static=/missing.wasm", &kubeconfig], "/missing.wasm"),
+        ("a missing cloud-config", vec![provider, &good, "--cloud-config=/missing.yaml", &kubeconfig], "/missing.yaml"),
+        ("a wrong inventory", vec![provider, &good, &wrong, &kubeconfig], "wrong.yaml:3"),
+        ("an unreachable API server", vec![provider, &good, &config, &nowhere], &server),
+    ];
+    for (what, args, words) in cases {
+        narrator
+            .step(&format!("{what}: refused"), async {
+                let args: Vec<OsString> = args.iter().map(OsString::from).collect();
+                let ended = run(&stage.paths.skydock, &args, Duration::from_secs(30)).await?;
+                ensure!(ended.code.is_some_and(|code| code != 0), "it ended with {:?}", ended.code);
+                ensure!(ended.said.contains(words), "it said {:?}", ended.said);
+                let said: Vec<_> = ended.said.lines().filter(|line| !line.is_empty()).collect();
+                ensure!(said.len() == 1, "it said more than one line: {:?}", ended.said);
+                Ok(said.first().map_or_else(String::new, |line| format!("exit {}: {line}", ended.code.unwrap_or(-1))))
+            })
+            .await?;
+    }
+    Ok(())
+}

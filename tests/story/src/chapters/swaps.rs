@@ -1,0 +1,166 @@
+//! The plugin file is replaced under a running host: by a good build, and by bad ones.
+
+use std::{
+    collections::BTreeMap,
+    sync::atomic::{AtomicBool, Ordering},
+    time::Duration,
+};
+
+use anyhow::{Context, ensure};
+use kube::{
+    ResourceExt,
+    api::{DeleteParams, ListParams, Patch, PatchParams},
+};
+use serde_json::json;
+
+use super::services::{address, create, ingress};
+use crate::{
+    metrics::Scrape,
+    narrator::Narrator,
+    observe::{Seen, until},
+    rebuild::rebuilt,
+    stage::Stage,
+};
+
+const LIMIT: Duration = Duration::from_secs(60);
+const LEASE: &str = "cloud-controller-manager";
+
+pub(crate) async fn tell(stage: &mut Stage, narrator: &mut Narrator) -> anyhow::Result<()> {
+    narrator.chapter("The plugin is replaced while the cluster lives");
+    let good = stage.built("static.wasm")?;
+    narrator.step("another build takes over while Services come, change and go", good_swap(stage, &good)).await?;
+    for (what, bytes, stage_name) in [
+        ("garbage", b"this is no WebAssembly".to_vec(), "type"),
+        ("a component with a wrong type", stage.built("hostile/wrong_type.wasm")?, "type"),
+        ("one that traps in configure", stage.built("hostile/traps_in_configure.wasm")?, "configure"),
+    ] {
+        let step = format!("{what} is refused, with the reason; the last good one goes on");
+        narrator.step(&step, bad_swap(stage, &bytes, stage_name)).await?;
+    }
+    narrator
+        .step("and a good build is taken again", async {
+            let before = generation(&scrape(stage).await?);
+            stage.replace(&stage.plugin_file(), &rebuilt(&good, "after the bad ones"))?;
+            let now = generation_after(stage, before).await?;
+            Ok(format!("generation {now}"))
+        })
+        .await
+}
+
+async fn scrape(stage: &Stage) -> anyhow::Result<Scrape> {
+    let leader = stage.leader().await?;
+    stage.hosts.get(leader).context("a host leads")?.scrape().await
+}
+
+fn generation(scrape: &Scrape) -> f64 {
+    scrape.sum("skydock_plugin_generation", &[])
+}
+
+/// Calls that did not do what was asked, whatever the reason.
+fn failed_calls(scrape: &Scrape) -> f64 {
+    scrape.sum("skydock_plugin_calls_total", &[]) - scrape.sum("skydock_plugin_calls_total", &[("outcome", "ok")])
+}
+
+async fn generation_after(stage: &Stage, before: f64) -> anyhow::Result<f64> {
+    until(LIMIT, || async {
+        let now = generation(&scrape(stage).await?);
+        Ok(if now > before { Seen::Yes(now) } else { Seen::NotYet(format!("generation {now}")) })
+    })
+    .await
+}
+
+async fn good_swap(stage: &Stage, good: &[u8]) -> anyhow::Result<String> {
+    let before = scrape(stage).await?;
+    let stop = AtomicBool::new(false);
+    let swap = async {
+        tokio::time::sleep(Duration::from_millis(500)).await;
+        stage.replace(&stage.plugin_file(), &rebuilt(good, "another build"))?;
+        let now = generation_after(stage, generation(&before)).await;
+        tokio::time::sleep(Duration::from_millis(500)).await;
+        stop.store(true, Ordering::Relaxed);
+        now
+    };
+    let (changes, generation) = tokio::try_join!(churn(stage, &stop), swap)?;
+    let kept = settled(stage).await?;
+    let after = scrape(stage).await?;
+    let failed = failed_calls(&after) - failed_calls(&before);
+    let calls = after.sum("skydock_plugin_calls_total", &[]) - before.sum("skydock_plugin_calls_total", &[]);
+    ensure!(failed == 0.0, "{failed} of {calls} calls failed");
+    Ok(format!("generation {generation} after {changes} changes: {calls} calls, 0 failed; {kept} Services, all as they should be"))
+}
+
+/// Makes, changes and deletes Services until told to stop; says how often.
+async fn churn(stage: &Stage, stop: &AtomicBool) -> anyhow::Result<usize> {
+    let mut changes = 0;
+    while !stop.load(Ordering::Relaxed) {
+        let name = format!("churn-{changes}");
+        create(stage, &name, json!({})).await?;
+        let edit = json!({"metadata": {"annotations": {"example.com/edit": changes.to_string()}}});
+        stage.services().patch(&name, &PatchParams::default(), &Patch::Merge(edit)).await?;
+        if changes % 2 == 1 {
+            stage.services().delete(&name, &DeleteParams::default()).await?;
+        }
+        changes += 1;
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    Ok(changes)
+}
+
+/// Waits until every Service that is left has an address of its own and every deleted one is gone; then deletes them all.
+async fn settled(stage: &Stage) -> anyhow::Result<usize> {
+    let services = stage.services();
+    let count = until(LIMIT, || async {
+        let all = services.list(&ListParams::default()).await?.items;
+        let all: Vec<_> = all.into_iter().filter(|service| service.name_any().starts_with("churn-")).collect();
+        let odd = all.iter().find(|service| service.metadata.deletion_timestamp.is_some() || ingress(service).is_none());
+        if let Some(service) = odd {
+            return Ok(Seen::NotYet(format!("{}: {:?}", service.name_any(), ingress(service))));
+        }
+        let mut holders = BTreeMap::new();
+        for service in &all {
+            if let Some(other) = holders.insert(ingress(service), service.name_any()) {
+                anyhow::bail!("{other} and {} have the same address", service.name_any());
+            }
+        }
+        Ok(Seen::Yes(all.len()))
+    })
+    .await?;
+    for service in services.list(&ListParams::default()).await? {
+        if service.name_any().starts_with("churn-") {
+            services.delete(&service.name_any(), &DeleteParams::default()).await?;
+        }
+    }
+    until(LIMIT, || async {
+        let left = services.list(&ListParams::default()).await?.items;
+        let left = left.iter().filter(|service| service.name_any().starts_with("churn-")).count();
+        Ok(if left == 0 { Seen::Yes(()) } else { Seen::NotYet(format!("{left} Services left")) })
+    })
+    .await?;
+    Ok(count)
+}
+
+async fn bad_swap(stage: &Stage, bytes: &[u8], stage_name: &str) -> anyhow::Result<String> {
+    let before = scrape(stage).await?;
+    let refusals = |scrape: &Scrape| scrape.sum("skydock_plugin_reloads_total", &[("result", "failed"), ("stage", stage_name)]);
+    let events = stage.events(LEASE).await?.len();
+    stage.replace(&stage.plugin_file(), bytes)?;
+    let after = until(LIMIT, || async {
+        let after = scrape(stage).await?;
+        Ok(if refusals(&after) > refusals(&before) { Seen::Yes(after) } else { Seen::NotYet("no refusal".to_owned()) })
+    })
+    .await?;
+    ensure!(generation(&after) == generation(&before), "the generation has changed");
+    let event = until(LIMIT, || async {
+        let told = stage.events(LEASE).await?;
+        let refused = told.iter().filter(|event| event.starts_with("PluginRefused")).next_back().cloned();
+        Ok(match refused {
+            Some(event) if told.len() > events => Seen::Yes(event),
+            _ => Seen::NotYet(format!("{told:?}")),
+        })
+    })
+    .await?;
+    create(stage, "meanwhile", json!({})).await?;
+    address(stage, "meanwhile").await?;
+    stage.delete_service("meanwhile").await?;
+    Ok(event)
+}

@@ -1,0 +1,141 @@
+//! A `skydock` process.
+
+use std::{
+    ffi::OsString,
+    fs::File,
+    net::{Ipv4Addr, SocketAddr, TcpListener},
+    path::{Path, PathBuf},
+    process::Stdio,
+    time::Duration,
+};
+
+use anyhow::{Context, bail};
+use rustix::process::{Pid, Signal, kill_process};
+use tokio::process::{Child, Command};
+
+use crate::{
+    metrics::{self, Scrape},
+    observe::{Seen, until},
+};
+
+/// A process that serves a cluster.
+pub(crate) struct Host {
+    name: String,
+    child: Child,
+    log: PathBuf,
+    metrics: SocketAddr,
+}
+
+/// How a process ended, and what it said.
+pub(crate) struct Ended {
+    pub(crate) code: Option<i32>,
+    pub(crate) said: String,
+}
+
+impl Host {
+    /// Starts the binary; its log goes to a file in the directory.
+    pub(crate) async fn start(binary: &Path, dir: &Path, name: &str, args: &[OsString]) -> anyhow::Result<Self> {
+        let log = dir.join(format!("{name}.log"));
+        let metrics = free_port()?;
+        let file = File::create(&log).with_context(|| format!("create {}", log.display()))?;
+        let child = Command::new(binary)
+            .args(args)
+            .arg(format!("--metrics-bind-address={metrics}"))
+            .stdin(Stdio::null())
+            .stdout(file.try_clone()?)
+            .stderr(file)
+            .kill_on_drop(true)
+            .spawn()
+            .with_context(|| format!("start {}", binary.display()))?;
+        let mut host = Self { name: name.to_owned(), child, log, metrics };
+        host.serves().await?;
+        Ok(host)
+    }
+
+    /// Waits until it answers, or has ended.
+    async fn serves(&mut self) -> anyhow::Result<()> {
+        let metrics = self.metrics;
+        let child = &mut self.child;
+        let started = until(Duration::from_secs(60), || {
+            let ended = child.try_wait();
+            async move {
+                if let Some(status) = ended? {
+                    bail!("the host has ended: {status}");
+                }
+                Ok(match metrics::scrape(metrics).await {
+                    Ok(_) => Seen::Yes(()),
+                    Err(error) => Seen::NotYet(error.to_string()),
+                })
+            }
+        });
+        started.await.with_context(|| self.last_words())
+    }
+
+    pub(crate) fn name(&self) -> &str {
+        &self.name
+    }
+
+    pub(crate) fn log(&self) -> &Path {
+        &self.log
+    }
+
+    pub(crate) async fn scrape(&self) -> anyhow::Result<Scrape> {
+        metrics::scrape(self.metrics).await.with_context(|| self.last_words())
+    }
+
+    /// Resident memory in bytes.
+    pub(crate) fn resident(&self) -> anyhow::Result<u64> {
+        let id = self.child.id().context("the host has ended")?;
+        let status = std::fs::read_to_string(format!("/proc/{id}/status"))?;
+        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).context("no VmRSS in /proc")?;
+        let kib: u64 = line.trim().trim_end_matches(" kB").trim().parse()?;
+        Ok(kib * 1024)
+    }
+
+    /// True while the process runs.
+    pub(crate) fn is_alive(&mut self) -> bool {
+        matches!(self.child.try_wait(), Ok(None))
+    }
+
+    pub(crate) fn terminate(&self) -> anyhow::Result<()> {
+        self.signal(Signal::TERM)
+    }
+
+    pub(crate) fn kill(&self) -> anyhow::Result<()> {
+        self.signal(Signal::KILL)
+    }
+
+    fn signal(&self, signal: Signal) -> anyhow::Result<()> {
+        let id = self.child.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw);
+        kill_process(id.context("the host has ended")?, signal)?;
+        Ok(())
+    }
+
+    /// Waits for the end.
+    pub(crate) async fn ended(&mut self, limit: Duration) -> anyhow::Result<Option<i32>> {
+        let status = tokio::time::timeout(limit, self.child.wait()).await;
+        let status = status.with_context(|| format!("{} still runs after {limit:?}; {}", self.name, self.last_words()))??;
+        Ok(status.code())
+    }
+
+    /// The end of its log.
+    pub(crate) fn last_words(&self) -> String {
+        let log = std::fs::read_to_string(&self.log).unwrap_or_default();
+        let lines: Vec<_> = log.lines().collect();
+        let last = lines.iter().skip(lines.len().saturating_sub(15)).copied().collect::<Vec<_>>().join("\n");
+        format!("log of {} ends with:\n{last}", self.name)
+    }
+}
+
+/// Runs the binary to its end.
+pub(crate) async fn run(binary: &Path, args: &[OsString], limit: Duration) -> anyhow::Result<Ended> {
+    let output = Command::new(binary).args(args).stdin(Stdio::null()).kill_on_drop(true).output();
+    let output = tokio::time::timeout(limit, output).await.with_context(|| format!("still runs after {limit:?}"))??;
+    let said = [output.stdout, output.stderr].concat();
+    Ok(Ended { code: output.status.code(), said: String::from_utf8_lossy(&said).into_owned() })
+}
+
+/// A port nobody listens on now.
+pub(crate) fn free_port() -> anyhow::Result<SocketAddr> {
+    Ok(TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?)
+}

@@ -1,0 +1,76 @@
+//! The inventory file of the static provider, as the story changes it.
+
+use std::{fmt::Write, path::PathBuf};
+
+/// A machine of the story.
+struct Machine {
+    name: String,
+    provider_id: String,
+    state: &'static str,
+}
+
+/// Machines and addresses; what is written is what the hosts see.
+pub(crate) struct Inventory {
+    path: PathBuf,
+    machines: Vec<Machine>,
+}
+
+/// Type, zone and region of all machines.
+pub(crate) const INSTANCE_TYPE: &str = "metal-8";
+pub(crate) const ZONE: &str = "rack-1";
+pub(crate) const REGION: &str = "hall-a";
+
+/// The external address of the machine of this name.
+pub(crate) fn external_ip(name: &str) -> String {
+    let last: u32 = name.bytes().map(u32::from).sum::<u32>() % 200 + 20;
+    format!("203.0.113.{last}")
+}
+
+impl Inventory {
+    pub(crate) fn new(path: PathBuf) -> Self {
+        Self { path, machines: Vec::new() }
+    }
+
+    pub(crate) fn path(&self) -> &std::path::Path {
+        &self.path
+    }
+
+    pub(crate) fn add(&mut self, name: &str, provider_id: String) {
+        self.machines.push(Machine { name: name.to_owned(), provider_id, state: "running" });
+    }
+
+    pub(crate) fn stop(&mut self, name: &str) {
+        for machine in self.machines.iter_mut().filter(|machine| machine.name == name) {
+            machine.state = "stopped";
+        }
+    }
+
+    pub(crate) fn remove(&mut self, name: &str) {
+        self.machines.retain(|machine| machine.name != name);
+    }
+
+    /// Writes the file, at once.
+    pub(crate) fn write(&self) -> anyhow::Result<()> {
+        let mut yaml = String::from(
+            "apiVersion: static.skydock.dev/v1alpha1\nkind: Inventory\nproviderIDPrefixes: [\"kubemark://\"]\nmachines:\n",
+        );
+        for Machine { name, provider_id, state } in &self.machines {
+            write!(
+                yaml,
+                "  - name: {name}\n    match: {{nodeName: {name}}}\n    providerID: {provider_id}\n    \
+                 instanceType: {INSTANCE_TYPE}\n    zone: {ZONE}\n    region: {REGION}\n    state: {state}\n    \
+                 labels: {{example.com/rack: \"17\"}}\n    addresses:\n      - {{type: InternalIP, address: 127.0.0.1}}\n      \
+                 - {{type: ExternalIP, address: {}}}\n",
+                external_ip(name)
+            )?;
+        }
+        yaml.push_str(
+            "addressPools:\n  - name: default\n    addresses: [\"192.0.2.10-192.0.2.250\", \"2001:db8::/120\"]\n  \
+             - name: tiny\n    addresses: [\"198.51.100.7/32\"]\n    autoAssign: false\n",
+        );
+        let new = self.path.with_extension("new");
+        std::fs::write(&new, yaml)?;
+        std::fs::rename(&new, &self.path)?;
+        Ok(())
+    }
+}

@@ -1,0 +1,249 @@
+//! Where the story plays: a control plane, files, and hosts.
+
+use std::{
+    ffi::OsString,
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+use anyhow::Context;
+use k8s_openapi::api::{
+    coordination::v1::Lease,
+    core::v1::{Event, Node, Service},
+};
+use kube::{
+    Api, Client,
+    api::{DeleteParams, ListParams},
+};
+use skydock_planes::{NodeSpec, Plane};
+use tempfile::TempDir;
+
+use crate::{
+    host::Host,
+    inventory::Inventory,
+    narrator::Narrator,
+    observe::{Seen, until},
+};
+
+/// What the story is told with.
+#[derive(Clone, Debug)]
+pub struct Paths {
+    /// The `skydock` binary.
+    pub skydock: PathBuf,
+    /// Directory with the built plugins: `static.wasm`, `hostile/*.wasm`.
+    pub plugins: PathBuf,
+}
+
+impl Paths {
+    /// Of a checkout in which everything has been built.
+    ///
+    /// # Errors
+    /// Names what has not been built.
+    pub fn of_checkout() -> anyhow::Result<Self> {
+        let target = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target").canonicalize()?;
+        let paths = Self { skydock: target.join("debug/skydock"), plugins: target.join("plugins") };
+        for file in [&paths.skydock, &paths.plugins.join("static.wasm")] {
+            anyhow::ensure!(file.is_file(), "{} has not been built: run `cargo xtask build`", file.display());
+        }
+        Ok(paths)
+    }
+}
+
+/// Lease durations of the story: short, so that a killed leader is not waited for long.
+pub(crate) const LEASE_DURATION: Duration = Duration::from_secs(5);
+
+/// Where the story plays.
+pub struct Stage {
+    pub(crate) plane: Box<dyn Plane>,
+    pub(crate) client: Client,
+    pub(crate) paths: Paths,
+    pub(crate) inventory: Inventory,
+    pub(crate) hosts: Vec<Host>,
+    dir: TempDir,
+}
+
+impl Stage {
+    /// Sets the stage on a control plane that runs.
+    ///
+    /// # Errors
+    /// If files cannot be written or the plane cannot be reached.
+    pub async fn set(plane: Box<dyn Plane>, paths: Paths) -> anyhow::Result<Self> {
+        let dir = tempfile::Builder::new().prefix("skydock-story-").tempdir()?;
+        std::fs::copy(paths.plugins.join("static.wasm"), dir.path().join("static.wasm"))?;
+        let inventory = Inventory::new(dir.path().join("inventory.yaml"));
+        let client = plane.client();
+        Ok(Self { plane, client, paths, inventory, hosts: Vec::new(), dir })
+    }
+
+    /// Files and logs of the story.
+    #[must_use]
+    pub fn dir(&self) -> &Path {
+        self.dir.path()
+    }
+
+    /// Leaves files and logs where they are.
+    pub fn keep_files(&mut self) {
+        self.dir.disable_cleanup(true);
+    }
+
+    /// How to reach the plane.
+    #[must_use]
+    pub fn kubeconfig(&self) -> &Path {
+        self.plane.kubeconfig_path()
+    }
+
+    /// A node of the story. On the embedded plane the cloud controller sets the provider ID; real hollow nodes come with one.
+    pub(crate) fn node_spec(&self, name: &str) -> NodeSpec {
+        let spec = NodeSpec::new(name);
+        if self.plane.runs_pods() { spec } else { spec.without_provider_id() }
+    }
+
+    /// The plugin file the hosts watch.
+    pub(crate) fn plugin_file(&self) -> PathBuf {
+        self.dir.path().join("static.wasm")
+    }
+
+    /// A built plugin.
+    pub(crate) fn built(&self, name: &str) -> anyhow::Result<Vec<u8>> {
+        let file = self.paths.plugins.join(name);
+        std::fs::read(&file).with_context(|| format!("read {}: run `cargo xtask guests`", file.display()))
+    }
+
+    /// Replaces a file as a careful person does: at once.
+    pub(crate) fn replace(&self, file: &Path, bytes: &[u8]) -> anyhow::Result<()> {
+        let new = file.with_extension("new");
+        std::fs::write(&new, bytes)?;
+        std::fs::rename(&new, file)?;
+        Ok(())
+    }
+
+    /// Starts a host with the static provider.
+    pub(crate) async fn start_host(&mut self, name: &str) -> anyhow::Result<()> {
+        let plugin = self.plugin_file();
+        let config = self.inventory.path().to_owned();
+        self.start_host_with(name, "static", &plugin, &config).await
+    }
+
+    pub(crate) async fn start_host_with(
+        &mut self,
+        name: &str,
+        provider: &str,
+        plugin: &Path,
+        config: &Path,
+    ) -> anyhow::Result<()> {
+        let mut args: Vec<OsString> = vec![
+            format!("--cloud-provider={provider}").into(),
+            format!("--plugin={provider}={}", plugin.display()).into(),
+            format!("--cloud-config={}", config.display()).into(),
+            format!("--kubeconfig={}", self.kubeconfig().display()).into(),
+            format!("--plugin-cache-dir={}", self.dir.path().join("compiled").display()).into(),
+            "--cluster-name=story".into(),
+            "--controllers=*".into(),
+            "--leader-elect=true".into(),
+            format!("--leader-elect-lease-duration={}s", LEASE_DURATION.as_secs()).into(),
+            "--leader-elect-renew-deadline=3s".into(),
+            "--leader-elect-retry-period=1s".into(),
+            "--node-monitor-period=1s".into(),
+            "--v=4".into(),
+        ];
+        args.push("--use-service-account-credentials=false".into());
+        self.hosts.push(Host::start(&self.paths.skydock, self.dir.path(), name, &args).await?);
+        Ok(())
+    }
+
+    /// The host that leads, and its place in the list.
+    pub(crate) async fn leader(&self) -> anyhow::Result<usize> {
+        until(Duration::from_secs(30), || async {
+            for (at, host) in self.hosts.iter().enumerate() {
+                if host.scrape().await.is_ok_and(|scrape| scrape.sum("leader_election_master_status", &[]) > 0.0) {
+                    return Ok(Seen::Yes(at));
+                }
+            }
+            Ok(Seen::NotYet("no host leads".to_owned()))
+        })
+        .await
+    }
+
+    /// The host that leads.
+    pub(crate) async fn leading_host(&mut self) -> anyhow::Result<&mut Host> {
+        let at = self.leader().await?;
+        self.hosts.get_mut(at).context("the leader is a host of the story")
+    }
+
+    /// Leaves a host running for people with kubectl, until they have enough.
+    ///
+    /// # Errors
+    /// If the host cannot be started.
+    pub async fn open_to_visitors(&mut self, narrator: &Narrator) -> anyhow::Result<()> {
+        self.stop_hosts().await?;
+        self.replace(&self.plugin_file(), &self.built("static.wasm")?)?;
+        self.start_host("host-kept").await?;
+        narrator.aside(&format!(
+            "\n   It goes on. In another terminal:\n\n     export KUBECONFIG={}\n     kubectl get nodes,services\n     \
+             kubectl expose deployment … or apply a Service of type LoadBalancer\n\n   Machines and addresses: {}\n   \
+             The plugin: {}\n   Log: {}\n\n   Ctrl-C ends it.",
+            self.kubeconfig().display(),
+            self.inventory.path().display(),
+            self.plugin_file().display(),
+            self.hosts.first().map_or_else(String::new, |host| host.log().display().to_string()),
+        ));
+        tokio::signal::ctrl_c().await?;
+        self.stop_hosts().await
+    }
+
+    /// Ends all hosts.
+    pub(crate) async fn stop_hosts(&mut self) -> anyhow::Result<()> {
+        for mut host in self.hosts.drain(..) {
+            host.terminate()?;
+            host.ended(Duration::from_secs(15)).await?;
+        }
+        Ok(())
+    }
+
+    pub(crate) fn nodes(&self) -> Api<Node> {
+        Api::all(self.client.clone())
+    }
+
+    pub(crate) fn services(&self) -> Api<Service> {
+        Api::namespaced(self.client.clone(), "default")
+    }
+
+    pub(crate) fn leases(&self) -> Api<Lease> {
+        Api::namespaced(self.client.clone(), "kube-system")
+    }
+
+    /// Events about an object of this name, as `REASON: message`.
+    pub(crate) async fn events(&self, name: &str) -> anyhow::Result<Vec<String>> {
+        let events: Api<Event> = Api::all(self.client.clone());
+        let list = events.list(&ListParams::default().fields(&format!("involvedObject.name={name}"))).await?;
+        let told = list.items.into_iter().map(|event| {
+            format!("{}: {}", event.reason.unwrap_or_default(), event.message.unwrap_or_default())
+        });
+        Ok(told.collect())
+    }
+
+    /// Waits for an event about an object that has these words in it.
+    pub(crate) async fn event(&self, name: &str, words: &str) -> anyhow::Result<String> {
+        until(Duration::from_secs(30), || async {
+            let events = self.events(name).await?;
+            Ok(match events.iter().find(|event| event.contains(words)) {
+                Some(event) => Seen::Yes(event.clone()),
+                None => Seen::NotYet(format!("{events:?}")),
+            })
+        })
+        .await
+        .with_context(|| format!("an event on {name} with {words:?}"))
+    }
+
+    /// Deletes a service and waits until it is gone.
+    pub(crate) async fn delete_service(&self, name: &str) -> anyhow::Result<()> {
+        self.services().delete(name, &DeleteParams::default()).await?;
+        until(Duration::from_secs(30), || async {
+            Ok(match self.services().get_opt(name).await? {
+                None => Seen::Yes(()),
+                Some(service) => Seen::NotYet(format!("{name} with finalizers {:?}", service.metadata.finalizers)),
+            })
+        })
+        .await
+    }
+}

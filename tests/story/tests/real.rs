@@ -1,0 +1,17 @@
+//! The story on a real control plane.
+
+use skydock_story::{
+    Paths, Stage,
+    narrator::{Audience, Narrator},
+};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_story_is_seen_on_a_real_control_plane() {
+    let plane = skydock_planes::RealPlane::start().await.expect("the plane starts");
+    let mut stage = Stage::set(Box::new(plane), Paths::of_checkout().expect("all is built")).await.expect("a stage");
+    let told = skydock_story::tell(&mut stage, &mut Narrator::new(Audience::Machine)).await;
+    if let Err(error) = told {
+        stage.keep_files();
+        panic!("{error:#}\nthe logs are in {}", stage.dir().display());
+    }
+}

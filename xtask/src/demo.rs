@@ -1,0 +1,69 @@
+//! `cargo xtask demo`: builds what the story needs, then hands over to it.
+
+use std::io::{BufRead as _, BufReader, IsTerminal as _};
+use std::os::unix::process::CommandExt as _;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::Instant;
+
+use anyhow::{Context as _, Result, bail};
+
+use crate::console;
+
+/// Builds the host, the plugins and the story, then becomes the story. Returns only if that fails.
+///
+/// Nothing of this is written to stdout: with `--json` it holds the story's answer and nothing else.
+///
+/// # Errors
+/// If something does not build, or the story cannot be started.
+pub(crate) fn run(root: &Path, json: bool, keep: bool) -> Result<()> {
+    let xtask = std::env::current_exe().context("cannot find this program")?;
+    // All packages, as in `cargo xtask test`: so features are the same and nothing is compiled twice.
+    let mut host = crate::cargo(root);
+    host.args(["build", "--workspace", "--bins"]);
+    watched("building the host (minutes the first time)", host)?;
+    let mut guests = Command::new(&xtask);
+    guests.arg("guests");
+    watched("building the plugins", guests)?;
+
+    let error = Command::new(xtask.with_file_name("skydock-story"))
+        .arg("--skydock")
+        .arg(xtask.with_file_name("skydock"))
+        .arg("--plugins")
+        .arg(root.join("target/plugins"))
+        .args(json.then_some("--json"))
+        .args(keep.then_some("--keep"))
+        .exec();
+    Err(error).context("cannot start the story")
+}
+
+/// Runs a build; on a terminal a spinner shows what it is at. Its output is shown whole if it fails.
+fn watched(what: &str, mut command: Command) -> Result<()> {
+    if !std::io::stderr().is_terminal() {
+        console::note(what);
+    }
+    let begin = Instant::now();
+    let spinner = console::spinner(what);
+    let mut child = command
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .with_context(|| format!("cannot start {what}"))?;
+    let mut output = Vec::new();
+    for line in child.stderr.take().into_iter().flat_map(|pipe| BufReader::new(pipe).lines()) {
+        let line = line.context("cannot read the output of a build")?;
+        spinner.set_message(format!("{what}: {}", line.trim()));
+        output.push(line);
+    }
+    let status = child.wait().context("cannot wait for a build")?;
+    spinner.finish_and_clear();
+    if !status.success() {
+        output.iter().for_each(console::note);
+        bail!("{what} failed; its output is above");
+    }
+    if begin.elapsed().as_secs() > 1 {
+        console::note(format_args!("built in {}", console::seconds(begin.elapsed())));
+    }
+    Ok(())
+}

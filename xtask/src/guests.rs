@@ -1,0 +1,148 @@
+//! `cargo xtask guests`: builds the plugins and the fixtures of the tests, all of them WebAssembly components.
+//!
+//! They have a target folder of their own, `target/guests`, so that the compilers of host and guests do not wait for each
+//! other, and are then copied to where the host looks for them: `target/plugins/NAME.wasm`, fixtures below `hostile`.
+
+use std::fmt::Write as _;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use anyhow::{Context as _, Result, bail};
+use serde_json::Value;
+
+use crate::console;
+
+mod toolchain;
+
+/// The packages that are, or hold, guests.
+const PACKAGES: [&str; 2] = ["skydock-static", "skydock-hostile"];
+
+/// A component that cargo has built.
+#[derive(Debug, PartialEq, Eq)]
+struct Guest {
+    /// Where cargo put it.
+    built: PathBuf,
+    /// Where it goes, below `target/plugins`.
+    name: String,
+}
+
+/// Builds all guests and says how big they are.
+///
+/// # Errors
+/// If there is no compiler for them, or one does not compile.
+pub(crate) fn run(root: &Path) -> Result<()> {
+    for path in build(root)? {
+        let size = fs::metadata(&path).with_context(|| format!("cannot read {}", path.display()))?.len();
+        let name = path.strip_prefix(root).unwrap_or(&path).display().to_string();
+        console::line(format_args!("{name:45} {:>6} KiB", size.div_ceil(1024)));
+    }
+    Ok(())
+}
+
+/// Builds all guests and answers where they are. A file that is the same already is left alone, so that nobody who watches
+/// it is woken for nothing.
+///
+/// # Errors
+/// As [`run`].
+pub(crate) fn build(root: &Path) -> Result<Vec<PathBuf>> {
+    let plugins = root.join("target/plugins");
+    let mut paths = Vec::new();
+    for guest in compile(root)? {
+        let path = plugins.join(&guest.name);
+        copy_if_different(&guest.built, &path)?;
+        paths.push(path);
+    }
+    paths.sort();
+    Ok(paths)
+}
+
+/// Has cargo build all guests; answers those it names, fresh ones included.
+fn compile(root: &Path) -> Result<Vec<Guest>> {
+    let mut cargo = toolchain::find(root)?;
+    for package in PACKAGES {
+        cargo.args(["--package", package]);
+    }
+    cargo.args(["--lib", "--examples", "--profile", "guest", "--message-format", "json-render-diagnostics"]);
+    cargo.arg("--target-dir").arg(root.join("target/guests"));
+    let output = cargo.stdin(Stdio::null()).stderr(Stdio::inherit()).output().context("cannot start cargo")?;
+    if !output.status.success() {
+        bail!("a plugin or a fixture does not compile; the compiler's words are above");
+    }
+    Ok(String::from_utf8_lossy(&output.stdout).lines().filter_map(guest).collect())
+}
+
+/// Reads one line of cargo's account; none if it is not about a component.
+fn guest(line: &str) -> Option<Guest> {
+    let message: Value = serde_json::from_str(line).ok()?;
+    let target = message.get("target")?;
+    let name = target.get("name")?.as_str()?;
+    let is_example = target.get("kind")?.as_array()?.iter().any(|kind| kind == "example");
+    let built =
+        message.get("filenames")?.as_array()?.iter().filter_map(Value::as_str).find(|file| file.ends_with(".wasm"))?;
+    let name = if is_example {
+        format!("hostile/{name}.wasm")
+    } else {
+        format!("{}.wasm", name.trim_start_matches("skydock_"))
+    };
+    Some(Guest { built: built.into(), name })
+}
+
+/// Copies a file in one step, unless the bytes are there already. True if it was copied.
+fn copy_if_different(from: &Path, to: &Path) -> Result<bool> {
+    let bytes = fs::read(from).with_context(|| format!("cannot read {}", from.display()))?;
+    if fs::read(to).is_ok_and(|there| there == bytes) {
+        return Ok(false);
+    }
+    let folder = to.parent().with_context(|| format!("{} is in no folder", to.display()))?;
+    fs::create_dir_all(folder).with_context(|| format!("cannot create {}", folder.display()))?;
+    // Written aside first: whoever reads it meanwhile has the old file or the new one, never half of one.
+    let aside = to.with_extension("wasm.new");
+    fs::write(&aside, bytes).with_context(|| format!("cannot write {}", aside.display()))?;
+    fs::rename(&aside, to).with_context(|| format!("cannot write {}", to.display()))?;
+    Ok(true)
+}
+
+/// The command as a person would type it, for messages.
+fn shown(command: &Command) -> String {
+    let mut text = command.get_program().to_string_lossy().into_owned();
+    for arg in command.get_args() {
+        let _ = write!(text, " {}", arg.to_string_lossy());
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn artifact(name: &str, kind: &str, file: &str) -> String {
+        format!(
+            r#"{{"reason":"compiler-artifact","target":{{"kind":["{kind}"],"name":"{name}"}},"filenames":["{file}"]}}"#
+        )
+    }
+
+    #[test]
+    fn a_plugin_is_named_after_its_crate_and_a_fixture_goes_below_hostile() {
+        let named = |line: &str| guest(line).map(|guest| guest.name);
+        assert_eq!(named(&artifact("skydock_static", "cdylib", "/t/skydock_static.wasm")), Some("static.wasm".into()));
+        assert_eq!(named(&artifact("good", "example", "/t/good.wasm")), Some("hostile/good.wasm".into()));
+        assert_eq!(named(&artifact("skydock_sdk", "lib", "/t/libskydock_sdk.rlib")), None);
+        assert_eq!(named(r#"{"reason":"build-finished","success":true}"#), None);
+    }
+
+    #[test]
+    fn a_file_is_written_only_if_its_bytes_differ() {
+        let folder = std::env::temp_dir().join(format!("xtask-guests-{}", std::process::id()));
+        let (from, to) = (folder.join("from"), folder.join("below/to.wasm"));
+        fs::create_dir_all(&folder).unwrap();
+        fs::write(&from, "one").unwrap();
+        assert!(copy_if_different(&from, &to).unwrap());
+        assert!(!copy_if_different(&from, &to).unwrap());
+        fs::write(&from, "two").unwrap();
+        assert!(copy_if_different(&from, &to).unwrap());
+        assert_eq!(fs::read(&to).unwrap(), b"two");
+        assert_eq!(fs::read_dir(to.parent().unwrap()).unwrap().count(), 1, "nothing is left aside");
+        fs::remove_dir_all(&folder).unwrap();
+    }
+}

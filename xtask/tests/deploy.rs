@@ -1,0 +1,196 @@
+//! What is in `deploy/` fits together, asks for no right too many, and runs in a restricted Pod.
+
+// Helpers of tests, which clippy.toml does not reach.
+#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing)]
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use serde_json::Value;
+
+fn deploy() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap().join("deploy")
+}
+
+/// All YAML files below a directory.
+fn yaml_files(dir: &Path) -> Vec<PathBuf> {
+    let mut files = Vec::new();
+    for entry in fs::read_dir(dir).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            files.extend(yaml_files(&path));
+        } else if path.extension().is_some_and(|extension| extension == "yaml") {
+            files.push(path);
+        }
+    }
+    files
+}
+
+fn documents(file: &Path) -> Vec<Value> {
+    let text = fs::read_to_string(file).unwrap();
+    serde_saphyr::from_multiple(&text).unwrap_or_else(|error| panic!("{}: {error}", file.display()))
+}
+
+/// All Kubernetes objects in the files that kustomizations name as resources.
+fn objects() -> Vec<Value> {
+    kustomizations()
+        .iter()
+        .flat_map(|(dir, kustomization)| texts(kustomization, "/resources").into_iter().map(|name| dir.join(name)))
+        .filter(|path| path.is_file())
+        .flat_map(|path| documents(&path))
+        .collect()
+}
+
+fn kustomizations() -> Vec<(PathBuf, Value)> {
+    let is_kustomization = |path: &PathBuf| path.ends_with("kustomization.yaml");
+    let load = |path: PathBuf| (path.parent().unwrap().to_owned(), documents(&path).remove(0));
+    yaml_files(&deploy()).into_iter().filter(is_kustomization).map(load).collect()
+}
+
+fn of_kind<'a>(objects: &'a [Value], kind: &str) -> Vec<&'a Value> {
+    objects.iter().filter(|object| text(object, "/kind") == kind).collect()
+}
+
+fn text<'a>(value: &'a Value, pointer: &str) -> &'a str {
+    value.pointer(pointer).and_then(Value::as_str).unwrap_or_default()
+}
+
+fn list<'a>(value: &'a Value, pointer: &str) -> &'a [Value] {
+    value.pointer(pointer).and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default()
+}
+
+fn texts<'a>(value: &'a Value, pointer: &str) -> Vec<&'a str> {
+    list(value, pointer).iter().map(|item| item.as_str().unwrap()).collect()
+}
+
+fn deployment(objects: &[Value]) -> &Value {
+    of_kind(objects, "Deployment")[0]
+}
+
+#[test]
+fn every_yaml_file_parses_and_every_object_says_what_it_is() {
+    let objects = objects();
+    assert!(objects.len() >= 12, "found only {}", objects.len());
+    for object in &objects {
+        assert!(!text(object, "/apiVersion").is_empty() && !text(object, "/kind").is_empty(), "{object}");
+        assert!(!text(object, "/metadata/name").is_empty(), "{object}");
+    }
+    for file in yaml_files(&deploy()) {
+        assert!(!documents(&file).is_empty(), "{}", file.display());
+    }
+}
+
+#[test]
+fn every_file_that_a_kustomization_names_is_there() {
+    for (dir, kustomization) in kustomizations() {
+        let mut names: Vec<&str> =
+            ["/resources", "/components"].iter().flat_map(|pointer| texts(&kustomization, pointer)).collect();
+        for generator in list(&kustomization, "/secretGenerator") {
+            names.extend(texts(generator, "/files"));
+        }
+        for name in names {
+            assert!(dir.join(name).exists(), "{} names {name}", dir.display());
+        }
+    }
+}
+
+#[test]
+fn p43_bindings_bind_roles_that_exist_to_accounts_that_exist() {
+    let objects = objects();
+    let names =
+        |kind: &str| -> BTreeSet<&str> { of_kind(&objects, kind).iter().map(|o| text(o, "/metadata/name")).collect() };
+    let accounts = names("ServiceAccount");
+    assert!(accounts.contains(text(deployment(&objects), "/spec/template/spec/serviceAccountName")));
+    let bindings = [of_kind(&objects, "ClusterRoleBinding"), of_kind(&objects, "RoleBinding")].concat();
+    assert!(!bindings.is_empty());
+    for binding in bindings {
+        assert!(names(text(binding, "/roleRef/kind")).contains(text(binding, "/roleRef/name")), "{binding}");
+        for subject in list(binding, "/subjects") {
+            assert!(accounts.contains(text(subject, "/name")), "{binding}");
+        }
+    }
+}
+
+#[test]
+fn p43_no_role_has_a_right_that_is_not_used() {
+    let objects = objects();
+    let mut rights = BTreeSet::new();
+    for role in [of_kind(&objects, "ClusterRole"), of_kind(&objects, "Role")].concat() {
+        for rule in list(role, "/rules") {
+            for resource in texts(rule, "/resources") {
+                rights.extend(texts(rule, "/verbs").into_iter().map(|verb| format!("{verb} {resource}")));
+            }
+        }
+    }
+    let used = [
+        "create events",
+        "create leases",
+        "create serviceaccounts",
+        "create serviceaccounts/token",
+        "delete nodes",
+        "get leases",
+        "get nodes",
+        "get services",
+        "list leases",
+        "list nodes",
+        "list services",
+        "patch events",
+        "patch nodes",
+        "patch nodes/status",
+        "patch services/status",
+        "update leases",
+        "watch leases",
+        "watch nodes",
+        "watch services",
+    ];
+    assert_eq!(rights, used.map(str::to_owned).into());
+}
+
+#[test]
+fn the_pod_meets_the_restricted_profile_but_for_the_host_network() {
+    let objects = objects();
+    let pod = deployment(&objects).pointer("/spec/template/spec").unwrap();
+    let is_true = |value: &Value, pointer: &str| value.pointer(pointer) == Some(&Value::Bool(true));
+    assert!(is_true(pod, "/securityContext/runAsNonRoot"));
+    assert_eq!(text(pod, "/securityContext/seccompProfile/type"), "RuntimeDefault");
+    for container in list(pod, "/containers") {
+        let context = container.pointer("/securityContext").unwrap();
+        assert_eq!(context.pointer("/allowPrivilegeEscalation"), Some(&Value::Bool(false)));
+        assert!(is_true(context, "/readOnlyRootFilesystem"));
+        assert_eq!(texts(context, "/capabilities/drop"), ["ALL"]);
+    }
+    for volume in list(pod, "/volumes") {
+        assert!(volume.get("hostPath").is_none(), "{volume}");
+    }
+}
+
+#[test]
+fn the_pod_runs_on_a_node_that_nothing_has_initialised_yet() {
+    let objects = objects();
+    let pod = deployment(&objects).pointer("/spec/template/spec").unwrap();
+    assert_eq!(pod.pointer("/hostNetwork"), Some(&Value::Bool(true)));
+    assert_eq!(text(pod, "/dnsPolicy"), "Default");
+    let tolerated: BTreeSet<&str> =
+        list(pod, "/tolerations").iter().map(|toleration| text(toleration, "/key")).collect();
+    for taint in [
+        "node.cloudprovider.kubernetes.io/uninitialized",
+        "node.kubernetes.io/not-ready",
+        "node.kubernetes.io/network-unavailable",
+        "node-role.kubernetes.io/control-plane",
+    ] {
+        assert!(tolerated.contains(taint), "{taint}");
+    }
+}
+
+#[test]
+fn what_is_mounted_and_what_the_flags_name_is_the_same() {
+    let objects = objects();
+    let container = &list(deployment(&objects), "/spec/template/spec/containers")[0];
+    let mounts: Vec<&str> = list(container, "/volumeMounts").iter().map(|mount| text(mount, "/mountPath")).collect();
+    for flag in ["--cloud-config=", "--plugin-cache-dir="] {
+        let args = texts(container, "/args");
+        let path = args.iter().find_map(|arg| arg.strip_prefix(flag)).unwrap_or_else(|| panic!("no {flag}"));
+        assert!(mounts.iter().any(|mount| Path::new(path).starts_with(mount)), "{path} is not in {mounts:?}");
+    }
+}
