@@ -35,7 +35,7 @@ pub(crate) fn run(root: &Path) -> Result<()> {
     for path in build(root)? {
         let size = fs::metadata(&path).with_context(|| format!("cannot read {}", path.display()))?.len();
         let name = path.strip_prefix(root).unwrap_or(&path).display().to_string();
-        console::line(format_args!("{name:45} {:>6} KiB", size.div_ceil(1024)));
+        console::line(format_args!("{name:50} {:>6} KiB", size.div_ceil(1024)));
     }
     Ok(())
 }

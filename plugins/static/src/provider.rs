@@ -83,7 +83,10 @@ impl Instances for Static {
 
 impl LoadBalancers for Static {
     fn get(service: Service) -> Result<Option<LoadBalancerStatus>> {
-        Ok(own_status(&INVENTORY.get()?.pools, &service))
+        // The API server empties the status of a service whose type changes; what was reserved for it is still to be freed.
+        let reserved = given(&service.uid);
+        let reserved = (!reserved.is_empty()).then(|| status(reserved));
+        Ok(own_status(&INVENTORY.get()?.pools, &service).or(reserved))
     }
 
     fn ensure(service: Service, _: Vec<Node>) -> Result<LoadBalancerStatus> {
@@ -101,6 +104,7 @@ impl LoadBalancers for Static {
         match allocation {
             Ok(allocation) => {
                 publish(&service, news(&allocation));
+                note(&service.uid, allocation.given.iter().map(|given| given.address));
                 Ok(status(allocation.given.iter().map(|given| given.address)))
             }
             Err(refusal) => {
@@ -118,7 +122,9 @@ impl LoadBalancers for Static {
 
     /// The address is free when the status is; only what was reserved ahead of it must go.
     fn ensure_deleted(service: Service) -> Result<()> {
-        Desk { uid: &service.uid, taken: request::current(&service) }.give_back(&[]);
+        let taken = [request::current(&service), given(&service.uid)].concat();
+        Desk { uid: &service.uid, taken }.give_back(&[]);
+        cache::remove(&given_key(&service.uid));
         Ok(())
     }
 }
@@ -134,6 +140,23 @@ fn holders(age: Duration) -> Arc<Holders> {
             holders
         }
     }
+}
+
+/// Notes what a service was given, for when its status no longer tells.
+fn note(uid: &str, addresses: impl Iterator<Item = IpAddr>) {
+    let text = addresses.map(|address| address.to_string()).collect::<Vec<_>>().join(" ");
+    // Without the note the reservation ends by itself, later.
+    _ = cache::set(&given_key(uid), text.as_bytes(), RESERVATION);
+}
+
+/// What a service was given, as far as that was noted of late.
+fn given(uid: &str) -> Vec<IpAddr> {
+    let text = cache::get(&given_key(uid)).and_then(|text| String::from_utf8(text).ok()).unwrap_or_default();
+    text.split(' ').filter_map(|address| address.parse().ok()).collect()
+}
+
+fn given_key(uid: &str) -> String {
+    format!("given/{uid}")
 }
 
 fn publish(service: &Service, news: impl IntoIterator<Item = Event>) {

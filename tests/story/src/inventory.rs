@@ -6,6 +6,7 @@ use std::{fmt::Write, path::PathBuf};
 struct Machine {
     name: String,
     provider_id: String,
+    number: u8,
     state: &'static str,
 }
 
@@ -13,6 +14,8 @@ struct Machine {
 pub(crate) struct Inventory {
     path: PathBuf,
     machines: Vec<Machine>,
+    /// How many machines there have ever been: addresses are not used again.
+    made: u8,
 }
 
 /// Type, zone and region of all machines.
@@ -20,15 +23,13 @@ pub(crate) const INSTANCE_TYPE: &str = "metal-8";
 pub(crate) const ZONE: &str = "rack-1";
 pub(crate) const REGION: &str = "hall-a";
 
-/// The external address of the machine of this name.
-pub(crate) fn external_ip(name: &str) -> String {
-    let last: u32 = name.bytes().map(u32::from).sum::<u32>() % 200 + 20;
-    format!("203.0.113.{last}")
-}
+/// Where the machines are, inside and outside: networks for documentation and benchmarks.
+const INTERNAL: [u8; 2] = [198, 19];
+const EXTERNAL: &str = "203.0.113";
 
 impl Inventory {
     pub(crate) fn new(path: PathBuf) -> Self {
-        Self { path, machines: Vec::new() }
+        Self { path, machines: Vec::new(), made: 0 }
     }
 
     pub(crate) fn path(&self) -> &std::path::Path {
@@ -36,7 +37,15 @@ impl Inventory {
     }
 
     pub(crate) fn add(&mut self, name: &str, provider_id: String) {
-        self.machines.push(Machine { name: name.to_owned(), provider_id, state: "running" });
+        self.made += 1;
+        self.machines.push(Machine { name: name.to_owned(), provider_id, number: self.made, state: "running" });
+    }
+
+    /// Addresses of a machine, inside and outside.
+    pub(crate) fn addresses(&self, name: &str) -> Option<[String; 2]> {
+        let number = self.machines.iter().find(|machine| machine.name == name)?.number;
+        let [high, low] = INTERNAL;
+        Some([format!("{high}.{low}.0.{number}"), format!("{EXTERNAL}.{number}")])
     }
 
     pub(crate) fn stop(&mut self, name: &str) {
@@ -54,14 +63,14 @@ impl Inventory {
         let mut yaml = String::from(
             "apiVersion: static.skydock.dev/v1alpha1\nkind: Inventory\nproviderIDPrefixes: [\"kubemark://\"]\nmachines:\n",
         );
-        for Machine { name, provider_id, state } in &self.machines {
+        let [high, low] = INTERNAL;
+        for Machine { name, provider_id, number, state } in &self.machines {
             write!(
                 yaml,
                 "  - name: {name}\n    match: {{nodeName: {name}}}\n    providerID: {provider_id}\n    \
                  instanceType: {INSTANCE_TYPE}\n    zone: {ZONE}\n    region: {REGION}\n    state: {state}\n    \
-                 labels: {{example.com/rack: \"17\"}}\n    addresses:\n      - {{type: InternalIP, address: 127.0.0.1}}\n      \
-                 - {{type: ExternalIP, address: {}}}\n",
-                external_ip(name)
+                 labels: {{example.com/rack: \"17\"}}\n    addresses:\n      - {{type: InternalIP, address: {high}.{low}.0.{number}}}\n      \
+                 - {{type: ExternalIP, address: {EXTERNAL}.{number}}}\n"
             )?;
         }
         yaml.push_str(

@@ -124,10 +124,10 @@ async fn an_interface_without_its_functions_is_an_error_and_not_absent() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn memory_a_plugin_starts_with_counts() {
-    // A Rust guest starts with 17 pages of 64 KiB.
+    // A Rust guest starts with 17 pages of 64 KiB. The pool refuses before it compiles, else the limiter does.
     let error = load_with(&fixture("good"), Limits { memory: 1 << 20, ..limits() }).await.unwrap_err();
-    assert_eq!(error.stage, Stage::Instantiate, "{error}");
-    println!("{error}");
+    assert!(matches!(error.stage, Stage::Compile | Stage::Instantiate), "{}: {error}", error.stage);
+    load_with(&fixture("good"), Limits { memory: 4 << 20, ..limits() }).await.expect("four times that is enough");
 }
 
 #[tokio::test(flavor = "multi_thread")]

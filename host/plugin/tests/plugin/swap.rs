@@ -13,7 +13,7 @@ use futures::future::join_all;
 use skydock_cloud::{CloudProvider as _, Presence};
 use skydock_plugin::{LoadProblem, Reload, Stage, SwapOutcome};
 
-use crate::support::{Bench, fixture, node, node_that, service_that};
+use crate::support::{Bench, node, node_that, service_that};
 
 async fn region(bench: &Bench) -> String {
     bench.plugin.locate(&[node("n")]).await.unwrap().remove(0).unwrap().region.unwrap()

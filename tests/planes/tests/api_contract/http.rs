@@ -75,7 +75,8 @@ pub(crate) async fn delete(plane: &dyn Plane, path: &str, options: Value) -> Res
 }
 
 /// Fails unless the value is the expected one.
-pub(crate) fn expect(what: &str, actual: &Value, expected: Value) -> Result<()> {
+pub(crate) fn expect(what: &str, actual: &Value, expected: impl Into<Value>) -> Result<()> {
+    let expected = expected.into();
     ensure!(*actual == expected, "{what} is {actual}, expected {expected}");
     Ok(())
 }

@@ -78,14 +78,14 @@ async fn deleted(plane: &dyn Plane) -> Result<()> {
     Ok(())
 }
 
-fn ingress(list: Value) -> Value {
+fn ingress(list: &Value) -> Value {
     json!({"status": {"loadBalancer": {"ingress": list}}})
 }
 
 async fn ip_mode(plane: &dyn Plane) -> Result<()> {
     create(plane, "ip-mode", &[]).await?;
     let list = json!([{"ip": "192.0.2.10"}, {"ip": "192.0.2.11", "ipMode": "Proxy"}, {"hostname": "lb.example.com"}]);
-    let service = patch(plane, &status("ip-mode"), MERGE, ingress(list)).await?.ok()?;
+    let service = patch(plane, &status("ip-mode"), MERGE, ingress(&list)).await?.ok()?;
     let expected = json!([
         {"ip": "192.0.2.10", "ipMode": "VIP"},
         {"ip": "192.0.2.11", "ipMode": "Proxy"},
@@ -97,17 +97,17 @@ async fn ip_mode(plane: &dyn Plane) -> Result<()> {
 async fn replaced(plane: &dyn Plane) -> Result<()> {
     create(plane, "replaced", &[]).await?;
     for ip in ["192.0.2.10", "192.0.2.11"] {
-        let service = patch(plane, &status("replaced"), MERGE, ingress(json!([{"ip": ip}]))).await?.ok()?;
+        let service = patch(plane, &status("replaced"), MERGE, ingress(&json!([{"ip": ip}]))).await?.ok()?;
         let expected = json!({"ingress": [{"ip": ip, "ipMode": "VIP"}]});
         expect("loadBalancer", &service["status"]["loadBalancer"], expected)?;
     }
-    let service = patch(plane, &status("replaced"), MERGE, ingress(Value::Null)).await?.ok()?;
+    let service = patch(plane, &status("replaced"), MERGE, ingress(&Value::Null)).await?.ok()?;
     expect("loadBalancer", &service["status"]["loadBalancer"], json!({}))
 }
 
 async fn type_change(plane: &dyn Plane) -> Result<()> {
     create(plane, "type-change", &[FINALIZER]).await?;
-    let service = patch(plane, &status("type-change"), MERGE, ingress(json!([{"ip": "192.0.2.10"}]))).await?.ok()?;
+    let service = patch(plane, &status("type-change"), MERGE, ingress(&json!([{"ip": "192.0.2.10"}]))).await?.ok()?;
     ensure!(service["spec"]["ports"][0]["nodePort"].is_u64(), "no node port: {}", service["spec"]["ports"]);
 
     let body = json!({"spec": {"type": "ClusterIP"}});
@@ -130,7 +130,7 @@ async fn no_balancer(plane: &dyn Plane) -> Result<()> {
         "spec": {"ports": [{"port": 80}]},
     });
     post(plane, SERVICES, service).await?.ok()?;
-    let body = ingress(json!([{"ip": "192.0.2.10"}]));
+    let body = ingress(&json!([{"ip": "192.0.2.10"}]));
     patch(plane, &status("no-balancer"), MERGE, body).await?.refused(422, "Invalid")?;
     Ok(())
 }

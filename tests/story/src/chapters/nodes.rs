@@ -16,7 +16,7 @@ use kube::{
 use tokio::{sync::mpsc, task::JoinHandle};
 
 use crate::{
-    inventory::{INSTANCE_TYPE, REGION, ZONE, external_ip},
+    inventory::{INSTANCE_TYPE, REGION, ZONE},
     narrator::Narrator,
     observe::{Seen, until},
     stage::Stage,
@@ -62,11 +62,11 @@ pub(crate) async fn tell(stage: &mut Stage, narrator: &mut Narrator) -> anyhow::
     }
     narrator
         .step("no node lost its taint before all of that was written", async {
-            let versions = history.end();
+            let versions: Vec<_> = history.end().into_iter().filter(|node| NAMES.contains(&node.name_any().as_str())).collect();
             let mut untainted = 0;
             for node in &versions {
                 if !has_taint(node, UNINITIALIZED) {
-                    told(node).context("a version of a node without the taint")?;
+                    told(stage, node).context("a version of a node without the taint")?;
                     untainted += 1;
                 }
             }
@@ -109,11 +109,11 @@ pub(crate) async fn node<T>(stage: &Stage, name: &str, wanted: impl Fn(&Node) ->
 }
 
 async fn initialised(stage: &Stage, name: &str) -> anyhow::Result<String> {
-    node(stage, name, |node| (!has_taint(node, UNINITIALIZED)).then(|| told(node))).await?
+    node(stage, name, |node| (!has_taint(node, UNINITIALIZED)).then(|| told(stage, node))).await?
 }
 
 /// What an initialised node must have; an error names what it has not.
-fn told(node: &Node) -> anyhow::Result<String> {
+fn told(stage: &Stage, node: &Node) -> anyhow::Result<String> {
     let name = node.name_any();
     let provider_id = node.spec.as_ref().and_then(|spec| spec.provider_id.clone()).unwrap_or_default();
     ensure!(provider_id.ends_with(&name), "{name} has the provider ID {provider_id:?}");
@@ -130,8 +130,10 @@ fn told(node: &Node) -> anyhow::Result<String> {
     }
     let addresses = node.status.as_ref().and_then(|status| status.addresses.clone()).unwrap_or_default();
     let addresses: Vec<_> = addresses.into_iter().map(|address| format!("{}={}", address.type_, address.address)).collect();
-    let external = format!("ExternalIP={}", external_ip(&name));
-    ensure!(addresses.contains(&external), "{name} has the addresses {addresses:?}, not {external}");
+    let [internal, external] = stage.inventory.addresses(&name).context("a machine of the inventory")?;
+    for address in [format!("InternalIP={internal}"), format!("ExternalIP={external}")] {
+        ensure!(addresses.contains(&address), "{name} has the addresses {addresses:?}, not {address}");
+    }
     ensure!(addresses.iter().any(|address| address.starts_with("Hostname=")), "{name} lost its Hostname: {addresses:?}");
     Ok(format!("{provider_id}, {}, {INSTANCE_TYPE} in {ZONE}/{REGION}", addresses.join(" ")))
 }

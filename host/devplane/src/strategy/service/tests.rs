@@ -86,7 +86,7 @@ fn every_mistake_is_named() {
     for (spec, expected) in [
         (json!({}), "spec.ports"),
         (json!({"type": "Magic", "ports": [{"port": 80}]}), "spec.type"),
-        (json!({"ports": [{"port": 0}]}), "spec.ports[0].port"),
+        (json!({"ports": [{"port": 0, "targetPort": 80}]}), "spec.ports[0].port"),
         (json!({"ports": [{"port": 80, "name": "a"}, {"port": 81}]}), "spec.ports[1].name"),
         (json!({"ports": [{"port": 80, "name": "a"}, {"port": 81, "name": "a"}]}), "spec.ports[1].name"),
         (json!({"ports": [{"port": 80, "name": "a"}, {"port": 80, "name": "b"}]}), "spec.ports[1]"),
