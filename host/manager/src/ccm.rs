@@ -82,7 +82,8 @@ async fn load_plugin(config: &Config, registry: &mut Registry, cluster: ClusterS
         cluster_cidrs: config.cluster_cidrs.clone(),
     };
     let plugin = Plugin::load(&runtime, source, cluster).await;
-    plugin.with_context(|| format!("cannot load the plugin {} from {}", config.plugin.name, config.plugin.file.display()))
+    plugin
+        .with_context(|| format!("cannot load the plugin {} from {}", config.plugin.name, config.plugin.file.display()))
 }
 
 /// All that works together once a run has started.
@@ -210,8 +211,7 @@ impl ElectionMetrics for Metrics {
 
 impl Election {
     fn new(config: ElectionConfig, registry: &mut Registry) -> Self {
-        let metrics =
-            Metrics { name: config.name.clone(), leading: Family::default(), slow_path: Family::default() };
+        let metrics = Metrics { name: config.name.clone(), leading: Family::default(), slow_path: Family::default() };
         registry.register("leader_election_master_status", "1 on the leader, 0 on a standby", metrics.leading.clone());
         registry.register(
             "leader_election_slowpath",
@@ -233,7 +233,9 @@ impl Election {
         let elect = move || {
             runtime.block_on(async {
                 match clients::named(&access, "leader-election") {
-                    Ok(client) => Elector::new(client, self.config, identity, self.metrics).run(&self.state, &release).await,
+                    Ok(client) => {
+                        Elector::new(client, self.config, identity, self.metrics).run(&self.state, &release).await
+                    }
                     Err(error) => drop(self.state.send_replace(Leadership::Lost(error.to_string()))),
                 }
             });

@@ -47,7 +47,6 @@ pub enum PluginCommand {
     Inspect(InspectArgs),
 }
 
-
 /// The flags of a cloud-controller-manager.
 #[derive(Args, Debug)]
 pub struct CcmArgs {
@@ -85,8 +84,14 @@ pub struct CcmArgs {
     pub use_service_account_credentials: bool,
 
     /// Controllers to run: `*` is all that are on by default, `NAME` switches one on, `-NAME` off.
-    #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "*", allow_hyphen_values = true,
-          help_heading = "Controllers")]
+    #[arg(
+        long,
+        value_name = "LIST",
+        value_delimiter = ',',
+        default_value = "*",
+        allow_hyphen_values = true,
+        help_heading = "Controllers"
+    )]
     pub controllers: Vec<String>,
     /// How many nodes are initialised at the same time.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..), help_heading = "Controllers")]
@@ -218,7 +223,10 @@ fn parse_duration(text: &str) -> Result<Duration, String> {
 fn parse_bind_address(text: &str) -> Result<BindAddress, String> {
     match text {
         "0" => Ok(BindAddress::Off),
-        _ => text.parse().map(BindAddress::At).map_err(|_| "expected ADDRESS:PORT, such as 127.0.0.1:10258, or 0".to_owned()),
+        _ => text
+            .parse()
+            .map(BindAddress::At)
+            .map_err(|_| "expected ADDRESS:PORT, such as 127.0.0.1:10258, or 0".to_owned()),
     }
 }
 

@@ -64,7 +64,9 @@ pub enum ConfigError {
     #[error("--cloud-provider is missing: name the plugin that serves this cluster{}", known(.0))]
     NoProvider(Vec<String>),
     /// The named provider has no plugin.
-    #[error("no plugin for --cloud-provider={name}: say --plugin {name}=FILE, or --plugin-dir DIR with {name}.wasm in it")]
+    #[error(
+        "no plugin for --cloud-provider={name}: say --plugin {name}=FILE, or --plugin-dir DIR with {name}.wasm in it"
+    )]
     NoPlugin {
         /// Name.
         name: String,
@@ -81,7 +83,7 @@ pub enum ConfigError {
     #[error("--plugin names {0:?} twice")]
     PluginTwice(String),
     /// A file is not there or cannot be read.
-    #[error("cannot read the file of {flag}, {file}: {source}")]
+    #[error("cannot read the file of {flag}, {file}")]
     File {
         /// Whose file.
         flag: &'static str,
@@ -170,7 +172,11 @@ fn choose_plugin(args: &CcmArgs) -> Result<NamedPlugin, ConfigError> {
     }
     let Some(dir) = &args.plugin_dir else { return Err(ConfigError::NoPlugin { name }) };
     let file = dir.join(format!("{name}.wasm"));
-    if file.is_file() { Ok(NamedPlugin { name, file }) } else { Err(ConfigError::NotInDirectory { name, file: file.display().to_string() }) }
+    if file.is_file() {
+        Ok(NamedPlugin { name, file })
+    } else {
+        Err(ConfigError::NotInDirectory { name, file: file.display().to_string() })
+    }
 }
 
 fn must_be_readable(flag: &'static str, file: &std::path::Path) -> Result<(), ConfigError> {

@@ -154,7 +154,9 @@ impl Elector {
         if let Some(lease) = self.lease.clone() {
             match self.write(lease).await {
                 Ok(()) => return Ok(None),
-                Err(kube::Error::Api(status)) if status.is_conflict() || status.is_not_found() => self.metrics.slow_path(),
+                Err(kube::Error::Api(status)) if status.is_conflict() || status.is_not_found() => {
+                    self.metrics.slow_path()
+                }
                 Err(error) => return Err(error),
             }
         }
@@ -200,7 +202,9 @@ impl Elector {
         let write = self.leases.replace(&self.config.name, &PostParams::default(), &lease).await;
         match write {
             Ok(_) => tracing::info!(lease = %self.name(), "lease released"),
-            Err(error) => tracing::warn!(lease = %self.name(), %error, "cannot release the lease; it runs out by itself"),
+            Err(error) => {
+                tracing::warn!(lease = %self.name(), %error, "cannot release the lease; it runs out by itself")
+            }
         }
     }
 }

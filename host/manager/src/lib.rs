@@ -13,8 +13,8 @@ pub mod dev;
 pub mod election;
 pub mod inspect;
 pub mod report;
-pub mod serving;
 pub mod service_accounts;
+pub mod serving;
 pub mod signals;
 pub mod telemetry;
 

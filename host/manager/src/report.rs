@@ -65,7 +65,8 @@ impl Reporter {
         let plugin = &report.plugin;
         match &report.outcome {
             SwapOutcome::Swapped(now) => {
-                let message = format!("plugin {plugin}: {} {} serves as generation {}", now.name, now.version, now.number);
+                let message =
+                    format!("plugin {plugin}: {} {} serves as generation {}", now.name, now.version, now.number);
                 self.publish(Severity::Normal, SWAPPED, message);
             }
             SwapOutcome::RolledBack(now) => {
@@ -73,7 +74,8 @@ impl Reporter {
                 self.publish(Severity::Warning, ROLLED_BACK, message);
             }
             SwapOutcome::Refused { stage, reason, kept } => {
-                let message = format!("plugin {plugin}: generation {kept} goes on; the new file failed at {stage}: {reason}");
+                let message =
+                    format!("plugin {plugin}: generation {kept} goes on; the new file failed at {stage}: {reason}");
                 self.publish(Severity::Warning, REFUSED, message);
             }
         }

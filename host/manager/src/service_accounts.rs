@@ -72,7 +72,12 @@ struct Token {
 ///
 /// # Errors
 /// If the account or its first token cannot be had.
-pub async fn client(root: &Client, config: &Config, name: &str, stop: CancellationToken) -> Result<Client, AccountError> {
+pub async fn client(
+    root: &Client,
+    config: &Config,
+    name: &str,
+    stop: CancellationToken,
+) -> Result<Client, AccountError> {
     let account = Account { root: root.clone(), name: name.to_owned() };
     let first = account.token().await?;
     let header = Arc::new(ArcSwap::from_pointee(first.header));
@@ -108,7 +113,10 @@ impl Account {
                     renew_in = token.renew_in;
                 }
                 Err(error) => {
-                    tracing::warn!(error = format!("{:#}", anyhow::Error::from(error)), "keeping the old token for now");
+                    tracing::warn!(
+                        error = format!("{:#}", anyhow::Error::from(error)),
+                        "keeping the old token for now"
+                    );
                     renew_in = Duration::from_secs(10);
                 }
             }

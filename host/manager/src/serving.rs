@@ -102,8 +102,11 @@ mod tests {
 
     fn healthy(state: Leadership) -> bool {
         let (_sender, receiver) = watch::channel(state);
-        let served =
-            Served { registry: Registry::default(), leadership: Some(receiver), lease_duration: Duration::from_secs(15) };
+        let served = Served {
+            registry: Registry::default(),
+            leadership: Some(receiver),
+            lease_duration: Duration::from_secs(15),
+        };
         served.checks().iter().all(|(_, holds)| *holds)
     }
 

@@ -4,6 +4,9 @@ use std::{io::IsTerminal, process::ExitCode};
 
 use tracing_subscriber::EnvFilter;
 
+/// The client's own lines about failed requests: whoever made the request says what failed, and what follows.
+const SAID_ELSEWHERE: &str = "kube_client::client::builder=off";
+
 /// How much to log, and how.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LogOptions {
@@ -18,7 +21,7 @@ pub struct LogOptions {
 impl LogOptions {
     fn filter(self) -> String {
         if self.quiet {
-            return "warn,plugin=info".to_owned();
+            return format!("warn,{SAID_ELSEWHERE},plugin=info");
         }
         let ours = match self.verbosity {
             0..=3 => "info",
@@ -27,7 +30,9 @@ impl LogOptions {
         };
         // Libraries speak up only when something is wrong, unless everything was asked for.
         let others = if self.verbosity >= 8 { "debug" } else { "warn" };
-        format!("{others},skydock={ours},skydock_controllers={ours},skydock_plugin={ours},skydock_devplane={ours},plugin={ours}")
+        format!(
+            "{others},{SAID_ELSEWHERE},skydock={ours},skydock_controllers={ours},skydock_plugin={ours},skydock_devplane={ours},plugin={ours}"
+        )
     }
 }
 
@@ -46,6 +51,33 @@ pub fn init(options: LogOptions) {
 /// Prints the error with its causes as one line.
 #[allow(clippy::print_stderr)] // the last word of a process is for the person who started it, not for the log
 pub fn fail(error: &anyhow::Error) -> ExitCode {
-    eprintln!("skydock: {}", format!("{error:#}").replace('\n', " "));
+    eprintln!("skydock: {}", one_line(error));
     ExitCode::FAILURE
+}
+
+/// An error and its causes, as far as the error does not tell them itself.
+fn one_line(error: &anyhow::Error) -> String {
+    let mut line = String::new();
+    for cause in error.chain().map(|cause| cause.to_string().replace('\n', " ")) {
+        if line.ends_with(&cause) {
+            continue;
+        }
+        if !line.is_empty() {
+            line.push_str(": ");
+        }
+        line.push_str(&cause);
+    }
+    line
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_error_is_one_line_with_each_cause_once() {
+        let refused = std::io::Error::from(std::io::ErrorKind::ConnectionRefused);
+        let error = anyhow::Error::from(refused).context("connect: connection refused").context("no\nAPI server");
+        assert_eq!(one_line(&error), "no API server: connect: connection refused");
+    }
 }

@@ -85,7 +85,7 @@ impl LoadBalancers for Static {
     fn get(service: Service) -> Result<Option<LoadBalancerStatus>> {
         // The API server empties the status of a service whose type changes; what was reserved for it is still to be freed.
         let reserved = given(&service.uid);
-        let reserved = (!reserved.is_empty()).then(|| status(reserved));
+        let reserved = (!reserved.is_empty()).then(|| status(reserved.into_iter()));
         Ok(own_status(&INVENTORY.get()?.pools, &service).or(reserved))
     }
 

@@ -10,9 +10,7 @@ use std::{
 use anyhow::Context;
 use futures::{StreamExt, TryStreamExt};
 use hdrhistogram::Histogram;
-use kube::{
-    api::{DeleteParams, ListParams, WatchEvent, WatchParams},
-};
+use kube::api::{DeleteParams, ListParams, WatchEvent, WatchParams};
 use serde::Serialize;
 use skydock_cloud::{CloudProvider, Node};
 use skydock_plugin::{ClusterSlot, Limits, Plugin, PluginSource, Runtime, RuntimeOptions, Stage as LoadStage};
@@ -169,7 +167,8 @@ async fn initialised(stage: &mut Stage) -> anyhow::Result<(Vec<Duration>, u64)> 
         let mut registered = std::collections::HashMap::new();
         let mut took = Vec::new();
         while took.len() < NODES {
-            let event = tokio::time::timeout(Duration::from_secs(60), watch.try_next()).await.context("a node waits")??;
+            let event =
+                tokio::time::timeout(Duration::from_secs(60), watch.try_next()).await.context("a node waits")??;
             let (WatchEvent::Added(node) | WatchEvent::Modified(node)) = event.context("the watch has ended")? else {
                 continue;
             };

@@ -114,7 +114,8 @@ impl Host {
     /// Waits for the end.
     pub(crate) async fn ended(&mut self, limit: Duration) -> anyhow::Result<Option<i32>> {
         let status = tokio::time::timeout(limit, self.child.wait()).await;
-        let status = status.with_context(|| format!("{} still runs after {limit:?}; {}", self.name, self.last_words()))??;
+        let status =
+            status.with_context(|| format!("{} still runs after {limit:?}; {}", self.name, self.last_words()))??;
         Ok(status.code())
     }
 

@@ -64,7 +64,8 @@ async fn run(args: Args) -> anyhow::Result<()> {
         Where::Embedded => Box::new(skydock_planes::EmbeddedPlane::start().await?),
         Where::Real => Box::new(skydock_planes::RealPlane::start().await?),
     };
-    narrator.title("Skydock: one cloud controller manager for every cloud", &format!("({} control plane)", plane.name()));
+    narrator
+        .title("Skydock: one cloud controller manager for every cloud", &format!("({} control plane)", plane.name()));
     let mut stage = Stage::set(plane, paths).await?;
     let told = skydock_story::tell(&mut stage, &mut narrator).await;
     if let Err(error) = told {

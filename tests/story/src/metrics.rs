@@ -38,7 +38,8 @@ mod tests {
 
     #[test]
     fn series_are_summed_by_name_and_labels() {
-        let text = "# TYPE calls counter\ncalls_total{f=\"a\",o=\"ok\"} 3\ncalls_total{f=\"b\",o=\"ok\"} 4\ncalls_total_x 9\n";
+        let text =
+            "# TYPE calls counter\ncalls_total{f=\"a\",o=\"ok\"} 3\ncalls_total{f=\"b\",o=\"ok\"} 4\ncalls_total_x 9\n";
         let scrape = Scrape(text.to_owned());
         assert_eq!(scrape.sum("calls_total", &[]), 7.0);
         assert_eq!(scrape.sum("calls_total", &[("f", "b")]), 4.0);

@@ -146,7 +146,8 @@ impl Stage {
             "--node-monitor-period=1s".into(),
             "--v=4".into(),
         ];
-        args.push("--use-service-account-credentials=false".into());
+        // Real ones, with RBAC; the embedded plane asks nobody who they are, but it gives tokens.
+        args.push("--use-service-account-credentials".into());
         self.hosts.push(Host::start(&self.paths.skydock, self.dir.path(), name, &args).await?);
         Ok(())
     }
@@ -216,9 +217,10 @@ impl Stage {
     pub(crate) async fn events(&self, name: &str) -> anyhow::Result<Vec<String>> {
         let events: Api<Event> = Api::all(self.client.clone());
         let list = events.list(&ListParams::default().fields(&format!("involvedObject.name={name}"))).await?;
-        let told = list.items.into_iter().map(|event| {
-            format!("{}: {}", event.reason.unwrap_or_default(), event.message.unwrap_or_default())
-        });
+        let told = list
+            .items
+            .into_iter()
+            .map(|event| format!("{}: {}", event.reason.unwrap_or_default(), event.message.unwrap_or_default()));
         Ok(told.collect())
     }
 

@@ -89,7 +89,9 @@ fn values_are_checked_at_the_door() {
 
 #[test]
 fn go_durations_are_read() {
-    for (text, millis) in [("15s", 15_000), ("5m0s", 300_000), ("1h30m", 5_400_000), ("100ms", 100), ("1.5s", 1_500), ("0", 0), ("0s", 0)] {
+    for (text, millis) in
+        [("15s", 15_000), ("5m0s", 300_000), ("1h30m", 5_400_000), ("100ms", 100), ("1.5s", 1_500), ("0", 0), ("0s", 0)]
+    {
         assert_eq!(parse_duration(text), Ok(Duration::from_millis(millis)), "{text}");
     }
     assert!(parse_duration("-5s").is_err());

@@ -94,5 +94,7 @@ pub(super) fn refusal(error: &clap::Error) -> Option<String> {
         .then(|| NOT_HONOURED.iter().find(|(known, _)| *known == name))
         .flatten()?;
     let instead = if instead.is_empty() { "remove it" } else { instead };
-    Some(format!("--{name} is a flag of upstream's cloud-controller-manager that skydock does not honour yet: {instead}"))
+    Some(format!(
+        "--{name} is a flag of upstream's cloud-controller-manager that skydock does not honour yet: {instead}"
+    ))
 }

@@ -34,7 +34,9 @@ pub enum TimingsError {
         renew: Duration,
     },
     /// A leader would give up before its second try.
-    #[error("--leader-elect-renew-deadline ({renew:?}) must be longer than 1.2 times --leader-elect-retry-period ({retry:?})")]
+    #[error(
+        "--leader-elect-renew-deadline ({renew:?}) must be longer than 1.2 times --leader-elect-retry-period ({retry:?})"
+    )]
     Renew {
         /// Renew deadline.
         renew: Duration,

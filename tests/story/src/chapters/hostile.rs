@@ -34,7 +34,7 @@ pub(crate) async fn tell(stage: &mut Stage, narrator: &mut Narrator) -> anyhow::
         })
         .await?;
     for (what, kind, told) in [
-        ("loops for ever", "loop", "cpu_budget"),
+        ("loops for ever", "loop", "cpu"),
         ("allocates for ever", "allocate", "memory"),
         ("traps", "trap", "trap"),
         ("returns nonsense", "lie-address", "bad_answer"),

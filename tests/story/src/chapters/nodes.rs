@@ -62,7 +62,8 @@ pub(crate) async fn tell(stage: &mut Stage, narrator: &mut Narrator) -> anyhow::
     }
     narrator
         .step("no node lost its taint before all of that was written", async {
-            let versions: Vec<_> = history.end().into_iter().filter(|node| NAMES.contains(&node.name_any().as_str())).collect();
+            let versions: Vec<_> =
+                history.end().into_iter().filter(|node| NAMES.contains(&node.name_any().as_str())).collect();
             let mut untainted = 0;
             for node in &versions {
                 if !has_taint(node, UNINITIALIZED) {
@@ -129,12 +130,16 @@ fn told(stage: &Stage, node: &Node) -> anyhow::Result<String> {
         ensure!(node.labels().get(key).is_some_and(|label| label == value), "{name} lacks the label {key}={value}");
     }
     let addresses = node.status.as_ref().and_then(|status| status.addresses.clone()).unwrap_or_default();
-    let addresses: Vec<_> = addresses.into_iter().map(|address| format!("{}={}", address.type_, address.address)).collect();
+    let addresses: Vec<_> =
+        addresses.into_iter().map(|address| format!("{}={}", address.type_, address.address)).collect();
     let [internal, external] = stage.inventory.addresses(&name).context("a machine of the inventory")?;
     for address in [format!("InternalIP={internal}"), format!("ExternalIP={external}")] {
         ensure!(addresses.contains(&address), "{name} has the addresses {addresses:?}, not {address}");
     }
-    ensure!(addresses.iter().any(|address| address.starts_with("Hostname=")), "{name} lost its Hostname: {addresses:?}");
+    ensure!(
+        addresses.iter().any(|address| address.starts_with("Hostname=")),
+        "{name} lost its Hostname: {addresses:?}"
+    );
     Ok(format!("{provider_id}, {}, {INSTANCE_TYPE} in {ZONE}/{REGION}", addresses.join(" ")))
 }
 

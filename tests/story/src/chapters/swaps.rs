@@ -86,7 +86,9 @@ async fn good_swap(stage: &Stage, good: &[u8]) -> anyhow::Result<String> {
     let failed = failed_calls(&after) - failed_calls(&before);
     let calls = after.sum("skydock_plugin_calls_total", &[]) - before.sum("skydock_plugin_calls_total", &[]);
     ensure!(failed == 0.0, "{failed} of {calls} calls failed");
-    Ok(format!("generation {generation} after {changes} changes: {calls} calls, 0 failed; {kept} Services, all as they should be"))
+    Ok(format!(
+        "generation {generation} after {changes} changes: {calls} calls, 0 failed; {kept} Services, all as they should be"
+    ))
 }
 
 /// Makes, changes and deletes Services until told to stop; says how often.
@@ -112,7 +114,8 @@ async fn settled(stage: &Stage) -> anyhow::Result<usize> {
     let count = until(LIMIT, || async {
         let all = services.list(&ListParams::default()).await?.items;
         let all: Vec<_> = all.into_iter().filter(|service| service.name_any().starts_with("churn-")).collect();
-        let odd = all.iter().find(|service| service.metadata.deletion_timestamp.is_some() || ingress(service).is_none());
+        let odd =
+            all.iter().find(|service| service.metadata.deletion_timestamp.is_some() || ingress(service).is_none());
         if let Some(service) = odd {
             return Ok(Seen::NotYet(format!("{}: {:?}", service.name_any(), ingress(service))));
         }
@@ -141,7 +144,8 @@ async fn settled(stage: &Stage) -> anyhow::Result<usize> {
 
 async fn bad_swap(stage: &Stage, bytes: &[u8], stage_name: &str) -> anyhow::Result<String> {
     let before = scrape(stage).await?;
-    let refusals = |scrape: &Scrape| scrape.sum("skydock_plugin_reloads_total", &[("result", "failed"), ("stage", stage_name)]);
+    let refusals =
+        |scrape: &Scrape| scrape.sum("skydock_plugin_reloads_total", &[("result", "failure"), ("stage", stage_name)]);
     let events = stage.events(LEASE).await?.len();
     stage.replace(&stage.plugin_file(), bytes)?;
     let after = until(LIMIT, || async {
