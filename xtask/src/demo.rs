@@ -18,17 +18,18 @@ use crate::console;
 /// If something does not build, or the story cannot be started.
 pub(crate) fn run(root: &Path, json: bool, keep: bool) -> Result<()> {
     let xtask = std::env::current_exe().context("cannot find this program")?;
-    // All packages, as in `cargo xtask test`: so features are the same and nothing is compiled twice.
+    // Optimised: the story ends with figures.
     let mut host = crate::cargo(root);
-    host.args(["build", "--workspace", "--bins"]);
+    host.args(["build", "--release", "--workspace", "--bins"]);
     watched("building the host (minutes the first time)", host)?;
     let mut guests = Command::new(&xtask);
     guests.arg("guests");
     watched("building the plugins", guests)?;
 
-    let error = Command::new(xtask.with_file_name("skydock-story"))
+    let built = xtask.ancestors().nth(2).context("this program is in no target folder")?.join("release");
+    let error = Command::new(built.join("skydock-story"))
         .arg("--skydock")
-        .arg(xtask.with_file_name("skydock"))
+        .arg(built.join("skydock"))
         .arg("--plugins")
         .arg(root.join("target/plugins"))
         .args(json.then_some("--json"))

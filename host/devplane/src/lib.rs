@@ -10,9 +10,8 @@
 //!   applied before and leaves out is removed, as it should be.
 //! - `propagationPolicy` is accepted and has no effect, since nothing collects garbage.
 //! - Service IPs are IPv4, from 10.96.0.0/16. Allocations take the lowest free value.
-//! - Bodies are JSON (or YAML), never protobuf, which is answered with 415: client-go has to be told
-//!   `ContentType: application/json`, and those `kubectl create` subcommands that send protobuf (`create namespace`,
-//!   `create configmap`, `create token`, `auth can-i`) do not work; `kubectl create -f` and `kubectl apply -f` do.
+//! - Protobuf is understood in request bodies and never sent: a client has to accept JSON as well, as `kubectl` and
+//!   client-go do.
 //!
 //! ```no_run
 //! # async fn run() -> Result<(), Box<dyn std::error::Error>> {
@@ -48,6 +47,7 @@ mod openapi;
 mod patch;
 mod persist;
 mod plane;
+mod protobuf;
 mod refusal;
 mod render;
 mod resource;

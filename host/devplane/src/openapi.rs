@@ -96,7 +96,7 @@ fn add_schema(object: &'static Object, resource: Option<&Resource>, schemas: &mu
     // Marks the place, for types that lead back here.
     schemas.insert(object.name, Value::Null);
     let properties: Map<_, _> =
-        object.fields.iter().map(|(name, ty)| ((*name).to_owned(), property(*ty, schemas))).collect();
+        object.fields.iter().map(|(_, name, ty)| ((*name).to_owned(), property(*ty, schemas))).collect();
     let mut schema = json!({"type": "object", "properties": properties});
     if let (Some(resource), Some(fields)) = (resource, schema.as_object_mut()) {
         fields.insert("x-kubernetes-group-version-kind".into(), json!([kind_of(resource)]));
@@ -112,7 +112,8 @@ fn property(ty: Type, schemas: &mut BTreeMap<&'static str, Value>) -> Value {
         Type::Int64 => json!({"type": "integer", "format": "int64"}),
         Type::IntOrString => json!({"format": "int-or-string", "oneOf": [{"type": "integer"}, {"type": "string"}]}),
         Type::Quantity => json!({"oneOf": [{"type": "string"}, {"type": "number"}]}),
-        Type::Time => json!({"type": "string", "format": "date-time"}),
+        Type::Bytes => json!({"type": "string", "format": "byte"}),
+        Type::Time | Type::MicroTime => json!({"type": "string", "format": "date-time"}),
         Type::Any => json!({"type": "object"}),
         Type::Object(object) => reference(object, schemas),
         Type::AtomicObject(object) => with(reference(object, schemas), &[("x-kubernetes-map-type", "atomic".into())]),

@@ -120,6 +120,12 @@ impl Refusal {
         Self { message, ..Self::about(Reason::Conflict, resource, name, "") }
     }
 
+    /// The object is not the one that was meant.
+    pub(crate) fn precondition(resource: &Resource, name: &str, what: &str, wanted: &str, found: &str) -> Self {
+        let why = format!("Precondition failed: {what} in precondition: {wanted}, {what} in object meta: {found}");
+        Self::conflict(resource, name, &why)
+    }
+
     /// The version that an update is based on is not the current one.
     pub(crate) fn stale(resource: &Resource, name: &str) -> Self {
         let why = "the object has been modified; please apply your changes to the latest version and try again";

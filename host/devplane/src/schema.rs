@@ -1,11 +1,16 @@
 //! What the served objects look like: field names, types and how lists merge.
 //!
-//! One table, four uses: bodies are checked against it at the door, strategic merge patches and server-side apply
-//! read the merge keys from it, and the OpenAPI document is printed from it. Merge keys are those of the struct tags
-//! in `k8s.io/api`.
+//! One table, five uses: bodies are checked against it at the door, those in protobuf are read by its numbers, strategic
+//! merge patches and server-side apply read the merge keys from it, and the OpenAPI document is printed from it. Numbers
+//! and merge keys are those of the struct tags in `k8s.io/api`.
 
+use base64::{Engine as _, engine::general_purpose::STANDARD as BASE64};
+use jiff::Timestamp;
 use serde_json::{Map, Value};
 
+use crate::object;
+
+pub(crate) mod authorization;
 pub(crate) mod core;
 pub(crate) mod groups;
 pub(crate) mod meta;
@@ -15,14 +20,15 @@ pub(crate) mod meta;
 pub(crate) struct Object {
     /// Name in the OpenAPI document, such as `io.k8s.api.core.v1.Node`.
     pub(crate) name: &'static str,
-    /// JSON names and types. `apiVersion` and `kind` are listed for top-level objects only.
-    pub(crate) fields: &'static [(&'static str, Type)],
+    /// Protobuf numbers, JSON names and types. A field with number 0 is not in the protobuf message: `apiVersion` and `kind`,
+    /// which are listed for top-level objects only, are beside it, and `managedFields` are never taken from a client.
+    pub(crate) fields: &'static [(u32, &'static str, Type)],
 }
 
 impl Object {
     /// Type of a field.
     pub(crate) fn field(&self, name: &str) -> Option<Type> {
-        self.fields.iter().find(|(field, _)| *field == name).map(|(_, ty)| *ty)
+        self.fields.iter().find(|(_, field, _)| *field == name).map(|(.., ty)| *ty)
     }
 }
 
@@ -37,8 +43,12 @@ pub(crate) enum Type {
     IntOrString,
     /// A resource quantity: a string, or a number that stands for one.
     Quantity,
-    /// RFC 3339 with any precision.
+    /// Bytes: base64 in JSON.
+    Bytes,
+    /// RFC 3339. It is kept in whole seconds.
     Time,
+    /// RFC 3339 with exactly six digits behind the point: Go clients cannot read any other.
+    MicroTime,
     /// Any JSON, kept as it is.
     Any,
     Object(&'static Object),
@@ -99,6 +109,7 @@ fn fields(value: Value, object: &Object, path: &str, unknown: &mut Vec<String>) 
 }
 
 fn typed(value: Value, ty: Type, path: &str, unknown: &mut Vec<String>) -> Result<Value, Mismatch> {
+    let time = |text: &str| text.parse::<Timestamp>().ok();
     let fits = match ty {
         Type::Any => return Ok(value),
         Type::Object(object) | Type::AtomicObject(object) => return fields(value, object, path, unknown),
@@ -121,7 +132,15 @@ fn typed(value: Value, ty: Type, path: &str, unknown: &mut Vec<String>) -> Resul
         Type::Int64 => value.is_i64(),
         Type::IntOrString => value.is_string() || value.as_i64().is_some_and(|number| i32::try_from(number).is_ok()),
         Type::Quantity => value.is_string() || value.is_number(),
-        Type::Time => value.as_str().is_some_and(|text| text.parse::<jiff::Timestamp>().is_ok()),
+        Type::Bytes => value.as_str().is_some_and(|text| BASE64.decode(text).is_ok()),
+        Type::Time => match value.as_str().and_then(time) {
+            Some(time) => return Ok(object::time(time).into()),
+            None => false,
+        },
+        Type::MicroTime => match value.as_str().filter(|text| has_micros(text)).and_then(time) {
+            Some(time) => return Ok(object::micro_time(time).into()),
+            None => false,
+        },
     };
     if fits { Ok(value) } else { Err(mismatch(path, ty.describe(), &value)) }
 }
@@ -135,6 +154,11 @@ fn items(value: Value, item: Type, path: &str, unknown: &mut Vec<String>) -> Res
         .map(Value::Array)
 }
 
+fn has_micros(text: &str) -> bool {
+    let fraction = text.split_once('.').map(|(_, rest)| rest.bytes().take_while(u8::is_ascii_digit).count());
+    fraction == Some(6)
+}
+
 fn mismatch(path: &str, expected: &'static str, value: &Value) -> Mismatch {
     let found = match value {
         Value::Null => "null",
@@ -144,7 +168,8 @@ fn mismatch(path: &str, expected: &'static str, value: &Value) -> Mismatch {
         Value::Array(_) => "a list",
         Value::Object(_) => "an object",
     };
-    let found = if expected == Type::Time.describe() && value.is_string() { "another text" } else { found };
+    let formatted = [Type::Bytes, Type::Time, Type::MicroTime].iter().any(|ty| ty.describe() == expected);
+    let found = if formatted && value.is_string() { "another text" } else { found };
     Mismatch { path: if path.is_empty() { "body".to_owned() } else { path.to_owned() }, expected, found }
 }
 
@@ -157,7 +182,9 @@ impl Type {
             Self::Int64 => "a 64-bit integer",
             Self::IntOrString => "an integer or a string",
             Self::Quantity => "a quantity",
+            Self::Bytes => "bytes in base64",
             Self::Time => "a time as in RFC 3339",
+            Self::MicroTime => "a time as in RFC 3339 with six digits behind the point",
             Self::Any => "anything",
             Self::Object(_) | Self::AtomicObject(_) => "an object",
             Self::Map(_) | Self::AtomicMap(_) => "a map",
@@ -187,6 +214,25 @@ mod tests {
         let (result, _) = service(json!({"metadata": {"deletionTimestamp": "yesterday"}}));
         assert!(result.unwrap_err().contains("RFC 3339"));
         assert_eq!(service(json!([])).0.unwrap_err(), "body: expected an object, found a list");
+    }
+
+    #[test]
+    fn times_are_kept_as_go_clients_can_read_them() {
+        let event = |body| decode(body, &core::EVENT, &mut Vec::new()).map_err(|error| error.to_string());
+        let kept =
+            event(json!({"lastTimestamp": "2024-01-01T01:00:00.5+01:00", "eventTime": "2024-01-01T00:00:00.123456Z"}));
+        let expected = json!({"lastTimestamp": "2024-01-01T00:00:00Z", "eventTime": "2024-01-01T00:00:00.123456Z"});
+        assert_eq!(kept.unwrap(), expected);
+        for time in ["2024-01-01T00:00:00Z", "2024-01-01T00:00:00.123Z"] {
+            assert!(event(json!({"eventTime": time})).unwrap_err().contains("six digits"), "{time}");
+        }
+    }
+
+    #[test]
+    fn bytes_are_base64() {
+        let map = |text| decode(json!({"binaryData": {"a": text}}), &core::CONFIG_MAP, &mut Vec::new());
+        assert!(map("aGVsbG8=").is_ok());
+        assert_eq!(map("?").unwrap_err().to_string(), "binaryData[a]: expected bytes in base64, found another text");
     }
 
     #[test]

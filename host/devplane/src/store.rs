@@ -248,7 +248,7 @@ mod tests {
                     prop_assert_eq!(values(&objects), values(&states[usize::try_from(from).unwrap()]));
                     for change in changes {
                         let key = key(&change.object.value);
-                        prop_assert_eq!(objects.get(&key).is_some(), change.previous.is_some());
+                        prop_assert_eq!(objects.contains_key(&key), change.previous.is_some());
                         if change.deleted { objects.remove(&key) } else { objects.insert(key, change.object) };
                     }
                     prop_assert_eq!(values(&objects), values(states.last().unwrap()));

@@ -119,6 +119,11 @@ pub(crate) fn update(store: &mut Store, target: &Target, body: Value, options: &
     let resource = target.resource;
     let current = current(store, target)?;
     let (value, warnings) = decode(resource, body, options.validation)?;
+    // A whole object with another UID is meant for a namesake that is gone. In a patch, it is a change like any other.
+    let (uid, found) = (text(&value, "/metadata/uid"), text(&current.value, "/metadata/uid"));
+    if !uid.is_empty() && uid != found {
+        return Err(Refusal::precondition(resource, &target.name, "UID", uid, found));
+    }
     if text(&value, "/metadata/resourceVersion").is_empty() && !resource.unconditional_update {
         let cause = Cause::invalid("metadata.resourceVersion", &0.into(), "must be specified for an update");
         return Err(Refusal::invalid(resource, &target.name, &[cause]));
@@ -167,15 +172,14 @@ fn replace(
 ) -> Result<Arc<Object>, Refusal> {
     let (resource, old) = (target.resource, &current.value);
     same_identity(&value, target)?;
-    let uid = text(&value, "/metadata/uid");
-    if !uid.is_empty() && uid != text(old, "/metadata/uid") {
-        let meta = text(old, "/metadata/uid");
-        let why = format!("Precondition failed: UID in precondition: {uid}, UID in object meta: {meta}");
-        return Err(Refusal::conflict(resource, &target.name, &why));
-    }
     let version = text(&value, "/metadata/resourceVersion");
     if !version.is_empty() && version != text(old, "/metadata/resourceVersion") {
         return Err(Refusal::stale(resource, &target.name));
+    }
+    let uid = text(&value, "/metadata/uid");
+    if !uid.is_empty() && uid != text(old, "/metadata/uid") {
+        let cause = Cause::invalid("metadata.uid", &uid.into(), "field is immutable");
+        return Err(Refusal::invalid(resource, &target.name, &[cause]));
     }
     let metadata = child(&mut value, "metadata");
     let old_metadata = old.get("metadata").unwrap_or(&Value::Null);

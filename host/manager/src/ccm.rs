@@ -20,8 +20,8 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{
     clients,
-    config::{Config, ElectionConfig},
-    election::{self, ElectionMetrics, Elector, Leadership},
+    config::Config,
+    election::{self, ElectionConfig, ElectionMetrics, Elector, Leadership},
     report::Reporter,
     service_accounts, serving,
 };

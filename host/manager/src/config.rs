@@ -6,7 +6,7 @@ use skydock_controllers::{Controller, Options as ControllerOptions};
 
 use crate::{
     cli::{BindAddress, CcmArgs, LoggingFormat, NamedPlugin},
-    election::{Timings, TimingsError},
+    election::{ElectionConfig, Timings, TimingsError},
     telemetry::LogOptions,
 };
 
@@ -44,17 +44,6 @@ pub struct ClusterAccess {
     pub kubeconfig: Option<PathBuf>,
     /// Address of the API server, instead of the configured one.
     pub master: Option<http::Uri>,
-}
-
-/// Which lease to hold, and how.
-#[derive(Clone, Debug)]
-pub struct ElectionConfig {
-    /// Namespace of the lease.
-    pub namespace: String,
-    /// Name of the lease.
-    pub name: String,
-    /// Durations.
-    pub timings: Timings,
 }
 
 /// Why a set of flags cannot be run.

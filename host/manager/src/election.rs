@@ -17,9 +17,19 @@ use kube::{Api, Client, api::PostParams};
 use tokio::sync::watch::Sender;
 use tokio_util::sync::CancellationToken;
 
-use crate::config::ElectionConfig;
 use plan::{Candidate, Observed, Step};
 pub use plan::{Timings, TimingsError};
+
+/// Which lease to hold, and how.
+#[derive(Clone, Debug)]
+pub struct ElectionConfig {
+    /// Namespace of the lease.
+    pub namespace: String,
+    /// Name of the lease.
+    pub name: String,
+    /// Durations.
+    pub timings: Timings,
+}
 
 /// Where this instance stands.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -8,7 +8,7 @@ use skydock_controllers::events::{Notice, Recorder};
 use skydock_plugin::{Plugin, SwapOutcome, SwapReport};
 use tokio::sync::broadcast::error::RecvError;
 
-use crate::config::ElectionConfig;
+use crate::election::ElectionConfig;
 
 /// `source.component` (C-03).
 const SOURCE: &str = "cloud-controller-manager";

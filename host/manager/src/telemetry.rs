@@ -21,7 +21,8 @@ pub struct LogOptions {
 impl LogOptions {
     fn filter(self) -> String {
         if self.quiet {
-            return format!("warn,{SAID_ELSEWHERE},plugin=info");
+            // The cluster's events tell the rest.
+            return format!("error,{SAID_ELSEWHERE},skydock_plugin=off,plugin=info");
         }
         let ours = match self.verbosity {
             0..=3 => "info",

@@ -9,8 +9,7 @@ use k8s_openapi::api::coordination::v1::Lease;
 use kube::{Api, Client, Config, api::PostParams};
 use serde_json::json;
 use skydock::{
-    config::ElectionConfig,
-    election::{ElectionMetrics, Elector, Leadership, Timings},
+    election::{ElectionConfig, ElectionMetrics, Elector, Leadership, Timings},
 };
 use skydock_devplane::{DevPlane, Options};
 use tokio::{sync::watch, task::JoinHandle};

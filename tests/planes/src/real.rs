@@ -68,6 +68,7 @@ impl RealPlane {
         let token = uuid::Uuid::new_v4().simple().to_string();
         let kubeconfig = path.join("kubeconfig");
         write(&path.join("tokens.csv"), &command_line::token_file(&token))?;
+        write(&path.join("audit-policy.yaml"), command_line::AUDIT_POLICY)?;
         write(&kubeconfig, &command_line::kubeconfig(path, port, &token))?;
         let client = client::from_kubeconfig(&kubeconfig).await?;
 
@@ -116,6 +117,13 @@ impl RealPlane {
     #[must_use]
     pub fn folder(&self) -> &Path {
         self.folder.path()
+    }
+
+    /// The API server's log of what service accounts have asked for, refused requests included: one event of
+    /// `audit.k8s.io/v1` a line, written before the answer is sent. It is made by the first such request.
+    #[must_use]
+    pub fn audit_log(&self) -> PathBuf {
+        command_line::audit_log(self.folder.path())
     }
 
     fn kubelets(&self) -> MutexGuard<'_, HashMap<String, Kubelet>> {

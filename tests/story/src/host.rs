@@ -19,7 +19,7 @@ use crate::{
 };
 
 /// A process that serves a cluster.
-pub(crate) struct Host {
+pub struct Host {
     name: String,
     child: Child,
     log: PathBuf,
@@ -33,8 +33,11 @@ pub(crate) struct Ended {
 }
 
 impl Host {
-    /// Starts the binary; its log goes to a file in the directory.
-    pub(crate) async fn start(binary: &Path, dir: &Path, name: &str, args: &[OsString]) -> anyhow::Result<Self> {
+    /// Starts the binary, and returns once it serves metrics; its log goes to `NAME.log` in the directory.
+    ///
+    /// # Errors
+    /// If it ends instead; its last words are in the error.
+    pub async fn start(binary: &Path, dir: &Path, name: &str, args: &[OsString]) -> anyhow::Result<Self> {
         let log = dir.join(format!("{name}.log"));
         let metrics = free_port()?;
         let file = File::create(&log).with_context(|| format!("create {}", log.display()))?;
@@ -75,11 +78,17 @@ impl Host {
         &self.name
     }
 
-    pub(crate) fn log(&self) -> &Path {
+    /// Where its log is.
+    #[must_use]
+    pub fn log(&self) -> &Path {
         &self.log
     }
 
-    pub(crate) async fn scrape(&self) -> anyhow::Result<Scrape> {
+    /// Its metrics.
+    ///
+    /// # Errors
+    /// If it does not answer.
+    pub async fn scrape(&self) -> anyhow::Result<Scrape> {
         metrics::scrape(self.metrics).await.with_context(|| self.last_words())
     }
 
@@ -97,7 +106,11 @@ impl Host {
         matches!(self.child.try_wait(), Ok(None))
     }
 
-    pub(crate) fn terminate(&self) -> anyhow::Result<()> {
+    /// Sends SIGTERM.
+    ///
+    /// # Errors
+    /// If it has ended.
+    pub fn terminate(&self) -> anyhow::Result<()> {
         self.signal(Signal::TERM)
     }
 
@@ -111,8 +124,11 @@ impl Host {
         Ok(())
     }
 
-    /// Waits for the end.
-    pub(crate) async fn ended(&mut self, limit: Duration) -> anyhow::Result<Option<i32>> {
+    /// Waits for the end, and gives the exit code.
+    ///
+    /// # Errors
+    /// If it goes on for longer than this.
+    pub async fn ended(&mut self, limit: Duration) -> anyhow::Result<Option<i32>> {
         let status = tokio::time::timeout(limit, self.child.wait()).await;
         let status =
             status.with_context(|| format!("{} still runs after {limit:?}; {}", self.name, self.last_words()))??;
@@ -120,7 +136,8 @@ impl Host {
     }
 
     /// The end of its log.
-    pub(crate) fn last_words(&self) -> String {
+    #[must_use]
+    pub fn last_words(&self) -> String {
         let log = std::fs::read_to_string(&self.log).unwrap_or_default();
         let lines: Vec<_> = log.lines().collect();
         let last = lines.iter().skip(lines.len().saturating_sub(15)).copied().collect::<Vec<_>>().join("\n");

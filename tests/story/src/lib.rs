@@ -7,11 +7,11 @@
 
 mod chapters;
 pub mod figures;
-mod host;
+pub mod host;
 mod inventory;
-mod metrics;
+pub mod metrics;
 pub mod narrator;
-mod observe;
+pub mod observe;
 mod rebuild;
 mod stage;
 

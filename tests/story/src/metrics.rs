@@ -9,7 +9,7 @@ use tokio::{
 };
 
 /// Metrics as they were at one moment.
-pub(crate) struct Scrape(String);
+pub struct Scrape(String);
 
 /// Asks for `/metrics`.
 pub(crate) async fn scrape(address: SocketAddr) -> anyhow::Result<Scrape> {
@@ -22,7 +22,8 @@ pub(crate) async fn scrape(address: SocketAddr) -> anyhow::Result<Scrape> {
 
 impl Scrape {
     /// The sum of all series of this name with these labels.
-    pub(crate) fn sum(&self, name: &str, labels: &[(&str, &str)]) -> f64 {
+    #[must_use]
+    pub fn sum(&self, name: &str, labels: &[(&str, &str)]) -> f64 {
         self.0
             .lines()
             .filter(|line| line.strip_prefix(name).is_some_and(|rest| rest.starts_with(['{', ' '])))

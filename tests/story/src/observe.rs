@@ -9,7 +9,7 @@ use tokio::time::Instant;
 const BETWEEN: Duration = Duration::from_millis(25);
 
 /// What a look found.
-pub(crate) enum Seen<T> {
+pub enum Seen<T> {
     /// It is so.
     Yes(T),
     /// Not yet; what there is instead.
@@ -17,7 +17,10 @@ pub(crate) enum Seen<T> {
 }
 
 /// Looks again and again, at most this long.
-pub(crate) async fn until<T, F>(limit: Duration, mut look: impl FnMut() -> F) -> anyhow::Result<T>
+///
+/// # Errors
+/// That of a look; or, when the time is over, what was seen last.
+pub async fn until<T, F>(limit: Duration, mut look: impl FnMut() -> F) -> anyhow::Result<T>
 where
     F: Future<Output = anyhow::Result<Seen<T>>>,
 {

@@ -8,32 +8,36 @@ use serde_json::Value;
 use super::header_text;
 use crate::{
     patch::Patch,
+    protobuf,
     refusal::{Reason, Refusal},
+    schema,
 };
 
 /// What an API server accepts.
 const LIMIT: usize = 3 * 1024 * 1024;
 
-/// An object, in JSON or YAML.
-pub(super) async fn object(request: Request) -> Result<Value, Refusal> {
+/// An object in JSON, YAML or, as the schema has it, protobuf.
+pub(super) async fn object(request: Request, schema: &schema::Object) -> Result<Value, Refusal> {
     let media = media(&request);
-    match media.as_str() {
-        // A page of another site can send text without asking first; an API client says what it sends, or nothing.
-        "" | "application/json" => json(&bytes(request).await?),
-        "application/yaml" => yaml(&bytes(request).await?),
-        _ => Err(unsupported(&media, "application/json or application/yaml")),
-    }
+    parse(&media, &bytes(request).await?, schema)
 }
 
 /// An object, or nothing.
-pub(super) async fn optional(request: Request) -> Result<Option<Value>, Refusal> {
+pub(super) async fn optional(request: Request, schema: &schema::Object) -> Result<Option<Value>, Refusal> {
     let media = media(&request);
     let body = bytes(request).await?;
-    match media.as_str() {
-        _ if body.is_empty() => Ok(None),
-        "" | "application/json" => json(&body).map(Some),
-        "application/yaml" => yaml(&body).map(Some),
-        _ => Err(unsupported(&media, "application/json or application/yaml")),
+    if body.is_empty() { Ok(None) } else { parse(&media, &body, schema).map(Some) }
+}
+
+fn parse(media: &str, body: &[u8], schema: &schema::Object) -> Result<Value, Refusal> {
+    match media {
+        // A page of another site can send text without asking first; an API client says what it sends, or nothing.
+        "" | "application/json" => json(body),
+        "application/yaml" => yaml(body),
+        "application/vnd.kubernetes.protobuf" => {
+            protobuf::decode(body, schema).map_err(|error| Refusal::bad_request(error.to_string()))
+        }
+        _ => Err(unsupported(media, "application/json, application/yaml or application/vnd.kubernetes.protobuf")),
     }
 }
 

@@ -24,8 +24,10 @@ pub(super) async fn review(api: &ApiPath, request: Request) -> Result<Response, 
     if request.method() != Method::POST {
         return Err(not_allowed(request.method()));
     }
-    let mut review = body::object(request).await?;
-    let status = if *kind == "SelfSubjectRulesReview" {
+    let rules = *kind == "SelfSubjectRulesReview";
+    let schema = if rules { &schema::authorization::RULES_REVIEW } else { &schema::authorization::ACCESS_REVIEW };
+    let mut review = body::object(request, schema).await?;
+    let status = if rules {
         json!({
             "resourceRules": [{"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]}],
             "nonResourceRules": [{"verbs": ["*"], "nonResourceURLs": ["*"]}], "incomplete": false,
@@ -44,7 +46,7 @@ pub(super) async fn review(api: &ApiPath, request: Request) -> Result<Response, 
 pub(super) async fn token(plane: &Plane, target: &Target, request: Request) -> Result<Response, Refusal> {
     /// What an API server allows at least and takes by default.
     const SECONDS: (i64, i64) = (600, 3600);
-    let body = body::object(request).await?;
+    let body = body::object(request, &schema::groups::TOKEN_REQUEST).await?;
     let mut answer = schema::decode(body, &schema::groups::TOKEN_REQUEST, &mut Vec::new())
         .map_err(|mismatch| Refusal::bad_request(format!("cannot read the TokenRequest: {mismatch}")))?;
     let account = plane.read(|store| write::current(store, target))?;

@@ -11,7 +11,7 @@ use crate::{
     plane::Plane,
     refusal::Refusal,
     render::{ListMeta, Rendering},
-    schema,
+    schema::{self, meta::DELETE_OPTIONS},
     selector::Selector,
     write::{
         self, Options, Target, Written,
@@ -26,7 +26,7 @@ pub(super) async fn create(
     request: Request,
 ) -> Result<Response, Refusal> {
     let (rendering, options) = prepare(&target, query, &request)?;
-    let body = body::object(request).await?;
+    let body = body::object(request, target.resource.schema).await?;
     let written = plane.write(|store, now| write::create(store, &target, body, &options, now))?;
     Ok(answer(rendering, &written))
 }
@@ -38,7 +38,7 @@ pub(super) async fn update(
     request: Request,
 ) -> Result<Response, Refusal> {
     let (rendering, options) = prepare(&target, query, &request)?;
-    let body = body::object(request).await?;
+    let body = body::object(request, target.resource.schema).await?;
     let written = plane.write(|store, _| write::update(store, &target, body, &options))?;
     Ok(answer(rendering, &written))
 }
@@ -60,7 +60,7 @@ pub(super) async fn delete(
     request: Request,
 ) -> Result<Response, Refusal> {
     let (rendering, _) = prepare(&target, query, &request)?;
-    let options = delete_options(query, body::optional(request).await?)?;
+    let options = delete_options(query, body::optional(request, &DELETE_OPTIONS).await?)?;
     let Deleted { object, gone } = plane.write(|store, now| write::delete::delete(store, &target, &options, now))?;
     if gone && !target.resource.returns_deleted {
         let details = json!({
@@ -81,7 +81,7 @@ pub(super) async fn delete_collection(
     request: Request,
 ) -> Result<Response, Refusal> {
     let (rendering, _) = prepare(target, query, &request)?;
-    let options = delete_options(query, body::optional(request).await?)?;
+    let options = delete_options(query, body::optional(request, &DELETE_OPTIONS).await?)?;
     let selector = Selector::parse(&query.labels, &query.fields, target.resource);
     let selector = selector.map_err(|error| Refusal::bad_request(error.to_string()))?;
     let (deleted, revision) = plane.write(|store, now| {
@@ -109,7 +109,7 @@ fn prepare(target: &Target, query: &Query, request: &Request) -> Result<(Renderi
 }
 
 fn delete_options(query: &Query, body: Option<Value>) -> Result<DeleteOptions, Refusal> {
-    let body = schema::decode(body.unwrap_or_else(|| json!({})), &schema::meta::DELETE_OPTIONS, &mut Vec::new())
+    let body = schema::decode(body.unwrap_or_else(|| json!({})), &DELETE_OPTIONS, &mut Vec::new())
         .map_err(|mismatch| Refusal::bad_request(format!("cannot read DeleteOptions: {mismatch}")))?;
     let dry_run = query.dry_run || !object::list(&body, "/dryRun").is_empty();
     let given = |pointer| body.pointer(pointer).and_then(Value::as_str).map(str::to_owned);

@@ -165,7 +165,7 @@ mod tests {
     fn only_the_taints_of_the_node_lifecycle_controller_come_and_go() {
         let foreign = json!({"key": UNINITIALIZED, "value": "true", "effect": "NoSchedule"});
         let node = json!({"spec": {"taints": [foreign, {"key": NOT_READY, "effect": "NoSchedule"}]}});
-        assert_eq!(taints(&node, Health::Ready, at(0)), [foreign.clone()]);
+        assert_eq!(taints(&node, Health::Ready, at(0)), std::slice::from_ref(&foreign));
         let silent = taints(&node, Health::Silent, at(0));
         assert_eq!(silent.len(), 3);
         let node = json!({"spec": {"taints": silent}});

@@ -2,49 +2,54 @@
 
 use super::{
     Object,
-    Type::{AtomicObject, Int32, Int64, List, Object as Nested, Str, Time},
+    Type::{AtomicObject, Int32, Int64, List, MicroTime, Object as Nested, Str, Time},
     core::{EVENT_SOURCE, OBJECT_REFERENCE},
     meta::{EVENT_SERIES, OBJECT_META},
 };
 
 pub(crate) static LEASE: Object = Object {
     name: "io.k8s.api.coordination.v1.Lease",
-    fields: &[("apiVersion", Str), ("kind", Str), ("metadata", Nested(&OBJECT_META)), ("spec", Nested(&LEASE_SPEC))],
+    fields: &[
+        (0, "apiVersion", Str),
+        (0, "kind", Str),
+        (1, "metadata", Nested(&OBJECT_META)),
+        (2, "spec", Nested(&LEASE_SPEC)),
+    ],
 };
 
 static LEASE_SPEC: Object = Object {
     name: "io.k8s.api.coordination.v1.LeaseSpec",
     fields: &[
-        ("acquireTime", Time),
-        ("holderIdentity", Str),
-        ("leaseDurationSeconds", Int32),
-        ("leaseTransitions", Int32),
-        ("preferredHolder", Str),
-        ("renewTime", Time),
-        ("strategy", Str),
+        (3, "acquireTime", MicroTime),
+        (1, "holderIdentity", Str),
+        (2, "leaseDurationSeconds", Int32),
+        (5, "leaseTransitions", Int32),
+        (7, "preferredHolder", Str),
+        (4, "renewTime", MicroTime),
+        (6, "strategy", Str),
     ],
 };
 
 pub(crate) static EVENT: Object = Object {
     name: "io.k8s.api.events.v1.Event",
     fields: &[
-        ("action", Str),
-        ("apiVersion", Str),
-        ("deprecatedCount", Int32),
-        ("deprecatedFirstTimestamp", Time),
-        ("deprecatedLastTimestamp", Time),
-        ("deprecatedSource", Nested(&EVENT_SOURCE)),
-        ("eventTime", Time),
-        ("kind", Str),
-        ("metadata", Nested(&OBJECT_META)),
-        ("note", Str),
-        ("reason", Str),
-        ("regarding", AtomicObject(&OBJECT_REFERENCE)),
-        ("related", AtomicObject(&OBJECT_REFERENCE)),
-        ("reportingController", Str),
-        ("reportingInstance", Str),
-        ("series", Nested(&EVENT_SERIES)),
-        ("type", Str),
+        (6, "action", Str),
+        (0, "apiVersion", Str),
+        (15, "deprecatedCount", Int32),
+        (13, "deprecatedFirstTimestamp", Time),
+        (14, "deprecatedLastTimestamp", Time),
+        (12, "deprecatedSource", Nested(&EVENT_SOURCE)),
+        (2, "eventTime", MicroTime),
+        (0, "kind", Str),
+        (1, "metadata", Nested(&OBJECT_META)),
+        (10, "note", Str),
+        (7, "reason", Str),
+        (8, "regarding", AtomicObject(&OBJECT_REFERENCE)),
+        (9, "related", AtomicObject(&OBJECT_REFERENCE)),
+        (4, "reportingController", Str),
+        (5, "reportingInstance", Str),
+        (3, "series", Nested(&EVENT_SERIES)),
+        (11, "type", Str),
     ],
 };
 
@@ -52,29 +57,29 @@ pub(crate) static EVENT: Object = Object {
 pub(crate) static TOKEN_REQUEST: Object = Object {
     name: "io.k8s.api.authentication.v1.TokenRequest",
     fields: &[
-        ("apiVersion", Str),
-        ("kind", Str),
-        ("metadata", Nested(&OBJECT_META)),
-        ("spec", Nested(&TOKEN_REQUEST_SPEC)),
-        ("status", Nested(&TOKEN_REQUEST_STATUS)),
+        (0, "apiVersion", Str),
+        (0, "kind", Str),
+        (1, "metadata", Nested(&OBJECT_META)),
+        (2, "spec", Nested(&TOKEN_REQUEST_SPEC)),
+        (3, "status", Nested(&TOKEN_REQUEST_STATUS)),
     ],
 };
 
 static TOKEN_REQUEST_SPEC: Object = Object {
     name: "io.k8s.api.authentication.v1.TokenRequestSpec",
     fields: &[
-        ("audiences", List(&Str)),
-        ("boundObjectRef", Nested(&BOUND_OBJECT_REFERENCE)),
-        ("expirationSeconds", Int64),
+        (1, "audiences", List(&Str)),
+        (3, "boundObjectRef", Nested(&BOUND_OBJECT_REFERENCE)),
+        (4, "expirationSeconds", Int64),
     ],
 };
 
 static BOUND_OBJECT_REFERENCE: Object = Object {
     name: "io.k8s.api.authentication.v1.BoundObjectReference",
-    fields: &[("apiVersion", Str), ("kind", Str), ("name", Str), ("uid", Str)],
+    fields: &[(2, "apiVersion", Str), (1, "kind", Str), (3, "name", Str), (4, "uid", Str)],
 };
 
 static TOKEN_REQUEST_STATUS: Object = Object {
     name: "io.k8s.api.authentication.v1.TokenRequestStatus",
-    fields: &[("expirationTimestamp", Time), ("token", Str)],
+    fields: &[(2, "expirationTimestamp", Time), (1, "token", Str)],
 };

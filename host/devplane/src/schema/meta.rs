@@ -2,7 +2,7 @@
 
 use super::{
     Object,
-    Type::{self, Any, Bool, Int32, Int64, Keyed, List, Map, Set, Str, Time},
+    Type::{self, Any, Bool, Int32, Int64, Keyed, List, Map, MicroTime, Set, Str, Time},
 };
 
 /// A map of strings to strings, such as labels.
@@ -11,67 +11,69 @@ pub(crate) const STRINGS: Type = Map(&Str);
 pub(crate) static OBJECT_META: Object = Object {
     name: "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta",
     fields: &[
-        ("annotations", STRINGS),
-        ("creationTimestamp", Time),
-        ("deletionGracePeriodSeconds", Int64),
-        ("deletionTimestamp", Time),
-        ("finalizers", Set(&Str)),
-        ("generateName", Str),
-        ("generation", Int64),
-        ("labels", STRINGS),
-        ("managedFields", List(&Any)),
-        ("name", Str),
-        ("namespace", Str),
-        ("ownerReferences", Keyed(&OWNER_REFERENCE, "uid", &["uid"])),
-        ("resourceVersion", Str),
-        ("selfLink", Str),
-        ("uid", Str),
+        (12, "annotations", STRINGS),
+        (8, "creationTimestamp", Time),
+        (10, "deletionGracePeriodSeconds", Int64),
+        (9, "deletionTimestamp", Time),
+        (14, "finalizers", Set(&Str)),
+        (2, "generateName", Str),
+        (7, "generation", Int64),
+        (11, "labels", STRINGS),
+        (0, "managedFields", List(&Any)),
+        (1, "name", Str),
+        (3, "namespace", Str),
+        (13, "ownerReferences", Keyed(&OWNER_REFERENCE, "uid", &["uid"])),
+        (6, "resourceVersion", Str),
+        (4, "selfLink", Str),
+        (5, "uid", Str),
     ],
 };
 
 static OWNER_REFERENCE: Object = Object {
     name: "io.k8s.apimachinery.pkg.apis.meta.v1.OwnerReference",
     fields: &[
-        ("apiVersion", Str),
-        ("blockOwnerDeletion", Bool),
-        ("controller", Bool),
-        ("kind", Str),
-        ("name", Str),
-        ("uid", Str),
+        (5, "apiVersion", Str),
+        (7, "blockOwnerDeletion", Bool),
+        (6, "controller", Bool),
+        (1, "kind", Str),
+        (3, "name", Str),
+        (4, "uid", Str),
     ],
 };
 
 pub(super) static CONDITION: Object = Object {
     name: "io.k8s.apimachinery.pkg.apis.meta.v1.Condition",
     fields: &[
-        ("lastTransitionTime", Time),
-        ("message", Str),
-        ("observedGeneration", Int64),
-        ("reason", Str),
-        ("status", Str),
-        ("type", Str),
+        (4, "lastTransitionTime", Time),
+        (6, "message", Str),
+        (3, "observedGeneration", Int64),
+        (5, "reason", Str),
+        (2, "status", Str),
+        (1, "type", Str),
     ],
 };
 
 pub(crate) static DELETE_OPTIONS: Object = Object {
     name: "io.k8s.apimachinery.pkg.apis.meta.v1.DeleteOptions",
     fields: &[
-        ("apiVersion", Str),
-        ("dryRun", List(&Str)),
-        ("gracePeriodSeconds", Int64),
-        ("ignoreStoreReadErrorWithClusterBreakingPotential", Bool),
-        ("kind", Str),
-        ("orphanDependents", Bool),
-        ("preconditions", Type::Object(&PRECONDITIONS)),
-        ("propagationPolicy", Str),
+        (0, "apiVersion", Str),
+        (5, "dryRun", List(&Str)),
+        (1, "gracePeriodSeconds", Int64),
+        (6, "ignoreStoreReadErrorWithClusterBreakingPotential", Bool),
+        (0, "kind", Str),
+        (3, "orphanDependents", Bool),
+        (2, "preconditions", Type::Object(&PRECONDITIONS)),
+        (4, "propagationPolicy", Str),
     ],
 };
 
 static PRECONDITIONS: Object = Object {
     name: "io.k8s.apimachinery.pkg.apis.meta.v1.Preconditions",
-    fields: &[("resourceVersion", Str), ("uid", Str)],
+    fields: &[(2, "resourceVersion", Str), (1, "uid", Str)],
 };
 
 /// How many times something happened, and when last.
-pub(super) static EVENT_SERIES: Object =
-    Object { name: "io.k8s.api.core.v1.EventSeries", fields: &[("count", Int32), ("lastObservedTime", Time)] };
+pub(super) static EVENT_SERIES: Object = Object {
+    name: "io.k8s.api.core.v1.EventSeries",
+    fields: &[(1, "count", Int32), (2, "lastObservedTime", MicroTime)],
+};

@@ -53,8 +53,7 @@ pub(crate) fn delete(
     ] {
         let found = text(&object.value, pointer);
         if let Some(wanted) = wanted.as_deref().filter(|wanted| *wanted != found) {
-            let why = format!("Precondition failed: {what} in precondition: {wanted}, {what} in object meta: {found}");
-            return Err(Refusal::conflict(resource, name, &why));
+            return Err(Refusal::precondition(resource, name, what, wanted, found));
         }
     }
     if resource.shelf == Shelf::Namespaces && SYSTEM_NAMESPACES.contains(&name) {

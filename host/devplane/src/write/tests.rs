@@ -106,6 +106,9 @@ fn an_update_based_on_an_old_version_is_a_conflict() {
     let stale = merge(&mut store, &it, json!({"metadata": {"resourceVersion": "1"}})).unwrap_err();
     assert_eq!(stale.reason(), Reason::Conflict);
     let other = merge(&mut store, &it, json!({"metadata": {"uid": "other"}})).unwrap_err();
+    assert!(other.reason() == Reason::Invalid && other.to_string().contains("metadata.uid"), "{other}");
+    let body = json!({"metadata": {"uid": "other"}});
+    let other = update(&mut store, &it, body, &Options::default()).unwrap_err();
     assert!(other.reason() == Reason::Conflict && other.to_string().contains("UID in precondition"), "{other}");
     let blind = update(&mut store, &it, json!({"data": {"x": "2"}}), &Options::default()).unwrap();
     assert_eq!(blind.object.value["data"]["x"], "2");

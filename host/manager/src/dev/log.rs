@@ -31,10 +31,17 @@ pub(super) async fn follow(client: Client) {
     let mut seen = watcher(events, watcher::Config::default()).default_backoff().applied_objects().boxed();
     let colour = std::io::stdout().is_terminal();
     while let Some(event) = seen.next().await {
-        if let Ok(event) = event {
+        if let Ok(event) = event
+            && is_news(event.count)
+        {
             say(&line(&event, &Zoned::now().strftime("%H:%M:%S").to_string(), colour));
         }
     }
+}
+
+/// An event that comes again and again is told less and less often: the 1st, 2nd, 4th, 8th … time.
+fn is_news(count: Option<i32>) -> bool {
+    count.is_none_or(|count| count.count_ones() == 1)
 }
 
 fn line(event: &Event, time: &str, colour: bool) -> String {

@@ -53,8 +53,24 @@ pub(super) fn kube_apiserver(folder: &Path, port: u16) -> Vec<String> {
         "--service-cluster-ip-range=10.96.0.0/16".into(),
         "--authorization-mode=RBAC".into(),
         format!("--token-auth-file={}", file("tokens.csv")),
+        format!("--audit-policy-file={}", file("audit-policy.yaml")),
+        format!("--audit-log-path={}", audit_log(folder).display()),
     ]
 }
+
+/// Where the API server writes down requests, as JSON, one a line.
+pub(super) fn audit_log(folder: &Path) -> std::path::PathBuf {
+    folder.join("audit.log")
+}
+
+/// Which requests are written down: those of service accounts. Everybody else is the admin, here.
+pub(super) const AUDIT_POLICY: &str = "apiVersion: audit.k8s.io/v1
+kind: Policy
+omitStages: [RequestReceived]
+rules:
+- {level: Metadata, userGroups: [\"system:serviceaccounts\"]}
+- {level: None}
+";
 
 /// All of Kubernetes' own controllers but those a cloud controller manager replaces.
 pub(super) fn kube_controller_manager(folder: &Path, kubeconfig: &Path) -> Vec<String> {

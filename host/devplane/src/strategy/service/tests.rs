@@ -133,7 +133,7 @@ fn a_service_that_is_no_longer_a_load_balancer_loses_all_that_belonged_to_it() {
     assert_eq!(value["spec"]["clusterIP"], old["spec"]["clusterIP"]);
     assert_eq!(value["status"], json!({"loadBalancer": {}}));
     let (value, _) = updated(&old, |value| {
-        value["spec"] = json!({"type": "ExternalName", "externalName": "x", "ports": old["spec"]["ports"]})
+        value["spec"] = json!({"type": "ExternalName", "externalName": "x", "ports": old["spec"]["ports"]});
     });
     assert!(value["spec"].get("clusterIP").is_none());
 }

@@ -48,10 +48,10 @@ pub(super) fn validate(value: &Value) -> Vec<Cause> {
             causes.push(Cause::invalid(format!("spec.externalIPs[{index}]"), &ip.into(), "must be a valid IP address"));
         }
     }
-    if !spec.externally_accessible() && !text(value, "/spec/externalTrafficPolicy").is_empty() {
-        let policy = &value["spec"]["externalTrafficPolicy"];
+    let policy = text(value, "/spec/externalTrafficPolicy");
+    if !spec.externally_accessible() && !policy.is_empty() {
         let why = "may only be set for externally-accessible services";
-        causes.push(Cause::invalid("spec.externalTrafficPolicy", policy, why));
+        causes.push(Cause::invalid("spec.externalTrafficPolicy", &policy.into(), why));
     }
     let health_check_port = number(&value["spec"], "healthCheckNodePort");
     if !spec.needs_health_check() && health_check_port != 0 {
