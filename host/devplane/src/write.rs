@@ -222,11 +222,12 @@ fn replace(
     let last_finalizer_went = object::deleting(&value)
         && list(&value, "/metadata/finalizers").is_empty()
         && list(&value, "/spec/finalizers").is_empty();
-    let object = keep(store, resource.shelf, value, applied, options);
     if last_finalizer_went && !options.dry_run {
+        // A deletion is all that watches are told: as on an API server, the object without finalizers is never stored.
         delete::discard(store, resource.shelf, &target.namespace, &target.name);
+        return Ok(Arc::new(Object::new(value, applied, store.revision())));
     }
-    Ok(object)
+    Ok(keep(store, resource.shelf, value, applied, options))
 }
 
 /// Stores an object, or only answers as if.

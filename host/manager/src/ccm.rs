@@ -154,7 +154,10 @@ impl Team {
         let identity = election::identity();
         let thread = election.start(access, identity.clone(), release.clone())?;
         let led = tokio::select! {
-            led = state.wait_for(|state| *state != Leadership::Standby) => matches!(*led?, Leadership::Leading(_)),
+            stands = state.wait_for(|state| *state != Leadership::Standby) => match &*stands? {
+                Leadership::Lost(why) => return Err(anyhow!("leadership lost: {why}")),
+                stands => matches!(stands, Leadership::Leading(_)),
+            },
             () = shutdown.cancelled() => false,
         };
         let stop = shutdown.child_token();
@@ -234,7 +237,7 @@ impl Election {
             runtime.block_on(async {
                 match clients::named(&access, "leader-election") {
                     Ok(client) => {
-                        Elector::new(client, self.config, identity, self.metrics).run(&self.state, &release).await
+                        Elector::new(client, self.config, identity, self.metrics).run(&self.state, &release).await;
                     }
                     Err(error) => drop(self.state.send_replace(Leadership::Lost(error.to_string()))),
                 }

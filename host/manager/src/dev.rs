@@ -45,9 +45,11 @@ pub async fn run(args: DevArgs, shutdown: CancellationToken) -> anyhow::Result<(
 
 fn config(args: &DevArgs) -> anyhow::Result<Config> {
     let name = args.plugin.file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default();
-    let mut options = skydock_controllers::Options::default();
-    options.node_monitor_period = NODE_MONITOR_PERIOD;
-    options.cluster_name = "dev".to_owned();
+    let options = skydock_controllers::Options {
+        node_monitor_period: NODE_MONITOR_PERIOD,
+        cluster_name: "dev".to_owned(),
+        ..skydock_controllers::Options::default()
+    };
     for (flag, file) in [("--plugin", Some(&args.plugin)), ("--cloud-config", args.cloud_config.as_ref())] {
         if let Some(file) = file {
             fs::File::open(file).with_context(|| format!("cannot read the file of {flag}, {}", file.display()))?;

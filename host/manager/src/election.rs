@@ -60,6 +60,8 @@ pub struct Elector {
     metrics: Arc<dyn ElectionMetrics>,
     observed: Option<Observed>,
     lease: Option<Lease>,
+    /// When the last write that came through was sent.
+    sent: Instant,
 }
 
 /// `HOSTNAME_UUID` (P-20): unique for each process, and a person can tell where it runs.
@@ -74,7 +76,7 @@ impl Elector {
     pub fn new(client: Client, config: ElectionConfig, identity: String, metrics: Arc<dyn ElectionMetrics>) -> Self {
         let leases = Api::namespaced(client, &config.namespace);
         let candidate = Candidate { identity, timings: config.timings };
-        Self { leases, config, candidate, metrics, observed: None, lease: None }
+        Self { leases, config, candidate, metrics, observed: None, lease: None, sent: Instant::now() }
     }
 
     /// Waits for the lease, holds it, and gives it up when `release` is cancelled. Ends with [`Leadership::Released`] or
@@ -103,7 +105,7 @@ impl Elector {
     /// Returns once the lease is held.
     async fn acquire(&mut self) {
         tracing::info!(lease = %self.name(), identity = self.candidate.identity, "waiting for the lease");
-        let mut changes = watch::changes(self.leases.clone(), self.config.name.clone());
+        let mut changes = watch::changes(self.leases.clone(), &self.config.name);
         loop {
             let retry = self.candidate.timings.retry_period;
             let limit = self.candidate.timings.renew_deadline;
@@ -132,7 +134,7 @@ impl Elector {
                 () = tokio::time::sleep(self.candidate.timings.retry_period) => {}
                 () = release.cancelled() => return Leadership::Released,
             }
-            let deadline = renewed + self.candidate.timings.renew_deadline;
+            let deadline = plan::deadline(self.sent, renewed, &self.candidate.timings);
             loop {
                 let left = deadline.saturating_duration_since(Instant::now());
                 let why = match tokio::time::timeout(left, self.renew()).await {
@@ -165,7 +167,7 @@ impl Elector {
             match self.write(lease).await {
                 Ok(()) => return Ok(None),
                 Err(kube::Error::Api(status)) if status.is_conflict() || status.is_not_found() => {
-                    self.metrics.slow_path()
+                    self.metrics.slow_path();
                 }
                 Err(error) => return Err(error),
             }
@@ -194,6 +196,7 @@ impl Elector {
     async fn write(&mut self, mut lease: Lease) -> Result<(), kube::Error> {
         let spec = plan::held(lease.spec.take().unwrap_or_default(), &self.candidate, Timestamp::now());
         lease.spec = Some(spec);
+        let sent = Instant::now();
         let written = if lease.metadata.resource_version.is_some() {
             self.leases.replace(&self.config.name, &PostParams::default(), &lease).await?
         } else {
@@ -202,6 +205,7 @@ impl Elector {
         };
         self.observed = Some(Observed::new(written.spec.clone().unwrap_or_default(), Instant::now()));
         self.lease = Some(written);
+        self.sent = sent;
         Ok(())
     }
 
@@ -213,7 +217,7 @@ impl Elector {
         match write {
             Ok(_) => tracing::info!(lease = %self.name(), "lease released"),
             Err(error) => {
-                tracing::warn!(lease = %self.name(), %error, "cannot release the lease; it runs out by itself")
+                tracing::warn!(lease = %self.name(), %error, "cannot release the lease; it runs out by itself");
             }
         }
     }

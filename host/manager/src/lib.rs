@@ -36,7 +36,7 @@ pub fn run(cli: Cli) -> anyhow::Result<()> {
                 telemetry::init(config.log);
                 ccm::run(config, shutdown).await
             }
-            Some(Command::Dev(args)) => dev::run(args, shutdown).await,
+            Some(Command::Dev(args)) => Box::pin(dev::run(args, shutdown)).await,
             Some(Command::Plugin { command: PluginCommand::Inspect(args) }) => inspect::run(args).await,
         }
     });

@@ -1,4 +1,5 @@
 //! The elector on the embedded control plane.
+#![allow(clippy::unwrap_used)] // a test: what clippy allows in test functions does not reach the helpers beside them
 
 use std::{
     sync::Arc,
@@ -8,9 +9,7 @@ use std::{
 use k8s_openapi::api::coordination::v1::Lease;
 use kube::{Api, Client, Config, api::PostParams};
 use serde_json::json;
-use skydock::{
-    election::{ElectionConfig, ElectionMetrics, Elector, Leadership, Timings},
-};
+use skydock::election::{ElectionConfig, ElectionMetrics, Elector, Leadership, Timings};
 use skydock_devplane::{DevPlane, Options};
 use tokio::{sync::watch, task::JoinHandle};
 use tokio_util::sync::CancellationToken;

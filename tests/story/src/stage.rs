@@ -43,7 +43,11 @@ impl Paths {
         let target = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target").canonicalize()?;
         let paths = Self { skydock: target.join("debug/skydock"), plugins: target.join("plugins") };
         for file in [&paths.skydock, &paths.plugins.join("static.wasm")] {
-            anyhow::ensure!(file.is_file(), "{} has not been built: run `cargo build --workspace --bins` and `cargo xtask guests`", file.display());
+            anyhow::ensure!(
+                file.is_file(),
+                "{} has not been built: run `cargo build --workspace --bins` and `cargo xtask guests`",
+                file.display()
+            );
         }
         Ok(paths)
     }

@@ -119,6 +119,12 @@ pub(super) fn step(observed: &Observed, candidate: &Candidate, now: Instant) -> 
     }
 }
 
+/// Until when a renewal may be tried. Others count from the moment the write reached the API server, which is not before it
+/// was sent, and may be long before it was answered: when they may lead, nothing may be done here any more.
+pub(super) fn deadline(sent: Instant, answered: Instant, timings: &Timings) -> Instant {
+    (answered + timings.renew_deadline).min(sent + timings.lease_duration)
+}
+
 /// The lease as this candidate holds it. A change of holder counts as a transition.
 pub(super) fn held(before: LeaseSpec, candidate: &Candidate, now: Timestamp) -> LeaseSpec {
     let now = micro_time(now);
@@ -209,6 +215,14 @@ mod tests {
     fn ones_own_lease_is_taken_again() {
         let now = Instant::now();
         assert_eq!(step(&Observed::new(lease("a", 15, T0), now), &candidate("a"), now), Step::Take);
+    }
+
+    #[test]
+    fn a_renewal_that_was_answered_late_ends_with_the_lease_that_others_have_seen_since_it_was_sent() {
+        let (sent, timings) = (Instant::now(), candidate("a").timings);
+        for (took, left) in [(0, 10), (2, 12), (5, 15), (9, 15)] {
+            assert_eq!(deadline(sent, sent + took * SECOND, &timings), sent + left * SECOND, "answered after {took} s");
+        }
     }
 
     #[test]

@@ -19,7 +19,7 @@ impl Changes {
     }
 }
 
-pub(super) fn changes(leases: Api<Lease>, name: String) -> Changes {
+pub(super) fn changes(leases: Api<Lease>, name: &str) -> Changes {
     let config = watcher::Config::default().fields(&format!("metadata.name={name}"));
     let freed = watcher(leases, config)
         .default_backoff()

@@ -50,27 +50,22 @@ fn cluster_ip(value: &mut Value, others: &[&Value]) -> Vec<Cause> {
         "" => strings(value, "/spec/clusterIPs").first().copied().unwrap_or_default().to_owned(),
         asked => asked.to_owned(),
     };
-    let used: BTreeSet<&str> = others.iter().map(|other| text(other, "/spec/clusterIP")).collect();
+    let bits = |ip: &str| ip.parse::<Ipv4Addr>().ok().map(u32::from);
+    let used: BTreeSet<u32> = others.iter().filter_map(|other| bits(text(other, "/spec/clusterIP"))).collect();
     let address = if asked.is_empty() {
-        let free = CLUSTER_IPS.map(|bits| Ipv4Addr::from(bits).to_string()).find(|ip| !used.contains(ip.as_str()));
-        let Some(free) = free else {
+        let Some(free) = CLUSTER_IPS.into_iter().find(|bits| !used.contains(bits)) else {
             let why = "failed to allocate a serviceIP: range is full";
             return vec![Cause::invalid("spec.clusterIPs", &json!([]), why)];
         };
-        free
+        Ipv4Addr::from(free).to_string()
     } else {
         asked
     };
     if address != "None" {
         let first = u32::from(super::KUBERNETES_IP);
-        let in_range = address.parse::<Ipv4Addr>().is_ok_and(|ip| {
-            let bits = u32::from(ip);
-            bits == first || CLUSTER_IPS.contains(&bits)
-        });
-        let why = if !in_range {
-            Some("the provided IP is not in the valid range, which is 10.96.0.0/16")
-        } else {
-            used.contains(address.as_str()).then_some("provided IP is already allocated")
+        let why = match bits(&address).filter(|bits| *bits == first || CLUSTER_IPS.contains(bits)) {
+            None => Some("the provided IP is not in the valid range, which is 10.96.0.0/16"),
+            Some(bits) => used.contains(&bits).then_some("provided IP is already allocated"),
         };
         if let Some(why) = why {
             let message = format!("failed to allocate IP {address}: {why}");

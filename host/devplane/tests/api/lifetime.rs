@@ -1,0 +1,134 @@
+use std::{error::Error as _, pin::pin, time::Duration};
+
+use anyhow::{Result, bail};
+use futures::TryStreamExt as _;
+use k8s_openapi::api::core::v1::{ConfigMap, Node, Service};
+use kube::{
+    Api, ResourceExt as _,
+    api::{Patch, PatchParams, WatchEvent, WatchParams},
+};
+use serde_json::json;
+use skydock_devplane::{DevPlane, NodeSpec, Options, StartError, StateFileError};
+use tokio::time::{Instant, sleep, timeout};
+
+use crate::{Stage, config_map, create, value};
+
+fn keep_in(folder: &tempfile::TempDir) -> Options {
+    Options { state_file: Some(folder.path().join("cluster/state.json")), ..Options::default() }
+}
+
+#[tokio::test]
+async fn a_cluster_survives_a_restart() -> Result<()> {
+    let folder = tempfile::tempdir()?;
+    let first = Stage::with(keep_in(&folder)).await?;
+    let maps: Api<ConfigMap> = first.api();
+    let map = create(&maps, config_map("a", "1")).await?;
+    let apply =
+        |data| Patch::Apply(json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "b"}, "data": data}));
+    maps.patch("b", &PatchParams::apply("me"), &apply(json!({"x": "1", "y": "1"}))).await?;
+    let service =
+        create(&first.api::<Service>(), json!({"metadata": {"name": "s"}, "spec": {"ports": [{"port": 80}]}})).await?;
+    first.plane.kubelets().register(NodeSpec::new("n", "10.0.0.1".parse()?))?;
+    first.plane.shutdown().await;
+
+    let second = Stage::with(keep_in(&folder)).await?;
+    let maps: Api<ConfigMap> = second.api();
+    assert_eq!(maps.get("a").await?, map);
+    assert_eq!(second.api::<Service>().get("s").await?, service);
+    assert!(second.cluster::<Node>().get_opt("n").await?.is_some());
+    let applied = maps.patch("b", &PatchParams::apply("me"), &apply(json!({"x": "1"}))).await?;
+    assert_eq!(serde_json::to_value(applied.data)?, json!({"x": "1"}), "what a manager applied is remembered");
+    let version = |map: &ConfigMap| map.resource_version().unwrap_or_default().parse::<u64>();
+    let later = create(&maps, config_map("c", "1")).await?;
+    assert!(version(&later)? > version(&map)?);
+    let old = map.resource_version().unwrap_or_default();
+    let mut events = pin!(maps.watch(&WatchParams::default(), &old).await?);
+    match events.try_next().await? {
+        Some(WatchEvent::Error(status)) => assert_eq!(status.code, 410, "the history is not kept"),
+        other => bail!("expected 410, found {other:?}"),
+    }
+    second.plane.kubelets().register(NodeSpec::new("n", "10.0.0.1".parse()?))?;
+    Ok(())
+}
+
+#[tokio::test]
+async fn what_was_written_is_in_the_file_soon_and_stays_when_the_plane_is_dropped() -> Result<()> {
+    let folder = tempfile::tempdir()?;
+    let stage = Stage::with(keep_in(&folder)).await?;
+    create(&stage.api::<ConfigMap>(), config_map("a", "soon")).await?;
+    let file = folder.path().join("cluster/state.json");
+    let written = async {
+        while !std::fs::read_to_string(&file).is_ok_and(|text| text.contains("\"soon\"")) {
+            sleep(Duration::from_millis(20)).await;
+        }
+    };
+    timeout(Duration::from_secs(5), written).await?;
+    drop(stage);
+    let reopened = async {
+        loop {
+            match Stage::with(keep_in(&folder)).await {
+                Err(_) => sleep(Duration::from_millis(20)).await,
+                Ok(stage) => break stage,
+            }
+        }
+    };
+    let stage = timeout(Duration::from_secs(5), reopened).await?;
+    assert_eq!(value(&stage.api::<ConfigMap>().get("a").await?), "soon");
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_state_file_is_for_one_plane_at_a_time() -> Result<()> {
+    let folder = tempfile::tempdir()?;
+    let first = DevPlane::start(keep_in(&folder)).await?;
+    match DevPlane::start(keep_in(&folder)).await {
+        Err(StartError::StateFile(error @ StateFileError::Locked(_))) => {
+            assert!(error.to_string().contains("in use by another process"), "{error}");
+        }
+        other => bail!("expected a refusal, found {other:?}"),
+    }
+    first.shutdown().await;
+    DevPlane::start(keep_in(&folder)).await?.shutdown().await;
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_damaged_or_foreign_state_file_is_refused_and_left_alone() -> Result<()> {
+    for content in ["{\"format\": 1, \"rev", "{\"format\": 99, \"revision\": 1, \"objects\": []}"] {
+        let folder = tempfile::tempdir()?;
+        let options = keep_in(&folder);
+        let Some(path) = options.state_file.clone() else { bail!("no state file") };
+        std::fs::create_dir_all(folder.path().join("cluster"))?;
+        std::fs::write(&path, content)?;
+        match DevPlane::start(options).await {
+            Err(error @ StartError::StateFile(_)) => {
+                assert!(error.to_string().contains("state.json"), "{error}: {:?}", error.source());
+            }
+            other => bail!("expected a refusal, found {other:?}"),
+        }
+        assert_eq!(std::fs::read_to_string(&path)?, content);
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_shutdown_ends_watches_at_once_and_frees_the_port() -> Result<()> {
+    let stage = Stage::new().await?;
+    let maps: Api<ConfigMap> = stage.api();
+    let mut events = pin!(maps.watch(&WatchParams::default(), "0").await?);
+    let (before, url) = (Instant::now(), stage.plane.url());
+    stage.plane.shutdown().await;
+    assert!(before.elapsed() < Duration::from_secs(1), "{:?}", before.elapsed());
+    assert!(events.try_next().await?.is_none(), "a watch ends; it does not break off");
+    assert!(maps.get("a").await.is_err());
+    let listen = url.trim_start_matches("http://").parse()?;
+    DevPlane::start(Options { listen, ..Options::default() }).await?.shutdown().await;
+    Ok(())
+}
+
+#[tokio::test]
+async fn only_loopback_addresses_are_listened_on() -> Result<()> {
+    let options = Options { listen: "0.0.0.0:0".parse()?, state_file: None };
+    assert!(matches!(DevPlane::start(options).await, Err(StartError::NotLoopback(_))));
+    Ok(())
+}

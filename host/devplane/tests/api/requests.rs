@@ -1,0 +1,73 @@
+use anyhow::Result;
+use serde_json::json;
+
+use crate::Stage;
+
+const MAPS: &str = "/api/v1/namespaces/default/configmaps";
+
+#[tokio::test]
+async fn a_body_may_be_yaml() -> Result<()> {
+    let stage = Stage::new().await?;
+    let yaml = "# a comment\nmetadata:\n  name: a\n  labels: {x: \"1\"}\ndata:\n  text: |\n    one\n    two\n";
+    let (code, map) = stage.send("POST", MAPS, "application/yaml", yaml).await?;
+    assert_eq!((code, &map["data"]["text"]), (201, &json!("one\ntwo\n")), "{map}");
+    let (code, refused) = stage.send("POST", MAPS, "application/yaml", "a: [").await?;
+    assert_eq!((code, &refused["reason"]), (400, &json!("BadRequest")));
+    let apply = "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: a\ndata:\n  more: \"2\"\n";
+    let path = format!("{MAPS}/a?fieldManager=me");
+    let (code, map) = stage.send("PATCH", &path, "application/apply-patch+yaml", apply).await?;
+    assert_eq!((code, &map["data"]["more"]), (200, &json!("2")), "{map}");
+    Ok(())
+}
+
+/// `kubectl create namespace shop`, as kubectl 1.32 sends it.
+#[tokio::test]
+async fn a_body_may_be_protobuf() -> Result<()> {
+    let stage = Stage::new().await?;
+    let body = b"k8s\0\n\x0f\n\x02v1\x12\tNamespace\x12\x1c\n\x14\n\x04shop\x12\0\x1a\0\"\0*\x002\08\0B\0\x12\0\x1a\x02\n\0\x1a\0\"\0";
+    let media = "application/vnd.kubernetes.protobuf";
+    let (code, namespace) = stage.send("POST", "/api/v1/namespaces", media, &body[..]).await?;
+    assert_eq!((code, &namespace["metadata"]["name"]), (201, &json!("shop")), "{namespace}");
+    let (code, refused) = stage.send("POST", "/api/v1/namespaces", media, &body[1..]).await?;
+    assert_eq!((code, &refused["reason"]), (400, &json!("BadRequest")));
+    let (code, refused) = stage.send("POST", "/api/v1/namespaces", "text/plain", "{}").await?;
+    assert_eq!((code, &refused["reason"]), (415, &json!("UnsupportedMediaType")));
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_body_of_more_than_three_mebibytes_is_refused() -> Result<()> {
+    let stage = Stage::new().await?;
+    let (code, refused) = stage.send("POST", MAPS, "application/json", vec![b' '; 3 * 1024 * 1024 + 1]).await?;
+    assert_eq!((code, &refused["reason"]), (413, &json!("RequestEntityTooLarge")));
+    Ok(())
+}
+
+#[tokio::test]
+async fn what_is_not_served_is_answered_with_a_status() -> Result<()> {
+    let stage = Stage::new().await?;
+    for (method, path, expected) in [
+        ("GET", "/apis/apps/v1/deployments", 404),
+        ("GET", "/nothing", 404),
+        ("GET", "/api/v1/namespaces/default/configmaps/a/status", 404),
+        ("PATCH", MAPS, 405),
+        ("POST", "/api/v1/namespaces/default/pods", 405),
+        ("DELETE", "/api/v1/configmaps", 405),
+    ] {
+        let (code, status) = stage.send(method, path, "application/json", "{}").await?;
+        assert_eq!((code, &status["kind"], &status["code"]), (expected, &json!("Status"), &json!(expected)), "{path}");
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_request_to_another_host_name_is_refused() -> Result<()> {
+    let stage = Stage::new().await?;
+    let host = |name: &'static str| {
+        let request = http::Request::get("/api/v1/nodes").header("Host", name);
+        async { anyhow::Ok(stage.client.send(request.body(kube::client::Body::empty())?).await?.status().as_u16()) }
+    };
+    assert_eq!(host("localhost:1").await?, 200);
+    assert_eq!(host("rebound.example").await?, 403);
+    Ok(())
+}
