@@ -14,7 +14,7 @@ use serde_json::json;
 use skydock_cloud::Severity;
 use tokio::{
     sync::mpsc,
-    time::{Instant, sleep, timeout},
+    time::{Instant, sleep},
 };
 use tokio_util::sync::CancellationToken;
 
@@ -95,7 +95,19 @@ pub struct EventWriter {
 
 impl EventWriter {
     /// Writes events until the token is cancelled or all recorders are gone; then what waits, for at most 5 s.
-    pub async fn run(mut self, shutdown: CancellationToken) {
+    pub async fn run(self, shutdown: CancellationToken) {
+        // Also an event that is being written when the end comes gets no more time than that.
+        let too_long = async {
+            shutdown.cancelled().await;
+            sleep(FLUSH).await;
+        };
+        tokio::select! {
+            () = self.write_all(&shutdown) => {}
+            () = too_long => tracing::warn!("some events were not written: the API server took too long"),
+        }
+    }
+
+    async fn write_all(mut self, shutdown: &CancellationToken) {
         loop {
             let notice = tokio::select! {
                 biased;
@@ -106,13 +118,8 @@ impl EventWriter {
             self.handle(notice).await;
         }
         self.receiver.close();
-        let flush = async {
-            while let Some(notice) = self.receiver.recv().await {
-                self.handle(notice).await;
-            }
-        };
-        if timeout(FLUSH, flush).await.is_err() {
-            tracing::warn!("some events were not written: the API server took too long");
+        while let Some(notice) = self.receiver.recv().await {
+            self.handle(notice).await;
         }
     }
 

@@ -9,6 +9,7 @@ use std::{
     collections::{HashMap, HashSet},
     fmt::Debug,
     sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock},
+    time::Duration,
 };
 
 use futures::StreamExt;
@@ -20,11 +21,14 @@ use kube::{
     },
 };
 use serde::de::DeserializeOwned;
-use tokio::sync::watch;
+use tokio::{sync::watch, time::sleep};
 
 use crate::api::{Action, ApiError};
 
 pub use self::kinds::ServiceView;
+
+/// Before all is listed anew by a new watcher, which knows of no back-off yet.
+const PAUSE: Duration = Duration::from_secs(1);
 
 /// A kind of objects that can be watched.
 pub trait Kind: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug + Send + Sync + 'static {
@@ -145,6 +149,14 @@ impl<K: Kind> Informer<K> {
 
     /// Keeps the objects up to date, for ever.
     pub async fn run(&self, client: Client) {
+        loop {
+            self.follow(client.clone()).await;
+            sleep(PAUSE).await;
+        }
+    }
+
+    /// Lists and watches until all must be listed anew.
+    async fn follow(&self, client: Client) {
         let mut events = watcher(Api::<K>::all(client), watcher::Config::default()).default_backoff().boxed();
         let mut listed = HashSet::new();
         while let Some(event) = events.next().await {
@@ -161,6 +173,11 @@ impl<K: Kind> Informer<K> {
                     self.apply(object);
                 }
                 Ok(Event::Delete(object)) => self.delete(&Entry::new(object).key()),
+                // A refusal of the watch itself: kube asks again with the same version, to which the answer stays the same.
+                Err(watcher::Error::WatchStartFailed(kube::Error::Api(status))) if status.code == 410 => {
+                    tracing::debug!(kind = %K::plural(&()), "listing again: {}", status.message);
+                    return;
+                }
                 // The version is too old to go on from: normal after a pause, and all is listed again.
                 Err(watcher::Error::WatchError(status)) if status.code == 410 => {
                     tracing::debug!(kind = %K::plural(&()), "listing again: {}", status.message);

@@ -81,7 +81,13 @@ impl LifecycleController {
         }
     }
 
-    async fn settle(&self, entry: &NodeEntry, answer: Result<Presence, CloudError>) {
+    async fn settle(&self, asked: &NodeEntry, answer: Result<Presence, CloudError>) {
+        // The cloud may have taken its time: the answer is about a machine that had no ready node then.
+        let now = self.shared.nodes.get(&asked.key()).filter(|now| plan::same_question(&asked.view, &now.view));
+        let Some(entry) = &now else {
+            self.absences().remove(asked.uid());
+            return;
+        };
         let presence = match answer {
             Ok(presence) => presence,
             Err(error) => {

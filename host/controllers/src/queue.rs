@@ -25,6 +25,10 @@ use crate::metrics::QueueMetrics;
 /// How often the gauges of running work are brought up to date; client-go's value.
 const GAUGE_PERIOD: Duration = Duration::from_millis(500);
 
+/// So many changes go before a re-check that waits; then it has its turn. Items that fail again and again are changes, and
+/// would keep re-checks waiting for ever if they take all the workers.
+const PRECEDENCE: u32 = 20;
+
 /// What goes first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Priority {
@@ -46,6 +50,8 @@ struct State<K> {
     /// To be handed out.
     changes: VecDeque<K>,
     rechecks: VecDeque<K>,
+    /// Changes handed out while a re-check waited.
+    preceded: u32,
     /// What is in one of the two above, or to be put there when its work is done; with the time it was added.
     dirty: HashMap<K, (Priority, Instant)>,
     /// Being worked on, and since when.
@@ -66,6 +72,7 @@ impl<K: Clone + Eq + Hash> Queue<K> {
         let state = State {
             changes: VecDeque::new(),
             rechecks: VecDeque::new(),
+            preceded: 0,
             dirty: HashMap::new(),
             processing: HashMap::new(),
             delayed: BTreeMap::new(),
@@ -224,7 +231,7 @@ impl<K: Clone + Eq + Hash> Queue<K> {
     fn drain(&self, state: &mut State<K>, max: usize) -> Vec<(K, Priority)> {
         let mut batch = Vec::new();
         while batch.len() < max {
-            let Some(key) = state.changes.pop_front().or_else(|| state.rechecks.pop_front()) else { break };
+            let Some(key) = state.pop() else { break };
             self.metrics.depth.dec();
             let Some((priority, added)) = state.dirty.remove(&key) else { continue };
             self.metrics.queue_duration.observe(added.elapsed().as_secs_f64());
@@ -246,6 +253,15 @@ impl<K: Clone + Eq + Hash> State<K> {
             Priority::Change => &mut self.changes,
             Priority::Recheck => &mut self.rechecks,
         }
+    }
+
+    fn pop(&mut self) -> Option<K> {
+        if self.rechecks.is_empty() || (self.preceded < PRECEDENCE && !self.changes.is_empty()) {
+            self.preceded = if self.rechecks.is_empty() { 0 } else { self.preceded + 1 };
+            return self.changes.pop_front();
+        }
+        self.preceded = 0;
+        self.rechecks.pop_front()
     }
 
     fn cancel_delayed(&mut self, key: &K) {

@@ -64,13 +64,15 @@ struct Progress {
     nodes: Option<Vec<NodeId>>,
     /// The cloud was asked to make or to delete, and has not said that it is done.
     unfinished: bool,
+    /// The service cannot be told to the cloud, or is not taken, as it is: it is not ensured again before it changes.
+    refused: bool,
     /// Reason of the event that told the beginning of the present work.
     announced: Option<&'static str>,
 }
 
 impl Known {
     fn new(entry: ServiceEntry) -> Self {
-        let progress = Progress { entry, nodes: None, unfinished: false, announced: None };
+        let progress = Progress { entry, nodes: None, unfinished: false, refused: false, announced: None };
         Self { busy: tokio::sync::Mutex::default(), progress: Mutex::new(progress) }
     }
 
@@ -126,7 +128,11 @@ impl ServiceController {
                     }
                 }
                 Change::Updated(old, new) => {
-                    if plan::needs_update(&old.object, &new.object) || plan::needs_cleanup(&new.object) {
+                    let (old, new_object) = (&old.object, &new.object);
+                    if plan::needs_update(old, new_object)
+                        || plan::needs_cleanup(new_object)
+                        || plan::needs_mending(old, new_object)
+                    {
                         queue.add(new.key(), Priority::Change);
                     }
                 }
@@ -238,10 +244,17 @@ impl ServiceController {
     }
 
     /// Before the work, so that changes of nodes reach also a service whose first try failed.
+    ///
+    /// A version that cannot be told to a provider in full does not replace one that could: with that one's source ranges
+    /// left out, an update of nodes would open the load balancer to anyone.
     fn remember(&self, key: &str, entry: &ServiceEntry) -> Arc<Known> {
         let mut all = self.all();
         let known = all.entry(key.to_owned()).or_insert_with(|| Arc::new(Known::new(Arc::clone(entry))));
-        known.update(|progress| progress.entry = Arc::clone(entry));
+        known.update(|progress| {
+            if entry.view.problem.is_none() || progress.entry.view.problem.is_some() {
+                progress.entry = Arc::clone(entry);
+            }
+        });
         Arc::clone(known)
     }
 
@@ -284,12 +297,9 @@ impl Runner for ServiceController {
 
 /// Whether a service that is new here is looked at, and how soon: one that has its load balancer can wait.
 fn added(service: &Service) -> Option<Priority> {
-    let served = service.status.as_ref().and_then(|status| status.load_balancer.as_ref()?.ingress.as_ref());
     match plan::need(service, false) {
         Need::Nothing => None,
-        Need::Ensure if plan::has_finalizer(service) && served.is_some_and(|ingress| !ingress.is_empty()) => {
-            Some(Priority::Recheck)
-        }
+        Need::Ensure if plan::has_finalizer(service) && plan::served(service) => Some(Priority::Recheck),
         Need::Ensure | Need::Cleanup => Some(Priority::Change),
     }
 }

@@ -48,6 +48,11 @@ impl FakeApi {
         self.answer(method, path, code, status);
     }
 
+    /// A request that is never answered.
+    pub(crate) fn hang(&self, method: &str, path: &str) {
+        self.answer(method, path, 0, Value::Null);
+    }
+
     pub(crate) fn requests(&self) -> Vec<Request> {
         self.requests.lock().unwrap().clone()
     }
@@ -81,6 +86,7 @@ impl FakeApi {
         });
         let told = self.script.lock().unwrap().get_mut(&key).and_then(VecDeque::pop_front);
         let (code, body) = match told {
+            Some((0, _)) => std::future::pending().await,
             Some(told) => told,
             None if key.0 == "GET" => std::future::pending().await,
             None if key.0 == "POST" => (201, serde_json::from_slice(&body).unwrap()),
@@ -109,6 +115,8 @@ pub(crate) struct FakeCloud {
     pub(crate) ensure: Mutex<VecDeque<Result<LoadBalancerStatus, CloudError>>>,
     pub(crate) update: Mutex<VecDeque<Result<(), CloudError>>>,
     pub(crate) delete: Mutex<VecDeque<Result<(), CloudError>>>,
+    /// Source ranges of the services whose nodes were updated.
+    pub(crate) source_ranges: Mutex<Vec<Vec<String>>>,
     pub(crate) gate: Mutex<Option<Arc<tokio::sync::Semaphore>>>,
     pub(crate) pause: Mutex<std::time::Duration>,
     pub(crate) capabilities: Mutex<Option<BTreeSet<Capability>>>,
@@ -121,6 +129,13 @@ impl FakeCloud {
 
     pub(crate) fn ensure_takes(&self, time: std::time::Duration) {
         *self.pause.lock().unwrap() = time;
+    }
+
+    async fn pass_gate(&self) {
+        let gate = self.gate.lock().unwrap().clone();
+        if let Some(gate) = gate {
+            drop(gate.acquire().await);
+        }
     }
 
     fn record(&self, call: String) {
@@ -157,6 +172,7 @@ impl CloudProvider for FakeCloud {
 
     async fn check(&self, nodes: &[Arc<Node>]) -> Result<Answers<Presence>, CloudError> {
         self.record(format!("check {}", names(nodes)));
+        self.pass_gate().await;
         if let Some(error) = self.whole.lock().unwrap().clone() {
             return Err(error);
         }
@@ -194,10 +210,8 @@ impl CloudProvider for FakeCloud {
 
     async fn update_load_balancer(&self, service: &Service, nodes: &[Arc<Node>]) -> Result<(), CloudError> {
         self.record(format!("update {} {}", service.name, names(nodes)));
-        let gate = self.gate.lock().unwrap().clone();
-        if let Some(gate) = gate {
-            drop(gate.acquire().await);
-        }
+        self.source_ranges.lock().unwrap().push(service.source_ranges.clone());
+        self.pass_gate().await;
         next(&self.update).unwrap_or(Ok(()))
     }
 

@@ -72,3 +72,17 @@ async fn a_full_queue_drops_events_and_never_waits() {
     }
     assert_eq!(recorder.metrics.events_dropped.get(), 3);
 }
+
+#[tokio::test(start_paused = true)]
+async fn an_api_server_that_does_not_answer_cannot_hold_up_the_end() {
+    let api = FakeApi::default();
+    api.hang("POST", "/api/v1/namespaces/ns/events");
+    let (recorder, writer) = recorder(&api);
+    recorder.on("service-controller", &Entry::new(service("web")), Severity::Normal, "Reason", "Message");
+    let shutdown = CancellationToken::new();
+    let running = tokio::spawn(writer.run(shutdown.clone()));
+    sleep(Duration::from_secs(1)).await;
+    shutdown.cancel();
+    let ended = tokio::time::timeout(FLUSH + Duration::from_secs(1), running).await;
+    assert!(ended.is_ok(), "the writer still waits for an answer");
+}

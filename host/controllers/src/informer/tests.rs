@@ -81,11 +81,36 @@ async fn objects_are_listed_in_pages_and_a_deletion_that_the_watch_missed_is_fou
         async move { informer.run(client).await }
     });
     informer.synced().await;
-    tokio::time::sleep(Duration::from_secs(10)).await;
+    sleep(Duration::from_secs(10)).await;
     running.abort();
     assert_eq!(*seen.lock().unwrap(), ["+a@1", "+b@2", "b@2>11", "-a@1"]);
     assert_eq!(informer.list().len(), 1);
     let requests = api.requests();
     assert!(requests[0].query.contains("limit=500"), "{}", requests[0].query);
     assert!(requests[2].query.contains("allowWatchBookmarks=true"), "{}", requests[2].query);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_watch_that_is_refused_with_410_is_not_asked_for_again_but_all_is_listed_anew() {
+    let api = FakeApi::default();
+    let list = |version: &str| {
+        json!({
+            "kind": "NodeList", "apiVersion": "v1", "metadata": {"resourceVersion": version}, "items": [node("a", version)],
+        })
+    };
+    api.answer("GET", "/api/v1/nodes", 200, list("10"));
+    // Not an event of the watch: the watch itself is answered so.
+    api.fail("GET", "/api/v1/nodes", 410, "Expired");
+    api.answer("GET", "/api/v1/nodes", 200, list("20"));
+
+    let informer = Arc::new(Informer::<Node>::default());
+    let seen = record(&informer);
+    let running = tokio::spawn({
+        let informer = Arc::clone(&informer);
+        let client = api.client();
+        async move { informer.run(client).await }
+    });
+    sleep(Duration::from_secs(10)).await;
+    running.abort();
+    assert_eq!(*seen.lock().unwrap(), ["+a@10", "a@10>20"]);
 }

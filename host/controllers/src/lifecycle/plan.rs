@@ -28,6 +28,12 @@ pub fn look(node: &Node, info: &ProviderInfo) -> Look {
     }
 }
 
+/// True if what the cloud was asked about a node that was not ready is what it would be asked now.
+#[must_use]
+pub fn same_question(asked: &Node, now: &Node) -> bool {
+    asked.uid == now.uid && asked.provider_id == now.provider_id && !now.ready
+}
+
 /// What to do after the cloud has answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Act {

@@ -173,3 +173,22 @@ async fn l03_nodes_are_asked_about_in_batches_and_a_failed_batch_changes_nothing
     assert_eq!(bench.cloud.calls(), ["check a,b,c", "check d"]);
     assert_eq!(bench.api.calls(), Vec::<String>::new());
 }
+
+#[tokio::test(start_paused = true)]
+async fn l05_a_node_that_became_ready_or_changed_while_the_cloud_was_asked_is_not_deleted() {
+    let other_id = json!({"spec": {"providerID": "fake://other"}});
+    for change in [ready(), other_id] {
+        let bench = bench();
+        bench.has("a", &json!({}));
+        bench.says("a", Ok(Presence::Absent));
+        bench.pass().await;
+        let gate = Arc::new(tokio::sync::Semaphore::new(0));
+        *bench.cloud.gate.lock().unwrap() = Some(Arc::clone(&gate));
+        tokio::join!(bench.pass(), async {
+            sleep(Duration::from_secs(60)).await;
+            bench.has("a", &with::<Value>(&change, &json!({"metadata": {"resourceVersion": "2"}})));
+            gate.add_permits(100);
+        });
+        assert_eq!(bench.api.calls(), Vec::<String>::new(), "{change}");
+    }
+}

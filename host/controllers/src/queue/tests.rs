@@ -52,6 +52,25 @@ async fn changes_go_before_rechecks_and_a_change_raises_a_recheck() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn changes_without_end_do_not_keep_a_recheck_waiting_for_ever() {
+    let queue = queue();
+    queue.add(255, Priority::Recheck);
+    let mut taken = 0;
+    loop {
+        queue.add(1, Priority::Change);
+        queue.add(2, Priority::Change);
+        let key = ready(&queue, 1).await[0];
+        if key == 255 {
+            break;
+        }
+        taken += 1;
+        assert!(taken < 100, "the re-check starves");
+        queue.done(&key);
+    }
+    assert!(taken >= 10, "after {taken} changes only");
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_batch_takes_no_more_than_asked() {
     let queue = queue();
     for key in 0..5 {

@@ -14,10 +14,13 @@ use crate::{
 impl ServiceController {
     /// Of a service that is there and does not want its load balancer any more.
     pub(super) async fn cleanup(&self, known: &Known, entry: &ServiceEntry) -> Result<(), Failure> {
-        if self.has_load_balancer(known, entry).await? {
-            if known.announce(reason::DELETING_LB) {
-                self.shared.normal(entry, reason::DELETING_LB, "Deleting load balancer");
-            }
+        let shown = self.has_load_balancer(known, entry).await?;
+        if shown && known.announce(reason::DELETING_LB) {
+            self.shared.normal(entry, reason::DELETING_LB, "Deleting load balancer");
+        }
+        // An earlier process may have been killed in the middle of making or deleting it.
+        let never_whole = known.progress().nodes.is_none();
+        if shown || never_whole {
             self.delete(known, entry).await.map_err(|error| Failure::Cloud("failed to delete load balancer", error))?;
         }
         if plan::has_finalizer(&entry.object) {
@@ -66,7 +69,7 @@ impl ServiceController {
     }
 
     async fn delete(&self, known: &Known, entry: &ServiceEntry) -> Result<(), CloudError> {
-        known.update(|progress| progress.unfinished = true);
+        known.update(|progress| (progress.unfinished, progress.refused) = (true, false));
         match self.shared.provider.ensure_load_balancer_deleted(&entry.view.service).await {
             Ok(()) | Err(CloudError::NotFound(_) | CloudError::ImplementedElsewhere) => {
                 known.update(|progress| progress.unfinished = false);

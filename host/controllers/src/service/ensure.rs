@@ -19,6 +19,7 @@ impl ServiceController {
     /// when a re-check finds nothing to change.
     pub(super) async fn ensure(&self, known: &Known, entry: &ServiceEntry, priority: Priority) -> Result<(), Failure> {
         if let Some(problem) = &entry.view.problem {
+            known.update(|progress| progress.refused = true);
             return Err(Failure::Invalid(problem.clone()));
         }
         if priority == Priority::Change && known.announce(reason::ENSURING_LB) {
@@ -38,6 +39,7 @@ impl ServiceController {
         known.update(|progress| {
             progress.nodes = Some(nodes::ids(&nodes));
             progress.unfinished = true;
+            progress.refused = false;
         });
         let service = &entry.view.service;
         let status = match self.shared.provider.ensure_load_balancer(service, &nodes).await {
@@ -46,7 +48,12 @@ impl ServiceController {
                 known.finish();
                 return Ok(());
             }
-            Err(error) => return Err(Failure::Cloud("failed to ensure load balancer", error)),
+            Err(error) => {
+                if matches!(error, CloudError::Invalid(_)) {
+                    known.update(|progress| (progress.nodes, progress.refused) = (None, true));
+                }
+                return Err(Failure::Cloud("failed to ensure load balancer", error));
+            }
         };
         known.update(|progress| progress.unfinished = false);
         let changed = !plan::same_status(&service.status, &status);

@@ -79,14 +79,17 @@ impl ServiceController {
     async fn update_nodes(&self, key: &str, known: &Arc<Known>) {
         let _busy = known.busy.lock().await;
         let progress = known.progress();
+        let understood = progress.entry.view.problem.is_none();
         let current = self.known(key).is_some_and(|other| Arc::ptr_eq(&other, known));
-        // What is not finished will be ensured again, with the nodes of then.
-        if !current || progress.unfinished || plan::need(&progress.entry.object, false) != plan::Need::Ensure {
+        // What is not finished will be ensured again, with the nodes of then; but not what the cloud has refused, whose load
+        // balancer may serve as it was before.
+        let ensured_soon = progress.unfinished && !progress.refused;
+        if !current || !understood || ensured_soon || plan::need(&progress.entry.object, false) != plan::Need::Ensure {
             return;
         }
         let nodes = self.eligible_nodes();
         let wanted = ids(&nodes);
-        if progress.nodes.is_none_or(|synced| synced == wanted) {
+        if progress.nodes.map_or(!progress.refused, |synced| synced == wanted) {
             return;
         }
         known.update(|progress| progress.nodes = Some(wanted));
@@ -95,12 +98,16 @@ impl ServiceController {
         let start = Instant::now();
         let updated = self.shared.provider.update_load_balancer(&entry.view.service, &nodes).await;
         self.shared.metrics.update_loadbalancer_host_latency.observe(start.elapsed().as_secs_f64());
+        if updated.is_ok() {
+            self.node_queue.forget(&());
+        }
         match updated {
             Ok(()) if nodes.is_empty() => {
                 self.shared.warning(entry, reason::UNAVAILABLE_LB, "There are no available nodes for LoadBalancer");
             }
             Ok(()) => self.shared.normal(entry, reason::UPDATED_LB, "Updated load balancer with new hosts"),
             Err(CloudError::ImplementedElsewhere) => {}
+            Err(CloudError::NotFound(_)) if progress.refused => {}
             // It went behind our back: make it anew.
             Err(CloudError::NotFound(_)) => self.queue.add(key.to_owned(), Priority::Change),
             Err(error) => {
@@ -116,6 +123,11 @@ impl ServiceController {
                 }
                 match Again::after(&error) {
                     Again::OnChange => {}
+                    // To ensure it is no help: it would be refused again.
+                    again if progress.refused => {
+                        known.update(|progress| progress.nodes = None);
+                        again.schedule(&self.node_queue, &());
+                    }
                     Again::After(delay) => self.queue.add_after(key.to_owned(), delay, Priority::Change),
                     Again::Soon | Again::BackOff => self.queue.add(key.to_owned(), Priority::Change),
                 }

@@ -74,6 +74,23 @@ pub fn needs_update(old: &Service, new: &Service) -> bool {
         || list(a.ip_families.as_ref()).len() != list(b.ip_families.as_ref()).len()
 }
 
+/// True if a service that wants its load balancer has lost the finalizer or the status.
+///
+/// A cleanup that ran while the type was changed back takes them away, and the cache shows it only after the service was
+/// ensured again. Upstream leaves it so, and forgets such a load balancer when the service is deleted.
+#[must_use]
+pub fn needs_mending(old: &Service, new: &Service) -> bool {
+    let lost = |has: fn(&Service) -> bool| has(old) && !has(new);
+    wants_load_balancer(new) && !deleting(new) && (lost(has_finalizer) || lost(served))
+}
+
+/// True if the status shows a load balancer.
+#[must_use]
+pub fn served(service: &Service) -> bool {
+    let status = service.status.as_ref().and_then(|status| status.load_balancer.as_ref()?.ingress.as_ref());
+    status.is_some_and(|ingress| !ingress.is_empty())
+}
+
 /// True if two statuses mean the same. The API server writes mode VIP where an address has none.
 #[must_use]
 pub fn same_status(a: &LoadBalancerStatus, b: &LoadBalancerStatus) -> bool {

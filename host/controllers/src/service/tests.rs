@@ -285,11 +285,13 @@ async fn s30_s31_s33_s34_s35_a_deleted_service_loses_its_load_balancer_then_its_
 async fn s32_what_the_cloud_does_not_have_is_not_deleted() {
     for answer in [Ok(None), Err(CloudError::NotFound("none".into())), Err(CloudError::ImplementedElsewhere)] {
         let bench = bench();
+        bench.serves().await;
+        let before = bench.api.calls().len();
         bench.cloud.get.lock().unwrap().push_back(answer);
         bench.has(deleted("3")).await;
         assert_eq!(bench.calls(), ["get web"]);
-        assert_eq!(bench.api.calls(), [STATUS, STATUS]);
-        assert_eq!(bench.reasons(), ["DeletedLoadBalancer"]);
+        assert_eq!(bench.api.calls()[before..], [STATUS, STATUS]);
+        assert_eq!(bench.reasons()[2..], ["DeletedLoadBalancer"]);
     }
 }
 
@@ -500,4 +502,103 @@ async fn s33_a_finalizer_that_cannot_be_removed_is_tried_again() {
     assert!(!bench.reasons().contains(&"DeletedLoadBalancer".to_owned()));
     sleep(Duration::from_secs(5)).await;
     assert_eq!(bench.reasons().last().unwrap(), "DeletedLoadBalancer");
+}
+
+fn invalid(version: &str) -> Service {
+    with(&served(version), &json!({"spec": {"loadBalancerSourceRanges": ["10.0.0.1"]}}))
+}
+
+#[tokio::test(start_paused = true)]
+async fn s16_s46_nodes_reach_the_load_balancer_of_a_service_whose_last_change_the_cloud_refused() {
+    let bench = bench();
+    bench.serves().await;
+    bench.cloud.ensure.lock().unwrap().push_back(Err(CloudError::Invalid("no such size".into())));
+    bench.has(changed(&served("3"), "3")).await;
+    assert_eq!(bench.calls(), ["ensure web n1"]);
+    bench.has_node(plain_node("n2")).await;
+    assert_eq!(bench.calls(), ["update web n1,n2"]);
+    bench.controller.node_queue.add((), Priority::Change);
+    wait().await;
+    assert_eq!(bench.calls(), Vec::<String>::new());
+}
+
+#[tokio::test(start_paused = true)]
+async fn nodes_that_did_not_reach_the_load_balancer_of_a_refused_service_are_sent_again() {
+    let bench = bench();
+    bench.serves().await;
+    bench.cloud.ensure.lock().unwrap().push_back(Err(CloudError::Invalid("no such size".into())));
+    bench.has(changed(&served("3"), "3")).await;
+    bench.calls();
+    bench.cloud.update.lock().unwrap().push_back(Err(CloudError::Unavailable("down".into())));
+    bench.has_node(plain_node("n2")).await;
+    assert_eq!(bench.calls(), ["update web n1,n2", "get web"]);
+    sleep(Duration::from_secs(5)).await;
+    assert_eq!(bench.calls(), ["update web n1,n2"]);
+    sleep(Duration::from_secs(3600)).await;
+    assert_eq!(bench.calls(), Vec::<String>::new());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_service_that_the_cloud_refuses_and_has_nothing_for_is_not_ensured_by_each_change_of_nodes() {
+    let bench = bench();
+    bench.cloud.ensure.lock().unwrap().push_back(Err(CloudError::Invalid("no UDP".into())));
+    bench.cloud.update.lock().unwrap().push_back(Err(CloudError::NotFound("none".into())));
+    bench.has(service("web")).await;
+    bench.has_node(plain_node("n1")).await;
+    assert_eq!(bench.calls(), ["ensure web ", "update web n1"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn while_a_service_cannot_be_understood_its_nodes_are_updated_as_it_was_before() {
+    let bench = bench();
+    bench.has_node(plain_node("n1")).await;
+    let open = with(&served("2"), &json!({"spec": {"loadBalancerSourceRanges": ["10.0.0.0/8"]}}));
+    bench.has(open).await;
+    bench.has(invalid("3")).await;
+    bench.cloud.update.lock().unwrap().push_back(Err(CloudError::Unavailable("down".into())));
+    bench.has_node(plain_node("n2")).await;
+    sleep(Duration::from_secs(5)).await;
+    assert_eq!(bench.calls(), ["ensure web n1", "update web n1,n2", "get web", "update web n1,n2"]);
+    assert_eq!(*bench.cloud.source_ranges.lock().unwrap(), [["10.0.0.0/8"], ["10.0.0.0/8"]]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_service_that_was_never_understood_has_no_nodes_updated() {
+    let bench = bench();
+    bench.has(invalid("2")).await;
+    bench.has_node(plain_node("n1")).await;
+    assert_eq!(bench.calls(), Vec::<String>::new());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_service_that_wanted_its_load_balancer_back_during_the_cleanup_gets_finalizer_and_status_again() {
+    let bench = bench();
+    bench.serves().await;
+    // The cleanup of an earlier version ends after the cache has shown that a load balancer is wanted again, and the
+    // cache shows what the cleanup has written only after the service was ensured.
+    bench.has(changed(&served("4"), "4")).await;
+    bench.calls();
+    let before = bench.api.calls().len();
+    let without = with(&changed(&served("5"), "4"), &json!({"metadata": {"resourceVersion": "5", "finalizers": null}}));
+    bench.has(without.clone()).await;
+    assert_eq!(bench.calls(), ["ensure web n1"]);
+    assert_eq!(bench.api.calls()[before..], [STATUS], "the finalizer");
+    bench.has(changed(&served("6"), "4")).await;
+    assert_eq!(bench.calls(), Vec::<String>::new(), "its own writing is no reason to write");
+    let before = bench.api.calls().len();
+    let cleared = json!({"metadata": {"resourceVersion": "7"}, "status": {"loadBalancer": null}});
+    bench.has(with(&changed(&served("6"), "4"), &cleared)).await;
+    assert_eq!(bench.calls(), ["ensure web n1"]);
+    assert_eq!(bench.api.calls()[before..], [STATUS], "the status");
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_an_earlier_process_may_have_half_made_is_deleted_though_the_cloud_shows_no_load_balancer() {
+    for version in [json!({}), json!({"status": null})] {
+        let bench = bench();
+        bench.cloud.get.lock().unwrap().push_back(Ok(None));
+        bench.has(with(&deleted("3"), &version)).await;
+        assert_eq!(bench.calls(), ["get web", "delete web uid-web"]);
+        assert_eq!(bench.reasons(), ["DeletedLoadBalancer"]);
+    }
 }
