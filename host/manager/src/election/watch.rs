@@ -20,6 +20,7 @@ impl Changes {
 }
 
 pub(super) fn changes(leases: Api<Lease>, name: &str) -> Changes {
+    let mut told = false;
     let config = watcher::Config::default().fields(&format!("metadata.name={name}"));
     let freed = watcher(leases, config)
         .default_backoff()
@@ -28,7 +29,14 @@ pub(super) fn changes(leases: Api<Lease>, name: &str) -> Changes {
             let holder = lease.spec.as_ref().and_then(|spec| spec.holder_identity.as_deref()).unwrap_or_default();
             std::future::ready(holder.is_empty())
         })
-        // Without the right to watch, the tries from time to time still work.
-        .filter_map(|result| std::future::ready(result.ok().map(drop)));
+        .filter_map(move |result| {
+            // Without the right to watch, the tries from time to time still work: told once, it is no failure.
+            if let Err(error) = &result
+                && !std::mem::replace(&mut told, true)
+            {
+                tracing::warn!(%error, "cannot watch the lease: a release is noticed at the next try only");
+            }
+            std::future::ready(result.ok().map(drop))
+        });
     Changes(freed.boxed())
 }

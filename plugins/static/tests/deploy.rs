@@ -1,0 +1,26 @@
+//! The inventories under `deploy/`: what a cluster is started with must be read without a word of complaint.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests, which clippy does not know for such")]
+
+use std::{fs, path::Path};
+
+use skydock_static::inventory::Inventory;
+
+fn inventory(file: &str) -> Inventory {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../deploy").join(file);
+    let text = fs::read_to_string(&path).unwrap();
+    Inventory::parse(&text).unwrap_or_else(|problems| panic!("{}: {problems:?}", path.display()))
+}
+
+#[test]
+fn the_inventory_of_the_base_leaves_all_nodes_and_services_to_others() {
+    let base = inventory("base/cloud.yaml");
+    assert!(base.machines.is_none(), "without machines, no node may be taken for gone");
+    assert!(base.pools.0.is_empty());
+}
+
+#[test]
+fn the_inventory_of_the_example_has_machines_and_addresses() {
+    let example = inventory("example/cloud.yaml");
+    assert!(example.machines.is_some());
+    assert!(example.pools.0.iter().any(|pool| pool.auto_assign), "a Service would have to name its pool");
+}

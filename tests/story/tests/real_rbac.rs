@@ -1,0 +1,330 @@
+//! What `deploy/` makes of a real cluster: the rights it gives are enough for all that Skydock does, and none is too many.
+//!
+//! A kustomization is applied as a user would do it, only that the Deployment has no Pods: the fake container runtime
+//! runs no image. In their place the binary is started as a process, with the arguments of the Deployment, the
+//! configuration of the Secret and a token of the service account. The API server's audit log tells what was asked for.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "helpers of tests, which clippy does not know for such"
+)]
+
+mod real_rbac {
+    pub(crate) mod files;
+    pub(crate) mod rights;
+}
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    ffi::OsString,
+    fs,
+    path::{Path, PathBuf},
+    time::{Duration, Instant},
+};
+
+use anyhow::{Context, Result, ensure};
+use k8s_openapi::api::{
+    apps::v1::Deployment,
+    coordination::v1::{Lease, LeaseSpec},
+    core::v1::{Event, Node, Secret, Service},
+};
+use kube::{
+    Api, Client, Config, ResourceExt,
+    api::{DeleteParams, ListParams, PostParams},
+    config::{KubeConfigOptions, Kubeconfig},
+};
+use real_rbac::{
+    files::{RETRY, arguments, copy, kubeconfig_with, uncommented},
+    rights::{Request, Right, granted},
+};
+use serde_json::{Value, json};
+use skydock_planes::{NodeSpec, Plane, RealPlane};
+use skydock_story::{
+    Paths,
+    host::Host,
+    observe::{Seen, until},
+};
+use tempfile::TempDir;
+
+const NAMESPACE: &str = "kube-system";
+const LEASE: &str = "cloud-controller-manager";
+/// The component that splits the work among accounts, as the example names it.
+const SPLIT: &str = "components:\n  - ../components/service-account-credentials\n";
+/// The node of the test: one of the machines in the example's inventory, which gets an address.
+const NODE: &str = "worker-1";
+const ADDRESS: &str = "198.18.0.1";
+/// For anything that needs no more than a few requests.
+const SOON: Duration = Duration::from_secs(30);
+/// For a node that must be missed first.
+const LATER: Duration = Duration::from_secs(90);
+
+#[tokio::test(flavor = "multi_thread")]
+async fn p43_the_rights_of_one_account_are_enough_and_none_is_too_many() {
+    let without_component = |example: String| {
+        assert!(example.contains(SPLIT), "the example has the component no more");
+        example.replace(SPLIT, "")
+    };
+    check(&["skydock"], without_component).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn p45_the_rights_of_each_of_several_accounts_are_enough_and_none_is_too_many() {
+    check(&["node-controller", "service-controller", "skydock"], |example| example).await;
+}
+
+/// Applies the example, changed like this, and works with it; these accounts must have been at it.
+async fn check(accounts: &[&str], change: impl FnOnce(String) -> String) {
+    let plane = RealPlane::start().await.expect("the plane starts");
+    let mut dir = tempfile::Builder::new().prefix("skydock-deploy-").tempdir().expect("a folder");
+    let worked = async {
+        let deployed = Deployed::apply(&plane, &dir, change).await?;
+        deployed.works().await?;
+        deployed.log_is_clean()?;
+        deployed.rights_are_those_used(accounts).await?;
+        deployed.a_refusal_would_have_been_seen().await
+    };
+    if let Err(error) = worked.await {
+        dir.disable_cleanup(true);
+        panic!("{error:?}\nthe logs are in {}", dir.path().display());
+    }
+}
+
+/// What a kustomization has made of a cluster.
+struct Deployed<'a> {
+    plane: &'a RealPlane,
+    client: Client,
+    dir: &'a Path,
+    skydock: PathBuf,
+    args: Vec<OsString>,
+    kubeconfig: PathBuf,
+}
+
+impl<'a> Deployed<'a> {
+    /// Applies a copy of `deploy/` whose example was changed, and makes the process's files from what the API server has then.
+    async fn apply(plane: &'a RealPlane, dir: &'a TempDir, change: impl FnOnce(String) -> String) -> Result<Self> {
+        let dir = dir.path();
+        copy(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../../deploy"), &dir.join("deploy"))?;
+        let folder = dir.join("deploy/example");
+        let given = change(fs::read_to_string(folder.join("kustomization.yaml"))?);
+        let with = |text: &str| {
+            fs::write(
+                folder.join("kustomization.yaml"),
+                format!("{text}\nreplicas:\n  - {{name: skydock, count: 0}}\n"),
+            )
+        };
+        let inventory = folder.join("cloud.yaml");
+        let machine = format!("  - name: {NODE}\n");
+        let address = format!("{machine}    addresses: [{{type: InternalIP, address: {ADDRESS}}}]\n");
+        fs::write(&inventory, fs::read_to_string(&inventory)?.replace(&machine, &address))?;
+
+        // What the example has in comments is accepted too; tried first, so that all of it is new to the API server.
+        let folder = folder.display().to_string();
+        with(&uncommented(&given))?;
+        plane.kubectl(&["apply", "--dry-run=server", "--validate=strict", "-k", &folder]).await?;
+        with(&given)?;
+        plane.kubectl(&["apply", "--validate=strict", "-k", &folder]).await?;
+
+        let client = plane.client();
+        let secret = Api::<Secret>::namespaced(client.clone(), NAMESPACE).get("skydock-cloud-config").await?;
+        let config = secret.data.unwrap_or_default().remove("cloud.yaml").context("no cloud.yaml in the Secret")?;
+        fs::create_dir(dir.join("etc"))?;
+        fs::write(dir.join("etc/cloud.yaml"), config.0)?;
+
+        let token = plane.kubectl(&["create", "token", "skydock", "--namespace", NAMESPACE]).await?;
+        let kubeconfig = dir.join("kubeconfig");
+        fs::write(&kubeconfig, kubeconfig_with(token.trim(), plane.kubeconfig_path())?)?;
+
+        let paths = Paths::of_checkout()?;
+        let deployment = Api::<Deployment>::namespaced(client.clone(), NAMESPACE).get("skydock").await?;
+        let image =
+            deployment.spec.as_ref().and_then(|spec| spec.template.spec.as_ref()?.containers.first()?.image.clone());
+        ensure!(
+            image.as_deref() == Some("registry.example.com/skydock:0.1.0"),
+            "not the image of the example: {image:?}"
+        );
+        let args = arguments(&deployment, dir, &paths.plugins, &kubeconfig)?;
+        Ok(Self { plane, client, dir, skydock: paths.skydock, args, kubeconfig })
+    }
+
+    async fn start(&self, name: &str) -> Result<Host> {
+        Host::start(&self.skydock, self.dir, name, &self.args).await
+    }
+
+    /// All that Skydock does, at least once.
+    async fn works(&self) -> Result<()> {
+        let mut first = self.start("first").await?;
+        leads(&first, SOON).await?;
+        self.plane.start_node(&NodeSpec::new(NODE).without_provider_id()).await?;
+        self.node_is_initialised().await.with_context(|| first.last_words())?;
+        self.service_is_served().await.with_context(|| first.last_words())?;
+        self.plane.stop_node(NODE).await?;
+        self.inventory(|text| text.replace(NODE, "worker-9"))?;
+        self.node_is_deleted().await.with_context(|| first.last_words())?;
+
+        until(SOON, || async {
+            let lease = self.lease().await?;
+            Ok(seen(lease.renew_time > lease.acquire_time, format!("{lease:?}")))
+        })
+        .await
+        .context("the lease is not renewed")?;
+        let watches = self.watches_of_the_lease()?;
+        let started = Instant::now();
+        let mut second = self.start("second").await?;
+        until(SOON, || async { Ok(seen(self.watches_of_the_lease()? > watches, "no watch")) }).await?;
+        ensure!(!is_leader(&second).await?, "two lead");
+        first.terminate()?;
+        leads(&second, RETRY).await.context("the standby does not heed its watch")?;
+        ensure!(started.elapsed() < RETRY, "so late, the standby may just have asked again");
+        ensure!(first.ended(SOON).await? == Some(0), "{}", first.last_words());
+        let lease = self.lease().await?;
+        ensure!(lease.lease_transitions == Some(1), "{lease:?}");
+        second.terminate()?;
+        ensure!(second.ended(SOON).await? == Some(0), "{}", second.last_words());
+        let lease = self.lease().await?;
+        ensure!(lease.holder_identity.as_deref().unwrap_or_default().is_empty(), "not released: {lease:?}");
+        self.event(LEASE, "LeaderElection", 1).await
+    }
+
+    async fn node_is_initialised(&self) -> Result<()> {
+        let nodes: Api<Node> = Api::all(self.client.clone());
+        until(SOON, || async {
+            let node = nodes.get(NODE).await?;
+            let spec = node.spec.clone().unwrap_or_default();
+            let status = node.status.clone().unwrap_or_default();
+            let taints = spec.taints.unwrap_or_default();
+            let addresses = status.addresses.unwrap_or_default();
+            let holds = spec.provider_id == Some(format!("static://{NODE}"))
+                && taints.iter().all(|taint| taint.key != "node.cloudprovider.kubernetes.io/uninitialized")
+                && node.labels().get("topology.kubernetes.io/zone").is_some_and(|zone| zone == "rack-1")
+                && addresses.iter().any(|address| address.address == ADDRESS);
+            Ok(seen(holds, format!("{:?} {taints:?} {:?} {addresses:?}", spec.provider_id, node.labels())))
+        })
+        .await?;
+        self.event(NODE, "Synced", 1).await
+    }
+
+    async fn node_is_deleted(&self) -> Result<()> {
+        let nodes: Api<Node> = Api::all(self.client.clone());
+        until(LATER, || async { Ok(seen(nodes.get_opt(NODE).await?.is_none(), "the node is there")) }).await?;
+        self.event(NODE, "DeletingNode", 1).await
+    }
+
+    /// One Service that gets an address, and one that wants the same, in vain and again and again.
+    async fn service_is_served(&self) -> Result<()> {
+        let services: Api<Service> = Api::default_namespaced(self.client.clone());
+        services.create(&PostParams::default(), &service("web", &json!({}))).await?;
+        let address = until(SOON, || async {
+            let status = services.get("web").await?.status.unwrap_or_default();
+            let ingress = status.load_balancer.and_then(|balancer| balancer.ingress).unwrap_or_default();
+            let address = ingress.first().and_then(|ingress| ingress.ip.clone());
+            Ok(address.map_or_else(|| Seen::NotYet(format!("{ingress:?}")), Seen::Yes))
+        })
+        .await?;
+        self.event("web", "EnsuredLoadBalancer", 1).await?;
+        let wish = json!({ "static.skydock.dev/addresses": address });
+        services.create(&PostParams::default(), &service("greedy", &wish)).await?;
+        self.event("greedy", "SyncLoadBalancerFailed", 2).await?;
+        for name in ["web", "greedy"] {
+            services.delete(name, &DeleteParams::default()).await?;
+            until(SOON, || async { Ok(seen(services.get_opt(name).await?.is_none(), "it is there")) }).await?;
+        }
+        Ok(())
+    }
+
+    /// Waits for an event on an object that was told at least this often.
+    async fn event(&self, object: &str, reason: &str, count: i32) -> Result<()> {
+        let events: Api<Event> = Api::all(self.client.clone());
+        let params = ListParams::default().fields(&format!("involvedObject.name={object},reason={reason}"));
+        let look = || async {
+            let counts: Vec<_> = events.list(&params).await?.into_iter().map(|event| event.count).collect();
+            Ok(seen(counts.iter().any(|seen| seen.is_some_and(|seen| seen >= count)), format!("{counts:?}")))
+        };
+        until(SOON, look).await.with_context(|| format!("{count} events {reason} on {object}"))
+    }
+
+    async fn lease(&self) -> Result<LeaseSpec> {
+        let leases: Api<Lease> = Api::namespaced(self.client.clone(), NAMESPACE);
+        leases.get(LEASE).await?.spec.context("a lease without a spec")
+    }
+
+    fn watches_of_the_lease(&self) -> Result<usize> {
+        let watch = Right::new("watch", "coordination.k8s.io", "leases", Some(LEASE));
+        Ok(self.requests()?.iter().filter(|request| request.right == watch).count())
+    }
+
+    fn inventory(&self, change: impl FnOnce(String) -> String) -> Result<()> {
+        let file = self.dir.join("etc/cloud.yaml");
+        Ok(fs::write(&file, change(fs::read_to_string(&file)?))?)
+    }
+
+    fn log_is_clean(&self) -> Result<()> {
+        for name in ["first", "second"] {
+            let log = fs::read_to_string(self.dir.join(format!("{name}.log")))?;
+            ensure!(log.contains(" DEBUG "), "{name} does not log what it decides");
+            let refused = log.lines().find(|line| line.to_lowercase().contains("forbidden") || line.contains(" 403"));
+            ensure!(refused.is_none(), "{name} was refused something: {refused:?}");
+        }
+        Ok(())
+    }
+
+    /// Every request was allowed by a role of `deploy/` (Kubernetes has roles of its own for accounts of these names), and
+    /// there is no right in those roles without such a request.
+    async fn rights_are_those_used(&self, accounts: &[&str]) -> Result<()> {
+        let granted = granted(&self.client).await?;
+        let mut used = BTreeMap::<String, BTreeSet<Right>>::new();
+        for request in self.requests()? {
+            ensure!(request.allowed, "refused: {} to {}", request.right, request.account);
+            used.entry(request.account).or_default().insert(request.right);
+        }
+        let busy: Vec<_> = used.keys().map(String::as_str).collect();
+        ensure!(busy == accounts, "requests came from {busy:?}");
+        for account in accounts {
+            let granted = granted.get(*account).context("no rights")?;
+            let used = used.get(*account).context("no requests")?;
+            let missing: Vec<_> = used.iter().filter(|used| !granted.iter().any(|right| right.covers(used))).collect();
+            let idle: Vec<_> = granted.iter().filter(|right| !used.iter().any(|used| right.covers(used))).collect();
+            ensure!(
+                missing.is_empty() && idle.is_empty(),
+                "{account} needs also {missing:?}, and has no use for {idle:?}"
+            );
+        }
+        ensure!(granted.keys().all(|account| accounts.contains(&account.as_str())), "rights for {:?}", granted.keys());
+        Ok(())
+    }
+
+    /// That nothing was refused means something only if the log tells of it.
+    async fn a_refusal_would_have_been_seen(&self) -> Result<()> {
+        let config = Kubeconfig::read_from(&self.kubeconfig)?;
+        let config = Config::from_custom_kubeconfig(config, &KubeConfigOptions::default()).await?;
+        let secrets: Api<Secret> = Api::namespaced(Client::try_from(config)?, NAMESPACE);
+        let refused = secrets.list(&ListParams::default()).await;
+        ensure!(matches!(&refused, Err(kube::Error::Api(status)) if status.is_forbidden()), "{refused:?}");
+        ensure!(self.requests()?.iter().any(|request| !request.allowed), "the audit log does not tell");
+        Ok(())
+    }
+
+    /// What the API server was asked for by accounts, as its audit log tells.
+    fn requests(&self) -> Result<Vec<Request>> {
+        let log = fs::read_to_string(self.plane.audit_log())?;
+        let events = log.lines().map(serde_json::from_str).collect::<Result<Vec<Value>, _>>()?;
+        Ok(events.iter().filter_map(Request::read).collect())
+    }
+}
+
+fn seen(holds: bool, instead: impl Into<String>) -> Seen<()> {
+    if holds { Seen::Yes(()) } else { Seen::NotYet(instead.into()) }
+}
+
+async fn is_leader(host: &Host) -> Result<bool> {
+    Ok(host.scrape().await?.sum("leader_election_master_status", &[]) > 0.0)
+}
+
+async fn leads(host: &Host, limit: Duration) -> Result<()> {
+    until(limit, || async { Ok(seen(is_leader(host).await?, "it does not lead")) }).await
+}
+
+fn service(name: &str, annotations: &Value) -> Service {
+    let spec = json!({ "type": "LoadBalancer", "ports": [{ "port": 80 }] });
+    serde_json::from_value(json!({ "metadata": { "name": name, "annotations": annotations }, "spec": spec })).unwrap()
+}

@@ -1,0 +1,84 @@
+//! From what is in `deploy/` and in the cluster to what a process is started with.
+
+use std::{ffi::OsString, fs, path::Path, time::Duration};
+
+use anyhow::{Context, Result};
+use k8s_openapi::api::apps::v1::Deployment;
+use kube::config::Kubeconfig;
+use serde_json::json;
+
+/// How often a standby asks for the lease: so seldom that it can be quick only by its watch.
+pub(crate) const RETRY: Duration = Duration::from_secs(15);
+
+/// Flags that differ from the Deployment's, besides that period.
+const FLAGS: [&str; 4] =
+    ["--v=4", "--node-monitor-period=1s", "--leader-elect-lease-duration=30s", "--leader-elect-renew-deadline=25s"];
+
+/// Copies a folder and all below it.
+pub(crate) fn copy(from: &Path, to: &Path) -> Result<()> {
+    fs::create_dir_all(to)?;
+    for entry in fs::read_dir(from)? {
+        let entry = entry?;
+        let to = to.join(entry.file_name());
+        if entry.file_type()?.is_dir() {
+            copy(&entry.path(), &to)?;
+        } else {
+            fs::copy(entry.path(), &to)?;
+        }
+    }
+    Ok(())
+}
+
+/// The text with its examples taken out of the comments; they go from `  # - target` to an empty line.
+pub(crate) fn uncommented(text: &str) -> String {
+    let mut in_example = false;
+    let lines = text.lines().map(|line| {
+        in_example = !line.is_empty() && (in_example || line.starts_with("  # - target"));
+        let plain = line.strip_prefix("  # ").filter(|_| in_example);
+        plain.map_or_else(|| line.to_owned(), |plain| format!("  {plain}"))
+    });
+    lines.collect::<Vec<_>>().join("\n")
+}
+
+/// The Deployment's arguments with the paths of this machine.
+pub(crate) fn arguments(
+    deployment: &Deployment,
+    dir: &Path,
+    plugins: &Path,
+    kubeconfig: &Path,
+) -> Result<Vec<OsString>> {
+    let pod = deployment.spec.as_ref().and_then(|spec| spec.template.spec.as_ref()).context("no Pod")?;
+    let given = pod.containers.first().and_then(|container| container.args.as_ref()).context("no arguments")?;
+    let places = [
+        ("=/plugins", plugins.to_owned()),
+        ("=/etc/skydock", dir.join("etc")),
+        ("=/var/cache/skydock", dir.join("cache")),
+    ];
+    let mut args = Vec::new();
+    // Hosts on one machine cannot share a port.
+    for arg in given.iter().filter(|arg| !arg.starts_with("--metrics-bind-address=")) {
+        let moved = places.iter().find(|(from, _)| arg.contains(from));
+        args.push(
+            moved.map_or_else(|| arg.clone(), |(from, to)| arg.replace(from, &format!("={}", to.display()))).into(),
+        );
+    }
+    args.push(format!("--kubeconfig={}", kubeconfig.display()).into());
+    args.push(format!("--leader-elect-retry-period={}s", RETRY.as_secs()).into());
+    args.extend(FLAGS.map(OsString::from));
+    Ok(args)
+}
+
+/// A kubeconfig for the same cluster with another token. JSON is YAML.
+pub(crate) fn kubeconfig_with(token: &str, admin: &Path) -> Result<String> {
+    let admin = Kubeconfig::read_from(admin)?;
+    let cluster = admin.clusters.into_iter().next().and_then(|named| named.cluster).context("no cluster")?;
+    let kubeconfig = json!({
+        "apiVersion": "v1",
+        "kind": "Config",
+        "current-context": "plane",
+        "clusters": [{ "name": "plane", "cluster": cluster }],
+        "users": [{ "name": "account", "user": { "token": token } }],
+        "contexts": [{ "name": "plane", "context": { "cluster": "plane", "user": "account" } }],
+    });
+    Ok(kubeconfig.to_string())
+}
