@@ -93,10 +93,10 @@ pub struct CcmArgs {
         help_heading = "Controllers"
     )]
     pub controllers: Vec<String>,
-    /// How many nodes are initialised at the same time.
+    /// How many batches of nodes are initialised at the same time [default: 4].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..), help_heading = "Controllers")]
     pub concurrent_node_syncs: Option<u16>,
-    /// How many services are worked on at the same time.
+    /// How many services are worked on at the same time [default: 10].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..), help_heading = "Controllers")]
     pub concurrent_service_syncs: Option<u16>,
     /// How often nodes that are not ready are looked up in the cloud.

@@ -98,6 +98,20 @@ fn go_durations_are_read() {
 }
 
 #[test]
+fn the_help_tells_the_defaults_of_the_controllers() {
+    use clap::CommandFactory;
+    let help = Cli::command().render_long_help().to_string();
+    let defaults = skydock_controllers::Options::default();
+    for (what, default) in [
+        ("batches of nodes are initialised", defaults.concurrent_node_syncs),
+        ("services are worked on", defaults.concurrent_service_syncs),
+    ] {
+        let line = help.lines().find(|line| line.contains(what)).unwrap();
+        assert!(line.ends_with(&format!("[default: {default}]")), "{line}");
+    }
+}
+
+#[test]
 fn the_command_line_is_consistent() {
     use clap::CommandFactory;
     Cli::command().debug_assert();
