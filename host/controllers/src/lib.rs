@@ -12,6 +12,7 @@ mod api;
 mod cluster_view;
 pub mod constants;
 pub mod convert;
+pub mod dry_run;
 pub mod events;
 pub mod informer;
 pub mod lifecycle;

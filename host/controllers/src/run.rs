@@ -19,6 +19,7 @@ use tokio_util::sync::CancellationToken;
 use crate::{
     Controller, Metrics,
     cluster_view::ClusterView,
+    dry_run,
     events::Recorder,
     informer::Informer,
     lifecycle::LifecycleController,
@@ -55,6 +56,8 @@ pub struct Options {
     pub node_status_update_frequency: Duration,
     /// How long calls that run at the end may go on.
     pub shutdown_grace: Duration,
+    /// Say what would be done, and do nothing (`--dry-run`).
+    pub dry_run: bool,
 }
 
 impl Default for Options {
@@ -67,6 +70,7 @@ impl Default for Options {
             node_monitor_period: Duration::from_secs(5),
             node_status_update_frequency: Duration::from_secs(300),
             shutdown_grace: Duration::from_secs(10),
+            dry_run: false,
         }
     }
 }
@@ -106,7 +110,10 @@ pub enum RunError {
 /// # Errors
 ///
 /// If a controller ends by itself.
-pub async fn run(context: Context) -> Result<(), RunError> {
+pub async fn run(mut context: Context) -> Result<(), RunError> {
+    if context.options.dry_run {
+        (context.provider, context.clients) = dry_run::harmless(context.provider, &context.clients);
+    }
     let (recorder, writer) = Recorder::new(context.clients.informers.clone(), context.metrics.clone());
     let flush = CancellationToken::new();
     let writing = tokio::spawn(writer.run(flush.clone()));

@@ -13,7 +13,7 @@ use prometheus_client::{
     metrics::{counter::Counter, family::Family, gauge::Gauge},
     registry::Registry,
 };
-use skydock_controllers::{Clients, Context, Metrics as ControllerMetrics, events::Recorder};
+use skydock_controllers::{Clients, Context, Metrics as ControllerMetrics, dry_run, events::Recorder};
 use skydock_plugin::{ClusterSlot, Plugin, PluginMetrics, PluginSource, Runtime, RuntimeOptions};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
@@ -102,7 +102,13 @@ impl Team {
     /// Runs the controllers until `stop`, and ends what they have begun.
     async fn work(self, identity: Option<String>, stop: CancellationToken) -> anyhow::Result<()> {
         let clients = self.clients().await?;
-        let (recorder, events) = Recorder::new(self.root.clone(), self.metrics.clone());
+        let root = if self.config.options.dry_run {
+            tracing::info!("dry run: what would be done is said here, and nothing is done");
+            dry_run::client(&self.root)
+        } else {
+            self.root.clone()
+        };
+        let (recorder, events) = Recorder::new(root, self.metrics.clone());
         let events = tokio::spawn(events.run(self.process.clone()));
         let reporter = Reporter::new(recorder, self.config.election.as_ref());
         if let Some(identity) = identity {

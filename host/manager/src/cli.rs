@@ -83,6 +83,10 @@ pub struct CcmArgs {
           default_missing_value = "true", action = ArgAction::Set, help_heading = "Cluster")]
     pub use_service_account_credentials: bool,
 
+    /// Say in the log what would be done, and do nothing: no write is kept by the API server, the cloud is only asked, and the
+    /// lease stays with whoever has it.
+    #[arg(long, help_heading = "Controllers")]
+    pub dry_run: bool,
     /// Controllers to run: `*` is all that are on by default, `NAME` switches one on, `-NAME` off.
     #[arg(
         long,

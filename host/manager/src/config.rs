@@ -84,6 +84,9 @@ pub enum ConfigError {
     /// `--controllers` is wrong.
     #[error("--controllers: {0}")]
     Controllers(#[from] skydock_controllers::UnknownController),
+    /// A dry run must not make service accounts or tokens.
+    #[error("--dry-run and --use-service-account-credentials cannot go together: accounts and tokens would be made")]
+    DryRunAccounts,
     /// The durations of leader election do not fit.
     #[error(transparent)]
     Timings(#[from] TimingsError),
@@ -105,7 +108,11 @@ impl TryFrom<CcmArgs> for Config {
         if let Some(file) = &args.kubeconfig {
             must_be_readable("--kubeconfig", file)?;
         }
-        let election = args.leader_elect.then(|| {
+        if args.dry_run && args.use_service_account_credentials {
+            return Err(ConfigError::DryRunAccounts);
+        }
+        // Beside the one that works, which keeps its lease.
+        let election = (args.leader_elect && !args.dry_run).then(|| {
             let timings = Timings::new(
                 args.leader_elect_lease_duration,
                 args.leader_elect_renew_deadline,
@@ -134,6 +141,7 @@ impl TryFrom<CcmArgs> for Config {
                     .map_or(defaults.concurrent_service_syncs, usize::from),
                 node_monitor_period: args.node_monitor_period,
                 node_status_update_frequency: args.node_status_update_frequency,
+                dry_run: args.dry_run,
                 ..defaults
             },
             election: election.transpose()?,

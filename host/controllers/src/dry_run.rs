@@ -1,0 +1,115 @@
+//! Says what would be done, and does nothing.
+//!
+//! Requests that write reach the API server with `dryRun=All`, so that it answers, admits and refuses as if they were meant,
+//! and keeps nothing. The cloud is asked, and never told (see [`Cloud`]). As nothing changes, the controllers come to the same
+//! conclusions again and again: each is said once.
+
+mod cloud;
+
+use std::{
+    collections::{HashSet, hash_map::DefaultHasher},
+    hash::{Hash, Hasher},
+    sync::{Arc, Mutex, PoisonError},
+};
+
+use http::{Method, Request, Response, Uri};
+use kube::{Client, client::Body};
+use serde_json::Value;
+use skydock_cloud::CloudProvider;
+
+pub(crate) use self::cloud::Cloud;
+use crate::run::Clients;
+
+/// Conclusions that are remembered; some may be said twice after so many.
+const REMEMBERED: usize = 65_536;
+
+/// What was said already.
+#[derive(Default)]
+pub(crate) struct Said(Mutex<HashSet<u64>>);
+
+impl Said {
+    /// Says it, unless it was said already.
+    fn once(&self, what: &str) {
+        let mut hasher = DefaultHasher::new();
+        what.hash(&mut hasher);
+        let mut said = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if said.len() >= REMEMBERED {
+            said.clear();
+        }
+        if said.insert(hasher.finish()) {
+            tracing::info!("dry run: would {what}");
+        }
+    }
+}
+
+/// The same provider and API server, without any effect on them.
+pub(crate) fn harmless(provider: Arc<dyn CloudProvider>, clients: &Clients) -> (Arc<dyn CloudProvider>, Clients) {
+    let said = Arc::<Said>::default();
+    let clients = Clients {
+        informers: saying(&clients.informers, &said),
+        node: saying(&clients.node, &said),
+        service: saying(&clients.service, &said),
+        route: saying(&clients.route, &said),
+    };
+    (Arc::new(Cloud::new(provider, said)), clients)
+}
+
+/// A client that has the API server try its writes, and keeps its events from it.
+#[must_use]
+pub fn client(client: &Client) -> Client {
+    saying(client, &Arc::default())
+}
+
+fn saying(client: &Client, said: &Arc<Said>) -> Client {
+    let namespace = client.default_namespace().to_owned();
+    let (client, said) = (client.clone(), Arc::clone(said));
+    let service = tower::service_fn(move |request: Request<Body>| {
+        let (client, said) = (client.clone(), Arc::clone(&said));
+        async move { send(&client, &said, request).await }
+    });
+    Client::new(service, namespace)
+}
+
+async fn send(client: &Client, said: &Said, request: Request<Body>) -> Result<Response<Body>, kube::Error> {
+    if request.method() == Method::GET {
+        return client.send(request).await;
+    }
+    let (mut parts, body) = request.into_parts();
+    let body = body.collect_bytes().await?;
+    let written: Value = serde_json::from_slice(&body).unwrap_or_default();
+    if parts.uri.path().contains("/events") {
+        said.once(&told(&written));
+        return Ok(Response::new(Body::from(body)));
+    }
+    said.once(&asked(&parts.method, parts.uri.path(), &written));
+    parts.uri = dry(&parts.uri)?;
+    client.send(Request::from_parts(parts, Body::from(body))).await
+}
+
+/// What a request asks for, in words.
+fn asked(method: &Method, path: &str, body: &Value) -> String {
+    let object = path.strip_prefix("/api/v1/").unwrap_or(path);
+    match *method {
+        Method::DELETE => format!("delete {object}"),
+        Method::POST => format!("create {object}: {body}"),
+        _ => format!("patch {object}: {body}"),
+    }
+}
+
+/// What an event tells, in words.
+fn told(event: &Value) -> String {
+    let text = |pointer: &str| event.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
+    let (kind, name) = (text("/involvedObject/kind"), text("/involvedObject/name"));
+    format!("tell {} {} of {kind} {name}: {}", text("/type"), text("/reason"), text("/message"))
+}
+
+/// The same address, for the API server to try.
+fn dry(uri: &Uri) -> Result<Uri, kube::Error> {
+    let separator = if uri.query().is_some() { '&' } else { '?' };
+    format!("{uri}{separator}dryRun=All")
+        .parse()
+        .map_err(|error: http::uri::InvalidUri| kube::Error::Service(error.into()))
+}
+
+#[cfg(test)]
+mod tests;
