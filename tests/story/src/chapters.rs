@@ -1,5 +1,6 @@
 //! The chapters, in the order they are told.
 
+pub(crate) mod dry_run;
 pub(crate) mod hostile;
 pub(crate) mod leaders;
 pub(crate) mod machines;

@@ -135,7 +135,28 @@ impl Stage {
         plugin: &Path,
         config: &Path,
     ) -> anyhow::Result<()> {
-        let mut args: Vec<OsString> = vec![
+        let mut args = self.flags(provider, plugin, config);
+        args.extend(
+            ["--leader-elect=true", "--leader-elect-renew-deadline=3s", "--leader-elect-retry-period=1s"]
+                .map(OsString::from),
+        );
+        args.push(format!("--leader-elect-lease-duration={}s", LEASE_DURATION.as_secs()).into());
+        // Real ones, with RBAC; the embedded plane asks nobody who they are, but it gives tokens.
+        args.push("--use-service-account-credentials".into());
+        self.hosts.push(Host::start(&self.paths.skydock, self.dir.path(), name, &args).await?);
+        Ok(())
+    }
+
+    /// Starts a host with the static provider that only says what it would do.
+    pub(crate) async fn start_dry_run(&self, name: &str) -> anyhow::Result<Host> {
+        let mut args = self.flags("static", &self.plugin_file(), self.inventory.path());
+        args.push("--dry-run".into());
+        Host::start(&self.paths.skydock, self.dir.path(), name, &args).await
+    }
+
+    /// What every host is started with.
+    fn flags(&self, provider: &str, plugin: &Path, config: &Path) -> Vec<OsString> {
+        vec![
             format!("--cloud-provider={provider}").into(),
             format!("--plugin={provider}={}", plugin.display()).into(),
             format!("--cloud-config={}", config.display()).into(),
@@ -143,17 +164,9 @@ impl Stage {
             format!("--plugin-cache-dir={}", self.dir.path().join("compiled").display()).into(),
             "--cluster-name=story".into(),
             "--controllers=*".into(),
-            "--leader-elect=true".into(),
-            format!("--leader-elect-lease-duration={}s", LEASE_DURATION.as_secs()).into(),
-            "--leader-elect-renew-deadline=3s".into(),
-            "--leader-elect-retry-period=1s".into(),
             "--node-monitor-period=1s".into(),
             "--v=4".into(),
-        ];
-        // Real ones, with RBAC; the embedded plane asks nobody who they are, but it gives tokens.
-        args.push("--use-service-account-credentials".into());
-        self.hosts.push(Host::start(&self.paths.skydock, self.dir.path(), name, &args).await?);
-        Ok(())
+        ]
     }
 
     /// The host that leads, and its place in the list.

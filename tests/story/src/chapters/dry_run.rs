@@ -1,0 +1,85 @@
+//! A dry run says what would be done, and does nothing.
+
+use std::time::Duration;
+
+use anyhow::ensure;
+use kube::ResourceExt;
+use serde_json::json;
+
+use super::{
+    nodes::{UNINITIALIZED, has_taint, node},
+    services::{address, create},
+};
+use crate::{
+    host::Host,
+    narrator::Narrator,
+    observe::{Seen, until},
+    stage::Stage,
+};
+
+const NODE: &str = "node-4";
+const SERVICE: &str = "rehearsed";
+const LIMIT: Duration = Duration::from_secs(30);
+
+pub(crate) async fn tell(stage: &mut Stage, narrator: &mut Narrator) -> anyhow::Result<()> {
+    narrator.chapter("A dry run says what would be done, and does nothing");
+    stage.stop_hosts().await?;
+    stage.replace(&stage.plugin_file(), &stage.built("static.wasm")?)?;
+    let provider_id = stage.node_spec(NODE).provider_id.unwrap_or_else(|| format!("static://{NODE}"));
+    stage.inventory.add(NODE, provider_id);
+    stage.inventory.write()?;
+    stage.plane.start_node(&stage.node_spec(NODE)).await?;
+    node(stage, NODE, |node| has_taint(node, UNINITIALIZED).then_some(())).await?;
+    create(stage, SERVICE, json!({})).await?;
+
+    narrator
+        .step("it says how a node would be initialised, and which load balancer made", async {
+            let mut host = stage.start_dry_run("dry-run").await?;
+            let initialisation = said(&host, &format!("dry run: would patch nodes/{NODE}: ")).await?;
+            said(&host, &format!("dry run: would ensure the load balancer of service default/{SERVICE} ")).await?;
+            host.terminate()?;
+            let code = host.ended(LIMIT).await?;
+            ensure!(code == Some(0), "it ended with {code:?}");
+            Ok(initialisation)
+        })
+        .await?;
+    narrator
+        .step("node, Service and lease are as they were, and nothing was told", async {
+            let node = stage.nodes().get(NODE).await?;
+            ensure!(has_taint(&node, UNINITIALIZED), "{NODE} was initialised");
+            let service = stage.services().get(SERVICE).await?;
+            ensure!(service.finalizers().is_empty(), "{SERVICE} has finalizers {:?}", service.finalizers());
+            for name in [NODE, SERVICE] {
+                let told = stage.events(name).await?;
+                let ours = ["Synced", "EnsuringLoadBalancer", "EnsuredLoadBalancer"];
+                ensure!(!told.iter().any(|event| ours.iter().any(|reason| event.starts_with(reason))), "{told:?}");
+            }
+            let lease = stage.leases().get("cloud-controller-manager").await?;
+            let holder = lease.spec.and_then(|spec| spec.holder_identity).unwrap_or_default();
+            ensure!(holder.is_empty(), "the lease is held by {holder}");
+            Ok("still tainted, no finalizer, no events, lease free")
+        })
+        .await?;
+    narrator
+        .step("a real run then does it", async {
+            stage.start_host("after-dry-run").await?;
+            node(stage, NODE, |node| (!has_taint(node, UNINITIALIZED)).then_some(())).await?;
+            let address = address(stage, SERVICE).await?;
+            stage.delete_service(SERVICE).await?;
+            Ok(format!("{NODE} is initialised, {SERVICE} has {address}"))
+        })
+        .await
+}
+
+/// Waits for a line in the log with these words, and gives what follows them.
+async fn said(host: &Host, words: &str) -> anyhow::Result<String> {
+    until(LIMIT, || async {
+        let log = std::fs::read_to_string(host.log())?;
+        let line = log.lines().find_map(|line| line.split_once(words));
+        Ok(match line {
+            Some((_, rest)) => Seen::Yes(format!("{words}{rest}")),
+            None => Seen::NotYet(host.last_words()),
+        })
+    })
+    .await
+}
