@@ -1,4 +1,5 @@
-//! Events on objects. Controllers hand them over and never wait; a task correlates them as client-go does and writes them.
+//! Events on objects. Controllers hand them over and never wait; a task correlates them as client-go does and writes them:
+//! warnings at once, the others not so fast that they take the API server's time from the work they tell of.
 
 mod correlate;
 
@@ -14,7 +15,7 @@ use serde_json::json;
 use skydock_cloud::Severity;
 use tokio::{
     sync::mpsc,
-    time::{Instant, sleep},
+    time::{Instant, sleep, sleep_until},
 };
 use tokio_util::sync::CancellationToken;
 
@@ -23,10 +24,14 @@ use crate::{
     api::{self, Action, ApiError, Patch, Target},
     informer::{Entry, Kind},
     metrics::Metrics,
+    queue::Bucket,
 };
 
-/// Events that wait to be written; more are dropped and counted.
-const CAPACITY: usize = 4096;
+/// Events of each severity that wait to be written; more are dropped and counted. Every node of a large cluster may have one.
+const CAPACITY: usize = 16_384;
+/// Normal events that are written in one second when many wait, and how many without delay. An event costs the API server as
+/// much as one of the two writes that initialise a node.
+const NORMAL: (f64, f64) = (50.0, 100.0);
 /// How often an event is tried if the API server cannot be reached, and the pause between.
 const TRIES: u32 = 3;
 const PAUSE: Duration = Duration::from_secs(1);
@@ -48,10 +53,14 @@ pub struct Notice {
     pub message: String,
 }
 
-/// Takes events. Clones share one queue.
+/// An event and when it was published.
+type Published = (Timestamp, Notice);
+
+/// Takes events. Clones share their queues.
 #[derive(Clone)]
 pub struct Recorder {
-    sender: mpsc::Sender<Notice>,
+    warnings: mpsc::Sender<Published>,
+    normal: mpsc::Sender<Published>,
     metrics: Metrics,
 }
 
@@ -59,14 +68,25 @@ impl Recorder {
     /// A recorder, and the task that writes what it takes.
     #[must_use]
     pub fn new(client: Client, metrics: Metrics) -> (Self, EventWriter) {
-        let (sender, receiver) = mpsc::channel(CAPACITY);
-        (Self { sender, metrics }, EventWriter { client, receiver, correlator: Correlator::default() })
+        let (warnings, warned) = mpsc::channel(CAPACITY);
+        let (normal, told) = mpsc::channel(CAPACITY);
+        let now = Instant::now();
+        let writer = EventWriter {
+            client,
+            warnings: warned,
+            normal: told,
+            pace: Bucket::full(NORMAL, now),
+            next_normal: now,
+            correlator: Correlator::default(),
+        };
+        (Self { warnings, normal, metrics }, writer)
     }
 
     /// Publishes an event; drops it if too many wait.
     pub fn publish(&self, notice: Notice) {
         tracing::debug!(object = ?notice.object.name, reason = notice.reason, "event: {}", notice.message);
-        if self.sender.try_send(notice).is_err() {
+        let queue = if notice.severity == Severity::Normal { &self.normal } else { &self.warnings };
+        if queue.try_send((Timestamp::now(), notice)).is_err() {
             self.metrics.events_dropped.inc();
         }
     }
@@ -89,7 +109,10 @@ impl Recorder {
 /// Writes events.
 pub struct EventWriter {
     client: Client,
-    receiver: mpsc::Receiver<Notice>,
+    warnings: mpsc::Receiver<Published>,
+    normal: mpsc::Receiver<Published>,
+    pace: Bucket,
+    next_normal: Instant,
     correlator: Correlator,
 }
 
@@ -109,22 +132,44 @@ impl EventWriter {
 
     async fn write_all(mut self, shutdown: &CancellationToken) {
         loop {
-            let notice = tokio::select! {
+            let next = tokio::select! {
                 biased;
                 () = shutdown.cancelled() => break,
-                notice = self.receiver.recv() => notice,
+                next = self.next() => next,
             };
-            let Some(notice) = notice else { return };
-            self.handle(notice).await;
+            let Some((at, notice)) = next else { return };
+            self.handle(at, notice).await;
         }
-        self.receiver.close();
-        while let Some(notice) = self.receiver.recv().await {
-            self.handle(notice).await;
+        self.warnings.close();
+        self.normal.close();
+        while let Some((at, notice)) = self.warnings.recv().await {
+            self.handle(at, notice).await;
+        }
+        while let Some((at, notice)) = self.normal.recv().await {
+            self.handle(at, notice).await;
         }
     }
 
-    async fn handle(&mut self, notice: Notice) {
-        let Verdict::Publish(write) = self.correlator.observe(&notice, Instant::now(), Timestamp::now()) else {
+    /// The next event to write; `None` when all recorders are gone.
+    async fn next(&mut self) -> Option<Published> {
+        let paced = async {
+            sleep_until(self.next_normal).await;
+            self.normal.recv().await
+        };
+        tokio::select! {
+            biased;
+            Some(warning) = self.warnings.recv() => Some(warning),
+            Some(normal) = paced => {
+                let now = Instant::now();
+                self.next_normal = now + self.pace.reserve(now);
+                Some(normal)
+            }
+            else => None,
+        }
+    }
+
+    async fn handle(&mut self, at: Timestamp, notice: Notice) {
+        let Verdict::Publish(write) = self.correlator.observe(&notice, Instant::now(), at) else {
             return;
         };
         for attempt in 1..=TRIES {

@@ -18,7 +18,7 @@ use tokio::{
     time::{Instant, sleep, sleep_until},
 };
 
-use self::limiter::Bucket;
+pub(crate) use self::limiter::Bucket;
 pub use self::limiter::Limiter;
 use crate::metrics::QueueMetrics;
 
@@ -61,7 +61,7 @@ struct State<K> {
     delayed_at: HashMap<K, (Instant, u64)>,
     sequence: u64,
     failures: HashMap<K, u32>,
-    bucket: Bucket,
+    bucket: Option<Bucket>,
     closed: bool,
 }
 
@@ -79,7 +79,7 @@ impl<K: Clone + Eq + Hash> Queue<K> {
             delayed_at: HashMap::new(),
             sequence: 0,
             failures: HashMap::new(),
-            bucket: Bucket::full(&limiter, Instant::now()),
+            bucket: limiter.bucket.map(|bucket| Bucket::full(bucket, Instant::now())),
             closed: false,
         };
         Self { state: Mutex::new(state), wake: Notify::new(), limiter, metrics }
@@ -120,7 +120,7 @@ impl<K: Clone + Eq + Hash> Queue<K> {
         let failures = state.failures.entry(key.clone()).or_default();
         let own = self.limiter.delay(base, *failures);
         *failures = failures.saturating_add(1);
-        let overall = state.bucket.reserve(&self.limiter, Instant::now());
+        let overall = state.bucket.as_mut().map_or(Duration::ZERO, |bucket| bucket.reserve(Instant::now()));
         drop(state);
         let delay = own.max(overall);
         self.add_after(key, delay, Priority::Change);

@@ -86,3 +86,24 @@ async fn an_api_server_that_does_not_answer_cannot_hold_up_the_end() {
     let ended = tokio::time::timeout(FLUSH + Duration::from_secs(1), running).await;
     assert!(ended.is_ok(), "the writer still waits for an answer");
 }
+
+#[tokio::test(start_paused = true)]
+async fn c07_normal_events_are_paced_and_warnings_go_before_them() {
+    let api = FakeApi::default();
+    let (recorder, writer) = recorder(&api);
+    for n in 0..1_000 {
+        let entry = Entry::new(service(&format!("s{n}")));
+        recorder.on("service-controller", &entry, Severity::Normal, "EnsuredLoadBalancer", "Ensured load balancer");
+    }
+    let running = tokio::spawn(writer.run(CancellationToken::new()));
+    sleep(Duration::from_secs(2)).await;
+    let written = api.requests().len();
+    assert!((190..=210).contains(&written), "100 at once and 50 a second: {written}");
+    let entry = Entry::new(service("broken"));
+    recorder.on("service-controller", &entry, Severity::Warning, "SyncLoadBalancerFailed", "Error: boom");
+    sleep(Duration::from_millis(50)).await;
+    assert!(api.requests().iter().any(|request| request.body["type"] == "Warning"), "the warning does not wait");
+    drop(recorder);
+    running.await.unwrap();
+    assert_eq!(api.requests().len(), 1_001, "none is lost");
+}

@@ -31,25 +31,28 @@ impl Limiter {
     }
 }
 
-/// State of a token bucket.
+/// A token bucket.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Bucket {
+pub(crate) struct Bucket {
+    /// Tokens per second.
+    rate: f64,
+    /// Most tokens there can be.
+    burst: f64,
     tokens: f64,
     at: Instant,
 }
 
 impl Bucket {
-    pub(super) fn full(limiter: &Limiter, now: Instant) -> Self {
-        Self { tokens: limiter.bucket.map_or(0.0, |(_, burst)| burst), at: now }
+    pub(crate) fn full((rate, burst): (f64, f64), now: Instant) -> Self {
+        Self { rate, burst, tokens: burst, at: now }
     }
 
     /// Takes one token, and says how long to wait for it.
-    pub(super) fn reserve(&mut self, limiter: &Limiter, now: Instant) -> Duration {
-        let Some((rate, burst)) = limiter.bucket else { return Duration::ZERO };
-        let earned = now.saturating_duration_since(self.at).as_secs_f64() * rate;
-        self.tokens = (self.tokens + earned).min(burst) - 1.0;
+    pub(crate) fn reserve(&mut self, now: Instant) -> Duration {
+        let earned = now.saturating_duration_since(self.at).as_secs_f64() * self.rate;
+        self.tokens = (self.tokens + earned).min(self.burst) - 1.0;
         self.at = now;
-        if self.tokens >= 0.0 { Duration::ZERO } else { Duration::from_secs_f64(-self.tokens / rate) }
+        if self.tokens >= 0.0 { Duration::ZERO } else { Duration::from_secs_f64(-self.tokens / self.rate) }
     }
 }
 
@@ -73,12 +76,12 @@ mod tests {
     #[test]
     fn n03_after_a_burst_of_100_items_wait_for_their_tenth_of_a_second() {
         let start = Instant::now();
-        let mut bucket = Bucket::full(&Limiter::NODES, start);
+        let mut bucket = Bucket::full(Limiter::NODES.bucket.unwrap(), start);
         for _ in 0..100 {
-            assert_eq!(bucket.reserve(&Limiter::NODES, start), Duration::ZERO);
+            assert_eq!(bucket.reserve(start), Duration::ZERO);
         }
-        assert_eq!(bucket.reserve(&Limiter::NODES, start), Duration::from_millis(100));
-        assert_eq!(bucket.reserve(&Limiter::NODES, start), Duration::from_millis(200));
-        assert_eq!(bucket.reserve(&Limiter::NODES, start + Duration::from_secs(60)), Duration::ZERO);
+        assert_eq!(bucket.reserve(start), Duration::from_millis(100));
+        assert_eq!(bucket.reserve(start), Duration::from_millis(200));
+        assert_eq!(bucket.reserve(start + Duration::from_secs(60)), Duration::ZERO);
     }
 }
