@@ -16,6 +16,7 @@ pub mod convert;
 pub mod dry_run;
 pub mod events;
 pub mod informer;
+pub mod ipam;
 pub mod lifecycle;
 mod metrics;
 mod names;
