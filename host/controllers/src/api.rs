@@ -65,13 +65,13 @@ impl ApiError {
     pub(crate) fn new(action: Action, error: kube::Error) -> Self {
         let kube::Error::Api(status) = error else { return Self::Failed(action, error.to_string()) };
         // A failed `test` of a JSON patch is a 422 without a field; a field is named if a value is not valid. A change of
-        // the uid is refused as an invalid value of that field.
+        // the uid is refused as an invalid value of that field. Pod CIDRs are written once: then somebody else did.
         let fields =
             || status.details.iter().flat_map(|details| details.causes.iter().map(|cause| cause.field.as_str()));
         if status.is_not_found() {
             Self::Gone(action)
         } else if status.is_conflict()
-            || (status.is_invalid() && fields().all(|field| field.is_empty() || field == "metadata.uid"))
+            || (status.is_invalid() && fields().all(|field| ["", "metadata.uid", "spec.podCIDRs"].contains(&field)))
         {
             Self::Changed(action)
         } else if status.is_forbidden() {
@@ -166,6 +166,8 @@ mod tests {
         assert!(matches!(error(409, "Conflict", None), ApiError::Changed(_)));
         assert!(matches!(error(422, "Invalid", None), ApiError::Changed(_)));
         assert!(matches!(error(422, "Invalid", Some("metadata.uid")), ApiError::Changed(_)));
+        assert!(matches!(error(422, "Invalid", Some("spec.podCIDRs")), ApiError::Changed(_)));
+        assert!(matches!(error(422, "Invalid", Some("spec.podCIDRs[0]")), ApiError::Failed(..)));
         assert!(matches!(error(422, "Invalid", Some("metadata.labels")), ApiError::Failed(..)));
         assert!(matches!(error(500, "InternalError", None), ApiError::Failed(..)));
     }

@@ -44,6 +44,16 @@ pub mod reason {
     pub const DELETING_NODE: &str = "DeletingNode";
     /// Deleting a node did not work.
     pub const DELETING_NODE_FAILED: &str = "DeletingNodeFailed";
+    /// A node gets no Pod CIDR, because none is left.
+    pub const CIDR_NOT_AVAILABLE: &str = "CIDRNotAvailable";
+    /// Writing the Pod CIDRs of a node did not work.
+    pub const CIDR_ASSIGNMENT_FAILED: &str = "CIDRAssignmentFailed";
+    /// A node carries a Pod CIDR that is in no cluster CIDR. Ours: upstream ends the process.
+    pub const POD_CIDR_OUT_OF_RANGE: &str = "PodCIDROutOfRange";
+    /// Two nodes carry the same Pod CIDR, or parts of one. Ours.
+    pub const POD_CIDR_CONFLICT: &str = "PodCIDRConflict";
+    /// Somebody else gives Pod CIDRs too. Ours.
+    pub const OTHER_CIDR_ALLOCATOR: &str = "OtherCIDRAllocator";
     /// A load balancer is being made or brought up to date.
     pub const ENSURING_LB: &str = "EnsuringLoadBalancer";
     /// A load balancer is as the service asks.

@@ -9,12 +9,14 @@
 #![forbid(unsafe_code)]
 
 mod api;
+mod cidrs;
 mod cluster_view;
 pub mod constants;
 pub mod convert;
 pub mod dry_run;
 pub mod events;
 pub mod informer;
+pub mod ipam;
 pub mod lifecycle;
 mod metrics;
 mod names;
@@ -28,6 +30,7 @@ mod shared;
 mod testing;
 
 pub use api::{Action, ApiError};
+pub use cidrs::{ClusterCidrs, ClusterCidrsError};
 pub use metrics::{Metrics, QueueMetrics};
 pub use names::{Controller, UnknownController, parse_controllers};
 pub use run::{Clients, Context, Options, RunError, run};

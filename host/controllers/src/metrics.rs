@@ -35,6 +35,11 @@ pub struct Metrics {
     pub update_loadbalancer_host_latency: Histogram,
     /// Events that were not written, because there were too many.
     pub events_dropped: Counter,
+    cidr_allocations: Family<Labels<1>, Counter>,
+    cidr_releases: Family<Labels<1>, Counter>,
+    cidr_usage: Family<Labels<1>, FloatGauge>,
+    cidr_max: Family<Labels<1>, Gauge>,
+    cidr_tries: Histograms,
     running: Family<Labels<2>, Gauge>,
     errors: Family<Labels<2>, Counter>,
     queue_depth: Family<Labels<1>, Gauge>,
@@ -56,6 +61,20 @@ pub struct QueueMetrics {
     pub(crate) work_duration: Histogram,
     pub(crate) unfinished_work: FloatGauge,
     pub(crate) longest_running: FloatGauge,
+}
+
+/// Metrics of the Pod CIDRs of one cluster CIDR.
+#[derive(Clone)]
+pub(crate) struct CidrSetMetrics {
+    pub(crate) allocations: Counter,
+    pub(crate) releases: Counter,
+    pub(crate) usage: FloatGauge,
+    pub(crate) max: Gauge,
+    pub(crate) tries: Histogram,
+}
+
+fn cidr_tries() -> Histogram {
+    Histogram::new(exponential_buckets(1.0, 5.0, 5))
 }
 
 fn node_delay() -> Histogram {
@@ -105,10 +124,37 @@ impl Metrics {
             "Seconds of changing the nodes of one load balancer",
             m.update_loadbalancer_host_latency.clone(),
         );
+        registry.register(
+            "node_ipam_controller_cidrset_cidrs_allocations",
+            "Pod CIDRs that were taken into use",
+            m.cidr_allocations.clone(),
+        );
+        registry.register(
+            "node_ipam_controller_cidrset_cidrs_releases",
+            "Pod CIDRs that became free",
+            m.cidr_releases.clone(),
+        );
+        registry.register(
+            "node_ipam_controller_cidrset_usage_cidrs",
+            "Share of the Pod CIDRs that is in use, from 0 to 1",
+            m.cidr_usage.clone(),
+        );
+        registry.register("node_ipam_controller_cidrset_max_cidrs", "Pod CIDRs there are", m.cidr_max.clone());
+        // Upstream's spelling, for the dashboards and alerts that were made with it.
+        registry.register(
+            "node_ipam_controller_cirdset_max_cidrs",
+            "The same as node_ipam_controller_cidrset_max_cidrs",
+            m.cidr_max.clone(),
+        );
+        registry.register(
+            "node_ipam_controller_cidrset_allocation_tries_per_request",
+            "Pod CIDRs looked at to find one that is free",
+            m.cidr_tries.clone(),
+        );
         registry.register("running_managed_controllers", "1 while a controller runs", m.running.clone());
         registry.register(
             "skydock_controller_errors",
-            "Errors of the cloud (by case) and of the API server (kind kubernetes)",
+            "Errors of the cloud (by case), of the API server (kind kubernetes) and of Pod CIDRs",
             m.errors.clone(),
         );
         registry.register(
@@ -147,6 +193,11 @@ impl Metrics {
             nodesync_latency: service_latency(),
             update_loadbalancer_host_latency: service_latency(),
             events_dropped: Counter::default(),
+            cidr_allocations: Family::default(),
+            cidr_releases: Family::default(),
+            cidr_usage: Family::default(),
+            cidr_max: Family::default(),
+            cidr_tries: Family::new_with_constructor(cidr_tries),
             running: Family::default(),
             errors: Family::default(),
             queue_depth: Family::default(),
@@ -174,7 +225,19 @@ impl Metrics {
         }
     }
 
-    /// Counts an error; `kind` is [`skydock_cloud::CloudError::kind`], or `kubernetes`.
+    /// Metrics of the Pod CIDRs of one cluster CIDR.
+    pub(crate) fn cidr_set(&self, cluster_cidr: &str) -> CidrSetMetrics {
+        let labels = [("clusterCIDR", cluster_cidr.to_owned())];
+        CidrSetMetrics {
+            allocations: self.cidr_allocations.get_or_create_owned(&labels),
+            releases: self.cidr_releases.get_or_create_owned(&labels),
+            usage: self.cidr_usage.get_or_create_owned(&labels),
+            max: self.cidr_max.get_or_create_owned(&labels),
+            tries: self.cidr_tries.get_or_create_owned(&labels),
+        }
+    }
+
+    /// Counts an error; `kind` is [`skydock_cloud::CloudError::kind`], `kubernetes`, or what is wrong with Pod CIDRs.
     pub fn error(&self, controller: Controller, kind: &str) {
         let labels = [("controller", controller.alias().to_owned()), ("kind", kind.to_owned())];
         self.errors.get_or_create(&labels).inc();

@@ -22,6 +22,7 @@ use crate::{
     dry_run,
     events::Recorder,
     informer::Informer,
+    ipam::{IpamController, IpamOptions},
     lifecycle::LifecycleController,
     node::NodeController,
     service::ServiceController,
@@ -54,6 +55,8 @@ pub struct Options {
     pub node_monitor_period: Duration,
     /// How often node addresses are brought up to date (`--node-status-update-frequency`).
     pub node_status_update_frequency: Duration,
+    /// How Pod CIDRs are given to nodes.
+    pub ipam: IpamOptions,
     /// How long calls that run at the end may go on.
     pub shutdown_grace: Duration,
     /// Say what would be done, and do nothing (`--dry-run`).
@@ -69,6 +72,7 @@ impl Default for Options {
             concurrent_service_syncs: 10,
             node_monitor_period: Duration::from_secs(5),
             node_status_update_frequency: Duration::from_secs(300),
+            ipam: IpamOptions::default(),
             shutdown_grace: Duration::from_secs(10),
             dry_run: false,
         }
@@ -225,6 +229,12 @@ impl Host {
                 }
                 continue;
             }
+            if controller == Controller::NodeIpam && self.context.options.ipam.ranges.is_empty() {
+                if self.skipped.insert(controller) {
+                    tracing::info!("skipping {controller}: --allocate-node-cidrs is false");
+                }
+                continue;
+            }
             let Some(runner) = self.build(controller) else {
                 if self.skipped.insert(controller) {
                     tracing::info!("skipping {controller}: it is not part of this version");
@@ -267,7 +277,8 @@ impl Host {
                 Arc::clone(&self.services),
                 options.concurrent_service_syncs.max(1),
             )),
-            Controller::Route | Controller::NodeIpam => return None,
+            Controller::NodeIpam => Arc::new(IpamController::new(shared, clients.node.clone(), &options.ipam)),
+            Controller::Route => return None,
         };
         Some(runner)
     }

@@ -5,7 +5,7 @@ use std::{collections::BTreeSet, net::SocketAddr, path::PathBuf};
 use skydock_controllers::{Controller, Options as ControllerOptions};
 
 use crate::{
-    cli::{BindAddress, CcmArgs, LoggingFormat, NamedPlugin},
+    cli::{BindAddress, CcmArgs, IpamArgsError, LoggingFormat, NamedPlugin},
     election::{ElectionConfig, Timings, TimingsError},
     telemetry::LogOptions,
 };
@@ -87,6 +87,9 @@ pub enum ConfigError {
     /// A dry run must not make service accounts or tokens.
     #[error("--dry-run and --use-service-account-credentials cannot go together: accounts and tokens would be made")]
     DryRunAccounts,
+    /// Nodes cannot be given Pod CIDRs as asked.
+    #[error(transparent)]
+    Ipam(#[from] IpamArgsError),
     /// The durations of leader election do not fit.
     #[error(transparent)]
     Timings(#[from] TimingsError),
@@ -125,6 +128,7 @@ impl TryFrom<CcmArgs> for Config {
             })
         });
         let defaults = ControllerOptions::default();
+        let ipam = args.ipam.options(&args.cluster_cidrs)?;
         Ok(Self {
             plugin,
             cloud_config: args.cloud_config,
@@ -141,6 +145,7 @@ impl TryFrom<CcmArgs> for Config {
                     .map_or(defaults.concurrent_service_syncs, usize::from),
                 node_monitor_period: args.node_monitor_period,
                 node_status_update_frequency: args.node_status_update_frequency,
+                ipam,
                 dry_run: args.dry_run,
                 ..defaults
             },

@@ -6,7 +6,6 @@ use clap::error::{ContextKind, ContextValue, ErrorKind};
 
 /// Flags that may stay in a manifest, because Skydock does what this one value asks for.
 const SETTLED: &[&str] = &[
-    "--allocate-node-cidrs=false",
     "--configure-cloud-routes=false",
     "--contention-profiling=false",
     "--enable-leader-migration=false",
@@ -18,7 +17,6 @@ const SETTLED: &[&str] = &[
 
 /// Upstream's other flags (see upstream's `options.go`), with what to do instead where there is something.
 const NOT_HONOURED: &[(&str, &str)] = &[
-    ("allocate-node-cidrs", "run node-ipam elsewhere and say --allocate-node-cidrs=false"),
     ("allow-untagged-cloud", ""),
     ("authentication-kubeconfig", ""),
     ("authentication-skip-lookup", ""),
@@ -30,7 +28,6 @@ const NOT_HONOURED: &[(&str, &str)] = &[
     ("authorization-webhook-cache-unauthorized-ttl", ""),
     ("bind-address", "see --metrics-bind-address"),
     ("cert-dir", ""),
-    ("cidr-allocator-type", ""),
     ("client-ca-file", ""),
     ("cloud-node-lifecycle-monitor-nodes-workers", "nodes are looked up in batches"),
     ("concurrent-node-status-updates", "nodes are looked up in batches"),
@@ -49,9 +46,6 @@ const NOT_HONOURED: &[(&str, &str)] = &[
     ("leader-migration-config", ""),
     ("log-flush-frequency", "the log is not buffered"),
     ("min-resync-period", "caches are kept by watches"),
-    ("node-cidr-mask-size", ""),
-    ("node-cidr-mask-size-ipv4", ""),
-    ("node-cidr-mask-size-ipv6", ""),
     ("node-sync-period", "it has no effect upstream either"),
     ("permit-address-sharing", ""),
     ("permit-port-sharing", ""),
@@ -64,7 +58,6 @@ const NOT_HONOURED: &[(&str, &str)] = &[
     ("requestheader-username-headers", ""),
     ("route-reconciliation-period", "routes are not served"),
     ("secure-port", "see --metrics-bind-address"),
-    ("service-cluster-ip-range", ""),
     ("tls-cert-file", ""),
     ("tls-cipher-suites", ""),
     ("tls-curve-preferences", ""),

@@ -19,6 +19,7 @@ pub(crate) const SCENARIOS: &[Scenario] = &[
         wrong_uid(plane).boxed()
     }),
     ("a provider ID never changes once it is set", |plane| fixed_provider_id(plane).boxed()),
+    ("Pod CIDRs never change once they are set", |plane| fixed_pod_cidrs(plane).boxed()),
     ("taints are one value: no patch removes one of them by key", |plane| atomic_taints(plane).boxed()),
     ("taints replaced under a resource version are a conflict if the node changed", |plane| guarded(plane).boxed()),
     ("a JSON patch that tests a taint removes that taint or nothing", |plane| tested(plane).boxed()),
@@ -106,6 +107,23 @@ async fn fixed_provider_id(plane: &dyn Plane) -> Result<()> {
         patch(plane, &path("fixed"), MERGE, set(other)).await?.refused(422, "Invalid")?;
     }
     Ok(())
+}
+
+async fn fixed_pod_cidrs(plane: &dyn Plane) -> Result<()> {
+    create(plane, "pod-cidrs").await?;
+    let set = |cidrs: &[&str]| json!({"spec": {"podCIDR": cidrs[0], "podCIDRs": cidrs}});
+    let both = ["10.244.7.0/24", "fd00:0:0:7::/64"];
+    let node = patch(plane, &path("pod-cidrs"), MERGE, set(&both)).await?.ok()?;
+    expect("podCIDRs", &node["spec"]["podCIDRs"], json!(both))?;
+    patch(plane, &path("pod-cidrs"), MERGE, set(&both)).await?.ok()?;
+    for other in [&["10.244.8.0/24", "fd00:0:0:7::/64"][..], &["10.244.7.0/24"]] {
+        let refused = patch(plane, &path("pod-cidrs"), MERGE, set(other)).await?.refused(422, "Invalid")?;
+        for cause in refused.body["details"]["causes"].as_array().map(Vec::as_slice).unwrap_or_default() {
+            expect("the field", &cause["field"], json!("spec.podCIDRs"))?;
+        }
+    }
+    let node = get(plane, &path("pod-cidrs")).await?.ok()?;
+    expect("podCIDRs", &node["spec"]["podCIDRs"], json!(both))
 }
 
 async fn atomic_taints(plane: &dyn Plane) -> Result<()> {

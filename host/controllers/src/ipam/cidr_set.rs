@@ -1,0 +1,135 @@
+//! The Pod CIDRs of one range, and which of them are in use.
+
+use std::{net::IpAddr, ops::RangeInclusive};
+
+use ipnet::IpNet;
+
+use super::range::NodeRange;
+use crate::metrics::CidrSetMetrics;
+
+/// The Pod CIDRs of one range.
+///
+/// Each is counted by who holds it, and free once nobody does: nodes that share one, by whoever's mistake, do not free it for
+/// a third when one of them goes.
+pub(crate) struct CidrSet {
+    range: NodeRange,
+    /// Holders of each Pod CIDR, in the order of addresses.
+    holders: Vec<u32>,
+    used: usize,
+    /// Where the next search begins: a CIDR that was just freed is the last to be given again.
+    next: usize,
+    metrics: CidrSetMetrics,
+}
+
+impl CidrSet {
+    pub(crate) fn new(range: NodeRange, metrics: CidrSetMetrics) -> Self {
+        metrics.max.set(i64::try_from(range.len()).unwrap_or(i64::MAX));
+        Self { range, holders: vec![0; range.len()], used: 0, next: 0, metrics }
+    }
+
+    pub(crate) fn range(&self) -> NodeRange {
+        self.range
+    }
+
+    pub(crate) fn is_full(&self) -> bool {
+        self.used == self.holders.len()
+    }
+
+    /// True if any of it is in the range.
+    pub(crate) fn overlaps(&self, cidr: IpNet) -> bool {
+        self.span(cidr).is_some()
+    }
+
+    /// True if any of it has two holders or more.
+    pub(crate) fn is_shared(&self, cidr: IpNet) -> bool {
+        self.span(cidr).and_then(|span| self.holders.get(span)).is_some_and(|held| held.iter().any(|&held| held > 1))
+    }
+
+    /// Takes the next free CIDR: a scan from the last one given, with a wrap.
+    pub(crate) fn allocate(&mut self) -> Option<IpNet> {
+        if self.is_full() {
+            return None;
+        }
+        let (before, after) = self.holders.split_at(self.next.min(self.holders.len()));
+        let steps = after.iter().chain(before).position(|&held| held == 0)?;
+        let index = (self.next + steps) % self.holders.len();
+        let cidr = self.cidr(index)?;
+        self.hold(cidr);
+        self.next = (index + 1) % self.holders.len();
+        self.metrics.tries.observe(steps as f64 + 1.0);
+        Some(cidr)
+    }
+
+    /// Adds a holder to all that a CIDR overlaps.
+    pub(crate) fn hold(&mut self, cidr: IpNet) {
+        let Some(span) = self.span(cidr) else { return };
+        for held in self.holders.get_mut(span).into_iter().flatten() {
+            if *held == 0 {
+                self.used += 1;
+                self.metrics.allocations.inc();
+            }
+            *held += 1;
+        }
+        self.measure();
+    }
+
+    /// Takes a holder away from all that a CIDR overlaps; it must have been added by [`CidrSet::hold`] or
+    /// [`CidrSet::allocate`].
+    pub(crate) fn release(&mut self, cidr: IpNet) {
+        let Some(span) = self.span(cidr) else { return };
+        for held in self.holders.get_mut(span).into_iter().flatten() {
+            if *held == 1 {
+                self.used -= 1;
+                self.metrics.releases.inc();
+            }
+            *held = held.saturating_sub(1);
+        }
+        self.measure();
+    }
+
+    fn measure(&self) {
+        self.metrics.usage.set(self.used as f64 / self.holders.len() as f64);
+    }
+
+    /// Bits of an address behind the prefix of a Pod CIDR.
+    fn shift(&self) -> u32 {
+        u32::from(self.range.cluster().max_prefix_len() - self.range.mask())
+    }
+
+    fn cidr(&self, index: usize) -> Option<IpNet> {
+        let offset = (index as u128).checked_shl(self.shift()).unwrap_or(0);
+        let address: IpAddr = match self.range.cluster().network() {
+            IpAddr::V4(base) => (base.to_bits() | u32::try_from(offset).ok()?).to_be_bytes().into(),
+            IpAddr::V6(base) => (base.to_bits() | offset).to_be_bytes().into(),
+        };
+        IpNet::new(address, self.range.mask()).ok()
+    }
+
+    /// Indices of what a CIDR overlaps; `None` if nothing.
+    fn span(&self, cidr: IpNet) -> Option<RangeInclusive<usize>> {
+        let cluster = self.range.cluster();
+        // Two CIDRs are apart, or one is in the other.
+        let common = if cluster.contains(&cidr) {
+            cidr
+        } else if cidr.contains(&cluster) {
+            cluster
+        } else {
+            return None;
+        };
+        let index = |address: IpAddr| {
+            let offset = bits(address) - bits(cluster.network());
+            usize::try_from(offset.checked_shr(self.shift()).unwrap_or(0)).ok()
+        };
+        Some(index(common.network())?..=index(common.broadcast())?)
+    }
+}
+
+fn bits(address: IpAddr) -> u128 {
+    match address {
+        IpAddr::V4(address) => address.to_bits().into(),
+        IpAddr::V6(address) => address.to_bits(),
+    }
+}
+
+#[cfg(test)]
+mod tests;

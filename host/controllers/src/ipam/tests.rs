@@ -1,0 +1,281 @@
+use prometheus_client::registry::Registry;
+use serde_json::Value;
+use tokio::{task::JoinHandle, time::sleep};
+
+use super::*;
+use crate::{
+    Controller, Metrics,
+    events::Recorder,
+    testing::{FakeApi, FakeCloud, Request, node, with},
+};
+
+struct Bench {
+    api: FakeApi,
+    controller: Arc<IpamController>,
+    registry: Registry,
+    shutdown: CancellationToken,
+    running: JoinHandle<()>,
+}
+
+/// A controller that runs, over nodes that are there already.
+fn start(ranges: &[(&str, u8)], nodes: &[Node], prepare: impl FnOnce(&FakeApi)) -> Bench {
+    let api = FakeApi::default();
+    prepare(&api);
+    let mut registry = Registry::default();
+    let metrics = Metrics::register(&mut registry);
+    let (recorder, writer) = Recorder::new(api.client(), metrics.clone());
+    tokio::spawn(writer.run(CancellationToken::new()));
+    let shared = Shared {
+        controller: Controller::NodeIpam,
+        provider: Arc::new(FakeCloud::default()),
+        nodes: Arc::default(),
+        recorder,
+        metrics,
+    };
+    nodes.iter().for_each(|node| drop(shared.nodes.apply(node.clone())));
+    let ranges = ranges.iter().map(|(cluster, mask)| NodeRange::new(cluster.parse().unwrap(), *mask).unwrap());
+    let options = IpamOptions { ranges: ranges.collect(), service_cidrs: vec!["10.96.0.0/12".parse().unwrap()] };
+    let controller = Arc::new(IpamController::new(shared, api.client(), &options));
+    let shutdown = CancellationToken::new();
+    let running = tokio::spawn({
+        let (controller, shutdown) = (Arc::clone(&controller), shutdown.clone());
+        async move { controller.run(shutdown).await }
+    });
+    Bench { api, controller, registry, shutdown, running }
+}
+
+fn carrying(name: &str, cidrs: &[&str]) -> Node {
+    let spec = json!({"podCIDR": cidrs.first(), "podCIDRs": cidrs});
+    with(&node(name), &json!({"spec": spec, "metadata": {"resourceVersion": "2"}}))
+}
+
+impl Bench {
+    fn shows(&self, node: Node) {
+        self.controller.shared.nodes.apply(node);
+    }
+
+    fn deletes(&self, name: &str) {
+        self.controller.shared.nodes.delete(name);
+    }
+
+    fn patches(&self) -> Vec<Request> {
+        self.api.requests().into_iter().filter(|request| request.method == "PATCH" && is_node(request)).collect()
+    }
+
+    /// `NODE CIDR,…` of every patch.
+    fn assigned(&self) -> Vec<String> {
+        let line = |request: Request| {
+            let cidrs: Vec<String> = serde_json::from_value(request.body["spec"]["podCIDRs"].clone()).unwrap();
+            format!("{} {}", request.path.rsplit('/').next().unwrap(), cidrs.join(","))
+        };
+        self.patches().into_iter().map(line).collect()
+    }
+
+    /// `NODE type reason` of every new event.
+    fn events(&self) -> Vec<String> {
+        let posted = self.api.requests().into_iter().filter(|request| request.method == "POST");
+        let text = |value: &Value| value.as_str().unwrap().to_owned();
+        posted
+            .map(|event| {
+                let event = event.body;
+                assert_eq!(event["source"]["component"], "cidrAllocator");
+                [&event["involvedObject"]["name"], &event["type"], &event["reason"]].map(text).join(" ")
+            })
+            .collect()
+    }
+
+    fn metrics(&self) -> String {
+        let mut text = String::new();
+        prometheus_client::encoding::text::encode(&mut text, &self.registry).unwrap();
+        text
+    }
+}
+
+fn is_node(request: &Request) -> bool {
+    request.path.starts_with("/api/v1/nodes/")
+}
+
+async fn moment() {
+    sleep(Duration::from_secs(1)).await;
+}
+
+const NODES: [(&str, u8); 1] = [("10.244.0.0/16", 24)];
+const TWO: [(&str, u8); 1] = [("10.244.0.0/23", 24)];
+
+#[tokio::test(start_paused = true)]
+async fn i08_both_fields_are_written_by_one_patch_of_this_very_node() {
+    let ranges = [("10.244.0.0/16", 24), ("fd00:10:244::/56", 64)];
+    let bench = start(&ranges, &[node("a")], |_| {});
+    moment().await;
+    let patches = bench.patches();
+    assert_eq!(patches.len(), 1);
+    assert_eq!(patches[0].path, "/api/v1/nodes/a");
+    assert_eq!(patches[0].content_type, "application/merge-patch+json");
+    let both = json!(["10.244.0.0/24", "fd00:10:244::/64"]);
+    assert_eq!(
+        patches[0].body,
+        json!({"metadata": {"uid": "uid-a"}, "spec": {"podCIDR": "10.244.0.0/24", "podCIDRs": both}})
+    );
+    // The watch shows it, and heartbeats follow.
+    bench.shows(carrying("a", &["10.244.0.0/24", "fd00:10:244::/64"]));
+    moment().await;
+    assert_eq!(bench.patches().len(), 1);
+    assert_eq!(bench.events(), Vec::<String>::new());
+}
+
+#[tokio::test(start_paused = true)]
+async fn i05_all_nodes_are_looked_at_before_the_first_one_gets_anything() {
+    let nodes = [node("a"), carrying("b", &["10.244.0.0/24"]), carrying("c", &["10.244.2.0/24"])];
+    let bench = start(&NODES, &nodes, |_| {});
+    moment().await;
+    assert_eq!(bench.assigned(), ["a 10.244.1.0/24"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn i05_a_range_inside_that_of_services_has_nothing_to_give() {
+    let bench = start(&[("10.96.0.0/16", 24)], &[node("a")], |_| {});
+    moment().await;
+    assert_eq!(bench.assigned(), Vec::<String>::new());
+    assert_eq!(bench.events(), ["a Warning CIDRNotAvailable"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn i05_fixed_what_is_wrong_with_pod_cidrs_is_told_by_warnings_and_counted() {
+    let nodes = [carrying("a", &["10.0.0.0/24"]), carrying("b", &["10.244.0.0/24"]), carrying("c", &["10.244.0.0/24"])];
+    let bench = start(&NODES, &nodes, |_| {});
+    bench.shows(node("d"));
+    moment().await;
+    let mut events = bench.events();
+    events.sort();
+    assert_eq!(events, ["a Warning PodCIDROutOfRange", "c Warning PodCIDRConflict"]);
+    assert_eq!(bench.assigned(), ["d 10.244.1.0/24"]);
+    for kind in ["pod-cidr-out-of-range", "pod-cidr-conflict"] {
+        let line = format!("skydock_controller_errors_total{{controller=\"nodeipam\",kind=\"{kind}\"}} 1");
+        assert!(bench.metrics().contains(&line), "{line}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn i06_up_to_30_nodes_are_written_at_the_same_time_each_with_its_own_cidr() {
+    let nodes: Vec<Node> = (0..40).map(|number| node(&format!("n{number:02}"))).collect();
+    let bench = start(&NODES, &nodes, |api| {
+        (0..30).for_each(|number| api.hang("PATCH", &format!("/api/v1/nodes/n{number:02}")));
+    });
+    moment().await;
+    assert_eq!(bench.assigned().len(), 30);
+    let cidrs: std::collections::BTreeSet<String> =
+        bench.assigned().iter().map(|line| line.split_once(' ').unwrap().1.to_owned()).collect();
+    assert_eq!(cidrs.len(), 30);
+    assert!(bench.metrics().contains("workqueue_depth{name=\"cidrallocator_node\"} 10"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn i08_i09_after_a_failed_write_the_same_cidr_is_tried_again_and_nobody_else_gets_it() {
+    let bench = start(&TWO, &[node("a")], |api| {
+        api.fail("PATCH", "/api/v1/nodes/a", 504, "Timeout");
+        api.fail("PATCH", "/api/v1/nodes/a", 500, "InternalError");
+    });
+    moment().await;
+    bench.shows(node("b"));
+    moment().await;
+    assert_eq!(bench.assigned(), ["a 10.244.0.0/24", "a 10.244.0.0/24", "a 10.244.0.0/24", "b 10.244.1.0/24"]);
+    assert_eq!(bench.events()[0], "a Warning CIDRAssignmentFailed");
+}
+
+#[tokio::test(start_paused = true)]
+async fn i08_what_somebody_else_wrote_meanwhile_is_kept_and_ours_is_free_again() {
+    let refused = json!({
+        "kind": "Status", "apiVersion": "v1", "status": "Failure", "code": 422, "reason": "Invalid", "message": "no",
+        "details": {"name": "a", "kind": "Node", "causes": [{"reason": "FieldValueForbidden", "field": "spec.podCIDRs"}]},
+    });
+    let bench = start(&TWO, &[node("a")], |api| api.answer("PATCH", "/api/v1/nodes/a", 422, refused));
+    sleep(Duration::from_millis(50)).await;
+    bench.shows(carrying("a", &["10.244.1.0/24"]));
+    moment().await;
+    bench.shows(node("b"));
+    moment().await;
+    assert_eq!(bench.assigned(), ["a 10.244.0.0/24", "b 10.244.0.0/24"]);
+    assert_eq!(bench.events(), ["a Warning OtherCIDRAllocator"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn i06_i08_a_node_that_was_made_anew_is_another_node() {
+    let bench = start(&TWO, &[node("a")], |api| api.fail("PATCH", "/api/v1/nodes/a", 409, "Conflict"));
+    sleep(Duration::from_millis(50)).await;
+    bench.shows(with(&node("a"), &json!({"metadata": {"uid": "another", "resourceVersion": "7"}})));
+    moment().await;
+    let uids: Vec<Value> = bench.patches().iter().map(|patch| patch.body["metadata"]["uid"].clone()).collect();
+    assert_eq!(uids, ["uid-a", "another"]);
+    assert_eq!(bench.assigned(), ["a 10.244.0.0/24", "a 10.244.1.0/24"]);
+    // What the first one held is free.
+    bench.shows(node("b"));
+    moment().await;
+    assert_eq!(bench.assigned().last().unwrap(), "b 10.244.0.0/24");
+    assert_eq!(bench.events(), Vec::<String>::new());
+}
+
+#[tokio::test(start_paused = true)]
+async fn i09_fixed_a_node_without_a_cidr_has_a_warning_and_gets_one_as_soon_as_a_node_goes() {
+    let nodes = [carrying("a", &["10.244.0.0/24"]), carrying("b", &["10.244.1.0/24"]), node("c"), node("d")];
+    let bench = start(&TWO, &nodes, |_| {});
+    moment().await;
+    let mut events = bench.events();
+    events.sort();
+    assert_eq!(events, ["c Warning CIDRNotAvailable", "d Warning CIDRNotAvailable"]);
+    let post = bench.api.requests().into_iter().find(|request| request.method == "POST").unwrap();
+    let message = post.body["message"].as_str().unwrap();
+    assert!(message.contains("all of 10.244.0.0/23 are in use"), "{message}");
+    // Both nodes go at the same moment: one wakes the other.
+    bench.deletes("a");
+    bench.deletes("b");
+    sleep(Duration::from_millis(1)).await;
+    let mut assigned = bench.assigned();
+    assigned.sort();
+    assert_eq!(assigned, ["c 10.244.0.0/24", "d 10.244.1.0/24"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn i09_a_pool_that_stays_used_up_is_looked_at_rarely() {
+    let bench = start(&[("10.244.0.0/24", 24)], &[carrying("a", &["10.244.0.0/24"]), node("b")], |_| {});
+    let exhausted = |bench: &Bench| {
+        let text = bench.metrics();
+        let line = text.lines().find(|line| line.contains("pod-cidrs-exhausted")).unwrap().to_owned();
+        line.rsplit(' ').next().unwrap().parse::<u64>().unwrap()
+    };
+    sleep(Duration::from_secs(29)).await;
+    assert_eq!(exhausted(&bench), 1);
+    sleep(Duration::from_secs(600)).await;
+    assert_eq!(exhausted(&bench), 5);
+    assert_eq!(bench.assigned(), Vec::<String>::new());
+}
+
+#[tokio::test(start_paused = true)]
+async fn i10_metrics_carry_upstreams_names_and_the_right_spelling_beside_the_wrong_one() {
+    let bench = start(&NODES, &[node("a"), node("b"), node("c")], |_| {});
+    moment().await;
+    bench.deletes("a");
+    let text = bench.metrics();
+    for line in [
+        "cidrset_cidrs_allocations_total{clusterCIDR=\"10.244.0.0/16\"} 3",
+        "cidrset_cidrs_releases_total{clusterCIDR=\"10.244.0.0/16\"} 1",
+        "cidrset_usage_cidrs{clusterCIDR=\"10.244.0.0/16\"} 0.0078125",
+        "cidrset_max_cidrs{clusterCIDR=\"10.244.0.0/16\"} 256",
+        "cirdset_max_cidrs{clusterCIDR=\"10.244.0.0/16\"} 256",
+        "cidrset_allocation_tries_per_request_bucket{le=\"1.0\",clusterCIDR=\"10.244.0.0/16\"} 3",
+        "cidrset_allocation_tries_per_request_bucket{le=\"625.0\",clusterCIDR=\"10.244.0.0/16\"} 3",
+    ] {
+        let line = format!("node_ipam_controller_{line}");
+        assert!(text.lines().any(|other| other == line), "{line} is missing in:\n{text}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn at_the_end_nothing_new_begins() {
+    let bench = start(&TWO, &[], |_| {});
+    moment().await;
+    bench.shutdown.cancel();
+    bench.running.await.unwrap();
+    bench.controller.shared.nodes.apply(node("a"));
+    moment().await;
+    assert_eq!(bench.api.calls(), Vec::<String>::new());
+}

@@ -1,0 +1,197 @@
+//! Pod CIDRs of nodes on the embedded control plane.
+#![allow(clippy::unwrap_used)] // a test: what clippy allows in test functions does not reach the helpers beside them
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+    time::Duration,
+};
+
+use async_trait::async_trait;
+use k8s_openapi::api::core::v1::{Event, Node};
+use kube::{
+    Api, Client, Config, ResourceExt,
+    api::{DeleteParams, ListParams, Patch, PatchParams, PostParams},
+};
+use prometheus_client::registry::Registry;
+use serde_json::json;
+use skydock_cloud as cloud;
+use skydock_cloud::{Answers, CloudError, CloudProvider};
+use skydock_controllers::{
+    Clients, Context, Controller, Metrics, Options, RunError,
+    ipam::{IpamOptions, NodeRange},
+    run,
+};
+use skydock_devplane::DevPlane;
+use tokio::{sync::watch, task::JoinHandle, time::sleep};
+use tokio_util::sync::CancellationToken;
+
+/// A cloud that can do nothing: Pod CIDRs need none.
+struct Nothing;
+
+fn never<T>() -> Result<T, CloudError> {
+    Err(CloudError::Internal("it can do nothing".to_owned()))
+}
+
+#[async_trait]
+impl CloudProvider for Nothing {
+    fn info(&self) -> Arc<cloud::ProviderInfo> {
+        Arc::new(cloud::ProviderInfo {
+            name: "nothing".to_owned(),
+            version: "1".to_owned(),
+            capabilities: BTreeSet::new(),
+            provider_id_prefixes: Vec::new(),
+            max_batch: 1,
+        })
+    }
+
+    async fn check(&self, _: &[Arc<cloud::Node>]) -> Result<Answers<cloud::Presence>, CloudError> {
+        never()
+    }
+
+    async fn describe(&self, _: &[Arc<cloud::Node>]) -> Result<Answers<cloud::Instance>, CloudError> {
+        never()
+    }
+
+    async fn get_load_balancer(&self, _: &cloud::Service) -> Result<Option<cloud::LoadBalancerStatus>, CloudError> {
+        never()
+    }
+
+    async fn ensure_load_balancer(
+        &self,
+        _: &cloud::Service,
+        _: &[Arc<cloud::Node>],
+    ) -> Result<cloud::LoadBalancerStatus, CloudError> {
+        never()
+    }
+
+    async fn update_load_balancer(&self, _: &cloud::Service, _: &[Arc<cloud::Node>]) -> Result<(), CloudError> {
+        never()
+    }
+
+    async fn ensure_load_balancer_deleted(&self, _: &cloud::Service) -> Result<(), CloudError> {
+        never()
+    }
+
+    async fn list_routes(&self) -> Result<Vec<cloud::Route>, CloudError> {
+        never()
+    }
+
+    async fn create_routes(&self, _: &[cloud::NewRoute]) -> Result<Answers<()>, CloudError> {
+        never()
+    }
+
+    async fn delete_routes(&self, _: &[cloud::Route]) -> Result<Answers<()>, CloudError> {
+        never()
+    }
+
+    async fn locate(&self, _: &[Arc<cloud::Node>]) -> Result<Answers<cloud::Zone>, CloudError> {
+        never()
+    }
+}
+
+/// The controller, which can be ended and started anew.
+struct Host {
+    shutdown: CancellationToken,
+    running: JoinHandle<Result<(), RunError>>,
+}
+
+impl Host {
+    /// Sixteen Pod CIDRs of each family.
+    fn start(client: &Client) -> Self {
+        let range = |cluster: &str, mask| NodeRange::new(cluster.parse().unwrap(), mask).unwrap();
+        let ipam = IpamOptions {
+            ranges: vec![range("10.244.0.0/20", 24), range("fd00:10:244::/60", 64)],
+            service_cidrs: Vec::new(),
+        };
+        let shutdown = CancellationToken::new();
+        let all = || client.clone();
+        let context = Context {
+            clients: Clients { informers: all(), node: all(), service: all(), route: all() },
+            provider: Arc::new(Nothing),
+            generations: watch::channel(1).1,
+            options: Options { ipam, ..Options::default() },
+            enabled: [Controller::NodeIpam].into(),
+            metrics: Metrics::register(&mut Registry::default()),
+            on_cluster: Box::new(|_| {}),
+            shutdown: shutdown.clone(),
+        };
+        Self { shutdown, running: tokio::spawn(run(context)) }
+    }
+
+    async fn stop(self) {
+        self.shutdown.cancel();
+        self.running.await.unwrap().unwrap();
+    }
+}
+
+async fn register(nodes: &Api<Node>, name: &str) {
+    let node = json!({"metadata": {"name": name}});
+    nodes.create(&PostParams::default(), &serde_json::from_value(node).unwrap()).await.unwrap();
+}
+
+fn cidrs(node: &Node) -> Vec<String> {
+    node.spec.as_ref().and_then(|spec| spec.pod_cidrs.clone()).unwrap_or_default()
+}
+
+/// Nodes that have Pod CIDRs, once there are so many; no two of them ever have one in common.
+async fn assigned(nodes: &Api<Node>, count: usize) -> BTreeMap<String, Vec<String>> {
+    for _ in 0..200 {
+        let list = nodes.list(&ListParams::default()).await.unwrap();
+        let with: BTreeMap<_, _> = list.iter().map(|node| (node.name_any(), cidrs(node))).collect();
+        let with: BTreeMap<_, _> = with.into_iter().filter(|(_, cidrs)| !cidrs.is_empty()).collect();
+        let all: Vec<&String> = with.values().flatten().collect();
+        assert_eq!(all.iter().collect::<BTreeSet<_>>().len(), all.len(), "{with:?}");
+        if with.len() == count {
+            return with;
+        }
+        sleep(Duration::from_millis(50)).await;
+    }
+    panic!("not {count} nodes have Pod CIDRs after 10 s");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn i05_i06_i09_nodes_get_what_others_have_not_over_restarts_and_until_all_is_given() {
+    let plane = DevPlane::start(skydock_devplane::Options::default()).await.unwrap();
+    let client = Client::try_from(Config::new(plane.url().parse().unwrap())).unwrap();
+    let nodes = Api::<Node>::all(client.clone());
+    for number in 0..8 {
+        register(&nodes, &format!("n{number:02}")).await;
+    }
+    let elsewhere = json!({"spec": {"podCIDR": "10.244.3.0/24", "podCIDRs": ["10.244.3.0/24", "fd00:10:244:3::/64"]}});
+    nodes.patch("n07", &PatchParams::default(), &Patch::Merge(&elsewhere)).await.unwrap();
+
+    let host = Host::start(&client);
+    let before = assigned(&nodes, 8).await;
+    assert_eq!(before["n07"], ["10.244.3.0/24", "fd00:10:244:3::/64"]);
+    assert_eq!(before["n00"].len(), 2);
+    host.stop().await;
+
+    nodes.delete("n02", &DeleteParams::default()).await.unwrap();
+    for number in 8..18 {
+        register(&nodes, &format!("n{number:02}")).await;
+    }
+    let host = Host::start(&client);
+    let after = assigned(&nodes, 16).await;
+    assert!(before.iter().filter(|(name, _)| *name != "n02").all(|(name, cidrs)| after[name] == *cidrs), "{after:?}");
+
+    // 17 nodes for 16: one waits, is told why, and gets what the next one to go leaves.
+    let events = Api::<Event>::all(client);
+    let mut told = Vec::new();
+    for _ in 0..100 {
+        told = events.list(&ListParams::default()).await.unwrap().items;
+        if !told.is_empty() {
+            break;
+        }
+        sleep(Duration::from_millis(50)).await;
+    }
+    assert_eq!(told.len(), 1, "{told:?}");
+    assert_eq!(told[0].reason.as_deref(), Some("CIDRNotAvailable"));
+    assert_eq!(told[0].type_.as_deref(), Some("Warning"));
+    nodes.delete("n07", &DeleteParams::default()).await.unwrap();
+    let last = assigned(&nodes, 16).await;
+    let waited = told[0].involved_object.name.clone().unwrap();
+    assert_eq!(last[&waited], ["10.244.3.0/24", "fd00:10:244:3::/64"]);
+    host.stop().await;
+    plane.shutdown().await;
+}
