@@ -17,7 +17,9 @@ use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use serde_json::Value;
 
 use crate::{
-    discovery, openapi,
+    discovery,
+    faults::FaultSwitch,
+    openapi,
     plane::Plane,
     refusal::{Reason, Refusal},
     resource::{Resource, Subresource},
@@ -26,6 +28,7 @@ use crate::{
 
 mod accept;
 mod body;
+mod faults;
 mod path;
 mod query;
 mod read;
@@ -35,8 +38,13 @@ mod write;
 use path::{ApiPath, Place};
 use query::Query;
 
+/// Everything that is served, on a socket that other programs can reach.
+pub(crate) fn guarded(router: Router) -> Router {
+    router.layer(middleware::from_fn(guard))
+}
+
 /// Everything that is served.
-pub(crate) fn router(plane: Arc<Plane>) -> Router {
+pub(crate) fn router(plane: Arc<Plane>, faults: FaultSwitch) -> Router {
     let healthy = || async { "ok" };
     Router::new()
         .route("/healthz", get(healthy))
@@ -45,7 +53,7 @@ pub(crate) fn router(plane: Arc<Plane>) -> Router {
         .route("/version", get(async || json(StatusCode::OK, &discovery::version())))
         .route("/openapi/v3", get(async || json(StatusCode::OK, &openapi::index())))
         .fallback(handle)
-        .layer(middleware::from_fn(guard))
+        .layer(middleware::from_fn_with_state(faults, faults::inject))
         .with_state(plane)
 }
 

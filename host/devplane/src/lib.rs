@@ -40,6 +40,7 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 
 mod discovery;
 mod event;
+mod faults;
 mod http;
 mod kubelet;
 mod object;
@@ -60,6 +61,7 @@ mod validate;
 mod watch;
 mod write;
 
+pub use faults::{Fault, FaultSwitch, Faults, Rule, Verb};
 pub use kubelet::{KubeletError, Kubelets, NodeSpec};
 pub use persist::StateFileError;
 
@@ -116,6 +118,7 @@ pub struct DevPlane {
     plane: Arc<Plane>,
     address: SocketAddr,
     kubelets: Kubelets,
+    faults: FaultSwitch,
     stop: CancellationToken,
     server: JoinHandle<()>,
     keeper: Option<JoinHandle<()>>,
@@ -145,7 +148,8 @@ impl DevPlane {
         let plane = Arc::new(Plane::new(store));
         plane.bootstrap(address.port());
         let stop = CancellationToken::new();
-        let server = axum::serve(listener, http::router(Arc::clone(&plane)))
+        let faults = FaultSwitch::default();
+        let server = axum::serve(listener, http::guarded(http::router(Arc::clone(&plane), faults.clone())))
             .with_graceful_shutdown(stop.clone().cancelled_owned());
         let server = tokio::spawn(async move {
             if let Err(error) = server.await {
@@ -155,7 +159,7 @@ impl DevPlane {
         let keeper = state_file.map(|file| tokio::spawn(file.keep(Arc::clone(&plane), stop.clone())));
         tokio::spawn(stop.clone().run_until_cancelled_owned(sweep_events(Arc::clone(&plane))));
         let kubelets = Kubelets::new(Arc::clone(&plane), Handle::current());
-        Ok(Self { plane, address, kubelets, _stop_on_drop: stop.clone().drop_guard(), stop, server, keeper })
+        Ok(Self { plane, address, kubelets, faults, _stop_on_drop: stop.clone().drop_guard(), stop, server, keeper })
     }
 
     /// Base URL of the API, such as `http://127.0.0.1:41234`.
@@ -179,6 +183,18 @@ impl DevPlane {
     #[must_use]
     pub fn kubelets(&self) -> Kubelets {
         self.kubelets.clone()
+    }
+
+    /// What goes wrong between clients and this plane. Kubelets are not concerned: they sit inside.
+    #[must_use]
+    pub fn faults(&self) -> &FaultSwitch {
+        &self.faults
+    }
+
+    /// The API without a socket, faults included: for a client in this process, so that a test can run on a clock that
+    /// stands still.
+    pub fn router(&self) -> axum::Router {
+        http::router(Arc::clone(&self.plane), self.faults.clone())
     }
 
     /// Ends all watches, as a restart of an API server would. Clients watch again where they were.

@@ -30,6 +30,9 @@ pub(crate) enum Reason {
     UnsupportedMediaType,
     Invalid,
     Timeout,
+    TooManyRequests,
+    InternalError,
+    ServiceUnavailable,
 }
 
 impl Reason {
@@ -47,6 +50,9 @@ impl Reason {
             Self::UnsupportedMediaType => 415,
             Self::Invalid => 422,
             Self::Timeout => 504,
+            Self::TooManyRequests => 429,
+            Self::InternalError => 500,
+            Self::ServiceUnavailable => 503,
         }
     }
 }
@@ -164,6 +170,12 @@ impl Refusal {
         Self { reason: Reason::Timeout, message, details: json!({"retryAfterSeconds": 1, "causes": causes}) }
     }
 
+    /// Too many requests; ask again after so many seconds.
+    pub(crate) fn throttled(retry_after: u64) -> Self {
+        let details = json!({"retryAfterSeconds": retry_after});
+        Self { details, ..Self::new(Reason::TooManyRequests, "too many requests, please try again later") }
+    }
+
     /// Adds one cause, for programs that look for it.
     pub(crate) fn because(mut self, cause: &Cause) -> Self {
         let cause = json!({"reason": cause.reason, "message": cause.message, "field": cause.field});
@@ -179,6 +191,11 @@ impl Refusal {
             message: format!("{} {name:?} {what}", resource.qualified()),
             details: json!({"name": name, "group": resource.group, "kind": resource.plural}),
         }
+    }
+
+    /// Seconds after which to ask again.
+    pub(crate) fn retry_after(&self) -> Option<u64> {
+        self.details.get("retryAfterSeconds")?.as_u64()
     }
 
     pub(crate) fn reason(&self) -> Reason {

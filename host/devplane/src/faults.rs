@@ -1,0 +1,310 @@
+//! What goes wrong between clients and the plane, on purpose.
+//!
+//! Faults are rules: which requests, what happens to them, how likely, how often. Chance comes from a generator that the
+//! test seeds, and all that happened is counted, so that a test can tell that its faults were met.
+
+use std::{
+    collections::BTreeMap,
+    ops::RangeInclusive,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use rand::{Rng as _, rngs::StdRng};
+
+/// What a request is, as RBAC names it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[allow(missing_docs)] // Kubernetes' own words
+pub enum Verb {
+    Get,
+    List,
+    Watch,
+    Create,
+    Update,
+    Patch,
+    Delete,
+}
+
+impl Verb {
+    /// Those that change something.
+    pub const WRITES: [Self; 4] = [Self::Create, Self::Update, Self::Patch, Self::Delete];
+}
+
+/// What happens to a request. A watch meets a rule at its start and again with each of its events.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// 409: somebody else was faster. Nothing is done.
+    Conflict,
+    /// 429, with `Retry-After`. Nothing is done.
+    TooManyRequests {
+        /// In seconds.
+        retry_after: u64,
+    },
+    /// 500. Nothing is done.
+    InternalError,
+    /// 503. Nothing is done.
+    ServiceUnavailable,
+    /// 410: the revision that a list or a watch goes on from is forgotten. A watch that runs ends with it.
+    Expired,
+    /// Done later; an event of a watch comes later. The one fault after which further rules are met.
+    Slow(RangeInclusive<Duration>),
+    /// Taken, and never answered. Nothing is done. A watch that runs says nothing more, and does not end.
+    Silence,
+    /// The connection is cut before anything is done.
+    Cut,
+    /// It is done, and the connection is cut before the answer.
+    AnswerLost,
+    /// A watch gets no bookmarks, except those that end a streaming list.
+    NoBookmarks,
+}
+
+impl Fault {
+    /// A word for counting and logs.
+    #[must_use]
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Conflict => "conflict",
+            Self::TooManyRequests { .. } => "too many requests",
+            Self::InternalError => "internal error",
+            Self::ServiceUnavailable => "service unavailable",
+            Self::Expired => "expired",
+            Self::Slow(_) => "slow",
+            Self::Silence => "silence",
+            Self::Cut => "cut",
+            Self::AnswerLost => "answer lost",
+            Self::NoBookmarks => "no bookmarks",
+        }
+    }
+
+    /// What this fault can happen to.
+    fn befalls(&self, verb: Verb) -> bool {
+        match self {
+            Self::Conflict => matches!(verb, Verb::Update | Verb::Patch | Verb::Delete),
+            Self::Expired => matches!(verb, Verb::List | Verb::Watch),
+            Self::NoBookmarks => verb == Verb::Watch,
+            // For a watch, which does nothing, that is `Cut`.
+            Self::AnswerLost => verb != Verb::Watch,
+            _ => true,
+        }
+    }
+}
+
+/// Which requests meet which fault.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Rule {
+    fault: Fault,
+    verbs: Vec<Verb>,
+    resource: Option<String>,
+    chance: f64,
+    times: Option<u32>,
+}
+
+impl Rule {
+    /// All requests that this can happen to meet it, always.
+    #[must_use]
+    pub fn new(fault: Fault) -> Self {
+        Self { fault, verbs: Vec::new(), resource: None, chance: 1.0, times: None }
+    }
+
+    /// Only these verbs.
+    #[must_use]
+    pub fn verbs(self, verbs: &[Verb]) -> Self {
+        Self { verbs: verbs.to_vec(), ..self }
+    }
+
+    /// Only this resource, such as `nodes`; its subresources are included.
+    #[must_use]
+    pub fn resource(self, plural: impl Into<String>) -> Self {
+        Self { resource: Some(plural.into()), ..self }
+    }
+
+    /// With this probability, from 0.0 to 1.0; what is outside is taken as the nearer end.
+    #[must_use]
+    pub fn chance(self, chance: f64) -> Self {
+        Self { chance: if chance.is_nan() { 0.0 } else { chance.clamp(0.0, 1.0) }, ..self }
+    }
+
+    /// Not more often than this.
+    #[must_use]
+    pub fn times(self, times: u32) -> Self {
+        Self { times: Some(times), ..self }
+    }
+
+    fn fits(&self, call: &Call) -> bool {
+        self.fault.befalls(call.verb)
+            && (self.verbs.is_empty() || self.verbs.contains(&call.verb))
+            && self.resource.as_ref().is_none_or(|resource| *resource == call.resource)
+            && self.times != Some(0)
+    }
+}
+
+/// All that goes wrong.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Faults {
+    /// Met in this order. Delays add up; the first other fault is what happens.
+    pub rules: Vec<Rule>,
+    /// Only clients whose `User-Agent` begins with this; empty for all.
+    pub user_agent: String,
+}
+
+impl From<Rule> for Faults {
+    fn from(rule: Rule) -> Self {
+        Self { rules: vec![rule], ..Self::default() }
+    }
+}
+
+/// Turns faults on and off. Clones turn the same ones.
+#[derive(Clone, Debug, Default)]
+pub struct FaultSwitch {
+    state: Arc<Mutex<State>>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    faults: Faults,
+    /// There is one whenever there are rules.
+    chance: Option<StdRng>,
+    met: BTreeMap<&'static str, u64>,
+}
+
+/// A request, as far as rules look at it.
+#[derive(Clone, Debug)]
+pub(crate) struct Call {
+    pub(crate) verb: Verb,
+    pub(crate) resource: String,
+    pub(crate) user_agent: String,
+}
+
+/// What happens to one request, or to one event of a watch.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Fate {
+    pub(crate) delay: Duration,
+    pub(crate) fault: Option<Fault>,
+    pub(crate) no_bookmarks: bool,
+}
+
+impl FaultSwitch {
+    /// From now on this goes wrong, and nothing else. Requests on their way keep what they have met.
+    pub fn set(&self, faults: impl Into<Faults>, chance: StdRng) {
+        let mut state = self.lock();
+        state.faults = faults.into();
+        state.chance = Some(chance);
+    }
+
+    /// From now on nothing goes wrong. What was never to be answered stays so.
+    pub fn clear(&self) {
+        let mut state = self.lock();
+        state.faults = Faults::default();
+        state.chance = None;
+    }
+
+    /// How often each fault has happened since the plane was started, by [`Fault::name`].
+    #[must_use]
+    pub fn met(&self) -> BTreeMap<&'static str, u64> {
+        self.lock().met.clone()
+    }
+
+    pub(crate) fn fate(&self, call: &Call) -> Fate {
+        let mut fate = Fate::default();
+        let mut state = self.lock();
+        let State { faults, chance: Some(chance), met } = &mut *state else { return fate };
+        if !call.user_agent.starts_with(&faults.user_agent) {
+            return fate;
+        }
+        for rule in faults.rules.iter_mut().filter(|rule| rule.fits(call)) {
+            if !chance.random_bool(rule.chance) {
+                continue;
+            }
+            rule.times = rule.times.map(|times| times.saturating_sub(1));
+            *met.entry(rule.fault.name()).or_default() += 1;
+            match &rule.fault {
+                Fault::Slow(range) => fate.delay += chance.random_range(range.clone()),
+                Fault::NoBookmarks => fate.no_bookmarks = true,
+                other => {
+                    fate.fault = Some(other.clone());
+                    break;
+                }
+            }
+        }
+        fate
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        // Nothing under the lock leaves a state that is not whole.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rand::SeedableRng as _;
+
+    use super::*;
+
+    fn call(verb: Verb, resource: &str) -> Call {
+        Call { verb, resource: resource.into(), user_agent: "skydock/1 node".into() }
+    }
+
+    fn switch(faults: impl Into<Faults>) -> FaultSwitch {
+        let switch = FaultSwitch::default();
+        switch.set(faults, StdRng::seed_from_u64(1));
+        switch
+    }
+
+    #[test]
+    fn a_rule_is_met_by_its_verbs_resource_and_client_alone() {
+        let rule = Rule::new(Fault::Cut).verbs(&[Verb::Patch]).resource("nodes");
+        let switch = switch(Faults { rules: vec![rule], user_agent: "skydock/".into() });
+        assert_eq!(switch.fate(&call(Verb::Patch, "nodes")).fault, Some(Fault::Cut));
+        assert_eq!(switch.fate(&call(Verb::Get, "nodes")).fault, None);
+        assert_eq!(switch.fate(&call(Verb::Patch, "services")).fault, None);
+        let other = Call { user_agent: "kubectl".into(), ..call(Verb::Patch, "nodes") };
+        assert_eq!(switch.fate(&other).fault, None);
+        assert_eq!(switch.met(), BTreeMap::from([("cut", 1)]));
+    }
+
+    #[test]
+    fn a_rule_happens_as_often_as_it_may_and_then_the_next_one_does() {
+        let switch = switch(Faults {
+            rules: vec![Rule::new(Fault::Cut).times(2), Rule::new(Fault::InternalError)],
+            ..Faults::default()
+        });
+        let met: Vec<_> = (0..4).map(|_| switch.fate(&call(Verb::Get, "nodes")).fault.unwrap().name()).collect();
+        assert_eq!(met, ["cut", "cut", "internal error", "internal error"]);
+        switch.clear();
+        assert_eq!(switch.fate(&call(Verb::Get, "nodes")), Fate::default());
+    }
+
+    #[test]
+    fn delays_add_up_and_the_first_other_fault_is_the_last() {
+        let second = Duration::from_secs(1);
+        let slow = || Rule::new(Fault::Slow(second..=second));
+        let switch = switch(Faults {
+            rules: vec![slow(), Rule::new(Fault::NoBookmarks), slow(), Rule::new(Fault::Silence), slow()],
+            ..Faults::default()
+        });
+        let expected = Fate { delay: second * 2, fault: Some(Fault::Silence), no_bookmarks: true };
+        assert_eq!(switch.fate(&call(Verb::Watch, "nodes")), expected);
+    }
+
+    #[test]
+    fn the_same_seed_has_the_same_faults_happen() {
+        let fates = |seed| {
+            let switch = FaultSwitch::default();
+            switch.set(Rule::new(Fault::Conflict).chance(0.5), StdRng::seed_from_u64(seed));
+            (0..64).map(|_| switch.fate(&call(Verb::Patch, "nodes")).fault.is_some()).collect::<Vec<_>>()
+        };
+        assert_eq!(fates(7), fates(7));
+        assert_ne!(fates(7), fates(8));
+        let happened = fates(7).iter().filter(|happened| **happened).count();
+        assert!((16..48).contains(&happened), "{happened} of 64");
+    }
+
+    #[test]
+    fn a_conflict_befalls_only_changes_of_what_is_there() {
+        let switch = switch(Rule::new(Fault::Conflict));
+        let met = |verb| switch.fate(&call(verb, "nodes")).fault.is_some();
+        assert!(met(Verb::Patch) && met(Verb::Update) && met(Verb::Delete));
+        assert!(!met(Verb::Get) && !met(Verb::List) && !met(Verb::Watch) && !met(Verb::Create));
+    }
+}

@@ -1,0 +1,179 @@
+//! All there is, and what it should be.
+
+mod check;
+mod nodes;
+mod services;
+
+use std::{collections::BTreeMap, time::Duration};
+
+use kube::Client;
+use skydock_controllers::Options;
+use skydock_devplane::DevPlane;
+use tokio::time::{Instant, advance, sleep};
+
+use self::{nodes::NodeModel, services::ServiceModel};
+use crate::{Cloud, Host, Step, Trouble, host};
+
+/// How long all may take to be as it should once nothing goes wrong any more: a node may wait up to 1000 s after its
+/// failures, and a watch that fell silent is noticed after 5 minutes.
+const PATIENCE: Duration = Duration::from_secs(3600);
+/// How long it must stay as it should.
+const QUIET: Duration = Duration::from_secs(60);
+/// Most calls that change something in the cloud while it is quiet: what waited for its time is done once more, but
+/// nothing goes round in circles.
+const QUIET_CALLS: usize = 20;
+
+/// Plane, cloud, host, and what they should come to. To be used on a runtime of one thread with paused time.
+pub struct World {
+    plane: DevPlane,
+    operator: Client,
+    cloud: Cloud,
+    host: Option<Host>,
+    nodes: BTreeMap<&'static str, NodeModel>,
+    /// Names and UIDs of the Nodes whose machine is gone.
+    vanished: Vec<(&'static str, String)>,
+    services: BTreeMap<&'static str, ServiceModel>,
+    /// What went wrong beside the differences at the end.
+    wrongs: Vec<String>,
+}
+
+impl World {
+    /// An empty cluster with an empty cloud, and a host that runs.
+    ///
+    /// # Errors
+    /// If the plane cannot be started.
+    pub async fn new(seed: u64) -> Result<Self, String> {
+        let plane = DevPlane::start(skydock_devplane::Options::default()).await.map_err(|error| error.to_string())?;
+        let cloud = Cloud::new(seed);
+        let operator = host::client(plane.router(), "operator");
+        let host = Some(Host::start(&plane, &cloud, Options::default()));
+        Ok(Self {
+            plane,
+            operator,
+            cloud,
+            host,
+            nodes: BTreeMap::new(),
+            vanished: Vec::new(),
+            services: BTreeMap::new(),
+            wrongs: Vec::new(),
+        })
+    }
+
+    /// The cloud.
+    #[must_use]
+    pub fn cloud(&self) -> &Cloud {
+        &self.cloud
+    }
+
+    /// The control plane.
+    #[must_use]
+    pub fn plane(&self) -> &DevPlane {
+        &self.plane
+    }
+
+    /// Does one step.
+    ///
+    /// # Errors
+    /// If the operator cannot do it, which no fault is to hinder.
+    pub async fn step(&mut self, step: &Step) -> Result<(), String> {
+        match *step {
+            Step::Register { node, with_id } => self.register(node, with_id).await?,
+            Step::PowerOff(node) => self.power_off(node)?,
+            Step::PowerOn(node) => self.power_on(node).await?,
+            Step::Silence(node) => self.silence(node)?,
+            Step::Wake(node) => self.wake(node).await?,
+            Step::Vanish(node) => self.vanish(node)?,
+            Step::DeleteNode(node) => self.delete_node(node).await?,
+            Step::Exclude { node, out } => self.exclude(node, out).await?,
+            Step::Readdress(node) => self.readdress(node),
+            Step::Create(service) => self.create(service).await?,
+            Step::Port { service, port } => self.port(service, port).await?,
+            Step::Note { service, note } => self.note(service, note).await?,
+            Step::Refuse { service, refuse } => self.refuse(service, refuse).await?,
+            Step::Type { service, balanced } => self.set_type(service, balanced).await?,
+            Step::Delete(service) => self.delete(service).await?,
+            Step::Kill { down } => {
+                if let Some(host) = self.host.take() {
+                    host.kill().await;
+                }
+                sleep(down).await;
+                self.start_host();
+            }
+            Step::Restart => {
+                if let Some(host) = self.host.take() {
+                    host.stop().await?;
+                }
+                self.start_host();
+            }
+            Step::Swap => self.host.iter().for_each(Host::swap),
+            Step::Cloud { calls } => self.cloud.trouble(Trouble::next(calls)),
+            Step::Api { trouble, seed } => self.plane.faults().set(trouble.faults(), Step::chance(seed)),
+            Step::ApiWell => self.plane.faults().clear(),
+            Step::CutWatches => self.plane.cut_watches(),
+            Step::Compact => {
+                self.plane.compact();
+                self.plane.cut_watches();
+            }
+            Step::Suspend(time) => advance(time).await,
+            Step::Wait(time) => sleep(time).await,
+        }
+        Ok(())
+    }
+
+    /// Does steps with a little time after each.
+    ///
+    /// # Errors
+    /// As [`World::step`].
+    pub async fn steps(&mut self, steps: &[Step]) -> Result<(), String> {
+        for step in steps {
+            self.step(step).await?;
+            sleep(Duration::from_millis(100)).await;
+        }
+        Ok(())
+    }
+
+    /// Ends all faults, waits until all is as it should be and stays so, and says how long that took.
+    ///
+    /// # Errors
+    /// All that is not as it should be.
+    pub async fn settle(&mut self) -> Result<Duration, String> {
+        self.plane.faults().clear();
+        self.cloud.trouble(Trouble::default());
+        let start = Instant::now();
+        let mut pause = Duration::from_millis(500);
+        loop {
+            let differences = self.differences().await?;
+            if differences.is_empty() {
+                break;
+            }
+            if start.elapsed() > PATIENCE {
+                return Err(format!("after {PATIENCE:?} without faults:\n{}", differences.join("\n")));
+            }
+            sleep(pause).await;
+            pause = (pause * 2).min(Duration::from_secs(60));
+        }
+        let took = start.elapsed();
+        let before = self.changing_calls();
+        sleep(QUIET).await;
+        let mut differences = self.differences().await?;
+        let calls = self.changing_calls() - before;
+        if calls > QUIET_CALLS {
+            differences.push(format!("{calls} calls of the cloud in {QUIET:?} in which nothing happened"));
+        }
+        differences.extend(self.cloud.wrongs());
+        differences.append(&mut self.wrongs);
+        if self.host.as_ref().is_none_or(Host::ended) {
+            differences.push("the host has ended by itself".to_owned());
+        }
+        if differences.is_empty() { Ok(took) } else { Err(differences.join("\n")) }
+    }
+
+    fn start_host(&mut self) {
+        self.host = Some(Host::start(&self.plane, &self.cloud, Options::default()));
+    }
+
+    fn changing_calls(&self) -> usize {
+        let changes = |call: &&String| ["ensure", "update", "delete"].iter().any(|verb| call.starts_with(verb));
+        self.cloud.calls().iter().filter(changes).count()
+    }
+}

@@ -1,0 +1,133 @@
+//! Nodes and their machines.
+
+use k8s_openapi::api::core::v1::Node;
+use kube::{
+    Api,
+    api::{DeleteParams, Patch, PatchParams},
+};
+use serde_json::json;
+use skydock_controllers::constants::LABEL_EXCLUDE_FROM_LB;
+use skydock_devplane::NodeSpec;
+
+use super::World;
+
+/// A machine that exists, and its node.
+#[derive(Clone, Debug)]
+pub(super) struct NodeModel {
+    /// Provider ID.
+    pub(super) machine: String,
+    /// Of the Node; `None` if it was deleted by an operator and is not registered anew.
+    pub(super) uid: Option<String>,
+    /// The machine runs.
+    pub(super) running: bool,
+    /// The kubelet runs.
+    pub(super) ready: bool,
+}
+
+fn text(error: impl std::fmt::Display) -> String {
+    error.to_string()
+}
+
+impl World {
+    pub(super) async fn register(&mut self, name: &'static str, with_id: bool) -> Result<(), String> {
+        if self.nodes.contains_key(name) {
+            return Ok(());
+        }
+        let kubelets = self.plane.kubelets();
+        if kubelets.list().iter().any(|(known, _)| known == name) {
+            kubelets.remove(name).map_err(text)?;
+        }
+        let machine = self.cloud.add_machine(name);
+        let address = self.cloud.machine(&machine).map(|machine| machine.address).unwrap_or_default();
+        let spec = NodeSpec {
+            provider_id: with_id.then(|| machine.clone()),
+            ..NodeSpec::new(name, address.parse().map_err(text)?)
+        };
+        kubelets.register(spec).map_err(text)?;
+        self.nodes.insert(name, NodeModel { machine, uid: None, running: true, ready: true });
+        self.look_up(name).await
+    }
+
+    /// The kubelet starts, and registers its node if there is none.
+    async fn start_kubelet(&mut self, name: &'static str) -> Result<(), String> {
+        self.plane.kubelets().start(name).map_err(text)?;
+        if let Some(model) = self.nodes.get_mut(name) {
+            (model.ready, model.running) = (true, true);
+        }
+        self.look_up(name).await
+    }
+
+    async fn look_up(&mut self, name: &'static str) -> Result<(), String> {
+        let node = Api::<Node>::all(self.operator.clone()).get(name).await.map_err(text)?;
+        if let Some(model) = self.nodes.get_mut(name) {
+            if model.uid.is_some() && model.uid != node.metadata.uid {
+                self.wrongs.push(format!("Node {name} was deleted, and its machine is there"));
+            }
+            model.uid = node.metadata.uid;
+        }
+        Ok(())
+    }
+
+    pub(super) fn power_off(&mut self, name: &'static str) -> Result<(), String> {
+        let Some(model) = self.nodes.get_mut(name) else { return Ok(()) };
+        self.cloud.power(&model.machine, false);
+        (model.running, model.ready) = (false, false);
+        self.plane.kubelets().stop(name).map_err(text)
+    }
+
+    pub(super) async fn power_on(&mut self, name: &'static str) -> Result<(), String> {
+        let Some(model) = self.nodes.get(name).filter(|model| !model.running) else { return Ok(()) };
+        self.cloud.power(&model.machine, true);
+        self.start_kubelet(name).await
+    }
+
+    pub(super) fn silence(&mut self, name: &'static str) -> Result<(), String> {
+        let Some(model) = self.nodes.get_mut(name) else { return Ok(()) };
+        model.ready = false;
+        self.plane.kubelets().stop(name).map_err(text)
+    }
+
+    pub(super) async fn wake(&mut self, name: &'static str) -> Result<(), String> {
+        if self.nodes.get(name).is_some_and(|model| model.running && !model.ready) {
+            return self.start_kubelet(name).await;
+        }
+        Ok(())
+    }
+
+    pub(super) fn vanish(&mut self, name: &'static str) -> Result<(), String> {
+        let Some(model) = self.nodes.remove(name) else { return Ok(()) };
+        self.plane.kubelets().stop(name).map_err(text)?;
+        self.cloud.remove_machine(&model.machine);
+        self.vanished.extend(model.uid.map(|uid| (name, uid)));
+        Ok(())
+    }
+
+    pub(super) async fn delete_node(&mut self, name: &'static str) -> Result<(), String> {
+        let Some(model) = self.nodes.get_mut(name).filter(|model| model.uid.is_some()) else { return Ok(()) };
+        model.uid = None;
+        let ready = model.ready;
+        let nodes = Api::<Node>::all(self.operator.clone());
+        nodes.delete(name, &DeleteParams::default()).await.map_err(text)?;
+        if ready {
+            self.plane.kubelets().stop(name).map_err(text)?;
+            self.start_kubelet(name).await?;
+        }
+        Ok(())
+    }
+
+    pub(super) async fn exclude(&mut self, name: &'static str, out: bool) -> Result<(), String> {
+        if self.nodes.get(name).is_none_or(|model| model.uid.is_none()) {
+            return Ok(());
+        }
+        let value = if out { json!("true") } else { json!(null) };
+        let patch = Patch::Merge(json!({"metadata": {"labels": {LABEL_EXCLUDE_FROM_LB: value}}}));
+        let nodes = Api::<Node>::all(self.operator.clone());
+        nodes.patch(name, &PatchParams::default(), &patch).await.map(drop).map_err(text)
+    }
+
+    pub(super) fn readdress(&mut self, name: &'static str) {
+        if let Some(model) = self.nodes.get(name) {
+            self.cloud.readdress(&model.machine);
+        }
+    }
+}

@@ -1,0 +1,75 @@
+//! Random sequences of steps: whatever happens, in the end all is as it should be.
+//!
+//! `SKYDOCK_SEQUENCES=10000` runs more of them, `SKYDOCK_SEED=123` the one of a seed, and tells what happens.
+
+use std::{
+    env,
+    fmt::Write as _,
+    sync::atomic::{AtomicU64, Ordering},
+    thread,
+};
+
+use skydock_chaos::sequence::{self, Report, Sequence};
+
+/// Sequences of one run.
+const SEQUENCES: u64 = 200;
+
+fn number(name: &str) -> Option<u64> {
+    let text = env::var(name).ok()?;
+    Some(text.parse().unwrap_or_else(|_| panic!("{name} must be a whole number, and is {text:?}")))
+}
+
+fn steps(sequence: &Sequence) -> String {
+    let mut text = String::new();
+    for (step, pause) in sequence {
+        writeln!(text, "    {step:?}, then {pause:?}").unwrap();
+    }
+    text
+}
+
+fn run(seed: u64) -> Result<Report, String> {
+    let sequence = sequence::of(seed);
+    sequence::run(seed, &sequence).map_err(|failure| {
+        let shorter = sequence::shrink(seed, sequence.clone());
+        format!(
+            "{failure}\n  steps:\n{}  as few steps as fail:\n{}  again: SKYDOCK_SEED={seed} cargo test -p skydock-chaos --test random",
+            steps(&sequence),
+            steps(&shorter)
+        )
+    })
+}
+
+#[test]
+fn whatever_happens_in_the_end_all_is_as_it_should_be() {
+    if let Some(seed) = number("SKYDOCK_SEED") {
+        tracing_subscriber::fmt()
+            .with_env_filter(env::var("RUST_LOG").unwrap_or_else(|_| "skydock=debug".into()))
+            .with_test_writer()
+            .init();
+        println!("steps:\n{}", steps(&sequence::of(seed)));
+        let report = sequence::run(seed, &sequence::of(seed)).unwrap_or_else(|failure| panic!("{failure}"));
+        println!("{report:?}");
+        return;
+    }
+    let count = number("SKYDOCK_SEQUENCES").unwrap_or(SEQUENCES);
+    let next = AtomicU64::new(0);
+    let work = || {
+        let mut reports = Vec::new();
+        loop {
+            let seed = next.fetch_add(1, Ordering::Relaxed);
+            if seed >= count {
+                return reports;
+            }
+            reports.push(run(seed).unwrap_or_else(|failure| panic!("seed {seed}: {failure}")));
+        }
+    };
+    let reports: Vec<Report> = thread::scope(|scope| {
+        let workers = thread::available_parallelism().map_or(1, usize::from);
+        let workers: Vec<_> = (0..workers).map(|_| scope.spawn(work)).collect();
+        workers.into_iter().flat_map(|worker| worker.join().unwrap()).collect()
+    });
+    let (mishaps, faults) = reports.iter().fold((0, 0), |(a, b), report| (a + report.mishaps, b + report.faults));
+    let longest = reports.iter().map(|report| report.settled_in).max().unwrap();
+    println!("{count} sequences met {mishaps} mishaps and {faults} faults; the slowest settled in {longest:?}");
+    assert!(mishaps > count && faults > count, "hardly anything went wrong: {mishaps} mishaps, {faults} faults");
+}
