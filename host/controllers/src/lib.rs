@@ -9,6 +9,7 @@
 #![forbid(unsafe_code)]
 
 mod api;
+mod cidrs;
 mod cluster_view;
 pub mod constants;
 pub mod convert;
@@ -28,6 +29,7 @@ mod shared;
 mod testing;
 
 pub use api::{Action, ApiError};
+pub use cidrs::{ClusterCidrs, ClusterCidrsError};
 pub use metrics::{Metrics, QueueMetrics};
 pub use names::{Controller, UnknownController, parse_controllers};
 pub use run::{Clients, Context, Options, RunError, run};
