@@ -8,7 +8,7 @@ use std::{
 
 use k8s_openapi::api::core::v1::{Node, Service};
 use kube::Client;
-use skydock_cloud::{CloudProvider, Cluster};
+use skydock_cloud::{Capability, CloudProvider, Cluster, ProviderInfo};
 use tokio::{
     sync::watch,
     task::{Id, JoinSet},
@@ -17,13 +17,14 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    Controller, Metrics,
+    ClusterCidrsError, Controller, Metrics,
     cluster_view::ClusterView,
     dry_run,
     events::Recorder,
     informer::Informer,
     lifecycle::LifecycleController,
     node::NodeController,
+    route::{RouteController, RouteOptions},
     service::ServiceController,
     shared::{Runner, Shared},
 };
@@ -54,6 +55,8 @@ pub struct Options {
     pub node_monitor_period: Duration,
     /// How often node addresses are brought up to date (`--node-status-update-frequency`).
     pub node_status_update_frequency: Duration,
+    /// How routes are kept.
+    pub routes: RouteOptions,
     /// How long calls that run at the end may go on.
     pub shutdown_grace: Duration,
     /// Say what would be done, and do nothing (`--dry-run`).
@@ -69,6 +72,7 @@ impl Default for Options {
             concurrent_service_syncs: 10,
             node_monitor_period: Duration::from_secs(5),
             node_status_update_frequency: Duration::from_secs(300),
+            routes: RouteOptions::default(),
             shutdown_grace: Duration::from_secs(10),
             dry_run: false,
         }
@@ -125,13 +129,28 @@ pub async fn run(mut context: Context) -> Result<(), RunError> {
     result
 }
 
+/// Why a controller that is enabled does not run.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+enum Obstacle {
+    #[error("it is turned off by --configure-cloud-routes=false")]
+    TurnedOff,
+    #[error("provider {provider} does not export {capability}")]
+    Unsupported { provider: String, capability: Capability },
+    /// At the start this is found before; the capability has come with a later generation.
+    #[error("{0}")]
+    ClusterCidrs(ClusterCidrsError),
+    #[error("it is not part of this version")]
+    Missing,
+}
+
 struct Host {
     context: Context,
     recorder: Recorder,
     nodes: Arc<Informer<Node>>,
     services: Arc<Informer<Service>>,
     started: BTreeMap<Controller, Arc<dyn Runner>>,
-    skipped: BTreeSet<Controller>,
+    /// Why they were not started, as the log has it.
+    skipped: BTreeMap<Controller, Obstacle>,
     tasks: JoinSet<()>,
     names: HashMap<Id, String>,
     stop: CancellationToken,
@@ -145,7 +164,7 @@ impl Host {
             nodes: Arc::default(),
             services: Arc::default(),
             started: BTreeMap::new(),
-            skipped: BTreeSet::new(),
+            skipped: BTreeMap::new(),
             tasks: JoinSet::new(),
             names: HashMap::new(),
             stop: CancellationToken::new(),
@@ -219,16 +238,12 @@ impl Host {
             if self.started.contains_key(&controller) {
                 continue;
             }
-            if let Some(capability) = controller.needs().filter(|capability| !info.can(*capability)) {
-                if self.skipped.insert(controller) {
-                    tracing::info!("skipping {controller}: provider {} does not export {capability}", info.name);
-                }
+            if let Some(obstacle) = self.obstacle(controller, &info) {
+                self.skip(controller, obstacle);
                 continue;
             }
             let Some(runner) = self.build(controller) else {
-                if self.skipped.insert(controller) {
-                    tracing::info!("skipping {controller}: it is not part of this version");
-                }
+                self.skip(controller, Obstacle::Missing);
                 continue;
             };
             let task = {
@@ -240,6 +255,30 @@ impl Host {
             self.started.insert(controller, runner);
             tracing::info!("started {controller}");
         }
+    }
+
+    /// Why a controller cannot be started with this provider.
+    fn obstacle(&self, controller: Controller, info: &ProviderInfo) -> Option<Obstacle> {
+        let routes = &self.context.options.routes;
+        if controller == Controller::Route && !routes.configure {
+            return Some(Obstacle::TurnedOff);
+        }
+        if let Some(capability) = controller.needs().filter(|capability| !info.can(*capability)) {
+            return Some(Obstacle::Unsupported { provider: info.name.clone(), capability });
+        }
+        routes.check(info).err().filter(|_| controller == Controller::Route).map(Obstacle::ClusterCidrs)
+    }
+
+    /// Says why a controller does not run, once.
+    fn skip(&mut self, controller: Controller, obstacle: Obstacle) {
+        if self.skipped.get(&controller) == Some(&obstacle) {
+            return;
+        }
+        match obstacle {
+            Obstacle::ClusterCidrs(_) => tracing::error!("skipping {controller}: {obstacle}"),
+            _ => tracing::info!("skipping {controller}: {obstacle}"),
+        }
+        self.skipped.insert(controller, obstacle);
     }
 
     fn build(&self, controller: Controller) -> Option<Arc<dyn Runner>> {
@@ -267,7 +306,11 @@ impl Host {
                 Arc::clone(&self.services),
                 options.concurrent_service_syncs.max(1),
             )),
-            Controller::Route | Controller::NodeIpam => return None,
+            Controller::Route => {
+                let cidrs = options.routes.cluster_cidrs.clone().ok()?;
+                Arc::new(RouteController::new(shared, clients.route.clone(), cidrs, options.routes.rhythm))
+            }
+            Controller::NodeIpam => return None,
         };
         Some(runner)
     }

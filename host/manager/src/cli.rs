@@ -2,6 +2,8 @@
 //!
 //! A flag that is parsed here is honoured. Those of upstream that are not are refused by name (see [`upstream`]).
 
+pub mod feature_gates;
+pub mod routes;
 mod upstream;
 
 use std::{ffi::OsString, net::SocketAddr, path::PathBuf, process::ExitCode, time::Duration};
@@ -109,6 +111,10 @@ pub struct CcmArgs {
     /// How often the addresses of nodes are looked up in the cloud.
     #[arg(long, value_name = "DURATION", value_parser = parse_duration, default_value = "5m", help_heading = "Controllers")]
     pub node_status_update_frequency: Duration,
+
+    /// Flags of the route controller.
+    #[command(flatten)]
+    pub routes: routes::RouteArgs,
 
     /// Run only while holding the lease, so that several instances can stand by.
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_value = "true",

@@ -5,7 +5,7 @@ use std::{collections::BTreeSet, net::SocketAddr, path::PathBuf};
 use skydock_controllers::{Controller, Options as ControllerOptions};
 
 use crate::{
-    cli::{BindAddress, CcmArgs, LoggingFormat, NamedPlugin},
+    cli::{BindAddress, CcmArgs, LoggingFormat, NamedPlugin, routes::RouteArgsError},
     election::{ElectionConfig, Timings, TimingsError},
     telemetry::LogOptions,
 };
@@ -90,6 +90,9 @@ pub enum ConfigError {
     /// The durations of leader election do not fit.
     #[error(transparent)]
     Timings(#[from] TimingsError),
+    /// Flags of the route controller do not fit.
+    #[error(transparent)]
+    Routes(#[from] RouteArgsError),
 }
 
 fn known(names: &[String]) -> String {
@@ -125,6 +128,7 @@ impl TryFrom<CcmArgs> for Config {
             })
         });
         let defaults = ControllerOptions::default();
+        let routes = args.routes.options(&args.cluster_cidrs)?;
         Ok(Self {
             plugin,
             cloud_config: args.cloud_config,
@@ -142,6 +146,7 @@ impl TryFrom<CcmArgs> for Config {
                 node_monitor_period: args.node_monitor_period,
                 node_status_update_frequency: args.node_status_update_frequency,
                 dry_run: args.dry_run,
+                routes,
                 ..defaults
             },
             election: election.transpose()?,
