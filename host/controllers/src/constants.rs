@@ -72,4 +72,6 @@ pub mod reason {
     pub const DELETE_LB_FAILED: &str = "DeleteLoadBalancerFailed";
     /// Changing the nodes behind a load balancer failed.
     pub const UPDATE_LB_FAILED: &str = "UpdateLoadBalancerFailed";
+    /// A route to a node could not be made.
+    pub const FAILED_TO_CREATE_ROUTE: &str = "FailedToCreateRoute";
 }

@@ -23,6 +23,7 @@ mod names;
 pub mod node;
 pub mod queue;
 mod retry;
+pub mod route;
 mod run;
 pub mod service;
 mod shared;

@@ -33,6 +33,8 @@ pub struct Metrics {
     pub nodesync_latency: Histogram,
     /// Seconds of changing the nodes of one load balancer.
     pub update_loadbalancer_host_latency: Histogram,
+    /// Runs of the route controller.
+    pub route_sync: Counter,
     /// Events that were not written, because there were too many.
     pub events_dropped: Counter,
     cidr_allocations: Family<Labels<1>, Counter>,
@@ -151,6 +153,7 @@ impl Metrics {
             "Pod CIDRs looked at to find one that is free",
             m.cidr_tries.clone(),
         );
+        registry.register("route_controller_route_sync", "Runs of the route controller", m.route_sync.clone());
         registry.register("running_managed_controllers", "1 while a controller runs", m.running.clone());
         registry.register(
             "skydock_controller_errors",
@@ -192,6 +195,7 @@ impl Metrics {
             nodesync_error: Counter::default(),
             nodesync_latency: service_latency(),
             update_loadbalancer_host_latency: service_latency(),
+            route_sync: Counter::default(),
             events_dropped: Counter::default(),
             cidr_allocations: Family::default(),
             cidr_releases: Family::default(),

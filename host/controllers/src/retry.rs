@@ -4,7 +4,7 @@ use std::{hash::Hash, time::Duration};
 
 use skydock_cloud::CloudError;
 
-use crate::queue::{Priority, Queue};
+use crate::queue::{Limiter, Priority, Queue};
 
 /// First wait after a lost race.
 const SOON: Duration = Duration::from_millis(100);
@@ -41,6 +41,17 @@ impl Again {
         }
     }
 
+    /// How long to wait after so many failures before this one; `None` if only a change can help.
+    #[must_use]
+    pub(crate) fn wait(self, limiter: &Limiter, failures: u32) -> Option<Duration> {
+        match self {
+            Self::OnChange => None,
+            Self::After(delay) => Some(delay),
+            Self::Soon => Some(limiter.delay(SOON, failures)),
+            Self::BackOff => Some(limiter.delay(limiter.base, failures)),
+        }
+    }
+
     /// Puts an item back into its queue accordingly.
     pub(crate) fn schedule<K: Clone + Eq + Hash>(self, queue: &Queue<K>, key: &K) {
         match self {
@@ -61,6 +72,15 @@ impl Again {
 #[must_use]
 pub(crate) fn warns(error: &CloudError) -> bool {
     !matches!(error, CloudError::InProgress(_) | CloudError::Conflict(_) | CloudError::ImplementedElsewhere)
+}
+
+/// True if an error is likely to pass by itself, and says nothing about the object.
+#[must_use]
+pub(crate) fn passes(error: &CloudError) -> bool {
+    matches!(
+        error,
+        CloudError::Conflict(_) | CloudError::Throttled(_) | CloudError::InProgress(_) | CloudError::Unavailable(_)
+    )
 }
 
 /// True if an error counts as one in metrics.

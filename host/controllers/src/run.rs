@@ -8,7 +8,7 @@ use std::{
 
 use k8s_openapi::api::core::v1::{Node, Service};
 use kube::Client;
-use skydock_cloud::{CloudProvider, Cluster};
+use skydock_cloud::{Capability, CloudProvider, Cluster, ProviderInfo};
 use tokio::{
     sync::watch,
     task::{Id, JoinSet},
@@ -17,7 +17,7 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    Controller, Metrics,
+    ClusterCidrsError, Controller, Metrics,
     cluster_view::ClusterView,
     dry_run,
     events::Recorder,
@@ -25,6 +25,7 @@ use crate::{
     ipam::{IpamController, IpamOptions},
     lifecycle::LifecycleController,
     node::NodeController,
+    route::{RouteController, RouteOptions},
     service::ServiceController,
     shared::{Runner, Shared},
 };
@@ -57,6 +58,8 @@ pub struct Options {
     pub node_status_update_frequency: Duration,
     /// How Pod CIDRs are given to nodes.
     pub ipam: IpamOptions,
+    /// How routes are kept.
+    pub routes: RouteOptions,
     /// How long calls that run at the end may go on.
     pub shutdown_grace: Duration,
     /// Say what would be done, and do nothing (`--dry-run`).
@@ -73,6 +76,7 @@ impl Default for Options {
             node_monitor_period: Duration::from_secs(5),
             node_status_update_frequency: Duration::from_secs(300),
             ipam: IpamOptions::default(),
+            routes: RouteOptions::default(),
             shutdown_grace: Duration::from_secs(10),
             dry_run: false,
         }
@@ -121,12 +125,24 @@ pub async fn run(mut context: Context) -> Result<(), RunError> {
     let (recorder, writer) = Recorder::new(context.clients.informers.clone(), context.metrics.clone());
     let flush = CancellationToken::new();
     let writing = tokio::spawn(writer.run(flush.clone()));
-    let result = Host::new(context, recorder).run().await;
+    let result = Box::pin(Host::new(context, recorder).run()).await;
     flush.cancel();
     if writing.await.is_err() {
         return Err(RunError::Ended("the writer of events".to_owned()));
     }
     result
+}
+
+/// Why a controller that is enabled does not run.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+enum Obstacle {
+    #[error("it is turned off by {0}=false")]
+    TurnedOff(&'static str),
+    #[error("provider {provider} does not export {capability}")]
+    Unsupported { provider: String, capability: Capability },
+    /// At the start this is found before; the capability has come with a later generation.
+    #[error("{0}")]
+    ClusterCidrs(ClusterCidrsError),
 }
 
 struct Host {
@@ -135,7 +151,8 @@ struct Host {
     nodes: Arc<Informer<Node>>,
     services: Arc<Informer<Service>>,
     started: BTreeMap<Controller, Arc<dyn Runner>>,
-    skipped: BTreeSet<Controller>,
+    /// Why they were not started, as the log has it.
+    skipped: BTreeMap<Controller, Obstacle>,
     tasks: JoinSet<()>,
     names: HashMap<Id, String>,
     stop: CancellationToken,
@@ -149,7 +166,7 @@ impl Host {
             nodes: Arc::default(),
             services: Arc::default(),
             started: BTreeMap::new(),
-            skipped: BTreeSet::new(),
+            skipped: BTreeMap::new(),
             tasks: JoinSet::new(),
             names: HashMap::new(),
             stop: CancellationToken::new(),
@@ -223,24 +240,11 @@ impl Host {
             if self.started.contains_key(&controller) {
                 continue;
             }
-            if let Some(capability) = controller.needs().filter(|capability| !info.can(*capability)) {
-                if self.skipped.insert(controller) {
-                    tracing::info!("skipping {controller}: provider {} does not export {capability}", info.name);
-                }
+            if let Some(obstacle) = self.obstacle(controller, &info) {
+                self.skip(controller, obstacle);
                 continue;
             }
-            if controller == Controller::NodeIpam && self.context.options.ipam.ranges.is_empty() {
-                if self.skipped.insert(controller) {
-                    tracing::info!("skipping {controller}: --allocate-node-cidrs is false");
-                }
-                continue;
-            }
-            let Some(runner) = self.build(controller) else {
-                if self.skipped.insert(controller) {
-                    tracing::info!("skipping {controller}: it is not part of this version");
-                }
-                continue;
-            };
+            let Some(runner) = self.build(controller) else { continue };
             let task = {
                 let (runner, stop) = (Arc::clone(&runner), self.stop.clone());
                 self.tasks.spawn(async move { runner.run(stop).await })
@@ -250,6 +254,33 @@ impl Host {
             self.started.insert(controller, runner);
             tracing::info!("started {controller}");
         }
+    }
+
+    /// Why a controller cannot be started with this provider.
+    fn obstacle(&self, controller: Controller, info: &ProviderInfo) -> Option<Obstacle> {
+        let routes = &self.context.options.routes;
+        if controller == Controller::Route && !routes.configure {
+            return Some(Obstacle::TurnedOff("--configure-cloud-routes"));
+        }
+        if controller == Controller::NodeIpam && self.context.options.ipam.ranges.is_empty() {
+            return Some(Obstacle::TurnedOff("--allocate-node-cidrs"));
+        }
+        if let Some(capability) = controller.needs().filter(|capability| !info.can(*capability)) {
+            return Some(Obstacle::Unsupported { provider: info.name.clone(), capability });
+        }
+        routes.check(info).err().filter(|_| controller == Controller::Route).map(Obstacle::ClusterCidrs)
+    }
+
+    /// Says why a controller does not run, once.
+    fn skip(&mut self, controller: Controller, obstacle: Obstacle) {
+        if self.skipped.get(&controller) == Some(&obstacle) {
+            return;
+        }
+        match obstacle {
+            Obstacle::ClusterCidrs(_) => tracing::error!("skipping {controller}: {obstacle}"),
+            _ => tracing::info!("skipping {controller}: {obstacle}"),
+        }
+        self.skipped.insert(controller, obstacle);
     }
 
     fn build(&self, controller: Controller) -> Option<Arc<dyn Runner>> {
@@ -278,7 +309,10 @@ impl Host {
                 options.concurrent_service_syncs.max(1),
             )),
             Controller::NodeIpam => Arc::new(IpamController::new(shared, clients.node.clone(), &options.ipam)),
-            Controller::Route => return None,
+            Controller::Route => {
+                let cidrs = options.routes.cluster_cidrs.clone().ok()?;
+                Arc::new(RouteController::new(shared, clients.route.clone(), cidrs, options.routes.rhythm))
+            }
         };
         Some(runner)
     }

@@ -120,6 +120,7 @@ pub(crate) struct FakeCloud {
     pub(crate) gate: Mutex<Option<Arc<tokio::sync::Semaphore>>>,
     pub(crate) pause: Mutex<std::time::Duration>,
     pub(crate) capabilities: Mutex<Option<BTreeSet<Capability>>>,
+    pub(crate) routes: crate::route::tests::RouteTable,
 }
 
 impl FakeCloud {
@@ -221,15 +222,20 @@ impl CloudProvider for FakeCloud {
     }
 
     async fn list_routes(&self) -> Result<Vec<Route>, CloudError> {
-        Err(CloudError::Internal("no routes".into()))
+        self.record("list".to_owned());
+        self.routes.list()
     }
 
-    async fn create_routes(&self, _: &[NewRoute]) -> Result<Answers<()>, CloudError> {
-        Err(CloudError::Internal("no routes".into()))
+    async fn create_routes(&self, routes: &[NewRoute]) -> Result<Answers<()>, CloudError> {
+        let cidrs: Vec<_> = routes.iter().map(|route| route.destination_cidr.as_str()).collect();
+        self.record(format!("create {}", cidrs.join(",")));
+        self.routes.create(routes).await
     }
 
-    async fn delete_routes(&self, _: &[Route]) -> Result<Answers<()>, CloudError> {
-        Err(CloudError::Internal("no routes".into()))
+    async fn delete_routes(&self, routes: &[Route]) -> Result<Answers<()>, CloudError> {
+        let names: Vec<_> = routes.iter().map(|route| route.name.as_str()).collect();
+        self.record(format!("unroute {}", names.join(",")));
+        self.routes.delete(routes).await
     }
 
     async fn locate(&self, nodes: &[Arc<Node>]) -> Result<Answers<Zone>, CloudError> {

@@ -13,7 +13,8 @@ use prometheus_client::{
     metrics::{counter::Counter, family::Family, gauge::Gauge},
     registry::Registry,
 };
-use skydock_controllers::{Clients, Context, Metrics as ControllerMetrics, dry_run, events::Recorder};
+use skydock_cloud::{CloudProvider, ProviderInfo};
+use skydock_controllers::{Clients, Context, Controller, Metrics as ControllerMetrics, dry_run, events::Recorder};
 use skydock_plugin::{ClusterSlot, Plugin, PluginMetrics, PluginSource, Runtime, RuntimeOptions};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
@@ -34,6 +35,8 @@ pub async fn run(config: Config, shutdown: CancellationToken) -> anyhow::Result<
     let mut registry = Registry::default();
     let cluster = ClusterSlot::default();
     let plugin = load_plugin(&config, &mut registry, cluster.clone()).await?;
+
+    can_make_routes(&config, &plugin.info())?;
 
     let access = clients::load(&config.cluster).await?;
     let root = clients::named(&access, "cloud-controller-manager")?;
@@ -67,6 +70,17 @@ pub async fn run(config: Config, shutdown: CancellationToken) -> anyhow::Result<
         None => team.work(None, shutdown).await,
         Some(election) => team.stand_for_election(election, shutdown).await,
     }
+}
+
+/// Before the lease is taken, so that a mistake shows on a standby too.
+fn can_make_routes(config: &Config, provider: &ProviderInfo) -> anyhow::Result<()> {
+    if !config.controllers.contains(&Controller::Route) {
+        return Ok(());
+    }
+    config.options.routes.check(provider).with_context(|| {
+        let name = &provider.name;
+        format!("the provider {name} makes routes to Pods, and needs --cluster-cidr or --configure-cloud-routes=false")
+    })
 }
 
 async fn load_plugin(config: &Config, registry: &mut Registry, cluster: ClusterSlot) -> anyhow::Result<Arc<Plugin>> {

@@ -2,7 +2,9 @@
 //!
 //! A flag that is parsed here is honoured. Those of upstream that are not are refused by name (see [`upstream`]).
 
+pub mod feature_gates;
 mod ipam;
+pub mod routes;
 mod upstream;
 
 use std::{ffi::OsString, net::SocketAddr, path::PathBuf, process::ExitCode, time::Duration};
@@ -116,6 +118,9 @@ pub struct CcmArgs {
     /// Flags of the node IPAM controller.
     #[command(flatten)]
     pub ipam: IpamArgs,
+    /// Flags of the route controller.
+    #[command(flatten)]
+    pub routes: routes::RouteArgs,
 
     /// Run only while holding the lease, so that several instances can stand by.
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_value = "true",

@@ -5,7 +5,7 @@ use std::{collections::BTreeSet, net::SocketAddr, path::PathBuf};
 use skydock_controllers::{Controller, Options as ControllerOptions};
 
 use crate::{
-    cli::{BindAddress, CcmArgs, IpamArgsError, LoggingFormat, NamedPlugin},
+    cli::{BindAddress, CcmArgs, IpamArgsError, LoggingFormat, NamedPlugin, routes::RouteArgsError},
     election::{ElectionConfig, Timings, TimingsError},
     telemetry::LogOptions,
 };
@@ -93,6 +93,9 @@ pub enum ConfigError {
     /// The durations of leader election do not fit.
     #[error(transparent)]
     Timings(#[from] TimingsError),
+    /// Flags of the route controller do not fit.
+    #[error(transparent)]
+    Routes(#[from] RouteArgsError),
 }
 
 fn known(names: &[String]) -> String {
@@ -129,6 +132,7 @@ impl TryFrom<CcmArgs> for Config {
         });
         let defaults = ControllerOptions::default();
         let ipam = args.ipam.options(&args.cluster_cidrs)?;
+        let routes = args.routes.options(&args.cluster_cidrs)?;
         Ok(Self {
             plugin,
             cloud_config: args.cloud_config,
@@ -147,6 +151,7 @@ impl TryFrom<CcmArgs> for Config {
                 node_status_update_frequency: args.node_status_update_frequency,
                 ipam,
                 dry_run: args.dry_run,
+                routes,
                 ..defaults
             },
             election: election.transpose()?,

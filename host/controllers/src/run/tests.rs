@@ -1,10 +1,12 @@
 use prometheus_client::registry::Registry;
 use serde_json::{Value, json};
-use skydock_cloud::Capability;
 use tokio::{sync::oneshot, task::JoinHandle, time::sleep};
 
 use super::*;
-use crate::testing::{FakeApi, FakeCloud, node, service, with};
+use crate::{
+    ClusterCidrs,
+    testing::{FakeApi, FakeCloud, node, service, with},
+};
 
 struct Bench {
     api: FakeApi,
@@ -21,6 +23,10 @@ fn list(kind: &str, items: &[Value]) -> Value {
 }
 
 fn start(capabilities: &[Capability]) -> Bench {
+    start_with(capabilities, Options::default())
+}
+
+fn start_with(capabilities: &[Capability], options: Options) -> Bench {
     let (api, cloud) = (FakeApi::default(), Arc::new(FakeCloud::default()));
     let plain = with(&node("n1"), &json!({"spec": {"taints": null, "providerID": "fake://n1"}}));
     api.answer("GET", "/api/v1/nodes", 200, list("NodeList", &[serde_json::to_value(plain).unwrap()]));
@@ -35,7 +41,7 @@ fn start(capabilities: &[Capability]) -> Bench {
         clients: Clients { informers: client.clone(), node: client.clone(), service: client.clone(), route: client },
         provider: cloud.clone(),
         generations: receiver,
-        options: Options::default(),
+        options,
         enabled: Controller::ALL.into(),
         metrics: Metrics::register(&mut registry),
         on_cluster: Box::new(move |view| drop(ready.send(view))),
@@ -116,4 +122,53 @@ async fn a_call_that_does_not_end_is_dropped_after_the_grace() {
     sleep(Duration::from_secs(2)).await;
     assert!(bench.running.is_finished());
     bench.running.await.unwrap().unwrap();
+}
+
+fn with_pod_cidrs() -> Options {
+    let cluster_cidrs = ClusterCidrs::parse(&["10.244.0.0/16"]);
+    Options { routes: RouteOptions { cluster_cidrs, ..RouteOptions::default() }, ..Options::default() }
+}
+
+#[tokio::test(start_paused = true)]
+async fn r01_a_provider_that_can_only_make_routes_is_enough_for_the_route_controller() {
+    let bench = start_with(&[Capability::Routes], with_pod_cidrs());
+    sleep(Duration::from_secs(1)).await;
+    assert!(bench.runs("route") && !bench.runs("cloud-node") && !bench.runs("service"));
+    assert_eq!(bench.cloud.calls(), ["list"]);
+    bench.generations.send(2).unwrap();
+    sleep(Duration::from_secs(5)).await;
+    assert_eq!(bench.cloud.calls(), ["list", "list"], "another plugin looks again");
+}
+
+#[tokio::test(start_paused = true)]
+async fn r01_without_routes_or_with_the_flag_off_the_route_controller_is_skipped() {
+    let off = RouteOptions { configure: false, ..with_pod_cidrs().routes };
+    for (capability, options) in
+        [(Capability::Instances, with_pod_cidrs()), (Capability::Routes, Options { routes: off, ..Options::default() })]
+    {
+        let mut bench = start_with(&[capability], options);
+        sleep(Duration::from_secs(1)).await;
+        assert!(bench.cluster.try_recv().is_ok() && !bench.runs("route"));
+        assert!(!bench.cloud.calls().contains(&"list".to_owned()));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn r02_a_later_generation_with_routes_does_not_start_them_without_cluster_cidrs_and_ends_nothing() {
+    let bench = start(&[Capability::Instances]);
+    sleep(Duration::from_secs(1)).await;
+    *bench.cloud.capabilities.lock().unwrap() = Some([Capability::Instances, Capability::Routes].into());
+    bench.generations.send(2).unwrap();
+    sleep(Duration::from_secs(1)).await;
+    assert!(!bench.runs("route") && bench.runs("cloud-node") && !bench.running.is_finished());
+}
+
+#[test]
+fn r02_cluster_cidrs_are_asked_for_only_if_routes_are_made() {
+    let info = |capability| ProviderInfo { capabilities: [capability].into(), ..crate::testing::info() };
+    let options = |configure| RouteOptions { configure, ..RouteOptions::default() };
+    assert_eq!(options(true).check(&info(Capability::Routes)), Err(ClusterCidrsError::Missing));
+    assert_eq!(options(false).check(&info(Capability::Routes)), Ok(()));
+    assert_eq!(options(true).check(&info(Capability::Instances)), Ok(()));
+    assert_eq!(with_pod_cidrs().routes.check(&info(Capability::Routes)), Ok(()));
 }

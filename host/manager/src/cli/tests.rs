@@ -66,7 +66,7 @@ fn a_flag_of_upstream_that_is_not_honoured_is_refused_by_name() {
         "--bind-address is a flag of upstream's cloud-controller-manager that skydock does not honour yet: \
          see --metrics-bind-address"
     );
-    assert!(refusal(&["--configure-cloud-routes=true"]).contains("routes are not served"));
+    assert!(refusal(&["--profiling=true"]).contains("say --profiling=false"));
     assert!(refusal(&["--webhooks=x"]).ends_with("remove it"));
 }
 

@@ -6,7 +6,6 @@ use clap::error::{ContextKind, ContextValue, ErrorKind};
 
 /// Flags that may stay in a manifest, because Skydock does what this one value asks for.
 const SETTLED: &[&str] = &[
-    "--configure-cloud-routes=false",
     "--contention-profiling=false",
     "--enable-leader-migration=false",
     "--leader-elect-resource-lock=leases",
@@ -31,13 +30,11 @@ const NOT_HONOURED: &[(&str, &str)] = &[
     ("client-ca-file", ""),
     ("cloud-node-lifecycle-monitor-nodes-workers", "nodes are looked up in batches"),
     ("concurrent-node-status-updates", "nodes are looked up in batches"),
-    ("configure-cloud-routes", "routes are not served: say --configure-cloud-routes=false"),
     ("contention-profiling", ""),
     ("controller-start-interval", ""),
     ("disable-http2-serving", ""),
     ("enable-leader-migration", ""),
     ("external-cloud-volume-plugin", "use a CSI driver"),
-    ("feature-gates", ""),
     ("http2-max-streams-per-connection", ""),
     ("kube-api-burst", "requests are not limited by the client"),
     ("kube-api-content-type", "requests are JSON"),
@@ -56,7 +53,6 @@ const NOT_HONOURED: &[(&str, &str)] = &[
     ("requestheader-group-headers", ""),
     ("requestheader-uid-headers", ""),
     ("requestheader-username-headers", ""),
-    ("route-reconciliation-period", "routes are not served"),
     ("secure-port", "see --metrics-bind-address"),
     ("tls-cert-file", ""),
     ("tls-cipher-suites", ""),

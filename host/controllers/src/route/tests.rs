@@ -1,0 +1,597 @@
+mod table;
+
+use std::sync::atomic::Ordering;
+
+use prometheus_client::registry::Registry;
+use serde_json::Value;
+use skydock_cloud::{CloudError, Retry};
+use tokio::task::JoinHandle;
+
+pub(crate) use self::table::RouteTable;
+use super::*;
+use crate::{
+    Controller, Metrics,
+    events::Recorder,
+    testing::{FakeApi, FakeCloud, Request, node, with},
+};
+
+const NEVER: Duration = Duration::ZERO;
+
+struct Bench {
+    api: FakeApi,
+    cloud: Arc<FakeCloud>,
+    controller: Arc<RouteController>,
+    registry: Registry,
+    stop: CancellationToken,
+}
+
+fn bench(rhythm: Rhythm) -> Bench {
+    let (api, cloud) = (FakeApi::default(), Arc::new(FakeCloud::default()));
+    let mut registry = Registry::default();
+    let metrics = Metrics::register(&mut registry);
+    let (recorder, writer) = Recorder::new(api.client(), metrics.clone());
+    tokio::spawn(writer.run(CancellationToken::new()));
+    let provider = cloud.clone();
+    let shared = Shared { controller: Controller::Route, provider, nodes: Arc::default(), recorder, metrics };
+    let cidrs = ClusterCidrs::parse(&["10.244.0.0/16", "fd00::/56"]).unwrap();
+    let controller = Arc::new(RouteController::new(shared, api.client(), cidrs, rhythm));
+    Bench { api, cloud, controller, registry, stop: CancellationToken::new() }
+}
+
+fn watching() -> Bench {
+    bench(Rhythm::Watch { check_period: NEVER })
+}
+
+fn ip(address: &str) -> Value {
+    json!({"status": {"addresses": [{"type": "InternalIP", "address": address}]}})
+}
+
+fn network(status: &str, reason: &str) -> Value {
+    json!({"status": {"conditions": [{"type": "NetworkUnavailable", "status": status, "reason": reason}]}})
+}
+
+fn route(target: &str, cidr: &str) -> Route {
+    Route {
+        name: format!("{target}-{cidr}"),
+        target_node: Some(target.into()),
+        target_addresses: None,
+        destination_cidr: cidr.into(),
+        blackhole: false,
+    }
+}
+
+fn unavailable() -> CloudError {
+    CloudError::Unavailable("away".into())
+}
+
+fn retry(seconds: u64) -> Retry {
+    Retry { after: Duration::from_secs(seconds), message: "busy".into() }
+}
+
+impl Bench {
+    fn has(&self, name: &str, pod_cidrs: &[&str], change: &Value) {
+        let spec = json!({"spec": {"podCIDRs": pod_cidrs, "providerID": format!("fake://{name}")}});
+        self.controller.shared.nodes.apply(with(&with(&node(name), &spec), change));
+    }
+
+    /// The node of this name, changed.
+    fn changes(&self, name: &str, change: &Value) {
+        let entry = self.controller.shared.nodes.get(name).unwrap();
+        let version: u32 = entry.resource_version().parse().unwrap();
+        let changed = with(&entry.object, change);
+        let version = json!({"metadata": {"resourceVersion": (version + 1).to_string()}});
+        self.controller.shared.nodes.apply(with(&changed, &version));
+    }
+
+    async fn pass(&self) -> Option<Duration> {
+        self.controller.pass(&self.stop).await
+    }
+
+    fn run(&self) -> JoinHandle<()> {
+        let (controller, stop) = (Arc::clone(&self.controller), self.stop.clone());
+        tokio::spawn(async move { controller.run(stop).await })
+    }
+
+    /// The calls since the last time.
+    fn calls(&self) -> Vec<String> {
+        std::mem::take(&mut *self.cloud.calls.lock().unwrap())
+    }
+
+    fn runs(&self) -> usize {
+        self.calls().iter().filter(|call| *call == "list").count()
+    }
+
+    fn patches(&self) -> Vec<Request> {
+        self.api.requests().into_iter().filter(|request| request.method == "PATCH").collect()
+    }
+
+    /// `NODE STATUS REASON` of all conditions written.
+    fn conditions(&self) -> Vec<String> {
+        let text = |request: &Request| {
+            let condition = &request.body["status"]["conditions"][0];
+            let name = request.path.trim_start_matches("/api/v1/nodes/").trim_end_matches("/status");
+            format!("{name} {} {}", condition["status"].as_str().unwrap(), condition["reason"].as_str().unwrap())
+        };
+        self.patches().iter().filter(|request| request.path.ends_with("/status")).map(text).collect()
+    }
+
+    async fn events(&self) -> Vec<Value> {
+        sleep(Duration::from_millis(1)).await;
+        let requests = self.api.requests();
+        requests.into_iter().filter(|request| request.method == "POST").map(|request| request.body).collect()
+    }
+
+    fn metric(&self, name: &str) -> String {
+        let mut text = String::new();
+        prometheus_client::encoding::text::encode(&mut text, &self.registry).unwrap();
+        let line = text.lines().find(|line| line.starts_with(name)).unwrap_or_default();
+        line.rsplit(' ').next().unwrap().to_owned()
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn r16_r18_a_node_whose_routes_were_made_has_a_network() {
+    let bench = watching();
+    bench.has("a", &["10.244.0.0/24", "fd00::/64"], &ip("10.0.0.1"));
+    bench.cloud.routes.has(route("b", "10.244.1.0/24"));
+    assert_eq!(bench.pass().await, None);
+    assert_eq!(bench.cloud.routes.all(), ["a 10.244.0.0/24", "a fd00::/64"]);
+    assert_eq!(bench.conditions(), ["a False RouteCreated"]);
+    assert!(bench.events().await.is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn r07_routes_made_with_other_addresses_are_replaced_at_a_cloud_that_knows_them() {
+    let bench = watching();
+    bench.cloud.routes.knows_addresses.store(true, Ordering::Relaxed);
+    bench.has("a", &["10.244.0.0/24"], &ip("10.0.0.1"));
+    bench.pass().await;
+    bench.changes("a", &ip("10.0.0.2"));
+    bench.calls();
+    bench.pass().await;
+    assert_eq!(bench.calls(), ["list", "unroute a-10.244.0.0/24", "create 10.244.0.0/24"]);
+    bench.pass().await;
+    assert_eq!(bench.calls(), ["list"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn r21_a_condition_is_merged_into_those_of_others_and_only_of_this_very_node() {
+    let bench = watching();
+    bench.has("a", &["10.244.0.0/24"], &ip("10.0.0.1"));
+    bench.pass().await;
+    let patch = bench.patches().remove(0);
+    assert_eq!(
+        (patch.path.as_str(), patch.content_type.as_str()),
+        ("/api/v1/nodes/a/status", "application/strategic-merge-patch+json")
+    );
+    assert_eq!(patch.body["metadata"], json!({"uid": "uid-a"}));
+    let conditions = patch.body["status"]["conditions"].as_array().unwrap();
+    assert_eq!(conditions.len(), 1);
+    assert_eq!(conditions[0]["type"], "NetworkUnavailable");
+    assert_eq!(conditions[0]["message"], "RouteController created a route");
+    let heartbeat = conditions[0]["lastHeartbeatTime"].as_str().unwrap();
+    assert!(heartbeat.parse::<Timestamp>().is_ok() && conditions[0]["lastTransitionTime"] == heartbeat, "{heartbeat}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn r20_the_word_of_a_network_plugin_is_overwritten_once() {
+    let bench = watching();
+    bench.has("a", &["10.244.0.0/24"], &network("False", "CalicoIsUp"));
+    bench.pass().await;
+    assert_eq!(bench.conditions(), ["a False RouteCreated"]);
+    bench.changes("a", &network("False", "RouteCreated"));
+    bench.pass().await;
+    assert_eq!(bench.conditions().len(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn r06_a_run_that_cannot_list_changes_nothing_and_is_repeated_with_back_off() {
+    let bench = watching();
+    bench.has("a", &["10.244.0.0/24"], &json!({}));
+    bench.cloud.routes.fails("list", unavailable());
+    bench.cloud.routes.fails("list", unavailable());
+    bench.cloud.routes.fails("list", CloudError::Throttled(retry(7)));
+    bench.cloud.routes.fails("list", CloudError::ImplementedElsewhere);
+    assert_eq!(bench.pass().await, Some(Duration::from_secs(1)));
+    assert_eq!(bench.pass().await, Some(Duration::from_secs(2)));
+    assert_eq!(bench.pass().await, Some(Duration::from_secs(7)));
+    assert_eq!(bench.pass().await, None);
+    assert_eq!(bench.calls(), ["list"; 4]);
+    assert_eq!(bench.api.calls(), Vec::<String>::new());
+    assert_eq!(bench.metric("route_controller_route_sync_total"), "4");
+    bench.pass().await;
+    assert_eq!(bench.conditions(), ["a False RouteCreated"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn r15_each_failed_try_is_told_on_the_node() {
+    let bench = watching();
+    bench.has("a", &["10.244.0.0/24"], &json!({}));
+    bench.cloud.routes.fails("10.244.0.0/24", CloudError::Denied("no right to make routes".into()));
+    bench.pass().await;
+    let events = bench.events().await;
+    assert_eq!(events.len(), 1);
+    assert_eq!((&events[0]["type"], &events[0]["reason"]), (&"Warning".into(), &"FailedToCreateRoute".into()));
+    assert_eq!(events[0]["source"]["component"], "route_controller");
+    assert_eq!(events[0]["involvedObject"]["apiVersion"], "v1");
+    assert_eq!(events[0]["involvedObject"]["uid"], "uid-a");
+    let message = events[0]["message"].as_str().unwrap();
+    assert!(message.starts_with("Could not create route uid-a 10.244.0.0/24 for node a after "), "{message}");
+    assert!(message.ends_with(": denied: no right to make routes"), "{message}");
+    assert_eq!(bench.conditions(), ["a True NoRouteCreated"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn r15_work_in_progress_and_what_others_own_are_no_events() {
+    let bench = watching();
+    bench.has("a", &["10.244.0.0/24"], &json!({}));
+    bench.has("b", &["10.244.1.0/24"], &json!({}));
+    bench.cloud.routes.fails("10.244.0.0/24", CloudError::InProgress(retry(4)));
+    bench.cloud.routes.fails("10.244.1.0/24", CloudError::ImplementedElsewhere);
+    assert_eq!(bench.pass().await, Some(Duration::from_secs(4)));
+    assert!(bench.events().await.is_empty());
+    assert_eq!(bench.conditions(), ["a True NoRouteCreated"], "what others own is theirs to tell");
+    assert!(bench.metric("skydock_controller_errors_total").is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn r05_what_failed_is_tried_again_without_another_trigger_and_only_that() {
+    let bench = watching();
+    bench.has("a", &["10.244.0.0/24"], &json!({}));
+    bench.has("b", &["10.244.1.0/24"], &json!({}));
+    bench.cloud.routes.has(route("x", "10.244.9.0/24"));
+    bench.cloud.routes.fails("10.244.0.0/24", unavailable());
+    bench.cloud.routes.fails("10.244.9.0/24", unavailable());
+    let running = bench.run();
+    sleep(Duration::from_millis(900)).await;
+    assert_eq!(bench.cloud.routes.all(), ["b 10.244.1.0/24", "x 10.244.9.0/24"]);
+    bench.calls();
+    sleep(Duration::from_millis(200)).await;
+    let mut calls = bench.calls();
+    calls.sort();
+    assert_eq!(calls, ["create 10.244.0.0/24", "list", "unroute x-10.244.9.0/24"]);
+    assert_eq!(bench.cloud.routes.all(), ["a 10.244.0.0/24", "b 10.244.1.0/24"]);
+    sleep(Duration::from_secs(3600)).await;
+    assert!(bench.calls().is_empty());
+    bench.stop.cancel();
+    running.await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn r05_what_the_cloud_cannot_do_is_not_tried_again_before_the_node_changes() {
+    let bench = watching();
+    bench.has("a", &["10.244.0.0/24"], &ip("10.0.0.1"));
+    bench.cloud.routes.fails("10.244.0.0/24", CloudError::Invalid("not in the network".into()));
+    assert_eq!(bench.pass().await, None);
+    bench.calls();
+    bench.pass().await;
+    assert_eq!(bench.calls(), ["list"]);
+    bench.changes("a", &ip("10.0.0.2"));
+    bench.pass().await;
+    assert_eq!(bench.calls(), ["list", "create 10.244.0.0/24"]);
+    assert_eq!(bench.conditions(), ["a True NoRouteCreated", "a True NoRouteCreated", "a False RouteCreated"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn r17_a_lost_race_is_repeated_five_times_at_once_and_later_again() {
+    let bench = watching();
+    bench.has("a", &["10.244.0.0/24"], &json!({}));
+    bench.has("b", &["10.244.1.0/24"], &json!({}));
+    let conflict = || CloudError::Conflict("the network is locked".into());
+    (0..4).for_each(|_| bench.cloud.routes.fails("10.244.0.0/24", conflict()));
+    assert_eq!(bench.pass().await, None);
+    let mut expected = vec!["list", "create 10.244.0.0/24,10.244.1.0/24"];
+    expected.extend(["create 10.244.0.0/24"; 4]);
+    assert_eq!(bench.calls(), expected);
+
+    bench.has("c", &["10.244.2.0/24"], &json!({}));
+    (0..5).for_each(|_| bench.cloud.routes.fails("10.244.2.0/24", conflict()));
+    let again = bench.pass().await.unwrap();
+    assert!(again <= Duration::from_millis(100), "{again:?}");
+    assert!(bench.events().await.is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn r11_no_more_than_200_routes_are_in_flight_and_batches_are_as_the_provider_takes_them() {
+    let bench = watching();
+    for n in 0..150 {
+        bench.has(&format!("n{n}"), &[&format!("10.244.{n}.0/24")], &json!({}));
+        bench.cloud.routes.has(route("gone", &format!("10.244.0.{n}/32")));
+        bench.cloud.routes.has(route("gone", &format!("fd00::{n}/128")));
+    }
+    let gate = bench.cloud.routes.gated();
+    let running = bench.run();
+    sleep(Duration::from_secs(1)).await;
+    assert!((198..=200).contains(&bench.cloud.routes.most_in_flight()));
+    gate.add_permits(1000);
+    sleep(Duration::from_secs(1)).await;
+    assert_eq!(bench.cloud.routes.all().len(), 150);
+    assert!((198..=200).contains(&bench.cloud.routes.most_in_flight()));
+    assert!(bench.calls().iter().all(|call| call.split(',').count() <= 3));
+    running.abort();
+}
+
+#[tokio::test(start_paused = true)]
+async fn r11_one_route_that_breaks_every_batch_it_is_in_ends_up_alone() {
+    let bench = watching();
+    for n in 0..3 {
+        bench.has(&format!("n{n}"), &[&format!("10.244.{n}.0/24")], &json!({}));
+    }
+    bench.cloud.routes.is_poisoned_by("10.244.1.0/24");
+    bench.pass().await;
+    assert!(bench.cloud.routes.all().is_empty());
+    sleep(Duration::from_secs(1)).await;
+    bench.pass().await;
+    assert_eq!(bench.cloud.routes.all(), ["n0 10.244.0.0/24", "n2 10.244.2.0/24"]);
+    let last = bench.conditions().split_off(3);
+    assert_eq!(last, ["n0 False RouteCreated", "n1 True NoRouteCreated", "n2 False RouteCreated"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn r12_a_route_is_not_made_in_the_place_of_one_that_could_not_be_deleted() {
+    let bench = watching();
+    bench.has("a", &["10.244.0.0/24"], &json!({}));
+    bench.has("b", &["10.244.1.0/24"], &json!({}));
+    bench.cloud.routes.has(route("gone", "10.244.0.0/24"));
+    bench.cloud.routes.fails("10.244.0.0/24", unavailable());
+    bench.pass().await;
+    let mut calls = bench.calls();
+    calls.sort();
+    assert_eq!(calls, ["create 10.244.1.0/24", "list", "unroute gone-10.244.0.0/24"]);
+    assert_eq!(bench.conditions(), ["a True NoRouteCreated", "b False RouteCreated"]);
+    sleep(Duration::from_secs(1)).await;
+    bench.pass().await;
+    assert_eq!(bench.cloud.routes.all(), ["a 10.244.0.0/24", "b 10.244.1.0/24"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn r12_a_deletion_that_takes_its_time_holds_up_no_other_route() {
+    let bench = watching();
+    bench.has("a", &["10.244.0.0/24"], &json!({}));
+    bench.cloud.routes.has(route("gone", "10.244.1.0/24"));
+    let _gate = bench.cloud.routes.gated();
+    let running = bench.run();
+    sleep(Duration::from_secs(1)).await;
+    let mut calls = bench.calls();
+    calls.sort();
+    assert_eq!(calls, ["create 10.244.0.0/24", "list", "unroute gone-10.244.1.0/24"]);
+    running.abort();
+}
+
+#[tokio::test(start_paused = true)]
+async fn r10_a_route_that_is_gone_already_is_deleted_and_what_cannot_be_deleted_is_no_ones_condition() {
+    let bench = watching();
+    bench.has("a", &["10.244.0.0/24"], &network("False", "RouteCreated"));
+    bench.cloud.routes.has(route("a", "10.244.0.0/24"));
+    bench.cloud.routes.has(route("a", "10.244.7.0/24"));
+    bench.cloud.routes.has(route("gone", "10.244.8.0/24"));
+    bench.cloud.routes.fails("10.244.7.0/24", CloudError::Denied("no right".into()));
+    bench.cloud.routes.fails("10.244.8.0/24", CloudError::NotFound("it is gone".into()));
+    bench.pass().await;
+    assert_eq!(bench.conditions(), Vec::<String>::new());
+    assert!(bench.events().await.is_empty());
+    assert!(bench.metric("skydock_controller_errors_total{controller=\"route\",kind=\"denied\"}").starts_with('1'));
+    assert!(bench.metric("skydock_controller_errors_total{controller=\"route\",kind=\"not_found\"}").is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn r19_a_node_without_pod_cidrs_is_left_alone_unless_a_route_leads_to_it() {
+    let bench = watching();
+    bench.has("a", &[], &json!({}));
+    bench.has("b", &[], &json!({}));
+    bench.cloud.routes.has(route("b", "10.244.1.0/24"));
+    bench.pass().await;
+    assert!(bench.cloud.routes.all().is_empty());
+    assert_eq!(bench.conditions(), ["b True NoRouteCreated"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn r23_a_node_that_works_keeps_its_network_through_one_failure_that_passes_and_no_longer() {
+    let bench = watching();
+    bench.has("old", &["10.244.0.0/24"], &network("False", "RouteCreated"));
+    bench.has("new", &["10.244.1.0/24"], &json!({}));
+    for cidr in ["10.244.0.0/24", "10.244.0.0/24", "10.244.1.0/24"] {
+        bench.cloud.routes.fails(cidr, unavailable());
+    }
+    let again = bench.pass().await.unwrap();
+    assert_eq!(bench.conditions(), ["new True NoRouteCreated"]);
+    sleep(again).await;
+    bench.pass().await;
+    let mut last = bench.conditions().split_off(1);
+    last.sort();
+    assert_eq!(last, ["new False RouteCreated", "old True NoRouteCreated"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn r23_a_route_that_is_there_with_old_addresses_and_cannot_be_replaced_changes_no_condition() {
+    let bench = watching();
+    bench.cloud.routes.knows_addresses.store(true, Ordering::Relaxed);
+    let merged = with(&json_node(&ip("10.0.0.1")), &network("False", "RouteCreated"));
+    bench.controller.shared.nodes.apply(merged);
+    bench.cloud.routes.has(Route { target_addresses: Some(Vec::new()), ..route("a", "10.244.0.0/24") });
+    bench.cloud.routes.fails("10.244.0.0/24", CloudError::Denied("no right".into()));
+    bench.pass().await;
+    assert_eq!(bench.conditions(), Vec::<String>::new());
+}
+
+fn json_node(change: &Value) -> Node {
+    with(&with(&node("a"), &json!({"spec": {"podCIDRs": ["10.244.0.0/24"]}})), change)
+}
+
+#[tokio::test(start_paused = true)]
+async fn r23_what_was_changed_behind_our_back_is_mended_by_the_check() {
+    let bench = bench(Rhythm::Watch { check_period: Duration::from_secs(300) });
+    bench.has("a", &["10.244.0.0/24"], &json!({}));
+    let running = bench.run();
+    sleep(Duration::from_secs(5)).await;
+    bench.cloud.routes.delete(&[route("a", "10.244.0.0/24")]).await.unwrap();
+    sleep(Duration::from_secs(290)).await;
+    assert!(bench.cloud.routes.all().is_empty());
+    sleep(Duration::from_secs(10)).await;
+    assert_eq!(bench.cloud.routes.all(), ["a 10.244.0.0/24"]);
+    bench.calls();
+    sleep(Duration::from_secs(3000)).await;
+    assert_eq!(bench.runs(), 10);
+    running.abort();
+}
+
+#[tokio::test(start_paused = true)]
+async fn r03_by_the_clock_it_runs_at_once_and_from_period_to_period_whatever_changes() {
+    let bench = bench(Rhythm::Periodic { period: Duration::from_secs(10) });
+    let gate = bench.cloud.routes.gated();
+    let running = bench.run();
+    sleep(Duration::from_millis(1)).await;
+    assert_eq!(bench.runs(), 1);
+    bench.has("a", &["10.244.0.0/24"], &json!({}));
+    sleep(Duration::from_millis(9_998)).await;
+    assert_eq!(bench.runs(), 0);
+    sleep(Duration::from_millis(2)).await;
+    assert_eq!(bench.calls(), ["list", "create 10.244.0.0/24"]);
+    // The time that a run takes is part of the period.
+    sleep(Duration::from_secs(4)).await;
+    gate.add_permits(1);
+    sleep(Duration::from_millis(5_998)).await;
+    assert_eq!(bench.runs(), 0);
+    sleep(Duration::from_millis(4)).await;
+    assert_eq!(bench.runs(), 1);
+    running.abort();
+}
+
+#[tokio::test(start_paused = true)]
+async fn r04_changes_of_nodes_that_matter_for_routes_are_a_run_and_others_are_not() {
+    let bench = watching();
+    let running = bench.run();
+    let runs = async || {
+        sleep(Duration::from_secs(5)).await;
+        bench.runs()
+    };
+    assert_eq!(runs().await, 1, "at the start");
+    bench.has("a", &[], &ip("10.0.0.1"));
+    assert_eq!(runs().await, 0, "no Pod CIDRs, no routes");
+    bench.changes("a", &json!({"spec": {"podCIDRs": ["10.244.0.0/24"]}}));
+    assert_eq!(runs().await, 1, "Pod CIDRs");
+    bench.changes("a", &ip("10.0.0.2"));
+    assert_eq!(runs().await, 1, "addresses");
+    bench.changes("a", &json!({"spec": {"providerID": "fake://other"}}));
+    assert_eq!(runs().await, 1, "provider ID");
+    bench.changes("a", &json!({"metadata": {"uid": "uid-anew"}}));
+    assert_eq!(runs().await, 1, "made anew unseen");
+    bench.changes("a", &json!({"metadata": {"labels": {"x": "y"}}, "status": {"images": [{"names": ["x"]}]}}));
+    bench.changes("a", &network("True", "SomeOther"));
+    assert_eq!(runs().await, 0, "labels, images, conditions");
+    bench.controller.shared.nodes.delete("a");
+    assert_eq!(runs().await, 1, "deletion");
+    bench.has("b", &["10.244.1.0/24"], &json!({}));
+    assert_eq!(runs().await, 1, "a new node");
+    assert_eq!(bench.metric("workqueue_adds_total{name=\"Routes\"}"), "7");
+    running.abort();
+}
+
+#[tokio::test(start_paused = true)]
+async fn r04_many_changes_are_few_runs_and_the_first_is_at_once() {
+    let bench = watching();
+    let running = bench.run();
+    sleep(Duration::from_secs(5)).await;
+    bench.calls();
+    for n in 0..100 {
+        bench.has(&format!("n{n}"), &[&format!("10.244.{n}.0/24")], &json!({}));
+        sleep(Duration::from_millis(100)).await;
+        if n == 2 {
+            assert_eq!(bench.runs(), 1);
+        }
+    }
+    sleep(Duration::from_secs(4)).await;
+    let runs = bench.runs();
+    assert!((3..=4).contains(&runs), "{runs}");
+    assert_eq!(bench.cloud.routes.all().len(), 100);
+    running.abort();
+}
+
+#[tokio::test(start_paused = true)]
+async fn r04_a_change_during_a_run_is_another_run() {
+    let bench = watching();
+    bench.has("a", &["10.244.0.0/24"], &json!({}));
+    let gate = bench.cloud.routes.gated();
+    let running = bench.run();
+    sleep(Duration::from_secs(1)).await;
+    bench.has("b", &["10.244.1.0/24"], &json!({}));
+    sleep(Duration::from_secs(1)).await;
+    gate.add_permits(2);
+    sleep(Duration::from_secs(2)).await;
+    assert_eq!(bench.cloud.routes.all(), ["a 10.244.0.0/24", "b 10.244.1.0/24"]);
+    running.abort();
+}
+
+#[tokio::test(start_paused = true)]
+async fn r21_a_condition_that_could_not_be_written_is_written_later_and_of_a_node_that_is_gone_never() {
+    let bench = watching();
+    for name in ["a", "b", "c"] {
+        bench.has(name, &[], &json!({}));
+    }
+    bench.has("a", &["10.244.0.0/24"], &json!({"metadata": {"resourceVersion": "2"}}));
+    bench.api.fail("PATCH", "/api/v1/nodes/a/status", 500, "InternalError");
+    assert_eq!(bench.pass().await, Some(Duration::from_secs(1)));
+    assert_eq!(bench.pass().await, None);
+    assert_eq!(bench.conditions(), ["a False RouteCreated"; 2]);
+    bench.has("b", &["10.244.1.0/24"], &json!({"metadata": {"resourceVersion": "2"}}));
+    bench.changes("a", &network("False", "RouteCreated"));
+    bench.api.fail("PATCH", "/api/v1/nodes/b/status", 404, "NotFound");
+    assert_eq!(bench.pass().await, None);
+    bench.api.fail("PATCH", "/api/v1/nodes/b/status", 409, "Conflict");
+    assert_eq!(bench.pass().await, Some(Duration::from_millis(100)));
+    assert_eq!(bench.calls().iter().filter(|call| call.starts_with("create")).count(), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_new_plugin_is_asked_again_for_what_the_one_before_refused() {
+    let bench = watching();
+    bench.has("a", &["10.244.0.0/24"], &json!({}));
+    bench.cloud.routes.fails("10.244.0.0/24", CloudError::Invalid("not yet".into()));
+    let running = bench.run();
+    sleep(Duration::from_secs(60)).await;
+    assert!(bench.cloud.routes.all().is_empty());
+    bench.controller.recheck();
+    sleep(Duration::from_secs(1)).await;
+    assert_eq!(bench.cloud.routes.all(), ["a 10.244.0.0/24"]);
+    running.abort();
+}
+
+#[tokio::test(start_paused = true)]
+async fn at_the_end_calls_under_way_are_waited_for_and_no_others_are_begun() {
+    let bench = watching();
+    for n in 0..210 {
+        bench.has(&format!("n{n}"), &[&format!("10.244.{n}.0/24")], &json!({}));
+    }
+    let gate = bench.cloud.routes.gated();
+    let running = bench.run();
+    sleep(Duration::from_secs(1)).await;
+    bench.stop.cancel();
+    sleep(Duration::from_secs(1)).await;
+    assert!(!running.is_finished());
+    gate.add_permits(1000);
+    running.await.unwrap();
+    assert_eq!(bench.cloud.routes.all().len(), 198);
+    let conditions = bench.conditions();
+    assert_eq!(conditions.len(), 198);
+    assert!(conditions.iter().all(|condition| condition.ends_with("False RouteCreated")));
+}
+
+#[test]
+fn r03_r04_a_run_is_followed_by_the_next_when_it_is_due() {
+    let seconds = Duration::from_secs;
+    let watch = |period| Rhythm::Watch { check_period: seconds(period) };
+    for (rhythm, took, again, expected) in [
+        (watch(300), 1, None, (Some(300), 2)),
+        (watch(0), 1, None, (None, 2)),
+        (watch(300), 5, None, (Some(300), 0)),
+        (watch(300), 0, Some(1), (Some(1), 1)),
+        (watch(300), 0, Some(60), (Some(60), 3)),
+        (watch(0), 0, Some(3600), (Some(3600), 3)),
+        (watch(300), 0, Some(3600), (Some(300), 3)),
+        (Rhythm::Periodic { period: seconds(10) }, 4, Some(1), (Some(6), 0)),
+        (Rhythm::Periodic { period: seconds(10) }, 40, None, (Some(0), 0)),
+    ] {
+        let (next, pause) = rhythm.after(seconds(took), again.map(seconds));
+        assert_eq!((next.map(|next| next.as_secs()), pause.as_secs()), expected, "{rhythm:?} {took} {again:?}");
+    }
+}

@@ -1,0 +1,214 @@
+//! What the cloud has not done, and when it is asked again. To forget all of it costs one more try each, no more.
+
+use std::{collections::HashMap, time::Duration};
+
+use skydock_cloud::CloudError;
+use tokio::time::Instant;
+
+use super::{network::Standing, work::Change};
+use crate::{
+    queue::Limiter,
+    retry::{self, Again},
+};
+
+/// Wait after a failure: 1 s doubling up to a minute.
+pub(super) const LIMITER: Limiter =
+    Limiter { base: Duration::from_secs(1), max: Duration::from_secs(60), bucket: None };
+
+/// Changes of one kind that have failed.
+pub(super) struct Tries<T>(HashMap<String, Tried<T>>);
+
+struct Tried<T> {
+    change: T,
+    failures: u32,
+    /// `None`: not before it is another change, because the node has changed.
+    next: Option<Instant>,
+    standing: Standing,
+    /// In how large batches it goes next time.
+    batch: usize,
+}
+
+impl<T> Default for Tries<T> {
+    fn default() -> Self {
+        Self(HashMap::new())
+    }
+}
+
+impl<T: Change> Tries<T> {
+    /// What is known of this very change. Another one for the same route has not been tried.
+    fn get(&self, change: &T) -> Option<&Tried<T>> {
+        self.0.get(&change.key()).filter(|tried| tried.change == *change)
+    }
+
+    /// True if it is new, or its wait is over.
+    pub(super) fn due(&self, change: &T, now: Instant) -> bool {
+        self.get(change).is_none_or(|tried| tried.next.is_some_and(|next| next <= now))
+    }
+
+    /// In how large a batch it may go.
+    pub(super) fn batch(&self, change: &T) -> usize {
+        self.get(change).map_or(usize::MAX, |tried| tried.batch)
+    }
+
+    /// How it stands with the route after what has failed; `None` if nothing has.
+    pub(super) fn standing(&self, change: &T) -> Option<Standing> {
+        self.get(change).map(|tried| tried.standing)
+    }
+
+    /// Takes note of a failure; `spoiled` is the size of the batch if no element of it got an answer of its own.
+    ///
+    /// One element may be why a whole batch fails. So batches that do are halved, until the good ones are through.
+    pub(super) fn failed(&mut self, change: T, error: &CloudError, spoiled: Option<usize>, now: Instant) {
+        let (failures, batch) = self.get(&change).map_or((0, usize::MAX), |tried| (tried.failures, tried.batch));
+        let tried = Tried {
+            failures: failures.saturating_add(1),
+            next: Again::after(error).wait(&LIMITER, failures).map(|wait| now + wait),
+            standing: match error {
+                CloudError::ImplementedElsewhere => Standing::Unknown,
+                error if failures == 0 && retry::passes(error) => Standing::Shaky,
+                _ => Standing::Missing,
+            },
+            batch: spoiled.map_or(batch, |size| (size / 2).max(1)),
+            change,
+        };
+        self.0.insert(tried.change.key(), tried);
+    }
+
+    /// Forgets all that is not among these.
+    pub(super) fn keep<'a>(&mut self, changes: impl Iterator<Item = &'a T>)
+    where
+        T: 'a,
+    {
+        let mut kept = HashMap::new();
+        for change in changes {
+            if self.get(change).is_some()
+                && let Some(tried) = self.0.remove_entry(&change.key())
+            {
+                kept.insert(tried.0, tried.1);
+            }
+        }
+        self.0 = kept;
+    }
+
+    pub(super) fn succeeded(&mut self, change: &T) {
+        self.0.remove(&change.key());
+    }
+
+    /// When the first wait is over.
+    pub(super) fn next(&self) -> Option<Instant> {
+        self.0.values().filter_map(|tried| tried.next).min()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use skydock_cloud::{Retry, Route};
+
+    use super::*;
+
+    fn route(name: &str) -> Route {
+        Route {
+            name: name.into(),
+            target_node: None,
+            target_addresses: None,
+            destination_cidr: "10.0.0.0/24".into(),
+            blackhole: false,
+        }
+    }
+
+    fn unavailable() -> CloudError {
+        CloudError::Unavailable("away".into())
+    }
+
+    #[test]
+    fn r05_what_failed_is_due_again_when_its_error_says() {
+        let (now, second) = (Instant::now(), Duration::from_secs(1));
+        let retry = || Retry { after: Duration::from_secs(7), message: String::new() };
+        for (error, wait) in [
+            (CloudError::NotFound("x".into()), Some(second)),
+            (unavailable(), Some(second)),
+            (CloudError::Denied("x".into()), Some(second)),
+            (CloudError::Internal("x".into()), Some(second)),
+            (CloudError::Throttled(retry()), Some(7 * second)),
+            (CloudError::InProgress(retry()), Some(7 * second)),
+            (CloudError::Conflict("x".into()), Some(second / 10)),
+            (CloudError::Invalid("x".into()), None),
+            (CloudError::ImplementedElsewhere, None),
+        ] {
+            let mut tries = Tries::default();
+            assert!(tries.due(&route("a"), now));
+            tries.failed(route("a"), &error, None, now);
+            assert_eq!(tries.next(), wait.map(|wait| now + wait), "{error}");
+            assert!(!tries.due(&route("a"), now), "{error}");
+            assert_eq!(tries.due(&route("a"), now + 3600 * second), wait.is_some(), "{error}");
+            assert!(tries.due(&route("b"), now));
+            assert!(tries.due(&Route { blackhole: true, ..route("a") }, now), "another change is new: {error}");
+        }
+    }
+
+    #[test]
+    fn r05_the_wait_doubles_up_to_a_minute_and_starts_anew_after_a_success() {
+        let mut now = Instant::now();
+        let mut tries = Tries::default();
+        let mut waits = Vec::new();
+        for _ in 0..8 {
+            tries.failed(route("a"), &unavailable(), None, now);
+            let next = tries.next().unwrap();
+            waits.push((next - now).as_secs());
+            now = next;
+        }
+        assert_eq!(waits, [1, 2, 4, 8, 16, 32, 60, 60]);
+        tries.succeeded(&route("a"));
+        assert_eq!(tries.next(), None);
+        tries.failed(route("a"), &unavailable(), None, now);
+        assert_eq!(tries.next(), Some(now + Duration::from_secs(1)));
+    }
+
+    #[test]
+    fn r11_a_batch_that_fails_as_a_whole_is_halved_until_each_goes_alone() {
+        let (now, mut tries) = (Instant::now(), Tries::default());
+        assert_eq!(tries.batch(&route("a")), usize::MAX);
+        for (size, next) in [(5, 2), (2, 1), (1, 1)] {
+            tries.failed(route("a"), &unavailable(), Some(size), now);
+            assert_eq!(tries.batch(&route("a")), next);
+        }
+        tries.failed(route("a"), &unavailable(), None, now);
+        assert_eq!(tries.batch(&route("a")), 1);
+        assert_eq!(tries.batch(&route("b")), usize::MAX);
+    }
+
+    #[test]
+    fn r23_a_first_failure_that_passes_is_shaky_and_a_second_is_missing() {
+        let (now, mut tries) = (Instant::now(), Tries::default());
+        let retry = || Retry { after: Duration::from_secs(7), message: String::new() };
+        for (name, error, first, second) in [
+            ("a", CloudError::Throttled(retry()), Standing::Shaky, Standing::Missing),
+            ("b", CloudError::InProgress(retry()), Standing::Shaky, Standing::Missing),
+            ("c", CloudError::Conflict("x".into()), Standing::Shaky, Standing::Missing),
+            ("d", unavailable(), Standing::Shaky, Standing::Missing),
+            ("e", CloudError::NotFound("x".into()), Standing::Missing, Standing::Missing),
+            ("f", CloudError::Denied("x".into()), Standing::Missing, Standing::Missing),
+            ("g", CloudError::Invalid("x".into()), Standing::Missing, Standing::Missing),
+            ("h", CloudError::Internal("x".into()), Standing::Missing, Standing::Missing),
+            ("i", CloudError::ImplementedElsewhere, Standing::Unknown, Standing::Unknown),
+        ] {
+            assert_eq!(tries.standing(&route(name)), None);
+            for expected in [first, second] {
+                tries.failed(route(name), &error, None, now);
+                assert_eq!(tries.standing(&route(name)), Some(expected), "{error}");
+            }
+        }
+    }
+
+    #[test]
+    fn r22_what_is_not_wanted_any_more_is_forgotten() {
+        let (now, mut tries) = (Instant::now(), Tries::default());
+        for name in ["a", "b"] {
+            tries.failed(route(name), &CloudError::Invalid("x".into()), None, now);
+        }
+        tries.keep([route("b"), route("c")].iter());
+        assert!(tries.due(&route("a"), now) && !tries.due(&route("b"), now));
+        tries.keep([Route { blackhole: true, ..route("b") }].iter());
+        assert!(tries.due(&route("b"), now));
+    }
+}

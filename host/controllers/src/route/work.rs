@@ -1,0 +1,163 @@
+//! Asks the cloud to make and to delete routes, in batches and not too many at once.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use async_trait::async_trait;
+use futures::future::join_all;
+use skydock_cloud::{Answers, CloudError, CloudProvider, NewRoute, Route};
+use tokio::{
+    sync::Semaphore,
+    time::{Instant, sleep},
+};
+use tokio_util::sync::CancellationToken;
+
+use crate::shared::complete;
+
+/// Most routes that the cloud is asked about at the same time; upstream's constant.
+const IN_FLIGHT: u32 = 200;
+
+/// How often a route that lost a race is tried within one run, and the wait after the first time; it grows by itself each
+/// time. Upstream tries as often, and waits as long on average.
+const CONFLICT_TRIES: u32 = 5;
+const CONFLICT_PAUSE: Duration = Duration::from_millis(50);
+
+/// A route to be made or to be deleted.
+#[async_trait]
+pub(super) trait Change: Clone + PartialEq + Send + Sync {
+    /// What tells it from others of its kind.
+    fn key(&self) -> String;
+
+    /// Asks the cloud for it.
+    async fn ask(provider: &dyn CloudProvider, batch: &[Self]) -> Result<Answers<()>, CloudError>;
+}
+
+#[async_trait]
+impl Change for NewRoute {
+    fn key(&self) -> String {
+        format!("{} {}", self.target_node, self.destination_cidr)
+    }
+
+    async fn ask(provider: &dyn CloudProvider, batch: &[Self]) -> Result<Answers<()>, CloudError> {
+        provider.create_routes(batch).await
+    }
+}
+
+#[async_trait]
+impl Change for Route {
+    fn key(&self) -> String {
+        format!("{} {}", self.name, self.destination_cidr)
+    }
+
+    /// One that is not there is deleted.
+    async fn ask(provider: &dyn CloudProvider, batch: &[Self]) -> Result<Answers<()>, CloudError> {
+        let answers = provider.delete_routes(batch).await?;
+        let gone = |answer| if matches!(answer, Err(CloudError::NotFound(_))) { Ok(()) } else { answer };
+        Ok(answers.into_iter().map(gone).collect())
+    }
+}
+
+/// What has become of a change.
+pub(super) struct Done<T> {
+    pub(super) change: T,
+    pub(super) result: Result<(), CloudError>,
+    /// How long it took, tries that lost a race included.
+    pub(super) took: Duration,
+    /// The size of its batch, if that failed as a whole.
+    pub(super) spoiled: Option<usize>,
+}
+
+/// The work of one run.
+pub(super) struct Work<'a> {
+    provider: &'a dyn CloudProvider,
+    in_flight: Semaphore,
+    stop: &'a CancellationToken,
+}
+
+impl<'a> Work<'a> {
+    pub(super) fn new(provider: &'a dyn CloudProvider, stop: &'a CancellationToken) -> Self {
+        let permits = usize::try_from(IN_FLIGHT).unwrap_or(Semaphore::MAX_PERMITS);
+        Self { provider, in_flight: Semaphore::new(permits), stop }
+    }
+
+    /// Does all these changes, each in a batch of at most the size that is given with it. What had not begun when the end
+    /// came is left out of the answer.
+    pub(super) async fn all<T: Change>(&self, changes: impl Iterator<Item = (T, usize)>) -> Vec<Done<T>> {
+        let batches = batches(changes, self.provider.info().max_batch);
+        join_all(batches.into_iter().map(|batch| self.batch(batch))).await.into_iter().flatten().collect()
+    }
+
+    async fn batch<T: Change>(&self, mut batch: Vec<T>) -> Vec<Done<T>> {
+        let mut done = Vec::new();
+        let count = u32::try_from(batch.len()).unwrap_or(IN_FLIGHT).min(IN_FLIGHT);
+        // It is never closed.
+        let Ok(_permits) = self.in_flight.acquire_many(count).await else { return done };
+        let started = Instant::now();
+        for attempt in 1..=CONFLICT_TRIES {
+            if self.stop.is_cancelled() {
+                break;
+            }
+            let size = batch.len();
+            let (answers, spoiled) = match T::ask(self.provider, &batch).await {
+                Ok(answers) => (complete(answers, size).collect(), None),
+                Err(error) => (vec![Err(error); size], Some(size)),
+            };
+            let took = started.elapsed();
+            let mut again = Vec::new();
+            for (change, result) in batch.into_iter().zip(answers) {
+                if attempt < CONFLICT_TRIES && matches!(result, Err(CloudError::Conflict(_))) {
+                    again.push(change);
+                } else {
+                    done.push(Done { change, result, took, spoiled });
+                }
+            }
+            batch = again;
+            if batch.is_empty() {
+                break;
+            }
+            tokio::select! {
+                () = sleep(CONFLICT_PAUSE * attempt) => {}
+                () = self.stop.cancelled() => {}
+            }
+        }
+        done
+    }
+}
+
+fn batches<T>(changes: impl Iterator<Item = (T, usize)>, max: usize) -> Vec<Vec<T>> {
+    let most = usize::try_from(IN_FLIGHT).map_or(max, |most| most.min(max));
+    let mut by_size: BTreeMap<usize, Vec<T>> = BTreeMap::new();
+    for (change, size) in changes {
+        by_size.entry(size.min(most).max(1)).or_default().push(change);
+    }
+    let mut batches = Vec::new();
+    for (size, changes) in by_size {
+        let mut changes = changes.into_iter().peekable();
+        while changes.peek().is_some() {
+            batches.push(changes.by_ref().take(size).collect());
+        }
+    }
+    batches
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn r11_batches_are_as_large_as_the_provider_takes_and_never_more_than_may_be_in_flight() {
+        let sizes = |count: usize, limit, max| -> Vec<usize> {
+            batches((0..count).map(|n| (n, limit)), max).iter().map(Vec::len).collect()
+        };
+        assert_eq!(sizes(7, usize::MAX, 3), [3, 3, 1]);
+        assert_eq!(sizes(450, usize::MAX, 1000), [200, 200, 50]);
+        assert_eq!(sizes(3, 1, 100), [1, 1, 1]);
+        assert_eq!(sizes(2, usize::MAX, 0), [1, 1]);
+        assert!(sizes(0, usize::MAX, 3).is_empty());
+    }
+
+    #[test]
+    fn r11_those_of_a_spoiled_batch_do_not_spoil_others() {
+        let changes = [("good", 3), ("bad", 1), ("fine", 3), ("odd", 1)];
+        assert_eq!(batches(changes.into_iter(), 3), [vec!["bad"], vec!["odd"], vec!["good", "fine"]]);
+    }
+}

@@ -1,0 +1,120 @@
+//! Flags of the route controller.
+
+use std::time::Duration;
+
+use clap::{ArgAction, Args};
+use skydock_controllers::{
+    ClusterCidrs,
+    route::{Rhythm, RouteOptions},
+};
+
+use super::{
+    feature_gates::{self, FeatureGate},
+    parse_duration,
+};
+
+/// Flags of the route controller.
+#[derive(Args, Debug)]
+pub struct RouteArgs {
+    /// Make routes to the Pods of each node, if the provider can; needs --cluster-cidr.
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_value = "true",
+          default_missing_value = "true", action = ArgAction::Set, help_heading = "Controllers")]
+    pub configure_cloud_routes: bool,
+    /// How often routes are compared with nodes although no node has changed; 0 is never.
+    #[arg(long, value_name = "DURATION", value_parser = parse_duration, default_value = "5m", help_heading = "Controllers")]
+    pub route_check_period: Duration,
+    /// How often routes are compared with nodes if that is done by the clock alone (see --feature-gates).
+    #[arg(long, value_name = "DURATION", value_parser = parse_duration, default_value = "10s", help_heading = "Controllers")]
+    pub route_reconciliation_period: Duration,
+    /// Features to switch: CloudControllerManagerWatchBasedRoutesReconciliation (on by default; off, routes are looked at by
+    /// the clock, not when nodes change).
+    #[arg(long, value_name = "NAME=BOOL", value_delimiter = ',', value_parser = feature_gates::parse,
+          help_heading = "Controllers")]
+    pub feature_gates: Vec<FeatureGate>,
+}
+
+/// Why flags of the route controller cannot be followed.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+pub enum RouteArgsError {
+    /// There is always another run.
+    #[error("--route-reconciliation-period cannot be 0; to make no routes, say --configure-cloud-routes=false")]
+    NoPeriod,
+}
+
+impl RouteArgs {
+    /// The options of the route controller.
+    ///
+    /// # Errors
+    /// If it is to work by the clock, without a period.
+    pub fn options(&self, cluster_cidrs: &[String]) -> Result<RouteOptions, RouteArgsError> {
+        // As with upstream, the last word on a gate counts.
+        let watch = self.feature_gates.last().is_none_or(|FeatureGate::WatchBasedRoutes(on)| *on);
+        let period = self.route_reconciliation_period;
+        if !watch && period.is_zero() {
+            return Err(RouteArgsError::NoPeriod);
+        }
+        let rhythm =
+            if watch { Rhythm::Watch { check_period: self.route_check_period } } else { Rhythm::Periodic { period } };
+        let cluster_cidrs = ClusterCidrs::parse(cluster_cidrs);
+        Ok(RouteOptions { configure: self.configure_cloud_routes, cluster_cidrs, rhythm })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn options(args: &[&str]) -> Result<RouteOptions, RouteArgsError> {
+        let cli = crate::cli::parse([&["skydock"], args].concat()).expect("flags parse");
+        cli.ccm.routes.options(&cli.ccm.cluster_cidrs)
+    }
+
+    fn refusal(flag: &str) -> String {
+        crate::cli::parse(["skydock", flag]).expect_err("refused").sentence()
+    }
+
+    const BY_THE_CLOCK: &str = "--feature-gates=CloudControllerManagerWatchBasedRoutesReconciliation=false";
+
+    #[test]
+    fn r01_r03_r04_routes_are_made_when_nodes_change_unless_told_otherwise() {
+        assert_eq!(options(&[]), Ok(RouteOptions::default()));
+        assert!(!options(&["--configure-cloud-routes=false"]).unwrap().configure);
+        assert!(options(&["--configure-cloud-routes"]).unwrap().configure);
+        for (args, rhythm) in [
+            (&[][..], Rhythm::Watch { check_period: Duration::from_secs(300) }),
+            (&["--route-check-period=0"], Rhythm::Watch { check_period: Duration::ZERO }),
+            (&["--route-reconciliation-period=1m"], Rhythm::Watch { check_period: Duration::from_secs(300) }),
+            (&[BY_THE_CLOCK], Rhythm::Periodic { period: Duration::from_secs(10) }),
+            (
+                &[BY_THE_CLOCK, "--route-reconciliation-period=1m0s"],
+                Rhythm::Periodic { period: Duration::from_secs(60) },
+            ),
+            (
+                &[BY_THE_CLOCK, "--feature-gates=CloudControllerManagerWatchBasedRoutesReconciliation=True"],
+                Rhythm::Watch { check_period: Duration::from_secs(300) },
+            ),
+        ] {
+            assert_eq!(options(args).unwrap().rhythm, rhythm, "{args:?}");
+        }
+        let nothing = options(&[BY_THE_CLOCK, "--route-reconciliation-period=0"]);
+        assert_eq!(nothing, Err(RouteArgsError::NoPeriod));
+    }
+
+    #[test]
+    fn r02_cluster_cidrs_are_read_once_and_what_is_wrong_with_them_is_kept() {
+        let cidrs = options(&["--cluster-cidr=10.244.0.0/16,fd00::/56"]).unwrap().cluster_cidrs.unwrap();
+        assert_eq!(cidrs.iter().count(), 2);
+        for wrong in ["--cluster-cidr=", "--cluster-cidr=10.244.0.0", "--cluster-cidr=10.0.0.0/16,10.1.0.0/16"] {
+            assert!(options(&[wrong]).unwrap().cluster_cidrs.is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn a_feature_gate_that_skydock_has_not_is_refused_by_name() {
+        let unknown = refusal("--feature-gates=CloudControllerManagerWebhook=true");
+        assert!(unknown.contains("no feature gate \"CloudControllerManagerWebhook\""), "{unknown}");
+        assert!(refusal("--feature-gates=X").contains("NAME=BOOL"));
+        let maybe = refusal("--feature-gates=CloudControllerManagerWatchBasedRoutesReconciliation=maybe");
+        assert!(maybe.contains("\"maybe\" is neither true nor false"), "{maybe}");
+    }
+}
