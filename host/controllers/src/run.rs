@@ -18,6 +18,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{
     Controller, Metrics,
+    api::with_deadline,
     cluster_view::ClusterView,
     events::Recorder,
     informer::Informer,
@@ -38,6 +39,18 @@ pub struct Clients {
     pub service: Client,
     /// For the route controller.
     pub route: Client,
+}
+
+impl Clients {
+    fn with_deadlines(self) -> Self {
+        let Self { informers, node, service, route } = &self;
+        Self {
+            informers: with_deadline(informers),
+            node: with_deadline(node),
+            service: with_deadline(service),
+            route: with_deadline(route),
+        }
+    }
 }
 
 /// How the controllers work.
@@ -107,6 +120,7 @@ pub enum RunError {
 ///
 /// If a controller ends by itself.
 pub async fn run(context: Context) -> Result<(), RunError> {
+    let context = Context { clients: context.clients.with_deadlines(), ..context };
     let (recorder, writer) = Recorder::new(context.clients.informers.clone(), context.metrics.clone());
     let flush = CancellationToken::new();
     let writing = tokio::spawn(writer.run(flush.clone()));

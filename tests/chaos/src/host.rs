@@ -11,11 +11,7 @@ use kube::{
 use prometheus_client::registry::Registry;
 use skydock_controllers::{Clients, Context, Controller, Metrics, Options, RunError, run};
 use skydock_devplane::DevPlane;
-use tokio::{
-    sync::watch,
-    task::JoinHandle,
-    time::timeout,
-};
+use tokio::{sync::watch, task::JoinHandle, time::timeout};
 use tokio_util::sync::CancellationToken;
 use tower::{BoxError, ServiceExt as _, retry::Retry, service_fn};
 

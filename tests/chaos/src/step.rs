@@ -113,10 +113,9 @@ impl ApiTrouble {
         let rules = match self {
             Self::Conflicts => vec![Rule::new(Fault::Conflict).chance(0.5)],
             Self::TooMany => vec![Rule::new(Fault::TooManyRequests { retry_after: 1 }).chance(0.5)],
-            Self::Errors => vec![
-                Rule::new(Fault::InternalError).chance(0.2),
-                Rule::new(Fault::ServiceUnavailable).chance(0.2),
-            ],
+            Self::Errors => {
+                vec![Rule::new(Fault::InternalError).chance(0.2), Rule::new(Fault::ServiceUnavailable).chance(0.2)]
+            }
             Self::Slow => vec![slow(1500)],
             Self::Partition => vec![Rule::new(Fault::Silence)],
             Self::Refused => vec![Rule::new(Fault::Cut)],

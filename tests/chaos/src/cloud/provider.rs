@@ -127,10 +127,7 @@ impl CloudProvider for Cloud {
                 instance_type: Some("sim.small".to_owned()),
                 zone: Some("sim-1a".to_owned()),
                 region: Some("sim-1".to_owned()),
-                addresses: vec![
-                    address(AddressKind::InternalIp, ip),
-                    address(AddressKind::Hostname, name),
-                ],
+                addresses: vec![address(AddressKind::InternalIp, ip), address(AddressKind::Hostname, name)],
                 ..Instance::default()
             })
         })

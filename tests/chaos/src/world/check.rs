@@ -64,7 +64,9 @@ impl World {
             (provider_id(node).as_ref() != Some(&model.machine), format!("has provider ID {:?}", provider_id(node))),
             (!shown.iter().eq(address.iter()), format!("has addresses {shown:?}, expected {address:?}")),
             (
-                !label(LABEL_INSTANCE_TYPE, "sim.small") || !label(LABEL_ZONE, "sim-1a") || !label(LABEL_REGION, "sim-1"),
+                !label(LABEL_INSTANCE_TYPE, "sim.small")
+                    || !label(LABEL_ZONE, "sim-1a")
+                    || !label(LABEL_REGION, "sim-1"),
                 format!("has labels {:?}", node.labels()),
             ),
             (
@@ -105,12 +107,7 @@ impl World {
     }
 }
 
-fn wrong_balanced(
-    model: &ServiceModel,
-    service: &Service,
-    balancer: Option<&Balancer>,
-    nodes: &[Node],
-) -> Vec<String> {
+fn wrong_balanced(model: &ServiceModel, service: &Service, balancer: Option<&Balancer>, nodes: &[Node]) -> Vec<String> {
     let Some(balancer) = balancer else { return vec!["has no load balancer".to_owned()] };
     let wanted: BTreeSet<_> = nodes
         .iter()
