@@ -1,5 +1,8 @@
 //! Writing to the API server: patches that ask for the object's metadata only, and errors that say what to do.
 
+mod deadline;
+
+pub(crate) use deadline::with_deadline;
 use http::{Request, header};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::{Client, Resource};

@@ -18,6 +18,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{
     ClusterCidrsError, Controller, Metrics,
+    api::with_deadline,
     cluster_view::ClusterView,
     dry_run,
     events::Recorder,
@@ -41,6 +42,18 @@ pub struct Clients {
     pub service: Client,
     /// For the route controller.
     pub route: Client,
+}
+
+impl Clients {
+    fn with_deadlines(self) -> Self {
+        let Self { informers, node, service, route } = &self;
+        Self {
+            informers: with_deadline(informers),
+            node: with_deadline(node),
+            service: with_deadline(service),
+            route: with_deadline(route),
+        }
+    }
 }
 
 /// How the controllers work.
@@ -119,6 +132,7 @@ pub enum RunError {
 ///
 /// If a controller ends by itself.
 pub async fn run(mut context: Context) -> Result<(), RunError> {
+    context.clients = context.clients.with_deadlines();
     if context.options.dry_run {
         (context.provider, context.clients) = dry_run::harmless(context.provider, &context.clients);
     }

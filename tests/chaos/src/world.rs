@@ -17,6 +17,8 @@ use crate::{Cloud, Host, Step, Trouble, host};
 /// How long all may take to be as it should once nothing goes wrong any more: a node may wait up to 1000 s after its
 /// failures, and a watch that fell silent is noticed after 5 minutes.
 const PATIENCE: Duration = Duration::from_secs(3600);
+/// Between two looks at whether all is as it should be.
+const LONGEST_PAUSE: Duration = Duration::from_secs(15);
 /// How long it must stay as it should.
 const QUIET: Duration = Duration::from_secs(60);
 /// Most calls that change something in the cloud while it is quiet: what waited for its time is done once more, but
@@ -150,7 +152,7 @@ impl World {
                 return Err(format!("after {PATIENCE:?} without faults:\n{}", differences.join("\n")));
             }
             sleep(pause).await;
-            pause = (pause * 2).min(Duration::from_secs(60));
+            pause = (pause * 2).min(LONGEST_PAUSE);
         }
         let took = start.elapsed();
         let before = self.changing_calls();

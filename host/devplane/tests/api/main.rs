@@ -1,6 +1,7 @@
 //! The API as clients see it: kube-rs against a running control plane.
 
 mod deletes;
+mod faults;
 mod lifetime;
 mod patches;
 mod requests;
