@@ -5,6 +5,7 @@ mod command;
 mod console;
 mod demo;
 mod guests;
+mod parity;
 mod step;
 mod test;
 
@@ -39,6 +40,12 @@ enum Chore {
     },
     /// Builds the plugins and the fixtures of the tests into `target/plugins`.
     Guests,
+    /// Shows which test holds which statement of upstream's behaviour, and writes docs/parity.md.
+    Parity {
+        /// Write nothing; fail if docs/parity.md is not up to date.
+        #[arg(long)]
+        check: bool,
+    },
     /// Checks the dependencies: licences, banned crates, sources, known holes.
     Audit,
 }
@@ -59,6 +66,7 @@ fn run(chore: &Chore) -> Result<()> {
         Chore::Demo { json, keep } => demo::run(&root, *json, *keep),
         Chore::Test { quick, verbose } => test::run(&root, *quick, *verbose),
         Chore::Guests => guests::run(&root),
+        Chore::Parity { check } => parity::run(&root, *check),
         Chore::Audit => audit::run(&root),
     }
 }

@@ -259,7 +259,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn metrics_carry_upstreams_names_and_labels() {
+    fn c04_metrics_carry_upstreams_names_and_labels() {
         let mut registry = Registry::default();
         let metrics = Metrics::register(&mut registry);
         metrics.queue("Nodes").adds.inc();

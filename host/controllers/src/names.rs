@@ -136,6 +136,29 @@ mod tests {
     }
 
     #[test]
+    fn c01_c02_c03_every_controller_has_upstreams_names_for_flags_clients_and_events() {
+        for (controller, name, alias, client, source) in [
+            (Controller::Node, "cloud-node-controller", "cloud-node", "node-controller", "cloud-node-controller"),
+            (
+                Controller::NodeLifecycle,
+                "cloud-node-lifecycle-controller",
+                "cloud-node-lifecycle",
+                "node-controller",
+                "cloud-node-lifecycle-controller",
+            ),
+            (Controller::Service, "service-lb-controller", "service", "service-controller", "service-controller"),
+            (Controller::Route, "node-route-controller", "route", "route-controller", "route_controller"),
+            (Controller::NodeIpam, "node-ipam-controller", "nodeipam", "node-controller", "cidrAllocator"),
+        ] {
+            assert_eq!((controller.name(), controller.alias()), (name, alias));
+            assert_eq!((controller.client_name(), controller.event_source()), (client, source), "{name}");
+            for text in [name, alias] {
+                assert_eq!(parse(&[text]), BTreeSet::from([controller]), "{text}");
+            }
+        }
+    }
+
+    #[test]
     fn c01_a_star_turns_all_on_and_a_minus_takes_one_away_by_name_or_alias() {
         assert_eq!(parse(&["*"]).len(), 5);
         for off in ["-service", "-service-lb-controller"] {
@@ -145,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_star_only_the_named_ones_are_on() {
+    fn c01_without_a_star_only_the_named_ones_are_on() {
         assert_eq!(
             parse(&["cloud-node", "node-route-controller"]),
             BTreeSet::from([Controller::Node, Controller::Route])
@@ -154,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_entry_that_matches_wins() {
+    fn c01_the_first_entry_that_matches_wins() {
         assert!(parse(&["route", "-route"]).contains(&Controller::Route));
         assert!(!parse(&["*", "-route", "route"]).contains(&Controller::Route));
     }

@@ -33,6 +33,8 @@ pub enum Behaviour {
     Reserve,
     /// `cluster`: a right answer; `describe` also labels the node with what `cluster` knows.
     Cluster,
+    /// `proxy`: a right answer; the load balancer's IP address is a proxy's.
+    Proxy,
     /// `lie-…`: a wrong answer.
     Lie(Lie),
     /// `error-invalid` and so on, `implemented-elsewhere`, `not-found`: this cloud error.
@@ -82,7 +84,7 @@ pub enum Failure {
 }
 
 /// Every behaviour by the name a test writes.
-const NAMES: [(&str, Behaviour); 28] = [
+const NAMES: [(&str, Behaviour); 29] = [
     ("good", Behaviour::Good),
     ("loop", Behaviour::Loop),
     ("allocate", Behaviour::Allocate),
@@ -94,6 +96,7 @@ const NAMES: [(&str, Behaviour); 28] = [
     ("publish-event-on-other", Behaviour::PublishEventOnOther),
     ("reserve", Behaviour::Reserve),
     ("cluster", Behaviour::Cluster),
+    ("proxy", Behaviour::Proxy),
     ("lie-length", Behaviour::Lie(Lie::Length)),
     ("lie-longer", Behaviour::Lie(Lie::Longer)),
     ("lie-prefix", Behaviour::Lie(Lie::Prefix)),

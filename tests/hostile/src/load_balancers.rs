@@ -2,7 +2,7 @@
 use std::time::Duration;
 
 use skydock_sdk::events::{self, Severity};
-use skydock_sdk::types::{CloudError, Ingress, LoadBalancerStatus, Node, Service};
+use skydock_sdk::types::{CloudError, Ingress, IpMode, LoadBalancerStatus, Node, Service};
 use skydock_sdk::{LoadBalancers, Result, cache};
 
 use crate::behaviour::{Behaviour, Lie};
@@ -74,6 +74,7 @@ fn status(service: &Service, behaviour: Behaviour) -> LoadBalancerStatus {
         Behaviour::Lie(Lie::Count) => vec![right; 1000],
         Behaviour::Lie(Lie::Huge) => vec![named("x".repeat(1 << 20))],
         Behaviour::Lie(Lie::Label) => vec![named("no spaces, please!".into())],
+        Behaviour::Proxy => vec![Ingress { ip_mode: Some(IpMode::Proxy), ..right }],
         _ => vec![right],
     };
     LoadBalancerStatus { ingress }
@@ -88,5 +89,11 @@ mod tests {
         let of = |uid: &str| status(&Service { uid: uid.into(), ..Service::default() }, Behaviour::Good);
         assert_eq!(of("a"), of("a"));
         assert_ne!(of("a"), of("b"));
+    }
+
+    #[test]
+    fn the_address_of_a_proxy_says_so_and_another_says_nothing() {
+        let mode = |behaviour| status(&Service::default(), behaviour).ingress[0].ip_mode;
+        assert_eq!((mode(Behaviour::Proxy), mode(Behaviour::Good)), (Some(IpMode::Proxy), None));
     }
 }

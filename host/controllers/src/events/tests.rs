@@ -8,7 +8,7 @@ fn recorder(api: &FakeApi) -> (Recorder, EventWriter) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn c07_an_event_is_created_then_counted_by_patch_and_flushed_at_the_end() {
+async fn c03_c07_an_event_is_created_then_counted_by_patch_and_flushed_at_the_end() {
     let api = FakeApi::default();
     let (recorder, writer) = recorder(&api);
     let entry = Entry::new(service("web"));

@@ -64,7 +64,7 @@ impl Bench {
 }
 
 #[tokio::test(start_paused = true)]
-async fn c05_a_controller_starts_when_its_capability_comes_with_a_later_generation() {
+async fn c04_c05_a_controller_starts_when_its_capability_comes_with_a_later_generation() {
     let mut bench = start(&[Capability::Instances]);
     sleep(Duration::from_secs(1)).await;
     let cluster = bench.cluster.try_recv().unwrap();
@@ -83,6 +83,34 @@ async fn c05_a_controller_starts_when_its_capability_comes_with_a_later_generati
     let mut text = String::new();
     prometheus_client::encoding::text::encode(&mut text, &bench.registry).unwrap();
     assert!(text.contains("running_managed_controllers{name=\"service\",manager=\"cloud-controller-manager\"} 0"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn c05_a_provider_that_can_do_nothing_ends_no_process_and_is_never_called() {
+    let bench = start(&[]);
+    sleep(Duration::from_secs(3600)).await;
+    assert!(!bench.running.is_finished());
+    assert!(!bench.metrics().contains("running_managed_controllers{"), "{}", bench.metrics());
+    assert_eq!(bench.cloud.calls(), [""; 0]);
+    bench.shutdown.cancel();
+    bench.running.await.unwrap().unwrap();
+}
+
+/// Upstream starts a worker that returned again, and only a panic ends its process. Here nothing goes on with what a bug has
+/// left behind.
+#[tokio::test(start_paused = true)]
+async fn c06_a_panic_ends_the_process_and_names_the_controller() {
+    let bench = start(&[Capability::Instances, Capability::LoadBalancers]);
+    let cloud = Arc::clone(&bench.cloud);
+    // A poisoned lock has the fake cloud panic in the middle of a call.
+    let poisoned = std::thread::spawn(move || {
+        let _guard = cloud.ensure.lock();
+        panic!("poison");
+    });
+    assert!(poisoned.join().is_err());
+    sleep(Duration::from_secs(1)).await;
+    let error = bench.running.await.unwrap().unwrap_err();
+    assert!(matches!(&error, RunError::Ended(name) if name == "service-lb-controller"), "{error}");
 }
 
 #[tokio::test(start_paused = true)]
@@ -111,7 +139,7 @@ async fn at_the_end_a_running_call_may_end_and_what_follows_is_written() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_call_that_does_not_end_is_dropped_after_the_grace() {
+async fn c08_a_call_that_does_not_end_is_dropped_after_the_grace() {
     let bench = start(&[Capability::LoadBalancers]);
     bench.cloud.ensure_takes(Duration::from_secs(3600));
     sleep(Duration::from_secs(1)).await;

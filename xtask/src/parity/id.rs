@@ -1,0 +1,113 @@
+//! Ids of statements: `N-10` in documents, `n10` at the beginning of a test's name.
+
+use std::fmt;
+
+use serde::Deserialize;
+
+/// Letters of the parts: common, node, lifecycle, service, route, ipam.
+const LETTERS: &str = "CNLSRI";
+
+/// Id of a statement.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
+#[serde(try_from = "String")]
+pub(crate) struct Id {
+    pub(crate) letter: char,
+    pub(crate) number: u8,
+    pub(crate) suffix: Option<char>,
+}
+
+/// What stands where an id is expected is none.
+#[derive(Debug, thiserror::Error)]
+#[error("{0:?} is no id of a statement; ids look like N-07 or N-07a, with one of the letters {LETTERS}")]
+pub(crate) struct NoId(String);
+
+impl TryFrom<String> for Id {
+    type Error = NoId;
+
+    fn try_from(text: String) -> Result<Self, NoId> {
+        let (letter, rest) = text.split_once('-').unwrap_or_default();
+        let id = Self::of(letter, rest).filter(|id| id.to_string() == text);
+        id.ok_or(NoId(text))
+    }
+}
+
+impl fmt::Display for Id {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { letter, number, suffix } = self;
+        write!(f, "{letter}-{number:02}{}", suffix.map(String::from).unwrap_or_default())
+    }
+}
+
+impl Id {
+    /// As the name of a test has it.
+    pub(crate) fn prefix(&self) -> String {
+        self.to_string().replace('-', "").to_lowercase()
+    }
+
+    /// From `N` and `07` or `07a`.
+    fn of(letter: &str, rest: &str) -> Option<Self> {
+        let letter = Some(letter).filter(|letter| letter.len() == 1 && LETTERS.contains(letter))?.chars().next()?;
+        let (digits, suffix) = rest.split_at_checked(2)?;
+        let suffix = match suffix.as_bytes() {
+            [] => None,
+            [suffix] if suffix.is_ascii_lowercase() => Some(char::from(*suffix)),
+            _ => return None,
+        };
+        let number = Some(digits).filter(|digits| digits.bytes().all(|byte| byte.is_ascii_digit()))?.parse().ok()?;
+        Some(Self { letter, number, suffix })
+    }
+
+    /// From `n07` or `n07a`.
+    fn of_part(part: &str) -> Option<Self> {
+        let (letter, rest) = part.split_at_checked(1)?;
+        Some(letter).filter(|letter| letter.bytes().all(|byte| byte.is_ascii_lowercase()))?;
+        Self::of(&letter.to_uppercase(), rest)
+    }
+}
+
+/// The ids that the name of a test begins with. Ids of the process (`p02`) may stand between; their table is another.
+pub(crate) fn leading(name: &str) -> Vec<Id> {
+    let is_of_process = |part: &str| {
+        part.strip_prefix('p').is_some_and(|rest| Id::of("C", rest).is_some()) // a letter that is in the list
+    };
+    let parts = name.split('_').take_while(|part| is_of_process(part) || Id::of_part(part).is_some());
+    parts.filter_map(Id::of_part).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ids(name: &str) -> Vec<String> {
+        leading(name).iter().map(ToString::to_string).collect()
+    }
+
+    #[test]
+    fn only_the_first_parts_of_a_name_are_ids() {
+        for (name, expected) in [
+            ("n10_n13_an_id_is_kept", &["N-10", "N-13"][..]),
+            ("l08a_it_is_so", &["L-08a"]),
+            ("p02_c01_a_name", &["C-01"]),
+            ("c01_p02b_s14_a_name", &["C-01", "S-14"]),
+            ("n10", &["N-10"]),
+            ("a_test_of_n10", &[]),
+            ("n1_n100_x10_n10ab_N10", &[]),
+            ("n10_and_n11", &["N-10"]),
+            ("", &[]),
+        ] {
+            assert_eq!(ids(name), expected, "{name}");
+        }
+    }
+
+    #[test]
+    fn an_id_is_written_in_one_way_only() {
+        let parse = |text: &str| Id::try_from(text.to_owned());
+        for good in ["N-01", "C-08", "S-59a"] {
+            assert_eq!(parse(good).unwrap().to_string(), good);
+        }
+        for bad in ["", "N01", "n-01", "N-1", "N-001", "X-01", "CN-01", "-01", "N-0é", "N-+1", "P-01"] {
+            assert!(parse(bad).is_err(), "{bad}");
+        }
+        assert_eq!(parse("N-07a").unwrap().prefix(), "n07a");
+    }
+}
