@@ -5,6 +5,7 @@ mod log;
 use std::{fs, net::Ipv4Addr, path::Path, time::Duration};
 
 use anyhow::Context;
+use skydock_controllers::{ClusterCidrs, route::RouteOptions};
 use skydock_devplane::{DevPlane, NodeSpec, Options};
 use tokio_util::sync::CancellationToken;
 
@@ -19,6 +20,9 @@ use crate::{
 /// Nodes that are not ready are looked up more often than in production: a developer waits for it.
 const NODE_MONITOR_PERIOD: Duration = Duration::from_secs(1);
 
+/// Where the Pods of the embedded cluster would have their addresses: room for a /24 for each of the most nodes there may be.
+const CLUSTER_CIDR: &str = "10.244.0.0/14";
+
 /// Runs until `shutdown`.
 ///
 /// # Errors
@@ -30,7 +34,8 @@ pub async fn run(args: DevArgs, shutdown: CancellationToken) -> anyhow::Result<(
     write_private(&args.kubeconfig, &plane.kubeconfig())?;
     for number in 1..=args.nodes {
         let [high, low] = number.to_be_bytes();
-        let node = NodeSpec::new(format!("node-{number}"), Ipv4Addr::new(10, 0, high, low).into());
+        let mut node = NodeSpec::new(format!("node-{number}"), Ipv4Addr::new(10, 0, high, low).into());
+        node.pod_cidrs.push(format!("10.{}.{low}.0/24", 244 + high));
         plane.kubelets().register(node)?;
     }
     log::intro(&args);
@@ -48,6 +53,7 @@ fn config(args: &DevArgs) -> anyhow::Result<Config> {
     let options = skydock_controllers::Options {
         node_monitor_period: NODE_MONITOR_PERIOD,
         cluster_name: "dev".to_owned(),
+        routes: RouteOptions { cluster_cidrs: ClusterCidrs::parse(&[CLUSTER_CIDR]), ..RouteOptions::default() },
         ..skydock_controllers::Options::default()
     };
     for (flag, file) in [("--plugin", Some(&args.plugin)), ("--cloud-config", args.cloud_config.as_ref())] {
@@ -59,7 +65,7 @@ fn config(args: &DevArgs) -> anyhow::Result<Config> {
         plugin: NamedPlugin { name, file: args.plugin.clone() },
         cloud_config: args.cloud_config.clone(),
         plugin_cache_dir: default_cache_dir(),
-        cluster_cidrs: Vec::new(),
+        cluster_cidrs: vec![CLUSTER_CIDR.to_owned()],
         cluster: ClusterAccess { kubeconfig: Some(args.kubeconfig.clone()), master: None },
         service_account_credentials: false,
         controllers: skydock_controllers::parse_controllers(&["*".to_owned()])?,

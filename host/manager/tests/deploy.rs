@@ -269,3 +269,19 @@ fn the_pods_run_under_the_account_that_has_the_rights() {
         assert_eq!(variant.pod.service_account_name.as_deref(), account["metadata"]["name"].as_str());
     }
 }
+
+#[test]
+fn the_right_of_the_route_controller_is_that_of_its_own_account_if_there_are_such() {
+    let roles = documents("components/routes/rbac.yaml", "ClusterRole");
+    let expected = serde_json::json!([{ "apiGroups": [""], "resources": ["nodes/status"], "verbs": ["patch"] }]);
+    assert_eq!((roles.len(), &roles[0]["rules"]), (1, &expected));
+    let mut bindings = documents("components/routes/rbac.yaml", "ClusterRoleBinding");
+    assert_eq!(bindings[0]["roleRef"]["name"], roles[0]["metadata"]["name"]);
+    assert_eq!(bindings[0]["subjects"][0]["name"], "skydock");
+    let patches = kustomization("components/service-account-credentials").patches.unwrap();
+    let name = bindings[0]["metadata"]["name"].as_str().unwrap();
+    let moved = patches.iter().find(|patch| patch.target.kind == "ClusterRoleBinding" && patch.target.name == name);
+    let operations: json_patch::Patch = yaml(&moved.expect("it is moved").patch);
+    json_patch::patch(&mut bindings[0], &operations).unwrap();
+    assert_eq!(bindings[0]["subjects"][0]["name"], Controller::Route.client_name());
+}

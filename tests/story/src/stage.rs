@@ -163,6 +163,7 @@ impl Stage {
             format!("--kubeconfig={}", self.kubeconfig().display()).into(),
             format!("--plugin-cache-dir={}", self.dir.path().join("compiled").display()).into(),
             "--cluster-name=story".into(),
+            "--cluster-cidr=10.244.0.0/16".into(),
             "--controllers=*".into(),
             "--node-monitor-period=1s".into(),
             "--v=4".into(),
