@@ -58,7 +58,7 @@ impl Bench {
 }
 
 #[tokio::test(start_paused = true)]
-async fn c05_a_controller_starts_when_its_capability_comes_with_a_later_generation() {
+async fn c05_s01_a_controller_starts_when_its_capability_comes_with_a_later_generation() {
     let mut bench = start(&[Capability::Instances]);
     sleep(Duration::from_secs(1)).await;
     let cluster = bench.cluster.try_recv().unwrap();
@@ -116,4 +116,13 @@ async fn a_call_that_does_not_end_is_dropped_after_the_grace() {
     sleep(Duration::from_secs(2)).await;
     assert!(bench.running.is_finished());
     bench.running.await.unwrap().unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn s04_no_controller_starts_before_all_caches_are_complete() {
+    let bench = start(&[Capability::LoadBalancers]);
+    bench.api.clear("GET", "/api/v1/services");
+    sleep(Duration::from_secs(60)).await;
+    assert!(!bench.runs("service"));
+    assert_eq!(bench.cloud.calls(), Vec::<String>::new());
 }
