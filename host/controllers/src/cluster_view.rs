@@ -9,7 +9,7 @@ use crate::{
     Controller,
     events::{Notice, Recorder},
     informer::Informer,
-    service::plan,
+    service::{Classes, plan},
 };
 
 /// The cluster, from the caches.
@@ -17,6 +17,7 @@ pub(crate) struct ClusterView {
     pub(crate) nodes: Arc<Informer<Node>>,
     pub(crate) services: Arc<Informer<Service>>,
     pub(crate) recorder: Recorder,
+    pub(crate) classes: Classes,
 }
 
 impl Cluster for ClusterView {
@@ -26,9 +27,9 @@ impl Cluster for ClusterView {
 
     fn services(&self) -> Vec<Arc<skydock_cloud::Service>> {
         let services = self.services.list();
-        let ours = services
-            .iter()
-            .filter(|entry| plan::wants_load_balancer(&entry.object) || plan::has_finalizer(&entry.object));
+        let ours = services.iter().filter(|entry| {
+            plan::wants_load_balancer(&entry.object, &self.classes) || plan::has_finalizer(&entry.object)
+        });
         ours.map(|entry| Arc::clone(&entry.view.service)).collect()
     }
 
@@ -82,7 +83,8 @@ mod tests {
     async fn a_provider_sees_nodes_served_services_and_whole_objects_and_may_say_something_on_them() {
         let api = FakeApi::default();
         let (recorder, writer) = Recorder::new(api.client(), Metrics::register(&mut Registry::default()));
-        let view = ClusterView { nodes: Arc::default(), services: Arc::default(), recorder };
+        let view =
+            ClusterView { nodes: Arc::default(), services: Arc::default(), recorder, classes: Classes::default() };
         view.nodes.apply(node("n1"));
         view.services.apply(service("wanting"));
         view.services.apply(with(

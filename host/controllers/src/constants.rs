@@ -23,11 +23,15 @@ pub const LABEL_REGION: &str = "topology.kubernetes.io/region";
 pub const LABEL_REGION_BETA: &str = "failure-domain.beta.kubernetes.io/region";
 /// Keeps a node out of load balancers.
 pub const LABEL_EXCLUDE_FROM_LB: &str = "node.kubernetes.io/exclude-from-external-load-balancers";
+/// Marks a node of the control plane.
+pub const LABEL_CONTROL_PLANE: &str = "node-role.kubernetes.io/control-plane";
 
 /// What the kubelet was given as `--node-ip`.
 pub const ANNOTATION_PROVIDED_NODE_IP: &str = "alpha.kubernetes.io/provided-node-ip";
 /// Source ranges of services that do not use `spec.loadBalancerSourceRanges`.
 pub const ANNOTATION_SOURCE_RANGES: &str = "service.beta.kubernetes.io/load-balancer-source-ranges";
+/// Ours: a label selector; of the nodes, only those that it selects are behind the load balancer of the service.
+pub const ANNOTATION_NODE_SELECTOR: &str = "service.skydock.dev/node-selector";
 
 /// Keeps a Service until its load balancer is gone.
 pub const FINALIZER: &str = "service.kubernetes.io/load-balancer-cleanup";

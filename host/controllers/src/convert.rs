@@ -1,12 +1,16 @@
 //! Kubernetes' objects as a provider sees them, and its answers as Kubernetes writes them.
 
 mod node;
+mod selector;
 mod service;
 
 pub use self::{
     node::node,
+    selector::node_selector,
     service::{ConvertError, service, status_json},
 };
+
+pub(crate) use self::selector::is_qualified_name;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 

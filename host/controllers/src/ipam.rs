@@ -112,7 +112,7 @@ impl IpamController {
                 );
                 tracing::warn!(node = entry.name(), "{message}");
                 self.shared.warning(&entry, reason::CIDR_NOT_AVAILABLE, message);
-                self.queue.retry_from(entry.key(), EXHAUSTED);
+                self.queue.retry_as(entry.key(), EXHAUSTED, Priority::Change);
             }
             Decision::Warn(problems) => {
                 self.queue.forget(&entry.key());

@@ -2,9 +2,10 @@
 //! same time, and an item that is added while it is worked on comes again afterwards.
 //!
 //! Beyond client-go, items have a [`Priority`], can be taken in batches, and an [`Queue::add`] replaces a delayed one of the
-//! same item.
+//! same item. Re-checks can be spread over time, see [`Pace`].
 
 mod limiter;
+mod pace;
 
 use std::{
     collections::{BTreeMap, HashMap, VecDeque},
@@ -19,7 +20,8 @@ use tokio::{
 };
 
 pub(crate) use self::limiter::Bucket;
-pub use self::limiter::Limiter;
+use self::pace::Slots;
+pub use self::{limiter::Limiter, pace::Pace};
 use crate::metrics::QueueMetrics;
 
 /// How often the gauges of running work are brought up to date; client-go's value.
@@ -34,7 +36,7 @@ const PRECEDENCE: u32 = 20;
 pub enum Priority {
     /// Something changed, or is to be tried again.
     Change,
-    /// Nothing is known to have changed: after a start, or with a new plugin.
+    /// Nothing is known to have changed: after a start, with a new plugin, or because it was long ago.
     Recheck,
 }
 
@@ -55,14 +57,24 @@ struct State<K> {
     /// What is in one of the two above, or to be put there when its work is done; with the time it was added.
     dirty: HashMap<K, (Priority, Instant)>,
     /// Being worked on, and since when.
-    processing: HashMap<K, Instant>,
+    processing: HashMap<K, (Priority, Instant)>,
     /// To be added later; the number keeps items of the same instant apart.
-    delayed: BTreeMap<(Instant, u64), (K, Priority)>,
+    delayed: BTreeMap<(Instant, u64), Delayed<K>>,
     delayed_at: HashMap<K, (Instant, u64)>,
     sequence: u64,
     failures: HashMap<K, u32>,
     bucket: Option<Bucket>,
+    /// `None`: re-checks are handed out as soon as no change waits.
+    pace: Option<Pace>,
+    slots: Slots,
     closed: bool,
+}
+
+struct Delayed<K> {
+    key: K,
+    priority: Priority,
+    /// The delay is that of its slot among the re-checks.
+    has_slot: bool,
 }
 
 impl<K: Clone + Eq + Hash> Queue<K> {
@@ -80,21 +92,36 @@ impl<K: Clone + Eq + Hash> Queue<K> {
             sequence: 0,
             failures: HashMap::new(),
             bucket: limiter.bucket.map(|bucket| Bucket::full(bucket, Instant::now())),
+            pace: None,
+            slots: Slots::default(),
             closed: false,
         };
         Self { state: Mutex::new(state), wake: Notify::new(), limiter, metrics }
     }
 
-    /// Adds an item now.
+    /// Sets how re-checks that are added from now on are spread over time.
+    pub fn pace(&self, pace: Pace) {
+        self.lock().pace = Some(pace);
+    }
+
+    /// Adds an item now; a re-check when its turn comes.
     pub fn add(&self, key: K, priority: Priority) {
         let mut state = self.lock();
-        state.cancel_delayed(&key);
-        self.insert(&mut state, key, priority);
+        if state.closed || (priority == Priority::Recheck && state.has_slot(&key)) {
+            return;
+        }
+        match state.slot(&key, priority) {
+            Some(at) => state.delay(key, at, priority, true),
+            None => {
+                state.cancel_delayed(&key);
+                self.insert(&mut state, key, priority);
+            }
+        }
         drop(state);
         self.wake.notify_waiters();
     }
 
-    /// Adds an item after a while. If it waits already, the earlier time counts.
+    /// Adds an item after a while. If it waits already, the earlier time and the higher priority count.
     pub fn add_after(&self, key: K, delay: Duration, priority: Priority) {
         if delay.is_zero() {
             return self.add(key, priority);
@@ -104,18 +131,18 @@ impl<K: Clone + Eq + Hash> Queue<K> {
             return;
         }
         self.metrics.retries.inc();
-        state.delay(key, Instant::now() + delay, priority);
+        state.delay(key, Instant::now() + delay, priority, false);
         drop(state);
         self.wake.notify_waiters();
     }
 
     /// Adds an item after the wait that its failures ask for, and counts one more failure.
     pub fn retry(&self, key: K) -> Duration {
-        self.retry_from(key, self.limiter.base)
+        self.retry_as(key, self.limiter.base, Priority::Change)
     }
 
-    /// As [`Queue::retry`], with another wait after the first failure.
-    pub fn retry_from(&self, key: K, base: Duration) -> Duration {
+    /// As [`Queue::retry`], with another wait after the first failure, or another priority.
+    pub fn retry_as(&self, key: K, base: Duration, priority: Priority) -> Duration {
         let mut state = self.lock();
         let failures = state.failures.entry(key.clone()).or_default();
         let own = self.limiter.delay(base, *failures);
@@ -123,8 +150,13 @@ impl<K: Clone + Eq + Hash> Queue<K> {
         let overall = state.bucket.as_mut().map_or(Duration::ZERO, |bucket| bucket.reserve(Instant::now()));
         drop(state);
         let delay = own.max(overall);
-        self.add_after(key, delay, Priority::Change);
+        self.add_after(key, delay, priority);
         delay
+    }
+
+    /// Wait after the first failure.
+    pub(crate) fn base(&self) -> Duration {
+        self.limiter.base
     }
 
     /// Forgets the failures of an item.
@@ -166,7 +198,7 @@ impl<K: Clone + Eq + Hash> Queue<K> {
     /// Says that the work on an item is over.
     pub fn done(&self, key: &K) {
         let mut state = self.lock();
-        if let Some(since) = state.processing.remove(key) {
+        if let Some((_, since)) = state.processing.remove(key) {
             self.metrics.work_duration.observe(since.elapsed().as_secs_f64());
         }
         if let Some(&(priority, _)) = state.dirty.get(key) {
@@ -186,10 +218,11 @@ impl<K: Clone + Eq + Hash> Queue<K> {
     /// Keeps the gauges of running work up to date, for ever.
     pub async fn observe(&self) {
         loop {
-            let (total, longest) = self.lock().processing.values().fold((0.0, 0.0_f64), |(total, longest), since| {
-                let seconds = since.elapsed().as_secs_f64();
-                (total + seconds, longest.max(seconds))
-            });
+            let (total, longest) =
+                self.lock().processing.values().fold((0.0, 0.0_f64), |(total, longest), (_, since)| {
+                    let seconds = since.elapsed().as_secs_f64();
+                    (total + seconds, longest.max(seconds))
+                });
             self.metrics.unfinished_work.set(total);
             self.metrics.longest_running.set(longest);
             sleep(GAUGE_PERIOD).await;
@@ -222,9 +255,12 @@ impl<K: Clone + Eq + Hash> Queue<K> {
     fn promote(&self, state: &mut State<K>) {
         let now = Instant::now();
         while let Some(entry) = state.delayed.first_entry().filter(|entry| entry.key().0 <= now) {
-            let (key, priority) = entry.remove();
+            let Delayed { key, priority, has_slot } = entry.remove();
             state.delayed_at.remove(&key);
-            self.insert(state, key, priority);
+            match if has_slot { None } else { state.slot(&key, priority) } {
+                Some(at) => state.delay(key, at, priority, true),
+                None => self.insert(state, key, priority),
+            }
         }
     }
 
@@ -235,7 +271,7 @@ impl<K: Clone + Eq + Hash> Queue<K> {
             self.metrics.depth.dec();
             let Some((priority, added)) = state.dirty.remove(&key) else { continue };
             self.metrics.queue_duration.observe(added.elapsed().as_secs_f64());
-            state.processing.insert(key.clone(), Instant::now());
+            state.processing.insert(key.clone(), (priority, Instant::now()));
             batch.push((key, priority));
         }
         batch
@@ -256,28 +292,48 @@ impl<K: Clone + Eq + Hash> State<K> {
     }
 
     fn pop(&mut self) -> Option<K> {
-        if self.rechecks.is_empty() || (self.preceded < PRECEDENCE && !self.changes.is_empty()) {
-            self.preceded = if self.rechecks.is_empty() { 0 } else { self.preceded + 1 };
-            return self.changes.pop_front();
+        let waits = !self.rechecks.is_empty();
+        let may_recheck = waits && self.pace.is_none_or(|pace| self.rechecks_in_flight() < pace.in_flight);
+        if may_recheck && (self.preceded >= PRECEDENCE || self.changes.is_empty()) {
+            self.preceded = 0;
+            return self.rechecks.pop_front();
         }
-        self.preceded = 0;
-        self.rechecks.pop_front()
+        self.preceded = if waits { self.preceded.saturating_add(1) } else { 0 };
+        self.changes.pop_front()
     }
 
-    fn cancel_delayed(&mut self, key: &K) {
-        if let Some(at) = self.delayed_at.remove(key) {
-            self.delayed.remove(&at);
-        }
+    fn rechecks_in_flight(&self) -> usize {
+        self.processing.values().filter(|(priority, _)| *priority == Priority::Recheck).count()
     }
 
-    fn delay(&mut self, key: K, at: Instant, priority: Priority) {
-        if self.delayed_at.get(&key).is_some_and(|&(earlier, _)| earlier <= at) {
-            return;
+    /// When it is the turn of a re-check, if that is not now.
+    fn slot(&mut self, key: &K, priority: Priority) -> Option<Instant> {
+        let pace = self.pace.filter(|_| priority == Priority::Recheck && !self.dirty.contains_key(key))?;
+        let now = Instant::now();
+        Some(self.slots.reserve(&pace, now)).filter(|at| *at > now)
+    }
+
+    fn has_slot(&self, key: &K) -> bool {
+        self.delayed_at.get(key).and_then(|at| self.delayed.get(at)).is_some_and(|delayed| delayed.has_slot)
+    }
+
+    fn cancel_delayed(&mut self, key: &K) -> Option<(Instant, Delayed<K>)> {
+        let at = self.delayed_at.remove(key)?;
+        Some((at.0, self.delayed.remove(&at)?))
+    }
+
+    fn delay(&mut self, key: K, at: Instant, priority: Priority, has_slot: bool) {
+        let mut next = (at, Delayed { key, priority, has_slot });
+        if let Some(earlier) = self.cancel_delayed(&next.1.key) {
+            let priority = earlier.1.priority.min(priority);
+            if earlier.0 <= at {
+                next = earlier;
+            }
+            next.1.priority = priority;
         }
-        self.cancel_delayed(&key);
         self.sequence += 1;
-        self.delayed_at.insert(key.clone(), (at, self.sequence));
-        self.delayed.insert((at, self.sequence), (key, priority));
+        self.delayed_at.insert(next.1.key.clone(), (next.0, self.sequence));
+        self.delayed.insert((next.0, self.sequence), next.1);
     }
 }
 

@@ -54,14 +54,19 @@ impl Again {
 
     /// Puts an item back into its queue accordingly.
     pub(crate) fn schedule<K: Clone + Eq + Hash>(self, queue: &Queue<K>, key: &K) {
+        self.schedule_as(queue, key, Priority::Change);
+    }
+
+    /// As [`Again::schedule`]: a re-check that failed may remain one, so that changes still go first.
+    pub(crate) fn schedule_as<K: Clone + Eq + Hash>(self, queue: &Queue<K>, key: &K, priority: Priority) {
         match self {
             Self::OnChange => queue.forget(key),
-            Self::After(delay) => queue.add_after(key.clone(), delay, Priority::Change),
+            Self::After(delay) => queue.add_after(key.clone(), delay, priority),
             Self::Soon => {
-                queue.retry_from(key.clone(), SOON);
+                queue.retry_as(key.clone(), SOON, priority);
             }
             Self::BackOff => {
-                queue.retry(key.clone());
+                queue.retry_as(key.clone(), queue.base(), priority);
             }
         }
     }

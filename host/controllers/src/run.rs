@@ -27,7 +27,7 @@ use crate::{
     lifecycle::LifecycleController,
     node::NodeController,
     route::{RouteController, RouteOptions},
-    service::ServiceController,
+    service::{ServiceController, ServiceOptions},
     shared::{Runner, Shared},
 };
 
@@ -63,8 +63,8 @@ pub struct Options {
     pub cluster_name: String,
     /// Batches of nodes that are initialised at the same time (`--concurrent-node-syncs`); at least 1.
     pub concurrent_node_syncs: usize,
-    /// Services that are worked on at the same time (`--concurrent-service-syncs`); at least 1.
-    pub concurrent_service_syncs: usize,
+    /// How the service controller works.
+    pub services: ServiceOptions,
     /// How often nodes that are not ready are looked for in the cloud (`--node-monitor-period`).
     pub node_monitor_period: Duration,
     /// How often node addresses are brought up to date (`--node-status-update-frequency`).
@@ -85,7 +85,7 @@ impl Default for Options {
         Self {
             cluster_name: "kubernetes".to_owned(),
             concurrent_node_syncs: 4,
-            concurrent_service_syncs: 10,
+            services: ServiceOptions::default(),
             node_monitor_period: Duration::from_secs(5),
             node_status_update_frequency: Duration::from_secs(300),
             ipam: IpamOptions::default(),
@@ -225,7 +225,8 @@ impl Host {
         tracing::info!(nodes = self.nodes.list().len(), services = self.services.list().len(), "caches are complete");
         let on_cluster = std::mem::replace(&mut self.context.on_cluster, Box::new(|_| {}));
         let (nodes, services) = (Arc::clone(&self.nodes), Arc::clone(&self.services));
-        on_cluster(Arc::new(ClusterView { nodes, services, recorder: self.recorder.clone() }));
+        let (recorder, classes) = (self.recorder.clone(), self.context.options.services.classes.clone());
+        on_cluster(Arc::new(ClusterView { nodes, services, recorder, classes }));
         let mut swaps = true;
         loop {
             self.start();
@@ -320,7 +321,7 @@ impl Host {
                 shared,
                 clients.service.clone(),
                 Arc::clone(&self.services),
-                options.concurrent_service_syncs.max(1),
+                options.services.clone(),
             )),
             Controller::NodeIpam => Arc::new(IpamController::new(shared, clients.node.clone(), &options.ipam)),
             Controller::Route => {

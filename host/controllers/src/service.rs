@@ -1,19 +1,26 @@
 //! Load balancers for services.
 //!
-//! Upstream's service-lb-controller. Beyond it: every kind of error of the cloud is honoured everywhere, node changes that
-//! come together are one pass, a service is never worked on from two sides at once, and a load balancer is deleted also if
-//! its service vanished under our hands.
+//! Upstream's service-lb-controller. Beyond it:
+//!
+//! - every kind of error of the cloud is honoured everywhere;
+//! - node changes that come together are one pass, and a service is never worked on from two sides at once;
+//! - a load balancer is deleted also if its service vanished under our hands;
+//! - what the cloud has lost or changed by itself is mended by a slow check ([`ServiceOptions::check_period`]). Checks, and
+//!   those after a start, are paced, go after changes, and say and write nothing if there is nothing to do;
+//! - a service chooses its nodes by the annotation [`ANNOTATION_NODE_SELECTOR`](crate::constants::ANNOTATION_NODE_SELECTOR).
+//!
+//! What the cloud refuses is told by events, not by a condition: the one condition that Kubernetes defines for services,
+//! `LoadBalancerPortsError`, is about ports alone, and those carry their errors in `status.loadBalancer.ingress`.
 
 mod cleanup;
 mod ensure;
-pub mod nodes;
+mod known;
+mod nodes;
+mod options;
 pub mod plan;
+pub mod selection;
 
-use std::{
-    collections::HashMap,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::Duration,
-};
+use std::{sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use futures::future::join_all;
@@ -22,7 +29,12 @@ use kube::Client;
 use skydock_cloud::CloudError;
 use tokio_util::sync::CancellationToken;
 
-use self::{nodes::NodeId, plan::Need};
+pub use self::options::{ClassError, Classes, NodeRules, ServiceOptions, parse_class};
+use self::{
+    known::{Known, KnownServices},
+    plan::Need,
+    selection::Selection,
+};
 use crate::{
     api::{ApiError, Target},
     constants::reason,
@@ -43,62 +55,11 @@ pub(crate) struct ServiceController {
     shared: Shared,
     client: Client,
     services: Arc<Informer<Service>>,
+    options: ServiceOptions,
     queue: Arc<Queue<String>>,
     node_queue: Arc<Queue<()>>,
-    workers: usize,
-    known: Mutex<HashMap<String, Arc<Known>>>,
-}
-
-/// A service that this process has worked on.
-struct Known {
-    /// Held while the cloud works on it.
-    busy: tokio::sync::Mutex<()>,
-    progress: Mutex<Progress>,
-}
-
-#[derive(Clone)]
-struct Progress {
-    /// As it was when it was last worked on.
-    entry: ServiceEntry,
-    /// Nodes the cloud was last told; `None` before the first time.
-    nodes: Option<Vec<NodeId>>,
-    /// The cloud was asked to make or to delete, and has not said that it is done.
-    unfinished: bool,
-    /// The service cannot be told to the cloud, or is not taken, as it is: it is not ensured again before it changes.
-    refused: bool,
-    /// Reason of the event that told the beginning of the present work.
-    announced: Option<&'static str>,
-}
-
-impl Known {
-    fn new(entry: ServiceEntry) -> Self {
-        let progress = Progress { entry, nodes: None, unfinished: false, refused: false, announced: None };
-        Self { busy: tokio::sync::Mutex::default(), progress: Mutex::new(progress) }
-    }
-
-    fn progress(&self) -> Progress {
-        self.lock().clone()
-    }
-
-    fn update(&self, change: impl FnOnce(&mut Progress)) {
-        change(&mut self.lock());
-    }
-
-    /// True if the beginning of this work has not been told yet.
-    fn announce(&self, reason: &'static str) -> bool {
-        self.lock().announced.replace(reason) != Some(reason)
-    }
-
-    fn finish(&self) {
-        self.update(|progress| {
-            progress.unfinished = false;
-            progress.announced = None;
-        });
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Progress> {
-        self.progress.lock().unwrap_or_else(PoisonError::into_inner)
-    }
+    known: Arc<KnownServices>,
+    selection: Arc<Selection>,
 }
 
 /// Why the work on a service did not succeed.
@@ -116,42 +77,72 @@ enum Failure {
 }
 
 impl ServiceController {
-    pub(crate) fn new(shared: Shared, client: Client, services: Arc<Informer<Service>>, workers: usize) -> Self {
+    pub(crate) fn new(
+        shared: Shared,
+        client: Client,
+        services: Arc<Informer<Service>>,
+        mut options: ServiceOptions,
+    ) -> Self {
+        options.concurrent_syncs = options.concurrent_syncs.max(1);
         let queue = Arc::new(Queue::new(Limiter::SERVICES, shared.metrics.queue("service")));
         let node_queue = Arc::new(Queue::new(Limiter::SERVICES, shared.metrics.queue("node")));
-        services.subscribe({
-            let queue = Arc::clone(&queue);
-            move |change| match change {
-                Change::Added(new) => {
-                    if let Some(priority) = added(&new.object) {
-                        queue.add(new.key(), priority);
-                    }
+        let selection = Arc::new(Selection::new(Arc::clone(&shared.nodes), options.nodes));
+        let controller =
+            Self { shared, client, services, options, queue, node_queue, known: Arc::default(), selection };
+        controller.follow_services();
+        controller.follow_nodes();
+        controller
+    }
+
+    fn follow_services(&self) {
+        // All are new at once; their number has to be known before the first has its turn.
+        self.queue.pace(self.options.pace(self.services.list().len()));
+        let (queue, known, selection) = (Arc::clone(&self.queue), Arc::clone(&self.known), Arc::clone(&self.selection));
+        let classes = self.options.classes.clone();
+        self.services.subscribe(move |change| match change {
+            Change::Added(new) => {
+                let Some(priority) = added(&new.object, &classes) else { return };
+                if priority == Priority::Recheck {
+                    known.adopt(new, || selection.of(new).1);
                 }
+                queue.add(new.key(), priority);
+            }
+            Change::Updated(old, new) => {
+                let (old, new_object) = (&old.object, &new.object);
+                if plan::needs_update(old, new_object, &classes)
+                    || plan::needs_cleanup(new_object, &classes)
+                    || plan::needs_mending(old, new_object, &classes)
+                {
+                    queue.add(new.key(), Priority::Change);
+                }
+            }
+            Change::Deleted(old) => queue.add(old.key(), Priority::Change),
+        });
+    }
+
+    fn follow_nodes(&self) {
+        let (queue, known, selection) =
+            (Arc::clone(&self.node_queue), Arc::clone(&self.known), Arc::clone(&self.selection));
+        let rules = self.options.nodes;
+        self.shared.nodes.subscribe(move |change| {
+            selection.nodes_changed();
+            let matters = match change {
+                Change::Added(node) | Change::Deleted(node) => selection::eligible(node, rules),
                 Change::Updated(old, new) => {
-                    let (old, new_object) = (&old.object, &new.object);
-                    if plan::needs_update(old, new_object)
-                        || plan::needs_cleanup(new_object)
-                        || plan::needs_mending(old, new_object)
-                    {
-                        queue.add(new.key(), Priority::Change);
-                    }
+                    selection::matters(old, new, rules)
+                        || (old.view.labels != new.view.labels
+                            && selection::eligible(new, rules)
+                            && known.any(|service| selection::selects_one(service, old, new)))
                 }
-                Change::Deleted(old) => queue.add(old.key(), Priority::Change),
+            };
+            if matters {
+                queue.add_after((), GATHER, Priority::Change);
             }
         });
-        shared.nodes.subscribe({
-            let queue = Arc::clone(&node_queue);
-            move |change| {
-                let matters = match change {
-                    Change::Added(node) | Change::Deleted(node) => nodes::eligible(node),
-                    Change::Updated(old, new) => nodes::matters(old, new),
-                };
-                if matters {
-                    queue.add_after((), GATHER, Priority::Change);
-                }
-            }
-        });
-        Self { shared, client, services, queue, node_queue, workers, known: Mutex::default() }
+    }
+
+    fn need(&self, entry: &ServiceEntry, known: bool) -> Need {
+        plan::need(&entry.object, &self.options.classes, known)
     }
 
     async fn work(&self) {
@@ -163,44 +154,53 @@ impl ServiceController {
 
     async fn sync(&self, key: &str, priority: Priority) {
         let Some(entry) = self.services.get(key) else {
-            let gone = match self.known(key) {
+            let gone = match self.known.get(key) {
                 Some(known) => self.forget_gone(key, &known).await,
                 None => Ok(()),
             };
-            return self.settle(key, gone);
+            return self.settle(key, priority, gone);
         };
-        if let Some(known) = self.known(key).filter(|known| known.progress().entry.uid() != entry.uid()) {
+        if let Some(old) = self.known.get(key).filter(|known| known.progress().entry.uid() != entry.uid()) {
             // It was deleted and made anew, and nobody saw it: the old load balancer goes first.
-            if let Err(failure) = self.forget_gone(key, &known).await {
-                return self.settle(key, Err(failure));
-            }
+            let Err((gone, failure)) = self.forget_gone(key, &old).await else {
+                return self.sync_present(key, &entry, priority).await;
+            };
+            let Failure::Gone(CloudError::Invalid(_)) = failure else {
+                return self.settle(key, priority, Err((gone, failure)));
+            };
+            // The old object will never change, and the new one must not wait for that.
+            let aside = self.known.set_aside(key, gone.uid());
+            self.settle(&aside, priority, Err((gone, failure)));
         }
-        let known = self.known(key);
-        let result = match plan::need(&entry.object, known.is_some()) {
+        self.sync_present(key, &entry, priority).await;
+    }
+
+    async fn sync_present(&self, key: &str, entry: &ServiceEntry, priority: Priority) {
+        let result = match self.need(entry, self.known.get(key).is_some()) {
             Need::Nothing => Ok(()),
             Need::Ensure => {
-                let known = self.remember(key, &entry);
+                let known = self.known.remember(key, entry);
                 let _busy = known.busy.lock().await;
-                self.ensure(&known, &entry, priority).await
+                self.ensure(&known, entry, priority).await
             }
             Need::Cleanup => {
-                let known = self.remember(key, &entry);
+                let known = self.known.remember(key, entry);
                 let _busy = known.busy.lock().await;
-                let result = self.cleanup(&known, &entry).await;
+                let result = self.cleanup(&known, entry).await;
                 if result.is_ok() {
-                    self.all().remove(key);
+                    self.known.remove(key);
                 }
                 result
             }
         };
-        self.settle(key, result.map_err(|failure| (entry, failure)));
+        self.settle(key, priority, result.map_err(|failure| (Arc::clone(entry), failure)));
     }
 
-    async fn forget_gone(&self, key: &str, known: &Arc<Known>) -> Result<(), (ServiceEntry, Failure)> {
+    async fn forget_gone(&self, key: &str, known: &Known) -> Result<(), (ServiceEntry, Failure)> {
         let _busy = known.busy.lock().await;
         match self.delete_gone(known).await {
             Ok(()) => {
-                self.all().remove(key);
+                self.known.remove(key);
                 Ok(())
             }
             Err(failure) => Err((known.progress().entry, failure)),
@@ -208,7 +208,7 @@ impl ServiceController {
     }
 
     /// Tells what went wrong, and sees to it that it is tried again.
-    fn settle(&self, key: &str, result: Result<(), (ServiceEntry, Failure)>) {
+    fn settle(&self, key: &str, priority: Priority, result: Result<(), (ServiceEntry, Failure)>) {
         let Err((entry, failure)) = result else { return self.queue.forget(&key.to_owned()) };
         let (warns, again) = match &failure {
             Failure::Cloud(_, error) | Failure::Gone(error) => {
@@ -225,60 +225,55 @@ impl ServiceController {
                 (true, Again::OnChange)
             }
         };
+        let gone = matches!(failure, Failure::Gone(_));
         if warns {
-            let (reason, doing) = match failure {
-                Failure::Gone(_) => (reason::DELETE_LB_FAILED, "deleting"),
-                _ => (reason::SYNC_LB_FAILED, "syncing"),
-            };
+            let (reason, doing) =
+                if gone { (reason::DELETE_LB_FAILED, "deleting") } else { (reason::SYNC_LB_FAILED, "syncing") };
             self.shared.warning(&entry, reason, format!("Error {doing} load balancer: {failure}"));
-        }
-        again.schedule(&self.queue, &key.to_owned());
-    }
-
-    fn known(&self, key: &str) -> Option<Arc<Known>> {
-        self.all().get(key).cloned()
-    }
-
-    fn all_known(&self) -> Vec<(String, Arc<Known>)> {
-        self.all().iter().map(|(key, known)| (key.clone(), Arc::clone(known))).collect()
-    }
-
-    /// Before the work, so that changes of nodes reach also a service whose first try failed.
-    ///
-    /// A version that cannot be told to a provider in full does not replace one that could: with that one's source ranges
-    /// left out, an update of nodes would open the load balancer to anyone.
-    fn remember(&self, key: &str, entry: &ServiceEntry) -> Arc<Known> {
-        let mut all = self.all();
-        let known = all.entry(key.to_owned()).or_insert_with(|| Arc::new(Known::new(Arc::clone(entry))));
-        known.update(|progress| {
-            if entry.view.problem.is_none() || progress.entry.view.problem.is_some() {
-                progress.entry = Arc::clone(entry);
+            if let Some(known) = self.known.get(key) {
+                known.update(|progress| progress.troubled = true);
             }
-        });
-        Arc::clone(known)
+        }
+        again.schedule_as(&self.queue, &key.to_owned(), priority);
+        if gone && again == Again::OnChange {
+            // It cannot change any more, but the cloud can, and the plugin.
+            self.check_later(key);
+        }
     }
 
-    fn all(&self) -> MutexGuard<'_, HashMap<String, Arc<Known>>> {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    /// Has a load balancer checked when the period is over.
+    fn check_later(&self, key: &str) {
+        if let Some(period) = self.options.check_period {
+            self.queue.pace(self.options.pace(self.known.len()));
+            self.queue.add_after(key.to_owned(), period, Priority::Recheck);
+        }
     }
 }
 
 #[async_trait]
 impl Runner for ServiceController {
+    /// What is not as it should be goes first: the new plugin may be what it waits for.
     fn recheck(&self) {
-        for entry in self.services.list() {
-            if added(&entry.object).is_some() {
-                self.queue.add(entry.key(), Priority::Recheck);
-            }
+        let known = self.known.all();
+        self.queue.pace(self.options.pace(known.len()));
+        for (key, known) in &known {
+            let progress = known.progress();
+            let settled = !progress.unfinished && !progress.refused;
+            self.queue.add(key.clone(), if settled { Priority::Recheck } else { Priority::Change });
         }
-        for (key, _) in self.all_known() {
-            self.queue.add(key, Priority::Recheck);
+        for entry in self.services.list() {
+            let key = entry.key();
+            if let Some(priority) =
+                added(&entry.object, &self.options.classes).filter(|_| self.known.get(&key).is_none())
+            {
+                self.queue.add(key, priority);
+            }
         }
     }
 
     async fn run(&self, shutdown: CancellationToken) {
         let work = async {
-            tokio::join!(join_all((0..self.workers).map(|_| self.work())), self.work_nodes());
+            tokio::join!(join_all((0..self.options.concurrent_syncs).map(|_| self.work())), self.work_nodes());
         };
         let close = async {
             shutdown.cancelled().await;
@@ -296,8 +291,8 @@ impl Runner for ServiceController {
 }
 
 /// Whether a service that is new here is looked at, and how soon: one that has its load balancer can wait.
-fn added(service: &Service) -> Option<Priority> {
-    match plan::need(service, false) {
+fn added(service: &Service, classes: &Classes) -> Option<Priority> {
+    match plan::need(service, classes, false) {
         Need::Nothing => None,
         Need::Ensure if plan::has_finalizer(service) && plan::served(service) => Some(Priority::Recheck),
         Need::Ensure | Need::Cleanup => Some(Priority::Change),

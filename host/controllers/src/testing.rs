@@ -48,6 +48,11 @@ impl FakeApi {
         self.answer(method, path, code, status);
     }
 
+    /// Forgets the answers it was told; what is left is the default.
+    pub(crate) fn clear(&self, method: &str, path: &str) {
+        self.script.lock().unwrap().remove(&(method.to_owned(), path.to_owned()));
+    }
+
     /// A request that is never answered.
     pub(crate) fn hang(&self, method: &str, path: &str) {
         self.answer(method, path, 0, Value::Null);
@@ -108,6 +113,8 @@ impl FakeApi {
 #[derive(Default)]
 pub(crate) struct FakeCloud {
     pub(crate) calls: Mutex<Vec<String>>,
+    /// When each of the calls came.
+    pub(crate) times: Mutex<Vec<tokio::time::Instant>>,
     pub(crate) instances: Mutex<HashMap<String, Result<Instance, CloudError>>>,
     pub(crate) presences: Mutex<HashMap<String, Result<Presence, CloudError>>>,
     pub(crate) whole: Mutex<Option<CloudError>>,
@@ -141,6 +148,7 @@ impl FakeCloud {
 
     fn record(&self, call: String) {
         self.calls.lock().unwrap().push(call);
+        self.times.lock().unwrap().push(tokio::time::Instant::now());
     }
 }
 

@@ -5,6 +5,7 @@
 pub mod feature_gates;
 mod ipam;
 pub mod routes;
+mod services;
 mod upstream;
 
 use std::{ffi::OsString, net::SocketAddr, path::PathBuf, process::ExitCode, time::Duration};
@@ -15,6 +16,7 @@ use clap::{
 };
 
 pub use self::ipam::{IpamArgs, IpamArgsError};
+pub use self::services::{ServiceArgs, ServiceArgsError};
 
 /// One cloud controller manager for every cloud: providers are WebAssembly plugins.
 ///
@@ -105,9 +107,6 @@ pub struct CcmArgs {
     /// How many batches of nodes are initialised at the same time [default: 4].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..), help_heading = "Controllers")]
     pub concurrent_node_syncs: Option<u16>,
-    /// How many services are worked on at the same time [default: 10].
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..), help_heading = "Controllers")]
-    pub concurrent_service_syncs: Option<u16>,
     /// How often nodes that are not ready are looked up in the cloud.
     #[arg(long, value_name = "DURATION", value_parser = parse_duration, default_value = "5s", help_heading = "Controllers")]
     pub node_monitor_period: Duration,
@@ -121,6 +120,9 @@ pub struct CcmArgs {
     /// Flags of the route controller.
     #[command(flatten)]
     pub routes: routes::RouteArgs,
+    /// Flags of the service controller.
+    #[command(flatten)]
+    pub services: ServiceArgs,
 
     /// Run only while holding the lease, so that several instances can stand by.
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_value = "true",

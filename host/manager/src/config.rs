@@ -5,7 +5,7 @@ use std::{collections::BTreeSet, net::SocketAddr, path::PathBuf};
 use skydock_controllers::{Controller, Options as ControllerOptions};
 
 use crate::{
-    cli::{BindAddress, CcmArgs, IpamArgsError, LoggingFormat, NamedPlugin, routes::RouteArgsError},
+    cli::{BindAddress, CcmArgs, IpamArgsError, LoggingFormat, NamedPlugin, ServiceArgsError, routes::RouteArgsError},
     election::{ElectionConfig, Timings, TimingsError},
     telemetry::LogOptions,
 };
@@ -90,6 +90,9 @@ pub enum ConfigError {
     /// Nodes cannot be given Pod CIDRs as asked.
     #[error(transparent)]
     Ipam(#[from] IpamArgsError),
+    /// Flags of the service controller do not fit together.
+    #[error(transparent)]
+    Services(#[from] ServiceArgsError),
     /// The durations of leader election do not fit.
     #[error(transparent)]
     Timings(#[from] TimingsError),
@@ -144,9 +147,7 @@ impl TryFrom<CcmArgs> for Config {
             options: ControllerOptions {
                 cluster_name: args.cluster_name,
                 concurrent_node_syncs: args.concurrent_node_syncs.map_or(defaults.concurrent_node_syncs, usize::from),
-                concurrent_service_syncs: args
-                    .concurrent_service_syncs
-                    .map_or(defaults.concurrent_service_syncs, usize::from),
+                services: args.services.try_into()?,
                 node_monitor_period: args.node_monitor_period,
                 node_status_update_frequency: args.node_status_update_frequency,
                 ipam,

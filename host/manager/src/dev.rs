@@ -42,7 +42,7 @@ pub async fn run(args: DevArgs, shutdown: CancellationToken) -> anyhow::Result<(
 
     let access = clients::load(&config.cluster).await?;
     let followed = tokio::spawn(log::follow(clients::named(&access, "dev-log")?));
-    let ended = ccm::run(config, shutdown).await;
+    let ended = Box::pin(ccm::run(config, shutdown)).await;
     followed.abort();
     plane.shutdown().await;
     ended

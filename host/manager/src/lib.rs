@@ -34,7 +34,7 @@ pub fn run(cli: Cli) -> anyhow::Result<()> {
             None => {
                 let config = config::Config::try_from(cli.ccm)?;
                 telemetry::init(config.log);
-                ccm::run(config, shutdown).await
+                Box::pin(ccm::run(config, shutdown)).await
             }
             Some(Command::Dev(args)) => Box::pin(dev::run(args, shutdown)).await,
             Some(Command::Plugin { command: PluginCommand::Inspect(args) }) => inspect::run(args).await,

@@ -1,5 +1,5 @@
 //! Pod CIDRs of nodes on the embedded control plane.
-#![allow(clippy::unwrap_used)] // a test: what clippy allows in test functions does not reach the helpers beside them
+#![allow(clippy::unwrap_used, clippy::panic)] // a test: what clippy allows in test functions does not reach the helpers beside them
 
 use std::{
     collections::{BTreeMap, BTreeSet},

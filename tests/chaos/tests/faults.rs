@@ -1,4 +1,5 @@
 //! A cluster at work, while one thing goes wrong.
+#![allow(clippy::unwrap_used, clippy::panic)] // a test: what clippy allows in test functions does not reach the helpers beside them
 
 use std::{collections::BTreeMap, time::Duration};
 

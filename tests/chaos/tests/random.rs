@@ -1,6 +1,7 @@
 //! Random sequences of steps: whatever happens, in the end all is as it should be.
 //!
 //! `SKYDOCK_SEQUENCES=10000` runs more of them, `SKYDOCK_SEED=123` the one of a seed, and tells what happens.
+#![allow(clippy::unwrap_used, clippy::panic)] // a test: what clippy allows in test functions does not reach the helpers beside them
 
 use std::{
     env,

@@ -23,6 +23,15 @@ pub enum ConvertError {
     /// A port is out of range.
     #[error("spec.ports: {0} is not a port; ports are 1 to 65535")]
     Port(i32),
+    /// A node selector is no label selector.
+    #[error(
+        "annotation service.skydock.dev/node-selector: {part:?} is no label requirement; \
+         write some such as pool=edge, zone in (a,b) or !gpu, separated by commas"
+    )]
+    NodeSelector {
+        /// The part of it that is wrong.
+        part: String,
+    },
     /// A protocol that Kubernetes does not define.
     #[error("spec.ports: protocol {0:?} is unknown; use TCP, UDP or SCTP")]
     Protocol(String),

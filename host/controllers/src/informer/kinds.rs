@@ -1,6 +1,7 @@
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::{Node, Service};
+use kube::core::Selector;
 
 use super::Kind;
 use crate::convert::{self, ConvertError};
@@ -27,6 +28,8 @@ impl Kind for Node {
 pub struct ServiceView {
     /// The service.
     pub service: Arc<skydock_cloud::Service>,
+    /// The nodes that it wants behind its load balancer.
+    pub node_selector: Selector,
     /// What it asks for and no provider can be told.
     pub problem: Option<ConvertError>,
 }
@@ -38,6 +41,10 @@ impl Kind for Service {
 
     fn view(&self) -> Self::View {
         let (service, problem) = convert::service(self);
-        ServiceView { service: Arc::new(service), problem }
+        let (node_selector, bad_selector) = match convert::node_selector(self) {
+            Ok(selector) => (selector, None),
+            Err(error) => (Selector::default(), Some(error)),
+        };
+        ServiceView { service: Arc::new(service), node_selector, problem: problem.or(bad_selector) }
     }
 }

@@ -149,6 +149,71 @@ async fn a_closed_queue_takes_and_gives_nothing() {
     assert_eq!(queue.take().await, None);
 }
 
+const PACE: Pace = Pace { interval: Duration::from_secs(10), burst: 2, in_flight: 1 };
+
+fn paced() -> Queue<u8> {
+    let queue = queue();
+    queue.pace(PACE);
+    queue
+}
+
+#[tokio::test(start_paused = true)]
+async fn paced_rechecks_come_one_after_the_other_and_changes_at_once() {
+    let queue = paced();
+    for key in 1..=4 {
+        queue.add(key, Priority::Recheck);
+    }
+    assert_eq!(ready(&queue, 10).await, [1], "one at a time");
+    queue.done(&1);
+    assert_eq!(ready(&queue, 10).await, [2], "the burst");
+    queue.add(9, Priority::Change);
+    queue.add(4, Priority::Change);
+    assert_eq!(ready(&queue, 10).await, [9, 4]);
+    queue.done(&2);
+    assert!(ready(&queue, 10).await.is_empty());
+    sleep(Duration::from_secs(10)).await;
+    assert_eq!(ready(&queue, 10).await, [3]);
+    [3, 4, 9].iter().for_each(|key| queue.done(key));
+    sleep(Duration::from_secs(100)).await;
+    assert!(ready(&queue, 10).await.is_empty(), "what was a change meanwhile needs no re-check");
+}
+
+#[tokio::test(start_paused = true)]
+async fn rechecks_that_are_due_together_are_spread_and_added_twice_are_one() {
+    let queue = paced();
+    for key in 1..=4 {
+        queue.add_after(key, Duration::from_secs(60), Priority::Recheck);
+    }
+    sleep(Duration::from_secs(60)).await;
+    let mut taken = Vec::new();
+    for _ in 0..50 {
+        for key in ready(&queue, 1).await {
+            taken.push(key);
+            queue.done(&key);
+        }
+        for key in 3..=4 {
+            if !taken.contains(&key) {
+                queue.add(key, Priority::Recheck);
+            }
+        }
+        sleep(Duration::from_secs(1)).await;
+    }
+    assert_eq!(taken, [1, 2, 3, 4]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn of_two_delays_the_higher_priority_counts_too() {
+    let queue = paced();
+    queue.add(1, Priority::Recheck);
+    queue.add(2, Priority::Recheck);
+    queue.add(3, Priority::Recheck);
+    queue.add_after(3, Duration::from_secs(20), Priority::Change);
+    assert_eq!(ready(&queue, 10).await, [1]);
+    sleep(Duration::from_secs(10)).await;
+    // The other re-check still waits for its worker.
+    assert_eq!(ready(&queue, 10).await, [3]);
+}
+
 #[derive(Clone, Debug)]
 enum Step {
     Add(u8, bool),
@@ -178,10 +243,10 @@ proptest! {
     /// Whatever happens, no item has two workers, and each item that was added is handed out after its last
     /// addition, and no more often than it was added.
     #[test]
-    fn no_item_is_lost_and_none_has_two_workers(steps in steps()) {
+    fn no_item_is_lost_and_none_has_two_workers(steps in steps(), pacing in any::<bool>()) {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
         runtime.block_on(async {
-            let queue = queue();
+            let queue = if pacing { paced() } else { queue() };
             let mut busy = HashSet::new();
             let mut owed = HashSet::new();
             let mut additions = [0_u32; 4];
@@ -222,8 +287,12 @@ proptest! {
                 queue.done(&key);
             }
             sleep(Duration::from_secs(1000)).await;
-            for key in ready(&queue, 100).await {
-                owed.remove(&key);
+            // One re-check may be worked on at a time.
+            for _ in 0..4 {
+                for key in ready(&queue, 100).await {
+                    owed.remove(&key);
+                    queue.done(&key);
+                }
             }
             assert!(owed.is_empty(), "lost: {owed:?}");
         });

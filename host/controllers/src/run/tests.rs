@@ -64,7 +64,7 @@ impl Bench {
 }
 
 #[tokio::test(start_paused = true)]
-async fn c04_c05_a_controller_starts_when_its_capability_comes_with_a_later_generation() {
+async fn c04_c05_s01_a_controller_starts_when_its_capability_comes_with_a_later_generation() {
     let mut bench = start(&[Capability::Instances]);
     sleep(Duration::from_secs(1)).await;
     let cluster = bench.cluster.try_recv().unwrap();
@@ -199,4 +199,13 @@ fn r02_cluster_cidrs_are_asked_for_only_if_routes_are_made() {
     assert_eq!(options(false).check(&info(Capability::Routes)), Ok(()));
     assert_eq!(options(true).check(&info(Capability::Instances)), Ok(()));
     assert_eq!(with_pod_cidrs().routes.check(&info(Capability::Routes)), Ok(()));
+}
+
+#[tokio::test(start_paused = true)]
+async fn s04_no_controller_starts_before_all_caches_are_complete() {
+    let bench = start(&[Capability::LoadBalancers]);
+    bench.api.clear("GET", "/api/v1/services");
+    sleep(Duration::from_secs(60)).await;
+    assert!(!bench.runs("service"));
+    assert_eq!(bench.cloud.calls(), Vec::<String>::new());
 }

@@ -4,7 +4,7 @@ use k8s_openapi::api::core::v1::Service;
 use serde_json::json;
 use skydock_cloud::{CloudError, LoadBalancerStatus};
 
-use super::{Failure, Known, ServiceController, ServiceEntry, plan, target};
+use super::{Failure, ServiceController, ServiceEntry, known::Known, plan, target};
 use crate::{
     api::{ApiError, Patch, patch},
     constants::{FINALIZER, reason},
@@ -19,8 +19,7 @@ impl ServiceController {
             self.shared.normal(entry, reason::DELETING_LB, "Deleting load balancer");
         }
         // An earlier process may have been killed in the middle of making or deleting it.
-        let never_whole = known.progress().nodes.is_none();
-        if shown || never_whole {
+        if shown || !known.progress().asked {
             self.delete(known, entry).await.map_err(|error| Failure::Cloud("failed to delete load balancer", error))?;
         }
         if plan::has_finalizer(&entry.object) {

@@ -4,7 +4,7 @@ use k8s_openapi::api::core::v1::Service;
 use serde_json::json;
 use skydock_cloud::CloudError;
 
-use super::{Failure, Known, ServiceController, ServiceEntry, nodes, plan, target};
+use super::{Failure, ServiceController, ServiceEntry, known::Known, plan, target};
 use crate::{
     api::{ApiError, Patch, patch},
     constants::{FINALIZER, reason},
@@ -32,12 +32,13 @@ impl ServiceController {
                 Err(error) => return Err(Failure::Api("failed to add load balancer cleanup finalizer", error)),
             }
         }
-        let nodes = self.eligible_nodes();
+        let (nodes, ids) = self.selection.of(entry);
         if nodes.is_empty() {
             self.shared.warning(entry, reason::UNAVAILABLE_LB, "There are no available nodes for LoadBalancer");
         }
         known.update(|progress| {
-            progress.nodes = Some(nodes::ids(&nodes));
+            progress.nodes = Some(ids);
+            progress.asked = true;
             progress.unfinished = true;
             progress.refused = false;
         });
@@ -65,10 +66,12 @@ impl ServiceController {
                 Err(error) => return Err(Failure::Api("failed to update load balancer status", error)),
             }
         }
-        if changed || known.progress().announced.is_some() {
+        let progress = known.progress();
+        if changed || progress.announced.is_some() || progress.troubled {
             self.shared.normal(entry, reason::ENSURED_LB, "Ensured load balancer");
         }
         known.finish();
+        self.check_later(&entry.key());
         Ok(())
     }
 

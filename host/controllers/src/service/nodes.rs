@@ -1,15 +1,13 @@
-//! Which nodes are behind load balancers, and what follows when that changes.
+//! What follows when the nodes behind load balancers change.
 
 use std::{sync::Arc, time::Instant};
 
 use futures::{StreamExt, stream};
-use k8s_openapi::api::core::v1::Node;
 use skydock_cloud::CloudError;
 
-use super::{Known, ServiceController, plan};
+use super::{ServiceController, known::Known, plan};
 use crate::{
-    constants::{LABEL_EXCLUDE_FROM_LB, TAINT_TO_BE_DELETED, reason},
-    informer::Entry,
+    constants::reason,
     queue::Priority,
     retry::{self, Again},
 };
@@ -17,59 +15,25 @@ use crate::{
 /// Most names of nodes in one event.
 const NAMES: usize = 20;
 
-/// Name and provider ID: what a load balancer knows a node by.
-pub(super) type NodeId = (String, Option<String>);
-
-/// True if a node may be behind load balancers. Whether it is ready is for health checks to find out.
-pub fn eligible(entry: &Entry<Node>) -> bool {
-    let excluded = entry.view.labels.get(LABEL_EXCLUDE_FROM_LB).is_some_and(|value| parse_bool(value) != Some(false));
-    let leaving = entry.view.taints.iter().any(|taint| taint.key == TAINT_TO_BE_DELETED);
-    entry.object.metadata.deletion_timestamp.is_none() && !excluded && !leaving
-}
-
-/// True if load balancers may have to know of this change.
-///
-/// Upstream waits for another reason when a node is about to leave (deletion, autoscaler's taint); here it goes at once.
-pub fn matters(old: &Entry<Node>, new: &Entry<Node>) -> bool {
-    eligible(old) != eligible(new) || (eligible(new) && old.view.provider_id != new.view.provider_id)
-}
-
-/// As Go's `strconv.ParseBool`.
-fn parse_bool(text: &str) -> Option<bool> {
-    match text {
-        "1" | "t" | "T" | "TRUE" | "true" | "True" => Some(true),
-        "0" | "f" | "F" | "FALSE" | "false" | "False" => Some(false),
-        _ => None,
-    }
-}
-
 /// Names for an event, not too many.
 fn limited_names(nodes: &[Arc<skydock_cloud::Node>]) -> String {
-    let mut names: Vec<String> = nodes.iter().take(NAMES).map(|node| node.name.clone()).collect();
+    let mut names: Vec<&str> = nodes.iter().take(NAMES).map(|node| node.name.as_str()).collect();
+    let more = format!("<{} more>", nodes.len().saturating_sub(NAMES));
     if nodes.len() > NAMES {
-        names.push(format!("<{} more>", nodes.len() - NAMES));
+        names.push(&more);
     }
     names.join(" ")
 }
 
-pub(super) fn ids(nodes: &[Arc<skydock_cloud::Node>]) -> Vec<NodeId> {
-    nodes.iter().map(|node| (node.name.clone(), node.provider_id.clone())).collect()
-}
-
 impl ServiceController {
-    /// The nodes that may be behind load balancers, ordered by name.
-    pub(super) fn eligible_nodes(&self) -> Vec<Arc<skydock_cloud::Node>> {
-        let nodes = self.shared.nodes.list();
-        nodes.iter().filter(|entry| eligible(entry)).map(|entry| Arc::clone(&entry.view)).collect()
-    }
-
     /// One pass over all load balancers; however many nodes have changed, one is enough.
     pub(super) async fn work_nodes(&self) {
         while let Some(((), _)) = self.node_queue.take().await {
             let start = Instant::now();
-            let known = self.all_known();
-            stream::iter(known)
-                .for_each_concurrent(self.workers, |(key, known)| async move { self.update_nodes(&key, &known).await })
+            stream::iter(self.known.all())
+                .for_each_concurrent(self.options.concurrent_syncs, |(key, known)| async move {
+                    self.update_nodes(&key, &known).await;
+                })
                 .await;
             self.shared.metrics.nodesync_latency.observe(start.elapsed().as_secs_f64());
             self.node_queue.done(&());
@@ -80,16 +44,15 @@ impl ServiceController {
         let _busy = known.busy.lock().await;
         let progress = known.progress();
         let understood = progress.entry.view.problem.is_none();
-        let current = self.known(key).is_some_and(|other| Arc::ptr_eq(&other, known));
+        let current = self.known.get(key).is_some_and(|other| Arc::ptr_eq(&other, known));
         // What is not finished will be ensured again, with the nodes of then; but not what the cloud has refused, whose load
         // balancer may serve as it was before.
         let ensured_soon = progress.unfinished && !progress.refused;
-        if !current || !understood || ensured_soon || plan::need(&progress.entry.object, false) != plan::Need::Ensure {
+        if !current || !understood || ensured_soon || self.need(&progress.entry, false) != plan::Need::Ensure {
             return;
         }
-        let nodes = self.eligible_nodes();
-        let wanted = ids(&nodes);
-        if progress.nodes.map_or(!progress.refused, |synced| synced == wanted) {
+        let (nodes, wanted) = self.selection.of(&progress.entry);
+        if progress.nodes.map_or(!progress.refused, |synced| Arc::ptr_eq(&synced, &wanted) || synced == wanted) {
             return;
         }
         known.update(|progress| progress.nodes = Some(wanted));
@@ -150,68 +113,7 @@ impl ServiceController {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::{Value, json};
-
     use super::*;
-    use crate::testing::{node, with};
-
-    fn entry(change: &Value) -> Entry<Node> {
-        let plain = with(&node("a"), &json!({"spec": {"taints": null, "providerID": "fake://a"}}));
-        Entry::new(with(&plain, change))
-    }
-
-    fn excluded(value: &str) -> Value {
-        json!({"metadata": {"labels": {LABEL_EXCLUDE_FROM_LB: value}}})
-    }
-
-    fn leaving() -> Value {
-        json!({"spec": {"taints": [{"key": TAINT_TO_BE_DELETED, "effect": "NoSchedule"}]}})
-    }
-
-    fn deleted() -> Value {
-        json!({"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}})
-    }
-
-    #[test]
-    fn s55_s56_s57_eligible_nodes() {
-        for (change, expected) in [
-            (json!({}), true),
-            (json!({"status": {"conditions": [{"type": "Ready", "status": "False"}]}}), true),
-            (json!({"spec": {"providerID": null}}), true),
-            (json!({"metadata": {"labels": {"node-role.kubernetes.io/control-plane": ""}}}), true),
-            (excluded(""), false),
-            (excluded("true"), false),
-            (excluded("foo"), false),
-            (excluded("false"), true),
-            (excluded("0"), true),
-            (excluded("f"), true),
-            (leaving(), false),
-            (deleted(), false),
-        ] {
-            assert_eq!(eligible(&entry(&change)), expected, "{change}");
-        }
-        assert!(eligible(&Entry::new(node("a"))), "uninitialised");
-    }
-
-    #[test]
-    fn s45_s58_s59_changes_that_matter_to_load_balancers() {
-        let plain = json!({});
-        for (old, new, expected) in [
-            (plain.clone(), excluded("true"), true),
-            (excluded("true"), plain.clone(), true),
-            (excluded("true"), excluded("foo"), false),
-            (json!({"spec": {"providerID": null}}), plain.clone(), true),
-            (plain.clone(), json!({"spec": {"providerID": "fake://b"}}), true),
-            (plain.clone(), leaving(), true),
-            (plain.clone(), deleted(), true),
-            (plain.clone(), json!({"status": {"conditions": [{"type": "Ready", "status": "True"}]}}), false),
-            (plain.clone(), json!({"spec": {"taints": [{"key": "x", "effect": "NoExecute"}]}}), false),
-            (plain.clone(), json!({"metadata": {"labels": {"x": "y"}}}), false),
-            (plain.clone(), json!({"status": {"addresses": []}}), false),
-        ] {
-            assert_eq!(matters(&entry(&old), &entry(&new)), expected, "{old} > {new}");
-        }
-    }
 
     #[test]
     fn s50_no_event_names_more_than_twenty_nodes() {

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use k8s_openapi::api::core::v1::{Service, ServiceSpec};
 use skydock_cloud::{Ingress, IpMode, LoadBalancerStatus};
 
+use super::Classes;
 use crate::constants::FINALIZER;
 
 /// What a service needs.
@@ -18,12 +19,12 @@ pub enum Need {
     Cleanup,
 }
 
-/// What this service needs. `known` says that this process has worked on it before.
+/// What this service needs. `known` says that this process has worked on it before, or has found it served.
 #[must_use]
-pub fn need(service: &Service, known: bool) -> Need {
-    if needs_cleanup(service) {
+pub fn need(service: &Service, classes: &Classes, known: bool) -> Need {
+    if needs_cleanup(service, classes) {
         Need::Cleanup
-    } else if wants_load_balancer(service) && !deleting(service) {
+    } else if wants_load_balancer(service, classes) && !deleting(service) {
         Need::Ensure
     } else if known {
         // It does not want a load balancer any more, and the finalizer was taken away by somebody else.
@@ -33,16 +34,18 @@ pub fn need(service: &Service, known: bool) -> Need {
     }
 }
 
-/// True for services of type LoadBalancer without a class: a class is another implementation's.
+/// True for services of type LoadBalancer and a class that is served: another one is another implementation's.
 #[must_use]
-pub fn wants_load_balancer(service: &Service) -> bool {
-    spec(service).is_some_and(|spec| is_load_balancer(spec) && spec.load_balancer_class.is_none())
+pub fn wants_load_balancer(service: &Service, classes: &Classes) -> bool {
+    spec(service).is_some_and(is_load_balancer) && classes.serve(class(service))
 }
 
 /// True for services that carry the finalizer and are deleted, or are not of type LoadBalancer any more.
 #[must_use]
-pub fn needs_cleanup(service: &Service) -> bool {
-    has_finalizer(service) && (deleting(service) || !spec(service).is_some_and(is_load_balancer))
+pub fn needs_cleanup(service: &Service, classes: &Classes) -> bool {
+    has_finalizer(service)
+        && (deleting(service) || !spec(service).is_some_and(is_load_balancer))
+        && classes.clean_up(class(service))
 }
 
 /// True if the service carries the finalizer.
@@ -53,8 +56,8 @@ pub fn has_finalizer(service: &Service) -> bool {
 
 /// True if a change of a service matters to its load balancer.
 #[must_use]
-pub fn needs_update(old: &Service, new: &Service) -> bool {
-    let (wanted, wants) = (wants_load_balancer(old), wants_load_balancer(new));
+pub fn needs_update(old: &Service, new: &Service, classes: &Classes) -> bool {
+    let (wanted, wants) = (wants_load_balancer(old, classes), wants_load_balancer(new, classes));
     if !wanted && !wants {
         return false;
     }
@@ -62,6 +65,7 @@ pub fn needs_update(old: &Service, new: &Service) -> bool {
     let (a, b) = (spec(old).unwrap_or(&empty), spec(new).unwrap_or(&empty));
     wanted != wants
         || old.metadata.uid != new.metadata.uid
+        || class(old) != class(new)
         || annotations(old) != annotations(new)
         || list(a.load_balancer_source_ranges.as_ref()) != list(b.load_balancer_source_ranges.as_ref())
         || list(a.ports.as_ref()) != list(b.ports.as_ref())
@@ -79,9 +83,9 @@ pub fn needs_update(old: &Service, new: &Service) -> bool {
 /// A cleanup that ran while the type was changed back takes them away, and the cache shows it only after the service was
 /// ensured again. Upstream leaves it so, and forgets such a load balancer when the service is deleted.
 #[must_use]
-pub fn needs_mending(old: &Service, new: &Service) -> bool {
+pub fn needs_mending(old: &Service, new: &Service, classes: &Classes) -> bool {
     let lost = |has: fn(&Service) -> bool| has(old) && !has(new);
-    wants_load_balancer(new) && !deleting(new) && (lost(has_finalizer) || lost(served))
+    wants_load_balancer(new, classes) && !deleting(new) && (lost(has_finalizer) || lost(served))
 }
 
 /// True if the status shows a load balancer.
@@ -103,6 +107,10 @@ pub fn same_status(a: &LoadBalancerStatus, b: &LoadBalancerStatus) -> bool {
 
 fn spec(service: &Service) -> Option<&ServiceSpec> {
     service.spec.as_ref()
+}
+
+fn class(service: &Service) -> Option<&str> {
+    spec(service)?.load_balancer_class.as_deref()
 }
 
 fn is_load_balancer(spec: &ServiceSpec) -> bool {
@@ -142,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn s06_s13_s36_what_a_service_needs_follows_from_type_class_finalizer_and_deletion() {
+    fn s06_s07_s08_s13_s36_s37_what_a_service_needs_follows_from_type_class_finalizer_and_deletion() {
         let both = with::<Value>(&finalizer(), &gone());
         let class = json!({"spec": {"loadBalancerClass": "x.io/y"}});
         let cluster_ip = json!({"spec": {"type": "ClusterIP"}});
@@ -157,8 +165,8 @@ mod tests {
             ("ClusterIP", lb(&cluster_ip), Need::Nothing, Need::Cleanup),
             ("ClusterIP with finalizer", with(&lb(&finalizer()), &cluster_ip), Need::Cleanup, Need::Cleanup),
         ] {
-            assert_eq!(need(&service, false), need_unknown, "{what}");
-            assert_eq!(need(&service, true), need_known, "{what}, known");
+            assert_eq!(need(&service, &Classes::default(), false), need_unknown, "{what}");
+            assert_eq!(need(&service, &Classes::default(), true), need_known, "{what}, known");
         }
     }
 
@@ -184,8 +192,39 @@ mod tests {
             json!({"metadata": {"annotations": {"a": "b"}}}),
             json!({"metadata": {"uid": "another"}}),
         ] {
-            assert!(needs_update(&lb(&json!({})), &lb(&change)), "{change}");
-            assert!(needs_update(&lb(&change), &lb(&json!({}))), "back from {change}");
+            assert!(needs_update(&lb(&json!({})), &lb(&change), &Classes::default()), "{change}");
+            assert!(needs_update(&lb(&change), &lb(&json!({})), &Classes::default()), "back from {change}");
+        }
+    }
+
+    #[test]
+    fn s11_upstreams_cases_of_an_update() {
+        let port = |change: Value| {
+            let plain = json!({"port": 80, "protocol": "TCP", "nodePort": 30080});
+            json!({"spec": {"ports": [with::<Value>(&plain, &change)]}})
+        };
+        let external = |ips: &[&str]| json!({"spec": {"externalIPs": ips}});
+        let families = |families: &[&str]| json!({"spec": {"ipFamilies": families}});
+        let app = |protocol: &str| port(json!({"appProtocol": protocol}));
+        let plain = json!({});
+        for (what, old, new, expected) in [
+            ("type", json!({"spec": {"type": "ClusterIP"}}), plain.clone(), true),
+            ("ports", port(json!({})), json!({"spec": {"ports": [{"port": 8080}]}}), true),
+            ("number of external IPs", external(&["1.1.1.1"]), external(&["1.1.1.1", "2.2.2.2"]), true),
+            ("external IPs", external(&["1.1.1.1"]), external(&["2.2.2.2"]), true),
+            ("uid", plain.clone(), json!({"metadata": {"uid": "another"}}), true),
+            ("traffic policy", plain.clone(), json!({"spec": {"externalTrafficPolicy": "Local"}}), true),
+            ("health check", plain.clone(), json!({"spec": {"healthCheckNodePort": 31000}}), true),
+            ("target port", port(json!({"targetPort": 20})), port(json!({"targetPort": 21})), true),
+            ("target port's name", port(json!({"targetPort": "a"})), port(json!({"targetPort": "b"})), true),
+            ("a second family", families(&["IPv4"]), families(&["IPv4", "IPv6"]), true),
+            ("one family less", families(&["IPv4", "IPv6"]), families(&["IPv4"]), true),
+            ("an app protocol", port(json!({})), app("http"), true),
+            ("another app protocol", app("http"), app("tcp"), true),
+            ("the same ports", app("http"), app("http"), false),
+            ("the same families", families(&["IPv6"]), families(&["IPv6"]), false),
+        ] {
+            assert_eq!(needs_update(&lb(&old), &lb(&new), &Classes::default()), expected, "{what}");
         }
     }
 
@@ -199,13 +238,13 @@ mod tests {
             json!({"spec": {"allocateLoadBalancerNodePorts": false, "clusterIPs": ["10.96.0.9"]}}),
             json!({"status": {"loadBalancer": {"ingress": [{"ip": "192.0.2.1"}]}}}),
         ] {
-            assert!(!needs_update(&lb(&json!({})), &lb(&change)), "{change}");
+            assert!(!needs_update(&lb(&json!({})), &lb(&change), &Classes::default()), "{change}");
         }
         let families = |families: &[&str]| lb(&json!({"spec": {"ipFamilies": families}}));
-        assert!(!needs_update(&families(&["IPv4"]), &families(&["IPv6"])));
+        assert!(!needs_update(&families(&["IPv4"]), &families(&["IPv6"]), &Classes::default()));
         let class = json!({"spec": {"loadBalancerClass": "x"}});
         let other = with(&lb(&class), &json!({"spec": {"ports": []}}));
-        assert!(!needs_update(&lb(&class), &other));
+        assert!(!needs_update(&lb(&class), &other, &Classes::default()));
     }
 
     #[test]

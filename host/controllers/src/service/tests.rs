@@ -7,6 +7,12 @@ use skydock_cloud::{Ingress, LoadBalancerStatus, Retry};
 use tokio::time::sleep;
 
 use super::*;
+
+mod errors;
+mod nodes;
+mod pace;
+mod upstream;
+
 use crate::{
     Controller, Metrics,
     constants::FINALIZER,
@@ -21,19 +27,33 @@ struct Bench {
     api: FakeApi,
     cloud: Arc<FakeCloud>,
     controller: Arc<ServiceController>,
+    registry: Registry,
 }
 
 fn bench() -> Bench {
+    bench_with(ServiceOptions { concurrent_syncs: 4, ..ServiceOptions::default() })
+}
+
+fn bench_with(options: ServiceOptions) -> Bench {
+    bench_where(options, &[], &[])
+}
+
+/// A controller that finds these nodes and services when it starts.
+fn bench_where(options: ServiceOptions, nodes: &[Node], services: &[Service]) -> Bench {
     let (api, cloud) = (FakeApi::default(), Arc::new(FakeCloud::default()));
-    let metrics = Metrics::register(&mut Registry::default());
+    let mut registry = Registry::default();
+    let metrics = Metrics::register(&mut registry);
     let (recorder, writer) = Recorder::new(api.client(), metrics.clone());
     tokio::spawn(writer.run(CancellationToken::new()));
     let shared =
         Shared { controller: Controller::Service, provider: cloud.clone(), nodes: Arc::default(), recorder, metrics };
-    let controller = Arc::new(ServiceController::new(shared, api.client(), Arc::default(), 4));
+    nodes.iter().for_each(|node| drop(shared.nodes.apply(node.clone())));
+    let present = Arc::new(Informer::default());
+    services.iter().for_each(|service| drop(present.apply(service.clone())));
+    let controller = Arc::new(ServiceController::new(shared, api.client(), present, options));
     let running = Arc::clone(&controller);
     tokio::spawn(async move { running.run(CancellationToken::new()).await });
-    Bench { api, cloud, controller }
+    Bench { api, cloud, controller, registry }
 }
 
 impl Bench {
@@ -57,6 +77,13 @@ impl Bench {
 
     fn calls(&self) -> Vec<String> {
         std::mem::take(&mut self.cloud.calls.lock().unwrap())
+    }
+
+    /// The metrics' lines of this name.
+    fn metric(&self, name: &str) -> Vec<String> {
+        let mut text = String::new();
+        prometheus_client::encoding::text::encode(&mut text, &self.registry).unwrap();
+        text.lines().filter(|line| line.starts_with(name)).map(str::to_owned).collect()
     }
 
     fn reasons(&self) -> Vec<String> {
@@ -178,7 +205,7 @@ async fn s24_what_is_implemented_elsewhere_is_left_alone() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn s17_s26_s40_a_failure_is_told_and_tried_again_after_5_then_10_seconds() {
+async fn s17_s22_s26_s40_a_failure_is_told_and_tried_again_after_5_then_10_seconds() {
     let bench = bench();
     for _ in 0..2 {
         bench.cloud.ensure.lock().unwrap().push_back(Err(CloudError::Denied("no key".into())));
@@ -261,7 +288,7 @@ async fn s28_a_status_that_cannot_be_written_is_tried_again_and_one_of_a_vanishe
 }
 
 #[tokio::test(start_paused = true)]
-async fn s30_s31_s33_s34_s35_a_deleted_service_loses_its_load_balancer_then_its_finalizer() {
+async fn s09_s18_s30_s31_s33_s34_s35_a_deleted_service_loses_its_load_balancer_then_its_finalizer() {
     let bench = bench();
     bench.serves().await;
     let before = bench.api.calls().len();
@@ -278,7 +305,7 @@ async fn s30_s31_s33_s34_s35_a_deleted_service_loses_its_load_balancer_then_its_
     bench.controller.services.delete("ns/web");
     wait().await;
     assert_eq!(bench.calls(), Vec::<String>::new());
-    assert!(bench.controller.all().is_empty());
+    assert!(bench.controller.known.all().is_empty());
 }
 
 #[tokio::test(start_paused = true)]
@@ -345,7 +372,7 @@ async fn s15_a_service_that_was_made_anew_unseen_loses_the_old_load_balancer_fir
 }
 
 #[tokio::test(start_paused = true)]
-async fn s43_s44_a_service_that_vanished_loses_its_load_balancer_and_an_unknown_one_nothing() {
+async fn s09_s43_s44_s54_a_service_that_vanished_loses_its_load_balancer_and_an_unknown_one_nothing() {
     let bench = bench();
     bench.serves().await;
     bench.cloud.delete.lock().unwrap().push_back(Err(CloudError::Throttled(retry_after(3))));
@@ -354,91 +381,10 @@ async fn s43_s44_a_service_that_vanished_loses_its_load_balancer_and_an_unknown_
     assert_eq!(bench.calls(), ["delete web uid-web"]);
     sleep(Duration::from_secs(3)).await;
     assert_eq!(bench.calls(), ["delete web uid-web"]);
-    assert!(bench.controller.all().is_empty());
+    assert!(bench.controller.known.all().is_empty());
     bench.controller.queue.add("ns/never".into(), Priority::Change);
     wait().await;
     assert_eq!(bench.calls(), Vec::<String>::new());
-}
-
-#[tokio::test(start_paused = true)]
-async fn s46_s48_s49_many_changed_nodes_are_one_pass_and_equal_sets_no_call() {
-    let bench = bench();
-    bench.serves().await;
-    for name in ["n2", "n3", "n4"] {
-        bench.controller.shared.nodes.apply(plain_node(name));
-    }
-    wait().await;
-    assert_eq!(bench.calls(), ["update web n1,n2,n3,n4"]);
-    assert_eq!(bench.reasons().last().unwrap(), "UpdatedLoadBalancer");
-    bench.controller.node_queue.add((), Priority::Change);
-    wait().await;
-    assert_eq!(bench.calls(), Vec::<String>::new());
-    bench
-        .has_node(with(
-            &plain_node("n2"),
-            &json!({
-                "metadata": {"resourceVersion": "2"}, "status": {"conditions": [{"type": "Ready", "status": "False"}]},
-            }),
-        ))
-        .await;
-    assert_eq!(bench.calls(), Vec::<String>::new());
-    for name in ["n1", "n2", "n3", "n4"] {
-        bench.controller.shared.nodes.delete(name);
-    }
-    wait().await;
-    assert_eq!(bench.calls(), ["update web "]);
-    assert_eq!(bench.reasons().last().unwrap(), "UnAvailableLoadBalancer");
-}
-
-#[tokio::test(start_paused = true)]
-async fn s50_s51_a_failed_update_is_told_and_ensured_at_once() {
-    let bench = bench();
-    bench.serves().await;
-    bench.cloud.update.lock().unwrap().push_back(Err(CloudError::Unavailable("down".into())));
-    bench.has_node(plain_node("n2")).await;
-    assert_eq!(bench.calls(), ["update web n1,n2", "get web", "ensure web n1,n2"]);
-    let failed = bench.events().into_iter().find(|(reason, _)| reason == "UpdateLoadBalancerFailed").unwrap();
-    assert_eq!(
-        failed.1,
-        "Error updating load balancer with new hosts [n1 n2] [node names limited, total number of nodes: 2], error: unavailable: down"
-    );
-}
-
-#[tokio::test(start_paused = true)]
-async fn each_error_of_an_update_has_its_own_consequence() {
-    for (error, warned, calls) in [
-        (CloudError::ImplementedElsewhere, false, vec!["update web n1,n2"]),
-        (CloudError::NotFound("none".into()), false, vec!["update web n1,n2", "ensure web n1,n2"]),
-        (CloudError::InProgress(retry_after(60)), false, vec!["update web n1,n2"]),
-        (CloudError::Throttled(retry_after(60)), true, vec!["update web n1,n2", "get web"]),
-        (CloudError::Invalid("too many".into()), true, vec!["update web n1,n2", "get web"]),
-        (CloudError::Conflict("race".into()), false, vec!["update web n1,n2", "ensure web n1,n2"]),
-    ] {
-        let bench = bench();
-        bench.serves().await;
-        bench.cloud.update.lock().unwrap().push_back(Err(error.clone()));
-        bench.has_node(plain_node("n2")).await;
-        assert_eq!(bench.calls(), calls, "{error}");
-        assert_eq!(bench.reasons().contains(&"UpdateLoadBalancerFailed".to_owned()), warned, "{error}");
-    }
-}
-
-#[tokio::test(start_paused = true)]
-async fn s53_a_service_that_is_ensured_during_a_slow_pass_is_not_given_old_nodes() {
-    let bench = bench();
-    bench.serves().await;
-    let gate = Arc::new(tokio::sync::Semaphore::new(0));
-    *bench.cloud.gate.lock().unwrap() = Some(Arc::clone(&gate));
-    bench.has_node(plain_node("n2")).await;
-    bench.has_node(plain_node("n3")).await;
-    bench.has(service("other")).await;
-    assert_eq!(bench.calls(), ["update web n1,n2", "ensure other n1,n2,n3"]);
-    // The same service waits for its own update, and is then ensured with the nodes of that time.
-    bench.has(changed(&served("7"), "7")).await;
-    assert_eq!(bench.calls(), Vec::<String>::new());
-    gate.add_permits(100);
-    wait().await;
-    assert_eq!(bench.calls(), ["ensure web n1,n2,n3"]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -453,39 +399,6 @@ async fn a_new_plugin_has_everything_checked_again() {
     bench.controller.recheck();
     wait().await;
     assert_eq!(bench.reasons().last().unwrap(), "EnsuredLoadBalancer");
-}
-
-#[tokio::test(start_paused = true)]
-async fn each_error_of_a_deletion_has_its_own_consequence() {
-    let text = || "why".to_owned();
-    for (error, warned, again) in [
-        (CloudError::ImplementedElsewhere, false, None),
-        (CloudError::NotFound(text()), false, None),
-        (CloudError::InProgress(retry_after(60)), false, Some(60_000)),
-        (CloudError::Throttled(retry_after(60)), true, Some(60_000)),
-        (CloudError::Conflict(text()), false, Some(100)),
-        (CloudError::Denied(text()), true, Some(5000)),
-        (CloudError::Unavailable(text()), true, Some(5000)),
-        (CloudError::Internal(text()), true, Some(5000)),
-        (CloudError::Invalid(text()), true, Some(u64::MAX)),
-    ] {
-        let bench = bench();
-        bench.cloud.delete.lock().unwrap().push_back(Err(error.clone()));
-        bench.controller.services.apply(deleted("3"));
-        sleep(Duration::from_millis(50)).await;
-        assert_eq!(bench.calls(), ["get web", "delete web uid-web"], "{error}");
-        assert_eq!(bench.reasons().contains(&"SyncLoadBalancerFailed".to_owned()), warned, "{error}");
-        // The finalizer goes with success only.
-        assert_eq!(bench.api.calls().len(), if again.is_none() { 2 } else { 0 }, "{error}");
-        if let Some(delay) = again.filter(|delay| *delay < u64::MAX) {
-            sleep(Duration::from_millis(delay)).await;
-            assert_eq!(bench.calls(), ["delete web uid-web"], "{error}");
-            assert_eq!(bench.api.calls().len(), 2, "{error}");
-        } else {
-            sleep(Duration::from_secs(7200)).await;
-            assert_eq!(bench.calls(), Vec::<String>::new(), "{error}");
-        }
-    }
 }
 
 #[tokio::test(start_paused = true)]
@@ -505,68 +418,6 @@ async fn s33_a_finalizer_that_cannot_be_removed_is_tried_again() {
 
 fn invalid(version: &str) -> Service {
     with(&served(version), &json!({"spec": {"loadBalancerSourceRanges": ["10.0.0.1"]}}))
-}
-
-#[tokio::test(start_paused = true)]
-async fn s16_s46_nodes_reach_the_load_balancer_of_a_service_whose_last_change_the_cloud_refused() {
-    let bench = bench();
-    bench.serves().await;
-    bench.cloud.ensure.lock().unwrap().push_back(Err(CloudError::Invalid("no such size".into())));
-    bench.has(changed(&served("3"), "3")).await;
-    assert_eq!(bench.calls(), ["ensure web n1"]);
-    bench.has_node(plain_node("n2")).await;
-    assert_eq!(bench.calls(), ["update web n1,n2"]);
-    bench.controller.node_queue.add((), Priority::Change);
-    wait().await;
-    assert_eq!(bench.calls(), Vec::<String>::new());
-}
-
-#[tokio::test(start_paused = true)]
-async fn nodes_that_did_not_reach_the_load_balancer_of_a_refused_service_are_sent_again() {
-    let bench = bench();
-    bench.serves().await;
-    bench.cloud.ensure.lock().unwrap().push_back(Err(CloudError::Invalid("no such size".into())));
-    bench.has(changed(&served("3"), "3")).await;
-    bench.calls();
-    bench.cloud.update.lock().unwrap().push_back(Err(CloudError::Unavailable("down".into())));
-    bench.has_node(plain_node("n2")).await;
-    assert_eq!(bench.calls(), ["update web n1,n2", "get web"]);
-    sleep(Duration::from_secs(5)).await;
-    assert_eq!(bench.calls(), ["update web n1,n2"]);
-    sleep(Duration::from_secs(3600)).await;
-    assert_eq!(bench.calls(), Vec::<String>::new());
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_service_that_the_cloud_refuses_and_has_nothing_for_is_not_ensured_by_each_change_of_nodes() {
-    let bench = bench();
-    bench.cloud.ensure.lock().unwrap().push_back(Err(CloudError::Invalid("no UDP".into())));
-    bench.cloud.update.lock().unwrap().push_back(Err(CloudError::NotFound("none".into())));
-    bench.has(service("web")).await;
-    bench.has_node(plain_node("n1")).await;
-    assert_eq!(bench.calls(), ["ensure web ", "update web n1"]);
-}
-
-#[tokio::test(start_paused = true)]
-async fn while_a_service_cannot_be_understood_its_nodes_are_updated_as_it_was_before() {
-    let bench = bench();
-    bench.has_node(plain_node("n1")).await;
-    let open = with(&served("2"), &json!({"spec": {"loadBalancerSourceRanges": ["10.0.0.0/8"]}}));
-    bench.has(open).await;
-    bench.has(invalid("3")).await;
-    bench.cloud.update.lock().unwrap().push_back(Err(CloudError::Unavailable("down".into())));
-    bench.has_node(plain_node("n2")).await;
-    sleep(Duration::from_secs(5)).await;
-    assert_eq!(bench.calls(), ["ensure web n1", "update web n1,n2", "get web", "update web n1,n2"]);
-    assert_eq!(*bench.cloud.source_ranges.lock().unwrap(), [["10.0.0.0/8"], ["10.0.0.0/8"]]);
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_service_that_was_never_understood_has_no_nodes_updated() {
-    let bench = bench();
-    bench.has(invalid("2")).await;
-    bench.has_node(plain_node("n1")).await;
-    assert_eq!(bench.calls(), Vec::<String>::new());
 }
 
 #[tokio::test(start_paused = true)]

@@ -104,7 +104,7 @@ fn the_help_tells_the_defaults_of_the_controllers() {
     let defaults = skydock_controllers::Options::default();
     for (what, default) in [
         ("batches of nodes are initialised", defaults.concurrent_node_syncs),
-        ("services are worked on", defaults.concurrent_service_syncs),
+        ("services are worked on", defaults.services.concurrent_syncs),
     ] {
         let line = help.lines().find(|line| line.contains(what)).unwrap();
         assert!(line.ends_with(&format!("[default: {default}]")), "{line}");

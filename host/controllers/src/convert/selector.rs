@@ -1,0 +1,159 @@
+//! Which nodes a Service wants behind its load balancer: a label selector as `kubectl -l` takes it.
+
+use std::collections::BTreeSet;
+
+use k8s_openapi::api::core::v1 as k8s;
+use kube::core::{Expression, Selector};
+
+use super::ConvertError;
+use crate::constants::ANNOTATION_NODE_SELECTOR;
+
+/// Longest name or value of a label.
+const LONGEST: usize = 63;
+/// Longest prefix of a qualified name: a DNS subdomain.
+const LONGEST_PREFIX: usize = 253;
+
+/// The selector in the annotation of a Service; one that selects everything if there is none.
+///
+/// # Errors
+///
+/// If it is no label selector.
+pub fn node_selector(object: &k8s::Service) -> Result<Selector, ConvertError> {
+    let annotation = object.metadata.annotations.as_ref().and_then(|all| all.get(ANNOTATION_NODE_SELECTOR));
+    let text = annotation.map_or("", |text| text.trim());
+    if text.is_empty() {
+        return Ok(Selector::default());
+    }
+    let wrong = |part: &str| ConvertError::NodeSelector { part: part.to_owned() };
+    requirements(text).into_iter().map(|part| requirement(part).ok_or_else(|| wrong(part))).collect()
+}
+
+/// Splits at the commas that are not inside of parentheses.
+fn requirements(text: &str) -> Vec<&str> {
+    let mut inside = false;
+    let parts = text.split(|c| {
+        inside = (inside || c == '(') && c != ')';
+        c == ',' && !inside
+    });
+    parts.map(str::trim).collect()
+}
+
+fn requirement(text: &str) -> Option<Expression> {
+    let key = |key: &str| Some(key.trim().to_owned()).filter(|key| is_qualified_name(key));
+    let value = |value: &str| Some(value.trim().to_owned()).filter(|value| is_label_value(value));
+    if let Some(head) = text.strip_suffix(')') {
+        let (head, list) = head.split_once('(')?;
+        let (name, operator) = head.trim().rsplit_once(char::is_whitespace)?;
+        let values = list.split(',').map(value).collect::<Option<BTreeSet<_>>>()?;
+        return match operator {
+            "in" => Some(Expression::In(key(name)?, values)),
+            "notin" => Some(Expression::NotIn(key(name)?, values)),
+            _ => None,
+        };
+    }
+    if let Some((name, wanted)) = text.split_once("!=") {
+        return Some(Expression::NotEqual(key(name)?, value(wanted)?));
+    }
+    if let Some((name, wanted)) = text.split_once("==").or_else(|| text.split_once('=')) {
+        return Some(Expression::Equal(key(name)?, value(wanted)?));
+    }
+    match text.strip_prefix('!') {
+        Some(name) => Some(Expression::DoesNotExist(key(name)?)),
+        None => Some(Expression::Exists(key(text)?)),
+    }
+}
+
+/// A name, or a DNS name, a slash and a name: what keys of labels and load balancer classes are.
+pub(crate) fn is_qualified_name(text: &str) -> bool {
+    match text.split_once('/') {
+        Some((prefix, name)) => is_dns_name(prefix) && !name.is_empty() && is_label_value(name),
+        None => !text.is_empty() && is_label_value(text),
+    }
+}
+
+fn is_dns_name(text: &str) -> bool {
+    let word = |word: &str| {
+        is_label_value(word) && !word.is_empty() && word.chars().all(|c| matches!(c, 'a'..='z' | '0'..='9' | '-'))
+    };
+    text.len() <= LONGEST_PREFIX && text.split('.').all(word)
+}
+
+/// Letters, digits, `-`, `_` and `.`, beginning and ending with a letter or digit; may be empty.
+fn is_label_value(text: &str) -> bool {
+    let ends = |c: char| c.is_ascii_alphanumeric();
+    text.len() <= LONGEST
+        && text.chars().all(|c| ends(c) || matches!(c, '-' | '_' | '.'))
+        && (text.is_empty() || (text.starts_with(ends) && text.ends_with(ends)))
+}
+
+#[cfg(test)]
+mod tests {
+    use kube::core::SelectorExt;
+    use serde_json::json;
+
+    use super::*;
+
+    fn parse(text: &str) -> Result<Selector, ConvertError> {
+        let object = json!({"metadata": {"annotations": {ANNOTATION_NODE_SELECTOR: text}}});
+        node_selector(&serde_json::from_value(object).unwrap())
+    }
+
+    #[test]
+    fn a_selector_selects_what_kubectl_selects_with_it() {
+        let labels = [("pool", "web"), ("zone", "z1"), ("example.com/edge", "")];
+        let labels = labels.map(|(key, value)| (key.to_owned(), value.to_owned())).into();
+        for (text, selected) in [
+            ("", true),
+            ("  ", true),
+            ("pool", true),
+            ("!pool", false),
+            ("gpu", false),
+            ("!gpu", true),
+            ("pool=web", true),
+            ("pool == web", true),
+            ("pool=db", false),
+            ("pool!=web", false),
+            ("pool != db", true),
+            ("gpu!=a100", true),
+            ("gpu=", false),
+            ("pool in (web, db)", true),
+            ("pool in(db)", false),
+            ("pool notin (web,db)", false),
+            ("gpu notin (a100)", true),
+            ("example.com/edge", true),
+            ("example.com/edge=", true),
+            ("pool in (web,db),zone=z1,!gpu", true),
+            ("pool in (web,db),zone=z2,!gpu", false),
+        ] {
+            assert_eq!(parse(text).unwrap().matches(&labels), selected, "{text:?}");
+        }
+        assert!(node_selector(&k8s::Service::default()).unwrap().selects_all());
+    }
+
+    #[test]
+    fn what_is_no_selector_is_an_error_that_names_the_part() {
+        for text in [
+            "pool=web,",
+            "=web",
+            "pool in web",
+            "pool in (web",
+            "pool web",
+            "pool within (a)",
+            "a/b/c",
+            "Ä=1",
+            "pool>3",
+            "!",
+            "pool=we b",
+            "/name",
+            "prefix/",
+            "Upper.example/name",
+            "pool in (a),(b)",
+            "-a",
+            &"x".repeat(64),
+        ] {
+            assert!(parse(text).is_err(), "{text:?}");
+        }
+        let error = parse("zone=z1,pool in web").unwrap_err().to_string();
+        assert!(error.starts_with("annotation service.skydock.dev/node-selector: \"pool in web\" is no"), "{error}");
+    }
+}

@@ -1,0 +1,193 @@
+//! What follows from each error of the cloud, on each way to it.
+
+use super::*;
+
+/// The five ways to the cloud.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Way {
+    Ensure,
+    Get,
+    Delete,
+    Update,
+    /// Deletion for a service that has vanished.
+    Gone,
+}
+
+const WAYS: [Way; 5] = [Way::Ensure, Way::Get, Way::Delete, Way::Update, Way::Gone];
+
+/// What was seen.
+#[derive(Debug, PartialEq)]
+struct Seen {
+    /// Milliseconds to the next try; `None`: there was none for longer than any back-off.
+    again: Option<u128>,
+    warned: bool,
+    counted: bool,
+}
+
+/// One failure, and what came after it.
+async fn seen(way: Way, error: &CloudError) -> Seen {
+    let bench = bench_with(ServiceOptions { check_period: None, ..ServiceOptions::default() });
+    if way == Way::Ensure {
+        bench.has_node(plain_node("n1")).await;
+    } else {
+        bench.serves().await;
+    }
+    bench.cloud.times.lock().unwrap().clear();
+    let error = error.clone();
+    match way {
+        Way::Ensure => bench.cloud.ensure.lock().unwrap().push_back(Err(error)),
+        Way::Get => bench.cloud.get.lock().unwrap().push_back(Err(error)),
+        Way::Delete | Way::Gone => bench.cloud.delete.lock().unwrap().push_back(Err(error)),
+        Way::Update => bench.cloud.update.lock().unwrap().push_back(Err(error)),
+    }
+    match way {
+        Way::Ensure => bench.has(service("web")).await,
+        Way::Get | Way::Delete => bench.has(deleted("3")).await,
+        Way::Update => bench.has_node(plain_node("n2")).await,
+        Way::Gone => bench.controller.services.delete("ns/web"),
+    }
+    sleep(Duration::from_secs(310)).await;
+    let times = std::mem::take(&mut *bench.cloud.times.lock().unwrap());
+    let mut calls = bench.calls().into_iter().zip(times);
+    let (failing, retried) = match way {
+        Way::Ensure => ("ensure", "ensure"),
+        Way::Get => ("get", "get"),
+        Way::Delete | Way::Gone => ("delete", "delete"),
+        Way::Update => ("update", "ensure"),
+    };
+    let (_, failed) = calls.find(|(call, _)| call.starts_with(failing)).unwrap();
+    let next = calls.find(|(call, _)| call.starts_with(retried));
+    let reason = match way {
+        Way::Update => "UpdateLoadBalancerFailed",
+        Way::Gone => "DeleteLoadBalancerFailed",
+        _ => "SyncLoadBalancerFailed",
+    };
+    let failures: Vec<_> = bench.reasons().into_iter().filter(|reason| reason.ends_with("Failed")).collect();
+    assert!(failures.iter().all(|failure| failure == reason), "{way:?}: {failures:?}");
+    Seen {
+        // Timers are exact to the millisecond.
+        again: next.map(|(_, at)| (at - failed).as_millis() / 10 * 10),
+        warned: !failures.is_empty(),
+        counted: !bench.metric("skydock_controller_errors_total").is_empty(),
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn s24_s26_s30_s31_s39_s40_s44_s50_s51_each_error_has_its_consequence_on_each_way() {
+    let text = || "why".to_owned();
+    let never = [None; 5];
+    let delay = [Some(42_000); 5];
+    // A failed update of nodes is followed by ensure at once, which has the back-off.
+    let back_off = [Some(5000), Some(5000), Some(5000), Some(0), Some(5000)];
+    let soon = [Some(100), Some(100), Some(100), Some(0), Some(100)];
+    for (error, again, warned, counted) in [
+        (CloudError::ImplementedElsewhere, never, false, false),
+        (CloudError::Conflict(text()), soon, false, true),
+        (CloudError::Throttled(retry_after(42)), delay, true, true),
+        (CloudError::InProgress(retry_after(42)), delay, false, false),
+        (CloudError::Denied(text()), back_off, true, true),
+        (CloudError::Invalid(text()), never, true, true),
+        (CloudError::Unavailable(text()), back_off, true, true),
+        (CloudError::Internal(text()), back_off, true, true),
+    ] {
+        for (way, again) in WAYS.into_iter().zip(again) {
+            assert_eq!(seen(way, &error).await, Seen { again, warned, counted }, "{way:?}: {error}");
+        }
+    }
+    // What is not there need not be deleted, and is made anew.
+    for (way, again, told) in [
+        (Way::Ensure, Some(5000), true),
+        (Way::Get, None, false),
+        (Way::Delete, None, false),
+        (Way::Update, Some(0), false),
+        (Way::Gone, None, false),
+    ] {
+        assert_eq!(
+            seen(way, &CloudError::NotFound(text())).await,
+            Seen { again, warned: told, counted: told },
+            "{way:?}: not found"
+        );
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn s33_the_finalizer_goes_only_when_the_cloud_has_deleted() {
+    let text = || "why".to_owned();
+    for (error, goes) in [
+        (CloudError::ImplementedElsewhere, true),
+        (CloudError::NotFound(text()), true),
+        (CloudError::InProgress(retry_after(60)), false),
+        (CloudError::Throttled(retry_after(60)), false),
+        (CloudError::Conflict(text()), false),
+        (CloudError::Denied(text()), false),
+        (CloudError::Invalid(text()), false),
+    ] {
+        let bench = bench();
+        bench.cloud.delete.lock().unwrap().push_back(Err(error.clone()));
+        bench.controller.services.apply(deleted("3"));
+        sleep(Duration::from_millis(50)).await;
+        assert_eq!(bench.api.calls().len(), if goes { 2 } else { 0 }, "{error}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn s38_success_begins_the_back_off_anew() {
+    let bench = bench();
+    for version in ["1", "2"] {
+        bench.cloud.times.lock().unwrap().clear();
+        for _ in 0..2 {
+            bench.cloud.ensure.lock().unwrap().push_back(Err(CloudError::Internal("boom".into())));
+        }
+        bench.has(changed(&service("web"), version)).await;
+        sleep(Duration::from_secs(60)).await;
+        let times = bench.cloud.times.lock().unwrap().clone();
+        let waits: Vec<_> = times.windows(2).map(|pair| (pair[1] - pair[0]).as_secs()).collect();
+        assert_eq!(waits, [5, 10], "version {version}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn s29_after_a_failure_was_told_its_end_is_told_too_and_otherwise_nothing_that_did_not_change() {
+    let bench = bench_where(ServiceOptions::default(), &[plain_node("n1")], &[served("5")]);
+    bench.cloud.ensure.lock().unwrap().push_back(Err(CloudError::Denied("no key".into())));
+    sleep(Duration::from_secs(10)).await;
+    assert_eq!(bench.calls(), ["ensure web n1", "ensure web n1"]);
+    assert_eq!(bench.reasons(), ["SyncLoadBalancerFailed", "EnsuredLoadBalancer"]);
+    sleep(Duration::from_secs(3600)).await;
+    assert_eq!(bench.reasons().len(), 2);
+    assert_eq!(bench.api.calls(), Vec::<String>::new());
+}
+
+#[tokio::test(start_paused = true)]
+async fn s15_a_load_balancer_that_cannot_be_deleted_as_its_service_was_does_not_block_the_new_service() {
+    let bench = bench();
+    bench.serves().await;
+    bench.cloud.delete.lock().unwrap().push_back(Err(CloudError::Invalid("no such region".into())));
+    bench.has(with(&service("web"), &json!({"metadata": {"uid": "uid-new", "resourceVersion": "9"}}))).await;
+    assert_eq!(bench.calls(), ["delete web uid-web", "ensure web n1"]);
+    let events = bench.events();
+    let failed = events.iter().find(|(reason, _)| reason == "DeleteLoadBalancerFailed").unwrap();
+    assert_eq!(failed.1, "Error deleting load balancer: invalid: no such region");
+    // It is not forgotten, gets no nodes, and is tried again when the cloud may have changed.
+    bench.has_node(plain_node("n2")).await;
+    assert_eq!(bench.calls(), ["update web n1,n2"]);
+    bench.controller.recheck();
+    wait().await;
+    let mut calls = bench.calls();
+    calls.sort();
+    assert_eq!(calls, ["delete web uid-web", "ensure web n1,n2"]);
+    assert_eq!(bench.controller.known.len(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_the_cloud_cannot_delete_for_a_vanished_service_is_tried_again_by_the_check() {
+    let bench = bench();
+    bench.serves().await;
+    bench.cloud.delete.lock().unwrap().push_back(Err(CloudError::Invalid("no such region".into())));
+    bench.controller.services.delete("ns/web");
+    sleep(Duration::from_secs(29 * 60)).await;
+    assert_eq!(bench.calls(), ["delete web uid-web"]);
+    sleep(Duration::from_secs(120)).await;
+    assert_eq!(bench.calls(), ["delete web uid-web"]);
+    assert_eq!(bench.controller.known.len(), 0);
+}

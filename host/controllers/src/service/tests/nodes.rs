@@ -1,0 +1,332 @@
+//! What changes of nodes lead to.
+
+use super::*;
+
+#[tokio::test(start_paused = true)]
+async fn s46_s48_s49_many_changed_nodes_are_one_pass_and_equal_sets_no_call() {
+    let bench = bench();
+    bench.serves().await;
+    for name in ["n2", "n3", "n4"] {
+        bench.controller.shared.nodes.apply(plain_node(name));
+    }
+    wait().await;
+    assert_eq!(bench.calls(), ["update web n1,n2,n3,n4"]);
+    assert_eq!(bench.reasons().last().unwrap(), "UpdatedLoadBalancer");
+    bench.controller.node_queue.add((), Priority::Change);
+    wait().await;
+    assert_eq!(bench.calls(), Vec::<String>::new());
+    bench
+        .has_node(with(
+            &plain_node("n2"),
+            &json!({
+                "metadata": {"resourceVersion": "2"}, "status": {"conditions": [{"type": "Ready", "status": "False"}]},
+            }),
+        ))
+        .await;
+    assert_eq!(bench.calls(), Vec::<String>::new());
+    for name in ["n1", "n2", "n3", "n4"] {
+        bench.controller.shared.nodes.delete(name);
+    }
+    wait().await;
+    assert_eq!(bench.calls(), ["update web "]);
+    assert_eq!(bench.reasons().last().unwrap(), "UnAvailableLoadBalancer");
+}
+
+#[tokio::test(start_paused = true)]
+async fn s50_s51_a_failed_update_is_told_and_ensured_at_once() {
+    let bench = bench();
+    bench.serves().await;
+    bench.cloud.update.lock().unwrap().push_back(Err(CloudError::Unavailable("down".into())));
+    bench.has_node(plain_node("n2")).await;
+    assert_eq!(bench.calls(), ["update web n1,n2", "get web", "ensure web n1,n2"]);
+    let failed = bench.events().into_iter().find(|(reason, _)| reason == "UpdateLoadBalancerFailed").unwrap();
+    assert_eq!(
+        failed.1,
+        "Error updating load balancer with new hosts [n1 n2] [node names limited, total number of nodes: 2], error: unavailable: down"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn s53_a_service_that_is_ensured_during_a_slow_pass_is_not_given_old_nodes() {
+    let bench = bench();
+    bench.serves().await;
+    let gate = Arc::new(tokio::sync::Semaphore::new(0));
+    *bench.cloud.gate.lock().unwrap() = Some(Arc::clone(&gate));
+    bench.has_node(plain_node("n2")).await;
+    bench.has_node(plain_node("n3")).await;
+    bench.has(service("other")).await;
+    assert_eq!(bench.calls(), ["update web n1,n2", "ensure other n1,n2,n3"]);
+    // The same service waits for its own update, and is then ensured with the nodes of that time.
+    bench.has(changed(&served("7"), "7")).await;
+    assert_eq!(bench.calls(), Vec::<String>::new());
+    gate.add_permits(100);
+    wait().await;
+    assert_eq!(bench.calls(), ["ensure web n1,n2,n3"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn s16_s46_nodes_reach_the_load_balancer_of_a_service_whose_last_change_the_cloud_refused() {
+    let bench = bench();
+    bench.serves().await;
+    bench.cloud.ensure.lock().unwrap().push_back(Err(CloudError::Invalid("no such size".into())));
+    bench.has(changed(&served("3"), "3")).await;
+    assert_eq!(bench.calls(), ["ensure web n1"]);
+    bench.has_node(plain_node("n2")).await;
+    assert_eq!(bench.calls(), ["update web n1,n2"]);
+    bench.controller.node_queue.add((), Priority::Change);
+    wait().await;
+    assert_eq!(bench.calls(), Vec::<String>::new());
+}
+
+#[tokio::test(start_paused = true)]
+async fn nodes_that_did_not_reach_the_load_balancer_of_a_refused_service_are_sent_again() {
+    let bench = bench();
+    bench.serves().await;
+    bench.cloud.ensure.lock().unwrap().push_back(Err(CloudError::Invalid("no such size".into())));
+    bench.has(changed(&served("3"), "3")).await;
+    bench.calls();
+    bench.cloud.update.lock().unwrap().push_back(Err(CloudError::Unavailable("down".into())));
+    bench.has_node(plain_node("n2")).await;
+    assert_eq!(bench.calls(), ["update web n1,n2", "get web"]);
+    sleep(Duration::from_secs(5)).await;
+    assert_eq!(bench.calls(), ["update web n1,n2"]);
+    sleep(Duration::from_secs(3600)).await;
+    assert_eq!(bench.calls(), Vec::<String>::new());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_service_that_the_cloud_refuses_and_has_nothing_for_is_not_ensured_by_each_change_of_nodes() {
+    let bench = bench();
+    bench.cloud.ensure.lock().unwrap().push_back(Err(CloudError::Invalid("no UDP".into())));
+    bench.cloud.update.lock().unwrap().push_back(Err(CloudError::NotFound("none".into())));
+    bench.has(service("web")).await;
+    bench.has_node(plain_node("n1")).await;
+    assert_eq!(bench.calls(), ["ensure web ", "update web n1"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn while_a_service_cannot_be_understood_its_nodes_are_updated_as_it_was_before() {
+    let bench = bench();
+    bench.has_node(plain_node("n1")).await;
+    let open = with(&served("2"), &json!({"spec": {"loadBalancerSourceRanges": ["10.0.0.0/8"]}}));
+    bench.has(open).await;
+    bench.has(invalid("3")).await;
+    bench.cloud.update.lock().unwrap().push_back(Err(CloudError::Unavailable("down".into())));
+    bench.has_node(plain_node("n2")).await;
+    sleep(Duration::from_secs(5)).await;
+    assert_eq!(bench.calls(), ["ensure web n1", "update web n1,n2", "get web", "update web n1,n2"]);
+    assert_eq!(*bench.cloud.source_ranges.lock().unwrap(), [["10.0.0.0/8"], ["10.0.0.0/8"]]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_service_that_was_never_understood_has_no_nodes_updated() {
+    let bench = bench();
+    bench.has(invalid("2")).await;
+    bench.has_node(plain_node("n1")).await;
+    assert_eq!(bench.calls(), Vec::<String>::new());
+}
+
+/// A service of this name that is served.
+fn served_as(name: &str, change: &Value) -> Service {
+    with(&with(&served("2"), &json!({"metadata": {"name": name, "uid": format!("uid-{name}")}})), change)
+}
+
+/// Services that are served with node n1, as after a start.
+async fn serving(options: ServiceOptions, services: &[Service]) -> Bench {
+    let bench = bench_where(options, &[plain_node("n1")], services);
+    sleep(Duration::from_secs(10)).await;
+    bench.calls();
+    bench
+}
+
+fn sorted(mut calls: Vec<String>) -> Vec<String> {
+    calls.sort();
+    calls
+}
+
+#[tokio::test(start_paused = true)]
+async fn s46_a_pass_updates_each_load_balancer_once_and_nothing_else() {
+    let (lb, other) = (json!({}), json!({"spec": {"type": "NodePort"}, "metadata": {"finalizers": null}}));
+    for (kinds, updates) in [
+        (vec![], 0),
+        (vec![&other, &other], 0),
+        (vec![&lb], 1),
+        (vec![&lb, &lb, &lb], 3),
+        (vec![&lb, &other, &lb, &other], 2),
+        (vec![&lb, &lb, &lb, &lb], 4),
+    ] {
+        let services: Vec<_> = kinds.iter().enumerate().map(|(n, kind)| served_as(&format!("s{n}"), kind)).collect();
+        let bench = serving(ServiceOptions { concurrent_syncs: 2, ..ServiceOptions::default() }, &services).await;
+        bench.has_node(plain_node("n2")).await;
+        let expected: Vec<_> = kinds
+            .iter()
+            .enumerate()
+            .filter(|(_, kind)| **kind == &lb)
+            .map(|(n, _)| format!("update s{n} n1,n2"))
+            .collect();
+        assert_eq!(sorted(bench.calls()).len(), updates);
+        bench.has_node(with(&plain_node("n3"), &json!({}))).await;
+        let expected: Vec<_> = expected.iter().map(|call| format!("{call},n3")).collect();
+        assert_eq!(sorted(bench.calls()), expected, "each with all nodes");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn s45_s47_s48_s55_s58_s59_changes_of_a_node_and_the_calls_they_cost() {
+    let ready = |status: &str| json!({"status": {"conditions": [{"type": "Ready", "status": status}]}});
+    let taint = |key: &str| json!({"spec": {"taints": [{"key": key, "effect": "NoSchedule"}]}});
+    let excluded = json!({"metadata": {"labels": {"node.kubernetes.io/exclude-from-external-load-balancers": "true"}}});
+    let leaving = json!({"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}});
+    for (what, change, nodes) in [
+        ("nothing", json!({}), None),
+        ("not ready", ready("False"), None),
+        ("ready", ready("True"), None),
+        ("another taint", taint("x"), None),
+        ("the taint of a candidate", taint("DeletionCandidateOfClusterAutoscaler"), None),
+        ("cordoned", json!({"spec": {"unschedulable": true}}), None),
+        ("another label", json!({"metadata": {"labels": {"pool": "x"}}}), None),
+        ("the autoscaler's taint", taint("ToBeDeletedByClusterAutoscaler"), Some("n1")),
+        ("excluded", excluded, Some("n1")),
+        ("being deleted", leaving, Some("n1")),
+        ("another machine", json!({"spec": {"providerID": "fake://other"}}), Some("n1,n2")),
+    ] {
+        let local = json!({"spec": {"externalTrafficPolicy": "Local"}});
+        let services = [served_as("a", &local), served_as("b", &local), served_as("c", &json!({}))];
+        let bench = serving(ServiceOptions::default(), &services).await;
+        bench.has_node(plain_node("n2")).await;
+        assert_eq!(bench.calls().len(), 3, "added");
+        let version = json!({"metadata": {"resourceVersion": "2"}});
+        bench.has_node(with(&with(&plain_node("n2"), &version), &change)).await;
+        let expected: Vec<_> =
+            nodes.iter().flat_map(|nodes| ["a", "b", "c"].map(|name| format!("update {name} {nodes}"))).collect();
+        assert_eq!(sorted(bench.calls()), expected, "{what}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn s48_a_set_that_grows_is_one_call_for_each_service_and_step() {
+    let names = ["a", "b", "c", "d"];
+    let bench = serving(ServiceOptions::default(), &names.map(|name| served_as(name, &json!({})))).await;
+    for (added, all) in [(vec!["n2"], "n1,n2"), (vec!["n3", "n4"], "n1,n2,n3,n4")] {
+        added.iter().for_each(|name| drop(bench.controller.shared.nodes.apply(plain_node(name))));
+        wait().await;
+        assert_eq!(sorted(bench.calls()), names.map(|name| format!("update {name} {all}")));
+    }
+    assert_eq!(
+        bench.metric("service_controller_loadbalancer_sync_total"),
+        ["service_controller_loadbalancer_sync_total 8"]
+    );
+    let passes = bench.metric("service_controller_nodesync_latency_seconds_count");
+    assert_eq!(passes, ["service_controller_nodesync_latency_seconds_count 3"], "the first found nothing to do");
+}
+
+#[tokio::test(start_paused = true)]
+async fn s22_nodes_of_a_call_that_failed_are_not_sent_again_by_a_pass() {
+    let bench = bench();
+    bench.has_node(plain_node("n1")).await;
+    bench.cloud.ensure.lock().unwrap().push_back(Err(CloudError::Unavailable("down".into())));
+    bench.has(service("web")).await;
+    bench.controller.node_queue.add((), Priority::Change);
+    wait().await;
+    assert_eq!(bench.calls(), ["ensure web n1"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn s03_s46_within_a_pass_updates_are_parallel_and_bounded() {
+    let services: Vec<_> = (0..10).map(|n| served_as(&format!("s{n}"), &json!({}))).collect();
+    let bench = serving(ServiceOptions { concurrent_syncs: 4, ..ServiceOptions::default() }, &services).await;
+    let gate = Arc::new(tokio::sync::Semaphore::new(0));
+    *bench.cloud.gate.lock().unwrap() = Some(Arc::clone(&gate));
+    bench.has_node(plain_node("n2")).await;
+    assert_eq!(bench.calls().len(), 4);
+    bench.has_node(plain_node("n3")).await;
+    assert_eq!(bench.calls().len(), 0, "there is one pass at a time");
+    *bench.cloud.gate.lock().unwrap() = None;
+    gate.add_permits(100);
+    wait().await;
+    let calls = bench.calls();
+    // Those whose turn came late have got both new nodes at once.
+    assert_eq!(calls.iter().filter(|call| call.ends_with("n1,n2,n3")).count(), 10);
+    assert_eq!(calls.len(), 10);
+}
+
+#[tokio::test(start_paused = true)]
+async fn s53_a_slow_pass_does_not_undo_what_was_ensured_meanwhile() {
+    let services = [served_as("a", &json!({})), served_as("b", &json!({}))];
+    let bench = serving(ServiceOptions { concurrent_syncs: 1, ..ServiceOptions::default() }, &services).await;
+    let gate = Arc::new(tokio::sync::Semaphore::new(0));
+    *bench.cloud.gate.lock().unwrap() = Some(Arc::clone(&gate));
+    bench.has_node(plain_node("n2")).await;
+    let stuck = bench.calls();
+    let (slow, other) = if stuck == ["update a n1,n2"] { ("a", "b") } else { ("b", "a") };
+    assert_eq!(stuck, [format!("update {slow} n1,n2")]);
+    bench.has_node(plain_node("n3")).await;
+    bench.has(changed(&served_as(other, &json!({})), "9")).await;
+    assert_eq!(bench.calls(), [format!("ensure {other} n1,n2,n3")]);
+    gate.add_permits(100);
+    wait().await;
+    assert_eq!(bench.calls(), [format!("update {slow} n1,n2,n3")]);
+}
+
+fn labelled(name: &str, version: &str, labels: &Value) -> Node {
+    with(&plain_node(name), &json!({"metadata": {"resourceVersion": version, "labels": labels}}))
+}
+
+fn choosing(version: &str, selector: &str) -> Service {
+    let annotations = json!({"service.skydock.dev/node-selector": selector});
+    with(&served(version), &json!({"metadata": {"annotations": annotations}}))
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_service_chooses_its_nodes_by_a_selector() {
+    let edge = json!({"pool": "edge"});
+    let nodes = [labelled("n1", "1", &edge), labelled("n2", "1", &json!({"pool": "web"}))];
+    let services = [choosing("1", "pool=edge"), served_as("all", &json!({}))];
+    let bench = bench_where(ServiceOptions::default(), &nodes, &services);
+    wait().await;
+    assert_eq!(sorted(bench.calls()), ["ensure all n1,n2", "ensure web n1"]);
+    // A node gets the label, and another one loses it.
+    bench.has_node(labelled("n2", "2", &edge)).await;
+    assert_eq!(bench.calls(), ["update web n1,n2"]);
+    bench.has_node(labelled("n1", "2", &json!({"pool": "db"}))).await;
+    assert_eq!(bench.calls(), ["update web n2"]);
+    // A label that nobody asks for does not matter.
+    bench.has_node(labelled("n1", "3", &json!({"pool": "db", "x": "y"}))).await;
+    assert_eq!(bench.calls(), Vec::<String>::new());
+    // The service chooses otherwise.
+    bench.has(choosing("2", "!gpu")).await;
+    assert_eq!(bench.calls(), ["ensure web n1,n2"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_selector_that_is_none_is_told_and_changes_nothing() {
+    let bench = bench();
+    bench.serves().await;
+    bench.has(choosing("3", "pool in edge")).await;
+    assert_eq!(bench.calls(), Vec::<String>::new());
+    let (reason, message) = bench.events().pop().unwrap();
+    assert_eq!(reason, "SyncLoadBalancerFailed");
+    assert!(message.contains("node-selector: \"pool in edge\" is no label requirement"), "{message}");
+    // Its load balancer goes on as it was, new nodes included.
+    bench.has_node(plain_node("n2")).await;
+    assert_eq!(bench.calls(), ["update web n1,n2"]);
+    bench.has(choosing("4", "kubernetes.io/hostname in (n2)")).await;
+    assert_eq!(bench.calls(), ["ensure web n2"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_cordoned_node_leaves_only_where_that_is_asked_for_and_comes_back() {
+    let nodes = NodeRules { exclude_unschedulable: true, exclude_control_plane: true };
+    let bench = serving(ServiceOptions { nodes, ..ServiceOptions::default() }, &[served("2")]).await;
+    bench.has_node(plain_node("n2")).await;
+    assert_eq!(bench.calls(), ["update web n1,n2"]);
+    let version = |version: &str| json!({"metadata": {"resourceVersion": version}});
+    let cordoned = with(&plain_node("n2"), &json!({"spec": {"unschedulable": true}}));
+    bench.has_node(with(&cordoned, &version("2"))).await;
+    assert_eq!(bench.calls(), ["update web n1"]);
+    bench.has_node(with(&plain_node("n2"), &version("3"))).await;
+    assert_eq!(bench.calls(), ["update web n1,n2"]);
+    let master = json!({"node-role.kubernetes.io/control-plane": ""});
+    bench.has_node(labelled("master", "1", &master)).await;
+    assert_eq!(bench.calls(), Vec::<String>::new());
+}

@@ -1,0 +1,134 @@
+//! After a start, and from time to time.
+
+use super::*;
+
+fn numbered(n: usize) -> Service {
+    with(&served("5"), &json!({"metadata": {"name": format!("web-{n:04}"), "uid": format!("uid-{n:04}")}}))
+}
+
+fn ensured(bench: &Bench) -> usize {
+    bench.cloud.calls().iter().filter(|call| call.starts_with("ensure web-")).count()
+}
+
+fn restarted(services: usize) -> Bench {
+    let services: Vec<_> = (0..services).map(numbered).collect();
+    bench_where(ServiceOptions::default(), &[plain_node("n1")], &services)
+}
+
+#[tokio::test(start_paused = true)]
+async fn s14_s29_after_a_restart_a_thousand_served_services_are_checked_one_a_second_and_nothing_is_written() {
+    let bench = restarted(1000);
+    bench.cloud.ensure_takes(Duration::from_millis(500));
+    sleep(Duration::from_secs(300)).await;
+    let first = ensured(&bench);
+    assert!((290..=310).contains(&first), "{first} in five minutes");
+    sleep(Duration::from_secs(710)).await;
+    assert_eq!(ensured(&bench), 1000);
+    assert_eq!(bench.api.requests().len(), 0, "neither patches nor events");
+}
+
+#[tokio::test(start_paused = true)]
+async fn s14_more_services_than_seconds_in_the_period_are_all_checked_within_it() {
+    let services: Vec<_> = (0..600).map(numbered).collect();
+    let options = ServiceOptions { check_period: Some(Duration::from_secs(60)), ..ServiceOptions::default() };
+    let bench = bench_where(options, &[plain_node("n1")], &services);
+    sleep(Duration::from_secs(30)).await;
+    let half = ensured(&bench);
+    assert!((290..=310).contains(&half), "{half} in half of the period");
+    sleep(Duration::from_secs(30)).await;
+    assert!(ensured(&bench) >= 600);
+}
+
+#[tokio::test(start_paused = true)]
+async fn real_changes_do_not_wait_behind_checks_also_in_a_slow_cloud() {
+    let bench = restarted(1000);
+    bench.cloud.ensure_takes(Duration::from_secs(60));
+    sleep(Duration::from_secs(20)).await;
+    assert_eq!(ensured(&bench), 5, "half of the workers");
+    bench.has(service("web")).await;
+    bench.has(changed(&numbered(900), "6")).await;
+    let calls = bench.cloud.calls();
+    assert_eq!(calls[5..], ["ensure web n1", "ensure web-0900 n1"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_change_of_nodes_reaches_load_balancers_whose_check_has_not_come_yet() {
+    let bench = restarted(40);
+    sleep(Duration::from_secs(2)).await;
+    let checked = ensured(&bench);
+    bench.calls();
+    bench.has_node(plain_node("n2")).await;
+    let calls = bench.calls();
+    let updates = calls.iter().filter(|call| call.starts_with("update web-")).count();
+    assert!(calls.iter().all(|call| call.ends_with(" n1,n2")), "{calls:?}");
+    // A check that came in the meantime has told the new node too.
+    assert!(updates >= 39 && calls.len() == 40, "{checked} were checked before: {calls:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_service_that_goes_before_its_check_loses_its_load_balancer() {
+    let bench = restarted(40);
+    wait().await;
+    bench.calls();
+    bench.controller.services.apply(with(
+        &numbered(39),
+        &json!({"metadata": {"resourceVersion": "6", "deletionTimestamp": "2026-01-01T00:00:00Z"}}),
+    ));
+    bench.controller.services.delete("ns/web-0038");
+    wait().await;
+    let mut calls = bench.calls();
+    calls.sort();
+    assert_eq!(calls, ["delete web-0038 uid-0038", "delete web-0039 uid-0039", "get web-0039"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_check_that_fails_stays_behind_changes_and_is_tried_again() {
+    let bench = restarted(1);
+    bench.cloud.ensure.lock().unwrap().push_back(Err(CloudError::Unavailable("down".into())));
+    sleep(Duration::from_secs(4)).await;
+    assert_eq!(ensured(&bench), 1);
+    sleep(Duration::from_secs(2)).await;
+    assert_eq!(ensured(&bench), 2);
+    assert!(!bench.reasons().contains(&"EnsuringLoadBalancer".to_owned()), "it is still a check");
+}
+
+#[tokio::test(start_paused = true)]
+async fn s05_s12_what_drifted_in_the_cloud_is_mended_by_the_next_check() {
+    let bench = bench();
+    bench.serves().await;
+    let before = bench.api.requests().len();
+    sleep(Duration::from_secs(29 * 60)).await;
+    assert_eq!(bench.calls(), Vec::<String>::new());
+    sleep(Duration::from_secs(60)).await;
+    assert_eq!(bench.calls(), ["ensure web n1"]);
+    assert_eq!(bench.api.requests().len(), before, "nothing to do: no write and no event");
+
+    let moved = LoadBalancerStatus { ingress: vec![Ingress { ip: Some("192.0.2.9".into()), ..Ingress::default() }] };
+    bench.cloud.ensure.lock().unwrap().push_back(Ok(moved));
+    sleep(Duration::from_secs(30 * 60)).await;
+    let written = &bench.api.requests()[before..];
+    assert_eq!(written[0].body["status"], json!({"loadBalancer": {"ingress": [{"ip": "192.0.2.9"}]}}));
+    assert_eq!(bench.reasons().last().unwrap(), "EnsuredLoadBalancer");
+}
+
+#[tokio::test(start_paused = true)]
+async fn s05_without_a_period_there_is_no_check() {
+    let bench = bench_with(ServiceOptions { check_period: None, ..ServiceOptions::default() });
+    bench.serves().await;
+    sleep(Duration::from_secs(3 * 3600)).await;
+    assert_eq!(bench.calls(), Vec::<String>::new());
+}
+
+#[tokio::test(start_paused = true)]
+async fn with_a_new_plugin_what_failed_goes_before_what_is_well() {
+    let bench = restarted(100);
+    sleep(Duration::from_secs(120)).await;
+    bench.cloud.ensure.lock().unwrap().push_back(Err(CloudError::Invalid("no UDP".into())));
+    bench.has(service("web")).await;
+    bench.calls();
+    bench.controller.recheck();
+    wait().await;
+    let calls = bench.calls();
+    assert!(calls.contains(&"ensure web n1".to_owned()), "{calls:?}");
+    assert!(calls.len() <= 6, "{calls:?}");
+}

@@ -1,0 +1,131 @@
+//! What upstream's own tests assert of the whole controller.
+
+use super::*;
+
+#[tokio::test(start_paused = true)]
+async fn s06_s13_s20_s30_upstreams_cases_of_one_sync() {
+    let (finalizer, deleting) = (
+        json!({"metadata": {"finalizers": [FINALIZER]}}),
+        json!({"metadata": {"finalizers": [FINALIZER], "deletionTimestamp": "2026-01-01T00:00:00Z"}}),
+    );
+    let protocol = |protocol: &str| json!({"spec": {"ports": [{"port": 80, "nodePort": 30080, "protocol": protocol}]}});
+    let no_longer = with::<Value>(&finalizer, &json!({"spec": {"type": "ClusterIP"}}));
+    let ensured: &[&str] = &["ensure web n1"];
+    for (what, change, calls, patches) in [
+        ("ClusterIP", json!({"spec": {"type": "ClusterIP"}}), &[][..], 0),
+        ("UDP", protocol("UDP"), ensured, 2),
+        ("TCP", protocol("TCP"), ensured, 2),
+        ("SCTP", protocol("SCTP"), ensured, 2),
+        ("of a class", json!({"spec": {"loadBalancerClass": "x.io/y"}}), &[], 0),
+        ("no longer wanted", no_longer, &["get web", "delete web uid-web"], 1),
+        ("deleted", deleting, &["get web", "delete web uid-web"], 1),
+        ("with finalizer", finalizer, ensured, 1),
+    ] {
+        let bench = bench();
+        bench.has_node(plain_node("n1")).await;
+        bench.has(with(&service("web"), &change)).await;
+        assert_eq!(bench.calls(), calls, "{what}");
+        assert_eq!(bench.api.calls().len(), patches, "{what}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn s27_s28_s35_the_status_is_written_only_if_it_is_another() {
+    let none = LoadBalancerStatus::default();
+    let some = LoadBalancerStatus { ingress: vec![Ingress { ip: Some("192.0.2.1".into()), ..Ingress::default() }] };
+    let without = with(&served("2"), &json!({"status": null}));
+    for (what, service, answer, written) in [
+        ("the same", served("2"), some.clone(), None),
+        ("a new one", without.clone(), some, Some(json!({"loadBalancer": {"ingress": [{"ip": "192.0.2.1"}]}}))),
+        ("still none", without, none.clone(), None),
+        ("none any more", served("2"), none, Some(json!({"loadBalancer": {"ingress": null}}))),
+    ] {
+        let bench = bench();
+        bench.cloud.ensure.lock().unwrap().push_back(Ok(answer));
+        bench.has(service).await;
+        let requests = bench.api.requests();
+        let patches: Vec<_> = requests.iter().filter(|request| request.method == "PATCH").collect();
+        assert_eq!(patches.first().map(|patch| &patch.body["status"]), written.as_ref(), "{what}");
+        assert!(patches.len() <= 1 && patches.iter().all(|patch| patch.body.get("spec").is_none()), "{what}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn s02_there_are_two_queues_with_upstreams_names() {
+    let bench = bench();
+    bench.serves().await;
+    for name in ["service", "node"] {
+        let adds = bench.metric(&format!("workqueue_adds_total{{name=\"{name}\"}}"));
+        assert!(adds.len() == 1 && !adds[0].ends_with(" 0"), "{adds:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn s03_no_more_services_are_worked_on_at_once_than_was_asked() {
+    let bench = bench();
+    bench.cloud.ensure_takes(Duration::from_secs(1));
+    for n in 0..10 {
+        let name = json!({"metadata": {"name": format!("s{n}"), "uid": format!("uid-{n}")}});
+        bench.controller.services.apply(with(&service("web"), &name));
+    }
+    wait().await;
+    assert_eq!(bench.calls().len(), 4);
+    sleep(Duration::from_secs(1)).await;
+    assert_eq!(bench.calls().len(), 4);
+    sleep(Duration::from_secs(1)).await;
+    assert_eq!(bench.calls().len(), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn s07_s08_what_is_new_is_looked_at_and_later_only_what_matters() {
+    let bench = bench();
+    bench.has_node(plain_node("n1")).await;
+    bench.has(service("web")).await;
+    assert_eq!(bench.calls(), ["ensure web n1"]);
+    bench.has(with(&served("2"), &json!({"metadata": {"labels": {"a": "b"}}}))).await;
+    assert_eq!(bench.calls(), Vec::<String>::new());
+    bench.has(changed(&served("3"), "3")).await;
+    assert_eq!(bench.calls(), ["ensure web n1"]);
+    bench.has(deleted("4")).await;
+    assert_eq!(bench.calls(), ["get web", "delete web uid-web"]);
+    // Nobody has seen this one before it had to go.
+    let leaving = json!({"metadata": {"name": "old", "uid": "uid-old"}});
+    bench.has(with(&deleted("1"), &leaving)).await;
+    assert_eq!(bench.calls(), ["get old", "delete old uid-old"]);
+}
+
+fn of_class(version: &str, class: &str) -> Service {
+    with(&served(version), &json!({"spec": {"loadBalancerClass": class}}))
+}
+
+#[tokio::test(start_paused = true)]
+async fn s37_a_service_that_gets_the_class_of_another_implementation_loses_its_load_balancer() {
+    let bench = bench();
+    bench.serves().await;
+    bench.has(of_class("3", "x.io/y")).await;
+    assert_eq!(bench.calls(), ["get web", "delete web uid-web"]);
+    assert_eq!(bench.controller.known.len(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn named_classes_are_served_and_others_are_left_to_their_implementations() {
+    let finalizer_only = json!({"status": null});
+    for (unnamed, class, served) in [
+        (true, None, true),
+        (true, Some("a.io/b"), true),
+        (true, Some("x.io/y"), false),
+        (false, None, false),
+        (false, Some("a.io/b"), true),
+    ] {
+        let classes = Classes { named: ["a.io/b".to_owned()].into(), unnamed };
+        let bench = bench_with(ServiceOptions { classes, ..ServiceOptions::default() });
+        bench.has_node(plain_node("n1")).await;
+        let service = class.map_or_else(|| super::served("2"), |class| of_class("2", class));
+        bench.has(with(&service, &finalizer_only)).await;
+        assert_eq!(bench.calls().len(), usize::from(served), "{class:?}, unnamed {unnamed}");
+        // Others clean up after their own.
+        let leaving = json!({"metadata": {"resourceVersion": "3", "deletionTimestamp": "2026-01-01T00:00:00Z"}});
+        bench.has(with(&service, &leaving)).await;
+        assert_eq!(bench.calls().is_empty(), !served, "{class:?}, unnamed {unnamed}");
+    }
+}

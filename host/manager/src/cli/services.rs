@@ -1,0 +1,116 @@
+//! Flags of the service controller.
+
+use std::time::Duration;
+
+use clap::{ArgAction, Args};
+use skydock_controllers::service::{Classes, NodeRules, ServiceOptions, parse_class};
+
+use super::parse_duration;
+
+const HEADING: &str = "Load balancers";
+
+/// Flags of the service controller.
+#[derive(Args, Debug)]
+pub struct ServiceArgs {
+    /// How many services are worked on at the same time [default: 10].
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..), help_heading = HEADING)]
+    pub concurrent_service_syncs: Option<u16>,
+    /// How often each load balancer is compared with its service, and mended if the cloud has lost or changed it; `0` switches
+    /// it off.
+    #[arg(long, value_name = "DURATION", value_parser = parse_duration, default_value = "30m", help_heading = HEADING)]
+    pub load_balancer_check_period: Duration,
+    /// Serve also services of these classes (`spec.loadBalancerClass`).
+    #[arg(long, value_name = "CLASS", value_delimiter = ',', value_parser = parse_class, help_heading = HEADING)]
+    pub load_balancer_classes: Vec<String>,
+    /// Serve services without a class. Where several hosts share a cluster, only one of them should.
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_value = "true",
+          default_missing_value = "true", action = ArgAction::Set, help_heading = HEADING)]
+    pub load_balancer_default_class: bool,
+    /// Leave nodes of the control plane out of load balancers.
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_value = "false",
+          default_missing_value = "true", action = ArgAction::Set, help_heading = HEADING)]
+    pub load_balancer_exclude_control_plane: bool,
+    /// Leave cordoned nodes out of load balancers, as they are while they are drained.
+    ///
+    /// Without it only nodes leave that are deleted, about to be removed by the cluster autoscaler, or labelled
+    /// node.kubernetes.io/exclude-from-external-load-balancers. A single service chooses its nodes by the annotation
+    /// service.skydock.dev/node-selector, a label selector such as `pool in (edge,web),!gpu`.
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_value = "false",
+          default_missing_value = "true", action = ArgAction::Set, help_heading = HEADING)]
+    pub load_balancer_exclude_unschedulable: bool,
+}
+
+/// Flags of the service controller that do not fit together.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ServiceArgsError {
+    /// Nothing would be served.
+    #[error(
+        "--load-balancer-default-class=false leaves no service to serve: name classes by --load-balancer-classes, or switch \
+         the controller off by --controllers=*,-service"
+    )]
+    NoClass,
+}
+
+impl TryFrom<ServiceArgs> for ServiceOptions {
+    type Error = ServiceArgsError;
+
+    fn try_from(args: ServiceArgs) -> Result<Self, ServiceArgsError> {
+        let classes = Classes {
+            named: args.load_balancer_classes.into_iter().collect(),
+            unnamed: args.load_balancer_default_class,
+        };
+        if classes.named.is_empty() && !classes.unnamed {
+            return Err(ServiceArgsError::NoClass);
+        }
+        Ok(Self {
+            concurrent_syncs: args.concurrent_service_syncs.map_or(Self::default().concurrent_syncs, usize::from),
+            check_period: Some(args.load_balancer_check_period).filter(|period| !period.is_zero()),
+            classes,
+            nodes: NodeRules {
+                exclude_control_plane: args.load_balancer_exclude_control_plane,
+                exclude_unschedulable: args.load_balancer_exclude_unschedulable,
+            },
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn options(args: &[&str]) -> Result<ServiceOptions, ServiceArgsError> {
+        super::super::parse([&["skydock"], args].concat()).expect("flags parse").ccm.services.try_into()
+    }
+
+    #[test]
+    fn without_flags_services_are_served_by_default_options() {
+        assert_eq!(options(&[]), Ok(ServiceOptions::default()));
+    }
+
+    #[test]
+    fn each_flag_has_its_option() {
+        let flags = [
+            "--concurrent-service-syncs=3",
+            "--load-balancer-check-period=10m",
+            "--load-balancer-classes=a,example.com/b",
+            "--load-balancer-default-class=false",
+            "--load-balancer-exclude-control-plane",
+            "--load-balancer-exclude-unschedulable=true",
+        ];
+        let expected = ServiceOptions {
+            concurrent_syncs: 3,
+            check_period: Some(Duration::from_secs(600)),
+            classes: Classes { named: ["a".to_owned(), "example.com/b".to_owned()].into(), unnamed: false },
+            nodes: NodeRules { exclude_control_plane: true, exclude_unschedulable: true },
+        };
+        assert_eq!(options(&flags), Ok(expected));
+        assert_eq!(options(&["--load-balancer-check-period=0"]).unwrap().check_period, None);
+    }
+
+    #[test]
+    fn flags_that_would_serve_nothing_are_a_mistake_and_so_is_a_class_that_no_service_can_have() {
+        let refused = options(&["--load-balancer-default-class=false"]).unwrap_err().to_string();
+        assert!(refused.contains("--load-balancer-classes"), "{refused}");
+        assert!(super::super::parse(["skydock", "--load-balancer-classes=a b"]).is_err());
+    }
+}
