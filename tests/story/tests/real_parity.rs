@@ -149,6 +149,7 @@ impl Cluster {
             format!("--kubeconfig={}", plane.kubeconfig_path().display()).into(),
             format!("--plugin-cache-dir={}", dir.path().join("compiled").display()).into(),
             "--leader-elect=false".into(),
+            "--configure-cloud-routes=false".into(),
         ];
         let host = Host::start(&paths.skydock, dir.path(), "skydock", &args).await.expect("the host starts");
         Self { client: plane.client(), host, _plane: plane, dir }
