@@ -19,6 +19,7 @@ pub mod lifecycle;
 mod metrics;
 mod names;
 pub mod node;
+mod pause;
 pub mod queue;
 mod retry;
 mod run;

@@ -35,6 +35,8 @@ pub struct Metrics {
     pub update_loadbalancer_host_latency: Histogram,
     /// Events that were not written, because there were too many.
     pub events_dropped: Counter,
+    /// Nodes whose machine is gone and that are not deleted, because they are too many.
+    pub node_deletions_held: Gauge,
     running: Family<Labels<2>, Gauge>,
     errors: Family<Labels<2>, Counter>,
     queue_depth: Family<Labels<1>, Gauge>,
@@ -116,6 +118,11 @@ impl Metrics {
             "Events that were not written, because there were too many",
             m.events_dropped.clone(),
         );
+        registry.register(
+            "skydock_node_deletions_held",
+            "Nodes whose machine is gone and that are not deleted, because they are too many",
+            m.node_deletions_held.clone(),
+        );
         registry.register("workqueue_depth", "Items waiting", m.queue_depth.clone());
         registry.register("workqueue_adds", "Items added", m.queue_adds.clone());
         registry.register("workqueue_retries", "Items added to be tried later", m.queue_retries.clone());
@@ -147,6 +154,7 @@ impl Metrics {
             nodesync_latency: service_latency(),
             update_loadbalancer_host_latency: service_latency(),
             events_dropped: Counter::default(),
+            node_deletions_held: Gauge::default(),
             running: Family::default(),
             errors: Family::default(),
             queue_depth: Family::default(),

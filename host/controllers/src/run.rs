@@ -22,8 +22,8 @@ use crate::{
     dry_run,
     events::Recorder,
     informer::Informer,
-    lifecycle::LifecycleController,
-    node::NodeController,
+    lifecycle::{LifecycleController, LifecycleOptions},
+    node::{NodeController, NodeOptions},
     service::ServiceController,
     shared::{Runner, Shared},
 };
@@ -46,14 +46,12 @@ pub struct Clients {
 pub struct Options {
     /// Tells this cluster from others in the same account (`--cluster-name`); what configures the provider passes it on.
     pub cluster_name: String,
-    /// Batches of nodes that are initialised at the same time (`--concurrent-node-syncs`); at least 1.
-    pub concurrent_node_syncs: usize,
+    /// Of the node controller.
+    pub node: NodeOptions,
+    /// Of the lifecycle controller.
+    pub lifecycle: LifecycleOptions,
     /// Services that are worked on at the same time (`--concurrent-service-syncs`); at least 1.
     pub concurrent_service_syncs: usize,
-    /// How often nodes that are not ready are looked for in the cloud (`--node-monitor-period`).
-    pub node_monitor_period: Duration,
-    /// How often node addresses are brought up to date (`--node-status-update-frequency`).
-    pub node_status_update_frequency: Duration,
     /// How long calls that run at the end may go on.
     pub shutdown_grace: Duration,
     /// Say what would be done, and do nothing (`--dry-run`).
@@ -61,14 +59,13 @@ pub struct Options {
 }
 
 impl Default for Options {
-    /// Upstream's periods. Upstream works on one node and one service at a time; clouds bear more.
+    /// Upstream works on one service at a time; clouds bear more.
     fn default() -> Self {
         Self {
             cluster_name: "kubernetes".to_owned(),
-            concurrent_node_syncs: 4,
+            node: NodeOptions::default(),
+            lifecycle: LifecycleOptions::default(),
             concurrent_service_syncs: 10,
-            node_monitor_period: Duration::from_secs(5),
-            node_status_update_frequency: Duration::from_secs(300),
             shutdown_grace: Duration::from_secs(10),
             dry_run: false,
         }
@@ -252,14 +249,9 @@ impl Host {
             metrics: self.context.metrics.clone(),
         };
         let runner: Arc<dyn Runner> = match controller {
-            Controller::Node => Arc::new(NodeController::new(
-                shared,
-                clients.node.clone(),
-                options.concurrent_node_syncs.max(1),
-                options.node_status_update_frequency,
-            )),
+            Controller::Node => Arc::new(NodeController::new(shared, clients.node.clone(), options.node)),
             Controller::NodeLifecycle => {
-                Arc::new(LifecycleController::new(shared, clients.node.clone(), options.node_monitor_period))
+                Arc::new(LifecycleController::new(shared, clients.node.clone(), options.lifecycle))
             }
             Controller::Service => Arc::new(ServiceController::new(
                 shared,

@@ -2,6 +2,7 @@
 //!
 //! A flag that is parsed here is honoured. Those of upstream that are not are refused by name (see [`upstream`]).
 
+mod nodes;
 mod upstream;
 
 use std::{ffi::OsString, net::SocketAddr, path::PathBuf, process::ExitCode, time::Duration};
@@ -10,6 +11,8 @@ use clap::{
     ArgAction, Args, Parser, Subcommand, ValueEnum,
     error::{ContextKind, ContextValue, ErrorKind},
 };
+
+pub use self::nodes::NodeArgs;
 
 /// One cloud controller manager for every cloud: providers are WebAssembly plugins.
 ///
@@ -97,18 +100,12 @@ pub struct CcmArgs {
         help_heading = "Controllers"
     )]
     pub controllers: Vec<String>,
-    /// How many batches of nodes are initialised at the same time [default: 4].
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..), help_heading = "Controllers")]
-    pub concurrent_node_syncs: Option<u16>,
     /// How many services are worked on at the same time [default: 10].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..), help_heading = "Controllers")]
     pub concurrent_service_syncs: Option<u16>,
-    /// How often nodes that are not ready are looked up in the cloud.
-    #[arg(long, value_name = "DURATION", value_parser = parse_duration, default_value = "5s", help_heading = "Controllers")]
-    pub node_monitor_period: Duration,
-    /// How often the addresses of nodes are looked up in the cloud.
-    #[arg(long, value_name = "DURATION", value_parser = parse_duration, default_value = "5m", help_heading = "Controllers")]
-    pub node_status_update_frequency: Duration,
+    /// The flags of the node and lifecycle controllers.
+    #[command(flatten)]
+    pub nodes: NodeArgs,
 
     /// Run only while holding the lease, so that several instances can stand by.
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_value = "true",

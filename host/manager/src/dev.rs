@@ -5,6 +5,7 @@ mod log;
 use std::{fs, net::Ipv4Addr, path::Path, time::Duration};
 
 use anyhow::Context;
+use skydock_controllers::lifecycle::LifecycleOptions;
 use skydock_devplane::{DevPlane, NodeSpec, Options};
 use tokio_util::sync::CancellationToken;
 
@@ -46,7 +47,7 @@ pub async fn run(args: DevArgs, shutdown: CancellationToken) -> anyhow::Result<(
 fn config(args: &DevArgs) -> anyhow::Result<Config> {
     let name = args.plugin.file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default();
     let options = skydock_controllers::Options {
-        node_monitor_period: NODE_MONITOR_PERIOD,
+        lifecycle: LifecycleOptions { period: NODE_MONITOR_PERIOD, ..LifecycleOptions::default() },
         cluster_name: "dev".to_owned(),
         ..skydock_controllers::Options::default()
     };

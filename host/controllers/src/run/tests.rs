@@ -58,7 +58,7 @@ impl Bench {
 }
 
 #[tokio::test(start_paused = true)]
-async fn c05_a_controller_starts_when_its_capability_comes_with_a_later_generation() {
+async fn c05_n01_n05_l01_a_controller_starts_when_its_capability_comes_with_a_later_generation() {
     let mut bench = start(&[Capability::Instances]);
     sleep(Duration::from_secs(1)).await;
     let cluster = bench.cluster.try_recv().unwrap();
