@@ -8,7 +8,7 @@ use skydock_cloud::{Cluster, ObjectEvent, ObjectKind};
 use crate::{
     Controller,
     events::{Notice, Recorder},
-    informer::Informer,
+    informer::{Informer, Kind},
     service::{Classes, plan},
 };
 
@@ -35,7 +35,7 @@ impl Cluster for ClusterView {
 
     fn object_json(&self, kind: ObjectKind, namespace: &str, name: &str) -> Option<String> {
         match kind {
-            ObjectKind::Node => serde_json::to_string(&self.nodes.get(name)?.object).ok(),
+            ObjectKind::Node => serde_json::to_string(&Node::whole(&*self.nodes.get(name)?)).ok(),
             ObjectKind::Service => {
                 serde_json::to_string(&self.services.get(&format!("{namespace}/{name}"))?.object).ok()
             }
@@ -101,6 +101,7 @@ mod tests {
             serde_json::from_str(&view.object_json(ObjectKind::Service, "ns", "wanting").unwrap()).unwrap();
         assert_eq!((&whole["kind"], &whole["metadata"]["uid"]), (&"Service".into(), &"uid-wanting".into()));
         assert_eq!(view.object_json(ObjectKind::Node, "", "n2"), None);
+        assert!(view.object_json(ObjectKind::Node, "", "n1").unwrap().contains("kubernetes.io/hostname"));
 
         view.publish(ObjectEvent {
             object: ObjectName::service(&view.services()[1]),

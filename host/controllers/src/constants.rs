@@ -9,6 +9,11 @@ pub const TAINT_SHUTDOWN: &str = "node.cloudprovider.kubernetes.io/shutdown";
 /// Taint of a node the cluster autoscaler is about to remove.
 pub const TAINT_TO_BE_DELETED: &str = "ToBeDeletedByClusterAutoscaler";
 
+/// Taint of a node that is given up: its Pods are deleted and their volumes detached (effect NoExecute).
+pub const TAINT_OUT_OF_SERVICE: &str = "node.kubernetes.io/out-of-service";
+/// The value Kubernetes' documentation gives that taint for a machine that is stopped.
+pub const OUT_OF_SERVICE_VALUE: &str = "nodeshutdown";
+
 /// Instance type, GA label.
 pub const LABEL_INSTANCE_TYPE: &str = "node.kubernetes.io/instance-type";
 /// Instance type, beta label.
@@ -32,6 +37,13 @@ pub const ANNOTATION_PROVIDED_NODE_IP: &str = "alpha.kubernetes.io/provided-node
 pub const ANNOTATION_SOURCE_RANGES: &str = "service.beta.kubernetes.io/load-balancer-source-ranges";
 /// Ours: a label selector; of the nodes, only those that it selects are behind the load balancer of the service.
 pub const ANNOTATION_NODE_SELECTOR: &str = "service.skydock.dev/node-selector";
+/// Names of the additional labels that came from the cloud, with commas between: what is in it may be changed and removed
+/// when the cloud changes its mind. Ours.
+pub const ANNOTATION_LABELS: &str = "node.skydock.dev/labels";
+/// The out-of-service taint of this node was set by this host, which removes it when the machine runs again. Ours.
+pub const ANNOTATION_OUT_OF_SERVICE: &str = "node.skydock.dev/out-of-service";
+/// With `true`, a node whose machine is gone is deleted even while so many are gone that deletion is stopped. Ours.
+pub const ANNOTATION_ALLOW_DELETION: &str = "skydock.dev/allow-deletion";
 
 /// Keeps a Service until its load balancer is gone.
 pub const FINALIZER: &str = "service.kubernetes.io/load-balancer-cleanup";
@@ -58,6 +70,8 @@ pub mod reason {
     pub const POD_CIDR_CONFLICT: &str = "PodCIDRConflict";
     /// Somebody else gives Pod CIDRs too. Ours.
     pub const OTHER_CIDR_ALLOCATOR: &str = "OtherCIDRAllocator";
+    /// Nodes whose machine is gone are not deleted, because they are too many. Ours.
+    pub const NODE_DELETION_STOPPED: &str = "NodeDeletionStopped";
     /// A load balancer is being made or brought up to date.
     pub const ENSURING_LB: &str = "EnsuringLoadBalancer";
     /// A load balancer is as the service asks.

@@ -40,12 +40,21 @@ pub trait Kind: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug + 
 
     /// Works out the view.
     fn view(&self) -> Self::View;
+
+    /// Drops what the view holds as well: in a large cluster it would be there twice.
+    fn slim(&mut self) {}
+
+    /// The object with what [`Kind::slim`] has dropped.
+    #[must_use]
+    fn whole(entry: &Entry<Self>) -> Self {
+        entry.object.clone()
+    }
 }
 
 /// One version of an object.
 #[derive(Debug)]
 pub struct Entry<K: Kind> {
-    /// The pruned object.
+    /// The object, pruned and slimmed: labels and annotations of a node are in the view alone.
     pub object: K,
     /// Its view.
     pub view: K::View,
@@ -57,6 +66,7 @@ impl<K: Kind> Entry<K> {
         object.meta_mut().managed_fields = None;
         object.prune();
         let view = object.view();
+        object.slim();
         Self { object, view }
     }
 

@@ -1,195 +1,300 @@
 //! Deletes nodes whose machine is gone, and taints those whose machine is stopped.
 //!
 //! Upstream's cloud-node-lifecycle-controller, with the cloud asked in batches and more care before a node is deleted: only
-//! nodes of the provider's own, only after two answers, and only the very object that was asked about.
+//! nodes of the provider's own, only after two answers a period apart, only the very object that was asked about, and never
+//! many at once ([`brake`]).
 
+mod apply;
+pub mod brake;
+pub mod memory;
 pub mod plan;
 
 use std::{
-    collections::HashMap,
-    sync::{Arc, Mutex, PoisonError},
+    collections::HashSet,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
 
 use async_trait::async_trait;
 use futures::{StreamExt, stream};
 use k8s_openapi::api::core::v1::Node;
-use kube::{
-    Api, Client,
-    api::{DeleteParams, Preconditions},
-};
-use serde_json::{Value, json};
+use kube::Client;
 use skydock_cloud::{CloudError, Presence};
 use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
 
-use self::plan::{Act, Look};
+use self::{
+    brake::{BrakeOptions, History},
+    memory::Memory,
+    plan::{Act, Change, Look},
+};
 use crate::{
-    api::{Action, ApiError, Patch, Target, patch},
-    constants::{TAINT_SHUTDOWN, reason},
+    api::ApiError,
+    constants::{ANNOTATION_ALLOW_DELETION, reason},
     informer::Entry,
-    node::remove_taints,
+    pause::Pause,
+    retry::SOON,
     shared::{Runner, Shared, complete},
 };
 
 /// Batches the cloud is asked about at the same time.
 const BATCHES: usize = 4;
+/// Nodes that are written at the same time.
+const WRITERS: usize = 16;
 /// A shorter period is taken as this one.
 const LEAST_PERIOD: Duration = Duration::from_millis(100);
 
 type NodeEntry = Arc<Entry<Node>>;
 
+/// How the lifecycle controller works.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LifecycleOptions {
+    /// How often nodes that are not ready are looked for in the cloud (`--node-monitor-period`).
+    pub period: Duration,
+    /// How many nodes may be deleted in a while.
+    pub brake: BrakeOptions,
+    /// Whether nodes whose machine is stopped are also tainted as out of service (`--out-of-service-taint`), which gives
+    /// their Pods up and detaches their volumes.
+    pub out_of_service_taint: bool,
+}
+
+impl Default for LifecycleOptions {
+    /// Upstream's period.
+    fn default() -> Self {
+        Self { period: Duration::from_secs(5), brake: BrakeOptions::default(), out_of_service_taint: false }
+    }
+}
+
 /// The lifecycle controller.
 pub(crate) struct LifecycleController {
     shared: Shared,
     client: Client,
-    period: Duration,
-    /// When the cloud first said, and has said each time since, that the machine of the node of this UID is gone.
-    absent: Mutex<HashMap<String, Instant>>,
+    options: LifecycleOptions,
+    memory: Mutex<Memory>,
+    history: Mutex<History>,
+    pause: Pause,
 }
 
 impl LifecycleController {
-    pub(crate) fn new(shared: Shared, client: Client, period: Duration) -> Self {
-        Self { shared, client, period: period.max(LEAST_PERIOD), absent: Mutex::default() }
+    pub(crate) fn new(shared: Shared, client: Client, options: LifecycleOptions) -> Self {
+        let options = LifecycleOptions { period: options.period.max(LEAST_PERIOD), ..options };
+        Self { shared, client, options, memory: Mutex::default(), history: Mutex::default(), pause: Pause::default() }
     }
 
     async fn pass(&self) {
         let info = self.shared.provider.info();
-        let mut asked = Vec::new();
-        for entry in self.shared.nodes.list() {
+        let nodes = self.shared.nodes.list();
+        let mut not_ready = Vec::new();
+        let mut settled = Vec::new();
+        for entry in &nodes {
             match plan::look(&entry.view, &info) {
-                Look::Fine => {}
-                Look::Untaint => self.report(&entry, self.untaint(&entry).await),
-                Look::Ask => asked.push(entry),
+                Look::Settled(changes) if changes.is_empty() => {}
+                Look::Settled(changes) => settled.push((entry, changes)),
+                Look::Ask => not_ready.push(Arc::clone(entry)),
             }
         }
-        self.absences().retain(|uid, _| asked.iter().any(|entry| entry.uid() == uid));
+        let (asked, epoch) = {
+            let now = Instant::now();
+            let mut memory = self.memory();
+            memory.retain(&not_ready.iter().map(|entry| entry.uid()).collect::<HashSet<_>>());
+            let may_ask =
+                |entry: &&NodeEntry| memory.get(entry.uid()).is_none_or(|known| known.may_ask(&entry.view, now));
+            (not_ready.iter().filter(may_ask).cloned().collect::<Vec<_>>(), memory.epoch)
+        };
+        stream::iter(settled)
+            .for_each_concurrent(WRITERS, |(entry, changes)| async move { self.taint(entry, &changes).await })
+            .await;
+        let doomed = Mutex::new(Vec::new());
         stream::iter(asked.chunks(info.max_batch.max(1)))
-            .for_each_concurrent(BATCHES, |batch| async move {
-                for (entry, answer) in batch.iter().zip(self.check(batch).await) {
-                    self.settle(entry, answer).await;
+            .for_each_concurrent(BATCHES, |batch| async {
+                let more = self.ask_about(batch, epoch).await;
+                doomed.lock().unwrap_or_else(PoisonError::into_inner).extend(more);
+            })
+            .await;
+        let doomed = doomed.into_inner().unwrap_or_else(PoisonError::into_inner);
+        self.delete_all(doomed, &not_ready, nodes.len()).await;
+    }
+
+    /// Asks about a batch, and gives the nodes of it that are to be deleted.
+    async fn ask_about(&self, batch: &[NodeEntry], epoch: u64) -> Vec<NodeEntry> {
+        let mut doomed = Vec::new();
+        if self.pause.left().is_some() {
+            return doomed;
+        }
+        for (entry, answer) in batch.iter().zip(self.check(batch).await) {
+            match self.settle(entry, answer, epoch) {
+                Some((entry, Act::Delete)) => doomed.push(entry),
+                Some((entry, Act::Confirm)) => {
+                    tracing::info!(node = entry.name(), "the machine is gone, says the cloud: asking again");
+                }
+                Some((entry, Act::Taint(changes))) if !changes.is_empty() => self.taint(&entry, &changes).await,
+                Some((_, Act::Taint(_))) | None => {}
+            }
+        }
+        doomed
+    }
+
+    /// One answer per node. Where a race was lost inside the cloud, it is asked once more within moments.
+    async fn check(&self, batch: &[NodeEntry]) -> Vec<Result<Presence, CloudError>> {
+        let answers = self.check_once(batch).await;
+        let lost = |answer: &Result<Presence, CloudError>| matches!(answer, Err(CloudError::Conflict(_)));
+        let again: Vec<NodeEntry> =
+            batch.iter().zip(&answers).filter(|(_, answer)| lost(answer)).map(|(entry, _)| Arc::clone(entry)).collect();
+        if again.is_empty() {
+            return answers;
+        }
+        sleep(SOON).await;
+        let mut second = self.check_once(&again).await.into_iter();
+        answers.into_iter().map(|answer| if lost(&answer) { second.next().unwrap_or(answer) } else { answer }).collect()
+    }
+
+    async fn check_once(&self, batch: &[NodeEntry]) -> Vec<Result<Presence, CloudError>> {
+        let nodes: Vec<_> = batch.iter().map(|entry| Arc::clone(&entry.view)).collect();
+        match self.shared.provider.check(&nodes).await {
+            Ok(answers) => complete(answers, nodes.len()).collect(),
+            Err(error) => {
+                self.pause.after(&error);
+                nodes.iter().map(|_| Err(error.clone())).collect()
+            }
+        }
+    }
+
+    /// What follows from an answer, for the node as it is now.
+    fn settle(&self, asked: &NodeEntry, answer: Result<Presence, CloudError>, epoch: u64) -> Option<(NodeEntry, Act)> {
+        let mut memory = self.memory();
+        // An answer of the plugin before.
+        if memory.epoch != epoch {
+            return None;
+        }
+        // The cloud may have taken its time: the answer is about a machine that had no ready node then.
+        let Some(entry) = self.still_in_question(asked) else {
+            memory.forget(asked.uid());
+            return None;
+        };
+        let now = Instant::now();
+        let known = memory.entry(entry.uid());
+        match answer {
+            Ok(presence) => {
+                let row = known.answer(presence, now);
+                let LifecycleOptions { period, out_of_service_taint, .. } = self.options;
+                let act = plan::decide(&entry.view, row, now, period, out_of_service_taint);
+                let leaving = entry.object.metadata.deletion_timestamp.is_some();
+                if act == Act::Delete {
+                    known.condemned = !leaving;
+                }
+                Some((entry, act)).filter(|(_, act)| *act != Act::Delete || !leaving)
+            }
+            Err(error) => {
+                known.error(&error, &asked.view, self.options.period, now);
+                self.shared.cloud_error(entry.name(), &error);
+                None
+            }
+        }
+    }
+
+    fn still_in_question(&self, asked: &NodeEntry) -> Option<NodeEntry> {
+        self.shared.nodes.get(&asked.key()).filter(|now| plan::same_question(&asked.view, &now.view))
+    }
+
+    /// Deletes these nodes, unless they are too many.
+    async fn delete_all(&self, doomed: Vec<NodeEntry>, not_ready: &[NodeEntry], nodes: usize) {
+        let (allowed, rest): (Vec<_>, Vec<_>) =
+            doomed.into_iter().partition(|entry| plan::deletion_is_allowed(&entry.view));
+        let interval = self.options.brake.interval;
+        let deleted = self.history().within(interval, Instant::now());
+        let candidates = {
+            let memory = self.memory();
+            let condemned = |entry: &NodeEntry| memory.get(entry.uid()).is_some_and(|known| known.condemned);
+            not_ready.iter().filter(|entry| condemned(entry) && !plan::deletion_is_allowed(&entry.view)).count()
+        };
+        let verdict = self.options.brake.judge(candidates, nodes, deleted);
+        let held = if verdict.is_ok() { 0 } else { i64::try_from(candidates).unwrap_or(i64::MAX) };
+        let before = self.shared.metrics.node_deletions_held.set(held);
+        match &verdict {
+            Ok(()) if before > 0 => tracing::info!("nodes whose machine is gone are deleted again"),
+            Err(stopped) if before != held => tracing::warn!("no node is deleted: {stopped}"),
+            _ => {}
+        }
+        let going = match verdict {
+            Ok(()) => rest,
+            Err(stopped) => {
+                rest.iter().for_each(|entry| self.tell_stopped(entry, &stopped));
+                Vec::new()
+            }
+        };
+        let counted = stream::iter(going.into_iter().map(|entry| (entry, true)));
+        let uncounted = stream::iter(allowed.into_iter().map(|entry| (entry, false)));
+        counted
+            .chain(uncounted)
+            .for_each_concurrent(WRITERS, |(entry, counts)| async move {
+                if self.delete(&entry).await && counts {
+                    self.history().add(Instant::now());
                 }
             })
             .await;
     }
 
-    async fn check(&self, batch: &[NodeEntry]) -> Vec<Result<Presence, CloudError>> {
-        let nodes: Vec<_> = batch.iter().map(|entry| Arc::clone(&entry.view)).collect();
-        match self.shared.provider.check(&nodes).await {
-            Ok(answers) => complete(answers, nodes.len()).collect(),
-            Err(error) => nodes.iter().map(|_| Err(error.clone())).collect(),
+    fn tell_stopped(&self, entry: &NodeEntry, stopped: &brake::Stopped) {
+        let told = std::mem::replace(&mut self.memory().entry(entry.uid()).told, true);
+        if !told {
+            let name = entry.name();
+            let message = format!(
+                "Node {name} is not deleted, although its machine does not exist: {stopped}. If that is right, allow it \
+                 with: kubectl annotate node {name} {ANNOTATION_ALLOW_DELETION}=true"
+            );
+            self.shared.warning(entry, reason::NODE_DELETION_STOPPED, message);
         }
     }
 
-    async fn settle(&self, asked: &NodeEntry, answer: Result<Presence, CloudError>) {
-        // The cloud may have taken its time: the answer is about a machine that had no ready node then.
-        let now = self.shared.nodes.get(&asked.key()).filter(|now| plan::same_question(&asked.view, &now.view));
-        let Some(entry) = &now else {
-            self.absences().remove(asked.uid());
-            return;
-        };
-        let presence = match answer {
-            Ok(presence) => presence,
-            Err(error) => {
-                // No answer is no absence, and breaks the row of those there were.
-                self.absences().remove(entry.uid());
-                return self.shared.cloud_error(entry.name(), &error);
-            }
-        };
-        let absent_for = self.absences().get(entry.uid()).map(Instant::elapsed);
-        let act = plan::decide(&entry.view, presence, absent_for, self.period);
-        if presence != Presence::Absent {
-            self.absences().remove(entry.uid());
-        }
-        match act {
-            Act::Nothing => {}
-            Act::Taint => self.report(entry, self.taint(entry).await),
-            Act::Untaint => self.report(entry, self.untaint(entry).await),
-            Act::Confirm => {
-                tracing::info!(
-                    node = entry.name(),
-                    "the machine is gone, says the cloud: asking again before deletion"
-                );
-                self.absences().entry(entry.uid().to_owned()).or_insert_with(Instant::now);
-            }
-            Act::Delete => self.delete(entry).await,
-        }
-    }
-
-    async fn delete(&self, entry: &NodeEntry) {
-        if entry.object.metadata.deletion_timestamp.is_some() {
-            return;
-        }
+    /// True if the node was deleted.
+    async fn delete(&self, doomed: &NodeEntry) -> bool {
+        let Some(entry) = self.still_in_question(doomed) else { return false };
         let name = entry.name();
         tracing::info!(node = name, "deleting: the machine is gone");
         let message = format!("Deleting node {name} because it does not exist in the cloud provider");
-        self.shared.normal(entry, reason::DELETING_NODE, message);
-        let preconditions = Preconditions { uid: Some(entry.uid().to_owned()), resource_version: None };
-        let params = DeleteParams::default().preconditions(preconditions);
-        let deleted = Api::<Node>::all(self.client.clone()).delete(name, &params).await;
-        let action = Action { verb: "delete", resource: "nodes".to_owned() };
-        match deleted.map_err(|error| ApiError::new(action, error)) {
-            Ok(_) | Err(ApiError::Gone(_)) => {}
+        self.shared.normal(&entry, reason::DELETING_NODE, message);
+        match apply::delete(&self.client, &entry).await {
+            Ok(deleted) => deleted,
             Err(error) => {
                 self.shared.api_error(name, &error);
                 if !matches!(error, ApiError::Changed(_)) {
                     let message = format!("Failed deleting node {name}: {error}");
-                    self.shared.warning(entry, reason::DELETING_NODE_FAILED, message);
+                    self.shared.warning(&entry, reason::DELETING_NODE_FAILED, message);
                 }
+                false
             }
         }
     }
 
-    async fn taint(&self, entry: &NodeEntry) -> Result<(), ApiError> {
-        let taint = json!({ "key": TAINT_SHUTDOWN, "effect": "NoSchedule" });
-        let taints = entry.object.spec.as_ref().and_then(|spec| spec.taints.as_ref());
-        let operations = if taints.is_some_and(|taints| !taints.is_empty()) {
-            vec![json!({ "op": "add", "path": "/spec/taints/-", "value": taint })]
-        } else {
-            // To add the first taint is to add the list, over one that somebody else may just have added.
-            let version = entry.resource_version();
-            vec![
-                json!({ "op": "test", "path": "/metadata/resourceVersion", "value": version }),
-                json!({ "op": "add", "path": "/spec/taints", "value": [taint] }),
-            ]
-        };
-        self.patch(entry, operations).await
-    }
-
-    async fn untaint(&self, entry: &NodeEntry) -> Result<(), ApiError> {
-        self.patch(entry, remove_taints(entry, TAINT_SHUTDOWN)).await
-    }
-
-    async fn patch(&self, entry: &NodeEntry, operations: Vec<Value>) -> Result<(), ApiError> {
-        let mut body = vec![json!({ "op": "test", "path": "/metadata/uid", "value": entry.uid() })];
-        body.extend(operations);
-        let target = Target { namespace: None, name: entry.name(), subresource: None };
-        patch::<Node>(&self.client, &target, &Patch::Json(Value::from(body))).await.map(drop)
-    }
-
     /// What failed is done again with the next pass.
-    fn report(&self, entry: &NodeEntry, result: Result<(), ApiError>) {
-        if let Err(error) = result {
+    async fn taint(&self, entry: &NodeEntry, changes: &[Change]) {
+        if let Err(error) = apply::taints(&self.client, entry, changes).await {
             self.shared.api_error(entry.name(), &error);
         }
     }
 
-    fn absences(&self) -> std::sync::MutexGuard<'_, HashMap<String, Instant>> {
-        self.absent.lock().unwrap_or_else(PoisonError::into_inner)
+    fn memory(&self) -> MutexGuard<'_, Memory> {
+        self.memory.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn history(&self) -> MutexGuard<'_, History> {
+        self.history.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 #[async_trait]
 impl Runner for LifecycleController {
-    /// The next pass looks at everything anyway.
-    fn recheck(&self) {}
+    /// The next pass looks at everything anyway; what the plugin before has said does not count for it.
+    fn recheck(&self) {
+        self.memory().clear();
+    }
 
     async fn run(&self, shutdown: CancellationToken) {
         while !shutdown.is_cancelled() {
             self.pass().await;
             tokio::select! {
                 () = shutdown.cancelled() => return,
-                () = sleep(self.period) => {}
+                () = sleep(self.options.period) => {}
             }
         }
     }

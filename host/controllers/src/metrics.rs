@@ -42,6 +42,8 @@ pub struct Metrics {
     cidr_usage: Family<Labels<1>, FloatGauge>,
     cidr_max: Family<Labels<1>, Gauge>,
     cidr_tries: Histograms,
+    /// Nodes whose machine is gone and that are not deleted, because they are too many.
+    pub node_deletions_held: Gauge,
     running: Family<Labels<2>, Gauge>,
     errors: Family<Labels<2>, Counter>,
     queue_depth: Family<Labels<1>, Gauge>,
@@ -165,6 +167,11 @@ impl Metrics {
             "Events that were not written, because there were too many",
             m.events_dropped.clone(),
         );
+        registry.register(
+            "skydock_node_deletions_held",
+            "Nodes whose machine is gone and that are not deleted, because they are too many",
+            m.node_deletions_held.clone(),
+        );
         registry.register("workqueue_depth", "Items waiting", m.queue_depth.clone());
         registry.register("workqueue_adds", "Items added", m.queue_adds.clone());
         registry.register("workqueue_retries", "Items added to be tried later", m.queue_retries.clone());
@@ -202,6 +209,7 @@ impl Metrics {
             cidr_usage: Family::default(),
             cidr_max: Family::default(),
             cidr_tries: Family::new_with_constructor(cidr_tries),
+            node_deletions_held: Gauge::default(),
             running: Family::default(),
             errors: Family::default(),
             queue_depth: Family::default(),

@@ -1,10 +1,13 @@
 //! Initialises nodes and keeps their addresses and topology labels.
 //!
-//! Upstream's cloud-node-controller, with nodes described in batches, addresses and labels written before the taint goes, and
-//! nodes of foreign providers left alone.
+//! Upstream's cloud-node-controller, with nodes described in batches, addresses and labels written before the taint goes,
+//! labels kept as well as addresses, and nodes of foreign providers left alone.
 
 pub mod addresses;
 mod apply;
+mod describe;
+mod due;
+pub mod labels;
 pub mod plan;
 
 use std::{
@@ -18,19 +21,23 @@ use futures::{StreamExt, future::join_all, stream};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Node;
 use kube::Client;
-use skydock_cloud::{Capability, CloudError, Instance};
+use skydock_cloud::{CloudError, Instance};
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
 pub(crate) use self::apply::remove_taints;
-use self::plan::Need;
+use self::{
+    due::Due,
+    plan::{Kept, Need},
+};
 use crate::{
     api::ApiError,
     constants::reason,
     informer::{Change, Entry},
+    pause::Pause,
     queue::{Limiter, Priority, Queue},
     retry::{self, Again},
-    shared::{Runner, Shared, complete},
+    shared::{Runner, Shared},
 };
 
 /// Nodes of one batch that are written at the same time.
@@ -38,13 +45,32 @@ const WRITERS: usize = 16;
 
 type NodeEntry = Arc<Entry<Node>>;
 
+/// How the node controller works.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NodeOptions {
+    /// Batches of nodes that are worked on at the same time (`--concurrent-node-syncs`); at least 1.
+    pub workers: usize,
+    /// How often initialised nodes are brought up to date (`--node-status-update-frequency`).
+    pub period: Duration,
+    /// What of initialised nodes is brought up to date (`--reconcile-node-addresses`, `--reconcile-node-labels`).
+    pub kept: Kept,
+}
+
+impl Default for NodeOptions {
+    /// Upstream's period. Upstream works on one node at a time; clouds bear more.
+    fn default() -> Self {
+        Self { workers: 4, period: Duration::from_secs(300), kept: Kept { addresses: true, labels: true } }
+    }
+}
+
 /// The node controller.
 pub(crate) struct NodeController {
     shared: Shared,
     client: Client,
     queue: Arc<Queue<String>>,
-    workers: usize,
-    address_period: Duration,
+    options: NodeOptions,
+    due: Due,
+    pause: Pause,
     /// Version of a node that was initialised: the cache may show it for a moment longer.
     settled: Arc<Mutex<HashMap<String, String>>>,
     /// UID of a node that was warned about as foreign: once is enough.
@@ -52,7 +78,7 @@ pub(crate) struct NodeController {
 }
 
 impl NodeController {
-    pub(crate) fn new(shared: Shared, client: Client, workers: usize, address_period: Duration) -> Self {
+    pub(crate) fn new(shared: Shared, client: Client, options: NodeOptions) -> Self {
         let queue = Arc::new(Queue::new(Limiter::NODES, shared.metrics.queue("Nodes")));
         let settled = Arc::<Mutex<HashMap<String, String>>>::default();
         let foreign = Arc::<Mutex<HashMap<String, String>>>::default();
@@ -69,7 +95,7 @@ impl NodeController {
                 }
             }
         });
-        Self { shared, client, queue, workers, address_period, settled, foreign }
+        Self { shared, client, queue, options, due: Due::default(), pause: Pause::default(), settled, foreign }
     }
 
     async fn work(&self) {
@@ -83,7 +109,7 @@ impl NodeController {
     /// Gives each of these nodes what it needs.
     async fn sync(&self, keys: &[String]) {
         let info = self.shared.provider.info();
-        let mut waiting = Vec::new();
+        let mut asked = Vec::new();
         let mut labels = Vec::new();
         for key in keys {
             let Some(entry) = self.shared.nodes.get(key).filter(|entry| !self.is_settled(entry)) else {
@@ -91,10 +117,11 @@ impl NodeController {
                 continue;
             };
             match plan::need(&entry.view, &info) {
+                Need::Initialisation => asked.push(entry),
+                Need::Labels(pairs) => labels.push((entry, pairs)),
+                Need::Nothing if self.due.contains(key) && plan::kept(&entry.view, &info) => asked.push(entry),
                 Need::Nothing => self.queue.forget(key),
                 Need::Foreign(id) => self.leave(&entry, &id, &info.provider_id_prefixes),
-                Need::Initialisation => waiting.push(entry),
-                Need::Labels(pairs) => labels.push((entry, pairs)),
             }
         }
         stream::iter(labels)
@@ -103,7 +130,7 @@ impl NodeController {
                 self.finish(&entry, result);
             })
             .await;
-        self.initialise(waiting).await;
+        self.ask(asked).await;
     }
 
     fn leave(&self, entry: &NodeEntry, id: &str, prefixes: &[String]) {
@@ -118,55 +145,33 @@ impl NodeController {
         }
     }
 
-    async fn initialise(&self, waiting: Vec<NodeEntry>) {
-        if waiting.is_empty() {
+    /// Asks the cloud about nodes, and initialises them or brings them up to date.
+    async fn ask(&self, entries: Vec<NodeEntry>) {
+        if entries.is_empty() {
             return;
         }
-        let answers = self.describe(&waiting).await;
-        stream::iter(waiting.into_iter().zip(answers))
+        if let Some(left) = self.pause.left() {
+            entries.iter().for_each(|entry| self.queue.add_after(entry.key(), left, added(entry)));
+            return;
+        }
+        let nodes: Vec<_> = entries.iter().map(|entry| Arc::clone(&entry.view)).collect();
+        let answers = describe::describe(&*self.shared.provider, &nodes).await.unwrap_or_else(|error| {
+            self.pause.after(&error);
+            nodes.iter().map(|_| Err(error.clone())).collect()
+        });
+        stream::iter(entries.into_iter().zip(answers))
             .for_each_concurrent(WRITERS, |(entry, answer)| async move {
-                match answer {
-                    Ok(instance) => self.initialise_one(&entry, &instance).await,
-                    Err(error) => self.refuse(&entry, &error),
+                match (plan::uninitialised(&entry.view), answer) {
+                    (true, Ok(instance)) => self.initialise(&entry, &instance).await,
+                    (true, Err(error)) => self.refuse(&entry, &error),
+                    (false, Ok(instance)) => self.repair(&entry, &instance).await,
+                    (false, Err(error)) => self.put_off(&entry, &error),
                 }
             })
             .await;
     }
 
-    /// Asks the cloud about nodes; where they are comes from `zones` if the provider has that.
-    async fn describe(&self, entries: &[NodeEntry]) -> Vec<Result<Instance, CloudError>> {
-        let provider = &self.shared.provider;
-        let nodes: Vec<_> = entries.iter().map(|entry| Arc::clone(&entry.view)).collect();
-        let all = |error: CloudError| nodes.iter().map(|_| Err(error.clone())).collect();
-        let mut answers: Vec<_> = match provider.describe(&nodes).await {
-            Ok(answers) => complete(answers, nodes.len()).collect(),
-            Err(error) => return all(error),
-        };
-        if !provider.info().can(Capability::Zones) {
-            return answers;
-        }
-        match provider.locate(&nodes).await {
-            Ok(zones) => {
-                for (answer, zone) in answers.iter_mut().zip(complete(zones, nodes.len())) {
-                    let located = match (std::mem::replace(answer, Err(CloudError::ImplementedElsewhere)), zone) {
-                        (Ok(instance), Ok(zone)) => Ok(Instance {
-                            zone: zone.zone.or(instance.zone),
-                            region: zone.region.or(instance.region),
-                            ..instance
-                        }),
-                        (Ok(instance), Err(CloudError::ImplementedElsewhere)) => Ok(instance),
-                        (Ok(_), Err(error)) | (Err(error), _) => Err(error),
-                    };
-                    *answer = located;
-                }
-                answers
-            }
-            Err(CloudError::ImplementedElsewhere) => answers,
-            Err(error) => all(error),
-        }
-    }
-
-    async fn initialise_one(&self, entry: &NodeEntry, instance: &Instance) {
+    async fn initialise(&self, entry: &NodeEntry, instance: &Instance) {
         let plan = match plan::initialise(&entry.view, instance) {
             Ok(plan) => plan,
             Err(refusal) => {
@@ -180,7 +185,7 @@ impl NodeController {
                 return;
             }
         };
-        for refused in &plan.refused {
+        for refused in &plan.labels.refused {
             tracing::warn!(node = entry.name(), "{refused}");
         }
         let result = apply::initialise(&self.client, entry, &plan).await;
@@ -225,59 +230,75 @@ impl NodeController {
         settled.get(entry.name()).is_some_and(|version| !version.is_empty() && version == entry.resource_version())
     }
 
-    /// Brings the addresses of all initialised nodes up to date, now and every period after.
-    async fn keep_addresses(&self, shutdown: &CancellationToken) {
+    /// Has all initialised nodes looked up, now and every period after.
+    async fn keep(&self) {
+        if !self.options.kept.addresses && !self.options.kept.labels {
+            return;
+        }
         loop {
-            self.update_addresses(shutdown).await;
-            tokio::select! {
-                () = shutdown.cancelled() => return,
-                () = sleep(self.address_period) => {}
-            }
+            self.mark_due();
+            sleep(self.options.period).await;
         }
     }
 
-    async fn update_addresses(&self, shutdown: &CancellationToken) {
+    /// All at once, so that they are asked about in full batches.
+    fn mark_due(&self) {
         let info = self.shared.provider.info();
-        let owned = |entry: &NodeEntry| {
-            !plan::uninitialised(&entry.view) && entry.view.provider_id.as_ref().is_some_and(|id| info.owns(id))
-        };
-        let nodes: Vec<NodeEntry> = self.shared.nodes.list().into_iter().filter(owned).collect();
-        let batches = nodes.chunks(info.max_batch.max(1));
-        stream::iter(batches)
-            .take_until(shutdown.cancelled())
-            .for_each_concurrent(self.workers, |batch| async move {
-                for (entry, answer) in batch.iter().zip(self.describe(batch).await) {
-                    match answer {
-                        Ok(instance) => self.update_addresses_of(entry, &instance).await,
-                        Err(error) => self.shared.cloud_error(entry.name(), &error),
-                    }
-                }
-            })
-            .await;
+        let nodes = self.shared.nodes.list();
+        let kept = nodes.iter().filter(|entry| plan::kept(&entry.view, &info)).map(|entry| Arc::clone(&entry.view));
+        self.queue.add_all(self.due.mark(kept), Priority::Recheck);
     }
 
-    async fn update_addresses_of(&self, entry: &NodeEntry, instance: &Instance) {
-        match addresses::wanted(&entry.view, &instance.addresses) {
-            Ok(None) => {}
-            Ok(Some(wanted)) => {
-                if let Err(error) = apply::addresses(&self.client, entry, &wanted).await {
-                    self.shared.api_error(entry.name(), &error);
-                }
-            }
-            Err(error) => tracing::warn!(node = entry.name(), "addresses are left as they are: {error}"),
+    async fn repair(&self, entry: &NodeEntry, instance: &Instance) {
+        let plan = plan::repair(&entry.view, instance, self.options.kept);
+        for refused in &plan.labels.refused {
+            tracing::debug!(node = entry.name(), "{refused}");
         }
+        if let Some(refused) = &plan.refused {
+            tracing::warn!(node = entry.name(), "addresses are left as they are: {refused}");
+        }
+        let result = apply::repair(&self.client, entry, &plan).await;
+        if let Err(error) = &result {
+            self.shared.api_error(entry.name(), error);
+        }
+        if matches!(result, Err(ApiError::Changed(_))) {
+            Again::Soon.schedule(&self.queue, &entry.key());
+        } else {
+            self.next_period(entry);
+        }
+    }
+
+    /// The cloud could not say how an initialised node is: nothing is wrong with the node, and the next period comes anyway.
+    fn put_off(&self, entry: &NodeEntry, error: &CloudError) {
+        self.shared.cloud_error(entry.name(), error);
+        match Again::after(error) {
+            Again::OnChange => {
+                self.queue.forget(&entry.key());
+                self.due.refuse(&entry.view);
+            }
+            Again::BackOff => self.next_period(entry),
+            again @ (Again::After(_) | Again::Soon) => again.schedule(&self.queue, &entry.key()),
+        }
+    }
+
+    fn next_period(&self, entry: &NodeEntry) {
+        self.queue.forget(&entry.key());
+        self.due.done(entry.name());
     }
 }
 
 #[async_trait]
 impl Runner for NodeController {
     fn recheck(&self) {
+        self.due.forget_refusals();
         self.shared.nodes.list().iter().for_each(|entry| self.queue.add(entry.key(), added(entry)));
+        self.mark_due();
     }
 
     async fn run(&self, shutdown: CancellationToken) {
+        // What is due comes first, so that the first batches are full.
         let work = async {
-            tokio::join!(join_all((0..self.workers).map(|_| self.work())), self.keep_addresses(&shutdown));
+            tokio::join!(self.keep(), join_all((0..self.options.workers.max(1)).map(|_| self.work())));
         };
         let close = async {
             shutdown.cancelled().await;

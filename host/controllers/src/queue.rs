@@ -121,6 +121,17 @@ impl<K: Clone + Eq + Hash> Queue<K> {
         self.wake.notify_waiters();
     }
 
+    /// Adds many items now, so that they can be taken in full batches.
+    pub fn add_all(&self, keys: impl IntoIterator<Item = K>, priority: Priority) {
+        let mut state = self.lock();
+        for key in keys {
+            state.cancel_delayed(&key);
+            self.insert(&mut state, key, priority);
+        }
+        drop(state);
+        self.wake.notify_waiters();
+    }
+
     /// Adds an item after a while. If it waits already, the earlier time and the higher priority count.
     pub fn add_after(&self, key: K, delay: Duration, priority: Priority) {
         if delay.is_zero() {

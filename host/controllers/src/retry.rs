@@ -7,7 +7,7 @@ use skydock_cloud::CloudError;
 use crate::queue::{Limiter, Priority, Queue};
 
 /// First wait after a lost race.
-const SOON: Duration = Duration::from_millis(100);
+pub(crate) const SOON: Duration = Duration::from_millis(100);
 
 /// Least and longest delay a cloud may ask for; the contract's bounds.
 const DELAY: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(3600));

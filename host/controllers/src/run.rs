@@ -24,8 +24,8 @@ use crate::{
     events::Recorder,
     informer::Informer,
     ipam::{IpamController, IpamOptions},
-    lifecycle::LifecycleController,
-    node::NodeController,
+    lifecycle::{LifecycleController, LifecycleOptions},
+    node::{NodeController, NodeOptions},
     route::{RouteController, RouteOptions},
     service::{ServiceController, ServiceOptions},
     shared::{Runner, Shared},
@@ -61,14 +61,12 @@ impl Clients {
 pub struct Options {
     /// Tells this cluster from others in the same account (`--cluster-name`); what configures the provider passes it on.
     pub cluster_name: String,
-    /// Batches of nodes that are initialised at the same time (`--concurrent-node-syncs`); at least 1.
-    pub concurrent_node_syncs: usize,
+    /// How nodes are initialised and kept as the cloud has them.
+    pub node: NodeOptions,
+    /// How nodes whose machine is gone are found and deleted.
+    pub lifecycle: LifecycleOptions,
     /// How the service controller works.
     pub services: ServiceOptions,
-    /// How often nodes that are not ready are looked for in the cloud (`--node-monitor-period`).
-    pub node_monitor_period: Duration,
-    /// How often node addresses are brought up to date (`--node-status-update-frequency`).
-    pub node_status_update_frequency: Duration,
     /// How Pod CIDRs are given to nodes.
     pub ipam: IpamOptions,
     /// How routes are kept.
@@ -80,14 +78,13 @@ pub struct Options {
 }
 
 impl Default for Options {
-    /// Upstream's periods. Upstream works on one node and one service at a time; clouds bear more.
+    /// Upstream works on one service at a time; clouds bear more.
     fn default() -> Self {
         Self {
             cluster_name: "kubernetes".to_owned(),
-            concurrent_node_syncs: 4,
+            node: NodeOptions::default(),
+            lifecycle: LifecycleOptions::default(),
             services: ServiceOptions::default(),
-            node_monitor_period: Duration::from_secs(5),
-            node_status_update_frequency: Duration::from_secs(300),
             ipam: IpamOptions::default(),
             routes: RouteOptions::default(),
             shutdown_grace: Duration::from_secs(10),
@@ -308,14 +305,9 @@ impl Host {
             metrics: self.context.metrics.clone(),
         };
         let runner: Arc<dyn Runner> = match controller {
-            Controller::Node => Arc::new(NodeController::new(
-                shared,
-                clients.node.clone(),
-                options.concurrent_node_syncs.max(1),
-                options.node_status_update_frequency,
-            )),
+            Controller::Node => Arc::new(NodeController::new(shared, clients.node.clone(), options.node)),
             Controller::NodeLifecycle => {
-                Arc::new(LifecycleController::new(shared, clients.node.clone(), options.node_monitor_period))
+                Arc::new(LifecycleController::new(shared, clients.node.clone(), options.lifecycle))
             }
             Controller::Service => Arc::new(ServiceController::new(
                 shared,

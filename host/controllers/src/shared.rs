@@ -75,3 +75,16 @@ pub(crate) fn complete<T>(
         || Err(CloudError::Internal("the provider gave fewer answers than it was asked questions".to_owned()));
     answers.into_iter().chain(std::iter::repeat_with(missing)).take(questions)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn n09_n38_a_missing_answer_is_an_error_and_one_too_many_is_not_looked_at() {
+        let few: Vec<_> = complete(vec![Ok(1)], 2).collect();
+        assert_eq!(few[0], Ok(1));
+        assert!(matches!(few[1], Err(CloudError::Internal(_))), "{few:?}");
+        assert_eq!(complete(vec![Ok(1), Ok(2)], 1).collect::<Vec<_>>(), [Ok(1)]);
+    }
+}

@@ -5,6 +5,7 @@ use std::{
     collections::{BTreeSet, HashMap, VecDeque},
     convert::Infallible,
     sync::{Arc, Mutex},
+    time::Duration,
 };
 
 use async_trait::async_trait;
@@ -12,8 +13,8 @@ use http_body_util::BodyExt;
 use k8s_openapi::api::core::v1 as k8s;
 use serde_json::{Value, json};
 use skydock_cloud::{
-    Answers, Capability, CloudError, CloudProvider, Instance, LoadBalancerStatus, NewRoute, Node, Presence,
-    ProviderInfo, Route, Service, Zone,
+    Answers, Capability, CloudError, CloudProvider, Instance, LoadBalancerStatus, NewRoute, Node, Pairs, Presence,
+    ProviderInfo, Retry, Route, Service, Zone,
 };
 
 /// A request the fake API server got.
@@ -125,9 +126,12 @@ pub(crate) struct FakeCloud {
     /// Source ranges of the services whose nodes were updated.
     pub(crate) source_ranges: Mutex<Vec<Vec<String>>>,
     pub(crate) gate: Mutex<Option<Arc<tokio::sync::Semaphore>>>,
-    pub(crate) pause: Mutex<std::time::Duration>,
+    pub(crate) pause: Mutex<Duration>,
     pub(crate) capabilities: Mutex<Option<BTreeSet<Capability>>>,
     pub(crate) routes: crate::route::tests::RouteTable,
+    /// What `locate` says of a node instead of zone z9.
+    pub(crate) zones: Mutex<HashMap<String, Result<Zone, CloudError>>>,
+    pub(crate) locate_whole: Mutex<Option<CloudError>>,
 }
 
 impl FakeCloud {
@@ -135,7 +139,7 @@ impl FakeCloud {
         self.calls.lock().unwrap().clone()
     }
 
-    pub(crate) fn ensure_takes(&self, time: std::time::Duration) {
+    pub(crate) fn ensure_takes(&self, time: Duration) {
         *self.pause.lock().unwrap() = time;
     }
 
@@ -248,9 +252,34 @@ impl CloudProvider for FakeCloud {
 
     async fn locate(&self, nodes: &[Arc<Node>]) -> Result<Answers<Zone>, CloudError> {
         self.record(format!("locate {}", names(nodes)));
+        if let Some(error) = self.locate_whole.lock().unwrap().clone() {
+            return Err(error);
+        }
         let zone = Zone { zone: Some("z9".into()), region: None };
-        Ok(nodes.iter().map(|_| Ok(zone.clone())).collect())
+        let zones = self.zones.lock().unwrap();
+        Ok(nodes.iter().map(|node| zones.get(&node.name).cloned().unwrap_or_else(|| Ok(zone.clone()))).collect())
     }
+}
+
+/// One error of each case; those with a delay ask for 7 s.
+pub(crate) fn every_error() -> [CloudError; 9] {
+    let why = || "because".to_owned();
+    let retry = || Retry { after: Duration::from_secs(7), message: why() };
+    [
+        CloudError::NotFound(why()),
+        CloudError::ImplementedElsewhere,
+        CloudError::Conflict(why()),
+        CloudError::Throttled(retry()),
+        CloudError::InProgress(retry()),
+        CloudError::Denied(why()),
+        CloudError::Invalid(why()),
+        CloudError::Unavailable(why()),
+        CloudError::Internal(why()),
+    ]
+}
+
+pub(crate) fn pairs(pairs: &[(&str, &str)]) -> Pairs {
+    pairs.iter().map(|&(key, value)| (key.to_owned(), value.to_owned())).collect()
 }
 
 /// A node as a kubelet registers it under `--cloud-provider=external`.

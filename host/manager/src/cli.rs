@@ -4,6 +4,7 @@
 
 pub mod feature_gates;
 mod ipam;
+mod nodes;
 pub mod routes;
 mod services;
 mod upstream;
@@ -16,6 +17,7 @@ use clap::{
 };
 
 pub use self::ipam::{IpamArgs, IpamArgsError};
+pub use self::nodes::NodeArgs;
 pub use self::services::{ServiceArgs, ServiceArgsError};
 
 /// One cloud controller manager for every cloud: providers are WebAssembly plugins.
@@ -104,15 +106,9 @@ pub struct CcmArgs {
         help_heading = "Controllers"
     )]
     pub controllers: Vec<String>,
-    /// How many batches of nodes are initialised at the same time [default: 4].
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..), help_heading = "Controllers")]
-    pub concurrent_node_syncs: Option<u16>,
-    /// How often nodes that are not ready are looked up in the cloud.
-    #[arg(long, value_name = "DURATION", value_parser = parse_duration, default_value = "5s", help_heading = "Controllers")]
-    pub node_monitor_period: Duration,
-    /// How often the addresses of nodes are looked up in the cloud.
-    #[arg(long, value_name = "DURATION", value_parser = parse_duration, default_value = "5m", help_heading = "Controllers")]
-    pub node_status_update_frequency: Duration,
+    /// Flags of the node and lifecycle controllers.
+    #[command(flatten)]
+    pub nodes: NodeArgs,
 
     /// Flags of the node IPAM controller.
     #[command(flatten)]

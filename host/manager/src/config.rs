@@ -146,10 +146,9 @@ impl TryFrom<CcmArgs> for Config {
             controllers: skydock_controllers::parse_controllers(&args.controllers)?,
             options: ControllerOptions {
                 cluster_name: args.cluster_name,
-                concurrent_node_syncs: args.concurrent_node_syncs.map_or(defaults.concurrent_node_syncs, usize::from),
+                node: args.nodes.node_options(),
+                lifecycle: args.nodes.lifecycle_options(),
                 services: args.services.try_into()?,
-                node_monitor_period: args.node_monitor_period,
-                node_status_update_frequency: args.node_status_update_frequency,
                 ipam,
                 dry_run: args.dry_run,
                 routes,

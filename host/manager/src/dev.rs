@@ -5,7 +5,7 @@ mod log;
 use std::{fs, net::Ipv4Addr, path::Path, time::Duration};
 
 use anyhow::Context;
-use skydock_controllers::{ClusterCidrs, route::RouteOptions};
+use skydock_controllers::{ClusterCidrs, lifecycle::LifecycleOptions, route::RouteOptions};
 use skydock_devplane::{DevPlane, NodeSpec, Options};
 use tokio_util::sync::CancellationToken;
 
@@ -51,7 +51,7 @@ pub async fn run(args: DevArgs, shutdown: CancellationToken) -> anyhow::Result<(
 fn config(args: &DevArgs) -> anyhow::Result<Config> {
     let name = args.plugin.file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default();
     let options = skydock_controllers::Options {
-        node_monitor_period: NODE_MONITOR_PERIOD,
+        lifecycle: LifecycleOptions { period: NODE_MONITOR_PERIOD, ..LifecycleOptions::default() },
         cluster_name: "dev".to_owned(),
         routes: RouteOptions { cluster_cidrs: ClusterCidrs::parse(&[CLUSTER_CIDR]), ..RouteOptions::default() },
         ..skydock_controllers::Options::default()

@@ -2,8 +2,9 @@ use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::{Node, Service};
 use kube::core::Selector;
+use skydock_cloud::Pairs;
 
-use super::Kind;
+use super::{Entry, Kind};
 use crate::convert::{self, ConvertError};
 
 impl Kind for Node {
@@ -15,11 +16,26 @@ impl Kind for Node {
             status.volumes_attached = None;
             status.volumes_in_use = None;
             status.config = None;
+            status.capacity = None;
+            status.allocatable = None;
         }
     }
 
     fn view(&self) -> Self::View {
         Arc::new(convert::node(self))
+    }
+
+    fn slim(&mut self) {
+        self.metadata.labels = None;
+        self.metadata.annotations = None;
+    }
+
+    fn whole(entry: &Entry<Self>) -> Self {
+        let mut node = entry.object.clone();
+        let filled = |pairs: &Pairs| Some(pairs.clone()).filter(|pairs| !pairs.is_empty());
+        node.metadata.labels = filled(&entry.view.labels);
+        node.metadata.annotations = filled(&entry.view.annotations);
+        node
     }
 }
 
@@ -46,5 +62,32 @@ impl Kind for Service {
             Err(error) => (Selector::default(), Some(error)),
         };
         ServiceView { service: Arc::new(service), node_selector, problem: problem.or(bad_selector) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::testing::{node, with};
+
+    #[test]
+    fn a_node_is_kept_small_and_can_be_shown_whole() {
+        let pairs = json!({"a": "b"});
+        let full: Node = with(
+            &node("n"),
+            &json!({
+                "metadata": {"labels": pairs, "annotations": pairs},
+                "status": {"capacity": {"cpu": "4"}, "allocatable": {"cpu": "4"}, "images": [{"names": ["i"]}]},
+            }),
+        );
+        let entry = Entry::new(full.clone());
+        assert!(entry.object.metadata.labels.is_none() && entry.object.metadata.annotations.is_none());
+        let whole = Node::whole(&entry);
+        assert_eq!(whole.metadata, full.metadata);
+        let status = whole.status.unwrap();
+        assert!(status.images.is_none() && status.capacity.is_none() && status.allocatable.is_none());
+        assert_eq!(Node::whole(&Entry::new(Node::default())), Node { status: None, ..Node::default() });
     }
 }

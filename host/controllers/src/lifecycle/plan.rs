@@ -3,16 +3,40 @@
 use std::time::Duration;
 
 use skydock_cloud::{Node, Presence, ProviderInfo, TaintEffect};
+use tokio::time::Instant;
 
-use crate::constants::TAINT_SHUTDOWN;
+use super::memory::Row;
+use crate::{
+    constants::{
+        ANNOTATION_ALLOW_DELETION, ANNOTATION_OUT_OF_SERVICE, OUT_OF_SERVICE_VALUE, TAINT_OUT_OF_SERVICE,
+        TAINT_SHUTDOWN,
+    },
+    node::plan::uninitialised,
+};
+
+/// So many times the cloud must say the same before what cannot be undone is done.
+const ANSWERS: u32 = 2;
+/// How long a machine must have been absent all the time if its node was never initialised: the cloud may not know it yet.
+const PATIENCE_BEFORE_INITIALISATION: Duration = Duration::from_secs(600);
+
+/// A change of a node's taints.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Change {
+    /// Nothing is to be scheduled there.
+    AddShutdown,
+    /// It may be scheduled there again.
+    RemoveShutdown,
+    /// Its Pods are to be given up, and their volumes detached.
+    AddOutOfService,
+    /// It is back.
+    RemoveOutOfService,
+}
 
 /// What a look at the node alone tells.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Look {
-    /// Nothing to do.
-    Fine,
-    /// It is ready, so its shutdown taint is out of date.
-    Untaint,
+    /// It is ready, or not ours: its taints are to change so, if at all.
+    Settled(Vec<Change>),
     /// The cloud is to be asked.
     Ask,
 }
@@ -22,9 +46,9 @@ pub enum Look {
 pub fn look(node: &Node, info: &ProviderInfo) -> Look {
     let owned = node.provider_id.as_ref().is_some_and(|id| info.owns(id));
     match (owned, node.ready) {
-        (true, true) if has_shutdown_taint(node) => Look::Untaint,
+        (true, true) => Look::Settled(back(node)),
         (true, false) => Look::Ask,
-        _ => Look::Fine,
+        (false, _) => Look::Settled(Vec::new()),
     }
 }
 
@@ -35,35 +59,66 @@ pub fn same_question(asked: &Node, now: &Node) -> bool {
 }
 
 /// What to do after the cloud has answered.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Act {
-    /// Nothing.
-    Nothing,
-    /// The machine is stopped: taint the node.
-    Taint,
-    /// The machine runs again: take the taint away, also before the node is ready.
-    Untaint,
-    /// The machine is gone, so the cloud says for the first time: ask again before anything is done.
+    /// Change its taints so, if at all.
+    Taint(Vec<Change>),
+    /// The machine is gone, so the cloud says, but has not said it often or long enough: ask again.
     Confirm,
     /// The machine is gone: delete the node.
     Delete,
 }
 
-/// Decides. `absent_for` is how long ago the cloud first said, and has said each time since, that the machine is gone.
+/// Decides by the row of equal answers up to now.
 #[must_use]
-pub fn decide(node: &Node, presence: Presence, absent_for: Option<Duration>, period: Duration) -> Act {
-    match presence {
-        Presence::Absent if absent_for.is_some_and(|time| time >= period) => Act::Delete,
+pub fn decide(node: &Node, row: Row, now: Instant, period: Duration, out_of_service: bool) -> Act {
+    let patience = if uninitialised(node) { PATIENCE_BEFORE_INITIALISATION.max(period) } else { period };
+    let lasts = now.saturating_duration_since(row.since);
+    let sure = row.answers >= ANSWERS && lasts >= patience;
+    match row.presence {
+        Presence::Absent if sure => Act::Delete,
         Presence::Absent => Act::Confirm,
-        Presence::Stopped if !has_shutdown_taint(node) => Act::Taint,
-        Presence::Running if has_shutdown_taint(node) => Act::Untaint,
-        Presence::Stopped | Presence::Running => Act::Nothing,
+        Presence::Running => Act::Taint(back(node)),
+        Presence::Stopped => {
+            let mut changes = Vec::new();
+            if !has(node, TAINT_SHUTDOWN, TaintEffect::NoSchedule) {
+                changes.push(Change::AddShutdown);
+            }
+            // Set once: where somebody has taken it away, or has set it himself, it is his.
+            if out_of_service && sure && !marked(node) && !has(node, TAINT_OUT_OF_SERVICE, TaintEffect::NoExecute) {
+                changes.push(Change::AddOutOfService);
+            }
+            Act::Taint(changes)
+        }
     }
 }
 
+/// True if an operator has allowed to delete the node, however many others are to be deleted.
+#[must_use]
+pub fn deletion_is_allowed(node: &Node) -> bool {
+    node.annotations.get(ANNOTATION_ALLOW_DELETION).is_some_and(|value| value == "true")
+}
+
+/// What a node whose machine runs is to lose.
+fn back(node: &Node) -> Vec<Change> {
+    let mut changes = Vec::new();
+    if has(node, TAINT_SHUTDOWN, TaintEffect::NoSchedule) {
+        changes.push(Change::RemoveShutdown);
+    }
+    if marked(node) {
+        changes.push(Change::RemoveOutOfService);
+    }
+    changes
+}
+
 /// By key and effect, as upstream compares taints.
-fn has_shutdown_taint(node: &Node) -> bool {
-    node.taints.iter().any(|taint| taint.key == TAINT_SHUTDOWN && taint.effect == TaintEffect::NoSchedule)
+fn has(node: &Node, key: &str, effect: TaintEffect) -> bool {
+    node.taints.iter().any(|taint| taint.key == key && taint.effect == effect)
+}
+
+/// True if the out-of-service taint was set by us.
+fn marked(node: &Node) -> bool {
+    node.annotations.get(ANNOTATION_OUT_OF_SERVICE).is_some_and(|value| value == OUT_OF_SERVICE_VALUE)
 }
 
 #[cfg(test)]
@@ -71,57 +126,129 @@ mod tests {
     use skydock_cloud::Taint;
 
     use super::*;
-    use crate::testing::info;
+    use crate::{constants::TAINT_UNINITIALIZED, testing::info};
 
     const PERIOD: Duration = Duration::from_secs(5);
+    const SHUTDOWN: (&str, TaintEffect) = (TAINT_SHUTDOWN, TaintEffect::NoSchedule);
+    const OUT_OF_SERVICE: (&str, TaintEffect) = (TAINT_OUT_OF_SERVICE, TaintEffect::NoExecute);
 
-    fn node(provider_id: Option<&str>, ready: bool, tainted: bool) -> Node {
-        let taint = Taint { key: TAINT_SHUTDOWN.into(), value: String::new(), effect: TaintEffect::NoSchedule };
+    fn node(provider_id: Option<&str>, ready: bool, taints: &[(&str, TaintEffect)]) -> Node {
+        let taint = |&(key, effect): &(&str, TaintEffect)| Taint { key: key.to_owned(), value: String::new(), effect };
         Node {
             provider_id: provider_id.map(str::to_owned),
             ready,
-            taints: if tainted { vec![taint] } else { Vec::new() },
+            taints: taints.iter().map(taint).collect(),
             ..Node::default()
         }
     }
 
+    fn ours(taints: &[(&str, TaintEffect)]) -> Node {
+        node(Some("fake://1"), false, taints)
+    }
+
+    fn with_mark(node: Node) -> Node {
+        let mark = (ANNOTATION_OUT_OF_SERVICE.to_owned(), OUT_OF_SERVICE_VALUE.to_owned());
+        Node { annotations: [mark].into(), ..node }
+    }
+
+    /// What is decided if the same was said so often, the first time so long ago.
+    fn after(node: &Node, presence: Presence, answers: u32, lasts: Duration, out_of_service: bool) -> Act {
+        let since = Instant::now();
+        decide(node, Row { presence, answers, since }, since + lasts, PERIOD, out_of_service)
+    }
+
     #[test]
     fn l05_l06_l13_only_owned_nodes_that_are_not_ready_are_asked_about() {
-        for (id, ready, tainted, expected) in [
-            (Some("fake://1"), true, false, Look::Fine),
-            (Some("fake://1"), true, true, Look::Untaint),
-            (Some("fake://1"), false, false, Look::Ask),
-            (Some("fake://1"), false, true, Look::Ask),
-            (Some("aws:///i-1"), false, false, Look::Fine),
-            (Some("aws:///i-1"), true, true, Look::Fine),
-            (None, false, false, Look::Fine),
+        let settled = |changes: &[Change]| Look::Settled(changes.to_vec());
+        for (id, ready, taints, expected) in [
+            (Some("fake://1"), true, vec![], settled(&[])),
+            (Some("fake://1"), true, vec![SHUTDOWN], settled(&[Change::RemoveShutdown])),
+            (Some("fake://1"), true, vec![(TAINT_SHUTDOWN, TaintEffect::NoExecute)], settled(&[])),
+            (Some("fake://1"), false, vec![], Look::Ask),
+            (Some("fake://1"), false, vec![SHUTDOWN], Look::Ask),
+            (Some("aws:///i-1"), false, vec![], settled(&[])),
+            (Some("aws:///i-1"), true, vec![SHUTDOWN], settled(&[])),
+            (None, false, vec![], settled(&[])),
+            (None, true, vec![SHUTDOWN], settled(&[])),
         ] {
-            assert_eq!(look(&node(id, ready, tainted), &info()), expected, "{id:?} ready={ready} tainted={tainted}");
+            assert_eq!(look(&node(id, ready, &taints), &info()), expected, "{id:?} ready={ready} {taints:?}");
         }
     }
 
     #[test]
     fn l08_l12_a_node_is_deleted_only_when_its_absence_was_said_twice_a_period_apart() {
-        let node = node(Some("fake://1"), false, true);
-        for (absent_for, expected) in [
-            (None, Act::Confirm),
-            (Some(Duration::from_secs(4)), Act::Confirm),
-            (Some(PERIOD), Act::Delete),
-            (Some(PERIOD * 2), Act::Delete),
+        let node = ours(&[SHUTDOWN]);
+        for (answers, seconds, expected) in [
+            (1, 0, Act::Confirm),
+            (1, 3600, Act::Confirm),
+            (2, 4, Act::Confirm),
+            (2, 5, Act::Delete),
+            (9, 60, Act::Delete),
         ] {
-            assert_eq!(decide(&node, Presence::Absent, absent_for, PERIOD), expected, "{absent_for:?}");
+            let act = after(&node, Presence::Absent, answers, Duration::from_secs(seconds), false);
+            assert_eq!(act, expected, "{answers} answers in {seconds} s");
+        }
+    }
+
+    #[test]
+    fn l12_a_node_that_was_never_initialised_has_ten_minutes_to_appear_in_the_cloud() {
+        let node = ours(&[(TAINT_UNINITIALIZED, TaintEffect::NoSchedule)]);
+        for (seconds, expected) in [(5, Act::Confirm), (599, Act::Confirm), (600, Act::Delete)] {
+            let act = after(&node, Presence::Absent, 100, Duration::from_secs(seconds), false);
+            assert_eq!(act, expected, "{seconds} s");
         }
     }
 
     #[test]
     fn l09_the_taint_follows_the_machine_also_while_the_node_is_not_ready() {
-        for (presence, tainted, expected) in [
-            (Presence::Stopped, false, Act::Taint),
-            (Presence::Stopped, true, Act::Nothing),
-            (Presence::Running, true, Act::Untaint),
-            (Presence::Running, false, Act::Nothing),
+        for (presence, taints, expected) in [
+            (Presence::Stopped, vec![], vec![Change::AddShutdown]),
+            (Presence::Stopped, vec![SHUTDOWN], vec![]),
+            (Presence::Stopped, vec![(TAINT_SHUTDOWN, TaintEffect::NoExecute)], vec![Change::AddShutdown]),
+            (Presence::Running, vec![SHUTDOWN], vec![Change::RemoveShutdown]),
+            (Presence::Running, vec![], vec![]),
         ] {
-            assert_eq!(decide(&node(Some("fake://1"), false, tainted), presence, None, PERIOD), expected);
+            let act = after(&ours(&taints), presence, 1, Duration::ZERO, false);
+            assert_eq!(act, Act::Taint(expected), "{presence:?} {taints:?}");
+        }
+    }
+
+    #[test]
+    fn l15_the_out_of_service_taint_is_set_if_wanted_and_only_when_the_machine_was_said_to_be_stopped_twice() {
+        let add = vec![Change::AddOutOfService];
+        for (node, answers, wanted, expected) in [
+            (ours(&[SHUTDOWN]), 2, true, add),
+            (ours(&[]), 2, true, vec![Change::AddShutdown, Change::AddOutOfService]),
+            (ours(&[SHUTDOWN]), 1, true, vec![]),
+            (ours(&[SHUTDOWN]), 2, false, vec![]),
+            (ours(&[SHUTDOWN, OUT_OF_SERVICE]), 2, true, vec![]),
+            (with_mark(ours(&[SHUTDOWN])), 2, true, vec![]),
+        ] {
+            let act = after(&node, Presence::Stopped, answers, PERIOD, wanted);
+            assert_eq!(act, Act::Taint(expected), "{node:?} {answers} {wanted}");
+        }
+        assert_eq!(after(&ours(&[SHUTDOWN]), Presence::Absent, 1, PERIOD, true), Act::Confirm);
+    }
+
+    #[test]
+    fn l15_the_out_of_service_taint_goes_with_the_shutdown_taint_if_it_is_ours_and_else_stays() {
+        let taints = [SHUTDOWN, OUT_OF_SERVICE];
+        let both = vec![Change::RemoveShutdown, Change::RemoveOutOfService];
+        // Also when the option was switched off in between.
+        for out_of_service in [true, false] {
+            let act = after(&with_mark(ours(&taints)), Presence::Running, 1, Duration::ZERO, out_of_service);
+            assert_eq!(act, Act::Taint(both.clone()));
+        }
+        assert_eq!(look(&with_mark(node(Some("fake://1"), true, &taints)), &info()), Look::Settled(both));
+        assert_eq!(look(&node(Some("fake://1"), true, &taints), &info()), Look::Settled(vec![Change::RemoveShutdown]));
+    }
+
+    #[test]
+    fn only_the_word_true_allows_a_deletion() {
+        for (value, allowed) in [(None, false), (Some("true"), true), (Some("false"), false), (Some(""), false)] {
+            let annotation = value.map(|value| (ANNOTATION_ALLOW_DELETION.to_owned(), value.to_owned()));
+            let node = Node { annotations: annotation.into_iter().collect(), ..Node::default() };
+            assert_eq!(deletion_is_allowed(&node), allowed, "{value:?}");
         }
     }
 }

@@ -1,10 +1,12 @@
 use prometheus_client::registry::Registry;
+use serde_json::{Value, json};
 
 use super::*;
 use crate::{
     Controller, Metrics,
+    constants::{TAINT_SHUTDOWN, TAINT_UNINITIALIZED},
     events::Recorder,
-    testing::{FakeApi, FakeCloud, node, with},
+    testing::{FakeApi, FakeCloud, every_error, node, with},
 };
 
 struct Bench {
@@ -14,6 +16,10 @@ struct Bench {
 }
 
 fn bench() -> Bench {
+    bench_with(LifecycleOptions::default())
+}
+
+fn bench_with(options: LifecycleOptions) -> Bench {
     let (api, cloud) = (FakeApi::default(), Arc::new(FakeCloud::default()));
     let metrics = Metrics::register(&mut Registry::default());
     let (recorder, writer) = Recorder::new(api.client(), metrics.clone());
@@ -25,13 +31,16 @@ fn bench() -> Bench {
         recorder,
         metrics,
     };
-    let controller = LifecycleController::new(shared, api.client(), Duration::from_secs(5));
+    let controller = LifecycleController::new(shared, api.client(), options);
     Bench { api, cloud, controller }
 }
 
 impl Bench {
     fn has(&self, name: &str, change: &Value) {
-        let not_ready = with(&node(name), &json!({"spec": {"providerID": format!("fake://{name}")}}));
+        let not_ready = with(
+            &node(name),
+            &json!({"spec": {"providerID": format!("fake://{name}"), "taints": [{"key": "other", "effect": "NoExecute"}]}}),
+        );
         self.controller.shared.nodes.apply(with(&not_ready, change));
     }
 
@@ -44,10 +53,35 @@ impl Bench {
         sleep(Duration::from_secs(5)).await;
     }
 
-    fn reasons(&self) -> Vec<String> {
+    fn events(&self) -> Vec<Value> {
         let requests = self.api.requests();
-        let posted = requests.iter().filter(|request| request.method == "POST");
-        posted.map(|request| request.body["reason"].as_str().unwrap().to_owned()).collect()
+        requests.into_iter().filter(|request| request.method == "POST").map(|request| request.body).collect()
+    }
+
+    fn reasons(&self) -> Vec<String> {
+        self.events().iter().map(|event| event["reason"].as_str().unwrap().to_owned()).collect()
+    }
+
+    /// Nodes n0, n1, … that are ready.
+    fn has_ready(&self, count: usize) {
+        (0..count).for_each(|number| self.has(&format!("n{number}"), &ready()));
+    }
+
+    /// Their machines are gone.
+    fn loses(&self, names: &[&str]) {
+        for name in names {
+            self.has(name, &json!({"metadata": {"resourceVersion": "2"}}));
+            self.says(name, Ok(Presence::Absent));
+        }
+    }
+
+    fn deleted(&self) -> Vec<String> {
+        let calls = self.api.calls();
+        calls.iter().filter_map(|call| Some(call.strip_prefix("DELETE /api/v1/nodes/")?.to_owned())).collect()
+    }
+
+    fn held(&self) -> i64 {
+        self.controller.shared.metrics.node_deletions_held.get()
     }
 }
 
@@ -71,7 +105,49 @@ async fn l08_a_node_whose_machine_is_gone_is_deleted_after_the_second_answer_and
     let requests = bench.api.requests();
     let delete = requests.iter().find(|request| request.method == "DELETE").unwrap();
     assert_eq!(delete.body["preconditions"], json!({"uid": "uid-a"}));
-    assert_eq!(bench.reasons(), ["DeletingNode"]);
+    let event = bench.events().remove(0);
+    assert_eq!((&event["reason"], &event["type"]), (&json!("DeletingNode"), &json!("Normal")));
+    assert_eq!(event["message"], "Deleting node a because it does not exist in the cloud provider");
+    assert_eq!(event["involvedObject"], json!({"apiVersion": "v1", "kind": "Node", "name": "a", "uid": "uid-a"}));
+}
+
+#[tokio::test(start_paused = true)]
+async fn l04_l05_l06_l08_upstreams_table_of_nodes_that_are_deleted_or_not() {
+    let gone = || Ok(Presence::Absent);
+    let fails = || Err(CloudError::Unavailable("no answer".into()));
+    for (status, answer, deleted) in [
+        (Some("False"), gone(), true),
+        (Some("False"), fails(), false),
+        (Some("False"), Ok(Presence::Running), false),
+        (Some("Unknown"), gone(), true),
+        (Some("Unknown"), Ok(Presence::Running), false),
+        (Some("True"), gone(), false),
+        (None, gone(), true),
+    ] {
+        let bench = bench();
+        let conditions = status.map(|status| json!([{"type": "Ready", "status": status}]));
+        bench.has("a", &json!({"status": {"conditions": conditions}}));
+        bench.says("a", answer.clone());
+        bench.pass().await;
+        bench.pass().await;
+        assert_eq!(!bench.deleted().is_empty(), deleted, "{status:?} {answer:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn l08_l09_upstreams_table_of_nodes_whose_machine_is_stopped() {
+    for (is_ready, answer, expected) in [
+        (false, Presence::Stopped, "PATCH /api/v1/nodes/a"),
+        (false, Presence::Absent, "DELETE /api/v1/nodes/a"),
+        (true, Presence::Stopped, ""),
+    ] {
+        let bench = bench();
+        bench.has("a", &if is_ready { ready() } else { json!({}) });
+        bench.says("a", Ok(answer));
+        bench.pass().await;
+        bench.pass().await;
+        assert_eq!(bench.api.calls().first().map_or("", String::as_str), expected, "{answer:?}");
+    }
 }
 
 #[tokio::test(start_paused = true)]
@@ -191,4 +267,253 @@ async fn l05_a_node_that_became_ready_or_changed_while_the_cloud_was_asked_is_no
         });
         assert_eq!(bench.api.calls(), Vec::<String>::new(), "{change}");
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn l07_l10_each_error_decides_whether_the_absences_around_it_are_enough() {
+    for error in every_error() {
+        let bench = bench();
+        bench.has("a", &json!({}));
+        bench.says("a", Ok(Presence::Absent));
+        bench.pass().await;
+        bench.says("a", Err(error.clone()));
+        bench.pass().await;
+        // Long enough for every delay; what waits for a change of the node gets one.
+        sleep(Duration::from_secs(100)).await;
+        bench.has("a", &json!({"metadata": {"resourceVersion": "2", "labels": {"x": "y"}}}));
+        bench.says("a", Ok(Presence::Absent));
+        bench.pass().await;
+        let asked_to_wait = matches!(error, CloudError::Throttled(_) | CloudError::InProgress(_));
+        assert_eq!(bench.deleted().len(), usize::from(asked_to_wait), "{error}");
+        bench.pass().await;
+        assert!(bench.deleted().contains(&"a".to_owned()), "{error}");
+        assert_eq!(bench.reasons()[0], "DeletingNode", "an error is told in the log alone: {error}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn each_error_of_a_batch_decides_when_the_cloud_is_asked_again() {
+    // Passes are 5 s apart; calls of the passes at 0, 5, 10, 15 and 20 s.
+    for (error, calls) in every_error().into_iter().zip([
+        [1, 1, 0, 1, 0], // not found
+        [1, 0, 0, 0, 0], // implemented elsewhere
+        [2, 2, 2, 2, 2], // conflict: once more within the pass
+        [1, 0, 1, 0, 1], // throttled for 7 s
+        [1, 0, 1, 0, 1], // in progress
+        [1, 1, 0, 1, 0], // denied
+        [1, 0, 0, 0, 0], // invalid
+        [1, 1, 0, 1, 0], // unavailable
+        [1, 1, 0, 1, 0], // internal
+    ]) {
+        for whole in [true, false] {
+            let bench = bench();
+            bench.has("a", &json!({}));
+            if whole {
+                *bench.cloud.whole.lock().unwrap() = Some(error.clone());
+            } else {
+                bench.says("a", Err(error.clone()));
+            }
+            let mut seen = [0; 5];
+            for count in &mut seen {
+                let before = bench.cloud.calls().len();
+                bench.pass().await;
+                *count = bench.cloud.calls().len() - before;
+            }
+            assert_eq!(seen, calls, "{error}, as a whole: {whole}");
+            assert_eq!(bench.api.calls(), Vec::<String>::new());
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_cloud_that_asks_to_slow_down_is_not_asked_about_other_nodes_either() {
+    let bench = bench();
+    bench.has("a", &json!({}));
+    *bench.cloud.whole.lock().unwrap() = Some(every_error()[3].clone());
+    bench.pass().await;
+    *bench.cloud.whole.lock().unwrap() = None;
+    bench.has("b", &json!({}));
+    bench.pass().await;
+    assert_eq!(bench.cloud.calls(), ["check a"]);
+    bench.pass().await;
+    assert_eq!(bench.cloud.calls(), ["check a", "check a,b"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_bad_answer_does_not_spoil_its_batch() {
+    let bench = bench();
+    for name in ["a", "b", "c"] {
+        bench.has(name, &json!({}));
+    }
+    bench.says("a", Err(CloudError::Internal("broken".into())));
+    bench.says("b", Ok(Presence::Stopped));
+    bench.says("c", Ok(Presence::Absent));
+    bench.pass().await;
+    bench.pass().await;
+    assert_eq!(bench.api.calls()[0], "PATCH /api/v1/nodes/b");
+    assert_eq!(bench.deleted(), ["c"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_new_plugin_has_to_say_all_absences_itself() {
+    let bench = bench();
+    bench.has("a", &json!({}));
+    bench.says("a", Ok(Presence::Absent));
+    bench.pass().await;
+    bench.controller.recheck();
+    bench.pass().await;
+    assert_eq!(bench.deleted(), Vec::<String>::new());
+
+    // An answer that was on its way at the time of the swap is the old one's.
+    let gate = Arc::new(tokio::sync::Semaphore::new(0));
+    *bench.cloud.gate.lock().unwrap() = Some(Arc::clone(&gate));
+    tokio::join!(bench.pass(), async {
+        sleep(Duration::from_secs(1)).await;
+        bench.controller.recheck();
+        gate.add_permits(100);
+    });
+    bench.pass().await;
+    assert_eq!(bench.deleted(), Vec::<String>::new());
+    bench.pass().await;
+    assert_eq!(bench.deleted(), ["a"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn l12_a_node_that_was_never_initialised_is_not_deleted_while_the_cloud_may_not_know_it_yet() {
+    let bench = bench();
+    bench.has("a", &json!({"spec": {"taints": [{"key": TAINT_UNINITIALIZED, "effect": "NoSchedule"}]}}));
+    bench.says("a", Ok(Presence::Absent));
+    for _ in 0..100 {
+        bench.pass().await;
+    }
+    assert_eq!(bench.deleted(), Vec::<String>::new());
+    for _ in 0..25 {
+        bench.pass().await;
+    }
+    assert!(bench.deleted().contains(&"a".to_owned()));
+}
+
+#[tokio::test(start_paused = true)]
+async fn too_many_nodes_at_once_are_all_held_told_once_and_released_when_they_are_few() {
+    let bench = bench();
+    bench.has_ready(12);
+    bench.loses(&["n0", "n1", "n2", "n3"]);
+    for _ in 0..4 {
+        bench.pass().await;
+    }
+    assert_eq!((bench.deleted(), bench.held()), (Vec::new(), 4));
+    let events = bench.events();
+    assert_eq!(bench.reasons(), ["NodeDeletionStopped"; 4]);
+    assert_eq!(
+        events[0]["message"],
+        "Node n0 is not deleted, although its machine does not exist: 4 of 12 nodes would be deleted within 600s, and 3 \
+         may be. If that is right, allow it with: kubectl annotate node n0 skydock.dev/allow-deletion=true"
+    );
+    assert_eq!(events[0]["type"], "Warning");
+
+    bench.has("n3", &with::<Value>(&ready(), &json!({"metadata": {"resourceVersion": "3"}})));
+    bench.pass().await;
+    let mut deleted = bench.deleted();
+    deleted.sort();
+    assert_eq!((deleted, bench.held()), (vec!["n0".into(), "n1".into(), "n2".into()], 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_was_deleted_counts_for_the_interval() {
+    let bench = bench();
+    bench.has_ready(8);
+    bench.loses(&["n0", "n1"]);
+    bench.pass().await;
+    bench.pass().await;
+    assert_eq!(bench.deleted().len(), 2);
+    ["n0", "n1"].iter().for_each(|name| bench.controller.shared.nodes.delete(name));
+    bench.loses(&["n2"]);
+    for _ in 0..3 {
+        bench.pass().await;
+    }
+    assert_eq!((bench.deleted().len(), bench.held()), (2, 1));
+    sleep(Duration::from_secs(600)).await;
+    bench.pass().await;
+    assert_eq!((bench.deleted().last().unwrap().as_str(), bench.held()), ("n2", 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_allowed_node_is_deleted_at_once_and_does_not_count() {
+    let bench = bench();
+    bench.has_ready(4);
+    bench.loses(&["n0", "n1"]);
+    let allowed = json!({"metadata": {"resourceVersion": "3", "annotations": {"skydock.dev/allow-deletion": "true"}}});
+    bench.has("n0", &allowed);
+    bench.pass().await;
+    assert_eq!(bench.deleted(), Vec::<String>::new(), "allowed is no answer of the cloud");
+    bench.pass().await;
+    let mut deleted = bench.deleted();
+    deleted.sort();
+    assert_eq!((deleted, bench.held()), (vec!["n0".into(), "n1".into()], 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn half_an_answer_does_not_make_a_mass_deletion_look_small() {
+    let bench = bench();
+    bench.has_ready(12);
+    // Batches are of three.
+    bench.loses(&["n0", "n1", "n2", "n3", "n4", "n5"]);
+    bench.pass().await;
+    bench.pass().await;
+    assert_eq!(bench.held(), 6);
+    for name in ["n3", "n4", "n5"] {
+        bench.says(name, Err(CloudError::Unavailable("timeout".into())));
+    }
+    for _ in 0..3 {
+        bench.pass().await;
+    }
+    assert_eq!((bench.deleted(), bench.held()), (Vec::new(), 6));
+}
+
+#[tokio::test(start_paused = true)]
+async fn l15_a_stopped_machine_is_out_of_service_after_the_second_answer_if_that_is_wanted() {
+    for wanted in [false, true] {
+        let bench = bench_with(LifecycleOptions { out_of_service_taint: wanted, ..LifecycleOptions::default() });
+        bench.has("a", &json!({}));
+        bench.says("a", Ok(Presence::Stopped));
+        bench.pass().await;
+        bench.has("a", &with::<Value>(&shutdown_taint(), &json!({"metadata": {"resourceVersion": "2"}})));
+        bench.pass().await;
+        let bodies: Vec<_> = bench.api.requests().iter().map(|request| request.body.to_string()).collect();
+        assert_eq!(bodies.len(), if wanted { 2 } else { 1 });
+        assert!(!bodies[0].contains("out-of-service"), "{bodies:?}");
+        assert_eq!(bodies.last().unwrap().contains("nodeshutdown"), wanted, "{bodies:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn l02_l03_a_pass_asks_about_a_large_cluster_with_few_calls_and_only_about_nodes_that_are_not_ready() {
+    let bench = bench();
+    bench.has_ready(50);
+    for number in 0..9 {
+        bench.has(&format!("x{number}"), &json!({}));
+    }
+    bench.pass().await;
+    assert_eq!(bench.cloud.calls(), ["check x0,x1,x2", "check x3,x4,x5", "check x6,x7,x8"]);
+    assert_eq!(bench.api.calls(), Vec::<String>::new());
+}
+
+#[tokio::test(start_paused = true)]
+async fn l02_the_first_pass_is_at_once_and_the_period_counts_from_its_end() {
+    let bench = bench();
+    bench.has("a", &json!({}));
+    let gate = Arc::new(tokio::sync::Semaphore::new(0));
+    *bench.cloud.gate.lock().unwrap() = Some(Arc::clone(&gate));
+    let shutdown = CancellationToken::new();
+    let calls = || bench.cloud.calls().len();
+    tokio::join!(bench.controller.run(shutdown.clone()), async {
+        sleep(Duration::from_secs(60)).await;
+        assert_eq!(calls(), 1);
+        gate.add_permits(100);
+        sleep(Duration::from_millis(4900)).await;
+        assert_eq!(calls(), 1);
+        sleep(Duration::from_millis(200)).await;
+        assert_eq!(calls(), 2);
+        shutdown.cancel();
+    });
 }

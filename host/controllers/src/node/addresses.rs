@@ -170,6 +170,84 @@ mod tests {
         assert_eq!(wanted(&node(Some("10.0.0.1"), &[]), &cloud), Ok(Some(expected)));
     }
 
+    /// Upstream's TestGetNodeAddressesFromNodeIP.
+    #[test]
+    fn n32_n33_upstreams_table_of_provided_addresses() {
+        let ab = [(InternalIp, "10.0.0.1"), (InternalIp, "fd00::1")];
+        let more = [
+            (InternalIp, "10.0.0.1"),
+            (InternalIp, "10.0.0.2"),
+            (InternalIp, "fd00::1"),
+            (InternalIp, "fd00::2"),
+            (ExternalIp, "192.0.2.1"),
+            (ExternalIp, "2001:db8::1"),
+        ];
+        type List<'a> = Vec<(AddressKind, &'a str)>;
+        let cases: Vec<(&str, List<'_>, Option<List<'_>>)> = vec![
+            ("10.0.0.1", vec![(InternalIp, "10.0.0.1")], Some(vec![(InternalIp, "10.0.0.1")])),
+            (
+                "192.0.2.1",
+                vec![(InternalIp, "10.0.0.1"), (ExternalIp, "192.0.2.1")],
+                Some(vec![(ExternalIp, "192.0.2.1"), (InternalIp, "10.0.0.1")]),
+            ),
+            (
+                "10.0.0.1",
+                vec![
+                    (InternalIp, "10.0.0.1"),
+                    (ExternalIp, "10.0.0.1"),
+                    (InternalIp, "10.0.0.2"),
+                    (ExternalIp, "192.0.2.1"),
+                ],
+                Some(vec![(InternalIp, "10.0.0.1"), (ExternalIp, "10.0.0.1")]),
+            ),
+            (
+                "10.0.0.1",
+                vec![(Hostname, "h"), (ExternalDns, "e.example"), (InternalIp, "10.0.0.1")],
+                Some(vec![(InternalIp, "10.0.0.1"), (Hostname, "h"), (ExternalDns, "e.example")]),
+            ),
+            (
+                "10.0.0.2",
+                vec![(InternalIp, "10.0.0.1"), (InternalIp, "10.0.0.2"), (ExternalIp, "192.0.2.1")],
+                Some(vec![(InternalIp, "10.0.0.2"), (ExternalIp, "192.0.2.1")]),
+            ),
+            ("10.0.0.9", ab.to_vec(), None),
+            ("fd00:0:0::1", vec![(InternalIp, "fd00:0::0001")], Some(vec![(InternalIp, "fd00:0::0001")])),
+            ("10.0.0.1,fd00::1", vec![(InternalIp, "10.0.0.1")], None),
+            ("10.0.0.1,fd00::1", ab.to_vec(), Some(ab.to_vec())),
+            ("10.0.0.1,fd00::1", vec![ab[1], ab[0]], Some(ab.to_vec())),
+            ("10.0.0.1,fd00::1", more[..4].to_vec(), Some(vec![(InternalIp, "10.0.0.1"), (InternalIp, "fd00::1")])),
+            ("10.0.0.1,fd00::1", more.to_vec(), Some(vec![more[0], more[2], more[4], more[5]])),
+            ("fd00::1,10.0.0.1", ab.to_vec(), Some(vec![ab[1], ab[0]])),
+            ("192.0.2.1,fd00::1", more.to_vec(), Some(vec![more[4], more[2]])),
+        ];
+        assert_eq!(cases.len(), 14);
+        for (annotation, cloud, expected) in cases {
+            let ordered = provided_ips(annotation).and_then(|ips| provided_first(&ips, &list(&cloud))).ok();
+            assert_eq!(ordered, expected.map(|expected| list(&expected)), "{annotation} of {cloud:?}");
+        }
+    }
+
+    #[test]
+    fn n34_without_annotation_the_clouds_order_is_kept_with_duplicates() {
+        let cloud = list(&[(ExternalIp, "192.0.2.1"), (InternalIp, "10.0.0.1"), (InternalIp, "10.0.0.1")]);
+        assert_eq!(wanted(&node(None, &[]), &cloud), Ok(Some(cloud.clone())));
+    }
+
+    /// Upstream's TestNodeAddressesChangeDetected.
+    #[test]
+    fn n36_upstreams_table_of_changes() {
+        let base = [(InternalIp, "10.0.0.1"), (ExternalIp, "192.0.2.1")];
+        for (old, new, changed) in [
+            (base.to_vec(), base.to_vec(), false),
+            (base.to_vec(), vec![base[0], (ExternalIp, "192.0.2.2")], true),
+            (base.to_vec(), base[..1].to_vec(), true),
+            (base[..1].to_vec(), base.to_vec(), true),
+            (base.to_vec(), vec![(ExternalIp, "10.0.0.1"), (InternalIp, "192.0.2.1")], true),
+        ] {
+            assert_eq!(wanted(&node(None, &old), &list(&new)).unwrap().is_some(), changed, "{old:?} {new:?}");
+        }
+    }
+
     #[test]
     fn n36_the_comparison_is_ordered_and_equal_dual_stack_lists_are_no_change() {
         let dual = [(InternalIp, "10.0.0.1"), (InternalIp, "fd00::1")];

@@ -2,7 +2,10 @@
 
 use skydock_cloud::{Instance, Node, NodeAddress, Pairs, ProviderInfo};
 
-use super::addresses::{self, ProvidedIpError};
+use super::{
+    addresses::{self, ProvidedIpError},
+    labels::{self, LabelPlan},
+};
 use crate::constants::{
     LABEL_INSTANCE_TYPE, LABEL_INSTANCE_TYPE_BETA, LABEL_REGION, LABEL_REGION_BETA, LABEL_ZONE, LABEL_ZONE_BETA,
     TAINT_UNINITIALIZED,
@@ -57,10 +60,8 @@ pub struct Initialisation {
     pub addresses: Option<Vec<NodeAddress>>,
     /// For `spec.providerID`; `None` leaves it.
     pub provider_id: Option<String>,
-    /// Labels to set, also over others.
-    pub labels: Pairs,
-    /// Labels of the cloud that are not taken, and why.
-    pub refused: Vec<String>,
+    /// What becomes of labels.
+    pub labels: LabelPlan,
 }
 
 /// Why a node cannot be initialised with what the cloud has said.
@@ -83,41 +84,53 @@ pub fn initialise(node: &Node, instance: &Instance) -> Result<Initialisation, Re
     if node.provider_id.is_none() && instance.provider_id.is_none() {
         return Err(Refusal::NoProviderId(node.name.clone()));
     }
-    let mut plan = Initialisation {
+    Ok(Initialisation {
         addresses: addresses::wanted(node, &instance.addresses)?,
         provider_id: instance.provider_id.clone().filter(|_| node.provider_id.is_none()),
-        ..Initialisation::default()
-    };
-    for (value, keys) in [
-        (&instance.instance_type, [LABEL_INSTANCE_TYPE_BETA, LABEL_INSTANCE_TYPE]),
-        (&instance.zone, [LABEL_ZONE_BETA, LABEL_ZONE]),
-        (&instance.region, [LABEL_REGION_BETA, LABEL_REGION]),
-    ] {
-        if let Some(value) = value.as_ref().filter(|value| !value.is_empty()) {
-            plan.labels.extend(keys.map(|key| (key.to_owned(), value.clone())));
-        }
-    }
-    for (key, value) in &instance.labels {
-        if reserved(key) {
-            plan.refused.push(format!("label {key}: names under kubernetes.io and k8s.io are not the cloud's to set"));
-        } else if let Some(other) = node.labels.get(key) {
-            if other != value {
-                plan.refused.push(format!("label {key}: the node has it already, with the value {other:?}"));
-            }
-        } else {
-            plan.labels.insert(key.clone(), value.clone());
-        }
-    }
-    plan.labels.retain(|key, value| node.labels.get(key) != Some(value));
-    Ok(plan)
+        labels: labels::plan(node, instance),
+    })
 }
 
-/// True for label keys under `kubernetes.io` and `k8s.io` and their subdomains.
-fn reserved(key: &str) -> bool {
-    let Some((domain, _)) = key.split_once('/') else { return false };
-    ["kubernetes.io", "k8s.io"]
-        .iter()
-        .any(|reserved| domain.strip_suffix(reserved).is_some_and(|rest| rest.is_empty() || rest.ends_with('.')))
+/// Which parts of an initialised node are kept up to date.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Kept {
+    /// Its addresses.
+    pub addresses: bool,
+    /// Its labels.
+    pub labels: bool,
+}
+
+/// All that is written to bring an initialised node up to date.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Repair {
+    /// For `status.addresses`; `None` leaves them.
+    pub addresses: Option<Vec<NodeAddress>>,
+    /// What becomes of labels.
+    pub labels: LabelPlan,
+    /// Why the addresses are left as they are, although the cloud has some.
+    pub refused: Option<ProvidedIpError>,
+}
+
+/// What to write to bring an initialised node up to date.
+#[must_use]
+pub fn repair(node: &Node, instance: &Instance, kept: Kept) -> Repair {
+    let mut repair = Repair::default();
+    if kept.addresses {
+        match addresses::wanted(node, &instance.addresses) {
+            Ok(wanted) => repair.addresses = wanted,
+            Err(error) => repair.refused = Some(error),
+        }
+    }
+    if kept.labels {
+        repair.labels = labels::plan(node, instance);
+    }
+    repair
+}
+
+/// True if a node is initialised, and one of the provider's own.
+#[must_use]
+pub fn kept(node: &Node, info: &ProviderInfo) -> bool {
+    !uninitialised(node) && node.provider_id.as_ref().is_some_and(|id| info.owns(id))
 }
 
 #[cfg(test)]
@@ -125,11 +138,7 @@ mod tests {
     use skydock_cloud::{AddressKind, Taint, TaintEffect};
 
     use super::*;
-    use crate::testing::info;
-
-    fn pairs(pairs: &[(&str, &str)]) -> Pairs {
-        pairs.iter().map(|&(key, value)| (key.to_owned(), value.to_owned())).collect()
-    }
+    use crate::testing::{info, pairs};
 
     fn tainted(effect: TaintEffect, provider_id: Option<&str>) -> Node {
         Node {
@@ -188,50 +197,73 @@ mod tests {
         assert!(matches!(error, Refusal::ProvidedIp(ProvidedIpError::Unknown(_))), "{error}");
     }
 
+    /// Upstream's Test_syncNode, as far as it is decided here; V1 providers do not exist in the contract.
     #[test]
-    fn n14_n15_n16_type_zone_and_region_become_both_labels_over_others() {
-        let mut node = fresh();
-        node.labels = pairs(&[(LABEL_ZONE, "old"), (LABEL_REGION, "us-west")]);
-        let instance = Instance {
-            instance_type: Some("t1".into()),
-            zone: Some("us-west-1a".into()),
-            region: Some("us-west".into()),
-            ..known()
-        };
-        let expected = pairs(&[
-            (LABEL_INSTANCE_TYPE_BETA, "t1"),
-            (LABEL_INSTANCE_TYPE, "t1"),
-            (LABEL_ZONE_BETA, "us-west-1a"),
-            (LABEL_ZONE, "us-west-1a"),
-            (LABEL_REGION_BETA, "us-west"),
-        ]);
-        assert_eq!(initialise(&node, &instance).unwrap().labels, expected);
-        let empty = Instance { zone: Some(String::new()), ..known() };
-        assert_eq!(initialise(&node, &empty).unwrap().labels, Pairs::new());
+    fn n08_n10_n12_n13_n22_upstreams_table_of_nodes_to_initialise() {
+        let address = |kind, address: &str| NodeAddress { kind, address: address.to_owned() };
+        let internal = || address(AddressKind::InternalIp, "10.0.0.1");
+        let external = || address(AddressKind::ExternalIp, "132.143.154.163");
+        let cloud_name = || address(AddressKind::Hostname, "node0.cloud.internal");
+        let own_name = || address(AddressKind::Hostname, "nodeoverriden");
+        let all = || vec![cloud_name(), internal(), external()];
+        let nameless = || vec![internal(), external()];
+        let id = "fake://12345";
+        // the cloud's ID and addresses, the ID and the provided IP of the node; the ID and the addresses written
+        for (cloud_id, addresses, node_id, provided, written_id, expected) in [
+            (Some(id), all(), None, None, Some(id), Some(all())),
+            (Some(id), nameless(), None, None, Some(id), Some(vec![internal(), external(), own_name()])),
+            (Some(id), vec![], None, None, Some(id), None),
+            (Some(id), all(), Some("fake://node0"), None, None, Some(all())),
+            (None, all(), Some("fake://node0"), None, None, Some(all())),
+            (
+                Some(id),
+                nameless(),
+                Some("fake://node0"),
+                Some("10.0.0.1"),
+                None,
+                Some(vec![internal(), external(), own_name()]),
+            ),
+        ] {
+            let annotation = provided.map(|ip| ("alpha.kubernetes.io/provided-node-ip".to_owned(), ip.to_owned()));
+            let node = Node {
+                addresses: vec![own_name()],
+                annotations: annotation.into_iter().collect(),
+                ..tainted(TaintEffect::NoSchedule, node_id)
+            };
+            let instance = Instance { provider_id: cloud_id.map(Into::into), addresses, ..Instance::default() };
+            let plan = initialise(&node, &instance).unwrap();
+            assert_eq!((plan.provider_id.as_deref(), plan.addresses), (written_id, expected), "{node:?}");
+        }
+        for (cloud_id, provided) in [(None, None), (Some(id), Some("invalid-ip")), (Some(id), Some("10.0.0.2"))] {
+            let annotation =
+                provided.map(|ip: &str| ("alpha.kubernetes.io/provided-node-ip".to_owned(), ip.to_owned()));
+            let node = Node { annotations: annotation.into_iter().collect(), ..fresh() };
+            let instance = Instance { provider_id: cloud_id.map(Into::into), addresses: all(), ..Instance::default() };
+            assert!(initialise(&node, &instance).is_err(), "{cloud_id:?} {provided:?}");
+        }
     }
 
     #[test]
-    fn n17_further_labels_are_taken_unless_reserved_or_present() {
-        let mut node = fresh();
-        node.labels = pairs(&[("my.custom.label/foo", "bar")]);
-        let labels = pairs(&[
-            ("topology.k8s.cp/zone-id", "az1"),
-            ("topology.kubernetes.io/region", "x"),
-            ("topology.k8s.io/region", "x"),
-            ("kubernetes.io/region", "x"),
-            ("k8s.io/region", "x"),
-            ("my.custom.label/foo", "fizz"),
-            ("app.k8snio/bar", "1"),
-            ("k8snio/bar", "2"),
-        ]);
-        let plan = initialise(&node, &Instance { labels, ..known() }).unwrap();
-        let expected = pairs(&[("topology.k8s.cp/zone-id", "az1"), ("app.k8snio/bar", "1"), ("k8snio/bar", "2")]);
-        assert_eq!(plan.labels, expected);
-        assert_eq!(plan.refused.len(), 5, "{:?}", plan.refused);
+    fn n29_n35_only_initialised_nodes_of_our_own_are_kept_and_a_bad_annotation_leaves_the_addresses() {
+        for (node, expected) in [
+            (Node { provider_id: Some("fake://1".into()), ..Node::default() }, true),
+            (tainted(TaintEffect::NoSchedule, Some("fake://1")), false),
+            (Node { provider_id: Some("aws:///i".into()), ..Node::default() }, false),
+            (Node::default(), false),
+        ] {
+            assert_eq!(kept(&node, &info()), expected, "{node:?}");
+        }
+        let node =
+            Node { annotations: pairs(&[("alpha.kubernetes.io/provided-node-ip", "10.0.0.9")]), ..Node::default() };
+        let addresses = vec![NodeAddress { kind: AddressKind::InternalIp, address: "10.0.0.1".into() }];
+        let instance = Instance { addresses, zone: Some("z1".into()), ..Instance::default() };
+        let plan = repair(&node, &instance, Kept { addresses: true, labels: true });
+        assert!(plan.addresses.is_none() && plan.refused.is_some() && plan.labels.set.len() == 2, "{plan:?}");
+        assert_eq!(repair(&node, &instance, Kept { addresses: false, labels: false }), Repair::default());
     }
 
     #[test]
-    fn n26_the_beta_label_is_the_source_of_truth() {
+    fn n26_n28_the_beta_label_is_the_source_of_truth() {
         for (labels, expected) in [
             (vec![(LABEL_ZONE_BETA, "z")], vec![(LABEL_ZONE, "z")]),
             (vec![(LABEL_ZONE_BETA, "z"), (LABEL_ZONE, "z")], vec![]),

@@ -1,13 +1,13 @@
 use prometheus_client::registry::Registry;
 use serde_json::{Value, json};
-use skydock_cloud::{AddressKind, NodeAddress, Retry};
+use skydock_cloud::{AddressKind, Capability, NodeAddress, Retry};
 use tokio::time::Instant;
 
 use super::*;
 use crate::{
     Controller, Metrics,
     events::Recorder,
-    testing::{FakeApi, FakeCloud, node, with},
+    testing::{FakeApi, FakeCloud, every_error, node, pairs, with},
 };
 
 struct Bench {
@@ -15,17 +15,23 @@ struct Bench {
     cloud: Arc<FakeCloud>,
     controller: Arc<NodeController>,
     shutdown: CancellationToken,
+    registry: Registry,
 }
 
 fn bench() -> Bench {
+    bench_with(NodeOptions::default())
+}
+
+fn bench_with(options: NodeOptions) -> Bench {
     let (api, cloud) = (FakeApi::default(), Arc::new(FakeCloud::default()));
-    let metrics = Metrics::register(&mut Registry::default());
+    let mut registry = Registry::default();
+    let metrics = Metrics::register(&mut registry);
     let (recorder, writer) = Recorder::new(api.client(), metrics.clone());
     tokio::spawn(writer.run(CancellationToken::new()));
     let shared =
         Shared { controller: Controller::Node, provider: cloud.clone(), nodes: Arc::default(), recorder, metrics };
-    let controller = Arc::new(NodeController::new(shared, api.client(), 2, Duration::from_secs(300)));
-    Bench { api, cloud, controller, shutdown: CancellationToken::new() }
+    let controller = Arc::new(NodeController::new(shared, api.client(), NodeOptions { workers: 2, ..options }));
+    Bench { api, cloud, controller, shutdown: CancellationToken::new(), registry }
 }
 
 impl Bench {
@@ -58,12 +64,16 @@ impl Bench {
     }
 }
 
+fn initialised(name: &str) -> Node {
+    with(&node(name), &json!({"spec": {"taints": null, "providerID": format!("fake://{name}")}}))
+}
+
 async fn wait() {
     sleep(Duration::from_millis(200)).await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn n18_n19_n20_addresses_are_written_first_then_id_labels_and_taint_in_one_patch() {
+async fn n18_n19_n20_n39_addresses_are_written_first_then_id_labels_and_taint_in_one_patch() {
     let bench = bench();
     bench.knows("a");
     bench.start();
@@ -149,7 +159,7 @@ async fn work_in_progress_is_asked_again_after_the_delay_without_an_event() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_invalid_waits_for_a_change_of_the_node_and_a_heartbeat_is_none() {
+async fn n02_what_is_invalid_waits_for_a_change_of_the_node_and_a_heartbeat_is_none() {
     let bench = bench();
     bench.says("a", Err(CloudError::Invalid("bad name".into())));
     bench.controller.shared.nodes.apply(node("a"));
@@ -169,6 +179,40 @@ async fn what_is_invalid_waits_for_a_change_of_the_node_and_a_heartbeat_is_none(
         .apply(with(&node("a"), &json!({"metadata": {"resourceVersion": "3", "labels": {"x": "y"}}})));
     wait().await;
     assert_eq!(bench.cloud.calls().len(), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn n21_the_age_of_a_node_is_counted_once_when_it_is_initialised() {
+    let bench = bench();
+    bench.knows("a");
+    bench.knows("b");
+    bench.controller.shared.nodes.apply(node("a"));
+    bench.controller.shared.nodes.apply(initialised("b"));
+    bench.start();
+    wait().await;
+    let mut text = String::new();
+    prometheus_client::encoding::text::encode(&mut text, &bench.registry).unwrap();
+    for name in ["cloud_provider_taint_removal_delay", "initial_node_sync_delay"] {
+        let line = format!("node_controller_{name}_seconds_count 1");
+        assert!(text.contains(&line), "{line} is missing in:\n{text}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn n27_labels_that_follow_others_are_patched_and_a_failure_is_tried_again() {
+    let bench = bench_with(NodeOptions { kept: Kept { addresses: false, labels: false }, ..NodeOptions::default() });
+    let labels = json!({"metadata": {"labels": {"failure-domain.beta.kubernetes.io/zone": "z1"}}});
+    bench.api.fail("PATCH", "/api/v1/nodes/a", 500, "InternalError");
+    bench.controller.shared.nodes.apply(with(&initialised("a"), &labels));
+    bench.start();
+    sleep(Duration::from_millis(3)).await;
+    assert_eq!(bench.api.calls(), ["PATCH /api/v1/nodes/a"]);
+    wait().await;
+    assert_eq!(bench.api.calls(), ["PATCH /api/v1/nodes/a"; 2]);
+    let expected = json!({"metadata": {"uid": "uid-a", "labels": {"topology.kubernetes.io/zone": "z1"}}});
+    let requests = bench.api.requests();
+    assert_eq!(requests.iter().filter(|request| request.body == expected).count(), 2);
+    assert_eq!(bench.cloud.calls(), Vec::<String>::new());
 }
 
 #[tokio::test(start_paused = true)]
@@ -232,12 +276,10 @@ async fn a_stale_cache_does_not_initialise_a_node_twice() {
 
 #[tokio::test(start_paused = true)]
 async fn n29_n37_addresses_follow_the_cloud_each_period_and_only_if_they_differ() {
-    let bench = bench();
+    let bench = bench_with(NodeOptions { kept: Kept { addresses: true, labels: false }, ..NodeOptions::default() });
     bench.knows("a");
     bench.knows("b");
     bench.knows("c");
-    let initialised =
-        |name: &str| with(&node(name), &json!({"spec": {"taints": null, "providerID": format!("fake://{name}")}}));
     let current = json!({"status": {"addresses": [{"type": "InternalIP", "address": "10.0.0.1"}]}});
     bench.controller.shared.nodes.apply(initialised("a"));
     bench.controller.shared.nodes.apply(with(&initialised("b"), &current));
@@ -249,6 +291,234 @@ async fn n29_n37_addresses_follow_the_cloud_each_period_and_only_if_they_differ(
     assert_eq!(bench.api.calls(), ["PATCH /api/v1/nodes/a/status"]);
     sleep(Duration::from_secs(301)).await;
     assert_eq!(bench.cloud.calls().len(), 2, "after {:?}", start.elapsed());
+}
+
+#[tokio::test(start_paused = true)]
+async fn n23_labels_follow_the_cloud_each_period_and_the_node_remembers_which_came_from_it() {
+    let bench = bench();
+    let instance = Instance {
+        zone: Some("z2".into()),
+        labels: pairs(&[("kept", "2"), ("new", "1"), ("by-hand", "cloud")]),
+        ..Instance::default()
+    };
+    bench.says("a", Ok(instance));
+    let labels = json!({"metadata": {
+        "labels": {
+            "topology.kubernetes.io/zone": "z1", "failure-domain.beta.kubernetes.io/zone": "z1",
+            "kept": "1", "gone": "1", "by-hand": "mine",
+        },
+        "annotations": {"node.skydock.dev/labels": "gone,kept"},
+    }});
+    bench.controller.shared.nodes.apply(with(&initialised("a"), &labels));
+    bench.start();
+    wait().await;
+    assert_eq!(bench.api.calls(), ["PATCH /api/v1/nodes/a"]);
+    let request = &bench.api.requests()[0];
+    assert_eq!(request.content_type, "application/merge-patch+json");
+    assert_eq!(
+        request.body,
+        json!({"metadata": {
+            "uid": "uid-a",
+            "labels": {
+                "topology.kubernetes.io/zone": "z2", "failure-domain.beta.kubernetes.io/zone": "z2",
+                "kept": "2", "new": "1", "gone": null,
+            },
+            "annotations": {"node.skydock.dev/labels": "kept,new"},
+        }})
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn n17_n23_further_labels_and_their_names_are_part_of_the_second_patch_of_a_new_node() {
+    for annotations in [Value::Null, json!({"a": "b"})] {
+        let bench = bench();
+        let labels = pairs(&[("rack", "r7")]);
+        bench.says("a", Ok(Instance { provider_id: Some("fake://a".into()), labels, ..Instance::default() }));
+        bench.controller.shared.nodes.apply(with(&node("a"), &json!({"metadata": {"annotations": annotations}})));
+        bench.start();
+        wait().await;
+        assert_eq!(bench.api.calls(), ["PATCH /api/v1/nodes/a"]);
+        let version = json!({"op": "test", "path": "/metadata/resourceVersion", "value": "1"});
+        let map = json!({"op": "add", "path": "/metadata/annotations", "value": {}});
+        let mut expected = vec![
+            json!({"op": "test", "path": "/metadata/uid", "value": "uid-a"}),
+            json!({"op": "add", "path": "/spec/providerID", "value": "fake://a"}),
+        ];
+        if annotations.is_null() {
+            expected.extend([version, map]);
+        }
+        expected.extend([
+            json!({"op": "add", "path": "/metadata/labels/rack", "value": "r7"}),
+            json!({"op": "add", "path": "/metadata/annotations/node.skydock.dev~1labels", "value": "rack"}),
+            json!({"op": "test", "path": "/spec/taints/1/key", "value": "node.cloudprovider.kubernetes.io/uninitialized"}),
+            json!({"op": "remove", "path": "/spec/taints/1"}),
+        ]);
+        assert_eq!(bench.api.requests()[0].body, Value::from(expected));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_switched_off_is_not_kept_and_the_cloud_is_not_asked_for_nothing() {
+    let bench = bench_with(NodeOptions { kept: Kept { addresses: false, labels: true }, ..NodeOptions::default() });
+    bench.knows("a");
+    bench.controller.shared.nodes.apply(initialised("a"));
+    bench.start();
+    wait().await;
+    assert_eq!(bench.api.calls(), ["PATCH /api/v1/nodes/a"]);
+
+    let idle = bench_with(NodeOptions { kept: Kept { addresses: false, labels: false }, ..NodeOptions::default() });
+    idle.knows("a");
+    idle.controller.shared.nodes.apply(initialised("a"));
+    idle.start();
+    sleep(Duration::from_secs(3600)).await;
+    assert_eq!(idle.cloud.calls(), Vec::<String>::new());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_restart_with_initialised_nodes_asks_in_full_batches_and_writes_nothing() {
+    let bench = bench();
+    for number in 0..100 {
+        let name = format!("n{number:02}");
+        bench.says(&name, Ok(Instance { zone: Some("z1".into()), ..Instance::default() }));
+        let labels = json!({"metadata": {"labels": {
+            "topology.kubernetes.io/zone": "z1", "failure-domain.beta.kubernetes.io/zone": "z1",
+        }}});
+        bench.controller.shared.nodes.apply(with(&initialised(&name), &labels));
+    }
+    bench.start();
+    wait().await;
+    // Batches are of three.
+    assert_eq!(bench.cloud.calls().len(), 34);
+    sleep(Duration::from_secs(300)).await;
+    assert_eq!(bench.cloud.calls().len(), 68);
+    assert_eq!(bench.api.requests().len(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn n03_n08_each_error_about_a_new_node_decides_when_it_is_asked_about_again_and_who_is_told() {
+    // Calls within 90 ms, 6 s and 8 s; whether an event is written. Back-off is 5 ms, doubled each time.
+    for (error, (expected, told)) in every_error().into_iter().zip([
+        ([5, 11, 11], true), // not found
+        ([1, 1, 1], false),  // implemented elsewhere
+        ([1, 6, 7], false),  // conflict: 100 ms, doubled each time
+        ([1, 1, 2], true),   // throttled for 7 s
+        ([1, 1, 2], false),  // in progress for 7 s
+        ([5, 11, 11], true), // denied
+        ([1, 1, 1], true),   // invalid
+        ([5, 11, 11], true), // unavailable
+        ([5, 11, 11], true), // internal
+    ]) {
+        for whole in [false, true] {
+            let bench = bench();
+            if whole {
+                *bench.cloud.whole.lock().unwrap() = Some(error.clone());
+            } else {
+                bench.says("a", Err(error.clone()));
+            }
+            bench.controller.shared.nodes.apply(node("a"));
+            bench.start();
+            let mut calls = Vec::new();
+            for pause in [90, 5910, 2000] {
+                sleep(Duration::from_millis(pause)).await;
+                calls.push(bench.cloud.calls().len());
+            }
+            assert_eq!(calls, expected, "{error}, as a whole: {whole}");
+            assert_eq!(bench.api.calls(), Vec::<String>::new(), "{error}");
+            let event = ("FailedToInitialize".to_owned(), format!("Node cannot be initialized: {error}"));
+            assert_eq!(bench.events().contains(&event), told, "{error}: {:?}", bench.events());
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn n29_each_error_about_an_initialised_node_decides_when_it_is_asked_about_again_and_no_event_is_written() {
+    // Calls within 90 ms and 30 s; whether the next period asks again.
+    for (error, (expected, next_period)) in every_error().into_iter().zip([
+        ([1, 1], true),  // not found
+        ([1, 1], false), // implemented elsewhere: not before the node changes
+        ([1, 9], true),  // conflict
+        ([1, 5], true),  // throttled for 7 s
+        ([1, 5], true),  // in progress for 7 s
+        ([1, 1], true),  // denied
+        ([1, 1], false), // invalid: not before the node changes
+        ([1, 1], true),  // unavailable
+        ([1, 1], true),  // internal
+    ]) {
+        for whole in [false, true] {
+            let bench = bench();
+            if whole {
+                *bench.cloud.whole.lock().unwrap() = Some(error.clone());
+            } else {
+                bench.says("a", Err(error.clone()));
+            }
+            bench.controller.shared.nodes.apply(initialised("a"));
+            bench.start();
+            sleep(Duration::from_millis(90)).await;
+            let soon = bench.cloud.calls().len();
+            sleep(Duration::from_secs(30)).await;
+            let later = bench.cloud.calls().len();
+            assert_eq!([soon, later], expected, "{error}, as a whole: {whole}");
+            sleep(Duration::from_secs(300)).await;
+            assert_eq!(bench.cloud.calls().len() > later, next_period, "{error}, as a whole: {whole}");
+            assert_eq!(bench.events(), [], "{error}");
+            assert_eq!(bench.api.calls(), Vec::<String>::new(), "{error}");
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_cloud_that_asks_to_slow_down_is_asked_about_no_node_until_then() {
+    let bench = bench();
+    *bench.cloud.whole.lock().unwrap() = Some(every_error()[3].clone());
+    bench.controller.shared.nodes.apply(node("a"));
+    bench.start();
+    wait().await;
+    *bench.cloud.whole.lock().unwrap() = None;
+    for name in ["a", "b"] {
+        bench.knows(name);
+    }
+    bench.controller.shared.nodes.apply(node("b"));
+    sleep(Duration::from_secs(6)).await;
+    assert_eq!(bench.cloud.calls(), ["describe a"]);
+    sleep(Duration::from_secs(1)).await;
+    assert_eq!(bench.api.calls().len(), 4, "{:?}", bench.cloud.calls());
+    let reasons: Vec<_> = bench.events().into_iter().map(|(reason, _)| reason).collect();
+    assert_eq!(reasons, ["FailedToInitialize", "Synced", "Synced"], "the one that only waited is not told a failure");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_new_plugin_is_asked_about_initialised_nodes_too_also_those_that_were_refused() {
+    let bench = bench();
+    bench.says("a", Err(CloudError::Invalid("not here".into())));
+    bench.controller.shared.nodes.apply(initialised("a"));
+    bench.start();
+    wait().await;
+    bench.controller.recheck();
+    wait().await;
+    assert_eq!(bench.cloud.calls().len(), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn n06_n24_a_node_that_is_gone_is_no_work_and_one_made_anew_is_initialised_again() {
+    let bench = bench();
+    bench.knows("a");
+    bench.start();
+    bench.controller.queue.add("nobody".into(), Priority::Change);
+    bench.controller.shared.nodes.apply(node("a"));
+    wait().await;
+    bench.controller.shared.nodes.delete("a");
+    bench
+        .controller
+        .shared
+        .nodes
+        .apply(with(&node("a"), &json!({"metadata": {"uid": "uid-2", "resourceVersion": "7"}})));
+    wait().await;
+    assert_eq!(bench.cloud.calls(), ["describe a"; 2]);
+    assert_eq!(bench.api.calls().len(), 4);
+    assert_eq!(bench.api.requests().last().unwrap().body.pointer("/type"), Some(&json!("Normal")));
+    let patched: Vec<_> =
+        bench.api.requests().into_iter().filter(|request| request.path == "/api/v1/nodes/a").collect();
+    assert_eq!(patched[1].body[0]["value"], "uid-2");
 }
 
 #[tokio::test(start_paused = true)]

@@ -64,7 +64,7 @@ impl Bench {
 }
 
 #[tokio::test(start_paused = true)]
-async fn c04_c05_s01_a_controller_starts_when_its_capability_comes_with_a_later_generation() {
+async fn c04_c05_n01_n05_l01_s01_a_controller_starts_when_its_capability_comes_with_a_later_generation() {
     let mut bench = start(&[Capability::Instances]);
     sleep(Duration::from_secs(1)).await;
     let cluster = bench.cluster.try_recv().unwrap();

@@ -35,7 +35,7 @@ fn the_flags_of_the_usual_manifest_are_understood() {
     assert!(args.leader_elect && args.use_service_account_credentials);
     assert_eq!(args.controllers, ["*", "-route"]);
     assert_eq!(args.leader_elect_lease_duration, Duration::from_secs(15));
-    assert_eq!(args.node_status_update_frequency, Duration::from_secs(300));
+    assert_eq!(args.nodes.node_status_update_frequency, Duration::from_secs(300));
     assert_eq!(args.plugins, [NamedPlugin { name: "static".into(), file: "/plugins/static.wasm".into() }]);
 }
 
@@ -49,7 +49,7 @@ fn defaults_are_upstreams() {
     assert_eq!(args.leader_elect_retry_period, Duration::from_secs(2));
     assert_eq!(args.leader_elect_resource_name, "cloud-controller-manager");
     assert_eq!(args.leader_elect_resource_namespace, "kube-system");
-    assert_eq!(args.node_monitor_period, Duration::from_secs(5));
+    assert_eq!(args.nodes.node_monitor_period, Duration::from_secs(5));
 }
 
 #[test]
@@ -103,7 +103,7 @@ fn the_help_tells_the_defaults_of_the_controllers() {
     let help = Cli::command().render_long_help().to_string();
     let defaults = skydock_controllers::Options::default();
     for (what, default) in [
-        ("batches of nodes are initialised", defaults.concurrent_node_syncs),
+        ("batches of nodes are worked on", defaults.node.workers),
         ("services are worked on", defaults.services.concurrent_syncs),
     ] {
         let line = help.lines().find(|line| line.contains(what)).unwrap();

@@ -1,0 +1,146 @@
+//! Writes what was decided about a node's taints, and deletes nodes.
+
+use k8s_openapi::api::core::v1::Node;
+use kube::{
+    Api, Client,
+    api::{DeleteParams, Preconditions},
+};
+use serde_json::{Value, json};
+
+use super::plan::Change;
+use crate::{
+    api::{Action, ApiError, Patch, Target, patch, pointer_step},
+    constants::{ANNOTATION_OUT_OF_SERVICE, OUT_OF_SERVICE_VALUE, TAINT_OUT_OF_SERVICE, TAINT_SHUTDOWN},
+    informer::Entry,
+    node::remove_taints,
+};
+
+/// Changes taints, all in one patch.
+///
+/// `spec.taints` is an atomic list: a merge patch would undo what others did to it in between.
+pub(super) async fn taints(client: &Client, entry: &Entry<Node>, changes: &[Change]) -> Result<(), ApiError> {
+    let mut body = vec![json!({ "op": "test", "path": "/metadata/uid", "value": entry.uid() })];
+    body.extend(operations(entry, changes));
+    let target = Target { namespace: None, name: entry.name(), subresource: None };
+    patch::<Node>(client, &target, &Patch::Json(Value::from(body))).await.map(drop)
+}
+
+fn operations(entry: &Entry<Node>, changes: &[Change]) -> Vec<Value> {
+    let mark = format!("/metadata/annotations/{}", pointer_step(ANNOTATION_OUT_OF_SERVICE));
+    let mut added = Vec::new();
+    let mut gone = Vec::new();
+    let mut operations = Vec::new();
+    for change in changes {
+        match change {
+            Change::AddShutdown => added.push(json!({ "key": TAINT_SHUTDOWN, "effect": "NoSchedule" })),
+            Change::AddOutOfService => {
+                added
+                    .push(json!({ "key": TAINT_OUT_OF_SERVICE, "value": OUT_OF_SERVICE_VALUE, "effect": "NoExecute" }));
+                if entry.view.annotations.is_empty() {
+                    operations.push(unchanged(entry));
+                    operations.push(json!({ "op": "add", "path": "/metadata/annotations", "value": {} }));
+                }
+                operations.push(json!({ "op": "add", "path": mark, "value": OUT_OF_SERVICE_VALUE }));
+            }
+            Change::RemoveShutdown => gone.push(TAINT_SHUTDOWN),
+            Change::RemoveOutOfService => {
+                gone.push(TAINT_OUT_OF_SERVICE);
+                operations.push(json!({ "op": "remove", "path": mark }));
+            }
+        }
+    }
+    operations.extend(remove_taints(entry, |taint| {
+        gone.contains(&taint.key.as_str())
+            && (taint.key == TAINT_SHUTDOWN || taint.value.as_deref() == Some(OUT_OF_SERVICE_VALUE))
+    }));
+    let taints = entry.object.spec.as_ref().and_then(|spec| spec.taints.as_ref());
+    if taints.is_some_and(|taints| !taints.is_empty()) {
+        operations.extend(added.iter().map(|taint| json!({ "op": "add", "path": "/spec/taints/-", "value": taint })));
+    } else if !added.is_empty() {
+        operations.push(unchanged(entry));
+        operations.push(json!({ "op": "add", "path": "/spec/taints", "value": added }));
+    }
+    operations
+}
+
+/// To add the first element is to add the list or map, over one that somebody else may just have added.
+fn unchanged(entry: &Entry<Node>) -> Value {
+    json!({ "op": "test", "path": "/metadata/resourceVersion", "value": entry.resource_version() })
+}
+
+/// Deletes this very node, not one that was made anew under its name; true if it was there.
+pub(super) async fn delete(client: &Client, entry: &Entry<Node>) -> Result<bool, ApiError> {
+    let preconditions = Preconditions { uid: Some(entry.uid().to_owned()), resource_version: None };
+    let params = DeleteParams::default().preconditions(preconditions);
+    let deleted = Api::<Node>::all(client.clone()).delete(entry.name(), &params).await;
+    let action = Action { verb: "delete", resource: "nodes".to_owned() };
+    match deleted.map_err(|error| ApiError::new(action, error)) {
+        Ok(_) => Ok(true),
+        Err(ApiError::Gone(_)) => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{node, with};
+
+    fn entry(change: &Value) -> Entry<Node> {
+        Entry::new(with(&node("a"), change))
+    }
+
+    fn shutdown() -> Value {
+        json!({"key": TAINT_SHUTDOWN, "effect": "NoSchedule"})
+    }
+
+    fn out_of_service() -> Value {
+        json!({"key": TAINT_OUT_OF_SERVICE, "value": "nodeshutdown", "effect": "NoExecute"})
+    }
+
+    #[test]
+    fn l09_l15_taints_are_added_beside_others_and_the_mark_with_them() {
+        let changes = [Change::AddShutdown, Change::AddOutOfService];
+        let mark = "/metadata/annotations/node.skydock.dev~1out-of-service";
+        let version = json!({"op": "test", "path": "/metadata/resourceVersion", "value": "1"});
+        assert_eq!(
+            operations(&entry(&json!({"metadata": {"annotations": {"a": "b"}}})), &changes),
+            [
+                json!({"op": "add", "path": mark, "value": "nodeshutdown"}),
+                json!({"op": "add", "path": "/spec/taints/-", "value": shutdown()}),
+                json!({"op": "add", "path": "/spec/taints/-", "value": out_of_service()}),
+            ]
+        );
+        assert_eq!(
+            operations(&entry(&json!({"spec": {"taints": null}})), &changes),
+            [
+                version.clone(),
+                json!({"op": "add", "path": "/metadata/annotations", "value": {}}),
+                json!({"op": "add", "path": mark, "value": "nodeshutdown"}),
+                version,
+                json!({"op": "add", "path": "/spec/taints", "value": [shutdown(), out_of_service()]}),
+            ]
+        );
+    }
+
+    #[test]
+    fn l09_l15_only_our_own_taints_are_removed_the_last_one_first() {
+        let taints = json!([shutdown(), {"key": "other", "effect": "NoExecute"}, out_of_service()]);
+        let mark = json!({"op": "remove", "path": "/metadata/annotations/node.skydock.dev~1out-of-service"});
+        assert_eq!(
+            operations(
+                &entry(&json!({"spec": {"taints": taints}})),
+                &[Change::RemoveShutdown, Change::RemoveOutOfService]
+            ),
+            [
+                mark.clone(),
+                json!({"op": "test", "path": "/spec/taints/2/key", "value": TAINT_OUT_OF_SERVICE}),
+                json!({"op": "remove", "path": "/spec/taints/2"}),
+                json!({"op": "test", "path": "/spec/taints/0/key", "value": TAINT_SHUTDOWN}),
+                json!({"op": "remove", "path": "/spec/taints/0"}),
+            ]
+        );
+        let foreign = json!([{"key": TAINT_OUT_OF_SERVICE, "value": "other", "effect": "NoExecute"}]);
+        assert_eq!(operations(&entry(&json!({"spec": {"taints": foreign}})), &[Change::RemoveOutOfService]), [mark]);
+    }
+}

@@ -1,0 +1,139 @@
+//! The flags of the node and lifecycle controllers.
+
+use std::time::Duration;
+
+use clap::{ArgAction, Args};
+use skydock_controllers::{
+    lifecycle::{LifecycleOptions, brake::BrakeOptions},
+    node::{NodeOptions, plan::Kept},
+};
+
+use super::parse_duration;
+
+/// The flags of the node and lifecycle controllers.
+#[derive(Args, Debug)]
+#[command(next_help_heading = "Nodes")]
+pub struct NodeArgs {
+    /// How many batches of nodes are worked on at the same time [default: 4].
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    pub concurrent_node_syncs: Option<u16>,
+    /// How often nodes that are not ready are looked up in the cloud.
+    #[arg(long, value_name = "DURATION", value_parser = parse_duration, default_value = "5s")]
+    pub node_monitor_period: Duration,
+    /// How often addresses and labels of nodes are looked up in the cloud.
+    #[arg(long, value_name = "DURATION", value_parser = parse_duration, default_value = "5m")]
+    pub node_status_update_frequency: Duration,
+    /// Keep the addresses of initialized nodes as the cloud has them.
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_value = "true",
+          default_missing_value = "true", action = ArgAction::Set)]
+    pub reconcile_node_addresses: bool,
+    /// Keep zone, region, instance type and the cloud's further labels of initialized nodes as the cloud has them. A label
+    /// that came from somebody else is left alone.
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_value = "true",
+          default_missing_value = "true", action = ArgAction::Set)]
+    pub reconcile_node_labels: bool,
+    /// Taint nodes whose machine is stopped as out of service too: their Pods are given up and their volumes detached.
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_value = "false",
+          default_missing_value = "true", action = ArgAction::Set)]
+    pub out_of_service_taint: bool,
+    /// Most nodes to delete within --node-deletion-interval; if more are gone from the cloud, none is deleted, unless it has
+    /// the annotation skydock.dev/allow-deletion=true.
+    #[arg(long, value_name = "N", default_value_t = BrakeOptions::default().limit)]
+    pub node_deletion_limit: usize,
+    /// The same as a share of the cluster's nodes; of a small cluster up to ten may go, as long as half of it stays.
+    #[arg(long, value_name = "PERCENT", value_parser = parse_percent, default_value = "25%")]
+    pub node_deletion_share: u8,
+    /// For how long deleted nodes count.
+    #[arg(long, value_name = "DURATION", value_parser = parse_duration, default_value = "10m")]
+    pub node_deletion_interval: Duration,
+}
+
+impl NodeArgs {
+    /// How the node controller is to work.
+    #[must_use]
+    pub fn node_options(&self) -> NodeOptions {
+        let defaults = NodeOptions::default();
+        NodeOptions {
+            workers: self.concurrent_node_syncs.map_or(defaults.workers, usize::from),
+            period: self.node_status_update_frequency,
+            kept: Kept { addresses: self.reconcile_node_addresses, labels: self.reconcile_node_labels },
+        }
+    }
+
+    /// How the lifecycle controller is to work.
+    #[must_use]
+    pub fn lifecycle_options(&self) -> LifecycleOptions {
+        LifecycleOptions {
+            period: self.node_monitor_period,
+            brake: BrakeOptions {
+                limit: self.node_deletion_limit,
+                share_percent: self.node_deletion_share,
+                interval: self.node_deletion_interval,
+            },
+            out_of_service_taint: self.out_of_service_taint,
+        }
+    }
+}
+
+/// `25%`, or `25`.
+fn parse_percent(text: &str) -> Result<u8, String> {
+    let number = text.strip_suffix('%').unwrap_or(text);
+    number
+        .parse()
+        .ok()
+        .filter(|percent| *percent <= 100)
+        .ok_or_else(|| "expected a percentage from 0% to 100%".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn args(args: &[&str]) -> NodeArgs {
+        super::super::parse([&["skydock"], args].concat()).unwrap().ccm.nodes
+    }
+
+    #[test]
+    fn without_flags_the_options_are_the_defaults() {
+        let args = args(&[]);
+        assert_eq!((args.node_options(), args.lifecycle_options()), Default::default());
+    }
+
+    #[test]
+    fn each_flag_reaches_its_option() {
+        let args = args(&[
+            "--concurrent-node-syncs=7",
+            "--node-monitor-period=9s",
+            "--node-status-update-frequency=1m",
+            "--reconcile-node-addresses=false",
+            "--out-of-service-taint",
+            "--node-deletion-limit=3",
+            "--node-deletion-share=50%",
+            "--node-deletion-interval=1h",
+        ]);
+        let kept = Kept { addresses: false, labels: true };
+        assert_eq!(args.node_options(), NodeOptions { workers: 7, period: Duration::from_secs(60), kept });
+        assert_eq!(
+            args.lifecycle_options(),
+            LifecycleOptions {
+                period: Duration::from_secs(9),
+                brake: BrakeOptions { limit: 3, share_percent: 50, interval: Duration::from_secs(3600) },
+                out_of_service_taint: true,
+            }
+        );
+    }
+
+    #[test]
+    fn n04_no_worker_at_all_is_refused() {
+        assert!(super::super::parse(["skydock", "--concurrent-node-syncs=0"]).is_err());
+    }
+
+    #[test]
+    fn a_share_is_a_percentage() {
+        for (text, share) in
+            [("25%", Some(25)), ("0", Some(0)), ("100%", Some(100)), ("101%", None), ("", None), ("0.25", None)]
+        {
+            assert_eq!(parse_percent(text).ok(), share, "{text}");
+        }
+    }
+}
