@@ -41,7 +41,8 @@ struct Answer {
 impl Request {
     /// Reads a line of the log. A watch counts when it begins, everything else when it is answered.
     fn parse(line: &str) -> Result<Option<Self>> {
-        let request: Self = serde_json::from_str(line).with_context(|| format!("not a line of an audit log: {line}"))?;
+        let request: Self =
+            serde_json::from_str(line).with_context(|| format!("not a line of an audit log: {line}"))?;
         let counts = if request.verb == "watch" { "ResponseStarted" } else { "ResponseComplete" };
         Ok((request.stage == counts).then_some(request))
     }

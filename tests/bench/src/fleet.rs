@@ -107,9 +107,8 @@ impl Fleet {
     pub(crate) async fn services_without_address(&self) -> Result<Vec<String>> {
         let services: Vec<Service> =
             list(&Api::namespaced(self.client.clone(), NAMESPACE)).await.context("cannot list the services")?;
-        let is_balanced = |service: &Service| {
-            service.spec.as_ref().is_some_and(|spec| spec.type_.as_deref() == Some("LoadBalancer"))
-        };
+        let is_balanced =
+            |service: &Service| service.spec.as_ref().is_some_and(|spec| spec.type_.as_deref() == Some("LoadBalancer"));
         let has_address = |service: &Service| {
             let status = service.status.as_ref().and_then(|status| status.load_balancer.as_ref());
             status.and_then(|status| status.ingress.as_ref()).is_some_and(|ingress| !ingress.is_empty())

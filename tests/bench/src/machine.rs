@@ -25,8 +25,7 @@ impl Machine {
         let version = Command::new(skydock).arg("--version").output();
         let version = version.map(|output| String::from_utf8_lossy(&output.stdout).trim().to_owned());
         let tests = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
-        let module =
-            |file: &str, name: &str| required(&fs::read_to_string(tests.join(file)).unwrap_or_default(), name);
+        let module = |file: &str, name: &str| required(&fs::read_to_string(tests.join(file)).unwrap_or_default(), name);
         Self {
             cpu: cpu(&read("/proc/cpuinfo")),
             cores: std::thread::available_parallelism().map_or(1, usize::from),
@@ -66,7 +65,10 @@ mod tests {
         assert_eq!(cpu("processor\t: 0\nmodel name\t: AMD EPYC\n"), "AMD EPYC");
         assert_eq!(cpu(""), "unknown CPU");
         assert_eq!(memory_gib("MemTotal:       24593692 kB\n"), 23);
-        assert_eq!(required("require (\n\tk8s.io/api v0.36.3\n\tk8s.io/cloud-provider v0.36.3\n)", "k8s.io/api"), "v0.36.3");
+        assert_eq!(
+            required("require (\n\tk8s.io/api v0.36.3\n\tk8s.io/cloud-provider v0.36.3\n)", "k8s.io/api"),
+            "v0.36.3"
+        );
     }
 
     #[test]

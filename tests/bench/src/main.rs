@@ -71,9 +71,11 @@ impl Args {
         Size { nodes: nodes.into(), services: services.into(), steady, latency: self.latency }
     }
 
-    /// A run that leaves nothing out is worth writing down.
+    /// A run of full size that leaves nothing out is worth writing down.
     fn is_whole(&self) -> bool {
-        !self.quick && self.only.is_empty()
+        let Size { nodes, services, steady, latency } = self.size();
+        let is_full = nodes >= 5000 && services >= 1000 && steady >= Duration::from_secs(300);
+        is_full && latency == Duration::from_millis(50) && self.only.is_empty()
     }
 }
 
@@ -146,6 +148,7 @@ mod tests {
         assert!(args.is_whole());
         assert!(!parse(&["--quick"]).unwrap().is_whole());
         assert!(!parse(&["--only=a"]).unwrap().is_whole());
+        assert!(!parse(&["--nodes=500"]).unwrap().is_whole());
     }
 
     #[test]

@@ -153,10 +153,11 @@ impl<'a> Measurement<'a> {
         Ok(figures)
     }
 
-    /// Waits so long since the beginning. What is told as reached is that it leads: the first renewal of the lease.
+    /// Waits so long since the beginning, and at least until it leads, which shows in a renewed lease. When that was is told
+    /// as the time.
     pub(crate) async fn last(&mut self, time: Duration) -> Result<Figures> {
         let mut leads = None;
-        while seconds_between(self.start, Timestamp::now()) < time.as_secs_f64() {
+        while leads.is_none() || seconds_between(self.start, Timestamp::now()) < time.as_secs_f64() {
             self.manager.process.check()?;
             for request in self.log.read()? {
                 self.tally.count(&request);

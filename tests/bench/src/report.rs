@@ -47,7 +47,12 @@ impl Report {
         let mut table = Table::new();
         table.load_style(preset).set_header(["", "upstream", "Skydock", "ratio"]);
         for row in &self.scenarios {
-            table.add_row([format!("**{}**", row.scenario.title(&self.size)), String::new(), String::new(), String::new()]);
+            table.add_row([
+                format!("**{}**", row.scenario.title(&self.size)),
+                String::new(),
+                String::new(),
+                String::new(),
+            ]);
             for line in lines(row) {
                 table.add_row([line.what, line.upstream, line.skydock, line.ratio]);
             }

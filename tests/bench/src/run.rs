@@ -1,7 +1,5 @@
 //! One side through all scenarios, on a control plane of its own.
 
-use std::time::Duration;
-
 use anyhow::{Context as _, Result};
 
 use crate::cluster::Cluster;
@@ -10,9 +8,6 @@ use crate::measure::{Goal, Measurement};
 use crate::progress::Progress;
 use crate::scenario::{Figures, Scenario, Size};
 use crate::side::{Manager, Place, Programs, Side};
-
-/// How long the answer to a process that starts may take.
-const START: Duration = Duration::from_secs(60);
 
 /// Runs these scenarios, in their order; the first is always [`Scenario::Nodes`].
 pub(crate) async fn side(
@@ -35,7 +30,8 @@ pub(crate) async fn side(
             Scenario::Floor => continue,
         };
         let last_words = || stage.manager.as_ref().map(|manager| manager.process.last_words()).unwrap_or_default();
-        let figures = figures.with_context(|| format!("{}, {}; {}", side.name(), scenario.title(size), last_words()))?;
+        let figures =
+            figures.with_context(|| format!("{}, {}; {}", side.name(), scenario.title(size), last_words()))?;
         progress.done(side, *scenario, size, &figures);
         all.push((*scenario, figures));
     }
@@ -117,8 +113,6 @@ impl<'a> Stage<'a> {
 
     async fn replace(&mut self) -> Result<Figures> {
         let manager = self.manager.as_mut().context("no manager runs")?;
-        // It may have been started for this scenario.
-        tokio::time::timeout(START, manager.answers()).await.context("the manager does not answer")??;
         let count = self.size.replaced();
         let gone: Vec<_> = self.names.drain(..count).collect();
         let new: Vec<_> = (0..count).map(|number| name("node", self.size.nodes + number)).collect();

@@ -129,6 +129,8 @@ pub(crate) fn seconds(seconds: f64) -> String {
         format!("{seconds:.2} s")
     } else if seconds < 120.0 {
         format!("{seconds:.1} s")
+    } else if seconds < 600.0 {
+        format!("{:.1} min", seconds / 60.0)
     } else {
         format!("{:.0} min", seconds / 60.0)
     }

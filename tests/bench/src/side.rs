@@ -10,7 +10,6 @@ use anyhow::{Context as _, Result};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use tokio::process::Command;
-use tokio::time::sleep;
 
 use crate::process::Process;
 
@@ -92,15 +91,6 @@ impl Manager {
             Side::Upstream => serde_json::from_str(&text).context("cannot read the peer's calls"),
             Side::Skydock => Ok(calls(&text)),
         }
-    }
-
-    /// Waits until it answers; none if it ends instead.
-    pub(crate) async fn answers(&mut self) -> Result<()> {
-        while get(self.address, "/metrics").await.is_err() {
-            self.process.check()?;
-            sleep(Duration::from_millis(20)).await;
-        }
-        Ok(())
     }
 }
 

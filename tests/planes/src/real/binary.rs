@@ -120,10 +120,7 @@ impl Sources {
         let go_mod = fs::read_to_string(&go_mod_path).map_err(Error::io("read", &go_mod_path))?;
         hash.update(linker_flags);
         hash.update(std::env::consts::ARCH); // a home folder may be shared by machines
-        Ok(Self {
-            digest: hex::encode(hash.finalize()),
-            go: word_after(&go_mod, "go").unwrap_or_default().to_owned(),
-        })
+        Ok(Self { digest: hex::encode(hash.finalize()), go: word_after(&go_mod, "go").unwrap_or_default().to_owned() })
     }
 }
 
