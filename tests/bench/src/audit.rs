@@ -85,8 +85,8 @@ impl Request {
 pub(crate) struct Tally {
     pub(crate) requests: u64,
     pub(crate) writes: u64,
-    /// Answered with a status from 400 on.
-    pub(crate) refused: u64,
+    /// Answered with a status from 400 on: how many of which kind and status, such as `patch nodes 422`.
+    pub(crate) refused: BTreeMap<String, u64>,
     /// By verb, resource and subresource.
     pub(crate) by_kind: BTreeMap<String, u64>,
 }
@@ -95,7 +95,9 @@ impl Tally {
     pub(crate) fn count(&mut self, request: &Request) {
         self.requests += 1;
         self.writes += u64::from(request.is_write());
-        self.refused += u64::from(!request.succeeded());
+        if !request.succeeded() {
+            *self.refused.entry(format!("{} {}", request.kind(), request.response_status.code)).or_default() += 1;
+        }
         *self.by_kind.entry(request.kind()).or_default() += 1;
     }
 }
@@ -166,7 +168,8 @@ mod tests {
         ] {
             tally.count(&Request::parse(&line).unwrap().unwrap());
         }
-        assert_eq!((tally.requests, tally.writes, tally.refused), (3, 2, 1));
+        assert_eq!((tally.requests, tally.writes), (3, 2));
+        assert_eq!(tally.refused, BTreeMap::from([("patch nodes 422".to_owned(), 1)]));
         assert_eq!(tally.by_kind.keys().collect::<Vec<_>>(), ["list nodes", "patch nodes", "patch nodes/status"]);
     }
 
