@@ -17,8 +17,17 @@ use crate::console;
 /// # Errors
 /// If something does not build, or the story cannot be started.
 pub(crate) fn run(root: &Path, json: bool, keep: bool) -> Result<()> {
+    let error = built(root, "skydock-story")?.args(json.then_some("--json")).args(keep.then_some("--keep")).exec();
+    Err(error).context("cannot start the story")
+}
+
+/// Builds the host, the plugins, and the program that runs them, which is then told where they are.
+///
+/// # Errors
+/// If something does not build.
+pub(crate) fn built(root: &Path, program: &str) -> Result<Command> {
     let xtask = std::env::current_exe().context("cannot find this program")?;
-    // Optimised: the story ends with figures.
+    // Optimised: there are figures to come.
     let mut host = crate::cargo(root);
     host.args(["build", "--release", "--workspace", "--bins"]);
     watched("building the host (minutes the first time)", host)?;
@@ -27,15 +36,9 @@ pub(crate) fn run(root: &Path, json: bool, keep: bool) -> Result<()> {
     watched("building the plugins", guests)?;
 
     let built = xtask.ancestors().nth(2).context("this program is in no target folder")?.join("release");
-    let error = Command::new(built.join("skydock-story"))
-        .arg("--skydock")
-        .arg(built.join("skydock"))
-        .arg("--plugins")
-        .arg(root.join("target/plugins"))
-        .args(json.then_some("--json"))
-        .args(keep.then_some("--keep"))
-        .exec();
-    Err(error).context("cannot start the story")
+    let mut command = Command::new(built.join(program));
+    command.arg("--skydock").arg(built.join("skydock")).arg("--plugins").arg(root.join("target/plugins"));
+    Ok(command)
 }
 
 /// Runs a build; on a terminal a spinner shows what it is at. Its output is shown whole if it fails.

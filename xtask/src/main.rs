@@ -1,6 +1,7 @@
 //! Every chore of the repository, in Rust and in one place: `cargo xtask --help`.
 
 mod audit;
+mod bench;
 mod command;
 mod console;
 mod demo;
@@ -9,11 +10,12 @@ mod parity;
 mod step;
 mod test;
 
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
 use anyhow::Result;
-use clap::Parser;
+use clap::{Parser, Subcommand};
 use owo_colors::Style;
 
 /// Every chore of the repository, in one place.
@@ -46,8 +48,23 @@ enum Chore {
         #[arg(long)]
         check: bool,
     },
+    /// Measures; `cargo xtask bench controllers --help` says what can be chosen.
+    #[command(subcommand)]
+    Bench(Bench),
     /// Checks the dependencies: licences, banned crates, sources, known holes.
     Audit,
+}
+
+/// What is measured.
+#[derive(Subcommand)]
+enum Bench {
+    /// The controllers, beside Kubernetes' own framework on the same control plane; some 30 minutes, 2 with `--quick`.
+    #[command(disable_help_flag = true)]
+    Controllers {
+        /// Arguments of the benchmark.
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        arguments: Vec<OsString>,
+    },
 }
 
 fn main() -> ExitCode {
@@ -67,6 +84,7 @@ fn run(chore: &Chore) -> Result<()> {
         Chore::Test { quick, verbose } => test::run(&root, *quick, *verbose),
         Chore::Guests => guests::run(&root),
         Chore::Parity { check } => parity::run(&root, *check),
+        Chore::Bench(Bench::Controllers { arguments }) => bench::controllers(&root, arguments),
         Chore::Audit => audit::run(&root),
     }
 }

@@ -20,7 +20,7 @@ use tokio::net::{TcpSocket, UnixStream};
 use tracing::instrument::WithSubscriber;
 use tracing::subscriber::NoSubscriber;
 
-pub use self::binary::control_plane_binary;
+pub use self::binary::{control_plane_binary, go_binary};
 use self::process::Process;
 use crate::{Error, NodeSpec, Plane, client};
 
@@ -55,6 +55,19 @@ impl RealPlane {
     /// # Errors
     /// When the binary cannot be had, or a part of the control plane ends or is not ready in time.
     pub async fn start() -> Result<Self, Error> {
+        Self::launch(true).await
+    }
+
+    /// Starts etcd and the API server alone: nobody looks after nodes whose kubelets are only pretended, and nobody but the
+    /// cloud controller uses the machine. No Pod can be created.
+    ///
+    /// # Errors
+    /// As [`Self::start`].
+    pub async fn start_without_controllers() -> Result<Self, Error> {
+        Self::launch(false).await
+    }
+
+    async fn launch(controllers: bool) -> Result<Self, Error> {
         let binary = control_plane_binary().await?;
         let began = Instant::now();
         let folder = tempfile::Builder::new()
@@ -82,12 +95,14 @@ impl RealPlane {
         programs.push(start("kube-apiserver", command_line::kube_apiserver(path, port))?);
         wait_for("the API server to be ready", &mut programs, async || is_ready(&client).await).await?;
 
-        programs.push(start("kube-scheduler", command_line::kube_scheduler(&kubeconfig))?);
-        programs.push(start("kube-controller-manager", command_line::kube_controller_manager(path, &kubeconfig))?);
-        // Without it no Pod is admitted; and that it is made shows that the controllers work.
-        let accounts: Api<ServiceAccount> = Api::namespaced(client.clone(), "default");
-        let made = async || accounts.get_opt("default").await.is_ok_and(|account| account.is_some());
-        wait_for("the default service account", &mut programs, made).await?;
+        if controllers {
+            programs.push(start("kube-scheduler", command_line::kube_scheduler(&kubeconfig))?);
+            programs.push(start("kube-controller-manager", command_line::kube_controller_manager(path, &kubeconfig))?);
+            // Without it no Pod is admitted; and that it is made shows that the controllers work.
+            let accounts: Api<ServiceAccount> = Api::namespaced(client.clone(), "default");
+            let made = async || accounts.get_opt("default").await.is_ok_and(|account| account.is_some());
+            wait_for("the default service account", &mut programs, made).await?;
+        }
 
         let ms = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX);
         tracing::info!(port, ms, "a real control plane is ready");

@@ -12,8 +12,10 @@ use super::go;
 use super::process::last_lines;
 use crate::Error;
 
-/// Where the Go module is.
-const MODULE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../control-plane");
+/// Where the Go module of the control plane is.
+const CONTROL_PLANE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../control-plane");
+/// A smaller binary: no symbols, no debug information.
+const STRIPPED: &str = "-s -w";
 
 /// The path of the control plane's binary (`etcd`, `kube-apiserver`, `kubectl` … by its first argument). It is built
 /// when the cache has none for the present sources, which takes some ten minutes; two processes that want it at
@@ -24,18 +26,37 @@ const MODULE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../control-plane");
 /// # Errors
 /// When the cache cannot be written, no Go is to be had, or the build fails.
 pub async fn control_plane_binary() -> Result<PathBuf, Error> {
-    tokio::task::spawn_blocking(find_or_build).await.map_err(Error::setup("build Kubernetes"))?
+    tokio::task::spawn_blocking(|| {
+        let go_mod_path = Path::new(CONTROL_PLANE).join("go.mod");
+        let go_mod = fs::read_to_string(&go_mod_path).map_err(Error::io("read", &go_mod_path))?;
+        let version = word_after(&go_mod, "k8s.io/kubernetes").ok_or(Error::NoVersion { file: go_mod_path })?;
+        find_or_build(CONTROL_PLANE.as_ref(), "control-plane", &linker_flags(version))
+    })
+    .await
+    .map_err(Error::setup("build Kubernetes"))?
 }
 
-fn find_or_build() -> Result<PathBuf, Error> {
-    let module = fs::canonicalize(MODULE).map_err(Error::io("find", MODULE))?;
-    let sources = Sources::read(&module)?;
+/// The path of the program in this folder, a Go module, under this name in the cache. Built and kept as the control
+/// plane's binary is.
+///
+/// # Errors
+/// As [`control_plane_binary`].
+pub async fn go_binary(module: &Path, name: &'static str) -> Result<PathBuf, Error> {
+    let module = module.to_owned();
+    tokio::task::spawn_blocking(move || find_or_build(&module, name, STRIPPED))
+        .await
+        .map_err(Error::setup("build a Go program"))?
+}
+
+fn find_or_build(module: &Path, name: &str, linker_flags: &str) -> Result<PathBuf, Error> {
+    let module = fs::canonicalize(module).map_err(Error::io("find", module))?;
+    let sources = Sources::read(&module, linker_flags)?;
     let cache = cache_root(|name| std::env::var_os(name)).ok_or_else(|| Error::Setup {
         action: "choose a cache folder",
         reason: "set SKYDOCK_CACHE or HOME".to_owned(),
     })?;
-    let folder = cache.join("control-plane").join(&sources.digest);
-    let binary = folder.join("control-plane");
+    let folder = cache.join(name).join(&sources.digest);
+    let binary = folder.join(name);
     if binary.exists() {
         return Ok(binary);
     }
@@ -45,20 +66,20 @@ fn find_or_build() -> Result<PathBuf, Error> {
     let lock = File::create(&lock_path).map_err(Error::io("create", &lock_path))?;
     lock.lock().map_err(Error::io("lock", &lock_path))?;
     if !binary.exists() {
-        build(&module, &sources, &cache, &binary)?;
+        build(&module, &sources, linker_flags, &cache, &binary)?;
     }
     Ok(binary)
 }
 
 /// Builds beside the final place and renames, so that a binary that exists is whole.
-fn build(module: &Path, sources: &Sources, cache: &Path, binary: &Path) -> Result<(), Error> {
+fn build(module: &Path, sources: &Sources, linker_flags: &str, cache: &Path, binary: &Path) -> Result<(), Error> {
     let go = go::find(module, &sources.go, &cache.join("go"))?;
     let partial = binary.with_extension("partial");
     let started = Instant::now();
-    tracing::info!(version = sources.kubernetes, "building Kubernetes; the first time takes some ten minutes");
+    tracing::info!(module = %module.display(), "building with Go; all of Kubernetes takes some ten minutes");
     let output = Command::new(&go)
         .current_dir(module)
-        .args(["build", "-trimpath", "-ldflags", &linker_flags(&sources.kubernetes), "-o"])
+        .args(["build", "-trimpath", "-ldflags", linker_flags, "-o"])
         .arg(&partial)
         .arg(".")
         .env("CGO_ENABLED", "0")
@@ -69,7 +90,7 @@ fn build(module: &Path, sources: &Sources, cache: &Path, binary: &Path) -> Resul
         return Err(Error::Build { folder: module.to_owned(), output });
     }
     fs::rename(&partial, binary).map_err(Error::io("rename", &partial))?;
-    tracing::info!(seconds = started.elapsed().as_secs(), "built Kubernetes");
+    tracing::info!(seconds = started.elapsed().as_secs(), "built");
     Ok(())
 }
 
@@ -77,14 +98,12 @@ fn build(module: &Path, sources: &Sources, cache: &Path, binary: &Path) -> Resul
 struct Sources {
     /// Of every file, and of how they are built: the binary's place in the cache.
     digest: String,
-    /// The version of Kubernetes, such as `v1.36.3`.
-    kubernetes: String,
     /// The least version of Go, such as `1.26.0`.
     go: String,
 }
 
 impl Sources {
-    fn read(module: &Path) -> Result<Self, Error> {
+    fn read(module: &Path, linker_flags: &str) -> Result<Self, Error> {
         let mut files: Vec<PathBuf> = fs::read_dir(module)
             .and_then(|entries| entries.map(|entry| Ok(entry?.path())).collect())
             .map_err(Error::io("read", module))?;
@@ -99,14 +118,9 @@ impl Sources {
         }
         let go_mod_path = module.join("go.mod");
         let go_mod = fs::read_to_string(&go_mod_path).map_err(Error::io("read", &go_mod_path))?;
-        let kubernetes = word_after(&go_mod, "k8s.io/kubernetes").ok_or(Error::NoVersion { file: go_mod_path })?;
-        hash.update(linker_flags(kubernetes));
+        hash.update(linker_flags);
         hash.update(std::env::consts::ARCH); // a home folder may be shared by machines
-        Ok(Self {
-            digest: hex::encode(hash.finalize()),
-            kubernetes: kubernetes.to_owned(),
-            go: word_after(&go_mod, "go").unwrap_or_default().to_owned(),
-        })
+        Ok(Self { digest: hex::encode(hash.finalize()), go: word_after(&go_mod, "go").unwrap_or_default().to_owned() })
     }
 }
 
@@ -126,7 +140,7 @@ fn linker_flags(kubernetes: &str) -> String {
     let minor = numbers.next().unwrap_or_default();
     let base = "-X k8s.io/component-base/version";
     format!(
-        "-s -w {base}.gitVersion={kubernetes} {base}.gitMajor={major} {base}.gitMinor={minor} \
+        "{STRIPPED} {base}.gitVersion={kubernetes} {base}.gitMajor={major} {base}.gitMinor={minor} \
          -X k8s.io/client-go/pkg/version.gitVersion={kubernetes}"
     )
 }
@@ -177,17 +191,18 @@ mod tests {
         let write = |name: &str, text: &str| fs::write(module.path().join(name), text).unwrap();
         write("go.mod", "go 1.26.0\nrequire (\nk8s.io/kubernetes v1.36.3\n)\n");
         write("main.go", "package main");
-        let first = Sources::read(module.path()).unwrap().digest;
+        let first = Sources::read(module.path(), "-s").unwrap().digest;
         write("README.md", "not a source");
-        assert_eq!(Sources::read(module.path()).unwrap().digest, first);
+        assert_eq!(Sources::read(module.path(), "-s").unwrap().digest, first);
         write("main.go", "package main // changed");
-        assert_ne!(Sources::read(module.path()).unwrap().digest, first);
+        assert_ne!(Sources::read(module.path(), "-s").unwrap().digest, first);
     }
 
     #[test]
-    fn a_module_without_kubernetes_is_refused() {
+    fn other_linker_flags_are_another_binary() {
         let module = tempfile::tempdir().unwrap();
         fs::write(module.path().join("go.mod"), "go 1.26.0\n").unwrap();
-        assert!(matches!(Sources::read(module.path()), Err(Error::NoVersion { .. })));
+        let digest = |flags| Sources::read(module.path(), flags).unwrap().digest;
+        assert_ne!(digest("-s"), digest("-s -w"));
     }
 }

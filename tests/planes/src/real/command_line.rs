@@ -55,6 +55,8 @@ pub(super) fn kube_apiserver(folder: &Path, port: u16) -> Vec<String> {
         format!("--token-auth-file={}", file("tokens.csv")),
         format!("--audit-policy-file={}", file("audit-policy.yaml")),
         format!("--audit-log-path={}", audit_log(folder).display()),
+        // In MB, so never begun anew: the whole of it is what readers count.
+        "--audit-log-maxsize=100000".into(),
     ]
 }
 

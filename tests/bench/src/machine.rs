@@ -1,0 +1,79 @@
+//! The machine that was measured on, and the versions of what was measured.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use serde::Serialize;
+
+/// What figures are worth nothing without.
+#[derive(Debug, Clone, Serialize)]
+pub(crate) struct Machine {
+    pub(crate) cpu: String,
+    pub(crate) cores: usize,
+    pub(crate) memory_gib: u64,
+    pub(crate) kernel: String,
+    pub(crate) skydock: String,
+    pub(crate) kubernetes: String,
+    pub(crate) cloud_provider: String,
+}
+
+impl Machine {
+    /// Of this machine, this program, and the Go modules of the tests.
+    pub(crate) fn look(skydock: &Path) -> Self {
+        let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
+        let version = Command::new(skydock).arg("--version").output();
+        let version = version.map(|output| String::from_utf8_lossy(&output.stdout).trim().to_owned());
+        let tests = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+        let module = |file: &str, name: &str| required(&fs::read_to_string(tests.join(file)).unwrap_or_default(), name);
+        Self {
+            cpu: cpu(&read("/proc/cpuinfo")),
+            cores: std::thread::available_parallelism().map_or(1, usize::from),
+            memory_gib: memory_gib(&read("/proc/meminfo")),
+            kernel: read("/proc/sys/kernel/osrelease").trim().to_owned(),
+            skydock: version.unwrap_or_default(),
+            kubernetes: module("control-plane/go.mod", "k8s.io/kubernetes"),
+            cloud_provider: module("bench/peer/go.mod", "k8s.io/cloud-provider"),
+        }
+    }
+}
+
+fn cpu(cpuinfo: &str) -> String {
+    let line = cpuinfo.lines().find_map(|line| line.strip_prefix("model name"));
+    let name = line.and_then(|line| line.split_once(':')).map(|(_, name)| name.trim().to_owned());
+    name.unwrap_or_else(|| "unknown CPU".to_owned())
+}
+
+/// Rounded, since some of it is always taken.
+fn memory_gib(meminfo: &str) -> u64 {
+    let kib = meminfo.lines().find_map(|line| line.strip_prefix("MemTotal:")?.trim().strip_suffix(" kB")?.parse().ok());
+    (kib.unwrap_or(0u64) + (1 << 19)) >> 20
+}
+
+/// The version of a module in a go.mod.
+fn required(go_mod: &str, module: &str) -> String {
+    let version = go_mod.lines().find_map(|line| line.trim().strip_prefix(module)?.split_whitespace().next());
+    version.unwrap_or_default().to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_machine_is_read_as_linux_tells_it() {
+        assert_eq!(cpu("processor\t: 0\nmodel name\t: AMD EPYC\n"), "AMD EPYC");
+        assert_eq!(cpu(""), "unknown CPU");
+        assert_eq!(memory_gib("MemTotal:       24593692 kB\n"), 23);
+        assert_eq!(
+            required("require (\n\tk8s.io/api v0.36.3\n\tk8s.io/cloud-provider v0.36.3\n)", "k8s.io/api"),
+            "v0.36.3"
+        );
+    }
+
+    #[test]
+    fn the_versions_of_the_modules_are_found() {
+        let machine = Machine::look(Path::new("/nonexistent"));
+        assert!(machine.kubernetes.starts_with('v') && machine.cloud_provider.starts_with('v'), "{machine:?}");
+    }
+}

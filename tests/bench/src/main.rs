@@ -1,0 +1,172 @@
+//! `skydock-bench`: Skydock and Kubernetes' own cloud controller framework, one after the other on the same control plane
+//! (etcd and kube-apiserver), with the same cloud. `README.md` says how the figures are taken.
+
+#![forbid(unsafe_code)]
+
+mod audit;
+mod cluster;
+mod fleet;
+mod floor;
+mod machine;
+mod measure;
+mod process;
+mod progress;
+mod report;
+mod run;
+mod scenario;
+mod side;
+
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::Duration;
+
+use anyhow::{Context as _, Result};
+use clap::Parser;
+use jiff::SignedDuration;
+
+use crate::machine::Machine;
+use crate::progress::Progress;
+use crate::report::{Report, Row};
+use crate::scenario::{Scenario, Size};
+use crate::side::{Programs, Side};
+
+/// Measures Skydock beside Kubernetes' own cloud controller framework, on the same control plane and with the same cloud.
+#[derive(Debug, Parser)]
+#[command(name = "cargo xtask bench controllers")]
+struct Args {
+    /// Nodes of the cluster.
+    #[arg(long, default_value_t = 5000, value_parser = clap::value_parser!(u16).range(1..=30_000))]
+    nodes: u16,
+    /// Services of type LoadBalancer.
+    #[arg(long, default_value_t = 1000, value_parser = clap::value_parser!(u16).range(1..=5000))]
+    services: u16,
+    /// How long the steady state, and the time after a restart, is watched.
+    #[arg(long, default_value = "5m", value_parser = duration)]
+    steady: Duration,
+    /// How long a call to the cloud takes.
+    #[arg(long, default_value = "50ms", value_parser = duration)]
+    latency: Duration,
+    /// Only these scenarios, and what they build upon.
+    #[arg(long, value_delimiter = ',', value_name = "SCENARIO")]
+    only: Vec<Scenario>,
+    /// A small run that shows that everything works: 200 nodes, 20 services, 5 s.
+    #[arg(long, conflicts_with_all = ["nodes", "services", "steady"])]
+    quick: bool,
+    /// The figures as JSON on stdout, instead of a table.
+    #[arg(long)]
+    json: bool,
+    /// The `skydock` binary.
+    #[arg(long, hide = true)]
+    skydock: PathBuf,
+    /// Directory of the built plugins.
+    #[arg(long, hide = true)]
+    plugins: PathBuf,
+}
+
+impl Args {
+    fn size(&self) -> Size {
+        let (nodes, services, steady) =
+            if self.quick { (200, 20, Duration::from_secs(5)) } else { (self.nodes, self.services, self.steady) };
+        Size { nodes: nodes.into(), services: services.into(), steady, latency: self.latency }
+    }
+
+    /// A run of full size that leaves nothing out is worth writing down.
+    fn is_whole(&self) -> bool {
+        let Size { nodes, services, steady, latency } = self.size();
+        let is_full = nodes >= 5000 && services >= 1000 && steady >= Duration::from_secs(300);
+        is_full && latency == Duration::from_millis(50) && self.only.is_empty()
+    }
+}
+
+/// A duration as Kubernetes writes it: `5m`, `50ms`.
+fn duration(text: &str) -> Result<Duration, String> {
+    let duration: SignedDuration = text.parse().map_err(|_| "write it like 5m, 30s or 50ms".to_owned())?;
+    duration.try_into().map_err(|_| "cannot be negative".to_owned())
+}
+
+#[tokio::main]
+async fn main() -> ExitCode {
+    match run(Args::parse()).await {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            let _ = writeln!(std::io::stderr(), "error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+async fn run(args: Args) -> Result<()> {
+    let bench = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let target = bench.join("../../target");
+    let wanted = if args.only.is_empty() { Scenario::ALL.to_vec() } else { args.only.clone() };
+    let (size, plan) = (args.size(), scenario::plan(&wanted));
+    let progress = Progress::new();
+    progress.line(&format!("about {}", scenario::seconds(scenario::expected(&plan, &size).as_secs_f64())));
+    progress.say("building the peer".to_owned());
+    let peer = skydock_planes::go_binary(&bench.join("peer"), "bench-peer").await?;
+    let programs = Programs { skydock: args.skydock.clone(), plugin: args.plugins.join("bench_plugin.wasm"), peer };
+    for file in [&programs.skydock, &programs.plugin] {
+        anyhow::ensure!(file.is_file(), "{} has not been built; `cargo xtask bench controllers` does", file.display());
+    }
+    let is_wanted = |scenario: &Scenario| wanted.contains(scenario);
+    let on_a_cluster: Vec<_> = plan.iter().copied().filter(|scenario| *scenario != Scenario::Floor).collect();
+    let mut scenarios = Vec::new();
+    if !on_a_cluster.is_empty() {
+        let upstream = run::side(Side::Upstream, &programs, &on_a_cluster, &size, &progress).await?;
+        let skydock = run::side(Side::Skydock, &programs, &on_a_cluster, &size, &progress).await?;
+        for ((scenario, upstream), (_, skydock)) in upstream.into_iter().zip(skydock) {
+            if is_wanted(&scenario) {
+                scenarios.push(Row { scenario, upstream, skydock });
+            }
+        }
+    }
+    let floor = if is_wanted(&Scenario::Floor) { Some(floor::floor(&size, &progress).await?) } else { None };
+    drop(progress);
+    let report = Report { machine: Machine::look(&args.skydock), size, scenarios, floor };
+    report.save(&target.join("bench/controllers.json"))?;
+    if args.is_whole() {
+        report.update(&bench.join("README.md"))?;
+    }
+    let text = if args.json { serde_json::to_string_pretty(&report)? } else { report.table() };
+    writeln!(std::io::stdout(), "{text}").context("cannot write to stdout")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(arguments: &[&str]) -> Result<Args, clap::Error> {
+        Args::try_parse_from(["x", "--skydock=s", "--plugins=p"].iter().chain(arguments))
+    }
+
+    #[test]
+    fn the_whole_is_the_default_and_only_the_whole_is_written_down() {
+        let args = parse(&[]).unwrap();
+        let size = args.size();
+        assert_eq!((size.nodes, size.services, size.steady), (5000, 1000, Duration::from_secs(300)));
+        assert!(args.is_whole());
+        assert!(!parse(&["--quick"]).unwrap().is_whole());
+        assert!(!parse(&["--only=a"]).unwrap().is_whole());
+        assert!(!parse(&["--nodes=500"]).unwrap().is_whole());
+    }
+
+    #[test]
+    fn scenarios_are_chosen_by_letter_or_name() {
+        assert_eq!(parse(&["--only", "a,services"]).unwrap().only, [Scenario::Nodes, Scenario::Services]);
+        assert!(parse(&["--only", "g"]).is_err());
+    }
+
+    #[test]
+    fn a_quick_run_has_a_size_of_its_own() {
+        assert_eq!(parse(&["--quick"]).unwrap().size().nodes, 200);
+        assert!(parse(&["--quick", "--nodes=5"]).is_err());
+    }
+
+    #[test]
+    fn durations_are_written_as_kubernetes_writes_them() {
+        assert_eq!(duration("5m"), Ok(Duration::from_secs(300)));
+        assert_eq!(duration("50ms"), Ok(Duration::from_millis(50)));
+        assert!(duration("50").is_err() && duration("-5s").is_err());
+    }
+}

@@ -1,0 +1,143 @@
+//! A cloud controller manager as a process: started, asked what it cost, stopped.
+
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, bail};
+use jiff::Timestamp;
+use rustix::process::{Pid, Signal, kill_process};
+use tokio::process::{Child, Command};
+
+/// How long a process may take to end when asked to.
+const STOP: Duration = Duration::from_secs(30);
+
+/// A running process. Killed when dropped.
+pub(crate) struct Process {
+    child: Child,
+    log: PathBuf,
+    /// When it was started.
+    pub(crate) started: Timestamp,
+}
+
+impl Process {
+    /// Starts a command; its output goes to this file.
+    pub(crate) fn start(mut command: Command, log: &Path) -> Result<Self> {
+        let file = File::options().create(true).append(true).open(log);
+        let file = file.with_context(|| format!("cannot write {}", log.display()))?;
+        let started = Timestamp::now();
+        let child = command
+            // Held open: the peer ends when it is closed.
+            .stdin(Stdio::piped())
+            .stdout(file.try_clone()?)
+            .stderr(file)
+            .kill_on_drop(true)
+            .spawn()
+            .with_context(|| format!("cannot start {:?}", command.as_std().get_program()))?;
+        Ok(Self { child, log: log.to_owned(), started })
+    }
+
+    fn id(&self) -> Result<i32> {
+        let id = self.child.id().and_then(|id| i32::try_from(id).ok());
+        id.with_context(|| format!("the process has ended; {}", self.last_words()))
+    }
+
+    /// An error if it has ended.
+    pub(crate) fn check(&mut self) -> Result<()> {
+        match self.child.try_wait()? {
+            None => Ok(()),
+            Some(status) => bail!("the process has ended with {status}; {}", self.last_words()),
+        }
+    }
+
+    /// CPU time so far, in user and system mode, of all threads.
+    pub(crate) fn cpu(&self) -> Result<Duration> {
+        let stat = fs::read_to_string(format!("/proc/{}/stat", self.id()?)).context("cannot read /proc")?;
+        let ticks = ticks(&stat).context("cannot understand /proc/PID/stat")?;
+        let per_second = rustix::param::clock_ticks_per_second().max(1);
+        Ok(Duration::from_millis(ticks * 1000 / per_second))
+    }
+
+    /// Most memory that was resident since the last [`Self::forget_peak`], in bytes.
+    pub(crate) fn peak(&self) -> Result<u64> {
+        let status = fs::read_to_string(format!("/proc/{}/status", self.id()?)).context("cannot read /proc")?;
+        peak(&status).context("no VmHWM in /proc/PID/status")
+    }
+
+    /// Lets the peak begin anew from what is resident now (proc(5), `clear_refs`).
+    pub(crate) fn forget_peak(&self) -> Result<()> {
+        fs::write(format!("/proc/{}/clear_refs", self.id()?), "5").context("cannot reset the peak of the memory")
+    }
+
+    /// Asks it to end, and waits.
+    pub(crate) async fn stop(mut self) -> Result<()> {
+        let id = Pid::from_raw(self.id()?).context("the process has no id")?;
+        kill_process(id, Signal::TERM).context("cannot stop the process")?;
+        let ended = tokio::time::timeout(STOP, self.child.wait()).await;
+        ended.with_context(|| format!("still runs {} s after SIGTERM; {}", STOP.as_secs(), self.last_words()))??;
+        Ok(())
+    }
+
+    /// The end of its log, for an error.
+    pub(crate) fn last_words(&self) -> String {
+        let log = fs::read_to_string(&self.log).unwrap_or_default();
+        let lines: Vec<_> = log.lines().collect();
+        let last = lines.iter().skip(lines.len().saturating_sub(15)).copied().collect::<Vec<_>>().join("\n");
+        format!("its log ends with:\n{last}")
+    }
+}
+
+/// `utime` and `stime`, fields 14 and 15 of proc(5) `/proc/PID/stat`. The second field, a name in parentheses, may hold
+/// blanks.
+fn ticks(stat: &str) -> Option<u64> {
+    let (_, rest) = stat.rsplit_once(')')?;
+    let mut fields = rest.split_whitespace().skip(11);
+    let mut next = || fields.next()?.parse::<u64>().ok();
+    Some(next()? + next()?)
+}
+
+/// `VmHWM` in bytes.
+fn peak(status: &str) -> Option<u64> {
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
+    let kib: u64 = line.trim().strip_suffix(" kB")?.parse().ok()?;
+    Some(kib * 1024)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cpu_time_is_user_and_system_time_also_of_a_name_with_blanks() {
+        let stat = "42 (a b) c) S 1 2 3 4 5 6 7 8 9 10 700 30 0 0 20 0 9 0 1 2 3";
+        assert_eq!(ticks(stat), Some(730));
+        assert_eq!(ticks("42 (a) S 1"), None);
+    }
+
+    #[test]
+    fn the_peak_is_told_in_bytes() {
+        assert_eq!(peak("VmPeak:\t  9 kB\nVmHWM:\t    2048 kB\n"), Some(2 << 20));
+        assert_eq!(peak("Name: x\n"), None);
+    }
+
+    #[tokio::test]
+    async fn a_process_costs_what_it_does_and_ends_when_asked() {
+        let folder = tempfile::tempdir().unwrap();
+        let log = folder.path().join("log");
+        let mut command = Command::new("sh");
+        command.args(["-c", "i=0; while [ $i -lt 300000 ]; do i=$((i+1)); done; echo done; exec sleep 60"]);
+        let mut process = Process::start(command, &log).unwrap();
+        let mut waited = 0;
+        while !process.last_words().ends_with("done") {
+            waited += 1;
+            assert!(waited < 600, "{}", process.last_words());
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+        process.check().unwrap();
+        assert!(process.cpu().unwrap() >= Duration::from_millis(20));
+        process.forget_peak().unwrap();
+        assert!(process.peak().unwrap() > 0);
+        process.stop().await.unwrap();
+    }
+}

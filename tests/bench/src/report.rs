@@ -1,0 +1,203 @@
+//! The figures, for a person, a machine, and the README.
+
+use std::fmt::Write as _;
+use std::fs;
+use std::path::Path;
+
+use anyhow::{Context as _, Result};
+use comfy_table::{CellAlignment, Table, TableStyle, presets};
+use serde::Serialize;
+
+use crate::floor::Floor;
+use crate::machine::Machine;
+use crate::scenario::{Figures, Scenario, Size, seconds};
+
+/// Everything a run has found.
+#[derive(Debug, Serialize)]
+pub(crate) struct Report {
+    pub(crate) machine: Machine,
+    pub(crate) size: Size,
+    pub(crate) scenarios: Vec<Row>,
+    pub(crate) floor: Option<Floor>,
+}
+
+/// Both sides of a scenario.
+#[derive(Debug, Serialize)]
+pub(crate) struct Row {
+    pub(crate) scenario: Scenario,
+    pub(crate) upstream: Figures,
+    pub(crate) skydock: Figures,
+}
+
+/// One line of the table: what, both sides, and Skydock's part of upstream's.
+struct Line {
+    what: String,
+    upstream: String,
+    skydock: String,
+    ratio: String,
+}
+
+impl Report {
+    /// The whole, as a table.
+    pub(crate) fn table(&self) -> String {
+        self.render(presets::NOTHING)
+    }
+
+    fn render(&self, preset: TableStyle) -> String {
+        let mut table = Table::new();
+        table.load_style(preset).set_header(["", "upstream", "Skydock", "ratio"]);
+        for row in &self.scenarios {
+            table.add_row([
+                format!("**{}**", row.scenario.title(&self.size)),
+                String::new(),
+                String::new(),
+                String::new(),
+            ]);
+            for line in lines(row) {
+                table.add_row([line.what, line.upstream, line.skydock, line.ratio]);
+            }
+        }
+        if let Some(floor) = &self.floor {
+            self.add_floor(&mut table, floor);
+        }
+        for column in table.column_iter_mut().skip(1) {
+            column.set_cell_alignment(CellAlignment::Right);
+        }
+        table.to_string()
+    }
+
+    /// The writing of all nodes, and what a bare loop takes for it.
+    fn add_floor(&self, table: &mut Table, floor: &Floor) {
+        table.add_row([format!("**floor: a bare loop, {} nodes at a time**", floor.at_a_time)]);
+        let per_node = |figures: &Figures| Some(figures.seconds_writing? * 1000.0 / nodes_as_f64(self.size.nodes));
+        let nodes = self.scenarios.iter().find(|row| row.scenario == Scenario::Nodes);
+        let times = nodes.map(|row| (per_node(&row.upstream), per_node(&row.skydock)));
+        let (upstream, skydock) = times.unwrap_or_default();
+        let told = |time: Option<f64>| time.map(|time| format!("{time:.2} ms")).unwrap_or_default();
+        let what = format!("a node, first to last write (the loop: {:.2} ms)", floor.ms_per_node);
+        table.add_row([what, told(upstream), told(skydock), ratio(skydock, upstream)]);
+        let over = |time: Option<f64>| ratio(time, Some(floor.ms_per_node));
+        table.add_row(["over the loop".to_owned(), over(upstream), over(skydock), String::new()]);
+    }
+
+    /// The section of the README, in Markdown.
+    fn section(&self) -> String {
+        let Machine { cpu, cores, memory_gib, kernel, skydock, kubernetes, cloud_provider } = &self.machine;
+        let mut text = format!(
+            "{} nodes as kubelets report them (50 images each), {} services, {} ms a call to the cloud; {skydock}; \
+             k8s.io/cloud-provider {cloud_provider}; etcd and kube-apiserver {kubernetes}.\n\n",
+            self.size.nodes,
+            self.size.services,
+            self.size.latency.as_millis()
+        );
+        text.push_str(&self.render(presets::ASCII_MARKDOWN));
+        let _ = write!(text, "\n\nMachine: {cpu}, {cores} cores, {memory_gib} GiB, Linux {kernel}.\n");
+        text
+    }
+
+    /// Writes the whole as JSON.
+    pub(crate) fn save(&self, path: &Path) -> Result<()> {
+        let write = || -> Result<()> {
+            fs::create_dir_all(path.parent().unwrap_or(path))?;
+            Ok(fs::write(path, serde_json::to_string_pretty(self)? + "\n")?)
+        };
+        write().with_context(|| format!("cannot write {}", path.display()))
+    }
+
+    /// Puts the section into the README, between its markers.
+    pub(crate) fn update(&self, readme: &Path) -> Result<()> {
+        let text = fs::read_to_string(readme).with_context(|| format!("cannot read {}", readme.display()))?;
+        let text = replaced(&text, &self.section())
+            .with_context(|| format!("{} has no {BEGIN} followed by {END}", readme.display()))?;
+        fs::write(readme, text).with_context(|| format!("cannot write {}", readme.display()))
+    }
+}
+
+const BEGIN: &str = "<!-- controllers: written by `cargo xtask bench controllers` -->";
+const END: &str = "<!-- controllers: end -->";
+
+/// The text with another section between the markers.
+fn replaced(text: &str, section: &str) -> Option<String> {
+    let (before, rest) = text.split_once(BEGIN)?;
+    let (_, after) = rest.split_once(END)?;
+    Some(format!("{before}{BEGIN}\n\n{section}\n{END}{after}"))
+}
+
+fn lines(row: &Row) -> Vec<Line> {
+    let Row { scenario, upstream, skydock } = row;
+    let mut lines = Vec::new();
+    let mut line = |what: &str, value: &dyn Fn(&Figures) -> Option<f64>, tell: &dyn Fn(f64) -> String| {
+        let (upstream, skydock) = (value(upstream), value(skydock));
+        if upstream.is_some() || skydock.is_some() {
+            let told = |value: Option<f64>| value.map(tell).unwrap_or_default();
+            let ratio = ratio(skydock, upstream);
+            lines.push(Line { what: what.to_owned(), upstream: told(upstream), skydock: told(skydock), ratio });
+        }
+    };
+    let count = |count: f64| format!("{count:.0}");
+    line(if *scenario == Scenario::Restart { "leads again after" } else { "time" }, &|f| f.seconds, &seconds);
+    line("first to last write", &|f| f.seconds_writing, &seconds);
+    line("until at rest", &|f| f.seconds_to_rest, &seconds);
+    line("API requests", &|f| Some(as_f64(f.requests.requests)), &count);
+    line("writes among them", &|f| Some(as_f64(f.requests.writes)), &count);
+    line("calls to the cloud", &|f| Some(as_f64(f.calls())), &count);
+    line("CPU", &|f| Some(f.cpu_seconds), &seconds);
+    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // bytes of memory, told back
+    line("peak memory", &|f| Some(as_f64(f.peak_bytes)), &|bytes| mebibytes(bytes as u64));
+    lines
+}
+
+/// Skydock's part of upstream's; nothing where there is nothing to compare.
+fn ratio(skydock: Option<f64>, upstream: Option<f64>) -> String {
+    match (skydock, upstream) {
+        (Some(skydock), Some(upstream)) if upstream > 0.0 => format!("{:.2}", skydock / upstream),
+        _ => String::new(),
+    }
+}
+
+/// Bytes as people read them.
+pub(crate) fn mebibytes(bytes: u64) -> String {
+    format!("{:.1} MiB", as_f64(bytes) / f64::from(1 << 20))
+}
+
+#[allow(clippy::cast_precision_loss)] // counts and bytes, for people
+fn as_f64(count: u64) -> f64 {
+    count as f64
+}
+
+fn nodes_as_f64(count: usize) -> f64 {
+    as_f64(u64::try_from(count).unwrap_or(u64::MAX))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_section_is_replaced_between_its_markers_and_nothing_else_is() {
+        let text = format!("# Figures\n{BEGIN}\nold\n{END}\nrest\n");
+        assert_eq!(replaced(&text, "new").unwrap(), format!("# Figures\n{BEGIN}\n\nnew\n{END}\nrest\n"));
+        assert_eq!(replaced("no markers", "new"), None);
+        assert_eq!(replaced(&format!("{END}{BEGIN}"), "new"), None);
+    }
+
+    #[test]
+    fn the_readme_has_the_markers() {
+        let readme = include_str!("../README.md");
+        assert!(replaced(readme, "new").is_some());
+    }
+
+    #[test]
+    fn a_ratio_says_how_much_of_upstreams_skydock_takes() {
+        assert_eq!(ratio(Some(1.0), Some(4.0)), "0.25");
+        assert_eq!(ratio(Some(1.0), Some(0.0)), "");
+        assert_eq!(ratio(None, Some(1.0)), "");
+    }
+
+    #[test]
+    fn a_scenario_without_an_end_tells_no_time() {
+        let row = Row { scenario: Scenario::Steady, upstream: Figures::default(), skydock: Figures::default() };
+        let what: Vec<_> = lines(&row).into_iter().map(|line| line.what).collect();
+        assert_eq!(what, ["API requests", "writes among them", "calls to the cloud", "CPU", "peak memory"]);
+    }
+}

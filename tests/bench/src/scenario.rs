@@ -1,0 +1,158 @@
+//! What is done to a cluster, and what is measured of it.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use clap::ValueEnum;
+use serde::Serialize;
+
+use crate::audit::Tally;
+
+/// One thing that happens to a cluster. They build upon each other, in this order.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, ValueEnum)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Scenario {
+    /// All nodes are there before the manager starts.
+    #[value(alias = "a")]
+    Nodes,
+    /// Nothing happens but the reports of the kubelets.
+    #[value(alias = "b")]
+    Steady,
+    /// Services of type LoadBalancer are made.
+    #[value(alias = "c")]
+    Services,
+    /// The manager is stopped and started again; then nothing happens.
+    #[value(alias = "d")]
+    Restart,
+    /// A tenth of the machines vanishes, and as many new nodes register.
+    #[value(alias = "e")]
+    Replace,
+    /// The least there is to it: the patches of `nodes`, sent by a bare loop.
+    #[value(alias = "f")]
+    Floor,
+}
+
+impl Scenario {
+    pub(crate) const ALL: [Self; 6] =
+        [Self::Nodes, Self::Steady, Self::Services, Self::Restart, Self::Replace, Self::Floor];
+
+    /// For the table.
+    pub(crate) fn title(self, size: &Size) -> String {
+        let Size { nodes, services, .. } = size;
+        match self {
+            Self::Nodes => format!("{nodes} nodes initialised"),
+            Self::Steady => format!("steady state, {}", seconds(size.steady.as_secs_f64())),
+            Self::Services => format!("{services} services ensured"),
+            Self::Restart => format!("restart, first {}", seconds(size.steady.as_secs_f64())),
+            Self::Replace => format!("{} nodes replaced", size.replaced()),
+            Self::Floor => "floor".to_owned(),
+        }
+    }
+}
+
+/// How large it all is.
+#[derive(Debug, Clone, Serialize)]
+pub(crate) struct Size {
+    pub(crate) nodes: usize,
+    pub(crate) services: usize,
+    #[serde(serialize_with = "as_seconds")]
+    pub(crate) steady: Duration,
+    #[serde(serialize_with = "as_seconds")]
+    pub(crate) latency: Duration,
+}
+
+impl Size {
+    /// How many nodes are replaced.
+    pub(crate) fn replaced(&self) -> usize {
+        (self.nodes / 10).max(1)
+    }
+}
+
+fn as_seconds<S: serde::Serializer>(time: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_f64(time.as_secs_f64())
+}
+
+/// What one side took for one scenario.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub(crate) struct Figures {
+    /// Seconds until the last object was as it should be; after a restart, until it leads again.
+    pub(crate) seconds: Option<f64>,
+    /// Seconds from the first to the last write to one of those objects.
+    pub(crate) seconds_writing: Option<f64>,
+    /// Seconds until neither the cloud nor the API server was asked for anything any more.
+    pub(crate) seconds_to_rest: Option<f64>,
+    /// Requests to the API server.
+    pub(crate) requests: Tally,
+    /// Calls to the cloud, by kind.
+    pub(crate) cloud_calls: BTreeMap<String, u64>,
+    /// Seconds of CPU, user and system.
+    pub(crate) cpu_seconds: f64,
+    /// Most resident memory, in bytes.
+    pub(crate) peak_bytes: u64,
+}
+
+impl Figures {
+    pub(crate) fn calls(&self) -> u64 {
+        self.cloud_calls.values().sum()
+    }
+}
+
+/// What has to happen for what is wanted, in order: later scenarios need what earlier ones have made.
+pub(crate) fn plan(wanted: &[Scenario]) -> Vec<Scenario> {
+    let last = wanted.iter().filter(|scenario| **scenario != Scenario::Floor).max();
+    let needed = |scenario: Scenario| match scenario {
+        Scenario::Nodes => last.is_some(),
+        // Whoever has many services has them also when it is restarted, or nodes are replaced.
+        Scenario::Services => last.is_some_and(|last| *last >= Scenario::Services),
+        Scenario::Steady | Scenario::Restart | Scenario::Replace | Scenario::Floor => wanted.contains(&scenario),
+    };
+    Scenario::ALL.into_iter().filter(|scenario| needed(*scenario)).collect()
+}
+
+/// How long this will take, roughly: measured on two cores.
+pub(crate) fn expected(plan: &[Scenario], size: &Size) -> Duration {
+    let per_node = |ms: u32| Duration::from_millis(u64::from(ms)) * u32::try_from(size.nodes).unwrap_or(u32::MAX);
+    let time = |scenario: &Scenario| match scenario {
+        // The control plane, the nodes, and the thing itself.
+        Scenario::Nodes => (Duration::from_secs(10) + per_node(12)) * 2,
+        Scenario::Steady | Scenario::Restart => (size.steady + Duration::from_secs(5)) * 2,
+        Scenario::Services => Duration::from_millis(30) * u32::try_from(size.services).unwrap_or(u32::MAX) * 2,
+        Scenario::Replace => (Duration::from_secs(20) + per_node(4)) * 2,
+        Scenario::Floor => Duration::from_secs(10) + per_node(10),
+    };
+    plan.iter().map(time).sum()
+}
+
+/// Seconds as people read them.
+pub(crate) fn seconds(seconds: f64) -> String {
+    if seconds < 10.0 {
+        format!("{seconds:.2} s")
+    } else if seconds < 120.0 {
+        format!("{seconds:.1} s")
+    } else if seconds < 600.0 {
+        format!("{:.1} min", seconds / 60.0)
+    } else {
+        format!("{:.0} min", seconds / 60.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_wanted_comes_with_what_it_builds_upon() {
+        use Scenario::{Floor, Nodes, Replace, Restart, Services, Steady};
+        assert_eq!(plan(&Scenario::ALL), Scenario::ALL);
+        assert_eq!(plan(&[Nodes, Services]), [Nodes, Services]);
+        assert_eq!(plan(&[Steady]), [Nodes, Steady]);
+        assert_eq!(plan(&[Replace, Restart]), [Nodes, Services, Restart, Replace]);
+        assert_eq!(plan(&[Floor]), [Floor]);
+    }
+
+    #[test]
+    fn at_least_one_node_is_replaced() {
+        let size = |nodes| Size { nodes, services: 0, steady: Duration::ZERO, latency: Duration::ZERO };
+        assert_eq!((size(5000).replaced(), size(3).replaced()), (500, 1));
+    }
+}
