@@ -40,6 +40,7 @@ fn plan(targets: &[TestTarget], quick: bool) -> Vec<Step> {
     };
     let mut steps = vec![
         Step::cargo("format", "fmt --all --check"),
+        Step::cargo("parity", "xtask parity --check"),
         Step::cargo("lints", "clippy --workspace --all-targets -- -D warnings"),
         Step::cargo("guests", "xtask guests"),
         // The binaries too: end-to-end tests start them.
@@ -116,13 +117,16 @@ mod tests {
     #[test]
     fn the_full_run_goes_from_cheap_to_dear() {
         let steps = plan(&targets(), false);
-        assert_eq!(names(&steps), ["format", "lints", "guests", "build", "tests", "story", "docs", "real", "audit"]);
+        assert_eq!(
+            names(&steps),
+            ["format", "parity", "lints", "guests", "build", "tests", "story", "docs", "real", "audit"]
+        );
     }
 
     #[test]
     fn a_quick_run_needs_neither_a_real_control_plane_nor_a_network() {
         let steps = plan(&targets(), true);
-        assert_eq!(names(&steps), ["format", "lints", "guests", "build", "tests", "story"]);
+        assert_eq!(names(&steps), ["format", "parity", "lints", "guests", "build", "tests", "story"]);
         assert!(steps.iter().all(|step| step.args.iter().all(|arg| !arg.starts_with(REAL))));
     }
 
@@ -137,7 +141,7 @@ mod tests {
     #[test]
     fn a_step_without_tests_is_left_out_because_cargo_would_run_all_tests_instead() {
         let steps = plan(&[target("skydock-plugin", "calls")], false);
-        assert_eq!(names(&steps), ["format", "lints", "guests", "build", "tests", "docs", "audit"]);
+        assert_eq!(names(&steps), ["format", "parity", "lints", "guests", "build", "tests", "docs", "audit"]);
     }
 
     #[test]

@@ -27,10 +27,15 @@ fn start(capabilities: &[Capability]) -> Bench {
 }
 
 fn start_with(capabilities: &[Capability], options: Options) -> Bench {
-    let (api, cloud) = (FakeApi::default(), Arc::new(FakeCloud::default()));
+    let api = FakeApi::default();
     let plain = with(&node("n1"), &json!({"spec": {"taints": null, "providerID": "fake://n1"}}));
     api.answer("GET", "/api/v1/nodes", 200, list("NodeList", &[serde_json::to_value(plain).unwrap()]));
     api.answer("GET", "/api/v1/services", 200, list("ServiceList", &[serde_json::to_value(service("web")).unwrap()]));
+    start_on(api, capabilities, options)
+}
+
+fn start_on(api: FakeApi, capabilities: &[Capability], options: Options) -> Bench {
+    let cloud = Arc::new(FakeCloud::default());
     *cloud.capabilities.lock().unwrap() = Some(capabilities.iter().copied().collect());
     let (sender, receiver) = watch::channel(1);
     let (ready, cluster) = oneshot::channel();
@@ -86,7 +91,7 @@ async fn c04_c05_n01_n05_l01_s01_a_controller_starts_when_its_capability_comes_w
 }
 
 #[tokio::test(start_paused = true)]
-async fn c05_a_provider_that_can_do_nothing_ends_no_process_and_is_never_called() {
+async fn c05_n01_l01_a_provider_that_can_do_nothing_ends_no_process_and_is_never_called() {
     let bench = start(&[]);
     sleep(Duration::from_secs(3600)).await;
     assert!(!bench.running.is_finished());
@@ -94,6 +99,18 @@ async fn c05_a_provider_that_can_do_nothing_ends_no_process_and_is_never_called(
     assert_eq!(bench.cloud.calls(), [""; 0]);
     bench.shutdown.cancel();
     bench.running.await.unwrap().unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn n05_nothing_begins_while_a_cache_is_not_complete() {
+    let api = FakeApi::default();
+    let new = serde_json::to_value(node("n1")).unwrap();
+    api.answer("GET", "/api/v1/nodes", 200, list("NodeList", &[new]));
+    // Services are never answered.
+    let bench = start_on(api, &[Capability::Instances, Capability::LoadBalancers], Options::default());
+    sleep(Duration::from_secs(60)).await;
+    assert!(!bench.running.is_finished() && !bench.runs("cloud-node"), "{}", bench.metrics());
+    assert_eq!(bench.cloud.calls(), [""; 0]);
 }
 
 /// Upstream starts a worker that returned again, and only a panic ends its process. Here nothing goes on with what a bug has
