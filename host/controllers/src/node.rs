@@ -7,6 +7,7 @@ pub mod addresses;
 mod apply;
 mod describe;
 mod due;
+mod echo;
 pub mod labels;
 pub mod plan;
 
@@ -25,10 +26,10 @@ use skydock_cloud::{CloudError, Instance};
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
-pub(crate) use self::apply::remove_taints;
 use self::{
     due::Due,
-    plan::{Kept, Need},
+    echo::Echo,
+    plan::{Initialisation, Kept, Need, Refusal},
 };
 use crate::{
     api::ApiError,
@@ -63,6 +64,20 @@ impl Default for NodeOptions {
     }
 }
 
+/// Why a node is not initialised yet.
+#[derive(Debug, thiserror::Error)]
+enum Unfinished {
+    /// With what the cloud has said, it cannot be.
+    #[error(transparent)]
+    Refused(#[from] Refusal),
+    /// It could not be written.
+    #[error(transparent)]
+    Failed(#[from] ApiError),
+    /// The cache does not show the addresses that were written.
+    #[error("the watch is behind")]
+    Behind,
+}
+
 /// The node controller.
 pub(crate) struct NodeController {
     shared: Shared,
@@ -71,6 +86,7 @@ pub(crate) struct NodeController {
     options: NodeOptions,
     due: Due,
     pause: Pause,
+    echo: Arc<Echo>,
     /// Version of a node that was initialised: the cache may show it for a moment longer.
     settled: Arc<Mutex<HashMap<String, String>>>,
     /// UID of a node that was warned about as foreign: once is enough.
@@ -82,20 +98,26 @@ impl NodeController {
         let queue = Arc::new(Queue::new(Limiter::NODES, shared.metrics.queue("Nodes")));
         let settled = Arc::<Mutex<HashMap<String, String>>>::default();
         let foreign = Arc::<Mutex<HashMap<String, String>>>::default();
+        let echo = Arc::<Echo>::default();
         shared.nodes.subscribe({
             let (queue, settled, foreign) = (Arc::clone(&queue), Arc::clone(&settled), Arc::clone(&foreign));
+            let echo = Arc::clone(&echo);
             move |change| match change {
                 Change::Added(new) => queue.add(new.key(), added(new)),
                 // Heartbeats change nothing that matters here, and must not cut a back-off short.
-                Change::Updated(old, new) if old.view != new.view => queue.add(new.key(), Priority::Change),
+                Change::Updated(old, new) if old.view != new.view => {
+                    echo.show(new);
+                    queue.add(new.key(), Priority::Change);
+                }
                 Change::Updated(..) => {}
                 Change::Deleted(old) => {
                     forget(&settled, old.name());
                     forget(&foreign, old.name());
+                    echo.forget(old.name());
                 }
             }
         });
-        Self { shared, client, queue, options, due: Due::default(), pause: Pause::default(), settled, foreign }
+        Self { shared, client, queue, options, due: Due::default(), pause: Pause::default(), echo, settled, foreign }
     }
 
     async fn work(&self) {
@@ -172,35 +194,51 @@ impl NodeController {
     }
 
     async fn initialise(&self, entry: &NodeEntry, instance: &Instance) {
-        let plan = match plan::initialise(&entry.view, instance) {
-            Ok(plan) => plan,
-            Err(refusal) => {
-                tracing::warn!(node = entry.name(), "{refusal}");
-                self.shared.warning(
-                    entry,
-                    reason::FAILED_TO_INITIALIZE,
-                    format!("Node cannot be initialized: {refusal}"),
-                );
-                self.queue.retry(entry.key());
-                return;
+        let result = match plan::initialise(&entry.view, instance) {
+            Ok(plan) => {
+                for refused in &plan.labels.refused {
+                    tracing::warn!(node = entry.name(), "{refused}");
+                }
+                self.write(entry, plan, instance).await
             }
+            Err(refusal) => Err(Unfinished::Refused(refusal)),
         };
-        for refused in &plan.labels.refused {
-            tracing::warn!(node = entry.name(), "{refused}");
+        match result {
+            Ok(version) => {
+                self.settled.lock().unwrap_or_else(PoisonError::into_inner).insert(entry.key(), version);
+                let age = age(entry).as_secs_f64();
+                self.shared.metrics.taint_removal_delay.observe(age);
+                self.shared.metrics.initial_node_sync_delay.observe(age);
+                self.shared.normal(entry, reason::SYNCED, "Node synced successfully");
+                tracing::info!(node = entry.name(), "initialized");
+                self.finish(entry, Ok(()));
+            }
+            Err(Unfinished::Failed(error)) => self.finish(entry, Err(error)),
+            Err(Unfinished::Behind) => Again::Soon.schedule(&self.queue, &entry.key()),
+            Err(Unfinished::Refused(refusal)) => {
+                tracing::warn!(node = entry.name(), "{refusal}");
+                let message = format!("Node cannot be initialized: {refusal}");
+                self.shared.warning(entry, reason::FAILED_TO_INITIALIZE, message);
+                self.queue.retry(entry.key());
+            }
         }
-        let result = apply::initialise(&self.client, entry, &plan).await;
-        if result.is_ok() {
-            self.settled
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner)
-                .insert(entry.key(), entry.resource_version().to_owned());
-            let age = age(entry).as_secs_f64();
-            self.shared.metrics.taint_removal_delay.observe(age);
-            self.shared.metrics.initial_node_sync_delay.observe(age);
-            self.shared.normal(entry, reason::SYNCED, "Node synced successfully");
-            tracing::info!(node = entry.name(), "initialized");
-        }
-        self.finish(entry, result);
+    }
+
+    /// Writes the addresses first, so that nothing is scheduled to a node that cannot be reached; then the rest. Gives the
+    /// version that the last patch was made for.
+    async fn write(&self, entry: &NodeEntry, plan: Initialisation, instance: &Instance) -> Result<String, Unfinished> {
+        let Some(wanted) = &plan.addresses else {
+            apply::initialise(&self.client, entry, &plan).await?;
+            return Ok(entry.resource_version().to_owned());
+        };
+        let expectation = self.echo.expect(entry, wanted);
+        let written = apply::addresses(&self.client, entry, wanted).await?;
+        // Else it was a dry run, or somebody has written the same.
+        let changed = written.resource_version != entry.object.metadata.resource_version;
+        let latest = if changed { expectation.shown().await.ok_or(Unfinished::Behind)? } else { Arc::clone(entry) };
+        let plan = plan::initialise(&latest.view, instance)?;
+        apply::initialise(&self.client, &latest, &plan).await?;
+        Ok(latest.resource_version().to_owned())
     }
 
     fn refuse(&self, entry: &NodeEntry, error: &CloudError) {

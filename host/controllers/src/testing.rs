@@ -17,6 +17,8 @@ use skydock_cloud::{
     ProviderInfo, Retry, Route, Service, Zone,
 };
 
+use crate::informer::{Informer, Kind};
+
 /// A request the fake API server got.
 #[derive(Clone, Debug)]
 pub(crate) struct Request {
@@ -34,6 +36,7 @@ type Script = HashMap<(String, String), VecDeque<(u16, Value)>>;
 pub(crate) struct FakeApi {
     requests: Arc<Mutex<Vec<Request>>>,
     script: Arc<Mutex<Script>>,
+    nodes: Arc<Mutex<Option<Arc<Informer<k8s::Node>>>>>,
 }
 
 impl FakeApi {
@@ -52,6 +55,22 @@ impl FakeApi {
     /// Forgets the answers it was told; what is left is the default.
     pub(crate) fn clear(&self, method: &str, path: &str) {
         self.script.lock().unwrap().remove(&(method.to_owned(), path.to_owned()));
+    }
+
+    /// From now on this cache sees which addresses are written, as by a watch.
+    pub(crate) fn echoes(&self, nodes: &Arc<Informer<k8s::Node>>) {
+        *self.nodes.lock().unwrap() = Some(Arc::clone(nodes));
+    }
+
+    fn echo(&self, path: &str, body: &Value) {
+        let name = path.strip_prefix("/api/v1/nodes/").and_then(|rest| rest.strip_suffix("/status"));
+        let nodes = self.nodes.lock().unwrap().clone();
+        let Some((name, nodes)) = name.zip(nodes) else { return };
+        let Some(entry) = nodes.get(name) else { return };
+        let list = body["status"]["addresses"].as_array().unwrap();
+        let addresses: Vec<_> = list.iter().filter(|address| address.get("$patch").is_none()).collect();
+        let change = json!({"metadata": {"resourceVersion": "99"}, "status": {"addresses": addresses}});
+        nodes.apply(with(&k8s::Node::whole(&entry), &change));
     }
 
     /// A request that is never answered.
@@ -91,6 +110,9 @@ impl FakeApi {
             body: serde_json::from_slice(&body).unwrap_or_default(),
         });
         let told = self.script.lock().unwrap().get_mut(&key).and_then(VecDeque::pop_front);
+        if told.is_none() && key.0 == "PATCH" {
+            self.echo(&key.1, &serde_json::from_slice(&body).unwrap());
+        }
         let (code, body) = match told {
             Some((0, _)) => std::future::pending().await,
             Some(told) => told,

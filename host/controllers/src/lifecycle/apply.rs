@@ -1,6 +1,6 @@
 //! Writes what was decided about a node's taints, and deletes nodes.
 
-use k8s_openapi::api::core::v1::Node;
+use k8s_openapi::api::core::v1::{Node, Taint};
 use kube::{
     Api, Client,
     api::{DeleteParams, Preconditions},
@@ -12,7 +12,6 @@ use crate::{
     api::{Action, ApiError, Patch, Target, patch, pointer_step},
     constants::{ANNOTATION_OUT_OF_SERVICE, OUT_OF_SERVICE_VALUE, TAINT_OUT_OF_SERVICE, TAINT_SHUTDOWN},
     informer::Entry,
-    node::remove_taints,
 };
 
 /// Changes taints, all in one patch.
@@ -59,6 +58,17 @@ fn operations(entry: &Entry<Node>, changes: &[Change]) -> Vec<Value> {
     } else if !added.is_empty() {
         operations.push(unchanged(entry));
         operations.push(json!({ "op": "add", "path": "/spec/taints", "value": added }));
+    }
+    operations
+}
+
+/// Operations that take out these taints, the last one first, so that no index moves.
+fn remove_taints(entry: &Entry<Node>, these: impl Fn(&Taint) -> bool) -> Vec<Value> {
+    let taints = entry.object.spec.as_ref().and_then(|spec| spec.taints.as_deref()).unwrap_or_default();
+    let mut operations = Vec::new();
+    for (index, taint) in taints.iter().enumerate().rev().filter(|(_, taint)| these(taint)) {
+        operations.push(json!({ "op": "test", "path": format!("/spec/taints/{index}/key"), "value": taint.key }));
+        operations.push(json!({ "op": "remove", "path": format!("/spec/taints/{index}") }));
     }
     operations
 }
