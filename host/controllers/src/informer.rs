@@ -1,9 +1,10 @@
-//! Objects of one kind as the API server has them: listed, watched, pruned and kept, with handlers that see each change.
+//! Objects of one kind as the API server has them: listed, watched and kept, with handlers that see each change.
 //!
 //! Listing is paginated and consistent ("most recent"); watches use bookmarks; failures back off up to 30 s. A deletion
 //! that the watch missed is found when the objects are listed again.
 
 mod kinds;
+mod watched;
 
 use std::{
     collections::{HashMap, HashSet},
@@ -32,11 +33,11 @@ const PAUSE: Duration = Duration::from_secs(1);
 
 /// A kind of objects that can be watched.
 pub trait Kind: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug + Send + Sync + 'static {
+    /// How it is read off a list or watch.
+    type Watched: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug + Send + Into<Self> + 'static;
+
     /// What is worked out once for each version of an object.
     type View: Debug + Send + Sync + 'static;
-
-    /// Drops what nobody reads, so that thousands of objects stay small.
-    fn prune(&mut self);
 
     /// Works out the view.
     fn view(&self) -> Self::View;
@@ -54,17 +55,16 @@ pub trait Kind: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug + 
 /// One version of an object.
 #[derive(Debug)]
 pub struct Entry<K: Kind> {
-    /// The object, pruned and slimmed: labels and annotations of a node are in the view alone.
+    /// The object, slimmed: labels and annotations of a node are in the view alone.
     pub object: K,
     /// Its view.
     pub view: K::View,
 }
 
 impl<K: Kind> Entry<K> {
-    /// Prunes an object and works out its view.
+    /// Works out the view of an object, and slims it.
     pub fn new(mut object: K) -> Self {
         object.meta_mut().managed_fields = None;
-        object.prune();
         let view = object.view();
         object.slim();
         Self { object, view }
@@ -167,22 +167,22 @@ impl<K: Kind> Informer<K> {
 
     /// Lists and watches until all must be listed anew.
     async fn follow(&self, client: Client) {
-        let mut events = watcher(Api::<K>::all(client), watcher::Config::default()).default_backoff().boxed();
+        let mut events = watcher(Api::<K::Watched>::all(client), watcher::Config::default()).default_backoff().boxed();
         let mut listed = HashSet::new();
         while let Some(event) = events.next().await {
             match event {
                 Ok(Event::Init) => listed.clear(),
                 Ok(Event::InitApply(object)) => {
-                    listed.insert(self.apply(object));
+                    listed.insert(self.apply(object.into()));
                 }
                 Ok(Event::InitDone) => {
                     self.retain(&std::mem::take(&mut listed));
                     self.synced.send_replace(true);
                 }
                 Ok(Event::Apply(object)) => {
-                    self.apply(object);
+                    self.apply(object.into());
                 }
-                Ok(Event::Delete(object)) => self.delete(&Entry::new(object).key()),
+                Ok(Event::Delete(object)) => self.delete(&Entry::<K>::new(object.into()).key()),
                 // A refusal of the watch itself: kube asks again with the same version, to which the answer stays the same.
                 Err(watcher::Error::WatchStartFailed(kube::Error::Api(status))) if status.code == 410 => {
                     tracing::debug!(kind = %K::plural(&()), "listing again: {}", status.message);

@@ -4,22 +4,12 @@ use k8s_openapi::api::core::v1::{Node, Service};
 use kube::core::Selector;
 use skydock_cloud::Pairs;
 
-use super::{Entry, Kind};
+use super::{Entry, Kind, watched::WatchedNode};
 use crate::convert::{self, ConvertError};
 
 impl Kind for Node {
     type View = Arc<skydock_cloud::Node>;
-
-    fn prune(&mut self) {
-        if let Some(status) = &mut self.status {
-            status.images = None;
-            status.volumes_attached = None;
-            status.volumes_in_use = None;
-            status.config = None;
-            status.capacity = None;
-            status.allocatable = None;
-        }
-    }
+    type Watched = WatchedNode;
 
     fn view(&self) -> Self::View {
         Arc::new(convert::node(self))
@@ -52,8 +42,7 @@ pub struct ServiceView {
 
 impl Kind for Service {
     type View = ServiceView;
-
-    fn prune(&mut self) {}
+    type Watched = Self;
 
     fn view(&self) -> Self::View {
         let (service, problem) = convert::service(self);
@@ -79,15 +68,11 @@ mod tests {
             &node("n"),
             &json!({
                 "metadata": {"labels": pairs, "annotations": pairs},
-                "status": {"capacity": {"cpu": "4"}, "allocatable": {"cpu": "4"}, "images": [{"names": ["i"]}]},
             }),
         );
         let entry = Entry::new(full.clone());
         assert!(entry.object.metadata.labels.is_none() && entry.object.metadata.annotations.is_none());
-        let whole = Node::whole(&entry);
-        assert_eq!(whole.metadata, full.metadata);
-        let status = whole.status.unwrap();
-        assert!(status.images.is_none() && status.capacity.is_none() && status.allocatable.is_none());
-        assert_eq!(Node::whole(&Entry::new(Node::default())), Node { status: None, ..Node::default() });
+        assert_eq!(Node::whole(&entry), full);
+        assert_eq!(Node::whole(&Entry::new(Node::default())), Node::default());
     }
 }
