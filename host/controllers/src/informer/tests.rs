@@ -12,7 +12,6 @@ fn node(name: &str, version: &str) -> Node {
             "name": name, "uid": format!("uid-{name}"), "resourceVersion": version,
             "managedFields": [{"manager": "kubelet", "operation": "Update"}],
         },
-        "status": {"images": [{"names": ["big"], "sizeBytes": 1}]},
     }))
     .unwrap()
 }
