@@ -28,6 +28,9 @@ use crate::api::{Action, ApiError};
 
 pub use self::kinds::ServiceView;
 
+/// Objects listed in one request. The answer is in memory three times while it is read, and a node has some 20 KiB: pages of
+/// client-go's 500 would be what most of the memory of a start is for.
+const PAGE: u32 = 100;
 /// Before all is listed anew by a new watcher, which knows of no back-off yet.
 const PAUSE: Duration = Duration::from_secs(1);
 
@@ -167,7 +170,9 @@ impl<K: Kind> Informer<K> {
 
     /// Lists and watches until all must be listed anew.
     async fn follow(&self, client: Client) {
-        let mut events = watcher(Api::<K::Watched>::all(client), watcher::Config::default()).default_backoff().boxed();
+        let mut events = watcher(Api::<K::Watched>::all(client), watcher::Config::default().page_size(PAGE))
+            .default_backoff()
+            .boxed();
         let mut listed = HashSet::new();
         while let Some(event) = events.next().await {
             match event {

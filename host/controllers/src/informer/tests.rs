@@ -84,7 +84,7 @@ async fn objects_are_listed_in_pages_and_a_deletion_that_the_watch_missed_is_fou
     assert_eq!(*seen.lock().unwrap(), ["+a@1", "+b@2", "b@2>11", "-a@1"]);
     assert_eq!(informer.list().len(), 1);
     let requests = api.requests();
-    assert!(requests[0].query.contains("limit=500"), "{}", requests[0].query);
+    assert!(requests[0].query.contains("limit=100"), "{}", requests[0].query);
     assert!(requests[2].query.contains("allowWatchBookmarks=true"), "{}", requests[2].query);
 }
 
