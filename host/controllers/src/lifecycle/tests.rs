@@ -406,8 +406,8 @@ async fn too_many_nodes_at_once_are_all_held_told_once_and_released_when_they_ar
     assert_eq!(bench.reasons(), ["NodeDeletionStopped"; 6]);
     assert_eq!(
         events[0]["message"],
-        "Node n0 is not deleted, although its machine does not exist: 6 of 11 nodes would be deleted within 600s, and 5 \
-         may be. If that is right, allow it with: kubectl annotate node n0 skydock.dev/allow-deletion=true"
+        "Node n0 is not deleted, although its machine does not exist: 6 of 11 nodes would be deleted within 600s, and at \
+         most 5 may be. If that is right, allow it with: kubectl annotate node n0 skydock.dev/allow-deletion=true"
     );
     assert_eq!(events[0]["type"], "Warning");
 
