@@ -44,7 +44,7 @@ pub(crate) async fn tell(stage: &mut Stage, narrator: &mut Narrator) -> anyhow::
         .await?;
     let whole = stage.inventory.clone();
     narrator
-        .step("they fall silent, and their machines are gone from the inventory: all Nodes stay, and say why", async {
+        .step("they fall silent, and the inventory has lost them: every Node stays, and says why", async {
             for name in NAMES {
                 stage.plane.stop_node(name).await?;
             }
