@@ -93,3 +93,25 @@ pub mod reason {
     /// A route to a node could not be made.
     pub const FAILED_TO_CREATE_ROUTE: &str = "FailedToCreateRoute";
 }
+
+#[cfg(test)]
+mod tests {
+    /// Ours are those whose comment says so.
+    #[test]
+    fn every_annotation_and_event_of_our_own_is_on_the_page_for_operators() {
+        let page = include_str!("../../../docs/operating.md");
+        let mut names = Vec::new();
+        let mut ours = false;
+        for line in include_str!("constants.rs").lines().map(str::trim_start) {
+            if let Some(comment) = line.strip_prefix("///") {
+                ours |= comment.contains("Ours");
+            } else if let Some((_, value)) = line.strip_prefix("pub const").and_then(|rest| rest.split_once("= ")) {
+                names.extend(ours.then(|| format!("`{}`", value.trim_matches(['"', ';']))));
+                ours = false;
+            }
+        }
+        assert!(names.contains(&"`NodeDeletionStopped`".to_owned()), "{names:?}");
+        let missing: Vec<_> = names.iter().filter(|name| !page.contains(*name)).collect();
+        assert!(missing.is_empty(), "{missing:?}");
+    }
+}

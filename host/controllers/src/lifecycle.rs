@@ -196,38 +196,31 @@ impl LifecycleController {
         self.shared.nodes.get(&asked.key()).filter(|now| plan::same_question(&asked.view, &now.view))
     }
 
-    /// Deletes these nodes, unless they are too many.
+    /// Deletes these nodes, unless they are too many: then only those that an operator has allowed. Those count like all others,
+    /// so that to allow a few does not let the rest go with them.
     async fn delete_all(&self, doomed: Vec<NodeEntry>, not_ready: &[NodeEntry], nodes: usize) {
-        let (allowed, rest): (Vec<_>, Vec<_>) =
-            doomed.into_iter().partition(|entry| plan::deletion_is_allowed(&entry.view));
-        let interval = self.options.brake.interval;
-        let deleted = self.history().within(interval, Instant::now());
-        let candidates = {
+        let deleted = self.history().within(self.options.brake.interval, Instant::now());
+        let condemned: Vec<_> = {
             let memory = self.memory();
-            let condemned = |entry: &NodeEntry| memory.get(entry.uid()).is_some_and(|known| known.condemned);
-            not_ready.iter().filter(|entry| condemned(entry) && !plan::deletion_is_allowed(&entry.view)).count()
+            not_ready.iter().filter(|entry| memory.get(entry.uid()).is_some_and(|known| known.condemned)).collect()
         };
-        let verdict = self.options.brake.judge(candidates, nodes, deleted);
-        let held = if verdict.is_ok() { 0 } else { i64::try_from(candidates).unwrap_or(i64::MAX) };
+        let verdict = self.options.brake.judge(condemned.len(), nodes, deleted);
+        let waits = |entry: &NodeEntry| verdict.is_err() && !plan::deletion_is_allowed(&entry.view);
+        let held = condemned.iter().filter(|entry| waits(entry)).count();
+        let held = i64::try_from(held).unwrap_or(i64::MAX);
         let before = self.shared.metrics.node_deletions_held.set(held);
         match &verdict {
             Ok(()) if before > 0 => tracing::info!("nodes whose machine is gone are deleted again"),
-            Err(stopped) if before != held => tracing::warn!("no node is deleted: {stopped}"),
+            Err(stopped) if before != held => tracing::warn!("nodes whose machine is gone are not deleted: {stopped}"),
             _ => {}
         }
-        let going = match verdict {
-            Ok(()) => rest,
-            Err(stopped) => {
-                rest.iter().for_each(|entry| self.tell_stopped(entry, &stopped));
-                Vec::new()
-            }
-        };
-        let counted = stream::iter(going.into_iter().map(|entry| (entry, true)));
-        let uncounted = stream::iter(allowed.into_iter().map(|entry| (entry, false)));
-        counted
-            .chain(uncounted)
-            .for_each_concurrent(WRITERS, |(entry, counts)| async move {
-                if self.delete(&entry).await && counts {
+        let (waiting, going): (Vec<_>, Vec<_>) = doomed.into_iter().partition(waits);
+        if let Err(stopped) = &verdict {
+            waiting.iter().for_each(|entry| self.tell_stopped(entry, stopped));
+        }
+        stream::iter(going)
+            .for_each_concurrent(WRITERS, |entry| async move {
+                if self.delete(&entry).await {
                     self.history().add(Instant::now());
                 }
             })

@@ -288,4 +288,21 @@ mod tests {
             assert!(text.lines().any(|other| other == line), "{line} is missing in:\n{text}");
         }
     }
+
+    #[test]
+    fn every_metric_of_our_own_is_on_the_page_for_operators() {
+        let page = include_str!("../../../docs/operating.md");
+        let mut registry = Registry::default();
+        // A family without series is not written.
+        Metrics::register(&mut registry).error(Controller::Service, "denied");
+        let mut text = String::new();
+        prometheus_client::encoding::text::encode(&mut text, &registry).unwrap();
+        let types = text.lines().filter_map(|line| line.strip_prefix("# TYPE ")?.split_once(' '));
+        let ours: Vec<_> = types.filter(|(name, _)| name.starts_with("skydock_")).collect();
+        assert_eq!(ours.len(), 3, "{ours:?}");
+        for (name, kind) in ours {
+            let name = format!("`{name}{}`", if kind == "counter" { "_total" } else { "" });
+            assert!(page.contains(&name), "{name}");
+        }
+    }
 }

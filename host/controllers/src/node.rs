@@ -268,10 +268,10 @@ impl NodeController {
         settled.get(entry.name()).is_some_and(|version| !version.is_empty() && version == entry.resource_version())
     }
 
-    /// Has all initialised nodes looked up, now and every period after.
+    /// Has all initialised nodes looked up, now and every period after. Never ends.
     async fn keep(&self) {
         if !self.options.kept.addresses && !self.options.kept.labels {
-            return;
+            return std::future::pending().await;
         }
         loop {
             self.mark_due();
@@ -334,16 +334,20 @@ impl Runner for NodeController {
     }
 
     async fn run(&self, shutdown: CancellationToken) {
-        // What is due comes first, so that the first batches are full.
-        let work = async {
-            tokio::join!(self.keep(), join_all((0..self.options.workers.max(1)).map(|_| self.work())));
-        };
+        let work = join_all((0..self.options.workers.max(1)).map(|_| self.work()));
         let close = async {
             shutdown.cancelled().await;
             self.queue.close();
             std::future::pending::<()>().await;
         };
-        tokio::select! { () = work => {}, () = close => {}, () = self.queue.observe() => {} }
+        tokio::select! {
+            // What is due comes first, so that the first batches are full.
+            biased;
+            () = self.keep() => {}
+            _ = work => {}
+            () = close => {}
+            () = self.queue.observe() => {}
+        }
     }
 }
 

@@ -209,3 +209,55 @@ impl PluginMetrics {
         self.reloads.get_or_create(&Reload { plugin: plugin.into(), result: "failure", stage }).inc();
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_metric_is_on_the_page_for_operators() {
+        let page = include_str!("../../../docs/operating.md");
+        let mut registry = Registry::default();
+        let all = PluginMetrics::register(&mut registry);
+        // All fields by name, so that none is forgotten here: a family without series is not written.
+        let PluginMetrics {
+            calls,
+            durations,
+            cpu,
+            memory,
+            instances,
+            traps,
+            bad_answers,
+            egress_denied,
+            log_dropped,
+            generation,
+            generation_info,
+            reloads,
+        } = all;
+        let plugin = String::new;
+        let (interface, function) = ("instances", "check");
+        drop(calls.get_or_create(&Outcome { plugin: plugin(), interface, function, outcome: "ok" }));
+        drop(bad_answers.get_or_create(&Function { plugin: plugin(), interface, function }));
+        drop(durations.get_or_create(&Function { plugin: plugin(), interface, function }));
+        drop(cpu.get_or_create(&Plugin { plugin: plugin() }));
+        drop(log_dropped.get_or_create(&Plugin { plugin: plugin() }));
+        for family in [&memory, &generation] {
+            drop(family.get_or_create(&Plugin { plugin: plugin() }));
+        }
+        for family in [&traps, &egress_denied] {
+            drop(family.get_or_create(&Kind { plugin: plugin(), kind: "cpu" }));
+        }
+        drop(instances.get_or_create(&Instances { plugin: plugin(), state: "idle" }));
+        let (provider, version, digest) = (String::new(), String::new(), String::new());
+        drop(generation_info.get_or_create(&Generation { plugin: plugin(), provider, version, digest }));
+        drop(reloads.get_or_create(&Reload { plugin: plugin(), result: "success", stage: "" }));
+        let mut text = String::new();
+        prometheus_client::encoding::text::encode(&mut text, &registry).unwrap();
+        let types: Vec<_> = text.lines().filter_map(|line| line.strip_prefix("# TYPE ")?.split_once(' ')).collect();
+        assert_eq!(types.len(), 12, "{types:?}");
+        for (name, kind) in types {
+            let name = format!("`{name}{}`", if kind == "counter" { "_total" } else { "" });
+            assert!(page.contains(&name), "{name}");
+        }
+    }
+}

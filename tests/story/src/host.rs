@@ -135,6 +135,20 @@ impl Host {
         Ok(status.code())
     }
 
+    /// Waits for a line in its log with these words, and gives it from there on.
+    pub(crate) async fn said(&self, words: &str) -> anyhow::Result<String> {
+        until(Duration::from_secs(30), || async {
+            let log = std::fs::read_to_string(&self.log)?;
+            let line = log.lines().find_map(|line| line.split_once(words));
+            Ok(match line {
+                Some((_, rest)) => Seen::Yes(format!("{words}{rest}")),
+                None => Seen::NotYet(self.last_words()),
+            })
+        })
+        .await
+        .with_context(|| format!("a line with {words:?}"))
+    }
+
     /// The end of its log.
     #[must_use]
     pub fn last_words(&self) -> String {

@@ -3,14 +3,18 @@
 use std::{fmt::Write, path::PathBuf};
 
 /// A machine of the story.
+#[derive(Clone)]
 struct Machine {
     name: String,
     provider_id: String,
     number: u8,
     state: &'static str,
+    zone: &'static str,
+    labels: &'static [(&'static str, &'static str)],
 }
 
 /// Machines and addresses; what is written is what the hosts see.
+#[derive(Clone)]
 pub(crate) struct Inventory {
     path: PathBuf,
     machines: Vec<Machine>,
@@ -18,10 +22,11 @@ pub(crate) struct Inventory {
     made: u8,
 }
 
-/// Type, zone and region of all machines.
+/// Type, zone, region and further labels of all machines, to begin with.
 pub(crate) const INSTANCE_TYPE: &str = "metal-8";
 pub(crate) const ZONE: &str = "rack-1";
 pub(crate) const REGION: &str = "hall-a";
+pub(crate) const LABELS: &[(&str, &str)] = &[("example.com/rack", "17")];
 
 /// Where the machines are, inside and outside: networks for documentation and benchmarks.
 const INTERNAL: [u8; 2] = [198, 19];
@@ -38,7 +43,14 @@ impl Inventory {
 
     pub(crate) fn add(&mut self, name: &str, provider_id: String) {
         self.made += 1;
-        self.machines.push(Machine { name: name.to_owned(), provider_id, number: self.made, state: "running" });
+        self.machines.push(Machine {
+            name: name.to_owned(),
+            provider_id,
+            number: self.made,
+            state: "running",
+            zone: ZONE,
+            labels: LABELS,
+        });
     }
 
     /// Addresses of a machine, inside and outside.
@@ -54,6 +66,20 @@ impl Inventory {
         }
     }
 
+    /// Moves a machine to another zone, where it has other addresses.
+    pub(crate) fn relocate(&mut self, name: &str, zone: &'static str) {
+        self.made += 1;
+        for machine in self.machines.iter_mut().filter(|machine| machine.name == name) {
+            (machine.zone, machine.number) = (zone, self.made);
+        }
+    }
+
+    pub(crate) fn label(&mut self, name: &str, labels: &'static [(&'static str, &'static str)]) {
+        for machine in self.machines.iter_mut().filter(|machine| machine.name == name) {
+            machine.labels = labels;
+        }
+    }
+
     pub(crate) fn remove(&mut self, name: &str) {
         self.machines.retain(|machine| machine.name != name);
     }
@@ -64,13 +90,15 @@ impl Inventory {
             "apiVersion: static.skydock.dev/v1alpha1\nkind: Inventory\nproviderIDPrefixes: [\"kubemark://\"]\nmachines:\n",
         );
         let [high, low] = INTERNAL;
-        for Machine { name, provider_id, number, state } in &self.machines {
+        for Machine { name, provider_id, number, state, zone, labels } in &self.machines {
+            let labels: Vec<_> = labels.iter().map(|(key, value)| format!("{key}: \"{value}\"")).collect();
             write!(
                 yaml,
                 "  - name: {name}\n    match: {{nodeName: {name}}}\n    providerID: {provider_id}\n    \
-                 instanceType: {INSTANCE_TYPE}\n    zone: {ZONE}\n    region: {REGION}\n    state: {state}\n    \
-                 labels: {{example.com/rack: \"17\"}}\n    addresses:\n      - {{type: InternalIP, address: {high}.{low}.0.{number}}}\n      \
-                 - {{type: ExternalIP, address: {EXTERNAL}.{number}}}\n"
+                 instanceType: {INSTANCE_TYPE}\n    zone: {zone}\n    region: {REGION}\n    state: {state}\n    \
+                 labels: {{{}}}\n    addresses:\n      - {{type: InternalIP, address: {high}.{low}.0.{number}}}\n      \
+                 - {{type: ExternalIP, address: {EXTERNAL}.{number}}}\n",
+                labels.join(", ")
             )?;
         }
         yaml.push_str(

@@ -30,7 +30,10 @@ pub async fn tell(stage: &mut Stage, narrator: &mut Narrator) -> anyhow::Result<
     chapters::swaps::tell(stage, narrator).await?;
     chapters::leaders::tell(stage, narrator).await?;
     chapters::hostile::tell(stage, narrator).await?;
+    chapters::routes::tell(stage, narrator).await?;
     chapters::dry_run::tell(stage, narrator).await?;
+    chapters::repair::tell(stage, narrator).await?;
+    chapters::brake::tell(stage, narrator).await?;
     chapters::refusals::tell(stage, narrator).await?;
     Ok(())
 }

@@ -123,19 +123,26 @@ impl Stage {
 
     /// Starts a host with the static provider.
     pub(crate) async fn start_host(&mut self, name: &str) -> anyhow::Result<()> {
-        let plugin = self.plugin_file();
-        let config = self.inventory.path().to_owned();
-        self.start_host_with(name, "static", &plugin, &config).await
+        self.start_host_with(name, &[]).await
     }
 
-    pub(crate) async fn start_host_with(
-        &mut self,
-        name: &str,
-        provider: &str,
-        plugin: &Path,
-        config: &Path,
-    ) -> anyhow::Result<()> {
-        let mut args = self.flags(provider, plugin, config);
+    /// Starts a host with the static provider and more flags.
+    pub(crate) async fn start_host_with(&mut self, name: &str, flags: &[&str]) -> anyhow::Result<()> {
+        let args = self.flags("static", &self.plugin_file(), self.inventory.path());
+        self.stand_for_election(name, args, flags).await
+    }
+
+    /// Starts a host with the plugin that can do all there is, and does it as annotations tell it.
+    pub(crate) async fn start_hostile_host(&mut self, name: &str, flags: &[&str]) -> anyhow::Result<()> {
+        let plugin = self.dir().join("hostile.wasm");
+        let config = self.dir().join("hostile.conf");
+        self.replace(&plugin, &self.built("hostile/good.wasm")?)?;
+        self.replace(&config, b"")?;
+        let args = self.flags("hostile", &plugin, &config);
+        self.stand_for_election(name, args, flags).await
+    }
+
+    async fn stand_for_election(&mut self, name: &str, mut args: Vec<OsString>, more: &[&str]) -> anyhow::Result<()> {
         args.extend(
             ["--leader-elect=true", "--leader-elect-renew-deadline=3s", "--leader-elect-retry-period=1s"]
                 .map(OsString::from),
@@ -143,6 +150,7 @@ impl Stage {
         args.push(format!("--leader-elect-lease-duration={}s", LEASE_DURATION.as_secs()).into());
         // Real ones, with RBAC; the embedded plane asks nobody who they are, but it gives tokens.
         args.push("--use-service-account-credentials".into());
+        args.extend(more.iter().map(OsString::from));
         self.hosts.push(Host::start(&self.paths.skydock, self.dir.path(), name, &args).await?);
         Ok(())
     }

@@ -51,7 +51,7 @@ impl BrakeOptions {
 
 /// Why no candidate is deleted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{wanted} of {nodes} nodes would be deleted within {interval:?}, and {most} may be")]
+#[error("{wanted} of {nodes} nodes would be deleted within {interval:?}, and at most {most} may be")]
 pub struct Stopped {
     wanted: usize,
     nodes: usize,
@@ -115,7 +115,7 @@ mod tests {
             assert_eq!(options.judge(candidates, nodes, deleted).is_ok(), goes, "{candidates} {nodes} {deleted}");
         }
         let stopped = options.judge(20, 70, 10).unwrap_err();
-        assert_eq!(stopped.to_string(), "30 of 80 nodes would be deleted within 600s, and 20 may be");
+        assert_eq!(stopped.to_string(), "30 of 80 nodes would be deleted within 600s, and at most 20 may be");
     }
 
     #[test]

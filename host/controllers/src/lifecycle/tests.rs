@@ -406,8 +406,8 @@ async fn too_many_nodes_at_once_are_all_held_told_once_and_released_when_they_ar
     assert_eq!(bench.reasons(), ["NodeDeletionStopped"; 6]);
     assert_eq!(
         events[0]["message"],
-        "Node n0 is not deleted, although its machine does not exist: 6 of 11 nodes would be deleted within 600s, and 5 \
-         may be. If that is right, allow it with: kubectl annotate node n0 skydock.dev/allow-deletion=true"
+        "Node n0 is not deleted, although its machine does not exist: 6 of 11 nodes would be deleted within 600s, and at \
+         most 5 may be. If that is right, allow it with: kubectl annotate node n0 skydock.dev/allow-deletion=true"
     );
     assert_eq!(events[0]["type"], "Warning");
 
@@ -438,19 +438,45 @@ async fn what_was_deleted_counts_for_the_interval() {
     assert_eq!((bench.deleted().last().unwrap().as_str(), bench.held()), ("n4", 0));
 }
 
+fn allowed() -> Value {
+    json!({"metadata": {"resourceVersion": "3", "annotations": {"skydock.dev/allow-deletion": "true"}}})
+}
+
 #[tokio::test(start_paused = true)]
-async fn an_allowed_node_is_deleted_at_once_and_does_not_count() {
+async fn an_allowed_node_is_deleted_like_others_when_the_cloud_has_said_it_twice() {
     let bench = bench();
     bench.has_ready(4);
     bench.loses(&["n0", "n1"]);
-    let allowed = json!({"metadata": {"resourceVersion": "3", "annotations": {"skydock.dev/allow-deletion": "true"}}});
-    bench.has("n0", &allowed);
+    bench.has("n0", &allowed());
     bench.pass().await;
     assert_eq!(bench.deleted(), Vec::<String>::new(), "allowed is no answer of the cloud");
     bench.pass().await;
     let mut deleted = bench.deleted();
     deleted.sort();
     assert_eq!((deleted, bench.held()), (vec!["n0".into(), "n1".into()], 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn to_allow_a_few_does_not_let_the_rest_go_with_them() {
+    let bench = bench();
+    bench.has_ready(10);
+    bench.loses(&["n0", "n1", "n2", "n3", "n4", "n5"]);
+    bench.pass().await;
+    bench.pass().await;
+    assert_eq!((bench.deleted(), bench.held()), (Vec::new(), 6));
+    // Of ten, five may go, and of eight four: those that are allowed would leave just these.
+    for name in ["n0", "n1"] {
+        bench.has(name, &allowed());
+    }
+    bench.pass().await;
+    let mut deleted = bench.deleted();
+    deleted.sort();
+    assert_eq!((deleted, bench.held()), (vec!["n0".into(), "n1".into()], 4));
+    ["n0", "n1"].iter().for_each(|name| bench.controller.shared.nodes.delete(name));
+    for _ in 0..3 {
+        bench.pass().await;
+    }
+    assert_eq!((bench.deleted().len(), bench.held()), (2, 4));
 }
 
 #[tokio::test(start_paused = true)]

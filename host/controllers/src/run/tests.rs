@@ -1,6 +1,10 @@
 use prometheus_client::registry::Registry;
 use serde_json::{Value, json};
-use tokio::{sync::oneshot, task::JoinHandle, time::sleep};
+use tokio::{
+    sync::oneshot,
+    task::JoinHandle,
+    time::{Instant, sleep},
+};
 
 use super::*;
 use crate::{
@@ -167,6 +171,18 @@ async fn c08_a_call_that_does_not_end_is_dropped_after_the_grace() {
     sleep(Duration::from_secs(2)).await;
     assert!(bench.running.is_finished());
     bench.running.await.unwrap().unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn at_the_end_no_controller_is_waited_for_that_has_nothing_to_do() {
+    let all = [Capability::Instances, Capability::LoadBalancers, Capability::Routes];
+    let bench = start_with(&all, with_pod_cidrs());
+    sleep(Duration::from_secs(60)).await;
+    assert!(["cloud-node", "cloud-node-lifecycle", "service", "route"].iter().all(|name| bench.runs(name)));
+    let asked = Instant::now();
+    bench.shutdown.cancel();
+    bench.running.await.unwrap().unwrap();
+    assert!(asked.elapsed() < Duration::from_secs(1), "{:?}", asked.elapsed());
 }
 
 fn with_pod_cidrs() -> Options {

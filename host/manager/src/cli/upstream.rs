@@ -87,3 +87,55 @@ pub(super) fn refusal(error: &clap::Error) -> Option<String> {
         "--{name} is a flag of upstream's cloud-controller-manager that skydock does not honour yet: {instead}"
     ))
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use clap::CommandFactory;
+
+    use super::*;
+    use crate::cli::Cli;
+
+    const OPERATING: &str = include_str!("../../../../docs/operating.md");
+    const README: &str = include_str!("../../../../README.md");
+    /// Flags of cargo and kubectl.
+    const OTHERS: [&str; 5] = ["quick", "release", "target", "field-selector", "for"];
+
+    /// What stands behind `--` in a text; with a dash at the end if it is the beginning of several.
+    fn flags(text: &str) -> BTreeSet<&str> {
+        let behind = text.split("--").skip(1);
+        let name = |rest: &str| rest.find(|c: char| !(c.is_ascii_alphanumeric() || c == '-')).unwrap_or(rest.len());
+        behind.filter_map(|rest| rest.get(..name(rest))).filter(|name| name.starts_with(char::is_alphabetic)).collect()
+    }
+
+    #[test]
+    fn every_flag_that_the_pages_name_is_there() {
+        let cli = Cli::command();
+        let commands = [&cli].into_iter().chain(cli.get_subcommands());
+        let mut known: BTreeSet<&str> =
+            commands.flat_map(clap::Command::get_arguments).filter_map(clap::Arg::get_long).collect();
+        known.insert("help");
+        known.extend(NOT_HONOURED.iter().map(|(name, _)| *name));
+        known.extend(OTHERS);
+        for (page, text) in [("README.md", README), ("docs/operating.md", OPERATING)] {
+            let named = flags(text);
+            assert!(named.contains("dry-run"), "{page}: {named:?}");
+            let there =
+                |flag: &str| known.iter().any(|known| *known == flag || flag.ends_with('-') && known.starts_with(flag));
+            let unknown: Vec<_> = named.into_iter().filter(|flag| !there(flag)).collect();
+            assert!(unknown.is_empty(), "{page} names {unknown:?}");
+        }
+    }
+
+    #[test]
+    fn the_page_for_operators_tells_of_every_flag_that_is_refused_and_of_every_value_that_is_taken() {
+        let named = flags(OPERATING);
+        let told = |flag: &str| named.iter().any(|name| *name == flag || name.ends_with('-') && flag.starts_with(name));
+        let untold: Vec<_> = NOT_HONOURED.iter().filter(|(name, _)| !told(name)).collect();
+        assert!(untold.is_empty(), "{untold:?}");
+        for settled in SETTLED {
+            assert!(OPERATING.contains(&format!("`{settled}`")), "{settled}");
+        }
+    }
+}

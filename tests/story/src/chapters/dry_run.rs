@@ -10,12 +10,7 @@ use super::{
     nodes::{UNINITIALIZED, has_taint, node},
     services::{address, create},
 };
-use crate::{
-    host::Host,
-    narrator::Narrator,
-    observe::{Seen, until},
-    stage::Stage,
-};
+use crate::{narrator::Narrator, stage::Stage};
 
 const NODE: &str = "node-4";
 const SERVICE: &str = "rehearsed";
@@ -35,8 +30,8 @@ pub(crate) async fn tell(stage: &mut Stage, narrator: &mut Narrator) -> anyhow::
     narrator
         .step("it says how a node would be initialised, and which load balancer made", async {
             let mut host = stage.start_dry_run("dry-run").await?;
-            let initialisation = said(&host, &format!("dry run: would patch nodes/{NODE}: ")).await?;
-            said(&host, &format!("dry run: would ensure the load balancer of service default/{SERVICE} ")).await?;
+            let initialisation = host.said(&format!("dry run: would patch nodes/{NODE}: ")).await?;
+            host.said(&format!("dry run: would ensure the load balancer of service default/{SERVICE} ")).await?;
             host.terminate()?;
             let code = host.ended(LIMIT).await?;
             ensure!(code == Some(0), "it ended with {code:?}");
@@ -69,17 +64,4 @@ pub(crate) async fn tell(stage: &mut Stage, narrator: &mut Narrator) -> anyhow::
             Ok(format!("{NODE} is initialised, {SERVICE} has {address}"))
         })
         .await
-}
-
-/// Waits for a line in the log with these words, and gives what follows them.
-async fn said(host: &Host, words: &str) -> anyhow::Result<String> {
-    until(LIMIT, || async {
-        let log = std::fs::read_to_string(host.log())?;
-        let line = log.lines().find_map(|line| line.split_once(words));
-        Ok(match line {
-            Some((_, rest)) => Seen::Yes(format!("{words}{rest}")),
-            None => Seen::NotYet(host.last_words()),
-        })
-    })
-    .await
 }

@@ -24,11 +24,7 @@ pub(crate) async fn tell(stage: &mut Stage, narrator: &mut Narrator) -> anyhow::
     narrator
         .step("a host starts with a plugin that does as annotations tell it", async {
             stage.stop_hosts().await?;
-            let plugin = stage.dir().join("hostile.wasm");
-            let config = stage.dir().join("hostile.conf");
-            stage.replace(&plugin, &stage.built("hostile/good.wasm")?)?;
-            stage.replace(&config, b"")?;
-            stage.start_host_with("host-hostile", "hostile", &plugin, &config).await?;
+            stage.start_hostile_host("host-hostile", &[]).await?;
             stage.leader().await?;
             Ok("")
         })

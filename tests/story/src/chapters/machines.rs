@@ -24,13 +24,7 @@ pub(crate) async fn tell(stage: &mut Stage, narrator: &mut Narrator) -> anyhow::
     stage.inventory.write()?;
     narrator
         .step("node-2's machine leaves the inventory: its Node is deleted", async {
-            until(LIMIT, || async {
-                Ok(match stage.nodes().get_opt("node-2").await? {
-                    None => Seen::Yes(()),
-                    Some(node) => Seen::NotYet(format!("node-2 is there: {:?}", node.spec)),
-                })
-            })
-            .await?;
+            gone(stage, "node-2").await?;
             stage.event("node-2", "DeletingNode").await
         })
         .await?;
@@ -43,4 +37,15 @@ pub(crate) async fn tell(stage: &mut Stage, narrator: &mut Narrator) -> anyhow::
             Ok(format!("taint {SHUTDOWN}"))
         })
         .await
+}
+
+/// Waits until a Node is deleted.
+pub(crate) async fn gone(stage: &Stage, name: &str) -> anyhow::Result<()> {
+    until(LIMIT, || async {
+        Ok(match stage.nodes().get_opt(name).await? {
+            None => Seen::Yes(()),
+            Some(node) => Seen::NotYet(format!("{name} is there: {:?}", node.spec)),
+        })
+    })
+    .await
 }

@@ -1,0 +1,111 @@
+//! Nodes get Pod CIDRs, and routes lead to them.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use anyhow::Context;
+use k8s_openapi::api::core::v1::Node;
+use kube::{
+    ResourceExt,
+    api::{DeleteParams, ListParams},
+};
+use skydock_planes::NodeSpec;
+
+use crate::{
+    narrator::Narrator,
+    observe::{Seen, until},
+    stage::Stage,
+};
+
+const NAMES: [&str; 2] = ["routed-1", "routed-2"];
+const LIMIT: Duration = Duration::from_secs(60);
+
+pub(crate) async fn tell(stage: &mut Stage, narrator: &mut Narrator) -> anyhow::Result<()> {
+    narrator.chapter("Nodes get Pod CIDRs, and routes lead to them");
+    narrator
+        .step("a host starts that gives Pod CIDRs, with a plugin that makes routes; two nodes join", async {
+            stage.stop_hosts().await?;
+            stage.start_hostile_host("host-routes", &["--allocate-node-cidrs"]).await?;
+            for name in NAMES {
+                stage.plane.start_node(&NodeSpec::new(name).without_provider_id()).await?;
+            }
+            Ok("--allocate-node-cidrs --cluster-cidr=10.244.0.0/16")
+        })
+        .await?;
+    let mut owners = BTreeMap::new();
+    narrator
+        .step("every node gets a Pod CIDR that no other node has", async {
+            owners = every_node_has_its_own(stage).await?;
+            let pairs: Vec<_> = owners.iter().map(|(cidr, node)| format!("{node} {cidr}")).collect();
+            Ok(pairs.join(", "))
+        })
+        .await?;
+    narrator
+        .step("a route leads to each, and the nodes tell that they have a network", async {
+            let host = stage.leading_host().await?;
+            for (cidr, node) in &owners {
+                host.said(&format!("created a route node=\"{node}\" cidr=\"{cidr}\"")).await?;
+            }
+            every_node_has_a_network(stage).await?;
+            Ok("condition NetworkUnavailable is False, reason RouteCreated")
+        })
+        .await?;
+    narrator
+        .step("Nodes that are deleted lose their routes, and their Pod CIDRs are free again", async {
+            for name in NAMES {
+                stage.plane.stop_node(name).await?;
+                stage.nodes().delete(name, &DeleteParams::default()).await?;
+            }
+            let at = stage.leader().await?;
+            let host = stage.hosts.get(at).context("the leader")?;
+            let mut deleted = Vec::new();
+            for (cidr, node) in owners.iter().filter(|(_, node)| NAMES.contains(&node.as_str())) {
+                deleted.push(host.said(&format!("deleted a route route=\"{node}-{cidr}\"")).await?);
+            }
+            until(LIMIT, || async {
+                let released = host.scrape().await?.sum("node_ipam_controller_cidrset_cidrs_releases_total", &[]);
+                Ok(if released == 2.0 { Seen::Yes(()) } else { Seen::NotYet(format!("{released} released")) })
+            })
+            .await?;
+            Ok(deleted.join("\n"))
+        })
+        .await
+}
+
+/// Waits until each node has one Pod CIDR of the cluster's; gives the node of each.
+async fn every_node_has_its_own(stage: &Stage) -> anyhow::Result<BTreeMap<String, String>> {
+    until(LIMIT, || async {
+        let nodes = stage.nodes().list(&ListParams::default()).await?.items;
+        let mut owners = BTreeMap::new();
+        for node in &nodes {
+            match node.spec.as_ref().and_then(|spec| spec.pod_cidrs.as_deref()).unwrap_or_default() {
+                [cidr] if cidr.starts_with("10.244.") && cidr.ends_with(".0/24") => {
+                    owners.insert(cidr.clone(), node.name_any());
+                }
+                other => return Ok(Seen::NotYet(format!("{} has {other:?}", node.name_any()))),
+            }
+        }
+        anyhow::ensure!(owners.len() == nodes.len(), "two of {} nodes have the same one: {owners:?}", nodes.len());
+        Ok(Seen::Yes(owners))
+    })
+    .await
+}
+
+async fn every_node_has_a_network(stage: &Stage) -> anyhow::Result<()> {
+    until(LIMIT, || async {
+        let nodes = stage.nodes().list(&ListParams::default()).await?;
+        Ok(match nodes.iter().find(|node| !has_network(node)) {
+            None => Seen::Yes(()),
+            Some(node) => Seen::NotYet(format!("{}: {:?}", node.name_any(), node.status)),
+        })
+    })
+    .await
+}
+
+fn has_network(node: &Node) -> bool {
+    let conditions = node.status.iter().filter_map(|status| status.conditions.as_ref()).flatten();
+    conditions.into_iter().any(|condition| {
+        condition.type_ == "NetworkUnavailable"
+            && condition.status == "False"
+            && condition.reason.as_deref() == Some("RouteCreated")
+    })
+}
