@@ -6,10 +6,10 @@ mod events;
 mod http;
 mod limiter;
 mod log;
+mod node_sets;
 
 use std::sync::Arc;
 
-use skydock_cloud::ObjectName;
 use wasmtime::{
     Engine,
     component::{HasSelf, Linker, ResourceTable},
@@ -24,7 +24,7 @@ use wasmtime_wasi::{
 use wasmtime_wasi_http::{WasiHttpCtx, WasiHttpCtxView, WasiHttpView};
 
 pub use cluster::ClusterSlot;
-pub(crate) use {cache::Cache, limiter::MemoryLimiter, log::Log};
+pub(crate) use {cache::Cache, events::Objects, limiter::MemoryLimiter, log::Log, node_sets::lent};
 
 use crate::{bindings::Provider, limits::Limits, metrics::PluginMetrics};
 
@@ -54,8 +54,8 @@ pub(crate) struct State {
     pub(crate) cpu_ticks: u32,
     /// The guest was interrupted because of them.
     pub(crate) cpu_exhausted: bool,
-    /// Objects of the running call: events may go to these.
-    pub(crate) objects: Vec<ObjectName>,
+    /// What the running call is about.
+    pub(crate) objects: Objects,
     /// Events the running call has published.
     pub(crate) events: u32,
     /// Provider IDs the plugin owns; empty until it has said so.
@@ -83,7 +83,7 @@ impl State {
             generation,
             cpu_ticks: 0,
             cpu_exhausted: false,
-            objects: Vec::new(),
+            objects: Objects::default(),
             events: 0,
             prefixes,
             wasi,

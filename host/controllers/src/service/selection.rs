@@ -7,6 +7,7 @@ use std::sync::{
 
 use k8s_openapi::api::core::v1::Node;
 use kube::core::SelectorExt;
+use skydock_cloud::NodeSet;
 
 use super::{NodeRules, ServiceEntry};
 use crate::{
@@ -20,8 +21,6 @@ type NodeId = (String, Option<String>);
 /// The nodes behind a load balancer, ordered by name. Shared, because thousands of nodes are behind each of a thousand
 /// load balancers.
 pub(super) type NodeIds = Arc<[NodeId]>;
-
-type Nodes = Arc<[Arc<skydock_cloud::Node>]>;
 
 /// True if a node may be behind load balancers. Whether it is ready is for health checks to find out.
 ///
@@ -76,7 +75,7 @@ pub(super) struct Selection {
 #[derive(Clone)]
 struct Eligible {
     version: u64,
-    nodes: Nodes,
+    nodes: NodeSet,
     ids: NodeIds,
 }
 
@@ -91,13 +90,13 @@ impl Selection {
     }
 
     /// The nodes for the load balancer of this service as they are now.
-    pub(super) fn of(&self, service: &ServiceEntry) -> (Nodes, NodeIds) {
+    pub(super) fn of(&self, service: &ServiceEntry) -> (NodeSet, NodeIds) {
         let Eligible { nodes, ids: all, .. } = self.eligible();
         let selector = &service.view.node_selector;
         if selector.selects_all() {
             return (nodes, all);
         }
-        let nodes: Nodes = nodes.iter().filter(|node| selector.matches(&node.labels)).cloned().collect();
+        let nodes: NodeSet = nodes.iter().filter(|node| selector.matches(&node.labels)).cloned().collect();
         let ids = ids(&*nodes);
         (nodes, ids)
     }
@@ -111,7 +110,7 @@ impl Selection {
         }
         let list = self.nodes.list();
         let may_be = list.iter().filter(|entry| eligible(entry, self.rules));
-        let nodes: Nodes = may_be.map(|entry| Arc::clone(&entry.view)).collect();
+        let nodes: NodeSet = may_be.map(|entry| Arc::clone(&entry.view)).collect();
         let ids = ids(&*nodes);
         let before = known.as_ref().map(|known| &known.ids).filter(|before| **before == ids);
         let eligible = Eligible { version, nodes, ids: before.map_or(ids, Arc::clone) };

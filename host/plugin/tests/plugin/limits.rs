@@ -6,7 +6,7 @@ use std::{
 };
 
 use futures::future::join_all;
-use skydock_cloud::{CloudError, CloudProvider as _, Presence};
+use skydock_cloud::{CloudError, CloudProvider as _, NodeSet, Presence};
 use skydock_plugin::Limits;
 
 use crate::support::{Bench, limits, node, node_that, service_that, until};
@@ -46,7 +46,9 @@ async fn loops_in_one_capability_leave_the_others_working() {
     let bench = Bench::good().await;
     let loops = (0..4).map(|_| {
         let plugin = Arc::clone(&bench.plugin);
-        tokio::spawn(async move { plugin.ensure_load_balancer(&service_that("loop", "web"), &[]).await })
+        tokio::spawn(
+            async move { plugin.ensure_load_balancer(&service_that("loop", "web"), &NodeSet::default()).await },
+        )
     });
     let loops: Vec<_> = loops.collect();
     let mut during = 0;
@@ -145,7 +147,10 @@ async fn who_waits_in_vain_for_an_instance_is_told_so() {
     let short = Limits { instances: 1, read_deadline: Duration::from_millis(500), ..limits() };
     let bench = Bench::new(short, "").await;
     let plugin = Arc::clone(&bench.plugin);
-    let busy = tokio::spawn(async move { plugin.ensure_load_balancer(&service_that("sleep", "web"), &[]).await });
+    let busy =
+        tokio::spawn(
+            async move { plugin.ensure_load_balancer(&service_that("sleep", "web"), &NodeSet::default()).await },
+        );
     until("the one instance is busy", || bench.instances("busy") == 1.0).await;
     let error = bench.plugin.check(&[node("n")]).await.unwrap_err();
     let sentence = "plugin test (generation 1), instances.check: all its instances were busy for 500ms";
