@@ -77,6 +77,17 @@ mod tests {
     use super::*;
 
     #[test]
+    fn objects_of_a_call_are_its_nodes_by_name_and_its_service_by_namespace_and_name() {
+        let node = |name: &str| Arc::new(Node { name: name.into(), uid: format!("uid-{name}"), ..Node::default() });
+        let service = Service { namespace: "a".into(), name: "web".into(), uid: "s".into(), ..Service::default() };
+        let objects = Objects::service(&service, &[node("a"), node("web")].into());
+        let uid = |name: &str| objects.named(name).map(|object| object.uid);
+        assert_eq!((uid("a/web").as_deref(), uid("web").as_deref()), (Some("s"), Some("uid-web")));
+        assert_eq!((uid("b/web"), uid("a/a"), uid("b")), (None, None, None));
+        assert_eq!(Objects::default().named("a"), None);
+    }
+
+    #[test]
     fn a_reason_is_camel_case() {
         let long = "A".repeat(129);
         let table = [

@@ -4,7 +4,8 @@ use std::{sync::Arc, time::Duration};
 
 use futures::future::join_all;
 use skydock_cloud::{
-    AddressKind, Capability, CloudError, CloudProvider as _, NewRoute, Node, NodeSet, Presence, Retry, Severity,
+    AddressKind, Capability, CloudError, CloudProvider as _, NewRoute, Node, NodeAddress, NodeSet, Presence, Retry,
+    Severity,
 };
 
 use crate::support::{Bench, FakeCluster, limits, node, node_that, service_that};
@@ -136,16 +137,31 @@ async fn events_go_to_objects_of_the_call_and_to_no_others() {
     bench.cluster.set(Arc::clone(&cluster) as _);
     let nodes = [node_that("publish-event", "a"), node_that("publish-event-on-other", "b")];
     assert_eq!(bench.plugin.check(&nodes).await.unwrap(), [Ok(Presence::Running), Ok(Presence::Running)]);
-    bench.plugin.ensure_load_balancer(&service_that("publish-event", "web"), &NodeSet::default()).await.unwrap();
-    bench
-        .plugin
-        .ensure_load_balancer(&service_that("publish-event-on-other", "web"), &NodeSet::default())
-        .await
-        .unwrap();
+    let set = NodeSet::default();
+    bench.plugin.ensure_load_balancer(&service_that("publish-event", "web"), &set).await.unwrap();
+    bench.plugin.ensure_load_balancer(&service_that("publish-event-on-other", "web"), &set).await.unwrap();
     let events = cluster.events.lock().unwrap();
     let told: Vec<_> = events.iter().map(|event| (event.object.to_string(), event.severity)).collect();
     assert_eq!(told, [("a".to_owned(), Severity::Warning), ("default/web".to_owned(), Severity::Warning)]);
     assert_eq!(events[0].object.uid, "uid-a");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_load_balancer_is_lent_the_nodes_of_its_own_call() {
+    let bench = Bench::good().await;
+    let b = Arc::new(Node {
+        provider_id: Some("hostile://b".into()),
+        labels: [("topology.kubernetes.io/zone".into(), "z2".into())].into(),
+        addresses: vec![NodeAddress { kind: AddressKind::ExternalIp, address: "192.0.2.1".into() }],
+        ..(*node("b")).clone()
+    });
+    let calls = (0..20).map(|number| {
+        let (plugin, service) = (&bench.plugin, service_that("nodes", "web"));
+        let set = NodeSet::from([node("a"), Arc::clone(&b), node(&format!("n{number}"))]);
+        async move { plugin.ensure_load_balancer(&service, &set).await.unwrap().ingress[0].hostname.clone().unwrap() }
+    });
+    let expected: Vec<_> = (0..20).map(|number| format!("a.b.n{number}")).collect();
+    assert_eq!(join_all(calls).await, expected);
 }
 
 #[tokio::test(flavor = "multi_thread")]

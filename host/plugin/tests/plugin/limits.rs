@@ -85,6 +85,32 @@ async fn a_trap_ends_its_call_and_nothing_else() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn who_asks_for_nodes_without_end_uses_up_its_time_and_no_memory() {
+    let bench = Bench::good().await;
+    let nodes: NodeSet = (0..1000).map(|number| node(&format!("n{number}"))).collect();
+    let started = Instant::now();
+    let error = bench.plugin.ensure_load_balancer(&service_that("nodes-forever", "web"), &nodes).await.unwrap_err();
+    let sentence = "plugin test (generation 1), load-balancers.ensure: it used up its 500ms of CPU time";
+    assert_eq!(error, CloudError::Internal(sentence.into()));
+    assert!(started.elapsed() < Duration::from_secs(10), "making the lists counts: {:?}", started.elapsed());
+    let peak = bench.metric("skydock_plugin_memory_peak_bytes");
+    assert!(peak < f64::from(8 << 20), "one list at a time: {peak}");
+    works(&bench).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nodes_that_are_not_given_back_end_the_instance() {
+    let bench = Bench::good().await;
+    let nodes = NodeSet::from([node("a")]);
+    let error = bench.plugin.ensure_load_balancer(&service_that("keep-nodes", "web"), &nodes).await.unwrap_err();
+    let CloudError::Internal(sentence) = error else { panic!("{error:?}") };
+    assert!(sentence.ends_with("borrow handles still remain at the end of the call"), "{sentence}");
+    assert_eq!((bench.instances("busy"), bench.instances("idle")), (0.0, 0.0));
+    let status = bench.plugin.ensure_load_balancer(&service_that("nodes", "web"), &nodes).await.unwrap();
+    assert_eq!(status.ingress[0].hostname.as_deref(), Some("a"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_log_flood_is_cut_and_the_answer_still_comes() {
     let bench = Bench::new(Limits { guest_cpu: Duration::from_secs(20), ..limits() }, "").await;
     assert_eq!(bench.plugin.check(&[node_that("log-flood", "n")]).await.unwrap(), [Ok(Presence::Running)]);
