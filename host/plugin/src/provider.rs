@@ -15,7 +15,7 @@ use crate::{
     bindings::skydock::provider::types as wit,
     call::{CallError, Function, Place},
     convert,
-    host::{self, Objects},
+    host::{Objects, node_sets},
     instance::Instance,
     metrics::PluginMetrics,
     plugin::Plugin,
@@ -194,7 +194,9 @@ impl CloudProvider for Plugin {
             Objects::service(service, nodes),
             |it| {
                 Box::pin(async move {
-                    exported(it.guests.load_balancers.as_ref())?.call_ensure(&mut it.store, &record, host::lent()).await
+                    exported(it.guests.load_balancers.as_ref())?
+                        .call_ensure(&mut it.store, &record, node_sets::lent())
+                        .await
                 })
             },
             |answer, _, _| checked(answers::load_balancer(whole(answer)?, service.ports.len())),
@@ -210,7 +212,7 @@ impl CloudProvider for Plugin {
             |it| {
                 Box::pin(async move {
                     exported(it.guests.load_balancers.as_ref())?
-                        .call_update_nodes(&mut it.store, &record, host::lent())
+                        .call_update_nodes(&mut it.store, &record, node_sets::lent())
                         .await
                 })
             },
