@@ -84,5 +84,6 @@ mod tests {
         assert!(Arc::ptr_eq(&first, &targets.of(&Arc::clone(&one))));
         assert_eq!(targets.of(&other)[0].name, "b");
         assert_eq!(targets.of(&set("a"))[0].name, "a");
+        assert_eq!(targets.of(&set(""))[0].zone, None, "an empty label says nothing");
     }
 }
