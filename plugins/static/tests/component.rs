@@ -28,8 +28,16 @@ impl Cluster for World {
         Vec::new()
     }
 
+    fn node(&self, _: &str) -> Option<Arc<Node>> {
+        None
+    }
+
     fn services(&self) -> Vec<Arc<Service>> {
         self.services.lock().unwrap().clone()
+    }
+
+    fn service(&self, _: &str, _: &str) -> Option<Arc<Service>> {
+        None
     }
 
     fn object_json(&self, _: ObjectKind, _: &str, _: &str) -> Option<String> {
