@@ -76,8 +76,14 @@ pub trait Cluster: Send + Sync {
     /// All nodes.
     fn nodes(&self) -> Vec<Arc<Node>>;
 
+    /// The node of this name.
+    fn node(&self, name: &str) -> Option<Arc<Node>>;
+
     /// All services of type LoadBalancer this host serves.
     fn services(&self) -> Vec<Arc<Service>>;
+
+    /// The service of this name, if it is one of [`Cluster::services`].
+    fn service(&self, namespace: &str, name: &str) -> Option<Arc<Service>>;
 
     /// One object as JSON.
     fn object_json(&self, kind: ObjectKind, namespace: &str, name: &str) -> Option<String>;

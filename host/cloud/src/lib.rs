@@ -23,7 +23,7 @@ pub use error::{CloudError, Retry};
 pub use info::{Capability, ProviderInfo};
 pub use instance::{Instance, Presence, Zone};
 pub use load_balancer::{Ingress, IpMode, LoadBalancerStatus, PortStatus};
-pub use node::{AddressKind, Node, NodeAddress, Taint, TaintEffect};
+pub use node::{AddressKind, Node, NodeAddress, NodeSet, Taint, TaintEffect};
 pub use provider::{Answers, CloudProvider};
 pub use route::{NewRoute, Route};
 pub use service::{IpFamily, IpFamilyPolicy, Service, ServicePort, TrafficPolicy, Transport};

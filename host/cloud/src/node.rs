@@ -1,5 +1,7 @@
 //! A Kubernetes Node as a provider sees it.
 
+use std::sync::Arc;
+
 use crate::Pairs;
 
 /// What a node address is (core/v1 NodeAddressType).
@@ -100,3 +102,7 @@ pub struct Node {
     /// `metadata.creationTimestamp`, in seconds since the Unix epoch.
     pub creation_timestamp: u64,
 }
+
+/// The nodes behind a load balancer, each once, in order of their names. Shared, because thousands of nodes are behind each of
+/// a thousand load balancers.
+pub type NodeSet = Arc<[Arc<Node>]>;

@@ -4,7 +4,9 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 
-use crate::{CloudError, Instance, LoadBalancerStatus, NewRoute, Node, Presence, ProviderInfo, Route, Service, Zone};
+use crate::{
+    CloudError, Instance, LoadBalancerStatus, NewRoute, Node, NodeSet, Presence, ProviderInfo, Route, Service, Zone,
+};
 
 /// One answer per question, in the order of the questions.
 pub type Answers<T> = Vec<Result<T, CloudError>>;
@@ -31,14 +33,10 @@ pub trait CloudProvider: Send + Sync {
     async fn get_load_balancer(&self, service: &Service) -> Result<Option<LoadBalancerStatus>, CloudError>;
 
     /// `load-balancers.ensure`.
-    async fn ensure_load_balancer(
-        &self,
-        service: &Service,
-        nodes: &[Arc<Node>],
-    ) -> Result<LoadBalancerStatus, CloudError>;
+    async fn ensure_load_balancer(&self, service: &Service, nodes: &NodeSet) -> Result<LoadBalancerStatus, CloudError>;
 
     /// `load-balancers.update-nodes`.
-    async fn update_load_balancer(&self, service: &Service, nodes: &[Arc<Node>]) -> Result<(), CloudError>;
+    async fn update_load_balancer(&self, service: &Service, nodes: &NodeSet) -> Result<(), CloudError>;
 
     /// `load-balancers.ensure-deleted`.
     async fn ensure_load_balancer_deleted(&self, service: &Service) -> Result<(), CloudError>;

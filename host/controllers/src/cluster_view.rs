@@ -8,7 +8,7 @@ use skydock_cloud::{Cluster, ObjectEvent, ObjectKind};
 use crate::{
     Controller,
     events::{Notice, Recorder},
-    informer::{Informer, Kind},
+    informer::{Entry, Informer, Kind},
     service::{Classes, plan},
 };
 
@@ -20,17 +20,29 @@ pub(crate) struct ClusterView {
     pub(crate) classes: Classes,
 }
 
+impl ClusterView {
+    fn serves(&self, entry: &Entry<Service>) -> bool {
+        plan::wants_load_balancer(&entry.object, &self.classes) || plan::has_finalizer(&entry.object)
+    }
+}
+
 impl Cluster for ClusterView {
     fn nodes(&self) -> Vec<Arc<skydock_cloud::Node>> {
         self.nodes.list().iter().map(|entry| Arc::clone(&entry.view)).collect()
     }
 
+    fn node(&self, name: &str) -> Option<Arc<skydock_cloud::Node>> {
+        self.nodes.get(name).map(|entry| Arc::clone(&entry.view))
+    }
+
     fn services(&self) -> Vec<Arc<skydock_cloud::Service>> {
         let services = self.services.list();
-        let ours = services.iter().filter(|entry| {
-            plan::wants_load_balancer(&entry.object, &self.classes) || plan::has_finalizer(&entry.object)
-        });
-        ours.map(|entry| Arc::clone(&entry.view.service)).collect()
+        services.iter().filter(|entry| self.serves(entry)).map(|entry| Arc::clone(&entry.view.service)).collect()
+    }
+
+    fn service(&self, namespace: &str, name: &str) -> Option<Arc<skydock_cloud::Service>> {
+        let entry = self.services.get(&format!("{namespace}/{name}")).filter(|entry| self.serves(entry))?;
+        Some(Arc::clone(&entry.view.service))
     }
 
     fn object_json(&self, kind: ObjectKind, namespace: &str, name: &str) -> Option<String> {
@@ -97,6 +109,9 @@ mod tests {
         assert_eq!(view.nodes().len(), 1);
         let names: Vec<_> = view.services().iter().map(|service| service.name.clone()).collect();
         assert_eq!(names, ["leaving", "wanting"]);
+        let one = |name: &str| view.service("ns", name).is_some();
+        assert_eq!(["leaving", "wanting", "plain", "classy", "none"].map(one), [true, true, false, false, false]);
+        assert_eq!((view.node("n1").is_some(), view.node("n2").is_some()), (true, false));
         let whole: Value =
             serde_json::from_str(&view.object_json(ObjectKind::Service, "ns", "wanting").unwrap()).unwrap();
         assert_eq!((&whole["kind"], &whole["metadata"]["uid"]), (&"Service".into(), &"uid-wanting".into()));

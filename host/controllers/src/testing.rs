@@ -13,8 +13,8 @@ use http_body_util::BodyExt;
 use k8s_openapi::api::core::v1 as k8s;
 use serde_json::{Value, json};
 use skydock_cloud::{
-    Answers, Capability, CloudError, CloudProvider, Instance, LoadBalancerStatus, NewRoute, Node, Pairs, Presence,
-    ProviderInfo, Retry, Route, Service, Zone,
+    Answers, Capability, CloudError, CloudProvider, Instance, LoadBalancerStatus, NewRoute, Node, NodeSet, Pairs,
+    Presence, ProviderInfo, Retry, Route, Service, Zone,
 };
 
 use crate::informer::{Informer, Kind};
@@ -230,11 +230,7 @@ impl CloudProvider for FakeCloud {
         next(&self.get).unwrap_or(Ok(Some(LoadBalancerStatus::default())))
     }
 
-    async fn ensure_load_balancer(
-        &self,
-        service: &Service,
-        nodes: &[Arc<Node>],
-    ) -> Result<LoadBalancerStatus, CloudError> {
+    async fn ensure_load_balancer(&self, service: &Service, nodes: &NodeSet) -> Result<LoadBalancerStatus, CloudError> {
         self.record(format!("ensure {} {}", service.name, names(nodes)));
         let pause = *self.pause.lock().unwrap();
         tokio::time::sleep(pause).await;
@@ -243,7 +239,7 @@ impl CloudProvider for FakeCloud {
         }))
     }
 
-    async fn update_load_balancer(&self, service: &Service, nodes: &[Arc<Node>]) -> Result<(), CloudError> {
+    async fn update_load_balancer(&self, service: &Service, nodes: &NodeSet) -> Result<(), CloudError> {
         self.record(format!("update {} {}", service.name, names(nodes)));
         self.source_ranges.lock().unwrap().push(service.source_ranges.clone());
         self.pass_gate().await;

@@ -60,12 +60,12 @@ impl CloudProvider for Nothing {
     async fn ensure_load_balancer(
         &self,
         _: &cloud::Service,
-        _: &[Arc<cloud::Node>],
+        _: &cloud::NodeSet,
     ) -> Result<cloud::LoadBalancerStatus, CloudError> {
         never()
     }
 
-    async fn update_load_balancer(&self, _: &cloud::Service, _: &[Arc<cloud::Node>]) -> Result<(), CloudError> {
+    async fn update_load_balancer(&self, _: &cloud::Service, _: &cloud::NodeSet) -> Result<(), CloudError> {
         never()
     }
 

@@ -4,9 +4,11 @@ use skydock_cloud as cloud;
 
 use crate::bindings::{
     exports::skydock::provider::{plugin, routes},
-    skydock::provider::types as wit,
+    skydock::provider::{node_sets::Target, types as wit},
 };
 use crate::source::Settings;
+
+const LABEL_ZONE: &str = "topology.kubernetes.io/zone";
 
 fn pairs(pairs: &cloud::Pairs) -> Vec<(String, String)> {
     pairs.iter().map(|(key, value)| (key.clone(), value.clone())).collect()
@@ -59,6 +61,16 @@ pub(crate) fn node(node: &cloud::Node) -> wit::Node {
         operating_system: node.operating_system.clone(),
         os_image: node.os_image.clone(),
         creation_timestamp: node.creation_timestamp,
+    }
+}
+
+/// What most clouds know a node by.
+pub(crate) fn target(node: &cloud::Node) -> Target {
+    Target {
+        name: node.name.clone(),
+        provider_id: node.provider_id.clone(),
+        zone: node.labels.get(LABEL_ZONE).filter(|zone| !zone.is_empty()).cloned(),
+        addresses: node.addresses.iter().map(address).collect(),
     }
 }
 

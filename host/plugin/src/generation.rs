@@ -8,7 +8,7 @@ use std::{
 };
 
 use futures::future::BoxFuture;
-use skydock_cloud::{Capability, ObjectName, ProviderInfo};
+use skydock_cloud::{Capability, ProviderInfo};
 use tokio::time::{Instant, timeout_at};
 use wasmtime::component::Component;
 
@@ -17,7 +17,7 @@ use crate::{
     call::{CallError, Function},
     convert,
     error::{LoadError, LoadProblem, Stage},
-    host::Shared,
+    host::{Objects, Shared},
     inspect::ComponentType,
     instance::{Blueprint, Instance},
     pool::Pool,
@@ -163,7 +163,7 @@ impl Generation {
     pub(crate) async fn call<W>(
         &self,
         function: Function,
-        objects: Vec<ObjectName>,
+        objects: Objects,
         call: impl for<'a> FnOnce(&'a mut Instance) -> BoxFuture<'a, wasmtime::Result<W>>,
     ) -> Result<W, CallError> {
         if !self.provider.can(function.capability) {

@@ -6,10 +6,10 @@ mod events;
 mod http;
 mod limiter;
 mod log;
+pub(crate) mod node_sets;
 
 use std::sync::Arc;
 
-use skydock_cloud::ObjectName;
 use wasmtime::{
     Engine,
     component::{HasSelf, Linker, ResourceTable},
@@ -24,9 +24,14 @@ use wasmtime_wasi::{
 use wasmtime_wasi_http::{WasiHttpCtx, WasiHttpCtxView, WasiHttpView};
 
 pub use cluster::ClusterSlot;
-pub(crate) use {cache::Cache, limiter::MemoryLimiter, log::Log};
+pub(crate) use {cache::Cache, events::Objects, limiter::MemoryLimiter, log::Log};
 
-use crate::{bindings::Provider, limits::Limits, metrics::PluginMetrics};
+use self::node_sets::Targets;
+use crate::{
+    bindings::{skydock::provider, wasi::logging::logging},
+    limits::Limits,
+    metrics::PluginMetrics,
+};
 
 /// Open handles (streams, requests) of one instance. A provider has a few at a time.
 const MAX_HANDLES: usize = 10_000;
@@ -43,6 +48,7 @@ pub(crate) struct Shared {
     pub(crate) cluster: ClusterSlot,
     pub(crate) cache: Cache,
     pub(crate) log: Log,
+    pub(crate) targets: Targets,
 }
 
 /// Data of one store.
@@ -54,8 +60,8 @@ pub(crate) struct State {
     pub(crate) cpu_ticks: u32,
     /// The guest was interrupted because of them.
     pub(crate) cpu_exhausted: bool,
-    /// Objects of the running call: events may go to these.
-    pub(crate) objects: Vec<ObjectName>,
+    /// What the running call is about.
+    pub(crate) objects: Objects,
     /// Events the running call has published.
     pub(crate) events: u32,
     /// Provider IDs the plugin owns; empty until it has said so.
@@ -83,7 +89,7 @@ impl State {
             generation,
             cpu_ticks: 0,
             cpu_exhausted: false,
-            objects: Vec::new(),
+            objects: Objects::default(),
             events: 0,
             prefixes,
             wasi,
@@ -109,7 +115,12 @@ impl WasiHttpView for State {
 pub(crate) fn linker(engine: &Engine) -> wasmtime::Result<Linker<State>> {
     let mut linker = Linker::new(engine);
     let l = &mut linker;
-    Provider::add_to_linker::<State, HasSelf<State>>(l, |state| state)?;
+    provider::types::add_to_linker::<State, HasSelf<State>>(l, |state| state)?;
+    provider::cache::add_to_linker::<State, HasSelf<State>>(l, |state| state)?;
+    provider::cluster::add_to_linker::<State, HasSelf<State>>(l, |state| state)?;
+    provider::events::add_to_linker::<State, HasSelf<State>>(l, |state| state)?;
+    node_sets::add_to_linker(l)?;
+    logging::add_to_linker::<State, HasSelf<State>>(l, |state| state)?;
     // Clocks, random, io, stdin, stdout, stderr.
     wasmtime_wasi::p2::add_to_linker_proxy_interfaces_async(l)?;
     wasi::random::insecure::add_to_linker::<State, WasiRandom>(l, |state| state.wasi.random())?;

@@ -1,7 +1,7 @@
 //! One live instance of a plugin: a store, and the functions in it.
 
 use futures::future::BoxFuture;
-use skydock_cloud::{Capability, CloudError, ObjectName};
+use skydock_cloud::{Capability, CloudError};
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 use wasmtime::{
     Store, UpdateDeadline,
@@ -13,7 +13,7 @@ use crate::{
     bindings::exports::skydock::provider::{instances, load_balancers, plugin, routes, zones},
     call::CallError,
     error::LoadProblem,
-    host::{Shared, State},
+    host::{Objects, Shared, State},
 };
 
 /// Where the functions of each exported interface are found in a component.
@@ -144,7 +144,7 @@ impl Instance {
     /// Runs one call with a fresh CPU budget.
     pub(crate) async fn run<W>(
         &mut self,
-        objects: Vec<ObjectName>,
+        objects: Objects,
         call: impl for<'a> FnOnce(&'a mut Self) -> BoxFuture<'a, wasmtime::Result<W>>,
     ) -> Result<W, CallError> {
         let state = self.store.data_mut();
@@ -157,7 +157,7 @@ impl Instance {
         self.uses_left = self.uses_left.saturating_sub(1);
         let answer = call(self).await;
         let state = self.store.data_mut();
-        state.objects.clear();
+        state.objects = Objects::default();
         answer.map_err(|error| CallError::from_guest(error, state))
     }
 
@@ -165,7 +165,7 @@ impl Instance {
     pub(crate) async fn configure(&mut self, settings: &plugin::Settings) -> Result<Result<(), CloudError>, CallError> {
         let settings = settings.clone();
         let answer = self
-            .run(Vec::new(), |it| {
+            .run(Objects::default(), |it| {
                 Box::pin(async move { it.guests.plugin.call_configure(&mut it.store, &settings).await })
             })
             .await?;
@@ -174,6 +174,6 @@ impl Instance {
 
     /// Asks who it is.
     pub(crate) async fn info(&mut self) -> Result<plugin::PluginInfo, CallError> {
-        self.run(Vec::new(), |it| Box::pin(it.guests.plugin.call_info(&mut it.store))).await
+        self.run(Objects::default(), |it| Box::pin(it.guests.plugin.call_info(&mut it.store))).await
     }
 }

@@ -21,7 +21,8 @@ pub struct Limits {
     /// Elements of each table of an instance. Default 20,000: what wasmtime's pool gives, and more than the largest guests of
     /// garbage-collected languages have functions.
     pub table_elements: usize,
-    /// Instances of one generation at a time, and so calls at a time. Default 8.
+    /// Instances of one generation at a time, and so calls at a time. Default 24: one for each service that is worked on at
+    /// a time by default, and some for nodes and routes. One is made when it is needed, and none is kept that stands idle.
     pub instances: usize,
     /// Calls an instance serves before it is replaced, so that a leaking guest starts afresh; varied by 10 % either way, so
     /// that instances do not retire together. Default 1000.
@@ -48,7 +49,7 @@ impl Default for Limits {
             write_deadline: Duration::from_secs(120),
             memory: 128 << 20,
             table_elements: 20_000,
-            instances: 8,
+            instances: 24,
             uses: 1000,
             idle: Duration::from_secs(60),
             hostcall_buffer: 16 << 20,

@@ -12,7 +12,7 @@ use tokio::sync::{Mutex, broadcast, watch};
 use crate::{
     error::{LoadError, LoadProblem, Stage},
     generation::{Generation, GenerationInfo},
-    host::{Cache, ClusterSlot, Log, Shared},
+    host::{Cache, ClusterSlot, Log, Shared, node_sets::Targets},
     runtime::Runtime,
     source::{Digests, Files, PluginSource},
 };
@@ -102,6 +102,7 @@ impl Plugin {
             metrics: runtime.inner.metrics.clone(),
             cluster,
             cache: Cache::default(),
+            targets: Targets::default(),
         });
         let first = async {
             let files = read(&source).await?;

@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Instant};
 use async_trait::async_trait;
 use futures::future::BoxFuture;
 use skydock_cloud::{
-    self as cloud, Answers, CloudError, CloudProvider, LoadBalancerStatus, NewRoute, Node, ObjectName, Presence,
+    self as cloud, Answers, CloudError, CloudProvider, LoadBalancerStatus, NewRoute, Node, NodeSet, Presence,
     ProviderInfo, Route, Service, Zone,
 };
 use tracing::Instrument as _;
@@ -15,6 +15,7 @@ use crate::{
     bindings::skydock::provider::types as wit,
     call::{CallError, Function, Place},
     convert,
+    host::{Objects, node_sets},
     instance::Instance,
     metrics::PluginMetrics,
     plugin::Plugin,
@@ -49,7 +50,7 @@ impl Plugin {
     async fn call<W, T>(
         &self,
         function: Function,
-        objects: Vec<ObjectName>,
+        objects: Objects,
         call: impl for<'a> FnOnce(&'a mut Instance) -> BoxFuture<'a, wasmtime::Result<W>> + Send,
         check: impl FnOnce(W, &ProviderInfo, Place<'_>) -> Result<T, CallError> + Send,
     ) -> Result<T, CloudError>
@@ -128,16 +129,8 @@ fn checked<T>(answer: Result<T, AnswerError>) -> Result<T, CallError> {
     answer.map_err(CallError::BadAnswer)
 }
 
-fn node_names(nodes: &[Arc<Node>]) -> Vec<ObjectName> {
-    nodes.iter().map(|node| ObjectName::node(node)).collect()
-}
-
 fn node_records(nodes: &[Arc<Node>]) -> Vec<wit::Node> {
     nodes.iter().map(|node| convert::node(node)).collect()
-}
-
-fn service_and_nodes(service: &Service, nodes: &[Arc<Node>]) -> Vec<ObjectName> {
-    std::iter::once(ObjectName::service(service)).chain(node_names(nodes)).collect()
 }
 
 #[async_trait]
@@ -150,7 +143,7 @@ impl CloudProvider for Plugin {
         let records = node_records(nodes);
         self.call(
             Function::CHECK,
-            node_names(nodes),
+            Objects::nodes(nodes),
             |it| {
                 Box::pin(
                     async move { exported(it.guests.instances.as_ref())?.call_check(&mut it.store, &records).await },
@@ -165,7 +158,7 @@ impl CloudProvider for Plugin {
         let records = node_records(nodes);
         self.call(
             Function::DESCRIBE,
-            node_names(nodes),
+            Objects::nodes(nodes),
             |it| {
                 Box::pin(
                     async move { exported(it.guests.instances.as_ref())?.call_describe(&mut it.store, &records).await },
@@ -180,7 +173,7 @@ impl CloudProvider for Plugin {
         let record = convert::service(service);
         self.call(
             Function::GET,
-            vec![ObjectName::service(service)],
+            Objects::service(service, &NodeSet::default()),
             |it| {
                 Box::pin(
                     async move { exported(it.guests.load_balancers.as_ref())?.call_get(&mut it.store, &record).await },
@@ -194,18 +187,16 @@ impl CloudProvider for Plugin {
         .await
     }
 
-    async fn ensure_load_balancer(
-        &self,
-        service: &Service,
-        nodes: &[Arc<Node>],
-    ) -> Result<LoadBalancerStatus, CloudError> {
-        let (record, records) = (convert::service(service), node_records(nodes));
+    async fn ensure_load_balancer(&self, service: &Service, nodes: &NodeSet) -> Result<LoadBalancerStatus, CloudError> {
+        let record = convert::service(service);
         self.call(
             Function::ENSURE,
-            service_and_nodes(service, nodes),
+            Objects::service(service, nodes),
             |it| {
                 Box::pin(async move {
-                    exported(it.guests.load_balancers.as_ref())?.call_ensure(&mut it.store, &record, &records).await
+                    exported(it.guests.load_balancers.as_ref())?
+                        .call_ensure(&mut it.store, &record, node_sets::lent())
+                        .await
                 })
             },
             |answer, _, _| checked(answers::load_balancer(whole(answer)?, service.ports.len())),
@@ -213,15 +204,15 @@ impl CloudProvider for Plugin {
         .await
     }
 
-    async fn update_load_balancer(&self, service: &Service, nodes: &[Arc<Node>]) -> Result<(), CloudError> {
-        let (record, records) = (convert::service(service), node_records(nodes));
+    async fn update_load_balancer(&self, service: &Service, nodes: &NodeSet) -> Result<(), CloudError> {
+        let record = convert::service(service);
         self.call(
             Function::UPDATE_NODES,
-            service_and_nodes(service, nodes),
+            Objects::service(service, nodes),
             |it| {
                 Box::pin(async move {
                     exported(it.guests.load_balancers.as_ref())?
-                        .call_update_nodes(&mut it.store, &record, &records)
+                        .call_update_nodes(&mut it.store, &record, node_sets::lent())
                         .await
                 })
             },
@@ -234,7 +225,7 @@ impl CloudProvider for Plugin {
         let record = convert::service(service);
         self.call(
             Function::ENSURE_DELETED,
-            vec![ObjectName::service(service)],
+            Objects::service(service, &NodeSet::default()),
             |it| {
                 Box::pin(async move {
                     exported(it.guests.load_balancers.as_ref())?.call_ensure_deleted(&mut it.store, &record).await
@@ -249,7 +240,7 @@ impl CloudProvider for Plugin {
         let limit = self.shared.limits.routes;
         self.call(
             Function::LIST_ROUTES,
-            Vec::new(),
+            Objects::default(),
             |it| Box::pin(async move { exported(it.guests.routes.as_ref())?.call_list_routes(&mut it.store).await }),
             |answer, _, _| checked(answers::route_list(whole(answer)?, limit)),
         )
@@ -260,7 +251,7 @@ impl CloudProvider for Plugin {
         let records: Vec<_> = routes.iter().map(convert::new_route).collect();
         self.call(
             Function::CREATE_ROUTES,
-            Vec::new(),
+            Objects::default(),
             |it| {
                 Box::pin(async move {
                     exported(it.guests.routes.as_ref())?.call_create_routes(&mut it.store, &records).await
@@ -275,7 +266,7 @@ impl CloudProvider for Plugin {
         let records: Vec<_> = routes.iter().map(convert::route).collect();
         self.call(
             Function::DELETE_ROUTES,
-            Vec::new(),
+            Objects::default(),
             |it| {
                 Box::pin(async move {
                     exported(it.guests.routes.as_ref())?.call_delete_routes(&mut it.store, &records).await
@@ -290,7 +281,7 @@ impl CloudProvider for Plugin {
         let records = node_records(nodes);
         self.call(
             Function::LOCATE,
-            node_names(nodes),
+            Objects::nodes(nodes),
             |it| {
                 Box::pin(async move { exported(it.guests.zones.as_ref())?.call_locate(&mut it.store, &records).await })
             },

@@ -12,6 +12,7 @@ use skydock_sdk::{
     cluster,
     events::{self, Severity},
     instances::{Instance, Presence},
+    load_balancers::NodeSet,
     plugin::{PluginInfo, Settings},
     types::{CloudError, LoadBalancerStatus, Node, Service},
 };
@@ -89,7 +90,7 @@ impl LoadBalancers for Static {
         Ok(own_status(&INVENTORY.get()?.pools, &service).or(reserved))
     }
 
-    fn ensure(service: Service, _: Vec<Node>) -> Result<LoadBalancerStatus> {
+    fn ensure(service: Service, _: &NodeSet) -> Result<LoadBalancerStatus> {
         let pools = &INVENTORY.get()?.pools;
         if pools.0.is_empty() {
             return Err(CloudError::ImplementedElsewhere);
@@ -116,7 +117,7 @@ impl LoadBalancers for Static {
     }
 
     /// The network brings the traffic to the nodes, not this provider: nothing is to be done.
-    fn update_nodes(_: Service, _: Vec<Node>) -> Result<()> {
+    fn update_nodes(_: Service, _: &NodeSet) -> Result<()> {
         Ok(())
     }
 

@@ -8,8 +8,8 @@ use std::{
 };
 
 use skydock_cloud::{
-    CloudError, CloudProvider, Cluster, Ingress, IpFamily, LoadBalancerStatus, Node, ObjectEvent, ObjectKind, Presence,
-    Service,
+    CloudError, CloudProvider, Cluster, Ingress, IpFamily, LoadBalancerStatus, Node, NodeSet, ObjectEvent, ObjectKind,
+    Presence, Service,
 };
 use skydock_plugin::{ClusterSlot, LoadError, Plugin, PluginSource, Reload, Runtime, RuntimeOptions, Stage};
 use tempfile::NamedTempFile;
@@ -28,8 +28,16 @@ impl Cluster for World {
         Vec::new()
     }
 
+    fn node(&self, _: &str) -> Option<Arc<Node>> {
+        None
+    }
+
     fn services(&self) -> Vec<Arc<Service>> {
         self.services.lock().unwrap().clone()
+    }
+
+    fn service(&self, _: &str, _: &str) -> Option<Arc<Service>> {
+        None
     }
 
     fn object_json(&self, _: ObjectKind, _: &str, _: &str) -> Option<String> {
@@ -74,7 +82,7 @@ impl Bench {
     }
 
     async fn ensure(&self, service: &Service) -> Result<Vec<String>, CloudError> {
-        let status = self.plugin.ensure_load_balancer(service, &[]).await?;
+        let status = self.plugin.ensure_load_balancer(service, &NodeSet::default()).await?;
         Ok(status.ingress.into_iter().filter_map(|ingress| ingress.ip).collect())
     }
 }

@@ -52,6 +52,7 @@ macro_rules! capability {
                     "skydock:provider/cache@0.1.0": crate::bindings::imports::skydock::provider::cache,
                     "skydock:provider/cluster@0.1.0": crate::bindings::imports::skydock::provider::cluster,
                     "skydock:provider/events@0.1.0": crate::bindings::imports::skydock::provider::events,
+                    "skydock:provider/node-sets@0.1.0": crate::bindings::imports::skydock::provider::node_sets,
                     "wasi:logging/logging@0.1.0-draft": crate::bindings::imports::wasi::logging::logging,
                 },
             });

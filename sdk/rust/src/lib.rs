@@ -79,7 +79,7 @@
 //! # The host
 //!
 //! [`cache`], [`cluster`] and [`events`] are calls to the host and exist only inside a plugin; natively they panic and say
-//! so. Keep them at the edge: hand what they answer to your rules as values or closures. [`log`] works everywhere.
+//! so. So is a [`NodeSet`](load_balancers::NodeSet). Keep them at the edge: hand what they answer to your rules as values or closures. [`log`] works everywhere.
 //!
 //! An instance of a plugin serves one call at a time, and is configured anew when it is made. Instances come and go: what
 //! must last belongs in the cloud, in the cluster's objects or in [`cache`].
@@ -120,6 +120,47 @@ pub mod plugin {
 /// What [`Instances`] answers.
 pub mod instances {
     pub use crate::bindings::instances::exports::skydock::provider::instances::{Instance, Presence};
+}
+
+/// What [`LoadBalancers`] takes.
+///
+/// A [`NodeSet`](load_balancers::NodeSet) is a handle: the nodes stay with the host, and each of its functions is a call to
+/// it that costs what it answers. So ask once, for no more than is needed, and hand the answer to the rules:
+///
+/// ```
+/// use skydock_sdk::load_balancers::{NodeSet, Target};
+/// # use skydock_sdk::types::{LoadBalancerStatus, Service};
+/// # use skydock_sdk::{LoadBalancers, Result};
+/// # struct Metal;
+///
+/// impl LoadBalancers for Metal {
+///     fn ensure(service: Service, nodes: &NodeSet) -> Result<LoadBalancerStatus> {
+///         let servers = servers(&nodes.targets());
+///         // Bring the load balancer to this service and these servers.
+/// #       Ok(LoadBalancerStatus::default())
+///     }
+/// #   fn get(_: Service) -> Result<Option<LoadBalancerStatus>> { Ok(None) }
+/// #   fn update_nodes(_: Service, _: &NodeSet) -> Result<()> { Ok(()) }
+/// #   fn ensure_deleted(_: Service) -> Result<()> { Ok(()) }
+///     // …
+/// }
+///
+/// /// The cloud's numbers of the servers behind a load balancer. Nodes that have none yet come with a later call.
+/// fn servers(targets: &[Target]) -> Vec<&str> {
+///     targets.iter().filter_map(|target| target.provider_id.as_deref()?.strip_prefix("metal://")).collect()
+/// }
+///
+/// // The rule runs natively; a `NodeSet` exists only inside a plugin.
+/// let target = |id: Option<&str>| Target {
+///     name: "n1".into(),
+///     provider_id: id.map(Into::into),
+///     zone: None,
+///     addresses: Vec::new(),
+/// };
+/// assert_eq!(servers(&[target(Some("metal://7")), target(None)]), ["7"]);
+/// ```
+pub mod load_balancers {
+    pub use crate::bindings::imports::skydock::provider::node_sets::{NodeSet, Target};
 }
 
 /// What [`Routes`] takes and answers.

@@ -35,6 +35,13 @@ pub enum Behaviour {
     Cluster,
     /// `proxy`: a right answer; the load balancer's IP address is a proxy's.
     Proxy,
+    /// `nodes`: a load balancer that is called after the nodes behind it, joined by dots; `internal` if what the host says of
+    /// them does not fit together.
+    Nodes,
+    /// `nodes-forever`: asks for the nodes behind a load balancer without end.
+    NodesForever,
+    /// `keep-nodes`: a right answer, but the nodes that were lent are not given back.
+    KeepNodes,
     /// `lie-…`: a wrong answer.
     Lie(Lie),
     /// `error-invalid` and so on, `implemented-elsewhere`, `not-found`: this cloud error.
@@ -84,7 +91,7 @@ pub enum Failure {
 }
 
 /// Every behaviour by the name a test writes.
-const NAMES: [(&str, Behaviour); 29] = [
+const NAMES: [(&str, Behaviour); 32] = [
     ("good", Behaviour::Good),
     ("loop", Behaviour::Loop),
     ("allocate", Behaviour::Allocate),
@@ -97,6 +104,9 @@ const NAMES: [(&str, Behaviour); 29] = [
     ("reserve", Behaviour::Reserve),
     ("cluster", Behaviour::Cluster),
     ("proxy", Behaviour::Proxy),
+    ("nodes", Behaviour::Nodes),
+    ("nodes-forever", Behaviour::NodesForever),
+    ("keep-nodes", Behaviour::KeepNodes),
     ("lie-length", Behaviour::Lie(Lie::Length)),
     ("lie-longer", Behaviour::Lie(Lie::Longer)),
     ("lie-prefix", Behaviour::Lie(Lie::Prefix)),

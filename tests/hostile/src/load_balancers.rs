@@ -2,8 +2,9 @@
 use std::time::Duration;
 
 use skydock_sdk::events::{self, Severity};
+use skydock_sdk::load_balancers::{self, NodeSet};
 use skydock_sdk::types::{CloudError, Ingress, IpMode, LoadBalancerStatus, Node, Service};
-use skydock_sdk::{LoadBalancers, Result, cache};
+use skydock_sdk::{LoadBalancers, Lookup, Result, cache};
 
 use crate::behaviour::{Behaviour, Lie};
 use crate::misdeed::{Target, commit};
@@ -18,13 +19,22 @@ impl<I: Identity> LoadBalancers for Hostile<I> {
         Ok(cache::get(&key(&service)).map(|_| status(&service, behaviour)))
     }
 
-    fn ensure(service: Service, _nodes: Vec<Node>) -> Result<LoadBalancerStatus> {
+    fn ensure(service: Service, nodes: &NodeSet) -> Result<LoadBalancerStatus> {
         let behaviour = begin(&service)?;
         remember(&service)?;
-        Ok(status(&service, behaviour))
+        match behaviour {
+            Behaviour::Nodes => named_after(nodes),
+            Behaviour::NodesForever => read_forever(nodes),
+            Behaviour::KeepNodes => {
+                // The SDK gives a handle back by itself; it does not if the handle has gone elsewhere.
+                nodes.take_handle();
+                Ok(status(&service, behaviour))
+            }
+            _ => Ok(status(&service, behaviour)),
+        }
     }
 
-    fn update_nodes(service: Service, _nodes: Vec<Node>) -> Result<()> {
+    fn update_nodes(service: Service, _: &NodeSet) -> Result<()> {
         begin(&service)?;
         match cache::get(&key(&service)) {
             Some(_) => Ok(()),
@@ -63,6 +73,30 @@ fn remember(service: &Service) -> Result<()> {
         return Ok(());
     }
     Err(CloudError::internal(format!("the host does not remember service {}", service.name)))
+}
+
+/// A load balancer that is called after the nodes behind it, or an error if what the host says of them does not fit together.
+fn named_after(set: &NodeSet) -> Result<LoadBalancerStatus> {
+    let (targets, nodes) = (set.targets(), set.nodes());
+    let same = |(target, node): (&load_balancers::Target, &Node)| {
+        target.name == node.name
+            && target.provider_id == node.provider_id
+            && target.zone.as_deref() == node.labels.lookup("topology.kubernetes.io/zone")
+            && target.addresses == node.addresses
+    };
+    let size = usize::try_from(set.size()).unwrap_or(usize::MAX);
+    if targets.len() != size || nodes.len() != size || !targets.iter().zip(&nodes).all(same) {
+        return Err(CloudError::internal("the nodes are not the same each time"));
+    }
+    let names: Vec<_> = targets.iter().map(|target| target.name.as_str()).collect();
+    let ingress = Ingress { hostname: Some(names.join(".")), ..Ingress::default() };
+    Ok(LoadBalancerStatus { ingress: vec![ingress] })
+}
+
+fn read_forever(set: &NodeSet) -> ! {
+    loop {
+        std::hint::black_box(set.nodes());
+    }
 }
 
 fn status(service: &Service, behaviour: Behaviour) -> LoadBalancerStatus {

@@ -29,7 +29,13 @@ pub(crate) enum Target {
 /// Does it. An error is the answer; without one a right answer (or a lie) follows. `name` is the object's.
 pub(crate) fn commit(behaviour: Behaviour, name: &str, publish: Publish<'_>) -> Result<()> {
     match behaviour {
-        Behaviour::Good | Behaviour::Cluster | Behaviour::Proxy | Behaviour::Lie(_) => {}
+        Behaviour::Good
+        | Behaviour::Cluster
+        | Behaviour::Proxy
+        | Behaviour::Nodes
+        | Behaviour::NodesForever
+        | Behaviour::KeepNodes
+        | Behaviour::Lie(_) => {}
         Behaviour::Loop => run_forever(),
         Behaviour::Allocate => allocate_forever(),
         Behaviour::Trap => std::process::abort(),

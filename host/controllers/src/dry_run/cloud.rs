@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use skydock_cloud::{
-    Answers, CloudError, CloudProvider, Instance, LoadBalancerStatus, NewRoute, Node, Presence, ProviderInfo, Route,
-    Service, Zone,
+    Answers, CloudError, CloudProvider, Instance, LoadBalancerStatus, NewRoute, Node, NodeSet, Presence, ProviderInfo,
+    Route, Service, Zone,
 };
 
 use super::Said;
@@ -51,16 +51,12 @@ impl CloudProvider for Cloud {
         self.provider.get_load_balancer(service).await
     }
 
-    async fn ensure_load_balancer(
-        &self,
-        service: &Service,
-        nodes: &[Arc<Node>],
-    ) -> Result<LoadBalancerStatus, CloudError> {
+    async fn ensure_load_balancer(&self, service: &Service, nodes: &NodeSet) -> Result<LoadBalancerStatus, CloudError> {
         let Service { namespace, name, .. } = service;
         self.untold(&format!("ensure the load balancer of service {namespace}/{name} with {}", names(nodes)))
     }
 
-    async fn update_load_balancer(&self, service: &Service, nodes: &[Arc<Node>]) -> Result<(), CloudError> {
+    async fn update_load_balancer(&self, service: &Service, nodes: &NodeSet) -> Result<(), CloudError> {
         let Service { namespace, name, .. } = service;
         self.untold(&format!("give the load balancer of service {namespace}/{name} {}", names(nodes)))
     }

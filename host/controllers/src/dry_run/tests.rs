@@ -1,5 +1,5 @@
 use serde_json::json;
-use skydock_cloud::{CloudError, NewRoute, Service};
+use skydock_cloud::{CloudError, NewRoute, NodeSet, Service};
 
 use super::*;
 use crate::{
@@ -39,8 +39,8 @@ async fn the_cloud_is_asked_and_never_told() {
     let (harmless, _) = harmless(cloud.clone(), &all(FakeApi::default().client()));
     let service = Service { namespace: "ns".into(), name: "web".into(), ..Service::default() };
     let elsewhere = CloudError::ImplementedElsewhere;
-    assert_eq!(harmless.ensure_load_balancer(&service, &[]).await, Err(elsewhere.clone()));
-    assert_eq!(harmless.update_load_balancer(&service, &[]).await, Err(elsewhere.clone()));
+    assert_eq!(harmless.ensure_load_balancer(&service, &NodeSet::default()).await, Err(elsewhere.clone()));
+    assert_eq!(harmless.update_load_balancer(&service, &NodeSet::default()).await, Err(elsewhere.clone()));
     assert_eq!(harmless.ensure_load_balancer_deleted(&service).await, Err(elsewhere.clone()));
     let route = NewRoute {
         name_hint: String::new(),

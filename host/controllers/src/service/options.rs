@@ -29,7 +29,7 @@ impl Default for ServiceOptions {
     /// Upstream works on one service at a time and has no check; clouds bear more.
     fn default() -> Self {
         Self {
-            concurrent_syncs: 10,
+            concurrent_syncs: 20,
             check_period: Some(PERIOD),
             classes: Classes::default(),
             nodes: NodeRules::default(),

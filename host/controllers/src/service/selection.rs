@@ -6,7 +6,8 @@ use std::sync::{
 };
 
 use k8s_openapi::api::core::v1::Node;
-use kube::core::SelectorExt;
+use kube::core::{Selector, SelectorExt};
+use skydock_cloud::NodeSet;
 
 use super::{NodeRules, ServiceEntry};
 use crate::{
@@ -20,8 +21,6 @@ type NodeId = (String, Option<String>);
 /// The nodes behind a load balancer, ordered by name. Shared, because thousands of nodes are behind each of a thousand
 /// load balancers.
 pub(super) type NodeIds = Arc<[NodeId]>;
-
-type Nodes = Arc<[Arc<skydock_cloud::Node>]>;
 
 /// True if a node may be behind load balancers. Whether it is ready is for health checks to find out.
 ///
@@ -61,28 +60,36 @@ fn parse_bool(text: &str) -> Option<bool> {
     }
 }
 
-fn ids<'a>(nodes: impl IntoIterator<Item = &'a Arc<skydock_cloud::Node>>) -> NodeIds {
-    nodes.into_iter().map(|node| (node.name.clone(), node.provider_id.clone())).collect()
+/// What a set is known by; what it was known by before, if that is the same: most changes of nodes are none to load balancers.
+fn ids(nodes: &NodeSet, before: Option<&NodeIds>) -> NodeIds {
+    let same = |before: &&NodeIds| {
+        let known = before.iter().map(|(name, provider_id)| (name, provider_id));
+        known.eq(nodes.iter().map(|node| (&node.name, &node.provider_id)))
+    };
+    let made = || nodes.iter().map(|node| (node.name.clone(), node.provider_id.clone())).collect();
+    before.filter(same).map_or_else(made, Arc::clone)
 }
 
-/// Chooses nodes; those that may be behind load balancers at all are worked out once for each state of the cache.
+/// Chooses nodes. A choice is made once for each state of the cache, and shared by all services that make the same.
 pub(super) struct Selection {
     nodes: Arc<Informer<Node>>,
     rules: NodeRules,
     version: AtomicU64,
-    eligible: Mutex<Option<Eligible>>,
+    choices: Mutex<Option<Choices>>,
 }
 
-#[derive(Clone)]
-struct Eligible {
+/// What was chosen for one state of the cache.
+struct Choices {
     version: u64,
-    nodes: Nodes,
-    ids: NodeIds,
+    /// All that may be behind load balancers.
+    eligible: (NodeSet, NodeIds),
+    /// Those of them that a selector takes. A cluster has a few selectors.
+    selected: Vec<(Selector, (NodeSet, NodeIds))>,
 }
 
 impl Selection {
     pub(super) fn new(nodes: Arc<Informer<Node>>, rules: NodeRules) -> Self {
-        Self { nodes, rules, version: AtomicU64::new(0), eligible: Mutex::default() }
+        Self { nodes, rules, version: AtomicU64::new(0), choices: Mutex::default() }
     }
 
     /// To be called after each change of a node.
@@ -91,32 +98,35 @@ impl Selection {
     }
 
     /// The nodes for the load balancer of this service as they are now.
-    pub(super) fn of(&self, service: &ServiceEntry) -> (Nodes, NodeIds) {
-        let Eligible { nodes, ids: all, .. } = self.eligible();
+    pub(super) fn of(&self, service: &ServiceEntry) -> (NodeSet, NodeIds) {
+        let mut choices = self.choices.lock().unwrap_or_else(PoisonError::into_inner);
+        // Read before the list, which may then be newer than this says, but never older.
+        let version = self.version.load(Ordering::SeqCst);
+        let known = choices.take();
+        let current = match known {
+            Some(known) if known.version == version => known,
+            known => Choices { version, eligible: self.eligible(known.as_ref()), selected: Vec::new() },
+        };
+        let current = choices.insert(current);
         let selector = &service.view.node_selector;
         if selector.selects_all() {
-            return (nodes, all);
+            return current.eligible.clone();
         }
-        let nodes: Nodes = nodes.iter().filter(|node| selector.matches(&node.labels)).cloned().collect();
-        let ids = ids(&*nodes);
+        if let Some((_, chosen)) = current.selected.iter().find(|(known, _)| known == selector) {
+            return chosen.clone();
+        }
+        let nodes: NodeSet = current.eligible.0.iter().filter(|node| selector.matches(&node.labels)).cloned().collect();
+        let ids = ids(&nodes, None);
+        current.selected.push((selector.clone(), (Arc::clone(&nodes), Arc::clone(&ids))));
         (nodes, ids)
     }
 
-    fn eligible(&self) -> Eligible {
-        let mut known = self.eligible.lock().unwrap_or_else(PoisonError::into_inner);
-        // Read before the list, which may then be newer than this says, but never older.
-        let version = self.version.load(Ordering::SeqCst);
-        if let Some(known) = known.as_ref().filter(|known| known.version == version) {
-            return known.clone();
-        }
+    fn eligible(&self, before: Option<&Choices>) -> (NodeSet, NodeIds) {
         let list = self.nodes.list();
         let may_be = list.iter().filter(|entry| eligible(entry, self.rules));
-        let nodes: Nodes = may_be.map(|entry| Arc::clone(&entry.view)).collect();
-        let ids = ids(&*nodes);
-        let before = known.as_ref().map(|known| &known.ids).filter(|before| **before == ids);
-        let eligible = Eligible { version, nodes, ids: before.map_or(ids, Arc::clone) };
-        *known = Some(eligible.clone());
-        eligible
+        let nodes: NodeSet = may_be.map(|entry| Arc::clone(&entry.view)).collect();
+        let ids = ids(&nodes, before.map(|before| &before.eligible.1));
+        (nodes, ids)
     }
 }
 
@@ -125,7 +135,10 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
-    use crate::testing::{node, with};
+    use crate::{
+        constants::ANNOTATION_NODE_SELECTOR,
+        testing::{node, with},
+    };
 
     fn entry(change: &Value) -> Entry<Node> {
         let plain = with(&node("a"), &json!({"spec": {"taints": null, "providerID": "fake://a"}}));
@@ -243,6 +256,33 @@ mod tests {
             assert_eq!(matters(&entry(&json!({})), &entry(&cordoned), rules), exclude_unschedulable, "{rules:?}");
             assert!(eligible(&entry(&json!({})), rules) && eligible(&entry(&tainted), rules), "{rules:?}");
         }
+    }
+
+    #[test]
+    fn services_that_make_the_same_choice_share_it() {
+        let nodes = Arc::new(Informer::default());
+        let selection = Selection::new(Arc::clone(&nodes), NodeRules::default());
+        nodes.apply(with(&node("a"), &json!({"metadata": {"labels": {"pool": "edge"}}})));
+        nodes.apply(node("b"));
+        let service = |name: &str, selector: Option<&str>| {
+            let annotations = selector.map(|selector| json!({ANNOTATION_NODE_SELECTOR: selector}));
+            let change = json!({"metadata": {"annotations": annotations}});
+            Arc::new(Entry::new(with(&crate::testing::service(name), &change)))
+        };
+        let chosen = |service: &ServiceEntry| {
+            let (nodes, ids) = selection.of(service);
+            assert!(nodes.iter().map(|node| &node.name).eq(ids.iter().map(|(name, _)| name)));
+            (nodes, ids)
+        };
+        for (selector, names) in [(None, 2), (Some("pool=edge"), 1), (Some("pool!=edge"), 1), (Some("pool=x"), 0)] {
+            let (one, other) = (chosen(&service("one", selector)), chosen(&service("other", selector)));
+            assert_eq!(one.0.len(), names, "{selector:?}");
+            assert!(Arc::ptr_eq(&one.0, &other.0) && Arc::ptr_eq(&one.1, &other.1), "{selector:?}");
+        }
+        nodes.delete("a");
+        selection.nodes_changed();
+        assert_eq!(chosen(&service("one", Some("pool=edge"))).0.len(), 0);
+        assert_eq!(chosen(&service("one", None)).0.len(), 1);
     }
 
     #[test]

@@ -12,7 +12,7 @@ const HEADING: &str = "Load balancers";
 /// Flags of the service controller.
 #[derive(Args, Debug)]
 pub struct ServiceArgs {
-    /// How many services are worked on at the same time [default: 10].
+    /// How many services are worked on at the same time [default: 20].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..), help_heading = HEADING)]
     pub concurrent_service_syncs: Option<u16>,
     /// How often each load balancer is compared with its service, and mended if the cloud has lost or changed it; `0` switches

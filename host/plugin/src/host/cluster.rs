@@ -57,12 +57,11 @@ impl cluster::Host for State {
         let cluster = self.shared.cluster.get()?;
         match kind {
             cluster::ObjectKind::Node => {
-                let seen = |node: &Arc<skydock_cloud::Node>| node.name == name && self.may_see(node);
-                let visible = namespace.is_empty() && cluster.nodes().iter().any(seen);
+                let visible = namespace.is_empty() && cluster.node(&name).is_some_and(|node| self.may_see(&node));
                 visible.then(|| cluster.object_json(ObjectKind::Node, "", &name))?
             }
             cluster::ObjectKind::Service => {
-                let served = cluster.services().iter().any(|it| it.name == name && it.namespace == namespace);
+                let served = cluster.service(&namespace, &name).is_some();
                 served.then(|| cluster.object_json(ObjectKind::Service, &namespace, &name))?
             }
         }

@@ -4,7 +4,8 @@ use std::{sync::Arc, time::Duration};
 
 use futures::future::join_all;
 use skydock_cloud::{
-    AddressKind, Capability, CloudError, CloudProvider as _, NewRoute, Node, Presence, Retry, Severity,
+    AddressKind, Capability, CloudError, CloudProvider as _, NewRoute, Node, NodeAddress, NodeSet, Presence, Retry,
+    Severity,
 };
 
 use crate::support::{Bench, FakeCluster, limits, node, node_that, service_that};
@@ -27,13 +28,13 @@ async fn a_plugin_answers_for_all_its_capabilities() {
     assert_eq!(b.labels["hostile.skydock.dev/cluster"], "c1");
     assert_eq!(plugin.locate(&nodes).await.unwrap()[0].as_ref().unwrap().region.as_deref(), Some("r1"));
 
-    let service = service_that("good", "web");
+    let (service, set) = (service_that("good", "web"), NodeSet::from(nodes));
     assert_eq!(plugin.get_load_balancer(&service).await, Ok(None));
-    let status = plugin.ensure_load_balancer(&service, &nodes).await.unwrap();
+    let status = plugin.ensure_load_balancer(&service, &set).await.unwrap();
     assert_eq!(plugin.get_load_balancer(&service).await, Ok(Some(status)));
-    assert_eq!(plugin.update_load_balancer(&service, &nodes).await, Ok(()));
+    assert_eq!(plugin.update_load_balancer(&service, &set).await, Ok(()));
     assert_eq!(plugin.ensure_load_balancer_deleted(&service).await, Ok(()));
-    assert!(matches!(plugin.update_load_balancer(&service, &nodes).await, Err(CloudError::NotFound(_))));
+    assert!(matches!(plugin.update_load_balancer(&service, &set).await, Err(CloudError::NotFound(_))));
 
     let new = NewRoute {
         name_hint: "uid-a".into(),
@@ -110,7 +111,7 @@ async fn answers_of_another_length_spoil_the_call() {
 async fn lies_about_load_balancers_and_routes_are_not_believed() {
     let bench = Bench::good().await;
     for lie in ["lie-address", "lie-label", "lie-count", "lie-huge"] {
-        let answer = bench.plugin.ensure_load_balancer(&service_that(lie, "web"), &[]).await;
+        let answer = bench.plugin.ensure_load_balancer(&service_that(lie, "web"), &NodeSet::default()).await;
         assert!(matches!(answer, Err(CloudError::Internal(_))), "{lie}: {answer:?}");
     }
     for lie in ["lie-address", "lie-count", "lie-huge"] {
@@ -136,12 +137,31 @@ async fn events_go_to_objects_of_the_call_and_to_no_others() {
     bench.cluster.set(Arc::clone(&cluster) as _);
     let nodes = [node_that("publish-event", "a"), node_that("publish-event-on-other", "b")];
     assert_eq!(bench.plugin.check(&nodes).await.unwrap(), [Ok(Presence::Running), Ok(Presence::Running)]);
-    bench.plugin.ensure_load_balancer(&service_that("publish-event", "web"), &[]).await.unwrap();
-    bench.plugin.ensure_load_balancer(&service_that("publish-event-on-other", "web"), &[]).await.unwrap();
+    let set = NodeSet::default();
+    bench.plugin.ensure_load_balancer(&service_that("publish-event", "web"), &set).await.unwrap();
+    bench.plugin.ensure_load_balancer(&service_that("publish-event-on-other", "web"), &set).await.unwrap();
     let events = cluster.events.lock().unwrap();
     let told: Vec<_> = events.iter().map(|event| (event.object.to_string(), event.severity)).collect();
     assert_eq!(told, [("a".to_owned(), Severity::Warning), ("default/web".to_owned(), Severity::Warning)]);
     assert_eq!(events[0].object.uid, "uid-a");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_load_balancer_is_lent_the_nodes_of_its_own_call() {
+    let bench = Bench::good().await;
+    let b = Arc::new(Node {
+        provider_id: Some("hostile://b".into()),
+        labels: [("topology.kubernetes.io/zone".into(), "z2".into())].into(),
+        addresses: vec![NodeAddress { kind: AddressKind::ExternalIp, address: "192.0.2.1".into() }],
+        ..(*node("b")).clone()
+    });
+    let calls = (0..20).map(|number| {
+        let (plugin, service) = (&bench.plugin, service_that("nodes", "web"));
+        let set = NodeSet::from([node("a"), Arc::clone(&b), node(&format!("n{number}"))]);
+        async move { plugin.ensure_load_balancer(&service, &set).await.unwrap().ingress[0].hostname.clone().unwrap() }
+    });
+    let expected: Vec<_> = (0..20).map(|number| format!("a.b.n{number}")).collect();
+    assert_eq!(join_all(calls).await, expected);
 }
 
 #[tokio::test(flavor = "multi_thread")]

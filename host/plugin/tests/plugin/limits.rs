@@ -6,7 +6,7 @@ use std::{
 };
 
 use futures::future::join_all;
-use skydock_cloud::{CloudError, CloudProvider as _, Presence};
+use skydock_cloud::{CloudError, CloudProvider as _, NodeSet, Presence};
 use skydock_plugin::Limits;
 
 use crate::support::{Bench, limits, node, node_that, service_that, until};
@@ -46,7 +46,9 @@ async fn loops_in_one_capability_leave_the_others_working() {
     let bench = Bench::good().await;
     let loops = (0..4).map(|_| {
         let plugin = Arc::clone(&bench.plugin);
-        tokio::spawn(async move { plugin.ensure_load_balancer(&service_that("loop", "web"), &[]).await })
+        tokio::spawn(
+            async move { plugin.ensure_load_balancer(&service_that("loop", "web"), &NodeSet::default()).await },
+        )
     });
     let loops: Vec<_> = loops.collect();
     let mut during = 0;
@@ -80,6 +82,32 @@ async fn a_trap_ends_its_call_and_nothing_else() {
     assert!(sentence.contains("it trapped: "), "{sentence}");
     works(&bench).await;
     assert_eq!(traps(&bench, "trap"), 1.0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_asks_for_nodes_without_end_uses_up_its_time_and_no_memory() {
+    let bench = Bench::good().await;
+    let nodes: NodeSet = (0..1000).map(|number| node(&format!("n{number}"))).collect();
+    let started = Instant::now();
+    let error = bench.plugin.ensure_load_balancer(&service_that("nodes-forever", "web"), &nodes).await.unwrap_err();
+    let sentence = "plugin test (generation 1), load-balancers.ensure: it used up its 500ms of CPU time";
+    assert_eq!(error, CloudError::Internal(sentence.into()));
+    assert!(started.elapsed() < Duration::from_secs(10), "making the lists counts: {:?}", started.elapsed());
+    let peak = bench.metric("skydock_plugin_memory_peak_bytes");
+    assert!(peak < f64::from(8 << 20), "one list at a time: {peak}");
+    works(&bench).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nodes_that_are_not_given_back_end_the_instance() {
+    let bench = Bench::good().await;
+    let nodes = NodeSet::from([node("a")]);
+    let error = bench.plugin.ensure_load_balancer(&service_that("keep-nodes", "web"), &nodes).await.unwrap_err();
+    let CloudError::Internal(sentence) = error else { panic!("{error:?}") };
+    assert!(sentence.ends_with("borrow handles still remain at the end of the call"), "{sentence}");
+    assert_eq!((bench.instances("busy"), bench.instances("idle")), (0.0, 0.0));
+    let status = bench.plugin.ensure_load_balancer(&service_that("nodes", "web"), &nodes).await.unwrap();
+    assert_eq!(status.ingress[0].hostname.as_deref(), Some("a"));
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -145,7 +173,10 @@ async fn who_waits_in_vain_for_an_instance_is_told_so() {
     let short = Limits { instances: 1, read_deadline: Duration::from_millis(500), ..limits() };
     let bench = Bench::new(short, "").await;
     let plugin = Arc::clone(&bench.plugin);
-    let busy = tokio::spawn(async move { plugin.ensure_load_balancer(&service_that("sleep", "web"), &[]).await });
+    let busy =
+        tokio::spawn(
+            async move { plugin.ensure_load_balancer(&service_that("sleep", "web"), &NodeSet::default()).await },
+        );
     until("the one instance is busy", || bench.instances("busy") == 1.0).await;
     let error = bench.plugin.check(&[node("n")]).await.unwrap_err();
     let sentence = "plugin test (generation 1), instances.check: all its instances were busy for 500ms";

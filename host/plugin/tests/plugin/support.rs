@@ -144,8 +144,16 @@ impl Cluster for FakeCluster {
         self.nodes.clone()
     }
 
+    fn node(&self, name: &str) -> Option<Arc<Node>> {
+        self.nodes.iter().find(|node| node.name == name).cloned()
+    }
+
     fn services(&self) -> Vec<Arc<Service>> {
         self.services.clone()
+    }
+
+    fn service(&self, namespace: &str, name: &str) -> Option<Arc<Service>> {
+        self.services.iter().find(|it| (&*it.namespace, &*it.name) == (namespace, name)).cloned()
     }
 
     fn object_json(&self, kind: ObjectKind, _: &str, name: &str) -> Option<String> {

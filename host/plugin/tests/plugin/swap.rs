@@ -10,7 +10,7 @@ use std::{
 };
 
 use futures::future::join_all;
-use skydock_cloud::{CloudProvider as _, Presence};
+use skydock_cloud::{CloudProvider as _, NodeSet, Presence};
 use skydock_plugin::{LoadProblem, Reload, Stage, SwapOutcome};
 
 use crate::support::{Bench, node, node_that, service_that};
@@ -151,7 +151,7 @@ async fn a_rollback_brings_the_one_before_into_service() {
 async fn the_cache_outlives_a_generation_and_old_memory_is_given_back() {
     let bench = Bench::good().await;
     let service = service_that("good", "web");
-    bench.plugin.ensure_load_balancer(&service, &[]).await.unwrap();
+    bench.plugin.ensure_load_balancer(&service, &NodeSet::default()).await.unwrap();
     bench.replace("good_v2");
     bench.plugin.reload().await.unwrap();
     assert_eq!(bench.instances("idle"), 1.0, "only the new generation has an instance");

@@ -6,6 +6,7 @@ use std::thread;
 use std::time::Duration;
 
 use skydock_sdk::instances::{Instance, Presence};
+use skydock_sdk::load_balancers::{NodeSet, Target};
 use skydock_sdk::plugin::{PluginInfo, Settings};
 use skydock_sdk::types::{AddressKind, CloudError, Ingress, LoadBalancerStatus, Node, NodeAddress, Service};
 use skydock_sdk::{Configured, Instances, LoadBalancers, Lookup, Plugin, Result};
@@ -58,14 +59,16 @@ impl LoadBalancers for Bench {
         Ok((!service.status.ingress.is_empty()).then_some(service.status))
     }
 
-    fn ensure(service: Service, _: Vec<Node>) -> Result<LoadBalancerStatus> {
+    fn ensure(service: Service, nodes: &NodeSet) -> Result<LoadBalancerStatus> {
+        machines(&nodes.targets())?;
         call()?;
         let ip = Some(address(198, 19, number(&service.name)?));
         let ingress = Ingress { ip, hostname: None, ip_mode: None, ports: Vec::new() };
         Ok(LoadBalancerStatus { ingress: vec![ingress] })
     }
 
-    fn update_nodes(_: Service, _: Vec<Node>) -> Result<()> {
+    fn update_nodes(_: Service, nodes: &NodeSet) -> Result<()> {
+        machines(&nodes.targets())?;
         call()
     }
 
@@ -90,6 +93,13 @@ fn latency(config: &str) -> Result<Duration> {
 
 fn presence(node: &Node) -> Presence {
     if node.labels.lookup(MACHINE) == Some(GONE) { Presence::Absent } else { Presence::Running }
+}
+
+/// The machines behind a load balancer, as an ordinary cloud wants them: by its own names. Without the nodes that have none yet.
+fn machines(targets: &[Target]) -> Result<Vec<&str>> {
+    let foreign = |id: &str| CloudError::invalid(format!("{id} is no machine of this cloud"));
+    let ids = targets.iter().filter_map(|target| target.provider_id.as_deref());
+    ids.map(|id| id.strip_prefix(PREFIX).ok_or_else(|| foreign(id))).collect()
 }
 
 fn instance(node: &Node) -> Result<Instance> {
@@ -136,6 +146,18 @@ mod tests {
         assert_eq!(addresses, ["10.0.3.232", "198.18.3.232", "node-1000"]);
         assert_eq!(instance.zone.as_deref(), Some("bench-1b"));
         assert!(super::instance(&node("other")).is_err());
+    }
+
+    #[test]
+    fn machines_go_by_their_names_in_the_cloud_and_another_clouds_are_refused() {
+        let target = |id: &str| Target {
+            name: "node-1".into(),
+            provider_id: Some(id.to_owned()).filter(|id| !id.is_empty()),
+            zone: None,
+            addresses: Vec::new(),
+        };
+        assert_eq!(machines(&[target("bench://node-1"), target("")]), Ok(vec!["node-1"]));
+        assert!(machines(&[target("bench://node-1"), target("other://node-2")]).is_err());
     }
 
     #[test]

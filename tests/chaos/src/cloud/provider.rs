@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use rand::Rng as _;
 use skydock_cloud::{
     AddressKind, Answers, Capability, CloudError, CloudProvider, Ingress, Instance, LoadBalancerStatus, NewRoute, Node,
-    NodeAddress, Presence, ProviderInfo, Route, Service, Zone,
+    NodeAddress, NodeSet, Presence, ProviderInfo, Route, Service, Zone,
 };
 use tokio::time::sleep;
 
@@ -143,12 +143,8 @@ impl CloudProvider for Cloud {
         .await
     }
 
-    async fn ensure_load_balancer(
-        &self,
-        service: &Service,
-        nodes: &[Arc<Node>],
-    ) -> Result<LoadBalancerStatus, CloudError> {
-        let (service, nodes) = (service.clone(), nodes.to_vec());
+    async fn ensure_load_balancer(&self, service: &Service, nodes: &NodeSet) -> Result<LoadBalancerStatus, CloudError> {
+        let (service, nodes) = (service.clone(), nodes.clone());
         let what = format!("{} [{}]", key(&service), names(&nodes));
         self.call("ensure", what, move |state, extent| {
             check_service(&service)?;
@@ -176,8 +172,8 @@ impl CloudProvider for Cloud {
         .await
     }
 
-    async fn update_load_balancer(&self, service: &Service, nodes: &[Arc<Node>]) -> Result<(), CloudError> {
-        let (service, nodes) = (service.clone(), nodes.to_vec());
+    async fn update_load_balancer(&self, service: &Service, nodes: &NodeSet) -> Result<(), CloudError> {
+        let (service, nodes) = (service.clone(), nodes.clone());
         let what = format!("{} [{}]", key(&service), names(&nodes));
         self.call("update", what, move |state, extent| {
             check_service(&service)?;

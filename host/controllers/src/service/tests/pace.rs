@@ -44,11 +44,11 @@ async fn real_changes_do_not_wait_behind_checks_also_in_a_slow_cloud() {
     let bench = restarted(1000);
     bench.cloud.ensure_takes(Duration::from_secs(60));
     sleep(Duration::from_secs(20)).await;
-    assert_eq!(ensured(&bench), 5, "half of the workers");
+    assert_eq!(ensured(&bench), 10, "half of the workers");
     bench.has(service("web")).await;
     bench.has(changed(&numbered(900), "6")).await;
     let calls = bench.cloud.calls();
-    assert_eq!(calls[5..], ["ensure web n1", "ensure web-0900 n1"]);
+    assert_eq!(calls[10..], ["ensure web n1", "ensure web-0900 n1"]);
 }
 
 #[tokio::test(start_paused = true)]
