@@ -10,7 +10,10 @@ use k8s_openapi::{
 use kube::{Resource, core::ClusterResourceScope};
 use serde::{Deserialize, Deserializer};
 
-/// A node without capacity, volumes, images and managed fields.
+/// The conditions that are read: whether the node is ready, and whether it has routes.
+const CONDITIONS: [&str; 2] = ["Ready", "NetworkUnavailable"];
+
+/// A node without capacity, volumes, images, managed fields, and conditions that nobody here reads.
 #[derive(Clone, Debug, Deserialize)]
 pub struct WatchedNode {
     #[serde(default, deserialize_with = "metadata")]
@@ -60,7 +63,8 @@ impl From<WatchedNode> for Node {
     fn from(WatchedNode { metadata, spec, status }: WatchedNode) -> Self {
         let status = status.map(|Status { addresses, conditions, node_info }| NodeStatus {
             addresses,
-            conditions,
+            conditions: conditions
+                .map(|all| all.into_iter().filter(|it| CONDITIONS.contains(&it.type_.as_str())).collect()),
             node_info,
             ..NodeStatus::default()
         });
@@ -105,7 +109,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn all_is_read_but_capacity_volumes_images_and_managed_fields() {
+    fn all_is_read_but_capacity_volumes_images_managed_fields_and_other_conditions() {
         let mut object = json!({
             "kind": "Node", "apiVersion": "v1",
             "metadata": {
@@ -143,6 +147,8 @@ mod tests {
         ] {
             object.pointer_mut(path).unwrap()[key] = value;
         }
+        let pressure = json!({"type": "MemoryPressure", "status": "False"});
+        object["status"]["conditions"].as_array_mut().unwrap().push(pressure);
         let watched: WatchedNode = serde_json::from_value(object).unwrap();
         assert_eq!(Node::from(watched), expected);
         let empty: WatchedNode = serde_json::from_value(json!({})).unwrap();
