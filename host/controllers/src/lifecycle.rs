@@ -112,7 +112,7 @@ impl LifecycleController {
             })
             .await;
         let doomed = doomed.into_inner().unwrap_or_else(PoisonError::into_inner);
-        self.delete_all(doomed, &not_ready, nodes.len()).await;
+        self.delete_all(doomed, &not_ready, &nodes).await;
     }
 
     /// Asks about a batch, and gives the nodes of it that are to be deleted.
@@ -197,18 +197,21 @@ impl LifecycleController {
     }
 
     /// Deletes these nodes, unless they are too many.
-    async fn delete_all(&self, doomed: Vec<NodeEntry>, not_ready: &[NodeEntry], nodes: usize) {
+    async fn delete_all(&self, doomed: Vec<NodeEntry>, not_ready: &[NodeEntry], nodes: &[NodeEntry]) {
         let (allowed, rest): (Vec<_>, Vec<_>) =
             doomed.into_iter().partition(|entry| plan::deletion_is_allowed(&entry.view));
         let interval = self.options.brake.interval;
         let deleted = self.history().within(interval, Instant::now());
-        let candidates = {
+        let condemned: Vec<&NodeEntry> = {
             let memory = self.memory();
             let condemned = |entry: &NodeEntry| memory.get(entry.uid()).is_some_and(|known| known.condemned);
-            not_ready.iter().filter(|entry| condemned(entry) && !plan::deletion_is_allowed(&entry.view)).count()
+            let held_back = |entry: &&NodeEntry| condemned(entry) && !plan::deletion_is_allowed(&entry.view);
+            not_ready.iter().filter(held_back).collect()
         };
-        let verdict = self.options.brake.judge(candidates, nodes, deleted);
-        let held = if verdict.is_ok() { 0 } else { i64::try_from(candidates).unwrap_or(i64::MAX) };
+        let candidates = condemned.iter().filter(|entry| !deleted.contains(entry.uid())).count();
+        let others = nodes.iter().filter(|entry| !deleted.contains(entry.uid())).count();
+        let verdict = self.options.brake.judge(candidates, others, deleted.len());
+        let held = if verdict.is_ok() { 0 } else { i64::try_from(condemned.len()).unwrap_or(i64::MAX) };
         let before = self.shared.metrics.node_deletions_held.set(held);
         match &verdict {
             Ok(()) if before > 0 => tracing::info!("nodes whose machine is gone are deleted again"),
@@ -222,16 +225,11 @@ impl LifecycleController {
                 Vec::new()
             }
         };
-        let counted = stream::iter(going.into_iter().map(|entry| (entry, true)));
-        let uncounted = stream::iter(allowed.into_iter().map(|entry| (entry, false)));
-        counted
-            .chain(uncounted)
-            .for_each_concurrent(WRITERS, |(entry, counts)| async move {
-                if self.delete(&entry).await && counts {
-                    self.history().add(Instant::now());
-                }
-            })
-            .await;
+        {
+            let (mut history, now) = (self.history(), Instant::now());
+            going.iter().for_each(|entry| history.add(entry.uid(), now));
+        }
+        stream::iter(going.iter().chain(&allowed)).for_each_concurrent(WRITERS, |entry| self.delete(entry)).await;
     }
 
     fn tell_stopped(&self, entry: &NodeEntry, stopped: &brake::Stopped) {
@@ -246,22 +244,17 @@ impl LifecycleController {
         }
     }
 
-    /// True if the node was deleted.
-    async fn delete(&self, doomed: &NodeEntry) -> bool {
-        let Some(entry) = self.still_in_question(doomed) else { return false };
+    async fn delete(&self, doomed: &NodeEntry) {
+        let Some(entry) = self.still_in_question(doomed) else { return };
         let name = entry.name();
         tracing::info!(node = name, "deleting: the machine is gone");
         let message = format!("Deleting node {name} because it does not exist in the cloud provider");
         self.shared.normal(&entry, reason::DELETING_NODE, message);
-        match apply::delete(&self.client, &entry).await {
-            Ok(deleted) => deleted,
-            Err(error) => {
-                self.shared.api_error(name, &error);
-                if !matches!(error, ApiError::Changed(_)) {
-                    let message = format!("Failed deleting node {name}: {error}");
-                    self.shared.warning(&entry, reason::DELETING_NODE_FAILED, message);
-                }
-                false
+        if let Err(error) = apply::delete(&self.client, &entry).await {
+            self.shared.api_error(name, &error);
+            if !matches!(error, ApiError::Changed(_)) {
+                let message = format!("Failed deleting node {name}: {error}");
+                self.shared.warning(&entry, reason::DELETING_NODE_FAILED, message);
             }
         }
     }
