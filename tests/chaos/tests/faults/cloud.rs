@@ -39,7 +39,8 @@ async fn no_node_is_deleted_because_the_cloud_fails_in_any_way() {
         if least == 1 {
             // Not asked again until the node changes, also if the cloud could answer now.
             world.cloud().trouble(Trouble::default());
-            world.steps(&[Step::Relabel("n0"), Step::Relabel("n1")]).await.unwrap();
+            let change = |node| Step::Exclude { node, out: true };
+            world.steps(&[change("n0"), change("n1")]).await.unwrap();
         }
         world.settle().await.unwrap_or_else(|wrong| panic!("{error}: {wrong}"));
     }
