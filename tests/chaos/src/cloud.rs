@@ -170,7 +170,8 @@ impl Cloud {
         self.lock().calls.clone()
     }
 
-    /// How often each mishap has happened, by [`Mishap::name`].
+    /// How often each mishap has happened, by [`Mishap::name`], and `destination taken`: a route was asked for where another
+    /// one was still in its place.
     #[must_use]
     pub fn met(&self) -> BTreeMap<&'static str, u64> {
         self.lock().met.clone()

@@ -107,7 +107,9 @@ impl State {
         match self.routes.iter().find(|entry| entry.route.destination_cidr == route.destination_cidr) {
             Some(there) if Route { name: route.name.clone(), ..there.route.clone() } == route => Ok(()),
             Some(there) => {
-                Err(CloudError::Conflict(format!("{} leads there: {:?}", route.destination_cidr, there.route)))
+                let taken = format!("{} leads elsewhere: {:?}", route.destination_cidr, there.route);
+                *self.met.entry("destination taken").or_default() += 1;
+                Err(CloudError::Conflict(taken))
             }
             None => {
                 self.routes.push(Entry { route, owner: Owner::Node(new.name_hint) });

@@ -1,9 +1,11 @@
 //! Pod CIDRs and routes, while nodes come and go.
 
-use std::time::Duration;
+use std::{collections::BTreeMap, time::Duration};
 
-use skydock_chaos::{ApiTrouble, Mishap, Step, Trouble};
+use rand::{SeedableRng as _, rngs::StdRng};
+use skydock_chaos::{ApiTrouble, Mishap, Step, Trouble, USER_AGENT};
 use skydock_cloud::CloudError;
+use skydock_devplane::{Fault, Faults, Rule, Verb};
 
 use super::{cluster, settled};
 
@@ -96,10 +98,11 @@ async fn no_pod_cidr_is_lost_however_often_nodes_are_replaced_unseen() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn routes_changed_behind_our_back_are_mended_by_the_next_check() {
+async fn routes_changed_behind_our_back_are_mended_by_the_next_check_each_after_what_is_in_its_place() {
     for change in [
         Step::LoseRoutes("n0"),
         Step::Blackhole("n1"),
+        Step::Readdress("n0"),
         Step::StrayRoute { cidr: "10.244.3.0/24", node: Some("n0") },
         Step::StrayRoute { cidr: "fd00:10:244::/62", node: None },
     ] {
@@ -107,7 +110,45 @@ async fn routes_changed_behind_our_back_are_mended_by_the_next_check() {
         world.step(&change).await.unwrap();
         let took = world.settle().await.unwrap_or_else(|wrong| panic!("{change:?}: {wrong}"));
         assert!(took > Duration::ZERO && took < Duration::from_secs(320), "{change:?}: {took:?}");
+        assert_eq!(world.cloud().met(), BTreeMap::new(), "{change:?}");
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_fails_for_a_moment_is_tried_again_within_seconds_and_not_with_the_next_check() {
+    let new_node = [Step::Register { node: "n2", with_id: true }, Step::Wait(Duration::from_secs(15))];
+    for call in ["list-routes", "create-routes"] {
+        let mut world = cluster().await;
+        let unavailable = Mishap::Refused(CloudError::Unavailable("no".to_owned()));
+        world.cloud().trouble(Trouble::always(call, unavailable).times(2));
+        world.steps(&new_node).await.unwrap();
+        let took = settled(&mut world).await;
+        assert_eq!(world.cloud().met(), BTreeMap::from([("unavailable", 2)]));
+        assert!(took < Duration::from_secs(30), "{call}: {took:?}");
+    }
+    // The Pod CIDR, the node's labels and taints, the condition.
+    for fault in [Fault::Conflict, Fault::InternalError] {
+        let mut world = cluster().await;
+        let failing = Rule::new(fault.clone()).verbs(&[Verb::Patch]).resource("nodes").chance(0.7);
+        let faults = Faults { rules: vec![failing], user_agent: USER_AGENT.to_owned() };
+        world.plane().faults().set(faults, StdRng::seed_from_u64(1));
+        world.steps(&new_node).await.unwrap();
+        let took = settled(&mut world).await;
+        assert!(world.plane().faults().met()[fault.name()] >= 4, "{:?}", world.plane().faults().met());
+        assert!(took < Duration::from_secs(60), "{fault:?}: {took:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_node_that_found_no_pod_cidr_left_gets_the_one_of_a_node_that_goes_at_once() {
+    let mut world = cluster().await;
+    for node in ["n2", "n3", "n4"] {
+        world.steps(&[Step::Register { node, with_id: true }]).await.unwrap();
+    }
+    // By now it would look by itself only every few minutes.
+    world.steps(&[Step::Wait(Duration::from_secs(900)), Step::PowerOff("n0"), Step::DeleteNode("n0")]).await.unwrap();
+    let took = settled(&mut world).await;
+    assert!(took < Duration::from_secs(10), "{took:?}");
 }
 
 #[tokio::test(start_paused = true)]
