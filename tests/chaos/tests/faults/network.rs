@@ -115,6 +115,17 @@ async fn routes_changed_behind_our_back_are_mended_by_the_next_check_each_after_
 }
 
 #[tokio::test(start_paused = true)]
+async fn no_route_is_asked_for_as_long_as_the_one_in_its_place_cannot_be_deleted() {
+    let mut world = cluster().await;
+    let unavailable = Mishap::Refused(CloudError::Unavailable("no".to_owned()));
+    world.cloud().trouble(Trouble::always("delete-routes", unavailable));
+    world.steps(&[Step::Blackhole("n0"), Step::Wait(Duration::from_secs(600))]).await.unwrap();
+    settled(&mut world).await;
+    let met = world.cloud().met();
+    assert!(met["unavailable"] > 5 && met.len() == 1, "{met:?}");
+}
+
+#[tokio::test(start_paused = true)]
 async fn what_fails_for_a_moment_is_tried_again_within_seconds_and_not_with_the_next_check() {
     let new_node = [Step::Register { node: "n2", with_id: true }, Step::Wait(Duration::from_secs(15))];
     for call in ["list-routes", "create-routes"] {
