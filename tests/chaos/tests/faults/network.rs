@@ -137,12 +137,13 @@ async fn what_fails_for_a_moment_is_tried_again_within_seconds_and_not_with_the_
         assert_eq!(world.cloud().met(), BTreeMap::from([("unavailable", 2)]));
         assert!(took < Duration::from_secs(30), "{call}: {took:?}");
     }
-    // The Pod CIDR, the node's labels and taints, the condition.
+    // The Pod CIDR, of which there is none to spare, the node's labels and taints, the condition.
     for fault in [Fault::Conflict, Fault::InternalError] {
         let mut world = cluster().await;
         let failing = Rule::new(fault.clone()).verbs(&[Verb::Patch]).resource("nodes").chance(0.7);
         let faults = Faults { rules: vec![failing], user_agent: USER_AGENT.to_owned() };
         world.plane().faults().set(faults, StdRng::seed_from_u64(1));
+        world.steps(&[Step::Register { node: "n3", with_id: true }]).await.unwrap();
         world.steps(&new_node).await.unwrap();
         let took = settled(&mut world).await;
         assert!(world.plane().faults().met()[fault.name()] >= 4, "{:?}", world.plane().faults().met());
