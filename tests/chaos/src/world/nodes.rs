@@ -6,7 +6,9 @@ use kube::{
     api::{DeleteParams, ListParams, Patch, PatchParams},
 };
 use serde_json::{Value, json};
-use skydock_controllers::constants::{LABEL_EXCLUDE_FROM_LB, LABEL_REGION, LABEL_ZONE};
+use skydock_controllers::constants::{
+    LABEL_EXCLUDE_FROM_LB, LABEL_REGION, LABEL_REGION_BETA, LABEL_ZONE, LABEL_ZONE_BETA,
+};
 use skydock_devplane::NodeSpec;
 
 use super::World;
@@ -134,7 +136,16 @@ impl World {
     }
 
     pub(super) async fn relabel(&self, name: &'static str) -> Result<(), String> {
-        self.label(name, json!({LABEL_ZONE: "elsewhere", LABEL_REGION: null})).await
+        self.label(
+            name,
+            json!({
+                LABEL_ZONE: "elsewhere",
+                LABEL_ZONE_BETA: "elsewhere",
+                LABEL_REGION: null,
+                LABEL_REGION_BETA: null,
+            }),
+        )
+        .await
     }
 
     async fn label(&self, name: &'static str, labels: Value) -> Result<(), String> {
