@@ -112,7 +112,7 @@ impl LifecycleController {
             })
             .await;
         let doomed = doomed.into_inner().unwrap_or_else(PoisonError::into_inner);
-        self.delete_all(doomed, &not_ready, nodes.len()).await;
+        self.delete_all(doomed, &not_ready, &nodes).await;
     }
 
     /// Asks about a batch, and gives the nodes of it that are to be deleted.
@@ -196,16 +196,19 @@ impl LifecycleController {
         self.shared.nodes.get(&asked.key()).filter(|now| plan::same_question(&asked.view, &now.view))
     }
 
-    /// Deletes these nodes, unless they are too many: then only those that an operator has allowed. Those count like all others,
-    /// so that to allow a few does not let the rest go with them.
-    async fn delete_all(&self, doomed: Vec<NodeEntry>, not_ready: &[NodeEntry], nodes: usize) {
+    /// Deletes these nodes, unless they are too many: then only those that an operator has allowed, and those that it was tried
+    /// with before. All count alike, so that to allow a few does not let the rest go with them.
+    async fn delete_all(&self, doomed: Vec<NodeEntry>, not_ready: &[NodeEntry], nodes: &[NodeEntry]) {
         let deleted = self.history().within(self.options.brake.interval, Instant::now());
+        let counted = |entry: &NodeEntry| deleted.contains(entry.uid());
         let condemned: Vec<_> = {
             let memory = self.memory();
             not_ready.iter().filter(|entry| memory.get(entry.uid()).is_some_and(|known| known.condemned)).collect()
         };
-        let verdict = self.options.brake.judge(condemned.len(), nodes, deleted);
-        let waits = |entry: &NodeEntry| verdict.is_err() && !plan::deletion_is_allowed(&entry.view);
+        let candidates = condemned.iter().filter(|entry| !counted(entry)).count();
+        let others = nodes.iter().filter(|entry| !counted(entry)).count();
+        let verdict = self.options.brake.judge(candidates, others, deleted.len());
+        let waits = |entry: &NodeEntry| verdict.is_err() && !plan::deletion_is_allowed(&entry.view) && !counted(entry);
         let held = condemned.iter().filter(|entry| waits(entry)).count();
         let held = i64::try_from(held).unwrap_or(i64::MAX);
         let before = self.shared.metrics.node_deletions_held.set(held);
@@ -218,13 +221,11 @@ impl LifecycleController {
         if let Err(stopped) = &verdict {
             waiting.iter().for_each(|entry| self.tell_stopped(entry, stopped));
         }
-        stream::iter(going)
-            .for_each_concurrent(WRITERS, |entry| async move {
-                if self.delete(&entry).await {
-                    self.history().add(Instant::now());
-                }
-            })
-            .await;
+        {
+            let (mut history, now) = (self.history(), Instant::now());
+            going.iter().for_each(|entry| history.add(entry.uid(), now));
+        }
+        stream::iter(&going).for_each_concurrent(WRITERS, |entry| self.delete(entry)).await;
     }
 
     fn tell_stopped(&self, entry: &NodeEntry, stopped: &brake::Stopped) {
@@ -239,22 +240,17 @@ impl LifecycleController {
         }
     }
 
-    /// True if the node was deleted.
-    async fn delete(&self, doomed: &NodeEntry) -> bool {
-        let Some(entry) = self.still_in_question(doomed) else { return false };
+    async fn delete(&self, doomed: &NodeEntry) {
+        let Some(entry) = self.still_in_question(doomed) else { return };
         let name = entry.name();
         tracing::info!(node = name, "deleting: the machine is gone");
         let message = format!("Deleting node {name} because it does not exist in the cloud provider");
         self.shared.normal(&entry, reason::DELETING_NODE, message);
-        match apply::delete(&self.client, &entry).await {
-            Ok(deleted) => deleted,
-            Err(error) => {
-                self.shared.api_error(name, &error);
-                if !matches!(error, ApiError::Changed(_)) {
-                    let message = format!("Failed deleting node {name}: {error}");
-                    self.shared.warning(&entry, reason::DELETING_NODE_FAILED, message);
-                }
-                false
+        if let Err(error) = apply::delete(&self.client, &entry).await {
+            self.shared.api_error(name, &error);
+            if !matches!(error, ApiError::Changed(_)) {
+                let message = format!("Failed deleting node {name}: {error}");
+                self.shared.warning(&entry, reason::DELETING_NODE_FAILED, message);
             }
         }
     }

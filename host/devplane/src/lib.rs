@@ -35,6 +35,7 @@ use std::{
     time::Duration,
 };
 
+use jiff::SignedDuration;
 use tokio::{net::TcpListener, runtime::Handle, task::JoinHandle, time::timeout};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
@@ -205,6 +206,11 @@ impl DevPlane {
     /// Forgets the history, so that every watch that goes on from an earlier revision gets 410 Gone.
     pub fn compact(&self) {
         self.plane.write(|store, _| store.compact());
+    }
+
+    /// Has the wall clock of the plane and its kubelets jump, forwards or backwards, against that of this machine.
+    pub fn shift_clock(&self, by: SignedDuration) {
+        self.plane.shift_clock(by);
     }
 
     /// Stops serving, and saves the state one last time.

@@ -2,7 +2,7 @@
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use serde_json::json;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
@@ -21,12 +21,14 @@ pub(crate) struct Plane {
     revision: watch::Sender<u64>,
     /// Cancelled, and replaced, when all watches are to end.
     watches: Mutex<CancellationToken>,
+    /// How far its clock is ahead of the machine's.
+    ahead: Mutex<SignedDuration>,
 }
 
 impl Plane {
     pub(crate) fn new(store: Store) -> Self {
         let revision = watch::Sender::new(store.revision());
-        Self { store: Mutex::new(store), revision, watches: Mutex::default() }
+        Self { store: Mutex::new(store), revision, watches: Mutex::default(), ahead: Mutex::default() }
     }
 
     pub(crate) fn read<T>(&self, look: impl FnOnce(&Store) -> T) -> T {
@@ -36,10 +38,21 @@ impl Plane {
     /// Changes the store, at the present time, and wakes the watches if something changed.
     pub(crate) fn write<T>(&self, change: impl FnOnce(&mut Store, Timestamp) -> T) -> T {
         let mut store = lock(&self.store);
-        let result = change(&mut store, Timestamp::now());
+        let result = change(&mut store, self.now());
         let revision = store.revision();
         self.revision.send_if_modified(|last| std::mem::replace(last, revision) != revision);
         result
+    }
+
+    /// The present time.
+    pub(crate) fn now(&self) -> Timestamp {
+        Timestamp::now().saturating_add(*lock(&self.ahead)).unwrap_or(Timestamp::MAX)
+    }
+
+    /// Has the clock jump.
+    pub(crate) fn shift_clock(&self, by: SignedDuration) {
+        let mut ahead = lock(&self.ahead);
+        *ahead = ahead.saturating_add(by);
     }
 
     /// Tells when something has changed.

@@ -18,6 +18,7 @@ use kube::{
     client::{Body, ClientBuilder},
     config::AuthInfo,
 };
+use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
 use tower::util::MapRequestLayer;
 
@@ -26,9 +27,13 @@ use crate::clients;
 /// Where the accounts are.
 const NAMESPACE: &str = "kube-system";
 /// How long a token is asked for (P-45).
-const TOKEN_SECONDS: i64 = 3600;
+const TOKEN_SECONDS: u32 = 3600;
 /// A token is renewed when this share of its life is left (P-45).
 const LEEWAY: f64 = 0.2;
+/// Between two looks at whether a token is to be renewed; also the wait after a renewal that failed.
+const LOOK: Duration = Duration::from_secs(10);
+/// A token is not renewed more often than this.
+const LEAST: Duration = Duration::from_secs(60);
 /// Tries to get a token, with doubled delays between them (P-45).
 const RETRY: Duration = Duration::from_millis(500);
 const TRIES: u32 = 4;
@@ -65,7 +70,40 @@ struct Account {
 
 struct Token {
     header: HeaderValue,
-    renew_in: Duration,
+    renewal: Renewal,
+}
+
+/// When a token is to be renewed, by two clocks. The one on the wall may be wrong by hours, and may be set; the one of waits
+/// stands still while a machine is suspended. Whichever says so first is believed.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Renewal {
+    after: Duration,
+    at: Timestamp,
+}
+
+impl Renewal {
+    /// With a fifth of the token's life left. No token lives longer than was asked for, whatever the clock makes of the time
+    /// at which it expires.
+    fn of(expires: Timestamp, now: Timestamp) -> Self {
+        let life = Duration::try_from(expires.duration_since(now)).unwrap_or_default();
+        let life = life.min(Duration::from_secs(TOKEN_SECONDS.into()));
+        Self::after(life.mul_f64(1.0 - LEEWAY).max(LEAST), now)
+    }
+
+    fn after(after: Duration, now: Timestamp) -> Self {
+        Self { after, at: now.saturating_add(after).unwrap_or(Timestamp::MAX) }
+    }
+
+    fn is_due(self, held: Duration, now: Timestamp) -> bool {
+        held >= self.after || now >= self.at
+    }
+
+    async fn wait(self) {
+        let start = Instant::now();
+        while !self.is_due(start.elapsed(), Timestamp::now()) {
+            sleep(LOOK).await;
+        }
+    }
 }
 
 /// A client under the account of this name; its token is renewed until `stop`.
@@ -96,7 +134,7 @@ pub async fn client(
     tokio::spawn(async move {
         tokio::select! {
             () = stop.cancelled() => {}
-            () = account.keep(&header, first.renew_in) => {}
+            () = account.keep(&header, first.renewal) => {}
         }
     });
     Ok(client)
@@ -104,20 +142,20 @@ pub async fn client(
 
 impl Account {
     /// Renews the token for ever.
-    async fn keep(&self, header: &ArcSwap<HeaderValue>, mut renew_in: Duration) {
+    async fn keep(&self, header: &ArcSwap<HeaderValue>, mut renewal: Renewal) {
         loop {
-            tokio::time::sleep(renew_in).await;
+            renewal.wait().await;
             match self.token().await {
                 Ok(token) => {
                     header.store(Arc::new(token.header));
-                    renew_in = token.renew_in;
+                    renewal = token.renewal;
                 }
                 Err(error) => {
                     tracing::warn!(
                         error = format!("{:#}", anyhow::Error::from(error)),
                         "keeping the old token for now"
                     );
-                    renew_in = Duration::from_secs(10);
+                    renewal = Renewal::after(LOOK, Timestamp::now());
                 }
             }
         }
@@ -130,7 +168,7 @@ impl Account {
             match self.request().await {
                 Ok(token) => return self.read(token),
                 Err(kube::Error::Api(status)) if status.is_forbidden() => break,
-                Err(_) => tokio::time::sleep(delay).await,
+                Err(_) => sleep(delay).await,
             }
             delay *= 2;
         }
@@ -141,7 +179,7 @@ impl Account {
     async fn request(&self) -> Result<TokenRequest, kube::Error> {
         let accounts: Api<ServiceAccount> = Api::namespaced(self.root.clone(), NAMESPACE);
         let request = TokenRequest {
-            spec: TokenRequestSpec { expiration_seconds: Some(TOKEN_SECONDS), ..TokenRequestSpec::default() },
+            spec: TokenRequestSpec { expiration_seconds: Some(TOKEN_SECONDS.into()), ..TokenRequestSpec::default() },
             ..TokenRequest::default()
         };
         match accounts.create_token_request(&self.name, &PostParams::default(), &request).await {
@@ -164,24 +202,40 @@ impl Account {
         let status = answer.status.ok_or_else(malformed)?;
         let mut header = HeaderValue::try_from(format!("Bearer {}", status.token)).map_err(|_| malformed())?;
         header.set_sensitive(true);
-        Ok(Token { header, renew_in: renew_in(status.expiration_timestamp.0, Timestamp::now()) })
+        Ok(Token { header, renewal: Renewal::of(status.expiration_timestamp.0, Timestamp::now()) })
     }
-}
-
-/// When to renew a token: with a fifth of its life left, and not more often than once a minute.
-fn renew_in(expires: Timestamp, now: Timestamp) -> Duration {
-    let life = Duration::try_from(expires.duration_since(now)).unwrap_or_default();
-    life.mul_f64(1.0 - LEEWAY).max(Duration::from_secs(60))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    const NOW: &str = "2026-01-01T00:00:00Z";
+
+    fn time(text: &str) -> Timestamp {
+        text.parse().unwrap()
+    }
+
     #[test]
     fn p45_a_token_is_renewed_with_a_fifth_of_its_life_left() {
-        let now: Timestamp = "2026-01-01T00:00:00Z".parse().unwrap();
-        assert_eq!(renew_in("2026-01-01T01:00:00Z".parse().unwrap(), now), Duration::from_secs(2880));
-        assert_eq!(renew_in("2025-01-01T01:00:00Z".parse().unwrap(), now), Duration::from_secs(60));
+        let after = |expires| Renewal::of(time(expires), time(NOW)).after.as_secs();
+        assert_eq!(after("2026-01-01T01:00:00Z"), 2880);
+        assert_eq!(after("2026-01-01T00:10:00Z"), 480);
+    }
+
+    #[test]
+    fn a_wall_clock_that_is_hours_off_keeps_no_token_longer_than_it_lives() {
+        let after = |expires| Renewal::of(time(expires), time(NOW)).after.as_secs();
+        assert_eq!(after("2026-01-01T06:00:00Z"), 2880, "it is behind");
+        assert_eq!(after("2025-12-31T20:00:00Z"), 60, "it is ahead");
+    }
+
+    #[test]
+    fn a_token_is_renewed_when_the_first_of_both_clocks_says_so() {
+        let renewal = Renewal::after(Duration::from_secs(2880), time(NOW));
+        let due = |held, now| renewal.is_due(Duration::from_secs(held), time(now));
+        assert!(!due(2879, "2026-01-01T00:47:59Z"));
+        assert!(due(2, "2026-01-01T00:48:00Z"), "the machine was suspended");
+        assert!(due(2880, "2025-12-31T00:00:00Z"), "the wall clock was set back");
     }
 }

@@ -6,7 +6,11 @@ use std::{
     time::{Duration, Instant},
 };
 
-use k8s_openapi::api::coordination::v1::Lease;
+use k8s_openapi::{
+    api::coordination::v1::Lease,
+    apimachinery::pkg::apis::meta::v1::MicroTime,
+    jiff::{SignedDuration, Timestamp},
+};
 use kube::{Api, Client, Config, api::PostParams};
 use serde_json::json;
 use skydock::election::{ElectionConfig, ElectionMetrics, Elector, Leadership, Timings};
@@ -122,4 +126,64 @@ async fn a_lease_written_by_client_go_is_understood() {
     let spec = leases.get("cloud-controller-manager").await.unwrap().spec.unwrap();
     assert_eq!((spec.lease_transitions, spec.lease_duration_seconds), (Some(8), Some(2)));
     assert!(spec.acquire_time > written.spec.unwrap().acquire_time);
+}
+
+/// Each renewal is dated hours before or after the one before.
+#[tokio::test]
+async fn a_leader_whose_wall_clock_jumps_is_followed_when_its_lease_runs_out_and_not_before() {
+    let (_plane, client, leases) = plane().await;
+    let lease: Lease = serde_json::from_value(json!({
+        "metadata": {"name": "cloud-controller-manager"},
+        "spec": {"holderIdentity": "other", "leaseDurationSeconds": 2},
+    }))
+    .unwrap();
+    let mut lease = leases.create(&PostParams::default(), &lease).await.unwrap();
+    let mut first = Candidate::stand(&client, "first");
+    for hours in [5, -5, 48, 0, -1, 2] {
+        lease.spec.as_mut().unwrap().renew_time = Some(MicroTime(Timestamp::now() + SignedDuration::from_hours(hours)));
+        lease = leases.replace("cloud-controller-manager", &PostParams::default(), &lease).await.unwrap();
+        tokio::time::sleep(Duration::from_millis(600)).await;
+        assert_eq!(*first.state.borrow(), Leadership::Standby, "{hours} hours");
+    }
+    let took = first.leads().await;
+    assert!(took > Duration::from_secs(1) && took < Duration::from_millis(2600), "{took:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_leader_that_stood_still_for_longer_than_its_lease_leads_no_more_once_it_moves_again() {
+    const STILL: Duration = Duration::from_secs(4);
+    let (plane, client, leases) = plane().await;
+    // The first has a thread of its own, which can be made to stand still with all that is on it.
+    let (url, (send, first)) = (plane.url(), tokio::sync::oneshot::channel());
+    let (stop, stopped) = std::sync::mpsc::channel::<()>();
+    let thread = std::thread::spawn(move || {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(async {
+            let client = Client::try_from(Config::new(url.parse().unwrap())).unwrap();
+            let first = Candidate::stand(&client, "first");
+            drop(send.send(first.state.clone()));
+            tokio::task::yield_now().await;
+            while stopped.recv_timeout(Duration::ZERO) == Err(std::sync::mpsc::RecvTimeoutError::Timeout) {
+                tokio::time::sleep(Duration::from_millis(20)).await;
+            }
+            std::thread::sleep(STILL);
+            tokio::time::sleep(Duration::from_secs(2)).await;
+            first.state.borrow().clone()
+        })
+    });
+    let mut first = first.await.unwrap();
+    first.wait_for(|state| matches!(state, Leadership::Leading(_))).await.unwrap();
+    let mut second = Candidate::stand(&client, "second");
+    stop.send(()).unwrap();
+    let start = Instant::now();
+    second.leads().await;
+    assert!(start.elapsed() < STILL, "{:?}", start.elapsed());
+    let lost = first.wait_for(|state| matches!(state, Leadership::Lost(_)));
+    tokio::time::timeout(Duration::from_secs(6), lost).await.expect("it notices").unwrap();
+    let took = start.elapsed();
+    assert!(took > STILL && took < STILL + Duration::from_millis(500), "it noticed after {took:?}");
+    assert!(matches!(thread.join().unwrap(), Leadership::Lost(_)));
+    let spec = leases.get("cloud-controller-manager").await.unwrap().spec.unwrap();
+    assert_eq!((spec.holder_identity.as_deref(), spec.lease_transitions), (Some("second"), Some(1)));
+    assert!(matches!(*second.state.borrow(), Leadership::Leading(_)));
 }

@@ -1,6 +1,7 @@
 //! A cloud that keeps its state in memory, and is as unreliable as it is told to be.
 
 mod provider;
+mod routes;
 mod trouble;
 
 use std::{
@@ -9,8 +10,8 @@ use std::{
 };
 
 use rand::{Rng as _, SeedableRng as _, rngs::StdRng};
-use skydock_cloud::Route;
 
+pub(crate) use self::routes::CLUSTER_CIDRS;
 pub use self::trouble::{Mishap, Trouble};
 
 /// A service with this annotation asks for what this cloud cannot do.
@@ -60,7 +61,7 @@ struct State {
     machines: BTreeMap<String, Machine>,
     /// By UID of the service.
     balancers: BTreeMap<String, Balancer>,
-    routes: Vec<Route>,
+    routes: Vec<routes::Entry>,
     trouble: Trouble,
     chance: StdRng,
     calls: Vec<String>,
@@ -70,25 +71,29 @@ struct State {
     made: u32,
     /// Machines about which the last answer was a lie.
     lied: BTreeSet<String>,
-    /// UIDs of services that at some time did not want their load balancer any more.
+    /// No machine can be seen.
+    blind: bool,
+    /// UIDs of services that at some time did not want their load balancer any more, and of nodes that did not want their
+    /// routes.
     released: BTreeSet<String>,
     wrongs: Vec<String>,
 }
 
 impl Cloud {
-    /// An empty cloud, in which chance comes from this seed.
+    /// A cloud with nothing in it but routes of others, in which chance comes from this seed.
     #[must_use]
     pub fn new(seed: u64) -> Self {
         let state = State {
             machines: BTreeMap::new(),
             balancers: BTreeMap::new(),
-            routes: Vec::new(),
+            routes: routes::others(),
             trouble: Trouble::default(),
             chance: StdRng::seed_from_u64(seed),
             calls: Vec::new(),
             met: BTreeMap::new(),
             made: 0,
             lied: BTreeSet::new(),
+            blind: false,
             released: BTreeSet::new(),
             wrongs: Vec::new(),
         };
@@ -126,9 +131,20 @@ impl Cloud {
         self.lock().machines.remove(id);
     }
 
-    /// From now on a load balancer of this service may be deleted.
-    pub fn release(&self, uid: &str) {
-        self.lock().released.insert(uid.to_owned());
+    /// Says of all machines that they are gone, or does not any more.
+    pub fn blind(&self, blind: bool) {
+        self.lock().blind = blind;
+    }
+
+    /// From now on a load balancer of this service may be deleted, or the routes to this node.
+    /// False if so it was already.
+    pub fn release(&self, uid: &str) -> bool {
+        self.lock().released.insert(uid.to_owned())
+    }
+
+    /// From now on none of it may be deleted again.
+    pub fn claim(&self, uid: &str) {
+        self.lock().released.remove(uid);
     }
 
     /// From now on this goes wrong, and nothing else.
@@ -154,7 +170,8 @@ impl Cloud {
         self.lock().calls.clone()
     }
 
-    /// How often each mishap has happened, by [`Mishap::name`].
+    /// How often each mishap has happened, by [`Mishap::name`], and `destination taken`: a route was asked for where another
+    /// one was still in its place.
     #[must_use]
     pub fn met(&self) -> BTreeMap<&'static str, u64> {
         self.lock().met.clone()

@@ -9,19 +9,27 @@ use kube::{
     client::{Body, retry::RetryPolicy},
 };
 use prometheus_client::registry::Registry;
-use skydock_controllers::{Clients, Context, Controller, Metrics, Options, RunError, run};
+use skydock_controllers::{
+    Clients, ClusterCidrs, Context, Controller, Metrics, Options, RunError,
+    ipam::{IpamOptions, NodeRange},
+    route::RouteOptions,
+    run,
+};
 use skydock_devplane::DevPlane;
 use tokio::{sync::watch, task::JoinHandle, time::timeout};
 use tokio_util::sync::CancellationToken;
 use tower::{BoxError, ServiceExt as _, retry::Retry, service_fn};
 
-use crate::Cloud;
+use crate::{Cloud, cloud::CLUSTER_CIDRS};
 
 /// Begins the user agent of every client of the host, so that faults can be made to concern the host alone.
 pub const USER_AGENT: &str = "skydock/";
 
 /// Longer than a graceful stop may take with the default options.
 const STOP: Duration = Duration::from_secs(60);
+
+/// What a node gets of each range: there are as many as there are names of nodes, so that one that is lost is missed.
+const NODE_MASKS: [u8; 2] = [24, 64];
 
 /// A process with all controllers.
 #[derive(Debug)]
@@ -34,7 +42,7 @@ pub struct Host {
 impl Host {
     /// Starts one, which knows nothing of those before.
     #[must_use]
-    pub fn start(plane: &DevPlane, cloud: &Cloud, options: Options) -> Self {
+    pub fn start(plane: &DevPlane, cloud: &Cloud) -> Self {
         let client = |name: &str| client(plane.router(), &format!("{USER_AGENT}test {name}"));
         let shutdown = CancellationToken::new();
         let (generations, receiver) = watch::channel(1);
@@ -47,8 +55,8 @@ impl Host {
             },
             provider: Arc::new(cloud.clone()),
             generations: receiver,
-            options,
-            enabled: [Controller::Node, Controller::NodeLifecycle, Controller::Service].into(),
+            options: options(),
+            enabled: Controller::ALL.into(),
             metrics: Metrics::register(&mut Registry::default()),
             on_cluster: Box::new(drop),
             shutdown: shutdown.clone(),
@@ -85,6 +93,18 @@ impl Host {
     /// Has it look at all objects again, as after a swap of the plugin.
     pub fn swap(&self) {
         self.generations.send_modify(|generation| *generation += 1);
+    }
+}
+
+/// As shipped, with Pod CIDRs.
+fn options() -> Options {
+    let cluster_cidrs = ClusterCidrs::parse(&CLUSTER_CIDRS);
+    let ranges = cluster_cidrs.iter().flat_map(ClusterCidrs::iter).zip(NODE_MASKS);
+    let ranges = ranges.filter_map(|(cluster, mask)| NodeRange::new(cluster, mask).ok()).collect();
+    Options {
+        ipam: IpamOptions { ranges, ..IpamOptions::default() },
+        routes: RouteOptions { cluster_cidrs, ..RouteOptions::default() },
+        ..Options::default()
     }
 }
 

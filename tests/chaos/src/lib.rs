@@ -5,8 +5,8 @@
 //! until it is quiet, and tells every difference between what is and what should be.
 //!
 //! All of it runs on one thread, without sockets, on a clock that stands still while anything is to be done (tokio's paused
-//! time). So the controllers keep their real periods and waits, an hour of them takes moments, and the wall clock does not
-//! move at all.
+//! time). So the controllers keep their real periods and waits, an hour of them takes moments, and the wall clock
+//! moves only where a step has it jump.
 //!
 //! What is chosen comes from a seed. Only the order in which the tasks of one instant are run, and the jitter of watches
 //! that begin again, do not.

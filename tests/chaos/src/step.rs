@@ -35,6 +35,16 @@ pub enum Step {
     Exclude { node: &'static str, out: bool },
     /// The machine has another address.
     Readdress(&'static str),
+    /// Somebody writes another zone on the node, and takes its region away.
+    Relabel(&'static str),
+    /// Somebody takes the routes to the node away.
+    LoseRoutes(&'static str),
+    /// The routes to the node lead nowhere any more.
+    Blackhole(&'static str),
+    /// Somebody makes a route into the range of Pods.
+    StrayRoute { cidr: &'static str, node: Option<&'static str> },
+    /// One node after the other falls silent, and the cloud says of every machine that it is gone; later all is back.
+    Outage(Duration),
     /// A service is created, of type LoadBalancer.
     Create(&'static str),
     /// A service gets this port.
@@ -63,8 +73,10 @@ pub enum Step {
     CutWatches,
     /// The history is forgotten and all watches are cut, so that they cannot go on.
     Compact,
-    /// Nothing in this process runs for a while, and then all clocks have jumped.
+    /// Nothing in this process runs for a while, and then all waits are over at once.
     Suspend(Duration),
+    /// The wall clock of the API server jumps against that of the host, forwards or backwards.
+    WallClock { hours: i64 },
     /// Nothing happens for a while.
     Wait(Duration),
 }
@@ -135,13 +147,17 @@ pub(crate) const NODES: [&str; 4] = ["n0", "n1", "n2", "n3"];
 /// Names of services.
 pub(crate) const SERVICES: [&str; 3] = ["s0", "s1", "s2"];
 
+/// Where routes of others turn up: at the Pod CIDRs of nodes, and around and inside of them.
+const STRAYS: [&str; 6] =
+    ["10.244.0.0/24", "10.244.1.0/24", "10.244.2.128/25", "10.244.0.0/23", "fd00:10:244:1::/64", "fd00:10:244::/63"];
+
 impl Step {
     /// Any step.
     #[must_use]
     pub fn any(chance: &mut StdRng) -> Self {
         let node = NODES.choose(chance).copied().unwrap_or_default();
         let service = SERVICES.choose(chance).copied().unwrap_or_default();
-        match chance.random_range(0..100) {
+        match chance.random_range(0..116) {
             0..12 => Self::Register { node, with_id: chance.random() },
             12..15 => Self::PowerOff(node),
             15..18 => Self::PowerOn(node),
@@ -150,25 +166,34 @@ impl Step {
             26..31 => Self::Vanish(node),
             31..34 => Self::DeleteNode(node),
             34..38 => Self::Exclude { node, out: chance.random() },
-            38..39 => Self::Readdress(node),
-            39..50 => Self::Create(service),
-            50..54 => Self::Port { service, port: chance.random_range(80..90) },
-            54..57 => Self::Note { service, note: chance.random() },
-            57..60 => Self::Refuse { service, refuse: chance.random() },
-            60..67 => Self::Type { service, balanced: chance.random() },
-            67..74 => Self::Delete(service),
-            74..82 => Self::Kill { down: Duration::from_millis(chance.random_range(2000..10_000)) },
-            82..83 => Self::Restart,
-            83..84 => Self::Swap,
-            84..89 => Self::Cloud { calls: chance.random_range(1..6) },
-            89..94 => {
+            38..40 => Self::Readdress(node),
+            40..42 => Self::Relabel(node),
+            42..45 => Self::LoseRoutes(node),
+            45..47 => Self::Blackhole(node),
+            47..50 => {
+                let node = Some(node).filter(|_| chance.random());
+                Self::StrayRoute { cidr: STRAYS.choose(chance).copied().unwrap_or_default(), node }
+            }
+            50..52 => Self::Outage(Duration::from_secs(chance.random_range(5..60))),
+            52..63 => Self::Create(service),
+            63..67 => Self::Port { service, port: chance.random_range(80..90) },
+            67..70 => Self::Note { service, note: chance.random() },
+            70..73 => Self::Refuse { service, refuse: chance.random() },
+            73..80 => Self::Type { service, balanced: chance.random() },
+            80..87 => Self::Delete(service),
+            87..95 => Self::Kill { down: Duration::from_millis(chance.random_range(2000..10_000)) },
+            95..96 => Self::Restart,
+            96..97 => Self::Swap,
+            97..102 => Self::Cloud { calls: chance.random_range(1..6) },
+            102..107 => {
                 let trouble = ApiTrouble::ALL.into_iter().choose(chance).unwrap_or(ApiTrouble::Slow);
                 Self::Api { trouble, seed: chance.random() }
             }
-            94..96 => Self::ApiWell,
-            96..97 => Self::CutWatches,
-            97..98 => Self::Compact,
-            98..99 => Self::Suspend(Duration::from_secs(chance.random_range(1..600))),
+            107..109 => Self::ApiWell,
+            109..110 => Self::CutWatches,
+            110..111 => Self::Compact,
+            111..113 => Self::Suspend(Duration::from_secs(chance.random_range(1..600))),
+            113..114 => Self::WallClock { hours: chance.random_range(-48..48) },
             _ => Self::Wait(Duration::from_secs(chance.random_range(5..30))),
         }
     }

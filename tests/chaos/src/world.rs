@@ -1,13 +1,18 @@
 //! All there is, and what it should be.
 
 mod check;
+mod network;
 mod nodes;
+mod outage;
 mod services;
 
-use std::{collections::BTreeMap, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
 
+use jiff::SignedDuration;
 use kube::Client;
-use skydock_controllers::Options;
 use skydock_devplane::DevPlane;
 use tokio::time::{Instant, advance, sleep};
 
@@ -17,6 +22,8 @@ use crate::{Cloud, Host, Step, Trouble, host};
 /// How long all may take to be as it should once nothing goes wrong any more: a node may wait up to 1000 s after its
 /// failures, and a watch that fell silent is noticed after 5 minutes.
 const PATIENCE: Duration = Duration::from_secs(3600);
+/// When an operator looks after nodes that the brake keeps: by then all are condemned, and no deletion counts any more.
+const OPERATOR: Duration = Duration::from_secs(1800);
 /// Between two looks at whether all is as it should be.
 const LONGEST_PAUSE: Duration = Duration::from_secs(15);
 /// How long it must stay as it should.
@@ -32,8 +39,8 @@ pub struct World {
     cloud: Cloud,
     host: Option<Host>,
     nodes: BTreeMap<&'static str, NodeModel>,
-    /// Names and UIDs of the Nodes whose machine is gone.
-    vanished: Vec<(&'static str, String)>,
+    /// UIDs of the Nodes whose machine is gone.
+    vanished: BTreeSet<String>,
     services: BTreeMap<&'static str, ServiceModel>,
     /// What went wrong beside the differences at the end.
     wrongs: Vec<String>,
@@ -48,14 +55,14 @@ impl World {
         let plane = DevPlane::start(skydock_devplane::Options::default()).await.map_err(|error| error.to_string())?;
         let cloud = Cloud::new(seed);
         let operator = host::client(plane.router(), "operator");
-        let host = Some(Host::start(&plane, &cloud, Options::default()));
+        let host = Some(Host::start(&plane, &cloud));
         Ok(Self {
             plane,
             operator,
             cloud,
             host,
             nodes: BTreeMap::new(),
-            vanished: Vec::new(),
+            vanished: BTreeSet::new(),
             services: BTreeMap::new(),
             wrongs: Vec::new(),
         })
@@ -88,6 +95,11 @@ impl World {
             Step::DeleteNode(node) => self.delete_node(node).await?,
             Step::Exclude { node, out } => self.exclude(node, out).await?,
             Step::Readdress(node) => self.readdress(node),
+            Step::Relabel(node) => self.relabel(node).await?,
+            Step::LoseRoutes(node) => self.cloud.lose_routes(node),
+            Step::Blackhole(node) => self.cloud.blackhole(node),
+            Step::StrayRoute { cidr, node } => self.cloud.stray_route(cidr, node),
+            Step::Outage(time) => self.outage(time).await?,
             Step::Create(service) => self.create(service).await?,
             Step::Port { service, port } => self.port(service, port).await?,
             Step::Note { service, note } => self.note(service, note).await?,
@@ -117,9 +129,10 @@ impl World {
                 self.plane.cut_watches();
             }
             Step::Suspend(time) => advance(time).await,
+            Step::WallClock { hours } => self.plane.shift_clock(SignedDuration::from_hours(hours)),
             Step::Wait(time) => sleep(time).await,
         }
-        Ok(())
+        self.watch_pod_cidrs().await
     }
 
     /// Does steps with a little time after each.
@@ -148,6 +161,9 @@ impl World {
             if differences.is_empty() {
                 break;
             }
+            if start.elapsed() > OPERATOR {
+                self.allow_deletions().await?;
+            }
             if start.elapsed() > PATIENCE {
                 return Err(format!("after {PATIENCE:?} without faults:\n{}", differences.join("\n")));
             }
@@ -171,11 +187,12 @@ impl World {
     }
 
     fn start_host(&mut self) {
-        self.host = Some(Host::start(&self.plane, &self.cloud, Options::default()));
+        self.host = Some(Host::start(&self.plane, &self.cloud));
     }
 
     fn changing_calls(&self) -> usize {
-        let changes = |call: &&String| ["ensure", "update", "delete"].iter().any(|verb| call.starts_with(verb));
+        let changes =
+            |call: &&String| ["ensure", "update", "create", "delete"].iter().any(|verb| call.starts_with(verb));
         self.cloud.calls().iter().filter(changes).count()
     }
 }

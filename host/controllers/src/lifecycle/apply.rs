@@ -78,15 +78,14 @@ fn unchanged(entry: &Entry<Node>) -> Value {
     json!({ "op": "test", "path": "/metadata/resourceVersion", "value": entry.resource_version() })
 }
 
-/// Deletes this very node, not one that was made anew under its name; true if it was there.
-pub(super) async fn delete(client: &Client, entry: &Entry<Node>) -> Result<bool, ApiError> {
+/// Deletes this very node, not one that was made anew under its name.
+pub(super) async fn delete(client: &Client, entry: &Entry<Node>) -> Result<(), ApiError> {
     let preconditions = Preconditions { uid: Some(entry.uid().to_owned()), resource_version: None };
     let params = DeleteParams::default().preconditions(preconditions);
     let deleted = Api::<Node>::all(client.clone()).delete(entry.name(), &params).await;
     let action = Action { verb: "delete", resource: "nodes".to_owned() };
     match deleted.map_err(|error| ApiError::new(action, error)) {
-        Ok(_) => Ok(true),
-        Err(ApiError::Gone(_)) => Ok(false),
+        Ok(_) | Err(ApiError::Gone(_)) => Ok(()),
         Err(error) => Err(error),
     }
 }

@@ -1,6 +1,9 @@
 //! Stops a mass deletion of nodes, which is more often a mistake (of a cloud, of its credentials, of a plugin) than a wish.
 
-use std::{collections::VecDeque, time::Duration};
+use std::{
+    collections::{HashMap, HashSet},
+    time::Duration,
+};
 
 use tokio::time::Instant;
 
@@ -59,21 +62,23 @@ pub struct Stopped {
     interval: Duration,
 }
 
-/// When nodes were deleted. It is lost at a restart: that gives a new allowance, after each node's absence has been said
-/// anew as often and as long as ever.
+/// Which nodes were deleted, by UID, and when. It is lost at a restart: that gives a new allowance, after each node's absence
+/// has been said anew as often and as long as ever.
+///
+/// What was tried counts: the answer may be lost, and the cache may show a node for a while after it is gone.
 #[derive(Debug, Default)]
-pub struct History(VecDeque<Instant>);
+pub struct History(HashMap<String, Instant>);
 
 impl History {
-    /// Counts a deletion.
-    pub fn add(&mut self, now: Instant) {
-        self.0.push_back(now);
+    /// Counts a deletion that is about to be tried, for the first time or again.
+    pub fn add(&mut self, uid: &str, now: Instant) {
+        self.0.insert(uid.to_owned(), now);
     }
 
-    /// Deletions within the interval; forgets older ones.
-    pub fn within(&mut self, interval: Duration, now: Instant) -> usize {
-        self.0.retain(|at| now.saturating_duration_since(*at) < interval);
-        self.0.len()
+    /// Forgets what is longer ago than the interval, and gives the UIDs of the others.
+    pub fn within(&mut self, interval: Duration, now: Instant) -> HashSet<String> {
+        self.0.retain(|_, at| now.saturating_duration_since(*at) < interval);
+        self.0.keys().cloned().collect()
     }
 }
 
@@ -119,13 +124,15 @@ mod tests {
     }
 
     #[test]
-    fn a_deletion_counts_for_the_interval() {
+    fn a_deletion_counts_for_the_interval_and_one_that_is_tried_again_counts_once() {
         let (start, interval) = (Instant::now(), Duration::from_secs(600));
         let mut history = History::default();
-        history.add(start);
-        history.add(start + Duration::from_secs(60));
-        assert_eq!(history.within(interval, start + Duration::from_secs(599)), 2);
-        assert_eq!(history.within(interval, start + Duration::from_secs(600)), 1);
-        assert_eq!(history.within(interval, start + Duration::from_secs(660)), 0);
+        history.add("a", start);
+        history.add("b", start);
+        history.add("b", start + Duration::from_secs(60));
+        let mut at = |second| history.within(interval, start + Duration::from_secs(second));
+        assert_eq!(at(599), HashSet::from(["a".to_owned(), "b".to_owned()]));
+        assert_eq!(at(600), HashSet::from(["b".to_owned()]));
+        assert_eq!(at(660), HashSet::new());
     }
 }

@@ -443,6 +443,26 @@ fn allowed() -> Value {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_deletion_counts_also_if_its_answer_was_lost_or_the_cache_does_not_show_it_yet() {
+    let bench = bench();
+    bench.has_ready(4);
+    bench.loses(&["n0"]);
+    bench.api.fail("DELETE", "/api/v1/nodes/n0", 500, "InternalError");
+    bench.pass().await;
+    bench.pass().await;
+    bench.controller.shared.nodes.delete("n0");
+    bench.loses(&["n1"]);
+    bench.pass().await;
+    bench.pass().await;
+    assert_eq!(bench.deleted(), ["n0", "n1"]);
+    bench.loses(&["n2"]);
+    for _ in 0..3 {
+        bench.pass().await;
+    }
+    assert!(!bench.deleted().contains(&"n2".to_owned()), "{:?}", bench.deleted());
+}
+
+#[tokio::test(start_paused = true)]
 async fn an_allowed_node_is_deleted_like_others_when_the_cloud_has_said_it_twice() {
     let bench = bench();
     bench.has_ready(4);

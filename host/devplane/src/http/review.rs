@@ -58,7 +58,7 @@ pub(super) async fn token(plane: &Plane, target: &Target, request: Request) -> R
         let cause = Cause::invalid("spec.expirationSeconds", &seconds.into(), why);
         return Err(Refusal::invalid(target.resource, &target.name, &[cause]));
     }
-    let now = Timestamp::now();
+    let now = plane.now();
     let expires = now.checked_add(SignedDuration::from_secs(seconds)).unwrap_or(Timestamp::MAX);
     let fields = as_map(&mut answer);
     fields.insert("kind".into(), "TokenRequest".into());

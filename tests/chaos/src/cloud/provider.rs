@@ -105,6 +105,9 @@ impl CloudProvider for Cloud {
 
     async fn check(&self, nodes: &[Arc<Node>]) -> Result<Answers<Presence>, CloudError> {
         self.about_nodes("check", nodes, |state, node, lie| {
+            if state.blind {
+                return Ok(Presence::Absent);
+            }
             let Some((id, machine)) = state.machine_of(node).map(|(id, machine)| (id.clone(), machine.clone())) else {
                 return Ok(Presence::Absent);
             };
@@ -216,7 +219,8 @@ impl CloudProvider for Cloud {
     async fn list_routes(&self) -> Result<Vec<Route>, CloudError> {
         self.call("list-routes", String::new(), |state, extent| match extent {
             Extent::Half(error) => Err(error),
-            _ => Ok(state.routes.clone()),
+            Extent::Lie => Ok(Vec::new()),
+            Extent::Whole => Ok(state.list_routes()),
         })
         .await
     }
@@ -226,18 +230,7 @@ impl CloudProvider for Cloud {
         self.call("create-routes", routes.len().to_string(), move |state, extent| {
             let create = |new: NewRoute| match &extent {
                 Extent::Half(error) if state.coin() => Err(error.clone()),
-                _ => {
-                    let name = format!("{}-{}", new.name_hint, new.destination_cidr);
-                    state.routes.retain(|route| route.name != name);
-                    state.routes.push(Route {
-                        name,
-                        target_node: Some(new.target_node),
-                        target_addresses: Some(new.target_addresses),
-                        destination_cidr: new.destination_cidr,
-                        blackhole: false,
-                    });
-                    Ok(())
-                }
+                _ => state.create_route(new),
             };
             Ok(routes.into_iter().map(create).collect())
         })
@@ -249,10 +242,7 @@ impl CloudProvider for Cloud {
         self.call("delete-routes", routes.len().to_string(), move |state, extent| {
             let delete = |gone: Route| match &extent {
                 Extent::Half(error) if state.coin() => Err(error.clone()),
-                _ => {
-                    state.routes.retain(|route| route.name != gone.name);
-                    Ok(())
-                }
+                _ => state.delete_route(&gone),
             };
             Ok(routes.into_iter().map(delete).collect())
         })

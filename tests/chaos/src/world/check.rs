@@ -19,11 +19,12 @@ impl World {
     /// If the API server cannot be asked.
     pub(super) async fn differences(&self) -> Result<Vec<String>, String> {
         let all = ListParams::default();
-        let nodes = Api::<Node>::all(self.operator.clone()).list(&all).await.map_err(|error| error.to_string())?.items;
+        let nodes = self.list_nodes().await?;
         let services = Api::<Service>::default_namespaced(self.operator.clone());
         let services = services.list(&all).await.map_err(|error| error.to_string())?.items;
         let mut differences = Vec::new();
         self.check_nodes(&nodes, &mut differences);
+        self.check_network(&nodes, &mut differences);
         self.check_services(&services, &nodes, &mut differences);
         Ok(differences)
     }
@@ -41,13 +42,14 @@ impl World {
                 (None, Some(_)) => differences.push(format!("Node {name} is there, and nobody has registered it")),
             }
         }
-        for (name, uid) in &self.vanished {
-            let left = by_name.get(*name).filter(|node| node.metadata.uid.as_ref() == Some(uid));
-            // One that never got a provider ID cannot be known to be the cloud's.
-            if left.is_some_and(|node| provider_id(node).is_some()) {
-                differences.push(format!("Node {name} is left, and its machine is gone"));
-            }
+        for node in nodes.iter().filter(|node| self.is_left(node)) {
+            differences.push(format!("Node {} is left, and its machine is gone", node.name_any()));
         }
+    }
+
+    /// True if its machine is gone. One that never got a provider ID cannot be known to be the cloud's.
+    pub(super) fn is_left(&self, node: &Node) -> bool {
+        node.metadata.uid.as_ref().is_some_and(|uid| self.vanished.contains(uid)) && provider_id(node).is_some()
     }
 
     fn wrong_node(&self, model: &NodeModel, node: &Node) -> impl Iterator<Item = String> {

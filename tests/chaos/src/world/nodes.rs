@@ -3,13 +3,16 @@
 use k8s_openapi::api::core::v1::Node;
 use kube::{
     Api,
-    api::{DeleteParams, Patch, PatchParams},
+    api::{DeleteParams, ListParams, Patch, PatchParams},
 };
-use serde_json::json;
-use skydock_controllers::constants::LABEL_EXCLUDE_FROM_LB;
+use serde_json::{Value, json};
+use skydock_controllers::constants::{
+    LABEL_EXCLUDE_FROM_LB, LABEL_REGION, LABEL_REGION_BETA, LABEL_ZONE, LABEL_ZONE_BETA,
+};
 use skydock_devplane::NodeSpec;
 
 use super::World;
+use crate::Cloud;
 
 /// A machine that exists, and its node.
 #[derive(Clone, Debug)]
@@ -22,6 +25,8 @@ pub(super) struct NodeModel {
     pub(super) running: bool,
     /// The kubelet runs.
     pub(super) ready: bool,
+    /// Its address is not the one that its kubelet registers with: its routes have to follow.
+    moved: bool,
 }
 
 fn text(error: impl std::fmt::Display) -> String {
@@ -29,6 +34,11 @@ fn text(error: impl std::fmt::Display) -> String {
 }
 
 impl World {
+    pub(super) async fn list_nodes(&self) -> Result<Vec<Node>, String> {
+        let nodes = Api::<Node>::all(self.operator.clone()).list(&ListParams::default()).await;
+        nodes.map(|list| list.items).map_err(text)
+    }
+
     pub(super) async fn register(&mut self, name: &'static str, with_id: bool) -> Result<(), String> {
         if self.nodes.contains_key(name) {
             return Ok(());
@@ -44,7 +54,7 @@ impl World {
             ..NodeSpec::new(name, address.parse().map_err(text)?)
         };
         kubelets.register(spec).map_err(text)?;
-        self.nodes.insert(name, NodeModel { machine, uid: None, running: true, ready: true });
+        self.nodes.insert(name, NodeModel { machine, uid: None, running: true, ready: true, moved: false });
         self.look_up(name).await
     }
 
@@ -64,6 +74,7 @@ impl World {
                 self.wrongs.push(format!("Node {name} was deleted, and its machine is there"));
             }
             model.uid = node.metadata.uid;
+            model.allow_new_routes(&self.cloud);
         }
         Ok(())
     }
@@ -98,13 +109,17 @@ impl World {
         let Some(model) = self.nodes.remove(name) else { return Ok(()) };
         self.plane.kubelets().stop(name).map_err(text)?;
         self.cloud.remove_machine(&model.machine);
-        self.vanished.extend(model.uid.map(|uid| (name, uid)));
+        if let Some(uid) = model.uid {
+            self.cloud.release(&uid);
+            self.vanished.insert(uid);
+        }
         Ok(())
     }
 
     pub(super) async fn delete_node(&mut self, name: &'static str) -> Result<(), String> {
-        let Some(model) = self.nodes.get_mut(name).filter(|model| model.uid.is_some()) else { return Ok(()) };
-        model.uid = None;
+        let Some(model) = self.nodes.get_mut(name) else { return Ok(()) };
+        let Some(uid) = model.uid.take() else { return Ok(()) };
+        self.cloud.release(&uid);
         let ready = model.ready;
         let nodes = Api::<Node>::all(self.operator.clone());
         nodes.delete(name, &DeleteParams::default()).await.map_err(text)?;
@@ -115,19 +130,46 @@ impl World {
         Ok(())
     }
 
-    pub(super) async fn exclude(&mut self, name: &'static str, out: bool) -> Result<(), String> {
+    pub(super) async fn exclude(&self, name: &'static str, out: bool) -> Result<(), String> {
+        let value = if out { json!("true") } else { json!(null) };
+        self.label(name, json!({LABEL_EXCLUDE_FROM_LB: value})).await
+    }
+
+    pub(super) async fn relabel(&self, name: &'static str) -> Result<(), String> {
+        self.label(
+            name,
+            json!({
+                LABEL_ZONE: "elsewhere",
+                LABEL_ZONE_BETA: "elsewhere",
+                LABEL_REGION: null,
+                LABEL_REGION_BETA: null,
+            }),
+        )
+        .await
+    }
+
+    async fn label(&self, name: &'static str, labels: Value) -> Result<(), String> {
         if self.nodes.get(name).is_none_or(|model| model.uid.is_none()) {
             return Ok(());
         }
-        let value = if out { json!("true") } else { json!(null) };
-        let patch = Patch::Merge(json!({"metadata": {"labels": {LABEL_EXCLUDE_FROM_LB: value}}}));
+        let patch = Patch::Merge(json!({"metadata": {"labels": labels}}));
         let nodes = Api::<Node>::all(self.operator.clone());
         nodes.patch(name, &PatchParams::default(), &patch).await.map(drop).map_err(text)
     }
 
     pub(super) fn readdress(&mut self, name: &'static str) {
-        if let Some(model) = self.nodes.get(name) {
+        if let Some(model) = self.nodes.get_mut(name) {
             self.cloud.readdress(&model.machine);
+            model.moved = true;
+            model.allow_new_routes(&self.cloud);
+        }
+    }
+}
+
+impl NodeModel {
+    fn allow_new_routes(&self, cloud: &Cloud) {
+        if let Some(uid) = self.uid.as_ref().filter(|_| self.moved) {
+            cloud.release(uid);
         }
     }
 }

@@ -1,0 +1,75 @@
+//! Pod CIDRs of nodes, and the routes to them.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use ipnet::IpNet;
+use k8s_openapi::api::core::v1::Node;
+use kube::ResourceExt as _;
+
+use super::World;
+use crate::cloud::CLUSTER_CIDRS;
+
+impl World {
+    /// No two nodes share a Pod CIDR, at any time: Pods of both would have one address.
+    pub(super) async fn watch_pod_cidrs(&mut self) -> Result<(), String> {
+        let nodes = self.list_nodes().await?;
+        let mut holders: BTreeMap<&str, Vec<String>> = BTreeMap::new();
+        for (node, cidr) in nodes.iter().flat_map(|node| pod_cidrs(node).iter().map(move |cidr| (node, cidr))) {
+            holders.entry(cidr).or_default().push(node.name_any());
+        }
+        let shared = holders.iter().filter(|(_, nodes)| nodes.len() > 1);
+        self.wrongs.extend(shared.map(|(cidr, nodes)| format!("nodes {nodes:?} share Pod CIDR {cidr}")));
+        Ok(())
+    }
+
+    /// Each node has one Pod CIDR of each range, a route to each of them, and says that it has a network; and there are no
+    /// other routes.
+    pub(super) fn check_network(&self, nodes: &[Node], differences: &mut Vec<String>) {
+        let mut missing = BTreeMap::new();
+        for node in nodes {
+            let name = node.name_any();
+            let cidrs = pod_cidrs(node);
+            let nets: Vec<IpNet> = cidrs.iter().filter_map(|cidr| cidr.parse().ok()).collect();
+            let inside = |range: &str| {
+                let range = range.parse::<IpNet>();
+                range.map_or(0, |range| nets.iter().filter(|net| range.contains(*net)).count())
+            };
+            if cidrs.len() != CLUSTER_CIDRS.len() || CLUSTER_CIDRS.iter().any(|range| inside(range) != 1) {
+                differences.push(format!("Node {name} has Pod CIDRs {cidrs:?}"));
+            }
+            if !has_network(node) {
+                differences.push(format!("Node {name} does not say that it has a network"));
+            }
+            missing.extend(cidrs.iter().map(|cidr| ((name.clone(), cidr.clone()), addresses(node))));
+        }
+        for route in self.cloud.routes() {
+            let key = (route.target_node.clone().unwrap_or_default(), route.destination_cidr.clone());
+            let made_with = route
+                .target_addresses
+                .as_ref()
+                .map(|addresses| addresses.iter().map(|address| address.address.clone()).collect::<BTreeSet<_>>());
+            let wanted = missing.remove(&key);
+            // Of a route that somebody else has made the cloud may not know the addresses.
+            if route.blackhole
+                || wanted.is_none_or(|addresses| made_with.is_some_and(|made_with| made_with != addresses))
+            {
+                differences.push(format!("a route is wrong, or there twice: {route:?}"));
+            }
+        }
+        differences.extend(missing.keys().map(|(node, cidr)| format!("there is no route to {node} for {cidr}")));
+    }
+}
+
+fn pod_cidrs(node: &Node) -> &[String] {
+    node.spec.as_ref().and_then(|spec| spec.pod_cidrs.as_deref()).unwrap_or_default()
+}
+
+fn addresses(node: &Node) -> BTreeSet<String> {
+    let addresses = node.status.iter().flat_map(|status| status.addresses.iter().flatten());
+    addresses.map(|address| address.address.clone()).collect()
+}
+
+fn has_network(node: &Node) -> bool {
+    let mut conditions = node.status.iter().flat_map(|status| status.conditions.iter().flatten());
+    conditions.any(|condition| condition.type_ == "NetworkUnavailable" && condition.status == "False")
+}
