@@ -31,7 +31,7 @@ use crate::{
 const CAPACITY: usize = 16_384;
 /// Normal events that are written in one second when many wait, and how many without delay. An event costs the API server as
 /// much as one of the two writes that initialise a node.
-const NORMAL: (f64, f64) = (50.0, 100.0);
+const NORMAL: (f64, f64) = (20.0, 100.0);
 /// How often an event is tried if the API server cannot be reached, and the pause between.
 const TRIES: u32 = 3;
 const PAUSE: Duration = Duration::from_secs(1);

@@ -41,8 +41,10 @@ use crate::{
     shared::{Runner, Shared},
 };
 
+/// Most nodes of one batch. A larger one saves no call worth saving, and is in memory several times.
+const BATCH: usize = 250;
 /// Nodes of one batch that are written at the same time.
-const WRITERS: usize = 16;
+const WRITERS: usize = 32;
 
 type NodeEntry = Arc<Entry<Node>>;
 
@@ -121,7 +123,7 @@ impl NodeController {
     }
 
     async fn work(&self) {
-        while let Some(batch) = self.queue.take_batch(self.shared.provider.info().max_batch).await {
+        while let Some(batch) = self.queue.take_batch(self.shared.provider.info().max_batch.min(BATCH)).await {
             let keys: Vec<String> = batch.into_iter().map(|(key, _)| key).collect();
             self.sync(&keys).await;
             keys.iter().for_each(|key| self.queue.done(key));
