@@ -125,6 +125,11 @@ impl ServiceController {
             (Arc::clone(&self.node_queue), Arc::clone(&self.known), Arc::clone(&self.selection));
         let rules = self.options.nodes;
         self.shared.nodes.subscribe(move |change| {
+            if let Change::Updated(old, new) = change
+                && selection::same(old, new)
+            {
+                return;
+            }
             selection.nodes_changed();
             let matters = match change {
                 Change::Added(node) | Change::Deleted(node) => selection::eligible(node, rules),

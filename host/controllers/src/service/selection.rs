@@ -36,6 +36,11 @@ pub fn eligible(entry: &Entry<Node>, rules: NodeRules) -> bool {
     entry.object.metadata.deletion_timestamp.is_none() && !excluded && !leaving && !by_role && !cordoned
 }
 
+/// True if nothing that is read here has changed, as when a kubelet only says that it lives: nothing is chosen anew.
+pub(super) fn same(old: &Entry<Node>, new: &Entry<Node>) -> bool {
+    old.view == new.view && old.object.metadata.deletion_timestamp == new.object.metadata.deletion_timestamp
+}
+
 /// True if load balancers without a node selector may have to know of this change.
 ///
 /// Upstream waits for another reason when a node is about to leave (deletion, autoscaler's taint); here it goes at once.
@@ -176,6 +181,18 @@ mod tests {
             assert_eq!(eligible(&entry(&change), NodeRules::default()), expected, "{change}");
         }
         assert!(eligible(&Entry::new(node("a")), NodeRules::default()), "uninitialised");
+    }
+
+    #[test]
+    fn a_heartbeat_changes_no_choice() {
+        let plain = entry(&json!({}));
+        let heartbeat = json!({
+            "metadata": {"resourceVersion": "2"}, "status": {"conditions": [{"type": "MemoryPressure", "status": "False"}]},
+        });
+        assert!(same(&plain, &entry(&heartbeat)));
+        for change in [excluded(""), leaving(), deleted(), json!({"spec": {"providerID": "fake://b"}})] {
+            assert!(!same(&plain, &entry(&change)), "{change}");
+        }
     }
 
     #[test]
