@@ -19,44 +19,27 @@ const IPV6: &str = "--node-cidr-mask-size-ipv6";
 
 /// Flags of the node IPAM controller.
 #[derive(Args, Debug)]
+#[command(next_help_heading = "Pod CIDRs of nodes")]
 pub struct IpamArgs {
     /// Give each node a Pod CIDR of its own out of each --cluster-cidr. Only one may do so in a cluster:
     /// kube-controller-manager then needs --allocate-node-cidrs=false.
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_value = "false",
-          default_missing_value = "true", action = ArgAction::Set, help_heading = "Pod CIDRs of nodes")]
+          default_missing_value = "true", action = ArgAction::Set)]
     pub allocate_node_cidrs: bool,
     /// How Pod CIDRs are chosen; only RangeAllocator is there.
-    #[arg(long, value_name = "TYPE", default_value = RANGE_ALLOCATOR, help_heading = "Pod CIDRs of nodes")]
+    #[arg(long, value_name = "TYPE", default_value = RANGE_ALLOCATOR)]
     pub cidr_allocator_type: String,
     /// Where Services get their addresses, at most one CIDR per IP family: no node gets a Pod CIDR that overlaps with it.
-    #[arg(long, value_name = "CIDR", value_delimiter = ',', help_heading = "Pod CIDRs of nodes")]
+    #[arg(long, value_name = "CIDR", value_delimiter = ',')]
     pub service_cluster_ip_range: Vec<String>,
     /// Prefix length of a node's Pod CIDR in a cluster of one IP family [default: 24 for IPv4, 64 for IPv6].
-    #[arg(
-        long,
-        value_name = "BITS",
-        default_value_t = 0,
-        hide_default_value = true,
-        help_heading = "Pod CIDRs of nodes"
-    )]
+    #[arg(long, value_name = "BITS", default_value_t = 0, hide_default_value = true)]
     pub node_cidr_mask_size: u8,
     /// Prefix length of a node's IPv4 Pod CIDR [default: 24].
-    #[arg(
-        long,
-        value_name = "BITS",
-        default_value_t = 0,
-        hide_default_value = true,
-        help_heading = "Pod CIDRs of nodes"
-    )]
+    #[arg(long, value_name = "BITS", default_value_t = 0, hide_default_value = true)]
     pub node_cidr_mask_size_ipv4: u8,
     /// Prefix length of a node's IPv6 Pod CIDR [default: 64].
-    #[arg(
-        long,
-        value_name = "BITS",
-        default_value_t = 0,
-        hide_default_value = true,
-        help_heading = "Pod CIDRs of nodes"
-    )]
+    #[arg(long, value_name = "BITS", default_value_t = 0, hide_default_value = true)]
     pub node_cidr_mask_size_ipv6: u8,
 }
 
