@@ -1,6 +1,6 @@
 use std::sync::Arc;
 
-use k8s_openapi::api::core::v1::{Node, Service};
+use k8s_openapi::api::core::v1::{Node, Service, Taint};
 use kube::core::Selector;
 use skydock_cloud::Pairs;
 
@@ -26,6 +26,13 @@ impl Kind for Node {
         node.metadata.labels = filled(&entry.view.labels);
         node.metadata.annotations = filled(&entry.view.annotations);
         node
+    }
+}
+
+impl Entry<Node> {
+    /// `spec.taints`, of which the view leaves out those of effects that it does not know.
+    pub(crate) fn taints(&self) -> &[Taint] {
+        self.object.spec.as_ref().and_then(|spec| spec.taints.as_deref()).unwrap_or_default()
     }
 }
 

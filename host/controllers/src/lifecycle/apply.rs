@@ -52,8 +52,7 @@ fn operations(entry: &Entry<Node>, changes: &[Change]) -> Vec<Value> {
         gone.contains(&taint.key.as_str())
             && (taint.key == TAINT_SHUTDOWN || taint.value.as_deref() == Some(OUT_OF_SERVICE_VALUE))
     }));
-    let taints = entry.object.spec.as_ref().and_then(|spec| spec.taints.as_ref());
-    if taints.is_some_and(|taints| !taints.is_empty()) {
+    if !entry.taints().is_empty() {
         operations.extend(added.iter().map(|taint| json!({ "op": "add", "path": "/spec/taints/-", "value": taint })));
     } else if !added.is_empty() {
         operations.push(unchanged(entry));
@@ -64,9 +63,8 @@ fn operations(entry: &Entry<Node>, changes: &[Change]) -> Vec<Value> {
 
 /// Operations that take out these taints, the last one first, so that no index moves.
 fn remove_taints(entry: &Entry<Node>, these: impl Fn(&Taint) -> bool) -> Vec<Value> {
-    let taints = entry.object.spec.as_ref().and_then(|spec| spec.taints.as_deref()).unwrap_or_default();
     let mut operations = Vec::new();
-    for (index, taint) in taints.iter().enumerate().rev().filter(|(_, taint)| these(taint)) {
+    for (index, taint) in entry.taints().iter().enumerate().rev().filter(|(_, taint)| these(taint)) {
         operations.push(json!({ "op": "test", "path": format!("/spec/taints/{index}/key"), "value": taint.key }));
         operations.push(json!({ "op": "remove", "path": format!("/spec/taints/{index}") }));
     }

@@ -43,7 +43,7 @@ pub(super) async fn addresses(
 pub(super) async fn initialise(client: &Client, entry: &Entry<Node>, plan: &Initialisation) -> Result<(), ApiError> {
     let mut metadata = metadata(entry, &plan.labels);
     metadata.insert("resourceVersion".to_owned(), Value::from(entry.resource_version()));
-    let taints: Vec<&Taint> = taints(entry).iter().filter(|taint| taint.key != TAINT_UNINITIALIZED).collect();
+    let taints: Vec<&Taint> = entry.taints().iter().filter(|taint| taint.key != TAINT_UNINITIALIZED).collect();
     let mut spec = json!({ "taints": Some(taints).filter(|taints| !taints.is_empty()) });
     if let (Some(id), Some(spec)) = (&plan.provider_id, spec.as_object_mut()) {
         spec.insert("providerID".to_owned(), Value::from(id.as_str()));
@@ -78,10 +78,6 @@ fn metadata(entry: &Entry<Node>, plan: &LabelPlan) -> Map<String, Value> {
         metadata.insert("annotations".to_owned(), json!({ ANNOTATION_LABELS: names }));
     }
     metadata
-}
-
-fn taints(entry: &Entry<Node>) -> &[Taint] {
-    entry.object.spec.as_ref().and_then(|spec| spec.taints.as_deref()).unwrap_or_default()
 }
 
 /// Sets labels that follow others.
