@@ -27,11 +27,13 @@ use crate::{
     queue::Bucket,
 };
 
-/// Events of each severity that wait to be written; more are dropped and counted. Every node of a large cluster may have one.
-const CAPACITY: usize = 16_384;
+/// Warnings that wait to be written; more are dropped and counted. Every node of a large cluster may have one.
+const WARNINGS: usize = 16_384;
+/// The same of normal events, twice as many as client-go has waiting: the last of them would be minutes old.
+const NORMAL: usize = 2048;
 /// Normal events that are written in one second when many wait, and how many without delay. An event costs the API server as
 /// much as one of the two writes that initialise a node.
-const NORMAL: (f64, f64) = (20.0, 100.0);
+const PACE: (f64, f64) = (10.0, 100.0);
 /// How often an event is tried if the API server cannot be reached, and the pause between.
 const TRIES: u32 = 3;
 const PAUSE: Duration = Duration::from_secs(1);
@@ -68,14 +70,14 @@ impl Recorder {
     /// A recorder, and the task that writes what it takes.
     #[must_use]
     pub fn new(client: Client, metrics: Metrics) -> (Self, EventWriter) {
-        let (warnings, warned) = mpsc::channel(CAPACITY);
-        let (normal, told) = mpsc::channel(CAPACITY);
+        let (warnings, warned) = mpsc::channel(WARNINGS);
+        let (normal, told) = mpsc::channel(NORMAL);
         let now = Instant::now();
         let writer = EventWriter {
             client,
             warnings: warned,
             normal: told,
-            pace: Bucket::full(NORMAL, now),
+            pace: Bucket::full(PACE, now),
             next_normal: now,
             correlator: Correlator::default(),
         };
@@ -100,8 +102,7 @@ impl Recorder {
         reason: &str,
         message: impl Into<String>,
     ) {
-        let mut object = entry.object.object_ref(&());
-        object.resource_version = None;
+        let object = entry.reference();
         self.publish(Notice { source, object, severity, reason: reason.to_owned(), message: message.into() });
     }
 }
