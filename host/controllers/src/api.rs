@@ -1,8 +1,9 @@
 //! Writing to the API server: patches that ask for the object's metadata only, and errors that say what to do.
 
 mod deadline;
+mod protobuf;
 
-pub(crate) use deadline::with_deadline;
+pub(crate) use self::{deadline::with_deadline, protobuf::with_nodes_in_protobuf};
 use http::{Request, header};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::{Client, Resource};

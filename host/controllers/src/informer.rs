@@ -4,7 +4,6 @@
 //! that the watch missed is found when the objects are listed again.
 
 mod kinds;
-mod watched;
 
 use std::{
     collections::{HashMap, HashSet},
@@ -14,6 +13,7 @@ use std::{
 };
 
 use futures::StreamExt;
+use k8s_openapi::api::core::v1::ObjectReference;
 use kube::{
     Api, Client, Resource,
     runtime::{
@@ -26,7 +26,7 @@ use tokio::{sync::watch, time::sleep};
 
 use crate::api::{Action, ApiError};
 
-pub use self::kinds::ServiceView;
+pub use self::kinds::{KeptNode, ServiceView};
 
 /// Objects listed in one request. The answer is in memory three times while it is read, and a node has some 20 KiB: pages of
 /// client-go's 500 would be what most of the memory of a start is for.
@@ -36,68 +36,91 @@ const PAUSE: Duration = Duration::from_secs(1);
 
 /// A kind of objects that can be watched.
 pub trait Kind: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug + Send + Sync + 'static {
-    /// How it is read off a list or watch.
-    type Watched: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug + Send + Into<Self> + 'static;
-
     /// What is worked out once for each version of an object.
     type View: Debug + Send + Sync + 'static;
+    /// What is kept of an object beside its view: of thousands of nodes, nothing should be in memory twice.
+    type Kept: Debug + Send + Sync + 'static;
 
-    /// Works out the view.
-    fn view(&self) -> Self::View;
+    /// Works out both.
+    fn split(self) -> (Self::Kept, Self::View);
 
-    /// Drops what the view holds as well: in a large cluster it would be there twice.
-    fn slim(&mut self) {}
+    /// Which object, and which version of it.
+    fn identity(entry: &Entry<Self>) -> Identity<'_>;
 
-    /// The object with what [`Kind::slim`] has dropped.
+    /// The object, as far as it was kept.
     #[must_use]
-    fn whole(entry: &Entry<Self>) -> Self {
-        entry.object.clone()
-    }
+    fn whole(entry: &Entry<Self>) -> Self;
+}
+
+/// Which object, and which version of it; empty is none.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Identity<'a> {
+    /// `metadata.namespace`.
+    pub namespace: &'a str,
+    /// `metadata.name`.
+    pub name: &'a str,
+    /// `metadata.uid`.
+    pub uid: &'a str,
+    /// `metadata.resourceVersion`.
+    pub resource_version: &'a str,
 }
 
 /// One version of an object.
 #[derive(Debug)]
 pub struct Entry<K: Kind> {
-    /// The object, slimmed: labels and annotations of a node are in the view alone.
-    pub object: K,
+    /// What is not in its view.
+    pub object: K::Kept,
     /// Its view.
     pub view: K::View,
 }
 
 impl<K: Kind> Entry<K> {
-    /// Works out the view of an object, and slims it.
-    pub fn new(mut object: K) -> Self {
-        object.meta_mut().managed_fields = None;
-        let view = object.view();
-        object.slim();
+    /// Of this object.
+    pub fn new(object: K) -> Self {
+        let (object, view) = object.split();
         Self { object, view }
     }
 
     /// `NAME` or `NAMESPACE/NAME`.
     #[must_use]
     pub fn key(&self) -> String {
-        match self.object.meta().namespace.as_deref() {
-            Some(namespace) => format!("{namespace}/{}", self.name()),
-            None => self.name().to_owned(),
+        match K::identity(self) {
+            Identity { namespace: "", name, .. } => name.to_owned(),
+            Identity { namespace, name, .. } => format!("{namespace}/{name}"),
         }
     }
 
     /// `metadata.name`.
     #[must_use]
     pub fn name(&self) -> &str {
-        self.object.meta().name.as_deref().unwrap_or_default()
+        K::identity(self).name
     }
 
     /// `metadata.uid`.
     #[must_use]
     pub fn uid(&self) -> &str {
-        self.object.meta().uid.as_deref().unwrap_or_default()
+        K::identity(self).uid
     }
 
     /// `metadata.resourceVersion`.
     #[must_use]
     pub fn resource_version(&self) -> &str {
-        self.object.meta().resource_version.as_deref().unwrap_or_default()
+        K::identity(self).resource_version
+    }
+
+    /// For an event on the object, whatever its version is by then.
+    #[must_use]
+    pub fn reference(&self) -> ObjectReference {
+        let Identity { namespace, name, uid, .. } = K::identity(self);
+        let filled = |text: &str| Some(text.to_owned()).filter(|text| !text.is_empty());
+        ObjectReference {
+            api_version: Some(K::api_version(&()).into_owned()),
+            kind: Some(K::kind(&()).into_owned()),
+            namespace: filled(namespace),
+            name: filled(name),
+            uid: filled(uid),
+            ..ObjectReference::default()
+        }
     }
 }
 
@@ -170,24 +193,23 @@ impl<K: Kind> Informer<K> {
 
     /// Lists and watches until all must be listed anew.
     async fn follow(&self, client: Client) {
-        let mut events = watcher(Api::<K::Watched>::all(client), watcher::Config::default().page_size(PAGE))
-            .default_backoff()
-            .boxed();
+        let mut events =
+            watcher(Api::<K>::all(client), watcher::Config::default().page_size(PAGE)).default_backoff().boxed();
         let mut listed = HashSet::new();
         while let Some(event) = events.next().await {
             match event {
                 Ok(Event::Init) => listed.clear(),
                 Ok(Event::InitApply(object)) => {
-                    listed.insert(self.apply(object.into()));
+                    listed.insert(self.apply(object));
                 }
                 Ok(Event::InitDone) => {
                     self.retain(&std::mem::take(&mut listed));
                     self.synced.send_replace(true);
                 }
                 Ok(Event::Apply(object)) => {
-                    self.apply(object.into());
+                    self.apply(object);
                 }
-                Ok(Event::Delete(object)) => self.delete(&Entry::<K>::new(object.into()).key()),
+                Ok(Event::Delete(object)) => self.delete(&Entry::new(object).key()),
                 // A refusal of the watch itself: kube asks again with the same version, to which the answer stays the same.
                 Err(watcher::Error::WatchStartFailed(kube::Error::Api(status))) if status.code == 410 => {
                     tracing::debug!(kind = %K::plural(&()), "listing again: {}", status.message);

@@ -137,7 +137,7 @@ impl IpamController {
     fn decide(&self, key: &str) -> Option<(Arc<Entry<Node>>, Decision)> {
         let mut ledger = lock(&self.ledger);
         let entry = self.shared.nodes.get(key)?;
-        let deleting = entry.object.metadata.deletion_timestamp.is_some();
+        let deleting = entry.object.deletion_timestamp.is_some();
         let decision = ledger.decide(&entry.view, deleting);
         Some((entry, decision))
     }

@@ -178,7 +178,7 @@ impl LifecycleController {
                 let row = known.answer(presence, now);
                 let LifecycleOptions { period, out_of_service_taint, .. } = self.options;
                 let act = plan::decide(&entry.view, row, now, period, out_of_service_taint);
-                let leaving = entry.object.metadata.deletion_timestamp.is_some();
+                let leaving = entry.object.deletion_timestamp.is_some();
                 if act == Act::Delete {
                     known.condemned = !leaving;
                 }

@@ -236,7 +236,7 @@ impl NodeController {
         let expectation = self.echo.expect(entry, wanted);
         let written = apply::addresses(&self.client, entry, wanted).await?;
         // Else it was a dry run, or somebody has written the same.
-        let changed = written.resource_version != entry.object.metadata.resource_version;
+        let changed = written.resource_version.is_none_or(|version| version != entry.resource_version());
         let latest = if changed { expectation.shown().await.ok_or(Unfinished::Behind)? } else { Arc::clone(entry) };
         let plan = plan::initialise(&latest.view, instance)?;
         apply::initialise(&self.client, &latest, &plan).await?;

@@ -284,7 +284,7 @@ impl RouteController {
                 None if entry.view.pod_cidrs.is_empty() => return None,
                 None => &[],
             };
-            Some((Arc::clone(entry), Network::of(standings, &entry.object)?))
+            Some((Arc::clone(entry), Network::of(standings, &entry.object.conditions)?))
         });
         verdicts.collect()
     }
@@ -293,7 +293,7 @@ impl RouteController {
     async fn write(&self, verdicts: Vec<(NodeEntry, Network)>) -> Option<Again> {
         let now = Timestamp::now();
         let conditions = verdicts.into_iter().filter_map(|(entry, network)| {
-            let condition = network.condition(&entry.object, now)?;
+            let condition = network.condition(&entry.object.conditions, now)?;
             Some((entry, condition))
         });
         let results: Vec<_> = stream::iter(conditions)

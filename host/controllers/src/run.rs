@@ -18,7 +18,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{
     ClusterCidrsError, Controller, Metrics,
-    api::with_deadline,
+    api::{with_deadline, with_nodes_in_protobuf},
     cluster_view::ClusterView,
     dry_run,
     events::Recorder,
@@ -48,7 +48,7 @@ impl Clients {
     fn with_deadlines(self) -> Self {
         let Self { informers, node, service, route } = &self;
         Self {
-            informers: with_deadline(informers),
+            informers: with_nodes_in_protobuf(&with_deadline(informers)),
             node: with_deadline(node),
             service: with_deadline(service),
             route: with_deadline(route),

@@ -10,7 +10,6 @@ fn node(name: &str, version: &str) -> Node {
     serde_json::from_value(json!({
         "metadata": {
             "name": name, "uid": format!("uid-{name}"), "resourceVersion": version,
-            "managedFields": [{"manager": "kubelet", "operation": "Update"}],
         },
     }))
     .unwrap()
@@ -43,14 +42,6 @@ fn a_handler_sees_old_and_new_and_one_that_comes_late_sees_what_is_there() {
     informer.delete("a");
     assert_eq!(*early.lock().unwrap(), ["+a@1", "a@1>2", "-a@2"]);
     assert_eq!(*late.lock().unwrap(), ["+a@2", "-a@2"]);
-}
-
-#[test]
-fn managed_fields_are_not_kept() {
-    let informer = Informer::default();
-    informer.apply(node("a", "1"));
-    let entry = informer.get("a").unwrap();
-    assert_eq!(entry.object.metadata.managed_fields, None);
 }
 
 #[tokio::test(start_paused = true)]

@@ -52,7 +52,7 @@ fn operations(entry: &Entry<Node>, changes: &[Change]) -> Vec<Value> {
         gone.contains(&taint.key.as_str())
             && (taint.key == TAINT_SHUTDOWN || taint.value.as_deref() == Some(OUT_OF_SERVICE_VALUE))
     }));
-    if !entry.taints().is_empty() {
+    if !entry.object.taints.is_empty() {
         operations.extend(added.iter().map(|taint| json!({ "op": "add", "path": "/spec/taints/-", "value": taint })));
     } else if !added.is_empty() {
         operations.push(unchanged(entry));
@@ -64,7 +64,7 @@ fn operations(entry: &Entry<Node>, changes: &[Change]) -> Vec<Value> {
 /// Operations that take out these taints, the last one first, so that no index moves.
 fn remove_taints(entry: &Entry<Node>, these: impl Fn(&Taint) -> bool) -> Vec<Value> {
     let mut operations = Vec::new();
-    for (index, taint) in entry.taints().iter().enumerate().rev().filter(|(_, taint)| these(taint)) {
+    for (index, taint) in entry.object.taints.iter().enumerate().rev().filter(|(_, taint)| these(taint)) {
         operations.push(json!({ "op": "test", "path": format!("/spec/taints/{index}/key"), "value": taint.key }));
         operations.push(json!({ "op": "remove", "path": format!("/spec/taints/{index}") }));
     }

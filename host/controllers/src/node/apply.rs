@@ -43,7 +43,7 @@ pub(super) async fn addresses(
 pub(super) async fn initialise(client: &Client, entry: &Entry<Node>, plan: &Initialisation) -> Result<(), ApiError> {
     let mut metadata = metadata(entry, &plan.labels);
     metadata.insert("resourceVersion".to_owned(), Value::from(entry.resource_version()));
-    let taints: Vec<&Taint> = entry.taints().iter().filter(|taint| taint.key != TAINT_UNINITIALIZED).collect();
+    let taints: Vec<&Taint> = entry.object.taints.iter().filter(|taint| taint.key != TAINT_UNINITIALIZED).collect();
     let mut spec = json!({ "taints": Some(taints).filter(|taints| !taints.is_empty()) });
     if let (Some(id), Some(spec)) = (&plan.provider_id, spec.as_object_mut()) {
         spec.insert("providerID".to_owned(), Value::from(id.as_str()));

@@ -1,10 +1,7 @@
 //! The condition NetworkUnavailable: whether the network leads to a node's Pods.
 
 use jiff::Timestamp;
-use k8s_openapi::{
-    api::core::v1::{Node, NodeCondition},
-    apimachinery::pkg::apis::meta::v1::Time,
-};
+use k8s_openapi::{api::core::v1::NodeCondition, apimachinery::pkg::apis::meta::v1::Time};
 
 const TYPE: &str = "NetworkUnavailable";
 
@@ -36,9 +33,9 @@ impl Network {
     /// Fixed here: upstream tells of a node that worked until now that it has no network as soon as one try to make a route
     /// fails, also if the cloud is only busy. Here such a node is given another try before.
     #[must_use]
-    pub(super) fn of(standings: &[Standing], node: &Node) -> Option<Self> {
+    pub(super) fn of(standings: &[Standing], conditions: &[NodeCondition]) -> Option<Self> {
         let has = |standing| standings.contains(&standing);
-        let worked = reported(node).is_some_and(|condition| condition.status == "False");
+        let worked = reported(conditions).is_some_and(|condition| condition.status == "False");
         if has(Standing::Missing) || (has(Standing::Shaky) && !worked) {
             Some(Self::Unavailable)
         } else if has(Standing::Shaky) || has(Standing::Unknown) {
@@ -50,13 +47,13 @@ impl Network {
 
     /// The condition to write; `None` if the node has it, by status and reason.
     #[must_use]
-    pub(super) fn condition(self, node: &Node, now: Timestamp) -> Option<NodeCondition> {
+    pub(super) fn condition(self, conditions: &[NodeCondition], now: Timestamp) -> Option<NodeCondition> {
         let (status, reason, message) = match self {
             Self::Available => ("False", "RouteCreated", "RouteController created a route"),
             Self::Unavailable => ("True", "NoRouteCreated", "RouteController failed to create a route"),
         };
         let has = |condition: &NodeCondition| condition.status == status && condition.reason.as_deref() == Some(reason);
-        (!reported(node).is_some_and(has)).then(|| NodeCondition {
+        (!reported(conditions).is_some_and(has)).then(|| NodeCondition {
             type_: TYPE.to_owned(),
             status: status.to_owned(),
             reason: Some(reason.to_owned()),
@@ -67,25 +64,24 @@ impl Network {
     }
 }
 
-fn reported(node: &Node) -> Option<&NodeCondition> {
-    let conditions = node.status.as_ref()?.conditions.as_ref()?;
+fn reported(conditions: &[NodeCondition]) -> Option<&NodeCondition> {
     conditions.iter().find(|condition| condition.type_ == TYPE)
 }
 
 #[cfg(test)]
 mod tests {
     use Standing::{Missing, Shaky, There, Unknown};
-    use serde_json::json;
 
     use super::*;
-    use crate::testing::{node, with};
 
-    fn reporting(condition: Option<(&str, &str)>) -> Node {
-        let conditions: Vec<_> = condition
-            .iter()
-            .map(|(status, reason)| json!({"type": TYPE, "status": status, "reason": reason}))
-            .collect();
-        with(&node("n"), &json!({"status": {"conditions": conditions}}))
+    fn reporting(condition: Option<(&str, &str)>) -> Vec<NodeCondition> {
+        let condition = condition.map(|(status, reason)| NodeCondition {
+            type_: TYPE.to_owned(),
+            status: status.to_owned(),
+            reason: Some(reason.to_owned()),
+            ..NodeCondition::default()
+        });
+        condition.into_iter().collect()
     }
 
     fn written(current: Option<(&str, &str)>, network: Network) -> Option<(String, String, String)> {

@@ -12,6 +12,7 @@ use super::*;
 use crate::{
     Controller, Metrics,
     events::Recorder,
+    informer::Kind,
     testing::{FakeApi, FakeCloud, Request, node, with},
 };
 
@@ -78,7 +79,7 @@ impl Bench {
     fn changes(&self, name: &str, change: &Value) {
         let entry = self.controller.shared.nodes.get(name).unwrap();
         let version: u32 = entry.resource_version().parse().unwrap();
-        let changed = with(&entry.object, change);
+        let changed = with(&Kind::whole(&*entry), change);
         let version = json!({"metadata": {"resourceVersion": (version + 1).to_string()}});
         self.controller.shared.nodes.apply(with(&changed, &version));
     }

@@ -33,12 +33,12 @@ pub fn eligible(entry: &Entry<Node>, rules: NodeRules) -> bool {
     let leaving = node.taints.iter().any(|taint| taint.key == TAINT_TO_BE_DELETED);
     let by_role = rules.exclude_control_plane && node.labels.contains_key(LABEL_CONTROL_PLANE);
     let cordoned = rules.exclude_unschedulable && node.unschedulable;
-    entry.object.metadata.deletion_timestamp.is_none() && !excluded && !leaving && !by_role && !cordoned
+    entry.object.deletion_timestamp.is_none() && !excluded && !leaving && !by_role && !cordoned
 }
 
 /// True if nothing that is read here has changed, as when a kubelet only says that it lives: nothing is chosen anew.
 pub(super) fn same(old: &Entry<Node>, new: &Entry<Node>) -> bool {
-    old.view == new.view && old.object.metadata.deletion_timestamp == new.object.metadata.deletion_timestamp
+    old.view == new.view && old.object.deletion_timestamp == new.object.deletion_timestamp
 }
 
 /// True if load balancers without a node selector may have to know of this change.

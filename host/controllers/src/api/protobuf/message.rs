@@ -1,0 +1,349 @@
+//! The messages, with the fields that are read; all others are skipped. Numbers are those of `generated.proto` in
+//! k8s.io/api/core/v1, k8s.io/apimachinery/pkg/apis/meta/v1 and k8s.io/apimachinery/pkg/runtime.
+//!
+//! Go writes fields that are not pointers also if they are empty: an empty text, or a time of nothing, stands for none.
+
+use std::collections::BTreeMap;
+
+use bytes::Bytes;
+use jiff::Timestamp;
+use k8s_openapi::{
+    List,
+    api::core::v1 as core,
+    apimachinery::pkg::apis::meta::v1::{self as meta, OwnerReference},
+};
+use prost::{DecodeError, Message};
+use serde::Serialize;
+
+/// What every object begins with; an [`Unknown`] follows.
+const MAGIC: &[u8] = b"k8s\0";
+/// The conditions that are read: whether the node is ready, and whether it has routes.
+const CONDITIONS: [&str; 2] = ["Ready", "NetworkUnavailable"];
+
+/// Why an answer cannot be read.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum Malformed {
+    #[error("the API server's answer is not an object in protobuf")]
+    NoObject,
+    #[error("the API server's answer is a {0:?}, which was not asked for")]
+    Kind(String),
+    #[error("the API server's answer is not protobuf: {0}")]
+    Message(#[from] DecodeError),
+    #[error("the API server's answer has a time that is out of range")]
+    Time(#[from] jiff::Error),
+    #[error("cannot write JSON: {0}")]
+    Json(#[from] serde_json::Error),
+}
+
+/// An object in JSON.
+pub(super) fn object(body: &Bytes) -> Result<Vec<u8>, Malformed> {
+    Ok(serde_json::to_vec(&Object::read(body)?)?)
+}
+
+/// An event of a watch in JSON, a line.
+pub(super) fn event(body: Bytes) -> Result<Vec<u8>, Malformed> {
+    #[derive(Serialize)]
+    struct Event {
+        r#type: String,
+        object: Object,
+    }
+    let WatchEvent { r#type, object } = WatchEvent::decode(body)?;
+    let object = Object::read(&object.ok_or(Malformed::NoObject)?.raw)?;
+    let mut line = serde_json::to_vec(&Event { r#type, object })?;
+    line.push(b'\n');
+    Ok(line)
+}
+
+/// What an answer about nodes may be.
+#[derive(Serialize)]
+#[serde(untagged)]
+enum Object {
+    Node(Box<core::Node>),
+    Nodes(List<core::Node>),
+    Status(kube::core::Status),
+}
+
+impl Object {
+    fn read(body: &Bytes) -> Result<Self, Malformed> {
+        if !body.starts_with(MAGIC) {
+            return Err(Malformed::NoObject);
+        }
+        let Unknown { type_meta, raw } = Unknown::decode(body.slice(MAGIC.len()..))?;
+        let kind = type_meta.unwrap_or_default().kind;
+        Ok(match kind.as_str() {
+            "Node" => Self::Node(Box::new(Node::decode(raw)?.try_into()?)),
+            "NodeList" => {
+                let NodeList { metadata, items } = NodeList::decode(raw)?;
+                let items = items.into_iter().map(TryInto::try_into).collect::<Result<_, _>>()?;
+                Self::Nodes(List { metadata: metadata.unwrap_or_default().into(), items })
+            }
+            "Status" => Self::Status(Status::decode(raw)?.into()),
+            _ => return Err(Malformed::Kind(kind)),
+        })
+    }
+}
+
+/// Declares messages.
+macro_rules! messages {
+    ($($name:ident { $(#[$kind:meta] $field:ident: $type:ty,)* })*) => {$(
+        #[derive(Clone, PartialEq, Message)]
+        struct $name { $(#[$kind] $field: $type,)* }
+    )*};
+}
+
+messages! {
+    Unknown {
+        #[prost(message, optional, tag = "1")] type_meta: Option<TypeMeta>,
+        #[prost(bytes = "bytes", tag = "2")] raw: Bytes,
+    }
+    TypeMeta {
+        #[prost(string, tag = "2")] kind: String,
+    }
+    WatchEvent {
+        #[prost(string, tag = "1")] r#type: String,
+        #[prost(message, optional, tag = "2")] object: Option<RawExtension>,
+    }
+    RawExtension {
+        #[prost(bytes = "bytes", tag = "1")] raw: Bytes,
+    }
+    Status {
+        #[prost(string, tag = "3")] message: String,
+        #[prost(string, tag = "4")] reason: String,
+        #[prost(int32, tag = "6")] code: i32,
+    }
+    NodeList {
+        #[prost(message, optional, tag = "1")] metadata: Option<ListMeta>,
+        #[prost(message, repeated, tag = "2")] items: Vec<Node>,
+    }
+    ListMeta {
+        #[prost(string, tag = "2")] resource_version: String,
+        #[prost(string, tag = "3")] r#continue: String,
+        #[prost(int64, optional, tag = "4")] remaining_item_count: Option<i64>,
+    }
+    Node {
+        #[prost(message, optional, tag = "1")] metadata: Option<ObjectMeta>,
+        #[prost(message, optional, tag = "2")] spec: Option<NodeSpec>,
+        #[prost(message, optional, tag = "3")] status: Option<NodeStatus>,
+    }
+    ObjectMeta {
+        #[prost(string, tag = "1")] name: String,
+        #[prost(string, tag = "5")] uid: String,
+        #[prost(string, tag = "6")] resource_version: String,
+        #[prost(message, optional, tag = "8")] creation_timestamp: Option<Time>,
+        #[prost(message, optional, tag = "9")] deletion_timestamp: Option<Time>,
+        #[prost(btree_map = "string, string", tag = "11")] labels: BTreeMap<String, String>,
+        #[prost(btree_map = "string, string", tag = "12")] annotations: BTreeMap<String, String>,
+        #[prost(message, repeated, tag = "13")] owner_references: Vec<Owner>,
+        #[prost(string, repeated, tag = "14")] finalizers: Vec<String>,
+    }
+    Owner {
+        #[prost(string, tag = "1")] kind: String,
+        #[prost(string, tag = "3")] name: String,
+        #[prost(string, tag = "4")] uid: String,
+        #[prost(string, tag = "5")] api_version: String,
+        #[prost(bool, optional, tag = "6")] controller: Option<bool>,
+        #[prost(bool, optional, tag = "7")] block_owner_deletion: Option<bool>,
+    }
+    Time {
+        #[prost(int64, optional, tag = "1")] seconds: Option<i64>,
+        #[prost(int32, optional, tag = "2")] nanos: Option<i32>,
+    }
+    NodeSpec {
+        #[prost(string, tag = "1")] pod_cidr: String,
+        #[prost(string, tag = "3")] provider_id: String,
+        #[prost(bool, tag = "4")] unschedulable: bool,
+        #[prost(message, repeated, tag = "5")] taints: Vec<Taint>,
+        #[prost(string, repeated, tag = "7")] pod_cidrs: Vec<String>,
+    }
+    Taint {
+        #[prost(string, tag = "1")] key: String,
+        #[prost(string, tag = "2")] value: String,
+        #[prost(string, tag = "3")] effect: String,
+        #[prost(message, optional, tag = "4")] time_added: Option<Time>,
+    }
+    NodeStatus {
+        #[prost(message, repeated, tag = "4")] conditions: Vec<NodeCondition>,
+        #[prost(message, repeated, tag = "5")] addresses: Vec<NodeAddress>,
+        #[prost(message, optional, tag = "7")] node_info: Option<NodeSystemInfo>,
+    }
+    NodeCondition {
+        #[prost(string, tag = "1")] r#type: String,
+        #[prost(string, tag = "2")] status: String,
+        #[prost(message, optional, tag = "3")] last_heartbeat_time: Option<Time>,
+        #[prost(message, optional, tag = "4")] last_transition_time: Option<Time>,
+        #[prost(string, tag = "5")] reason: String,
+        #[prost(string, tag = "6")] message: String,
+    }
+    NodeAddress {
+        #[prost(string, tag = "1")] r#type: String,
+        #[prost(string, tag = "2")] address: String,
+    }
+    NodeSystemInfo {
+        #[prost(string, tag = "1")] machine_id: String,
+        #[prost(string, tag = "2")] system_uuid: String,
+        #[prost(string, tag = "3")] boot_id: String,
+        #[prost(string, tag = "4")] kernel_version: String,
+        #[prost(string, tag = "5")] os_image: String,
+        #[prost(string, tag = "6")] container_runtime_version: String,
+        #[prost(string, tag = "7")] kubelet_version: String,
+        #[prost(string, tag = "8")] kube_proxy_version: String,
+        #[prost(string, tag = "9")] operating_system: String,
+        #[prost(string, tag = "10")] architecture: String,
+        #[prost(message, optional, tag = "11")] swap: Option<NodeSwapStatus>,
+    }
+    NodeSwapStatus {
+        #[prost(int64, optional, tag = "1")] capacity: Option<i64>,
+    }
+}
+
+fn text(text: String) -> Option<String> {
+    Some(text).filter(|text| !text.is_empty())
+}
+
+fn list<T, U: From<T>>(list: Vec<T>) -> Option<Vec<U>> {
+    Some(list).filter(|list| !list.is_empty()).map(|list| list.into_iter().map(Into::into).collect())
+}
+
+fn tried<T, U: TryFrom<T>>(list: Vec<T>) -> Result<Option<Vec<U>>, U::Error> {
+    if list.is_empty() { Ok(None) } else { list.into_iter().map(TryInto::try_into).collect::<Result<_, _>>().map(Some) }
+}
+
+fn map(pairs: BTreeMap<String, String>) -> Option<BTreeMap<String, String>> {
+    Some(pairs).filter(|pairs| !pairs.is_empty())
+}
+
+fn time(time: Option<Time>) -> Result<Option<meta::Time>, jiff::Error> {
+    let told = time.filter(|it| it.seconds.is_some() || it.nanos.is_some());
+    let read = |it: Time| Timestamp::new(it.seconds.unwrap_or_default(), it.nanos.unwrap_or_default()).map(meta::Time);
+    told.map(read).transpose()
+}
+
+impl From<Status> for kube::core::Status {
+    fn from(Status { message, reason, code }: Status) -> Self {
+        Self::failure(&message, &reason).with_code(u16::try_from(code).unwrap_or_default())
+    }
+}
+
+impl From<ListMeta> for meta::ListMeta {
+    fn from(ListMeta { resource_version, r#continue, remaining_item_count }: ListMeta) -> Self {
+        Self {
+            resource_version: text(resource_version),
+            continue_: text(r#continue),
+            remaining_item_count,
+            ..Self::default()
+        }
+    }
+}
+
+impl TryFrom<Node> for core::Node {
+    type Error = jiff::Error;
+
+    fn try_from(Node { metadata, spec, status }: Node) -> Result<Self, jiff::Error> {
+        Ok(Self {
+            metadata: metadata.unwrap_or_default().try_into()?,
+            spec: spec.map(TryInto::try_into).transpose()?,
+            status: status.map(TryInto::try_into).transpose()?,
+        })
+    }
+}
+
+impl TryFrom<ObjectMeta> for meta::ObjectMeta {
+    type Error = jiff::Error;
+
+    fn try_from(it: ObjectMeta) -> Result<Self, jiff::Error> {
+        Ok(Self {
+            name: text(it.name),
+            uid: text(it.uid),
+            resource_version: text(it.resource_version),
+            creation_timestamp: time(it.creation_timestamp)?,
+            deletion_timestamp: time(it.deletion_timestamp)?,
+            labels: map(it.labels),
+            annotations: map(it.annotations),
+            owner_references: list(it.owner_references),
+            finalizers: list(it.finalizers),
+            ..Self::default()
+        })
+    }
+}
+
+impl From<Owner> for OwnerReference {
+    fn from(Owner { kind, name, uid, api_version, controller, block_owner_deletion }: Owner) -> Self {
+        Self { kind, name, uid, api_version, controller, block_owner_deletion }
+    }
+}
+
+impl TryFrom<NodeSpec> for core::NodeSpec {
+    type Error = jiff::Error;
+
+    fn try_from(it: NodeSpec) -> Result<Self, jiff::Error> {
+        Ok(Self {
+            pod_cidr: text(it.pod_cidr),
+            pod_cidrs: list(it.pod_cidrs),
+            provider_id: text(it.provider_id),
+            unschedulable: it.unschedulable.then_some(true),
+            taints: tried(it.taints)?,
+            ..Self::default()
+        })
+    }
+}
+
+impl TryFrom<Taint> for core::Taint {
+    type Error = jiff::Error;
+
+    fn try_from(Taint { key, value, effect, time_added }: Taint) -> Result<Self, jiff::Error> {
+        Ok(Self { key, value: text(value), effect, time_added: time(time_added)? })
+    }
+}
+
+impl TryFrom<NodeStatus> for core::NodeStatus {
+    type Error = jiff::Error;
+
+    fn try_from(it: NodeStatus) -> Result<Self, jiff::Error> {
+        let read = |condition: &NodeCondition| CONDITIONS.contains(&condition.r#type.as_str());
+        Ok(Self {
+            conditions: tried(it.conditions.into_iter().filter(read).collect())?,
+            addresses: list(it.addresses),
+            node_info: it.node_info.map(Into::into),
+            ..Self::default()
+        })
+    }
+}
+
+impl TryFrom<NodeCondition> for core::NodeCondition {
+    type Error = jiff::Error;
+
+    fn try_from(it: NodeCondition) -> Result<Self, jiff::Error> {
+        Ok(Self {
+            type_: it.r#type,
+            status: it.status,
+            last_heartbeat_time: time(it.last_heartbeat_time)?,
+            last_transition_time: time(it.last_transition_time)?,
+            reason: text(it.reason),
+            message: text(it.message),
+        })
+    }
+}
+
+impl From<NodeAddress> for core::NodeAddress {
+    fn from(NodeAddress { r#type, address }: NodeAddress) -> Self {
+        Self { type_: r#type, address }
+    }
+}
+
+impl From<NodeSystemInfo> for core::NodeSystemInfo {
+    fn from(it: NodeSystemInfo) -> Self {
+        Self {
+            machine_id: it.machine_id,
+            system_uuid: it.system_uuid,
+            boot_id: it.boot_id,
+            kernel_version: it.kernel_version,
+            os_image: it.os_image,
+            container_runtime_version: it.container_runtime_version,
+            kubelet_version: it.kubelet_version,
+            kube_proxy_version: it.kube_proxy_version,
+            operating_system: it.operating_system,
+            architecture: it.architecture,
+            swap: it.swap.map(|NodeSwapStatus { capacity }| core::NodeSwapStatus { capacity }),
+        }
+    }
+}

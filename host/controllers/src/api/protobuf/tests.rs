@@ -1,0 +1,181 @@
+use std::{
+    convert::Infallible,
+    sync::{Arc, Mutex},
+};
+
+use base64::{Engine as _, engine::general_purpose::STANDARD as BASE64};
+use futures::stream;
+use http::StatusCode;
+use kube::{
+    Api,
+    api::{ListParams, WatchEvent, WatchParams},
+};
+use serde_json::{Value, json};
+
+use super::*;
+use crate::informer::Entry;
+
+/// Written by Go (k8s.io/api): a node all of whose fields are filled, one that is empty, and others.
+const SAMPLES: &str = include_str!("../../../../devplane/src/protobuf/samples.json");
+
+/// The samples that are nodes: as they are in JSON, and in protobuf without what comes before each object.
+fn samples() -> Vec<(Node, Vec<u8>)> {
+    let samples: Vec<Value> = serde_json::from_str(SAMPLES).unwrap();
+    let sample = |sample: &Value| {
+        let bytes = BASE64.decode(sample["protobuf"].as_str().unwrap()).unwrap();
+        let node = serde_json::from_value(sample["json"].clone()).unwrap();
+        // The magic number, and the type, are what `object` writes for an empty one.
+        let before = object("Node", &[]).len() - field(3, b"").len() - field(4, b"").len() - 1;
+        let length = bytes[before..].iter().take_while(|byte| **byte >= 0x80).count() + 1;
+        let end = bytes.len() - field(3, b"").len() - field(4, b"").len();
+        (node, bytes[before + length..end].to_vec())
+    };
+    samples.iter().filter(|it| it["json"]["kind"] == "Node").map(sample).collect()
+}
+
+fn varint(mut value: usize, to: &mut Vec<u8>) {
+    while value >= 0x80 {
+        to.push(u8::try_from(value & 0x7f).unwrap() | 0x80);
+        value >>= 7;
+    }
+    to.push(u8::try_from(value).unwrap());
+}
+
+/// A field of bytes, text or another message.
+fn field(number: usize, content: &[u8]) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    varint(number << 3 | 2, &mut bytes);
+    varint(content.len(), &mut bytes);
+    bytes.extend_from_slice(content);
+    bytes
+}
+
+/// A field that is a number.
+fn number(number: usize, value: usize) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    varint(number << 3, &mut bytes);
+    varint(value, &mut bytes);
+    bytes
+}
+
+/// An object as the API server writes it.
+fn object(kind: &str, raw: &[u8]) -> Vec<u8> {
+    let types = [field(1, b"v1"), field(2, kind.as_bytes())].concat();
+    [b"k8s\0".to_vec(), field(1, &types), field(2, raw), field(3, b""), field(4, b"")].concat()
+}
+
+/// An event of a watch, with its length.
+fn event(kind: &str, object: &[u8]) -> Vec<u8> {
+    let event = [field(1, kind.as_bytes()), field(2, &field(1, object))].concat();
+    [u32::try_from(event.len()).unwrap().to_be_bytes().to_vec(), event].concat()
+}
+
+fn status(code: usize, reason: &str) -> Vec<u8> {
+    let raw = [field(2, b"Failure"), field(3, b"no"), field(4, reason.as_bytes()), number(6, code)].concat();
+    object("Status", &raw)
+}
+
+/// A client whose requests are all answered with this, a byte at a time; and the accepted types of those requests.
+fn client(code: u16, content_type: &'static str, body: Vec<u8>) -> (Client, Arc<Mutex<Vec<String>>>) {
+    let accepted = Arc::<Mutex<Vec<String>>>::default();
+    let seen = Arc::clone(&accepted);
+    let service = service_fn(move |request: Request<Body>| {
+        let accept = request.headers().get(header::ACCEPT).map(|it| it.to_str().unwrap().to_owned());
+        seen.lock().unwrap().push(accept.unwrap_or_default());
+        let bytes: Vec<_> =
+            body.iter().map(|byte| Ok::<_, Infallible>(http_body::Frame::data(Bytes::from(vec![*byte])))).collect();
+        let mut answer = Response::new(StreamBody::new(stream::iter(bytes)));
+        *answer.status_mut() = StatusCode::from_u16(code).unwrap();
+        answer.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(content_type));
+        async move { Ok::<_, Infallible>(answer) }
+    });
+    (with_nodes_in_protobuf(&Client::new(service, "default")), accepted)
+}
+
+async fn watch(body: Vec<u8>) -> Vec<Result<WatchEvent<Node>, kube::Error>> {
+    let (client, _) = client(200, "application/vnd.kubernetes.protobuf;stream=watch", body);
+    let events = Api::<Node>::all(client).watch(&WatchParams::default(), "0").await.unwrap();
+    events.collect().await
+}
+
+#[tokio::test]
+async fn a_list_in_protobuf_is_what_it_would_be_in_json() {
+    let (expected, raw): (Vec<_>, Vec<_>) = samples().into_iter().unzip();
+    assert_eq!(expected.len(), 2);
+    let metadata = [field(2, b"77"), field(3, b"more"), number(4, 5)].concat();
+    let items: Vec<u8> = raw.iter().flat_map(|raw| field(2, raw)).collect();
+    let body = object("NodeList", &[field(1, &metadata), items].concat());
+    let (client, accepted) = client(200, "application/vnd.kubernetes.protobuf", body);
+    let list = Api::<Node>::all(client).list(&ListParams::default()).await.unwrap();
+    assert_eq!(*accepted.lock().unwrap(), ["application/vnd.kubernetes.protobuf,application/json"]);
+    assert_eq!(list.metadata.resource_version.as_deref(), Some("77"));
+    assert_eq!(list.metadata.continue_.as_deref(), Some("more"));
+    assert_eq!(list.metadata.remaining_item_count, Some(5));
+    for (got, expected) in list.items.into_iter().zip(expected) {
+        let (got, expected) = (Entry::new(got), Entry::new(expected));
+        assert_eq!(got.object, expected.object);
+        assert_eq!(got.view, expected.view);
+    }
+}
+
+#[tokio::test]
+async fn a_watch_in_protobuf_gives_each_event_however_the_bytes_arrive() {
+    let condition = |kind: &str| field(4, &[field(1, kind.as_bytes()), field(2, b"True")].concat());
+    let conditions = [condition("Ready"), condition("MemoryPressure"), condition("NetworkUnavailable")].concat();
+    let node = [field(1, &[field(1, b"n1"), field(6, b"5")].concat()), field(3, &conditions)].concat();
+    let bookmark = field(1, &field(6, b"9"));
+    let body = [
+        event("MODIFIED", &object("Node", &node)),
+        event("BOOKMARK", &object("Node", &bookmark)),
+        event("ERROR", &status(410, "Expired")),
+    ];
+    let events = watch(body.concat()).await;
+    let [Ok(WatchEvent::Modified(node)), Ok(WatchEvent::Bookmark(bookmark)), Ok(WatchEvent::Error(error))] =
+        events.as_slice()
+    else {
+        panic!("{events:?}")
+    };
+    let expected = json!({
+        "metadata": {"name": "n1", "resourceVersion": "5"},
+        "status": {"conditions": [{"type": "Ready", "status": "True"}, {"type": "NetworkUnavailable", "status": "True"}]},
+    });
+    assert_eq!(*node, serde_json::from_value(expected).unwrap());
+    assert_eq!(bookmark.metadata.resource_version, "9");
+    assert_eq!((error.code, error.reason.as_str(), error.message.as_str()), (410, "Expired", "no"));
+}
+
+#[tokio::test]
+async fn what_cannot_be_read_is_an_error_after_what_came_before() {
+    let whole = event("ADDED", &object("Node", b""));
+    for bad in [
+        event("ADDED", b"{}"),
+        event("ADDED", &object("Pod", b"")),
+        event("ADDED", &object("Node", &field(1, &field(8, &[number(1, usize::MAX >> 1)].concat())))),
+        event("ADDED", &object("Node", b"\x0a\xff")),
+        whole[..whole.len() - 1].to_vec(),
+        vec![0xff; 4],
+    ] {
+        let events = watch([whole.clone(), bad].concat()).await;
+        assert!(matches!(events.as_slice(), [Ok(WatchEvent::Added(_)), Err(_)]), "{events:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_refusal_in_protobuf_is_one() {
+    let (client, _) = client(403, "application/vnd.kubernetes.protobuf", status(403, "Forbidden"));
+    let error = Api::<Node>::all(client).list(&ListParams::default()).await.unwrap_err();
+    let kube::Error::Api(status) = error else { panic!("{error:?}") };
+    assert!(status.is_forbidden() && status.message == "no", "{status:?}");
+}
+
+#[tokio::test]
+async fn who_answers_in_json_is_understood_and_nothing_else_is_asked_for_otherwise() {
+    let list = json!({"kind": "NodeList", "apiVersion": "v1", "metadata": {}, "items": [{"metadata": {"name": "n"}}]});
+    let (client, accepted) = client(200, "application/json", list.to_string().into_bytes());
+    let nodes = Api::<Node>::all(client.clone());
+    assert_eq!(nodes.list(&ListParams::default()).await.unwrap().items[0].metadata.name.as_deref(), Some("n"));
+    nodes.get("list").await.unwrap_err();
+    Api::<k8s_openapi::api::core::v1::Service>::all(client).list(&ListParams::default()).await.unwrap();
+    let accepted = accepted.lock().unwrap();
+    assert!(accepted[1..].iter().all(|accept| !accept.contains("protobuf")), "{accepted:?}");
+}
