@@ -19,8 +19,8 @@ use crate::{
 type NodeId = (String, Option<String>);
 
 /// The nodes behind a load balancer, ordered by name. Shared, because thousands of nodes are behind each of a thousand
-/// load balancers.
-pub(super) type NodeIds = Arc<[NodeId]>;
+/// load balancers; and each node as well, because while nodes come and go every load balancer was told of others.
+pub(super) type NodeIds = Arc<[Arc<NodeId>]>;
 
 /// True if a node may be behind load balancers. Whether it is ready is for health checks to find out.
 ///
@@ -65,14 +65,17 @@ fn parse_bool(text: &str) -> Option<bool> {
     }
 }
 
-/// What a set is known by; what it was known by before, if that is the same: most changes of nodes are none to load balancers.
+/// What a set is known by. It shares with the one before what is the same: mostly all, since most changes of nodes are none
+/// to load balancers.
 fn ids(nodes: &NodeSet, before: Option<&NodeIds>) -> NodeIds {
-    let same = |before: &&NodeIds| {
-        let known = before.iter().map(|(name, provider_id)| (name, provider_id));
-        known.eq(nodes.iter().map(|node| (&node.name, &node.provider_id)))
+    let mut known = before.into_iter().flat_map(|before| before.iter()).peekable();
+    let id = |node: &Arc<skydock_cloud::Node>| {
+        while known.next_if(|id| id.0 < node.name).is_some() {}
+        let same = known.next_if(|id| id.0 == node.name && id.1 == node.provider_id);
+        same.map_or_else(|| Arc::new((node.name.clone(), node.provider_id.clone())), Arc::clone)
     };
-    let made = || nodes.iter().map(|node| (node.name.clone(), node.provider_id.clone())).collect();
-    before.filter(same).map_or_else(made, Arc::clone)
+    let ids: NodeIds = nodes.iter().map(id).collect();
+    before.filter(|before| **before == ids).map_or(ids, Arc::clone)
 }
 
 /// Chooses nodes. A choice is made once for each state of the cache, and shared by all services that make the same.
@@ -121,7 +124,7 @@ impl Selection {
             return chosen.clone();
         }
         let nodes: NodeSet = current.eligible.0.iter().filter(|node| selector.matches(&node.labels)).cloned().collect();
-        let ids = ids(&nodes, None);
+        let ids = ids(&nodes, Some(&current.eligible.1));
         current.selected.push((selector.clone(), (Arc::clone(&nodes), Arc::clone(&ids))));
         (nodes, ids)
     }
@@ -288,7 +291,7 @@ mod tests {
         };
         let chosen = |service: &ServiceEntry| {
             let (nodes, ids) = selection.of(service);
-            assert!(nodes.iter().map(|node| &node.name).eq(ids.iter().map(|(name, _)| name)));
+            assert!(nodes.iter().map(|node| &node.name).eq(ids.iter().map(|id| &id.0)));
             (nodes, ids)
         };
         for (selector, names) in [(None, 2), (Some("pool=edge"), 1), (Some("pool!=edge"), 1), (Some("pool=x"), 0)] {
@@ -315,8 +318,21 @@ mod tests {
         selection.nodes_changed();
         let (fresh, second) = selection.of(&service);
         assert!(fresh[0].ready && Arc::ptr_eq(&first, &second));
-        nodes.apply(node("b"));
+        for name in ["B", "b"] {
+            nodes.apply(node(name));
+        }
         selection.nodes_changed();
-        assert_eq!(selection.of(&service).1.len(), 2);
+        let (_, third) = selection.of(&service);
+        let names = |ids: &NodeIds| ids.iter().map(|id| id.0.clone()).collect::<Vec<_>>();
+        assert_eq!(names(&third), ["B", "a", "b"]);
+        assert!(Arc::ptr_eq(&first[0], &third[1]), "also if others come, what is the same is shared");
+        let moved = json!({"metadata": {"resourceVersion": "3"}, "spec": {"providerID": "fake://moved"}});
+        nodes.apply(with(&node("a"), &moved));
+        nodes.delete("B");
+        selection.nodes_changed();
+        let (_, fourth) = selection.of(&service);
+        assert_eq!(names(&fourth), ["a", "b"]);
+        assert_eq!(fourth[0].1.as_deref(), Some("fake://moved"));
+        assert!(Arc::ptr_eq(&fourth[1], &third[2]));
     }
 }
