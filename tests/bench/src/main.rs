@@ -121,7 +121,7 @@ async fn run(args: Args) -> Result<()> {
             }
         }
     }
-    let floor = if is_wanted(&Scenario::Floor) { Some(floor::floor(&size, &progress).await?) } else { None };
+    let floor = if is_wanted(&Scenario::Floor) { Some(floor::floor(&programs, &size, &progress).await?) } else { None };
     drop(progress);
     let report = Report { machine: Machine::look(&args.skydock), size, scenarios, floor };
     report.save(&target.join("bench/controllers.json"))?;

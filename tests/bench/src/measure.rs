@@ -44,6 +44,11 @@ impl Goal {
         self.with(Kind { delete: false, resource: "nodes", subresource: None }, names)
     }
 
+    /// Each of these nodes is written to, and last of all itself, not its status.
+    pub(crate) fn nodes_initialised(self, names: &[String]) -> Self {
+        self.nodes_written(names).with(Kind { delete: false, resource: "nodes", subresource: Some("") }, names)
+    }
+
     /// Each of these nodes is deleted.
     pub(crate) fn nodes_deleted(self, names: &[String]) -> Self {
         self.with(Kind { delete: true, resource: "nodes", subresource: None }, names)
@@ -153,6 +158,26 @@ impl<'a> Measurement<'a> {
         Ok(figures)
     }
 
+    /// Waits for the goal alone; answers the seconds from the first to the last write that brought it nearer.
+    pub(crate) async fn written(&mut self, mut goal: Goal) -> Result<f64> {
+        let begun = Instant::now();
+        let (mut first, mut last) = (None, self.start);
+        while goal.left() > 0 {
+            self.manager.process.check()?;
+            if begun.elapsed() > PATIENCE {
+                bail!("{} objects were not written in {} min", goal.left(), PATIENCE.as_secs() / 60);
+            }
+            for request in self.log.read()? {
+                if goal.take(&request) {
+                    first.get_or_insert(request.done);
+                    last = last.max(request.done);
+                }
+            }
+            sleep(POLL).await;
+        }
+        Ok(first.map(|first| seconds_between(first, last)).unwrap_or_default())
+    }
+
     /// Waits so long since the beginning, and at least until it leads, which shows in a renewed lease. When that was is told
     /// as the time.
     pub(crate) async fn last(&mut self, time: Duration) -> Result<Figures> {
@@ -235,6 +260,15 @@ mod tests {
         assert_eq!(goal.left(), 2);
         goal.take(&request("delete", "nodes", "", "a", 200));
         goal.take(&request("patch", "nodes", "", "b", 200));
+        assert_eq!(goal.left(), 0);
+    }
+
+    #[test]
+    fn a_node_is_not_initialised_by_a_write_to_its_status() {
+        let mut goal = Goal::default().nodes_initialised(&names(&["a"]));
+        assert!(goal.take(&request("patch", "nodes", "status", "a", 200)));
+        assert_eq!(goal.left(), 1);
+        assert!(goal.take(&request("patch", "nodes", "", "a", 200)));
         assert_eq!(goal.left(), 0);
     }
 

@@ -57,27 +57,16 @@ impl Report {
                 table.add_row([line.what, line.upstream, line.skydock, line.ratio]);
             }
         }
-        if let Some(floor) = &self.floor {
-            self.add_floor(&mut table, floor);
+        if let Some(Floor { floor, at_a_time, skydock, .. }) = &self.floor {
+            table.add_row([format!("**a bare loop in upstream's place, {at_a_time} nodes at a time**")]);
+            let told = |time: &f64| format!("{time:.2} ms");
+            let what = "a node, first to last write".to_owned();
+            table.add_row([what, told(floor), told(skydock), ratio(Some(*skydock), Some(*floor))]);
         }
         for column in table.column_iter_mut().skip(1) {
             column.set_cell_alignment(CellAlignment::Right);
         }
         table.to_string()
-    }
-
-    /// The writing of all nodes, and what a bare loop takes for it.
-    fn add_floor(&self, table: &mut Table, floor: &Floor) {
-        table.add_row([format!("**floor: a bare loop, {} nodes at a time**", floor.at_a_time)]);
-        let per_node = |figures: &Figures| Some(figures.seconds_writing? * 1000.0 / nodes_as_f64(self.size.nodes));
-        let nodes = self.scenarios.iter().find(|row| row.scenario == Scenario::Nodes);
-        let times = nodes.map(|row| (per_node(&row.upstream), per_node(&row.skydock)));
-        let (upstream, skydock) = times.unwrap_or_default();
-        let told = |time: Option<f64>| time.map(|time| format!("{time:.2} ms")).unwrap_or_default();
-        let what = format!("a node, first to last write (the loop: {:.2} ms)", floor.ms_per_node);
-        table.add_row([what, told(upstream), told(skydock), ratio(skydock, upstream)]);
-        let over = |time: Option<f64>| ratio(time, Some(floor.ms_per_node));
-        table.add_row(["over the loop".to_owned(), over(upstream), over(skydock), String::new()]);
     }
 
     /// The section of the README, in Markdown.
@@ -163,10 +152,6 @@ pub(crate) fn mebibytes(bytes: u64) -> String {
 #[allow(clippy::cast_precision_loss)] // counts and bytes, for people
 fn as_f64(count: u64) -> f64 {
     count as f64
-}
-
-fn nodes_as_f64(count: usize) -> f64 {
-    as_f64(u64::try_from(count).unwrap_or(u64::MAX))
 }
 
 #[cfg(test)]

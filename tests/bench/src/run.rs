@@ -56,11 +56,7 @@ impl<'a> Stage<'a> {
     async fn set(side: Side, programs: &'a Programs, size: &'a Size, progress: &'a Progress) -> Result<Self> {
         progress.say(format!("{}: starting a control plane", side.name()));
         let cluster = Cluster::start().await?;
-        let place = Place {
-            folder: cluster.folder().to_owned(),
-            kubeconfig: cluster.kubeconfig.clone(),
-            latency: size.latency,
-        };
+        let place = Place::of(&cluster, size);
         let names: Vec<_> = (0..size.nodes).map(|number| name("node", number)).collect();
         progress.say(format!("{}: registering {} nodes", side.name(), names.len()));
         cluster.fleet.create_nodes(&names).await?;

@@ -27,7 +27,7 @@ pub(crate) enum Scenario {
     /// A tenth of the machines vanishes, and as many new nodes register.
     #[value(alias = "e")]
     Replace,
-    /// The least there is to it: the patches of `nodes`, sent by a bare loop.
+    /// The least there is to it: the patches of `nodes`, sent by a bare loop in turn with Skydock.
     #[value(alias = "f")]
     Floor,
 }
@@ -118,7 +118,7 @@ pub(crate) fn expected(plan: &[Scenario], size: &Size) -> Duration {
         Scenario::Steady | Scenario::Restart => (size.steady + Duration::from_secs(5)) * 2,
         Scenario::Services => Duration::from_millis(30) * u32::try_from(size.services).unwrap_or(u32::MAX) * 2,
         Scenario::Replace => (Duration::from_secs(20) + per_node(4)) * 2,
-        Scenario::Floor => Duration::from_secs(10) + per_node(10),
+        Scenario::Floor => Duration::from_secs(40) + per_node(20),
     };
     plan.iter().map(time).sum()
 }

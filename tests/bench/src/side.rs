@@ -11,7 +11,9 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use tokio::process::Command;
 
+use crate::cluster::Cluster;
 use crate::process::Process;
+use crate::scenario::Size;
 
 /// Who is measured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -49,6 +51,13 @@ pub(crate) struct Place {
     pub(crate) kubeconfig: PathBuf,
     /// How long a call to the cloud takes.
     pub(crate) latency: Duration,
+}
+
+impl Place {
+    /// Where the cluster is.
+    pub(crate) fn of(cluster: &Cluster, size: &Size) -> Self {
+        Self { folder: cluster.folder().to_owned(), kubeconfig: cluster.kubeconfig.clone(), latency: size.latency }
+    }
 }
 
 /// A cloud controller manager that runs.
