@@ -14,6 +14,9 @@ pub const TAINT_OUT_OF_SERVICE: &str = "node.kubernetes.io/out-of-service";
 /// The value Kubernetes' documentation gives that taint for a machine that is stopped.
 pub const OUT_OF_SERVICE_VALUE: &str = "nodeshutdown";
 
+/// The conditions of a node that are read: whether it is ready, and whether it has routes.
+pub const NODE_CONDITIONS: [&str; 2] = ["Ready", "NetworkUnavailable"];
+
 /// Instance type, GA label.
 pub const LABEL_INSTANCE_TYPE: &str = "node.kubernetes.io/instance-type";
 /// Instance type, beta label.

@@ -9,7 +9,10 @@ use kube::core::Selector;
 use skydock_cloud::Pairs;
 
 use super::{Entry, Identity, Kind};
-use crate::convert::{self, ConvertError};
+use crate::{
+    constants::NODE_CONDITIONS,
+    convert::{self, ConvertError},
+};
 
 /// What of a node its view leaves out. Capacity, volumes, images, managed fields, and conditions that nobody here reads are
 /// not kept.
@@ -26,9 +29,6 @@ pub struct KeptNode {
     /// What only [`Kind::whole`] shows.
     rest: Box<Rest>,
 }
-
-/// The conditions that are read: whether the node is ready, and whether it has routes.
-const CONDITIONS: [&str; 2] = ["Ready", "NetworkUnavailable"];
 
 #[derive(Clone, Debug, Default, PartialEq)]
 struct Rest {
@@ -50,7 +50,7 @@ impl Kind for Node {
         let Self { metadata, spec, status } = self;
         let (spec, status) = (spec.unwrap_or_default(), status.unwrap_or_default());
         let mut conditions = status.conditions.unwrap_or_default();
-        conditions.retain(|condition| CONDITIONS.contains(&condition.type_.as_str()));
+        conditions.retain(|condition| NODE_CONDITIONS.contains(&condition.type_.as_str()));
         let kept = KeptNode {
             resource_version: metadata.resource_version.unwrap_or_default(),
             deletion_timestamp: metadata.deletion_timestamp,

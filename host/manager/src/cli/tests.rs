@@ -63,7 +63,7 @@ fn booleans_are_taken_as_go_takes_them() {
 fn a_flag_of_upstream_that_is_not_honoured_is_refused_by_name() {
     assert_eq!(
         refusal(&["--bind-address=0.0.0.0"]),
-        "--bind-address is a flag of upstream's cloud-controller-manager that skydock does not honour yet: \
+        "--bind-address is a flag of upstream's cloud-controller-manager that skydock does not have: \
          see --metrics-bind-address"
     );
     assert!(refusal(&["--profiling=true"]).contains("say --profiling=false"));

@@ -37,7 +37,7 @@ const NOT_HONOURED: &[(&str, &str)] = &[
     ("external-cloud-volume-plugin", "use a CSI driver"),
     ("http2-max-streams-per-connection", ""),
     ("kube-api-burst", "requests are not limited by the client"),
-    ("kube-api-content-type", "requests are JSON"),
+    ("kube-api-content-type", "nodes are read in protobuf, all else is JSON"),
     ("kube-api-qps", "requests are not limited by the client"),
     ("leader-elect-resource-lock", "only leases"),
     ("leader-migration-config", ""),
@@ -75,7 +75,7 @@ pub(super) fn without_settled(args: impl IntoIterator<Item = impl Into<OsString>
     args.into_iter().map(Into::into).filter(|arg| !SETTLED.iter().any(|settled| arg == *settled))
 }
 
-/// The sentence for a flag that upstream has and Skydock does not honour; `None` if the mistake is another one.
+/// The sentence for a flag that upstream has and Skydock has not; `None` if the mistake is another one.
 pub(super) fn refusal(error: &clap::Error) -> Option<String> {
     let Some(ContextValue::String(flag)) = error.get(ContextKind::InvalidArg) else { return None };
     let name = flag.trim_start_matches('-').split('=').next()?;
@@ -83,9 +83,7 @@ pub(super) fn refusal(error: &clap::Error) -> Option<String> {
         .then(|| NOT_HONOURED.iter().find(|(known, _)| *known == name))
         .flatten()?;
     let instead = if instead.is_empty() { "remove it" } else { instead };
-    Some(format!(
-        "--{name} is a flag of upstream's cloud-controller-manager that skydock does not honour yet: {instead}"
-    ))
+    Some(format!("--{name} is a flag of upstream's cloud-controller-manager that skydock does not have: {instead}"))
 }
 
 #[cfg(test)]

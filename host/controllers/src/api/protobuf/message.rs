@@ -15,10 +15,10 @@ use k8s_openapi::{
 use prost::{DecodeError, Message};
 use serde::Serialize;
 
+use crate::constants::NODE_CONDITIONS;
+
 /// What every object begins with; an [`Unknown`] follows.
 const MAGIC: &[u8] = b"k8s\0";
-/// The conditions that are read: whether the node is ready, and whether it has routes.
-const CONDITIONS: [&str; 2] = ["Ready", "NetworkUnavailable"];
 
 /// Why an answer cannot be read.
 #[derive(Debug, thiserror::Error)]
@@ -299,7 +299,7 @@ impl TryFrom<NodeStatus> for core::NodeStatus {
     type Error = jiff::Error;
 
     fn try_from(it: NodeStatus) -> Result<Self, jiff::Error> {
-        let read = |condition: &NodeCondition| CONDITIONS.contains(&condition.r#type.as_str());
+        let read = |condition: &NodeCondition| NODE_CONDITIONS.contains(&condition.r#type.as_str());
         Ok(Self {
             conditions: tried(it.conditions.into_iter().filter(read).collect())?,
             addresses: list(it.addresses),
