@@ -26,6 +26,7 @@ use tokio::{sync::watch, time::sleep};
 
 use crate::api::{Action, ApiError};
 
+use self::kinds::filled;
 pub use self::kinds::{KeptNode, ServiceView};
 
 /// Objects listed in one request. The answer is in memory three times while it is read, and a node has some 20 KiB: pages of
@@ -112,7 +113,6 @@ impl<K: Kind> Entry<K> {
     #[must_use]
     pub fn reference(&self) -> ObjectReference {
         let Identity { namespace, name, uid, .. } = K::identity(self);
-        let filled = |text: &str| Some(text.to_owned()).filter(|text| !text.is_empty());
         ObjectReference {
             api_version: Some(K::api_version(&()).into_owned()),
             kind: Some(K::kind(&()).into_owned()),

@@ -132,7 +132,7 @@ fn time(seconds: u64) -> Option<Time> {
     Timestamp::from_second(seconds).ok().map(Time)
 }
 
-fn filled(text: &str) -> Option<String> {
+pub(super) fn filled(text: &str) -> Option<String> {
     Some(text.to_owned()).filter(|text| !text.is_empty())
 }
 
