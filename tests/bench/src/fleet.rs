@@ -14,6 +14,8 @@ use serde::de::IgnoredAny;
 use serde_json::{Value, json};
 use tokio::time::MissedTickBehavior;
 
+use crate::cloud::Instance;
+
 /// Requests at a time, of those who make nodes and services.
 const AT_A_TIME: usize = 16;
 /// Objects in a page of a list.
@@ -158,22 +160,20 @@ where
 
 /// What a node lacks of what its cloud says of it; none if it is initialised.
 fn missing(node: &Node) -> Option<&'static str> {
+    let name = node.metadata.name.as_deref().unwrap_or_default();
+    let instance = Instance::of(name);
     let spec = node.spec.clone().unwrap_or_default();
     let labels = node.metadata.labels.clone().unwrap_or_default();
-    let addresses = node.status.as_ref().and_then(|status| status.addresses.as_ref()).map_or(0, Vec::len);
-    let has = |key: &str| labels.contains_key(key);
+    let addresses = node.status.as_ref().and_then(|status| status.addresses.as_deref()).unwrap_or_default();
+    let addresses: Vec<_> = addresses.iter().map(|it| (it.type_.as_str(), it.address.as_str())).collect();
     if spec.taints.iter().flatten().any(|taint| taint.key == UNINITIALIZED) {
         Some("the end of its taint")
-    } else if spec.provider_id != Some(format!("bench://{}", node.metadata.name.as_deref().unwrap_or_default())) {
+    } else if spec.provider_id != Some(instance.provider_id) {
         Some("its provider ID")
-    } else if !has("node.kubernetes.io/instance-type") {
-        Some("its instance type")
-    } else if !has("topology.kubernetes.io/zone") || !has("topology.kubernetes.io/region") {
-        Some("its zone or region")
-    } else if !has("bench.skydock.dev/rack") {
-        Some("its cloud's own label")
-    } else if addresses != 3 {
-        Some("its three addresses")
+    } else if instance.labels.iter().any(|(key, value)| labels.get(*key) != Some(value)) {
+        Some("its cloud's labels")
+    } else if addresses != instance.addresses.each_ref().map(|(kind, address)| (*kind, address.as_str())) {
+        Some("its cloud's addresses")
     } else {
         None
     }
@@ -281,17 +281,17 @@ mod tests {
             {"type": "Hostname", "address": "node-1"},
         ]);
         let lacks = |value: &Value| missing(&serde_json::from_value(value.clone()).unwrap());
-        assert_eq!(lacks(&value), Some("its instance type"));
-        for key in [
-            "node.kubernetes.io/instance-type",
-            "topology.kubernetes.io/zone",
-            "topology.kubernetes.io/region",
-            "bench.skydock.dev/rack",
-        ] {
+        assert_eq!(lacks(&value), Some("its cloud's labels"));
+        for (key, label) in Instance::of("node-1").labels {
             assert!(lacks(&value).is_some());
-            value["metadata"]["labels"][key] = "x".into();
+            value["metadata"]["labels"][key] = label.into();
         }
         assert_eq!(lacks(&value), None);
+        value["metadata"]["labels"]["topology.kubernetes.io/zone"] = "bench-1a".into();
+        assert_eq!(lacks(&value), Some("its cloud's labels"), "node-1 is elsewhere");
+        value["metadata"]["labels"]["topology.kubernetes.io/zone"] = "bench-1b".into();
+        value["status"]["addresses"][0]["address"] = "10.0.0.2".into();
+        assert_eq!(lacks(&value), Some("its cloud's addresses"));
         value["spec"]["providerID"] = "bench://node-2".into();
         assert_eq!(lacks(&value), Some("its provider ID"));
     }

@@ -3,7 +3,7 @@
 //!
 //! The loop and Skydock take turns, so that both meet the machine as it is in the same minute.
 
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, ensure};
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 use http::{Request, header};
 use jiff::Timestamp;
@@ -13,6 +13,7 @@ use kube::core::PartialObjectMeta;
 use serde::Serialize;
 use serde_json::{Value, json};
 
+use crate::cloud::{Instance, OWN_LABELS};
 use crate::cluster::Cluster;
 use crate::fleet::{name, none_of};
 use crate::measure::{Goal, Measurement, seconds_between};
@@ -125,8 +126,15 @@ async fn skydock(
     cluster.log.read()?;
     let mut manager = Manager::start(Side::Skydock, programs, &Place::of(cluster, size))?;
     let goal = Goal::default().nodes_initialised(names);
-    let seconds = Measurement::of_started(&mut manager, &mut cluster.log).written(goal).await?;
+    let (seconds, requests) = Measurement::of_started(&mut manager, &mut cluster.log).written(goal).await?;
     manager.process.stop().await?;
+    let patches = |kind| requests.by_kind.get(kind).copied().unwrap_or_default();
+    let (first, second) = (patches("patch nodes/status"), patches("patch nodes"));
+    let count = names.len();
+    ensure!(
+        [first, second].iter().all(|patches| usize::try_from(*patches).is_ok_and(|patches| patches == count)),
+        "{first} and {second} patches for {count} nodes: that is not the loop's work"
+    );
     Ok(per_node(seconds, names))
 }
 
@@ -137,36 +145,25 @@ fn per_node(seconds: f64, names: &[String]) -> f64 {
 
 /// The addresses of a node; answers its version.
 async fn addresses<'a>(client: &Client, name: &'a str) -> Result<(&'a str, String)> {
-    let number: u16 = name.rsplit('-').next().and_then(|number| number.parse().ok()).unwrap_or_default();
-    let [third, fourth] = number.to_be_bytes();
-    let body = json!({"status": {"addresses": [
-        {"type": "InternalIP", "address": format!("10.0.{third}.{fourth}")},
-        {"type": "ExternalIP", "address": format!("198.18.{third}.{fourth}")},
-        {"type": "Hostname", "address": name},
-        {"$patch": "replace"},
-    ]}});
+    let mut addresses: Vec<_> = Instance::of(name)
+        .addresses
+        .into_iter()
+        .map(|(kind, address)| json!({"type": kind, "address": address}))
+        .collect();
+    addresses.push(json!({"$patch": "replace"}));
+    let body = json!({"status": {"addresses": addresses}});
     let version = patch(client, &format!("/api/v1/nodes/{name}/status"), &body).await?;
     Ok((name, version))
 }
 
 /// Provider ID, labels and the end of the taint.
 async fn initialise(client: &Client, name: &str, version: &str) -> Result<()> {
+    let instance = Instance::of(name);
+    let (annotation, labels) = OWN_LABELS;
     let body = json!({
-        "metadata": {
-            "resourceVersion": version,
-            "labels": {
-                "node.kubernetes.io/instance-type": "bench.large",
-                "beta.kubernetes.io/instance-type": "bench.large",
-                "topology.kubernetes.io/zone": "bench-1a",
-                "failure-domain.beta.kubernetes.io/zone": "bench-1a",
-                "topology.kubernetes.io/region": "bench-1",
-                "failure-domain.beta.kubernetes.io/region": "bench-1",
-                "bench.skydock.dev/rack": "r1",
-            },
-            "annotations": {"node.skydock.dev/labels": "bench.skydock.dev/rack"},
-        },
+        "metadata": {"resourceVersion": version, "labels": instance.labels, "annotations": {annotation: labels}},
         "spec": {
-            "providerID": format!("bench://{name}"),
+            "providerID": instance.provider_id,
             // The API server has added this one.
             "taints": [{"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"}],
         },

@@ -4,6 +4,7 @@
 #![forbid(unsafe_code)]
 
 mod audit;
+mod cloud;
 mod cluster;
 mod fleet;
 mod floor;

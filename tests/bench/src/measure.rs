@@ -158,8 +158,9 @@ impl<'a> Measurement<'a> {
         Ok(figures)
     }
 
-    /// Waits for the goal alone; answers the seconds from the first to the last write that brought it nearer.
-    pub(crate) async fn written(&mut self, mut goal: Goal) -> Result<f64> {
+    /// Waits for the goal alone; answers the seconds from the first to the last write that brought it nearer, and what was asked
+    /// until then.
+    pub(crate) async fn written(&mut self, mut goal: Goal) -> Result<(f64, Tally)> {
         let begun = Instant::now();
         let (mut first, mut last) = (None, self.start);
         while goal.left() > 0 {
@@ -168,6 +169,7 @@ impl<'a> Measurement<'a> {
                 bail!("{} objects were not written in {} min", goal.left(), PATIENCE.as_secs() / 60);
             }
             for request in self.log.read()? {
+                self.tally.count(&request);
                 if goal.take(&request) {
                     first.get_or_insert(request.done);
                     last = last.max(request.done);
@@ -175,7 +177,7 @@ impl<'a> Measurement<'a> {
             }
             sleep(POLL).await;
         }
-        Ok(first.map(|first| seconds_between(first, last)).unwrap_or_default())
+        Ok((first.map(|first| seconds_between(first, last)).unwrap_or_default(), self.tally.clone()))
     }
 
     /// Waits so long since the beginning, and at least until it leads, which shows in a renewed lease. When that was is told
