@@ -121,7 +121,8 @@ where
         Ok(request) => request,
         Err(error) => return Err(ApiError::Failed(action, error.to_string())),
     };
-    match client.request::<MetadataOnly>(request).await {
+    // Boxed, so that what waits for its turn to write is small.
+    match Box::pin(client.request::<MetadataOnly>(request)).await {
         Ok(answer) => Ok(answer.metadata),
         Err(error) => Err(ApiError::new(action, error)),
     }

@@ -23,7 +23,7 @@ use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Node;
 use kube::Client;
 use skydock_cloud::{CloudError, Instance};
-use tokio::time::sleep;
+use tokio::{sync::Semaphore, time::sleep};
 use tokio_util::sync::CancellationToken;
 
 use self::{
@@ -183,25 +183,26 @@ impl NodeController {
             self.pause.after(&error);
             nodes.iter().map(|_| Err(error.clone())).collect()
         });
+        let turns = &Semaphore::new(WRITERS);
         stream::iter(entries.into_iter().zip(answers))
-            .for_each_concurrent(WRITERS, |(entry, answer)| async move {
+            .for_each_concurrent(None, |(entry, answer)| async move {
                 match (plan::uninitialised(&entry.view), answer) {
-                    (true, Ok(instance)) => self.initialise(&entry, &instance).await,
+                    (true, Ok(instance)) => self.initialise(&entry, &instance, turns).await,
                     (true, Err(error)) => self.refuse(&entry, &error),
-                    (false, Ok(instance)) => self.repair(&entry, &instance).await,
+                    (false, Ok(instance)) => self.repair(&entry, &instance, turns).await,
                     (false, Err(error)) => self.put_off(&entry, &error),
                 }
             })
             .await;
     }
 
-    async fn initialise(&self, entry: &NodeEntry, instance: &Instance) {
+    async fn initialise(&self, entry: &NodeEntry, instance: &Instance, turns: &Semaphore) {
         let result = match plan::initialise(&entry.view, instance) {
             Ok(plan) => {
                 for refused in &plan.labels.refused {
                     tracing::warn!(node = entry.name(), "{refused}");
                 }
-                self.write(entry, plan, instance).await
+                self.write(entry, plan, instance, turns).await
             }
             Err(refusal) => Err(Unfinished::Refused(refusal)),
         };
@@ -228,16 +229,28 @@ impl NodeController {
 
     /// Writes the addresses first, so that nothing is scheduled to a node that cannot be reached; then the rest. Gives the
     /// version that the last patch was made for.
-    async fn write(&self, entry: &NodeEntry, plan: Initialisation, instance: &Instance) -> Result<String, Unfinished> {
+    ///
+    /// Turns are first come, first served: what is left of a node waits until all of its batch have their addresses. The API
+    /// server takes some 10 % less time if the two patches of a node are that far apart.
+    async fn write(
+        &self,
+        entry: &NodeEntry,
+        plan: Initialisation,
+        instance: &Instance,
+        turns: &Semaphore,
+    ) -> Result<String, Unfinished> {
+        let turn = turns.acquire().await;
         let Some(wanted) = &plan.addresses else {
             apply::initialise(&self.client, entry, &plan).await?;
             return Ok(entry.resource_version().to_owned());
         };
         let expectation = self.echo.expect(entry, wanted);
         let written = apply::addresses(&self.client, entry, wanted).await?;
+        drop(turn);
         // Else it was a dry run, or somebody has written the same.
         let changed = written.resource_version.is_none_or(|version| version != entry.resource_version());
         let latest = if changed { expectation.shown().await.ok_or(Unfinished::Behind)? } else { Arc::clone(entry) };
+        let _turn = turns.acquire().await;
         let plan = plan::initialise(&latest.view, instance)?;
         apply::initialise(&self.client, &latest, &plan).await?;
         Ok(latest.resource_version().to_owned())
@@ -289,7 +302,8 @@ impl NodeController {
         self.queue.add_all(self.due.mark(kept), Priority::Recheck);
     }
 
-    async fn repair(&self, entry: &NodeEntry, instance: &Instance) {
+    async fn repair(&self, entry: &NodeEntry, instance: &Instance, turns: &Semaphore) {
+        let _turn = turns.acquire().await;
         let plan = plan::repair(&entry.view, instance, self.options.kept);
         for refused in &plan.labels.refused {
             tracing::debug!(node = entry.name(), "{refused}");

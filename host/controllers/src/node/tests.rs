@@ -128,6 +128,26 @@ async fn one_node_that_fails_does_not_keep_the_others_of_its_batch() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn all_of_a_batch_have_their_addresses_before_the_first_taint_goes_but_nobody_waits_for_one_that_is_slow() {
+    let bench = bench();
+    let names: Vec<_> = (0..3 * WRITERS).map(|number| format!("n{number}")).collect();
+    for name in &names {
+        bench.knows(name);
+        bench.controller.shared.nodes.apply(node(name));
+    }
+    bench.api.hang("PATCH", "/api/v1/nodes/n0/status");
+    let batch = names.iter().filter_map(|name| bench.controller.shared.nodes.get(name)).collect();
+    let controller = Arc::clone(&bench.controller);
+    tokio::spawn(async move { controller.ask(batch).await });
+    wait().await;
+    let calls = bench.api.calls();
+    let (first, second) = calls.split_at(names.len());
+    assert!(first.iter().all(|call| call.ends_with("/status")), "{calls:?}");
+    assert!(second.iter().all(|call| !call.ends_with("/status")), "{calls:?}");
+    assert_eq!(second.len(), names.len() - 1, "all but the slow one are done");
+}
+
+#[tokio::test(start_paused = true)]
 async fn n03_n08_an_error_keeps_the_taint_and_is_tried_again_with_back_off() {
     let bench = bench();
     bench.controller.shared.nodes.apply(node("a"));
