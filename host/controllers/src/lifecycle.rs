@@ -89,7 +89,7 @@ impl LifecycleController {
         for entry in &nodes {
             match plan::look(&entry.view, &info) {
                 Look::Settled(changes) if changes.is_empty() => {}
-                Look::Settled(changes) => settled.push((entry, changes)),
+                Look::Settled(changes) => settled.push((Arc::clone(entry), changes)),
                 Look::Ask => not_ready.push(Arc::clone(entry)),
             }
         }
@@ -101,9 +101,7 @@ impl LifecycleController {
                 |entry: &&NodeEntry| memory.get(entry.uid()).is_none_or(|known| known.may_ask(&entry.view, now));
             (not_ready.iter().filter(may_ask).cloned().collect::<Vec<_>>(), memory.epoch)
         };
-        stream::iter(settled)
-            .for_each_concurrent(WRITERS, |(entry, changes)| async move { self.taint(entry, &changes).await })
-            .await;
+        self.taint(settled).await;
         let doomed = Mutex::new(Vec::new());
         stream::iter(asked.chunks(info.max_batch.max(1)))
             .for_each_concurrent(BATCHES, |batch| async {
@@ -117,7 +115,7 @@ impl LifecycleController {
 
     /// Asks about a batch, and gives the nodes of it that are to be deleted.
     async fn ask_about(&self, batch: &[NodeEntry], epoch: u64) -> Vec<NodeEntry> {
-        let mut doomed = Vec::new();
+        let (mut doomed, mut changed) = (Vec::new(), Vec::new());
         if self.pause.left().is_some() {
             return doomed;
         }
@@ -127,10 +125,11 @@ impl LifecycleController {
                 Some((entry, Act::Confirm)) => {
                     tracing::info!(node = entry.name(), "the machine is gone, says the cloud: asking again");
                 }
-                Some((entry, Act::Taint(changes))) if !changes.is_empty() => self.taint(&entry, &changes).await,
+                Some((entry, Act::Taint(changes))) if !changes.is_empty() => changed.push((entry, changes)),
                 Some((_, Act::Taint(_))) | None => {}
             }
         }
+        self.taint(changed).await;
         doomed
     }
 
@@ -256,10 +255,14 @@ impl LifecycleController {
     }
 
     /// What failed is done again with the next pass.
-    async fn taint(&self, entry: &NodeEntry, changes: &[Change]) {
-        if let Err(error) = apply::taints(&self.client, entry, changes).await {
-            self.shared.api_error(entry.name(), &error);
-        }
+    async fn taint(&self, changes: Vec<(NodeEntry, Vec<Change>)>) {
+        stream::iter(changes)
+            .for_each_concurrent(WRITERS, |(entry, changes)| async move {
+                if let Err(error) = apply::taints(&self.client, &entry, &changes).await {
+                    self.shared.api_error(entry.name(), &error);
+                }
+            })
+            .await;
     }
 
     fn memory(&self) -> MutexGuard<'_, Memory> {

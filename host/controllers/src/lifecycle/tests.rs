@@ -135,6 +135,19 @@ async fn l04_l05_l06_l08_upstreams_table_of_nodes_that_are_deleted_or_not() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn l09_a_taint_that_is_slow_to_write_keeps_no_other_node_waiting() {
+    let bench = bench();
+    for name in ["a", "b"] {
+        bench.has(name, &json!({}));
+        bench.says(name, Ok(Presence::Stopped));
+    }
+    bench.api.hang("PATCH", "/api/v1/nodes/a");
+    let hangs = tokio::time::timeout(Duration::from_secs(1), bench.pass()).await;
+    assert!(hangs.is_err());
+    assert_eq!(bench.api.calls(), ["PATCH /api/v1/nodes/a", "PATCH /api/v1/nodes/b"]);
+}
+
+#[tokio::test(start_paused = true)]
 async fn l08_l09_upstreams_table_of_nodes_whose_machine_is_stopped() {
     for (is_ready, answer, expected) in [
         (false, Presence::Stopped, "PATCH /api/v1/nodes/a"),
