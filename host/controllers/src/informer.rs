@@ -6,7 +6,7 @@
 mod kinds;
 
 use std::{
-    collections::{HashMap, HashSet},
+    collections::{BTreeMap, HashSet},
     fmt::Debug,
     sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock},
     time::Duration,
@@ -139,7 +139,7 @@ type Handler<K> = Box<dyn Fn(Change<'_, K>) + Send>;
 
 /// The objects of one kind.
 pub struct Informer<K: Kind> {
-    objects: RwLock<HashMap<String, Arc<Entry<K>>>>,
+    objects: RwLock<BTreeMap<String, Arc<Entry<K>>>>,
     /// Held while a change is made and told, so that every handler sees every change once and in order.
     handlers: Mutex<Vec<Handler<K>>>,
     synced: watch::Sender<bool>,
@@ -161,10 +161,7 @@ impl<K: Kind> Informer<K> {
     /// All objects, ordered by key.
     #[must_use]
     pub fn list(&self) -> Vec<Arc<Entry<K>>> {
-        let objects = self.objects.read().unwrap_or_else(PoisonError::into_inner);
-        let mut list: Vec<_> = objects.iter().collect();
-        list.sort_unstable_by_key(|(key, _)| *key);
-        list.into_iter().map(|(_, entry)| Arc::clone(entry)).collect()
+        self.objects.read().unwrap_or_else(PoisonError::into_inner).values().cloned().collect()
     }
 
     /// Adds a handler. It sees all present objects as added, then every change. Handlers are called one at a time and must
@@ -257,7 +254,7 @@ impl<K: Kind> Informer<K> {
         self.handlers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn write(&self) -> std::sync::RwLockWriteGuard<'_, HashMap<String, Arc<Entry<K>>>> {
+    fn write(&self) -> std::sync::RwLockWriteGuard<'_, BTreeMap<String, Arc<Entry<K>>>> {
         self.objects.write().unwrap_or_else(PoisonError::into_inner)
     }
 }
