@@ -5,7 +5,6 @@ mod protobuf;
 
 pub(crate) use self::{deadline::with_deadline, protobuf::with_nodes_in_protobuf};
 use http::{Request, header};
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::{Client, Resource};
 use serde::Deserialize;
 use serde_json::Value;
@@ -86,18 +85,25 @@ impl ApiError {
     }
 }
 
+/// What is read of an answer: the managed fields in it are larger than all else.
 #[derive(Deserialize)]
-struct MetadataOnly {
+struct Written {
     #[serde(default)]
-    metadata: ObjectMeta,
+    metadata: Version,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct Version {
+    resource_version: String,
 }
 
 /// Asks for the metadata alone, which spares the API server the encoding of whole nodes; a server that cannot do it sends
 /// the whole object, of which the metadata is read.
 const ACCEPT: &str = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json";
 
-/// Patches an object and gives its new metadata.
-pub(crate) async fn patch<K>(client: &Client, target: &Target<'_>, patch: &Patch) -> Result<ObjectMeta, ApiError>
+/// Patches an object and gives its new version.
+pub(crate) async fn patch<K>(client: &Client, target: &Target<'_>, patch: &Patch) -> Result<String, ApiError>
 where
     K: Resource<DynamicType = ()>,
 {
@@ -122,8 +128,8 @@ where
         Err(error) => return Err(ApiError::Failed(action, error.to_string())),
     };
     // Boxed, so that what waits for its turn to write is small.
-    match Box::pin(client.request::<MetadataOnly>(request)).await {
-        Ok(answer) => Ok(answer.metadata),
+    match Box::pin(client.request::<Written>(request)).await {
+        Ok(answer) => Ok(answer.metadata.resource_version),
         Err(error) => Err(ApiError::new(action, error)),
     }
 }

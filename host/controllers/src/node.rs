@@ -29,7 +29,7 @@ use tokio_util::sync::CancellationToken;
 use self::{
     due::Due,
     echo::Echo,
-    plan::{Initialisation, Kept, Need, Refusal},
+    plan::{Kept, Need, Refusal},
 };
 use crate::{
     api::ApiError,
@@ -183,11 +183,13 @@ impl NodeController {
             self.pause.after(&error);
             nodes.iter().map(|_| Err(error.clone())).collect()
         });
+        // Else old versions stay in memory until the last one is written.
+        drop(nodes);
         let turns = &Semaphore::new(WRITERS);
         stream::iter(entries.into_iter().zip(answers))
             .for_each_concurrent(None, |(entry, answer)| async move {
                 match (plan::uninitialised(&entry.view), answer) {
-                    (true, Ok(instance)) => self.initialise(&entry, &instance, turns).await,
+                    (true, Ok(instance)) => self.initialise(entry, &instance, turns).await,
                     (true, Err(error)) => self.refuse(&entry, &error),
                     (false, Ok(instance)) => self.repair(&entry, &instance, turns).await,
                     (false, Err(error)) => self.put_off(&entry, &error),
@@ -196,64 +198,69 @@ impl NodeController {
             .await;
     }
 
-    async fn initialise(&self, entry: &NodeEntry, instance: &Instance, turns: &Semaphore) {
-        let result = match plan::initialise(&entry.view, instance) {
-            Ok(plan) => {
-                for refused in &plan.labels.refused {
-                    tracing::warn!(node = entry.name(), "{refused}");
-                }
-                self.write(entry, plan, instance, turns).await
-            }
-            Err(refusal) => Err(Unfinished::Refused(refusal)),
+    /// Writes the addresses first, so that nothing is scheduled to a node that cannot be reached; then the rest.
+    ///
+    /// Turns are first come, first served: what is left of a node waits until all of its batch have their addresses. The API
+    /// server takes some 10 % less time if the two patches of a node are that far apart.
+    async fn initialise(&self, entry: NodeEntry, instance: &Instance, turns: &Semaphore) {
+        let latest = match self.write_addresses(&entry, instance, turns).await {
+            Ok(latest) => latest,
+            Err(unfinished) => return self.unfinished(&entry, unfinished),
         };
-        match result {
-            Ok(version) => {
-                self.settled.lock().unwrap_or_else(PoisonError::into_inner).insert(entry.key(), version);
-                let age = age(entry).as_secs_f64();
-                self.shared.metrics.taint_removal_delay.observe(age);
-                self.shared.metrics.initial_node_sync_delay.observe(age);
-                self.shared.normal(entry, reason::SYNCED, "Node synced successfully");
-                tracing::info!(node = entry.name(), "initialized");
-                self.finish(entry, Ok(()));
-            }
-            Err(Unfinished::Failed(error)) => self.finish(entry, Err(error)),
-            Err(Unfinished::Behind) => Again::Soon.schedule(&self.queue, &entry.key()),
-            Err(Unfinished::Refused(refusal)) => {
+        drop(entry);
+        if let Err(unfinished) = self.write_rest(&latest, instance, turns).await {
+            return self.unfinished(&latest, unfinished);
+        }
+        let version = latest.resource_version().to_owned();
+        self.settled.lock().unwrap_or_else(PoisonError::into_inner).insert(latest.key(), version);
+        let age = age(&latest).as_secs_f64();
+        self.shared.metrics.taint_removal_delay.observe(age);
+        self.shared.metrics.initial_node_sync_delay.observe(age);
+        self.shared.normal(&latest, reason::SYNCED, "Node synced successfully");
+        tracing::info!(node = latest.name(), "initialized");
+        self.finish(&latest, Ok(()));
+    }
+
+    /// Gives the version that has them.
+    async fn write_addresses(
+        &self,
+        entry: &NodeEntry,
+        instance: &Instance,
+        turns: &Semaphore,
+    ) -> Result<NodeEntry, Unfinished> {
+        let turn = turns.acquire().await;
+        let Some(wanted) = plan::initialise(&entry.view, instance)?.addresses else { return Ok(Arc::clone(entry)) };
+        let expectation = self.echo.expect(entry, &wanted);
+        let written = apply::addresses(&self.client, entry, &wanted).await?;
+        drop(turn);
+        // Else it was a dry run, or somebody has written the same.
+        if written != entry.resource_version() {
+            expectation.shown().await.ok_or(Unfinished::Behind)
+        } else {
+            Ok(Arc::clone(entry))
+        }
+    }
+
+    async fn write_rest(&self, entry: &NodeEntry, instance: &Instance, turns: &Semaphore) -> Result<(), Unfinished> {
+        let _turn = turns.acquire().await;
+        let plan = plan::initialise(&entry.view, instance)?;
+        for refused in &plan.labels.refused {
+            tracing::warn!(node = entry.name(), "{refused}");
+        }
+        Ok(apply::initialise(&self.client, entry, &plan).await?)
+    }
+
+    fn unfinished(&self, entry: &NodeEntry, why: Unfinished) {
+        match why {
+            Unfinished::Failed(error) => self.finish(entry, Err(error)),
+            Unfinished::Behind => Again::Soon.schedule(&self.queue, &entry.key()),
+            Unfinished::Refused(refusal) => {
                 tracing::warn!(node = entry.name(), "{refusal}");
                 let message = format!("Node cannot be initialized: {refusal}");
                 self.shared.warning(entry, reason::FAILED_TO_INITIALIZE, message);
                 self.queue.retry(entry.key());
             }
         }
-    }
-
-    /// Writes the addresses first, so that nothing is scheduled to a node that cannot be reached; then the rest. Gives the
-    /// version that the last patch was made for.
-    ///
-    /// Turns are first come, first served: what is left of a node waits until all of its batch have their addresses. The API
-    /// server takes some 10 % less time if the two patches of a node are that far apart.
-    async fn write(
-        &self,
-        entry: &NodeEntry,
-        plan: Initialisation,
-        instance: &Instance,
-        turns: &Semaphore,
-    ) -> Result<String, Unfinished> {
-        let turn = turns.acquire().await;
-        let Some(wanted) = &plan.addresses else {
-            apply::initialise(&self.client, entry, &plan).await?;
-            return Ok(entry.resource_version().to_owned());
-        };
-        let expectation = self.echo.expect(entry, wanted);
-        let written = apply::addresses(&self.client, entry, wanted).await?;
-        drop(turn);
-        // Else it was a dry run, or somebody has written the same.
-        let changed = written.resource_version.is_none_or(|version| version != entry.resource_version());
-        let latest = if changed { expectation.shown().await.ok_or(Unfinished::Behind)? } else { Arc::clone(entry) };
-        let _turn = turns.acquire().await;
-        let plan = plan::initialise(&latest.view, instance)?;
-        apply::initialise(&self.client, &latest, &plan).await?;
-        Ok(latest.resource_version().to_owned())
     }
 
     fn refuse(&self, entry: &NodeEntry, error: &CloudError) {

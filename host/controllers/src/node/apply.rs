@@ -1,9 +1,6 @@
 //! Writes what was planned for a node.
 
-use k8s_openapi::{
-    api::core::v1::{Node, Taint},
-    apimachinery::pkg::apis::meta::v1::ObjectMeta,
-};
+use k8s_openapi::api::core::v1::{Node, Taint};
 use kube::Client;
 use serde_json::{Map, Value, json};
 use skydock_cloud::{NodeAddress, Pairs};
@@ -22,12 +19,12 @@ fn target<'a>(entry: &'a Entry<Node>, subresource: Option<&'static str>) -> Targ
     Target { namespace: None, name: entry.name(), subresource }
 }
 
-/// Replaces `status.addresses`.
+/// Replaces `status.addresses`; gives the version of the node that has them.
 pub(super) async fn addresses(
     client: &Client,
     entry: &Entry<Node>,
     wanted: &[NodeAddress],
-) -> Result<ObjectMeta, ApiError> {
+) -> Result<String, ApiError> {
     let mut list: Vec<Value> =
         wanted.iter().map(|wanted| json!({ "type": wanted.kind.as_str(), "address": wanted.address })).collect();
     // Else the list would be merged by type, of which several may be the same.
