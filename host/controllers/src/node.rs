@@ -89,7 +89,7 @@ pub(crate) struct NodeController {
     due: Due,
     pause: Pause,
     echo: Arc<Echo>,
-    /// Version of a node that was initialised: the cache may show it for a moment longer.
+    /// Version of a node that was initialised, while the cache shows it.
     settled: Arc<Mutex<HashMap<String, String>>>,
     /// UID of a node that was warned about as foreign: once is enough.
     foreign: Arc<Mutex<HashMap<String, String>>>,
@@ -106,12 +106,14 @@ impl NodeController {
             let echo = Arc::clone(&echo);
             move |change| match change {
                 Change::Added(new) => queue.add(new.key(), added(new)),
-                // Heartbeats change nothing that matters here, and must not cut a back-off short.
-                Change::Updated(old, new) if old.view != new.view => {
-                    echo.show(new);
-                    queue.add(new.key(), Priority::Change);
+                Change::Updated(old, new) => {
+                    forget(&settled, new.name());
+                    // Heartbeats change nothing that matters here, and must not cut a back-off short.
+                    if old.view != new.view {
+                        echo.show(new);
+                        queue.add(new.key(), Priority::Change);
+                    }
                 }
-                Change::Updated(..) => {}
                 Change::Deleted(old) => {
                     forget(&settled, old.name());
                     forget(&foreign, old.name());

@@ -4,10 +4,10 @@
 #![forbid(unsafe_code)]
 
 mod audit;
+mod chart;
 mod cloud;
 mod cluster;
 mod fleet;
-mod floor;
 mod machine;
 mod measure;
 mod process;
@@ -16,6 +16,7 @@ mod report;
 mod run;
 mod scenario;
 mod side;
+mod turns;
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -111,7 +112,7 @@ async fn run(args: Args) -> Result<()> {
         anyhow::ensure!(file.is_file(), "{} has not been built; `cargo xtask bench controllers` does", file.display());
     }
     let is_wanted = |scenario: &Scenario| wanted.contains(scenario);
-    let on_a_cluster: Vec<_> = plan.iter().copied().filter(|scenario| *scenario != Scenario::Floor).collect();
+    let on_a_cluster: Vec<_> = plan.iter().copied().filter(|scenario| *scenario != Scenario::Turns).collect();
     let mut scenarios = Vec::new();
     if !on_a_cluster.is_empty() {
         let upstream = run::side(Side::Upstream, &programs, &on_a_cluster, &size, &progress).await?;
@@ -122,9 +123,9 @@ async fn run(args: Args) -> Result<()> {
             }
         }
     }
-    let floor = if is_wanted(&Scenario::Floor) { Some(floor::floor(&programs, &size, &progress).await?) } else { None };
+    let turns = if is_wanted(&Scenario::Turns) { Some(turns::turns(&programs, &size, &progress).await?) } else { None };
     drop(progress);
-    let report = Report { machine: Machine::look(&args.skydock), size, scenarios, floor };
+    let report = Report { machine: Machine::look(&args.skydock), size, scenarios, turns };
     report.save(&target.join("bench/controllers.json"))?;
     if args.is_whole() {
         report.update(&bench.join("README.md"))?;

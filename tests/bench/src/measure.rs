@@ -44,9 +44,10 @@ impl Goal {
         self.with(Kind { delete: false, resource: "nodes", subresource: None }, names)
     }
 
-    /// Each of these nodes is written to, and last of all itself, not its status.
+    /// Each of these nodes is written to, and its status.
     pub(crate) fn nodes_initialised(self, names: &[String]) -> Self {
-        self.nodes_written(names).with(Kind { delete: false, resource: "nodes", subresource: Some("") }, names)
+        let kind = |subresource| Kind { delete: false, resource: "nodes", subresource: Some(subresource) };
+        self.with(kind(""), names).with(kind("status"), names)
     }
 
     /// Each of these nodes is deleted.
@@ -266,12 +267,14 @@ mod tests {
     }
 
     #[test]
-    fn a_node_is_not_initialised_by_a_write_to_its_status() {
-        let mut goal = Goal::default().nodes_initialised(&names(&["a"]));
-        assert!(goal.take(&request("patch", "nodes", "status", "a", 200)));
-        assert_eq!(goal.left(), 1);
-        assert!(goal.take(&request("patch", "nodes", "", "a", 200)));
-        assert_eq!(goal.left(), 0);
+    fn a_node_is_initialised_when_both_it_and_its_status_are_written() {
+        for (first, second) in [("status", ""), ("", "status")] {
+            let mut goal = Goal::default().nodes_initialised(&names(&["a"]));
+            assert!(goal.take(&request("patch", "nodes", first, "a", 200)));
+            assert_eq!(goal.left(), 1);
+            assert!(goal.take(&request("patch", "nodes", second, "a", 200)));
+            assert_eq!(goal.left(), 0);
+        }
     }
 
     #[test]

@@ -8,9 +8,10 @@ use anyhow::{Context as _, Result};
 use comfy_table::{CellAlignment, Table, TableStyle, presets};
 use serde::Serialize;
 
-use crate::floor::Floor;
+use crate::chart::chart;
 use crate::machine::Machine;
 use crate::scenario::{Figures, Scenario, Size, seconds};
+use crate::turns::Turns;
 
 /// Everything a run has found.
 #[derive(Debug, Serialize)]
@@ -18,7 +19,7 @@ pub(crate) struct Report {
     pub(crate) machine: Machine,
     pub(crate) size: Size,
     pub(crate) scenarios: Vec<Row>,
-    pub(crate) floor: Option<Floor>,
+    pub(crate) turns: Option<Turns>,
 }
 
 /// Both sides of a scenario.
@@ -57,11 +58,14 @@ impl Report {
                 table.add_row([line.what, line.upstream, line.skydock, line.ratio]);
             }
         }
-        if let Some(Floor { floor, at_a_time, skydock, .. }) = &self.floor {
-            table.add_row([format!("**a bare loop in upstream's place, {at_a_time} nodes at a time**")]);
-            let told = |time: &f64| format!("{time:.2} ms");
-            let what = "a node, first to last write".to_owned();
-            table.add_row([what, told(floor), told(skydock), ratio(Some(*skydock), Some(*floor))]);
+        if let Some(Turns { floor, at_a_time, upstream, skydock, .. }) = &self.turns {
+            table.add_row([format!("**{}**", Scenario::Turns.title(&self.size))]);
+            let mut row = |what: String, other: f64| {
+                let told = |time: f64| format!("{time:.2} ms");
+                table.add_row([what, told(other), told(*skydock), ratio(Some(*skydock), Some(other))]);
+            };
+            row("a node, first to last write".to_owned(), *upstream);
+            row(format!("a bare loop in upstream's place, {at_a_time} at a time"), *floor);
         }
         for column in table.column_iter_mut().skip(1) {
             column.set_cell_alignment(CellAlignment::Right);
@@ -79,6 +83,9 @@ impl Report {
             self.size.services,
             self.size.latency.as_millis()
         );
+        if let Some(chart) = chart(&self.scenarios) {
+            let _ = writeln!(text, "{chart}");
+        }
         text.push_str(&self.render(presets::ASCII_MARKDOWN));
         let _ = write!(text, "\n\nMachine: {cpu}, {cores} cores, {memory_gib} GiB, Linux {kernel}.\n");
         text
@@ -150,7 +157,7 @@ pub(crate) fn mebibytes(bytes: u64) -> String {
 }
 
 #[allow(clippy::cast_precision_loss)] // counts and bytes, for people
-fn as_f64(count: u64) -> f64 {
+pub(crate) fn as_f64(count: u64) -> f64 {
     count as f64
 }
 

@@ -27,7 +27,7 @@ pub(crate) async fn side(
             Scenario::Services => stage.services().await,
             Scenario::Restart => stage.restart().await,
             Scenario::Replace => stage.replace().await,
-            Scenario::Floor => continue,
+            Scenario::Turns => continue,
         };
         let last_words = || stage.manager.as_ref().map(|manager| manager.process.last_words()).unwrap_or_default();
         let figures =

@@ -7,6 +7,7 @@ use clap::ValueEnum;
 use serde::Serialize;
 
 use crate::audit::Tally;
+use crate::turns::ROUNDS;
 
 /// One thing that happens to a cluster. They build upon each other, in this order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, ValueEnum)]
@@ -27,14 +28,14 @@ pub(crate) enum Scenario {
     /// A tenth of the machines vanishes, and as many new nodes register.
     #[value(alias = "e")]
     Replace,
-    /// The least there is to it: the patches of `nodes`, sent by a bare loop in turn with Skydock.
+    /// The work of `nodes` in turns, on the same control planes: by both, and by a bare loop that sends the patches alone.
     #[value(alias = "f")]
-    Floor,
+    Turns,
 }
 
 impl Scenario {
     pub(crate) const ALL: [Self; 6] =
-        [Self::Nodes, Self::Steady, Self::Services, Self::Restart, Self::Replace, Self::Floor];
+        [Self::Nodes, Self::Steady, Self::Services, Self::Restart, Self::Replace, Self::Turns];
 
     /// For the table.
     pub(crate) fn title(self, size: &Size) -> String {
@@ -45,7 +46,7 @@ impl Scenario {
             Self::Services => format!("{services} services ensured"),
             Self::Restart => format!("restart, first {}", seconds(size.steady.as_secs_f64())),
             Self::Replace => format!("{} nodes replaced", size.replaced()),
-            Self::Floor => "floor".to_owned(),
+            Self::Turns => format!("nodes initialised in turns, {ROUNDS} × {}", nodes.div_ceil(ROUNDS)),
         }
     }
 }
@@ -99,12 +100,12 @@ impl Figures {
 
 /// What has to happen for what is wanted, in order: later scenarios need what earlier ones have made.
 pub(crate) fn plan(wanted: &[Scenario]) -> Vec<Scenario> {
-    let last = wanted.iter().filter(|scenario| **scenario != Scenario::Floor).max();
+    let last = wanted.iter().filter(|scenario| **scenario != Scenario::Turns).max();
     let needed = |scenario: Scenario| match scenario {
         Scenario::Nodes => last.is_some(),
         // Whoever has many services has them also when it is restarted, or nodes are replaced.
         Scenario::Services => last.is_some_and(|last| *last >= Scenario::Services),
-        Scenario::Steady | Scenario::Restart | Scenario::Replace | Scenario::Floor => wanted.contains(&scenario),
+        Scenario::Steady | Scenario::Restart | Scenario::Replace | Scenario::Turns => wanted.contains(&scenario),
     };
     Scenario::ALL.into_iter().filter(|scenario| needed(*scenario)).collect()
 }
@@ -118,7 +119,7 @@ pub(crate) fn expected(plan: &[Scenario], size: &Size) -> Duration {
         Scenario::Steady | Scenario::Restart => (size.steady + Duration::from_secs(5)) * 2,
         Scenario::Services => Duration::from_millis(30) * u32::try_from(size.services).unwrap_or(u32::MAX) * 2,
         Scenario::Replace => (Duration::from_secs(20) + per_node(4)) * 2,
-        Scenario::Floor => Duration::from_secs(40) + per_node(20),
+        Scenario::Turns => Duration::from_secs(80) + per_node(30),
     };
     plan.iter().map(time).sum()
 }
@@ -142,12 +143,12 @@ mod tests {
 
     #[test]
     fn what_is_wanted_comes_with_what_it_builds_upon() {
-        use Scenario::{Floor, Nodes, Replace, Restart, Services, Steady};
+        use Scenario::{Nodes, Replace, Restart, Services, Steady, Turns};
         assert_eq!(plan(&Scenario::ALL), Scenario::ALL);
         assert_eq!(plan(&[Nodes, Services]), [Nodes, Services]);
         assert_eq!(plan(&[Steady]), [Nodes, Steady]);
         assert_eq!(plan(&[Replace, Restart]), [Nodes, Services, Restart, Replace]);
-        assert_eq!(plan(&[Floor]), [Floor]);
+        assert_eq!(plan(&[Turns]), [Turns]);
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! client-go's event correlator: the same event again raises a count, many similar ones become one, and an object that is
 //! the target of too many gets fewer.
 
-use std::{collections::HashMap, hash::Hash, time::Duration};
+use std::{collections::HashMap, hash::Hash, sync::Arc, time::Duration};
 
 use jiff::Timestamp;
 use tokio::time::Instant;
@@ -17,8 +17,8 @@ const SIMILAR_WITHIN: Duration = Duration::from_secs(600);
 /// Most entries of each memory; beyond, those that were used least recently go.
 const REMEMBERED: usize = 4096;
 
-/// Source, object (kind, namespace, name, uid).
-type Target = [String; 5];
+/// Source, object (kind, namespace, name, uid). Shared by the memories.
+type Target = Arc<[String; 5]>;
 /// Target, type and reason.
 type Group = (Target, bool, String);
 
@@ -53,14 +53,14 @@ impl Correlator {
     pub(super) fn observe(&mut self, notice: &Notice, now: Instant, wall: Timestamp) -> Verdict {
         let part = |value: &Option<String>| value.clone().unwrap_or_default();
         let object = &notice.object;
-        let target = [
+        let target = Arc::new([
             notice.source.to_owned(),
             part(&object.kind),
             part(&object.namespace),
             part(&object.name),
             part(&object.uid),
-        ];
-        let group = (target.clone(), notice.severity == skydock_cloud::Severity::Normal, notice.reason.clone());
+        ]);
+        let group = (Arc::clone(&target), notice.severity == skydock_cloud::Severity::Normal, notice.reason.clone());
         let (identity, message) = self.aggregate(&group, &notice.message, now);
 
         let known = self.seen.get(&(group.clone(), identity.clone())).map(|(_, write)| write.clone());

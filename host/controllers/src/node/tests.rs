@@ -291,6 +291,8 @@ async fn a_stale_cache_does_not_initialise_a_node_twice() {
     wait().await;
     assert_eq!(bench.cloud.calls().len(), 1);
     assert_eq!(bench.api.calls().len(), 2);
+    bench.controller.shared.nodes.apply(with(&initialised("a"), &json!({"metadata": {"resourceVersion": "100"}})));
+    assert!(bench.controller.settled.lock().unwrap().is_empty(), "the cache has caught up");
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,0 +1,200 @@
+//! Nodes initialised in turns: by upstream, by Skydock, and by a bare loop that sends the two patches a node costs, with the same
+//! client and nothing around it. So all meet the machine as it is in the same minute.
+//!
+//! The loop sends all first patches, then all second ones: straight after one another, the two would cost the API server about
+//! twice as much.
+
+use anyhow::{Context as _, Result, ensure};
+use futures::{StreamExt as _, TryStreamExt as _, stream};
+use http::{Request, header};
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::Node;
+use kube::Client;
+use kube::core::PartialObjectMeta;
+use serde::Serialize;
+use serde_json::{Value, json};
+
+use crate::cloud::{Instance, OWN_LABELS};
+use crate::cluster::Cluster;
+use crate::fleet::{name, none_of};
+use crate::measure::{Goal, Measurement, seconds_between};
+use crate::progress::Progress;
+use crate::scenario::Size;
+use crate::side::{Manager, Place, Programs, Side};
+
+/// How often all have their turn, each time on a new control plane.
+pub(crate) const ROUNDS: usize = 4;
+/// How many nodes at a time the loop works on. Both have half as many nodes as the others, and the better one counts.
+const AT_A_TIME: [usize; 2] = [20, 64];
+
+/// Milliseconds of a node, from the first write to the last, over all rounds.
+#[derive(Debug, Clone, Serialize)]
+pub(crate) struct Turns {
+    /// Of the loop.
+    pub(crate) floor: f64,
+    /// With so many nodes at a time.
+    pub(crate) at_a_time: usize,
+    pub(crate) upstream: f64,
+    pub(crate) skydock: f64,
+    rounds: Vec<Round>,
+}
+
+/// Milliseconds of a node.
+#[derive(Debug, Clone, Copy, Default, Serialize)]
+struct Round {
+    /// As in [`AT_A_TIME`].
+    floor: [f64; 2],
+    upstream: f64,
+    skydock: f64,
+}
+
+/// Has them initialise nodes in turn, upstream and Skydock as many as the size says.
+pub(crate) async fn turns(programs: &Programs, size: &Size, progress: &Progress) -> Result<Turns> {
+    let mut rounds = Vec::new();
+    for number in 1..=ROUNDS {
+        let title = format!("turns, {number} of {ROUNDS}");
+        progress.say(format!("{title}: starting a control plane"));
+        let round = Stage::set(programs, size, &title, progress).await?.round(number % 2 == 0).await?;
+        let Round { floor: [few, many], upstream, skydock } = round;
+        progress.line(&format!(
+            "{title}: the loop {few:.2} and {many:.2} ms a node, upstream {upstream:.2} ms, skydock {skydock:.2} ms"
+        ));
+        rounds.push(round);
+    }
+    #[allow(clippy::cast_precision_loss)] // four rounds
+    let mean = |of: &dyn Fn(&Round) -> f64| rounds.iter().map(of).sum::<f64>() / rounds.len() as f64;
+    let loops = [(mean(&|it| it.floor[0]), AT_A_TIME[0]), (mean(&|it| it.floor[1]), AT_A_TIME[1])];
+    let (floor, at_a_time) = if loops[0].0 <= loops[1].0 { loops[0] } else { loops[1] };
+    Ok(Turns { floor, at_a_time, upstream: mean(&|it| it.upstream), skydock: mean(&|it| it.skydock), rounds })
+}
+
+/// A control plane, and how many nodes it has.
+struct Stage<'a> {
+    programs: &'a Programs,
+    size: &'a Size,
+    title: &'a str,
+    progress: &'a Progress,
+    cluster: Cluster,
+    client: Client,
+    nodes: usize,
+}
+
+impl<'a> Stage<'a> {
+    async fn set(programs: &'a Programs, size: &'a Size, title: &'a str, progress: &'a Progress) -> Result<Self> {
+        let cluster = Cluster::start().await?;
+        let client = cluster.manager_client().await?;
+        Ok(Self { programs, size, title, progress, cluster, client, nodes: 0 })
+    }
+
+    /// Every other round the other way round: a new API server is slow at first.
+    async fn round(mut self, backwards: bool) -> Result<Round> {
+        let share = self.size.nodes.div_ceil(ROUNDS);
+        let [few, many] = AT_A_TIME;
+        let mut round = Round::default();
+        let mut order = [0, 1, 2, 3];
+        if backwards {
+            order.reverse();
+        }
+        for turn in order {
+            match turn {
+                0 => round.floor[0] = self.bare(share.div_ceil(2), few).await?,
+                1 => round.upstream = self.manager(share, Side::Upstream).await?,
+                2 => round.skydock = self.manager(share, Side::Skydock).await?,
+                _ => round.floor[1] = self.bare(share.div_ceil(2), many).await?,
+            }
+        }
+        let nodes = self.cluster.fleet.nodes().await?;
+        let lacking: Vec<_> = nodes.into_iter().filter(|(_, lacks)| lacks.is_some()).map(|(name, _)| name).collect();
+        none_of("nodes are not initialised", &lacking)?;
+        Ok(round)
+    }
+
+    /// Registers so many nodes more.
+    async fn nodes(&mut self, count: usize, by: &str) -> Result<Vec<String>> {
+        self.progress.say(format!("{}: {count} nodes by {by}", self.title));
+        let names: Vec<_> = (self.nodes..self.nodes + count).map(|number| name("node", number)).collect();
+        self.nodes += count;
+        self.cluster.fleet.create_nodes(&names).await?;
+        Ok(names)
+    }
+
+    /// Milliseconds of a node by the loop.
+    async fn bare(&mut self, count: usize, at_a_time: usize) -> Result<f64> {
+        let names = self.nodes(count, &format!("the loop, {at_a_time} at a time")).await?;
+        let client = &self.client;
+        let start = Timestamp::now();
+        let versions: Vec<_> = stream::iter(&names)
+            .map(|name| addresses(client, name))
+            .buffer_unordered(at_a_time)
+            .try_collect()
+            .await
+            .context("cannot patch the status of a node")?;
+        stream::iter(&versions)
+            .map(|(name, version)| initialise(client, name, version))
+            .buffer_unordered(at_a_time)
+            .try_collect::<()>()
+            .await
+            .context("cannot patch a node")?;
+        Ok(per_node(seconds_between(start, Timestamp::now()), count))
+    }
+
+    /// Milliseconds of a node by a manager.
+    async fn manager(&mut self, count: usize, side: Side) -> Result<f64> {
+        let names = self.nodes(count, side.name()).await?;
+        self.cluster.log.read()?;
+        let mut manager = Manager::start(side, self.programs, &Place::of(&self.cluster, self.size))?;
+        let goal = Goal::default().nodes_initialised(&names);
+        let (seconds, requests) = Measurement::of_started(&mut manager, &mut self.cluster.log).written(goal).await?;
+        manager.process.stop().await?;
+        let patches = |kind| requests.by_kind.get(kind).copied().unwrap_or_default();
+        let (first, second) = (patches("patch nodes/status"), patches("patch nodes"));
+        ensure!(
+            side != Side::Skydock || [first, second].iter().all(|patches| usize::try_from(*patches) == Ok(count)),
+            "{first} and {second} patches for {count} nodes: that is not the loop's work"
+        );
+        Ok(per_node(seconds, count))
+    }
+}
+
+#[allow(clippy::cast_precision_loss)] // thousands of nodes
+fn per_node(seconds: f64, nodes: usize) -> f64 {
+    seconds * 1000.0 / nodes as f64
+}
+
+/// The addresses of a node; answers its version.
+async fn addresses<'a>(client: &Client, name: &'a str) -> Result<(&'a str, String)> {
+    let mut addresses: Vec<_> = Instance::of(name)
+        .addresses
+        .into_iter()
+        .map(|(kind, address)| json!({"type": kind, "address": address}))
+        .collect();
+    addresses.push(json!({"$patch": "replace"}));
+    let body = json!({"status": {"addresses": addresses}});
+    let version = patch(client, &format!("/api/v1/nodes/{name}/status"), &body).await?;
+    Ok((name, version))
+}
+
+/// Provider ID, labels and the end of the taint.
+async fn initialise(client: &Client, name: &str, version: &str) -> Result<()> {
+    let instance = Instance::of(name);
+    let (annotation, labels) = OWN_LABELS;
+    let body = json!({
+        "metadata": {"resourceVersion": version, "labels": instance.labels, "annotations": {annotation: labels}},
+        "spec": {
+            "providerID": instance.provider_id,
+            // The API server has added this one.
+            "taints": [{"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"}],
+        },
+    });
+    patch(client, &format!("/api/v1/nodes/{name}"), &body).await.map(drop)
+}
+
+/// Answers the new version of the object.
+async fn patch(client: &Client, path: &str, body: &Value) -> Result<String> {
+    let request = Request::patch(path)
+        .header(header::ACCEPT, "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json")
+        .header(header::CONTENT_TYPE, "application/strategic-merge-patch+json")
+        .body(body.to_string().into_bytes())?;
+    let answer: PartialObjectMeta<Node> = client.request(request).await?;
+    answer.metadata.resource_version.context("the API server gave no version")
+}
