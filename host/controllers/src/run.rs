@@ -111,6 +111,8 @@ pub struct Context {
     pub on_cluster: Box<dyn FnOnce(Arc<dyn Cluster>) + Send>,
     /// Ends it all.
     pub shutdown: CancellationToken,
+    /// Cancelled when no controller works any more: from then on another process may lead, while the last events are written.
+    pub worked: CancellationToken,
 }
 
 /// Why the controllers ended before they were told to.
@@ -134,10 +136,10 @@ pub async fn run(mut context: Context) -> Result<(), RunError> {
         (context.provider, context.clients) = dry_run::harmless(context.provider, &context.clients);
     }
     let (recorder, writer) = Recorder::new(context.clients.informers.clone(), context.metrics.clone());
-    let flush = CancellationToken::new();
-    let writing = tokio::spawn(writer.run(flush.clone()));
+    let worked = context.worked.clone();
+    let writing = tokio::spawn(writer.run(worked.clone()));
     let result = Box::pin(Host::new(context, recorder).run()).await;
-    flush.cancel();
+    worked.cancel();
     if writing.await.is_err() {
         return Err(RunError::Ended("the writer of events".to_owned()));
     }

@@ -67,7 +67,7 @@ pub async fn run(config: Config, shutdown: CancellationToken) -> anyhow::Result<
 
     let team = Team { config, access, root, plugin, cluster, metrics: controller_metrics, process };
     match election {
-        None => team.work(None, shutdown).await,
+        None => team.work(None, shutdown, CancellationToken::new()).await,
         Some(election) => team.stand_for_election(election, shutdown).await,
     }
 }
@@ -113,8 +113,13 @@ struct Team {
 }
 
 impl Team {
-    /// Runs the controllers until `stop`, and ends what they have begun.
-    async fn work(self, identity: Option<String>, stop: CancellationToken) -> anyhow::Result<()> {
+    /// Runs the controllers until `stop`, and ends what they have begun. Cancels `worked` when only events are left to write.
+    async fn work(
+        self,
+        identity: Option<String>,
+        stop: CancellationToken,
+        worked: CancellationToken,
+    ) -> anyhow::Result<()> {
         let clients = self.clients().await?;
         let root = if self.config.options.dry_run {
             tracing::info!("dry run: what would be done is said here, and nothing is done");
@@ -140,6 +145,7 @@ impl Team {
             metrics: self.metrics.clone(),
             on_cluster: Box::new(move |view| cluster.set(view)),
             shutdown: stop,
+            worked,
         };
         let ended = skydock_controllers::run(context).await;
         self.cluster.clear();
@@ -182,8 +188,12 @@ impl Team {
         };
         let stop = shutdown.child_token();
         let lost = async {
-            match state.wait_for(|state| matches!(state, Leadership::Lost(_) | Leadership::Released)).await.as_deref() {
-                Ok(Leadership::Lost(why)) => why.clone(),
+            let ended = |state: &Leadership| matches!(state, Leadership::Lost(_) | Leadership::Released);
+            let state = state.wait_for(ended).await.map(|state| state.clone());
+            match state {
+                Ok(Leadership::Lost(why)) => why,
+                // Given up, since nothing but events is left to write.
+                Ok(_) if release.is_cancelled() => std::future::pending().await,
                 _ => "the elector has ended".to_owned(),
             }
         };
@@ -191,7 +201,7 @@ impl Team {
             tokio::select! {
                 // What another leader may be doing already must not be done here: no draining, out.
                 why = lost => return Err(anyhow!("leadership lost: {why}")),
-                ended = self.work(Some(identity), stop) => ended,
+                ended = self.work(Some(identity), stop, release.clone()) => ended,
             }
         } else {
             Ok(())

@@ -18,6 +18,7 @@ struct Bench {
     generations: watch::Sender<u64>,
     cluster: oneshot::Receiver<Arc<dyn Cluster>>,
     shutdown: CancellationToken,
+    worked: CancellationToken,
     registry: Registry,
     running: JoinHandle<Result<(), RunError>>,
 }
@@ -43,7 +44,7 @@ fn start_on(api: FakeApi, capabilities: &[Capability], options: Options) -> Benc
     *cloud.capabilities.lock().unwrap() = Some(capabilities.iter().copied().collect());
     let (sender, receiver) = watch::channel(1);
     let (ready, cluster) = oneshot::channel();
-    let shutdown = CancellationToken::new();
+    let (shutdown, worked) = (CancellationToken::new(), CancellationToken::new());
     let mut registry = Registry::default();
     let client = api.client();
     let running = tokio::spawn(run(Context {
@@ -55,8 +56,9 @@ fn start_on(api: FakeApi, capabilities: &[Capability], options: Options) -> Benc
         metrics: Metrics::register(&mut registry),
         on_cluster: Box::new(move |view| drop(ready.send(view))),
         shutdown: shutdown.clone(),
+        worked: worked.clone(),
     }));
-    Bench { api, cloud, generations: sender, cluster, shutdown, registry, running }
+    Bench { api, cloud, generations: sender, cluster, shutdown, worked, registry, running }
 }
 
 impl Bench {
@@ -115,6 +117,18 @@ async fn n05_nothing_begins_while_a_cache_is_not_complete() {
     sleep(Duration::from_secs(60)).await;
     assert!(!bench.running.is_finished() && !bench.runs("cloud-node"), "{}", bench.metrics());
     assert_eq!(bench.cloud.calls(), [""; 0]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn another_process_may_lead_while_the_last_events_are_written() {
+    let bench = start(&[Capability::Instances, Capability::LoadBalancers]);
+    bench.api.hang("POST", "/api/v1/namespaces/ns/events");
+    sleep(Duration::from_secs(1)).await;
+    assert!(!bench.worked.is_cancelled());
+    bench.shutdown.cancel();
+    sleep(Duration::from_secs(1)).await;
+    assert!(bench.worked.is_cancelled() && !bench.running.is_finished(), "an event hangs");
+    bench.running.await.unwrap().unwrap();
 }
 
 /// Upstream starts a worker that returned again, and only a panic ends its process. Here nothing goes on with what a bug has
