@@ -99,10 +99,19 @@ impl Fleet {
         Ok(())
     }
 
-    /// All nodes, with the first thing that is missing to each, if any.
-    pub(crate) async fn nodes(&self) -> Result<Vec<(String, Option<&'static str>)>> {
+    /// An error unless there are so many nodes, and each is as its cloud says.
+    pub(crate) async fn all_initialised(&self, count: usize) -> Result<()> {
         let nodes: Vec<Node> = list(&Api::all(self.client.clone())).await.context("cannot list the nodes")?;
-        Ok(nodes.iter().map(|node| (node.metadata.name.clone().unwrap_or_default(), missing(node))).collect())
+        let lacking: Vec<_> = nodes
+            .iter()
+            .filter_map(|node| {
+                let name = node.metadata.name.as_deref().unwrap_or_default();
+                Some(format!("{name}, which lacks {}", missing(node)?))
+            })
+            .collect();
+        none_of("nodes are not initialised", &lacking)?;
+        ensure!(nodes.len() == count, "{} nodes are there, not {count}", nodes.len());
+        Ok(())
     }
 
     /// The services that have no address.

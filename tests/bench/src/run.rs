@@ -68,7 +68,7 @@ impl<'a> Stage<'a> {
         let mut measurement = Measurement::of_started(manager, &mut self.cluster.log);
         let goal = Goal::default().nodes_written(&self.names);
         let figures = measurement.reach(goal, |left| self.progress.left(left)).await?;
-        self.all_initialised().await?;
+        self.cluster.fleet.all_initialised(self.names.len()).await?;
         Ok(figures)
     }
 
@@ -124,17 +124,7 @@ impl<'a> Stage<'a> {
         silenced?;
         created?;
         self.names.extend(new);
-        self.all_initialised().await?;
+        self.cluster.fleet.all_initialised(self.names.len()).await?;
         figures
-    }
-
-    /// An error unless there are exactly these nodes, and each is as its cloud says.
-    async fn all_initialised(&self) -> Result<()> {
-        let nodes = self.cluster.fleet.nodes().await?;
-        let lacking: Vec<_> =
-            nodes.iter().filter_map(|(name, lacks)| Some(format!("{name}, which lacks {}", (*lacks)?))).collect();
-        none_of("nodes are not initialised", &lacking)?;
-        anyhow::ensure!(nodes.len() == self.names.len(), "{} nodes are there, not {}", nodes.len(), self.names.len());
-        Ok(())
     }
 }

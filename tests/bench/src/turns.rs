@@ -8,15 +8,13 @@ use anyhow::{Context as _, Result, ensure};
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 use http::{Request, header};
 use jiff::Timestamp;
-use k8s_openapi::api::core::v1::Node;
 use kube::Client;
-use kube::core::PartialObjectMeta;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use crate::cloud::{Instance, OWN_LABELS};
 use crate::cluster::Cluster;
-use crate::fleet::{name, none_of};
+use crate::fleet::name;
 use crate::measure::{Goal, Measurement, seconds_between};
 use crate::progress::Progress;
 use crate::scenario::Size;
@@ -103,9 +101,7 @@ impl<'a> Stage<'a> {
                 _ => round.floor[1] = self.bare(share.div_ceil(2), many).await?,
             }
         }
-        let nodes = self.cluster.fleet.nodes().await?;
-        let lacking: Vec<_> = nodes.into_iter().filter(|(_, lacks)| lacks.is_some()).map(|(name, _)| name).collect();
-        none_of("nodes are not initialised", &lacking)?;
+        self.cluster.fleet.all_initialised(self.nodes).await?;
         Ok(round)
     }
 
@@ -189,12 +185,24 @@ async fn initialise(client: &Client, name: &str, version: &str) -> Result<()> {
     patch(client, &format!("/api/v1/nodes/{name}"), &body).await.map(drop)
 }
 
+/// What is read of an answer: as little as Skydock reads.
+#[derive(Deserialize)]
+struct Written {
+    metadata: Version,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Version {
+    resource_version: String,
+}
+
 /// Answers the new version of the object.
 async fn patch(client: &Client, path: &str, body: &Value) -> Result<String> {
     let request = Request::patch(path)
         .header(header::ACCEPT, "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json")
         .header(header::CONTENT_TYPE, "application/strategic-merge-patch+json")
         .body(body.to_string().into_bytes())?;
-    let answer: PartialObjectMeta<Node> = client.request(request).await?;
-    answer.metadata.resource_version.context("the API server gave no version")
+    let answer: Written = client.request(request).await?;
+    Ok(answer.metadata.resource_version)
 }
