@@ -138,7 +138,7 @@ async fn all_of_a_batch_have_their_addresses_before_the_first_taint_goes_but_nob
     bench.api.hang("PATCH", "/api/v1/nodes/n0/status");
     let batch = names.iter().filter_map(|name| bench.controller.shared.nodes.get(name)).collect();
     let controller = Arc::clone(&bench.controller);
-    tokio::spawn(async move { controller.ask(batch).await });
+    tokio::spawn(async move { controller.ask(batch, &CancellationToken::new()).await });
     wait().await;
     let calls = bench.api.calls();
     let (first, second) = calls.split_at(names.len());
