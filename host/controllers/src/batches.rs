@@ -5,7 +5,7 @@
 //! lane of its own, until it is answered; then it goes in batches that double each time.
 
 use std::{
-    sync::atomic::{AtomicU32, Ordering},
+    sync::atomic::{AtomicU32, AtomicUsize, Ordering},
     time::Duration,
 };
 
@@ -20,8 +20,8 @@ use crate::{retry::Again, shared::complete};
 /// elements are asked about one by one.
 const SLOW: Duration = Duration::from_secs(5);
 
-/// After so many calls that failed as a whole, without an answer between, nothing more is cut: it is not one element. After one
-/// more, the runtime would leave the plugin alone for a while.
+/// After so many calls that failed as a whole, without an answer between, the cloud itself may be away: one element is asked
+/// about alone, and if that fails too, it is left at that. After a few more, the runtime would leave the plugin alone.
 const STRIKES: u32 = 4;
 
 /// In how large a batch an element may go.
@@ -80,10 +80,9 @@ impl Failure<'_> {
         if self.is_slow() { 1 } else { (self.size / 2).max(1) }
     }
 
-    /// The size of the batches that are asked about at once instead, after so many failures in a row.
-    fn cut(&self, strikes: u32) -> Option<usize> {
-        let again = self.size > 1 && strikes < STRIKES && !self.asks_for_time();
-        again.then(|| self.pieces())
+    /// The size of the batches that are asked about at once instead.
+    fn cut(&self) -> Option<usize> {
+        (self.size > 1 && !self.asks_for_time()).then(|| self.pieces())
     }
 
     /// The error of each element. What is said of many at once is not said of each: none is refused for good.
@@ -110,13 +109,29 @@ pub(crate) struct Lanes {
     pieces: Semaphore,
     single: Semaphore,
     slow: Semaphore,
+    /// Calls in a row that failed as a whole.
+    strikes: AtomicU32,
+    /// Elements that were asked about to see whether the cloud is there: each time another one's turn.
+    probes: AtomicUsize,
 }
 
 impl Lanes {
     /// So many for what is asked about as ever. What was cut has lanes of its own, and what took long alone has one.
     pub(crate) fn new(first: usize) -> Self {
         let lanes = Semaphore::new;
-        Self { first: lanes(first), pieces: lanes(PIECES), single: lanes(SINGLE), slow: lanes(1) }
+        Self {
+            first: lanes(first),
+            pieces: lanes(PIECES),
+            single: lanes(SINGLE),
+            slow: lanes(1),
+            strikes: AtomicU32::new(0),
+            probes: AtomicUsize::new(0),
+        }
+    }
+
+    /// True if it seems that the cloud answers nobody.
+    fn are_dead(&self) -> bool {
+        self.strikes.load(Ordering::Relaxed) >= STRIKES
     }
 
     /// The lane of a batch that begins with this, where a provider takes at most `max`.
@@ -163,8 +178,12 @@ pub(crate) async fn ask_all<A: Ask>(
     lanes: &Lanes,
 ) {
     let max = max.max(1);
-    let round = Round { asker, lanes, max, strikes: AtomicU32::new(0) };
-    join_all(in_batches(items, max).into_iter().map(|batch| round.ask(batch, None))).await;
+    let round = Round { asker, lanes, max };
+    let batches = in_batches(items, max).into_iter().map(|batch| {
+        let batch = batch.into_iter().map(|(item, fit)| Element { item, before: fit, fit }).collect();
+        round.ask(batch, None)
+    });
+    join_all(batches).await;
 }
 
 /// Batches of elements that fit together.
@@ -190,39 +209,41 @@ fn fits(first: Fit, next: Fit, count: usize, max: usize) -> bool {
     size == next.size.min(max) && count < size
 }
 
+/// What is asked about.
+#[derive(Clone)]
+struct Element<T> {
+    item: T,
+    /// In how large a batch it could go at first, and can now.
+    before: Fit,
+    fit: Fit,
+}
+
 struct Round<'a, A> {
     asker: &'a A,
     lanes: &'a Lanes,
     max: usize,
-    /// Calls in a row that failed as a whole.
-    strikes: AtomicU32,
 }
 
 impl<A: Ask> Round<'_, A> {
-    /// Asks about a batch; `before` is the error of the one that it was cut from.
-    fn ask(&self, batch: Vec<(A::Item, Fit)>, before: Option<CloudError>) -> BoxFuture<'_, ()> {
+    /// Asks about a batch; `cut` is the error of the one that it was cut from.
+    fn ask(&self, batch: Vec<Element<A::Item>>, cut: Option<CloudError>) -> BoxFuture<'_, ()> {
         Box::pin(async move {
             let size = batch.len();
-            let Some((_, first)) = batch.first() else { return };
-            let lane = self.lanes.of(*first, self.max);
+            let Some(first) = batch.first() else { return };
+            let lane = self.lanes.of(first.fit, self.max);
             // The other pieces of the same batch stand in line before those that this one may be cut into.
             tokio::task::yield_now().await;
             // It is never closed.
             let permit = lane.acquire().await.ok();
-            if let Some(error) = before.filter(|_| self.strikes.load(Ordering::Relaxed) >= STRIKES) {
-                return self.settle(batch, |fit| (Some(Err(error.clone())), fit)).await;
+            if let Some(error) = cut.filter(|_| self.lanes.are_dead()) {
+                return self.give_up(batch, &error).await;
             }
-            let items: Vec<A::Item> = batch.iter().map(|(item, _)| item.clone()).collect();
             let started = Instant::now();
-            let answer = self.asker.ask(&items).await;
-            drop((permit, items));
+            let answer = self.call(&batch).await;
+            drop(permit);
             match answer {
-                None => self.settle(batch, |fit| (None, fit)).await,
-                Some(Ok(answers)) => {
-                    self.strikes.store(0, Ordering::Relaxed);
-                    let mut answers = complete(answers, size);
-                    self.settle(batch, |fit| (answers.next(), fit.answered(self.max))).await;
-                }
+                None => self.settle(batch, |element| (None, element.before)).await,
+                Some(Ok(answers)) => self.answered(batch, answers).await,
                 Some(Err(error)) => {
                     let failure = Failure { error: &error, size, took: started.elapsed() };
                     self.failed(batch, &failure).await;
@@ -231,25 +252,71 @@ impl<A: Ask> Round<'_, A> {
         })
     }
 
-    async fn failed(&self, batch: Vec<(A::Item, Fit)>, failure: &Failure<'_>) {
-        let strikes = self.strikes.fetch_add(1, Ordering::Relaxed).saturating_add(1);
+    /// Counts the calls in a row that fail as a whole. That what failed alone before does so again says nothing.
+    async fn call(&self, batch: &[Element<A::Item>]) -> Option<Result<Answers<A::Answer>, CloudError>> {
+        let items: Vec<A::Item> = batch.iter().map(|element| element.item.clone()).collect();
+        let answer = self.asker.ask(&items).await;
+        match &answer {
+            Some(Ok(_)) => self.lanes.strikes.store(0, Ordering::Relaxed),
+            Some(Err(_)) if batch.iter().any(|element| element.before.size > 1) => {
+                self.lanes.strikes.fetch_add(1, Ordering::Relaxed);
+            }
+            Some(Err(_)) | None => {}
+        }
+        answer
+    }
+
+    async fn answered(&self, batch: Vec<Element<A::Item>>, answers: Answers<A::Answer>) {
+        let mut answers = complete(answers, batch.len());
+        self.settle(batch, |element| (answers.next(), element.fit.answered(self.max))).await;
+    }
+
+    async fn failed(&self, mut batch: Vec<Element<A::Item>>, failure: &Failure<'_>) {
         let each = failure.of_each();
-        let batch: Vec<_> = batch.into_iter().map(|(item, fit)| (item, fit.failed(failure))).collect();
-        let Some(size) = failure.cut(strikes) else {
-            return self.settle(batch, |fit| (Some(Err(each.clone())), fit)).await;
+        // What takes long alone is out of the others' way, whoever is to blame.
+        let in_the_way = failure.size == 1 && failure.is_slow();
+        if !in_the_way && self.lanes.are_dead() && !self.is_there(&mut batch).await {
+            return self.give_up(batch, &each).await;
+        }
+        batch.iter_mut().for_each(|element| element.fit = element.fit.failed(failure));
+        let Some(size) = failure.cut() else {
+            return self.settle(batch, |element| (Some(Err(each.clone())), element.fit)).await;
         };
-        let pieces = batch.chunks(size);
-        join_all(pieces.map(|piece| self.ask(piece.to_vec(), Some(each.clone())))).await;
+        join_all(batch.chunks(size).map(|piece| self.ask(piece.to_vec(), Some(each.clone())))).await;
+    }
+
+    /// Asks about one of several alone. If that is answered, it is settled.
+    async fn is_there(&self, batch: &mut Vec<Element<A::Item>>) -> bool {
+        if batch.len() < 2 {
+            return false;
+        }
+        let turn = self.lanes.probes.fetch_add(1, Ordering::Relaxed) % batch.len();
+        let probe = vec![batch.swap_remove(turn)];
+        match self.call(&probe).await {
+            Some(Ok(answers)) => {
+                self.answered(probe, answers).await;
+                true
+            }
+            _ => {
+                batch.extend(probe);
+                false
+            }
+        }
+    }
+
+    /// It is the cloud's fault, and no element's: next time they go as they went this time.
+    async fn give_up(&self, batch: Vec<Element<A::Item>>, error: &CloudError) {
+        self.settle(batch, |element| (Some(Err(error.clone())), element.before)).await;
     }
 
     async fn settle(
         &self,
-        batch: Vec<(A::Item, Fit)>,
-        mut answer: impl FnMut(Fit) -> (Option<Result<A::Answer, CloudError>>, Fit) + Send,
+        batch: Vec<Element<A::Item>>,
+        mut answer: impl FnMut(&Element<A::Item>) -> (Option<Result<A::Answer, CloudError>>, Fit) + Send,
     ) {
-        let answered = batch.into_iter().map(|(item, fit)| {
-            let (result, fit) = answer(fit);
-            Answered { item, result, fit }
+        let answered = batch.into_iter().map(|element| {
+            let (result, fit) = answer(&element);
+            Answered { item: element.item, result, fit }
         });
         let answered = answered.collect();
         self.asker.settle(answered).await;

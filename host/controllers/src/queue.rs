@@ -169,14 +169,11 @@ impl<K: Clone + Eq + Hash> Queue<K> {
         delay
     }
 
-    /// Adds items that have failed in one call, which counts as one failure for all items together. Each waits up to a fifth
-    /// less than its failures ask for, so that they do not come back in the same company.
-    pub fn retry_together(&self, keys: impl IntoIterator<Item = K>) {
-        let mut keys = keys.into_iter().peekable();
-        if keys.peek().is_none() {
-            return;
-        }
-        let overall = self.lock().reserve();
+    /// Adds items that have failed in one piece of work, which counts as one failure for all items together: `counts` says
+    /// whether it is still to be counted. Each waits up to a sixth less than its failures ask for, so that they do not come
+    /// back in the same company.
+    pub fn retry_together(&self, keys: impl IntoIterator<Item = K>, counts: bool) {
+        let overall = if counts { self.lock().reserve() } else { Duration::ZERO };
         for key in keys {
             let failures = self.lock().failed(&key);
             let own = apart(self.limiter.delay(self.limiter.base, failures), &(&key, failures));

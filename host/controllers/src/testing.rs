@@ -154,10 +154,14 @@ pub(crate) struct FakeCloud {
     /// What `locate` says of a node instead of zone z9.
     pub(crate) zones: Mutex<HashMap<String, Result<Zone, CloudError>>>,
     pub(crate) locate_whole: Mutex<Option<CloudError>>,
+    /// Nodes that end each call for their zone.
+    pub(crate) locate_breaks: Mutex<Vec<String>>,
     /// Most nodes of a call, if not three.
     pub(crate) max_batch: Mutex<usize>,
     /// Nodes that end each call that has them: after how long, and how.
     breaks: Mutex<HashMap<String, (Duration, CloudError)>>,
+    /// What it takes to describe one machine.
+    pub(crate) look_up: Mutex<Duration>,
 }
 
 impl FakeCloud {
@@ -239,6 +243,10 @@ impl CloudProvider for FakeCloud {
     async fn describe(&self, nodes: &[Arc<Node>]) -> Result<Answers<Instance>, CloudError> {
         self.record(format!("describe {}", names(nodes)));
         self.survives(nodes).await?;
+        let look_up = *self.look_up.lock().unwrap();
+        if !look_up.is_zero() {
+            tokio::time::sleep(look_up * u32::try_from(nodes.len()).unwrap()).await;
+        }
         if let Some(error) = self.whole.lock().unwrap().clone() {
             return Err(error);
         }
@@ -292,6 +300,9 @@ impl CloudProvider for FakeCloud {
 
     async fn locate(&self, nodes: &[Arc<Node>]) -> Result<Answers<Zone>, CloudError> {
         self.record(format!("locate {}", names(nodes)));
+        if self.locate_breaks.lock().unwrap().iter().any(|name| nodes.iter().any(|node| node.name == *name)) {
+            return Err(CloudError::Invalid("it trapped".into()));
+        }
         if let Some(error) = self.locate_whole.lock().unwrap().clone() {
             return Err(error);
         }

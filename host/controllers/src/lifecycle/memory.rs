@@ -241,7 +241,7 @@ mod tests {
                 (0..100).find(|&second| known.may_ask(&node, start + Duration::from_secs(second)))
             })
             .collect();
-        assert!(waits.len() > 5, "{waits:?}");
+        assert!(waits.len() > 2, "{waits:?}");
     }
 
     #[test]

@@ -1,6 +1,9 @@
 //! Asks the cloud about nodes, and initialises them or brings them up to date.
 
-use std::sync::Arc;
+use std::sync::{
+    Arc,
+    atomic::{AtomicBool, Ordering},
+};
 
 use async_trait::async_trait;
 use futures::{StreamExt, stream};
@@ -20,11 +23,13 @@ pub(super) struct Round<'a> {
     stop: &'a CancellationToken,
     /// To write.
     turns: Semaphore,
+    /// Some are to be tried again with back-off.
+    failed: AtomicBool,
 }
 
 impl<'a> Round<'a> {
     pub(super) fn new(controller: &'a NodeController, stop: &'a CancellationToken) -> Self {
-        Self { controller, stop, turns: Semaphore::new(WRITERS) }
+        Self { controller, stop, turns: Semaphore::new(WRITERS), failed: AtomicBool::new(false) }
     }
 
     fn remember(&self, entry: &NodeEntry, fit: Fit) {
@@ -94,8 +99,11 @@ impl Ask for Round<'_> {
             }
             answers.push((entry, answer));
         }
-        // One call has failed, and not each of its nodes by itself.
-        self.controller.queue.retry_together(failed);
+        if !failed.is_empty() {
+            // However many nodes there are, it is one try that has failed.
+            let counts = !self.failed.swap(true, Ordering::Relaxed);
+            self.controller.queue.retry_together(failed, counts);
+        }
         stream::iter(answers).for_each_concurrent(None, |(entry, answer)| self.follow(entry, answer)).await;
     }
 }

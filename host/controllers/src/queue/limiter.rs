@@ -34,12 +34,15 @@ impl Limiter {
     }
 }
 
-/// A wait that is up to a fifth shorter, by whose it is: those that failed together shall not come back together.
+/// Groups into which those that failed together come apart. They are few, so that each still fills batches.
+const GROUPS: u64 = 4;
+
+/// A wait that is up to a sixth shorter, by whose it is: those that failed together shall not stay together.
 pub(crate) fn apart(wait: Duration, whose: &impl Hash) -> Duration {
     let mut hasher = DefaultHasher::new();
     whose.hash(&mut hasher);
-    let share = u32::try_from(hasher.finish() % 200).unwrap_or(0);
-    wait - wait / 1000 * share
+    let group = u32::try_from(hasher.finish() % GROUPS).unwrap_or(0);
+    wait - wait / 20 * group
 }
 
 /// A token bucket.
