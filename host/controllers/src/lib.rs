@@ -21,6 +21,7 @@ pub mod lifecycle;
 mod metrics;
 mod names;
 pub mod node;
+mod patience;
 mod pause;
 pub mod queue;
 mod retry;

@@ -281,7 +281,7 @@ impl Runner for LifecycleController {
         self.memory().clear();
     }
 
-    async fn run(&self, shutdown: CancellationToken) {
+    async fn run(self: Arc<Self>, shutdown: CancellationToken) {
         while !shutdown.is_cancelled() {
             self.pass().await;
             tokio::select! {

@@ -358,7 +358,7 @@ impl Runner for NodeController {
         self.mark_due();
     }
 
-    async fn run(&self, shutdown: CancellationToken) {
+    async fn run(self: Arc<Self>, shutdown: CancellationToken) {
         let work = join_all((0..self.options.workers.max(1)).map(|_| self.work()));
         let close = async {
             shutdown.cancelled().await;

@@ -385,7 +385,7 @@ impl Runner for RouteController {
         self.queue.add((), Priority::Recheck);
     }
 
-    async fn run(&self, shutdown: CancellationToken) {
+    async fn run(self: Arc<Self>, shutdown: CancellationToken) {
         let close = async {
             shutdown.cancelled().await;
             self.queue.close();

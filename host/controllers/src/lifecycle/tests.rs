@@ -12,7 +12,7 @@ use crate::{
 struct Bench {
     api: FakeApi,
     cloud: Arc<FakeCloud>,
-    controller: LifecycleController,
+    controller: Arc<LifecycleController>,
 }
 
 fn bench() -> Bench {
@@ -31,7 +31,7 @@ fn bench_with(options: LifecycleOptions) -> Bench {
         recorder,
         metrics,
     };
-    let controller = LifecycleController::new(shared, api.client(), options);
+    let controller = Arc::new(LifecycleController::new(shared, api.client(), options));
     Bench { api, cloud, controller }
 }
 
@@ -566,7 +566,7 @@ async fn l02_the_first_pass_is_at_once_and_the_period_counts_from_its_end() {
     *bench.cloud.gate.lock().unwrap() = Some(Arc::clone(&gate));
     let shutdown = CancellationToken::new();
     let calls = || bench.cloud.calls().len();
-    tokio::join!(bench.controller.run(shutdown.clone()), async {
+    tokio::join!(Arc::clone(&bench.controller).run(shutdown.clone()), async {
         sleep(Duration::from_secs(60)).await;
         assert_eq!(calls(), 1);
         gate.add_permits(100);
