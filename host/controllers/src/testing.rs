@@ -78,6 +78,11 @@ impl FakeApi {
         self.answer(method, path, 0, Value::Null);
     }
 
+    /// Forgets the requests so far.
+    pub(crate) fn forget(&self) {
+        self.requests.lock().unwrap().clear();
+    }
+
     pub(crate) fn requests(&self) -> Vec<Request> {
         self.requests.lock().unwrap().clone()
     }
@@ -258,7 +263,9 @@ impl CloudProvider for FakeCloud {
 
     async fn list_routes(&self) -> Result<Vec<Route>, CloudError> {
         self.record("list".to_owned());
-        self.routes.list()
+        let (listed, pause) = (self.routes.list(), *self.routes.list_takes.lock().unwrap());
+        tokio::time::sleep(pause).await;
+        listed
     }
 
     async fn create_routes(&self, routes: &[NewRoute]) -> Result<Answers<()>, CloudError> {
