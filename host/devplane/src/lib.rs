@@ -6,8 +6,7 @@
 //! garbage collector, no authentication.
 //!
 //! Where it differs from an API server:
-//! - Server-side apply always forces: conflicts are not tracked, and `metadata.managedFields` is not kept. What a manager
-//!   applied before and leaves out is removed, as it should be.
+//! - There is no server-side apply, and `metadata.managedFields` is not kept.
 //! - `propagationPolicy` is accepted and has no effect, since nothing collects garbage.
 //! - Service IPs are IPv4, from 10.96.0.0/16. Allocations take the lowest free value.
 //! - Protobuf is understood in request bodies and never sent: a client has to accept JSON as well, as `kubectl` and

@@ -72,7 +72,7 @@ impl Plane {
 
     /// Creates what every cluster has, if it is not there yet: the system namespaces and the `kubernetes` Service.
     pub(crate) fn bootstrap(&self, port: u16) {
-        let options = Options { manager: "devplane".to_owned(), ..Options::default() };
+        let options = Options::default();
         for name in SYSTEM_NAMESPACES {
             let target =
                 Target { resource: &NAMESPACES, namespace: String::new(), name: name.to_owned(), subresource: None };

@@ -27,7 +27,6 @@ pub(crate) struct Resource {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Subresource {
     Status,
-    Finalize,
     Token,
 }
 
@@ -35,7 +34,6 @@ impl Subresource {
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Status => "status",
-            Self::Finalize => "finalize",
             Self::Token => "token",
         }
     }
@@ -135,7 +133,6 @@ pub(crate) static NAMESPACES: Resource = Resource {
     singular: "namespace",
     short_names: &["ns"],
     namespaced: false,
-    subresources: &[Subresource::Finalize, Subresource::Status],
     shelf: Shelf::Namespaces,
     schema: &schema::core::NAMESPACE,
     returns_deleted: true,

@@ -8,9 +8,9 @@ use serde_json::Value;
 
 use crate::{
     event,
-    object::{self, Applied, Object, as_map, child, copy_field, list, name, strings, text},
+    object::{self, Object, as_map, child, copy_field, list, name, strings, text},
     patch::Patch,
-    refusal::{Cause, Reason, Refusal},
+    refusal::{Cause, Refusal},
     resource::{NAMESPACES, Resource, Shelf, Subresource},
     schema,
     store::Store,
@@ -35,8 +35,6 @@ pub(crate) struct Target {
 pub(crate) struct Options {
     /// Everything is checked and nothing is kept.
     pub(crate) dry_run: bool,
-    /// Who writes.
-    pub(crate) manager: String,
     pub(crate) validation: FieldValidation,
 }
 
@@ -64,17 +62,6 @@ pub(crate) fn create(
     store: &mut Store,
     target: &Target,
     body: Value,
-    options: &Options,
-    now: Timestamp,
-) -> Result<Written, Refusal> {
-    create_applied(store, target, body, Applied::new(), options, now)
-}
-
-fn create_applied(
-    store: &mut Store,
-    target: &Target,
-    body: Value,
-    applied: Applied,
     options: &Options,
     now: Timestamp,
 ) -> Result<Written, Refusal> {
@@ -110,7 +97,7 @@ fn create_applied(
     let mut causes = validate::metadata(&value, strategy::name_rule(resource.shelf));
     causes.extend(strategy::create(resource, &mut value, store));
     refuse_if_any(resource, &wanted, &causes)?;
-    let object = keep(store, resource.shelf, value, applied, options);
+    let object = keep(store, resource.shelf, value, options);
     Ok(Written { object, created: true, warnings })
 }
 
@@ -128,30 +115,17 @@ pub(crate) fn update(store: &mut Store, target: &Target, body: Value, options: &
         let cause = Cause::invalid("metadata.resourceVersion", &0.into(), "must be specified for an update");
         return Err(Refusal::invalid(resource, &target.name, &[cause]));
     }
-    let object = replace(store, target, &current, value, current.applied.clone(), options)?;
+    let object = replace(store, target, &current, value, options)?;
     Ok(Written { object, created: false, warnings })
 }
 
-/// Changes a part of an object. Server-side apply creates it if it is missing.
-pub(crate) fn patch(
-    store: &mut Store,
-    target: &Target,
-    patch: &Patch,
-    options: &Options,
-    now: Timestamp,
-) -> Result<Written, Refusal> {
+/// Changes a part of an object.
+pub(crate) fn patch(store: &mut Store, target: &Target, patch: &Patch, options: &Options) -> Result<Written, Refusal> {
     let resource = target.resource;
-    let current = match (current(store, target), patch) {
-        (Err(refusal), Patch::Apply(_)) if refusal.reason() == Reason::NotFound && target.subresource.is_none() => {
-            let (value, applied) = patch.apply(Value::Null, &Applied::new(), &options.manager, resource.schema)?;
-            return create_applied(store, target, value, applied, options, now);
-        }
-        (current, _) => current?,
-    };
-    let value = event::from_storage(current.value.clone(), resource);
-    let (value, applied) = patch.apply(value, &current.applied, &options.manager, resource.schema)?;
+    let current = current(store, target)?;
+    let value = patch.apply(event::from_storage(current.value.clone(), resource), resource.schema)?;
     let (value, warnings) = decode(resource, value, options.validation)?;
-    let object = replace(store, target, &current, value, applied, options)?;
+    let object = replace(store, target, &current, value, options)?;
     Ok(Written { object, created: false, warnings })
 }
 
@@ -167,7 +141,6 @@ fn replace(
     target: &Target,
     current: &Arc<Object>,
     mut value: Value,
-    applied: Applied,
     options: &Options,
 ) -> Result<Arc<Object>, Refusal> {
     let (resource, old) = (target.resource, &current.value);
@@ -209,14 +182,10 @@ fn replace(
     }
     causes.extend(match target.subresource {
         Some(Subresource::Status) => strategy::update_status(resource, &mut value, old),
-        Some(Subresource::Finalize) => {
-            copy_field(old, as_map(&mut value), "status");
-            Vec::new()
-        }
         Some(Subresource::Token) | None => strategy::update(resource, &mut value, old, store),
     });
     refuse_if_any(resource, &target.name, &causes)?;
-    if value == *old && applied == current.applied {
+    if value == *old {
         return Ok(Arc::clone(current));
     }
     let last_finalizer_went = object::deleting(&value)
@@ -225,17 +194,17 @@ fn replace(
     if last_finalizer_went && !options.dry_run {
         // A deletion is all that watches are told: as on an API server, the object without finalizers is never stored.
         delete::discard(store, resource.shelf, &target.namespace, &target.name);
-        return Ok(Arc::new(Object::new(value, applied, store.revision())));
+        return Ok(Arc::new(Object::new(value, store.revision())));
     }
-    Ok(keep(store, resource.shelf, value, applied, options))
+    Ok(keep(store, resource.shelf, value, options))
 }
 
 /// Stores an object, or only answers as if.
-fn keep(store: &mut Store, shelf: Shelf, value: Value, applied: Applied, options: &Options) -> Arc<Object> {
+fn keep(store: &mut Store, shelf: Shelf, value: Value, options: &Options) -> Arc<Object> {
     if options.dry_run {
-        return Arc::new(Object::new(value, applied, store.revision()));
+        return Arc::new(Object::new(value, store.revision()));
     }
-    store.put(shelf, value, applied)
+    store.put(shelf, value)
 }
 
 /// A body in the resource's version, as an object in the storage version and warnings.

@@ -84,8 +84,8 @@ impl Query {
         Duration::from_secs(seconds.unwrap_or_else(|| rand::rng().random_range(1800..=3600)))
     }
 
-    /// For writes. Without `fieldManager`, the first part of the user agent names the writer.
-    pub(super) fn options(&self, user_agent: &str) -> Result<Options, Refusal> {
+    /// For writes.
+    pub(super) fn options(&self) -> Result<Options, Refusal> {
         let validation = match self.validation.as_str() {
             "" | "Warn" => FieldValidation::Warn,
             "Ignore" => FieldValidation::Ignore,
@@ -95,13 +95,6 @@ impl Query {
                 return Err(Refusal::bad_request(format!("{message} {other:?}")));
             }
         };
-        let agent = user_agent.split('/').next().unwrap_or_default();
-        let manager = if self.manager.is_empty() { agent } else { &self.manager };
-        Ok(Options { dry_run: self.dry_run, manager: manager.to_owned(), validation })
-    }
-
-    /// Server-side apply must say who applies.
-    pub(super) fn names_manager(&self) -> bool {
-        !self.manager.is_empty()
+        Ok(Options { dry_run: self.dry_run, validation })
     }
 }

@@ -7,7 +7,6 @@ use serde_json::{Value, json};
 use super::{JSON, accept, body, header_text, query::Query, raw};
 use crate::{
     object::{self, text},
-    patch::Patch,
     plane::Plane,
     refusal::Refusal,
     render::{ListMeta, Rendering},
@@ -46,10 +45,7 @@ pub(super) async fn update(
 pub(super) async fn patch(plane: &Plane, target: Target, query: &Query, request: Request) -> Result<Response, Refusal> {
     let (rendering, options) = prepare(&target, query, &request)?;
     let patch = body::patch(request).await?;
-    if matches!(patch, Patch::Apply(_)) && !query.names_manager() {
-        return Err(Refusal::bad_request("server-side apply needs the query parameter fieldManager"));
-    }
-    let written = plane.write(|store, now| write::patch(store, &target, &patch, &options, now))?;
+    let written = plane.write(|store, _| write::patch(store, &target, &patch, &options))?;
     Ok(answer(rendering, &written))
 }
 
@@ -104,7 +100,7 @@ pub(super) async fn delete_collection(
 
 fn prepare(target: &Target, query: &Query, request: &Request) -> Result<(Rendering, Options), Refusal> {
     let form = accept::form(&header_text(request, header::ACCEPT), query.include()?)?;
-    let options = query.options(&header_text(request, header::USER_AGENT))?;
+    let options = query.options()?;
     Ok((Rendering { resource: target.resource, form }, options))
 }
 

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::{Target, current};
 use crate::{
-    object::{self, Applied, Object, as_map, child, list, text},
+    object::{self, Object, as_map, child, list, text},
     refusal::Refusal,
     resource::{NAMESPACES, Shelf},
     store::Store,
@@ -75,7 +75,7 @@ pub(crate) fn delete(
     if resource.shelf == Shelf::Namespaces {
         child(&mut value, "status").insert("phase".into(), "Terminating".into());
     }
-    let object = store.put(resource.shelf, value, object.applied.clone());
+    let object = store.put(resource.shelf, value);
     if resource.shelf == Shelf::Namespaces {
         empty_namespace(store, name, now);
     }
@@ -137,6 +137,6 @@ fn finish_namespace(store: &mut Store, namespace: &str) {
         if list(&value, "/spec/finalizers").is_empty() {
             as_map(&mut value).insert("spec".into(), json!({}));
         }
-        store.put(Shelf::Namespaces, value, Applied::new());
+        store.put(Shelf::Namespaces, value);
     }
 }

@@ -4,7 +4,10 @@ use super::{
     delete::{DeleteOptions, delete},
     *,
 };
-use crate::resource::{CONFIG_MAPS, EVENTS, LEASES, NODES, SERVICES};
+use crate::{
+    refusal::Reason,
+    resource::{CONFIG_MAPS, EVENTS, LEASES, NODES, SERVICES},
+};
 
 fn now() -> Timestamp {
     "2024-01-01T00:00:00Z".parse().unwrap()
@@ -32,7 +35,7 @@ fn make(store: &mut Store, resource: &'static Resource, body: Value) -> Result<W
 }
 
 fn merge(store: &mut Store, target: &Target, body: Value) -> Result<Arc<Object>, Refusal> {
-    patch(store, target, &Patch::Merge(body), &Options::default(), now()).map(|written| written.object)
+    patch(store, target, &Patch::Merge(body), &Options::default()).map(|written| written.object)
 }
 
 #[test]
@@ -205,21 +208,6 @@ fn a_namespace_takes_its_content_along_and_waits_for_finalizers() {
     assert!(store.get(Shelf::Namespaces, "", "work").is_none());
     let refusal = delete(&mut store, &target(&NAMESPACES, "default"), &DeleteOptions::default(), now()).unwrap_err();
     assert_eq!(refusal.reason(), Reason::Forbidden);
-}
-
-#[test]
-fn server_side_apply_creates_what_is_missing_and_then_merges() {
-    let mut store = store();
-    let it = target(&CONFIG_MAPS, "a");
-    let mut apply = |data: Value| {
-        let config = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}, "data": data});
-        let options = Options { manager: "me".into(), ..Options::default() };
-        patch(&mut store, &it, &Patch::Apply(config), &options, now()).unwrap()
-    };
-    assert!(apply(json!({"a": "1", "b": "1"})).created);
-    let second = apply(json!({"b": "2"}));
-    assert_eq!((second.created, &second.object.value["data"]), (false, &json!({"b": "2"})));
-    assert_eq!(apply(json!({"b": "2"})).object.revision, second.object.revision);
 }
 
 #[test]

@@ -1,10 +1,10 @@
 use super::*;
-use crate::{object::Applied, resource::Shelf};
+use crate::resource::Shelf;
 
 fn store(services: &[Value]) -> Store {
     let mut store = Store::new(0, []);
     for service in services {
-        store.put(Shelf::Services, service.clone(), Applied::new());
+        store.put(Shelf::Services, service.clone());
     }
     store
 }
