@@ -126,7 +126,7 @@ async fn dispatch(plane: Arc<Plane>, request: Request) -> Result<Response, Refus
         (Method::GET, true, Some(Subresource::Status) | None) if !query.watch => {
             read::get(&plane, &target, &accept, &query)
         }
-        (Method::GET, _, None) => read::list_or_watch(&plane, target, everywhere, &accept, &query),
+        (Method::GET, _, None) => read::list_or_watch(&plane, &target, &accept, &query),
         (Method::POST, true, Some(Subresource::Token)) => token::create(&plane, &target, request).await,
         (Method::POST, false, None) => write::create(&plane, target, &query, request).await,
         (Method::PUT, true, Some(Subresource::Status) | None) => write::update(&plane, target, &query, request).await,

@@ -56,6 +56,7 @@ pub(crate) struct Store {
     revision: u64,
     shelves: BTreeMap<Shelf, Stack>,
     history_limit: usize,
+    controllers: bool,
 }
 
 impl Store {
@@ -68,7 +69,18 @@ impl Store {
                 stack.objects.insert(key(&object.value), object);
             }
         }
-        Self { revision, shelves, history_limit: HISTORY }
+        Self { revision, shelves, history_limit: HISTORY, controllers: true }
+    }
+
+    /// Has nobody do what Kubernetes' own controllers would.
+    pub(crate) fn without_controllers(mut self) -> Self {
+        self.controllers = false;
+        self
+    }
+
+    /// Whether somebody does what Kubernetes' own controllers would.
+    pub(crate) fn has_controllers(&self) -> bool {
+        self.controllers
     }
 
     /// Number of the latest change.

@@ -49,6 +49,12 @@ pub(crate) enum FieldValidation {
     Strict,
 }
 
+/// Whether everything is only tried; anything but `All` is refused.
+pub(crate) fn dry_run<T: AsRef<str>>(values: &[T]) -> (bool, Option<Cause>) {
+    let odd = values.iter().map(AsRef::as_ref).find(|value| *value != "All");
+    (!values.is_empty(), odd.map(|odd| Cause::not_supported("dryRun", odd, &["All"])))
+}
+
 /// What a write led to.
 #[derive(Clone, Debug)]
 pub(crate) struct Written {
@@ -65,12 +71,23 @@ pub(crate) fn create(
     options: &Options,
     now: Timestamp,
 ) -> Result<Written, Refusal> {
+    let (value, warnings) = decode(target.resource, body, options.validation)?;
+    create_decoded(store, target, value, warnings, options, now)
+}
+
+fn create_decoded(
+    store: &mut Store,
+    target: &Target,
+    mut value: Value,
+    warnings: Vec<String>,
+    options: &Options,
+    now: Timestamp,
+) -> Result<Written, Refusal> {
     let resource = target.resource;
-    let (mut value, warnings) = decode(resource, body, options.validation)?;
     if !text(&value, "/metadata/resourceVersion").is_empty() {
         return Err(Refusal::bad_request("resourceVersion should not be set on objects to be created"));
     }
-    same_identity(&value, target)?;
+    same_identity(&value, target, true)?;
     let wanted = if target.name.is_empty() { name(&value) } else { &target.name };
     let wanted = match (wanted, text(&value, "/metadata/generateName")) {
         ("", "") => {
@@ -102,10 +119,22 @@ pub(crate) fn create(
 }
 
 /// Replaces an object.
-pub(crate) fn update(store: &mut Store, target: &Target, body: Value, options: &Options) -> Result<Written, Refusal> {
+pub(crate) fn update(
+    store: &mut Store,
+    target: &Target,
+    body: Value,
+    options: &Options,
+    now: Timestamp,
+) -> Result<Written, Refusal> {
     let resource = target.resource;
-    let current = current(store, target)?;
     let (value, warnings) = decode(resource, body, options.validation)?;
+    same_identity(&value, target, false)?;
+    let current = match current(store, target) {
+        Err(_) if resource.create_on_update && target.subresource.is_none() => {
+            return create_decoded(store, target, value, warnings, options, now);
+        }
+        found => found?,
+    };
     // A whole object with another UID is meant for a namesake that is gone. In a patch, it is a change like any other.
     let (uid, found) = (text(&value, "/metadata/uid"), text(&current.value, "/metadata/uid"));
     if !uid.is_empty() && uid != found {
@@ -144,7 +173,7 @@ fn replace(
     options: &Options,
 ) -> Result<Arc<Object>, Refusal> {
     let (resource, old) = (target.resource, &current.value);
-    same_identity(&value, target)?;
+    same_identity(&value, target, false)?;
     let version = text(&value, "/metadata/resourceVersion");
     if !version.is_empty() && version != text(old, "/metadata/resourceVersion") {
         return Err(Refusal::stale(resource, &target.name));
@@ -240,8 +269,8 @@ fn decode(resource: &Resource, mut body: Value, validation: FieldValidation) -> 
     Ok((event::to_storage(value, resource), warnings))
 }
 
-/// A body must be about what the path is about.
-fn same_identity(value: &Value, target: &Target) -> Result<(), Refusal> {
+/// A body must be about what the path is about. A new object need not say its name twice.
+fn same_identity(value: &Value, target: &Target, new: bool) -> Result<(), Refusal> {
     let (namespace, given) = (object::namespace(value), name(value));
     if !namespace.is_empty() && namespace != target.namespace {
         return Err(Refusal::bad_request(format!(
@@ -249,7 +278,7 @@ fn same_identity(value: &Value, target: &Target) -> Result<(), Refusal> {
             target.namespace
         )));
     }
-    if !target.name.is_empty() && !given.is_empty() && given != target.name {
+    if given != target.name && !(new && (target.name.is_empty() || given.is_empty())) {
         return Err(Refusal::bad_request(format!(
             "the name of the object ({given}) does not match the name on the URL ({})",
             target.name

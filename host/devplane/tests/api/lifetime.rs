@@ -123,7 +123,7 @@ async fn a_shutdown_ends_watches_at_once_and_frees_the_port() -> Result<()> {
 
 #[tokio::test]
 async fn only_loopback_addresses_are_listened_on() -> Result<()> {
-    let options = Options { listen: "0.0.0.0:0".parse()?, state_file: None };
+    let options = Options { listen: "0.0.0.0:0".parse()?, ..Options::default() };
     assert!(matches!(DevPlane::start(options).await, Err(StartError::NotLoopback(_))));
     Ok(())
 }
