@@ -32,7 +32,7 @@ mod faults;
 mod path;
 mod query;
 mod read;
-mod review;
+mod token;
 mod write;
 
 use path::{ApiPath, Place};
@@ -111,9 +111,6 @@ async fn dispatch(plane: Arc<Plane>, request: Request) -> Result<Response, Refus
             };
         }
     };
-    if api.group == discovery::REVIEWS_GROUP {
-        return review::review(&api, request).await;
-    }
     let resource = crate::resource::find(&api.group, &api.version, &api.plural).ok_or_else(Refusal::no_such_path)?;
     let (target, everywhere) = target(resource, api)?;
     let method = request.method().clone();
@@ -129,12 +126,10 @@ async fn dispatch(plane: Arc<Plane>, request: Request) -> Result<Response, Refus
         (Method::GET, true, Some(Subresource::Status) | None) if !query.watch => {
             read::get(&plane, &target, &accept, &query)
         }
-        (Method::GET, _, None) => read::list_or_watch(&plane, target, everywhere, &accept, &query),
-        (Method::POST, true, Some(Subresource::Token)) => review::token(&plane, &target, request).await,
+        (Method::GET, _, None) => read::list_or_watch(&plane, &target, &accept, &query),
+        (Method::POST, true, Some(Subresource::Token)) => token::create(&plane, &target, request).await,
         (Method::POST, false, None) => write::create(&plane, target, &query, request).await,
-        (Method::PUT, true, Some(Subresource::Status | Subresource::Finalize) | None) => {
-            write::update(&plane, target, &query, request).await
-        }
+        (Method::PUT, true, Some(Subresource::Status) | None) => write::update(&plane, target, &query, request).await,
         (Method::PATCH, true, Some(Subresource::Status) | None) => write::patch(&plane, target, &query, request).await,
         (Method::DELETE, true, None) => write::delete(&plane, target, &query, request).await,
         (Method::DELETE, false, None) => write::delete_collection(&plane, &target, &query, request).await,
