@@ -13,7 +13,9 @@ use hdrhistogram::Histogram;
 use kube::api::{DeleteParams, ListParams, WatchEvent, WatchParams};
 use serde::Serialize;
 use skydock_cloud::{CloudProvider, Node};
-use skydock_plugin::{ClusterSlot, Compiler, Limits, Plugin, PluginSource, Runtime, RuntimeOptions, Stage as LoadStage};
+use skydock_plugin::{
+    ClusterSlot, Compiler, Limits, Plugin, PluginSource, Runtime, RuntimeOptions, Stage as LoadStage,
+};
 
 use crate::{
     chapters::nodes::{UNINITIALIZED, has_taint},
@@ -95,7 +97,8 @@ impl Figures {
             swap.push(start.elapsed());
             for stages in [&mut compile, &mut cached] {
                 let cache = dir.path().join("compiled");
-                let loaded = self::load(dir.path(), Some(&cache), compiler.clone(), Limits::default()).await?.generation();
+                let loaded =
+                    self::load(dir.path(), Some(&cache), compiler.clone(), Limits::default()).await?.generation();
                 stages.push(stage_of(&loaded.stages)?);
             }
         }

@@ -71,7 +71,8 @@ fn limit(order: &Order) -> io::Result<()> {
         let before = getrlimit(resource);
         let at_most = |limit: Option<u64>, most: u64| Some(limit.map_or(most, |limit| limit.min(most)));
         // At the soft limit of CPU time the process ends by a signal that tells why, at the hard one by SIGKILL.
-        let after = Rlimit { current: at_most(before.current, most), maximum: at_most(before.maximum, most.saturating_add(5)) };
+        let after =
+            Rlimit { current: at_most(before.current, most), maximum: at_most(before.maximum, most.saturating_add(5)) };
         setrlimit(resource, after)
     };
     nice(NICENESS)?;
