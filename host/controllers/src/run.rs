@@ -31,6 +31,10 @@ use crate::{
     shared::{Runner, Shared},
 };
 
+/// How late a write of the process that led before may arrive: an API server gives up on one after 34 s, and what it did shows in
+/// the cache some moments later.
+const LATE_WRITES: Duration = Duration::from_secs(40);
+
 /// API clients, one for each name under which controllers speak ([`Controller::client_name`]); they may be one.
 #[derive(Clone)]
 pub struct Clients {
@@ -107,8 +111,11 @@ pub struct Context {
     pub enabled: BTreeSet<Controller>,
     /// Where to count.
     pub metrics: Metrics,
-    /// Called with the provider's view of the cluster, once the caches are complete and before any controller starts.
+    /// Called with the provider's view of the cluster, once all nodes are known and before any controller starts. It shows no
+    /// services before all of them are known.
     pub on_cluster: Box<dyn FnOnce(Arc<dyn Cluster>) + Send>,
+    /// The process that led before has not given its lease up: what it has sent to the API server may arrive yet.
+    pub unreleased: bool,
     /// Ends it all.
     pub shutdown: CancellationToken,
     /// Cancelled when no controller works any more: from then on another process may lead, while the last events are written.
@@ -151,6 +158,8 @@ pub async fn run(mut context: Context) -> Result<(), RunError> {
 enum Obstacle {
     #[error("it is turned off by {0}=false")]
     TurnedOff(&'static str),
+    #[error("the API server has not listed {0} yet; it starts when they are known")]
+    NotListed(&'static str),
     #[error("provider {provider} does not export {capability}")]
     Unsupported { provider: String, capability: Capability },
     /// At the start this is found before; the capability has come with a later generation.
@@ -218,10 +227,7 @@ impl Host {
 
     async fn control(&mut self) -> Result<(), RunError> {
         self.nodes.synced().await;
-        if self.watches_services() {
-            self.services.synced().await;
-        }
-        tracing::info!(nodes = self.nodes.list().len(), services = self.services.list().len(), "caches are complete");
+        tracing::info!(nodes = self.nodes.list().len(), "the cache of nodes is complete");
         let on_cluster = std::mem::replace(&mut self.context.on_cluster, Box::new(|_| {}));
         let (nodes, services) = (Arc::clone(&self.nodes), Arc::clone(&self.services));
         let (recorder, classes) = (self.recorder.clone(), self.context.options.services.classes.clone());
@@ -229,7 +235,11 @@ impl Host {
         let mut swaps = true;
         loop {
             self.start();
+            let (services, complete) = (Arc::clone(&self.services), self.services.is_synced());
             tokio::select! {
+                () = services.synced(), if !complete && self.watches_services() => {
+                    tracing::info!(services = self.services.list().len(), "the cache of services is complete");
+                }
                 changed = self.context.generations.changed(), if swaps => match changed {
                     Ok(()) => {
                         tracing::info!("the plugin was replaced: looking at all objects again");
@@ -279,6 +289,10 @@ impl Host {
         if controller == Controller::NodeIpam && self.context.options.ipam.ranges.is_empty() {
             return Some(Obstacle::TurnedOff("--allocate-node-cidrs"));
         }
+        // Who cannot list services has nodes served all the same.
+        if controller == Controller::Service && info.can(Capability::LoadBalancers) && !self.services.is_synced() {
+            return Some(Obstacle::NotListed("services"));
+        }
         if let Some(capability) = controller.needs().filter(|capability| !info.can(*capability)) {
             return Some(Obstacle::Unsupported { provider: info.name.clone(), capability });
         }
@@ -317,7 +331,10 @@ impl Host {
                 Arc::clone(&self.services),
                 options.services.clone(),
             )),
-            Controller::NodeIpam => Arc::new(IpamController::new(shared, clients.node.clone(), &options.ipam)),
+            Controller::NodeIpam => {
+                let quiet = if self.context.unreleased { LATE_WRITES } else { Duration::ZERO };
+                Arc::new(IpamController::new(shared, clients.node.clone(), &options.ipam, quiet))
+            }
             Controller::Route => {
                 let cidrs = options.routes.cluster_cidrs.clone().ok()?;
                 Arc::new(RouteController::new(shared, clients.route.clone(), cidrs, options.routes.rhythm))

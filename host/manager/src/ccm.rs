@@ -1,7 +1,10 @@
 //! The life of a cloud controller manager: plugin, API server, serving, lease, controllers, and back again.
 
 use std::{
-    sync::{Arc, atomic::AtomicU64},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
     thread,
     time::Duration,
 };
@@ -39,7 +42,7 @@ pub async fn run(config: Config, shutdown: CancellationToken) -> anyhow::Result<
     can_make_routes(&config, &plugin.info())?;
 
     let access = clients::load(&config.cluster).await?;
-    let root = clients::named(&access, "cloud-controller-manager")?;
+    let root = skydock_controllers::with_deadline(&clients::named(&access, "cloud-controller-manager")?);
     let version = tokio::select! {
         version = clients::wait_for_api_server(&root, &access.cluster_url) => version?,
         () = shutdown.cancelled() => return Ok(()),
@@ -67,7 +70,7 @@ pub async fn run(config: Config, shutdown: CancellationToken) -> anyhow::Result<
 
     let team = Team { config, access, root, plugin, cluster, metrics: controller_metrics, process };
     match election {
-        None => team.work(None, shutdown, CancellationToken::new()).await,
+        None => team.work(None, false, shutdown, CancellationToken::new()).await,
         Some(election) => team.stand_for_election(election, shutdown).await,
     }
 }
@@ -117,6 +120,7 @@ impl Team {
     async fn work(
         self,
         identity: Option<String>,
+        unreleased: bool,
         stop: CancellationToken,
         worked: CancellationToken,
     ) -> anyhow::Result<()> {
@@ -144,6 +148,7 @@ impl Team {
             enabled: self.config.controllers.clone(),
             metrics: self.metrics.clone(),
             on_cluster: Box::new(move |view| cluster.set(view)),
+            unreleased,
             shutdown: stop,
             worked,
         };
@@ -178,7 +183,7 @@ impl Team {
         let mut state = election.state.subscribe();
         let access = self.access.clone();
         let identity = election::identity();
-        let thread = election.start(access, identity.clone(), release.clone())?;
+        let (thread, unreleased) = election.start(access, identity.clone(), release.clone())?;
         let led = tokio::select! {
             stands = state.wait_for(|state| *state != Leadership::Standby) => match &*stands? {
                 Leadership::Lost(why) => return Err(anyhow!("leadership lost: {why}")),
@@ -201,7 +206,7 @@ impl Team {
             tokio::select! {
                 // What another leader may be doing already must not be done here: no draining, out.
                 why = lost => return Err(anyhow!("leadership lost: {why}")),
-                ended = self.work(Some(identity), stop, release.clone()) => ended,
+                ended = self.work(Some(identity), unreleased.load(Ordering::SeqCst), stop, release.clone()) => ended,
             }
         } else {
             Ok(())
@@ -261,18 +266,14 @@ impl Election {
         access: kube::Config,
         identity: String,
         release: CancellationToken,
-    ) -> anyhow::Result<thread::JoinHandle<()>> {
+    ) -> anyhow::Result<(thread::JoinHandle<()>, Arc<AtomicBool>)> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-        let elect = move || {
-            runtime.block_on(async {
-                match clients::named(&access, "leader-election") {
-                    Ok(client) => {
-                        Elector::new(client, self.config, identity, self.metrics).run(&self.state, &release).await;
-                    }
-                    Err(error) => drop(self.state.send_replace(Leadership::Lost(error.to_string()))),
-                }
-            });
+        let connect = move || {
+            clients::named(&access, "leader-election").map_err(|error| election::Failure::Client(error.to_string()))
         };
-        Ok(thread::Builder::new().name("leader-election".to_owned()).spawn(elect)?)
+        let elector = Elector::new(Box::new(connect), self.config, identity, self.metrics);
+        let unreleased = elector.unreleased();
+        let elect = move || runtime.block_on(elector.run(&self.state, &release));
+        Ok((thread::Builder::new().name("leader-election".to_owned()).spawn(elect)?, unreleased))
     }
 }
