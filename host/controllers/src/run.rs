@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use k8s_openapi::api::core::v1::{Node, Service};
+use k8s_openapi::api::core::v1::{Node, ObjectReference, Service};
 use kube::Client;
 use skydock_cloud::{Capability, CloudProvider, Cluster, ProviderInfo};
 use tokio::{
@@ -79,6 +79,8 @@ pub struct Options {
     pub shutdown_grace: Duration,
     /// Say what would be done, and do nothing (`--dry-run`).
     pub dry_run: bool,
+    /// What events are on that are about no object of the cluster: the lease.
+    pub process: ObjectReference,
 }
 
 impl Default for Options {
@@ -93,6 +95,13 @@ impl Default for Options {
             routes: RouteOptions::default(),
             shutdown_grace: Duration::from_secs(10),
             dry_run: false,
+            process: ObjectReference {
+                api_version: Some("coordination.k8s.io/v1".to_owned()),
+                kind: Some("Lease".to_owned()),
+                namespace: Some("kube-system".to_owned()),
+                name: Some("cloud-controller-manager".to_owned()),
+                ..ObjectReference::default()
+            },
         }
     }
 }
@@ -337,7 +346,8 @@ impl Host {
             }
             Controller::Route => {
                 let cidrs = options.routes.cluster_cidrs.clone().ok()?;
-                Arc::new(RouteController::new(shared, clients.route.clone(), cidrs, options.routes.rhythm))
+                let (rhythm, process) = (options.routes.rhythm, options.process.clone());
+                Arc::new(RouteController::new(shared, clients.route.clone(), cidrs, rhythm, process))
             }
         };
         Some(runner)
