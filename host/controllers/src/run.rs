@@ -61,7 +61,7 @@ impl Clients {
 }
 
 /// How the controllers work.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Options {
     /// Tells this cluster from others in the same account (`--cluster-name`); what configures the provider passes it on.
     pub cluster_name: String,

@@ -74,6 +74,7 @@ async fn start(config: Config, process: CancellationToken) -> anyhow::Result<(Te
     let access = clients::elsewhere(async move { clients::load(&reached).await }).await?;
     let account = access.clone();
     let root = clients::elsewhere(async move { clients::named(&account, "cloud-controller-manager") }).await?;
+    let root = skydock_controllers::with_deadline(&root);
     let version = clients::wait_for_api_server(&root, &access.cluster_url).await?;
     tokio::spawn(plugin.clone().watch(process.clone()));
     started.cancel();
