@@ -271,8 +271,9 @@ impl ServiceController {
             }
         }
         again.schedule_as(&self.queue, &key.to_owned(), priority);
-        if gone && again == Again::OnChange {
-            // It cannot change any more, but the cloud can, and the plugin.
+        // One that is gone cannot change any more, but the cloud can, and the plugin. And who could not be read is told so again,
+        // since events do not last.
+        if (gone && again == Again::OnChange) || matches!(failure, Failure::Invalid(_)) {
             self.check_later(key);
         }
     }

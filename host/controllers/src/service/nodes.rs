@@ -133,6 +133,8 @@ impl ServiceController {
 
     async fn follow_nodes_of(&self, key: &str, known: &Known) {
         let progress = known.progress();
+        // Which nodes it wants, or whom it lets in, is just what nobody could read and nobody here has known before: a guess would
+        // send clients to the wrong nodes, or let in everybody.
         let understood = progress.entry.view.problem.is_none();
         if !understood || self.need(&progress.entry, false) != plan::Need::Ensure {
             return;
