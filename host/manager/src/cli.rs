@@ -71,7 +71,8 @@ pub struct CcmArgs {
     /// Directory of plugins: NAME is served by NAME.wasm in it.
     #[arg(long, value_name = "DIR", help_heading = "Provider")]
     pub plugin_dir: Option<PathBuf>,
-    /// Directory for compiled plugins, made with mode 0700 [default: skydock in $XDG_CACHE_HOME or ~/.cache].
+    /// Directory for compiled plugins. Skydock makes a directory of its own in it, skydock-compiled-1, and touches nothing
+    /// else [default: skydock/compiled in $XDG_CACHE_HOME or ~/.cache].
     #[arg(long, value_name = "DIR", help_heading = "Provider")]
     pub plugin_cache_dir: Option<PathBuf>,
 
@@ -282,6 +283,14 @@ impl Stop {
             _ => what.to_owned(),
         }
     }
+}
+
+/// What this program is started with to compile a plugin for another process of itself.
+pub const COMPILER: [&str; 2] = ["plugin", "compile"];
+
+/// True if this process is to compile a plugin for another one.
+pub fn is_compiler(args: impl IntoIterator<Item = OsString>) -> bool {
+    args.into_iter().skip(1).eq(COMPILER.map(OsString::from))
 }
 
 /// Parses a command line.

@@ -30,7 +30,7 @@ const CLUSTER_CIDR: &str = "10.244.0.0/14";
 pub async fn run(args: DevArgs, shutdown: CancellationToken) -> anyhow::Result<()> {
     telemetry::init(LogOptions { verbosity: args.v, quiet: args.v == 0, ..LogOptions::default() });
     let config = config(&args)?;
-    let plane = DevPlane::start(Options { listen: args.listen, state_file: args.state.clone() }).await?;
+    let plane = DevPlane::start(Options { listen: args.listen, state_file: args.state.clone(), ..Options::default() }).await?;
     write_private(&args.kubeconfig, &plane.kubeconfig())?;
     for number in 1..=args.nodes {
         let [high, low] = number.to_be_bytes();
