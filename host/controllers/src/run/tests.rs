@@ -40,6 +40,16 @@ fn start_with(capabilities: &[Capability], options: Options) -> Bench {
 }
 
 fn start_on(api: FakeApi, capabilities: &[Capability], options: Options) -> Bench {
+    let (context, bench) = context(api, capabilities, options);
+    bench(tokio::spawn(run(context)))
+}
+
+/// What is to be run, and the bench around it.
+fn context(
+    api: FakeApi,
+    capabilities: &[Capability],
+    options: Options,
+) -> (Context, impl FnOnce(JoinHandle<Result<(), RunError>>) -> Bench) {
     let cloud = Arc::new(FakeCloud::default());
     *cloud.capabilities.lock().unwrap() = Some(capabilities.iter().copied().collect());
     let (sender, receiver) = watch::channel(1);
@@ -47,7 +57,7 @@ fn start_on(api: FakeApi, capabilities: &[Capability], options: Options) -> Benc
     let (shutdown, worked) = (CancellationToken::new(), CancellationToken::new());
     let mut registry = Registry::default();
     let client = api.client();
-    let running = tokio::spawn(run(Context {
+    let context = Context {
         clients: Clients { informers: client.clone(), node: client.clone(), service: client.clone(), route: client },
         provider: cloud.clone(),
         generations: receiver,
@@ -58,8 +68,9 @@ fn start_on(api: FakeApi, capabilities: &[Capability], options: Options) -> Benc
         unreleased: false,
         shutdown: shutdown.clone(),
         worked: worked.clone(),
-    }));
-    Bench { api, cloud, generations: sender, cluster, shutdown, worked, registry, running }
+    };
+    let bench = |running| Bench { api, cloud, generations: sender, cluster, shutdown, worked, registry, running };
+    (context, bench)
 }
 
 impl Bench {
@@ -165,6 +176,25 @@ async fn c06_a_panic_ends_the_process_and_names_the_controller() {
     sleep(Duration::from_secs(1)).await;
     let error = bench.running.await.unwrap().unwrap_err();
     assert!(matches!(&error, RunError::Ended(name) if name == "service-lb-controller"), "{error}");
+}
+
+// Holds: C-06
+#[tokio::test(start_paused = true)]
+async fn a_worker_that_returns_ends_the_process_and_is_named() {
+    let api = FakeApi::default();
+    for (path, kind) in [("/api/v1/nodes", "NodeList"), ("/api/v1/services", "ServiceList")] {
+        api.answer("GET", path, 200, list(kind, &[]));
+    }
+    let (context, bench) = context(api, &[], Options::default());
+    let (recorder, _writer) = Recorder::new(context.clients.informers.clone(), context.metrics.clone());
+    let mut host = Host::new(context, recorder, None);
+    let worker = host.tasks.spawn(sleep(Duration::from_secs(60)));
+    host.names.insert(worker.id(), "node-route-controller".to_owned());
+    let bench = bench(tokio::spawn(host.run()));
+    sleep(Duration::from_secs(59)).await;
+    assert!(!bench.running.is_finished());
+    let error = bench.running.await.unwrap().unwrap_err();
+    assert!(matches!(&error, RunError::Ended(name) if name == "node-route-controller"), "{error}");
 }
 
 #[tokio::test(start_paused = true)]
