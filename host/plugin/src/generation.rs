@@ -24,6 +24,7 @@ use crate::{
     runtime::Runtime,
     source::{Digests, Files},
     supervise::Supervisor,
+    text::Cause,
 };
 
 /// What is in service, for people and programs.
@@ -92,7 +93,7 @@ impl Generation {
 
         let forbidden = typed.forbidden_imports();
         if !forbidden.is_empty() {
-            return Err(LoadError::new(Stage::Imports, LoadProblem::Forbidden(forbidden)));
+            return Err(LoadError::new(Stage::Imports, LoadProblem::Forbidden(forbidden.iter().collect())));
         }
         watch.lap(Stage::Imports);
 
@@ -102,7 +103,7 @@ impl Generation {
         let linker = &runtime.inner.linker;
         let pre = linker
             .instantiate_pre(&compiled)
-            .map_err(|error| LoadError::new(Stage::Imports, LoadProblem::Link(error)))?;
+            .map_err(|error| LoadError::new(Stage::Imports, LoadProblem::Link(error.into())))?;
         let settings = convert::settings(&settings);
         let mut blueprint = Blueprint::new(pre, &capabilities, Arc::clone(shared), number, settings)
             .map_err(|problem| LoadError::new(Stage::Type, problem))?;
@@ -191,7 +192,7 @@ impl Generation {
         let mut instance = self.blueprint.instantiate(limit).await.map_err(|problem| match problem {
             LoadProblem::Call(error) => error,
             // The first instance of this very component had the right types.
-            other => CallError::Instantiate(wasmtime::Error::new(other)),
+            other => CallError::Instantiate(Cause::of(other)),
         })?;
         instance.configure(&self.blueprint.settings).await?.map_err(CallError::Refused)?;
         instance.info().await?;
@@ -207,7 +208,7 @@ fn stage_of_instance(problem: &LoadProblem) -> Stage {
 async fn compile(runtime: &Runtime, bytes: Vec<u8>) -> Result<Component, LoadProblem> {
     let engine = runtime.inner.engine.clone();
     let compiling = tokio::task::spawn_blocking(move || Component::from_binary(&engine, &bytes));
-    compiling.await.map_err(|_| LoadProblem::CompilerDied)?.map_err(LoadProblem::Compile)
+    compiling.await.map_err(|_| LoadProblem::CompilerDied)?.map_err(|error| LoadProblem::Compile(error.into()))
 }
 
 /// A plugin is only replaced by itself: the same provider, able to do at least as much.

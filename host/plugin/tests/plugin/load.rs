@@ -20,6 +20,7 @@ async fn load_with(component: &Path, limits: Limits) -> Result<(), LoadError> {
         cloud_config: None,
         cluster_name: "c1".into(),
         cluster_cidrs: Vec::new(),
+        ..PluginSource::default()
     };
     let runtime = runtime(limits, PluginMetrics::default());
     Plugin::load(&runtime, source, ClusterSlot::default()).await.map(|_| ())
@@ -143,6 +144,7 @@ async fn machine_code_is_compiled_once_and_found_by_the_next_process() {
             cloud_config: None,
             cluster_name: String::new(),
             cluster_cidrs: Vec::new(),
+            ..PluginSource::default()
         };
         let plugin = Plugin::load(&runtime, source, ClusterSlot::default()).await.unwrap();
         assert_eq!(runtime.compile_cache_hits(), hits);
