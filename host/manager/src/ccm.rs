@@ -7,6 +7,7 @@ use std::{
 };
 
 use anyhow::{Context as _, anyhow};
+use futures::future::{Either, select};
 use kube::Client;
 use prometheus_client::{
     encoding::EncodeLabelSet,
@@ -22,6 +23,7 @@ use tokio_util::sync::CancellationToken;
 use crate::{
     clients,
     config::Config,
+    credentials,
     election::{self, ElectionConfig, ElectionMetrics, Elector, Leadership},
     report::Reporter,
     service_accounts, serving,
@@ -65,10 +67,32 @@ pub async fn run(config: Config, shutdown: CancellationToken) -> anyhow::Result<
         provider = generation.name, provider_version = generation.version, "started"
     );
 
+    let outdated = credentials::outdated(config.cluster.clone(), access.clone(), *root.valid_until());
     let team = Team { config, access, root, plugin, cluster, metrics: controller_metrics, process };
-    match election {
-        None => team.work(None, shutdown, CancellationToken::new()).await,
-        Some(election) => team.stand_for_election(election, shutdown).await,
+    let stop = shutdown.child_token();
+    let outdated = async {
+        let why = outdated.await;
+        tracing::warn!("{why}: stopping, to be started anew");
+        stop.cancel();
+        why
+    };
+    let work = async {
+        match election {
+            None => team.work(None, stop.clone(), CancellationToken::new()).await,
+            Some(election) => team.stand_for_election(election, stop.clone()).await,
+        }
+    };
+    until_outdated(work, outdated).await
+}
+
+/// Works to the end; an end that came because of credentials is an error, so that whoever supervises the process starts it anew.
+async fn until_outdated(
+    work: impl Future<Output = anyhow::Result<()>>,
+    outdated: impl Future<Output = String>,
+) -> anyhow::Result<()> {
+    match select(Box::pin(work), Box::pin(outdated)).await {
+        Either::Left((ended, _)) => ended,
+        Either::Right((why, work)) => work.await.and(Err(anyhow!("{why}: start it anew"))),
     }
 }
 
@@ -94,6 +118,7 @@ async fn load_plugin(config: &Config, registry: &mut Registry, cluster: ClusterS
         cloud_config: config.cloud_config.clone(),
         cluster_name: config.options.cluster_name.clone(),
         cluster_cidrs: config.cluster_cidrs.clone(),
+        ingress: config.ingress.clone(),
     };
     let plugin = Plugin::load(&runtime, source, cluster).await;
     plugin
@@ -178,6 +203,7 @@ impl Team {
         let mut state = election.state.subscribe();
         let access = self.access.clone();
         let identity = election::identity();
+        let lease_duration = election.config.timings.lease_duration;
         let thread = election.start(access, identity.clone(), release.clone())?;
         let led = tokio::select! {
             stands = state.wait_for(|state| *state != Leadership::Standby) => match &*stands? {
@@ -187,20 +213,10 @@ impl Team {
             () = shutdown.cancelled() => false,
         };
         let stop = shutdown.child_token();
-        let lost = async {
-            let ended = |state: &Leadership| matches!(state, Leadership::Lost(_) | Leadership::Released);
-            let state = state.wait_for(ended).await.map(|state| state.clone());
-            match state {
-                Ok(Leadership::Lost(why)) => why,
-                // Given up, since nothing but events is left to write.
-                Ok(_) if release.is_cancelled() => std::future::pending().await,
-                _ => "the elector has ended".to_owned(),
-            }
-        };
         let ended = if led {
             tokio::select! {
                 // What another leader may be doing already must not be done here: no draining, out.
-                why = lost => return Err(anyhow!("leadership lost: {why}")),
+                why = election::lost(&mut state, lease_duration, &release) => return Err(anyhow!("leadership lost: {why}")),
                 ended = self.work(Some(identity), stop, release.clone()) => ended,
             }
         } else {
