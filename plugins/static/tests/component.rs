@@ -74,6 +74,7 @@ impl Bench {
             cloud_config: Some(file.path().to_owned()),
             cluster_name: "test".into(),
             cluster_cidrs: Vec::new(),
+            ..PluginSource::default()
         };
         let (world, slot) = (Arc::new(World::default()), ClusterSlot::default());
         slot.set(Arc::clone(&world) as Arc<dyn Cluster>);
@@ -134,6 +135,41 @@ async fn an_address_is_reserved_until_the_status_shows_it_and_free_when_the_serv
     assert!(matches!(bench.ensure(&c).await, Err(CloudError::Unavailable(_))), "only its own reservation ends");
     bench.plugin.ensure_load_balancer_deleted(&gone).await.unwrap();
     assert_eq!(bench.ensure(&c).await, Ok(vec!["192.0.2.0".into()]));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_address_stays_while_its_status_is_on_the_way() {
+    let bench = Bench::load("addressPools: [{name: p, addresses: [192.0.2.0/30]}]").await.unwrap();
+    let (early, web) = (service("early", &[]), service("web", &[]));
+    assert_eq!(bench.ensure(&early).await, Ok(vec!["192.0.2.0".into()]));
+    assert_eq!(bench.ensure(&web).await, Ok(vec!["192.0.2.1".into()]));
+    bench.plugin.ensure_load_balancer_deleted(&service("early", &["192.0.2.0"])).await.unwrap();
+    // An edit of the Service that is older than its status: there is a free address before its own.
+    assert_eq!(bench.ensure(&web).await, Ok(vec!["192.0.2.1".into()]));
+    assert_eq!(bench.ensure(&service("web", &["192.0.2.1"])).await, Ok(vec!["192.0.2.1".into()]));
+    assert_eq!(bench.ensure(&service("next", &[])).await, Ok(vec!["192.0.2.0".into()]));
+}
+
+/// An inventory as large as a file may be, made of as many small things as fit.
+fn bombs() -> [String; 4] {
+    let room = (1 << 20) - HEAD.len() - 100;
+    let lines = |line: &str| line.repeat(room / line.len());
+    let anchors = (0..30).map(|n| format!("- &a{n} [{}]\n", ["*a", "*a"].map(|a| format!("{a}{}", n - 1)).join(",")));
+    [
+        format!("machines: [{}]\n", lines("a,")),
+        format!("machines:\n{}", lines("- {}\n")),
+        format!("machines: {}", lines("[")),
+        format!("machines:\n- &a-1 [x,x]\n{}", anchors.collect::<String>()),
+    ]
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_bomb_of_an_inventory_is_refused_in_a_sentence() {
+    for (number, bomb) in bombs().iter().enumerate() {
+        let refused = Bench::load(bomb).await.err().expect("no inventory").to_string();
+        println!("{number}: {refused}");
+        assert!(refused.starts_with("it refused its configuration: invalid: "), "{number}: {refused}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
