@@ -9,6 +9,7 @@
 #![forbid(unsafe_code)]
 
 mod api;
+mod batches;
 mod cidrs;
 mod cluster_view;
 pub mod constants;

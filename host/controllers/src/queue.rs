@@ -1,14 +1,15 @@
 //! A work queue with client-go's semantics: an item that is added twice is worked on once, no item is worked on twice at the
 //! same time, and an item that is added while it is worked on comes again afterwards.
 //!
-//! Beyond client-go, items have a [`Priority`], can be taken in batches, and an [`Queue::add`] replaces a delayed one of the
-//! same item. Re-checks can be spread over time, see [`Pace`].
+//! Beyond client-go, items have a [`Priority`], can be taken in batches of one priority, and an [`Queue::add`] replaces a delayed
+//! one of the same item. Re-checks can be spread over time, see [`Pace`].
 
 mod limiter;
 mod pace;
+mod ready;
 
 use std::{
-    collections::{BTreeMap, HashMap, VecDeque},
+    collections::{BTreeMap, HashMap},
     hash::Hash,
     sync::{Mutex, MutexGuard, PoisonError},
     time::Duration,
@@ -19,16 +20,16 @@ use tokio::{
     time::{Instant, sleep, sleep_until},
 };
 
-pub(crate) use self::limiter::Bucket;
-use self::pace::Slots;
+pub(crate) use self::limiter::{Bucket, apart};
 pub use self::{limiter::Limiter, pace::Pace};
+use self::{pace::Slots, ready::Ready};
 use crate::metrics::QueueMetrics;
 
 /// How often the gauges of running work are brought up to date; client-go's value.
 const GAUGE_PERIOD: Duration = Duration::from_millis(500);
 
-/// So many changes go before a re-check that waits; then it has its turn. Items that fail again and again are changes, and
-/// would keep re-checks waiting for ever if they take all the workers.
+/// So many batches of changes go before a re-check that waits; then it has its turn. Items that fail again and again are
+/// changes, and would keep re-checks waiting for ever if they take all the workers.
 const PRECEDENCE: u32 = 20;
 
 /// What goes first.
@@ -50,11 +51,10 @@ pub struct Queue<K> {
 
 struct State<K> {
     /// To be handed out.
-    changes: VecDeque<K>,
-    rechecks: VecDeque<K>,
-    /// Changes handed out while a re-check waited.
+    ready: Ready<K>,
+    /// Batches of changes handed out while a re-check waited.
     preceded: u32,
-    /// What is in one of the two above, or to be put there when its work is done; with the time it was added.
+    /// What is ready, or to be made so when its work is done; with the time it was added.
     dirty: HashMap<K, (Priority, Instant)>,
     /// Being worked on, and since when.
     processing: HashMap<K, (Priority, Instant)>,
@@ -82,8 +82,7 @@ impl<K: Clone + Eq + Hash> Queue<K> {
     #[must_use]
     pub fn new(limiter: Limiter, metrics: QueueMetrics) -> Self {
         let state = State {
-            changes: VecDeque::new(),
-            rechecks: VecDeque::new(),
+            ready: Ready::default(),
             preceded: 0,
             dirty: HashMap::new(),
             processing: HashMap::new(),
@@ -155,14 +154,31 @@ impl<K: Clone + Eq + Hash> Queue<K> {
     /// As [`Queue::retry`], with another wait after the first failure, or another priority.
     pub fn retry_as(&self, key: K, base: Duration, priority: Priority) -> Duration {
         let mut state = self.lock();
-        let failures = state.failures.entry(key.clone()).or_default();
-        let own = self.limiter.delay(base, *failures);
-        *failures = failures.saturating_add(1);
-        let overall = state.bucket.as_mut().map_or(Duration::ZERO, |bucket| bucket.reserve(Instant::now()));
+        let own = self.limiter.delay(base, state.failed(&key));
+        let delay = own.max(state.reserve());
         drop(state);
-        let delay = own.max(overall);
         self.add_after(key, delay, priority);
         delay
+    }
+
+    /// Adds an item that has lost a race: it waits by itself, and takes nothing of what all items may fail together.
+    pub fn retry_race(&self, key: K, base: Duration, priority: Priority) -> Duration {
+        let failures = self.lock().failed(&key);
+        let delay = self.limiter.delay(base, failures);
+        self.add_after(key, delay, priority);
+        delay
+    }
+
+    /// Adds items that have failed in one piece of work, which counts as one failure for all items together: `counts` says
+    /// whether it is still to be counted. Each waits up to a sixth less than its failures ask for, so that they do not come
+    /// back in the same company.
+    pub fn retry_together(&self, keys: impl IntoIterator<Item = K>, counts: bool) {
+        let overall = if counts { self.lock().reserve() } else { Duration::ZERO };
+        for key in keys {
+            let failures = self.lock().failed(&key);
+            let own = apart(self.limiter.delay(self.limiter.base, failures), &(&key, failures));
+            self.add_after(key, own.max(overall), Priority::Change);
+        }
     }
 
     /// Wait after the first failure.
@@ -175,9 +191,18 @@ impl<K: Clone + Eq + Hash> Queue<K> {
         self.lock().failures.remove(key);
     }
 
-    /// Waits for items and takes at most `max` of them, changes first. `None` once the queue is closed. Each item must be
-    /// given back with [`Queue::done`].
+    /// Waits for items and takes at most `max` of one priority, changes first. `None` once the queue is closed. Each item must
+    /// be given back with [`Queue::done`].
     pub async fn take_batch(&self, max: usize) -> Option<Vec<(K, Priority)>> {
+        self.take_some(max, State::turn).await
+    }
+
+    /// As [`Queue::take_batch`], but takes changes only.
+    pub async fn take_changes(&self, max: usize) -> Option<Vec<(K, Priority)>> {
+        self.take_some(max, |_| Priority::Change).await
+    }
+
+    async fn take_some(&self, max: usize, turn: impl Fn(&mut State<K>) -> Priority) -> Option<Vec<(K, Priority)>> {
         loop {
             let woken = self.wake.notified();
             tokio::pin!(woken);
@@ -188,7 +213,8 @@ impl<K: Clone + Eq + Hash> Queue<K> {
                     return None;
                 }
                 self.promote(&mut state);
-                let batch = self.drain(&mut state, max.max(1));
+                let priority = turn(&mut state);
+                let batch = self.drain(&mut state, max.max(1), priority);
                 if !batch.is_empty() {
                     return Some(batch);
                 }
@@ -213,7 +239,7 @@ impl<K: Clone + Eq + Hash> Queue<K> {
             self.metrics.work_duration.observe(since.elapsed().as_secs_f64());
         }
         if let Some(&(priority, _)) = state.dirty.get(key) {
-            state.ready(priority).push_back(key.clone());
+            state.ready.push(key.clone(), priority);
             self.metrics.depth.inc();
         }
         drop(state);
@@ -249,15 +275,14 @@ impl<K: Clone + Eq + Hash> Queue<K> {
             let raised = priority < *known;
             *known = priority.min(*known);
             if raised && !busy {
-                state.rechecks.retain(|other| *other != key);
-                state.changes.push_back(key);
+                state.ready.push(key, priority);
             }
             return;
         }
         self.metrics.adds.inc();
         state.dirty.insert(key.clone(), (priority, Instant::now()));
         if !busy {
-            state.ready(priority).push_back(key);
+            state.ready.push(key, priority);
             self.metrics.depth.inc();
         }
     }
@@ -275,12 +300,12 @@ impl<K: Clone + Eq + Hash> Queue<K> {
         }
     }
 
-    fn drain(&self, state: &mut State<K>, max: usize) -> Vec<(K, Priority)> {
+    fn drain(&self, state: &mut State<K>, max: usize, priority: Priority) -> Vec<(K, Priority)> {
         let mut batch = Vec::new();
-        while batch.len() < max {
-            let Some(key) = state.pop() else { break };
+        while batch.len() < max && state.may_take(priority) {
+            let Some(key) = state.ready.pop(priority) else { break };
             self.metrics.depth.dec();
-            let Some((priority, added)) = state.dirty.remove(&key) else { continue };
+            let Some((_, added)) = state.dirty.remove(&key) else { continue };
             self.metrics.queue_duration.observe(added.elapsed().as_secs_f64());
             state.processing.insert(key.clone(), (priority, Instant::now()));
             batch.push((key, priority));
@@ -295,22 +320,32 @@ impl<K: Clone + Eq + Hash> Queue<K> {
 }
 
 impl<K: Clone + Eq + Hash> State<K> {
-    fn ready(&mut self, priority: Priority) -> &mut VecDeque<K> {
-        match priority {
-            Priority::Change => &mut self.changes,
-            Priority::Recheck => &mut self.rechecks,
-        }
-    }
-
-    fn pop(&mut self) -> Option<K> {
-        let waits = !self.rechecks.is_empty();
-        let may_recheck = waits && self.pace.is_none_or(|pace| self.rechecks_in_flight() < pace.in_flight);
-        if may_recheck && (self.preceded >= PRECEDENCE || self.changes.is_empty()) {
+    /// Whose turn it is.
+    fn turn(&mut self) -> Priority {
+        let waits = !self.ready.is_empty(Priority::Recheck);
+        let overdue = self.preceded >= PRECEDENCE || self.ready.is_empty(Priority::Change);
+        if overdue && waits && self.may_take(Priority::Recheck) {
             self.preceded = 0;
-            return self.rechecks.pop_front();
+            return Priority::Recheck;
         }
         self.preceded = if waits { self.preceded.saturating_add(1) } else { 0 };
-        self.changes.pop_front()
+        Priority::Change
+    }
+
+    fn may_take(&self, priority: Priority) -> bool {
+        priority == Priority::Change || self.pace.is_none_or(|pace| self.rechecks_in_flight() < pace.in_flight)
+    }
+
+    /// Counts a failure, and says how many there were before.
+    fn failed(&mut self, key: &K) -> u32 {
+        let failures = self.failures.entry(key.clone()).or_default();
+        *failures = failures.saturating_add(1);
+        *failures - 1
+    }
+
+    /// How long all items together have failed too often.
+    fn reserve(&mut self) -> Duration {
+        self.bucket.as_mut().map_or(Duration::ZERO, |bucket| bucket.reserve(Instant::now()))
     }
 
     fn rechecks_in_flight(&self) -> usize {

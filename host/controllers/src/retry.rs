@@ -63,7 +63,7 @@ impl Again {
             Self::OnChange => queue.forget(key),
             Self::After(delay) => queue.add_after(key.clone(), delay, priority),
             Self::Soon => {
-                queue.retry_as(key.clone(), SOON, priority);
+                queue.retry_race(key.clone(), SOON, priority);
             }
             Self::BackOff => {
                 queue.retry_as(key.clone(), queue.base(), priority);

@@ -20,7 +20,7 @@ use crate::{
     ClusterCidrsError, Controller, Metrics,
     api::{with_deadline, with_nodes_in_protobuf},
     cluster_view::ClusterView,
-    dry_run,
+    dry_run::{self, Said},
     events::Recorder,
     informer::Informer,
     ipam::{IpamController, IpamOptions},
@@ -132,13 +132,14 @@ pub enum RunError {
 /// If a controller ends by itself.
 pub async fn run(mut context: Context) -> Result<(), RunError> {
     context.clients = context.clients.with_deadlines();
-    if context.options.dry_run {
-        (context.provider, context.clients) = dry_run::harmless(context.provider, &context.clients);
+    let said = context.options.dry_run.then(Arc::<Said>::default);
+    if let Some(said) = &said {
+        (context.provider, context.clients) = dry_run::harmless(context.provider, &context.clients, said);
     }
     let (recorder, writer) = Recorder::new(context.clients.informers.clone(), context.metrics.clone());
     let worked = context.worked.clone();
     let writing = tokio::spawn(writer.run(worked.clone()));
-    let result = Box::pin(Host::new(context, recorder).run()).await;
+    let result = Box::pin(Host::new(context, recorder, said).run()).await;
     worked.cancel();
     if writing.await.is_err() {
         return Err(RunError::Ended("the writer of events".to_owned()));
@@ -161,6 +162,8 @@ enum Obstacle {
 struct Host {
     context: Context,
     recorder: Recorder,
+    /// In a dry run.
+    said: Option<Arc<Said>>,
     nodes: Arc<Informer<Node>>,
     services: Arc<Informer<Service>>,
     started: BTreeMap<Controller, Arc<dyn Runner>>,
@@ -172,10 +175,11 @@ struct Host {
 }
 
 impl Host {
-    fn new(context: Context, recorder: Recorder) -> Self {
+    fn new(context: Context, recorder: Recorder, said: Option<Arc<Said>>) -> Self {
         Self {
             context,
             recorder,
+            said,
             nodes: Arc::default(),
             services: Arc::default(),
             started: BTreeMap::new(),
@@ -309,7 +313,7 @@ impl Host {
         let runner: Arc<dyn Runner> = match controller {
             Controller::Node => Arc::new(NodeController::new(shared, clients.node.clone(), options.node)),
             Controller::NodeLifecycle => {
-                Arc::new(LifecycleController::new(shared, clients.node.clone(), options.lifecycle))
+                Arc::new(LifecycleController::new(shared, clients.node.clone(), options.lifecycle, self.said.clone()))
             }
             Controller::Service => Arc::new(ServiceController::new(
                 shared,

@@ -154,6 +154,14 @@ pub(crate) struct FakeCloud {
     /// What `locate` says of a node instead of zone z9.
     pub(crate) zones: Mutex<HashMap<String, Result<Zone, CloudError>>>,
     pub(crate) locate_whole: Mutex<Option<CloudError>>,
+    /// Nodes that end each call for their zone.
+    pub(crate) locate_breaks: Mutex<Vec<String>>,
+    /// Most nodes of a call, if not three.
+    pub(crate) max_batch: Mutex<usize>,
+    /// Nodes that end each call that has them: after how long, and how.
+    breaks: Mutex<HashMap<String, (Duration, CloudError)>>,
+    /// What it takes to describe one machine.
+    pub(crate) look_up: Mutex<Duration>,
 }
 
 impl FakeCloud {
@@ -163,6 +171,21 @@ impl FakeCloud {
 
     pub(crate) fn ensure_takes(&self, time: Duration) {
         *self.pause.lock().unwrap() = time;
+    }
+
+    /// From now on each call about this node ends so.
+    pub(crate) fn breaks(&self, node: &str, after: Duration, error: CloudError) {
+        self.breaks.lock().unwrap().insert(node.to_owned(), (after, error));
+    }
+
+    async fn survives(&self, nodes: &[Arc<Node>]) -> Result<(), CloudError> {
+        let first = {
+            let breaks = self.breaks.lock().unwrap();
+            nodes.iter().filter_map(|node| breaks.get(&node.name)).min_by_key(|(after, _)| *after).cloned()
+        };
+        let Some((after, error)) = first else { return Ok(()) };
+        tokio::time::sleep(after).await;
+        Err(error)
     }
 
     async fn pass_gate(&self) {
@@ -202,12 +225,14 @@ impl CloudProvider for FakeCloud {
     fn info(&self) -> Arc<ProviderInfo> {
         let told = self.capabilities.lock().unwrap().clone();
         let info = info();
-        Arc::new(ProviderInfo { capabilities: told.unwrap_or_else(|| info.capabilities.clone()), ..info })
+        let max_batch = Some(*self.max_batch.lock().unwrap()).filter(|max| *max > 0).unwrap_or(info.max_batch);
+        Arc::new(ProviderInfo { capabilities: told.unwrap_or_else(|| info.capabilities.clone()), max_batch, ..info })
     }
 
     async fn check(&self, nodes: &[Arc<Node>]) -> Result<Answers<Presence>, CloudError> {
         self.record(format!("check {}", names(nodes)));
         self.pass_gate().await;
+        self.survives(nodes).await?;
         if let Some(error) = self.whole.lock().unwrap().clone() {
             return Err(error);
         }
@@ -217,6 +242,11 @@ impl CloudProvider for FakeCloud {
 
     async fn describe(&self, nodes: &[Arc<Node>]) -> Result<Answers<Instance>, CloudError> {
         self.record(format!("describe {}", names(nodes)));
+        self.survives(nodes).await?;
+        let look_up = *self.look_up.lock().unwrap();
+        if !look_up.is_zero() {
+            tokio::time::sleep(look_up * u32::try_from(nodes.len()).unwrap()).await;
+        }
         if let Some(error) = self.whole.lock().unwrap().clone() {
             return Err(error);
         }
@@ -270,6 +300,9 @@ impl CloudProvider for FakeCloud {
 
     async fn locate(&self, nodes: &[Arc<Node>]) -> Result<Answers<Zone>, CloudError> {
         self.record(format!("locate {}", names(nodes)));
+        if self.locate_breaks.lock().unwrap().iter().any(|name| nodes.iter().any(|node| node.name == *name)) {
+            return Err(CloudError::Invalid("it trapped".into()));
+        }
         if let Some(error) = self.locate_whole.lock().unwrap().clone() {
             return Err(error);
         }

@@ -7,7 +7,6 @@ use std::{
 };
 
 use anyhow::{Context as _, anyhow};
-use futures::future::{Either, select};
 use kube::Client;
 use prometheus_client::{
     encoding::EncodeLabelSet,
@@ -16,11 +15,12 @@ use prometheus_client::{
 };
 use skydock_cloud::{CloudProvider, ProviderInfo};
 use skydock_controllers::{Clients, Context, Controller, Metrics as ControllerMetrics, dry_run, events::Recorder};
-use skydock_plugin::{ClusterSlot, Plugin, PluginMetrics, PluginSource, Runtime, RuntimeOptions};
+use skydock_plugin::{ClusterSlot, Compiler, Plugin, PluginMetrics, PluginSource, Runtime, RuntimeOptions};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
+    cli::COMPILER,
     clients,
     config::Config,
     credentials,
@@ -34,66 +34,58 @@ use crate::{
 /// # Errors
 /// Whatever keeps it from starting; loss of the lease.
 pub async fn run(config: Config, shutdown: CancellationToken) -> anyhow::Result<()> {
-    let mut registry = Registry::default();
-    let cluster = ClusterSlot::default();
-    let plugin = load_plugin(&config, &mut registry, cluster.clone()).await?;
-
-    can_make_routes(&config, &plugin.info())?;
-
-    let access = clients::load(&config.cluster).await?;
-    let root = clients::named(&access, "cloud-controller-manager")?;
-    let version = tokio::select! {
-        version = clients::wait_for_api_server(&root, &access.cluster_url) => version?,
-        () = shutdown.cancelled() => return Ok(()),
-    };
-
     let process = CancellationToken::new();
     let _ends_with_this = process.clone().drop_guard();
-    let election = config.election.clone().map(|election| Election::new(election, &mut registry));
-    let controller_metrics = ControllerMetrics::register(&mut registry);
-    if let Some(address) = config.serve {
-        let served = serving::Served {
-            registry,
-            leadership: election.as_ref().map(|election| election.state.subscribe()),
-            lease_duration: config.election.as_ref().map_or(Duration::ZERO, |election| election.timings.lease_duration),
-        };
-        let bound = serving::start(address, served, process.clone()).await?;
-        tracing::info!(address = %bound, "serving /metrics, /healthz, /livez and /readyz");
-    }
-    tokio::spawn(plugin.clone().watch(process.clone()));
-    let generation = plugin.generation();
-    tracing::info!(
-        api_server = %access.cluster_url, %version, plugin = config.plugin.name,
-        provider = generation.name, provider_version = generation.version, "started"
-    );
-
-    let outdated = credentials::outdated(config.cluster.clone(), access.clone(), *root.valid_until());
-    let team = Team { config, access, root, plugin, cluster, metrics: controller_metrics, process };
+    // Until it has started there is nothing that would have to end well.
+    let starting = Box::pin(start(config, process.clone()));
+    let Some(started) = shutdown.run_until_cancelled(starting).await else { return Ok(()) };
+    let (team, election) = started?;
+    let outdated = credentials::outdated(team.config.cluster.clone(), team.access.clone(), *team.root.valid_until());
     let stop = shutdown.child_token();
-    let outdated = async {
-        let why = outdated.await;
-        tracing::warn!("{why}: stopping, to be started anew");
-        stop.cancel();
-        why
-    };
     let work = async {
         match election {
             None => team.work(None, stop.clone(), CancellationToken::new()).await,
             Some(election) => team.stand_for_election(election, stop.clone()).await,
         }
     };
-    until_outdated(work, outdated).await
+    credentials::work_until(outdated, &stop, work).await
 }
 
-/// Works to the end; an end that came because of credentials is an error, so that whoever supervises the process starts it anew.
-async fn until_outdated(
-    work: impl Future<Output = anyhow::Result<()>>,
-    outdated: impl Future<Output = String>,
-) -> anyhow::Result<()> {
-    match select(Box::pin(work), Box::pin(outdated)).await {
-        Either::Left((ended, _)) => ended,
-        Either::Right((why, work)) => work.await.and(Err(anyhow!("{why}: start it anew"))),
+/// Serves health, loads the plugin and reaches the API server, in this order: a plugin that takes minutes to compile is no
+/// reason to restart the process.
+async fn start(config: Config, process: CancellationToken) -> anyhow::Result<(Team, Option<Election>)> {
+    let mut registry = Registry::default();
+    let plugin_metrics = PluginMetrics::register(&mut registry);
+    let election = config.election.clone().map(|election| Election::new(election, &mut registry));
+    let metrics = ControllerMetrics::register(&mut registry);
+    let started = CancellationToken::new();
+    if let Some(address) = config.serve {
+        let served = serving::Served {
+            registry,
+            started: started.clone(),
+            leadership: election.as_ref().map(|election| election.state.subscribe()),
+            lease_duration: config.election.as_ref().map_or(Duration::ZERO, |election| election.timings.lease_duration),
+        };
+        let bound = serving::start(address, served, process.clone()).await?;
+        tracing::info!(address = %bound, "serving /metrics, /healthz, /livez and /readyz");
     }
+    let cluster = ClusterSlot::default();
+    let plugin = load_plugin(&config, plugin_metrics, cluster.clone()).await?;
+    can_make_routes(&config, &plugin.info())?;
+
+    let reached = config.cluster.clone();
+    let access = clients::elsewhere(async move { clients::load(&reached).await }).await?;
+    let account = access.clone();
+    let root = clients::elsewhere(async move { clients::named(&account, "cloud-controller-manager") }).await?;
+    let version = clients::wait_for_api_server(&root, &access.cluster_url).await?;
+    tokio::spawn(plugin.clone().watch(process.clone()));
+    started.cancel();
+    let generation = plugin.generation();
+    tracing::info!(
+        api_server = %access.cluster_url, %version, plugin = config.plugin.name,
+        provider = generation.name, provider_version = generation.version, "started"
+    );
+    Ok((Team { config, access, root, plugin, cluster, metrics, process }, election))
 }
 
 /// Before the lease is taken, so that a mistake shows on a standby too.
@@ -107,11 +99,10 @@ fn can_make_routes(config: &Config, provider: &ProviderInfo) -> anyhow::Result<(
     })
 }
 
-async fn load_plugin(config: &Config, registry: &mut Registry, cluster: ClusterSlot) -> anyhow::Result<Arc<Plugin>> {
+async fn load_plugin(config: &Config, metrics: PluginMetrics, cluster: ClusterSlot) -> anyhow::Result<Arc<Plugin>> {
     let cache_dir = config.plugin_cache_dir.clone();
-    let metrics = PluginMetrics::register(registry);
-    let runtime = Runtime::new(RuntimeOptions { cache_dir, metrics, ..RuntimeOptions::default() })
-        .context("cannot start the plugin runtime")?;
+    let options = RuntimeOptions::new(Compiler::this_program(COMPILER)?);
+    let runtime = Runtime::new(RuntimeOptions { cache_dir, metrics, ..options }).context("cannot start the plugin runtime")?;
     let source = PluginSource {
         name: config.plugin.name.clone(),
         component: config.plugin.file.clone(),
@@ -145,7 +136,8 @@ impl Team {
         stop: CancellationToken,
         worked: CancellationToken,
     ) -> anyhow::Result<()> {
-        let clients = self.clients().await?;
+        let Some(clients) = stop.run_until_cancelled(self.clients()).await else { return Ok(()) };
+        let clients = clients?;
         let root = if self.config.options.dry_run {
             tracing::info!("dry run: what would be done is said here, and nothing is done");
             dry_run::client(&self.root)
@@ -182,19 +174,24 @@ impl Team {
     }
 
     async fn clients(&self) -> anyhow::Result<Clients> {
-        let named = async |name: &str| -> anyhow::Result<Client> {
-            if self.config.service_account_credentials {
-                Ok(service_accounts::client(&self.root, &self.access, name, self.process.clone()).await?)
-            } else {
-                Ok(clients::named(&self.access, name)?)
-            }
-        };
-        Ok(Clients {
-            informers: clients::named(&self.access, "shared-informers")?,
-            node: named("node-controller").await?,
-            service: named("service-controller").await?,
-            route: named("route-controller").await?,
+        let (root, access, process) = (self.root.clone(), self.access.clone(), self.process.clone());
+        let accounts = self.config.service_account_credentials;
+        clients::elsewhere(async move {
+            let named = async |name: &str| -> anyhow::Result<Client> {
+                if accounts {
+                    Ok(service_accounts::client(&root, &access, name, process.clone()).await?)
+                } else {
+                    Ok(clients::named(&access, name)?)
+                }
+            };
+            anyhow::Ok(Clients {
+                informers: clients::named(&access, "shared-informers")?,
+                node: named("node-controller").await?,
+                service: named("service-controller").await?,
+                route: named("route-controller").await?,
+            })
         })
+        .await
     }
 
     /// Works while this instance holds the lease.
@@ -223,8 +220,9 @@ impl Team {
             Ok(())
         };
         release.cancel();
-        // Given up in a moment, or it runs out by itself.
-        let _ = tokio::time::timeout(Duration::from_secs(3), tokio::task::spawn_blocking(move || thread.join())).await;
+        // Given up in a moment, or it runs out by itself. A standby has most likely nothing to give up.
+        let patience = Duration::from_secs(if led { 3 } else { 1 });
+        let _ = tokio::time::timeout(patience, tokio::task::spawn_blocking(move || thread.join())).await;
         ended
     }
 }

@@ -3,9 +3,12 @@
 
 use std::time::Duration;
 
+use anyhow::anyhow;
+use futures::future::{Either, select};
 use jiff::{SignedDuration, Timestamp};
 use kube::Config;
 use tokio::time::sleep;
+use tokio_util::sync::CancellationToken;
 
 use crate::{clients, config::ClusterAccess};
 
@@ -37,6 +40,26 @@ pub async fn outdated(cluster: ClusterAccess, config: Config, valid_until: Optio
             return "the kubeconfig has another client certificate now".to_owned();
         }
         seen = now;
+    }
+}
+
+/// Works to the end. If the credentials are outdated before, `stop` is cancelled, and the end is an error, so that whoever
+/// supervises the process starts it anew.
+///
+/// # Errors
+/// That of the work; else why the process has to be started anew.
+pub async fn work_until(
+    outdated: impl Future<Output = String>,
+    stop: &CancellationToken,
+    work: impl Future<Output = anyhow::Result<()>>,
+) -> anyhow::Result<()> {
+    match select(Box::pin(work), Box::pin(outdated)).await {
+        Either::Left((ended, _)) => ended,
+        Either::Right((why, work)) => {
+            tracing::warn!("{why}: stopping, to be started anew");
+            stop.cancel();
+            work.await.and(Err(anyhow!("{why}: start it anew")))
+        }
     }
 }
 
@@ -100,6 +123,19 @@ mod tests {
         let (cluster, config) = access(dir.path(), "first").await;
         std::fs::remove_file(dir.path().join("client.crt")).unwrap();
         assert!(timeout(DAY, outdated(cluster, config, None)).await.is_err());
+    }
+
+    #[tokio::test]
+    async fn work_ends_well_and_the_process_with_an_error() {
+        let stop = CancellationToken::new();
+        let work = async {
+            stop.cancelled().await;
+            Ok(())
+        };
+        let ended = work_until(async { "another certificate".to_owned() }, &stop, work).await;
+        assert_eq!(ended.unwrap_err().to_string(), "another certificate: start it anew");
+        let done = work_until(std::future::pending(), &stop, async { Ok(()) }).await;
+        assert!(done.is_ok());
     }
 
     #[test]

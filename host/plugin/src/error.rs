@@ -7,6 +7,8 @@ use skydock_cloud::{Capability, CloudError};
 use crate::{
     answers::AnswerError,
     call::CallError,
+    compile::CompileError,
+    shape::TooMuch,
     text::{Cause, Names},
 };
 
@@ -153,12 +155,21 @@ pub enum LoadProblem {
     /// It imports something under a known name with an unknown type.
     #[error("an import is not what this host offers under that name: {0}")]
     Link(Cause),
-    /// It cannot be compiled.
-    #[error("it cannot be compiled: {0}")]
-    Compile(Cause),
-    /// The thread that compiled it died.
-    #[error("the compiler ended unexpectedly")]
-    CompilerDied,
+    /// It has more of something than a plugin may have.
+    #[error(transparent)]
+    TooMuch(#[from] TooMuch),
+    /// What it makes cannot be counted.
+    #[error("it hands components to components, which a plugin may not: what they make cannot be counted")]
+    PassesComponents,
+    /// There is no machine code of it.
+    #[error(transparent)]
+    Compile(#[from] CompileError),
+    /// Its machine code is not fit for this host.
+    #[error("its machine code cannot be loaded: {0}")]
+    Load(Cause),
+    /// A thread of the host broke on it.
+    #[error("the host broke off reading it")]
+    Died,
     /// It did not survive its first steps.
     #[error(transparent)]
     Call(#[from] CallError),

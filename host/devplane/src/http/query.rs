@@ -28,6 +28,8 @@ pub(super) struct Query {
     pub(super) manager: String,
     pub(super) validation: String,
     pub(super) dry_run: bool,
+    /// A precondition of a deletion without a body.
+    pub(super) uid: String,
 }
 
 impl Query {
@@ -55,6 +57,7 @@ impl Query {
                 "includeObject" => query.include = value,
                 "fieldManager" => query.manager = value,
                 "fieldValidation" => query.validation = value,
+                "uid" => query.uid = value,
                 "dryRun" if value == "All" => query.dry_run = true,
                 "dryRun" if !value.is_empty() => {
                     return Err(Refusal::bad_request(format!("query parameter dryRun: expected All, found {value:?}")));

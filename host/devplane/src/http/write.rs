@@ -9,7 +9,7 @@ use crate::{
     object::{self, text},
     patch::Patch,
     plane::Plane,
-    refusal::Refusal,
+    refusal::{Reason, Refusal},
     render::{ListMeta, Rendering},
     schema::{self, meta::DELETE_OPTIONS},
     selector::Selector,
@@ -108,13 +108,25 @@ fn prepare(target: &Target, query: &Query, request: &Request) -> Result<(Renderi
     Ok((Rendering { resource: target.resource, form }, options))
 }
 
+/// From the body if there is one, and else from the query: never from both.
 fn delete_options(query: &Query, body: Option<Value>) -> Result<DeleteOptions, Refusal> {
-    let body = schema::decode(body.unwrap_or_else(|| json!({})), &DELETE_OPTIONS, &mut Vec::new())
+    let Some(body) = body else {
+        return Ok(DeleteOptions {
+            dry_run: query.dry_run,
+            uid: Some(query.uid.clone()).filter(|uid| !uid.is_empty()),
+            resource_version: Some(query.resource_version.clone()).filter(|version| !version.is_empty()),
+        });
+    };
+    let body = schema::decode(body, &DELETE_OPTIONS, &mut Vec::new())
         .map_err(|mismatch| Refusal::bad_request(format!("cannot read DeleteOptions: {mismatch}")))?;
-    let dry_run = query.dry_run || !object::list(&body, "/dryRun").is_empty();
     let given = |pointer| body.pointer(pointer).and_then(Value::as_str).map(str::to_owned);
+    let dry_run = object::list(&body, "/dryRun");
+    if let Some(other) = dry_run.iter().find(|value| *value != "All") {
+        let message = "DeleteOptions.meta.k8s.io \"\" is invalid: dryRun: Unsupported value:";
+        return Err(Refusal::new(Reason::Invalid, format!("{message} {other}: supported values: \"All\"")));
+    }
     Ok(DeleteOptions {
-        dry_run,
+        dry_run: !dry_run.is_empty(),
         uid: given("/preconditions/uid"),
         resource_version: given("/preconditions/resourceVersion"),
     })
