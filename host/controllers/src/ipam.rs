@@ -188,7 +188,7 @@ impl Runner for IpamController {
     /// No plugin has a say in this.
     fn recheck(&self) {}
 
-    async fn run(&self, shutdown: CancellationToken) {
+    async fn run(self: Arc<Self>, shutdown: CancellationToken) {
         let close = async {
             shutdown.cancelled().await;
             self.queue.close();

@@ -22,6 +22,7 @@ pub mod lifecycle;
 mod metrics;
 mod names;
 pub mod node;
+mod patience;
 mod pause;
 pub mod queue;
 mod retry;

@@ -185,7 +185,7 @@ impl Runner for LifecycleController {
     }
 
     /// A pass has a period's time; what takes longer goes on beside those that follow.
-    async fn run(&self, shutdown: CancellationToken) {
+    async fn run(self: Arc<Self>, shutdown: CancellationToken) {
         let mut late = FuturesUnordered::new();
         while !shutdown.is_cancelled() {
             let mut pass: BoxFuture<'_, ()> = Box::pin(self.pass(&shutdown));

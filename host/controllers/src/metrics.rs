@@ -44,6 +44,7 @@ pub struct Metrics {
     cidr_tries: Histograms,
     /// Nodes whose machine is gone and that are not deleted, because they are too many.
     pub node_deletions_held: Gauge,
+    long_in_progress: Family<Labels<1>, Gauge>,
     running: Family<Labels<2>, Gauge>,
     errors: Family<Labels<2>, Counter>,
     queue_depth: Family<Labels<1>, Gauge>,
@@ -172,6 +173,11 @@ impl Metrics {
             "Nodes whose machine is gone and that are not deleted, because they are too many",
             m.node_deletions_held.clone(),
         );
+        registry.register(
+            "skydock_long_in_progress",
+            "Objects that the cloud has been at work on for more than ten minutes",
+            m.long_in_progress.clone(),
+        );
         registry.register("workqueue_depth", "Items waiting", m.queue_depth.clone());
         registry.register("workqueue_adds", "Items added", m.queue_adds.clone());
         registry.register("workqueue_retries", "Items added to be tried later", m.queue_retries.clone());
@@ -210,6 +216,7 @@ impl Metrics {
             cidr_max: Family::default(),
             cidr_tries: Family::new_with_constructor(cidr_tries),
             node_deletions_held: Gauge::default(),
+            long_in_progress: Family::default(),
             running: Family::default(),
             errors: Family::default(),
             queue_depth: Family::default(),
@@ -255,6 +262,11 @@ impl Metrics {
         self.errors.get_or_create(&labels).inc();
     }
 
+    /// Objects that the cloud has been at work on for long.
+    pub(crate) fn long_in_progress(&self, controller: Controller) -> Gauge {
+        self.long_in_progress.get_or_create_owned(&[("controller", controller.alias().to_owned())])
+    }
+
     /// Says whether a controller runs.
     pub fn running(&self, controller: Controller, running: bool) {
         let labels = [("name", controller.alias().to_owned()), ("manager", "cloud-controller-manager".to_owned())];
@@ -294,12 +306,14 @@ mod tests {
         let page = include_str!("../../../docs/operating.md");
         let mut registry = Registry::default();
         // A family without series is not written.
-        Metrics::register(&mut registry).error(Controller::Service, "denied");
+        let metrics = Metrics::register(&mut registry);
+        metrics.error(Controller::Service, "denied");
+        drop(metrics.long_in_progress(Controller::Service));
         let mut text = String::new();
         prometheus_client::encoding::text::encode(&mut text, &registry).unwrap();
         let types = text.lines().filter_map(|line| line.strip_prefix("# TYPE ")?.split_once(' '));
         let ours: Vec<_> = types.filter(|(name, _)| name.starts_with("skydock_")).collect();
-        assert_eq!(ours.len(), 3, "{ours:?}");
+        assert_eq!(ours.len(), 4, "{ours:?}");
         for (name, kind) in ours {
             let name = format!("`{name}{}`", if kind == "counter" { "_total" } else { "" });
             assert!(page.contains(&name), "{name}");

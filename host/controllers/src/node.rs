@@ -431,8 +431,8 @@ impl Runner for NodeController {
         self.mark_due();
     }
 
-    async fn run(&self, shutdown: CancellationToken) {
-        let work = join_all((0..self.options.workers).map(|number| self.work(number, &shutdown)));
+    async fn run(self: Arc<Self>, shutdown: CancellationToken) {
+        let work = join_all((0..self.options.workers.max(1)).map(|number| self.work(number, &shutdown)));
         let slow = self.work_on_slow_ones(&shutdown);
         let close = async {
             shutdown.cancelled().await;

@@ -73,8 +73,18 @@ struct State<K> {
 struct Delayed<K> {
     key: K,
     priority: Priority,
-    /// The delay is that of its slot among the re-checks.
-    has_slot: bool,
+    turn: Turn,
+}
+
+/// The turn of a re-check among the others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Turn {
+    /// It gets its slot when the delay is over.
+    Wanted,
+    /// The delay is that of its slot.
+    Given,
+    /// It failed at its turn, and is tried again.
+    Had,
 }
 
 impl<K: Clone + Eq + Hash> Queue<K> {
@@ -110,7 +120,7 @@ impl<K: Clone + Eq + Hash> Queue<K> {
             return;
         }
         match state.slot(&key, priority) {
-            Some(at) => state.delay(key, at, priority, true),
+            Some(at) => state.delay(key, at, priority, Turn::Given),
             None => {
                 state.cancel_delayed(&key);
                 self.insert(&mut state, key, priority);
@@ -131,17 +141,28 @@ impl<K: Clone + Eq + Hash> Queue<K> {
         self.wake.notify_waiters();
     }
 
-    /// Adds an item after a while. If it waits already, the earlier time and the higher priority count.
+    /// Adds an item after a while. If it waits already, the earlier time and the higher priority count. A re-check then waits
+    /// for its turn.
     pub fn add_after(&self, key: K, delay: Duration, priority: Priority) {
         if delay.is_zero() {
             return self.add(key, priority);
         }
+        self.add_later(key, delay, priority, Turn::Wanted);
+    }
+
+    /// As [`Queue::add_after`], of what is tried again: a re-check that failed has had its turn. It comes at that very time,
+    /// and before those that had none yet.
+    pub fn try_after(&self, key: K, delay: Duration, priority: Priority) {
+        self.add_later(key, delay, priority, Turn::Had);
+    }
+
+    fn add_later(&self, key: K, delay: Duration, priority: Priority, turn: Turn) {
         let mut state = self.lock();
         if state.closed {
             return;
         }
         self.metrics.retries.inc();
-        state.delay(key, Instant::now() + delay, priority, false);
+        state.delay(key, Instant::now() + delay, priority, turn);
         drop(state);
         self.wake.notify_waiters();
     }
@@ -157,7 +178,7 @@ impl<K: Clone + Eq + Hash> Queue<K> {
         let own = self.limiter.delay(base, state.failed(&key));
         let delay = own.max(state.reserve());
         drop(state);
-        self.add_after(key, delay, priority);
+        self.try_after(key, delay, priority);
         delay
     }
 
@@ -165,7 +186,7 @@ impl<K: Clone + Eq + Hash> Queue<K> {
     pub fn retry_race(&self, key: K, base: Duration, priority: Priority) -> Duration {
         let failures = self.lock().failed(&key);
         let delay = self.limiter.delay(base, failures);
-        self.add_after(key, delay, priority);
+        self.try_after(key, delay, priority);
         delay
     }
 
@@ -291,11 +312,17 @@ impl<K: Clone + Eq + Hash> Queue<K> {
     fn promote(&self, state: &mut State<K>) {
         let now = Instant::now();
         while let Some(entry) = state.delayed.first_entry().filter(|entry| entry.key().0 <= now) {
-            let Delayed { key, priority, has_slot } = entry.remove();
+            let Delayed { key, priority, turn } = entry.remove();
             state.delayed_at.remove(&key);
-            match if has_slot { None } else { state.slot(&key, priority) } {
-                Some(at) => state.delay(key, at, priority, true),
-                None => self.insert(state, key, priority),
+            let slot = if turn == Turn::Wanted { state.slot(&key, priority) } else { None };
+            if let Some(at) = slot {
+                state.delay(key, at, priority, Turn::Given);
+                continue;
+            }
+            let known = state.dirty.contains_key(&key);
+            self.insert(state, key.clone(), priority);
+            if turn == Turn::Had && priority == Priority::Recheck && !known && state.ready.contains(&key) {
+                state.ready.push_ahead(key, priority);
             }
         }
     }
@@ -360,7 +387,7 @@ impl<K: Clone + Eq + Hash> State<K> {
     }
 
     fn has_slot(&self, key: &K) -> bool {
-        self.delayed_at.get(key).and_then(|at| self.delayed.get(at)).is_some_and(|delayed| delayed.has_slot)
+        self.delayed_at.get(key).and_then(|at| self.delayed.get(at)).is_some_and(|delayed| delayed.turn != Turn::Wanted)
     }
 
     fn cancel_delayed(&mut self, key: &K) -> Option<(Instant, Delayed<K>)> {
@@ -368,8 +395,8 @@ impl<K: Clone + Eq + Hash> State<K> {
         Some((at.0, self.delayed.remove(&at)?))
     }
 
-    fn delay(&mut self, key: K, at: Instant, priority: Priority, has_slot: bool) {
-        let mut next = (at, Delayed { key, priority, has_slot });
+    fn delay(&mut self, key: K, at: Instant, priority: Priority, turn: Turn) {
+        let mut next = (at, Delayed { key, priority, turn });
         if let Some(earlier) = self.cancel_delayed(&next.1.key) {
             let priority = earlier.1.priority.min(priority);
             if earlier.0 <= at {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use k8s_openapi::api::core::v1::Node;
 use skydock_cloud::{CloudError, CloudProvider, Severity};
-use tokio_util::sync::CancellationToken;
+use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 
 use crate::{
     Controller,
@@ -23,7 +23,7 @@ pub(crate) trait Runner: Send + Sync {
     fn recheck(&self);
 
     /// Works until the token is cancelled; ends when the work in hand is done.
-    async fn run(&self, shutdown: CancellationToken);
+    async fn run(self: Arc<Self>, shutdown: CancellationToken);
 }
 
 /// What one controller shares with the others, under its own name.
@@ -63,6 +63,19 @@ impl Shared {
             self.metrics.error(self.controller, "kubernetes");
             tracing::warn!(controller = self.controller.name(), object, "{error}");
         }
+    }
+}
+
+/// Does a piece of work on a task of its own, so that what computes for long holds up no other. It ends with who waits for it,
+/// and its panic is theirs.
+pub(crate) async fn apart<T: Send + 'static>(work: impl Future<Output = T> + Send + 'static) -> T {
+    match AbortOnDropHandle::new(tokio::spawn(work)).await {
+        Ok(done) => done,
+        Err(ended) => match ended.try_into_panic() {
+            Ok(panic) => std::panic::resume_unwind(panic),
+            // The runtime is going down, and with it who waits.
+            Err(_) => std::future::pending().await,
+        },
     }
 }
 

@@ -78,6 +78,11 @@ impl FakeApi {
         self.answer(method, path, 0, Value::Null);
     }
 
+    /// Forgets the requests so far.
+    pub(crate) fn forget(&self) {
+        self.requests.lock().unwrap().clear();
+    }
+
     pub(crate) fn requests(&self) -> Vec<Request> {
         self.requests.lock().unwrap().clone()
     }
@@ -148,6 +153,8 @@ pub(crate) struct FakeCloud {
     /// Source ranges of the services whose nodes were updated.
     pub(crate) source_ranges: Mutex<Vec<Vec<String>>>,
     pub(crate) gate: Mutex<Option<Arc<tokio::sync::Semaphore>>>,
+    /// The one service whose calls the gate stops; `None`: all.
+    pub(crate) gated: Mutex<Option<String>>,
     pub(crate) pause: Mutex<Duration>,
     pub(crate) capabilities: Mutex<Option<BTreeSet<Capability>>>,
     pub(crate) routes: crate::route::tests::RouteTable,
@@ -272,7 +279,10 @@ impl CloudProvider for FakeCloud {
     async fn update_load_balancer(&self, service: &Service, nodes: &NodeSet) -> Result<(), CloudError> {
         self.record(format!("update {} {}", service.name, names(nodes)));
         self.source_ranges.lock().unwrap().push(service.source_ranges.clone());
-        self.pass_gate().await;
+        let gated = self.gated.lock().unwrap().clone();
+        if gated.is_none_or(|gated| gated == service.name) {
+            self.pass_gate().await;
+        }
         next(&self.update).unwrap_or(Ok(()))
     }
 
@@ -283,7 +293,9 @@ impl CloudProvider for FakeCloud {
 
     async fn list_routes(&self) -> Result<Vec<Route>, CloudError> {
         self.record("list".to_owned());
-        self.routes.list()
+        let (listed, pause) = (self.routes.list(), *self.routes.list_takes.lock().unwrap());
+        tokio::time::sleep(pause).await;
+        listed
     }
 
     async fn create_routes(&self, routes: &[NewRoute]) -> Result<Answers<()>, CloudError> {

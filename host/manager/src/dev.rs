@@ -33,7 +33,7 @@ pub async fn run(args: DevArgs, shutdown: CancellationToken) -> anyhow::Result<(
     telemetry::init(LogOptions { verbosity: args.v, quiet: args.v == 0, ..LogOptions::default() });
     let config = config(&args)?;
     kubeconfig::check(&args.write_kubeconfig)?;
-    let plane = DevPlane::start(Options { listen: args.listen, state_file: args.state.clone() }).await?;
+    let plane = DevPlane::start(Options { listen: args.listen, state_file: args.state.clone(), ..Options::default() }).await?;
     kubeconfig::write(&args.write_kubeconfig, &plane.kubeconfig())?;
     for number in 1..=args.nodes {
         let [high, low] = number.to_be_bytes();

@@ -13,7 +13,7 @@ use crate::{
 struct Bench {
     api: FakeApi,
     cloud: Arc<FakeCloud>,
-    controller: LifecycleController,
+    controller: Arc<LifecycleController>,
 }
 
 fn bench() -> Bench {
@@ -21,6 +21,11 @@ fn bench() -> Bench {
 }
 
 fn bench_with(options: LifecycleOptions) -> Bench {
+    bench_saying(options, None)
+}
+
+/// With `said`, in a dry run.
+fn bench_saying(options: LifecycleOptions, said: Option<Arc<Said>>) -> Bench {
     let (api, cloud) = (FakeApi::default(), Arc::new(FakeCloud::default()));
     let metrics = Metrics::register(&mut Registry::default());
     let (recorder, writer) = Recorder::new(api.client(), metrics.clone());
@@ -32,7 +37,7 @@ fn bench_with(options: LifecycleOptions) -> Bench {
         recorder,
         metrics,
     };
-    let controller = LifecycleController::new(shared, api.client(), options, None);
+    let controller = Arc::new(LifecycleController::new(shared, api.client(), options, said));
     Bench { api, cloud, controller }
 }
 
@@ -577,7 +582,7 @@ async fn l02_the_first_pass_is_at_once_and_the_period_counts_from_its_end() {
     *bench.cloud.gate.lock().unwrap() = Some(Arc::clone(&gate));
     let shutdown = CancellationToken::new();
     let calls = || bench.cloud.calls().len();
-    tokio::join!(bench.controller.run(shutdown.clone()), async {
+    tokio::join!(Arc::clone(&bench.controller).run(shutdown.clone()), async {
         sleep(Duration::from_secs(60)).await;
         assert_eq!(calls(), 1);
         gate.add_permits(100);
@@ -604,7 +609,7 @@ async fn one_that_traps_and_one_that_is_late_keep_no_other_node_alive() {
     bench.cloud.breaks("n77", DEADLINE, CloudError::Unavailable("it gave no answer".into()));
     let shutdown = CancellationToken::new();
     let period = bench.controller.options.period;
-    tokio::join!(bench.controller.run(shutdown.clone()), async {
+    tokio::join!(Arc::clone(&bench.controller).run(shutdown.clone()), async {
         sleep(2 * period).await;
         sleep(Duration::from_secs(1)).await;
         assert!(bench.deleted().len() >= 49, "what was answered at once does not wait: {}", bench.deleted().len());
@@ -624,7 +629,7 @@ async fn a_node_that_is_late_alone_delays_no_pass() {
     bench.loses(&["n0"]);
     bench.cloud.breaks("n0", DEADLINE, CloudError::Unavailable("it gave no answer".into()));
     let shutdown = CancellationToken::new();
-    tokio::join!(bench.controller.run(shutdown.clone()), async {
+    tokio::join!(Arc::clone(&bench.controller).run(shutdown.clone()), async {
         sleep(Duration::from_secs(6)).await;
         bench.loses(&["n1"]);
         sleep(Duration::from_secs(15)).await;
@@ -647,7 +652,7 @@ async fn no_node_is_deleted_while_those_asked_about_may_make_it_too_many() {
         bench.cloud.breaks(name, DEADLINE, CloudError::Unavailable("it gave no answer".into()));
     }
     let shutdown = CancellationToken::new();
-    tokio::join!(bench.controller.run(shutdown.clone()), async {
+    tokio::join!(Arc::clone(&bench.controller).run(shutdown.clone()), async {
         sleep(Duration::from_secs(20)).await;
         assert_eq!((bench.deleted(), bench.held()), (Vec::new(), 0));
         sleep(Duration::from_secs(80)).await;
@@ -664,7 +669,7 @@ async fn at_the_end_no_deletion_is_begun_and_no_answer_waited_for() {
     let gate = Arc::new(tokio::sync::Semaphore::new(0));
     let shutdown = CancellationToken::new();
     let started = Instant::now();
-    tokio::join!(bench.controller.run(shutdown.clone()), async {
+    tokio::join!(Arc::clone(&bench.controller).run(shutdown.clone()), async {
         sleep(Duration::from_secs(1)).await;
         *bench.cloud.gate.lock().unwrap() = Some(Arc::clone(&gate));
         sleep(Duration::from_secs(6)).await;
@@ -683,7 +688,7 @@ async fn a_deletion_that_hangs_is_not_repeated_beside_itself() {
     bench.loses(&["n0", "n1"]);
     bench.api.hang("DELETE", "/api/v1/nodes/n0");
     let shutdown = CancellationToken::new();
-    let run = bench.controller.run(shutdown.clone());
+    let run = Arc::clone(&bench.controller).run(shutdown.clone());
     drop(timeout(Duration::from_secs(60), run).await);
     let deleted = bench.deleted();
     assert_eq!(deleted.iter().filter(|name| *name == "n0").count(), 1, "{deleted:?}");
@@ -724,8 +729,7 @@ async fn a_cluster_of_one_node_keeps_it_and_a_share_of_zero_all() {
 
 #[tokio::test(start_paused = true)]
 async fn a_dry_run_says_whom_it_would_delete_and_asks_for_nothing() {
-    let mut bench = bench();
-    bench.controller.said = Some(Arc::default());
+    let bench = bench_saying(LifecycleOptions::default(), Some(Arc::default()));
     bench.has_ready(2);
     bench.loses(&["n0"]);
     for _ in 0..3 {

@@ -11,22 +11,34 @@ use super::Priority;
 #[derive(Debug)]
 pub(super) struct Ready<K> {
     /// By priority and turn.
-    items: BTreeMap<(Priority, u64), K>,
-    turns: HashMap<K, (Priority, u64)>,
-    next: u64,
+    items: BTreeMap<(Priority, i64), K>,
+    turns: HashMap<K, (Priority, i64)>,
+    /// Turns that were given at the back.
+    behind: i64,
+    /// Turns that were given at the front.
+    ahead: i64,
 }
 
 impl<K> Default for Ready<K> {
     fn default() -> Self {
-        Self { items: BTreeMap::new(), turns: HashMap::new(), next: 0 }
+        Self { items: BTreeMap::new(), turns: HashMap::new(), behind: 0, ahead: 0 }
     }
 }
 
 impl<K: Clone + Eq + Hash> Ready<K> {
     /// Adds an item behind all of its priority; one that is there already changes its place.
     pub(super) fn push(&mut self, key: K, priority: Priority) {
-        let turn = (priority, self.next);
-        self.next += 1;
+        self.behind += 1;
+        self.place(key, (priority, self.behind));
+    }
+
+    /// As [`Ready::push`], ahead of all of its priority.
+    pub(super) fn push_ahead(&mut self, key: K, priority: Priority) {
+        self.ahead += 1;
+        self.place(key, (priority, -self.ahead));
+    }
+
+    fn place(&mut self, key: K, turn: (Priority, i64)) {
         if let Some(before) = self.turns.insert(key.clone(), turn) {
             self.items.remove(&before);
         }
@@ -41,11 +53,15 @@ impl<K: Clone + Eq + Hash> Ready<K> {
         Some(key)
     }
 
+    pub(super) fn contains(&self, key: &K) -> bool {
+        self.turns.contains_key(key)
+    }
+
     pub(super) fn is_empty(&self, priority: Priority) -> bool {
         self.first(priority).is_none()
     }
 
-    fn first(&self, priority: Priority) -> Option<(Priority, u64)> {
-        self.items.range((priority, 0)..=(priority, u64::MAX)).next().map(|(turn, _)| *turn)
+    fn first(&self, priority: Priority) -> Option<(Priority, i64)> {
+        self.items.range((priority, i64::MIN)..=(priority, i64::MAX)).next().map(|(turn, _)| *turn)
     }
 }

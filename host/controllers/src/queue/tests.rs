@@ -281,6 +281,25 @@ async fn of_two_delays_the_higher_priority_counts_too() {
     assert_eq!(ready(&queue, 10).await, [3]);
 }
 
+// Holds: S-39
+#[tokio::test(start_paused = true)]
+async fn a_recheck_that_failed_comes_again_exactly_when_told() {
+    let queue = queue();
+    queue.pace(Pace { interval: Duration::from_secs(1), burst: 1, in_flight: 1 });
+    (0..200).for_each(|n| queue.add(n, Priority::Recheck));
+    assert_eq!(ready(&queue, 10).await, [0]);
+    queue.try_after(0, Duration::from_millis(4300), Priority::Recheck);
+    queue.done(&0);
+    // Four others have become due by then; they give way to the one that has had its turn.
+    sleep(Duration::from_millis(4299)).await;
+    queue.add(250, Priority::Change);
+    assert_eq!(ready(&queue, 1).await, [250], "changes go first");
+    sleep(Duration::from_millis(1)).await;
+    assert_eq!(ready(&queue, 1).await, [0]);
+    queue.done(&0);
+    assert_eq!(ready(&queue, 1).await, [1]);
+}
+
 #[derive(Clone, Debug)]
 enum Step {
     Add(u8, bool),
