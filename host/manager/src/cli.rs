@@ -16,6 +16,8 @@ use clap::{
     error::{ContextKind, ContextValue, ErrorKind},
 };
 
+use skydock_cloud::text::escape;
+
 pub use self::ipam::{IpamArgs, IpamArgsError};
 pub use self::nodes::NodeArgs;
 pub use self::services::{ServiceArgs, ServiceArgsError};
@@ -168,9 +170,9 @@ pub struct DevArgs {
     /// Where the embedded API server listens, on loopback; port 0 takes any.
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:0")]
     pub listen: SocketAddr,
-    /// Where to write the kubeconfig.
+    /// Where to write the kubeconfig of the embedded control plane. A file that `skydock dev` has not written is left alone.
     #[arg(long, value_name = "FILE", default_value = ".skydock/kubeconfig")]
-    pub kubeconfig: PathBuf,
+    pub write_kubeconfig: PathBuf,
     /// Keep the cluster's objects in this file, so that they survive a restart.
     #[arg(long, value_name = "FILE")]
     pub state: Option<PathBuf>,
@@ -265,7 +267,7 @@ impl Stop {
             let _ = self.0.print();
             return ExitCode::SUCCESS;
         }
-        eprintln!("skydock: {} (see skydock --help)", self.sentence());
+        eprintln!("skydock: {} (see skydock --help)", escape(&self.sentence()));
         ExitCode::from(2)
     }
 

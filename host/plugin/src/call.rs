@@ -2,11 +2,16 @@
 
 use std::{fmt, time::Duration};
 
-use skydock_cloud::{Capability, CloudError};
+use skydock_cloud::{Capability, CloudError, text::shown};
 use wasmtime::{PoolConcurrencyLimitError, Trap};
 use wasmtime_wasi::I32Exit;
 
-use crate::{answers::AnswerError, host::State, limits::Limits};
+use crate::{
+    answers::AnswerError,
+    host::State,
+    limits::Limits,
+    text::{Cause, first_function},
+};
 
 /// A function of the contract.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -66,8 +71,11 @@ pub enum CallError {
     #[error("its answer is against the contract: {0}")]
     BadAnswer(AnswerError),
     /// The answer is no answer at all: not UTF-8, out of bounds, too large.
-    #[error("its answer cannot be read: {0:#}")]
-    Unreadable(wasmtime::Error),
+    #[error("its answer cannot be read: {0}")]
+    Unreadable(Cause),
+    /// What it asked of the host makes no sense, or is not allowed.
+    #[error("a call it made to the host failed: {0}")]
+    Host(Cause),
     /// No instance became free in time.
     #[error("all its instances were busy for {0:?}")]
     TooBusy(Duration),
@@ -78,8 +86,8 @@ pub enum CallError {
     #[error("it failed too often in a row and is left alone for {0:?}")]
     BackOff(Duration),
     /// A new instance cannot be made.
-    #[error("an instance of it cannot be made: {0:#}")]
-    Instantiate(wasmtime::Error),
+    #[error("an instance of it cannot be made: {0}")]
+    Instantiate(Cause),
     /// A new instance refused the configuration that an earlier one took.
     #[error("a new instance of it refused its configuration: {0}")]
     Refused(CloudError),
@@ -99,6 +107,7 @@ impl CallError {
             Self::Deadline(_) => "deadline",
             Self::Memory(_) => "memory",
             Self::BadAnswer(_) | Self::Unreadable(_) => "bad_answer",
+            Self::Host(_) => "host_call",
             Self::TooBusy(_) => "too_busy",
             Self::Unsupported => "unsupported",
             Self::BackOff(_) => "back_off",
@@ -121,8 +130,12 @@ impl CallError {
     /// Finds out why a call of a guest ended with an error.
     pub(crate) fn from_guest(error: wasmtime::Error, state: &State) -> Self {
         let limits = &state.shared.limits;
-        // With the guest's own backtrace: for whoever writes the plugin.
-        tracing::debug!(target: "plugin", plugin = state.shared.plugin, generation = state.generation, "{error:?}");
+        // With the guest's own backtrace: for whoever writes the plugin, who may have given its functions any name.
+        if tracing::enabled!(target: "plugin", tracing::Level::DEBUG) {
+            let backtrace = format!("{error:?}");
+            let backtrace = shown(&backtrace, limits.log_line);
+            tracing::debug!(target: "plugin", plugin = state.shared.plugin, generation = state.generation, "{backtrace}");
+        }
         let trap = error.downcast_ref::<Trap>().copied();
         let exit = error.downcast_ref::<I32Exit>().map(|exit| exit.0);
         match (trap, exit) {
@@ -131,7 +144,8 @@ impl CallError {
             (Some(_), _) | (_, Some(_)) if state.limiter.refused => Self::Memory(limits.memory),
             (Some(trap), _) => Self::Trap(trap),
             (_, Some(status)) => Self::Exit(status),
-            _ => Self::Unreadable(error),
+            _ if first_function(&error).is_some() => Self::Host(error.into()),
+            _ => Self::Unreadable(error.into()),
         }
     }
 

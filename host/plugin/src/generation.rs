@@ -22,6 +22,7 @@ use crate::{
     pool::Pool,
     source::{Digests, Settings},
     supervise::Supervisor,
+    text::Cause,
 };
 
 /// What is in service, for people and programs.
@@ -183,7 +184,7 @@ impl Generation {
         let mut instance = self.blueprint.instantiate(limit).await.map_err(|problem| match problem {
             LoadProblem::Call(error) => error,
             // The first instance of this very component had the right types.
-            other => CallError::Instantiate(wasmtime::Error::new(other)),
+            other => CallError::Instantiate(Cause::of(other)),
         })?;
         instance.configure(&self.blueprint.settings).await?.map_err(CallError::Refused)?;
         instance.info().await?;

@@ -28,6 +28,7 @@ pub(crate) use {cache::Cache, events::Objects, limiter::MemoryLimiter, log::Log}
 
 use self::node_sets::Targets;
 use crate::{
+    answers::IngressRules,
     bindings::{skydock::provider, wasi::logging::logging},
     limits::Limits,
     metrics::PluginMetrics,
@@ -44,6 +45,7 @@ pub(crate) struct Shared {
     /// What the operator calls the plugin.
     pub(crate) plugin: String,
     pub(crate) limits: Limits,
+    pub(crate) ingress: IngressRules,
     pub(crate) metrics: PluginMetrics,
     pub(crate) cluster: ClusterSlot,
     pub(crate) cache: Cache,

@@ -61,10 +61,10 @@ impl Blueprint {
             interface: &'static str,
             find: impl FnOnce() -> wasmtime::Result<T>,
         ) -> Result<Option<T>, LoadProblem> {
-            wanted.then(find).transpose().map_err(|reason| LoadProblem::WrongType { interface, reason })
+            wanted.then(find).transpose().map_err(|reason| LoadProblem::WrongType { interface, reason: reason.into() })
         }
         let can = |capability| capabilities.contains(&capability);
-        let wrong = |reason| LoadProblem::WrongType { interface: "plugin", reason };
+        let wrong = |reason: wasmtime::Error| LoadProblem::WrongType { interface: "plugin", reason: reason.into() };
         let indices = Indices {
             plugin: plugin::GuestIndices::new(&pre).map_err(wrong)?,
             instances: find(can(Capability::Instances), "instances", || instances::GuestIndices::new(&pre))?,
@@ -107,7 +107,7 @@ impl Blueprint {
 
     /// Takes the functions, and so checks their types.
     fn guests(&self, store: &mut Store<State>, instance: &component::Instance) -> Result<Guests, LoadProblem> {
-        let wrong = |interface| move |reason| LoadProblem::WrongType { interface, reason };
+        let wrong = |interface| move |reason: wasmtime::Error| LoadProblem::WrongType { interface, reason: reason.into() };
         let Indices { plugin, instances, load_balancers, routes, zones } = &self.indices;
         Ok(Guests {
             plugin: plugin.load(&mut *store, instance).map_err(wrong("plugin"))?,
@@ -163,13 +163,13 @@ impl Instance {
 
     /// Hands over the configuration.
     pub(crate) async fn configure(&mut self, settings: &plugin::Settings) -> Result<Result<(), CloudError>, CallError> {
-        let settings = settings.clone();
+        let handed = settings.clone();
         let answer = self
             .run(Objects::default(), |it| {
-                Box::pin(async move { it.guests.plugin.call_configure(&mut it.store, &settings).await })
+                Box::pin(async move { it.guests.plugin.call_configure(&mut it.store, &handed).await })
             })
             .await?;
-        Ok(answer.map_err(answers::cloud_error))
+        Ok(answer.map_err(|error| answers::config_refusal(error, settings)))
     }
 
     /// Asks who it is.

@@ -102,6 +102,7 @@ impl Plugin {
             plugin: source.name.clone(),
             log: Log::new(&limits, Instant::now()),
             limits,
+            ingress: source.ingress.clone(),
             metrics: runtime.inner.metrics.clone(),
             cluster,
             cache: Cache::default(),

@@ -6,7 +6,7 @@ use skydock_egress::{Host, Rules, Scheme, Target};
 use wasmtime_wasi_http::{Error, RequestOptions, Result, WasiBody, WasiHttpHooks};
 
 use super::Shared;
-use crate::{bindings::wasi::logging::logging::Level, text::escape};
+use crate::bindings::wasi::logging::logging::Level;
 
 /// Puts every request to the rules. There are none yet, and so no client either.
 pub(super) struct Egress {
@@ -43,7 +43,7 @@ impl WasiHttpHooks for Egress {
     ) -> Box<dyn Future<Output = Answer> + Send> {
         let (reason, sentence) = self.refusal(request.uri());
         self.shared.metrics.egress_denied(&self.shared.plugin, reason);
-        self.shared.log(self.generation, Level::Warn, "egress", &format!("request refused: {}", escape(&sentence)));
+        self.shared.log(self.generation, Level::Warn, "egress", &format!("request refused: {sentence}"));
         Box::new(std::future::ready(Err(Error::HttpRequestDenied)))
     }
 }

@@ -8,6 +8,7 @@ use std::{
     time::Instant,
 };
 
+use skydock_cloud::text::shown;
 use tokio::io::AsyncWrite;
 use wasmtime_wasi::cli::{IsTerminal, StdoutStream};
 
@@ -15,7 +16,6 @@ use super::{Shared, State};
 use crate::{
     bindings::wasi::logging::logging::{Host, Level},
     limits::Limits,
-    text::{cut, escape},
 };
 
 /// Bytes of the name of the part that speaks.
@@ -45,10 +45,7 @@ impl Shared {
         if dropped > 0 {
             tracing::warn!(target: "plugin", plugin, generation, dropped, "log lines above the plugin's rate were dropped");
         }
-        // Cut first, so that escaping never works on more than a line.
-        let message = escape(cut(message, self.log.max_line));
-        let message = cut(&message, self.log.max_line);
-        let context = escape(cut(context, MAX_CONTEXT));
+        let (message, context) = (shown(message, self.log.max_line), shown(context, MAX_CONTEXT));
         let context = &*context;
         match level {
             Level::Trace => tracing::trace!(target: "plugin", plugin, generation, context, "{message}"),

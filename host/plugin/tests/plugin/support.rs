@@ -68,6 +68,7 @@ pub(crate) fn source(dir: &Path) -> PluginSource {
         cloud_config: Some(dir.join("cloud.conf")),
         cluster_name: "c1".into(),
         cluster_cidrs: vec!["10.0.0.0/16".into()],
+        ..PluginSource::default()
     }
 }
 
