@@ -100,7 +100,8 @@ fn can_make_routes(config: &Config, provider: &ProviderInfo) -> anyhow::Result<(
 async fn load_plugin(config: &Config, metrics: PluginMetrics, cluster: ClusterSlot) -> anyhow::Result<Arc<Plugin>> {
     let cache_dir = config.plugin_cache_dir.clone();
     let options = RuntimeOptions::new(Compiler::this_program(COMPILER)?);
-    let runtime = Runtime::new(RuntimeOptions { cache_dir, metrics, ..options }).context("cannot start the plugin runtime")?;
+    let runtime =
+        Runtime::new(RuntimeOptions { cache_dir, metrics, ..options }).context("cannot start the plugin runtime")?;
     let source = PluginSource {
         name: config.plugin.name.clone(),
         component: config.plugin.file.clone(),
