@@ -86,7 +86,8 @@ fn can_make_routes(config: &Config, provider: &ProviderInfo) -> anyhow::Result<(
 async fn load_plugin(config: &Config, registry: &mut Registry, cluster: ClusterSlot) -> anyhow::Result<Arc<Plugin>> {
     let cache_dir = config.plugin_cache_dir.clone();
     let metrics = PluginMetrics::register(registry);
-    let runtime = Runtime::new(RuntimeOptions { cache_dir, metrics, ..RuntimeOptions::default() })
+    let limits = config.plugin_limits.clone();
+    let runtime = Runtime::new(RuntimeOptions { cache_dir, limits, metrics })
         .context("cannot start the plugin runtime")?;
     let source = PluginSource {
         name: config.plugin.name.clone(),

@@ -7,6 +7,7 @@ use std::{fs, net::Ipv4Addr, path::Path, time::Duration};
 use anyhow::Context;
 use skydock_controllers::{ClusterCidrs, lifecycle::LifecycleOptions, route::RouteOptions};
 use skydock_devplane::{DevPlane, NodeSpec, Options};
+use skydock_plugin::Limits;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
@@ -65,6 +66,7 @@ fn config(args: &DevArgs) -> anyhow::Result<Config> {
         plugin: NamedPlugin { name, file: args.plugin.clone() },
         cloud_config: args.cloud_config.clone(),
         plugin_cache_dir: default_cache_dir(),
+        plugin_limits: Limits::default(),
         cluster_cidrs: vec![CLUSTER_CIDR.to_owned()],
         cluster: ClusterAccess { kubeconfig: Some(args.kubeconfig.clone()), master: None },
         service_account_credentials: false,

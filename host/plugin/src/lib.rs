@@ -11,6 +11,7 @@
 
 #![forbid(unsafe_code)]
 
+mod account;
 mod answers;
 #[allow(missing_docs, unreachable_pub, unused_qualifications, rust_2018_idioms)] // generated; the WIT files document it
 mod bindings;
@@ -22,6 +23,7 @@ mod host;
 mod inspect;
 mod instance;
 mod limits;
+mod meter;
 mod metrics;
 mod plugin;
 mod pool;

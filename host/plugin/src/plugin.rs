@@ -12,7 +12,7 @@ use tokio::sync::{Mutex, broadcast, watch};
 use crate::{
     error::{LoadError, LoadProblem, Stage},
     generation::{Generation, GenerationInfo},
-    host::{Cache, ClusterSlot, Log, Shared, node_sets::Targets},
+    host::{ClusterSlot, Shared},
     runtime::Runtime,
     source::{Digests, Files, PluginSource},
 };
@@ -94,16 +94,8 @@ impl Plugin {
     /// # Errors
     /// [`LoadError`] with the stage that failed.
     pub async fn load(runtime: &Runtime, source: PluginSource, cluster: ClusterSlot) -> Result<Arc<Self>, LoadError> {
-        let limits = runtime.limits().clone();
-        let shared = Arc::new(Shared {
-            plugin: source.name.clone(),
-            log: Log::new(&limits, Instant::now()),
-            limits,
-            metrics: runtime.inner.metrics.clone(),
-            cluster,
-            cache: Cache::default(),
-            targets: Targets::default(),
-        });
+        let (limits, metrics) = (runtime.limits().clone(), runtime.inner.metrics.clone());
+        let shared = Arc::new(Shared::new(&source, limits, metrics, cluster));
         let first = async {
             let files = read(&source).await?;
             Generation::load(runtime, &shared, source.component.clone(), files, 1, None).await
@@ -270,9 +262,7 @@ impl Plugin {
             loop {
                 tokio::time::sleep((idle / 2).clamp(Duration::from_millis(10), LONGEST_SWEEP)).await;
                 let Some(plugin) = plugin.upgrade() else { return };
-                if let Some(since) = Instant::now().checked_sub(idle) {
-                    plugin.current().pool.shrink(since);
-                }
+                plugin.current().pool.shrink(Instant::now());
             }
         });
     }

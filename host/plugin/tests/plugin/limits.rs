@@ -170,7 +170,7 @@ async fn there_are_never_more_instances_than_allowed() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn who_waits_in_vain_for_an_instance_is_told_so() {
-    let short = Limits { instances: 1, read_deadline: Duration::from_millis(500), ..limits() };
+    let short = Limits { instances: 1, queue_deadline: Duration::from_millis(500), ..limits() };
     let bench = Bench::new(short, "").await;
     let plugin = Arc::clone(&bench.plugin);
     let busy =

@@ -62,8 +62,17 @@ pub(crate) fn source(dir: &Path) -> PluginSource {
 impl Bench {
     /// The well-behaved fixture with these limits and this configuration.
     pub(crate) async fn new(limits: Limits, config: &str) -> Self {
+        Self::with(&fs::read(fixture("good")).unwrap(), limits, config).await
+    }
+
+    /// This component with these limits.
+    pub(crate) async fn of(component: &[u8], limits: Limits) -> Self {
+        Self::with(component, limits, "").await
+    }
+
+    async fn with(component: &[u8], limits: Limits, config: &str) -> Self {
         let dir = tempfile::tempdir().unwrap();
-        fs::copy(fixture("good"), dir.path().join("plugin.wasm")).unwrap();
+        fs::write(dir.path().join("plugin.wasm"), component).unwrap();
         fs::write(dir.path().join("cloud.conf"), config).unwrap();
         let mut registry = Registry::default();
         let runtime = runtime(limits, PluginMetrics::register(&mut registry));
