@@ -28,11 +28,12 @@ async fn raw(misdeed: &str, limits: Limits) -> Bench {
 }
 
 /// What comes of loading a raw plugin that does it in `configure`.
-async fn configured(misdeed: &str, limits: Limits) -> Result<Arc<Plugin>, LoadError> {
+async fn configured(misdeed: &str, limits: Limits) -> Result<(), LoadError> {
     let dir = tempfile::tempdir().unwrap();
     fs::write(dir.path().join("plugin.wasm"), in_configure(misdeed)).unwrap();
     fs::write(dir.path().join("cloud.conf"), "").unwrap();
-    Plugin::load(&runtime(limits, PluginMetrics::default()), source(dir.path()), ClusterSlot::default()).await
+    let runtime = runtime(limits, PluginMetrics::default());
+    Plugin::load(&runtime, source(dir.path()), ClusterSlot::default()).await.map(drop)
 }
 
 async fn sentence(bench: &Bench) -> String {

@@ -184,3 +184,27 @@ pub(crate) async fn until(what: &str, mut so: impl FnMut() -> bool) {
     }
     panic!("still not: {what}");
 }
+
+/// Has somebody look at the log, so that lines of plugins are written.
+pub(crate) fn listen() {
+    struct Everything;
+
+    impl tracing::Subscriber for Everything {
+        fn enabled(&self, _: &tracing::Metadata<'_>) -> bool {
+            true
+        }
+
+        fn new_span(&self, _: &tracing::span::Attributes<'_>) -> tracing::span::Id {
+            tracing::span::Id::from_u64(1)
+        }
+
+        fn record(&self, _: &tracing::span::Id, _: &tracing::span::Record<'_>) {}
+        fn record_follows_from(&self, _: &tracing::span::Id, _: &tracing::span::Id) {}
+        fn event(&self, _: &tracing::Event<'_>) {}
+        fn enter(&self, _: &tracing::span::Id) {}
+        fn exit(&self, _: &tracing::span::Id) {}
+    }
+
+    // Another test may have done so.
+    let _ = tracing::subscriber::set_global_default(Everything);
+}
