@@ -53,6 +53,12 @@ pub struct Limits {
     pub log_bytes: usize,
     /// Bytes of a log line; the rest is cut off. Default 4 KiB, as the contract says.
     pub log_line: usize,
+    /// Bytes of address space of the compiler. Default 2 GiB.
+    pub compile_memory: usize,
+    /// CPU time of the compiler, in whole seconds. Default 5 min: a guest of 128 MiB takes two.
+    pub compile_cpu: Duration,
+    /// Time on the clock for the compiler. Default 5 min.
+    pub compile_deadline: Duration,
     /// Routes in one answer. Default 20,000: two per node of a cluster twice the size Kubernetes supports.
     pub routes: usize,
 }
@@ -76,6 +82,9 @@ impl Default for Limits {
             log_burst: 200,
             log_bytes: 16 << 10,
             log_line: 4 << 10,
+            compile_memory: 2 << 30,
+            compile_cpu: Duration::from_secs(300),
+            compile_deadline: Duration::from_secs(300),
             routes: 20_000,
         }
     }

@@ -30,7 +30,7 @@ const MI: usize = 1 << 20;
 const GI: usize = 1 << 30;
 
 /// All there are.
-static KEYS: [Key; 15] = [
+static KEYS: [Key; 18] = [
     Key {
         name: "guest-cpu",
         what: "CPU time of one call; waiting costs nothing",
@@ -106,6 +106,21 @@ static KEYS: [Key; 15] = [
         name: "log-bytes",
         what: "log a second, over time; 16 times as much at once",
         field: Field::Bytes(|it| &mut it.log_bytes, KI..=100 * MI),
+    },
+    Key {
+        name: "compile-memory",
+        what: "address space of the process that compiles it",
+        field: Field::Bytes(|it| &mut it.compile_memory, 256 * MI..=64 * GI),
+    },
+    Key {
+        name: "compile-cpu",
+        what: "CPU time of the process that compiles it",
+        field: Field::Time(|it| &mut it.compile_cpu, SECOND..=HOUR),
+    },
+    Key {
+        name: "compile-deadline",
+        what: "time on the clock of the process that compiles it",
+        field: Field::Time(|it| &mut it.compile_deadline, SECOND..=HOUR),
     },
 ];
 
@@ -268,7 +283,10 @@ mod tests {
             ("call-size=65536", Limits { hostcall_buffer: 64 * KI, ..defaults.clone() }),
             ("log-rate=5", Limits { log_rate: 5, ..defaults.clone() }),
             ("log-burst=7", Limits { log_burst: 7, ..defaults.clone() }),
-            ("log-bytes=1Ki", Limits { log_bytes: KI, ..defaults }),
+            ("log-bytes=1Ki", Limits { log_bytes: KI, ..defaults.clone() }),
+            ("compile-memory=4Gi", Limits { compile_memory: 4 * GI, ..defaults.clone() }),
+            ("compile-cpu=10m", Limits { compile_cpu: Duration::from_secs(600), ..defaults.clone() }),
+            ("compile-deadline=1m", Limits { compile_deadline: Duration::from_secs(60), ..defaults }),
         ];
         assert_eq!(table.len(), KEYS.len());
         for (setting, expected) in table {

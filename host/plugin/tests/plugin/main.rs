@@ -4,6 +4,7 @@
 
 mod budgets;
 mod calls;
+mod compile;
 mod limits;
 mod load;
 mod support;
