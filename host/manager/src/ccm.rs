@@ -109,8 +109,9 @@ fn can_make_routes(config: &Config, provider: &ProviderInfo) -> anyhow::Result<(
 
 async fn load_plugin(config: &Config, metrics: PluginMetrics, cluster: ClusterSlot) -> anyhow::Result<Arc<Plugin>> {
     let cache_dir = config.plugin_cache_dir.clone();
+    let limits = config.plugin_limits.clone();
     let options = RuntimeOptions::new(Compiler::this_program(COMPILER)?);
-    let runtime = blocking(async { Runtime::new(RuntimeOptions { cache_dir, metrics, ..options }) }).await;
+    let runtime = blocking(async { Runtime::new(RuntimeOptions { cache_dir, limits, metrics, ..options }) }).await;
     let runtime = runtime.context("cannot start the plugin runtime")?;
     let source = PluginSource {
         name: config.plugin.name.clone(),
