@@ -20,6 +20,7 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
+    blocking::blocking,
     cli::COMPILER,
     clients,
     config::Config,
@@ -59,6 +60,7 @@ async fn start(config: Config, process: CancellationToken) -> anyhow::Result<(Te
     let election = config.election.clone().map(|election| Election::new(election, &mut registry));
     let metrics = ControllerMetrics::register(&mut registry);
     let started = CancellationToken::new();
+    let mut serves = None;
     if let Some(address) = config.serve {
         let served = serving::Served {
             registry,
@@ -66,20 +68,22 @@ async fn start(config: Config, process: CancellationToken) -> anyhow::Result<(Te
             leadership: election.as_ref().map(|election| election.state.subscribe()),
             lease_duration: config.election.as_ref().map_or(Duration::ZERO, |election| election.timings.lease_duration),
         };
-        let bound = serving::start(address, served, process.clone()).await?;
-        tracing::info!(address = %bound, "serving /metrics, /healthz, /livez and /readyz");
+        serves = Some(serving::start(address, served, process.clone()).await?);
     }
     let cluster = ClusterSlot::default();
     let plugin = load_plugin(&config, plugin_metrics, cluster.clone()).await?;
     can_make_routes(&config, &plugin.info())?;
 
     let reached = config.cluster.clone();
-    let access = clients::elsewhere(async move { clients::load(&reached).await }).await?;
+    let access = blocking(async move { clients::load(&reached).await }).await?;
     let account = access.clone();
-    let root = clients::elsewhere(async move { clients::named(&account, "cloud-controller-manager") }).await?;
+    let root = blocking(async move { clients::named(&account, "cloud-controller-manager") }).await?;
     let version = clients::wait_for_api_server(&root, &access.cluster_url).await?;
     tokio::spawn(plugin.clone().watch(process.clone()));
     started.cancel();
+    if let Some(address) = serves {
+        tracing::info!(%address, "serving /metrics, /healthz, /livez and /readyz");
+    }
     let generation = plugin.generation();
     tracing::info!(
         api_server = %access.cluster_url, %version, plugin = config.plugin.name,
@@ -102,7 +106,8 @@ fn can_make_routes(config: &Config, provider: &ProviderInfo) -> anyhow::Result<(
 async fn load_plugin(config: &Config, metrics: PluginMetrics, cluster: ClusterSlot) -> anyhow::Result<Arc<Plugin>> {
     let cache_dir = config.plugin_cache_dir.clone();
     let options = RuntimeOptions::new(Compiler::this_program(COMPILER)?);
-    let runtime = Runtime::new(RuntimeOptions { cache_dir, metrics, ..options }).context("cannot start the plugin runtime")?;
+    let runtime = blocking(async { Runtime::new(RuntimeOptions { cache_dir, metrics, ..options }) }).await;
+    let runtime = runtime.context("cannot start the plugin runtime")?;
     let source = PluginSource {
         name: config.plugin.name.clone(),
         component: config.plugin.file.clone(),
@@ -176,7 +181,7 @@ impl Team {
     async fn clients(&self) -> anyhow::Result<Clients> {
         let (root, access, process) = (self.root.clone(), self.access.clone(), self.process.clone());
         let accounts = self.config.service_account_credentials;
-        clients::elsewhere(async move {
+        blocking(async move {
             let named = async |name: &str| -> anyhow::Result<Client> {
                 if accounts {
                     Ok(service_accounts::client(&root, &access, name, process.clone()).await?)

@@ -70,20 +70,6 @@ pub async fn load(access: &ClusterAccess) -> Result<Config, ClientError> {
     Ok(config)
 }
 
-/// Runs what reads files and starts other programs where it holds up nobody: building a client does, if the kubeconfig
-/// names a program for credentials.
-///
-/// # Errors
-/// Those of the work.
-pub async fn elsewhere<T, E>(work: impl Future<Output = Result<T, E>> + Send + 'static) -> anyhow::Result<T>
-where
-    T: Send + 'static,
-    E: Into<anyhow::Error> + Send + 'static,
-{
-    let runtime = tokio::runtime::Handle::current();
-    tokio::task::spawn_blocking(move || runtime.block_on(work)).await?.map_err(Into::into)
-}
-
 /// A client whose user agent ends with the name of who uses it (C-02).
 ///
 /// # Errors

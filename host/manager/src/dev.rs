@@ -3,7 +3,7 @@
 mod kubeconfig;
 mod log;
 
-use std::{fs, net::Ipv4Addr, time::Duration};
+use std::{fs, net::Ipv4Addr, sync::Arc, time::Duration};
 
 use anyhow::Context;
 use skydock_controllers::{ClusterCidrs, lifecycle::LifecycleOptions, route::RouteOptions};
@@ -12,6 +12,7 @@ use skydock_plugin::IngressRules;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
+    blocking::blocking,
     ccm,
     cli::{DevArgs, NamedPlugin},
     clients,
@@ -31,8 +32,14 @@ const CLUSTER_CIDR: &str = "10.244.0.0/14";
 /// Whatever keeps it from starting.
 pub async fn run(args: DevArgs, shutdown: CancellationToken) -> anyhow::Result<()> {
     telemetry::init(LogOptions { verbosity: args.v, quiet: args.v == 0, ..LogOptions::default() });
-    let config = config(&args)?;
-    kubeconfig::check(&args.write_kubeconfig)?;
+    let args = Arc::new(args);
+    let read = Arc::clone(&args);
+    let reading = blocking(async move {
+        kubeconfig::check(&read.write_kubeconfig)?;
+        config(&read)
+    });
+    let Some(config) = shutdown.run_until_cancelled(reading).await else { return Ok(()) };
+    let config = config?;
     let plane = DevPlane::start(Options { listen: args.listen, state_file: args.state.clone(), ..Options::default() }).await?;
     kubeconfig::write(&args.write_kubeconfig, &plane.kubeconfig())?;
     for number in 1..=args.nodes {

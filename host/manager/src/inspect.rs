@@ -6,7 +6,10 @@ use anyhow::Context;
 use skydock_cloud::{CloudProvider, text::escape};
 use skydock_plugin::{ClusterSlot, Compiler, Plugin, PluginSource, Runtime, RuntimeOptions};
 
-use crate::cli::{COMPILER, InspectArgs};
+use crate::{
+    blocking::blocking,
+    cli::{COMPILER, InspectArgs},
+};
 
 /// Loads the plugin and prints who it is.
 ///
@@ -14,7 +17,8 @@ use crate::cli::{COMPILER, InspectArgs};
 /// If it cannot be loaded.
 pub async fn run(args: InspectArgs) -> anyhow::Result<()> {
     let compiler = Compiler::this_program(COMPILER)?;
-    let runtime = Runtime::new(RuntimeOptions::new(compiler)).context("cannot start the plugin runtime")?;
+    let runtime = blocking(async { Runtime::new(RuntimeOptions::new(compiler)) }).await;
+    let runtime = runtime.context("cannot start the plugin runtime")?;
     let source = PluginSource {
         name: "inspected".to_owned(),
         component: args.plugin.clone(),

@@ -82,7 +82,8 @@ async fn compiled(runtime: &Arc<Inner>, plugin: &str, component: Vec<u8>, digest
     let compiled = runtime.compiler.compile(component, place, &runtime.limits).await;
     runtime.metrics.compiled(plugin, compiled.is_ok());
     compiled.map_err(failed)?;
-    let kept = blocking(Stage::Compile, move || Ok(unfinished.runtime.artifacts.keep(&unfinished.unfinished, &key))).await?;
+    let kept =
+        blocking(Stage::Compile, move || Ok(unfinished.runtime.artifacts.keep(&unfinished.unfinished, &key))).await?;
     kept.map_err(|error| failed(CompileError::Lost(error)))
 }
 

@@ -102,7 +102,8 @@ impl Compiler {
             }
             drop(component);
         };
-        let compiled = timeout(limits.compile_deadline, async { tokio::join!(feeding, listen(said), child.wait()) }).await;
+        let compiled =
+            timeout(limits.compile_deadline, async { tokio::join!(feeding, listen(said), child.wait()) }).await;
         match compiled {
             Ok((_, said, status)) => match ending::ending(status.map_err(start)?, &said, limits) {
                 Some(error) => Err(error),

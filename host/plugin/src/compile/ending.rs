@@ -78,11 +78,7 @@ mod tests {
 
     #[test]
     fn each_end_of_the_compiler_has_its_sentence() {
-        let limits = Limits {
-            compile_memory: 1000,
-            compile_cpu: Duration::from_secs(7),
-            ..Limits::default()
-        };
+        let limits = Limits { compile_memory: 1000, compile_cpu: Duration::from_secs(7), ..Limits::default() };
         let (code, signal) = (|code: i32| ExitStatus::from_raw(code << 8), ExitStatus::from_raw);
         let no_memory = "\nthread 'x' says\nmemory allocation of 4096 bytes failed\n";
         let table = [
