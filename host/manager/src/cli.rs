@@ -5,6 +5,7 @@
 pub mod feature_gates;
 mod ipam;
 mod nodes;
+pub mod plugin_limits;
 pub mod routes;
 mod services;
 mod upstream;
@@ -77,6 +78,10 @@ pub struct CcmArgs {
     /// else [default: skydock/compiled in $XDG_CACHE_HOME or ~/.cache].
     #[arg(long, value_name = "DIR", help_heading = "Provider")]
     pub plugin_cache_dir: Option<PathBuf>,
+    /// What the plugin may use at most.
+    #[arg(long = "plugin-limit", value_name = "KEY=VALUE", value_parser = plugin_limits::parse,
+          long_help = plugin_limits::help(), help_heading = "Provider")]
+    pub plugin_limits: Vec<plugin_limits::PluginLimit>,
 
     /// How to reach the cluster; without it, the Pod's own service account is used.
     #[arg(long, value_name = "FILE", help_heading = "Cluster")]

@@ -7,11 +7,15 @@ use std::{
 };
 
 use ipnet::IpNet;
-use skydock_controllers::{Controller, Options as ControllerOptions};
-use skydock_plugin::IngressRules;
+use skydock_controllers::{Controller, Options as ControllerOptions, service::ServiceOptions};
+use skydock_plugin::{IngressRules, Limits};
 
 use crate::{
-    cli::{BindAddress, CcmArgs, IpamArgsError, LoggingFormat, NamedPlugin, ServiceArgsError, routes::RouteArgsError},
+    cli::{
+        BindAddress, CcmArgs, IpamArgsError, LoggingFormat, NamedPlugin, ServiceArgsError,
+        plugin_limits::{self, PluginLimitsError},
+        routes::RouteArgsError,
+    },
     election::{ElectionConfig, Timings, TimingsError},
     telemetry::LogOptions,
 };
@@ -25,6 +29,8 @@ pub struct Config {
     pub cloud_config: Option<PathBuf>,
     /// Where compiled plugins are kept; `None` keeps none.
     pub plugin_cache_dir: Option<PathBuf>,
+    /// What the plugin may use.
+    pub plugin_limits: Limits,
     /// `--cluster-cidr`.
     pub cluster_cidrs: Vec<String>,
     /// Which addresses load balancers may have.
@@ -101,6 +107,9 @@ pub enum ConfigError {
     /// Flags of the service controller do not fit together.
     #[error(transparent)]
     Services(#[from] ServiceArgsError),
+    /// Limits of the plugin do not fit together.
+    #[error(transparent)]
+    PluginLimits(#[from] PluginLimitsError),
     /// The durations of leader election do not fit.
     #[error(transparent)]
     Timings(#[from] TimingsError),
@@ -145,7 +154,9 @@ impl TryFrom<CcmArgs> for Config {
         let defaults = ControllerOptions::default();
         let ipam = args.ipam.options(&args.cluster_cidrs)?;
         let routes = args.routes.options(&args.cluster_cidrs)?;
+        let services: ServiceOptions = args.services.try_into()?;
         Ok(Self {
+            plugin_limits: plugin_limits::limits(services.concurrent_syncs, &args.plugin_limits)?,
             plugin,
             cloud_config: args.cloud_config,
             plugin_cache_dir: args.plugin_cache_dir.or_else(default_cache_dir),
@@ -158,10 +169,15 @@ impl TryFrom<CcmArgs> for Config {
                 cluster_name: args.cluster_name,
                 node: args.nodes.node_options(),
                 lifecycle: args.nodes.lifecycle_options(),
-                services: args.services.try_into()?,
+                services,
                 ipam,
                 dry_run: args.dry_run,
                 routes,
+                process: k8s_openapi::api::core::v1::ObjectReference {
+                    namespace: Some(args.leader_elect_resource_namespace.clone()),
+                    name: Some(args.leader_elect_resource_name.clone()),
+                    ..defaults.process
+                },
                 ..defaults
             },
             election: election.transpose()?,

@@ -8,7 +8,7 @@ use std::{fs, net::Ipv4Addr, sync::Arc, time::Duration};
 use anyhow::Context;
 use skydock_controllers::{ClusterCidrs, lifecycle::LifecycleOptions, route::RouteOptions};
 use skydock_devplane::{DevPlane, NodeSpec, Options};
-use skydock_plugin::IngressRules;
+use skydock_plugin::{IngressRules, Limits};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
@@ -76,6 +76,7 @@ fn config(args: &DevArgs) -> anyhow::Result<Config> {
         plugin: NamedPlugin { name, file: args.plugin.clone() },
         cloud_config: args.cloud_config.clone(),
         plugin_cache_dir: default_cache_dir(),
+        plugin_limits: Limits::default(),
         cluster_cidrs: vec![CLUSTER_CIDR.to_owned()],
         ingress: IngressRules { pods: CLUSTER_CIDR.parse().into_iter().collect(), ..IngressRules::default() },
         cluster: ClusterAccess { kubeconfig: Some(args.write_kubeconfig.clone()), master: None },

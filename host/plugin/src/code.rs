@@ -79,7 +79,7 @@ async fn compiled(runtime: &Arc<Inner>, plugin: &str, component: Vec<u8>, digest
     }
     let unfinished = AbandonedOnDrop { runtime: Arc::clone(runtime), unfinished: Unfinished::new() };
     let place = (&*runtime.artifacts.for_a_child(), unfinished.unfinished);
-    let compiled = runtime.compiler.compile(component, place, &runtime.limits).await;
+    let compiled = runtime.compiler.compile(component, place, runtime.reservation, &runtime.limits).await;
     runtime.metrics.compiled(plugin, compiled.is_ok());
     compiled.map_err(failed)?;
     let kept =

@@ -9,6 +9,7 @@
 //! contract (`wit/`) gives it. What it answers is checked before a controller sees it. A call that ends badly is an error of
 //! that call: its instance is dropped, and nothing else notices.
 
+mod account;
 mod answers;
 mod artifacts;
 #[allow(missing_docs, unreachable_pub, unused_qualifications, rust_2018_idioms)] // generated; the WIT files document it
@@ -25,6 +26,7 @@ mod inspect;
 mod instance;
 mod limits;
 mod machine_code;
+mod meter;
 mod metrics;
 mod plugin;
 mod pool;

@@ -43,7 +43,7 @@ impl Objects {
 impl events::Host for State {
     fn publish(&mut self, name: String, severity: events::Severity, reason: String, message: String) -> bool {
         let Some(object) = self.objects.named(&name) else { return false };
-        let Some(cluster) = self.shared.cluster.get() else { return false };
+        let Some(cluster) = self.cluster() else { return false };
         if !is_reason(&reason) || self.events >= MAX_PER_CALL {
             return false;
         }
