@@ -278,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn the_clusters_own_addresses_are_known_by_flags_and_environment() {
+    fn the_clusters_own_addresses_are_known_by_flags_and_env() {
         let flags = [
             "skydock",
             "--cluster-cidr=10.244.0.0/16, fd00:1::/56",

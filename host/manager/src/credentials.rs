@@ -10,7 +10,7 @@ use kube::Config;
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
-use crate::{clients, config::ClusterAccess};
+use crate::{blocking::blocking, clients, config::ClusterAccess};
 
 /// How often to look. A certificate is renewed long before it ends.
 const LOOK: Duration = Duration::from_secs(60);
@@ -34,7 +34,9 @@ pub async fn outdated(cluster: ClusterAccess, config: Config, valid_until: Optio
         if built_with.is_none() {
             continue;
         }
-        let now = clients::load(&cluster).await.ok().and_then(|config| certificate(&config));
+        let file = cluster.clone();
+        let reading = blocking(async move { clients::load(&file).await.map(|config| certificate(&config)) });
+        let now = reading.await.ok().flatten();
         let renewed = now.is_some() && now != built_with;
         if renewed && now == seen {
             return "the kubeconfig has another client certificate now".to_owned();

@@ -105,8 +105,8 @@ impl fmt::Display for Cause {
 
 /// Index of the function that the guest was in, if the error came out of the guest.
 pub(crate) fn first_function(error: &wasmtime::Error) -> Option<u32> {
-    // What `wit-component` puts between a guest and its host says nothing of the guest.
-    let between = |frame: &&FrameInfo| frame.module().name() == Some("wit-component:shim");
+    // What `wit-component` puts between a guest and its host, known by its table, says nothing of the guest.
+    let between = |frame: &&FrameInfo| frame.module().exports().any(|export| export.name() == "$imports");
     let mut frames = error.downcast_ref::<WasmBacktrace>()?.frames().iter();
     frames.find(|frame| !between(frame)).map(FrameInfo::func_index)
 }

@@ -137,13 +137,14 @@ mod tests {
     }
 
     #[test]
-    fn a_load_balancer_has_no_address_of_the_cluster_but_by_permission() {
+    fn a_load_balancer_has_cluster_addresses_by_permission_only() {
         let rules = IngressRules {
             pods: nets(&["10.244.0.0/16", "fd00:10:244::/56"]),
             services: nets(&["10.96.0.0/12"]),
             allowed: nets(&["10.244.9.0/24", "127.0.0.0/8"]),
         };
-        let refused = |text: &str| rules.check(text.parse().unwrap(), &["172.20.0.1".to_owned(), "None".to_owned()]).err();
+        let refused =
+            |text: &str| rules.check(text.parse().unwrap(), &["172.20.0.1".to_owned(), "None".to_owned()]).err();
         let pod = |text: &str| Some(Refused::Pod(text.parse().unwrap()));
         let service = |text: &str| Some(Refused::Service(text.parse().unwrap()));
         let table = [

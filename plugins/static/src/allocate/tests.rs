@@ -92,7 +92,7 @@ fn an_address_once_given_stays_even_if_an_earlier_one_is_free() {
 }
 
 #[test]
-fn an_address_once_given_stays_though_the_status_does_not_show_it() {
+fn an_address_once_given_stays_though_no_status_shows_it() {
     let given = |address: &str| Request { given: vec![ip(address)], ..request("a", &[]) };
     let table = [
         (given("192.0.2.2"), "192.0.2.2", true),
