@@ -1,7 +1,10 @@
 //! The life of a cloud controller manager: plugin, API server, serving, lease, controllers, and back again.
 
 use std::{
-    sync::{Arc, atomic::AtomicU64},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
     thread,
     time::Duration,
 };
@@ -41,7 +44,7 @@ pub async fn run(config: Config, shutdown: CancellationToken) -> anyhow::Result<
     let Some(started) = shutdown.run_until_cancelled(starting).await else { return Ok(()) };
     let (team, election) = started?;
     match election {
-        None => team.work(None, shutdown, CancellationToken::new()).await,
+        None => team.work(None, false, shutdown, CancellationToken::new()).await,
         Some(election) => team.stand_for_election(election, shutdown).await,
     }
 }
@@ -72,6 +75,7 @@ async fn start(config: Config, process: CancellationToken) -> anyhow::Result<(Te
     let access = blocking(async move { clients::load(&reached).await }).await?;
     let account = access.clone();
     let root = blocking(async move { clients::named(&account, "cloud-controller-manager") }).await?;
+    let root = skydock_controllers::with_deadline(&root);
     let version = clients::wait_for_api_server(&root, &access.cluster_url).await?;
     tokio::spawn(plugin.clone().watch(process.clone()));
     started.cancel();
@@ -131,6 +135,7 @@ impl Team {
     async fn work(
         self,
         identity: Option<String>,
+        unreleased: bool,
         stop: CancellationToken,
         worked: CancellationToken,
     ) -> anyhow::Result<()> {
@@ -159,6 +164,7 @@ impl Team {
             enabled: self.config.controllers.clone(),
             metrics: self.metrics.clone(),
             on_cluster: Box::new(move |view| cluster.set(view)),
+            unreleased,
             shutdown: stop,
             worked,
         };
@@ -198,7 +204,7 @@ impl Team {
         let mut state = election.state.subscribe();
         let access = self.access.clone();
         let identity = election::identity();
-        let thread = election.start(access, identity.clone(), release.clone())?;
+        let (thread, unreleased) = election.start(access, identity.clone(), release.clone())?;
         let led = tokio::select! {
             stands = state.wait_for(|state| *state != Leadership::Standby) => match &*stands? {
                 Leadership::Lost(why) => return Err(anyhow!("leadership lost: {why}")),
@@ -221,7 +227,7 @@ impl Team {
             tokio::select! {
                 // What another leader may be doing already must not be done here: no draining, out.
                 why = lost => return Err(anyhow!("leadership lost: {why}")),
-                ended = self.work(Some(identity), stop, release.clone()) => ended,
+                ended = self.work(Some(identity), unreleased.load(Ordering::SeqCst), stop, release.clone()) => ended,
             }
         } else {
             Ok(())
@@ -282,18 +288,14 @@ impl Election {
         access: kube::Config,
         identity: String,
         release: CancellationToken,
-    ) -> anyhow::Result<thread::JoinHandle<()>> {
+    ) -> anyhow::Result<(thread::JoinHandle<()>, Arc<AtomicBool>)> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-        let elect = move || {
-            runtime.block_on(async {
-                match clients::named(&access, "leader-election") {
-                    Ok(client) => {
-                        Elector::new(client, self.config, identity, self.metrics).run(&self.state, &release).await;
-                    }
-                    Err(error) => drop(self.state.send_replace(Leadership::Lost(error.to_string()))),
-                }
-            });
+        let connect = move || {
+            clients::named(&access, "leader-election").map_err(|error| election::Failure::Client(error.to_string()))
         };
-        Ok(thread::Builder::new().name("leader-election".to_owned()).spawn(elect)?)
+        let elector = Elector::new(Box::new(connect), self.config, identity, self.metrics);
+        let unreleased = elector.unreleased();
+        let elect = move || runtime.block_on(elector.run(&self.state, &release));
+        Ok((thread::Builder::new().name("leader-election".to_owned()).spawn(elect)?, unreleased))
     }
 }

@@ -225,14 +225,21 @@ fn parse_plugin(text: &str) -> Result<NamedPlugin, String> {
     }
 }
 
+/// The longest duration that a flag takes. Clocks cannot be set arbitrarily far ahead, and what is longer is a slip.
+const LONGEST_DURATION: Duration = Duration::from_secs(365 * 24 * 3600);
+
 /// A duration as Go writes it: `15s`, `5m0s`, `1h30m`, `100ms`; `0` is zero.
 fn parse_duration(text: &str) -> Result<Duration, String> {
     if text == "0" {
         return Ok(Duration::ZERO);
     }
-    text.parse::<jiff::SignedDuration>()
-        .map_err(|_| "expected a duration such as 15s, 5m0s or 100ms".to_owned())
-        .and_then(|duration| Duration::try_from(duration).map_err(|_| "a duration cannot be negative".to_owned()))
+    let duration = text.parse::<jiff::SignedDuration>();
+    let duration = duration.map_err(|_| "expected a duration such as 15s, 5m0s or 100ms, up to 8760h".to_owned())?;
+    let duration = Duration::try_from(duration).map_err(|_| "a duration cannot be negative".to_owned())?;
+    if duration > LONGEST_DURATION {
+        return Err("a duration cannot be longer than a year (8760h)".to_owned());
+    }
+    Ok(duration)
 }
 
 fn parse_bind_address(text: &str) -> Result<BindAddress, String> {
