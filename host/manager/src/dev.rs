@@ -35,7 +35,8 @@ pub async fn run(args: DevArgs, shutdown: CancellationToken) -> anyhow::Result<(
     let reading = blocking(async move { config(&read) });
     let Some(config) = shutdown.run_until_cancelled(reading).await else { return Ok(()) };
     let config = config?;
-    let plane = DevPlane::start(Options { listen: args.listen, state_file: args.state.clone(), ..Options::default() }).await?;
+    let plane =
+        DevPlane::start(Options { listen: args.listen, state_file: args.state.clone(), ..Options::default() }).await?;
     write_private(&args.kubeconfig, &plane.kubeconfig())?;
     for number in 1..=args.nodes {
         let [high, low] = number.to_be_bytes();
