@@ -24,7 +24,7 @@ struct Stopped;
 /// may be silent for long. kube ends one that is silent for too long.)
 #[must_use]
 pub fn with_deadline(client: &Client) -> Client {
-    let namespace = client.default_namespace().to_owned();
+    let (namespace, valid_until) = (client.default_namespace().to_owned(), *client.valid_until());
     let client = client.clone();
     let send = service_fn(move |request: http::Request<Body>| {
         let client = client.clone();
@@ -35,7 +35,7 @@ pub fn with_deadline(client: &Client) -> Client {
             Ok::<_, BoxError>(answer.map(if watch { whole } else { in_time }))
         }
     });
-    Client::new(send, namespace)
+    Client::new(send, namespace).with_valid_until(valid_until)
 }
 
 /// A body that fails when it stops.
