@@ -38,8 +38,8 @@ pub async fn run(args: InspectArgs) -> anyhow::Result<()> {
         ("provider IDs", listed(&info.provider_id_prefixes)),
         ("wants to reach", listed(&generation.wanted_hosts)),
         ("nodes a call", info.max_batch.to_string()),
-        ("imports", listed(&generation.imports)),
-        ("size", format!("{} KiB", generation.size.div_ceil(1024))),
+        ("imports", listed(plugin.imports())),
+        ("size", format!("{} KiB", plugin.size().div_ceil(1024))),
         ("sha256", generation.digest.clone()),
         ("loaded", listed(stages)),
     ];

@@ -36,10 +36,6 @@ pub struct GenerationInfo {
     pub config_digest: Option<String>,
     /// File the component was read from.
     pub source: PathBuf,
-    /// Bytes of the component.
-    pub size: usize,
-    /// What the component imports.
-    pub imports: Vec<String>,
     /// Name the plugin gives itself.
     pub name: String,
     /// Version the plugin gives itself.
@@ -138,8 +134,6 @@ impl Generation {
             digest: digests.component.clone(),
             config_digest: digests.config.clone(),
             source,
-            size: code.size,
-            imports: code.imports.clone(),
             name: provider.name.clone(),
             version: provider.version.clone(),
             capabilities: provider.capabilities.clone(),

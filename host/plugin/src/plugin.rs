@@ -135,6 +135,18 @@ impl Plugin {
         self.current.load().info.clone()
     }
 
+    /// What the component in service imports.
+    #[must_use]
+    pub fn imports(&self) -> Vec<String> {
+        self.current.load().code.imports.clone()
+    }
+
+    /// Bytes of the component in service.
+    #[must_use]
+    pub fn size(&self) -> usize {
+        self.current.load().code.size
+    }
+
     /// What the operator calls the plugin.
     #[must_use]
     pub fn name(&self) -> &str {
