@@ -30,7 +30,7 @@ use self::{cluster::Cluster, hosts::Contender, proxy::Proxy};
 use crate::{Step, sequence::Sequence};
 
 /// How much shorter pauses are than on the embedded plane.
-const HASTE: u32 = 3;
+const HASTE: u32 = 4;
 /// The longest that a process stands still: far longer than a lease.
 const LONGEST_SUSPENSION: Duration = Duration::from_secs(15);
 /// How long all may take to be as it should be once nothing goes wrong any more: what failed for a minute is tried again
@@ -148,10 +148,8 @@ impl Stage {
             Step::Refuse { service, refuse } => cluster.refuse(service, refuse).await?,
             Step::Type { service, balanced } => cluster.set_type(service, balanced).await?,
             Step::Delete(service) => cluster.delete(service).await?,
-            Step::Kill { down } => {
-                self.any_contender().kill(down / HASTE);
-            }
-            Step::Restart => self.any_contender().terminate(),
+            Step::Kill { down } => self.any_contender()?.kill(down / HASTE),
+            Step::Restart => self.any_contender()?.terminate(),
             Step::Swap => cluster.touch()?,
             // A file that was written half, as by an editor that was killed.
             Step::Cloud { .. } => cluster.tear()?,
@@ -165,7 +163,7 @@ impl Stage {
             }
             Step::Suspend(time) => {
                 let time = (time / (HASTE * 10)).min(LONGEST_SUSPENSION);
-                self.any_contender().suspend(time).await;
+                self.any_contender()?.suspend(time).await;
             }
             Step::Wait(time) => sleep(time / HASTE).await,
             // This cloud has no routes, and nobody sets the clock of a machine for a test.
@@ -174,9 +172,12 @@ impl Stage {
         Ok(())
     }
 
-    fn any_contender(&mut self) -> &Contender {
+    /// Mostly the one that leads.
+    fn any_contender(&mut self) -> Result<&Contender> {
+        let log = self.audit()?;
+        let leader = self.chance.random_bool(0.7);
         let [a, b] = &self.contenders;
-        if self.chance.random() { a } else { b }
+        Ok(if (audit::leader(&log) == Some(b.name())) == leader { b } else { a })
     }
 
     /// Ends all faults, waits until all is as it should be and stays so, and says how long that took.

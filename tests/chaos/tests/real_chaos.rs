@@ -12,6 +12,8 @@ use skydock_chaos::{real, sequence};
 
 /// Sequences of one run.
 const SEQUENCES: u64 = 6;
+/// Steps of each: more than on the embedded plane, since most of a run's time goes into starting its processes.
+const STEPS: usize = 80;
 /// At a time: each has an API server of its own.
 const AT_ONCE: usize = 3;
 
@@ -21,7 +23,7 @@ fn number(name: &str) -> Option<u64> {
 }
 
 async fn run(seed: u64) -> real::Report {
-    let sequence = sequence::of(seed);
+    let sequence = sequence::with_steps(seed, STEPS);
     match real::run(seed, &sequence).await {
         Ok(report) => {
             println!("seed {seed}: {report:?}");

@@ -65,6 +65,7 @@ fn context(
         enabled: Controller::ALL.into(),
         metrics: Metrics::register(&mut registry),
         on_cluster: Box::new(move |view| drop(ready.send(view))),
+        unreleased: false,
         shutdown: shutdown.clone(),
         worked: worked.clone(),
     };
@@ -121,13 +122,31 @@ async fn c05_n01_l01_a_provider_that_can_do_nothing_ends_no_process_and_is_never
 #[tokio::test(start_paused = true)]
 async fn n05_nothing_begins_while_a_cache_is_not_complete() {
     let api = FakeApi::default();
-    let new = serde_json::to_value(node("n1")).unwrap();
-    api.answer("GET", "/api/v1/nodes", 200, list("NodeList", &[new]));
-    // Services are never answered.
+    // Nodes are never answered.
+    api.answer("GET", "/api/v1/services", 200, list("ServiceList", &[serde_json::to_value(service("web")).unwrap()]));
     let bench = start_on(api, &[Capability::Instances, Capability::LoadBalancers], Options::default());
     sleep(Duration::from_secs(60)).await;
     assert!(!bench.running.is_finished() && !bench.runs("cloud-node"), "{}", bench.metrics());
     assert_eq!(bench.cloud.calls(), [""; 0]);
+}
+
+// Holds: N-05, S-04
+#[tokio::test(start_paused = true)]
+async fn nodes_are_served_also_if_services_cannot_be_listed() {
+    let api = FakeApi::default();
+    let new = serde_json::to_value(node("n1")).unwrap();
+    api.answer("GET", "/api/v1/nodes", 200, list("NodeList", &[new]));
+    (0..10).for_each(|_| api.fail("GET", "/api/v1/services", 403, "Forbidden"));
+    api.answer("GET", "/api/v1/services", 200, list("ServiceList", &[serde_json::to_value(service("web")).unwrap()]));
+    let mut bench = start_on(api, &[Capability::Instances, Capability::LoadBalancers], Options::default());
+    sleep(Duration::from_secs(5)).await;
+    assert!(bench.runs("cloud-node") && bench.runs("cloud-node-lifecycle") && !bench.runs("service"));
+    assert!(bench.cloud.calls().contains(&"describe n1".to_owned()), "{:?}", bench.cloud.calls());
+    assert_eq!(bench.cluster.try_recv().unwrap().services().len(), 0);
+    // The right is given.
+    sleep(Duration::from_secs(600)).await;
+    assert!(bench.runs("service"));
+    assert!(bench.cloud.calls().contains(&"ensure web n1".to_owned()), "{:?}", bench.cloud.calls());
 }
 
 #[tokio::test(start_paused = true)]

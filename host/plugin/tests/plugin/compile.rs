@@ -26,7 +26,8 @@ fn dear_to_compile(bytes: usize) -> Vec<u8> {
     let mut body = String::new();
     for step in 0..bytes / 14 {
         let (from, to) = (step % VARIABLES, step * 7 % VARIABLES);
-        write!(body, "(if (local.get {from}) (then (local.set {to} (i32.mul (local.get {from}) (local.get {to})))))").unwrap();
+        write!(body, "(if (local.get {from}) (then (local.set {to} (i32.mul (local.get {from}) (local.get {to})))))")
+            .unwrap();
     }
     let variables = "i32 ".repeat(VARIABLES);
     let text = format!(
@@ -51,7 +52,8 @@ async fn load(dir: &Path, cache: &Path, limits: Limits) -> (Arc<Plugin>, impl Fn
     let mut registry = Registry::default();
     let metrics = PluginMetrics::register(&mut registry);
     let options = RuntimeOptions::new(compiler());
-    let runtime = Runtime::new(RuntimeOptions { cache_dir: Some(cache.to_owned()), limits, metrics, ..options }).unwrap();
+    let runtime =
+        Runtime::new(RuntimeOptions { cache_dir: Some(cache.to_owned()), limits, metrics, ..options }).unwrap();
     let plugin = Plugin::load(&runtime, source(dir), ClusterSlot::default()).await.unwrap();
     let compilations = move |result: &str| {
         let mut text = String::new();

@@ -81,6 +81,11 @@ pub(super) fn work(log: &[Write]) -> impl Iterator<Item = &Write> {
     log.iter().filter(|write| write.is_work())
 }
 
+/// Who has written the lease last.
+pub(super) fn leader(log: &[Write]) -> Option<&str> {
+    log.iter().rfind(|write| write.is_lease()).map(|write| write.account.as_str())
+}
+
 /// How often the lease was written by another account than before.
 pub(super) fn leaders(log: &[Write]) -> usize {
     let holders: Vec<_> = log.iter().filter(|write| write.is_lease()).map(|write| &write.account).collect();

@@ -98,6 +98,10 @@ impl Contender {
         Ok(Self { name: name.to_owned(), state, _tended: tended })
     }
 
+    pub(super) fn name(&self) -> &str {
+        &self.name
+    }
+
     /// Kills it, whatever it does just now; it is started again after this.
     pub(super) fn kill(&self, down: Duration) {
         lock(&self.state).down_until = Some(Instant::now() + down);
