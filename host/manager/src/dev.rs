@@ -38,7 +38,8 @@ pub async fn run(args: DevArgs, shutdown: CancellationToken) -> anyhow::Result<(
     let Some(config) = shutdown.run_until_cancelled(reading).await else { return Ok(()) };
     let config = config?;
     kubeconfig::check(&args.write_kubeconfig)?;
-    let plane = DevPlane::start(Options { listen: args.listen, state_file: args.state.clone(), ..Options::default() }).await?;
+    let plane =
+        DevPlane::start(Options { listen: args.listen, state_file: args.state.clone(), ..Options::default() }).await?;
     kubeconfig::write(&args.write_kubeconfig, &plane.kubeconfig())?;
     for number in 1..=args.nodes {
         let [high, low] = number.to_be_bytes();

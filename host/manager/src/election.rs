@@ -21,8 +21,8 @@ use kube::{Api, Client, api::PostParams};
 use tokio::sync::watch::Sender;
 use tokio_util::sync::CancellationToken;
 
-use plan::{Candidate, Observed, Step};
 pub use lost::lost;
+use plan::{Candidate, Observed, Step};
 pub use plan::{Timings, TimingsError};
 
 /// Which lease to hold, and how.

@@ -125,9 +125,7 @@ pub enum LoadProblem {
     #[error("not a valid WebAssembly component: {}", Cause::of(.0))]
     Malformed(wasmparser::BinaryReaderError),
     /// It is no plugin.
-    #[error(
-        "it does not export `skydock:provider/plugin@0.1.0`, which every plugin must: it exports {exports}"
-    )]
+    #[error("it does not export `skydock:provider/plugin@0.1.0`, which every plugin must: it exports {exports}")]
     NoPlugin {
         /// What it exports.
         exports: Names,
@@ -150,7 +148,9 @@ pub enum LoadProblem {
         reason: Cause,
     },
     /// It wants what no plugin may have.
-    #[error("it imports {0}, which a plugin may not have: there are no sockets, threads or files; use wasi:http for the network")]
+    #[error(
+        "it imports {0}, which a plugin may not have: there are no sockets, threads or files; use wasi:http for the network"
+    )]
     Forbidden(Names),
     /// It imports something under a known name with an unknown type.
     #[error("an import is not what this host offers under that name: {0}")]

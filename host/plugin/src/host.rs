@@ -8,8 +8,8 @@ mod http;
 mod limiter;
 mod lists;
 mod log;
-mod output;
 pub(crate) mod node_sets;
+mod output;
 
 use std::{sync::Arc, time::Instant};
 

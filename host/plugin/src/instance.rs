@@ -107,7 +107,8 @@ impl Blueprint {
 
     /// Takes the functions, and so checks their types.
     fn guests(&self, store: &mut Store<State>, instance: &component::Instance) -> Result<Guests, LoadProblem> {
-        let wrong = |interface| move |reason: wasmtime::Error| LoadProblem::WrongType { interface, reason: reason.into() };
+        let wrong =
+            |interface| move |reason: wasmtime::Error| LoadProblem::WrongType { interface, reason: reason.into() };
         let Indices { plugin, instances, load_balancers, routes, zones } = &self.indices;
         Ok(Guests {
             plugin: plugin.load(&mut *store, instance).map_err(wrong("plugin"))?,

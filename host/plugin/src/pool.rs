@@ -170,7 +170,8 @@ mod tests {
     #[test]
     fn instances_of_a_burst_go_sooner() {
         let limit = Duration::from_secs(60);
-        for (later, seconds, expected) in [(0, 60, false), (0, 61, true), (7, 60, false), (8, 15, false), (8, 16, true)] {
+        for (later, seconds, expected) in [(0, 60, false), (0, 61, true), (7, 60, false), (8, 15, false), (8, 16, true)]
+        {
             assert_eq!(is_cold(later, Duration::from_secs(seconds), limit), expected, "{later} later, {seconds} s");
         }
     }

@@ -100,7 +100,11 @@ mod tests {
     #[test]
     fn the_place_of_a_mistake_stays() {
         let config = "ca: /etc/kubernetes/pki/ca.crt\n";
-        let told = redact("/etc/kubernetes/cloud.yaml:1:5: no /etc/kubernetes/pki/ca.crt", config, "/etc/kubernetes/cloud.yaml");
+        let told = redact(
+            "/etc/kubernetes/cloud.yaml:1:5: no /etc/kubernetes/pki/ca.crt",
+            config,
+            "/etc/kubernetes/cloud.yaml",
+        );
         assert_eq!(told, "/etc/kubernetes/cloud.yaml:1:5: no [redacted]");
     }
 

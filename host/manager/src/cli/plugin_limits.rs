@@ -51,11 +51,7 @@ static KEYS: [Key; 18] = [
         what: "time that a call waits for an instance while all are busy",
         field: Field::Time(|it| &mut it.queue_deadline, SECOND..=HOUR),
     },
-    Key {
-        name: "memory",
-        what: "memory of one instance",
-        field: Field::Bytes(|it| &mut it.memory, MI..=4 * GI),
-    },
+    Key { name: "memory", what: "memory of one instance", field: Field::Bytes(|it| &mut it.memory, MI..=4 * GI) },
     Key {
         name: "memory-total",
         what: "memory of all instances together, and of what the host keeps for them",
@@ -97,11 +93,7 @@ static KEYS: [Key; 18] = [
         what: "log lines a second, over time",
         field: Field::Count(|it| &mut it.log_rate, 1..=100_000),
     },
-    Key {
-        name: "log-burst",
-        what: "log lines at once",
-        field: Field::Count(|it| &mut it.log_burst, 1..=1_000_000),
-    },
+    Key { name: "log-burst", what: "log lines at once", field: Field::Count(|it| &mut it.log_burst, 1..=1_000_000) },
     Key {
         name: "log-bytes",
         what: "log a second, over time; 16 times as much at once",
@@ -234,10 +226,8 @@ impl Field {
 /// Bytes as Kubernetes writes them: `512`, `64Ki`, `128Mi`, `1Gi`.
 fn parse_bytes(text: &str) -> Option<usize> {
     let units = [("Gi", GI), ("Mi", MI), ("Ki", KI)];
-    let (number, unit) = units
-        .iter()
-        .find_map(|(suffix, unit)| Some((text.strip_suffix(suffix)?, *unit)))
-        .unwrap_or((text, 1));
+    let (number, unit) =
+        units.iter().find_map(|(suffix, unit)| Some((text.strip_suffix(suffix)?, *unit))).unwrap_or((text, 1));
     number.parse::<usize>().ok()?.checked_mul(unit)
 }
 
@@ -329,7 +319,8 @@ mod tests {
     #[test]
     fn the_page_for_operators_has_every_limit_and_its_default() {
         let page = include_str!("../../../../docs/operating.md");
-        let section = page.split("## What a plugin may use").nth(1).and_then(|rest| rest.split("\n## ").next()).unwrap();
+        let section =
+            page.split("## What a plugin may use").nth(1).and_then(|rest| rest.split("\n## ").next()).unwrap();
         let rows: Vec<_> = section.lines().filter(|line| line.starts_with("| `")).collect();
         assert_eq!(rows.len(), KEYS.len());
         for (row, key) in rows.iter().zip(&KEYS) {

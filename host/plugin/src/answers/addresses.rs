@@ -143,7 +143,8 @@ mod tests {
             services: nets(&["10.96.0.0/12"]),
             allowed: nets(&["10.244.9.0/24", "127.0.0.0/8"]),
         };
-        let refused = |text: &str| rules.check(text.parse().unwrap(), &["172.20.0.1".to_owned(), "None".to_owned()]).err();
+        let refused =
+            |text: &str| rules.check(text.parse().unwrap(), &["172.20.0.1".to_owned(), "None".to_owned()]).err();
         let pod = |text: &str| Some(Refused::Pod(text.parse().unwrap()));
         let service = |text: &str| Some(Refused::Service(text.parse().unwrap()));
         let table = [

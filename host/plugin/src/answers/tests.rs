@@ -146,7 +146,8 @@ fn a_load_balancer_has_no_address_of_the_cluster() {
 
 #[test]
 fn a_load_balancer_says_where_it_is() {
-    let service = |ports| cloud::Service { ports: vec![cloud::ServicePort::default(); ports], ..cloud::Service::default() };
+    let service =
+        |ports| cloud::Service { ports: vec![cloud::ServicePort::default(); ports], ..cloud::Service::default() };
     let ingress = |point| ingress(point, &service(1), &IngressRules::default());
     let point = |ip: Option<&str>, hostname: Option<&str>| wit::Ingress {
         ip: ip.map(Into::into),

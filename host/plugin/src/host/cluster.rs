@@ -98,7 +98,10 @@ pub(super) fn add_to_linker(linker: &mut Linker<State>) -> wasmtime::Result<()> 
         let (shared, view) = (Arc::clone(&call.data().shared), call.data().view());
         Box::new(async move { Ok((shared.lists.lend(move || view.services()).await,)) })
     })?;
-    interface.func_wrap("object-json", |call: Call<'_>, (kind, namespace, name): (cluster::ObjectKind, String, String)| {
-        Ok((call.data().view().object_json(kind, &namespace, &name),))
-    })
+    interface.func_wrap(
+        "object-json",
+        |call: Call<'_>, (kind, namespace, name): (cluster::ObjectKind, String, String)| {
+            Ok((call.data().view().object_json(kind, &namespace, &name),))
+        },
+    )
 }

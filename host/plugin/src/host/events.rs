@@ -52,12 +52,7 @@ impl events::Host for State {
             events::Severity::Normal => Severity::Normal,
             events::Severity::Warning => Severity::Warning,
         };
-        cluster.publish(ObjectEvent {
-            object,
-            severity,
-            reason,
-            message: shown(&message, SENTENCE).into_owned(),
-        });
+        cluster.publish(ObjectEvent { object, severity, reason, message: shown(&message, SENTENCE).into_owned() });
         true
     }
 }

@@ -151,6 +151,10 @@ impl Misdeed {
     /// What it does before it gives room for what the host hands over.
     pub(crate) fn realloc(self) -> &'static str {
         // Not for the configuration, which comes first.
-        if self == Self::Nodes { "(if (i32.gt_u (local.get $size) (i32.const 4096)) (then (loop $l (br $l))))" } else { "" }
+        if self == Self::Nodes {
+            "(if (i32.gt_u (local.get $size) (i32.const 4096)) (then (loop $l (br $l))))"
+        } else {
+            ""
+        }
     }
 }

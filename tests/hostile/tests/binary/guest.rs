@@ -111,10 +111,8 @@ pub(crate) fn methods(requests: u32, form: Form) -> anyhow::Result<Vec<u8>> {
 
 /// Asks for a poll of nothing, which no host answers, from a function whose name is a line of a log and so many letters.
 pub(crate) fn names(letters: usize, form: Form) -> anyhow::Result<Vec<u8>> {
-    let name = format!(
-        "x\\n2026-11-22T02:40:00Z  INFO skydock_controllers: forged line \\1b[2J{}",
-        "A".repeat(letters)
-    );
+    let name =
+        format!("x\\n2026-11-22T02:40:00Z  INFO skydock_controllers: forged line \\1b[2J{}", "A".repeat(letters));
     let body = format!(
         "(func $f (@name \"{name}\") (call $poll (i32.const 8) (i32.const 0) (i32.const 64)))
          (func $misbehave (call $f))"
@@ -148,9 +146,7 @@ pub(crate) fn many_imports(bytes: usize) -> anyhow::Result<Vec<u8>> {
 
 fn importing(name: &str, times: usize) -> anyhow::Result<Vec<u8>> {
     let imports: String = (0..times).map(|number| format!("(import \"{name}{number}\" (func))\n")).collect();
-    text(&format!(
-        "(component {imports} (instance $e) (export \"skydock:provider/plugin@0.1.0\" (instance $e)))"
-    ))
+    text(&format!("(component {imports} (instance $e) (export \"skydock:provider/plugin@0.1.0\" (instance $e)))"))
 }
 
 fn text(text: &str) -> anyhow::Result<Vec<u8>> {
@@ -211,7 +207,8 @@ fn component(misdeed: Misdeed, body: &str, form: Option<Form>) -> anyhow::Result
     for (path, text) in WASI {
         resolve.push_str(path, text)?;
     }
-    let world = format!("package test:guest; world guest {{ {world} export {plugin}; export {instances}; export {routes}; }}");
+    let world =
+        format!("package test:guest; world guest {{ {world} export {plugin}; export {instances}; export {routes}; }}");
     let package = resolve.push_str("guest.wit", &world)?;
     let world = resolve.select_world(&[package], Some("guest"))?;
     embed_component_metadata(&mut module, &resolve, world, StringEncoding::UTF8)?;

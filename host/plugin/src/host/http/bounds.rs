@@ -68,10 +68,13 @@ pub(in crate::host) fn add_to_linker(linker: &mut Linker<State>) -> wasmtime::Re
         bounded("authority", name.as_deref().unwrap_or_default(), AUTHORITY)?;
         Ok((call.data_mut().http().set_authority(request, name)?,))
     })?;
-    types.func_wrap("[method]outgoing-request.set-path-with-query", |mut call: Call<'_>, (request, path): Set<Text>| {
-        bounded("path", path.as_deref().unwrap_or_default(), PATH)?;
-        Ok((call.data_mut().http().set_path_with_query(request, path)?,))
-    })?;
+    types.func_wrap(
+        "[method]outgoing-request.set-path-with-query",
+        |mut call: Call<'_>, (request, path): Set<Text>| {
+            bounded("path", path.as_deref().unwrap_or_default(), PATH)?;
+            Ok((call.data_mut().http().set_path_with_query(request, path)?,))
+        },
+    )?;
     linker.allow_shadowing(false);
     Ok(())
 }
