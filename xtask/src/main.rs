@@ -9,6 +9,7 @@ mod guests;
 mod parity;
 mod step;
 mod test;
+mod tool;
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -36,6 +37,9 @@ enum Chore {
         /// Leave out what needs a real control plane or a network.
         #[arg(long)]
         quick: bool,
+        /// Run this step alone, such as `tests`; a wrong name is answered with all there are.
+        #[arg(long, value_name = "STEP", conflicts_with = "quick")]
+        only: Option<String>,
         /// Show the output of every step, not only of one that failed.
         #[arg(long, short)]
         verbose: bool,
@@ -81,7 +85,7 @@ fn run(chore: &Chore) -> Result<()> {
     let root = root();
     match chore {
         Chore::Demo { json, keep } => demo::run(&root, *json, *keep),
-        Chore::Test { quick, verbose } => test::run(&root, *quick, *verbose),
+        Chore::Test { quick, only, verbose } => test::run(&root, *quick, only.as_deref(), *verbose),
         Chore::Guests => guests::run(&root),
         Chore::Parity { check } => parity::run(&root, *check),
         Chore::Bench(Bench::Controllers { arguments }) => bench::controllers(&root, arguments),
