@@ -7,6 +7,7 @@ mod console;
 mod demo;
 mod guests;
 mod parity;
+mod source;
 mod step;
 mod test;
 mod tool;
@@ -46,9 +47,10 @@ enum Chore {
     },
     /// Builds the plugins and the fixtures of the tests into `target/plugins`.
     Guests,
-    /// Shows which test holds which statement of upstream's behaviour, and writes docs/parity.md.
+    /// Shows which test holds which statement of upstream's behaviour and which promise of the documents, and writes
+    /// docs/parity.md and docs/promises.md.
     Parity {
-        /// Write nothing; fail if docs/parity.md is not up to date.
+        /// Write nothing; fail if a page is not up to date.
         #[arg(long)]
         check: bool,
     },

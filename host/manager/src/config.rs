@@ -247,6 +247,16 @@ mod tests {
         assert!(config(&["--cloud-provider=static", &in_dir, "--leader-elect=false"]).unwrap().election.is_none());
     }
 
+    // Holds: OPS-04
+    #[test]
+    fn a_dry_run_stands_for_no_election() {
+        let dir = plugin_dir();
+        let in_dir = format!("--plugin-dir={}", dir.path().display());
+        let flags = ["--cloud-provider=static", in_dir.as_str(), "--leader-elect=true", "--dry-run"];
+        assert!(config(&flags[..3]).unwrap().election.is_some());
+        assert!(config(&flags).unwrap().election.is_none());
+    }
+
     #[test]
     fn p02_a_controller_that_nobody_knows_is_named() {
         let dir = plugin_dir();

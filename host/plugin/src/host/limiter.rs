@@ -70,6 +70,7 @@ mod tests {
         assert_eq!(limiter.peak, 100);
     }
 
+    // Holds: SEC-04
     #[test]
     fn a_table_has_its_own_limit() {
         let mut limiter = MemoryLimiter::new(&Limits { table_elements: 10, ..Limits::default() });

@@ -26,7 +26,8 @@ fn dear_to_compile(bytes: usize) -> Vec<u8> {
     let mut body = String::new();
     for step in 0..bytes / 14 {
         let (from, to) = (step % VARIABLES, step * 7 % VARIABLES);
-        write!(body, "(if (local.get {from}) (then (local.set {to} (i32.mul (local.get {from}) (local.get {to})))))").unwrap();
+        write!(body, "(if (local.get {from}) (then (local.set {to} (i32.mul (local.get {from}) (local.get {to})))))")
+            .unwrap();
     }
     let variables = "i32 ".repeat(VARIABLES);
     let text = format!(
@@ -51,7 +52,8 @@ async fn load(dir: &Path, cache: &Path, limits: Limits) -> (Arc<Plugin>, impl Fn
     let mut registry = Registry::default();
     let metrics = PluginMetrics::register(&mut registry);
     let options = RuntimeOptions::new(compiler());
-    let runtime = Runtime::new(RuntimeOptions { cache_dir: Some(cache.to_owned()), limits, metrics, ..options }).unwrap();
+    let runtime =
+        Runtime::new(RuntimeOptions { cache_dir: Some(cache.to_owned()), limits, metrics, ..options }).unwrap();
     let plugin = Plugin::load(&runtime, source(dir), ClusterSlot::default()).await.unwrap();
     let compilations = move |result: &str| {
         let mut text = String::new();
@@ -90,6 +92,7 @@ async fn ten_configurations_of_the_same_bytes_compile_once() {
     assert_eq!((compilations("success"), compilations("failure")), (1.0, 0.0));
 }
 
+// Holds: OPS-58
 #[tokio::test(flavor = "multi_thread")]
 async fn machine_code_is_compiled_once_and_found_by_the_next_process() {
     let dir = tempfile::tempdir().unwrap();
@@ -120,6 +123,7 @@ async fn machine_code_that_was_damaged_is_compiled_again() {
     assert_ne!(fs::read(&artifact).unwrap(), bytes);
 }
 
+// Holds: SEC-08, OPS-60
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_dear_to_compile_ends_by_its_limit() {
     let dear = dear_to_compile(4 << 20);
