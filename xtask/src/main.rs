@@ -6,6 +6,7 @@ mod command;
 mod console;
 mod demo;
 mod guests;
+mod mutants;
 mod parity;
 mod source;
 mod step;
@@ -54,6 +55,9 @@ enum Chore {
         #[arg(long)]
         check: bool,
     },
+    /// Changes the rules in small ways, one at a time, and fails if no test notices; writes docs/mutants.md. Takes hours, and goes on
+    /// where it was ended.
+    Mutants(mutants::Selection),
     /// Measures; `cargo xtask bench controllers --help` says what can be chosen.
     #[command(subcommand)]
     Bench(Bench),
@@ -90,6 +94,7 @@ fn run(chore: &Chore) -> Result<()> {
         Chore::Test { quick, only, verbose } => test::run(&root, *quick, only.as_deref(), *verbose),
         Chore::Guests => guests::run(&root),
         Chore::Parity { check } => parity::run(&root, *check),
+        Chore::Mutants(selection) => mutants::run(&root, selection),
         Chore::Bench(Bench::Controllers { arguments }) => bench::controllers(&root, arguments),
         Chore::Audit => audit::run(&root),
     }
