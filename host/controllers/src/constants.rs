@@ -100,6 +100,10 @@ pub mod reason {
     pub const UPDATE_LB_FAILED: &str = "UpdateLoadBalancerFailed";
     /// A route to a node could not be made.
     pub const FAILED_TO_CREATE_ROUTE: &str = "FailedToCreateRoute";
+    /// The routes that there are could not be listed. Ours.
+    pub const FAILED_TO_LIST_ROUTES: &str = "FailedToListRoutes";
+    /// There are nearly as many routes as may be. Ours.
+    pub const ROUTES_NEAR_LIMIT: &str = "RoutesNearLimit";
 }
 
 #[cfg(test)]

@@ -35,6 +35,10 @@ pub struct Metrics {
     pub update_loadbalancer_host_latency: Histogram,
     /// Runs of the route controller.
     pub route_sync: Counter,
+    /// Routes in the last list.
+    pub routes: Gauge,
+    /// Most routes that a list may have; 0 is no limit.
+    pub routes_limit: Gauge,
     /// Events that were not written, because there were too many.
     pub events_dropped: Counter,
     cidr_allocations: Family<Labels<1>, Counter>,
@@ -163,6 +167,12 @@ impl Metrics {
             "Errors of the cloud (by case), of the API server (kind kubernetes) and of Pod CIDRs",
             m.errors.clone(),
         );
+        registry.register("skydock_routes", "Routes in the last list of the cloud", m.routes.clone());
+        registry.register(
+            "skydock_routes_limit",
+            "Most routes that a list of the cloud may have; with more no routes are made",
+            m.routes_limit.clone(),
+        );
         registry.register(
             "skydock_events_dropped",
             "Events that were not written, because there were too many",
@@ -209,6 +219,8 @@ impl Metrics {
             nodesync_latency: service_latency(),
             update_loadbalancer_host_latency: service_latency(),
             route_sync: Counter::default(),
+            routes: Gauge::default(),
+            routes_limit: Gauge::default(),
             events_dropped: Counter::default(),
             cidr_allocations: Family::default(),
             cidr_releases: Family::default(),
@@ -315,7 +327,7 @@ mod tests {
         prometheus_client::encoding::text::encode(&mut text, &registry).unwrap();
         let types = text.lines().filter_map(|line| line.strip_prefix("# TYPE ")?.split_once(' '));
         let ours: Vec<_> = types.filter(|(name, _)| name.starts_with("skydock_")).collect();
-        assert_eq!(ours.len(), 4, "{ours:?}");
+        assert_eq!(ours.len(), 6, "{ours:?}");
         for (name, kind) in ours {
             let name = format!("`{name}{}`", if kind == "counter" { "_total" } else { "" });
             assert!(page.contains(&name), "{name}");

@@ -49,7 +49,7 @@ use crate::{
     pause::Pause,
     queue::{Limiter, Priority, Queue},
     retry::{self, Again},
-    shared::{Runner, Shared},
+    shared::{Runner, Shared, apart},
 };
 
 /// Most nodes of one batch. A larger one saves no call worth saving, and is in memory several times.
@@ -432,7 +432,10 @@ impl Runner for NodeController {
     }
 
     async fn run(self: Arc<Self>, shutdown: CancellationToken) {
-        let work = join_all((0..self.options.workers.max(1)).map(|number| self.work(number, &shutdown)));
+        let work = join_all((0..self.options.workers.max(1)).map(|number| {
+            let (this, stop) = (Arc::clone(&self), shutdown.clone());
+            apart(async move { this.work(number, &stop).await })
+        }));
         let slow = self.work_on_slow_ones(&shutdown);
         let close = async {
             shutdown.cancelled().await;

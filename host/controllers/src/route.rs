@@ -20,9 +20,10 @@ use std::{
 };
 
 use async_trait::async_trait;
-use k8s_openapi::api::core::v1::Node;
+use k8s_openapi::api::core::v1::{Node, ObjectReference};
 use kube::Client;
 use skydock_cloud::{Capability, NewRoute, NodeAddress, ProviderInfo, Route};
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use self::{
@@ -118,6 +119,7 @@ pub(crate) struct RouteController {
     conditions: Conditions,
     cidrs: ClusterCidrs,
     rhythm: Rhythm,
+    process: ObjectReference,
     queue: Arc<Queue<()>>,
     memory: Mutex<Memory>,
 }
@@ -129,10 +131,18 @@ struct Memory {
     deletes: Tries<Route>,
     /// Runs in a row that could not list the routes.
     failures: u32,
+    /// When to tell again that there are nearly too many.
+    tell_of_limit: Option<Instant>,
 }
 
 impl RouteController {
-    pub(crate) fn new(shared: Shared, client: Client, cidrs: ClusterCidrs, rhythm: Rhythm) -> Self {
+    pub(crate) fn new(
+        shared: Shared,
+        client: Client,
+        cidrs: ClusterCidrs,
+        rhythm: Rhythm,
+        process: ObjectReference,
+    ) -> Self {
         let queue = Arc::new(Queue::new(LIMITER, shared.metrics.queue("Routes")));
         if let Rhythm::Watch { .. } = rhythm {
             let queue = Arc::clone(&queue);
@@ -144,7 +154,7 @@ impl RouteController {
         }
         queue.add((), Priority::Recheck);
         let conditions = Conditions::new(shared.clone(), client);
-        Self { shared, conditions, cidrs, rhythm, queue, memory: Mutex::default() }
+        Self { shared, conditions, cidrs, rhythm, process, queue, memory: Mutex::default() }
     }
 
     fn memory(&self) -> MutexGuard<'_, Memory> {

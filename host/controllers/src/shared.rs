@@ -91,7 +91,25 @@ pub(crate) fn complete<T>(
 
 #[cfg(test)]
 mod tests {
+    use std::{
+        sync::mpsc,
+        time::{Duration, Instant},
+    };
+
+    use futures::future::join_all;
+
     use super::*;
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn work_that_computes_holds_up_no_other() {
+        let (done, waits) = mpsc::channel();
+        let one = apart(async move { waits.recv_timeout(Duration::from_secs(20)) });
+        let other = apart(async move { done.send(()).map_err(|_| mpsc::RecvTimeoutError::Disconnected) });
+        let begin = Instant::now();
+        // On one task the first would keep the second from ever being polled.
+        let ended = join_all([Box::pin(one) as std::pin::Pin<Box<dyn Future<Output = _>>>, Box::pin(other)]).await;
+        assert_eq!(ended, [Ok(()), Ok(())], "after {:?}", begin.elapsed());
+    }
 
     #[test]
     fn n09_n38_a_missing_answer_is_an_error_and_one_too_many_is_not_looked_at() {

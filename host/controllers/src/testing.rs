@@ -291,6 +291,10 @@ impl CloudProvider for FakeCloud {
         next(&self.delete).unwrap_or(Ok(()))
     }
 
+    fn max_routes(&self) -> Option<usize> {
+        *self.routes.limit.lock().unwrap()
+    }
+
     async fn list_routes(&self) -> Result<Vec<Route>, CloudError> {
         self.record("list".to_owned());
         let (listed, pause) = (self.routes.list(), *self.routes.list_takes.lock().unwrap());

@@ -70,20 +70,6 @@ pub async fn load(access: &ClusterAccess) -> Result<Config, ClientError> {
     Ok(config)
 }
 
-/// Runs what reads files and starts other programs where it holds up nobody: building a client does, if the kubeconfig
-/// names a program for credentials.
-///
-/// # Errors
-/// Those of the work.
-pub async fn elsewhere<T, E>(work: impl Future<Output = Result<T, E>> + Send + 'static) -> anyhow::Result<T>
-where
-    T: Send + 'static,
-    E: Into<anyhow::Error> + Send + 'static,
-{
-    let runtime = tokio::runtime::Handle::current();
-    tokio::task::spawn_blocking(move || runtime.block_on(work)).await?.map_err(Into::into)
-}
-
 /// A client whose user agent ends with the name of who uses it (C-02).
 ///
 /// # Errors
@@ -112,7 +98,10 @@ pub fn with_user_agent(mut config: Config, name: &str) -> Config {
 pub async fn wait_for_api_server(client: &Client, url: impl fmt::Display) -> Result<String, ClientError> {
     let give_up = tokio::time::Instant::now() + API_SERVER_WAIT;
     loop {
-        match client.apiserver_version().await {
+        // One that does not answer is as good as none.
+        let left = give_up.saturating_duration_since(tokio::time::Instant::now()).max(API_SERVER_POLL);
+        let answer = tokio::time::timeout(left, client.apiserver_version()).await;
+        match answer.unwrap_or_else(|silent| Err(kube::Error::Service(silent.into()))) {
             Ok(version) => return Ok(version.git_version),
             // It answered: what it refuses to this account, others may be given.
             Err(kube::Error::Api(status)) if status.code < 500 => return Ok("unknown".to_owned()),

@@ -3,10 +3,13 @@
 use std::io::Write;
 
 use anyhow::Context;
-use skydock_cloud::CloudProvider;
+use skydock_cloud::{CloudProvider, text::escape};
 use skydock_plugin::{ClusterSlot, Compiler, Plugin, PluginSource, Runtime, RuntimeOptions};
 
-use crate::cli::{COMPILER, InspectArgs};
+use crate::{
+    blocking::blocking,
+    cli::{COMPILER, InspectArgs},
+};
 
 /// Loads the plugin and prints who it is.
 ///
@@ -14,13 +17,15 @@ use crate::cli::{COMPILER, InspectArgs};
 /// If it cannot be loaded.
 pub async fn run(args: InspectArgs) -> anyhow::Result<()> {
     let compiler = Compiler::this_program(COMPILER)?;
-    let runtime = Runtime::new(RuntimeOptions::new(compiler)).context("cannot start the plugin runtime")?;
+    let runtime = blocking(async { Runtime::new(RuntimeOptions::new(compiler)) }).await;
+    let runtime = runtime.context("cannot start the plugin runtime")?;
     let source = PluginSource {
         name: "inspected".to_owned(),
         component: args.plugin.clone(),
         cloud_config: args.cloud_config,
         cluster_name: "kubernetes".to_owned(),
         cluster_cidrs: Vec::new(),
+        ..PluginSource::default()
     };
     let plugin = Plugin::load(&runtime, source, ClusterSlot::default()).await;
     let plugin = plugin.with_context(|| format!("{} cannot be used", args.plugin.display()))?;
@@ -40,7 +45,7 @@ pub async fn run(args: InspectArgs) -> anyhow::Result<()> {
     ];
     let mut out = std::io::stdout().lock();
     for (name, value) in lines {
-        writeln!(out, "{name:<15} {value}")?;
+        writeln!(out, "{name:<15} {}", escape(&value))?;
     }
     Ok(())
 }

@@ -5,10 +5,12 @@
 
 #![forbid(unsafe_code)]
 
+pub mod blocking;
 pub mod ccm;
 pub mod cli;
 pub mod clients;
 pub mod config;
+pub mod credentials;
 pub mod dev;
 pub mod election;
 pub mod inspect;
@@ -21,7 +23,7 @@ pub mod telemetry;
 use std::time::Duration;
 
 use cli::{Cli, Command, PluginCommand};
-use tokio::{runtime::Runtime, task::spawn_blocking};
+use tokio::runtime::Runtime;
 use tokio_util::sync::CancellationToken;
 
 /// How long files and compilers that are still being read or run hold up the exit.
@@ -54,10 +56,9 @@ impl Process {
         let ended = runtime.block_on(async {
             match cli.command {
                 None => {
-                    // A file may lie on a volume that does not answer.
-                    let reading = spawn_blocking(|| config::Config::try_from(cli.ccm));
+                    let reading = blocking::blocking(async { config::Config::try_from(cli.ccm) });
                     let Some(config) = shutdown.run_until_cancelled(reading).await else { return Ok(()) };
-                    let config = config??;
+                    let config = config?;
                     telemetry::init(config.log);
                     Box::pin(ccm::run(config, shutdown)).await
                 }

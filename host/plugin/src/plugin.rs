@@ -13,7 +13,7 @@ use crate::{
     code::Code,
     error::{LoadError, LoadProblem, Stage},
     generation::{Generation, GenerationInfo, Stopwatch},
-    host::{Cache, ClusterSlot, Log, Shared, node_sets::Targets},
+    host::{ClusterSlot, Shared},
     runtime::Runtime,
     source::{Digests, Files, PluginSource},
 };
@@ -97,16 +97,8 @@ impl Plugin {
     /// # Errors
     /// [`LoadError`] with the stage that failed.
     pub async fn load(runtime: &Runtime, source: PluginSource, cluster: ClusterSlot) -> Result<Arc<Self>, LoadError> {
-        let limits = runtime.limits().clone();
-        let shared = Arc::new(Shared {
-            plugin: source.name.clone(),
-            log: Log::new(&limits, Instant::now()),
-            limits,
-            metrics: runtime.inner.metrics.clone(),
-            cluster,
-            cache: Cache::default(),
-            targets: Targets::default(),
-        });
+        let (limits, metrics) = (runtime.limits().clone(), runtime.inner.metrics.clone());
+        let shared = Arc::new(Shared::new(&source, limits, metrics, cluster));
         let first = async {
             let (Files { component, settings, digests }, reading) = read(&source).await?;
             let mut watch = Stopwatch::start(reading);
@@ -299,9 +291,7 @@ impl Plugin {
             loop {
                 tokio::time::sleep((idle / 2).clamp(Duration::from_millis(10), LONGEST_SWEEP)).await;
                 let Some(plugin) = plugin.upgrade() else { return };
-                if let Some(since) = Instant::now().checked_sub(idle) {
-                    plugin.current().pool.shrink(since);
-                }
+                plugin.current().pool.shrink(Instant::now());
             }
         });
     }

@@ -151,7 +151,9 @@ impl Shape {
                         ComponentAlias::Outer { kind: ComponentOuterAliasKind::Component, count, index } => {
                             let from = match (count as usize).checked_sub(1) {
                                 None => component(&level.components, index),
-                                Some(up) => outer.iter().rev().nth(up).map_or(NOWHERE, |it| component(&it.components, index)),
+                                Some(up) => {
+                                    outer.iter().rev().nth(up).map_or(NOWHERE, |it| component(&it.components, index))
+                                }
                             };
                             level.components.push(from);
                         }

@@ -1,9 +1,9 @@
 //! The work on routes: it lists, compares and begins what is to be done, and takes note of what has become of it. Nothing that
 //! takes long holds up anything else.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
-use skydock_cloud::{CloudError, NewRoute, Route};
+use skydock_cloud::{CloudError, NewRoute, Route, Severity};
 use tokio::{
     task::JoinSet,
     time::{Instant, sleep_until},
@@ -20,10 +20,14 @@ use super::{
 };
 use crate::{
     constants::reason,
+    events::Notice,
     patience::minutes,
     queue::Priority,
     retry::{self, Again},
 };
+
+/// An API server keeps events for an hour.
+const TELL_OF_LIMIT: Duration = Duration::from_secs(30 * 60);
 
 pub(super) struct Run<'a> {
     controller: &'a RouteController,
@@ -135,12 +139,16 @@ impl<'a> Run<'a> {
             Ok(routes) => routes,
             Err(error) => {
                 controller.shared.cloud_error("routes", &error);
+                if retry::warns(&error) {
+                    self.warn(reason::FAILED_TO_LIST_ROUTES, format!("No route is made or deleted: {error}"));
+                }
                 let mut memory = controller.memory();
                 self.relist = Again::after(&error).wait(&LIMITER, memory.failures).map(|wait| now + wait);
                 memory.failures = memory.failures.saturating_add(1);
                 return;
             }
         };
+        self.tell_if_nearly_full(routes.len(), now);
         // In this order: a route that is listed belongs to a node that is known by now, or to none.
         let entries = controller.shared.nodes.list();
         let nodes: Vec<_> = entries.iter().map(|entry| &*entry.view).collect();
@@ -167,6 +175,38 @@ impl<'a> Run<'a> {
                 controller.conditions.want(entry, network);
             }
         }
+    }
+
+    /// A list with too many routes in it is refused as a whole, and then there are no routes for new nodes.
+    fn tell_if_nearly_full(&self, routes: usize, now: Instant) {
+        let shared = &self.controller.shared;
+        let limit = shared.provider.max_routes();
+        let gauge = |count: usize| i64::try_from(count).unwrap_or(i64::MAX);
+        shared.metrics.routes.set(gauge(routes));
+        shared.metrics.routes_limit.set(gauge(limit.unwrap_or(0)));
+        let Some(limit) = limit.filter(|limit| routes >= limit - limit / 5) else { return };
+        let mut memory = self.controller.memory();
+        if memory.tell_of_limit.is_none_or(|at| now >= at) {
+            memory.tell_of_limit = Some(now + TELL_OF_LIMIT);
+            let message = format!(
+                "There are {routes} routes, and with more than {limit} no route is made or deleted any more: raise --plugin-limit \
+                 routes={limit}"
+            );
+            tracing::warn!("{message}");
+            self.warn(reason::ROUTES_NEAR_LIMIT, message);
+        }
+    }
+
+    /// On what stands for this process, since it is about no one object of the cluster.
+    fn warn(&self, reason: &str, message: String) {
+        let shared = &self.controller.shared;
+        shared.recorder.publish(Notice {
+            source: shared.controller.event_source(),
+            object: self.controller.process.clone(),
+            severity: Severity::Warning,
+            reason: reason.to_owned(),
+            message,
+        });
     }
 
     fn begin(&mut self, due: Due) {
@@ -212,7 +252,8 @@ impl<'a> Run<'a> {
                     let lasted = memory.creates.failed(done.change, &error, done.spoiled, now, &long);
                     if let (Some(lasted), Some(entry)) = (lasted, self.round.entry(&name)) {
                         let lasted = minutes(lasted);
-                        let message = format!("The cloud has been at work on route {key} for {lasted}, and goes on: {error}");
+                        let message =
+                            format!("The cloud has been at work on route {key} for {lasted}, and goes on: {error}");
                         self.controller.shared.warning(entry, reason::STILL_IN_PROGRESS, message);
                     }
                 }

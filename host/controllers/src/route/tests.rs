@@ -39,7 +39,8 @@ fn bench(rhythm: Rhythm) -> Bench {
     let provider = cloud.clone();
     let shared = Shared { controller: Controller::Route, provider, nodes: Arc::default(), recorder, metrics };
     let cidrs = ClusterCidrs::parse(&["10.244.0.0/16", "fd00::/56"]).unwrap();
-    let controller = Arc::new(RouteController::new(shared, api.client(), cidrs, rhythm));
+    let controller =
+        Arc::new(RouteController::new(shared, api.client(), cidrs, rhythm, crate::Options::default().process));
     Bench { api, cloud, controller, registry, stop: CancellationToken::new() }
 }
 
@@ -674,7 +675,8 @@ async fn a_black_hole_that_names_its_node_is_replaced_at_once() {
 // Holds: R-22
 #[tokio::test(start_paused = true)]
 async fn a_round_that_was_cut_short_leaves_nothing_behind() {
-    let nodes = |bench: &Bench| (0..9).for_each(|n| bench.has(&format!("n{n}"), &[&format!("10.244.{n}.0/24")], &json!({})));
+    let nodes =
+        |bench: &Bench| (0..9).for_each(|n| bench.has(&format!("n{n}"), &[&format!("10.244.{n}.0/24")], &json!({})));
     let first = watching();
     nodes(&first);
     (0..6).for_each(|n| first.cloud.routes.has(route("gone", &format!("10.244.{n}.0/24"))));
@@ -771,4 +773,30 @@ fn r03_r04_a_run_is_followed_by_the_next_when_it_is_due() {
         let (next, pause) = rhythm.after(seconds(took), again.map(seconds));
         assert_eq!((next.map(|next| next.as_secs()), pause.as_secs()), expected, "{rhythm:?} {took} {again:?}");
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn that_there_are_nearly_too_many_routes_is_told_before_it_is_so() {
+    let bench = bench(Rhythm::Watch { check_period: Duration::from_secs(300) });
+    *bench.cloud.routes.limit.lock().unwrap() = Some(10);
+    for n in 0..7 {
+        bench.has(&format!("n{n}"), &[&format!("10.244.{n}.0/24")], &json!({}));
+    }
+    let running = bench.run();
+    sleep(Duration::from_secs(400)).await;
+    assert!(bench.events().await.is_empty());
+    bench.has("n7", &["10.244.7.0/24"], &json!({}));
+    sleep(Duration::from_secs(400)).await;
+    let events = bench.events().await;
+    assert_eq!((events.len(), &events[0]["reason"]), (1, &json!("RoutesNearLimit")), "{events:?}");
+    assert_eq!(events[0]["involvedObject"]["kind"], "Lease");
+    let message = events[0]["message"].as_str().unwrap();
+    assert!(message.contains("8 routes") && message.contains("--plugin-limit routes=10"), "{message}");
+    assert_eq!((bench.metric("skydock_routes "), bench.metric("skydock_routes_limit")), ("8".into(), "10".into()));
+    bench.cloud.routes.fails("list", CloudError::Internal("11 routes, where at most 10 are allowed".into()));
+    sleep(Duration::from_secs(300)).await;
+    let last = bench.events().await.pop().unwrap();
+    assert_eq!(last["reason"], "FailedToListRoutes");
+    assert!(last["message"].as_str().unwrap().contains("at most 10 are allowed"), "{last}");
+    running.abort();
 }

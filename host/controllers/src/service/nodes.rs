@@ -112,8 +112,7 @@ impl ServiceController {
     }
 
     async fn pass(&self) {
-        let pass =
-            Arc::new(Pass { start: Instant::now(), latency: self.shared.metrics.nodesync_latency.clone() });
+        let pass = Arc::new(Pass { start: Instant::now(), latency: self.shared.metrics.nodesync_latency.clone() });
         let mut behind = Vec::new();
         for (key, known) in self.known.all() {
             let progress = known.progress();
@@ -133,6 +132,8 @@ impl ServiceController {
 
     async fn follow_nodes_of(&self, key: &str, known: &Known) {
         let progress = known.progress();
+        // Which nodes it wants, or whom it lets in, is just what nobody could read and nobody here has known before: a guess would
+        // send clients to the wrong nodes, or let in everybody.
         let understood = progress.entry.view.problem.is_none();
         if !understood || self.need(&progress.entry, false) != plan::Need::Ensure {
             return;

@@ -233,7 +233,8 @@ fn checked(at: impl AsFd, name: &Path, path: &Path) -> Result<(OwnedFd, u32), Ca
         Err(Errno::NOTDIR | Errno::LOOP) => return Err(CacheDirError::NotDirectory(path)),
         Err(error) => return Err(CacheDirError::Io { path, source: error.into() }),
     };
-    let stat = rustix::fs::fstat(&fd).map_err(|error| CacheDirError::Io { path: path.clone(), source: error.into() })?;
+    let stat =
+        rustix::fs::fstat(&fd).map_err(|error| CacheDirError::Io { path: path.clone(), source: error.into() })?;
     let (owner, user) = (stat.st_uid, user());
     if owner != user {
         return Err(CacheDirError::Owner { path, owner, user });

@@ -46,9 +46,9 @@ pub(super) fn surplus(files: Vec<File>, now: SystemTime) -> Vec<String> {
         bytes = bytes.saturating_add(it.bytes);
         *at >= MOST || (*at > 0 && bytes > BYTES)
     });
-    let abandoned = others.into_iter().filter(|it| {
-        is_ours(&it.name, 16, ".tmp") && now.duration_since(it.used).is_ok_and(|age| age > ABANDONED)
-    });
+    let abandoned = others
+        .into_iter()
+        .filter(|it| is_ours(&it.name, 16, ".tmp") && now.duration_since(it.used).is_ok_and(|age| age > ABANDONED));
     old.map(|(_, it)| it).chain(abandoned).map(|it| it.name).collect()
 }
 

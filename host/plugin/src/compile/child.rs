@@ -11,7 +11,7 @@ use std::{
     thread,
 };
 
-use rustix::process::{Resource, Rlimit, nice, setrlimit};
+use rustix::process::{Resource, Rlimit, getrlimit, nice, setrlimit};
 use wasmtime::{Engine, OutOfMemory};
 
 use super::{MALFORMED, OUT_OF_MEMORY, order::Order};
@@ -48,7 +48,7 @@ fn compile() -> Result<(), (u8, String)> {
     }
     end_with_the_host().map_err(|error| failed("start a thread", error))?;
 
-    let machine_code = Engine::new(&engine::config())
+    let machine_code = Engine::new(&engine::config(Some(order.reservation).filter(|bytes| *bytes > 0)))
         .map_err(|error| (FAILED, format!("{error:#}")))?
         .precompile_component(&component)
         .map_err(|error| (if error.is::<OutOfMemory>() { OUT_OF_MEMORY } else { MALFORMED }, format!("{error:#}")))?;
@@ -66,13 +66,20 @@ fn compile() -> Result<(), (u8, String)> {
 }
 
 fn limit(order: &Order) -> io::Result<()> {
-    let at_most = |resource, most: u64| setrlimit(resource, Rlimit { current: Some(most), maximum: Some(most) });
-    at_most(Resource::Core, 0)?;
-    at_most(Resource::As, order.memory)?;
-    at_most(Resource::Fsize, artifacts::LARGEST)?;
-    // The soft limit ends the process by a signal of its own, the hard one by SIGKILL.
-    setrlimit(Resource::Cpu, Rlimit { current: Some(order.cpu), maximum: Some(order.cpu.saturating_add(5)) })?;
+    // Limits that are lower already stay.
+    let lower = |resource, most: u64| {
+        let before = getrlimit(resource);
+        let at_most = |limit: Option<u64>, most: u64| Some(limit.map_or(most, |limit| limit.min(most)));
+        // At the soft limit of CPU time the process ends by a signal that tells why, at the hard one by SIGKILL.
+        let after =
+            Rlimit { current: at_most(before.current, most), maximum: at_most(before.maximum, most.saturating_add(5)) };
+        setrlimit(resource, after)
+    };
     nice(NICENESS)?;
+    lower(Resource::Core, 0)?;
+    lower(Resource::As, order.memory)?;
+    lower(Resource::Fsize, artifacts::LARGEST)?;
+    lower(Resource::Cpu, order.cpu)?;
     // If the machine runs out of memory, this goes first.
     let _ = std::fs::write("/proc/self/oom_score_adj", "1000");
     Ok(())

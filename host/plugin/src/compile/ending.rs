@@ -3,12 +3,10 @@
 use std::{io, os::unix::process::ExitStatusExt, process::ExitStatus, time::Duration};
 
 use rustix::process::Signal;
+use skydock_cloud::text::shown;
 
 use super::{MALFORMED, OUT_OF_MEMORY};
-use crate::{
-    limits::Limits,
-    text::{cut, escape},
-};
+use crate::limits::Limits;
 
 /// Bytes of the compiler's own words in an error.
 const WORDS: usize = 512;
@@ -61,7 +59,7 @@ pub(super) fn ending(status: ExitStatus, said: &[u8], limits: &Limits) -> Option
         return None;
     }
     let said = String::from_utf8_lossy(said);
-    let words = || escape(cut(said.trim_end(), WORDS)).into_owned();
+    let words = || shown(said.trim_end(), WORDS).into_owned();
     let signal = status.signal();
     let refused_memory = signal == Some(Signal::ABORT.as_raw()) && said.contains(ALLOCATION_FAILED);
     Some(match (status.code().and_then(|code| u8::try_from(code).ok()), signal) {
@@ -80,11 +78,7 @@ mod tests {
 
     #[test]
     fn each_end_of_the_compiler_has_its_sentence() {
-        let limits = Limits {
-            compile_memory: 1000,
-            compile_cpu: Duration::from_secs(7),
-            ..Limits::default()
-        };
+        let limits = Limits { compile_memory: 1000, compile_cpu: Duration::from_secs(7), ..Limits::default() };
         let (code, signal) = (|code: i32| ExitStatus::from_raw(code << 8), ExitStatus::from_raw);
         let no_memory = "\nthread 'x' says\nmemory allocation of 4096 bytes failed\n";
         let table = [

@@ -45,11 +45,15 @@ fn a_component_named_in_another_way_counts_too() {
     let many = "(instance (instantiate $c))".repeat(900);
     let table = [
         // From the component around it.
-        format!("(component (component $c) (component $d {many}) (component $e (alias outer 1 $d (component $x)) {}))",
-            "(instance (instantiate $x))".repeat(2)),
+        format!(
+            "(component (component $c) (component $d {many}) (component $e (alias outer 1 $d (component $x)) {}))",
+            "(instance (instantiate $x))".repeat(2)
+        ),
         // Under the name it is exported by.
-        format!("(component (component $c) (component $d (component $c) {many}) (export $x \"x\" (component $d)) {})",
-            "(instance (instantiate $x))".repeat(2)),
+        format!(
+            "(component (component $c) (component $d (component $c) {many}) (export $x \"x\" (component $d)) {})",
+            "(instance (instantiate $x))".repeat(2)
+        ),
     ];
     let [outer, exported] = &table;
     // Only what is made counts.
@@ -70,14 +74,18 @@ fn components_are_not_handed_around() {
         (alias export $i "d" (component $x))
         (instance (instantiate $x)))"#;
     for text in [import, alias] {
-        assert_eq!(refusal(text), "it hands components to components, which a plugin may not: what they make cannot be counted");
+        assert_eq!(
+            refusal(text),
+            "it hands components to components, which a plugin may not: what they make cannot be counted"
+        );
     }
 }
 
 #[test]
 fn definitions_count_with_each_instance() {
     let types = "(type u8)".repeat(2_000);
-    let text = |each: usize| format!("(component (component $c {types}) {})", "(instance (instantiate $c))".repeat(each));
+    let text =
+        |each: usize| format!("(component (component $c {types}) {})", "(instance (instantiate $c))".repeat(each));
     read(&text(20)).unwrap();
     let error = refusal(&text(60));
     assert!(error.starts_with("it has 12"), "{error}");
@@ -86,7 +94,8 @@ fn definitions_count_with_each_instance() {
 
 #[test]
 fn what_a_module_holds_is_bounded() {
-    let functions = |many: usize| format!("(component (core module (func)) (core module {}))", "(func)".repeat(many - 1));
+    let functions =
+        |many: usize| format!("(component (core module (func)) (core module {}))", "(func)".repeat(many - 1));
     read(&functions(100_000)).unwrap();
     assert_eq!(refusal(&functions(100_001)), "it has 100001 functions, and a plugin may have at most 100000");
     let table = |elements: u32| format!("(component (core module (table {elements} funcref)))");

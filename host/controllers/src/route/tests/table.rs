@@ -19,6 +19,8 @@ pub(crate) struct RouteTable {
     gate: Mutex<Option<std::sync::Arc<tokio::sync::Semaphore>>>,
     /// The destination of the only ones that do; `None`: all.
     slow: Mutex<Option<String>>,
+    /// Most routes there may be.
+    pub(crate) limit: Mutex<Option<usize>>,
     /// How long a list takes.
     pub(crate) list_takes: Mutex<std::time::Duration>,
     /// Changes under way, and the most there have been.
