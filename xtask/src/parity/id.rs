@@ -63,12 +63,21 @@ impl Id {
     }
 }
 
-/// The ids that the name of a test begins with. Ids of the process (`p02`) may stand between; their table is another.
+/// Whether this is what stands behind `p` or `P-` in an id of the process, such as `02`. Their table is another.
+fn is_of_process(rest: &str) -> bool {
+    Id::of("C", rest).is_some() // a part that is in the list
+}
+
+/// The ids in a line above a test, separated by commas. Ids of the process (`P-02`) may stand between.
+pub(crate) fn listed(text: &str) -> Vec<Result<Id, NoId>> {
+    let ids = text.split(',').map(str::trim).filter(|id| !id.strip_prefix("P-").is_some_and(is_of_process));
+    ids.map(|id| Id::try_from(id.to_owned())).collect()
+}
+
+/// The ids that the name of a test begins with. Ids of the process (`p02`) may stand between.
 pub(crate) fn leading(name: &str) -> Vec<Id> {
-    let is_of_process = |part: &str| {
-        part.strip_prefix('p').is_some_and(|rest| Id::of("C", rest).is_some()) // a letter that is in the list
-    };
-    let parts = name.split('_').take_while(|part| is_of_process(part) || Id::of_part(part).is_some());
+    let is_process = |part: &str| part.strip_prefix('p').is_some_and(is_of_process);
+    let parts = name.split('_').take_while(|part| is_process(part) || Id::of_part(part).is_some());
     parts.filter_map(Id::of_part).collect()
 }
 
@@ -96,6 +105,13 @@ mod tests {
         ] {
             assert_eq!(ids(name), expected, "{name}");
         }
+    }
+
+    #[test]
+    fn ids_of_the_process_are_passed_over_in_a_line() {
+        let ids: Vec<_> = listed(" P-20, S-16 ,P-02b, SEC-03").into_iter().map(|id| id.unwrap().to_string()).collect();
+        assert_eq!(ids, ["S-16", "SEC-03"]);
+        assert!(listed("P20").iter().all(Result::is_err) && listed("").iter().all(Result::is_err));
     }
 
     #[test]

@@ -73,8 +73,8 @@ fn in_file(file: &str, text: &str, found: &mut Found) -> Result<()> {
     for test in source.functions {
         let mut holds: Vec<_> = id::leading(&test.name).into_iter().map(|id| (id, test.line)).collect();
         for (line, ids) in &test.holds {
-            for id in ids.split(',') {
-                match Id::try_from(id.trim().to_owned()) {
+            for id in id::listed(ids) {
+                match id {
                     Ok(id) if holds.iter().any(|(held, _)| *held == id) => {
                         found.problems.push(format!("{file}:{line}: {id} is there twice"));
                     }

@@ -286,7 +286,7 @@ async fn at_the_end_nothing_new_begins() {
     assert_eq!(bench.api.calls(), Vec::<String>::new());
 }
 
-// Holds: I-05, I-08
+// Holds: I-05, I-08, OPS-79
 #[tokio::test(start_paused = true)]
 async fn nothing_is_given_while_late_writes_may_arrive() {
     let quiet = Duration::from_secs(40);

@@ -615,7 +615,7 @@ async fn l02_the_first_pass_is_at_once_and_the_period_counts_from_its_end() {
 /// The read deadline of a plugin's calls.
 const DEADLINE: Duration = Duration::from_secs(30);
 
-// Holds: L-03, L-08
+// Holds: L-03, L-08, OPS-76
 #[tokio::test(start_paused = true)]
 async fn one_that_traps_and_one_that_is_late_keep_no_other_node_alive() {
     let bench = bench();
@@ -713,6 +713,7 @@ async fn a_deletion_that_hangs_is_not_repeated_beside_itself() {
     assert!(deleted.contains(&"n1".to_owned()), "{deleted:?}");
 }
 
+// Holds: OPS-73
 #[tokio::test(start_paused = true)]
 async fn that_a_node_is_held_is_told_each_half_hour() {
     let bench = bench();
@@ -731,6 +732,7 @@ async fn that_a_node_is_held_is_told_each_half_hour() {
     assert_eq!((told(), again), (2, 2), "the same events, counted on");
 }
 
+// Holds: OPS-74
 #[tokio::test(start_paused = true)]
 async fn a_cluster_of_one_node_keeps_it_and_a_share_of_zero_all() {
     for (nodes, share_percent, deleted) in [(1, 25, 0), (2, 25, 1), (40, 0, 0), (40, 1, 1)] {
@@ -745,6 +747,7 @@ async fn a_cluster_of_one_node_keeps_it_and_a_share_of_zero_all() {
     }
 }
 
+// Holds: OPS-64
 #[tokio::test(start_paused = true)]
 async fn a_dry_run_says_whom_it_would_delete_and_asks_for_nothing() {
     let bench = bench_saying(LifecycleOptions::default(), Some(Arc::default()));

@@ -775,8 +775,9 @@ fn r03_r04_a_run_is_followed_by_the_next_when_it_is_due() {
     }
 }
 
+// Holds: OPS-89, OPS-90
 #[tokio::test(start_paused = true)]
-async fn that_there_are_nearly_too_many_routes_is_told_before_it_is_so() {
+async fn that_routes_are_nearly_too_many_is_told_before_it_is_so() {
     let bench = bench(Rhythm::Watch { check_period: Duration::from_secs(300) });
     *bench.cloud.routes.limit.lock().unwrap() = Some(10);
     for n in 0..7 {

@@ -424,7 +424,7 @@ fn invalid(version: &str) -> Service {
 
 // Holds: S-12
 #[tokio::test(start_paused = true)]
-async fn a_service_that_wanted_its_load_balancer_back_during_the_cleanup_gets_finalizer_and_status_again() {
+async fn a_service_wanted_back_during_cleanup_is_written_again() {
     let bench = bench();
     bench.serves().await;
     // The cleanup of an earlier version ends after the cache has shown that a load balancer is wanted again, and the

@@ -105,6 +105,7 @@ mod tests {
         texts.iter().map(|text| text.parse().unwrap()).collect()
     }
 
+    // Holds: SEC-16, OPS-80
     #[test]
     fn addresses_that_are_nobodys_own_are_refused() {
         let table = [
@@ -136,8 +137,9 @@ mod tests {
         }
     }
 
+    // Holds: SEC-16, OPS-81, OPS-82
     #[test]
-    fn a_load_balancer_has_no_address_of_the_cluster_but_by_permission() {
+    fn a_load_balancer_has_no_address_of_the_cluster_unless_allowed() {
         let rules = IngressRules {
             pods: nets(&["10.244.0.0/16", "fd00:10:244::/56"]),
             services: nets(&["10.96.0.0/12"]),
@@ -162,6 +164,7 @@ mod tests {
         }
     }
 
+    // Holds: OPS-81
     #[test]
     fn a_refusal_says_which_address_and_why() {
         let rules = IngressRules { services: nets(&["10.96.0.0/12"]), ..IngressRules::default() };

@@ -54,6 +54,7 @@ fn a_new_cache_is_for_its_owner_alone() {
     Directory::open(&dir).unwrap();
 }
 
+// Holds: SEC-14
 #[test]
 fn a_cache_that_others_can_write_is_refused() {
     let parent = tempfile::tempdir().unwrap();
@@ -105,6 +106,7 @@ fn a_directory_somebody_else_made_is_refused_by_name() {
     assert!(own.join(MARKER).is_file());
 }
 
+// Holds: SEC-14
 #[test]
 fn a_directory_that_is_exchanged_later_is_not_used() {
     let parent = tempfile::tempdir().unwrap();
