@@ -31,6 +31,7 @@ use crate::{
     bindings::{skydock::provider, wasi::logging::logging},
     limits::Limits,
     metrics::PluginMetrics,
+    runtime::Ticker,
 };
 
 /// Open handles (streams, requests) of one instance. A provider has a few at a time.
@@ -49,6 +50,7 @@ pub(crate) struct Shared {
     pub(crate) cache: Cache,
     pub(crate) log: Log,
     pub(crate) targets: Targets,
+    pub(crate) ticker: Arc<Ticker>,
 }
 
 /// Data of one store.

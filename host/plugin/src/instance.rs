@@ -99,7 +99,7 @@ impl Blueprint {
             Ok(UpdateDeadline::YieldCustom(1, Box::pin(tokio::task::yield_now())))
         });
         store.set_epoch_deadline(1);
-        let made = self.pre.instantiate_async(&mut store).await;
+        let made = self.shared.ticker.watch(self.pre.instantiate_async(&mut store)).await;
         let instance = made.map_err(|error| CallError::from_start(error, store.data(), waited))?;
         let guests = self.guests(&mut store, &instance)?;
         Ok(Instance { store, guests, uses_left: varied(limits.uses) })
@@ -155,7 +155,8 @@ impl Instance {
         state.limiter.refused = false;
         self.store.set_epoch_deadline(1);
         self.uses_left = self.uses_left.saturating_sub(1);
-        let answer = call(self).await;
+        let ticker = Arc::clone(&self.store.data().shared.ticker);
+        let answer = ticker.watch(call(self)).await;
         let state = self.store.data_mut();
         state.objects = Objects::default();
         answer.map_err(|error| CallError::from_guest(error, state))

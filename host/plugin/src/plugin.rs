@@ -103,6 +103,7 @@ impl Plugin {
             cluster,
             cache: Cache::default(),
             targets: Targets::default(),
+            ticker: Arc::clone(&runtime.inner.ticker),
         });
         let first = async {
             let files = read(&source).await?;

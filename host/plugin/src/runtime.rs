@@ -1,18 +1,20 @@
 //! The engine that all plugins of a process share.
 
 mod cache_dir;
+mod ticker;
 
-use std::{path::PathBuf, sync::Arc, thread};
+use std::{path::PathBuf, sync::Arc};
 
 use wasmtime::{
     Cache, CacheConfig, Config, Engine, InstanceAllocationStrategy, PoolingAllocationConfig, component::Linker,
 };
 
 pub use cache_dir::CacheDirError;
+pub(crate) use ticker::Ticker;
 
 use crate::{
     host::{self, State},
-    limits::{Limits, TICK},
+    limits::Limits,
     metrics::PluginMetrics,
 };
 
@@ -59,11 +61,12 @@ pub(crate) struct Inner {
     pub(crate) linker: Linker<State>,
     pub(crate) limits: Limits,
     pub(crate) metrics: PluginMetrics,
+    pub(crate) ticker: Arc<Ticker>,
     cache: Option<Cache>,
 }
 
 impl Runtime {
-    /// Starts the engine, and the one thread whose ticks interrupt guests. The thread ends with the engine.
+    /// Starts the engine, and the one thread whose ticks interrupt guests.
     ///
     /// # Errors
     /// [`RuntimeError`], if the cache directory cannot be used or is open to others, or the platform has no engine.
@@ -71,9 +74,9 @@ impl Runtime {
         let RuntimeOptions { cache_dir, limits, metrics } = options;
         let cache = cache_dir.map(open_cache).transpose()?;
         let engine = start_engine(&limits, cache.as_ref()).map_err(RuntimeError::Engine)?;
-        start_ticker(&engine).map_err(RuntimeError::Ticker)?;
+        let ticker = start_ticker(&engine).map_err(RuntimeError::Ticker)?;
         let linker = host::linker(&engine).map_err(RuntimeError::Engine)?;
-        Ok(Self { inner: Arc::new(Inner { engine, linker, limits, metrics, cache }) })
+        Ok(Self { inner: Arc::new(Inner { engine, linker, limits, metrics, ticker, cache }) })
     }
 
     /// Limits of each plugin.
@@ -131,18 +134,11 @@ fn pool(limits: &Limits) -> PoolingAllocationConfig {
     pool
 }
 
-/// One thread as old as the engine, without conditions: a limit whose clock stands still is none.
-fn start_ticker(engine: &Engine) -> std::io::Result<()> {
+fn start_ticker(engine: &Engine) -> std::io::Result<Arc<Ticker>> {
     let engine = engine.weak();
-    thread::Builder::new().name("plugin-ticker".into()).spawn(move || {
-        loop {
-            thread::sleep(TICK);
-            // Sleeping a fixed time never makes up for missed ticks, so a stalled machine causes no burst of interrupts.
-            match engine.upgrade() {
-                Some(engine) => engine.increment_epoch(),
-                None => return,
-            }
-        }
-    })?;
-    Ok(())
+    Ticker::start(move || {
+        let engine = engine.upgrade();
+        engine.iter().for_each(Engine::increment_epoch);
+        engine.is_some()
+    })
 }
