@@ -27,11 +27,8 @@ impl Ticker {
     /// # Errors
     /// If there is no thread to be had.
     pub(super) fn start(tick: impl Fn() -> bool + Send + 'static) -> std::io::Result<Arc<Self>> {
-        let ticker = Arc::new(Self {
-            at_work: AtomicUsize::default(),
-            asleep: AtomicBool::default(),
-            thread: OnceLock::new(),
-        });
+        let ticker =
+            Arc::new(Self { at_work: AtomicUsize::default(), asleep: AtomicBool::default(), thread: OnceLock::new() });
         let weak = Arc::downgrade(&ticker);
         let spawned = thread::Builder::new().name("plugin-ticker".into()).spawn(move || Self::run(&weak, tick))?;
         let _ = ticker.thread.set(spawned.thread().clone());
