@@ -65,6 +65,13 @@ enum Bench {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         arguments: Vec<OsString>,
     },
+    /// Skydock with ten times the nodes, and ten times the services; some 30 minutes, 5 with `--quick`.
+    #[command(disable_help_flag = true)]
+    Scale {
+        /// Arguments of the benchmark.
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        arguments: Vec<OsString>,
+    },
 }
 
 fn main() -> ExitCode {
@@ -84,7 +91,8 @@ fn run(chore: &Chore) -> Result<()> {
         Chore::Test { quick, verbose } => test::run(&root, *quick, *verbose),
         Chore::Guests => guests::run(&root),
         Chore::Parity { check } => parity::run(&root, *check),
-        Chore::Bench(Bench::Controllers { arguments }) => bench::controllers(&root, arguments),
+        Chore::Bench(Bench::Controllers { arguments }) => bench::run(&root, "skydock-bench", arguments),
+        Chore::Bench(Bench::Scale { arguments }) => bench::run(&root, "skydock-scale", arguments),
         Chore::Audit => audit::run(&root),
     }
 }
