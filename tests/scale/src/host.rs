@@ -16,6 +16,8 @@ pub(crate) struct Programs {
     /// The component of `tests/bench/plugin`.
     pub(crate) plugin: PathBuf,
     pub(crate) api: PathBuf,
+    /// The plugin reads the nodes behind each load balancer.
+    pub(crate) reads_targets: bool,
 }
 
 pub(crate) struct Host {
@@ -34,7 +36,8 @@ impl Host {
     ) -> Result<Self> {
         let metrics = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?;
         let config = folder.join("cloud.conf");
-        fs::write(&config, format!("latency-ms=0\nroutes={routes}\n"))
+        let targets = if programs.reads_targets { "" } else { "targets=unread\n" };
+        fs::write(&config, format!("latency-ms=0\nroutes={routes}\n{targets}"))
             .context("cannot write the cloud's configuration")?;
         let mut command = Command::new(&programs.skydock);
         command

@@ -31,20 +31,20 @@ impl Run<'_> {
         let meter = Meter::start(Some(&stage.host.process), &stage.cluster.process)?;
         sleep(PERIOD * PASSES).await;
         let told = told(stage).await?;
-        let row = self.done(stage, &meter, Scenario::Routes, PASSES, first.is_some())?;
-        row.note = match first {
+        let mut note = match first {
             Some(time) => format!("{below} routes, their nodes told so after {}", seconds(time)),
             None => format!("{below} routes, their nodes not told"),
         };
         if below >= CLOSE {
-            row.note.push_str(&format!("; close to the bound, {}", told.as_deref().unwrap_or("and nobody is told")));
+            note.push_str(&format!("; close to the bound, {}", told.as_deref().unwrap_or("and nobody is told")));
         }
+        self.done(stage, &meter, Scenario::Routes, PASSES, first.is_some(), note)?;
         if too_many && there > BOUND {
             let meter = Meter::start(None, &stage.cluster.process)?;
             let first = self.first_pass(stage, Scenario::TooManyRoutes, there).await?;
             let routed = stage.cluster.stats().await?.routed;
-            let row = self.done(stage, &meter, Scenario::TooManyRoutes, 1, first.is_some() || told.is_some())?;
-            row.note = format!("{there} nodes, {routed} have their routes");
+            let note = format!("{there} nodes, {routed} have their routes");
+            self.done(stage, &meter, Scenario::TooManyRoutes, 1, first.is_some() || told.is_some(), note)?;
         }
         Ok(())
     }

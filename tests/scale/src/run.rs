@@ -110,7 +110,7 @@ impl<'a> Run<'a> {
         self.say(Scenario::Settle);
         let meter = Meter::start(None, &stage.cluster.process)?;
         let reached = self.until(stage, |stats| stats.uninitialised == 0).await?;
-        self.done(stage, &meter, Scenario::Settle, 1, reached)?;
+        self.done(stage, &meter, Scenario::Settle, 1, reached, String::new())?;
         self.quiet(stage).await.map(drop)
     }
 
@@ -120,7 +120,7 @@ impl<'a> Run<'a> {
         stage.cluster.order_each(0..self.size.services, Order::Expose).await?;
         let services = usize::try_from(self.size.services).unwrap_or(usize::MAX);
         let reached = self.until(stage, |stats| stats.services == services && stats.without_address == 0).await?;
-        self.done(stage, &meter, Scenario::Services, 1, reached)?;
+        self.done(stage, &meter, Scenario::Services, 1, reached, String::new())?;
         self.quiet(stage).await.map(drop)
     }
 
@@ -129,7 +129,7 @@ impl<'a> Run<'a> {
         stage.restart(self.programs, 0, &FLAGS).await?;
         let meter = Meter::start(None, &stage.cluster.process)?;
         let reached = self.until(stage, |stats| stats.watches == 2).await?;
-        self.done(stage, &meter, Scenario::Start, 1, reached)?;
+        self.done(stage, &meter, Scenario::Start, 1, reached, String::new())?;
         self.quiet(stage).await.map(drop)
     }
 
@@ -144,9 +144,8 @@ impl<'a> Run<'a> {
             sleep(Duration::from_secs(1)).await;
         }
         let calls = total(&stage.host.calls().await) - before;
-        let row = self.done(stage, &meter, Scenario::Rest, seconds, true)?;
-        row.note = format!("{calls} calls to the cloud in {seconds} s");
-        Ok(())
+        let note = format!("{calls} calls to the cloud in {seconds} s");
+        self.done(stage, &meter, Scenario::Rest, seconds, true, note)
     }
 
     async fn one_node(&mut self, stage: &mut Stage) -> Result<()> {
@@ -157,7 +156,7 @@ impl<'a> Run<'a> {
             stage.cluster.order(&Order::Taint(number..number + 1)).await?;
             reached &= self.until(stage, |stats| stats.uninitialised == 0).await?;
         }
-        self.done(stage, &meter, Scenario::OneNode, CHANGES, reached).map(drop)
+        self.done(stage, &meter, Scenario::OneNode, CHANGES, reached, String::new())
     }
 
     async fn races(&mut self, stage: &mut Stage) -> Result<()> {
@@ -169,8 +168,7 @@ impl<'a> Run<'a> {
         stage.cluster.order(&Order::Taint(0..many)).await?;
         let reached = self.until(stage, |stats| stats.uninitialised == 0).await?;
         let conflicts = stage.cluster.stats().await?.conflicts - before;
-        let row = self.done(stage, &meter, Scenario::Races, 1, reached)?;
-        row.note = format!("{conflicts} answers of 409");
+        self.done(stage, &meter, Scenario::Races, 1, reached, format!("{conflicts} answers of 409"))?;
         self.quiet(stage).await.map(drop)
     }
 
@@ -193,9 +191,8 @@ impl<'a> Run<'a> {
             }
             told += updates(stage).await - before;
         }
-        let row = self.done(stage, &meter, Scenario::LoadBalancers, PASSES, reached)?;
-        row.note = format!("{} services told", told / u64::from(PASSES));
-        Ok(())
+        let note = format!("{told} services told in {PASSES} passes");
+        self.done(stage, &meter, Scenario::LoadBalancers, PASSES, reached, note)
     }
 
     async fn silent(&mut self, stage: &mut Stage) -> Result<()> {
@@ -207,8 +204,8 @@ impl<'a> Run<'a> {
         stage.cluster.order(&Order::Silence { nodes: nodes.clone(), gone: false }).await?;
         sleep(SILENCE).await;
         let calls = total(&stage.host.calls().await) - before;
-        let row = self.done(stage, &meter, Scenario::Silent, 1, true)?;
-        row.note = format!("{calls} calls to the cloud in {} s", SILENCE.as_secs());
+        let note = format!("{calls} calls to the cloud in {} s", SILENCE.as_secs());
+        self.done(stage, &meter, Scenario::Silent, 1, true, note)?;
         stage.cluster.order(&Order::Recover(nodes)).await?;
         self.quiet(stage).await.map(drop)
     }
@@ -224,9 +221,8 @@ impl<'a> Run<'a> {
         let after = meter.elapsed();
         let reached = deleted && self.quiet(stage).await?;
         let told = updates(stage).await - before;
-        let row = self.done(stage, &meter, Scenario::Gone, 1, reached)?;
-        row.note = format!("deleted after {}, {told} updates of load balancers", seconds(after));
-        Ok(())
+        let note = format!("deleted after {}, {told} updates of load balancers", seconds(after));
+        self.done(stage, &meter, Scenario::Gone, 1, reached, note)
     }
 
     /// Waits until the figures of the API server are so; false if that takes too long.
@@ -295,10 +291,11 @@ impl<'a> Run<'a> {
         scenario: Scenario,
         times: u32,
         reached: bool,
-    ) -> Result<&mut Row> {
-        let row = Row { reached, ..meter.row(scenario, times, &stage.host.process, &stage.cluster.process)? };
+        note: String,
+    ) -> Result<()> {
+        let row = Row { reached, note, ..meter.row(scenario, times, &stage.host.process, &stage.cluster.process)? };
         self.progress.line(&format!(
-            "{}: {}: {}{}, {:.3} s of CPU, {}; API server: {:.3} s of CPU, {}",
+            "{}: {}: {}{}, {:.3} s of CPU, {}; API server: {:.3} s of CPU, {}; {}",
             self.size,
             scenario.title(self.size),
             if reached { "" } else { "given up after " },
@@ -306,10 +303,11 @@ impl<'a> Run<'a> {
             row.cpu_seconds,
             mebibytes(row.peak_bytes),
             row.api_cpu_seconds,
-            mebibytes(row.api_peak_bytes)
+            mebibytes(row.api_peak_bytes),
+            row.note
         ));
         self.rows.push(row);
-        self.rows.last_mut().context("nothing was measured")
+        Ok(())
     }
 }
 

@@ -79,8 +79,12 @@ async fn answer(
             count("nodes");
             let options: Value = serde_json::from_slice(&body).unwrap_or_default();
             let uid = options.pointer("/preconditions/uid").and_then(Value::as_str);
-            let deleted = plane.write(|cluster| cluster.delete_node(name, uid));
-            patched(&plane, deleted.map(|()| json!({"name": name})))
+            match plane.write(|cluster| cluster.delete_node(name, uid)) {
+                Ok(()) => {
+                    json_body(StatusCode::OK, &json!({"kind": "Status", "apiVersion": "v1", "status": "Success"}))
+                }
+                Err(denied) => refusal(&plane, denied),
+            }
         }
         (&Method::PATCH, ["api", "v1", "namespaces", namespace, "services", name, subresource @ ..]) => {
             count(if subresource.is_empty() { "services" } else { "services/status" });
@@ -167,14 +171,17 @@ fn lease(plane: &Plane, method: &Method, name: &str, body: &[u8]) -> Response {
 }
 
 fn patched(plane: &Plane, result: Result<Value, Denied>) -> Response {
-    let denied = match result {
+    match result {
         Ok(metadata) => {
             let written =
                 json!({"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": metadata});
-            return json_body(StatusCode::OK, &written);
+            json_body(StatusCode::OK, &written)
         }
-        Err(denied) => denied,
-    };
+        Err(denied) => refusal(plane, denied),
+    }
+}
+
+fn refusal(plane: &Plane, denied: Denied) -> Response {
     match denied {
         Denied::NotFound => refused(StatusCode::NOT_FOUND, "NotFound", "not found"),
         Denied::Patch(Refused::Conflict) => {
