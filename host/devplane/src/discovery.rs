@@ -44,24 +44,12 @@ fn group((name, version): (&str, &str)) -> Value {
     json!({"name": name, "versions": [version], "preferredVersion": version})
 }
 
-/// Every group with its version: each has one. Reviews are answered, and stored nowhere.
+/// Every group with its version: each has one.
 pub(crate) fn group_versions() -> Vec<(&'static str, &'static str)> {
     let mut all: Vec<_> = resource::ALL.iter().map(|resource| (resource.group, resource.version)).collect();
-    all.push((REVIEWS_GROUP, "v1"));
     all.dedup();
     all
 }
-
-/// The group of access reviews.
-pub(crate) const REVIEWS_GROUP: &str = "authorization.k8s.io";
-
-/// Kind and plural of the reviews, and whether they belong to a namespace.
-pub(crate) const REVIEWS: [(&str, &str, bool); 4] = [
-    ("LocalSubjectAccessReview", "localsubjectaccessreviews", true),
-    ("SelfSubjectAccessReview", "selfsubjectaccessreviews", false),
-    ("SelfSubjectRulesReview", "selfsubjectrulesreviews", false),
-    ("SubjectAccessReview", "subjectaccessreviews", false),
-];
 
 /// `/api/v1` or `/apis/GROUP/VERSION`.
 pub(crate) fn resources(group: &str, version: &str) -> Option<Value> {
@@ -87,11 +75,6 @@ pub(crate) fn resources(group: &str, version: &str) -> Option<Value> {
             list.push(entry);
         }
     }
-    if (group, version) == (REVIEWS_GROUP, "v1") {
-        list.extend(REVIEWS.map(|(kind, plural, namespaced)| {
-            json!({"name": plural, "singularName": kind.to_lowercase(), "namespaced": namespaced, "kind": kind, "verbs": ["create"]})
-        }));
-    }
     (!list.is_empty())
         .then(|| json!({"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": api_version, "resources": list}))
 }
@@ -102,15 +85,7 @@ pub(crate) fn aggregated(core: bool) -> Value {
         .into_iter()
         .filter(|(group, _)| group.is_empty() == core)
         .map(|(group, version)| {
-            let mut resources: Vec<_> = of_group(group, version).map(aggregated_resource).collect();
-            if group == REVIEWS_GROUP {
-                resources.extend(REVIEWS.map(|(kind, plural, namespaced)| {
-                    json!({
-                        "resource": plural, "responseKind": {"group": group, "version": version, "kind": kind}, "scope": scope(namespaced),
-                        "singularResource": kind.to_lowercase(), "verbs": ["create"],
-                    })
-                }));
-            }
+            let resources: Vec<_> = of_group(group, version).map(aggregated_resource).collect();
             json!({
                 "metadata": {"name": group, "creationTimestamp": null},
                 "versions": [{"version": version, "freshness": "Current", "resources": resources}],
@@ -141,7 +116,6 @@ fn aggregated_resource(resource: &Resource) -> Value {
 fn describe(resource: &Resource, subresource: Subresource) -> (&str, &str, &str, &'static [&'static str]) {
     match subresource {
         Subresource::Status => (resource.kind, resource.group, resource.version, &["get", "patch", "update"]),
-        Subresource::Finalize => (resource.kind, resource.group, resource.version, &["update"]),
         Subresource::Token => ("TokenRequest", "authentication.k8s.io", "v1", &["create"]),
     }
 }

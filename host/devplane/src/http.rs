@@ -32,7 +32,7 @@ mod faults;
 mod path;
 mod query;
 mod read;
-mod review;
+mod token;
 mod write;
 
 use path::{ApiPath, Place};
@@ -46,15 +46,20 @@ pub(crate) fn guarded(router: Router) -> Router {
 /// Everything that is served.
 pub(crate) fn router(plane: Arc<Plane>, faults: FaultSwitch) -> Router {
     let healthy = || async { "ok" };
-    Router::new()
+    let router = Router::new()
         .route("/healthz", get(healthy))
         .route("/livez", get(healthy))
         .route("/readyz", get(healthy))
         .route("/version", get(async || json(StatusCode::OK, &discovery::version())))
         .route("/openapi/v3", get(async || json(StatusCode::OK, &openapi::index())))
         .fallback(handle)
-        .layer(middleware::from_fn_with_state(faults, faults::inject))
-        .with_state(plane)
+        .with_state(plane);
+    behind_faults(router, faults)
+}
+
+/// The same, behind faults: for whatever serves the Kubernetes API, such as a proxy.
+pub fn behind_faults(router: Router, faults: FaultSwitch) -> Router {
+    router.layer(middleware::from_fn_with_state(faults, faults::inject))
 }
 
 /// Refuses requests that were sent to another name (DNS rebinding) or by a page of another site.
@@ -111,9 +116,6 @@ async fn dispatch(plane: Arc<Plane>, request: Request) -> Result<Response, Refus
             };
         }
     };
-    if api.group == discovery::REVIEWS_GROUP {
-        return review::review(&api, request).await;
-    }
     let resource = crate::resource::find(&api.group, &api.version, &api.plural).ok_or_else(Refusal::no_such_path)?;
     let (target, everywhere) = target(resource, api)?;
     let method = request.method().clone();
@@ -129,12 +131,10 @@ async fn dispatch(plane: Arc<Plane>, request: Request) -> Result<Response, Refus
         (Method::GET, true, Some(Subresource::Status) | None) if !query.watch => {
             read::get(&plane, &target, &accept, &query)
         }
-        (Method::GET, _, None) => read::list_or_watch(&plane, target, everywhere, &accept, &query),
-        (Method::POST, true, Some(Subresource::Token)) => review::token(&plane, &target, request).await,
+        (Method::GET, _, None) => read::list_or_watch(&plane, &target, &accept, &query),
+        (Method::POST, true, Some(Subresource::Token)) => token::create(&plane, &target, request).await,
         (Method::POST, false, None) => write::create(&plane, target, &query, request).await,
-        (Method::PUT, true, Some(Subresource::Status | Subresource::Finalize) | None) => {
-            write::update(&plane, target, &query, request).await
-        }
+        (Method::PUT, true, Some(Subresource::Status) | None) => write::update(&plane, target, &query, request).await,
         (Method::PATCH, true, Some(Subresource::Status) | None) => write::patch(&plane, target, &query, request).await,
         (Method::DELETE, true, None) => write::delete(&plane, target, &query, request).await,
         (Method::DELETE, false, None) => write::delete_collection(&plane, &target, &query, request).await,

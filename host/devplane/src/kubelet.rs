@@ -192,7 +192,7 @@ impl Kubelets {
             let mut body = body;
             child(&mut body, "status")
                 .insert("conditions".into(), shape::conditions(&Value::Null, Health::Starting, now));
-            let created = write::create(store, &target(&NODES, "", None), body, &options(), now);
+            let created = write::create(store, &target(&NODES, "", None), body, &Options::default(), now);
             match created {
                 Err(refusal) if refusal.reason() != Reason::AlreadyExists => return Err(refusal),
                 _ => {}
@@ -238,16 +238,20 @@ fn try_report(store: &mut Store, name: &str, health: Health, now: Timestamp) -> 
     let conditions = shape::conditions(&current.value, health, now);
     let patch = Patch::Strategic(json!({"status": {"conditions": conditions}}));
     let status = target(&NODES, name, Some(Subresource::Status));
-    let written = write::patch(store, &status, &patch, &options(), now)?;
+    let written = write::patch(store, &status, &patch, &Options::default())?;
     let taints = shape::taints(&written.object.value, health, now);
     if taints.as_slice() != object::list(&written.object.value, "/spec/taints") {
         let patch = Patch::Merge(json!({"spec": {"taints": taints}}));
-        write::patch(store, &node, &patch, &options(), now)?;
+        write::patch(store, &node, &patch, &Options::default())?;
     }
     if health == Health::Ready {
         let uid = text(&current.value, "/metadata/uid").to_owned();
-        let patch = Patch::Apply(shape::lease(name, &uid, now));
-        write::patch(store, &target(&LEASES, name, None), &patch, &options(), now)?;
+        let (lease, body) = (target(&LEASES, name, None), shape::lease(name, &uid, now));
+        if write::current(store, &lease).is_ok() {
+            write::patch(store, &lease, &Patch::Merge(body), &Options::default())?;
+        } else {
+            write::create(store, &lease, body, &Options::default(), now)?;
+        }
     }
     Ok(())
 }
@@ -255,10 +259,6 @@ fn try_report(store: &mut Store, name: &str, health: Health, now: Timestamp) -> 
 fn target(resource: &'static Resource, name: &str, subresource: Option<Subresource>) -> Target {
     let namespace = if resource.namespaced { LEASE_NAMESPACE } else { "" };
     Target { resource, namespace: namespace.to_owned(), name: name.to_owned(), subresource }
-}
-
-fn options() -> Options {
-    Options { manager: "kubelet".to_owned(), ..Options::default() }
 }
 
 #[cfg(test)]

@@ -6,10 +6,9 @@
 //! garbage collector, no authentication.
 //!
 //! Where it differs from an API server:
-//! - Server-side apply always forces: conflicts are not tracked, and `metadata.managedFields` is not kept. What a manager
-//!   applied before and leaves out is removed, as it should be.
-//! - `propagationPolicy` is accepted and has no effect, since nothing collects garbage.
-//! - Service IPs are IPv4, from 10.96.0.0/16. Allocations take the lowest free value.
+//! - There is no server-side apply, and `metadata.managedFields` is not kept.
+//! - Nothing collects garbage: what `propagationPolicy` has an object wait for is over at once.
+//! - Service IPs are IPv4, from 10.96.0.0/16.
 //! - Protobuf is understood in request bodies and never sent: a client has to accept JSON as well, as `kubectl` and
 //!   client-go do.
 //!
@@ -63,6 +62,7 @@ mod watch;
 mod write;
 
 pub use faults::{Fault, FaultSwitch, Faults, Rule, Verb};
+pub use http::behind_faults;
 pub use kubelet::{KubeletError, Kubelets, NodeSpec};
 pub use persist::StateFileError;
 
@@ -83,11 +83,14 @@ pub struct Options {
     pub listen: SocketAddr,
     /// Where the cluster is kept, so that it is the same after a restart. Without it, it is forgotten.
     pub state_file: Option<PathBuf>,
+    /// Whether the garbage collector and the namespace controller are played. Without them, objects that wait for one of these
+    /// wait for ever, as they do with an API server that is alone.
+    pub controllers: bool,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { listen: (Ipv4Addr::LOCALHOST, 0).into(), state_file: None }
+        Self { listen: (Ipv4Addr::LOCALHOST, 0).into(), state_file: None, controllers: true }
     }
 }
 
@@ -132,7 +135,7 @@ impl DevPlane {
     /// # Errors
     /// [`StartError`] says what is in the way.
     pub async fn start(options: Options) -> Result<Self, StartError> {
-        let Options { listen, state_file } = options;
+        let Options { listen, state_file, controllers } = options;
         if !listen.ip().is_loopback() {
             return Err(StartError::NotLoopback(listen));
         }
@@ -143,6 +146,7 @@ impl DevPlane {
             }
             None => (None, Store::new(0, [])),
         };
+        let store = if controllers { store } else { store.without_controllers() };
         let failed = |source| StartError::Listen { address: listen, source };
         let listener = TcpListener::bind(listen).await.map_err(failed)?;
         let address = listener.local_addr().map_err(failed)?;

@@ -1,6 +1,6 @@
 //! Reading and writing parts of an object.
 
-use std::{collections::BTreeMap, sync::OnceLock};
+use std::sync::OnceLock;
 
 use bytes::Bytes;
 use serde_json::{Map, Value};
@@ -10,19 +10,14 @@ use serde_json::{Map, Value};
 pub(crate) struct Object {
     /// In the storage version, with `apiVersion` and `kind`.
     pub(crate) value: Value,
-    /// What each field manager applied last by server-side apply.
-    pub(crate) applied: Applied,
     /// `metadata.resourceVersion` as a number.
     pub(crate) revision: u64,
     json: OnceLock<Bytes>,
 }
 
-/// Field manager to the configuration it applied last.
-pub(crate) type Applied = BTreeMap<String, Value>;
-
 impl Object {
-    pub(crate) fn new(value: Value, applied: Applied, revision: u64) -> Self {
-        Self { value, applied, revision, json: OnceLock::new() }
+    pub(crate) fn new(value: Value, revision: u64) -> Self {
+        Self { value, revision, json: OnceLock::new() }
     }
 
     /// Serialised once, however many watch it.

@@ -14,7 +14,6 @@ use crate::{
 pub(crate) fn index() -> Value {
     let paths: Map<_, _> = discovery::group_versions()
         .into_iter()
-        .filter(|(group, _)| *group != discovery::REVIEWS_GROUP)
         .map(|(group, version)| {
             let path = if group.is_empty() { format!("api/{version}") } else { format!("apis/{group}/{version}") };
             // Clients cache by the hash; the document changes with the program only.
@@ -73,12 +72,8 @@ fn add_paths(resource: &Resource, paths: &mut Map<String, Value>) {
         all.insert("post".into(), operation("post", &write, &["application/json"]));
         one.insert("put".into(), operation("put", &write, &["application/json"]));
         one.insert("delete".into(), operation("delete", &[query("dryRun")], &[]));
-        let patches = [
-            "application/apply-patch+yaml",
-            "application/json-patch+json",
-            "application/merge-patch+json",
-            "application/strategic-merge-patch+json",
-        ];
+        let patches =
+            ["application/json-patch+json", "application/merge-patch+json", "application/strategic-merge-patch+json"];
         one.insert("patch".into(), operation("patch", &write, &patches));
     }
     paths.insert(root.clone(), all);
@@ -116,23 +111,15 @@ fn property(ty: Type, schemas: &mut BTreeMap<&'static str, Value>) -> Value {
         Type::Time | Type::MicroTime => json!({"type": "string", "format": "date-time"}),
         Type::Any => json!({"type": "object"}),
         Type::Object(object) => reference(object, schemas),
-        Type::AtomicObject(object) => with(reference(object, schemas), &[("x-kubernetes-map-type", "atomic".into())]),
         Type::Map(item) => json!({"type": "object", "additionalProperties": property(*item, schemas)}),
-        Type::AtomicMap(item) => {
-            with(property(Type::Map(item), schemas), &[("x-kubernetes-map-type", "atomic".into())])
-        }
         Type::List(item) => with(array(*item, schemas), &[("x-kubernetes-list-type", "atomic".into())]),
         Type::Set(item) => {
             let set = [("x-kubernetes-list-type", "set".into()), ("x-kubernetes-patch-strategy", "merge".into())];
             with(array(*item, schemas), &set)
         }
-        Type::Keyed(object, merge_key, keys) => {
-            let keyed = [
-                ("x-kubernetes-list-type", "map".into()),
-                ("x-kubernetes-list-map-keys", json!(keys)),
-                ("x-kubernetes-patch-strategy", "merge".into()),
-                ("x-kubernetes-patch-merge-key", merge_key.into()),
-            ];
+        Type::Keyed(object, merge_key) => {
+            let keyed =
+                [("x-kubernetes-patch-strategy", "merge".into()), ("x-kubernetes-patch-merge-key", merge_key.into())];
             with(array(Type::Object(object), schemas), &keyed)
         }
     }

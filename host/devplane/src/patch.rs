@@ -1,14 +1,12 @@
-//! The four ways to change a part of an object.
+//! The three ways to change a part of an object.
 
 use serde_json::Value;
 
 use crate::{
-    object::Applied,
     refusal::{Reason, Refusal},
     schema,
 };
 
-pub(crate) mod apply;
 pub(crate) mod strategic;
 
 /// A patch, parsed.
@@ -20,19 +18,11 @@ pub(crate) enum Patch {
     Merge(Value),
     /// Kubernetes' merge patch that knows lists with keys.
     Strategic(Value),
-    /// Server-side apply.
-    Apply(Value),
 }
 
 impl Patch {
-    /// The object after the patch, and what field managers have applied.
-    pub(crate) fn apply(
-        &self,
-        mut value: Value,
-        applied: &Applied,
-        manager: &str,
-        schema: &'static schema::Object,
-    ) -> Result<(Value, Applied), Refusal> {
+    /// The object after the patch.
+    pub(crate) fn apply(&self, mut value: Value, schema: &'static schema::Object) -> Result<Value, Refusal> {
         match self {
             Self::Json(patch) => {
                 json_patch::patch(&mut value, patch).map_err(|error| {
@@ -43,8 +33,7 @@ impl Patch {
             Self::Strategic(patch) => {
                 strategic::merge(&mut value, patch, schema).map_err(|error| Refusal::bad_request(error.to_string()))?;
             }
-            Self::Apply(config) => return Ok(apply::apply(value, config, applied, manager, schema)),
         }
-        Ok((value, applied.clone()))
+        Ok(value)
     }
 }

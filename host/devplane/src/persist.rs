@@ -15,7 +15,7 @@ use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    object::{Applied, Object, text},
+    object::{Object, text},
     plane::Plane,
     resource::Shelf,
     store::Store,
@@ -45,18 +45,12 @@ struct File1<'a> {
 #[derive(Serialize, Deserialize)]
 struct Entry<'a> {
     object: Cow<'a, Value>,
-    #[serde(default, skip_serializing_if = "no_managers")]
-    applied: Cow<'a, Applied>,
 }
 
 impl<'a> Entry<'a> {
     fn of(object: &'a Arc<Object>) -> Self {
-        Self { object: Cow::Borrowed(&object.value), applied: Cow::Borrowed(&object.applied) }
+        Self { object: Cow::Borrowed(&object.value) }
     }
-}
-
-fn no_managers(applied: &Applied) -> bool {
-    applied.is_empty()
 }
 
 /// Why a state file cannot be used.
@@ -188,7 +182,7 @@ fn read(path: &Path, content: &[u8]) -> Result<Store, StateFileError> {
         return Err(StateFileError::Foreign { path: path(), what: format!("format {}", file.format) });
     }
     let mut objects = Vec::with_capacity(file.objects.len());
-    for Entry { object, applied } in file.objects {
+    for Entry { object } in file.objects {
         let (version, kind) = (text(&object, "/apiVersion"), text(&object, "/kind"));
         let shelf = Shelf::ALL.into_iter().find(|shelf| {
             let storage = shelf.storage();
@@ -197,7 +191,7 @@ fn read(path: &Path, content: &[u8]) -> Result<Store, StateFileError> {
         let shelf =
             shelf.ok_or_else(|| StateFileError::Foreign { path: path(), what: format!("kind {version} {kind}") })?;
         let revision = text(&object, "/metadata/resourceVersion").parse().unwrap_or_default();
-        let object = Object::new(object.into_owned(), applied.into_owned(), revision);
+        let object = Object::new(object.into_owned(), revision);
         objects.push((shelf, Arc::new(object)));
     }
     Ok(Store::new(file.revision + SKIP, objects))

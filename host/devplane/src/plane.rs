@@ -72,7 +72,7 @@ impl Plane {
 
     /// Creates what every cluster has, if it is not there yet: the system namespaces and the `kubernetes` Service.
     pub(crate) fn bootstrap(&self, port: u16) {
-        let options = Options { manager: "devplane".to_owned(), ..Options::default() };
+        let options = Options::default();
         for name in SYSTEM_NAMESPACES {
             let target =
                 Target { resource: &NAMESPACES, namespace: String::new(), name: name.to_owned(), subresource: None };
@@ -88,7 +88,7 @@ impl Plane {
             subresource: None,
         };
         let body = json!({
-            "metadata": {"labels": {"component": "apiserver", "provider": "kubernetes"}},
+            "metadata": {"name": "kubernetes", "labels": {"component": "apiserver", "provider": "kubernetes"}},
             "spec": {
                 "clusterIP": KUBERNETES_IP.to_string(),
                 "ports": [{"name": "http", "port": 80, "targetPort": port}],
@@ -98,7 +98,7 @@ impl Plane {
         let known = self.read(|store| store.get(Shelf::Services, "default", "kubernetes").is_some());
         let result = self.write(|store, now| {
             if known {
-                write::update(store, &target, body, &options)
+                write::update(store, &target, body, &options, now)
             } else {
                 write::create(store, &target, body, &options, now)
             }

@@ -59,7 +59,7 @@ fn message(bytes: &[u8], schema: &Object) -> Result<Map<String, Value>, Malforme
         // A field that is not known here comes from a newer client.
         let Some((_, name, ty)) = schema.fields.iter().find(|(known, ..)| *known == number) else { continue };
         match *ty {
-            Type::Map(item) | Type::AtomicMap(item) => {
+            Type::Map(item) => {
                 let (key, value) = entry(wire, *item)?;
                 object::as_map(fields.entry(*name).or_insert(Value::Null)).insert(key, value);
             }
@@ -101,7 +101,7 @@ fn value(wire: Wire<'_>, ty: Type) -> Result<Value, Malformed> {
         Type::Bool => (wire.number()? != 0).into(),
         Type::Int32 | Type::Int64 => wire.number()?.into(),
         Type::Bytes => BASE64.encode(wire.bytes()?).into(),
-        Type::Object(schema) | Type::AtomicObject(schema) => Value::Object(message(wire.bytes()?, schema)?),
+        Type::Object(schema) => Value::Object(message(wire.bytes()?, schema)?),
         Type::IntOrString => {
             let [kind, number, name] = parts(wire)?;
             let is_number = kind.map_or(Ok(0), Wire::number)? == 0;
@@ -122,7 +122,7 @@ fn value(wire: Wire<'_>, ty: Type) -> Result<Value, Malformed> {
             let time = time.ok_or(Malformed("a time is out of range"))?;
             if matches!(ty, Type::Time) { object::time(time).into() } else { object::micro_time(time).into() }
         }
-        Type::Any | Type::Map(_) | Type::AtomicMap(_) | Type::List(_) | Type::Set(_) | Type::Keyed(..) => {
+        Type::Any | Type::Map(_) | Type::List(_) | Type::Set(_) | Type::Keyed(..) => {
             return Err(Malformed("a field is of a type that protobuf does not have"));
         }
     })

@@ -2,9 +2,9 @@
 
 use std::fmt;
 
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
-use crate::resource::Resource;
+use crate::{object::as_map, resource::Resource};
 
 /// A request that was refused. The message is for people; programs go by the reason.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
@@ -12,6 +12,7 @@ use crate::resource::Resource;
 pub(crate) struct Refusal {
     reason: Reason,
     message: String,
+    /// `metav1.StatusDetails`, or null.
     details: Value,
 }
 
@@ -68,6 +69,10 @@ pub(crate) struct Cause {
 }
 
 impl Cause {
+    fn json(&self) -> Value {
+        json!({"reason": self.reason, "message": self.message, "field": self.field})
+    }
+
     pub(crate) fn invalid(field: impl Into<String>, value: &Value, message: impl fmt::Display) -> Self {
         let message = format!("Invalid value: {value}: {message}");
         Self { reason: "FieldValueInvalid", field: field.into(), message }
@@ -93,9 +98,23 @@ impl Cause {
     }
 }
 
+/// What a request was about. Empty fields are left out.
+fn details(name: &str, group: &str, kind: &str, causes: &[Cause]) -> Value {
+    let mut details = Map::new();
+    for (field, text) in [("name", name), ("group", group), ("kind", kind)] {
+        if !text.is_empty() {
+            details.insert(field.to_owned(), text.into());
+        }
+    }
+    if !causes.is_empty() {
+        details.insert("causes".to_owned(), causes.iter().map(Cause::json).collect());
+    }
+    details.into()
+}
+
 impl Refusal {
     pub(crate) fn new(reason: Reason, message: impl Into<String>) -> Self {
-        Self { reason, message: message.into(), details: json!({}) }
+        Self { reason, message: message.into(), details: Value::Null }
     }
 
     pub(crate) fn bad_request(message: impl Into<String>) -> Self {
@@ -132,6 +151,17 @@ impl Refusal {
         Self::conflict(resource, name, &why)
     }
 
+    /// The object is not the one that was to be deleted.
+    pub(crate) fn not_to_delete(resource: &Resource, name: &str, what: &str, wanted: &str, found: &str) -> Self {
+        let why = format!("the {what} in the precondition ({wanted}) does not match the {what} in record ({found})");
+        // Here a conflict names the kind where it names the resource elsewhere.
+        Self {
+            reason: Reason::Conflict,
+            message: format!("Operation cannot be fulfilled on {} {name:?}: {why}", resource.kind),
+            details: details(name, resource.group, resource.kind, &[]),
+        }
+    }
+
     /// The version that an update is based on is not the current one.
     pub(crate) fn stale(resource: &Resource, name: &str) -> Self {
         let why = "the object has been modified; please apply your changes to the latest version and try again";
@@ -140,22 +170,23 @@ impl Refusal {
 
     /// The object cannot be as it is.
     pub(crate) fn invalid(resource: &Resource, name: &str, causes: &[Cause]) -> Self {
+        Self::invalid_of(resource.group, resource.kind, name, causes)
+    }
+
+    fn invalid_of(group: &str, kind: &str, name: &str, causes: &[Cause]) -> Self {
         let lines: Vec<_> = causes.iter().map(|cause| format!("{}: {}", cause.field, cause.message)).collect();
         let lines = if let [line] = lines.as_slice() { line.clone() } else { format!("[{}]", lines.join(", ")) };
-        let qualified = if resource.group.is_empty() {
-            resource.kind.into()
-        } else {
-            format!("{}.{}", resource.kind, resource.group)
-        };
-        let causes: Vec<_> = causes
-            .iter()
-            .map(|cause| json!({"reason": cause.reason, "message": cause.message, "field": cause.field}))
-            .collect();
+        let qualified = if group.is_empty() { kind.to_owned() } else { format!("{kind}.{group}") };
         Self {
             reason: Reason::Invalid,
             message: format!("{qualified} {name:?} is invalid: {lines}"),
-            details: json!({"name": name, "group": resource.group, "kind": resource.kind, "causes": causes}),
+            details: details(name, group, kind, causes),
         }
+    }
+
+    /// Options of a request that cannot be as they are. `kind` is that of the options, such as `CreateOptions`.
+    pub(crate) fn invalid_options(kind: &str, causes: &[Cause]) -> Self {
+        Self::invalid_of("meta.k8s.io", kind, "", causes)
     }
 
     /// The history does not reach that far back.
@@ -178,10 +209,7 @@ impl Refusal {
 
     /// Adds one cause, for programs that look for it.
     pub(crate) fn because(mut self, cause: &Cause) -> Self {
-        let cause = json!({"reason": cause.reason, "message": cause.message, "field": cause.field});
-        if let Some(details) = self.details.as_object_mut() {
-            details.insert("causes".into(), json!([cause]));
-        }
+        as_map(&mut self.details).insert("causes".into(), json!([cause.json()]));
         self
     }
 
@@ -189,7 +217,7 @@ impl Refusal {
         Self {
             reason,
             message: format!("{} {name:?} {what}", resource.qualified()),
-            details: json!({"name": name, "group": resource.group, "kind": resource.plural}),
+            details: details(name, resource.group, resource.plural, &[]),
         }
     }
 
@@ -204,16 +232,19 @@ impl Refusal {
 
     /// The `Status` object.
     pub(crate) fn status(&self) -> Value {
-        json!({
+        let mut status = json!({
             "kind": "Status",
             "apiVersion": "v1",
             "metadata": {},
             "status": "Failure",
             "message": self.message,
             "reason": format!("{:?}", self.reason),
-            "details": self.details,
             "code": self.reason.code(),
-        })
+        });
+        if !self.details.is_null() {
+            as_map(&mut status).insert("details".into(), self.details.clone());
+        }
+        status
     }
 }
 

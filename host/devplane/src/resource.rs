@@ -17,6 +17,8 @@ pub(crate) struct Resource {
     /// Where its objects are kept. Both versions of Event share one shelf.
     pub(crate) shelf: Shelf,
     pub(crate) schema: &'static Object,
+    /// Whether an update of what is not there creates it.
+    pub(crate) create_on_update: bool,
     /// Whether an update has to name the version it is based on.
     pub(crate) unconditional_update: bool,
     /// Whether a deletion answers with the object rather than with a Status.
@@ -27,7 +29,6 @@ pub(crate) struct Resource {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Subresource {
     Status,
-    Finalize,
     Token,
 }
 
@@ -35,7 +36,6 @@ impl Subresource {
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Status => "status",
-            Self::Finalize => "finalize",
             Self::Token => "token",
         }
     }
@@ -112,6 +112,7 @@ const COMMON: Resource = Resource {
     subresources: &[],
     shelf: Shelf::ConfigMaps,
     schema: &schema::core::CONFIG_MAP,
+    create_on_update: false,
     unconditional_update: true,
     returns_deleted: false,
 };
@@ -126,6 +127,7 @@ pub(crate) static CORE_EVENTS: Resource = Resource {
     short_names: &["ev"],
     shelf: Shelf::Events,
     schema: &schema::core::EVENT,
+    create_on_update: true,
     ..COMMON
 };
 
@@ -135,7 +137,6 @@ pub(crate) static NAMESPACES: Resource = Resource {
     singular: "namespace",
     short_names: &["ns"],
     namespaced: false,
-    subresources: &[Subresource::Finalize, Subresource::Status],
     shelf: Shelf::Namespaces,
     schema: &schema::core::NAMESPACE,
     returns_deleted: true,
@@ -184,6 +185,7 @@ pub(crate) static SERVICES: Resource = Resource {
     subresources: &[Subresource::Status],
     shelf: Shelf::Services,
     schema: &schema::core::SERVICE,
+    create_on_update: true,
     returns_deleted: true,
     ..COMMON
 };
@@ -195,6 +197,7 @@ pub(crate) static LEASES: Resource = Resource {
     singular: "lease",
     shelf: Shelf::Leases,
     schema: &schema::groups::LEASE,
+    create_on_update: true,
     unconditional_update: false,
     ..COMMON
 };
@@ -207,6 +210,7 @@ pub(crate) static EVENTS: Resource = Resource {
     short_names: &["ev"],
     shelf: Shelf::Events,
     schema: &schema::groups::EVENT,
+    create_on_update: true,
     ..COMMON
 };
 

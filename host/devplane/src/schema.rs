@@ -1,8 +1,8 @@
 //! What the served objects look like: field names, types and how lists merge.
 //!
-//! One table, five uses: bodies are checked against it at the door, those in protobuf are read by its numbers, strategic
-//! merge patches and server-side apply read the merge keys from it, and the OpenAPI document is printed from it. Numbers
-//! and merge keys are those of the struct tags in `k8s.io/api`.
+//! One table, four uses: bodies are checked against it at the door, those in protobuf are read by its numbers, strategic
+//! merge patches read the merge keys from it, and the OpenAPI document is printed from it. Numbers and merge keys are
+//! those of the struct tags in `k8s.io/api`.
 
 use base64::{Engine as _, engine::general_purpose::STANDARD as BASE64};
 use jiff::Timestamp;
@@ -10,7 +10,6 @@ use serde_json::{Map, Value};
 
 use crate::object;
 
-pub(crate) mod authorization;
 pub(crate) mod core;
 pub(crate) mod groups;
 pub(crate) mod meta;
@@ -52,17 +51,13 @@ pub(crate) enum Type {
     /// Any JSON, kept as it is.
     Any,
     Object(&'static Object),
-    /// An object that is replaced as a whole by server-side apply, though strategic merge patches go into it.
-    AtomicObject(&'static Object),
     Map(&'static Type),
-    /// A map that server-side apply replaces as a whole.
-    AtomicMap(&'static Type),
     /// A list that is replaced as a whole.
     List(&'static Type),
     /// A list of scalars that merges as a set.
     Set(&'static Type),
-    /// A list of objects that merges by key: the one of strategic merge patches, and those of server-side apply.
-    Keyed(&'static Object, &'static str, &'static [&'static str]),
+    /// A list of objects that merges by this field of theirs.
+    Keyed(&'static Object, &'static str),
 }
 
 /// A body that does not fit.
@@ -97,7 +92,7 @@ fn fields(value: Value, object: &Object, path: &str, unknown: &mut Vec<String>) 
         }
         let value = typed(value, ty, &path, unknown)?;
         let empty = match ty {
-            Type::Map(_) | Type::AtomicMap(_) => value.as_object().is_some_and(Map::is_empty),
+            Type::Map(_) => value.as_object().is_some_and(Map::is_empty),
             Type::List(_) | Type::Set(_) | Type::Keyed(..) => value.as_array().is_some_and(Vec::is_empty),
             _ => false,
         };
@@ -112,8 +107,8 @@ fn typed(value: Value, ty: Type, path: &str, unknown: &mut Vec<String>) -> Resul
     let time = |text: &str| text.parse::<Timestamp>().ok();
     let fits = match ty {
         Type::Any => return Ok(value),
-        Type::Object(object) | Type::AtomicObject(object) => return fields(value, object, path, unknown),
-        Type::Map(item) | Type::AtomicMap(item) => {
+        Type::Object(object) => return fields(value, object, path, unknown),
+        Type::Map(item) => {
             let Value::Object(map) = value else { return Err(mismatch(path, "a map", &value)) };
             return map
                 .into_iter()
@@ -186,8 +181,8 @@ impl Type {
             Self::Time => "a time as in RFC 3339",
             Self::MicroTime => "a time as in RFC 3339 with six digits behind the point",
             Self::Any => "anything",
-            Self::Object(_) | Self::AtomicObject(_) => "an object",
-            Self::Map(_) | Self::AtomicMap(_) => "a map",
+            Self::Object(_) => "an object",
+            Self::Map(_) => "a map",
             Self::List(_) | Self::Set(_) | Self::Keyed(..) => "a list",
         }
     }

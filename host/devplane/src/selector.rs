@@ -56,6 +56,16 @@ impl Selector {
         Ok(Self { labels: parse_labels(labels)?, fields: parse_fields(fields, resource)? })
     }
 
+    /// Selects one name only. Answers whether that is possible beside the fields that are selected by already.
+    pub(crate) fn narrow_to(&mut self, name: &str) -> bool {
+        let term = FieldTerm { pointer: "/metadata/name".to_owned(), value: name.to_owned(), equal: true };
+        if self.fields.is_empty() {
+            self.fields.push(term);
+            return true;
+        }
+        self.fields.contains(&term)
+    }
+
     /// Whether an object, in the storage version, is meant.
     pub(crate) fn matches(&self, value: &Value) -> bool {
         let labels = value.pointer("/metadata/labels");

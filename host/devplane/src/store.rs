@@ -12,7 +12,7 @@ use std::{
 use serde_json::Value;
 
 use crate::{
-    object::{self, Applied, Object},
+    object::{self, Object},
     resource::Shelf,
 };
 
@@ -56,6 +56,7 @@ pub(crate) struct Store {
     revision: u64,
     shelves: BTreeMap<Shelf, Stack>,
     history_limit: usize,
+    controllers: bool,
 }
 
 impl Store {
@@ -68,7 +69,18 @@ impl Store {
                 stack.objects.insert(key(&object.value), object);
             }
         }
-        Self { revision, shelves, history_limit: HISTORY }
+        Self { revision, shelves, history_limit: HISTORY, controllers: true }
+    }
+
+    /// Has nobody do what Kubernetes' own controllers would.
+    pub(crate) fn without_controllers(mut self) -> Self {
+        self.controllers = false;
+        self
+    }
+
+    /// Whether somebody does what Kubernetes' own controllers would.
+    pub(crate) fn has_controllers(&self) -> bool {
+        self.controllers
     }
 
     /// Number of the latest change.
@@ -92,8 +104,8 @@ impl Store {
     }
 
     /// Creates or replaces an object, which gets the next revision as its `metadata.resourceVersion`.
-    pub(crate) fn put(&mut self, shelf: Shelf, value: Value, applied: Applied) -> Arc<Object> {
-        let object = self.stamped(value, applied);
+    pub(crate) fn put(&mut self, shelf: Shelf, value: Value) -> Arc<Object> {
+        let object = self.stamped(value);
         if let Some(stack) = self.shelves.get_mut(&shelf) {
             let previous = stack.objects.insert(key(&object.value), Arc::clone(&object));
             stack.record(Change { object: Arc::clone(&object), previous, deleted: false }, self.history_limit);
@@ -104,7 +116,7 @@ impl Store {
     /// Removes an object and returns its last state. The deletion is a change with a revision of its own.
     pub(crate) fn remove(&mut self, shelf: Shelf, namespace: &str, name: &str) -> Option<Arc<Object>> {
         let previous = self.shelves.get_mut(&shelf)?.objects.remove(&(namespace.to_owned(), name.to_owned()))?;
-        let object = self.stamped(previous.value.clone(), Applied::new());
+        let object = self.stamped(previous.value.clone());
         let change = Change { object: Arc::clone(&object), previous: Some(previous), deleted: true };
         self.shelves.get_mut(&shelf)?.record(change, self.history_limit);
         Some(object)
@@ -140,10 +152,10 @@ impl Store {
         }
     }
 
-    fn stamped(&mut self, mut value: Value, applied: Applied) -> Arc<Object> {
+    fn stamped(&mut self, mut value: Value) -> Arc<Object> {
         self.revision += 1;
         object::child(&mut value, "metadata").insert("resourceVersion".into(), self.revision.to_string().into());
-        Arc::new(Object::new(value, applied, self.revision))
+        Arc::new(Object::new(value, self.revision))
     }
 }
 
@@ -188,8 +200,8 @@ mod tests {
     #[test]
     fn one_counter_numbers_the_changes_of_all_shelves() {
         let mut store = store(10);
-        assert_eq!(store.put(Shelf::ConfigMaps, config_map("a", "b", 1), Applied::new()).revision, 1);
-        assert_eq!(store.put(Shelf::Leases, config_map("a", "b", 1), Applied::new()).revision, 2);
+        assert_eq!(store.put(Shelf::ConfigMaps, config_map("a", "b", 1)).revision, 1);
+        assert_eq!(store.put(Shelf::Leases, config_map("a", "b", 1)).revision, 2);
         let removed = store.remove(Shelf::ConfigMaps, "a", "b").unwrap();
         assert_eq!(removed.value["metadata"]["resourceVersion"], "3");
         assert!(store.remove(Shelf::ConfigMaps, "a", "b").is_none());
@@ -200,7 +212,7 @@ mod tests {
     fn a_namespace_is_listed_without_its_neighbours() {
         let mut store = store(10);
         for namespace in ["a", "ab", "b"] {
-            store.put(Shelf::ConfigMaps, config_map(namespace, "x", 1), Applied::new());
+            store.put(Shelf::ConfigMaps, config_map(namespace, "x", 1));
         }
         let listed: Vec<_> = store.objects(Shelf::ConfigMaps, Some("ab")).map(|object| object.revision).collect();
         assert_eq!(listed, [2]);
@@ -211,7 +223,7 @@ mod tests {
     fn a_revision_before_the_history_is_compacted() {
         let mut store = store(2);
         for data in 0..4 {
-            store.put(Shelf::ConfigMaps, config_map("a", "b", data), Applied::new());
+            store.put(Shelf::ConfigMaps, config_map("a", "b", data));
         }
         assert_eq!(store.changes_since(Shelf::ConfigMaps, 1, 9).unwrap_err(), Compacted { oldest: 2 });
         assert_eq!(store.changes_since(Shelf::ConfigMaps, 2, 9).unwrap().len(), 2);
@@ -234,7 +246,7 @@ mod tests {
                 if data % 3 == 0 {
                     store.remove(Shelf::ConfigMaps, &namespace, &name);
                 } else {
-                    store.put(Shelf::ConfigMaps, config_map(&namespace, &name, data), Applied::new());
+                    store.put(Shelf::ConfigMaps, config_map(&namespace, &name, data));
                 }
                 if states.len() as u64 <= store.revision() {
                     states.push(store.shelves[&Shelf::ConfigMaps].objects.clone());

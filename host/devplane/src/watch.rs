@@ -174,7 +174,7 @@ impl Watch {
                 let mut value = previous.value.clone();
                 crate::object::child(&mut value, "metadata")
                     .insert("resourceVersion".into(), object.revision.to_string().into());
-                let gone = Object::new(value, crate::object::Applied::new(), object.revision);
+                let gone = Object::new(value, object.revision);
                 Some(rendering.event("DELETED", &gone))
             }
         }

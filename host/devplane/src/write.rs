@@ -8,9 +8,9 @@ use serde_json::Value;
 
 use crate::{
     event,
-    object::{self, Applied, Object, as_map, child, copy_field, list, name, strings, text},
+    object::{self, Object, as_map, child, copy_field, list, name, strings, text},
     patch::Patch,
-    refusal::{Cause, Reason, Refusal},
+    refusal::{Cause, Refusal},
     resource::{NAMESPACES, Resource, Shelf, Subresource},
     schema,
     store::Store,
@@ -35,8 +35,6 @@ pub(crate) struct Target {
 pub(crate) struct Options {
     /// Everything is checked and nothing is kept.
     pub(crate) dry_run: bool,
-    /// Who writes.
-    pub(crate) manager: String,
     pub(crate) validation: FieldValidation,
 }
 
@@ -49,6 +47,12 @@ pub(crate) enum FieldValidation {
     Warn,
     /// And the request is refused.
     Strict,
+}
+
+/// Whether everything is only tried; anything but `All` is refused.
+pub(crate) fn dry_run<T: AsRef<str>>(values: &[T]) -> (bool, Option<Cause>) {
+    let odd = values.iter().map(AsRef::as_ref).find(|value| *value != "All");
+    (!values.is_empty(), odd.map(|odd| Cause::not_supported("dryRun", odd, &["All"])))
 }
 
 /// What a write led to.
@@ -67,23 +71,23 @@ pub(crate) fn create(
     options: &Options,
     now: Timestamp,
 ) -> Result<Written, Refusal> {
-    create_applied(store, target, body, Applied::new(), options, now)
+    let (value, warnings) = decode(target.resource, body, options.validation)?;
+    create_decoded(store, target, value, warnings, options, now)
 }
 
-fn create_applied(
+fn create_decoded(
     store: &mut Store,
     target: &Target,
-    body: Value,
-    applied: Applied,
+    mut value: Value,
+    warnings: Vec<String>,
     options: &Options,
     now: Timestamp,
 ) -> Result<Written, Refusal> {
     let resource = target.resource;
-    let (mut value, warnings) = decode(resource, body, options.validation)?;
     if !text(&value, "/metadata/resourceVersion").is_empty() {
         return Err(Refusal::bad_request("resourceVersion should not be set on objects to be created"));
     }
-    same_identity(&value, target)?;
+    same_identity(&value, target, true)?;
     let wanted = if target.name.is_empty() { name(&value) } else { &target.name };
     let wanted = match (wanted, text(&value, "/metadata/generateName")) {
         ("", "") => {
@@ -110,15 +114,27 @@ fn create_applied(
     let mut causes = validate::metadata(&value, strategy::name_rule(resource.shelf));
     causes.extend(strategy::create(resource, &mut value, store));
     refuse_if_any(resource, &wanted, &causes)?;
-    let object = keep(store, resource.shelf, value, applied, options);
+    let object = keep(store, resource.shelf, value, options);
     Ok(Written { object, created: true, warnings })
 }
 
 /// Replaces an object.
-pub(crate) fn update(store: &mut Store, target: &Target, body: Value, options: &Options) -> Result<Written, Refusal> {
+pub(crate) fn update(
+    store: &mut Store,
+    target: &Target,
+    body: Value,
+    options: &Options,
+    now: Timestamp,
+) -> Result<Written, Refusal> {
     let resource = target.resource;
-    let current = current(store, target)?;
     let (value, warnings) = decode(resource, body, options.validation)?;
+    same_identity(&value, target, false)?;
+    let current = match current(store, target) {
+        Err(_) if resource.create_on_update && target.subresource.is_none() => {
+            return create_decoded(store, target, value, warnings, options, now);
+        }
+        found => found?,
+    };
     // A whole object with another UID is meant for a namesake that is gone. In a patch, it is a change like any other.
     let (uid, found) = (text(&value, "/metadata/uid"), text(&current.value, "/metadata/uid"));
     if !uid.is_empty() && uid != found {
@@ -128,30 +144,17 @@ pub(crate) fn update(store: &mut Store, target: &Target, body: Value, options: &
         let cause = Cause::invalid("metadata.resourceVersion", &0.into(), "must be specified for an update");
         return Err(Refusal::invalid(resource, &target.name, &[cause]));
     }
-    let object = replace(store, target, &current, value, current.applied.clone(), options)?;
+    let object = replace(store, target, &current, value, options)?;
     Ok(Written { object, created: false, warnings })
 }
 
-/// Changes a part of an object. Server-side apply creates it if it is missing.
-pub(crate) fn patch(
-    store: &mut Store,
-    target: &Target,
-    patch: &Patch,
-    options: &Options,
-    now: Timestamp,
-) -> Result<Written, Refusal> {
+/// Changes a part of an object.
+pub(crate) fn patch(store: &mut Store, target: &Target, patch: &Patch, options: &Options) -> Result<Written, Refusal> {
     let resource = target.resource;
-    let current = match (current(store, target), patch) {
-        (Err(refusal), Patch::Apply(_)) if refusal.reason() == Reason::NotFound && target.subresource.is_none() => {
-            let (value, applied) = patch.apply(Value::Null, &Applied::new(), &options.manager, resource.schema)?;
-            return create_applied(store, target, value, applied, options, now);
-        }
-        (current, _) => current?,
-    };
-    let value = event::from_storage(current.value.clone(), resource);
-    let (value, applied) = patch.apply(value, &current.applied, &options.manager, resource.schema)?;
+    let current = current(store, target)?;
+    let value = patch.apply(event::from_storage(current.value.clone(), resource), resource.schema)?;
     let (value, warnings) = decode(resource, value, options.validation)?;
-    let object = replace(store, target, &current, value, applied, options)?;
+    let object = replace(store, target, &current, value, options)?;
     Ok(Written { object, created: false, warnings })
 }
 
@@ -167,11 +170,10 @@ fn replace(
     target: &Target,
     current: &Arc<Object>,
     mut value: Value,
-    applied: Applied,
     options: &Options,
 ) -> Result<Arc<Object>, Refusal> {
     let (resource, old) = (target.resource, &current.value);
-    same_identity(&value, target)?;
+    same_identity(&value, target, false)?;
     let version = text(&value, "/metadata/resourceVersion");
     if !version.is_empty() && version != text(old, "/metadata/resourceVersion") {
         return Err(Refusal::stale(resource, &target.name));
@@ -209,14 +211,10 @@ fn replace(
     }
     causes.extend(match target.subresource {
         Some(Subresource::Status) => strategy::update_status(resource, &mut value, old),
-        Some(Subresource::Finalize) => {
-            copy_field(old, as_map(&mut value), "status");
-            Vec::new()
-        }
         Some(Subresource::Token) | None => strategy::update(resource, &mut value, old, store),
     });
     refuse_if_any(resource, &target.name, &causes)?;
-    if value == *old && applied == current.applied {
+    if value == *old {
         return Ok(Arc::clone(current));
     }
     let last_finalizer_went = object::deleting(&value)
@@ -225,17 +223,17 @@ fn replace(
     if last_finalizer_went && !options.dry_run {
         // A deletion is all that watches are told: as on an API server, the object without finalizers is never stored.
         delete::discard(store, resource.shelf, &target.namespace, &target.name);
-        return Ok(Arc::new(Object::new(value, applied, store.revision())));
+        return Ok(Arc::new(Object::new(value, store.revision())));
     }
-    Ok(keep(store, resource.shelf, value, applied, options))
+    Ok(keep(store, resource.shelf, value, options))
 }
 
 /// Stores an object, or only answers as if.
-fn keep(store: &mut Store, shelf: Shelf, value: Value, applied: Applied, options: &Options) -> Arc<Object> {
+fn keep(store: &mut Store, shelf: Shelf, value: Value, options: &Options) -> Arc<Object> {
     if options.dry_run {
-        return Arc::new(Object::new(value, applied, store.revision()));
+        return Arc::new(Object::new(value, store.revision()));
     }
-    store.put(shelf, value, applied)
+    store.put(shelf, value)
 }
 
 /// A body in the resource's version, as an object in the storage version and warnings.
@@ -271,8 +269,8 @@ fn decode(resource: &Resource, mut body: Value, validation: FieldValidation) -> 
     Ok((event::to_storage(value, resource), warnings))
 }
 
-/// A body must be about what the path is about.
-fn same_identity(value: &Value, target: &Target) -> Result<(), Refusal> {
+/// A body must be about what the path is about. A new object need not say its name twice.
+fn same_identity(value: &Value, target: &Target, new: bool) -> Result<(), Refusal> {
     let (namespace, given) = (object::namespace(value), name(value));
     if !namespace.is_empty() && namespace != target.namespace {
         return Err(Refusal::bad_request(format!(
@@ -280,7 +278,7 @@ fn same_identity(value: &Value, target: &Target) -> Result<(), Refusal> {
             target.namespace
         )));
     }
-    if !target.name.is_empty() && !given.is_empty() && given != target.name {
+    if given != target.name && !(new && (target.name.is_empty() || given.is_empty())) {
         return Err(Refusal::bad_request(format!(
             "the name of the object ({given}) does not match the name on the URL ({})",
             target.name

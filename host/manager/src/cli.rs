@@ -71,7 +71,8 @@ pub struct CcmArgs {
     /// Directory of plugins: NAME is served by NAME.wasm in it.
     #[arg(long, value_name = "DIR", help_heading = "Provider")]
     pub plugin_dir: Option<PathBuf>,
-    /// Directory for compiled plugins, made with mode 0700 [default: skydock in $XDG_CACHE_HOME or ~/.cache].
+    /// Directory for compiled plugins. Skydock makes a directory of its own in it, skydock-compiled-1, and touches nothing
+    /// else [default: skydock/compiled in $XDG_CACHE_HOME or ~/.cache].
     #[arg(long, value_name = "DIR", help_heading = "Provider")]
     pub plugin_cache_dir: Option<PathBuf>,
 
@@ -224,14 +225,21 @@ fn parse_plugin(text: &str) -> Result<NamedPlugin, String> {
     }
 }
 
+/// The longest duration that a flag takes. Clocks cannot be set arbitrarily far ahead, and what is longer is a slip.
+const LONGEST_DURATION: Duration = Duration::from_secs(365 * 24 * 3600);
+
 /// A duration as Go writes it: `15s`, `5m0s`, `1h30m`, `100ms`; `0` is zero.
 fn parse_duration(text: &str) -> Result<Duration, String> {
     if text == "0" {
         return Ok(Duration::ZERO);
     }
-    text.parse::<jiff::SignedDuration>()
-        .map_err(|_| "expected a duration such as 15s, 5m0s or 100ms".to_owned())
-        .and_then(|duration| Duration::try_from(duration).map_err(|_| "a duration cannot be negative".to_owned()))
+    let duration = text.parse::<jiff::SignedDuration>();
+    let duration = duration.map_err(|_| "expected a duration such as 15s, 5m0s or 100ms, up to 8760h".to_owned())?;
+    let duration = Duration::try_from(duration).map_err(|_| "a duration cannot be negative".to_owned())?;
+    if duration > LONGEST_DURATION {
+        return Err("a duration cannot be longer than a year (8760h)".to_owned());
+    }
+    Ok(duration)
 }
 
 fn parse_bind_address(text: &str) -> Result<BindAddress, String> {
@@ -275,6 +283,14 @@ impl Stop {
             _ => what.to_owned(),
         }
     }
+}
+
+/// What this program is started with to compile a plugin for another process of itself.
+pub const COMPILER: [&str; 2] = ["plugin", "compile"];
+
+/// True if this process is to compile a plugin for another one.
+pub fn is_compiler(args: impl IntoIterator<Item = OsString>) -> bool {
+    args.into_iter().skip(1).eq(COMPILER.map(OsString::from))
 }
 
 /// Parses a command line.

@@ -152,6 +152,11 @@ impl TryFrom<CcmArgs> for Config {
                 ipam,
                 dry_run: args.dry_run,
                 routes,
+                process: k8s_openapi::api::core::v1::ObjectReference {
+                    namespace: Some(args.leader_elect_resource_namespace.clone()),
+                    name: Some(args.leader_elect_resource_name.clone()),
+                    ..defaults.process
+                },
                 ..defaults
             },
             election: election.transpose()?,

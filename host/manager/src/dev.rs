@@ -2,7 +2,7 @@
 
 mod log;
 
-use std::{fs, net::Ipv4Addr, path::Path, time::Duration};
+use std::{fs, net::Ipv4Addr, path::Path, sync::Arc, time::Duration};
 
 use anyhow::Context;
 use skydock_controllers::{ClusterCidrs, lifecycle::LifecycleOptions, route::RouteOptions};
@@ -10,6 +10,7 @@ use skydock_devplane::{DevPlane, NodeSpec, Options};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
+    blocking::blocking,
     ccm,
     cli::{DevArgs, NamedPlugin},
     clients,
@@ -29,8 +30,12 @@ const CLUSTER_CIDR: &str = "10.244.0.0/14";
 /// Whatever keeps it from starting.
 pub async fn run(args: DevArgs, shutdown: CancellationToken) -> anyhow::Result<()> {
     telemetry::init(LogOptions { verbosity: args.v, quiet: args.v == 0, ..LogOptions::default() });
-    let config = config(&args)?;
-    let plane = DevPlane::start(Options { listen: args.listen, state_file: args.state.clone() }).await?;
+    let args = Arc::new(args);
+    let read = Arc::clone(&args);
+    let reading = blocking(async move { config(&read) });
+    let Some(config) = shutdown.run_until_cancelled(reading).await else { return Ok(()) };
+    let config = config?;
+    let plane = DevPlane::start(Options { listen: args.listen, state_file: args.state.clone(), ..Options::default() }).await?;
     write_private(&args.kubeconfig, &plane.kubeconfig())?;
     for number in 1..=args.nodes {
         let [high, low] = number.to_be_bytes();

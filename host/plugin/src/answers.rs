@@ -74,6 +74,14 @@ pub enum AnswerError {
         /// Allowed.
         limit: usize,
     },
+    /// There are more routes than the operator's limit.
+    #[error("{count} routes, where at most {limit} are allowed: raise --plugin-limit routes={limit}")]
+    TooManyRoutes {
+        /// Got.
+        count: usize,
+        /// Allowed.
+        limit: usize,
+    },
     /// A value cannot be used.
     #[error("{what} {value} is not {expected}")]
     Value {
@@ -295,7 +303,9 @@ fn route(route: routes::Route) -> Checked<cloud::Route> {
 
 /// A route that cannot be read spoils the list: without it the host would make or delete others wrongly.
 pub(crate) fn route_list(all: Vec<routes::Route>, limit: usize) -> Checked<Vec<cloud::Route>> {
-    count("routes", all.len(), limit)?;
+    if all.len() > limit {
+        return Err(AnswerError::TooManyRoutes { count: all.len(), limit });
+    }
     all.into_iter().map(route).collect()
 }
 

@@ -4,7 +4,7 @@ use std::{fmt, io, path::PathBuf};
 
 use skydock_cloud::{Capability, CloudError};
 
-use crate::{answers::AnswerError, call::CallError};
+use crate::{answers::AnswerError, call::CallError, compile::CompileError, shape::TooMuch};
 
 /// A step of the way from a file to a generation in service.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -151,12 +151,21 @@ pub enum LoadProblem {
     /// It imports something under a known name with an unknown type.
     #[error("an import is not what this host offers under that name: {0:#}")]
     Link(wasmtime::Error),
-    /// It cannot be compiled.
-    #[error("it cannot be compiled: {0:#}")]
-    Compile(wasmtime::Error),
-    /// The thread that compiled it died.
-    #[error("the compiler ended unexpectedly")]
-    CompilerDied,
+    /// It has more of something than a plugin may have.
+    #[error(transparent)]
+    TooMuch(#[from] TooMuch),
+    /// What it makes cannot be counted.
+    #[error("it hands components to components, which a plugin may not: what they make cannot be counted")]
+    PassesComponents,
+    /// There is no machine code of it.
+    #[error(transparent)]
+    Compile(#[from] CompileError),
+    /// Its machine code is not fit for this host.
+    #[error("its machine code cannot be loaded: {0:#}")]
+    Load(wasmtime::Error),
+    /// A thread of the host broke on it.
+    #[error("the host broke off reading it")]
+    Died,
     /// It did not survive its first steps.
     #[error(transparent)]
     Call(#[from] CallError),

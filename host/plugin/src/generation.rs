@@ -10,19 +10,17 @@ use std::{
 use futures::future::BoxFuture;
 use skydock_cloud::{Capability, ProviderInfo};
 use tokio::time::{Instant, timeout_at};
-use wasmtime::component::Component;
 
 use crate::{
     answers,
     call::{CallError, Function},
+    code::Code,
     convert,
     error::{LoadError, LoadProblem, Stage},
     host::{Objects, Shared},
-    inspect::ComponentType,
     instance::{Blueprint, Instance},
     pool::Pool,
-    runtime::Runtime,
-    source::{Digests, Files},
+    source::{Digests, Settings},
     supervise::Supervisor,
 };
 
@@ -37,6 +35,10 @@ pub struct GenerationInfo {
     pub config_digest: Option<String>,
     /// File the component was read from.
     pub source: PathBuf,
+    /// Bytes of the component.
+    pub size: usize,
+    /// What the component imports.
+    pub imports: Vec<String>,
     /// Name the plugin gives itself.
     pub name: String,
     /// Version the plugin gives itself.
@@ -54,19 +56,25 @@ pub(crate) struct Generation {
     pub(crate) info: GenerationInfo,
     pub(crate) provider: Arc<ProviderInfo>,
     pub(crate) digests: Digests,
+    pub(crate) code: Arc<Code>,
     pub(crate) pool: Pool,
     pub(crate) supervisor: Supervisor,
     blueprint: Blueprint,
 }
 
 /// Notes what each step takes.
-struct Stopwatch {
+pub(crate) struct Stopwatch {
     started: Clock,
     stages: Vec<(Stage, Duration)>,
 }
 
 impl Stopwatch {
-    fn lap(&mut self, stage: Stage) {
+    /// From here on, after reading has taken so long.
+    pub(crate) fn start(reading: Duration) -> Self {
+        Self { started: Clock::now(), stages: vec![(Stage::Read, reading)] }
+    }
+
+    pub(crate) fn lap(&mut self, stage: Stage) {
         let now = Clock::now();
         self.stages.push((stage, now - self.started));
         self.started = now;
@@ -74,37 +82,18 @@ impl Stopwatch {
 }
 
 impl Generation {
-    /// Takes files through all stages from type to identity. `before`: what is in service.
+    /// Takes code and a configuration through the stages from instantiate to identity. `before`: what is in service.
     pub(crate) async fn load(
-        runtime: &Runtime,
         shared: &Arc<Shared>,
         source: PathBuf,
-        (files, reading): (Files, Duration),
+        (code, settings, digests): (Arc<Code>, &Settings, Digests),
+        mut watch: Stopwatch,
         number: u64,
         before: Option<&ProviderInfo>,
     ) -> Result<Self, LoadError> {
-        let mut watch = Stopwatch { started: Clock::now(), stages: vec![(Stage::Read, reading)] };
-        let Files { component, settings, digests } = files;
-
-        let typed = ComponentType::read(&component)?;
-        let capabilities = typed.capabilities()?;
-        watch.lap(Stage::Type);
-
-        let forbidden = typed.forbidden_imports();
-        if !forbidden.is_empty() {
-            return Err(LoadError::new(Stage::Imports, LoadProblem::Forbidden(forbidden)));
-        }
-        watch.lap(Stage::Imports);
-
-        let compiled = compile(runtime, component).await.map_err(|problem| LoadError::new(Stage::Compile, problem))?;
-        watch.lap(Stage::Compile);
-
-        let linker = &runtime.inner.linker;
-        let pre = linker
-            .instantiate_pre(&compiled)
-            .map_err(|error| LoadError::new(Stage::Imports, LoadProblem::Link(error)))?;
-        let settings = convert::settings(&settings);
-        let mut blueprint = Blueprint::new(pre, &capabilities, Arc::clone(shared), number, settings)
+        let capabilities = code.capabilities.clone();
+        let settings = convert::settings(settings);
+        let mut blueprint = Blueprint::new(code.pre.clone(), &capabilities, Arc::clone(shared), number, settings)
             .map_err(|problem| LoadError::new(Stage::Type, problem))?;
 
         let limit = shared.limits.read_deadline;
@@ -148,13 +137,16 @@ impl Generation {
             digest: digests.component.clone(),
             config_digest: digests.config.clone(),
             source,
+            size: code.size,
+            imports: code.imports.clone(),
             name: provider.name.clone(),
             version: provider.version.clone(),
             capabilities: provider.capabilities.clone(),
             wanted_hosts,
             stages: watch.stages,
         };
-        Ok(Self { info, provider: Arc::new(provider), digests, pool, supervisor: Supervisor::default(), blueprint })
+        let supervisor = Supervisor::default();
+        Ok(Self { info, provider: Arc::new(provider), digests, code, pool, supervisor, blueprint })
     }
 
     /// Runs one call on an instance of its own, within the function's deadline.
@@ -202,12 +194,6 @@ impl Generation {
 /// A function of the wrong type shows when the instance is made, but it is not the instance's fault.
 fn stage_of_instance(problem: &LoadProblem) -> Stage {
     if matches!(problem, LoadProblem::WrongType { .. }) { Stage::Type } else { Stage::Instantiate }
-}
-
-async fn compile(runtime: &Runtime, bytes: Vec<u8>) -> Result<Component, LoadProblem> {
-    let engine = runtime.inner.engine.clone();
-    let compiling = tokio::task::spawn_blocking(move || Component::from_binary(&engine, &bytes));
-    compiling.await.map_err(|_| LoadProblem::CompilerDied)?.map_err(LoadProblem::Compile)
 }
 
 /// A plugin is only replaced by itself: the same provider, able to do at least as much.

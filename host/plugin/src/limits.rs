@@ -18,8 +18,8 @@ pub struct Limits {
     pub write_deadline: Duration,
     /// Linear memory per instance in bytes. Default 128 MiB.
     pub memory: usize,
-    /// Elements of each table of an instance. Default 20,000: what wasmtime's pool gives, and more than the largest guests of
-    /// garbage-collected languages have functions.
+    /// Elements of each table of an instance. Default 65,536: more than the largest guests of garbage-collected languages have
+    /// functions in a table.
     pub table_elements: usize,
     /// Instances of one generation at a time, and so calls at a time. Default 24: one for each service that is worked on at
     /// a time by default, and some for nodes and routes. One is made when it is needed, and none is kept that stands idle.
@@ -37,6 +37,12 @@ pub struct Limits {
     pub log_burst: u32,
     /// Bytes of a log line; the rest is cut off. Default 4 KiB, as the contract says.
     pub log_line: usize,
+    /// Bytes of address space of the compiler. Default 2 GiB.
+    pub compile_memory: usize,
+    /// CPU time of the compiler, in whole seconds. Default 5 min: a guest of 128 MiB takes two.
+    pub compile_cpu: Duration,
+    /// Time on the clock for the compiler. Default 5 min.
+    pub compile_deadline: Duration,
     /// Routes in one answer. Default 20,000: two per node of a cluster twice the size Kubernetes supports.
     pub routes: usize,
 }
@@ -48,7 +54,7 @@ impl Default for Limits {
             read_deadline: Duration::from_secs(30),
             write_deadline: Duration::from_secs(120),
             memory: 128 << 20,
-            table_elements: 20_000,
+            table_elements: 65_536,
             instances: 24,
             uses: 1000,
             idle: Duration::from_secs(60),
@@ -56,6 +62,9 @@ impl Default for Limits {
             log_rate: 100,
             log_burst: 200,
             log_line: 4 << 10,
+            compile_memory: 2 << 30,
+            compile_cpu: Duration::from_secs(300),
+            compile_deadline: Duration::from_secs(300),
             routes: 20_000,
         }
     }

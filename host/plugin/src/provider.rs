@@ -236,6 +236,10 @@ impl CloudProvider for Plugin {
         .await
     }
 
+    fn max_routes(&self) -> Option<usize> {
+        Some(self.shared.limits.routes)
+    }
+
     async fn list_routes(&self) -> Result<Vec<Route>, CloudError> {
         let limit = self.shared.limits.routes;
         self.call(

@@ -11,7 +11,7 @@ use skydock_cloud::{
     CloudError, CloudProvider, Cluster, Ingress, IpFamily, LoadBalancerStatus, Node, NodeSet, ObjectEvent, ObjectKind,
     Presence, Service,
 };
-use skydock_plugin::{ClusterSlot, LoadError, Plugin, PluginSource, Reload, Runtime, RuntimeOptions, Stage};
+use skydock_plugin::{ClusterSlot, Compiler, LoadError, Plugin, PluginSource, Reload, Runtime, RuntimeOptions, Stage};
 use tempfile::NamedTempFile;
 
 const HEAD: &str = "apiVersion: static.skydock.dev/v1alpha1\nkind: Inventory\n";
@@ -62,6 +62,12 @@ struct Bench {
     inventory: NamedTempFile,
 }
 
+#[test]
+#[ignore = "the compiler of all other tests: not a test"]
+fn compile() {
+    std::process::exit(skydock_plugin::compile_as_child().into());
+}
+
 impl Bench {
     async fn load(inventory: &str) -> Result<Self, LoadError> {
         let component = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../target/plugins/static.wasm");
@@ -77,7 +83,8 @@ impl Bench {
         };
         let (world, slot) = (Arc::new(World::default()), ClusterSlot::default());
         slot.set(Arc::clone(&world) as Arc<dyn Cluster>);
-        let runtime = Runtime::new(RuntimeOptions::default()).unwrap();
+        let compiler = Compiler::this_program(["--exact", "compile", "--ignored", "--nocapture"]).unwrap();
+        let runtime = Runtime::new(RuntimeOptions::new(compiler)).unwrap();
         Ok(Self { plugin: Plugin::load(&runtime, source, slot).await?, world, inventory: file })
     }
 

@@ -32,7 +32,19 @@ impl EmbeddedPlane {
     /// # Errors
     /// When no port or no folder for the kubeconfig is to be had.
     pub async fn start() -> Result<Self, Error> {
-        let plane = DevPlane::start(Options::default()).await.map_err(Error::setup("start the embedded plane"))?;
+        Self::launch(Options::default()).await
+    }
+
+    /// Starts the API server alone, as [`crate::RealPlane::start_without_controllers`] does.
+    ///
+    /// # Errors
+    /// As [`Self::start`].
+    pub async fn start_without_controllers() -> Result<Self, Error> {
+        Self::launch(Options { controllers: false, ..Options::default() }).await
+    }
+
+    async fn launch(options: Options) -> Result<Self, Error> {
+        let plane = DevPlane::start(options).await.map_err(Error::setup("start the embedded plane"))?;
         let folder = tempfile::Builder::new()
             .prefix("skydock-plane-")
             .tempdir()

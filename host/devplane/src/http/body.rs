@@ -16,7 +16,7 @@ use crate::{
 /// What an API server accepts.
 const LIMIT: usize = 3 * 1024 * 1024;
 
-/// An object in JSON, YAML or, as the schema has it, protobuf.
+/// An object in JSON or, as the schema has it, protobuf.
 pub(super) async fn object(request: Request, schema: &schema::Object) -> Result<Value, Refusal> {
     let media = media(&request);
     parse(&media, &bytes(request).await?, schema)
@@ -33,11 +33,10 @@ fn parse(media: &str, body: &[u8], schema: &schema::Object) -> Result<Value, Ref
     match media {
         // A page of another site can send text without asking first; an API client says what it sends, or nothing.
         "" | "application/json" => json(body),
-        "application/yaml" => yaml(body),
         "application/vnd.kubernetes.protobuf" => {
             protobuf::decode(body, schema).map_err(|error| Refusal::bad_request(error.to_string()))
         }
-        _ => Err(unsupported(media, "application/json, application/yaml or application/vnd.kubernetes.protobuf")),
+        _ => Err(unsupported(media, "application/json or application/vnd.kubernetes.protobuf")),
     }
 }
 
@@ -54,14 +53,13 @@ pub(super) async fn patch(request: Request) -> Result<Patch, Refusal> {
         }
         "application/merge-patch+json" => Patch::Merge(json(&bytes(request).await?)?),
         "application/strategic-merge-patch+json" => Patch::Strategic(json(&bytes(request).await?)?),
-        "application/apply-patch+yaml" => Patch::Apply(yaml(&bytes(request).await?)?),
         _ => {
-            let offered = "application/json-patch+json, application/merge-patch+json, \
-                           application/strategic-merge-patch+json or application/apply-patch+yaml";
+            let offered = "application/json-patch+json, application/merge-patch+json or \
+                           application/strategic-merge-patch+json";
             return Err(unsupported(&media, offered));
         }
     };
-    let (Patch::Merge(value) | Patch::Strategic(value) | Patch::Apply(value)) = &patch else { return Ok(patch) };
+    let (Patch::Merge(value) | Patch::Strategic(value)) = &patch else { return Ok(patch) };
     if value.is_object() { Ok(patch) } else { Err(Refusal::bad_request("the body of this patch must be an object")) }
 }
 
@@ -89,13 +87,4 @@ async fn bytes(request: Request) -> Result<bytes::Bytes, Refusal> {
 
 fn json(body: &[u8]) -> Result<Value, Refusal> {
     serde_json::from_slice(body).map_err(|error| Refusal::bad_request(format!("the body is not JSON: {error}")))
-}
-
-/// JSON is YAML, and what programs send: it is tried first.
-fn yaml(body: &[u8]) -> Result<Value, Refusal> {
-    if let Ok(value) = serde_json::from_slice(body) {
-        return Ok(value);
-    }
-    let text = std::str::from_utf8(body).map_err(|_| Refusal::bad_request("the body is not UTF-8"))?;
-    serde_saphyr::from_str(text).map_err(|error| Refusal::bad_request(format!("the body is not YAML: {error}")))
 }

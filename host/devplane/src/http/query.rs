@@ -6,9 +6,9 @@ use http::Uri;
 use rand::Rng as _;
 
 use crate::{
-    refusal::Refusal,
+    refusal::{Cause, Refusal},
     render::Include,
-    write::{FieldValidation, Options},
+    write::{self, FieldValidation, Options},
 };
 
 /// All that any request may ask for. What is unknown is ignored, as it is by an API server.
@@ -22,12 +22,18 @@ pub(super) struct Query {
     pub(super) limit: usize,
     pub(super) next: String,
     pub(super) bookmarks: bool,
-    pub(super) initial_events: bool,
+    pub(super) initial_events: Option<bool>,
     pub(super) timeout: Option<u64>,
     pub(super) include: String,
     pub(super) manager: String,
     pub(super) validation: String,
-    pub(super) dry_run: bool,
+    pub(super) dry_run: Vec<String>,
+    /// A precondition of a deletion without a body.
+    pub(super) uid: String,
+    /// Numbers that are none, by name: only those that read them mind.
+    pub(super) bad: Vec<(String, String)>,
+    pub(super) propagation: Option<String>,
+    pub(super) orphan: Option<bool>,
 }
 
 impl Query {
@@ -36,33 +42,79 @@ impl Query {
             .map_err(|error| Refusal::bad_request(format!("cannot read the query: {error}")))?;
         let mut query = Self::default();
         for (name, value) in pairs.0 {
-            let flag = || matches!(value.as_str(), "" | "1" | "true" | "True" | "TRUE" | "t" | "T");
-            let number = || {
-                let message = || format!("query parameter {name}: expected a whole number, found {value:?}");
-                value.parse::<u64>().map_err(|_| Refusal::bad_request(message()))
-            };
+            // All but two words are a yes.
+            let flag = !matches!(value.to_ascii_lowercase().as_str(), "0" | "false");
+            let number = value.parse::<i64>().ok();
+            if matches!(name.as_str(), "limit" | "timeoutSeconds" | "gracePeriodSeconds") && number.is_none() {
+                query.bad.push((name, value));
+                continue;
+            }
+            let number = number.and_then(|number| u64::try_from(number).ok());
             match name.as_str() {
-                "watch" => query.watch = flag(),
+                "watch" => query.watch = flag,
                 "labelSelector" => query.labels = value,
                 "fieldSelector" => query.fields = value,
                 "resourceVersion" => query.resource_version = value,
                 "resourceVersionMatch" => query.version_match = value,
-                "limit" => query.limit = usize::try_from(number()?).unwrap_or(usize::MAX),
+                "limit" => query.limit = number.and_then(|number| usize::try_from(number).ok()).unwrap_or_default(),
                 "continue" => query.next = value,
-                "allowWatchBookmarks" => query.bookmarks = flag(),
-                "sendInitialEvents" => query.initial_events = flag(),
-                "timeoutSeconds" => query.timeout = Some(number()?),
+                "allowWatchBookmarks" => query.bookmarks = flag,
+                "sendInitialEvents" => query.initial_events = Some(flag),
+                "timeoutSeconds" => query.timeout = number,
                 "includeObject" => query.include = value,
                 "fieldManager" => query.manager = value,
                 "fieldValidation" => query.validation = value,
-                "dryRun" if value == "All" => query.dry_run = true,
-                "dryRun" if !value.is_empty() => {
-                    return Err(Refusal::bad_request(format!("query parameter dryRun: expected All, found {value:?}")));
-                }
+                "uid" => query.uid = value,
+                "dryRun" => query.dry_run.push(value),
+                "propagationPolicy" => query.propagation = Some(value),
+                "orphanDependents" => query.orphan = Some(flag),
                 _ => {}
             }
         }
         Ok(query)
+    }
+
+    /// Refuses numbers that are none.
+    pub(super) fn numbers(&self, names: &[&str]) -> Result<(), Refusal> {
+        match self.bad.iter().find(|(name, _)| names.contains(&name.as_str())) {
+            Some((_, value)) => {
+                Err(Refusal::bad_request(format!("strconv.ParseInt: parsing {value:?}: invalid syntax")))
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// Checks what a list, a watch or a deletion of many asks for.
+    pub(super) fn list_options(&self) -> Result<(), Refusal> {
+        let mut causes = Vec::new();
+        let mut forbid = |field: &str, why: &str| causes.push(Cause::forbidden(field, why));
+        let matched = self.version_match.as_str();
+        match (self.watch, self.initial_events) {
+            (true, Some(_)) if matched != "NotOlderThan" => {
+                forbid(MATCH, "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan");
+            }
+            (true, None) if !matched.is_empty() => {
+                forbid(MATCH, "is forbidden for watch unless sendInitialEvents is provided");
+            }
+            (false, Some(_)) => forbid("sendInitialEvents", "sendInitialEvents is forbidden for list"),
+            _ => {}
+        }
+        if !matched.is_empty() {
+            if !self.watch && self.resource_version.is_empty() {
+                forbid(MATCH, "is forbidden unless resourceVersion is provided");
+            }
+            if !self.next.is_empty() {
+                forbid(MATCH, "is forbidden when continue is provided");
+            }
+            if !self.watch && matched == "Exact" && self.resource_version == "0" {
+                forbid(MATCH, "\"exact\" is forbidden for resourceVersion \"0\"");
+            }
+            let supported: &[&str] = if self.watch { &["NotOlderThan"] } else { &["Exact", "NotOlderThan", ""] };
+            if !supported.contains(&matched) {
+                causes.push(Cause::not_supported(MATCH, matched, supported));
+            }
+        }
+        if causes.is_empty() { Ok(()) } else { Err(Refusal::invalid_options("ListOptions", &causes)) }
     }
 
     /// How much of an object a table carries.
@@ -84,24 +136,36 @@ impl Query {
         Duration::from_secs(seconds.unwrap_or_else(|| rand::rng().random_range(1800..=3600)))
     }
 
-    /// For writes. Without `fieldManager`, the first part of the user agent names the writer.
-    pub(super) fn options(&self, user_agent: &str) -> Result<Options, Refusal> {
+    /// For writes: `kind` is `CreateOptions`, `UpdateOptions` or `PatchOptions`.
+    pub(super) fn options(&self, kind: &str) -> Result<Options, Refusal> {
+        let mut causes = Vec::new();
+        if self.manager.len() > MANAGER_LIMIT {
+            let message = format!("Too long: may not be more than {MANAGER_LIMIT} bytes");
+            causes.push(Cause { reason: "FieldValueTooLong", field: "fieldManager".into(), message });
+        }
+        if self.manager.chars().any(char::is_control) {
+            causes.push(Cause::invalid("fieldManager", &self.manager.as_str().into(), "invalid character"));
+        }
+        let (dry_run, not_all) = write::dry_run(&self.dry_run);
+        causes.extend(not_all);
         let validation = match self.validation.as_str() {
             "" | "Warn" => FieldValidation::Warn,
             "Ignore" => FieldValidation::Ignore,
             "Strict" => FieldValidation::Strict,
             other => {
-                let message = "query parameter fieldValidation: expected Ignore, Warn or Strict, found";
-                return Err(Refusal::bad_request(format!("{message} {other:?}")));
+                causes.push(Cause::not_supported("fieldValidation", other, &["", "Ignore", "Strict", "Warn"]));
+                FieldValidation::Warn
             }
         };
-        let agent = user_agent.split('/').next().unwrap_or_default();
-        let manager = if self.manager.is_empty() { agent } else { &self.manager };
-        Ok(Options { dry_run: self.dry_run, manager: manager.to_owned(), validation })
-    }
-
-    /// Server-side apply must say who applies.
-    pub(super) fn names_manager(&self) -> bool {
-        !self.manager.is_empty()
+        if causes.is_empty() {
+            Ok(Options { dry_run, validation })
+        } else {
+            Err(Refusal::invalid_options(kind, &causes))
+        }
     }
 }
+
+/// Letters of the name of a field manager.
+const MANAGER_LIMIT: usize = 128;
+
+const MATCH: &str = "resourceVersionMatch";

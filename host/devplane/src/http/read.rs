@@ -12,7 +12,7 @@ use crate::{
     plane::Plane,
     refusal::{Reason, Refusal},
     render::{ListMeta, Rendering},
-    selector::Selector,
+    selector::{Selector, SelectorError},
     store::Store,
     watch::{Start, Watch, WatchRequest},
     write::{self, Target},
@@ -20,28 +20,39 @@ use crate::{
 
 pub(super) fn get(plane: &Plane, target: &Target, accept: &str, query: &Query) -> Result<Response, Refusal> {
     let rendering = Rendering { resource: target.resource, form: accept::form(accept, query.include()?)? };
-    let object = plane.read(|store| write::current(store, target))?;
+    let wanted = revision(&query.resource_version)?;
+    let object = plane.read(|store| {
+        not_to_come(wanted, store.revision())?;
+        write::current(store, target)
+    })?;
     Ok(raw(StatusCode::OK, JSON, rendering.object(&object)))
+}
+
+/// What a list, a watch or a deletion of many is about: the namespace, if it is one, and the selectors.
+pub(super) fn selection(target: &Target, query: &Query) -> Result<(Option<String>, Selector), Refusal> {
+    query.numbers(&["limit", "timeoutSeconds"])?;
+    let selector = Selector::parse(&query.labels, &query.fields, target.resource);
+    // Whether a field can be selected by is looked at last.
+    if !matches!(selector, Err(SelectorError::Labels { .. } | SelectorError::Fields(_))) {
+        query.list_options()?;
+    }
+    let mut selector = selector.map_err(|error| Refusal::bad_request(error.to_string()))?;
+    // Watching one object is watching all with its name.
+    if !target.name.is_empty() && !selector.narrow_to(&target.name) {
+        return Err(Refusal::bad_request("fieldSelector metadata.name doesn't match requested name"));
+    }
+    Ok(((!target.namespace.is_empty()).then(|| target.namespace.clone()), selector))
 }
 
 pub(super) fn list_or_watch(
     plane: &Arc<Plane>,
-    target: Target,
-    everywhere: bool,
+    target: &Target,
     accept: &str,
     query: &Query,
 ) -> Result<Response, Refusal> {
     let resource = target.resource;
     let rendering = Rendering { resource, form: accept::form(accept, query.include()?)? };
-    // Watching one object is watching all with its name.
-    let mut fields = query.fields.clone();
-    if !target.name.is_empty() {
-        let comma = if fields.is_empty() { "" } else { "," };
-        fields = format!("{fields}{comma}metadata.name={}", target.name);
-    }
-    let selector = Selector::parse(&query.labels, &fields, resource);
-    let selector = selector.map_err(|error| Refusal::bad_request(error.to_string()))?;
-    let namespace = (resource.namespaced && !everywhere).then_some(target.namespace);
+    let (namespace, selector) = selection(target, query)?;
     if query.watch {
         let start = plane.read(|store| start(query, store.revision()))?;
         let request = WatchRequest {
@@ -65,14 +76,8 @@ pub(super) fn list_or_watch(
 
 /// Where a watch begins.
 fn start(query: &Query, current: u64) -> Result<Start, Refusal> {
-    if query.initial_events {
-        let matches = query.version_match == "NotOlderThan" && query.bookmarks;
-        return if matches {
-            Ok(Start::Initial)
-        } else {
-            let message = "sendInitialEvents needs resourceVersionMatch=NotOlderThan and allowWatchBookmarks=true";
-            Err(Refusal::new(Reason::Invalid, message))
-        };
+    if query.initial_events == Some(true) {
+        return Ok(Start::Initial);
     }
     match revision(&query.resource_version)? {
         0 => Ok(Start::Everything),
@@ -82,8 +87,13 @@ fn start(query: &Query, current: u64) -> Result<Start, Refusal> {
     }
 }
 
+/// A version that is still to come is not waited for.
+fn not_to_come(wanted: u64, current: u64) -> Result<(), Refusal> {
+    if wanted > current { Err(Refusal::too_large(wanted, current)) } else { Ok(()) }
+}
+
 /// One page of a list, or all of it.
-fn page(
+pub(super) fn page(
     store: &Store,
     resource: &'static crate::resource::Resource,
     namespace: Option<&str>,
@@ -93,17 +103,8 @@ fn page(
     let current = store.revision();
     let (at, after) = if query.next.is_empty() {
         let wanted = revision(&query.resource_version)?;
-        if wanted > current {
-            return Err(Refusal::too_large(wanted, current));
-        }
-        let exact = match query.version_match.as_str() {
-            "" | "NotOlderThan" => false,
-            "Exact" => true,
-            other => {
-                let message = "query parameter resourceVersionMatch: expected Exact or NotOlderThan, found";
-                return Err(Refusal::bad_request(format!("{message} {other:?}")));
-            }
-        };
+        not_to_come(wanted, current)?;
+        let exact = query.version_match == "Exact";
         (if exact && wanted > 0 { wanted } else { current }, None)
     } else {
         let (at, after) = read_token(&query.next)?;
@@ -184,9 +185,6 @@ mod tests {
         assert_eq!(start(&query("5"), 9).unwrap(), Start::After(5));
         assert_eq!(start(&query("10"), 9).unwrap_err().reason(), Reason::Expired);
         assert_eq!(start(&query("x"), 9).unwrap_err().reason(), Reason::BadRequest);
-        let streaming =
-            Query { initial_events: true, bookmarks: true, version_match: "NotOlderThan".into(), ..query("") };
-        assert_eq!(start(&streaming, 9).unwrap(), Start::Initial);
-        assert!(start(&Query { initial_events: true, ..query("") }, 9).is_err());
+        assert_eq!(start(&Query { initial_events: Some(true), ..query("") }, 9).unwrap(), Start::Initial);
     }
 }

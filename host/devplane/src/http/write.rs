@@ -6,15 +6,13 @@ use serde_json::{Value, json};
 
 use super::{JSON, accept, body, header_text, query::Query, raw};
 use crate::{
-    object::{self, text},
-    patch::Patch,
+    object::{self, as_map, text},
     plane::Plane,
     refusal::Refusal,
-    render::{ListMeta, Rendering},
+    render::Rendering,
     schema::{self, meta::DELETE_OPTIONS},
-    selector::Selector,
     write::{
-        self, Options, Target, Written,
+        self, Target, Written,
         delete::{DeleteOptions, Deleted},
     },
 };
@@ -25,7 +23,7 @@ pub(super) async fn create(
     query: &Query,
     request: Request,
 ) -> Result<Response, Refusal> {
-    let (rendering, options) = prepare(&target, query, &request)?;
+    let (rendering, options) = (rendering(&target, query, &request)?, query.options("CreateOptions")?);
     let body = body::object(request, target.resource.schema).await?;
     let written = plane.write(|store, now| write::create(store, &target, body, &options, now))?;
     Ok(answer(rendering, &written))
@@ -37,19 +35,16 @@ pub(super) async fn update(
     query: &Query,
     request: Request,
 ) -> Result<Response, Refusal> {
-    let (rendering, options) = prepare(&target, query, &request)?;
+    let (rendering, options) = (rendering(&target, query, &request)?, query.options("UpdateOptions")?);
     let body = body::object(request, target.resource.schema).await?;
-    let written = plane.write(|store, _| write::update(store, &target, body, &options))?;
+    let written = plane.write(|store, now| write::update(store, &target, body, &options, now))?;
     Ok(answer(rendering, &written))
 }
 
 pub(super) async fn patch(plane: &Plane, target: Target, query: &Query, request: Request) -> Result<Response, Refusal> {
-    let (rendering, options) = prepare(&target, query, &request)?;
+    let (rendering, options) = (rendering(&target, query, &request)?, query.options("PatchOptions")?);
     let patch = body::patch(request).await?;
-    if matches!(patch, Patch::Apply(_)) && !query.names_manager() {
-        return Err(Refusal::bad_request("server-side apply needs the query parameter fieldManager"));
-    }
-    let written = plane.write(|store, now| write::patch(store, &target, &patch, &options, now))?;
+    let written = plane.write(|store, _| write::patch(store, &target, &patch, &options))?;
     Ok(answer(rendering, &written))
 }
 
@@ -59,19 +54,24 @@ pub(super) async fn delete(
     query: &Query,
     request: Request,
 ) -> Result<Response, Refusal> {
-    let (rendering, _) = prepare(&target, query, &request)?;
-    let options = delete_options(query, body::optional(request, &DELETE_OPTIONS).await?)?;
-    let Deleted { object, gone } = plane.write(|store, now| write::delete::delete(store, &target, &options, now))?;
+    let rendering = rendering(&target, query, &request)?;
+    let options = delete_options(query, request).await?;
+    let deleted = plane.write(|store, now| write::delete::delete(store, &target, &options, now))?;
+    let Deleted { object, gone } = deleted;
     if gone && !target.resource.returns_deleted {
-        let details = json!({
-            "name": target.name, "group": target.resource.group, "kind": target.resource.plural,
-            "uid": text(&object.value, "/metadata/uid"),
+        let mut details = json!({
+            "name": target.name, "kind": target.resource.plural, "uid": text(&object.value, "/metadata/uid"),
         });
+        if !target.resource.group.is_empty() {
+            as_map(&mut details).insert("group".into(), target.resource.group.into());
+        }
         let status =
             json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "details": details});
         return Ok(super::json(StatusCode::OK, &status));
     }
-    Ok(raw(StatusCode::OK, JSON, rendering.object(&object)))
+    let waits_for_dependents = !gone && options.orphan_dependents == Some(false);
+    let code = if waits_for_dependents { StatusCode::ACCEPTED } else { StatusCode::OK };
+    Ok(raw(code, JSON, rendering.object(&object)))
 }
 
 pub(super) async fn delete_collection(
@@ -80,44 +80,54 @@ pub(super) async fn delete_collection(
     query: &Query,
     request: Request,
 ) -> Result<Response, Refusal> {
-    let (rendering, _) = prepare(target, query, &request)?;
-    let options = delete_options(query, body::optional(request, &DELETE_OPTIONS).await?)?;
-    let selector = Selector::parse(&query.labels, &query.fields, target.resource);
-    let selector = selector.map_err(|error| Refusal::bad_request(error.to_string()))?;
-    let (deleted, revision) = plane.write(|store, now| {
-        let namespace = target.resource.namespaced.then_some(target.namespace.as_str());
-        let names: Vec<_> = store
-            .objects(target.resource.shelf, namespace)
-            .filter(|object| selector.matches(&object.value))
-            .map(|object| object::name(&object.value).to_owned())
-            .collect();
-        let one = |name| {
-            let target = Target { name, ..target.clone() };
-            write::delete::delete(store, &target, &options, now).map(|deleted| deleted.object)
-        };
-        let deleted = names.into_iter().map(one).collect::<Result<Vec<_>, _>>()?;
-        Ok((deleted, store.revision()))
+    let rendering = rendering(target, query, &request)?;
+    let (namespace, selector) = super::read::selection(target, query)?;
+    let options = delete_options(query, request).await?;
+    let (listed, meta) = plane.write(|store, now| {
+        let page = super::read::page(store, target.resource, namespace.as_deref(), &selector, query)?;
+        for object in &page.0 {
+            let target = Target { name: object::name(&object.value).to_owned(), ..target.clone() };
+            write::delete::delete(store, &target, &options, now)?;
+        }
+        Ok::<_, Refusal>(page)
     })?;
-    let meta = ListMeta { revision, ..ListMeta::default() };
-    Ok(raw(StatusCode::OK, JSON, rendering.list(&deleted, &meta)))
+    Ok(raw(StatusCode::OK, JSON, rendering.list(&listed, &meta)))
 }
 
-fn prepare(target: &Target, query: &Query, request: &Request) -> Result<(Rendering, Options), Refusal> {
+fn rendering(target: &Target, query: &Query, request: &Request) -> Result<Rendering, Refusal> {
     let form = accept::form(&header_text(request, header::ACCEPT), query.include()?)?;
-    let options = query.options(&header_text(request, header::USER_AGENT))?;
-    Ok((Rendering { resource: target.resource, form }, options))
+    Ok(Rendering { resource: target.resource, form })
 }
 
-fn delete_options(query: &Query, body: Option<Value>) -> Result<DeleteOptions, Refusal> {
-    let body = schema::decode(body.unwrap_or_else(|| json!({})), &DELETE_OPTIONS, &mut Vec::new())
+/// From the body if there is one, else from the query: never from both.
+async fn delete_options(query: &Query, request: Request) -> Result<DeleteOptions, Refusal> {
+    let Some(body) = body::optional(request, &DELETE_OPTIONS).await? else {
+        query.numbers(&["gracePeriodSeconds"])?;
+        let given = |text: &String| Some(text.clone()).filter(|text| !text.is_empty());
+        let options = DeleteOptions {
+            uid: given(&query.uid),
+            resource_version: given(&query.resource_version),
+            propagation: query.propagation.clone(),
+            orphan_dependents: query.orphan,
+            ..DeleteOptions::default()
+        };
+        return options.checked(&query.dry_run);
+    };
+    let kind = (text(&body, "/apiVersion"), text(&body, "/kind"));
+    if !matches!(kind, ("" | "v1" | "meta.k8s.io/v1", "" | "DeleteOptions")) {
+        return Err(Refusal::bad_request("decoded object cannot be converted to DeleteOptions"));
+    }
+    let body = schema::decode(body, &DELETE_OPTIONS, &mut Vec::new())
         .map_err(|mismatch| Refusal::bad_request(format!("cannot read DeleteOptions: {mismatch}")))?;
-    let dry_run = query.dry_run || !object::list(&body, "/dryRun").is_empty();
     let given = |pointer| body.pointer(pointer).and_then(Value::as_str).map(str::to_owned);
-    Ok(DeleteOptions {
-        dry_run,
+    let options = DeleteOptions {
+        dry_run: false,
         uid: given("/preconditions/uid"),
         resource_version: given("/preconditions/resourceVersion"),
-    })
+        propagation: given("/propagationPolicy"),
+        orphan_dependents: body.get("orphanDependents").and_then(Value::as_bool),
+    };
+    options.checked(&object::strings(&body, "/dryRun"))
 }
 
 fn answer(rendering: Rendering, written: &Written) -> Response {

@@ -151,7 +151,7 @@ fn merge_list(
     ty: Option<Type>,
 ) -> Result<Vec<Value>, PatchError> {
     let server = original.clone();
-    let Some(Type::Keyed(object, key, _)) = ty else {
+    let Some(Type::Keyed(object, key)) = ty else {
         for element in &patch {
             if !original.contains(element) {
                 original.push(element.clone());
@@ -221,8 +221,8 @@ fn ordered(list: Vec<Value>, order: &[Value], server: &[Value], key: Option<&str
 
 fn inner(ty: Option<Type>) -> Fields<'static> {
     match ty {
-        Some(Type::Object(object) | Type::AtomicObject(object)) => Fields::Of(object),
-        Some(Type::Map(item) | Type::AtomicMap(item)) => Fields::All(*item),
+        Some(Type::Object(object)) => Fields::Of(object),
+        Some(Type::Map(item)) => Fields::All(*item),
         _ => Fields::Unknown,
     }
 }
@@ -233,7 +233,7 @@ fn merges(ty: Option<Type>) -> bool {
 
 fn merge_key(ty: Option<Type>) -> Option<&'static str> {
     match ty {
-        Some(Type::Keyed(_, key, _)) => Some(key),
+        Some(Type::Keyed(_, key)) => Some(key),
         _ => None,
     }
 }

@@ -3,8 +3,8 @@
 use super::{
     Object,
     Type::{
-        self, AtomicMap, AtomicObject, Bool, Bytes, Int32, Int64, IntOrString, Keyed, List, Map, MicroTime,
-        Object as Nested, Quantity, Set, Str, Time,
+        self, Bool, Bytes, Int32, Int64, IntOrString, Keyed, List, Map, MicroTime, Object as Nested, Quantity, Set,
+        Str, Time,
     },
     meta::{CONDITION, EVENT_SERIES, OBJECT_META, STRINGS},
 };
@@ -59,10 +59,10 @@ static CONFIG_MAP_NODE_CONFIG_SOURCE: Object = Object {
 static NODE_STATUS: Object = Object {
     name: "io.k8s.api.core.v1.NodeStatus",
     fields: &[
-        (5, "addresses", Keyed(&NODE_ADDRESS, "type", &["type"])),
+        (5, "addresses", Keyed(&NODE_ADDRESS, "type")),
         (2, "allocatable", QUANTITIES),
         (1, "capacity", QUANTITIES),
-        (4, "conditions", Keyed(&NODE_CONDITION, "type", &["type"])),
+        (4, "conditions", Keyed(&NODE_CONDITION, "type")),
         (11, "config", Nested(&NODE_CONFIG_STATUS)),
         (6, "daemonEndpoints", Nested(&NODE_DAEMON_ENDPOINTS)),
         (14, "declaredFeatures", List(&Str)),
@@ -174,9 +174,9 @@ static SERVICE_SPEC: Object = Object {
         (21, "loadBalancerClass", Str),
         (8, "loadBalancerIP", Str),
         (9, "loadBalancerSourceRanges", List(&Str)),
-        (1, "ports", Keyed(&SERVICE_PORT, "port", &["port", "protocol"])),
+        (1, "ports", Keyed(&SERVICE_PORT, "port")),
         (13, "publishNotReadyAddresses", Bool),
-        (2, "selector", AtomicMap(&Str)),
+        (2, "selector", Map(&Str)),
         (7, "sessionAffinity", Str),
         (14, "sessionAffinityConfig", Nested(&SESSION_AFFINITY_CONFIG)),
         (23, "trafficDistribution", Str),
@@ -204,10 +204,7 @@ static CLIENT_IP_CONFIG: Object =
 
 static SERVICE_STATUS: Object = Object {
     name: "io.k8s.api.core.v1.ServiceStatus",
-    fields: &[
-        (2, "conditions", Keyed(&CONDITION, "type", &["type"])),
-        (1, "loadBalancer", Nested(&LOAD_BALANCER_STATUS)),
-    ],
+    fields: &[(2, "conditions", Keyed(&CONDITION, "type")), (1, "loadBalancer", Nested(&LOAD_BALANCER_STATUS))],
 };
 
 static LOAD_BALANCER_STATUS: Object = Object {
@@ -233,13 +230,13 @@ pub(crate) static EVENT: Object = Object {
         (8, "count", Int32),
         (10, "eventTime", MicroTime),
         (6, "firstTimestamp", Time),
-        (2, "involvedObject", AtomicObject(&OBJECT_REFERENCE)),
+        (2, "involvedObject", Nested(&OBJECT_REFERENCE)),
         (0, "kind", Str),
         (7, "lastTimestamp", Time),
         (4, "message", Str),
         (1, "metadata", Nested(&OBJECT_META)),
         (3, "reason", Str),
-        (13, "related", AtomicObject(&OBJECT_REFERENCE)),
+        (13, "related", Nested(&OBJECT_REFERENCE)),
         (14, "reportingComponent", Str),
         (15, "reportingInstance", Str),
         (11, "series", Nested(&EVENT_SERIES)),
@@ -280,7 +277,7 @@ static NAMESPACE_SPEC: Object =
 
 static NAMESPACE_STATUS: Object = Object {
     name: "io.k8s.api.core.v1.NamespaceStatus",
-    fields: &[(2, "conditions", Keyed(&NAMESPACE_CONDITION, "type", &["type"])), (1, "phase", Str)],
+    fields: &[(2, "conditions", Keyed(&NAMESPACE_CONDITION, "type")), (1, "phase", Str)],
 };
 
 static NAMESPACE_CONDITION: Object = Object {
@@ -314,7 +311,7 @@ pub(crate) static SERVICE_ACCOUNT: Object = Object {
         (3, "imagePullSecrets", List(&Nested(&LOCAL_OBJECT_REFERENCE))),
         (0, "kind", Str),
         (1, "metadata", Nested(&OBJECT_META)),
-        (2, "secrets", Keyed(&OBJECT_REFERENCE, "name", &["name"])),
+        (2, "secrets", Keyed(&OBJECT_REFERENCE, "name")),
     ],
 };
 

@@ -2,7 +2,7 @@
 
 use super::{
     Object,
-    Type::{AtomicObject, Int32, Int64, List, MicroTime, Object as Nested, Str, Time},
+    Type::{Int32, Int64, List, MicroTime, Object as Nested, Str, Time},
     core::{EVENT_SOURCE, OBJECT_REFERENCE},
     meta::{EVENT_SERIES, OBJECT_META},
 };
@@ -44,8 +44,8 @@ pub(crate) static EVENT: Object = Object {
         (1, "metadata", Nested(&OBJECT_META)),
         (10, "note", Str),
         (7, "reason", Str),
-        (8, "regarding", AtomicObject(&OBJECT_REFERENCE)),
-        (9, "related", AtomicObject(&OBJECT_REFERENCE)),
+        (8, "regarding", Nested(&OBJECT_REFERENCE)),
+        (9, "related", Nested(&OBJECT_REFERENCE)),
         (4, "reportingController", Str),
         (5, "reportingInstance", Str),
         (3, "series", Nested(&EVENT_SERIES)),

@@ -22,7 +22,7 @@ pub(crate) static OBJECT_META: Object = Object {
         (0, "managedFields", List(&Any)),
         (1, "name", Str),
         (3, "namespace", Str),
-        (13, "ownerReferences", Keyed(&OWNER_REFERENCE, "uid", &["uid"])),
+        (13, "ownerReferences", Keyed(&OWNER_REFERENCE, "uid")),
         (6, "resourceVersion", Str),
         (4, "selfLink", Str),
         (5, "uid", Str),

@@ -7,8 +7,8 @@ use serde_json::{Value, json};
 
 use super::{Target, current};
 use crate::{
-    object::{self, Applied, Object, as_map, child, list, text},
-    refusal::Refusal,
+    object::{self, Object, as_map, child, list, text},
+    refusal::{Cause, Refusal},
     resource::{NAMESPACES, Shelf},
     store::Store,
     strategy::KUBERNETES_FINALIZER,
@@ -20,14 +20,54 @@ const EVENT_LIFETIME: SignedDuration = SignedDuration::from_hours(1);
 /// The namespaces that are always there.
 pub(crate) const SYSTEM_NAMESPACES: [&str; 4] = ["default", "kube-node-lease", "kube-public", "kube-system"];
 
-/// `metav1.DeleteOptions`, as far as it matters. Dependents are neither waited for nor orphaned: nothing collects garbage here.
+/// `metav1.DeleteOptions`, as far as it matters.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct DeleteOptions {
     pub(crate) dry_run: bool,
     /// Preconditions.
     pub(crate) uid: Option<String>,
     pub(crate) resource_version: Option<String>,
+    /// `Background`, `Foreground` or `Orphan`.
+    pub(crate) propagation: Option<String>,
+    /// What there was before `propagation`.
+    pub(crate) orphan_dependents: Option<bool>,
 }
+
+impl DeleteOptions {
+    /// The same with what was given as `dryRun`, if all of it makes sense.
+    pub(crate) fn checked<T: AsRef<str>>(mut self, dry_run: &[T]) -> Result<Self, Refusal> {
+        let mut causes = Vec::new();
+        if let Some(policy) = &self.propagation {
+            if self.orphan_dependents.is_some() {
+                let why = "orphanDependents and deletionPropagation cannot be both set";
+                causes.push(Cause::invalid("propagationPolicy", &policy.as_str().into(), why));
+            }
+            let known = ["Foreground", "Background", "Orphan"];
+            if !known.contains(&policy.as_str()) {
+                causes.push(Cause::not_supported("propagationPolicy", policy, &known));
+            }
+        }
+        let (only_tried, odd) = super::dry_run(dry_run);
+        causes.extend(odd);
+        self.dry_run = only_tried;
+        if causes.is_empty() { Ok(self) } else { Err(Refusal::invalid_options("DeleteOptions", &causes)) }
+    }
+
+    /// What dependents ask for: a finalizer that somebody who looks after them removes, or none; nothing if it is left to the
+    /// finalizers there are.
+    fn finalizer(&self) -> Option<Option<&'static str>> {
+        match (self.orphan_dependents, self.propagation.as_deref()) {
+            (Some(true), _) | (None, Some("Orphan")) => Some(Some(ORPHAN)),
+            (None, Some("Foreground")) => Some(Some(FOREGROUND)),
+            (Some(false), _) | (None, Some(_)) => Some(None),
+            (None, None) => None,
+        }
+    }
+}
+
+/// The finalizers of the garbage collector.
+const ORPHAN: &str = "orphan";
+const FOREGROUND: &str = "foregroundDeletion";
 
 /// What a deletion led to.
 #[derive(Clone, Debug)]
@@ -46,6 +86,7 @@ pub(crate) fn delete(
     now: Timestamp,
 ) -> Result<Deleted, Refusal> {
     let (resource, name) = (target.resource, target.name.as_str());
+    let is_namespace = resource.shelf == Shelf::Namespaces;
     let object = current(store, target)?;
     for (wanted, pointer, what) in [
         (&options.uid, "/metadata/uid", "UID"),
@@ -53,39 +94,89 @@ pub(crate) fn delete(
     ] {
         let found = text(&object.value, pointer);
         if let Some(wanted) = wanted.as_deref().filter(|wanted| *wanted != found) {
-            return Err(Refusal::precondition(resource, name, what, wanted, found));
+            let refusal = if is_namespace { Refusal::precondition } else { Refusal::not_to_delete };
+            return Err(refusal(resource, name, what, wanted, found));
         }
     }
-    if resource.shelf == Shelf::Namespaces && SYSTEM_NAMESPACES.contains(&name) {
+    if is_namespace && SYSTEM_NAMESPACES.contains(&name) {
         return Err(Refusal::forbidden(&NAMESPACES, name, "this namespace may not be deleted"));
     }
-    let waits =
-        !list(&object.value, "/metadata/finalizers").is_empty() || !list(&object.value, "/spec/finalizers").is_empty();
-    if !waits {
+    let mut value = object.value.clone();
+    let again = object::deleting(&value);
+    if !(is_namespace && again) {
+        set_finalizer(&mut value, resource.shelf, options);
+    }
+    let pending = |field| !list(&value, field).is_empty();
+    if !pending("/metadata/finalizers") && !(is_namespace && (!again || pending("/spec/finalizers"))) {
         let last = if options.dry_run { None } else { discard(store, resource.shelf, &target.namespace, name) };
         return Ok(Deleted { object: last.unwrap_or(object), gone: true });
     }
-    if object::deleting(&object.value) || options.dry_run {
+    if !again {
+        let metadata = child(&mut value, "metadata");
+        metadata.insert("deletionTimestamp".into(), object::time(now).into());
+        if is_namespace {
+            child(&mut value, "status").insert("phase".into(), "Terminating".into());
+        } else {
+            metadata.insert("deletionGracePeriodSeconds".into(), 0.into());
+        }
+    }
+    if value == object.value {
         return Ok(Deleted { object, gone: false });
     }
-    let mut value = object.value.clone();
-    let metadata = child(&mut value, "metadata");
-    metadata.insert("deletionTimestamp".into(), object::time(now).into());
-    metadata.insert("deletionGracePeriodSeconds".into(), 0.into());
-    if resource.shelf == Shelf::Namespaces {
-        child(&mut value, "status").insert("phase".into(), "Terminating".into());
+    if options.dry_run {
+        return Ok(Deleted { object: Arc::new(Object::new(value, store.revision())), gone: false });
     }
-    let object = store.put(resource.shelf, value, object.applied.clone());
-    if resource.shelf == Shelf::Namespaces {
-        empty_namespace(store, name, now);
+    let object = store.put(resource.shelf, value);
+    if store.has_controllers() {
+        play_controllers(store, target, now);
     }
     Ok(Deleted { object, gone: false })
+}
+
+/// Gives a deleted object the finalizer that its dependents ask for, in place of another such. Nobody depends on an event.
+fn set_finalizer(value: &mut Value, shelf: Shelf, options: &DeleteOptions) {
+    let Some(finalizer) = options.finalizer().filter(|_| shelf != Shelf::Events) else { return };
+    let metadata = child(value, "metadata");
+    let mut finalizers = metadata.get("finalizers").and_then(Value::as_array).cloned().unwrap_or_default();
+    if finalizer.is_some_and(|finalizer| finalizers.iter().any(|other| other == finalizer)) {
+        return;
+    }
+    finalizers.retain(|other| other != ORPHAN && other != FOREGROUND);
+    finalizers.extend(finalizer.map(Value::from));
+    if finalizers.is_empty() {
+        metadata.remove("finalizers");
+    } else {
+        metadata.insert("finalizers".into(), finalizers.into());
+    }
+}
+
+/// What Kubernetes' controllers do about a deletion, at once: the garbage collector lets go of an object that nothing depends
+/// on, and the namespace controller empties a namespace.
+fn play_controllers(store: &mut Store, target: &Target, now: Timestamp) {
+    let shelf = target.resource.shelf;
+    let Some(object) = store.get(shelf, &target.namespace, &target.name).cloned() else { return };
+    let mut value = object.value.clone();
+    if let Some(Value::Array(finalizers)) = child(&mut value, "metadata").get_mut("finalizers") {
+        finalizers.retain(|finalizer| finalizer != ORPHAN && finalizer != FOREGROUND);
+        if finalizers.is_empty() {
+            child(&mut value, "metadata").remove("finalizers");
+        }
+    }
+    let free = list(&value, "/metadata/finalizers").is_empty();
+    if free && shelf != Shelf::Namespaces {
+        discard(store, shelf, &target.namespace, &target.name);
+    } else if value != object.value {
+        store.put(shelf, value);
+    }
+    if shelf == Shelf::Namespaces {
+        empty_namespace(store, &target.name, now);
+    }
 }
 
 /// Takes an object off its shelf. The last one of a namespace that is going away takes the namespace along.
 pub(super) fn discard(store: &mut Store, shelf: Shelf, namespace: &str, name: &str) -> Option<Arc<Object>> {
     let last = store.remove(shelf, namespace, name);
-    if !namespace.is_empty() {
+    if !namespace.is_empty() && store.has_controllers() {
         finish_namespace(store, namespace);
     }
     last
@@ -137,6 +228,6 @@ fn finish_namespace(store: &mut Store, namespace: &str) {
         if list(&value, "/spec/finalizers").is_empty() {
             as_map(&mut value).insert("spec".into(), json!({}));
         }
-        store.put(Shelf::Namespaces, value, Applied::new());
+        store.put(Shelf::Namespaces, value);
     }
 }

@@ -4,7 +4,10 @@ use super::{
     delete::{DeleteOptions, delete},
     *,
 };
-use crate::resource::{CONFIG_MAPS, EVENTS, LEASES, NODES, SERVICES};
+use crate::{
+    refusal::Reason,
+    resource::{CONFIG_MAPS, EVENTS, LEASES, NODES, SERVICES},
+};
 
 fn now() -> Timestamp {
     "2024-01-01T00:00:00Z".parse().unwrap()
@@ -32,7 +35,7 @@ fn make(store: &mut Store, resource: &'static Resource, body: Value) -> Result<W
 }
 
 fn merge(store: &mut Store, target: &Target, body: Value) -> Result<Arc<Object>, Refusal> {
-    patch(store, target, &Patch::Merge(body), &Options::default(), now()).map(|written| written.object)
+    patch(store, target, &Patch::Merge(body), &Options::default()).map(|written| written.object)
 }
 
 #[test]
@@ -91,7 +94,7 @@ fn a_dry_run_checks_and_keeps_nothing() {
     let options = Options { dry_run: true, ..Options::default() };
     let body = json!({"spec": {"ports": [{"port": 80}]}});
     let made = create(&mut store, &target(&SERVICES, "a"), body, &options, now()).unwrap();
-    assert_eq!(made.object.value["spec"]["clusterIP"], "10.96.0.2");
+    assert!(made.object.value["spec"]["clusterIP"].is_string());
     assert_eq!((store.revision(), store.get(Shelf::Services, "default", "a").is_none()), (before, true));
 }
 
@@ -101,19 +104,23 @@ fn an_update_based_on_an_old_version_is_a_conflict() {
     let first = make(&mut store, &CONFIG_MAPS, json!({"metadata": {"name": "a"}})).unwrap().object;
     let it = target(&CONFIG_MAPS, "a");
     merge(&mut store, &it, json!({"data": {"x": "1"}})).unwrap();
-    let stale = update(&mut store, &it, first.value.clone(), &Options::default()).unwrap_err();
+    let stale = update(&mut store, &it, first.value.clone(), &Options::default(), now()).unwrap_err();
     assert_eq!(stale.reason(), Reason::Conflict);
     let stale = merge(&mut store, &it, json!({"metadata": {"resourceVersion": "1"}})).unwrap_err();
     assert_eq!(stale.reason(), Reason::Conflict);
     let other = merge(&mut store, &it, json!({"metadata": {"uid": "other"}})).unwrap_err();
     assert!(other.reason() == Reason::Invalid && other.to_string().contains("metadata.uid"), "{other}");
-    let body = json!({"metadata": {"uid": "other"}});
-    let other = update(&mut store, &it, body, &Options::default()).unwrap_err();
+    let body = json!({"metadata": {"name": "a", "uid": "other"}});
+    let other = update(&mut store, &it, body, &Options::default(), now()).unwrap_err();
     assert!(other.reason() == Reason::Conflict && other.to_string().contains("UID in precondition"), "{other}");
-    let blind = update(&mut store, &it, json!({"data": {"x": "2"}}), &Options::default()).unwrap();
+    let blind =
+        update(&mut store, &it, json!({"metadata": {"name": "a"}, "data": {"x": "2"}}), &Options::default(), now())
+            .unwrap();
     assert_eq!(blind.object.value["data"]["x"], "2");
     make(&mut store, &LEASES, json!({"metadata": {"name": "a"}})).unwrap();
-    let lease = update(&mut store, &target(&LEASES, "a"), json!({}), &Options::default()).unwrap_err();
+    let lease =
+        update(&mut store, &target(&LEASES, "a"), json!({"metadata": {"name": "a"}}), &Options::default(), now())
+            .unwrap_err();
     assert_eq!(lease.reason(), Reason::Invalid, "a lease is never updated blindly");
 }
 
@@ -205,21 +212,6 @@ fn a_namespace_takes_its_content_along_and_waits_for_finalizers() {
     assert!(store.get(Shelf::Namespaces, "", "work").is_none());
     let refusal = delete(&mut store, &target(&NAMESPACES, "default"), &DeleteOptions::default(), now()).unwrap_err();
     assert_eq!(refusal.reason(), Reason::Forbidden);
-}
-
-#[test]
-fn server_side_apply_creates_what_is_missing_and_then_merges() {
-    let mut store = store();
-    let it = target(&CONFIG_MAPS, "a");
-    let mut apply = |data: Value| {
-        let config = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}, "data": data});
-        let options = Options { manager: "me".into(), ..Options::default() };
-        patch(&mut store, &it, &Patch::Apply(config), &options, now()).unwrap()
-    };
-    assert!(apply(json!({"a": "1", "b": "1"})).created);
-    let second = apply(json!({"b": "2"}));
-    assert_eq!((second.created, &second.object.value["data"]), (false, &json!({"b": "2"})));
-    assert_eq!(apply(json!({"b": "2"})).object.revision, second.object.revision);
 }
 
 #[test]

@@ -87,24 +87,6 @@ async fn taints_are_one_list_that_nothing_merges() -> Result<()> {
 }
 
 #[tokio::test]
-async fn server_side_apply_creates_merges_and_takes_back_what_its_manager_left_out() -> Result<()> {
-    let stage = Stage::new().await?;
-    let maps: Api<ConfigMap> = stage.api();
-    let config = |data: Value| {
-        Patch::Apply(json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}, "data": data}))
-    };
-    maps.patch("a", &PatchParams::apply("one"), &config(json!({"x": "1", "y": "1"}))).await?;
-    maps.patch("a", &PatchParams::apply("two"), &config(json!({"z": "1"}))).await?;
-    let after = maps.patch("a", &PatchParams::apply("one").force(), &config(json!({"x": "2"}))).await?;
-    assert_eq!(serde_json::to_value(after.data)?, json!({"x": "2", "z": "1"}));
-    let (code, answer) = stage
-        .send("PATCH", "/api/v1/namespaces/default/configmaps/a", "application/apply-patch+yaml", "data: {}")
-        .await?;
-    assert_eq!((code, &answer["reason"]), (400, &json!("BadRequest")), "a manager must say its name");
-    Ok(())
-}
-
-#[tokio::test]
 async fn a_patch_of_metadata_answers_with_metadata() -> Result<()> {
     let stage = Stage::new().await?;
     let maps: Api<ConfigMap> = stage.api();

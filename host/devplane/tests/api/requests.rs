@@ -5,21 +5,6 @@ use crate::Stage;
 
 const MAPS: &str = "/api/v1/namespaces/default/configmaps";
 
-#[tokio::test]
-async fn a_body_may_be_yaml() -> Result<()> {
-    let stage = Stage::new().await?;
-    let yaml = "# a comment\nmetadata:\n  name: a\n  labels: {x: \"1\"}\ndata:\n  text: |\n    one\n    two\n";
-    let (code, map) = stage.send("POST", MAPS, "application/yaml", yaml).await?;
-    assert_eq!((code, &map["data"]["text"]), (201, &json!("one\ntwo\n")), "{map}");
-    let (code, refused) = stage.send("POST", MAPS, "application/yaml", "a: [").await?;
-    assert_eq!((code, &refused["reason"]), (400, &json!("BadRequest")));
-    let apply = "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: a\ndata:\n  more: \"2\"\n";
-    let path = format!("{MAPS}/a?fieldManager=me");
-    let (code, map) = stage.send("PATCH", &path, "application/apply-patch+yaml", apply).await?;
-    assert_eq!((code, &map["data"]["more"]), (200, &json!("2")), "{map}");
-    Ok(())
-}
-
 /// `kubectl create namespace shop`, as kubectl 1.32 sends it.
 #[tokio::test]
 async fn a_body_may_be_protobuf() -> Result<()> {

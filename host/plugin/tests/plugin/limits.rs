@@ -29,6 +29,7 @@ fn traps(bench: &Bench, kind: &str) -> f64 {
     bench.metric(&format!("skydock_plugin_traps_total{{plugin=\"test\",kind=\"{kind}\"}}"))
 }
 
+// Holds: C-08
 #[tokio::test(flavor = "multi_thread")]
 async fn an_endless_loop_uses_up_its_budget_and_the_next_call_is_fine() {
     let bench = Bench::good().await;

@@ -10,7 +10,7 @@ use std::{
 
 use prometheus_client::{encoding::text::encode, registry::Registry};
 use skydock_cloud::{Cluster, Node, ObjectEvent, ObjectKind, Service, ServicePort};
-use skydock_plugin::{ClusterSlot, Limits, Plugin, PluginMetrics, PluginSource, Runtime, RuntimeOptions};
+use skydock_plugin::{ClusterSlot, Compiler, Limits, Plugin, PluginMetrics, PluginSource, Runtime, RuntimeOptions};
 use tempfile::TempDir;
 
 /// A fixture built by `cargo xtask guests`.
@@ -45,8 +45,20 @@ pub(crate) fn shared_cache() -> PathBuf {
     dir
 }
 
+/// These tests, started as the compiler.
+pub(crate) fn compiler() -> Compiler {
+    Compiler::this_program(["--exact", "support::compile", "--ignored", "--nocapture"]).unwrap()
+}
+
+#[test]
+#[ignore = "the compiler of all other tests: not a test"]
+fn compile() {
+    std::process::exit(skydock_plugin::compile_as_child().into());
+}
+
 pub(crate) fn runtime(limits: Limits, metrics: PluginMetrics) -> Runtime {
-    Runtime::new(RuntimeOptions { cache_dir: Some(shared_cache()), limits, metrics }).unwrap()
+    let options = RuntimeOptions::new(compiler());
+    Runtime::new(RuntimeOptions { cache_dir: Some(shared_cache()), limits, metrics, ..options }).unwrap()
 }
 
 pub(crate) fn source(dir: &Path) -> PluginSource {

@@ -1,7 +1,12 @@
 //! Cluster IPs and node ports. What is free is seen from the Services that exist: there is no second book to keep.
 
-use std::{collections::BTreeSet, net::Ipv4Addr};
+use std::{
+    collections::BTreeSet,
+    net::Ipv4Addr,
+    ops::{Add, RangeInclusive},
+};
 
+use rand::{Rng as _, distr::uniform::SampleUniform};
 use serde_json::{Value, json};
 
 use super::{Spec, number};
@@ -13,11 +18,26 @@ use crate::{
 };
 
 /// 10.96.0.0/16, as kubeadm has it (it takes a /12), without its first address, the `kubernetes` Service's, and its ends.
-const CLUSTER_IPS: std::ops::RangeInclusive<u32> =
-    u32::from_be_bytes([10, 96, 0, 2])..=u32::from_be_bytes([10, 96, 255, 254]);
+const CLUSTER_IPS: RangeInclusive<u32> = u32::from_be_bytes([10, 96, 0, 2])..=u32::from_be_bytes([10, 96, 255, 254]);
 
 /// `--service-node-port-range`'s default.
-const NODE_PORTS: std::ops::RangeInclusive<i64> = 30_000..=32_767;
+const NODE_PORTS: RangeInclusive<i64> = 30_000..=32_767;
+
+/// How many of the lowest addresses and ports are left to those who ask for a certain one, as long as there are others.
+const STATIC_IPS: u32 = 256;
+const STATIC_PORTS: i64 = 86;
+
+/// Any value that is not used: one behind the lowest ones if possible.
+fn any_free<T>(all: RangeInclusive<T>, lowest: T, used: impl Fn(T) -> bool) -> Option<T>
+where
+    T: Copy + SampleUniform + PartialOrd + Add<Output = T>,
+    RangeInclusive<T>: Iterator<Item = T>,
+{
+    let (first, last) = (*all.start(), *all.end());
+    let dynamic = first + lowest;
+    let from = rand::rng().random_range(dynamic..=last);
+    (from..=last).chain(dynamic..=from).chain(first..=dynamic).find(|value| !used(*value))
+}
 
 /// Gives a Service what it needs and does not have, and checks what it asks for.
 pub(super) fn allocate(value: &mut Value, store: &Store) -> Vec<Cause> {
@@ -53,7 +73,7 @@ fn cluster_ip(value: &mut Value, others: &[&Value]) -> Vec<Cause> {
     let bits = |ip: &str| ip.parse::<Ipv4Addr>().ok().map(u32::from);
     let used: BTreeSet<u32> = others.iter().filter_map(|other| bits(text(other, "/spec/clusterIP"))).collect();
     let address = if asked.is_empty() {
-        let Some(free) = CLUSTER_IPS.into_iter().find(|bits| !used.contains(bits)) else {
+        let Some(free) = any_free(CLUSTER_IPS, STATIC_IPS, |bits| used.contains(&bits)) else {
             let why = "failed to allocate a serviceIP: range is full";
             return vec![Cause::invalid("spec.clusterIPs", &json!([]), why)];
         };
@@ -118,9 +138,13 @@ fn node_ports(value: &mut Value, others: &[&Value]) -> Vec<Cause> {
         return causes;
     }
     used.extend(asked.into_iter().map(|(port, _)| port));
-    let mut free = NODE_PORTS.filter(|port| !used.contains(port));
+    let mut free = || {
+        let port = any_free(NODE_PORTS, STATIC_PORTS, |port| used.contains(&port))?;
+        used.insert(port);
+        Some(port)
+    };
     let mut full = false;
-    let mut give = |fields: &mut serde_json::Map<String, Value>, field: &str| match free.next() {
+    let mut give = |fields: &mut serde_json::Map<String, Value>, field: &str| match free() {
         Some(port) => drop(fields.insert(field.to_owned(), port.into())),
         None => full = true,
     };

@@ -1,10 +1,10 @@
 use super::*;
-use crate::{object::Applied, resource::Shelf};
+use crate::resource::Shelf;
 
 fn store(services: &[Value]) -> Store {
     let mut store = Store::new(0, []);
     for service in services {
-        store.put(Shelf::Services, service.clone(), Applied::new());
+        store.put(Shelf::Services, service.clone());
     }
     store
 }
@@ -35,13 +35,17 @@ fn updated(old: &Value, change: impl FnOnce(&mut Value)) -> (Value, Vec<String>)
 #[test]
 fn a_load_balancer_gets_what_an_api_server_gives_it() {
     let value = good(&json!({"type": "LoadBalancer", "externalTrafficPolicy": "Local", "ports": [{"port": 80}]}));
+    let spec = &value["spec"];
+    let (ip, check, port) = (&spec["clusterIP"], &spec["healthCheckNodePort"], &spec["ports"][0]["nodePort"]);
+    assert!(ip.as_str().unwrap().starts_with("10.96.") && check != port, "{value}");
+    assert!([check, port].iter().all(|port| (30_086..=32_767).contains(&port.as_i64().unwrap())), "{value}");
     assert_eq!(
-        value["spec"],
+        *spec,
         json!({
-            "type": "LoadBalancer", "clusterIP": "10.96.0.2", "clusterIPs": ["10.96.0.2"], "ipFamilies": ["IPv4"],
+            "type": "LoadBalancer", "clusterIP": ip, "clusterIPs": [ip], "ipFamilies": ["IPv4"],
             "ipFamilyPolicy": "SingleStack", "sessionAffinity": "None", "internalTrafficPolicy": "Cluster",
-            "externalTrafficPolicy": "Local", "allocateLoadBalancerNodePorts": true, "healthCheckNodePort": 30001,
-            "ports": [{"port": 80, "protocol": "TCP", "targetPort": 80, "nodePort": 30000}],
+            "externalTrafficPolicy": "Local", "allocateLoadBalancerNodePorts": true, "healthCheckNodePort": check,
+            "ports": [{"port": 80, "protocol": "TCP", "targetPort": 80, "nodePort": port}],
         })
     );
     assert_eq!(value["status"], json!({"loadBalancer": {}}));
@@ -71,12 +75,11 @@ fn what_is_taken_is_not_given_twice() {
     let store = store(std::slice::from_ref(&first));
     let mut second = service(&spec);
     assert!(create(&mut second, &store).is_empty());
-    assert_eq!(
-        (&second["spec"]["clusterIP"], &second["spec"]["ports"][0]["nodePort"]),
-        (&json!("10.96.0.3"), &json!(30001))
-    );
-    let mut greedy =
-        service(&json!({"type": "NodePort", "clusterIP": "10.96.0.2", "ports": [{"port": 80, "nodePort": 30000}]}));
+    let taken =
+        |service: &Value| (service["spec"]["clusterIP"].clone(), service["spec"]["ports"][0]["nodePort"].clone());
+    let ((ip, port), (other_ip, other_port)) = (taken(&first), taken(&second));
+    assert!(ip != other_ip && port != other_port, "{second}");
+    let mut greedy = service(&json!({"type": "NodePort", "clusterIP": ip, "ports": [{"port": 80, "nodePort": port}]}));
     let fields: Vec<_> = create(&mut greedy, &store).into_iter().map(|cause| cause.field).collect();
     assert_eq!(fields, ["spec.clusterIPs", "spec.ports[0].nodePort"]);
 }

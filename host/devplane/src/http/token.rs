@@ -1,13 +1,12 @@
-//! Questions that are answered and stored nowhere. Everybody may do everything here.
+//! Tokens for service accounts.
 
 use axum::{extract::Request, response::Response};
-use http::{Method, StatusCode};
+use http::StatusCode;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 
-use super::{body, json, not_allowed, path::ApiPath};
+use super::{body, json};
 use crate::{
-    discovery::REVIEWS,
     object::{self, as_map, child},
     plane::Plane,
     refusal::{Cause, Refusal},
@@ -15,35 +14,8 @@ use crate::{
     write::{self, Target},
 };
 
-/// Answers an access review: yes.
-pub(super) async fn review(api: &ApiPath, request: Request) -> Result<Response, Refusal> {
-    let known = REVIEWS.iter().find(|(_, plural, namespaced)| {
-        *plural == api.plural && *namespaced != api.namespace.is_empty() && api.name.is_empty()
-    });
-    let (kind, ..) = known.filter(|_| api.version == "v1").ok_or_else(Refusal::no_such_path)?;
-    if request.method() != Method::POST {
-        return Err(not_allowed(request.method()));
-    }
-    let rules = *kind == "SelfSubjectRulesReview";
-    let schema = if rules { &schema::authorization::RULES_REVIEW } else { &schema::authorization::ACCESS_REVIEW };
-    let mut review = body::object(request, schema).await?;
-    let status = if rules {
-        json!({
-            "resourceRules": [{"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]}],
-            "nonResourceRules": [{"verbs": ["*"], "nonResourceURLs": ["*"]}], "incomplete": false,
-        })
-    } else {
-        json!({"allowed": true, "reason": "everything is allowed here"})
-    };
-    let fields = as_map(&mut review);
-    fields.insert("kind".into(), (*kind).into());
-    fields.insert("apiVersion".into(), "authorization.k8s.io/v1".into());
-    fields.insert("status".into(), status);
-    Ok(json(StatusCode::CREATED, &review))
-}
-
 /// Makes a token for a service account. Nothing asks for it here, so that it opens nothing.
-pub(super) async fn token(plane: &Plane, target: &Target, request: Request) -> Result<Response, Refusal> {
+pub(super) async fn create(plane: &Plane, target: &Target, request: Request) -> Result<Response, Refusal> {
     /// What an API server allows at least and takes by default.
     const SECONDS: (i64, i64) = (600, 3600);
     let body = body::object(request, &schema::groups::TOKEN_REQUEST).await?;

@@ -1,0 +1,14 @@
+//! The embedded control plane answers as the real one does, whatever it is asked.
+
+#[path = "answers/answers.rs"]
+mod answers;
+
+use anyhow::Result;
+use skydock_planes::{EmbeddedPlane, Plane as _, RealPlane};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_embedded_plane_answers_as_the_real_one() -> Result<()> {
+    let (embedded, real) =
+        (EmbeddedPlane::start_without_controllers().await?, RealPlane::start_without_controllers().await?);
+    answers::are_alike(embedded.client(), real.client(), 600, true).await
+}
