@@ -18,6 +18,9 @@ const CLOSE: u32 = BOUND / 100 * 95;
 /// How often all routes are looked at, and how many such passes are watched.
 const PERIOD: Duration = Duration::from_secs(10);
 const PASSES: u32 = 3;
+/// What tells of the bound before it is reached.
+const EVENT: &str = "RoutesNearLimit";
+const METRIC: &str = "skydock_routes_limit";
 const FLAGS: [&str; 3] =
     ["--controllers=node-route-controller", "--cluster-cidr=10.0.0.0/8", "--route-check-period=10s"];
 /// How long the first pass may take, and writing what it found.
@@ -62,10 +65,9 @@ impl Run<'_> {
     }
 }
 
-/// What an operator is told about the number of routes: an event, and a metric. None without both.
+/// What an operator is told about the number of routes: none without both the event and the metric.
 async fn told(stage: &Stage) -> Result<Option<String>> {
-    let events = stage.cluster.stats().await?.events;
-    let event = events.into_keys().find(|reason| reason.contains("Route") && !reason.contains("Failed"));
-    let metric = stage.host.metrics("skydock_routes").await.into_iter().next();
-    Ok(event.zip(metric).map(|(event, metric)| format!("told by {event} and {metric}")))
+    let is_told = stage.cluster.stats().await?.events.contains_key(EVENT);
+    let metric = stage.host.metrics(METRIC).await.into_iter().next();
+    Ok(metric.filter(|_| is_told).map(|metric| format!("told by the event {EVENT} and the metric {metric}")))
 }
