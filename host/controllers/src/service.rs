@@ -42,8 +42,8 @@ use crate::{
     constants::reason,
     convert::ConvertError,
     informer::{Change, Entry, Informer},
-    queue::{Limiter, Priority, Queue},
     patience::minutes,
+    queue::{Limiter, Priority, Queue},
     retry::{self, Again},
     shared::{Runner, Shared, apart},
 };
@@ -91,8 +91,17 @@ impl ServiceController {
         let queue = Arc::new(Queue::new(Limiter::SERVICES, shared.metrics.queue("service")));
         let node_queue = Arc::new(Queue::new(Limiter::SERVICES, shared.metrics.queue("node")));
         let selection = Arc::new(Selection::new(Arc::clone(&shared.nodes), options.nodes));
-        let controller =
-            Self { shared, client, services, options, queue, node_queue, passes: Passes::default(), known: Arc::default(), selection };
+        let controller = Self {
+            shared,
+            client,
+            services,
+            options,
+            queue,
+            node_queue,
+            passes: Passes::default(),
+            known: Arc::default(),
+            selection,
+        };
         controller.follow_services();
         controller.follow_nodes();
         // What an earlier process has told the cloud, nobody here knows: nodes may have changed while nobody led.

@@ -27,6 +27,7 @@ use crate::{
     cli::COMPILER,
     clients,
     config::Config,
+    credentials,
     election::{self, ElectionConfig, ElectionMetrics, Elector, Leadership},
     report::Reporter,
     service_accounts, serving,
@@ -43,10 +44,15 @@ pub async fn run(config: Config, shutdown: CancellationToken) -> anyhow::Result<
     let starting = Box::pin(start(config, process.clone()));
     let Some(started) = shutdown.run_until_cancelled(starting).await else { return Ok(()) };
     let (team, election) = started?;
-    match election {
-        None => team.work(None, false, shutdown, CancellationToken::new()).await,
-        Some(election) => team.stand_for_election(election, shutdown).await,
-    }
+    let outdated = credentials::outdated(team.config.cluster.clone(), team.access.clone(), *team.root.valid_until());
+    let stop = shutdown.child_token();
+    let work = async {
+        match election {
+            None => team.work(None, false, stop.clone(), CancellationToken::new()).await,
+            Some(election) => team.stand_for_election(election, stop.clone()).await,
+        }
+    };
+    credentials::work_until(outdated, &stop, work).await
 }
 
 /// Serves health, loads the plugin and reaches the API server, in this order: a plugin that takes minutes to compile is no
@@ -103,8 +109,9 @@ fn can_make_routes(config: &Config, provider: &ProviderInfo) -> anyhow::Result<(
 
 async fn load_plugin(config: &Config, metrics: PluginMetrics, cluster: ClusterSlot) -> anyhow::Result<Arc<Plugin>> {
     let cache_dir = config.plugin_cache_dir.clone();
+    let limits = config.plugin_limits.clone();
     let options = RuntimeOptions::new(Compiler::this_program(COMPILER)?);
-    let runtime = blocking(async { Runtime::new(RuntimeOptions { cache_dir, metrics, ..options }) }).await;
+    let runtime = blocking(async { Runtime::new(RuntimeOptions { cache_dir, limits, metrics, ..options }) }).await;
     let runtime = runtime.context("cannot start the plugin runtime")?;
     let source = PluginSource {
         name: config.plugin.name.clone(),
@@ -112,6 +119,7 @@ async fn load_plugin(config: &Config, metrics: PluginMetrics, cluster: ClusterSl
         cloud_config: config.cloud_config.clone(),
         cluster_name: config.options.cluster_name.clone(),
         cluster_cidrs: config.cluster_cidrs.clone(),
+        ingress: config.ingress.clone(),
     };
     let plugin = Plugin::load(&runtime, source, cluster).await;
     plugin
@@ -204,6 +212,7 @@ impl Team {
         let mut state = election.state.subscribe();
         let access = self.access.clone();
         let identity = election::identity();
+        let lease_duration = election.config.timings.lease_duration;
         let (thread, unreleased) = election.start(access, identity.clone(), release.clone())?;
         let led = tokio::select! {
             stands = state.wait_for(|state| *state != Leadership::Standby) => match &*stands? {
@@ -213,20 +222,10 @@ impl Team {
             () = shutdown.cancelled() => false,
         };
         let stop = shutdown.child_token();
-        let lost = async {
-            let ended = |state: &Leadership| matches!(state, Leadership::Lost(_) | Leadership::Released);
-            let state = state.wait_for(ended).await.map(|state| state.clone());
-            match state {
-                Ok(Leadership::Lost(why)) => why,
-                // Given up, since nothing but events is left to write.
-                Ok(_) if release.is_cancelled() => std::future::pending().await,
-                _ => "the elector has ended".to_owned(),
-            }
-        };
         let ended = if led {
             tokio::select! {
                 // What another leader may be doing already must not be done here: no draining, out.
-                why = lost => return Err(anyhow!("leadership lost: {why}")),
+                why = election::lost(&mut state, lease_duration, &release) => return Err(anyhow!("leadership lost: {why}")),
                 ended = self.work(Some(identity), unreleased.load(Ordering::SeqCst), stop, release.clone()) => ended,
             }
         } else {

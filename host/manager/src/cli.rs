@@ -5,6 +5,7 @@
 pub mod feature_gates;
 mod ipam;
 mod nodes;
+pub mod plugin_limits;
 pub mod routes;
 mod services;
 mod upstream;
@@ -15,6 +16,8 @@ use clap::{
     ArgAction, Args, Parser, Subcommand, ValueEnum,
     error::{ContextKind, ContextValue, ErrorKind},
 };
+
+use skydock_cloud::text::escape;
 
 pub use self::ipam::{IpamArgs, IpamArgsError};
 pub use self::nodes::NodeArgs;
@@ -75,6 +78,10 @@ pub struct CcmArgs {
     /// else [default: skydock/compiled in $XDG_CACHE_HOME or ~/.cache].
     #[arg(long, value_name = "DIR", help_heading = "Provider")]
     pub plugin_cache_dir: Option<PathBuf>,
+    /// What the plugin may use at most.
+    #[arg(long = "plugin-limit", value_name = "KEY=VALUE", value_parser = plugin_limits::parse,
+          long_help = plugin_limits::help(), help_heading = "Provider")]
+    pub plugin_limits: Vec<plugin_limits::PluginLimit>,
 
     /// How to reach the cluster; without it, the Pod's own service account is used.
     #[arg(long, value_name = "FILE", help_heading = "Cluster")]
@@ -168,9 +175,9 @@ pub struct DevArgs {
     /// Where the embedded API server listens, on loopback; port 0 takes any.
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:0")]
     pub listen: SocketAddr,
-    /// Where to write the kubeconfig.
+    /// Where to write the kubeconfig of the embedded control plane. A file that `skydock dev` has not written is left alone.
     #[arg(long, value_name = "FILE", default_value = ".skydock/kubeconfig")]
-    pub kubeconfig: PathBuf,
+    pub write_kubeconfig: PathBuf,
     /// Keep the cluster's objects in this file, so that they survive a restart.
     #[arg(long, value_name = "FILE")]
     pub state: Option<PathBuf>,
@@ -265,7 +272,7 @@ impl Stop {
             let _ = self.0.print();
             return ExitCode::SUCCESS;
         }
-        eprintln!("skydock: {} (see skydock --help)", self.sentence());
+        eprintln!("skydock: {} (see skydock --help)", escape(&self.sentence()));
         ExitCode::from(2)
     }
 

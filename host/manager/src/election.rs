@@ -4,6 +4,7 @@
 //! and no controller can keep it from renewing. Two things go beyond client-go: a standby watches the lease and acts at
 //! once when it is released, and it wakes at the very moment a silent leader's lease runs out.
 
+mod lost;
 mod plan;
 mod watch;
 
@@ -20,6 +21,7 @@ use kube::{Api, Client, api::PostParams};
 use tokio::sync::watch::Sender;
 use tokio_util::sync::CancellationToken;
 
+pub use lost::lost;
 use plan::{Candidate, Observed, Step};
 pub use plan::{Timings, TimingsError};
 
@@ -39,7 +41,7 @@ pub struct ElectionConfig {
 pub enum Leadership {
     /// Another instance leads, or nobody yet.
     Standby,
-    /// This instance leads; renewed last at this moment.
+    /// This instance leads; the renewal that came through last was sent at this moment.
     Leading(Instant),
     /// This instance led and could not renew: it must stop acting at once.
     Lost(String),
@@ -199,7 +201,7 @@ impl Elector {
     async fn hold(&mut self, state: &Sender<Leadership>, release: &CancellationToken) -> Leadership {
         let mut renewed = Instant::now();
         loop {
-            state.send_replace(Leadership::Leading(renewed));
+            state.send_replace(Leadership::Leading(self.sent));
             tokio::select! {
                 () = tokio::time::sleep(self.candidate.timings.retry_period) => {}
                 () = release.cancelled() => return Leadership::Released,

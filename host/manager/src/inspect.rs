@@ -3,7 +3,7 @@
 use std::io::Write;
 
 use anyhow::Context;
-use skydock_cloud::CloudProvider;
+use skydock_cloud::{CloudProvider, text::escape};
 use skydock_plugin::{ClusterSlot, Compiler, Plugin, PluginSource, Runtime, RuntimeOptions};
 
 use crate::{
@@ -25,6 +25,7 @@ pub async fn run(args: InspectArgs) -> anyhow::Result<()> {
         cloud_config: args.cloud_config,
         cluster_name: "kubernetes".to_owned(),
         cluster_cidrs: Vec::new(),
+        ..PluginSource::default()
     };
     let plugin = Plugin::load(&runtime, source, ClusterSlot::default()).await;
     let plugin = plugin.with_context(|| format!("{} cannot be used", args.plugin.display()))?;
@@ -37,14 +38,14 @@ pub async fn run(args: InspectArgs) -> anyhow::Result<()> {
         ("provider IDs", listed(&info.provider_id_prefixes)),
         ("wants to reach", listed(&generation.wanted_hosts)),
         ("nodes a call", info.max_batch.to_string()),
-        ("imports", listed(&generation.imports)),
-        ("size", format!("{} KiB", generation.size.div_ceil(1024))),
+        ("imports", listed(plugin.imports())),
+        ("size", format!("{} KiB", plugin.size().div_ceil(1024))),
         ("sha256", generation.digest.clone()),
         ("loaded", listed(stages)),
     ];
     let mut out = std::io::stdout().lock();
     for (name, value) in lines {
-        writeln!(out, "{name:<15} {value}")?;
+        writeln!(out, "{name:<15} {}", escape(&value))?;
     }
     Ok(())
 }

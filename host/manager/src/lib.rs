@@ -10,6 +10,7 @@ pub mod ccm;
 pub mod cli;
 pub mod clients;
 pub mod config;
+pub mod credentials;
 pub mod dev;
 pub mod election;
 pub mod inspect;

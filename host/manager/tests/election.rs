@@ -242,6 +242,7 @@ async fn one_connection_that_falls_silent_does_not_cost_the_lease() {
         Leadership::Leading(at) => *at > silent + Duration::from_secs(1),
         _ => true,
     };
-    let state = tokio::time::timeout(seconds(20), first.state.wait_for(renewed)).await.expect("it renews").unwrap().clone();
+    let state =
+        tokio::time::timeout(seconds(20), first.state.wait_for(renewed)).await.expect("it renews").unwrap().clone();
     assert!(matches!(state, Leadership::Leading(_)), "{state:?}");
 }

@@ -122,9 +122,13 @@ fn limit(process: &Path, name: &str) -> Option<String> {
     Some(values.split_whitespace().next()?.to_owned())
 }
 
-fn is_gone(process: &Path) -> bool {
-    // One that nobody has asked about yet is a zombie.
-    fs::read_to_string(process.join("stat")).map_or(true, |stat| stat.contains(") Z "))
+/// Waits for the end of a process; one that nobody has asked about yet is a zombie.
+fn ends(process: &Path) {
+    let began = Instant::now();
+    while fs::read_to_string(process.join("stat")).is_ok_and(|stat| !stat.contains(") Z ")) {
+        assert!(began.elapsed() < ENDS_WITHIN, "the compiler outlives its host");
+        std::thread::sleep(Duration::from_millis(10));
+    }
 }
 
 fn dir() -> TempDir {
@@ -192,7 +196,7 @@ fn health_is_served_and_a_signal_heard_while_compiling() {
     }
     let (status, log) = skydock.ends_by(Signal::TERM);
     assert_eq!(status.code(), Some(0), "{log}");
-    assert!(is_gone(&compiler), "the compiler outlives its host");
+    ends(&compiler);
 }
 
 #[test]
@@ -230,11 +234,7 @@ fn the_compiler_ends_with_a_host_that_is_killed() {
     let mut skydock = Skydock::manager(with_dear_plugin(), "dear.wasm", &[]);
     let compiler = skydock.compiler();
     skydock.ends_by(Signal::KILL);
-    let began = Instant::now();
-    while !is_gone(&compiler) {
-        assert!(began.elapsed() < ENDS_WITHIN, "the compiler outlives its host");
-        std::thread::sleep(Duration::from_millis(10));
-    }
+    ends(&compiler);
 }
 
 #[test]

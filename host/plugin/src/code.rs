@@ -50,7 +50,7 @@ impl Code {
 
         let forbidden = typed.forbidden_imports();
         if !forbidden.is_empty() {
-            return Err(LoadError::new(Stage::Imports, LoadProblem::Forbidden(forbidden)));
+            return Err(LoadError::new(Stage::Imports, LoadProblem::Forbidden(forbidden.iter().collect())));
         }
         watch.lap(Stage::Imports);
 
@@ -58,10 +58,10 @@ impl Code {
         let inner = Arc::clone(&runtime.inner);
         let pre = blocking(Stage::Compile, move || {
             let component = machine_code::load(&inner.engine, &artifact)
-                .map_err(|error| LoadError::new(Stage::Compile, LoadProblem::Load(error)))?;
+                .map_err(|error| LoadError::new(Stage::Compile, LoadProblem::Load(error.into())))?;
             drop(artifact);
             let pre = inner.linker.instantiate_pre(&component);
-            pre.map_err(|error| LoadError::new(Stage::Imports, LoadProblem::Link(error)))
+            pre.map_err(|error| LoadError::new(Stage::Imports, LoadProblem::Link(error.into())))
         })
         .await?;
         watch.lap(Stage::Compile);
@@ -79,7 +79,7 @@ async fn compiled(runtime: &Arc<Inner>, plugin: &str, component: Vec<u8>, digest
     }
     let unfinished = AbandonedOnDrop { runtime: Arc::clone(runtime), unfinished: Unfinished::new() };
     let place = (&*runtime.artifacts.for_a_child(), unfinished.unfinished);
-    let compiled = runtime.compiler.compile(component, place, &runtime.limits).await;
+    let compiled = runtime.compiler.compile(component, place, runtime.reservation, &runtime.limits).await;
     runtime.metrics.compiled(plugin, compiled.is_ok());
     compiled.map_err(failed)?;
     let kept =

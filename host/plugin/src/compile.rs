@@ -60,7 +60,7 @@ impl Compiler {
         Ok(Self::new(program, arguments))
     }
 
-    /// Compiles into the file in the directory. Dropping the future ends the compiler.
+    /// Compiles into the file in the directory, for an engine with this [reservation](crate::engine::config). Dropping the future ends the compiler.
     ///
     /// # Errors
     /// Why there is nothing.
@@ -68,6 +68,7 @@ impl Compiler {
         &self,
         component: Vec<u8>,
         (directory, unfinished): (&Path, Unfinished),
+        reservation: Option<u64>,
         limits: &Limits,
     ) -> Result<(), CompileError> {
         let threads = available_parallelism().map_or(1, |processors| processors.get().div_ceil(PROCESSORS_PER_THREAD));
@@ -88,6 +89,7 @@ impl Compiler {
         let order = Order {
             memory: limits.compile_memory as u64,
             cpu: limits.compile_cpu.as_secs().max(1),
+            reservation: reservation.unwrap_or(0),
             unfinished: unfinished.0,
             component: component.len() as u64,
         };

@@ -9,7 +9,7 @@ use std::{
 
 use futures::future::BoxFuture;
 use skydock_cloud::{Capability, ProviderInfo};
-use tokio::time::{Instant, timeout_at};
+use tokio::time::{Instant, timeout, timeout_at};
 
 use crate::{
     answers,
@@ -22,6 +22,7 @@ use crate::{
     pool::Pool,
     source::{Digests, Settings},
     supervise::Supervisor,
+    text::Cause,
 };
 
 /// What is in service, for people and programs.
@@ -35,10 +36,6 @@ pub struct GenerationInfo {
     pub config_digest: Option<String>,
     /// File the component was read from.
     pub source: PathBuf,
-    /// Bytes of the component.
-    pub size: usize,
-    /// What the component imports.
-    pub imports: Vec<String>,
     /// Name the plugin gives itself.
     pub name: String,
     /// Version the plugin gives itself.
@@ -99,7 +96,7 @@ impl Generation {
         let limit = shared.limits.read_deadline;
         let late = |_| LoadProblem::Call(CallError::Deadline(limit));
         let deadline = Instant::now() + limit;
-        let mut first = timeout_at(deadline, blueprint.instantiate(limit))
+        let mut first = timeout_at(deadline, blueprint.instantiate())
             .await
             .map_err(late)
             .flatten()
@@ -130,15 +127,13 @@ impl Generation {
         let prefixes: Arc<[String]> = provider.provider_id_prefixes.clone().into();
         first.store.data_mut().prefixes = Arc::clone(&prefixes);
         blueprint.prefixes = prefixes;
-        let pool = Pool::new(Arc::clone(shared));
+        let pool = Pool::new(Arc::clone(shared), &provider.capabilities);
         pool.put(first);
         let info = GenerationInfo {
             number,
             digest: digests.component.clone(),
             config_digest: digests.config.clone(),
             source,
-            size: code.size,
-            imports: code.imports.clone(),
             name: provider.name.clone(),
             version: provider.version.clone(),
             capabilities: provider.capabilities.clone(),
@@ -149,7 +144,7 @@ impl Generation {
         Ok(Self { info, provider: Arc::new(provider), digests, code, pool, supervisor, blueprint })
     }
 
-    /// Runs one call on an instance of its own, within the function's deadline.
+    /// Runs one call on an instance of its own. Its clock starts when it has one; waiting for it, and making it, have their own.
     ///
     /// Dropping the future drops the instance with it.
     pub(crate) async fn call<W>(
@@ -161,17 +156,17 @@ impl Generation {
         if !self.provider.can(function.capability) {
             return Err(CallError::Unsupported);
         }
-        let limit = function.deadline(&self.blueprint.shared.limits);
-        let deadline = Instant::now() + limit;
-        let mut slot = timeout_at(deadline, self.pool.acquire()).await.map_err(|_| CallError::TooBusy(limit))?;
-        let late = |_| CallError::Deadline(limit);
+        let limits = &self.blueprint.shared.limits;
+        let queue = limits.queue_deadline;
+        let waiting = timeout(queue, self.pool.acquire(function.capability));
+        let mut slot = waiting.await.map_err(|_| CallError::TooBusy(queue))?;
         let instance = match slot.warm() {
             Some(warm) => warm,
-            None => timeout_at(deadline, self.start(limit)).await.map_err(late).flatten()?,
+            None => within(limits.read_deadline, self.start()).await?,
         };
         let mut lease = slot.lease(instance);
         let Some(instance) = lease.instance() else { return Err(CallError::Unsupported) };
-        let answer = timeout_at(deadline, instance.run(objects, call)).await.map_err(late).flatten();
+        let answer = within(function.deadline(limits), instance.run(objects, call)).await;
         if answer.is_ok() {
             lease.give_back();
         }
@@ -179,16 +174,21 @@ impl Generation {
     }
 
     /// A further instance: made, configured and asked who it is, in the contract's order.
-    async fn start(&self, limit: Duration) -> Result<Instance, CallError> {
-        let mut instance = self.blueprint.instantiate(limit).await.map_err(|problem| match problem {
+    async fn start(&self) -> Result<Instance, CallError> {
+        let mut instance = self.blueprint.instantiate().await.map_err(|problem| match problem {
             LoadProblem::Call(error) => error,
             // The first instance of this very component had the right types.
-            other => CallError::Instantiate(wasmtime::Error::new(other)),
+            other => CallError::Instantiate(Cause::of(other)),
         })?;
         instance.configure(&self.blueprint.settings).await?.map_err(CallError::Refused)?;
         instance.info().await?;
         Ok(instance)
     }
+}
+
+/// The answer, if it comes in time.
+async fn within<W>(limit: Duration, answer: impl Future<Output = Result<W, CallError>>) -> Result<W, CallError> {
+    timeout(limit, answer).await.map_err(|_| CallError::Deadline(limit)).flatten()
 }
 
 /// A function of the wrong type shows when the instance is made, but it is not the instance's fault.

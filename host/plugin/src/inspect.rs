@@ -77,12 +77,12 @@ impl ComponentType {
             .filter(ours)
             .partition(|name| split(name).is_some_and(|(_, _, version)| same_track(version, CONTRACT)));
         if !others.is_empty() {
-            let exports = others.into_iter().cloned().collect();
+            let exports = others.into_iter().collect();
             return Err(LoadError::new(Stage::Type, LoadProblem::Version { exports }));
         }
         let exports = |interface: &str| served.iter().any(|name| split(name).is_some_and(|(_, it, _)| it == interface));
         if !exports("plugin") {
-            return Err(LoadError::new(Stage::Type, LoadProblem::NoPlugin { exports: self.exports.clone() }));
+            return Err(LoadError::new(Stage::Type, LoadProblem::NoPlugin { exports: self.exports.iter().collect() }));
         }
         Ok(Capability::ALL.into_iter().filter(|capability| exports(capability.name())).collect())
     }

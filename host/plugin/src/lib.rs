@@ -9,6 +9,7 @@
 //! contract (`wit/`) gives it. What it answers is checked before a controller sees it. A call that ends badly is an error of
 //! that call: its instance is dropped, and nothing else notices.
 
+mod account;
 mod answers;
 mod artifacts;
 #[allow(missing_docs, unreachable_pub, unused_qualifications, rust_2018_idioms)] // generated; the WIT files document it
@@ -25,10 +26,12 @@ mod inspect;
 mod instance;
 mod limits;
 mod machine_code;
+mod meter;
 mod metrics;
 mod plugin;
 mod pool;
 mod provider;
+mod redact;
 mod runtime;
 mod shape;
 mod source;
@@ -36,7 +39,7 @@ mod supervise;
 mod text;
 mod watch;
 
-pub use answers::{AnswerError, Quoted};
+pub use answers::{AnswerError, IngressRules, Refused};
 pub use artifacts::CacheDirError;
 pub use call::CallError;
 pub use compile::{CompileError, Compiler, compile_as_child};
@@ -50,3 +53,4 @@ pub use plugin::{Plugin, Reload, SwapOutcome, SwapReport};
 pub use runtime::{Runtime, RuntimeError, RuntimeOptions};
 pub use shape::TooMuch;
 pub use source::{CloudConfig, PluginSource, Settings};
+pub use text::{Cause, Names, Quoted};

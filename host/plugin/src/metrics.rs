@@ -8,7 +8,7 @@ use prometheus_client::{
     registry::{Registry, Unit},
 };
 
-use crate::{generation::GenerationInfo, limits::TICK};
+use crate::generation::GenerationInfo;
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct Plugin {
@@ -121,7 +121,7 @@ impl PluginMetrics {
         );
         registry.register_with_unit(
             "guest_cpu",
-            "Time in the plugin's own code, counted in ticks of 10 ms",
+            "CPU time of the plugin's calls: its own code, and what the host does for it",
             Unit::Seconds,
             all.cpu.clone(),
         );
@@ -155,9 +155,9 @@ impl PluginMetrics {
             .observe(took.as_secs_f64());
     }
 
-    pub(crate) fn cpu(&self, plugin: &str, ticks: u32) {
-        if ticks > 0 {
-            self.cpu.get_or_create(&Plugin { plugin: plugin.into() }).inc_by(f64::from(ticks) * TICK.as_secs_f64());
+    pub(crate) fn cpu(&self, plugin: &str, used: Duration) {
+        if !used.is_zero() {
+            self.cpu.get_or_create(&Plugin { plugin: plugin.into() }).inc_by(used.as_secs_f64());
         }
     }
 

@@ -13,7 +13,7 @@ use crate::{
     code::Code,
     error::{LoadError, LoadProblem, Stage},
     generation::{Generation, GenerationInfo, Stopwatch},
-    host::{Cache, ClusterSlot, Log, Shared, node_sets::Targets},
+    host::{ClusterSlot, Shared},
     runtime::Runtime,
     source::{Digests, Files, PluginSource},
 };
@@ -97,17 +97,9 @@ impl Plugin {
     /// # Errors
     /// [`LoadError`] with the stage that failed.
     pub async fn load(runtime: &Runtime, source: PluginSource, cluster: ClusterSlot) -> Result<Arc<Self>, LoadError> {
-        let limits = runtime.limits().clone();
-        let shared = Arc::new(Shared {
-            plugin: source.name.clone(),
-            log: Log::new(&limits, Instant::now()),
-            limits,
-            metrics: runtime.inner.metrics.clone(),
-            cluster,
-            cache: Cache::default(),
-            targets: Targets::default(),
-            ticker: Arc::clone(&runtime.inner.ticker),
-        });
+        let (limits, metrics, ticker) =
+            (runtime.limits().clone(), runtime.inner.metrics.clone(), Arc::clone(&runtime.inner.ticker));
+        let shared = Arc::new(Shared::new(&source, limits, metrics, cluster, ticker));
         let first = async {
             let (Files { component, settings, digests }, reading) = read(&source).await?;
             let mut watch = Stopwatch::start(reading);
@@ -142,6 +134,18 @@ impl Plugin {
     #[must_use]
     pub fn generation(&self) -> GenerationInfo {
         self.current.load().info.clone()
+    }
+
+    /// What the component in service imports.
+    #[must_use]
+    pub fn imports(&self) -> Vec<String> {
+        self.current.load().code.imports.clone()
+    }
+
+    /// Bytes of the component in service.
+    #[must_use]
+    pub fn size(&self) -> usize {
+        self.current.load().code.size
     }
 
     /// What the operator calls the plugin.
@@ -300,9 +304,7 @@ impl Plugin {
             loop {
                 tokio::time::sleep((idle / 2).clamp(Duration::from_millis(10), LONGEST_SWEEP)).await;
                 let Some(plugin) = plugin.upgrade() else { return };
-                if let Some(since) = Instant::now().checked_sub(idle) {
-                    plugin.current().pool.shrink(since);
-                }
+                plugin.current().pool.shrink(Instant::now());
             }
         });
     }

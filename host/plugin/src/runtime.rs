@@ -75,6 +75,8 @@ pub(crate) struct Inner {
     pub(crate) artifacts: Artifacts,
     /// [`engine::compatibility`] of the engine.
     pub(crate) compatibility: String,
+    /// What the engine was made with, as compiled code has to be.
+    pub(crate) reservation: Option<u64>,
 }
 
 impl Runtime {
@@ -85,11 +87,11 @@ impl Runtime {
     pub fn new(options: RuntimeOptions) -> Result<Self, RuntimeError> {
         let RuntimeOptions { cache_dir, compiler, limits, metrics } = options;
         let artifacts = Artifacts::open(cache_dir)?;
-        let engine = start_engine(&limits).map_err(RuntimeError::Engine)?;
+        let (engine, reservation) = start_engine(&limits).map_err(RuntimeError::Engine)?;
         let ticker = start_ticker(&engine).map_err(RuntimeError::Ticker)?;
         let linker = host::linker(&engine).map_err(RuntimeError::Engine)?;
         let compatibility = engine::compatibility(&engine);
-        let inner = Inner { engine, linker, limits, metrics, ticker, compiler, artifacts, compatibility };
+        let inner = Inner { engine, linker, limits, metrics, ticker, compiler, artifacts, compatibility, reservation };
         Ok(Self { inner: Arc::new(inner) })
     }
 
@@ -100,15 +102,16 @@ impl Runtime {
     }
 }
 
-fn start_engine(limits: &Limits) -> wasmtime::Result<Engine> {
-    let mut config = engine::config();
+/// The engine, and the [reservation](engine::config) it was made with.
+fn start_engine(limits: &Limits) -> wasmtime::Result<(Engine, Option<u64>)> {
+    let mut config = engine::config(None);
     // The pool reserves address space for all its slots at once. Where that is not to be had (`ulimit -v`, some ARM kernels)
-    // instances are allocated one by one: slower by microseconds, nothing else.
+    // instances are allocated one by one, with no more of it than the memory they may have.
     config.allocation_strategy(InstanceAllocationStrategy::Pooling(pool(limits)));
-    Engine::new(&config).or_else(|error| {
+    Engine::new(&config).map(|engine| (engine, None)).or_else(|error| {
         tracing::info!(error = format!("{error:#}"), "no address space for an instance pool: allocating one by one");
-        config.allocation_strategy(InstanceAllocationStrategy::OnDemand);
-        Engine::new(&config)
+        let reservation = Some(limits.memory as u64);
+        Ok((Engine::new(&engine::config(reservation))?, reservation))
     })
 }
 

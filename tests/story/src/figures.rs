@@ -131,6 +131,7 @@ async fn load(dir: &Path, cache: Option<&Path>, compiler: Compiler, limits: Limi
         cloud_config: Some(dir.join("inventory.yaml")),
         cluster_name: "figures".to_owned(),
         cluster_cidrs: Vec::new(),
+        ..PluginSource::default()
     };
     Ok(Plugin::load(&runtime, source, ClusterSlot::default()).await?)
 }

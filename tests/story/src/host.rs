@@ -95,11 +95,23 @@ impl Host {
 
     /// Resident memory in bytes.
     pub(crate) fn resident(&self) -> anyhow::Result<u64> {
+        self.memory("VmRSS:")
+    }
+
+    fn memory(&self, what: &str) -> anyhow::Result<u64> {
         let id = self.child.id().context("the host has ended")?;
         let status = std::fs::read_to_string(format!("/proc/{id}/status"))?;
-        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).context("no VmRSS in /proc")?;
+        let line = status.lines().find_map(|line| line.strip_prefix(what)).context("not in /proc")?;
         let kib: u64 = line.trim().trim_end_matches(" kB").trim().parse()?;
         Ok(kib * 1024)
+    }
+
+    /// Most resident memory so far, in bytes.
+    ///
+    /// # Errors
+    /// If it has ended.
+    pub fn peak_memory(&self) -> anyhow::Result<u64> {
+        self.memory("VmHWM:")
     }
 
     /// True while the process runs.

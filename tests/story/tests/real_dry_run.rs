@@ -63,7 +63,8 @@ async fn a_dry_run_writes_nothing_whatever_there_is_to_do() {
     let log = dir.path().join("dry-run.log");
     let said = until(LIMIT, || async {
         let log = fs::read_to_string(&log)?;
-        let missing: Vec<_> = WORK.into_iter().filter(|work| !log.contains(&format!("dry run: would {work}"))).collect();
+        let missing: Vec<_> =
+            WORK.into_iter().filter(|work| !log.contains(&format!("dry run: would {work}"))).collect();
         Ok(if missing.is_empty() { Seen::Yes(()) } else { Seen::NotYet(format!("it did not say {missing:?}")) })
     });
     said.await.unwrap_or_else(|error| panic!("{error:?}\n{}", host.last_words()));
@@ -189,7 +190,9 @@ async fn versions(client: &Client) -> Result<BTreeMap<String, String>> {
     add::<Service>(client, "service", &mut all).await?;
     add::<k8s_openapi::api::core::v1::Event>(client, "event", &mut all).await?;
     let leases = Api::<k8s_openapi::api::coordination::v1::Lease>::all(client.clone());
-    for lease in leases.list(&ListParams::default()).await?.into_iter().filter(|lease| lease.name_any().contains("cloud")) {
+    for lease in
+        leases.list(&ListParams::default()).await?.into_iter().filter(|lease| lease.name_any().contains("cloud"))
+    {
         all.insert(format!("lease {}", lease.name_any()), lease.resource_version().unwrap_or_default());
     }
     Ok(all)

@@ -24,7 +24,7 @@ struct Stopped;
 /// may be silent for long. kube ends one that is silent for too long.)
 #[must_use]
 pub fn with_deadline(client: &Client) -> Client {
-    let namespace = client.default_namespace().to_owned();
+    let (namespace, valid_until) = (client.default_namespace().to_owned(), *client.valid_until());
     let client = client.clone();
     let send = service_fn(move |request: http::Request<Body>| {
         let client = client.clone();
@@ -35,7 +35,7 @@ pub fn with_deadline(client: &Client) -> Client {
             Ok::<_, BoxError>(answer.map(if watch { whole } else { in_time }))
         }
     });
-    Client::new(send, namespace)
+    Client::new(send, namespace).with_valid_until(valid_until)
 }
 
 /// A body that fails when it stops.
@@ -92,7 +92,9 @@ mod tests {
                 Ok::<_, BoxError>(http_body::Frame::data(Bytes::from_static(piece)))
             });
             let body = StreamBody::new(begin.chain(stream::pending()));
-            Ok::<_, BoxError>(Response::builder().header("content-type", content_type).body(BodyExt::boxed_unsync(body)).unwrap())
+            Ok::<_, BoxError>(
+                Response::builder().header("content-type", content_type).body(BodyExt::boxed_unsync(body)).unwrap(),
+            )
         });
         Client::new(serve, "default")
     }
@@ -110,7 +112,11 @@ mod tests {
             let listed = timeout(ANSWER * 10, Api::<Node>::all(client.clone()).list(&ListParams::default())).await;
             assert!(listed.expect("it ends").is_err(), "{content_type}");
             // Each piece that comes is time for the next.
-            assert!(start.elapsed() >= Duration::from_secs(90) && start.elapsed() < ANSWER * 2, "{:?}", start.elapsed());
+            assert!(
+                start.elapsed() >= Duration::from_secs(90) && start.elapsed() < ANSWER * 2,
+                "{:?}",
+                start.elapsed()
+            );
             let target = Target { namespace: None, name: "n1", subresource: None };
             let patched = timeout(ANSWER * 10, patch::<Node>(&client, &target, &Patch::Merge(json!({})))).await;
             assert!(matches!(patched.expect("it ends"), Err(ApiError::Failed(..))));
@@ -119,7 +125,8 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_watch_may_be_silent_for_longer_than_an_answer() {
-        const EVENT: &[&[u8]] = &[br#"{"type":"ADDED","object":{"kind":"Node","apiVersion":"v1","metadata":{"name":"n1"}}}
+        const EVENT: &[&[u8]] =
+            &[br#"{"type":"ADDED","object":{"kind":"Node","apiVersion":"v1","metadata":{"name":"n1"}}}
 "#];
         let client = with_deadline(&stops_after("application/json", EVENT));
         let nodes = Api::<Node>::all(client);

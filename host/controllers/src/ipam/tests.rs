@@ -22,12 +22,7 @@ fn start(ranges: &[(&str, u8)], nodes: &[Node], prepare: impl FnOnce(&FakeApi)) 
     start_after(Duration::ZERO, ranges, nodes, prepare)
 }
 
-fn start_after(
-    quiet: Duration,
-    ranges: &[(&str, u8)],
-    nodes: &[Node],
-    prepare: impl FnOnce(&FakeApi),
-) -> Bench {
+fn start_after(quiet: Duration, ranges: &[(&str, u8)], nodes: &[Node], prepare: impl FnOnce(&FakeApi)) -> Bench {
     let api = FakeApi::default();
     prepare(&api);
     let mut registry = Registry::default();

@@ -5,11 +5,7 @@ use std::{
     sync::{Mutex, MutexGuard, PoisonError},
 };
 
-use futures::{
-    StreamExt,
-    future::join_all,
-    stream,
-};
+use futures::{StreamExt, future::join_all, stream};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Node;
 use kube::Client;

@@ -92,13 +92,7 @@ impl Round {
         self.creates_due(waiting.into_iter(), memory, flight, now)
     }
 
-    fn creates_due(
-        &self,
-        indices: impl Iterator<Item = usize>,
-        memory: &Memory,
-        flight: &Flight,
-        now: Instant,
-    ) -> Due {
+    fn creates_due(&self, indices: impl Iterator<Item = usize>, memory: &Memory, flight: &Flight, now: Instant) -> Due {
         let mut due = Due::default();
         for (index, create) in indices.filter_map(|index| Some((index, self.plan.creates.get(index)?))) {
             let route = &create.route;

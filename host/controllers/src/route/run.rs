@@ -252,7 +252,8 @@ impl<'a> Run<'a> {
                     let lasted = memory.creates.failed(done.change, &error, done.spoiled, now, &long);
                     if let (Some(lasted), Some(entry)) = (lasted, self.round.entry(&name)) {
                         let lasted = minutes(lasted);
-                        let message = format!("The cloud has been at work on route {key} for {lasted}, and goes on: {error}");
+                        let message =
+                            format!("The cloud has been at work on route {key} for {lasted}, and goes on: {error}");
                         self.controller.shared.warning(entry, reason::STILL_IN_PROGRESS, message);
                     }
                 }

@@ -39,7 +39,8 @@ fn bench(rhythm: Rhythm) -> Bench {
     let provider = cloud.clone();
     let shared = Shared { controller: Controller::Route, provider, nodes: Arc::default(), recorder, metrics };
     let cidrs = ClusterCidrs::parse(&["10.244.0.0/16", "fd00::/56"]).unwrap();
-    let controller = Arc::new(RouteController::new(shared, api.client(), cidrs, rhythm, crate::Options::default().process));
+    let controller =
+        Arc::new(RouteController::new(shared, api.client(), cidrs, rhythm, crate::Options::default().process));
     Bench { api, cloud, controller, registry, stop: CancellationToken::new() }
 }
 
@@ -671,7 +672,8 @@ async fn a_black_hole_that_names_its_node_is_replaced_at_once() {
 // Holds: R-22
 #[tokio::test(start_paused = true)]
 async fn a_round_that_was_cut_short_leaves_nothing_behind() {
-    let nodes = |bench: &Bench| (0..9).for_each(|n| bench.has(&format!("n{n}"), &[&format!("10.244.{n}.0/24")], &json!({})));
+    let nodes =
+        |bench: &Bench| (0..9).for_each(|n| bench.has(&format!("n{n}"), &[&format!("10.244.{n}.0/24")], &json!({})));
     let first = watching();
     nodes(&first);
     (0..6).for_each(|n| first.cloud.routes.has(route("gone", &format!("10.244.{n}.0/24"))));

@@ -112,8 +112,7 @@ impl ServiceController {
     }
 
     async fn pass(&self) {
-        let pass =
-            Arc::new(Pass { start: Instant::now(), latency: self.shared.metrics.nodesync_latency.clone() });
+        let pass = Arc::new(Pass { start: Instant::now(), latency: self.shared.metrics.nodesync_latency.clone() });
         let mut behind = Vec::new();
         for (key, known) in self.known.all() {
             let progress = known.progress();

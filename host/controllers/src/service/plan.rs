@@ -205,11 +205,13 @@ mod tests {
     // Holds: S-36, S-37
     #[test]
     fn each_host_cleans_up_what_was_made_under_its_own_classes() {
-        let classes = |named: &[&str], unnamed| Classes { named: named.iter().map(|name| (*name).into()).collect(), unnamed };
+        let classes =
+            |named: &[&str], unnamed| Classes { named: named.iter().map(|name| (*name).into()).collect(), unnamed };
         let (x, y, unnamed) = (classes(&["a.io/x"], false), classes(&["a.io/y"], false), Classes::default());
         let gone = |service: &Service| with(service, &gone());
         let of = |class: &str, made_as: &str| {
-            let both = json!({"metadata": {"annotations": {ANNOTATION_CLASS: made_as}}, "spec": {"loadBalancerClass": class}});
+            let both =
+                json!({"metadata": {"annotations": {ANNOTATION_CLASS: made_as}}, "spec": {"loadBalancerClass": class}});
             with(&lb(&finalizer()), &both)
         };
         let plain = with(&lb(&finalizer()), &json!({"spec": {"type": "ClusterIP"}}));

@@ -233,17 +233,17 @@ fn checked(at: impl AsFd, name: &Path, path: &Path) -> Result<(OwnedFd, u32), Ca
         Err(Errno::NOTDIR | Errno::LOOP) => return Err(CacheDirError::NotDirectory(path)),
         Err(error) => return Err(CacheDirError::Io { path, source: error.into() }),
     };
-    let stat =
-        rustix::fs::fstat(&fd).map_err(|error| CacheDirError::Io { path: path.clone(), source: error.into() })?;
-    let (owner, user) = (stat.st_uid, user());
+    let directory = fs::File::from(fd);
+    let metadata = directory.metadata().map_err(|source| CacheDirError::Io { path: path.clone(), source })?;
+    let (owner, user) = (metadata.uid(), user());
     if owner != user {
         return Err(CacheDirError::Owner { path, owner, user });
     }
-    let mode = u32::from(stat.st_mode) & 0o7777;
+    let mode = metadata.mode() & 0o7777;
     if mode & 0o022 != 0 {
         return Err(CacheDirError::Open { path, mode });
     }
-    Ok((fd, mode))
+    Ok((directory.into(), mode))
 }
 
 #[cfg(test)]

@@ -48,7 +48,7 @@ fn compile() -> Result<(), (u8, String)> {
     }
     end_with_the_host().map_err(|error| failed("start a thread", error))?;
 
-    let machine_code = Engine::new(&engine::config())
+    let machine_code = Engine::new(&engine::config(Some(order.reservation).filter(|bytes| *bytes > 0)))
         .map_err(|error| (FAILED, format!("{error:#}")))?
         .precompile_component(&component)
         .map_err(|error| (if error.is::<OutOfMemory>() { OUT_OF_MEMORY } else { MALFORMED }, format!("{error:#}")))?;

@@ -3,12 +3,10 @@
 use std::{io, os::unix::process::ExitStatusExt, process::ExitStatus, time::Duration};
 
 use rustix::process::Signal;
+use skydock_cloud::text::shown;
 
 use super::{MALFORMED, OUT_OF_MEMORY};
-use crate::{
-    limits::Limits,
-    text::{cut, escape},
-};
+use crate::limits::Limits;
 
 /// Bytes of the compiler's own words in an error.
 const WORDS: usize = 512;
@@ -61,7 +59,7 @@ pub(super) fn ending(status: ExitStatus, said: &[u8], limits: &Limits) -> Option
         return None;
     }
     let said = String::from_utf8_lossy(said);
-    let words = || escape(cut(said.trim_end(), WORDS)).into_owned();
+    let words = || shown(said.trim_end(), WORDS).into_owned();
     let signal = status.signal();
     let refused_memory = signal == Some(Signal::ABORT.as_raw()) && said.contains(ALLOCATION_FAILED);
     Some(match (status.code().and_then(|code| u8::try_from(code).ok()), signal) {

@@ -3,10 +3,10 @@
 use std::io::{self, Read};
 
 /// Begins an order; the number changes with what follows. Both sides are the same program, unless a test says otherwise.
-const MAGIC: u64 = u64::from_le_bytes(*b"skydock1");
+const MAGIC: u64 = u64::from_le_bytes(*b"skydock2");
 
 /// Numbers of an order, [`MAGIC`] included.
-const NUMBERS: usize = 5;
+const NUMBERS: usize = 6;
 
 /// Bytes in front of the component.
 const HEAD: usize = NUMBERS * size_of::<u64>();
@@ -18,6 +18,8 @@ pub(super) struct Order {
     pub(super) memory: u64,
     /// Seconds of CPU time.
     pub(super) cpu: u64,
+    /// Bytes of address space for a memory of the component; 0 if there is enough of it.
+    pub(super) reservation: u64,
     /// Number of the file to write.
     pub(super) unfinished: u64,
     /// Bytes of the component, which follow.
@@ -27,7 +29,7 @@ pub(super) struct Order {
 impl Order {
     pub(super) fn head(self) -> [u8; HEAD] {
         let mut head = [0; HEAD];
-        let numbers = [MAGIC, self.memory, self.cpu, self.unfinished, self.component];
+        let numbers = [MAGIC, self.memory, self.cpu, self.reservation, self.unfinished, self.component];
         for (place, number) in head.chunks_exact_mut(size_of::<u64>()).zip(numbers) {
             place.copy_from_slice(&number.to_le_bytes());
         }
@@ -43,7 +45,8 @@ impl Order {
         if number()? != MAGIC {
             return Err(io::Error::other("standard input holds no order: this command is for Skydock's own use"));
         }
-        Ok(Self { memory: number()?, cpu: number()?, unfinished: number()?, component: number()? })
+        let (memory, cpu, reservation) = (number()?, number()?, number()?);
+        Ok(Self { memory, cpu, reservation, unfinished: number()?, component: number()? })
     }
 }
 
@@ -53,7 +56,7 @@ mod tests {
 
     #[test]
     fn an_order_is_read_as_it_was_written() {
-        let order = Order { memory: 1, cpu: 2, unfinished: u64::MAX, component: 4 };
+        let order = Order { memory: 1, cpu: 2, reservation: 3, unfinished: u64::MAX, component: 4 };
         let bytes = order.head();
         assert_eq!(Order::read(&mut &bytes[..]).unwrap(), order);
         assert!(Order::read(&mut &bytes[..HEAD - 1]).is_err());

@@ -26,7 +26,7 @@ impl Ticker {
     ///
     /// # Errors
     /// If there is no thread to be had.
-    pub(super) fn start(tick: impl Fn() -> bool + Send + 'static) -> std::io::Result<Arc<Self>> {
+    pub(crate) fn start(tick: impl Fn() -> bool + Send + 'static) -> std::io::Result<Arc<Self>> {
         let ticker =
             Arc::new(Self { at_work: AtomicUsize::default(), asleep: AtomicBool::default(), thread: OnceLock::new() });
         let weak = Arc::downgrade(&ticker);

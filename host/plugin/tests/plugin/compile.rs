@@ -105,6 +105,31 @@ async fn machine_code_is_compiled_once_and_found_by_the_next_process() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_cache_directory_in_use_is_left_as_it_was() {
+    let (dir, home) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    good(dir.path());
+    load(dir.path(), home.path(), limits()).await.0.reload().await.unwrap();
+    let foreign =
+        ["notes.txt", ".ssh/id", "docs/thesis/one.tex", "skydock-compiled-1/x.cwasm", "skydock-compiled-1/a/b/c"];
+    let files = foreign.map(|file| home.path().join(file));
+    for file in &files {
+        fs::create_dir_all(file.parent().unwrap()).unwrap();
+        fs::write(file, format!("dear {}", file.display())).unwrap();
+    }
+    // What is found, and what is compiled and tidied up after.
+    for component in ["good", "good_v2"] {
+        fs::copy(fixture(component), dir.path().join("plugin.wasm")).unwrap();
+        load(dir.path(), home.path(), limits()).await.0.reload().await.unwrap();
+        for file in &files {
+            assert_eq!(fs::read_to_string(file).unwrap(), format!("dear {}", file.display()));
+        }
+    }
+    let mut names: Vec<_> = fs::read_dir(home.path()).unwrap().map(|it| it.unwrap().file_name()).collect();
+    names.sort();
+    assert_eq!(names, [".ssh", "docs", "notes.txt", "skydock-compiled-1"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn machine_code_that_was_damaged_is_compiled_again() {
     let dir = tempfile::tempdir().unwrap();
     good(dir.path());

@@ -20,6 +20,7 @@ async fn load_with(component: &Path, limits: Limits) -> Result<(), LoadError> {
         cloud_config: None,
         cluster_name: "c1".into(),
         cluster_cidrs: Vec::new(),
+        ..PluginSource::default()
     };
     let runtime = runtime(limits, PluginMetrics::default());
     Plugin::load(&runtime, source, ClusterSlot::default()).await.map(|_| ())

@@ -151,8 +151,7 @@ async fn a_named_class_is_cleaned_up_after_a_type_change_and_restart() {
     assert_eq!(first.body, expected, "with the finalizer, so that there is never the one without the other");
 
     // The API server drops the class with the type.
-    let dropped =
-        with(&served("3"), &json!({"metadata": {"annotations": note}, "spec": {"type": "ClusterIP"}}));
+    let dropped = with(&served("3"), &json!({"metadata": {"annotations": note}, "spec": {"type": "ClusterIP"}}));
     for (named, unnamed, calls) in [
         (&["a.io/x"][..], false, &["get web", "delete web uid-web"][..]),
         (&["a.io/y"], false, &[]),
