@@ -75,6 +75,13 @@ enum Bench {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         arguments: Vec<OsString>,
     },
+    /// Skydock with ten times the nodes, and ten times the services; some 30 minutes, 5 with `--quick`.
+    #[command(disable_help_flag = true)]
+    Scale {
+        /// Arguments of the benchmark.
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        arguments: Vec<OsString>,
+    },
 }
 
 fn main() -> ExitCode {
@@ -95,7 +102,8 @@ fn run(chore: &Chore) -> Result<()> {
         Chore::Guests => guests::run(&root),
         Chore::Parity { check } => parity::run(&root, *check),
         Chore::Mutants(selection) => mutants::run(&root, selection),
-        Chore::Bench(Bench::Controllers { arguments }) => bench::controllers(&root, arguments),
+        Chore::Bench(Bench::Controllers { arguments }) => bench::run(&root, "skydock-bench", arguments),
+        Chore::Bench(Bench::Scale { arguments }) => bench::run(&root, "skydock-scale", arguments),
         Chore::Audit => audit::run(&root),
     }
 }
