@@ -102,7 +102,6 @@ impl Skydock {
         self.signal(signal);
         loop {
             if let Some(status) = self.child.try_wait().unwrap() {
-                println!("ended after {:?}", began.elapsed());
                 return (status, self.log());
             }
             assert!(began.elapsed() < ENDS_WITHIN, "it does not hear\n{}", self.log());

@@ -162,7 +162,7 @@ mod tests {
             component: "plugin.wasm".into(),
             cloud_config: None,
             cluster_name: "c1".into(),
-            cluster_cidrs: Vec::new(),
+            ..PluginSource::default()
         };
         let ticker = Ticker::start(|| true).unwrap();
         let shared = Shared::new(&source, limits, PluginMetrics::default(), ClusterSlot::default(), ticker);
