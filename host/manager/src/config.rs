@@ -146,8 +146,8 @@ impl TryFrom<CcmArgs> for Config {
                 args.leader_elect_retry_period,
             )?;
             Ok::<_, TimingsError>(ElectionConfig {
-                namespace: args.leader_elect_resource_namespace,
-                name: args.leader_elect_resource_name,
+                namespace: args.leader_elect_resource_namespace.clone(),
+                name: args.leader_elect_resource_name.clone(),
                 timings,
             })
         });
@@ -174,8 +174,8 @@ impl TryFrom<CcmArgs> for Config {
                 dry_run: args.dry_run,
                 routes,
                 process: k8s_openapi::api::core::v1::ObjectReference {
-                    namespace: Some(args.leader_elect_resource_namespace.clone()),
-                    name: Some(args.leader_elect_resource_name.clone()),
+                    namespace: Some(args.leader_elect_resource_namespace),
+                    name: Some(args.leader_elect_resource_name),
                     ..defaults.process
                 },
                 ..defaults
