@@ -133,7 +133,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::{ClusterSlot, PluginMetrics, PluginSource};
+    use crate::{ClusterSlot, PluginMetrics, PluginSource, runtime::Ticker};
 
     /// Somebody who looks at warnings and errors.
     struct Warnings;
@@ -164,7 +164,8 @@ mod tests {
             cluster_name: "c1".into(),
             cluster_cidrs: Vec::new(),
         };
-        let shared = Shared::new(&source, limits, PluginMetrics::default(), ClusterSlot::default());
+        let ticker = Ticker::start(|| true).unwrap();
+        let shared = Shared::new(&source, limits, PluginMetrics::default(), ClusterSlot::default(), ticker);
         let dropped = || shared.log.rate.lock().unwrap().dropped;
         tracing::subscriber::with_default(Warnings, || {
             (0..100).for_each(|_| shared.log(1, Level::Debug, "", "hidden"));
