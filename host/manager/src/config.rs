@@ -7,6 +7,7 @@ use std::{
 };
 
 use ipnet::IpNet;
+use k8s_openapi::api::core::v1::ObjectReference;
 use skydock_controllers::{Controller, Options as ControllerOptions, service::ServiceOptions};
 use skydock_plugin::{IngressRules, Limits};
 
@@ -146,8 +147,8 @@ impl TryFrom<CcmArgs> for Config {
                 args.leader_elect_retry_period,
             )?;
             Ok::<_, TimingsError>(ElectionConfig {
-                namespace: args.leader_elect_resource_namespace,
-                name: args.leader_elect_resource_name,
+                namespace: args.leader_elect_resource_namespace.clone(),
+                name: args.leader_elect_resource_name.clone(),
                 timings,
             })
         });
@@ -173,9 +174,9 @@ impl TryFrom<CcmArgs> for Config {
                 ipam,
                 dry_run: args.dry_run,
                 routes,
-                process: k8s_openapi::api::core::v1::ObjectReference {
-                    namespace: Some(args.leader_elect_resource_namespace.clone()),
-                    name: Some(args.leader_elect_resource_name.clone()),
+                process: ObjectReference {
+                    namespace: Some(args.leader_elect_resource_namespace),
+                    name: Some(args.leader_elect_resource_name),
                     ..defaults.process
                 },
                 ..defaults
