@@ -7,6 +7,7 @@ use std::{
 };
 
 use ipnet::IpNet;
+use k8s_openapi::api::core::v1::ObjectReference;
 use skydock_controllers::{Controller, Options as ControllerOptions, service::ServiceOptions};
 use skydock_plugin::{IngressRules, Limits};
 
@@ -173,7 +174,7 @@ impl TryFrom<CcmArgs> for Config {
                 ipam,
                 dry_run: args.dry_run,
                 routes,
-                process: k8s_openapi::api::core::v1::ObjectReference {
+                process: ObjectReference {
                     namespace: Some(args.leader_elect_resource_namespace),
                     name: Some(args.leader_elect_resource_name),
                     ..defaults.process
