@@ -4,7 +4,7 @@ use k8s_openapi::api::core::v1::Service;
 use serde_json::json;
 use skydock_cloud::{CloudError, LoadBalancerStatus};
 
-use super::{Failure, ServiceController, ServiceEntry, known::Known, plan, target};
+use super::{Failure, ServiceController, ServiceEntry, ensure::with_metadata, known::Known, plan, target};
 use crate::{
     api::{ApiError, Patch, patch},
     constants::{ANNOTATION_CLASS, FINALIZER, reason},
@@ -23,13 +23,11 @@ impl ServiceController {
             self.delete(known, entry).await.map_err(|error| Failure::Cloud("failed to delete load balancer", error))?;
         }
         if plan::has_finalizer(&entry.object) && plan::is_ours(&entry.object, &self.options.classes) {
-            let mut body = json!({
-                "metadata": { "uid": entry.uid(), "$deleteFromPrimitiveList/finalizers": [FINALIZER] },
-            });
+            let mut metadata = vec![("uid", json!(entry.uid())), ("$deleteFromPrimitiveList/finalizers", json!([FINALIZER]))];
             if plan::is_noted(&entry.object) {
-                body["metadata"]["annotations"] = json!({ ANNOTATION_CLASS: null });
+                metadata.push(("annotations", json!({ ANNOTATION_CLASS: null })));
             }
-            match patch::<Service>(&self.client, &target(entry), &Patch::Strategic(body)).await {
+            match patch::<Service>(&self.client, &target(entry), &Patch::Strategic(with_metadata(metadata))).await {
                 Ok(_) | Err(ApiError::Gone(_)) => {}
                 Err(error) => return Err(Failure::Api("failed to remove load balancer cleanup finalizer", error)),
             }

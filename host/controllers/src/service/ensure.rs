@@ -1,7 +1,9 @@
 //! Makes the load balancer of a service, and writes its status.
 
+use std::collections::BTreeMap;
+
 use k8s_openapi::api::core::v1::Service;
-use serde_json::json;
+use serde_json::{Value, json};
 use skydock_cloud::CloudError;
 
 use super::{
@@ -101,10 +103,15 @@ impl ServiceController {
 
     /// And the class, so that this host knows its own when nothing else tells it any more.
     async fn add_finalizer(&self, entry: &ServiceEntry) -> Result<(), ApiError> {
-        let mut body = json!({ "metadata": { "uid": entry.uid(), "finalizers": [FINALIZER] } });
+        let mut metadata = vec![("uid", json!(entry.uid())), ("finalizers", json!([FINALIZER]))];
         if let Some(class) = plan::class_to_note(&entry.object) {
-            body["metadata"]["annotations"] = json!({ ANNOTATION_CLASS: class });
+            metadata.push(("annotations", json!({ ANNOTATION_CLASS: class })));
         }
-        patch::<Service>(&self.client, &target(entry), &Patch::Strategic(body)).await.map(drop)
+        patch::<Service>(&self.client, &target(entry), &Patch::Strategic(with_metadata(metadata))).await.map(drop)
     }
+}
+
+/// The body of a patch of these fields.
+pub(super) fn with_metadata(fields: Vec<(&str, Value)>) -> Value {
+    json!({ "metadata": fields.into_iter().collect::<BTreeMap<_, _>>() })
 }
