@@ -90,7 +90,15 @@ async fn handle(State(plane): State<Arc<Plane>>, request: Request) -> Response {
 
 async fn dispatch(plane: Arc<Plane>, request: Request) -> Result<Response, Refusal> {
     let query = Query::parse(request.uri())?;
-    let path = path::parse(request.uri().path()).ok_or_else(Refusal::no_such_path)?;
+    let path = request.uri().path();
+    let Some(path) = path::parse(path) else {
+        // Below these an API server answers in its own words.
+        let served = ["/api/v1/", "/apis/coordination.k8s.io/v1/", "/apis/events.k8s.io/v1/"];
+        if served.iter().any(|root| path.starts_with(root)) {
+            return Err(Refusal::no_such_path());
+        }
+        return Ok((StatusCode::NOT_FOUND, "404 page not found\n").into_response());
+    };
     let accept = header_text(&request, header::ACCEPT);
     let found =
         |value: Option<Value>| value.map(|value| json(StatusCode::OK, &value)).ok_or_else(Refusal::no_such_path);
@@ -154,7 +162,10 @@ fn target(resource: &'static Resource, api: ApiPath) -> Result<(Target, bool), R
 }
 
 fn not_allowed(method: &Method) -> Refusal {
-    Refusal::new(Reason::MethodNotAllowed, format!("the server does not allow {method} on the requested resource"))
+    Refusal::of_server(
+        Reason::MethodNotAllowed,
+        format!("the server does not allow {method} on the requested resource"),
+    )
 }
 
 fn header_text(request: &Request, name: header::HeaderName) -> String {

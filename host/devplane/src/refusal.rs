@@ -121,6 +121,17 @@ impl Refusal {
         Self::new(Reason::BadRequest, message)
     }
 
+    /// What the server says of itself, with details that are empty.
+    pub(crate) fn of_server(reason: Reason, message: impl Into<String>) -> Self {
+        Self { reason, message: message.into(), details: json!({}) }
+    }
+
+    /// The object that a patch leads to cannot be read.
+    pub(crate) fn bad_patch(why: impl fmt::Display) -> Self {
+        let cause = Cause::invalid("patch", &"".into(), why);
+        Self::invalid_of("", "", "", &[cause])
+    }
+
     /// No such object.
     pub(crate) fn not_found(resource: &Resource, name: &str) -> Self {
         Self::about(Reason::NotFound, resource, name, "not found")
@@ -128,7 +139,7 @@ impl Refusal {
 
     /// No such path: the server does not know the resource.
     pub(crate) fn no_such_path() -> Self {
-        Self::new(Reason::NotFound, "the server could not find the requested resource")
+        Self::of_server(Reason::NotFound, "the server could not find the requested resource")
     }
 
     pub(crate) fn already_exists(resource: &Resource, name: &str) -> Self {

@@ -8,8 +8,8 @@ use serde_json::{Value, json};
 
 use crate::{
     event,
-    object::Object,
-    refusal::Refusal,
+    object::{Object, as_map},
+    refusal::{Reason, Refusal},
     resource::{Resource, Shelf},
     table,
 };
@@ -20,6 +20,8 @@ pub(crate) enum Form {
     Whole,
     /// `PartialObjectMetadata` of meta.k8s.io/v1.
     Metadata,
+    /// `PartialObjectMetadataList` of meta.k8s.io/v1.
+    MetadataList,
     /// `Table` of meta.k8s.io/v1, with this much of the objects themselves.
     Table(Include),
 }
@@ -52,25 +54,33 @@ pub(crate) struct ListMeta {
 const META: &str = "meta.k8s.io/v1";
 
 impl Rendering {
-    /// One object.
-    pub(crate) fn object(&self, object: &Object) -> Bytes {
-        match self.form {
+    /// One object. What is a list cannot be one object: that is told after all has been done.
+    pub(crate) fn object(&self, object: &Object) -> Result<Bytes, Refusal> {
+        Ok(match self.form {
             Form::Whole => self.whole(object),
             Form::Metadata => metadata(object).to_string().into(),
+            Form::MetadataList => {
+                return Err(not_acceptable(
+                    "you requested PartialObjectMetadataList, but the requested object is not a list",
+                ));
+            }
             Form::Table(include) => {
                 let list = ListMeta { revision: object.revision, ..ListMeta::default() };
                 self.table(std::iter::once(object), &list, include).to_string().into()
             }
-        }
+        })
     }
 
     /// A list.
-    pub(crate) fn list(&self, objects: &[Arc<Object>], meta: &ListMeta) -> Bytes {
+    pub(crate) fn list(&self, objects: &[Arc<Object>], meta: &ListMeta) -> Result<Bytes, Refusal> {
         let (kind, version) = match self.form {
             Form::Table(include) => {
-                return self.table(objects.iter().map(AsRef::as_ref), meta, include).to_string().into();
+                return Ok(self.table(objects.iter().map(AsRef::as_ref), meta, include).to_string().into());
             }
-            Form::Metadata => ("PartialObjectMetadataList".to_owned(), META.to_owned()),
+            Form::Metadata => {
+                return Err(not_acceptable("you requested PartialObjectMetadata, but the requested object is a list"));
+            }
+            Form::MetadataList => ("PartialObjectMetadataList".to_owned(), META.to_owned()),
             Form::Whole => (format!("{}List", self.resource.kind), self.resource.api_version()),
         };
         let head =
@@ -80,15 +90,22 @@ impl Rendering {
             if index > 0 {
                 body.extend_from_slice(b",");
             }
-            body.extend_from_slice(&self.object(object));
+            if self.form == Form::MetadataList {
+                body.extend_from_slice(metadata(object).to_string().as_bytes());
+            } else {
+                // The kind stands at the list alone.
+                let mut item = event::from_storage(object.value.clone(), self.resource);
+                as_map(&mut item).retain(|name, _| name != "kind" && name != "apiVersion");
+                body.extend_from_slice(item.to_string().as_bytes());
+            }
         }
         body.extend_from_slice(b"]}");
-        body.freeze()
+        Ok(body.freeze())
     }
 
     /// One line of a watch.
     pub(crate) fn event(&self, kind: &str, object: &Object) -> Bytes {
-        line(kind, &self.object(object))
+        self.object(object).map_or_else(|refusal| Self::error(&refusal), |object| line(kind, &object))
     }
 
     /// Tells a watcher how far it has come; `initial` ends a streaming list.
@@ -108,7 +125,9 @@ impl Rendering {
                 }
                 object
             }
-            Form::Metadata => json!({"kind": "PartialObjectMetadata", "apiVersion": META, "metadata": metadata}),
+            Form::Metadata | Form::MetadataList => {
+                json!({"kind": "PartialObjectMetadata", "apiVersion": META, "metadata": metadata})
+            }
             Form::Table(_) => json!({
                 "kind": "Table", "apiVersion": META, "metadata": {"resourceVersion": revision.to_string()},
                 "columnDefinitions": [], "rows": [{"cells": [], "object": {
@@ -147,6 +166,10 @@ impl Rendering {
             "columnDefinitions": table::columns(self.resource.shelf), "rows": objects.map(row).collect::<Vec<_>>(),
         })
     }
+}
+
+fn not_acceptable(why: &str) -> Refusal {
+    Refusal::new(Reason::NotAcceptable, why)
 }
 
 fn metadata(object: &Object) -> Value {

@@ -113,6 +113,8 @@ fn typed(value: Value, ty: Type, path: &str, unknown: &mut Vec<String>) -> Resul
             return map
                 .into_iter()
                 .map(|(key, value)| {
+                    // Go reads null as nothing: an entry with nothing in it.
+                    let value = if value.is_null() && matches!(item, Type::Str) { "".into() } else { value };
                     let value = typed(value, *item, &format!("{path}[{key}]"), unknown)?;
                     Ok((key, value))
                 })

@@ -29,7 +29,7 @@ pub(crate) fn create(resource: &Resource, value: &mut Value, store: &Store) -> V
         Shelf::Services => service::create(value, store),
         Shelf::Nodes => {
             // Unlike for other resources, a Node is created with its status: kubelets register that way.
-            node::complete(value);
+            node::create(value);
             node::validate(value, None)
         }
         Shelf::Namespaces => {
@@ -40,7 +40,10 @@ pub(crate) fn create(resource: &Resource, value: &mut Value, store: &Store) -> V
         }
         Shelf::ConfigMaps => config_map::validate(value, None),
         Shelf::Leases => lease(value),
-        Shelf::Events => event(value, resource),
+        Shelf::Events => {
+            crate::event::complete(value);
+            event(value, resource)
+        }
         Shelf::ServiceAccounts | Shelf::Pods => Vec::new(),
     }
 }
@@ -62,7 +65,11 @@ pub(crate) fn update(resource: &Resource, value: &mut Value, old: &Value, store:
         }
         Shelf::ConfigMaps => config_map::validate(value, Some(old)),
         Shelf::Leases => lease(value),
-        Shelf::Events | Shelf::ServiceAccounts | Shelf::Pods => Vec::new(),
+        Shelf::Events => {
+            crate::event::complete(value);
+            Vec::new()
+        }
+        Shelf::ServiceAccounts | Shelf::Pods => Vec::new(),
     }
 }
 
@@ -90,7 +97,11 @@ fn label_namespace(value: &mut Value) {
     labels.insert("kubernetes.io/metadata.name".into(), name.into());
 }
 
-fn lease(value: &Value) -> Vec<Cause> {
+fn lease(value: &mut Value) -> Vec<Cause> {
+    // Coordinated leader election is switched off by default.
+    let spec = child(value, "spec");
+    spec.remove("strategy");
+    spec.remove("preferredHolder");
     let number = |field| value.pointer("/spec").and_then(|spec| spec.get(field)).and_then(Value::as_i64);
     let mut causes = Vec::new();
     if let Some(seconds) = number("leaseDurationSeconds").filter(|seconds| *seconds <= 0) {

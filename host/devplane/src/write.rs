@@ -71,7 +71,7 @@ pub(crate) fn create(
     options: &Options,
     now: Timestamp,
 ) -> Result<Written, Refusal> {
-    let (value, warnings) = decode(target.resource, body, options.validation)?;
+    let (value, warnings) = decode(target.resource, body, options.validation, From::Body)?;
     create_decoded(store, target, value, warnings, options, now)
 }
 
@@ -108,12 +108,12 @@ fn create_decoded(
     metadata.insert("uid".into(), uuid::Uuid::new_v4().to_string().into());
     metadata.insert("creationTimestamp".into(), object::time(now).into());
     open_namespace(store, target, &wanted)?;
-    if store.get(resource.shelf, &target.namespace, &wanted).is_some() {
-        return Err(Refusal::already_exists(resource, &wanted));
-    }
     let mut causes = validate::metadata(&value, strategy::name_rule(resource.shelf));
     causes.extend(strategy::create(resource, &mut value, store));
     refuse_if_any(resource, &wanted, &causes)?;
+    if store.get(resource.shelf, &target.namespace, &wanted).is_some() {
+        return Err(Refusal::already_exists(resource, &wanted));
+    }
     let object = keep(store, resource.shelf, value, options);
     Ok(Written { object, created: true, warnings })
 }
@@ -127,7 +127,7 @@ pub(crate) fn update(
     now: Timestamp,
 ) -> Result<Written, Refusal> {
     let resource = target.resource;
-    let (value, warnings) = decode(resource, body, options.validation)?;
+    let (value, warnings) = decode(resource, body, options.validation, From::Body)?;
     same_identity(&value, target, false)?;
     let current = match current(store, target) {
         Err(_) if resource.create_on_update && target.subresource.is_none() => {
@@ -153,7 +153,8 @@ pub(crate) fn patch(store: &mut Store, target: &Target, patch: &Patch, options: 
     let resource = target.resource;
     let current = current(store, target)?;
     let value = patch.apply(event::from_storage(current.value.clone(), resource), resource.schema)?;
-    let (value, warnings) = decode(resource, value, options.validation)?;
+    let from = if matches!(patch, Patch::Strategic(_)) { From::StrategicPatch } else { From::Patch };
+    let (value, warnings) = decode(resource, value, options.validation, from)?;
     let object = replace(store, target, &current, value, options)?;
     Ok(Written { object, created: false, warnings })
 }
@@ -236,35 +237,49 @@ fn keep(store: &mut Store, shelf: Shelf, value: Value, options: &Options) -> Arc
     store.put(shelf, value)
 }
 
-/// A body in the resource's version, as an object in the storage version and warnings.
-fn decode(resource: &Resource, mut body: Value, validation: FieldValidation) -> Result<(Value, Vec<String>), Refusal> {
-    let api_version = resource.api_version();
-    for (field, expected) in [("apiVersion", api_version.as_str()), ("kind", resource.kind)] {
+/// Where an object comes from that is to be read.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum From {
+    Body,
+    Patch,
+    /// The one way in which nobody looks at the kind.
+    StrategicPatch,
+}
+
+/// An object in the resource's version, as an object in the storage version and warnings.
+fn decode(
+    resource: &Resource,
+    mut body: Value,
+    validation: FieldValidation,
+    from: From,
+) -> Result<(Value, Vec<String>), Refusal> {
+    let (kind, version, api_version) = (resource.kind, resource.version, resource.api_version());
+    let refuse = |message: String| {
+        if from == From::Body { Refusal::bad_request(message) } else { Refusal::bad_patch(message) }
+    };
+    for (field, expected) in [("apiVersion", api_version.as_str()), ("kind", kind)] {
         let given = body.get(field).and_then(Value::as_str).unwrap_or_default();
-        if !given.is_empty() && given != expected {
-            let message = format!("the {field} in the data ({given}) does not match the expected one ({expected})");
-            return Err(Refusal::bad_request(message));
+        if !given.is_empty() && given != expected && from != From::StrategicPatch {
+            return Err(refuse(format!(
+                "the {field} in the data ({given}) does not match the expected one ({expected})"
+            )));
         }
         if body.is_object() {
             as_map(&mut body).insert(field.to_owned(), expected.into());
         }
     }
     let mut unknown = Vec::new();
-    let value = schema::decode(body, resource.schema, &mut unknown).map_err(|mismatch| {
-        let (kind, version) = (resource.kind, resource.version);
-        Refusal::bad_request(format!("{kind} in version {version:?} cannot be handled as a {kind}: {mismatch}"))
-    })?;
+    let unreadable = |why: &dyn std::fmt::Display| {
+        refuse(format!("{kind} in version {version:?} cannot be handled as a {kind}: {why}"))
+    };
+    let value = schema::decode(body, resource.schema, &mut unknown).map_err(|mismatch| unreadable(&mismatch))?;
     let mut warnings: Vec<_> = unknown.into_iter().map(|field| format!("unknown field {field:?}")).collect();
     match validation {
         FieldValidation::Ignore => warnings.clear(),
-        FieldValidation::Warn => {}
-        FieldValidation::Strict if warnings.is_empty() => {}
-        FieldValidation::Strict => {
-            let (kind, version, fields) = (resource.kind, resource.version, warnings.join(", "));
-            return Err(Refusal::bad_request(format!(
-                "{kind} in version {version:?} cannot be handled as a {kind}: strict decoding error: {fields}"
-            )));
+        FieldValidation::Strict if !warnings.is_empty() => {
+            return Err(unreadable(&format_args!("strict decoding error: {}", warnings.join(", "))));
         }
+        FieldValidation::Warn | FieldValidation::Strict => {}
     }
     Ok((event::to_storage(value, resource), warnings))
 }
@@ -305,7 +320,7 @@ fn open_namespace(store: &Store, target: &Target, name: &str) -> Result<(), Refu
 }
 
 fn refuse_if_any(resource: &Resource, name: &str, causes: &[Cause]) -> Result<(), Refusal> {
-    if causes.is_empty() { Ok(()) } else { Err(Refusal::invalid(resource, name, causes)) }
+    if causes.is_empty() { Ok(()) } else { Err(Refusal::invalid(resource.shelf.storage(), name, causes)) }
 }
 
 /// Five letters and digits that neither form words nor look alike, as `names.SimpleNameGenerator` adds.

@@ -35,9 +35,8 @@ fn offered(media: &str, include: Include) -> Option<Form> {
     match (media.parameter("as"), media.parameter("g"), media.parameter("v")) {
         (None, ..) => Some(Form::Whole),
         (Some("Table"), Some("meta.k8s.io"), Some("v1")) => Some(Form::Table(include)),
-        (Some("PartialObjectMetadata" | "PartialObjectMetadataList"), Some("meta.k8s.io"), Some("v1")) => {
-            Some(Form::Metadata)
-        }
+        (Some("PartialObjectMetadata"), Some("meta.k8s.io"), Some("v1")) => Some(Form::Metadata),
+        (Some("PartialObjectMetadataList"), Some("meta.k8s.io"), Some("v1")) => Some(Form::MetadataList),
         _ => None,
     }
 }
@@ -75,7 +74,7 @@ mod tests {
             ("application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1", Some(Form::Metadata)),
             (
                 "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1, application/json",
-                Some(Form::Metadata),
+                Some(Form::MetadataList),
             ),
             ("application/json;as=Odd;g=meta.k8s.io;v=v1, application/json;q=0.5", Some(Form::Whole)),
             ("application/vnd.kubernetes.protobuf", None),

@@ -25,7 +25,7 @@ pub(super) fn get(plane: &Plane, target: &Target, accept: &str, query: &Query) -
         not_to_come(wanted, store.revision())?;
         write::current(store, target)
     })?;
-    Ok(raw(StatusCode::OK, JSON, rendering.object(&object)))
+    Ok(raw(StatusCode::OK, JSON, rendering.object(&object)?))
 }
 
 /// What a list, a watch or a deletion of many is about: the namespace, if it is one, and the selectors.
@@ -71,7 +71,7 @@ pub(super) fn list_or_watch(
         return Ok(raw(StatusCode::OK, JSON, Body::from_stream(lines)));
     }
     let (objects, meta) = plane.read(|store| page(store, resource, namespace.as_deref(), &selector, query))?;
-    Ok(raw(StatusCode::OK, JSON, rendering.list(&objects, &meta)))
+    Ok(raw(StatusCode::OK, JSON, rendering.list(&objects, &meta)?))
 }
 
 /// Where a watch begins.

@@ -1,17 +1,38 @@
 //! Nodes.
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::host_name;
 use crate::{
-    object::{child, list, strings, text},
+    object::{as_map, child, list, strings, text},
     refusal::Cause,
     validate::{label_value, qualified_name},
 };
 
+/// What is true of a node that nobody knows anything of yet.
+const NOT_READY: &str = "node.kubernetes.io/not-ready";
+
+/// Completes a new Node: nothing is scheduled to it until somebody has seen it ready.
+pub(super) fn create(value: &mut Value) {
+    complete(value);
+    let is_not_ready = |taint: &Value| text(taint, "/key") == NOT_READY && text(taint, "/effect") == "NoSchedule";
+    if !list(value, "/spec/taints").iter().any(is_not_ready) {
+        let taints = child(value, "spec").entry("taints").or_insert_with(|| json!([]));
+        if let Some(taints) = taints.as_array_mut() {
+            taints.push(json!({"key": NOT_READY, "effect": "NoSchedule"}));
+        }
+    }
+}
+
 /// `spec` and `status` are always there. `podCIDR` is the first of `podCIDRs`, whichever of them was written.
 pub(super) fn complete(value: &mut Value) {
-    child(value, "status");
+    let status = child(value, "status");
+    let ports = as_map(status.entry("daemonEndpoints").or_insert(Value::Null));
+    as_map(ports.entry("kubeletEndpoint").or_insert(Value::Null)).entry("Port").or_insert_with(|| 0.into());
+    let info = as_map(status.entry("nodeInfo").or_insert(Value::Null));
+    for field in NODE_INFO {
+        info.entry(field).or_insert_with(|| "".into());
+    }
     let spec = child(value, "spec");
     if let Some(first) = spec.get("podCIDRs").and_then(|cidrs| cidrs.get(0)).cloned() {
         spec.insert("podCIDR".into(), first);
@@ -19,6 +40,20 @@ pub(super) fn complete(value: &mut Value) {
         spec.insert("podCIDRs".into(), Value::Array(vec![only]));
     }
 }
+
+/// What a kubelet tells of its machine: empty texts until it does.
+const NODE_INFO: [&str; 10] = [
+    "architecture",
+    "bootID",
+    "containerRuntimeVersion",
+    "kernelVersion",
+    "kubeProxyVersion",
+    "kubeletVersion",
+    "machineID",
+    "operatingSystem",
+    "osImage",
+    "systemUUID",
+];
 
 pub(super) fn validate(value: &Value, old: Option<&Value>) -> Vec<Cause> {
     let mut causes = Vec::new();
