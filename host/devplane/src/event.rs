@@ -1,6 +1,6 @@
 //! Events have two versions over one storage: core/v1, in which they are kept, and events.k8s.io/v1.
 
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use crate::{
     object::as_map,
@@ -17,20 +17,6 @@ const NAMES: [(&str, &str); 7] = [
     ("count", "deprecatedCount"),
     ("reportingComponent", "reportingController"),
 ];
-
-/// What a stored event has in any case.
-pub(crate) fn complete(value: &mut Value) {
-    let event = as_map(value);
-    for field in ["involvedObject", "source"] {
-        event.entry(field).or_insert_with(|| json!({}));
-    }
-    for field in ["firstTimestamp", "lastTimestamp", "eventTime"] {
-        event.entry(field).or_insert(Value::Null);
-    }
-    for field in ["reportingComponent", "reportingInstance"] {
-        event.entry(field).or_insert_with(|| "".into());
-    }
-}
 
 /// Brings an object that came in as `resource` into the version it is stored in.
 pub(crate) fn to_storage(mut value: Value, resource: &Resource) -> Value {

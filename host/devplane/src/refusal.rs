@@ -34,6 +34,8 @@ pub(crate) enum Reason {
     TooManyRequests,
     InternalError,
     ServiceUnavailable,
+    /// An error that nobody thought of: 500, without a word.
+    Unknown,
 }
 
 impl Reason {
@@ -52,7 +54,7 @@ impl Reason {
             Self::Invalid => 422,
             Self::Timeout => 504,
             Self::TooManyRequests => 429,
-            Self::InternalError => 500,
+            Self::InternalError | Self::Unknown => 500,
             Self::ServiceUnavailable => 503,
         }
     }
@@ -184,6 +186,11 @@ impl Refusal {
         Self::invalid_of(resource.group, resource.kind, name, causes)
     }
 
+    /// The one refusal of an object that names the resource in place of the kind.
+    pub(crate) fn invalid_resource(resource: &Resource, name: &str, causes: &[Cause]) -> Self {
+        Self::invalid_of(resource.group, resource.plural, name, causes)
+    }
+
     fn invalid_of(group: &str, kind: &str, name: &str, causes: &[Cause]) -> Self {
         let lines: Vec<_> = causes.iter().map(|cause| format!("{}: {}", cause.field, cause.message)).collect();
         let lines = if let [line] = lines.as_slice() { line.clone() } else { format!("[{}]", lines.join(", ")) };
@@ -249,9 +256,11 @@ impl Refusal {
             "metadata": {},
             "status": "Failure",
             "message": self.message,
-            "reason": format!("{:?}", self.reason),
             "code": self.reason.code(),
         });
+        if self.reason != Reason::Unknown {
+            as_map(&mut status).insert("reason".into(), format!("{:?}", self.reason).into());
+        }
         if !self.details.is_null() {
             as_map(&mut status).insert("details".into(), self.details.clone());
         }

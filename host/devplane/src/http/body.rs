@@ -36,7 +36,10 @@ fn parse(media: &str, body: &[u8], schema: &schema::Object) -> Result<Value, Ref
         "application/vnd.kubernetes.protobuf" => {
             protobuf::decode(body, schema).map_err(|error| Refusal::bad_request(error.to_string()))
         }
-        _ => Err(unsupported(media, "application/json or application/vnd.kubernetes.protobuf")),
+        _ => Err(Refusal::new(
+            Reason::UnsupportedMediaType,
+            unsupported(media, "application/json or application/vnd.kubernetes.protobuf"),
+        )),
     }
 }
 
@@ -53,7 +56,7 @@ pub(super) async fn patch(request: Request) -> Result<Result<Patch, Refusal>, Re
         _ => {
             let offered = "application/json-patch+json, application/merge-patch+json or \
                            application/strategic-merge-patch+json";
-            return Err(unsupported(&media, offered));
+            return Err(Refusal::of_server(Reason::UnsupportedMediaType, unsupported(&media, offered)));
         }
     };
     Ok(read(&bytes(request).await?))
@@ -70,9 +73,8 @@ fn media(request: &Request) -> String {
     content_type.split(';').next().unwrap_or_default().trim().to_ascii_lowercase()
 }
 
-fn unsupported(media: &str, offered: &str) -> Refusal {
-    let message = format!("the body of the request was in an unknown format: {media:?}: send {offered}");
-    Refusal::new(Reason::UnsupportedMediaType, message)
+fn unsupported(media: &str, offered: &str) -> String {
+    format!("the body of the request was in an unknown format: {media:?}: send {offered}")
 }
 
 async fn bytes(request: Request) -> Result<bytes::Bytes, Refusal> {

@@ -32,6 +32,7 @@ pub(super) struct Query {
     pub(super) bad: Vec<(String, String)>,
     pub(super) propagation: Option<String>,
     pub(super) orphan: Option<bool>,
+    pub(super) uid: Option<String>,
 }
 
 impl Query {
@@ -65,6 +66,7 @@ impl Query {
                 "dryRun" => query.dry_run.push(value),
                 "propagationPolicy" => query.propagation = Some(value),
                 "orphanDependents" => query.orphan = Some(flag),
+                "uid" => query.uid = Some(value),
                 _ => {}
             }
         }
@@ -115,15 +117,12 @@ impl Query {
     }
 
     /// How much of an object a table carries.
-    pub(super) fn include(&self) -> Result<Include, Refusal> {
+    pub(super) fn include(&self) -> Include {
         match self.include.as_str() {
-            "" | "Metadata" => Ok(Include::Metadata),
-            "None" => Ok(Include::None),
-            "Object" => Ok(Include::Object),
-            other => {
-                let message = "query parameter includeObject: expected None, Metadata or Object, found";
-                Err(Refusal::bad_request(format!("{message} {other:?}")))
-            }
+            "" | "Metadata" => Include::Metadata,
+            "None" => Include::None,
+            "Object" => Include::Object,
+            _ => Include::Odd,
         }
     }
 

@@ -88,7 +88,7 @@ pub(super) async fn delete_collection(
     let (namespace, selector) = super::read::selection(target, query)?;
     let options = delete_options(query, request).await?;
     let (listed, meta) = plane.write(|store, now| {
-        let page = super::read::page(store, target.resource, namespace.as_deref(), &selector, query)?;
+        let page = super::read::page(store, target.resource, namespace.as_deref(), &selector, query, true)?;
         for object in &page.0 {
             let target = Target { name: object::name(&object.value).to_owned(), ..target.clone() };
             write::delete::delete(store, &target, &options, now)?;
@@ -99,15 +99,19 @@ pub(super) async fn delete_collection(
 }
 
 fn rendering(target: &Target, query: &Query, request: &Request) -> Result<Rendering, Refusal> {
-    let form = accept::form(&header_text(request, header::ACCEPT), query.include()?)?;
+    let form = accept::form(&header_text(request, header::ACCEPT), query.include())?;
     Ok(Rendering { resource: target.resource, form })
 }
 
 /// From the body if there is one, else from the query: never from both.
 async fn delete_options(query: &Query, request: Request) -> Result<DeleteOptions, Refusal> {
-    let Some(body) = body::optional(request, &DELETE_OPTIONS).await? else {
+    let body = body::optional(request, &DELETE_OPTIONS).await?;
+    let Some(body) = body.map(|body| if body.is_null() { json!({}) } else { body }) else {
         query.numbers(&["gracePeriodSeconds"])?;
+        let version = Some(query.resource_version.clone());
         let options = DeleteOptions {
+            uid: query.uid.clone(),
+            resource_version: version.filter(|version| !version.is_empty()),
             propagation: query.propagation.clone(),
             orphan_dependents: query.orphan,
             ..DeleteOptions::default()

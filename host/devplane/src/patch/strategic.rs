@@ -129,7 +129,7 @@ fn merge_field(
         }
         (_, Value::Object(patch)) => {
             // Nothing to merge with: directives and nulls of the patch must still not reach the object.
-            let deleted = patch.get(DIRECTIVE).is_some_and(|directive| directive == "delete");
+            let deleted = patch.get(DIRECTIVE).is_some_and(|directive| directive == "delete" || directive == "replace");
             let mut fresh = Map::new();
             merge_map(&mut fresh, patch, inner(ty))?;
             if !deleted {

@@ -95,7 +95,7 @@ pub(crate) fn delete(
         let found = text(&object.value, pointer);
         if let Some(wanted) = wanted.as_deref().filter(|wanted| *wanted != found) {
             let refusal = if is_namespace { Refusal::precondition } else { Refusal::not_to_delete };
-            return Err(refusal(resource, name, what, wanted, found));
+            return Err(refusal(resource.shelf.storage(), name, what, wanted, found));
         }
     }
     if is_namespace && SYSTEM_NAMESPACES.contains(&name) {

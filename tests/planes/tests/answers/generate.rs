@@ -136,7 +136,7 @@ fn get(kind: &'static Kind) -> impl Strategy<Value = Request> {
 }
 
 fn list(kind: &'static Kind) -> impl Strategy<Value = Request> {
-    (options::selecting(kind), options::listing(), options::accept()).prop_map(move |(mut query, more, accept)| {
+    (options::selecting(kind), options::listing(kind), options::accept()).prop_map(move |(mut query, more, accept)| {
         query.extend(more);
         Request { query, accept, ..Request::get(kind.collection()) }
     })
@@ -186,7 +186,6 @@ fn odd(kind: &'static Kind) -> impl Strategy<Value = Request> {
         "/apis/odd.example.com/v1/odds".to_owned(),
         "/api/v2/nodes".to_owned(),
         "/odd".to_owned(),
-        kind.root.to_owned() + "/",
     ];
     let methods = if kind.plural == "pods" {
         &["GET"][..]

@@ -85,7 +85,8 @@ pub(crate) async fn run(client: &Client, namespace: &str, number: u64, requests:
 }
 
 fn reads_from_cache(request: &Request) -> bool {
-    request.method == "GET" && (request.is_watch() || request.has("resourceVersion", "0"))
+    let names_version = request.query.iter().any(|(name, _)| *name == "resourceVersion");
+    request.method == "GET" && (request.is_watch() || names_version)
 }
 
 /// Frees what other sequences ask for, too.

@@ -58,7 +58,9 @@ fn cluster_ip(value: &mut Value, others: &[&Value]) -> Vec<Cause> {
     }
     let families = strings(value, "/spec/ipFamilies");
     if let Some(index) = families.iter().position(|family| *family != "IPv4") {
-        let field = format!("spec.ipFamilies[{index}]");
+        // An address that is there already has a family of its own.
+        let given = ["", "None"].contains(&text(value, "/spec/clusterIP"));
+        let field = if given { format!("spec.ipFamilies[{index}]") } else { format!("spec.clusterIPs[{index}]") };
         let family = families.get(index).copied().unwrap_or_default();
         return vec![Cause::invalid(field, &family.into(), "not configured on this cluster: it has IPv4 only")];
     }
