@@ -113,12 +113,12 @@ fn create_decoded(
     let mut causes = validate::metadata(&value, strategy::name_rule(resource));
     causes.extend(strategy::create(resource, &mut value));
     refuse_if_any(resource, &wanted, &causes)?;
-    if store.get(resource.shelf, &target.namespace, &wanted).is_some() {
-        return Err(Refusal::already_exists(resource, &wanted));
-    }
     let versioned = text(&value, "/metadata/resourceVersion").parse().is_ok_and(|version: u64| version > 0);
     if versioned && !options.dry_run {
         return Err(Refusal::new(Reason::Unknown, "resourceVersion should not be set on objects to be created"));
+    }
+    if store.get(resource.shelf, &target.namespace, &wanted).is_some() {
+        return Err(Refusal::already_exists(resource, &wanted));
     }
     let object = keep(store, resource.shelf, value, options);
     Ok(Written { object, created: true, warnings })
@@ -193,14 +193,13 @@ fn replace(
     if !version.is_empty() && version != text(old, "/metadata/resourceVersion") {
         return Err(Refusal::stale(resource, &target.name));
     }
+    let mut causes = Vec::new();
     let uid = text(&value, "/metadata/uid");
     if !uid.is_empty() && uid != text(old, "/metadata/uid") {
-        let cause = Cause::invalid("metadata.uid", &uid.into(), "field is immutable");
-        return Err(Refusal::invalid(resource, &target.name, &[cause]));
+        causes.push(Cause::invalid("metadata.uid", &uid.into(), "field is immutable"));
     }
     let metadata = child(&mut value, "metadata");
     let old_metadata = old.get("metadata").unwrap_or(&Value::Null);
-    let mut causes = Vec::new();
     metadata.remove("selfLink");
     for field in ["deletionTimestamp", "deletionGracePeriodSeconds"] {
         if let Some(new) = metadata.get(field).filter(|new| {

@@ -26,6 +26,9 @@ pub(super) fn create(value: &mut Value) {
 /// `spec` and `status` are always there. `podCIDR` is the first of `podCIDRs`, whichever of them was written.
 pub(super) fn complete(value: &mut Value) {
     let status = child(value, "status");
+    if let (Some(capacity), None) = (status.get("capacity").cloned(), status.get("allocatable")) {
+        status.insert("allocatable".into(), capacity);
+    }
     let ports = as_map(status.entry("daemonEndpoints").or_insert(Value::Null));
     as_map(ports.entry("kubeletEndpoint").or_insert(Value::Null)).entry("Port").or_insert_with(|| 0.into());
     let info = as_map(status.entry("nodeInfo").or_insert(Value::Null));
@@ -41,7 +44,11 @@ pub(super) fn complete(value: &mut Value) {
         as_map(taint).entry("effect").or_insert_with(|| "".into());
     }
     spec.remove("configSource");
-    if let Some(first) = spec.get("podCIDRs").and_then(|cidrs| cidrs.get(0)).cloned() {
+    let only = spec.get("podCIDR").filter(|cidr| spec.get("podCIDRs").is_some_and(|all| all.get(0) != Some(*cidr)));
+    if let Some(only) = only.cloned() {
+        // The older field wins: somebody who knows of it alone has written it.
+        spec.insert("podCIDRs".into(), Value::Array(vec![only]));
+    } else if let Some(first) = spec.get("podCIDRs").and_then(|cidrs| cidrs.get(0)).cloned() {
         spec.insert("podCIDR".into(), first);
     } else if let Some(only) = spec.get("podCIDR").cloned() {
         spec.insert("podCIDRs".into(), Value::Array(vec![only]));

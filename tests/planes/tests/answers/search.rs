@@ -25,7 +25,7 @@ const AT_ONCE: usize = 8;
 /// Steps of making a sequence shorter.
 const SHRINKS: usize = 300;
 /// Differences that are told in full.
-const TOLD: usize = 60;
+const TOLD: usize = 12;
 
 type Tree = Box<dyn ValueTree<Value = Vec<Request>>>;
 

@@ -103,7 +103,7 @@ fn every_mistake_is_named() {
         (json!({"type": "NodePort", "ports": [{"port": 80, "nodePort": 80}]}), "spec.ports[0].nodePort"),
         (json!({"type": "ExternalName"}), "spec.externalName"),
         (json!({"ports": [{"port": 80}], "loadBalancerClass": "a"}), "spec.loadBalancerClass"),
-        (json!({"ports": [{"port": 80}], "loadBalancerSourceRanges": ["10.0.0.0/8"]}), "spec.loadBalancerSourceRanges"),
+        (json!({"ports": [{"port": 80}], "loadBalancerSourceRanges": ["10.0.0.0/8"]}), "spec.LoadBalancerSourceRanges"),
         (
             json!({"type": "LoadBalancer", "ports": [{"port": 80}], "loadBalancerSourceRanges": ["10.0.0.0/33"]}),
             "spec.loadBalancerSourceRanges[0]",

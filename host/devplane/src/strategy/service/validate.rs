@@ -143,7 +143,7 @@ fn balancer(value: &Value, causes: &mut Vec<Cause>) {
     }
     let ranges = strings(value, "/spec/loadBalancerSourceRanges");
     if !ranges.is_empty() && !spec.is("LoadBalancer") {
-        causes.push(Cause::forbidden("spec.loadBalancerSourceRanges", only));
+        causes.push(Cause::forbidden("spec.LoadBalancerSourceRanges", only));
     }
     for (index, range) in ranges.into_iter().enumerate() {
         if network(range.trim()).is_none() {
