@@ -54,7 +54,19 @@ pub(crate) fn build(root: &Path) -> Result<Vec<PathBuf>> {
         paths.push(path);
     }
     paths.sort();
+    write_raw(root, &plugins.join("hostile/raw"))?;
     Ok(paths)
+}
+
+/// Has those fixtures written that no compiler makes.
+fn write_raw(root: &Path, dir: &Path) -> Result<()> {
+    let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    cargo.args(["run", "--quiet", "--package", "skydock-hostile-raw", "--"]).arg(dir).current_dir(root);
+    let status = cargo.status().context("cannot start cargo")?;
+    if !status.success() {
+        bail!("the fixtures of tests/hostile/raw cannot be made; the reason is above");
+    }
+    Ok(())
 }
 
 /// Has cargo build all guests; answers those it names, fresh ones included.

@@ -17,6 +17,7 @@ mod node;
 mod provider;
 mod route;
 mod service;
+pub mod text;
 
 pub use cluster::{Cluster, ObjectEvent, ObjectKind, ObjectName, Severity};
 pub use error::{CloudError, Retry};

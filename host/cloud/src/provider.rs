@@ -41,6 +41,11 @@ pub trait CloudProvider: Send + Sync {
     /// `load-balancers.ensure-deleted`.
     async fn ensure_load_balancer_deleted(&self, service: &Service) -> Result<(), CloudError>;
 
+    /// Most routes that [`CloudProvider::list_routes`] gives; with more it fails. `None` is no limit.
+    fn max_routes(&self) -> Option<usize> {
+        None
+    }
+
     /// `routes.list-routes`.
     async fn list_routes(&self) -> Result<Vec<Route>, CloudError>;
 

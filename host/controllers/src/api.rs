@@ -3,7 +3,8 @@
 mod deadline;
 mod protobuf;
 
-pub(crate) use self::{deadline::with_deadline, protobuf::with_nodes_in_protobuf};
+pub use self::deadline::with_deadline;
+pub(crate) use self::protobuf::with_nodes_in_protobuf;
 use http::{Request, header};
 use kube::{Client, Resource};
 use serde::Deserialize;

@@ -35,7 +35,11 @@ impl Cluster for ClusterView {
         self.nodes.get(name).map(|entry| Arc::clone(&entry.view))
     }
 
+    /// None before all are known: some would look like all.
     fn services(&self) -> Vec<Arc<skydock_cloud::Service>> {
+        if !self.services.is_synced() {
+            return Vec::new();
+        }
         let services = self.services.list();
         services.iter().filter(|entry| self.serves(entry)).map(|entry| Arc::clone(&entry.view.service)).collect()
     }
@@ -105,6 +109,8 @@ mod tests {
         ));
         view.services.apply(with(&service("plain"), &json!({"spec": {"type": "ClusterIP"}})));
         view.services.apply(with(&service("classy"), &json!({"spec": {"loadBalancerClass": "x"}})));
+        assert!(view.services().is_empty(), "some would look like all");
+        view.services.complete();
 
         assert_eq!(view.nodes().len(), 1);
         let names: Vec<_> = view.services().iter().map(|service| service.name.clone()).collect();

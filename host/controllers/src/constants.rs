@@ -38,6 +38,9 @@ pub const LABEL_CONTROL_PLANE: &str = "node-role.kubernetes.io/control-plane";
 pub const ANNOTATION_PROVIDED_NODE_IP: &str = "alpha.kubernetes.io/provided-node-ip";
 /// Source ranges of services that do not use `spec.loadBalancerSourceRanges`.
 pub const ANNOTATION_SOURCE_RANGES: &str = "service.beta.kubernetes.io/load-balancer-source-ranges";
+/// On a Service: the class under which its load balancer is made, where classes are named. The API server drops
+/// `spec.loadBalancerClass` when the type changes, and the load balancer is still to be deleted by who made it. Ours.
+pub const ANNOTATION_CLASS: &str = "service.skydock.dev/load-balancer-class";
 /// Ours: a label selector; of the nodes, only those that it selects are behind the load balancer of the service.
 pub const ANNOTATION_NODE_SELECTOR: &str = "service.skydock.dev/node-selector";
 /// Names of the additional labels that came from the cloud, with commas between: what is in it may be changed and removed
@@ -75,6 +78,8 @@ pub mod reason {
     pub const OTHER_CIDR_ALLOCATOR: &str = "OtherCIDRAllocator";
     /// Nodes whose machine is gone are not deleted, because they are too many. Ours.
     pub const NODE_DELETION_STOPPED: &str = "NodeDeletionStopped";
+    /// The cloud has been at work on something for long, and has not said that it is done. Ours.
+    pub const STILL_IN_PROGRESS: &str = "StillInProgress";
     /// A load balancer is being made or brought up to date.
     pub const ENSURING_LB: &str = "EnsuringLoadBalancer";
     /// A load balancer is as the service asks.
@@ -95,6 +100,10 @@ pub mod reason {
     pub const UPDATE_LB_FAILED: &str = "UpdateLoadBalancerFailed";
     /// A route to a node could not be made.
     pub const FAILED_TO_CREATE_ROUTE: &str = "FailedToCreateRoute";
+    /// The routes that there are could not be listed. Ours.
+    pub const FAILED_TO_LIST_ROUTES: &str = "FailedToListRoutes";
+    /// There are nearly as many routes as may be. Ours.
+    pub const ROUTES_NEAR_LIMIT: &str = "RoutesNearLimit";
 }
 
 #[cfg(test)]

@@ -1,10 +1,12 @@
 //! Says what would be done, and does nothing.
 //!
-//! Requests that write reach the API server with `dryRun=All`, so that it answers, admits and refuses as if they were meant,
-//! and keeps nothing. The cloud is asked, and never told (see [`Cloud`]). As nothing changes, the controllers come to the same
+//! Requests that write reach the API server as ones to be tried, so that it answers, admits and refuses as if they were meant,
+//! and keeps nothing; what cannot be asked that way is not sent at all (see [`request`]). Nodes are not even tried to be
+//! deleted. The cloud is asked, and never told (see [`Cloud`]). As nothing changes, the controllers come to the same
 //! conclusions again and again: each is said once.
 
 mod cloud;
+mod request;
 
 use std::{
     collections::{HashSet, hash_map::DefaultHasher},
@@ -12,12 +14,13 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
-use http::{Method, Request, Response, Uri};
+use http::{HeaderValue, Method, Request, Response, header};
 use kube::{Client, client::Body};
 use serde_json::Value;
 use skydock_cloud::CloudProvider;
 
 pub(crate) use self::cloud::Cloud;
+use self::request::Fate;
 use crate::run::Clients;
 
 /// Conclusions that are remembered; some may be said twice after so many.
@@ -29,7 +32,7 @@ pub(crate) struct Said(Mutex<HashSet<u64>>);
 
 impl Said {
     /// Says it, unless it was said already.
-    fn once(&self, what: &str) {
+    pub(crate) fn once(&self, what: &str) {
         let mut hasher = DefaultHasher::new();
         what.hash(&mut hasher);
         let mut said = self.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -42,16 +45,19 @@ impl Said {
     }
 }
 
-/// The same provider and API server, without any effect on them.
-pub(crate) fn harmless(provider: Arc<dyn CloudProvider>, clients: &Clients) -> (Arc<dyn CloudProvider>, Clients) {
-    let said = Arc::<Said>::default();
+/// The same provider and API server, without any effect on them; what they are not told goes to `said`.
+pub(crate) fn harmless(
+    provider: Arc<dyn CloudProvider>,
+    clients: &Clients,
+    said: &Arc<Said>,
+) -> (Arc<dyn CloudProvider>, Clients) {
     let clients = Clients {
-        informers: saying(&clients.informers, &said),
-        node: saying(&clients.node, &said),
-        service: saying(&clients.service, &said),
-        route: saying(&clients.route, &said),
+        informers: saying(&clients.informers, said),
+        node: saying(&clients.node, said),
+        service: saying(&clients.service, said),
+        route: saying(&clients.route, said),
     };
-    (Arc::new(Cloud::new(provider, said)), clients)
+    (Arc::new(Cloud::new(provider, Arc::clone(said))), clients)
 }
 
 /// A client that has the API server try its writes, and keeps its events from it.
@@ -71,18 +77,29 @@ fn saying(client: &Client, said: &Arc<Said>) -> Client {
 }
 
 async fn send(client: &Client, said: &Said, request: Request<Body>) -> Result<Response<Body>, kube::Error> {
-    if request.method() == Method::GET {
-        return client.send(request).await;
-    }
     let (mut parts, body) = request.into_parts();
     let body = body.collect_bytes().await?;
-    let written: Value = serde_json::from_slice(&body).unwrap_or_default();
-    if parts.uri.path().contains("/events") {
-        said.once(&told(&written));
-        return Ok(Response::new(Body::from(body)));
-    }
-    said.once(&asked(&parts.method, parts.uri.path(), &written));
-    parts.uri = dry(&parts.uri)?;
+    let fate =
+        request::fate(&parts.method, &parts.uri, &body).map_err(|refused| kube::Error::Service(refused.into()))?;
+    let words = || serde_json::from_slice(&body).unwrap_or_default();
+    let body = match fate {
+        Fate::Read => body,
+        Fate::Event => {
+            said.once(&told(&words()));
+            return Ok(Response::new(Body::from(body)));
+        }
+        Fate::TryByAddress(uri) => {
+            said.once(&asked(&parts.method, parts.uri.path(), &words()));
+            parts.uri = uri;
+            body
+        }
+        Fate::TryByBody(options) => {
+            said.once(&asked(&parts.method, parts.uri.path(), &words()));
+            parts.headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+            parts.headers.remove(header::CONTENT_LENGTH);
+            options.into()
+        }
+    };
     client.send(Request::from_parts(parts, Body::from(body))).await
 }
 
@@ -101,14 +118,6 @@ fn told(event: &Value) -> String {
     let text = |pointer: &str| event.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
     let (kind, name) = (text("/involvedObject/kind"), text("/involvedObject/name"));
     format!("tell {} {} of {kind} {name}: {}", text("/type"), text("/reason"), text("/message"))
-}
-
-/// The same address, for the API server to try.
-fn dry(uri: &Uri) -> Result<Uri, kube::Error> {
-    let separator = if uri.query().is_some() { '&' } else { '?' };
-    format!("{uri}{separator}dryRun=All")
-        .parse()
-        .map_err(|error: http::uri::InvalidUri| kube::Error::Service(error.into()))
 }
 
 #[cfg(test)]

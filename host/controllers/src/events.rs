@@ -12,7 +12,7 @@ use kube::{
     api::{ObjectMeta, PostParams},
 };
 use serde_json::json;
-use skydock_cloud::Severity;
+use skydock_cloud::{Severity, text};
 use tokio::{
     sync::mpsc,
     time::{Instant, sleep, sleep_until},
@@ -84,8 +84,10 @@ impl Recorder {
         (Self { warnings, normal, metrics }, writer)
     }
 
-    /// Publishes an event; drops it if too many wait.
-    pub fn publish(&self, notice: Notice) {
+    /// Publishes an event; drops it if too many wait. Its message may quote a plugin, a user or the API server: it is cut and
+    /// escaped here.
+    pub fn publish(&self, mut notice: Notice) {
+        notice.message = text::shown(&notice.message, text::SENTENCE).into_owned();
         tracing::debug!(object = ?notice.object.name, reason = notice.reason, "event: {}", notice.message);
         let queue = if notice.severity == Severity::Normal { &self.normal } else { &self.warnings };
         if queue.try_send((Timestamp::now(), notice)).is_err() {

@@ -22,7 +22,10 @@ use kube::{
     },
 };
 use serde::de::DeserializeOwned;
-use tokio::{sync::watch, time::sleep};
+use tokio::{
+    sync::watch,
+    time::{Instant, sleep},
+};
 
 use crate::api::{Action, ApiError};
 
@@ -32,8 +35,10 @@ pub use self::kinds::{KeptNode, ServiceView};
 /// Objects listed in one request. The answer is in memory three times while it is read, and a node has some 20 KiB: pages of
 /// client-go's 500 would be what most of the memory of a start is for.
 const PAGE: u32 = 100;
-/// Before all is listed anew by a new watcher, which knows of no back-off yet.
+/// Before all is listed anew by a new watcher, which knows of no back-off yet: so long the first time, and twice as long each
+/// time after that.
 const PAUSE: Duration = Duration::from_secs(1);
+const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 
 /// A kind of objects that can be watched.
 pub trait Kind: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug + Send + Sync + 'static {
@@ -180,11 +185,20 @@ impl<K: Kind> Informer<K> {
         drop(self.synced.subscribe().wait_for(|synced| *synced).await);
     }
 
+    /// True once the first list is complete.
+    #[must_use]
+    pub fn is_synced(&self) -> bool {
+        *self.synced.borrow()
+    }
+
     /// Keeps the objects up to date, for ever.
     pub async fn run(&self, client: Client) {
+        let mut pause = Duration::ZERO;
         loop {
+            let begin = Instant::now();
             self.follow(client.clone()).await;
-            sleep(PAUSE).await;
+            pause = pause_after(pause, begin.elapsed());
+            sleep(pause).await;
         }
     }
 
@@ -219,6 +233,12 @@ impl<K: Kind> Informer<K> {
                 Err(error) => tracing::warn!(kind = %K::plural(&()), "cannot watch: {}", explain::<K>(error)),
             }
         }
+    }
+
+    /// As when the first list is complete.
+    #[cfg(test)]
+    pub(crate) fn complete(&self) {
+        self.synced.send_replace(true);
     }
 
     /// Puts an object in and tells the handlers.
@@ -257,6 +277,12 @@ impl<K: Kind> Informer<K> {
     fn write(&self) -> std::sync::RwLockWriteGuard<'_, BTreeMap<String, Arc<Entry<K>>>> {
         self.objects.write().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// How long to wait before all is listed anew, after the pause before and so long a time of watching.
+fn pause_after(before: Duration, held: Duration) -> Duration {
+    let was_well = held > 2 * LONGEST_PAUSE;
+    if was_well { PAUSE } else { (2 * before).clamp(PAUSE, LONGEST_PAUSE) }
 }
 
 /// Watch errors in words; one of missing rights says which.

@@ -1,7 +1,9 @@
 //! Gives each node Pod CIDRs of its own out of the cluster CIDRs.
 //!
 //! Upstream's node-ipam-controller with the range allocator, which is the only one that needs no particular cloud. Beyond it: a
-//! Pod CIDR whose write was not answered stays reserved for its node, nodes that found nothing left get theirs as soon as a
+//! Pod CIDR whose write was not answered stays reserved for its node, none is given while writes of a process that was killed may
+//! still arrive (one that was told to end and had to leave a write behind has given up its lease: what arrives of it later is
+//! told about, as upstream's), nodes that found nothing left get theirs as soon as a
 //! node goes away, and Pod CIDRs that nobody here has given end nothing: they are told about and left alone.
 
 mod cidr_set;
@@ -19,6 +21,7 @@ use ipnet::IpNet;
 use k8s_openapi::api::core::v1::Node;
 use kube::Client;
 use serde_json::json;
+use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 
 pub use self::range::{NodeRange, NodeRangeError};
@@ -58,11 +61,14 @@ pub(crate) struct IpamController {
     client: Client,
     queue: Arc<Queue<String>>,
     ledger: Arc<Mutex<Ledger>>,
+    /// Until then Pod CIDRs that somebody else has given may still arrive.
+    not_before: Instant,
 }
 
 impl IpamController {
-    /// What the nodes of the cache carry is taken note of here, before anything is given.
-    pub(crate) fn new(shared: Shared, client: Client, options: &IpamOptions) -> Self {
+    /// What the nodes of the cache carry is taken note of here, before anything is given; and for as long as `quiet`, what others
+    /// have given and the cache does not show yet.
+    pub(crate) fn new(shared: Shared, client: Client, options: &IpamOptions, quiet: Duration) -> Self {
         let metrics = &shared.metrics;
         let queue = Arc::new(Queue::new(Limiter::NODES, metrics.queue("cidrallocator_node")));
         let set = |range: &NodeRange| CidrSet::new(*range, metrics.cidr_set(&range.cluster().to_string()));
@@ -88,7 +94,7 @@ impl IpamController {
                 wake(&mut ledger, &queue);
             }
         });
-        Self { shared, client, queue, ledger }
+        Self { shared, client, queue, ledger, not_before: Instant::now() + quiet }
     }
 
     async fn work(&self) {
@@ -188,14 +194,17 @@ impl Runner for IpamController {
     /// No plugin has a say in this.
     fn recheck(&self) {}
 
-    async fn run(&self, shutdown: CancellationToken) {
+    async fn run(self: Arc<Self>, shutdown: CancellationToken) {
         let close = async {
             shutdown.cancelled().await;
             self.queue.close();
             std::future::pending::<()>().await;
         };
-        let work = join_all((0..WORKERS).map(|_| self.work()));
-        tokio::select! { _ = work => {}, () = close => {}, () = self.queue.observe() => {} }
+        let work = async {
+            tokio::select! { () = sleep_until(self.not_before) => {}, () = shutdown.cancelled() => return }
+            join_all((0..WORKERS).map(|_| self.work())).await;
+        };
+        tokio::select! { () = work => {}, () = close => {}, () = self.queue.observe() => {} }
     }
 }
 

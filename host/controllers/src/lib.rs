@@ -9,6 +9,7 @@
 #![forbid(unsafe_code)]
 
 mod api;
+mod batches;
 mod cidrs;
 mod cluster_view;
 pub mod constants;
@@ -21,6 +22,7 @@ pub mod lifecycle;
 mod metrics;
 mod names;
 pub mod node;
+mod patience;
 mod pause;
 pub mod queue;
 mod retry;
@@ -31,7 +33,7 @@ mod shared;
 #[cfg(test)]
 mod testing;
 
-pub use api::{Action, ApiError};
+pub use api::{Action, ApiError, with_deadline};
 pub use cidrs::{ClusterCidrs, ClusterCidrsError};
 pub use metrics::{Metrics, QueueMetrics};
 pub use names::{Controller, UnknownController, parse_controllers};

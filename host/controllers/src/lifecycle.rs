@@ -2,12 +2,14 @@
 //!
 //! Upstream's cloud-node-lifecycle-controller, with the cloud asked in batches and more care before a node is deleted: only
 //! nodes of the provider's own, only after two answers a period apart, only the very object that was asked about, and never
-//! many at once ([`brake`]).
+//! many at once ([`brake`]). What takes its time goes on beside the passes, and delays nothing but itself.
 
 mod apply;
 pub mod brake;
+mod deletion;
 pub mod memory;
 pub mod plan;
+mod round;
 
 use std::{
     collections::HashSet,
@@ -16,25 +18,28 @@ use std::{
 };
 
 use async_trait::async_trait;
-use futures::{StreamExt, stream};
+use futures::{
+    StreamExt,
+    future::BoxFuture,
+    stream::{self, FuturesUnordered},
+};
 use k8s_openapi::api::core::v1::Node;
 use kube::Client;
-use skydock_cloud::{CloudError, Presence};
-use tokio::time::{Instant, sleep};
+use tokio::time::{Instant, sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
 use self::{
     brake::{BrakeOptions, History},
     memory::Memory,
-    plan::{Act, Change, Look},
+    plan::{Change, Look},
+    round::{Question, Round},
 };
 use crate::{
-    api::ApiError,
-    constants::{ANNOTATION_ALLOW_DELETION, reason},
+    batches::{Lanes, ask_all},
+    dry_run::Said,
     informer::Entry,
     pause::Pause,
-    retry::SOON,
-    shared::{Runner, Shared, complete},
+    shared::{Runner, Shared},
 };
 
 /// Batches the cloud is asked about at the same time.
@@ -70,199 +75,97 @@ pub(crate) struct LifecycleController {
     shared: Shared,
     client: Client,
     options: LifecycleOptions,
+    /// In a dry run.
+    said: Option<Arc<Said>>,
     memory: Mutex<Memory>,
     history: Mutex<History>,
+    /// UIDs of nodes that are being written: a write that hangs is not repeated beside itself.
+    writing: Mutex<HashSet<String>>,
     pause: Pause,
+    lanes: Lanes,
+}
+
+/// Leave to write a node, as long as this is kept.
+struct Claim<'a> {
+    writing: &'a Mutex<HashSet<String>>,
+    uid: String,
+}
+
+impl Drop for Claim<'_> {
+    fn drop(&mut self) {
+        self.writing.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.uid);
+    }
 }
 
 impl LifecycleController {
-    pub(crate) fn new(shared: Shared, client: Client, options: LifecycleOptions) -> Self {
+    pub(crate) fn new(shared: Shared, client: Client, options: LifecycleOptions, said: Option<Arc<Said>>) -> Self {
         let options = LifecycleOptions { period: options.period.max(LEAST_PERIOD), ..options };
-        Self { shared, client, options, memory: Mutex::default(), history: Mutex::default(), pause: Pause::default() }
+        Self {
+            shared,
+            client,
+            options,
+            said,
+            memory: Mutex::default(),
+            history: Mutex::default(),
+            writing: Mutex::default(),
+            pause: Pause::default(),
+            lanes: Lanes::new(BATCHES),
+        }
     }
 
-    async fn pass(&self) {
+    /// Looks at all nodes, and asks about those that nobody is being asked about. Ends when all that follows is done.
+    async fn pass(&self, stop: &CancellationToken) {
         let info = self.shared.provider.info();
-        let nodes = self.shared.nodes.list();
         let mut not_ready = Vec::new();
         let mut settled = Vec::new();
-        for entry in &nodes {
+        for entry in self.shared.nodes.list() {
             match plan::look(&entry.view, &info) {
                 Look::Settled(changes) if changes.is_empty() => {}
-                Look::Settled(changes) => settled.push((Arc::clone(entry), changes)),
-                Look::Ask => not_ready.push(Arc::clone(entry)),
+                Look::Settled(changes) => settled.push((entry, changes)),
+                Look::Ask => not_ready.push(entry),
             }
         }
-        let (asked, epoch) = {
-            let now = Instant::now();
-            let mut memory = self.memory();
-            memory.retain(&not_ready.iter().map(|entry| entry.uid()).collect::<HashSet<_>>());
-            let may_ask =
-                |entry: &&NodeEntry| memory.get(entry.uid()).is_none_or(|known| known.may_ask(&entry.view, now));
-            (not_ready.iter().filter(may_ask).cloned().collect::<Vec<_>>(), memory.epoch)
-        };
-        self.taint(settled).await;
-        let doomed = Mutex::new(Vec::new());
-        stream::iter(asked.chunks(info.max_batch.max(1)))
-            .for_each_concurrent(BATCHES, |batch| async {
-                let more = self.ask_about(batch, epoch).await;
-                doomed.lock().unwrap_or_else(PoisonError::into_inner).extend(more);
-            })
-            .await;
-        let doomed = doomed.into_inner().unwrap_or_else(PoisonError::into_inner);
-        self.delete_all(doomed, &not_ready, &nodes).await;
+        let questions = self.questions(not_ready);
+        let round = Round::new(self, stop);
+        tokio::join!(self.taint(settled), ask_all(&round, questions, info.max_batch, &self.lanes));
+        self.delete_condemned(stop).await;
     }
 
-    /// Asks about a batch, and gives the nodes of it that are to be deleted.
-    async fn ask_about(&self, batch: &[NodeEntry], epoch: u64) -> Vec<NodeEntry> {
-        let (mut doomed, mut changed) = (Vec::new(), Vec::new());
-        if self.pause.left().is_some() {
-            return doomed;
-        }
-        for (entry, answer) in batch.iter().zip(self.check(batch).await) {
-            match self.settle(entry, answer, epoch) {
-                Some((entry, Act::Delete)) => doomed.push(entry),
-                Some((entry, Act::Confirm)) => {
-                    tracing::info!(node = entry.name(), "the machine is gone, says the cloud: asking again");
-                }
-                Some((entry, Act::Taint(changes))) if !changes.is_empty() => changed.push((entry, changes)),
-                Some((_, Act::Taint(_))) | None => {}
-            }
-        }
-        self.taint(changed).await;
-        doomed
-    }
-
-    /// One answer per node. Where a race was lost inside the cloud, it is asked once more within moments.
-    async fn check(&self, batch: &[NodeEntry]) -> Vec<Result<Presence, CloudError>> {
-        let answers = self.check_once(batch).await;
-        let lost = |answer: &Result<Presence, CloudError>| matches!(answer, Err(CloudError::Conflict(_)));
-        let again: Vec<NodeEntry> =
-            batch.iter().zip(&answers).filter(|(_, answer)| lost(answer)).map(|(entry, _)| Arc::clone(entry)).collect();
-        if again.is_empty() {
-            return answers;
-        }
-        sleep(SOON).await;
-        let mut second = self.check_once(&again).await.into_iter();
-        answers.into_iter().map(|answer| if lost(&answer) { second.next().unwrap_or(answer) } else { answer }).collect()
-    }
-
-    async fn check_once(&self, batch: &[NodeEntry]) -> Vec<Result<Presence, CloudError>> {
-        let nodes: Vec<_> = batch.iter().map(|entry| Arc::clone(&entry.view)).collect();
-        match self.shared.provider.check(&nodes).await {
-            Ok(answers) => complete(answers, nodes.len()).collect(),
-            Err(error) => {
-                self.pause.after(&error);
-                nodes.iter().map(|_| Err(error.clone())).collect()
-            }
-        }
-    }
-
-    /// What follows from an answer, for the node as it is now.
-    fn settle(&self, asked: &NodeEntry, answer: Result<Presence, CloudError>, epoch: u64) -> Option<(NodeEntry, Act)> {
-        let mut memory = self.memory();
-        // An answer of the plugin before.
-        if memory.epoch != epoch {
-            return None;
-        }
-        // The cloud may have taken its time: the answer is about a machine that had no ready node then.
-        let Some(entry) = self.still_in_question(asked) else {
-            memory.forget(asked.uid());
-            return None;
-        };
+    fn questions(&self, not_ready: Vec<NodeEntry>) -> Vec<(Question, crate::batches::Fit)> {
         let now = Instant::now();
-        let known = memory.entry(entry.uid());
-        match answer {
-            Ok(presence) => {
-                let row = known.answer(presence, now);
-                let LifecycleOptions { period, out_of_service_taint, .. } = self.options;
-                let act = plan::decide(&entry.view, row, now, period, out_of_service_taint);
-                let leaving = entry.object.deletion_timestamp.is_some();
-                if act == Act::Delete {
-                    known.condemned = !leaving;
-                }
-                Some((entry, act)).filter(|(_, act)| *act != Act::Delete || !leaving)
-            }
-            Err(error) => {
-                known.error(&error, &asked.view, self.options.period, now);
-                self.shared.cloud_error(entry.name(), &error);
-                None
-            }
+        let mut memory = self.memory();
+        memory.retain(&not_ready.iter().map(|entry| entry.uid()).collect());
+        if self.pause.left().is_some() {
+            return Vec::new();
         }
+        let question = |entry: NodeEntry| {
+            let (number, fit) = memory.ask(entry.uid(), &entry.view, now)?;
+            Some((Question { entry, number }, fit))
+        };
+        not_ready.into_iter().filter_map(question).collect()
     }
 
     fn still_in_question(&self, asked: &NodeEntry) -> Option<NodeEntry> {
         self.shared.nodes.get(&asked.key()).filter(|now| plan::same_question(&asked.view, &now.view))
     }
 
-    /// Deletes these nodes, unless they are too many: then only those that an operator has allowed, and those that it was tried
-    /// with before. All count alike, so that to allow a few does not let the rest go with them.
-    async fn delete_all(&self, doomed: Vec<NodeEntry>, not_ready: &[NodeEntry], nodes: &[NodeEntry]) {
-        let deleted = self.history().within(self.options.brake.interval, Instant::now());
-        let counted = |entry: &NodeEntry| deleted.contains(entry.uid());
-        let condemned: Vec<_> = {
-            let memory = self.memory();
-            not_ready.iter().filter(|entry| memory.get(entry.uid()).is_some_and(|known| known.condemned)).collect()
-        };
-        let candidates = condemned.iter().filter(|entry| !counted(entry)).count();
-        let others = nodes.iter().filter(|entry| !counted(entry)).count();
-        let verdict = self.options.brake.judge(candidates, others, deleted.len());
-        let waits = |entry: &NodeEntry| verdict.is_err() && !plan::deletion_is_allowed(&entry.view) && !counted(entry);
-        let held = condemned.iter().filter(|entry| waits(entry)).count();
-        let held = i64::try_from(held).unwrap_or(i64::MAX);
-        let before = self.shared.metrics.node_deletions_held.set(held);
-        match &verdict {
-            Ok(()) if before > 0 => tracing::info!("nodes whose machine is gone are deleted again"),
-            Err(stopped) if before != held => tracing::warn!("nodes whose machine is gone are not deleted: {stopped}"),
-            _ => {}
-        }
-        let (waiting, going): (Vec<_>, Vec<_>) = doomed.into_iter().partition(waits);
-        if let Err(stopped) = &verdict {
-            waiting.iter().for_each(|entry| self.tell_stopped(entry, stopped));
-        }
-        {
-            let (mut history, now) = (self.history(), Instant::now());
-            going.iter().for_each(|entry| history.add(entry.uid(), now));
-        }
-        stream::iter(&going).for_each_concurrent(WRITERS, |entry| self.delete(entry)).await;
-    }
-
-    fn tell_stopped(&self, entry: &NodeEntry, stopped: &brake::Stopped) {
-        let told = std::mem::replace(&mut self.memory().entry(entry.uid()).told, true);
-        if !told {
-            let name = entry.name();
-            let message = format!(
-                "Node {name} is not deleted, although its machine does not exist: {stopped}. If that is right, allow it \
-                 with: kubectl annotate node {name} {ANNOTATION_ALLOW_DELETION}=true"
-            );
-            self.shared.warning(entry, reason::NODE_DELETION_STOPPED, message);
-        }
-    }
-
-    async fn delete(&self, doomed: &NodeEntry) {
-        let Some(entry) = self.still_in_question(doomed) else { return };
-        let name = entry.name();
-        tracing::info!(node = name, "deleting: the machine is gone");
-        let message = format!("Deleting node {name} because it does not exist in the cloud provider");
-        self.shared.normal(&entry, reason::DELETING_NODE, message);
-        if let Err(error) = apply::delete(&self.client, &entry).await {
-            self.shared.api_error(name, &error);
-            if !matches!(error, ApiError::Changed(_)) {
-                let message = format!("Failed deleting node {name}: {error}");
-                self.shared.warning(&entry, reason::DELETING_NODE_FAILED, message);
-            }
-        }
-    }
-
     /// What failed is done again with the next pass.
     async fn taint(&self, changes: Vec<(NodeEntry, Vec<Change>)>) {
         stream::iter(changes)
             .for_each_concurrent(WRITERS, |(entry, changes)| async move {
+                let Some(_claim) = self.claim(&entry) else { return };
                 if let Err(error) = apply::taints(&self.client, &entry, &changes).await {
                     self.shared.api_error(entry.name(), &error);
                 }
             })
             .await;
+    }
+
+    /// `None` if the node is being written.
+    fn claim(&self, entry: &NodeEntry) -> Option<Claim<'_>> {
+        let uid = entry.uid().to_owned();
+        let free = self.writing.lock().unwrap_or_else(PoisonError::into_inner).insert(uid.clone());
+        free.then(|| Claim { writing: &self.writing, uid })
     }
 
     fn memory(&self) -> MutexGuard<'_, Memory> {
@@ -281,13 +184,31 @@ impl Runner for LifecycleController {
         self.memory().clear();
     }
 
-    async fn run(&self, shutdown: CancellationToken) {
+    /// A pass has a period's time; what takes longer goes on beside those that follow.
+    async fn run(self: Arc<Self>, shutdown: CancellationToken) {
+        let mut late = FuturesUnordered::new();
         while !shutdown.is_cancelled() {
-            self.pass().await;
-            tokio::select! {
-                () = shutdown.cancelled() => return,
-                () = sleep(self.options.period) => {}
+            let mut pass: BoxFuture<'_, ()> = Box::pin(self.pass(&shutdown));
+            if beside(&mut late, timeout(self.options.period, &mut pass)).await.is_err() {
+                late.push(pass);
             }
+            let rest = async {
+                tokio::select! { () = shutdown.cancelled() => {}, () = sleep(self.options.period) => {} }
+            };
+            beside(&mut late, rest).await;
+        }
+        // Nothing new is begun in them any more.
+        while late.next().await.is_some() {}
+    }
+}
+
+/// Waits for this while the others go on.
+async fn beside<T>(others: &mut FuturesUnordered<BoxFuture<'_, ()>>, this: impl Future<Output = T>) -> T {
+    tokio::pin!(this);
+    loop {
+        tokio::select! {
+            output = &mut this => return output,
+            Some(()) = others.next() => {}
         }
     }
 }

@@ -35,6 +35,10 @@ pub struct Metrics {
     pub update_loadbalancer_host_latency: Histogram,
     /// Runs of the route controller.
     pub route_sync: Counter,
+    /// Routes in the last list.
+    pub routes: Gauge,
+    /// Most routes that a list may have; 0 is no limit.
+    pub routes_limit: Gauge,
     /// Events that were not written, because there were too many.
     pub events_dropped: Counter,
     cidr_allocations: Family<Labels<1>, Counter>,
@@ -44,6 +48,7 @@ pub struct Metrics {
     cidr_tries: Histograms,
     /// Nodes whose machine is gone and that are not deleted, because they are too many.
     pub node_deletions_held: Gauge,
+    long_in_progress: Family<Labels<1>, Gauge>,
     running: Family<Labels<2>, Gauge>,
     errors: Family<Labels<2>, Counter>,
     queue_depth: Family<Labels<1>, Gauge>,
@@ -162,6 +167,12 @@ impl Metrics {
             "Errors of the cloud (by case), of the API server (kind kubernetes) and of Pod CIDRs",
             m.errors.clone(),
         );
+        registry.register("skydock_routes", "Routes in the last list of the cloud", m.routes.clone());
+        registry.register(
+            "skydock_routes_limit",
+            "Most routes that a list of the cloud may have; with more no routes are made",
+            m.routes_limit.clone(),
+        );
         registry.register(
             "skydock_events_dropped",
             "Events that were not written, because there were too many",
@@ -171,6 +182,11 @@ impl Metrics {
             "skydock_node_deletions_held",
             "Nodes whose machine is gone and that are not deleted, because they are too many",
             m.node_deletions_held.clone(),
+        );
+        registry.register(
+            "skydock_long_in_progress",
+            "Objects that the cloud has been at work on for more than ten minutes",
+            m.long_in_progress.clone(),
         );
         registry.register("workqueue_depth", "Items waiting", m.queue_depth.clone());
         registry.register("workqueue_adds", "Items added", m.queue_adds.clone());
@@ -203,6 +219,8 @@ impl Metrics {
             nodesync_latency: service_latency(),
             update_loadbalancer_host_latency: service_latency(),
             route_sync: Counter::default(),
+            routes: Gauge::default(),
+            routes_limit: Gauge::default(),
             events_dropped: Counter::default(),
             cidr_allocations: Family::default(),
             cidr_releases: Family::default(),
@@ -210,6 +228,7 @@ impl Metrics {
             cidr_max: Family::default(),
             cidr_tries: Family::new_with_constructor(cidr_tries),
             node_deletions_held: Gauge::default(),
+            long_in_progress: Family::default(),
             running: Family::default(),
             errors: Family::default(),
             queue_depth: Family::default(),
@@ -255,6 +274,11 @@ impl Metrics {
         self.errors.get_or_create(&labels).inc();
     }
 
+    /// Objects that the cloud has been at work on for long.
+    pub(crate) fn long_in_progress(&self, controller: Controller) -> Gauge {
+        self.long_in_progress.get_or_create_owned(&[("controller", controller.alias().to_owned())])
+    }
+
     /// Says whether a controller runs.
     pub fn running(&self, controller: Controller, running: bool) {
         let labels = [("name", controller.alias().to_owned()), ("manager", "cloud-controller-manager".to_owned())];
@@ -294,12 +318,14 @@ mod tests {
         let page = include_str!("../../../docs/operating.md");
         let mut registry = Registry::default();
         // A family without series is not written.
-        Metrics::register(&mut registry).error(Controller::Service, "denied");
+        let metrics = Metrics::register(&mut registry);
+        metrics.error(Controller::Service, "denied");
+        drop(metrics.long_in_progress(Controller::Service));
         let mut text = String::new();
         prometheus_client::encoding::text::encode(&mut text, &registry).unwrap();
         let types = text.lines().filter_map(|line| line.strip_prefix("# TYPE ")?.split_once(' '));
         let ours: Vec<_> = types.filter(|(name, _)| name.starts_with("skydock_")).collect();
-        assert_eq!(ours.len(), 3, "{ours:?}");
+        assert_eq!(ours.len(), 6, "{ours:?}");
         for (name, kind) in ours {
             let name = format!("`{name}{}`", if kind == "counter" { "_total" } else { "" });
             assert!(page.contains(&name), "{name}");

@@ -1,7 +1,8 @@
 //! Initialises nodes and keeps their addresses and topology labels.
 //!
 //! Upstream's cloud-node-controller, with nodes described in batches, addresses and labels written before the taint goes,
-//! labels kept as well as addresses, and nodes of foreign providers left alone.
+//! labels kept as well as addresses, and nodes of foreign providers left alone. New nodes share no batch with those that are
+//! looked up again, and have a worker for themselves.
 
 pub mod addresses;
 mod apply;
@@ -10,48 +11,61 @@ mod due;
 mod echo;
 pub mod labels;
 pub mod plan;
+mod round;
 
 use std::{
     collections::HashMap,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
 
 use async_trait::async_trait;
-use futures::{StreamExt, future::join_all, stream};
+use futures::{
+    StreamExt,
+    future::{BoxFuture, join_all},
+    stream,
+};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Node;
 use kube::Client;
 use skydock_cloud::{CloudError, Instance};
-use tokio::{sync::Semaphore, time::sleep};
+use tokio::{
+    sync::{Semaphore, mpsc},
+    time::sleep,
+};
 use tokio_util::sync::CancellationToken;
 
 use self::{
     due::Due,
     echo::Echo,
     plan::{Kept, Need, Refusal},
+    round::Round,
 };
 use crate::{
     api::ApiError,
+    batches::{Fit, Lanes, ask_all},
     constants::reason,
     informer::{Change, Entry},
     pause::Pause,
     queue::{Limiter, Priority, Queue},
     retry::{self, Again},
-    shared::{Runner, Shared},
+    shared::{Runner, Shared, apart},
 };
 
 /// Most nodes of one batch. A larger one saves no call worth saving, and is in memory several times.
 const BATCH: usize = 250;
 /// Nodes of one batch that are written at the same time.
 const WRITERS: usize = 32;
+/// A shorter period is taken as this one.
+const LEAST_PERIOD: Duration = Duration::from_millis(100);
 
 type NodeEntry = Arc<Entry<Node>>;
 
 /// How the node controller works.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NodeOptions {
-    /// Batches of nodes that are worked on at the same time (`--concurrent-node-syncs`); at least 1.
+    /// Batches of nodes that are worked on at the same time (`--concurrent-node-syncs`); at least 1. If there are more, one of
+    /// them is kept for new nodes.
     pub workers: usize,
     /// How often initialised nodes are brought up to date (`--node-status-update-frequency`).
     pub period: Duration,
@@ -78,6 +92,9 @@ enum Unfinished {
     /// The cache does not show the addresses that were written.
     #[error("the watch is behind")]
     Behind,
+    /// Meanwhile it became another node, or somebody else has initialised it.
+    #[error("there is nothing left to do")]
+    Needless,
 }
 
 /// The node controller.
@@ -93,6 +110,12 @@ pub(crate) struct NodeController {
     settled: Arc<Mutex<HashMap<String, String>>>,
     /// UID of a node that was warned about as foreign: once is enough.
     foreign: Arc<Mutex<HashMap<String, String>>>,
+    /// In how large a batch a node may go, if not with as many as there are.
+    fits: Arc<Mutex<HashMap<String, Fit>>>,
+    lanes: Lanes,
+    /// Nodes that took long alone. They are not worked on by the workers, who would be missing elsewhere.
+    slow: mpsc::UnboundedSender<NodeEntry>,
+    slow_ones: tokio::sync::Mutex<mpsc::UnboundedReceiver<NodeEntry>>,
 }
 
 impl NodeController {
@@ -100,10 +123,11 @@ impl NodeController {
         let queue = Arc::new(Queue::new(Limiter::NODES, shared.metrics.queue("Nodes")));
         let settled = Arc::<Mutex<HashMap<String, String>>>::default();
         let foreign = Arc::<Mutex<HashMap<String, String>>>::default();
+        let fits = Arc::<Mutex<HashMap<String, Fit>>>::default();
         let echo = Arc::<Echo>::default();
         shared.nodes.subscribe({
             let (queue, settled, foreign) = (Arc::clone(&queue), Arc::clone(&settled), Arc::clone(&foreign));
-            let echo = Arc::clone(&echo);
+            let (echo, fits) = (Arc::clone(&echo), Arc::clone(&fits));
             move |change| match change {
                 Change::Added(new) => queue.add(new.key(), added(new)),
                 Change::Updated(old, new) => {
@@ -117,50 +141,112 @@ impl NodeController {
                 Change::Deleted(old) => {
                     forget(&settled, old.name());
                     forget(&foreign, old.name());
+                    forget(&fits, old.name());
                     echo.forget(old.name());
                 }
             }
         });
-        Self { shared, client, queue, options, due: Due::default(), pause: Pause::default(), echo, settled, foreign }
-    }
-
-    async fn work(&self) {
-        while let Some(batch) = self.queue.take_batch(self.shared.provider.info().max_batch.min(BATCH)).await {
-            let keys: Vec<String> = batch.into_iter().map(|(key, _)| key).collect();
-            self.sync(&keys).await;
-            keys.iter().for_each(|key| self.queue.done(key));
+        let options =
+            NodeOptions { workers: options.workers.max(1), period: options.period.max(LEAST_PERIOD), ..options };
+        let (slow, slow_ones) = mpsc::unbounded_channel();
+        Self {
+            shared,
+            client,
+            queue,
+            options,
+            due: Due::default(),
+            pause: Pause::default(),
+            echo,
+            settled,
+            foreign,
+            fits,
+            lanes: Lanes::new(options.workers),
+            slow,
+            slow_ones: tokio::sync::Mutex::new(slow_ones),
         }
     }
 
-    /// Gives each of these nodes what it needs.
-    async fn sync(&self, keys: &[String]) {
+    /// The first of several workers is for changes alone: re-checks may take all the time of the others.
+    async fn work(&self, number: usize, stop: &CancellationToken) {
+        loop {
+            let max = self.shared.provider.info().max_batch.min(BATCH);
+            let for_changes = number == 0 && self.options.workers > 1;
+            let batch = if for_changes { self.queue.take_changes(max).await } else { self.queue.take_batch(max).await };
+            let Some(batch) = batch else { return };
+            self.sync(batch.into_iter().map(|(key, _)| key).collect(), stop).await;
+        }
+    }
+
+    /// Asks about nodes that took long alone, one after the other.
+    async fn work_on_slow_ones(&self, stop: &CancellationToken) {
+        let mut slow_ones = self.slow_ones.lock().await;
+        while let Some(entry) = slow_ones.recv().await {
+            let again = self.shared.nodes.get(&entry.key()).filter(|now| now.uid() == entry.uid());
+            match again {
+                Some(entry) => self.ask(vec![entry], stop).await,
+                None => self.queue.done(&entry.key()),
+            }
+        }
+    }
+
+    /// Gives each of these nodes what it needs, and each back to the queue when that is done.
+    async fn sync(&self, keys: Vec<String>, stop: &CancellationToken) {
         let info = self.shared.provider.info();
         let mut asked = Vec::new();
         let mut labels = Vec::new();
         for key in keys {
-            let Some(entry) = self.shared.nodes.get(key).filter(|entry| !self.is_settled(entry)) else {
-                self.queue.forget(key);
-                continue;
-            };
-            match plan::need(&entry.view, &info) {
-                Need::Initialisation => asked.push(entry),
-                Need::Labels(pairs) => labels.push((entry, pairs)),
-                Need::Nothing if self.due.contains(key) && plan::kept(&entry.view, &info) => asked.push(entry),
-                Need::Nothing => self.queue.forget(key),
-                Need::Foreign(id) => self.leave(&entry, &id, &info.provider_id_prefixes),
+            let entry = self.shared.nodes.get(&key).filter(|entry| !self.is_settled(entry));
+            let need = entry.as_ref().map_or(Need::Nothing, |entry| plan::need(&entry.view, &info));
+            match (need, entry) {
+                (Need::Initialisation, Some(entry)) => asked.push(entry),
+                (Need::Labels(pairs), Some(entry)) => labels.push((entry, pairs)),
+                (Need::Nothing, Some(entry)) if self.due.contains(&key) && plan::kept(&entry.view, &info) => {
+                    asked.push(entry);
+                }
+                (Need::Foreign(id), Some(entry)) => self.leave(&entry, &id, &info.provider_id_prefixes),
+                _ => self.over(&key),
             }
         }
-        stream::iter(labels)
-            .for_each_concurrent(WRITERS, |(entry, pairs)| async move {
+        let (slow, asked): (Vec<_>, Vec<_>) = asked.into_iter().partition(|entry| self.fit(entry).slow);
+        for entry in slow {
+            if let Err(unsent) = self.slow.send(entry) {
+                self.over(&unsent.0.key());
+            }
+        }
+        let labels: BoxFuture<'_, ()> =
+            Box::pin(stream::iter(labels).for_each_concurrent(WRITERS, |(entry, pairs)| async move {
                 let result = apply::labels(&self.client, &entry, &pairs).await;
                 self.finish(&entry, result);
-            })
-            .await;
-        self.ask(asked).await;
+                self.queue.done(&entry.key());
+            }));
+        tokio::join!(labels, self.ask(asked, stop));
+    }
+
+    /// There is nothing to do for a node.
+    fn over(&self, key: &String) {
+        self.queue.forget(key);
+        self.queue.done(key);
+    }
+
+    /// Asks the cloud about nodes, and initialises them or brings them up to date.
+    fn ask<'a>(&'a self, entries: Vec<NodeEntry>, stop: &'a CancellationToken) -> BoxFuture<'a, ()> {
+        Box::pin(async move {
+            let questions: Vec<_> = entries.into_iter().map(|entry| (Arc::clone(&entry), self.fit(&entry))).collect();
+            let round = Round::new(self, stop);
+            ask_all(&round, questions, self.shared.provider.info().max_batch, &self.lanes).await;
+        })
+    }
+
+    fn fit(&self, entry: &NodeEntry) -> Fit {
+        self.fits().get(entry.name()).copied().unwrap_or_default()
+    }
+
+    fn fits(&self) -> MutexGuard<'_, HashMap<String, Fit>> {
+        self.fits.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn leave(&self, entry: &NodeEntry, id: &str, prefixes: &[String]) {
-        self.queue.forget(&entry.key());
+        self.over(&entry.key());
         let mut foreign = self.foreign.lock().unwrap_or_else(PoisonError::into_inner);
         if foreign.insert(entry.name().to_owned(), entry.uid().to_owned()).as_deref() != Some(entry.uid()) {
             let message = format!(
@@ -171,48 +257,18 @@ impl NodeController {
         }
     }
 
-    /// Asks the cloud about nodes, and initialises them or brings them up to date.
-    async fn ask(&self, entries: Vec<NodeEntry>) {
-        if entries.is_empty() {
-            return;
-        }
-        if let Some(left) = self.pause.left() {
-            entries.iter().for_each(|entry| self.queue.add_after(entry.key(), left, added(entry)));
-            return;
-        }
-        let nodes: Vec<_> = entries.iter().map(|entry| Arc::clone(&entry.view)).collect();
-        let answers = describe::describe(&*self.shared.provider, &nodes).await.unwrap_or_else(|error| {
-            self.pause.after(&error);
-            nodes.iter().map(|_| Err(error.clone())).collect()
-        });
-        // Else old versions stay in memory until the last one is written.
-        drop(nodes);
-        let turns = &Semaphore::new(WRITERS);
-        stream::iter(entries.into_iter().zip(answers))
-            .for_each_concurrent(None, |(entry, answer)| async move {
-                match (plan::uninitialised(&entry.view), answer) {
-                    (true, Ok(instance)) => self.initialise(entry, &instance, turns).await,
-                    (true, Err(error)) => self.refuse(&entry, &error),
-                    (false, Ok(instance)) => self.repair(&entry, &instance, turns).await,
-                    (false, Err(error)) => self.put_off(&entry, &error),
-                }
-            })
-            .await;
-    }
-
     /// Writes the addresses first, so that nothing is scheduled to a node that cannot be reached; then the rest.
     ///
     /// Turns are first come, first served: what is left of a node waits until all of its batch have their addresses. The API
     /// server takes some 10 % less time if the two patches of a node are that far apart.
     async fn initialise(&self, entry: NodeEntry, instance: &Instance, turns: &Semaphore) {
-        let latest = match self.write_addresses(&entry, instance, turns).await {
+        if let Err(unfinished) = self.write_addresses(&entry, instance, turns).await {
+            return self.unfinished(&entry, unfinished);
+        }
+        let latest = match self.write_rest(&entry, instance, turns).await {
             Ok(latest) => latest,
             Err(unfinished) => return self.unfinished(&entry, unfinished),
         };
-        drop(entry);
-        if let Err(unfinished) = self.write_rest(&latest, instance, turns).await {
-            return self.unfinished(&latest, unfinished);
-        }
         let version = latest.resource_version().to_owned();
         self.settled.lock().unwrap_or_else(PoisonError::into_inner).insert(latest.key(), version);
         let age = age(&latest).as_secs_f64();
@@ -223,39 +279,52 @@ impl NodeController {
         self.finish(&latest, Ok(()));
     }
 
-    /// Gives the version that has them.
+    /// Ends when the cache shows them.
     async fn write_addresses(
         &self,
         entry: &NodeEntry,
         instance: &Instance,
         turns: &Semaphore,
-    ) -> Result<NodeEntry, Unfinished> {
+    ) -> Result<(), Unfinished> {
         let turn = turns.acquire().await;
-        let Some(wanted) = plan::initialise(&entry.view, instance)?.addresses else { return Ok(Arc::clone(entry)) };
+        let Some(wanted) = plan::initialise(&entry.view, instance)?.addresses else { return Ok(()) };
         let expectation = self.echo.expect(entry, &wanted);
         let written = apply::addresses(&self.client, entry, &wanted).await?;
         drop(turn);
         // Else it was a dry run, or somebody has written the same.
         if written != entry.resource_version() {
-            expectation.shown().await.ok_or(Unfinished::Behind)
-        } else {
-            Ok(Arc::clone(entry))
+            expectation.shown().await.ok_or(Unfinished::Behind)?;
         }
+        Ok(())
     }
 
-    async fn write_rest(&self, entry: &NodeEntry, instance: &Instance, turns: &Semaphore) -> Result<(), Unfinished> {
+    /// Gives the version that was changed: the newest there is, for others have written the node while it waited for its turn.
+    async fn write_rest(
+        &self,
+        asked: &NodeEntry,
+        instance: &Instance,
+        turns: &Semaphore,
+    ) -> Result<NodeEntry, Unfinished> {
         let _turn = turns.acquire().await;
-        let plan = plan::initialise(&entry.view, instance)?;
+        let info = self.shared.provider.info();
+        let latest =
+            self.shared.nodes.get(&asked.key()).filter(|latest| {
+                latest.uid() == asked.uid() && plan::need(&latest.view, &info) == Need::Initialisation
+            });
+        let latest = latest.ok_or(Unfinished::Needless)?;
+        let plan = plan::initialise(&latest.view, instance)?;
         for refused in &plan.labels.refused {
-            tracing::warn!(node = entry.name(), "{refused}");
+            tracing::warn!(node = latest.name(), "{refused}");
         }
-        Ok(apply::initialise(&self.client, entry, &plan).await?)
+        apply::initialise(&self.client, &latest, &plan).await?;
+        Ok(latest)
     }
 
     fn unfinished(&self, entry: &NodeEntry, why: Unfinished) {
         match why {
             Unfinished::Failed(error) => self.finish(entry, Err(error)),
             Unfinished::Behind => Again::Soon.schedule(&self.queue, &entry.key()),
+            Unfinished::Needless => self.queue.forget(&entry.key()),
             Unfinished::Refused(refusal) => {
                 tracing::warn!(node = entry.name(), "{refusal}");
                 let message = format!("Node cannot be initialized: {refusal}");
@@ -270,7 +339,11 @@ impl NodeController {
         if retry::warns(error) {
             self.shared.warning(entry, reason::FAILED_TO_INITIALIZE, format!("Node cannot be initialized: {error}"));
         }
-        Again::after(error).schedule(&self.queue, &entry.key());
+        match Again::after(error) {
+            // Together with the others of its call.
+            Again::BackOff => {}
+            again => again.schedule(&self.queue, &entry.key()),
+        }
     }
 
     fn finish(&self, entry: &NodeEntry, result: Result<(), ApiError>) {
@@ -358,8 +431,12 @@ impl Runner for NodeController {
         self.mark_due();
     }
 
-    async fn run(&self, shutdown: CancellationToken) {
-        let work = join_all((0..self.options.workers.max(1)).map(|_| self.work()));
+    async fn run(self: Arc<Self>, shutdown: CancellationToken) {
+        let work = join_all((0..self.options.workers.max(1)).map(|number| {
+            let (this, stop) = (Arc::clone(&self), shutdown.clone());
+            apart(async move { this.work(number, &stop).await })
+        }));
+        let slow = self.work_on_slow_ones(&shutdown);
         let close = async {
             shutdown.cancelled().await;
             self.queue.close();
@@ -370,6 +447,7 @@ impl Runner for NodeController {
             biased;
             () = self.keep() => {}
             _ = work => {}
+            () = slow => {}
             () = close => {}
             () = self.queue.observe() => {}
         }
@@ -380,7 +458,7 @@ fn added(entry: &Entry<Node>) -> Priority {
     if plan::uninitialised(&entry.view) { Priority::Change } else { Priority::Recheck }
 }
 
-fn forget(memory: &Mutex<HashMap<String, String>>, name: &str) {
+fn forget<T>(memory: &Mutex<HashMap<String, T>>, name: &str) {
     memory.lock().unwrap_or_else(PoisonError::into_inner).remove(name);
 }
 

@@ -1,14 +1,15 @@
 //! A work queue with client-go's semantics: an item that is added twice is worked on once, no item is worked on twice at the
 //! same time, and an item that is added while it is worked on comes again afterwards.
 //!
-//! Beyond client-go, items have a [`Priority`], can be taken in batches, and an [`Queue::add`] replaces a delayed one of the
-//! same item. Re-checks can be spread over time, see [`Pace`].
+//! Beyond client-go, items have a [`Priority`], can be taken in batches of one priority, and an [`Queue::add`] replaces a delayed
+//! one of the same item. Re-checks can be spread over time, see [`Pace`].
 
 mod limiter;
 mod pace;
+mod ready;
 
 use std::{
-    collections::{BTreeMap, HashMap, VecDeque},
+    collections::{BTreeMap, HashMap},
     hash::Hash,
     sync::{Mutex, MutexGuard, PoisonError},
     time::Duration,
@@ -19,16 +20,16 @@ use tokio::{
     time::{Instant, sleep, sleep_until},
 };
 
-pub(crate) use self::limiter::Bucket;
-use self::pace::Slots;
+pub(crate) use self::limiter::{Bucket, apart};
 pub use self::{limiter::Limiter, pace::Pace};
+use self::{pace::Slots, ready::Ready};
 use crate::metrics::QueueMetrics;
 
 /// How often the gauges of running work are brought up to date; client-go's value.
 const GAUGE_PERIOD: Duration = Duration::from_millis(500);
 
-/// So many changes go before a re-check that waits; then it has its turn. Items that fail again and again are changes, and
-/// would keep re-checks waiting for ever if they take all the workers.
+/// So many batches of changes go before a re-check that waits; then it has its turn. Items that fail again and again are
+/// changes, and would keep re-checks waiting for ever if they take all the workers.
 const PRECEDENCE: u32 = 20;
 
 /// What goes first.
@@ -50,11 +51,10 @@ pub struct Queue<K> {
 
 struct State<K> {
     /// To be handed out.
-    changes: VecDeque<K>,
-    rechecks: VecDeque<K>,
-    /// Changes handed out while a re-check waited.
+    ready: Ready<K>,
+    /// Batches of changes handed out while a re-check waited.
     preceded: u32,
-    /// What is in one of the two above, or to be put there when its work is done; with the time it was added.
+    /// What is ready, or to be made so when its work is done; with the time it was added.
     dirty: HashMap<K, (Priority, Instant)>,
     /// Being worked on, and since when.
     processing: HashMap<K, (Priority, Instant)>,
@@ -73,8 +73,18 @@ struct State<K> {
 struct Delayed<K> {
     key: K,
     priority: Priority,
-    /// The delay is that of its slot among the re-checks.
-    has_slot: bool,
+    turn: Turn,
+}
+
+/// The turn of a re-check among the others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Turn {
+    /// It gets its slot when the delay is over.
+    Wanted,
+    /// The delay is that of its slot.
+    Given,
+    /// It failed at its turn, and is tried again.
+    Had,
 }
 
 impl<K: Clone + Eq + Hash> Queue<K> {
@@ -82,8 +92,7 @@ impl<K: Clone + Eq + Hash> Queue<K> {
     #[must_use]
     pub fn new(limiter: Limiter, metrics: QueueMetrics) -> Self {
         let state = State {
-            changes: VecDeque::new(),
-            rechecks: VecDeque::new(),
+            ready: Ready::default(),
             preceded: 0,
             dirty: HashMap::new(),
             processing: HashMap::new(),
@@ -111,7 +120,7 @@ impl<K: Clone + Eq + Hash> Queue<K> {
             return;
         }
         match state.slot(&key, priority) {
-            Some(at) => state.delay(key, at, priority, true),
+            Some(at) => state.delay(key, at, priority, Turn::Given),
             None => {
                 state.cancel_delayed(&key);
                 self.insert(&mut state, key, priority);
@@ -132,17 +141,28 @@ impl<K: Clone + Eq + Hash> Queue<K> {
         self.wake.notify_waiters();
     }
 
-    /// Adds an item after a while. If it waits already, the earlier time and the higher priority count.
+    /// Adds an item after a while. If it waits already, the earlier time and the higher priority count. A re-check then waits
+    /// for its turn.
     pub fn add_after(&self, key: K, delay: Duration, priority: Priority) {
         if delay.is_zero() {
             return self.add(key, priority);
         }
+        self.add_later(key, delay, priority, Turn::Wanted);
+    }
+
+    /// As [`Queue::add_after`], of what is tried again: a re-check that failed has had its turn. It comes at that very time,
+    /// and before those that had none yet.
+    pub fn try_after(&self, key: K, delay: Duration, priority: Priority) {
+        self.add_later(key, delay, priority, Turn::Had);
+    }
+
+    fn add_later(&self, key: K, delay: Duration, priority: Priority, turn: Turn) {
         let mut state = self.lock();
         if state.closed {
             return;
         }
         self.metrics.retries.inc();
-        state.delay(key, Instant::now() + delay, priority, false);
+        state.delay(key, Instant::now() + delay, priority, turn);
         drop(state);
         self.wake.notify_waiters();
     }
@@ -155,14 +175,31 @@ impl<K: Clone + Eq + Hash> Queue<K> {
     /// As [`Queue::retry`], with another wait after the first failure, or another priority.
     pub fn retry_as(&self, key: K, base: Duration, priority: Priority) -> Duration {
         let mut state = self.lock();
-        let failures = state.failures.entry(key.clone()).or_default();
-        let own = self.limiter.delay(base, *failures);
-        *failures = failures.saturating_add(1);
-        let overall = state.bucket.as_mut().map_or(Duration::ZERO, |bucket| bucket.reserve(Instant::now()));
+        let own = self.limiter.delay(base, state.failed(&key));
+        let delay = own.max(state.reserve());
         drop(state);
-        let delay = own.max(overall);
-        self.add_after(key, delay, priority);
+        self.try_after(key, delay, priority);
         delay
+    }
+
+    /// Adds an item that has lost a race: it waits by itself, and takes nothing of what all items may fail together.
+    pub fn retry_race(&self, key: K, base: Duration, priority: Priority) -> Duration {
+        let failures = self.lock().failed(&key);
+        let delay = self.limiter.delay(base, failures);
+        self.try_after(key, delay, priority);
+        delay
+    }
+
+    /// Adds items that have failed in one piece of work, which counts as one failure for all items together: `counts` says
+    /// whether it is still to be counted. Each waits up to a sixth less than its failures ask for, so that they do not come
+    /// back in the same company.
+    pub fn retry_together(&self, keys: impl IntoIterator<Item = K>, counts: bool) {
+        let overall = if counts { self.lock().reserve() } else { Duration::ZERO };
+        for key in keys {
+            let failures = self.lock().failed(&key);
+            let own = apart(self.limiter.delay(self.limiter.base, failures), &(&key, failures));
+            self.add_after(key, own.max(overall), Priority::Change);
+        }
     }
 
     /// Wait after the first failure.
@@ -175,9 +212,18 @@ impl<K: Clone + Eq + Hash> Queue<K> {
         self.lock().failures.remove(key);
     }
 
-    /// Waits for items and takes at most `max` of them, changes first. `None` once the queue is closed. Each item must be
-    /// given back with [`Queue::done`].
+    /// Waits for items and takes at most `max` of one priority, changes first. `None` once the queue is closed. Each item must
+    /// be given back with [`Queue::done`].
     pub async fn take_batch(&self, max: usize) -> Option<Vec<(K, Priority)>> {
+        self.take_some(max, State::turn).await
+    }
+
+    /// As [`Queue::take_batch`], but takes changes only.
+    pub async fn take_changes(&self, max: usize) -> Option<Vec<(K, Priority)>> {
+        self.take_some(max, |_| Priority::Change).await
+    }
+
+    async fn take_some(&self, max: usize, turn: impl Fn(&mut State<K>) -> Priority) -> Option<Vec<(K, Priority)>> {
         loop {
             let woken = self.wake.notified();
             tokio::pin!(woken);
@@ -188,7 +234,8 @@ impl<K: Clone + Eq + Hash> Queue<K> {
                     return None;
                 }
                 self.promote(&mut state);
-                let batch = self.drain(&mut state, max.max(1));
+                let priority = turn(&mut state);
+                let batch = self.drain(&mut state, max.max(1), priority);
                 if !batch.is_empty() {
                     return Some(batch);
                 }
@@ -213,7 +260,7 @@ impl<K: Clone + Eq + Hash> Queue<K> {
             self.metrics.work_duration.observe(since.elapsed().as_secs_f64());
         }
         if let Some(&(priority, _)) = state.dirty.get(key) {
-            state.ready(priority).push_back(key.clone());
+            state.ready.push(key.clone(), priority);
             self.metrics.depth.inc();
         }
         drop(state);
@@ -249,15 +296,14 @@ impl<K: Clone + Eq + Hash> Queue<K> {
             let raised = priority < *known;
             *known = priority.min(*known);
             if raised && !busy {
-                state.rechecks.retain(|other| *other != key);
-                state.changes.push_back(key);
+                state.ready.push(key, priority);
             }
             return;
         }
         self.metrics.adds.inc();
         state.dirty.insert(key.clone(), (priority, Instant::now()));
         if !busy {
-            state.ready(priority).push_back(key);
+            state.ready.push(key, priority);
             self.metrics.depth.inc();
         }
     }
@@ -266,21 +312,27 @@ impl<K: Clone + Eq + Hash> Queue<K> {
     fn promote(&self, state: &mut State<K>) {
         let now = Instant::now();
         while let Some(entry) = state.delayed.first_entry().filter(|entry| entry.key().0 <= now) {
-            let Delayed { key, priority, has_slot } = entry.remove();
+            let Delayed { key, priority, turn } = entry.remove();
             state.delayed_at.remove(&key);
-            match if has_slot { None } else { state.slot(&key, priority) } {
-                Some(at) => state.delay(key, at, priority, true),
-                None => self.insert(state, key, priority),
+            let slot = if turn == Turn::Wanted { state.slot(&key, priority) } else { None };
+            if let Some(at) = slot {
+                state.delay(key, at, priority, Turn::Given);
+                continue;
+            }
+            let known = state.dirty.contains_key(&key);
+            self.insert(state, key.clone(), priority);
+            if turn == Turn::Had && priority == Priority::Recheck && !known && state.ready.contains(&key) {
+                state.ready.push_ahead(key, priority);
             }
         }
     }
 
-    fn drain(&self, state: &mut State<K>, max: usize) -> Vec<(K, Priority)> {
+    fn drain(&self, state: &mut State<K>, max: usize, priority: Priority) -> Vec<(K, Priority)> {
         let mut batch = Vec::new();
-        while batch.len() < max {
-            let Some(key) = state.pop() else { break };
+        while batch.len() < max && state.may_take(priority) {
+            let Some(key) = state.ready.pop(priority) else { break };
             self.metrics.depth.dec();
-            let Some((priority, added)) = state.dirty.remove(&key) else { continue };
+            let Some((_, added)) = state.dirty.remove(&key) else { continue };
             self.metrics.queue_duration.observe(added.elapsed().as_secs_f64());
             state.processing.insert(key.clone(), (priority, Instant::now()));
             batch.push((key, priority));
@@ -295,22 +347,32 @@ impl<K: Clone + Eq + Hash> Queue<K> {
 }
 
 impl<K: Clone + Eq + Hash> State<K> {
-    fn ready(&mut self, priority: Priority) -> &mut VecDeque<K> {
-        match priority {
-            Priority::Change => &mut self.changes,
-            Priority::Recheck => &mut self.rechecks,
-        }
-    }
-
-    fn pop(&mut self) -> Option<K> {
-        let waits = !self.rechecks.is_empty();
-        let may_recheck = waits && self.pace.is_none_or(|pace| self.rechecks_in_flight() < pace.in_flight);
-        if may_recheck && (self.preceded >= PRECEDENCE || self.changes.is_empty()) {
+    /// Whose turn it is.
+    fn turn(&mut self) -> Priority {
+        let waits = !self.ready.is_empty(Priority::Recheck);
+        let overdue = self.preceded >= PRECEDENCE || self.ready.is_empty(Priority::Change);
+        if overdue && waits && self.may_take(Priority::Recheck) {
             self.preceded = 0;
-            return self.rechecks.pop_front();
+            return Priority::Recheck;
         }
         self.preceded = if waits { self.preceded.saturating_add(1) } else { 0 };
-        self.changes.pop_front()
+        Priority::Change
+    }
+
+    fn may_take(&self, priority: Priority) -> bool {
+        priority == Priority::Change || self.pace.is_none_or(|pace| self.rechecks_in_flight() < pace.in_flight)
+    }
+
+    /// Counts a failure, and says how many there were before.
+    fn failed(&mut self, key: &K) -> u32 {
+        let failures = self.failures.entry(key.clone()).or_default();
+        *failures = failures.saturating_add(1);
+        *failures - 1
+    }
+
+    /// How long all items together have failed too often.
+    fn reserve(&mut self) -> Duration {
+        self.bucket.as_mut().map_or(Duration::ZERO, |bucket| bucket.reserve(Instant::now()))
     }
 
     fn rechecks_in_flight(&self) -> usize {
@@ -325,7 +387,7 @@ impl<K: Clone + Eq + Hash> State<K> {
     }
 
     fn has_slot(&self, key: &K) -> bool {
-        self.delayed_at.get(key).and_then(|at| self.delayed.get(at)).is_some_and(|delayed| delayed.has_slot)
+        self.delayed_at.get(key).and_then(|at| self.delayed.get(at)).is_some_and(|delayed| delayed.turn != Turn::Wanted)
     }
 
     fn cancel_delayed(&mut self, key: &K) -> Option<(Instant, Delayed<K>)> {
@@ -333,8 +395,8 @@ impl<K: Clone + Eq + Hash> State<K> {
         Some((at.0, self.delayed.remove(&at)?))
     }
 
-    fn delay(&mut self, key: K, at: Instant, priority: Priority, has_slot: bool) {
-        let mut next = (at, Delayed { key, priority, has_slot });
+    fn delay(&mut self, key: K, at: Instant, priority: Priority, turn: Turn) {
+        let mut next = (at, Delayed { key, priority, turn });
         if let Some(earlier) = self.cancel_delayed(&next.1.key) {
             let priority = earlier.1.priority.min(priority);
             if earlier.0 <= at {

@@ -61,9 +61,9 @@ impl Again {
     pub(crate) fn schedule_as<K: Clone + Eq + Hash>(self, queue: &Queue<K>, key: &K, priority: Priority) {
         match self {
             Self::OnChange => queue.forget(key),
-            Self::After(delay) => queue.add_after(key.clone(), delay, priority),
+            Self::After(delay) => queue.try_after(key.clone(), delay, priority),
             Self::Soon => {
-                queue.retry_as(key.clone(), SOON, priority);
+                queue.retry_race(key.clone(), SOON, priority);
             }
             Self::BackOff => {
                 queue.retry_as(key.clone(), queue.base(), priority);

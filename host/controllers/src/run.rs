@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use k8s_openapi::api::core::v1::{Node, Service};
+use k8s_openapi::api::core::v1::{Node, ObjectReference, Service};
 use kube::Client;
 use skydock_cloud::{Capability, CloudProvider, Cluster, ProviderInfo};
 use tokio::{
@@ -20,7 +20,7 @@ use crate::{
     ClusterCidrsError, Controller, Metrics,
     api::{with_deadline, with_nodes_in_protobuf},
     cluster_view::ClusterView,
-    dry_run,
+    dry_run::{self, Said},
     events::Recorder,
     informer::Informer,
     ipam::{IpamController, IpamOptions},
@@ -30,6 +30,10 @@ use crate::{
     service::{ServiceController, ServiceOptions},
     shared::{Runner, Shared},
 };
+
+/// How late a write of the process that led before may arrive: an API server gives up on one after 34 s, and what it did shows in
+/// the cache some moments later.
+const LATE_WRITES: Duration = Duration::from_secs(40);
 
 /// API clients, one for each name under which controllers speak ([`Controller::client_name`]); they may be one.
 #[derive(Clone)]
@@ -57,7 +61,7 @@ impl Clients {
 }
 
 /// How the controllers work.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Options {
     /// Tells this cluster from others in the same account (`--cluster-name`); what configures the provider passes it on.
     pub cluster_name: String,
@@ -75,6 +79,8 @@ pub struct Options {
     pub shutdown_grace: Duration,
     /// Say what would be done, and do nothing (`--dry-run`).
     pub dry_run: bool,
+    /// What events are on that are about no object of the cluster: the lease.
+    pub process: ObjectReference,
 }
 
 impl Default for Options {
@@ -89,6 +95,13 @@ impl Default for Options {
             routes: RouteOptions::default(),
             shutdown_grace: Duration::from_secs(10),
             dry_run: false,
+            process: ObjectReference {
+                api_version: Some("coordination.k8s.io/v1".to_owned()),
+                kind: Some("Lease".to_owned()),
+                namespace: Some("kube-system".to_owned()),
+                name: Some("cloud-controller-manager".to_owned()),
+                ..ObjectReference::default()
+            },
         }
     }
 }
@@ -107,8 +120,11 @@ pub struct Context {
     pub enabled: BTreeSet<Controller>,
     /// Where to count.
     pub metrics: Metrics,
-    /// Called with the provider's view of the cluster, once the caches are complete and before any controller starts.
+    /// Called with the provider's view of the cluster, once all nodes are known and before any controller starts. It shows no
+    /// services before all of them are known.
     pub on_cluster: Box<dyn FnOnce(Arc<dyn Cluster>) + Send>,
+    /// The process that led before has not given its lease up: what it has sent to the API server may arrive yet.
+    pub unreleased: bool,
     /// Ends it all.
     pub shutdown: CancellationToken,
     /// Cancelled when no controller works any more: from then on another process may lead, while the last events are written.
@@ -132,13 +148,14 @@ pub enum RunError {
 /// If a controller ends by itself.
 pub async fn run(mut context: Context) -> Result<(), RunError> {
     context.clients = context.clients.with_deadlines();
-    if context.options.dry_run {
-        (context.provider, context.clients) = dry_run::harmless(context.provider, &context.clients);
+    let said = context.options.dry_run.then(Arc::<Said>::default);
+    if let Some(said) = &said {
+        (context.provider, context.clients) = dry_run::harmless(context.provider, &context.clients, said);
     }
     let (recorder, writer) = Recorder::new(context.clients.informers.clone(), context.metrics.clone());
     let worked = context.worked.clone();
     let writing = tokio::spawn(writer.run(worked.clone()));
-    let result = Box::pin(Host::new(context, recorder).run()).await;
+    let result = Box::pin(Host::new(context, recorder, said).run()).await;
     worked.cancel();
     if writing.await.is_err() {
         return Err(RunError::Ended("the writer of events".to_owned()));
@@ -151,6 +168,8 @@ pub async fn run(mut context: Context) -> Result<(), RunError> {
 enum Obstacle {
     #[error("it is turned off by {0}=false")]
     TurnedOff(&'static str),
+    #[error("the API server has not listed {0} yet; it starts when they are known")]
+    NotListed(&'static str),
     #[error("provider {provider} does not export {capability}")]
     Unsupported { provider: String, capability: Capability },
     /// At the start this is found before; the capability has come with a later generation.
@@ -161,6 +180,8 @@ enum Obstacle {
 struct Host {
     context: Context,
     recorder: Recorder,
+    /// In a dry run.
+    said: Option<Arc<Said>>,
     nodes: Arc<Informer<Node>>,
     services: Arc<Informer<Service>>,
     started: BTreeMap<Controller, Arc<dyn Runner>>,
@@ -172,10 +193,11 @@ struct Host {
 }
 
 impl Host {
-    fn new(context: Context, recorder: Recorder) -> Self {
+    fn new(context: Context, recorder: Recorder, said: Option<Arc<Said>>) -> Self {
         Self {
             context,
             recorder,
+            said,
             nodes: Arc::default(),
             services: Arc::default(),
             started: BTreeMap::new(),
@@ -218,10 +240,7 @@ impl Host {
 
     async fn control(&mut self) -> Result<(), RunError> {
         self.nodes.synced().await;
-        if self.watches_services() {
-            self.services.synced().await;
-        }
-        tracing::info!(nodes = self.nodes.list().len(), services = self.services.list().len(), "caches are complete");
+        tracing::info!(nodes = self.nodes.list().len(), "the cache of nodes is complete");
         let on_cluster = std::mem::replace(&mut self.context.on_cluster, Box::new(|_| {}));
         let (nodes, services) = (Arc::clone(&self.nodes), Arc::clone(&self.services));
         let (recorder, classes) = (self.recorder.clone(), self.context.options.services.classes.clone());
@@ -229,7 +248,11 @@ impl Host {
         let mut swaps = true;
         loop {
             self.start();
+            let (services, complete) = (Arc::clone(&self.services), self.services.is_synced());
             tokio::select! {
+                () = services.synced(), if !complete && self.watches_services() => {
+                    tracing::info!(services = self.services.list().len(), "the cache of services is complete");
+                }
                 changed = self.context.generations.changed(), if swaps => match changed {
                     Ok(()) => {
                         tracing::info!("the plugin was replaced: looking at all objects again");
@@ -279,6 +302,10 @@ impl Host {
         if controller == Controller::NodeIpam && self.context.options.ipam.ranges.is_empty() {
             return Some(Obstacle::TurnedOff("--allocate-node-cidrs"));
         }
+        // Who cannot list services has nodes served all the same.
+        if controller == Controller::Service && info.can(Capability::LoadBalancers) && !self.services.is_synced() {
+            return Some(Obstacle::NotListed("services"));
+        }
         if let Some(capability) = controller.needs().filter(|capability| !info.can(*capability)) {
             return Some(Obstacle::Unsupported { provider: info.name.clone(), capability });
         }
@@ -309,7 +336,7 @@ impl Host {
         let runner: Arc<dyn Runner> = match controller {
             Controller::Node => Arc::new(NodeController::new(shared, clients.node.clone(), options.node)),
             Controller::NodeLifecycle => {
-                Arc::new(LifecycleController::new(shared, clients.node.clone(), options.lifecycle))
+                Arc::new(LifecycleController::new(shared, clients.node.clone(), options.lifecycle, self.said.clone()))
             }
             Controller::Service => Arc::new(ServiceController::new(
                 shared,
@@ -317,10 +344,14 @@ impl Host {
                 Arc::clone(&self.services),
                 options.services.clone(),
             )),
-            Controller::NodeIpam => Arc::new(IpamController::new(shared, clients.node.clone(), &options.ipam)),
+            Controller::NodeIpam => {
+                let quiet = if self.context.unreleased { LATE_WRITES } else { Duration::ZERO };
+                Arc::new(IpamController::new(shared, clients.node.clone(), &options.ipam, quiet))
+            }
             Controller::Route => {
                 let cidrs = options.routes.cluster_cidrs.clone().ok()?;
-                Arc::new(RouteController::new(shared, clients.route.clone(), cidrs, options.routes.rhythm))
+                let (rhythm, process) = (options.routes.rhythm, options.process.clone());
+                Arc::new(RouteController::new(shared, clients.route.clone(), cidrs, rhythm, process))
             }
         };
         Some(runner)

@@ -27,11 +27,13 @@ use futures::future::join_all;
 use k8s_openapi::api::core::v1::Service;
 use kube::Client;
 use skydock_cloud::CloudError;
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 pub use self::options::{ClassError, Classes, NodeRules, ServiceOptions, parse_class};
 use self::{
-    known::{Known, KnownServices},
+    known::{Known, KnownServices, Waiting},
+    nodes::{Nodes, Passes},
     plan::Need,
     selection::Selection,
 };
@@ -40,9 +42,10 @@ use crate::{
     constants::reason,
     convert::ConvertError,
     informer::{Change, Entry, Informer},
+    patience::minutes,
     queue::{Limiter, Priority, Queue},
     retry::{self, Again},
-    shared::{Runner, Shared},
+    shared::{Runner, Shared, apart},
 };
 
 /// How long changes of nodes are gathered before load balancers are told: a scale-up changes many at once.
@@ -57,7 +60,8 @@ pub(crate) struct ServiceController {
     services: Arc<Informer<Service>>,
     options: ServiceOptions,
     queue: Arc<Queue<String>>,
-    node_queue: Arc<Queue<()>>,
+    node_queue: Arc<Queue<Nodes>>,
+    passes: Passes,
     known: Arc<KnownServices>,
     selection: Arc<Selection>,
 }
@@ -87,23 +91,35 @@ impl ServiceController {
         let queue = Arc::new(Queue::new(Limiter::SERVICES, shared.metrics.queue("service")));
         let node_queue = Arc::new(Queue::new(Limiter::SERVICES, shared.metrics.queue("node")));
         let selection = Arc::new(Selection::new(Arc::clone(&shared.nodes), options.nodes));
-        let controller =
-            Self { shared, client, services, options, queue, node_queue, known: Arc::default(), selection };
+        let controller = Self {
+            shared,
+            client,
+            services,
+            options,
+            queue,
+            node_queue,
+            passes: Passes::default(),
+            known: Arc::default(),
+            selection,
+        };
         controller.follow_services();
         controller.follow_nodes();
+        // What an earlier process has told the cloud, nobody here knows: nodes may have changed while nobody led.
+        controller.node_queue.add_after(Nodes::Pass, GATHER, Priority::Change);
         controller
     }
 
     fn follow_services(&self) {
         // All are new at once; their number has to be known before the first has its turn.
         self.queue.pace(self.options.pace(self.services.list().len()));
-        let (queue, known, selection) = (Arc::clone(&self.queue), Arc::clone(&self.known), Arc::clone(&self.selection));
+        let (queue, known) = (Arc::clone(&self.queue), Arc::clone(&self.known));
         let classes = self.options.classes.clone();
         self.services.subscribe(move |change| match change {
             Change::Added(new) => {
                 let Some(priority) = added(&new.object, &classes) else { return };
                 if priority == Priority::Recheck {
-                    known.adopt(new, || selection.of(new).1);
+                    // Changes of nodes reach it also if its own turn has not come yet.
+                    known.remember(&new.key(), new);
                 }
                 queue.add(new.key(), priority);
             }
@@ -125,23 +141,19 @@ impl ServiceController {
             (Arc::clone(&self.node_queue), Arc::clone(&self.known), Arc::clone(&self.selection));
         let rules = self.options.nodes;
         self.shared.nodes.subscribe(move |change| {
-            if let Change::Updated(old, new) = change
-                && selection::same(old, new)
-            {
-                return;
-            }
-            selection.nodes_changed();
             let matters = match change {
+                Change::Updated(old, new) if selection::same(old, new) => return,
                 Change::Added(node) | Change::Deleted(node) => selection::eligible(node, rules),
                 Change::Updated(old, new) => {
                     selection::matters(old, new, rules)
                         || (old.view.labels != new.view.labels
                             && selection::eligible(new, rules)
-                            && known.any(|service| selection::selects_one(service, old, new)))
+                            && known.tell_apart(&old.view.labels, &new.view.labels))
                 }
             };
+            selection.changed(matters);
             if matters {
-                queue.add_after((), GATHER, Priority::Change);
+                queue.add_after(Nodes::Pass, GATHER, Priority::Change);
             }
         });
     }
@@ -150,66 +162,93 @@ impl ServiceController {
         plan::need(&entry.object, &self.options.classes, known)
     }
 
-    async fn work(&self) {
+    async fn work(self: &Arc<Self>) {
         while let Some((key, priority)) = self.queue.take().await {
-            self.sync(&key, priority).await;
+            let (this, one) = (Arc::clone(self), key.clone());
+            apart(async move { this.sync(&one, priority).await }).await;
             self.queue.done(&key);
         }
     }
 
+    /// Does something about a service while nobody else does. If somebody is at it, `later` is done after that, and `None` is
+    /// the answer: who waited for a slow load balancer would not work on others.
+    async fn alone<T>(&self, key: &str, known: &Known, later: Waiting, work: impl Future<Output = T>) -> Option<T> {
+        let busy = match known.busy.try_lock() {
+            Ok(busy) => busy,
+            Err(_) => {
+                known.wait(later);
+                // It may have ended just before.
+                known.busy.try_lock().ok()?
+            }
+        };
+        let current = self.known.get(key).is_some_and(|other| std::ptr::eq(&*other, known));
+        let done = if current { Some(work.await) } else { None };
+        drop(busy);
+        match known.waiting() {
+            // It takes the nodes along.
+            Waiting { sync: Some(priority), .. } => self.queue.try_after(key.to_owned(), Duration::ZERO, priority),
+            Waiting { nodes: true, .. } => self.node_queue.add(Nodes::Of(key.to_owned()), Priority::Change),
+            Waiting { .. } => {}
+        }
+        done
+    }
+
     async fn sync(&self, key: &str, priority: Priority) {
         let Some(entry) = self.services.get(key) else {
-            let gone = match self.known.get(key) {
-                Some(known) => self.forget_gone(key, &known).await,
-                None => Ok(()),
-            };
+            let Some(known) = self.known.get(key) else { return self.settle(key, priority, Ok(())) };
+            let Some(gone) = self.forget_gone(key, &known, priority).await else { return };
             return self.settle(key, priority, gone);
         };
         if let Some(old) = self.known.get(key).filter(|known| known.progress().entry.uid() != entry.uid()) {
             // It was deleted and made anew, and nobody saw it: the old load balancer goes first.
-            let Err((gone, failure)) = self.forget_gone(key, &old).await else {
-                return self.sync_present(key, &entry, priority).await;
-            };
-            let Failure::Gone(CloudError::Invalid(_)) = failure else {
-                return self.settle(key, priority, Err((gone, failure)));
-            };
-            // The old object will never change, and the new one must not wait for that.
-            let aside = self.known.set_aside(key, gone.uid());
-            self.settle(&aside, priority, Err((gone, failure)));
+            let Some(gone) = self.forget_gone(key, &old, priority).await else { return };
+            if let Err((gone, failure)) = gone {
+                let Failure::Gone(CloudError::Invalid(_)) = failure else {
+                    return self.settle(key, priority, Err((gone, failure)));
+                };
+                // The old object will never change, and the new one must not wait for that.
+                let aside = self.known.set_aside(key, gone.uid());
+                self.settle(&aside, priority, Err((gone, failure)));
+            }
         }
         self.sync_present(key, &entry, priority).await;
     }
 
     async fn sync_present(&self, key: &str, entry: &ServiceEntry, priority: Priority) {
+        let later = Waiting { sync: Some(priority), nodes: false };
         let result = match self.need(entry, self.known.get(key).is_some()) {
-            Need::Nothing => Ok(()),
+            Need::Nothing => Some(Ok(())),
             Need::Ensure => {
                 let known = self.known.remember(key, entry);
-                let _busy = known.busy.lock().await;
-                self.ensure(&known, entry, priority).await
+                self.alone(key, &known, later, self.ensure(&known, entry, priority)).await
             }
             Need::Cleanup => {
                 let known = self.known.remember(key, entry);
-                let _busy = known.busy.lock().await;
-                let result = self.cleanup(&known, entry).await;
-                if result.is_ok() {
+                let cleanup = async {
+                    self.cleanup(&known, entry).await?;
                     self.known.remove(key);
-                }
-                result
+                    Ok(())
+                };
+                self.alone(key, &known, later, cleanup).await
             }
         };
+        let Some(result) = result else { return };
         self.settle(key, priority, result.map_err(|failure| (Arc::clone(entry), failure)));
     }
 
-    async fn forget_gone(&self, key: &str, known: &Known) -> Result<(), (ServiceEntry, Failure)> {
-        let _busy = known.busy.lock().await;
-        match self.delete_gone(known).await {
-            Ok(()) => {
-                self.known.remove(key);
-                Ok(())
-            }
-            Err(failure) => Err((known.progress().entry, failure)),
-        }
+    /// `None` if it is being worked on: it comes again.
+    async fn forget_gone(
+        &self,
+        key: &str,
+        known: &Known,
+        priority: Priority,
+    ) -> Option<Result<(), (ServiceEntry, Failure)>> {
+        let forget = async {
+            self.delete_gone(known).await.map_err(|failure| (known.progress().entry, failure))?;
+            self.known.remove(key);
+            Ok(())
+        };
+        self.alone(key, known, Waiting { sync: Some(priority), nodes: false }, forget).await
     }
 
     /// Tells what went wrong, and sees to it that it is tried again.
@@ -218,6 +257,7 @@ impl ServiceController {
         let (warns, again) = match &failure {
             Failure::Cloud(_, error) | Failure::Gone(error) => {
                 self.shared.cloud_error(key, error);
+                self.tell_if_long(key, &entry, error);
                 (retry::warns(error), Again::after(error))
             }
             Failure::Api(_, error) => {
@@ -240,9 +280,21 @@ impl ServiceController {
             }
         }
         again.schedule_as(&self.queue, &key.to_owned(), priority);
-        if gone && again == Again::OnChange {
-            // It cannot change any more, but the cloud can, and the plugin.
+        // One that is gone cannot change any more, but the cloud can, and the plugin. And who could not be read is told so again,
+        // since events do not last.
+        if (gone && again == Again::OnChange) || matches!(failure, Failure::Invalid(_)) {
             self.check_later(key);
+        }
+    }
+
+    /// Work that the cloud has begun and does not end is nothing that fails, so that nothing else tells of it.
+    fn tell_if_long(&self, key: &str, entry: &ServiceEntry, error: &CloudError) {
+        let Some(known) = self.known.get(key) else { return };
+        let long = self.shared.metrics.long_in_progress(self.shared.controller);
+        if let Some(lasted) = known.update(|progress| progress.patience.note(error, &long, Instant::now())) {
+            let lasted = minutes(lasted);
+            let message = format!("The cloud has been at work on the load balancer for {lasted}, and goes on: {error}");
+            self.shared.warning(entry, reason::STILL_IN_PROGRESS, message);
         }
     }
 
@@ -276,9 +328,10 @@ impl Runner for ServiceController {
         }
     }
 
-    async fn run(&self, shutdown: CancellationToken) {
+    async fn run(self: Arc<Self>, shutdown: CancellationToken) {
         let work = async {
-            tokio::join!(join_all((0..self.options.concurrent_syncs).map(|_| self.work())), self.work_nodes());
+            let workers = || 0..self.options.concurrent_syncs;
+            tokio::join!(join_all(workers().map(|_| self.work())), join_all(workers().map(|_| self.work_nodes())));
         };
         let close = async {
             shutdown.cancelled().await;

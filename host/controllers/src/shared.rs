@@ -5,7 +5,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use k8s_openapi::api::core::v1::Node;
 use skydock_cloud::{CloudError, CloudProvider, Severity};
-use tokio_util::sync::CancellationToken;
+use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 
 use crate::{
     Controller,
@@ -23,7 +23,7 @@ pub(crate) trait Runner: Send + Sync {
     fn recheck(&self);
 
     /// Works until the token is cancelled; ends when the work in hand is done.
-    async fn run(&self, shutdown: CancellationToken);
+    async fn run(self: Arc<Self>, shutdown: CancellationToken);
 }
 
 /// What one controller shares with the others, under its own name.
@@ -66,6 +66,19 @@ impl Shared {
     }
 }
 
+/// Does a piece of work on a task of its own, so that what computes for long holds up no other. It ends with who waits for it,
+/// and its panic is theirs.
+pub(crate) async fn apart<T: Send + 'static>(work: impl Future<Output = T> + Send + 'static) -> T {
+    match AbortOnDropHandle::new(tokio::spawn(work)).await {
+        Ok(done) => done,
+        Err(ended) => match ended.try_into_panic() {
+            Ok(panic) => std::panic::resume_unwind(panic),
+            // The runtime is going down, and with it who waits.
+            Err(_) => std::future::pending().await,
+        },
+    }
+}
+
 /// One answer per question, also if a provider breaks its promise.
 pub(crate) fn complete<T>(
     answers: Vec<Result<T, CloudError>>,
@@ -78,7 +91,25 @@ pub(crate) fn complete<T>(
 
 #[cfg(test)]
 mod tests {
+    use std::{
+        sync::mpsc,
+        time::{Duration, Instant},
+    };
+
+    use futures::future::join_all;
+
     use super::*;
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn work_that_computes_holds_up_no_other() {
+        let (done, waits) = mpsc::channel();
+        let one = apart(async move { waits.recv_timeout(Duration::from_secs(20)) });
+        let other = apart(async move { done.send(()).map_err(|_| mpsc::RecvTimeoutError::Disconnected) });
+        let begin = Instant::now();
+        // On one task the first would keep the second from ever being polled.
+        let ended = join_all([Box::pin(one) as std::pin::Pin<Box<dyn Future<Output = _>>>, Box::pin(other)]).await;
+        assert_eq!(ended, [Ok(()), Ok(())], "after {:?}", begin.elapsed());
+    }
 
     #[test]
     fn n09_n38_a_missing_answer_is_an_error_and_one_too_many_is_not_looked_at() {

@@ -78,6 +78,11 @@ impl FakeApi {
         self.answer(method, path, 0, Value::Null);
     }
 
+    /// Forgets the requests so far.
+    pub(crate) fn forget(&self) {
+        self.requests.lock().unwrap().clear();
+    }
+
     pub(crate) fn requests(&self) -> Vec<Request> {
         self.requests.lock().unwrap().clone()
     }
@@ -148,12 +153,22 @@ pub(crate) struct FakeCloud {
     /// Source ranges of the services whose nodes were updated.
     pub(crate) source_ranges: Mutex<Vec<Vec<String>>>,
     pub(crate) gate: Mutex<Option<Arc<tokio::sync::Semaphore>>>,
+    /// The one service whose calls the gate stops; `None`: all.
+    pub(crate) gated: Mutex<Option<String>>,
     pub(crate) pause: Mutex<Duration>,
     pub(crate) capabilities: Mutex<Option<BTreeSet<Capability>>>,
     pub(crate) routes: crate::route::tests::RouteTable,
     /// What `locate` says of a node instead of zone z9.
     pub(crate) zones: Mutex<HashMap<String, Result<Zone, CloudError>>>,
     pub(crate) locate_whole: Mutex<Option<CloudError>>,
+    /// Nodes that end each call for their zone.
+    pub(crate) locate_breaks: Mutex<Vec<String>>,
+    /// Most nodes of a call, if not three.
+    pub(crate) max_batch: Mutex<usize>,
+    /// Nodes that end each call that has them: after how long, and how.
+    breaks: Mutex<HashMap<String, (Duration, CloudError)>>,
+    /// What it takes to describe one machine.
+    pub(crate) look_up: Mutex<Duration>,
 }
 
 impl FakeCloud {
@@ -163,6 +178,21 @@ impl FakeCloud {
 
     pub(crate) fn ensure_takes(&self, time: Duration) {
         *self.pause.lock().unwrap() = time;
+    }
+
+    /// From now on each call about this node ends so.
+    pub(crate) fn breaks(&self, node: &str, after: Duration, error: CloudError) {
+        self.breaks.lock().unwrap().insert(node.to_owned(), (after, error));
+    }
+
+    async fn survives(&self, nodes: &[Arc<Node>]) -> Result<(), CloudError> {
+        let first = {
+            let breaks = self.breaks.lock().unwrap();
+            nodes.iter().filter_map(|node| breaks.get(&node.name)).min_by_key(|(after, _)| *after).cloned()
+        };
+        let Some((after, error)) = first else { return Ok(()) };
+        tokio::time::sleep(after).await;
+        Err(error)
     }
 
     async fn pass_gate(&self) {
@@ -202,12 +232,14 @@ impl CloudProvider for FakeCloud {
     fn info(&self) -> Arc<ProviderInfo> {
         let told = self.capabilities.lock().unwrap().clone();
         let info = info();
-        Arc::new(ProviderInfo { capabilities: told.unwrap_or_else(|| info.capabilities.clone()), ..info })
+        let max_batch = Some(*self.max_batch.lock().unwrap()).filter(|max| *max > 0).unwrap_or(info.max_batch);
+        Arc::new(ProviderInfo { capabilities: told.unwrap_or_else(|| info.capabilities.clone()), max_batch, ..info })
     }
 
     async fn check(&self, nodes: &[Arc<Node>]) -> Result<Answers<Presence>, CloudError> {
         self.record(format!("check {}", names(nodes)));
         self.pass_gate().await;
+        self.survives(nodes).await?;
         if let Some(error) = self.whole.lock().unwrap().clone() {
             return Err(error);
         }
@@ -217,6 +249,11 @@ impl CloudProvider for FakeCloud {
 
     async fn describe(&self, nodes: &[Arc<Node>]) -> Result<Answers<Instance>, CloudError> {
         self.record(format!("describe {}", names(nodes)));
+        self.survives(nodes).await?;
+        let look_up = *self.look_up.lock().unwrap();
+        if !look_up.is_zero() {
+            tokio::time::sleep(look_up * u32::try_from(nodes.len()).unwrap()).await;
+        }
         if let Some(error) = self.whole.lock().unwrap().clone() {
             return Err(error);
         }
@@ -242,7 +279,10 @@ impl CloudProvider for FakeCloud {
     async fn update_load_balancer(&self, service: &Service, nodes: &NodeSet) -> Result<(), CloudError> {
         self.record(format!("update {} {}", service.name, names(nodes)));
         self.source_ranges.lock().unwrap().push(service.source_ranges.clone());
-        self.pass_gate().await;
+        let gated = self.gated.lock().unwrap().clone();
+        if gated.is_none_or(|gated| gated == service.name) {
+            self.pass_gate().await;
+        }
         next(&self.update).unwrap_or(Ok(()))
     }
 
@@ -251,9 +291,15 @@ impl CloudProvider for FakeCloud {
         next(&self.delete).unwrap_or(Ok(()))
     }
 
+    fn max_routes(&self) -> Option<usize> {
+        *self.routes.limit.lock().unwrap()
+    }
+
     async fn list_routes(&self) -> Result<Vec<Route>, CloudError> {
         self.record("list".to_owned());
-        self.routes.list()
+        let (listed, pause) = (self.routes.list(), *self.routes.list_takes.lock().unwrap());
+        tokio::time::sleep(pause).await;
+        listed
     }
 
     async fn create_routes(&self, routes: &[NewRoute]) -> Result<Answers<()>, CloudError> {
@@ -270,6 +316,9 @@ impl CloudProvider for FakeCloud {
 
     async fn locate(&self, nodes: &[Arc<Node>]) -> Result<Answers<Zone>, CloudError> {
         self.record(format!("locate {}", names(nodes)));
+        if self.locate_breaks.lock().unwrap().iter().any(|name| nodes.iter().any(|node| node.name == *name)) {
+            return Err(CloudError::Invalid("it trapped".into()));
+        }
         if let Some(error) = self.locate_whole.lock().unwrap().clone() {
             return Err(error);
         }

@@ -46,15 +46,20 @@ pub(crate) fn guarded(router: Router) -> Router {
 /// Everything that is served.
 pub(crate) fn router(plane: Arc<Plane>, faults: FaultSwitch) -> Router {
     let healthy = || async { "ok" };
-    Router::new()
+    let router = Router::new()
         .route("/healthz", get(healthy))
         .route("/livez", get(healthy))
         .route("/readyz", get(healthy))
         .route("/version", get(async || json(StatusCode::OK, &discovery::version())))
         .route("/openapi/v3", get(async || json(StatusCode::OK, &openapi::index())))
         .fallback(handle)
-        .layer(middleware::from_fn_with_state(faults, faults::inject))
-        .with_state(plane)
+        .with_state(plane);
+    behind_faults(router, faults)
+}
+
+/// The same, behind faults: for whatever serves the Kubernetes API, such as a proxy.
+pub fn behind_faults(router: Router, faults: FaultSwitch) -> Router {
+    router.layer(middleware::from_fn_with_state(faults, faults::inject))
 }
 
 /// Refuses requests that were sent to another name (DNS rebinding) or by a page of another site.

@@ -62,6 +62,7 @@ mod watch;
 mod write;
 
 pub use faults::{Fault, FaultSwitch, Faults, Rule, Verb};
+pub use http::behind_faults;
 pub use kubelet::{KubeletError, Kubelets, NodeSpec};
 pub use persist::StateFileError;
 

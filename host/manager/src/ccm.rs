@@ -1,7 +1,10 @@
 //! The life of a cloud controller manager: plugin, API server, serving, lease, controllers, and back again.
 
 use std::{
-    sync::{Arc, atomic::AtomicU64},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
     thread,
     time::Duration,
 };
@@ -15,13 +18,16 @@ use prometheus_client::{
 };
 use skydock_cloud::{CloudProvider, ProviderInfo};
 use skydock_controllers::{Clients, Context, Controller, Metrics as ControllerMetrics, dry_run, events::Recorder};
-use skydock_plugin::{ClusterSlot, Plugin, PluginMetrics, PluginSource, Runtime, RuntimeOptions};
+use skydock_plugin::{ClusterSlot, Compiler, Plugin, PluginMetrics, PluginSource, Runtime, RuntimeOptions};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
+    blocking::blocking,
+    cli::COMPILER,
     clients,
     config::Config,
+    credentials,
     election::{self, ElectionConfig, ElectionMetrics, Elector, Leadership},
     report::Reporter,
     service_accounts, serving,
@@ -32,44 +38,62 @@ use crate::{
 /// # Errors
 /// Whatever keeps it from starting; loss of the lease.
 pub async fn run(config: Config, shutdown: CancellationToken) -> anyhow::Result<()> {
-    let mut registry = Registry::default();
-    let cluster = ClusterSlot::default();
-    let plugin = load_plugin(&config, &mut registry, cluster.clone()).await?;
-
-    can_make_routes(&config, &plugin.info())?;
-
-    let access = clients::load(&config.cluster).await?;
-    let root = clients::named(&access, "cloud-controller-manager")?;
-    let version = tokio::select! {
-        version = clients::wait_for_api_server(&root, &access.cluster_url) => version?,
-        () = shutdown.cancelled() => return Ok(()),
-    };
-
     let process = CancellationToken::new();
     let _ends_with_this = process.clone().drop_guard();
+    // Until it has started there is nothing that would have to end well.
+    let starting = Box::pin(start(config, process.clone()));
+    let Some(started) = shutdown.run_until_cancelled(starting).await else { return Ok(()) };
+    let (team, election) = started?;
+    let outdated = credentials::outdated(team.config.cluster.clone(), team.access.clone(), *team.root.valid_until());
+    let stop = shutdown.child_token();
+    let work = async {
+        match election {
+            None => team.work(None, false, stop.clone(), CancellationToken::new()).await,
+            Some(election) => team.stand_for_election(election, stop.clone()).await,
+        }
+    };
+    credentials::work_until(outdated, &stop, work).await
+}
+
+/// Serves health, loads the plugin and reaches the API server, in this order: a plugin that takes minutes to compile is no
+/// reason to restart the process.
+async fn start(config: Config, process: CancellationToken) -> anyhow::Result<(Team, Option<Election>)> {
+    let mut registry = Registry::default();
+    let plugin_metrics = PluginMetrics::register(&mut registry);
     let election = config.election.clone().map(|election| Election::new(election, &mut registry));
-    let controller_metrics = ControllerMetrics::register(&mut registry);
+    let metrics = ControllerMetrics::register(&mut registry);
+    let started = CancellationToken::new();
+    let mut serves = None;
     if let Some(address) = config.serve {
         let served = serving::Served {
             registry,
+            started: started.clone(),
             leadership: election.as_ref().map(|election| election.state.subscribe()),
             lease_duration: config.election.as_ref().map_or(Duration::ZERO, |election| election.timings.lease_duration),
         };
-        let bound = serving::start(address, served, process.clone()).await?;
-        tracing::info!(address = %bound, "serving /metrics, /healthz, /livez and /readyz");
+        serves = Some(serving::start(address, served, process.clone()).await?);
     }
+    let cluster = ClusterSlot::default();
+    let plugin = load_plugin(&config, plugin_metrics, cluster.clone()).await?;
+    can_make_routes(&config, &plugin.info())?;
+
+    let reached = config.cluster.clone();
+    let access = blocking(async move { clients::load(&reached).await }).await?;
+    let account = access.clone();
+    let root = blocking(async move { clients::named(&account, "cloud-controller-manager") }).await?;
+    let root = skydock_controllers::with_deadline(&root);
+    let version = clients::wait_for_api_server(&root, &access.cluster_url).await?;
     tokio::spawn(plugin.clone().watch(process.clone()));
+    started.cancel();
+    if let Some(address) = serves {
+        tracing::info!(%address, "serving /metrics, /healthz, /livez and /readyz");
+    }
     let generation = plugin.generation();
     tracing::info!(
         api_server = %access.cluster_url, %version, plugin = config.plugin.name,
         provider = generation.name, provider_version = generation.version, "started"
     );
-
-    let team = Team { config, access, root, plugin, cluster, metrics: controller_metrics, process };
-    match election {
-        None => team.work(None, shutdown, CancellationToken::new()).await,
-        Some(election) => team.stand_for_election(election, shutdown).await,
-    }
+    Ok((Team { config, access, root, plugin, cluster, metrics, process }, election))
 }
 
 /// Before the lease is taken, so that a mistake shows on a standby too.
@@ -83,17 +107,19 @@ fn can_make_routes(config: &Config, provider: &ProviderInfo) -> anyhow::Result<(
     })
 }
 
-async fn load_plugin(config: &Config, registry: &mut Registry, cluster: ClusterSlot) -> anyhow::Result<Arc<Plugin>> {
+async fn load_plugin(config: &Config, metrics: PluginMetrics, cluster: ClusterSlot) -> anyhow::Result<Arc<Plugin>> {
     let cache_dir = config.plugin_cache_dir.clone();
-    let metrics = PluginMetrics::register(registry);
-    let runtime = Runtime::new(RuntimeOptions { cache_dir, metrics, ..RuntimeOptions::default() })
-        .context("cannot start the plugin runtime")?;
+    let limits = config.plugin_limits.clone();
+    let options = RuntimeOptions::new(Compiler::this_program(COMPILER)?);
+    let runtime = blocking(async { Runtime::new(RuntimeOptions { cache_dir, limits, metrics, ..options }) }).await;
+    let runtime = runtime.context("cannot start the plugin runtime")?;
     let source = PluginSource {
         name: config.plugin.name.clone(),
         component: config.plugin.file.clone(),
         cloud_config: config.cloud_config.clone(),
         cluster_name: config.options.cluster_name.clone(),
         cluster_cidrs: config.cluster_cidrs.clone(),
+        ingress: config.ingress.clone(),
     };
     let plugin = Plugin::load(&runtime, source, cluster).await;
     plugin
@@ -117,10 +143,12 @@ impl Team {
     async fn work(
         self,
         identity: Option<String>,
+        unreleased: bool,
         stop: CancellationToken,
         worked: CancellationToken,
     ) -> anyhow::Result<()> {
-        let clients = self.clients().await?;
+        let Some(clients) = stop.run_until_cancelled(self.clients()).await else { return Ok(()) };
+        let clients = clients?;
         let root = if self.config.options.dry_run {
             tracing::info!("dry run: what would be done is said here, and nothing is done");
             dry_run::client(&self.root)
@@ -144,6 +172,7 @@ impl Team {
             enabled: self.config.controllers.clone(),
             metrics: self.metrics.clone(),
             on_cluster: Box::new(move |view| cluster.set(view)),
+            unreleased,
             shutdown: stop,
             worked,
         };
@@ -157,19 +186,24 @@ impl Team {
     }
 
     async fn clients(&self) -> anyhow::Result<Clients> {
-        let named = async |name: &str| -> anyhow::Result<Client> {
-            if self.config.service_account_credentials {
-                Ok(service_accounts::client(&self.root, &self.access, name, self.process.clone()).await?)
-            } else {
-                Ok(clients::named(&self.access, name)?)
-            }
-        };
-        Ok(Clients {
-            informers: clients::named(&self.access, "shared-informers")?,
-            node: named("node-controller").await?,
-            service: named("service-controller").await?,
-            route: named("route-controller").await?,
+        let (root, access, process) = (self.root.clone(), self.access.clone(), self.process.clone());
+        let accounts = self.config.service_account_credentials;
+        blocking(async move {
+            let named = async |name: &str| -> anyhow::Result<Client> {
+                if accounts {
+                    Ok(service_accounts::client(&root, &access, name, process.clone()).await?)
+                } else {
+                    Ok(clients::named(&access, name)?)
+                }
+            };
+            anyhow::Ok(Clients {
+                informers: clients::named(&access, "shared-informers")?,
+                node: named("node-controller").await?,
+                service: named("service-controller").await?,
+                route: named("route-controller").await?,
+            })
         })
+        .await
     }
 
     /// Works while this instance holds the lease.
@@ -178,7 +212,8 @@ impl Team {
         let mut state = election.state.subscribe();
         let access = self.access.clone();
         let identity = election::identity();
-        let thread = election.start(access, identity.clone(), release.clone())?;
+        let lease_duration = election.config.timings.lease_duration;
+        let (thread, unreleased) = election.start(access, identity.clone(), release.clone())?;
         let led = tokio::select! {
             stands = state.wait_for(|state| *state != Leadership::Standby) => match &*stands? {
                 Leadership::Lost(why) => return Err(anyhow!("leadership lost: {why}")),
@@ -187,28 +222,19 @@ impl Team {
             () = shutdown.cancelled() => false,
         };
         let stop = shutdown.child_token();
-        let lost = async {
-            let ended = |state: &Leadership| matches!(state, Leadership::Lost(_) | Leadership::Released);
-            let state = state.wait_for(ended).await.map(|state| state.clone());
-            match state {
-                Ok(Leadership::Lost(why)) => why,
-                // Given up, since nothing but events is left to write.
-                Ok(_) if release.is_cancelled() => std::future::pending().await,
-                _ => "the elector has ended".to_owned(),
-            }
-        };
         let ended = if led {
             tokio::select! {
                 // What another leader may be doing already must not be done here: no draining, out.
-                why = lost => return Err(anyhow!("leadership lost: {why}")),
-                ended = self.work(Some(identity), stop, release.clone()) => ended,
+                why = election::lost(&mut state, lease_duration, &release) => return Err(anyhow!("leadership lost: {why}")),
+                ended = self.work(Some(identity), unreleased.load(Ordering::SeqCst), stop, release.clone()) => ended,
             }
         } else {
             Ok(())
         };
         release.cancel();
-        // Given up in a moment, or it runs out by itself.
-        let _ = tokio::time::timeout(Duration::from_secs(3), tokio::task::spawn_blocking(move || thread.join())).await;
+        // Given up in a moment, or it runs out by itself. A standby has most likely nothing to give up.
+        let patience = Duration::from_secs(if led { 3 } else { 1 });
+        let _ = tokio::time::timeout(patience, tokio::task::spawn_blocking(move || thread.join())).await;
         ended
     }
 }
@@ -261,18 +287,14 @@ impl Election {
         access: kube::Config,
         identity: String,
         release: CancellationToken,
-    ) -> anyhow::Result<thread::JoinHandle<()>> {
+    ) -> anyhow::Result<(thread::JoinHandle<()>, Arc<AtomicBool>)> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-        let elect = move || {
-            runtime.block_on(async {
-                match clients::named(&access, "leader-election") {
-                    Ok(client) => {
-                        Elector::new(client, self.config, identity, self.metrics).run(&self.state, &release).await;
-                    }
-                    Err(error) => drop(self.state.send_replace(Leadership::Lost(error.to_string()))),
-                }
-            });
+        let connect = move || {
+            clients::named(&access, "leader-election").map_err(|error| election::Failure::Client(error.to_string()))
         };
-        Ok(thread::Builder::new().name("leader-election".to_owned()).spawn(elect)?)
+        let elector = Elector::new(Box::new(connect), self.config, identity, self.metrics);
+        let unreleased = elector.unreleased();
+        let elect = move || runtime.block_on(elector.run(&self.state, &release));
+        Ok((thread::Builder::new().name("leader-election".to_owned()).spawn(elect)?, unreleased))
     }
 }

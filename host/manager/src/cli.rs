@@ -5,6 +5,7 @@
 pub mod feature_gates;
 mod ipam;
 mod nodes;
+pub mod plugin_limits;
 pub mod routes;
 mod services;
 mod upstream;
@@ -15,6 +16,8 @@ use clap::{
     ArgAction, Args, Parser, Subcommand, ValueEnum,
     error::{ContextKind, ContextValue, ErrorKind},
 };
+
+use skydock_cloud::text::escape;
 
 pub use self::ipam::{IpamArgs, IpamArgsError};
 pub use self::nodes::NodeArgs;
@@ -71,9 +74,14 @@ pub struct CcmArgs {
     /// Directory of plugins: NAME is served by NAME.wasm in it.
     #[arg(long, value_name = "DIR", help_heading = "Provider")]
     pub plugin_dir: Option<PathBuf>,
-    /// Directory for compiled plugins, made with mode 0700 [default: skydock in $XDG_CACHE_HOME or ~/.cache].
+    /// Directory for compiled plugins. Skydock makes a directory of its own in it, skydock-compiled-1, and touches nothing
+    /// else [default: skydock/compiled in $XDG_CACHE_HOME or ~/.cache].
     #[arg(long, value_name = "DIR", help_heading = "Provider")]
     pub plugin_cache_dir: Option<PathBuf>,
+    /// What the plugin may use at most.
+    #[arg(long = "plugin-limit", value_name = "KEY=VALUE", value_parser = plugin_limits::parse,
+          long_help = plugin_limits::help(), help_heading = "Provider")]
+    pub plugin_limits: Vec<plugin_limits::PluginLimit>,
 
     /// How to reach the cluster; without it, the Pod's own service account is used.
     #[arg(long, value_name = "FILE", help_heading = "Cluster")]
@@ -167,9 +175,9 @@ pub struct DevArgs {
     /// Where the embedded API server listens, on loopback; port 0 takes any.
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:0")]
     pub listen: SocketAddr,
-    /// Where to write the kubeconfig.
+    /// Where to write the kubeconfig of the embedded control plane. A file that `skydock dev` has not written is left alone.
     #[arg(long, value_name = "FILE", default_value = ".skydock/kubeconfig")]
-    pub kubeconfig: PathBuf,
+    pub write_kubeconfig: PathBuf,
     /// Keep the cluster's objects in this file, so that they survive a restart.
     #[arg(long, value_name = "FILE")]
     pub state: Option<PathBuf>,
@@ -224,14 +232,21 @@ fn parse_plugin(text: &str) -> Result<NamedPlugin, String> {
     }
 }
 
+/// The longest duration that a flag takes. Clocks cannot be set arbitrarily far ahead, and what is longer is a slip.
+const LONGEST_DURATION: Duration = Duration::from_secs(365 * 24 * 3600);
+
 /// A duration as Go writes it: `15s`, `5m0s`, `1h30m`, `100ms`; `0` is zero.
 fn parse_duration(text: &str) -> Result<Duration, String> {
     if text == "0" {
         return Ok(Duration::ZERO);
     }
-    text.parse::<jiff::SignedDuration>()
-        .map_err(|_| "expected a duration such as 15s, 5m0s or 100ms".to_owned())
-        .and_then(|duration| Duration::try_from(duration).map_err(|_| "a duration cannot be negative".to_owned()))
+    let duration = text.parse::<jiff::SignedDuration>();
+    let duration = duration.map_err(|_| "expected a duration such as 15s, 5m0s or 100ms, up to 8760h".to_owned())?;
+    let duration = Duration::try_from(duration).map_err(|_| "a duration cannot be negative".to_owned())?;
+    if duration > LONGEST_DURATION {
+        return Err("a duration cannot be longer than a year (8760h)".to_owned());
+    }
+    Ok(duration)
 }
 
 fn parse_bind_address(text: &str) -> Result<BindAddress, String> {
@@ -257,7 +272,7 @@ impl Stop {
             let _ = self.0.print();
             return ExitCode::SUCCESS;
         }
-        eprintln!("skydock: {} (see skydock --help)", self.sentence());
+        eprintln!("skydock: {} (see skydock --help)", escape(&self.sentence()));
         ExitCode::from(2)
     }
 
@@ -275,6 +290,14 @@ impl Stop {
             _ => what.to_owned(),
         }
     }
+}
+
+/// What this program is started with to compile a plugin for another process of itself.
+pub const COMPILER: [&str; 2] = ["plugin", "compile"];
+
+/// True if this process is to compile a plugin for another one.
+pub fn is_compiler(args: impl IntoIterator<Item = OsString>) -> bool {
+    args.into_iter().skip(1).eq(COMPILER.map(OsString::from))
 }
 
 /// Parses a command line.

@@ -98,7 +98,10 @@ pub fn with_user_agent(mut config: Config, name: &str) -> Config {
 pub async fn wait_for_api_server(client: &Client, url: impl fmt::Display) -> Result<String, ClientError> {
     let give_up = tokio::time::Instant::now() + API_SERVER_WAIT;
     loop {
-        match client.apiserver_version().await {
+        // One that does not answer is as good as none.
+        let left = give_up.saturating_duration_since(tokio::time::Instant::now()).max(API_SERVER_POLL);
+        let answer = tokio::time::timeout(left, client.apiserver_version()).await;
+        match answer.unwrap_or_else(|silent| Err(kube::Error::Service(silent.into()))) {
             Ok(version) => return Ok(version.git_version),
             // It answered: what it refuses to this account, others may be given.
             Err(kube::Error::Api(status)) if status.code < 500 => return Ok("unknown".to_owned()),

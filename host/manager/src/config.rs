@@ -1,11 +1,21 @@
 //! Flags, checked: what a run is made of.
 
-use std::{collections::BTreeSet, net::SocketAddr, path::PathBuf};
+use std::{
+    collections::BTreeSet,
+    net::{IpAddr, SocketAddr},
+    path::PathBuf,
+};
 
-use skydock_controllers::{Controller, Options as ControllerOptions};
+use ipnet::IpNet;
+use skydock_controllers::{Controller, Options as ControllerOptions, service::ServiceOptions};
+use skydock_plugin::{IngressRules, Limits};
 
 use crate::{
-    cli::{BindAddress, CcmArgs, IpamArgsError, LoggingFormat, NamedPlugin, ServiceArgsError, routes::RouteArgsError},
+    cli::{
+        BindAddress, CcmArgs, IpamArgsError, LoggingFormat, NamedPlugin, ServiceArgsError,
+        plugin_limits::{self, PluginLimitsError},
+        routes::RouteArgsError,
+    },
     election::{ElectionConfig, Timings, TimingsError},
     telemetry::LogOptions,
 };
@@ -19,8 +29,12 @@ pub struct Config {
     pub cloud_config: Option<PathBuf>,
     /// Where compiled plugins are kept; `None` keeps none.
     pub plugin_cache_dir: Option<PathBuf>,
+    /// What the plugin may use.
+    pub plugin_limits: Limits,
     /// `--cluster-cidr`.
     pub cluster_cidrs: Vec<String>,
+    /// Which addresses load balancers may have.
+    pub ingress: IngressRules,
     /// How to reach the cluster.
     pub cluster: ClusterAccess,
     /// Run each controller under its own service account.
@@ -93,6 +107,9 @@ pub enum ConfigError {
     /// Flags of the service controller do not fit together.
     #[error(transparent)]
     Services(#[from] ServiceArgsError),
+    /// Limits of the plugin do not fit together.
+    #[error(transparent)]
+    PluginLimits(#[from] PluginLimitsError),
     /// The durations of leader election do not fit.
     #[error(transparent)]
     Timings(#[from] TimingsError),
@@ -120,6 +137,7 @@ impl TryFrom<CcmArgs> for Config {
         if args.dry_run && args.use_service_account_credentials {
             return Err(ConfigError::DryRunAccounts);
         }
+        let ingress = ingress_rules(&args, std::env::var("KUBERNETES_SERVICE_HOST").ok().as_deref());
         // Beside the one that works, which keeps its lease.
         let election = (args.leader_elect && !args.dry_run).then(|| {
             let timings = Timings::new(
@@ -136,11 +154,14 @@ impl TryFrom<CcmArgs> for Config {
         let defaults = ControllerOptions::default();
         let ipam = args.ipam.options(&args.cluster_cidrs)?;
         let routes = args.routes.options(&args.cluster_cidrs)?;
+        let services: ServiceOptions = args.services.try_into()?;
         Ok(Self {
+            plugin_limits: plugin_limits::limits(services.concurrent_syncs, &args.plugin_limits)?,
             plugin,
             cloud_config: args.cloud_config,
             plugin_cache_dir: args.plugin_cache_dir.or_else(default_cache_dir),
             cluster_cidrs: args.cluster_cidrs,
+            ingress,
             cluster: ClusterAccess { kubeconfig: args.kubeconfig, master: args.master },
             service_account_credentials: args.use_service_account_credentials,
             controllers: skydock_controllers::parse_controllers(&args.controllers)?,
@@ -148,10 +169,15 @@ impl TryFrom<CcmArgs> for Config {
                 cluster_name: args.cluster_name,
                 node: args.nodes.node_options(),
                 lifecycle: args.nodes.lifecycle_options(),
-                services: args.services.try_into()?,
+                services,
                 ipam,
                 dry_run: args.dry_run,
                 routes,
+                process: k8s_openapi::api::core::v1::ObjectReference {
+                    namespace: Some(args.leader_elect_resource_namespace.clone()),
+                    name: Some(args.leader_elect_resource_name.clone()),
+                    ..defaults.process
+                },
                 ..defaults
             },
             election: election.transpose()?,
@@ -161,6 +187,19 @@ impl TryFrom<CcmArgs> for Config {
             },
             log: LogOptions { verbosity: args.v, json: args.logging_format == LoggingFormat::Json, quiet: false },
         })
+    }
+}
+
+/// What the flags, and in a Pod the environment, tell of the cluster's own addresses. What cannot be read is told, or left out,
+/// where it is used for more.
+fn ingress_rules(args: &CcmArgs, api_server: Option<&str>) -> IngressRules {
+    let nets = |texts: &[String]| texts.iter().filter_map(|text| text.trim().parse().ok()).collect::<Vec<IpNet>>();
+    let mut services = nets(&args.ipam.service_cluster_ip_range);
+    services.extend(api_server.and_then(|address| address.parse().ok()).map(|address: IpAddr| IpNet::from(address)));
+    IngressRules {
+        pods: nets(&args.cluster_cidrs),
+        services,
+        allowed: args.services.load_balancer_allowed_cidrs.clone(),
     }
 }
 
@@ -236,6 +275,22 @@ mod tests {
         assert!(gone.starts_with("cannot read the file of --plugin, /nowhere/a.wasm"), "{gone}");
         let twice = config(&["--cloud-provider=a", "--plugin=a=1", "--plugin=a=2"]).unwrap_err().to_string();
         assert!(twice.contains("twice"), "{twice}");
+    }
+
+    #[test]
+    fn the_clusters_own_addresses_are_known_by_flags_and_env() {
+        let flags = [
+            "skydock",
+            "--cluster-cidr=10.244.0.0/16, fd00:1::/56",
+            "--service-cluster-ip-range=10.96.0.0/12",
+            "--load-balancer-allowed-cidrs=10.244.9.0/24,10.244.8.1/32",
+        ];
+        let rules = ingress_rules(&crate::cli::parse(flags).unwrap().ccm, Some("172.20.0.1"));
+        let texts = |nets: Vec<IpNet>| nets.iter().map(ToString::to_string).collect::<Vec<_>>();
+        assert_eq!(texts(rules.pods), ["10.244.0.0/16", "fd00:1::/56"]);
+        assert_eq!(texts(rules.services), ["10.96.0.0/12", "172.20.0.1/32"]);
+        assert_eq!(texts(rules.allowed), ["10.244.9.0/24", "10.244.8.1/32"]);
+        assert!(crate::cli::parse(["skydock", "--load-balancer-allowed-cidrs=10.244.9.0"]).is_err());
     }
 
     #[test]

@@ -1,15 +1,18 @@
 //! `skydock dev`: an embedded control plane, simulated kubelets, the manager and a plugin in one process.
 
+mod kubeconfig;
 mod log;
 
-use std::{fs, net::Ipv4Addr, path::Path, time::Duration};
+use std::{fs, net::Ipv4Addr, sync::Arc, time::Duration};
 
 use anyhow::Context;
 use skydock_controllers::{ClusterCidrs, lifecycle::LifecycleOptions, route::RouteOptions};
 use skydock_devplane::{DevPlane, NodeSpec, Options};
+use skydock_plugin::{IngressRules, Limits};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
+    blocking::blocking,
     ccm,
     cli::{DevArgs, NamedPlugin},
     clients,
@@ -29,9 +32,17 @@ const CLUSTER_CIDR: &str = "10.244.0.0/14";
 /// Whatever keeps it from starting.
 pub async fn run(args: DevArgs, shutdown: CancellationToken) -> anyhow::Result<()> {
     telemetry::init(LogOptions { verbosity: args.v, quiet: args.v == 0, ..LogOptions::default() });
-    let config = config(&args)?;
-    let plane = DevPlane::start(Options { listen: args.listen, state_file: args.state.clone(), ..Options::default() }).await?;
-    write_private(&args.kubeconfig, &plane.kubeconfig())?;
+    let args = Arc::new(args);
+    let read = Arc::clone(&args);
+    let reading = blocking(async move {
+        kubeconfig::check(&read.write_kubeconfig)?;
+        config(&read)
+    });
+    let Some(config) = shutdown.run_until_cancelled(reading).await else { return Ok(()) };
+    let config = config?;
+    let plane =
+        DevPlane::start(Options { listen: args.listen, state_file: args.state.clone(), ..Options::default() }).await?;
+    kubeconfig::write(&args.write_kubeconfig, &plane.kubeconfig())?;
     for number in 1..=args.nodes {
         let [high, low] = number.to_be_bytes();
         let mut node = NodeSpec::new(format!("node-{number}"), Ipv4Addr::new(10, 0, high, low).into());
@@ -65,8 +76,10 @@ fn config(args: &DevArgs) -> anyhow::Result<Config> {
         plugin: NamedPlugin { name, file: args.plugin.clone() },
         cloud_config: args.cloud_config.clone(),
         plugin_cache_dir: default_cache_dir(),
+        plugin_limits: Limits::default(),
         cluster_cidrs: vec![CLUSTER_CIDR.to_owned()],
-        cluster: ClusterAccess { kubeconfig: Some(args.kubeconfig.clone()), master: None },
+        ingress: IngressRules { pods: CLUSTER_CIDR.parse().into_iter().collect(), ..IngressRules::default() },
+        cluster: ClusterAccess { kubeconfig: Some(args.write_kubeconfig.clone()), master: None },
         service_account_credentials: false,
         controllers: skydock_controllers::parse_controllers(&["*".to_owned()])?,
         options,
@@ -74,22 +87,4 @@ fn config(args: &DevArgs) -> anyhow::Result<Config> {
         serve: Some((Ipv4Addr::LOCALHOST, 0).into()),
         log: LogOptions::default(),
     })
-}
-
-/// A kubeconfig is for its owner alone, even if it holds no secret yet.
-fn write_private(file: &Path, text: &str) -> anyhow::Result<()> {
-    use std::{io::Write, os::unix::fs::OpenOptionsExt};
-    if let Some(dir) = file.parent().filter(|dir| !dir.as_os_str().is_empty()) {
-        fs::create_dir_all(dir).with_context(|| format!("make {}", dir.display()))?;
-    }
-    let mut open = fs::OpenOptions::new();
-    let mut kubeconfig = open
-        .write(true)
-        .create(true)
-        .truncate(true)
-        .mode(0o600)
-        .open(file)
-        .with_context(|| format!("write {}", file.display()))?;
-    kubeconfig.write_all(text.as_bytes())?;
-    Ok(())
 }

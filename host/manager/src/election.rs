@@ -4,11 +4,15 @@
 //! and no controller can keep it from renewing. Two things go beyond client-go: a standby watches the lease and acts at
 //! once when it is released, and it wakes at the very moment a silent leader's lease runs out.
 
+mod lost;
 mod plan;
 mod watch;
 
 use std::{
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
     time::{Duration, Instant},
 };
 
@@ -17,6 +21,7 @@ use kube::{Api, Client, api::PostParams};
 use tokio::sync::watch::Sender;
 use tokio_util::sync::CancellationToken;
 
+pub use lost::lost;
 use plan::{Candidate, Observed, Step};
 pub use plan::{Timings, TimingsError};
 
@@ -36,7 +41,7 @@ pub struct ElectionConfig {
 pub enum Leadership {
     /// Another instance leads, or nobody yet.
     Standby,
-    /// This instance leads; renewed last at this moment.
+    /// This instance leads; the renewal that came through last was sent at this moment.
     Leading(Instant),
     /// This instance led and could not renew: it must stop acting at once.
     Lost(String),
@@ -52,9 +57,28 @@ pub trait ElectionMetrics: Send + Sync {
     fn slow_path(&self);
 }
 
+/// Makes a client. Each has connections of its own.
+pub type Connect = Box<dyn Fn() -> Result<Client, Failure> + Send>;
+
+/// Why a try came to nothing.
+#[derive(Debug, thiserror::Error)]
+pub enum Failure {
+    /// There is no client.
+    #[error("{0}")]
+    Client(String),
+    /// What the API server said, or that it cannot be reached.
+    #[error(transparent)]
+    Api(#[from] kube::Error),
+    /// The API server said nothing.
+    #[error("no answer within {0:?}")]
+    Silent(Duration),
+}
+
 /// Holds or awaits one lease.
 pub struct Elector {
-    leases: Api<Lease>,
+    connect: Connect,
+    /// `None`: it is connected to anew before the next request, because the last one was not answered.
+    leases: Option<Api<Lease>>,
     config: ElectionConfig,
     candidate: Candidate,
     metrics: Arc<dyn ElectionMetrics>,
@@ -62,6 +86,8 @@ pub struct Elector {
     lease: Option<Lease>,
     /// When the last write that came through was sent.
     sent: Instant,
+    /// The lease was taken from a holder that had not given it up.
+    unreleased: Arc<AtomicBool>,
 }
 
 /// `HOSTNAME_UUID` (P-20): unique for each process, and a person can tell where it runs.
@@ -73,10 +99,46 @@ pub fn identity() -> String {
 impl Elector {
     /// An elector that has done nothing yet.
     #[must_use]
-    pub fn new(client: Client, config: ElectionConfig, identity: String, metrics: Arc<dyn ElectionMetrics>) -> Self {
-        let leases = Api::namespaced(client, &config.namespace);
+    pub fn new(connect: Connect, config: ElectionConfig, identity: String, metrics: Arc<dyn ElectionMetrics>) -> Self {
         let candidate = Candidate { identity, timings: config.timings };
-        Self { leases, config, candidate, metrics, observed: None, lease: None, sent: Instant::now() }
+        Self {
+            connect,
+            leases: None,
+            config,
+            candidate,
+            metrics,
+            observed: None,
+            lease: None,
+            sent: Instant::now(),
+            unreleased: Arc::default(),
+        }
+    }
+
+    /// True once it leads after a holder that had not given the lease up: what that one has sent may arrive yet.
+    #[must_use]
+    pub fn unreleased(&self) -> Arc<AtomicBool> {
+        Arc::clone(&self.unreleased)
+    }
+
+    fn leases(&mut self) -> Result<Api<Lease>, Failure> {
+        if let Some(leases) = &self.leases {
+            return Ok(leases.clone());
+        }
+        let leases = Api::namespaced((self.connect)()?, &self.config.namespace);
+        self.leases = Some(leases.clone());
+        Ok(leases)
+    }
+
+    /// Waits for an answer. Who does not answer may be gone, and the connection with it: the next request goes over another one.
+    async fn answer<T>(&mut self, request: impl Future<Output = Result<T, kube::Error>>) -> Result<T, Failure> {
+        let limit = self.candidate.timings.request_limit();
+        match tokio::time::timeout(limit, request).await {
+            Ok(answer) => Ok(answer?),
+            Err(_) => {
+                self.leases = None;
+                Err(Failure::Silent(limit))
+            }
+        }
     }
 
     /// Waits for the lease, holds it, and gives it up when `release` is cancelled. Ends with [`Leadership::Released`] or
@@ -105,22 +167,32 @@ impl Elector {
     /// Returns once the lease is held.
     async fn acquire(&mut self) {
         tracing::info!(lease = %self.name(), identity = self.candidate.identity, "waiting for the lease");
-        let mut changes = watch::changes(self.leases.clone(), &self.config.name);
+        let mut changes = None;
         loop {
             let retry = self.candidate.timings.retry_period;
-            let limit = self.candidate.timings.renew_deadline;
-            let wait = match tokio::time::timeout(limit, self.attempt()).await {
-                Ok(Ok(None)) => return,
-                Ok(Ok(Some(expires_in))) => expires_in.min(jittered(retry)),
-                Ok(Err(error)) => {
+            let wait = match self.attempt().await {
+                Ok(None) => return,
+                Ok(Some(expires_in)) => expires_in.min(jittered(retry)),
+                Err(error) => {
                     tracing::warn!(lease = %self.name(), %error, "cannot get the lease; trying again");
+                    if matches!(error, Failure::Silent(_)) {
+                        changes = None;
+                    }
                     jittered(retry)
                 }
-                Err(_) => retry,
+            };
+            if changes.is_none() {
+                changes = self.leases().ok().map(|leases| watch::changes(leases, &self.config.name));
+            }
+            let changed = async {
+                match &mut changes {
+                    Some(changes) => changes.next().await,
+                    None => std::future::pending().await,
+                }
             };
             tokio::select! {
                 () = tokio::time::sleep(wait) => {}
-                () = changes.next() => {}
+                () = changed => {}
             }
         }
     }
@@ -129,7 +201,7 @@ impl Elector {
     async fn hold(&mut self, state: &Sender<Leadership>, release: &CancellationToken) -> Leadership {
         let mut renewed = Instant::now();
         loop {
-            state.send_replace(Leadership::Leading(renewed));
+            state.send_replace(Leadership::Leading(self.sent));
             tokio::select! {
                 () = tokio::time::sleep(self.candidate.timings.retry_period) => {}
                 () = release.cancelled() => return Leadership::Released,
@@ -137,7 +209,10 @@ impl Elector {
             let deadline = plan::deadline(self.sent, renewed, &self.candidate.timings);
             loop {
                 let left = deadline.saturating_duration_since(Instant::now());
-                let why = match tokio::time::timeout(left, self.renew()).await {
+                let tried = tokio::time::timeout(left, self.renew()).await;
+                // Without an answer the time is used up already.
+                let pause = !matches!(tried, Ok(Err(Failure::Silent(_))));
+                let why = match tried {
                     Ok(Ok(None)) => {
                         renewed = Instant::now();
                         break;
@@ -156,17 +231,19 @@ impl Elector {
                     ));
                 }
                 tracing::warn!(lease = %self.name(), error = why, "cannot renew the lease; trying again");
-                tokio::time::sleep(self.candidate.timings.retry_period.min(Duration::from_secs(1))).await;
+                if pause {
+                    tokio::time::sleep(self.candidate.timings.retry_period.min(Duration::from_secs(1))).await;
+                }
             }
         }
     }
 
     /// Renews with what is known of the lease; if that is stale, reads it first.
-    async fn renew(&mut self) -> Result<Option<Duration>, kube::Error> {
+    async fn renew(&mut self) -> Result<Option<Duration>, Failure> {
         if let Some(lease) = self.lease.clone() {
             match self.write(lease).await {
                 Ok(()) => return Ok(None),
-                Err(kube::Error::Api(status)) if status.is_conflict() || status.is_not_found() => {
+                Err(Failure::Api(kube::Error::Api(status))) if status.is_conflict() || status.is_not_found() => {
                     self.metrics.slow_path();
                 }
                 Err(error) => return Err(error),
@@ -176,32 +253,36 @@ impl Elector {
     }
 
     /// One try: `None` if the lease is held now, else how long its holder may still be silent.
-    async fn attempt(&mut self) -> Result<Option<Duration>, kube::Error> {
-        let lease = self.leases.get_opt(&self.config.name).await?;
+    async fn attempt(&mut self) -> Result<Option<Duration>, Failure> {
+        let (leases, name) = (self.leases()?, self.config.name.clone());
+        let lease = self.answer(leases.get_opt(&name)).await?;
         let now = Instant::now();
         let spec = lease.as_ref().and_then(|lease| lease.spec.clone()).unwrap_or_default();
         let observed = Observed::update(self.observed.take(), spec, now);
         let step = plan::step(&observed, &self.candidate, now);
+        let unreleased = observed.is_of_another(&self.candidate);
         self.observed = Some(observed);
         match step {
             Step::Wait(left) => Ok(Some(left)),
             Step::Take => {
                 self.write(lease.unwrap_or_default()).await?;
+                self.unreleased.fetch_or(unreleased, Ordering::SeqCst);
                 Ok(None)
             }
         }
     }
 
     /// Writes this instance into the lease; a lease without a resource version is made.
-    async fn write(&mut self, mut lease: Lease) -> Result<(), kube::Error> {
+    async fn write(&mut self, mut lease: Lease) -> Result<(), Failure> {
+        let (leases, name) = (self.leases()?, self.config.name.clone());
         let spec = plan::held(lease.spec.take().unwrap_or_default(), &self.candidate, Timestamp::now());
         lease.spec = Some(spec);
         let sent = Instant::now();
         let written = if lease.metadata.resource_version.is_some() {
-            self.leases.replace(&self.config.name, &PostParams::default(), &lease).await?
+            self.answer(leases.replace(&name, &PostParams::default(), &lease)).await?
         } else {
-            lease.metadata = ObjectMeta { name: Some(self.config.name.clone()), ..ObjectMeta::default() };
-            self.leases.create(&PostParams::default(), &lease).await?
+            lease.metadata = ObjectMeta { name: Some(name), ..ObjectMeta::default() };
+            self.answer(leases.create(&PostParams::default(), &lease)).await?
         };
         self.observed = Some(Observed::new(written.spec.clone().unwrap_or_default(), Instant::now()));
         self.lease = Some(written);
@@ -213,8 +294,9 @@ impl Elector {
     async fn give_up(&mut self) {
         let Some(mut lease) = self.lease.take() else { return };
         lease.spec = lease.spec.map(|spec| plan::released(spec, Timestamp::now()));
-        let write = self.leases.replace(&self.config.name, &PostParams::default(), &lease).await;
-        match write {
+        let Ok(leases) = self.leases() else { return };
+        let name = self.config.name.clone();
+        match self.answer(leases.replace(&name, &PostParams::default(), &lease)).await {
             Ok(_) => tracing::info!(lease = %self.name(), "lease released"),
             Err(error) => {
                 tracing::warn!(lease = %self.name(), %error, "cannot release the lease; it runs out by itself");

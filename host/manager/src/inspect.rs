@@ -3,25 +3,29 @@
 use std::io::Write;
 
 use anyhow::Context;
-use skydock_cloud::CloudProvider;
-use skydock_plugin::{ClusterSlot, ComponentType, Plugin, PluginSource, Runtime, RuntimeOptions};
+use skydock_cloud::{CloudProvider, text::escape};
+use skydock_plugin::{ClusterSlot, Compiler, Plugin, PluginSource, Runtime, RuntimeOptions};
 
-use crate::cli::InspectArgs;
+use crate::{
+    blocking::blocking,
+    cli::{COMPILER, InspectArgs},
+};
 
 /// Loads the plugin and prints who it is.
 ///
 /// # Errors
 /// If it cannot be loaded.
 pub async fn run(args: InspectArgs) -> anyhow::Result<()> {
-    let runtime = Runtime::new(RuntimeOptions::default()).context("cannot start the plugin runtime")?;
-    let bytes = std::fs::read(&args.plugin).with_context(|| format!("cannot read {}", args.plugin.display()))?;
-    let imports = ComponentType::read(&bytes).with_context(|| args.plugin.display().to_string())?.imports;
+    let compiler = Compiler::this_program(COMPILER)?;
+    let runtime = blocking(async { Runtime::new(RuntimeOptions::new(compiler)) }).await;
+    let runtime = runtime.context("cannot start the plugin runtime")?;
     let source = PluginSource {
         name: "inspected".to_owned(),
         component: args.plugin.clone(),
         cloud_config: args.cloud_config,
         cluster_name: "kubernetes".to_owned(),
         cluster_cidrs: Vec::new(),
+        ..PluginSource::default()
     };
     let plugin = Plugin::load(&runtime, source, ClusterSlot::default()).await;
     let plugin = plugin.with_context(|| format!("{} cannot be used", args.plugin.display()))?;
@@ -34,14 +38,14 @@ pub async fn run(args: InspectArgs) -> anyhow::Result<()> {
         ("provider IDs", listed(&info.provider_id_prefixes)),
         ("wants to reach", listed(&generation.wanted_hosts)),
         ("nodes a call", info.max_batch.to_string()),
-        ("imports", listed(&imports)),
-        ("size", format!("{} KiB", bytes.len().div_ceil(1024))),
+        ("imports", listed(plugin.imports())),
+        ("size", format!("{} KiB", plugin.size().div_ceil(1024))),
         ("sha256", generation.digest.clone()),
         ("loaded", listed(stages)),
     ];
     let mut out = std::io::stdout().lock();
     for (name, value) in lines {
-        writeln!(out, "{name:<15} {value}")?;
+        writeln!(out, "{name:<15} {}", escape(&value))?;
     }
     Ok(())
 }

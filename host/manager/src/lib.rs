@@ -5,10 +5,12 @@
 
 #![forbid(unsafe_code)]
 
+pub mod blocking;
 pub mod ccm;
 pub mod cli;
 pub mod clients;
 pub mod config;
+pub mod credentials;
 pub mod dev;
 pub mod election;
 pub mod inspect;
@@ -18,29 +20,56 @@ pub mod serving;
 pub mod signals;
 pub mod telemetry;
 
+use std::time::Duration;
+
 use cli::{Cli, Command, PluginCommand};
+use tokio::runtime::Runtime;
 use tokio_util::sync::CancellationToken;
 
-/// Runs what the command line asks for, until it ends by itself or by SIGINT or SIGTERM.
-///
-/// # Errors
-/// Whatever keeps it from running; one sentence, causes included, with `{:#}`.
-pub fn run(cli: Cli) -> anyhow::Result<()> {
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
-    let ended = runtime.block_on(async {
+/// How long files and compilers that are still being read or run hold up the exit.
+const ABANDON_AFTER: Duration = Duration::from_secs(1);
+
+/// A process that hears SIGINT and SIGTERM.
+pub struct Process {
+    runtime: Runtime,
+    shutdown: CancellationToken,
+}
+
+impl Process {
+    /// From here on signals are heard, whatever the process does.
+    ///
+    /// # Errors
+    /// If there are no threads to hear them.
+    pub fn start() -> anyhow::Result<Self> {
+        let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
         let shutdown = CancellationToken::new();
-        signals::cancel_on_termination(shutdown.clone())?;
-        match cli.command {
-            None => {
-                let config = config::Config::try_from(cli.ccm)?;
-                telemetry::init(config.log);
-                Box::pin(ccm::run(config, shutdown)).await
+        runtime.block_on(async { signals::cancel_on_termination(shutdown.clone()) })?;
+        Ok(Self { runtime, shutdown })
+    }
+
+    /// Runs what the command line asks for, until it ends by itself or by a signal.
+    ///
+    /// # Errors
+    /// Whatever keeps it from running; one sentence, causes included, with `{:#}`.
+    pub fn run(self, cli: Cli) -> anyhow::Result<()> {
+        let Self { runtime, shutdown } = self;
+        let ended = runtime.block_on(async {
+            match cli.command {
+                None => {
+                    let reading = blocking::blocking(async { config::Config::try_from(cli.ccm) });
+                    let Some(config) = shutdown.run_until_cancelled(reading).await else { return Ok(()) };
+                    let config = config?;
+                    telemetry::init(config.log);
+                    Box::pin(ccm::run(config, shutdown)).await
+                }
+                Some(Command::Dev(args)) => Box::pin(dev::run(args, shutdown)).await,
+                Some(Command::Plugin { command: PluginCommand::Inspect(args) }) => {
+                    let inspected = shutdown.run_until_cancelled(Box::pin(inspect::run(args))).await;
+                    inspected.unwrap_or_else(|| Err(anyhow::anyhow!("stopped before it was done")))
+                }
             }
-            Some(Command::Dev(args)) => Box::pin(dev::run(args, shutdown)).await,
-            Some(Command::Plugin { command: PluginCommand::Inspect(args) }) => inspect::run(args).await,
-        }
-    });
-    // A blocked compile or file read must not hold up the exit.
-    runtime.shutdown_timeout(std::time::Duration::from_secs(1));
-    ended
+        });
+        runtime.shutdown_timeout(ABANDON_AFTER);
+        ended
+    }
 }

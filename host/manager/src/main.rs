@@ -1,16 +1,26 @@
-//! The `skydock` binary: parse, run, say how it ended.
+//! The `skydock` binary: listen, parse, run, say how it ended.
 
 #![forbid(unsafe_code)]
 
 use std::process::ExitCode;
 
+use skydock::{Process, cli, telemetry};
+
 fn main() -> ExitCode {
-    let cli = match skydock::cli::parse(std::env::args_os()) {
+    // Before anything else: this process limits itself, and its time is counted.
+    if cli::is_compiler(std::env::args_os()) {
+        return ExitCode::from(skydock_plugin::compile_as_child());
+    }
+    let process = match Process::start() {
+        Ok(process) => process,
+        Err(error) => return telemetry::fail(&error),
+    };
+    let cli = match cli::parse(std::env::args_os()) {
         Ok(cli) => cli,
         Err(stop) => return stop.print(),
     };
-    match skydock::run(cli) {
+    match process.run(cli) {
         Ok(()) => ExitCode::SUCCESS,
-        Err(error) => skydock::telemetry::fail(&error),
+        Err(error) => telemetry::fail(&error),
     }
 }

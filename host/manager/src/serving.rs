@@ -22,6 +22,8 @@ const STUCK_AFTER: Duration = Duration::from_secs(20);
 pub struct Served {
     /// All metrics.
     pub registry: Registry,
+    /// Cancelled once the plugin is loaded and the API server reached.
+    pub started: CancellationToken,
     /// Where this instance stands in the election; `None` without one.
     pub leadership: Option<Receiver<Leadership>>,
     /// How long a lease lasts.
@@ -61,8 +63,7 @@ pub async fn start(address: SocketAddr, served: Served, stop: CancellationToken)
         .route("/metrics", get(metrics))
         .route("/healthz", get(health))
         .route("/livez", get(health))
-        // Plugins are loaded before anything is served, on standby too: who answers is ready.
-        .route("/readyz", get(health))
+        .route("/readyz", get(readiness))
         .with_state(Arc::new(served));
     tokio::spawn(async move {
         let serving = axum::serve(listener, router).with_graceful_shutdown(stop.cancelled_owned());
@@ -85,7 +86,15 @@ async fn metrics(State(served): State<Arc<Served>>) -> impl IntoResponse {
 }
 
 async fn health(State(served): State<Arc<Served>>) -> (StatusCode, String) {
-    let checks = served.checks();
+    told(&served.checks())
+}
+
+/// A standby is ready too: its plugin is loaded, and it can take over at any moment.
+async fn readiness(State(served): State<Arc<Served>>) -> (StatusCode, String) {
+    told(&[served.checks(), vec![("started", served.started.is_cancelled())]].concat())
+}
+
+fn told(checks: &[(&'static str, bool)]) -> (StatusCode, String) {
     if checks.iter().all(|(_, holds)| *holds) {
         return (StatusCode::OK, "ok".to_owned());
     }
@@ -104,6 +113,7 @@ mod tests {
         let (_sender, receiver) = watch::channel(state);
         let served = Served {
             registry: Registry::default(),
+            started: CancellationToken::new(),
             leadership: Some(receiver),
             lease_duration: Duration::from_secs(15),
         };

@@ -1,8 +1,12 @@
 //! What the process says on standard error: its log, and the one line it ends with when it fails.
 
+mod line;
+
 use std::{io::IsTerminal, process::ExitCode};
 
-use tracing_subscriber::EnvFilter;
+use skydock_cloud::text::escape;
+use tracing::Subscriber;
+use tracing_subscriber::{EnvFilter, fmt::MakeWriter, util::SubscriberInitExt};
 
 /// The client's own lines about failed requests: whoever made the request says what failed, and what follows.
 const SAID_ELSEWHERE: &str = "kube_client::client::builder=off";
@@ -40,13 +44,22 @@ impl LogOptions {
 /// Starts logging. `RUST_LOG` wins over the flags. Does nothing if logging was started before.
 pub fn init(options: LogOptions) {
     let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(options.filter()));
-    let logs = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
     // An error means that a subscriber is set already: a test's, which is then the right one.
     let _ = if options.json {
+        let logs = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
         logs.json().flatten_event(true).try_init()
     } else {
-        logs.with_ansi(std::io::stderr().is_terminal()).try_init()
+        text(filter, std::io::stderr().is_terminal(), std::io::stderr).try_init().map_err(Into::into)
     };
+}
+
+/// Lines for people.
+fn text<W>(filter: EnvFilter, colour: bool, writer: W) -> impl Subscriber + Send + Sync
+where
+    W: for<'a> MakeWriter<'a> + Send + Sync + 'static,
+{
+    let logs = tracing_subscriber::fmt().with_env_filter(filter).with_writer(writer);
+    logs.with_ansi(colour).fmt_fields(line::OneLine).finish()
 }
 
 /// Prints the error with its causes as one line.
@@ -59,7 +72,7 @@ pub fn fail(error: &anyhow::Error) -> ExitCode {
 /// An error and its causes, as far as the error does not tell them itself.
 fn one_line(error: &anyhow::Error) -> String {
     let mut line = String::new();
-    for cause in error.chain().map(|cause| cause.to_string().replace('\n', " ")) {
+    for cause in error.chain().map(|cause| escape(&cause.to_string().replace('\n', " ")).into_owned()) {
         if line.ends_with(&cause) {
             continue;
         }
@@ -73,6 +86,11 @@ fn one_line(error: &anyhow::Error) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::{
+        io,
+        sync::{Arc, Mutex},
+    };
+
     use super::*;
 
     #[test]
@@ -80,5 +98,40 @@ mod tests {
         let refused = std::io::Error::from(std::io::ErrorKind::ConnectionRefused);
         let error = anyhow::Error::from(refused).context("connect: connection refused").context("no\nAPI server");
         assert_eq!(one_line(&error), "no API server: connect: connection refused");
+        let forged = anyhow::anyhow!("imports `\u{1b}]0;owned\u{7}`");
+        assert_eq!(one_line(&forged), "imports `\\u{1b}]0;owned\\u{7}`");
+    }
+
+    #[derive(Clone, Default)]
+    struct Buffer(Arc<Mutex<Vec<u8>>>);
+
+    impl io::Write for Buffer {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.0.lock().unwrap().write(bytes)
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn nothing_that_is_logged_leaves_its_line_or_moves_a_terminal() {
+        let buffer = Buffer::default();
+        let writer = buffer.clone();
+        let subscriber = text(EnvFilter::new("info"), false, move || writer.clone());
+        let odd = "a\n2026-11-22T02:40:00Z  INFO skydock: forged\r\u{1b}[2J\u{9b}31m\u{202e}";
+        tracing::subscriber::with_default(subscriber, || {
+            let span = tracing::info_span!("span", odd);
+            let _in = span.enter();
+            let cause = io::Error::other(odd);
+            tracing::warn!(odd, shown = %odd, debug = ?odd, error = &cause as &dyn std::error::Error, "call failed: {odd}");
+            tracing::error!(message = odd);
+        });
+        let said = String::from_utf8(buffer.0.lock().unwrap().clone()).unwrap();
+        assert_eq!(said.lines().count(), 2, "{said}");
+        assert_eq!(said.chars().filter(|c| c.is_control()).count(), 2, "{said:?}");
+        assert!(!said.contains('\u{202e}') && said.contains("call failed: a\\n2026"), "{said}");
+        assert!(said.contains(" shown=a\\n2026") && said.contains("\\u{1b}[2J\\u{9b}31m"), "{said}");
     }
 }

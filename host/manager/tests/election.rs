@@ -2,7 +2,10 @@
 #![allow(clippy::unwrap_used)] // a test: what clippy allows in test functions does not reach the helpers beside them
 
 use std::{
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
     time::{Duration, Instant},
 };
 
@@ -13,9 +16,13 @@ use k8s_openapi::{
 };
 use kube::{Api, Client, Config, api::PostParams};
 use serde_json::json;
-use skydock::election::{ElectionConfig, ElectionMetrics, Elector, Leadership, Timings};
+use skydock::election::{Connect, ElectionConfig, ElectionMetrics, Elector, Leadership, Timings, TimingsError};
 use skydock_devplane::{DevPlane, Options};
-use tokio::{sync::watch, task::JoinHandle};
+use tokio::{
+    net::{TcpListener, TcpStream},
+    sync::{Notify, watch},
+    task::JoinHandle,
+};
 use tokio_util::sync::CancellationToken;
 
 struct Silent;
@@ -29,22 +36,29 @@ struct Candidate {
     state: watch::Receiver<Leadership>,
     release: CancellationToken,
     task: JoinHandle<()>,
+    unreleased: Arc<AtomicBool>,
 }
 
 impl Candidate {
     fn stand(client: &Client, identity: &str) -> Self {
         let timings = Timings::new(Duration::from_secs(2), Duration::from_millis(1500), Duration::from_millis(500));
+        let client = client.clone();
+        Self::stand_with(Box::new(move || Ok(client.clone())), timings, identity)
+    }
+
+    fn stand_with(connect: Connect, timings: Result<Timings, TimingsError>, identity: &str) -> Self {
         let config = ElectionConfig {
             namespace: "kube-system".to_owned(),
             name: "cloud-controller-manager".to_owned(),
             timings: timings.unwrap(),
         };
-        let elector = Elector::new(client.clone(), config, identity.to_owned(), Arc::new(Silent));
+        let elector = Elector::new(connect, config, identity.to_owned(), Arc::new(Silent));
+        let unreleased = elector.unreleased();
         let (sender, state) = watch::channel(Leadership::Standby);
         let release = CancellationToken::new();
         let token = release.clone();
         let task = tokio::spawn(async move { elector.run(&sender, &token).await });
-        Self { state, release, task }
+        Self { state, release, task, unreleased }
     }
 
     async fn leads(&mut self) -> Duration {
@@ -74,6 +88,7 @@ async fn a_released_lease_is_taken_at_once_and_counts_as_a_transition() {
 
     first.release.cancel();
     let took = second.leads().await;
+    assert!(!second.unreleased.load(Ordering::SeqCst));
     assert!(took < Duration::from_millis(500), "the standby needed {took:?}: it did not act on the release");
     first.task.await.unwrap();
     assert_eq!(*first.state.borrow(), Leadership::Released);
@@ -90,6 +105,8 @@ async fn a_silent_leader_is_followed_when_its_lease_runs_out_and_not_before() {
     tokio::time::sleep(Duration::from_millis(700)).await;
     first.task.abort();
     let took = second.leads().await;
+    assert!(second.unreleased.load(Ordering::SeqCst), "what the first has sent may arrive yet");
+    assert!(!first.unreleased.load(Ordering::SeqCst), "there was none before it");
     assert!(took > Duration::from_millis(1000) && took < Duration::from_millis(2600), "{took:?}");
 }
 
@@ -186,4 +203,46 @@ async fn a_leader_that_stood_still_for_longer_than_its_lease_leads_no_more_once_
     let spec = leases.get("cloud-controller-manager").await.unwrap().spec.unwrap();
     assert_eq!((spec.holder_identity.as_deref(), spec.lease_transitions), (Some("second"), Some(1)));
     assert!(matches!(*second.state.borrow(), Leadership::Leading(_)));
+}
+
+/// Forwards connections, until it is told to let those that there are fall silent: they stay open, and nothing comes back.
+async fn balancer(to: String) -> (String, Arc<Notify>) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let (address, silence) = (listener.local_addr().unwrap(), Arc::new(Notify::new()));
+    let silent = Arc::clone(&silence);
+    tokio::spawn(async move {
+        while let Ok((mut client, _)) = listener.accept().await {
+            let (to, silent) = (to.clone(), Arc::clone(&silent));
+            tokio::spawn(async move {
+                let mut server = TcpStream::connect(to).await.unwrap();
+                tokio::select! {
+                    _ = tokio::io::copy_bidirectional(&mut client, &mut server) => {}
+                    () = silent.notified() => std::future::pending().await,
+                }
+            });
+        }
+    });
+    (format!("http://{address}"), silence)
+}
+
+// Holds: P-20
+#[tokio::test]
+async fn one_connection_that_falls_silent_does_not_cost_the_lease() {
+    let (plane, _client, _leases) = plane().await;
+    let (url, silence) = balancer(plane.url().trim_start_matches("http://").trim_end_matches('/').to_owned()).await;
+    let connect = move || Ok(Client::try_from(Config::new(url.parse().unwrap())).unwrap());
+    let seconds = Duration::from_secs;
+    let timings = Timings::new(seconds(8), seconds(5), Duration::from_millis(500));
+    let mut first = Candidate::stand_with(Box::new(connect), timings, "first");
+    first.leads().await;
+    tokio::time::sleep(seconds(1)).await;
+    silence.notify_waiters();
+    let silent = Instant::now();
+    let renewed = |state: &Leadership| match state {
+        Leadership::Leading(at) => *at > silent + Duration::from_secs(1),
+        _ => true,
+    };
+    let state =
+        tokio::time::timeout(seconds(20), first.state.wait_for(renewed)).await.expect("it renews").unwrap().clone();
+    assert!(matches!(state, Leadership::Leading(_)), "{state:?}");
 }

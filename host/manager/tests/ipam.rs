@@ -115,6 +115,7 @@ impl Host {
             metrics: Metrics::register(&mut Registry::default()),
             on_cluster: Box::new(|_| {}),
             shutdown: shutdown.clone(),
+            unreleased: false,
             worked: CancellationToken::new(),
         };
         Self { shutdown, running: tokio::spawn(run(context)) }

@@ -2,17 +2,24 @@
 //!
 //! A plugin may be wrong or hostile; whatever passes here is fit to be written to a Node or a Service.
 
-use std::{collections::BTreeSet, fmt, net::IpAddr, time::Duration};
+mod addresses;
 
+use std::{collections::BTreeSet, net::IpAddr, time::Duration};
+
+pub use addresses::{IngressRules, Refused};
 use ipnet::IpNet;
-use skydock_cloud::{self as cloud, CloudError, Pairs, ProviderInfo};
+use skydock_cloud::{
+    self as cloud, CloudError, Pairs, ProviderInfo,
+    text::{SENTENCE, is_plain, shown},
+};
 
 use crate::{
     bindings::{
         exports::skydock::provider::{instances, plugin, routes, zones},
         skydock::provider::types as wit,
     },
-    text::{cut, escape},
+    redact::redact,
+    text::Quoted,
 };
 
 /// Addresses of a node, further labels, ingress points: at most so many, as the contract says.
@@ -25,8 +32,6 @@ const MAX_NAME: usize = 253;
 const MAX_LABEL: usize = 63;
 /// Bytes of a cloud's name for a route. The longest known are Azure resource IDs.
 const MAX_ROUTE_NAME: usize = 1024;
-/// Bytes of a message: what an event holds.
-const MAX_MESSAGE: usize = 1024;
 /// Bytes of a version, as the contract says.
 const MAX_VERSION: usize = 64;
 /// Prefixes a plugin may own, and hosts it may wish for: more than any provider has.
@@ -36,22 +41,6 @@ const MAX_BATCH: u32 = 1000;
 const DEFAULT_BATCH: u32 = 100;
 /// When a plugin may be asked again, as the contract says.
 const RETRY: std::ops::RangeInclusive<Duration> = Duration::from_millis(100)..=Duration::from_secs(60 * 60);
-
-/// Text of a plugin in an error: short, escaped and quoted.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Quoted(String);
-
-impl Quoted {
-    fn new(text: &str) -> Self {
-        Self(cut(&escape(cut(text, 80)), 80).to_owned())
-    }
-}
-
-impl fmt::Display for Quoted {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "`{}`", self.0)
-    }
-}
 
 /// How an answer breaks the contract.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -74,6 +63,14 @@ pub enum AnswerError {
         /// Allowed.
         limit: usize,
     },
+    /// There are more routes than the operator's limit.
+    #[error("{count} routes, where at most {limit} are allowed: raise --plugin-limit routes={limit}")]
+    TooManyRoutes {
+        /// Got.
+        count: usize,
+        /// Allowed.
+        limit: usize,
+    },
     /// A value cannot be used.
     #[error("{what} {value} is not {expected}")]
     Value {
@@ -83,6 +80,16 @@ pub enum AnswerError {
         value: Quoted,
         /// What it should.
         expected: &'static str,
+    },
+    /// An IP address is not one that a node or a load balancer can have.
+    #[error("{what} {address} is refused: {why}")]
+    Address {
+        /// Which field.
+        what: &'static str,
+        /// What it holds.
+        address: IpAddr,
+        /// Why.
+        why: Refused,
     },
     /// A provider ID is not the plugin's own.
     #[error("provider ID {0} is not under a prefix the plugin owns")]
@@ -149,11 +156,12 @@ fn label_value(what: &'static str, text: Option<String>) -> Checked<Option<Strin
     Ok(Some(text))
 }
 
-fn ip(what: &'static str, text: &str) -> Checked<String> {
-    value(what, text, "an IP address", text.parse::<IpAddr>().ok()).map(|ip| ip.to_string())
+fn ip(what: &'static str, text: &str) -> Checked<IpAddr> {
+    value(what, text, "an IP address", text.parse::<IpAddr>().ok())
 }
 
-fn address(address: wit::NodeAddress) -> Checked<cloud::NodeAddress> {
+/// An address that a cloud's route has noted for its node. It is compared, and written nowhere.
+fn noted_address(address: wit::NodeAddress) -> Checked<cloud::NodeAddress> {
     let (kind, is_ip) = match address.kind {
         wit::AddressKind::Hostname => (cloud::AddressKind::Hostname, false),
         wit::AddressKind::InternalIp => (cloud::AddressKind::InternalIp, true),
@@ -162,7 +170,7 @@ fn address(address: wit::NodeAddress) -> Checked<cloud::NodeAddress> {
         wit::AddressKind::ExternalDns => (cloud::AddressKind::ExternalDns, false),
     };
     let address = if is_ip {
-        ip("address", &address.address)?
+        ip("address", &address.address)?.to_string()
     } else {
         let ok = is_host_name(&address.address);
         value("address", &address.address, "a DNS name", ok.then_some(()))?;
@@ -171,9 +179,22 @@ fn address(address: wit::NodeAddress) -> Checked<cloud::NodeAddress> {
     Ok(cloud::NodeAddress { kind, address })
 }
 
-fn addresses(all: Vec<wit::NodeAddress>) -> Checked<Vec<cloud::NodeAddress>> {
+/// An address that is written to the node. The API server may connect to any of them, also to a host name, and some clouds
+/// give IP addresses for names.
+fn address(address: wit::NodeAddress) -> Checked<cloud::NodeAddress> {
+    let checked = noted_address(address)?;
+    if let Ok(address) = checked.address.parse() {
+        addresses::node(address).map_err(|why| AnswerError::Address { what: "address", address, why })?;
+    }
+    Ok(checked)
+}
+
+fn addresses(
+    all: Vec<wit::NodeAddress>,
+    check: impl Fn(wit::NodeAddress) -> Checked<cloud::NodeAddress>,
+) -> Checked<Vec<cloud::NodeAddress>> {
     count("addresses", all.len(), MAX_LIST)?;
-    all.into_iter().map(address).collect()
+    all.into_iter().map(check).collect()
 }
 
 /// True for keys that belong to Kubernetes: under `kubernetes.io` or `k8s.io`.
@@ -224,7 +245,7 @@ pub(crate) fn instance(instance: instances::Instance, info: &ProviderInfo) -> Ch
         instance_type: label_value("instance type", instance.instance_type)?,
         zone: label_value("zone", instance.zone)?,
         region: label_value("region", instance.region)?,
-        addresses: addresses(instance.addresses)?,
+        addresses: addresses(instance.addresses, address)?,
         labels: labels(instance.labels)?,
     })
 }
@@ -233,8 +254,13 @@ pub(crate) fn zone(zone: zones::Zone) -> Checked<cloud::Zone> {
     Ok(cloud::Zone { zone: label_value("zone", zone.zone)?, region: label_value("region", zone.region)? })
 }
 
-fn ingress(ingress: wit::Ingress, ports: usize) -> Checked<cloud::Ingress> {
-    let address = ingress.ip.filter(|text| !text.is_empty()).map(|text| ip("ingress address", &text)).transpose()?;
+fn ingress(ingress: wit::Ingress, service: &cloud::Service, rules: &IngressRules) -> Checked<cloud::Ingress> {
+    let what = "ingress address";
+    let address = ingress.ip.filter(|text| !text.is_empty()).map(|text| ip(what, &text)).transpose()?;
+    if let Some(address) = address {
+        let checked = rules.check(address, &service.cluster_ips);
+        checked.map_err(|why| AnswerError::Address { what, address, why })?;
+    }
     let hostname = ingress.hostname.filter(|text| !text.is_empty());
     if let Some(name) = &hostname {
         let ok = is_subdomain(name) && name.parse::<IpAddr>().is_err();
@@ -243,14 +269,14 @@ fn ingress(ingress: wit::Ingress, ports: usize) -> Checked<cloud::Ingress> {
     if address.is_none() && hostname.is_none() {
         return Err(AnswerError::Missing("address and host name of an ingress point"));
     }
-    count("port states of an ingress point", ingress.ports.len(), ports)?;
+    count("port states of an ingress point", ingress.ports.len(), service.ports.len())?;
     // The API server refuses a mode without an address.
     let ip_mode = ingress.ip_mode.filter(|_| address.is_some()).map(|mode| match mode {
         wit::IpMode::Vip => cloud::IpMode::Vip,
         wit::IpMode::Proxy => cloud::IpMode::Proxy,
     });
     Ok(cloud::Ingress {
-        ip: address,
+        ip: address.map(|address| address.to_string()),
         hostname,
         ip_mode,
         ports: ingress.ports.into_iter().map(port_status).collect::<Checked<_>>()?,
@@ -269,15 +295,19 @@ fn port_status(status: wit::PortStatus) -> Checked<cloud::PortStatus> {
     Ok(cloud::PortStatus { port: status.port, transport, error: status.error })
 }
 
-/// `ports`: how many the service has.
-pub(crate) fn load_balancer(status: wit::LoadBalancerStatus, ports: usize) -> Checked<cloud::LoadBalancerStatus> {
+/// The status of the load balancer of this service.
+pub(crate) fn load_balancer(
+    status: wit::LoadBalancerStatus,
+    service: &cloud::Service,
+    rules: &IngressRules,
+) -> Checked<cloud::LoadBalancerStatus> {
     count("ingress points", status.ingress.len(), MAX_LIST)?;
-    let ingress = status.ingress.into_iter().map(|it| ingress(it, ports)).collect::<Checked<_>>()?;
+    let ingress = status.ingress.into_iter().map(|it| ingress(it, service, rules)).collect::<Checked<_>>()?;
     Ok(cloud::LoadBalancerStatus { ingress })
 }
 
 fn route(route: routes::Route) -> Checked<cloud::Route> {
-    let named = (1..=MAX_ROUTE_NAME).contains(&route.name.len()) && !route.name.contains(char::is_control);
+    let named = (1..=MAX_ROUTE_NAME).contains(&route.name.len()) && is_plain(&route.name);
     value("route name", &route.name, "1 to 1024 bytes of plain text", named.then_some(()))?;
     if let Some(node) = &route.target_node {
         value("target node", node, "a node's name", is_host_name(node).then_some(()))?;
@@ -287,7 +317,7 @@ fn route(route: routes::Route) -> Checked<cloud::Route> {
     Ok(cloud::Route {
         name: route.name,
         target_node: route.target_node,
-        target_addresses: route.target_addresses.map(addresses).transpose()?,
+        target_addresses: route.target_addresses.map(|all| addresses(all, noted_address)).transpose()?,
         destination_cidr: destination.trunc().to_string(),
         blackhole: route.blackhole,
     })
@@ -295,13 +325,25 @@ fn route(route: routes::Route) -> Checked<cloud::Route> {
 
 /// A route that cannot be read spoils the list: without it the host would make or delete others wrongly.
 pub(crate) fn route_list(all: Vec<routes::Route>, limit: usize) -> Checked<Vec<cloud::Route>> {
-    count("routes", all.len(), limit)?;
+    if all.len() > limit {
+        return Err(AnswerError::TooManyRoutes { count: all.len(), limit });
+    }
     all.into_iter().map(route).collect()
 }
 
 /// A plugin's error as the controllers take it: text cut and escaped, delay within bounds.
 pub(crate) fn cloud_error(error: wit::CloudError) -> CloudError {
-    let text = |text: String| cut(&escape(cut(&text, MAX_MESSAGE)), MAX_MESSAGE).to_owned();
+    told(error, |text| shown(&text, SENTENCE).into_owned())
+}
+
+/// A plugin's refusal of its configuration: what it quotes of that is blotted out.
+pub(crate) fn config_refusal(error: wit::CloudError, settings: &plugin::Settings) -> CloudError {
+    let config = settings.cloud_config.as_deref().unwrap_or_default();
+    let path = settings.cloud_config_path.as_deref().unwrap_or_default();
+    told(error, |text| redact(&shown(&text, SENTENCE), config, path))
+}
+
+fn told(error: wit::CloudError, text: impl Fn(String) -> String) -> CloudError {
     let retry = |retry: wit::Retry| cloud::Retry {
         after: Duration::from_millis(retry.after_ms).clamp(*RETRY.start(), *RETRY.end()),
         message: text(retry.message),
@@ -346,7 +388,7 @@ pub(crate) fn info(
     let named = (1..=MAX_LABEL).contains(&info.name.len())
         && info.name.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-');
     value("name", &info.name, "1 to 63 lower-case letters, digits and dashes", named.then_some(()))?;
-    let versioned = info.version.len() <= MAX_VERSION && !info.version.contains(char::is_control);
+    let versioned = info.version.len() <= MAX_VERSION && is_plain(&info.version);
     value("version", &info.version, "plain text of at most 64 bytes", versioned.then_some(()))?;
     count("provider ID prefixes", info.provider_id_prefixes.len(), MAX_WISHES)?;
     for prefix in &info.provider_id_prefixes {

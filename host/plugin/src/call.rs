@@ -2,11 +2,16 @@
 
 use std::{fmt, time::Duration};
 
-use skydock_cloud::{Capability, CloudError};
-use wasmtime::{PoolConcurrencyLimitError, Trap};
+use skydock_cloud::{Capability, CloudError, text::shown};
+use wasmtime::{PoolConcurrencyLimitError, Trap, component::ResourceTableError};
 use wasmtime_wasi::I32Exit;
 
-use crate::{answers::AnswerError, host::State, limits::Limits};
+use crate::{
+    answers::AnswerError,
+    host::{Oversized, Refusal, State},
+    limits::Limits,
+    text::{Cause, first_function},
+};
 
 /// A function of the contract.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -62,15 +67,33 @@ pub enum CallError {
     /// The guest was refused memory and broke.
     #[error("it asked for more than its {0} bytes of memory")]
     Memory(usize),
+    /// The guest was refused memory that other instances of the plugin have, and broke.
+    #[error("all instances of the plugin together asked for more than its {0} bytes of memory")]
+    MemoryTotal(usize),
+    /// The guest has as many handles open as it may.
+    #[error("it asked for more than its {0} handles of the host's resources")]
+    Handles(usize),
+    /// All instances of the plugin together have as many handles open as they may, or as there is memory for.
+    #[error("all instances of the plugin together asked for more than its {0} handles of the host's resources")]
+    HandlesTotal(usize),
+    /// The guest gave the host a part of a request that is too large to keep.
+    #[error("it made {0}")]
+    Oversized(Oversized),
     /// The answer is against the contract.
     #[error("its answer is against the contract: {0}")]
     BadAnswer(AnswerError),
     /// The answer is no answer at all: not UTF-8, out of bounds, too large.
-    #[error("its answer cannot be read: {0:#}")]
-    Unreadable(wasmtime::Error),
+    #[error("its answer cannot be read: {0}")]
+    Unreadable(Cause),
+    /// What it asked of the host makes no sense, or is not allowed.
+    #[error("a call it made to the host failed: {0}")]
+    Host(Cause),
     /// No instance became free in time.
     #[error("all its instances were busy for {0:?}")]
     TooBusy(Duration),
+    /// There is no room for another instance in this process, since other plugins have theirs.
+    #[error("there is no room for another instance of it in this process")]
+    NoRoom,
     /// The plugin does not export the interface.
     #[error("it does not export that interface")]
     Unsupported,
@@ -78,8 +101,8 @@ pub enum CallError {
     #[error("it failed too often in a row and is left alone for {0:?}")]
     BackOff(Duration),
     /// A new instance cannot be made.
-    #[error("an instance of it cannot be made: {0:#}")]
-    Instantiate(wasmtime::Error),
+    #[error("an instance of it cannot be made: {0}")]
+    Instantiate(Cause),
     /// A new instance refused the configuration that an earlier one took.
     #[error("a new instance of it refused its configuration: {0}")]
     Refused(CloudError),
@@ -98,8 +121,13 @@ impl CallError {
             Self::CpuBudget(_) => "cpu",
             Self::Deadline(_) => "deadline",
             Self::Memory(_) => "memory",
+            Self::MemoryTotal(_) => "memory_total",
+            Self::Handles(_) => "handles",
+            Self::HandlesTotal(_) => "handles_total",
+            Self::Oversized(_) => "oversized",
             Self::BadAnswer(_) | Self::Unreadable(_) => "bad_answer",
-            Self::TooBusy(_) => "too_busy",
+            Self::Host(_) => "host_call",
+            Self::TooBusy(_) | Self::NoRoom => "too_busy",
             Self::Unsupported => "unsupported",
             Self::BackOff(_) => "back_off",
             Self::Instantiate(_) => "instantiate",
@@ -108,42 +136,75 @@ impl CallError {
         }
     }
 
-    /// True if the plugin is to blame: such failures in a row open a back-off.
+    /// True if the call is to blame: such failures in a row open a back-off. One that could not have what others of the plugin
+    /// hold is not, and comes again when they have let go.
     pub(crate) fn is_plugin_failure(&self) -> bool {
-        !matches!(self, Self::TooBusy(_) | Self::Unsupported | Self::BackOff(_) | Self::Cloud(_))
+        self.ends_instance() && !matches!(self, Self::MemoryTotal(_) | Self::HandlesTotal(_))
+            || matches!(self, Self::BadAnswer(_))
     }
 
     /// True if the instance is of no further use.
     pub(crate) fn ends_instance(&self) -> bool {
-        self.is_plugin_failure() && !matches!(self, Self::BadAnswer(_))
+        !matches!(
+            self,
+            Self::BadAnswer(_)
+                | Self::TooBusy(_)
+                | Self::NoRoom
+                | Self::Unsupported
+                | Self::BackOff(_)
+                | Self::Cloud(_)
+        )
     }
 
     /// Finds out why a call of a guest ended with an error.
     pub(crate) fn from_guest(error: wasmtime::Error, state: &State) -> Self {
         let limits = &state.shared.limits;
-        // With the guest's own backtrace: for whoever writes the plugin.
-        tracing::debug!(target: "plugin", plugin = state.shared.plugin, generation = state.generation, "{error:?}");
+        // With the guest's own backtrace: for whoever writes the plugin, who may have given its functions any name.
+        if tracing::enabled!(target: "plugin", tracing::Level::DEBUG) {
+            let backtrace = format!("{error:?}");
+            let backtrace = shown(&backtrace, limits.log_line);
+            tracing::debug!(target: "plugin", plugin = state.shared.plugin, generation = state.generation, "{backtrace}");
+        }
         let trap = error.downcast_ref::<Trap>().copied();
         let exit = error.downcast_ref::<I32Exit>().map(|exit| exit.0);
+        if trap == Some(Trap::Interrupt) && state.cpu_exhausted {
+            return Self::CpuBudget(limits.guest_cpu);
+        }
+        if let Some(oversized) = error.downcast_ref() {
+            return Self::Oversized(*oversized);
+        }
+        match state.handles_refused().filter(|_| error.is::<ResourceTableError>()) {
+            Some(Refusal::Instance) => return Self::Handles(limits.handles),
+            Some(Refusal::Total) => return Self::HandlesTotal(limits.handles),
+            None => {}
+        }
         match (trap, exit) {
-            (Some(Trap::Interrupt), _) if state.cpu_exhausted => Self::CpuBudget(limits.guest_cpu),
             // Languages abort when memory is refused: the refusal is the reason, not the abort.
-            (Some(_), _) | (_, Some(_)) if state.limiter.refused => Self::Memory(limits.memory),
+            (Some(_), _) | (_, Some(_)) if state.limiter.refused.is_some() => Self::refused_memory(state),
             (Some(trap), _) => Self::Trap(trap),
             (_, Some(status)) => Self::Exit(status),
-            _ => Self::Unreadable(error),
+            _ if first_function(&error).is_some() => Self::Host(error.into()),
+            _ => Self::Unreadable(error.into()),
         }
     }
 
-    /// Finds out why an instance could not be made. `waited`: how long there was to wait for one.
-    pub(crate) fn from_start(error: wasmtime::Error, state: &State, waited: Duration) -> Self {
+    /// Finds out why an instance could not be made.
+    pub(crate) fn from_start(error: wasmtime::Error, state: &State) -> Self {
         if error.is::<PoolConcurrencyLimitError>() {
-            return Self::TooBusy(waited);
+            return Self::NoRoom;
         }
         match Self::from_guest(error, state) {
-            Self::Unreadable(_) if state.limiter.refused => Self::Memory(state.shared.limits.memory),
+            Self::Unreadable(_) if state.limiter.refused.is_some() => Self::refused_memory(state),
             Self::Unreadable(error) => Self::Instantiate(error),
             other => other,
+        }
+    }
+
+    fn refused_memory(state: &State) -> Self {
+        let limits = &state.shared.limits;
+        match state.limiter.refused {
+            Some(Refusal::Total) => Self::MemoryTotal(limits.memory_total),
+            _ => Self::Memory(limits.memory),
         }
     }
 }
@@ -168,9 +229,12 @@ impl Place<'_> {
         let sentence = |error: &CallError| format!("{self}: {error}");
         match error {
             CallError::Cloud(error) => error,
-            CallError::Deadline(_) | CallError::TooBusy(_) | CallError::BackOff(_) => {
-                CloudError::Unavailable(sentence(&error))
-            }
+            CallError::Deadline(_)
+            | CallError::TooBusy(_)
+            | CallError::NoRoom
+            | CallError::BackOff(_)
+            | CallError::MemoryTotal(_)
+            | CallError::HandlesTotal(_) => CloudError::Unavailable(sentence(&error)),
             _ => CloudError::Internal(sentence(&error)),
         }
     }
@@ -178,5 +242,28 @@ impl Place<'_> {
     /// One element of a batch as controllers take it.
     pub(crate) fn element<T>(self, element: crate::answers::Element<T>) -> Result<T, CloudError> {
         element.unwrap_or_else(|error| Err(self.cloud_error(CallError::BadAnswer(error))))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_others_of_the_plugin_hold_is_not_the_fault_of_a_call() {
+        let place = Place { plugin: "test", generation: 1, function: Function::CHECK };
+        let table = [
+            (CallError::Memory(1), true),
+            (CallError::MemoryTotal(1), false),
+            (CallError::Handles(1), true),
+            (CallError::HandlesTotal(1), false),
+        ];
+        for (error, at_fault) in table {
+            assert!(error.ends_instance(), "{error}");
+            assert_eq!(error.is_plugin_failure(), at_fault, "{error}");
+            let told = place.cloud_error(error);
+            assert_eq!(matches!(told, CloudError::Internal(_)), at_fault, "it may pass by itself or not: {told:?}");
+        }
+        assert!(!CallError::NoRoom.ends_instance() && !CallError::NoRoom.is_plugin_failure());
     }
 }

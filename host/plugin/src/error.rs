@@ -4,7 +4,13 @@ use std::{fmt, io, path::PathBuf};
 
 use skydock_cloud::{Capability, CloudError};
 
-use crate::{answers::AnswerError, call::CallError};
+use crate::{
+    answers::AnswerError,
+    call::CallError,
+    compile::CompileError,
+    shape::TooMuch,
+    text::{Cause, Names},
+};
 
 /// A step of the way from a file to a generation in service.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -116,26 +122,22 @@ pub enum LoadProblem {
     )]
     CoreModule,
     /// WebAssembly that is damaged, or cut off.
-    #[error("not a valid WebAssembly component: {0}")]
-    Malformed(#[source] wasmparser::BinaryReaderError),
+    #[error("not a valid WebAssembly component: {}", Cause::of(.0))]
+    Malformed(wasmparser::BinaryReaderError),
     /// It is no plugin.
-    #[error(
-        "it does not export `skydock:provider/plugin@0.1.0`, which every plugin must: it exports {}",
-        listed(exports)
-    )]
+    #[error("it does not export `skydock:provider/plugin@0.1.0`, which every plugin must: it exports {exports}")]
     NoPlugin {
         /// What it exports.
-        exports: Vec<String>,
+        exports: Names,
     },
     /// It speaks a version of the contract that this host does not.
     #[error(
-        "it exports {}, but this host speaks skydock:provider@{}: rebuild it with a matching SDK",
-        listed(exports),
+        "it exports {exports}, but this host speaks skydock:provider@{}: rebuild it with a matching SDK",
         crate::inspect::CONTRACT
     )]
     Version {
         /// Exports of other versions.
-        exports: Vec<String>,
+        exports: Names,
     },
     /// An export of the right name is not what the contract says.
     #[error("its export `{interface}` is not the interface of the contract: {reason}")]
@@ -143,20 +145,31 @@ pub enum LoadProblem {
         /// Which.
         interface: &'static str,
         /// What differs.
-        reason: wasmtime::Error,
+        reason: Cause,
     },
     /// It wants what no plugin may have.
-    #[error("it imports {}, which a plugin may not have: there are no sockets, threads or files; use wasi:http for the network", listed(.0))]
-    Forbidden(Vec<String>),
+    #[error(
+        "it imports {0}, which a plugin may not have: there are no sockets, threads or files; use wasi:http for the network"
+    )]
+    Forbidden(Names),
     /// It imports something under a known name with an unknown type.
-    #[error("an import is not what this host offers under that name: {0:#}")]
-    Link(wasmtime::Error),
-    /// It cannot be compiled.
-    #[error("it cannot be compiled: {0:#}")]
-    Compile(wasmtime::Error),
-    /// The thread that compiled it died.
-    #[error("the compiler ended unexpectedly")]
-    CompilerDied,
+    #[error("an import is not what this host offers under that name: {0}")]
+    Link(Cause),
+    /// It has more of something than a plugin may have.
+    #[error(transparent)]
+    TooMuch(#[from] TooMuch),
+    /// What it makes cannot be counted.
+    #[error("it hands components to components, which a plugin may not: what they make cannot be counted")]
+    PassesComponents,
+    /// There is no machine code of it.
+    #[error(transparent)]
+    Compile(#[from] CompileError),
+    /// Its machine code is not fit for this host.
+    #[error("its machine code cannot be loaded: {0}")]
+    Load(Cause),
+    /// A thread of the host broke on it.
+    #[error("the host broke off reading it")]
+    Died,
     /// It did not survive its first steps.
     #[error(transparent)]
     Call(#[from] CallError),
@@ -175,16 +188,9 @@ pub enum LoadProblem {
         now: String,
     },
     /// It can do less than the one in service.
-    #[error("it no longer exports {}, which the generation in service does: controllers depend on it", listed(.0))]
+    #[error("it no longer exports {}, which the generation in service does: controllers depend on it", .0.iter().map(|it| it.name()).collect::<Names>())]
     Lost(Vec<Capability>),
     /// There is nothing to go back to.
     #[error("there is no earlier generation to go back to")]
     NoPrevious,
-}
-
-fn listed<T: fmt::Display>(names: &[T]) -> String {
-    if names.is_empty() {
-        return "nothing".to_owned();
-    }
-    names.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ")
 }

@@ -9,21 +9,20 @@ use std::{
 
 use futures::future::BoxFuture;
 use skydock_cloud::{Capability, ProviderInfo};
-use tokio::time::{Instant, timeout_at};
-use wasmtime::component::Component;
+use tokio::time::{Instant, timeout, timeout_at};
 
 use crate::{
     answers,
     call::{CallError, Function},
+    code::Code,
     convert,
     error::{LoadError, LoadProblem, Stage},
     host::{Objects, Shared},
-    inspect::ComponentType,
     instance::{Blueprint, Instance},
     pool::Pool,
-    runtime::Runtime,
-    source::{Digests, Files},
+    source::{Digests, Settings},
     supervise::Supervisor,
+    text::Cause,
 };
 
 /// What is in service, for people and programs.
@@ -54,19 +53,25 @@ pub(crate) struct Generation {
     pub(crate) info: GenerationInfo,
     pub(crate) provider: Arc<ProviderInfo>,
     pub(crate) digests: Digests,
+    pub(crate) code: Arc<Code>,
     pub(crate) pool: Pool,
     pub(crate) supervisor: Supervisor,
     blueprint: Blueprint,
 }
 
 /// Notes what each step takes.
-struct Stopwatch {
+pub(crate) struct Stopwatch {
     started: Clock,
     stages: Vec<(Stage, Duration)>,
 }
 
 impl Stopwatch {
-    fn lap(&mut self, stage: Stage) {
+    /// From here on, after reading has taken so long.
+    pub(crate) fn start(reading: Duration) -> Self {
+        Self { started: Clock::now(), stages: vec![(Stage::Read, reading)] }
+    }
+
+    pub(crate) fn lap(&mut self, stage: Stage) {
         let now = Clock::now();
         self.stages.push((stage, now - self.started));
         self.started = now;
@@ -74,43 +79,24 @@ impl Stopwatch {
 }
 
 impl Generation {
-    /// Takes files through all stages from type to identity. `before`: what is in service.
+    /// Takes code and a configuration through the stages from instantiate to identity. `before`: what is in service.
     pub(crate) async fn load(
-        runtime: &Runtime,
         shared: &Arc<Shared>,
         source: PathBuf,
-        (files, reading): (Files, Duration),
+        (code, settings, digests): (Arc<Code>, &Settings, Digests),
+        mut watch: Stopwatch,
         number: u64,
         before: Option<&ProviderInfo>,
     ) -> Result<Self, LoadError> {
-        let mut watch = Stopwatch { started: Clock::now(), stages: vec![(Stage::Read, reading)] };
-        let Files { component, settings, digests } = files;
-
-        let typed = ComponentType::read(&component)?;
-        let capabilities = typed.capabilities()?;
-        watch.lap(Stage::Type);
-
-        let forbidden = typed.forbidden_imports();
-        if !forbidden.is_empty() {
-            return Err(LoadError::new(Stage::Imports, LoadProblem::Forbidden(forbidden)));
-        }
-        watch.lap(Stage::Imports);
-
-        let compiled = compile(runtime, component).await.map_err(|problem| LoadError::new(Stage::Compile, problem))?;
-        watch.lap(Stage::Compile);
-
-        let linker = &runtime.inner.linker;
-        let pre = linker
-            .instantiate_pre(&compiled)
-            .map_err(|error| LoadError::new(Stage::Imports, LoadProblem::Link(error)))?;
-        let settings = convert::settings(&settings);
-        let mut blueprint = Blueprint::new(pre, &capabilities, Arc::clone(shared), number, settings)
+        let capabilities = code.capabilities.clone();
+        let settings = convert::settings(settings);
+        let mut blueprint = Blueprint::new(code.pre.clone(), &capabilities, Arc::clone(shared), number, settings)
             .map_err(|problem| LoadError::new(Stage::Type, problem))?;
 
         let limit = shared.limits.read_deadline;
         let late = |_| LoadProblem::Call(CallError::Deadline(limit));
         let deadline = Instant::now() + limit;
-        let mut first = timeout_at(deadline, blueprint.instantiate(limit))
+        let mut first = timeout_at(deadline, blueprint.instantiate())
             .await
             .map_err(late)
             .flatten()
@@ -141,7 +127,7 @@ impl Generation {
         let prefixes: Arc<[String]> = provider.provider_id_prefixes.clone().into();
         first.store.data_mut().prefixes = Arc::clone(&prefixes);
         blueprint.prefixes = prefixes;
-        let pool = Pool::new(Arc::clone(shared));
+        let pool = Pool::new(Arc::clone(shared), &provider.capabilities);
         pool.put(first);
         let info = GenerationInfo {
             number,
@@ -154,10 +140,11 @@ impl Generation {
             wanted_hosts,
             stages: watch.stages,
         };
-        Ok(Self { info, provider: Arc::new(provider), digests, pool, supervisor: Supervisor::default(), blueprint })
+        let supervisor = Supervisor::default();
+        Ok(Self { info, provider: Arc::new(provider), digests, code, pool, supervisor, blueprint })
     }
 
-    /// Runs one call on an instance of its own, within the function's deadline.
+    /// Runs one call on an instance of its own. Its clock starts when it has one; waiting for it, and making it, have their own.
     ///
     /// Dropping the future drops the instance with it.
     pub(crate) async fn call<W>(
@@ -169,17 +156,17 @@ impl Generation {
         if !self.provider.can(function.capability) {
             return Err(CallError::Unsupported);
         }
-        let limit = function.deadline(&self.blueprint.shared.limits);
-        let deadline = Instant::now() + limit;
-        let mut slot = timeout_at(deadline, self.pool.acquire()).await.map_err(|_| CallError::TooBusy(limit))?;
-        let late = |_| CallError::Deadline(limit);
+        let limits = &self.blueprint.shared.limits;
+        let queue = limits.queue_deadline;
+        let waiting = timeout(queue, self.pool.acquire(function.capability));
+        let mut slot = waiting.await.map_err(|_| CallError::TooBusy(queue))?;
         let instance = match slot.warm() {
             Some(warm) => warm,
-            None => timeout_at(deadline, self.start(limit)).await.map_err(late).flatten()?,
+            None => within(limits.read_deadline, self.start()).await?,
         };
         let mut lease = slot.lease(instance);
         let Some(instance) = lease.instance() else { return Err(CallError::Unsupported) };
-        let answer = timeout_at(deadline, instance.run(objects, call)).await.map_err(late).flatten();
+        let answer = within(function.deadline(limits), instance.run(objects, call)).await;
         if answer.is_ok() {
             lease.give_back();
         }
@@ -187,11 +174,11 @@ impl Generation {
     }
 
     /// A further instance: made, configured and asked who it is, in the contract's order.
-    async fn start(&self, limit: Duration) -> Result<Instance, CallError> {
-        let mut instance = self.blueprint.instantiate(limit).await.map_err(|problem| match problem {
+    async fn start(&self) -> Result<Instance, CallError> {
+        let mut instance = self.blueprint.instantiate().await.map_err(|problem| match problem {
             LoadProblem::Call(error) => error,
             // The first instance of this very component had the right types.
-            other => CallError::Instantiate(wasmtime::Error::new(other)),
+            other => CallError::Instantiate(Cause::of(other)),
         })?;
         instance.configure(&self.blueprint.settings).await?.map_err(CallError::Refused)?;
         instance.info().await?;
@@ -199,15 +186,14 @@ impl Generation {
     }
 }
 
+/// The answer, if it comes in time.
+async fn within<W>(limit: Duration, answer: impl Future<Output = Result<W, CallError>>) -> Result<W, CallError> {
+    timeout(limit, answer).await.map_err(|_| CallError::Deadline(limit)).flatten()
+}
+
 /// A function of the wrong type shows when the instance is made, but it is not the instance's fault.
 fn stage_of_instance(problem: &LoadProblem) -> Stage {
     if matches!(problem, LoadProblem::WrongType { .. }) { Stage::Type } else { Stage::Instantiate }
-}
-
-async fn compile(runtime: &Runtime, bytes: Vec<u8>) -> Result<Component, LoadProblem> {
-    let engine = runtime.inner.engine.clone();
-    let compiling = tokio::task::spawn_blocking(move || Component::from_binary(&engine, &bytes));
-    compiling.await.map_err(|_| LoadProblem::CompilerDied)?.map_err(LoadProblem::Compile)
 }
 
 /// A plugin is only replaced by itself: the same provider, able to do at least as much.

@@ -3,16 +3,19 @@
 mod cache;
 mod cluster;
 mod events;
+mod handles;
 mod http;
 mod limiter;
+mod lists;
 mod log;
 pub(crate) mod node_sets;
+mod output;
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Instant};
 
 use wasmtime::{
     Engine,
-    component::{HasSelf, Linker, ResourceTable},
+    component::{HasSelf, Linker},
 };
 use wasmtime_wasi::{
     WasiCtx, WasiCtxView, WasiView,
@@ -24,17 +27,24 @@ use wasmtime_wasi::{
 use wasmtime_wasi_http::{WasiHttpCtx, WasiHttpCtxView, WasiHttpView};
 
 pub use cluster::ClusterSlot;
-pub(crate) use {cache::Cache, events::Objects, limiter::MemoryLimiter, log::Log};
-
-use self::node_sets::Targets;
-use crate::{
-    bindings::{skydock::provider, wasi::logging::logging},
-    limits::Limits,
-    metrics::PluginMetrics,
+pub(crate) use {
+    cache::Cache,
+    events::Objects,
+    http::Oversized,
+    limiter::{MemoryLimiter, Refusal},
+    log::Log,
 };
 
-/// Open handles (streams, requests) of one instance. A provider has a few at a time.
-const MAX_HANDLES: usize = 10_000;
+use self::{handles::Handles, lists::Lists, node_sets::Targets};
+use crate::{
+    account::Account,
+    answers::IngressRules,
+    bindings::{skydock::provider, wasi::logging::logging},
+    limits::Limits,
+    meter::Meter,
+    metrics::PluginMetrics,
+    source::PluginSource,
+};
 
 /// Random bytes in one request.
 const MAX_RANDOM: u64 = 1 << 20;
@@ -44,11 +54,45 @@ pub(crate) struct Shared {
     /// What the operator calls the plugin.
     pub(crate) plugin: String,
     pub(crate) limits: Limits,
+    pub(crate) ingress: IngressRules,
     pub(crate) metrics: PluginMetrics,
     pub(crate) cluster: ClusterSlot,
     pub(crate) cache: Cache,
     pub(crate) log: Log,
-    pub(crate) targets: Targets,
+    targets: Targets,
+    lists: Lists,
+    /// Memory of all instances, in bytes.
+    pub(crate) memory: Arc<Account>,
+    /// Handles of all instances.
+    handles: Arc<Account>,
+}
+
+impl Shared {
+    pub(crate) fn new(source: &PluginSource, limits: Limits, metrics: PluginMetrics, cluster: ClusterSlot) -> Self {
+        Self {
+            plugin: source.name.clone(),
+            log: Log::new(&limits, Instant::now()),
+            memory: Account::new(limits.memory_total),
+            handles: Account::new(limits.handles),
+            limits,
+            ingress: source.ingress.clone(),
+            metrics,
+            cluster,
+            cache: Cache::default(),
+            targets: Targets::default(),
+            lists: Lists::default(),
+        }
+    }
+}
+
+/// What an instance is busy with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Phase {
+    /// It is being made, configured, or asked who it is. Nothing that others see may come of it, since the plugin may still be
+    /// refused: no cluster, no cache, no events, no network.
+    Loading,
+    /// A call of the controllers.
+    Serving,
 }
 
 /// Data of one store.
@@ -56,58 +100,96 @@ pub(crate) struct State {
     pub(crate) shared: Arc<Shared>,
     pub(crate) generation: u64,
     pub(crate) limiter: MemoryLimiter,
-    /// Ticks the running call has spent in the guest.
-    pub(crate) cpu_ticks: u32,
-    /// The guest was interrupted because of them.
+    /// CPU time of the running call.
+    pub(crate) meter: Arc<Meter>,
+    /// The guest was interrupted because of it.
     pub(crate) cpu_exhausted: bool,
+    phase: Phase,
     /// What the running call is about.
-    pub(crate) objects: Objects,
+    objects: Objects,
     /// Events the running call has published.
-    pub(crate) events: u32,
+    events: u32,
     /// Provider IDs the plugin owns; empty until it has said so.
     pub(crate) prefixes: Arc<[String]>,
     wasi: WasiCtx,
     http: WasiHttpCtx,
     egress: http::Egress,
-    table: ResourceTable,
+    handles: Handles,
 }
 
 impl State {
     pub(crate) fn new(shared: Arc<Shared>, generation: u64, prefixes: Arc<[String]>) -> Self {
         // Nothing is opened here: no files, environment, arguments, sockets or names.
         let wasi = WasiCtx::builder()
-            .stdout(log::Output::new(&shared, generation, "stdout"))
-            .stderr(log::Output::new(&shared, generation, "stderr"))
+            .stdout(output::Output::new(&shared, generation, "stdout"))
+            .stderr(output::Output::new(&shared, generation, "stderr"))
             .max_random_size(MAX_RANDOM)
             .build();
-        let mut table = ResourceTable::new();
-        table.set_max_capacity(MAX_HANDLES);
         Self {
-            limiter: MemoryLimiter::new(&shared.limits),
-            egress: http::Egress::new(Arc::clone(&shared), generation),
-            shared,
-            generation,
-            cpu_ticks: 0,
+            limiter: MemoryLimiter::new(&shared.limits, &shared.memory),
+            meter: Arc::default(),
             cpu_exhausted: false,
+            phase: Phase::Loading,
             objects: Objects::default(),
             events: 0,
             prefixes,
             wasi,
-            http: WasiHttpCtx::new(),
-            table,
+            http: http::context(),
+            egress: http::Egress::new(Arc::clone(&shared), generation),
+            handles: Handles::new(&shared.handles, &shared.memory),
+            shared,
+            generation,
         }
+    }
+
+    /// A call begins, with fresh budgets.
+    pub(crate) fn begin(&mut self, phase: Phase, objects: Objects) {
+        self.account();
+        (self.phase, self.objects, self.events) = (phase, objects, 0);
+        (self.cpu_exhausted, self.limiter.refused, self.handles.refused) = (false, None, None);
+    }
+
+    /// The call has ended.
+    pub(crate) fn end(&mut self) {
+        self.objects = Objects::default();
+        self.handles.tidy();
+        self.account();
+    }
+
+    /// Why the running call had no more handles.
+    pub(crate) fn handles_refused(&self) -> Option<Refusal> {
+        self.handles.refused
+    }
+
+    /// Counts what has been used since the last time.
+    fn account(&self) {
+        let Shared { metrics, plugin, .. } = &*self.shared;
+        metrics.cpu(plugin, self.meter.take());
+        metrics.memory(plugin, self.limiter.peak);
+    }
+
+    /// What others see too, and nobody before the plugin is in service.
+    fn while_serving<T>(&self, it: T) -> Option<T> {
+        (self.phase == Phase::Serving).then_some(it)
+    }
+}
+
+impl Drop for State {
+    fn drop(&mut self) {
+        self.account();
     }
 }
 
 impl WasiView for State {
     fn ctx(&mut self) -> WasiCtxView<'_> {
-        WasiCtxView { ctx: &mut self.wasi, table: &mut self.table }
+        WasiCtxView { ctx: &mut self.wasi, table: self.handles.table() }
     }
 }
 
 impl WasiHttpView for State {
     fn http(&mut self) -> WasiHttpCtxView<'_> {
-        WasiHttpCtxView { ctx: &mut self.http, table: &mut self.table, hooks: &mut self.egress }
+        self.egress.phase = self.phase;
+        WasiHttpCtxView { ctx: &mut self.http, table: self.handles.table(), hooks: &mut self.egress }
     }
 }
 
@@ -117,7 +199,7 @@ pub(crate) fn linker(engine: &Engine) -> wasmtime::Result<Linker<State>> {
     let l = &mut linker;
     provider::types::add_to_linker::<State, HasSelf<State>>(l, |state| state)?;
     provider::cache::add_to_linker::<State, HasSelf<State>>(l, |state| state)?;
-    provider::cluster::add_to_linker::<State, HasSelf<State>>(l, |state| state)?;
+    cluster::add_to_linker(l)?;
     provider::events::add_to_linker::<State, HasSelf<State>>(l, |state| state)?;
     node_sets::add_to_linker(l)?;
     logging::add_to_linker::<State, HasSelf<State>>(l, |state| state)?;
@@ -135,6 +217,6 @@ pub(crate) fn linker(engine: &Engine) -> wasmtime::Result<Linker<State>> {
     wasi::cli::terminal_stderr::add_to_linker::<State, WasiCli>(l, State::cli)?;
     wasi::filesystem::types::add_to_linker::<State, WasiFilesystem>(l, State::filesystem)?;
     wasi::filesystem::preopens::add_to_linker::<State, WasiFilesystem>(l, State::filesystem)?;
-    wasmtime_wasi_http::p2::add_only_http_to_linker_async(l)?;
+    http::add_to_linker(l)?;
     Ok(linker)
 }

@@ -5,7 +5,11 @@ use std::collections::BTreeSet;
 use skydock_cloud::Capability;
 use wasmparser::{Encoding, Parser, Payload};
 
-use crate::error::{LoadError, LoadProblem, Stage};
+use crate::{
+    error::{LoadError, LoadProblem, Stage},
+    limits::Limits,
+    shape::{self, Named, Shape},
+};
 
 /// Version of the contract (`wit/`) this host speaks. Any 0.1.x fits.
 pub const CONTRACT: &str = "0.1.0";
@@ -53,12 +57,12 @@ pub struct ComponentType {
 }
 
 impl ComponentType {
-    /// Reads the type of a component.
+    /// Reads the type of a component, and measures it.
     ///
     /// # Errors
-    /// At [`Stage::Type`], if the bytes are no component.
-    pub fn read(bytes: &[u8]) -> Result<Self, LoadError> {
-        read(bytes).map_err(|problem| LoadError::new(Stage::Type, problem))
+    /// At [`Stage::Type`], if the bytes are no component, or more than a plugin may be.
+    pub fn read(bytes: &[u8], limits: &Limits) -> Result<Self, LoadError> {
+        read(bytes, limits).map_err(|problem| LoadError::new(Stage::Type, problem))
     }
 
     /// What the component can do, by its exports. Their types are not looked at.
@@ -73,12 +77,12 @@ impl ComponentType {
             .filter(ours)
             .partition(|name| split(name).is_some_and(|(_, _, version)| same_track(version, CONTRACT)));
         if !others.is_empty() {
-            let exports = others.into_iter().cloned().collect();
+            let exports = others.into_iter().collect();
             return Err(LoadError::new(Stage::Type, LoadProblem::Version { exports }));
         }
         let exports = |interface: &str| served.iter().any(|name| split(name).is_some_and(|(_, it, _)| it == interface));
         if !exports("plugin") {
-            return Err(LoadError::new(Stage::Type, LoadProblem::NoPlugin { exports: self.exports.clone() }));
+            return Err(LoadError::new(Stage::Type, LoadProblem::NoPlugin { exports: self.exports.iter().collect() }));
         }
         Ok(Capability::ALL.into_iter().filter(|capability| exports(capability.name())).collect())
     }
@@ -90,26 +94,32 @@ impl ComponentType {
     }
 }
 
-fn read(bytes: &[u8]) -> Result<ComponentType, LoadProblem> {
+fn read(bytes: &[u8], limits: &Limits) -> Result<ComponentType, LoadProblem> {
     let mut found = ComponentType::default();
+    let mut shape = Shape::new(limits);
     let mut depth = 0_usize;
     for (index, payload) in Parser::new(0).parse_all(bytes).enumerate() {
         let payload = match payload {
             Err(_) if index == 0 => return Err(LoadProblem::NotWasm),
             other => other.map_err(LoadProblem::Malformed)?,
         };
+        shape.see(&payload)?;
         match payload {
             Payload::Version { encoding: Encoding::Module, .. } if depth == 0 => return Err(LoadProblem::CoreModule),
             Payload::ModuleSection { .. } | Payload::ComponentSection { .. } => depth += 1,
             Payload::End(_) => depth = depth.saturating_sub(1),
             Payload::ComponentImportSection(section) if depth == 0 => {
                 for import in section {
-                    found.imports.push(import.map_err(LoadProblem::Malformed)?.name.name.to_owned());
+                    let name = import.map_err(LoadProblem::Malformed)?.name.name;
+                    shape::name(Named::Import, found.imports.len(), name)?;
+                    found.imports.push(name.to_owned());
                 }
             }
             Payload::ComponentExportSection(section) if depth == 0 => {
                 for export in section {
-                    found.exports.push(export.map_err(LoadProblem::Malformed)?.name.name.to_owned());
+                    let name = export.map_err(LoadProblem::Malformed)?.name.name;
+                    shape::name(Named::Export, found.exports.len(), name)?;
+                    found.exports.push(name.to_owned());
                 }
             }
             _ => {}
@@ -149,19 +159,19 @@ mod tests {
     use super::*;
 
     fn component(text: &str) -> Result<ComponentType, LoadError> {
-        ComponentType::read(&wat::parse_str(text).expect("WAT"))
+        ComponentType::read(&wat::parse_str(text).expect("WAT"), &Limits::default())
     }
 
     #[test]
     fn what_is_no_component_is_told_apart() {
-        let garbage = ComponentType::read(b"#!/bin/sh\necho hello\n").unwrap_err();
+        let garbage = ComponentType::read(b"#!/bin/sh\necho hello\n", &Limits::default()).unwrap_err();
         assert!(matches!(garbage.source, LoadProblem::NotWasm), "{garbage}");
-        let empty = ComponentType::read(b"").unwrap_err();
+        let empty = ComponentType::read(b"", &Limits::default()).unwrap_err();
         assert!(matches!(empty.source, LoadProblem::NotWasm), "{empty}");
         let module = component("(module)").unwrap_err();
         assert!(matches!(module.source, LoadProblem::CoreModule), "{module}");
         let whole = wat::parse_str("(component (core module (func)))").unwrap();
-        let cut = ComponentType::read(&whole[..whole.len() - 3]).unwrap_err();
+        let cut = ComponentType::read(&whole[..whole.len() - 3], &Limits::default()).unwrap_err();
         assert!(matches!(cut.source, LoadProblem::Malformed(_)), "{cut}");
     }
 

@@ -2,7 +2,7 @@
 
 use futures::future::BoxFuture;
 use skydock_cloud::{Capability, CloudError};
-use std::{collections::BTreeSet, sync::Arc, time::Duration};
+use std::{collections::BTreeSet, sync::Arc};
 use wasmtime::{
     Store, UpdateDeadline,
     component::{self, InstancePre},
@@ -13,7 +13,7 @@ use crate::{
     bindings::exports::skydock::provider::{instances, load_balancers, plugin, routes, zones},
     call::CallError,
     error::LoadProblem,
-    host::{Objects, Shared, State},
+    host::{Objects, Phase, Shared, State},
 };
 
 /// Where the functions of each exported interface are found in a component.
@@ -61,10 +61,10 @@ impl Blueprint {
             interface: &'static str,
             find: impl FnOnce() -> wasmtime::Result<T>,
         ) -> Result<Option<T>, LoadProblem> {
-            wanted.then(find).transpose().map_err(|reason| LoadProblem::WrongType { interface, reason })
+            wanted.then(find).transpose().map_err(|reason| LoadProblem::WrongType { interface, reason: reason.into() })
         }
         let can = |capability| capabilities.contains(&capability);
-        let wrong = |reason| LoadProblem::WrongType { interface: "plugin", reason };
+        let wrong = |reason: wasmtime::Error| LoadProblem::WrongType { interface: "plugin", reason: reason.into() };
         let indices = Indices {
             plugin: plugin::GuestIndices::new(&pre).map_err(wrong)?,
             instances: find(can(Capability::Instances), "instances", || instances::GuestIndices::new(&pre))?,
@@ -77,37 +77,38 @@ impl Blueprint {
         Ok(Self { shared, number, settings, prefixes: Arc::default(), pre, indices })
     }
 
-    /// Makes an instance, which still has to be configured. `waited`: how long there was to wait for one.
+    /// Makes an instance, which still has to be configured.
     ///
     /// # Errors
     /// [`LoadProblem::Call`] if it cannot be made, [`LoadProblem::WrongType`] if a function is not of the contract's type.
-    pub(crate) async fn instantiate(&self, waited: Duration) -> Result<Instance, LoadProblem> {
+    pub(crate) async fn instantiate(&self) -> Result<Instance, LoadProblem> {
         let limits = &self.shared.limits;
         let state = State::new(Arc::clone(&self.shared), self.number, Arc::clone(&self.prefixes));
         let mut store = Store::new(self.pre.engine(), state);
         store.set_hostcall_fuel(limits.hostcall_buffer);
         store.limiter(|state| &mut state.limiter);
-        let budget = limits.cpu_ticks();
-        // Runs at each tick that finds the guest running, not while it waits for the host: this counts CPU, not time.
+        let budget = limits.guest_cpu;
+        // Runs when a guest is found running after a tick; what it has used by then, the meter knows.
         store.epoch_deadline_callback(move |mut store| {
             let state = store.data_mut();
-            state.cpu_ticks = state.cpu_ticks.saturating_add(1);
-            if state.cpu_ticks > budget {
+            if state.meter.used() > budget {
                 state.cpu_exhausted = true;
                 return Ok(UpdateDeadline::Interrupt);
             }
             Ok(UpdateDeadline::YieldCustom(1, Box::pin(tokio::task::yield_now())))
         });
         store.set_epoch_deadline(1);
-        let made = self.pre.instantiate_async(&mut store).await;
-        let instance = made.map_err(|error| CallError::from_start(error, store.data(), waited))?;
+        let meter = Arc::clone(&store.data().meter);
+        let made = meter.charge(self.pre.instantiate_async(&mut store)).await;
+        let instance = made.map_err(|error| CallError::from_start(error, store.data()))?;
         let guests = self.guests(&mut store, &instance)?;
         Ok(Instance { store, guests, uses_left: varied(limits.uses) })
     }
 
     /// Takes the functions, and so checks their types.
     fn guests(&self, store: &mut Store<State>, instance: &component::Instance) -> Result<Guests, LoadProblem> {
-        let wrong = |interface| move |reason| LoadProblem::WrongType { interface, reason };
+        let wrong =
+            |interface| move |reason: wasmtime::Error| LoadProblem::WrongType { interface, reason: reason.into() };
         let Indices { plugin, instances, load_balancers, routes, zones } = &self.indices;
         Ok(Guests {
             plugin: plugin.load(&mut *store, instance).map_err(wrong("plugin"))?,
@@ -128,7 +129,7 @@ impl Blueprint {
 }
 
 /// A number 10 % around this one, so that instances do not retire together.
-fn varied(uses: u32) -> u32 {
+fn varied(uses: usize) -> usize {
     let spread = uses / 10;
     rand::random_range(uses.saturating_sub(spread)..=uses.saturating_add(spread)).max(1)
 }
@@ -137,7 +138,7 @@ fn varied(uses: u32) -> u32 {
 pub(crate) struct Instance {
     pub(crate) store: Store<State>,
     pub(crate) guests: Guests,
-    pub(crate) uses_left: u32,
+    pub(crate) uses_left: usize,
 }
 
 impl Instance {
@@ -147,33 +148,38 @@ impl Instance {
         objects: Objects,
         call: impl for<'a> FnOnce(&'a mut Self) -> BoxFuture<'a, wasmtime::Result<W>>,
     ) -> Result<W, CallError> {
-        let state = self.store.data_mut();
-        state.objects = objects;
-        state.events = 0;
-        state.cpu_ticks = 0;
-        state.cpu_exhausted = false;
-        state.limiter.refused = false;
-        self.store.set_epoch_deadline(1);
         self.uses_left = self.uses_left.saturating_sub(1);
-        let answer = call(self).await;
+        self.run_in(Phase::Serving, objects, call).await
+    }
+
+    async fn run_in<W>(
+        &mut self,
+        phase: Phase,
+        objects: Objects,
+        call: impl for<'a> FnOnce(&'a mut Self) -> BoxFuture<'a, wasmtime::Result<W>>,
+    ) -> Result<W, CallError> {
+        self.store.data_mut().begin(phase, objects);
+        self.store.set_epoch_deadline(1);
+        let meter = Arc::clone(&self.store.data().meter);
+        let answer = meter.charge(call(self)).await;
         let state = self.store.data_mut();
-        state.objects = Objects::default();
+        state.end();
         answer.map_err(|error| CallError::from_guest(error, state))
     }
 
     /// Hands over the configuration.
     pub(crate) async fn configure(&mut self, settings: &plugin::Settings) -> Result<Result<(), CloudError>, CallError> {
-        let settings = settings.clone();
+        let handed = settings.clone();
         let answer = self
-            .run(Objects::default(), |it| {
-                Box::pin(async move { it.guests.plugin.call_configure(&mut it.store, &settings).await })
+            .run_in(Phase::Loading, Objects::default(), |it| {
+                Box::pin(async move { it.guests.plugin.call_configure(&mut it.store, &handed).await })
             })
             .await?;
-        Ok(answer.map_err(answers::cloud_error))
+        Ok(answer.map_err(|error| answers::config_refusal(error, settings)))
     }
 
     /// Asks who it is.
     pub(crate) async fn info(&mut self) -> Result<plugin::PluginInfo, CallError> {
-        self.run(Objects::default(), |it| Box::pin(it.guests.plugin.call_info(&mut it.store))).await
+        self.run_in(Phase::Loading, Objects::default(), |it| Box::pin(it.guests.plugin.call_info(&mut it.store))).await
     }
 }

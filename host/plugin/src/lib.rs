@@ -9,31 +9,40 @@
 //! contract (`wit/`) gives it. What it answers is checked before a controller sees it. A call that ends badly is an error of
 //! that call: its instance is dropped, and nothing else notices.
 
-#![forbid(unsafe_code)]
-
+mod account;
 mod answers;
+mod artifacts;
 #[allow(missing_docs, unreachable_pub, unused_qualifications, rust_2018_idioms)] // generated; the WIT files document it
 mod bindings;
 mod call;
+mod code;
+mod compile;
 mod convert;
+mod engine;
 mod error;
 mod generation;
 mod host;
 mod inspect;
 mod instance;
 mod limits;
+mod machine_code;
+mod meter;
 mod metrics;
 mod plugin;
 mod pool;
 mod provider;
+mod redact;
 mod runtime;
+mod shape;
 mod source;
 mod supervise;
 mod text;
 mod watch;
 
-pub use answers::{AnswerError, Quoted};
+pub use answers::{AnswerError, IngressRules, Refused};
+pub use artifacts::CacheDirError;
 pub use call::CallError;
+pub use compile::{CompileError, Compiler, compile_as_child};
 pub use error::{LoadError, LoadProblem, Stage};
 pub use generation::GenerationInfo;
 pub use host::ClusterSlot;
@@ -41,5 +50,7 @@ pub use inspect::{CONTRACT, ComponentType};
 pub use limits::Limits;
 pub use metrics::PluginMetrics;
 pub use plugin::{Plugin, Reload, SwapOutcome, SwapReport};
-pub use runtime::{CacheDirError, Runtime, RuntimeError, RuntimeOptions};
+pub use runtime::{Runtime, RuntimeError, RuntimeOptions};
+pub use shape::TooMuch;
 pub use source::{CloudConfig, PluginSource, Settings};
+pub use text::{Cause, Names, Quoted};

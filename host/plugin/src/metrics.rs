@@ -8,7 +8,7 @@ use prometheus_client::{
     registry::{Registry, Unit},
 };
 
-use crate::{generation::GenerationInfo, limits::TICK};
+use crate::generation::GenerationInfo;
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct Plugin {
@@ -57,6 +57,12 @@ struct Reload {
     stage: &'static str,
 }
 
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Compilation {
+    plugin: String,
+    result: &'static str,
+}
+
 /// Seconds: from a warm call (tens of microseconds) to the deadline of a writing one (two minutes).
 const DURATIONS: [f64; 14] =
     [0.000_05, 0.000_1, 0.000_25, 0.000_5, 0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 30.0, 120.0];
@@ -76,6 +82,7 @@ pub struct PluginMetrics {
     generation: Family<Plugin, Gauge>,
     generation_info: Family<Generation, Gauge>,
     reloads: Family<Reload, Counter>,
+    compilations: Family<Compilation, Counter>,
 }
 
 impl Default for PluginMetrics {
@@ -94,6 +101,7 @@ impl Default for PluginMetrics {
             generation: Family::default(),
             generation_info: Family::default(),
             reloads: Family::default(),
+            compilations: Family::default(),
         }
     }
 }
@@ -113,7 +121,7 @@ impl PluginMetrics {
         );
         registry.register_with_unit(
             "guest_cpu",
-            "Time in the plugin's own code, counted in ticks of 10 ms",
+            "CPU time of the plugin's calls: its own code, and what the host does for it",
             Unit::Seconds,
             all.cpu.clone(),
         );
@@ -135,6 +143,7 @@ impl PluginMetrics {
         registry.register("generation", "Number of the generation in service", all.generation.clone());
         registry.register("generation_info", "What is in service; always 1", all.generation_info.clone());
         registry.register("reloads", "New generations by result, and stage of failure", all.reloads.clone());
+        registry.register("compilations", "Runs of the compiler by result", all.compilations.clone());
         all
     }
 
@@ -146,9 +155,9 @@ impl PluginMetrics {
             .observe(took.as_secs_f64());
     }
 
-    pub(crate) fn cpu(&self, plugin: &str, ticks: u32) {
-        if ticks > 0 {
-            self.cpu.get_or_create(&Plugin { plugin: plugin.into() }).inc_by(f64::from(ticks) * TICK.as_secs_f64());
+    pub(crate) fn cpu(&self, plugin: &str, used: Duration) {
+        if !used.is_zero() {
+            self.cpu.get_or_create(&Plugin { plugin: plugin.into() }).inc_by(used.as_secs_f64());
         }
     }
 
@@ -205,6 +214,11 @@ impl PluginMetrics {
         self.reloads.get_or_create(&Reload { plugin: plugin.into(), result, stage: "" }).inc();
     }
 
+    pub(crate) fn compiled(&self, plugin: &str, succeeded: bool) {
+        let result = if succeeded { "success" } else { "failure" };
+        self.compilations.get_or_create(&Compilation { plugin: plugin.into(), result }).inc();
+    }
+
     pub(crate) fn reload_failed(&self, plugin: &str, stage: &'static str) {
         self.reloads.get_or_create(&Reload { plugin: plugin.into(), result: "failure", stage }).inc();
     }
@@ -233,6 +247,7 @@ mod tests {
             generation,
             generation_info,
             reloads,
+            compilations,
         } = all;
         let plugin = String::new;
         let (interface, function) = ("instances", "check");
@@ -251,10 +266,11 @@ mod tests {
         let (provider, version, digest) = (String::new(), String::new(), String::new());
         drop(generation_info.get_or_create(&Generation { plugin: plugin(), provider, version, digest }));
         drop(reloads.get_or_create(&Reload { plugin: plugin(), result: "success", stage: "" }));
+        drop(compilations.get_or_create(&Compilation { plugin: plugin(), result: "success" }));
         let mut text = String::new();
         prometheus_client::encoding::text::encode(&mut text, &registry).unwrap();
         let types: Vec<_> = text.lines().filter_map(|line| line.strip_prefix("# TYPE ")?.split_once(' ')).collect();
-        assert_eq!(types.len(), 12, "{types:?}");
+        assert_eq!(types.len(), 13, "{types:?}");
         for (name, kind) in types {
             let name = format!("`{name}{}`", if kind == "counter" { "_total" } else { "" });
             assert!(page.contains(&name), "{name}");

@@ -10,9 +10,10 @@ use arc_swap::ArcSwap;
 use tokio::sync::{Mutex, broadcast, watch};
 
 use crate::{
+    code::Code,
     error::{LoadError, LoadProblem, Stage},
-    generation::{Generation, GenerationInfo},
-    host::{Cache, ClusterSlot, Log, Shared, node_sets::Targets},
+    generation::{Generation, GenerationInfo, Stopwatch},
+    host::{ClusterSlot, Shared},
     runtime::Runtime,
     source::{Digests, Files, PluginSource},
 };
@@ -75,6 +76,8 @@ pub struct Plugin {
 /// What only one swap at a time may touch.
 struct Swap {
     previous: Option<Arc<Generation>>,
+    /// What was compiled last: in service, or refused for its configuration, which somebody mends.
+    code: Arc<Code>,
     last_number: u64,
     /// What the last attempt found; watching tries again only when that has changed.
     attempted: Attempted,
@@ -94,31 +97,26 @@ impl Plugin {
     /// # Errors
     /// [`LoadError`] with the stage that failed.
     pub async fn load(runtime: &Runtime, source: PluginSource, cluster: ClusterSlot) -> Result<Arc<Self>, LoadError> {
-        let limits = runtime.limits().clone();
-        let shared = Arc::new(Shared {
-            plugin: source.name.clone(),
-            log: Log::new(&limits, Instant::now()),
-            limits,
-            metrics: runtime.inner.metrics.clone(),
-            cluster,
-            cache: Cache::default(),
-            targets: Targets::default(),
-        });
+        let (limits, metrics) = (runtime.limits().clone(), runtime.inner.metrics.clone());
+        let shared = Arc::new(Shared::new(&source, limits, metrics, cluster));
         let first = async {
-            let files = read(&source).await?;
-            Generation::load(runtime, &shared, source.component.clone(), files, 1, None).await
+            let (Files { component, settings, digests }, reading) = read(&source).await?;
+            let mut watch = Stopwatch::start(reading);
+            let component = (component, digests.component.clone());
+            let code = Arc::new(Code::make(runtime, &shared.plugin, component, &mut watch).await?);
+            Generation::load(&shared, source.component.clone(), (code, &settings, digests), watch, 1, None).await
         };
         let first = first.await.inspect_err(|error| {
             shared.metrics.reload_failed(&shared.plugin, error.stage.as_str());
         })?;
         shared.metrics.swapped(&shared.plugin, None, &first.info, "success");
-        let attempted = Attempted::Files(first.digests.clone());
+        let (attempted, code) = (Attempted::Files(first.digests.clone()), Arc::clone(&first.code));
         let plugin = Arc::new(Self {
             runtime: runtime.clone(),
             source,
             shared,
             current: ArcSwap::from_pointee(first),
-            swap: Mutex::new(Swap { previous: None, last_number: 1, attempted }),
+            swap: Mutex::new(Swap { previous: None, code, last_number: 1, attempted }),
             number: watch::Sender::new(1),
             reports: broadcast::Sender::new(REPORTS),
         });
@@ -135,6 +133,18 @@ impl Plugin {
     #[must_use]
     pub fn generation(&self) -> GenerationInfo {
         self.current.load().info.clone()
+    }
+
+    /// What the component in service imports.
+    #[must_use]
+    pub fn imports(&self) -> Vec<String> {
+        self.current.load().code.imports.clone()
+    }
+
+    /// Bytes of the component in service.
+    #[must_use]
+    pub fn size(&self) -> usize {
+        self.current.load().code.size
     }
 
     /// What the operator calls the plugin.
@@ -160,7 +170,8 @@ impl Plugin {
         std::iter::once(&self.source.component).chain(&self.source.cloud_config)
     }
 
-    /// Loads again, if component or configuration is not what is in service.
+    /// Loads again, if component or configuration is not what is in service. Dropping the future gives up, and what was in
+    /// service stays.
     ///
     /// # Errors
     /// [`LoadError`] with the stage that failed; what was in service stays.
@@ -181,18 +192,23 @@ impl Plugin {
     }
 
     async fn replace(&self, swap: &mut Swap, files: Result<(Files, Duration), LoadError>) -> Result<Reload, LoadError> {
-        swap.attempted = attempted(&files);
+        let attempted = attempted(&files);
         let before = self.current();
         let loaded = async {
-            let files = files?;
-            if files.0.digests == before.digests {
+            let (Files { component, settings, digests }, reading) = files?;
+            if digests == before.digests {
                 return Ok(None);
             }
-            let source = self.source.component.clone();
-            let number = swap.last_number + 1;
-            Generation::load(&self.runtime, &self.shared, source, files, number, Some(&before.provider)).await.map(Some)
+            let mut watch = Stopwatch::start(reading);
+            swap.code = self.code(swap, &before, (component, &digests.component), &mut watch).await?;
+            let what = (Arc::clone(&swap.code), &settings, digests);
+            let (source, number) = (self.source.component.clone(), swap.last_number + 1);
+            Generation::load(&self.shared, source, what, watch, number, Some(&before.provider)).await.map(Some)
         };
-        match loaded.await {
+        let loaded = loaded.await;
+        // Only now: what was given up on the way is tried again.
+        swap.attempted = attempted;
+        match loaded {
             Ok(None) => Ok(Reload::Unchanged),
             Ok(Some(next)) => {
                 swap.last_number = next.info.number;
@@ -208,6 +224,23 @@ impl Plugin {
                 Err(error)
             }
         }
+    }
+
+    /// The code of these bytes. The same bytes are never compiled or loaded twice: a change of the configuration finds its code
+    /// in service.
+    async fn code(
+        &self,
+        swap: &Swap,
+        current: &Generation,
+        (component, digest): (Vec<u8>, &str),
+        watch: &mut Stopwatch,
+    ) -> Result<Arc<Code>, LoadError> {
+        let previous = swap.previous.as_ref().map(|previous| &previous.code);
+        let mut known = [&current.code, &swap.code].into_iter().chain(previous);
+        if let Some(code) = known.find(|code| code.digest == digest) {
+            return Ok(Arc::clone(code));
+        }
+        Code::make(&self.runtime, &self.shared.plugin, (component, digest.to_owned()), watch).await.map(Arc::new)
     }
 
     /// Puts the generation before this one into service again. Watching does not undo it: it waits for new bytes.
@@ -270,9 +303,7 @@ impl Plugin {
             loop {
                 tokio::time::sleep((idle / 2).clamp(Duration::from_millis(10), LONGEST_SWEEP)).await;
                 let Some(plugin) = plugin.upgrade() else { return };
-                if let Some(since) = Instant::now().checked_sub(idle) {
-                    plugin.current().pool.shrink(since);
-                }
+                plugin.current().pool.shrink(Instant::now());
             }
         });
     }

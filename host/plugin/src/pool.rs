@@ -1,18 +1,30 @@
 //! The instances of one generation: a few, warm, each with one call at a time.
 
+mod shares;
+
 use std::{
+    collections::BTreeSet,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::{Duration, Instant as Clock},
 };
 
-use tokio::sync::{Semaphore, SemaphorePermit};
+use skydock_cloud::Capability;
+use tokio::sync::SemaphorePermit;
 
+use self::shares::Shares;
 use crate::{host::Shared, instance::Instance};
+
+/// Idle instances that are kept for [`Limits::idle`](crate::Limits::idle); more than these come from a burst, and stay for a
+/// quarter of it.
+const FEW: usize = 8;
+
+/// Part of the plugin's memory that must be free for an idle instance to be kept: those that work come first.
+const RESERVE: usize = 4;
 
 /// Idle instances, and permits for all that may be.
 pub(crate) struct Pool {
     shared: Arc<Shared>,
-    permits: Semaphore,
+    shares: Shares,
     idle: Mutex<Idle>,
 }
 
@@ -25,9 +37,9 @@ struct Idle {
 }
 
 impl Pool {
-    pub(crate) fn new(shared: Arc<Shared>) -> Self {
-        let permits = Semaphore::new(shared.limits.instances);
-        Self { shared, permits, idle: Mutex::default() }
+    pub(crate) fn new(shared: Arc<Shared>, capabilities: &BTreeSet<Capability>) -> Self {
+        let shares = Shares::new(shared.limits.instances, capabilities);
+        Self { shared, shares, idle: Mutex::default() }
     }
 
     fn idle(&self) -> MutexGuard<'_, Idle> {
@@ -38,10 +50,10 @@ impl Pool {
         self.shared.metrics.instances(&self.shared.plugin, state, change);
     }
 
-    /// Waits for leave to have an instance, and takes a warm one if there is one.
-    pub(crate) async fn acquire(&self) -> Slot<'_> {
-        // The semaphore is never closed.
-        let permit = self.permits.acquire().await.ok();
+    /// Waits for leave to have an instance for this capability, and takes a warm one if there is one.
+    pub(crate) async fn acquire(&self, capability: Capability) -> Slot<'_> {
+        // The semaphores are never closed.
+        let permit = self.shares.acquire(capability).await.ok();
         let warm = self.idle().instances.pop().map(|(instance, _)| instance);
         if warm.is_some() {
             self.count("idle", -1);
@@ -52,32 +64,50 @@ impl Pool {
 
     /// Takes an instance that has just been made, outside of any call.
     pub(crate) fn put(&self, instance: Instance) {
+        let memory = &self.shared.memory;
+        let scarce = memory.taken() > memory.limit() - memory.limit() / RESERVE;
         let mut idle = self.idle();
-        if !idle.closed && instance.uses_left > 0 {
+        if !idle.closed && instance.uses_left > 0 && !scarce {
             idle.instances.push((instance, Clock::now()));
             self.count("idle", 1);
         }
     }
 
-    /// Gives back the memory of instances that have not served since then.
-    pub(crate) fn shrink(&self, since: Clock) {
-        let cold: Vec<_> = {
-            let mut idle = self.idle();
-            let cold = idle.instances.partition_point(|(_, used)| *used < since);
-            idle.instances.drain(..cold).collect()
-        };
+    /// Gives back the memory of instances that have not served for a while.
+    pub(crate) fn shrink(&self, now: Clock) {
+        let limit = self.shared.limits.idle;
+        let cold = self.idle().take(|later, used| is_cold(later, now.saturating_duration_since(used), limit));
         self.count("idle", -i64::try_from(cold.len()).unwrap_or(0));
     }
 
     /// Keeps nothing from now on: calls under way end as they would, their instances go with them.
     pub(crate) fn close(&self) {
-        self.idle().closed = true;
-        self.shrink(Clock::now() + Duration::from_secs(1));
+        let all = {
+            let mut idle = self.idle();
+            idle.closed = true;
+            idle.take(|_, _| true)
+        };
+        self.count("idle", -i64::try_from(all.len()).unwrap_or(0));
     }
 
     /// Keeps instances again.
     pub(crate) fn open(&self) {
         self.idle().closed = false;
+    }
+}
+
+/// True of an instance that has stood idle for so long, while so many others have served later.
+fn is_cold(later: usize, idle: Duration, limit: Duration) -> bool {
+    idle > if later < FEW { limit } else { limit / 4 }
+}
+
+impl Idle {
+    /// Takes out the instances that are cold, told by how many have served later, and by when they served last.
+    fn take(&mut self, cold: impl Fn(usize, Clock) -> bool) -> Vec<(Instance, Clock)> {
+        let count = self.instances.len();
+        // Those that have served longest ago are at the front, so coldness ends somewhere.
+        let warm = self.instances.iter().enumerate().position(|(index, (_, used))| !cold(count - 1 - index, *used));
+        self.instances.drain(..warm.unwrap_or(count)).collect()
     }
 }
 
@@ -127,24 +157,22 @@ impl Lease<'_> {
 
     /// The call ended well: the instance may serve again.
     pub(crate) fn give_back(mut self) {
-        self.account();
         if let Some(instance) = self.instance.take() {
             self.slot.pool.put(instance);
         }
     }
-
-    fn account(&mut self) {
-        let Shared { metrics, plugin, .. } = &*self.slot.pool.shared;
-        if let Some(instance) = &mut self.instance {
-            let state = instance.store.data_mut();
-            metrics.cpu(plugin, std::mem::take(&mut state.cpu_ticks));
-            metrics.memory(plugin, state.limiter.peak);
-        }
-    }
 }
 
-impl Drop for Lease<'_> {
-    fn drop(&mut self) {
-        self.account();
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn instances_of_a_burst_go_sooner() {
+        let limit = Duration::from_secs(60);
+        for (later, seconds, expected) in [(0, 60, false), (0, 61, true), (7, 60, false), (8, 15, false), (8, 16, true)]
+        {
+            assert_eq!(is_cold(later, Duration::from_secs(seconds), limit), expected, "{later} later, {seconds} s");
+        }
     }
 }

@@ -180,7 +180,7 @@ impl CloudProvider for Plugin {
                 )
             },
             |answer, _, _| {
-                let status = whole(answer)?.map(|it| answers::load_balancer(it, service.ports.len()));
+                let status = whole(answer)?.map(|it| answers::load_balancer(it, service, &self.shared.ingress));
                 checked(status.transpose())
             },
         )
@@ -199,7 +199,7 @@ impl CloudProvider for Plugin {
                         .await
                 })
             },
-            |answer, _, _| checked(answers::load_balancer(whole(answer)?, service.ports.len())),
+            |answer, _, _| checked(answers::load_balancer(whole(answer)?, service, &self.shared.ingress)),
         )
         .await
     }
@@ -234,6 +234,10 @@ impl CloudProvider for Plugin {
             |answer, _, _| whole(answer),
         )
         .await
+    }
+
+    fn max_routes(&self) -> Option<usize> {
+        Some(self.shared.limits.routes)
     }
 
     async fn list_routes(&self) -> Result<Vec<Route>, CloudError> {

@@ -1,16 +1,13 @@
 //! The engine that all plugins of a process share.
 
-mod cache_dir;
-
 use std::{path::PathBuf, sync::Arc, thread};
 
-use wasmtime::{
-    Cache, CacheConfig, Config, Engine, InstanceAllocationStrategy, PoolingAllocationConfig, component::Linker,
-};
-
-pub use cache_dir::CacheDirError;
+use wasmtime::{Engine, InstanceAllocationStrategy, PoolingAllocationConfig, component::Linker};
 
 use crate::{
+    artifacts::{Artifacts, CacheDirError},
+    compile::Compiler,
+    engine,
     host::{self, State},
     limits::{Limits, TICK},
     metrics::PluginMetrics,
@@ -23,21 +20,31 @@ const SLOTS_PER_INSTANCE: u32 = 8;
 const CORE_PER_COMPONENT: u32 = 8;
 
 /// How to run plugins.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct RuntimeOptions {
-    /// Where machine code is kept, so that a component is compiled once and not at each start. Made with mode 0700 if it is
-    /// not there. `None` compiles each time.
+    /// Where machine code is kept, so that a component is compiled once and not at each start: in a directory of its own in
+    /// this one. Both are made with mode 0700 if they are not there. `None` keeps it as long as the process runs.
     pub cache_dir: Option<PathBuf>,
+    /// The program that compiles.
+    pub compiler: Compiler,
     /// What each plugin may use.
     pub limits: Limits,
     /// Where to count.
     pub metrics: PluginMetrics,
 }
 
+impl RuntimeOptions {
+    /// The defaults, with this compiler.
+    #[must_use]
+    pub fn new(compiler: Compiler) -> Self {
+        Self { cache_dir: None, compiler, limits: Limits::default(), metrics: PluginMetrics::default() }
+    }
+}
+
 /// Why plugins cannot be run at all.
 #[derive(Debug, thiserror::Error)]
 pub enum RuntimeError {
-    /// The directory of the compile cache cannot be used.
+    /// There is no directory for machine code.
     #[error(transparent)]
     CacheDir(#[from] CacheDirError),
     /// wasmtime refuses to run here.
@@ -59,7 +66,12 @@ pub(crate) struct Inner {
     pub(crate) linker: Linker<State>,
     pub(crate) limits: Limits,
     pub(crate) metrics: PluginMetrics,
-    cache: Option<Cache>,
+    pub(crate) compiler: Compiler,
+    pub(crate) artifacts: Artifacts,
+    /// [`engine::compatibility`] of the engine.
+    pub(crate) compatibility: String,
+    /// What the engine was made with, as compiled code has to be.
+    pub(crate) reservation: Option<u64>,
 }
 
 impl Runtime {
@@ -68,12 +80,14 @@ impl Runtime {
     /// # Errors
     /// [`RuntimeError`], if the cache directory cannot be used or is open to others, or the platform has no engine.
     pub fn new(options: RuntimeOptions) -> Result<Self, RuntimeError> {
-        let RuntimeOptions { cache_dir, limits, metrics } = options;
-        let cache = cache_dir.map(open_cache).transpose()?;
-        let engine = start_engine(&limits, cache.as_ref()).map_err(RuntimeError::Engine)?;
+        let RuntimeOptions { cache_dir, compiler, limits, metrics } = options;
+        let artifacts = Artifacts::open(cache_dir)?;
+        let (engine, reservation) = start_engine(&limits).map_err(RuntimeError::Engine)?;
         start_ticker(&engine).map_err(RuntimeError::Ticker)?;
         let linker = host::linker(&engine).map_err(RuntimeError::Engine)?;
-        Ok(Self { inner: Arc::new(Inner { engine, linker, limits, metrics, cache }) })
+        let compatibility = engine::compatibility(&engine);
+        let inner = Inner { engine, linker, limits, metrics, compiler, artifacts, compatibility, reservation };
+        Ok(Self { inner: Arc::new(inner) })
     }
 
     /// Limits of each plugin.
@@ -81,35 +95,18 @@ impl Runtime {
     pub fn limits(&self) -> &Limits {
         &self.inner.limits
     }
-
-    /// How often machine code was found in the compile cache since the start.
-    #[must_use]
-    pub fn compile_cache_hits(&self) -> usize {
-        self.inner.cache.as_ref().map_or(0, Cache::cache_hits)
-    }
 }
 
-fn open_cache(dir: PathBuf) -> Result<Cache, RuntimeError> {
-    let mut config = CacheConfig::new();
-    config.with_directory(cache_dir::prepare(dir)?);
-    Cache::new(config).map_err(RuntimeError::Engine)
-}
-
-fn start_engine(limits: &Limits, cache: Option<&Cache>) -> wasmtime::Result<Engine> {
-    let mut config = Config::new();
-    config.cache(cache.cloned());
-    config.epoch_interruption(true);
-    // The contract's functions are synchronous, and calls cost half without it.
-    config.concurrency_support(false);
-    // No provider needs 64-bit memories; what is off cannot be attacked.
-    config.wasm_memory64(false);
+/// The engine, and the [reservation](engine::config) it was made with.
+fn start_engine(limits: &Limits) -> wasmtime::Result<(Engine, Option<u64>)> {
+    let mut config = engine::config(None);
     // The pool reserves address space for all its slots at once. Where that is not to be had (`ulimit -v`, some ARM kernels)
-    // instances are allocated one by one: slower by microseconds, nothing else.
+    // instances are allocated one by one, with no more of it than the memory they may have.
     config.allocation_strategy(InstanceAllocationStrategy::Pooling(pool(limits)));
-    Engine::new(&config).or_else(|error| {
+    Engine::new(&config).map(|engine| (engine, None)).or_else(|error| {
         tracing::info!(error = format!("{error:#}"), "no address space for an instance pool: allocating one by one");
-        config.allocation_strategy(InstanceAllocationStrategy::OnDemand);
-        Engine::new(&config)
+        let reservation = Some(limits.memory as u64);
+        Ok((Engine::new(&engine::config(reservation))?, reservation))
     })
 }
 

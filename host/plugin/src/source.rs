@@ -8,7 +8,7 @@ use std::{
 
 use sha2::{Digest as _, Sha256};
 
-use crate::error::LoadProblem;
+use crate::{answers::IngressRules, error::LoadProblem};
 
 /// Largest component in bytes. Guests that carry a JavaScript or Python engine have 10 to 40 MiB.
 const MAX_COMPONENT: u64 = 128 << 20;
@@ -17,7 +17,7 @@ const MAX_COMPONENT: u64 = 128 << 20;
 const MAX_CONFIG: u64 = 1 << 20;
 
 /// What to load, as the operator says.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PluginSource {
     /// What logs and metrics call it. Need not be the name the plugin gives itself.
     pub name: String,
@@ -29,6 +29,8 @@ pub struct PluginSource {
     pub cluster_name: String,
     /// `--cluster-cidr`, one per IP family.
     pub cluster_cidrs: Vec<String>,
+    /// Which addresses its load balancers may have.
+    pub ingress: IngressRules,
 }
 
 /// What a plugin is configured with.

@@ -27,6 +27,9 @@ const SWARM: Duration = Duration::from_millis(50);
 /// How long files must be at rest before they are read: a file half written is not its end.
 const REST: Duration = Duration::from_millis(200);
 
+/// How often to look for a newer component while one is being loaded.
+const WHILE_LOADING: Duration = Duration::from_millis(500);
+
 impl Plugin {
     /// Watches component and configuration until the token is cancelled, and loads again when they change.
     ///
@@ -52,8 +55,23 @@ impl Plugin {
                 () = stop.cancelled() => return,
                 at_rest = self.at_rest() => seen = Some(at_rest),
             }
-            // The outcome is reported.
-            let _ = self.reload_if_new().await;
+            tokio::select! {
+                () = stop.cancelled() => return,
+                // The outcome is reported.
+                _ = self.reload_if_new() => {}
+                // Nobody waits for the older one any more, however long it would take.
+                () = self.component_changes(seen.as_deref()) => {}
+            }
+        }
+    }
+
+    /// Waits until the component is another file than it was.
+    async fn component_changes(&self, seen: Option<&[Fingerprint]>) {
+        loop {
+            sleep(WHILE_LOADING).await;
+            if self.fingerprints().await.first() != seen.and_then(<[_]>::first) {
+                return;
+            }
         }
     }
 

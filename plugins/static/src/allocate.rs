@@ -4,7 +4,8 @@
 //! 1. An address that the service asks for by name is given, or refused; never another one in its place.
 //! 2. Else an address in the status stays, for the life of the service: through restarts, swaps and changes of the
 //!    inventory. If it is in no pool any more, the service is refused rather than moved, because a slip in the inventory must not
-//!    renumber a cluster; asking for a pool or an address moves it.
+//!    renumber a cluster; asking for a pool or an address moves it. An address that was given and that the status does not
+//!    show yet stays too.
 //! 3. Else the first free address of the pool asked for, or of the pools that assign by themselves, in the order of the
 //!    inventory.
 //!
@@ -38,7 +39,7 @@ pub struct Given {
     pub address: IpAddr,
     /// Name of its pool.
     pub pool: String,
-    /// True if it is in the status already.
+    /// True if it is in the status already, or on its way there.
     pub kept: bool,
 }
 
@@ -187,17 +188,39 @@ impl<R: Reservations> Desk<'_, R> {
         for address in self.request.current.iter().filter(of_family) {
             match self.pools.of(*address) {
                 None => stranded = stranded.or(Some(*address)),
-                Some(pool) if self.request.pool.as_ref().is_some_and(|requested| *requested != pool.name) => {}
+                Some(pool) if !self.serves(pool) => {}
                 Some(pool) => match self.take(*address) {
                     Ok(()) => return Ok(self.given(*address, pool)),
                     Err(keeper) => self.lost.push(Lost { address: *address, keeper }),
                 },
             }
         }
-        match stranded {
-            Some(address) if self.request.pool.is_none() => Err(Refusal::Stranded(address)),
-            _ => self.give_free(family),
+        if let Some(address) = stranded.filter(|_| self.request.pool.is_none()) {
+            return Err(Refusal::Stranded(address));
         }
+        match self.give_again(family) {
+            Some(given) => Ok(given),
+            None => self.give_free(family),
+        }
+    }
+
+    /// The address of this family that was given before, and is not in the status yet.
+    fn give_again(&mut self, family: Family) -> Option<Given> {
+        let given = self.request.given.iter().filter(|address| Family::of(**address) == family);
+        for address in given {
+            let pool = self.pools.of(*address).filter(|pool| self.serves(pool));
+            if let Some(pool) = pool
+                && self.take(*address).is_ok()
+            {
+                return Some(self.given(*address, pool));
+            }
+        }
+        None
+    }
+
+    /// True if the service may have addresses of this pool: the one it asks for, else any.
+    fn serves(&self, pool: &Pool) -> bool {
+        self.request.pool.as_ref().is_none_or(|requested| *requested == pool.name)
     }
 
     /// The address the service asks for by name.
@@ -252,7 +275,7 @@ impl<R: Reservations> Desk<'_, R> {
     }
 
     fn given(&self, address: IpAddr, pool: &Pool) -> Given {
-        Given { address, pool: pool.name.clone(), kept: self.request.current.contains(&address) }
+        Given { address, pool: pool.name.clone(), kept: self.request.has(address) }
     }
 }
 

@@ -40,9 +40,10 @@ impl Inventory {
             let reason = format!("the file is empty; the least is `apiVersion: {API_VERSION}` and `kind: {KIND}`");
             return Err(Problems(vec![Problem::at(Location::UNKNOWN, reason)]));
         }
-        // A machine is some 30 nodes of YAML: enough for 30,000 of them, and an end for a bomb.
+        // A machine is some 5 to 30 nodes of YAML, and the host takes files of 1 MiB: enough for as many real machines as fit into
+        // one, and an end for a bomb before the memory of an instance (128 MiB) ends.
         let options = serde_saphyr::options! {
-            budget: serde_saphyr::budget! { max_nodes: 1_000_000, max_events: 4_000_000, max_documents: 1 },
+            budget: serde_saphyr::budget! { max_nodes: 120_000, max_events: 1_000_000, max_documents: 1 },
             with_snippet: false,
         };
         let file: file::File =

@@ -95,7 +95,8 @@ impl LoadBalancers for Static {
         if pools.0.is_empty() {
             return Err(CloudError::ImplementedElsewhere);
         }
-        let request = Request::of(&service).map_err(|error| CloudError::invalid(error.to_string()))?;
+        let mut request = Request::of(&service).map_err(|error| CloudError::invalid(error.to_string()))?;
+        request.given = given(&request.uid);
         let mut desk = Desk { uid: &request.uid, taken: Vec::new() };
         let mut allocation = allocate(pools, &request, &holders(PICTURE), &mut desk);
         if allocation.as_ref().is_err_and(Refusal::passes) {
@@ -109,7 +110,7 @@ impl LoadBalancers for Static {
                 Ok(status(allocation.given.iter().map(|given| given.address)))
             }
             Err(refusal) => {
-                desk.give_back(&request.current);
+                desk.give_back(&request);
                 publish(&service, refusal_news(&refusal));
                 Err(failure(&refusal))
             }
@@ -124,7 +125,7 @@ impl LoadBalancers for Static {
     /// The address is free when the status is; only what was reserved ahead of it must go.
     fn ensure_deleted(service: Service) -> Result<()> {
         let taken = [request::current(&service), given(&service.uid)].concat();
-        Desk { uid: &service.uid, taken }.give_back(&[]);
+        Desk { uid: &service.uid, taken }.give_back(&Request::default());
         cache::remove(&given_key(&service.uid));
         Ok(())
     }
@@ -143,7 +144,7 @@ fn holders(age: Duration) -> Arc<Holders> {
     }
 }
 
-/// Notes what a service was given, for when its status no longer tells.
+/// Notes what a service was given, for when its status does not tell yet, or no longer.
 fn note(uid: &str, addresses: impl Iterator<Item = IpAddr>) {
     let text = addresses.map(|address| address.to_string()).collect::<Vec<_>>().join(" ");
     // Without the note the reservation ends by itself, later.
@@ -175,9 +176,9 @@ struct Desk<'a> {
 }
 
 impl Desk<'_> {
-    /// Ends this service's reservations, but for these addresses.
-    fn give_back(self, keep: &[IpAddr]) {
-        for address in self.taken.iter().filter(|address| !keep.contains(address)) {
+    /// Ends this service's reservations, but for the addresses that it has.
+    fn give_back(self, request: &Request) {
+        for address in self.taken.iter().filter(|address| !request.has(**address)) {
             if self.holder(*address).as_deref() == Some(self.uid) {
                 cache::remove(&key(*address));
             }

@@ -62,14 +62,15 @@ pub enum RangeError {
     Unusable(String, &'static str),
 }
 
-/// What no load balancer can have for an address (IANA special-purpose registries, and multicast).
-const UNUSABLE: [(Range, &str); 9] = [
+/// What no load balancer, and no machine, can have for an address (IANA special-purpose registries, and multicast).
+const UNUSABLE: [(Range, &str); 10] = [
     (v4([0, 0, 0, 0], [0, 255, 255, 255]), "unspecified"),
     (v4([127, 0, 0, 0], [127, 255, 255, 255]), "loopback"),
     (v4([169, 254, 0, 0], [169, 254, 255, 255]), "link-local"),
     (v4([224, 0, 0, 0], [239, 255, 255, 255]), "multicast"),
     (v4([255, 255, 255, 255], [255, 255, 255, 255]), "broadcast"),
     (v6(0, 1), "unspecified or loopback"),
+    (v6(2, 0xffff_ffff), "IPv4-compatible"),
     (v6(0xffff_0000_0000, 0xffff_ffff_ffff), "IPv4-mapped"),
     (v6(0xfe80 << 112, (0xfec0 << 112) - 1), "link-local"),
     (v6(0xff00 << 112, u128::MAX), "multicast"),
@@ -82,6 +83,12 @@ const fn v4(first: [u8; 4], last: [u8; 4]) -> Range {
 
 const fn v6(first: u128, last: u128) -> Range {
     Range { first: IpAddr::V6(Ipv6Addr::from_bits(first)), last: IpAddr::V6(Ipv6Addr::from_bits(last)) }
+}
+
+/// What kind of address this is, if it can be nobody's own.
+#[must_use]
+pub fn unusable(address: IpAddr) -> Option<&'static str> {
+    UNUSABLE.iter().find(|(range, _)| range.contains(address)).map(|(_, what)| *what)
 }
 
 impl Range {

@@ -33,6 +33,8 @@ pub struct Request {
     pub addresses: Vec<IpAddr>,
     /// Addresses in its status.
     pub current: Vec<IpAddr>,
+    /// Addresses that it was given of late, and that its status may not show yet.
+    pub given: Vec<IpAddr>,
 }
 
 /// Why a request makes no sense, whatever the inventory says.
@@ -80,8 +82,15 @@ impl Request {
             pool: annotation(service, POOL_ANNOTATION).map(str::to_owned),
             addresses: addresses(service, &families)?,
             current: current(service),
+            given: Vec::new(),
             families,
         })
+    }
+
+    /// True if the address is the service's already.
+    #[must_use]
+    pub fn has(&self, address: IpAddr) -> bool {
+        self.current.contains(&address) || self.given.contains(&address)
     }
 }
 

@@ -11,7 +11,7 @@ use skydock_cloud::{
     CloudError, CloudProvider, Cluster, Ingress, IpFamily, LoadBalancerStatus, Node, NodeSet, ObjectEvent, ObjectKind,
     Presence, Service,
 };
-use skydock_plugin::{ClusterSlot, LoadError, Plugin, PluginSource, Reload, Runtime, RuntimeOptions, Stage};
+use skydock_plugin::{ClusterSlot, Compiler, LoadError, Plugin, PluginSource, Reload, Runtime, RuntimeOptions, Stage};
 use tempfile::NamedTempFile;
 
 const HEAD: &str = "apiVersion: static.skydock.dev/v1alpha1\nkind: Inventory\n";
@@ -62,6 +62,12 @@ struct Bench {
     inventory: NamedTempFile,
 }
 
+#[test]
+#[ignore = "the compiler of all other tests: not a test"]
+fn compile() {
+    std::process::exit(skydock_plugin::compile_as_child().into());
+}
+
 impl Bench {
     async fn load(inventory: &str) -> Result<Self, LoadError> {
         let component = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../target/plugins/static.wasm");
@@ -74,10 +80,12 @@ impl Bench {
             cloud_config: Some(file.path().to_owned()),
             cluster_name: "test".into(),
             cluster_cidrs: Vec::new(),
+            ..PluginSource::default()
         };
         let (world, slot) = (Arc::new(World::default()), ClusterSlot::default());
         slot.set(Arc::clone(&world) as Arc<dyn Cluster>);
-        let runtime = Runtime::new(RuntimeOptions::default()).unwrap();
+        let compiler = Compiler::this_program(["--exact", "compile", "--ignored", "--nocapture"]).unwrap();
+        let runtime = Runtime::new(RuntimeOptions::new(compiler)).unwrap();
         Ok(Self { plugin: Plugin::load(&runtime, source, slot).await?, world, inventory: file })
     }
 
@@ -134,6 +142,55 @@ async fn an_address_is_reserved_until_the_status_shows_it_and_free_when_the_serv
     assert!(matches!(bench.ensure(&c).await, Err(CloudError::Unavailable(_))), "only its own reservation ends");
     bench.plugin.ensure_load_balancer_deleted(&gone).await.unwrap();
     assert_eq!(bench.ensure(&c).await, Ok(vec!["192.0.2.0".into()]));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_address_stays_while_its_status_is_on_the_way() {
+    let bench = Bench::load("addressPools: [{name: p, addresses: [192.0.2.0/30]}]").await.unwrap();
+    let (early, web) = (service("early", &[]), service("web", &[]));
+    assert_eq!(bench.ensure(&early).await, Ok(vec!["192.0.2.0".into()]));
+    assert_eq!(bench.ensure(&web).await, Ok(vec!["192.0.2.1".into()]));
+    bench.plugin.ensure_load_balancer_deleted(&service("early", &["192.0.2.0"])).await.unwrap();
+    // An edit of the Service that is older than its status: there is a free address before its own.
+    assert_eq!(bench.ensure(&web).await, Ok(vec!["192.0.2.1".into()]));
+    assert_eq!(bench.ensure(&service("web", &["192.0.2.1"])).await, Ok(vec!["192.0.2.1".into()]));
+    assert_eq!(bench.ensure(&service("next", &[])).await, Ok(vec!["192.0.2.0".into()]));
+}
+
+/// Inventories as large as a file may be, made of as many small things as fit.
+fn bombs() -> Vec<(&'static str, String)> {
+    let room = (1 << 20) - HEAD.len() - 100;
+    let lines = |line: &dyn Fn(usize) -> String| {
+        let mut text = String::new();
+        for line in (0..).map(line) {
+            if text.len() + line.len() > room {
+                break;
+            }
+            text.push_str(&line);
+        }
+        text
+    };
+    vec![
+        ("machines", format!("machines:\n{}", lines(&|n| format!("- name: m{n}\n")))),
+        ("machines twice", format!("machines: [{}]\n", lines(&|_| "{name: a},".to_owned()))),
+        ("labels", format!("machines:\n- name: a\n  labels: {{{}}}\n", lines(&|n| format!("l{n}: x,")))),
+        ("addresses", format!("addressPools:\n- name: a\n  addresses: [{}]\n", lines(&|_| "1.1.1.1,".to_owned()))),
+        ("prefixes", format!("providerIDPrefixes: [{}]\n", lines(&|_| "a,".to_owned()))),
+        ("aliases", format!("machines: [&a {{name: a, zone: z}},{}]\n", lines(&|_| "*a,".to_owned()))),
+        ("depth", format!("machines: {}", "[".repeat(room))),
+    ]
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_bomb_of_an_inventory_is_refused_in_a_sentence() {
+    let bench = Bench::load("machines: [{name: a}]").await.unwrap();
+    for (what, bomb) in bombs() {
+        std::fs::write(bench.inventory.path(), format!("{HEAD}{bomb}")).unwrap();
+        let begin = Instant::now();
+        let refused = bench.plugin.reload().await.expect_err(what).to_string();
+        println!("{what} in {:?}: {refused:.300}", begin.elapsed());
+        assert!(refused.starts_with("it refused its configuration: invalid: "), "{what}: {refused}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

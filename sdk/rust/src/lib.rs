@@ -82,7 +82,14 @@
 //! so. So is a [`NodeSet`](load_balancers::NodeSet). Keep them at the edge: hand what they answer to your rules as values or closures. [`log`] works everywhere.
 //!
 //! An instance of a plugin serves one call at a time, and is configured anew when it is made. Instances come and go: what
-//! must last belongs in the cloud, in the cluster's objects or in [`cache`].
+//! must last belongs in the cloud, in the cluster's objects or in [`cache`]. A `static` belongs to one instance: others do not see
+//! it.
+//!
+//! # Limits
+//!
+//! A call has 2 s of CPU time, for which waiting does not count, and 30 s on the clock, or 120 s if it may change the cloud; an
+//! instance has 128 MiB of memory. `wit/v0.1.0/plugin.wit` has all of them; operators can set them. In `configure` and `info` there
+//! is no cluster, cache or network yet.
 
 #[doc(hidden)]
 pub mod bindings;

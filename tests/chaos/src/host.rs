@@ -60,6 +60,7 @@ impl Host {
             metrics: Metrics::register(&mut Registry::default()),
             on_cluster: Box::new(drop),
             shutdown: shutdown.clone(),
+            unreleased: false,
             worked: CancellationToken::new(),
         };
         Self { running: tokio::spawn(run(context)), shutdown, generations }

@@ -15,6 +15,7 @@
 
 mod cloud;
 mod host;
+pub mod real;
 pub mod sequence;
 mod step;
 mod world;

@@ -16,13 +16,19 @@ pub type Sequence = Vec<(Step, Duration)>;
 /// The sequence of this seed: a small cluster, and then anything.
 #[must_use]
 pub fn of(seed: u64) -> Sequence {
+    with_steps(seed, STEPS)
+}
+
+/// A sequence of so many steps, beside those that it begins with.
+#[must_use]
+pub fn with_steps(seed: u64, count: usize) -> Sequence {
     let mut chance = StdRng::seed_from_u64(seed);
     let begin = [
         Step::Register { node: "n0", with_id: false },
         Step::Register { node: "n1", with_id: true },
         Step::Create("s0"),
     ];
-    let steps: Vec<Step> = begin.into_iter().chain((0..STEPS).map(|_| Step::any(&mut chance))).collect();
+    let steps: Vec<Step> = begin.into_iter().chain((0..count).map(|_| Step::any(&mut chance))).collect();
     steps.into_iter().map(|step| (step, pause(&mut chance))).collect()
 }
 

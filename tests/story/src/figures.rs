@@ -13,7 +13,9 @@ use hdrhistogram::Histogram;
 use kube::api::{DeleteParams, ListParams, WatchEvent, WatchParams};
 use serde::Serialize;
 use skydock_cloud::{CloudProvider, Node};
-use skydock_plugin::{ClusterSlot, Limits, Plugin, PluginSource, Runtime, RuntimeOptions, Stage as LoadStage};
+use skydock_plugin::{
+    ClusterSlot, Compiler, Limits, Plugin, PluginSource, Runtime, RuntimeOptions, Stage as LoadStage,
+};
 
 use crate::{
     chapters::nodes::{UNINITIALIZED, has_taint},
@@ -81,7 +83,8 @@ impl Figures {
         let dir = tempfile::tempdir()?;
         std::fs::write(dir.path().join("plugin.wasm"), &component)?;
         std::fs::copy(stage.inventory.path(), dir.path().join("inventory.yaml"))?;
-        let load = |limits| load(dir.path(), None, limits);
+        let compiler = Compiler::new(&stage.paths.skydock, ["plugin", "compile"]);
+        let load = |limits| load(dir.path(), None, compiler.clone(), limits);
         let warm = calls(&*load(Limits::default()).await?).await?;
         let fresh = calls(&*load(Limits { uses: 1, ..Limits::default() }).await?).await?;
         let (mut compile, mut cached, mut swap) = (Vec::new(), Vec::new(), Vec::new());
@@ -94,7 +97,8 @@ impl Figures {
             swap.push(start.elapsed());
             for stages in [&mut compile, &mut cached] {
                 let cache = dir.path().join("compiled");
-                let loaded = self::load(dir.path(), Some(&cache), Limits::default()).await?.generation();
+                let loaded =
+                    self::load(dir.path(), Some(&cache), compiler.clone(), Limits::default()).await?.generation();
                 stages.push(stage_of(&loaded.stages)?);
             }
         }
@@ -118,15 +122,16 @@ fn stage_of(stages: &[(LoadStage, Duration)]) -> anyhow::Result<Duration> {
     Ok(compile.context("a component is compiled")?.1)
 }
 
-async fn load(dir: &Path, cache: Option<&Path>, limits: Limits) -> anyhow::Result<Arc<Plugin>> {
+async fn load(dir: &Path, cache: Option<&Path>, compiler: Compiler, limits: Limits) -> anyhow::Result<Arc<Plugin>> {
     let cache_dir = cache.map(Path::to_owned);
-    let runtime = Runtime::new(RuntimeOptions { cache_dir, limits, ..RuntimeOptions::default() })?;
+    let runtime = Runtime::new(RuntimeOptions { cache_dir, limits, ..RuntimeOptions::new(compiler) })?;
     let source = PluginSource {
         name: "static".to_owned(),
         component: dir.join("plugin.wasm"),
         cloud_config: Some(dir.join("inventory.yaml")),
         cluster_name: "figures".to_owned(),
         cluster_cidrs: Vec::new(),
+        ..PluginSource::default()
     };
     Ok(Plugin::load(&runtime, source, ClusterSlot::default()).await?)
 }

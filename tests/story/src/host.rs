@@ -33,7 +33,7 @@ pub(crate) struct Ended {
 }
 
 impl Host {
-    /// Starts the binary, and returns once it serves metrics; its log goes to `NAME.log` in the directory.
+    /// Starts the binary, and returns once it is ready; its log goes to `NAME.log` in the directory.
     ///
     /// # Errors
     /// If it ends instead; its last words are in the error.
@@ -51,12 +51,12 @@ impl Host {
             .spawn()
             .with_context(|| format!("start {}", binary.display()))?;
         let mut host = Self { name: name.to_owned(), child, log, metrics };
-        host.serves().await?;
+        host.is_ready().await?;
         Ok(host)
     }
 
-    /// Waits until it answers, or has ended.
-    async fn serves(&mut self) -> anyhow::Result<()> {
+    /// Waits until it says that it is ready, or has ended.
+    async fn is_ready(&mut self) -> anyhow::Result<()> {
         let metrics = self.metrics;
         let child = &mut self.child;
         let started = until(Duration::from_secs(60), || {
@@ -65,8 +65,9 @@ impl Host {
                 if let Some(status) = ended? {
                     bail!("the host has ended: {status}");
                 }
-                Ok(match metrics::scrape(metrics).await {
-                    Ok(_) => Seen::Yes(()),
+                Ok(match metrics::is_ready(metrics).await {
+                    Ok(true) => Seen::Yes(()),
+                    Ok(false) => Seen::NotYet("it is not ready".to_owned()),
                     Err(error) => Seen::NotYet(error.to_string()),
                 })
             }
@@ -94,11 +95,23 @@ impl Host {
 
     /// Resident memory in bytes.
     pub(crate) fn resident(&self) -> anyhow::Result<u64> {
+        self.memory("VmRSS:")
+    }
+
+    fn memory(&self, what: &str) -> anyhow::Result<u64> {
         let id = self.child.id().context("the host has ended")?;
         let status = std::fs::read_to_string(format!("/proc/{id}/status"))?;
-        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).context("no VmRSS in /proc")?;
+        let line = status.lines().find_map(|line| line.strip_prefix(what)).context("not in /proc")?;
         let kib: u64 = line.trim().trim_end_matches(" kB").trim().parse()?;
         Ok(kib * 1024)
+    }
+
+    /// Most resident memory so far, in bytes.
+    ///
+    /// # Errors
+    /// If it has ended.
+    pub fn peak_memory(&self) -> anyhow::Result<u64> {
+        self.memory("VmHWM:")
     }
 
     /// True while the process runs.

@@ -13,11 +13,21 @@ pub struct Scrape(String);
 
 /// Asks for `/metrics`.
 pub(crate) async fn scrape(address: SocketAddr) -> anyhow::Result<Scrape> {
+    get(address, "/metrics").await.map(Scrape)
+}
+
+/// Asks whether it has started: its plugin is loaded, and the API server reached.
+pub(crate) async fn is_ready(address: SocketAddr) -> anyhow::Result<bool> {
+    let answer = get(address, "/readyz").await?;
+    Ok(answer.split_whitespace().nth(1) == Some("200"))
+}
+
+async fn get(address: SocketAddr, path: &str) -> anyhow::Result<String> {
     let mut stream = TcpStream::connect(address).await.context("connect to the metrics")?;
-    stream.write_all(format!("GET /metrics HTTP/1.0\r\nHost: {address}\r\n\r\n").as_bytes()).await?;
+    stream.write_all(format!("GET {path} HTTP/1.0\r\nHost: {address}\r\n\r\n").as_bytes()).await?;
     let mut text = String::new();
     stream.read_to_string(&mut text).await?;
-    Ok(Scrape(text))
+    Ok(text)
 }
 
 impl Scrape {

@@ -9,6 +9,7 @@ use std::{
 use anyhow::Context;
 use owo_colors::OwoColorize;
 use serde::Serialize;
+use skydock_cloud::text::escape;
 
 /// Who listens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -95,7 +96,7 @@ impl Narrator {
                 let time = self.faint(&format!("{:>7.2} s", took.as_secs_f64()));
                 say(&format!("   {} {step:<92}{time}", self.mark(ok)));
                 for line in saw.lines().filter(|line| !line.is_empty()) {
-                    say(&format!("       {}", self.faint(line)));
+                    say(&format!("       {}", self.faint(&escape(line))));
                 }
             }
         }

@@ -158,6 +158,8 @@ impl<'a> Deployed<'a> {
         self.plane.start_node(&NodeSpec::new(NODE).without_provider_id()).await?;
         self.node_is_initialised().await.with_context(|| first.last_words())?;
         self.service_is_served().await.with_context(|| first.last_words())?;
+        // The last node of a cluster is not deleted.
+        self.plane.kubectl(&["create", "-f", self.another_node()?.to_str().context("a path")?]).await?;
         self.plane.stop_node(NODE).await?;
         self.inventory(|text| text.replace(NODE, "worker-9"))?;
         self.node_is_deleted().await.with_context(|| first.last_words())?;
@@ -184,6 +186,12 @@ impl<'a> Deployed<'a> {
         let lease = self.lease().await?;
         ensure!(lease.holder_identity.as_deref().unwrap_or_default().is_empty(), "not released: {lease:?}");
         self.event(LEASE, "LeaderElection", 1).await
+    }
+
+    fn another_node(&self) -> Result<PathBuf> {
+        let file = self.dir.join("node.json");
+        fs::write(&file, json!({ "apiVersion": "v1", "kind": "Node", "metadata": { "name": "another" } }).to_string())?;
+        Ok(file)
     }
 
     async fn node_is_initialised(&self) -> Result<()> {

@@ -2,34 +2,71 @@
 
 use std::time::Duration;
 
+use bytes::Bytes;
+use futures::stream;
+use http::Response;
+use http_body_util::{BodyExt, StreamBody, combinators::UnsyncBoxBody};
 use kube::{Client, client::Body};
 use tokio::time::timeout;
 use tower::{BoxError, service_fn};
 
 /// How long an answer is waited for. An API server gives up on a request after 60 s, and begins to answer a watch at once.
 const ANSWER: Duration = Duration::from_secs(65);
+/// How long the next piece of an answer is waited for. An API server has the whole of it when it begins to send.
+const IDLE: Duration = Duration::from_secs(30);
 
-/// The same client, whose requests fail if no answer begins in time. By itself it waits for ever, and with it would every
-/// worker and every watch that has met a connection on which nobody is left at the other end.
-pub(crate) fn with_deadline(client: &Client) -> Client {
-    let namespace = client.default_namespace().to_owned();
+#[derive(Debug, thiserror::Error)]
+#[error("the answer stopped in the middle: nothing more came for {IDLE:?}")]
+struct Stopped;
+
+/// The same client, whose requests fail if no answer begins in time, or if it stops before its end. By itself it waits for ever,
+/// and with it would every worker and every list that has met a connection on which nobody is left at the other end. (A watch
+/// may be silent for long. kube ends one that is silent for too long.)
+#[must_use]
+pub fn with_deadline(client: &Client) -> Client {
+    let (namespace, valid_until) = (client.default_namespace().to_owned(), *client.valid_until());
     let client = client.clone();
     let send = service_fn(move |request: http::Request<Body>| {
         let client = client.clone();
-        async move { Ok::<_, BoxError>(timeout(ANSWER, client.send(request)).await??) }
+        let watch = request.uri().query().is_some_and(|query| query.split('&').any(|part| part == "watch=true"));
+        async move {
+            let answer: Response<Body> = timeout(ANSWER, client.send(request)).await??;
+            let whole = |body: Body| body.map_err(BoxError::from).boxed_unsync();
+            Ok::<_, BoxError>(answer.map(if watch { whole } else { in_time }))
+        }
     });
-    Client::new(send, namespace)
+    Client::new(send, namespace).with_valid_until(valid_until)
+}
+
+/// A body that fails when it stops.
+fn in_time(body: Body) -> UnsyncBoxBody<Bytes, BoxError> {
+    let frames = stream::unfold(Some(body), |body| async move {
+        let mut body = body?;
+        match timeout(IDLE, body.frame()).await {
+            Ok(frame) => match frame? {
+                Ok(frame) => Some((Ok(frame), Some(body))),
+                Err(error) => Some((Err(error.into()), None)),
+            },
+            Err(_) => Some((Err(Stopped.into()), None)),
+        }
+    });
+    StreamBody::new(frames).boxed_unsync()
 }
 
 #[cfg(test)]
 mod tests {
+    use futures::StreamExt;
     use k8s_openapi::api::core::v1::Node;
+    use kube::{
+        Api,
+        api::{ListParams, WatchParams},
+    };
     use serde_json::json;
-    use tokio::time::Instant;
+    use tokio::time::{Instant, sleep};
 
     use super::*;
     use crate::{
-        api::{ApiError, Patch, Target, patch},
+        api::{ApiError, Patch, Target, patch, with_nodes_in_protobuf},
         testing::FakeApi,
     };
 
@@ -45,5 +82,56 @@ mod tests {
         assert!(matches!(error, ApiError::Failed(..)), "{error}");
         assert!(start.elapsed() >= ANSWER && start.elapsed() < ANSWER * 2, "{:?}", start.elapsed());
         patch::<Node>(&client, &target, &body).await.unwrap();
+    }
+
+    /// An API server whose answers begin with these pieces, 20 s apart, and then stop.
+    fn stops_after(content_type: &'static str, pieces: &'static [&'static [u8]]) -> Client {
+        let serve = service_fn(move |_: http::Request<Body>| async move {
+            let begin = stream::iter(pieces).then(|piece| async move {
+                sleep(Duration::from_secs(20)).await;
+                Ok::<_, BoxError>(http_body::Frame::data(Bytes::from_static(piece)))
+            });
+            let body = StreamBody::new(begin.chain(stream::pending()));
+            Ok::<_, BoxError>(
+                Response::builder().header("content-type", content_type).body(BodyExt::boxed_unsync(body)).unwrap(),
+            )
+        });
+        Client::new(serve, "default")
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_answer_that_stops_in_the_middle_fails() {
+        const PIECES: &[&[u8]] = &[br#"{"kind":"NodeList","#, br#""apiVersion":"v1","#, br#""items":["#];
+        for (content_type, wrap) in [
+            ("application/json", (|client| client) as fn(Client) -> Client),
+            ("application/json", |client| with_nodes_in_protobuf(&client)),
+            ("application/vnd.kubernetes.protobuf", |client| with_nodes_in_protobuf(&client)),
+        ] {
+            let client = wrap(with_deadline(&stops_after(content_type, PIECES)));
+            let start = Instant::now();
+            let listed = timeout(ANSWER * 10, Api::<Node>::all(client.clone()).list(&ListParams::default())).await;
+            assert!(listed.expect("it ends").is_err(), "{content_type}");
+            // Each piece that comes is time for the next.
+            assert!(
+                start.elapsed() >= Duration::from_secs(90) && start.elapsed() < ANSWER * 2,
+                "{:?}",
+                start.elapsed()
+            );
+            let target = Target { namespace: None, name: "n1", subresource: None };
+            let patched = timeout(ANSWER * 10, patch::<Node>(&client, &target, &Patch::Merge(json!({})))).await;
+            assert!(matches!(patched.expect("it ends"), Err(ApiError::Failed(..))));
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_watch_may_be_silent_for_longer_than_an_answer() {
+        const EVENT: &[&[u8]] =
+            &[br#"{"type":"ADDED","object":{"kind":"Node","apiVersion":"v1","metadata":{"name":"n1"}}}
+"#];
+        let client = with_deadline(&stops_after("application/json", EVENT));
+        let nodes = Api::<Node>::all(client);
+        let mut events = nodes.watch(&WatchParams::default(), "1").await.unwrap().boxed();
+        assert!(events.next().await.unwrap().is_ok());
+        assert!(timeout(ANSWER * 2, events.next()).await.is_err(), "it goes on");
     }
 }

@@ -66,6 +66,10 @@ impl CloudProvider for Cloud {
         self.untold(&format!("delete the load balancer of service {namespace}/{name}"))
     }
 
+    fn max_routes(&self) -> Option<usize> {
+        self.provider.max_routes()
+    }
+
     async fn list_routes(&self) -> Result<Vec<Route>, CloudError> {
         self.provider.list_routes().await
     }

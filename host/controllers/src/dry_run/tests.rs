@@ -1,3 +1,5 @@
+use k8s_openapi::api::core::v1 as k8s;
+use kube::api::{DeleteParams, EvictParams, ListParams, PostParams, Preconditions};
 use serde_json::json;
 use skydock_cloud::{CloudError, NewRoute, NodeSet, Service};
 
@@ -11,32 +13,65 @@ fn all(client: Client) -> Clients {
     Clients { informers: client.clone(), node: client.clone(), service: client.clone(), route: client }
 }
 
+/// As the API server decides: of a deletion the body counts, if there is one, and the query only if there is none.
+fn is_dry(request: &crate::testing::Request) -> bool {
+    let by_query = request.query.split('&').any(|pair| pair == "dryRun=All");
+    match request.method.as_str() {
+        "GET" => true,
+        "DELETE" if !request.body.is_null() => request.body["dryRun"] == json!(["All"]),
+        _ => by_query,
+    }
+}
+
 #[tokio::test]
-async fn writes_reach_the_api_server_to_be_tried_and_events_do_not_reach_it() {
+async fn writes_are_only_tried_and_events_not_sent() {
     let api = FakeApi::default();
-    let (_, clients) = harmless(Arc::new(FakeCloud::default()), &all(api.client()));
+    let (_, clients) = harmless(Arc::new(FakeCloud::default()), &all(api.client()), &Arc::default());
     let target = Target { namespace: None, name: "n1", subresource: Some("status") };
     let body = Patch::Merge(json!({"status": {}}));
-    let answer = patch::<k8s_openapi::api::core::v1::Node>(&clients.node, &target, &body).await;
+    let answer = patch::<k8s::Node>(&clients.node, &target, &body).await;
     assert_eq!(answer.unwrap(), "99", "the answer is the API server's");
-    let nodes = kube::Api::<k8s_openapi::api::core::v1::Node>::all(clients.node);
-    nodes.delete("n1", &kube::api::DeleteParams::default()).await.unwrap();
+    let nodes = kube::Api::<k8s::Node>::all(clients.node.clone());
+    let preconditions = Preconditions { uid: Some("1".into()), resource_version: None };
+    for params in [DeleteParams::default(), DeleteParams::default().preconditions(preconditions)] {
+        nodes.delete("n1", &params).await.unwrap();
+    }
     let event =
         json!({"metadata": {"name": "e"}, "involvedObject": {"kind": "Node", "name": "n1"}, "reason": "Synced"});
-    let events = kube::Api::<k8s_openapi::api::core::v1::Event>::default_namespaced(clients.informers);
-    events.create(&kube::api::PostParams::default(), &serde_json::from_value(event).unwrap()).await.unwrap();
+    let events = kube::Api::<k8s::Event>::default_namespaced(clients.informers);
+    events.create(&PostParams::default(), &serde_json::from_value(event).unwrap()).await.unwrap();
 
-    let sent: Vec<_> = api.requests().iter().map(|request| (request.method.clone(), request.query.clone())).collect();
-    for (method, query) in &sent {
-        assert!(query.split('&').any(|pair| pair == "dryRun=All"), "{method} ?{query}");
+    let sent = api.requests();
+    assert_eq!(sent.len(), 3, "no event: {sent:?}");
+    for request in &sent {
+        assert!(is_dry(request), "{request:?}");
     }
-    assert_eq!(sent.len(), 2, "no event: {sent:?}");
+    assert_eq!(sent[2].body["preconditions"]["uid"], "1");
+}
+
+#[tokio::test]
+async fn what_might_act_all_the_same_is_an_error_and_not_sent() {
+    let api = FakeApi::default();
+    let client = client(&api.client());
+    let pods = kube::Api::<k8s::Pod>::default_namespaced(client.clone());
+    let nodes = kube::Api::<k8s::Node>::all(client.clone());
+    let accounts = kube::Api::<k8s::ServiceAccount>::default_namespaced(client);
+    let request = serde_json::from_value(json!({"spec": {"audiences": []}})).unwrap();
+    let errors = [
+        pods.evict("p", &EvictParams::default()).await.unwrap_err(),
+        nodes.delete_collection(&DeleteParams::default(), &ListParams::default()).await.unwrap_err(),
+        accounts.create_token_request("a", &PostParams::default(), &request).await.unwrap_err(),
+    ];
+    for error in errors {
+        assert!(error.to_string().contains("in a dry run"), "{error}");
+    }
+    assert!(api.requests().is_empty());
 }
 
 #[tokio::test]
 async fn the_cloud_is_asked_and_never_told() {
     let cloud = Arc::new(FakeCloud::default());
-    let (harmless, _) = harmless(cloud.clone(), &all(FakeApi::default().client()));
+    let (harmless, _) = harmless(cloud.clone(), &all(FakeApi::default().client()), &Arc::default());
     let service = Service { namespace: "ns".into(), name: "web".into(), ..Service::default() };
     let elsewhere = CloudError::ImplementedElsewhere;
     assert_eq!(harmless.ensure_load_balancer(&service, &NodeSet::default()).await, Err(elsewhere.clone()));

@@ -103,3 +103,36 @@ async fn a_watch_that_is_refused_with_410_is_not_asked_for_again_but_all_is_list
     running.abort();
     assert_eq!(*seen.lock().unwrap(), ["+a@10", "a@10>20"]);
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_refuses_each_watch_with_410_is_asked_less_and_less() {
+    let api = FakeApi::default();
+    let list = || json!({"kind": "NodeList", "apiVersion": "v1", "metadata": {"resourceVersion": "10"}, "items": []});
+    let refuse = |times: usize| {
+        (0..times).for_each(|_| {
+            api.answer("GET", "/api/v1/nodes", 200, list());
+            api.fail("GET", "/api/v1/nodes", 410, "Expired");
+        });
+    };
+    refuse(1000);
+    let informer = Arc::new(Informer::<Node>::default());
+    let running = tokio::spawn({
+        let (informer, client) = (Arc::clone(&informer), api.client());
+        async move { informer.run(client).await }
+    });
+    sleep(Duration::from_secs(600)).await;
+    let lists = api.requests().len() / 2;
+    assert!((20..=26).contains(&lists), "{lists} lists in ten minutes");
+    running.abort();
+}
+
+#[test]
+fn the_pause_before_a_new_list_doubles_until_a_watch_has_held() {
+    let (seconds, mut pause) = (Duration::from_secs, Duration::ZERO);
+    let mut pauses = Vec::new();
+    for held in [0, 1, 5, 30, 60, 0, 61, 0, 3600] {
+        pause = pause_after(pause, seconds(held));
+        pauses.push(pause.as_secs());
+    }
+    assert_eq!(pauses, [1, 2, 4, 8, 16, 30, 1, 2, 1]);
+}

@@ -19,6 +19,10 @@ struct Bench {
 
 /// A controller that runs, over nodes that are there already.
 fn start(ranges: &[(&str, u8)], nodes: &[Node], prepare: impl FnOnce(&FakeApi)) -> Bench {
+    start_after(Duration::ZERO, ranges, nodes, prepare)
+}
+
+fn start_after(quiet: Duration, ranges: &[(&str, u8)], nodes: &[Node], prepare: impl FnOnce(&FakeApi)) -> Bench {
     let api = FakeApi::default();
     prepare(&api);
     let mut registry = Registry::default();
@@ -35,7 +39,7 @@ fn start(ranges: &[(&str, u8)], nodes: &[Node], prepare: impl FnOnce(&FakeApi)) 
     nodes.iter().for_each(|node| drop(shared.nodes.apply(node.clone())));
     let ranges = ranges.iter().map(|(cluster, mask)| NodeRange::new(cluster.parse().unwrap(), *mask).unwrap());
     let options = IpamOptions { ranges: ranges.collect(), service_cidrs: vec!["10.96.0.0/12".parse().unwrap()] };
-    let controller = Arc::new(IpamController::new(shared, api.client(), &options));
+    let controller = Arc::new(IpamController::new(shared, api.client(), &options, quiet));
     let shutdown = CancellationToken::new();
     let running = tokio::spawn({
         let (controller, shutdown) = (Arc::clone(&controller), shutdown.clone());
@@ -278,4 +282,23 @@ async fn at_the_end_nothing_new_begins() {
     bench.controller.shared.nodes.apply(node("a"));
     moment().await;
     assert_eq!(bench.api.calls(), Vec::<String>::new());
+}
+
+// Holds: I-05, I-08
+#[tokio::test(start_paused = true)]
+async fn nothing_is_given_while_late_writes_may_arrive() {
+    let quiet = Duration::from_secs(40);
+    let bench = start_after(quiet, &[("10.244.0.0/16", 24)], &[node("a"), node("b")], |_| {});
+    sleep(Duration::from_secs(33)).await;
+    assert!(bench.assigned().is_empty());
+    // What the process before has sent.
+    bench.shows(carrying("b", &["10.244.0.0/24"]));
+    sleep(Duration::from_secs(8)).await;
+    assert_eq!(bench.assigned(), ["a 10.244.1.0/24"]);
+    // One that is to end does not wait.
+    let bench = start_after(quiet, &[("10.244.0.0/16", 24)], &[node("a")], |_| {});
+    sleep(Duration::from_secs(1)).await;
+    bench.shutdown.cancel();
+    sleep(Duration::from_secs(1)).await;
+    assert!(bench.running.is_finished() && bench.assigned().is_empty());
 }

@@ -11,6 +11,7 @@ use super::plan::Change;
 use crate::{
     api::{Action, ApiError, Patch, Target, patch, pointer_step},
     constants::{ANNOTATION_OUT_OF_SERVICE, OUT_OF_SERVICE_VALUE, TAINT_OUT_OF_SERVICE, TAINT_SHUTDOWN},
+    dry_run::Said,
     informer::Entry,
 };
 
@@ -76,8 +77,13 @@ fn unchanged(entry: &Entry<Node>) -> Value {
     json!({ "op": "test", "path": "/metadata/resourceVersion", "value": entry.resource_version() })
 }
 
-/// Deletes this very node, not one that was made anew under its name.
-pub(super) async fn delete(client: &Client, entry: &Entry<Node>) -> Result<(), ApiError> {
+/// Deletes this very node, not one that was made anew under its name. In a dry run that is said, and the API server not even
+/// asked to try it.
+pub(super) async fn delete(client: &Client, entry: &Entry<Node>, dry_run: Option<&Said>) -> Result<(), ApiError> {
+    if let Some(said) = dry_run {
+        said.once(&format!("delete nodes/{}", entry.name()));
+        return Ok(());
+    }
     let preconditions = Preconditions { uid: Some(entry.uid().to_owned()), resource_version: None };
     let params = DeleteParams::default().preconditions(preconditions);
     let deleted = Api::<Node>::all(client.clone()).delete(entry.name(), &params).await;

@@ -13,7 +13,7 @@ pub struct BrakeOptions {
     /// Most nodes (`--node-deletion-limit`); with 0, none is deleted but those that an operator allows.
     pub limit: usize,
     /// Most nodes, in percent of the cluster's (`--node-deletion-share`); of a small cluster, up to ten nodes may go as
-    /// long as half of it stays.
+    /// long as half of it stays. With 0, none is deleted but those that an operator allows.
     pub share_percent: u8,
     /// The while (`--node-deletion-interval`).
     pub interval: Duration,
@@ -33,8 +33,11 @@ impl BrakeOptions {
     /// Most nodes of a cluster of this size that may be deleted within the interval.
     #[must_use]
     pub fn most(&self, nodes: usize) -> usize {
+        if self.share_percent == 0 {
+            return 0;
+        }
         let share = nodes.saturating_mul(usize::from(self.share_percent)) / 100;
-        share.max(SMALL.min(nodes / 2)).max(1).min(self.limit)
+        share.max(SMALL.min(nodes / 2)).min(self.limit)
     }
 
     /// Decides about deleting this many candidates of so many nodes that there are, after so many were deleted within the
@@ -50,6 +53,27 @@ impl BrakeOptions {
         let wanted = candidates.saturating_add(deleted);
         if wanted <= most { Ok(()) } else { Err(Stopped { wanted, nodes: before, most, interval: self.interval }) }
     }
+
+    /// As [`BrakeOptions::judge`], while so many nodes more are still asked about.
+    #[must_use]
+    pub fn judge_early(&self, candidates: usize, open: usize, nodes: usize, deleted: usize) -> Verdict {
+        match self.judge(candidates, nodes, deleted) {
+            Err(stopped) => Verdict::Stop(stopped),
+            Ok(()) if self.judge(candidates.saturating_add(open), nodes, deleted).is_ok() => Verdict::Go,
+            Ok(()) => Verdict::Wait,
+        }
+    }
+}
+
+/// What is to be done with the candidates.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// Delete them.
+    Go,
+    /// With those that are still asked about, they may be too many.
+    Wait,
+    /// They are too many.
+    Stop(Stopped),
 }
 
 /// Why no candidate is deleted.
@@ -87,15 +111,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_share_of_the_cluster_may_go_half_of_a_small_one_one_node_always_and_never_more_than_the_limit() {
+    fn a_share_may_go_half_of_a_small_cluster_and_never_all() {
         let options = BrakeOptions::default();
         for (nodes, most) in
-            [(0, 1), (1, 1), (3, 1), (4, 2), (8, 4), (20, 10), (39, 10), (100, 25), (2000, 500), (5000, 500)]
+            [(0, 0), (1, 0), (2, 1), (3, 1), (4, 2), (8, 4), (20, 10), (39, 10), (100, 25), (2000, 500), (5000, 500)]
         {
             assert_eq!(options.most(nodes), most, "{nodes} nodes");
         }
         assert_eq!(BrakeOptions { share_percent: 100, ..options }.most(40), 40);
-        assert_eq!(BrakeOptions { share_percent: 0, ..options }.most(40), 10);
+        assert_eq!(BrakeOptions { share_percent: 0, ..options }.most(40), 0);
+        assert_eq!(BrakeOptions { share_percent: 1, ..options }.most(40), 10);
         assert_eq!(BrakeOptions { limit: 0, ..options }.most(40), 0);
     }
 
@@ -109,7 +134,8 @@ mod tests {
             (6, 80, 20, false),
             (4, 8, 0, true),
             (5, 8, 0, false),
-            (1, 1, 0, true),
+            (1, 1, 0, false),
+            (1, 2, 0, true),
             (2, 3, 0, false),
             (1, 3, 1, true),
             (2, 3, 1, false),
@@ -121,6 +147,17 @@ mod tests {
         }
         let stopped = options.judge(20, 70, 10).unwrap_err();
         assert_eq!(stopped.to_string(), "30 of 80 nodes would be deleted within 600s, and at most 20 may be");
+    }
+
+    #[test]
+    fn while_others_are_asked_about_only_what_is_right_in_any_case_is_done() {
+        let options = BrakeOptions::default();
+        let judge = |candidates, open| options.judge_early(candidates, open, 100, 0);
+        assert_eq!(judge(5, 20), Verdict::Go);
+        assert_eq!(judge(5, 21), Verdict::Wait);
+        assert_eq!(judge(25, 0), Verdict::Go);
+        assert!(matches!(judge(26, 0), Verdict::Stop(_)));
+        assert!(matches!(judge(26, 50), Verdict::Stop(_)));
     }
 
     #[test]

@@ -9,7 +9,7 @@ use std::{
 use skydock_cloud::{CloudError, Node, Presence};
 use tokio::time::Instant;
 
-use crate::retry::Again;
+use crate::{batches::Fit, queue::apart, retry::Again};
 
 /// Longest wait after errors in a row: a machine that is gone shall not be noticed much later than without them.
 const LONGEST_WAIT: Duration = Duration::from_secs(60);
@@ -50,24 +50,43 @@ pub struct Known {
     row: Option<Row>,
     wait: Option<Wait>,
     failures: u32,
+    /// The question that is not answered yet.
+    asked: Option<u64>,
+    /// In how large a batch it may go.
+    pub(crate) fit: Fit,
     /// Its deletion was decided, and no answer has taken that back.
     pub condemned: bool,
-    /// Somebody was told that its deletion is stopped.
-    pub told: bool,
+    /// That was the last answer, and it was not done yet.
+    pub doomed: bool,
+    /// When somebody was told that its deletion is stopped.
+    pub told: Option<Instant>,
 }
 
 impl Known {
-    /// Takes note of an answer and gives the row it belongs to.
-    pub fn answer(&mut self, presence: Presence, now: Instant) -> Row {
+    /// Takes note of an answer and gives the row it belongs to. It is not asked for again before `next`.
+    pub fn answer(&mut self, presence: Presence, next: Instant, now: Instant) -> Row {
         let row = Row::after(self.row, presence, now);
-        (self.row, self.wait, self.failures) = (Some(row), None, 0);
+        (self.row, self.wait, self.failures) = (Some(row), Some(Wait::Until(next)), 0);
         self.condemned &= presence == Presence::Absent;
+        self.doomed = false;
         row
+    }
+
+    /// Takes note of the decision to delete it; one that somebody is deleting already is left to that.
+    pub fn condemn(&mut self, leaving: bool) {
+        (self.condemned, self.doomed) = (!leaving, !leaving);
+    }
+
+    /// True if an answer is worth waiting for: there is a question, and none that was asked before it has failed.
+    #[must_use]
+    pub fn is_open(&self) -> bool {
+        self.asked.is_some() && self.failures == 0
     }
 
     /// Takes note of an error. No answer is no absence, and breaks the row of those there were; to be asked to wait says
     /// nothing about the machine. `condemned` stays: if half of the answers fail, the other half is not suddenly few.
     pub fn error(&mut self, error: &CloudError, node: &Arc<Node>, period: Duration, now: Instant) {
+        self.doomed = false;
         self.wait = match Again::after(error) {
             Again::After(delay) => {
                 self.wait = Some(Wait::Until(now + delay));
@@ -78,6 +97,8 @@ impl Known {
             Again::BackOff => {
                 let wait = period.saturating_mul(2_u32.saturating_pow(self.failures)).min(LONGEST_WAIT);
                 self.failures = self.failures.saturating_add(1);
+                // A little apart from those that have failed with it, except the first time, when nobody is to wait for long.
+                let wait = if self.failures > 1 { apart(wait, &(&node.uid, self.failures)) } else { wait };
                 Some(Wait::Until(now + wait))
             }
         };
@@ -99,15 +120,34 @@ impl Known {
 #[derive(Debug, Default)]
 pub struct Memory {
     nodes: HashMap<String, Known>,
-    /// How often all was forgotten: an answer to a question from before is worth nothing.
-    pub epoch: u64,
+    /// Questions that were asked, also of what is forgotten since.
+    questions: u64,
 }
 
 impl Memory {
-    /// Forgets all: another plugin answers now.
+    /// Forgets all, the questions that are not answered yet too: another plugin answers now.
     pub fn clear(&mut self) {
         self.nodes.clear();
-        self.epoch += 1;
+    }
+
+    /// Begins a question about a node: its number, and in how large a batch it may go. `None` if the node is asked about, or
+    /// not to be asked about now.
+    pub(crate) fn ask(&mut self, uid: &str, node: &Node, now: Instant) -> Option<(u64, Fit)> {
+        if self.get(uid).is_some_and(|known| known.asked.is_some() || !known.may_ask(node, now)) {
+            return None;
+        }
+        self.questions += 1;
+        let number = self.questions;
+        let known = self.entry(uid);
+        known.asked = Some(number);
+        Some((number, known.fit))
+    }
+
+    /// Ends a question; `None` if it was forgotten.
+    pub fn answered(&mut self, uid: &str, question: u64) -> Option<&mut Known> {
+        let known = self.nodes.get_mut(uid).filter(|known| known.asked == Some(question))?;
+        known.asked = None;
+        Some(known)
     }
 
     /// Forgets nodes that are not among these.
@@ -160,13 +200,13 @@ mod tests {
             (CloudError::Internal(String::new()), false, Some(5), Some(5)),
         ] {
             let mut known = Known::default();
-            known.answer(Presence::Absent, start);
+            known.answer(Presence::Absent, start, start);
             known.condemned = true;
             known.error(&error, &node, PERIOD, start);
             let first = |node: &Node| (0..100).find(|&second| known.may_ask(node, seconds(second)));
             assert_eq!((first(&node), first(&changed)), (same, other), "{error}");
             assert!(known.condemned, "{error}");
-            let answers = known.answer(Presence::Absent, start).answers;
+            let answers = known.answer(Presence::Absent, start, start).answers;
             assert_eq!(answers == 2, goes_on, "{error}");
         }
     }
@@ -180,9 +220,41 @@ mod tests {
             known.error(&CloudError::Unavailable("down".into()), &node, PERIOD, start);
             (0..100).find(|&second| known.may_ask(&node, start + Duration::from_secs(second))).unwrap()
         };
-        assert_eq!([5, 10, 20, 40, 60, 60], std::array::from_fn(|_| wait(&mut known)));
-        known.answer(Presence::Running, start);
+        for longest in [5, 10, 20, 40, 60, 60] {
+            let wait = wait(&mut known);
+            assert!((longest * 4 / 5..=longest).contains(&wait), "{wait} s, not {longest} s");
+        }
+        known.answer(Presence::Running, start, start);
         assert_eq!(wait(&mut known), 5);
+    }
+
+    #[test]
+    fn those_that_fail_together_are_not_asked_about_together_for_ever() {
+        let start = Instant::now();
+        let waits: HashSet<_> = (0..100)
+            .map(|number| {
+                let node = Arc::new(Node { uid: format!("uid-{number}"), ..Node::default() });
+                let mut known = Known::default();
+                for _ in 0..4 {
+                    known.error(&CloudError::Unavailable("down".into()), &node, PERIOD, start);
+                }
+                (0..100).find(|&second| known.may_ask(&node, start + Duration::from_secs(second)))
+            })
+            .collect();
+        assert!(waits.len() > 2, "{waits:?}");
+    }
+
+    #[test]
+    fn only_the_answer_to_the_last_question_counts() {
+        let (mut memory, now) = (Memory::default(), Instant::now());
+        let node = Node::default();
+        let (first, _) = memory.ask("a", &node, now).unwrap();
+        assert!(memory.ask("a", &node, now).is_none(), "it is asked about");
+        memory.forget("a");
+        let (second, _) = memory.ask("a", &node, now).unwrap();
+        assert!(memory.answered("a", first).is_none());
+        assert!(memory.answered("a", second).is_some());
+        assert!(memory.answered("a", second).is_none(), "once");
     }
 
     #[test]
@@ -190,11 +262,14 @@ mod tests {
         let start = Instant::now();
         let mut known = Known::default();
         let later = start + PERIOD;
-        known.answer(Presence::Absent, start);
-        assert_eq!(known.answer(Presence::Absent, later), Row { presence: Presence::Absent, answers: 2, since: start });
+        known.answer(Presence::Absent, start, start);
+        assert_eq!(
+            known.answer(Presence::Absent, later, later),
+            Row { presence: Presence::Absent, answers: 2, since: start }
+        );
         known.condemned = true;
         assert_eq!(
-            known.answer(Presence::Stopped, later),
+            known.answer(Presence::Stopped, later, later),
             Row { presence: Presence::Stopped, answers: 1, since: later }
         );
         assert!(!known.condemned);

@@ -1,5 +1,6 @@
 use prometheus_client::registry::Registry;
 use serde_json::{Value, json};
+use skydock_cloud::{CloudError, Presence};
 
 use super::*;
 use crate::{
@@ -12,7 +13,7 @@ use crate::{
 struct Bench {
     api: FakeApi,
     cloud: Arc<FakeCloud>,
-    controller: LifecycleController,
+    controller: Arc<LifecycleController>,
 }
 
 fn bench() -> Bench {
@@ -20,6 +21,11 @@ fn bench() -> Bench {
 }
 
 fn bench_with(options: LifecycleOptions) -> Bench {
+    bench_saying(options, None)
+}
+
+/// With `said`, in a dry run.
+fn bench_saying(options: LifecycleOptions, said: Option<Arc<Said>>) -> Bench {
     let (api, cloud) = (FakeApi::default(), Arc::new(FakeCloud::default()));
     let metrics = Metrics::register(&mut Registry::default());
     let (recorder, writer) = Recorder::new(api.client(), metrics.clone());
@@ -31,7 +37,7 @@ fn bench_with(options: LifecycleOptions) -> Bench {
         recorder,
         metrics,
     };
-    let controller = LifecycleController::new(shared, api.client(), options);
+    let controller = Arc::new(LifecycleController::new(shared, api.client(), options, said));
     Bench { api, cloud, controller }
 }
 
@@ -49,7 +55,7 @@ impl Bench {
     }
 
     async fn pass(&self) {
-        self.controller.pass().await;
+        self.controller.pass(&CancellationToken::new()).await;
         sleep(Duration::from_secs(5)).await;
     }
 
@@ -96,6 +102,7 @@ fn shutdown_taint() -> Value {
 #[tokio::test(start_paused = true)]
 async fn l08_a_node_whose_machine_is_gone_is_deleted_after_the_second_answer_and_by_its_uid() {
     let bench = bench();
+    bench.has("other", &ready());
     bench.has("a", &json!({}));
     bench.says("a", Ok(Presence::Absent));
     bench.pass().await;
@@ -125,6 +132,7 @@ async fn l04_l05_l06_l08_upstreams_table_of_nodes_that_are_deleted_or_not() {
         (None, gone(), true),
     ] {
         let bench = bench();
+        bench.has("other", &ready());
         let conditions = status.map(|status| json!([{"type": "Ready", "status": status}]));
         bench.has("a", &json!({"status": {"conditions": conditions}}));
         bench.says("a", answer.clone());
@@ -142,7 +150,7 @@ async fn l09_a_taint_that_is_slow_to_write_keeps_no_other_node_waiting() {
         bench.says(name, Ok(Presence::Stopped));
     }
     bench.api.hang("PATCH", "/api/v1/nodes/a");
-    let hangs = tokio::time::timeout(Duration::from_secs(1), bench.pass()).await;
+    let hangs = timeout(Duration::from_secs(1), bench.pass()).await;
     assert!(hangs.is_err());
     assert_eq!(bench.api.calls(), ["PATCH /api/v1/nodes/a", "PATCH /api/v1/nodes/b"]);
 }
@@ -155,6 +163,7 @@ async fn l08_l09_upstreams_table_of_nodes_whose_machine_is_stopped() {
         (true, Presence::Stopped, ""),
     ] {
         let bench = bench();
+        bench.has("other", &ready());
         bench.has("a", &if is_ready { ready() } else { json!({}) });
         bench.says("a", Ok(answer));
         bench.pass().await;
@@ -185,6 +194,7 @@ async fn l07_l10_an_error_is_no_absence_and_breaks_the_row() {
 #[tokio::test(start_paused = true)]
 async fn l08_a_failed_deletion_is_told_and_tried_again() {
     let bench = bench();
+    bench.has("other", &ready());
     bench.has("a", &json!({}));
     bench.says("a", Ok(Presence::Absent));
     bench.api.fail("DELETE", "/api/v1/nodes/a", 403, "Forbidden");
@@ -240,9 +250,11 @@ async fn l05_l09_the_taint_goes_when_the_node_is_ready_or_the_machine_runs_again
     bench.has("b", &shutdown_taint());
     bench.pass().await;
     assert_eq!(bench.cloud.calls(), ["check b"]);
-    assert_eq!(bench.api.calls(), ["PATCH /api/v1/nodes/a", "PATCH /api/v1/nodes/b"]);
+    let mut requests = bench.api.requests();
+    requests.sort_by(|one, other| one.path.cmp(&other.path));
+    assert_eq!((requests.len(), requests[0].path.as_str()), (2, "/api/v1/nodes/a"));
     assert_eq!(
-        bench.api.requests()[1].body,
+        requests[1].body,
         json!([
             {"op": "test", "path": "/metadata/uid", "value": "uid-b"},
             {"op": "test", "path": "/spec/taints/1/key", "value": TAINT_SHUTDOWN},
@@ -259,7 +271,8 @@ async fn l03_nodes_are_asked_about_in_batches_and_a_failed_batch_changes_nothing
     }
     *bench.cloud.whole.lock().unwrap() = Some(CloudError::Unavailable("down".into()));
     bench.pass().await;
-    assert_eq!(bench.cloud.calls(), ["check a,b,c", "check d"]);
+    let calls = bench.cloud.calls();
+    assert!(calls.contains(&"check a,b,c".to_owned()) && calls.contains(&"check d".to_owned()), "{calls:?}");
     assert_eq!(bench.api.calls(), Vec::<String>::new());
 }
 
@@ -286,6 +299,7 @@ async fn l05_a_node_that_became_ready_or_changed_while_the_cloud_was_asked_is_no
 async fn l07_l10_each_error_decides_whether_the_absences_around_it_are_enough() {
     for error in every_error() {
         let bench = bench();
+        bench.has("other", &ready());
         bench.has("a", &json!({}));
         bench.says("a", Ok(Presence::Absent));
         bench.pass().await;
@@ -370,6 +384,7 @@ async fn one_bad_answer_does_not_spoil_its_batch() {
 #[tokio::test(start_paused = true)]
 async fn a_new_plugin_has_to_say_all_absences_itself() {
     let bench = bench();
+    bench.has("other", &ready());
     bench.has("a", &json!({}));
     bench.says("a", Ok(Presence::Absent));
     bench.pass().await;
@@ -394,6 +409,7 @@ async fn a_new_plugin_has_to_say_all_absences_itself() {
 #[tokio::test(start_paused = true)]
 async fn l12_a_node_that_was_never_initialised_is_not_deleted_while_the_cloud_may_not_know_it_yet() {
     let bench = bench();
+    bench.has("other", &ready());
     bench.has("a", &json!({"spec": {"taints": [{"key": TAINT_UNINITIALIZED, "effect": "NoSchedule"}]}}));
     bench.says("a", Ok(Presence::Absent));
     for _ in 0..100 {
@@ -566,7 +582,7 @@ async fn l02_the_first_pass_is_at_once_and_the_period_counts_from_its_end() {
     *bench.cloud.gate.lock().unwrap() = Some(Arc::clone(&gate));
     let shutdown = CancellationToken::new();
     let calls = || bench.cloud.calls().len();
-    tokio::join!(bench.controller.run(shutdown.clone()), async {
+    tokio::join!(Arc::clone(&bench.controller).run(shutdown.clone()), async {
         sleep(Duration::from_secs(60)).await;
         assert_eq!(calls(), 1);
         gate.add_permits(100);
@@ -576,4 +592,149 @@ async fn l02_the_first_pass_is_at_once_and_the_period_counts_from_its_end() {
         assert_eq!(calls(), 2);
         shutdown.cancel();
     });
+}
+
+/// The read deadline of a plugin's calls.
+const DEADLINE: Duration = Duration::from_secs(30);
+
+// Holds: L-03, L-08
+#[tokio::test(start_paused = true)]
+async fn one_that_traps_and_one_that_is_late_keep_no_other_node_alive() {
+    let bench = bench();
+    *bench.cloud.max_batch.lock().unwrap() = 100;
+    bench.has_ready(1000);
+    let dead: Vec<_> = (0..100).map(|number| format!("n{number}")).collect();
+    bench.loses(&dead.iter().map(String::as_str).collect::<Vec<_>>());
+    bench.cloud.breaks("n13", Duration::ZERO, CloudError::Internal("it trapped".into()));
+    bench.cloud.breaks("n77", DEADLINE, CloudError::Unavailable("it gave no answer".into()));
+    let shutdown = CancellationToken::new();
+    let period = bench.controller.options.period;
+    tokio::join!(Arc::clone(&bench.controller).run(shutdown.clone()), async {
+        sleep(2 * period).await;
+        sleep(Duration::from_secs(1)).await;
+        assert!(bench.deleted().len() >= 49, "what was answered at once does not wait: {}", bench.deleted().len());
+        sleep(period + DEADLINE - Duration::from_secs(1)).await;
+        let deleted: HashSet<_> = bench.deleted().into_iter().collect();
+        let left: Vec<_> = dead.iter().filter(|name| !deleted.contains(*name)).collect();
+        assert_eq!(left, ["n13", "n77"]);
+        assert_eq!(deleted.len(), 98);
+        shutdown.cancel();
+    });
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_node_that_is_late_alone_delays_no_pass() {
+    let bench = bench();
+    bench.has_ready(10);
+    bench.loses(&["n0"]);
+    bench.cloud.breaks("n0", DEADLINE, CloudError::Unavailable("it gave no answer".into()));
+    let shutdown = CancellationToken::new();
+    tokio::join!(Arc::clone(&bench.controller).run(shutdown.clone()), async {
+        sleep(Duration::from_secs(6)).await;
+        bench.loses(&["n1"]);
+        sleep(Duration::from_secs(15)).await;
+        assert!(bench.deleted().contains(&"n1".to_owned()), "{:?}", bench.deleted());
+        assert_eq!(bench.cloud.calls().iter().filter(|call| *call == "check n0").count(), 1, "it is not asked twice");
+        shutdown.cancel();
+    });
+}
+
+#[tokio::test(start_paused = true)]
+async fn no_node_is_deleted_while_those_asked_about_may_make_it_too_many() {
+    let bench = bench();
+    bench.has_ready(20);
+    bench.loses(&["n0", "n1"]);
+    bench.pass().await;
+    // Ten of twenty may go. The cloud takes its time about nine more.
+    let others: Vec<_> = (2..11).map(|number| format!("n{number}")).collect();
+    bench.loses(&others.iter().map(String::as_str).collect::<Vec<_>>());
+    for name in &others {
+        bench.cloud.breaks(name, DEADLINE, CloudError::Unavailable("it gave no answer".into()));
+    }
+    let shutdown = CancellationToken::new();
+    tokio::join!(Arc::clone(&bench.controller).run(shutdown.clone()), async {
+        sleep(Duration::from_secs(20)).await;
+        assert_eq!((bench.deleted(), bench.held()), (Vec::new(), 0));
+        sleep(Duration::from_secs(80)).await;
+        assert_eq!(bench.deleted().iter().collect::<HashSet<_>>().len(), 2, "in the end it is known that they are few");
+        shutdown.cancel();
+    });
+}
+
+#[tokio::test(start_paused = true)]
+async fn at_the_end_no_deletion_is_begun_and_no_answer_waited_for() {
+    let bench = bench();
+    bench.has_ready(10);
+    bench.loses(&["n0"]);
+    let gate = Arc::new(tokio::sync::Semaphore::new(0));
+    let shutdown = CancellationToken::new();
+    let started = Instant::now();
+    tokio::join!(Arc::clone(&bench.controller).run(shutdown.clone()), async {
+        sleep(Duration::from_secs(1)).await;
+        *bench.cloud.gate.lock().unwrap() = Some(Arc::clone(&gate));
+        sleep(Duration::from_secs(6)).await;
+        assert_eq!(bench.cloud.calls().len(), 2, "the second answer is on its way");
+        shutdown.cancel();
+        gate.add_permits(100);
+    });
+    assert_eq!(started.elapsed(), Duration::from_secs(7));
+    assert_eq!(bench.deleted(), Vec::<String>::new());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_deletion_that_hangs_is_not_repeated_beside_itself() {
+    let bench = bench();
+    bench.has_ready(10);
+    bench.loses(&["n0", "n1"]);
+    bench.api.hang("DELETE", "/api/v1/nodes/n0");
+    let shutdown = CancellationToken::new();
+    let run = Arc::clone(&bench.controller).run(shutdown.clone());
+    drop(timeout(Duration::from_secs(60), run).await);
+    let deleted = bench.deleted();
+    assert_eq!(deleted.iter().filter(|name| *name == "n0").count(), 1, "{deleted:?}");
+    assert!(deleted.contains(&"n1".to_owned()), "{deleted:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn that_a_node_is_held_is_told_each_half_hour() {
+    let bench = bench();
+    bench.has_ready(3);
+    bench.loses(&["n0", "n1"]);
+    let told = || bench.reasons().iter().filter(|reason| *reason == "NodeDeletionStopped").count();
+    for _ in 0..300 {
+        bench.pass().await;
+    }
+    assert_eq!(told(), 2, "within 25 minutes");
+    for _ in 0..120 {
+        bench.pass().await;
+    }
+    let again = bench.api.requests();
+    let again = again.iter().filter(|request| request.method == "PATCH" && request.path.contains("/events/")).count();
+    assert_eq!((told(), again), (2, 2), "the same events, counted on");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_cluster_of_one_node_keeps_it_and_a_share_of_zero_all() {
+    for (nodes, share_percent, deleted) in [(1, 25, 0), (2, 25, 1), (40, 0, 0), (40, 1, 1)] {
+        let brake = BrakeOptions { share_percent, ..BrakeOptions::default() };
+        let bench = bench_with(LifecycleOptions { brake, ..LifecycleOptions::default() });
+        bench.has_ready(nodes);
+        bench.loses(&["n0"]);
+        bench.pass().await;
+        bench.pass().await;
+        assert_eq!(bench.deleted().len(), deleted, "{nodes} nodes, {share_percent} %");
+        assert_eq!(bench.held(), i64::from(deleted == 0));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_dry_run_says_whom_it_would_delete_and_asks_for_nothing() {
+    let bench = bench_saying(LifecycleOptions::default(), Some(Arc::default()));
+    bench.has_ready(2);
+    bench.loses(&["n0"]);
+    for _ in 0..3 {
+        bench.pass().await;
+    }
+    assert_eq!(bench.api.calls(), Vec::<String>::new());
+    assert_eq!(bench.reasons()[0], "DeletingNode");
 }

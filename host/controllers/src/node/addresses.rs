@@ -1,6 +1,6 @@
 //! Which addresses a node gets: the cloud's, in the cloud's order, adapted to what the kubelet was told.
 
-use std::net::IpAddr;
+use std::{collections::HashSet, net::IpAddr};
 
 use skydock_cloud::{AddressKind, Node, NodeAddress};
 
@@ -21,7 +21,8 @@ pub enum ProvidedIpError {
     Unknown(IpAddr),
 }
 
-/// The addresses the node is to have; `None` if it has them already, or if the cloud knows none.
+/// The addresses the node is to have; `None` if it has them already, or if the cloud knows none. Each is there once: the API
+/// server takes no list with one twice.
 ///
 /// # Errors
 ///
@@ -38,6 +39,8 @@ pub fn wanted(node: &Node, cloud: &[NodeAddress]) -> Result<Option<Vec<NodeAddre
     if let Some(annotation) = node.annotations.get(ANNOTATION_PROVIDED_NODE_IP) {
         wanted = provided_first(&provided_ips(annotation)?, &wanted)?;
     }
+    let mut seen = HashSet::new();
+    wanted.retain(|address| seen.insert((address.kind, address.address.clone())));
     Ok((wanted != node.addresses).then_some(wanted))
 }
 
@@ -227,10 +230,28 @@ mod tests {
         }
     }
 
+    // Holds: N-34
     #[test]
-    fn n34_without_annotation_the_clouds_order_is_kept_with_duplicates() {
-        let cloud = list(&[(ExternalIp, "192.0.2.1"), (InternalIp, "10.0.0.1"), (InternalIp, "10.0.0.1")]);
-        assert_eq!(wanted(&node(None, &[]), &cloud), Ok(Some(cloud.clone())));
+    fn without_annotation_the_clouds_order_is_kept_and_repeats_go() {
+        let cloud = list(&[
+            (ExternalIp, "192.0.2.1"),
+            (InternalIp, "10.0.0.1"),
+            (ExternalIp, "10.0.0.1"),
+            (InternalIp, "10.0.0.1"),
+            (ExternalIp, "192.0.2.1"),
+            (InternalIp, "10.0.0.2"),
+        ]);
+        let once = list(&[
+            (ExternalIp, "192.0.2.1"),
+            (InternalIp, "10.0.0.1"),
+            (ExternalIp, "10.0.0.1"),
+            (InternalIp, "10.0.0.2"),
+        ]);
+        assert_eq!(wanted(&node(None, &[]), &cloud), Ok(Some(once.clone())));
+        let has = Node { addresses: once, ..Node::default() };
+        assert_eq!(wanted(&has, &cloud), Ok(None), "what is repeated is no change");
+        let provided = Ok(Some(list(&[(InternalIp, "10.0.0.1"), (ExternalIp, "10.0.0.1")])));
+        assert_eq!(wanted(&node(Some("10.0.0.1"), &[]), &cloud), provided);
     }
 
     /// Upstream's TestNodeAddressesChangeDetected.

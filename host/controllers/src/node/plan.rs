@@ -199,7 +199,7 @@ mod tests {
 
     /// Upstream's Test_syncNode, as far as it is decided here; V1 providers do not exist in the contract.
     #[test]
-    fn n08_n10_n12_n13_n22_upstreams_table_of_nodes_to_initialise() {
+    fn n08_n10_n12_n13_upstreams_table_of_nodes_to_initialise() {
         let address = |kind, address: &str| NodeAddress { kind, address: address.to_owned() };
         let internal = || address(AddressKind::InternalIp, "10.0.0.1");
         let external = || address(AddressKind::ExternalIp, "132.143.154.163");

@@ -10,6 +10,8 @@ use crate::{
     testing::{FakeApi, FakeCloud, every_error, node, pairs, with},
 };
 
+mod crowd;
+
 struct Bench {
     api: FakeApi,
     cloud: Arc<FakeCloud>,
@@ -138,7 +140,7 @@ async fn all_of_a_batch_have_their_addresses_before_the_first_taint_goes_but_nob
     bench.api.hang("PATCH", "/api/v1/nodes/n0/status");
     let batch = names.iter().filter_map(|name| bench.controller.shared.nodes.get(name)).collect();
     let controller = Arc::clone(&bench.controller);
-    tokio::spawn(async move { controller.ask(batch).await });
+    tokio::spawn(async move { controller.ask(batch, &CancellationToken::new()).await });
     wait().await;
     let calls = bench.api.calls();
     let (first, second) = calls.split_at(names.len());
@@ -293,6 +295,81 @@ async fn a_stale_cache_does_not_initialise_a_node_twice() {
     assert_eq!(bench.api.calls().len(), 2);
     bench.controller.shared.nodes.apply(with(&initialised("a"), &json!({"metadata": {"resourceVersion": "100"}})));
     assert!(bench.controller.settled.lock().unwrap().is_empty(), "the cache has caught up");
+}
+
+// Holds: N-12
+#[tokio::test(start_paused = true)]
+async fn a_node_ip_that_the_cloud_does_not_know_is_told_and_nothing_written() {
+    let bench = bench();
+    bench.knows("a");
+    let annotation = json!({"metadata": {"annotations": {"alpha.kubernetes.io/provided-node-ip": "10.0.0.9"}}});
+    bench.controller.shared.nodes.apply(with(&node("a"), &annotation));
+    bench.start();
+    sleep(Duration::from_secs(2)).await;
+    assert_eq!(bench.api.calls(), Vec::<String>::new());
+    let (reason, message) = bench.events().remove(0);
+    assert_eq!(reason, "FailedToInitialize");
+    assert!(message.contains("provided node ip is not valid") && message.contains("10.0.0.9"), "{message}");
+    let calls = bench.cloud.calls().len();
+    assert!((8..=10).contains(&calls), "again with back-off: {calls}");
+}
+
+// Holds: N-18, N-22
+#[tokio::test(start_paused = true)]
+async fn the_second_patch_names_the_newest_version_and_keeps_its_taints_in_order() {
+    let bench = bench();
+    *bench.cloud.look_up.lock().unwrap() = Duration::from_secs(10);
+    bench.says("a", Ok(Instance { provider_id: Some("fake://a".into()), ..Instance::default() }));
+    bench.controller.shared.nodes.apply(node("a"));
+    bench.start();
+    sleep(Duration::from_secs(5)).await;
+    let taint = |key: &str| json!({"key": key, "effect": "NoExecute"});
+    let uninitialized = "node.cloudprovider.kubernetes.io/uninitialized";
+    let taints = [taint("z"), taint(uninitialized), taint("a"), taint("m"), taint(uninitialized), taint("b")];
+    let change = json!({"metadata": {"resourceVersion": "7"}, "spec": {"taints": taints}});
+    bench.controller.shared.nodes.apply(with(&node("a"), &change));
+    sleep(Duration::from_secs(6)).await;
+    let requests = bench.api.requests();
+    assert_eq!(bench.api.calls(), ["PATCH /api/v1/nodes/a"]);
+    assert_eq!(requests[0].body["metadata"]["resourceVersion"], "7");
+    assert_eq!(requests[0].body["spec"]["taints"], json!([taint("z"), taint("a"), taint("m"), taint("b")]));
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_somebody_else_has_initialised_meanwhile_is_left_alone() {
+    for change in [json!({"spec": {"taints": null}}), json!({"metadata": {"uid": "uid-2"}})] {
+        let bench =
+            bench_with(NodeOptions { kept: Kept { addresses: false, labels: false }, ..NodeOptions::default() });
+        *bench.cloud.look_up.lock().unwrap() = Duration::from_secs(10);
+        bench.says("a", Ok(Instance { provider_id: Some("fake://a".into()), ..Instance::default() }));
+        bench.controller.shared.nodes.apply(node("a"));
+        bench.start();
+        sleep(Duration::from_secs(5)).await;
+        let newer = json!({"metadata": {"resourceVersion": "7"}});
+        bench.controller.shared.nodes.apply(with(&with(&node("a"), &change), &newer));
+        sleep(Duration::from_secs(7)).await;
+        assert_eq!(bench.api.calls(), Vec::<String>::new(), "{change}");
+        assert_eq!(bench.events(), []);
+    }
+}
+
+// Holds: N-29, N-37
+#[tokio::test(start_paused = true)]
+async fn the_patch_of_the_status_replaces_the_addresses_and_nothing_else() {
+    let bench = bench_with(NodeOptions { kept: Kept { addresses: true, labels: false }, ..NodeOptions::default() });
+    bench.knows("a");
+    let before = json!({"status": {
+        "addresses": [{"type": "InternalIP", "address": "10.0.0.1"}, {"type": "InternalIP", "address": "10.0.0.2"}],
+        "conditions": [{"type": "Ready", "status": "True"}],
+    }});
+    bench.controller.shared.nodes.apply(with(&initialised("a"), &before));
+    bench.start();
+    wait().await;
+    let requests = bench.api.requests();
+    assert_eq!(requests[0].path, "/api/v1/nodes/a/status");
+    assert_eq!(requests[0].content_type, "application/strategic-merge-patch+json");
+    let addresses = json!([{"type": "InternalIP", "address": "10.0.0.1"}, {"$patch": "replace"}]);
+    assert_eq!(requests[0].body, json!({"metadata": {"uid": "uid-a"}, "status": {"addresses": addresses}}));
 }
 
 #[tokio::test(start_paused = true)]

@@ -48,7 +48,74 @@ async fn changes_go_before_rechecks_and_a_change_raises_a_recheck() {
     }
     queue.add(9, Priority::Change);
     queue.add(2, Priority::Change);
-    assert_eq!(ready(&queue, 10).await, [9, 2, 1, 3]);
+    assert_eq!(ready(&queue, 10).await, [9, 2], "priorities are not mixed in a batch");
+    assert_eq!(ready(&queue, 10).await, [1, 3]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_worker_for_changes_takes_nothing_else() {
+    let queue = queue();
+    queue.add(1, Priority::Recheck);
+    let none = tokio::time::timeout(Duration::from_secs(60), queue.take_changes(10)).await;
+    assert!(none.is_err(), "{none:?}");
+    queue.add(1, Priority::Change);
+    assert_eq!(queue.take_changes(10).await, Some(vec![(1, Priority::Change)]), "raised to a change");
+    assert!(ready(&queue, 10).await.is_empty());
+}
+
+/// Moving one item to the changes looks at no others: 100,000 are moved in a moment, not in minutes.
+#[tokio::test(start_paused = true)]
+async fn to_raise_many_rechecks_costs_no_more_for_each() {
+    let metrics = crate::Metrics::register(&mut prometheus_client::registry::Registry::default());
+    let queue = Queue::new(Limiter::NODES, metrics.queue("test"));
+    queue.add_all(0..100_000_u32, Priority::Recheck);
+    let started = std::time::Instant::now();
+    (0..100_000).rev().for_each(|key| queue.add(key, Priority::Change));
+    assert!(started.elapsed() < Duration::from_secs(10), "{:?}", started.elapsed());
+    let taken = queue.take_batch(200_000).await.unwrap();
+    assert_eq!((taken.len(), taken[0]), (100_000, (99_999, Priority::Change)));
+}
+
+fn with_bucket() -> Queue<u32> {
+    let metrics = crate::Metrics::register(&mut prometheus_client::registry::Registry::default());
+    Queue::new(Limiter::NODES, metrics.queue("test"))
+}
+
+// Holds: N-18
+#[tokio::test(start_paused = true)]
+async fn many_lost_races_do_not_share_a_bucket() {
+    let queue = with_bucket();
+    let waits: HashSet<_> =
+        (0..1000).map(|key| queue.retry_race(key, Duration::from_millis(100), Priority::Change)).collect();
+    assert_eq!(waits, HashSet::from([Duration::from_millis(100)]));
+    assert_eq!(queue.retry(2000), Duration::from_millis(5), "the bucket is full for what fails otherwise");
+    assert_eq!(queue.retry_race(1, Duration::from_millis(100), Priority::Change), Duration::from_millis(200));
+}
+
+// Holds: N-03
+#[tokio::test(start_paused = true)]
+async fn what_failed_in_one_call_takes_one_token_and_comes_apart() {
+    let metrics = crate::Metrics::register(&mut prometheus_client::registry::Registry::default());
+    let second = Limiter { base: Duration::from_secs(1), ..Limiter::NODES };
+    let queue = Queue::new(second, metrics.queue("test"));
+    for call in 0..100 {
+        queue.retry_together((0..100).map(|key| call * 100 + key), true);
+    }
+    assert_eq!(ready_at(&queue, Duration::from_millis(849)).await, 0);
+    assert!((4000..6000).contains(&ready_at(&queue, Duration::from_millis(76)).await), "not all at once");
+    assert_eq!(ready_at(&queue, Duration::from_millis(76)).await, 10_000, "none later than its failures ask for");
+    (0..20).for_each(|key| queue.retry_together([key + 20_000], true));
+    assert_eq!(ready_at(&queue, Duration::from_millis(1001)).await, 10_020, "tokens come back");
+    (0..110).for_each(|key| queue.retry_together([key + 30_000], true));
+    assert!(ready_at(&queue, Duration::from_millis(1001)).await < 10_130, "and calls without end wait for theirs");
+}
+
+/// How many items are ready after one more wait; they stay so.
+async fn ready_at(queue: &Queue<u32>, wait: Duration) -> usize {
+    sleep(wait).await;
+    let mut state = queue.lock();
+    queue.promote(&mut state);
+    state.dirty.len()
 }
 
 #[tokio::test(start_paused = true)]
@@ -212,6 +279,25 @@ async fn of_two_delays_the_higher_priority_counts_too() {
     sleep(Duration::from_secs(10)).await;
     // The other re-check still waits for its worker.
     assert_eq!(ready(&queue, 10).await, [3]);
+}
+
+// Holds: S-39
+#[tokio::test(start_paused = true)]
+async fn a_recheck_that_failed_comes_again_exactly_when_told() {
+    let queue = queue();
+    queue.pace(Pace { interval: Duration::from_secs(1), burst: 1, in_flight: 1 });
+    (0..200).for_each(|n| queue.add(n, Priority::Recheck));
+    assert_eq!(ready(&queue, 10).await, [0]);
+    queue.try_after(0, Duration::from_millis(4300), Priority::Recheck);
+    queue.done(&0);
+    // Four others have become due by then; they give way to the one that has had its turn.
+    sleep(Duration::from_millis(4299)).await;
+    queue.add(250, Priority::Change);
+    assert_eq!(ready(&queue, 1).await, [250], "changes go first");
+    sleep(Duration::from_millis(1)).await;
+    assert_eq!(ready(&queue, 1).await, [0]);
+    queue.done(&0);
+    assert_eq!(ready(&queue, 1).await, [1]);
 }
 
 #[derive(Clone, Debug)]

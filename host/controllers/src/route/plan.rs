@@ -49,17 +49,20 @@ pub(super) fn plan(routes: Vec<Route>, nodes: &[&Node], cidrs: &ClusterCidrs) ->
     let deletes: Vec<Route> = others.into_iter().filter(|route| responsible(&route.destination_cidr, cidrs)).collect();
     let stranded = deletes.iter().filter_map(target).filter(|node| node.pod_cidrs.is_empty());
     let stranded = stranded.map(|node| node.name.clone()).collect();
-    let there: HashSet<_> =
-        kept.iter().map(|route| (route.target_node.clone(), canonical(&route.destination_cidr))).collect();
-    let missing = nodes.iter().flat_map(|node| wanted(node));
-    let missing = missing.filter(|new| !there.contains(&(Some(new.target_node.clone()), new.destination_cidr.clone())));
+    let there: HashSet<(&str, Destination<'_>)> = kept
+        .iter()
+        .filter_map(|route| Some((route.target_node.as_deref()?, Destination::of(&route.destination_cidr))))
+        .collect();
+    let missing = nodes.iter().flat_map(|node| missing(node, &there));
     let creates = in_order(missing.collect(), &deletes);
     Plan { deletes, creates, stranded }
 }
 
-/// The routes a node needs: one for each of its Pod CIDRs, all with the node's UID as hint for their name.
-fn wanted(node: &Node) -> impl Iterator<Item = NewRoute> + '_ {
-    let cidrs: BTreeSet<String> = node.pod_cidrs.iter().map(|cidr| canonical(cidr)).collect();
+/// The routes a node needs and has not: one for each of its Pod CIDRs, all with the node's UID as hint for their name. Most
+/// nodes have what they need, and nothing of theirs is copied.
+fn missing<'a>(node: &'a Node, there: &HashSet<(&str, Destination<'_>)>) -> impl Iterator<Item = NewRoute> + use<'a> {
+    let cidrs = node.pod_cidrs.iter().filter(|cidr| !there.contains(&(node.name.as_str(), Destination::of(cidr))));
+    let cidrs: BTreeSet<String> = cidrs.map(|cidr| canonical(cidr)).collect();
     cidrs.into_iter().map(|destination_cidr| NewRoute {
         name_hint: node.uid.clone(),
         target_node: node.name.clone(),
@@ -71,10 +74,24 @@ fn wanted(node: &Node) -> impl Iterator<Item = NewRoute> + '_ {
 
 fn serves(route: &Route, node: &Node) -> bool {
     let set = |addresses: &[NodeAddress]| addresses.iter().cloned().collect::<BTreeSet<_>>();
-    let destination = canonical(&route.destination_cidr);
+    let same = |made_with: &Vec<NodeAddress>| *made_with == node.addresses || set(made_with) == set(&node.addresses);
+    let destination = Destination::of(&route.destination_cidr);
     !route.blackhole
-        && node.pod_cidrs.iter().any(|cidr| canonical(cidr) == destination)
-        && route.target_addresses.as_ref().is_none_or(|made_with| set(made_with) == set(&node.addresses))
+        && node.pod_cidrs.iter().any(|cidr| Destination::of(cidr) == destination)
+        && route.target_addresses.as_ref().is_none_or(same)
+}
+
+/// What a CIDR means. What is none is what it says.
+#[derive(PartialEq, Eq, Hash)]
+enum Destination<'a> {
+    Net(IpNet),
+    Text(&'a str),
+}
+
+impl<'a> Destination<'a> {
+    fn of(cidr: &'a str) -> Self {
+        cidr.parse::<IpNet>().map_or(Self::Text(cidr), |net| Self::Net(net.trunc()))
+    }
 }
 
 /// True if the first or the last address of a CIDR is in one of the cluster's ranges; other routes are somebody else's.

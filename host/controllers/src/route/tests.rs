@@ -2,10 +2,14 @@ mod table;
 
 use std::sync::atomic::Ordering;
 
+use jiff::Timestamp;
 use prometheus_client::registry::Registry;
-use serde_json::Value;
+use serde_json::{Value, json};
 use skydock_cloud::{CloudError, Retry};
-use tokio::task::JoinHandle;
+use tokio::{
+    task::JoinHandle,
+    time::{Instant, sleep},
+};
 
 pub(crate) use self::table::RouteTable;
 use super::*;
@@ -35,7 +39,8 @@ fn bench(rhythm: Rhythm) -> Bench {
     let provider = cloud.clone();
     let shared = Shared { controller: Controller::Route, provider, nodes: Arc::default(), recorder, metrics };
     let cidrs = ClusterCidrs::parse(&["10.244.0.0/16", "fd00::/56"]).unwrap();
-    let controller = Arc::new(RouteController::new(shared, api.client(), cidrs, rhythm));
+    let controller =
+        Arc::new(RouteController::new(shared, api.client(), cidrs, rhythm, crate::Options::default().process));
     Bench { api, cloud, controller, registry, stop: CancellationToken::new() }
 }
 
@@ -84,8 +89,15 @@ impl Bench {
         self.controller.shared.nodes.apply(with(&changed, &version));
     }
 
+    /// One round until all of it has ended. Says when there is something to try again.
     async fn pass(&self) -> Option<Duration> {
-        self.controller.pass(&self.stop).await
+        let mut run = Run::new(&self.controller, self.stop.clone());
+        run.list();
+        while let Some(event) = run.next().await {
+            run.handle(event);
+        }
+        self.controller.conditions.finish().await;
+        Some(run.next_try()?.saturating_duration_since(Instant::now()))
     }
 
     fn run(&self) -> JoinHandle<()> {
@@ -523,24 +535,185 @@ async fn r04_a_change_during_a_run_is_another_run() {
     running.abort();
 }
 
+// Holds: R-21
 #[tokio::test(start_paused = true)]
-async fn r21_a_condition_that_could_not_be_written_is_written_later_and_of_a_node_that_is_gone_never() {
+async fn a_condition_that_could_not_be_written_is_written_later() {
     let bench = watching();
     for name in ["a", "b", "c"] {
         bench.has(name, &[], &json!({}));
     }
-    bench.has("a", &["10.244.0.0/24"], &json!({"metadata": {"resourceVersion": "2"}}));
+    let running = bench.run();
+    sleep(Duration::from_secs(5)).await;
     bench.api.fail("PATCH", "/api/v1/nodes/a/status", 500, "InternalError");
-    assert_eq!(bench.pass().await, Some(Duration::from_secs(1)));
-    assert_eq!(bench.pass().await, None);
+    bench.has("a", &["10.244.0.0/24"], &json!({"metadata": {"resourceVersion": "2"}}));
+    sleep(Duration::from_secs(1)).await;
+    assert_eq!(bench.conditions(), ["a False RouteCreated"; 1]);
+    sleep(Duration::from_millis(200)).await;
     assert_eq!(bench.conditions(), ["a False RouteCreated"; 2]);
-    bench.has("b", &["10.244.1.0/24"], &json!({"metadata": {"resourceVersion": "2"}}));
     bench.changes("a", &network("False", "RouteCreated"));
-    bench.api.fail("PATCH", "/api/v1/nodes/b/status", 404, "NotFound");
-    assert_eq!(bench.pass().await, None);
     bench.api.fail("PATCH", "/api/v1/nodes/b/status", 409, "Conflict");
-    assert_eq!(bench.pass().await, Some(Duration::from_millis(100)));
-    assert_eq!(bench.calls().iter().filter(|call| call.starts_with("create")).count(), 2);
+    bench.has("b", &["10.244.1.0/24"], &json!({"metadata": {"resourceVersion": "2"}}));
+    sleep(Duration::from_secs(4)).await;
+    assert_eq!(bench.conditions()[2..], ["b False RouteCreated"; 2]);
+    bench.changes("b", &network("False", "RouteCreated"));
+    // One that is gone has no condition.
+    bench.api.fail("PATCH", "/api/v1/nodes/c/status", 404, "NotFound");
+    bench.has("c", &["10.244.2.0/24"], &json!({"metadata": {"resourceVersion": "2"}}));
+    sleep(Duration::from_secs(60)).await;
+    assert_eq!(bench.conditions()[4..], ["c False RouteCreated"]);
+    assert_eq!(bench.calls().iter().filter(|call| call.starts_with("create")).count(), 3);
+    running.abort();
+}
+
+// Holds
+#[tokio::test(start_paused = true)]
+async fn a_slow_deletion_delays_no_condition_and_no_next_node() {
+    let bench = watching();
+    bench.has("a", &["10.244.0.0/24"], &json!({}));
+    bench.cloud.routes.has(route("gone", "10.244.9.0/24"));
+    let gate = bench.cloud.routes.slow("10.244.9.0/24");
+    let running = bench.run();
+    sleep(Duration::from_secs(1)).await;
+    assert_eq!(bench.conditions(), ["a False RouteCreated"]);
+    bench.changes("a", &network("False", "RouteCreated"));
+    for n in 1..=5 {
+        bench.has(&format!("n{n}"), &[&format!("10.244.{n}.0/24")], &json!({}));
+        sleep(Duration::from_secs(4)).await;
+        assert_eq!(bench.conditions().last().unwrap(), &format!("n{n} False RouteCreated"));
+        bench.changes(&format!("n{n}"), &network("False", "RouteCreated"));
+    }
+    let deletions = || bench.cloud.calls().iter().filter(|call| call.starts_with("unroute")).count();
+    assert_eq!(deletions(), 1, "what is under way is not asked for again");
+    gate.add_permits(1);
+    sleep(Duration::from_secs(60)).await;
+    assert_eq!((deletions(), bench.cloud.routes.all().len()), (1, 6));
+    running.abort();
+}
+
+// Holds: R-12
+#[tokio::test(start_paused = true)]
+async fn a_slow_creation_delays_only_its_own_node() {
+    let bench = watching();
+    let gate = bench.cloud.routes.slow("10.244.0.0/24");
+    bench.has("slow", &["10.244.0.0/24", "fd00::/64"], &json!({}));
+    let running = bench.run();
+    sleep(Duration::from_secs(4)).await;
+    for n in 1..=3 {
+        bench.has(&format!("n{n}"), &[&format!("10.244.{n}.0/24")], &json!({}));
+        sleep(Duration::from_secs(4)).await;
+        assert_eq!(bench.conditions(), [format!("n{n} False RouteCreated")], "and nothing about the slow one yet");
+        bench.changes(&format!("n{n}"), &network("False", "RouteCreated"));
+        bench.api.forget();
+    }
+    gate.add_permits(1);
+    sleep(Duration::from_millis(10)).await;
+    assert_eq!(bench.conditions(), ["slow False RouteCreated"], "at once, when it is done");
+    let asked = bench.cloud.calls().iter().filter(|call| call.contains("10.244.0.0/24")).count();
+    assert_eq!(asked, 1);
+    running.abort();
+}
+
+// Holds: R-12
+#[tokio::test(start_paused = true)]
+async fn a_route_waits_for_another_nodes_that_is_still_being_made() {
+    let bench = watching();
+    let gate = bench.cloud.routes.slow("10.244.0.0/24");
+    bench.has("old", &["10.244.0.0/24"], &json!({}));
+    let running = bench.run();
+    sleep(Duration::from_secs(4)).await;
+    bench.controller.shared.nodes.delete("old");
+    bench.has("new", &["10.244.0.0/24"], &json!({}));
+    sleep(Duration::from_secs(20)).await;
+    assert_eq!(bench.cloud.calls().iter().filter(|call| call.starts_with("create")).count(), 1);
+    gate.add_permits(10);
+    sleep(Duration::from_secs(10)).await;
+    assert_eq!(bench.cloud.routes.all(), ["new 10.244.0.0/24"]);
+    assert_eq!(bench.conditions(), ["new False RouteCreated"]);
+    running.abort();
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_was_done_while_the_list_was_on_its_way_is_not_done_again() {
+    let bench = watching();
+    bench.cloud.routes.has(route("gone", "10.244.9.0/24"));
+    bench.has("a", &["10.244.0.0/24"], &json!({}));
+    let gate = bench.cloud.routes.gated();
+    let running = bench.run();
+    sleep(Duration::from_secs(4)).await;
+    // The next list is made before both changes come to their end, and arrives after that.
+    *bench.cloud.routes.list_takes.lock().unwrap() = Duration::from_secs(2);
+    bench.has("b", &[], &json!({}));
+    bench.has("c", &["10.244.3.0/24"], &json!({}));
+    sleep(Duration::from_secs(1)).await;
+    gate.add_permits(100);
+    sleep(Duration::from_secs(10)).await;
+    let mut changes = bench.calls();
+    changes.retain(|call| call != "list");
+    changes.sort();
+    assert_eq!(changes, ["create 10.244.0.0/24", "create 10.244.3.0/24", "unroute gone-10.244.9.0/24"]);
+    let mut conditions = bench.conditions();
+    conditions.dedup();
+    assert_eq!(conditions, ["a False RouteCreated", "c False RouteCreated"]);
+    running.abort();
+}
+
+// Holds: R-08
+#[tokio::test(start_paused = true)]
+async fn a_black_hole_that_names_its_node_is_replaced_at_once() {
+    let bench = watching();
+    bench.has("a", &["10.244.0.0/24"], &json!({}));
+    bench.cloud.routes.has(Route { blackhole: true, ..route("a", "10.244.0.0/24") });
+    bench.pass().await;
+    assert_eq!(bench.calls(), ["list", "unroute a-10.244.0.0/24", "create 10.244.0.0/24"]);
+    assert!(!bench.cloud.routes.list().unwrap()[0].blackhole);
+    assert_eq!(bench.conditions(), ["a False RouteCreated"]);
+}
+
+// Holds: R-22
+#[tokio::test(start_paused = true)]
+async fn a_round_that_was_cut_short_leaves_nothing_behind() {
+    let nodes =
+        |bench: &Bench| (0..9).for_each(|n| bench.has(&format!("n{n}"), &[&format!("10.244.{n}.0/24")], &json!({})));
+    let first = watching();
+    nodes(&first);
+    (0..6).for_each(|n| first.cloud.routes.has(route("gone", &format!("10.244.{n}.0/24"))));
+    let gate = first.cloud.routes.gated();
+    let running = first.run();
+    sleep(Duration::from_secs(1)).await;
+    gate.add_permits(3);
+    sleep(Duration::from_secs(1)).await;
+    // Killed with some done, some under way, and some not begun.
+    running.abort();
+    drop(running.await);
+    let routes = first.cloud.routes.list().unwrap();
+    assert!(first.cloud.routes.all() != (0..9).map(|n| format!("n{n} 10.244.{n}.0/24")).collect::<Vec<_>>());
+
+    let second = watching();
+    nodes(&second);
+    routes.into_iter().for_each(|route| second.cloud.routes.has(route));
+    assert_eq!(second.pass().await, None);
+    assert_eq!(second.cloud.routes.all(), (0..9).map(|n| format!("n{n} 10.244.{n}.0/24")).collect::<Vec<_>>());
+    second.calls();
+    // And a round that has failed leaves none that another one would need.
+    second.cloud.routes.fails("list", unavailable());
+    second.pass().await;
+    second.pass().await;
+    assert_eq!(second.calls(), ["list", "list"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_route_that_is_in_progress_for_long_is_told_on_its_node() {
+    let bench = watching();
+    bench.has("a", &["10.244.0.0/24"], &json!({}));
+    (0..1000).for_each(|_| bench.cloud.routes.fails("10.244.0.0/24", CloudError::InProgress(retry(5))));
+    let running = bench.run();
+    sleep(Duration::from_secs(9 * 60)).await;
+    assert!(bench.events().await.is_empty());
+    sleep(Duration::from_secs(70)).await;
+    let events = bench.events().await;
+    assert_eq!((events.len(), &events[0]["reason"]), (1, &json!("StillInProgress")));
+    assert_eq!(bench.metric("skydock_long_in_progress{controller=\"route\"}"), "1");
+    running.abort();
 }
 
 #[tokio::test(start_paused = true)]
@@ -595,4 +768,30 @@ fn r03_r04_a_run_is_followed_by_the_next_when_it_is_due() {
         let (next, pause) = rhythm.after(seconds(took), again.map(seconds));
         assert_eq!((next.map(|next| next.as_secs()), pause.as_secs()), expected, "{rhythm:?} {took} {again:?}");
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn that_there_are_nearly_too_many_routes_is_told_before_it_is_so() {
+    let bench = bench(Rhythm::Watch { check_period: Duration::from_secs(300) });
+    *bench.cloud.routes.limit.lock().unwrap() = Some(10);
+    for n in 0..7 {
+        bench.has(&format!("n{n}"), &[&format!("10.244.{n}.0/24")], &json!({}));
+    }
+    let running = bench.run();
+    sleep(Duration::from_secs(400)).await;
+    assert!(bench.events().await.is_empty());
+    bench.has("n7", &["10.244.7.0/24"], &json!({}));
+    sleep(Duration::from_secs(400)).await;
+    let events = bench.events().await;
+    assert_eq!((events.len(), &events[0]["reason"]), (1, &json!("RoutesNearLimit")), "{events:?}");
+    assert_eq!(events[0]["involvedObject"]["kind"], "Lease");
+    let message = events[0]["message"].as_str().unwrap();
+    assert!(message.contains("8 routes") && message.contains("--plugin-limit routes=10"), "{message}");
+    assert_eq!((bench.metric("skydock_routes "), bench.metric("skydock_routes_limit")), ("8".into(), "10".into()));
+    bench.cloud.routes.fails("list", CloudError::Internal("11 routes, where at most 10 are allowed".into()));
+    sleep(Duration::from_secs(300)).await;
+    let last = bench.events().await.pop().unwrap();
+    assert_eq!(last["reason"], "FailedToListRoutes");
+    assert!(last["message"].as_str().unwrap().contains("at most 10 are allowed"), "{last}");
+    running.abort();
 }

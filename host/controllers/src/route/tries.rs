@@ -2,11 +2,13 @@
 
 use std::{collections::HashMap, time::Duration};
 
+use prometheus_client::metrics::gauge::Gauge;
 use skydock_cloud::CloudError;
 use tokio::time::Instant;
 
 use super::{network::Standing, work::Change};
 use crate::{
+    patience::Patience,
     queue::Limiter,
     retry::{self, Again},
 };
@@ -26,6 +28,8 @@ struct Tried<T> {
     standing: Standing,
     /// In how large batches it goes next time.
     batch: usize,
+    /// For how long the cloud has been at it.
+    patience: Patience,
 }
 
 impl<T> Default for Tries<T> {
@@ -58,8 +62,20 @@ impl<T: Change> Tries<T> {
     /// Takes note of a failure; `spoiled` is the size of the batch if no element of it got an answer of its own.
     ///
     /// One element may be why a whole batch fails. So batches that do are halved, until the good ones are through.
-    pub(super) fn failed(&mut self, change: T, error: &CloudError, spoiled: Option<usize>, now: Instant) {
-        let (failures, batch) = self.get(&change).map_or((0, usize::MAX), |tried| (tried.failures, tried.batch));
+    ///
+    /// Says how long the cloud has been at it, if that is to be told.
+    pub(super) fn failed(
+        &mut self,
+        change: T,
+        error: &CloudError,
+        spoiled: Option<usize>,
+        now: Instant,
+        long: &Gauge,
+    ) -> Option<Duration> {
+        let (failures, batch, mut patience) = self
+            .get(&change)
+            .map_or_else(|| (0, usize::MAX, Patience::default()), |it| (it.failures, it.batch, it.patience.clone()));
+        let lasted = patience.note(error, long, now);
         let tried = Tried {
             failures: failures.saturating_add(1),
             next: Again::after(error).wait(&LIMITER, failures).map(|wait| now + wait),
@@ -69,9 +85,11 @@ impl<T: Change> Tries<T> {
                 _ => Standing::Missing,
             },
             batch: spoiled.map_or(batch, |size| (size / 2).max(1)),
+            patience,
             change,
         };
         self.0.insert(tried.change.key(), tried);
+        lasted
     }
 
     /// Forgets all that is not among these.
@@ -94,9 +112,9 @@ impl<T: Change> Tries<T> {
         self.0.remove(&change.key());
     }
 
-    /// When the first wait is over.
-    pub(super) fn next(&self) -> Option<Instant> {
-        self.0.values().filter_map(|tried| tried.next).min()
+    /// When the first wait is over, of the changes that can be tried then.
+    pub(super) fn next(&self, can_be_tried: impl Fn(&T) -> bool) -> Option<Instant> {
+        self.0.values().filter(|tried| can_be_tried(&tried.change)).filter_map(|tried| tried.next).min()
     }
 }
 
@@ -137,8 +155,8 @@ mod tests {
         ] {
             let mut tries = Tries::default();
             assert!(tries.due(&route("a"), now));
-            tries.failed(route("a"), &error, None, now);
-            assert_eq!(tries.next(), wait.map(|wait| now + wait), "{error}");
+            tries.failed(route("a"), &error, None, now, &Gauge::default());
+            assert_eq!(tries.next(|_| true), wait.map(|wait| now + wait), "{error}");
             assert!(!tries.due(&route("a"), now), "{error}");
             assert_eq!(tries.due(&route("a"), now + 3600 * second), wait.is_some(), "{error}");
             assert!(tries.due(&route("b"), now));
@@ -152,16 +170,16 @@ mod tests {
         let mut tries = Tries::default();
         let mut waits = Vec::new();
         for _ in 0..8 {
-            tries.failed(route("a"), &unavailable(), None, now);
-            let next = tries.next().unwrap();
+            tries.failed(route("a"), &unavailable(), None, now, &Gauge::default());
+            let next = tries.next(|_| true).unwrap();
             waits.push((next - now).as_secs());
             now = next;
         }
         assert_eq!(waits, [1, 2, 4, 8, 16, 32, 60, 60]);
         tries.succeeded(&route("a"));
-        assert_eq!(tries.next(), None);
-        tries.failed(route("a"), &unavailable(), None, now);
-        assert_eq!(tries.next(), Some(now + Duration::from_secs(1)));
+        assert_eq!(tries.next(|_| true), None);
+        tries.failed(route("a"), &unavailable(), None, now, &Gauge::default());
+        assert_eq!(tries.next(|_| true), Some(now + Duration::from_secs(1)));
     }
 
     #[test]
@@ -169,10 +187,10 @@ mod tests {
         let (now, mut tries) = (Instant::now(), Tries::default());
         assert_eq!(tries.batch(&route("a")), usize::MAX);
         for (size, next) in [(5, 2), (2, 1), (1, 1)] {
-            tries.failed(route("a"), &unavailable(), Some(size), now);
+            tries.failed(route("a"), &unavailable(), Some(size), now, &Gauge::default());
             assert_eq!(tries.batch(&route("a")), next);
         }
-        tries.failed(route("a"), &unavailable(), None, now);
+        tries.failed(route("a"), &unavailable(), None, now, &Gauge::default());
         assert_eq!(tries.batch(&route("a")), 1);
         assert_eq!(tries.batch(&route("b")), usize::MAX);
     }
@@ -194,7 +212,7 @@ mod tests {
         ] {
             assert_eq!(tries.standing(&route(name)), None);
             for expected in [first, second] {
-                tries.failed(route(name), &error, None, now);
+                tries.failed(route(name), &error, None, now, &Gauge::default());
                 assert_eq!(tries.standing(&route(name)), Some(expected), "{error}");
             }
         }
@@ -204,7 +222,7 @@ mod tests {
     fn r22_what_is_not_wanted_any_more_is_forgotten() {
         let (now, mut tries) = (Instant::now(), Tries::default());
         for name in ["a", "b"] {
-            tries.failed(route(name), &CloudError::Invalid("x".into()), None, now);
+            tries.failed(route(name), &CloudError::Invalid("x".into()), None, now, &Gauge::default());
         }
         tries.keep([route("b"), route("c")].iter());
         assert!(tries.due(&route("a"), now) && !tries.due(&route("b"), now));

@@ -1,9 +1,8 @@
 //! Asks the cloud to make and to delete routes, in batches and not too many at once.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use async_trait::async_trait;
-use futures::future::join_all;
 use skydock_cloud::{Answers, CloudError, CloudProvider, NewRoute, Route};
 use tokio::{
     sync::Semaphore,
@@ -23,7 +22,7 @@ const CONFLICT_PAUSE: Duration = Duration::from_millis(50);
 
 /// A route to be made or to be deleted.
 #[async_trait]
-pub(super) trait Change: Clone + PartialEq + Send + Sync {
+pub(super) trait Change: Clone + PartialEq + Send + Sync + 'static {
     /// What tells it from others of its kind.
     fn key(&self) -> String;
 
@@ -66,27 +65,27 @@ pub(super) struct Done<T> {
     pub(super) spoiled: Option<usize>,
 }
 
-/// The work of one run.
-pub(super) struct Work<'a> {
-    provider: &'a dyn CloudProvider,
-    in_flight: Semaphore,
-    stop: &'a CancellationToken,
+/// Asks the cloud. Clones share what may be in flight.
+#[derive(Clone)]
+pub(super) struct Work {
+    provider: Arc<dyn CloudProvider>,
+    in_flight: Arc<Semaphore>,
+    stop: CancellationToken,
 }
 
-impl<'a> Work<'a> {
-    pub(super) fn new(provider: &'a dyn CloudProvider, stop: &'a CancellationToken) -> Self {
+impl Work {
+    pub(super) fn new(provider: Arc<dyn CloudProvider>, stop: CancellationToken) -> Self {
         let permits = usize::try_from(IN_FLIGHT).unwrap_or(Semaphore::MAX_PERMITS);
-        Self { provider, in_flight: Semaphore::new(permits), stop }
+        Self { provider, in_flight: Arc::new(Semaphore::new(permits)), stop }
     }
 
-    /// Does all these changes, each in a batch of at most the size that is given with it. What had not begun when the end
-    /// came is left out of the answer.
-    pub(super) async fn all<T: Change>(&self, changes: impl Iterator<Item = (T, usize)>) -> Vec<Done<T>> {
-        let batches = batches(changes, self.provider.info().max_batch);
-        join_all(batches.into_iter().map(|batch| self.batch(batch))).await.into_iter().flatten().collect()
+    /// These changes in batches, each of at most the size that is given with it.
+    pub(super) fn batches<T>(&self, changes: Vec<(T, usize)>) -> Vec<Vec<T>> {
+        batches(changes.into_iter(), self.provider.info().max_batch)
     }
 
-    async fn batch<T: Change>(&self, mut batch: Vec<T>) -> Vec<Done<T>> {
+    /// Does a batch. What had not begun when the end came is left out of the answer.
+    pub(super) async fn batch<T: Change>(self, mut batch: Vec<T>) -> Vec<Done<T>> {
         let mut done = Vec::new();
         let count = u32::try_from(batch.len()).unwrap_or(IN_FLIGHT).min(IN_FLIGHT);
         // It is never closed.
@@ -97,7 +96,7 @@ impl<'a> Work<'a> {
                 break;
             }
             let size = batch.len();
-            let (answers, spoiled) = match T::ask(self.provider, &batch).await {
+            let (answers, spoiled) = match T::ask(&*self.provider, &batch).await {
                 Ok(answers) => (complete(answers, size).collect(), None),
                 Err(error) => (vec![Err(error); size], Some(size)),
             };

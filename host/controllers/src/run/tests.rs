@@ -40,6 +40,16 @@ fn start_with(capabilities: &[Capability], options: Options) -> Bench {
 }
 
 fn start_on(api: FakeApi, capabilities: &[Capability], options: Options) -> Bench {
+    let (context, bench) = context(api, capabilities, options);
+    bench(tokio::spawn(run(context)))
+}
+
+/// What is to be run, and the bench around it.
+fn context(
+    api: FakeApi,
+    capabilities: &[Capability],
+    options: Options,
+) -> (Context, impl FnOnce(JoinHandle<Result<(), RunError>>) -> Bench) {
     let cloud = Arc::new(FakeCloud::default());
     *cloud.capabilities.lock().unwrap() = Some(capabilities.iter().copied().collect());
     let (sender, receiver) = watch::channel(1);
@@ -47,7 +57,7 @@ fn start_on(api: FakeApi, capabilities: &[Capability], options: Options) -> Benc
     let (shutdown, worked) = (CancellationToken::new(), CancellationToken::new());
     let mut registry = Registry::default();
     let client = api.client();
-    let running = tokio::spawn(run(Context {
+    let context = Context {
         clients: Clients { informers: client.clone(), node: client.clone(), service: client.clone(), route: client },
         provider: cloud.clone(),
         generations: receiver,
@@ -55,10 +65,12 @@ fn start_on(api: FakeApi, capabilities: &[Capability], options: Options) -> Benc
         enabled: Controller::ALL.into(),
         metrics: Metrics::register(&mut registry),
         on_cluster: Box::new(move |view| drop(ready.send(view))),
+        unreleased: false,
         shutdown: shutdown.clone(),
         worked: worked.clone(),
-    }));
-    Bench { api, cloud, generations: sender, cluster, shutdown, worked, registry, running }
+    };
+    let bench = |running| Bench { api, cloud, generations: sender, cluster, shutdown, worked, registry, running };
+    (context, bench)
 }
 
 impl Bench {
@@ -110,13 +122,31 @@ async fn c05_n01_l01_a_provider_that_can_do_nothing_ends_no_process_and_is_never
 #[tokio::test(start_paused = true)]
 async fn n05_nothing_begins_while_a_cache_is_not_complete() {
     let api = FakeApi::default();
-    let new = serde_json::to_value(node("n1")).unwrap();
-    api.answer("GET", "/api/v1/nodes", 200, list("NodeList", &[new]));
-    // Services are never answered.
+    // Nodes are never answered.
+    api.answer("GET", "/api/v1/services", 200, list("ServiceList", &[serde_json::to_value(service("web")).unwrap()]));
     let bench = start_on(api, &[Capability::Instances, Capability::LoadBalancers], Options::default());
     sleep(Duration::from_secs(60)).await;
     assert!(!bench.running.is_finished() && !bench.runs("cloud-node"), "{}", bench.metrics());
     assert_eq!(bench.cloud.calls(), [""; 0]);
+}
+
+// Holds: N-05, S-04
+#[tokio::test(start_paused = true)]
+async fn nodes_are_served_also_if_services_cannot_be_listed() {
+    let api = FakeApi::default();
+    let new = serde_json::to_value(node("n1")).unwrap();
+    api.answer("GET", "/api/v1/nodes", 200, list("NodeList", &[new]));
+    (0..10).for_each(|_| api.fail("GET", "/api/v1/services", 403, "Forbidden"));
+    api.answer("GET", "/api/v1/services", 200, list("ServiceList", &[serde_json::to_value(service("web")).unwrap()]));
+    let mut bench = start_on(api, &[Capability::Instances, Capability::LoadBalancers], Options::default());
+    sleep(Duration::from_secs(5)).await;
+    assert!(bench.runs("cloud-node") && bench.runs("cloud-node-lifecycle") && !bench.runs("service"));
+    assert!(bench.cloud.calls().contains(&"describe n1".to_owned()), "{:?}", bench.cloud.calls());
+    assert_eq!(bench.cluster.try_recv().unwrap().services().len(), 0);
+    // The right is given.
+    sleep(Duration::from_secs(600)).await;
+    assert!(bench.runs("service"));
+    assert!(bench.cloud.calls().contains(&"ensure web n1".to_owned()), "{:?}", bench.cloud.calls());
 }
 
 #[tokio::test(start_paused = true)]
@@ -146,6 +176,25 @@ async fn c06_a_panic_ends_the_process_and_names_the_controller() {
     sleep(Duration::from_secs(1)).await;
     let error = bench.running.await.unwrap().unwrap_err();
     assert!(matches!(&error, RunError::Ended(name) if name == "service-lb-controller"), "{error}");
+}
+
+// Holds: C-06
+#[tokio::test(start_paused = true)]
+async fn a_worker_that_returns_ends_the_process_and_is_named() {
+    let api = FakeApi::default();
+    for (path, kind) in [("/api/v1/nodes", "NodeList"), ("/api/v1/services", "ServiceList")] {
+        api.answer("GET", path, 200, list(kind, &[]));
+    }
+    let (context, bench) = context(api, &[], Options::default());
+    let (recorder, _writer) = Recorder::new(context.clients.informers.clone(), context.metrics.clone());
+    let mut host = Host::new(context, recorder, None);
+    let worker = host.tasks.spawn(sleep(Duration::from_secs(60)));
+    host.names.insert(worker.id(), "node-route-controller".to_owned());
+    let bench = bench(tokio::spawn(host.run()));
+    sleep(Duration::from_secs(59)).await;
+    assert!(!bench.running.is_finished());
+    let error = bench.running.await.unwrap().unwrap_err();
+    assert!(matches!(&error, RunError::Ended(name) if name == "node-route-controller"), "{error}");
 }
 
 #[tokio::test(start_paused = true)]

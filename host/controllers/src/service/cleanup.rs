@@ -7,7 +7,7 @@ use skydock_cloud::{CloudError, LoadBalancerStatus};
 use super::{Failure, ServiceController, ServiceEntry, known::Known, plan, target};
 use crate::{
     api::{ApiError, Patch, patch},
-    constants::{FINALIZER, reason},
+    constants::{ANNOTATION_CLASS, FINALIZER, reason},
     convert::status_json,
 };
 
@@ -22,10 +22,13 @@ impl ServiceController {
         if shown || !known.progress().asked {
             self.delete(known, entry).await.map_err(|error| Failure::Cloud("failed to delete load balancer", error))?;
         }
-        if plan::has_finalizer(&entry.object) {
-            let body = json!({
+        if plan::has_finalizer(&entry.object) && plan::is_ours(&entry.object, &self.options.classes) {
+            let mut body = json!({
                 "metadata": { "uid": entry.uid(), "$deleteFromPrimitiveList/finalizers": [FINALIZER] },
             });
+            if plan::is_noted(&entry.object) {
+                body["metadata"]["annotations"] = json!({ ANNOTATION_CLASS: null });
+            }
             match patch::<Service>(&self.client, &target(entry), &Patch::Strategic(body)).await {
                 Ok(_) | Err(ApiError::Gone(_)) => {}
                 Err(error) => return Err(Failure::Api("failed to remove load balancer cleanup finalizer", error)),
@@ -68,7 +71,7 @@ impl ServiceController {
     }
 
     async fn delete(&self, known: &Known, entry: &ServiceEntry) -> Result<(), CloudError> {
-        known.update(|progress| (progress.unfinished, progress.refused) = (true, false));
+        known.update(|progress| (progress.unfinished, progress.refused, progress.served) = (true, false, false));
         match self.shared.provider.ensure_load_balancer_deleted(&entry.view.service).await {
             Ok(()) | Err(CloudError::NotFound(_) | CloudError::ImplementedElsewhere) => {
                 known.update(|progress| progress.unfinished = false);

@@ -4,10 +4,17 @@ use k8s_openapi::api::core::v1::Service;
 use serde_json::json;
 use skydock_cloud::CloudError;
 
-use super::{Failure, ServiceController, ServiceEntry, known::Known, plan, target};
+use super::{
+    Failure, ServiceController, ServiceEntry,
+    known::{Known, Told},
+    nodes::Nodes,
+    plan,
+    selection::Choice,
+    target,
+};
 use crate::{
     api::{ApiError, Patch, patch},
-    constants::{FINALIZER, reason},
+    constants::{ANNOTATION_CLASS, FINALIZER, reason},
     convert::status_json,
     queue::Priority,
 };
@@ -25,38 +32,39 @@ impl ServiceController {
         if priority == Priority::Change && known.announce(reason::ENSURING_LB) {
             self.shared.normal(entry, reason::ENSURING_LB, "Ensuring load balancer");
         }
-        if !plan::has_finalizer(&entry.object) {
+        if !plan::has_finalizer(&entry.object) || plan::class_to_note(&entry.object).is_some() {
             match self.add_finalizer(entry).await {
                 Ok(()) => {}
                 Err(ApiError::Gone(_)) => return Ok(()),
                 Err(error) => return Err(Failure::Api("failed to add load balancer cleanup finalizer", error)),
             }
         }
-        let (nodes, ids) = self.selection.of(entry);
-        if nodes.is_empty() {
+        let Choice { nodes, fingerprint } = self.selection.of(entry).await;
+        // A check says nothing, and what is repeated was said.
+        if nodes.is_empty()
+            && priority == Priority::Change
+            && !known.update(|progress| std::mem::replace(&mut progress.empty, true))
+        {
             self.shared.warning(entry, reason::UNAVAILABLE_LB, "There are no available nodes for LoadBalancer");
         }
-        known.update(|progress| {
-            progress.nodes = Some(ids);
-            progress.asked = true;
-            progress.unfinished = true;
-            progress.refused = false;
+        let before = known.update(|progress| {
+            (progress.asked, progress.unfinished, progress.refused) = (true, true, false);
+            std::mem::replace(&mut progress.told, Told::Nodes(fingerprint))
         });
         let service = &entry.view.service;
         let status = match self.shared.provider.ensure_load_balancer(service, &nodes).await {
             Ok(status) => status,
             Err(CloudError::ImplementedElsewhere) => {
+                known.update(|progress| progress.served = true);
                 known.finish();
                 return Ok(());
             }
             Err(error) => {
-                if matches!(error, CloudError::Invalid(_)) {
-                    known.update(|progress| (progress.nodes, progress.refused) = (None, true));
-                }
+                self.not_ensured(known, entry, before, &error);
                 return Err(Failure::Cloud("failed to ensure load balancer", error));
             }
         };
-        known.update(|progress| progress.unfinished = false);
+        known.update(|progress| (progress.unfinished, progress.served) = (false, true));
         let changed = !plan::same_status(&service.status, &status);
         if changed {
             let body =
@@ -75,8 +83,28 @@ impl ServiceController {
         Ok(())
     }
 
+    /// The call may have failed before it came to the nodes, and may go on to fail for ever. A load balancer that serves must
+    /// not wait for that: it is told of new nodes by themselves.
+    fn not_ensured(&self, known: &Known, entry: &ServiceEntry, before: Told, error: &CloudError) {
+        let missed = known.update(|progress| {
+            progress.refused = matches!(error, CloudError::Invalid(_));
+            let missed = progress.served && progress.told != before;
+            if missed {
+                progress.told = if before == Told::Nothing { Told::Nothing } else { Told::Failed };
+            }
+            missed
+        });
+        if missed {
+            self.node_queue.add(Nodes::Of(entry.key()), Priority::Change);
+        }
+    }
+
+    /// And the class, so that this host knows its own when nothing else tells it any more.
     async fn add_finalizer(&self, entry: &ServiceEntry) -> Result<(), ApiError> {
-        let body = json!({ "metadata": { "uid": entry.uid(), "finalizers": [FINALIZER] } });
+        let mut body = json!({ "metadata": { "uid": entry.uid(), "finalizers": [FINALIZER] } });
+        if let Some(class) = plan::class_to_note(&entry.object) {
+            body["metadata"]["annotations"] = json!({ ANNOTATION_CLASS: class });
+        }
         patch::<Service>(&self.client, &target(entry), &Patch::Strategic(body)).await.map(drop)
     }
 }

@@ -1,25 +1,44 @@
 //! What this process knows about the services it has worked on, or has found served.
 
 use std::{
-    collections::HashMap,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    collections::{BTreeMap, HashMap},
+    sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
 };
 
-use super::{ServiceEntry, selection::NodeIds};
+use kube::core::{Selector, SelectorExt};
+
+use super::{ServiceEntry, plan, selection::Fingerprint};
+use crate::{patience::Patience, queue::Priority};
 
 /// A service that this process works on.
 pub(super) struct Known {
     /// Held while the cloud works on it.
     pub(super) busy: tokio::sync::Mutex<()>,
     progress: Mutex<Progress>,
+    /// What came while it was busy, and is to be done after that.
+    waiting: Mutex<Waiting>,
+}
+
+/// What this process knows of the nodes behind a load balancer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Told {
+    /// Nothing: at most an earlier process has told the cloud some.
+    Nothing,
+    /// The cloud was last told these.
+    Nodes(Fingerprint),
+    /// The call that told the cloud of others failed.
+    Failed,
 }
 
 #[derive(Clone)]
 pub(super) struct Progress {
     /// As it was when it was last worked on.
     pub(super) entry: ServiceEntry,
-    /// Nodes the cloud was last told; `None` before the first time.
-    pub(super) nodes: Option<NodeIds>,
+    /// Its node selector, if it has one: nodes whose labels change are held against those in use.
+    selector: Option<Arc<Selector>>,
+    pub(super) told: Told,
+    /// The cloud has a load balancer for it, as far as anybody knows.
+    pub(super) served: bool,
     /// This process has asked the cloud to make it. What an earlier one has done, nobody here knows.
     pub(super) asked: bool,
     /// The cloud was asked to make or to delete, and has not said that it is done.
@@ -28,30 +47,44 @@ pub(super) struct Progress {
     pub(super) refused: bool,
     /// Reason of the event that told the beginning of the present work.
     pub(super) announced: Option<&'static str>,
+    /// It was told during the present work that there are no nodes.
+    pub(super) empty: bool,
     /// A failure was told, and its end was not yet.
     pub(super) troubled: bool,
+    /// For how long the cloud has been at it.
+    pub(super) patience: Patience,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Waiting {
+    pub(super) sync: Option<Priority>,
+    pub(super) nodes: bool,
 }
 
 impl Known {
-    fn new(entry: ServiceEntry, nodes: Option<NodeIds>) -> Self {
+    fn new(entry: ServiceEntry, selector: Option<Arc<Selector>>) -> Self {
         let progress = Progress {
+            told: Told::Nothing,
+            served: plan::served(&entry.object),
             entry,
-            nodes,
+            selector,
             asked: false,
             unfinished: false,
             refused: false,
             announced: None,
+            empty: false,
             troubled: false,
+            patience: Patience::default(),
         };
-        Self { busy: tokio::sync::Mutex::default(), progress: Mutex::new(progress) }
+        Self { busy: tokio::sync::Mutex::default(), progress: Mutex::new(progress), waiting: Mutex::default() }
     }
 
     pub(super) fn progress(&self) -> Progress {
         self.lock().clone()
     }
 
-    pub(super) fn update(&self, change: impl FnOnce(&mut Progress)) {
-        change(&mut self.lock());
+    pub(super) fn update<T>(&self, change: impl FnOnce(&mut Progress) -> T) -> T {
+        change(&mut self.lock())
     }
 
     /// True if the beginning of this work has not been told yet.
@@ -63,8 +96,22 @@ impl Known {
         self.update(|progress| {
             progress.unfinished = false;
             progress.announced = None;
+            progress.empty = false;
             progress.troubled = false;
+            progress.patience = Patience::default();
         });
+    }
+
+    /// Has something done when the work of now is over.
+    pub(super) fn wait(&self, what: Waiting) {
+        let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+        waiting.sync = waiting.sync.into_iter().chain(what.sync).min();
+        waiting.nodes |= what.nodes;
+    }
+
+    /// What has come meanwhile.
+    pub(super) fn waiting(&self) -> Waiting {
+        std::mem::take(&mut *self.waiting.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     fn lock(&self) -> MutexGuard<'_, Progress> {
@@ -74,7 +121,10 @@ impl Known {
 
 /// All of them, by key. An entry goes when its load balancer does.
 #[derive(Default)]
-pub(super) struct KnownServices(Mutex<HashMap<String, Arc<Known>>>);
+pub(super) struct KnownServices {
+    services: Mutex<HashMap<String, Arc<Known>>>,
+    selectors: Selectors,
+}
 
 impl KnownServices {
     pub(super) fn get(&self, key: &str) -> Option<Arc<Known>> {
@@ -89,8 +139,9 @@ impl KnownServices {
         self.lock().len()
     }
 
-    pub(super) fn any(&self, test: impl Fn(&ServiceEntry) -> bool) -> bool {
-        self.lock().values().any(|known| test(&known.lock().entry))
+    /// True if the node selector of a service takes a node with the one labels and not with the other.
+    pub(super) fn tell_apart(&self, old: &BTreeMap<String, String>, new: &BTreeMap<String, String>) -> bool {
+        self.selectors.tell_apart(old, new)
     }
 
     pub(super) fn remove(&self, key: &str) {
@@ -102,21 +153,16 @@ impl KnownServices {
     /// A version that cannot be told to a provider in full does not replace one that could: with that one's source ranges
     /// left out, an update of nodes would open the load balancer to anyone.
     pub(super) fn remember(&self, key: &str, entry: &ServiceEntry) -> Arc<Known> {
+        let selector = self.selectors.in_use(&entry.view.node_selector);
         let mut all = self.lock();
-        let known = all.entry(key.to_owned()).or_insert_with(|| Arc::new(Known::new(Arc::clone(entry), None)));
+        let new = || Arc::new(Known::new(Arc::clone(entry), selector.clone()));
+        let known = all.entry(key.to_owned()).or_insert_with(new);
         known.update(|progress| {
             if entry.view.problem.is_none() || progress.entry.view.problem.is_some() {
-                progress.entry = Arc::clone(entry);
+                (progress.entry, progress.selector) = (Arc::clone(entry), selector);
             }
         });
         Arc::clone(known)
-    }
-
-    /// A service that an earlier process has served. It is taken to have told the cloud the nodes of now, so that the next
-    /// change of nodes reaches the load balancer also if the service's own turn has not come yet.
-    pub(super) fn adopt(&self, entry: &ServiceEntry, nodes: impl FnOnce() -> NodeIds) {
-        let mut all = self.lock();
-        all.entry(entry.key()).or_insert_with(|| Arc::new(Known::new(Arc::clone(entry), Some(nodes()))));
     }
 
     /// Puts what is left of a service that is gone under a key of its own, so that a new one of its name can have its place.
@@ -130,6 +176,32 @@ impl KnownServices {
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<String, Arc<Known>>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.services.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The node selectors that are in use, each once: a change of a node's labels costs what they are, and not what services are.
+#[derive(Default)]
+struct Selectors(Mutex<Vec<Weak<Selector>>>);
+
+impl Selectors {
+    /// In use for as long as the answer is held; `None` for one that takes all nodes.
+    fn in_use(&self, selector: &Selector) -> Option<Arc<Selector>> {
+        if selector.selects_all() {
+            return None;
+        }
+        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        all.retain(|known| known.strong_count() > 0);
+        if let Some(known) = all.iter().filter_map(Weak::upgrade).find(|known| **known == *selector) {
+            return Some(known);
+        }
+        let new = Arc::new(selector.clone());
+        all.push(Arc::downgrade(&new));
+        Some(new)
+    }
+
+    fn tell_apart(&self, old: &BTreeMap<String, String>, new: &BTreeMap<String, String>) -> bool {
+        let all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        all.iter().filter_map(Weak::upgrade).any(|selector| selector.matches(old) != selector.matches(new))
     }
 }

@@ -1,12 +1,10 @@
 //! What to do about a service: pure decisions.
 
-use std::collections::BTreeMap;
-
 use k8s_openapi::api::core::v1::{Service, ServiceSpec};
 use skydock_cloud::{Ingress, IpMode, LoadBalancerStatus};
 
 use super::Classes;
-use crate::constants::FINALIZER;
+use crate::constants::{ANNOTATION_CLASS, FINALIZER};
 
 /// What a service needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,12 +38,39 @@ pub fn wants_load_balancer(service: &Service, classes: &Classes) -> bool {
     spec(service).is_some_and(is_load_balancer) && classes.serve(class(service))
 }
 
-/// True for services that carry the finalizer and are deleted, or are not of type LoadBalancer any more.
+/// True for services that carry the finalizer and are deleted, or are not of type LoadBalancer any more; and for one whose load
+/// balancer was made here and that has a class of another implementation by now.
 #[must_use]
 pub fn needs_cleanup(service: &Service, classes: &Classes) -> bool {
-    has_finalizer(service)
-        && (deleting(service) || !spec(service).is_some_and(is_load_balancer))
-        && classes.clean_up(class(service))
+    let unwanted = deleting(service) || !spec(service).is_some_and(is_load_balancer);
+    let moved = is_noted(service) && !classes.serve(class(service));
+    has_finalizer(service) && (unwanted || moved) && is_ours(service, classes)
+}
+
+/// True if what the load balancer of a service has left on it is this host's to take away.
+///
+/// Its class is that under which it was made: when the type of a service changes, the API server drops its class.
+#[must_use]
+pub fn is_ours(service: &Service, classes: &Classes) -> bool {
+    made_as(service).map_or_else(|| classes.clean_up(class(service)), |made_as| classes.serve(Some(made_as)))
+}
+
+/// The class to be noted on a service that this host serves under one, if it is not there. That of another host stays until
+/// that one has cleaned up.
+#[must_use]
+pub fn class_to_note(service: &Service) -> Option<&str> {
+    class(service).filter(|_| made_as(service).is_none())
+}
+
+/// True if the class under which the load balancer was made is noted on the service.
+#[must_use]
+pub fn is_noted(service: &Service) -> bool {
+    made_as(service).is_some()
+}
+
+/// The class under which the load balancer of a service was made, if it was made under one by a host of ours.
+fn made_as(service: &Service) -> Option<&str> {
+    service.metadata.annotations.as_ref()?.get(ANNOTATION_CLASS).map(String::as_str)
 }
 
 /// True if the service carries the finalizer.
@@ -66,7 +91,7 @@ pub fn needs_update(old: &Service, new: &Service, classes: &Classes) -> bool {
     wanted != wants
         || old.metadata.uid != new.metadata.uid
         || class(old) != class(new)
-        || annotations(old) != annotations(new)
+        || !annotations(old).eq(annotations(new))
         || list(a.load_balancer_source_ranges.as_ref()) != list(b.load_balancer_source_ranges.as_ref())
         || list(a.ports.as_ref()) != list(b.ports.as_ref())
         || a.session_affinity != b.session_affinity
@@ -78,14 +103,15 @@ pub fn needs_update(old: &Service, new: &Service, classes: &Classes) -> bool {
         || list(a.ip_families.as_ref()).len() != list(b.ip_families.as_ref()).len()
 }
 
-/// True if a service that wants its load balancer has lost the finalizer or the status.
+/// True if a service that wants its load balancer has lost the finalizer, the note of its class or the status.
 ///
 /// A cleanup that ran while the type was changed back takes them away, and the cache shows it only after the service was
 /// ensured again. Upstream leaves it so, and forgets such a load balancer when the service is deleted.
 #[must_use]
 pub fn needs_mending(old: &Service, new: &Service, classes: &Classes) -> bool {
     let lost = |has: fn(&Service) -> bool| has(old) && !has(new);
-    wants_load_balancer(new, classes) && !deleting(new) && (lost(has_finalizer) || lost(served))
+    let lost = lost(has_finalizer) || lost(served) || lost(is_noted);
+    wants_load_balancer(new, classes) && !deleting(new) && lost
 }
 
 /// True if the status shows a load balancer.
@@ -125,9 +151,9 @@ fn list<T>(list: Option<&Vec<T>>) -> &[T] {
     list.map_or(&[], Vec::as_slice)
 }
 
-/// No annotations and an empty map of them are the same.
-fn annotations(service: &Service) -> Option<&BTreeMap<String, String>> {
-    service.metadata.annotations.as_ref().filter(|annotations| !annotations.is_empty())
+/// No annotations and an empty map of them are the same. What this host notes there is no wish of anybody.
+fn annotations(service: &Service) -> impl Iterator<Item = (&String, &String)> {
+    service.metadata.annotations.iter().flatten().filter(|(name, _)| *name != ANNOTATION_CLASS)
 }
 
 #[cfg(test)]
@@ -168,6 +194,51 @@ mod tests {
             assert_eq!(need(&service, &Classes::default(), false), need_unknown, "{what}");
             assert_eq!(need(&service, &Classes::default(), true), need_known, "{what}, known");
         }
+    }
+
+    /// As the API server leaves a service that had a class and is not of type LoadBalancer any more.
+    fn dropped(made_as: &str) -> Service {
+        let note = json!({"metadata": {"annotations": {ANNOTATION_CLASS: made_as}}, "spec": {"type": "ClusterIP"}});
+        with(&lb(&finalizer()), &note)
+    }
+
+    // Holds: S-36, S-37
+    #[test]
+    fn each_host_cleans_up_what_was_made_under_its_own_classes() {
+        let classes =
+            |named: &[&str], unnamed| Classes { named: named.iter().map(|name| (*name).into()).collect(), unnamed };
+        let (x, y, unnamed) = (classes(&["a.io/x"], false), classes(&["a.io/y"], false), Classes::default());
+        let gone = |service: &Service| with(service, &gone());
+        let of = |class: &str, made_as: &str| {
+            let both =
+                json!({"metadata": {"annotations": {ANNOTATION_CLASS: made_as}}, "spec": {"loadBalancerClass": class}});
+            with(&lb(&finalizer()), &both)
+        };
+        let plain = with(&lb(&finalizer()), &json!({"spec": {"type": "ClusterIP"}}));
+        for (what, service, cleaned) in [
+            ("type changed", dropped("a.io/x"), [true, false, false]),
+            ("type changed, then deleted", gone(&dropped("a.io/x")), [true, false, false]),
+            ("deleted", gone(&of("a.io/x", "a.io/x")), [true, false, false]),
+            ("served", of("a.io/x", "a.io/x"), [false, false, false]),
+            ("moved to another host", of("a.io/y", "a.io/x"), [true, false, false]),
+            ("made under no class", plain, [false, false, true]),
+        ] {
+            let needs = [&x, &y, &unnamed].map(|classes| need(&service, classes, false) == Need::Cleanup);
+            assert_eq!(needs, cleaned, "{what}");
+        }
+        assert_eq!(need(&of("a.io/y", "a.io/x"), &y, false), Need::Ensure, "it need not wait for the other host");
+        assert_eq!(class_to_note(&of("a.io/y", "a.io/x")), None);
+        assert_eq!(class_to_note(&lb(&json!({"spec": {"loadBalancerClass": "a.io/y"}}))), Some("a.io/y"));
+        assert_eq!(class_to_note(&lb(&json!({}))), None);
+    }
+
+    #[test]
+    fn the_note_of_a_class_is_no_change_and_its_loss_is_mended() {
+        let classes = Classes { named: ["a.io/x".to_owned()].into(), unnamed: false };
+        let bare = lb(&json!({"spec": {"loadBalancerClass": "a.io/x"}}));
+        let noted = with(&bare, &json!({"metadata": {"annotations": {ANNOTATION_CLASS: "a.io/x"}}}));
+        assert!(!needs_update(&bare, &noted, &classes) && !needs_update(&noted, &bare, &classes));
+        assert!(needs_mending(&noted, &bare, &classes) && !needs_mending(&bare, &noted, &classes));
     }
 
     #[test]

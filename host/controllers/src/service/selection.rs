@@ -1,8 +1,11 @@
 //! Which nodes are behind a load balancer.
 
-use std::sync::{
-    Arc, Mutex, PoisonError,
-    atomic::{AtomicU64, Ordering},
+use std::{
+    hash::{BuildHasher, Hash, Hasher, RandomState},
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
 };
 
 use k8s_openapi::api::core::v1::Node;
@@ -14,13 +17,6 @@ use crate::{
     constants::{LABEL_CONTROL_PLANE, LABEL_EXCLUDE_FROM_LB, TAINT_TO_BE_DELETED},
     informer::{Entry, Informer},
 };
-
-/// Name and provider ID: what a load balancer knows a node by.
-type NodeId = (String, Option<String>);
-
-/// The nodes behind a load balancer, ordered by name. Shared, because thousands of nodes are behind each of a thousand
-/// load balancers; and each node as well, because while nodes come and go every load balancer was told of others.
-pub(super) type NodeIds = Arc<[Arc<NodeId>]>;
 
 /// True if a node may be behind load balancers. Whether it is ready is for health checks to find out.
 ///
@@ -50,12 +46,6 @@ pub fn matters(old: &Entry<Node>, new: &Entry<Node>, rules: NodeRules) -> bool {
     was != is || (is && old.view.provider_id != new.view.provider_id)
 }
 
-/// True if a service selects the one and not the other.
-pub(super) fn selects_one(service: &ServiceEntry, old: &Entry<Node>, new: &Entry<Node>) -> bool {
-    let selector = &service.view.node_selector;
-    !selector.selects_all() && selector.matches(&old.view.labels) != selector.matches(&new.view.labels)
-}
-
 /// As Go's `strconv.ParseBool`.
 fn parse_bool(text: &str) -> Option<bool> {
     match text {
@@ -65,76 +55,134 @@ fn parse_bool(text: &str) -> Option<bool> {
     }
 }
 
-/// What a set is known by. It shares with the one before what is the same: mostly all, since most changes of nodes are none
-/// to load balancers.
-fn ids(nodes: &NodeSet, before: Option<&NodeIds>) -> NodeIds {
-    let mut known = before.into_iter().flat_map(|before| before.iter()).peekable();
-    let id = |node: &Arc<skydock_cloud::Node>| {
-        while known.next_if(|id| id.0 < node.name).is_some() {}
-        let same = known.next_if(|id| id.0 == node.name && id.1 == node.provider_id);
-        same.map_or_else(|| Arc::new((node.name.clone(), node.provider_id.clone())), Arc::clone)
-    };
-    let ids: NodeIds = nodes.iter().map(id).collect();
-    before.filter(|before| **before == ids).map_or(ids, Arc::clone)
+/// What a load balancer knows its nodes by, their names and provider IDs, as a keyed hash of 128 bits. While nodes come and go
+/// each of thousands of load balancers was told of another set of thousands: the sets themselves would fill the memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Fingerprint(u64, u64);
+
+/// Nodes for a load balancer.
+#[derive(Clone)]
+pub(super) struct Choice {
+    pub(super) nodes: NodeSet,
+    pub(super) fingerprint: Fingerprint,
 }
 
 /// Chooses nodes. A choice is made once for each state of the cache, and shared by all services that make the same.
+///
+/// There are two versions, since most changes of a node are of no interest to load balancers: which nodes are chosen follows
+/// the one, and only who is about to tell the cloud needs the nodes as the other has them.
 pub(super) struct Selection {
     nodes: Arc<Informer<Node>>,
     rules: NodeRules,
+    keys: (RandomState, RandomState),
+    /// Of what decides which nodes are chosen.
     version: AtomicU64,
-    choices: Mutex<Option<Choices>>,
+    /// Of all that is told of a node.
+    views: AtomicU64,
+    choices: Mutex<Option<Arc<Choices>>>,
+    /// Held while a choice is made, so that of many that need it one makes it. To wait for it holds up no thread.
+    making: tokio::sync::Mutex<()>,
 }
 
 /// What was chosen for one state of the cache.
+#[derive(Clone)]
 struct Choices {
     version: u64,
+    views: u64,
     /// All that may be behind load balancers.
-    eligible: (NodeSet, NodeIds),
+    eligible: Choice,
     /// Those of them that a selector takes. A cluster has a few selectors.
-    selected: Vec<(Selector, (NodeSet, NodeIds))>,
+    selected: Vec<(Selector, Choice)>,
+}
+
+impl Choices {
+    fn get(&self, selector: &Selector) -> Option<&Choice> {
+        if selector.selects_all() {
+            return Some(&self.eligible);
+        }
+        self.selected.iter().find(|(known, _)| known == selector).map(|(_, choice)| choice)
+    }
 }
 
 impl Selection {
     pub(super) fn new(nodes: Arc<Informer<Node>>, rules: NodeRules) -> Self {
-        Self { nodes, rules, version: AtomicU64::new(0), choices: Mutex::default() }
+        let keys = (RandomState::new(), RandomState::new());
+        let (version, views) = (AtomicU64::new(0), AtomicU64::new(0));
+        Self { nodes, rules, keys, version, views, choices: Mutex::default(), making: tokio::sync::Mutex::default() }
     }
 
-    /// To be called after each change of a node.
-    pub(super) fn nodes_changed(&self) {
-        self.version.fetch_add(1, Ordering::SeqCst);
+    /// To be called after each change of a node; `chosen` if it may decide which nodes are chosen.
+    pub(super) fn changed(&self, chosen: bool) {
+        self.views.fetch_add(1, Ordering::SeqCst);
+        if chosen {
+            self.version.fetch_add(1, Ordering::SeqCst);
+        }
     }
 
-    /// The nodes for the load balancer of this service as they are now.
-    pub(super) fn of(&self, service: &ServiceEntry) -> (NodeSet, NodeIds) {
-        let mut choices = self.choices.lock().unwrap_or_else(PoisonError::into_inner);
+    /// Which nodes are for the load balancer of this service now.
+    pub(super) async fn fingerprint(&self, service: &ServiceEntry) -> Fingerprint {
+        self.choose(&service.view.node_selector, false).await.fingerprint
+    }
+
+    /// The nodes for the load balancer of this service, as they are now.
+    pub(super) async fn of(&self, service: &ServiceEntry) -> Choice {
+        self.choose(&service.view.node_selector, true).await
+    }
+
+    async fn choose(&self, selector: &Selector, as_now: bool) -> Choice {
+        if let Some(choice) = self.made(selector, as_now) {
+            return choice;
+        }
+        let _making = self.making.lock().await;
+        if let Some(choice) = self.made(selector, as_now) {
+            return choice;
+        }
         // Read before the list, which may then be newer than this says, but never older.
-        let version = self.version.load(Ordering::SeqCst);
-        let known = choices.take();
-        let current = match known {
-            Some(known) if known.version == version => known,
-            known => Choices { version, eligible: self.eligible(known.as_ref()), selected: Vec::new() },
+        let (version, views) = (self.version.load(Ordering::SeqCst), self.views.load(Ordering::SeqCst));
+        let known = self.known();
+        let mut choices = match known {
+            Some(known) if known.version == version && known.views == views => Choices::clone(&known),
+            known => {
+                let same = known.filter(|known| known.version == version).map(|known| known.eligible.fingerprint);
+                Choices { version, views, eligible: self.eligible(same), selected: Vec::new() }
+            }
         };
-        let current = choices.insert(current);
-        let selector = &service.view.node_selector;
-        if selector.selects_all() {
-            return current.eligible.clone();
-        }
-        if let Some((_, chosen)) = current.selected.iter().find(|(known, _)| known == selector) {
-            return chosen.clone();
-        }
-        let nodes: NodeSet = current.eligible.0.iter().filter(|node| selector.matches(&node.labels)).cloned().collect();
-        let ids = ids(&nodes, Some(&current.eligible.1));
-        current.selected.push((selector.clone(), (Arc::clone(&nodes), Arc::clone(&ids))));
-        (nodes, ids)
+        let choice = choices.get(selector).cloned().unwrap_or_else(|| {
+            let all = choices.eligible.nodes.iter();
+            let nodes: NodeSet = all.filter(|node| selector.matches(&node.labels)).cloned().collect();
+            let choice = Choice { fingerprint: self.hash(&nodes), nodes };
+            choices.selected.push((selector.clone(), choice.clone()));
+            choice
+        });
+        *self.choices.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::new(choices));
+        choice
     }
 
-    fn eligible(&self, before: Option<&Choices>) -> (NodeSet, NodeIds) {
+    /// A choice that was made before, and holds.
+    fn made(&self, selector: &Selector, as_now: bool) -> Option<Choice> {
+        let (version, views) = (self.version.load(Ordering::SeqCst), self.views.load(Ordering::SeqCst));
+        let known = self.known().filter(|known| known.version == version && (!as_now || known.views == views))?;
+        known.get(selector).cloned()
+    }
+
+    fn known(&self) -> Option<Arc<Choices>> {
+        self.choices.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn eligible(&self, same: Option<Fingerprint>) -> Choice {
         let list = self.nodes.list();
         let may_be = list.iter().filter(|entry| eligible(entry, self.rules));
         let nodes: NodeSet = may_be.map(|entry| Arc::clone(&entry.view)).collect();
-        let ids = ids(&nodes, before.map(|before| &before.eligible.1));
-        (nodes, ids)
+        Choice { fingerprint: same.unwrap_or_else(|| self.hash(&nodes)), nodes }
+    }
+
+    fn hash(&self, nodes: &NodeSet) -> Fingerprint {
+        let hash = |key: &RandomState| {
+            let mut hasher = key.build_hasher();
+            nodes.iter().for_each(|node| (&node.name, &node.provider_id).hash(&mut hasher));
+            hasher.finish()
+        };
+        Fingerprint(hash(&self.keys.0), hash(&self.keys.1))
     }
 }
 
@@ -278,61 +326,73 @@ mod tests {
         }
     }
 
-    #[test]
-    fn services_that_make_the_same_choice_share_it() {
+    fn choosing(name: &str, selector: Option<&str>) -> ServiceEntry {
+        let annotations = selector.map(|selector| json!({ANNOTATION_NODE_SELECTOR: selector}));
+        let change = json!({"metadata": {"annotations": annotations}});
+        Arc::new(Entry::new(with(&crate::testing::service(name), &change)))
+    }
+
+    #[tokio::test]
+    async fn services_that_make_the_same_choice_share_it() {
         let nodes = Arc::new(Informer::default());
         let selection = Selection::new(Arc::clone(&nodes), NodeRules::default());
         nodes.apply(with(&node("a"), &json!({"metadata": {"labels": {"pool": "edge"}}})));
         nodes.apply(node("b"));
-        let service = |name: &str, selector: Option<&str>| {
-            let annotations = selector.map(|selector| json!({ANNOTATION_NODE_SELECTOR: selector}));
-            let change = json!({"metadata": {"annotations": annotations}});
-            Arc::new(Entry::new(with(&crate::testing::service(name), &change)))
-        };
-        let chosen = |service: &ServiceEntry| {
-            let (nodes, ids) = selection.of(service);
-            assert!(nodes.iter().map(|node| &node.name).eq(ids.iter().map(|id| &id.0)));
-            (nodes, ids)
-        };
+        let mut seen = Vec::new();
         for (selector, names) in [(None, 2), (Some("pool=edge"), 1), (Some("pool!=edge"), 1), (Some("pool=x"), 0)] {
-            let (one, other) = (chosen(&service("one", selector)), chosen(&service("other", selector)));
-            assert_eq!(one.0.len(), names, "{selector:?}");
-            assert!(Arc::ptr_eq(&one.0, &other.0) && Arc::ptr_eq(&one.1, &other.1), "{selector:?}");
+            let one = selection.of(&choosing("one", selector)).await;
+            let other = selection.of(&choosing("other", selector)).await;
+            assert_eq!(one.nodes.len(), names, "{selector:?}");
+            assert!(Arc::ptr_eq(&one.nodes, &other.nodes) && one.fingerprint == other.fingerprint, "{selector:?}");
+            assert_eq!(selection.fingerprint(&choosing("one", selector)).await, one.fingerprint, "{selector:?}");
+            assert!(!seen.contains(&one.fingerprint), "{selector:?}");
+            seen.push(one.fingerprint);
         }
         nodes.delete("a");
-        selection.nodes_changed();
-        assert_eq!(chosen(&service("one", Some("pool=edge"))).0.len(), 0);
-        assert_eq!(chosen(&service("one", None)).0.len(), 1);
+        selection.changed(true);
+        assert_eq!(selection.of(&choosing("one", Some("pool=edge"))).await.nodes.len(), 0);
+        assert_eq!(selection.of(&choosing("one", None)).await.nodes.len(), 1);
     }
 
-    #[test]
-    fn while_the_nodes_are_the_same_their_list_is_shared() {
+    #[tokio::test]
+    async fn only_what_decides_is_chosen_anew_and_nodes_are_told_as_now() {
         let nodes = Arc::new(Informer::default());
         let selection = Selection::new(Arc::clone(&nodes), NodeRules::default());
-        let service = Arc::new(Entry::new(crate::testing::service("web")));
+        let service = choosing("web", None);
         nodes.apply(node("a"));
-        selection.nodes_changed();
-        let (_, first) = selection.of(&service);
+        selection.changed(true);
+        let first = selection.of(&service).await;
         let ready = json!({"metadata": {"resourceVersion": "2"}, "status": {"conditions": [{"type": "Ready", "status": "True"}]}});
         nodes.apply(with(&node("a"), &ready));
-        selection.nodes_changed();
-        let (fresh, second) = selection.of(&service);
-        assert!(fresh[0].ready && Arc::ptr_eq(&first, &second));
-        for name in ["B", "b"] {
-            nodes.apply(node(name));
-        }
-        selection.nodes_changed();
-        let (_, third) = selection.of(&service);
-        let names = |ids: &NodeIds| ids.iter().map(|id| id.0.clone()).collect::<Vec<_>>();
-        assert_eq!(names(&third), ["B", "a", "b"]);
-        assert!(Arc::ptr_eq(&first[0], &third[1]), "also if others come, what is the same is shared");
+        selection.changed(false);
+        assert_eq!(selection.fingerprint(&service).await, first.fingerprint);
+        assert!(Arc::ptr_eq(&selection.known().unwrap().eligible.nodes, &first.nodes), "nothing was chosen anew");
+        let now = selection.of(&service).await;
+        assert!(now.nodes[0].ready && now.fingerprint == first.fingerprint);
+
         let moved = json!({"metadata": {"resourceVersion": "3"}, "spec": {"providerID": "fake://moved"}});
         nodes.apply(with(&node("a"), &moved));
-        nodes.delete("B");
-        selection.nodes_changed();
-        let (_, fourth) = selection.of(&service);
-        assert_eq!(names(&fourth), ["a", "b"]);
-        assert_eq!(fourth[0].1.as_deref(), Some("fake://moved"));
-        assert!(Arc::ptr_eq(&fourth[1], &third[2]));
+        selection.changed(true);
+        let moved = selection.of(&service).await;
+        assert_ne!(moved.fingerprint, first.fingerprint);
+        nodes.apply(node("b"));
+        selection.changed(true);
+        assert_ne!(selection.fingerprint(&service).await, moved.fingerprint);
+        nodes.delete("b");
+        selection.changed(true);
+        assert_eq!(selection.fingerprint(&service).await, moved.fingerprint, "the same nodes are the same set");
+    }
+
+    #[tokio::test]
+    async fn a_selector_that_comes_later_sees_labels_as_they_are_now() {
+        let nodes = Arc::new(Informer::default());
+        let selection = Selection::new(Arc::clone(&nodes), NodeRules::default());
+        nodes.apply(node("a"));
+        selection.changed(true);
+        selection.of(&choosing("all", None)).await;
+        // Nobody asked for this label when it came.
+        nodes.apply(with(&node("a"), &json!({"metadata": {"resourceVersion": "2", "labels": {"pool": "edge"}}})));
+        selection.changed(false);
+        assert_eq!(selection.of(&choosing("edge", Some("pool=edge"))).await.nodes.len(), 1);
     }
 }

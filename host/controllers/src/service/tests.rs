@@ -420,6 +420,7 @@ fn invalid(version: &str) -> Service {
     with(&served(version), &json!({"spec": {"loadBalancerSourceRanges": ["10.0.0.1"]}}))
 }
 
+// Holds: S-12
 #[tokio::test(start_paused = true)]
 async fn a_service_that_wanted_its_load_balancer_back_during_the_cleanup_gets_finalizer_and_status_again() {
     let bench = bench();

@@ -28,11 +28,12 @@ pub(super) struct Query {
     pub(super) manager: String,
     pub(super) validation: String,
     pub(super) dry_run: Vec<String>,
+    /// A precondition of a deletion without a body.
+    pub(super) uid: String,
     /// Numbers that are none, by name: only those that read them mind.
     pub(super) bad: Vec<(String, String)>,
     pub(super) propagation: Option<String>,
     pub(super) orphan: Option<bool>,
-    pub(super) uid: Option<String>,
 }
 
 impl Query {
@@ -63,10 +64,10 @@ impl Query {
                 "includeObject" => query.include = value,
                 "fieldManager" => query.manager = value,
                 "fieldValidation" => query.validation = value,
+                "uid" => query.uid = value,
                 "dryRun" => query.dry_run.push(value),
                 "propagationPolicy" => query.propagation = Some(value),
                 "orphanDependents" => query.orphan = Some(flag),
-                "uid" => query.uid = Some(value),
                 _ => {}
             }
         }

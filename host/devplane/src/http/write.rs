@@ -108,10 +108,10 @@ async fn delete_options(query: &Query, request: Request) -> Result<DeleteOptions
     let body = body::optional(request, &DELETE_OPTIONS).await?;
     let Some(body) = body.map(|body| if body.is_null() { json!({}) } else { body }) else {
         query.numbers(&["gracePeriodSeconds"])?;
-        let version = Some(query.resource_version.clone());
+        let given = |text: &String| Some(text.clone()).filter(|text| !text.is_empty());
         let options = DeleteOptions {
-            uid: query.uid.clone(),
-            resource_version: version.filter(|version| !version.is_empty()),
+            uid: given(&query.uid),
+            resource_version: given(&query.resource_version),
             propagation: query.propagation.clone(),
             orphan_dependents: query.orphan,
             ..DeleteOptions::default()

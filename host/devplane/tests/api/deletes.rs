@@ -27,6 +27,32 @@ async fn a_deletion_keeps_to_its_preconditions() -> Result<()> {
     is(maps.delete("a", &DeleteParams::default()).await, 404, "NotFound")
 }
 
+/// As the API server does it: a client that says in the query that it is only trying, and sends a body, deletes.
+#[tokio::test]
+async fn the_options_of_a_deletion_are_its_body_or_its_query() -> Result<()> {
+    let stage = Stage::new().await?;
+    let maps: Api<ConfigMap> = stage.api();
+    for (query, body, code, goes) in [
+        ("?dryRun=All", "", 200, false),
+        ("?dryRun=All", "{}", 200, true),
+        ("", r#"{"dryRun":["All"]}"#, 200, false),
+        ("", r#"{"dryRun":["None"]}"#, 422, false),
+        ("?uid=other", "", 409, false),
+        ("?uid=other", "{}", 200, true),
+        ("?resourceVersion=1", "", 409, false),
+        ("", "", 200, true),
+    ] {
+        if maps.get_opt("a").await?.is_none() {
+            create(&maps, config_map("a", "0")).await?;
+        }
+        let path = format!("/api/v1/namespaces/default/configmaps/a{query}");
+        let (answered, answer) = stage.send("DELETE", &path, "application/json", body).await?;
+        assert_eq!(answered, code, "{query} {body}: {answer}");
+        assert_eq!(maps.get_opt("a").await?.is_none(), goes, "{query} {body}");
+    }
+    Ok(())
+}
+
 #[tokio::test]
 async fn an_object_with_finalizers_goes_with_the_last_of_them() -> Result<()> {
     let stage = Stage::new().await?;

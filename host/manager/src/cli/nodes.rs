@@ -15,6 +15,8 @@ use super::parse_duration;
 #[command(next_help_heading = "Nodes")]
 pub struct NodeArgs {
     /// How many batches of nodes are worked on at the same time [default: 4].
+    ///
+    /// If there are several, one of them is kept for new nodes.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     pub concurrent_node_syncs: Option<u16>,
     /// How often nodes that are not ready are looked up in the cloud.
@@ -40,7 +42,8 @@ pub struct NodeArgs {
     /// the annotation skydock.dev/allow-deletion=true.
     #[arg(long, value_name = "N", default_value_t = BrakeOptions::default().limit)]
     pub node_deletion_limit: usize,
-    /// The same as a share of the cluster's nodes; of a small cluster up to ten may go, as long as half of it stays.
+    /// The same as a share of the cluster's nodes; of a small cluster up to ten may go, as long as half of it stays. With 0%,
+    /// none is deleted unless it has the annotation.
     #[arg(long, value_name = "PERCENT", value_parser = parse_percent, default_value = "25%")]
     pub node_deletion_share: u8,
     /// For how long deleted nodes count.

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use clap::{ArgAction, Args};
+use ipnet::IpNet;
 use skydock_controllers::service::{Classes, NodeRules, ServiceOptions, parse_class};
 
 use super::parse_duration;
@@ -19,6 +20,10 @@ pub struct ServiceArgs {
     /// it off.
     #[arg(long, value_name = "DURATION", value_parser = parse_duration, default_value = "30m", help_heading = HEADING)]
     pub load_balancer_check_period: Duration,
+    /// Addresses that load balancers may have although they look like the cluster's own (--cluster-cidr,
+    /// --service-cluster-ip-range) or like nobody's, such as loopback and link-local ones.
+    #[arg(long, value_name = "CIDR", value_delimiter = ',', help_heading = HEADING)]
+    pub load_balancer_allowed_cidrs: Vec<IpNet>,
     /// Serve also services of these classes (`spec.loadBalancerClass`).
     #[arg(long, value_name = "CLASS", value_delimiter = ',', value_parser = parse_class, help_heading = HEADING)]
     pub load_balancer_classes: Vec<String>,

@@ -97,6 +97,27 @@ fn go_durations_are_read() {
     assert!(parse_duration("-5s").is_err());
 }
 
+/// What is added to a clock must not be more than a clock can show.
+#[test]
+fn no_flag_takes_a_duration_of_more_than_a_year() {
+    assert!(parse_duration("8760h").is_ok());
+    let too_long = ["8760h1s", "2562047788015215h30m7s", "9223372036854775807s", "100000000000000000000h"];
+    for text in too_long {
+        assert!(parse_duration(text).is_err(), "{text}");
+    }
+    let cli = <Cli as clap::CommandFactory>::command();
+    let durations: Vec<_> = cli
+        .get_arguments()
+        .filter(|arg| arg.get_value_names().is_some_and(|names| names.iter().any(|name| name.as_str() == "DURATION")))
+        .filter_map(clap::Arg::get_long)
+        .collect();
+    assert!(durations.len() >= 9, "{durations:?}");
+    for flag in durations {
+        let refused = parse(["skydock", &format!("--{flag}={}", too_long[2])]);
+        assert!(refused.is_err_and(|stop| stop.sentence().contains(flag)), "--{flag}");
+    }
+}
+
 #[test]
 fn the_help_tells_the_defaults_of_the_controllers() {
     use clap::CommandFactory;

@@ -10,6 +10,7 @@ use kube::{
     runtime::{WatchStreamExt, watcher},
 };
 use owo_colors::OwoColorize;
+use skydock_cloud::text::escape;
 
 use crate::cli::DevArgs;
 
@@ -19,8 +20,8 @@ pub(super) fn intro(args: &DevArgs) {
         "skydock dev: {} simulated nodes, plugin {}\n\n  export KUBECONFIG={}\n  kubectl get nodes\n\n\
          The plugin{} is swapped in when its file changes. Ctrl-C ends it.\n",
         args.nodes,
-        args.plugin.display(),
-        args.kubeconfig.display(),
+        escape(&args.plugin.display().to_string()),
+        escape(&args.write_kubeconfig.display().to_string()),
         if args.cloud_config.is_some() { ", with its configuration," } else { "" },
     ));
 }
@@ -56,7 +57,9 @@ fn line(event: &Event, time: &str, colour: bool) -> String {
     let reason = event.reason.as_deref().unwrap_or_default();
     let message = event.message.as_deref().unwrap_or_default().replace('\n', " ");
     let times = event.count.filter(|count| *count > 1).map(|count| format!(" (x{count})")).unwrap_or_default();
-    let told = format!("{reason:<24} {message}{times}");
+    // Anyone who reaches the embedded API server writes events.
+    let (subject, told) = (escape(&subject), format!("{reason:<24} {message}{times}"));
+    let told = escape(&told);
     match (colour, event.type_.as_deref() == Some("Warning")) {
         (false, _) => format!("{time}  {subject:<28} {told}"),
         (true, true) => format!("{}  {subject:<28} {}", time.dimmed(), told.yellow()),
@@ -85,5 +88,18 @@ mod tests {
         .unwrap();
         let line = line(&event, "12:00:00", false);
         assert_eq!(line, "12:00:00  service default/shop         EnsuredLoadBalancer      Ensured load balancer (x3)");
+    }
+
+    #[test]
+    fn an_event_moves_no_terminal() {
+        let event: Event = serde_json::from_value(serde_json::json!({
+            "metadata": {},
+            "involvedObject": {"kind": "No\u{1b}de", "name": "a\rb"},
+            "reason": "Ev\u{1b}[2Jil",
+            "message": "\u{1b}]0;owned\u{7}\u{202e}",
+        }))
+        .unwrap();
+        let line = line(&event, "12:00:00", false);
+        assert!(skydock_cloud::text::is_plain(&line), "{line:?}");
     }
 }

@@ -26,7 +26,10 @@ pub struct Timings {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TimingsError {
     /// A leader would still act when another one starts.
-    #[error("--leader-elect-lease-duration ({lease:?}) must be longer than --leader-elect-renew-deadline ({renew:?})")]
+    #[error(
+        "--leader-elect-lease-duration ({lease:?}) must be longer than --leader-elect-renew-deadline ({renew:?}); of the lease, \
+         whole seconds count"
+    )]
     Lease {
         /// Lease duration.
         lease: Duration,
@@ -57,6 +60,8 @@ impl Timings {
         if lease < Duration::from_secs(1) || retry.is_zero() {
             return Err(TimingsError::Short);
         }
+        // A Lease says whole seconds, and others go by what it says.
+        let lease = Duration::from_secs(lease.as_secs());
         if lease <= renew {
             return Err(TimingsError::Lease { lease, renew });
         }
@@ -64,6 +69,18 @@ impl Timings {
             return Err(TimingsError::Renew { renew, retry });
         }
         Ok(Self { lease_duration: lease, renew_deadline: renew, retry_period: retry })
+    }
+
+    /// How long one request may take; client-go's. There is time for another one then, so that a connection on which nobody is
+    /// left at the other end does not cost the lease.
+    #[must_use]
+    pub(super) fn request_limit(&self) -> Duration {
+        (self.renew_deadline / 2).max(Duration::from_secs(1))
+    }
+
+    /// How long before others may lead nothing may be done here any more: the end of a process takes its time.
+    fn margin(&self) -> Duration {
+        (self.lease_duration.saturating_sub(self.renew_deadline) / 2).min(Duration::from_secs(1))
     }
 }
 
@@ -84,6 +101,12 @@ pub(super) struct Observed {
 impl Observed {
     pub(super) fn new(spec: LeaseSpec, now: Instant) -> Self {
         Self { spec, since: now }
+    }
+
+    /// True if somebody else holds it, or has held it and not given it up.
+    pub(super) fn is_of_another(&self, candidate: &Candidate) -> bool {
+        let holder = self.spec.holder_identity.as_deref().unwrap_or_default();
+        !holder.is_empty() && holder != candidate.identity
     }
 
     /// The lease as read now; the clock starts anew if anything about it has changed.
@@ -122,7 +145,7 @@ pub(super) fn step(observed: &Observed, candidate: &Candidate, now: Instant) -> 
 /// Until when a renewal may be tried. Others count from the moment the write reached the API server, which is not before it
 /// was sent, and may be long before it was answered: when they may lead, nothing may be done here any more.
 pub(super) fn deadline(sent: Instant, answered: Instant, timings: &Timings) -> Instant {
-    (answered + timings.renew_deadline).min(sent + timings.lease_duration)
+    (answered + timings.renew_deadline).min(sent + timings.lease_duration.saturating_sub(timings.margin()))
 }
 
 /// The lease as this candidate holds it. A change of holder counts as a transition.
@@ -220,7 +243,7 @@ mod tests {
     #[test]
     fn a_renewal_that_was_answered_late_ends_with_the_lease_that_others_have_seen_since_it_was_sent() {
         let (sent, timings) = (Instant::now(), candidate("a").timings);
-        for (took, left) in [(0, 10), (2, 12), (5, 15), (9, 15)] {
+        for (took, left) in [(0, 10), (2, 12), (4, 14), (5, 14), (9, 14)] {
             assert_eq!(deadline(sent, sent + took * SECOND, &timings), sent + left * SECOND, "answered after {took} s");
         }
     }
@@ -247,6 +270,25 @@ mod tests {
         let spec = released(lease("a", 15, T0), T1.parse().unwrap());
         assert_eq!((spec.holder_identity.as_deref(), spec.lease_duration_seconds), (Some(""), Some(1)));
         assert_eq!(spec.lease_transitions, Some(3));
+    }
+
+    // Holds: P-20
+    #[test]
+    fn of_the_lease_only_whole_seconds_count() {
+        let millis = Duration::from_millis;
+        let refused = Timings::new(millis(15_900), millis(15_500), 2 * SECOND);
+        assert_eq!(refused, Err(TimingsError::Lease { lease: 15 * SECOND, renew: millis(15_500) }));
+        let taken = Timings::new(millis(15_900), millis(14_900), 2 * SECOND).unwrap();
+        assert_eq!(taken.lease_duration, 15 * SECOND);
+        // The process has ended when another one may lead, also if little is left between the two.
+        let sent = Instant::now();
+        assert_eq!(deadline(sent, sent + SECOND, &taken), sent + millis(14_950));
+    }
+
+    #[test]
+    fn a_request_leaves_time_for_another_one() {
+        let limit = |renew| Timings::new(60 * SECOND, renew * SECOND, SECOND).unwrap().request_limit();
+        assert_eq!([10, 40, 2].map(limit), [5 * SECOND, 20 * SECOND, SECOND]);
     }
 
     #[test]

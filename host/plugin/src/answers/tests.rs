@@ -108,11 +108,47 @@ fn addresses_parse_and_are_written_canonically() {
         assert_eq!(found.as_deref(), expected, "{text}");
     }
     let many = vec![node_address(Hostname, "a"); 65];
-    assert_eq!(addresses(many), Err(AnswerError::TooMany { what: "addresses", count: 65, limit: 64 }));
+    assert_eq!(addresses(many, address), Err(AnswerError::TooMany { what: "addresses", count: 65, limit: 64 }));
+}
+
+#[test]
+fn an_address_that_is_not_the_nodes_own_spoils_its_instance() {
+    use wit::AddressKind::{ExternalIp, Hostname};
+    for (kind, text) in [(ExternalIp, "127.0.0.1"), (Hostname, "169.254.169.254"), (ExternalIp, "::ffff:10.0.0.1")] {
+        let bad = instances::Instance { addresses: vec![node_address(kind, text)], ..machine() };
+        let refused = instance(bad, &owner()).unwrap_err().to_string();
+        assert!(refused.starts_with(&format!("address {text} is refused: it is ")), "{refused}");
+    }
+    let noted = routes::Route {
+        name: "r-1".into(),
+        target_node: None,
+        target_addresses: Some(vec![node_address(ExternalIp, "127.0.0.1")]),
+        destination_cidr: "10.1.2.0/24".into(),
+        blackhole: false,
+    };
+    assert!(route(noted).is_ok(), "what a route has noted is only compared");
+}
+
+#[test]
+fn a_load_balancer_has_no_address_of_the_cluster() {
+    let rules = IngressRules { pods: vec!["10.244.0.0/16".parse().unwrap()], ..IngressRules::default() };
+    let service = cloud::Service { cluster_ips: vec!["10.96.0.7".into()], ..cloud::Service::default() };
+    let status = |ip: &str| {
+        let point = wit::Ingress { ip: Some(ip.into()), hostname: None, ip_mode: None, ports: Vec::new() };
+        wit::LoadBalancerStatus { ingress: vec![point] }
+    };
+    assert!(load_balancer(status("192.0.2.1"), &service, &rules).is_ok());
+    for ip in ["10.244.1.1", "10.96.0.7", "169.254.169.254"] {
+        let refused = load_balancer(status(ip), &service, &rules).unwrap_err().to_string();
+        assert!(refused.starts_with(&format!("ingress address {ip} is refused: it is ")), "{refused}");
+    }
 }
 
 #[test]
 fn a_load_balancer_says_where_it_is() {
+    let service =
+        |ports| cloud::Service { ports: vec![cloud::ServicePort::default(); ports], ..cloud::Service::default() };
+    let ingress = |point| ingress(point, &service(1), &IngressRules::default());
     let point = |ip: Option<&str>, hostname: Option<&str>| wit::Ingress {
         ip: ip.map(Into::into),
         hostname: hostname.map(Into::into),
@@ -130,20 +166,20 @@ fn a_load_balancer_says_where_it_is() {
         (None, Some("LB.example.com"), false),
     ];
     for (ip, hostname, expected) in table {
-        assert_eq!(ingress(point(ip, hostname), 1).is_ok(), expected, "{ip:?} {hostname:?}");
+        assert_eq!(ingress(point(ip, hostname)).is_ok(), expected, "{ip:?} {hostname:?}");
     }
     assert_eq!(
-        ingress(point(None, Some("lb")), 1).unwrap().ip_mode,
+        ingress(point(None, Some("lb"))).unwrap().ip_mode,
         None,
         "the API server refuses a mode without address"
     );
     let many = wit::LoadBalancerStatus { ingress: vec![point(Some("192.0.2.1"), None); 65] };
-    assert!(load_balancer(many, 1).is_err());
+    assert!(load_balancer(many, &service(1), &IngressRules::default()).is_err());
     let port = wit::PortStatus { port: 80, transport: wit::Transport::Tcp, error: Some("PortTaken".into()) };
     let with = |ports: Vec<_>| wit::Ingress { ports, ..point(Some("192.0.2.1"), None) };
-    assert!(ingress(with(vec![port.clone()]), 1).is_ok());
-    assert!(ingress(with(vec![port.clone(), port.clone()]), 1).is_err());
-    assert!(ingress(with(vec![wit::PortStatus { error: Some("not a word".into()), ..port }]), 1).is_err());
+    assert!(ingress(with(vec![port.clone()])).is_ok());
+    assert!(ingress(with(vec![port.clone(), port.clone()])).is_err());
+    assert!(ingress(with(vec![wit::PortStatus { error: Some("not a word".into()), ..port }])).is_err());
 }
 
 #[test]

@@ -35,21 +35,31 @@ impl Cache {
     }
 }
 
+impl State {
+    fn cache(&self) -> Option<MutexGuard<'_, Entries>> {
+        self.while_serving(&self.shared.cache).map(Cache::entries)
+    }
+}
+
 impl Host for State {
     fn get(&mut self, key: String) -> Option<Vec<u8>> {
-        self.shared.cache.entries().get(&key, Instant::now()).cloned()
+        self.cache()?.get(&key, Instant::now()).cloned()
     }
 
     fn set(&mut self, key: String, value: Vec<u8>, ttl_ms: u64) -> bool {
-        self.shared.cache.entries().set(key, value, Duration::from_millis(ttl_ms), Instant::now())
+        let ttl = Duration::from_millis(ttl_ms);
+        self.cache().is_some_and(|mut cache| cache.set(key, value, ttl, Instant::now()))
     }
 
     fn reserve(&mut self, key: String, value: Vec<u8>, ttl_ms: u64) -> Option<Vec<u8>> {
-        self.shared.cache.entries().reserve(key, value, Duration::from_millis(ttl_ms), Instant::now())
+        let Some(mut cache) = self.cache() else { return Some(Vec::new()) };
+        cache.reserve(key, value, Duration::from_millis(ttl_ms), Instant::now())
     }
 
     fn remove(&mut self, key: String) {
-        self.shared.cache.entries().remove(&key);
+        if let Some(mut cache) = self.cache() {
+            cache.remove(&key);
+        }
     }
 }
 

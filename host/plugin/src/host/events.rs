@@ -2,22 +2,19 @@
 
 use std::sync::Arc;
 
-use skydock_cloud::{Node, NodeSet, ObjectEvent, ObjectName, Service, Severity};
+use skydock_cloud::{
+    Node, NodeSet, ObjectEvent, ObjectName, Service, Severity,
+    text::{SENTENCE, shown},
+};
 
 use super::State;
-use crate::{
-    bindings::skydock::provider::events,
-    text::{cut, escape},
-};
+use crate::bindings::skydock::provider::events;
 
 /// Events of one call. Kubernetes' own limiter lets 25 pass per object; a batch has up to 1000 objects.
 const MAX_PER_CALL: u32 = 1000;
 
 /// Bytes of a reason: Kubernetes' own limit.
 const MAX_REASON: usize = 128;
-
-/// Bytes of a message: Kubernetes' own limit.
-const MAX_MESSAGE: usize = 1024;
 
 /// What a call is about: events may go to these objects.
 #[derive(Clone, Default)]
@@ -46,7 +43,7 @@ impl Objects {
 impl events::Host for State {
     fn publish(&mut self, name: String, severity: events::Severity, reason: String, message: String) -> bool {
         let Some(object) = self.objects.named(&name) else { return false };
-        let Some(cluster) = self.shared.cluster.get() else { return false };
+        let Some(cluster) = self.cluster() else { return false };
         if !is_reason(&reason) || self.events >= MAX_PER_CALL {
             return false;
         }
@@ -55,12 +52,7 @@ impl events::Host for State {
             events::Severity::Normal => Severity::Normal,
             events::Severity::Warning => Severity::Warning,
         };
-        cluster.publish(ObjectEvent {
-            object,
-            severity,
-            reason,
-            message: cut(&escape(&message), MAX_MESSAGE).to_owned(),
-        });
+        cluster.publish(ObjectEvent { object, severity, reason, message: shown(&message, SENTENCE).into_owned() });
         true
     }
 }

@@ -1,23 +1,32 @@
 //! `wasi:http/outgoing-handler`: deny by default.
 
+mod bounds;
+
 use std::sync::Arc;
 
 use skydock_egress::{Host, Rules, Scheme, Target};
 use wasmtime_wasi_http::{Error, RequestOptions, Result, WasiBody, WasiHttpHooks};
 
-use super::Shared;
-use crate::{bindings::wasi::logging::logging::Level, text::escape};
+pub(crate) use bounds::Oversized;
+pub(super) use bounds::{add_to_linker, context};
+
+use super::{Phase, Shared};
+use crate::bindings::wasi::logging::logging::Level;
+
+/// What the guest is told of a request before it is in service.
+const NOT_YET: &str = "the cloud must not be called while a plugin is made, in configure and in info";
 
 /// Puts every request to the rules. There are none yet, and so no client either.
 pub(super) struct Egress {
     shared: Arc<Shared>,
     generation: u64,
+    pub(super) phase: Phase,
     rules: Rules,
 }
 
 impl Egress {
     pub(super) fn new(shared: Arc<Shared>, generation: u64) -> Self {
-        Self { shared, generation, rules: Rules::default() }
+        Self { shared, generation, phase: Phase::Loading, rules: Rules::default() }
     }
 
     /// Why the request may not be sent: a metric label and a sentence.
@@ -41,10 +50,25 @@ impl WasiHttpHooks for Egress {
         _options: Option<RequestOptions>,
         _sent: Box<dyn Future<Output = Result<()>> + Send>,
     ) -> Box<dyn Future<Output = Answer> + Send> {
-        let (reason, sentence) = self.refusal(request.uri());
+        let (reason, sentence) = match self.phase {
+            Phase::Loading => ("loading", NOT_YET.to_owned()),
+            Phase::Serving => self.refusal(request.uri()),
+        };
         self.shared.metrics.egress_denied(&self.shared.plugin, reason);
-        self.shared.log(self.generation, Level::Warn, "egress", &format!("request refused: {}", escape(&sentence)));
-        Box::new(std::future::ready(Err(Error::HttpRequestDenied)))
+        self.shared.log(self.generation, Level::Warn, "egress", &format!("request refused: {sentence}"));
+        let error = match self.phase {
+            Phase::Loading => Error::InternalError(Some(NOT_YET.to_owned())),
+            Phase::Serving => Error::HttpRequestDenied,
+        };
+        Box::new(std::future::ready(Err(error)))
+    }
+
+    fn p2_outgoing_body_buffer_chunks(&mut self) -> usize {
+        1
+    }
+
+    fn p2_outgoing_body_chunk_size(&mut self) -> usize {
+        bounds::CHUNK
     }
 }
 

@@ -1,42 +1,46 @@
-//! `wasi:logging`, stdout and stderr: lines of a plugin in the host's log, cut, escaped and rate limited.
+//! `wasi:logging`: lines of a plugin in the host's log, cut, escaped and rate limited.
 
 use std::{
-    io,
-    pin::Pin,
-    sync::{Arc, Mutex, PoisonError},
-    task::{Context, Poll},
+    sync::{Mutex, PoisonError},
     time::Instant,
 };
 
-use tokio::io::AsyncWrite;
-use wasmtime_wasi::cli::{IsTerminal, StdoutStream};
+use skydock_cloud::text::shown;
 
 use super::{Shared, State};
 use crate::{
     bindings::wasi::logging::logging::{Host, Level},
     limits::Limits,
-    text::{cut, escape},
 };
 
 /// Bytes of the name of the part that speaks.
 const MAX_CONTEXT: usize = 64;
 
+/// Seconds' worth of bytes at once: a panic's message comes in many long lines.
+const BYTES_AT_ONCE: usize = 16;
+
 /// The log of one plugin: all its instances share one rate.
 pub(crate) struct Log {
-    bucket: Mutex<Bucket>,
+    rate: Mutex<Rate>,
     max_line: usize,
 }
 
 impl Log {
     pub(crate) fn new(limits: &Limits, now: Instant) -> Self {
-        Self { bucket: Mutex::new(Bucket::new(limits.log_rate, limits.log_burst, now)), max_line: limits.log_line }
+        Self { rate: Mutex::new(Rate::new(limits, now)), max_line: limits.log_line }
     }
 }
 
 impl Shared {
-    /// Writes one line of the plugin, if its rate allows.
+    /// Writes one line of the plugin, if anybody sees it and the plugin's rate allows.
     pub(crate) fn log(&self, generation: u64, level: Level, context: &str, message: &str) {
-        let admission = self.log.bucket.lock().unwrap_or_else(PoisonError::into_inner).admit(Instant::now());
+        if !seen(level) {
+            return;
+        }
+        let (message, context) = (shown(message, self.log.max_line), shown(context, MAX_CONTEXT));
+        let context = &*context;
+        let size = message.len() + context.len();
+        let admission = self.log.rate.lock().unwrap_or_else(PoisonError::into_inner).admit(size, Instant::now());
         let plugin = self.plugin.as_str();
         let Some(dropped) = admission else {
             self.metrics.log_dropped(plugin);
@@ -45,11 +49,6 @@ impl Shared {
         if dropped > 0 {
             tracing::warn!(target: "plugin", plugin, generation, dropped, "log lines above the plugin's rate were dropped");
         }
-        // Cut first, so that escaping never works on more than a line.
-        let message = escape(cut(message, self.log.max_line));
-        let message = cut(&message, self.log.max_line);
-        let context = escape(cut(context, MAX_CONTEXT));
-        let context = &*context;
         match level {
             Level::Trace => tracing::trace!(target: "plugin", plugin, generation, context, "{message}"),
             Level::Debug => tracing::debug!(target: "plugin", plugin, generation, context, "{message}"),
@@ -68,90 +67,64 @@ impl Host for State {
     }
 }
 
-/// A token bucket: `rate` lines a second over time, `burst` at once.
-struct Bucket {
-    rate: f64,
-    burst: f64,
-    tokens: f64,
+/// Lines that the operator's verbosity hides must not use up the rate of those that it shows.
+fn seen(level: Level) -> bool {
+    match level {
+        Level::Trace => tracing::enabled!(target: "plugin", tracing::Level::TRACE),
+        Level::Debug => tracing::enabled!(target: "plugin", tracing::Level::DEBUG),
+        Level::Info => tracing::enabled!(target: "plugin", tracing::Level::INFO),
+        Level::Warn => tracing::enabled!(target: "plugin", tracing::Level::WARN),
+        Level::Error | Level::Critical => tracing::enabled!(target: "plugin", tracing::Level::ERROR),
+    }
+}
+
+/// So many lines and so many bytes a second, over time and at once.
+struct Rate {
+    lines: Bucket,
+    bytes: Bucket,
     last: Instant,
     dropped: u64,
 }
 
-impl Bucket {
-    fn new(rate: u32, burst: u32, now: Instant) -> Self {
-        let (rate, burst) = (f64::from(rate), f64::from(burst));
-        Self { rate, burst, tokens: burst, last: now, dropped: 0 }
+impl Rate {
+    fn new(limits: &Limits, now: Instant) -> Self {
+        let lines = Bucket::new(limits.log_rate, limits.log_burst);
+        let bytes = Bucket::new(limits.log_bytes, limits.log_bytes.saturating_mul(BYTES_AT_ONCE));
+        Self { lines, bytes, last: now, dropped: 0 }
     }
 
-    /// `None` if a line is to be dropped, else how many were dropped since the last one that was not.
-    fn admit(&mut self, now: Instant) -> Option<u64> {
-        let earned = now.saturating_duration_since(self.last).as_secs_f64() * self.rate;
-        self.tokens = (self.tokens + earned).min(self.burst);
+    /// `None` if a line of so many bytes is to be dropped, else how many were dropped since the last one that was not.
+    fn admit(&mut self, size: usize, now: Instant) -> Option<u64> {
+        let seconds = now.saturating_duration_since(self.last).as_secs_f64();
         self.last = now;
-        if self.tokens < 1.0 {
+        let (lines, bytes) = (self.lines.earn(seconds), self.bytes.earn(seconds));
+        if lines < 1.0 || bytes <= 0.0 {
             self.dropped += 1;
             return None;
         }
-        self.tokens -= 1.0;
+        self.lines.tokens -= 1.0;
+        // The last line may be longer than what is left: the next ones wait for that.
+        self.bytes.tokens -= size as f64;
         Some(std::mem::take(&mut self.dropped))
     }
 }
 
-/// stdout or stderr of one instance. A panic's message comes this way.
-#[derive(Clone)]
-pub(super) struct Output {
-    shared: Arc<Shared>,
-    generation: u64,
-    name: &'static str,
-    line: Arc<Mutex<Vec<u8>>>,
+/// A token bucket: `rate` a second over time, `burst` at once.
+struct Bucket {
+    rate: f64,
+    burst: f64,
+    tokens: f64,
 }
 
-impl Output {
-    pub(super) fn new(shared: &Arc<Shared>, generation: u64, name: &'static str) -> Self {
-        Self { shared: Arc::clone(shared), generation, name, line: Arc::default() }
+impl Bucket {
+    fn new(rate: usize, burst: usize) -> Self {
+        let (rate, burst) = (rate as f64, burst as f64);
+        Self { rate, burst, tokens: burst }
     }
 
-    fn take(&self, bytes: &[u8]) {
-        let mut line = self.line.lock().unwrap_or_else(PoisonError::into_inner);
-        for piece in bytes.split_inclusive(|b| *b == b'\n') {
-            let (text, ended) = piece.strip_suffix(b"\n").map_or((piece, false), |text| (text, true));
-            let room = self.shared.limits.log_line.saturating_sub(line.len());
-            line.extend(text.iter().take(room));
-            if ended {
-                let level = if self.name == "stderr" { Level::Warn } else { Level::Info };
-                if !line.is_empty() {
-                    self.shared.log(self.generation, level, self.name, &String::from_utf8_lossy(&line));
-                }
-                line.clear();
-            }
-        }
-    }
-}
-
-impl IsTerminal for Output {
-    fn is_terminal(&self) -> bool {
-        false
-    }
-}
-
-impl StdoutStream for Output {
-    fn async_stream(&self) -> Box<dyn AsyncWrite + Send + Sync> {
-        Box::new(self.clone())
-    }
-}
-
-impl AsyncWrite for Output {
-    fn poll_write(self: Pin<&mut Self>, _: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
-        self.take(bytes);
-        Poll::Ready(Ok(bytes.len()))
-    }
-
-    fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Poll::Ready(Ok(()))
-    }
-
-    fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Poll::Ready(Ok(()))
+    fn earn(&mut self, seconds: f64) -> f64 {
+        self.tokens = (self.tokens + seconds * self.rate).min(self.burst);
+        self.tokens
     }
 }
 
@@ -160,16 +133,71 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
+    use crate::{ClusterSlot, PluginMetrics, PluginSource};
+
+    /// Somebody who looks at warnings and errors.
+    struct Warnings;
+
+    impl tracing::Subscriber for Warnings {
+        fn enabled(&self, metadata: &tracing::Metadata<'_>) -> bool {
+            *metadata.level() <= tracing::Level::WARN
+        }
+
+        fn new_span(&self, _: &tracing::span::Attributes<'_>) -> tracing::span::Id {
+            tracing::span::Id::from_u64(1)
+        }
+
+        fn record(&self, _: &tracing::span::Id, _: &tracing::span::Record<'_>) {}
+        fn record_follows_from(&self, _: &tracing::span::Id, _: &tracing::span::Id) {}
+        fn event(&self, _: &tracing::Event<'_>) {}
+        fn enter(&self, _: &tracing::span::Id) {}
+        fn exit(&self, _: &tracing::span::Id) {}
+    }
+
+    #[test]
+    fn lines_that_nobody_sees_do_not_use_the_rate() {
+        let limits = Limits { log_rate: 1, log_burst: 5, ..Limits::default() };
+        let source = PluginSource {
+            name: "test".into(),
+            component: "plugin.wasm".into(),
+            cloud_config: None,
+            cluster_name: "c1".into(),
+            cluster_cidrs: Vec::new(),
+        };
+        let shared = Shared::new(&source, limits, PluginMetrics::default(), ClusterSlot::default());
+        let dropped = || shared.log.rate.lock().unwrap().dropped;
+        tracing::subscriber::with_default(Warnings, || {
+            (0..100).for_each(|_| shared.log(1, Level::Debug, "", "hidden"));
+            (0..5).for_each(|_| shared.log(1, Level::Error, "", "seen"));
+            assert_eq!(dropped(), 0);
+            shared.log(1, Level::Error, "", "one too many");
+            assert_eq!(dropped(), 1);
+        });
+    }
+
+    fn rate(log_bytes: usize, now: Instant) -> Rate {
+        Rate::new(&Limits { log_rate: 100, log_burst: 200, log_bytes, ..Limits::default() }, now)
+    }
 
     #[test]
     fn a_flood_is_cut_to_the_rate_and_counted() {
         let start = Instant::now();
-        let mut bucket = Bucket::new(100, 200, start);
-        let admitted = (0..1000).filter(|_| bucket.admit(start).is_some()).count();
+        let mut rate = rate(1 << 20, start);
+        let admitted = (0..1000).filter(|_| rate.admit(10, start).is_some()).count();
         assert_eq!(admitted, 200);
-        assert_eq!(bucket.admit(start + Duration::from_millis(11)), Some(800));
-        assert_eq!(bucket.admit(start + Duration::from_millis(11)), None);
+        assert_eq!(rate.admit(10, start + Duration::from_millis(11)), Some(800));
+        assert_eq!(rate.admit(10, start + Duration::from_millis(11)), None);
         let later = start + Duration::from_secs(60);
-        assert_eq!((0..1000).filter(|_| bucket.admit(later).is_some()).count(), 200);
+        assert_eq!((0..1000).filter(|_| rate.admit(10, later).is_some()).count(), 200);
+    }
+
+    #[test]
+    fn long_lines_are_cut_to_a_rate_of_bytes() {
+        let start = Instant::now();
+        let mut rate = rate(1024, start);
+        let admitted = (0..100).filter(|_| rate.admit(4096, start).is_some()).count();
+        assert_eq!(admitted, 4, "sixteen seconds' worth at once");
+        let hour = (1..=3600).filter(|second| rate.admit(4096, start + Duration::from_secs(*second)).is_some()).count();
+        assert!((890..=904).contains(&hour), "{hour} lines of 4 KiB in an hour of 1 KiB a second");
     }
 }

@@ -3,7 +3,7 @@
 //! Linked by hand: what `bindgen!` makes would have a list of its own for each call, and calls that are about the same
 //! thousands of nodes come by the thousand.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use skydock_cloud as cloud;
 use wasmtime::{
@@ -29,24 +29,52 @@ pub(crate) fn lent() -> Resource<NodeSet> {
     Resource::new_borrow(0)
 }
 
-/// The targets of the set that was asked for last, of one plugin.
+/// Sets whose targets are kept. Services that choose their nodes by a selector have a set of their own each.
+const KEPT: usize = 4;
+
+/// A set that may be gone by now, and its targets.
+type Kept = (Weak<[Arc<cloud::Node>]>, Arc<[Target]>);
+
+/// The targets of the sets that were asked for last, of one plugin; the last one at the end.
 #[derive(Default)]
-pub(crate) struct Targets(Mutex<Option<(cloud::NodeSet, Arc<[Target]>)>>);
+pub(crate) struct Targets(Mutex<Vec<Kept>>);
 
 impl Targets {
+    fn kept(&self) -> MutexGuard<'_, Vec<Kept>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn of(&self, nodes: &cloud::NodeSet) -> Arc<[Target]> {
-        let mut last = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some((_, targets)) = last.as_ref().filter(|(set, _)| Arc::ptr_eq(set, nodes)) {
-            return Arc::clone(targets);
+        if let Some(targets) = self.find(nodes) {
+            return targets;
         }
+        // Not under the lock: it takes a while, and others want other sets.
         let targets: Arc<[Target]> = nodes.iter().map(|node| convert::target(node)).collect();
-        *last = Some((Arc::clone(nodes), Arc::clone(&targets)));
+        let mut kept = self.kept();
+        kept.retain(|(set, _)| set.strong_count() > 0 && !is(set, nodes));
+        if kept.len() >= KEPT {
+            kept.remove(0);
+        }
+        kept.push((Arc::downgrade(nodes), Arc::clone(&targets)));
         targets
+    }
+
+    fn find(&self, nodes: &cloud::NodeSet) -> Option<Arc<[Target]>> {
+        let mut kept = self.kept();
+        let at = kept.iter().position(|(set, _)| is(set, nodes))?;
+        let found = kept.remove(at);
+        let targets = Arc::clone(&found.1);
+        kept.push(found);
+        Some(targets)
     }
 }
 
-/// A list lives here no longer than until it is copied into the guest's memory, which has a limit of its own; copying counts
-/// as the guest's CPU time.
+fn is(set: &Weak<[Arc<cloud::Node>]>, nodes: &cloud::NodeSet) -> bool {
+    std::ptr::addr_eq(set.as_ptr(), Arc::as_ptr(nodes))
+}
+
+/// Targets are shared by all calls about the same nodes, and whole nodes are lent a few at a time ([`Lists`](super::lists)). Copying
+/// them into the guest's memory counts as its CPU time.
 pub(super) fn add_to_linker(linker: &mut Linker<State>) -> wasmtime::Result<()> {
     type Call<'a> = StoreContextMut<'a, State>;
     type Handle = (Resource<NodeSet>,);
@@ -61,9 +89,10 @@ pub(super) fn add_to_linker(linker: &mut Linker<State>) -> wasmtime::Result<()> 
         let state = call.data();
         Ok((state.shared.targets.of(&state.objects.nodes),))
     })?;
-    interface.func_wrap("[method]node-set.nodes", |call: Call<'_>, _: Handle| {
-        let nodes = call.data().objects.nodes.iter();
-        Ok((nodes.map(|node| convert::node(node)).collect::<Vec<Node>>(),))
+    interface.func_wrap_async("[method]node-set.nodes", |call: Call<'_>, _: Handle| {
+        let (shared, nodes) = (Arc::clone(&call.data().shared), Arc::clone(&call.data().objects.nodes));
+        let make = move || nodes.iter().map(|node| convert::node(node)).collect::<Vec<Node>>();
+        Box::new(async move { Ok((shared.lists.lend(make).await,)) })
     })?;
     Ok(())
 }
@@ -85,5 +114,21 @@ mod tests {
         assert_eq!(targets.of(&other)[0].name, "b");
         assert_eq!(targets.of(&set("a"))[0].name, "a");
         assert_eq!(targets.of(&set(""))[0].zone, None, "an empty label says nothing");
+    }
+
+    #[test]
+    fn services_with_sets_of_their_own_take_turns() {
+        let targets = Targets::default();
+        let sets: Vec<cloud::NodeSet> = (0..KEPT).map(|_| Arc::from([Arc::default()])).collect();
+        let first: Vec<_> = sets.iter().map(|set| targets.of(set)).collect();
+        for (set, made) in sets.iter().zip(&first) {
+            assert!(Arc::ptr_eq(&targets.of(set), made), "made once");
+        }
+        let other: cloud::NodeSet = Arc::from([Arc::default()]);
+        targets.of(&other);
+        assert!(!Arc::ptr_eq(&targets.of(&sets[0]), &first[0]), "the one that was asked for longest ago gave way");
+        drop((sets, other));
+        targets.of(&Arc::from([Arc::default()]));
+        assert_eq!(targets.kept().len(), 1, "sets that are gone are forgotten");
     }
 }

@@ -9,7 +9,7 @@ use futures::future::join_all;
 use skydock_cloud::{CloudError, CloudProvider as _, NodeSet, Presence};
 use skydock_plugin::Limits;
 
-use crate::support::{Bench, limits, node, node_that, service_that, until};
+use crate::support::{Bench, limits, listen, node, node_that, service_that, until};
 
 /// Asks about one node and gives the sentence of the error that must come.
 async fn internal(bench: &Bench, behaviour: &str) -> String {
@@ -29,6 +29,7 @@ fn traps(bench: &Bench, kind: &str) -> f64 {
     bench.metric(&format!("skydock_plugin_traps_total{{plugin=\"test\",kind=\"{kind}\"}}"))
 }
 
+// Holds: C-08
 #[tokio::test(flavor = "multi_thread")]
 async fn an_endless_loop_uses_up_its_budget_and_the_next_call_is_fine() {
     let bench = Bench::good().await;
@@ -112,6 +113,7 @@ async fn nodes_that_are_not_given_back_end_the_instance() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_log_flood_is_cut_and_the_answer_still_comes() {
+    listen();
     let bench = Bench::new(Limits { guest_cpu: Duration::from_secs(20), ..limits() }, "").await;
     assert_eq!(bench.plugin.check(&[node_that("log-flood", "n")]).await.unwrap(), [Ok(Presence::Running)]);
     let dropped = bench.metric("skydock_plugin_log_lines_dropped_total");
@@ -170,7 +172,7 @@ async fn there_are_never_more_instances_than_allowed() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn who_waits_in_vain_for_an_instance_is_told_so() {
-    let short = Limits { instances: 1, read_deadline: Duration::from_millis(500), ..limits() };
+    let short = Limits { instances: 1, queue_deadline: Duration::from_millis(500), ..limits() };
     let bench = Bench::new(short, "").await;
     let plugin = Arc::clone(&bench.plugin);
     let busy =

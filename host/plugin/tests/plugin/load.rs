@@ -7,7 +7,7 @@ use skydock_plugin::{
     Runtime, RuntimeError, RuntimeOptions, Stage,
 };
 
-use crate::support::{fixture, limits, runtime};
+use crate::support::{compiler, fixture, limits, runtime};
 
 async fn load(component: &Path) -> Result<(), LoadError> {
     load_with(component, limits()).await
@@ -20,6 +20,7 @@ async fn load_with(component: &Path, limits: Limits) -> Result<(), LoadError> {
         cloud_config: None,
         cluster_name: "c1".into(),
         cluster_cidrs: Vec::new(),
+        ..PluginSource::default()
     };
     let runtime = runtime(limits, PluginMetrics::default());
     Plugin::load(&runtime, source, ClusterSlot::default()).await.map(|_| ())
@@ -130,35 +131,11 @@ async fn memory_a_plugin_starts_with_counts() {
     load_with(&fixture("good"), Limits { memory: 4 << 20, ..limits() }).await.expect("four times that is enough");
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn machine_code_is_compiled_once_and_found_by_the_next_process() {
-    let dir = tempfile::tempdir().unwrap();
-    let cache = dir.path().join("cache");
-    let load = async |hits| {
-        let options = RuntimeOptions { cache_dir: Some(cache.clone()), ..RuntimeOptions::default() };
-        let runtime = Runtime::new(options).unwrap();
-        let source = PluginSource {
-            name: "test".into(),
-            component: fixture("good"),
-            cloud_config: None,
-            cluster_name: String::new(),
-            cluster_cidrs: Vec::new(),
-        };
-        let plugin = Plugin::load(&runtime, source, ClusterSlot::default()).await.unwrap();
-        assert_eq!(runtime.compile_cache_hits(), hits);
-        let stages = plugin.generation().stages;
-        stages.iter().find(|(stage, _)| *stage == Stage::Compile).unwrap().1
-    };
-    let (compiled, found) = (load(0).await, load(1).await);
-    println!("compiled in {compiled:?}, found in {found:?}");
-    assert_eq!(fs::metadata(&cache).unwrap().permissions().mode() & 0o777, 0o700);
-}
-
 #[test]
 fn a_cache_that_others_can_write_stops_the_start() {
     let dir = tempfile::tempdir().unwrap();
     fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o777)).unwrap();
-    let options = RuntimeOptions { cache_dir: Some(dir.path().to_owned()), ..RuntimeOptions::default() };
+    let options = RuntimeOptions { cache_dir: Some(dir.path().to_owned()), ..RuntimeOptions::new(compiler()) };
     let error = Runtime::new(options).err().unwrap();
     assert!(matches!(error, RuntimeError::CacheDir(CacheDirError::Open { mode: 0o777, .. })), "{error}");
     assert!(error.to_string().contains("can be written by others (mode 0777)"), "{error}");

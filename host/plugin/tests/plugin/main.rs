@@ -2,7 +2,9 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)] // helpers of tests
 
+mod budgets;
 mod calls;
+mod compile;
 mod limits;
 mod load;
 mod support;

@@ -10,7 +10,7 @@ use std::{
 
 use prometheus_client::{encoding::text::encode, registry::Registry};
 use skydock_cloud::{Cluster, Node, ObjectEvent, ObjectKind, Service, ServicePort};
-use skydock_plugin::{ClusterSlot, Limits, Plugin, PluginMetrics, PluginSource, Runtime, RuntimeOptions};
+use skydock_plugin::{ClusterSlot, Compiler, Limits, Plugin, PluginMetrics, PluginSource, Runtime, RuntimeOptions};
 use tempfile::TempDir;
 
 /// A fixture built by `cargo xtask guests`.
@@ -45,8 +45,20 @@ pub(crate) fn shared_cache() -> PathBuf {
     dir
 }
 
+/// These tests, started as the compiler.
+pub(crate) fn compiler() -> Compiler {
+    Compiler::this_program(["--exact", "support::compile", "--ignored", "--nocapture"]).unwrap()
+}
+
+#[test]
+#[ignore = "the compiler of all other tests: not a test"]
+fn compile() {
+    std::process::exit(skydock_plugin::compile_as_child().into());
+}
+
 pub(crate) fn runtime(limits: Limits, metrics: PluginMetrics) -> Runtime {
-    Runtime::new(RuntimeOptions { cache_dir: Some(shared_cache()), limits, metrics }).unwrap()
+    let options = RuntimeOptions::new(compiler());
+    Runtime::new(RuntimeOptions { cache_dir: Some(shared_cache()), limits, metrics, ..options }).unwrap()
 }
 
 pub(crate) fn source(dir: &Path) -> PluginSource {
@@ -56,14 +68,24 @@ pub(crate) fn source(dir: &Path) -> PluginSource {
         cloud_config: Some(dir.join("cloud.conf")),
         cluster_name: "c1".into(),
         cluster_cidrs: vec!["10.0.0.0/16".into()],
+        ..PluginSource::default()
     }
 }
 
 impl Bench {
     /// The well-behaved fixture with these limits and this configuration.
     pub(crate) async fn new(limits: Limits, config: &str) -> Self {
+        Self::with(&fs::read(fixture("good")).unwrap(), limits, config).await
+    }
+
+    /// This component with these limits.
+    pub(crate) async fn of(component: &[u8], limits: Limits) -> Self {
+        Self::with(component, limits, "").await
+    }
+
+    async fn with(component: &[u8], limits: Limits, config: &str) -> Self {
         let dir = tempfile::tempdir().unwrap();
-        fs::copy(fixture("good"), dir.path().join("plugin.wasm")).unwrap();
+        fs::write(dir.path().join("plugin.wasm"), component).unwrap();
         fs::write(dir.path().join("cloud.conf"), config).unwrap();
         let mut registry = Registry::default();
         let runtime = runtime(limits, PluginMetrics::register(&mut registry));
@@ -174,4 +196,28 @@ pub(crate) async fn until(what: &str, mut so: impl FnMut() -> bool) {
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
     panic!("still not: {what}");
+}
+
+/// Has somebody look at the log, so that lines of plugins are written.
+pub(crate) fn listen() {
+    struct Everything;
+
+    impl tracing::Subscriber for Everything {
+        fn enabled(&self, _: &tracing::Metadata<'_>) -> bool {
+            true
+        }
+
+        fn new_span(&self, _: &tracing::span::Attributes<'_>) -> tracing::span::Id {
+            tracing::span::Id::from_u64(1)
+        }
+
+        fn record(&self, _: &tracing::span::Id, _: &tracing::span::Record<'_>) {}
+        fn record_follows_from(&self, _: &tracing::span::Id, _: &tracing::span::Id) {}
+        fn event(&self, _: &tracing::Event<'_>) {}
+        fn enter(&self, _: &tracing::span::Id) {}
+        fn exit(&self, _: &tracing::span::Id) {}
+    }
+
+    // Another test may have done so.
+    let _ = tracing::subscriber::set_global_default(Everything);
 }

@@ -92,6 +92,25 @@ fn an_address_once_given_stays_even_if_an_earlier_one_is_free() {
 }
 
 #[test]
+fn an_address_once_given_stays_though_no_status_shows_it() {
+    let given = |address: &str| Request { given: vec![ip(address)], ..request("a", &[]) };
+    let table = [
+        (given("192.0.2.2"), "192.0.2.2", true),
+        (given("203.0.113.9"), "192.0.2.0", false),
+        (given("192.0.2.1"), "192.0.2.0", false),
+        (Request { pool: Some("extra".into()), ..given("192.0.2.2") }, "198.51.100.0", false),
+        (Request { addresses: vec![ip("192.0.2.3")], ..given("192.0.2.2") }, "192.0.2.3", false),
+        (Request { current: vec![ip("192.0.2.3")], ..given("192.0.2.2") }, "192.0.2.3", true),
+    ];
+    for (request, address, kept) in table {
+        let allocation = run(&two_pools(), &request, &holders(&[("b", &["192.0.2.1"])]), &[]).unwrap();
+        let [given] = allocation.given.as_slice() else { panic!("{allocation:?}") };
+        assert_eq!((given.address, given.kept), (ip(address), kept), "{request:?}");
+        assert!(allocation.lost.is_empty(), "{allocation:?}");
+    }
+}
+
+#[test]
 fn an_address_stays_through_changes_of_the_inventory_while_any_pool_has_it() {
     let moved =
         pools("- {name: first, addresses: [203.0.113.1]}\n- {name: last, addresses: [192.0.2.2], autoAssign: false}");

@@ -9,7 +9,7 @@ use crate::{
     machine::{AddressType, Key, Machine, Machines},
     pool::{Pool, Pools},
     problem::{Problem, Problems},
-    range::Range,
+    range::{Range, unusable},
     syntax,
 };
 
@@ -172,6 +172,9 @@ impl Checker {
             self.problem(text.referenced, format!("`{}` is no IP address", text.value));
             return None;
         };
+        if let Some(what) = unusable(address) {
+            self.problem(text.referenced, format!("`{}` cannot be the address of a machine: it is {what}", text.value));
+        }
         self.unique_address(address, text.referenced, machine);
         Some(address)
     }

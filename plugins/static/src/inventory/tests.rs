@@ -91,11 +91,13 @@ fn every_mistake_is_told_with_line_and_column() {
         ("machines:\n- name: a\n  labels: {a: b c}", "5:15", "`b c` is no label value"),
         ("machines:\n- name: a\n  addresses: [{type: IP, address: 10.0.0.1}]", "5:22", "unknown variant `IP`"),
         ("machines:\n- name: a\n  addresses: [{type: InternalIP, address: x}]", "5:43", "`x` is no IP address"),
+        ("machines:\n- name: a\n  addresses: [{type: ExternalIP, address: 127.0.0.1}]", "5:43", "it is loopback"),
+        ("machines:\n- name: a\n  match: {address: 'fe80::1'}", "5:20", "cannot be the address of a machine"),
         ("machines:\n- name: a\n  addresses: [{type: Hostname, address: X}]", "5:41", "cannot be a host name"),
         (
-            "machines:\n- name: a\n  addresses: [{type: InternalIP, address: ::1:2}, {type: InternalIP, address: '0::1:2'}]",
-            "5:79",
-            "has ::1:2 twice",
+            "machines:\n- name: a\n  addresses: [{type: InternalIP, address: fd00::1:2}, {type: InternalIP, address: 'fd00:0::1:2'}]",
+            "5:83",
+            "has fd00::1:2 twice",
         ),
         (
             "machines:\n- name: a\n  match: {address: 10.0.0.1}\n- name: b\n  addresses: [{type: ExternalIP, address: 10.0.0.1}]",

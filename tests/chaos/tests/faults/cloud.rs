@@ -166,3 +166,33 @@ async fn nodes_whose_machines_are_gone_stay_if_they_are_too_many_until_an_operat
     let took = settled(&mut world).await;
     assert!(took > Duration::from_secs(1800), "{took:?}");
 }
+
+// Holds: S-16, S-46
+#[tokio::test(start_paused = true)]
+async fn a_service_that_is_never_ensured_again_gets_its_nodes() {
+    let text = || "no certificate".to_owned();
+    let retry = || Retry { after: Duration::from_secs(30), message: text() };
+    for error in [
+        CloudError::NotFound(text()),
+        CloudError::Conflict(text()),
+        CloudError::Throttled(retry()),
+        CloudError::InProgress(retry()),
+        CloudError::Denied(text()),
+        CloudError::Invalid(text()),
+        CloudError::Unavailable(text()),
+        CloudError::Internal(text()),
+    ] {
+        let mut world = cluster().await;
+        world.cloud().trouble(Trouble::always("ensure", Mishap::Refused(error.clone())));
+        world.steps(&[Step::Port { service: "s0", port: 81 }, Step::Wait(Duration::from_secs(300))]).await.unwrap();
+        let behind = |world: &skydock_chaos::World| -> Vec<String> {
+            let (_, balancer) = world.cloud().balancers().into_iter().next().unwrap();
+            balancer.nodes.into_iter().map(|(name, _)| name).collect()
+        };
+        assert_eq!(behind(&world), ["n0", "n1"], "{error}");
+        world.steps(&[Step::Register { node: "n2", with_id: true }, Step::Wait(Duration::from_secs(2))]).await.unwrap();
+        assert_eq!(behind(&world), ["n0", "n1", "n2"], "{error}");
+        world.steps(&[Step::Exclude { node: "n0", out: true }, Step::Wait(Duration::from_secs(2))]).await.unwrap();
+        assert_eq!(behind(&world), ["n1", "n2"], "{error}");
+    }
+}

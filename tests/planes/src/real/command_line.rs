@@ -65,11 +65,13 @@ pub(super) fn audit_log(folder: &Path) -> std::path::PathBuf {
     folder.join("audit.log")
 }
 
-/// Which requests are written down: those of service accounts. Everybody else is the admin, here.
+/// Which requests are written down: those of service accounts, and of deletions their options. Everybody else is the admin,
+/// here.
 pub(super) const AUDIT_POLICY: &str = "apiVersion: audit.k8s.io/v1
 kind: Policy
 omitStages: [RequestReceived]
 rules:
+- {level: Request, verbs: [delete, deletecollection], userGroups: [\"system:serviceaccounts\"]}
 - {level: Metadata, userGroups: [\"system:serviceaccounts\"]}
 - {level: None}
 ";

@@ -31,7 +31,8 @@ pub(crate) async fn tell(stage: &mut Stage, narrator: &mut Narrator) -> anyhow::
         ),
     )?;
     let nowhere = format!("--kubeconfig={}", nowhere.display());
-    let provider = "--cloud-provider=static";
+    // Health is served before a plugin is loaded, and somebody else may serve there.
+    let (provider, silent) = ("--cloud-provider=static", "--metrics-bind-address=0");
     let cases: [(&str, Vec<&str>, &str); 8] = [
         ("a flag nobody knows", vec!["--clod-provider=static"], "--clod-provider"),
         ("a flag that is not honoured yet", vec![provider, "--webhooks=x"], "--webhooks"),
@@ -39,8 +40,8 @@ pub(crate) async fn tell(stage: &mut Stage, narrator: &mut Narrator) -> anyhow::
         ("no plugin", vec![provider, &kubeconfig], "no plugin for --cloud-provider=static"),
         ("a missing plugin file", vec![provider, "--plugin=static=/missing.wasm", &kubeconfig], "/missing.wasm"),
         ("a missing cloud-config", vec![provider, &good, "--cloud-config=/missing.yaml", &kubeconfig], "/missing.yaml"),
-        ("a wrong inventory", vec![provider, &good, &wrong, &kubeconfig], "wrong.yaml:3"),
-        ("an unreachable API server", vec![provider, &good, &config, &nowhere], &server),
+        ("a wrong inventory", vec![provider, &good, &wrong, &kubeconfig, silent], "wrong.yaml:3"),
+        ("an unreachable API server", vec![provider, &good, &config, &nowhere, silent], &server),
     ];
     for (what, args, words) in cases {
         narrator

@@ -191,7 +191,7 @@ enum Step {
     Work(usize),
     /// One of the patches on their way arrives, however old it is; its answer may be lost.
     Arrive(prop::sample::Index),
-    /// The process starts anew; patches on their way are lost.
+    /// The process starts anew, when patches of the one before cannot arrive any more: for that it waits.
     Restart,
 }
 
@@ -269,8 +269,9 @@ impl World {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(1000))]
 
+    // Holds: I-05, I-06, I-08, I-09
     #[test]
-    fn i05_i06_i08_i09_never_do_two_nodes_have_one_cidr_whatever_is_lost_late_or_repeated(steps in steps()) {
+    fn one_process_never_gives_one_cidr_to_two_nodes(steps in steps()) {
         let mut world = World::new();
         for step in &steps {
             world.step(step);

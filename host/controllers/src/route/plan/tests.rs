@@ -277,14 +277,6 @@ fn r19_a_node_without_pod_cidrs_is_stranded_only_if_a_route_in_our_ranges_leads_
 }
 
 #[test]
-fn r22_the_same_cloud_and_the_same_nodes_give_the_same_plan() {
-    let routes = vec![route("node-x", "10.120.2.0/24"), route("node-2", "10.120.0.0/24")];
-    let nodes = dual();
-    let nodes: Vec<&Node> = nodes.iter().collect();
-    assert_eq!(plan(routes.clone(), &nodes, &cidrs(DUAL)), plan(routes, &nodes, &cidrs(DUAL)));
-}
-
-#[test]
 fn five_thousand_nodes_that_all_got_other_cidrs_are_planned_in_a_moment() {
     let cidr = |n: u32| format!("10.{}.{}.0/24", n >> 8, n & 255);
     let nodes: Vec<Node> = (0..5000).map(|n| node(&format!("n{n}"), &[], &[&cidr(n)])).collect();

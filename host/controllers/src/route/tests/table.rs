@@ -17,6 +17,12 @@ pub(crate) struct RouteTable {
     poison: Mutex<Option<String>>,
     /// Changes wait for a permit.
     gate: Mutex<Option<std::sync::Arc<tokio::sync::Semaphore>>>,
+    /// The destination of the only ones that do; `None`: all.
+    slow: Mutex<Option<String>>,
+    /// Most routes there may be.
+    pub(crate) limit: Mutex<Option<usize>>,
+    /// How long a list takes.
+    pub(crate) list_takes: Mutex<std::time::Duration>,
     /// Changes under way, and the most there have been.
     in_flight: Mutex<(usize, usize)>,
 }
@@ -38,6 +44,12 @@ impl RouteTable {
         let gate = std::sync::Arc::new(tokio::sync::Semaphore::new(0));
         *self.gate.lock().unwrap() = Some(gate.clone());
         gate
+    }
+
+    /// As [`Self::gated`], of changes to this destination.
+    pub(crate) fn slow(&self, cidr: &str) -> std::sync::Arc<tokio::sync::Semaphore> {
+        *self.slow.lock().unwrap() = Some(cidr.to_owned());
+        self.gated()
     }
 
     pub(crate) fn most_in_flight(&self) -> usize {
@@ -62,14 +74,16 @@ impl RouteTable {
         self.error("list").map_or_else(|| Ok(self.routes.lock().unwrap().clone()), Err)
     }
 
-    async fn wait(&self, count: usize) {
+    async fn wait<'a>(&self, mut cidrs: impl ExactSizeIterator<Item = &'a String>) {
+        let count = cidrs.len();
         {
             let mut in_flight = self.in_flight.lock().unwrap();
             in_flight.0 += count;
             in_flight.1 = in_flight.1.max(in_flight.0);
         }
         let gate = self.gate.lock().unwrap().clone();
-        if let Some(gate) = gate {
+        let slow = self.slow.lock().unwrap().clone();
+        if let Some(gate) = gate.filter(|_| slow.is_none_or(|slow| cidrs.any(|cidr| *cidr == slow))) {
             gate.acquire().await.unwrap().forget();
         }
         self.in_flight.lock().unwrap().0 -= count;
@@ -84,7 +98,7 @@ impl RouteTable {
     }
 
     pub(crate) async fn create(&self, new: &[NewRoute]) -> Result<Answers<()>, CloudError> {
-        self.wait(new.len()).await;
+        self.wait(new.iter().map(|new| &new.destination_cidr)).await;
         self.poisoned(new.iter().map(|new| new.destination_cidr.as_str()))?;
         let create = |new: &NewRoute| {
             if let Some(error) = self.error(&new.destination_cidr) {
@@ -108,7 +122,7 @@ impl RouteTable {
     }
 
     pub(crate) async fn delete(&self, old: &[Route]) -> Result<Answers<()>, CloudError> {
-        self.wait(old.len()).await;
+        self.wait(old.iter().map(|old| &old.destination_cidr)).await;
         self.poisoned(old.iter().map(|old| old.destination_cidr.as_str()))?;
         let delete = |old: &Route| {
             if let Some(error) = self.error(&old.destination_cidr) {

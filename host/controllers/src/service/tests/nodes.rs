@@ -12,7 +12,7 @@ async fn s46_s48_s49_many_changed_nodes_are_one_pass_and_equal_sets_no_call() {
     wait().await;
     assert_eq!(bench.calls(), ["update web n1,n2,n3,n4"]);
     assert_eq!(bench.reasons().last().unwrap(), "UpdatedLoadBalancer");
-    bench.controller.node_queue.add((), Priority::Change);
+    bench.controller.node_queue.add(Nodes::Pass, Priority::Change);
     wait().await;
     assert_eq!(bench.calls(), Vec::<String>::new());
     bench
@@ -61,7 +61,9 @@ async fn s53_a_service_that_is_ensured_during_a_slow_pass_is_not_given_old_nodes
     assert_eq!(bench.calls(), Vec::<String>::new());
     gate.add_permits(100);
     wait().await;
-    assert_eq!(bench.calls(), ["ensure web n1,n2,n3"]);
+    let calls = bench.calls();
+    assert!(calls.iter().all(|call| call.ends_with("web n1,n2,n3")), "{calls:?}");
+    assert_eq!(calls.last().unwrap(), "ensure web n1,n2,n3");
 }
 
 #[tokio::test(start_paused = true)]
@@ -73,7 +75,7 @@ async fn s16_s46_nodes_reach_the_load_balancer_of_a_service_whose_last_change_th
     assert_eq!(bench.calls(), ["ensure web n1"]);
     bench.has_node(plain_node("n2")).await;
     assert_eq!(bench.calls(), ["update web n1,n2"]);
-    bench.controller.node_queue.add((), Priority::Change);
+    bench.controller.node_queue.add(Nodes::Pass, Priority::Change);
     wait().await;
     assert_eq!(bench.calls(), Vec::<String>::new());
 }
@@ -226,8 +228,8 @@ async fn s22_nodes_of_a_call_that_failed_are_not_sent_again_by_a_pass() {
     bench.has_node(plain_node("n1")).await;
     bench.cloud.ensure.lock().unwrap().push_back(Err(CloudError::Unavailable("down".into())));
     bench.has(service("web")).await;
-    bench.controller.node_queue.add((), Priority::Change);
-    wait().await;
+    bench.controller.node_queue.add(Nodes::Pass, Priority::Change);
+    sleep(Duration::from_secs(4)).await;
     assert_eq!(bench.calls(), ["ensure web n1"]);
 }
 
@@ -329,4 +331,171 @@ async fn a_cordoned_node_leaves_only_where_that_is_asked_for_and_comes_back() {
     let master = json!({"node-role.kubernetes.io/control-plane": ""});
     bench.has_node(labelled("master", "1", &master)).await;
     assert_eq!(bench.calls(), Vec::<String>::new());
+}
+
+/// Errors with which the cloud answers each `ensure` from now on.
+fn fails_for_ever(bench: &Bench, error: &CloudError) {
+    bench.cloud.ensure.lock().unwrap().extend(std::iter::repeat_n(Err(error.clone()), 10_000));
+}
+
+fn with_nodes(calls: &[String], nodes: &str) -> bool {
+    calls.iter().any(|call| call.ends_with(&format!("web {nodes}")))
+}
+
+// Holds: S-16, S-46, S-47, S-48, S-49
+#[tokio::test(start_paused = true)]
+async fn nodes_reach_a_load_balancer_whose_service_fails_for_ever() {
+    for error in crate::testing::every_error() {
+        let bench = bench();
+        bench.serves().await;
+        fails_for_ever(&bench, &error);
+        bench.has(changed(&served("3"), "3")).await;
+        for round in 0..2 {
+            let (one, both) = (format!("n1,x{round}"), "n1".to_owned());
+            bench.calls();
+            bench.controller.shared.nodes.apply(plain_node(&format!("x{round}")));
+            sleep(Duration::from_secs(2)).await;
+            assert!(bench.calls().contains(&format!("update web {one}")), "a node comes, {error}");
+            bench.controller.shared.nodes.delete(&format!("x{round}"));
+            sleep(Duration::from_secs(2)).await;
+            assert!(bench.calls().contains(&format!("update web {both}")), "a node goes, {error}");
+            bench.controller.node_queue.add(Nodes::Pass, Priority::Change);
+            sleep(Duration::from_secs(1)).await;
+            assert!(!bench.calls().iter().any(|call| call.starts_with("update")), "once each, {error}");
+            sleep(Duration::from_secs(600)).await;
+        }
+    }
+}
+
+// Holds: S-16, S-46
+#[tokio::test(start_paused = true)]
+async fn nodes_reach_a_load_balancer_that_could_never_be_made() {
+    for error in crate::testing::every_error() {
+        let bench = bench();
+        bench.has_node(plain_node("n1")).await;
+        fails_for_ever(&bench, &error);
+        bench.has(service("web")).await;
+        sleep(Duration::from_secs(600)).await;
+        bench.calls();
+        bench.controller.shared.nodes.apply(plain_node("n2"));
+        sleep(Duration::from_secs(2)).await;
+        assert!(with_nodes(&bench.calls(), "n1,n2"), "{error}");
+    }
+}
+
+// Holds: S-16, S-46
+#[tokio::test(start_paused = true)]
+async fn nodes_that_came_with_a_failed_try_reach_the_load_balancer() {
+    for error in crate::testing::every_error() {
+        let bench = bench();
+        bench.serves().await;
+        fails_for_ever(&bench, &error);
+        // Both at once: the try to ensure is the first to know of the node.
+        bench.controller.shared.nodes.apply(plain_node("n2"));
+        bench.controller.services.apply(changed(&served("3"), "3"));
+        sleep(Duration::from_secs(2)).await;
+        let calls = bench.calls();
+        assert!(calls.contains(&"ensure web n1,n2".to_owned()), "{error}: {calls:?}");
+        assert_eq!(
+            calls.contains(&"update web n1,n2".to_owned()),
+            error != CloudError::ImplementedElsewhere,
+            "{error}: {calls:?}"
+        );
+    }
+}
+
+// Holds: S-16, S-51
+#[tokio::test(start_paused = true)]
+async fn nodes_that_did_not_arrive_are_sent_again_though_ensure_fails() {
+    let bench = bench();
+    bench.serves().await;
+    fails_for_ever(&bench, &CloudError::Denied("no certificate".into()));
+    bench.has(changed(&served("3"), "3")).await;
+    (0..3).for_each(|_| bench.cloud.update.lock().unwrap().push_back(Err(CloudError::Unavailable("down".into()))));
+    bench.calls();
+    bench.has_node(plain_node("n2")).await;
+    sleep(Duration::from_secs(60)).await;
+    let updates = bench.calls().into_iter().filter(|call| call.starts_with("update")).collect::<Vec<_>>();
+    assert_eq!(updates, ["update web n1,n2"; 4], "three that failed, and the one that did not");
+    assert_eq!(bench.reasons().last().unwrap(), "UpdatedLoadBalancer");
+}
+
+// Holds: S-16
+#[tokio::test(start_paused = true)]
+async fn after_a_start_in_a_brown_out_nodes_reach_each_load_balancer() {
+    let services: Vec<_> = (0..50).map(|n| served_as(&format!("s{n}"), &json!({}))).collect();
+    let bench = bench_where(ServiceOptions::default(), &[plain_node("n1")], &services);
+    fails_for_ever(&bench, &CloudError::Unavailable("down".into()));
+    sleep(Duration::from_secs(120)).await;
+    bench.calls();
+    bench.controller.shared.nodes.apply(plain_node("n2"));
+    sleep(Duration::from_secs(2)).await;
+    let calls = bench.calls();
+    for n in 0..50 {
+        assert!(calls.contains(&format!("update s{n} n1,n2")), "{n}: {calls:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_load_balancer_that_vanished_is_not_made_in_a_loop() {
+    let bench = bench();
+    bench.serves().await;
+    fails_for_ever(&bench, &CloudError::NotFound("no such network".into()));
+    bench.has(changed(&served("3"), "3")).await;
+    bench.calls();
+    bench.cloud.update.lock().unwrap().extend(std::iter::repeat_n(Err(CloudError::NotFound("none".into())), 100));
+    bench.has_node(plain_node("n2")).await;
+    sleep(Duration::from_secs(4)).await;
+    let calls = bench.calls();
+    assert!((2..=3).contains(&calls.len()), "one update, one try at once, and the back-off: {calls:?}");
+}
+
+// Holds: S-46
+#[tokio::test(start_paused = true)]
+async fn a_slow_load_balancer_holds_up_no_other() {
+    let services: Vec<_> = (0..5).map(|n| served_as(&format!("s{n}"), &json!({}))).collect();
+    let bench = serving(ServiceOptions { concurrent_syncs: 2, ..ServiceOptions::default() }, &services).await;
+    let gate = Arc::new(tokio::sync::Semaphore::new(0));
+    *bench.cloud.gate.lock().unwrap() = Some(Arc::clone(&gate));
+    *bench.cloud.gated.lock().unwrap() = Some("s3".to_owned());
+    for (name, all) in [("n2", "n1,n2"), ("n3", "n1,n2,n3"), ("n4", "n1,n2,n3,n4")] {
+        bench.has_node(plain_node(name)).await;
+        let calls = bench.calls();
+        for other in ["s0", "s1", "s2", "s4"] {
+            assert!(calls.contains(&format!("update {other} {all}")), "{other} {all}: {calls:?}");
+        }
+        // What changes about the slow one itself waits for it, and holds up nobody either.
+        bench.has(changed(&served_as("s3", &json!({})), &format!("8{all}"))).await;
+        assert_eq!(bench.calls(), Vec::<String>::new());
+    }
+    gate.add_permits(100);
+    wait().await;
+    let calls = bench.calls();
+    assert!(calls.contains(&"ensure s3 n1,n2,n3,n4".to_owned()), "{calls:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn after_a_start_each_load_balancer_is_told_its_nodes_at_once() {
+    let services: Vec<_> = (0..100).map(|n| served_as(&format!("s{n}"), &json!({}))).collect();
+    let bench = bench_where(ServiceOptions::default(), &[plain_node("n1")], &services);
+    sleep(Duration::from_secs(2)).await;
+    let calls = bench.calls();
+    for n in 0..100 {
+        let told = calls.iter().filter(|call| call.ends_with(&format!(" s{n} n1"))).count();
+        assert!(told >= 1, "s{n}: {calls:?}");
+    }
+    assert!(calls.iter().filter(|call| call.starts_with("update")).count() >= 90, "{calls:?}");
+    assert_eq!(bench.api.requests().len(), 0, "neither patches nor events");
+}
+
+#[tokio::test(start_paused = true)]
+async fn after_a_start_without_nodes_load_balancers_lose_theirs() {
+    let services: Vec<_> = (0..10).map(|n| served_as(&format!("s{n}"), &json!({}))).collect();
+    let bench = bench_where(ServiceOptions::default(), &[], &services);
+    sleep(Duration::from_secs(2)).await;
+    let calls = bench.calls();
+    assert!((0..10).all(|n| calls.iter().any(|call| call.ends_with(&format!(" s{n} ")))), "{calls:?}");
+    // Checks say nothing of what has not changed.
+    sleep(Duration::from_secs(7200)).await;
+    assert_eq!(bench.api.requests().len(), 0, "{:?}", bench.events());
 }

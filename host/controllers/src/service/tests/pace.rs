@@ -47,7 +47,7 @@ async fn real_changes_do_not_wait_behind_checks_also_in_a_slow_cloud() {
     assert_eq!(ensured(&bench), 10, "half of the workers");
     bench.has(service("web")).await;
     bench.has(changed(&numbered(900), "6")).await;
-    let calls = bench.cloud.calls();
+    let calls: Vec<_> = bench.cloud.calls().into_iter().filter(|call| call.starts_with("ensure")).collect();
     assert_eq!(calls[10..], ["ensure web n1", "ensure web-0900 n1"]);
 }
 
@@ -131,4 +131,58 @@ async fn with_a_new_plugin_what_failed_goes_before_what_is_well() {
     let calls = bench.calls();
     assert!(calls.contains(&"ensure web n1".to_owned()), "{calls:?}");
     assert!(calls.len() <= 6, "{calls:?}");
+}
+
+// Holds: S-39
+#[tokio::test(start_paused = true)]
+async fn a_check_that_fails_does_not_wait_behind_all_others() {
+    for error in [CloudError::InProgress(retry_after(10)), CloudError::Throttled(retry_after(10))] {
+        let bench = restarted(1000);
+        bench.cloud.ensure.lock().unwrap().push_back(Err(error.clone()));
+        sleep(Duration::from_millis(9900)).await;
+        let first = bench.cloud.calls().into_iter().find(|call| call.starts_with("ensure")).unwrap();
+        let tries = || bench.cloud.calls().iter().filter(|call| **call == first).count();
+        assert_eq!(tries(), 1, "{error}");
+        sleep(Duration::from_millis(200)).await;
+        assert_eq!(tries(), 2, "{error}");
+    }
+}
+
+// Holds: S-21, S-29
+#[tokio::test(start_paused = true)]
+async fn that_there_are_no_nodes_is_told_once_for_each_change() {
+    let bench = bench();
+    bench.cloud.ensure.lock().unwrap().push_back(Err(CloudError::InProgress(retry_after(10))));
+    bench.cloud.ensure.lock().unwrap().push_back(Err(CloudError::Denied("no key".into())));
+    bench.has(service("web")).await;
+    sleep(Duration::from_secs(6 * 3600)).await;
+    assert!(ensured_web(&bench) > 10, "it is checked each half hour");
+    let events = bench.api.requests().into_iter().filter(|request| request.path.contains("/events"));
+    let told = events.filter(|request| request.body.to_string().contains("UnAvailableLoadBalancer")).count();
+    assert_eq!((told, bench.reasons().len()), (1, 4), "{:?}", bench.events());
+}
+
+fn ensured_web(bench: &Bench) -> usize {
+    bench.cloud.calls().iter().filter(|call| call.starts_with("ensure web")).count()
+}
+
+#[tokio::test(start_paused = true)]
+async fn work_that_does_not_end_is_told_and_counted() {
+    let bench = bench();
+    bench.has_node(plain_node("n1")).await;
+    let at_it = || Err(CloudError::InProgress(retry_after(30)));
+    (0..100).for_each(|_| bench.cloud.ensure.lock().unwrap().push_back(at_it()));
+    bench.has(service("web")).await;
+    sleep(Duration::from_secs(9 * 60 + 50)).await;
+    assert_eq!(bench.reasons(), ["EnsuringLoadBalancer"]);
+    sleep(Duration::from_secs(20)).await;
+    let (reason, message) = bench.events().pop().unwrap();
+    assert_eq!(reason, "StillInProgress");
+    assert!(message.starts_with("The cloud has been at work on the load balancer for 10 minutes"), "{message}");
+    let long = || bench.metric("skydock_long_in_progress{controller=\"service\"}");
+    assert_eq!(long(), ["skydock_long_in_progress{controller=\"service\"} 1"]);
+    sleep(Duration::from_secs(3600)).await;
+    assert_eq!(long(), ["skydock_long_in_progress{controller=\"service\"} 0"]);
+    assert_eq!(bench.reasons().iter().filter(|reason| *reason == "StillInProgress").count(), 2, "after 40 minutes too");
+    assert_eq!(bench.reasons().last().unwrap(), "EnsuredLoadBalancer");
 }

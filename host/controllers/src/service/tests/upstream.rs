@@ -129,3 +129,65 @@ async fn named_classes_are_served_and_others_are_left_to_their_implementations()
         assert_eq!(bench.calls().is_empty(), !served, "{class:?}, unnamed {unnamed}");
     }
 }
+
+/// A host that serves these classes, started anew on this service.
+async fn restarted_for(named: &[&str], unnamed: bool, service: &Service) -> Bench {
+    let classes = Classes { named: named.iter().map(|class| (*class).into()).collect(), unnamed };
+    let options = ServiceOptions { classes, ..ServiceOptions::default() };
+    let bench = bench_where(options, &[plain_node("n1")], std::slice::from_ref(service));
+    wait().await;
+    bench
+}
+
+// Holds: S-06, S-20, S-36
+#[tokio::test(start_paused = true)]
+async fn a_named_class_is_cleaned_up_after_a_type_change_and_restart() {
+    let named = with(&service("web"), &json!({"spec": {"loadBalancerClass": "a.io/x"}}));
+    let bench = restarted_for(&["a.io/x"], false, &named).await;
+    assert_eq!(bench.calls(), ["ensure web n1"]);
+    let note = json!({"service.skydock.dev/load-balancer-class": "a.io/x"});
+    let first = bench.api.requests().into_iter().find(|request| request.method == "PATCH").unwrap();
+    let expected = json!({"metadata": {"uid": "uid-web", "finalizers": [FINALIZER], "annotations": note}});
+    assert_eq!(first.body, expected, "with the finalizer, so that there is never the one without the other");
+
+    // The API server drops the class with the type.
+    let dropped = with(&served("3"), &json!({"metadata": {"annotations": note}, "spec": {"type": "ClusterIP"}}));
+    for (named, unnamed, calls) in [
+        (&["a.io/x"][..], false, &["get web", "delete web uid-web"][..]),
+        (&["a.io/y"], false, &[]),
+        (&["a.io/y"], true, &[]),
+        (&[], true, &[]),
+    ] {
+        for deleted in [json!({}), json!({"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}})] {
+            let bench = restarted_for(named, unnamed, &with(&dropped, &deleted)).await;
+            assert_eq!(bench.calls(), calls, "{named:?} {unnamed}");
+            let patches = bench.api.requests().into_iter().filter(|request| request.method == "PATCH");
+            let patches: Vec<_> = patches.map(|request| request.body).collect();
+            assert_eq!(patches.is_empty(), calls.is_empty(), "the finalizer of others stays: {patches:?}");
+            if let Some(patch) = patches.first() {
+                let gone = json!({"service.skydock.dev/load-balancer-class": null});
+                assert_eq!(patch["metadata"]["annotations"], gone);
+                assert_eq!(patch["metadata"]["$deleteFromPrimitiveList/finalizers"], json!([FINALIZER]));
+            }
+        }
+    }
+}
+
+// Holds: S-37
+#[tokio::test(start_paused = true)]
+async fn a_class_that_moves_to_another_host_keeps_its_finalizer() {
+    let note = json!({"service.skydock.dev/load-balancer-class": "a.io/x"});
+    let moved = with(&of_class("3", "a.io/y"), &json!({"metadata": {"annotations": note}}));
+    let new = restarted_for(&["a.io/y"], false, &moved).await;
+    assert_eq!(new.calls(), ["ensure web n1"]);
+    assert_eq!(new.api.calls(), Vec::<String>::new(), "the note of the host before stays until that has cleaned up");
+    let old = restarted_for(&["a.io/x"], false, &moved).await;
+    assert_eq!(old.calls(), ["get web", "delete web uid-web"]);
+    // What the old one took away is written again by the new one.
+    let taken = with(&of_class("4", "a.io/y"), &json!({"metadata": {"finalizers": null}}));
+    new.has(taken).await;
+    assert_eq!(new.calls(), ["ensure web n1"]);
+    let patch = new.api.requests().into_iter().find(|request| request.method == "PATCH").unwrap().body;
+    assert_eq!(patch["metadata"]["finalizers"], json!([FINALIZER]));
+    assert_eq!(patch["metadata"]["annotations"], json!({"service.skydock.dev/load-balancer-class": "a.io/y"}));
+}

@@ -1,0 +1,198 @@
+use std::sync::Mutex;
+
+use skydock_cloud::Retry;
+use tokio::time::sleep;
+
+use super::*;
+
+const DEADLINE: Duration = Duration::from_secs(30);
+
+/// A provider of numbers. Some of them end each call that has them.
+struct Numbers {
+    fails: fn(&[u32]) -> Option<(Duration, CloudError)>,
+    calls: Mutex<Vec<usize>>,
+    settled: Mutex<Vec<(Duration, Answered<u32, u32>)>>,
+    start: Instant,
+}
+
+impl Numbers {
+    fn new(fails: fn(&[u32]) -> Option<(Duration, CloudError)>) -> Self {
+        Self { fails, calls: Mutex::default(), settled: Mutex::default(), start: Instant::now() }
+    }
+
+    async fn ask_all(&self, count: u32, max: usize) {
+        ask_all(self, (0..count).map(|number| (number, Fit::default())), max, &Lanes::new(4)).await;
+    }
+
+    /// Who has no answer, and when the last of the others had one.
+    fn unanswered(&self) -> (Vec<u32>, Duration) {
+        let settled = self.settled.lock().unwrap();
+        let good =
+            |answered: &Answered<u32, u32>| matches!(answered.result, Some(Ok(number)) if number == answered.item);
+        let bad = settled.iter().filter(|(_, answered)| !good(answered)).map(|(_, answered)| answered.item);
+        let last = settled.iter().filter(|(_, answered)| good(answered)).map(|(at, _)| *at).max();
+        (bad.collect(), last.unwrap_or_default())
+    }
+
+    fn fit(&self, number: u32) -> Fit {
+        self.settled.lock().unwrap().iter().find(|(_, answered)| answered.item == number).unwrap().1.fit
+    }
+}
+
+#[async_trait]
+impl Ask for Numbers {
+    type Item = u32;
+    type Answer = u32;
+
+    async fn ask(&self, batch: &[u32]) -> Option<Result<Answers<u32>, CloudError>> {
+        self.calls.lock().unwrap().push(batch.len());
+        let Some((after, error)) = (self.fails)(batch) else {
+            return Some(Ok(batch.iter().map(|number| Ok(*number)).collect()));
+        };
+        sleep(after).await;
+        Some(Err(error))
+    }
+
+    async fn settle(&self, answered: Vec<Answered<u32, u32>>) {
+        let at = self.start.elapsed();
+        self.settled.lock().unwrap().extend(answered.into_iter().map(|answered| (at, answered)));
+    }
+}
+
+fn trap() -> CloudError {
+    CloudError::Internal("it trapped".into())
+}
+
+fn late() -> CloudError {
+    CloudError::Unavailable("it gave no answer within 30s".into())
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_that_traps_and_one_that_is_late_hold_nobody() {
+    let numbers = Numbers::new(|batch| match batch {
+        batch if batch.contains(&17) => Some((Duration::ZERO, trap())),
+        batch if batch.contains(&71) => Some((DEADLINE, late())),
+        _ => None,
+    });
+    numbers.ask_all(100, 100).await;
+    let (bad, last) = numbers.unanswered();
+    assert_eq!(bad, [17, 71]);
+    assert_eq!(last, DEADLINE, "all others have their answer when the first call is over");
+    assert_eq!(numbers.fit(17), Fit { size: 1, slow: false });
+    assert_eq!(numbers.fit(71), Fit { size: 1, slow: true });
+    assert_eq!(numbers.settled.lock().unwrap().len(), 100, "each once");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_cloud_that_is_away_costs_a_few_calls_more_and_no_batch_its_size() {
+    for after in [Duration::ZERO, DEADLINE] {
+        let numbers = Numbers::new(match after {
+            Duration::ZERO => |_| Some((Duration::ZERO, late())),
+            _ => |_| Some((DEADLINE, late())),
+        });
+        numbers.ask_all(100, 100).await;
+        assert_eq!(numbers.unanswered().0.len(), 100);
+        let calls = numbers.calls.lock().unwrap().clone();
+        assert!(calls.len() <= 6, "{calls:?}");
+        let smaller = (0..100).filter(|number| numbers.fit(*number) != Fit::default()).count();
+        assert!(smaller <= 4, "{smaller} would go in smaller batches");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn many_that_trap_hold_nobody() {
+    let numbers =
+        Numbers::new(|batch| batch.iter().any(|number| number % 10 == 3).then(|| (Duration::from_millis(1), trap())));
+    let lanes = Lanes::new(4);
+    // Each time, the cloud is asked about one alone before it is taken to be away; that may be one of those that trap.
+    for _ in 0..6 {
+        let known: Vec<_> = {
+            let settled = numbers.settled.lock().unwrap();
+            let fit = |number| settled.iter().rev().find(|(_, answered)| answered.item == number);
+            (0..100).map(|number| (number, fit(number).map_or(Fit::default(), |(_, answered)| answered.fit))).collect()
+        };
+        ask_all(&numbers, known, 100, &lanes).await;
+    }
+    let settled = numbers.settled.lock().unwrap();
+    let answered: std::collections::HashSet<_> =
+        settled.iter().filter(|(_, it)| matches!(it.result, Some(Ok(_)))).map(|(_, it)| it.item).collect();
+    let left: Vec<_> = (0..100).filter(|number| number % 10 != 3 && !answered.contains(number)).collect();
+    assert!(left.is_empty(), "{left:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_cloud_that_asks_for_time_is_not_asked_again() {
+    let retry = || Retry { after: Duration::from_secs(7), message: String::new() };
+    for error in [CloudError::Throttled(retry()), CloudError::InProgress(retry()), CloudError::Conflict(String::new())]
+    {
+        let failure = Failure { error: &error, size: 100, took: DEADLINE };
+        assert_eq!(failure.cut(), None, "{error}");
+        assert_eq!(Fit::default().failed(&failure), Fit::default(), "{error}");
+        assert_eq!(failure.of_each(), error);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_said_of_many_refuses_none_for_good() {
+    for error in [CloudError::Invalid("bad".into()), CloudError::ImplementedElsewhere] {
+        let of_each = |size| Failure { error: &error, size, took: Duration::ZERO }.of_each();
+        assert_eq!(of_each(1), error);
+        assert!(matches!(of_each(2), CloudError::Internal(_)), "{error}");
+    }
+    let numbers = Numbers::new(|batch| batch.contains(&3).then(|| (Duration::ZERO, CloudError::Invalid("3".into()))));
+    numbers.ask_all(10, 10).await;
+    assert_eq!(numbers.unanswered().0, [3]);
+}
+
+#[test]
+fn what_failed_is_cut_in_halves_or_if_it_took_long_in_single_ones() {
+    let quick = Duration::from_millis(4999);
+    for (size, took, pieces, fit) in [
+        (100, quick, Some(50), Fit { size: 50, slow: false }),
+        (3, quick, Some(1), Fit { size: 1, slow: false }),
+        (100, SLOW, Some(1), Fit { size: 1, slow: false }),
+        (1, quick, None, Fit { size: 1, slow: false }),
+        (1, SLOW, None, Fit { size: 1, slow: true }),
+    ] {
+        let error = late();
+        let failure = Failure { error: &error, size, took };
+        assert_eq!((failure.cut(), Fit::default().failed(&failure)), (pieces, fit), "{size} {took:?}");
+    }
+}
+
+#[test]
+fn what_was_answered_goes_in_batches_that_double() {
+    let mut fit = Fit { size: 1, slow: true };
+    let mut sizes = Vec::new();
+    for _ in 0..5 {
+        fit = fit.answered(10);
+        sizes.push(fit.size);
+    }
+    assert_eq!(sizes, [2, 4, 8, usize::MAX, usize::MAX]);
+    assert!(!fit.slow);
+}
+
+#[test]
+fn batches_are_full_and_those_that_failed_are_apart() {
+    let fit = |size| Fit { size, slow: false };
+    let slow = Fit { size: 1, slow: true };
+    let items =
+        [("a", Fit::default()), ("b", slow), ("c", fit(2)), ("d", Fit::default()), ("e", fit(1)), ("f", fit(2))];
+    let names = |max| -> Vec<String> {
+        let batches = in_batches(items, max);
+        batches.iter().map(|batch| batch.iter().map(|(name, _)| *name).collect()).collect()
+    };
+    assert_eq!(names(100), ["ad", "cf", "e", "b"]);
+    assert_eq!(names(2), ["ac", "df", "e", "b"]);
+    assert_eq!(names(1), ["a", "c", "d", "e", "f", "b"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_took_long_alone_has_a_lane_of_its_own() {
+    let numbers = Numbers::new(|batch| (batch[0] < 20).then(|| (DEADLINE, late())));
+    let slow = (0..20).map(|number| (number, Fit { size: 1, slow: true }));
+    let others = (20..24).map(|number| (number, Fit { size: 1, slow: false }));
+    let lanes = Lanes::new(4);
+    ask_all(&numbers, slow.chain(others), 100, &lanes).await;
+    assert_eq!(numbers.unanswered().1, Duration::ZERO, "nobody waited for those");
+}

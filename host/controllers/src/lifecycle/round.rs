@@ -1,0 +1,139 @@
+//! Asks the cloud about nodes that are not ready, and takes note of what it says.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use skydock_cloud::{Answers, CloudError, Node, Presence};
+use tokio::time::{Instant, sleep};
+use tokio_util::sync::CancellationToken;
+
+use super::{
+    LifecycleController, LifecycleOptions, NodeEntry,
+    plan::{self, Act},
+};
+use crate::{
+    batches::{Answered, Ask},
+    retry::SOON,
+};
+
+/// One node, asked about once.
+#[derive(Clone)]
+pub(super) struct Question {
+    pub(super) entry: NodeEntry,
+    /// What the answer is to be known by: a node may be asked about again before an old answer comes.
+    pub(super) number: u64,
+}
+
+/// The questions of one pass.
+pub(super) struct Round<'a> {
+    controller: &'a LifecycleController,
+    stop: &'a CancellationToken,
+}
+
+impl<'a> Round<'a> {
+    pub(super) fn new(controller: &'a LifecycleController, stop: &'a CancellationToken) -> Self {
+        Self { controller, stop }
+    }
+
+    /// Where a race was lost inside the cloud, it is asked once more within moments.
+    async fn check(&self, nodes: &[Arc<Node>]) -> Result<Answers<Presence>, CloudError> {
+        let provider = &self.controller.shared.provider;
+        let lost = |answer: &Result<Presence, CloudError>| matches!(answer, Err(CloudError::Conflict(_)));
+        let answers = match provider.check(nodes).await {
+            Err(CloudError::Conflict(_)) => {
+                sleep(SOON).await;
+                return provider.check(nodes).await;
+            }
+            Ok(answers) if answers.iter().any(lost) => answers,
+            other => return other,
+        };
+        sleep(SOON).await;
+        let again: Vec<_> =
+            nodes.iter().zip(&answers).filter(|(_, answer)| lost(answer)).map(|(node, _)| Arc::clone(node)).collect();
+        // What is known of the others is kept, if the second try fails as a whole.
+        let mut second = provider.check(&again).await.unwrap_or_default().into_iter();
+        Ok(answers
+            .into_iter()
+            .map(|answer| if lost(&answer) { second.next().unwrap_or(answer) } else { answer })
+            .collect())
+    }
+
+    /// What follows from an answer, for the node as it is now.
+    fn note(&self, answered: Answered<Question, Presence>) -> Option<(NodeEntry, Act)> {
+        let Answered { item: Question { entry: asked, number }, result, fit } = answered;
+        let controller = self.controller;
+        let mut memory = controller.memory();
+        // Else it is an answer of the plugin before, or about a node that was ready in between.
+        memory.answered(asked.uid(), number)?.fit = fit;
+        let result = result?;
+        // The cloud may have taken its time: the answer is about a machine that had no ready node then.
+        let Some(entry) = controller.still_in_question(&asked) else {
+            memory.forget(asked.uid());
+            return None;
+        };
+        let now = Instant::now();
+        let known = memory.entry(entry.uid());
+        let LifecycleOptions { period, out_of_service_taint, .. } = controller.options;
+        match result {
+            Ok(presence) => {
+                let row = known.answer(presence, now + period, now);
+                let act = plan::decide(&entry.view, row, now, period, out_of_service_taint);
+                if act == Act::Delete {
+                    known.condemn(entry.object.deletion_timestamp.is_some());
+                }
+                Some((entry, act))
+            }
+            Err(error) => {
+                known.error(&error, &asked.view, period, now);
+                controller.shared.cloud_error(entry.name(), &error);
+                None
+            }
+        }
+    }
+}
+
+#[async_trait]
+impl Ask for Round<'_> {
+    type Item = Question;
+    type Answer = Presence;
+
+    async fn ask(&self, batch: &[Question]) -> Option<Result<Answers<Presence>, CloudError>> {
+        if self.stop.is_cancelled() || self.controller.pause.left().is_some() {
+            return None;
+        }
+        let nodes: Vec<_> = batch.iter().map(|question| Arc::clone(&question.entry.view)).collect();
+        let answers = tokio::select! {
+            // What would follow is not to be begun any more.
+            () = self.stop.cancelled() => return None,
+            answers = self.check(&nodes) => answers,
+        };
+        if let Err(error) = &answers {
+            self.controller.pause.after(error);
+        }
+        Some(answers)
+    }
+
+    async fn settle(&self, answered: Vec<Answered<Question, Presence>>) {
+        let mut changed = Vec::new();
+        let mut condemned = false;
+        for (entry, act) in answered.into_iter().filter_map(|answered| self.note(answered)) {
+            match act {
+                Act::Delete => condemned = true,
+                Act::Confirm => {
+                    tracing::info!(node = entry.name(), "the machine is gone, says the cloud: asking again");
+                }
+                Act::Taint(changes) if !changes.is_empty() => changed.push((entry, changes)),
+                Act::Taint(_) => {}
+            }
+        }
+        if self.stop.is_cancelled() {
+            return;
+        }
+        let delete = async {
+            if condemned {
+                self.controller.delete_condemned(self.stop).await;
+            }
+        };
+        tokio::join!(self.controller.taint(changed), delete);
+    }
+}

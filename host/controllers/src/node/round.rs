@@ -1,0 +1,109 @@
+//! Asks the cloud about nodes, and initialises them or brings them up to date.
+
+use std::sync::{
+    Arc,
+    atomic::{AtomicBool, Ordering},
+};
+
+use async_trait::async_trait;
+use futures::{StreamExt, stream};
+use skydock_cloud::{Answers, CloudError, Instance};
+use tokio::sync::Semaphore;
+use tokio_util::sync::CancellationToken;
+
+use super::{NodeController, NodeEntry, WRITERS, added, describe, plan};
+use crate::{
+    batches::{Answered, Ask, Fit},
+    retry::Again,
+};
+
+/// The questions of one batch.
+pub(super) struct Round<'a> {
+    controller: &'a NodeController,
+    stop: &'a CancellationToken,
+    /// To write.
+    turns: Semaphore,
+    /// Some are to be tried again with back-off.
+    failed: AtomicBool,
+}
+
+impl<'a> Round<'a> {
+    pub(super) fn new(controller: &'a NodeController, stop: &'a CancellationToken) -> Self {
+        Self { controller, stop, turns: Semaphore::new(WRITERS), failed: AtomicBool::new(false) }
+    }
+
+    fn remember(&self, entry: &NodeEntry, fit: Fit) {
+        let mut fits = self.controller.fits();
+        if fit == Fit::default() {
+            fits.remove(entry.name());
+        } else {
+            fits.insert(entry.name().to_owned(), fit);
+        }
+    }
+
+    async fn follow(&self, entry: NodeEntry, answer: Result<Instance, CloudError>) {
+        let controller = self.controller;
+        let key = entry.key();
+        match (plan::uninitialised(&entry.view), answer) {
+            (true, Ok(instance)) => controller.initialise(entry, &instance, &self.turns).await,
+            (true, Err(error)) => controller.refuse(&entry, &error),
+            (false, Ok(instance)) => controller.repair(&entry, &instance, &self.turns).await,
+            (false, Err(error)) => controller.put_off(&entry, &error),
+        }
+        controller.queue.done(&key);
+    }
+
+    /// It is asked about when the cloud may be asked again.
+    fn put_back(&self, entry: &NodeEntry) {
+        let queue = &self.controller.queue;
+        if let Some(left) = self.controller.pause.left() {
+            queue.add_after(entry.key(), left, added(entry));
+        }
+        queue.done(&entry.key());
+    }
+}
+
+#[async_trait]
+impl Ask for Round<'_> {
+    type Item = NodeEntry;
+    type Answer = Instance;
+
+    async fn ask(&self, batch: &[NodeEntry]) -> Option<Result<Answers<Instance>, CloudError>> {
+        if self.stop.is_cancelled() || self.controller.pause.left().is_some() {
+            return None;
+        }
+        let nodes: Vec<_> = batch.iter().map(|entry| Arc::clone(&entry.view)).collect();
+        let answers = tokio::select! {
+            // What would follow is not to be begun any more.
+            () = self.stop.cancelled() => return None,
+            answers = describe::describe(&*self.controller.shared.provider, &nodes) => answers,
+        };
+        if let Err(error) = &answers {
+            self.controller.pause.after(error);
+        }
+        Some(answers)
+    }
+
+    async fn settle(&self, answered: Vec<Answered<NodeEntry, Instance>>) {
+        let mut answers = Vec::new();
+        let mut failed = Vec::new();
+        for Answered { item: entry, result, fit } in answered {
+            self.remember(&entry, fit);
+            let Some(answer) = result else {
+                self.put_back(&entry);
+                continue;
+            };
+            let backs_off = answer.as_ref().is_err_and(|error| Again::after(error) == Again::BackOff);
+            if backs_off && plan::uninitialised(&entry.view) {
+                failed.push(entry.key());
+            }
+            answers.push((entry, answer));
+        }
+        if !failed.is_empty() {
+            // However many nodes there are, it is one try that has failed.
+            let counts = !self.failed.swap(true, Ordering::Relaxed);
+            self.controller.queue.retry_together(failed, counts);
+        }
+        stream::iter(answers).for_each_concurrent(None, |(entry, answer)| self.follow(entry, answer)).await;
+    }
+}

@@ -1,0 +1,116 @@
+//! Many nodes at once: who waits for whom.
+
+use std::collections::HashSet;
+
+use super::*;
+
+/// The read deadline of a plugin's calls.
+const DEADLINE: Duration = Duration::from_secs(30);
+
+/// So many new nodes n0, n1, …; their machines are known.
+fn crowd(count: usize) -> Bench {
+    let bench = bench();
+    *bench.cloud.max_batch.lock().unwrap() = 100;
+    for number in 0..count {
+        bench.knows(&format!("n{number}"));
+        bench.controller.shared.nodes.apply(node(&format!("n{number}")));
+    }
+    bench
+}
+
+/// Nodes whose taint was taken away.
+fn done(bench: &Bench) -> HashSet<String> {
+    let settled = bench.controller.settled.lock().unwrap();
+    settled.keys().cloned().collect()
+}
+
+// Holds: N-18
+#[tokio::test(start_paused = true)]
+async fn a_thousand_lost_races_are_run_again_within_moments() {
+    let bench = crowd(1000);
+    for number in 0..1000 {
+        bench.api.fail("PATCH", &format!("/api/v1/nodes/n{number}"), 409, "Conflict");
+    }
+    bench.start();
+    sleep(Duration::from_secs(2)).await;
+    assert_eq!(done(&bench).len(), 1000);
+    assert!(!bench.events().iter().any(|(reason, _)| reason == "FailedToInitialize"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_that_traps_and_one_that_is_late_hold_up_no_other_new_node() {
+    let bench = crowd(100);
+    bench.cloud.breaks("n13", Duration::ZERO, CloudError::ImplementedElsewhere);
+    bench.cloud.breaks("n77", DEADLINE, CloudError::Unavailable("it gave no answer".into()));
+    bench.start();
+    sleep(DEADLINE + Duration::from_secs(1)).await;
+    let done = done(&bench);
+    let left: Vec<_> = (0..100).map(|number| format!("n{number}")).filter(|name| !done.contains(name)).collect();
+    assert_eq!(left, ["n13", "n77"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_that_ends_each_call_for_zones_holds_up_no_other() {
+    let bench = crowd(100);
+    *bench.cloud.capabilities.lock().unwrap() = Some([Capability::Instances, Capability::Zones].into());
+    *bench.cloud.locate_breaks.lock().unwrap() = vec!["n42".to_owned()];
+    bench.start();
+    sleep(Duration::from_secs(1)).await;
+    let done = done(&bench);
+    assert!(done.len() == 99 && !done.contains("n42"), "{}", done.len());
+}
+
+#[tokio::test(start_paused = true)]
+async fn those_that_are_late_alone_take_no_worker_from_new_nodes() {
+    let bench = crowd(0);
+    for number in 0..10 {
+        let name = format!("late{number}");
+        bench.cloud.breaks(&name, DEADLINE, CloudError::Unavailable("it gave no answer".into()));
+        bench.controller.shared.nodes.apply(node(&name));
+    }
+    bench.start();
+    sleep(Duration::from_secs(600)).await;
+    for number in 0..20 {
+        let name = format!("n{number}");
+        bench.knows(&name);
+        bench.controller.shared.nodes.apply(node(&name));
+        sleep(Duration::from_secs(1)).await;
+        assert!(done(&bench).contains(&name), "{name} waits");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn new_nodes_wait_for_no_recheck_and_share_no_call_with_one() {
+    let bench = crowd(0);
+    *bench.cloud.look_up.lock().unwrap() = Duration::from_millis(200);
+    for number in 0..1000 {
+        let name = format!("old{number}");
+        bench.says(&name, Ok(Instance::default()));
+        bench.controller.shared.nodes.apply(initialised(&name));
+    }
+    bench.start();
+    sleep(Duration::from_secs(30)).await;
+    for number in 0..10 {
+        let name = format!("n{number}");
+        bench.knows(&name);
+        bench.controller.shared.nodes.apply(node(&name));
+        sleep(Duration::from_secs(1)).await;
+        assert!(done(&bench).contains(&name), "{name} waits");
+    }
+    let calls = bench.cloud.calls();
+    assert!(calls.len() < 30, "and re-checks go in full batches: {}", calls.len());
+    assert!(!calls.iter().any(|call| call.contains("old") && call.contains('n') && call.contains(",n")), "{calls:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_cloud_that_was_away_for_all_is_asked_about_all_soon_after() {
+    let bench = crowd(2000);
+    *bench.cloud.whole.lock().unwrap() = Some(CloudError::Unavailable("away".into()));
+    bench.start();
+    sleep(Duration::from_secs(60)).await;
+    assert!(done(&bench).is_empty());
+    *bench.cloud.whole.lock().unwrap() = None;
+    // Back-off has grown to some 40 s by then, and ends for each at another time.
+    sleep(Duration::from_secs(90)).await;
+    assert_eq!(done(&bench).len(), 2000);
+}

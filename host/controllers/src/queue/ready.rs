@@ -1,0 +1,67 @@
+//! What is ready to be handed out.
+
+use std::{
+    collections::{BTreeMap, HashMap},
+    hash::Hash,
+};
+
+use super::Priority;
+
+/// Items by priority, first come first served. Each is there once.
+#[derive(Debug)]
+pub(super) struct Ready<K> {
+    /// By priority and turn.
+    items: BTreeMap<(Priority, i64), K>,
+    turns: HashMap<K, (Priority, i64)>,
+    /// Turns that were given at the back.
+    behind: i64,
+    /// Turns that were given at the front.
+    ahead: i64,
+}
+
+impl<K> Default for Ready<K> {
+    fn default() -> Self {
+        Self { items: BTreeMap::new(), turns: HashMap::new(), behind: 0, ahead: 0 }
+    }
+}
+
+impl<K: Clone + Eq + Hash> Ready<K> {
+    /// Adds an item behind all of its priority; one that is there already changes its place.
+    pub(super) fn push(&mut self, key: K, priority: Priority) {
+        self.behind += 1;
+        self.place(key, (priority, self.behind));
+    }
+
+    /// As [`Ready::push`], ahead of all of its priority.
+    pub(super) fn push_ahead(&mut self, key: K, priority: Priority) {
+        self.ahead += 1;
+        self.place(key, (priority, -self.ahead));
+    }
+
+    fn place(&mut self, key: K, turn: (Priority, i64)) {
+        if let Some(before) = self.turns.insert(key.clone(), turn) {
+            self.items.remove(&before);
+        }
+        self.items.insert(turn, key);
+    }
+
+    /// Takes the first item of a priority.
+    pub(super) fn pop(&mut self, priority: Priority) -> Option<K> {
+        let turn = self.first(priority)?;
+        let key = self.items.remove(&turn)?;
+        self.turns.remove(&key);
+        Some(key)
+    }
+
+    pub(super) fn contains(&self, key: &K) -> bool {
+        self.turns.contains_key(key)
+    }
+
+    pub(super) fn is_empty(&self, priority: Priority) -> bool {
+        self.first(priority).is_none()
+    }
+
+    fn first(&self, priority: Priority) -> Option<(Priority, i64)> {
+        self.items.range((priority, i64::MIN)..=(priority, i64::MAX)).next().map(|(turn, _)| *turn)
+    }
+}

@@ -1,0 +1,125 @@
+//! Writes the conditions of nodes: each when it is known, one that cannot be written holds up no other.
+
+use std::{
+    collections::BTreeMap,
+    sync::{Mutex, MutexGuard, PoisonError},
+};
+
+use futures::{StreamExt, future::join_all, stream};
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::Node;
+use kube::Client;
+use serde_json::json;
+
+use super::{NodeEntry, network::Network, tries::LIMITER};
+use crate::{
+    api::{ApiError, Patch, Target, patch},
+    queue::{Priority, Queue},
+    retry::Again,
+    shared::Shared,
+};
+
+/// Conditions that are written at the same time.
+const WRITERS: usize = 16;
+
+pub(super) struct Conditions {
+    shared: Shared,
+    client: Client,
+    queue: Queue<String>,
+    /// By name of the node.
+    wanted: Mutex<BTreeMap<String, Wanted>>,
+}
+
+#[derive(Clone)]
+struct Wanted {
+    entry: NodeEntry,
+    network: Network,
+    /// Another was wanted before it, and may be on its way: the cache does not show it yet.
+    after_another: bool,
+}
+
+impl Conditions {
+    pub(super) fn new(shared: Shared, client: Client) -> Self {
+        let queue = Queue::new(LIMITER, shared.metrics.queue("RouteConditions"));
+        Self { shared, client, queue, wanted: Mutex::default() }
+    }
+
+    /// Has the condition of a node written, unless it has it.
+    pub(super) fn want(&self, entry: &NodeEntry, network: Network) {
+        let name = entry.name();
+        let mut wanted = self.lock();
+        let before = wanted.get(name);
+        if before.is_some_and(|before| before.network == network && before.entry.uid() == entry.uid()) {
+            return;
+        }
+        let after_another = before.is_some();
+        if !after_another && network.condition(&entry.object.conditions, Timestamp::now()).is_none() {
+            return;
+        }
+        wanted.insert(name.to_owned(), Wanted { entry: entry.clone(), network, after_another });
+        drop(wanted);
+        self.queue.add(name.to_owned(), Priority::Change);
+    }
+
+    /// Writes what is wanted, until it is closed.
+    pub(super) async fn run(&self) {
+        join_all((0..WRITERS).map(|_| self.work())).await;
+    }
+
+    async fn work(&self) {
+        while let Some((name, _)) = self.queue.take().await {
+            match self.write(&name).await {
+                Some(again) => again.schedule(&self.queue, &name),
+                None => self.queue.forget(&name),
+            }
+            self.queue.done(&name);
+        }
+    }
+
+    pub(super) fn close(&self) {
+        self.queue.close();
+    }
+
+    /// Tries once more what is still to be written.
+    pub(super) async fn finish(&self) {
+        let names: Vec<String> = self.lock().keys().cloned().collect();
+        stream::iter(names)
+            .for_each_concurrent(WRITERS, |name| async move {
+                self.write(&name).await;
+            })
+            .await;
+    }
+
+    /// Says when to try again.
+    async fn write(&self, name: &str) -> Option<Again> {
+        let Wanted { entry, network, after_another } = self.lock().get(name).cloned()?;
+        let has = if after_another { &[][..] } else { entry.object.conditions.as_slice() };
+        let error = match network.condition(has, Timestamp::now()) {
+            Some(condition) => {
+                // Strategic: it is merged with the conditions of others by its type.
+                let body = json!({ "metadata": { "uid": entry.uid() }, "status": { "conditions": [condition] } });
+                let target = Target { namespace: None, name, subresource: Some("status") };
+                patch::<Node>(&self.client, &target, &Patch::Strategic(body)).await.err()
+            }
+            None => None,
+        };
+        if let Some(error) = &error {
+            self.shared.api_error(name, error);
+        }
+        let again = match error {
+            None | Some(ApiError::Gone(_)) => None,
+            Some(ApiError::Changed(_)) => Some(Again::Soon),
+            Some(ApiError::Forbidden(..) | ApiError::Failed(..)) => Some(Again::BackOff),
+        };
+        let mut wanted = self.lock();
+        let same = |now: &Wanted| now.network == network && now.entry.uid() == entry.uid();
+        if again.is_none() && wanted.get(name).is_some_and(same) {
+            wanted.remove(name);
+        }
+        again
+    }
+
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<String, Wanted>> {
+        self.wanted.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,152 @@
+//! A client keeps the client certificate that it was built with: tells when the process has to be started anew to go on with
+//! another one. Tokens and certificate authorities are renewed by the clients themselves.
+
+use std::time::Duration;
+
+use anyhow::anyhow;
+use futures::future::{Either, select};
+use jiff::{SignedDuration, Timestamp};
+use kube::Config;
+use tokio::time::sleep;
+use tokio_util::sync::CancellationToken;
+
+use crate::{blocking::blocking, clients, config::ClusterAccess};
+
+/// How often to look. A certificate is renewed long before it ends.
+const LOOK: Duration = Duration::from_secs(60);
+/// How long before its end the certificate of an exec plugin is given up, at most. Of one that has little time left, a fifth
+/// of that time.
+const MARGIN: SignedDuration = SignedDuration::from_mins(10);
+
+/// Returns once the clients of this configuration should no longer be used, and says why. `valid_until`: when what an exec
+/// plugin gave them ends.
+pub async fn outdated(cluster: ClusterAccess, config: Config, valid_until: Option<Timestamp>) -> String {
+    let last_use = valid_until.map(|end| last_use(end, Timestamp::now()));
+    let built_with = certificate(&config);
+    // Seen once, it may be half written.
+    let mut seen = None;
+    loop {
+        let left = last_use.map(|at| Duration::try_from(at.duration_since(Timestamp::now())).unwrap_or_default());
+        sleep(left.unwrap_or(LOOK).min(LOOK)).await;
+        if last_use.is_some_and(|at| Timestamp::now() >= at) {
+            return "the client certificate of the kubeconfig's exec plugin is about to expire".to_owned();
+        }
+        if built_with.is_none() {
+            continue;
+        }
+        let file = cluster.clone();
+        let reading = blocking(async move { clients::load(&file).await.map(|config| certificate(&config)) });
+        let now = reading.await.ok().flatten();
+        let renewed = now.is_some() && now != built_with;
+        if renewed && now == seen {
+            return "the kubeconfig has another client certificate now".to_owned();
+        }
+        seen = now;
+    }
+}
+
+/// Works to the end. If the credentials are outdated before, `stop` is cancelled, and the end is an error, so that whoever
+/// supervises the process starts it anew.
+///
+/// # Errors
+/// That of the work; else why the process has to be started anew.
+pub async fn work_until(
+    outdated: impl Future<Output = String>,
+    stop: &CancellationToken,
+    work: impl Future<Output = anyhow::Result<()>>,
+) -> anyhow::Result<()> {
+    match select(Box::pin(work), Box::pin(outdated)).await {
+        Either::Left((ended, _)) => ended,
+        Either::Right((why, work)) => {
+            tracing::warn!("{why}: stopping, to be started anew");
+            stop.cancel();
+            work.await.and(Err(anyhow!("{why}: start it anew")))
+        }
+    }
+}
+
+/// When a certificate that ends then is given up.
+fn last_use(end: Timestamp, now: Timestamp) -> Timestamp {
+    let margin = MARGIN.min(end.duration_since(now) / 5).max(SignedDuration::ZERO);
+    end.saturating_sub(margin).unwrap_or(end)
+}
+
+/// The client certificate, if there is one that can be read.
+fn certificate(config: &Config) -> Option<Vec<u8>> {
+    let auth = &config.auth_info;
+    match (&auth.client_certificate_data, &auth.client_certificate) {
+        (Some(data), _) => Some(data.clone().into_bytes()),
+        (None, Some(file)) => std::fs::read(file).ok(),
+        (None, None) => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use tokio::time::{Instant, timeout};
+
+    use super::*;
+
+    const DAY: Duration = Duration::from_secs(24 * 3600);
+
+    async fn access(dir: &Path, certificate: &str) -> (ClusterAccess, Config) {
+        std::fs::write(dir.join("client.crt"), certificate).unwrap();
+        let kubeconfig = dir.join("kubeconfig");
+        let text = "apiVersion: v1\nkind: Config\nclusters: [{name: c, cluster: {server: 'https://127.0.0.1:1'}}]\n\
+                    users: [{name: u, user: {client-certificate: client.crt, client-key: client.key}}]\n\
+                    contexts: [{name: x, context: {cluster: c, user: u}}]\ncurrent-context: x\n";
+        std::fs::write(&kubeconfig, text).unwrap();
+        let access = ClusterAccess { kubeconfig: Some(kubeconfig), master: None };
+        let config = clients::load(&access).await.unwrap();
+        (access, config)
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_certificate_that_is_renewed_is_taken_up() {
+        let dir = tempfile::tempdir().unwrap();
+        let (cluster, config) = access(dir.path(), "first").await;
+        assert!(timeout(DAY, outdated(cluster.clone(), config.clone(), None)).await.is_err(), "nothing has changed");
+        let start = Instant::now();
+        let watched = tokio::spawn(outdated(cluster, config, None));
+        tokio::time::sleep(LOOK * 3 / 2).await;
+        std::fs::write(dir.path().join("client.crt"), "half").unwrap();
+        tokio::time::sleep(LOOK).await;
+        std::fs::write(dir.path().join("client.crt"), "second").unwrap();
+        let why = watched.await.unwrap();
+        assert!(why.contains("another client certificate"), "{why}");
+        assert_eq!(start.elapsed(), LOOK * 4, "seen twice, after it was seen half");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_certificate_that_is_gone_for_a_moment_is_no_other() {
+        let dir = tempfile::tempdir().unwrap();
+        let (cluster, config) = access(dir.path(), "first").await;
+        std::fs::remove_file(dir.path().join("client.crt")).unwrap();
+        assert!(timeout(DAY, outdated(cluster, config, None)).await.is_err());
+    }
+
+    #[tokio::test]
+    async fn work_ends_well_and_the_process_with_an_error() {
+        let stop = CancellationToken::new();
+        let work = async {
+            stop.cancelled().await;
+            Ok(())
+        };
+        let ended = work_until(async { "another certificate".to_owned() }, &stop, work).await;
+        assert_eq!(ended.unwrap_err().to_string(), "another certificate: start it anew");
+        let done = work_until(std::future::pending(), &stop, async { Ok(()) }).await;
+        assert!(done.is_ok());
+    }
+
+    #[test]
+    fn a_certificate_is_given_up_before_it_ends() {
+        let now = Timestamp::from_second(1_700_000_000).unwrap();
+        let table = [(3600, 3000), (600, 480), (10, 8), (0, 0), (-5, -5)];
+        for (ends, used) in table {
+            let at = |seconds| now + SignedDuration::from_secs(seconds);
+            assert_eq!(last_use(at(ends), now), at(used), "{ends} s");
+        }
+    }
+}

@@ -1,0 +1,48 @@
+//! Keeps an event of the log on its line: what it says may be the word of a plugin, a cloud, a user or the API server.
+
+use std::fmt;
+
+use skydock_cloud::text::escape;
+use tracing::field::{Field, Visit};
+use tracing_subscriber::{
+    field::RecordFields,
+    fmt::{FormatFields, format::Writer},
+};
+
+/// Writes `MESSAGE NAME=VALUE …` with all control characters escaped, in the message and in all values.
+pub(super) struct OneLine;
+
+impl<'writer> FormatFields<'writer> for OneLine {
+    fn format_fields<R: RecordFields>(&self, writer: Writer<'writer>, fields: R) -> fmt::Result {
+        let mut line = Line { writer, begun: false, result: Ok(()) };
+        fields.record(&mut line);
+        line.result
+    }
+}
+
+struct Line<'writer> {
+    writer: Writer<'writer>,
+    begun: bool,
+    result: fmt::Result,
+}
+
+impl Line<'_> {
+    fn field(&mut self, name: &str, value: &dyn fmt::Debug) -> fmt::Result {
+        if std::mem::replace(&mut self.begun, true) {
+            self.writer.write_char(' ')?;
+        }
+        if name != "message" {
+            write!(self.writer, "{}=", name.strip_prefix("r#").unwrap_or(name))?;
+        }
+        self.writer.write_str(&escape(&format!("{value:?}")))
+    }
+}
+
+impl Visit for Line<'_> {
+    fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
+        // What `log` puts into fields of its own is said elsewhere in the line.
+        if self.result.is_ok() && !field.name().starts_with("log.") {
+            self.result = self.field(field.name(), value);
+        }
+    }
+}

@@ -1,0 +1,316 @@
+//! The binary hears SIGTERM whatever it is doing, and takes its compiler with it.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "helpers of tests, which clippy does not know for such"
+)]
+
+use std::{
+    collections::BTreeSet,
+    fs,
+    io::{Read, Write},
+    net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream},
+    os::unix::fs::PermissionsExt,
+    path::{Path, PathBuf},
+    process::{Child, Command, ExitStatus, Stdio},
+    time::{Duration, Instant},
+};
+
+use rustix::process::{Pid, Signal, kill_process};
+use skydock_devplane::{DevPlane, Options};
+use tempfile::TempDir;
+
+/// A process that hears a signal has ended after two seconds; a busy machine takes longer to tell.
+const ENDS_WITHIN: Duration = Duration::from_secs(6);
+
+/// How long something that must come is waited for.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A `skydock` process, killed at the end of the test if it still runs.
+struct Skydock {
+    child: Child,
+    dir: TempDir,
+}
+
+impl Drop for Skydock {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+impl Skydock {
+    /// Starts it in a directory of its own, which may hold files already.
+    fn start(dir: TempDir, args: &[&str]) -> Self {
+        let child = Command::new(env!("CARGO_BIN_EXE_skydock"))
+            .args(args)
+            .current_dir(dir.path())
+            .env("HOME", dir.path())
+            .env("SECRET", "of the host")
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(fs::File::create(dir.path().join("log")).unwrap())
+            .spawn()
+            .unwrap();
+        Self { child, dir }
+    }
+
+    /// Starts it as a manager with this plugin.
+    fn manager(dir: TempDir, plugin: &str, more: &[&str]) -> Self {
+        let plugin = format!("--plugin=test={plugin}");
+        let args = ["--cloud-provider=test", &plugin, "--metrics-bind-address=0", "--configure-cloud-routes=false"];
+        Self::start(dir, &[&args, more].concat())
+    }
+
+    fn log(&self) -> String {
+        fs::read_to_string(self.dir.path().join("log")).unwrap()
+    }
+
+    fn until(&mut self, what: &str, mut so: impl FnMut(&Self) -> bool) {
+        let began = Instant::now();
+        while !so(self) {
+            assert!(began.elapsed() < PATIENCE, "still not: {what}\n{}", self.log());
+            if let Some(status) = self.child.try_wait().unwrap() {
+                panic!("{status} before {what}\n{}", self.log());
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+
+    /// Its compiler, once it is at work.
+    fn compiler(&mut self) -> PathBuf {
+        self.until("a compiler is at work", |it| it.children().iter().any(|child| is_limited(child)));
+        self.children().into_iter().find(|child| is_limited(child)).unwrap()
+    }
+
+    /// The processes it has started.
+    fn children(&self) -> Vec<PathBuf> {
+        let Ok(tasks) = fs::read_dir(format!("/proc/{}/task", self.child.id())) else { return Vec::new() };
+        let ids = tasks.filter_map(|task| fs::read_to_string(task.ok()?.path().join("children")).ok());
+        ids.collect::<String>().split_whitespace().map(|id| Path::new("/proc").join(id)).collect()
+    }
+
+    fn signal(&self, signal: Signal) {
+        kill_process(Pid::from_raw(self.child.id().try_into().unwrap()).unwrap(), signal).unwrap();
+    }
+
+    /// Waits for the end after a signal.
+    fn ends_by(mut self, signal: Signal) -> (ExitStatus, String) {
+        let began = Instant::now();
+        self.signal(signal);
+        loop {
+            if let Some(status) = self.child.try_wait().unwrap() {
+                println!("ended after {:?}", began.elapsed());
+                return (status, self.log());
+            }
+            assert!(began.elapsed() < ENDS_WITHIN, "it does not hear\n{}", self.log());
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+}
+
+/// The compiler sets its limits first, that of CPU time last.
+fn is_limited(process: &Path) -> bool {
+    limit(process, "Max cpu time").is_some_and(|limit| limit == "300")
+}
+
+fn limit(process: &Path, name: &str) -> Option<String> {
+    let limits = fs::read_to_string(process.join("limits")).ok()?;
+    let values = limits.lines().find_map(|line| line.strip_prefix(name))?;
+    Some(values.split_whitespace().next()?.to_owned())
+}
+
+/// Waits for the end of a process; one that nobody has asked about yet is a zombie.
+fn ends(process: &Path) {
+    let began = Instant::now();
+    while fs::read_to_string(process.join("stat")).is_ok_and(|stat| !stat.contains(") Z ")) {
+        assert!(began.elapsed() < ENDS_WITHIN, "the compiler outlives its host");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+fn dir() -> TempDir {
+    tempfile::tempdir().unwrap()
+}
+
+/// A directory with a plugin that is within all bounds, and takes many seconds to compile.
+fn with_dear_plugin() -> TempDir {
+    let step = "(if (local.get 0) (then (local.set 1 (i32.mul (local.get 0) (local.get 1)))))";
+    let function = format!("(func (param i32 i32) (result i32) {} (local.get 1))", step.repeat(12));
+    let text = format!(
+        r#"(component
+            (core module $m {})
+            (core instance (instantiate $m))
+            (instance $e)
+            (export "skydock:provider/plugin@0.1.0" (instance $e)))"#,
+        function.repeat(90_000)
+    );
+    let dir = dir();
+    fs::write(dir.path().join("dear.wasm"), wat::parse_str(text).unwrap()).unwrap();
+    dir
+}
+
+/// A plugin that does all it should, built by `cargo xtask guests`.
+fn good() -> String {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/plugins/hostile/good.wasm");
+    assert!(path.is_file(), "there is no fixture {}: run `cargo xtask guests`", path.display());
+    path.display().to_string()
+}
+
+fn write_kubeconfig(dir: &Path, server: &str, user: &str) -> String {
+    let text = format!(
+        "apiVersion: v1\nkind: Config\ncurrent-context: c\n\
+         clusters: [{{name: c, cluster: {{server: '{server}'}}}}]\n\
+         users: [{{name: u, user: {user}}}]\n\
+         contexts: [{{name: c, context: {{cluster: c, user: u}}}}]\n"
+    );
+    fs::write(dir.join("kubeconfig"), text).unwrap();
+    "--kubeconfig=kubeconfig".to_owned()
+}
+
+fn free_address() -> SocketAddr {
+    TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap().local_addr().unwrap()
+}
+
+/// The status line of an answer, if there is one.
+fn get(address: SocketAddr, path: &str) -> Option<String> {
+    let mut stream = TcpStream::connect(address).ok()?;
+    stream.write_all(format!("GET {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n").as_bytes()).ok()?;
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).ok()?;
+    Some(answer)
+}
+
+#[test]
+fn health_is_served_and_a_signal_heard_while_compiling() {
+    let address = free_address();
+    let serve = format!("--metrics-bind-address={address}");
+    let args = ["--cloud-provider=test", "--plugin=test=dear.wasm", &serve];
+    let mut skydock = Skydock::start(with_dear_plugin(), &args);
+    let compiler = skydock.compiler();
+    for (path, status) in [("/healthz", "200"), ("/livez", "200"), ("/readyz", "500"), ("/metrics", "200")] {
+        let answer = get(address, path).expect("served");
+        assert!(answer.starts_with(&format!("HTTP/1.1 {status}")), "{path}: {answer}");
+    }
+    let (status, log) = skydock.ends_by(Signal::TERM);
+    assert_eq!(status.code(), Some(0), "{log}");
+    ends(&compiler);
+}
+
+#[test]
+fn the_compiler_has_nothing_of_the_host_but_its_task() {
+    let mut skydock = Skydock::manager(with_dear_plugin(), "dear.wasm", &[]);
+    let compiler = skydock.compiler();
+    let environment = fs::read_to_string(compiler.join("environ")).unwrap();
+    assert!(environment.starts_with("RAYON_NUM_THREADS=") && !environment.contains("SECRET"), "{environment:?}");
+    let arguments = fs::read_to_string(compiler.join("cmdline")).unwrap();
+    assert!(arguments.ends_with("\0plugin\0compile\0"), "{arguments:?}");
+    // What this test was itself started with goes to everybody; of the host's own files there is none.
+    let files = |process: &Path| -> BTreeSet<_> {
+        fs::read_dir(process.join("fd")).unwrap().map(|fd| fd.unwrap().file_name()).collect()
+    };
+    let mut other = Command::new("sleep").arg("60").stdin(Stdio::null()).stdout(Stdio::null()).spawn().unwrap();
+    let process = Path::new("/proc").join(other.id().to_string());
+    while !fs::read_link(process.join("exe")).is_ok_and(|exe| exe != std::env::current_exe().unwrap()) {
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    assert_eq!(files(&compiler), files(&process));
+    other.kill().unwrap();
+    other.wait().unwrap();
+    assert_eq!(limit(&compiler, "Max address space").unwrap(), (2_u64 << 30).to_string());
+    let stat = fs::read_to_string(compiler.join("stat")).unwrap();
+    let fields: Vec<_> = stat.rsplit_once(')').unwrap().1.split_whitespace().collect();
+    let (group, nice) = (fields[2], fields[16]);
+    assert_eq!(group, compiler.file_name().unwrap().to_str().unwrap(), "a group of its own");
+    let own = fs::read_to_string("/proc/self/stat").unwrap();
+    let own: i32 = own.rsplit_once(')').unwrap().1.split_whitespace().nth(16).unwrap().parse().unwrap();
+    assert_eq!(nice, (own + 10).min(19).to_string());
+}
+
+#[test]
+fn the_compiler_ends_with_a_host_that_is_killed() {
+    let mut skydock = Skydock::manager(with_dear_plugin(), "dear.wasm", &[]);
+    let compiler = skydock.compiler();
+    skydock.ends_by(Signal::KILL);
+    ends(&compiler);
+}
+
+#[test]
+fn a_signal_is_heard_while_a_plugin_is_inspected() {
+    let mut skydock = Skydock::start(with_dear_plugin(), &["plugin", "inspect", "dear.wasm"]);
+    skydock.compiler();
+    let (status, log) = skydock.ends_by(Signal::TERM);
+    assert_eq!((status.code(), log.as_str()), (Some(1), "skydock: stopped before it was done\n"));
+}
+
+#[test]
+fn a_signal_is_heard_while_a_file_does_not_answer() {
+    for (plugin, config) in [("pipe", None), (good().as_str(), Some("--cloud-config=pipe"))] {
+        let dir = dir();
+        rustix::fs::mkfifoat(rustix::fs::CWD, dir.path().join("pipe"), 0o600.into()).unwrap();
+        let skydock = Skydock::manager(dir, plugin, config.as_slice());
+        std::thread::sleep(Duration::from_millis(500));
+        let (status, log) = skydock.ends_by(Signal::TERM);
+        assert_eq!(status.code(), Some(0), "{log}");
+    }
+}
+
+#[test]
+fn a_signal_is_heard_while_credentials_are_asked_for() {
+    let dir = dir();
+    let program = dir.path().join("login");
+    fs::write(&program, "#!/bin/sh\ntouch asked\nexec sleep 20\n").unwrap();
+    fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+    let user = "{exec: {apiVersion: client.authentication.k8s.io/v1, command: ./login, interactiveMode: Never}}";
+    let kubeconfig = write_kubeconfig(dir.path(), "https://127.0.0.1:1", user);
+    let mut skydock = Skydock::manager(dir, &good(), &[&kubeconfig]);
+    skydock.until("credentials are asked for", |it| it.dir.path().join("asked").exists());
+    let (status, log) = skydock.ends_by(Signal::TERM);
+    assert_eq!(status.code(), Some(0), "{log}");
+}
+
+#[test]
+fn a_signal_is_heard_while_the_api_server_does_not_answer() {
+    let dir = dir();
+    // It takes connections, and says nothing.
+    let server = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    let kubeconfig = write_kubeconfig(dir.path(), &format!("http://{}", server.local_addr().unwrap()), "{}");
+    let skydock = Skydock::manager(dir, &good(), &[&kubeconfig]);
+    let connection = server.accept().unwrap();
+    let (status, log) = skydock.ends_by(Signal::TERM);
+    assert_eq!(status.code(), Some(0), "{log}");
+    drop(connection);
+}
+
+#[test]
+fn a_signal_is_heard_while_waiting_for_the_lease() {
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let plane = runtime.block_on(DevPlane::start(Options::default())).unwrap();
+    let url = plane.url().to_string();
+    let start = |name: &str| {
+        let dir = dir();
+        let kubeconfig = write_kubeconfig(dir.path(), url.trim_end_matches('/'), "{}");
+        let address = free_address();
+        let serve = format!("--metrics-bind-address={address}");
+        let plugin = format!("--plugin=test={}", good());
+        let args = ["--cloud-provider=test", &plugin, &serve, &kubeconfig, "--cluster-cidr=10.0.0.0/16"];
+        let mut skydock = Skydock::start(dir, &args);
+        let ready = |_: &Skydock| get(address, "/readyz").is_some_and(|answer| answer.starts_with("HTTP/1.1 200"));
+        skydock.until(&format!("the {name} is ready"), ready);
+        (skydock, address)
+    };
+    let leads = |address| {
+        get(address, "/metrics").is_some_and(|it| it.contains("master_status{name=\"cloud-controller-manager\"} 1"))
+    };
+    let (mut leader, address) = start("leader");
+    leader.until("it leads", |_| leads(address));
+    let (standby, address) = start("standby");
+    assert!(!leads(address));
+    for process in [standby, leader] {
+        let (status, log) = process.ends_by(Signal::TERM);
+        assert_eq!(status.code(), Some(0), "{log}");
+    }
+    runtime.block_on(plane.shutdown());
+}

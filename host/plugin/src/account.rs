@@ -1,0 +1,92 @@
+//! Something of which all instances of a plugin together have so much.
+
+use std::sync::{
+    Arc,
+    atomic::{AtomicUsize, Ordering::Relaxed},
+};
+
+/// How much there is, and how much of it is taken.
+#[derive(Debug)]
+pub(crate) struct Account {
+    limit: usize,
+    taken: AtomicUsize,
+}
+
+impl Account {
+    pub(crate) fn new(limit: usize) -> Arc<Self> {
+        Arc::new(Self { limit, taken: AtomicUsize::new(0) })
+    }
+
+    pub(crate) fn limit(&self) -> usize {
+        self.limit
+    }
+
+    pub(crate) fn taken(&self) -> usize {
+        self.taken.load(Relaxed)
+    }
+}
+
+/// What one instance has taken; given back when it is dropped.
+#[derive(Debug)]
+pub(crate) struct Share {
+    account: Arc<Account>,
+    taken: usize,
+}
+
+impl Share {
+    pub(crate) fn new(account: &Arc<Account>) -> Self {
+        Self { account: Arc::clone(account), taken: 0 }
+    }
+
+    /// Takes so much more, if it is there.
+    pub(crate) fn take(&mut self, more: usize) -> bool {
+        let add = |taken: usize| taken.checked_add(more).filter(|sum| *sum <= self.account.limit);
+        let granted = self.account.taken.fetch_update(Relaxed, Relaxed, add).is_ok();
+        if granted {
+            self.taken += more;
+        }
+        granted
+    }
+
+    /// Gives back all but so much.
+    pub(crate) fn keep(&mut self, rest: usize) {
+        let surplus = self.taken.saturating_sub(rest);
+        self.account.taken.fetch_sub(surplus, Relaxed);
+        self.taken -= surplus;
+    }
+
+    pub(crate) fn taken(&self) -> usize {
+        self.taken
+    }
+
+    /// True if there would be so much more, had nobody else taken anything.
+    pub(crate) fn would_suffice(&self, more: usize) -> bool {
+        self.taken.saturating_add(more) <= self.account.limit
+    }
+}
+
+impl Drop for Share {
+    fn drop(&mut self) {
+        self.keep(0);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shares_never_exceed_the_account_and_return_to_it() {
+        let account = Account::new(10);
+        let (mut one, mut other) = (Share::new(&account), Share::new(&account));
+        assert!(one.take(6) && !other.take(5) && other.take(4));
+        assert!(!one.take(usize::MAX));
+        assert!(one.would_suffice(4) && !one.would_suffice(5));
+        one.keep(2);
+        assert_eq!((one.taken(), account.taken()), (2, 6));
+        drop(other);
+        assert!(one.take(8) && !one.take(1));
+        drop(one);
+        assert_eq!(account.taken(), 0);
+    }
+}

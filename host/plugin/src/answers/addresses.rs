@@ -1,0 +1,172 @@
+//! Which IP addresses a plugin may answer with. kubelets and load balancers have addresses of their own; an answer that names
+//! another's would send the API server, or the traffic of the whole cluster, there.
+
+use std::{
+    fmt,
+    net::{IpAddr, Ipv6Addr},
+};
+
+use ipnet::IpNet;
+
+/// What is known of addresses that load balancers do not have. Each network as far as the operator names it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct IngressRules {
+    /// Where Pods have their addresses.
+    pub pods: Vec<IpNet>,
+    /// Where Services have their cluster IPs.
+    pub services: Vec<IpNet>,
+    /// What a load balancer may have whatever else is said of it.
+    pub allowed: Vec<IpNet>,
+}
+
+/// Why an address cannot be a node's or a load balancer's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Refused {
+    /// No address at all: 0.0.0.0/8 and `::`.
+    Unspecified,
+    /// Whoever asks.
+    Loopback,
+    /// A neighbour on the wire of whoever asks; clouds hand out credentials there.
+    LinkLocal,
+    /// A group.
+    Multicast,
+    /// All.
+    Broadcast,
+    /// An IPv4 address that looks like an IPv6 address.
+    Embedded,
+    /// A Pod's.
+    Pod(IpNet),
+    /// A Service's cluster IP.
+    Service(IpNet),
+}
+
+impl fmt::Display for Refused {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unspecified => f.write_str("it is unspecified"),
+            Self::Loopback => f.write_str("it is a loopback address"),
+            Self::LinkLocal => f.write_str("it is link-local"),
+            Self::Multicast => f.write_str("it is a multicast address"),
+            Self::Broadcast => f.write_str("it is the broadcast address"),
+            Self::Embedded => f.write_str("it is an IPv4 address in an IPv6 address"),
+            Self::Pod(net) => write!(f, "it is among the Pods' addresses, {net} (see --load-balancer-allowed-cidrs)"),
+            Self::Service(net) => {
+                write!(f, "it is among the Services' cluster IPs, {net} (see --load-balancer-allowed-cidrs)")
+            }
+        }
+    }
+}
+
+/// Decides on an address of a node.
+pub(super) fn node(address: IpAddr) -> Result<(), Refused> {
+    let refused = match address {
+        IpAddr::V4(it) => match it.octets() {
+            [0, ..] => Refused::Unspecified,
+            [127, ..] => Refused::Loopback,
+            [169, 254, ..] => Refused::LinkLocal,
+            [224..=239, ..] => Refused::Multicast,
+            [255, 255, 255, 255] => Refused::Broadcast,
+            _ => return Ok(()),
+        },
+        IpAddr::V6(Ipv6Addr::UNSPECIFIED) => Refused::Unspecified,
+        IpAddr::V6(Ipv6Addr::LOCALHOST) => Refused::Loopback,
+        IpAddr::V6(it) => match it.segments() {
+            // IPv4-mapped, and IPv4-compatible, which it replaced (RFC 4291).
+            [0, 0, 0, 0, 0, 0 | 0xffff, ..] => Refused::Embedded,
+            [0xfe80..=0xfebf, ..] => Refused::LinkLocal,
+            [0xff00..=0xffff, ..] => Refused::Multicast,
+            _ => return Ok(()),
+        },
+    };
+    Err(refused)
+}
+
+impl IngressRules {
+    /// Decides on an address of the load balancer of a service with these cluster IPs.
+    pub(super) fn check(&self, address: IpAddr, cluster_ips: &[String]) -> Result<(), Refused> {
+        let within = |nets: &[IpNet]| nets.iter().find(|net| net.contains(&address)).copied();
+        if within(&self.allowed).is_some() {
+            return Ok(());
+        }
+        node(address)?;
+        let own = cluster_ips.iter().any(|ip| ip.parse() == Ok(address)).then(|| IpNet::from(address));
+        if let Some(net) = within(&self.services).or(own) {
+            return Err(Refused::Service(net));
+        }
+        within(&self.pods).map_or(Ok(()), |net| Err(Refused::Pod(net)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn nets(texts: &[&str]) -> Vec<IpNet> {
+        texts.iter().map(|text| text.parse().unwrap()).collect()
+    }
+
+    #[test]
+    fn addresses_that_are_nobodys_own_are_refused() {
+        let table = [
+            ("10.0.0.1", None),
+            ("192.0.2.1", None),
+            ("100.64.0.1", None),
+            ("2001:db8::1", None),
+            ("fd00::1", None),
+            ("0.0.0.0", Some(Refused::Unspecified)),
+            ("0.1.2.3", Some(Refused::Unspecified)),
+            ("::", Some(Refused::Unspecified)),
+            ("127.0.0.1", Some(Refused::Loopback)),
+            ("127.255.255.254", Some(Refused::Loopback)),
+            ("::1", Some(Refused::Loopback)),
+            ("169.254.169.254", Some(Refused::LinkLocal)),
+            ("fe80::1", Some(Refused::LinkLocal)),
+            ("febf::1", Some(Refused::LinkLocal)),
+            ("224.0.0.1", Some(Refused::Multicast)),
+            ("239.255.255.255", Some(Refused::Multicast)),
+            ("ff02::1", Some(Refused::Multicast)),
+            ("255.255.255.255", Some(Refused::Broadcast)),
+            ("::ffff:10.0.0.1", Some(Refused::Embedded)),
+            ("::127.0.0.1", Some(Refused::Embedded)),
+        ];
+        for (text, expected) in table {
+            let address: IpAddr = text.parse().unwrap();
+            assert_eq!(node(address).err(), expected, "{text}");
+            assert_eq!(IngressRules::default().check(address, &[]).err(), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_load_balancer_has_cluster_addresses_by_permission_only() {
+        let rules = IngressRules {
+            pods: nets(&["10.244.0.0/16", "fd00:10:244::/56"]),
+            services: nets(&["10.96.0.0/12"]),
+            allowed: nets(&["10.244.9.0/24", "127.0.0.0/8"]),
+        };
+        let refused =
+            |text: &str| rules.check(text.parse().unwrap(), &["172.20.0.1".to_owned(), "None".to_owned()]).err();
+        let pod = |text: &str| Some(Refused::Pod(text.parse().unwrap()));
+        let service = |text: &str| Some(Refused::Service(text.parse().unwrap()));
+        let table = [
+            ("192.0.2.1", None),
+            ("10.244.1.1", pod("10.244.0.0/16")),
+            ("fd00:10:244::1", pod("fd00:10:244::/56")),
+            ("10.96.0.1", service("10.96.0.0/12")),
+            ("172.20.0.1", service("172.20.0.1/32")),
+            ("172.20.0.2", None),
+            ("10.244.9.1", None),
+            ("127.0.0.1", None),
+            ("::1", Some(Refused::Loopback)),
+        ];
+        for (text, expected) in table {
+            assert_eq!(refused(text), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_refusal_says_which_address_and_why() {
+        let rules = IngressRules { services: nets(&["10.96.0.0/12"]), ..IngressRules::default() };
+        let said = rules.check("10.96.0.1".parse().unwrap(), &[]).unwrap_err().to_string();
+        assert_eq!(said, "it is among the Services' cluster IPs, 10.96.0.0/12 (see --load-balancer-allowed-cidrs)");
+    }
+}

@@ -1,0 +1,108 @@
+//! A component, read, measured, compiled and linked: what does not depend on any configuration.
+
+use std::{collections::BTreeSet, sync::Arc};
+
+use skydock_cloud::Capability;
+use tokio::task::spawn_blocking;
+use wasmtime::component::InstancePre;
+
+use crate::{
+    artifacts::{Artifact, Key, Unfinished},
+    compile::CompileError,
+    error::{LoadError, LoadProblem, Stage},
+    generation::Stopwatch,
+    host::State,
+    inspect::ComponentType,
+    machine_code,
+    runtime::{Inner, Runtime},
+};
+
+/// One component, ready to make instances. Generations with the same bytes share it.
+pub(crate) struct Code {
+    /// SHA-256 of the component, in hexadecimal.
+    pub(crate) digest: String,
+    /// Bytes of the component.
+    pub(crate) size: usize,
+    pub(crate) imports: Vec<String>,
+    pub(crate) capabilities: BTreeSet<Capability>,
+    pub(crate) pre: InstancePre<State>,
+}
+
+impl Code {
+    /// Takes a component through the stages from type to compile. `plugin`: whose it is, for metrics.
+    ///
+    /// Dropping the future ends the compiler.
+    pub(crate) async fn make(
+        runtime: &Runtime,
+        plugin: &str,
+        (component, digest): (Vec<u8>, String),
+        watch: &mut Stopwatch,
+    ) -> Result<Self, LoadError> {
+        let size = component.len();
+        let inner = Arc::clone(&runtime.inner);
+        let (component, typed, capabilities) = blocking(Stage::Type, move || {
+            let typed = ComponentType::read(&component, &inner.limits)?;
+            let capabilities = typed.capabilities()?;
+            Ok((component, typed, capabilities))
+        })
+        .await?;
+        watch.lap(Stage::Type);
+
+        let forbidden = typed.forbidden_imports();
+        if !forbidden.is_empty() {
+            return Err(LoadError::new(Stage::Imports, LoadProblem::Forbidden(forbidden.iter().collect())));
+        }
+        watch.lap(Stage::Imports);
+
+        let artifact = compiled(&runtime.inner, plugin, component, &digest).await?;
+        let inner = Arc::clone(&runtime.inner);
+        let pre = blocking(Stage::Compile, move || {
+            let component = machine_code::load(&inner.engine, &artifact)
+                .map_err(|error| LoadError::new(Stage::Compile, LoadProblem::Load(error.into())))?;
+            drop(artifact);
+            let pre = inner.linker.instantiate_pre(&component);
+            pre.map_err(|error| LoadError::new(Stage::Imports, LoadProblem::Link(error.into())))
+        })
+        .await?;
+        watch.lap(Stage::Compile);
+        Ok(Self { digest, size, imports: typed.imports, capabilities, pre })
+    }
+}
+
+/// Machine code: found, or compiled now.
+async fn compiled(runtime: &Arc<Inner>, plugin: &str, component: Vec<u8>, digest: &str) -> Result<Artifact, LoadError> {
+    let failed = |error: CompileError| LoadError::new(Stage::Compile, error);
+    let key = Key { component: digest.to_owned(), engine: runtime.compatibility.clone() };
+    let (inner, wanted) = (Arc::clone(runtime), key.clone());
+    if let Some(found) = blocking(Stage::Compile, move || Ok(inner.artifacts.find(&wanted))).await? {
+        return Ok(found);
+    }
+    let unfinished = AbandonedOnDrop { runtime: Arc::clone(runtime), unfinished: Unfinished::new() };
+    let place = (&*runtime.artifacts.for_a_child(), unfinished.unfinished);
+    let compiled = runtime.compiler.compile(component, place, runtime.reservation, &runtime.limits).await;
+    runtime.metrics.compiled(plugin, compiled.is_ok());
+    compiled.map_err(failed)?;
+    let kept =
+        blocking(Stage::Compile, move || Ok(unfinished.runtime.artifacts.keep(&unfinished.unfinished, &key))).await?;
+    kept.map_err(|error| failed(CompileError::Lost(error)))
+}
+
+/// Removes what a compiler has left behind.
+struct AbandonedOnDrop {
+    runtime: Arc<Inner>,
+    unfinished: Unfinished,
+}
+
+impl Drop for AbandonedOnDrop {
+    fn drop(&mut self) {
+        self.runtime.artifacts.abandon(&self.unfinished);
+    }
+}
+
+/// Runs what takes milliseconds per megabyte where it holds up nobody.
+async fn blocking<T: Send + 'static>(
+    stage: Stage,
+    work: impl FnOnce() -> Result<T, LoadError> + Send + 'static,
+) -> Result<T, LoadError> {
+    spawn_blocking(work).await.unwrap_or_else(|_| Err(LoadError::new(stage, LoadProblem::Died)))
+}

@@ -1,0 +1,134 @@
+//! Compiling, at arm's length: in a process of its own, with limits, that ends when nobody waits for it any more.
+//!
+//! A compiler's time and memory depend on what it compiles in ways that nobody can tell beforehand, and it cannot be
+//! interrupted from within. So the host starts itself anew as a compiler, hands it the component, and loads what it wrote.
+
+mod child;
+mod ending;
+mod order;
+
+use std::{
+    ffi::OsString,
+    path::{Path, PathBuf},
+    process::Stdio,
+    thread::available_parallelism,
+};
+
+use tokio::{
+    io::{AsyncRead, AsyncReadExt, AsyncWriteExt},
+    process::Command,
+    time::timeout,
+};
+
+pub use child::compile_as_child;
+pub use ending::CompileError;
+
+use self::order::Order;
+use crate::{artifacts::Unfinished, limits::Limits};
+
+/// Exit code: the component is not valid.
+const MALFORMED: u8 = 65;
+
+/// Exit code: memory was refused, and the compiler noticed.
+const OUT_OF_MEMORY: u8 = 66;
+
+/// Bytes of what the compiler says that are kept.
+const SAID: usize = 16 << 10;
+
+/// Threads of the compiler per processor of the machine: the rest is for others, on leader and standby alike.
+const PROCESSORS_PER_THREAD: usize = 4;
+
+/// The program that compiles: started with these arguments it must call [`compile_as_child`], and nothing else.
+#[derive(Clone, Debug)]
+pub struct Compiler {
+    program: PathBuf,
+    arguments: Vec<OsString>,
+}
+
+impl Compiler {
+    /// The program at this path.
+    pub fn new(program: impl Into<PathBuf>, arguments: impl IntoIterator<Item = impl Into<OsString>>) -> Self {
+        Self { program: program.into(), arguments: arguments.into_iter().map(Into::into).collect() }
+    }
+
+    /// The program that runs now, also if its file was replaced in the meantime.
+    ///
+    /// # Errors
+    /// If nobody knows where it is.
+    pub fn this_program(arguments: impl IntoIterator<Item = impl Into<OsString>>) -> std::io::Result<Self> {
+        let program = if cfg!(target_os = "linux") { "/proc/self/exe".into() } else { std::env::current_exe()? };
+        Ok(Self::new(program, arguments))
+    }
+
+    /// Compiles into the file in the directory, for an engine with this [reservation](crate::engine::config). Dropping the future ends the compiler.
+    ///
+    /// # Errors
+    /// Why there is nothing.
+    pub(crate) async fn compile(
+        &self,
+        component: Vec<u8>,
+        (directory, unfinished): (&Path, Unfinished),
+        reservation: Option<u64>,
+        limits: &Limits,
+    ) -> Result<(), CompileError> {
+        let threads = available_parallelism().map_or(1, |processors| processors.get().div_ceil(PROCESSORS_PER_THREAD));
+        let start = |source| CompileError::Start { program: self.program.display().to_string(), source };
+        let mut child = Command::new(&self.program)
+            .args(&self.arguments)
+            .env_clear()
+            .env("RAYON_NUM_THREADS", threads.to_string())
+            .current_dir(directory)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            // What a terminal sends to the host's group is the host's to hear.
+            .process_group(0)
+            .kill_on_drop(true)
+            .spawn()
+            .map_err(start)?;
+        let order = Order {
+            memory: limits.compile_memory as u64,
+            cpu: limits.compile_cpu.as_secs().max(1),
+            reservation: reservation.unwrap_or(0),
+            unfinished: unfinished.0,
+            component: component.len() as u64,
+        };
+        // Held open until the end: the compiler ends with it.
+        let mut input = child.stdin.take();
+        let said = child.stderr.take();
+        let feeding = async {
+            let Some(input) = &mut input else { return };
+            // It ends early if it must; how it ended tells why.
+            if input.write_all(&order.head()).await.is_ok() {
+                let _ = input.write_all(&component).await;
+            }
+            drop(component);
+        };
+        let compiled =
+            timeout(limits.compile_deadline, async { tokio::join!(feeding, listen(said), child.wait()) }).await;
+        match compiled {
+            Ok((_, said, status)) => match ending::ending(status.map_err(start)?, &said, limits) {
+                Some(error) => Err(error),
+                None => Ok(()),
+            },
+            Err(_) => {
+                // An error means that it has just ended.
+                let _ = child.kill().await;
+                Err(CompileError::Deadline(limits.compile_deadline))
+            }
+        }
+    }
+}
+
+/// Reads to the end, and keeps the end: the last words tell the reason.
+async fn listen(said: Option<impl AsyncRead + Unpin>) -> Vec<u8> {
+    let (mut kept, mut chunk) = (Vec::new(), [0; 4096]);
+    let Some(mut said) = said else { return kept };
+    while let Ok(read @ 1..) = said.read(&mut chunk).await {
+        kept.extend_from_slice(chunk.get(..read).unwrap_or_default());
+        if let Some(surplus) = kept.len().checked_sub(SAID) {
+            kept.drain(..surplus);
+        }
+    }
+    kept
+}

@@ -1,0 +1,95 @@
+//! The compiler's process: reads one component, writes one file, ends.
+//!
+//! It limits itself before it reads anything of the component. Its standard input stays open as long as the host is there:
+//! when the host is gone, however it went, so is the compiler.
+
+use std::{
+    fs::OpenOptions,
+    io::{self, Read, Write},
+    os::unix::fs::OpenOptionsExt,
+    process::exit,
+    thread,
+};
+
+use rustix::process::{Resource, Rlimit, getrlimit, nice, setrlimit};
+use wasmtime::{Engine, OutOfMemory};
+
+use super::{MALFORMED, OUT_OF_MEMORY, order::Order};
+use crate::{artifacts, engine};
+
+/// Added to the niceness: whatever else runs on the machine goes first.
+const NICENESS: i32 = 10;
+
+/// How the process ends if it cannot do its work for a reason that is not the component's.
+const FAILED: u8 = 1;
+
+/// Compiles what standard input says, into the working directory: the whole life of a process. Gives its exit code.
+#[must_use]
+pub fn compile_as_child() -> u8 {
+    match compile() {
+        Ok(()) => 0,
+        Err((code, reason)) => {
+            // The host reads it, and cuts it.
+            let _ = writeln!(io::stderr(), "{reason}");
+            code
+        }
+    }
+}
+
+fn compile() -> Result<(), (u8, String)> {
+    let failed = |what: &str, error: io::Error| (FAILED, format!("{what}: {error}"));
+    let mut input = io::stdin();
+    let order = Order::read(&mut input).map_err(|error| failed("read the order", error))?;
+    limit(&order).map_err(|error| failed("set limits", error))?;
+    let mut component = Vec::new();
+    let length = (&mut input).take(order.component).read_to_end(&mut component);
+    if length.map_err(|error| failed("read the component", error))? as u64 != order.component {
+        return Err((FAILED, "the component is cut off".to_owned()));
+    }
+    end_with_the_host().map_err(|error| failed("start a thread", error))?;
+
+    let machine_code = Engine::new(&engine::config(Some(order.reservation).filter(|bytes| *bytes > 0)))
+        .map_err(|error| (FAILED, format!("{error:#}")))?
+        .precompile_component(&component)
+        .map_err(|error| (if error.is::<OutOfMemory>() { OUT_OF_MEMORY } else { MALFORMED }, format!("{error:#}")))?;
+
+    let seal = artifacts::seal(&component, &machine_code);
+    drop(component);
+    let name = artifacts::unfinished(order.unfinished);
+    let mut file = OpenOptions::new();
+    let file = file.write(true).create_new(true).mode(0o600).open(name);
+    file.and_then(|mut file| {
+        file.write_all(&seal)?;
+        file.write_all(&machine_code)
+    })
+    .map_err(|error| failed("write the machine code", error))
+}
+
+fn limit(order: &Order) -> io::Result<()> {
+    // Limits that are lower already stay.
+    let lower = |resource, most: u64| {
+        let before = getrlimit(resource);
+        let at_most = |limit: Option<u64>, most: u64| Some(limit.map_or(most, |limit| limit.min(most)));
+        // At the soft limit of CPU time the process ends by a signal that tells why, at the hard one by SIGKILL.
+        let after =
+            Rlimit { current: at_most(before.current, most), maximum: at_most(before.maximum, most.saturating_add(5)) };
+        setrlimit(resource, after)
+    };
+    nice(NICENESS)?;
+    lower(Resource::Core, 0)?;
+    lower(Resource::As, order.memory)?;
+    lower(Resource::Fsize, artifacts::LARGEST)?;
+    lower(Resource::Cpu, order.cpu)?;
+    // If the machine runs out of memory, this goes first.
+    let _ = std::fs::write("/proc/self/oom_score_adj", "1000");
+    Ok(())
+}
+
+/// Ends this process when its standard input does, which the host holds open.
+fn end_with_the_host() -> io::Result<()> {
+    thread::Builder::new().name("host-watcher".to_owned()).spawn(|| {
+        let _ = io::copy(&mut io::stdin(), &mut io::sink());
+        exit(i32::from(FAILED));
+    })?;
+    Ok(())
+}

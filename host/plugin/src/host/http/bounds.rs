@@ -1,0 +1,101 @@
+//! How much of a request the host keeps for a guest.
+//!
+//! A request and its parts live in the host until they are sent or dropped. wasmtime bounds their number, and the size of
+//! most parts; what it keeps at any length has its bounds here. With all of them a handle is worth no more than
+//! [`handles::BYTES`](crate::host::handles).
+
+use wasmtime::{
+    StoreContextMut,
+    component::{Linker, Resource},
+};
+use wasmtime_wasi_http::{
+    WasiHttpCtx, WasiHttpView as _,
+    p2::{
+        add_only_http_to_linker_async,
+        bindings::http::types::{HostOutgoingRequest as _, Method},
+        types::HostOutgoingRequest,
+    },
+};
+
+use crate::host::State;
+
+/// Bytes of a piece of a request's body; two of them wait at most. The rest stays in the guest until they are gone.
+pub(super) const CHUNK: usize = 16 << 10;
+
+/// Bytes of headers or trailers, bookkeeping included: what most servers take.
+const FIELDS: usize = 16 << 10;
+
+/// Bytes of a method. The longest that is registered has 17.
+const METHOD: usize = 32;
+
+/// Bytes of host and port: a DNS name and a port have 259.
+const AUTHORITY: usize = 512;
+
+/// Bytes of path and query: what most servers take.
+const PATH: usize = 8 << 10;
+
+/// The interface whose functions are replaced.
+const INTERFACE: &str = "wasi:http/types@0.2.12";
+
+/// A part of a request is larger than any real one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("a request's {part} of {size} bytes, where at most {limit} are allowed")]
+pub struct Oversized {
+    part: &'static str,
+    size: usize,
+    limit: usize,
+}
+
+/// What `wasi:http` keeps for one instance.
+pub(in crate::host) fn context() -> WasiHttpCtx {
+    let mut context = WasiHttpCtx::new();
+    context.set_field_size_limit(FIELDS);
+    context
+}
+
+/// Links `wasi:http` for outgoing requests.
+pub(in crate::host) fn add_to_linker(linker: &mut Linker<State>) -> wasmtime::Result<()> {
+    add_only_http_to_linker_async(linker)?;
+    linker.allow_shadowing(true);
+    let mut types = linker.instance(INTERFACE)?;
+    types.func_wrap("[method]outgoing-request.set-method", |mut call: Call<'_>, (request, method): Set<Method>| {
+        if let Method::Other(name) = &method {
+            bounded("method", name, METHOD)?;
+        }
+        Ok((call.data_mut().http().set_method(request, method)?,))
+    })?;
+    types.func_wrap("[method]outgoing-request.set-authority", |mut call: Call<'_>, (request, name): Set<Text>| {
+        bounded("authority", name.as_deref().unwrap_or_default(), AUTHORITY)?;
+        Ok((call.data_mut().http().set_authority(request, name)?,))
+    })?;
+    types.func_wrap(
+        "[method]outgoing-request.set-path-with-query",
+        |mut call: Call<'_>, (request, path): Set<Text>| {
+            bounded("path", path.as_deref().unwrap_or_default(), PATH)?;
+            Ok((call.data_mut().http().set_path_with_query(request, path)?,))
+        },
+    )?;
+    linker.allow_shadowing(false);
+    Ok(())
+}
+
+type Call<'a> = StoreContextMut<'a, State>;
+type Set<T> = (Resource<HostOutgoingRequest>, T);
+type Text = Option<String>;
+
+/// A part that is far too large is no mistake that a guest could mend: it ends the call.
+fn bounded(part: &'static str, text: &str, limit: usize) -> Result<(), Oversized> {
+    if text.len() > limit { Err(Oversized { part, size: text.len(), limit }) } else { Ok(()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_part_has_its_bound_and_no_more() {
+        assert_eq!(bounded("method", &"M".repeat(METHOD), METHOD), Ok(()));
+        let error = bounded("method", &"M".repeat(METHOD + 1), METHOD).unwrap_err();
+        assert_eq!(error.to_string(), "a request's method of 33 bytes, where at most 32 are allowed");
+    }
+}

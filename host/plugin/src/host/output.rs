@@ -1,0 +1,104 @@
+//! stdout and stderr of an instance: lines in the plugin's log. A panic's message comes this way.
+
+use std::{
+    io,
+    pin::Pin,
+    sync::{Arc, Mutex, PoisonError},
+    task::{Context, Poll},
+};
+
+use async_trait::async_trait;
+use tokio::io::AsyncWrite;
+use wasmtime_wasi::{
+    cli::{IsTerminal, StdoutStream},
+    p2::{OutputStream, Pollable, StreamResult},
+};
+
+use super::Shared;
+use crate::bindings::wasi::logging::logging::Level;
+
+/// Bytes that are taken at a time.
+const CHUNK: usize = 64 << 10;
+
+/// stdout or stderr of one instance. What is written is in the log at once: nothing but a line's beginning is kept.
+#[derive(Clone)]
+pub(super) struct Output {
+    shared: Arc<Shared>,
+    generation: u64,
+    name: &'static str,
+    line: Arc<Mutex<Vec<u8>>>,
+}
+
+impl Output {
+    pub(super) fn new(shared: &Arc<Shared>, generation: u64, name: &'static str) -> Self {
+        Self { shared: Arc::clone(shared), generation, name, line: Arc::default() }
+    }
+
+    fn take(&self, bytes: &[u8]) {
+        let mut line = self.line.lock().unwrap_or_else(PoisonError::into_inner);
+        for piece in bytes.split_inclusive(|b| *b == b'\n') {
+            let (text, ended) = piece.strip_suffix(b"\n").map_or((piece, false), |text| (text, true));
+            let room = self.shared.limits.log_line.saturating_sub(line.len());
+            line.extend(text.iter().take(room));
+            if ended {
+                let level = if self.name == "stderr" { Level::Warn } else { Level::Info };
+                if !line.is_empty() {
+                    self.shared.log(self.generation, level, self.name, &String::from_utf8_lossy(&line));
+                }
+                line.clear();
+            }
+        }
+    }
+}
+
+impl IsTerminal for Output {
+    fn is_terminal(&self) -> bool {
+        false
+    }
+}
+
+impl StdoutStream for Output {
+    fn async_stream(&self) -> Box<dyn AsyncWrite + Send + Sync> {
+        Box::new(self.clone())
+    }
+
+    /// Without the buffer and the task that wasmtime would put between.
+    fn p2_stream(&self) -> Box<dyn OutputStream> {
+        Box::new(self.clone())
+    }
+}
+
+#[async_trait]
+impl Pollable for Output {
+    async fn ready(&mut self) {}
+}
+
+impl OutputStream for Output {
+    fn write(&mut self, bytes: bytes::Bytes) -> StreamResult<()> {
+        self.take(&bytes);
+        Ok(())
+    }
+
+    fn flush(&mut self) -> StreamResult<()> {
+        Ok(())
+    }
+
+    fn check_write(&mut self) -> StreamResult<usize> {
+        Ok(CHUNK)
+    }
+}
+
+impl AsyncWrite for Output {
+    fn poll_write(self: Pin<&mut Self>, _: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        self.take(bytes);
+        Poll::Ready(Ok(bytes.len()))
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+}

@@ -1,0 +1,112 @@
+//! What a guest is charged for: the CPU time of its call.
+//!
+//! A call is a future, and all of its work happens while that future is polled: the guest's own code, and what the host does for
+//! it without waiting. A guest that waits, in the host or for its turn after an interruption, has given the thread back, and the
+//! poll is over. So the time of a call is the sum of its polls: nothing is sampled, and no host function can be
+//! called often enough, or seldom enough, to go uncounted. It takes two looks at the clock for each poll; hooks around every
+//! host function would take two for each of those.
+//!
+//! The clock is the thread's own CPU clock, not the one on the wall: on a busy machine a guest does not pay for the time
+//! in which others had the core, as when a neighbor compiles. It is the dearer one (0.36 µs a look, against 0.02 µs), which makes
+//! 0.7 µs for a warm call of 4 µs that does not wait.
+
+use std::{
+    future::poll_fn,
+    pin::pin,
+    sync::atomic::{AtomicU64, Ordering::Relaxed},
+    time::Duration,
+};
+
+use rustix::time::{ClockId, clock_gettime};
+
+/// CPU time that the running thread has used.
+fn thread_clock() -> Duration {
+    let now = clock_gettime(ClockId::ThreadCPUTime);
+    Duration::new(u64::try_from(now.tv_sec).unwrap_or(0), u32::try_from(now.tv_nsec).unwrap_or(0))
+}
+
+/// CPU time of one call. One thread at a time has to do with it: the one that polls the call.
+#[derive(Debug, Default)]
+pub(crate) struct Meter {
+    /// Nanoseconds of all polls that are over.
+    used: AtomicU64,
+    /// What the thread's clock showed when the present poll began.
+    entered: AtomicU64,
+}
+
+impl Meter {
+    /// What has been used so far; to be asked within the call.
+    pub(crate) fn used(&self) -> Duration {
+        self.used_at(thread_clock())
+    }
+
+    /// Runs a call, or a part of one, on this meter.
+    pub(crate) async fn charge<T>(&self, call: impl Future<Output = T>) -> T {
+        let mut call = pin!(call);
+        poll_fn(|context| {
+            self.enter(thread_clock());
+            let polled = call.as_mut().poll(context);
+            self.leave(thread_clock());
+            polled
+        })
+        .await
+    }
+
+    /// What has been used, and is told only once.
+    pub(crate) fn take(&self) -> Duration {
+        Duration::from_nanos(self.used.swap(0, Relaxed))
+    }
+
+    fn enter(&self, now: Duration) {
+        self.entered.store(nanos(now), Relaxed);
+    }
+
+    fn leave(&self, now: Duration) {
+        self.used.store(nanos(self.used_at(now)), Relaxed);
+    }
+
+    fn used_at(&self, now: Duration) -> Duration {
+        let present = nanos(now).saturating_sub(self.entered.load(Relaxed));
+        Duration::from_nanos(self.used.load(Relaxed).saturating_add(present))
+    }
+}
+
+fn nanos(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: Duration = Duration::from_millis(1);
+
+    #[test]
+    fn polls_add_up_and_what_lies_between_is_free() {
+        let meter = Meter::default();
+        meter.enter(100 * MS);
+        assert_eq!(meter.used_at(103 * MS), 3 * MS, "within a poll");
+        meter.leave(105 * MS);
+        meter.enter(1_000_000 * MS);
+        meter.leave(1_000_009 * MS);
+        // The next poll is on another thread, whose clock shows less.
+        meter.enter(2 * MS);
+        assert_eq!(meter.used_at(3 * MS), 15 * MS);
+        meter.leave(4 * MS);
+        assert_eq!((meter.take(), meter.take()), (16 * MS, Duration::ZERO));
+    }
+
+    #[tokio::test]
+    async fn only_work_is_charged() {
+        let meter = Meter::default();
+        meter.charge(tokio::time::sleep(50 * MS)).await;
+        let waited = meter.take();
+        let work = || async {
+            let end = thread_clock() + 20 * MS;
+            while thread_clock() < end {}
+        };
+        meter.charge(work()).await;
+        let worked = meter.take();
+        assert!(waited < 20 * MS && worked >= 20 * MS, "waited {waited:?}, worked {worked:?}");
+    }
+}

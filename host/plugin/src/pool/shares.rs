@@ -1,0 +1,106 @@
+//! Which capability may have how many of a plugin's instances, so that one that hangs leaves the others theirs.
+
+use std::collections::BTreeSet;
+
+use skydock_cloud::Capability;
+use tokio::sync::{AcquireError, Semaphore, SemaphorePermit};
+
+/// Instances of nodes and zones, and of routes, where there are enough. The controllers ask about nodes eight times at once.
+const ENOUGH: usize = 8;
+
+/// Instances below which nothing can be shared out: one for each kind.
+const FEWEST: usize = 3;
+
+/// Who gets how many.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Split {
+    nodes: usize,
+    routes: usize,
+    load_balancers: usize,
+}
+
+/// Shares out all instances among what the plugin can do; none if they are too few. Load balancers are what clouds are
+/// slowest with, and get the most.
+fn split(instances: usize, capabilities: &BTreeSet<Capability>) -> Option<Split> {
+    if instances < FEWEST {
+        return None;
+    }
+    let can = |capability| capabilities.contains(&capability);
+    let share = (instances / 4).clamp(1, ENOUGH);
+    let mut split = Split {
+        nodes: if can(Capability::Instances) || can(Capability::Zones) { share } else { 0 },
+        routes: if can(Capability::Routes) { share } else { 0 },
+        load_balancers: 0,
+    };
+    let rest = instances - split.nodes - split.routes;
+    if can(Capability::LoadBalancers) {
+        split.load_balancers = rest;
+    } else if split.nodes > 0 {
+        split.nodes += rest;
+    } else {
+        split.routes += rest;
+    }
+    Some(split)
+}
+
+/// Leave to have an instance, by capability.
+#[derive(Debug)]
+pub(super) enum Shares {
+    /// One pot for all.
+    One(Semaphore),
+    /// To each kind its own.
+    Each { nodes: Semaphore, routes: Semaphore, load_balancers: Semaphore },
+}
+
+impl Shares {
+    pub(super) fn new(instances: usize, capabilities: &BTreeSet<Capability>) -> Self {
+        match split(instances, capabilities) {
+            None => Self::One(Semaphore::new(instances)),
+            Some(split) => Self::Each {
+                nodes: Semaphore::new(split.nodes),
+                routes: Semaphore::new(split.routes),
+                load_balancers: Semaphore::new(split.load_balancers),
+            },
+        }
+    }
+
+    pub(super) async fn acquire(&self, capability: Capability) -> Result<SemaphorePermit<'_>, AcquireError> {
+        match (self, capability) {
+            (Self::One(all), _) => all,
+            (Self::Each { nodes, .. }, Capability::Instances | Capability::Zones) => nodes,
+            (Self::Each { routes, .. }, Capability::Routes) => routes,
+            (Self::Each { load_balancers, .. }, Capability::LoadBalancers) => load_balancers,
+        }
+        .acquire()
+        .await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use Capability::{Instances, LoadBalancers, Routes, Zones};
+
+    #[test]
+    fn every_capability_has_a_share_and_none_is_wasted() {
+        let all: &[Capability] = &[Instances, LoadBalancers, Routes, Zones];
+        let table = [
+            (36, all, Some((8, 8, 20))),
+            (116, all, Some((8, 8, 100))),
+            (24, all, Some((6, 6, 12))),
+            (3, all, Some((1, 1, 1))),
+            (2, all, None),
+            (1, all, None),
+            (36, &[Instances, LoadBalancers], Some((8, 0, 28))),
+            (36, &[LoadBalancers, Routes], Some((0, 8, 28))),
+            (36, &[Zones, Routes], Some((28, 8, 0))),
+            (36, &[Zones], Some((36, 0, 0))),
+            (36, &[Routes], Some((0, 36, 0))),
+        ];
+        for (instances, capabilities, expected) in table {
+            let found = split(instances, &capabilities.iter().copied().collect());
+            let found = found.map(|it| (it.nodes, it.routes, it.load_balancers));
+            assert_eq!(found, expected, "{instances} for {capabilities:?}");
+        }
+    }
+}

@@ -1,0 +1,241 @@
+//! The shape of a component: how much of what it has, counted before anything is compiled.
+//!
+//! The compiler writes out every instance of every nested component, so that a few kilobytes can stand for billions of
+//! instances. What is counted here grows with the file, and takes milliseconds.
+
+use wasmparser::{
+    BinaryReaderError, ComponentAlias, ComponentExternalKind, ComponentInstance, ComponentOuterAliasKind, Encoding,
+    Instance, Payload,
+};
+
+use crate::{error::LoadProblem, limits::Limits};
+
+/// Functions of all modules. The largest guests of garbage-collected languages have some 50,000.
+const FUNCTIONS: u64 = 100_000;
+
+/// Bytes of code of all modules: some two minutes of compiling.
+const CODE: u64 = 96 << 20;
+
+/// Instances of modules and components, those of nested components counted each time they are made. A guest of one
+/// language has some 20, one that is put together from several a few hundred.
+const INSTANCES: u64 = 1_000;
+
+/// Definitions (instances, their arguments, aliases, adapters of functions, imports, exports), counted in the same way. The
+/// compiler goes through each of them. A large guest has some thousands.
+const DEFINITIONS: u64 = 100_000;
+
+/// Components within components. Tools that put components together nest three or four deep.
+const DEPTH: u64 = 16;
+
+/// Imports, or exports, of the component itself. All of WASI and the contract are some fifty.
+const NAMES: u64 = 1_000;
+
+/// Bytes of the name of one of them.
+const NAME: u64 = 256;
+
+/// A component has more of something than a plugin may have.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("it has {found} {what}, and a plugin may have at most {most}")]
+pub struct TooMuch {
+    /// Of what.
+    pub what: &'static str,
+    /// How many it has; what is beyond 64 bits is told as the largest number of 64 bits.
+    pub found: u64,
+    /// How many it may have.
+    pub most: u64,
+}
+
+/// Refuses more than there may be.
+fn at_most(what: &'static str, found: u64, most: u64) -> Result<(), LoadProblem> {
+    if found > most { Err(TooMuch { what, found, most }.into()) } else { Ok(()) }
+}
+
+/// What making one instance of a component takes.
+#[derive(Clone, Copy, Debug, Default)]
+struct Weight {
+    instances: u64,
+    definitions: u64,
+}
+
+impl Weight {
+    /// One definition with so many parts.
+    fn define(&mut self, parts: usize) {
+        self.definitions = self.definitions.saturating_add(1).saturating_add(parts as u64);
+    }
+
+    /// An instance of a component of this weight.
+    fn add(&mut self, child: Self) {
+        self.instances = self.instances.saturating_add(1).saturating_add(child.instances);
+        self.definitions = self.definitions.saturating_add(child.definitions);
+    }
+}
+
+/// A component that is being read, or a module within one.
+struct Level {
+    encoding: Encoding,
+    weight: Weight,
+    /// The weights of the components it can instantiate, by index.
+    components: Vec<Weight>,
+}
+
+/// Counts while the payloads of a component go by.
+pub(crate) struct Shape {
+    levels: Vec<Level>,
+    functions: u64,
+    code: u64,
+    table_elements: u64,
+}
+
+impl Shape {
+    pub(crate) fn new(limits: &Limits) -> Self {
+        Self { levels: Vec::new(), functions: 0, code: 0, table_elements: limits.table_elements as u64 }
+    }
+
+    /// Takes note of the next payload, in the order of the bytes.
+    pub(crate) fn see(&mut self, payload: &Payload<'_>) -> Result<(), LoadProblem> {
+        match payload {
+            Payload::Version { encoding, .. } => {
+                at_most("levels of components within components", self.levels.len() as u64, DEPTH)?;
+                self.levels.push(Level { encoding: *encoding, weight: Weight::default(), components: Vec::new() });
+                Ok(())
+            }
+            Payload::End(_) => self.leave(),
+            Payload::FunctionSection(section) => {
+                self.functions = self.functions.saturating_add(section.count().into());
+                at_most("functions", self.functions, FUNCTIONS)
+            }
+            Payload::CodeSectionStart { size, .. } => {
+                self.code = self.code.saturating_add((*size).into());
+                at_most("bytes of code", self.code, CODE)
+            }
+            Payload::TableSection(section) => {
+                for table in section.clone() {
+                    at_most("elements in a table", table.map_err(malformed)?.ty.initial, self.table_elements)?;
+                }
+                Ok(())
+            }
+            _ => self.define(payload),
+        }
+    }
+
+    /// Takes note of what a component defines.
+    fn define(&mut self, payload: &Payload<'_>) -> Result<(), LoadProblem> {
+        let Some((level, outer)) = self.levels.split_last_mut() else { return Ok(()) };
+        let weight = &mut level.weight;
+        match payload {
+            Payload::InstanceSection(section) => {
+                for instance in section.clone() {
+                    weight.define(match instance.map_err(malformed)? {
+                        Instance::Instantiate { args, .. } => args.len(),
+                        Instance::FromExports(exports) => exports.len(),
+                    });
+                    weight.add(Weight::default());
+                }
+            }
+            Payload::ComponentInstanceSection(section) => {
+                for instance in section.clone() {
+                    let (child, parts) = match instance.map_err(malformed)? {
+                        ComponentInstance::Instantiate { component_index, args } => {
+                            (component(&level.components, component_index), args.len())
+                        }
+                        ComponentInstance::FromExports(exports) => (Weight::default(), exports.len()),
+                    };
+                    weight.define(parts);
+                    weight.add(child);
+                }
+            }
+            Payload::ComponentAliasSection(section) => {
+                for alias in section.clone() {
+                    weight.define(0);
+                    match alias.map_err(malformed)? {
+                        ComponentAlias::Outer { kind: ComponentOuterAliasKind::Component, count, index } => {
+                            let from = match (count as usize).checked_sub(1) {
+                                None => component(&level.components, index),
+                                Some(up) => {
+                                    outer.iter().rev().nth(up).map_or(NOWHERE, |it| component(&it.components, index))
+                                }
+                            };
+                            level.components.push(from);
+                        }
+                        // What comes out of an instance may have been put in by anybody: it cannot be counted.
+                        ComponentAlias::InstanceExport { kind: ComponentExternalKind::Component, .. } => {
+                            return Err(LoadProblem::PassesComponents);
+                        }
+                        _ => {}
+                    }
+                }
+            }
+            Payload::ComponentImportSection(section) => {
+                for import in section.clone() {
+                    weight.define(0);
+                    if import.map_err(malformed)?.ty.kind() == ComponentExternalKind::Component {
+                        return Err(LoadProblem::PassesComponents);
+                    }
+                }
+            }
+            Payload::ComponentExportSection(section) => {
+                for export in section.clone() {
+                    weight.define(0);
+                    let export = export.map_err(malformed)?;
+                    if export.kind == ComponentExternalKind::Component {
+                        let exported = component(&level.components, export.index);
+                        level.components.push(exported);
+                    }
+                }
+            }
+            Payload::ComponentCanonicalSection(section) => weight.define(section.count() as usize),
+            Payload::ComponentTypeSection(section) => weight.define(section.count() as usize),
+            Payload::CoreTypeSection(section) => weight.define(section.count() as usize),
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// A component or module has ended.
+    fn leave(&mut self) -> Result<(), LoadProblem> {
+        let Some(Level { weight, encoding, .. }) = self.levels.pop() else { return Ok(()) };
+        match self.levels.last_mut() {
+            Some(parent) => {
+                if encoding == Encoding::Component {
+                    parent.components.push(weight);
+                }
+                Ok(())
+            }
+            None => {
+                at_most("instances of modules and components", weight.instances, INSTANCES)?;
+                at_most("definitions in all its instances", weight.definitions, DEFINITIONS)
+            }
+        }
+    }
+}
+
+/// No valid component names one that is not there; the compiler says so.
+const NOWHERE: Weight = Weight { instances: 0, definitions: 0 };
+
+fn component(components: &[Weight], index: u32) -> Weight {
+    components.get(index as usize).copied().unwrap_or(NOWHERE)
+}
+
+fn malformed(error: BinaryReaderError) -> LoadProblem {
+    LoadProblem::Malformed(error)
+}
+
+/// Refuses the name of an import or export that is too long, or one too many. `before`: how many there were.
+pub(crate) fn name(kind: Named, before: usize, name: &str) -> Result<(), LoadProblem> {
+    let (many, long) = match kind {
+        Named::Import => ("imports", "bytes in the name of an import"),
+        Named::Export => ("exports", "bytes in the name of an export"),
+    };
+    at_most(many, before as u64 + 1, NAMES)?;
+    at_most(long, name.len() as u64, NAME)
+}
+
+/// What has a name.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Named {
+    Import,
+    Export,
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,132 @@
+use std::{fmt::Write as _, time::Instant};
+
+use super::*;
+use crate::{error::LoadError, inspect::ComponentType};
+
+fn read(text: &str) -> Result<ComponentType, LoadError> {
+    ComponentType::read(&wat::parse_str(text).expect("WAT"), &Limits::default())
+}
+
+fn refusal(text: &str) -> String {
+    read(text).expect_err("refused").to_string()
+}
+
+/// Components within components, each of which makes so many instances of the one within.
+fn bomb(levels: usize, each: usize, innermost: &str) -> String {
+    let mut inner = format!("(component $l0 (core module $m) {innermost})");
+    for level in 1..=levels {
+        let instances = format!("(instance (instantiate $l{}))", level - 1).repeat(each);
+        inner = format!("(component $l{level} {inner} {instances})");
+    }
+    format!("(component {inner} (instance (instantiate $l{levels})))")
+}
+
+#[test]
+fn instances_of_nested_components_are_counted_each_time() {
+    let text = bomb(4, 900, "");
+    let began = Instant::now();
+    let bytes = wat::parse_str(&text).unwrap();
+    assert!(bytes.len() < 20_000, "{} bytes", bytes.len());
+    let parsed = began.elapsed();
+    let began = Instant::now();
+    let error = ComponentType::read(&bytes, &Limits::default()).unwrap_err().to_string();
+    // 1 + 900 + 900² + 900³ + 900⁴
+    let sentence = "it has 656829810901 instances of modules and components, and a plugin may have at most 1000";
+    assert_eq!(error, sentence);
+    assert!(began.elapsed() < parsed * 20, "{:?} where the text took {parsed:?}", began.elapsed());
+    let core = refusal(&bomb(2, 40, "(core instance (instantiate $m))"));
+    assert!(core.starts_with("it has 3241 instances"), "{core}");
+    assert!(refusal(&bomb(12, 900, "")).starts_with(&format!("it has {} instances", u64::MAX)), "saturates");
+    read(&bomb(2, 20, "(core instance (instantiate $m))")).expect("821 are not too many");
+}
+
+#[test]
+fn a_component_named_in_another_way_counts_too() {
+    let many = "(instance (instantiate $c))".repeat(900);
+    let table = [
+        // From the component around it.
+        format!(
+            "(component (component $c) (component $d {many}) (component $e (alias outer 1 $d (component $x)) {}))",
+            "(instance (instantiate $x))".repeat(2)
+        ),
+        // Under the name it is exported by.
+        format!(
+            "(component (component $c) (component $d (component $c) {many}) (export $x \"x\" (component $d)) {})",
+            "(instance (instantiate $x))".repeat(2)
+        ),
+    ];
+    let [outer, exported] = &table;
+    // Only what is made counts.
+    read(outer).expect("nobody makes an instance of $e");
+    let made = outer.strip_suffix(')').map(|it| format!("{it} (instance (instantiate $e)))")).unwrap();
+    for text in [&made, exported] {
+        let error = refusal(text);
+        assert!(error.contains("instances of modules and components"), "{error}");
+    }
+}
+
+#[test]
+fn components_are_not_handed_around() {
+    let import = r#"(component (component $c (import "x" (component $x)) (instance (instantiate $x))))"#;
+    let alias = r#"(component
+        (component $c (component $d) (export "d" (component $d)))
+        (instance $i (instantiate $c))
+        (alias export $i "d" (component $x))
+        (instance (instantiate $x)))"#;
+    for text in [import, alias] {
+        assert_eq!(
+            refusal(text),
+            "it hands components to components, which a plugin may not: what they make cannot be counted"
+        );
+    }
+}
+
+#[test]
+fn definitions_count_with_each_instance() {
+    let types = "(type u8)".repeat(2_000);
+    let text =
+        |each: usize| format!("(component (component $c {types}) {})", "(instance (instantiate $c))".repeat(each));
+    read(&text(20)).unwrap();
+    let error = refusal(&text(60));
+    assert!(error.starts_with("it has 12"), "{error}");
+    assert!(error.ends_with("definitions in all its instances, and a plugin may have at most 100000"), "{error}");
+}
+
+#[test]
+fn what_a_module_holds_is_bounded() {
+    let functions =
+        |many: usize| format!("(component (core module (func)) (core module {}))", "(func)".repeat(many - 1));
+    read(&functions(100_000)).unwrap();
+    assert_eq!(refusal(&functions(100_001)), "it has 100001 functions, and a plugin may have at most 100000");
+    let table = |elements: u32| format!("(component (core module (table {elements} funcref)))");
+    read(&table(65_536)).unwrap();
+    assert_eq!(refusal(&table(65_537)), "it has 65537 elements in a table, and a plugin may have at most 65536");
+    let small = Limits { table_elements: 10, ..Limits::default() };
+    let error = ComponentType::read(&wat::parse_str(table(11)).unwrap(), &small).unwrap_err();
+    assert!(error.to_string().ends_with("at most 10"), "{error}");
+}
+
+#[test]
+fn nesting_is_bounded() {
+    let nested = |depth: usize| format!("{}{}", "(component ".repeat(depth), ")".repeat(depth));
+    read(&nested(16)).unwrap();
+    let error = refusal(&nested(18));
+    assert!(error.contains("levels of components within components"), "{error}");
+}
+
+#[test]
+fn imports_and_exports_are_bounded_in_number_and_length() {
+    let imports = |many: usize| {
+        let mut text = String::from("(component ");
+        for number in 0..many {
+            write!(text, "(import \"f{number}\" (func))").unwrap();
+        }
+        text + ")"
+    };
+    read(&imports(1_000)).unwrap();
+    assert_eq!(refusal(&imports(1_001)), "it has 1001 imports, and a plugin may have at most 1000");
+    let export = |bytes: usize| format!("(component (instance $i) (export \"{}\" (instance $i)))", "a".repeat(bytes));
+    read(&export(256)).unwrap();
+    let error = refusal(&export(90_000));
+    assert_eq!(error, "it has 90000 bytes in the name of an export, and a plugin may have at most 256");
+}

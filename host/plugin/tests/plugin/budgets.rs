@@ -1,0 +1,200 @@
+//! What a plugin is charged for, and what it may leave with the host.
+
+use std::{
+    fs,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use futures::future::join_all;
+use skydock_cloud::{CloudError, CloudProvider as _, NodeSet, Presence};
+use skydock_plugin::{CallError, ClusterSlot, Limits, LoadError, LoadProblem, Plugin, PluginMetrics, Stage};
+
+use crate::support::{Bench, FakeCluster, fixture, limits, node, node_that, runtime, service_that, source, until};
+
+/// The raw plugin that does it within a call.
+fn in_check(misdeed: &str) -> Vec<u8> {
+    fs::read(fixture(&format!("raw/{misdeed}_in_check"))).unwrap()
+}
+
+/// The raw plugin that does it while it is configured.
+fn in_configure(misdeed: &str) -> Vec<u8> {
+    fs::read(fixture(&format!("raw/{misdeed}_in_configure"))).unwrap()
+}
+
+/// A raw plugin in service, which does it within a call.
+async fn raw(misdeed: &str, limits: Limits) -> Bench {
+    Bench::of(&in_check(misdeed), limits).await
+}
+
+/// What comes of loading a raw plugin that does it in `configure`.
+async fn configured(misdeed: &str, limits: Limits) -> Result<(), LoadError> {
+    let dir = tempfile::tempdir().unwrap();
+    fs::write(dir.path().join("plugin.wasm"), in_configure(misdeed)).unwrap();
+    fs::write(dir.path().join("cloud.conf"), "").unwrap();
+    let runtime = runtime(limits, PluginMetrics::default());
+    Plugin::load(&runtime, source(dir.path()), ClusterSlot::default()).await.map(drop)
+}
+
+async fn sentence(bench: &Bench) -> String {
+    match bench.plugin.check(&[node("n")]).await {
+        Err(CloudError::Internal(sentence) | CloudError::Unavailable(sentence)) => sentence,
+        other => panic!("{other:?}"),
+    }
+}
+
+const CPU: &str = "skydock_plugin_guest_cpu_seconds_total";
+
+#[tokio::test(flavor = "multi_thread")]
+async fn waiting_costs_nothing() {
+    let bench = raw("naps", limits()).await;
+    let started = Instant::now();
+    assert_eq!(bench.plugin.check(&[node("n")]).await.unwrap(), [Ok(Presence::Running)]);
+    assert!(started.elapsed() >= Duration::from_secs(3), "{:?}", started.elapsed());
+    assert!(bench.metric(CPU) < 0.5, "300 waits of 12 ms: {} s", bench.metric(CPU));
+    configured("naps", limits()).await.expect("nor does it in configure");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn work_is_charged_however_often_the_host_is_called() {
+    let bench = raw("paces", limits()).await;
+    let words = "instances.check: it used up its 500ms of CPU time";
+    assert!(sentence(&bench).await.ends_with(words));
+    let used = bench.metric(CPU);
+    assert!((0.5..1.0).contains(&used), "the budget and a tick or so: {used}");
+    let refused = configured("paces", limits()).await.unwrap_err();
+    assert!(matches!(refused.source, LoadProblem::Call(CallError::CpuBudget(_))), "{refused}");
+}
+
+/// Largest resident memory this process has had, in MiB.
+fn peak() -> u64 {
+    let status = fs::read_to_string("/proc/self/status").unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
+    line.trim().trim_end_matches(" kB").parse::<u64>().unwrap() / 1024
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_host_keeps_no_part_of_a_request_at_any_size() {
+    let before = peak();
+    let table = [
+        ("methods", "it made a request's method of 8000000 bytes, where at most 32 are allowed"),
+        ("authorities", "it made a request's authority of 8000000 bytes, where at most 512 are allowed"),
+    ];
+    for (misdeed, words) in table {
+        let refused = configured(misdeed, limits()).await.unwrap_err();
+        assert_eq!((refused.stage, refused.to_string().as_str()), (Stage::Configure, words));
+        let bench = raw(misdeed, limits()).await;
+        assert!(sentence(&bench).await.ends_with(words));
+        assert_eq!(bench.metric("skydock_plugin_traps_total{plugin=\"test\",kind=\"oversized\"}"), 1.0);
+    }
+    assert!(peak() < before + 300, "from {before} to {} MiB", peak());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn handles_may_be_kept_between_calls_and_are_counted() {
+    let bench = raw("requests", Limits { handles: 32, ..limits() }).await;
+    for _ in 0..3 {
+        assert_eq!(bench.plugin.check(&[node("n")]).await.unwrap(), [Ok(Presence::Running)]);
+    }
+    let words = "it asked for more than its 32 handles of the host's resources";
+    assert!(sentence(&bench).await.ends_with(words));
+    assert_eq!(bench.instances("idle"), 0.0, "it and its handles are gone");
+    assert!(bench.plugin.check(&[node("n")]).await.is_ok());
+    // Standard output is a handle like any other.
+    let bench = raw("outputs", Limits { handles: 32, ..limits() }).await;
+    assert!(sentence(&bench).await.ends_with(words));
+    let refused = configured("many_requests", limits()).await.unwrap_err();
+    assert!(matches!(refused.source, LoadProblem::Call(CallError::Handles(1024))), "{refused}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn instances_share_the_memory_of_their_plugin() {
+    // An instance has 4 MiB; there is room for two.
+    let limits = Limits { memory: 8 << 20, memory_total: 10 << 20, instances: 8, ..limits() };
+    let bench = raw("pages", limits).await;
+    let calls = (0..3).map(|_| {
+        let plugin = Arc::clone(&bench.plugin);
+        tokio::spawn(async move { plugin.check(&[node("n")]).await })
+    });
+    let calls: Vec<_> = calls.collect();
+    let ends: Vec<_> = join_all(calls).await.into_iter().map(Result::unwrap).collect();
+    let (good, bad): (Vec<_>, Vec<_>) = ends.into_iter().partition(Result::is_ok);
+    assert_eq!((good.len(), bad.len()), (2, 1));
+    let Err(CloudError::Unavailable(sentence)) = &bad[0] else { panic!("{bad:?}") };
+    let words = "all instances of the plugin together asked for more than its 10485760 bytes of memory";
+    assert!(sentence.ends_with(words), "{sentence}");
+    assert_eq!(bench.metric("skydock_plugin_traps_total{plugin=\"test\",kind=\"memory_total\"}"), 1.0);
+    assert_eq!(bench.instances("idle"), 1.0, "two would leave too little to those that work");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_candidate_that_is_refused_has_changed_nothing() {
+    let bench = Bench::good().await;
+    let reserve = async |name| bench.plugin.check(&[node_that("reserve", name)]).await.unwrap().remove(0);
+    assert_eq!(reserve("a").await, Ok(Presence::Running));
+    let taken = || Err(CloudError::Conflict("held by a".into()));
+    // Another provider, which is refused after it was configured.
+    bench.replace_bytes(&in_configure("cache"));
+    let refused = bench.plugin.reload().await.unwrap_err();
+    assert_eq!(refused.stage, Stage::Identity, "{refused}");
+    assert_eq!(reserve("b").await, taken());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn no_request_leaves_before_a_plugin_serves() {
+    let denied = |kind| format!("skydock_plugin_egress_denied_total{{plugin=\"test\",kind=\"{kind}\"}}");
+    let bench = Bench::of(&in_configure("send"), limits()).await;
+    assert_eq!((bench.metric(&denied("loading")), bench.metric(&denied("no_rule"))), (1.0, 0.0));
+    bench.replace_bytes(&in_check("send"));
+    bench.plugin.reload().await.unwrap();
+    bench.plugin.check(&[node("n")]).await.unwrap();
+    assert_eq!((bench.metric(&denied("loading")), bench.metric(&denied("no_rule"))), (1.0, 1.0));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn lists_that_no_guest_takes_end_with_its_time() {
+    let nodes = (0..1000).map(|number| node(&format!("n{number}"))).collect();
+    let bench = raw("nodes", limits()).await;
+    bench.cluster.set(Arc::new(FakeCluster { nodes, ..FakeCluster::default() }));
+    let calls = join_all((0..6).map(|_| sentence(&bench))).await;
+    assert!(calls.iter().all(|sentence| sentence.contains("CPU time")), "{calls:?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn load_balancers_that_hang_leave_nodes_their_instances() {
+    let bench = Bench::new(Limits { instances: 12, ..limits() }, "").await;
+    let hang = (0..40).map(|number| {
+        let plugin = Arc::clone(&bench.plugin);
+        let service = service_that("sleep", &format!("web{number}"));
+        tokio::spawn(async move { plugin.ensure_load_balancer(&service, &NodeSet::default()).await })
+    });
+    let hang: Vec<_> = hang.collect();
+    until("load balancers have all they may have", || bench.instances("busy") == 6.0).await;
+    for _ in 0..20 {
+        assert_eq!(bench.plugin.check(&[node("a")]).await.unwrap(), [Ok(Presence::Running)]);
+        assert!(bench.plugin.describe(&[node("a")]).await.is_ok());
+        assert!(bench.plugin.locate(&[node("a")]).await.is_ok());
+        assert!(bench.plugin.list_routes().await.is_ok());
+    }
+    assert_eq!(bench.instances("busy"), 6.0);
+    assert!(hang.iter().all(|call| !call.is_finished()), "all that is answered was answered meanwhile");
+    for call in hang {
+        call.abort();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_clock_of_a_call_starts_when_it_has_an_instance() {
+    let limits = Limits { instances: 1, read_deadline: Duration::from_secs(3), ..limits() };
+    let bench = Bench::new(limits, "").await;
+    let sleeps = (0..2).map(|_| {
+        let plugin = Arc::clone(&bench.plugin);
+        tokio::spawn(async move { plugin.check(&[node_that("sleep", "n")]).await })
+    });
+    let sleeps: Vec<_> = sleeps.collect();
+    // One after the other: the second one's deadline is not over when it begins.
+    for slept in join_all(sleeps).await {
+        let CloudError::Unavailable(sentence) = slept.unwrap().unwrap_err() else { panic!() };
+        assert!(sentence.ends_with("it gave no answer within 3s"), "{sentence}");
+    }
+}

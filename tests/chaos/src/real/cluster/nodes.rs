@@ -1,0 +1,214 @@
+//! Machines, and kubelets that are only pretended.
+
+use std::time::Duration;
+
+use anyhow::Result;
+use k8s_openapi::api::core::v1::Node;
+use kube::{
+    Api, ResourceExt as _,
+    api::{DeleteParams, Patch, PatchParams, PostParams},
+};
+use serde_json::{Value, json};
+use skydock_controllers::constants::{
+    ANNOTATION_ALLOW_DELETION, LABEL_EXCLUDE_FROM_LB, LABEL_REGION, LABEL_REGION_BETA, LABEL_ZONE, LABEL_ZONE_BETA,
+    TAINT_UNINITIALIZED,
+};
+use tokio::time::sleep;
+
+use super::{Cluster, PLACE};
+use crate::real::list_nodes;
+
+/// A machine that exists.
+#[derive(Clone, Debug)]
+pub(in crate::real) struct Machine {
+    pub(in crate::real) address: String,
+    /// Of its Node; `None` if an operator has deleted it and no kubelet has registered it anew.
+    pub(in crate::real) uid: Option<String>,
+    pub(in crate::real) running: bool,
+    /// The kubelet runs.
+    pub(in crate::real) ready: bool,
+    with_id: bool,
+}
+
+impl Machine {
+    pub(super) fn row(&self, name: &str) -> Value {
+        let [zone, region, kind] = PLACE;
+        json!({
+            "name": name, "zone": zone, "region": region, "instanceType": kind,
+            "addresses": [{"type": "InternalIP", "address": self.address}],
+            "state": if self.running { "running" } else { "stopped" },
+        })
+    }
+}
+
+/// What the static provider calls the machine of this name.
+pub(in crate::real) fn provider_id(name: &str) -> String {
+    format!("static://{name}")
+}
+
+impl Cluster {
+    fn nodes(&self) -> Api<Node> {
+        Api::all(self.client.clone())
+    }
+
+    /// Starts a machine, whose kubelet registers. A Node of an earlier machine is deleted first.
+    pub(in crate::real) async fn register(&mut self, name: &'static str, with_id: bool) -> Result<()> {
+        if self.machines.contains_key(name) {
+            return Ok(());
+        }
+        self.remove(name).await?;
+        self.made += 1;
+        let address = format!("10.0.0.{}", self.made);
+        self.machines.insert(name, Machine { address, uid: None, running: true, ready: true, with_id });
+        self.touch()?;
+        self.start_kubelet(name).await
+    }
+
+    async fn remove(&self, name: &str) -> Result<()> {
+        match self.nodes().delete(name, &DeleteParams::default()).await {
+            Err(kube::Error::Api(status)) if status.is_not_found() => Ok(()),
+            deleted => Ok(deleted.map(drop)?),
+        }
+    }
+
+    /// The kubelet starts, and registers its Node if there is none.
+    async fn start_kubelet(&mut self, name: &'static str) -> Result<()> {
+        let Some(machine) = self.machines.get_mut(name) else { return Ok(()) };
+        (machine.running, machine.ready) = (true, true);
+        let with_id = machine.with_id;
+        let nodes = self.nodes();
+        let node = match nodes.get_opt(name).await? {
+            Some(node) => node,
+            None => {
+                let mut spec = json!({
+                    "taints": [{"key": TAINT_UNINITIALIZED, "value": "true", "effect": "NoSchedule"}],
+                });
+                if with_id {
+                    spec["providerID"] = provider_id(name).into();
+                }
+                let node = json!({"metadata": {"name": name}, "spec": spec});
+                nodes.create(&PostParams::default(), &serde_json::from_value(node)?).await?
+            }
+        };
+        if let Some(machine) = self.machines.get_mut(name) {
+            machine.uid = node.uid();
+        }
+        self.say_ready(name, "True").await
+    }
+
+    /// As a kubelet does, or the node lifecycle controller of Kubernetes once it is silent.
+    async fn say_ready(&self, name: &str, status: &str) -> Result<()> {
+        let conditions = json!([{"type": "Ready", "status": status, "reason": "Pretended"}]);
+        let patch = Patch::Strategic(json!({"status": {"conditions": conditions}}));
+        match self.nodes().patch_status(name, &PatchParams::default(), &patch).await {
+            // The cloud controller has deleted it.
+            Err(kube::Error::Api(status)) if status.is_not_found() => Ok(()),
+            patched => Ok(patched.map(drop)?),
+        }
+    }
+
+    pub(in crate::real) async fn power_off(&mut self, name: &'static str) -> Result<()> {
+        let Some(machine) = self.machines.get_mut(name) else { return Ok(()) };
+        (machine.running, machine.ready) = (false, false);
+        self.touch()?;
+        self.say_ready(name, "Unknown").await
+    }
+
+    pub(in crate::real) async fn power_on(&mut self, name: &'static str) -> Result<()> {
+        let Some(machine) = self.machines.get_mut(name).filter(|machine| !machine.running) else { return Ok(()) };
+        machine.running = true;
+        self.touch()?;
+        self.start_kubelet(name).await
+    }
+
+    pub(in crate::real) async fn silence(&mut self, name: &'static str) -> Result<()> {
+        let Some(machine) = self.machines.get_mut(name) else { return Ok(()) };
+        machine.ready = false;
+        self.say_ready(name, "Unknown").await
+    }
+
+    pub(in crate::real) async fn wake(&mut self, name: &'static str) -> Result<()> {
+        if self.machines.get(name).is_some_and(|machine| machine.running) {
+            self.start_kubelet(name).await?;
+        }
+        Ok(())
+    }
+
+    /// The machine is gone for ever, and its Node stays.
+    pub(in crate::real) async fn vanish(&mut self, name: &'static str) -> Result<()> {
+        let Some(machine) = self.machines.remove(name) else { return Ok(()) };
+        self.vanished.extend(machine.uid);
+        self.touch()?;
+        self.say_ready(name, "Unknown").await
+    }
+
+    pub(in crate::real) async fn delete_node(&mut self, name: &'static str) -> Result<()> {
+        let Some(machine) = self.machines.get_mut(name) else { return Ok(()) };
+        machine.uid = None;
+        let ready = machine.ready;
+        self.remove(name).await?;
+        if ready { self.start_kubelet(name).await } else { Ok(()) }
+    }
+
+    pub(in crate::real) async fn exclude(&self, name: &str, out: bool) -> Result<()> {
+        self.label(name, json!({LABEL_EXCLUDE_FROM_LB: if out { json!("") } else { json!(null) }})).await
+    }
+
+    pub(in crate::real) async fn relabel(&self, name: &str) -> Result<()> {
+        let elsewhere = "elsewhere";
+        let labels = json!({
+            LABEL_ZONE: elsewhere, LABEL_ZONE_BETA: elsewhere, LABEL_REGION: null, LABEL_REGION_BETA: null,
+        });
+        self.label(name, labels).await
+    }
+
+    async fn label(&self, name: &str, labels: Value) -> Result<()> {
+        if self.machines.get(name).is_none_or(|machine| machine.uid.is_none()) {
+            return Ok(());
+        }
+        let patch = Patch::Merge(json!({"metadata": {"labels": labels}}));
+        self.nodes().patch(name, &PatchParams::default(), &patch).await?;
+        Ok(())
+    }
+
+    pub(in crate::real) fn readdress(&mut self, name: &str) -> Result<()> {
+        let Some(machine) = self.machines.get_mut(name) else { return Ok(()) };
+        self.made += 1;
+        machine.address = format!("10.0.0.{}", self.made);
+        self.touch()
+    }
+
+    /// Every kubelet falls silent, and the inventory is empty, as after a slip of an editor. Later all is back, and who has lost
+    /// its Node registers anew. How many may be lost is not looked at: hosts that take over from each other meanwhile know
+    /// nothing of what the other has deleted.
+    pub(in crate::real) async fn outage(&mut self, time: Duration) -> Result<()> {
+        let ready: Vec<_> = self.machines.iter().filter(|(_, machine)| machine.ready).map(|(name, _)| *name).collect();
+        self.write(&[])?;
+        for name in &ready {
+            self.say_ready(name, "Unknown").await?;
+        }
+        sleep(time).await;
+        self.touch()?;
+        // What was decided on the old inventory is done by now, or is not done any more.
+        sleep(Duration::from_secs(10)).await;
+        let there = list_nodes(&self.client).await?;
+        for (name, machine) in &mut self.machines {
+            machine.uid.take_if(|_| !there.contains_key(*name));
+        }
+        for name in ready {
+            self.start_kubelet(name).await?;
+        }
+        Ok(())
+    }
+
+    /// If more machines are gone than nodes may be deleted, none is: an operator has to say that it is right.
+    pub(in crate::real) async fn allow_deletions(&self) -> Result<()> {
+        let patch = Patch::Merge(json!({"metadata": {"annotations": {ANNOTATION_ALLOW_DELETION: "true"}}}));
+        for (name, node) in list_nodes(&self.client).await? {
+            if node.uid().is_some_and(|uid| self.vanished.contains(&uid)) {
+                self.nodes().patch(&name, &PatchParams::default(), &patch).await?;
+            }
+        }
+        Ok(())
+    }
+}

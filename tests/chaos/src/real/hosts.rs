@@ -1,0 +1,201 @@
+//! Processes of the built binary, started again whenever they end.
+
+use std::{
+    ffi::OsString,
+    fs::File,
+    os::unix::process::ExitStatusExt as _,
+    path::{Path, PathBuf},
+    process::{ExitStatus, Stdio},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use anyhow::{Context as _, Result, ensure};
+use k8s_openapi::api::{
+    authentication::v1::{TokenRequest, TokenRequestSpec},
+    core::v1::ServiceAccount,
+    rbac::v1::ClusterRoleBinding,
+};
+use kube::{Api, Client, api::PostParams};
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::json;
+use skydock_story::Paths;
+use tokio::{
+    process::Command,
+    task::JoinSet,
+    time::{Instant, sleep, sleep_until, timeout},
+};
+
+/// What all hosts are started with: periods that a test can wait for.
+const FLAGS: [&str; 14] = [
+    "--v=2",
+    "--cloud-provider=static",
+    "--leader-elect-lease-duration=6s",
+    "--leader-elect-renew-deadline=4s",
+    "--leader-elect-retry-period=1s",
+    "--node-monitor-period=1s",
+    "--node-status-update-frequency=10s",
+    "--load-balancer-check-period=20s",
+    "--allocate-node-cidrs=true",
+    "--configure-cloud-routes=false",
+    "--cluster-cidr=10.244.0.0/16",
+    "--metrics-bind-address=0",
+    "--node-deletion-interval=20s",
+    "--cluster-name=chaos",
+];
+/// How long a process that ended by itself is left alone, as a kubelet does.
+const RESTART: Duration = Duration::from_secs(1);
+
+/// Makes a service account with all rights, and gives a token of it.
+pub(super) async fn account(client: &Client, name: &str) -> Result<String> {
+    let accounts = Api::<ServiceAccount>::namespaced(client.clone(), "kube-system");
+    let account = serde_json::from_value(json!({"metadata": {"name": name}}))?;
+    accounts.create(&PostParams::default(), &account).await?;
+    let binding: ClusterRoleBinding = serde_json::from_value(json!({
+        "metadata": {"name": name},
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "cluster-admin"},
+        "subjects": [{"kind": "ServiceAccount", "namespace": "kube-system", "name": name}],
+    }))?;
+    Api::<ClusterRoleBinding>::all(client.clone()).create(&PostParams::default(), &binding).await?;
+    let hour = TokenRequestSpec { expiration_seconds: Some(3600), ..TokenRequestSpec::default() };
+    let request = TokenRequest { spec: hour, ..TokenRequest::default() };
+    let answer = accounts.create_token_request(name, &PostParams::default(), &request).await?;
+    Ok(answer.status.context("the API server gave no token")?.token)
+}
+
+/// A host that is started again whenever it ends.
+pub(super) struct Contender {
+    name: String,
+    state: Arc<Mutex<State>>,
+    /// Ends when dropped, and the process with it.
+    _tended: JoinSet<()>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    /// Of the process that runs.
+    process: Option<Pid>,
+    /// Not to be started before this.
+    down_until: Option<Instant>,
+    /// It ends for good.
+    leaves: bool,
+    wrongs: Vec<String>,
+}
+
+impl Contender {
+    /// Starts it with `NAME.kubeconfig` of this folder; what it says goes to `NAME.log`.
+    pub(super) fn start(paths: &Paths, dir: &Path, name: &str, flags: &[&str]) -> Result<Self> {
+        let mut args: Vec<OsString> = FLAGS.iter().chain(flags).map(OsString::from).collect();
+        let file = |flag: &str, name: String| format!("--{flag}={}", dir.join(name).display()).into();
+        args.push(file("kubeconfig", format!("{name}.kubeconfig")));
+        args.push(file("plugin-cache-dir", format!("{name}-cache")));
+        args.push(file("cloud-config", "inventory.yaml".to_owned()));
+        args.push(format!("--plugin-dir={}", paths.plugins.display()).into());
+        let state = Arc::new(Mutex::new(State::default()));
+        let log = dir.join(format!("{name}.log"));
+        let mut tended = JoinSet::new();
+        tended.spawn(tend(paths.skydock.clone(), args, log, Arc::clone(&state)));
+        Ok(Self { name: name.to_owned(), state, _tended: tended })
+    }
+
+    pub(super) fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Kills it, whatever it does just now; it is started again after this.
+    pub(super) fn kill(&self, down: Duration) {
+        lock(&self.state).down_until = Some(Instant::now() + down);
+        self.signal(Signal::KILL);
+    }
+
+    /// Asks it to end; it is started again.
+    pub(super) fn terminate(&self) {
+        self.signal(Signal::TERM);
+    }
+
+    /// Makes it stand still.
+    pub(super) async fn suspend(&self, time: Duration) {
+        self.signal(Signal::STOP);
+        sleep(time).await;
+        self.signal(Signal::CONT);
+    }
+
+    /// Asks it to end, for good.
+    pub(super) async fn stop(&self, limit: Duration) -> Result<()> {
+        lock(&self.state).leaves = true;
+        self.terminate();
+        let ended = timeout(limit, self.gone()).await;
+        ensure!(ended.is_ok(), "{} still runs {limit:?} after SIGTERM", self.name);
+        Ok(())
+    }
+
+    /// Ends it, for good.
+    pub(super) async fn end(&self) {
+        lock(&self.state).leaves = true;
+        self.signal(Signal::KILL);
+        self.gone().await;
+    }
+
+    /// What it did that no host should.
+    pub(super) fn wrongs(&self) -> Vec<String> {
+        lock(&self.state).wrongs.iter().map(|wrong| format!("{}: {wrong}", self.name)).collect()
+    }
+
+    async fn gone(&self) {
+        while lock(&self.state).process.is_some() {
+            sleep(Duration::from_millis(20)).await;
+        }
+    }
+
+    /// To nobody if none runs just now.
+    fn signal(&self, signal: Signal) {
+        let state = lock(&self.state);
+        if let Some(process) = state.process {
+            // It has ended just now, or is there to take it.
+            let _ = kill_process(process, signal);
+        }
+    }
+}
+
+fn lock(state: &Mutex<State>) -> MutexGuard<'_, State> {
+    state.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+async fn tend(binary: PathBuf, args: Vec<OsString>, log: PathBuf, state: Arc<Mutex<State>>) {
+    loop {
+        let wait = lock(&state).down_until.take();
+        if let Some(until) = wait {
+            sleep_until(until).await;
+        }
+        if lock(&state).leaves {
+            return;
+        }
+        match once(&binary, &args, &log, &state).await {
+            Ok(status) => {
+                let mut state = lock(&state);
+                state.process = None;
+                state.wrongs.extend(wrong(status, &log));
+            }
+            Err(error) => lock(&state).wrongs.push(format!("{error:#}")),
+        }
+        sleep(RESTART).await;
+    }
+}
+
+async fn once(binary: &Path, args: &[OsString], log: &Path, state: &Mutex<State>) -> Result<ExitStatus> {
+    let file = File::options().create(true).append(true).open(log)?;
+    let mut command = Command::new(binary);
+    command.args(args).stdin(Stdio::null()).stdout(file.try_clone()?).stderr(file).kill_on_drop(true);
+    let mut child = command.spawn().with_context(|| format!("cannot start {}", binary.display()))?;
+    lock(state).process = child.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw);
+    Ok(child.wait().await?)
+}
+
+/// A host that loses the lease or the API server ends with 1, one that is asked to with 0.
+fn wrong(status: ExitStatus, log: &Path) -> Option<String> {
+    let expected = matches!(status.code(), Some(0 | 1)) || status.signal() == Some(Signal::KILL.as_raw());
+    (!expected).then(|| {
+        let said = std::fs::read_to_string(log).unwrap_or_default();
+        format!("ended with {status}: {}", said.lines().last().unwrap_or_default())
+    })
+}

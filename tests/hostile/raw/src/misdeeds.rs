@@ -1,0 +1,160 @@
+//! What a plugin does, as text.
+
+/// Where data of a misdeed begins; below it is what the host hands over.
+const DATA: u32 = 64 << 10;
+
+/// Bytes of a text that is too large to keep.
+const LARGE: u32 = 8_000_000;
+
+/// What a plugin does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Misdeed {
+    /// Nothing.
+    None,
+    /// Waits so many times for so many milliseconds. Not hostile at all: each request to a cloud is some such waits.
+    Naps(u32, u32),
+    /// Computes without end, and asks the host for the time after every nine milliseconds of it.
+    Paces,
+    /// Makes so many requests with a method of 8 MB, and keeps them.
+    Methods(u32),
+    /// Makes so many requests to a host whose name has 8 MB, and keeps them.
+    Authorities(u32),
+    /// Makes so many requests, and keeps them, also when the call is over.
+    Requests(u32),
+    /// Sends a request to https://api.example/, and does not look for the answer.
+    Send,
+    /// Asks so many times for standard output, and keeps it.
+    Outputs(u32),
+    /// Takes the key `reserved` of the cache away from whoever has it, and sets it to `raw`.
+    Cache,
+    /// Asks for all nodes, and never has room for them: it computes without end while the host holds the list.
+    Nodes,
+    /// Has all of so many pages of memory, and then waits for ten seconds.
+    Pages(u32),
+}
+
+impl Misdeed {
+    /// Those that there are components of, by name.
+    pub(crate) const ALL: [(&str, Self); 12] = [
+        ("nothing", Self::None),
+        ("naps", Self::Naps(300, 12)),
+        ("paces", Self::Paces),
+        ("methods", Self::Methods(150)),
+        ("authorities", Self::Authorities(150)),
+        ("requests", Self::Requests(10)),
+        ("many_requests", Self::Requests(2000)),
+        ("send", Self::Send),
+        ("outputs", Self::Outputs(33)),
+        ("cache", Self::Cache),
+        ("nodes", Self::Nodes),
+        // 4 MiB.
+        ("pages", Self::Pages(64)),
+    ];
+
+    pub(crate) fn pages(self) -> u32 {
+        match self {
+            Self::Methods(_) | Self::Authorities(_) => 128,
+            Self::Pages(pages) => pages.max(2),
+            _ => 2,
+        }
+    }
+
+    /// The functions of the host it calls.
+    pub(crate) fn imports(self) -> &'static str {
+        match self {
+            Self::None => "",
+            Self::Naps(..) | Self::Pages(_) => {
+                r#"(import "wasi:clocks/monotonic-clock@0.2.0" "subscribe-duration" (func $subscribe (param i64) (result i32)))
+                (import "wasi:io/poll@0.2.0" "[method]pollable.block" (func $block (param i32)))
+                (import "wasi:io/poll@0.2.0" "[resource-drop]pollable" (func $drop (param i32)))"#
+            }
+            Self::Paces => r#"(import "wasi:clocks/monotonic-clock@0.2.0" "now" (func $now (result i64)))"#,
+            Self::Methods(_) | Self::Authorities(_) | Self::Requests(_) | Self::Send => {
+                r#"(import "wasi:http/types@0.2.0" "[constructor]fields" (func $fields (result i32)))
+                (import "wasi:http/types@0.2.0" "[constructor]outgoing-request" (func $request (param i32) (result i32)))
+                (import "wasi:http/types@0.2.0" "[method]outgoing-request.set-method"
+                  (func $method (param i32 i32 i32 i32) (result i32)))
+                (import "wasi:http/types@0.2.0" "[method]outgoing-request.set-authority"
+                  (func $authority (param i32 i32 i32 i32) (result i32)))
+                (import "wasi:http/types@0.2.0" "[method]outgoing-request.set-path-with-query"
+                  (func $path (param i32 i32 i32 i32) (result i32)))
+                (import "wasi:http/outgoing-handler@0.2.0" "handle" (func $send (param i32 i32 i32 i32)))"#
+            }
+            Self::Outputs(_) => r#"(import "wasi:cli/stdout@0.2.0" "get-stdout" (func $stdout (result i32)))"#,
+            Self::Cache => {
+                r#"(import "skydock:provider/cache@0.1.0" "remove" (func $remove (param i32 i32)))
+                (import "skydock:provider/cache@0.1.0" "set" (func $set (param i32 i32 i32 i32 i64) (result i32)))"#
+            }
+            Self::Nodes => r#"(import "skydock:provider/cluster@0.1.0" "nodes" (func $nodes (param i32)))"#,
+        }
+    }
+
+    /// What it does; the locals `$i` and `$p` are numbers, `$t` a time.
+    pub(crate) fn body(self) -> String {
+        let times = |count: u32, what: &str| {
+            format!(
+                "(loop $again {what}
+                   (br_if $again (i32.lt_u (local.tee $i (i32.add (local.get $i) (i32.const 1))) (i32.const {count}))))"
+            )
+        };
+        let nap = |ms: u32| {
+            format!(
+                "(local.set $p (call $subscribe (i64.const {})))
+                 (call $block (local.get $p)) (call $drop (local.get $p))",
+                u64::from(ms) * 1_000_000
+            )
+        };
+        let fill = format!("(memory.fill (i32.const {DATA}) (i32.const 65) (i32.const {LARGE}))");
+        match self {
+            Self::None => String::new(),
+            Self::Naps(count, ms) => times(count, &nap(ms)),
+            Self::Paces => "(loop $always
+                  (local.set $t (i64.add (call $now) (i64.const 9000000)))
+                  (loop $pace (local.set $i (i32.const 0))
+                    (loop $spin (br_if $spin
+                      (i32.lt_u (local.tee $i (i32.add (local.get $i) (i32.const 1))) (i32.const 4000000)))))
+                  (br $always))"
+                .to_owned(),
+            Self::Methods(count) => {
+                let make = format!(
+                    "(drop (call $method (call $request (call $fields)) (i32.const 9) (i32.const {DATA}) (i32.const {LARGE})))"
+                );
+                fill + &times(count, &make)
+            }
+            Self::Authorities(count) => {
+                let make = format!(
+                    "(drop (call $authority (call $request (call $fields)) (i32.const 1) (i32.const {DATA}) (i32.const {LARGE})))"
+                );
+                fill + &times(count, &make)
+            }
+            Self::Requests(count) => times(count, "(drop (call $request (call $fields)))"),
+            Self::Send => "(local.set $p (call $request (call $fields)))
+                (drop (call $authority (local.get $p) (i32.const 1) (i32.const 616) (i32.const 11)))
+                (drop (call $path (local.get $p) (i32.const 1) (i32.const 627) (i32.const 1)))
+                (call $send (local.get $p) (i32.const 0) (i32.const 0) (i32.const 2304))"
+                .to_owned(),
+            Self::Outputs(count) => times(count, "(drop (call $stdout))"),
+            Self::Cache => "(call $remove (i32.const 600) (i32.const 8))
+                (drop (call $set (i32.const 600) (i32.const 8) (i32.const 512) (i32.const 3) (i64.const 60000)))"
+                .to_owned(),
+            Self::Nodes => "(call $nodes (i32.const 2048))".to_owned(),
+            Self::Pages(pages) => {
+                let fill = format!(
+                    "(memory.fill (i32.const {DATA}) (i32.const 1) (i32.const {}))",
+                    u64::from(pages.max(2)) * 65_536 - u64::from(DATA)
+                );
+                fill + &nap(10_000)
+            }
+        }
+    }
+
+    /// What it does before it gives room for what the host hands over.
+    pub(crate) fn realloc(self) -> &'static str {
+        // Not for the configuration, which comes first.
+        if self == Self::Nodes {
+            "(if (i32.gt_u (local.get $size) (i32.const 4096)) (then (loop $l (br $l))))"
+        } else {
+            ""
+        }
+    }
+}

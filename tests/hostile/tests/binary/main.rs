@@ -1,0 +1,100 @@
+//! The built binary, with plugins that mean to harm it: each does harm to itself, in one sentence, and to nothing else.
+#![cfg(not(target_family = "wasm"))]
+#![allow(clippy::print_stdout, reason = "what was seen, for whoever runs them with --nocapture")]
+
+mod guest;
+mod stage;
+
+use std::time::Duration;
+
+use anyhow::ensure;
+
+use guest::Form;
+use stage::Stage;
+
+/// Until the host has said what is wrong.
+const SENTENCE: Duration = Duration::from_secs(10);
+/// Longer than all that a plugin may wait for in one call.
+const PATIENCE: Duration = Duration::from_secs(40);
+/// Until the host has ended.
+const END: Duration = Duration::from_secs(2);
+/// Until a plugin that was just tried, or called, is at it.
+const UNDER_WAY: Duration = Duration::from_millis(700);
+/// Most memory of the host, in MiB.
+const MEMORY: u64 = 300;
+
+/// How it goes.
+enum Goes {
+    /// As if nothing was.
+    Well,
+    /// The new component is not taken into service, and these words tell why.
+    Refused(&'static str),
+    /// The call fails, and these words tell why.
+    Failed(&'static str),
+}
+
+/// Replaces a good plugin by this one, and looks at all that is promised.
+async fn survives(component: Vec<u8>, form: Form, goes: Goes) -> anyhow::Result<()> {
+    let stage = Stage::set().await?;
+    stage.replace(&component)?;
+    if form == Form::Call && !matches!(goes, Goes::Refused(_)) {
+        stage.event("PluginSwapped", "generation 2", PATIENCE).await?;
+        stage.start_node("second").await?;
+    } else {
+        tokio::time::sleep(UNDER_WAY).await;
+    }
+    let sentence = async {
+        let told = match goes {
+            Goes::Well if form == Form::Call => return stage.initialized("second", PATIENCE).await,
+            Goes::Well => return stage.event("PluginSwapped", "generation 2", PATIENCE).await.map(drop),
+            Goes::Refused(words) => stage.event("PluginRefused", words, SENTENCE).await?,
+            Goes::Failed(words) => stage.event("FailedToInitialize", words, SENTENCE).await?,
+        };
+        println!("{told}");
+        ensure!(told.len() <= 1024 && !told.contains(char::is_control), "no sentence: {told:?}");
+        Ok(())
+    };
+    // One is no condition of the other.
+    let (told, served) = tokio::join!(sentence, stage.neighbour_is_served(SENTENCE));
+    told?;
+    served?;
+    if !matches!(form, Form::Call) {
+        // The one in service is the good one still, or one that behaves from here on.
+        stage.start_node("third").await?;
+        stage.initialized("third", SENTENCE).await?;
+    }
+    stage.log_is_sane()?;
+
+    match form {
+        Form::Configure => stage.configure("again: true\n")?,
+        Form::Call => stage.start_node("last").await?,
+    }
+    tokio::time::sleep(UNDER_WAY).await;
+    let peak = stage.peak_memory()?;
+    println!("at most {peak} MiB");
+    ensure!(peak < MEMORY, "the host took {peak} MiB");
+    stage.ends_within(END).await
+}
+
+macro_rules! survives {
+    ($($name:ident: $component:expr, $form:expr, $goes:expr;)*) => {$(
+        #[tokio::test(flavor = "multi_thread")]
+        async fn $name() {
+            survives($component.unwrap(), $form, $goes).await.unwrap();
+        }
+    )*};
+}
+
+survives! {
+    a_plugin_may_wait_often_in_configure: guest::naps(300, 12, Form::Configure), Form::Configure, Goes::Well;
+    a_plugin_may_wait_often_in_a_call: guest::naps(300, 12, Form::Call), Form::Call, Goes::Well;
+    a_plugin_may_wait_long_in_configure: guest::naps(250, 50, Form::Configure), Form::Configure, Goes::Well;
+    a_plugin_may_wait_long_in_a_call: guest::naps(250, 50, Form::Call), Form::Call, Goes::Well;
+    huge_methods_in_configure: guest::methods(150, Form::Configure), Form::Configure, Goes::Refused("");
+    huge_methods_in_a_call: guest::methods(150, Form::Call), Form::Call, Goes::Failed("");
+    forged_names_in_configure: guest::names(90_000, Form::Configure), Form::Configure, Goes::Refused("a call it made to the host failed: empty poll list (in function 2 of its code)");
+    forged_names_in_a_call: guest::names(90_000, Form::Call), Form::Call, Goes::Failed("a call it made to the host failed: empty poll list (in function 2 of its code)");
+    a_bomb_of_components: guest::bomb(4, 900), Form::Configure, Goes::Refused("");
+    an_import_with_escapes: guest::odd_import(), Form::Configure, Goes::Refused("it imports `evil\\u{1b}]0;owned");
+    a_file_of_imports: guest::many_imports(38 << 20), Form::Configure, Goes::Refused("in the name of an import");
+}

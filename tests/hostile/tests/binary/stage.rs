@@ -1,0 +1,137 @@
+//! A cluster, and a host that serves it with a plugin that behaves until its file is replaced.
+
+use std::{
+    path::PathBuf,
+    time::{Duration, Instant},
+};
+
+use anyhow::{Context as _, ensure};
+use k8s_openapi::api::core::v1::{Event, Node};
+use kube::{Api, api::ListParams};
+use skydock_planes::{EmbeddedPlane, NodeSpec, Plane};
+use skydock_story::{
+    Paths,
+    host::Host,
+    observe::{Seen, until},
+};
+use tempfile::TempDir;
+
+use crate::guest;
+
+/// What keeps a node from being used until its machine is known.
+const UNINITIALIZED: &str = "node.cloudprovider.kubernetes.io/uninitialized";
+
+pub(crate) struct Stage {
+    plane: EmbeddedPlane,
+    host: Host,
+    dir: TempDir,
+}
+
+impl Stage {
+    /// A host in service, which has initialised one node.
+    pub(crate) async fn set() -> anyhow::Result<Self> {
+        let (plane, dir) = (EmbeddedPlane::start().await?, tempfile::tempdir()?);
+        std::fs::write(dir.path().join("static.wasm"), guest::good()?)?;
+        std::fs::write(dir.path().join("cloud.yaml"), "")?;
+        let file = |name: &str| dir.path().join(name).display().to_string();
+        let args = [
+            "--cloud-provider=static".to_owned(),
+            format!("--plugin=static={}", file("static.wasm")),
+            format!("--cloud-config={}", file("cloud.yaml")),
+            format!("--plugin-cache-dir={}", file("compiled")),
+            format!("--kubeconfig={}", plane.kubeconfig_path().display()),
+            "--cluster-cidr=10.244.0.0/16".to_owned(),
+            "--node-monitor-period=1s".to_owned(),
+            "--route-check-period=1s".to_owned(),
+        ];
+        let skydock = Paths::of_checkout()?.skydock;
+        let host = Host::start(&skydock, dir.path(), "host", &args.map(Into::into)).await?;
+        let stage = Self { plane, host, dir };
+        stage.start_node("first").await?;
+        stage.initialized("first", Duration::from_secs(30)).await?;
+        Ok(stage)
+    }
+
+    /// Puts another component into the place of the one in service.
+    pub(crate) fn replace(&self, component: &[u8]) -> anyhow::Result<()> {
+        let aside = self.path("new.wasm");
+        std::fs::write(&aside, component)?;
+        Ok(std::fs::rename(aside, self.path("static.wasm"))?)
+    }
+
+    /// Changes the configuration, so that the component is tried again.
+    pub(crate) fn configure(&self, text: &str) -> anyhow::Result<()> {
+        Ok(std::fs::write(self.path("cloud.yaml"), text)?)
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.dir.path().join(name)
+    }
+
+    pub(crate) async fn start_node(&self, name: &str) -> anyhow::Result<()> {
+        Ok(self.plane.start_node(&NodeSpec::new(name)).await?)
+    }
+
+    /// Waits until the node is initialised.
+    pub(crate) async fn initialized(&self, name: &str, limit: Duration) -> anyhow::Result<()> {
+        let nodes: Api<Node> = Api::all(self.plane.client());
+        let seen = until(limit, || async {
+            let taints = nodes.get(name).await?.spec.unwrap_or_default().taints.unwrap_or_default();
+            let waits = taints.iter().any(|taint| taint.key == UNINITIALIZED);
+            Ok(if waits { Seen::NotYet(self.host.last_words()) } else { Seen::Yes(()) })
+        });
+        seen.await.with_context(|| format!("node {name} is initialised"))
+    }
+
+    /// Waits for an event with these words in it, and gives the whole message.
+    pub(crate) async fn event(&self, reason: &str, words: &str, limit: Duration) -> anyhow::Result<String> {
+        let events: Api<Event> = Api::all(self.plane.client());
+        let seen = until(limit, || async {
+            let list = events.list(&ListParams::default()).await?.items;
+            let mut messages = list.into_iter().filter(|event| event.reason.as_deref() == Some(reason));
+            let found = messages.find_map(|event| event.message.filter(|message| message.contains(words)));
+            Ok(found.map_or_else(|| Seen::NotYet(self.host.last_words()), Seen::Yes))
+        });
+        seen.await.with_context(|| format!("an event {reason} with {words:?}"))
+    }
+
+    /// Waits until another capability has been served, also while this one is not.
+    pub(crate) async fn neighbour_is_served(&self, limit: Duration) -> anyhow::Result<()> {
+        let served = async || -> anyhow::Result<f64> {
+            let labels = [("function", "list-routes"), ("outcome", "ok")];
+            Ok(self.host.scrape().await?.sum("skydock_plugin_calls_total", &labels))
+        };
+        let before = served().await?;
+        let seen = until(limit, || async {
+            let now = served().await?;
+            Ok(if now > before { Seen::Yes(()) } else { Seen::NotYet(format!("list-routes was served {now} times")) })
+        });
+        seen.await.context("a neighbouring capability is served")
+    }
+
+    /// Most memory that was resident at a time, in MiB.
+    pub(crate) fn peak_memory(&self) -> anyhow::Result<u64> {
+        Ok(self.host.peak_memory()? >> 20)
+    }
+
+    /// Everything in the log is lines of this host: none of them is longer than a line is, or moves a terminal.
+    pub(crate) fn log_is_sane(&self) -> anyhow::Result<()> {
+        let log = std::fs::read_to_string(self.host.log())?;
+        for line in log.lines() {
+            ensure!(line.len() < 8 << 10, "a line of {} bytes: {:.200}", line.len(), line);
+            ensure!(!line.contains(char::is_control), "a line with control characters: {line:?}");
+            ensure!(!line.starts_with("2026-11-22T02:40:00Z"), "a forged line: {line}");
+        }
+        Ok(())
+    }
+
+    /// Asks the host to end, and waits for it.
+    pub(crate) async fn ends_within(mut self, limit: Duration) -> anyhow::Result<()> {
+        let start = Instant::now();
+        self.host.terminate()?;
+        let code = self.host.ended(limit).await?;
+        ensure!(code == Some(0), "it ended with {code:?}; {}", self.host.last_words());
+        println!("ended in {:?}", start.elapsed());
+        Ok(())
+    }
+}
