@@ -124,11 +124,19 @@ impl<'a> Normal<'a> {
     }
 }
 
+/// Whether an event only says how far the watch has come.
+pub(crate) fn is_by_the_way(event: &Value) -> bool {
+    const ENDS_LIST: [&str; 2] = [
+        "/object/metadata/annotations/k8s.io~1initial-events-end",
+        "/object/rows/0/object/metadata/annotations/k8s.io~1initial-events-end",
+    ];
+    event["type"] == "BOOKMARK" && ENDS_LIST.iter().all(|pointer| event.pointer(pointer).is_none())
+}
+
 /// Events of one object stay in their order; objects come by name, since a cache and a store begin in different orders.
 /// Bookmarks come when a server likes, but for those that end a streaming list.
 fn order(events: &mut Vec<Value>) {
-    let ends_list = |event: &Value| event.pointer("/object/metadata/annotations/k8s.io~1initial-events-end").is_some();
-    events.retain(|event| event["type"] != "BOOKMARK" || ends_list(event) || event.pointer("/object/rows").is_some());
+    events.retain(|event| !is_by_the_way(event));
     let name = |event: &Value| {
         let row = event.pointer("/object/rows/0/object/metadata/name");
         row.or(event.pointer("/object/metadata/name")).and_then(Value::as_str).unwrap_or_default().to_owned()
