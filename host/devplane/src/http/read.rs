@@ -55,7 +55,7 @@ pub(super) fn list_or_watch(
     let rendering = Rendering { resource, form: accept::form(accept, query.include())? };
     let (namespace, selector) = selection(target, query)?;
     if query.watch {
-        revision(&query.resource_version).map_err(unforeseen)?;
+        revision(&query.resource_version).map_err(|refusal| unforeseen(&refusal))?;
         let start = plane.read(|store| start(query, store.revision()))?;
         let request = WatchRequest {
             namespace,
@@ -155,11 +155,11 @@ pub(super) fn page(
 fn version(resource: &crate::resource::Resource, query: &Query) -> Result<u64, Refusal> {
     revision(&query.resource_version).map_err(|refusal| match resource.shelf {
         Shelf::Events => refusal,
-        _ => unforeseen(refusal),
+        _ => unforeseen(&refusal),
     })
 }
 
-fn unforeseen(refusal: Refusal) -> Refusal {
+fn unforeseen(refusal: &Refusal) -> Refusal {
     Refusal::new(Reason::Unknown, format!("resourceVersion: Invalid value: {refusal}"))
 }
 

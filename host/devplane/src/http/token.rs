@@ -43,7 +43,7 @@ pub(super) async fn create(
     fields.insert("kind".into(), "TokenRequest".into());
     fields.insert("apiVersion".into(), "authentication.k8s.io/v1".into());
     let metadata: Value = json!({
-        "name": object::name(&account.value), "namespace": object::namespace(&account.value), "uid": account.value["metadata"]["uid"],
+        "name": object::name(&account.value), "namespace": object::namespace(&account.value), "uid": object::text(&account.value, "/metadata/uid"),
         "creationTimestamp": object::time(now),
     });
     fields.insert("metadata".into(), metadata);

@@ -22,7 +22,7 @@ pub(super) fn begin_create(value: &mut Value, store: &Store) -> Vec<Cause> {
     default(value);
     if text(value, "/spec/clusterIP").is_empty() && !list(value, "/spec/clusterIPs").is_empty() {
         let why = "must be empty when `clusterIP` is not specified";
-        return vec![Cause::invalid("spec.clusterIPs", &value["spec"]["clusterIPs"], why)];
+        return vec![Cause::invalid("spec.clusterIPs", &list(value, "/spec/clusterIPs").into(), why)];
     }
     allocate::allocate(value, store)
 }

@@ -79,7 +79,7 @@ fn unknown_fields_warn_or_refuse_as_asked() {
     let mut store = store();
     let body = json!({"metadata": {"name": "a"}, "dta": {}});
     let mut attempt = |validation| {
-        let options = Options { validation, dry_run: true, ..Options::default() };
+        let options = Options { validation, dry_run: true };
         create(&mut store, &target(&CONFIG_MAPS, "a"), body.clone(), &options, now()).map(|written| written.warnings)
     };
     assert_eq!(attempt(FieldValidation::Warn).unwrap(), ["unknown field \"dta\""]);

@@ -161,7 +161,11 @@ pub(super) fn unchanged(value: &Value, old: &Value) -> Vec<Cause> {
     if before.needs_cluster_ip() && after.needs_cluster_ip() && !old_ip.is_empty() {
         let changed = |pointer| value.pointer(pointer) != old.pointer(pointer);
         if changed("/spec/clusterIPs/0") || changed("/spec/clusterIP") {
-            causes.push(Cause::invalid("spec.clusterIPs[0]", &value["spec"]["clusterIPs"], "may not change once set"));
+            causes.push(Cause::invalid(
+                "spec.clusterIPs[0]",
+                &strings(value, "/spec/clusterIPs").into(),
+                "may not change once set",
+            ));
         }
     }
     let class = |value: &Value| text(value, "/spec/loadBalancerClass").to_owned();
