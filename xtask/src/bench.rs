@@ -8,11 +8,11 @@ use anyhow::{Context as _, Result};
 
 use crate::demo;
 
-/// Measures the controllers. Returns only if that fails.
+/// Measures with this program. Returns only if that fails.
 ///
 /// # Errors
 /// If something does not build, or the benchmark cannot be started.
-pub(crate) fn controllers(root: &Path, arguments: &[OsString]) -> Result<()> {
-    let error = demo::built(root, "skydock-bench")?.args(arguments).exec();
+pub(crate) fn run(root: &Path, program: &str, arguments: &[OsString]) -> Result<()> {
+    let error = demo::built(root, program)?.args(arguments).exec();
     Err(error).context("cannot start the benchmark")
 }

@@ -6,9 +6,12 @@ mod command;
 mod console;
 mod demo;
 mod guests;
+mod mutants;
 mod parity;
+mod source;
 mod step;
 mod test;
+mod tool;
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -36,18 +39,25 @@ enum Chore {
         /// Leave out what needs a real control plane or a network.
         #[arg(long)]
         quick: bool,
+        /// Run this step alone, such as `tests`; a wrong name is answered with all there are.
+        #[arg(long, value_name = "STEP", conflicts_with = "quick")]
+        only: Option<String>,
         /// Show the output of every step, not only of one that failed.
         #[arg(long, short)]
         verbose: bool,
     },
     /// Builds the plugins and the fixtures of the tests into `target/plugins`.
     Guests,
-    /// Shows which test holds which statement of upstream's behaviour, and writes docs/parity.md.
+    /// Shows which test holds which statement of upstream's behaviour and which promise of the documents, and writes
+    /// docs/parity.md and docs/promises.md.
     Parity {
-        /// Write nothing; fail if docs/parity.md is not up to date.
+        /// Write nothing; fail if a page is not up to date.
         #[arg(long)]
         check: bool,
     },
+    /// Changes the rules in small ways, one at a time, and fails if no test notices; writes docs/mutants.md. Takes hours, and goes on
+    /// where it was ended.
+    Mutants(mutants::Selection),
     /// Measures; `cargo xtask bench controllers --help` says what can be chosen.
     #[command(subcommand)]
     Bench(Bench),
@@ -61,6 +71,13 @@ enum Bench {
     /// The controllers, beside Kubernetes' own framework on the same control plane; some 30 minutes, 2 with `--quick`.
     #[command(disable_help_flag = true)]
     Controllers {
+        /// Arguments of the benchmark.
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        arguments: Vec<OsString>,
+    },
+    /// Skydock with ten times the nodes, and ten times the services; some 30 minutes, 5 with `--quick`.
+    #[command(disable_help_flag = true)]
+    Scale {
         /// Arguments of the benchmark.
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         arguments: Vec<OsString>,
@@ -81,10 +98,12 @@ fn run(chore: &Chore) -> Result<()> {
     let root = root();
     match chore {
         Chore::Demo { json, keep } => demo::run(&root, *json, *keep),
-        Chore::Test { quick, verbose } => test::run(&root, *quick, *verbose),
+        Chore::Test { quick, only, verbose } => test::run(&root, *quick, only.as_deref(), *verbose),
         Chore::Guests => guests::run(&root),
         Chore::Parity { check } => parity::run(&root, *check),
-        Chore::Bench(Bench::Controllers { arguments }) => bench::controllers(&root, arguments),
+        Chore::Mutants(selection) => mutants::run(&root, selection),
+        Chore::Bench(Bench::Controllers { arguments }) => bench::run(&root, "skydock-bench", arguments),
+        Chore::Bench(Bench::Scale { arguments }) => bench::run(&root, "skydock-scale", arguments),
         Chore::Audit => audit::run(&root),
     }
 }

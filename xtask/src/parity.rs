@@ -1,10 +1,14 @@
-//! `cargo xtask parity`: which test holds which statement of upstream's behaviour.
+//! `cargo xtask parity`: which test holds which statement of upstream's behaviour, and which promise of the documents.
 //!
-//! `docs/parity/statements.yaml` says what upstream does, statement by statement. A test holds a statement by beginning its
-//! name with the statement's id (`n10_n13_a_provider_id_that_is_there_is_kept`). A statement that no test holds needs a
-//! decision, written beside it, to do better. The table of both is `docs/parity.md`.
+//! `docs/parity/statements.yaml` says what upstream does, statement by statement, and `docs/promises/promises.yaml` quotes what the
+//! documents promise. A test holds what stands in a comment directly above its attributes (`// Holds: S-16, SEC-03`), and the
+//! statements with which its name begins (`n10_n13_a_provider_id_that_is_there_is_kept`). A promise is held by a test. A statement
+//! that no test holds needs a decision, written beside it, to do better. The tables of both are `docs/parity.md` and
+//! `docs/promises.md`.
 
+mod document;
 mod id;
+mod promises;
 mod scan;
 mod statements;
 mod table;
@@ -16,6 +20,7 @@ use std::path::Path;
 use anyhow::{Context as _, Result, ensure};
 
 use self::id::Id;
+use self::promises::{PROMISES, Promises};
 use self::scan::Test;
 use self::statements::Section;
 use crate::console;
@@ -24,66 +29,78 @@ use crate::console;
 const STATEMENTS: &str = "docs/parity/statements.yaml";
 /// The table that is made of them.
 const TABLE: &str = "docs/parity.md";
-/// Folders whose tests hold statements.
-const FOLDERS: [&str; 3] = ["host", "tests", "xtask"];
+/// Folders whose tests hold statements and promises.
+const FOLDERS: [&str; 5] = ["host", "plugins", "sdk", "tests", "xtask"];
 
-/// The tests that hold each statement, in the order in which they were found.
+/// The tests that hold each statement or promise, in the order in which they were found.
 type Held = BTreeMap<Id, Vec<Test>>;
 
-/// Writes the table, or with `check` only compares it, and prints it in short.
+/// Writes the tables, or with `check` only compares them, and prints them in short.
 ///
 /// # Errors
-/// If a statement is neither held nor decided, a test names a statement that does not exist, the statements are not in order
-/// themselves, or (with `check`) the table is not up to date.
+/// If a statement is neither held nor decided, a promise is not held, a document does not say what is quoted, a test names what does
+/// not exist, the statements or promises are not in order themselves, or (with `check`) a table is not up to date.
 pub(crate) fn run(root: &Path, check: bool) -> Result<()> {
-    let file = root.join(STATEMENTS);
-    let text = fs::read_to_string(&file).with_context(|| format!("cannot read {}", file.display()))?;
+    let text = fs::read_to_string(root.join(STATEMENTS)).with_context(|| format!("cannot read {STATEMENTS}"))?;
     let sections = statements::parse(&text).with_context(|| format!("cannot read {STATEMENTS}"))?;
-    let held = by_statement(scan::tests(root, &FOLDERS)?);
+    let promises = promises::read(root)?;
+    let found = scan::tests(root, &FOLDERS)?;
+    let held = held(&found.tests);
     for row in table::short(&sections, &held) {
         console::line(row);
     }
-    let mut problems = problems(&sections, &held);
-    let wanted = table::page(&sections, &held);
-    let page = root.join(TABLE);
-    if !check {
-        fs::write(&page, wanted).with_context(|| format!("cannot write {}", page.display()))?;
-    } else if fs::read_to_string(&page).ok().as_ref() != Some(&wanted) {
-        problems.push(format!("{TABLE} is not up to date: run `cargo xtask parity` and commit what it writes"));
+    console::line(promises::sum(&promises, &held));
+    let mut problems = found.problems;
+    problems.extend(undecided(&sections, &held));
+    problems.extend(promises::problems(root, &promises, &held)?);
+    problems.extend(unknown(&sections, &promises, &found.tests));
+    for (file, wanted) in [(TABLE, table::page(&sections, &held)), (promises::PAGE, promises::page(&promises, &held))] {
+        let page = root.join(file);
+        if !check {
+            fs::write(&page, wanted).with_context(|| format!("cannot write {file}"))?;
+        } else if fs::read_to_string(&page).ok().as_ref() != Some(&wanted) {
+            problems.push(format!("{file} is not up to date: run `cargo xtask parity` and commit what it writes"));
+        }
     }
     ensure!(problems.is_empty(), "{}", problems.join("\n"));
     Ok(())
 }
 
-fn by_statement(tests: Vec<Test>) -> Held {
+fn held(tests: &[Test]) -> Held {
     let mut held = Held::new();
     for test in tests {
-        for id in id::leading(&test.name) {
-            held.entry(id).or_default().push(test.clone());
+        for (id, _) in &test.holds {
+            held.entry(id.clone()).or_default().push(test.clone());
         }
     }
     held
 }
 
-/// All that is wrong, each in one line.
-fn problems(sections: &[Section], held: &Held) -> Vec<String> {
+/// What is wrong with the statements, and those that are neither held nor done better on purpose.
+fn undecided(sections: &[Section], held: &Held) -> Vec<String> {
     let mut problems = statements::problems(sections);
-    let all: Vec<_> = sections.iter().flat_map(|section| &section.statements).collect();
-    for statement in &all {
-        if statement.better.is_none() && !held.contains_key(&statement.id) {
-            problems.push(format!(
-                "{id} is held by no test: begin a test's name with {prefix}_, or write under `better:` in {STATEMENTS} what \
-                 Skydock does instead, and why ({upstream})",
-                id = statement.id,
-                prefix = statement.id.prefix(),
-                upstream = statement.upstream
-            ));
-        }
+    let all = sections.iter().flat_map(|section| &section.statements);
+    for statement in all.filter(|statement| statement.better.is_none() && !held.contains_key(&statement.id)) {
+        problems.push(format!(
+            "{id} is held by no test: write `// Holds: {id}` above one, or write under `better:` in {STATEMENTS} what Skydock does \
+             instead, and why ({upstream})",
+            id = statement.id,
+            upstream = statement.upstream
+        ));
     }
-    for (id, tests) in held.iter().filter(|(id, _)| !all.iter().any(|statement| statement.id == **id)) {
-        for test in tests {
-            problems
-                .push(format!("{}: test {} names {id}, which is no statement in {STATEMENTS}", test.file, test.name));
+    problems
+}
+
+/// Tests that name what there is not.
+fn unknown(sections: &[Section], promises: &[Promises], tests: &[Test]) -> Vec<String> {
+    let statements = sections.iter().flat_map(|section| &section.statements).map(|statement| &statement.id);
+    let known: Vec<_> = statements.chain(promises::all(promises).map(|promise| &promise.id)).collect();
+    let mut problems = Vec::new();
+    for Test { name, file, holds } in tests {
+        for (id, line) in holds.iter().filter(|(id, _)| !known.contains(&id)) {
+            problems.push(format!(
+                "{file}:{line}: test {name} names {id}, which is neither in {STATEMENTS} nor in {PROMISES}"
+            ));
         }
     }
     problems
@@ -93,37 +110,44 @@ fn problems(sections: &[Section], held: &Held) -> Vec<String> {
 mod tests {
     use super::*;
 
-    fn test(name: &str) -> Test {
-        Test { name: name.to_owned(), file: "host/a.rs".to_owned() }
+    fn test(holds: &[&str]) -> Test {
+        let holds = holds.iter().map(|id| (Id::try_from((*id).to_owned()).unwrap(), 7)).collect();
+        Test { name: "it_is_so".to_owned(), file: "host/a.rs".to_owned(), holds }
     }
 
-    fn found(statements: &str, tests: &[&str]) -> Vec<String> {
-        let text = format!("- title: Nodes\n  statements:\n{statements}");
-        problems(&statements::parse(&text).unwrap(), &by_statement(tests.iter().map(|name| test(name)).collect()))
+    fn sections(statements: &str) -> Vec<Section> {
+        statements::parse(&format!("- title: Nodes\n  statements:\n{statements}")).unwrap()
+    }
+
+    fn found(statements: &str, holds: &[&str]) -> Vec<String> {
+        let (sections, tests) = (sections(statements), [test(holds)]);
+        [undecided(&sections, &held(&tests)), unknown(&sections, &[], &tests)].concat()
     }
 
     #[test]
     fn a_statement_is_held_by_a_test_or_by_a_decision_or_by_both() {
         let statements = "  - {id: N-01, upstream: a}\n  - {id: N-02, upstream: b, better: c}\n";
-        assert_eq!(found(statements, &["n01_n02_both"]), [""; 0]);
-        assert_eq!(found(statements, &["n01_one"]), [""; 0]);
+        assert_eq!(found(statements, &["N-01", "N-02"]), [""; 0]);
+        assert_eq!(found(statements, &["N-01"]), [""; 0]);
     }
 
     #[test]
     fn a_statement_without_test_and_decision_is_named_and_what_to_do_too() {
-        let problems = found("  - {id: N-01, upstream: Nodes are nodes.}\n", &["n_a_test", "about_n01_only"]);
+        let problems = found("  - {id: N-01, upstream: Nodes are nodes.}\n", &[]);
         let [problem] = problems.as_slice() else { panic!("{problems:?}") };
-        for part in ["N-01 is held by no test", "n01_", "better:", "Nodes are nodes."] {
+        for part in ["N-01 is held by no test", "// Holds: N-01", "better:", "Nodes are nodes."] {
             assert!(problem.contains(part), "{problem}");
         }
     }
 
     #[test]
-    fn a_test_that_names_a_statement_that_does_not_exist_is_named() {
-        let problems = found("  - {id: N-01, upstream: a}\n", &["n01_fine", "n01_n10_slip"]);
+    fn a_test_that_names_what_does_not_exist_is_named_with_its_line() {
+        let problems = found("  - {id: N-01, upstream: a}\n", &["N-01", "N-10"]);
         assert_eq!(
             problems,
-            ["host/a.rs: test n01_n10_slip names N-10, which is no statement in docs/parity/statements.yaml"]
+            [
+                "host/a.rs:7: test it_is_so names N-10, which is neither in docs/parity/statements.yaml nor in docs/promises/promises.yaml"
+            ]
         );
     }
 
@@ -133,22 +157,46 @@ mod tests {
         assert_eq!(statements::problems(&statements::parse(&text).unwrap()), [""; 0]);
     }
 
-    #[test]
-    fn a_check_changes_nothing_and_fails_on_a_table_of_yesterday() {
+    /// A repository with one statement and one promise; the test that holds both has this line above it.
+    fn repository(holds: &str) -> tempfile::TempDir {
         let root = tempfile::tempdir().unwrap();
-        for folder in FOLDERS.iter().chain(&["docs/parity"]) {
+        for folder in FOLDERS.iter().chain(&["docs/parity", "docs/promises"]) {
             fs::create_dir_all(root.path().join(folder)).unwrap();
         }
         let write = |file: &str, text: &str| fs::write(root.path().join(file), text).unwrap();
         write(STATEMENTS, "- title: Nodes\n  statements:\n  - {id: N-01, upstream: a}\n");
-        write("host/a.rs", "#[test]\nfn n01_it_is_so() {}\n");
+        write("SECURITY.md", "It is safe.\n");
+        write(PROMISES, "- file: SECURITY.md\n  promises:\n  - {id: SEC-01, says: It is safe.}\n");
+        write("host/a.rs", &format!("{holds}\n#[test]\nfn it_is_so() {{}}\n"));
+        root
+    }
+
+    #[test]
+    fn a_check_changes_nothing_and_fails_on_tables_of_yesterday() {
+        let root = repository("// Holds: N-01, SEC-01");
         let refusal = run(root.path(), true).unwrap_err().to_string();
-        assert!(refusal.contains("docs/parity.md is not up to date"), "{refusal}");
-        assert!(!root.path().join(TABLE).exists());
+        for page in [TABLE, promises::PAGE] {
+            assert!(refusal.contains(&format!("{page} is not up to date")), "{refusal}");
+            assert!(!root.path().join(page).exists());
+        }
         run(root.path(), false).unwrap();
         run(root.path(), true).unwrap();
-        write("host/a.rs", "#[test]\nfn it_is_so() {}\n");
-        let refusal = run(root.path(), true).unwrap_err().to_string();
-        assert!(refusal.contains("N-01 is held by no test") && refusal.contains("is not up to date"), "{refusal}");
+    }
+
+    #[test]
+    fn statements_and_promises_are_checked_in_one_go() {
+        let refusal = run(repository("// Holds: X-01").path(), false).unwrap_err().to_string();
+        for problem in ["N-01 is held by no test", "SEC-01 is held by no test", "host/a.rs:1: \"X-01\" is no id"] {
+            assert!(refusal.contains(problem), "{refusal}");
+        }
+    }
+
+    #[test]
+    fn a_promise_that_is_worded_anew_has_to_be_looked_at() {
+        let root = repository("// Holds: N-01, SEC-01");
+        fs::write(root.path().join("SECURITY.md"), "It is very safe.\n").unwrap();
+        let refusal = run(root.path(), false).unwrap_err().to_string();
+        assert!(refusal.contains("SEC-01: SECURITY.md does not say, word for word: It is safe."), "{refusal}");
+        assert!(refusal.contains("SECURITY.md:1: list this in"), "{refusal}");
     }
 }

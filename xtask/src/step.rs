@@ -1,15 +1,19 @@
 //! One step of a chore: a command, run with its output kept aside and shown only when it is wanted.
 
+mod counts;
+
 use std::fmt;
 use std::fs::{self, File};
-use std::io;
-use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::io::{self, Write};
+use std::path::Path;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail};
 use owo_colors::Style;
 
+use self::counts::Counts;
 use crate::console;
 
 /// A command of `cargo`, which is all a step ever is: it can be shown, copied and run by hand.
@@ -55,6 +59,15 @@ impl fmt::Display for Step {
     }
 }
 
+/// A step that was run.
+struct Done<'a> {
+    step: &'a Step,
+    ok: bool,
+    time: Duration,
+    /// None if the step has no tests.
+    counts: Option<Counts>,
+}
+
 /// Runs the steps in their order, up to the first that fails, and prints a table of them.
 ///
 /// # Errors
@@ -63,15 +76,13 @@ pub(crate) fn run_all(root: &Path, steps: &[Step], verbose: bool) -> Result<()> 
     let logs = root.join("target/xtask");
     fs::create_dir_all(&logs).with_context(|| format!("cannot create {}", logs.display()))?;
     let begin = Instant::now();
-    let mut done = Vec::new();
-    let mut failed = None;
+    let mut done: Vec<Done<'_>> = Vec::new();
     for step in steps {
         console::line(format_args!("{} {step}", console::paint(step.name, Style::new().bold())));
         let start = Instant::now();
-        let ok = run(root, step, &logs, verbose)?;
-        done.push((step, ok, start.elapsed()));
+        let (ok, counts) = run(root, step, &logs, verbose, &mut io::stdout())?;
+        done.push(Done { step, ok, time: start.elapsed(), counts });
         if !ok {
-            failed = Some(step);
             break;
         }
     }
@@ -80,18 +91,15 @@ pub(crate) fn run_all(root: &Path, steps: &[Step], verbose: bool) -> Result<()> 
         console::line(row);
     }
     console::line(format_args!("{} in all", console::seconds(begin.elapsed())));
-    match failed {
+    match done.iter().find(|done| !done.ok) {
         None => Ok(()),
-        Some(step) => bail!("step {} failed; to run just this step: {step}", step.name),
+        Some(Done { step, .. }) => bail!("step {} failed; to run just this step: {step}", step.name),
     }
 }
 
-/// Runs one step; true if it succeeded.
-fn run(root: &Path, step: &Step, logs: &Path, verbose: bool) -> Result<bool> {
+/// Runs one step; true if it succeeded, and how many tests it ran. What is to be shown of its output goes to `out`.
+fn run(root: &Path, step: &Step, logs: &Path, verbose: bool, out: &mut impl Write) -> Result<(bool, Option<Counts>)> {
     let mut command = step.command(root);
-    if verbose {
-        return Ok(command.status().context("cannot start cargo")?.success());
-    }
     let log = logs.join(format!("{}.log", step.name));
     let file = File::create(&log).with_context(|| format!("cannot write {}", log.display()))?;
     command.stderr(file.try_clone().context("cannot share the log file")?).stdout(file);
@@ -101,42 +109,69 @@ fn run(root: &Path, step: &Step, logs: &Path, verbose: bool) -> Result<bool> {
     } else {
         command.env("CARGO_TERM_COLOR", "never").env("TERM", "dumb");
     }
-    let spinner = console::spinner(step.name);
-    let status = command.status();
-    spinner.finish_and_clear();
-    let ok = status.context("cannot start cargo")?.success();
-    if !ok {
-        show(&log)?;
+    let open = || File::open(&log).with_context(|| format!("cannot read {}", log.display()));
+    let spinner = (!verbose).then(|| console::spinner(step.name));
+    let mut child = command.spawn().context("cannot start cargo")?;
+    let status = if verbose { followed(&mut child, &mut open()?, out) } else { child.wait() };
+    if let Some(spinner) = spinner {
+        spinner.finish_and_clear();
     }
-    Ok(ok)
+    let ok = status.context("cannot wait for cargo")?.success();
+    if !ok && !verbose {
+        show(&mut open()?, out);
+    }
+    let counts = Counts::of_log(open()?).with_context(|| format!("cannot read {}", log.display()))?;
+    Ok((ok, counts))
 }
 
-/// Copies a log to stdout, whole.
-fn show(log: &PathBuf) -> Result<()> {
-    let mut file = File::open(log).with_context(|| format!("cannot read {}", log.display()))?;
-    // A reader that has gone away has seen what it wanted.
-    let _ = io::copy(&mut file, &mut io::stdout().lock());
-    Ok(())
+/// Waits for the end of a command, and shows what comes into its log meanwhile.
+///
+/// A pipe would do too, but for processes that a test has left behind: they would keep it open.
+fn followed(child: &mut Child, log: &mut File, out: &mut impl Write) -> io::Result<ExitStatus> {
+    loop {
+        let ended = child.try_wait()?;
+        show(log, out);
+        if let Some(status) = ended {
+            return Ok(status);
+        }
+        thread::sleep(Duration::from_millis(50));
+    }
 }
 
-/// One row per step: what came of it and how long it took. Steps that were not reached are named too.
-fn table(done: &[(&Step, bool, Duration)], all: &[Step]) -> Vec<String> {
+/// Copies what is left of a log. A reader that has gone away has seen what it wanted.
+fn show(log: &mut File, out: &mut impl Write) {
+    let _ = io::copy(log, out);
+}
+
+/// One row per step: what came of it, how long it took and how many tests it ran; the sum of these last. Steps that were not
+/// reached are named too.
+fn table(done: &[Done<'_>], all: &[Step]) -> Vec<String> {
     let width = all.iter().map(|step| step.name.len()).max().unwrap_or(0);
-    let reached = done.iter().map(|(step, ok, time)| {
+    let reached = done.iter().map(|done| {
         let (word, style) =
-            if *ok { ("ok     ", Style::new().green()) } else { ("failed ", Style::new().red().bold()) };
-        format!("{} {:width$}  {:>12}", console::paint(word, style), step.name, console::seconds(*time))
+            if done.ok { ("ok     ", Style::new().green()) } else { ("failed ", Style::new().red().bold()) };
+        let counts = done.counts.map_or_else(String::new, |counts| format!("  {counts}"));
+        let (word, time) = (console::paint(word, style), console::seconds(done.time));
+        format!("{word} {:width$}  {time:>12}{counts}", done.step.name)
     });
     let missed = all
         .iter()
         .skip(done.len())
         .map(|step| format!("{} {}", console::paint("not run", Style::new().dimmed()), step.name));
-    reached.chain(missed).collect()
+    let sum = done.iter().filter_map(|done| done.counts).reduce(|mut sum, counts| {
+        sum += counts;
+        sum
+    });
+    reached.chain(missed).chain(sum.map(|sum| format!("tests: {sum}"))).collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn done(step: &Step, ok: bool, millis: u64, counts: Option<Counts>) -> Done<'_> {
+        Done { step, ok, time: Duration::from_millis(millis), counts }
+    }
 
     #[test]
     fn a_step_is_shown_as_a_command_that_a_shell_takes_as_it_is() {
@@ -148,9 +183,46 @@ mod tests {
     fn the_table_names_steps_that_failed_and_steps_that_were_not_reached() {
         let steps = [Step::cargo("format", "fmt"), Step::cargo("lints", "clippy"), Step::cargo("tests", "test")];
         let [format, lints, _] = &steps;
-        let done = [(format, true, Duration::from_millis(400)), (lints, false, Duration::from_secs(75))];
+        let done = [done(format, true, 400, None), done(lints, false, 75_000, None)];
         let rows = table(&done, &steps);
         assert_eq!(rows, ["ok      format         0.4 s", "failed  lints     1 min 15 s", "not run tests"]);
+    }
+
+    #[test]
+    fn the_table_counts_the_tests_of_each_step_and_of_all() {
+        let steps = [Step::cargo("build", "build"), Step::cargo("tests", "test"), Step::cargo("real", "test")];
+        let [build, tests, real] = &steps;
+        let counts = |passed, failed, skipped| Some(Counts { passed, failed, skipped });
+        let done =
+            [done(build, true, 0, None), done(tests, true, 0, counts(20, 0, 1)), done(real, false, 0, counts(3, 1, 0))];
+        assert_eq!(
+            table(&done, &steps),
+            [
+                "ok      build         0.0 s",
+                "ok      tests         0.0 s  20 passed, 0 failed, 1 skipped",
+                "failed  real          0.0 s  3 passed, 1 failed, 0 skipped",
+                "tests: 23 passed, 1 failed, 1 skipped",
+            ]
+        );
+    }
+
+    #[test]
+    fn tests_are_counted_whether_their_output_is_shown_or_not() {
+        let root = tempfile::tempdir().unwrap();
+        let write = |file: &str, text: &str| fs::write(root.path().join(file), text).unwrap();
+        write(
+            "Cargo.toml",
+            "[package]\nname = \"counted\"\nedition = \"2024\"\n[workspace]\n[lib]\npath = \"lib.rs\"\n",
+        );
+        write("lib.rs", "#[test]\nfn a() {}\n#[test]\n#[ignore]\nfn b() {}\n#[test]\nfn c() { assert!(false) }\n");
+        let step = Step::cargo("counted", "test --offline --lib");
+        for verbose in [false, true] {
+            let mut shown = Vec::new();
+            let (ok, counts) = run(root.path(), &step, root.path(), verbose, &mut shown).unwrap();
+            assert_eq!((ok, counts), (false, Some(Counts { passed: 1, failed: 1, skipped: 1 })), "verbose: {verbose}");
+            let shown = String::from_utf8(shown).unwrap();
+            assert!(shown.contains("test a ... ok") && shown.contains("c stdout"), "verbose: {verbose}: {shown}");
+        }
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use anyhow::{Context as _, Result, ensure};
+use anyhow::{Context as _, Result, bail, ensure};
 use serde_json::Value;
 
 use crate::step::{self, Step};
@@ -20,12 +20,25 @@ struct TestTarget {
     name: String,
 }
 
-/// Runs all steps, or with `quick` those that need no real control plane.
+/// Runs all steps, with `quick` those that need no real control plane, or with `only` the one of that name.
 ///
 /// # Errors
-/// If a step fails.
-pub(crate) fn run(root: &Path, quick: bool, verbose: bool) -> Result<()> {
-    step::run_all(root, &plan(&test_targets(root)?, quick), verbose)
+/// If a step fails, or there is none of that name.
+pub(crate) fn run(root: &Path, quick: bool, only: Option<&str>, verbose: bool) -> Result<()> {
+    let mut steps = plan(&test_targets(root)?, quick);
+    if let Some(name) = only {
+        steps = vec![chosen(steps, name)?];
+    }
+    step::run_all(root, &steps, verbose)
+}
+
+/// The step of that name.
+fn chosen(mut steps: Vec<Step>, name: &str) -> Result<Step> {
+    let Some(at) = steps.iter().position(|step| step.name == name) else {
+        let names: Vec<_> = steps.iter().map(|step| step.name).collect();
+        bail!("there is no step {name:?}; the steps are {}", names.join(", "));
+    };
+    Ok(steps.swap_remove(at))
 }
 
 /// The steps, cheapest first.
@@ -142,6 +155,21 @@ mod tests {
     fn a_step_without_tests_is_left_out_because_cargo_would_run_all_tests_instead() {
         let steps = plan(&[target("skydock-plugin", "calls")], false);
         assert_eq!(names(&steps), ["format", "parity", "lints", "guests", "build", "tests", "docs", "audit"]);
+    }
+
+    #[test]
+    fn one_step_is_chosen_by_its_name() {
+        let step = chosen(plan(&targets(), false), "real").unwrap();
+        assert_eq!(step.to_string(), "cargo test --workspace --test 'real*'");
+    }
+
+    #[test]
+    fn a_step_that_does_not_exist_is_answered_with_those_that_do() {
+        let error = chosen(plan(&targets(), false), "unit").unwrap_err().to_string();
+        assert_eq!(
+            error,
+            "there is no step \"unit\"; the steps are format, parity, lints, guests, build, tests, story, docs, real, audit"
+        );
     }
 
     #[test]

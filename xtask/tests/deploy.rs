@@ -145,6 +145,17 @@ fn p43_no_role_has_a_right_that_is_not_used() {
     assert_eq!(rights, used.map(str::to_owned).into());
 }
 
+// Holds: SEC-09
+#[test]
+fn the_pod_has_a_memory_limit() {
+    let objects = objects();
+    let containers = list(deployment(&objects), "/spec/template/spec/containers");
+    assert!(!containers.is_empty());
+    for container in containers {
+        assert!(!text(container, "/resources/limits/memory").is_empty(), "{container}");
+    }
+}
+
 #[test]
 fn the_pod_meets_the_restricted_profile_but_for_the_host_network() {
     let objects = objects();

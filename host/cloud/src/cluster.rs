@@ -91,3 +91,20 @@ pub trait Cluster: Send + Sync {
     /// Publishes an event; it may be dropped when there are too many.
     fn publish(&self, event: ObjectEvent);
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_object_is_named_as_kubectl_names_it() {
+        let node = Node { name: "n1".into(), uid: "u1".into(), ..Node::default() };
+        let service = Service { namespace: "ns".into(), name: "web".into(), uid: "u2".into(), ..Service::default() };
+        for (object, shown, kind, uid) in [
+            (ObjectName::node(&node), "n1", ObjectKind::Node, "u1"),
+            (ObjectName::service(&service), "ns/web", ObjectKind::Service, "u2"),
+        ] {
+            assert_eq!((object.to_string().as_str(), object.kind, object.uid.as_str()), (shown, kind, uid));
+        }
+    }
+}

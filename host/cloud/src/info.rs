@@ -65,3 +65,47 @@ impl ProviderInfo {
         self.capabilities.contains(&capability)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn info() -> ProviderInfo {
+        ProviderInfo {
+            name: "static".into(),
+            version: "1".into(),
+            capabilities: [Capability::Routes].into(),
+            provider_id_prefixes: vec!["static://".into(), "old://eu/".into()],
+            max_batch: 1,
+        }
+    }
+
+    #[test]
+    fn a_provider_owns_what_is_under_one_of_its_prefixes() {
+        let table = [
+            ("static://n1", true),
+            ("old://eu/n1", true),
+            ("old://us/n1", false),
+            ("static:/n1", false),
+            ("xstatic://n1", false),
+            ("STATIC://n1", false),
+            ("", false),
+        ];
+        for (provider_id, owned) in table {
+            assert_eq!(info().owns(provider_id), owned, "{provider_id}");
+        }
+        assert!(!ProviderInfo { provider_id_prefixes: Vec::new(), ..info() }.owns("static://n1"));
+    }
+
+    #[test]
+    fn a_provider_can_do_what_it_has_the_interface_for() {
+        let able: Vec<_> = Capability::ALL.into_iter().filter(|capability| info().can(*capability)).collect();
+        assert_eq!(able, [Capability::Routes]);
+    }
+
+    #[test]
+    fn a_capability_is_called_as_in_the_contract() {
+        let names = Capability::ALL.map(|capability| capability.to_string());
+        assert_eq!(names, ["instances", "load-balancers", "routes", "zones"]);
+    }
+}

@@ -106,3 +106,18 @@ pub struct Node {
 /// The nodes behind a load balancer, each once, in order of their names. Shared, because thousands of nodes are behind each of
 /// a thousand load balancers.
 pub type NodeSet = Arc<[Arc<Node>]>;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn kinds_of_addresses_are_spelled_as_kubernetes_does() {
+        for text in ["Hostname", "InternalIP", "ExternalIP", "InternalDNS", "ExternalDNS"] {
+            assert_eq!(AddressKind::parse(text).map(AddressKind::as_str), Some(text));
+        }
+        for text in ["", "hostname", "InternalIp", "PublicIP"] {
+            assert_eq!(AddressKind::parse(text), None, "{text}");
+        }
+    }
+}

@@ -122,3 +122,18 @@ pub struct Service {
     /// `metadata.deletionTimestamp` is set.
     pub deleting: bool,
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn protocols_are_spelled_as_kubernetes_does() {
+        for text in ["TCP", "UDP", "SCTP"] {
+            assert_eq!(Transport::parse(text).map(Transport::as_str), Some(text));
+        }
+        for text in ["", "tcp", "QUIC"] {
+            assert_eq!(Transport::parse(text), None, "{text}");
+        }
+    }
+}

@@ -33,15 +33,20 @@ pub(crate) struct Said(Mutex<HashSet<u64>>);
 impl Said {
     /// Says it, unless it was said already.
     pub(crate) fn once(&self, what: &str) {
+        if self.is_new(what) {
+            tracing::info!("dry run: would {what}");
+        }
+    }
+
+    /// True the first time.
+    fn is_new(&self, what: &str) -> bool {
         let mut hasher = DefaultHasher::new();
         what.hash(&mut hasher);
         let mut said = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if said.len() >= REMEMBERED {
             said.clear();
         }
-        if said.insert(hasher.finish()) {
-            tracing::info!("dry run: would {what}");
-        }
+        said.insert(hasher.finish())
     }
 }
 

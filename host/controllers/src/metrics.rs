@@ -290,6 +290,7 @@ impl Metrics {
 mod tests {
     use super::*;
 
+    // Holds: OPS-48, OPS-50
     #[test]
     fn c04_metrics_carry_upstreams_names_and_labels() {
         let mut registry = Registry::default();
@@ -313,6 +314,7 @@ mod tests {
         }
     }
 
+    // Holds: OPS-49, OPS-50, OPS-51
     #[test]
     fn every_metric_of_our_own_is_on_the_page_for_operators() {
         let page = include_str!("../../../docs/operating.md");

@@ -427,6 +427,7 @@ impl NodeController {
 impl Runner for NodeController {
     fn recheck(&self) {
         self.due.forget_refusals();
+        self.fits().clear();
         self.shared.nodes.list().iter().for_each(|entry| self.queue.add(entry.key(), added(entry)));
         self.mark_due();
     }

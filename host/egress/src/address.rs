@@ -184,6 +184,23 @@ mod tests {
     }
 
     #[test]
+    fn a_refusal_names_the_address_and_the_reason() {
+        let policy = AddressPolicy { closed: vec!["8.8.8.8/32".parse().unwrap()], ..AddressPolicy::default() };
+        let table = [
+            ("169.254.169.254", "metadata"),
+            ("127.0.0.1", "loopback"),
+            ("fe80::1", "link_local"),
+            ("0.0.0.0", "special"),
+            ("8.8.8.8", "closed"),
+            ("10.0.0.1", "private"),
+        ];
+        for (address, reason) in table {
+            let denied = policy.check(address.parse().unwrap()).unwrap_err();
+            assert_eq!(denied.to_string(), format!("address {address} is not permitted ({reason})"));
+        }
+    }
+
+    #[test]
     fn a_cidr_opens_private_networks_and_nothing_else() {
         let opened = ["0.0.0.0/0", "::/0"].map(|net| net.parse().unwrap()).to_vec();
         let policy = AddressPolicy { opened, closed: vec!["10.96.0.1/32".parse().unwrap()] };

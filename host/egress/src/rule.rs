@@ -237,9 +237,13 @@ mod tests {
 
     #[test]
     fn a_rule_is_read_and_written_the_same() {
-        for text in
-            ["https://api.example.com:443", "http://*.example.com:8080", "https://10.0.0.1:1", "https://[::1]:65535"]
-        {
+        for text in [
+            "https://api.example.com:443",
+            "https://s3-eu-1.example.com:443",
+            "http://*.example.com:8080",
+            "https://10.0.0.1:1",
+            "https://[::1]:65535",
+        ] {
             assert_eq!(text.parse::<Rule>().expect(text).to_string(), text);
         }
         assert_eq!("HTTPS://API.Example.com:443".parse::<Rule>().unwrap().to_string(), "https://api.example.com:443");

@@ -48,8 +48,8 @@ pub async fn run(config: Config, shutdown: CancellationToken) -> anyhow::Result<
     let stop = shutdown.child_token();
     let work = async {
         match election {
-            None => team.work(None, false, stop.clone(), CancellationToken::new()).await,
-            Some(election) => team.stand_for_election(election, stop.clone()).await,
+            None => Box::pin(team.work(None, false, stop.clone(), CancellationToken::new())).await,
+            Some(election) => Box::pin(team.stand_for_election(election, stop.clone())).await,
         }
     };
     credentials::work_until(outdated, &stop, work).await

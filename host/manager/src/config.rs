@@ -146,8 +146,8 @@ impl TryFrom<CcmArgs> for Config {
                 args.leader_elect_retry_period,
             )?;
             Ok::<_, TimingsError>(ElectionConfig {
-                namespace: args.leader_elect_resource_namespace,
-                name: args.leader_elect_resource_name,
+                namespace: args.leader_elect_resource_namespace.clone(),
+                name: args.leader_elect_resource_name.clone(),
                 timings,
             })
         });
@@ -174,8 +174,8 @@ impl TryFrom<CcmArgs> for Config {
                 dry_run: args.dry_run,
                 routes,
                 process: k8s_openapi::api::core::v1::ObjectReference {
-                    namespace: Some(args.leader_elect_resource_namespace.clone()),
-                    name: Some(args.leader_elect_resource_name.clone()),
+                    namespace: Some(args.leader_elect_resource_namespace),
+                    name: Some(args.leader_elect_resource_name),
                     ..defaults.process
                 },
                 ..defaults
@@ -277,6 +277,7 @@ mod tests {
         assert!(twice.contains("twice"), "{twice}");
     }
 
+    // Holds: OPS-81
     #[test]
     fn the_clusters_own_addresses_are_known_by_flags_and_env() {
         let flags = [
@@ -300,6 +301,16 @@ mod tests {
         let refused = config(&["--cloud-provider=static", &in_dir, "--leader-elect-renew-deadline=20s"]).unwrap_err();
         assert!(refused.to_string().contains("--leader-elect-lease-duration"), "{refused}");
         assert!(config(&["--cloud-provider=static", &in_dir, "--leader-elect=false"]).unwrap().election.is_none());
+    }
+
+    // Holds: OPS-04
+    #[test]
+    fn a_dry_run_stands_for_no_election() {
+        let dir = plugin_dir();
+        let in_dir = format!("--plugin-dir={}", dir.path().display());
+        let flags = ["--cloud-provider=static", in_dir.as_str(), "--leader-elect=true", "--dry-run"];
+        assert!(config(&flags[..3]).unwrap().election.is_some());
+        assert!(config(&flags).unwrap().election.is_none());
     }
 
     #[test]

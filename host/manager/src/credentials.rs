@@ -103,6 +103,7 @@ mod tests {
         (access, config)
     }
 
+    // Holds: OPS-83
     #[tokio::test(start_paused = true)]
     async fn a_certificate_that_is_renewed_is_taken_up() {
         let dir = tempfile::tempdir().unwrap();
@@ -140,6 +141,7 @@ mod tests {
         assert!(done.is_ok());
     }
 
+    // Holds: OPS-83
     #[test]
     fn a_certificate_is_given_up_before_it_ends() {
         let now = Timestamp::from_second(1_700_000_000).unwrap();

@@ -115,6 +115,7 @@ mod tests {
         }
     }
 
+    // Holds: SEC-15
     #[test]
     fn nothing_that_is_logged_leaves_its_line_or_moves_a_terminal() {
         let buffer = Buffer::default();

@@ -206,6 +206,7 @@ fn nothing_is_mounted_that_no_flag_asks_for_and_no_file_is_asked_for_that_a_pod_
     }
 }
 
+// Holds: OPS-10
 #[test]
 fn probes_ask_where_health_is_served_and_nobody_outside_can() {
     for variant in all() {
@@ -270,8 +271,9 @@ fn the_pods_run_under_the_account_that_has_the_rights() {
     }
 }
 
+// Holds: OPS-34
 #[test]
-fn the_right_of_the_route_controller_is_that_of_its_own_account_if_there_are_such() {
+fn the_account_of_the_route_controller_gets_its_right() {
     let roles = documents("components/routes/rbac.yaml", "ClusterRole");
     let expected = serde_json::json!([{ "apiGroups": [""], "resources": ["nodes/status"], "verbs": ["patch"] }]);
     assert_eq!((roles.len(), &roles[0]["rules"]), (1, &expected));

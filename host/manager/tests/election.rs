@@ -123,6 +123,7 @@ async fn a_leader_whose_lease_is_taken_by_force_stops_leading() {
     assert!(matches!(&lost, Leadership::Lost(why) if why.contains("another instance")), "{lost:?}");
 }
 
+// Holds: OPS-08
 #[tokio::test]
 async fn a_lease_written_by_client_go_is_understood() {
     let (_plane, client, leases) = plane().await;

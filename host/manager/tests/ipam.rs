@@ -152,8 +152,9 @@ async fn assigned(nodes: &Api<Node>, count: usize) -> BTreeMap<String, Vec<Strin
     panic!("not {count} nodes have Pod CIDRs after 10 s");
 }
 
+// Holds: I-05, I-06, I-09, OPS-33
 #[tokio::test(flavor = "multi_thread")]
-async fn i05_i06_i09_nodes_get_what_others_have_not_over_restarts_and_until_all_is_given() {
+async fn nodes_get_what_others_have_not_until_all_is_given() {
     let plane = DevPlane::start(skydock_devplane::Options::default()).await.unwrap();
     let client = Client::try_from(Config::new(plane.url().parse().unwrap())).unwrap();
     let nodes = Api::<Node>::all(client.clone());

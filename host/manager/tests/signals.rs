@@ -102,7 +102,6 @@ impl Skydock {
         self.signal(signal);
         loop {
             if let Some(status) = self.child.try_wait().unwrap() {
-                println!("ended after {:?}", began.elapsed());
                 return (status, self.log());
             }
             assert!(began.elapsed() < ENDS_WITHIN, "it does not hear\n{}", self.log());
@@ -183,6 +182,7 @@ fn get(address: SocketAddr, path: &str) -> Option<String> {
     Some(answer)
 }
 
+// Holds: OPS-66, OPS-72
 #[test]
 fn health_is_served_and_a_signal_heard_while_compiling() {
     let address = free_address();
@@ -229,6 +229,7 @@ fn the_compiler_has_nothing_of_the_host_but_its_task() {
     assert_eq!(nice, (own + 10).min(19).to_string());
 }
 
+// Holds: SEC-13
 #[test]
 fn the_compiler_ends_with_a_host_that_is_killed() {
     let mut skydock = Skydock::manager(with_dear_plugin(), "dear.wasm", &[]);
@@ -271,6 +272,7 @@ fn a_signal_is_heard_while_credentials_are_asked_for() {
     assert_eq!(status.code(), Some(0), "{log}");
 }
 
+// Holds: OPS-72
 #[test]
 fn a_signal_is_heard_while_the_api_server_does_not_answer() {
     let dir = dir();

@@ -249,6 +249,7 @@ impl Place<'_> {
 mod tests {
     use super::*;
 
+    // Holds: OPS-88
     #[test]
     fn what_others_of_the_plugin_hold_is_not_the_fault_of_a_call() {
         let place = Place { plugin: "test", generation: 1, function: Function::CHECK };

@@ -43,6 +43,7 @@ use crate::{
     limits::Limits,
     meter::Meter,
     metrics::PluginMetrics,
+    runtime::Ticker,
     source::PluginSource,
 };
 
@@ -60,6 +61,7 @@ pub(crate) struct Shared {
     pub(crate) cache: Cache,
     pub(crate) log: Log,
     targets: Targets,
+    pub(crate) ticker: Arc<Ticker>,
     lists: Lists,
     /// Memory of all instances, in bytes.
     pub(crate) memory: Arc<Account>,
@@ -68,7 +70,13 @@ pub(crate) struct Shared {
 }
 
 impl Shared {
-    pub(crate) fn new(source: &PluginSource, limits: Limits, metrics: PluginMetrics, cluster: ClusterSlot) -> Self {
+    pub(crate) fn new(
+        source: &PluginSource,
+        limits: Limits,
+        metrics: PluginMetrics,
+        cluster: ClusterSlot,
+        ticker: Arc<Ticker>,
+    ) -> Self {
         Self {
             plugin: source.name.clone(),
             log: Log::new(&limits, Instant::now()),
@@ -80,6 +88,7 @@ impl Shared {
             cluster,
             cache: Cache::default(),
             targets: Targets::default(),
+            ticker,
             lists: Lists::default(),
         }
     }

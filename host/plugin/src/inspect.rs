@@ -206,6 +206,7 @@ mod tests {
         assert!(newer.to_string().contains("skydock:provider/plugin@0.2.0"), "{newer}");
     }
 
+    // Holds: SEC-01, SEC-02, SEC-03
     #[test]
     fn imports_are_denied_unless_they_are_granted() {
         let table = [

@@ -99,7 +99,7 @@ impl Blueprint {
         });
         store.set_epoch_deadline(1);
         let meter = Arc::clone(&store.data().meter);
-        let made = meter.charge(self.pre.instantiate_async(&mut store)).await;
+        let made = self.shared.ticker.watch(meter.charge(self.pre.instantiate_async(&mut store))).await;
         let instance = made.map_err(|error| CallError::from_start(error, store.data()))?;
         let guests = self.guests(&mut store, &instance)?;
         Ok(Instance { store, guests, uses_left: varied(limits.uses) })
@@ -160,8 +160,9 @@ impl Instance {
     ) -> Result<W, CallError> {
         self.store.data_mut().begin(phase, objects);
         self.store.set_epoch_deadline(1);
-        let meter = Arc::clone(&self.store.data().meter);
-        let answer = meter.charge(call(self)).await;
+        let state = self.store.data();
+        let (ticker, meter) = (Arc::clone(&state.shared.ticker), Arc::clone(&state.meter));
+        let answer = ticker.watch(meter.charge(call(self))).await;
         let state = self.store.data_mut();
         state.end();
         answer.map_err(|error| CallError::from_guest(error, state))

@@ -228,6 +228,7 @@ impl PluginMetrics {
 mod tests {
     use super::*;
 
+    // Holds: OPS-52, OPS-53, OPS-54, OPS-55, OPS-56, OPS-57
     #[test]
     fn every_metric_is_on_the_page_for_operators() {
         let page = include_str!("../../../docs/operating.md");

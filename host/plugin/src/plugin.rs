@@ -97,8 +97,9 @@ impl Plugin {
     /// # Errors
     /// [`LoadError`] with the stage that failed.
     pub async fn load(runtime: &Runtime, source: PluginSource, cluster: ClusterSlot) -> Result<Arc<Self>, LoadError> {
-        let (limits, metrics) = (runtime.limits().clone(), runtime.inner.metrics.clone());
-        let shared = Arc::new(Shared::new(&source, limits, metrics, cluster));
+        let (limits, metrics, ticker) =
+            (runtime.limits().clone(), runtime.inner.metrics.clone(), Arc::clone(&runtime.inner.ticker));
+        let shared = Arc::new(Shared::new(&source, limits, metrics, cluster, ticker));
         let first = async {
             let (Files { component, settings, digests }, reading) = read(&source).await?;
             let mut watch = Stopwatch::start(reading);

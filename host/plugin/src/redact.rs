@@ -79,6 +79,7 @@ fn is_between(c: char) -> bool {
 mod tests {
     use super::*;
 
+    // Holds: SEC-15
     #[test]
     fn values_of_a_configuration_are_blotted_out_and_keys_stay() {
         let yaml = "# the password of prod\nusername: admin\npassword: hunter2hunter2 # changeme!\nlist: [one-long-value, 'x y']\n";

@@ -1,15 +1,19 @@
 //! The engine that all plugins of a process share.
 
-use std::{path::PathBuf, sync::Arc, thread};
+mod ticker;
+
+use std::{path::PathBuf, sync::Arc};
 
 use wasmtime::{Engine, InstanceAllocationStrategy, PoolingAllocationConfig, component::Linker};
+
+pub(crate) use ticker::Ticker;
 
 use crate::{
     artifacts::{Artifacts, CacheDirError},
     compile::Compiler,
     engine,
     host::{self, State},
-    limits::{Limits, TICK},
+    limits::Limits,
     metrics::PluginMetrics,
 };
 
@@ -66,6 +70,7 @@ pub(crate) struct Inner {
     pub(crate) linker: Linker<State>,
     pub(crate) limits: Limits,
     pub(crate) metrics: PluginMetrics,
+    pub(crate) ticker: Arc<Ticker>,
     pub(crate) compiler: Compiler,
     pub(crate) artifacts: Artifacts,
     /// [`engine::compatibility`] of the engine.
@@ -75,7 +80,7 @@ pub(crate) struct Inner {
 }
 
 impl Runtime {
-    /// Starts the engine, and the one thread whose ticks interrupt guests. The thread ends with the engine.
+    /// Starts the engine, and the one thread whose ticks interrupt guests.
     ///
     /// # Errors
     /// [`RuntimeError`], if the cache directory cannot be used or is open to others, or the platform has no engine.
@@ -83,10 +88,10 @@ impl Runtime {
         let RuntimeOptions { cache_dir, compiler, limits, metrics } = options;
         let artifacts = Artifacts::open(cache_dir)?;
         let (engine, reservation) = start_engine(&limits).map_err(RuntimeError::Engine)?;
-        start_ticker(&engine).map_err(RuntimeError::Ticker)?;
+        let ticker = start_ticker(&engine).map_err(RuntimeError::Ticker)?;
         let linker = host::linker(&engine).map_err(RuntimeError::Engine)?;
         let compatibility = engine::compatibility(&engine);
-        let inner = Inner { engine, linker, limits, metrics, compiler, artifacts, compatibility, reservation };
+        let inner = Inner { engine, linker, limits, metrics, ticker, compiler, artifacts, compatibility, reservation };
         Ok(Self { inner: Arc::new(inner) })
     }
 
@@ -128,18 +133,11 @@ fn pool(limits: &Limits) -> PoolingAllocationConfig {
     pool
 }
 
-/// One thread as old as the engine, without conditions: a limit whose clock stands still is none.
-fn start_ticker(engine: &Engine) -> std::io::Result<()> {
+fn start_ticker(engine: &Engine) -> std::io::Result<Arc<Ticker>> {
     let engine = engine.weak();
-    thread::Builder::new().name("plugin-ticker".into()).spawn(move || {
-        loop {
-            thread::sleep(TICK);
-            // Sleeping a fixed time never makes up for missed ticks, so a stalled machine causes no burst of interrupts.
-            match engine.upgrade() {
-                Some(engine) => engine.increment_epoch(),
-                None => return,
-            }
-        }
-    })?;
-    Ok(())
+    Ticker::start(move || {
+        let engine = engine.upgrade();
+        engine.iter().for_each(Engine::increment_epoch);
+        engine.is_some()
+    })
 }

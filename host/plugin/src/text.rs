@@ -133,6 +133,7 @@ mod tests {
         assert!(long.len() <= 1024 && !long.contains('\n'));
     }
 
+    // Holds: SEC-15
     #[test]
     fn a_quote_is_short_and_escaped() {
         assert_eq!(Quoted::new("a\nb").to_string(), "`a\\nb`");

@@ -1,6 +1,8 @@
 //! The figures for those who would rather look than read: bars, in Mermaid.
 
-use crate::report::{Row, as_f64};
+use skydock_bench::as_f64;
+
+use crate::report::Row;
 use crate::scenario::{Figures, Scenario};
 
 /// Skydock's part of upstream's time, CPU and memory, a bar each; none without figures.

@@ -8,19 +8,27 @@ use serde::Serialize;
 
 /// What figures are worth nothing without.
 #[derive(Debug, Clone, Serialize)]
-pub(crate) struct Machine {
-    pub(crate) cpu: String,
-    pub(crate) cores: usize,
-    pub(crate) memory_gib: u64,
-    pub(crate) kernel: String,
-    pub(crate) skydock: String,
-    pub(crate) kubernetes: String,
-    pub(crate) cloud_provider: String,
+pub struct Machine {
+    /// What the CPU calls itself.
+    pub cpu: String,
+    /// CPUs that may be used.
+    pub cores: usize,
+    /// Memory in GiB.
+    pub memory_gib: u64,
+    /// Version of Linux.
+    pub kernel: String,
+    /// What Skydock says of its version.
+    pub skydock: String,
+    /// Version of etcd's and the API server's Kubernetes.
+    pub kubernetes: String,
+    /// Version of upstream's framework.
+    pub cloud_provider: String,
 }
 
 impl Machine {
     /// Of this machine, this program, and the Go modules of the tests.
-    pub(crate) fn look(skydock: &Path) -> Self {
+    #[must_use]
+    pub fn look(skydock: &Path) -> Self {
         let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
         let version = Command::new(skydock).arg("--version").output();
         let version = version.map(|output| String::from_utf8_lossy(&output.stdout).trim().to_owned());

@@ -20,8 +20,9 @@ const POLL: Duration = Duration::from_millis(100);
 const ASK: Duration = Duration::from_secs(1);
 /// How long anything may take.
 const PATIENCE: Duration = Duration::from_secs(30 * 60);
-/// How long after the goal work may go on without an end; what repeats for ever is cut off there.
-const AFTERWARDS: Duration = Duration::from_secs(2 * 60);
+/// How long after the goal work may go on without an end; what repeats for ever is cut off there. Skydock's events may take
+/// 205 s: 2,048 wait, and 10 a second are written.
+const AFTERWARDS: Duration = Duration::from_secs(4 * 60);
 
 /// What is to be written, and by which request each is known.
 #[derive(Debug, Default)]

@@ -14,16 +14,19 @@ use tokio::process::{Child, Command};
 const STOP: Duration = Duration::from_secs(30);
 
 /// A running process. Killed when dropped.
-pub(crate) struct Process {
+pub struct Process {
     child: Child,
     log: PathBuf,
     /// When it was started.
-    pub(crate) started: Timestamp,
+    pub started: Timestamp,
 }
 
 impl Process {
     /// Starts a command; its output goes to this file.
-    pub(crate) fn start(mut command: Command, log: &Path) -> Result<Self> {
+    ///
+    /// # Errors
+    /// If there is no such program, or its log cannot be written.
+    pub fn start(mut command: Command, log: &Path) -> Result<Self> {
         let file = File::options().create(true).append(true).open(log);
         let file = file.with_context(|| format!("cannot write {}", log.display()))?;
         let started = Timestamp::now();
@@ -44,7 +47,10 @@ impl Process {
     }
 
     /// An error if it has ended.
-    pub(crate) fn check(&mut self) -> Result<()> {
+    ///
+    /// # Errors
+    /// If it has ended, with its last words.
+    pub fn check(&mut self) -> Result<()> {
         match self.child.try_wait()? {
             None => Ok(()),
             Some(status) => bail!("the process has ended with {status}; {}", self.last_words()),
@@ -52,7 +58,10 @@ impl Process {
     }
 
     /// CPU time so far, in user and system mode, of all threads.
-    pub(crate) fn cpu(&self) -> Result<Duration> {
+    ///
+    /// # Errors
+    /// If it has ended.
+    pub fn cpu(&self) -> Result<Duration> {
         let stat = fs::read_to_string(format!("/proc/{}/stat", self.id()?)).context("cannot read /proc")?;
         let ticks = ticks(&stat).context("cannot understand /proc/PID/stat")?;
         let per_second = rustix::param::clock_ticks_per_second().max(1);
@@ -60,18 +69,27 @@ impl Process {
     }
 
     /// Most memory that was resident since the last [`Self::forget_peak`], in bytes.
-    pub(crate) fn peak(&self) -> Result<u64> {
+    ///
+    /// # Errors
+    /// If it has ended.
+    pub fn peak(&self) -> Result<u64> {
         let status = fs::read_to_string(format!("/proc/{}/status", self.id()?)).context("cannot read /proc")?;
         peak(&status).context("no VmHWM in /proc/PID/status")
     }
 
     /// Lets the peak begin anew from what is resident now (proc(5), `clear_refs`).
-    pub(crate) fn forget_peak(&self) -> Result<()> {
+    ///
+    /// # Errors
+    /// If the kernel does not let us.
+    pub fn forget_peak(&self) -> Result<()> {
         fs::write(format!("/proc/{}/clear_refs", self.id()?), "5").context("cannot reset the peak of the memory")
     }
 
     /// Asks it to end, and waits.
-    pub(crate) async fn stop(mut self) -> Result<()> {
+    ///
+    /// # Errors
+    /// If it does not end in time.
+    pub async fn stop(&mut self) -> Result<()> {
         let id = Pid::from_raw(self.id()?).context("the process has no id")?;
         kill_process(id, Signal::TERM).context("cannot stop the process")?;
         let ended = tokio::time::timeout(STOP, self.child.wait()).await;
@@ -80,7 +98,8 @@ impl Process {
     }
 
     /// The end of its log, for an error.
-    pub(crate) fn last_words(&self) -> String {
+    #[must_use]
+    pub fn last_words(&self) -> String {
         let log = fs::read_to_string(&self.log).unwrap_or_default();
         let lines: Vec<_> = log.lines().collect();
         let last = lines.iter().skip(lines.len().saturating_sub(15)).copied().collect::<Vec<_>>().join("\n");

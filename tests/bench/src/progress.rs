@@ -5,18 +5,14 @@ use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressStyle};
 
-use crate::report;
-use crate::scenario::{Figures, Scenario, Size, seconds};
-use crate::side::Side;
-
 /// A line that moves on a terminal; lines one after the other elsewhere.
-pub(crate) struct Progress {
+pub struct Progress {
     bar: ProgressBar,
     is_terminal: bool,
 }
 
-impl Progress {
-    pub(crate) fn new() -> Self {
+impl Default for Progress {
+    fn default() -> Self {
         let bar = ProgressBar::new_spinner();
         if let Ok(style) = ProgressStyle::with_template("{spinner} {msg} {elapsed}") {
             bar.set_style(style);
@@ -24,9 +20,11 @@ impl Progress {
         bar.enable_steady_tick(Duration::from_millis(120));
         Self { bar, is_terminal: std::io::stderr().is_terminal() }
     }
+}
 
+impl Progress {
     /// Says what is being done.
-    pub(crate) fn say(&self, text: String) {
+    pub fn say(&self, text: String) {
         if !self.is_terminal {
             note(&text);
         }
@@ -35,7 +33,7 @@ impl Progress {
     }
 
     /// Says how many objects are still to be written.
-    pub(crate) fn left(&self, count: usize) {
+    pub fn left(&self, count: usize) {
         if self.is_terminal {
             let message = self.bar.message();
             let what = message.split(" (").next().unwrap_or_default();
@@ -43,22 +41,8 @@ impl Progress {
         }
     }
 
-    /// Says what came of a scenario.
-    pub(crate) fn done(&self, side: Side, scenario: Scenario, size: &Size, figures: &Figures) {
-        let time = figures.seconds.map(|time| format!("{}, ", seconds(time))).unwrap_or_default();
-        self.line(&format!(
-            "{}: {}: {time}{} requests, {} calls to the cloud, {:.2} s of CPU, {}",
-            side.name(),
-            scenario.title(size),
-            figures.requests.requests,
-            figures.calls(),
-            figures.cpu_seconds,
-            report::mebibytes(figures.peak_bytes)
-        ));
-    }
-
     /// A line that stays.
-    pub(crate) fn line(&self, text: &str) {
+    pub fn line(&self, text: &str) {
         if self.is_terminal {
             self.bar.println(text);
         } else {

@@ -7,10 +7,10 @@ use std::path::Path;
 use anyhow::{Context as _, Result};
 use comfy_table::{CellAlignment, Table, TableStyle, presets};
 use serde::Serialize;
+use skydock_bench::{Machine, as_f64, mebibytes, seconds};
 
 use crate::chart::chart;
-use crate::machine::Machine;
-use crate::scenario::{Figures, Scenario, Size, seconds};
+use crate::scenario::{Figures, Scenario, Size};
 use crate::turns::Turns;
 
 /// Everything a run has found.
@@ -100,24 +100,14 @@ impl Report {
         write().with_context(|| format!("cannot write {}", path.display()))
     }
 
-    /// Puts the section into the README, between its markers.
+    /// Puts the section into the README.
     pub(crate) fn update(&self, readme: &Path) -> Result<()> {
-        let text = fs::read_to_string(readme).with_context(|| format!("cannot read {}", readme.display()))?;
-        let text = replaced(&text, &self.section())
-            .with_context(|| format!("{} has no {BEGIN} followed by {END}", readme.display()))?;
-        fs::write(readme, text).with_context(|| format!("cannot write {}", readme.display()))
+        skydock_bench::update(readme, NAME, &self.section())
     }
 }
 
-const BEGIN: &str = "<!-- controllers: written by `cargo xtask bench controllers` -->";
-const END: &str = "<!-- controllers: end -->";
-
-/// The text with another section between the markers.
-fn replaced(text: &str, section: &str) -> Option<String> {
-    let (before, rest) = text.split_once(BEGIN)?;
-    let (_, after) = rest.split_once(END)?;
-    Some(format!("{before}{BEGIN}\n\n{section}\n{END}{after}"))
-}
+/// Of the section.
+const NAME: &str = "controllers";
 
 fn lines(row: &Row) -> Vec<Line> {
     let Row { scenario, upstream, skydock } = row;
@@ -151,32 +141,14 @@ fn ratio(skydock: Option<f64>, upstream: Option<f64>) -> String {
     }
 }
 
-/// Bytes as people read them.
-pub(crate) fn mebibytes(bytes: u64) -> String {
-    format!("{:.1} MiB", as_f64(bytes) / f64::from(1 << 20))
-}
-
-#[allow(clippy::cast_precision_loss)] // counts and bytes, for people
-pub(crate) fn as_f64(count: u64) -> f64 {
-    count as f64
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn a_section_is_replaced_between_its_markers_and_nothing_else_is() {
-        let text = format!("# Figures\n{BEGIN}\nold\n{END}\nrest\n");
-        assert_eq!(replaced(&text, "new").unwrap(), format!("# Figures\n{BEGIN}\n\nnew\n{END}\nrest\n"));
-        assert_eq!(replaced("no markers", "new"), None);
-        assert_eq!(replaced(&format!("{END}{BEGIN}"), "new"), None);
-    }
-
-    #[test]
     fn the_readme_has_the_markers() {
         let readme = include_str!("../README.md");
-        assert!(replaced(readme, "new").is_some());
+        assert!(skydock_bench::replaced(readme, NAME, "new").is_some());
     }
 
     #[test]

@@ -1,11 +1,11 @@
 //! One side through all scenarios, on a control plane of its own.
 
 use anyhow::{Context as _, Result};
+use skydock_bench::{Progress, mebibytes, seconds};
 
 use crate::cluster::Cluster;
 use crate::fleet::{name, none_of};
 use crate::measure::{Goal, Measurement};
-use crate::progress::Progress;
 use crate::scenario::{Figures, Scenario, Size};
 use crate::side::{Manager, Place, Programs, Side};
 
@@ -32,13 +32,25 @@ pub(crate) async fn side(
         let last_words = || stage.manager.as_ref().map(|manager| manager.process.last_words()).unwrap_or_default();
         let figures =
             figures.with_context(|| format!("{}, {}; {}", side.name(), scenario.title(size), last_words()))?;
-        progress.done(side, *scenario, size, &figures);
+        progress.line(&format!("{}: {}: {}", side.name(), scenario.title(size), told(&figures)));
         all.push((*scenario, figures));
     }
-    if let Some(manager) = stage.manager.take() {
+    if let Some(mut manager) = stage.manager.take() {
         manager.process.stop().await?;
     }
     Ok(all)
+}
+
+/// What came of a scenario.
+fn told(figures: &Figures) -> String {
+    let time = figures.seconds.map(|time| format!("{}, ", seconds(time))).unwrap_or_default();
+    format!(
+        "{time}{} requests, {} calls to the cloud, {:.2} s of CPU, {}",
+        figures.requests.requests,
+        figures.calls(),
+        figures.cpu_seconds,
+        mebibytes(figures.peak_bytes)
+    )
 }
 
 struct Stage<'a> {

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use clap::ValueEnum;
 use serde::Serialize;
+use skydock_bench::seconds;
 
 use crate::audit::Tally;
 use crate::turns::ROUNDS;
@@ -122,19 +123,6 @@ pub(crate) fn expected(plan: &[Scenario], size: &Size) -> Duration {
         Scenario::Turns => Duration::from_secs(80) + per_node(30),
     };
     plan.iter().map(time).sum()
-}
-
-/// Seconds as people read them.
-pub(crate) fn seconds(seconds: f64) -> String {
-    if seconds < 10.0 {
-        format!("{seconds:.2} s")
-    } else if seconds < 120.0 {
-        format!("{seconds:.1} s")
-    } else if seconds < 600.0 {
-        format!("{:.1} min", seconds / 60.0)
-    } else {
-        format!("{:.0} min", seconds / 60.0)
-    }
 }
 
 #[cfg(test)]

@@ -7,12 +7,10 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result};
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-use tokio::net::TcpStream;
+use skydock_bench::{Process, calls, get};
 use tokio::process::Command;
 
 use crate::cluster::Cluster;
-use crate::process::Process;
 use crate::scenario::Size;
 
 /// Who is measured.
@@ -109,7 +107,7 @@ fn upstream() -> Vec<String> {
         "--concurrent-node-syncs=20",
         "--concurrent-service-syncs=20",
         "--kube-api-qps=-1",
-        // It would look for node CIDRs and routes, which this cloud has not.
+        // It would look for node CIDRs and routes, which are not measured here.
         "--allocate-node-cidrs=false",
         "--configure-cloud-routes=false",
         "--secure-port=0",
@@ -118,62 +116,18 @@ fn upstream() -> Vec<String> {
     .to_vec()
 }
 
-/// Skydock with its defaults: nothing but where things are.
+/// Skydock with its defaults, without routes.
 fn skydock(programs: &Programs, place: &Place, address: SocketAddr) -> Vec<String> {
     vec![
         format!("--plugin=bench={}", programs.plugin.display()),
         format!("--plugin-cache-dir={}", place.folder.join("compiled").display()),
         format!("--metrics-bind-address={address}"),
+        // The cloud has routes, for other benchmarks.
+        "--configure-cloud-routes=false".to_owned(),
     ]
 }
 
 /// A port that nobody listens on now.
 fn free_port() -> Result<SocketAddr> {
     Ok(TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?)
-}
-
-async fn get(address: SocketAddr, path: &str) -> Result<String> {
-    let mut stream = TcpStream::connect(address).await?;
-    stream.write_all(format!("GET {path} HTTP/1.0\r\nHost: {address}\r\n\r\n").as_bytes()).await?;
-    let mut text = String::new();
-    stream.read_to_string(&mut text).await?;
-    let (_, body) = text.split_once("\r\n\r\n").context("not an answer of HTTP")?;
-    Ok(body.to_owned())
-}
-
-/// Calls to the cloud out of Skydock's metrics: those of the capabilities, not those to the plugin about itself.
-fn calls(metrics: &str) -> BTreeMap<String, u64> {
-    let mut calls = BTreeMap::new();
-    for line in metrics.lines() {
-        let Some((labels, count)) =
-            line.strip_prefix("skydock_plugin_calls_total{").and_then(|rest| rest.split_once("} "))
-        else {
-            continue;
-        };
-        let label = |name: &str| {
-            let (_, rest) = labels.split_once(&format!("{name}=\""))?;
-            Some(rest.split_once('"')?.0)
-        };
-        let (Some(interface), Some(function)) = (label("interface"), label("function")) else { continue };
-        if interface != "plugin" {
-            *calls.entry(format!("{interface}.{function}")).or_default() += count.parse::<u64>().unwrap_or_default();
-        }
-    }
-    calls
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn calls_are_summed_over_their_outcomes_and_those_about_the_plugin_left_out() {
-        let metrics = "# TYPE skydock_plugin_calls counter
-skydock_plugin_calls_total{plugin=\"bench\",interface=\"instances\",function=\"describe\",outcome=\"ok\"} 10
-skydock_plugin_calls_total{plugin=\"bench\",interface=\"instances\",function=\"describe\",outcome=\"denied\"} 2
-skydock_plugin_calls_total{plugin=\"bench\",interface=\"plugin\",function=\"info\",outcome=\"ok\"} 5
-skydock_plugin_instances{plugin=\"bench\",state=\"idle\"} 1
-";
-        assert_eq!(calls(metrics), BTreeMap::from([("instances.describe".to_owned(), 12)]));
-    }
 }

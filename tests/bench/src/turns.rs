@@ -11,12 +11,12 @@ use jiff::Timestamp;
 use kube::Client;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
+use skydock_bench::Progress;
 
 use crate::cloud::{Instance, OWN_LABELS};
 use crate::cluster::Cluster;
 use crate::fleet::name;
 use crate::measure::{Goal, Measurement, seconds_between};
-use crate::progress::Progress;
 use crate::scenario::Size;
 use crate::side::{Manager, Place, Programs, Side};
 

@@ -42,6 +42,8 @@ pub enum Behaviour {
     NodesForever,
     /// `keep-nodes`: a right answer, but the nodes that were lent are not given back.
     KeepNodes,
+    /// `look-around`: `internal` if the standard library shows anything of the machine: variables, arguments, files.
+    LookAround,
     /// `lie-…`: a wrong answer.
     Lie(Lie),
     /// `error-invalid` and so on, `implemented-elsewhere`, `not-found`: this cloud error.
@@ -91,7 +93,7 @@ pub enum Failure {
 }
 
 /// Every behaviour by the name a test writes.
-const NAMES: [(&str, Behaviour); 32] = [
+const NAMES: [(&str, Behaviour); 33] = [
     ("good", Behaviour::Good),
     ("loop", Behaviour::Loop),
     ("allocate", Behaviour::Allocate),
@@ -107,6 +109,7 @@ const NAMES: [(&str, Behaviour); 32] = [
     ("nodes", Behaviour::Nodes),
     ("nodes-forever", Behaviour::NodesForever),
     ("keep-nodes", Behaviour::KeepNodes),
+    ("look-around", Behaviour::LookAround),
     ("lie-length", Behaviour::Lie(Lie::Length)),
     ("lie-longer", Behaviour::Lie(Lie::Longer)),
     ("lie-prefix", Behaviour::Lie(Lie::Prefix)),

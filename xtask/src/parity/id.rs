@@ -1,52 +1,50 @@
-//! Ids of statements: `N-10` in documents, `n10` at the beginning of a test's name.
+//! Ids of statements and promises: `N-10` and `SEC-03` in documents and above tests, `n10` at the beginning of a test's name.
 
 use std::fmt;
 
 use serde::Deserialize;
 
-/// Letters of the parts: common, node, lifecycle, service, route, ipam.
-const LETTERS: &str = "CNLSRI";
+/// Parts of the statements about upstream: common, node, lifecycle, service, route, ipam.
+const STATEMENTS: [&str; 6] = ["C", "N", "L", "S", "R", "I"];
+/// Parts of the promises: what Skydock defends, and how it operates.
+const PROMISES: [&str; 2] = ["SEC", "OPS"];
 
-/// Id of a statement.
+/// Id of a statement or a promise.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
 #[serde(try_from = "String")]
 pub(crate) struct Id {
-    pub(crate) letter: char,
+    /// As in `N` or `SEC`.
+    pub(crate) part: String,
     pub(crate) number: u8,
     pub(crate) suffix: Option<char>,
 }
 
 /// What stands where an id is expected is none.
 #[derive(Debug, thiserror::Error)]
-#[error("{0:?} is no id of a statement; ids look like N-07 or N-07a, with one of the letters {LETTERS}")]
+#[error("{0:?} is no id; ids look like N-07, N-07a or SEC-07 and begin with one of {all}", all = [&STATEMENTS[..], &PROMISES[..]].concat().join(", "))]
 pub(crate) struct NoId(String);
 
 impl TryFrom<String> for Id {
     type Error = NoId;
 
     fn try_from(text: String) -> Result<Self, NoId> {
-        let (letter, rest) = text.split_once('-').unwrap_or_default();
-        let id = Self::of(letter, rest).filter(|id| id.to_string() == text);
+        let (part, rest) = text.split_once('-').unwrap_or_default();
+        let id = Self::of(part, rest).filter(|id| id.to_string() == text);
         id.ok_or(NoId(text))
     }
 }
 
 impl fmt::Display for Id {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { letter, number, suffix } = self;
-        write!(f, "{letter}-{number:02}{}", suffix.map(String::from).unwrap_or_default())
+        let Self { part, number, suffix } = self;
+        write!(f, "{part}-{number:02}{}", suffix.map(String::from).unwrap_or_default())
     }
 }
 
 impl Id {
-    /// As the name of a test has it.
-    pub(crate) fn prefix(&self) -> String {
-        self.to_string().replace('-', "").to_lowercase()
-    }
-
     /// From `N` and `07` or `07a`.
-    fn of(letter: &str, rest: &str) -> Option<Self> {
-        let letter = Some(letter).filter(|letter| letter.len() == 1 && LETTERS.contains(letter))?.chars().next()?;
+    fn of(part: &str, rest: &str) -> Option<Self> {
+        let part = STATEMENTS.into_iter().chain(PROMISES).find(|known| *known == part)?;
         let (digits, suffix) = rest.split_at_checked(2)?;
         let suffix = match suffix.as_bytes() {
             [] => None,
@@ -54,7 +52,7 @@ impl Id {
             _ => return None,
         };
         let number = Some(digits).filter(|digits| digits.bytes().all(|byte| byte.is_ascii_digit()))?.parse().ok()?;
-        Some(Self { letter, number, suffix })
+        Some(Self { part: part.to_owned(), number, suffix })
     }
 
     /// From `n07` or `n07a`.
@@ -65,12 +63,21 @@ impl Id {
     }
 }
 
-/// The ids that the name of a test begins with. Ids of the process (`p02`) may stand between; their table is another.
+/// Whether this is what stands behind `p` or `P-` in an id of the process, such as `02`. Their table is another.
+fn is_of_process(rest: &str) -> bool {
+    Id::of("C", rest).is_some() // a part that is in the list
+}
+
+/// The ids in a line above a test, separated by commas. Ids of the process (`P-02`) may stand between.
+pub(crate) fn listed(text: &str) -> Vec<Result<Id, NoId>> {
+    let ids = text.split(',').map(str::trim).filter(|id| !id.strip_prefix("P-").is_some_and(is_of_process));
+    ids.map(|id| Id::try_from(id.to_owned())).collect()
+}
+
+/// The ids that the name of a test begins with. Ids of the process (`p02`) may stand between.
 pub(crate) fn leading(name: &str) -> Vec<Id> {
-    let is_of_process = |part: &str| {
-        part.strip_prefix('p').is_some_and(|rest| Id::of("C", rest).is_some()) // a letter that is in the list
-    };
-    let parts = name.split('_').take_while(|part| is_of_process(part) || Id::of_part(part).is_some());
+    let is_process = |part: &str| part.strip_prefix('p').is_some_and(is_of_process);
+    let parts = name.split('_').take_while(|part| is_process(part) || Id::of_part(part).is_some());
     parts.filter_map(Id::of_part).collect()
 }
 
@@ -93,6 +100,7 @@ mod tests {
             ("a_test_of_n10", &[]),
             ("n1_n100_x10_n10ab_N10", &[]),
             ("n10_and_n11", &["N-10"]),
+            ("sec01_a_promise", &[]),
             ("", &[]),
         ] {
             assert_eq!(ids(name), expected, "{name}");
@@ -100,14 +108,21 @@ mod tests {
     }
 
     #[test]
+    fn ids_of_the_process_are_passed_over_in_a_line() {
+        let ids: Vec<_> = listed(" P-20, S-16 ,P-02b, SEC-03").into_iter().map(|id| id.unwrap().to_string()).collect();
+        assert_eq!(ids, ["S-16", "SEC-03"]);
+        assert!(listed("P20").iter().all(Result::is_err) && listed("").iter().all(Result::is_err));
+    }
+
+    #[test]
     fn an_id_is_written_in_one_way_only() {
         let parse = |text: &str| Id::try_from(text.to_owned());
-        for good in ["N-01", "C-08", "S-59a"] {
+        for good in ["N-01", "C-08", "S-59a", "SEC-01", "OPS-12a"] {
             assert_eq!(parse(good).unwrap().to_string(), good);
         }
-        for bad in ["", "N01", "n-01", "N-1", "N-001", "X-01", "CN-01", "-01", "N-0é", "N-+1", "P-01"] {
+        for bad in ["", "N01", "n-01", "N-1", "N-001", "X-01", "CN-01", "-01", "N-0é", "N-+1", "P-01", "SEC-1", "SE-01"]
+        {
             assert!(parse(bad).is_err(), "{bad}");
         }
-        assert_eq!(parse("N-07a").unwrap().prefix(), "n07a");
     }
 }

@@ -1,9 +1,15 @@
-//! Finds the tests in source files.
+//! Finds the tests in source files, and what they hold.
 
 use std::fs;
 use std::path::Path;
 
 use anyhow::{Context as _, Result};
+
+use super::id::{self, Id};
+use crate::source;
+
+/// The most letters that the name of a test with a line `// Holds:` may have.
+const NAME: usize = 60;
 
 /// A test that runs.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -12,21 +18,32 @@ pub(crate) struct Test {
     pub(crate) name: String,
     /// From the root of the workspace, with slashes.
     pub(crate) file: String,
+    /// What it holds, with the line in which it says so.
+    pub(crate) holds: Vec<(Id, usize)>,
 }
 
-/// All tests in these folders, ordered by file and place.
+/// What was found in source files.
+#[derive(Debug, Default)]
+pub(crate) struct Found {
+    /// Ordered by file and place.
+    pub(crate) tests: Vec<Test>,
+    /// What is wrong with how tests say what they hold, each in one line with its place.
+    pub(crate) problems: Vec<String>,
+}
+
+/// All tests in these folders.
 ///
 /// # Errors
 /// If a folder or file cannot be read.
-pub(crate) fn tests(root: &Path, folders: &[&str]) -> Result<Vec<Test>> {
-    let mut tests = Vec::new();
+pub(crate) fn tests(root: &Path, folders: &[&str]) -> Result<Found> {
+    let mut found = Found::default();
     for folder in folders {
-        visit(root, folder, &mut tests)?;
+        visit(root, folder, &mut found)?;
     }
-    Ok(tests)
+    Ok(found)
 }
 
-fn visit(root: &Path, folder: &str, tests: &mut Vec<Test>) -> Result<()> {
+fn visit(root: &Path, folder: &str, found: &mut Found) -> Result<()> {
     let mut names = Vec::new();
     for entry in fs::read_dir(root.join(folder)).with_context(|| format!("cannot read the folder {folder}"))? {
         let entry = entry.with_context(|| format!("cannot read the folder {folder}"))?;
@@ -38,83 +55,108 @@ fn visit(root: &Path, folder: &str, tests: &mut Vec<Test>) -> Result<()> {
         let path = format!("{folder}/{name}");
         // What is built inside a folder of its own is no source.
         if is_folder && name != "target" {
-            visit(root, &path, tests)?;
+            visit(root, &path, found)?;
         } else if !is_folder && name.ends_with(".rs") {
-            let source = fs::read_to_string(root.join(&path)).with_context(|| format!("cannot read {path}"))?;
-            tests.extend(in_source(&source).into_iter().map(|name| Test { name: name.to_owned(), file: path.clone() }));
+            let text = fs::read_to_string(root.join(&path)).with_context(|| format!("cannot read {path}"))?;
+            in_file(&path, &text, found).with_context(|| format!("cannot read {path}"))?;
         }
     }
     Ok(())
 }
 
-/// Names of the functions under `#[test]` or a runtime's `#[….test]`; not of those under `#[ignore]`, and none in comments.
-///
-/// Formatted code is read by its lines: an attribute begins one, and so does the function that it is on.
-fn in_source(source: &str) -> Vec<&str> {
-    let (mut is_test, mut is_ignored) = (false, false);
-    let mut names = Vec::new();
-    for line in source.lines().map(str::trim_start).filter(|line| !line.starts_with("//")) {
-        if let Some(attribute) = line.strip_prefix("#[") {
-            let path: String = attribute.chars().take_while(|c| c.is_alphanumeric() || "_:".contains(*c)).collect();
-            is_test |= path == "test" || path.ends_with("::test");
-            is_ignored |= path == "ignore";
-        } else if let Some(name) = function(line) {
-            if is_test && !is_ignored {
-                names.push(name);
+/// Adds the tests of one file.
+fn in_file(file: &str, text: &str, found: &mut Found) -> Result<()> {
+    let source = source::read(text)?;
+    for line in &source.astray {
+        found.problems.push(format!("{file}:{line}: this line stands above no test; it belongs directly above one"));
+    }
+    for test in source.functions {
+        let mut holds: Vec<_> = id::leading(&test.name).into_iter().map(|id| (id, test.line)).collect();
+        for (line, ids) in &test.holds {
+            for id in id::listed(ids) {
+                match id {
+                    Ok(id) if holds.iter().any(|(held, _)| *held == id) => {
+                        found.problems.push(format!("{file}:{line}: {id} is there twice"));
+                    }
+                    Ok(id) => holds.push((id, *line)),
+                    Err(error) => found.problems.push(format!("{file}:{line}: {error}")),
+                }
             }
-            (is_test, is_ignored) = (false, false);
+        }
+        let length = test.name.len();
+        if !test.holds.is_empty() && length > NAME {
+            found.problems.push(format!(
+                "{file}:{}: the name of this test has {length} letters; at most {NAME} can be read in a list",
+                test.line
+            ));
+        }
+        if test.runs {
+            found.tests.push(Test { name: test.name, file: file.to_owned(), holds });
         }
     }
-    names
-}
-
-/// The name, if the line begins a function.
-fn function(line: &str) -> Option<&str> {
-    let mut rest = line;
-    for qualifier in ["pub ", "pub(crate) ", "async "] {
-        rest = rest.strip_prefix(qualifier).unwrap_or(rest);
-    }
-    let rest = rest.strip_prefix("fn ")?;
-    let end = rest.find(|c: char| !c.is_alphanumeric() && c != '_')?;
-    rest.get(..end)
+    Ok(())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn found(text: &str) -> Found {
+        let mut found = Found::default();
+        in_file("host/a.rs", text, &mut found).unwrap();
+        found
+    }
+
+    fn held(text: &str) -> Vec<String> {
+        let found = found(text);
+        assert_eq!(found.problems, [""; 0], "{text}");
+        found.tests.iter().flat_map(|test| &test.holds).map(|(id, line)| format!("{id}:{line}")).collect()
+    }
+
     #[test]
-    fn tests_of_all_kinds_are_found() {
-        for source in [
-            "#[test]\nfn n01_a() {}",
-            "    #[test]\n    fn n01_a() -> Result<()> {",
-            "#[tokio::test(start_paused = true)]\nasync fn n01_a() {}",
-            "#[tokio::test(\n    flavor = \"multi_thread\",\n)]\n#[allow(unused)]\npub async fn n01_a() {}",
-            "proptest! {\n    /// As it is.\n    #[test]\n    fn n01_a(steps in steps()) {}\n}",
-            "#[test]\n#[should_panic]\nfn n01_a() {}",
+    fn a_test_holds_what_its_name_and_the_line_above_it_say() {
+        assert_eq!(held("#[test]\nfn n01_s02_it_is_so() {}\n"), ["N-01:2", "S-02:2"]);
+        assert_eq!(held("// Holds: S-16, SEC-03\n#[test]\nfn it_is_so() {}\n"), ["S-16:1", "SEC-03:1"]);
+        assert_eq!(
+            held("// Holds: S-16\n// Holds: OPS-02\n#[test]\nfn n01_so() {}\n"),
+            ["N-01:4", "S-16:1", "OPS-02:2"]
+        );
+        assert_eq!(held("#[test]\nfn it_is_so() {}\n"), [""; 0]);
+    }
+
+    #[test]
+    fn what_does_not_run_holds_nothing() {
+        assert_eq!(held("// Holds: S-16\n#[ignore]\n#[test]\nfn it_is_so() {}\n"), [""; 0]);
+        assert_eq!(held("// Holds: S-16\n#[cfg(any())]\n#[test]\nfn it_is_so() {}\n"), [""; 0]);
+    }
+
+    #[test]
+    fn a_mistake_is_told_with_its_file_and_line() {
+        let long = "a".repeat(61);
+        for (text, problem) in [
+            ("\n// Holds: S16\n#[test]\nfn a() {}\n".to_owned(), "host/a.rs:2: \"S16\" is no id; ids look like"),
+            ("// Holds: S-16,\n#[test]\nfn a() {}\n".to_owned(), "host/a.rs:1: \"\" is no id"),
+            ("// Holds: S-16, S-16\n#[test]\nfn a() {}\n".to_owned(), "host/a.rs:1: S-16 is there twice"),
+            ("// Holds: S-16\nfn a() {}\n".to_owned(), "host/a.rs:1: this line stands above no test"),
+            (
+                format!("// Holds: S-16\n#[test]\nfn {long}() {{}}\n"),
+                "host/a.rs:3: the name of this test has 61 letters",
+            ),
         ] {
-            assert_eq!(in_source(source), ["n01_a"], "{source}");
+            let problems = found(&text).problems;
+            assert!(problems.len() == 1 && problems.iter().all(|found| found.starts_with(problem)), "{problems:?}");
         }
     }
 
     #[test]
-    fn what_does_not_run_is_not_found() {
-        for source in [
-            "fn n01_a() {}",
-            "// #[test]\nfn n01_a() {}",
-            "#[test]\n#[ignore = \"slow\"]\nfn n01_a() {}",
-            "#[test]\nfn a() {}\nfn n01_a() {}",
-            "#[cfg(test)]\nfn n01_a() {}",
-            "/// #[test]\n/// fn n01_a() {}",
-        ] {
-            assert!(!in_source(source).contains(&"n01_a"), "{source}");
-        }
+    fn a_long_name_is_let_pass_where_no_line_is_above_it() {
+        assert_eq!(held(&format!("#[test]\nfn n01_{}() {{}}\n", "a".repeat(90))), ["N-01:2"]);
     }
 
     #[test]
     fn this_very_test_is_found() {
-        let tests = tests(&crate::root(), &["xtask"]).unwrap();
-        let name = "this_very_test_is_found".to_owned();
-        assert!(tests.contains(&Test { name, file: "xtask/src/parity/scan.rs".to_owned() }), "{tests:?}");
+        let found = tests(&crate::root(), &["xtask"]).unwrap();
+        let is_this = |test: &Test| test.name == "this_very_test_is_found" && test.file == "xtask/src/parity/scan.rs";
+        assert_eq!(found.tests.iter().filter(|test| is_this(test)).count(), 1, "{:?}", found.tests);
     }
 }

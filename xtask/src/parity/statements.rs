@@ -41,12 +41,12 @@ pub(crate) fn problems(sections: &[Section]) -> Vec<String> {
     for section in sections {
         let mut expected = 1;
         for Statement { id, upstream, quirk, better } in &section.statements {
-            let first = section.statements.first().map(|first| first.id.letter);
+            let first = section.statements.first().map(|first| first.id.part.as_str());
             // A statement may not go missing, nor be there twice: numbers go up one by one, but for those with a suffix.
-            if first != Some(id.letter) || (id.suffix.is_none() && id.number != expected) {
-                let letter = first.unwrap_or_default();
+            if first != Some(id.part.as_str()) || (id.suffix.is_none() && id.number != expected) {
+                let part = first.unwrap_or_default();
                 problems
-                    .push(format!("{id} stands where {letter}-{expected:02} has to be (section {:?})", section.title));
+                    .push(format!("{id} stands where {part}-{expected:02} has to be (section {:?})", section.title));
                 break;
             }
             expected = id.number + 1;
@@ -97,7 +97,7 @@ mod tests {
     #[test]
     fn what_cannot_be_read_is_refused_with_its_place() {
         for (text, message) in [
-            ("- title: a\n  statements:\n  - {id: X-01, upstream: a}\n", "\"X-01\" is no id of a statement"),
+            ("- title: a\n  statements:\n  - {id: X-01, upstream: a}\n", "\"X-01\" is no id"),
             ("- title: a\n  statements:\n  - {id: N-01, upstream: a, beter: b}\n", "beter"),
         ] {
             let error = parse(text).unwrap_err().to_string();

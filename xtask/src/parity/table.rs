@@ -3,16 +3,17 @@
 use owo_colors::Style;
 
 use super::Held;
+use super::scan::Test;
 use super::statements::{Section, Statement};
 use crate::console;
 
 /// What the page begins with.
-const HEAD: &str = "<!-- Made by `cargo xtask parity` from docs/parity/statements.yaml and the names of tests. Do not edit. -->
+const HEAD: &str = "<!-- Made by `cargo xtask parity` from docs/parity/statements.yaml and the tests. Do not edit. -->
 
 # Upstream's behaviour, statement by statement
 
 What Kubernetes' own cloud controllers do (`k8s.io/cloud-provider` 0.36 and the node-ipam controller of `k8s.io/kubernetes`), in our words,
-with the tests that hold Skydock to it. A test names what it holds at the beginning of its own name. **Better** says where Skydock
+with the tests that hold Skydock to it. A test names what it holds in a comment above it, or at the beginning of its name. **Better** says where Skydock
 does something else on purpose, and why; *quirk* marks what is a bug upstream, or as bad as one: none is copied.
 
 ";
@@ -72,26 +73,33 @@ fn skydock(statement: &Statement, held: &Held) -> String {
         parts.push(format!("**Better:** {}", cell(better)));
     }
     for test in held.get(&statement.id).into_iter().flatten() {
-        parts.push(format!("[`{}`](../{})", test.name, test.file));
+        parts.push(link(test));
     }
     if parts.is_empty() { "**not held**".to_owned() } else { parts.join("<br>") }
 }
 
+/// A test, with a link to its file.
+pub(super) fn link(test: &Test) -> String {
+    format!("[`{}`](../{})", test.name, test.file)
+}
+
 /// Text in a cell: on one line, and with no bar that would end the cell.
-fn cell(text: &str) -> String {
+pub(super) fn cell(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ").replace('|', "\\|")
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::{by_statement, scan::Test, statements};
+    use super::super::{held, id, statements};
     use super::*;
 
     fn example() -> (Vec<Section>, Held) {
         let text = "- title: Nodes\n  statements:\n  - {id: N-01, upstream: \"a | b\"}\n  - {id: N-02, upstream: b, quirk: true, better: \"c\\nd\"}\n  - {id: N-03, upstream: e}\n";
-        let test = |name: &str| Test { name: name.to_owned(), file: "host/a.rs".to_owned() };
-        let held = by_statement(vec![test("n01_x"), test("n01_n02_y")]);
-        (statements::parse(text).unwrap(), held)
+        let test = |name: &str| {
+            let holds = id::leading(name).into_iter().map(|id| (id, 1)).collect();
+            Test { name: name.to_owned(), file: "host/a.rs".to_owned(), holds }
+        };
+        (statements::parse(text).unwrap(), held(&[test("n01_x"), test("n01_n02_y")]))
     }
 
     #[test]

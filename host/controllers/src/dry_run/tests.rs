@@ -68,6 +68,7 @@ async fn what_might_act_all_the_same_is_an_error_and_not_sent() {
     assert!(api.requests().is_empty());
 }
 
+// Holds: OPS-03
 #[tokio::test]
 async fn the_cloud_is_asked_and_never_told() {
     let cloud = Arc::new(FakeCloud::default());
@@ -90,6 +91,7 @@ async fn the_cloud_is_asked_and_never_told() {
     assert_eq!(cloud.calls(), ["get web"]);
 }
 
+// Holds: OPS-01
 #[test]
 fn what_would_be_done_is_said_in_words() {
     let body = json!({"a": 1});
@@ -103,4 +105,12 @@ fn what_would_be_done_is_said_in_words() {
         "involvedObject": {"kind": "Node", "name": "n1"}, "type": "Normal", "reason": "DeletingNode", "message": "gone",
     });
     assert_eq!(told(&event), "tell Normal DeletingNode of Node n1: gone");
+}
+
+// Holds: OPS-01
+#[test]
+fn each_thing_is_said_once() {
+    let said = Said::default();
+    let new = ["delete nodes/a", "delete nodes/b", "delete nodes/a"].map(|what| said.is_new(what));
+    assert_eq!(new, [true, true, false]);
 }

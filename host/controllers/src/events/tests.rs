@@ -62,12 +62,13 @@ async fn an_event_that_has_expired_is_written_anew() {
     assert_eq!((last.method.as_str(), &last.body["count"]), ("POST", &2.into()));
 }
 
+// Holds: OPS-47, OPS-51
 #[tokio::test(start_paused = true)]
 async fn a_full_queue_drops_events_and_never_waits() {
     let api = FakeApi::default();
     let (recorder, _writer) = recorder(&api);
     let entry = Entry::new(service("web"));
-    for _ in 0..NORMAL + 3 {
+    for _ in 0..2_048 + 3 {
         recorder.on("service-controller", &entry, Severity::Normal, "EnsuringLoadBalancer", "Ensuring load balancer");
     }
     assert_eq!(recorder.metrics.events_dropped.get(), 3);
@@ -87,6 +88,7 @@ async fn an_api_server_that_does_not_answer_cannot_hold_up_the_end() {
     assert!(ended.is_ok(), "the writer still waits for an answer");
 }
 
+// Holds: OPS-45, OPS-46
 #[tokio::test(start_paused = true)]
 async fn c07_normal_events_are_paced_and_warnings_go_before_them() {
     let api = FakeApi::default();

@@ -143,8 +143,9 @@ async fn i05_a_range_inside_that_of_services_has_nothing_to_give() {
     assert_eq!(bench.events(), ["a Warning CIDRNotAvailable"]);
 }
 
+// Holds: I-05, OPS-42, OPS-50
 #[tokio::test(start_paused = true)]
-async fn i05_fixed_what_is_wrong_with_pod_cidrs_is_told_by_warnings_and_counted() {
+async fn what_is_wrong_with_pod_cidrs_is_told_and_counted() {
     let nodes = [carrying("a", &["10.0.0.0/24"]), carrying("b", &["10.244.0.0/24"]), carrying("c", &["10.244.0.0/24"])];
     let bench = start(&NODES, &nodes, |_| {});
     bench.shows(node("d"));
@@ -186,8 +187,9 @@ async fn i08_i09_after_a_failed_write_the_same_cidr_is_tried_again_and_nobody_el
     assert_eq!(bench.events()[0], "a Warning CIDRAssignmentFailed");
 }
 
+// Holds: I-08, OPS-43
 #[tokio::test(start_paused = true)]
-async fn i08_what_somebody_else_wrote_meanwhile_is_kept_and_ours_is_free_again() {
+async fn what_another_allocator_wrote_is_kept_and_ours_is_freed() {
     let refused = json!({
         "kind": "Status", "apiVersion": "v1", "status": "Failure", "code": 422, "reason": "Invalid", "message": "no",
         "details": {"name": "a", "kind": "Node", "causes": [{"reason": "FieldValueForbidden", "field": "spec.podCIDRs"}]},
@@ -284,7 +286,7 @@ async fn at_the_end_nothing_new_begins() {
     assert_eq!(bench.api.calls(), Vec::<String>::new());
 }
 
-// Holds: I-05, I-08
+// Holds: I-05, I-08, OPS-79
 #[tokio::test(start_paused = true)]
 async fn nothing_is_given_while_late_writes_may_arrive() {
     let quiet = Duration::from_secs(40);

@@ -124,6 +124,7 @@ mod tests {
         assert_eq!(BrakeOptions { limit: 0, ..options }.most(40), 0);
     }
 
+    // Holds: OPS-17, OPS-18, OPS-19, OPS-20
     #[test]
     fn too_many_candidates_with_those_just_deleted_stop_all_of_them() {
         let options = BrakeOptions::default();

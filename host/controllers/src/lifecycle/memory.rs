@@ -257,8 +257,9 @@ mod tests {
         assert!(memory.answered("a", second).is_none(), "once");
     }
 
+    // Holds: OPS-14
     #[test]
-    fn another_answer_begins_another_row_and_takes_a_condemnation_back() {
+    fn another_answer_begins_anew_and_takes_a_condemnation_back() {
         let start = Instant::now();
         let mut known = Known::default();
         let later = start + PERIOD;

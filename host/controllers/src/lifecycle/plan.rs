@@ -175,8 +175,9 @@ mod tests {
         }
     }
 
+    // Holds: L-08, L-12, SEC-07, OPS-14
     #[test]
-    fn l08_l12_a_node_is_deleted_only_when_its_absence_was_said_twice_a_period_apart() {
+    fn an_absence_counts_when_it_was_said_twice_a_period_apart() {
         let node = ours(&[SHUTDOWN]);
         for (answers, seconds, expected) in [
             (1, 0, Act::Confirm),
@@ -190,8 +191,9 @@ mod tests {
         }
     }
 
+    // Holds: L-12, OPS-15
     #[test]
-    fn l12_a_node_that_was_never_initialised_has_ten_minutes_to_appear_in_the_cloud() {
+    fn an_uninitialized_node_has_ten_minutes_to_appear() {
         let node = ours(&[(TAINT_UNINITIALIZED, TaintEffect::NoSchedule)]);
         for (seconds, expected) in [(5, Act::Confirm), (599, Act::Confirm), (600, Act::Delete)] {
             let act = after(&node, Presence::Absent, 100, Duration::from_secs(seconds), false);
@@ -230,8 +232,9 @@ mod tests {
         assert_eq!(after(&ours(&[SHUTDOWN]), Presence::Absent, 1, PERIOD, true), Act::Confirm);
     }
 
+    // Holds: L-15, OPS-38
     #[test]
-    fn l15_the_out_of_service_taint_goes_with_the_shutdown_taint_if_it_is_ours_and_else_stays() {
+    fn the_out_of_service_taint_goes_if_it_is_ours() {
         let taints = [SHUTDOWN, OUT_OF_SERVICE];
         let both = vec![Change::RemoveShutdown, Change::RemoveOutOfService];
         // Also when the option was switched off in between.
@@ -243,6 +246,7 @@ mod tests {
         assert_eq!(look(&node(Some("fake://1"), true, &taints), &info()), Look::Settled(vec![Change::RemoveShutdown]));
     }
 
+    // Holds: OPS-35
     #[test]
     fn only_the_word_true_allows_a_deletion() {
         for (value, allowed) in [(None, false), (Some("true"), true), (Some("false"), false), (Some(""), false)] {

@@ -143,8 +143,9 @@ mod tests {
         assert_eq!(plan.remembered.as_deref(), Some("app.k8snio/bar,k8snio/bar,topology.k8s.cp/zone-id"));
     }
 
+    // Holds: N-23, OPS-28, OPS-37
     #[test]
-    fn n23_labels_that_came_from_the_cloud_follow_it_and_others_are_left_alone() {
+    fn labels_from_the_cloud_follow_it_and_others_are_left_alone() {
         for (on_node, remembered, in_cloud, set, remove, remember) in [
             // as it was
             (vec![("a", "1")], Some("a"), vec![("a", "1")], vec![], vec![], None),

@@ -165,6 +165,7 @@ mod tests {
         assert_eq!(need(&Node::default(), &info()), Need::Nothing);
     }
 
+    // Holds: SEC-06, OPS-07
     #[test]
     fn l13_n25_a_node_of_a_foreign_provider_is_left_alone() {
         let foreign = tainted(TaintEffect::NoSchedule, Some("aws:///i-1"));

@@ -53,11 +53,11 @@ impl<'a> Round<'a> {
         controller.queue.done(&key);
     }
 
-    /// It is asked about when the cloud may be asked again.
+    /// It was not asked about: that is done when the cloud may be asked again, unless the end has come.
     fn put_back(&self, entry: &NodeEntry) {
         let queue = &self.controller.queue;
-        if let Some(left) = self.controller.pause.left() {
-            queue.add_after(entry.key(), left, added(entry));
+        if !self.stop.is_cancelled() {
+            queue.add_after(entry.key(), self.controller.pause.left().unwrap_or_default(), added(entry));
         }
         queue.done(&entry.key());
     }

@@ -263,6 +263,7 @@ async fn a_missing_right_is_told_on_the_node() {
     assert_eq!(bench.api.calls().last().unwrap(), "PATCH /api/v1/nodes/a");
 }
 
+// Holds: SEC-06, OPS-07, OPS-40
 #[tokio::test(start_paused = true)]
 async fn n25_a_foreign_node_is_left_alone_with_one_warning() {
     let bench = bench();
@@ -299,7 +300,7 @@ async fn a_stale_cache_does_not_initialise_a_node_twice() {
 
 // Holds: N-12
 #[tokio::test(start_paused = true)]
-async fn a_node_ip_that_the_cloud_does_not_know_is_told_and_nothing_written() {
+async fn an_unknown_node_ip_is_told_and_nothing_written() {
     let bench = bench();
     bench.knows("a");
     let annotation = json!({"metadata": {"annotations": {"alpha.kubernetes.io/provided-node-ip": "10.0.0.9"}}});
@@ -316,7 +317,7 @@ async fn a_node_ip_that_the_cloud_does_not_know_is_told_and_nothing_written() {
 
 // Holds: N-18, N-22
 #[tokio::test(start_paused = true)]
-async fn the_second_patch_names_the_newest_version_and_keeps_its_taints_in_order() {
+async fn the_second_patch_keeps_the_taints_of_the_newest_version() {
     let bench = bench();
     *bench.cloud.look_up.lock().unwrap() = Duration::from_secs(10);
     bench.says("a", Ok(Instance { provider_id: Some("fake://a".into()), ..Instance::default() }));
@@ -355,7 +356,7 @@ async fn what_somebody_else_has_initialised_meanwhile_is_left_alone() {
 
 // Holds: N-29, N-37
 #[tokio::test(start_paused = true)]
-async fn the_patch_of_the_status_replaces_the_addresses_and_nothing_else() {
+async fn the_status_patch_replaces_addresses_and_nothing_else() {
     let bench = bench_with(NodeOptions { kept: Kept { addresses: true, labels: false }, ..NodeOptions::default() });
     bench.knows("a");
     let before = json!({"status": {
@@ -372,8 +373,9 @@ async fn the_patch_of_the_status_replaces_the_addresses_and_nothing_else() {
     assert_eq!(requests[0].body, json!({"metadata": {"uid": "uid-a"}, "status": {"addresses": addresses}}));
 }
 
+// Holds: N-29, N-37, OPS-28
 #[tokio::test(start_paused = true)]
-async fn n29_n37_addresses_follow_the_cloud_each_period_and_only_if_they_differ() {
+async fn addresses_follow_the_cloud_each_period_if_they_differ() {
     let bench = bench_with(NodeOptions { kept: Kept { addresses: true, labels: false }, ..NodeOptions::default() });
     bench.knows("a");
     bench.knows("b");
@@ -391,8 +393,9 @@ async fn n29_n37_addresses_follow_the_cloud_each_period_and_only_if_they_differ(
     assert_eq!(bench.cloud.calls().len(), 2, "after {:?}", start.elapsed());
 }
 
+// Holds: N-23, OPS-28, OPS-37
 #[tokio::test(start_paused = true)]
-async fn n23_labels_follow_the_cloud_each_period_and_the_node_remembers_which_came_from_it() {
+async fn labels_follow_the_cloud_and_the_node_remembers_whose() {
     let bench = bench();
     let instance = Instance {
         zone: Some("z2".into()),
@@ -483,8 +486,9 @@ async fn n18_the_taint_stays_while_the_watch_does_not_show_the_addresses() {
     assert_eq!(bench.events(), []);
 }
 
+// Holds: OPS-28
 #[tokio::test(start_paused = true)]
-async fn what_is_switched_off_is_not_kept_and_the_cloud_is_not_asked_for_nothing() {
+async fn what_is_switched_off_is_not_kept_and_costs_no_call() {
     let bench = bench_with(NodeOptions { kept: Kept { addresses: false, labels: true }, ..NodeOptions::default() });
     bench.knows("a");
     bench.controller.shared.nodes.apply(initialised("a"));
@@ -500,8 +504,9 @@ async fn what_is_switched_off_is_not_kept_and_the_cloud_is_not_asked_for_nothing
     assert_eq!(idle.cloud.calls(), Vec::<String>::new());
 }
 
+// Holds: OPS-05, OPS-31
 #[tokio::test(start_paused = true)]
-async fn a_restart_with_initialised_nodes_asks_in_full_batches_and_writes_nothing() {
+async fn a_restart_asks_in_full_batches_and_writes_nothing() {
     let bench = bench();
     for number in 0..100 {
         let name = format!("n{number:02}");
@@ -520,8 +525,9 @@ async fn a_restart_with_initialised_nodes_asks_in_full_batches_and_writes_nothin
     assert_eq!(bench.api.requests().len(), 0);
 }
 
+// Holds: N-03, N-08, OPS-39
 #[tokio::test(start_paused = true)]
-async fn n03_n08_each_error_about_a_new_node_decides_when_it_is_asked_about_again_and_who_is_told() {
+async fn an_error_about_a_new_node_says_when_to_ask_and_whom_to_tell() {
     // Calls within 90 ms, 6 s and 8 s; whether an event is written. Back-off is 5 ms, doubled each time.
     for (error, (expected, told)) in every_error().into_iter().zip([
         ([5, 11, 11], true), // not found
@@ -612,8 +618,9 @@ async fn a_cloud_that_asks_to_slow_down_is_asked_about_no_node_until_then() {
     assert_eq!(reasons, ["FailedToInitialize", "Synced", "Synced"], "the one that only waited is not told a failure");
 }
 
+// Holds: OPS-31
 #[tokio::test(start_paused = true)]
-async fn a_new_plugin_is_asked_about_initialised_nodes_too_also_those_that_were_refused() {
+async fn a_new_plugin_is_asked_about_all_nodes_anew() {
     let bench = bench();
     bench.says("a", Err(CloudError::Invalid("not here".into())));
     bench.controller.shared.nodes.apply(initialised("a"));

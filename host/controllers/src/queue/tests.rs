@@ -52,6 +52,7 @@ async fn changes_go_before_rechecks_and_a_change_raises_a_recheck() {
     assert_eq!(ready(&queue, 10).await, [1, 3]);
 }
 
+// Holds: OPS-78
 #[tokio::test(start_paused = true)]
 async fn a_worker_for_changes_takes_nothing_else() {
     let queue = queue();
@@ -92,7 +93,7 @@ async fn many_lost_races_do_not_share_a_bucket() {
     assert_eq!(queue.retry_race(1, Duration::from_millis(100), Priority::Change), Duration::from_millis(200));
 }
 
-// Holds: N-03
+// Holds: N-03, OPS-77
 #[tokio::test(start_paused = true)]
 async fn what_failed_in_one_call_takes_one_token_and_comes_apart() {
     let metrics = crate::Metrics::register(&mut prometheus_client::registry::Registry::default());

@@ -117,6 +117,7 @@ mod tests {
         assert_eq!(condition.last_transition_time, Some(Time(now)));
     }
 
+    // Holds: OPS-32
     #[test]
     fn r18_a_node_has_a_network_if_all_its_routes_are_there() {
         for (standings, expected) in [

@@ -142,6 +142,7 @@ impl Bench {
     }
 }
 
+// Holds: OPS-32
 #[tokio::test(start_paused = true)]
 async fn r16_r18_a_node_whose_routes_were_made_has_a_network() {
     let bench = watching();
@@ -431,6 +432,7 @@ fn json_node(change: &Value) -> Node {
     with(&with(&node("a"), &json!({"spec": {"podCIDRs": ["10.244.0.0/24"]}})), change)
 }
 
+// Holds: OPS-30
 #[tokio::test(start_paused = true)]
 async fn r23_what_was_changed_behind_our_back_is_mended_by_the_check() {
     let bench = bench(Rhythm::Watch { check_period: Duration::from_secs(300) });
@@ -470,8 +472,9 @@ async fn r03_by_the_clock_it_runs_at_once_and_from_period_to_period_whatever_cha
     running.abort();
 }
 
+// Holds: R-04, OPS-30
 #[tokio::test(start_paused = true)]
-async fn r04_changes_of_nodes_that_matter_for_routes_are_a_run_and_others_are_not() {
+async fn changes_of_nodes_that_matter_for_routes_are_a_run() {
     let bench = watching();
     let running = bench.run();
     let runs = async || {
@@ -701,6 +704,7 @@ async fn a_round_that_was_cut_short_leaves_nothing_behind() {
     assert_eq!(second.calls(), ["list", "list"]);
 }
 
+// Holds: OPS-62, OPS-63
 #[tokio::test(start_paused = true)]
 async fn a_route_that_is_in_progress_for_long_is_told_on_its_node() {
     let bench = watching();
@@ -716,6 +720,7 @@ async fn a_route_that_is_in_progress_for_long_is_told_on_its_node() {
     running.abort();
 }
 
+// Holds: OPS-31
 #[tokio::test(start_paused = true)]
 async fn a_new_plugin_is_asked_again_for_what_the_one_before_refused() {
     let bench = watching();
@@ -770,8 +775,9 @@ fn r03_r04_a_run_is_followed_by_the_next_when_it_is_due() {
     }
 }
 
+// Holds: OPS-89, OPS-90
 #[tokio::test(start_paused = true)]
-async fn that_there_are_nearly_too_many_routes_is_told_before_it_is_so() {
+async fn that_routes_are_nearly_too_many_is_told_before_it_is_so() {
     let bench = bench(Rhythm::Watch { check_period: Duration::from_secs(300) });
     *bench.cloud.routes.limit.lock().unwrap() = Some(10);
     for n in 0..7 {

@@ -287,6 +287,7 @@ async fn r02_a_later_generation_with_routes_does_not_start_them_without_cluster_
     assert!(!bench.runs("route") && bench.runs("cloud-node") && !bench.running.is_finished());
 }
 
+// Holds: OPS-12
 #[test]
 fn r02_cluster_cidrs_are_asked_for_only_if_routes_are_made() {
     let info = |capability| ProviderInfo { capabilities: [capability].into(), ..crate::testing::info() };

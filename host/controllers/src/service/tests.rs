@@ -171,6 +171,7 @@ async fn s14_after_a_restart_a_served_service_is_checked_without_noise() {
     assert_eq!(bench.reasons(), Vec::<String>::new());
 }
 
+// Holds: OPS-29
 #[tokio::test(start_paused = true)]
 async fn s06_a_service_of_a_class_is_left_alone() {
     let bench = bench();
@@ -387,6 +388,7 @@ async fn s09_s43_s44_s54_a_service_that_vanished_loses_its_load_balancer_and_an_
     assert_eq!(bench.calls(), Vec::<String>::new());
 }
 
+// Holds: OPS-31
 #[tokio::test(start_paused = true)]
 async fn a_new_plugin_has_everything_checked_again() {
     let bench = bench();
@@ -422,7 +424,7 @@ fn invalid(version: &str) -> Service {
 
 // Holds: S-12
 #[tokio::test(start_paused = true)]
-async fn a_service_that_wanted_its_load_balancer_back_during_the_cleanup_gets_finalizer_and_status_again() {
+async fn a_service_wanted_back_during_cleanup_is_written_again() {
     let bench = bench();
     bench.serves().await;
     // The cleanup of an earlier version ends after the cache has shown that a load balancer is wanted again, and the

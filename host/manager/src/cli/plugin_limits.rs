@@ -254,6 +254,7 @@ mod tests {
         limits(20, &settings)
     }
 
+    // Holds: OPS-84
     #[test]
     fn every_key_sets_its_own_limit() {
         let defaults = Limits::default();
@@ -316,6 +317,7 @@ mod tests {
         assert!(set(&["memory=2Gi", "memory-total=8Gi"]).is_ok());
     }
 
+    // Holds: OPS-85
     #[test]
     fn the_page_for_operators_has_every_limit_and_its_default() {
         let page = include_str!("../../../../docs/operating.md");

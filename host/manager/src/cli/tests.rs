@@ -39,6 +39,7 @@ fn the_flags_of_the_usual_manifest_are_understood() {
     assert_eq!(args.plugins, [NamedPlugin { name: "static".into(), file: "/plugins/static.wasm".into() }]);
 }
 
+// Holds: OPS-05, OPS-08, OPS-10
 #[test]
 fn defaults_are_upstreams() {
     let args = ccm(&[]).unwrap();
@@ -50,6 +51,8 @@ fn defaults_are_upstreams() {
     assert_eq!(args.leader_elect_resource_name, "cloud-controller-manager");
     assert_eq!(args.leader_elect_resource_namespace, "kube-system");
     assert_eq!(args.nodes.node_monitor_period, Duration::from_secs(5));
+    let BindAddress::At(address) = args.metrics_bind_address else { panic!("nothing is served") };
+    assert_eq!(address.to_string(), "127.0.0.1:10258");
 }
 
 #[test]
@@ -59,6 +62,7 @@ fn booleans_are_taken_as_go_takes_them() {
     assert!(refusal(&["--leader-elect=maybe"]).contains("maybe"));
 }
 
+// Holds: OPS-09
 #[test]
 fn a_flag_of_upstream_that_is_not_honoured_is_refused_by_name() {
     assert_eq!(

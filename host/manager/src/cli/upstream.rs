@@ -136,4 +136,14 @@ mod tests {
             assert!(OPERATING.contains(&format!("`{settled}`")), "{settled}");
         }
     }
+
+    // Holds: OPS-11
+    #[test]
+    fn what_asks_for_what_is_done_anyway_may_stay() {
+        for settled in SETTLED {
+            assert!(crate::cli::parse(["skydock", settled]).is_ok(), "{settled}");
+            let (name, _) = settled.split_once('=').unwrap();
+            assert!(crate::cli::parse(["skydock", &format!("{name}=another")]).is_err(), "{name}");
+        }
+    }
 }

@@ -105,6 +105,7 @@ mod tests {
         texts.iter().map(|text| text.parse().unwrap()).collect()
     }
 
+    // Holds: SEC-16, OPS-80
     #[test]
     fn addresses_that_are_nobodys_own_are_refused() {
         let table = [
@@ -136,6 +137,7 @@ mod tests {
         }
     }
 
+    // Holds: SEC-16, OPS-81, OPS-82
     #[test]
     fn a_load_balancer_has_cluster_addresses_by_permission_only() {
         let rules = IngressRules {
@@ -163,6 +165,7 @@ mod tests {
         }
     }
 
+    // Holds: OPS-81
     #[test]
     fn a_refusal_says_which_address_and_why() {
         let rules = IngressRules { services: nets(&["10.96.0.0/12"]), ..IngressRules::default() };

@@ -111,6 +111,7 @@ fn addresses_parse_and_are_written_canonically() {
     assert_eq!(addresses(many, address), Err(AnswerError::TooMany { what: "addresses", count: 65, limit: 64 }));
 }
 
+// Holds: OPS-80
 #[test]
 fn an_address_that_is_not_the_nodes_own_spoils_its_instance() {
     use wit::AddressKind::{ExternalIp, Hostname};

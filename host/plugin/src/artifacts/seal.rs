@@ -45,6 +45,7 @@ impl Artifact {
 mod tests {
     use super::*;
 
+    // Holds: SEC-14
     #[test]
     fn a_seal_holds_until_a_byte_changes_or_is_lost() {
         let (component, code) = (b"component", b"machine code");

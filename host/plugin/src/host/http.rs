@@ -84,7 +84,17 @@ fn target(uri: &http::Uri) -> Option<Target> {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Instant;
+
+    use bytes::Bytes;
+    use http_body_util::{BodyExt as _, Empty};
+    use prometheus_client::{encoding::text::encode, registry::Registry};
+
     use super::*;
+    use crate::{
+        ClusterSlot, Limits, PluginMetrics,
+        host::{cache::Cache, log::Log, node_sets::Targets},
+    };
 
     #[test]
     fn a_request_is_told_by_scheme_host_and_port() {
@@ -99,6 +109,36 @@ mod tests {
         for (uri, expected) in table {
             let found = target(&uri.parse().expect(uri)).map(|target| target.to_string());
             assert_eq!(found.as_deref(), expected, "{uri}");
+        }
+    }
+
+    // Holds: SEC-03, OPS-57
+    #[tokio::test]
+    async fn every_request_is_refused_and_counted() {
+        let mut registry = Registry::default();
+        let limits = Limits::default();
+        let shared = Arc::new(Shared {
+            plugin: "test".into(),
+            metrics: PluginMetrics::register(&mut registry),
+            cluster: ClusterSlot::default(),
+            cache: Cache::default(),
+            log: Log::new(&limits, Instant::now()),
+            targets: Targets::default(),
+            limits,
+        });
+        let mut egress = Egress::new(shared, 1);
+        for uri in ["https://api.example.com/", "http://169.254.169.254/latest", "http://127.0.0.1:6443/", "/relative"]
+        {
+            let body = Empty::<Bytes>::new().map_err(|never| match never {}).boxed_unsync();
+            let request = http::Request::builder().uri(uri).body(body).unwrap();
+            let sent = egress.send_request(request, None, Box::new(std::future::ready(Ok(()))));
+            assert!(matches!(Box::into_pin(sent).await, Err(Error::HttpRequestDenied)), "{uri}");
+        }
+        let mut text = String::new();
+        encode(&mut text, &registry).unwrap();
+        for (kind, count) in [("no_rule", 3), ("malformed", 1)] {
+            let line = format!("skydock_plugin_egress_denied_total{{plugin=\"test\",kind=\"{kind}\"}} {count}");
+            assert!(text.lines().any(|other| other == line), "{line} is missing in:\n{text}");
         }
     }
 }

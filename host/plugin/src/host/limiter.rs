@@ -107,6 +107,7 @@ mod tests {
         assert_eq!(limiter.peak, 100);
     }
 
+    // Holds: SEC-04
     #[test]
     fn all_instances_of_a_plugin_share_another() {
         let total = Account::new(150);

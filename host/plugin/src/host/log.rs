@@ -133,7 +133,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::{ClusterSlot, PluginMetrics, PluginSource};
+    use crate::{ClusterSlot, PluginMetrics, PluginSource, runtime::Ticker};
 
     /// Somebody who looks at warnings and errors.
     struct Warnings;
@@ -162,9 +162,10 @@ mod tests {
             component: "plugin.wasm".into(),
             cloud_config: None,
             cluster_name: "c1".into(),
-            cluster_cidrs: Vec::new(),
+            ..PluginSource::default()
         };
-        let shared = Shared::new(&source, limits, PluginMetrics::default(), ClusterSlot::default());
+        let ticker = Ticker::start(|| true).unwrap();
+        let shared = Shared::new(&source, limits, PluginMetrics::default(), ClusterSlot::default(), ticker);
         let dropped = || shared.log.rate.lock().unwrap().dropped;
         tracing::subscriber::with_default(Warnings, || {
             (0..100).for_each(|_| shared.log(1, Level::Debug, "", "hidden"));

@@ -81,6 +81,7 @@ mod tests {
     use super::*;
     use Capability::{Instances, LoadBalancers, Routes, Zones};
 
+    // Holds: SEC-10, OPS-86
     #[test]
     fn every_capability_has_a_share_and_none_is_wasted() {
         let all: &[Capability] = &[Instances, LoadBalancers, Routes, Zones];

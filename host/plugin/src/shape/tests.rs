@@ -21,6 +21,7 @@ fn bomb(levels: usize, each: usize, innermost: &str) -> String {
     format!("(component {inner} (instance (instantiate $l{levels})))")
 }
 
+// Holds: SEC-12
 #[test]
 fn instances_of_nested_components_are_counted_each_time() {
     let text = bomb(4, 900, "");
@@ -92,6 +93,7 @@ fn definitions_count_with_each_instance() {
     assert!(error.ends_with("definitions in all its instances, and a plugin may have at most 100000"), "{error}");
 }
 
+// Holds: SEC-12, OPS-70
 #[test]
 fn what_a_module_holds_is_bounded() {
     let functions =
@@ -114,6 +116,7 @@ fn nesting_is_bounded() {
     assert!(error.contains("levels of components within components"), "{error}");
 }
 
+// Holds: OPS-70
 #[test]
 fn imports_and_exports_are_bounded_in_number_and_length() {
     let imports = |many: usize| {

@@ -45,6 +45,7 @@ async fn sentence(bench: &Bench) -> String {
 
 const CPU: &str = "skydock_plugin_guest_cpu_seconds_total";
 
+// Holds: OPS-85
 #[tokio::test(flavor = "multi_thread")]
 async fn waiting_costs_nothing() {
     let bench = raw("naps", limits()).await;
@@ -90,6 +91,7 @@ async fn the_host_keeps_no_part_of_a_request_at_any_size() {
     assert!(peak() < before + 300, "from {before} to {} MiB", peak());
 }
 
+// Holds: OPS-87
 #[tokio::test(flavor = "multi_thread")]
 async fn handles_may_be_kept_between_calls_and_are_counted() {
     let bench = raw("requests", Limits { handles: 32, ..limits() }).await;
@@ -107,6 +109,7 @@ async fn handles_may_be_kept_between_calls_and_are_counted() {
     assert!(matches!(refused.source, LoadProblem::Call(CallError::Handles(1024))), "{refused}");
 }
 
+// Holds: OPS-85
 #[tokio::test(flavor = "multi_thread")]
 async fn instances_share_the_memory_of_their_plugin() {
     // An instance has 4 MiB; there is room for two.
@@ -127,6 +130,7 @@ async fn instances_share_the_memory_of_their_plugin() {
     assert_eq!(bench.instances("idle"), 1.0, "two would leave too little to those that work");
 }
 
+// Holds: SEC-11
 #[tokio::test(flavor = "multi_thread")]
 async fn a_candidate_that_is_refused_has_changed_nothing() {
     let bench = Bench::good().await;
@@ -140,6 +144,7 @@ async fn a_candidate_that_is_refused_has_changed_nothing() {
     assert_eq!(reserve("b").await, taken());
 }
 
+// Holds: SEC-11
 #[tokio::test(flavor = "multi_thread")]
 async fn no_request_leaves_before_a_plugin_serves() {
     let denied = |kind| format!("skydock_plugin_egress_denied_total{{plugin=\"test\",kind=\"{kind}\"}}");
@@ -160,6 +165,7 @@ async fn lists_that_no_guest_takes_end_with_its_time() {
     assert!(calls.iter().all(|sentence| sentence.contains("CPU time")), "{calls:?}");
 }
 
+// Holds: SEC-10, OPS-86
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn load_balancers_that_hang_leave_nodes_their_instances() {
     let bench = Bench::new(Limits { instances: 12, ..limits() }, "").await;

@@ -77,6 +77,7 @@ async fn every_error_of_a_cloud_arrives_as_what_it_is() {
     assert_eq!(bench.instances("idle"), 1.0, "an error of the cloud is no fault of the plugin");
 }
 
+// Holds: SEC-05, OPS-53
 #[tokio::test(flavor = "multi_thread")]
 async fn a_lie_about_one_node_spoils_that_node_only() {
     let bench = Bench::good().await;
@@ -94,6 +95,7 @@ async fn a_lie_about_one_node_spoils_that_node_only() {
     assert!(zones[0].is_err() && zones[1].is_ok());
 }
 
+// Holds: SEC-05
 #[tokio::test(flavor = "multi_thread")]
 async fn answers_of_another_length_spoil_the_call() {
     let bench = Bench::good().await;
@@ -107,6 +109,7 @@ async fn answers_of_another_length_spoil_the_call() {
     assert!(bench.plugin.check(&[node("a")]).await.is_ok());
 }
 
+// Holds: SEC-05
 #[tokio::test(flavor = "multi_thread")]
 async fn lies_about_load_balancers_and_routes_are_not_believed() {
     let bench = Bench::good().await;
@@ -121,6 +124,7 @@ async fn lies_about_load_balancers_and_routes_are_not_believed() {
     }
 }
 
+// Holds: SEC-04
 #[tokio::test(flavor = "multi_thread")]
 async fn an_answer_too_large_for_the_host_is_not_read() {
     let bench = Bench::new(skydock_plugin::Limits { hostcall_buffer: 256 << 10, ..limits() }, "").await;
@@ -183,6 +187,13 @@ async fn a_plugin_sees_its_own_nodes_and_those_of_nobody() {
     assert_eq!(seen("theirs").await, ["2", "1", "false"]);
     bench.cluster.clear();
     assert_eq!(seen("mine").await, ["0", "0", "false"]);
+}
+
+// Holds: SEC-01
+#[tokio::test(flavor = "multi_thread")]
+async fn a_plugin_sees_nothing_of_the_machine() {
+    let bench = Bench::good().await;
+    assert_eq!(bench.plugin.check(&[node_that("look-around", "n")]).await.unwrap(), [Ok(Presence::Running)]);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -70,6 +70,7 @@ fn good(dir: &Path) {
     fs::write(dir.join("cloud.conf"), "").unwrap();
 }
 
+// Holds: OPS-65
 #[tokio::test(flavor = "multi_thread")]
 async fn ten_configurations_of_the_same_bytes_compile_once() {
     let dir = tempfile::tempdir().unwrap();
@@ -92,6 +93,7 @@ async fn ten_configurations_of_the_same_bytes_compile_once() {
     assert_eq!((compilations("success"), compilations("failure")), (1.0, 0.0));
 }
 
+// Holds: OPS-58
 #[tokio::test(flavor = "multi_thread")]
 async fn machine_code_is_compiled_once_and_found_by_the_next_process() {
     let dir = tempfile::tempdir().unwrap();
@@ -104,6 +106,7 @@ async fn machine_code_is_compiled_once_and_found_by_the_next_process() {
     assert_eq!(fs::metadata(&cache).unwrap().permissions().mode() & 0o777, 0o700);
 }
 
+// Holds: OPS-68
 #[tokio::test(flavor = "multi_thread")]
 async fn a_cache_directory_in_use_is_left_as_it_was() {
     let (dir, home) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
@@ -147,6 +150,7 @@ async fn machine_code_that_was_damaged_is_compiled_again() {
     assert_ne!(fs::read(&artifact).unwrap(), bytes);
 }
 
+// Holds: SEC-08, OPS-60, SEC-13
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_dear_to_compile_ends_by_its_limit() {
     let dear = dear_to_compile(4 << 20);
@@ -187,6 +191,7 @@ async fn what_is_dear_to_compile_ends_by_its_limit() {
     }
 }
 
+// Holds: OPS-71
 #[tokio::test(flavor = "multi_thread")]
 async fn a_newer_file_gives_up_compiling_the_older() {
     let dir = tempfile::tempdir().unwrap();

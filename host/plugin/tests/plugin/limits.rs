@@ -29,7 +29,7 @@ fn traps(bench: &Bench, kind: &str) -> f64 {
     bench.metric(&format!("skydock_plugin_traps_total{{plugin=\"test\",kind=\"{kind}\"}}"))
 }
 
-// Holds: C-08
+// Holds: C-08, SEC-04, SEC-08, OPS-53, OPS-56
 #[tokio::test(flavor = "multi_thread")]
 async fn an_endless_loop_uses_up_its_budget_and_the_next_call_is_fine() {
     let bench = Bench::good().await;
@@ -65,6 +65,7 @@ async fn loops_in_one_capability_leave_the_others_working() {
     works(&bench).await;
 }
 
+// Holds: SEC-04, OPS-56
 #[tokio::test(flavor = "multi_thread")]
 async fn a_memory_bomb_is_refused_and_told_as_that() {
     let bench = Bench::new(Limits { guest_cpu: Duration::from_secs(10), memory: 32 << 20, ..limits() }, "").await;
@@ -76,6 +77,7 @@ async fn a_memory_bomb_is_refused_and_told_as_that() {
     assert!(peak <= f64::from(32 << 20) && peak > f64::from(16 << 20), "{peak}");
 }
 
+// Holds: SEC-08, OPS-53
 #[tokio::test(flavor = "multi_thread")]
 async fn a_trap_ends_its_call_and_nothing_else() {
     let bench = Bench::good().await;
@@ -111,6 +113,7 @@ async fn nodes_that_are_not_given_back_end_the_instance() {
     assert_eq!(status.ingress[0].hostname.as_deref(), Some("a"));
 }
 
+// Holds: SEC-04, OPS-57
 #[tokio::test(flavor = "multi_thread")]
 async fn a_log_flood_is_cut_and_the_answer_still_comes() {
     listen();
@@ -121,6 +124,7 @@ async fn a_log_flood_is_cut_and_the_answer_still_comes() {
     works(&bench).await;
 }
 
+// Holds: SEC-04
 #[tokio::test(flavor = "multi_thread")]
 async fn a_call_that_waits_too_long_is_given_up() {
     let bench = Bench::new(Limits { read_deadline: Duration::from_millis(500), ..limits() }, "").await;
@@ -133,6 +137,7 @@ async fn a_call_that_waits_too_long_is_given_up() {
     assert_eq!(traps(&bench, "deadline"), 1.0);
 }
 
+// Holds: OPS-52
 #[tokio::test(flavor = "multi_thread")]
 async fn an_instance_of_a_dropped_call_is_not_used_again() {
     let bench = Bench::new(Limits { instances: 1, ..limits() }, "").await;
@@ -150,6 +155,7 @@ async fn an_instance_of_a_dropped_call_is_not_used_again() {
     assert_eq!(bench.metric(cancelled), 3.0);
 }
 
+// Holds: OPS-56
 #[tokio::test(flavor = "multi_thread")]
 async fn there_are_never_more_instances_than_allowed() {
     let bench = Bench::new(Limits { instances: 2, guest_cpu: Duration::from_secs(10), ..limits() }, "").await;

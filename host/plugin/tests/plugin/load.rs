@@ -30,6 +30,7 @@ async fn refusal(component: &Path) -> LoadError {
     load(component).await.expect_err(&component.display().to_string())
 }
 
+// Holds: SEC-02
 #[tokio::test(flavor = "multi_thread")]
 async fn a_component_that_is_no_plugin_is_refused_where_it_shows() {
     let table = [

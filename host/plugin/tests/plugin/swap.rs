@@ -19,6 +19,7 @@ async fn region(bench: &Bench) -> String {
     bench.plugin.locate(&[node("n")]).await.unwrap().remove(0).unwrap().region.unwrap()
 }
 
+// Holds: OPS-55
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn no_call_fails_while_generations_change() {
     let bench = Bench::good().await;
@@ -72,6 +73,7 @@ async fn a_call_under_way_ends_on_the_generation_it_began_with() {
     crate::support::until("the old instance is gone", || bench.instances("idle") == 1.0).await;
 }
 
+// Holds: SEC-08, OPS-54
 #[tokio::test(flavor = "multi_thread")]
 async fn whatever_fails_keeps_the_last_good_generation() {
     let bench = Bench::good().await;
@@ -108,6 +110,7 @@ async fn whatever_fails_keeps_the_last_good_generation() {
     assert_eq!(bench.plugin.reload().await.unwrap(), Reload::Unchanged);
 }
 
+// Holds: OPS-31
 #[tokio::test(flavor = "multi_thread")]
 async fn a_new_configuration_is_a_new_generation() {
     let bench = Bench::good().await;

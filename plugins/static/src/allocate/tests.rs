@@ -217,6 +217,13 @@ fn of_two_services_with_one_address_the_first_by_name_keeps_it() {
 }
 
 #[test]
+fn a_service_made_anew_is_no_rival_of_the_one_it_was() {
+    let before = holders(&[("a", &["192.0.2.0"])]);
+    let anew = Request { uid: "uid-anew".into(), ..request("a", &["192.0.2.0"]) };
+    assert_eq!(addresses(run(&two_pools(), &anew, &before, &[])), Ok(vec!["192.0.2.0".into()]));
+}
+
+#[test]
 fn of_two_services_with_one_address_the_one_with_the_reservation_keeps_it() {
     let both = holders(&[("a", &["192.0.2.0"]), ("b", &["192.0.2.0"])]);
     let reserved = [("192.0.2.0", "b")];

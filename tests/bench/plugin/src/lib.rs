@@ -8,8 +8,9 @@ use std::time::Duration;
 use skydock_sdk::instances::{Instance, Presence};
 use skydock_sdk::load_balancers::{NodeSet, Target};
 use skydock_sdk::plugin::{PluginInfo, Settings};
+use skydock_sdk::routes::{NewRoute, Route};
 use skydock_sdk::types::{AddressKind, CloudError, Ingress, LoadBalancerStatus, Node, NodeAddress, Service};
-use skydock_sdk::{Configured, Instances, LoadBalancers, Lookup, Plugin, Result};
+use skydock_sdk::{Configured, Instances, LoadBalancers, Lookup, Plugin, Result, Routes};
 
 const PREFIX: &str = "bench://";
 /// Label that says what has become of the machine behind a node; without it, it runs.
@@ -18,14 +19,29 @@ const GONE: &str = "gone";
 /// What one call to EC2's `DescribeInstances` is asked for where such calls are collected, as Karpenter does.
 const MAX_BATCH: u32 = 500;
 
-/// How long a call to the cloud takes.
-static LATENCY: Configured<Duration> = Configured::new();
+/// Names end with a number below this one: addresses of a kind are a /15.
+const NUMBERS: u32 = 1 << 17;
+/// Routes are this long, and those of the nodes follow each other from here on.
+const ROUTE_LENGTH: u32 = 25;
+const ROUTES_BEGIN: u32 = u32::from_be_bytes([10, 0, 0, 0]);
+
+static CONFIG: Configured<Config> = Configured::new();
+
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+struct Config {
+    /// How long a call to the cloud takes.
+    latency: Duration,
+    /// The first nodes, of which the cloud has a route each.
+    routes: u32,
+    /// Leaves the nodes behind a load balancer unread, so that what is measured is the host.
+    unread: bool,
+}
 
 struct Bench;
 
 impl Plugin for Bench {
     fn configure(settings: Settings) -> Result<()> {
-        LATENCY.set(latency(settings.cloud_config.as_deref().unwrap_or_default())?);
+        CONFIG.set(config(settings.cloud_config.as_deref().unwrap_or_default())?);
         Ok(())
     }
 
@@ -60,15 +76,15 @@ impl LoadBalancers for Bench {
     }
 
     fn ensure(service: Service, nodes: &NodeSet) -> Result<LoadBalancerStatus> {
-        machines(&nodes.targets())?;
+        read(nodes)?;
         call()?;
-        let ip = Some(address(198, 19, number(&service.name)?));
+        let ip = Some(address([198, 19], number(&service.name)?));
         let ingress = Ingress { ip, hostname: None, ip_mode: None, ports: Vec::new() };
         Ok(LoadBalancerStatus { ingress: vec![ingress] })
     }
 
     fn update_nodes(_: Service, nodes: &NodeSet) -> Result<()> {
-        machines(&nodes.targets())?;
+        read(nodes)?;
         call()
     }
 
@@ -77,22 +93,75 @@ impl LoadBalancers for Bench {
     }
 }
 
-skydock_sdk::export!(Bench: instances, load_balancers);
+/// Routes that are made are there already, and those that are deleted come back.
+impl Routes for Bench {
+    fn list_routes() -> Result<Vec<Route>> {
+        call()?;
+        Ok((0..CONFIG.get()?.routes).map(route).collect())
+    }
+
+    fn create_routes(routes: Vec<NewRoute>) -> Vec<Result<()>> {
+        vec![call(); routes.len()]
+    }
+
+    fn delete_routes(routes: Vec<Route>) -> Vec<Result<()>> {
+        vec![call(); routes.len()]
+    }
+}
+
+skydock_sdk::export!(Bench: instances, load_balancers, routes);
 
 /// Takes as long as a call to the cloud.
 fn call() -> Result<()> {
-    thread::sleep(*LATENCY.get()?);
+    let latency = CONFIG.get()?.latency;
+    if !latency.is_zero() {
+        thread::sleep(latency);
+    }
     Ok(())
 }
 
-/// Reads the configuration, which is one line: `latency-ms=50`.
-fn latency(config: &str) -> Result<Duration> {
-    let ms = config.trim().strip_prefix("latency-ms=").and_then(|ms| ms.parse().ok());
-    ms.map(Duration::from_millis).ok_or_else(|| CloudError::invalid("the configuration is not `latency-ms=NUMBER`"))
+/// Reads the configuration: lines such as `latency-ms=50`, `routes=1000` and `targets=unread`.
+fn config(text: &str) -> Result<Config> {
+    let mut config = Config::default();
+    for line in text.lines() {
+        if line == "targets=unread" {
+            config.unread = true;
+            continue;
+        }
+        let bad = || CloudError::invalid(format!("{line:?} is neither `latency-ms=NUMBER` nor `routes=NUMBER`"));
+        let (key, value) = line.split_once('=').ok_or_else(bad)?;
+        let number: u32 = value.parse().map_err(|_| bad())?;
+        match key {
+            "latency-ms" => config.latency = Duration::from_millis(number.into()),
+            "routes" => config.routes = number,
+            _ => return Err(bad()),
+        }
+    }
+    Ok(config)
+}
+
+/// The route to the Pods of the node with this number. It does not say which addresses it was made with.
+fn route(number: u32) -> Route {
+    let begin = Ipv4Addr::from(ROUTES_BEGIN + (number << (32 - ROUTE_LENGTH)));
+    Route {
+        name: format!("route-{number}"),
+        target_node: Some(format!("node-{number}")),
+        target_addresses: None,
+        destination_cidr: format!("{begin}/{ROUTE_LENGTH}"),
+        blackhole: false,
+    }
 }
 
 fn presence(node: &Node) -> Presence {
     if node.labels.lookup(MACHINE) == Some(GONE) { Presence::Absent } else { Presence::Running }
+}
+
+/// Looks at the machines behind a load balancer.
+fn read(nodes: &NodeSet) -> Result<()> {
+    if CONFIG.get()?.unread {
+        return Ok(());
+    }
+    machines(&nodes.targets()).map(drop)
 }
 
 /// The machines behind a load balancer, as an ordinary cloud wants them: by its own names. Without the nodes that have none yet.
@@ -104,7 +173,11 @@ fn machines(targets: &[Target]) -> Result<Vec<&str>> {
 
 fn instance(node: &Node) -> Result<Instance> {
     let number = number(&node.name)?;
-    let zone = ["bench-1a", "bench-1b", "bench-1c"].get(usize::from(number % 3)).copied().unwrap_or_default();
+    let zone = match number % 3 {
+        0 => "bench-1a",
+        1 => "bench-1b",
+        _ => "bench-1c",
+    };
     let at = |kind, address| NodeAddress { kind, address };
     Ok(Instance {
         provider_id: Some(format!("{PREFIX}{}", node.name)),
@@ -112,8 +185,8 @@ fn instance(node: &Node) -> Result<Instance> {
         zone: Some(zone.into()),
         region: Some("bench-1".into()),
         addresses: vec![
-            at(AddressKind::InternalIp, address(10, 0, number)),
-            at(AddressKind::ExternalIp, address(198, 18, number)),
+            at(AddressKind::InternalIp, address([10, 0], number)),
+            at(AddressKind::ExternalIp, address([198, 18], number)),
             at(AddressKind::Hostname, node.name.clone()),
         ],
         labels: vec![("bench.skydock.dev/rack".into(), format!("r{}", number % 40))],
@@ -121,14 +194,15 @@ fn instance(node: &Node) -> Result<Instance> {
 }
 
 /// What a name ends with: `node-42` is 42.
-fn number(name: &str) -> Result<u16> {
-    let number = name.rsplit('-').next().and_then(|number| number.parse().ok());
-    number.ok_or_else(|| CloudError::invalid(format!("{name:?} does not end with a number up to 65535")))
+fn number(name: &str) -> Result<u32> {
+    let number = name.rsplit('-').next().and_then(|number| number.parse().ok()).filter(|number| *number < NUMBERS);
+    number.ok_or_else(|| CloudError::invalid(format!("{name:?} does not end with a number below {NUMBERS}")))
 }
 
-fn address(first: u8, second: u8, number: u16) -> String {
-    let [third, fourth] = number.to_be_bytes();
-    Ipv4Addr::new(first, second, third, fourth).to_string()
+/// The address with this number, in a network that begins with these bytes.
+fn address([first, second]: [u8; 2], number: u32) -> String {
+    let begin = u32::from_be_bytes([first, second, 0, 0]);
+    Ipv4Addr::from(begin + number).to_string()
 }
 
 #[cfg(test)]
@@ -167,9 +241,25 @@ mod tests {
     }
 
     #[test]
+    fn a_cluster_of_a_hundred_thousand_nodes_has_an_address_for_each() {
+        assert_eq!(address([198, 18], 100_000), "198.19.134.160");
+        assert!(instance(&node("node-131071")).is_ok() && instance(&node("node-131072")).is_err());
+    }
+
+    #[test]
+    fn routes_lead_to_the_first_nodes_and_follow_each_other() {
+        assert_eq!((route(0).destination_cidr.as_str(), route(0).name.as_str()), ("10.0.0.0/25", "route-0"));
+        assert_eq!(route(100_000).destination_cidr, "10.195.80.0/25");
+    }
+
+    #[test]
     fn a_configuration_that_is_not_understood_is_refused() {
-        assert_eq!(latency("latency-ms=50\n"), Ok(Duration::from_millis(50)));
-        assert!(latency("latency=50").is_err());
-        assert!(latency("").is_err());
+        let expected = Config { latency: Duration::from_millis(50), ..Config::default() };
+        assert_eq!(config("latency-ms=50\n"), Ok(expected));
+        let config_of = |text| config(text).map(|config| (config.routes, config.unread));
+        assert_eq!((config_of("routes=7"), config_of("targets=unread")), (Ok((7, false)), Ok((0, true))));
+        for text in ["latency=50", "latency-ms", "routes=-1"] {
+            assert!(config(text).is_err(), "{text}");
+        }
     }
 }

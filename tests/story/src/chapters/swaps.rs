@@ -82,6 +82,7 @@ async fn good_swap(stage: &Stage, good: &[u8]) -> anyhow::Result<String> {
     };
     let (changes, generation) = tokio::try_join!(churn(stage, &stop), swap)?;
     let kept = settled(stage).await?;
+    stage.event(LEASE, &format!("serves as generation {generation}")).await?;
     let after = scrape(stage).await?;
     let failed = failed_calls(&after) - failed_calls(&before);
     let calls = after.sum("skydock_plugin_calls_total", &[]) - before.sum("skydock_plugin_calls_total", &[]);

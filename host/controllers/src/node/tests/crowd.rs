@@ -29,6 +29,9 @@ fn done(bench: &Bench) -> HashSet<String> {
 async fn a_thousand_lost_races_are_run_again_within_moments() {
     let bench = crowd(1000);
     for number in 0..1000 {
+        // Without addresses there is no echo of a first patch, which would bring the node back at once.
+        let provider_id = Some(format!("fake://n{number}"));
+        bench.says(&format!("n{number}"), Ok(Instance { provider_id, ..Instance::default() }));
         bench.api.fail("PATCH", &format!("/api/v1/nodes/n{number}"), 409, "Conflict");
     }
     bench.start();
@@ -37,8 +40,9 @@ async fn a_thousand_lost_races_are_run_again_within_moments() {
     assert!(!bench.events().iter().any(|(reason, _)| reason == "FailedToInitialize"));
 }
 
+// Holds: OPS-76
 #[tokio::test(start_paused = true)]
-async fn one_that_traps_and_one_that_is_late_hold_up_no_other_new_node() {
+async fn one_that_traps_and_one_that_is_late_hold_up_no_new_node() {
     let bench = crowd(100);
     bench.cloud.breaks("n13", Duration::ZERO, CloudError::ImplementedElsewhere);
     bench.cloud.breaks("n77", DEADLINE, CloudError::Unavailable("it gave no answer".into()));
@@ -79,6 +83,7 @@ async fn those_that_are_late_alone_take_no_worker_from_new_nodes() {
     }
 }
 
+// Holds: OPS-78
 #[tokio::test(start_paused = true)]
 async fn new_nodes_wait_for_no_recheck_and_share_no_call_with_one() {
     let bench = crowd(0);

@@ -94,6 +94,7 @@ fn single_routes() -> Vec<Route> {
     vec![route("node-1", "10.120.0.0/24"), route("node-2", "10.120.1.0/24")]
 }
 
+// Holds: OPS-32
 #[test]
 fn r07_r10_r14_routes_become_those_the_nodes_need() {
     let with = |mut routes: Vec<Route>, more: &[Route]| {
@@ -216,6 +217,7 @@ fn r09_a_route_is_ours_if_its_first_or_last_address_is_in_a_cluster_range() {
     }
 }
 
+// Holds: OPS-30
 #[test]
 fn r10_a_route_outside_our_ranges_is_left_alone_whatever_it_is() {
     let gone = route("node-x", "10.1.0.0/24");

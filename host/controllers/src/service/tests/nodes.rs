@@ -279,6 +279,7 @@ fn choosing(version: &str, selector: &str) -> Service {
     with(&served(version), &json!({"metadata": {"annotations": annotations}}))
 }
 
+// Holds: OPS-36
 #[tokio::test(start_paused = true)]
 async fn a_service_chooses_its_nodes_by_a_selector() {
     let edge = json!({"pool": "edge"});

@@ -92,8 +92,9 @@ async fn a_check_that_fails_stays_behind_changes_and_is_tried_again() {
     assert!(!bench.reasons().contains(&"EnsuringLoadBalancer".to_owned()), "it is still a check");
 }
 
+// Holds: S-05, S-12, OPS-29
 #[tokio::test(start_paused = true)]
-async fn s05_s12_what_drifted_in_the_cloud_is_mended_by_the_next_check() {
+async fn what_drifted_in_the_cloud_is_mended_by_the_next_check() {
     let bench = bench();
     bench.serves().await;
     let before = bench.api.requests().len();
@@ -166,6 +167,7 @@ fn ensured_web(bench: &Bench) -> usize {
     bench.cloud.calls().iter().filter(|call| call.starts_with("ensure web")).count()
 }
 
+// Holds: OPS-62, OPS-63
 #[tokio::test(start_paused = true)]
 async fn work_that_does_not_end_is_told_and_counted() {
     let bench = bench();

@@ -25,7 +25,7 @@ fn tree(path: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
     all
 }
 
-// Holds: a directory that the operator names keeps what is in it.
+// Holds: OPS-59
 #[test]
 fn a_directory_in_use_keeps_all_that_is_in_it() {
     let home = tempfile::tempdir().unwrap();
@@ -44,6 +44,7 @@ fn a_directory_in_use_keeps_all_that_is_in_it() {
     assert_eq!(after, before);
 }
 
+// Holds: OPS-59
 #[test]
 fn a_new_cache_is_for_its_owner_alone() {
     let parent = tempfile::tempdir().unwrap();
@@ -53,6 +54,7 @@ fn a_new_cache_is_for_its_owner_alone() {
     Directory::open(&dir).unwrap();
 }
 
+// Holds: SEC-14
 #[test]
 fn a_cache_that_others_can_write_is_refused() {
     let parent = tempfile::tempdir().unwrap();
@@ -104,6 +106,7 @@ fn a_directory_somebody_else_made_is_refused_by_name() {
     assert!(own.join(MARKER).is_file());
 }
 
+// Holds: SEC-14
 #[test]
 fn a_directory_that_is_exchanged_later_is_not_used() {
     let parent = tempfile::tempdir().unwrap();

@@ -1,0 +1,17 @@
+//! What benchmarks have in common: processes that are measured, the machine they run on, and the page the figures go to.
+
+#![forbid(unsafe_code)]
+
+mod machine;
+mod metrics;
+mod process;
+mod progress;
+mod readme;
+mod units;
+
+pub use machine::Machine;
+pub use metrics::{calls, get};
+pub use process::Process;
+pub use progress::Progress;
+pub use readme::{replaced, update};
+pub use units::{as_f64, mebibytes, seconds};

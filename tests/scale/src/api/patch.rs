@@ -1,0 +1,155 @@
+//! Patches, as far as Skydock sends them.
+
+use serde_json::{Map, Value};
+
+/// Why a patch is not applied.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Refused {
+    /// 409: it names another version, or another object of that name.
+    Conflict,
+    /// 422: a `test` does not hold.
+    Invalid,
+    /// 400: it cannot be read.
+    Unreadable(String),
+}
+
+/// Lists whose elements are merged by their `type`.
+const BY_TYPE: [&str; 2] = ["conditions", "addresses"];
+const FROM_LIST: &str = "$deleteFromPrimitiveList/";
+
+/// Applies a patch of this content type.
+pub(crate) fn apply(object: &mut Value, content_type: &str, body: &[u8]) -> Result<(), Refused> {
+    let unreadable = |error: serde_json::Error| Refused::Unreadable(error.to_string());
+    if content_type == "application/json-patch+json" {
+        let patch: json_patch::Patch = serde_json::from_slice(body).map_err(unreadable)?;
+        return json_patch::patch(object, &patch).map_err(|_| Refused::Invalid);
+    }
+    let patch: Value = serde_json::from_slice(body).map_err(unreadable)?;
+    for pointer in ["/metadata/uid", "/metadata/resourceVersion"] {
+        if patch.pointer(pointer).is_some_and(|named| object.pointer(pointer) != Some(named)) {
+            return Err(Refused::Conflict);
+        }
+    }
+    match content_type {
+        "application/merge-patch+json" => json_patch::merge(object, &patch),
+        "application/strategic-merge-patch+json" => strategic(object, patch),
+        _ => return Err(Refused::Unreadable(format!("no patch is of type {content_type:?}"))),
+    }
+    Ok(())
+}
+
+/// Whether a patch fails if the object has another version.
+pub(crate) fn names_version(body: &[u8]) -> bool {
+    const VERSION: &[u8] = b"resourceVersion";
+    body.windows(VERSION.len()).any(|part| part == VERSION)
+}
+
+fn strategic(object: &mut Value, patch: Value) {
+    let Value::Object(patch) = patch else {
+        *object = patch;
+        return;
+    };
+    if !object.is_object() {
+        *object = Value::Object(Map::new());
+    }
+    let Value::Object(object) = object else { return };
+    for (key, value) in patch {
+        if let Some(list) = key.strip_prefix(FROM_LIST) {
+            if let (Some(Value::Array(list)), Value::Array(gone)) = (object.get_mut(list), &value) {
+                list.retain(|element| !gone.contains(element));
+            }
+        } else if value.is_null() {
+            object.remove(&key);
+        } else if let (true, Value::Array(elements)) = (BY_TYPE.contains(&key.as_str()), &value) {
+            let merged = by_type(object.get(&key), elements);
+            object.insert(key, merged);
+        } else if let ("finalizers", Value::Array(elements)) = (key.as_str(), &value) {
+            let mut list = object.get(&key).and_then(Value::as_array).cloned().unwrap_or_default();
+            list.extend(elements.iter().filter(|element| !list.contains(element)).cloned().collect::<Vec<_>>());
+            object.insert(key, list.into());
+        } else {
+            strategic(object.entry(key).or_insert(Value::Null), value);
+        }
+    }
+}
+
+fn by_type(list: Option<&Value>, elements: &[Value]) -> Value {
+    let is_replacement = |element: &Value| element.get("$patch").is_some_and(|patch| patch == "replace");
+    if elements.iter().any(is_replacement) {
+        return elements.iter().filter(|element| !is_replacement(element)).cloned().collect();
+    }
+    let mut list = list.and_then(Value::as_array).cloned().unwrap_or_default();
+    for element in elements {
+        match list.iter_mut().find(|one| one.get("type") == element.get("type")) {
+            Some(one) => strategic(one, element.clone()),
+            None => list.push(element.clone()),
+        }
+    }
+    list.into()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn patched(content_type: &str, patch: &Value) -> Result<Value, Refused> {
+        let mut object = json!({
+            "metadata": {"uid": "u", "resourceVersion": "7", "labels": {"a": "1", "b": "2"}, "finalizers": ["f"]},
+            "spec": {"taints": [{"key": "k"}, {"key": "l"}]},
+            "status": {"conditions": [{"type": "Ready", "status": "True"}], "addresses": [{"type": "A", "address": "1"}]},
+        });
+        apply(&mut object, &format!("application/{content_type}+json"), patch.to_string().as_bytes())?;
+        Ok(object)
+    }
+
+    #[test]
+    fn a_strategic_patch_merges_lists_as_the_types_of_kubernetes_say() {
+        let patch = json!({
+            "metadata": {"uid": "u", "labels": {"a": null, "c": "3"}, "finalizers": ["g", "f"]},
+            "spec": {"taints": [{"key": "l"}]},
+            "status": {
+                "conditions": [{"type": "NetworkUnavailable", "status": "False"}, {"type": "Ready", "reason": "r"}],
+                "addresses": [{"type": "B", "address": "2"}, {"$patch": "replace"}],
+            },
+        });
+        let expected = json!({
+            "metadata": {"uid": "u", "resourceVersion": "7", "labels": {"b": "2", "c": "3"}, "finalizers": ["f", "g"]},
+            "spec": {"taints": [{"key": "l"}]},
+            "status": {
+                "conditions": [
+                    {"type": "Ready", "status": "True", "reason": "r"}, {"type": "NetworkUnavailable", "status": "False"},
+                ],
+                "addresses": [{"type": "B", "address": "2"}],
+            },
+        });
+        assert_eq!(patched("strategic-merge-patch", &patch).unwrap(), expected);
+        let without = patched(
+            "strategic-merge-patch",
+            &json!({"metadata": {"$deleteFromPrimitiveList/finalizers": ["f"]}, "spec": {"taints": null}}),
+        );
+        let without = without.unwrap();
+        assert_eq!((&without["metadata"]["finalizers"], &without["spec"]), (&json!([]), &json!({})));
+    }
+
+    #[test]
+    fn another_version_or_object_is_a_conflict_and_a_test_that_fails_is_invalid() {
+        for kind in ["strategic-merge-patch", "merge-patch"] {
+            for other in [json!({"uid": "v"}), json!({"resourceVersion": "6"})] {
+                assert_eq!(patched(kind, &json!({"metadata": other})), Err(Refused::Conflict));
+            }
+            patched(kind, &json!({"metadata": {"uid": "u", "resourceVersion": "7"}})).unwrap();
+        }
+        let test = |value: &str| json!([{"op": "test", "path": "/metadata/uid", "value": value}]);
+        assert_eq!(patched("json-patch", &test("v")), Err(Refused::Invalid));
+        patched("json-patch", &test("u")).unwrap();
+        assert!(matches!(patched("unknown", &json!({})), Err(Refused::Unreadable(_))));
+    }
+
+    #[test]
+    fn a_patch_that_names_a_version_is_told_from_one_that_does_not() {
+        assert!(names_version(br#"{"metadata":{"resourceVersion":"1"}}"#));
+        assert!(!names_version(br#"{"metadata":{"uid":"1"}}"#));
+    }
+}

@@ -1,0 +1,70 @@
+//! Skydock, as it is measured: the built program, with its defaults wherever they do not stand in the way.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, Result};
+use skydock_bench::{Process, calls, get};
+use tokio::process::Command;
+
+/// What is started.
+#[derive(Debug, Clone)]
+pub(crate) struct Programs {
+    pub(crate) skydock: PathBuf,
+    /// The component of `tests/bench/plugin`.
+    pub(crate) plugin: PathBuf,
+    pub(crate) api: PathBuf,
+    /// The plugin reads the nodes behind each load balancer.
+    pub(crate) reads_targets: bool,
+}
+
+pub(crate) struct Host {
+    pub(crate) process: Process,
+    metrics: SocketAddr,
+}
+
+impl Host {
+    /// Starts it, with a cloud that answers at once and has routes to so many nodes.
+    pub(crate) fn start(
+        programs: &Programs,
+        folder: &Path,
+        kubeconfig: &Path,
+        routes: u32,
+        more: &[&str],
+    ) -> Result<Self> {
+        let metrics = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?;
+        let config = folder.join("cloud.conf");
+        let targets = if programs.reads_targets { "" } else { "targets=unread\n" };
+        fs::write(&config, format!("latency-ms=0\nroutes={routes}\n{targets}"))
+            .context("cannot write the cloud's configuration")?;
+        let mut command = Command::new(&programs.skydock);
+        command
+            .arg("--cloud-provider=bench")
+            .arg(format!("--plugin=bench={}", programs.plugin.display()))
+            .arg(format!("--plugin-cache-dir={}", folder.join("compiled").display()))
+            .arg(format!("--cloud-config={}", config.display()))
+            .arg(format!("--kubeconfig={}", kubeconfig.display()))
+            .arg(format!("--metrics-bind-address={metrics}"))
+            .args(more);
+        Ok(Self { process: Process::start(command, &folder.join("skydock.log"))?, metrics })
+    }
+
+    /// An error if it does not run any more.
+    pub(crate) fn check(&mut self) -> Result<()> {
+        self.process.check()
+    }
+
+    /// Calls to the cloud since the start, by kind. None before it answers.
+    pub(crate) async fn calls(&self) -> BTreeMap<String, u64> {
+        get(self.metrics, "/metrics").await.map(|text| calls(&text)).unwrap_or_default()
+    }
+
+    /// The metrics whose name has this in it, as they are told.
+    pub(crate) async fn metrics(&self, part: &str) -> Vec<String> {
+        let text = get(self.metrics, "/metrics").await.unwrap_or_default();
+        let is_told = |line: &&str| !line.starts_with('#') && line.contains(part);
+        text.lines().filter(is_told).map(str::to_owned).collect()
+    }
+}

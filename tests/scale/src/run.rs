@@ -1,0 +1,330 @@
+//! One size through all scenarios, on one cluster.
+
+use std::time::Duration;
+
+use anyhow::{Context as _, Result};
+use serde::Serialize;
+use skydock_bench::{Progress, mebibytes, seconds};
+use skydock_scale::{Order, Stats};
+use tempfile::TempDir;
+use tokio::time::{Instant, sleep};
+
+use crate::cluster::Cluster;
+use crate::cost::{Meter, Row};
+use crate::host::{Host, Programs};
+use crate::scenario::{Scenario, Size};
+
+const POLL: Duration = Duration::from_millis(20);
+/// How long nothing may happen before the work counts as done.
+const QUIET: Duration = Duration::from_secs(3);
+/// How long rest is waited for between scenarios. What goes on for longer is in the figures of the next one.
+const SETTLE: Duration = Duration::from_secs(60);
+/// How long the cluster at rest is watched.
+const REST: Duration = Duration::from_secs(30);
+/// How long silent nodes are watched whose machines are there: two periods of the lifecycle controller, and a bit.
+const SILENCE: Duration = Duration::from_secs(12);
+/// How often a kubelet reports its status if nothing has changed (`nodeStatusReportFrequency`), in seconds.
+const REPORTS: u32 = 300;
+/// How often one node changes.
+const CHANGES: u32 = 50;
+/// How often one node leaves the load balancers, or joins them.
+const PASSES: u32 = 2;
+/// The call that tells a load balancer of its nodes.
+pub(crate) const UPDATE: &str = "load-balancers.update-nodes";
+/// Skydock does what is measured: deletes as many nodes as have gone, and leaves routes alone.
+const FLAGS: [&str; 2] = ["--node-deletion-limit=2000", "--configure-cloud-routes=false"];
+
+/// All of one size.
+#[derive(Debug, Serialize)]
+pub(crate) struct Rows {
+    pub(crate) size: Size,
+    pub(crate) rows: Vec<Row>,
+}
+
+/// A run of one size.
+pub(crate) struct Run<'a> {
+    programs: &'a Programs,
+    size: Size,
+    limit: Duration,
+    progress: &'a Progress,
+    rows: Vec<Row>,
+}
+
+/// A cluster, and Skydock at work on it.
+pub(crate) struct Stage {
+    folder: TempDir,
+    pub(crate) cluster: Cluster,
+    pub(crate) host: Host,
+}
+
+impl<'a> Run<'a> {
+    pub(crate) fn new(programs: &'a Programs, size: Size, limit: Duration, progress: &'a Progress) -> Self {
+        Self { programs, size, limit, progress, rows: Vec::new() }
+    }
+
+    /// Runs those scenarios that are wanted, and what they build upon.
+    pub(crate) async fn all(mut self, wants: impl Fn(Scenario) -> bool) -> Result<Rows> {
+        self.progress.say(format!("{}: registering nodes", self.size));
+        let folder = tempfile::tempdir().context("cannot make a folder")?;
+        let cluster = Cluster::start(&self.programs.api, folder.path()).await?;
+        cluster.order_each(0..self.size.nodes, Order::Register).await?;
+        let host = Host::start(self.programs, folder.path(), &cluster.kubeconfig, 0, &FLAGS)?;
+        let mut stage = Stage { folder, cluster, host };
+        let result = self.each(&mut stage, &wants).await;
+        let ended = result.with_context(|| stage.host.process.last_words());
+        ended?;
+        Ok(Rows { size: self.size, rows: self.rows })
+    }
+
+    async fn each(&mut self, stage: &mut Stage, wants: &impl Fn(Scenario) -> bool) -> Result<()> {
+        self.settle(stage).await?;
+        self.services(stage).await?;
+        if wants(Scenario::Start) {
+            self.start(stage).await?;
+        }
+        if wants(Scenario::Rest) {
+            self.rest(stage).await?;
+        }
+        if wants(Scenario::OneNode) {
+            self.one_node(stage).await?;
+        }
+        if wants(Scenario::Races) {
+            self.races(stage).await?;
+        }
+        if wants(Scenario::LoadBalancers) {
+            self.load_balancers(stage).await?;
+        }
+        if wants(Scenario::Silent) {
+            self.silent(stage).await?;
+        }
+        if wants(Scenario::Gone) {
+            self.gone(stage).await?;
+        }
+        if wants(Scenario::Routes) || wants(Scenario::TooManyRoutes) {
+            self.routes(stage, wants(Scenario::TooManyRoutes)).await?;
+        }
+        Ok(())
+    }
+
+    async fn settle(&mut self, stage: &mut Stage) -> Result<()> {
+        self.say(Scenario::Settle);
+        let meter = Meter::start(None, &stage.cluster.process)?;
+        let reached = self.until(stage, |stats| stats.uninitialised == 0).await?;
+        self.done(stage, &meter, Scenario::Settle, 1, reached, String::new())?;
+        self.quiet(stage).await.map(drop)
+    }
+
+    async fn services(&mut self, stage: &mut Stage) -> Result<()> {
+        self.say(Scenario::Services);
+        let meter = Meter::start(Some(&stage.host.process), &stage.cluster.process)?;
+        stage.cluster.order_each(0..self.size.services, Order::Expose).await?;
+        let services = usize::try_from(self.size.services).unwrap_or(usize::MAX);
+        let reached = self.until(stage, |stats| stats.services == services && stats.without_address == 0).await?;
+        self.done(stage, &meter, Scenario::Services, 1, reached, String::new())?;
+        self.quiet(stage).await.map(drop)
+    }
+
+    async fn start(&mut self, stage: &mut Stage) -> Result<()> {
+        self.say(Scenario::Start);
+        stage.restart(self.programs, 0, &FLAGS).await?;
+        let meter = Meter::start(None, &stage.cluster.process)?;
+        let reached = self.until(stage, |stats| stats.watches == 2).await?;
+        self.done(stage, &meter, Scenario::Start, 1, reached, String::new())?;
+        self.quiet(stage).await.map(drop)
+    }
+
+    async fn rest(&mut self, stage: &mut Stage) -> Result<()> {
+        self.say(Scenario::Rest);
+        let meter = Meter::start(Some(&stage.host.process), &stage.cluster.process)?;
+        let before = total(&stage.host.calls().await);
+        let seconds = u32::try_from(REST.as_secs()).unwrap_or(u32::MAX);
+        for second in 0..seconds {
+            let at = |second: u32| self.size.nodes * second / REPORTS;
+            stage.cluster.order(&Order::Report(at(second)..at(second + 1))).await?;
+            sleep(Duration::from_secs(1)).await;
+        }
+        let calls = total(&stage.host.calls().await) - before;
+        let note = format!("{calls} calls to the cloud in {seconds} s");
+        self.done(stage, &meter, Scenario::Rest, seconds, true, note)
+    }
+
+    async fn one_node(&mut self, stage: &mut Stage) -> Result<()> {
+        self.say(Scenario::OneNode);
+        let meter = Meter::start(Some(&stage.host.process), &stage.cluster.process)?;
+        let mut reached = true;
+        for number in 0..CHANGES.min(self.size.nodes) {
+            stage.cluster.order(&Order::Taint(number..number + 1)).await?;
+            reached &= self.until(stage, |stats| stats.uninitialised == 0).await?;
+        }
+        self.done(stage, &meter, Scenario::OneNode, CHANGES, reached, String::new())
+    }
+
+    async fn races(&mut self, stage: &mut Stage) -> Result<()> {
+        self.say(Scenario::Races);
+        let many = self.size.many();
+        let before = stage.cluster.stats().await?.conflicts;
+        let meter = Meter::start(Some(&stage.host.process), &stage.cluster.process)?;
+        stage.cluster.order(&Order::Race(0..many)).await?;
+        stage.cluster.order(&Order::Taint(0..many)).await?;
+        let reached = self.until(stage, |stats| stats.uninitialised == 0).await?;
+        let conflicts = stage.cluster.stats().await?.conflicts - before;
+        self.done(stage, &meter, Scenario::Races, 1, reached, format!("{conflicts} answers of 409"))?;
+        self.quiet(stage).await.map(drop)
+    }
+
+    async fn load_balancers(&mut self, stage: &mut Stage) -> Result<()> {
+        self.say(Scenario::LoadBalancers);
+        let meter = Meter::start(Some(&stage.host.process), &stage.cluster.process)?;
+        let (mut reached, mut told) = (true, 0);
+        for pass in 0..PASSES {
+            let excluded = pass % 2 == 0;
+            let before = updates(stage).await;
+            stage.cluster.order(&Order::Exclude { node: 0, excluded }).await?;
+            let begun = Instant::now();
+            while updates(stage).await < before + u64::from(self.size.services) {
+                stage.host.check()?;
+                if begun.elapsed() > self.limit {
+                    reached = false;
+                    break;
+                }
+                sleep(POLL * 5).await;
+            }
+            told += updates(stage).await - before;
+        }
+        let note = format!("{told} services told in {PASSES} passes");
+        self.done(stage, &meter, Scenario::LoadBalancers, PASSES, reached, note)
+    }
+
+    async fn silent(&mut self, stage: &mut Stage) -> Result<()> {
+        self.say(Scenario::Silent);
+        self.quiet(stage).await?;
+        let nodes = 0..self.size.many();
+        let meter = Meter::start(Some(&stage.host.process), &stage.cluster.process)?;
+        let before = total(&stage.host.calls().await);
+        stage.cluster.order(&Order::Silence { nodes: nodes.clone(), gone: false }).await?;
+        sleep(SILENCE).await;
+        let calls = total(&stage.host.calls().await) - before;
+        let note = format!("{calls} calls to the cloud in {} s", SILENCE.as_secs());
+        self.done(stage, &meter, Scenario::Silent, 1, true, note)?;
+        stage.cluster.order(&Order::Recover(nodes)).await?;
+        self.quiet(stage).await.map(drop)
+    }
+
+    async fn gone(&mut self, stage: &mut Stage) -> Result<()> {
+        self.say(Scenario::Gone);
+        let nodes = self.size.nodes - self.size.many()..self.size.nodes;
+        let left = usize::try_from(nodes.start).unwrap_or_default();
+        let before = updates(stage).await;
+        let meter = Meter::start(Some(&stage.host.process), &stage.cluster.process)?;
+        stage.cluster.order(&Order::Silence { nodes, gone: true }).await?;
+        let deleted = self.until(stage, |stats| stats.nodes == left).await?;
+        let after = meter.elapsed();
+        let reached = deleted && self.quiet(stage).await?;
+        let told = updates(stage).await - before;
+        let note = format!("deleted after {}, {told} updates of load balancers", seconds(after));
+        self.done(stage, &meter, Scenario::Gone, 1, reached, note)
+    }
+
+    /// Waits until the figures of the API server are so; false if that takes too long.
+    async fn until(&self, stage: &mut Stage, reached: impl Fn(&Stats) -> bool) -> Result<bool> {
+        self.until_at_most(stage, self.limit, reached).await
+    }
+
+    /// The same with a limit of its own.
+    pub(crate) async fn until_at_most(
+        &self,
+        stage: &mut Stage,
+        limit: Duration,
+        reached: impl Fn(&Stats) -> bool,
+    ) -> Result<bool> {
+        let begun = Instant::now();
+        while !reached(&stage.cluster.stats().await?) {
+            stage.host.check()?;
+            if begun.elapsed() > limit.min(self.limit) {
+                return Ok(false);
+            }
+            sleep(POLL).await;
+        }
+        Ok(true)
+    }
+
+    /// Waits until neither nodes nor services are written, and no load balancer is told of its nodes; false if that takes too long.
+    pub(crate) async fn quiet(&self, stage: &mut Stage) -> Result<bool> {
+        let begun = Instant::now();
+        let mut seen = (0.0, 0);
+        let mut since = Instant::now();
+        while since.elapsed() < QUIET {
+            stage.host.check()?;
+            let now = (stage.cluster.stats().await?.last_write, updates(stage).await);
+            if now != seen {
+                (seen, since) = (now, Instant::now());
+            }
+            if begun.elapsed() > SETTLE.min(self.limit) {
+                return Ok(false);
+            }
+            sleep(POLL * 10).await;
+        }
+        Ok(true)
+    }
+
+    fn say(&self, scenario: Scenario) {
+        self.progress.say(format!("{}: {}", self.size, scenario.title(self.size)));
+    }
+
+    pub(crate) fn say_of(&self, what: &str) {
+        self.progress.say(format!("{}: {what}", self.size));
+    }
+
+    pub(crate) fn size(&self) -> Size {
+        self.size
+    }
+
+    pub(crate) fn programs(&self) -> &'a Programs {
+        self.programs
+    }
+
+    /// Ends a measurement.
+    pub(crate) fn done(
+        &mut self,
+        stage: &Stage,
+        meter: &Meter,
+        scenario: Scenario,
+        times: u32,
+        reached: bool,
+        note: String,
+    ) -> Result<()> {
+        let row = Row { reached, note, ..meter.row(scenario, times, &stage.host.process, &stage.cluster.process)? };
+        self.progress.line(&format!(
+            "{}: {}: {}{}, {:.3} s of CPU, {}; API server: {:.3} s of CPU, {}; {}",
+            self.size,
+            scenario.title(self.size),
+            if reached { "" } else { "given up after " },
+            seconds(row.seconds),
+            row.cpu_seconds,
+            mebibytes(row.peak_bytes),
+            row.api_cpu_seconds,
+            mebibytes(row.api_peak_bytes),
+            row.note
+        ));
+        self.rows.push(row);
+        Ok(())
+    }
+}
+
+impl Stage {
+    /// Stops Skydock, and starts it again.
+    pub(crate) async fn restart(&mut self, programs: &Programs, routes: u32, flags: &[&str]) -> Result<()> {
+        self.host.process.stop().await?;
+        self.host = Host::start(programs, self.folder.path(), &self.cluster.kubeconfig, routes, flags)?;
+        Ok(())
+    }
+}
+
+/// How often load balancers were told of their nodes.
+async fn updates(stage: &Stage) -> u64 {
+    stage.host.calls().await.get(UPDATE).copied().unwrap_or_default()
+}
+
+fn total(calls: &std::collections::BTreeMap<String, u64>) -> u64 {
+    calls.values().sum()
+}
