@@ -31,6 +31,7 @@ pub(crate) fn to_storage(mut value: Value, resource: &Resource) -> Value {
 pub(crate) fn from_storage(mut value: Value, resource: &Resource) -> Value {
     if resource.shelf == Shelf::Events && !resource.group.is_empty() {
         rename(&mut value, NAMES);
+        as_map(&mut value).retain(|name, value| !(name.starts_with("reporting") && value == ""));
         as_map(&mut value).insert("apiVersion".into(), resource.api_version().into());
     }
     value

@@ -95,7 +95,15 @@ async fn handle(State(plane): State<Arc<Plane>>, request: Request) -> Response {
 
 async fn dispatch(plane: Arc<Plane>, request: Request) -> Result<Response, Refusal> {
     let query = Query::parse(request.uri())?;
-    let path = path::parse(request.uri().path()).ok_or_else(Refusal::no_such_path)?;
+    let path = request.uri().path();
+    let Some(path) = path::parse(path) else {
+        // Below these an API server answers in its own words.
+        let served = ["/api/", "/apis/coordination.k8s.io/v1/", "/apis/events.k8s.io/v1/"];
+        if served.iter().any(|root| path.starts_with(root)) {
+            return Err(Refusal::no_such_path());
+        }
+        return Ok(nothing_here());
+    };
     let accept = header_text(&request, header::ACCEPT);
     let found =
         |value: Option<Value>| value.map(|value| json(StatusCode::OK, &value)).ok_or_else(Refusal::no_such_path);
@@ -116,6 +124,9 @@ async fn dispatch(plane: Arc<Plane>, request: Request) -> Result<Response, Refus
             };
         }
     };
+    if !api.group.is_empty() && !discovery::group_versions().contains(&(api.group.as_str(), api.version.as_str())) {
+        return Ok(nothing_here());
+    }
     let resource = crate::resource::find(&api.group, &api.version, &api.plural).ok_or_else(Refusal::no_such_path)?;
     let (target, everywhere) = target(resource, api)?;
     let method = request.method().clone();
@@ -128,18 +139,23 @@ async fn dispatch(plane: Arc<Plane>, request: Request) -> Result<Response, Refus
         return Err(not_allowed(&method));
     }
     match (method, named, target.subresource) {
-        (Method::GET, true, Some(Subresource::Status) | None) if !query.watch => {
-            read::get(&plane, &target, &accept, &query)
-        }
-        (Method::GET, _, None) => read::list_or_watch(&plane, &target, &accept, &query),
-        (Method::POST, true, Some(Subresource::Token)) => token::create(&plane, &target, request).await,
+        // Even with `watch`: one object is watched by its name in a field selector.
+        (Method::GET, true, Some(Subresource::Status) | None) => read::get(&plane, &target, &accept, &query),
+        (Method::GET, false, None) => read::list_or_watch(&plane, &target, &accept, &query),
+        (Method::POST, true, Some(Subresource::Token)) => token::create(&plane, &target, &query, request).await,
         (Method::POST, false, None) => write::create(&plane, target, &query, request).await,
         (Method::PUT, true, Some(Subresource::Status) | None) => write::update(&plane, target, &query, request).await,
         (Method::PATCH, true, Some(Subresource::Status) | None) => write::patch(&plane, target, &query, request).await,
         (Method::DELETE, true, None) => write::delete(&plane, target, &query, request).await,
-        (Method::DELETE, false, None) => write::delete_collection(&plane, &target, &query, request).await,
+        (Method::DELETE, false, None) if resource.verbs().contains(&"deletecollection") => {
+            write::delete_collection(&plane, &target, &query, request).await
+        }
         (method, ..) => Err(not_allowed(&method)),
     }
+}
+
+fn nothing_here() -> Response {
+    (StatusCode::NOT_FOUND, "404 page not found\n").into_response()
 }
 
 /// What a path is about, and whether it is about all namespaces.
@@ -159,7 +175,10 @@ fn target(resource: &'static Resource, api: ApiPath) -> Result<(Target, bool), R
 }
 
 fn not_allowed(method: &Method) -> Refusal {
-    Refusal::new(Reason::MethodNotAllowed, format!("the server does not allow {method} on the requested resource"))
+    Refusal::of_server(
+        Reason::MethodNotAllowed,
+        format!("the server does not allow {method} on the requested resource"),
+    )
 }
 
 fn header_text(request: &Request, name: header::HeaderName) -> String {

@@ -1,5 +1,6 @@
 //! The three ways to change a part of an object.
 
+use json_patch::{AddOperation, PatchOperation};
 use serde_json::Value;
 
 use crate::{
@@ -9,11 +10,13 @@ use crate::{
 
 pub(crate) mod strategic;
 
+use strategic::PatchError;
+
 /// A patch, parsed.
 #[derive(Debug)]
 pub(crate) enum Patch {
     /// RFC 6902.
-    Json(json_patch::Patch),
+    Json(Vec<Value>),
     /// RFC 7386.
     Merge(Value),
     /// Kubernetes' merge patch that knows lists with keys.
@@ -24,16 +27,45 @@ impl Patch {
     /// The object after the patch.
     pub(crate) fn apply(&self, mut value: Value, schema: &'static schema::Object) -> Result<Value, Refusal> {
         match self {
-            Self::Json(patch) => {
-                json_patch::patch(&mut value, patch).map_err(|error| {
-                    Refusal::new(Reason::Invalid, format!("the JSON patch cannot be applied: {error}"))
-                })?;
+            Self::Json(operations) => {
+                let failed = |error: &dyn std::fmt::Display| {
+                    Refusal::of_server(Reason::Invalid, format!("the JSON patch cannot be applied: {error}"))
+                };
+                for operation in operations {
+                    let mut operation: PatchOperation =
+                        serde_json::from_value(operation.clone()).map_err(|error| failed(&error))?;
+                    if let PatchOperation::Replace(replace) = &operation
+                        && value.pointer(replace.path.as_str()).is_none()
+                    {
+                        // What is not there is added, as long as its parent is an object.
+                        let parent = replace.path.as_str().rsplit_once('/').map_or("", |(parent, _)| parent);
+                        if value.pointer(parent).is_some_and(Value::is_object) {
+                            let (path, value) = (replace.path.clone(), replace.value.clone());
+                            operation = PatchOperation::Add(AddOperation { path, value });
+                        }
+                    }
+                    json_patch::patch(&mut value, &[operation]).map_err(|error| failed(&error))?;
+                }
             }
             Self::Merge(patch) => json_patch::merge(&mut value, patch),
             Self::Strategic(patch) => {
-                strategic::merge(&mut value, patch, schema).map_err(|error| Refusal::bad_request(error.to_string()))?;
+                strategic::merge(&mut value, patch, schema)?;
             }
         }
         Ok(value)
+    }
+}
+
+impl From<PatchError> for Refusal {
+    fn from(error: PatchError) -> Self {
+        let message = error.to_string();
+        match error {
+            PatchError::NotAnObject | PatchError::NotAList(_) => Self::bad_request(message),
+            PatchError::NotRetained(_) => Self::of_server(Reason::Invalid, message),
+            // An API server has no word for these.
+            PatchError::UnknownDirective(_) | PatchError::NoMergeKey { .. } | PatchError::NotAMap { .. } => {
+                Self::new(Reason::Unknown, message)
+            }
+        }
     }
 }

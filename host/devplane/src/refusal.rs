@@ -34,6 +34,8 @@ pub(crate) enum Reason {
     TooManyRequests,
     InternalError,
     ServiceUnavailable,
+    /// An error that nobody thought of: 500, without a word.
+    Unknown,
 }
 
 impl Reason {
@@ -52,7 +54,7 @@ impl Reason {
             Self::Invalid => 422,
             Self::Timeout => 504,
             Self::TooManyRequests => 429,
-            Self::InternalError => 500,
+            Self::InternalError | Self::Unknown => 500,
             Self::ServiceUnavailable => 503,
         }
     }
@@ -121,6 +123,17 @@ impl Refusal {
         Self::new(Reason::BadRequest, message)
     }
 
+    /// What the server says of itself, with details that are empty.
+    pub(crate) fn of_server(reason: Reason, message: impl Into<String>) -> Self {
+        Self { reason, message: message.into(), details: json!({}) }
+    }
+
+    /// The object that a patch leads to cannot be read.
+    pub(crate) fn bad_patch(why: impl fmt::Display) -> Self {
+        let cause = Cause::invalid("patch", &"".into(), why);
+        Self::invalid_of("", "", "", &[cause])
+    }
+
     /// No such object.
     pub(crate) fn not_found(resource: &Resource, name: &str) -> Self {
         Self::about(Reason::NotFound, resource, name, "not found")
@@ -128,7 +141,7 @@ impl Refusal {
 
     /// No such path: the server does not know the resource.
     pub(crate) fn no_such_path() -> Self {
-        Self::new(Reason::NotFound, "the server could not find the requested resource")
+        Self::of_server(Reason::NotFound, "the server could not find the requested resource")
     }
 
     pub(crate) fn already_exists(resource: &Resource, name: &str) -> Self {
@@ -171,6 +184,11 @@ impl Refusal {
     /// The object cannot be as it is.
     pub(crate) fn invalid(resource: &Resource, name: &str, causes: &[Cause]) -> Self {
         Self::invalid_of(resource.group, resource.kind, name, causes)
+    }
+
+    /// The one refusal of an object that names the resource in place of the kind.
+    pub(crate) fn invalid_resource(resource: &Resource, name: &str, causes: &[Cause]) -> Self {
+        Self::invalid_of(resource.group, resource.plural, name, causes)
     }
 
     fn invalid_of(group: &str, kind: &str, name: &str, causes: &[Cause]) -> Self {
@@ -238,9 +256,11 @@ impl Refusal {
             "metadata": {},
             "status": "Failure",
             "message": self.message,
-            "reason": format!("{:?}", self.reason),
             "code": self.reason.code(),
         });
+        if self.reason != Reason::Unknown {
+            as_map(&mut status).insert("reason".into(), format!("{:?}", self.reason).into());
+        }
         if !self.details.is_null() {
             as_map(&mut status).insert("details".into(), self.details.clone());
         }

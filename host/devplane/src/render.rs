@@ -8,10 +8,10 @@ use serde_json::{Value, json};
 
 use crate::{
     event,
-    object::Object,
-    refusal::Refusal,
+    object::{Object, as_map, text},
+    refusal::{Reason, Refusal},
     resource::{Resource, Shelf},
-    table,
+    strategy, table,
 };
 
 /// What a client accepts.
@@ -20,6 +20,8 @@ pub(crate) enum Form {
     Whole,
     /// `PartialObjectMetadata` of meta.k8s.io/v1.
     Metadata,
+    /// `PartialObjectMetadataList` of meta.k8s.io/v1.
+    MetadataList,
     /// `Table` of meta.k8s.io/v1, with this much of the objects themselves.
     Table(Include),
 }
@@ -27,6 +29,8 @@ pub(crate) enum Form {
 /// `includeObject` of a table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Include {
+    /// Something else: told after all has been done.
+    Odd,
     None,
     Metadata,
     Object,
@@ -52,71 +56,112 @@ pub(crate) struct ListMeta {
 const META: &str = "meta.k8s.io/v1";
 
 impl Rendering {
-    /// One object.
-    pub(crate) fn object(&self, object: &Object) -> Bytes {
-        match self.form {
+    /// One object. What is a list cannot be one object: that is told after all has been done.
+    pub(crate) fn object(&self, object: &Object) -> Result<Bytes, Refusal> {
+        Ok(match self.form {
+            Form::Table(Include::Odd) => return Err(odd_include()),
             Form::Whole => self.whole(object),
             Form::Metadata => metadata(object).to_string().into(),
-            Form::Table(include) => {
-                let list = ListMeta { revision: object.revision, ..ListMeta::default() };
-                self.table(std::iter::once(object), &list, include).to_string().into()
+            Form::MetadataList => {
+                return Err(not_acceptable(
+                    "you requested PartialObjectMetadataList, but the requested object is not a list",
+                ));
             }
-        }
+            Form::Table(include) => {
+                // What was only tried has no version.
+                let version = text(&object.value, "/metadata/resourceVersion");
+                self.table(std::iter::once(object), version, &ListMeta::default(), include).to_string().into()
+            }
+        })
     }
 
     /// A list.
-    pub(crate) fn list(&self, objects: &[Arc<Object>], meta: &ListMeta) -> Bytes {
+    pub(crate) fn list(&self, objects: &[Arc<Object>], meta: &ListMeta) -> Result<Bytes, Refusal> {
         let (kind, version) = match self.form {
+            Form::Table(Include::Odd) => return Err(odd_include()),
             Form::Table(include) => {
-                return self.table(objects.iter().map(AsRef::as_ref), meta, include).to_string().into();
+                let (objects, version) = (objects.iter().map(AsRef::as_ref), meta.revision.to_string());
+                return Ok(self.table(objects, &version, meta, include).to_string().into());
             }
-            Form::Metadata => ("PartialObjectMetadataList".to_owned(), META.to_owned()),
+            Form::Metadata => {
+                return Err(not_acceptable("you requested PartialObjectMetadata, but the requested object is a list"));
+            }
+            Form::MetadataList => ("PartialObjectMetadataList".to_owned(), META.to_owned()),
             Form::Whole => (format!("{}List", self.resource.kind), self.resource.api_version()),
         };
-        let head =
-            format!("{{\"kind\":\"{kind}\",\"apiVersion\":\"{version}\",\"metadata\":{},\"items\":[", list_meta(meta));
+        let head = format!(
+            "{{\"kind\":\"{kind}\",\"apiVersion\":\"{version}\",\"metadata\":{},\"items\":[",
+            list_meta(&meta.revision.to_string(), meta)
+        );
+        if self.form == Form::MetadataList && objects.is_empty() {
+            let head = head.strip_suffix('[').unwrap_or(&head);
+            return Ok(format!("{head}null}}").into());
+        }
         let mut body = BytesMut::from(head.as_bytes());
         for (index, object) in objects.iter().enumerate() {
             if index > 0 {
                 body.extend_from_slice(b",");
             }
-            body.extend_from_slice(&self.object(object));
+            if self.form == Form::MetadataList {
+                body.extend_from_slice(metadata(object).to_string().as_bytes());
+            } else {
+                // The kind stands at the list alone.
+                let mut item = event::from_storage(object.value.clone(), self.resource);
+                as_map(&mut item).retain(|name, _| name != "kind" && name != "apiVersion");
+                body.extend_from_slice(item.to_string().as_bytes());
+            }
         }
         body.extend_from_slice(b"]}");
-        body.freeze()
+        Ok(body.freeze())
     }
 
     /// One line of a watch.
     pub(crate) fn event(&self, kind: &str, object: &Object) -> Bytes {
-        line(kind, &self.object(object))
+        self.object(object).map_or_else(|refusal| Self::error(&refusal), |object| line(kind, &object))
     }
 
     /// Tells a watcher how far it has come; `initial` ends a streaming list.
     pub(crate) fn bookmark(&self, revision: u64, initial: bool) -> Bytes {
-        let mut metadata = json!({"resourceVersion": revision.to_string(), "creationTimestamp": null});
-        if initial && let Some(metadata) = metadata.as_object_mut() {
-            metadata.insert("annotations".into(), json!({"k8s.io/initial-events-end": "true"}));
+        let mut metadata = json!({"resourceVersion": revision.to_string()});
+        if initial {
+            as_map(&mut metadata).insert("annotations".into(), json!({"k8s.io/initial-events-end": "true"}));
         }
         let object = match self.form {
             Form::Whole => {
-                let mut object = json!({"kind": self.resource.kind, "apiVersion": self.resource.api_version(), "metadata": metadata});
-                // Types in which these fields are required must still be readable.
-                if let (Shelf::Events, Some(fields)) = (self.resource.shelf, object.as_object_mut()) {
-                    let about = if self.resource.group.is_empty() { "involvedObject" } else { "regarding" };
-                    fields.insert(about.into(), json!({}));
-                    fields.insert("eventTime".into(), Value::Null);
-                }
+                let mut object = strategy::empty(self.resource);
+                let fields = as_map(&mut object);
+                fields.insert("kind".into(), self.resource.kind.into());
+                fields.insert("apiVersion".into(), self.resource.api_version().into());
+                fields.insert("metadata".into(), metadata);
                 object
             }
-            Form::Metadata => json!({"kind": "PartialObjectMetadata", "apiVersion": META, "metadata": metadata}),
-            Form::Table(_) => json!({
-                "kind": "Table", "apiVersion": META, "metadata": {"resourceVersion": revision.to_string()},
-                "columnDefinitions": [], "rows": [{"cells": [], "object": {
-                    "kind": "PartialObjectMetadata", "apiVersion": META, "metadata": metadata,
-                }}],
-            }),
+            Form::Metadata | Form::MetadataList => {
+                json!({"kind": "PartialObjectMetadata", "apiVersion": META, "metadata": metadata})
+            }
+            Form::Table(include) => {
+                let mut object = strategy::empty(self.resource);
+                let fields = as_map(&mut object);
+                fields.insert("kind".into(), self.resource.kind.into());
+                fields.insert("apiVersion".into(), self.resource.api_version().into());
+                fields.insert("metadata".into(), metadata);
+                self.table(
+                    std::iter::once(&Object::new(object, revision)),
+                    &revision.to_string(),
+                    &ListMeta::default(),
+                    include,
+                )
+            }
         };
         line("BOOKMARK", object.to_string().as_bytes())
+    }
+
+    /// A line of a watch whose columns are known.
+    pub(crate) fn without_columns(event: &Bytes) -> Bytes {
+        let Ok(mut value) = serde_json::from_slice::<Value>(event) else { return event.clone() };
+        if let Some(columns) = value.pointer_mut("/object/columnDefinitions") {
+            *columns = Value::Null;
+        }
+        format!("{value}\n").into()
     }
 
     /// The last line of a watch that cannot go on.
@@ -131,30 +176,46 @@ impl Rendering {
         object.json()
     }
 
-    fn table<'a>(&self, objects: impl Iterator<Item = &'a Object>, meta: &ListMeta, include: Include) -> Value {
+    fn table<'a>(
+        &self,
+        objects: impl Iterator<Item = &'a Object>,
+        version: &str,
+        meta: &ListMeta,
+        include: Include,
+    ) -> Value {
         let now = Timestamp::now();
         let row = |object: &Object| {
             let cells = table::cells(self.resource.shelf, &object.value, now);
             let whole = || event::from_storage(object.value.clone(), self.resource);
             match include {
-                Include::None => json!({"cells": cells, "object": null}),
+                Include::None | Include::Odd => json!({"cells": cells, "object": null}),
                 Include::Metadata => json!({"cells": cells, "object": metadata(object)}),
                 Include::Object => json!({"cells": cells, "object": whole()}),
             }
         };
         json!({
-            "kind": "Table", "apiVersion": META, "metadata": list_meta(meta),
+            "kind": "Table", "apiVersion": META, "metadata": list_meta(version, meta),
             "columnDefinitions": table::columns(self.resource.shelf), "rows": objects.map(row).collect::<Vec<_>>(),
         })
     }
+}
+
+fn odd_include() -> Refusal {
+    Refusal::bad_request(
+        "unable to convert to Table as requested: includeObject must be Metadata, Object, None, or empty",
+    )
+}
+
+fn not_acceptable(why: &str) -> Refusal {
+    Refusal::new(Reason::NotAcceptable, why)
 }
 
 fn metadata(object: &Object) -> Value {
     json!({"kind": "PartialObjectMetadata", "apiVersion": META, "metadata": object.value.get("metadata")})
 }
 
-fn list_meta(meta: &ListMeta) -> Value {
-    let mut value = json!({"resourceVersion": meta.revision.to_string()});
+fn list_meta(version: &str, meta: &ListMeta) -> Value {
+    let mut value = if version.is_empty() { json!({}) } else { json!({"resourceVersion": version}) };
     if !meta.next.is_empty()
         && let Some(fields) = value.as_object_mut()
     {

@@ -96,6 +96,7 @@ impl Resource {
     pub(crate) fn verbs(&self) -> &'static [&'static str] {
         match self.shelf {
             Shelf::Pods => &["get", "list", "watch"],
+            Shelf::Namespaces => &["create", "delete", "get", "list", "patch", "update", "watch"],
             _ => &["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"],
         }
     }

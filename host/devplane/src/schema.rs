@@ -113,6 +113,8 @@ fn typed(value: Value, ty: Type, path: &str, unknown: &mut Vec<String>) -> Resul
             return map
                 .into_iter()
                 .map(|(key, value)| {
+                    // Go reads null as nothing: an entry with nothing in it.
+                    let value = if value.is_null() && matches!(item, Type::Str) { "".into() } else { value };
                     let value = typed(value, *item, &format!("{path}[{key}]"), unknown)?;
                     Ok((key, value))
                 })
@@ -126,7 +128,11 @@ fn typed(value: Value, ty: Type, path: &str, unknown: &mut Vec<String>) -> Resul
         Type::Int32 => value.as_i64().is_some_and(|number| i32::try_from(number).is_ok()),
         Type::Int64 => value.is_i64(),
         Type::IntOrString => value.is_string() || value.as_i64().is_some_and(|number| i32::try_from(number).is_ok()),
-        Type::Quantity => value.is_string() || value.is_number(),
+        Type::Quantity => match &value {
+            Value::Number(number) => return Ok(number.to_string().into()),
+            Value::String(text) => is_quantity(text),
+            _ => false,
+        },
         Type::Bytes => value.as_str().is_some_and(|text| BASE64.decode(text).is_ok()),
         Type::Time => match value.as_str().and_then(time) {
             Some(time) => return Ok(object::time(time).into()),
@@ -147,6 +153,16 @@ fn items(value: Value, item: Type, path: &str, unknown: &mut Vec<String>) -> Res
         .map(|(index, value)| typed(value, item, &format!("{path}[{index}]"), unknown))
         .collect::<Result<Vec<_>, _>>()
         .map(Value::Array)
+}
+
+/// A number with an exponent or a suffix.
+fn is_quantity(text: &str) -> bool {
+    let unsigned = text.strip_prefix(['+', '-']).unwrap_or(text);
+    let end = unsigned.find(|letter: char| !letter.is_ascii_digit() && letter != '.').unwrap_or(unsigned.len());
+    let (number, suffix) = unsigned.split_at(end);
+    let suffixes = ["", "n", "u", "m", "k", "M", "G", "T", "P", "E", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei"];
+    let exponent = suffix.strip_prefix(['e', 'E']).is_some_and(|exponent| exponent.parse::<i32>().is_ok());
+    number.parse::<f64>().is_ok() && (suffixes.contains(&suffix) || exponent)
 }
 
 fn has_micros(text: &str) -> bool {

@@ -139,6 +139,11 @@ fn parse_requirement(term: &str) -> Result<Requirement, &'static str> {
         if crate::validate::qualified_name(key).is_err() {
             return Err("a label key must be a name with an optional DNS prefix, such as example.com/name");
         }
+        if let Test::In(values) | Test::NotIn(values) = &test
+            && values.iter().any(|value| crate::validate::label_value(value).is_err())
+        {
+            return Err("a label has no such value");
+        }
         Ok(Requirement { key: key.to_owned(), test })
     };
     let one = |value: &str| vec![value.trim().to_owned()];

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::{
-    object::{self, child, copy_field, text},
+    object::{self, child, copy_field},
     refusal::Cause,
     resource::{Resource, Shelf},
     store::Store,
@@ -11,36 +11,52 @@ use crate::{
 };
 
 mod config_map;
+mod event;
 mod node;
 pub(crate) mod service;
 
 /// Names of the resource's objects.
-pub(crate) fn name_rule(shelf: Shelf) -> NameRule {
-    match shelf {
+pub(crate) fn name_rule(resource: &Resource) -> NameRule {
+    match resource.shelf {
+        Shelf::Events if resource.group.is_empty() => NameRule::PathSegment,
+        Shelf::Leases => NameRule::Lease,
         Shelf::Namespaces => NameRule::Label,
         Shelf::Services => NameRule::Label1035,
         _ => NameRule::Subdomain,
     }
 }
 
+/// Gives a new object what there is only so much of. Whether the object makes sense is looked at after that.
+pub(crate) fn begin_create(resource: &Resource, value: &mut Value, store: &Store) -> Vec<Cause> {
+    if resource.shelf == Shelf::Services { service::begin_create(value, store) } else { Vec::new() }
+}
+
 /// Completes an object that is about to be created, and says what is wrong with it.
-pub(crate) fn create(resource: &Resource, value: &mut Value, store: &Store) -> Vec<Cause> {
+pub(crate) fn create(resource: &Resource, value: &mut Value) -> Vec<Cause> {
     match resource.shelf {
-        Shelf::Services => service::create(value, store),
+        Shelf::Services => service::create(value),
         Shelf::Nodes => {
             // Unlike for other resources, a Node is created with its status: kubelets register that way.
-            node::complete(value);
+            node::create(value);
             node::validate(value, None)
         }
         Shelf::Namespaces => {
-            child(value, "spec").insert("finalizers".into(), json!([KUBERNETES_FINALIZER]));
+            let finalizers = child(value, "spec").entry("finalizers").or_insert_with(|| json!([]));
+            if let Some(finalizers) = finalizers.as_array_mut()
+                && !finalizers.iter().any(|finalizer| finalizer == KUBERNETES_FINALIZER)
+            {
+                finalizers.push(KUBERNETES_FINALIZER.into());
+            }
             object::as_map(value).insert("status".into(), json!({"phase": "Active"}));
             label_namespace(value);
             Vec::new()
         }
         Shelf::ConfigMaps => config_map::validate(value, None),
         Shelf::Leases => lease(value),
-        Shelf::Events => event(value, resource),
+        Shelf::Events => {
+            event::complete(value);
+            event::create(value, resource)
+        }
         Shelf::ServiceAccounts | Shelf::Pods => Vec::new(),
     }
 }
@@ -62,7 +78,11 @@ pub(crate) fn update(resource: &Resource, value: &mut Value, old: &Value, store:
         }
         Shelf::ConfigMaps => config_map::validate(value, Some(old)),
         Shelf::Leases => lease(value),
-        Shelf::Events | Shelf::ServiceAccounts | Shelf::Pods => Vec::new(),
+        Shelf::Events => {
+            event::complete(value);
+            event::update(value, old, resource)
+        }
+        Shelf::ServiceAccounts | Shelf::Pods => Vec::new(),
     }
 }
 
@@ -79,6 +99,23 @@ pub(crate) fn update_status(resource: &Resource, value: &mut Value, old: &Value)
     }
 }
 
+/// An object with nothing in it but what all of its kind have.
+pub(crate) fn empty(resource: &Resource) -> Value {
+    let mut value = match resource.shelf {
+        Shelf::Services => json!({"spec": {}, "status": {"loadBalancer": {}}}),
+        Shelf::Namespaces => json!({"spec": {}, "status": {}}),
+        Shelf::Pods => json!({"spec": {"containers": null}, "status": {}}),
+        Shelf::Leases => json!({"spec": {}}),
+        _ => json!({}),
+    };
+    match resource.shelf {
+        Shelf::Nodes => node::complete(&mut value),
+        Shelf::Events => event::complete(&mut value),
+        _ => {}
+    }
+    crate::event::from_storage(value, resource)
+}
+
 /// The finalizer in `spec.finalizers` that stands for a namespace's content.
 pub(crate) const KUBERNETES_FINALIZER: &str = "kubernetes";
 
@@ -90,7 +127,11 @@ fn label_namespace(value: &mut Value) {
     labels.insert("kubernetes.io/metadata.name".into(), name.into());
 }
 
-fn lease(value: &Value) -> Vec<Cause> {
+fn lease(value: &mut Value) -> Vec<Cause> {
+    // Coordinated leader election is switched off by default.
+    let spec = child(value, "spec");
+    spec.remove("strategy");
+    spec.remove("preferredHolder");
     let number = |field| value.pointer("/spec").and_then(|spec| spec.get(field)).and_then(Value::as_i64);
     let mut causes = Vec::new();
     if let Some(seconds) = number("leaseDurationSeconds").filter(|seconds| *seconds <= 0) {
@@ -98,34 +139,6 @@ fn lease(value: &Value) -> Vec<Cause> {
     }
     if let Some(count) = number("leaseTransitions").filter(|count| *count < 0) {
         causes.push(Cause::invalid("spec.leaseTransitions", &count.into(), "must be greater than or equal to 0"));
-    }
-    causes
-}
-
-/// An event lives in the namespace of what it is about; about cluster-wide things, in `default`. The newer API asks for
-/// more than the older one.
-fn event(value: &Value, resource: &Resource) -> Vec<Cause> {
-    let mut causes = Vec::new();
-    let (namespace, about) = (object::namespace(value), text(value, "/involvedObject/namespace"));
-    let expected = if about.is_empty() { "default" } else { about };
-    if namespace != expected && !(about.is_empty() && namespace == "kube-system") {
-        causes.push(Cause::invalid("involvedObject.namespace", &about.into(), "does not match event.namespace"));
-    }
-    if !resource.group.is_empty() {
-        for (pointer, field) in [
-            ("/eventTime", "eventTime"),
-            ("/reportingComponent", "reportingController"),
-            ("/reportingInstance", "reportingInstance"),
-            ("/action", "action"),
-            ("/reason", "reason"),
-        ] {
-            if text(value, pointer).is_empty() {
-                causes.push(Cause::required(field, ""));
-            }
-        }
-        if !matches!(text(value, "/type"), "Normal" | "Warning") {
-            causes.push(Cause::not_supported("type", text(value, "/type"), &["Normal", "Warning"]));
-        }
     }
     causes
 }
@@ -141,28 +154,11 @@ fn host_name(name: &str) -> Result<(), &'static str> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::resource::{CORE_EVENTS, EVENTS, LEASES};
-
-    #[test]
-    fn an_event_lives_beside_what_it_is_about() {
-        let event = |namespace: &str, about: &str| {
-            let mut value = json!({"metadata": {"namespace": namespace}, "involvedObject": {"namespace": about}});
-            create(&CORE_EVENTS, &mut value, &Store::new(0, [])).len()
-        };
-        assert_eq!((event("a", "a"), event("a", "b"), event("default", ""), event("a", "")), (0, 1, 0, 1));
-    }
-
-    #[test]
-    fn the_newer_event_api_asks_for_more() {
-        let mut value = json!({"metadata": {"namespace": "default"}, "reason": "R", "type": "Odd"});
-        let causes = create(&EVENTS, &mut value, &Store::new(0, []));
-        let fields: Vec<_> = causes.iter().map(|cause| cause.field.as_str()).collect();
-        assert_eq!(fields, ["eventTime", "reportingController", "reportingInstance", "action", "type"]);
-    }
+    use crate::resource::LEASES;
 
     #[test]
     fn a_lease_lasts_a_positive_time() {
         let mut value = json!({"spec": {"leaseDurationSeconds": 0, "leaseTransitions": -1}});
-        assert_eq!(create(&LEASES, &mut value, &Store::new(0, [])).len(), 2);
+        assert_eq!(create(&LEASES, &mut value).len(), 2);
     }
 }

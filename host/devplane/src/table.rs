@@ -30,9 +30,17 @@ fn layout(shelf: Shelf) -> &'static [Column] {
         Shelf::Namespaces => &[NAME, ("Status", "string", false), AGE],
         Shelf::ConfigMaps => &[NAME, ("Data", "string", false), AGE],
         Shelf::ServiceAccounts => &[NAME, AGE],
-        Shelf::Pods => {
-            &[NAME, ("Ready", "string", false), ("Status", "string", false), ("Restarts", "string", false), AGE]
-        }
+        Shelf::Pods => &[
+            NAME,
+            ("Ready", "string", false),
+            ("Status", "string", false),
+            ("Restarts", "string", false),
+            AGE,
+            ("IP", "string", true),
+            ("Node", "string", true),
+            ("Nominated Node", "string", true),
+            ("Readiness Gates", "string", true),
+        ],
     }
 }
 
@@ -57,7 +65,8 @@ pub(crate) fn cells(shelf: Shelf, value: &Value, now: Timestamp) -> Vec<Value> {
         Shelf::Namespaces => vec![name(value).into(), text(value, "/status/phase").into(), created.into()],
         Shelf::ConfigMaps => vec![name(value).into(), (count("data") + count("binaryData")).into(), created.into()],
         Shelf::ServiceAccounts => vec![name(value).into(), created.into()],
-        Shelf::Pods => vec![name(value).into(), "0/0".into(), "Unknown".into(), "0".into(), created.into()],
+        // There is none, but for the empty one of a bookmark.
+        Shelf::Pods => ["", "0/0", "", "0", &created, "<none>", "<none>", "<none>", "<none>"].map(Value::from).to_vec(),
     }
 }
 

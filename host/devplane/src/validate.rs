@@ -19,6 +19,10 @@ pub(crate) enum NameRule {
     Label,
     /// A label that begins with a letter: Services become DNS names.
     Label1035,
+    /// A subdomain, of an object whose finalizers need not be qualified.
+    Lease,
+    /// Whatever fits into a path: events of the older API.
+    PathSegment,
 }
 
 /// Checks what every object has. `name` must be there already.
@@ -40,13 +44,21 @@ pub(crate) fn metadata(value: &Value, rule: NameRule) -> Vec<Cause> {
         size += key.len() + value.len();
         check("metadata.annotations".into(), key, qualified_name(&key.to_lowercase()));
     }
-    for finalizer in strings(value, "/metadata/finalizers") {
+    for (index, finalizer) in strings(value, "/metadata/finalizers").into_iter().enumerate() {
         check("metadata.finalizers".into(), finalizer, qualified_name(finalizer));
+        let standard = ["kubernetes", "orphan", "foregroundDeletion"].contains(&finalizer);
+        let any = matches!(rule, NameRule::Lease | NameRule::PathSegment);
+        let known = if any || standard || finalizer.contains('/') { Ok(()) } else { Err(ODD_FINALIZER) };
+        check(format!("metadata.finalizers[{index}]"), finalizer, known);
     }
-    for (index, owner) in object::list(value, "/metadata/ownerReferences").iter().enumerate() {
+    for owner in object::list(value, "/metadata/ownerReferences") {
         for field in ["apiVersion", "kind", "name", "uid"] {
             if text(owner, &format!("/{field}")).is_empty() {
-                causes.push(Cause::required(format!("metadata.ownerReferences[{index}].{field}"), "must not be empty"));
+                causes.push(Cause::invalid(
+                    format!("metadata.ownerReferences.{field}"),
+                    &"".into(),
+                    "must not be empty",
+                ));
             }
         }
     }
@@ -58,6 +70,8 @@ pub(crate) fn metadata(value: &Value, rule: NameRule) -> Vec<Cause> {
     causes
 }
 
+const ODD_FINALIZER: &str = "name is neither a standard finalizer name nor is it fully qualified";
+
 fn strings_of<'a>(value: &'a Value, field: &str) -> impl Iterator<Item = (&'a str, &'a str)> {
     let map = value.get("metadata").and_then(|metadata| metadata.get(field)).and_then(Value::as_object);
     map.into_iter().flatten().map(|(key, value)| (key.as_str(), value.as_str().unwrap_or_default()))
@@ -65,7 +79,11 @@ fn strings_of<'a>(value: &'a Value, field: &str) -> impl Iterator<Item = (&'a st
 
 pub(crate) fn name(name: &str, rule: NameRule) -> Result<(), &'static str> {
     match rule {
-        NameRule::Subdomain => subdomain(name),
+        NameRule::Subdomain | NameRule::Lease => subdomain(name),
+        NameRule::PathSegment if name.is_empty() || name == "." || name == ".." || name.contains(['/', '%']) => {
+            Err("may not be '.' or '..', and may not contain '/' or '%'")
+        }
+        NameRule::PathSegment => Ok(()),
         NameRule::Label => label(name),
         NameRule::Label1035 if name.starts_with(|first: char| first.is_ascii_digit()) => {
             Err("a DNS-1035 label must start with a letter")
@@ -175,7 +193,7 @@ mod tests {
             "metadata.labels",
             "metadata.annotations",
             "metadata.finalizers",
-            "metadata.ownerReferences[0].uid",
+            "metadata.ownerReferences.uid",
         ];
         assert_eq!(fields, expected);
     }

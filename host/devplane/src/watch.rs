@@ -16,7 +16,7 @@ use crate::{
     object::Object,
     plane::Plane,
     refusal::Refusal,
-    render::Rendering,
+    render::{Form, Rendering},
     selector::Selector,
     store::{Change, Compacted},
 };
@@ -61,6 +61,8 @@ pub(crate) struct Watch {
     end: Instant,
     next_bookmark: Instant,
     ended: bool,
+    /// Whether the columns of a table were told: once is enough.
+    told_columns: bool,
 }
 
 impl Watch {
@@ -75,6 +77,7 @@ impl Watch {
             end: now + request.timeout,
             next_bookmark: now + BOOKMARK_PERIOD,
             ended: false,
+            told_columns: false,
             request,
             plane,
         };
@@ -102,8 +105,14 @@ impl Watch {
     /// The next line; nothing when the watch is over.
     pub(crate) async fn next(&mut self) -> Option<Bytes> {
         loop {
+            if self.request.rendering.form == Form::MetadataList && !self.pending.is_empty() {
+                // An event is no list: an API server has nothing to say then.
+                return None;
+            }
             if let Some(line) = self.pending.pop_front() {
-                return Some(line);
+                let again = std::mem::replace(&mut self.told_columns, true);
+                let is_table = matches!(self.request.rendering.form, Form::Table(_));
+                return Some(if again && is_table { Rendering::without_columns(&line) } else { line });
             }
             if self.ended || self.cut.is_cancelled() {
                 return None;

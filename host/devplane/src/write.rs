@@ -10,7 +10,7 @@ use crate::{
     event,
     object::{self, Object, as_map, child, copy_field, list, name, strings, text},
     patch::Patch,
-    refusal::{Cause, Refusal},
+    refusal::{Cause, Reason, Refusal},
     resource::{NAMESPACES, Resource, Shelf, Subresource},
     schema,
     store::Store,
@@ -71,7 +71,11 @@ pub(crate) fn create(
     options: &Options,
     now: Timestamp,
 ) -> Result<Written, Refusal> {
-    let (value, warnings) = decode(target.resource, body, options.validation)?;
+    let (mut value, warnings) = decode(target.resource, body, options.validation, From::Body)?;
+    let metadata = child(&mut value, "metadata");
+    for field in ["deletionTimestamp", "deletionGracePeriodSeconds"] {
+        metadata.remove(field);
+    }
     create_decoded(store, target, value, warnings, options, now)
 }
 
@@ -84,9 +88,6 @@ fn create_decoded(
     now: Timestamp,
 ) -> Result<Written, Refusal> {
     let resource = target.resource;
-    if !text(&value, "/metadata/resourceVersion").is_empty() {
-        return Err(Refusal::bad_request("resourceVersion should not be set on objects to be created"));
-    }
     same_identity(&value, target, true)?;
     let wanted = if target.name.is_empty() { name(&value) } else { &target.name };
     let wanted = match (wanted, text(&value, "/metadata/generateName")) {
@@ -98,7 +99,7 @@ fn create_decoded(
         (wanted, _) => wanted.to_owned(),
     };
     let metadata = child(&mut value, "metadata");
-    for field in ["deletionTimestamp", "deletionGracePeriodSeconds", "generation", "selfLink", "managedFields"] {
+    for field in ["selfLink", "managedFields", "namespace"] {
         metadata.remove(field);
     }
     metadata.insert("name".into(), wanted.as_str().into());
@@ -108,12 +109,17 @@ fn create_decoded(
     metadata.insert("uid".into(), uuid::Uuid::new_v4().to_string().into());
     metadata.insert("creationTimestamp".into(), object::time(now).into());
     open_namespace(store, target, &wanted)?;
+    refuse_if_any(resource, &wanted, &strategy::begin_create(resource, &mut value, store))?;
+    let mut causes = validate::metadata(&value, strategy::name_rule(resource));
+    causes.extend(strategy::create(resource, &mut value));
+    refuse_if_any(resource, &wanted, &causes)?;
+    let versioned = text(&value, "/metadata/resourceVersion").parse().is_ok_and(|version: u64| version > 0);
+    if versioned && !options.dry_run {
+        return Err(Refusal::new(Reason::Unknown, "resourceVersion should not be set on objects to be created"));
+    }
     if store.get(resource.shelf, &target.namespace, &wanted).is_some() {
         return Err(Refusal::already_exists(resource, &wanted));
     }
-    let mut causes = validate::metadata(&value, strategy::name_rule(resource.shelf));
-    causes.extend(strategy::create(resource, &mut value, store));
-    refuse_if_any(resource, &wanted, &causes)?;
     let object = keep(store, resource.shelf, value, options);
     Ok(Written { object, created: true, warnings })
 }
@@ -127,10 +133,15 @@ pub(crate) fn update(
     now: Timestamp,
 ) -> Result<Written, Refusal> {
     let resource = target.resource;
-    let (value, warnings) = decode(resource, body, options.validation)?;
+    let (mut value, warnings) = decode(resource, body, options.validation, From::Body)?;
     same_identity(&value, target, false)?;
     let current = match current(store, target) {
         Err(_) if resource.create_on_update && target.subresource.is_none() => {
+            let uid = text(&value, "/metadata/uid");
+            if !uid.is_empty() {
+                return Err(Refusal::precondition(resource, &target.name, "UID", uid, ""));
+            }
+            child(&mut value, "metadata").remove("resourceVersion");
             return create_decoded(store, target, value, warnings, options, now);
         }
         found => found?,
@@ -142,7 +153,7 @@ pub(crate) fn update(
     }
     if text(&value, "/metadata/resourceVersion").is_empty() && !resource.unconditional_update {
         let cause = Cause::invalid("metadata.resourceVersion", &0.into(), "must be specified for an update");
-        return Err(Refusal::invalid(resource, &target.name, &[cause]));
+        return Err(Refusal::invalid_resource(resource, &target.name, &[cause]));
     }
     let object = replace(store, target, &current, value, options)?;
     Ok(Written { object, created: false, warnings })
@@ -153,7 +164,8 @@ pub(crate) fn patch(store: &mut Store, target: &Target, patch: &Patch, options: 
     let resource = target.resource;
     let current = current(store, target)?;
     let value = patch.apply(event::from_storage(current.value.clone(), resource), resource.schema)?;
-    let (value, warnings) = decode(resource, value, options.validation)?;
+    let from = if matches!(patch, Patch::Strategic(_)) { From::StrategicPatch } else { From::Patch };
+    let (value, warnings) = decode(resource, value, options.validation, from)?;
     let object = replace(store, target, &current, value, options)?;
     Ok(Written { object, created: false, warnings })
 }
@@ -175,16 +187,28 @@ fn replace(
     let (resource, old) = (target.resource, &current.value);
     same_identity(&value, target, false)?;
     let version = text(&value, "/metadata/resourceVersion");
+    if !version.is_empty() && version.parse::<u64>().is_err() {
+        return Err(Refusal::new(Reason::Unknown, format!("strconv.ParseUint: parsing {version:?}: invalid syntax")));
+    }
     if !version.is_empty() && version != text(old, "/metadata/resourceVersion") {
         return Err(Refusal::stale(resource, &target.name));
     }
+    let mut causes = Vec::new();
     let uid = text(&value, "/metadata/uid");
     if !uid.is_empty() && uid != text(old, "/metadata/uid") {
-        let cause = Cause::invalid("metadata.uid", &uid.into(), "field is immutable");
-        return Err(Refusal::invalid(resource, &target.name, &[cause]));
+        causes.push(Cause::invalid("metadata.uid", &uid.into(), "field is immutable"));
     }
     let metadata = child(&mut value, "metadata");
     let old_metadata = old.get("metadata").unwrap_or(&Value::Null);
+    metadata.remove("selfLink");
+    for field in ["deletionTimestamp", "deletionGracePeriodSeconds"] {
+        if let Some(new) = metadata.get(field).filter(|new| {
+            let kept = old_metadata.get(field);
+            kept != Some(*new) && (kept.is_none() || field != "deletionTimestamp")
+        }) {
+            causes.push(Cause::invalid(format!("metadata.{field}"), new, "field is immutable"));
+        }
+    }
     for field in [
         "name",
         "namespace",
@@ -194,12 +218,11 @@ fn replace(
         "deletionTimestamp",
         "deletionGracePeriodSeconds",
         "generation",
-        "selfLink",
         "managedFields",
     ] {
         copy_field(old_metadata, metadata, field);
     }
-    let mut causes = validate::metadata(&value, strategy::name_rule(resource.shelf));
+    causes.extend(validate::metadata(&value, strategy::name_rule(resource)));
     if object::deleting(old) {
         let before = strings(old, "/metadata/finalizers");
         let new: Vec<_> = strings(&value, "/metadata/finalizers").into_iter().filter(|f| !before.contains(f)).collect();
@@ -236,35 +259,52 @@ fn keep(store: &mut Store, shelf: Shelf, value: Value, options: &Options) -> Arc
     store.put(shelf, value)
 }
 
-/// A body in the resource's version, as an object in the storage version and warnings.
-fn decode(resource: &Resource, mut body: Value, validation: FieldValidation) -> Result<(Value, Vec<String>), Refusal> {
-    let api_version = resource.api_version();
-    for (field, expected) in [("apiVersion", api_version.as_str()), ("kind", resource.kind)] {
+/// Where an object comes from that is to be read.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum From {
+    Body,
+    Patch,
+    /// The one way in which nobody looks at the kind.
+    StrategicPatch,
+}
+
+/// An object in the resource's version, as an object in the storage version and warnings.
+fn decode(
+    resource: &Resource,
+    mut body: Value,
+    validation: FieldValidation,
+    from: From,
+) -> Result<(Value, Vec<String>), Refusal> {
+    let (kind, version, api_version) = (resource.kind, resource.version, resource.api_version());
+    let refuse = |message: String| {
+        if from == From::Body { Refusal::bad_request(message) } else { Refusal::bad_patch(message) }
+    };
+    for (field, expected) in [("apiVersion", api_version.as_str()), ("kind", kind)] {
         let given = body.get(field).and_then(Value::as_str).unwrap_or_default();
-        if !given.is_empty() && given != expected {
-            let message = format!("the {field} in the data ({given}) does not match the expected one ({expected})");
-            return Err(Refusal::bad_request(message));
+        if !given.is_empty() && given != expected && from != From::StrategicPatch {
+            return Err(refuse(format!(
+                "the {field} in the data ({given}) does not match the expected one ({expected})"
+            )));
+        }
+        if given.is_empty() && from == From::Patch && field == "apiVersion" {
+            return Err(Refusal::bad_request("the name of the object was undeterminable: name must be provided"));
         }
         if body.is_object() {
             as_map(&mut body).insert(field.to_owned(), expected.into());
         }
     }
     let mut unknown = Vec::new();
-    let value = schema::decode(body, resource.schema, &mut unknown).map_err(|mismatch| {
-        let (kind, version) = (resource.kind, resource.version);
-        Refusal::bad_request(format!("{kind} in version {version:?} cannot be handled as a {kind}: {mismatch}"))
-    })?;
+    let unreadable = |why: &dyn std::fmt::Display| {
+        refuse(format!("{kind} in version {version:?} cannot be handled as a {kind}: {why}"))
+    };
+    let value = schema::decode(body, resource.schema, &mut unknown).map_err(|mismatch| unreadable(&mismatch))?;
     let mut warnings: Vec<_> = unknown.into_iter().map(|field| format!("unknown field {field:?}")).collect();
     match validation {
         FieldValidation::Ignore => warnings.clear(),
-        FieldValidation::Warn => {}
-        FieldValidation::Strict if warnings.is_empty() => {}
-        FieldValidation::Strict => {
-            let (kind, version, fields) = (resource.kind, resource.version, warnings.join(", "));
-            return Err(Refusal::bad_request(format!(
-                "{kind} in version {version:?} cannot be handled as a {kind}: strict decoding error: {fields}"
-            )));
+        FieldValidation::Strict if !warnings.is_empty() => {
+            return Err(unreadable(&format_args!("strict decoding error: {}", warnings.join(", "))));
         }
+        FieldValidation::Warn | FieldValidation::Strict => {}
     }
     Ok((event::to_storage(value, resource), warnings))
 }
@@ -272,7 +312,7 @@ fn decode(resource: &Resource, mut body: Value, validation: FieldValidation) -> 
 /// A body must be about what the path is about. A new object need not say its name twice.
 fn same_identity(value: &Value, target: &Target, new: bool) -> Result<(), Refusal> {
     let (namespace, given) = (object::namespace(value), name(value));
-    if !namespace.is_empty() && namespace != target.namespace {
+    if target.resource.namespaced && !namespace.is_empty() && namespace != target.namespace {
         return Err(Refusal::bad_request(format!(
             "the namespace of the provided object ({namespace}) does not match the namespace sent on the request ({})",
             target.namespace
@@ -305,7 +345,7 @@ fn open_namespace(store: &Store, target: &Target, name: &str) -> Result<(), Refu
 }
 
 fn refuse_if_any(resource: &Resource, name: &str, causes: &[Cause]) -> Result<(), Refusal> {
-    if causes.is_empty() { Ok(()) } else { Err(Refusal::invalid(resource, name, causes)) }
+    if causes.is_empty() { Ok(()) } else { Err(Refusal::invalid(resource.shelf.storage(), name, causes)) }
 }
 
 /// Five letters and digits that neither form words nor look alike, as `names.SimpleNameGenerator` adds.

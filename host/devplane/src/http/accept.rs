@@ -12,7 +12,13 @@ pub(super) fn form(accept: &str, include: Include) -> Result<Form, Refusal> {
     }
     accept.split(',').find_map(|media| offered(media, include)).ok_or_else(|| {
         let message = format!("only application/json is offered, and the client accepts none of it: {accept}");
-        Refusal::new(Reason::NotAcceptable, message)
+        // A server that knows the media type, and not the form, has more to do before it refuses.
+        let known = accept.split(',').any(|media| is_json(Media::parse(media).name));
+        if known {
+            Refusal::new(Reason::NotAcceptable, message)
+        } else {
+            Refusal::of_server(Reason::NotAcceptable, message)
+        }
     })
 }
 
@@ -27,17 +33,20 @@ pub(super) fn aggregated(accept: &str) -> bool {
     })
 }
 
+fn is_json(name: &str) -> bool {
+    matches!(name, "application/json" | "application/*" | "*/*")
+}
+
 fn offered(media: &str, include: Include) -> Option<Form> {
     let media = Media::parse(media);
-    if !matches!(media.name, "application/json" | "application/*" | "*/*") {
+    if !is_json(media.name) {
         return None;
     }
     match (media.parameter("as"), media.parameter("g"), media.parameter("v")) {
         (None, ..) => Some(Form::Whole),
         (Some("Table"), Some("meta.k8s.io"), Some("v1")) => Some(Form::Table(include)),
-        (Some("PartialObjectMetadata" | "PartialObjectMetadataList"), Some("meta.k8s.io"), Some("v1")) => {
-            Some(Form::Metadata)
-        }
+        (Some("PartialObjectMetadata"), Some("meta.k8s.io"), Some("v1")) => Some(Form::Metadata),
+        (Some("PartialObjectMetadataList"), Some("meta.k8s.io"), Some("v1")) => Some(Form::MetadataList),
         _ => None,
     }
 }
@@ -75,7 +84,7 @@ mod tests {
             ("application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1", Some(Form::Metadata)),
             (
                 "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1, application/json",
-                Some(Form::Metadata),
+                Some(Form::MetadataList),
             ),
             ("application/json;as=Odd;g=meta.k8s.io;v=v1, application/json;q=0.5", Some(Form::Whole)),
             ("application/vnd.kubernetes.protobuf", None),

@@ -36,31 +36,36 @@ fn parse(media: &str, body: &[u8], schema: &schema::Object) -> Result<Value, Ref
         "application/vnd.kubernetes.protobuf" => {
             protobuf::decode(body, schema).map_err(|error| Refusal::bad_request(error.to_string()))
         }
-        _ => Err(unsupported(media, "application/json or application/vnd.kubernetes.protobuf")),
+        _ => Err(Refusal::new(
+            Reason::UnsupportedMediaType,
+            unsupported(media, "application/json or application/vnd.kubernetes.protobuf"),
+        )),
     }
 }
 
-/// A patch of the kind that `Content-Type` says.
-pub(super) async fn patch(request: Request) -> Result<Patch, Refusal> {
+/// A patch of the kind that `Content-Type` says, or why it is none.
+pub(super) async fn patch(request: Request) -> Result<Result<Patch, Refusal>, Refusal> {
     let media = media(&request);
-    let patch = match media.as_str() {
-        "application/json-patch+json" => {
-            let body = json(&bytes(request).await?)?;
-            let read = serde_json::from_value(body);
-            return read
-                .map(Patch::Json)
-                .map_err(|error| Refusal::bad_request(format!("the body is not a JSON patch: {error}")));
-        }
-        "application/merge-patch+json" => Patch::Merge(json(&bytes(request).await?)?),
-        "application/strategic-merge-patch+json" => Patch::Strategic(json(&bytes(request).await?)?),
+    let read: fn(&[u8]) -> Result<Patch, Refusal> = match media.as_str() {
+        "application/json-patch+json" => |body| {
+            let read = serde_json::from_value(json(body)?).map(Patch::Json);
+            read.map_err(|error| Refusal::bad_request(format!("the body is not a JSON patch: {error}")))
+        },
+        "application/merge-patch+json" => |body| map(body).map(Patch::Merge),
+        "application/strategic-merge-patch+json" => |body| map(body).map(Patch::Strategic),
         _ => {
             let offered = "application/json-patch+json, application/merge-patch+json or \
                            application/strategic-merge-patch+json";
-            return Err(unsupported(&media, offered));
+            return Err(Refusal::of_server(Reason::UnsupportedMediaType, unsupported(&media, offered)));
         }
     };
-    let (Patch::Merge(value) | Patch::Strategic(value)) = &patch else { return Ok(patch) };
-    if value.is_object() { Ok(patch) } else { Err(Refusal::bad_request("the body of this patch must be an object")) }
+    Ok(read(&bytes(request).await?))
+}
+
+/// A JSON object.
+fn map(body: &[u8]) -> Result<Value, Refusal> {
+    let value = json(body)?;
+    if value.is_object() { Ok(value) } else { Err(Refusal::bad_request("the body of this patch must be an object")) }
 }
 
 fn media(request: &Request) -> String {
@@ -68,9 +73,8 @@ fn media(request: &Request) -> String {
     content_type.split(';').next().unwrap_or_default().trim().to_ascii_lowercase()
 }
 
-fn unsupported(media: &str, offered: &str) -> Refusal {
-    let message = format!("the body of the request was in an unknown format: {media:?}: send {offered}");
-    Refusal::new(Reason::UnsupportedMediaType, message)
+fn unsupported(media: &str, offered: &str) -> String {
+    format!("the body of the request was in an unknown format: {media:?}: send {offered}")
 }
 
 async fn bytes(request: Request) -> Result<bytes::Bytes, Refusal> {

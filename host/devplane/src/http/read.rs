@@ -1,6 +1,6 @@
 //! Getting, listing and watching.
 
-use std::sync::Arc;
+use std::{collections::VecDeque, sync::Arc};
 
 use axum::{body::Body, response::Response};
 use http::StatusCode;
@@ -12,6 +12,7 @@ use crate::{
     plane::Plane,
     refusal::{Reason, Refusal},
     render::{ListMeta, Rendering},
+    resource::Shelf,
     selector::{Selector, SelectorError},
     store::Store,
     watch::{Start, Watch, WatchRequest},
@@ -19,13 +20,13 @@ use crate::{
 };
 
 pub(super) fn get(plane: &Plane, target: &Target, accept: &str, query: &Query) -> Result<Response, Refusal> {
-    let rendering = Rendering { resource: target.resource, form: accept::form(accept, query.include()?)? };
-    let wanted = revision(&query.resource_version)?;
+    let rendering = Rendering { resource: target.resource, form: accept::form(accept, query.include())? };
+    let wanted = version(target.resource, query)?;
     let object = plane.read(|store| {
         not_to_come(wanted, store.revision())?;
         write::current(store, target)
     })?;
-    Ok(raw(StatusCode::OK, JSON, rendering.object(&object)))
+    Ok(raw(StatusCode::OK, JSON, rendering.object(&object)?))
 }
 
 /// What a list, a watch or a deletion of many is about: the namespace, if it is one, and the selectors.
@@ -51,9 +52,10 @@ pub(super) fn list_or_watch(
     query: &Query,
 ) -> Result<Response, Refusal> {
     let resource = target.resource;
-    let rendering = Rendering { resource, form: accept::form(accept, query.include()?)? };
+    let rendering = Rendering { resource, form: accept::form(accept, query.include())? };
     let (namespace, selector) = selection(target, query)?;
     if query.watch {
+        revision(&query.resource_version).map_err(|refusal| unforeseen(&refusal))?;
         let start = plane.read(|store| start(query, store.revision()))?;
         let request = WatchRequest {
             namespace,
@@ -70,16 +72,18 @@ pub(super) fn list_or_watch(
         });
         return Ok(raw(StatusCode::OK, JSON, Body::from_stream(lines)));
     }
-    let (objects, meta) = plane.read(|store| page(store, resource, namespace.as_deref(), &selector, query))?;
-    Ok(raw(StatusCode::OK, JSON, rendering.list(&objects, &meta)))
+    let (objects, meta) = plane.read(|store| page(store, resource, namespace.as_deref(), &selector, query, false))?;
+    Ok(raw(StatusCode::OK, JSON, rendering.list(&objects, &meta)?))
 }
 
 /// Where a watch begins.
 fn start(query: &Query, current: u64) -> Result<Start, Refusal> {
     if query.initial_events == Some(true) {
-        return Ok(Start::Initial);
+        return Ok(if query.bookmarks { Start::Initial } else { Start::Everything });
     }
     match revision(&query.resource_version)? {
+        // Who asks for bookmarks is told where the beginning ends.
+        0 if query.bookmarks => Ok(Start::Initial),
         0 => Ok(Start::Everything),
         // A version from before the state was lost: it is as good as expired, and the client lists anew.
         after if after > current => Err(Refusal::expired(after, current)),
@@ -99,37 +103,45 @@ pub(super) fn page(
     namespace: Option<&str>,
     selector: &Selector,
     query: &Query,
+    paged: bool,
 ) -> Result<(Vec<Arc<Object>>, ListMeta), Refusal> {
     let current = store.revision();
     let (at, after) = if query.next.is_empty() {
         let wanted = revision(&query.resource_version)?;
         not_to_come(wanted, current)?;
-        let exact = query.version_match == "Exact";
+        // A page of a version is of just this version, unless it is asked for otherwise.
+        let exact = query.version_match == "Exact" || query.version_match.is_empty() && (query.limit > 0 || paged);
         (if exact && wanted > 0 { wanted } else { current }, None)
     } else {
         let (at, after) = read_token(&query.next)?;
         (at, Some(after))
     };
-    let wanted = |object: &Arc<Object>| {
+    let in_range = |object: &Arc<Object>| {
         let key = (object::namespace(&object.value), object::name(&object.value));
         namespace.is_none_or(|namespace| namespace == key.0)
             && after.as_ref().is_none_or(|(of, name)| key > (of.as_str(), name.as_str()))
-            && selector.matches(&object.value)
     };
-    let mut objects: Vec<Arc<Object>> = if at == current {
-        store.objects(resource.shelf, namespace).filter(|object| wanted(object)).cloned().collect()
+    let mut rest: VecDeque<Arc<Object>> = if at == current {
+        store.objects(resource.shelf, namespace).filter(|object| in_range(object)).cloned().collect()
     } else {
         let past = store.objects_at(resource.shelf, at).map_err(|_| {
             let message = "The provided continue parameter is too old to display a consistent list result. \
                            You must start a new list without the continue parameter.";
             Refusal::new(Reason::Expired, message)
         })?;
-        past.into_values().filter(wanted).collect()
+        past.into_values().filter(in_range).collect()
     };
     let mut meta = ListMeta { revision: at, ..ListMeta::default() };
-    if query.limit > 0 && objects.len() > query.limit {
-        let remaining = objects.len() - query.limit;
-        objects.truncate(query.limit);
+    let mut objects = Vec::new();
+    while query.limit == 0 || objects.len() < query.limit {
+        let Some(object) = rest.pop_front() else { break };
+        if selector.matches(&object.value) {
+            objects.push(object);
+        }
+    }
+    // Whether what is left is selected is seen on the next page.
+    if !rest.is_empty() {
+        let remaining = rest.len();
         if let Some(last) = objects.last() {
             meta.next = token(at, &last.value);
             // With a selector an API server does not know how many are left.
@@ -137,6 +149,18 @@ pub(super) fn page(
         }
     }
     Ok((objects, meta))
+}
+
+/// The version that is asked for. Where an API server has a cache, it trips over what is none.
+fn version(resource: &crate::resource::Resource, query: &Query) -> Result<u64, Refusal> {
+    revision(&query.resource_version).map_err(|refusal| match resource.shelf {
+        Shelf::Events => refusal,
+        _ => unforeseen(&refusal),
+    })
+}
+
+fn unforeseen(refusal: &Refusal) -> Refusal {
+    Refusal::new(Reason::Unknown, format!("resourceVersion: Invalid value: {refusal}"))
 }
 
 fn revision(text: &str) -> Result<u64, Refusal> {
@@ -185,6 +209,9 @@ mod tests {
         assert_eq!(start(&query("5"), 9).unwrap(), Start::After(5));
         assert_eq!(start(&query("10"), 9).unwrap_err().reason(), Reason::Expired);
         assert_eq!(start(&query("x"), 9).unwrap_err().reason(), Reason::BadRequest);
-        assert_eq!(start(&Query { initial_events: Some(true), ..query("") }, 9).unwrap(), Start::Initial);
+        assert_eq!(
+            start(&Query { initial_events: Some(true), bookmarks: true, ..query("") }, 9).unwrap(),
+            Start::Initial
+        );
     }
 }

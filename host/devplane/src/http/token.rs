@@ -5,7 +5,7 @@ use http::StatusCode;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 
-use super::{body, json};
+use super::{body, json, query::Query};
 use crate::{
     object::{self, as_map, child},
     plane::Plane,
@@ -15,7 +15,13 @@ use crate::{
 };
 
 /// Makes a token for a service account. Nothing asks for it here, so that it opens nothing.
-pub(super) async fn create(plane: &Plane, target: &Target, request: Request) -> Result<Response, Refusal> {
+pub(super) async fn create(
+    plane: &Plane,
+    target: &Target,
+    query: &Query,
+    request: Request,
+) -> Result<Response, Refusal> {
+    query.options("CreateOptions")?;
     /// What an API server allows at least and takes by default.
     const SECONDS: (i64, i64) = (600, 3600);
     let body = body::object(request, &schema::groups::TOKEN_REQUEST).await?;
@@ -25,6 +31,7 @@ pub(super) async fn create(plane: &Plane, target: &Target, request: Request) -> 
     let spec = child(&mut answer, "spec");
     let seconds = spec.entry("expirationSeconds").or_insert_with(|| SECONDS.1.into()).as_i64().unwrap_or(SECONDS.1);
     spec.entry("audiences").or_insert_with(|| json!(["https://kubernetes.default.svc"]));
+    spec.entry("boundObjectRef").or_insert(Value::Null);
     if !(SECONDS.0..=1 << 32).contains(&seconds) {
         let why = "may not be less than 10 minutes or more than 2^32 seconds";
         let cause = Cause::invalid("spec.expirationSeconds", &seconds.into(), why);
@@ -36,7 +43,7 @@ pub(super) async fn create(plane: &Plane, target: &Target, request: Request) -> 
     fields.insert("kind".into(), "TokenRequest".into());
     fields.insert("apiVersion".into(), "authentication.k8s.io/v1".into());
     let metadata: Value = json!({
-        "name": object::name(&account.value), "namespace": object::namespace(&account.value),
+        "name": object::name(&account.value), "namespace": object::namespace(&account.value), "uid": object::text(&account.value, "/metadata/uid"),
         "creationTimestamp": object::time(now),
     });
     fields.insert("metadata".into(), metadata);

@@ -26,7 +26,7 @@ pub(super) async fn create(
     let (rendering, options) = (rendering(&target, query, &request)?, query.options("CreateOptions")?);
     let body = body::object(request, target.resource.schema).await?;
     let written = plane.write(|store, now| write::create(store, &target, body, &options, now))?;
-    Ok(answer(rendering, &written))
+    answer(rendering, &written)
 }
 
 pub(super) async fn update(
@@ -38,14 +38,18 @@ pub(super) async fn update(
     let (rendering, options) = (rendering(&target, query, &request)?, query.options("UpdateOptions")?);
     let body = body::object(request, target.resource.schema).await?;
     let written = plane.write(|store, now| write::update(store, &target, body, &options, now))?;
-    Ok(answer(rendering, &written))
+    answer(rendering, &written)
 }
 
 pub(super) async fn patch(plane: &Plane, target: Target, query: &Query, request: Request) -> Result<Response, Refusal> {
     let (rendering, options) = (rendering(&target, query, &request)?, query.options("PatchOptions")?);
     let patch = body::patch(request).await?;
-    let written = plane.write(|store, _| write::patch(store, &target, &patch, &options))?;
-    Ok(answer(rendering, &written))
+    let written = plane.write(|store, _| {
+        // Whether there is something to patch comes before whether the patch makes sense.
+        write::current(store, &target)?;
+        write::patch(store, &target, &patch?, &options)
+    })?;
+    answer(rendering, &written)
 }
 
 pub(super) async fn delete(
@@ -71,7 +75,7 @@ pub(super) async fn delete(
     }
     let waits_for_dependents = !gone && options.orphan_dependents == Some(false);
     let code = if waits_for_dependents { StatusCode::ACCEPTED } else { StatusCode::OK };
-    Ok(raw(code, JSON, rendering.object(&object)))
+    Ok(raw(code, JSON, rendering.object(&object)?))
 }
 
 pub(super) async fn delete_collection(
@@ -84,24 +88,25 @@ pub(super) async fn delete_collection(
     let (namespace, selector) = super::read::selection(target, query)?;
     let options = delete_options(query, request).await?;
     let (listed, meta) = plane.write(|store, now| {
-        let page = super::read::page(store, target.resource, namespace.as_deref(), &selector, query)?;
+        let page = super::read::page(store, target.resource, namespace.as_deref(), &selector, query, true)?;
         for object in &page.0 {
             let target = Target { name: object::name(&object.value).to_owned(), ..target.clone() };
             write::delete::delete(store, &target, &options, now)?;
         }
         Ok::<_, Refusal>(page)
     })?;
-    Ok(raw(StatusCode::OK, JSON, rendering.list(&listed, &meta)))
+    Ok(raw(StatusCode::OK, JSON, rendering.list(&listed, &meta)?))
 }
 
 fn rendering(target: &Target, query: &Query, request: &Request) -> Result<Rendering, Refusal> {
-    let form = accept::form(&header_text(request, header::ACCEPT), query.include()?)?;
+    let form = accept::form(&header_text(request, header::ACCEPT), query.include())?;
     Ok(Rendering { resource: target.resource, form })
 }
 
 /// From the body if there is one, else from the query: never from both.
 async fn delete_options(query: &Query, request: Request) -> Result<DeleteOptions, Refusal> {
-    let Some(body) = body::optional(request, &DELETE_OPTIONS).await? else {
+    let body = body::optional(request, &DELETE_OPTIONS).await?;
+    let Some(body) = body.map(|body| if body.is_null() { json!({}) } else { body }) else {
         query.numbers(&["gracePeriodSeconds"])?;
         let given = |text: &String| Some(text.clone()).filter(|text| !text.is_empty());
         let options = DeleteOptions {
@@ -130,9 +135,9 @@ async fn delete_options(query: &Query, request: Request) -> Result<DeleteOptions
     options.checked(&object::strings(&body, "/dryRun"))
 }
 
-fn answer(rendering: Rendering, written: &Written) -> Response {
+fn answer(rendering: Rendering, written: &Written) -> Result<Response, Refusal> {
     let status = if written.created { StatusCode::CREATED } else { StatusCode::OK };
-    let mut response = raw(status, JSON, rendering.object(&written.object));
+    let mut response = raw(status, JSON, rendering.object(&written.object)?);
     for warning in &written.warnings {
         // RFC 7234: code, agent, and the text in quotes.
         let text = warning.replace('\\', "\\\\").replace('"', "\\\"");
@@ -140,5 +145,5 @@ fn answer(rendering: Rendering, written: &Written) -> Response {
             response.headers_mut().append(header::WARNING, value);
         }
     }
-    response
+    Ok(response)
 }

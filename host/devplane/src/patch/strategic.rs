@@ -122,14 +122,15 @@ fn merge_field(
             *original = merge_list(std::mem::take(original), patch, &name, ty)?;
             Ok(())
         }
-        (_, Value::Array(patch)) if merges(ty) => {
-            let list = merge_list(Vec::new(), patch, &name, ty)?;
-            original.insert(name, Value::Array(list));
+        (_, Value::Array(mut patch)) if merges(ty) => {
+            // Nothing to merge with: the list is taken as it is, two elements with one key and all.
+            patch.retain(|element| element.get(DIRECTIVE).is_none());
+            original.insert(name, Value::Array(patch));
             Ok(())
         }
         (_, Value::Object(patch)) => {
             // Nothing to merge with: directives and nulls of the patch must still not reach the object.
-            let deleted = patch.get(DIRECTIVE).is_some_and(|directive| directive == "delete");
+            let deleted = patch.get(DIRECTIVE).is_some_and(|directive| directive == "delete" || directive == "replace");
             let mut fresh = Map::new();
             merge_map(&mut fresh, patch, inner(ty))?;
             if !deleted {

@@ -308,7 +308,7 @@ pub(crate) static SERVICE_ACCOUNT: Object = Object {
     fields: &[
         (0, "apiVersion", Str),
         (4, "automountServiceAccountToken", Bool),
-        (3, "imagePullSecrets", List(&Nested(&LOCAL_OBJECT_REFERENCE))),
+        (3, "imagePullSecrets", Keyed(&LOCAL_OBJECT_REFERENCE, "name")),
         (0, "kind", Str),
         (1, "metadata", Nested(&OBJECT_META)),
         (2, "secrets", Keyed(&OBJECT_REFERENCE, "name")),

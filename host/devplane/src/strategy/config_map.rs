@@ -20,6 +20,13 @@ pub(super) fn validate(value: &Value, old: Option<&Value>) -> Vec<Cause> {
             }
         }
     }
+    let binary = value.get("binaryData").and_then(Value::as_object);
+    for key in value.get("data").and_then(Value::as_object).into_iter().flatten().map(|(key, _)| key) {
+        if binary.is_some_and(|binary| binary.contains_key(key)) {
+            let why = "duplicate of key present in binaryData";
+            causes.push(Cause::invalid(format!("data[{key}]"), &key.as_str().into(), why));
+        }
+    }
     if size > SIZE_LIMIT {
         let message = format!("Too long: may not be more than {SIZE_LIMIT} bytes");
         causes.push(Cause { reason: "FieldValueTooLong", field: String::new(), message });

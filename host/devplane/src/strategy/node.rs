@@ -1,37 +1,92 @@
 //! Nodes.
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
-use super::host_name;
 use crate::{
-    object::{child, list, strings, text},
+    object::{as_map, child, list, strings, text},
     refusal::Cause,
     validate::{label_value, qualified_name},
 };
 
+/// What is true of a node that nobody knows anything of yet.
+const NOT_READY: &str = "node.kubernetes.io/not-ready";
+
+/// Completes a new Node: nothing is scheduled to it until somebody has seen it ready.
+pub(super) fn create(value: &mut Value) {
+    complete(value);
+    let is_not_ready = |taint: &Value| text(taint, "/key") == NOT_READY && text(taint, "/effect") == "NoSchedule";
+    if !list(value, "/spec/taints").iter().any(is_not_ready) {
+        let taints = child(value, "spec").entry("taints").or_insert_with(|| json!([]));
+        if let Some(taints) = taints.as_array_mut() {
+            taints.push(json!({"key": NOT_READY, "effect": "NoSchedule"}));
+        }
+    }
+}
+
 /// `spec` and `status` are always there. `podCIDR` is the first of `podCIDRs`, whichever of them was written.
 pub(super) fn complete(value: &mut Value) {
-    child(value, "status");
+    let status = child(value, "status");
+    if let (Some(capacity), None) = (status.get("capacity").cloned(), status.get("allocatable")) {
+        status.insert("allocatable".into(), capacity);
+    }
+    let ports = as_map(status.entry("daemonEndpoints").or_insert(Value::Null));
+    as_map(ports.entry("kubeletEndpoint").or_insert(Value::Null)).entry("Port").or_insert_with(|| 0.into());
+    let info = as_map(status.entry("nodeInfo").or_insert(Value::Null));
+    for field in NODE_INFO {
+        info.entry(field).or_insert_with(|| "".into());
+    }
     let spec = child(value, "spec");
-    if let Some(first) = spec.get("podCIDRs").and_then(|cidrs| cidrs.get(0)).cloned() {
+    // Nothing and not at all are the same.
+    spec.retain(|_, value| !(value == "" || *value == false));
+    for taint in spec.get_mut("taints").and_then(Value::as_array_mut).into_iter().flatten() {
+        as_map(taint).retain(|field, value| field != "value" || value != "");
+        as_map(taint).entry("key").or_insert_with(|| "".into());
+        as_map(taint).entry("effect").or_insert_with(|| "".into());
+    }
+    spec.remove("configSource");
+    let only = spec.get("podCIDR").filter(|cidr| spec.get("podCIDRs").is_some_and(|all| all.get(0) != Some(*cidr)));
+    if let Some(only) = only.cloned() {
+        // The older field wins: somebody who knows of it alone has written it.
+        spec.insert("podCIDRs".into(), Value::Array(vec![only]));
+    } else if let Some(first) = spec.get("podCIDRs").and_then(|cidrs| cidrs.get(0)).cloned() {
         spec.insert("podCIDR".into(), first);
     } else if let Some(only) = spec.get("podCIDR").cloned() {
         spec.insert("podCIDRs".into(), Value::Array(vec![only]));
     }
 }
 
+/// What a kubelet tells of its machine: empty texts until it does.
+const NODE_INFO: [&str; 10] = [
+    "architecture",
+    "bootID",
+    "containerRuntimeVersion",
+    "kernelVersion",
+    "kubeProxyVersion",
+    "kubeletVersion",
+    "machineID",
+    "operatingSystem",
+    "osImage",
+    "systemUUID",
+];
+
 pub(super) fn validate(value: &Value, old: Option<&Value>) -> Vec<Cause> {
     let mut causes = Vec::new();
-    let addresses = list(value, "/status/addresses");
+    let addresses = if old.is_some() { list(value, "/status/addresses") } else { &[] };
     for (index, address) in addresses.iter().enumerate() {
         if addresses.iter().take(index).any(|earlier| earlier == address) {
             causes.push(Cause::duplicate(format!("status.addresses[{index}]"), address));
         }
-        let name = text(address, "/address");
-        let is_name = text(address, "/type").ends_with("DNS");
-        if is_name && let Err(why) = host_name(name) {
-            causes.push(Cause::invalid(format!("status.addresses[{index}].address"), &name.into(), why));
-        }
+    }
+    let cidrs = strings(value, "/spec/podCIDRs");
+    let families = |v4: bool| {
+        cidrs
+            .iter()
+            .filter(|cidr| super::service::network(cidr).is_some_and(|(address, _)| address.is_ipv4() == v4))
+            .count()
+    };
+    if families(true) > 1 || families(false) > 1 {
+        let why = "may specify no more than one CIDR for each IP family";
+        causes.push(Cause::invalid("spec.podCIDRs", &json!(cidrs), why));
     }
     for (index, cidr) in strings(value, "/spec/podCIDRs").iter().enumerate() {
         if super::service::network(cidr).is_none() {
@@ -58,7 +113,7 @@ fn taints(value: &Value, causes: &mut Vec<Cause>) {
     let taints = list(value, "/spec/taints");
     let identity = |taint: &Value| (text(taint, "/key").to_owned(), text(taint, "/effect").to_owned());
     for (index, taint) in taints.iter().enumerate() {
-        let at = |field: &str| format!("spec.taints[{index}]{field}");
+        let at = |field: &str| format!("metadata.taints[{index}]{field}");
         let (key, effect) = identity(taint);
         if let Err(why) = qualified_name(&key) {
             causes.push(Cause::invalid(at(".key"), &key.as_str().into(), why));
@@ -67,7 +122,9 @@ fn taints(value: &Value, causes: &mut Vec<Cause>) {
             causes.push(Cause::invalid(at(".value"), &text(taint, "/value").into(), why));
         }
         const EFFECTS: [&str; 3] = ["NoSchedule", "PreferNoSchedule", "NoExecute"];
-        if !EFFECTS.contains(&effect.as_str()) {
+        if effect.is_empty() {
+            causes.push(Cause::required(at(".effect"), ""));
+        } else if !EFFECTS.contains(&effect.as_str()) {
             causes.push(Cause::not_supported(at(".effect"), &effect, &EFFECTS));
         }
         if taints.iter().take(index).any(|earlier| identity(earlier) == (key.clone(), effect.clone())) {
@@ -114,12 +171,11 @@ mod tests {
         });
         let expected = [
             "status.addresses[1]",
-            "status.addresses[2].address",
             "spec.podCIDRs[0]",
-            "spec.taints[1]",
-            "spec.taints[2].key",
-            "spec.taints[2].effect",
+            "metadata.taints[1]",
+            "metadata.taints[2].key",
+            "metadata.taints[2].effect",
         ];
-        assert_eq!(fields(&node, None), expected);
+        assert_eq!(fields(&node, Some(&json!({}))), expected);
     }
 }

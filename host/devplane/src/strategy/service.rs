@@ -16,12 +16,21 @@ use crate::{
 mod allocate;
 mod validate;
 
-/// Completes and checks a new Service.
-pub(super) fn create(value: &mut Value, store: &Store) -> Vec<Cause> {
+/// Completes a new Service, and gives it its addresses and ports.
+pub(super) fn begin_create(value: &mut Value, store: &Store) -> Vec<Cause> {
     as_map(value).insert("status".into(), json!({}));
     default(value);
-    let mut causes = allocate::allocate(value, store);
-    causes.extend(validate::validate(value));
+    if text(value, "/spec/clusterIP").is_empty() && !list(value, "/spec/clusterIPs").is_empty() {
+        let why = "must be empty when `clusterIP` is not specified";
+        return vec![Cause::invalid("spec.clusterIPs", &list(value, "/spec/clusterIPs").into(), why)];
+    }
+    allocate::allocate(value, store)
+}
+
+/// Checks a new Service.
+pub(super) fn create(value: &Value) -> Vec<Cause> {
+    let mut causes = validate::validate(value);
+    causes.extend(validate::node_ports(value));
     causes
 }
 
@@ -37,7 +46,10 @@ pub(super) fn update(value: &mut Value, old: &Value, store: &Store) -> Vec<Cause
     default(value);
     let mut causes = validate::unchanged(value, old);
     if causes.is_empty() {
-        causes.extend(allocate::allocate(value, store));
+        let unavailable = allocate::allocate(value, store);
+        if !unavailable.is_empty() {
+            return unavailable;
+        }
     }
     causes.extend(validate::validate(value));
     causes

@@ -42,6 +42,7 @@ fn external(service: &Value) -> String {
         .collect();
     addresses.extend(strings(service, "/spec/externalIPs"));
     match text(service, "/spec/type") {
+        "" => "<unknown>".to_owned(),
         "LoadBalancer" if addresses.is_empty() => "<pending>".to_owned(),
         _ => or_none(addresses.join(",")),
     }

@@ -55,10 +55,11 @@ impl DeleteOptions {
 
     /// What dependents ask for: a finalizer that somebody who looks after them removes, or none; nothing if it is left to the
     /// finalizers there are.
-    fn finalizer(&self) -> Option<Option<&'static str>> {
+    fn finalizer(&self, shelf: Shelf) -> Option<Option<&'static str>> {
         match (self.orphan_dependents, self.propagation.as_deref()) {
             (Some(true), _) | (None, Some("Orphan")) => Some(Some(ORPHAN)),
             (None, Some("Foreground")) => Some(Some(FOREGROUND)),
+            (Some(false), _) if shelf == Shelf::Namespaces => Some(Some(FOREGROUND)),
             (Some(false), _) | (None, Some(_)) => Some(None),
             (None, None) => None,
         }
@@ -95,7 +96,7 @@ pub(crate) fn delete(
         let found = text(&object.value, pointer);
         if let Some(wanted) = wanted.as_deref().filter(|wanted| *wanted != found) {
             let refusal = if is_namespace { Refusal::precondition } else { Refusal::not_to_delete };
-            return Err(refusal(resource, name, what, wanted, found));
+            return Err(refusal(resource.shelf.storage(), name, what, wanted, found));
         }
     }
     if is_namespace && SYSTEM_NAMESPACES.contains(&name) {
@@ -135,7 +136,7 @@ pub(crate) fn delete(
 
 /// Gives a deleted object the finalizer that its dependents ask for, in place of another such. Nobody depends on an event.
 fn set_finalizer(value: &mut Value, shelf: Shelf, options: &DeleteOptions) {
-    let Some(finalizer) = options.finalizer().filter(|_| shelf != Shelf::Events) else { return };
+    let Some(finalizer) = options.finalizer(shelf).filter(|_| shelf != Shelf::Events) else { return };
     let metadata = child(value, "metadata");
     let mut finalizers = metadata.get("finalizers").and_then(Value::as_array).cloned().unwrap_or_default();
     if finalizer.is_some_and(|finalizer| finalizers.iter().any(|other| other == finalizer)) {

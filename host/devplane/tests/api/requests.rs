@@ -32,8 +32,7 @@ async fn a_body_of_more_than_three_mebibytes_is_refused() -> Result<()> {
 async fn what_is_not_served_is_answered_with_a_status() -> Result<()> {
     let stage = Stage::new().await?;
     for (method, path, expected) in [
-        ("GET", "/apis/apps/v1/deployments", 404),
-        ("GET", "/nothing", 404),
+        ("GET", "/api/v1/secrets", 404),
         ("GET", "/api/v1/namespaces/default/configmaps/a/status", 404),
         ("PATCH", MAPS, 405),
         ("POST", "/api/v1/namespaces/default/pods", 405),

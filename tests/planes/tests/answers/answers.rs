@@ -6,6 +6,7 @@
     clippy::indexing_slicing,
     reason = "what is indexed here is JSON of serde_json, where anything missing reads as null and is compared as such"
 )]
+#![allow(clippy::print_stdout, reason = "cargo shows what a test prints only if it fails, or if it is asked to")]
 
 mod compare;
 mod generate;

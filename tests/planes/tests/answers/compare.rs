@@ -14,7 +14,7 @@ use kube::Client;
 use serde_json::Value;
 
 use super::{
-    normal::{Normal, differences},
+    normal::{Normal, differences, is_by_the_way},
     request::Request,
     send::{self, Content, Run},
 };
@@ -109,13 +109,13 @@ async fn settle(one: &Run, other: &Run) {
     }
 }
 
-/// Events but bookmarks, and the ends of watches.
+/// Events that are compared, and the ends of watches.
 fn seen(run: &Run) -> usize {
     let of = |content: &Content| match content {
         Content::Whole(_) => 0,
         Content::Events(events) => {
             let events = events.lock().unwrap_or_else(PoisonError::into_inner);
-            events.lines.iter().filter(|line| line["type"] != "BOOKMARK").count() + usize::from(events.over)
+            events.lines.iter().filter(|line| !is_by_the_way(line)).count() + usize::from(events.over)
         }
     };
     run.answers.iter().map(|answer| of(&answer.body)).sum()

@@ -356,7 +356,7 @@ const NAMESPACE: Kind = Kind {
     ],
     patches: &[r#"{"metadata":{"$deleteFromPrimitiveList/finalizers":["example.com/a"]}}"#],
     fields: &["metadata.name={ns}", "status.phase=Active", "name={ns}"],
-    subresources: &["status", "finalize"],
+    subresources: &[],
 };
 
 const SERVICE_ACCOUNT: Kind = Kind {

@@ -19,6 +19,9 @@ pub(crate) struct Normal<'a> {
     sent: &'a str,
     versions: BTreeSet<u64>,
     numbers: HashMap<String, usize>,
+    /// UID of the object that is looked at: an allocated value is compared with those of the same object alone, since what is
+    /// free again may come again.
+    object: String,
     now: Timestamp,
 }
 
@@ -26,7 +29,7 @@ impl<'a> Normal<'a> {
     pub(crate) fn new(run: &'a Run) -> Self {
         let mut versions = BTreeSet::new();
         run.answers.iter().for_each(|answer| gather(&answer.value(), &mut versions));
-        Self { sent: &run.sent, versions, numbers: HashMap::new(), now: Timestamp::now() }
+        Self { sent: &run.sent, versions, numbers: HashMap::new(), object: String::new(), now: Timestamp::now() }
     }
 
     /// An answer as it is compared.
@@ -39,7 +42,9 @@ impl<'a> Normal<'a> {
         if request.is_watch() && answer.status == 200 {
             return json!({"status": 200, "body": body});
         }
-        json!({"status": answer.status, "media": answer.media, "warnings": answer.warnings, "body": body})
+        // Warnings beside a refusal are lost on everybody.
+        let warnings = if answer.status < 400 { &answer.warnings[..] } else { &[] };
+        json!({"status": answer.status, "media": answer.media, "warnings": warnings, "body": body})
     }
 
     fn value(&mut self, value: &mut Value) {
@@ -58,6 +63,9 @@ impl<'a> Normal<'a> {
             "Table" => table(fields),
             _ => {}
         }
+        if let Some(uid) = fields.get("metadata").and_then(|metadata| metadata["uid"].as_str()) {
+            self.object = uid.to_owned();
+        }
         let of_object = fields.contains_key("uid");
         for (name, value) in fields.iter_mut() {
             match (name.as_str(), &*value) {
@@ -71,8 +79,12 @@ impl<'a> Normal<'a> {
                     *value = format!("<uid {number}>").into();
                 }
                 ("nodePort" | "healthCheckNodePort", Value::Number(port)) if !self.sent.contains(&port.to_string()) => {
-                    let number = self.number("port", &port.to_string());
+                    let number = self.number(&format!("port of {}", self.object), &port.to_string());
                     *value = format!("<port {number}>").into();
+                }
+                ("clusterIP", Value::String(ip)) if self.is_given(ip) => {
+                    let number = self.number(&format!("ip of {}", self.object), ip);
+                    *value = format!("<ip {number}>").into();
                 }
                 _ => self.value(value),
             }
@@ -87,15 +99,19 @@ impl<'a> Normal<'a> {
             let fraction = text.split_once('.').map_or(0, |(_, rest)| rest.len());
             return format!("<time {fraction}>");
         }
-        if text.starts_with("10.96.") && !self.sent.contains(text) {
-            let number = self.number("ip", text);
-            return format!("<ip {number}>");
+        if self.is_given(text) {
+            return "<ip>".to_owned();
         }
         // What was generated: `gen-0-x7k2p`.
         if let Some((prefix, _)) = text.rsplit_once('-').filter(|_| text.starts_with("gen-")) {
             return format!("{prefix}-<generated>");
         }
         text.to_owned()
+    }
+
+    /// Whether this is a cluster IP that nobody asked for.
+    fn is_given(&self, text: &str) -> bool {
+        text.starts_with("10.96.") && !self.sent.contains(text)
     }
 
     fn rank(&self, version: u64) -> usize {
@@ -108,11 +124,19 @@ impl<'a> Normal<'a> {
     }
 }
 
+/// Whether an event only says how far the watch has come.
+pub(crate) fn is_by_the_way(event: &Value) -> bool {
+    const ENDS_LIST: [&str; 2] = [
+        "/object/metadata/annotations/k8s.io~1initial-events-end",
+        "/object/rows/0/object/metadata/annotations/k8s.io~1initial-events-end",
+    ];
+    event["type"] == "BOOKMARK" && ENDS_LIST.iter().all(|pointer| event.pointer(pointer).is_none())
+}
+
 /// Events of one object stay in their order; objects come by name, since a cache and a store begin in different orders.
 /// Bookmarks come when a server likes, but for those that end a streaming list.
 fn order(events: &mut Vec<Value>) {
-    let ends_list = |event: &Value| event.pointer("/object/metadata/annotations/k8s.io~1initial-events-end").is_some();
-    events.retain(|event| event["type"] != "BOOKMARK" || ends_list(event) || event.pointer("/object/rows").is_some());
+    events.retain(|event| !is_by_the_way(event));
     let name = |event: &Value| {
         let row = event.pointer("/object/rows/0/object/metadata/name");
         row.or(event.pointer("/object/metadata/name")).and_then(Value::as_str).unwrap_or_default().to_owned()

@@ -31,7 +31,8 @@ impl Request {
     }
 
     pub(crate) fn is_watch(&self) -> bool {
-        self.method == "GET" && self.has("watch", "true")
+        // Even with `watch`, one object is got.
+        self.method == "GET" && self.has("watch", "true") && self.object().1.is_empty()
     }
 
     pub(crate) fn has(&self, name: &str, value: &str) -> bool {

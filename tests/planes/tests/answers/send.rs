@@ -85,7 +85,8 @@ pub(crate) async fn run(client: &Client, namespace: &str, number: u64, requests:
 }
 
 fn reads_from_cache(request: &Request) -> bool {
-    request.method == "GET" && (request.is_watch() || request.has("resourceVersion", "0"))
+    let names_version = request.query.iter().any(|(name, _)| *name == "resourceVersion");
+    request.method == "GET" && (request.is_watch() || names_version)
 }
 
 /// Frees what other sequences ask for, too.
@@ -126,14 +127,28 @@ async fn whole(response: Response) -> Result<Value> {
 }
 
 async fn send(client: &Client, method: &str, uri: &str, accept: &str, media: &str, body: String) -> Result<Response> {
-    let mut request = http::Request::builder().method(method).uri(uri);
-    for (name, value) in [("Accept", accept), ("Content-Type", media)] {
-        if !value.is_empty() {
-            request = request.header(name, value);
+    let mut tries = 0;
+    loop {
+        let mut request = http::Request::builder().method(method).uri(uri);
+        for (name, value) in [("Accept", accept), ("Content-Type", media)] {
+            if !value.is_empty() {
+                request = request.header(name, value);
+            }
+        }
+        if body.len() > LARGE {
+            request = request.header("Connection", "close");
+        }
+        tries += 1;
+        match client.send(request.body(Body::from(body.clone().into_bytes()))?).await {
+            // A server that refuses a body before it has come may close the connection under it, which nobody else shall use.
+            Err(_) if body.len() > LARGE && tries < 20 => {}
+            answer => return Ok(answer?),
         }
     }
-    Ok(client.send(request.body(Body::from(body.into_bytes()))?).await?)
 }
+
+/// Bytes of a body that no server takes in.
+const LARGE: usize = 3 * 1024 * 1024;
 
 /// Gathers the lines of a watch.
 async fn follow(body: Body, events: Arc<Mutex<Events>>) {

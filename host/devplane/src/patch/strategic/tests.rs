@@ -130,7 +130,16 @@ fn patches_that_make_no_sense_are_refused() {
         (json!({"metadata": {"$setElementOrder/finalizers": "a"}}), "must be a list"),
         (json!([]), "must be an object"),
     ] {
-        let error = merge(&mut json!({}), &patch, &NODE).unwrap_err().to_string();
+        let mut node = json!({"status": {"conditions": [{"type": "Ready"}]}});
+        let error = merge(&mut node, &patch, &NODE).unwrap_err().to_string();
         assert!(error.contains(expected), "{error}");
     }
+}
+
+#[test]
+fn a_list_that_meets_none_is_taken_as_it_is() {
+    let addresses =
+        json!([{"type": "InternalIP", "address": "10.0.0.1"}, {"type": "InternalIP", "address": "fd00::1"}]);
+    let patched = merged(&NODE, json!({"status": {}}), &json!({"status": {"addresses": addresses}}));
+    assert_eq!(patched["status"]["addresses"], addresses);
 }

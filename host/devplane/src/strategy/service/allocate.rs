@@ -1,7 +1,7 @@
 //! Cluster IPs and node ports. What is free is seen from the Services that exist: there is no second book to keep.
 
 use std::{
-    collections::BTreeSet,
+    collections::{BTreeMap, BTreeSet},
     net::Ipv4Addr,
     ops::{Add, RangeInclusive},
 };
@@ -58,7 +58,9 @@ fn cluster_ip(value: &mut Value, others: &[&Value]) -> Vec<Cause> {
     }
     let families = strings(value, "/spec/ipFamilies");
     if let Some(index) = families.iter().position(|family| *family != "IPv4") {
-        let field = format!("spec.ipFamilies[{index}]");
+        // An address that is there already has a family of its own.
+        let given = ["", "None"].contains(&text(value, "/spec/clusterIP"));
+        let field = if given { format!("spec.ipFamilies[{index}]") } else { format!("spec.clusterIPs[{index}]") };
         let family = families.get(index).copied().unwrap_or_default();
         return vec![Cause::invalid(field, &family.into(), "not configured on this cluster: it has IPv4 only")];
     }
@@ -148,8 +150,18 @@ fn node_ports(value: &mut Value, others: &[&Value]) -> Vec<Cause> {
         Some(port) => drop(fields.insert(field.to_owned(), port.into())),
         None => full = true,
     };
-    for port in super::ports(value).filter(|port| allocates && !port.contains_key("nodePort")) {
-        give(port, "nodePort");
+    // Ports of one number, mostly of two protocols, share a node port.
+    let mut shared: BTreeMap<i64, Value> = BTreeMap::new();
+    for port in super::ports(value).filter(|_| allocates) {
+        let number = port.get("port").and_then(Value::as_i64).unwrap_or_default();
+        match shared.get(&number).cloned() {
+            Some(node_port) if !port.contains_key("nodePort") => drop(port.insert("nodePort".into(), node_port)),
+            None if !port.contains_key("nodePort") => give(port, "nodePort"),
+            _ => {}
+        }
+        if let Some(node_port) = port.get("nodePort").cloned() {
+            shared.insert(number, node_port);
+        }
     }
     if health_check && health_check_port == 0 {
         give(child(value, "spec"), "healthCheckNodePort");

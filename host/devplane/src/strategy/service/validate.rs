@@ -19,6 +19,7 @@ pub(super) fn validate(value: &Value) -> Vec<Cause> {
         ("sessionAffinity", &["ClientIP", "None"]),
         ("externalTrafficPolicy", &["Cluster", "Local"]),
         ("internalTrafficPolicy", &["Cluster", "Local"]),
+        ("trafficDistribution", &["PreferClose", "PreferSameZone", "PreferSameNode"]),
         ("ipFamilyPolicy", &["SingleStack", "PreferDualStack", "RequireDualStack"]),
     ] {
         let given = text(value, &format!("/spec/{field}"));
@@ -115,6 +116,16 @@ fn ports(value: &Value, causes: &mut Vec<Cause>) {
     }
 }
 
+/// Ports that are the same but for their name get the same node port when they are new.
+pub(super) fn node_ports(value: &Value) -> Vec<Cause> {
+    let ports = list(value, "/spec/ports");
+    let identity = |port: &Value| (number(port, "port"), text(port, "/protocol").to_owned());
+    let again = |index: &usize, port: &Value| ports.iter().take(*index).any(|other| identity(other) == identity(port));
+    let again =
+        ports.iter().enumerate().filter(|(index, port)| Spec(value).may_have_node_ports() && again(index, port));
+    again.map(|(index, port)| Cause::duplicate(format!("spec.ports[{index}].nodePort"), &port["nodePort"])).collect()
+}
+
 /// The fields that are for load balancers only.
 fn balancer(value: &Value, causes: &mut Vec<Cause>) {
     let spec = Spec(value);
@@ -132,7 +143,7 @@ fn balancer(value: &Value, causes: &mut Vec<Cause>) {
     }
     let ranges = strings(value, "/spec/loadBalancerSourceRanges");
     if !ranges.is_empty() && !spec.is("LoadBalancer") {
-        causes.push(Cause::forbidden("spec.loadBalancerSourceRanges", only));
+        causes.push(Cause::forbidden("spec.LoadBalancerSourceRanges", only));
     }
     for (index, range) in ranges.into_iter().enumerate() {
         if network(range.trim()).is_none() {
@@ -148,11 +159,13 @@ pub(super) fn unchanged(value: &Value, old: &Value) -> Vec<Cause> {
     let mut causes = Vec::new();
     let old_ip = text(old, "/spec/clusterIP");
     if before.needs_cluster_ip() && after.needs_cluster_ip() && !old_ip.is_empty() {
-        for (pointer, field) in [("/spec/clusterIPs/0", "spec.clusterIPs[0]"), ("/spec/clusterIP", "spec.clusterIP")] {
-            if value.pointer(pointer) != old.pointer(pointer) {
-                let given = value.pointer(pointer).unwrap_or(&Value::Null);
-                causes.push(Cause::invalid(field, given, "may not change once set"));
-            }
+        let changed = |pointer| value.pointer(pointer) != old.pointer(pointer);
+        if changed("/spec/clusterIPs/0") || changed("/spec/clusterIP") {
+            causes.push(Cause::invalid(
+                "spec.clusterIPs[0]",
+                &strings(value, "/spec/clusterIPs").into(),
+                "may not change once set",
+            ));
         }
     }
     let class = |value: &Value| text(value, "/spec/loadBalancerClass").to_owned();

@@ -136,9 +136,11 @@ pub(super) fn selecting(kind: &'static Kind) -> BoxedStrategy<Query> {
     all(vec![labels.boxed(), fields.boxed()])
 }
 
-pub(super) fn listing() -> BoxedStrategy<Query> {
+pub(super) fn listing(kind: &'static Kind) -> BoxedStrategy<Query> {
+    // A page may say that there is more, of other sequences.
+    let paged = if kind.namespaced { 0.3 } else { 0.001 };
     all(vec![
-        maybe(0.3, "limit", &["1", "1", "2", "0", "-1", "x"]),
+        maybe(paged, "limit", &["1", "1", "2", "0", "-1", "x"]),
         maybe(0.2, "continue", &["{next}", "{next}", "nonsense", ""]),
         maybe(0.25, "resourceVersion", &["0", "{listrv}", "{rv}", "{oldrv}", "x"]),
         maybe(0.15, "resourceVersionMatch", &["Exact", "NotOlderThan", "Odd"]),
