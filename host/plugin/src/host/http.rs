@@ -84,17 +84,12 @@ fn target(uri: &http::Uri) -> Option<Target> {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Instant;
-
     use bytes::Bytes;
     use http_body_util::{BodyExt as _, Empty};
     use prometheus_client::{encoding::text::encode, registry::Registry};
 
     use super::*;
-    use crate::{
-        ClusterSlot, Limits, PluginMetrics,
-        host::{cache::Cache, log::Log, node_sets::Targets},
-    };
+    use crate::{ClusterSlot, Limits, PluginMetrics, PluginSource, runtime::Ticker};
 
     #[test]
     fn a_request_is_told_by_scheme_host_and_port() {
@@ -117,16 +112,12 @@ mod tests {
     async fn every_request_is_refused_and_counted() {
         let mut registry = Registry::default();
         let limits = Limits::default();
-        let shared = Arc::new(Shared {
-            plugin: "test".into(),
-            metrics: PluginMetrics::register(&mut registry),
-            cluster: ClusterSlot::default(),
-            cache: Cache::default(),
-            log: Log::new(&limits, Instant::now()),
-            targets: Targets::default(),
-            limits,
-        });
+        let source = PluginSource { name: "test".into(), ..PluginSource::default() };
+        let metrics = PluginMetrics::register(&mut registry);
+        let ticker = Ticker::start(|| true).unwrap();
+        let shared = Arc::new(Shared::new(&source, limits, metrics, ClusterSlot::default(), ticker));
         let mut egress = Egress::new(shared, 1);
+        egress.phase = Phase::Serving;
         for uri in ["https://api.example.com/", "http://169.254.169.254/latest", "http://127.0.0.1:6443/", "/relative"]
         {
             let body = Empty::<Bytes>::new().map_err(|never| match never {}).boxed_unsync();
