@@ -72,7 +72,7 @@ fn run_module(engine: &Engine, module: &Module, mutants: &[&Mutant], results: &m
         let limit = engine.baseline(module)?;
         for chunk in open.chunks(CHUNK) {
             for (mutant, outcome) in engine.run(module, chunk, limit)? {
-                results.set(module, mutant, outcome);
+                results.set(module, mutant, &outcome);
             }
             results.save()?;
         }
@@ -135,7 +135,7 @@ mod tests {
         let selected: Vec<_> = all.iter().map(|(module, mutants)| (module, mutants.iter().take(2).collect())).collect();
         for (module, mutants) in &all {
             for (mutant, outcome) in mutants.iter().zip(outcomes) {
-                results.set(module, mutant, Ran { outcome, failed: Vec::new() });
+                results.set(module, mutant, &Ran { outcome, failed: Vec::new() });
             }
         }
         problems(&all, &selected, &scope, &results)

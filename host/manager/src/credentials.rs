@@ -111,9 +111,9 @@ mod tests {
         assert!(timeout(DAY, outdated(cluster.clone(), config.clone(), None)).await.is_err(), "nothing has changed");
         let start = Instant::now();
         let watched = tokio::spawn(outdated(cluster, config, None));
-        tokio::time::sleep(LOOK * 3 / 2).await;
+        sleep(LOOK * 3 / 2).await;
         std::fs::write(dir.path().join("client.crt"), "half").unwrap();
-        tokio::time::sleep(LOOK).await;
+        sleep(LOOK).await;
         std::fs::write(dir.path().join("client.crt"), "second").unwrap();
         let why = watched.await.unwrap();
         assert!(why.contains("another client certificate"), "{why}");

@@ -95,7 +95,7 @@ mod tests {
 
     #[test]
     fn an_error_is_one_line_with_each_cause_once() {
-        let refused = std::io::Error::from(std::io::ErrorKind::ConnectionRefused);
+        let refused = io::Error::from(io::ErrorKind::ConnectionRefused);
         let error = anyhow::Error::from(refused).context("connect: connection refused").context("no\nAPI server");
         assert_eq!(one_line(&error), "no API server: connect: connection refused");
         let forged = anyhow::anyhow!("imports `\u{1b}]0;owned\u{7}`");

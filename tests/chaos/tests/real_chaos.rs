@@ -1,6 +1,7 @@
 //! Random sequences of steps on a real API server, with the built binary: whatever happens, in the end all is as it should be.
 //!
 //! `SKYDOCK_REAL_SEQUENCES=50` runs more of them, `SKYDOCK_SEED=123` the one of a seed.
+#![allow(clippy::unwrap_used, clippy::panic, clippy::print_stdout)] // a test: what clippy allows in test functions does not reach the helpers beside them
 
 use std::{
     env,

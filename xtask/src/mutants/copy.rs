@@ -56,7 +56,7 @@ mod tests {
     fn the_copy_follows_the_checkout_and_keeps_the_time_of_what_is_the_same() {
         let (root, tree) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
         let git = |args: &[&str]| {
-            assert!(Command::new("git").args(args).current_dir(root.path()).status().unwrap().success())
+            assert!(Command::new("git").args(args).current_dir(root.path()).status().unwrap().success());
         };
         let write = |dir: &Path, file: &str, text: &str| {
             fs::create_dir_all(dir.join(file).parent().unwrap()).unwrap();

@@ -87,7 +87,7 @@ impl Results {
     }
 
     /// Adds a result.
-    pub(super) fn set(&mut self, module: &Module, mutant: &Mutant, ran: Ran) {
+    pub(super) fn set(&mut self, module: &Module, mutant: &Mutant, ran: &Ran) {
         let file = self.now.file(module);
         let all = self.now.tests(module);
         let failed: BTreeMap<_, _> = ran.failed.iter().filter_map(|name| all.get_key_value(name)).collect();
@@ -194,7 +194,7 @@ mod tests {
         write(CODE, TESTS);
         let mut results = load();
         assert_eq!(results.of(&module, &mutant), None);
-        results.set(&module, &mutant, Ran { outcome, failed: failed.iter().map(|name| (*name).to_owned()).collect() });
+        results.set(&module, &mutant, &Ran { outcome, failed: failed.iter().map(|name| (*name).to_owned()).collect() });
         results.save().unwrap();
         write(code, tests);
         load().of(&module, &mutant)

@@ -23,7 +23,8 @@ impl ServiceController {
             self.delete(known, entry).await.map_err(|error| Failure::Cloud("failed to delete load balancer", error))?;
         }
         if plan::has_finalizer(&entry.object) && plan::is_ours(&entry.object, &self.options.classes) {
-            let mut metadata = vec![("uid", json!(entry.uid())), ("$deleteFromPrimitiveList/finalizers", json!([FINALIZER]))];
+            let mut metadata =
+                vec![("uid", json!(entry.uid())), ("$deleteFromPrimitiveList/finalizers", json!([FINALIZER]))];
             if plan::is_noted(&entry.object) {
                 metadata.push(("annotations", json!({ ANNOTATION_CLASS: null })));
             }

@@ -153,9 +153,10 @@ async fn machine_code_that_was_damaged_is_compiled_again() {
 // Holds: SEC-08, OPS-60, SEC-13
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_dear_to_compile_ends_by_its_limit() {
+    type Expected = fn(&CompileError) -> bool;
     let dear = dear_to_compile(4 << 20);
     let generous = Limits { compile_memory: 8 << 30, ..limits() };
-    let table: [(Limits, fn(&CompileError) -> bool, &str); 3] = [
+    let table: [(Limits, Expected, &str); 3] = [
         (
             Limits { compile_memory: 512 << 20, ..generous.clone() },
             |error| matches!(error, CompileError::Memory(_)),

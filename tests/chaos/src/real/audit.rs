@@ -159,7 +159,7 @@ mod tests {
     #[test]
     fn who_only_looks_writes_nothing_but_dry() {
         let dry = Write { dry: true, ..write(LOOKER, "nodes", 1) };
-        assert_eq!(wrongs(&[dry.clone()]), Vec::<String>::new());
+        assert_eq!(wrongs(std::slice::from_ref(&dry)), Vec::<String>::new());
         for resource in ["nodes", "events", "leases"] {
             assert_eq!(wrongs(&[Write { dry: false, ..write(LOOKER, resource, 1) }]).len(), 1, "{resource}");
         }

@@ -65,11 +65,11 @@ async fn answer(
     match (&method, &*path) {
         (&Method::GET, ["api", "v1", "nodes"]) => {
             count("nodes");
-            list_or_watch(plane, Watched::Nodes, &query)
+            list_or_watch(&plane, Watched::Nodes, &query)
         }
         (&Method::GET, ["api", "v1", "services"]) => {
             count("services");
-            list_or_watch(plane, Watched::Services, &query)
+            list_or_watch(&plane, Watched::Services, &query)
         }
         (&Method::PATCH, ["api", "v1", "nodes", name, subresource @ ..]) => {
             count(if subresource.is_empty() { "nodes" } else { "nodes/status" });
@@ -103,7 +103,7 @@ async fn answer(
     }
 }
 
-fn list_or_watch(plane: Arc<Plane>, watched: Watched, query: &BTreeMap<String, String>) -> Response {
+fn list_or_watch(plane: &Arc<Plane>, watched: Watched, query: &BTreeMap<String, String>) -> Response {
     let text = |key: &str| query.get(key).map(String::as_str).unwrap_or_default();
     let number = |key: &str| text(key).parse::<u64>().ok();
     let (list_type, watch_type) = match watched {

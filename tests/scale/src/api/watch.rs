@@ -36,9 +36,9 @@ struct Watch {
 }
 
 /// The changes after a revision, as a body; none if they are forgotten.
-pub(crate) fn watch(plane: Arc<Plane>, watched: Watched, after: u64, lasts: Duration) -> Option<Body> {
+pub(crate) fn watch(plane: &Arc<Plane>, watched: Watched, after: u64, lasts: Duration) -> Option<Body> {
     let changes = plane.changes();
-    let watch = Watch { watched, given: after, changes, end: Instant::now() + lasts, plane: Arc::clone(&plane) };
+    let watch = Watch { watched, given: after, changes, end: Instant::now() + lasts, plane: Arc::clone(plane) };
     plane.read(|cluster| watch.next(cluster).map(drop))?;
     plane.write(|cluster| cluster.stats.watches += 1);
     Some(Body::from_stream(stream::unfold(watch, Watch::piece)))
@@ -115,7 +115,7 @@ mod tests {
     async fn a_watch_gives_what_was_there_and_what_comes_and_ends_in_time() {
         let plane = Arc::new(Plane::default());
         plane.write(|cluster| cluster.obey(&Order::Expose(0..200)));
-        let body = watch(Arc::clone(&plane), Watched::Services, 100, Duration::from_secs(9)).unwrap();
+        let body = watch(&plane, Watched::Services, 100, Duration::from_secs(9)).unwrap();
         assert_eq!(plane.read(|cluster| cluster.stats().watches), 1);
         let body = tokio::spawn(to_bytes(body, usize::MAX));
         tokio::time::sleep(Duration::from_secs(1)).await;
@@ -133,7 +133,7 @@ mod tests {
         let plane = Arc::new(Plane::default());
         plane.write(|cluster| cluster.obey(&Order::Register(0..100)));
         assert_eq!(plane.read(|cluster| cluster.stats().behind), 100);
-        let body = watch(Arc::clone(&plane), Watched::Nodes, 40, Duration::from_secs(9)).unwrap();
+        let body = watch(&plane, Watched::Nodes, 40, Duration::from_secs(9)).unwrap();
         to_bytes(body, usize::MAX).await.unwrap();
         assert_eq!(plane.read(|cluster| cluster.stats().behind), 0);
     }

@@ -1,7 +1,7 @@
 use super::*;
 
-fn of(method: Method, address: &str, body: &str) -> Result<Fate, Refused> {
-    fate(&method, &address.parse().unwrap(), body.as_bytes())
+fn of(method: &Method, address: &str, body: &str) -> Result<Fate, Refused> {
+    fate(method, &address.parse().unwrap(), body.as_bytes())
 }
 
 fn tried_at(address: &str) -> Fate {
@@ -30,13 +30,13 @@ fn each_request_that_is_sent_is_made_harmless() {
         (Method::POST, "/api/v1/namespaces/default/events", Fate::Event),
         (Method::PATCH, "/api/v1/namespaces/default/events/e1", Fate::Event),
     ] {
-        assert_eq!(of(method.clone(), address, "{}"), Ok(expected), "{method} {address}");
+        assert_eq!(of(&method, address, "{}"), Ok(expected), "{method} {address}");
     }
 }
 
 #[test]
 fn a_deletion_says_in_its_body_that_it_is_dry() {
-    let dry = |body: &str| match of(Method::DELETE, "/api/v1/nodes/n1?dryRun=All", body).unwrap() {
+    let dry = |body: &str| match of(&Method::DELETE, "/api/v1/nodes/n1?dryRun=All", body).unwrap() {
         Fate::TryByBody(body) => serde_json::from_slice::<Value>(&body).unwrap(),
         other => panic!("{other:?}"),
     };
@@ -71,7 +71,7 @@ fn what_is_not_known_to_be_harmless_is_refused() {
         (Method::CONNECT, "/api/v1/nodes/n1", ""),
         (Method::OPTIONS, "/api/v1/nodes/n1", ""),
     ] {
-        let refused = of(method.clone(), address, body).unwrap_err().to_string();
+        let refused = of(&method, address, body).unwrap_err().to_string();
         let told = format!("in a dry run {method} {address} is not sent: ");
         assert!(refused.starts_with(&told), "{refused}");
     }
@@ -86,20 +86,20 @@ fn an_object_that_is_named_like_events_is_none() {
         "/apis/example.com/v1/namespaces/ns/events/e",
         "/apis/coordination.k8s.io/v1/namespaces/events/leases/events",
     ] {
-        assert_eq!(of(Method::PATCH, path, "{}"), Ok(tried_at(&format!("{path}?dryRun=All"))));
+        assert_eq!(of(&Method::PATCH, path, "{}"), Ok(tried_at(&format!("{path}?dryRun=All"))));
     }
-    assert_eq!(of(Method::POST, "/apis/events.k8s.io/v1/namespaces/ns/events", "{}"), Ok(Fate::Event));
+    assert_eq!(of(&Method::POST, "/apis/events.k8s.io/v1/namespaces/ns/events", "{}"), Ok(Fate::Event));
     assert_eq!(
-        of(Method::POST, "/api/v1/namespaces/events/services", "{}"),
+        of(&Method::POST, "/api/v1/namespaces/events/services", "{}"),
         Ok(tried_at("/api/v1/namespaces/events/services?dryRun=All"))
     );
-    assert!(matches!(of(Method::DELETE, "/api/v1/namespaces/ns/events/e", ""), Ok(Fate::TryByBody(_))));
+    assert!(matches!(of(&Method::DELETE, "/api/v1/namespaces/ns/events/e", ""), Ok(Fate::TryByBody(_))));
 }
 
 #[test]
 fn only_the_last_word_about_dry_run_counts() {
     for query in ["dryRun=", "dryRun=None&dryRun", "dryRun=All"] {
-        let sent = of(Method::PUT, &format!("/api/v1/nodes/n1?{query}&force=true"), "{}");
+        let sent = of(&Method::PUT, &format!("/api/v1/nodes/n1?{query}&force=true"), "{}");
         assert_eq!(sent, Ok(tried_at("/api/v1/nodes/n1?force=true&dryRun=All")), "{query}");
     }
 }

@@ -80,13 +80,9 @@ impl Cluster {
         let node = match nodes.get_opt(name).await? {
             Some(node) => node,
             None => {
-                let mut spec = json!({
-                    "taints": [{"key": TAINT_UNINITIALIZED, "value": "true", "effect": "NoSchedule"}],
-                });
-                if with_id {
-                    spec["providerID"] = provider_id(name).into();
-                }
-                let node = json!({"metadata": {"name": name}, "spec": spec});
+                let id = if with_id { json!(provider_id(name)) } else { json!(null) };
+                let taints = json!([{"key": TAINT_UNINITIALIZED, "value": "true", "effect": "NoSchedule"}]);
+                let node = json!({"metadata": {"name": name}, "spec": {"taints": taints, "providerID": id}});
                 nodes.create(&PostParams::default(), &serde_json::from_value(node)?).await?
             }
         };
