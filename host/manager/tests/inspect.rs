@@ -7,7 +7,12 @@ use std::{path::Path, process::Command};
 fn a_plugin_is_told_by_its_capabilities_and_prefixes() {
     let plugin = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/plugins/static.wasm");
     assert!(plugin.is_file(), "there is no plugin {}: run `cargo xtask guests`", plugin.display());
-    let output = Command::new(env!("CARGO_BIN_EXE_skydock")).args(["plugin", "inspect"]).arg(plugin).output().unwrap();
+    let dir = tempfile::tempdir().unwrap();
+    let inventory = dir.path().join("inventory.yaml");
+    std::fs::write(&inventory, "apiVersion: static.skydock.dev/v1alpha1\nkind: Inventory\nmachines: []\n").unwrap();
+    let mut inspect = Command::new(env!("CARGO_BIN_EXE_skydock"));
+    inspect.args(["plugin", "inspect"]).arg(plugin).arg("--cloud-config").arg(inventory);
+    let output = inspect.output().unwrap();
     let told = String::from_utf8(output.stdout).unwrap();
     assert!(output.status.success(), "{told}{}", String::from_utf8_lossy(&output.stderr));
     for line in ["capabilities    instances, load-balancers", "provider IDs    static://"] {

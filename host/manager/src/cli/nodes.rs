@@ -14,7 +14,7 @@ use super::parse_duration;
 #[derive(Args, Debug)]
 #[command(next_help_heading = "Nodes")]
 pub struct NodeArgs {
-    /// How many batches of nodes are worked on at the same time [default: 4].
+    /// How many batches of nodes are worked on at the same time [default: 4]
     ///
     /// If there are several, one of them is kept for new nodes.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
