@@ -3,7 +3,10 @@
 //!
 //! This is for plugins that quote without care. One that means to give a secret away can write it in another form.
 
-use std::collections::HashSet;
+use std::{collections::HashSet, net::IpAddr};
+
+use ipnet::IpNet;
+use skydock_cloud::AddressKind;
 
 /// Bytes of the shortest value that is blotted out. Shorter ones are words of the language, and no secret worth the name.
 const SHORTEST: usize = 8;
@@ -62,12 +65,21 @@ fn values(config: &str) -> Vec<&str> {
             };
             let is_key = after.trim_start_matches(['"', '\'', ' ', '\t']).starts_with([':', '='])
                 || (word.ends_with(':') && value == word);
-            if !is_key {
+            if !is_key && !is_no_secret(value) {
                 values.push(value);
             }
         }
     }
     values
+}
+
+/// Addresses, ranges of them and their kinds: what inventories are made of, and what their mistakes cannot be told without.
+fn is_no_secret(value: &str) -> bool {
+    let is_address = |text: &str| text.parse::<IpAddr>().is_ok();
+    is_address(value)
+        || value.parse::<IpNet>().is_ok()
+        || value.split_once('-').is_some_and(|(first, last)| is_address(first) && is_address(last))
+        || AddressKind::parse(value).is_some()
 }
 
 /// Stands between words.
@@ -78,6 +90,15 @@ fn is_between(c: char) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn addresses_are_no_secrets() {
+        let config =
+            "a: [{type: InternalIP, address: 10.244.13.1}, 2001:db8::/64, '192.0.2.10-192.0.2.20', 172.16.9.hunter2]";
+        let mistake = "InternalIP 10.244.13.1, 2001:db8::/64 and 192.0.2.10-192.0.2.20";
+        assert_eq!(redact(mistake, config, ""), mistake);
+        assert_eq!(redact("172.16.9.hunter2", config, ""), "[redacted]");
+    }
 
     // Holds: SEC-15
     #[test]

@@ -36,6 +36,7 @@ async fn run(seed: u64) -> real::Report {
     }
 }
 
+// Holds: OPS-02, OPS-08
 #[tokio::test(flavor = "multi_thread")]
 async fn whatever_happens_one_host_works_and_all_ends_well() {
     if let Some(seed) = number("SKYDOCK_SEED") {

@@ -36,6 +36,7 @@ const PRESENCE: &str = "hostile.skydock.dev/presence";
 /// The account of the dry run; it may do everything, so that nothing is prevented by a missing right.
 const ACCOUNT: &str = "rehearsal";
 
+// Holds: OPS-02
 #[tokio::test(flavor = "multi_thread")]
 async fn a_dry_run_writes_nothing_whatever_there_is_to_do() {
     let plane = RealPlane::start_without_controllers().await.expect("the plane starts");

@@ -30,10 +30,14 @@ impl Cluster {
             };
             differences.extend(wrong.iter().map(|what| format!("Node {name} {what}")));
         }
-        // One that never got a provider ID cannot be known to be this provider's.
+        // One that never got a provider ID cannot be known to be this provider's, and one that was never initialized has ten
+        // minutes to appear, which is longer than a test waits.
         let left = nodes.values().filter(|node| {
+            let spec = node.spec.as_ref();
+            let taints = spec.iter().flat_map(|spec| spec.taints.iter().flatten());
             node.uid().is_some_and(|uid| self.vanished.contains(&uid))
-                && node.spec.as_ref().is_some_and(|spec| spec.provider_id.is_some())
+                && spec.is_some_and(|spec| spec.provider_id.is_some())
+                && !taints.into_iter().any(|taint| taint.key == TAINT_UNINITIALIZED)
         });
         differences.extend(left.map(|node| format!("Node {} is left, and its machine is gone", node.name_any())));
         differences.extend(shared_cidrs(&nodes));
