@@ -80,7 +80,7 @@ async fn check(accounts: &[&str], change: impl FnOnce(String) -> String) {
     let worked = async {
         let deployed = Deployed::apply(&plane, &dir, change).await?;
         deployed.works().await?;
-        deployed.log_is_clean().await?;
+        deployed.log_is_clean()?;
         deployed.rights_are_those_used(accounts).await?;
         deployed.a_refusal_would_have_been_seen().await
     };
@@ -181,6 +181,10 @@ impl<'a> Deployed<'a> {
         ensure!(first.ended(SOON).await? == Some(0), "{}", first.last_words());
         let lease = self.lease().await?;
         ensure!(lease.lease_transitions == Some(1), "{lease:?}");
+        // Not before it has begun to work, and logs what it decides.
+        let works =
+            || async { Ok(seen(fs::read_to_string(second.log())?.contains(" DEBUG "), "it does not work yet")) };
+        until(SOON, works).await?;
         second.terminate()?;
         ensure!(second.ended(SOON).await? == Some(0), "{}", second.last_words());
         let lease = self.lease().await?;
@@ -266,12 +270,10 @@ impl<'a> Deployed<'a> {
         Ok(fs::write(&file, change(fs::read_to_string(&file)?))?)
     }
 
-    async fn log_is_clean(&self) -> Result<()> {
+    fn log_is_clean(&self) -> Result<()> {
         for name in ["first", "second"] {
-            let file = self.dir.join(format!("{name}.log"));
-            let decides = || async { Ok(seen(fs::read_to_string(&file)?.contains(" DEBUG "), "no line at DEBUG")) };
-            until(SOON, decides).await.with_context(|| format!("{name} logs what it decides"))?;
-            let log = fs::read_to_string(&file)?;
+            let log = fs::read_to_string(self.dir.join(format!("{name}.log")))?;
+            ensure!(log.contains(" DEBUG "), "{name} does not log what it decides");
             let refused = log.lines().find(|line| line.to_lowercase().contains("forbidden") || line.contains(" 403"));
             ensure!(refused.is_none(), "{name} was refused something: {refused:?}");
         }
