@@ -30,7 +30,7 @@ const MI: usize = 1 << 20;
 const GI: usize = 1 << 30;
 
 /// All there are.
-static KEYS: [Key; 18] = [
+static KEYS: [Key; 19] = [
     Key {
         name: "guest-cpu",
         what: "CPU time of one call; waiting costs nothing",
@@ -99,6 +99,7 @@ static KEYS: [Key; 18] = [
         what: "log a second, over time; 16 times as much at once",
         field: Field::Bytes(|it| &mut it.log_bytes, KI..=100 * MI),
     },
+    Key { name: "routes", what: "routes in one answer", field: Field::Count(|it| &mut it.routes, 1..=1_000_000) },
     Key {
         name: "compile-memory",
         what: "address space of the process that compiles it",
@@ -274,6 +275,7 @@ mod tests {
             ("call-size=65536", Limits { hostcall_buffer: 64 * KI, ..defaults.clone() }),
             ("log-rate=5", Limits { log_rate: 5, ..defaults.clone() }),
             ("log-burst=7", Limits { log_burst: 7, ..defaults.clone() }),
+            ("routes=40000", Limits { routes: 40_000, ..defaults.clone() }),
             ("log-bytes=1Ki", Limits { log_bytes: KI, ..defaults.clone() }),
             ("compile-memory=4Gi", Limits { compile_memory: 4 * GI, ..defaults.clone() }),
             ("compile-cpu=10m", Limits { compile_cpu: Duration::from_secs(600), ..defaults.clone() }),
