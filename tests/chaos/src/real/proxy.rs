@@ -3,7 +3,7 @@
 use std::{
     net::{Ipv4Addr, SocketAddr},
     path::Path,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
 use anyhow::{Context as _, Result};
@@ -22,7 +22,7 @@ use kube::{
 use serde_json::json;
 use skydock_devplane::{FaultSwitch, behind_faults};
 use tokio::{net::TcpListener, task::JoinSet};
-use tokio_util::sync::{CancellationToken, DropGuard};
+use tokio_util::sync::CancellationToken;
 
 /// Far more than a host sends in one request, in bytes.
 const LARGEST_REQUEST: usize = 4 << 20;
@@ -41,8 +41,8 @@ pub(super) struct Proxy {
 struct Upstream {
     /// Without credentials of its own.
     client: Client,
-    /// Its end is that of all watches that began before.
-    watches: Arc<Mutex<DropGuard>>,
+    /// Cancelled to end the watches that have begun; those that begin afterwards have another one.
+    watches: Arc<Mutex<CancellationToken>>,
 }
 
 impl Proxy {
@@ -53,8 +53,7 @@ impl Proxy {
             named.auth_info = Some(AuthInfo::default());
         }
         let config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await?;
-        let watches = Arc::new(Mutex::new(CancellationToken::new().drop_guard()));
-        let upstream = Upstream { client: Client::try_from(config)?, watches };
+        let upstream = Upstream { client: Client::try_from(config)?, watches: Arc::default() };
         let faults = FaultSwitch::default();
         let router = behind_faults(Router::new().fallback(forward).with_state(upstream.clone()), faults.clone());
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.context("cannot listen on loopback")?;
@@ -74,8 +73,7 @@ impl Proxy {
 
     /// Ends all watches.
     pub(super) fn cut_watches(&self) {
-        let mut watches = self.upstream.watches.lock().unwrap_or_else(PoisonError::into_inner);
-        *watches = CancellationToken::new().drop_guard();
+        std::mem::take(&mut *self.upstream.watches()).cancel();
     }
 
     /// A kubeconfig for an account. JSON is YAML.
@@ -93,14 +91,8 @@ impl Proxy {
 }
 
 impl Upstream {
-    /// Ends when watches are to end.
-    fn watching(&self) -> CancellationToken {
-        // There is no way to see the token of a guard but to disarm it; so the guard is made anew.
-        let mut watches = self.watches.lock().unwrap_or_else(PoisonError::into_inner);
-        let unarmed = CancellationToken::new().drop_guard();
-        let token = std::mem::replace(&mut *watches, unarmed).disarm();
-        *watches = token.clone().drop_guard();
-        token
+    fn watches(&self) -> MutexGuard<'_, CancellationToken> {
+        self.watches.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -119,7 +111,7 @@ async fn try_forward(upstream: &Upstream, request: Request) -> Result<Response> 
     }
     let body = body::to_bytes(body, LARGEST_REQUEST).await?;
     let request = Request::from_parts(parts, kube::client::Body::from(body.to_vec()));
-    let ended = upstream.watching();
+    let ended = upstream.watches().clone();
     let mut response = upstream.client.send(request).await?.map(Body::new);
     response.headers_mut().remove(header::TRANSFER_ENCODING);
     if watch {
