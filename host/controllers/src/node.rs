@@ -31,7 +31,7 @@ use kube::Client;
 use skydock_cloud::{CloudError, Instance};
 use tokio::{
     sync::{Semaphore, mpsc},
-    time::sleep,
+    time::{Instant, sleep},
 };
 use tokio_util::sync::CancellationToken;
 
@@ -56,6 +56,8 @@ use crate::{
 const BATCH: usize = 250;
 /// Nodes of one batch that are written at the same time.
 const WRITERS: usize = 32;
+/// How often it is told again that a node is another provider's: events are kept for an hour.
+const TELL_AGAIN: Duration = Duration::from_secs(30 * 60);
 /// A shorter period is taken as this one.
 const LEAST_PERIOD: Duration = Duration::from_millis(100);
 
@@ -108,8 +110,8 @@ pub(crate) struct NodeController {
     echo: Arc<Echo>,
     /// Version of a node that was initialised, while the cache shows it.
     settled: Arc<Mutex<HashMap<String, String>>>,
-    /// UID of a node that was warned about as foreign: once is enough.
-    foreign: Arc<Mutex<HashMap<String, String>>>,
+    /// UID of a node that was warned about as foreign, and when.
+    foreign: Arc<Mutex<HashMap<String, (String, Instant)>>>,
     /// In how large a batch a node may go, if not with as many as there are.
     fits: Arc<Mutex<HashMap<String, Fit>>>,
     lanes: Lanes,
@@ -122,7 +124,7 @@ impl NodeController {
     pub(crate) fn new(shared: Shared, client: Client, options: NodeOptions) -> Self {
         let queue = Arc::new(Queue::new(Limiter::NODES, shared.metrics.queue("Nodes")));
         let settled = Arc::<Mutex<HashMap<String, String>>>::default();
-        let foreign = Arc::<Mutex<HashMap<String, String>>>::default();
+        let foreign = Arc::<Mutex<HashMap<String, (String, Instant)>>>::default();
         let fits = Arc::<Mutex<HashMap<String, Fit>>>::default();
         let echo = Arc::<Echo>::default();
         shared.nodes.subscribe({
@@ -247,8 +249,13 @@ impl NodeController {
 
     fn leave(&self, entry: &NodeEntry, id: &str, prefixes: &[String]) {
         self.over(&entry.key());
+        let now = Instant::now();
         let mut foreign = self.foreign.lock().unwrap_or_else(PoisonError::into_inner);
-        if foreign.insert(entry.name().to_owned(), entry.uid().to_owned()).as_deref() != Some(entry.uid()) {
+        let told = foreign.get(entry.name()).filter(|(uid, _)| uid == entry.uid());
+        let waits = told.map(|(_, at)| (*at + TELL_AGAIN).saturating_duration_since(now)).filter(|it| !it.is_zero());
+        self.queue.add_after(entry.key(), waits.unwrap_or(TELL_AGAIN), Priority::Recheck);
+        if waits.is_none() {
+            foreign.insert(entry.name().to_owned(), (entry.uid().to_owned(), now));
             let message = format!(
                 "Provider ID {id:?} is not one of this provider's ({}): the node is left alone and stays uninitialized",
                 prefixes.join(", ")
