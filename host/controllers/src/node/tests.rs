@@ -1,7 +1,7 @@
 use prometheus_client::registry::Registry;
 use serde_json::{Value, json};
-use skydock_cloud::{AddressKind, Capability, NodeAddress, Retry};
-use tokio::time::Instant;
+use skydock_cloud::{AddressKind, Capability, CloudError, Instance, NodeAddress, Retry};
+use tokio::time::{Instant, sleep};
 
 use super::*;
 use crate::{
@@ -57,6 +57,12 @@ impl Bench {
 
     fn says(&self, name: &str, answer: Result<Instance, CloudError>) {
         self.cloud.instances.lock().unwrap().insert(name.into(), answer);
+    }
+
+    fn metrics(&self) -> String {
+        let mut text = String::new();
+        prometheus_client::encoding::text::encode(&mut text, &self.registry).unwrap();
+        text
     }
 
     fn events(&self) -> Vec<(String, String)> {
@@ -175,6 +181,28 @@ async fn work_in_progress_is_asked_again_after_the_delay_without_an_event() {
     assert_eq!(bench.events(), [("Synced".into(), "Node synced successfully".into())]);
 }
 
+// Holds: OPS-62, OPS-63
+#[tokio::test(start_paused = true)]
+async fn work_on_an_instance_that_does_not_end_is_told_and_counted() {
+    let bench = bench();
+    let retry = Retry { after: Duration::from_secs(60), message: "booting".into() };
+    bench.says("a", Err(CloudError::InProgress(retry)));
+    bench.start();
+    bench.controller.shared.nodes.apply(node("a"));
+    sleep(Duration::from_secs(9 * 60)).await;
+    assert_eq!(bench.events(), []);
+    sleep(Duration::from_secs(2 * 60)).await;
+    let told = "The cloud has been at work on the instance for 10 minutes, and goes on: in progress: booting (asking again in 60s)";
+    assert_eq!(bench.events(), [("StillInProgress".to_owned(), told.to_owned())]);
+    let counted = |count: u32| {
+        bench.metrics().contains(&format!("skydock_long_in_progress{{controller=\"cloud-node\"}} {count}"))
+    };
+    assert!(counted(1));
+    bench.knows("a");
+    sleep(Duration::from_secs(60)).await;
+    assert!(counted(0));
+}
+
 #[tokio::test(start_paused = true)]
 async fn n02_what_is_invalid_waits_for_a_change_of_the_node_and_a_heartbeat_is_none() {
     let bench = bench();
@@ -207,8 +235,7 @@ async fn n21_the_age_of_a_node_is_counted_once_when_it_is_initialised() {
     bench.controller.shared.nodes.apply(initialised("b"));
     bench.start();
     wait().await;
-    let mut text = String::new();
-    prometheus_client::encoding::text::encode(&mut text, &bench.registry).unwrap();
+    let text = bench.metrics();
     for name in ["cloud_provider_taint_removal_delay", "initial_node_sync_delay"] {
         let line = format!("node_controller_{name}_seconds_count 1");
         assert!(text.contains(&line), "{line} is missing in:\n{text}");
@@ -295,7 +322,7 @@ async fn a_stale_cache_does_not_initialise_a_node_twice() {
     assert_eq!(bench.cloud.calls().len(), 1);
     assert_eq!(bench.api.calls().len(), 2);
     bench.controller.shared.nodes.apply(with(&initialised("a"), &json!({"metadata": {"resourceVersion": "100"}})));
-    assert!(bench.controller.settled.lock().unwrap().is_empty(), "the cache has caught up");
+    assert!(bench.controller.memory.settled().is_empty(), "the cache has caught up");
 }
 
 // Holds: N-12
