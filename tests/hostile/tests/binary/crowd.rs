@@ -20,6 +20,7 @@ const TRAPS: &str = "n0";
 const SLEEPS: &str = "n1";
 const PERIOD: Duration = Duration::from_secs(5);
 const DEADLINE: Duration = Duration::from_secs(10);
+const ROUTES: &str = "--configure-cloud-routes=false";
 /// Requests at a time.
 const AT_A_TIME: usize = 16;
 
@@ -32,7 +33,7 @@ async fn dead_nodes_go_though_one_traps_and_one_is_late() {
 async fn run() -> anyhow::Result<()> {
     let component = std::fs::read(Paths::of_checkout()?.plugins.join("hostile/good.wasm"))?;
     let limit = format!("--plugin-limit=read-deadline={}s", DEADLINE.as_secs());
-    let more = [limit.as_str(), "--node-monitor-period=5s", "--node-deletion-limit=1000"];
+    let more = [limit.as_str(), "--node-monitor-period=5s", "--node-deletion-limit=1000", ROUTES];
     let stage = Stage::with("hostile", &component, &more).await?;
     each(0..NODES, async |name| {
         let node = json!({
