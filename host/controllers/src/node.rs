@@ -31,7 +31,7 @@ use kube::Client;
 use skydock_cloud::{CloudError, Instance};
 use tokio::{
     sync::{Semaphore, mpsc},
-    time::sleep,
+    time::{Instant, sleep},
 };
 use tokio_util::sync::CancellationToken;
 
@@ -46,6 +46,7 @@ use crate::{
     batches::{Fit, Lanes, ask_all},
     constants::reason,
     informer::{Change, Entry},
+    patience::{Patience, minutes},
     pause::Pause,
     queue::{Limiter, Priority, Queue},
     retry::{self, Again},
@@ -110,6 +111,8 @@ pub(crate) struct NodeController {
     settled: Arc<Mutex<HashMap<String, String>>>,
     /// UID of a node that was warned about as foreign: once is enough.
     foreign: Arc<Mutex<HashMap<String, String>>>,
+    /// For how long the cloud has been at work on a node that waits for it.
+    patience: Arc<Mutex<HashMap<String, Patience>>>,
     /// In how large a batch a node may go, if not with as many as there are.
     fits: Arc<Mutex<HashMap<String, Fit>>>,
     lanes: Lanes,
@@ -124,10 +127,11 @@ impl NodeController {
         let settled = Arc::<Mutex<HashMap<String, String>>>::default();
         let foreign = Arc::<Mutex<HashMap<String, String>>>::default();
         let fits = Arc::<Mutex<HashMap<String, Fit>>>::default();
+        let patience = Arc::<Mutex<HashMap<String, Patience>>>::default();
         let echo = Arc::<Echo>::default();
         shared.nodes.subscribe({
             let (queue, settled, foreign) = (Arc::clone(&queue), Arc::clone(&settled), Arc::clone(&foreign));
-            let (echo, fits) = (Arc::clone(&echo), Arc::clone(&fits));
+            let (echo, fits, patience) = (Arc::clone(&echo), Arc::clone(&fits), Arc::clone(&patience));
             move |change| match change {
                 Change::Added(new) => queue.add(new.key(), added(new)),
                 Change::Updated(old, new) => {
@@ -142,6 +146,7 @@ impl NodeController {
                     forget(&settled, old.name());
                     forget(&foreign, old.name());
                     forget(&fits, old.name());
+                    forget(&patience, old.name());
                     echo.forget(old.name());
                 }
             }
@@ -159,6 +164,7 @@ impl NodeController {
             echo,
             settled,
             foreign,
+            patience,
             fits,
             lanes: Lanes::new(options.workers),
             slow,
@@ -224,6 +230,7 @@ impl NodeController {
 
     /// There is nothing to do for a node.
     fn over(&self, key: &String) {
+        forget(&self.patience, key);
         self.queue.forget(key);
         self.queue.done(key);
     }
@@ -269,6 +276,7 @@ impl NodeController {
             Ok(latest) => latest,
             Err(unfinished) => return self.unfinished(&entry, unfinished),
         };
+        forget(&self.patience, latest.name());
         let version = latest.resource_version().to_owned();
         self.settled.lock().unwrap_or_else(PoisonError::into_inner).insert(latest.key(), version);
         let age = age(&latest).as_secs_f64();
@@ -336,6 +344,7 @@ impl NodeController {
 
     fn refuse(&self, entry: &NodeEntry, error: &CloudError) {
         self.shared.cloud_error(entry.name(), error);
+        self.tell_if_long(entry, error);
         if retry::warns(error) {
             self.shared.warning(entry, reason::FAILED_TO_INITIALIZE, format!("Node cannot be initialized: {error}"));
         }
@@ -343,6 +352,17 @@ impl NodeController {
             // Together with the others of its call.
             Again::BackOff => {}
             again => again.schedule(&self.queue, &entry.key()),
+        }
+    }
+
+    /// Work that the cloud has begun and does not end is nothing that fails, so that nothing else tells of it.
+    fn tell_if_long(&self, entry: &NodeEntry, error: &CloudError) {
+        let long = self.shared.metrics.long_in_progress(self.shared.controller);
+        let mut waiting = self.patience.lock().unwrap_or_else(PoisonError::into_inner);
+        let patience = waiting.entry(entry.name().to_owned()).or_default();
+        if let Some(lasted) = patience.note(error, &long, Instant::now()).map(minutes) {
+            let message = format!("The cloud has been at work on the machine for {lasted}, and goes on: {error}");
+            self.shared.warning(entry, reason::STILL_IN_PROGRESS, message);
         }
     }
 
