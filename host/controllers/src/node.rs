@@ -188,6 +188,7 @@ impl NodeController {
 
     /// There is nothing to do for a node.
     fn over(&self, key: &String) {
+        self.memory.waits_no_more(key);
         self.queue.forget(key);
         self.queue.done(key);
     }

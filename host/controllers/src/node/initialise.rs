@@ -131,7 +131,7 @@ impl NodeController {
         let long = self.shared.metrics.long_in_progress(self.shared.controller);
         if let Some(lasted) = self.memory.wait(entry.name(), error, &long, Instant::now()) {
             let lasted = minutes(lasted);
-            let message = format!("The cloud has been at work on the instance for {lasted}, and goes on: {error}");
+            let message = format!("The cloud has been at work on the machine for {lasted}, and goes on: {error}");
             self.shared.warning(entry, reason::STILL_IN_PROGRESS, message);
         }
     }

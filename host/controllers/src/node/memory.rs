@@ -123,6 +123,11 @@ impl Memory {
         })
     }
 
+    /// The cloud has nothing to do for it.
+    pub(super) fn waits_no_more(&self, name: &str) {
+        self.change(name, |node| node.patience = None);
+    }
+
     /// The node is gone.
     pub(super) fn forget(&self, name: &str) {
         self.nodes().remove(name);
@@ -153,6 +158,8 @@ mod tests {
         let at_it = CloudError::InProgress(Retry { after: Duration::ZERO, message: String::new() });
         memory.wait("c", &at_it, &gauge, now);
         memory.wait("c", &CloudError::Denied(String::new()), &gauge, now);
+        memory.wait("c", &at_it, &gauge, now);
+        memory.waits_no_more("c");
         memory.set_fit("d", Fit::default());
         memory.changed("e");
         assert!(memory.nodes().is_empty());

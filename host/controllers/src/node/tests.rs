@@ -59,17 +59,9 @@ impl Bench {
         self.cloud.instances.lock().unwrap().insert(name.into(), answer);
     }
 
-    fn metrics(&self) -> String {
-        let mut text = String::new();
-        prometheus_client::encoding::text::encode(&mut text, &self.registry).unwrap();
-        text
-    }
-
     fn events(&self) -> Vec<(String, String)> {
-        let requests = self.api.requests();
-        let posted = requests.iter().filter(|request| request.path.contains("/events") && request.method == "POST");
         let text = |value: &Value| value.as_str().unwrap().to_owned();
-        posted.map(|request| (text(&request.body["reason"]), text(&request.body["message"]))).collect()
+        self.api.events().iter().map(|event| (text(&event["reason"]), text(&event["message"]))).collect()
     }
 }
 
@@ -166,6 +158,36 @@ async fn n03_n08_an_error_keeps_the_taint_and_is_tried_again_with_back_off() {
     assert_eq!(bench.api.calls(), Vec::<String>::new());
 }
 
+// Holds: OPS-62, OPS-63
+#[tokio::test(start_paused = true)]
+async fn a_new_machine_that_is_in_progress_for_long_is_told() {
+    let bench = bench();
+    let retry = Retry { after: Duration::from_secs(60), message: "it boots".into() };
+    bench.says("a", Err(CloudError::InProgress(retry)));
+    bench.start();
+    bench.controller.shared.nodes.apply(node("a"));
+    let long = || bench.controller.shared.metrics.long_in_progress(Controller::Node).get();
+    sleep(Duration::from_secs(590)).await;
+    assert_eq!((bench.events(), long()), (Vec::new(), 0));
+    sleep(Duration::from_secs(60)).await;
+    let (reason, message) = bench.events().pop().unwrap();
+    assert_eq!((reason.as_str(), long()), ("StillInProgress", 1));
+    assert!(message.starts_with("The cloud has been at work on the machine for 10 minutes"), "{message}");
+    sleep(Duration::from_secs(40 * 60)).await;
+    assert_eq!(bench.events().len(), 2, "each half hour");
+    bench.knows("a");
+    sleep(Duration::from_secs(60)).await;
+    assert_eq!((bench.events().pop().unwrap().0.as_str(), long()), ("Synced", 0));
+    // One that goes is counted no more either.
+    let retry = Retry { after: Duration::from_secs(60), message: "it boots".into() };
+    bench.says("b", Err(CloudError::InProgress(retry)));
+    bench.controller.shared.nodes.apply(node("b"));
+    sleep(Duration::from_secs(700)).await;
+    assert_eq!(long(), 1);
+    bench.controller.shared.nodes.delete("b");
+    assert_eq!(long(), 0);
+}
+
 #[tokio::test(start_paused = true)]
 async fn work_in_progress_is_asked_again_after_the_delay_without_an_event() {
     let bench = bench();
@@ -179,28 +201,6 @@ async fn work_in_progress_is_asked_again_after_the_delay_without_an_event() {
     wait().await;
     assert_eq!(bench.cloud.calls().len(), 2);
     assert_eq!(bench.events(), [("Synced".into(), "Node synced successfully".into())]);
-}
-
-// Holds: OPS-62, OPS-63
-#[tokio::test(start_paused = true)]
-async fn work_on_an_instance_that_does_not_end_is_told_and_counted() {
-    let bench = bench();
-    let retry = Retry { after: Duration::from_secs(60), message: "booting".into() };
-    bench.says("a", Err(CloudError::InProgress(retry)));
-    bench.start();
-    bench.controller.shared.nodes.apply(node("a"));
-    sleep(Duration::from_secs(9 * 60)).await;
-    assert_eq!(bench.events(), []);
-    sleep(Duration::from_secs(2 * 60)).await;
-    let told = "The cloud has been at work on the instance for 10 minutes, and goes on: in progress: booting (asking again in 60s)";
-    assert_eq!(bench.events(), [("StillInProgress".to_owned(), told.to_owned())]);
-    let counted = |count: u32| {
-        bench.metrics().contains(&format!("skydock_long_in_progress{{controller=\"cloud-node\"}} {count}"))
-    };
-    assert!(counted(1));
-    bench.knows("a");
-    sleep(Duration::from_secs(60)).await;
-    assert!(counted(0));
 }
 
 #[tokio::test(start_paused = true)]
@@ -235,7 +235,8 @@ async fn n21_the_age_of_a_node_is_counted_once_when_it_is_initialised() {
     bench.controller.shared.nodes.apply(initialised("b"));
     bench.start();
     wait().await;
-    let text = bench.metrics();
+    let mut text = String::new();
+    prometheus_client::encoding::text::encode(&mut text, &bench.registry).unwrap();
     for name in ["cloud_provider_taint_removal_delay", "initial_node_sync_delay"] {
         let line = format!("node_controller_{name}_seconds_count 1");
         assert!(text.contains(&line), "{line} is missing in:\n{text}");
@@ -587,6 +588,36 @@ async fn an_error_about_a_new_node_says_when_to_ask_and_whom_to_tell() {
             assert_eq!(bench.events().contains(&event), told, "{error}: {:?}", bench.events());
         }
     }
+}
+
+// Holds: OPS-39, OPS-50
+#[tokio::test(start_paused = true)]
+async fn what_else_keeps_a_node_from_being_initialised_is_told() {
+    let told = |bench: &Bench| bench.events().remove(0);
+    let bench = bench();
+    bench.knows("a");
+    bench.api.fail("PATCH", "/api/v1/nodes/a/status", 403, "Forbidden");
+    bench.start();
+    bench.controller.shared.nodes.apply(node("a"));
+    wait().await;
+    let (reason, message) = told(&bench);
+    assert_eq!(reason, "FailedToInitialize");
+    assert!(message.starts_with("Node cannot be updated: not allowed to patch nodes/status"), "{message}");
+    let mut text = String::new();
+    prometheus_client::encoding::text::encode(&mut text, &bench.registry).unwrap();
+    let line = "skydock_controller_errors_total{controller=\"cloud-node\",kind=\"kubernetes\"} 1";
+    assert!(text.lines().any(|other| other == line), "{text}");
+
+    // No provider ID, neither here nor there.
+    let bench = self::bench();
+    bench.says("a", Ok(Instance::default()));
+    bench.start();
+    bench.controller.shared.nodes.apply(node("a"));
+    wait().await;
+    let (reason, message) = told(&bench);
+    assert_eq!(reason, "FailedToInitialize");
+    assert!(message.starts_with("Node cannot be initialized: ") && message.contains("provider ID"), "{message}");
+    assert_eq!(bench.api.calls(), Vec::<String>::new());
 }
 
 #[tokio::test(start_paused = true)]
