@@ -1,7 +1,7 @@
 use prometheus_client::registry::Registry;
 use serde_json::{Value, json};
-use skydock_cloud::{AddressKind, Capability, NodeAddress, Retry};
-use tokio::time::Instant;
+use skydock_cloud::{AddressKind, Capability, CloudError, Instance, NodeAddress, Retry};
+use tokio::time::{Instant, sleep};
 
 use super::*;
 use crate::{
@@ -323,7 +323,7 @@ async fn a_stale_cache_does_not_initialise_a_node_twice() {
     assert_eq!(bench.cloud.calls().len(), 1);
     assert_eq!(bench.api.calls().len(), 2);
     bench.controller.shared.nodes.apply(with(&initialised("a"), &json!({"metadata": {"resourceVersion": "100"}})));
-    assert!(bench.controller.settled.lock().unwrap().is_empty(), "the cache has caught up");
+    assert!(bench.controller.memory.settled().is_empty(), "the cache has caught up");
 }
 
 // Holds: N-12
