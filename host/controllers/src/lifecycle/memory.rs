@@ -239,7 +239,13 @@ mod tests {
             .map(|number| {
                 let node = Arc::new(Node { uid: format!("uid-{number}"), ..Node::default() });
                 let mut known = Known::default();
-                for _ in 0..4 {
+                known.error(&CloudError::Unavailable("down".into()), &node, PERIOD, start);
+                let soon = start + PERIOD;
+                assert!(
+                    known.may_ask(&node, soon) && !known.may_ask(&node, soon - Duration::from_nanos(1)),
+                    "the first time"
+                );
+                for _ in 0..3 {
                     known.error(&CloudError::Unavailable("down".into()), &node, PERIOD, start);
                 }
                 (0..100).find(|&second| known.may_ask(&node, start + Duration::from_secs(second)))
