@@ -199,6 +199,7 @@ fn health_is_served_and_a_signal_heard_while_compiling() {
     ends(&compiler);
 }
 
+// Holds: SEC-13, OPS-60
 #[test]
 fn the_compiler_has_nothing_of_the_host_but_its_task() {
     let mut skydock = Skydock::manager(with_dear_plugin(), "dear.wasm", &[]);
@@ -286,6 +287,7 @@ fn a_signal_is_heard_while_the_api_server_does_not_answer() {
     drop(connection);
 }
 
+// Holds: OPS-48
 #[test]
 fn a_signal_is_heard_while_waiting_for_the_lease() {
     let runtime = tokio::runtime::Runtime::new().unwrap();

@@ -64,7 +64,9 @@ pub enum AnswerError {
         limit: usize,
     },
     /// There are more routes than the operator's limit.
-    #[error("{count} routes, where at most {limit} are allowed: raise --plugin-limit routes={limit}")]
+    #[error(
+        "{count} routes, where at most {limit} are allowed: allow more, such as --plugin-limit routes={}", .count.saturating_mul(2)
+    )]
     TooManyRoutes {
         /// Got.
         count: usize,

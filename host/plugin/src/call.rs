@@ -267,4 +267,24 @@ mod tests {
         }
         assert!(!CallError::NoRoom.ends_instance() && !CallError::NoRoom.is_plugin_failure());
     }
+
+    // Holds: OPS-52, OPS-87
+    #[test]
+    fn what_ended_a_call_has_the_label_of_the_page() {
+        let page = include_str!("../../../docs/operating.md");
+        let second = Duration::from_secs(1);
+        for (error, label) in [
+            (CallError::CpuBudget(second), "cpu"),
+            (CallError::Deadline(second), "deadline"),
+            (CallError::Memory(1), "memory"),
+            (CallError::MemoryTotal(1), "memory_total"),
+            (CallError::Handles(1), "handles"),
+            (CallError::HandlesTotal(1), "handles_total"),
+            (CallError::Trap(Trap::UnreachableCodeReached), "trap"),
+            (CallError::Host(Cause::of("no such handle")), "host_call"),
+        ] {
+            assert_eq!(error.kind(), label);
+            assert!(error.ends_instance() && page.contains(&format!("`{label}`")), "{label}");
+        }
+    }
 }

@@ -112,6 +112,18 @@ fn read_limited(path: &Path, limit: u64) -> Result<Vec<u8>, LoadProblem> {
 mod tests {
     use super::*;
 
+    // Holds: OPS-70
+    #[test]
+    fn a_component_may_have_128_mib() {
+        let dir = tempfile::tempdir().unwrap();
+        let source = PluginSource { component: dir.path().join("plugin.wasm"), ..PluginSource::default() };
+        let file = File::create(&source.component).unwrap();
+        for (bytes, fits) in [(128 << 20, true), ((128 << 20) + 1, false)] {
+            file.set_len(bytes).unwrap();
+            assert_eq!(Files::read(&source).is_ok(), fits, "{bytes} bytes");
+        }
+    }
+
     #[test]
     fn files_are_limited_and_configuration_is_text() {
         let dir = tempfile::tempdir().unwrap();

@@ -61,7 +61,7 @@ pub enum CacheDirError {
     /// Others can write there.
     #[error(
         "the compile cache {} can be written by others (mode {mode:04o}), who could run code in this process: \
-         `chmod 0700` it, or name another directory", path.display()
+         name another directory, or `chmod 0700` this one if it is for Skydock alone", path.display()
     )]
     Open {
         /// Which.
