@@ -113,6 +113,8 @@ pub(crate) struct State {
     pub(crate) meter: Arc<Meter>,
     /// The guest was interrupted because of it.
     pub(crate) cpu_exhausted: bool,
+    /// Tick of the clock at which the meter was read last.
+    looked: u64,
     phase: Phase,
     /// What the running call is about.
     objects: Objects,
@@ -138,6 +140,7 @@ impl State {
             limiter: MemoryLimiter::new(&shared.limits, &shared.memory),
             meter: Arc::default(),
             cpu_exhausted: false,
+            looked: 0,
             phase: Phase::Loading,
             objects: Objects::default(),
             events: 0,
@@ -163,6 +166,12 @@ impl State {
         self.objects = Objects::default();
         self.handles.tidy();
         self.account();
+    }
+
+    /// True if the clock has ticked since this was asked last: the meter is dear to read.
+    pub(crate) fn is_overdue(&mut self) -> bool {
+        let ticks = self.shared.ticker.ticks();
+        std::mem::replace(&mut self.looked, ticks) != ticks
     }
 
     /// Why the running call had no more handles.

@@ -4,7 +4,7 @@ use futures::future::BoxFuture;
 use skydock_cloud::{Capability, CloudError};
 use std::{collections::BTreeSet, sync::Arc};
 use wasmtime::{
-    Store, UpdateDeadline,
+    CallHook, Store, Trap, UpdateDeadline,
     component::{self, InstancePre},
 };
 
@@ -96,6 +96,15 @@ impl Blueprint {
                 return Ok(UpdateDeadline::Interrupt);
             }
             Ok(UpdateDeadline::YieldCustom(1, Box::pin(tokio::task::yield_now())))
+        });
+        // The same where there is no such place in the guest's code: what it asks of the host one after the other.
+        store.call_hook(move |mut store, hook| {
+            let state = store.data_mut();
+            if matches!(hook, CallHook::ReturningFromHost) && state.is_overdue() && state.meter.used() > budget {
+                state.cpu_exhausted = true;
+                return Err(Trap::Interrupt.into());
+            }
+            Ok(())
         });
         store.set_epoch_deadline(1);
         let meter = Arc::clone(&store.data().meter);
