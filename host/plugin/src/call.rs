@@ -143,6 +143,20 @@ impl CallError {
             || matches!(self, Self::BadAnswer(_))
     }
 
+    /// True if it may go better later, though nothing about the plugin changes.
+    pub(crate) fn may_pass(&self) -> bool {
+        match self {
+            Self::Deadline(_)
+            | Self::TooBusy(_)
+            | Self::NoRoom
+            | Self::BackOff(_)
+            | Self::MemoryTotal(_)
+            | Self::HandlesTotal(_) => true,
+            Self::Refused(error) => passes(error),
+            _ => false,
+        }
+    }
+
     /// True if the instance is of no further use.
     pub(crate) fn ends_instance(&self) -> bool {
         !matches!(
@@ -209,6 +223,14 @@ impl CallError {
     }
 }
 
+/// True if the cloud, or who speaks for it, only asks for time.
+pub(crate) fn passes(error: &CloudError) -> bool {
+    matches!(
+        error,
+        CloudError::Conflict(_) | CloudError::Throttled(_) | CloudError::InProgress(_) | CloudError::Unavailable(_)
+    )
+}
+
 /// Where a call went, for sentences.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Place<'a> {
@@ -229,13 +251,8 @@ impl Place<'_> {
         let sentence = |error: &CallError| format!("{self}: {error}");
         match error {
             CallError::Cloud(error) => error,
-            CallError::Deadline(_)
-            | CallError::TooBusy(_)
-            | CallError::NoRoom
-            | CallError::BackOff(_)
-            | CallError::MemoryTotal(_)
-            | CallError::HandlesTotal(_) => CloudError::Unavailable(sentence(&error)),
-            _ => CloudError::Internal(sentence(&error)),
+            error if error.may_pass() => CloudError::Unavailable(sentence(&error)),
+            error => CloudError::Internal(sentence(&error)),
         }
     }
 

@@ -129,6 +129,11 @@ impl Directory {
         &self.path
     }
 
+    /// True if somebody has removed it since: no file can be made in it any more.
+    pub(super) fn is_gone(&self) -> bool {
+        rustix::fs::fstat(&self.fd).is_ok_and(|stat| stat.st_nlink == 0)
+    }
+
     /// A name under which a process that this one starts finds it, wherever it is by then.
     pub(super) fn for_a_child(&self) -> PathBuf {
         if cfg!(target_os = "linux") {
