@@ -2,7 +2,7 @@
 
 use std::{
     fs::File,
-    io::Read,
+    io::{self, Read},
     path::{Path, PathBuf},
 };
 
@@ -99,13 +99,31 @@ fn read_config(path: &Path) -> Result<CloudConfig, LoadProblem> {
 
 fn read_limited(path: &Path, limit: u64) -> Result<Vec<u8>, LoadProblem> {
     let mut bytes = Vec::new();
-    File::open(path)
+    open(path)
         .and_then(|file| file.take(limit + 1).read_to_end(&mut bytes))
         .map_err(|source| LoadProblem::Read { path: path.to_owned(), source })?;
     if bytes.len() as u64 > limit {
         return Err(LoadProblem::TooLarge { path: path.to_owned(), limit });
     }
     Ok(bytes)
+}
+
+/// Opens a file that can be read again and again. What can be read once, such as a pipe, would be empty the next time, and may keep
+/// whoever opens it waiting for ever.
+///
+/// # Errors
+/// If it cannot be opened, or is no regular file.
+pub fn open(path: &Path) -> io::Result<File> {
+    let flags = rustix::fs::OFlags::RDONLY | rustix::fs::OFlags::NONBLOCK | rustix::fs::OFlags::CLOEXEC;
+    let file: File = rustix::fs::open(path, flags, rustix::fs::Mode::empty())?.into();
+    let metadata = file.metadata()?;
+    if metadata.is_dir() {
+        return Err(io::ErrorKind::IsADirectory.into());
+    }
+    if !metadata.is_file() {
+        return Err(io::Error::other("not a regular file, and it is read again whenever it may have changed"));
+    }
+    Ok(file)
 }
 
 #[cfg(test)]
@@ -122,5 +140,15 @@ mod tests {
         std::fs::write(&path, b"ok \xff").unwrap();
         assert!(matches!(read_config(&path), Err(LoadProblem::NotText { at: 3, .. })));
         assert!(matches!(read_config(&dir.path().join("none")), Err(LoadProblem::Read { .. })));
+    }
+
+    #[test]
+    fn what_can_be_read_once_is_refused_and_waited_for_by_nobody() {
+        let dir = tempfile::tempdir().unwrap();
+        let pipe = dir.path().join("pipe");
+        rustix::fs::mkfifoat(rustix::fs::CWD, &pipe, 0o600.into()).unwrap();
+        for path in [pipe.as_path(), Path::new("/dev/null"), dir.path()] {
+            assert!(matches!(read_config(path), Err(LoadProblem::Read { .. })), "{}", path.display());
+        }
     }
 }
