@@ -257,6 +257,7 @@ fn a_signal_is_heard_while_a_file_does_not_answer() {
     assert_eq!(status.code(), Some(0), "{log}");
 }
 
+// Holds: OPS-97
 #[test]
 fn what_can_be_read_once_is_refused_by_name() {
     for (plugin, config, flag) in

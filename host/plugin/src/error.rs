@@ -214,6 +214,7 @@ mod tests {
 
     use super::*;
 
+    // Holds: OPS-98
     #[test]
     fn what_is_not_the_files_fault_may_pass() {
         let failed = |code: i32| CompileError::Failed { status: ExitStatus::from_raw(code << 8), said: String::new() };

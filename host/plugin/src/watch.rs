@@ -170,8 +170,9 @@ mod tests {
     use super::*;
     use crate::error::{LoadProblem, Stage};
 
+    // Holds: OPS-98
     #[test]
-    fn what_may_pass_is_tried_less_and_less_often_and_the_rest_never() {
+    fn what_may_pass_is_tried_ever_less_often_and_the_rest_never() {
         let passing = || Err(LoadError::new(Stage::Compile, LoadProblem::Died));
         let (mut again, mut now) = (Again::default(), Instant::now());
         assert!(!again.is_due(now + Duration::from_secs(1_000_000)));

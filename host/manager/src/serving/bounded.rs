@@ -106,6 +106,7 @@ mod tests {
 
     const MINUTE: Duration = Duration::from_secs(60);
 
+    // Holds: OPS-99
     #[tokio::test]
     async fn who_never_ends_a_request_makes_room_for_others() {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();

@@ -109,6 +109,7 @@ async fn a_rollback_is_not_undone_by_watching() {
     until("generation 3", || bench.plugin.generation().number == 3).await;
 }
 
+// Holds: OPS-98
 #[tokio::test(flavor = "multi_thread")]
 async fn what_failed_for_a_reason_that_passes_is_tried_again() {
     let dir = tempfile::tempdir().unwrap();
