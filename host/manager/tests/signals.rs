@@ -271,7 +271,7 @@ fn what_can_be_read_once_is_refused_by_name() {
             assert!(began.elapsed() < PATIENCE, "it waits for a writer");
             std::thread::sleep(Duration::from_millis(10));
         }
-        let words = format!("skydock: cannot read the file of {flag}, pipe: not a regular file");
+        let words = format!("skydock: cannot read the file of {flag}, pipe: it is a pipe");
         assert!(skydock.log().starts_with(&words), "{}", skydock.log());
     }
 }
