@@ -26,6 +26,9 @@ use crate::run::Clients;
 /// Conclusions that are remembered; some may be said twice after so many.
 const REMEMBERED: usize = 65_536;
 
+/// Fields whose values are others each time that the same is to be done.
+const PASSING: [&str; 3] = ["resourceVersion", "lastHeartbeatTime", "lastTransitionTime"];
+
 /// What was said already.
 #[derive(Default)]
 pub(crate) struct Said(Mutex<HashSet<u64>>);
@@ -94,12 +97,12 @@ async fn send(client: &Client, said: &Said, request: Request<Body>) -> Result<Re
             return Ok(Response::new(Body::from(body)));
         }
         Fate::TryByAddress(uri) => {
-            said.once(&asked(&parts.method, parts.uri.path(), &words()));
+            said.once(&asked(&parts.method, parts.uri.path(), words()));
             parts.uri = uri;
             body
         }
         Fate::TryByBody(options) => {
-            said.once(&asked(&parts.method, parts.uri.path(), &words()));
+            said.once(&asked(&parts.method, parts.uri.path(), words()));
             parts.headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
             parts.headers.remove(header::CONTENT_LENGTH);
             options.into()
@@ -109,12 +112,28 @@ async fn send(client: &Client, said: &Said, request: Request<Body>) -> Result<Re
 }
 
 /// What a request asks for, in words.
-fn asked(method: &Method, path: &str, body: &Value) -> String {
+fn asked(method: &Method, path: &str, mut body: Value) -> String {
     let object = path.strip_prefix("/api/v1/").unwrap_or(path);
+    leave_out_what_passes(&mut body);
     match *method {
         Method::DELETE => format!("delete {object}"),
         Method::POST => format!("create {object}: {body}"),
         _ => format!("patch {object}: {body}"),
+    }
+}
+
+/// Times, and versions of the object: they are others each time, and nothing that would be done.
+fn leave_out_what_passes(body: &mut Value) {
+    match body {
+        Value::Object(fields) => {
+            fields.retain(|name, _| !PASSING.contains(&name.as_str()));
+            fields.values_mut().for_each(leave_out_what_passes);
+        }
+        Value::Array(items) => {
+            items.retain(|item| item.get("path").and_then(Value::as_str) != Some("/metadata/resourceVersion"));
+            items.iter_mut().for_each(leave_out_what_passes);
+        }
+        _ => {}
     }
 }
 

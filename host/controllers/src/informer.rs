@@ -18,7 +18,8 @@ use kube::{
     Api, Client, Resource,
     runtime::{
         WatchStreamExt,
-        watcher::{self, Event, watcher},
+        utils::Backoff,
+        watcher::{self, DefaultBackoff, Event, watcher},
     },
 };
 use serde::de::DeserializeOwned;
@@ -204,8 +205,8 @@ impl<K: Kind> Informer<K> {
 
     /// Lists and watches until all must be listed anew.
     async fn follow(&self, client: Client) {
-        let mut events =
-            watcher(Api::<K>::all(client), watcher::Config::default().page_size(PAGE)).default_backoff().boxed();
+        let config = watcher::Config::default().page_size(PAGE);
+        let mut events = watcher(Api::<K>::all(client), config).backoff(Capped::default()).boxed();
         let mut listed = HashSet::new();
         while let Some(event) = events.next().await {
             match event {
@@ -276,6 +277,25 @@ impl<K: Kind> Informer<K> {
 
     fn write(&self) -> std::sync::RwLockWriteGuard<'_, BTreeMap<String, Arc<Entry<K>>>> {
         self.objects.write().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// How long a watcher waits before it repeats what failed: as client-go's reflectors do, whose jitter makes a minute of 30 s, but
+/// never longer than [`LONGEST_PAUSE`].
+#[derive(Default)]
+struct Capped(DefaultBackoff);
+
+impl Iterator for Capped {
+    type Item = Duration;
+
+    fn next(&mut self) -> Option<Duration> {
+        self.0.next().map(|pause| pause.min(LONGEST_PAUSE))
+    }
+}
+
+impl Backoff for Capped {
+    fn reset(&mut self) {
+        self.0.reset();
     }
 }
 

@@ -9,15 +9,14 @@ mod apply;
 mod describe;
 mod due;
 mod echo;
+mod initialise;
+mod keep;
 pub mod labels;
+mod memory;
 pub mod plan;
 mod round;
 
-use std::{
-    collections::HashMap,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::Duration,
-};
+use std::{sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use futures::{
@@ -25,30 +24,24 @@ use futures::{
     future::{BoxFuture, join_all},
     stream,
 };
-use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Node;
 use kube::Client;
-use skydock_cloud::{CloudError, Instance};
-use tokio::{
-    sync::{Semaphore, mpsc},
-    time::sleep,
-};
+use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 use self::{
     due::Due,
     echo::Echo,
-    plan::{Kept, Need, Refusal},
+    memory::Memory,
+    plan::{Kept, Need},
     round::Round,
 };
 use crate::{
-    api::ApiError,
-    batches::{Fit, Lanes, ask_all},
+    batches::{Lanes, ask_all},
     constants::reason,
     informer::{Change, Entry},
     pause::Pause,
     queue::{Limiter, Priority, Queue},
-    retry::{self, Again},
     shared::{Runner, Shared, apart},
 };
 
@@ -80,23 +73,6 @@ impl Default for NodeOptions {
     }
 }
 
-/// Why a node is not initialised yet.
-#[derive(Debug, thiserror::Error)]
-enum Unfinished {
-    /// With what the cloud has said, it cannot be.
-    #[error(transparent)]
-    Refused(#[from] Refusal),
-    /// It could not be written.
-    #[error(transparent)]
-    Failed(#[from] ApiError),
-    /// The cache does not show the addresses that were written.
-    #[error("the watch is behind")]
-    Behind,
-    /// Meanwhile it became another node, or somebody else has initialised it.
-    #[error("there is nothing left to do")]
-    Needless,
-}
-
 /// The node controller.
 pub(crate) struct NodeController {
     shared: Shared,
@@ -106,12 +82,7 @@ pub(crate) struct NodeController {
     due: Due,
     pause: Pause,
     echo: Arc<Echo>,
-    /// Version of a node that was initialised, while the cache shows it.
-    settled: Arc<Mutex<HashMap<String, String>>>,
-    /// UID of a node that was warned about as foreign: once is enough.
-    foreign: Arc<Mutex<HashMap<String, String>>>,
-    /// In how large a batch a node may go, if not with as many as there are.
-    fits: Arc<Mutex<HashMap<String, Fit>>>,
+    memory: Arc<Memory>,
     lanes: Lanes,
     /// Nodes that took long alone. They are not worked on by the workers, who would be missing elsewhere.
     slow: mpsc::UnboundedSender<NodeEntry>,
@@ -121,17 +92,14 @@ pub(crate) struct NodeController {
 impl NodeController {
     pub(crate) fn new(shared: Shared, client: Client, options: NodeOptions) -> Self {
         let queue = Arc::new(Queue::new(Limiter::NODES, shared.metrics.queue("Nodes")));
-        let settled = Arc::<Mutex<HashMap<String, String>>>::default();
-        let foreign = Arc::<Mutex<HashMap<String, String>>>::default();
-        let fits = Arc::<Mutex<HashMap<String, Fit>>>::default();
+        let memory = Arc::<Memory>::default();
         let echo = Arc::<Echo>::default();
         shared.nodes.subscribe({
-            let (queue, settled, foreign) = (Arc::clone(&queue), Arc::clone(&settled), Arc::clone(&foreign));
-            let (echo, fits) = (Arc::clone(&echo), Arc::clone(&fits));
+            let (queue, memory, echo) = (Arc::clone(&queue), Arc::clone(&memory), Arc::clone(&echo));
             move |change| match change {
                 Change::Added(new) => queue.add(new.key(), added(new)),
                 Change::Updated(old, new) => {
-                    forget(&settled, new.name());
+                    memory.changed(new.name());
                     // Heartbeats change nothing that matters here, and must not cut a back-off short.
                     if old.view != new.view {
                         echo.show(new);
@@ -139,9 +107,7 @@ impl NodeController {
                     }
                 }
                 Change::Deleted(old) => {
-                    forget(&settled, old.name());
-                    forget(&foreign, old.name());
-                    forget(&fits, old.name());
+                    memory.forget(old.name());
                     echo.forget(old.name());
                 }
             }
@@ -157,9 +123,7 @@ impl NodeController {
             due: Due::default(),
             pause: Pause::default(),
             echo,
-            settled,
-            foreign,
-            fits,
+            memory,
             lanes: Lanes::new(options.workers),
             slow,
             slow_ones: tokio::sync::Mutex::new(slow_ones),
@@ -195,7 +159,7 @@ impl NodeController {
         let mut asked = Vec::new();
         let mut labels = Vec::new();
         for key in keys {
-            let entry = self.shared.nodes.get(&key).filter(|entry| !self.is_settled(entry));
+            let entry = self.shared.nodes.get(&key).filter(|entry| !self.memory.is_settled(entry));
             let need = entry.as_ref().map_or(Need::Nothing, |entry| plan::need(&entry.view, &info));
             match (need, entry) {
                 (Need::Initialisation, Some(entry)) => asked.push(entry),
@@ -207,7 +171,7 @@ impl NodeController {
                 _ => self.over(&key),
             }
         }
-        let (slow, asked): (Vec<_>, Vec<_>) = asked.into_iter().partition(|entry| self.fit(entry).slow);
+        let (slow, asked): (Vec<_>, Vec<_>) = asked.into_iter().partition(|entry| self.memory.fit(entry.name()).slow);
         for entry in slow {
             if let Err(unsent) = self.slow.send(entry) {
                 self.over(&unsent.0.key());
@@ -224,6 +188,7 @@ impl NodeController {
 
     /// There is nothing to do for a node.
     fn over(&self, key: &String) {
+        self.memory.waits_no_more(key);
         self.queue.forget(key);
         self.queue.done(key);
     }
@@ -231,24 +196,16 @@ impl NodeController {
     /// Asks the cloud about nodes, and initialises them or brings them up to date.
     fn ask<'a>(&'a self, entries: Vec<NodeEntry>, stop: &'a CancellationToken) -> BoxFuture<'a, ()> {
         Box::pin(async move {
-            let questions: Vec<_> = entries.into_iter().map(|entry| (Arc::clone(&entry), self.fit(&entry))).collect();
+            let questions: Vec<_> =
+                entries.into_iter().map(|entry| (Arc::clone(&entry), self.memory.fit(entry.name()))).collect();
             let round = Round::new(self, stop);
             ask_all(&round, questions, self.shared.provider.info().max_batch, &self.lanes).await;
         })
     }
 
-    fn fit(&self, entry: &NodeEntry) -> Fit {
-        self.fits().get(entry.name()).copied().unwrap_or_default()
-    }
-
-    fn fits(&self) -> MutexGuard<'_, HashMap<String, Fit>> {
-        self.fits.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     fn leave(&self, entry: &NodeEntry, id: &str, prefixes: &[String]) {
         self.over(&entry.key());
-        let mut foreign = self.foreign.lock().unwrap_or_else(PoisonError::into_inner);
-        if foreign.insert(entry.name().to_owned(), entry.uid().to_owned()).as_deref() != Some(entry.uid()) {
+        if self.memory.is_new_as_foreign(entry) {
             let message = format!(
                 "Provider ID {id:?} is not one of this provider's ({}): the node is left alone and stays uninitialized",
                 prefixes.join(", ")
@@ -256,178 +213,13 @@ impl NodeController {
             self.shared.warning(entry, reason::FOREIGN_PROVIDER_ID, message);
         }
     }
-
-    /// Writes the addresses first, so that nothing is scheduled to a node that cannot be reached; then the rest.
-    ///
-    /// Turns are first come, first served: what is left of a node waits until all of its batch have their addresses. The API
-    /// server takes some 10 % less time if the two patches of a node are that far apart.
-    async fn initialise(&self, entry: NodeEntry, instance: &Instance, turns: &Semaphore) {
-        if let Err(unfinished) = self.write_addresses(&entry, instance, turns).await {
-            return self.unfinished(&entry, unfinished);
-        }
-        let latest = match self.write_rest(&entry, instance, turns).await {
-            Ok(latest) => latest,
-            Err(unfinished) => return self.unfinished(&entry, unfinished),
-        };
-        let version = latest.resource_version().to_owned();
-        self.settled.lock().unwrap_or_else(PoisonError::into_inner).insert(latest.key(), version);
-        let age = age(&latest).as_secs_f64();
-        self.shared.metrics.taint_removal_delay.observe(age);
-        self.shared.metrics.initial_node_sync_delay.observe(age);
-        self.shared.normal(&latest, reason::SYNCED, "Node synced successfully");
-        tracing::info!(node = latest.name(), "initialized");
-        self.finish(&latest, Ok(()));
-    }
-
-    /// Ends when the cache shows them.
-    async fn write_addresses(
-        &self,
-        entry: &NodeEntry,
-        instance: &Instance,
-        turns: &Semaphore,
-    ) -> Result<(), Unfinished> {
-        let turn = turns.acquire().await;
-        let Some(wanted) = plan::initialise(&entry.view, instance)?.addresses else { return Ok(()) };
-        let expectation = self.echo.expect(entry, &wanted);
-        let written = apply::addresses(&self.client, entry, &wanted).await?;
-        drop(turn);
-        // Else it was a dry run, or somebody has written the same.
-        if written != entry.resource_version() {
-            expectation.shown().await.ok_or(Unfinished::Behind)?;
-        }
-        Ok(())
-    }
-
-    /// Gives the version that was changed: the newest there is, for others have written the node while it waited for its turn.
-    async fn write_rest(
-        &self,
-        asked: &NodeEntry,
-        instance: &Instance,
-        turns: &Semaphore,
-    ) -> Result<NodeEntry, Unfinished> {
-        let _turn = turns.acquire().await;
-        let info = self.shared.provider.info();
-        let latest =
-            self.shared.nodes.get(&asked.key()).filter(|latest| {
-                latest.uid() == asked.uid() && plan::need(&latest.view, &info) == Need::Initialisation
-            });
-        let latest = latest.ok_or(Unfinished::Needless)?;
-        let plan = plan::initialise(&latest.view, instance)?;
-        for refused in &plan.labels.refused {
-            tracing::warn!(node = latest.name(), "{refused}");
-        }
-        apply::initialise(&self.client, &latest, &plan).await?;
-        Ok(latest)
-    }
-
-    fn unfinished(&self, entry: &NodeEntry, why: Unfinished) {
-        match why {
-            Unfinished::Failed(error) => self.finish(entry, Err(error)),
-            Unfinished::Behind => Again::Soon.schedule(&self.queue, &entry.key()),
-            Unfinished::Needless => self.queue.forget(&entry.key()),
-            Unfinished::Refused(refusal) => {
-                tracing::warn!(node = entry.name(), "{refusal}");
-                let message = format!("Node cannot be initialized: {refusal}");
-                self.shared.warning(entry, reason::FAILED_TO_INITIALIZE, message);
-                self.queue.retry(entry.key());
-            }
-        }
-    }
-
-    fn refuse(&self, entry: &NodeEntry, error: &CloudError) {
-        self.shared.cloud_error(entry.name(), error);
-        if retry::warns(error) {
-            self.shared.warning(entry, reason::FAILED_TO_INITIALIZE, format!("Node cannot be initialized: {error}"));
-        }
-        match Again::after(error) {
-            // Together with the others of its call.
-            Again::BackOff => {}
-            again => again.schedule(&self.queue, &entry.key()),
-        }
-    }
-
-    fn finish(&self, entry: &NodeEntry, result: Result<(), ApiError>) {
-        let Err(error) = result else { return self.queue.forget(&entry.key()) };
-        self.shared.api_error(entry.name(), &error);
-        match error {
-            ApiError::Gone(_) => self.queue.forget(&entry.key()),
-            ApiError::Changed(_) => Again::Soon.schedule(&self.queue, &entry.key()),
-            ApiError::Forbidden(..) | ApiError::Failed(..) => {
-                self.shared.warning(entry, reason::FAILED_TO_INITIALIZE, format!("Node cannot be updated: {error}"));
-                self.queue.retry(entry.key());
-            }
-        }
-    }
-
-    /// True if the cache still shows what was there before this node was initialised.
-    fn is_settled(&self, entry: &NodeEntry) -> bool {
-        let settled = self.settled.lock().unwrap_or_else(PoisonError::into_inner);
-        settled.get(entry.name()).is_some_and(|version| !version.is_empty() && version == entry.resource_version())
-    }
-
-    /// Has all initialised nodes looked up, now and every period after. Never ends.
-    async fn keep(&self) {
-        if !self.options.kept.addresses && !self.options.kept.labels {
-            return std::future::pending().await;
-        }
-        loop {
-            self.mark_due();
-            sleep(self.options.period).await;
-        }
-    }
-
-    /// All at once, so that they are asked about in full batches.
-    fn mark_due(&self) {
-        let info = self.shared.provider.info();
-        let nodes = self.shared.nodes.list();
-        let kept = nodes.iter().filter(|entry| plan::kept(&entry.view, &info)).map(|entry| Arc::clone(&entry.view));
-        self.queue.add_all(self.due.mark(kept), Priority::Recheck);
-    }
-
-    async fn repair(&self, entry: &NodeEntry, instance: &Instance, turns: &Semaphore) {
-        let _turn = turns.acquire().await;
-        let plan = plan::repair(&entry.view, instance, self.options.kept);
-        for refused in &plan.labels.refused {
-            tracing::debug!(node = entry.name(), "{refused}");
-        }
-        if let Some(refused) = &plan.refused {
-            tracing::warn!(node = entry.name(), "addresses are left as they are: {refused}");
-        }
-        let result = apply::repair(&self.client, entry, &plan).await;
-        if let Err(error) = &result {
-            self.shared.api_error(entry.name(), error);
-        }
-        if matches!(result, Err(ApiError::Changed(_))) {
-            Again::Soon.schedule(&self.queue, &entry.key());
-        } else {
-            self.next_period(entry);
-        }
-    }
-
-    /// The cloud could not say how an initialised node is: nothing is wrong with the node, and the next period comes anyway.
-    fn put_off(&self, entry: &NodeEntry, error: &CloudError) {
-        self.shared.cloud_error(entry.name(), error);
-        match Again::after(error) {
-            Again::OnChange => {
-                self.queue.forget(&entry.key());
-                self.due.refuse(&entry.view);
-            }
-            Again::BackOff => self.next_period(entry),
-            again @ (Again::After(_) | Again::Soon) => again.schedule(&self.queue, &entry.key()),
-        }
-    }
-
-    fn next_period(&self, entry: &NodeEntry) {
-        self.queue.forget(&entry.key());
-        self.due.done(entry.name());
-    }
 }
 
 #[async_trait]
 impl Runner for NodeController {
     fn recheck(&self) {
         self.due.forget_refusals();
-        self.fits().clear();
+        self.memory.forget_fits();
         self.shared.nodes.list().iter().for_each(|entry| self.queue.add(entry.key(), added(entry)));
         self.mark_due();
     }
@@ -457,16 +249,6 @@ impl Runner for NodeController {
 
 fn added(entry: &Entry<Node>) -> Priority {
     if plan::uninitialised(&entry.view) { Priority::Change } else { Priority::Recheck }
-}
-
-fn forget<T>(memory: &Mutex<HashMap<String, T>>, name: &str) {
-    memory.lock().unwrap_or_else(PoisonError::into_inner).remove(name);
-}
-
-/// Kubernetes keeps creation times to the second.
-fn age(entry: &Entry<Node>) -> Duration {
-    let now = u64::try_from(Timestamp::now().as_second()).unwrap_or(0);
-    Duration::from_secs(now.saturating_sub(entry.view.creation_timestamp))
 }
 
 #[cfg(test)]

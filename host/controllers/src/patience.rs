@@ -33,6 +33,11 @@ impl Drop for Counted {
 }
 
 impl Patience {
+    /// True while the cloud is at it.
+    pub(crate) fn is_tried(&self) -> bool {
+        self.since.is_some()
+    }
+
     /// Takes note of an error. Says how long it has been in progress, if that is to be told now.
     pub(crate) fn note(&mut self, error: &CloudError, long: &Gauge, now: Instant) -> Option<Duration> {
         if !matches!(error, CloudError::InProgress(_)) {

@@ -87,6 +87,22 @@ impl FakeApi {
         self.requests.lock().unwrap().clone()
     }
 
+    /// Every time that an event was told: one that is told again is written as a new count of the first.
+    pub(crate) fn events(&self) -> Vec<Value> {
+        let mut by_name = HashMap::new();
+        let mut told = Vec::new();
+        for request in self.requests().into_iter().filter(|request| request.path.contains("/events")) {
+            let name = request.path.rsplit('/').next().unwrap_or_default().to_owned();
+            let event = match by_name.get(&name) {
+                Some(first) => with(first, &request.body),
+                None => request.body,
+            };
+            by_name.insert(event["metadata"]["name"].as_str().unwrap_or_default().to_owned(), event.clone());
+            told.push(event);
+        }
+        told
+    }
+
     /// `METHOD /path` of all requests but those for events.
     pub(crate) fn calls(&self) -> Vec<String> {
         let requests = self.requests();

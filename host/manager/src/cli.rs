@@ -171,6 +171,10 @@ pub struct DevArgs {
     /// Configuration of the provider, watched for changes.
     #[arg(long, value_name = "FILE")]
     pub cloud_config: Option<PathBuf>,
+    /// What the plugin may use at most.
+    #[arg(long = "plugin-limit", value_name = "KEY=VALUE", value_parser = plugin_limits::parse,
+          long_help = plugin_limits::help())]
+    pub plugin_limits: Vec<plugin_limits::PluginLimit>,
     /// How many simulated kubelets to start: node-1, node-2, …
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u16).range(..=1000))]
     pub nodes: u16,
@@ -196,6 +200,10 @@ pub struct InspectArgs {
     /// Configuration to try it with.
     #[arg(long, value_name = "FILE")]
     pub cloud_config: Option<PathBuf>,
+    /// What the plugin may use at most.
+    #[arg(long = "plugin-limit", value_name = "KEY=VALUE", value_parser = plugin_limits::parse,
+          long_help = plugin_limits::help())]
+    pub plugin_limits: Vec<plugin_limits::PluginLimit>,
 }
 
 /// A plugin and the name `--cloud-provider` chooses it by.

@@ -8,13 +8,13 @@ use std::{net::Ipv4Addr, sync::Arc, time::Duration};
 use anyhow::Context;
 use skydock_controllers::{ClusterCidrs, lifecycle::LifecycleOptions, route::RouteOptions};
 use skydock_devplane::{DevPlane, NodeSpec, Options};
-use skydock_plugin::{IngressRules, Limits};
+use skydock_plugin::IngressRules;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
     blocking::blocking,
     ccm,
-    cli::{DevArgs, NamedPlugin},
+    cli::{DevArgs, NamedPlugin, plugin_limits},
     clients,
     config::{ClusterAccess, Config, default_cache_dir},
     telemetry::{self, LogOptions},
@@ -77,7 +77,7 @@ fn config(args: &DevArgs) -> anyhow::Result<Config> {
         plugin: NamedPlugin { name, file: args.plugin.clone() },
         cloud_config: args.cloud_config.clone(),
         plugin_cache_dir: default_cache_dir(),
-        plugin_limits: Limits::default(),
+        plugin_limits: plugin_limits::limits(options.services.concurrent_syncs, &args.plugin_limits)?,
         cluster_cidrs: vec![CLUSTER_CIDR.to_owned()],
         ingress: IngressRules { pods: CLUSTER_CIDR.parse().into_iter().collect(), ..IngressRules::default() },
         cluster: ClusterAccess { kubeconfig: Some(args.write_kubeconfig.clone()), master: None },

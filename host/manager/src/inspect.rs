@@ -4,11 +4,12 @@ use std::io::Write;
 
 use anyhow::Context;
 use skydock_cloud::{CloudProvider, text::escape};
+use skydock_controllers::service::ServiceOptions;
 use skydock_plugin::{ClusterSlot, Compiler, Plugin, PluginSource, Runtime, RuntimeOptions};
 
 use crate::{
     blocking::blocking,
-    cli::{COMPILER, InspectArgs},
+    cli::{COMPILER, InspectArgs, plugin_limits},
 };
 
 /// Loads the plugin and prints who it is.
@@ -16,8 +17,9 @@ use crate::{
 /// # Errors
 /// If it cannot be loaded.
 pub async fn run(args: InspectArgs) -> anyhow::Result<()> {
-    let compiler = Compiler::this_program(COMPILER)?;
-    let runtime = blocking(async { Runtime::new(RuntimeOptions::new(compiler)) }).await;
+    let limits = plugin_limits::limits(ServiceOptions::default().concurrent_syncs, &args.plugin_limits)?;
+    let options = RuntimeOptions { limits, ..RuntimeOptions::new(Compiler::this_program(COMPILER)?) };
+    let runtime = blocking(async { Runtime::new(options) }).await;
     let runtime = runtime.context("cannot start the plugin runtime")?;
     let source = PluginSource {
         name: "inspected".to_owned(),

@@ -2,6 +2,7 @@
 
 #![forbid(unsafe_code)]
 
+mod cli;
 mod machine;
 mod metrics;
 mod process;
@@ -9,6 +10,7 @@ mod progress;
 mod readme;
 mod units;
 
+pub use cli::{Built, all_built, duration, save};
 pub use machine::Machine;
 pub use metrics::{calls, get};
 pub use process::Process;

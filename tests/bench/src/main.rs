@@ -16,14 +16,13 @@ mod side;
 mod turns;
 
 use std::io::Write as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 use clap::Parser;
-use jiff::SignedDuration;
-use skydock_bench::{Machine, Progress};
+use skydock_bench::{Built, Machine, Progress};
 
 use crate::report::{Report, Row};
 use crate::scenario::{Scenario, Size};
@@ -40,10 +39,10 @@ struct Args {
     #[arg(long, default_value_t = 1000, value_parser = clap::value_parser!(u16).range(1..=5000))]
     services: u16,
     /// How long the steady state, and the time after a restart, is watched.
-    #[arg(long, default_value = "5m", value_parser = duration)]
+    #[arg(long, default_value = "5m", value_parser = skydock_bench::duration)]
     steady: Duration,
     /// How long a call to the cloud takes.
-    #[arg(long, default_value = "50ms", value_parser = duration)]
+    #[arg(long, default_value = "50ms", value_parser = skydock_bench::duration)]
     latency: Duration,
     /// Only these scenarios, and what they build upon.
     #[arg(long, value_delimiter = ',', value_name = "SCENARIO")]
@@ -54,12 +53,8 @@ struct Args {
     /// The figures as JSON on stdout, instead of a table.
     #[arg(long)]
     json: bool,
-    /// The `skydock` binary.
-    #[arg(long, hide = true)]
-    skydock: PathBuf,
-    /// Directory of the built plugins.
-    #[arg(long, hide = true)]
-    plugins: PathBuf,
+    #[command(flatten)]
+    built: Built,
 }
 
 impl Args {
@@ -75,12 +70,6 @@ impl Args {
         let is_full = nodes >= 5000 && services >= 1000 && steady >= Duration::from_secs(300);
         is_full && latency == Duration::from_millis(50) && self.only.is_empty()
     }
-}
-
-/// A duration as Kubernetes writes it: `5m`, `50ms`.
-fn duration(text: &str) -> Result<Duration, String> {
-    let duration: SignedDuration = text.parse().map_err(|_| "write it like 5m, 30s or 50ms".to_owned())?;
-    duration.try_into().map_err(|_| "cannot be negative".to_owned())
 }
 
 #[tokio::main]
@@ -103,10 +92,8 @@ async fn run(args: Args) -> Result<()> {
     progress.line(&format!("about {}", skydock_bench::seconds(scenario::expected(&plan, &size).as_secs_f64())));
     progress.say("building the peer".to_owned());
     let peer = skydock_planes::go_binary(&bench.join("peer"), "bench-peer").await?;
-    let programs = Programs { skydock: args.skydock.clone(), plugin: args.plugins.join("bench_plugin.wasm"), peer };
-    for file in [&programs.skydock, &programs.plugin] {
-        anyhow::ensure!(file.is_file(), "{} has not been built; `cargo xtask bench controllers` does", file.display());
-    }
+    let programs = Programs { skydock: args.built.skydock.clone(), plugin: args.built.plugin(), peer };
+    skydock_bench::all_built([&programs.skydock, &programs.plugin], "controllers")?;
     let is_wanted = |scenario: &Scenario| wanted.contains(scenario);
     let on_a_cluster: Vec<_> = plan.iter().copied().filter(|scenario| *scenario != Scenario::Turns).collect();
     let mut scenarios = Vec::new();
@@ -121,8 +108,8 @@ async fn run(args: Args) -> Result<()> {
     }
     let turns = if is_wanted(&Scenario::Turns) { Some(turns::turns(&programs, &size, &progress).await?) } else { None };
     drop(progress);
-    let report = Report { machine: Machine::look(&args.skydock), size, scenarios, turns };
-    report.save(&target.join("bench/controllers.json"))?;
+    let report = Report { machine: Machine::look(&args.built.skydock), size, scenarios, turns };
+    skydock_bench::save(&report, &target.join("bench/controllers.json"))?;
     if args.is_whole() {
         report.update(&bench.join("README.md"))?;
     }
@@ -159,12 +146,5 @@ mod tests {
     fn a_quick_run_has_a_size_of_its_own() {
         assert_eq!(parse(&["--quick"]).unwrap().size().nodes, 200);
         assert!(parse(&["--quick", "--nodes=5"]).is_err());
-    }
-
-    #[test]
-    fn durations_are_written_as_kubernetes_writes_them() {
-        assert_eq!(duration("5m"), Ok(Duration::from_secs(300)));
-        assert_eq!(duration("50ms"), Ok(Duration::from_millis(50)));
-        assert!(duration("50").is_err() && duration("-5s").is_err());
     }
 }

@@ -1,10 +1,9 @@
 //! The figures, for a person, a machine, and the README.
 
 use std::fmt::Write as _;
-use std::fs;
 use std::path::Path;
 
-use anyhow::{Context as _, Result};
+use anyhow::Result;
 use comfy_table::{CellAlignment, Table, TableStyle, presets};
 use serde::Serialize;
 use skydock_bench::{Machine, as_f64, mebibytes, seconds};
@@ -89,15 +88,6 @@ impl Report {
         text.push_str(&self.render(presets::ASCII_MARKDOWN));
         let _ = write!(text, "\n\nMachine: {cpu}, {cores} cores, {memory_gib} GiB, Linux {kernel}.\n");
         text
-    }
-
-    /// Writes the whole as JSON.
-    pub(crate) fn save(&self, path: &Path) -> Result<()> {
-        let write = || -> Result<()> {
-            fs::create_dir_all(path.parent().unwrap_or(path))?;
-            Ok(fs::write(path, serde_json::to_string_pretty(self)? + "\n")?)
-        };
-        write().with_context(|| format!("cannot write {}", path.display()))
     }
 
     /// Puts the section into the README.

@@ -31,9 +31,11 @@ pub(crate) fn check(runs: &[Rows]) -> Vec<Goal> {
     for large in runs {
         for small in runs {
             let (nodes, services) = factors(small.size, large.size);
-            if (nodes > 1.0) != (services > 1.0) {
+            let grows = |factor: f64| factor > 1.0;
+            let stays = |factor: f64| (factor - 1.0).abs() < f64::EPSILON;
+            if grows(nodes) && stays(services) || stays(nodes) && grows(services) {
                 goals.push(linear(small, large, nodes * services));
-            } else if nodes > 1.0 {
+            } else if grows(nodes) && grows(services) {
                 goals.extend(passes(small, large, nodes * services));
             }
         }
@@ -132,6 +134,12 @@ mod tests {
                 assert_eq!(met(&runs)[0], expected, "{nodes} nodes, {services} services, {cost}");
             }
         }
+    }
+
+    #[test]
+    fn more_of_one_and_less_of_the_other_is_not_compared() {
+        let runs = [rows(100, 100, Scenario::Rest, 1.0), rows(1000, 10, Scenario::Rest, 100.0)];
+        assert_eq!(check(&runs).len(), 2, "that each run ended");
     }
 
     #[test]

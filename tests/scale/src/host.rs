@@ -35,7 +35,9 @@ impl Host {
         more: &[&str],
     ) -> Result<Self> {
         let metrics = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?;
-        let config = folder.join("cloud.conf");
+        // Not beside the log: Skydock is woken by all that is written where one of its files lies.
+        let config = folder.join("cloud/cloud.conf");
+        fs::create_dir_all(folder.join("cloud")).context("cannot make a folder")?;
         let targets = if programs.reads_targets { "" } else { "targets=unread\n" };
         fs::write(&config, format!("latency-ms=0\nroutes={routes}\n{targets}"))
             .context("cannot write the cloud's configuration")?;

@@ -13,14 +13,13 @@ mod run;
 mod scenario;
 
 use std::io::Write as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use anyhow::{Context as _, Result, ensure};
+use anyhow::{Context as _, Result};
 use clap::Parser;
-use jiff::SignedDuration;
-use skydock_bench::{Machine, Progress};
+use skydock_bench::{Built, Machine, Progress};
 
 use crate::host::Programs;
 use crate::report::Report;
@@ -43,7 +42,7 @@ struct Args {
     #[arg(long, value_delimiter = ',', value_name = "SCENARIO")]
     only: Vec<Scenario>,
     /// How long one scenario may take; then it is given up, and the next begins.
-    #[arg(long, default_value = "5m", value_parser = duration)]
+    #[arg(long, default_value = "5m", value_parser = skydock_bench::duration)]
     limit: Duration,
     /// The plugin reads the nodes behind each load balancer, as most providers do: some 1.5 µs for each node and service.
     #[arg(long)]
@@ -54,12 +53,8 @@ struct Args {
     /// The figures as JSON on stdout, instead of a table.
     #[arg(long)]
     json: bool,
-    /// The `skydock` binary.
-    #[arg(long, hide = true)]
-    skydock: PathBuf,
-    /// Directory of the built plugins.
-    #[arg(long, hide = true)]
-    plugins: PathBuf,
+    #[command(flatten)]
+    built: Built,
 }
 
 impl Args {
@@ -86,12 +81,6 @@ impl Args {
     }
 }
 
-/// A duration as Kubernetes writes it: `5m`, `30s`.
-fn duration(text: &str) -> Result<Duration, String> {
-    let duration: SignedDuration = text.parse().map_err(|_| "write it like 5m or 30s".to_owned())?;
-    duration.try_into().map_err(|_| "cannot be negative".to_owned())
-}
-
 #[tokio::main]
 async fn main() -> ExitCode {
     match run(Args::parse()).await {
@@ -109,23 +98,21 @@ async fn run(args: Args) -> Result<bool> {
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
     let api = std::env::current_exe()?.with_file_name("skydock-scale-api");
     let programs = Programs {
-        skydock: args.skydock.clone(),
-        plugin: args.plugins.join("bench_plugin.wasm"),
+        skydock: args.built.skydock.clone(),
+        plugin: args.built.plugin(),
         api,
         reads_targets: args.read_targets,
     };
-    for file in [&programs.skydock, &programs.plugin, &programs.api] {
-        ensure!(file.is_file(), "{} has not been built; `cargo xtask bench scale` does", file.display());
-    }
+    skydock_bench::all_built([&programs.skydock, &programs.plugin, &programs.api], "scale")?;
     let progress = Progress::default();
-    let mut report = Report { machine: Machine::look(&args.skydock), runs: Vec::new(), goals: Vec::new() };
+    let mut report = Report { machine: Machine::look(&args.built.skydock), runs: Vec::new(), goals: Vec::new() };
     let saved = here.join("../../target/bench/scale.json");
     for size in args.sizes() {
         let wants = |scenario| args.wants(scenario);
         let rows = Run::new(&programs, size, args.limit, &progress).all(wants).await;
         report.runs.push(rows.with_context(|| size.to_string())?);
         report.goals = goals::check(&report.runs);
-        report.save(&saved)?;
+        skydock_bench::save(&report, &saved)?;
     }
     drop(progress);
     if args.is_whole() {

@@ -2,10 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
-use std::fs;
-use std::path::Path;
 
-use anyhow::{Context as _, Result};
 use comfy_table::{CellAlignment, Table, TableStyle, presets};
 use serde::Serialize;
 use skydock_bench::{Machine, mebibytes, seconds};
@@ -41,15 +38,6 @@ impl Report {
         }
         let _ = writeln!(text, "Machine: {cpu}, {cores} cores, {memory_gib} GiB, Linux {kernel}; {skydock}.");
         text
-    }
-
-    /// Writes the whole as JSON.
-    pub(crate) fn save(&self, path: &Path) -> Result<()> {
-        let write = || -> Result<()> {
-            fs::create_dir_all(path.parent().unwrap_or(path))?;
-            Ok(fs::write(path, serde_json::to_string_pretty(self)? + "\n")?)
-        };
-        write().with_context(|| format!("cannot write {}", path.display()))
     }
 
     /// A line for each scenario and size.
@@ -120,6 +108,8 @@ fn small(time: f64) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
     use super::*;
     use crate::scenario::Size;
 

@@ -1,7 +1,7 @@
 use k8s_openapi::api::core::v1 as k8s;
 use kube::api::{DeleteParams, EvictParams, ListParams, PostParams, Preconditions};
 use serde_json::json;
-use skydock_cloud::{CloudError, NewRoute, NodeSet, Service};
+use skydock_cloud::{CloudError, NewRoute, NodeSet, Route, Service};
 
 use super::*;
 use crate::{
@@ -86,6 +86,14 @@ async fn the_cloud_is_asked_and_never_told() {
         destination_cidr: "10.0.0.0/24".into(),
     };
     assert_eq!(harmless.create_routes(&[route.clone(), route]).await, Ok(vec![Err(elsewhere.clone()), Err(elsewhere)]));
+    let old = Route {
+        name: "r".into(),
+        target_node: None,
+        target_addresses: None,
+        destination_cidr: "10.0.0.0/24".into(),
+        blackhole: false,
+    };
+    assert_eq!(harmless.delete_routes(&[old]).await, Ok(vec![Err(CloudError::ImplementedElsewhere)]));
     assert_eq!(cloud.calls(), Vec::<String>::new());
     harmless.get_load_balancer(&service).await.unwrap();
     assert_eq!(cloud.calls(), ["get web"]);
@@ -99,7 +107,7 @@ fn what_would_be_done_is_said_in_words() {
         (Method::PATCH, "/api/v1/nodes/n1/status", "patch nodes/n1/status: {\"a\":1}"),
         (Method::DELETE, "/api/v1/nodes/n1", "delete nodes/n1"),
     ] {
-        assert_eq!(asked(&method, path, &body), expected);
+        assert_eq!(asked(&method, path, body.clone()), expected);
     }
     let event = json!({
         "involvedObject": {"kind": "Node", "name": "n1"}, "type": "Normal", "reason": "DeletingNode", "message": "gone",
@@ -113,4 +121,28 @@ fn each_thing_is_said_once() {
     let said = Said::default();
     let new = ["delete nodes/a", "delete nodes/b", "delete nodes/a"].map(|what| said.is_new(what));
     assert_eq!(new, [true, true, false]);
+}
+
+// A node has another version with each heartbeat, and a condition another time with each try.
+// Holds: OPS-01
+#[test]
+fn what_only_passes_makes_nothing_new() {
+    let at = |time: &str| {
+        let condition = json!({"type": "NetworkUnavailable", "lastHeartbeatTime": time, "lastTransitionTime": time});
+        json!({"metadata": {"uid": "u"}, "status": {"conditions": [condition]}})
+    };
+    let of = |version: &str| json!({"metadata": {"uid": "u", "resourceVersion": version}, "spec": {"taints": null}});
+    let tested = |version: &str| {
+        let taints = json!([{"key": "k", "effect": "NoSchedule"}]);
+        json!([
+            {"op": "test", "path": "/metadata/uid", "value": "u"},
+            {"op": "test", "path": "/metadata/resourceVersion", "value": version},
+            {"op": "add", "path": "/spec/taints", "value": taints},
+        ])
+    };
+    for (one, other) in [(at("10:00"), at("10:05")), (of("7"), of("8")), (tested("7"), tested("8"))] {
+        let [one, other] = [one, other].map(|body| asked(&Method::PATCH, "/api/v1/nodes/a", body));
+        assert_eq!(one, other);
+        assert!(one.contains("NetworkUnavailable") || one.contains("taints"), "{one}");
+    }
 }

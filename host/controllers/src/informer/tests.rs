@@ -127,6 +127,17 @@ async fn a_server_that_refuses_each_watch_with_410_is_asked_less_and_less() {
 }
 
 #[test]
+fn a_watcher_waits_longer_each_time_but_never_more_than_30_s() {
+    let mut back_off = Capped::default();
+    let first = back_off.next().unwrap();
+    assert!(first < Duration::from_secs(2), "{first:?}");
+    let longest = back_off.by_ref().take(50).max();
+    assert_eq!(longest, Some(Duration::from_secs(30)));
+    back_off.reset();
+    assert!(back_off.next().unwrap() < Duration::from_secs(2));
+}
+
+#[test]
 fn the_pause_before_a_new_list_doubles_until_a_watch_has_held() {
     let (seconds, mut pause) = (Duration::from_secs, Duration::ZERO);
     let mut pauses = Vec::new();

@@ -9,7 +9,7 @@ use std::{
 use skydock_cloud::{CloudError, Node, Presence};
 use tokio::time::Instant;
 
-use crate::{batches::Fit, queue::apart, retry::Again};
+use crate::{batches::Fit, patience::Patience, queue::apart, retry::Again};
 
 /// Longest wait after errors in a row: a machine that is gone shall not be noticed much later than without them.
 const LONGEST_WAIT: Duration = Duration::from_secs(60);
@@ -60,6 +60,8 @@ pub struct Known {
     pub doomed: bool,
     /// When somebody was told that its deletion is stopped.
     pub told: Option<Instant>,
+    /// For how long the cloud has been at it, instead of an answer.
+    pub(crate) patience: Patience,
 }
 
 impl Known {
@@ -69,6 +71,7 @@ impl Known {
         (self.row, self.wait, self.failures) = (Some(row), Some(Wait::Until(next)), 0);
         self.condemned &= presence == Presence::Absent;
         self.doomed = false;
+        self.patience = Patience::default();
         row
     }
 
@@ -211,6 +214,7 @@ mod tests {
         }
     }
 
+    // Holds: OPS-77
     #[test]
     fn failures_in_a_row_wait_longer_each_time_and_an_answer_ends_that() {
         let start = Instant::now();
@@ -235,7 +239,13 @@ mod tests {
             .map(|number| {
                 let node = Arc::new(Node { uid: format!("uid-{number}"), ..Node::default() });
                 let mut known = Known::default();
-                for _ in 0..4 {
+                known.error(&CloudError::Unavailable("down".into()), &node, PERIOD, start);
+                let soon = start + PERIOD;
+                assert!(
+                    known.may_ask(&node, soon) && !known.may_ask(&node, soon - Duration::from_nanos(1)),
+                    "the first time"
+                );
+                for _ in 0..3 {
                     known.error(&CloudError::Unavailable("down".into()), &node, PERIOD, start);
                 }
                 (0..100).find(|&second| known.may_ask(&node, start + Duration::from_secs(second)))

@@ -175,6 +175,19 @@ mod tests {
         }
     }
 
+    #[test]
+    fn an_answer_counts_if_the_node_is_still_what_was_asked_about() {
+        let asked = ours(&[]);
+        assert!(same_question(&asked, &ours(&[SHUTDOWN])));
+        for other in [
+            Node { uid: "another".into(), ..asked.clone() },
+            Node { provider_id: Some("fake://2".into()), ..asked.clone() },
+            Node { ready: true, ..asked.clone() },
+        ] {
+            assert!(!same_question(&asked, &other), "{other:?}");
+        }
+    }
+
     // Holds: L-08, L-12, SEC-07, OPS-14
     #[test]
     fn an_absence_counts_when_it_was_said_twice_a_period_apart() {

@@ -13,6 +13,8 @@ use super::{
 };
 use crate::{
     batches::{Answered, Ask},
+    constants::reason,
+    patience::minutes,
     retry::SOON,
 };
 
@@ -85,7 +87,15 @@ impl<'a> Round<'a> {
             }
             Err(error) => {
                 known.error(&error, &asked.view, period, now);
-                controller.shared.cloud_error(entry.name(), &error);
+                let shared = &controller.shared;
+                let lasted = known.patience.note(&error, &shared.metrics.long_in_progress(shared.controller), now);
+                shared.cloud_error(entry.name(), &error);
+                if let Some(lasted) = lasted.map(minutes) {
+                    let message = format!(
+                        "The cloud has not said for {lasted} whether the machine exists, and the node stays: {error}"
+                    );
+                    shared.warning(&entry, reason::STILL_IN_PROGRESS, message);
+                }
                 None
             }
         }

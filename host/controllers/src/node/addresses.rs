@@ -124,6 +124,7 @@ mod tests {
             "10.0.0.1, fd00::1",
             "10.0.0.1,::",
             "10.0.0.1,fd00::1,fd00::2",
+            "10..0.1",
         ] {
             let error = wanted(&node(Some(bad), &[]), &cloud).unwrap_err();
             assert_eq!(error, ProvidedIpError::Unreadable(bad.to_owned()));

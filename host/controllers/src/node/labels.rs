@@ -140,6 +140,8 @@ mod tests {
         let expected = pairs(&[("topology.k8s.cp/zone-id", "az1"), ("app.k8snio/bar", "1"), ("k8snio/bar", "2")]);
         assert_eq!(plan.set, expected);
         assert_eq!(plan.refused.len(), 5, "{:?}", plan.refused);
+        let other = "label my.custom.label/foo: the node has it already, with the value \"bar\"";
+        assert!(plan.refused.contains(&other.to_owned()), "{:?}", plan.refused);
         assert_eq!(plan.remembered.as_deref(), Some("app.k8snio/bar,k8snio/bar,topology.k8s.cp/zone-id"));
     }
 

@@ -13,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{NodeController, NodeEntry, WRITERS, added, describe, plan};
 use crate::{
-    batches::{Answered, Ask, Fit},
+    batches::{Answered, Ask},
     retry::Again,
 };
 
@@ -30,15 +30,6 @@ pub(super) struct Round<'a> {
 impl<'a> Round<'a> {
     pub(super) fn new(controller: &'a NodeController, stop: &'a CancellationToken) -> Self {
         Self { controller, stop, turns: Semaphore::new(WRITERS), failed: AtomicBool::new(false) }
-    }
-
-    fn remember(&self, entry: &NodeEntry, fit: Fit) {
-        let mut fits = self.controller.fits();
-        if fit == Fit::default() {
-            fits.remove(entry.name());
-        } else {
-            fits.insert(entry.name().to_owned(), fit);
-        }
     }
 
     async fn follow(&self, entry: NodeEntry, answer: Result<Instance, CloudError>) {
@@ -88,7 +79,7 @@ impl Ask for Round<'_> {
         let mut answers = Vec::new();
         let mut failed = Vec::new();
         for Answered { item: entry, result, fit } in answered {
-            self.remember(&entry, fit);
+            self.controller.memory.set_fit(entry.name(), fit);
             let Some(answer) = result else {
                 self.put_back(&entry);
                 continue;

@@ -1,7 +1,7 @@
 use prometheus_client::registry::Registry;
 use serde_json::{Value, json};
-use skydock_cloud::{AddressKind, Capability, NodeAddress, Retry};
-use tokio::time::Instant;
+use skydock_cloud::{AddressKind, Capability, CloudError, Instance, NodeAddress, Retry};
+use tokio::time::{Instant, sleep};
 
 use super::*;
 use crate::{
@@ -60,10 +60,8 @@ impl Bench {
     }
 
     fn events(&self) -> Vec<(String, String)> {
-        let requests = self.api.requests();
-        let posted = requests.iter().filter(|request| request.path.contains("/events") && request.method == "POST");
         let text = |value: &Value| value.as_str().unwrap().to_owned();
-        posted.map(|request| (text(&request.body["reason"]), text(&request.body["message"]))).collect()
+        self.api.events().iter().map(|event| (text(&event["reason"]), text(&event["message"]))).collect()
     }
 }
 
@@ -158,6 +156,36 @@ async fn n03_n08_an_error_keeps_the_taint_and_is_tried_again_with_back_off() {
     // 0, 5, 15, 35, 75, 155 ms
     assert_eq!(bench.cloud.calls().len(), 6);
     assert_eq!(bench.api.calls(), Vec::<String>::new());
+}
+
+// Holds: OPS-62, OPS-63
+#[tokio::test(start_paused = true)]
+async fn a_new_machine_that_is_in_progress_for_long_is_told() {
+    let bench = bench();
+    let retry = Retry { after: Duration::from_secs(60), message: "it boots".into() };
+    bench.says("a", Err(CloudError::InProgress(retry)));
+    bench.start();
+    bench.controller.shared.nodes.apply(node("a"));
+    let long = || bench.controller.shared.metrics.long_in_progress(Controller::Node).get();
+    sleep(Duration::from_secs(590)).await;
+    assert_eq!((bench.events(), long()), (Vec::new(), 0));
+    sleep(Duration::from_secs(60)).await;
+    let (reason, message) = bench.events().pop().unwrap();
+    assert_eq!((reason.as_str(), long()), ("StillInProgress", 1));
+    assert!(message.starts_with("The cloud has been at work on the machine for 10 minutes"), "{message}");
+    sleep(Duration::from_secs(40 * 60)).await;
+    assert_eq!(bench.events().len(), 2, "each half hour");
+    bench.knows("a");
+    sleep(Duration::from_secs(60)).await;
+    assert_eq!((bench.events().pop().unwrap().0.as_str(), long()), ("Synced", 0));
+    // One that goes is counted no more either.
+    let retry = Retry { after: Duration::from_secs(60), message: "it boots".into() };
+    bench.says("b", Err(CloudError::InProgress(retry)));
+    bench.controller.shared.nodes.apply(node("b"));
+    sleep(Duration::from_secs(700)).await;
+    assert_eq!(long(), 1);
+    bench.controller.shared.nodes.delete("b");
+    assert_eq!(long(), 0);
 }
 
 #[tokio::test(start_paused = true)]
@@ -295,7 +323,7 @@ async fn a_stale_cache_does_not_initialise_a_node_twice() {
     assert_eq!(bench.cloud.calls().len(), 1);
     assert_eq!(bench.api.calls().len(), 2);
     bench.controller.shared.nodes.apply(with(&initialised("a"), &json!({"metadata": {"resourceVersion": "100"}})));
-    assert!(bench.controller.settled.lock().unwrap().is_empty(), "the cache has caught up");
+    assert!(bench.controller.memory.settled().is_empty(), "the cache has caught up");
 }
 
 // Holds: N-12
@@ -560,6 +588,36 @@ async fn an_error_about_a_new_node_says_when_to_ask_and_whom_to_tell() {
             assert_eq!(bench.events().contains(&event), told, "{error}: {:?}", bench.events());
         }
     }
+}
+
+// Holds: OPS-39, OPS-50
+#[tokio::test(start_paused = true)]
+async fn what_else_keeps_a_node_from_being_initialised_is_told() {
+    let told = |bench: &Bench| bench.events().remove(0);
+    let bench = bench();
+    bench.knows("a");
+    bench.api.fail("PATCH", "/api/v1/nodes/a/status", 403, "Forbidden");
+    bench.start();
+    bench.controller.shared.nodes.apply(node("a"));
+    wait().await;
+    let (reason, message) = told(&bench);
+    assert_eq!(reason, "FailedToInitialize");
+    assert!(message.starts_with("Node cannot be updated: not allowed to patch nodes/status"), "{message}");
+    let mut text = String::new();
+    prometheus_client::encoding::text::encode(&mut text, &bench.registry).unwrap();
+    let line = "skydock_controller_errors_total{controller=\"cloud-node\",kind=\"kubernetes\"} 1";
+    assert!(text.lines().any(|other| other == line), "{text}");
+
+    // No provider ID, neither here nor there.
+    let bench = self::bench();
+    bench.says("a", Ok(Instance::default()));
+    bench.start();
+    bench.controller.shared.nodes.apply(node("a"));
+    wait().await;
+    let (reason, message) = told(&bench);
+    assert_eq!(reason, "FailedToInitialize");
+    assert!(message.starts_with("Node cannot be initialized: ") && message.contains("provider ID"), "{message}");
+    assert_eq!(bench.api.calls(), Vec::<String>::new());
 }
 
 #[tokio::test(start_paused = true)]

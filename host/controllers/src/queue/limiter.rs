@@ -80,6 +80,7 @@ mod tests {
         assert_eq!(waits, [5, 10, 20, 40, 80, 160, 300, 300]);
     }
 
+    // Holds: OPS-77
     #[test]
     fn n03_the_node_limiter_starts_at_5_ms_and_ends_at_1000_s() {
         assert_eq!(Limiter::NODES.delay(Limiter::NODES.base, 0), Duration::from_millis(5));

@@ -189,8 +189,9 @@ impl<'a> Run<'a> {
         if memory.tell_of_limit.is_none_or(|at| now >= at) {
             memory.tell_of_limit = Some(now + TELL_OF_LIMIT);
             let message = format!(
-                "There are {routes} routes, and with more than {limit} no route is made or deleted any more: raise --plugin-limit \
-                 routes={limit}"
+                "There are {routes} routes, and with more than {limit} no route is made or deleted any more: allow more, such as \
+                 --plugin-limit routes={}",
+                limit.saturating_mul(2)
             );
             tracing::warn!("{message}");
             self.warn(reason::ROUTES_NEAR_LIMIT, message);

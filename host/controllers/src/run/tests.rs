@@ -80,6 +80,12 @@ impl Bench {
         text
     }
 
+    /// What becomes of it within a minute: nobody tells it to end.
+    async fn ends(self) -> RunError {
+        let ended = timeout(Duration::from_secs(60), self.running).await;
+        ended.expect("it goes on as if nothing had happened").unwrap().unwrap_err()
+    }
+
     fn runs(&self, name: &str) -> bool {
         let line = format!("running_managed_controllers{{name=\"{name}\",manager=\"cloud-controller-manager\"}} 1");
         self.metrics().contains(&line)
@@ -173,8 +179,7 @@ async fn c06_a_panic_ends_the_process_and_names_the_controller() {
         panic!("poison");
     });
     assert!(poisoned.join().is_err());
-    sleep(Duration::from_secs(1)).await;
-    let error = bench.running.await.unwrap().unwrap_err();
+    let error = bench.ends().await;
     assert!(matches!(&error, RunError::Ended(name) if name == "service-lb-controller"), "{error}");
 }
 
@@ -193,10 +198,11 @@ async fn a_worker_that_returns_ends_the_process_and_is_named() {
     let bench = bench(tokio::spawn(host.run()));
     sleep(Duration::from_secs(59)).await;
     assert!(!bench.running.is_finished());
-    let error = bench.running.await.unwrap().unwrap_err();
+    let error = bench.ends().await;
     assert!(matches!(&error, RunError::Ended(name) if name == "node-route-controller"), "{error}");
 }
 
+// Holds: OPS-31
 #[tokio::test(start_paused = true)]
 async fn a_new_generation_has_all_services_ensured_again() {
     let bench = start(&[Capability::LoadBalancers]);
@@ -305,4 +311,65 @@ async fn s04_no_controller_starts_before_all_caches_are_complete() {
     sleep(Duration::from_secs(60)).await;
     assert!(!bench.runs("service"));
     assert_eq!(bench.cloud.calls(), Vec::<String>::new());
+}
+
+// Holds: I-01, OPS-79
+#[tokio::test(start_paused = true)]
+async fn pod_cidrs_wait_for_what_a_killed_process_has_sent() {
+    let range = || crate::ipam::NodeRange::new("10.244.0.0/16".parse().unwrap(), 24).unwrap();
+    for (ranges, unreleased, given) in
+        [(vec![range()], true, [false, true]), (vec![range()], false, [true; 2]), (vec![], false, [false; 2])]
+    {
+        let api = FakeApi::default();
+        let new = serde_json::to_value(node("n1")).unwrap();
+        api.answer("GET", "/api/v1/nodes", 200, list("NodeList", &[new]));
+        let options = Options { ipam: IpamOptions { ranges, ..IpamOptions::default() }, ..Options::default() };
+        let (context, bench) = context(api, &[], options);
+        let bench = bench(tokio::spawn(run(Context { unreleased, ..context })));
+        let mut seen = Vec::new();
+        for seconds in [39, 2] {
+            sleep(Duration::from_secs(seconds)).await;
+            seen.push(bench.api.calls().contains(&"PATCH /api/v1/nodes/n1".to_owned()));
+        }
+        assert_eq!(seen, given, "after 39 and 41 s, unreleased: {unreleased}");
+        assert_eq!(bench.runs("nodeipam"), given[1]);
+    }
+}
+
+// Holds: OPS-02, OPS-03, OPS-64
+#[tokio::test(start_paused = true)]
+async fn a_dry_run_is_one_whatever_there_is_to_do() {
+    let api = FakeApi::default();
+    let gone = with(&node("gone"), &json!({"spec": {"taints": null, "providerID": "fake://gone"}}));
+    let nodes = [node("new"), gone].map(|node| serde_json::to_value(node).unwrap());
+    api.answer("GET", "/api/v1/nodes", 200, list("NodeList", &nodes));
+    api.answer("GET", "/api/v1/services", 200, list("ServiceList", &[serde_json::to_value(service("web")).unwrap()]));
+    let all = [Capability::Instances, Capability::LoadBalancers, Capability::Routes];
+    let bench = start_on(api, &all, Options { dry_run: true, ..with_pod_cidrs() });
+    let known = skydock_cloud::Instance { provider_id: Some("fake://new".into()), ..Default::default() };
+    bench.cloud.instances.lock().unwrap().insert("new".into(), Ok(known));
+    bench.cloud.presences.lock().unwrap().insert("gone".into(), Ok(skydock_cloud::Presence::Absent));
+    bench.cloud.routes.has(skydock_cloud::Route {
+        name: "old".into(),
+        target_node: None,
+        target_addresses: None,
+        destination_cidr: "10.244.9.0/24".into(),
+        blackhole: false,
+    });
+    sleep(Duration::from_secs(60)).await;
+    let asked = ["check gone", "describe new", "list"];
+    let calls = bench.cloud.calls();
+    assert!(asked.iter().all(|call| calls.contains(&(*call).to_owned())), "{calls:?}");
+    assert!(
+        calls
+            .iter()
+            .all(|call| !["ensure", "update", "delete", "create", "unroute"].iter().any(|it| call.starts_with(it))),
+        "{calls:?}"
+    );
+    let writes: Vec<_> = bench.api.requests().into_iter().filter(|request| request.method != "GET").collect();
+    assert!(writes.iter().any(|request| request.path == "/api/v1/nodes/new"), "{writes:?}");
+    assert!(writes.iter().any(|request| request.path == "/api/v1/namespaces/ns/services/web/status"), "{writes:?}");
+    for request in writes {
+        assert!(request.method == "PATCH" && request.query.contains("dryRun=All"), "{request:?}");
+    }
 }

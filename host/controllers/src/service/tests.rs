@@ -91,10 +91,8 @@ impl Bench {
     }
 
     fn events(&self) -> Vec<(String, String)> {
-        let requests = self.api.requests();
-        let posted = requests.iter().filter(|request| request.method == "POST");
         let text = |value: &Value| value.as_str().unwrap().to_owned();
-        posted.map(|request| (text(&request.body["reason"]), text(&request.body["message"]))).collect()
+        self.api.events().iter().map(|event| (text(&event["reason"]), text(&event["message"]))).collect()
     }
 }
 
@@ -213,6 +211,7 @@ async fn s17_s22_s26_s40_a_failure_is_told_and_tried_again_after_5_then_10_secon
     }
     bench.has(service("web")).await;
     assert_eq!(bench.calls().len(), 1);
+    assert_eq!(bench.api.events().pop().unwrap()["type"], "Warning");
     let last = bench.events().pop().unwrap();
     assert_eq!(
         last,
@@ -309,6 +308,7 @@ async fn s09_s18_s30_s31_s33_s34_s35_a_deleted_service_loses_its_load_balancer_t
     assert!(bench.controller.known.all().is_empty());
 }
 
+// Holds: S-34
 #[tokio::test(start_paused = true)]
 async fn s32_what_the_cloud_does_not_have_is_not_deleted() {
     for answer in [Ok(None), Err(CloudError::NotFound("none".into())), Err(CloudError::ImplementedElsewhere)] {
@@ -347,14 +347,34 @@ async fn s36_a_change_of_type_takes_the_load_balancer_away_and_back_makes_one() 
     let bench = bench();
     bench.serves().await;
     let cluster_ip = with(&served("3"), &json!({"spec": {"type": "ClusterIP"}}));
+    bench.api.forget();
     bench.has(cluster_ip).await;
     assert_eq!(bench.calls(), ["get web", "delete web uid-web"]);
+    let patches: Vec<_> = bench.api.requests().into_iter().filter(|request| request.method == "PATCH").collect();
+    assert_eq!(patches[0].body["metadata"]["$deleteFromPrimitiveList/finalizers"], json!([FINALIZER]));
+    assert_eq!(patches[1].body["status"], json!({"loadBalancer": {"ingress": null}}));
     bench
         .has(with(&service("web"), &json!({"metadata": {"resourceVersion": "4"}, "spec": {"type": "ClusterIP"}})))
         .await;
     assert_eq!(bench.calls(), Vec::<String>::new());
     bench.has(with(&service("web"), &json!({"metadata": {"resourceVersion": "5"}}))).await;
     assert_eq!(bench.calls(), ["ensure web n1"]);
+}
+
+// Holds: S-35
+#[tokio::test(start_paused = true)]
+async fn a_service_that_is_gone_has_no_status_to_empty() {
+    for (code, reason) in [(404, "NotFound"), (409, "Conflict")] {
+        let bench = bench();
+        bench.serves().await;
+        bench.api.answer("PATCH", STATUS_PATH, 200, json!({"metadata": {}}));
+        bench.api.fail("PATCH", STATUS_PATH, code, reason);
+        bench.has(deleted("3")).await;
+        sleep(Duration::from_secs(60)).await;
+        assert_eq!(bench.calls(), ["get web", "delete web uid-web"], "{reason}");
+        assert_eq!(bench.reasons().last().unwrap(), "DeletedLoadBalancer", "{reason}");
+        assert_eq!(bench.controller.known.len(), 0, "{reason}");
+    }
 }
 
 #[tokio::test(start_paused = true)]
@@ -388,7 +408,7 @@ async fn s09_s43_s44_s54_a_service_that_vanished_loses_its_load_balancer_and_an_
     assert_eq!(bench.calls(), Vec::<String>::new());
 }
 
-// Holds: OPS-31
+// Holds: S-05, OPS-31
 #[tokio::test(start_paused = true)]
 async fn a_new_plugin_has_everything_checked_again() {
     let bench = bench();

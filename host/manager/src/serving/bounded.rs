@@ -84,11 +84,11 @@ impl AsyncWrite for Connection {
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        self.within(context, |stream, context| stream.poll_flush(context))
+        self.within(context, AsyncWrite::poll_flush)
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        self.within(context, |stream, context| stream.poll_shutdown(context))
+        self.within(context, AsyncWrite::poll_shutdown)
     }
 }
 

@@ -2,6 +2,7 @@
 #![cfg(not(target_family = "wasm"))]
 #![allow(clippy::print_stdout, reason = "what was seen, for whoever runs them with --nocapture")]
 
+mod crowd;
 mod guest;
 mod stage;
 

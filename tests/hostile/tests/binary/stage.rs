@@ -19,7 +19,10 @@ use tempfile::TempDir;
 use crate::guest;
 
 /// What keeps a node from being used until its machine is known.
-const UNINITIALIZED: &str = "node.cloudprovider.kubernetes.io/uninitialized";
+pub(crate) const UNINITIALIZED: &str = "node.cloudprovider.kubernetes.io/uninitialized";
+
+/// File of the plugin.
+const PLUGIN: &str = "plugin.wasm";
 
 pub(crate) struct Stage {
     plane: EmbeddedPlane,
@@ -30,33 +33,41 @@ pub(crate) struct Stage {
 impl Stage {
     /// A host in service, which has initialised one node.
     pub(crate) async fn set() -> anyhow::Result<Self> {
-        let (plane, dir) = (EmbeddedPlane::start().await?, tempfile::tempdir()?);
-        std::fs::write(dir.path().join("static.wasm"), guest::good()?)?;
-        std::fs::write(dir.path().join("cloud.yaml"), "")?;
-        let file = |name: &str| dir.path().join(name).display().to_string();
-        let args = [
-            "--cloud-provider=static".to_owned(),
-            format!("--plugin=static={}", file("static.wasm")),
-            format!("--cloud-config={}", file("cloud.yaml")),
-            format!("--plugin-cache-dir={}", file("compiled")),
-            format!("--kubeconfig={}", plane.kubeconfig_path().display()),
-            "--cluster-cidr=10.244.0.0/16".to_owned(),
-            "--node-monitor-period=1s".to_owned(),
-            "--route-check-period=1s".to_owned(),
-        ];
-        let skydock = Paths::of_checkout()?.skydock;
-        let host = Host::start(&skydock, dir.path(), "host", &args.map(Into::into)).await?;
-        let stage = Self { plane, host, dir };
+        let more = ["--cluster-cidr=10.244.0.0/16", "--node-monitor-period=1s", "--route-check-period=1s"];
+        let stage = Self::with("static", &guest::good()?, &more).await?;
         stage.start_node("first").await?;
         stage.initialized("first", Duration::from_secs(30)).await?;
         Ok(stage)
+    }
+
+    /// A host with this plugin.
+    pub(crate) async fn with(name: &str, component: &[u8], more: &[&str]) -> anyhow::Result<Self> {
+        let (plane, dir) = (EmbeddedPlane::start().await?, tempfile::tempdir()?);
+        std::fs::write(dir.path().join(PLUGIN), component)?;
+        std::fs::write(dir.path().join("cloud.yaml"), "")?;
+        let file = |name: &str| dir.path().join(name).display().to_string();
+        let args = [
+            format!("--cloud-provider={name}"),
+            format!("--plugin={name}={}", file(PLUGIN)),
+            format!("--cloud-config={}", file("cloud.yaml")),
+            format!("--plugin-cache-dir={}", file("compiled")),
+            format!("--kubeconfig={}", plane.kubeconfig_path().display()),
+        ];
+        let args: Vec<_> = args.iter().map(String::as_str).chain(more.iter().copied()).map(Into::into).collect();
+        let host = Host::start(&Paths::of_checkout()?.skydock, dir.path(), "host", &args).await?;
+        Ok(Self { plane, host, dir })
+    }
+
+    /// All nodes there are.
+    pub(crate) fn nodes(&self) -> Api<Node> {
+        Api::all(self.plane.client())
     }
 
     /// Puts another component into the place of the one in service.
     pub(crate) fn replace(&self, component: &[u8]) -> anyhow::Result<()> {
         let aside = self.path("new.wasm");
         std::fs::write(&aside, component)?;
-        Ok(std::fs::rename(aside, self.path("static.wasm"))?)
+        Ok(std::fs::rename(aside, self.path(PLUGIN))?)
     }
 
     /// Changes the configuration, so that the component is tried again.
@@ -74,7 +85,7 @@ impl Stage {
 
     /// Waits until the node is initialised.
     pub(crate) async fn initialized(&self, name: &str, limit: Duration) -> anyhow::Result<()> {
-        let nodes: Api<Node> = Api::all(self.plane.client());
+        let nodes = self.nodes();
         let seen = until(limit, || async {
             let taints = nodes.get(name).await?.spec.unwrap_or_default().taints.unwrap_or_default();
             let waits = taints.iter().any(|taint| taint.key == UNINITIALIZED);

@@ -20,8 +20,7 @@ fn crowd(count: usize) -> Bench {
 
 /// Nodes whose taint was taken away.
 fn done(bench: &Bench) -> HashSet<String> {
-    let settled = bench.controller.settled.lock().unwrap();
-    settled.keys().cloned().collect()
+    bench.controller.memory.settled()
 }
 
 // Holds: N-18
