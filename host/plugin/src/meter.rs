@@ -43,6 +43,11 @@ impl Meter {
         self.used_at(thread_clock())
     }
 
+    /// What has been used since the call had its thread last; to be asked within it.
+    pub(crate) fn unbroken(&self) -> Duration {
+        thread_clock().saturating_sub(Duration::from_nanos(self.entered.load(Relaxed)))
+    }
+
     /// Runs a call, or a part of one, on this meter.
     pub(crate) async fn charge<T>(&self, call: impl Future<Output = T>) -> T {
         let mut call = pin!(call);
@@ -108,7 +113,13 @@ mod tests {
             let end = thread_clock() + 20 * MS;
             while thread_clock() < end {}
         };
-        meter.charge(work()).await;
+        let unbroken = async {
+            work().await;
+            assert!(meter.unbroken() >= 20 * MS);
+            tokio::task::yield_now().await;
+            assert!(meter.unbroken() < 20 * MS);
+        };
+        meter.charge(unbroken).await;
         let worked = meter.take();
         assert!(waited < 20 * MS && worked >= 20 * MS, "waited {waited:?}, worked {worked:?}");
     }
