@@ -20,6 +20,8 @@ use clap::{
 use ipnet::IpNet;
 use skydock_cloud::text::escape;
 
+use crate::telemetry;
+
 pub use self::ipam::{IpamArgs, IpamArgsError};
 pub use self::nodes::NodeArgs;
 pub use self::services::{ServiceArgs, ServiceArgsError};
@@ -288,14 +290,13 @@ pub struct Stop(clap::Error);
 
 impl Stop {
     /// Prints what there is to say: a mistake is one line. The exit code is 2 for a mistake.
-    #[allow(clippy::print_stderr)] // there is no log before the flags are known
     pub fn print(&self) -> ExitCode {
         if matches!(self.0.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) {
             // Nobody is left to tell if standard output is closed.
             let _ = self.0.print();
             return ExitCode::SUCCESS;
         }
-        eprintln!("skydock: {} (see skydock --help)", escape(&self.sentence()));
+        telemetry::say(&format!("{} (see skydock --help)", escape(&self.sentence())));
         ExitCode::from(2)
     }
 

@@ -3,7 +3,7 @@
 use std::{
     collections::BTreeSet,
     net::{IpAddr, SocketAddr},
-    path::PathBuf,
+    path::{Path, PathBuf},
 };
 
 use ipnet::IpNet;
@@ -128,12 +128,12 @@ impl TryFrom<CcmArgs> for Config {
 
     fn try_from(args: CcmArgs) -> Result<Self, ConfigError> {
         let plugin = choose_plugin(&args)?;
-        must_be_readable("--plugin", &plugin.file)?;
+        must_be_readable("--plugin", &plugin.file, skydock_plugin::open)?;
         if let Some(file) = &args.cloud_config {
-            must_be_readable("--cloud-config", file)?;
+            must_be_readable("--cloud-config", file, skydock_plugin::open)?;
         }
         if let Some(file) = &args.kubeconfig {
-            must_be_readable("--kubeconfig", file)?;
+            must_be_readable("--kubeconfig", file, |file| std::fs::File::open(file))?;
         }
         if args.dry_run && args.use_service_account_credentials {
             return Err(ConfigError::DryRunAccounts);
@@ -228,9 +228,13 @@ fn choose_plugin(args: &CcmArgs) -> Result<NamedPlugin, ConfigError> {
     }
 }
 
-fn must_be_readable(flag: &'static str, file: &std::path::Path) -> Result<(), ConfigError> {
+fn must_be_readable(
+    flag: &'static str,
+    file: &Path,
+    open: impl Fn(&Path) -> std::io::Result<std::fs::File>,
+) -> Result<(), ConfigError> {
     let failed = |source| ConfigError::File { flag, file: file.display().to_string(), source };
-    let meta = std::fs::File::open(file).and_then(|file| file.metadata()).map_err(failed)?;
+    let meta = open(file).and_then(|file| file.metadata()).map_err(failed)?;
     if meta.is_dir() { Err(failed(std::io::ErrorKind::IsADirectory.into())) } else { Ok(()) }
 }
 

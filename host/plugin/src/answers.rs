@@ -93,6 +93,16 @@ pub enum AnswerError {
         /// Why.
         why: Refused,
     },
+    /// A name stands for an IP address that is not one that a node can have.
+    #[error("{what} {name} is refused: {why}")]
+    Name {
+        /// Which field.
+        what: &'static str,
+        /// What it holds.
+        name: Quoted,
+        /// Why.
+        why: Refused,
+    },
     /// A provider ID is not the plugin's own.
     #[error("provider ID {0} is not under a prefix the plugin owns")]
     ForeignProviderId(Quoted),
@@ -185,8 +195,13 @@ fn noted_address(address: wit::NodeAddress) -> Checked<cloud::NodeAddress> {
 /// give IP addresses for names.
 fn address(address: wit::NodeAddress) -> Checked<cloud::NodeAddress> {
     let checked = noted_address(address)?;
-    if let Ok(address) = checked.address.parse() {
-        addresses::node(address).map_err(|why| AnswerError::Address { what: "address", address, why })?;
+    let what = "address";
+    match checked.address.parse() {
+        Ok(address) => addresses::node(address).map_err(|why| AnswerError::Address { what, address, why })?,
+        Err(_) => {
+            let refused = |why| AnswerError::Name { what, name: Quoted::new(&checked.address), why };
+            addresses::name(&checked.address).map_err(refused)?;
+        }
     }
     Ok(checked)
 }

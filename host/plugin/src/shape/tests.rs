@@ -128,6 +128,18 @@ fn nesting_is_bounded() {
     assert!(error.contains("levels of components within components"), "{error}");
 }
 
+#[test]
+fn names_for_components_are_bounded() {
+    let named = |times: usize| {
+        let (within, around) = ("(component)".repeat(5), "(alias outer 0 0 (component))".repeat(times - 5));
+        format!("(component {within} {around})")
+    };
+    read(&named(10_000)).unwrap();
+    let words = "it has 10001 components that can be named, and a plugin may have at most 10000";
+    assert_eq!(refusal(&named(10_001)), words);
+    assert_eq!(refusal(&named(200_000)), words, "it is told before the rest is read");
+}
+
 // Holds: OPS-70
 #[test]
 fn imports_and_exports_are_bounded_in_number_and_length() {

@@ -67,6 +67,20 @@ async fn work_is_charged_however_often_the_host_is_called() {
     assert!(matches!(refused.source, LoadProblem::Call(CallError::CpuBudget(_))), "{refused}");
 }
 
+// Holds: SEC-04
+#[tokio::test(flavor = "multi_thread")]
+async fn what_cannot_be_interrupted_ends_where_it_asks_the_host() {
+    let short = Limits { guest_cpu: Duration::from_millis(20), ..limits() };
+    let bench = raw("unbroken", short.clone()).await;
+    let words = "instances.check: it used up its 20ms of CPU time";
+    let said = sentence(&bench).await;
+    assert!(said.ends_with(words), "{said}");
+    let used = bench.metric(CPU);
+    assert!(used < 0.1, "the budget and a tick or so: {used}");
+    let refused = configured("unbroken", short).await.unwrap_err();
+    assert!(matches!(refused.source, LoadProblem::Call(CallError::CpuBudget(_))), "{refused}");
+}
+
 /// Largest resident memory this process has had, in MiB.
 fn peak() -> u64 {
     let status = fs::read_to_string("/proc/self/status").unwrap();
