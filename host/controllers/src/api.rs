@@ -6,8 +6,12 @@ mod protobuf;
 pub use self::deadline::with_deadline;
 pub(crate) use self::protobuf::with_nodes_in_protobuf;
 use http::{Request, header};
-use kube::{Client, Resource};
-use serde::Deserialize;
+use kube::{
+    Client, Resource,
+    api::{DeleteParams, Preconditions},
+    core::{Status, response::StatusCause},
+};
+use serde::{Deserialize, de::IgnoredAny};
 use serde_json::Value;
 
 /// What to patch.
@@ -45,7 +49,10 @@ pub enum ApiError {
         verb = .0.verb, resource = .0.resource
     )]
     Forbidden(Action, String),
-    /// The API server refused, or cannot be reached.
+    /// The API server does not want what was asked for: an admission policy or a webhook is against it, or a value is not valid.
+    #[error("cannot {0}: {1}")]
+    Refused(Action, String),
+    /// The API server failed, or cannot be reached.
     #[error("cannot {0}: {1}")]
     Failed(Action, String),
 }
@@ -68,21 +75,35 @@ impl std::fmt::Display for Action {
 impl ApiError {
     pub(crate) fn new(action: Action, error: kube::Error) -> Self {
         let kube::Error::Api(status) = error else { return Self::Failed(action, error.to_string()) };
-        // A failed `test` of a JSON patch is a 422 without a field; a field is named if a value is not valid. A change of
-        // the uid is refused as an invalid value of that field. Pod CIDRs are written once: then somebody else did.
-        let fields =
-            || status.details.iter().flat_map(|details| details.causes.iter().map(|cause| cause.field.as_str()));
-        if status.is_not_found() {
+        let message = status.message.clone();
+        // With whatever code it likes.
+        if message.starts_with("admission webhook ") {
+            Self::Refused(action, message)
+        } else if status.is_not_found() {
             Self::Gone(action)
-        } else if status.is_conflict()
-            || (status.is_invalid() && fields().all(|field| ["", "metadata.uid", "spec.podCIDRs"].contains(&field)))
-        {
+        } else if status.is_conflict() || (status.is_invalid() && is_lost_race(&status)) {
             Self::Changed(action)
-        } else if status.is_forbidden() {
-            Self::Forbidden(action, status.message.clone())
+        } else if status.is_forbidden() && message.contains(&format!("cannot {} resource", action.verb)) {
+            Self::Forbidden(action, message)
+        } else if status.is_forbidden() || status.is_invalid() {
+            Self::Refused(action, message)
         } else {
-            Self::Failed(action, status.message.clone())
+            Self::Failed(action, message)
         }
+    }
+}
+
+/// True if a 422 says that the object is not as the patch has it, and nothing against the patch.
+///
+/// A `test` of a JSON patch that fails is one with empty details: the API server speaks of the request, and of no object. A change of
+/// the uid is refused as an invalid value of that field. Pod CIDRs are written once: then somebody else did. An admission policy that
+/// is against it gives a cause without a field.
+fn is_lost_race(status: &Status) -> bool {
+    let Some(details) = &status.details else { return false };
+    let written_by_others = |cause: &StatusCause| ["metadata.uid", "spec.podCIDRs"].contains(&cause.field.as_str());
+    match details.causes.as_slice() {
+        [] => details.name.is_empty() && details.kind.is_empty(),
+        causes => causes.iter().all(written_by_others),
     }
 }
 
@@ -102,6 +123,21 @@ struct Version {
 /// Asks for the metadata alone, which spares the API server the encoding of whole nodes; a server that cannot do it sends
 /// the whole object, of which the metadata is read.
 const ACCEPT: &str = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json";
+
+/// Deletes this very object of a cluster, not one that was made anew under its name. What it was is in the answer, and not read.
+pub(crate) async fn delete<K>(client: &Client, name: &str, uid: &str) -> Result<(), ApiError>
+where
+    K: Resource<DynamicType = ()>,
+{
+    let action = Action { verb: "delete", resource: K::plural(&()).to_string() };
+    let preconditions = Preconditions { uid: Some(uid.to_owned()), resource_version: None };
+    let params = DeleteParams::default().preconditions(preconditions);
+    let request = match kube::core::Request::new(K::url_path(&(), None)).delete(name, &params) {
+        Ok(request) => request,
+        Err(error) => return Err(ApiError::Failed(action, error.to_string())),
+    };
+    client.request::<IgnoredAny>(request).await.map(drop).map_err(|error| ApiError::new(action, error))
+}
 
 /// Patches an object and gives its new version.
 pub(crate) async fn patch<K>(client: &Client, target: &Target<'_>, patch: &Patch) -> Result<String, ApiError>
@@ -142,10 +178,8 @@ pub(crate) fn pointer_step(key: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use kube::core::{
-        Status,
-        response::{StatusCause, StatusDetails},
-    };
+    use kube::core::response::StatusDetails;
+    use serde_json::json;
 
     use super::*;
 
@@ -179,15 +213,53 @@ mod tests {
         assert!(matches!(error(422, "Invalid", None), ApiError::Changed(_)));
         assert!(matches!(error(422, "Invalid", Some("metadata.uid")), ApiError::Changed(_)));
         assert!(matches!(error(422, "Invalid", Some("spec.podCIDRs")), ApiError::Changed(_)));
-        assert!(matches!(error(422, "Invalid", Some("spec.podCIDRs[0]")), ApiError::Failed(..)));
-        assert!(matches!(error(422, "Invalid", Some("metadata.labels")), ApiError::Failed(..)));
+        assert!(matches!(error(422, "Invalid", Some("spec.podCIDRs[0]")), ApiError::Refused(..)));
+        assert!(matches!(error(422, "Invalid", Some("metadata.labels")), ApiError::Refused(..)));
         assert!(matches!(error(500, "InternalError", None), ApiError::Failed(..)));
+    }
+
+    fn said(code: u16, reason: &str, message: &str, details: Value) -> ApiError {
+        let status = json!({
+            "kind": "Status", "status": "Failure", "code": code, "reason": reason, "message": message, "details": details,
+        });
+        let status: Status = serde_json::from_value(status).unwrap();
+        let action = Action { verb: "patch", resource: "nodes/status".to_owned() };
+        ApiError::new(action, kube::Error::Api(Box::new(status)))
     }
 
     #[test]
     fn a_403_names_the_missing_right() {
-        let text = error(403, "Forbidden", None).to_string();
+        let message = "nodes \"a\" is forbidden: User \"ccm\" cannot patch resource \"nodes/status\" in API group \"\" at the cluster scope";
+        let text = said(403, "Forbidden", message, json!({"name": "a", "kind": "nodes"})).to_string();
         assert!(text.contains("the right \"patch\" on \"nodes/status\""), "{text}");
+    }
+
+    #[test]
+    fn who_is_against_a_write_is_neither_a_race_nor_a_missing_right() {
+        let policy =
+            "nodes \"a\" is forbidden: ValidatingAdmissionPolicy 'p' with binding 'b' denied request: not on Sundays";
+        let webhook = "admission webhook \"w.example.com\" denied the request: not on Sundays";
+        let ended =
+            "events \"a\" is forbidden: unable to create new content in namespace x because it is being terminated";
+        let about = |causes: Value| json!({"name": "a", "kind": "nodes", "causes": causes});
+        for (code, reason, message, details) in [
+            (422, "Invalid", policy, about(json!([{"message": policy}]))),
+            (403, "Forbidden", policy, about(json!([{"message": policy}]))),
+            (422, "", webhook, Value::Null),
+            (409, "Conflict", webhook, Value::Null),
+            (404, "NotFound", webhook, Value::Null),
+            (403, "Forbidden", webhook, Value::Null),
+            (
+                403,
+                "Forbidden",
+                ended,
+                about(json!([{"reason": "NamespaceTerminating", "field": "metadata.namespace"}])),
+            ),
+        ] {
+            let error = said(code, reason, message, details);
+            assert!(matches!(error, ApiError::Refused(..)), "{code} {error:?}");
+            assert_eq!(error.to_string(), format!("cannot patch nodes/status: {message}"));
+        }
     }
 
     #[test]

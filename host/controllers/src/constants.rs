@@ -38,8 +38,9 @@ pub const LABEL_CONTROL_PLANE: &str = "node-role.kubernetes.io/control-plane";
 pub const ANNOTATION_PROVIDED_NODE_IP: &str = "alpha.kubernetes.io/provided-node-ip";
 /// Source ranges of services that do not use `spec.loadBalancerSourceRanges`.
 pub const ANNOTATION_SOURCE_RANGES: &str = "service.beta.kubernetes.io/load-balancer-source-ranges";
-/// On a Service: the class under which its load balancer is made, where classes are named. The API server drops
-/// `spec.loadBalancerClass` when the type changes, and the load balancer is still to be deleted by who made it. Ours.
+/// On a Service: the class under which its load balancer is made, where classes are named, and the UID of the Service, as
+/// `CLASS@UID`. The API server drops `spec.loadBalancerClass` when the type changes, and the load balancer is still to be deleted
+/// by who made it. Ours.
 pub const ANNOTATION_CLASS: &str = "service.skydock.dev/load-balancer-class";
 /// Ours: a label selector; of the nodes, only those that it selects are behind the load balancer of the service.
 pub const ANNOTATION_NODE_SELECTOR: &str = "service.skydock.dev/node-selector";

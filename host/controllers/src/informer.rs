@@ -4,6 +4,7 @@
 //! that the watch missed is found when the objects are listed again.
 
 mod kinds;
+mod read;
 
 use std::{
     collections::{BTreeMap, HashSet},
@@ -43,6 +44,8 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 
 /// A kind of objects that can be watched.
 pub trait Kind: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug + Send + Sync + 'static {
+    /// The object as it is read.
+    type Read: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug + Into<Self> + Send + 'static;
     /// What is worked out once for each version of an object.
     type View: Debug + Send + Sync + 'static;
     /// What is kept of an object beside its view: of thousands of nodes, nothing should be in memory twice.
@@ -206,22 +209,22 @@ impl<K: Kind> Informer<K> {
     /// Lists and watches until all must be listed anew.
     async fn follow(&self, client: Client) {
         let config = watcher::Config::default().page_size(PAGE);
-        let mut events = watcher(Api::<K>::all(client), config).backoff(Capped::default()).boxed();
+        let mut events = watcher(Api::<K::Read>::all(client), config).backoff(Capped::default()).boxed();
         let mut listed = HashSet::new();
         while let Some(event) = events.next().await {
             match event {
                 Ok(Event::Init) => listed.clear(),
                 Ok(Event::InitApply(object)) => {
-                    listed.insert(self.apply(object));
+                    listed.insert(self.apply(object.into()));
                 }
                 Ok(Event::InitDone) => {
                     self.retain(&std::mem::take(&mut listed));
                     self.synced.send_replace(true);
                 }
                 Ok(Event::Apply(object)) => {
-                    self.apply(object);
+                    self.apply(object.into());
                 }
-                Ok(Event::Delete(object)) => self.delete(&Entry::new(object).key()),
+                Ok(Event::Delete(object)) => self.delete(&Entry::<K>::new(object.into()).key()),
                 // A refusal of the watch itself: kube asks again with the same version, to which the answer stays the same.
                 Err(watcher::Error::WatchStartFailed(kube::Error::Api(status))) if status.code == 410 => {
                     tracing::debug!(kind = %K::plural(&()), "listing again: {}", status.message);

@@ -163,7 +163,7 @@ impl IpamController {
         match error {
             ApiError::Gone(_) => self.queue.forget(&entry.key()),
             ApiError::Changed(_) => Again::Soon.schedule(&self.queue, &entry.key()),
-            ApiError::Forbidden(..) | ApiError::Failed(..) => {
+            ApiError::Forbidden(..) | ApiError::Refused(..) | ApiError::Failed(..) => {
                 let message = format!("Pod CIDR {} is not written yet: {error}", ledger::list(cidrs));
                 self.shared.warning(entry, reason::CIDR_ASSIGNMENT_FAILED, message);
                 self.queue.retry(entry.key());

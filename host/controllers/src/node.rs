@@ -26,13 +26,13 @@ use futures::{
 };
 use k8s_openapi::api::core::v1::Node;
 use kube::Client;
-use tokio::sync::mpsc;
+use tokio::{sync::mpsc, time::Instant};
 use tokio_util::sync::CancellationToken;
 
 use self::{
     due::Due,
     echo::Echo,
-    memory::Memory,
+    memory::{Memory, TELL_AGAIN},
     plan::{Kept, Need},
     round::Round,
 };
@@ -205,7 +205,9 @@ impl NodeController {
 
     fn leave(&self, entry: &NodeEntry, id: &str, prefixes: &[String]) {
         self.over(&entry.key());
-        if self.memory.is_new_as_foreign(entry) {
+        let waits = self.memory.told_as_foreign(entry, Instant::now());
+        self.queue.add_after(entry.key(), waits.unwrap_or(TELL_AGAIN), Priority::Recheck);
+        if waits.is_none() {
             let message = format!(
                 "Provider ID {id:?} is not one of this provider's ({}): the node is left alone and stays uninitialized",
                 prefixes.join(", ")

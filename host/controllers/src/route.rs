@@ -15,6 +15,7 @@ mod tries;
 mod work;
 
 use std::{
+    collections::HashMap,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
@@ -133,6 +134,8 @@ struct Memory {
     failures: u32,
     /// When to tell again that there are nearly too many.
     tell_of_limit: Option<Instant>,
+    /// When to tell again of a node that has Pod CIDRs outside of the cluster's, by UID.
+    tell_of_outside: HashMap<String, Instant>,
 }
 
 impl RouteController {

@@ -46,8 +46,11 @@ impl FakeApi {
     }
 
     pub(crate) fn fail(&self, method: &str, path: &str, code: u16, reason: &str) {
+        let verb = if method == "POST" { "create".to_owned() } else { method.to_lowercase() };
+        let message =
+            if code == 403 { format!("{path}: User \"ccm\" cannot {verb} resource") } else { reason.to_owned() };
         let status = json!({
-            "kind": "Status", "apiVersion": "v1", "status": "Failure", "code": code, "reason": reason, "message": reason,
+            "kind": "Status", "apiVersion": "v1", "status": "Failure", "code": code, "reason": reason, "message": message,
         });
         self.answer(method, path, code, status);
     }

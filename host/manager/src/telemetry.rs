@@ -11,8 +11,9 @@ use skydock_cloud::text::escape;
 use tracing::Subscriber;
 use tracing_subscriber::{EnvFilter, fmt::MakeWriter, util::SubscriberInitExt};
 
-/// The client's own lines about failed requests: whoever made the request says what failed, and what follows.
-const SAID_ELSEWHERE: &str = "kube_client::client::builder=off";
+/// The client's own lines about failed requests: whoever made the request says what failed, and what follows. Those about an answer
+/// that cannot be read hold the answer, which may be all Services of the cluster.
+const SAID_ELSEWHERE: &str = "kube_client::client=error,kube_client::client::builder=off,kube_runtime::watcher=error";
 
 /// How much to log, and how.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

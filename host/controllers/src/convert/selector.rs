@@ -10,6 +10,8 @@ use crate::constants::ANNOTATION_NODE_SELECTOR;
 
 /// Longest name or value of a label.
 const LONGEST: usize = 63;
+/// Longest selector, in bytes: each node is held against each of its requirements whenever nodes change.
+const LONGEST_SELECTOR: usize = 4096;
 /// Longest prefix of a qualified name: a DNS subdomain.
 const LONGEST_PREFIX: usize = 253;
 
@@ -23,6 +25,9 @@ pub fn node_selector(object: &k8s::Service) -> Result<Selector, ConvertError> {
     let text = annotation.map_or("", |text| text.trim());
     if text.is_empty() {
         return Ok(Selector::default());
+    }
+    if text.len() > LONGEST_SELECTOR {
+        return Err(ConvertError::LongNodeSelector { length: text.len(), most: LONGEST_SELECTOR });
     }
     let wrong = |part: &str| ConvertError::NodeSelector { part: part.to_owned() };
     requirements(text).into_iter().map(|part| requirement(part).ok_or_else(|| wrong(part))).collect()
@@ -153,6 +158,8 @@ mod tests {
         ] {
             assert!(parse(text).is_err(), "{text:?}");
         }
+        let long = vec!["!a"; LONGEST_SELECTOR / 3].join(",");
+        assert!(parse(&long).is_ok() && parse(&format!("{long},!a,!a")).is_err());
         let error = parse("zone=z1,pool in web").unwrap_err().to_string();
         assert!(error.starts_with("annotation service.skydock.dev/node-selector: \"pool in web\" is no"), "{error}");
     }

@@ -32,6 +32,17 @@ pub enum ConvertError {
         /// The part of it that is wrong.
         part: String,
     },
+    /// A node selector is too long.
+    #[error(
+        "annotation service.skydock.dev/node-selector: it has {length} bytes, and may have {most}; \
+         give the nodes a label of their own, and select that"
+    )]
+    LongNodeSelector {
+        /// How long it is.
+        length: usize,
+        /// How long it may be.
+        most: usize,
+    },
     /// A protocol that Kubernetes does not define.
     #[error("spec.ports: protocol {0:?} is unknown; use TCP, UDP or SCTP")]
     Protocol(String),

@@ -8,7 +8,7 @@ use k8s_openapi::{
 use kube::core::Selector;
 use skydock_cloud::Pairs;
 
-use super::{Entry, Identity, Kind};
+use super::{Entry, Identity, Kind, read::ReadService};
 use crate::{
     constants::NODE_CONDITIONS,
     convert::{self, ConvertError},
@@ -42,6 +42,7 @@ struct Rest {
 }
 
 impl Kind for Node {
+    type Read = Self;
     type View = Arc<skydock_cloud::Node>;
     type Kept = KeptNode;
 
@@ -156,6 +157,7 @@ pub struct ServiceView {
 }
 
 impl Kind for Service {
+    type Read = ReadService;
     type View = ServiceView;
     type Kept = Self;
 

@@ -1,15 +1,12 @@
 //! Writes what was decided about a node's taints, and deletes nodes.
 
 use k8s_openapi::api::core::v1::{Node, Taint};
-use kube::{
-    Api, Client,
-    api::{DeleteParams, Preconditions},
-};
+use kube::Client;
 use serde_json::{Value, json};
 
 use super::plan::Change;
 use crate::{
-    api::{Action, ApiError, Patch, Target, patch, pointer_step},
+    api::{self, ApiError, Patch, Target, patch, pointer_step},
     constants::{ANNOTATION_OUT_OF_SERVICE, OUT_OF_SERVICE_VALUE, TAINT_OUT_OF_SERVICE, TAINT_SHUTDOWN},
     dry_run::Said,
     informer::Entry,
@@ -84,13 +81,9 @@ pub(super) async fn delete(client: &Client, entry: &Entry<Node>, dry_run: Option
         said.once(&format!("delete nodes/{}", entry.name()));
         return Ok(());
     }
-    let preconditions = Preconditions { uid: Some(entry.uid().to_owned()), resource_version: None };
-    let params = DeleteParams::default().preconditions(preconditions);
-    let deleted = Api::<Node>::all(client.clone()).delete(entry.name(), &params).await;
-    let action = Action { verb: "delete", resource: "nodes".to_owned() };
-    match deleted.map_err(|error| ApiError::new(action, error)) {
-        Ok(_) | Err(ApiError::Gone(_)) => Ok(()),
-        Err(error) => Err(error),
+    match api::delete::<Node>(client, entry.name(), entry.uid()).await {
+        Err(ApiError::Gone(_)) => Ok(()),
+        deleted => deleted,
     }
 }
 

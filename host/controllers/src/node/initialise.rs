@@ -142,7 +142,7 @@ impl NodeController {
         match error {
             ApiError::Gone(_) => self.queue.forget(&entry.key()),
             ApiError::Changed(_) => Again::Soon.schedule(&self.queue, &entry.key()),
-            ApiError::Forbidden(..) | ApiError::Failed(..) => {
+            ApiError::Forbidden(..) | ApiError::Refused(..) | ApiError::Failed(..) => {
                 self.shared.warning(entry, reason::FAILED_TO_INITIALIZE, format!("Node cannot be updated: {error}"));
                 self.queue.retry(entry.key());
             }

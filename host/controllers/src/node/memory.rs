@@ -13,6 +13,9 @@ use tokio::time::Instant;
 
 use crate::{batches::Fit, informer::Entry, patience::Patience};
 
+/// How often it is told that a node is another provider's: events are kept for an hour.
+pub(super) const TELL_AGAIN: Duration = Duration::from_secs(30 * 60);
+
 /// Of all nodes, by name.
 #[derive(Default)]
 pub(super) struct Memory(Mutex<HashMap<String, Remembered>>);
@@ -21,8 +24,8 @@ pub(super) struct Memory(Mutex<HashMap<String, Remembered>>);
 struct Remembered {
     /// Version that was initialised, while the cache shows it.
     settled: Option<String>,
-    /// UID that was warned about as foreign: once is enough.
-    foreign: Option<String>,
+    /// UID that was warned about as foreign, and when.
+    foreign: Option<(String, Instant)>,
     /// In how large a batch it may go, if not with as many as there are.
     fit: Option<Fit>,
     /// For how long the cloud has been at it.
@@ -82,13 +85,15 @@ impl Memory {
         self.change(name, |node| node.settled = None);
     }
 
-    /// Takes note that a node is foreign; true if that was not known of it.
-    pub(super) fn is_new_as_foreign(&self, entry: &Entry<Node>) -> bool {
-        let uid = Some(entry.uid().to_owned());
+    /// Takes note that a node is foreign. `None` if that is to be told now, else how long it is not.
+    pub(super) fn told_as_foreign(&self, entry: &Entry<Node>, now: Instant) -> Option<Duration> {
         self.note(entry.name(), |node| {
-            let known = node.foreign == uid;
-            node.foreign = uid;
-            !known
+            let told = node.foreign.as_ref().filter(|(uid, _)| uid == entry.uid()).map(|(_, at)| *at);
+            let waits = told.map(|at| (at + TELL_AGAIN).saturating_duration_since(now)).filter(|it| !it.is_zero());
+            if waits.is_none() {
+                node.foreign = Some((entry.uid().to_owned(), now));
+            }
+            waits
         })
     }
 
@@ -146,7 +151,10 @@ mod tests {
         let (memory, gauge, now) = (Memory::default(), Gauge::default(), Instant::now());
         let entry = Entry::new(node("a"));
         memory.settle(&entry);
-        assert!(memory.is_settled(&entry) && memory.is_new_as_foreign(&entry) && !memory.is_new_as_foreign(&entry));
+        assert!(memory.is_settled(&entry));
+        assert_eq!(memory.told_as_foreign(&entry, now), None);
+        assert_eq!(memory.told_as_foreign(&entry, now), Some(TELL_AGAIN));
+        assert_eq!(memory.told_as_foreign(&entry, now + TELL_AGAIN), None);
         memory.changed("a");
         assert!(!memory.is_settled(&entry));
         memory.forget("a");

@@ -311,6 +311,22 @@ async fn n25_a_foreign_node_is_left_alone_with_one_warning() {
     assert_eq!(events[0].0, "ForeignProviderID");
 }
 
+// Holds: OPS-40
+#[tokio::test(start_paused = true)]
+async fn a_foreign_node_is_told_about_again_while_events_are_kept() {
+    let bench = bench();
+    bench.controller.shared.nodes.apply(with(&node("a"), &json!({"spec": {"providerID": "aws:///i-1"}})));
+    bench.start();
+    let told = || bench.api.requests().iter().filter(|request| request.path.contains("/events")).count();
+    for (minutes, expected) in [(1, 1), (28, 1), (2, 2), (28, 2), (3, 3)] {
+        sleep(Duration::from_secs(minutes * 60)).await;
+        assert_eq!(told(), expected, "{minutes} minutes later");
+    }
+    bench.controller.shared.nodes.delete("a");
+    sleep(Duration::from_secs(3600)).await;
+    assert_eq!((told(), bench.cloud.calls()), (3, Vec::new()));
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_stale_cache_does_not_initialise_a_node_twice() {
     let bench = bench();

@@ -109,7 +109,7 @@ impl Conditions {
         let again = match error {
             None | Some(ApiError::Gone(_)) => None,
             Some(ApiError::Changed(_)) => Some(Again::Soon),
-            Some(ApiError::Forbidden(..) | ApiError::Failed(..)) => Some(Again::BackOff),
+            Some(ApiError::Forbidden(..) | ApiError::Refused(..) | ApiError::Failed(..)) => Some(Again::BackOff),
         };
         let mut wanted = self.lock();
         let same = |now: &Wanted| now.network == network && now.entry.uid() == entry.uid();

@@ -1,7 +1,7 @@
 //! Which routes are made and which are deleted.
 
 use std::{
-    collections::{BTreeSet, HashMap, HashSet},
+    collections::{BTreeMap, BTreeSet, HashMap, HashSet},
     iter::successors,
 };
 
@@ -19,6 +19,9 @@ pub(super) struct Plan {
     pub(super) creates: Vec<Create>,
     /// Names of the nodes without Pod CIDRs that a route in our ranges leads to all the same.
     pub(super) stranded: HashSet<String>,
+    /// Pod CIDRs outside of our ranges to which no route leads, by node. None is made: it would not be ours to delete later, and who
+    /// registers a node could draw any traffic to it.
+    pub(super) outside: BTreeMap<String, Vec<String>>,
 }
 
 /// A route to be made.
@@ -35,10 +38,10 @@ pub(super) struct Create {
 /// Compares what the cloud has with what the nodes need.
 ///
 /// A route is needed if it leads to a node that has its destination among its Pod CIDRs, was made with the addresses that
-/// the node has now (if the cloud knows), and is no black hole. What is needed and not there is made; what is there, not
-/// needed and in the cluster's ranges is deleted. So a route to be changed is both.
+/// the node has now (if the cloud knows), and is no black hole. What is needed and not there is made, if it is in the cluster's
+/// ranges; what is there, not needed and in the cluster's ranges is deleted. So a route to be changed is both.
 ///
-/// Fixed here: upstream takes a black hole that names its node for a good route while it deletes it, and makes it anew only
+/// Fixed here: upstream makes routes to any Pod CIDR, and never deletes those outside of the cluster's ranges; it takes a black hole that names its node for a good route while it deletes it, and makes it anew only
 /// with the next run; and it makes a route twice for a node that has one Pod CIDR twice.
 #[must_use]
 pub(super) fn plan(routes: Vec<Route>, nodes: &[&Node], cidrs: &ClusterCidrs) -> Plan {
@@ -53,9 +56,14 @@ pub(super) fn plan(routes: Vec<Route>, nodes: &[&Node], cidrs: &ClusterCidrs) ->
         .iter()
         .filter_map(|route| Some((route.target_node.as_deref()?, Destination::of(&route.destination_cidr))))
         .collect();
-    let missing = nodes.iter().flat_map(|node| missing(node, &there));
-    let creates = in_order(missing.collect(), &deletes);
-    Plan { deletes, creates, stranded }
+    let (missing, others): (Vec<_>, Vec<_>) =
+        nodes.iter().flat_map(|node| missing(node, &there)).partition(|route| ours(&route.destination_cidr, cidrs));
+    let mut outside: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    for NewRoute { target_node, destination_cidr, .. } in others {
+        outside.entry(target_node).or_default().push(destination_cidr);
+    }
+    let creates = in_order(missing, &deletes);
+    Plan { deletes, creates, stranded, outside }
 }
 
 /// The routes a node needs and has not: one for each of its Pod CIDRs, all with the node's UID as hint for their name. Most
@@ -97,6 +105,11 @@ impl<'a> Destination<'a> {
 /// True if the first or the last address of a CIDR is in one of the cluster's ranges; other routes are somebody else's.
 fn responsible(cidr: &str, cidrs: &ClusterCidrs) -> bool {
     cidr.parse::<IpNet>().is_ok_and(|net| cidrs.contains(net.network()) || cidrs.contains(net.broadcast()))
+}
+
+/// True if all of a CIDR is in one of the cluster's ranges. What is none is for the cloud to refuse.
+fn ours(cidr: &str, cidrs: &ClusterCidrs) -> bool {
+    cidr.parse::<IpNet>().map_or(true, |net| cidrs.iter().any(|range| range.contains(&net)))
 }
 
 /// One text for one CIDR. What is none stays as it is, and is for the cloud to refuse.

@@ -1,6 +1,6 @@
 //! One comparison of routes with nodes, and what has become of it so far.
 
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use skydock_cloud::{NewRoute, Route};
 use tokio::time::Instant;
@@ -52,6 +52,11 @@ impl Round {
 
     pub(super) fn entries(&self) -> &[NodeEntry] {
         &self.entries
+    }
+
+    /// Pod CIDRs to which no route is made, by node.
+    pub(super) fn outside(&self) -> &BTreeMap<String, Vec<String>> {
+        &self.plan.outside
     }
 
     pub(super) fn entry(&self, node: &str) -> Option<&NodeEntry> {
@@ -154,6 +159,9 @@ impl Round {
             } else {
                 Standing::Missing
             });
+        }
+        if self.plan.outside.contains_key(entry.name()) {
+            standings.push(Standing::Unknown);
         }
         if self.plan.stranded.contains(entry.name()) {
             standings = vec![Standing::Missing];

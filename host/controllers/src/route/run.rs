@@ -27,7 +27,7 @@ use crate::{
 };
 
 /// An API server keeps events for an hour.
-const TELL_OF_LIMIT: Duration = Duration::from_secs(30 * 60);
+const TELL_AGAIN: Duration = Duration::from_secs(30 * 60);
 
 pub(super) struct Run<'a> {
     controller: &'a RouteController,
@@ -169,6 +169,7 @@ impl<'a> Run<'a> {
         };
         self.blocked = false;
         self.begin(due);
+        self.tell_of_outside(now);
         let (memory, round) = (controller.memory(), &self.round);
         for entry in round.entries() {
             if let Some(network) = round.verdict(entry, &memory, &self.flight) {
@@ -187,7 +188,7 @@ impl<'a> Run<'a> {
         let Some(limit) = limit.filter(|limit| routes >= limit - limit / 5) else { return };
         let mut memory = self.controller.memory();
         if memory.tell_of_limit.is_none_or(|at| now >= at) {
-            memory.tell_of_limit = Some(now + TELL_OF_LIMIT);
+            memory.tell_of_limit = Some(now + TELL_AGAIN);
             let message = format!(
                 "There are {routes} routes, and with more than {limit} no route is made or deleted any more: allow more, such as \
                  --plugin-limit routes={}",
@@ -195,6 +196,28 @@ impl<'a> Run<'a> {
             );
             tracing::warn!("{message}");
             self.warn(reason::ROUTES_NEAR_LIMIT, message);
+        }
+    }
+
+    /// Events are kept for an hour, and the node waits for somebody.
+    fn tell_of_outside(&self, now: Instant) {
+        let shared = &self.controller.shared;
+        let mut memory = self.controller.memory();
+        let before = std::mem::take(&mut memory.tell_of_outside);
+        for (node, cidrs) in self.round.outside() {
+            let Some(entry) = self.round.entry(node) else { continue };
+            let waits = before.get(entry.uid()).filter(|at| now < **at);
+            memory.tell_of_outside.insert(entry.uid().to_owned(), waits.copied().unwrap_or(now + TELL_AGAIN));
+            if waits.is_none() {
+                let cidrs = cidrs.join(", ");
+                let message = format!(
+                    "No route is made to Pod CIDR {cidrs} of the node: it is outside of --cluster-cidr. If it is right, \
+                     --cluster-cidr has to hold it; else delete the node, and let it register again"
+                );
+                tracing::warn!(node, "{message}");
+                shared.metrics.error(shared.controller, "pod-cidr-out-of-range");
+                shared.warning(entry, reason::POD_CIDR_OUT_OF_RANGE, message);
+            }
         }
     }
 

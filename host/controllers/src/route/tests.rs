@@ -141,6 +141,33 @@ impl Bench {
     }
 }
 
+// Holds: OPS-43, OPS-91
+#[tokio::test(start_paused = true)]
+async fn a_pod_cidr_outside_of_the_clusters_is_told_about_again() {
+    let bench = watching();
+    bench.has("a", &["10.244.1.0/24"], &json!({}));
+    bench.has("b", &["10.96.0.0/16"], &json!({}));
+    bench.pass().await;
+    assert_eq!(bench.calls().iter().filter(|call| call.contains("10.96")).count(), 0);
+    assert_eq!(bench.conditions(), ["a False RouteCreated"], "of the other nothing is said");
+    let events = bench.events().await;
+    let [event] = events.as_slice() else { panic!("{events:?}") };
+    assert_eq!(
+        (event["reason"].as_str(), event["involvedObject"]["name"].as_str()),
+        (Some("PodCIDROutOfRange"), Some("b"))
+    );
+    let message = event["message"].as_str().unwrap();
+    assert!(message.starts_with("No route is made to Pod CIDR 10.96.0.0/16 of the node"), "{message}");
+    bench.pass().await;
+    let patched = |bench: &Bench| bench.patches().iter().filter(|request| request.path.contains("/events/")).count();
+    sleep(Duration::from_millis(1)).await;
+    assert_eq!(patched(&bench), 0, "not with each round");
+    sleep(Duration::from_secs(31 * 60)).await;
+    bench.pass().await;
+    sleep(Duration::from_millis(1)).await;
+    assert_eq!(patched(&bench), 1);
+}
+
 // Holds: OPS-32
 #[tokio::test(start_paused = true)]
 async fn r16_r18_a_node_whose_routes_were_made_has_a_network() {

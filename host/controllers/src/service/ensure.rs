@@ -34,7 +34,7 @@ impl ServiceController {
         if priority == Priority::Change && known.announce(reason::ENSURING_LB) {
             self.shared.normal(entry, reason::ENSURING_LB, "Ensuring load balancer");
         }
-        if !plan::has_finalizer(&entry.object) || plan::class_to_note(&entry.object).is_some() {
+        if !plan::has_finalizer(&entry.object) || plan::note_to_write(&entry.object).is_some() {
             match self.add_finalizer(entry).await {
                 Ok(()) => {}
                 Err(ApiError::Gone(_)) => return Ok(()),
@@ -104,8 +104,8 @@ impl ServiceController {
     /// And the class, so that this host knows its own when nothing else tells it any more.
     async fn add_finalizer(&self, entry: &ServiceEntry) -> Result<(), ApiError> {
         let mut metadata = vec![("uid", json!(entry.uid())), ("finalizers", json!([FINALIZER]))];
-        if let Some(class) = plan::class_to_note(&entry.object) {
-            metadata.push(("annotations", json!({ ANNOTATION_CLASS: class })));
+        if let Some(note) = plan::note_to_write(&entry.object) {
+            metadata.push(("annotations", json!({ ANNOTATION_CLASS: note })));
         }
         patch::<Service>(&self.client, &target(entry), &Patch::Strategic(with_metadata(metadata))).await.map(drop)
     }

@@ -55,11 +55,12 @@ pub fn is_ours(service: &Service, classes: &Classes) -> bool {
     made_as(service).map_or_else(|| classes.clean_up(class(service)), |made_as| classes.serve(Some(made_as)))
 }
 
-/// The class to be noted on a service that this host serves under one, if it is not there. That of another host stays until
-/// that one has cleaned up.
+/// The note of its class to be written on a service that this host serves under one, if it is not there. That of another host
+/// stays until that one has cleaned up.
 #[must_use]
-pub fn class_to_note(service: &Service) -> Option<&str> {
-    class(service).filter(|_| made_as(service).is_none())
+pub fn note_to_write(service: &Service) -> Option<String> {
+    let class = class(service).filter(|_| made_as(service).is_none())?;
+    Some(format!("{class}@{}", service.metadata.uid.as_deref().unwrap_or_default()))
 }
 
 /// True if the class under which the load balancer was made is noted on the service.
@@ -68,9 +69,11 @@ pub fn is_noted(service: &Service) -> bool {
     made_as(service).is_some()
 }
 
-/// The class under which the load balancer of a service was made, if it was made under one by a host of ours.
+/// The class under which the load balancer of a service was made, if it was made under one by a host of ours. What was noted on
+/// another service says nothing of this one: annotations are copied with manifests.
 fn made_as(service: &Service) -> Option<&str> {
-    service.metadata.annotations.as_ref()?.get(ANNOTATION_CLASS).map(String::as_str)
+    let (class, uid) = service.metadata.annotations.as_ref()?.get(ANNOTATION_CLASS)?.rsplit_once('@')?;
+    (service.metadata.uid.as_deref() == Some(uid)).then_some(class)
 }
 
 /// True if the service carries the finalizer.
@@ -198,8 +201,12 @@ mod tests {
 
     /// As the API server leaves a service that had a class and is not of type LoadBalancer any more.
     fn dropped(made_as: &str) -> Service {
-        let note = json!({"metadata": {"annotations": {ANNOTATION_CLASS: made_as}}, "spec": {"type": "ClusterIP"}});
-        with(&lb(&finalizer()), &note)
+        with(&with(&lb(&finalizer()), &note(made_as)), &json!({"spec": {"type": "ClusterIP"}}))
+    }
+
+    fn note(made_as: &str) -> Value {
+        let uid = lb(&json!({})).metadata.uid.unwrap();
+        json!({"metadata": {"annotations": {ANNOTATION_CLASS: format!("{made_as}@{uid}")}}})
     }
 
     // Holds: S-36, S-37
@@ -210,9 +217,7 @@ mod tests {
         let (x, y, unnamed) = (classes(&["a.io/x"], false), classes(&["a.io/y"], false), Classes::default());
         let gone = |service: &Service| with(service, &gone());
         let of = |class: &str, made_as: &str| {
-            let both =
-                json!({"metadata": {"annotations": {ANNOTATION_CLASS: made_as}}, "spec": {"loadBalancerClass": class}});
-            with(&lb(&finalizer()), &both)
+            with(&with(&lb(&finalizer()), &note(made_as)), &json!({"spec": {"loadBalancerClass": class}}))
         };
         let plain = with(&lb(&finalizer()), &json!({"spec": {"type": "ClusterIP"}}));
         for (what, service, cleaned) in [
@@ -227,16 +232,32 @@ mod tests {
             assert_eq!(needs, cleaned, "{what}");
         }
         assert_eq!(need(&of("a.io/y", "a.io/x"), &y, false), Need::Ensure, "it need not wait for the other host");
-        assert_eq!(class_to_note(&of("a.io/y", "a.io/x")), None);
-        assert_eq!(class_to_note(&lb(&json!({"spec": {"loadBalancerClass": "a.io/y"}}))), Some("a.io/y"));
-        assert_eq!(class_to_note(&lb(&json!({}))), None);
+        assert_eq!(note_to_write(&of("a.io/y", "a.io/x")), None);
+        let bare = lb(&json!({"spec": {"loadBalancerClass": "a.io/y"}}));
+        assert_eq!(note_to_write(&bare), Some(format!("a.io/y@{}", bare.metadata.uid.as_deref().unwrap())));
+        assert_eq!(note_to_write(&lb(&json!({}))), None);
+    }
+
+    // Holds: OPS-61
+    #[test]
+    fn a_note_that_was_copied_from_another_service_is_none() {
+        let copied = |change: Value| {
+            let service = with(&with(&lb(&finalizer()), &note("a.io/x")), &json!({"metadata": {"uid": "a-copy"}}));
+            with(&service, &change)
+        };
+        let classes = Classes::default();
+        assert_eq!(need(&copied(gone()), &classes, false), Need::Cleanup);
+        assert_eq!(need(&copied(json!({"spec": {"type": "ClusterIP"}})), &classes, false), Need::Cleanup);
+        assert_eq!(need(&copied(json!({})), &classes, false), Need::Ensure);
+        let of_class = copied(json!({"spec": {"loadBalancerClass": "a.io/x"}}));
+        assert_eq!(note_to_write(&of_class).as_deref(), Some("a.io/x@a-copy"));
     }
 
     #[test]
     fn the_note_of_a_class_is_no_change_and_its_loss_is_mended() {
         let classes = Classes { named: ["a.io/x".to_owned()].into(), unnamed: false };
         let bare = lb(&json!({"spec": {"loadBalancerClass": "a.io/x"}}));
-        let noted = with(&bare, &json!({"metadata": {"annotations": {ANNOTATION_CLASS: "a.io/x"}}}));
+        let noted = with(&bare, &note("a.io/x"));
         assert!(!needs_update(&bare, &noted, &classes) && !needs_update(&noted, &bare, &classes));
         assert!(needs_mending(&noted, &bare, &classes) && !needs_mending(&bare, &noted, &classes));
     }

@@ -2,6 +2,9 @@
 //! k8s.io/api/core/v1, k8s.io/apimachinery/pkg/apis/meta/v1 and k8s.io/apimachinery/pkg/runtime.
 //!
 //! Go writes fields that are not pointers also if they are empty: an empty text, or a time of nothing, stands for none.
+//!
+//! A list of which one node cannot be read is no list, and a watch does not get past it. So what the API server does not check is
+//! read whatever it is: text that is not UTF-8, which a kubelet can send in protobuf, and times that are out of range.
 
 use std::collections::BTreeMap;
 
@@ -29,8 +32,6 @@ pub(super) enum Malformed {
     Kind(String),
     #[error("the API server's answer is not protobuf: {0}")]
     Message(#[from] DecodeError),
-    #[error("the API server's answer has a time that is out of range")]
-    Time(#[from] jiff::Error),
     #[error("cannot write JSON: {0}")]
     Json(#[from] serde_json::Error),
 }
@@ -71,10 +72,10 @@ impl Object {
         let Unknown { type_meta, raw } = Unknown::decode(body.slice(MAGIC.len()..))?;
         let kind = type_meta.unwrap_or_default().kind;
         Ok(match kind.as_str() {
-            "Node" => Self::Node(Box::new(Node::decode(raw)?.try_into()?)),
+            "Node" => Self::Node(Box::new(Node::decode(raw)?.into())),
             "NodeList" => {
                 let NodeList { metadata, items } = NodeList::decode(raw)?;
-                let items = items.into_iter().map(TryInto::try_into).collect::<Result<_, _>>()?;
+                let items = items.into_iter().map(Into::into).collect();
                 Self::Nodes(List { metadata: metadata.unwrap_or_default().into(), items })
             }
             "Status" => Self::Status(Status::decode(raw)?.into()),
@@ -131,16 +132,16 @@ messages! {
         #[prost(string, tag = "6")] resource_version: String,
         #[prost(message, optional, tag = "8")] creation_timestamp: Option<Time>,
         #[prost(message, optional, tag = "9")] deletion_timestamp: Option<Time>,
-        #[prost(btree_map = "string, string", tag = "11")] labels: BTreeMap<String, String>,
-        #[prost(btree_map = "string, string", tag = "12")] annotations: BTreeMap<String, String>,
+        #[prost(btree_map = "string, bytes", tag = "11")] labels: BTreeMap<String, Vec<u8>>,
+        #[prost(btree_map = "string, bytes", tag = "12")] annotations: BTreeMap<String, Vec<u8>>,
         #[prost(message, repeated, tag = "13")] owner_references: Vec<Owner>,
         #[prost(string, repeated, tag = "14")] finalizers: Vec<String>,
     }
     Owner {
-        #[prost(string, tag = "1")] kind: String,
-        #[prost(string, tag = "3")] name: String,
-        #[prost(string, tag = "4")] uid: String,
-        #[prost(string, tag = "5")] api_version: String,
+        #[prost(bytes = "bytes", tag = "1")] kind: Bytes,
+        #[prost(bytes = "bytes", tag = "3")] name: Bytes,
+        #[prost(bytes = "bytes", tag = "4")] uid: Bytes,
+        #[prost(bytes = "bytes", tag = "5")] api_version: Bytes,
         #[prost(bool, optional, tag = "6")] controller: Option<bool>,
         #[prost(bool, optional, tag = "7")] block_owner_deletion: Option<bool>,
     }
@@ -150,7 +151,7 @@ messages! {
     }
     NodeSpec {
         #[prost(string, tag = "1")] pod_cidr: String,
-        #[prost(string, tag = "3")] provider_id: String,
+        #[prost(bytes = "bytes", tag = "3")] provider_id: Bytes,
         #[prost(bool, tag = "4")] unschedulable: bool,
         #[prost(message, repeated, tag = "5")] taints: Vec<Taint>,
         #[prost(string, repeated, tag = "7")] pod_cidrs: Vec<String>,
@@ -167,28 +168,28 @@ messages! {
         #[prost(message, optional, tag = "7")] node_info: Option<NodeSystemInfo>,
     }
     NodeCondition {
-        #[prost(string, tag = "1")] r#type: String,
-        #[prost(string, tag = "2")] status: String,
+        #[prost(bytes = "bytes", tag = "1")] r#type: Bytes,
+        #[prost(bytes = "bytes", tag = "2")] status: Bytes,
         #[prost(message, optional, tag = "3")] last_heartbeat_time: Option<Time>,
         #[prost(message, optional, tag = "4")] last_transition_time: Option<Time>,
-        #[prost(string, tag = "5")] reason: String,
-        #[prost(string, tag = "6")] message: String,
+        #[prost(bytes = "bytes", tag = "5")] reason: Bytes,
+        #[prost(bytes = "bytes", tag = "6")] message: Bytes,
     }
     NodeAddress {
-        #[prost(string, tag = "1")] r#type: String,
-        #[prost(string, tag = "2")] address: String,
+        #[prost(bytes = "bytes", tag = "1")] r#type: Bytes,
+        #[prost(bytes = "bytes", tag = "2")] address: Bytes,
     }
     NodeSystemInfo {
-        #[prost(string, tag = "1")] machine_id: String,
-        #[prost(string, tag = "2")] system_uuid: String,
-        #[prost(string, tag = "3")] boot_id: String,
-        #[prost(string, tag = "4")] kernel_version: String,
-        #[prost(string, tag = "5")] os_image: String,
-        #[prost(string, tag = "6")] container_runtime_version: String,
-        #[prost(string, tag = "7")] kubelet_version: String,
-        #[prost(string, tag = "8")] kube_proxy_version: String,
-        #[prost(string, tag = "9")] operating_system: String,
-        #[prost(string, tag = "10")] architecture: String,
+        #[prost(bytes = "bytes", tag = "1")] machine_id: Bytes,
+        #[prost(bytes = "bytes", tag = "2")] system_uuid: Bytes,
+        #[prost(bytes = "bytes", tag = "3")] boot_id: Bytes,
+        #[prost(bytes = "bytes", tag = "4")] kernel_version: Bytes,
+        #[prost(bytes = "bytes", tag = "5")] os_image: Bytes,
+        #[prost(bytes = "bytes", tag = "6")] container_runtime_version: Bytes,
+        #[prost(bytes = "bytes", tag = "7")] kubelet_version: Bytes,
+        #[prost(bytes = "bytes", tag = "8")] kube_proxy_version: Bytes,
+        #[prost(bytes = "bytes", tag = "9")] operating_system: Bytes,
+        #[prost(bytes = "bytes", tag = "10")] architecture: Bytes,
         #[prost(message, optional, tag = "11")] swap: Option<NodeSwapStatus>,
     }
     NodeSwapStatus {
@@ -204,18 +205,19 @@ fn list<T, U: From<T>>(list: Vec<T>) -> Option<Vec<U>> {
     Some(list).filter(|list| !list.is_empty()).map(|list| list.into_iter().map(Into::into).collect())
 }
 
-fn tried<T, U: TryFrom<T>>(list: Vec<T>) -> Result<Option<Vec<U>>, U::Error> {
-    if list.is_empty() { Ok(None) } else { list.into_iter().map(TryInto::try_into).collect::<Result<_, _>>().map(Some) }
+/// Text that nobody has checked.
+fn free(text: impl AsRef<[u8]>) -> String {
+    String::from_utf8_lossy(text.as_ref()).into_owned()
 }
 
-fn map(pairs: BTreeMap<String, String>) -> Option<BTreeMap<String, String>> {
-    Some(pairs).filter(|pairs| !pairs.is_empty())
+fn map(pairs: BTreeMap<String, Vec<u8>>) -> Option<BTreeMap<String, String>> {
+    Some(pairs).filter(|it| !it.is_empty()).map(|it| it.into_iter().map(|(key, value)| (key, free(value))).collect())
 }
 
-fn time(time: Option<Time>) -> Result<Option<meta::Time>, jiff::Error> {
-    let told = time.filter(|it| it.seconds.is_some() || it.nanos.is_some());
-    let read = |it: Time| Timestamp::new(it.seconds.unwrap_or_default(), it.nanos.unwrap_or_default()).map(meta::Time);
-    told.map(read).transpose()
+/// A time that is out of range is none.
+fn time(time: Option<Time>) -> Option<meta::Time> {
+    let told = time.filter(|it| it.seconds.is_some() || it.nanos.is_some())?;
+    Timestamp::new(told.seconds.unwrap_or_default(), told.nanos.unwrap_or_default()).ok().map(meta::Time)
 }
 
 impl From<Status> for kube::core::Status {
@@ -235,114 +237,103 @@ impl From<ListMeta> for meta::ListMeta {
     }
 }
 
-impl TryFrom<Node> for core::Node {
-    type Error = jiff::Error;
-
-    fn try_from(Node { metadata, spec, status }: Node) -> Result<Self, jiff::Error> {
-        Ok(Self {
-            metadata: metadata.unwrap_or_default().try_into()?,
-            spec: spec.map(TryInto::try_into).transpose()?,
-            status: status.map(TryInto::try_into).transpose()?,
-        })
+impl From<Node> for core::Node {
+    fn from(Node { metadata, spec, status }: Node) -> Self {
+        Self {
+            metadata: metadata.unwrap_or_default().into(),
+            spec: spec.map(Into::into),
+            status: status.map(Into::into),
+        }
     }
 }
 
-impl TryFrom<ObjectMeta> for meta::ObjectMeta {
-    type Error = jiff::Error;
-
-    fn try_from(it: ObjectMeta) -> Result<Self, jiff::Error> {
-        Ok(Self {
+impl From<ObjectMeta> for meta::ObjectMeta {
+    fn from(it: ObjectMeta) -> Self {
+        Self {
             name: text(it.name),
             uid: text(it.uid),
             resource_version: text(it.resource_version),
-            creation_timestamp: time(it.creation_timestamp)?,
-            deletion_timestamp: time(it.deletion_timestamp)?,
+            creation_timestamp: time(it.creation_timestamp),
+            deletion_timestamp: time(it.deletion_timestamp),
             labels: map(it.labels),
             annotations: map(it.annotations),
             owner_references: list(it.owner_references),
             finalizers: list(it.finalizers),
             ..Self::default()
-        })
+        }
     }
 }
 
 impl From<Owner> for OwnerReference {
     fn from(Owner { kind, name, uid, api_version, controller, block_owner_deletion }: Owner) -> Self {
+        let (kind, name, uid, api_version) = (free(kind), free(name), free(uid), free(api_version));
         Self { kind, name, uid, api_version, controller, block_owner_deletion }
     }
 }
 
-impl TryFrom<NodeSpec> for core::NodeSpec {
-    type Error = jiff::Error;
-
-    fn try_from(it: NodeSpec) -> Result<Self, jiff::Error> {
-        Ok(Self {
+impl From<NodeSpec> for core::NodeSpec {
+    fn from(it: NodeSpec) -> Self {
+        Self {
             pod_cidr: text(it.pod_cidr),
             pod_cidrs: list(it.pod_cidrs),
-            provider_id: text(it.provider_id),
+            provider_id: text(free(it.provider_id)),
             unschedulable: it.unschedulable.then_some(true),
-            taints: tried(it.taints)?,
+            taints: list(it.taints),
             ..Self::default()
-        })
+        }
     }
 }
 
-impl TryFrom<Taint> for core::Taint {
-    type Error = jiff::Error;
-
-    fn try_from(Taint { key, value, effect, time_added }: Taint) -> Result<Self, jiff::Error> {
-        Ok(Self { key, value: text(value), effect, time_added: time(time_added)? })
+impl From<Taint> for core::Taint {
+    fn from(Taint { key, value, effect, time_added }: Taint) -> Self {
+        Self { key, value: text(value), effect, time_added: time(time_added) }
     }
 }
 
-impl TryFrom<NodeStatus> for core::NodeStatus {
-    type Error = jiff::Error;
-
-    fn try_from(it: NodeStatus) -> Result<Self, jiff::Error> {
-        let read = |condition: &NodeCondition| NODE_CONDITIONS.contains(&condition.r#type.as_str());
-        Ok(Self {
-            conditions: tried(it.conditions.into_iter().filter(read).collect())?,
+impl From<NodeStatus> for core::NodeStatus {
+    fn from(it: NodeStatus) -> Self {
+        let read = |condition: &NodeCondition| NODE_CONDITIONS.iter().any(|kind| condition.r#type == *kind);
+        Self {
+            conditions: list(it.conditions.into_iter().filter(read).collect()),
             addresses: list(it.addresses),
             node_info: it.node_info.map(Into::into),
             ..Self::default()
-        })
+        }
     }
 }
 
-impl TryFrom<NodeCondition> for core::NodeCondition {
-    type Error = jiff::Error;
-
-    fn try_from(it: NodeCondition) -> Result<Self, jiff::Error> {
-        Ok(Self {
-            type_: it.r#type,
-            status: it.status,
-            last_heartbeat_time: time(it.last_heartbeat_time)?,
-            last_transition_time: time(it.last_transition_time)?,
-            reason: text(it.reason),
-            message: text(it.message),
-        })
+impl From<NodeCondition> for core::NodeCondition {
+    fn from(it: NodeCondition) -> Self {
+        Self {
+            type_: free(it.r#type),
+            status: free(it.status),
+            last_heartbeat_time: time(it.last_heartbeat_time),
+            last_transition_time: time(it.last_transition_time),
+            reason: text(free(it.reason)),
+            message: text(free(it.message)),
+        }
     }
 }
 
 impl From<NodeAddress> for core::NodeAddress {
     fn from(NodeAddress { r#type, address }: NodeAddress) -> Self {
-        Self { type_: r#type, address }
+        Self { type_: free(r#type), address: free(address) }
     }
 }
 
 impl From<NodeSystemInfo> for core::NodeSystemInfo {
     fn from(it: NodeSystemInfo) -> Self {
         Self {
-            machine_id: it.machine_id,
-            system_uuid: it.system_uuid,
-            boot_id: it.boot_id,
-            kernel_version: it.kernel_version,
-            os_image: it.os_image,
-            container_runtime_version: it.container_runtime_version,
-            kubelet_version: it.kubelet_version,
-            kube_proxy_version: it.kube_proxy_version,
-            operating_system: it.operating_system,
-            architecture: it.architecture,
+            machine_id: free(it.machine_id),
+            system_uuid: free(it.system_uuid),
+            boot_id: free(it.boot_id),
+            kernel_version: free(it.kernel_version),
+            os_image: free(it.os_image),
+            container_runtime_version: free(it.container_runtime_version),
+            kubelet_version: free(it.kubelet_version),
+            kube_proxy_version: free(it.kube_proxy_version),
+            operating_system: free(it.operating_system),
+            architecture: free(it.architecture),
             swap: it.swap.map(|NodeSwapStatus { capacity }| core::NodeSwapStatus { capacity }),
         }
     }

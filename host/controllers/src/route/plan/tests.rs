@@ -278,6 +278,21 @@ fn r19_a_node_without_pod_cidrs_is_stranded_only_if_a_route_in_our_ranges_leads_
     assert_eq!(plan.stranded, ["a".to_owned()].into());
 }
 
+// Holds: R-07, OPS-91
+#[test]
+fn no_route_is_made_that_would_not_be_ours_to_delete() {
+    let pod_cidrs = ["10.120.1.0/24", "10.96.0.0/16", "0.0.0.0/0", "10.120.0.0/15", "a00:100::/48"];
+    let nodes = [node("a", &[], &pod_cidrs), node("b", &[], &["192.168.0.0/24"]), node("c", &[], &["10.1.0.0/24"])];
+    let routes = vec![route("c", "10.1.0.0/24")];
+    let plan = plan(routes, &nodes.iter().collect::<Vec<_>>(), &cidrs(&["10.120.0.0/16"]));
+    let made: Vec<_> = plan.creates.iter().map(|create| create.route.destination_cidr.as_str()).collect();
+    assert_eq!((made, plan.deletes.len()), (vec!["10.120.1.0/24"], 0));
+    let outside = |name: &str| plan.outside.get(name).map(Vec::as_slice).unwrap_or_default();
+    assert_eq!(outside("a"), ["0.0.0.0/0", "10.120.0.0/15", "10.96.0.0/16", "a00:100::/48"]);
+    assert_eq!(outside("b"), ["192.168.0.0/24"]);
+    assert_eq!(outside("c"), <[String; 0]>::default(), "a route that is there already is left alone");
+}
+
 #[test]
 fn five_thousand_nodes_that_all_got_other_cidrs_are_planned_in_a_moment() {
     let cidr = |n: u32| format!("10.{}.{}.0/24", n >> 8, n & 255);

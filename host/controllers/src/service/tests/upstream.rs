@@ -145,7 +145,7 @@ async fn a_named_class_is_cleaned_up_after_a_type_change_and_restart() {
     let named = with(&service("web"), &json!({"spec": {"loadBalancerClass": "a.io/x"}}));
     let bench = restarted_for(&["a.io/x"], false, &named).await;
     assert_eq!(bench.calls(), ["ensure web n1"]);
-    let note = json!({"service.skydock.dev/load-balancer-class": "a.io/x"});
+    let note = json!({"service.skydock.dev/load-balancer-class": "a.io/x@uid-web"});
     let first = bench.api.requests().into_iter().find(|request| request.method == "PATCH").unwrap();
     let expected = json!({"metadata": {"uid": "uid-web", "finalizers": [FINALIZER], "annotations": note}});
     assert_eq!(first.body, expected, "with the finalizer, so that there is never the one without the other");
@@ -176,7 +176,7 @@ async fn a_named_class_is_cleaned_up_after_a_type_change_and_restart() {
 // Holds: S-37, OPS-61
 #[tokio::test(start_paused = true)]
 async fn a_class_that_moves_to_another_host_keeps_its_finalizer() {
-    let note = json!({"service.skydock.dev/load-balancer-class": "a.io/x"});
+    let note = json!({"service.skydock.dev/load-balancer-class": "a.io/x@uid-web"});
     let moved = with(&of_class("3", "a.io/y"), &json!({"metadata": {"annotations": note}}));
     let new = restarted_for(&["a.io/y"], false, &moved).await;
     assert_eq!(new.calls(), ["ensure web n1"]);
@@ -189,5 +189,5 @@ async fn a_class_that_moves_to_another_host_keeps_its_finalizer() {
     assert_eq!(new.calls(), ["ensure web n1"]);
     let patch = new.api.requests().into_iter().find(|request| request.method == "PATCH").unwrap().body;
     assert_eq!(patch["metadata"]["finalizers"], json!([FINALIZER]));
-    assert_eq!(patch["metadata"]["annotations"], json!({"service.skydock.dev/load-balancer-class": "a.io/y"}));
+    assert_eq!(patch["metadata"]["annotations"], json!({"service.skydock.dev/load-balancer-class": "a.io/y@uid-web"}));
 }

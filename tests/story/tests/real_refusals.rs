@@ -1,0 +1,181 @@
+//! What others write into the cluster, and what they forbid, against a real API server: objects that are hard to read, and
+//! policies that are against what the host writes.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "helpers of tests, which clippy does not know for such"
+)]
+
+use std::{ffi::OsString, fs, time::Duration};
+
+use anyhow::{Context, Result};
+use k8s_openapi::{
+    api::{
+        admissionregistration::v1::{ValidatingAdmissionPolicy, ValidatingAdmissionPolicyBinding},
+        core::v1::{Event, Node, Service},
+    },
+    serde::de::DeserializeOwned,
+};
+use kube::{
+    Api, Client,
+    api::{ListParams, PostParams},
+};
+use serde_json::{Value, json};
+use skydock_planes::{Plane, RealPlane};
+use skydock_story::{
+    Paths,
+    host::Host,
+    observe::{Seen, until},
+};
+use tempfile::TempDir;
+
+const LIMIT: Duration = Duration::from_secs(60);
+const UNINITIALIZED: &str = "node.cloudprovider.kubernetes.io/uninitialized";
+const INVENTORY: &str = "apiVersion: static.skydock.dev/v1alpha1
+kind: Inventory
+machines:
+  - name: good
+  - name: bad
+addressPools:
+  - name: public
+    addresses: [192.0.2.128/25]
+";
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_one_object_says_hides_no_other() {
+    let plane = RealPlane::start_without_controllers().await.expect("the plane starts");
+    let deep = (0..200).fold(json!({}), |inner, _| json!({ "f:a": inner }));
+    for (name, time, fields) in [
+        ("late", "9999-12-31T23:59:59Z", json!({ "f:spec": { "f:ports": {} } })),
+        ("deep", "2026-01-01T00:00:00Z", json!({ "f:metadata": { "f:annotations": deep } })),
+    ] {
+        let managed = json!([{
+            "manager": "m", "operation": "Apply", "apiVersion": "v1", "time": time, "fieldsType": "FieldsV1", "fieldsV1": fields,
+        }]);
+        let service = json!({
+            "metadata": { "name": name, "managedFields": managed }, "spec": { "type": "ClusterIP", "ports": [{ "port": 80 }] },
+        });
+        post(&plane.client(), "/api/v1/namespaces/default/services", &service).await.expect("a service");
+    }
+    let nodes: Api<Node> = Api::all(plane.client());
+    make(&nodes, "bad").await;
+    let condition = json!({ "type": "Ready", "status": "True", "lastHeartbeatTime": "9999-12-31T23:59:59Z" });
+    let status = json!({ "status": { "conditions": [condition] } }).to_string();
+    let arguments = ["patch", "node", "bad", "--subresource=status", "--type=merge", "--patch", &status];
+    plane.kubectl(&arguments).await.expect("a status");
+
+    let (dir, host) = start(&plane).await;
+    make(&nodes, "good").await;
+    let services: Api<Service> = Api::default_namespaced(plane.client());
+    services.create(&PostParams::default(), &of(&load_balancer("web"))).await.expect("a service");
+    let served = until(LIMIT, || async {
+        let waits = nodes.get("good").await?.spec.and_then(|spec| spec.taints).unwrap_or_default();
+        let waits = waits.iter().any(|taint| taint.key == UNINITIALIZED);
+        let ingress = services.get("web").await?.status.and_then(|status| status.load_balancer?.ingress);
+        Ok(if waits || ingress.is_none() { Seen::NotYet("neither".to_owned()) } else { Seen::Yes(()) })
+    });
+    served.await.unwrap_or_else(|error| panic!("{error:?}\n{}", host.last_words()));
+    let log = fs::read_to_string(host.log()).expect("a log");
+    assert!(!log.contains("cannot watch") && !log.contains("managedFields"), "{log}");
+    drop(dir);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_policy_that_is_against_a_write_is_heard() {
+    let plane = RealPlane::start_without_controllers().await.expect("the plane starts");
+    let client = plane.client();
+    forbid_writes(&client).await.expect("a policy");
+    let (dir, host) = start(&plane).await;
+    let nodes: Api<Node> = Api::all(client.clone());
+    make(&nodes, "good").await;
+    let services: Api<Service> = Api::default_namespaced(client.clone());
+    services.create(&PostParams::default(), &of(&load_balancer("web"))).await.expect("a service");
+    let events: Api<Event> = Api::default_namespaced(client);
+    for (name, reason) in [("good", "FailedToInitialize"), ("web", "SyncLoadBalancerFailed")] {
+        let told = until(LIMIT, || async {
+            let all = events.list(&ListParams::default()).await?.items;
+            let of_it = all.iter().filter(|event| event.involved_object.name.as_deref() == Some(name));
+            let told = of_it.filter(|event| event.reason.as_deref() == Some(reason));
+            let mut messages = told.filter_map(|event| event.message.clone());
+            Ok(messages.next().map_or_else(|| Seen::NotYet(format!("no event of {name}")), Seen::Yes))
+        });
+        let message = told.await.unwrap_or_else(|error| panic!("{error:?}\n{}", host.last_words()));
+        assert!(message.contains("denied request: not on Sundays"), "{message}");
+    }
+    drop(dir);
+}
+
+async fn start(plane: &RealPlane) -> (TempDir, Host) {
+    let paths = Paths::of_checkout().expect("all is built");
+    let dir = tempfile::Builder::new().prefix("skydock-refusals-").tempdir().expect("a folder");
+    let inventory = dir.path().join("inventory.yaml");
+    fs::write(&inventory, INVENTORY).expect("a file");
+    let args: Vec<OsString> = vec![
+        "--cloud-provider=static".into(),
+        format!("--plugin=static={}", paths.plugins.join("static.wasm").display()).into(),
+        format!("--cloud-config={}", inventory.display()).into(),
+        format!("--kubeconfig={}", plane.kubeconfig_path().display()).into(),
+        format!("--plugin-cache-dir={}", dir.path().join("compiled").display()).into(),
+        "--leader-elect=false".into(),
+    ];
+    let host = Host::start(&paths.skydock, dir.path(), "host", &args).await.expect("the host starts");
+    (dir, host)
+}
+
+async fn make(nodes: &Api<Node>, name: &str) {
+    let taint = json!({ "key": UNINITIALIZED, "effect": "NoSchedule" });
+    let node = json!({ "metadata": { "name": name }, "spec": { "taints": [taint] } });
+    nodes.create(&PostParams::default(), &of(&node)).await.expect("a node");
+}
+
+fn load_balancer(name: &str) -> Value {
+    json!({ "metadata": { "name": name }, "spec": { "type": "LoadBalancer", "ports": [{ "port": 80 }] } })
+}
+
+/// Nobody may change nodes and services, and the API server answers as it does if a policy gives no reason of its own.
+async fn forbid_writes(client: &Client) -> Result<()> {
+    let rule = json!({
+        "apiGroups": [""], "apiVersions": ["*"], "operations": ["UPDATE"],
+        "resources": ["nodes", "nodes/status", "services", "services/status"],
+    });
+    let policy = json!({
+        "metadata": { "name": "closed" },
+        "spec": {
+            "failurePolicy": "Fail",
+            "matchConstraints": { "resourceRules": [rule] },
+            "validations": [{ "expression": "false", "message": "not on Sundays" }],
+        },
+    });
+    let policies: Api<ValidatingAdmissionPolicy> = Api::all(client.clone());
+    policies.create(&PostParams::default(), &of(&policy)).await?;
+    let binding = json!({
+        "metadata": { "name": "closed" }, "spec": { "policyName": "closed", "validationActions": ["Deny"] },
+    });
+    let bindings: Api<ValidatingAdmissionPolicyBinding> = Api::all(client.clone());
+    bindings.create(&PostParams::default(), &of(&binding)).await?;
+    // The API server takes a moment to know it.
+    let nodes: Api<Node> = Api::all(client.clone());
+    make(&nodes, "bad").await;
+    until(LIMIT, || async {
+        let mut node = nodes.get("bad").await?;
+        let version = node.metadata.resource_version.clone().unwrap_or_default();
+        node.metadata.labels.get_or_insert_default().insert("version".to_owned(), version);
+        Ok(match nodes.replace("bad", &PostParams::default(), &node).await {
+            Ok(_) => Seen::NotYet("it is not in force".to_owned()),
+            Err(_) => Seen::Yes(()),
+        })
+    })
+    .await
+}
+
+fn of<T: DeserializeOwned>(object: &Value) -> T {
+    serde_json::from_value(object.clone()).expect("an object")
+}
+
+/// As it is, also where this program could not read it.
+async fn post(client: &Client, path: &str, object: &Value) -> Result<()> {
+    let request =
+        http::Request::post(path).header("content-type", "application/json").body(object.to_string().into_bytes());
+    client.request_text(request?).await.map(drop).context("create")
+}
