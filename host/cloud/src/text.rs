@@ -27,7 +27,7 @@ pub fn is_plain(text: &str) -> bool {
 /// Control characters, and characters that reorder or hide others on a terminal.
 fn is_odd(c: char) -> bool {
     c.is_control()
-        || matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{e0000}'..='\u{e007f}')
+        || matches!(c, '\u{61c}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{e0000}'..='\u{e007f}')
 }
 
 /// At most so many bytes of the text, ending between two characters.
@@ -54,6 +54,12 @@ mod tests {
         assert_eq!(escape("plain, with ümlaut"), "plain, with ümlaut");
         assert_eq!(escape("a\nb\u{1b}[31mc\u{202e}d\u{9b}e"), "a\\nb\\u{1b}[31mc\\u{202e}d\\u{9b}e");
         assert!(is_plain("a b") && !is_plain("a\tb") && !is_plain("a\u{200b}b"));
+        // All that Unicode has to reorder text with.
+        assert!(
+            "\u{61c}\u{200e}\u{200f}\u{202a}\u{202b}\u{202c}\u{202d}\u{202e}\u{2066}\u{2067}\u{2068}\u{2069}"
+                .chars()
+                .all(is_odd)
+        );
     }
 
     #[test]

@@ -6,11 +6,14 @@ use k8s_openapi::api::core::v1::{Node, ObjectReference, Service};
 use skydock_cloud::{Cluster, ObjectEvent, ObjectKind};
 
 use crate::{
-    Controller,
     events::{Notice, Recorder},
     informer::{Entry, Informer, Kind},
     service::{Classes, plan},
 };
+
+/// `source.component` of what a provider says of an object. Controllers speak under names of their own, so that nobody takes the one's word
+/// for the other's, and so that what a provider says too often silences nobody else.
+const PROVIDER: &str = "cloud-provider";
 
 /// The cluster, from the caches.
 pub(crate) struct ClusterView {
@@ -59,13 +62,13 @@ impl Cluster for ClusterView {
     }
 
     fn publish(&self, event: ObjectEvent) {
-        let (kind, controller) = match event.object.kind {
-            ObjectKind::Node => ("Node", Controller::Node),
-            ObjectKind::Service => ("Service", Controller::Service),
+        let kind = match event.object.kind {
+            ObjectKind::Node => "Node",
+            ObjectKind::Service => "Service",
         };
         let filled = |text: String| Some(text).filter(|text| !text.is_empty());
         self.recorder.publish(Notice {
-            source: controller.event_source(),
+            source: PROVIDER,
             object: ObjectReference {
                 api_version: Some("v1".to_owned()),
                 kind: Some(kind.to_owned()),
@@ -136,7 +139,8 @@ mod tests {
         assert_eq!(event["involvedObject"]["name"], "wanting");
         assert_eq!(
             (&event["source"]["component"], &event["reason"]),
-            (&"service-controller".into(), &"QuotaReached".into())
+            (&"cloud-provider".into(), &"QuotaReached".into()),
+            "told apart from what the controllers say"
         );
     }
 }

@@ -93,7 +93,7 @@ async fn send(client: &Client, said: &Said, request: Request<Body>) -> Result<Re
     let body = match fate {
         Fate::Read => body,
         Fate::Event => {
-            said.once(&told(&words()));
+            told(&parts.method, &words()).iter().for_each(|what| said.once(what));
             return Ok(Response::new(Body::from(body)));
         }
         Fate::TryByAddress(uri) => {
@@ -137,11 +137,14 @@ fn leave_out_what_passes(body: &mut Value) {
     }
 }
 
-/// What an event tells, in words.
-fn told(event: &Value) -> String {
+/// What an event tells, in words; `None` if it is one that was told before, and is only counted on.
+fn told(method: &Method, event: &Value) -> Option<String> {
+    if *method != Method::POST {
+        return None;
+    }
     let text = |pointer: &str| event.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
     let (kind, name) = (text("/involvedObject/kind"), text("/involvedObject/name"));
-    format!("tell {} {} of {kind} {name}: {}", text("/type"), text("/reason"), text("/message"))
+    Some(format!("tell {} {} of {kind} {name}: {}", text("/type"), text("/reason"), text("/message")))
 }
 
 #[cfg(test)]

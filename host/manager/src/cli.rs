@@ -17,7 +17,10 @@ use clap::{
     error::{ContextKind, ContextValue, ErrorKind},
 };
 
+use ipnet::IpNet;
 use skydock_cloud::text::escape;
+
+use crate::telemetry;
 
 pub use self::ipam::{IpamArgs, IpamArgsError};
 pub use self::nodes::NodeArgs;
@@ -153,7 +156,8 @@ pub struct CcmArgs {
           help_heading = "Serving and logs")]
     pub metrics_bind_address: BindAddress,
     /// Verbosity of the log: 4 shows decisions, 6 all.
-    #[arg(short, long, value_name = "LEVEL", default_value_t = 0, help_heading = "Serving and logs")]
+    #[arg(short, long, value_name = "LEVEL", value_parser = parse_verbosity, default_value_t = 0,
+          help_heading = "Serving and logs")]
     pub v: u8,
     /// Form of the log.
     #[arg(long, value_name = "FORMAT", value_enum, default_value_t = LoggingFormat::Text, help_heading = "Serving and logs")]
@@ -186,7 +190,7 @@ pub struct DevArgs {
     #[arg(long, value_name = "FILE")]
     pub state: Option<PathBuf>,
     /// Verbosity of the log: 4 shows decisions, 6 all.
-    #[arg(short, long, value_name = "LEVEL", default_value_t = 0)]
+    #[arg(short, long, value_name = "LEVEL", value_parser = parse_verbosity, default_value_t = 0)]
     pub v: u8,
 }
 
@@ -257,6 +261,19 @@ fn parse_duration(text: &str) -> Result<Duration, String> {
     Ok(duration)
 }
 
+/// A number of things.
+fn parse_count(text: &str) -> Result<usize, String> {
+    text.parse().map_err(|_| "expected a number, such as 10".to_owned())
+}
+
+fn parse_verbosity(text: &str) -> Result<u8, String> {
+    text.parse().map_err(|_| "expected a number from 0 to 255, such as 4".to_owned())
+}
+
+fn parse_cidr(text: &str) -> Result<IpNet, String> {
+    text.trim().parse().map_err(|_| "expected a CIDR, such as 192.0.2.0/24, or 192.0.2.7/32 for one address".to_owned())
+}
+
 fn parse_bind_address(text: &str) -> Result<BindAddress, String> {
     match text {
         "0" => Ok(BindAddress::Off),
@@ -273,14 +290,13 @@ pub struct Stop(clap::Error);
 
 impl Stop {
     /// Prints what there is to say: a mistake is one line. The exit code is 2 for a mistake.
-    #[allow(clippy::print_stderr)] // there is no log before the flags are known
     pub fn print(&self) -> ExitCode {
         if matches!(self.0.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) {
             // Nobody is left to tell if standard output is closed.
             let _ = self.0.print();
             return ExitCode::SUCCESS;
         }
-        eprintln!("skydock: {} (see skydock --help)", escape(&self.sentence()));
+        telemetry::say(&format!("{} (see skydock --help)", escape(&self.sentence())));
         ExitCode::from(2)
     }
 
@@ -289,7 +305,16 @@ impl Stop {
         if let Some(refusal) = upstream::refusal(&self.0) {
             return refusal;
         }
+        if matches!(self.0.kind(), ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand | ErrorKind::MissingSubcommand) {
+            return "plugin needs to be told what to do, such as: skydock plugin inspect FILE".to_owned();
+        }
         let rendered = self.0.render().to_string();
+        // It is taken for a subcommand.
+        if let Some(word) =
+            ["true", "false"].into_iter().find(|word| rendered.contains(&format!("subcommand '{word}'")))
+        {
+            return format!("'{word}' stands alone: a flag takes it behind =, such as --leader-elect={word}");
+        }
         let what: Vec<_> = rendered.lines().take_while(|line| !line.is_empty()).map(str::trim).collect();
         let what = what.join(" ");
         let what = what.strip_prefix("error: ").unwrap_or(&what);

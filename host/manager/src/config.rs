@@ -3,12 +3,12 @@
 use std::{
     collections::BTreeSet,
     net::{IpAddr, SocketAddr},
-    path::PathBuf,
+    path::{Path, PathBuf},
 };
 
 use ipnet::IpNet;
 use k8s_openapi::api::core::v1::ObjectReference;
-use skydock_controllers::{Controller, Options as ControllerOptions, service::ServiceOptions};
+use skydock_controllers::{ClusterCidrsError, Controller, Options as ControllerOptions, service::ServiceOptions};
 use skydock_plugin::{IngressRules, Limits};
 
 use crate::{
@@ -128,17 +128,17 @@ impl TryFrom<CcmArgs> for Config {
 
     fn try_from(args: CcmArgs) -> Result<Self, ConfigError> {
         let plugin = choose_plugin(&args)?;
-        must_be_readable("--plugin", &plugin.file)?;
+        must_be_readable("--plugin", &plugin.file, skydock_plugin::open)?;
         if let Some(file) = &args.cloud_config {
-            must_be_readable("--cloud-config", file)?;
+            must_be_readable("--cloud-config", file, skydock_plugin::open)?;
         }
         if let Some(file) = &args.kubeconfig {
-            must_be_readable("--kubeconfig", file)?;
+            must_be_readable("--kubeconfig", file, |file| std::fs::File::open(file))?;
         }
         if args.dry_run && args.use_service_account_credentials {
             return Err(ConfigError::DryRunAccounts);
         }
-        let ingress = ingress_rules(&args, std::env::var("KUBERNETES_SERVICE_HOST").ok().as_deref());
+        let ingress = ingress_rules(&args, std::env::var("KUBERNETES_SERVICE_HOST").ok().as_deref())?;
         // Beside the one that works, which keeps its lease.
         let election = (args.leader_elect && !args.dry_run).then(|| {
             let timings = Timings::new(
@@ -191,17 +191,19 @@ impl TryFrom<CcmArgs> for Config {
     }
 }
 
-/// What the flags, and in a Pod the environment, tell of the cluster's own addresses. What cannot be read is told, or left out,
-/// where it is used for more.
-fn ingress_rules(args: &CcmArgs, api_server: Option<&str>) -> IngressRules {
-    let nets = |texts: &[String]| texts.iter().filter_map(|text| text.trim().parse().ok()).collect::<Vec<IpNet>>();
-    let mut services = nets(&args.ipam.service_cluster_ip_range);
+/// What the flags, and in a Pod the environment, tell of the cluster's own addresses.
+fn ingress_rules(args: &CcmArgs, api_server: Option<&str>) -> Result<IngressRules, ConfigError> {
+    let pods = nets(&args.cluster_cidrs, |text| ClusterCidrsError::Unreadable(text).into())?;
+    let mut services = nets(&args.ipam.service_cluster_ip_range, IpamArgsError::UnreadableServiceRange)?;
     services.extend(api_server.and_then(|address| address.parse().ok()).map(|address: IpAddr| IpNet::from(address)));
-    IngressRules {
-        pods: nets(&args.cluster_cidrs),
-        services,
-        allowed: args.services.load_balancer_allowed_cidrs.clone(),
-    }
+    Ok(IngressRules { pods, services, allowed: args.services.load_balancer_allowed_cidrs.clone() })
+}
+
+/// One that cannot be read is a mistake, whatever else it would be used for: what is left out is let through.
+fn nets(texts: &[String], unreadable: fn(String) -> IpamArgsError) -> Result<Vec<IpNet>, ConfigError> {
+    let texts = texts.iter().map(|text| text.trim()).filter(|text| !text.is_empty());
+    let nets = texts.map(|text| text.parse().map_err(|_| unreadable(text.to_owned())));
+    Ok(nets.collect::<Result<_, _>>()?)
 }
 
 /// The plugin that `--cloud-provider` names: `--plugin` first, then `--plugin-dir`.
@@ -226,9 +228,13 @@ fn choose_plugin(args: &CcmArgs) -> Result<NamedPlugin, ConfigError> {
     }
 }
 
-fn must_be_readable(flag: &'static str, file: &std::path::Path) -> Result<(), ConfigError> {
+fn must_be_readable(
+    flag: &'static str,
+    file: &Path,
+    open: impl Fn(&Path) -> std::io::Result<std::fs::File>,
+) -> Result<(), ConfigError> {
     let failed = |source| ConfigError::File { flag, file: file.display().to_string(), source };
-    let meta = std::fs::File::open(file).and_then(|file| file.metadata()).map_err(failed)?;
+    let meta = open(file).and_then(|file| file.metadata()).map_err(failed)?;
     if meta.is_dir() { Err(failed(std::io::ErrorKind::IsADirectory.into())) } else { Ok(()) }
 }
 
@@ -287,12 +293,31 @@ mod tests {
             "--service-cluster-ip-range=10.96.0.0/12",
             "--load-balancer-allowed-cidrs=10.244.9.0/24,10.244.8.1/32",
         ];
-        let rules = ingress_rules(&crate::cli::parse(flags).unwrap().ccm, Some("172.20.0.1"));
+        let rules = ingress_rules(&crate::cli::parse(flags).unwrap().ccm, Some("172.20.0.1")).unwrap();
         let texts = |nets: Vec<IpNet>| nets.iter().map(ToString::to_string).collect::<Vec<_>>();
         assert_eq!(texts(rules.pods), ["10.244.0.0/16", "fd00:1::/56"]);
         assert_eq!(texts(rules.services), ["10.96.0.0/12", "172.20.0.1/32"]);
         assert_eq!(texts(rules.allowed), ["10.244.9.0/24", "10.244.8.1/32"]);
         assert!(crate::cli::parse(["skydock", "--load-balancer-allowed-cidrs=10.244.9.0"]).is_err());
+    }
+
+    // Holds: OPS-81, OPS-82
+    #[test]
+    fn what_load_balancers_may_not_have_reaches_the_plugin() {
+        let dir = plugin_dir();
+        let in_dir = format!("--plugin-dir={}", dir.path().display());
+        let flags = ["--cloud-provider=static", &in_dir, "--cluster-cidr=10.244.0.0/16"];
+        let allowed = "--load-balancer-allowed-cidrs=10.244.9.0/24";
+        let rules = config(&[&flags[..], &[allowed]].concat()).unwrap().ingress;
+        assert_eq!((rules.pods.len(), rules.allowed.len()), (1, 1));
+        // Neither Pod CIDRs nor routes are made, and a range that cannot be read would protect nothing.
+        for (wrong, sentence) in [
+            ("--cluster-cidr=10.245.0.0", "--cluster-cidr: \"10.245.0.0\" is not a CIDR"),
+            ("--service-cluster-ip-range=10.96", "--service-cluster-ip-range: \"10.96\" is not a CIDR"),
+        ] {
+            let refused = config(&[&flags[..], &[wrong, "--configure-cloud-routes=false"]].concat()).unwrap_err();
+            assert!(refused.to_string().starts_with(sentence), "{refused}");
+        }
     }
 
     #[test]
@@ -312,6 +337,17 @@ mod tests {
         let flags = ["--cloud-provider=static", in_dir.as_str(), "--leader-elect=true", "--dry-run"];
         assert!(config(&flags[..3]).unwrap().election.is_some());
         assert!(config(&flags).unwrap().election.is_none());
+    }
+
+    // Holds: OPS-89
+    #[test]
+    fn events_of_the_process_are_on_the_lease_of_the_flags() {
+        let dir = plugin_dir();
+        let in_dir = format!("--plugin-dir={}", dir.path().display());
+        let flags = ["--leader-elect-resource-name=mine", "--leader-elect-resource-namespace=here"];
+        let process = config(&[&["--cloud-provider=static", &in_dir], &flags[..]].concat()).unwrap().options.process;
+        assert_eq!((process.kind.as_deref(), process.name.as_deref()), (Some("Lease"), Some("mine")));
+        assert_eq!(process.namespace.as_deref(), Some("here"));
     }
 
     #[test]

@@ -3,7 +3,7 @@
 mod kubeconfig;
 mod log;
 
-use std::{fs, net::Ipv4Addr, sync::Arc, time::Duration};
+use std::{net::Ipv4Addr, sync::Arc, time::Duration};
 
 use anyhow::Context;
 use skydock_controllers::{ClusterCidrs, lifecycle::LifecycleOptions, route::RouteOptions};
@@ -69,7 +69,8 @@ fn config(args: &DevArgs) -> anyhow::Result<Config> {
     };
     for (flag, file) in [("--plugin", Some(&args.plugin)), ("--cloud-config", args.cloud_config.as_ref())] {
         if let Some(file) = file {
-            fs::File::open(file).with_context(|| format!("cannot read the file of {flag}, {}", file.display()))?;
+            skydock_plugin::open(file)
+                .with_context(|| format!("cannot read the file of {flag}, {}", file.display()))?;
         }
     }
     Ok(Config {

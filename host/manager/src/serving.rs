@@ -1,5 +1,7 @@
 //! Metrics and health over plain HTTP, on loopback unless told otherwise.
 
+mod bounded;
+
 use std::{net::SocketAddr, sync::Arc, time::Duration};
 
 use axum::{
@@ -13,7 +15,14 @@ use prometheus_client::{encoding::text::encode, registry::Registry};
 use tokio::{net::TcpListener, sync::watch::Receiver};
 use tokio_util::sync::CancellationToken;
 
+use self::bounded::Bounded;
 use crate::election::Leadership;
+
+/// Connections at a time: probes and scrapers are a handful.
+const CONNECTIONS: usize = 64;
+
+/// How long a connection is kept. A scrape takes milliseconds, and whoever asks again connects again.
+const LONGEST_CONNECTION: Duration = Duration::from_secs(10);
 
 /// A leader that has not renewed for this long beyond its lease is stuck (P-22).
 const STUCK_AFTER: Duration = Duration::from_secs(20);
@@ -66,7 +75,8 @@ pub async fn start(address: SocketAddr, served: Served, stop: CancellationToken)
         .route("/readyz", get(readiness))
         .with_state(Arc::new(served));
     tokio::spawn(async move {
-        let serving = axum::serve(listener, router).with_graceful_shutdown(stop.cancelled_owned());
+        let serving = axum::serve(Bounded::new(listener, CONNECTIONS, LONGEST_CONNECTION), router)
+            .with_graceful_shutdown(stop.cancelled_owned());
         if let Err(error) = serving.await {
             tracing::error!(%error, "metrics and health are no longer served");
         }

@@ -2,7 +2,10 @@
 
 mod line;
 
-use std::{io::IsTerminal, process::ExitCode};
+use std::{
+    io::{IsTerminal, Write as _},
+    process::ExitCode,
+};
 
 use skydock_cloud::text::escape;
 use tracing::Subscriber;
@@ -48,7 +51,7 @@ pub fn init(options: LogOptions) {
     // An error means that a subscriber is set already: a test's, which is then the right one.
     let _ = if options.json {
         let logs = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
-        logs.json().flatten_event(true).try_init()
+        logs.json().flatten_event(true).log_internal_errors(false).try_init()
     } else {
         text(filter, std::io::stderr().is_terminal(), std::io::stderr).try_init().map_err(Into::into)
     };
@@ -60,14 +63,19 @@ where
     W: for<'a> MakeWriter<'a> + Send + Sync + 'static,
 {
     let logs = tracing_subscriber::fmt().with_env_filter(filter).with_writer(writer);
-    logs.with_ansi(colour).fmt_fields(line::OneLine).finish()
+    // A disk that is full or a reader that has gone costs lines: telling of it in the same place would end the process.
+    logs.with_ansi(colour).fmt_fields(line::OneLine).log_internal_errors(false).finish()
 }
 
 /// Prints the error with its causes as one line.
-#[allow(clippy::print_stderr)] // the last word of a process is for the person who started it, not for the log
 pub fn fail(error: &anyhow::Error) -> ExitCode {
-    eprintln!("skydock: {}", one_line(error));
+    say(&one_line(error));
     ExitCode::FAILURE
+}
+
+/// Says something on standard error. Nobody is left to tell if it is closed.
+pub fn say(text: &str) {
+    let _ = writeln!(std::io::stderr(), "skydock: {text}");
 }
 
 /// An error and its causes, as far as the error does not tell them itself.

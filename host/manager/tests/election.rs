@@ -96,8 +96,9 @@ async fn a_released_lease_is_taken_at_once_and_counts_as_a_transition() {
     assert_eq!((spec.holder_identity.as_deref(), spec.lease_transitions), (Some("second"), Some(1)));
 }
 
+// Holds: OPS-79
 #[tokio::test]
-async fn a_silent_leader_is_followed_when_its_lease_runs_out_and_not_before() {
+async fn a_silent_leader_is_followed_when_its_lease_runs_out() {
     let (_plane, client, _leases) = plane().await;
     let mut first = Candidate::stand(&client, "first");
     first.leads().await;

@@ -65,7 +65,8 @@ impl Skydock {
     }
 
     fn log(&self) -> String {
-        fs::read_to_string(self.dir.path().join("log")).unwrap()
+        let log = self.dir.path().join("log");
+        if log.is_file() { fs::read_to_string(log).unwrap() } else { String::new() }
     }
 
     fn until(&mut self, what: &str, mut so: impl FnMut(&Self) -> bool) {
@@ -199,6 +200,7 @@ fn health_is_served_and_a_signal_heard_while_compiling() {
     ends(&compiler);
 }
 
+// Holds: SEC-13, OPS-60
 #[test]
 fn the_compiler_has_nothing_of_the_host_but_its_task() {
     let mut skydock = Skydock::manager(with_dear_plugin(), "dear.wasm", &[]);
@@ -248,14 +250,52 @@ fn a_signal_is_heard_while_a_plugin_is_inspected() {
 
 #[test]
 fn a_signal_is_heard_while_a_file_does_not_answer() {
-    for (plugin, config) in [("pipe", None), (good().as_str(), Some("--cloud-config=pipe"))] {
+    let dir = dir();
+    rustix::fs::mkfifoat(rustix::fs::CWD, dir.path().join("pipe"), 0o600.into()).unwrap();
+    let skydock = Skydock::manager(dir, &good(), &["--kubeconfig=pipe"]);
+    std::thread::sleep(Duration::from_millis(500));
+    let (status, log) = skydock.ends_by(Signal::TERM);
+    assert_eq!(status.code(), Some(0), "{log}");
+}
+
+// Holds: OPS-97
+#[test]
+fn what_can_be_read_once_is_refused_by_name() {
+    for (plugin, config, flag) in
+        [("pipe", None, "--plugin"), (good().as_str(), Some("--cloud-config=pipe"), "--cloud-config")]
+    {
         let dir = dir();
         rustix::fs::mkfifoat(rustix::fs::CWD, dir.path().join("pipe"), 0o600.into()).unwrap();
-        let skydock = Skydock::manager(dir, plugin, config.as_slice());
-        std::thread::sleep(Duration::from_millis(500));
-        let (status, log) = skydock.ends_by(Signal::TERM);
-        assert_eq!(status.code(), Some(0), "{log}");
+        let mut skydock = Skydock::manager(dir, plugin, config.as_slice());
+        let began = Instant::now();
+        while skydock.child.try_wait().unwrap().is_none() {
+            assert!(began.elapsed() < PATIENCE, "it waits for a writer");
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        let words = format!("skydock: cannot read the file of {flag}, pipe: it is a pipe");
+        assert!(skydock.log().starts_with(&words), "{}", skydock.log());
     }
+}
+
+#[test]
+fn a_log_that_cannot_be_written_ends_nothing() {
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let plane = runtime.block_on(DevPlane::start(Options::default())).unwrap();
+    for format in ["--logging-format=text", "--logging-format=json"] {
+        let dir = dir();
+        // Whatever is written there finds the disk full.
+        std::os::unix::fs::symlink("/dev/full", dir.path().join("log")).unwrap();
+        let kubeconfig = write_kubeconfig(dir.path(), plane.url().to_string().trim_end_matches('/'), "{}");
+        let address = free_address();
+        let serve = format!("--metrics-bind-address={address}");
+        let plugin = format!("--plugin=test={}", good());
+        let args = ["--cloud-provider=test", &plugin, &serve, &kubeconfig, "--cluster-cidr=10.0.0.0/16", format];
+        let mut skydock = Skydock::start(dir, &args);
+        let leads = "master_status{name=\"cloud-controller-manager\"} 1";
+        skydock.until("it leads", |_| get(address, "/metrics").is_some_and(|it| it.contains(leads)));
+        assert_eq!(skydock.ends_by(Signal::TERM).0.code(), Some(0));
+    }
+    runtime.block_on(plane.shutdown());
 }
 
 #[test]
@@ -286,6 +326,7 @@ fn a_signal_is_heard_while_the_api_server_does_not_answer() {
     drop(connection);
 }
 
+// Holds: OPS-48
 #[test]
 fn a_signal_is_heard_while_waiting_for_the_lease() {
     let runtime = tokio::runtime::Runtime::new().unwrap();

@@ -64,7 +64,9 @@ pub enum AnswerError {
         limit: usize,
     },
     /// There are more routes than the operator's limit.
-    #[error("{count} routes, where at most {limit} are allowed: raise --plugin-limit routes={limit}")]
+    #[error(
+        "{count} routes, where at most {limit} are allowed: allow more, such as --plugin-limit routes={}", .count.saturating_mul(2)
+    )]
     TooManyRoutes {
         /// Got.
         count: usize,
@@ -88,6 +90,16 @@ pub enum AnswerError {
         what: &'static str,
         /// What it holds.
         address: IpAddr,
+        /// Why.
+        why: Refused,
+    },
+    /// A name stands for an IP address that is not one that a node can have.
+    #[error("{what} {name} is refused: {why}")]
+    Name {
+        /// Which field.
+        what: &'static str,
+        /// What it holds.
+        name: Quoted,
         /// Why.
         why: Refused,
     },
@@ -183,8 +195,13 @@ fn noted_address(address: wit::NodeAddress) -> Checked<cloud::NodeAddress> {
 /// give IP addresses for names.
 fn address(address: wit::NodeAddress) -> Checked<cloud::NodeAddress> {
     let checked = noted_address(address)?;
-    if let Ok(address) = checked.address.parse() {
-        addresses::node(address).map_err(|why| AnswerError::Address { what: "address", address, why })?;
+    let what = "address";
+    match checked.address.parse() {
+        Ok(address) => addresses::node(address).map_err(|why| AnswerError::Address { what, address, why })?,
+        Err(_) => {
+            let refused = |why| AnswerError::Name { what, name: Quoted::new(&checked.address), why };
+            addresses::name(&checked.address).map_err(refused)?;
+        }
     }
     Ok(checked)
 }

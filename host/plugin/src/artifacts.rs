@@ -4,7 +4,12 @@ mod directory;
 mod seal;
 mod surplus;
 
-use std::{io, path::PathBuf, time::SystemTime};
+use std::{
+    io,
+    path::PathBuf,
+    sync::{Arc, Mutex, PoisonError},
+    time::SystemTime,
+};
 
 use sha2::{Digest as _, Sha256};
 use tempfile::TempDir;
@@ -20,7 +25,10 @@ pub(crate) const LARGEST: u64 = 1 << 30;
 
 /// All artifacts of this process.
 pub(crate) struct Artifacts {
-    directory: Directory,
+    /// The operator's directory.
+    parent: PathBuf,
+    /// Our own in it, as long as nobody removes it.
+    directory: Mutex<Arc<Directory>>,
     /// Without a directory of the operator's, one that goes with the process.
     _temporary: Option<TempDir>,
 }
@@ -45,51 +53,80 @@ impl Artifacts {
     /// # Errors
     /// If it cannot be used, or others can write in it.
     pub(crate) fn open(parent: Option<PathBuf>) -> Result<Self, CacheDirError> {
-        let Some(parent) = parent else {
-            let temporary = tempfile::Builder::new().prefix("skydock-").tempdir().map_err(CacheDirError::Temporary)?;
-            return Ok(Self { directory: Directory::open(temporary.path())?, _temporary: Some(temporary) });
+        let (parent, temporary) = match parent {
+            Some(parent) => (parent, None),
+            None => {
+                let made = tempfile::Builder::new().prefix("skydock-").tempdir().map_err(CacheDirError::Temporary)?;
+                (made.path().to_owned(), Some(made))
+            }
         };
-        Ok(Self { directory: Directory::open(&parent)?, _temporary: None })
+        let directory = Mutex::new(Arc::new(Directory::open(&parent)?));
+        Ok(Self { parent, directory, _temporary: temporary })
+    }
+
+    /// Our own directory, made anew if somebody has removed it: what keeps temporary files few does so in the end. Blocks.
+    fn directory(&self) -> Result<Arc<Directory>, CacheDirError> {
+        let mut directory = self.directory.lock().unwrap_or_else(PoisonError::into_inner);
+        if directory.is_gone() {
+            *directory = Arc::new(Directory::open(&self.parent)?);
+        }
+        Ok(Arc::clone(&directory))
     }
 
     /// What was compiled earlier, if it is there and whole. Blocks.
     pub(crate) fn find(&self, key: &Key) -> Option<Artifact> {
-        let name = key.file();
-        let bytes = self.directory.read(&name, LARGEST).ok()?;
+        let (directory, name) = (self.directory().ok()?, key.file());
+        let bytes = directory.read(&name, LARGEST).ok()?;
         let artifact = Artifact::check(bytes, &key.component);
         if artifact.is_none() {
-            let path = self.directory.path().join(name);
+            let path = directory.path().join(name);
             tracing::warn!(path = %path.display(), "a compiled plugin is damaged: compiling again");
             return None;
         }
         // What was used last is kept longest; nothing else depends on it.
-        let _ = self.directory.touch(&name);
+        let _ = directory.touch(&name);
         artifact
+    }
+
+    /// A place for a compiler to write to. Blocks.
+    ///
+    /// # Errors
+    /// If the directory was removed, and cannot be made anew.
+    pub(crate) fn begin(&self) -> Result<Unfinished, CacheDirError> {
+        Ok(Unfinished { directory: self.directory()?, number: rand::random() })
+    }
+}
+
+/// A file that is being written, by a number that nobody else draws. It is removed with this, unless it is kept.
+pub(crate) struct Unfinished {
+    directory: Arc<Directory>,
+    number: u64,
+}
+
+impl Unfinished {
+    /// Where the compiler is to work.
+    pub(crate) fn for_a_child(&self) -> PathBuf {
+        self.directory.for_a_child()
+    }
+
+    /// The number of the file.
+    pub(crate) fn number(&self) -> u64 {
+        self.number
     }
 
     /// Keeps what a compiler has just finished, and removes what is old. Blocks.
     ///
     /// # Errors
     /// If it is not there, or not whole.
-    pub(crate) fn keep(&self, unfinished: &Unfinished, key: &Key) -> io::Result<Artifact> {
-        let bytes = self.directory.read(&unfinished.name(), LARGEST)?;
+    pub(crate) fn keep(self, key: &Key) -> io::Result<Artifact> {
+        let name = unfinished(self.number);
+        let bytes = self.directory.read(&name, LARGEST)?;
         let artifact = Artifact::check(bytes, &key.component).ok_or(io::ErrorKind::InvalidData)?;
-        self.directory.rename(&unfinished.name(), &key.file())?;
+        self.directory.rename(&name, &key.file())?;
         if let Err(error) = self.tidy() {
             tracing::warn!(%error, directory = %self.directory.path().display(), "old compiled plugins cannot be removed");
         }
         Ok(artifact)
-    }
-
-    /// Where the compiler is to work.
-    pub(crate) fn for_a_child(&self) -> PathBuf {
-        self.directory.for_a_child()
-    }
-
-    /// Removes a file that was not finished.
-    pub(crate) fn abandon(&self, unfinished: &Unfinished) {
-        // There may be none; what stays behind is removed in a day.
-        let _ = self.directory.remove(&unfinished.name());
     }
 
     fn tidy(&self) -> io::Result<()> {
@@ -104,17 +141,10 @@ impl Artifacts {
     }
 }
 
-/// A file that is being written, by a number that nobody else draws.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Unfinished(pub(crate) u64);
-
-impl Unfinished {
-    pub(crate) fn new() -> Self {
-        Self(rand::random())
-    }
-
-    fn name(self) -> String {
-        unfinished(self.0)
+impl Drop for Unfinished {
+    fn drop(&mut self) {
+        // There may be none, or it is kept by now; what stays behind is removed in a day.
+        let _ = self.directory.remove(&unfinished(self.number));
     }
 }
 
@@ -129,10 +159,14 @@ mod tests {
     }
 
     fn finish(artifacts: &Artifacts, component: &[u8]) -> Unfinished {
-        let unfinished = Unfinished::new();
+        let begun = artifacts.begin().unwrap();
         let bytes = [seal(component, b"code"), b"code".to_vec()].concat();
-        fs::write(artifacts.for_a_child().join(unfinished.name()), bytes).unwrap();
-        unfinished
+        fs::write(begun.for_a_child().join(unfinished(begun.number())), bytes).unwrap();
+        begun
+    }
+
+    fn path(artifacts: &Artifacts) -> PathBuf {
+        artifacts.directory().unwrap().path().to_owned()
     }
 
     #[test]
@@ -140,7 +174,7 @@ mod tests {
         let parent = tempfile::tempdir().unwrap();
         let artifacts = Artifacts::open(Some(parent.path().to_owned())).unwrap();
         assert!(artifacts.find(&key(b"a")).is_none());
-        let kept = artifacts.keep(&finish(&artifacts, b"a"), &key(b"a")).unwrap();
+        let kept = finish(&artifacts, b"a").keep(&key(b"a")).unwrap();
         assert_eq!(kept.machine_code(), b"code");
         let next = Artifacts::open(Some(parent.path().to_owned())).unwrap();
         assert_eq!(next.find(&key(b"a")).unwrap().machine_code(), b"code");
@@ -151,16 +185,18 @@ mod tests {
     #[test]
     fn what_was_compiled_from_something_else_is_not_kept() {
         let artifacts = Artifacts::open(None).unwrap();
-        assert!(artifacts.keep(&finish(&artifacts, b"b"), &key(b"a")).is_err());
-        assert!(artifacts.keep(&Unfinished::new(), &key(b"a")).is_err());
+        assert!(finish(&artifacts, b"b").keep(&key(b"a")).is_err());
+        assert!(artifacts.begin().unwrap().keep(&key(b"a")).is_err());
+        let left = fs::read_dir(path(&artifacts)).unwrap().map(|it| it.unwrap().file_name());
+        assert_eq!(left.collect::<Vec<_>>(), ["CACHEDIR.TAG"], "nothing is left behind");
     }
 
     #[test]
     fn a_torn_or_exchanged_file_is_not_found() {
         let artifacts = Artifacts::open(None).unwrap();
-        artifacts.keep(&finish(&artifacts, b"a"), &key(b"a")).unwrap();
-        artifacts.keep(&finish(&artifacts, b"b"), &key(b"b")).unwrap();
-        let path = |key: &Key| artifacts.directory.path().join(key.file());
+        finish(&artifacts, b"a").keep(&key(b"a")).unwrap();
+        finish(&artifacts, b"b").keep(&key(b"b")).unwrap();
+        let path = |key: &Key| path(&artifacts).join(key.file());
         let whole = fs::read(path(&key(b"a"))).unwrap();
         fs::write(path(&key(b"a")), &whole[..whole.len() - 1]).unwrap();
         assert!(artifacts.find(&key(b"a")).is_none());
@@ -168,12 +204,28 @@ mod tests {
         assert!(artifacts.find(&key(b"a")).is_none());
     }
 
+    // Holds: OPS-68
+    #[test]
+    fn a_directory_that_was_removed_is_made_anew() {
+        let parent = tempfile::tempdir().unwrap();
+        let named = parent.path().join("cache");
+        for artifacts in [Artifacts::open(Some(named.clone())).unwrap(), Artifacts::open(None).unwrap()] {
+            finish(&artifacts, b"a").keep(&key(b"a")).unwrap();
+            for gone in [path(&artifacts), path(&artifacts).parent().unwrap().to_owned()] {
+                fs::remove_dir_all(gone).unwrap();
+                assert!(artifacts.find(&key(b"a")).is_none());
+                finish(&artifacts, b"a").keep(&key(b"a")).unwrap();
+                assert!(artifacts.find(&key(b"a")).is_some());
+            }
+        }
+    }
+
     // Holds: OPS-69
     #[test]
     fn a_directory_nobody_named_goes_with_the_process() {
         let artifacts = Artifacts::open(None).unwrap();
-        let path = artifacts.directory.path().to_owned();
-        artifacts.keep(&finish(&artifacts, b"a"), &key(b"a")).unwrap();
+        let path = path(&artifacts);
+        finish(&artifacts, b"a").keep(&key(b"a")).unwrap();
         assert!(path.is_dir());
         drop(artifacts);
         assert!(!path.parent().unwrap().exists());

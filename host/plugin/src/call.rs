@@ -9,7 +9,7 @@ use wasmtime_wasi::I32Exit;
 use crate::{
     answers::AnswerError,
     host::{Oversized, Refusal, State},
-    limits::Limits,
+    limits::{Limits, UNBROKEN},
     text::{Cause, first_function},
 };
 
@@ -49,6 +49,15 @@ impl fmt::Display for Function {
     }
 }
 
+/// Why a guest was interrupted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Overrun {
+    /// Its CPU time is used up.
+    Budget,
+    /// It has not paused for too long.
+    Unbroken,
+}
+
 /// Why a call gave no answer. Each is the end of that call and of nothing else.
 #[derive(Debug, thiserror::Error)]
 pub enum CallError {
@@ -61,6 +70,9 @@ pub enum CallError {
     /// The guest ran longer than it may.
     #[error("it used up its {0:?} of CPU time")]
     CpuBudget(Duration),
+    /// The guest kept a thread that others need.
+    #[error("it kept a thread for {0:?}, and came to no place where it could be interrupted")]
+    Unbroken(Duration),
     /// Too much time went by, in the guest or in what it waited for.
     #[error("it gave no answer within {0:?}")]
     Deadline(Duration),
@@ -118,7 +130,7 @@ impl CallError {
         match self {
             Self::Trap(_) => "trap",
             Self::Exit(_) => "exit",
-            Self::CpuBudget(_) => "cpu",
+            Self::CpuBudget(_) | Self::Unbroken(_) => "cpu",
             Self::Deadline(_) => "deadline",
             Self::Memory(_) => "memory",
             Self::MemoryTotal(_) => "memory_total",
@@ -141,6 +153,20 @@ impl CallError {
     pub(crate) fn is_plugin_failure(&self) -> bool {
         self.ends_instance() && !matches!(self, Self::MemoryTotal(_) | Self::HandlesTotal(_))
             || matches!(self, Self::BadAnswer(_))
+    }
+
+    /// True if it may go better later, though nothing about the plugin changes.
+    pub(crate) fn may_pass(&self) -> bool {
+        match self {
+            Self::Deadline(_)
+            | Self::TooBusy(_)
+            | Self::NoRoom
+            | Self::BackOff(_)
+            | Self::MemoryTotal(_)
+            | Self::HandlesTotal(_) => true,
+            Self::Refused(error) => passes(error),
+            _ => false,
+        }
     }
 
     /// True if the instance is of no further use.
@@ -167,8 +193,10 @@ impl CallError {
         }
         let trap = error.downcast_ref::<Trap>().copied();
         let exit = error.downcast_ref::<I32Exit>().map(|exit| exit.0);
-        if trap == Some(Trap::Interrupt) && state.cpu_exhausted {
-            return Self::CpuBudget(limits.guest_cpu);
+        match state.overrun.filter(|_| trap == Some(Trap::Interrupt)) {
+            Some(Overrun::Budget) => return Self::CpuBudget(limits.guest_cpu),
+            Some(Overrun::Unbroken) => return Self::Unbroken(UNBROKEN),
+            None => {}
         }
         if let Some(oversized) = error.downcast_ref() {
             return Self::Oversized(*oversized);
@@ -209,6 +237,14 @@ impl CallError {
     }
 }
 
+/// True if the cloud, or who speaks for it, only asks for time.
+pub(crate) fn passes(error: &CloudError) -> bool {
+    matches!(
+        error,
+        CloudError::Conflict(_) | CloudError::Throttled(_) | CloudError::InProgress(_) | CloudError::Unavailable(_)
+    )
+}
+
 /// Where a call went, for sentences.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Place<'a> {
@@ -229,13 +265,8 @@ impl Place<'_> {
         let sentence = |error: &CallError| format!("{self}: {error}");
         match error {
             CallError::Cloud(error) => error,
-            CallError::Deadline(_)
-            | CallError::TooBusy(_)
-            | CallError::NoRoom
-            | CallError::BackOff(_)
-            | CallError::MemoryTotal(_)
-            | CallError::HandlesTotal(_) => CloudError::Unavailable(sentence(&error)),
-            _ => CloudError::Internal(sentence(&error)),
+            error if error.may_pass() => CloudError::Unavailable(sentence(&error)),
+            error => CloudError::Internal(sentence(&error)),
         }
     }
 
@@ -266,5 +297,25 @@ mod tests {
             assert_eq!(matches!(told, CloudError::Internal(_)), at_fault, "it may pass by itself or not: {told:?}");
         }
         assert!(!CallError::NoRoom.ends_instance() && !CallError::NoRoom.is_plugin_failure());
+    }
+
+    // Holds: OPS-52, OPS-87
+    #[test]
+    fn what_ended_a_call_has_the_label_of_the_page() {
+        let page = include_str!("../../../docs/operating.md");
+        let second = Duration::from_secs(1);
+        for (error, label) in [
+            (CallError::CpuBudget(second), "cpu"),
+            (CallError::Deadline(second), "deadline"),
+            (CallError::Memory(1), "memory"),
+            (CallError::MemoryTotal(1), "memory_total"),
+            (CallError::Handles(1), "handles"),
+            (CallError::HandlesTotal(1), "handles_total"),
+            (CallError::Trap(Trap::UnreachableCodeReached), "trap"),
+            (CallError::Host(Cause::of("no such handle")), "host_call"),
+        ] {
+            assert_eq!(error.kind(), label);
+            assert!(error.ends_instance() && page.contains(&format!("`{label}`")), "{label}");
+        }
     }
 }

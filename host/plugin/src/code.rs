@@ -7,7 +7,7 @@ use tokio::task::spawn_blocking;
 use wasmtime::component::InstancePre;
 
 use crate::{
-    artifacts::{Artifact, Key, Unfinished},
+    artifacts::{Artifact, Key},
     compile::CompileError,
     error::{LoadError, LoadProblem, Stage},
     generation::Stopwatch,
@@ -77,26 +77,14 @@ async fn compiled(runtime: &Arc<Inner>, plugin: &str, component: Vec<u8>, digest
     if let Some(found) = blocking(Stage::Compile, move || Ok(inner.artifacts.find(&wanted))).await? {
         return Ok(found);
     }
-    let unfinished = AbandonedOnDrop { runtime: Arc::clone(runtime), unfinished: Unfinished::new() };
-    let place = (&*runtime.artifacts.for_a_child(), unfinished.unfinished);
-    let compiled = runtime.compiler.compile(component, place, runtime.reservation, &runtime.limits).await;
+    let inner = Arc::clone(runtime);
+    let unfinished = blocking(Stage::Compile, move || Ok(inner.artifacts.begin())).await?;
+    let unfinished = unfinished.map_err(|error| failed(CompileError::Directory(error)))?;
+    let compiled = runtime.compiler.compile(component, &unfinished, runtime.reservation, &runtime.limits).await;
     runtime.metrics.compiled(plugin, compiled.is_ok());
     compiled.map_err(failed)?;
-    let kept =
-        blocking(Stage::Compile, move || Ok(unfinished.runtime.artifacts.keep(&unfinished.unfinished, &key))).await?;
+    let kept = blocking(Stage::Compile, move || Ok(unfinished.keep(&key))).await?;
     kept.map_err(|error| failed(CompileError::Lost(error)))
-}
-
-/// Removes what a compiler has left behind.
-struct AbandonedOnDrop {
-    runtime: Arc<Inner>,
-    unfinished: Unfinished,
-}
-
-impl Drop for AbandonedOnDrop {
-    fn drop(&mut self) {
-        self.runtime.artifacts.abandon(&self.unfinished);
-    }
 }
 
 /// Runs what takes milliseconds per megabyte where it holds up nobody.

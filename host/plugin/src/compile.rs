@@ -7,12 +7,7 @@ mod child;
 mod ending;
 mod order;
 
-use std::{
-    ffi::OsString,
-    path::{Path, PathBuf},
-    process::Stdio,
-    thread::available_parallelism,
-};
+use std::{ffi::OsString, path::PathBuf, process::Stdio, thread::available_parallelism};
 
 use tokio::{
     io::{AsyncRead, AsyncReadExt, AsyncWriteExt},
@@ -25,6 +20,9 @@ pub use ending::CompileError;
 
 use self::order::Order;
 use crate::{artifacts::Unfinished, limits::Limits};
+
+/// Exit code: the compiler cannot do its work, for a reason that is not the component's.
+const FAILED: u8 = 1;
 
 /// Exit code: the component is not valid.
 const MALFORMED: u8 = 65;
@@ -60,14 +58,14 @@ impl Compiler {
         Ok(Self::new(program, arguments))
     }
 
-    /// Compiles into the file in the directory, for an engine with this [reservation](crate::engine::config). Dropping the future ends the compiler.
+    /// Compiles into this file, for an engine with this [reservation](crate::engine::config). Dropping the future ends the compiler.
     ///
     /// # Errors
     /// Why there is nothing.
     pub(crate) async fn compile(
         &self,
         component: Vec<u8>,
-        (directory, unfinished): (&Path, Unfinished),
+        unfinished: &Unfinished,
         reservation: Option<u64>,
         limits: &Limits,
     ) -> Result<(), CompileError> {
@@ -77,7 +75,7 @@ impl Compiler {
             .args(&self.arguments)
             .env_clear()
             .env("RAYON_NUM_THREADS", threads.to_string())
-            .current_dir(directory)
+            .current_dir(unfinished.for_a_child())
             .stdin(Stdio::piped())
             .stdout(Stdio::null())
             .stderr(Stdio::piped())
@@ -90,7 +88,7 @@ impl Compiler {
             memory: limits.compile_memory as u64,
             cpu: limits.compile_cpu.as_secs().max(1),
             reservation: reservation.unwrap_or(0),
-            unfinished: unfinished.0,
+            unfinished: unfinished.number(),
             component: component.len() as u64,
         };
         // Held open until the end: the compiler ends with it.

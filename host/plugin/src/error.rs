@@ -6,7 +6,7 @@ use skydock_cloud::{Capability, CloudError};
 
 use crate::{
     answers::AnswerError,
-    call::CallError,
+    call::{CallError, passes},
     compile::CompileError,
     shape::TooMuch,
     text::{Cause, Names},
@@ -70,6 +70,19 @@ pub struct LoadError {
 impl LoadError {
     pub(crate) fn new(stage: Stage, source: impl Into<LoadProblem>) -> Self {
         Self { stage, source: source.into() }
+    }
+}
+
+impl LoadError {
+    /// True if it may go better later with the same files.
+    pub(crate) fn may_pass(&self) -> bool {
+        match &self.source {
+            LoadProblem::Read { .. } | LoadProblem::Died => true,
+            LoadProblem::Compile(error) => error.may_pass(),
+            LoadProblem::Call(error) => error.may_pass(),
+            LoadProblem::Refused(error) => passes(error),
+            _ => false,
+        }
     }
 }
 
@@ -193,4 +206,41 @@ pub enum LoadProblem {
     /// There is nothing to go back to.
     #[error("there is no earlier generation to go back to")]
     NoPrevious,
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{os::unix::process::ExitStatusExt, process::ExitStatus, time::Duration};
+
+    use super::*;
+
+    // Holds: OPS-98
+    #[test]
+    fn what_is_not_the_files_fault_may_pass() {
+        let failed = |code: i32| CompileError::Failed { status: ExitStatus::from_raw(code << 8), said: String::new() };
+        let lost = || io::Error::from(io::ErrorKind::StorageFull);
+        let table: [(LoadProblem, bool); 17] = [
+            (LoadProblem::Read { path: PathBuf::new(), source: lost() }, true),
+            (LoadProblem::NotWasm, false),
+            (CompileError::Lost(lost()).into(), true),
+            (CompileError::Start { program: String::new(), source: lost() }.into(), true),
+            (CompileError::Deadline(Duration::ZERO).into(), true),
+            (CompileError::Signal(9).into(), true),
+            (CompileError::Signal(11).into(), false),
+            (failed(1).into(), true),
+            (failed(101).into(), false),
+            (CompileError::Memory(1).into(), false),
+            (CompileError::Malformed(String::new()).into(), false),
+            (CallError::MemoryTotal(1).into(), true),
+            (CallError::HandlesTotal(1).into(), true),
+            (CallError::NoRoom.into(), true),
+            (CallError::CpuBudget(Duration::ZERO).into(), false),
+            (LoadProblem::Refused(CloudError::Unavailable(String::new())), true),
+            (LoadProblem::Refused(CloudError::Invalid(String::new())), false),
+        ];
+        for (problem, passes) in table {
+            let error = LoadError::new(Stage::Compile, problem);
+            assert_eq!(error.may_pass(), passes, "{error:?}");
+        }
+    }
 }

@@ -40,6 +40,7 @@ use crate::{
     account::Account,
     answers::IngressRules,
     bindings::{skydock::provider, wasi::logging::logging},
+    call::Overrun,
     limits::Limits,
     meter::Meter,
     metrics::PluginMetrics,
@@ -112,7 +113,9 @@ pub(crate) struct State {
     /// CPU time of the running call.
     pub(crate) meter: Arc<Meter>,
     /// The guest was interrupted because of it.
-    pub(crate) cpu_exhausted: bool,
+    pub(crate) overrun: Option<Overrun>,
+    /// Tick of the clock at which the meter was read last.
+    looked: u64,
     phase: Phase,
     /// What the running call is about.
     objects: Objects,
@@ -137,7 +140,8 @@ impl State {
         Self {
             limiter: MemoryLimiter::new(&shared.limits, &shared.memory),
             meter: Arc::default(),
-            cpu_exhausted: false,
+            overrun: None,
+            looked: 0,
             phase: Phase::Loading,
             objects: Objects::default(),
             events: 0,
@@ -155,7 +159,7 @@ impl State {
     pub(crate) fn begin(&mut self, phase: Phase, objects: Objects) {
         self.account();
         (self.phase, self.objects, self.events) = (phase, objects, 0);
-        (self.cpu_exhausted, self.limiter.refused, self.handles.refused) = (false, None, None);
+        (self.overrun, self.limiter.refused, self.handles.refused) = (None, None, None);
     }
 
     /// The call has ended.
@@ -163,6 +167,12 @@ impl State {
         self.objects = Objects::default();
         self.handles.tidy();
         self.account();
+    }
+
+    /// True if the clock has ticked since this was asked last: the meter is dear to read.
+    pub(crate) fn is_overdue(&mut self) -> bool {
+        let ticks = self.shared.ticker.ticks();
+        std::mem::replace(&mut self.looked, ticks) != ticks
     }
 
     /// Why the running call had no more handles.

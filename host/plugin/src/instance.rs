@@ -4,16 +4,17 @@ use futures::future::BoxFuture;
 use skydock_cloud::{Capability, CloudError};
 use std::{collections::BTreeSet, sync::Arc};
 use wasmtime::{
-    Store, UpdateDeadline,
+    CallHook, Store, Trap, UpdateDeadline,
     component::{self, InstancePre},
 };
 
 use crate::{
     answers,
     bindings::exports::skydock::provider::{instances, load_balancers, plugin, routes, zones},
-    call::CallError,
+    call::{CallError, Overrun},
     error::LoadProblem,
     host::{Objects, Phase, Shared, State},
+    limits::UNBROKEN,
 };
 
 /// Where the functions of each exported interface are found in a component.
@@ -92,10 +93,23 @@ impl Blueprint {
         store.epoch_deadline_callback(move |mut store| {
             let state = store.data_mut();
             if state.meter.used() > budget {
-                state.cpu_exhausted = true;
+                state.overrun = Some(Overrun::Budget);
                 return Ok(UpdateDeadline::Interrupt);
             }
             Ok(UpdateDeadline::YieldCustom(1, Box::pin(tokio::task::yield_now())))
+        });
+        // Where there is no such place in the guest's code, what it asks of the host one after the other. It cannot pause here.
+        store.call_hook(move |mut store, hook| {
+            let state = store.data_mut();
+            if !matches!(hook, CallHook::ReturningFromHost) || !state.is_overdue() {
+                return Ok(());
+            }
+            state.overrun = if state.meter.used() > budget {
+                Some(Overrun::Budget)
+            } else {
+                (state.meter.unbroken() > UNBROKEN).then_some(Overrun::Unbroken)
+            };
+            if state.overrun.is_some() { Err(Trap::Interrupt.into()) } else { Ok(()) }
         });
         store.set_epoch_deadline(1);
         let meter = Arc::clone(&store.data().meter);

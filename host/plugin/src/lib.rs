@@ -52,5 +52,5 @@ pub use metrics::PluginMetrics;
 pub use plugin::{Plugin, Reload, SwapOutcome, SwapReport};
 pub use runtime::{Runtime, RuntimeError, RuntimeOptions};
 pub use shape::TooMuch;
-pub use source::{CloudConfig, PluginSource, Settings};
+pub use source::{CloudConfig, PluginSource, Settings, open};
 pub use text::{Cause, Names, Quoted};

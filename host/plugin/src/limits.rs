@@ -6,6 +6,10 @@ use std::time::Duration;
 /// and how far it may go beyond [`Limits::guest_cpu`].
 pub(crate) const TICK: Duration = Duration::from_millis(10);
 
+/// CPU time for which a guest may keep a thread though it was to give it up: some ticks, since what the host does for it at once may take
+/// as long. A guest that is made by a compiler enters a function or begins a loop anew every few microseconds.
+pub(crate) const UNBROKEN: Duration = Duration::from_millis(250);
+
 /// Instances beside one for each service that is worked on at a time: those of nodes and zones, and those of routes.
 pub(crate) const OTHER_INSTANCES: usize = 16;
 

@@ -87,6 +87,8 @@ struct Swap {
 enum Attempted {
     Files(Digests),
     Unreadable,
+    /// It came to nothing for a reason that may pass.
+    InVain,
 }
 
 impl Plugin {
@@ -182,12 +184,13 @@ impl Plugin {
         self.replace(&mut swap, files).await
     }
 
-    /// Like [`Plugin::reload`], but does nothing if the last attempt found the same: the same broken file is reported once.
+    /// Like [`Plugin::reload`], but does nothing if the last attempt found the same, and it was their fault: the same broken file is
+    /// reported once.
     pub(crate) async fn reload_if_new(&self) -> Result<Reload, LoadError> {
         let mut swap = self.swap.lock().await;
         let files = read(&self.source).await;
         if attempted(&files) == swap.attempted {
-            return Ok(Reload::Unchanged);
+            return files.map(|_| Reload::Unchanged);
         }
         self.replace(&mut swap, files).await
     }
@@ -207,8 +210,9 @@ impl Plugin {
             Generation::load(&self.shared, source, what, watch, number, Some(&before.provider)).await.map(Some)
         };
         let loaded = loaded.await;
+        let in_vain = loaded.as_ref().is_err_and(LoadError::may_pass) && attempted != Attempted::Unreadable;
         // Only now: what was given up on the way is tried again.
-        swap.attempted = attempted;
+        swap.attempted = if in_vain { Attempted::InVain } else { attempted };
         match loaded {
             Ok(None) => Ok(Reload::Unchanged),
             Ok(Some(next)) => {

@@ -167,6 +167,7 @@ impl Lease<'_> {
 mod tests {
     use super::*;
 
+    // Holds: OPS-85
     #[test]
     fn instances_of_a_burst_go_sooner() {
         let limit = Duration::from_secs(60);

@@ -23,6 +23,10 @@ const SLOTS_PER_INSTANCE: u32 = 8;
 /// Core instances, memories and tables per component: a guest and the adapters that tools put around it.
 const CORE_PER_COMPONENT: u32 = 8;
 
+/// Bytes that wasmtime keeps of an instance beside its memories and tables: 32 for each function that is in a table, of which a
+/// component may have [100,000](crate::shape), and little for the rest. Taken as it is needed.
+const INSTANCE: usize = 4 << 20;
+
 /// How to run plugins.
 #[derive(Clone, Debug)]
 pub struct RuntimeOptions {
@@ -128,6 +132,8 @@ fn pool(limits: &Limits) -> PoolingAllocationConfig {
         .max_core_instances_per_component(CORE_PER_COMPONENT.saturating_mul(2))
         .max_memories_per_component(CORE_PER_COMPONENT)
         .max_tables_per_component(CORE_PER_COMPONENT)
+        .max_core_instance_size(INSTANCE)
+        .max_component_instance_size(INSTANCE)
         .max_memory_size(limits.memory)
         .table_elements(limits.table_elements);
     pool

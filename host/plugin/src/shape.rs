@@ -27,6 +27,10 @@ const DEFINITIONS: u64 = 100_000;
 /// Components within components. Tools that put components together nest three or four deep.
 const DEPTH: u64 = 16;
 
+/// Components that one can name: those within it, and each further name for one of them. They are kept in mind while the file is read,
+/// and a name takes four bytes of it.
+const COMPONENTS: u64 = 10_000;
+
 /// Imports, or exports, of the component itself. All of WASI and the contract are some fifty.
 const NAMES: u64 = 1_000;
 
@@ -78,6 +82,14 @@ struct Level {
     components: Vec<Weight>,
 }
 
+impl Level {
+    /// Another component that it can name.
+    fn name(&mut self, weight: Weight) -> Result<(), LoadProblem> {
+        self.components.push(weight);
+        at_most("components that can be named", self.components.len() as u64, COMPONENTS)
+    }
+}
+
 /// Counts while the payloads of a component go by.
 pub(crate) struct Shape {
     levels: Vec<Level>,
@@ -121,15 +133,14 @@ impl Shape {
     /// Takes note of what a component defines.
     fn define(&mut self, payload: &Payload<'_>) -> Result<(), LoadProblem> {
         let Some((level, outer)) = self.levels.split_last_mut() else { return Ok(()) };
-        let weight = &mut level.weight;
         match payload {
             Payload::InstanceSection(section) => {
                 for instance in section.clone() {
-                    weight.define(match instance.map_err(malformed)? {
+                    level.weight.define(match instance.map_err(malformed)? {
                         Instance::Instantiate { args, .. } => args.len(),
                         Instance::FromExports(exports) => exports.len(),
                     });
-                    weight.add(Weight::default());
+                    level.weight.add(Weight::default());
                 }
             }
             Payload::ComponentInstanceSection(section) => {
@@ -140,13 +151,13 @@ impl Shape {
                         }
                         ComponentInstance::FromExports(exports) => (Weight::default(), exports.len()),
                     };
-                    weight.define(parts);
-                    weight.add(child);
+                    level.weight.define(parts);
+                    level.weight.add(child);
                 }
             }
             Payload::ComponentAliasSection(section) => {
                 for alias in section.clone() {
-                    weight.define(0);
+                    level.weight.define(0);
                     match alias.map_err(malformed)? {
                         ComponentAlias::Outer { kind: ComponentOuterAliasKind::Component, count, index } => {
                             let from = match (count as usize).checked_sub(1) {
@@ -155,7 +166,7 @@ impl Shape {
                                     outer.iter().rev().nth(up).map_or(NOWHERE, |it| component(&it.components, index))
                                 }
                             };
-                            level.components.push(from);
+                            level.name(from)?;
                         }
                         // What comes out of an instance may have been put in by anybody: it cannot be counted.
                         ComponentAlias::InstanceExport { kind: ComponentExternalKind::Component, .. } => {
@@ -167,7 +178,7 @@ impl Shape {
             }
             Payload::ComponentImportSection(section) => {
                 for import in section.clone() {
-                    weight.define(0);
+                    level.weight.define(0);
                     if import.map_err(malformed)?.ty.kind() == ComponentExternalKind::Component {
                         return Err(LoadProblem::PassesComponents);
                     }
@@ -175,17 +186,17 @@ impl Shape {
             }
             Payload::ComponentExportSection(section) => {
                 for export in section.clone() {
-                    weight.define(0);
+                    level.weight.define(0);
                     let export = export.map_err(malformed)?;
                     if export.kind == ComponentExternalKind::Component {
                         let exported = component(&level.components, export.index);
-                        level.components.push(exported);
+                        level.name(exported)?;
                     }
                 }
             }
-            Payload::ComponentCanonicalSection(section) => weight.define(section.count() as usize),
-            Payload::ComponentTypeSection(section) => weight.define(section.count() as usize),
-            Payload::CoreTypeSection(section) => weight.define(section.count() as usize),
+            Payload::ComponentCanonicalSection(section) => level.weight.define(section.count() as usize),
+            Payload::ComponentTypeSection(section) => level.weight.define(section.count() as usize),
+            Payload::CoreTypeSection(section) => level.weight.define(section.count() as usize),
             _ => {}
         }
         Ok(())
@@ -197,9 +208,10 @@ impl Shape {
         match self.levels.last_mut() {
             Some(parent) => {
                 if encoding == Encoding::Component {
-                    parent.components.push(weight);
+                    parent.name(weight)
+                } else {
+                    Ok(())
                 }
-                Ok(())
             }
             None => {
                 at_most("instances of modules and components", weight.instances, INSTANCES)?;

@@ -2,7 +2,8 @@
 
 use std::{
     fs::File,
-    io::Read,
+    io::{self, Read},
+    os::unix::fs::FileTypeExt as _,
     path::{Path, PathBuf},
 };
 
@@ -99,7 +100,7 @@ fn read_config(path: &Path) -> Result<CloudConfig, LoadProblem> {
 
 fn read_limited(path: &Path, limit: u64) -> Result<Vec<u8>, LoadProblem> {
     let mut bytes = Vec::new();
-    File::open(path)
+    open(path)
         .and_then(|file| file.take(limit + 1).read_to_end(&mut bytes))
         .map_err(|source| LoadProblem::Read { path: path.to_owned(), source })?;
     if bytes.len() as u64 > limit {
@@ -108,9 +109,40 @@ fn read_limited(path: &Path, limit: u64) -> Result<Vec<u8>, LoadProblem> {
     Ok(bytes)
 }
 
+/// Opens a file that can be read again and again. A pipe would be empty the next time, and may keep whoever opens it waiting for ever.
+///
+/// # Errors
+/// If it cannot be opened, or is a directory or a pipe.
+pub fn open(path: &Path) -> io::Result<File> {
+    let flags = rustix::fs::OFlags::RDONLY | rustix::fs::OFlags::NONBLOCK | rustix::fs::OFlags::CLOEXEC;
+    let file: File = rustix::fs::open(path, flags, rustix::fs::Mode::empty())?.into();
+    let metadata = file.metadata()?;
+    if metadata.is_dir() {
+        return Err(io::ErrorKind::IsADirectory.into());
+    }
+    if metadata.file_type().is_fifo() {
+        return Err(io::Error::other(
+            "it is a pipe, and has to be a file: it is read again whenever it may have changed",
+        ));
+    }
+    Ok(file)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    // Holds: OPS-70
+    #[test]
+    fn a_component_may_have_128_mib() {
+        let dir = tempfile::tempdir().unwrap();
+        let source = PluginSource { component: dir.path().join("plugin.wasm"), ..PluginSource::default() };
+        let file = File::create(&source.component).unwrap();
+        for (bytes, fits) in [(128 << 20, true), ((128 << 20) + 1, false)] {
+            file.set_len(bytes).unwrap();
+            assert_eq!(Files::read(&source).is_ok(), fits, "{bytes} bytes");
+        }
+    }
 
     #[test]
     fn files_are_limited_and_configuration_is_text() {
@@ -122,5 +154,16 @@ mod tests {
         std::fs::write(&path, b"ok \xff").unwrap();
         assert!(matches!(read_config(&path), Err(LoadProblem::NotText { at: 3, .. })));
         assert!(matches!(read_config(&dir.path().join("none")), Err(LoadProblem::Read { .. })));
+    }
+
+    #[test]
+    fn what_can_be_read_once_is_refused_and_waited_for_by_nobody() {
+        let dir = tempfile::tempdir().unwrap();
+        let pipe = dir.path().join("pipe");
+        rustix::fs::mkfifoat(rustix::fs::CWD, &pipe, 0o600.into()).unwrap();
+        for path in [pipe.as_path(), dir.path()] {
+            assert!(matches!(read_config(path), Err(LoadProblem::Read { .. })), "{}", path.display());
+        }
+        assert_eq!(read_config(Path::new("/dev/null")).unwrap().text, "", "as some have it in their manifests");
     }
 }

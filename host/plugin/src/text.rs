@@ -115,6 +115,7 @@ pub(crate) fn first_function(error: &wasmtime::Error) -> Option<u32> {
 mod tests {
     use super::*;
 
+    // Holds: SEC-15
     #[test]
     fn a_list_of_names_is_short_however_long_it_is() {
         assert_eq!(Names::default().to_string(), "nothing");

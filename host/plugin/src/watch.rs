@@ -12,11 +12,14 @@ use std::{
 use notify::{RecommendedWatcher, RecursiveMode, Watcher};
 use tokio::{
     sync::mpsc,
-    time::{MissedTickBehavior, interval, sleep},
+    time::{Instant, MissedTickBehavior, interval, sleep},
 };
 use tokio_util::sync::CancellationToken;
 
-use crate::plugin::Plugin;
+use crate::{
+    error::LoadError,
+    plugin::{Plugin, Reload},
+};
 
 /// How often to look without having been told: events are lost on some file systems, and never come from others.
 const POLL: Duration = Duration::from_secs(2);
@@ -26,6 +29,10 @@ const SWARM: Duration = Duration::from_millis(50);
 
 /// How long files must be at rest before they are read: a file half written is not its end.
 const REST: Duration = Duration::from_millis(200);
+
+/// When to try again what came to nothing for a reason that may pass, such as a full disk: first, and at the longest after
+/// doubling. A try may cost minutes of a compiler.
+const AGAIN: (Duration, Duration) = (Duration::from_secs(5), Duration::from_secs(600));
 
 /// How often to look for a newer component while one is being loaded.
 const WHILE_LOADING: Duration = Duration::from_millis(500);
@@ -41,6 +48,7 @@ impl Plugin {
         let mut poll = interval(POLL);
         poll.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut seen = None;
+        let mut again = Again::default();
         loop {
             tokio::select! {
                 () = stop.cancelled() => return,
@@ -48,7 +56,7 @@ impl Plugin {
                 Some(()) = changed.recv() => sleep(SWARM).await,
                 _ = poll.tick() => {}
             }
-            if seen.as_ref() == Some(&self.fingerprints().await) {
+            if !again.is_due(Instant::now()) && seen.as_ref() == Some(&self.fingerprints().await) {
                 continue;
             }
             tokio::select! {
@@ -58,7 +66,7 @@ impl Plugin {
             tokio::select! {
                 () = stop.cancelled() => return,
                 // The outcome is reported.
-                _ = self.reload_if_new() => {}
+                reloaded = self.reload_if_new() => again.note(&reloaded, Instant::now()),
                 // Nobody waits for the older one any more, however long it would take.
                 () = self.component_changes(seen.as_deref()) => {}
             }
@@ -116,6 +124,24 @@ impl Plugin {
     }
 }
 
+/// When files that have not changed are tried again.
+#[derive(Debug, Default)]
+struct Again(Option<(Instant, Duration)>);
+
+impl Again {
+    fn is_due(&self, now: Instant) -> bool {
+        self.0.is_some_and(|(at, _)| now >= at)
+    }
+
+    fn note(&mut self, reloaded: &Result<Reload, LoadError>, now: Instant) {
+        let (first, longest) = AGAIN;
+        self.0 = reloaded.as_ref().is_err_and(LoadError::may_pass).then(|| {
+            let delay = self.0.map_or(first, |(_, before)| (before * 2).min(longest));
+            (now + delay, delay)
+        });
+    }
+}
+
 fn parent(file: &Path) -> &Path {
     file.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
@@ -136,5 +162,30 @@ fn fingerprint(file: &Path) -> Fingerprint {
             [(it.mtime(), it.mtime_nsec()), (it.ctime(), it.ctime_nsec())],
         ),
         Err(error) => Fingerprint::Unreadable(error.kind()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::error::{LoadProblem, Stage};
+
+    // Holds: OPS-98
+    #[test]
+    fn what_may_pass_is_tried_ever_less_often_and_the_rest_never() {
+        let passing = || Err(LoadError::new(Stage::Compile, LoadProblem::Died));
+        let (mut again, mut now) = (Again::default(), Instant::now());
+        assert!(!again.is_due(now + Duration::from_secs(1_000_000)));
+        for seconds in [5, 10, 20, 40, 80, 160, 320, 600, 600] {
+            again.note(&passing(), now);
+            let delay = Duration::from_secs(seconds);
+            assert!(!again.is_due(now + delay - Duration::from_millis(1)) && again.is_due(now + delay), "{seconds} s");
+            now += delay;
+        }
+        for ended in [Ok(Reload::Unchanged), Err(LoadError::new(Stage::Type, LoadProblem::NotWasm))] {
+            again.note(&passing(), now);
+            again.note(&ended, now);
+            assert!(!again.is_due(now + Duration::from_secs(1_000_000)), "{ended:?}");
+        }
     }
 }

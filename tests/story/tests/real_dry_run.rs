@@ -36,7 +36,7 @@ const PRESENCE: &str = "hostile.skydock.dev/presence";
 /// The account of the dry run; it may do everything, so that nothing is prevented by a missing right.
 const ACCOUNT: &str = "rehearsal";
 
-// Holds: OPS-02
+// Holds: OPS-01, OPS-02, OPS-03, OPS-64
 #[tokio::test(flavor = "multi_thread")]
 async fn a_dry_run_writes_nothing_whatever_there_is_to_do() {
     let plane = RealPlane::start_without_controllers().await.expect("the plane starts");
@@ -73,6 +73,12 @@ async fn a_dry_run_writes_nothing_whatever_there_is_to_do() {
     host.terminate().expect("it is told to end");
     assert_eq!(host.ended(LIMIT).await.expect("it ends"), Some(0), "{}", host.last_words());
 
+    let log = fs::read_to_string(&log).expect("the log");
+    let mut said: Vec<_> = log.lines().filter_map(|line| Some(line.split_once("dry run: would ")?.1)).collect();
+    let all = said.len();
+    said.sort_unstable();
+    said.dedup();
+    assert_eq!(said.len(), all, "something was said twice:\n{log}");
     assert_eq!(versions(&client).await.expect("versions"), before, "something has moved");
     let tried = writes(&plane).expect("the audit log");
     assert!(tried.iter().any(|write| write.contains("patch nodes/status")), "{tried:?}");

@@ -112,7 +112,8 @@ fn what_would_be_done_is_said_in_words() {
     let event = json!({
         "involvedObject": {"kind": "Node", "name": "n1"}, "type": "Normal", "reason": "DeletingNode", "message": "gone",
     });
-    assert_eq!(told(&event), "tell Normal DeletingNode of Node n1: gone");
+    assert_eq!(told(&Method::POST, &event).unwrap(), "tell Normal DeletingNode of Node n1: gone");
+    assert_eq!(told(&Method::PATCH, &json!({"count": 2, "message": "gone"})), None, "it was told");
 }
 
 // Holds: OPS-01

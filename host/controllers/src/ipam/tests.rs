@@ -218,9 +218,9 @@ async fn i06_i08_a_node_that_was_made_anew_is_another_node() {
     assert_eq!(bench.events(), Vec::<String>::new());
 }
 
-// Holds: I-06
+// Holds: I-06, I-09
 #[tokio::test(start_paused = true)]
-async fn i09_fixed_a_node_without_a_cidr_has_a_warning_and_gets_one_as_soon_as_a_node_goes() {
+async fn who_got_none_has_a_warning_and_is_first_when_a_node_goes() {
     let nodes = [carrying("a", &["10.244.0.0/24"]), carrying("b", &["10.244.1.0/24"]), node("c"), node("d")];
     let bench = start(&TWO, &nodes, |_| {});
     moment().await;

@@ -107,7 +107,10 @@ impl LifecycleController {
         let Some(entry) = self.still_in_question(doomed) else { return };
         let Some(_claim) = self.claim(&entry) else { return };
         let name = entry.name();
-        tracing::info!(node = name, "deleting: the machine is gone");
+        // Of a dry run it is said once, and not that it is done.
+        if self.said.is_none() {
+            tracing::info!(node = name, "deleting: the machine is gone");
+        }
         let message = format!("Deleting node {name} because it does not exist in the cloud provider");
         self.shared.normal(&entry, reason::DELETING_NODE, message);
         if let Err(error) = apply::delete(&self.client, &entry, self.said.as_deref()).await {

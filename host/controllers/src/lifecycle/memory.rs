@@ -216,7 +216,7 @@ mod tests {
 
     // Holds: OPS-77
     #[test]
-    fn failures_in_a_row_wait_longer_each_time_and_an_answer_ends_that() {
+    fn failures_in_a_row_wait_longer_until_an_answer_ends_that() {
         let start = Instant::now();
         let node = Arc::new(Node::default());
         let mut known = Known::default();

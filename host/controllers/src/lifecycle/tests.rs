@@ -683,7 +683,7 @@ async fn a_node_that_is_late_alone_delays_no_pass() {
 
 // Holds: OPS-17, OPS-20
 #[tokio::test(start_paused = true)]
-async fn no_node_is_deleted_while_those_asked_about_may_make_it_too_many() {
+async fn none_is_deleted_while_answers_may_make_them_too_many() {
     let bench = bench();
     bench.has_ready(20);
     let known = ["x00", "x01", "x02"];

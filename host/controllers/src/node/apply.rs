@@ -33,11 +33,15 @@ pub(super) async fn addresses(
     patch::<Node>(client, &target(entry, Some("status")), &Patch::Strategic(body)).await
 }
 
-/// Provider ID, labels and the end of the taint, in one patch.
+/// Provider ID, labels and the end of the taint, in one patch; gives the version of the node that has them.
 ///
 /// `spec.taints` is an atomic list, which can only be replaced whole: the patch names the version whose taints it knows, so
 /// that it undoes nothing that others did since.
-pub(super) async fn initialise(client: &Client, entry: &Entry<Node>, plan: &Initialisation) -> Result<(), ApiError> {
+pub(super) async fn initialise(
+    client: &Client,
+    entry: &Entry<Node>,
+    plan: &Initialisation,
+) -> Result<String, ApiError> {
     let mut metadata = metadata(entry, &plan.labels);
     metadata.insert("resourceVersion".to_owned(), Value::from(entry.resource_version()));
     let taints: Vec<&Taint> = entry.object.taints.iter().filter(|taint| taint.key != TAINT_UNINITIALIZED).collect();
@@ -46,7 +50,7 @@ pub(super) async fn initialise(client: &Client, entry: &Entry<Node>, plan: &Init
         spec.insert("providerID".to_owned(), Value::from(id.as_str()));
     }
     let body = json!({ "metadata": metadata, "spec": spec });
-    patch::<Node>(client, &target(entry, None), &Patch::Strategic(body)).await.map(drop)
+    patch::<Node>(client, &target(entry, None), &Patch::Strategic(body)).await
 }
 
 /// Brings an initialised node up to date.

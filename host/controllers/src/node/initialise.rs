@@ -54,7 +54,6 @@ impl NodeController {
         self.shared.metrics.taint_removal_delay.observe(age);
         self.shared.metrics.initial_node_sync_delay.observe(age);
         self.shared.normal(&latest, reason::SYNCED, "Node synced successfully");
-        tracing::info!(node = latest.name(), "initialized");
         self.finish(&latest, Ok(()));
     }
 
@@ -95,7 +94,11 @@ impl NodeController {
         for refused in &plan.labels.refused {
             tracing::warn!(node = latest.name(), "{refused}");
         }
-        apply::initialise(&self.client, &latest, &plan).await?;
+        let written = apply::initialise(&self.client, &latest, &plan).await?;
+        // Else it was a dry run.
+        if written != latest.resource_version() {
+            tracing::info!(node = latest.name(), "initialized");
+        }
         Ok(latest)
     }
 

@@ -8,7 +8,7 @@ use skydock_controllers::{
     node::{NodeOptions, plan::Kept},
 };
 
-use super::parse_duration;
+use super::{parse_count, parse_duration};
 
 /// The flags of the node and lifecycle controllers.
 #[derive(Args, Debug)]
@@ -40,7 +40,7 @@ pub struct NodeArgs {
     pub out_of_service_taint: bool,
     /// Most nodes to delete within --node-deletion-interval; if more are gone from the cloud, none is deleted, unless it has
     /// the annotation skydock.dev/allow-deletion=true.
-    #[arg(long, value_name = "N", default_value_t = BrakeOptions::default().limit)]
+    #[arg(long, value_name = "N", value_parser = parse_count, default_value_t = BrakeOptions::default().limit)]
     pub node_deletion_limit: usize,
     /// The same as a share of the cluster's nodes; of a small cluster up to ten may go, as long as half of it stays. With 0%,
     /// none is deleted unless it has the annotation.

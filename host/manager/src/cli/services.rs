@@ -6,7 +6,7 @@ use clap::{ArgAction, Args};
 use ipnet::IpNet;
 use skydock_controllers::service::{Classes, NodeRules, ServiceOptions, parse_class};
 
-use super::parse_duration;
+use super::{parse_cidr, parse_duration};
 
 const HEADING: &str = "Load balancers";
 
@@ -22,7 +22,7 @@ pub struct ServiceArgs {
     pub load_balancer_check_period: Duration,
     /// Addresses that load balancers may have although they look like the cluster's own (--cluster-cidr,
     /// --service-cluster-ip-range) or like nobody's, such as loopback and link-local ones.
-    #[arg(long, value_name = "CIDR", value_delimiter = ',', help_heading = HEADING)]
+    #[arg(long, value_name = "CIDR", value_delimiter = ',', value_parser = parse_cidr, help_heading = HEADING)]
     pub load_balancer_allowed_cidrs: Vec<IpNet>,
     /// Serve also services of these classes (`spec.loadBalancerClass`).
     #[arg(long, value_name = "CLASS", value_delimiter = ',', value_parser = parse_class, help_heading = HEADING)]

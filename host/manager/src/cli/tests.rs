@@ -92,6 +92,21 @@ fn values_are_checked_at_the_door() {
 }
 
 #[test]
+fn a_mistake_is_told_with_what_is_expected() {
+    for (args, expected) in [
+        (&["--node-deletion-limit=-1"][..], "expected a number"),
+        (&["--v=debug"], "expected a number from 0 to 255"),
+        (&["--load-balancer-allowed-cidrs=10.0.0.1"], "192.0.2.7/32 for one address"),
+        (&["--leader-elect", "false"], "--leader-elect=false"),
+        (&["--cloud-provider=a", "--allocate-node-cidrs", "true"], "takes it behind ="),
+        (&["plugin"], "skydock plugin inspect FILE"),
+    ] {
+        let sentence = refusal(args);
+        assert!(sentence.contains(expected), "{args:?}: {sentence}");
+    }
+}
+
+#[test]
 fn go_durations_are_read() {
     for (text, millis) in
         [("15s", 15_000), ("5m0s", 300_000), ("1h30m", 5_400_000), ("100ms", 100), ("1.5s", 1_500), ("0", 0), ("0s", 0)]

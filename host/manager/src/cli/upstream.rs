@@ -137,6 +137,16 @@ mod tests {
         }
     }
 
+    // Holds: OPS-09
+    #[test]
+    fn every_flag_that_is_not_honoured_is_refused_by_name() {
+        for (name, instead) in NOT_HONOURED {
+            let refused = crate::cli::parse(["skydock", &format!("--{name}=x")]).expect_err(name).sentence();
+            assert!(refused.starts_with(&format!("--{name} is a flag of upstream's")), "{refused}");
+            assert!(refused.ends_with(if instead.is_empty() { "remove it" } else { instead }), "{refused}");
+        }
+    }
+
     // Holds: OPS-11
     #[test]
     fn what_asks_for_what_is_done_anyway_may_stay() {

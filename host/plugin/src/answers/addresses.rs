@@ -3,7 +3,7 @@
 
 use std::{
     fmt,
-    net::{IpAddr, Ipv6Addr},
+    net::{IpAddr, Ipv4Addr, Ipv6Addr},
 };
 
 use ipnet::IpNet;
@@ -81,6 +81,42 @@ pub(super) fn node(address: IpAddr) -> Result<(), Refused> {
     Err(refused)
 }
 
+/// Names that every machine has for itself (RFC 6761, and what distributions write into `/etc/hosts`).
+const LOCAL: [&str; 5] = ["localhost", "localhost.localdomain", "localhost6", "ip6-localhost", "ip6-loopback"];
+
+/// Decides on a name of a node: one that stands for an address wherever it is looked up is decided on by that.
+pub(super) fn name(name: &str) -> Result<(), Refused> {
+    let name = name.trim_end_matches('.').to_ascii_lowercase();
+    if LOCAL.contains(&name.as_str()) || name.ends_with(".localhost") {
+        return Err(Refused::Loopback);
+    }
+    match in_disguise(&name) {
+        // A machine may well be called `7`.
+        Some(address) if matches!(address.octets(), [0, ..]) && !address.is_unspecified() => Ok(()),
+        Some(address) => node(address.into()),
+        None => Ok(()),
+    }
+}
+
+/// The address that resolvers take a name for which is written in fewer parts, or in octal or hexadecimal numbers (`inet_aton`):
+/// `127.1`, `0x7f000001`.
+fn in_disguise(name: &str) -> Option<Ipv4Addr> {
+    let number = |text: &str| match text.strip_prefix("0x") {
+        Some("") => Some(0),
+        Some(digits) => u32::from_str_radix(digits, 16).ok(),
+        None if text.len() > 1 && text.starts_with('0') => u32::from_str_radix(text, 8).ok(),
+        None => text.parse().ok(),
+    };
+    let parts = name.split('.').map(number).collect::<Option<Vec<u32>>>()?;
+    let (last, leading) = parts.split_last()?;
+    let bits = 32_u32.checked_sub(8 * u32::try_from(leading.len()).ok()?).filter(|bits| *bits > 0)?;
+    if u64::from(*last) >= 1_u64 << bits || leading.iter().any(|part| *part > 255) {
+        return None;
+    }
+    let high = leading.iter().fold(0_u64, |high, part| high << 8 | u64::from(*part));
+    u32::try_from(high << bits | u64::from(*last)).ok().map(Ipv4Addr::from)
+}
+
 impl IngressRules {
     /// Decides on an address of the load balancer of a service with these cluster IPs.
     pub(super) fn check(&self, address: IpAddr, cluster_ips: &[String]) -> Result<(), Refused> {
@@ -103,6 +139,36 @@ mod tests {
 
     fn nets(texts: &[&str]) -> Vec<IpNet> {
         texts.iter().map(|text| text.parse().unwrap()).collect()
+    }
+
+    // Holds: SEC-16, OPS-80
+    #[test]
+    fn names_that_stand_for_such_addresses_are_refused_too() {
+        let table = [
+            ("node-1.example.com", None),
+            ("localhost-7", None),
+            ("7", None),
+            ("10-0-0-1", None),
+            ("1.2.3.4.5", None),
+            ("10.0.0.1.", None),
+            ("0x", Some(Refused::Unspecified)),
+            ("0", Some(Refused::Unspecified)),
+            ("localhost", Some(Refused::Loopback)),
+            ("LocalHost.", Some(Refused::Loopback)),
+            ("a.localhost", Some(Refused::Loopback)),
+            ("ip6-localhost", Some(Refused::Loopback)),
+            ("127.1", Some(Refused::Loopback)),
+            ("127.0.0.1.", Some(Refused::Loopback)),
+            ("2130706433", Some(Refused::Loopback)),
+            ("0x7f000001", Some(Refused::Loopback)),
+            ("0177.0.0.01", Some(Refused::Loopback)),
+            ("0xa9fe.0xa9fe", None),
+            ("169.254.43518", Some(Refused::LinkLocal)),
+            ("99999999999", None),
+        ];
+        for (text, expected) in table {
+            assert_eq!(name(text), expected.map_or(Ok(()), Err), "{text}");
+        }
     }
 
     // Holds: SEC-16, OPS-80

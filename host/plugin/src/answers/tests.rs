@@ -111,7 +111,7 @@ fn addresses_parse_and_are_written_canonically() {
     assert_eq!(addresses(many, address), Err(AnswerError::TooMany { what: "addresses", count: 65, limit: 64 }));
 }
 
-// Holds: OPS-80
+// Holds: SEC-16, OPS-80
 #[test]
 fn an_address_that_is_not_the_nodes_own_spoils_its_instance() {
     use wit::AddressKind::{ExternalIp, Hostname};
@@ -130,6 +130,7 @@ fn an_address_that_is_not_the_nodes_own_spoils_its_instance() {
     assert!(route(noted).is_ok(), "what a route has noted is only compared");
 }
 
+// Holds: SEC-16, OPS-81
 #[test]
 fn a_load_balancer_has_no_address_of_the_cluster() {
     let rules = IngressRules { pods: vec!["10.244.0.0/16".parse().unwrap()], ..IngressRules::default() };
@@ -206,6 +207,21 @@ fn a_route_that_cannot_be_read_spoils_the_list() {
     assert!(route_list(vec![good.clone(), good], 1).is_err());
 }
 
+// Holds: SEC-15
+#[test]
+fn a_refusal_quotes_nothing_of_the_configuration() {
+    let settings = plugin::Settings {
+        cluster_name: "c".into(),
+        cluster_cidrs: Vec::new(),
+        cloud_config: Some("password: correct-horse-battery".into()),
+        cloud_config_path: Some("/etc/cloud.yaml".into()),
+    };
+    let said = "/etc/cloud.yaml: password correct-horse-battery is \u{1b}[31mwrong";
+    let told = config_refusal(wit::CloudError::Invalid(said.into()), &settings).to_string();
+    assert_eq!(told, "invalid: /etc/cloud.yaml: password [redacted] is \\u{1b}[31mwrong");
+}
+
+// Holds: SEC-15
 #[test]
 fn an_error_keeps_its_case_and_its_bounds() {
     let retry = |after_ms| wit::Retry { after_ms, message: "wait".into() };

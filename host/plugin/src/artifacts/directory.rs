@@ -35,7 +35,7 @@ const MARKER_TEXT: &[u8] = b"Signature: 8a477f597d28d172789f06886806bc55\n# Plug
 #[derive(Debug, thiserror::Error)]
 pub enum CacheDirError {
     /// It cannot be made or read.
-    #[error("the compile cache {} cannot be used: {source}", path.display())]
+    #[error("the compile cache {} cannot be used: {source}; name another directory with --plugin-cache-dir", path.display())]
     Io {
         /// Which.
         path: PathBuf,
@@ -46,7 +46,7 @@ pub enum CacheDirError {
     #[error("a temporary directory for compiled plugins cannot be made: {0}; name one with --plugin-cache-dir")]
     Temporary(io::Error),
     /// It is a file, or a link to somewhere else.
-    #[error("the compile cache {} is not a directory", .0.display())]
+    #[error("the compile cache {} is not a directory: name one with --plugin-cache-dir", .0.display())]
     NotDirectory(PathBuf),
     /// It belongs to somebody else.
     #[error("the compile cache {} belongs to user {owner}, not to user {user} who runs this process: name another directory", path.display())]
@@ -61,7 +61,7 @@ pub enum CacheDirError {
     /// Others can write there.
     #[error(
         "the compile cache {} can be written by others (mode {mode:04o}), who could run code in this process: \
-         `chmod 0700` it, or name another directory", path.display()
+         name another directory, or `chmod 0700` this one if it is for Skydock alone", path.display()
     )]
     Open {
         /// Which.
@@ -127,6 +127,11 @@ impl Directory {
     /// Where it was when it was opened, for people.
     pub(super) fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// True if somebody has removed it since: no file can be made in it any more.
+    pub(super) fn is_gone(&self) -> bool {
+        rustix::fs::fstat(&self.fd).is_ok_and(|stat| stat.st_nlink == 0)
     }
 
     /// A name under which a process that this one starts finds it, wherever it is by then.

@@ -14,14 +14,11 @@ use std::{
 use rustix::process::{Resource, Rlimit, getrlimit, nice, setrlimit};
 use wasmtime::{Engine, OutOfMemory};
 
-use super::{MALFORMED, OUT_OF_MEMORY, order::Order};
+use super::{FAILED, MALFORMED, OUT_OF_MEMORY, order::Order};
 use crate::{artifacts, engine};
 
 /// Added to the niceness: whatever else runs on the machine goes first.
 const NICENESS: i32 = 10;
-
-/// How the process ends if it cannot do its work for a reason that is not the component's.
-const FAILED: u8 = 1;
 
 /// Compiles what standard input says, into the working directory: the whole life of a process. Gives its exit code.
 #[must_use]

@@ -6,7 +6,7 @@ use rustix::process::Signal;
 use skydock_cloud::text::shown;
 
 use super::{MALFORMED, OUT_OF_MEMORY};
-use crate::limits::Limits;
+use crate::{artifacts::CacheDirError, limits::Limits};
 
 /// Bytes of the compiler's own words in an error.
 const WORDS: usize = 512;
@@ -48,9 +48,24 @@ pub enum CompileError {
         /// Why.
         source: io::Error,
     },
+    /// It has no place to write to.
+    #[error(transparent)]
+    Directory(CacheDirError),
     /// The compiler ended well, and what it wrote is not there or not whole.
     #[error("what the compiler wrote cannot be used: {0}")]
     Lost(io::Error),
+}
+
+impl CompileError {
+    /// True if it is not the component's doing: the disk was full, the machine out of memory or too busy.
+    pub(crate) fn may_pass(&self) -> bool {
+        match self {
+            Self::Malformed(_) | Self::Memory(_) | Self::Cpu(_) => false,
+            Self::Signal(signal) => *signal == Signal::KILL.as_raw(),
+            Self::Failed { status, .. } => status.code() == Some(super::FAILED.into()),
+            Self::Deadline(_) | Self::Start { .. } | Self::Directory(_) | Self::Lost(_) => true,
+        }
+    }
 }
 
 /// Tells from the end of the process, and what it said before, why it gave nothing; `None` if it ended well.

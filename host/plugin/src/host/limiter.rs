@@ -126,6 +126,7 @@ mod tests {
         assert_eq!(limiter.refused, Some(Refusal::Instance));
     }
 
+    // Holds: SEC-04, OPS-85
     #[test]
     fn a_table_has_its_own_limit() {
         let mut limiter = limiter(100, &Account::new(100));

@@ -30,6 +30,8 @@ impl Lists {
         let list = Arc::new(make());
         let weak: Weak<Vec<T>> = Arc::downgrade(&list);
         self.put(&place, weak);
+        // What has just been made took its time: others have their turn before it is copied.
+        tokio::task::yield_now().await;
         list
     }
 

@@ -5,7 +5,10 @@ use std::{
     pin::pin,
     sync::{
         Arc, OnceLock, Weak,
-        atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst},
+        atomic::{
+            AtomicBool, AtomicU64, AtomicUsize,
+            Ordering::{Relaxed, SeqCst},
+        },
     },
     thread::{self, Thread},
 };
@@ -18,6 +21,8 @@ pub(crate) struct Ticker {
     at_work: AtomicUsize,
     /// The thread sleeps until it is woken. True only after it has seen nobody at work.
     asleep: AtomicBool,
+    /// How often it has ticked.
+    ticks: AtomicU64,
     thread: OnceLock<Thread>,
 }
 
@@ -27,8 +32,12 @@ impl Ticker {
     /// # Errors
     /// If there is no thread to be had.
     pub(crate) fn start(tick: impl Fn() -> bool + Send + 'static) -> std::io::Result<Arc<Self>> {
-        let ticker =
-            Arc::new(Self { at_work: AtomicUsize::default(), asleep: AtomicBool::default(), thread: OnceLock::new() });
+        let ticker = Arc::new(Self {
+            at_work: AtomicUsize::default(),
+            asleep: AtomicBool::default(),
+            ticks: AtomicU64::default(),
+            thread: OnceLock::new(),
+        });
         let weak = Arc::downgrade(&ticker);
         let spawned = thread::Builder::new().name("plugin-ticker".into()).spawn(move || Self::run(&weak, tick))?;
         let _ = ticker.thread.set(spawned.thread().clone());
@@ -40,7 +49,10 @@ impl Ticker {
             // Sleeping a fixed time never makes up for missed ticks, so a stalled machine causes no burst of interrupts.
             thread::sleep(TICK);
             let sleeps = match ticker.upgrade() {
-                Some(ticker) => ticker.is_to_sleep(),
+                Some(ticker) => {
+                    ticker.ticks.fetch_add(1, Relaxed);
+                    ticker.is_to_sleep()
+                }
                 None => return,
             };
             if sleeps {
@@ -63,6 +75,11 @@ impl Ticker {
             self.asleep.store(false, SeqCst);
         }
         sleeps
+    }
+
+    /// How often it has ticked.
+    pub(crate) fn ticks(&self) -> u64 {
+        self.ticks.load(Relaxed)
     }
 
     /// Runs what guests do, under the clock's eye whenever it is polled.

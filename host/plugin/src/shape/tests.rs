@@ -108,12 +108,36 @@ fn what_a_module_holds_is_bounded() {
     assert!(error.to_string().ends_with("at most 10"), "{error}");
 }
 
+// Holds: OPS-70
+#[test]
+fn code_is_bounded_over_all_modules() {
+    let see = |sizes: &[u32]| {
+        let mut shape = Shape::new(&Limits::default());
+        sizes.iter().try_for_each(|size| shape.see(&Payload::CodeSectionStart { count: 1, range: 0..0, size: *size }))
+    };
+    see(&[48 << 20, 48 << 20]).unwrap();
+    let error = see(&[48 << 20, 48 << 20, 1]).unwrap_err().to_string();
+    assert_eq!(error, "it has 100663297 bytes of code, and a plugin may have at most 100663296");
+}
+
 #[test]
 fn nesting_is_bounded() {
     let nested = |depth: usize| format!("{}{}", "(component ".repeat(depth), ")".repeat(depth));
     read(&nested(16)).unwrap();
     let error = refusal(&nested(18));
     assert!(error.contains("levels of components within components"), "{error}");
+}
+
+#[test]
+fn names_for_components_are_bounded() {
+    let named = |times: usize| {
+        let (within, around) = ("(component)".repeat(5), "(alias outer 0 0 (component))".repeat(times - 5));
+        format!("(component {within} {around})")
+    };
+    read(&named(10_000)).unwrap();
+    let words = "it has 10001 components that can be named, and a plugin may have at most 10000";
+    assert_eq!(refusal(&named(10_001)), words);
+    assert_eq!(refusal(&named(200_000)), words, "it is told before the rest is read");
 }
 
 // Holds: OPS-70

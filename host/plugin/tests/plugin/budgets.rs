@@ -67,6 +67,20 @@ async fn work_is_charged_however_often_the_host_is_called() {
     assert!(matches!(refused.source, LoadProblem::Call(CallError::CpuBudget(_))), "{refused}");
 }
 
+// Holds: SEC-04
+#[tokio::test(flavor = "multi_thread")]
+async fn what_cannot_be_interrupted_ends_where_it_asks_the_host() {
+    let short = Limits { guest_cpu: Duration::from_millis(20), ..limits() };
+    let bench = raw("unbroken", short.clone()).await;
+    let words = "instances.check: it used up its 20ms of CPU time";
+    let said = sentence(&bench).await;
+    assert!(said.ends_with(words), "{said}");
+    let used = bench.metric(CPU);
+    assert!(used < 0.1, "the budget and a tick or so: {used}");
+    let refused = configured("unbroken", short).await.unwrap_err();
+    assert!(matches!(refused.source, LoadProblem::Call(CallError::CpuBudget(_))), "{refused}");
+}
+
 /// Largest resident memory this process has had, in MiB.
 fn peak() -> u64 {
     let status = fs::read_to_string("/proc/self/status").unwrap();
@@ -74,6 +88,7 @@ fn peak() -> u64 {
     line.trim().trim_end_matches(" kB").parse::<u64>().unwrap() / 1024
 }
 
+// Holds: OPS-87
 #[tokio::test(flavor = "multi_thread")]
 async fn the_host_keeps_no_part_of_a_request_at_any_size() {
     let before = peak();
@@ -101,6 +116,7 @@ async fn handles_may_be_kept_between_calls_and_are_counted() {
     let words = "it asked for more than its 32 handles of the host's resources";
     assert!(sentence(&bench).await.ends_with(words));
     assert_eq!(bench.instances("idle"), 0.0, "it and its handles are gone");
+    assert_eq!(bench.metric("skydock_plugin_traps_total{plugin=\"test\",kind=\"handles\"}"), 1.0);
     assert!(bench.plugin.check(&[node("n")]).await.is_ok());
     // Standard output is a handle like any other.
     let bench = raw("outputs", Limits { handles: 32, ..limits() }).await;
@@ -109,7 +125,7 @@ async fn handles_may_be_kept_between_calls_and_are_counted() {
     assert!(matches!(refused.source, LoadProblem::Call(CallError::Handles(1024))), "{refused}");
 }
 
-// Holds: OPS-85
+// Holds: OPS-85, OPS-87
 #[tokio::test(flavor = "multi_thread")]
 async fn instances_share_the_memory_of_their_plugin() {
     // An instance has 4 MiB; there is room for two.
@@ -142,6 +158,18 @@ async fn a_candidate_that_is_refused_has_changed_nothing() {
     let refused = bench.plugin.reload().await.unwrap_err();
     assert_eq!(refused.stage, Stage::Identity, "{refused}");
     assert_eq!(reserve("b").await, taken());
+}
+
+// Holds: SEC-11
+#[tokio::test(flavor = "multi_thread")]
+async fn a_candidate_sees_no_cluster() {
+    let bench = Bench::good().await;
+    let nodes = (0..1000).map(|number| node(&format!("n{number}"))).collect();
+    bench.cluster.set(Arc::new(FakeCluster { nodes, ..FakeCluster::default() }));
+    // It asks for all nodes again and again, which takes more time than there is if there are any.
+    bench.replace_bytes(&in_configure("nodes"));
+    let refused = bench.plugin.reload().await.unwrap_err();
+    assert_eq!(refused.stage, Stage::Identity, "{refused}");
 }
 
 // Holds: SEC-11

@@ -192,6 +192,26 @@ async fn what_is_dear_to_compile_ends_by_its_limit() {
     }
 }
 
+// Holds: OPS-70
+#[tokio::test(flavor = "multi_thread")]
+async fn a_guest_whose_functions_fill_a_table_is_within_bounds() {
+    const FUNCTIONS: usize = 65_536;
+    let text = format!(
+        r#"(component
+            (core module $m (table {FUNCTIONS} funcref) {} (elem (i32.const 0) func {}))
+            (core instance (instantiate $m))
+            (instance $e)
+            (export "skydock:provider/plugin@0.1.0" (instance $e)))"#,
+        "(func)".repeat(FUNCTIONS),
+        (0..FUNCTIONS).map(|index| format!("{index} ")).collect::<String>()
+    );
+    let bench = Bench::good().await;
+    bench.replace_bytes(&wat::parse_str(text).unwrap());
+    let refused = bench.plugin.reload().await.unwrap_err();
+    // It is compiled and loaded; only now it shows that it does nothing.
+    assert!(matches!(refused.source, LoadProblem::WrongType { .. }), "{refused}");
+}
+
 // Holds: OPS-71
 #[tokio::test(flavor = "multi_thread")]
 async fn a_newer_file_gives_up_compiling_the_older() {

@@ -29,7 +29,7 @@ fn traps(bench: &Bench, kind: &str) -> f64 {
     bench.metric(&format!("skydock_plugin_traps_total{{plugin=\"test\",kind=\"{kind}\"}}"))
 }
 
-// Holds: C-08, SEC-04, SEC-08, OPS-53, OPS-56
+// Holds: C-08, SEC-04, SEC-08, OPS-53, OPS-56, OPS-87
 #[tokio::test(flavor = "multi_thread")]
 async fn an_endless_loop_uses_up_its_budget_and_the_next_call_is_fine() {
     let bench = Bench::good().await;
@@ -65,7 +65,7 @@ async fn loops_in_one_capability_leave_the_others_working() {
     works(&bench).await;
 }
 
-// Holds: SEC-04, OPS-56
+// Holds: SEC-04, OPS-56, OPS-87
 #[tokio::test(flavor = "multi_thread")]
 async fn a_memory_bomb_is_refused_and_told_as_that() {
     let bench = Bench::new(Limits { guest_cpu: Duration::from_secs(10), memory: 32 << 20, ..limits() }, "").await;
@@ -77,7 +77,7 @@ async fn a_memory_bomb_is_refused_and_told_as_that() {
     assert!(peak <= f64::from(32 << 20) && peak > f64::from(16 << 20), "{peak}");
 }
 
-// Holds: SEC-08, OPS-53
+// Holds: SEC-08, OPS-52, OPS-53
 #[tokio::test(flavor = "multi_thread")]
 async fn a_trap_ends_its_call_and_nothing_else() {
     let bench = Bench::good().await;
@@ -85,6 +85,11 @@ async fn a_trap_ends_its_call_and_nothing_else() {
     assert!(sentence.contains("it trapped: "), "{sentence}");
     works(&bench).await;
     assert_eq!(traps(&bench, "trap"), 1.0);
+    let calls = |outcome| {
+        let labels = "plugin=\"test\",interface=\"instances\",function=\"check\"";
+        bench.metric(&format!("skydock_plugin_calls_total{{{labels},outcome=\"{outcome}\"}}"))
+    };
+    assert_eq!((calls("trap"), calls("ok")), (1.0, 1.0));
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -124,7 +129,7 @@ async fn a_log_flood_is_cut_and_the_answer_still_comes() {
     works(&bench).await;
 }
 
-// Holds: SEC-04
+// Holds: C-08, SEC-04, OPS-87
 #[tokio::test(flavor = "multi_thread")]
 async fn a_call_that_waits_too_long_is_given_up() {
     let bench = Bench::new(Limits { read_deadline: Duration::from_millis(500), ..limits() }, "").await;

@@ -2,10 +2,10 @@
 
 use std::{fs, os::unix::fs::symlink, sync::Arc, time::Duration};
 
-use skydock_plugin::{ClusterSlot, Plugin, PluginMetrics, Stage, SwapOutcome};
+use skydock_plugin::{ClusterSlot, Plugin, PluginMetrics, Runtime, RuntimeOptions, Stage, SwapOutcome};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
-use crate::support::{Bench, fixture, limits, runtime, source, until};
+use crate::support::{Bench, compiler, fixture, limits, runtime, source, until};
 
 fn watched(plugin: &Arc<Plugin>) -> DropGuard {
     let stop = CancellationToken::new();
@@ -107,4 +107,27 @@ async fn a_rollback_is_not_undone_by_watching() {
     assert_eq!(bench.plugin.generation().number, 1);
     bench.configure("region: north");
     until("generation 3", || bench.plugin.generation().number == 3).await;
+}
+
+// Holds: OPS-98
+#[tokio::test(flavor = "multi_thread")]
+async fn what_failed_for_a_reason_that_passes_is_tried_again() {
+    let dir = tempfile::tempdir().unwrap();
+    let cache = dir.path().join("cache");
+    fs::copy(fixture("good"), dir.path().join("plugin.wasm")).unwrap();
+    fs::write(dir.path().join("cloud.conf"), "").unwrap();
+    let options = RuntimeOptions::new(compiler());
+    let runtime = Runtime::new(RuntimeOptions { cache_dir: Some(cache.clone()), limits: limits(), ..options }).unwrap();
+    let plugin = Plugin::load(&runtime, source(dir.path()), ClusterSlot::default()).await.unwrap();
+    let mut reports = plugin.reports();
+    // There is no room for what is compiled.
+    fs::remove_dir_all(&cache).unwrap();
+    fs::write(&cache, "").unwrap();
+    fs::copy(fixture("good_v2"), dir.path().join("plugin.wasm")).unwrap();
+    let _watching = watched(&plugin);
+    let report = tokio::time::timeout(Duration::from_secs(10), reports.recv()).await.unwrap().unwrap();
+    assert!(matches!(report.outcome, SwapOutcome::Refused { stage: Stage::Compile, kept: 1, .. }), "{report:?}");
+    // Now there is. Nothing happens to the plugin's own files.
+    fs::remove_file(&cache).unwrap();
+    until("generation 2", || plugin.generation().number == 2).await;
 }

@@ -15,6 +15,9 @@ pub(crate) enum Misdeed {
     Naps(u32, u32),
     /// Computes without end, and asks the host for the time after every nine milliseconds of it.
     Paces,
+    /// Asks the host so many times whether a wait is over, one after the other: there is no loop and no function in which it could be
+    /// interrupted.
+    Unbroken(usize),
     /// Makes so many requests with a method of 8 MB, and keeps them.
     Methods(u32),
     /// Makes so many requests to a host whose name has 8 MB, and keeps them.
@@ -35,10 +38,11 @@ pub(crate) enum Misdeed {
 
 impl Misdeed {
     /// Those that there are components of, by name.
-    pub(crate) const ALL: [(&str, Self); 12] = [
+    pub(crate) const ALL: [(&str, Self); 13] = [
         ("nothing", Self::None),
         ("naps", Self::Naps(300, 12)),
         ("paces", Self::Paces),
+        ("unbroken", Self::Unbroken(100_000)),
         ("methods", Self::Methods(150)),
         ("authorities", Self::Authorities(150)),
         ("requests", Self::Requests(10)),
@@ -67,6 +71,10 @@ impl Misdeed {
                 r#"(import "wasi:clocks/monotonic-clock@0.2.0" "subscribe-duration" (func $subscribe (param i64) (result i32)))
                 (import "wasi:io/poll@0.2.0" "[method]pollable.block" (func $block (param i32)))
                 (import "wasi:io/poll@0.2.0" "[resource-drop]pollable" (func $drop (param i32)))"#
+            }
+            Self::Unbroken(_) => {
+                r#"(import "wasi:clocks/monotonic-clock@0.2.0" "subscribe-duration" (func $subscribe (param i64) (result i32)))
+                (import "wasi:io/poll@0.2.0" "[method]pollable.ready" (func $ready (param i32) (result i32)))"#
             }
             Self::Paces => r#"(import "wasi:clocks/monotonic-clock@0.2.0" "now" (func $now (result i64)))"#,
             Self::Methods(_) | Self::Authorities(_) | Self::Requests(_) | Self::Send => {
@@ -115,6 +123,10 @@ impl Misdeed {
                       (i32.lt_u (local.tee $i (i32.add (local.get $i) (i32.const 1))) (i32.const 4000000)))))
                   (br $always))"
                 .to_owned(),
+            Self::Unbroken(count) => {
+                "(local.set $p (call $subscribe (i64.const 0)))".to_owned()
+                    + &"(drop (call $ready (local.get $p)))".repeat(count)
+            }
             Self::Methods(count) => {
                 let make = format!(
                     "(drop (call $method (call $request (call $fields)) (i32.const 9) (i32.const {DATA}) (i32.const {LARGE})))"

@@ -507,6 +507,7 @@ async fn after_a_start_each_load_balancer_is_told_its_nodes_at_once() {
     assert_eq!(bench.api.requests().len(), 0, "neither patches nor events");
 }
 
+// Holds: S-14
 #[tokio::test(start_paused = true)]
 async fn after_a_start_without_nodes_load_balancers_lose_theirs() {
     let services: Vec<_> = (0..10).map(|n| served_as(&format!("s{n}"), &json!({}))).collect();
