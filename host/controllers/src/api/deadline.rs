@@ -1,19 +1,27 @@
 //! Requests that end.
 
-use std::time::Duration;
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
 
 use bytes::Bytes;
 use futures::stream;
 use http::Response;
 use http_body_util::{BodyExt, StreamBody, combinators::UnsyncBoxBody};
 use kube::{Client, client::Body};
-use tokio::time::timeout;
+use tokio::time::{Instant, sleep_until, timeout};
 use tower::{BoxError, service_fn};
 
 /// How long an answer is waited for. An API server gives up on a request after 60 s, and begins to answer a watch at once.
 const ANSWER: Duration = Duration::from_secs(65);
 /// How long the next piece of an answer is waited for. An API server has the whole of it when it begins to send.
 const IDLE: Duration = Duration::from_secs(30);
+
+/// Least time from the begin of one watch to that of the next of its kind. One that ends without an error is begun again at once by
+/// kube; where all end as soon as they have begun, as behind a proxy that answers for the API server, that would be thousands a second.
+const BETWEEN_WATCHES: Duration = Duration::from_secs(1);
 
 #[derive(Debug, thiserror::Error)]
 #[error("the answer stopped in the middle: nothing more came for {IDLE:?}")]
@@ -25,17 +33,35 @@ struct Stopped;
 #[must_use]
 pub fn with_deadline(client: &Client) -> Client {
     let (namespace, valid_until) = (client.default_namespace().to_owned(), *client.valid_until());
-    let client = client.clone();
+    let (client, watches) = (client.clone(), Arc::<Watches>::default());
     let send = service_fn(move |request: http::Request<Body>| {
-        let client = client.clone();
+        let (client, watches) = (client.clone(), Arc::clone(&watches));
         let watch = request.uri().query().is_some_and(|query| query.split('&').any(|part| part == "watch=true"));
         async move {
+            if watch {
+                sleep_until(watches.turn(request.uri().path())).await;
+            }
             let answer: Response<Body> = timeout(ANSWER, client.send(request)).await??;
             let whole = |body: Body| body.map_err(BoxError::from).boxed_unsync();
             Ok::<_, BoxError>(answer.map(if watch { whole } else { in_time }))
         }
     });
     Client::new(send, namespace).with_valid_until(valid_until)
+}
+
+/// When watches have begun, by path.
+#[derive(Default)]
+struct Watches(Mutex<HashMap<String, Instant>>);
+
+impl Watches {
+    /// When the next one may begin, which it then does.
+    fn turn(&self, path: &str) -> Instant {
+        let now = Instant::now();
+        let mut begun = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let at = begun.get(path).map_or(now, |last| (*last + BETWEEN_WATCHES).max(now));
+        begun.insert(path.to_owned(), at);
+        at
+    }
 }
 
 /// A body that fails when it stops.
@@ -133,5 +159,28 @@ mod tests {
         let mut events = nodes.watch(&WatchParams::default(), "1").await.unwrap().boxed();
         assert!(events.next().await.unwrap().is_ok());
         assert!(timeout(ANSWER * 2, events.next()).await.is_err(), "it goes on");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn watches_that_end_at_once_are_not_begun_at_once() {
+        let empty = service_fn(|_: http::Request<Body>| async { Ok::<_, BoxError>(Response::new(Body::empty())) });
+        let client = with_deadline(&Client::new(empty, "default"));
+        let start = Instant::now();
+        let asks =
+            async |path: &str| drop(client.send(http::Request::get(path).body(Body::empty()).unwrap()).await.unwrap());
+        for _ in 0..10 {
+            asks("/api/v1/nodes?limit=100").await;
+        }
+        asks("/api/v1/nodes?watch=true").await;
+        asks("/api/v1/services?watch=true").await;
+        assert_eq!(start.elapsed(), Duration::ZERO);
+        for _ in 0..5 {
+            asks("/api/v1/nodes?watch=true&resourceVersion=7").await;
+        }
+        assert_eq!(start.elapsed(), 5 * BETWEEN_WATCHES);
+        sleep(Duration::from_secs(290)).await;
+        let later = Instant::now();
+        asks("/api/v1/nodes?watch=true").await;
+        assert_eq!(later.elapsed(), Duration::ZERO, "one that was held for long is followed at once");
     }
 }
