@@ -218,7 +218,7 @@ mod tests {
         assert!(matches!(error(500, "InternalError", None), ApiError::Failed(..)));
     }
 
-    fn said(code: u16, reason: &str, message: &str, details: Value) -> ApiError {
+    fn said(code: u16, reason: &str, message: &str, details: &Value) -> ApiError {
         let status = json!({
             "kind": "Status", "status": "Failure", "code": code, "reason": reason, "message": message, "details": details,
         });
@@ -230,7 +230,7 @@ mod tests {
     #[test]
     fn a_403_names_the_missing_right() {
         let message = "nodes \"a\" is forbidden: User \"ccm\" cannot patch resource \"nodes/status\" in API group \"\" at the cluster scope";
-        let text = said(403, "Forbidden", message, json!({"name": "a", "kind": "nodes"})).to_string();
+        let text = said(403, "Forbidden", message, &json!({"name": "a", "kind": "nodes"})).to_string();
         assert!(text.contains("the right \"patch\" on \"nodes/status\""), "{text}");
     }
 
@@ -256,7 +256,7 @@ mod tests {
                 about(json!([{"reason": "NamespaceTerminating", "field": "metadata.namespace"}])),
             ),
         ] {
-            let error = said(code, reason, message, details);
+            let error = said(code, reason, message, &details);
             assert!(matches!(error, ApiError::Refused(..)), "{code} {error:?}");
             assert_eq!(error.to_string(), format!("cannot patch nodes/status: {message}"));
         }
