@@ -106,6 +106,34 @@ async fn a_policy_that_is_against_a_write_is_heard() {
     drop(dir);
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn a_lease_that_is_hard_to_read_is_written_over_by_its_leader() {
+    let plane = RealPlane::start_without_controllers().await.expect("the plane starts");
+    let (dir, host) = start(&plane).await;
+    let nodes: Api<Node> = Api::all(plane.client());
+    for (name, renewed) in [("good", "9999-12-31T23:59:59.999999Z"), ("bad", "2026-01-01T00:00:00.000000Z")] {
+        make(&nodes, name).await;
+        let served = until(LIMIT, || async {
+            let waits = nodes.get(name).await?.spec.and_then(|spec| spec.taints).unwrap_or_default();
+            let waits = waits.iter().any(|taint| taint.key == UNINITIALIZED);
+            Ok(if waits { Seen::NotYet("it waits".to_owned()) } else { Seen::Yes(()) })
+        });
+        served.await.unwrap_or_else(|error| panic!("{error:?}\n{}", host.last_words()));
+        let lease = ["lease", "cloud-controller-manager", "--namespace=kube-system"];
+        let spec = json!({ "spec": { "renewTime": renewed } }).to_string();
+        plane.kubectl(&[&["patch"], &lease[..], &["--type=merge", "--patch", &spec]].concat()).await.expect("a lease");
+        let renewed_again = until(LIMIT, || async {
+            let time =
+                plane.kubectl(&[&["get"], &lease[..], &["--output=jsonpath={.spec.renewTime}"]].concat()).await?;
+            Ok(if time == renewed { Seen::NotYet(time) } else { Seen::Yes(()) })
+        });
+        renewed_again.await.unwrap_or_else(|error| panic!("{error:?}\n{}", host.last_words()));
+    }
+    let log = fs::read_to_string(host.log()).expect("a log");
+    assert!(!log.contains("leadership lost"), "{log}");
+    drop(dir);
+}
+
 async fn start(plane: &RealPlane) -> (TempDir, Host) {
     let paths = Paths::of_checkout().expect("all is built");
     let dir = tempfile::Builder::new().prefix("skydock-refusals-").tempdir().expect("a folder");
@@ -117,7 +145,6 @@ async fn start(plane: &RealPlane) -> (TempDir, Host) {
         format!("--cloud-config={}", inventory.display()).into(),
         format!("--kubeconfig={}", plane.kubeconfig_path().display()).into(),
         format!("--plugin-cache-dir={}", dir.path().join("compiled").display()).into(),
-        "--leader-elect=false".into(),
     ];
     let host = Host::start(&paths.skydock, dir.path(), "host", &args).await.expect("the host starts");
     (dir, host)

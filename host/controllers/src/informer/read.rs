@@ -55,14 +55,15 @@ impl Resource for ReadService {
 #[derive(Deserialize)]
 struct Sent {
     #[serde(default)]
-    metadata: SentMeta,
+    metadata: ReadMeta,
     spec: Option<ServiceSpec>,
     status: Option<SentStatus>,
 }
 
-#[derive(Default, Deserialize)]
+/// Metadata without its managed fields.
+#[derive(Debug, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
-struct SentMeta {
+pub struct ReadMeta {
     name: Option<String>,
     namespace: Option<String>,
     uid: Option<String>,
@@ -84,9 +85,9 @@ struct SentStatus {
     conditions: Option<Vec<Value>>,
 }
 
-impl From<Sent> for ReadService {
-    fn from(Sent { metadata: meta, spec, status }: Sent) -> Self {
-        let metadata = ObjectMeta {
+impl From<ReadMeta> for ObjectMeta {
+    fn from(meta: ReadMeta) -> Self {
+        Self {
             name: meta.name,
             namespace: meta.namespace,
             uid: meta.uid,
@@ -99,8 +100,13 @@ impl From<Sent> for ReadService {
             annotations: meta.annotations,
             owner_references: meta.owner_references,
             finalizers: meta.finalizers,
-            ..ObjectMeta::default()
-        };
+            ..Self::default()
+        }
+    }
+}
+
+impl From<Sent> for ReadService {
+    fn from(Sent { metadata, spec, status }: Sent) -> Self {
         let readable = |conditions: Vec<Value>| {
             conditions.into_iter().filter_map(|condition| serde_json::from_value(condition).ok()).collect()
         };
@@ -108,7 +114,7 @@ impl From<Sent> for ReadService {
             load_balancer: status.load_balancer,
             conditions: status.conditions.map(readable),
         });
-        Self(Service { metadata, spec, status })
+        Self(Service { metadata: metadata.into(), spec, status })
     }
 }
 

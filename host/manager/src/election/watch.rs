@@ -1,11 +1,12 @@
 //! Wakes a standby when the lease changes, so that a released one is taken at once.
 
 use futures::{StreamExt, TryStreamExt};
-use k8s_openapi::api::coordination::v1::Lease;
 use kube::{
     Api,
     runtime::{WatchStreamExt, watcher},
 };
+
+use super::lease::ReadLease;
 
 /// Tells of changes of one lease that are worth a try.
 pub(super) struct Changes(futures::stream::BoxStream<'static, ()>);
@@ -19,14 +20,14 @@ impl Changes {
     }
 }
 
-pub(super) fn changes(leases: Api<Lease>, name: &str) -> Changes {
+pub(super) fn changes(leases: Api<ReadLease>, name: &str) -> Changes {
     let mut told = false;
     let config = watcher::Config::default().fields(&format!("metadata.name={name}"));
     let freed = watcher(leases, config)
         .default_backoff()
         .touched_objects()
         .try_filter(|lease| {
-            let holder = lease.spec.as_ref().and_then(|spec| spec.holder_identity.as_deref()).unwrap_or_default();
+            let holder = lease.0.spec.as_ref().and_then(|spec| spec.holder_identity.as_deref()).unwrap_or_default();
             std::future::ready(holder.is_empty())
         })
         .filter_map(move |result| {
