@@ -65,11 +65,14 @@ impl Pool {
     /// Takes an instance that has just been made, outside of any call.
     pub(crate) fn put(&self, instance: Instance) {
         let memory = &self.shared.memory;
-        let scarce = memory.taken() > memory.limit() - memory.limit() / RESERVE;
+        // Of two that come at the same time, the second one sees what the first has given back.
         let mut idle = self.idle();
+        let scarce = memory.taken() > memory.limit() - memory.limit() / RESERVE;
         if !idle.closed && instance.uses_left > 0 && !scarce {
             idle.instances.push((instance, Clock::now()));
             self.count("idle", 1);
+        } else {
+            drop(instance);
         }
     }
 
