@@ -33,7 +33,7 @@ use crate::api::{Action, ApiError};
 
 use self::kinds::filled;
 pub use self::kinds::{KeptNode, ServiceView};
-pub use self::read::ReadMeta;
+pub use self::read::Read;
 
 /// Objects listed in one request. The answer is in memory three times while it is read, and a node has some 20 KiB: pages of
 /// client-go's 500 would be what most of the memory of a start is for.

@@ -4,7 +4,6 @@
 //! and no controller can keep it from renewing. Two things go beyond client-go: a standby watches the lease and acts at
 //! once when it is released, and it wakes at the very moment a silent leader's lease runs out.
 
-mod lease;
 mod lost;
 mod plan;
 mod watch;
@@ -19,10 +18,10 @@ use std::{
 
 use k8s_openapi::{api::coordination::v1::Lease, apimachinery::pkg::apis::meta::v1::ObjectMeta, jiff::Timestamp};
 use kube::{Api, Client, api::PostParams};
+use skydock_controllers::informer::Read;
 use tokio::sync::watch::Sender;
 use tokio_util::sync::CancellationToken;
 
-use lease::ReadLease;
 pub use lost::lost;
 use plan::{Candidate, Observed, Step};
 pub use plan::{Timings, TimingsError};
@@ -80,7 +79,7 @@ pub enum Failure {
 pub struct Elector {
     connect: Connect,
     /// `None`: it is connected to anew before the next request, because the last one was not answered.
-    leases: Option<Api<ReadLease>>,
+    leases: Option<Api<Read<Lease>>>,
     config: ElectionConfig,
     candidate: Candidate,
     metrics: Arc<dyn ElectionMetrics>,
@@ -122,7 +121,7 @@ impl Elector {
         Arc::clone(&self.unreleased)
     }
 
-    fn leases(&mut self) -> Result<Api<ReadLease>, Failure> {
+    fn leases(&mut self) -> Result<Api<Read<Lease>>, Failure> {
         if let Some(leases) = &self.leases {
             return Ok(leases.clone());
         }
@@ -257,7 +256,7 @@ impl Elector {
     /// One try: `None` if the lease is held now, else how long its holder may still be silent.
     async fn attempt(&mut self) -> Result<Option<Duration>, Failure> {
         let (leases, name) = (self.leases()?, self.config.name.clone());
-        let lease = self.answer(leases.get_opt(&name)).await?.map(Lease::from);
+        let lease = self.answer(leases.get_opt(&name)).await?.map(|Read(lease)| lease);
         let now = Instant::now();
         let spec = lease.as_ref().and_then(|lease| lease.spec.clone()).unwrap_or_default();
         let observed = Observed::update(self.observed.take(), spec, now);
@@ -281,12 +280,12 @@ impl Elector {
         lease.spec = Some(spec);
         let sent = Instant::now();
         let written = if lease.metadata.resource_version.is_some() {
-            self.answer(leases.replace(&name, &PostParams::default(), &ReadLease(lease))).await?
+            self.answer(leases.replace(&name, &PostParams::default(), &Read(lease))).await?
         } else {
             lease.metadata = ObjectMeta { name: Some(name), ..ObjectMeta::default() };
-            self.answer(leases.create(&PostParams::default(), &ReadLease(lease))).await?
+            self.answer(leases.create(&PostParams::default(), &Read(lease))).await?
         };
-        let ReadLease(written) = written;
+        let Read(written) = written;
         self.observed = Some(Observed::new(written.spec.clone().unwrap_or_default(), Instant::now()));
         self.lease = Some(written);
         self.sent = sent;
@@ -299,7 +298,7 @@ impl Elector {
         lease.spec = lease.spec.map(|spec| plan::released(spec, Timestamp::now()));
         let Ok(leases) = self.leases() else { return };
         let name = self.config.name.clone();
-        match self.answer(leases.replace(&name, &PostParams::default(), &ReadLease(lease))).await {
+        match self.answer(leases.replace(&name, &PostParams::default(), &Read(lease))).await {
             Ok(_) => tracing::info!(lease = %self.name(), "lease released"),
             Err(error) => {
                 tracing::warn!(lease = %self.name(), %error, "cannot release the lease; it runs out by itself");

@@ -8,7 +8,7 @@ use k8s_openapi::{
 use kube::core::Selector;
 use skydock_cloud::Pairs;
 
-use super::{Entry, Identity, Kind, read::ReadService};
+use super::{Entry, Identity, Kind, read::Read};
 use crate::{
     constants::NODE_CONDITIONS,
     convert::{self, ConvertError},
@@ -157,7 +157,7 @@ pub struct ServiceView {
 }
 
 impl Kind for Service {
-    type Read = ReadService;
+    type Read = Read<Service>;
     type View = ServiceView;
     type Kept = Self;
 

@@ -1,12 +1,12 @@
 //! Wakes a standby when the lease changes, so that a released one is taken at once.
 
 use futures::{StreamExt, TryStreamExt};
+use k8s_openapi::api::coordination::v1::Lease;
 use kube::{
     Api,
     runtime::{WatchStreamExt, watcher},
 };
-
-use super::lease::ReadLease;
+use skydock_controllers::informer::Read;
 
 /// Tells of changes of one lease that are worth a try.
 pub(super) struct Changes(futures::stream::BoxStream<'static, ()>);
@@ -20,7 +20,7 @@ impl Changes {
     }
 }
 
-pub(super) fn changes(leases: Api<ReadLease>, name: &str) -> Changes {
+pub(super) fn changes(leases: Api<Read<Lease>>, name: &str) -> Changes {
     let mut told = false;
     let config = watcher::Config::default().fields(&format!("metadata.name={name}"));
     let freed = watcher(leases, config)

@@ -1,61 +1,23 @@
-//! The lease as it is read. What somebody has written into it by hand keeps nobody from leading.
-
-use std::borrow::Cow;
+//! Leases. Times that cannot be kept here, such as the end of the year 9999, are left out: an election depends on nothing that
+//! they say, and what somebody has written by hand keeps nobody from leading.
 
 use k8s_openapi::{
     api::coordination::v1::{Lease, LeaseSpec},
-    apimachinery::pkg::apis::meta::v1::{MicroTime, ObjectMeta},
+    apimachinery::pkg::apis::meta::v1::MicroTime,
 };
-use kube::Resource;
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 use serde_json::Value;
-use skydock_controllers::informer::ReadMeta;
 
-/// A lease without its managed fields. Times that cannot be kept here, such as the end of the year 9999, are left out: nothing
-/// depends on what they say.
-#[derive(Clone, Debug, Deserialize, Serialize)]
-#[serde(from = "Sent", into = "Lease")]
-pub(super) struct ReadLease(pub(super) Lease);
+use super::{Lenient, Meta};
 
-impl From<ReadLease> for Lease {
-    fn from(ReadLease(lease): ReadLease) -> Self {
-        lease
-    }
-}
-
-impl Resource for ReadLease {
-    type DynamicType = ();
-    type Scope = <Lease as Resource>::Scope;
-
-    fn kind((): &()) -> Cow<'_, str> {
-        Lease::kind(&())
-    }
-
-    fn group((): &()) -> Cow<'_, str> {
-        Lease::group(&())
-    }
-
-    fn version((): &()) -> Cow<'_, str> {
-        Lease::version(&())
-    }
-
-    fn plural((): &()) -> Cow<'_, str> {
-        Lease::plural(&())
-    }
-
-    fn meta(&self) -> &ObjectMeta {
-        &self.0.metadata
-    }
-
-    fn meta_mut(&mut self) -> &mut ObjectMeta {
-        &mut self.0.metadata
-    }
+impl Lenient for Lease {
+    type Sent = Sent;
 }
 
 #[derive(Deserialize)]
-struct Sent {
+pub struct Sent {
     #[serde(default)]
-    metadata: ReadMeta,
+    metadata: Meta,
     spec: Option<SentSpec>,
 }
 
@@ -71,7 +33,7 @@ struct SentSpec {
     strategy: Option<String>,
 }
 
-impl From<Sent> for ReadLease {
+impl From<Sent> for Lease {
     fn from(Sent { metadata, spec }: Sent) -> Self {
         let time = |time: Option<Value>| time.and_then(|time| serde_json::from_value::<MicroTime>(time).ok());
         let spec = spec.map(|spec| LeaseSpec {
@@ -83,7 +45,7 @@ impl From<Sent> for ReadLease {
             renew_time: time(spec.renew_time),
             strategy: spec.strategy,
         });
-        Self(Lease { metadata: metadata.into(), spec })
+        Self { metadata: metadata.into(), spec }
     }
 }
 
@@ -91,7 +53,7 @@ impl From<Sent> for ReadLease {
 mod tests {
     use serde_json::json;
 
-    use super::*;
+    use super::{super::Read, *};
 
     #[test]
     fn a_lease_is_read_and_written_as_it_is() {
@@ -104,7 +66,7 @@ mod tests {
                 "strategy": "OldestEmulationVersion",
             },
         });
-        let read: ReadLease = serde_json::from_value(lease.clone()).unwrap();
+        let read: Read<Lease> = serde_json::from_value(lease.clone()).unwrap();
         assert_eq!(serde_json::to_value(read).unwrap(), lease);
     }
 
@@ -116,7 +78,7 @@ mod tests {
             "spec": {"holderIdentity": "x", "acquireTime": end, "renewTime": end},
         });
         assert!(serde_json::from_value::<Lease>(lease.clone()).is_err(), "or there is no need of this");
-        let ReadLease(lease) = serde_json::from_value(lease).unwrap();
+        let Read::<Lease>(lease) = serde_json::from_value(lease).unwrap();
         let spec = lease.spec.unwrap();
         assert_eq!((spec.holder_identity.as_deref(), spec.renew_time), (Some("x"), None));
     }
