@@ -27,6 +27,8 @@ use crate::{
     queue::Bucket,
 };
 
+/// How often an event is told again of what stays as it is: an API server keeps events for an hour.
+pub(crate) const TELL_AGAIN: Duration = Duration::from_secs(30 * 60);
 /// Warnings that wait to be written; more are dropped and counted. Every node of a large cluster may have one.
 const WARNINGS: usize = 16_384;
 /// The same of normal events, twice as many as client-go has waiting: the last of them would be minutes old.

@@ -32,13 +32,14 @@ use tokio_util::sync::CancellationToken;
 use self::{
     due::Due,
     echo::Echo,
-    memory::{Memory, TELL_AGAIN},
+    memory::Memory,
     plan::{Kept, Need},
     round::Round,
 };
 use crate::{
     batches::{Lanes, ask_all},
     constants::reason,
+    events::TELL_AGAIN,
     informer::{Change, Entry},
     pause::Pause,
     queue::{Limiter, Priority, Queue},

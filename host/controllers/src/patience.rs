@@ -6,12 +6,10 @@ use prometheus_client::metrics::gauge::Gauge;
 use skydock_cloud::CloudError;
 use tokio::time::Instant;
 
-use crate::retry;
+use crate::{events::TELL_AGAIN, retry};
 
 /// After so long it is told: most of what clouds make takes seconds, and the longest of it some minutes.
 const LONG: Duration = Duration::from_secs(10 * 60);
-/// After so long again: an API server keeps events for an hour.
-const AGAIN: Duration = Duration::from_secs(30 * 60);
 
 /// For how long the cloud has said of one object that it is at it.
 #[derive(Clone, Debug, Default)]
@@ -51,7 +49,7 @@ impl Patience {
         if now < *self.tell.get_or_insert(since + LONG) {
             return None;
         }
-        self.tell = Some(now + AGAIN);
+        self.tell = Some(now + TELL_AGAIN);
         self.counted.get_or_insert_with(|| {
             long.inc();
             Arc::new(Counted(long.clone()))

@@ -1,7 +1,5 @@
 //! Deletes nodes whose machine is gone, unless they are too many.
 
-use std::time::Duration;
-
 use futures::{StreamExt, stream};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -14,10 +12,8 @@ use super::{
 use crate::{
     api::ApiError,
     constants::{ANNOTATION_ALLOW_DELETION, reason},
+    events::TELL_AGAIN,
 };
-
-/// How often it is told again that a node is held: events are kept for an hour.
-const TELL_AGAIN: Duration = Duration::from_secs(30 * 60);
 
 impl LifecycleController {
     /// Deletes those that the last answers have condemned, unless they are too many: then only those that an operator has

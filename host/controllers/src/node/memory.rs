@@ -11,10 +11,7 @@ use prometheus_client::metrics::gauge::Gauge;
 use skydock_cloud::CloudError;
 use tokio::time::Instant;
 
-use crate::{batches::Fit, informer::Entry, patience::Patience};
-
-/// How often it is told that a node is another provider's: events are kept for an hour.
-pub(super) const TELL_AGAIN: Duration = Duration::from_secs(30 * 60);
+use crate::{batches::Fit, events::TELL_AGAIN, informer::Entry, patience::Patience};
 
 /// Of all nodes, by name.
 #[derive(Default)]

@@ -1,7 +1,7 @@
 //! The work on routes: it lists, compares and begins what is to be done, and takes note of what has become of it. Nothing that
 //! takes long holds up anything else.
 
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
 
 use skydock_cloud::{CloudError, NewRoute, Route, Severity};
 use tokio::{
@@ -20,14 +20,11 @@ use super::{
 };
 use crate::{
     constants::reason,
-    events::Notice,
+    events::{Notice, TELL_AGAIN},
     patience::minutes,
     queue::Priority,
     retry::{self, Again},
 };
-
-/// An API server keeps events for an hour.
-const TELL_AGAIN: Duration = Duration::from_secs(30 * 60);
 
 pub(super) struct Run<'a> {
     controller: &'a RouteController,
