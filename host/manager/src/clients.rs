@@ -1,13 +1,17 @@
 //! Clients of the API server: how to reach it, and under which name.
 
+mod stack;
+
 use std::{fmt, time::Duration};
 
 use http::{HeaderValue, header};
 use kube::{
     Client, Config,
+    client::ClientBuilder,
     config::{KubeConfigOptions, Kubeconfig},
 };
 
+use self::stack::Stack;
 use crate::config::ClusterAccess;
 
 /// How long an unreachable API server is waited for at start (P-11).
@@ -70,19 +74,43 @@ pub async fn load(access: &ClusterAccess) -> Result<Config, ClientError> {
     Ok(config)
 }
 
-/// A client whose user agent ends with the name of who uses it (C-02).
+/// A client whose user agent ends with the name of who uses it (C-02). Its requests share an HTTP/2 connection, if the API
+/// server speaks it.
 ///
 /// # Errors
 /// If TLS or credentials of the configuration do not work.
 pub fn named(config: &Config, name: &str) -> Result<Client, ClientError> {
-    let config = with_user_agent(config.clone(), name);
+    Ok(builder(config, name)?.build())
+}
+
+/// What [`named`] makes a client of.
+///
+/// # Errors
+/// If TLS or credentials of the configuration do not work.
+pub(crate) fn builder(config: &Config, name: &str) -> Result<Stack, ClientError> {
+    build(config, name, stack::shared)
+}
+
+/// A client as [`named`] makes it, whose requests never share a connection: one that is not answered leaves the next one
+/// another connection at once. For who has to be answered within seconds.
+///
+/// # Errors
+/// If TLS or credentials of the configuration do not work.
+pub fn unshared(config: &Config, name: &str) -> Result<Client, ClientError> {
+    Ok(build(config, name, ClientBuilder::try_from)?.build())
+}
+
+fn build(
+    config: &Config,
+    name: &str,
+    stack: impl FnOnce(Config) -> Result<Stack, kube::Error>,
+) -> Result<Stack, ClientError> {
     let url = config.cluster_url.to_string();
-    Client::try_from(config).map_err(|source| ClientError::Build { url, source: Box::new(source) })
+    stack(with_user_agent(config.clone(), name)).map_err(|source| ClientError::Build { url, source: Box::new(source) })
 }
 
 /// The configuration with a user agent that ends with the name of who uses it.
-#[must_use]
-pub fn with_user_agent(mut config: Config, name: &str) -> Config {
+fn with_user_agent(mut config: Config, name: &str) -> Config {
     let agent = format!("skydock/{} {name}", env!("CARGO_PKG_VERSION"));
     if let Ok(value) = HeaderValue::from_str(&agent) {
         config.headers.retain(|(header, _)| header != header::USER_AGENT);

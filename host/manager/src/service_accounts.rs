@@ -12,12 +12,7 @@ use k8s_openapi::{
     apimachinery::pkg::apis::meta::v1::ObjectMeta,
     jiff::Timestamp,
 };
-use kube::{
-    Api, Client, Config,
-    api::PostParams,
-    client::{Body, ClientBuilder},
-    config::AuthInfo,
-};
+use kube::{Api, Client, Config, api::PostParams, client::Body, config::AuthInfo};
 use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
 use tower::util::MapRequestLayer;
@@ -119,18 +114,14 @@ pub async fn client(
     let account = Account { root: root.clone(), name: name.to_owned() };
     let first = account.token().await?;
     let header = Arc::new(ArcSwap::from_pointee(first.header));
-    let mut anonymous = clients::with_user_agent(config.clone(), name);
+    let mut anonymous = config.clone();
     anonymous.auth_info = AuthInfo::default();
-    let url = anonymous.cluster_url.to_string();
     let current = header.clone();
     let authorize = MapRequestLayer::new(move |mut request: Request<Body>| {
         request.headers_mut().insert(header::AUTHORIZATION, HeaderValue::clone(&current.load()));
         request
     });
-    let client = ClientBuilder::try_from(anonymous)
-        .map_err(|source| clients::ClientError::Build { url, source: Box::new(source) })?
-        .with_layer(&authorize)
-        .build();
+    let client = clients::builder(&anonymous, name)?.with_layer(&authorize).build();
     tokio::spawn(async move {
         tokio::select! {
             () = stop.cancelled() => {}

@@ -7,10 +7,12 @@ use anyhow::{Context as _, Result};
 use k8s_openapi::api::authentication::v1::{TokenRequest, TokenRequestSpec};
 use k8s_openapi::api::core::v1::ServiceAccount;
 use k8s_openapi::api::rbac::v1::ClusterRoleBinding;
+use kube::Client;
 use kube::api::{Api, PostParams};
-use kube::config::{KubeConfigOptions, Kubeconfig};
-use kube::{Client, Config};
+use kube::config::Kubeconfig;
 use serde_json::json;
+use skydock::clients;
+use skydock::config::ClusterAccess;
 use skydock_planes::{Plane as _, RealPlane};
 
 use crate::audit::AuditLog;
@@ -44,11 +46,10 @@ impl Cluster {
         self.plane.folder()
     }
 
-    /// A client with the manager's account.
+    /// Skydock's own client, with the manager's account.
     pub(crate) async fn manager_client(&self) -> Result<Client> {
-        let kubeconfig = Kubeconfig::read_from(&self.kubeconfig)?;
-        let config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await?;
-        Ok(Client::try_from(config)?)
+        let access = ClusterAccess { kubeconfig: Some(self.kubeconfig.clone()), master: None };
+        Ok(clients::named(&clients::load(&access).await?, "bench")?)
     }
 }
 

@@ -15,7 +15,7 @@ const PROMISES: [&str; 2] = ["SEC", "OPS"];
 pub(crate) struct Id {
     /// As in `N` or `SEC`.
     pub(crate) part: String,
-    pub(crate) number: u8,
+    pub(crate) number: u16,
     pub(crate) suffix: Option<char>,
 }
 
@@ -45,13 +45,13 @@ impl Id {
     /// From `N` and `07` or `07a`.
     fn of(part: &str, rest: &str) -> Option<Self> {
         let part = STATEMENTS.into_iter().chain(PROMISES).find(|known| *known == part)?;
-        let (digits, suffix) = rest.split_at_checked(2)?;
+        let (digits, suffix) = rest.split_at(rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len()));
         let suffix = match suffix.as_bytes() {
             [] => None,
             [suffix] if suffix.is_ascii_lowercase() => Some(char::from(*suffix)),
             _ => return None,
         };
-        let number = Some(digits).filter(|digits| digits.bytes().all(|byte| byte.is_ascii_digit()))?.parse().ok()?;
+        let number = Some(digits).filter(|digits| digits.len() >= 2)?.parse().ok()?;
         Some(Self { part: part.to_owned(), number, suffix })
     }
 
@@ -99,6 +99,7 @@ mod tests {
             ("n10", &["N-10"]),
             ("a_test_of_n10", &[]),
             ("n1_n100_x10_n10ab_N10", &[]),
+            ("n100", &["N-100"]),
             ("n10_and_n11", &["N-10"]),
             ("sec01_a_promise", &[]),
             ("", &[]),
@@ -117,7 +118,7 @@ mod tests {
     #[test]
     fn an_id_is_written_in_one_way_only() {
         let parse = |text: &str| Id::try_from(text.to_owned());
-        for good in ["N-01", "C-08", "S-59a", "SEC-01", "OPS-12a"] {
+        for good in ["N-01", "C-08", "S-59a", "SEC-01", "OPS-12a", "OPS-100"] {
             assert_eq!(parse(good).unwrap().to_string(), good);
         }
         for bad in ["", "N01", "n-01", "N-1", "N-001", "X-01", "CN-01", "-01", "N-0é", "N-+1", "P-01", "SEC-1", "SE-01"]
