@@ -1,6 +1,8 @@
 //! What tests of this crate share: an API server that records and answers as told, a provider that does the same, and
 //! short ways to write nodes and services.
 
+mod meeting;
+
 use std::{
     collections::{BTreeSet, HashMap, VecDeque},
     convert::Infallible,
@@ -17,6 +19,7 @@ use skydock_cloud::{
     Presence, ProviderInfo, Retry, Route, Service, Zone,
 };
 
+use self::meeting::Meeting;
 use crate::informer::{Informer, Kind};
 
 /// A request the fake API server got.
@@ -188,6 +191,8 @@ pub(crate) struct FakeCloud {
     breaks: Mutex<HashMap<String, (Duration, CloudError)>>,
     /// What it takes to describe one machine.
     pub(crate) look_up: Mutex<Duration>,
+    /// Where calls of this kind meet.
+    meeting: Mutex<Option<(&'static str, Arc<Meeting>)>>,
 }
 
 impl FakeCloud {
@@ -202,6 +207,13 @@ impl FakeCloud {
     /// From now on each call about this node ends so.
     pub(crate) fn breaks(&self, node: &str, after: Duration, error: CloudError) {
         self.breaks.lock().unwrap().insert(node.to_owned(), (after, error));
+    }
+
+    /// From now on a call of this kind, such as `ensure`, computes until another one does.
+    pub(crate) fn meets(&self, kind: &'static str) -> Arc<Meeting> {
+        let meeting = Arc::<Meeting>::default();
+        *self.meeting.lock().unwrap() = Some((kind, Arc::clone(&meeting)));
+        meeting
     }
 
     async fn survives(&self, nodes: &[Arc<Node>]) -> Result<(), CloudError> {
@@ -222,8 +234,12 @@ impl FakeCloud {
     }
 
     fn record(&self, call: String) {
+        let meeting = self.meeting.lock().unwrap().clone().filter(|(kind, _)| call.starts_with(kind));
         self.calls.lock().unwrap().push(call);
         self.times.lock().unwrap().push(tokio::time::Instant::now());
+        if let Some((_, meeting)) = meeting {
+            meeting.join();
+        }
     }
 }
 

@@ -290,7 +290,7 @@ impl Election {
     ) -> anyhow::Result<(thread::JoinHandle<()>, Arc<AtomicBool>)> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let connect = move || {
-            let client = clients::unshared(&access, "leader-election");
+            let client = clients::named(&access, "leader-election");
             let client = client.map(|client| skydock_controllers::with_deadline(&client));
             client.map_err(|error| election::Failure::Client(error.to_string()))
         };

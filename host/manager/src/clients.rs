@@ -7,7 +7,6 @@ use std::{fmt, time::Duration};
 use http::{HeaderValue, header};
 use kube::{
     Client, Config,
-    client::ClientBuilder,
     config::{KubeConfigOptions, Kubeconfig},
 };
 
@@ -88,25 +87,9 @@ pub fn named(config: &Config, name: &str) -> Result<Client, ClientError> {
 /// # Errors
 /// If TLS or credentials of the configuration do not work.
 pub(crate) fn builder(config: &Config, name: &str) -> Result<Stack, ClientError> {
-    build(config, name, stack::shared)
-}
-
-/// A client as [`named`] makes it, whose requests never share a connection: one that is not answered leaves the next one
-/// another connection at once. For who has to be answered within seconds.
-///
-/// # Errors
-/// If TLS or credentials of the configuration do not work.
-pub fn unshared(config: &Config, name: &str) -> Result<Client, ClientError> {
-    Ok(build(config, name, ClientBuilder::try_from)?.build())
-}
-
-fn build(
-    config: &Config,
-    name: &str,
-    stack: impl FnOnce(Config) -> Result<Stack, kube::Error>,
-) -> Result<Stack, ClientError> {
     let url = config.cluster_url.to_string();
-    stack(with_user_agent(config.clone(), name)).map_err(|source| ClientError::Build { url, source: Box::new(source) })
+    let config = with_user_agent(config.clone(), name);
+    stack::shared(config).map_err(|source| ClientError::Build { url, source: Box::new(source) })
 }
 
 /// The configuration with a user agent that ends with the name of who uses it.

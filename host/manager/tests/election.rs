@@ -32,6 +32,10 @@ impl ElectionMetrics for Silent {
     fn slow_path(&self) {}
 }
 
+fn short() -> Result<Timings, TimingsError> {
+    Timings::new(Duration::from_secs(2), Duration::from_millis(1500), Duration::from_millis(500))
+}
+
 struct Candidate {
     state: watch::Receiver<Leadership>,
     release: CancellationToken,
@@ -41,9 +45,8 @@ struct Candidate {
 
 impl Candidate {
     fn stand(client: &Client, identity: &str) -> Self {
-        let timings = Timings::new(Duration::from_secs(2), Duration::from_millis(1500), Duration::from_millis(500));
         let client = client.clone();
-        Self::stand_with(Box::new(move || Ok(client.clone())), timings, identity)
+        Self::stand_with(Box::new(move || Ok(client.clone())), short(), identity)
     }
 
     fn stand_with(connect: Connect, timings: Result<Timings, TimingsError>, identity: &str) -> Self {
@@ -227,7 +230,7 @@ async fn balancer(to: String) -> (String, Arc<Notify>) {
     (format!("http://{address}"), silence)
 }
 
-// Holds: P-20
+// Holds: P-20, OPS-101
 #[tokio::test]
 async fn one_connection_that_falls_silent_does_not_cost_the_lease() {
     let (plane, _client, _leases) = plane().await;
@@ -247,4 +250,19 @@ async fn one_connection_that_falls_silent_does_not_cost_the_lease() {
     let state =
         tokio::time::timeout(seconds(20), first.state.wait_for(renewed)).await.expect("it renews").unwrap().clone();
     assert!(matches!(state, Leadership::Leading(_)), "{state:?}");
+}
+
+// Holds: OPS-101
+#[tokio::test]
+async fn a_connection_that_falls_silent_does_not_keep_a_standby() {
+    let (plane, client, _leases) = plane().await;
+    let mut first = Candidate::stand(&client, "first");
+    first.leads().await;
+    let (url, silence) = balancer(plane.url().trim_start_matches("http://").trim_end_matches('/').to_owned()).await;
+    let connect = move || Ok(Client::try_from(Config::new(url.parse().unwrap())).unwrap());
+    let mut second = Candidate::stand_with(Box::new(connect), short(), "second");
+    tokio::time::sleep(Duration::from_millis(700)).await;
+    silence.notify_waiters();
+    first.task.abort();
+    second.leads().await;
 }

@@ -101,3 +101,31 @@ impl Limits {
         services.saturating_add(OTHER_INSTANCES)
     }
 }
+
+/// What the contract says to authors of plugins, without the marks of comments and ends of lines.
+#[cfg(test)]
+pub(crate) fn contract() -> String {
+    let text = include_str!("../../../wit/v0.1.0/plugin.wit");
+    text.split_whitespace().filter(|word| *word != "///").collect::<Vec<_>>().join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_contract_tells_authors_of_plugins_the_default_limits() {
+        let (contract, limits) = (contract(), Limits::default());
+        for said in [
+            format!("{} s of CPU time", limits.guest_cpu.as_secs()),
+            format!("{} s on the clock, or {} s", limits.read_deadline.as_secs(), limits.write_deadline.as_secs()),
+            format!("{} MiB of memory an instance, and {} GiB for all", limits.memory >> 20, limits.memory_total >> 30),
+            format!("{} handles of host resources", limits.handles),
+            format!("{} MiB of arguments and answer", limits.hostcall_buffer >> 20),
+            format!("{} log lines and {} KiB of log a second", limits.log_rate, limits.log_bytes >> 10),
+            format!("Up to {} calls run at a time", limits.instances),
+        ] {
+            assert!(contract.contains(&said), "{said}");
+        }
+    }
+}

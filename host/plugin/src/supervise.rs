@@ -121,6 +121,7 @@ mod tests {
         breaker
     }
 
+    // Holds: C-08
     #[test]
     fn five_failures_in_a_row_open_a_back_off_that_doubles() {
         let mut now = Instant::now();

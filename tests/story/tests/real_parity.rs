@@ -33,12 +33,13 @@ const PROVIDED_NODE_IP: &str = "alpha.kubernetes.io/provided-node-ip";
 const FINALIZER: &str = "service.kubernetes.io/load-balancer-cleanup";
 /// Annotation by which the plugin of the tests is told how to answer.
 const BEHAVIOUR: &str = "hostile.skydock.dev/do";
-/// Addresses of every machine, in this order; `#` is the machine's number.
-const ADDRESSES: [(&str, &str); 4] = [
+/// Addresses of every machine, in this order; `#` is the machine's number. The API server takes none twice.
+const ADDRESSES: [(&str, &str); 5] = [
     ("Hostname", "machine-#.internal"),
     ("InternalIP", "198.19.0.#"),
     ("InternalIP", "2001:db8::#"),
     ("ExternalIP", "203.0.113.#"),
+    ("InternalIP", "198.19.0.#"),
 ];
 
 /// Upstream's `Test_RemoveExternalCloudProviderTaint` and `Test_ExternalCloudProviderNodeAddresses`.

@@ -113,6 +113,18 @@ async fn nodes_that_wait_together_are_described_together() {
     assert!(calls.contains(&"describe a,b,c".to_owned()) && calls.contains(&"describe d".to_owned()), "{calls:?}");
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn batches_are_computed_on_two_threads_at_a_time() {
+    let bench = bench();
+    let meeting = bench.cloud.meets("describe");
+    for name in ["a", "b", "c", "d"] {
+        bench.knows(name);
+        bench.controller.shared.nodes.apply(node(name));
+    }
+    bench.start();
+    assert!(meeting.took_place().await, "{:?}", bench.cloud.calls());
+}
+
 #[tokio::test(start_paused = true)]
 async fn one_node_that_fails_does_not_keep_the_others_of_its_batch() {
     let bench = bench();

@@ -146,6 +146,16 @@ async fn s19_s20_s23_s27_s28_finalizer_then_cloud_then_status() {
     assert_eq!(bench.reasons(), ["EnsuringLoadBalancer", "EnsuredLoadBalancer"]);
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn services_are_computed_on_two_threads_at_a_time() {
+    let bench = bench();
+    let meeting = bench.cloud.meets("ensure");
+    for name in ["web", "other"] {
+        bench.controller.services.apply(with(&service(name), &json!({"metadata": {"uid": format!("uid-{name}")}})));
+    }
+    assert!(meeting.took_place().await, "{:?}", bench.calls());
+}
+
 #[tokio::test(start_paused = true)]
 async fn s20_without_the_finalizer_the_cloud_is_not_called() {
     let bench = bench();
@@ -204,7 +214,7 @@ async fn s24_what_is_implemented_elsewhere_is_left_alone() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn s17_s22_s26_s40_a_failure_is_told_and_tried_again_after_5_then_10_seconds() {
+async fn s17_s26_s40_a_failure_is_told_and_tried_again_after_5_then_10_seconds() {
     let bench = bench();
     for _ in 0..2 {
         bench.cloud.ensure.lock().unwrap().push_back(Err(CloudError::Denied("no key".into())));

@@ -95,6 +95,7 @@ async fn the_host_keeps_no_part_of_a_request_at_any_size() {
     let table = [
         ("methods", "it made a request's method of 8000000 bytes, where at most 32 are allowed"),
         ("authorities", "it made a request's authority of 8000000 bytes, where at most 512 are allowed"),
+        ("paths", "it made a request's path of 8000000 bytes, where at most 8192 are allowed"),
     ];
     for (misdeed, words) in table {
         let refused = configured(misdeed, limits()).await.unwrap_err();

@@ -212,6 +212,7 @@ async fn an_instance_is_replaced_after_its_uses_and_given_back_when_idle() {
     works(&bench).await;
 }
 
+// Holds: C-08
 #[tokio::test(flavor = "multi_thread")]
 async fn a_capability_that_keeps_failing_is_left_alone_and_comes_back() {
     let bench = Bench::good().await;

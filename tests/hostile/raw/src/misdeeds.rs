@@ -6,6 +6,12 @@ const DATA: u32 = 64 << 10;
 /// Bytes of a text that is too large to keep.
 const LARGE: u32 = 8_000_000;
 
+/// Number of the case `other` of a method.
+const OTHER: u32 = 9;
+
+/// Number of the case `some` of an option.
+const SOME: u32 = 1;
+
 /// What a plugin does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Misdeed {
@@ -22,6 +28,8 @@ pub(crate) enum Misdeed {
     Methods(u32),
     /// Makes so many requests to a host whose name has 8 MB, and keeps them.
     Authorities(u32),
+    /// Makes so many requests with a path of 8 MB, and keeps them.
+    Paths(u32),
     /// Makes so many requests, and keeps them, also when the call is over.
     Requests(u32),
     /// Sends a request to https://api.example/, and does not look for the answer.
@@ -38,13 +46,14 @@ pub(crate) enum Misdeed {
 
 impl Misdeed {
     /// Those that there are components of, by name.
-    pub(crate) const ALL: [(&str, Self); 13] = [
+    pub(crate) const ALL: [(&str, Self); 14] = [
         ("nothing", Self::None),
         ("naps", Self::Naps(300, 12)),
         ("paces", Self::Paces),
         ("unbroken", Self::Unbroken(100_000)),
         ("methods", Self::Methods(150)),
         ("authorities", Self::Authorities(150)),
+        ("paths", Self::Paths(150)),
         ("requests", Self::Requests(10)),
         ("many_requests", Self::Requests(2000)),
         ("send", Self::Send),
@@ -57,7 +66,7 @@ impl Misdeed {
 
     pub(crate) fn pages(self) -> u32 {
         match self {
-            Self::Methods(_) | Self::Authorities(_) => 128,
+            Self::Methods(_) | Self::Authorities(_) | Self::Paths(_) => 128,
             Self::Pages(pages) => pages.max(2),
             _ => 2,
         }
@@ -77,7 +86,7 @@ impl Misdeed {
                 (import "wasi:io/poll@0.2.0" "[method]pollable.ready" (func $ready (param i32) (result i32)))"#
             }
             Self::Paces => r#"(import "wasi:clocks/monotonic-clock@0.2.0" "now" (func $now (result i64)))"#,
-            Self::Methods(_) | Self::Authorities(_) | Self::Requests(_) | Self::Send => {
+            Self::Methods(_) | Self::Authorities(_) | Self::Paths(_) | Self::Requests(_) | Self::Send => {
                 r#"(import "wasi:http/types@0.2.0" "[constructor]fields" (func $fields (result i32)))
                 (import "wasi:http/types@0.2.0" "[constructor]outgoing-request" (func $request (param i32) (result i32)))
                 (import "wasi:http/types@0.2.0" "[method]outgoing-request.set-method"
@@ -112,6 +121,11 @@ impl Misdeed {
                 u64::from(ms) * 1_000_000
             )
         };
+        let large = |part: &str, case: u32| {
+            format!(
+                "(drop (call ${part} (call $request (call $fields)) (i32.const {case}) (i32.const {DATA}) (i32.const {LARGE})))"
+            )
+        };
         let fill = format!("(memory.fill (i32.const {DATA}) (i32.const 65) (i32.const {LARGE}))");
         match self {
             Self::None => String::new(),
@@ -127,18 +141,9 @@ impl Misdeed {
                 "(local.set $p (call $subscribe (i64.const 0)))".to_owned()
                     + &"(drop (call $ready (local.get $p)))".repeat(count)
             }
-            Self::Methods(count) => {
-                let make = format!(
-                    "(drop (call $method (call $request (call $fields)) (i32.const 9) (i32.const {DATA}) (i32.const {LARGE})))"
-                );
-                fill + &times(count, &make)
-            }
-            Self::Authorities(count) => {
-                let make = format!(
-                    "(drop (call $authority (call $request (call $fields)) (i32.const 1) (i32.const {DATA}) (i32.const {LARGE})))"
-                );
-                fill + &times(count, &make)
-            }
+            Self::Methods(count) => fill + &times(count, &large("method", OTHER)),
+            Self::Authorities(count) => fill + &times(count, &large("authority", SOME)),
+            Self::Paths(count) => fill + &times(count, &large("path", SOME)),
             Self::Requests(count) => times(count, "(drop (call $request (call $fields)))"),
             Self::Send => "(local.set $p (call $request (call $fields)))
                 (drop (call $authority (local.get $p) (i32.const 1) (i32.const 616) (i32.const 11)))

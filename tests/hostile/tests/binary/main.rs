@@ -6,11 +6,12 @@ mod crowd;
 mod guest;
 mod stage;
 
-use std::time::Duration;
+use std::{process::Command, time::Duration};
 
 use anyhow::ensure;
 
 use guest::Form;
+use skydock_story::Paths;
 use stage::Stage;
 
 /// Until the host has said what is wrong.
@@ -98,4 +99,16 @@ survives! {
     a_bomb_of_components: guest::bomb(4, 900), Form::Configure, Goes::Refused("");
     an_import_with_escapes: guest::odd_import(), Form::Configure, Goes::Refused("it imports `evil\\u{1b}]0;owned");
     a_file_of_imports: guest::many_imports(38 << 20), Form::Configure, Goes::Refused("in the name of an import");
+}
+
+/// The pool of instances reserves hundreds of GiB of addresses, which not every machine gives.
+#[test]
+fn little_address_space_is_enough() {
+    let (dir, paths) = (tempfile::tempdir().unwrap(), Paths::of_checkout().unwrap());
+    let plugin = dir.path().join("plugin.wasm");
+    std::fs::write(&plugin, guest::good().unwrap()).unwrap();
+    let mut command = Command::new("sh");
+    command.args(["-c", r#"ulimit -v 1000000 && exec "$0" plugin inspect "$1""#]).arg(paths.skydock).arg(plugin);
+    let output = command.output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
 }

@@ -22,6 +22,8 @@ use crate::constants::NODE_CONDITIONS;
 
 /// What every object begins with; an [`Unknown`] follows.
 const MAGIC: &[u8] = b"k8s\0";
+/// Bytes that an event takes in JSON, of what is read of a node, if it has not many labels.
+const LINE: usize = 4096;
 
 /// Why an answer cannot be read.
 #[derive(Debug, thiserror::Error)]
@@ -50,7 +52,8 @@ pub(super) fn event(body: Bytes) -> Result<Vec<u8>, Malformed> {
     }
     let WatchEvent { r#type, object } = WatchEvent::decode(body)?;
     let object = Object::read(&object.ok_or(Malformed::NoObject)?.raw)?;
-    let mut line = serde_json::to_vec(&Event { r#type, object })?;
+    let mut line = Vec::with_capacity(LINE);
+    serde_json::to_writer(&mut line, &Event { r#type, object })?;
     line.push(b'\n');
     Ok(line)
 }

@@ -145,6 +145,18 @@ async fn a_service_that_was_never_understood_has_no_nodes_updated() {
     assert_eq!(bench.calls(), Vec::<String>::new());
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn updates_of_nodes_are_computed_on_two_threads_at_a_time() {
+    let names = ["web", "other"].map(|name| served_as(name, &json!({})));
+    let bench = bench_where(ServiceOptions::default(), &[plain_node("n1")], &names);
+    while bench.cloud.calls().len() < 2 {
+        sleep(Duration::from_millis(10)).await;
+    }
+    let meeting = bench.cloud.meets("update");
+    bench.controller.shared.nodes.apply(plain_node("n2"));
+    assert!(meeting.took_place().await, "{:?}", bench.calls());
+}
+
 /// A service of this name that is served.
 fn served_as(name: &str, change: &Value) -> Service {
     with(&with(&served("2"), &json!({"metadata": {"name": name, "uid": format!("uid-{name}")}})), change)

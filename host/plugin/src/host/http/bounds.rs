@@ -98,4 +98,17 @@ mod tests {
         let error = bounded("method", &"M".repeat(METHOD + 1), METHOD).unwrap_err();
         assert_eq!(error.to_string(), "a request's method of 33 bytes, where at most 32 are allowed");
     }
+
+    #[test]
+    fn the_contract_tells_authors_of_plugins_these_bounds() {
+        let contract = crate::limits::contract();
+        let parts = format!(
+            "a method of at most {METHOD} bytes, an authority of {AUTHORITY} bytes, a path of {} KiB, headers and trailers of {} KiB \
+             each, and {} KiB of its body at a time",
+            PATH >> 10,
+            FIELDS >> 10,
+            CHUNK >> 10
+        );
+        assert!(contract.contains(&parts), "{parts}");
+    }
 }

@@ -1,0 +1,35 @@
+//! Where calls that keep their thread meet: they do only if each has a thread of its own.
+
+use std::{
+    sync::{Condvar, Mutex},
+    time::{Duration, Instant},
+};
+
+/// Two calls that compute at the same time, each on a thread of its own.
+#[derive(Default)]
+pub(crate) struct Meeting {
+    there: Mutex<usize>,
+    came: Condvar,
+}
+
+impl Meeting {
+    const PATIENCE: Duration = Duration::from_secs(10);
+
+    /// Keeps the thread until the other one is there, or long enough to see that it does not come.
+    pub(super) fn join(&self) {
+        let mut there = self.there.lock().unwrap();
+        *there += 1;
+        self.came.notify_all();
+        let (mut there, alone) = self.came.wait_timeout_while(there, Self::PATIENCE, |there| *there < 2).unwrap();
+        *there -= usize::from(alone.timed_out());
+    }
+
+    /// Waits until both were there at once.
+    pub(crate) async fn took_place(&self) -> bool {
+        let until = Instant::now() + Self::PATIENCE * 2;
+        while *self.there.lock().unwrap() < 2 && Instant::now() < until {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        *self.there.lock().unwrap() >= 2
+    }
+}
