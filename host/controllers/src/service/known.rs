@@ -205,3 +205,77 @@ impl Selectors {
         all.iter().filter_map(Weak::upgrade).any(|selector| selector.matches(old) != selector.matches(new))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::{
+        informer::Entry,
+        testing::{pairs, service, with},
+    };
+
+    fn entry(change: &Value) -> ServiceEntry {
+        Arc::new(Entry::new(with(&service("web"), change)))
+    }
+
+    /// A version that cannot be told to a provider.
+    fn odd(version: &str) -> ServiceEntry {
+        let odd = json!({"service.beta.kubernetes.io/load-balancer-source-ranges": "odd"});
+        entry(&json!({"metadata": {"resourceVersion": version, "annotations": odd}}))
+    }
+
+    /// One of this pool.
+    fn selector(pool: &str) -> Selector {
+        pairs(&[("pool", pool)]).into_iter().collect()
+    }
+
+    #[test]
+    fn what_comes_while_it_is_busy_is_kept_until_it_is_asked_for() {
+        let known = Known::new(entry(&json!({})), None);
+        known.wait(Waiting { nodes: true, sync: Some(Priority::Recheck) });
+        known.wait(Waiting { nodes: false, sync: Some(Priority::Change) });
+        known.wait(Waiting::default());
+        let waiting = known.waiting();
+        assert_eq!((waiting.nodes, waiting.sync), (true, Some(Priority::Change)));
+        let waiting = known.waiting();
+        assert_eq!((waiting.nodes, waiting.sync), (false, None));
+    }
+
+    #[test]
+    fn a_version_that_cannot_be_told_replaces_only_one_that_could_not_either() {
+        let all = KnownServices::default();
+        let remembered = |entry| all.remember("ns/web", &entry).progress().entry.resource_version().to_owned();
+        assert_eq!(remembered(odd("1")), "1");
+        assert_eq!(remembered(odd("2")), "2");
+        assert_eq!(remembered(entry(&json!({"metadata": {"resourceVersion": "3"}}))), "3");
+        assert_eq!(remembered(odd("4")), "3");
+        assert_eq!(remembered(entry(&json!({"metadata": {"resourceVersion": "5"}}))), "5");
+    }
+
+    #[test]
+    fn a_selector_is_held_once_and_as_long_as_it_is_in_use() {
+        let selectors = Selectors::default();
+        let (edge, other) = (selectors.in_use(&selector("edge")), selectors.in_use(&selector("other")));
+        let (edge, other) = (edge.unwrap(), other.unwrap());
+        assert!(Arc::ptr_eq(&edge, &selectors.in_use(&selector("edge")).unwrap()));
+        assert!(Arc::ptr_eq(&other, &selectors.in_use(&selector("other")).unwrap()));
+        assert_eq!(selectors.in_use(&Selector::default()), None);
+        drop(other);
+        selectors.in_use(&selector("edge")).unwrap();
+        assert_eq!(selectors.0.lock().unwrap().len(), 1);
+    }
+
+    #[test]
+    fn labels_are_told_apart_by_selectors_that_are_in_use_alone() {
+        let selectors = Selectors::default();
+        let edge = selectors.in_use(&selector("edge"));
+        let (inside, outside) = (pairs(&[("pool", "edge"), ("a", "b")]), pairs(&[("pool", "core")]));
+        assert!(selectors.tell_apart(&inside, &outside) && selectors.tell_apart(&outside, &inside));
+        assert!(!selectors.tell_apart(&inside, &pairs(&[("pool", "edge")])));
+        assert!(!selectors.tell_apart(&outside, &pairs(&[])));
+        drop(edge);
+        assert!(!selectors.tell_apart(&inside, &outside));
+    }
+}

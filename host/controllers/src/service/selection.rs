@@ -25,7 +25,7 @@ use crate::{
 /// reason either: it is taken back when the node is needed.
 pub fn eligible(entry: &Entry<Node>, rules: NodeRules) -> bool {
     let node = &entry.view;
-    let excluded = node.labels.get(LABEL_EXCLUDE_FROM_LB).is_some_and(|value| parse_bool(value) != Some(false));
+    let excluded = node.labels.get(LABEL_EXCLUDE_FROM_LB).is_some_and(|value| !is_false(value));
     let leaving = node.taints.iter().any(|taint| taint.key == TAINT_TO_BE_DELETED);
     let by_role = rules.exclude_control_plane && node.labels.contains_key(LABEL_CONTROL_PLANE);
     let cordoned = rules.exclude_unschedulable && node.unschedulable;
@@ -46,13 +46,9 @@ pub fn matters(old: &Entry<Node>, new: &Entry<Node>, rules: NodeRules) -> bool {
     was != is || (is && old.view.provider_id != new.view.provider_id)
 }
 
-/// As Go's `strconv.ParseBool`.
-fn parse_bool(text: &str) -> Option<bool> {
-    match text {
-        "1" | "t" | "T" | "TRUE" | "true" | "True" => Some(true),
-        "0" | "f" | "F" | "FALSE" | "false" | "False" => Some(false),
-        _ => None,
-    }
+/// What Go's `strconv.ParseBool` takes for false. All else, also what it does not understand, stands for true here.
+fn is_false(text: &str) -> bool {
+    matches!(text, "0" | "f" | "F" | "FALSE" | "false" | "False")
 }
 
 /// What a load balancer knows its nodes by, their names and provider IDs, as a keyed hash of 128 bits. While nodes come and go
@@ -348,6 +344,10 @@ mod tests {
             assert!(!seen.contains(&one.fingerprint), "{selector:?}");
             seen.push(one.fingerprint);
         }
+        let edge = selection.of(&choosing("one", Some("pool=edge"))).await;
+        selection.of(&choosing("one", Some("pool=y"))).await;
+        let still = selection.of(&choosing("one", Some("pool=edge"))).await;
+        assert!(Arc::ptr_eq(&edge.nodes, &still.nodes), "another choice takes away none");
         nodes.delete("a");
         selection.changed(true);
         assert_eq!(selection.of(&choosing("one", Some("pool=edge"))).await.nodes.len(), 0);
