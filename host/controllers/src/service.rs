@@ -148,7 +148,7 @@ impl ServiceController {
                     selection::matters(old, new, rules)
                         || (old.view.labels != new.view.labels
                             && selection::eligible(new, rules)
-                            && known.tell_apart(&old.view.labels, &new.view.labels))
+                            && known.selectors.tell_apart(&old.view.labels, &new.view.labels))
                 }
             };
             selection.changed(matters);

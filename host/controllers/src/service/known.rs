@@ -123,7 +123,8 @@ impl Known {
 #[derive(Default)]
 pub(super) struct KnownServices {
     services: Mutex<HashMap<String, Arc<Known>>>,
-    selectors: Selectors,
+    /// Of all of them.
+    pub(super) selectors: Selectors,
 }
 
 impl KnownServices {
@@ -137,11 +138,6 @@ impl KnownServices {
 
     pub(super) fn len(&self) -> usize {
         self.lock().len()
-    }
-
-    /// True if the node selector of a service takes a node with the one labels and not with the other.
-    pub(super) fn tell_apart(&self, old: &BTreeMap<String, String>, new: &BTreeMap<String, String>) -> bool {
-        self.selectors.tell_apart(old, new)
     }
 
     pub(super) fn remove(&self, key: &str) {
@@ -182,7 +178,7 @@ impl KnownServices {
 
 /// The node selectors that are in use, each once: a change of a node's labels costs what they are, and not what services are.
 #[derive(Default)]
-struct Selectors(Mutex<Vec<Weak<Selector>>>);
+pub(super) struct Selectors(Mutex<Vec<Weak<Selector>>>);
 
 impl Selectors {
     /// In use for as long as the answer is held; `None` for one that takes all nodes.
@@ -200,7 +196,8 @@ impl Selectors {
         Some(new)
     }
 
-    fn tell_apart(&self, old: &BTreeMap<String, String>, new: &BTreeMap<String, String>) -> bool {
+    /// True if one of them takes a node with the one labels and not with the other.
+    pub(super) fn tell_apart(&self, old: &BTreeMap<String, String>, new: &BTreeMap<String, String>) -> bool {
         let all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         all.iter().filter_map(Weak::upgrade).any(|selector| selector.matches(old) != selector.matches(new))
     }

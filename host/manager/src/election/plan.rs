@@ -126,8 +126,7 @@ pub(super) enum Step {
 
 /// Decides about a lease.
 pub(super) fn step(observed: &Observed, candidate: &Candidate, now: Instant) -> Step {
-    let holder = observed.spec.holder_identity.as_deref().unwrap_or_default();
-    if holder.is_empty() || holder == candidate.identity {
+    if !observed.is_of_another(candidate) {
         return Step::Take;
     }
     // The holder's own duration counts: it may have been started with other flags.
@@ -268,6 +267,8 @@ mod tests {
     #[test]
     fn a_released_lease_has_no_holder_and_is_short() {
         let spec = released(lease("a", 15, T0), T1.parse().unwrap());
+        let now = Some(MicroTime(T1.parse().unwrap()));
+        assert_eq!((&spec.acquire_time, &spec.renew_time), (&now, &now));
         assert_eq!((spec.holder_identity.as_deref(), spec.lease_duration_seconds), (Some(""), Some(1)));
         assert_eq!(spec.lease_transitions, Some(3));
     }
