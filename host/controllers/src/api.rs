@@ -74,8 +74,9 @@ impl std::fmt::Display for Action {
 
 impl ApiError {
     pub(crate) fn new(action: Action, error: kube::Error) -> Self {
-        let kube::Error::Api(status) = error else { return Self::Failed(action, error.to_string()) };
-        let message = status.message.clone();
+        let kube::Error::Api(status) = error else { return Self::Failed(action, with_causes(&error)) };
+        let silent = status.message.trim().is_empty();
+        let message = if silent { format!("the API server answered {}", status.code) } else { status.message.clone() };
         // With whatever code it likes.
         if message.starts_with("admission webhook ") {
             Self::Refused(action, message)
@@ -91,6 +92,19 @@ impl ApiError {
             Self::Failed(action, message)
         }
     }
+}
+
+/// What an error says, and those that it comes from: `client error (Connect)` alone does not tell a certificate that has
+/// expired from a port that is closed.
+fn with_causes(error: &dyn std::error::Error) -> String {
+    let mut said = error.to_string();
+    for cause in std::iter::successors(error.source(), |cause| cause.source()) {
+        let cause = cause.to_string();
+        if !said.contains(&cause) {
+            said = format!("{said}: {cause}");
+        }
+    }
+    said
 }
 
 /// True if a 422 says that the object is not as the patch has it, and nothing against the patch.
@@ -216,6 +230,20 @@ mod tests {
         assert!(matches!(error(422, "Invalid", Some("spec.podCIDRs[0]")), ApiError::Refused(..)));
         assert!(matches!(error(422, "Invalid", Some("metadata.labels")), ApiError::Refused(..)));
         assert!(matches!(error(500, "InternalError", None), ApiError::Failed(..)));
+    }
+
+    #[test]
+    fn a_failure_is_told_with_its_causes_and_silence_with_its_code() {
+        let refused = std::io::Error::new(std::io::ErrorKind::ConnectionRefused, "connection refused");
+        let service = kube::Error::Service(Box::new(std::io::Error::other(refused)));
+        assert_eq!(with_causes(&service), "ServiceError: connection refused");
+        #[derive(Debug, thiserror::Error)]
+        #[error("client error (Connect)")]
+        struct Outer(#[source] std::num::ParseIntError);
+        let service = kube::Error::Service(Box::new(Outer("x".parse::<u8>().unwrap_err())));
+        assert_eq!(with_causes(&service), "ServiceError: client error (Connect): invalid digit found in string");
+        let unauthorized = said(401, "", "", &json!({}));
+        assert_eq!(unauthorized.to_string(), "cannot patch nodes/status: the API server answered 401");
     }
 
     fn said(code: u16, reason: &str, message: &str, details: &Value) -> ApiError {

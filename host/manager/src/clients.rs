@@ -1,8 +1,9 @@
 //! Clients of the API server: how to reach it, and under which name.
 
 mod stack;
+mod unprocessed;
 
-use std::{fmt, time::Duration};
+use std::{fmt, path::PathBuf, time::Duration};
 
 use http::{HeaderValue, header};
 use kube::{
@@ -62,7 +63,12 @@ pub async fn load(access: &ClusterAccess) -> Result<Config, ClientError> {
             let failed =
                 |source| ClientError::Kubeconfig { file: file.display().to_string(), source: Box::new(source) };
             let kubeconfig = Kubeconfig::read_from(file).map_err(failed)?;
-            Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await.map_err(failed)?
+            let authority = authority(&kubeconfig);
+            let options = KubeConfigOptions::default();
+            let mut config = Config::from_custom_kubeconfig(kubeconfig, &options).await.map_err(failed)?;
+            // Clients read this file again, which kube asks for in Pods alone.
+            config.root_cert_file = authority;
+            config
         }
         None => Config::incluster().map_err(|source| ClientError::InCluster(Box::new(source)))?,
     };
@@ -71,6 +77,15 @@ pub async fn load(access: &ClusterAccess) -> Result<Config, ClientError> {
     }
     config.connect_timeout = Some(CONNECT_TIMEOUT);
     Ok(config)
+}
+
+/// The file that the certificate authorities are in.
+fn authority(kubeconfig: &Kubeconfig) -> Option<PathBuf> {
+    let current = kubeconfig.current_context.as_ref()?;
+    let context = kubeconfig.contexts.iter().find(|named| named.name == *current)?.context.as_ref()?;
+    let cluster = kubeconfig.clusters.iter().find(|named| named.name == context.cluster)?.cluster.as_ref()?;
+    // What stands in the kubeconfig itself goes before a file.
+    cluster.certificate_authority.as_ref().filter(|_| cluster.certificate_authority_data.is_none()).map(PathBuf::from)
 }
 
 /// A client whose user agent ends with the name of who uses it (C-02). Its requests share an HTTP/2 connection, if the API
@@ -121,5 +136,24 @@ pub async fn wait_for_api_server(client: &Client, url: impl fmt::Display) -> Res
             }
             Err(_) => tokio::time::sleep(API_SERVER_POLL).await,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn authorities_are_read_again_from_the_file_of_the_cluster_in_use() {
+        let file = |cluster: &str| {
+            let kubeconfig = format!(
+                "{{current-context: b, contexts: [{{name: a, context: {{cluster: a}}}}, {{name: b, context: {{cluster: b}}}}], \
+                 clusters: [{{name: a, cluster: {{certificate-authority: /a}}}}, {{name: b, cluster: {{{cluster}}}}}]}}"
+            );
+            authority(&Kubeconfig::from_yaml(&kubeconfig).unwrap())
+        };
+        assert_eq!(file("certificate-authority: /b"), Some(PathBuf::from("/b")));
+        assert_eq!(file("certificate-authority: /b, certificate-authority-data: Yg=="), None);
+        assert_eq!(file("server: https://b"), None);
     }
 }

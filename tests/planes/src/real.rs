@@ -26,6 +26,8 @@ use crate::{Error, NodeSpec, Plane, client};
 
 /// How long any one step may take. Each takes a second or two; a machine that builds at the same time is slower.
 const PATIENCE: Duration = Duration::from_secs(90);
+/// The largest share of requests that an API server answers with a GOAWAY.
+const MOST_GOAWAYS: f32 = 0.02;
 /// How often a step looks whether it is done.
 const POLL: Duration = Duration::from_millis(25);
 
@@ -50,7 +52,8 @@ struct Kubelet {
 
 impl RealPlane {
     /// Starts a control plane, and returns once the API server is ready and Pods can be created in the default
-    /// namespace. The first start on a machine builds Kubernetes (see [`control_plane_binary`]).
+    /// namespace. As often as it can, the API server sends clients to other connections. The first start on a machine
+    /// builds Kubernetes (see [`control_plane_binary`]).
     ///
     /// # Errors
     /// When the binary cannot be had, or a part of the control plane ends or is not ready in time.
@@ -92,7 +95,8 @@ impl RealPlane {
         let etcd_socket = command_line::etcd_socket(path);
         wait_for("etcd to listen", &mut programs, async || UnixStream::connect(&etcd_socket).await.is_ok()).await?;
 
-        programs.push(start("kube-apiserver", command_line::kube_apiserver(path, port))?);
+        let goaway_chance = if controllers { MOST_GOAWAYS } else { 0.0 };
+        programs.push(start("kube-apiserver", command_line::kube_apiserver(path, port, goaway_chance))?);
         wait_for("the API server to be ready", &mut programs, async || is_ready(&client).await).await?;
 
         if controllers {

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use super::unprocessed::Unprocessed;
 use http::{Request, Response};
 use http_body_util::BodyExt as _;
 use hyper_rustls::{FixedServerNameResolver, HttpsConnectorBuilder};
@@ -45,6 +46,11 @@ pub(super) fn shared(config: Config) -> Result<Stack, Error> {
         .option_layer(config.default_retry.then(|| RetryLayer::new(RetryPolicy::server_retry())))
         .option_layer(config.auth_layer()?)
         .layer(config.extra_headers_layer()?)
+        .map_request(|request: Request<Body>| {
+            tracing::debug!(method = %request.method(), path = %request.uri(), "requesting");
+            request
+        })
+        .layer(RetryLayer::new(Unprocessed::default()))
         .map_err(BoxError::from)
         .service(client)
         .map_response(|response| response.map(|body| Box::new(body.map_err(BoxError::from)) as Box<DynBody>))
@@ -64,6 +70,10 @@ fn connector(config: &Config) -> Result<Connector, Error> {
     tcp.enforce_http(false);
     // Small frames of one request must not wait for what the other end says about those of another.
     tcp.set_nodelay(true);
+    // What pings are for HTTP/2, but only the other machine answers them, and not its server.
+    tcp.set_keepalive(Some(PING));
+    tcp.set_keepalive_interval(Some(PONG));
+    tcp.set_keepalive_retries(Some(1));
     let mut connector = TimeoutConnector::new(tls.enable_all_versions().wrap_connector(tcp));
     connector.set_connect_timeout(config.connect_timeout);
     Ok(connector)

@@ -33,7 +33,7 @@ fn etcd_url(folder: &Path) -> String {
 }
 
 /// The API server on one loopback port, with RBAC and the admin's token.
-pub(super) fn kube_apiserver(folder: &Path, port: u16) -> Vec<String> {
+pub(super) fn kube_apiserver(folder: &Path, port: u16, goaway_chance: f32) -> Vec<String> {
     let file = |name: &str| folder.join(name).display().to_string();
     vec![
         format!("--etcd-servers={}", etcd_url(folder)),
@@ -57,6 +57,8 @@ pub(super) fn kube_apiserver(folder: &Path, port: u16) -> Vec<String> {
         format!("--audit-log-path={}", audit_log(folder).display()),
         // In MB, so never begun anew: the whole of it is what readers count.
         "--audit-log-maxsize=100000".into(),
+        // So often a client is sent away, to be spread over the API servers of a cluster.
+        format!("--goaway-chance={goaway_chance}"),
     ]
 }
 

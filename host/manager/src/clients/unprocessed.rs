@@ -1,0 +1,52 @@
+//! Requests that an API server has not even looked at are sent again, as Go's HTTP/2 client does it.
+
+use std::{error::Error, time::Duration};
+
+use h2::Reason;
+use http::{Request, Response};
+use kube::client::{Body, retry::RetryPolicy};
+use tokio::time::{Sleep, sleep};
+use tower::{BoxError, retry::Policy};
+
+/// How often, with a longer wait each time. The next connection may be sent away too.
+const TRIES: u32 = 5;
+const PAUSE: Duration = Duration::from_millis(10);
+
+/// Sends requests again that were refused before anything was done about them: the connection was about to go (GOAWAY), or
+/// it had too many requests.
+#[derive(Clone)]
+pub(super) struct Unprocessed {
+    tried: u32,
+    copies: RetryPolicy,
+}
+
+impl Default for Unprocessed {
+    fn default() -> Self {
+        Self { tried: 0, copies: RetryPolicy::server_retry() }
+    }
+}
+
+impl<B> Policy<Request<Body>, Response<B>, BoxError> for Unprocessed {
+    type Future = Sleep;
+
+    fn retry(&mut self, _: &mut Request<Body>, result: &mut Result<Response<B>, BoxError>) -> Option<Sleep> {
+        let Err(error) = result else { return None };
+        let again = self.tried < TRIES && is_unprocessed(&**error);
+        self.tried += 1;
+        again.then(|| sleep(PAUSE * self.tried))
+    }
+
+    fn clone_request(&mut self, request: &Request<Body>) -> Option<Request<Body>> {
+        Policy::<_, Response<B>, BoxError>::clone_request(&mut self.copies, request)
+    }
+}
+
+/// True if the server has told so. A connection that goes without an error ends the requests that it will not answer, and
+/// answers the others first.
+fn is_unprocessed(error: &(dyn Error + 'static)) -> bool {
+    let chain = std::iter::successors(Some(error), |&error| error.source());
+    chain.filter_map(|error| error.downcast_ref::<h2::Error>()).any(|error| {
+        let is_sent_away = error.is_go_away() && error.reason() == Some(Reason::NO_ERROR);
+        error.is_remote() && (is_sent_away || error.reason() == Some(Reason::REFUSED_STREAM))
+    })
+}
