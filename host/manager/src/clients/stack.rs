@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use super::unprocessed::Unprocessed;
 use http::{Request, Response};
 use http_body_util::BodyExt as _;
 use hyper_rustls::{FixedServerNameResolver, HttpsConnectorBuilder};
@@ -16,6 +15,8 @@ use kube::{
     client::{Body, ClientBuilder, ConfigExt as _, DynBody, RustlsTlsError, retry::RetryPolicy},
 };
 use tower::{BoxError, ServiceBuilder, ServiceExt as _, retry::RetryLayer, util::BoxService};
+
+use super::unprocessed::Unprocessed;
 
 /// A connection on which nothing has come for so long is asked for a sign of life. One whose other end has gone without a word
 /// holds up all requests that share it; client-go's 30 s and 15 s are long for that, and a ping costs nothing.
