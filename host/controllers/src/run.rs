@@ -247,10 +247,11 @@ impl Host {
         on_cluster(Arc::new(ClusterView { nodes, services, recorder, classes }));
         let mut swaps = true;
         loop {
-            self.start();
-            let (services, complete) = (Arc::clone(&self.services), self.services.is_synced());
+            // Asked once: a list that is complete after this wakes the loop.
+            let (services, listed) = (Arc::clone(&self.services), self.services.is_synced());
+            self.start(listed);
             tokio::select! {
-                () = services.synced(), if !complete && self.watches_services() => {
+                () = services.synced(), if !listed && self.watches_services() => {
                     tracing::info!(services = self.services.list().len(), "the cache of services is complete");
                 }
                 changed = self.context.generations.changed(), if swaps => match changed {
@@ -270,14 +271,14 @@ impl Host {
         }
     }
 
-    /// Starts what is enabled, possible and not started yet.
-    fn start(&mut self) {
+    /// Starts what is enabled, possible and not started yet; `listed` says whether all services are known.
+    fn start(&mut self, listed: bool) {
         let info = self.context.provider.info();
         for controller in self.context.enabled.clone() {
             if self.started.contains_key(&controller) {
                 continue;
             }
-            if let Some(obstacle) = self.obstacle(controller, &info) {
+            if let Some(obstacle) = self.obstacle(controller, &info, listed) {
                 self.skip(controller, obstacle);
                 continue;
             }
@@ -294,7 +295,7 @@ impl Host {
     }
 
     /// Why a controller cannot be started with this provider.
-    fn obstacle(&self, controller: Controller, info: &ProviderInfo) -> Option<Obstacle> {
+    fn obstacle(&self, controller: Controller, info: &ProviderInfo, listed: bool) -> Option<Obstacle> {
         let routes = &self.context.options.routes;
         if controller == Controller::Route && !routes.configure {
             return Some(Obstacle::TurnedOff("--configure-cloud-routes"));
@@ -303,7 +304,7 @@ impl Host {
             return Some(Obstacle::TurnedOff("--allocate-node-cidrs"));
         }
         // Who cannot list services has nodes served all the same.
-        if controller == Controller::Service && info.can(Capability::LoadBalancers) && !self.services.is_synced() {
+        if controller == Controller::Service && info.can(Capability::LoadBalancers) && !listed {
             return Some(Obstacle::NotListed("services"));
         }
         if let Some(capability) = controller.needs().filter(|capability| !info.can(*capability)) {

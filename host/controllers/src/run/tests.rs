@@ -155,6 +155,46 @@ async fn nodes_are_served_also_if_services_cannot_be_listed() {
     assert!(bench.cloud.calls().contains(&"ensure web n1".to_owned()), "{:?}", bench.cloud.calls());
 }
 
+/// Calls its function on each event.
+struct OnEvent<F>(F);
+
+impl<F: Fn() + Send + Sync + 'static> tracing::Subscriber for OnEvent<F> {
+    fn enabled(&self, _: &tracing::Metadata<'_>) -> bool {
+        true
+    }
+    fn new_span(&self, _: &tracing::span::Attributes<'_>) -> tracing::span::Id {
+        tracing::span::Id::from_u64(1)
+    }
+    fn record(&self, _: &tracing::span::Id, _: &tracing::span::Record<'_>) {}
+    fn record_follows_from(&self, _: &tracing::span::Id, _: &tracing::span::Id) {}
+    fn event(&self, _: &tracing::Event<'_>) {
+        (self.0)();
+    }
+    fn enter(&self, _: &tracing::span::Id) {}
+    fn exit(&self, _: &tracing::span::Id) {}
+}
+
+// Holds: N-05, S-04
+#[tokio::test(start_paused = true)]
+async fn services_may_be_listed_while_their_controller_is_skipped() {
+    let (mut context, _bench) = context(FakeApi::default(), &[Capability::LoadBalancers], Options::default());
+    context.enabled = [Controller::Service].into();
+    let (recorder, _writer) = Recorder::new(context.clients.informers.clone(), context.metrics.clone());
+    let mut host = Host::new(context, recorder, None);
+    host.nodes.complete();
+    let services = Arc::clone(&host.services);
+    // Its first event after the cache of nodes is complete says that the controller is skipped.
+    let skips = std::sync::atomic::AtomicUsize::new(0);
+    let _guard = tracing::subscriber::set_default(OnEvent(move || {
+        if skips.fetch_add(1, std::sync::atomic::Ordering::Relaxed) == 1 {
+            services.complete();
+        }
+    }));
+    assert!(timeout(Duration::from_secs(60), host.control()).await.is_err());
+    assert!(host.skipped.contains_key(&Controller::Service), "the list came before");
+    assert!(host.started.contains_key(&Controller::Service));
+}
+
 #[tokio::test(start_paused = true)]
 async fn another_process_may_lead_while_the_last_events_are_written() {
     let bench = start(&[Capability::Instances, Capability::LoadBalancers]);
