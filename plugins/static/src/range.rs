@@ -226,6 +226,14 @@ mod tests {
     }
 
     #[test]
+    fn what_is_beside_a_reserved_range_is_somebodys() {
+        for (inside, outside) in [("febf:ffff::", "fec0::"), ("169.254.255.255", "169.255.0.0"), ("::2", "::1:0:0")] {
+            assert!(unusable(inside.parse().unwrap()).is_some(), "{inside}");
+            assert_eq!(unusable(outside.parse().unwrap()), None, "{outside}");
+        }
+    }
+
+    #[test]
     fn ends_belong_to_the_range_and_families_stay_apart() {
         let range = range("192.0.2.10-192.0.2.20");
         for (address, inside) in [

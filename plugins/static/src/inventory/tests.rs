@@ -184,14 +184,32 @@ fn a_prefix_longer_than_the_scheme_keeps_the_scheme_to_others() {
         parse("providerIDPrefixes: ['aws:///eu-1a/']\nmachines:\n- {name: a, providerID: 'aws:///eu-1a/i-1'}").unwrap();
     assert_eq!(inventory.provider_id_prefixes, ["static://", "aws:///eu-1a/"]);
     assert!(inventory.owns("aws:///eu-1a/i-2") && !inventory.owns("aws:///eu-1b/i-1"));
+    assert!(!inventory.owns("aws:///eu-1a/"), "that names nothing");
 }
 
 #[test]
 fn more_prefixes_than_the_host_takes_are_refused() {
-    let machines: String =
-        (0..64).map(|number| format!("- {{name: m{number}, providerID: 's{number}://x'}}\n")).collect();
-    let told = problems(&format!("machines:\n{machines}"));
+    let machine = |number| format!("- {{name: m{number}, providerID: 's{number}://x'}}\n");
+    let text = format!("machines:\n{}", (1..64).map(machine).collect::<String>());
+    assert_eq!(parse(&text).unwrap().provider_id_prefixes.len(), 64, "static:// is the first");
+    let told = problems(&(text + &machine(64)));
     assert_eq!(told, ["i: provider IDs have 65 prefixes, at most 64 are allowed"]);
+}
+
+#[test]
+fn more_of_a_machine_than_the_contract_allows_is_refused() {
+    let entries = |of: fn(usize) -> String, count| (0..count).map(of).collect::<Vec<_>>().join(", ");
+    let addresses = |count| {
+        let list = entries(|number| format!("{{type: InternalIP, address: 10.0.0.{number}}}"), count);
+        format!("machines:\n- {{name: m, addresses: [{list}]}}")
+    };
+    let labels = |count| {
+        let list = entries(|number| format!("l{number}: x"), count);
+        format!("machines:\n- {{name: m, labels: {{{list}}}}}")
+    };
+    assert!(parse(&addresses(64)).is_ok() && parse(&labels(64)).is_ok());
+    assert_eq!(problems(&addresses(65)), ["i:4:10: a machine has at most 64 addresses, this one has 65"]);
+    assert_eq!(problems(&labels(65)), ["i:4:10: a machine has at most 64 labels, this one has 65"]);
 }
 
 #[test]
