@@ -96,7 +96,8 @@ impl ApiError {
 
 /// What an error says, and those that it comes from: `client error (Connect)` alone does not tell a certificate that has
 /// expired from a port that is closed.
-fn with_causes(error: &dyn std::error::Error) -> String {
+#[must_use]
+pub fn with_causes(error: &dyn std::error::Error) -> String {
     let mut said = error.to_string();
     for cause in std::iter::successors(error.source(), |cause| cause.source()) {
         let cause = cause.to_string();

@@ -33,7 +33,7 @@ mod shared;
 #[cfg(test)]
 mod testing;
 
-pub use api::{Action, ApiError, with_deadline};
+pub use api::{Action, ApiError, with_causes, with_deadline};
 pub use cidrs::{ClusterCidrs, ClusterCidrsError};
 pub use metrics::{Metrics, QueueMetrics};
 pub use names::{Controller, UnknownController, parse_controllers};

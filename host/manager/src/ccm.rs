@@ -292,7 +292,7 @@ impl Election {
         let connect = move || {
             let client = clients::named(&access, "leader-election");
             let client = client.map(|client| skydock_controllers::with_deadline(&client));
-            client.map_err(|error| election::Failure::Client(error.to_string()))
+            client.map_err(|error| election::Failure::Client(skydock_controllers::with_causes(&error)))
         };
         let elector = Elector::new(Box::new(connect), self.config, identity, self.metrics);
         let unreleased = elector.unreleased();

@@ -18,7 +18,7 @@ use std::{
 
 use k8s_openapi::{api::coordination::v1::Lease, apimachinery::pkg::apis::meta::v1::ObjectMeta, jiff::Timestamp};
 use kube::{Api, Client, api::PostParams};
-use skydock_controllers::informer::Read;
+use skydock_controllers::{informer::Read, with_causes};
 use tokio::sync::watch::Sender;
 use tokio_util::sync::CancellationToken;
 
@@ -68,7 +68,7 @@ pub enum Failure {
     #[error("{0}")]
     Client(String),
     /// What the API server said, or that it cannot be reached.
-    #[error(transparent)]
+    #[error("{}", with_causes(.0))]
     Api(#[from] kube::Error),
     /// The API server said nothing.
     #[error("no answer within {0:?}")]

@@ -16,7 +16,9 @@ use k8s_openapi::{
 };
 use kube::{Api, Client, Config, api::PostParams};
 use serde_json::json;
-use skydock::election::{Connect, ElectionConfig, ElectionMetrics, Elector, Leadership, Timings, TimingsError};
+use skydock::election::{
+    Connect, ElectionConfig, ElectionMetrics, Elector, Failure, Leadership, Timings, TimingsError,
+};
 use skydock_devplane::{DevPlane, Options};
 use tokio::{
     net::{TcpListener, TcpStream},
@@ -265,4 +267,13 @@ async fn a_connection_that_falls_silent_does_not_keep_a_standby() {
     silence.notify_waiters();
     first.task.abort();
     second.leads().await;
+}
+
+#[test]
+fn a_failure_is_told_with_its_cause() {
+    #[derive(Debug, thiserror::Error)]
+    #[error("client error (Connect)")]
+    struct Outer(#[source] std::num::ParseIntError);
+    let failure = Failure::Api(kube::Error::Service(Box::new(Outer("x".parse::<u8>().unwrap_err()))));
+    assert_eq!(failure.to_string(), "ServiceError: client error (Connect): invalid digit found in string");
 }

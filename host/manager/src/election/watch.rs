@@ -6,7 +6,7 @@ use kube::{
     Api,
     runtime::{WatchStreamExt, watcher},
 };
-use skydock_controllers::informer::Read;
+use skydock_controllers::{informer::Read, with_causes};
 
 /// Tells of changes of one lease that are worth a try.
 pub(super) struct Changes(futures::stream::BoxStream<'static, ()>);
@@ -35,7 +35,8 @@ pub(super) fn changes(leases: Api<Read<Lease>>, name: &str) -> Changes {
             if let Err(error) = &result
                 && !std::mem::replace(&mut told, true)
             {
-                tracing::warn!(%error, "cannot watch the lease: a release is noticed at the next try only");
+                let error = with_causes(error);
+                tracing::warn!(error, "cannot watch the lease: a release is noticed at the next try only");
             }
             std::future::ready(result.ok().map(drop))
         });
