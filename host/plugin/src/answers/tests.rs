@@ -204,6 +204,7 @@ fn a_route_that_cannot_be_read_spoils_the_list() {
     for it in bad {
         assert!(route_list(vec![good.clone(), it.clone()], 10).is_err(), "{}", it.name);
     }
+    assert_eq!(route_list(vec![good.clone(), good.clone()], 2).unwrap().len(), 2);
     assert!(route_list(vec![good.clone(), good], 1).is_err());
 }
 
@@ -253,9 +254,19 @@ fn a_plugin_says_who_it_is_in_the_contracts_terms() {
         wanted_hosts: vec!["https://*.metal.example:443".into()],
         max_batch: 0,
     };
+    // With a prefix of 512 bytes no provider ID has anything behind it.
+    let prefix = |bytes: usize| format!("{:x<bytes$}", "metal://");
     let machines = BTreeSet::from([Capability::Instances]);
     let (found, wanted) = info(good(), machines.clone()).unwrap();
     assert_eq!((found.max_batch, wanted.len()), (100, 1));
+    let largest = plugin::PluginInfo {
+        name: format!("metal-2{}", "x".repeat(56)),
+        version: "v".repeat(64),
+        provider_id_prefixes: vec![prefix(511)],
+        max_batch: 1000,
+        ..good()
+    };
+    assert_eq!(info(largest, machines.clone()).unwrap().0.max_batch, 1000);
     let bad = [
         plugin::PluginInfo { name: String::new(), ..good() },
         plugin::PluginInfo { name: "Metal".into(), ..good() },
@@ -266,6 +277,7 @@ fn a_plugin_says_who_it_is_in_the_contracts_terms() {
         plugin::PluginInfo { provider_id_prefixes: vec!["://".into()], ..good() },
         plugin::PluginInfo { provider_id_prefixes: vec![String::new()], ..good() },
         plugin::PluginInfo { provider_id_prefixes: Vec::new(), ..good() },
+        plugin::PluginInfo { provider_id_prefixes: vec![prefix(512)], ..good() },
         plugin::PluginInfo { wanted_hosts: vec!["metal.example".into()], ..good() },
         plugin::PluginInfo { max_batch: 1001, ..good() },
     ];

@@ -56,10 +56,12 @@ impl MemoryLimiter {
 impl ResourceLimiter for MemoryLimiter {
     /// All memories of the store together stay within the limit.
     fn memory_growing(&mut self, current: usize, desired: usize, maximum: Option<usize>) -> wasmtime::Result<bool> {
+        if beyond(desired, maximum) {
+            return Ok(false);
+        }
         let more = desired.saturating_sub(current);
         let wanted = self.share.taken().saturating_add(more);
-        let fits = wanted <= self.memory && self.share.would_suffice(more);
-        if !fits || maximum.is_some_and(|maximum| desired > maximum) {
+        if wanted > self.memory || !self.share.would_suffice(more) {
             return self.refuse(Refusal::Instance);
         }
         if !self.share.take(more) {
@@ -70,7 +72,10 @@ impl ResourceLimiter for MemoryLimiter {
     }
 
     fn table_growing(&mut self, _current: usize, desired: usize, maximum: Option<usize>) -> wasmtime::Result<bool> {
-        if desired > self.table_elements || maximum.is_some_and(|maximum| desired > maximum) {
+        if beyond(desired, maximum) {
+            return Ok(false);
+        }
+        if desired > self.table_elements {
             return self.refuse(Refusal::Instance);
         }
         Ok(true)
@@ -87,6 +92,11 @@ impl ResourceLimiter for MemoryLimiter {
     fn memories(&self) -> usize {
         MAX_TABLES
     }
+}
+
+/// Asks for more than the component itself has declared: it would not get that without limits either, so no limit is to blame.
+fn beyond(desired: usize, maximum: Option<usize>) -> bool {
+    maximum.is_some_and(|maximum| desired > maximum)
 }
 
 #[cfg(test)]
@@ -134,5 +144,28 @@ mod tests {
         assert_eq!(limiter.refused, None);
         assert!(!limiter.table_growing(10, 11, None).unwrap());
         assert_eq!(limiter.refused, Some(Refusal::Instance));
+    }
+
+    #[test]
+    fn a_maximum_of_its_own_is_no_refusal_of_ours() {
+        let mut limiter = limiter(100, &Account::new(100));
+        assert!(limiter.memory_growing(0, 60, Some(60)).unwrap() && limiter.table_growing(0, 5, Some(5)).unwrap());
+        assert!(!limiter.memory_growing(60, 61, Some(60)).unwrap() && !limiter.table_growing(5, 6, Some(5)).unwrap());
+        assert_eq!((limiter.refused, limiter.peak), (None, 60));
+    }
+
+    #[test]
+    fn instances_tables_and_memories_of_a_store_are_counted() {
+        let engine = wasmtime::Engine::default();
+        let holds = |inner: &str, count: usize| {
+            let module = wat::parse_str(format!("(module {inner})")).unwrap();
+            let module = wasmtime::Module::new(&engine, module).unwrap();
+            let mut store = wasmtime::Store::new(&engine, limiter(0, &Account::new(0)));
+            store.limiter(|limiter| limiter);
+            (0..count).all(|_| wasmtime::Instance::new(&mut store, &module, &[]).is_ok())
+        };
+        for (inner, most) in [("", MAX_CORE), ("(table 0 funcref)", MAX_TABLES), ("(memory 0)", MAX_TABLES)] {
+            assert!(holds(inner, most) && !holds(inner, most + 1), "{inner}");
+        }
     }
 }

@@ -93,6 +93,23 @@ fn definitions_count_with_each_instance() {
     assert!(error.ends_with("definitions in all its instances, and a plugin may have at most 100000"), "{error}");
 }
 
+#[test]
+fn every_kind_of_definition_counts() {
+    let resource = r#"(import "r" (type $r (sub resource)))"#;
+    for (once, given, each) in [
+        ("", "", "(core type (func))"),
+        (resource, r#"(with "r" (type $own))"#, "(canon resource.drop $r (core func))"),
+    ] {
+        let text = |count: usize| {
+            let within = format!("(component $c {once} {})", each.repeat(count));
+            let made = format!("(instance (instantiate $c {given}))").repeat(100);
+            format!("(component (type $own (resource (rep i32))) {within} {made})")
+        };
+        read(&text(950)).unwrap();
+        assert!(refusal(&text(1050)).contains("definitions in all its instances"), "{each}");
+    }
+}
+
 // Holds: SEC-12, OPS-70
 #[test]
 fn what_a_module_holds_is_bounded() {

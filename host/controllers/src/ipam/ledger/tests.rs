@@ -97,6 +97,22 @@ fn i05_a_cidr_that_two_nodes_carry_is_told_about_and_free_only_when_both_are_gon
     assert_eq!(ledger.asks("d"), assign(&["10.244.0.0/24"]));
 }
 
+/// As when etcd was set back.
+#[test]
+fn a_node_that_is_shown_with_other_cidrs_holds_those() {
+    let mut ledger = small();
+    assert_eq!(ledger.sees("a", &["10.244.0.0/24"]), Decision::Nothing);
+    assert_eq!(ledger.sees("a", &["10.244.1.0/24"]), Decision::Nothing);
+    assert_eq!(ledger.asks("b"), assign(&["10.244.0.0/24"]));
+    assert_eq!(ledger.asks("c"), assign(&["10.244.2.0/24"]));
+}
+
+#[test]
+fn a_problem_names_what_was_reserved() {
+    let problem = Problem::WrittenByOther(vec![net("10.244.0.0/24"), net("fd00::/64")]).to_string();
+    assert!(problem.contains("while 10.244.0.0/24, fd00::/64 was reserved"), "{problem}");
+}
+
 #[test]
 fn i06_what_a_deleted_node_held_is_released_once() {
     let mut ledger = ledger(&[("10.244.0.0/24", 24)], &[]);
