@@ -65,3 +65,21 @@ impl<K: Clone + Eq + Hash> Ready<K> {
         self.items.range((priority, i64::MIN)..=(priority, i64::MAX)).next().map(|(turn, _)| *turn)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_one_that_is_put_ahead_is_the_first() {
+        let mut ready = Ready::default();
+        ready.push(1, Priority::Recheck);
+        ready.push(2, Priority::Recheck);
+        ready.push_ahead(3, Priority::Recheck);
+        ready.push_ahead(4, Priority::Recheck);
+        ready.push_ahead(2, Priority::Recheck);
+        let order: Vec<_> = std::iter::from_fn(|| ready.pop(Priority::Recheck)).collect();
+        assert_eq!(order, [2, 4, 3, 1]);
+        assert!(ready.is_empty(Priority::Recheck) && !ready.contains(&1));
+    }
+}

@@ -301,6 +301,18 @@ async fn a_recheck_that_failed_comes_again_exactly_when_told() {
     assert_eq!(ready(&queue, 1).await, [1]);
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_retry_that_is_due_while_its_item_is_worked_on_waits() {
+    let queue = queue();
+    queue.add(1, Priority::Recheck);
+    assert_eq!(ready(&queue, 1).await, [1]);
+    queue.try_after(1, Duration::from_secs(1), Priority::Recheck);
+    sleep(Duration::from_secs(2)).await;
+    assert!(ready(&queue, 1).await.is_empty());
+    queue.done(&1);
+    assert_eq!(ready(&queue, 2).await, [1]);
+}
+
 #[derive(Clone, Debug)]
 enum Step {
     Add(u8, bool),
