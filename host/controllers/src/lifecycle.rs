@@ -149,10 +149,12 @@ impl LifecycleController {
         self.shared.nodes.get(&asked.key()).filter(|now| plan::same_question(&asked.view, &now.view))
     }
 
-    /// What failed is done again with the next pass.
+    /// What failed is done again with the next pass, and what was decided about a node that has changed since is decided anew.
     async fn taint(&self, changes: Vec<(NodeEntry, Vec<Change>)>) {
         stream::iter(changes)
-            .for_each_concurrent(WRITERS, |(entry, changes)| async move {
+            .for_each_concurrent(WRITERS, |(decided, changes)| async move {
+                let now = self.shared.nodes.get(&decided.key());
+                let Some(entry) = now.filter(|now| now.view == decided.view) else { return };
                 let Some(_claim) = self.claim(&entry) else { return };
                 if let Err(error) = apply::taints(&self.client, &entry, &changes).await {
                     self.shared.api_error(entry.name(), &error);

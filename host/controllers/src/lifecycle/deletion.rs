@@ -101,6 +101,10 @@ impl LifecycleController {
 
     async fn delete(&self, doomed: &NodeEntry) {
         let Some(entry) = self.still_in_question(doomed) else { return };
+        // It may have stood in line for long: what the cloud has said since, or that another plugin is to say it, counts.
+        if !self.memory().get(entry.uid()).is_some_and(|known| known.condemned) {
+            return;
+        }
         let Some(_claim) = self.claim(&entry) else { return };
         let name = entry.name();
         // Of a dry run it is said once, and not that it is done.

@@ -5,6 +5,7 @@ use skydock_cloud::{CloudError, Presence};
 use super::*;
 use crate::{
     Controller, Metrics,
+    api::with_deadline,
     constants::{TAINT_SHUTDOWN, TAINT_UNINITIALIZED},
     events::Recorder,
     testing::{FakeApi, FakeCloud, every_error, node, with},
@@ -37,7 +38,7 @@ fn bench_saying(options: LifecycleOptions, said: Option<Arc<Said>>) -> Bench {
         recorder,
         metrics,
     };
-    let controller = Arc::new(LifecycleController::new(shared, api.client(), options, said));
+    let controller = Arc::new(LifecycleController::new(shared, with_deadline(&api.client()), options, said));
     Bench { api, cloud, controller }
 }
 
@@ -660,6 +661,57 @@ async fn one_that_traps_and_one_that_is_late_keep_no_other_node_alive() {
         let left: Vec<_> = dead.iter().filter(|name| !deleted.contains(*name)).collect();
         assert_eq!(left, ["n13", "n77"]);
         assert_eq!(deleted.len(), 98);
+        shutdown.cancel();
+    });
+}
+
+/// The cloud says that the machines are there after all, or another plugin is to say it.
+#[tokio::test(start_paused = true)]
+async fn a_deletion_that_stands_in_line_ends_with_its_reason() {
+    for replaced in [false, true] {
+        let bench = bench();
+        *bench.cloud.max_batch.lock().unwrap() = 100;
+        bench.has_ready(1000);
+        let dead: Vec<_> = (0..20).map(|number| format!("a{number:02}")).collect();
+        bench.loses(&dead.iter().map(String::as_str).collect::<Vec<_>>());
+        dead.iter().take(WRITERS).for_each(|name| bench.api.hang("DELETE", &format!("/api/v1/nodes/{name}")));
+        let shutdown = CancellationToken::new();
+        tokio::join!(Arc::clone(&bench.controller).run(shutdown.clone()), async {
+            sleep(2 * bench.controller.options.period).await;
+            assert_eq!(bench.deleted(), dead[..WRITERS]);
+            for name in &dead {
+                let silent = || CloudError::Unavailable("it gave no answer".into());
+                bench.says(name, if replaced { Err(silent()) } else { Ok(Presence::Running) });
+            }
+            if replaced {
+                bench.controller.recheck();
+            }
+            // The API server answers none of them.
+            sleep(Duration::from_secs(600)).await;
+            assert_eq!(bench.deleted(), dead[..WRITERS], "replaced: {replaced}");
+            shutdown.cancel();
+        });
+    }
+}
+
+/// The taint evicts its Pods.
+#[tokio::test(start_paused = true)]
+async fn a_node_that_is_ready_again_gets_no_taint_decided_before() {
+    let bench = bench_with(LifecycleOptions { out_of_service_taint: true, ..LifecycleOptions::default() });
+    let names: Vec<_> = (0..20).map(|number| format!("a{number:02}")).collect();
+    for name in &names {
+        bench.has(name, &json!({}));
+        bench.says(name, Ok(Presence::Stopped));
+    }
+    names.iter().take(WRITERS).for_each(|name| bench.api.hang("PATCH", &format!("/api/v1/nodes/{name}")));
+    *bench.cloud.max_batch.lock().unwrap() = 100;
+    let shutdown = CancellationToken::new();
+    tokio::join!(Arc::clone(&bench.controller).run(shutdown.clone()), async {
+        sleep(Duration::from_secs(1)).await;
+        assert_eq!(bench.api.calls().len(), WRITERS);
+        names.iter().for_each(|name| bench.has(name, &ready()));
+        sleep(Duration::from_secs(600)).await;
+        assert_eq!(bench.api.calls().len(), WRITERS, "{:?}", bench.api.calls());
         shutdown.cancel();
     });
 }
