@@ -85,6 +85,8 @@ pub struct Elector {
     metrics: Arc<dyn ElectionMetrics>,
     observed: Option<Observed>,
     lease: Option<Lease>,
+    /// The last write may have come through without an answer.
+    in_doubt: bool,
     /// When the last write that came through was sent.
     sent: Instant,
     /// The lease was taken from a holder that had not given it up.
@@ -110,6 +112,7 @@ impl Elector {
             metrics,
             observed: None,
             lease: None,
+            in_doubt: false,
             sent: Instant::now(),
             unreleased: Arc::default(),
         }
@@ -266,8 +269,9 @@ impl Elector {
         match step {
             Step::Wait(left) => Ok(Some(left)),
             Step::Take => {
-                self.write(lease.unwrap_or_default()).await?;
+                // First: should the answer be lost, the next try finds a lease of its own.
                 self.unreleased.fetch_or(unreleased, Ordering::SeqCst);
+                self.write(lease.unwrap_or_default()).await?;
                 Ok(None)
             }
         }
@@ -279,6 +283,7 @@ impl Elector {
         let spec = plan::held(lease.spec.take().unwrap_or_default(), &self.candidate, Timestamp::now());
         lease.spec = Some(spec);
         let sent = Instant::now();
+        self.in_doubt = true;
         let written = if lease.metadata.resource_version.is_some() {
             self.answer(leases.replace(&name, &PostParams::default(), &Read(lease))).await?
         } else {
@@ -288,13 +293,24 @@ impl Elector {
         let Read(written) = written;
         self.observed = Some(Observed::new(written.spec.clone().unwrap_or_default(), Instant::now()));
         self.lease = Some(written);
+        self.in_doubt = false;
         self.sent = sent;
         Ok(())
     }
 
+    /// The lease as it is now, if it is this instance's.
+    async fn held(&mut self) -> Option<Lease> {
+        let (leases, name) = (self.leases().ok()?, self.config.name.clone());
+        let Read(lease) = self.answer(leases.get(&name)).await.ok()?;
+        let holder = lease.spec.as_ref()?.holder_identity.as_deref();
+        (holder == Some(self.candidate.identity.as_str())).then_some(lease)
+    }
+
     /// Empties the lease, so that another instance need not wait. If that fails, it runs out by itself.
     async fn give_up(&mut self) {
-        let Some(mut lease) = self.lease.take() else { return };
+        let known = self.lease.take();
+        let held = if self.in_doubt { self.held().await } else { known };
+        let Some(mut lease) = held else { return };
         lease.spec = lease.spec.map(|spec| plan::released(spec, Timestamp::now()));
         let Ok(leases) = self.leases() else { return };
         let name = self.config.name.clone();

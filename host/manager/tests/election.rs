@@ -15,11 +15,12 @@ use k8s_openapi::{
     jiff::{SignedDuration, Timestamp},
 };
 use kube::{Api, Client, Config, api::PostParams};
+use rand::{SeedableRng as _, rngs::StdRng};
 use serde_json::json;
 use skydock::election::{
     Connect, ElectionConfig, ElectionMetrics, Elector, Failure, Leadership, Timings, TimingsError,
 };
-use skydock_devplane::{DevPlane, Options};
+use skydock_devplane::{DevPlane, Fault, Options, Rule, Verb};
 use tokio::{
     net::{TcpListener, TcpStream},
     sync::{Notify, watch},
@@ -114,6 +115,38 @@ async fn a_silent_leader_is_followed_when_its_lease_runs_out() {
     assert!(second.unreleased.load(Ordering::SeqCst), "what the first has sent may arrive yet");
     assert!(!first.unreleased.load(Ordering::SeqCst), "there was none before it");
     assert!(took > Duration::from_millis(1000) && took < Duration::from_millis(2600), "{took:?}");
+}
+
+// Holds: OPS-79
+#[tokio::test]
+async fn that_a_lease_was_not_released_outlives_a_lost_answer() {
+    let (plane, client, _leases) = plane().await;
+    let mut first = Candidate::stand(&client, "first");
+    first.leads().await;
+    let mut second = Candidate::stand(&client, "second");
+    tokio::time::sleep(Duration::from_millis(700)).await;
+    first.task.abort();
+    let lost = Rule::new(Fault::AnswerLost).verbs(&[Verb::Update]).resource("leases").times(1);
+    plane.faults().set(lost, StdRng::seed_from_u64(0));
+    second.leads().await;
+    assert_eq!(plane.faults().met()["answer lost"], 1);
+    assert!(second.unreleased.load(Ordering::SeqCst));
+}
+
+#[tokio::test]
+async fn a_lease_that_was_had_unheard_is_given_up_too() {
+    let (plane, client, leases) = plane().await;
+    plane.faults().set(Rule::new(Fault::AnswerLost).resource("leases").verbs(&Verb::WRITES), StdRng::seed_from_u64(0));
+    let first = Candidate::stand(&client, "first");
+    let holder = async || leases.get_opt("cloud-controller-manager").await.unwrap()?.spec?.holder_identity;
+    let begin = Instant::now();
+    while holder().await.is_none() {
+        assert!(begin.elapsed() < Duration::from_secs(10));
+    }
+    plane.faults().clear();
+    first.release.cancel();
+    first.task.await.unwrap();
+    assert_eq!(holder().await.unwrap_or_default(), "", "nobody need wait for it");
 }
 
 #[tokio::test]

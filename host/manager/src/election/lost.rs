@@ -13,9 +13,9 @@ use super::Leadership;
 pub async fn lost(state: &mut Receiver<Leadership>, lease_duration: Duration, release: &CancellationToken) -> String {
     loop {
         let leads_until = match &*state.borrow_and_update() {
-            Leadership::Lost(why) => return why.clone(),
+            Leadership::Lost(why) if !release.is_cancelled() => return why.clone(),
             Leadership::Leading(renewed) => Some(*renewed + lease_duration),
-            Leadership::Standby | Leadership::Released => None,
+            Leadership::Standby | Leadership::Released | Leadership::Lost(_) => None,
         };
         let Some(leads_until) = leads_until else { break };
         tokio::select! {
@@ -90,7 +90,9 @@ mod tests {
         let (elector, mut state) = watch::channel(Leadership::Leading(now()));
         release.cancel();
         assert!(timeout(AGES, lost(&mut state, LEASE, &release)).await.is_err());
-        elector.send_replace(Leadership::Released);
-        assert!(timeout(AGES, lost(&mut state, LEASE, &release)).await.is_err());
+        for ended in [Leadership::Released, Leadership::Lost("the API server is away".to_owned())] {
+            elector.send_replace(ended);
+            assert!(timeout(AGES, lost(&mut state, LEASE, &release)).await.is_err());
+        }
     }
 }
