@@ -74,6 +74,7 @@ mod tests {
         let minute = Duration::from_secs(60);
         let at_it = CloudError::InProgress(Retry { after: minute, message: String::new() });
         let (start, gauge, mut patience) = (Instant::now(), Gauge::default(), Patience::default());
+        assert!(!patience.is_tried());
         let mut told = Vec::new();
         for minutes in 0..=75 {
             if let Some(lasted) = patience.note(&at_it, &gauge, start + minutes * minute) {
@@ -85,9 +86,10 @@ mod tests {
         assert_eq!(told, [10, 40, 70]);
         let other = |patience: &mut Patience, error| patience.note(&error, &gauge, start + 76 * minute);
         assert_eq!(other(&mut patience, CloudError::Unavailable(String::new())), None);
+        assert!(patience.is_tried());
         assert_eq!(gauge.get(), 1, "nobody knows that it is not in progress any more");
         assert_eq!(other(&mut patience, CloudError::Denied(String::new())), None);
-        assert_eq!(gauge.get(), 0);
+        assert_eq!((patience.is_tried(), gauge.get()), (false, 0));
         assert_eq!(patience.note(&at_it, &gauge, start + 77 * minute), None);
         assert_eq!(patience.note(&at_it, &gauge, start + 86 * minute), None);
         assert!(patience.note(&at_it, &gauge, start + 87 * minute).is_some());

@@ -128,6 +128,8 @@ pub(crate) struct RouteController {
 /// What a run leaves for the next one: when not to try. All else comes from the cloud and the nodes.
 #[derive(Default)]
 struct Memory {
+    /// How often all was forgotten: what was begun before counts no more.
+    forgotten: u64,
     creates: Tries<NewRoute>,
     deletes: Tries<Route>,
     /// Runs in a row that could not list the routes.
@@ -197,7 +199,9 @@ fn interest(entry: &Entry<Node>) -> Option<Interest<'_>> {
 impl Runner for RouteController {
     /// What the plugin before refused, this one may do.
     fn recheck(&self) {
-        *self.memory() = Memory::default();
+        let mut memory = self.memory();
+        *memory = Memory { forgotten: memory.forgotten + 1, ..Memory::default() };
+        drop(memory);
         self.queue.add((), Priority::Recheck);
     }
 

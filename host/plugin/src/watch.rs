@@ -67,8 +67,8 @@ impl Plugin {
                 () = stop.cancelled() => return,
                 // The outcome is reported.
                 reloaded = self.reload_if_new() => again.note(&reloaded, Instant::now()),
-                // Nobody waits for the older one any more, however long it would take.
-                () = self.component_changes(seen.as_deref()) => {}
+                // Nobody waits for the older one any more, however long it would take. Should it be what lies there next, it is new.
+                () = self.component_changes(seen.as_deref()) => seen = None,
             }
         }
     }

@@ -189,6 +189,36 @@ fn batches_are_full_and_those_that_failed_are_apart() {
     assert_eq!(names(1), ["a", "c", "d", "e", "f", "b"]);
 }
 
+#[test]
+fn each_size_has_a_lane_of_its_own() {
+    let lanes = Lanes::new(4);
+    let is = |fit, lane| std::ptr::eq(lanes.of(fit, 100), lane);
+    assert!(is(Fit::default(), &lanes.first) && is(Fit { size: 100, slow: false }, &lanes.first));
+    assert!(is(Fit { size: 99, slow: false }, &lanes.pieces) && is(Fit { size: 2, slow: false }, &lanes.pieces));
+    assert!(is(Fit { size: 1, slow: false }, &lanes.single) && is(Fit { size: 1, slow: true }, &lanes.slow));
+}
+
+/// Lanes in which the last calls have all failed.
+fn dead_lanes() -> Lanes {
+    let lanes = Lanes::new(4);
+    lanes.strikes.store(STRIKES, Ordering::Relaxed);
+    lanes
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_who_is_answered_alone_shows_that_the_cloud_is_there() {
+    let numbers = Numbers::new(|batch| batch.contains(&3).then(|| (Duration::ZERO, trap())));
+    ask_all(&numbers, (0..4).map(|number| (number, Fit::default())), 4, &dead_lanes()).await;
+    assert_eq!(numbers.unanswered().0, [3]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_fails_alone_while_the_cloud_is_away_is_not_to_blame() {
+    let numbers = Numbers::new(|_| Some((Duration::ZERO, late())));
+    ask_all(&numbers, [(0, Fit::default())].into_iter(), 100, &dead_lanes()).await;
+    assert_eq!(numbers.fit(0), Fit::default());
+}
+
 #[tokio::test(start_paused = true)]
 async fn what_took_long_alone_has_a_lane_of_its_own() {
     let numbers = Numbers::new(|batch| (batch[0] < 20).then(|| (DEADLINE, late())));

@@ -268,6 +268,7 @@ async fn i10_metrics_carry_upstreams_names_and_the_right_spelling_beside_the_wro
         "cirdset_max_cidrs{clusterCIDR=\"10.244.0.0/16\"} 256",
         "cidrset_allocation_tries_per_request_bucket{le=\"1.0\",clusterCIDR=\"10.244.0.0/16\"} 3",
         "cidrset_allocation_tries_per_request_bucket{le=\"625.0\",clusterCIDR=\"10.244.0.0/16\"} 3",
+        "cidrset_allocation_tries_per_request_sum{clusterCIDR=\"10.244.0.0/16\"} 3.0",
     ] {
         let line = format!("node_ipam_controller_{line}");
         assert!(text.lines().any(|other| other == line), "{line} is missing in:\n{text}");

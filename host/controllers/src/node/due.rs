@@ -1,7 +1,7 @@
 //! Which initialised nodes are to be looked up in the cloud once more.
 
 use std::{
-    collections::{HashMap, HashSet},
+    collections::HashMap,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
@@ -13,21 +13,23 @@ pub(super) struct Due(Mutex<State>);
 
 #[derive(Default)]
 struct State {
-    names: HashSet<String>,
+    /// Each with the number of the mark that made it due.
+    names: HashMap<String, u64>,
     refused: HashMap<String, Arc<Node>>,
+    marks: u64,
 }
 
 impl Due {
     /// Makes these nodes due and no others, except those that were refused and are still the same; gives the names.
     pub(super) fn mark(&self, nodes: impl IntoIterator<Item = Arc<Node>>) -> Vec<String> {
         let mut state = self.state();
-        let mut now = State::default();
+        let mut now = State { marks: state.marks + 1, ..State::default() };
         let mut names = Vec::new();
         for node in nodes {
             match state.refused.remove(&node.name) {
                 Some(refused) if refused == node => drop(now.refused.insert(node.name.clone(), node)),
                 _ => {
-                    now.names.insert(node.name.clone());
+                    now.names.insert(node.name.clone(), now.marks);
                     names.push(node.name.clone());
                 }
             }
@@ -37,19 +39,30 @@ impl Due {
     }
 
     pub(super) fn contains(&self, name: &str) -> bool {
-        self.state().names.contains(name)
+        self.state().names.contains_key(name)
     }
 
-    /// The node was looked up, or it is too late for that.
-    pub(super) fn done(&self, name: &str) {
-        self.state().names.remove(name);
+    /// How often nodes were marked so far. A question knows its answer by this: what was made due while it was under way,
+    /// perhaps for another plugin, is not done with it.
+    pub(super) fn marks(&self) -> u64 {
+        self.state().marks
     }
 
-    /// The cloud has nothing to say about the node as it is.
-    pub(super) fn refuse(&self, node: &Arc<Node>) {
+    /// The node was looked up, or it is too late for that; it was asked about after so many marks. False if it is due again.
+    pub(super) fn done(&self, name: &str, asked: u64) -> bool {
         let mut state = self.state();
-        state.names.remove(&node.name);
-        state.refused.insert(node.name.clone(), Arc::clone(node));
+        let again = state.names.get(name).is_some_and(|mark| *mark > asked);
+        if !again {
+            state.names.remove(name);
+        }
+        !again
+    }
+
+    /// The cloud has nothing to say about the node as it is; it was asked after so many marks.
+    pub(super) fn refuse(&self, node: &Arc<Node>, asked: u64) {
+        if self.done(&node.name, asked) {
+            self.state().refused.insert(node.name.clone(), Arc::clone(node));
+        }
     }
 
     /// Forgets what was refused: another plugin may do it.
@@ -74,14 +87,27 @@ mod tests {
     fn a_node_that_was_refused_is_due_again_when_it_has_changed_or_the_plugin_was_replaced() {
         let due = Due::default();
         assert_eq!(due.mark([node("a", true)]), ["a"]);
-        due.refuse(&node("a", true));
+        due.refuse(&node("a", true), due.marks());
         assert!(!due.contains("a"));
         assert_eq!(due.mark([node("a", true)]), Vec::<String>::new());
         assert_eq!(due.mark([node("a", false)]), ["a"]);
-        due.refuse(&node("a", false));
+        due.refuse(&node("a", false), due.marks());
         due.forget_refusals();
         assert_eq!(due.mark([node("a", false)]), ["a"]);
-        due.done("a");
+        assert!(due.done("a", due.marks()));
         assert!(!due.contains("a"));
+    }
+
+    #[test]
+    fn an_answer_to_an_older_question_leaves_a_node_due() {
+        let due = Due::default();
+        due.mark([node("a", true)]);
+        let asked = due.marks();
+        due.mark([node("a", true)]);
+        assert!(!due.done("a", asked) && due.contains("a"));
+        due.refuse(&node("a", true), asked);
+        assert!(due.contains("a"));
+        due.refuse(&node("a", true), due.marks());
+        assert_eq!(due.mark([node("a", true)]), Vec::<String>::new(), "now it is refused");
     }
 }

@@ -28,7 +28,7 @@ impl NodeController {
         self.queue.add_all(self.due.mark(kept), Priority::Recheck);
     }
 
-    pub(super) async fn repair(&self, entry: &NodeEntry, instance: &Instance, turns: &Semaphore) {
+    pub(super) async fn repair(&self, entry: &NodeEntry, instance: &Instance, asked: u64, turns: &Semaphore) {
         let _turn = turns.acquire().await;
         let plan = plan::repair(&entry.view, instance, self.options.kept);
         for refused in &plan.labels.refused {
@@ -44,25 +44,25 @@ impl NodeController {
         if matches!(result, Err(ApiError::Changed(_))) {
             Again::Soon.schedule(&self.queue, &entry.key());
         } else {
-            self.next_period(entry);
+            self.next_period(entry, asked);
         }
     }
 
     /// The cloud could not say how an initialised node is: nothing is wrong with the node, and the next period comes anyway.
-    pub(super) fn put_off(&self, entry: &NodeEntry, error: &CloudError) {
+    pub(super) fn put_off(&self, entry: &NodeEntry, error: &CloudError, asked: u64) {
         self.shared.cloud_error(entry.name(), error);
         match Again::after(error) {
             Again::OnChange => {
                 self.queue.forget(&entry.key());
-                self.due.refuse(&entry.view);
+                self.due.refuse(&entry.view, asked);
             }
-            Again::BackOff => self.next_period(entry),
+            Again::BackOff => self.next_period(entry, asked),
             again @ (Again::After(_) | Again::Soon) => again.schedule(&self.queue, &entry.key()),
         }
     }
 
-    fn next_period(&self, entry: &NodeEntry) {
+    fn next_period(&self, entry: &NodeEntry, asked: u64) {
         self.queue.forget(&entry.key());
-        self.due.done(entry.name());
+        self.due.done(entry.name(), asked);
     }
 }

@@ -21,6 +21,8 @@ use crate::{
 pub(super) struct Round<'a> {
     controller: &'a NodeController,
     stop: &'a CancellationToken,
+    /// So often nodes had been made due when it began.
+    marks: u64,
     /// To write.
     turns: Semaphore,
     /// Some are to be tried again with back-off.
@@ -29,7 +31,8 @@ pub(super) struct Round<'a> {
 
 impl<'a> Round<'a> {
     pub(super) fn new(controller: &'a NodeController, stop: &'a CancellationToken) -> Self {
-        Self { controller, stop, turns: Semaphore::new(WRITERS), failed: AtomicBool::new(false) }
+        let marks = controller.due.marks();
+        Self { controller, stop, marks, turns: Semaphore::new(WRITERS), failed: AtomicBool::new(false) }
     }
 
     async fn follow(&self, entry: NodeEntry, answer: Result<Instance, CloudError>) {
@@ -38,8 +41,8 @@ impl<'a> Round<'a> {
         match (plan::uninitialised(&entry.view), answer) {
             (true, Ok(instance)) => controller.initialise(entry, &instance, &self.turns).await,
             (true, Err(error)) => controller.refuse(&entry, &error),
-            (false, Ok(instance)) => controller.repair(&entry, &instance, &self.turns).await,
-            (false, Err(error)) => controller.put_off(&entry, &error),
+            (false, Ok(instance)) => controller.repair(&entry, &instance, self.marks, &self.turns).await,
+            (false, Err(error)) => controller.put_off(&entry, &error, self.marks),
         }
         controller.queue.done(&key);
     }

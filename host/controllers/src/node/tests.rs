@@ -717,6 +717,22 @@ async fn a_new_plugin_is_asked_about_all_nodes_anew() {
     assert_eq!(bench.cloud.calls().len(), 2);
 }
 
+// Holds: OPS-31
+#[tokio::test(start_paused = true)]
+async fn a_late_answer_of_the_plugin_before_is_no_answer_of_this_one() {
+    for late in [Err(CloudError::Invalid("not here".into())), Err(CloudError::Unavailable("away".into()))] {
+        let bench = bench();
+        *bench.cloud.look_up.lock().unwrap() = Duration::from_secs(20);
+        bench.says("a", late);
+        bench.controller.shared.nodes.apply(initialised("a"));
+        bench.start();
+        sleep(Duration::from_secs(1)).await;
+        bench.controller.recheck();
+        sleep(Duration::from_secs(30)).await;
+        assert_eq!(bench.cloud.calls(), ["describe a"; 2]);
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn n06_n24_a_node_that_is_gone_is_no_work_and_one_made_anew_is_initialised_again() {
     let bench = bench();

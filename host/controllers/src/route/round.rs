@@ -66,12 +66,25 @@ impl Round {
 
     /// Takes note of a route that was made. False if this round knows of no need for it as it is.
     pub(super) fn created(&mut self, route: &NewRoute) -> bool {
+        let index = self.creation(route);
+        self.made.extend(index);
+        index.is_some()
+    }
+
+    fn creation(&self, route: &NewRoute) -> Option<usize> {
         let same = |index: &usize| self.plan.creates.get(*index).is_some_and(|create| create.route == *route);
-        let index = self.creates.get(&route.key()).copied().filter(same);
-        index.is_some_and(|index| {
-            self.made.insert(index);
-            true
-        })
+        self.creates.get(&route.key()).copied().filter(same)
+    }
+
+    /// True if this very route is to be made.
+    pub(super) fn makes(&self, route: &NewRoute) -> bool {
+        self.creation(route).is_some()
+    }
+
+    /// True if this very route is to be deleted.
+    pub(super) fn deletes(&self, route: &Route) -> bool {
+        let index = self.deletes.get(&route.key());
+        index.and_then(|index| self.plan.deletes.get(*index)).is_some_and(|planned| planned == route)
     }
 
     /// Takes note of a route that was deleted. False if this round did not know of it.

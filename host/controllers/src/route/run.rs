@@ -54,8 +54,9 @@ struct Listing {
 /// What has come to an end.
 pub(super) enum Event {
     Listed(Result<Vec<Route>, CloudError>),
-    Created(Vec<Done<NewRoute>>),
-    Deleted(Vec<Done<Route>>),
+    /// With [`Memory::forgotten`] as it was at the beginning.
+    Created(Vec<Done<NewRoute>>, u64),
+    Deleted(Vec<Done<Route>>, u64),
 }
 
 impl<'a> Run<'a> {
@@ -120,8 +121,8 @@ impl<'a> Run<'a> {
     pub(super) fn handle(&mut self, event: Event) {
         match event {
             Event::Listed(listed) => self.listed(listed),
-            Event::Created(done) => self.created(done),
-            Event::Deleted(done) => self.deleted(done),
+            Event::Created(done, begun) => self.created(done, begun),
+            Event::Deleted(done, begun) => self.deleted(done, begun),
         }
         self.schedule();
     }
@@ -243,17 +244,18 @@ impl<'a> Run<'a> {
             self.flight.begin_create(&route);
             creates.push((route, size));
         }
+        let begun = self.controller.memory().forgotten;
         for batch in self.work.batches(due.deletes) {
             let work = self.work.clone();
-            self.tasks.spawn(async move { Event::Deleted(work.batch(batch).await) });
+            self.tasks.spawn(async move { Event::Deleted(work.batch(batch).await, begun) });
         }
         for batch in self.work.batches(creates) {
             let work = self.work.clone();
-            self.tasks.spawn(async move { Event::Created(work.batch(batch).await) });
+            self.tasks.spawn(async move { Event::Created(work.batch(batch).await, begun) });
         }
     }
 
-    fn created(&mut self, done: Vec<Done<NewRoute>>) {
+    fn created(&mut self, done: Vec<Done<NewRoute>>, begun: u64) {
         let mut nodes = Vec::new();
         let mut news = self.blocked;
         for done in done {
@@ -267,6 +269,8 @@ impl<'a> Run<'a> {
                     news |= !self.round.created(&done.change);
                     self.listing.iter_mut().for_each(|listing| listing.created.push(done.change.clone()));
                 }
+                // Of a change that nobody wants any more, or that another plugin was asked for: it says nothing of the one that is next.
+                Err(_) if begun != memory.forgotten || !self.round.makes(&done.change) => news = true,
                 Err(error) => {
                     let (long, now) = (self.long(), Instant::now());
                     let (name, key) = (done.change.target_node.clone(), done.change.key());
@@ -284,7 +288,7 @@ impl<'a> Run<'a> {
         self.want(nodes);
     }
 
-    fn deleted(&mut self, done: Vec<Done<Route>>) {
+    fn deleted(&mut self, done: Vec<Done<Route>>, begun: u64) {
         let (mut nodes, mut gone, mut news, now) = (Vec::new(), Vec::new(), false, Instant::now());
         for Done { change, result, spoiled, .. } in done {
             self.flight.end_delete(&change);
@@ -301,7 +305,13 @@ impl<'a> Run<'a> {
                     let key = change.key();
                     self.controller.shared.cloud_error(&key, &error);
                     let long = self.long();
-                    let lasted = self.controller.memory().deletes.failed(change, &error, spoiled, now, &long);
+                    let mut memory = self.controller.memory();
+                    if begun != memory.forgotten || !self.round.deletes(&change) {
+                        news = true;
+                        continue;
+                    }
+                    let lasted = memory.deletes.failed(change, &error, spoiled, now, &long);
+                    drop(memory);
                     if let Some(lasted) = lasted.map(minutes) {
                         tracing::warn!(route = key, "the cloud has been deleting this route for {lasted}: {error}");
                     }

@@ -778,6 +778,47 @@ async fn a_new_plugin_is_asked_again_for_what_the_one_before_refused() {
     running.abort();
 }
 
+/// The node has another address by now, or another plugin is to be asked.
+// Holds: OPS-31
+#[tokio::test(start_paused = true)]
+async fn a_refusal_that_comes_too_late_refuses_nothing() {
+    for replaced in [false, true] {
+        let bench = watching();
+        let gate = bench.cloud.routes.slow("10.244.0.0/24");
+        bench.cloud.routes.fails("10.244.0.0/24", CloudError::Invalid("no such address".into()));
+        bench.has("a", &["10.244.0.0/24"], &ip("10.0.0.1"));
+        let running = bench.run();
+        sleep(Duration::from_secs(4)).await;
+        if replaced {
+            bench.controller.recheck();
+        } else {
+            bench.changes("a", &ip("10.0.0.2"));
+        }
+        sleep(Duration::from_secs(4)).await;
+        gate.add_permits(10);
+        sleep(Duration::from_secs(10)).await;
+        assert_eq!(bench.cloud.routes.all(), ["a 10.244.0.0/24"], "replaced: {replaced}");
+        running.abort();
+    }
+}
+
+// Holds: OPS-31
+#[tokio::test(start_paused = true)]
+async fn a_deletion_refused_too_late_is_tried_again() {
+    let bench = watching();
+    let gate = bench.cloud.routes.slow("10.244.7.0/24");
+    bench.cloud.routes.has(route("gone", "10.244.7.0/24"));
+    bench.cloud.routes.fails("10.244.7.0/24", CloudError::Invalid("not yet".into()));
+    let running = bench.run();
+    sleep(Duration::from_secs(4)).await;
+    bench.controller.recheck();
+    sleep(Duration::from_secs(4)).await;
+    gate.add_permits(10);
+    sleep(Duration::from_secs(10)).await;
+    assert_eq!(bench.cloud.routes.all(), [""; 0]);
+    running.abort();
+}
+
 #[tokio::test(start_paused = true)]
 async fn at_the_end_calls_under_way_are_waited_for_and_no_others_are_begun() {
     let bench = watching();

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1::Service;
 use serde_json::{Value, json};
-use skydock_cloud::CloudError;
+use skydock_cloud::{CloudError, LoadBalancerStatus};
 
 use super::{
     Failure, ServiceController, ServiceEntry,
@@ -66,8 +66,15 @@ impl ServiceController {
                 return Err(Failure::Cloud("failed to ensure load balancer", error));
             }
         };
-        known.update(|progress| (progress.unfinished, progress.served) = (false, true));
-        let changed = !plan::same_status(&service.status, &status);
+        let changed = known.update(|progress| {
+            (progress.unfinished, progress.served) = (false, true);
+            let other = |before: &LoadBalancerStatus| !plan::same_status(before, &status);
+            let changed = other(&service.status) || progress.written.as_ref().is_some_and(other);
+            if changed {
+                progress.written = Some(status.clone());
+            }
+            changed
+        });
         if changed {
             let body =
                 json!({ "metadata": { "uid": entry.uid() }, "status": { "loadBalancer": status_json(&status) } });

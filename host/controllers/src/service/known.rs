@@ -6,6 +6,7 @@ use std::{
 };
 
 use kube::core::{Selector, SelectorExt};
+use skydock_cloud::LoadBalancerStatus;
 
 use super::{ServiceEntry, plan, selection::Fingerprint};
 use crate::{patience::Patience, queue::Priority};
@@ -45,6 +46,8 @@ pub(super) struct Progress {
     pub(super) unfinished: bool,
     /// The service cannot be told to the cloud, or is not taken, as it is: it is not ensured again before it changes.
     pub(super) refused: bool,
+    /// The status that was written last, if any: the cache may not show it yet.
+    pub(super) written: Option<LoadBalancerStatus>,
     /// Reason of the event that told the beginning of the present work.
     pub(super) announced: Option<&'static str>,
     /// It was told during the present work that there are no nodes.
@@ -71,6 +74,7 @@ impl Known {
             asked: false,
             unfinished: false,
             refused: false,
+            written: None,
             announced: None,
             empty: false,
             troubled: false,

@@ -27,6 +27,7 @@ fn each_request_that_is_sent_is_made_harmless() {
             "/api/v1/namespaces/ns/services/web/status",
             tried_at("/api/v1/namespaces/ns/services/web/status?dryRun=All"),
         ),
+        (Method::PATCH, "/api/v1/namespaces/ns", tried_at("/api/v1/namespaces/ns?dryRun=All")),
         (Method::POST, "/api/v1/namespaces/default/events", Fate::Event),
         (Method::PATCH, "/api/v1/namespaces/default/events/e1", Fate::Event),
     ] {

@@ -50,6 +50,22 @@ async fn s27_s28_s35_the_status_is_written_only_if_it_is_another() {
     }
 }
 
+/// The answer goes back to what it was before the cache has shown what was written.
+#[tokio::test(start_paused = true)]
+async fn a_status_is_compared_with_what_was_written_last() {
+    let bench = bench();
+    bench.serves().await;
+    bench.api.forget();
+    let other = LoadBalancerStatus { ingress: vec![Ingress { ip: Some("192.0.2.9".into()), ..Ingress::default() }] };
+    bench.cloud.ensure.lock().unwrap().push_back(Ok(other));
+    bench.has(changed(&served("3"), "3")).await;
+    bench.has(changed(&served("4"), "4")).await;
+    let patches: Vec<_> = bench.api.requests().into_iter().filter(|request| request.path == STATUS_PATH).collect();
+    let written = |ip: &str| json!({"loadBalancer": {"ingress": [{"ip": ip}]}});
+    let written = [written("192.0.2.9"), written("192.0.2.1")];
+    assert_eq!(patches.iter().map(|patch| patch.body["status"].clone()).collect::<Vec<_>>(), written);
+}
+
 #[tokio::test(start_paused = true)]
 async fn s02_there_are_two_queues_with_upstreams_names() {
     let bench = bench();
