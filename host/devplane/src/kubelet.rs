@@ -14,9 +14,9 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 use tokio::{
     runtime::Handle,
-    task::AbortHandle,
     time::{MissedTickBehavior, interval},
 };
+use tokio_util::sync::CancellationToken;
 
 use crate::{
     object::{self, child, text},
@@ -101,7 +101,7 @@ pub struct Kubelets {
 struct Kubelet {
     spec: NodeSpec,
     /// Sends heartbeats; nothing while the power is off.
-    heart: Option<AbortHandle>,
+    heart: Option<CancellationToken>,
 }
 
 impl Kubelets {
@@ -132,7 +132,7 @@ impl Kubelets {
         let mut known = self.lock();
         let kubelet = known.get_mut(name).ok_or_else(|| KubeletError::Unknown(name.to_owned()))?;
         if let Some(heart) = kubelet.heart.take() {
-            heart.abort();
+            heart.cancel();
         }
         self.plane.write(|store, now| report(store, name, Health::Silent, now));
         Ok(())
@@ -160,7 +160,7 @@ impl Kubelets {
     pub fn remove(&self, name: &str) -> Result<(), KubeletError> {
         let kubelet = self.lock().remove(name).ok_or_else(|| KubeletError::Unknown(name.to_owned()))?;
         if let Some(heart) = kubelet.heart {
-            heart.abort();
+            heart.cancel();
         }
         self.plane.write(|store, now| {
             for target in [target(&NODES, name, None), target(&LEASES, name, None)] {
@@ -181,7 +181,7 @@ impl Kubelets {
     pub(crate) fn halt(&self) {
         for kubelet in self.lock().values_mut() {
             if let Some(heart) = kubelet.heart.take() {
-                heart.abort();
+                heart.cancel();
             }
         }
     }
@@ -203,19 +203,29 @@ impl Kubelets {
         result.map_err(|refusal: Refusal| KubeletError::Refused { name: name.to_owned(), message: refusal.to_string() })
     }
 
-    fn beat(&self, name: &str) -> AbortHandle {
-        let (plane, name) = (Arc::clone(&self.plane), name.to_owned());
+    fn beat(&self, name: &str) -> CancellationToken {
+        let (plane, name, heart) = (Arc::clone(&self.plane), name.to_owned(), CancellationToken::new());
+        let stopped = heart.clone();
         let beat = async move {
             let mut ticks = interval(HEARTBEAT);
             ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
             // The first tick comes at once, and registration has just reported.
             ticks.tick().await;
             loop {
-                ticks.tick().await;
-                plane.write(|store, now| report(store, &name, Health::Ready, now));
+                tokio::select! {
+                    () = stopped.cancelled() => return,
+                    _ = ticks.tick() => {}
+                }
+                plane.write(|store, now| {
+                    // Nothing comes between this look and the write.
+                    if !stopped.is_cancelled() {
+                        report(store, &name, Health::Ready, now);
+                    }
+                });
             }
         };
-        self.runtime.spawn(beat).abort_handle()
+        self.runtime.spawn(beat);
+        heart
     }
 
     fn lock(&self) -> MutexGuard<'_, BTreeMap<String, Kubelet>> {

@@ -717,6 +717,22 @@ async fn a_new_plugin_is_asked_about_all_nodes_anew() {
     assert_eq!(bench.cloud.calls().len(), 2);
 }
 
+/// By a patch whose answer was lost, say.
+#[tokio::test(start_paused = true)]
+async fn addresses_that_are_there_already_are_not_waited_for() {
+    let bench = bench();
+    *bench.cloud.look_up.lock().unwrap() = Duration::from_secs(2);
+    bench.knows("a");
+    bench.controller.shared.nodes.apply(node("a"));
+    bench.start();
+    sleep(Duration::from_secs(1)).await;
+    let addresses = json!([{"type": "InternalIP", "address": "10.0.0.1"}, {"type": "Hostname", "address": "a"}]);
+    let change = json!({"metadata": {"resourceVersion": "2"}, "status": {"addresses": addresses}});
+    bench.controller.shared.nodes.apply(with(&node("a"), &change));
+    sleep(Duration::from_millis(1500)).await;
+    assert_eq!(bench.api.calls().last().unwrap(), "PATCH /api/v1/nodes/a", "{:?}", bench.api.calls());
+}
+
 // Holds: OPS-31
 #[tokio::test(start_paused = true)]
 async fn a_late_answer_of_the_plugin_before_is_no_answer_of_this_one() {

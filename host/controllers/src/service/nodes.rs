@@ -115,8 +115,9 @@ impl ServiceController {
         let pass = Arc::new(Pass { start: Instant::now(), latency: self.shared.metrics.nodesync_latency.clone() });
         let mut behind = Vec::new();
         for (key, known) in self.known.all() {
-            let progress = known.progress();
-            if follow(&progress, self.selection.fingerprint(&progress.entry).await) != Follow::Nothing {
+            let fingerprint = self.selection.fingerprint(&known.progress().entry).await;
+            // Only now: the cloud may have been told of others while that was waited for.
+            if follow(&known.progress(), fingerprint) != Follow::Nothing {
                 self.passes.begin(&key, &pass);
                 behind.push(Nodes::Of(key));
             }
