@@ -302,6 +302,19 @@ async fn a_recheck_that_failed_comes_again_exactly_when_told() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_recheck_that_is_added_again_keeps_its_slot() {
+    let queue = queue();
+    queue.pace(Pace { interval: Duration::from_secs(1), burst: 1, in_flight: 10 });
+    for key in [0, 1, 1, 1, 2] {
+        queue.add(key, Priority::Recheck);
+    }
+    for key in [0, 1, 2] {
+        assert_eq!(ready(&queue, 10).await, [key]);
+        sleep(Duration::from_secs(1)).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_retry_that_is_due_while_its_item_is_worked_on_waits() {
     let queue = queue();
     queue.add(1, Priority::Recheck);
