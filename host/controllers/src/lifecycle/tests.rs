@@ -666,6 +666,7 @@ async fn one_that_traps_and_one_that_is_late_keep_no_other_node_alive() {
 }
 
 /// The cloud says that the machines are there after all, or another plugin is to say it.
+// Holds: OPS-16
 #[tokio::test(start_paused = true)]
 async fn a_deletion_that_stands_in_line_ends_with_its_reason() {
     for replaced in [false, true] {
