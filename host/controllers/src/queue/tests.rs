@@ -302,6 +302,19 @@ async fn a_recheck_that_failed_comes_again_exactly_when_told() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn work_under_way_is_measured() {
+    let queue = queue();
+    for (key, seconds) in [(1, 2), (2, 3)] {
+        queue.add(key, Priority::Change);
+        assert_eq!(ready(&queue, 1).await, [key]);
+        sleep(Duration::from_secs(seconds)).await;
+    }
+    assert!(tokio::time::timeout(Duration::from_millis(1), queue.observe()).await.is_err());
+    let metrics = &queue.metrics;
+    assert_eq!((metrics.unfinished_work.get().round(), metrics.longest_running.get().round()), (8.0, 5.0));
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_recheck_that_is_added_again_keeps_its_slot() {
     let queue = queue();
     queue.pace(Pace { interval: Duration::from_secs(1), burst: 1, in_flight: 10 });
