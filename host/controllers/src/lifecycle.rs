@@ -25,6 +25,7 @@ use futures::{
 };
 use k8s_openapi::api::core::v1::Node;
 use kube::Client;
+use skydock_cloud::Presence;
 use tokio::time::{Instant, sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
@@ -85,6 +86,14 @@ pub(crate) struct LifecycleController {
     lanes: Lanes,
 }
 
+/// Changes of a node's taints that were decided.
+struct Tainting {
+    entry: NodeEntry,
+    changes: Vec<Change>,
+    /// What the cloud had said; `None` if it was not asked.
+    said: Option<Presence>,
+}
+
 /// Leave to write a node, as long as this is kept.
 struct Claim<'a> {
     writing: &'a Mutex<HashSet<String>>,
@@ -121,7 +130,7 @@ impl LifecycleController {
         for entry in self.shared.nodes.list() {
             match plan::look(&entry.view, &info) {
                 Look::Settled(changes) if changes.is_empty() => {}
-                Look::Settled(changes) => settled.push((entry, changes)),
+                Look::Settled(changes) => settled.push(Tainting { entry, changes, said: None }),
                 Look::Ask => not_ready.push(entry),
             }
         }
@@ -149,12 +158,17 @@ impl LifecycleController {
         self.shared.nodes.get(&asked.key()).filter(|now| plan::same_question(&asked.view, &now.view))
     }
 
-    /// What failed is done again with the next pass, and what was decided about a node that has changed since is decided anew.
-    async fn taint(&self, changes: Vec<(NodeEntry, Vec<Change>)>) {
-        stream::iter(changes)
-            .for_each_concurrent(WRITERS, |(decided, changes)| async move {
-                let now = self.shared.nodes.get(&decided.key());
-                let Some(entry) = now.filter(|now| now.view == decided.view) else { return };
+    /// What failed is done again with the next pass.
+    async fn taint(&self, decided: Vec<Tainting>) {
+        stream::iter(decided)
+            .for_each_concurrent(WRITERS, |Tainting { entry, changes, said }| async move {
+                // It may have stood in line for long: if anything has changed since, it is decided anew.
+                let now = self.shared.nodes.get(&entry.key());
+                let Some(entry) = now.filter(|now| now.view == entry.view) else { return };
+                let still = |said| self.memory().get(entry.uid()).is_some_and(|known| known.says(said));
+                if !said.is_none_or(still) {
+                    return;
+                }
                 let Some(_claim) = self.claim(&entry) else { return };
                 if let Err(error) = apply::taints(&self.client, &entry, &changes).await {
                     self.shared.api_error(entry.name(), &error);

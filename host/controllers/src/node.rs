@@ -221,10 +221,9 @@ impl NodeController {
 #[async_trait]
 impl Runner for NodeController {
     fn recheck(&self) {
-        self.due.forget_refusals();
         self.memory.forget_fits();
         self.shared.nodes.list().iter().for_each(|entry| self.queue.add(entry.key(), added(entry)));
-        self.mark_due();
+        self.mark_due(true);
     }
 
     async fn run(self: Arc<Self>, shutdown: CancellationToken) {

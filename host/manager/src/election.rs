@@ -61,6 +61,9 @@ pub trait ElectionMetrics: Send + Sync {
 /// Makes a client. Each has connections of its own.
 pub type Connect = Box<dyn Fn() -> Result<Client, Failure> + Send>;
 
+/// How often a lease that is to be given up may turn out to be another version than was known.
+const RELEASES: u32 = 3;
+
 /// Why a try came to nothing.
 #[derive(Debug, thiserror::Error)]
 pub enum Failure {
@@ -118,7 +121,7 @@ impl Elector {
         }
     }
 
-    /// True once it leads after a holder that had not given the lease up: what that one has sent may arrive yet.
+    /// True once it has tried to follow a holder that had not given the lease up: what that one has sent may arrive yet.
     #[must_use]
     pub fn unreleased(&self) -> Arc<AtomicBool> {
         Arc::clone(&self.unreleased)
@@ -298,28 +301,49 @@ impl Elector {
         Ok(())
     }
 
-    /// The lease as it is now, if it is this instance's.
-    async fn held(&mut self) -> Option<Lease> {
-        let (leases, name) = (self.leases().ok()?, self.config.name.clone());
-        let Read(lease) = self.answer(leases.get(&name)).await.ok()?;
-        let holder = lease.spec.as_ref()?.holder_identity.as_deref();
-        (holder == Some(self.candidate.identity.as_str())).then_some(lease)
-    }
-
     /// Empties the lease, so that another instance need not wait. If that fails, it runs out by itself.
     async fn give_up(&mut self) {
-        let known = self.lease.take();
-        let held = if self.in_doubt { self.held().await } else { known };
-        let Some(mut lease) = held else { return };
-        lease.spec = lease.spec.map(|spec| plan::released(spec, Timestamp::now()));
-        let Ok(leases) = self.leases() else { return };
-        let name = self.config.name.clone();
-        match self.answer(leases.replace(&name, &PostParams::default(), &Read(lease))).await {
-            Ok(_) => tracing::info!(lease = %self.name(), "lease released"),
+        match self.release().await {
+            Ok(true) => tracing::info!(lease = %self.name(), "lease released"),
+            Ok(false) => {}
             Err(error) => {
                 tracing::warn!(lease = %self.name(), %error, "cannot release the lease; it runs out by itself");
             }
         }
+    }
+
+    /// False if this instance does not hold it.
+    async fn release(&mut self) -> Result<bool, Failure> {
+        let mut known = self.lease.take();
+        if known.is_none() && !self.in_doubt {
+            return Ok(false);
+        }
+        for _ in 0..RELEASES {
+            let lease = match known.take() {
+                Some(lease) => Some(lease),
+                None => self.held().await?,
+            };
+            let Some(mut lease) = lease else { return Ok(false) };
+            lease.spec = lease.spec.map(|spec| plan::released(spec, Timestamp::now()));
+            let (leases, name) = (self.leases()?, self.config.name.clone());
+            match self.answer(leases.replace(&name, &PostParams::default(), &Read(lease))).await {
+                // Another has it, or a write of our own has come through that was given up.
+                Err(Failure::Api(kube::Error::Api(status))) if status.is_conflict() => {}
+                answer => return answer.map(|_| true),
+            }
+        }
+        Ok(false)
+    }
+
+    /// The lease as it is now, if it is this instance's.
+    async fn held(&mut self) -> Result<Option<Lease>, Failure> {
+        let (leases, name) = (self.leases()?, self.config.name.clone());
+        let lease = self.answer(leases.get_opt(&name)).await?.map(|Read(lease)| lease);
+        let is_own = |lease: &Lease| {
+            let holder = lease.spec.as_ref().and_then(|spec| spec.holder_identity.as_deref());
+            holder == Some(self.candidate.identity.as_str())
+        };
+        Ok(lease.filter(is_own))
     }
 }
 

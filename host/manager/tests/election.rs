@@ -126,6 +126,8 @@ async fn that_a_lease_was_not_released_outlives_a_lost_answer() {
     let mut second = Candidate::stand(&client, "second");
     tokio::time::sleep(Duration::from_millis(700)).await;
     first.task.abort();
+    // What it has sent is over.
+    tokio::time::sleep(Duration::from_millis(100)).await;
     let lost = Rule::new(Fault::AnswerLost).verbs(&[Verb::Update]).resource("leases").times(1);
     plane.faults().set(lost, StdRng::seed_from_u64(0));
     second.leads().await;

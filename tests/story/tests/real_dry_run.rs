@@ -121,6 +121,13 @@ const WORK: [&str; 10] = [
 ];
 
 async fn make_work(client: &Client) -> Result<()> {
+    // The API server makes one Service by itself, some moments after it is ready.
+    let its_own: Api<Service> = Api::default_namespaced(client.clone());
+    until(LIMIT, || async {
+        let made = its_own.get_opt("kubernetes").await?.is_some();
+        Ok(if made { Seen::Yes(()) } else { Seen::NotYet("no Service kubernetes".to_owned()) })
+    })
+    .await?;
     let nodes: Api<Node> = Api::all(client.clone());
     let owned = |name: &str, more: Value| {
         let mut fields = json!({ "spec": { "providerID": format!("hostile://{name}") } });

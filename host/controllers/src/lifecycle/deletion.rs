@@ -70,7 +70,7 @@ impl LifecycleController {
                     }
                 }
                 _ => {
-                    history.add(entry.uid(), now);
+                    known.going = true;
                     going.push(entry.clone());
                 }
             }
@@ -101,11 +101,12 @@ impl LifecycleController {
 
     async fn delete(&self, doomed: &NodeEntry) {
         let Some(entry) = self.still_in_question(doomed) else { return };
+        let Some(_claim) = self.claim(&entry) else { return };
         // It may have stood in line for long: what the cloud has said since, or that another plugin is to say it, counts.
-        if !self.memory().get(entry.uid()).is_some_and(|known| known.condemned) {
+        if !self.memory().goes(entry.uid()) {
             return;
         }
-        let Some(_claim) = self.claim(&entry) else { return };
+        self.history().add(entry.uid(), Instant::now());
         let name = entry.name();
         // Of a dry run it is said once, and not that it is done.
         if self.said.is_none() {

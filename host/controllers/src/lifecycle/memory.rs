@@ -58,6 +58,8 @@ pub struct Known {
     pub condemned: bool,
     /// That was the last answer, and it was not done yet.
     pub doomed: bool,
+    /// The brake has let it go, and its turn has not come yet.
+    pub going: bool,
     /// When somebody was told that its deletion is stopped.
     pub told: Option<Instant>,
     /// For how long the cloud has been at it, instead of an answer.
@@ -70,6 +72,7 @@ impl Known {
         let row = Row::after(self.row, presence, now);
         (self.row, self.wait, self.failures) = (Some(row), Some(Wait::Until(next)), 0);
         self.condemned &= presence == Presence::Absent;
+        self.going &= self.condemned;
         self.doomed = false;
         self.patience = Patience::default();
         row
@@ -78,6 +81,12 @@ impl Known {
     /// Takes note of the decision to delete it; one that somebody is deleting already is left to that.
     pub fn condemn(&mut self, leaving: bool) {
         (self.condemned, self.doomed) = (!leaving, !leaving);
+    }
+
+    /// True if that was the last answer.
+    #[must_use]
+    pub fn says(&self, presence: Presence) -> bool {
+        self.row.is_some_and(|row| row.presence == presence)
     }
 
     /// True if an answer is worth waiting for: there is a question, and none that was asked before it has failed.
@@ -151,6 +160,11 @@ impl Memory {
         let known = self.nodes.get_mut(uid).filter(|known| known.asked == Some(question))?;
         known.asked = None;
         Some(known)
+    }
+
+    /// True once for each time that a node was let go, unless an answer has taken that back.
+    pub fn goes(&mut self, uid: &str) -> bool {
+        self.nodes.get_mut(uid).is_some_and(|known| std::mem::take(&mut known.going))
     }
 
     /// Forgets nodes that are not among these.

@@ -8,7 +8,7 @@ use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    LifecycleController, LifecycleOptions, NodeEntry,
+    LifecycleController, LifecycleOptions, NodeEntry, Tainting,
     plan::{self, Act},
 };
 use crate::{
@@ -61,7 +61,7 @@ impl<'a> Round<'a> {
     }
 
     /// What follows from an answer, for the node as it is now.
-    fn note(&self, answered: Answered<Question, Presence>) -> Option<(NodeEntry, Act)> {
+    fn note(&self, answered: Answered<Question, Presence>) -> Option<(NodeEntry, Presence, Act)> {
         let Answered { item: Question { entry: asked, number }, result, fit } = answered;
         let controller = self.controller;
         let mut memory = controller.memory();
@@ -83,7 +83,7 @@ impl<'a> Round<'a> {
                 if act == Act::Delete {
                     known.condemn(entry.object.deletion_timestamp.is_some());
                 }
-                Some((entry, act))
+                Some((entry, presence, act))
             }
             Err(error) => {
                 known.error(&error, &asked.view, period, now);
@@ -126,13 +126,15 @@ impl Ask for Round<'_> {
     async fn settle(&self, answered: Vec<Answered<Question, Presence>>) {
         let mut changed = Vec::new();
         let mut condemned = false;
-        for (entry, act) in answered.into_iter().filter_map(|answered| self.note(answered)) {
+        for (entry, presence, act) in answered.into_iter().filter_map(|answered| self.note(answered)) {
             match act {
                 Act::Delete => condemned = true,
                 Act::Confirm => {
                     tracing::info!(node = entry.name(), "the machine is gone, says the cloud: asking again");
                 }
-                Act::Taint(changes) if !changes.is_empty() => changed.push((entry, changes)),
+                Act::Taint(changes) if !changes.is_empty() => {
+                    changed.push(Tainting { entry, changes, said: Some(presence) });
+                }
                 Act::Taint(_) => {}
             }
         }

@@ -697,7 +697,13 @@ async fn a_deletion_that_stands_in_line_ends_with_its_reason() {
 
 /// The taint evicts its Pods.
 #[tokio::test(start_paused = true)]
-async fn a_node_that_is_ready_again_gets_no_taint_decided_before() {
+async fn a_taint_that_stands_in_line_ends_with_its_reason() {
+    for what in ["ready", "running", "replaced"] {
+        taint_in_line(what).await;
+    }
+}
+
+async fn taint_in_line(what: &str) {
     let bench = bench_with(LifecycleOptions { out_of_service_taint: true, ..LifecycleOptions::default() });
     let names: Vec<_> = (0..20).map(|number| format!("a{number:02}")).collect();
     for name in &names {
@@ -710,9 +716,42 @@ async fn a_node_that_is_ready_again_gets_no_taint_decided_before() {
     tokio::join!(Arc::clone(&bench.controller).run(shutdown.clone()), async {
         sleep(Duration::from_secs(1)).await;
         assert_eq!(bench.api.calls().len(), WRITERS);
-        names.iter().for_each(|name| bench.has(name, &ready()));
+        for name in &names {
+            match what {
+                "ready" => bench.has(name, &ready()),
+                "running" => bench.says(name, Ok(Presence::Running)),
+                _ => bench.says(name, Err(CloudError::Unavailable("it gave no answer".into()))),
+            }
+        }
+        if what == "replaced" {
+            bench.controller.recheck();
+        }
         sleep(Duration::from_secs(600)).await;
-        assert_eq!(bench.api.calls().len(), WRITERS, "{:?}", bench.api.calls());
+        assert_eq!(bench.api.calls().len(), WRITERS, "{what}: {:?}", bench.api.calls());
+        shutdown.cancel();
+    });
+}
+
+/// The allowance is for those that it was tried with.
+#[tokio::test(start_paused = true)]
+async fn a_deletion_that_never_began_uses_no_allowance() {
+    let bench = bench();
+    *bench.cloud.max_batch.lock().unwrap() = 100;
+    bench.has_ready(80);
+    let dead: Vec<_> = (0..20).map(|number| format!("a{number:02}")).collect();
+    bench.loses(&dead.iter().map(String::as_str).collect::<Vec<_>>());
+    dead.iter().take(WRITERS).for_each(|name| bench.api.hang("DELETE", &format!("/api/v1/nodes/{name}")));
+    let shutdown = CancellationToken::new();
+    tokio::join!(Arc::clone(&bench.controller).run(shutdown.clone()), async {
+        sleep(2 * bench.controller.options.period).await;
+        assert_eq!(bench.deleted(), dead[..WRITERS]);
+        // The next plugin is wrong about all.
+        bench.controller.recheck();
+        let all: Vec<_> = (0..80).map(|number| format!("n{number}")).collect();
+        bench.loses(&all.iter().map(String::as_str).collect::<Vec<_>>());
+        sleep(Duration::from_secs(120)).await;
+        let others: Vec<_> = bench.deleted().into_iter().filter(|name| !dead[..WRITERS].contains(name)).collect();
+        assert_eq!(others, [""; 0]);
         shutdown.cancel();
     });
 }

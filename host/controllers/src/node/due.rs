@@ -31,9 +31,13 @@ impl State {
 }
 
 impl Due {
-    /// Makes these nodes due and no others, except those that were refused and are still the same; gives the names.
-    pub(super) fn mark(&self, nodes: impl IntoIterator<Item = Arc<Node>>) -> Vec<String> {
+    /// Makes these nodes due and no others, except those that were refused and are still the same; gives the names. With
+    /// `anew`, what was refused is forgotten: another plugin may do it.
+    pub(super) fn mark(&self, nodes: impl IntoIterator<Item = Arc<Node>>, anew: bool) -> Vec<String> {
         let mut state = self.state();
+        if anew {
+            state.refused.clear();
+        }
         let mut now = State { marks: state.marks + 1, ..State::default() };
         let mut names = Vec::new();
         for node in nodes {
@@ -72,11 +76,6 @@ impl Due {
         }
     }
 
-    /// Forgets what was refused: another plugin may do it.
-    pub(super) fn forget_refusals(&self) {
-        self.state().refused.clear();
-    }
-
     fn state(&self) -> MutexGuard<'_, State> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -93,14 +92,13 @@ mod tests {
     #[test]
     fn a_node_that_was_refused_is_due_again_when_it_has_changed_or_the_plugin_was_replaced() {
         let due = Due::default();
-        assert_eq!(due.mark([node("a", true)]), ["a"]);
+        assert_eq!(due.mark([node("a", true)], false), ["a"]);
         due.refuse(&node("a", true), due.marks());
         assert!(!due.contains("a"));
-        assert_eq!(due.mark([node("a", true)]), Vec::<String>::new());
-        assert_eq!(due.mark([node("a", false)]), ["a"]);
+        assert_eq!(due.mark([node("a", true)], false), Vec::<String>::new());
+        assert_eq!(due.mark([node("a", false)], false), ["a"]);
         due.refuse(&node("a", false), due.marks());
-        due.forget_refusals();
-        assert_eq!(due.mark([node("a", false)]), ["a"]);
+        assert_eq!(due.mark([node("a", false)], true), ["a"]);
         due.done("a", due.marks());
         assert!(!due.contains("a"));
     }
@@ -108,14 +106,14 @@ mod tests {
     #[test]
     fn an_answer_to_an_older_question_leaves_a_node_due() {
         let due = Due::default();
-        due.mark([node("a", true)]);
+        due.mark([node("a", true)], false);
         let asked = due.marks();
-        due.mark([node("a", true)]);
+        due.mark([node("a", true)], false);
         due.done("a", asked);
         assert!(due.contains("a"));
         due.refuse(&node("a", true), asked);
         assert!(due.contains("a"));
         due.refuse(&node("a", true), due.marks());
-        assert_eq!(due.mark([node("a", true)]), Vec::<String>::new(), "now it is refused");
+        assert_eq!(due.mark([node("a", true)], false), Vec::<String>::new(), "now it is refused");
     }
 }

@@ -15,17 +15,17 @@ impl NodeController {
             return std::future::pending().await;
         }
         loop {
-            self.mark_due();
+            self.mark_due(false);
             sleep(self.options.period).await;
         }
     }
 
-    /// All at once, so that they are asked about in full batches.
-    pub(super) fn mark_due(&self) {
+    /// All at once, so that they are asked about in full batches; with `anew`, those that the cloud had nothing to say about too.
+    pub(super) fn mark_due(&self, anew: bool) {
         let info = self.shared.provider.info();
         let nodes = self.shared.nodes.list();
         let kept = nodes.iter().filter(|entry| plan::kept(&entry.view, &info)).map(|entry| Arc::clone(&entry.view));
-        self.queue.add_all(self.due.mark(kept), Priority::Recheck);
+        self.queue.add_all(self.due.mark(kept, anew), Priority::Recheck);
     }
 
     pub(super) async fn repair(&self, entry: &NodeEntry, instance: &Instance, asked: u64, turns: &Semaphore) {

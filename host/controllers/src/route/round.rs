@@ -84,7 +84,9 @@ impl Round {
     /// True if this very route is to be deleted.
     pub(super) fn deletes(&self, route: &Route) -> bool {
         let index = self.deletes.get(&route.key());
-        index.and_then(|index| self.plan.deletes.get(*index)).is_some_and(|planned| planned == route)
+        let planned = index.and_then(|index| self.plan.deletes.get(*index));
+        // A cloud may list two of the same name to the same destination.
+        planned.is_some_and(|planned| planned == route || self.plan.deletes.contains(route))
     }
 
     /// Takes note of a route that was deleted. False if this round did not know of it.

@@ -47,6 +47,8 @@ pub(super) struct Run<'a> {
 /// What was done while the list of routes was on its way: nobody knows whether it is in the list.
 #[derive(Default)]
 struct Listing {
+    /// [`Memory::forgotten`] at the beginning.
+    begun: u64,
     created: Vec<NewRoute>,
     deleted: Vec<Route>,
 }
@@ -101,7 +103,8 @@ impl<'a> Run<'a> {
     /// Begins a round.
     pub(super) fn list(&mut self) {
         self.controller.shared.metrics.route_sync.inc();
-        (self.started, self.listing) = (Instant::now(), Some(Listing::default()));
+        let begun = self.controller.memory().forgotten;
+        (self.started, self.listing) = (Instant::now(), Some(Listing { begun, ..Listing::default() }));
         let provider = Arc::clone(&self.controller.shared.provider);
         self.tasks.spawn(async move { Event::Listed(provider.list_routes().await) });
     }
@@ -133,6 +136,10 @@ impl<'a> Run<'a> {
         let meanwhile = self.listing.take().unwrap_or_default();
         let now = Instant::now();
         self.relist = None;
+        // Another plugin is to be asked, and will be at once: what the one before has listed may be another cloud's.
+        if meanwhile.begun != controller.memory().forgotten {
+            return;
+        }
         let routes = match listed {
             Ok(routes) => routes,
             Err(error) => {

@@ -804,6 +804,22 @@ async fn a_refusal_that_comes_too_late_refuses_nothing() {
 
 // Holds: OPS-31
 #[tokio::test(start_paused = true)]
+async fn a_list_of_the_plugin_before_is_not_acted_on() {
+    let bench = watching();
+    *bench.cloud.routes.list_takes.lock().unwrap() = Duration::from_secs(20);
+    bench.cloud.routes.has(route("gone", "10.244.7.0/24"));
+    let running = bench.run();
+    sleep(Duration::from_secs(5)).await;
+    bench.controller.recheck();
+    sleep(Duration::from_secs(20)).await;
+    assert!(!bench.calls().iter().any(|call| call.starts_with("delete")));
+    sleep(Duration::from_secs(20)).await;
+    assert_eq!(bench.cloud.routes.all(), [""; 0]);
+    running.abort();
+}
+
+// Holds: OPS-31
+#[tokio::test(start_paused = true)]
 async fn a_deletion_refused_too_late_is_tried_again() {
     let bench = watching();
     let gate = bench.cloud.routes.slow("10.244.7.0/24");

@@ -34,7 +34,10 @@ impl ServiceController {
             }
         }
         self.shared.normal(entry, reason::DELETED_LB, "Deleted load balancer");
-        if !entry.view.service.status.ingress.is_empty() {
+        // The cache may not show yet what was written last.
+        let written =
+            known.update(|progress| progress.written.as_ref().is_some_and(|status| !status.ingress.is_empty()));
+        if written || !entry.view.service.status.ingress.is_empty() {
             let none = status_json(&LoadBalancerStatus::default());
             let body = json!({ "metadata": { "uid": entry.uid() }, "status": { "loadBalancer": none } });
             match patch::<Service>(&self.client, &target(entry), &Patch::Merge(body)).await {

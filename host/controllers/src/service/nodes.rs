@@ -115,9 +115,10 @@ impl ServiceController {
         let pass = Arc::new(Pass { start: Instant::now(), latency: self.shared.metrics.nodesync_latency.clone() });
         let mut behind = Vec::new();
         for (key, known) in self.known.all() {
-            let fingerprint = self.selection.fingerprint(&known.progress().entry).await;
+            let entry = known.update(|progress| Arc::clone(&progress.entry));
+            let fingerprint = self.selection.fingerprint(&entry).await;
             // Only now: the cloud may have been told of others while that was waited for.
-            if follow(&known.progress(), fingerprint) != Follow::Nothing {
+            if known.update(|progress| follow(progress, fingerprint)) != Follow::Nothing {
                 self.passes.begin(&key, &pass);
                 behind.push(Nodes::Of(key));
             }

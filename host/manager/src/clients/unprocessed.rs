@@ -12,6 +12,9 @@ use tower::{BoxError, retry::Policy};
 const TRIES: u32 = 5;
 const PAUSE: Duration = Duration::from_millis(10);
 
+/// What hyper says of a request that it dropped before it was sent.
+const DROPPED: &str = "dispatch task is gone";
+
 /// Sends requests again that were refused before anything was done about them: the connection was about to go (GOAWAY), or
 /// it had too many requests.
 #[derive(Clone)]
@@ -41,12 +44,16 @@ impl<B> Policy<Request<Body>, Response<B>, BoxError> for Unprocessed {
     }
 }
 
-/// True if the server has told so. A connection that goes without an error ends the requests that it will not answer, and
-/// answers the others first.
+/// True if the server has told so, or the request was never sent. A connection that goes without an error ends the requests that
+/// it will not answer, and answers the others first.
 fn is_unprocessed(error: &(dyn Error + 'static)) -> bool {
-    let chain = std::iter::successors(Some(error), |&error| error.source());
-    chain.filter_map(|error| error.downcast_ref::<h2::Error>()).any(|error| {
-        let is_sent_away = error.is_go_away() && error.reason() == Some(Reason::NO_ERROR);
-        error.is_remote() && (is_sent_away || error.reason() == Some(Reason::REFUSED_STREAM))
+    std::iter::successors(Some(error), |&error| error.source()).any(|error| {
+        if let Some(error) = error.downcast_ref::<h2::Error>() {
+            let is_sent_away = error.is_go_away() && error.reason() == Some(Reason::NO_ERROR);
+            return error.is_remote() && (is_sent_away || error.reason() == Some(Reason::REFUSED_STREAM));
+        }
+        // It waited for its turn on a connection with as many requests as the server takes, and the connection went: hyper drops it,
+        // and has no other word for that.
+        error.downcast_ref::<hyper::Error>().is_some_and(|error| error.is_user() && error.to_string() == DROPPED)
     })
 }

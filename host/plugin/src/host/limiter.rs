@@ -71,8 +71,9 @@ impl ResourceLimiter for MemoryLimiter {
         Ok(true)
     }
 
+    /// The maximum of a table out of a pool is the pool's, which is ours.
     fn table_growing(&mut self, _current: usize, desired: usize, maximum: Option<usize>) -> wasmtime::Result<bool> {
-        if beyond(desired, maximum) {
+        if beyond(desired, maximum.filter(|maximum| *maximum < self.table_elements)) {
             return Ok(false);
         }
         if desired > self.table_elements {
@@ -142,8 +143,10 @@ mod tests {
         let mut limiter = limiter(100, &Account::new(100));
         assert!(limiter.table_growing(0, 10, None).unwrap());
         assert_eq!(limiter.refused, None);
-        assert!(!limiter.table_growing(10, 11, None).unwrap());
-        assert_eq!(limiter.refused, Some(Refusal::Instance));
+        for maximum in [None, Some(10), Some(20)] {
+            assert!(!limiter.table_growing(10, 11, maximum).unwrap());
+            assert_eq!(limiter.refused.take(), Some(Refusal::Instance), "{maximum:?}");
+        }
     }
 
     #[test]

@@ -67,6 +67,18 @@ async fn a_status_is_compared_with_what_was_written_last() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_status_that_the_cache_does_not_show_yet_is_emptied_too() {
+    let bench = bench();
+    bench.has_node(plain_node("n1")).await;
+    bench.has(service("web")).await;
+    bench.api.forget();
+    let of = json!({"metadata": {"resourceVersion": "3", "finalizers": [FINALIZER]}, "spec": {"type": "ClusterIP"}});
+    bench.has(with(&service("web"), &of)).await;
+    let emptied = json!({"loadBalancer": {"ingress": null}});
+    assert!(bench.api.requests().iter().any(|request| request.body["status"] == emptied), "{:?}", bench.api.calls());
+}
+
+#[tokio::test(start_paused = true)]
 async fn s02_there_are_two_queues_with_upstreams_names() {
     let bench = bench();
     bench.serves().await;
