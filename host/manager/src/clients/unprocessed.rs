@@ -57,3 +57,62 @@ fn is_unprocessed(error: &(dyn Error + 'static)) -> bool {
         error.downcast_ref::<hyper::Error>().is_some_and(|error| error.is_user() && error.to_string() == DROPPED)
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+    use h2::server::{Builder, Connection, SendResponse};
+    use hyper_util::{client::legacy::Client, rt::TokioExecutor};
+    use tokio::{
+        net::{TcpListener, TcpStream},
+        spawn,
+        time::timeout,
+    };
+    use tower::{ServiceBuilder, ServiceExt as _, retry::RetryLayer};
+
+    use super::*;
+
+    /// On the wire and back: what has been sent has come by then.
+    const MOMENT: Duration = Duration::from_millis(200);
+
+    /// A connection on which one request is answered at a time.
+    async fn accept(listener: &TcpListener) -> Connection<TcpStream, Bytes> {
+        let (socket, _) = listener.accept().await.unwrap();
+        Builder::new().max_concurrent_streams(1).handshake(socket).await.unwrap()
+    }
+
+    fn answer(mut respond: SendResponse<Bytes>) {
+        respond.send_response(Response::new(()), true).unwrap();
+    }
+
+    #[tokio::test]
+    async fn who_waits_on_a_connection_that_goes_is_sent_again() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}/", listener.local_addr().unwrap());
+        let serving = spawn(async move {
+            let mut first = accept(&listener).await;
+            let (_, respond) = first.accept().await.unwrap().unwrap();
+            assert!(timeout(2 * MOMENT, first.accept()).await.is_err(), "the other waits for its turn");
+            first.graceful_shutdown();
+            assert!(timeout(MOMENT, first.accept()).await.is_err());
+            answer(respond);
+            assert!(first.accept().await.is_none(), "it goes");
+            let mut second = accept(&listener).await;
+            while let Some(Ok((_, respond))) = second.accept().await {
+                answer(respond);
+            }
+        });
+        let client = Client::builder(TokioExecutor::new()).http2_only(true).build_http::<Body>();
+        let client = ServiceBuilder::new()
+            .layer(RetryLayer::new(Unprocessed::default()))
+            .map_err(BoxError::from)
+            .service(client);
+        let send = async |after| {
+            sleep(after).await;
+            let request = Request::get(&url).body(Body::empty()).unwrap();
+            client.clone().oneshot(request).await.unwrap().status().as_u16()
+        };
+        assert_eq!(tokio::join!(send(Duration::ZERO), send(MOMENT)), (200, 200));
+        serving.abort();
+    }
+}
