@@ -208,8 +208,11 @@ fn dead_lanes() -> Lanes {
 #[tokio::test(start_paused = true)]
 async fn one_who_is_answered_alone_shows_that_the_cloud_is_there() {
     let numbers = Numbers::new(|batch| batch.contains(&3).then(|| (Duration::ZERO, trap())));
-    ask_all(&numbers, (0..4).map(|number| (number, Fit::default())), 4, &dead_lanes()).await;
-    assert_eq!(numbers.unanswered().0, [3]);
+    for first in [0, 2] {
+        numbers.settled.lock().unwrap().clear();
+        ask_all(&numbers, (first..4).map(|number| (number, Fit::default())), 4, &dead_lanes()).await;
+        assert_eq!(numbers.unanswered().0, [3]);
+    }
 }
 
 #[tokio::test(start_paused = true)]
