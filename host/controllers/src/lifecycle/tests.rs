@@ -74,11 +74,19 @@ impl Bench {
     }
 
     /// Their machines are gone.
-    fn loses(&self, names: &[&str]) {
-        for name in names {
+    fn loses(&self, names: &[impl AsRef<str>]) {
+        for name in names.iter().map(AsRef::as_ref) {
             self.has(name, &json!({"metadata": {"resourceVersion": "2"}}));
             self.says(name, Ok(Presence::Absent));
         }
+    }
+
+    /// Names of twenty nodes. The first ones are never answered when they are written, so that the others stand in line.
+    fn stand_in_line(&self, method: &str) -> Vec<String> {
+        *self.cloud.max_batch.lock().unwrap() = 100;
+        let names: Vec<_> = (0..20).map(|number| format!("a{number:02}")).collect();
+        names.iter().take(WRITERS).for_each(|name| self.api.hang(method, &format!("/api/v1/nodes/{name}")));
+        names
     }
 
     fn deleted(&self) -> Vec<String> {
@@ -647,7 +655,7 @@ async fn one_that_traps_and_one_that_is_late_keep_no_other_node_alive() {
     *bench.cloud.max_batch.lock().unwrap() = 100;
     bench.has_ready(1000);
     let dead: Vec<_> = (0..100).map(|number| format!("n{number}")).collect();
-    bench.loses(&dead.iter().map(String::as_str).collect::<Vec<_>>());
+    bench.loses(&dead);
     bench.cloud.breaks("n13", Duration::ZERO, CloudError::Internal("it trapped".into()));
     bench.cloud.breaks("n77", DEADLINE, CloudError::Unavailable("it gave no answer".into()));
     let shutdown = CancellationToken::new();
@@ -671,11 +679,9 @@ async fn one_that_traps_and_one_that_is_late_keep_no_other_node_alive() {
 async fn a_deletion_that_stands_in_line_ends_with_its_reason() {
     for replaced in [false, true] {
         let bench = bench();
-        *bench.cloud.max_batch.lock().unwrap() = 100;
         bench.has_ready(1000);
-        let dead: Vec<_> = (0..20).map(|number| format!("a{number:02}")).collect();
-        bench.loses(&dead.iter().map(String::as_str).collect::<Vec<_>>());
-        dead.iter().take(WRITERS).for_each(|name| bench.api.hang("DELETE", &format!("/api/v1/nodes/{name}")));
+        let dead = bench.stand_in_line("DELETE");
+        bench.loses(&dead);
         let shutdown = CancellationToken::new();
         tokio::join!(Arc::clone(&bench.controller).run(shutdown.clone()), async {
             sleep(2 * bench.controller.options.period).await;
@@ -705,13 +711,11 @@ async fn a_taint_that_stands_in_line_ends_with_its_reason() {
 
 async fn taint_in_line(what: &str) {
     let bench = bench_with(LifecycleOptions { out_of_service_taint: true, ..LifecycleOptions::default() });
-    let names: Vec<_> = (0..20).map(|number| format!("a{number:02}")).collect();
+    let names = bench.stand_in_line("PATCH");
     for name in &names {
         bench.has(name, &json!({}));
         bench.says(name, Ok(Presence::Stopped));
     }
-    names.iter().take(WRITERS).for_each(|name| bench.api.hang("PATCH", &format!("/api/v1/nodes/{name}")));
-    *bench.cloud.max_batch.lock().unwrap() = 100;
     let shutdown = CancellationToken::new();
     tokio::join!(Arc::clone(&bench.controller).run(shutdown.clone()), async {
         sleep(Duration::from_secs(1)).await;
@@ -736,11 +740,9 @@ async fn taint_in_line(what: &str) {
 #[tokio::test(start_paused = true)]
 async fn a_deletion_that_never_began_uses_no_allowance() {
     let bench = bench();
-    *bench.cloud.max_batch.lock().unwrap() = 100;
     bench.has_ready(80);
-    let dead: Vec<_> = (0..20).map(|number| format!("a{number:02}")).collect();
-    bench.loses(&dead.iter().map(String::as_str).collect::<Vec<_>>());
-    dead.iter().take(WRITERS).for_each(|name| bench.api.hang("DELETE", &format!("/api/v1/nodes/{name}")));
+    let dead = bench.stand_in_line("DELETE");
+    bench.loses(&dead);
     let shutdown = CancellationToken::new();
     tokio::join!(Arc::clone(&bench.controller).run(shutdown.clone()), async {
         sleep(2 * bench.controller.options.period).await;
@@ -748,7 +750,7 @@ async fn a_deletion_that_never_began_uses_no_allowance() {
         // The next plugin is wrong about all.
         bench.controller.recheck();
         let all: Vec<_> = (0..80).map(|number| format!("n{number}")).collect();
-        bench.loses(&all.iter().map(String::as_str).collect::<Vec<_>>());
+        bench.loses(&all);
         sleep(Duration::from_secs(120)).await;
         let others: Vec<_> = bench.deleted().into_iter().filter(|name| !dead[..WRITERS].contains(name)).collect();
         assert_eq!(others, [""; 0]);
