@@ -20,7 +20,7 @@ async fn probe_with(options: &[(&str, &str)], overlap: Option<Overlap>) -> (Benc
     let bench = Bench::probe(limits(), |source| {
         source.options = options;
         source.overlap = overlap;
-        source.grants = vec![
+        source.grants.objects = vec![
             ObjectGrant::Exact(secret("granted")),
             ObjectGrant::Exact(secret("missing")),
             ObjectGrant::NamedBy { kind: ForeignKind::Secret, annotation: "probe.example/tls".into() },
