@@ -108,7 +108,7 @@ mod tests {
         assert!(matches!(refused, Err(LoadProblem::Lost(lost)) if lost == [Instances]));
     }
 
-    // Holds: SEC-17
+    // Holds: OPS-109
     #[test]
     fn a_replacement_wants_no_more_unless_it_is_granted() {
         let before = plugin("1", [&["wasi:io/poll@0.2.3"], &["https://a.example:443"], &["a://"], &["a.example/"]]);

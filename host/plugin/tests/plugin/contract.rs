@@ -89,6 +89,7 @@ async fn annotations_of_a_call_that_is_dropped_are_handed_over() {
     assert_eq!(noted(&cluster), ["default/web probe.example/begun=1"]);
 }
 
+// Holds: OPS-110
 #[tokio::test]
 async fn an_object_is_read_only_if_it_is_granted() {
     let (bench, cluster) = probe(&[]).await;

@@ -89,6 +89,7 @@ async fn a_note_on_an_object_that_is_gone_is_dropped() {
     assert_eq!(written(&bench.api).len(), 2, "once each");
 }
 
+// Holds: OPS-111
 #[tokio::test(start_paused = true)]
 async fn what_a_load_balancer_was_made_with_is_watched() {
     let (bench, cluster) = working().await;
