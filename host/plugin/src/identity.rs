@@ -48,7 +48,7 @@ impl Identity<'_> {
 
     /// What this one wants beyond the one before it and the operator's grants.
     fn grown(&self, before: &Identity<'_>, grants: &Grants) -> Vec<String> {
-        fn powers<'a>(imports: &'a [String]) -> impl Iterator<Item = &'a str> {
+        fn powers(imports: &[String]) -> impl Iterator<Item = &str> {
             let plain = imports.iter().map(|name| name.split_once('@').map_or(name.as_str(), |(name, _)| name));
             plain.filter(|name| POWERS.contains(name))
         }
