@@ -202,6 +202,9 @@ pub struct DevArgs {
     #[arg(long = "plugin-limit", value_name = "KEY=VALUE", value_parser = plugin_limits::parse,
           long_help = plugin_limits::help())]
     pub plugin_limits: Vec<plugin_limits::PluginLimit>,
+    /// Have the plugin make routes to the Pods of the nodes.
+    #[arg(long)]
+    pub routes: bool,
     /// How many simulated kubelets to start: node-1, node-2, …
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u16).range(..=1000))]
     pub nodes: u16,

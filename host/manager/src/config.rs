@@ -42,6 +42,8 @@ pub struct Config {
     pub plugin_overlap: Option<Overlap>,
     /// What it is granted.
     pub grants: Grants,
+    /// Whether a plugin that cannot be loaded is waited for, and not the end.
+    pub waits_for_plugin: bool,
     /// The configuration file it comes from, if there is one.
     pub configuration: Option<PathBuf>,
     /// `--cluster-cidr`.
@@ -196,6 +198,7 @@ impl TryFrom<CcmArgs> for Config {
             plugin_digest: configured.digest,
             plugin_overlap: configured.overlap,
             grants: configured.grants,
+            waits_for_plugin: false,
             configuration: args.config,
             plugin,
             cloud_config,
