@@ -51,7 +51,8 @@ mod retry_after;
 mod said;
 mod time;
 
-#[cfg(target_arch = "wasm32")]
+#[cfg(any(target_arch = "wasm32", test))]
+#[cfg_attr(not(target_arch = "wasm32"), allow(dead_code, reason = "natively only for its tests and lints"))]
 mod guest;
 #[cfg(not(target_arch = "wasm32"))]
 pub mod native;
