@@ -8,7 +8,7 @@
 //! | `hostile.skydock.dev/timeout` | milliseconds; what is left of the call by default |
 //! | `hostile.skydock.dev/at-most` | bytes of the answer, 16 MiB by default |
 //!
-//! The cloud-config is how many requests may be in the air at once; 64 by default.
+//! The cloud-config is how many requests may be in the air at once; 32 by default.
 use std::time::Duration;
 
 use skydock_sdk::http::{self, Method, Request, Response};
@@ -24,7 +24,7 @@ static AT_ONCE: Configured<usize> = Configured::new();
 impl Plugin for Http {
     fn configure(settings: Settings) -> Result<()> {
         let text = settings.cloud_config.unwrap_or_default();
-        let number = if text.trim().is_empty() { Ok(64) } else { text.trim().parse() };
+        let number = if text.trim().is_empty() { Ok(32) } else { text.trim().parse() };
         AT_ONCE.set(number.map_err(|_| CloudError::invalid("the cloud-config is no number of requests"))?);
         Ok(())
     }

@@ -92,9 +92,8 @@ impl Flight {
             return Err(Failure::NotSent.told(&name));
         }
         let head = head::request(request.method, &prepared).map_err(|failure| failure.told(&name))?;
-        let options = head::options(limit);
         let (body, at_most) = (request.body, request.at_most);
-        let exchange = Exchange::begin(head, options, body, at_most).map_err(|failure| failure.told(&name))?;
+        let exchange = Exchange::begin(head, body, at_most).map_err(|failure| failure.told(&name))?;
         let nanos = u64::try_from(limit.as_nanos()).unwrap_or(u64::MAX);
         let deadline = monotonic_clock::now().saturating_add(nanos);
         Ok(Self { index, name, exchange, limit, deadline })

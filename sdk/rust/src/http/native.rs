@@ -84,7 +84,6 @@ fn call(request: &Request, prepared: &Prepared<'_>, limit: Duration) -> Result<A
         .allow_non_standard_methods(true)
         .max_idle_connections(0)
         .timeout_global(Some(limit))
-        .timeout_connect(Some(time::CONNECT.min(limit)))
         .build()
         .into();
     let url = prepared.address.url();
@@ -126,9 +125,6 @@ fn without_body(
 
 fn failure(error: ureq::Error, limit: Duration, at_most: usize) -> Failure {
     match error {
-        ureq::Error::Timeout(ureq::Timeout::Connect) => {
-            Failure::Unreachable(format!("no connection within {:?}", time::CONNECT.min(limit)))
-        }
         ureq::Error::Timeout(_) => Failure::Late(limit),
         ureq::Error::BodyExceedsLimit(_) => Failure::TooLarge(at_most),
         other => Failure::Unreachable(other.to_string()),

@@ -7,9 +7,6 @@ const MARGIN: Duration = Duration::from_secs(1);
 /// Without knowledge of what is left of the call: the shorter of the two deadlines in `wit/v0.1.0/plugin.wit`, less some.
 const UNKNOWN: Duration = Duration::from_secs(25);
 
-/// How long to wait for a connection, at most: longer, and there is nobody.
-pub(super) const CONNECT: Duration = Duration::from_secs(10);
-
 /// What is left of the running call; none if nobody says.
 pub(super) fn remaining() -> Option<Duration> {
     None
