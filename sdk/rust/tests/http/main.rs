@@ -50,6 +50,13 @@ fn a_request_arrives_as_it_was_asked_for() {
 }
 
 #[test]
+fn a_value_of_a_header_may_be_any_text() {
+    let server = Server::start(|received| Reply::new(200, &format!("X-Back: {}\r\n", received.headers["x-there"]), ""));
+    let response = http::send(Request::get(&server.url).header("X-There", "ünder \t $€")).unwrap();
+    assert_eq!(response.header("x-back"), Some("ünder \t $€"));
+}
+
+#[test]
 fn each_method_is_sent_with_a_body_and_without() {
     let server = Server::start(|_| Reply::ok(""));
     let methods = [
@@ -179,6 +186,8 @@ fn a_cloud_that_cannot_be_reached_is_unavailable() {
         let message = unavailable(http::send(Request::get(url).timeout(Duration::from_secs(5))));
         assert!(message.starts_with(&format!("GET {url}: ")), "{message}");
     }
+    let malformed = http::send(Request::get("http://[::1/"));
+    assert!(matches!(malformed, Err(CloudError::Internal(_))), "{malformed:?}");
     let message = unavailable(http::send(Request::get("https://cloud.example/")));
     assert!(message.contains("intercept"), "{message}");
 }
