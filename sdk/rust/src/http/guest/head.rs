@@ -14,13 +14,13 @@ pub(super) fn request(method: Method, prepared: &Prepared<'_>) -> Result<Outgoin
             .map_err(|error| Failure::Wrong(format!("the host does not take the header `{name}`: {error}")))?;
     }
     let request = OutgoingRequest::new(fields);
-    let wrong =
-        |part: &'static str| move |()| Failure::Wrong(format!("the host does not take the {part} of the request"));
-    request.set_method(&wasi_method(method)).map_err(wrong("method"))?;
+    let wrong = |what: &'static str| move |()| Failure::Wrong(format!("the host does not take it: {what}"));
+    request.set_method(&wasi_method(method)).map_err(wrong("its method is not known"))?;
     let scheme = if prepared.address.secure { Scheme::Https } else { Scheme::Http };
-    request.set_scheme(Some(&scheme)).map_err(wrong("scheme"))?;
-    request.set_authority(Some(prepared.address.authority)).map_err(wrong("host"))?;
-    request.set_path_with_query(Some(&prepared.address.path_and_query())).map_err(wrong("path"))?;
+    request.set_scheme(Some(&scheme)).map_err(wrong("its scheme is not known"))?;
+    request.set_authority(Some(prepared.address.authority)).map_err(wrong("the host in its URL is malformed"))?;
+    let path = prepared.address.path_and_query();
+    request.set_path_with_query(Some(&path)).map_err(wrong("the path in its URL is malformed"))?;
     Ok(request)
 }
 
