@@ -120,6 +120,10 @@ async fn load_plugin(config: &Config, metrics: PluginMetrics, cluster: ClusterSl
         cluster_name: config.options.cluster_name.clone(),
         cluster_cidrs: config.cluster_cidrs.clone(),
         ingress: config.ingress.clone(),
+        options: config.plugin_options.clone(),
+        digest: config.plugin_digest.clone(),
+        grants: config.grants.clone(),
+        overlap: config.plugin_overlap,
     };
     let plugin = Plugin::load(&runtime, source, cluster).await;
     plugin

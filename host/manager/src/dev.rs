@@ -6,9 +6,10 @@ mod log;
 use std::{net::Ipv4Addr, sync::Arc, time::Duration};
 
 use anyhow::Context;
+use skydock_cloud::Pairs;
 use skydock_controllers::{ClusterCidrs, lifecycle::LifecycleOptions, route::RouteOptions};
 use skydock_devplane::{DevPlane, NodeSpec, Options};
-use skydock_plugin::IngressRules;
+use skydock_plugin::{Grants, IngressRules};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
@@ -78,6 +79,11 @@ fn config(args: &DevArgs) -> anyhow::Result<Config> {
         cloud_config: args.cloud_config.clone(),
         plugin_cache_dir: default_cache_dir(),
         plugin_limits: plugin_limits::limits(options.services.concurrent_syncs, &args.plugin_limits)?,
+        plugin_options: Pairs::new(),
+        plugin_digest: None,
+        plugin_overlap: None,
+        grants: Grants::default(),
+        configuration: None,
         cluster_cidrs: vec![CLUSTER_CIDR.to_owned()],
         ingress: IngressRules { pods: CLUSTER_CIDR.parse().into_iter().collect(), ..IngressRules::default() },
         cluster: ClusterAccess { kubeconfig: Some(args.write_kubeconfig.clone()), master: None },

@@ -9,7 +9,7 @@ use self::exchange::Exchange;
 use super::failure::Failure;
 use super::prepared::Prepared;
 use super::{Request, Response, time};
-use crate::Result as Answered;
+use crate::{Result as Answered, calls};
 
 mod code;
 mod download;
@@ -87,7 +87,7 @@ impl Flight {
     fn begin(index: usize, request: Request) -> Answered<Self> {
         let prepared = Prepared::new(&request)?;
         let name = format!("{} {}", request.method, prepared.address.shown());
-        let limit = time::limit(request.limit, time::remaining());
+        let limit = time::limit(request.limit, Some(calls::remaining()));
         if limit.is_zero() {
             return Err(Failure::NotSent.told(&name));
         }

@@ -50,7 +50,7 @@ fn send(mut request: Request, interceptors: &intercept::Interceptors) -> Answere
         return Prepared::new(&request).map(|_| answer);
     }
     let prepared = Prepared::new(&request)?;
-    let limit = time::limit(request.limit, time::remaining());
+    let limit = time::limit(request.limit, None);
     exchange(&request, &prepared, limit)
         .map_err(|failure| failure.told(&format!("{} {}", request.method, prepared.address.shown())))
 }
