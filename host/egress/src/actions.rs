@@ -154,7 +154,8 @@ mod tests {
 
     #[test]
     fn an_action_is_found_wherever_an_api_puts_it() {
-        let table: [(&str, &str, &[(&str, &str)], &str, &[&str]); 12] = [
+        type Case<'a> = (&'a str, &'a str, &'a [(&'a str, &'a str)], &'a str, &'a [&'a str]);
+        let table: [Case<'_>; 12] = [
             ("POST", "/", &[FORM], "Version=1&Action=DescribeTags", &["DescribeTags"]),
             ("POST", "/", &[FORM], "%41ction=A%62c", &["Abc"]),
             ("POST", "/", &[FORM], "+action=Abc&ACTION=Def", &["Abc", "Def"]),

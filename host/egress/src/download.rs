@@ -1,7 +1,8 @@
 //! An answer's body on its way to the guest.
 
 use std::{
-    fmt,
+    error::Error as _,
+    fmt, io,
     pin::Pin,
     sync::{Arc, Mutex},
     task::{Context, Poll},
@@ -129,6 +130,8 @@ impl Streamed {
 impl Drop for Streamed {
     fn drop(&mut self) {
         self.reaper.abort();
+        // The reaper has a share in it until it gets to see that it is over.
+        drop(lock(&self.slot).take());
     }
 }
 
@@ -152,7 +155,9 @@ fn silent(between: Duration) -> Refusal {
 }
 
 fn broken(error: &hyper::Error) -> Refusal {
-    let code = if error.is_incomplete_message() { Code::HttpResponseIncomplete } else { Code::HttpProtocolError };
+    let of_io = error.source().and_then(|cause| cause.downcast_ref::<io::Error>());
+    let ended = error.is_incomplete_message() || of_io.is_some();
+    let code = if ended { Code::HttpResponseIncomplete } else { Code::HttpProtocolError };
     Refusal::new(code, Cause::Protocol, format!("the answer's body broke off: {error}"))
 }
 

@@ -68,6 +68,11 @@ fn broken_off() -> Refusal {
     Refusal::new(Code::ConnectionTerminated, Cause::Guest, "the plugin broke off the request's body")
 }
 
+fn longer() -> Refusal {
+    let sentence = "the plugin wrote more of the request's body than it had said";
+    Refusal::new(Code::HttpRequestBodySize, Cause::Guest, sentence)
+}
+
 fn slow() -> Refusal {
     Refusal::new(Code::ConnectionWriteTimeout, Cause::Guest, "the plugin wrote the request's body too slowly")
 }
@@ -164,6 +169,8 @@ struct Streamed {
     body: GuestBody,
     most: u64,
     left: u64,
+    /// Bytes until its end, if that is known: nobody asks it for more then.
+    rest: Option<u64>,
     alarm: Pin<Box<Sleep>>,
 }
 
@@ -176,9 +183,10 @@ impl Upload {
         Self { kind: Kind::Whole((!body.is_empty()).then_some(body)), progress, _permits: permits }
     }
 
-    /// A body that the guest is still writing.
+    /// A body that the guest is still writing, of this length if it said so.
     pub(crate) fn streamed(
         body: GuestBody,
+        length: Option<u64>,
         most: u64,
         deadline: Instant,
         progress: Arc<Progress>,
@@ -187,7 +195,8 @@ impl Upload {
         if body.is_end_stream() {
             return Self::whole(Bytes::new(), progress, permits);
         }
-        let streamed = Streamed { body, most, left: most, alarm: Box::pin(sleep_until(deadline)) };
+        let rest = body.size_hint().exact().or(length);
+        let streamed = Streamed { body, most, left: most, rest, alarm: Box::pin(sleep_until(deadline)) };
         Self { kind: Kind::Streamed(Box::new(streamed)), progress, _permits: permits }
     }
 }
@@ -215,6 +224,9 @@ impl Body for Upload {
         }
         loop {
             match ready!(streamed.body.as_mut().poll_frame(cx)) {
+                None if streamed.rest.is_some_and(|rest| rest > 0) => {
+                    return Poll::Ready(Some(Err(progress.fail(broken_off()))));
+                }
                 None => {
                     progress.end();
                     return Poll::Ready(None);
@@ -227,7 +239,15 @@ impl Body for Upload {
                         return Poll::Ready(Some(Err(progress.fail(too_long(streamed.most)))));
                     };
                     streamed.left = left;
+                    let rest = streamed.rest.map(|rest| rest.checked_sub(data.len() as u64));
+                    if rest == Some(None) {
+                        return Poll::Ready(Some(Err(progress.fail(longer()))));
+                    }
+                    streamed.rest = rest.flatten();
                     progress.moved(&data);
+                    if streamed.rest == Some(0) || streamed.body.is_end_stream() {
+                        progress.end();
+                    }
                     return Poll::Ready(Some(Ok(Frame::data(data))));
                 }
             }

@@ -129,7 +129,8 @@ impl Admitted {
         let slots = [slot, self::slot(lane.slots.clone()).await?, self::slot(self.shared.slots.clone()).await?];
         let permits = Arc::new(Permits { _ticket: self.ticket.clone(), _slots: slots });
         let bounds = Bounds { most: grant.limits.response_body, between: times.between, deadline };
-        self.rewrite(&mut head, &content);
+        let length = headers::content_length(&head.headers);
+        rewrite(&mut head, &content, length);
         let sign = Sign { grant, authentication: &self.authentication, target: &self.target };
         let mut content = Some(content);
         let mut again = false;
@@ -154,7 +155,7 @@ impl Admitted {
             let upload = match content.take() {
                 Some(Content::Streamed(body)) => {
                     let most = grant.limits.request_body;
-                    Upload::streamed(body, most, deadline, progress.clone(), permits.clone())
+                    Upload::streamed(body, length, most, deadline, progress.clone(), permits.clone())
                 }
                 Some(Content::Held(bytes)) => Upload::whole(bytes, progress.clone(), permits.clone()),
                 None => Upload::whole(Bytes::new(), progress.clone(), permits.clone()),
@@ -247,20 +248,19 @@ impl Admitted {
         }
         Ok(wired.clone())
     }
+}
 
-    /// Makes of the guest's head the one that goes out: to the target that was checked, whatever else it said.
-    fn rewrite(&self, head: &mut Parts, content: &Content) {
-        let length = headers::content_length(&head.headers);
-        strip_hop_by_hop(&mut head.headers);
-        head.headers.remove(CONTENT_LENGTH);
-        if let (Content::Streamed(body), Some(length)) = (content, length)
-            && body.size_hint().exact().is_none()
-        {
-            head.headers.insert(CONTENT_LENGTH, HeaderValue::from(length));
-        }
-        head.extensions.clear();
-        head.version = http::Version::HTTP_11;
+/// Makes of the guest's head the one that goes out.
+fn rewrite(head: &mut Parts, content: &Content, length: Option<u64>) {
+    strip_hop_by_hop(&mut head.headers);
+    head.headers.remove(CONTENT_LENGTH);
+    if let (Content::Streamed(body), Some(length)) = (content, length)
+        && body.size_hint().exact().is_none()
+    {
+        head.headers.insert(CONTENT_LENGTH, HeaderValue::from(length));
     }
+    head.extensions.clear();
+    head.version = http::Version::HTTP_11;
 }
 
 /// Where and in whose name a request goes.
