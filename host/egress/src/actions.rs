@@ -5,7 +5,7 @@
 
 mod soap;
 
-use http::{HeaderMap, header, request::Parts};
+use http::{HeaderMap, Method, header, request::Parts};
 
 use crate::glob::is_action;
 
@@ -39,8 +39,16 @@ pub(crate) fn of_head(head: &Parts) -> Result<Actions, Unclear> {
             named.push(action(name.as_bytes())?);
         }
     }
-    let bodiless = matches!(head.method, http::Method::GET | http::Method::HEAD | http::Method::OPTIONS);
-    Ok(Actions { named, open: !bodiless && !is_json(&head.headers) })
+    let json = !is_bodiless(&head.method) && is_json(&head.headers);
+    if json && !named.is_empty() && !head.headers.contains_key("x-amz-target") {
+        return Err("its body is JSON, and its action is not in X-Amz-Target");
+    }
+    Ok(Actions { named, open: !is_bodiless(&head.method) && !json })
+}
+
+/// True for methods whose requests have no body here.
+pub(crate) fn is_bodiless(method: &Method) -> bool {
+    matches!(*method, Method::GET | Method::HEAD | Method::OPTIONS)
 }
 
 /// What the body mentions.
@@ -194,6 +202,8 @@ mod tests {
 
     #[test]
     fn what_servers_may_read_in_several_ways_is_refused() {
+        let target = http::Request::post("/?Action=A").header("content-type", "application/json").body(()).unwrap();
+        assert!(of_head(&target.into_parts().0).is_err());
         let table: [(&[(&str, &str)], &str); 9] = [
             (&[FORM], "Action=DescribeTags;Action=Terminate"),
             (&[FORM], "Action="),

@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use http::Method;
 
 use crate::{
-    actions::Actions,
+    actions::{Actions, is_bodiless},
     address::AddressPolicy,
     config::{GuestAuth, TlsConfig},
     credential::Credential,
@@ -92,8 +92,11 @@ impl Grant {
     /// Whether the request changes nothing, as far as can be told: a read by its method that names no action, or nothing but actions
     /// that the rule calls reads.
     pub(crate) fn reads(&self, method: &Method, actions: &Actions) -> Verdict {
-        let read = matches!(*method, Method::GET | Method::HEAD | Method::OPTIONS);
-        if read && actions.named.is_empty() && !actions.open { Verdict::Yes } else { judge(&self.reads, actions) }
+        match is_bodiless(method) {
+            true if actions.named.is_empty() => Verdict::Yes,
+            false if *method != Method::POST => Verdict::No,
+            _ => judge(&self.reads, actions),
+        }
     }
 
     /// True if this rule, being first, leaves nothing to the other.

@@ -147,14 +147,16 @@ impl Host {
         }
     }
 
-    /// Lets one request through. What is returned has to be told how it ended.
+    /// Lets one request through. What is returned has to be told how it ended; one that is given up after its `patience` has ended in
+    /// no answer.
     ///
     /// # Errors
     /// [`Code::ConnectionRefused`] if the host is being left alone.
-    pub(crate) fn enter(self: &Arc<Self>) -> Result<Passed, Refusal> {
-        match lock(&self.breaker).enter(Instant::now()) {
+    pub(crate) fn enter(self: &Arc<Self>, patience: Duration) -> Result<Passed, Refusal> {
+        let now = Instant::now();
+        match lock(&self.breaker).enter(now) {
             Pass::Wait(wait) => Err(left_alone(wait)),
-            pass => Ok(Passed { host: self.clone(), pass, outcome: Outcome::Unknown }),
+            pass => Ok(Passed { host: self.clone(), pass, outcome: Outcome::Unknown, patience: now + patience }),
         }
     }
 }
@@ -166,8 +168,12 @@ impl Lane {
     /// How long the cloud asked for, if that is longer than this request should wait.
     pub(crate) async fn wait(&self, host: &Host, deadline: Instant) -> Result<bool, Duration> {
         // It is never closed.
-        let _turn = self.line.acquire().await;
-        let mut waited = false;
+        let turn = self.line.try_acquire().ok();
+        let mut waited = turn.is_none();
+        let _turn = match turn {
+            Some(turn) => Some(turn),
+            None => self.line.acquire().await.ok(),
+        };
         loop {
             let now = Instant::now();
             if let Some(pause) = host.long_pause(deadline) {
@@ -192,6 +198,7 @@ pub(crate) struct Passed {
     host: Arc<Host>,
     pass: Pass,
     outcome: Outcome,
+    patience: Instant,
 }
 
 impl Passed {
@@ -203,9 +210,14 @@ impl Passed {
 
 impl Drop for Passed {
     fn drop(&mut self) {
+        let now = Instant::now();
+        let outcome = match self.outcome {
+            Outcome::Unknown if now >= self.patience => Outcome::Unreachable,
+            outcome => outcome,
+        };
         let mut breaker = lock(&self.host.breaker);
         let before = breaker.is_open();
-        breaker.leave(self.pass, self.outcome, Instant::now());
+        breaker.leave(self.pass, outcome, now);
         match (before, breaker.is_open()) {
             (false, true) => drop(self.host.open.fetch_add(1, Ordering::Relaxed)),
             (true, false) => drop(self.host.open.fetch_sub(1, Ordering::Relaxed)),
@@ -232,6 +244,8 @@ mod tests {
     fn target(host: &str) -> Target {
         Target { scheme: Scheme::Https, host: Name::parse(host).unwrap(), port: 443 }
     }
+
+    const PATIENCE: Duration = Duration::from_secs(10);
 
     fn soon() -> Instant {
         Instant::now() + Duration::from_secs(60)
@@ -312,16 +326,32 @@ mod tests {
         let hosts = Hosts::default();
         let host = hosts.get(&target("a.example")).unwrap();
         for _ in 0..5 {
-            host.enter().unwrap().ended(Outcome::Unreachable);
+            host.enter(PATIENCE).unwrap().ended(Outcome::Unreachable);
         }
         assert_eq!(hosts.open(), 1);
-        let refusal = host.enter().unwrap_err();
+        let refusal = host.enter(PATIENCE).unwrap_err();
         assert_eq!((refusal.code(), refusal.cause()), (Code::ConnectionRefused, Cause::Breaker));
         assert!(host.look().is_err());
         tokio::time::advance(Duration::from_secs(5)).await;
-        drop(host.enter().unwrap());
-        host.enter().unwrap().ended(Outcome::Answered);
+        drop(host.enter(PATIENCE).unwrap());
+        host.enter(PATIENCE).unwrap().ended(Outcome::Answered);
         assert_eq!(hosts.open(), 0);
-        host.enter().unwrap();
+        host.enter(PATIENCE).unwrap();
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_waited_long_and_gave_up_had_no_answer() {
+        let hosts = Hosts::default();
+        let host = hosts.get(&target("a.example")).unwrap();
+        for given_up in [0, 5, 9] {
+            let passed: Vec<_> = (0..5).map(|_| host.enter(PATIENCE).unwrap()).collect();
+            tokio::time::advance(Duration::from_secs(given_up)).await;
+            drop(passed);
+            assert_eq!(hosts.open(), 0, "{given_up}");
+        }
+        let passed: Vec<_> = (0..5).map(|_| host.enter(PATIENCE).unwrap()).collect();
+        tokio::time::advance(PATIENCE).await;
+        drop(passed);
+        assert_eq!(hosts.open(), 1);
     }
 }

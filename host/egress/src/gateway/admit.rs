@@ -46,8 +46,12 @@ fn decide(shared: &Arc<Shared>, head: &Parts, call: &Call<'_>) -> Result<Admitte
     let target = uri::target(&head.uri).map_err(nobody)?;
     headers::check(head, &target).map_err(nobody)?;
     let policy = shared.policy.load();
-    let actions = actions::of_head(head).map_err(|why| nobody(unclear(why)))?;
-    let candidates = choose(&policy.for_target(&target), head, &target, &actions)?;
+    let rules = policy.for_target(&target);
+    // Where no rule asks for actions, a parameter of that name may mean anything.
+    let asked = call.dry_run || rules.iter().any(|wired| !wired.grant.actions.is_empty());
+    let actions = if asked { actions::of_head(head) } else { Ok(Actions::default()) };
+    let actions = actions.map_err(|why| nobody(unclear(why)))?;
+    let candidates = choose(&rules, head, &target, &actions)?;
     let Some(first) = candidates.first() else { return Err(nobody(unruled(&target))) };
     let rule = |refusal| (Some(first.grant.name.clone()), refusal);
     if call.dry_run && candidates.iter().all(|wired| wired.grant.reads(&head.method, &actions) == Verdict::No) {

@@ -7,7 +7,7 @@ use std::{
 
 use bytes::Bytes;
 use http::{
-    HeaderValue, Method, Request, Response, StatusCode, Uri,
+    HeaderValue, Request, Response, StatusCode, Uri,
     header::{CONTENT_LENGTH, HOST, RETRY_AFTER},
     request::Parts,
 };
@@ -22,10 +22,10 @@ use super::{
     Options, Shared,
     admit::{guest_authenticates, unclear, writes},
     policy::Wired,
-    wire::Times,
+    wire::{Times, Unanswered},
 };
 use crate::{
-    actions::{self, Actions},
+    actions::{self, Actions, is_bodiless},
     breaker::Outcome,
     config::GuestAuth,
     credential::Prepared,
@@ -133,7 +133,7 @@ impl Admitted {
         rewrite(&mut head, &content, length);
         let sign = Sign { grant, authentication: &self.authentication, target: &self.target };
         let mut content = Some(content);
-        let mut again = false;
+        let (mut again, mut resent) = (false, false);
         loop {
             match lane.wait(&self.host, deadline).await {
                 Ok(false) => {}
@@ -160,15 +160,13 @@ impl Admitted {
                 Some(Content::Held(bytes)) => Upload::whole(bytes, progress.clone(), permits.clone()),
                 None => Upload::whole(Bytes::new(), progress.clone(), permits.clone()),
             };
-            let passed = self.host.enter()?;
-            let answer = wired.wire.exchange(Request::from_parts(prepared, upload), &progress, times).await;
-            let unreachable = answer.as_ref().is_err_and(|refusal| refusal.cause().is_unreachable());
-            let answered = answer.is_ok();
-            passed.ended(match (answered, unreachable) {
-                (true, _) => Outcome::Answered,
-                (false, true) => Outcome::Unreachable,
-                (false, false) => Outcome::Unknown,
-            });
+            let request = Request::from_parts(prepared, upload);
+            let answer = self.exchange(&wired, request, &progress, times).await;
+            if !resent && is_bodiless(&self.meter.method) && answer.as_ref().is_err_and(|it| it.stale) {
+                (content, resent) = (Some(Content::Held(Bytes::new())), true);
+                continue;
+            }
+            let answer = answer.map_err(|unanswered| unanswered.refusal);
             let (mut answer, body) = answer?.into_parts();
             if let Some(pause) = pace::pause(&answer, now()) {
                 self.host.pause(pause);
@@ -189,6 +187,30 @@ impl Admitted {
         }
     }
 
+    /// One exchange, of which the breaker is told.
+    async fn exchange(
+        &self,
+        wired: &Wired,
+        request: Request<Upload>,
+        progress: &Arc<Progress>,
+        times: Times,
+    ) -> Result<Response<Incoming>, Unanswered> {
+        let limits = &wired.grant.limits;
+        // A third of it: by default a call has less time than the first byte has.
+        let passed = self.host.enter(limits.first_byte / 3)?;
+        let answer = wired.wire.exchange(request, progress, times).await;
+        // What was too slow for a guest in a hurry says nothing of the host.
+        let hurried = times.connect < limits.connect || times.first_byte < limits.first_byte;
+        let timeouts = [Code::ConnectionTimeout, Code::ConnectionReadTimeout];
+        passed.ended(match &answer {
+            Ok(_) => Outcome::Answered,
+            Err(Unanswered { refusal, .. }) if !refusal.cause().is_unreachable() => Outcome::Unknown,
+            Err(Unanswered { refusal, .. }) if hurried && timeouts.contains(&refusal.code()) => Outcome::Unknown,
+            Err(_) => Outcome::Unreachable,
+        });
+        answer
+    }
+
     /// Finds the rule that decides, for which the body may have to be read.
     async fn look_inside(
         &self,
@@ -198,8 +220,7 @@ impl Admitted {
     ) -> Result<(Arc<Wired>, Content), Refusal> {
         let Some(first) = self.candidates.first() else { return Err(nothing_left()) };
         let between = times(&first.grant, self.options).between;
-        let bodiless = matches!(head.method, Method::GET | Method::HEAD);
-        if bodiless {
+        if is_bodiless(&head.method) {
             // Servers differ in whether they read it, and this host could not tell what for.
             let none = collect(body, 0, between, deadline).await;
             none.map_err(|refusal| match refusal.code() {

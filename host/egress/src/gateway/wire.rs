@@ -2,7 +2,7 @@
 
 use std::{error::Error as _, sync::Arc, time::Duration};
 
-use http::{Request, Response};
+use http::{Extensions, Request, Response};
 use hyper::body::Incoming;
 use hyper_util::{
     client::legacy::{Client, connect::capture_connection},
@@ -53,13 +53,13 @@ impl Wire {
     /// Sends a request and waits for the head of its answer.
     ///
     /// # Errors
-    /// Why there is none.
+    /// Why there is none, and whether that may be since the connection had been idle.
     pub(super) async fn exchange(
         &self,
         mut request: Request<Upload>,
         progress: &Arc<Progress>,
         times: Times,
-    ) -> Result<Response<Incoming>, Refusal> {
+    ) -> Result<Response<Incoming>, Unanswered> {
         let started = Instant::now();
         let mut captured = capture_connection(&mut request);
         let mut answer = self.0.request(request);
@@ -71,7 +71,7 @@ impl Wire {
             _ = captured.wait_for_connection_metadata() => None,
             () = connecting => {
                 let sentence = format!("there was no connection within {:?}", times.connect);
-                return Err(Refusal::new(Code::ConnectionTimeout, Cause::Connect, sentence));
+                return Err(Refusal::new(Code::ConnectionTimeout, Cause::Connect, sentence).into());
             }
         };
         let connected = Instant::now();
@@ -85,15 +85,25 @@ impl Wire {
                     () = sleep_until(due) => {
                         let (due, code) = progress.due(connected, times.first_byte, times.between);
                         if due <= Instant::now() {
-                            return Err(progress.failure().unwrap_or_else(|| silent(code, times)));
+                            return Err(progress.failure().unwrap_or_else(|| silent(code, times)).into());
                         }
                     }
                 }
             },
         };
-        let answer = answer.map_err(|error| progress.failure().unwrap_or_else(|| failure(&error)))?;
+        let answer = answer.map_err(|error| {
+            let refusal = progress.failure().unwrap_or_else(|| failure(&error));
+            let closed = matches!(refusal.code(), Code::HttpResponseIncomplete | Code::ConnectionTerminated);
+            let mut extensions = Extensions::new();
+            if let Some(connection) = captured.connection_metadata().as_ref() {
+                connection.get_extras(&mut extensions);
+            }
+            let used_before = extensions.get::<Opened>().is_some_and(|opened| opened.0 < started);
+            Unanswered { refusal, stale: closed && used_before }
+        })?;
         if answer.status() == http::StatusCode::SWITCHING_PROTOCOLS {
-            return Err(Refusal::new(Code::HttpProtocolError, Cause::Protocol, "the cloud wants to switch protocols"));
+            let sentence = "the cloud wants to switch protocols";
+            return Err(Refusal::new(Code::HttpProtocolError, Cause::Protocol, sentence).into());
         }
         let old = |opened: &Opened| opened.0.elapsed() > OLDEST;
         if answer.extensions().get::<Opened>().is_some_and(old)
@@ -102,6 +112,20 @@ impl Wire {
             connection.poison();
         }
         Ok(answer)
+    }
+}
+
+/// Why there is no answer.
+#[derive(Debug)]
+pub(super) struct Unanswered {
+    pub(super) refusal: Refusal,
+    /// The server closed a connection that had been idle, as it may: on another one the request may do better.
+    pub(super) stale: bool,
+}
+
+impl From<Refusal> for Unanswered {
+    fn from(refusal: Refusal) -> Self {
+        Self { refusal, stale: false }
     }
 }
 

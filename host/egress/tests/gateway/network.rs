@@ -5,13 +5,13 @@ use std::{
     time::{Duration, Instant},
 };
 
-use skydock_egress::{Cause, Closed, Code};
+use skydock_egress::{Call, Cause, Closed, Code, Options};
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _, copy_bidirectional},
     net::{TcpListener, TcpStream},
 };
 
-use crate::support::{Names, Plugin, Server, get, rule, settings};
+use crate::support::{Names, Plugin, Server, get, post, rule, settings};
 
 const MS: Duration = Duration::from_millis(1);
 
@@ -125,4 +125,34 @@ async fn a_proxy_that_refuses_is_a_refused_connection() {
     assert_eq!(refusal.code(), Code::ConnectionRefused);
     assert!(refusal.sentence().contains("it answered 403"), "{refusal}");
     assert_eq!(server.connections(), 0);
+}
+
+#[tokio::test]
+async fn a_read_that_met_a_closed_connection_is_sent_again() {
+    // Answers one request a connection, says that there may be more, and hangs up when there are.
+    let server = Server::raw(|mut stream| async move {
+        let mut buffer = [0; 1024];
+        let _ = stream.read(&mut buffer).await;
+        let _ = stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n").await;
+        let _ = stream.read(&mut buffer).await;
+    })
+    .await;
+    let plugin = Plugin::to(&server, "");
+    for expected in 1..4 {
+        assert_eq!(plugin.fetch(get(&server, "/")).await.unwrap().0, 200);
+        assert_eq!(server.connections(), expected);
+    }
+    let refusal = plugin.fetch(post(&server, "/", "x")).await.unwrap_err();
+    assert_eq!(refusal.code(), Code::HttpResponseIncomplete, "nobody knows whether it was done: {refusal}");
+}
+
+#[tokio::test]
+async fn a_guest_in_a_hurry_does_not_close_a_host() {
+    let server = Server::script(&[], false).await;
+    let plugin = Plugin::to(&server, "limits: {rate: 1000, burst: 100}");
+    let options = Options { first_byte: Some(MS), ..Options::default() };
+    for _ in 0..10 {
+        let refusal = plugin.send_in(&Call { options, ..plugin.call() }, get(&server, "/")).await.unwrap_err();
+        assert_eq!(refusal.code(), Code::ConnectionReadTimeout);
+    }
 }

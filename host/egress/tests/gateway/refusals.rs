@@ -212,6 +212,7 @@ async fn a_dry_run_reads_and_does_nothing_else() {
     let refused = [
         request("DELETE", &server, "/x"),
         request("PUT", &server, "/x"),
+        request("DELETE", &server, "/x?Action=DescribeTags").map(|_| "Action=DescribeTags"),
         post(&server, "/", "{}"),
         post(&server, "/", "Action=Terminate"),
         post(&server, "/?Action=DescribeTags", "Action=Terminate"),
