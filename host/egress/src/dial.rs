@@ -27,6 +27,7 @@ use tokio::{
 
 use crate::{
     address::{AddressPolicy, Closed},
+    config::TlsConfig,
     grant::Grant,
     refusal::{Cause, Code, Refusal},
     rule::{Host, Scheme, Target},
@@ -52,7 +53,8 @@ struct Shared {
     closed: ClosedSource,
     /// Connections of the plugin, idle ones included.
     connections: Arc<Semaphore>,
-    addresses: AddressPolicy,
+    /// None for requests of the host itself.
+    addresses: Option<AddressPolicy>,
     tls: Tls,
     proxy: Option<Target>,
     limit: Duration,
@@ -69,10 +71,23 @@ impl Connector {
             resolver,
             closed,
             connections,
-            addresses: grant.addresses.clone(),
+            addresses: Some(grant.addresses.clone()),
             tls: Tls::new(grant.tls.clone(), grant.pin),
             proxy: grant.proxy.clone(),
             limit: grant.limits.connect,
+        }))
+    }
+
+    /// For requests of the host itself, which may go to any address.
+    pub(crate) fn of_host(resolver: Arc<dyn Resolver>, tls: TlsConfig, connections: usize, limit: Duration) -> Self {
+        Self(Arc::new(Shared {
+            resolver,
+            closed: Arc::new(Closed::default),
+            connections: Arc::new(Semaphore::new(connections)),
+            addresses: None,
+            tls: Tls::new(tls, None),
+            proxy: None,
+            limit,
         }))
     }
 }
@@ -130,11 +145,15 @@ impl Shared {
             Host::Address(address) => vec![*address],
             Host::Name(name) => self.resolve(name).await?,
         };
+        let found = found.into_iter().take(MAX_ADDRESSES);
+        let Some(addresses) = &self.addresses else {
+            return Ok(found.map(|address| SocketAddr::new(address, target.port)).collect());
+        };
         let closed = (self.closed)();
         let mut refused = None;
         let mut passed = Vec::new();
-        for address in found.into_iter().take(MAX_ADDRESSES) {
-            match self.addresses.check(SocketAddr::new(address, target.port), &closed) {
+        for address in found {
+            match addresses.check(SocketAddr::new(address, target.port), &closed) {
                 Ok(address) if passed.contains(&address) => {}
                 Ok(address) => passed.push(address),
                 Err(denied) => refused = Some(denied),

@@ -25,7 +25,7 @@ const METADATA_NAMES: [&str; 7] = [
 ///
 /// # Errors
 /// [`Code::HttpRequestUriInvalid`] if it is relative, has user information, a port that is none, or a host in disguise;
-/// [`Code::HttpRequestDenied`] if it is the name of a metadata service.
+/// [`Code::HttpRequestUriTooLong`] if its path and query are.
 pub(crate) fn target(uri: &Uri) -> Result<Target, Refusal> {
     let bad = |sentence: &str| Refusal::new(Code::HttpRequestUriInvalid, Cause::Uri, sentence);
     let scheme = uri.scheme_str().and_then(Scheme::parse);
@@ -53,19 +53,25 @@ pub(crate) fn target(uri: &Uri) -> Result<Target, Refusal> {
         Some(_) => return Err(bad("the URI's port is not one from 1 to 65535")),
     };
     let host = Host::parse(host).ok_or_else(|| bad("the URI's host is neither a DNS name nor a plain address"))?;
-    if let Host::Name(name) = &host
-        && METADATA_NAMES.contains(&name.as_str())
-    {
-        return Err(Refusal::denied(
-            Cause::Metadata,
-            format!("{name} hands out the machine's identity and is never reached"),
-        ));
-    }
     if uri.path_and_query().is_some_and(|it| it.as_str().len() > MAX_PATH) {
         let sentence = format!("the URI's path and query are longer than {} KiB", MAX_PATH / 1024);
         return Err(Refusal::new(Code::HttpRequestUriTooLong, Cause::Uri, sentence));
     }
     Ok(Target { scheme, host, port })
+}
+
+/// Refuses targets that are metadata services by their name.
+///
+/// # Errors
+/// [`Code::HttpRequestDenied`].
+pub(crate) fn refuse_metadata(target: &Target) -> Result<(), Refusal> {
+    match &target.host {
+        Host::Name(name) if METADATA_NAMES.contains(&name.as_str()) => {
+            let sentence = format!("{name} hands out the machine's identity and is never reached");
+            Err(Refusal::denied(Cause::Metadata, sentence))
+        }
+        _ => Ok(()),
+    }
 }
 
 #[cfg(test)]
@@ -102,7 +108,8 @@ mod tests {
                 assert!(expected.is_err(), "{uri}");
                 continue;
             };
-            let found = target(&uri).map(|target| target.to_string()).map_err(|refusal| refusal.code());
+            let found = target(&uri).and_then(|target| refuse_metadata(&target).map(|()| target.to_string()));
+            let found = found.map_err(|refusal| refusal.code());
             assert_eq!(found, expected.map(str::to_owned), "{uri}");
         }
     }

@@ -44,6 +44,7 @@ fn decide(shared: &Arc<Shared>, head: &Parts, call: &Call<'_>) -> Result<Admitte
         return Err(nobody(Refusal::new(Code::HttpRequestMethodInvalid, Cause::Method, sentence)));
     }
     let target = uri::target(&head.uri).map_err(nobody)?;
+    uri::refuse_metadata(&target).map_err(nobody)?;
     headers::check(head, &target).map_err(nobody)?;
     let policy = shared.policy.load();
     let rules = policy.for_target(&target);

@@ -4,6 +4,7 @@
 
 mod answers;
 mod credentials;
+mod issuer;
 mod limits;
 mod network;
 mod refusals;
