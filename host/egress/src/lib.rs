@@ -1,4 +1,11 @@
 //! A plugin's only way out: which hosts it may ask for, which addresses those may turn out to be, and the client that asks.
+//!
+//! Everything is denied unless an [`EgressRule`] permits it. A [`Gateway`] decides on the head of a request without waiting
+//! ([`Gateway::admit`]), and then sends it ([`Admitted::send`]). A host that a rule names is resolved once for each connection,
+//! every address it has is put to the [`AddressPolicy`], and the connection goes to an address that passed, so that a name cannot
+//! turn into an address of the cluster between the check and the connection. Redirects are answers like any other, and the
+//! environment names no proxy. Size, time, number and rate are bounded in both directions, and what authenticates a request is a
+//! [`Credential`]'s to add, bound to the rule and not to what the plugin says.
 
 #![forbid(unsafe_code)]
 
