@@ -9,7 +9,10 @@
 #![forbid(unsafe_code)]
 
 mod address;
+mod credential;
+mod credentials;
 mod rule;
 
 pub use address::{AddressDenied, AddressPolicy, Reason};
+pub use credential::{Credential, CredentialError, CredentialErrorKind, Issuer, IssuerError, Prepared, Secret};
 pub use rule::{Denied, Host, Rule, RuleError, Rules, Scheme, Target};
