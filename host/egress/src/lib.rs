@@ -10,7 +10,7 @@
 
 mod address;
 mod credential;
-mod credentials;
+pub mod credentials;
 mod rule;
 
 pub use address::{AddressDenied, AddressPolicy, Reason};

@@ -101,7 +101,8 @@ mod tests {
 
     #[test]
     fn what_is_no_percent_encoding_stays() {
-        for (text, bytes) in [("%2Fa%2f", "/a/"), ("100%", "100%"), ("%zz%4", "%zz%4"), ("%C3%A9", "é"), ("%+1", "%+1")] {
+        for (text, bytes) in [("%2Fa%2f", "/a/"), ("100%", "100%"), ("%zz%4", "%zz%4"), ("%C3%A9", "é"), ("%+1", "%+1")]
+        {
             assert_eq!(unpercent(text), bytes.as_bytes(), "{text}");
         }
     }

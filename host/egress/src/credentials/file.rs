@@ -98,9 +98,9 @@ impl SecretFile {
         Ok(value)
     }
 
-    /// What was read last, for redaction.
-    pub(crate) fn held(&self) -> Option<Secret> {
-        self.last().map(|last| last.value)
+    /// The number of the version that was read last; 0 if none was.
+    pub(crate) fn version(&self) -> u64 {
+        self.last().map_or(0, |last| last.version)
     }
 
     fn last(&self) -> Option<Read> {

@@ -108,7 +108,10 @@ mod tests {
     #[test]
     fn no_formatting_shows_a_secret() {
         let secret = Secret::from("hunter22");
-        assert_eq!(format!("{secret} {secret:?} {:#?}", Some(&secret)), "[redacted] [redacted] Some(\n    [redacted],\n)");
+        assert_eq!(
+            format!("{secret} {secret:?} {:#?}", Some(&secret)),
+            "[redacted] [redacted] Some(\n    [redacted],\n)"
+        );
     }
 
     #[test]

@@ -61,15 +61,7 @@ pub(crate) enum Rejection {
 
 impl<T> Default for State<T> {
     fn default() -> Self {
-        Self {
-            held: None,
-            failed: None,
-            numbers: 0,
-            attempts: 0,
-            running: false,
-            wanted: false,
-            rejections_from: None,
-        }
+        Self { held: None, failed: None, numbers: 0, attempts: 0, running: false, wanted: false, rejections_from: None }
     }
 }
 

@@ -1,0 +1,103 @@
+//! Requests whose answer is a secret. With such a request a guest would walk away with what the host keeps from it, or with a
+//! longer-lived one; so they are refused, whichever way their path is written.
+
+pub(crate) mod keystone;
+pub(crate) mod oauth2;
+pub(crate) mod soap;
+
+use bytes::Bytes;
+use http::request::Parts;
+
+use super::{encode::unpercent, failure::Failure};
+
+/// What a credential could mint.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Mint {
+    /// Tokens, application credentials, trusts and so on.
+    Keystone,
+    /// Sessions, tickets.
+    VsphereSoap,
+    /// Access tokens, keys of service accounts, keys of storage accounts and so on.
+    OAuth2,
+}
+
+impl Mint {
+    /// True if the body tells what is asked for.
+    pub(crate) fn needs_body(self) -> bool {
+        self == Self::VsphereSoap
+    }
+
+    /// Refuses what would mint a secret.
+    pub(crate) fn check(self, head: &Parts, body: Option<&Bytes>) -> Result<(), Failure> {
+        match self {
+            Self::Keystone => keystone::check(head),
+            Self::VsphereSoap => soap::check(head, body.map(AsRef::as_ref).unwrap_or_default()),
+            Self::OAuth2 => oauth2::check(head),
+        }
+    }
+}
+
+/// How often a path may be encoded: proxies and servers each undo one.
+const MAX_ENCODED: usize = 4;
+
+/// The segments of a path in every way a proxy or a server may read it: as sent, and with percent-encoding undone once, twice and so on;
+/// in lower case, without empty segments, parameters (`;x`) and blanks, `.` and `..` resolved, backslashes as slashes.
+pub(crate) fn path_segments(path: &str) -> Vec<Vec<String>> {
+    let mut all: Vec<Vec<String>> = Vec::new();
+    let mut text = path.to_owned();
+    for _ in 0..=MAX_ENCODED {
+        let segments = segments(&text);
+        if !all.contains(&segments) {
+            all.push(segments);
+        }
+        let decoded = String::from_utf8_lossy(&unpercent(&text)).into_owned();
+        if decoded == text {
+            break;
+        }
+        text = decoded;
+    }
+    all
+}
+
+fn segments(path: &str) -> Vec<String> {
+    let mut segments: Vec<String> = Vec::new();
+    for segment in path.split(['/', '\\']) {
+        let segment = segment.split([';', '?', '#', '\0']).next().unwrap_or_default().trim().to_lowercase();
+        match segment.as_str() {
+            "" | "." => {}
+            ".." => {
+                segments.pop();
+            }
+            _ => segments.push(segment),
+        }
+    }
+    segments
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_path_is_read_in_every_way() {
+        let plain = vec!["v3".to_owned(), "auth".to_owned(), "tokens".to_owned()];
+        for path in [
+            "/v3/auth/tokens",
+            "/V3/Auth/TOKENS/",
+            "//v3//auth///tokens",
+            "/v3/./auth/x/../tokens",
+            "/../v3/auth/tokens",
+            "/v3/auth%2Ftokens",
+            "/v3/auth%252ftokens",
+            "/v3/%61uth/%2574okens",
+            "/v3;a=b/auth/tokens;x",
+            "/v3/auth\\tokens",
+            "/v3/auth/tokens%20",
+            "/v3/auth/tokens%00.json",
+            "/v3/x/%2e%2e/auth/tokens",
+        ] {
+            assert!(path_segments(path).contains(&plain), "{path}: {:?}", path_segments(path));
+        }
+        assert_eq!(path_segments("/v3/auth/tokens").len(), 1);
+    }
+}
