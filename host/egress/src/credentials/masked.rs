@@ -30,6 +30,8 @@ pub(crate) struct Mask {
     url: Uri,
     capture: Capture,
     handle: String,
+    /// Logins are answered, and not refused.
+    answers: bool,
 }
 
 impl Mask {
@@ -37,7 +39,12 @@ impl Mask {
     pub(crate) fn new(protocol: Protocol, method: Method, url: Uri, capture: Capture) -> Result<Self, String> {
         let random: [u8; 16] =
             ring::rand::generate(&SystemRandom::new()).map_err(|_| "no random numbers can be had")?.expose();
-        Ok(Self { protocol, method, url, capture, handle: format!("skydock-{}", hex::encode(random)) })
+        Ok(Self { protocol, method, url, capture, handle: format!("skydock-{}", hex::encode(random)), answers: true })
+    }
+
+    /// The same, that refuses logins and answers none.
+    pub(crate) fn refusing(self) -> Self {
+        Self { answers: false, ..self }
     }
 
     /// True for requests to where logins go.
@@ -64,6 +71,16 @@ impl Mask {
             _ if head.method == self.method => Guest::Login,
             _ => Guest::Other,
         }
+    }
+
+    /// Refuses a login that is not to be answered.
+    pub(crate) fn check(&self) -> Result<(), Failure> {
+        if self.answers {
+            return Ok(());
+        }
+        Err(Failure::minting(
+            "a login is not for a plugin: the host logs in, and adds its session (SDKs that must log in need `masked: true`)",
+        ))
     }
 
     /// True if the request asks Keystone about the guest's own token.
@@ -108,7 +125,8 @@ impl Mask {
     /// The body with the handle wherever the token is.
     fn hide(&self, body: &Bytes, token: &Secret) -> Bytes {
         let (Some(token), Ok(text)) = (token.expose_str(), std::str::from_utf8(body)) else { return Bytes::new() };
-        let forms = [token.to_owned(), encode::json(token), encode::xml(token)];
+        // A cookie's value may stand in quotes that are no part of it elsewhere.
+        let forms = [token.to_owned(), token.trim_matches('"').to_owned(), encode::json(token), encode::xml(token)];
         let hidden = forms.iter().fold(text.to_owned(), |text, form| text.replace(form.as_str(), &self.handle));
         Bytes::from(hidden)
     }

@@ -60,14 +60,13 @@ impl Session {
         Ok((Self { upstream, kind, masked: config.masked }, place, mint))
     }
 
-    /// What guests that log in are answered with. For Keystone by `cloudConf`, the file must be readable by now: it says where
+    /// What guests that log in are answered with, or refused by. For Keystone by `cloudConf`, the file must be readable by now: it says where
     /// guests log in.
     pub(crate) fn mask(&self) -> Result<Option<Mask>, String> {
-        if !self.masked {
-            return Ok(None);
-        }
         let post = http::Method::POST;
         let mask = match &self.kind {
+            // What could be minted there is known, and refused anyway.
+            Kind::Keystone(_) | Kind::Vsphere(_) if !self.masked => return Ok(None),
             Kind::Keystone(it) => {
                 let capture = Capture::Header("X-Subject-Token".to_owned());
                 Mask::new(Protocol::Keystone, post, it.login_uri()?, capture)?
@@ -77,7 +76,7 @@ impl Session {
             }
             Kind::Template(it) => Mask::new(Protocol::Plain, it.method(), it.uri(), it.capture())?,
         };
-        Ok(Some(mask))
+        Ok(Some(if self.masked { mask } else { mask.refusing() }))
     }
 }
 
@@ -124,7 +123,10 @@ fn captured(upstream: &Upstream, answer: &Response<Bytes>, capture: &Capture) ->
             let cookies = answer.headers().get_all(header::SET_COOKIE).iter().filter_map(|value| value.to_str().ok());
             let mut pairs = cookies.filter_map(|text| text.split(';').next()?.split_once('='));
             let value = pairs.find(|(found, value)| found.trim() == name && !value.trim().is_empty());
-            let value = value.map(|(_, value)| upstream.keep(value.trim()));
+            let value = value.map(|(_, value)| {
+                upstream.keep(value.trim().trim_matches('"'));
+                upstream.keep(value.trim())
+            });
             value.ok_or_else(|| missing(&format!("cookie `{name}`")))
         }
         Capture::Json(pointer) => {

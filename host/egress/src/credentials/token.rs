@@ -45,6 +45,7 @@ impl<S: TokenSource> TokenCredential<S> {
         let guest = self.mask.as_ref().map_or(Guest::Other, |mask| mask.recognize(head, body));
         match (guest, &self.mask) {
             (Guest::Login, Some(mask)) => {
+                mask.check()?;
                 let (_, token) = self.renewed.get().await?;
                 return Ok(Prepared::Answer(mask.login(&token)?));
             }
