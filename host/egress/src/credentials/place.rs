@@ -71,9 +71,7 @@ impl Place {
     pub(crate) fn strip(&self, headers: &mut HeaderMap) {
         strip(headers);
         match self {
-            Self::Header { name, .. } => {
-                headers.remove(name);
-            }
+            Self::Header { name, .. } => remove(headers, &[name.as_str()]),
             Self::Cookie(name) => set_cookies(headers, &other_cookies(headers, name)),
         }
     }
@@ -97,7 +95,14 @@ impl Place {
 
 /// Takes out what no guest may send together with a credential of the host.
 pub(crate) fn strip(headers: &mut HeaderMap) {
-    for name in FROM_GUEST {
+    remove(headers, &FROM_GUEST);
+}
+
+/// Takes these out, by whatever name a server would take for theirs: many (WSGI, CGI) do not tell `_` from `-`.
+pub(crate) fn remove(headers: &mut HeaderMap, names: &[&str]) {
+    let alike = |name: &&HeaderName| names.contains(&name.as_str().replace('_', "-").as_str());
+    let found: Vec<HeaderName> = headers.keys().filter(alike).cloned().collect();
+    for name in found {
         headers.remove(name);
     }
 }
@@ -155,6 +160,8 @@ mod tests {
             ("authorization", "Basic guest"),
             ("x-auth-token", "guest"),
             ("x-http-method-override", "DELETE"),
+            ("x_http_method_override", "DELETE"),
+            ("x_auth-token", "guest"),
             ("accept", "text/plain"),
         ]);
         let place = Place::header("X-Auth-Token", "").unwrap();

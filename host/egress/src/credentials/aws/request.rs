@@ -133,9 +133,7 @@ fn stated(head: &Parts) -> Result<Option<Scope>, Failure> {
 /// Takes out how the guest signed, and signs.
 pub(crate) fn sign(head: &mut Parts, body: &[u8], keys: &Keys, scope: &Scope, at: Timestamp) -> Result<(), Failure> {
     place::strip(&mut head.headers);
-    for name in SIGNING {
-        head.headers.remove(name);
-    }
+    place::remove(&mut head.headers, &SIGNING);
     head.uri = with_query(&head.uri)?;
     let date = sigv4::date(at);
     insert(head, &header::HOST, host(&head.uri)?)?;

@@ -43,7 +43,10 @@ fn token(cloud: &Cloud, seen: &Seen) -> Reply {
         "urn:ietf:params:oauth:grant-type:jwt-bearer" => {
             let claims = claims(&seen.field("assertion"));
             claims.is_some_and(|it| {
-                it["aud"] == url && it["scope"] == "compute" && it["exp"].as_i64() > it["iat"].as_i64()
+                // Google's client for Python names Google's own endpoint, wherever it sends the assertion.
+                (it["aud"] == url || it["aud"] == "https://oauth2.googleapis.com/token")
+                    && it["scope"] == "compute"
+                    && it["exp"].as_i64() > it["iat"].as_i64()
             })
         }
         "apikey" => seen.field("apikey") == API_KEY,
