@@ -76,6 +76,8 @@ fn segments(path: &str) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     #[test]
@@ -99,5 +101,49 @@ mod tests {
             assert!(path_segments(path).contains(&plain), "{path}: {:?}", path_segments(path));
         }
         assert_eq!(path_segments("/v3/auth/tokens").len(), 1);
+    }
+
+    /// The path, written in one of the many ways that servers take for the same.
+    fn disguised(path: &'static str) -> impl Strategy<Value = String> {
+        let letter = |letter: char| {
+            let code = u32::from(letter);
+            prop_oneof![
+                8 => Just(letter.to_string()),
+                1 => Just(letter.to_uppercase().to_string()),
+                1 => Just(format!("%{code:02x}")),
+                1 => Just(format!("%{code:02X}")),
+                1 => Just(format!("%25{code:02x}")),
+                1 => Just(format!("%2525{code:02X}")),
+            ]
+        };
+        let slash =
+            prop::sample::select(vec!["/", "//", "/./", "/x/../", "%2f", "/%2F", "\\", "/%2e/", "/a/%2E%2e/", ";p=1/"]);
+        let segments: Vec<_> = path.split('/').skip(1).collect();
+        let segments: Vec<_> =
+            segments.into_iter().map(|segment| segment.chars().map(letter).collect::<Vec<_>>()).collect();
+        let slashes = prop::collection::vec(slash, segments.len());
+        let end = prop::sample::select(vec!["", "/", "//", "/.", ";x", "%20", "%00", "/x/.."]);
+        (segments, slashes, end).prop_map(|(segments, slashes, end)| {
+            let parts = segments.iter().zip(&slashes).map(|(letters, slash)| format!("{slash}{}", letters.concat()));
+            let path: String = parts.collect::<String>() + end;
+            // A request's path starts with a slash.
+            if path.starts_with('/') { path } else { format!("/{path}") }
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn no_disguise_lets_a_login_pass(path in disguised("/v3/auth/tokens")) {
+            if let Ok(request) = http::Request::post(format!("https://a.example{path}")).body(()) {
+                prop_assert!(Mint::Keystone.check(&request.into_parts().0, None).is_err(), "{}", path);
+            }
+        }
+
+        #[test]
+        fn no_disguise_lets_a_signature_pass(path in disguised("/v1/x/serviceAccounts/a:signBlob")) {
+            if let Ok(request) = http::Request::post(format!("https://a.example{path}")).body(()) {
+                prop_assert!(Mint::OAuth2.check(&request.into_parts().0, None).is_err(), "{}", path);
+            }
+        }
     }
 }
