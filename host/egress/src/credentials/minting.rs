@@ -31,10 +31,23 @@ impl Mint {
     pub(crate) fn check(self, head: &Parts, body: Option<&Bytes>) -> Result<(), Failure> {
         match self {
             Self::Keystone => keystone::check(head),
-            Self::VsphereSoap => soap::check(head, body.map(AsRef::as_ref).unwrap_or_default()),
+            Self::VsphereSoap => {
+                let body =
+                    body.ok_or_else(|| Failure::malformed("the whole body is needed to tell what is asked for"))?;
+                soap::check(head, body)
+            }
             Self::OAuth2 => oauth2::check(head),
         }
     }
+}
+
+/// Refuses a body that is packed: what is asked for could not be told.
+pub(crate) fn plain_body(head: &Parts) -> Result<(), Failure> {
+    let mut packed = head.headers.get_all(http::header::CONTENT_ENCODING).iter();
+    if packed.any(|value| !value.as_bytes().eq_ignore_ascii_case(b"identity")) {
+        return Err(Failure::malformed("a body with a Content-Encoding is not sent with this credential"));
+    }
+    Ok(())
 }
 
 /// How often a path may be encoded: proxies and servers each undo one.

@@ -8,7 +8,7 @@ use super::{
     endpoint::{self, is_region},
     sigv4::{self, ALGORITHM, Keys, Scope, Unsigned},
 };
-use crate::credentials::{failure::Failure, place};
+use crate::credentials::{failure::Failure, minting, place};
 
 /// What requests may be signed for.
 #[derive(Clone, Debug)]
@@ -97,7 +97,8 @@ fn refuse_forms(head: &Parts) -> Result<(), Failure> {
     if hash.contains("unsigned") || hash.contains("streaming") {
         return Err(Failure::malformed("bodies that are not signed, or signed in chunks, are not sent"));
     }
-    if text("content-encoding").contains("aws-chunked") || !text("x-amz-trailer").is_empty() {
+    minting::plain_body(head)?;
+    if !text("x-amz-trailer").is_empty() {
         return Err(Failure::malformed("bodies signed in chunks are not sent"));
     }
     let query = crate::credentials::encode::form_pairs(head.uri.query().unwrap_or_default());

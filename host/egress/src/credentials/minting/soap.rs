@@ -2,7 +2,7 @@
 
 use http::{Method, request::Parts};
 
-use super::path_segments;
+use super::{path_segments, plain_body};
 use crate::credentials::failure::Failure;
 
 /// Operations of vSphere's Web Services API, in lower case: those that begin so.
@@ -31,6 +31,7 @@ pub(crate) fn check(head: &Parts, body: &[u8]) -> Result<(), Failure> {
     if session && head.method != Method::GET {
         return Err(refusal("a session"));
     }
+    plain_body(head)?;
     // UTF-16 of Latin letters is valid UTF-8 with zeros, which XML may not have.
     let text = std::str::from_utf8(body).ok().filter(|text| !text.contains('\0'));
     let text = text.ok_or_else(|| Failure::malformed("the SOAP body is not UTF-8"))?;
@@ -109,6 +110,16 @@ mod tests {
         }
         // Without a mark these bytes are valid UTF-8: they must not pass as text without elements.
         assert_eq!(kind("/sdk", &utf16), Some(CredentialErrorKind::Malformed));
+    }
+
+    #[test]
+    fn a_packed_or_unseen_body_is_refused() {
+        let request = Request::post("https://vcenter.example.com/sdk").header("content-encoding", "gzip");
+        let (head, ()) = request.body(()).unwrap().into_parts();
+        assert_eq!(check(&head, b"x").unwrap_err().kind, CredentialErrorKind::Malformed);
+        let (head, ()) = Request::post("https://vcenter.example.com/sdk").body(()).unwrap().into_parts();
+        let unseen = super::super::Mint::VsphereSoap.check(&head, None).unwrap_err();
+        assert_eq!(unseen.kind, CredentialErrorKind::Malformed);
     }
 
     #[test]
