@@ -28,6 +28,7 @@ use crate::{
     clients,
     config::Config,
     credentials,
+    egress::Egress,
     election::{self, ElectionConfig, ElectionMetrics, Elector, Leadership},
     report::Reporter,
     service_accounts, serving,
@@ -62,6 +63,7 @@ async fn start(config: Config, process: CancellationToken) -> anyhow::Result<(Te
     let plugin_metrics = PluginMetrics::register(&mut registry);
     let election = config.election.clone().map(|election| Election::new(election, &mut registry));
     let metrics = ControllerMetrics::register(&mut registry);
+    let egress = Arc::new(way_out(&config, &mut registry)?);
     let started = CancellationToken::new();
     let mut serves = None;
     if let Some(address) = config.serve {
@@ -74,11 +76,12 @@ async fn start(config: Config, process: CancellationToken) -> anyhow::Result<(Te
         serves = Some(serving::start(address, served, process.clone()).await?);
     }
     let cluster = ClusterSlot::default();
-    let plugin = load_plugin(&config, plugin_metrics, cluster.clone()).await?;
+    let plugin = load_plugin(&config, plugin_metrics, cluster.clone(), Arc::clone(&egress)).await?;
     can_make_routes(&config, &plugin.info())?;
 
     let reached = config.cluster.clone();
     let access = blocking(async move { clients::load(&reached).await }).await?;
+    tokio::spawn(process.clone().run_until_cancelled_owned(egress.follow_api_server(access.cluster_url.clone())));
     let account = access.clone();
     let root = blocking(async move { clients::named(&account, "cloud-controller-manager") }).await?;
     let root = skydock_controllers::with_deadline(&root);
@@ -107,7 +110,19 @@ fn can_make_routes(config: &Config, provider: &ProviderInfo) -> anyhow::Result<(
     })
 }
 
-async fn load_plugin(config: &Config, metrics: PluginMetrics, cluster: ClusterSlot) -> anyhow::Result<Arc<Plugin>> {
+/// What the plugin may reach; the networks of the cluster are closed.
+fn way_out(config: &Config, registry: &mut Registry) -> anyhow::Result<Egress> {
+    let networks = config.ingress.pods.iter().chain(&config.ingress.services).copied().collect();
+    let name = &config.plugin.name;
+    Egress::new(name, config.permits.clone(), networks, registry).with_context(|| format!("plugin {name}"))
+}
+
+async fn load_plugin(
+    config: &Config,
+    metrics: PluginMetrics,
+    cluster: ClusterSlot,
+    egress: Arc<Egress>,
+) -> anyhow::Result<Arc<Plugin>> {
     let cache_dir = config.plugin_cache_dir.clone();
     let limits = config.plugin_limits.clone();
     let options = RuntimeOptions::new(Compiler::this_program(COMPILER)?);
@@ -124,6 +139,9 @@ async fn load_plugin(config: &Config, metrics: PluginMetrics, cluster: ClusterSl
         digest: config.plugin_digest.clone(),
         grants: config.grants.clone(),
         overlap: config.plugin_overlap,
+        way_out: Some(egress),
+        is_cloud_conf: config.is_cloud_conf,
+        only_reads: config.only_reads,
     };
     let (name, file) = (&config.plugin.name, config.plugin.file.display());
     if config.waits_for_plugin {

@@ -19,6 +19,7 @@ use crate::{
         routes::RouteArgsError,
     },
     configuration::{ConfigurationError, PluginConfiguration, SkydockConfiguration},
+    egress::Permits,
     election::{ElectionConfig, Timings, TimingsError},
     telemetry::LogOptions,
 };
@@ -42,6 +43,12 @@ pub struct Config {
     pub plugin_overlap: Option<Overlap>,
     /// What it is granted.
     pub grants: Grants,
+    /// What it may reach.
+    pub permits: Permits,
+    /// Whether the provider's configuration is a `cloud.conf` whose secrets a credential uses.
+    pub is_cloud_conf: bool,
+    /// Whether the cloud is only asked although the cluster is written to.
+    pub only_reads: bool,
     /// Whether a plugin that cannot be loaded is waited for, and not the end.
     pub waits_for_plugin: bool,
     /// The configuration file it comes from, if there is one.
@@ -155,10 +162,12 @@ impl TryFrom<CcmArgs> for Config {
 
     fn try_from(args: CcmArgs) -> Result<Self, ConfigError> {
         let configuration = args.config.as_deref().map(SkydockConfiguration::read).transpose()?;
+        let permits = configuration.as_ref().and_then(|it| Some(it.permits(it.plugins.first()?)));
         let configured = configuration.and_then(|it| it.plugins.into_iter().next());
         let plugin = choose_plugin(&args, configured.as_ref())?;
         // What the file says of another plugin is nothing to this one.
         let configured = configured.filter(|it| it.name == plugin.name);
+        let permits = permits.filter(|_| configured.is_some()).unwrap_or_default();
         must_be_readable("--plugin", &plugin.file, skydock_plugin::open)?;
         let cloud_config = args.cloud_config.clone().or_else(|| configured.as_ref()?.cloud_config.clone());
         if let Some(file) = &cloud_config {
@@ -198,6 +207,9 @@ impl TryFrom<CcmArgs> for Config {
             plugin_digest: configured.digest,
             plugin_overlap: configured.overlap,
             grants: configured.grants,
+            is_cloud_conf: cloud_config.as_deref().is_some_and(|file| is_cloud_conf(&permits, file)),
+            permits,
+            only_reads: args.dry_run,
             waits_for_plugin: false,
             configuration: args.config,
             plugin,
@@ -246,6 +258,11 @@ fn nets(texts: &[String], unreadable: fn(String) -> IpamArgsError) -> Result<Vec
     let texts = texts.iter().map(|text| text.trim()).filter(|text| !text.is_empty());
     let nets = texts.map(|text| text.parse().map_err(|_| unreadable(text.to_owned())));
     Ok(nets.collect::<Result<_, _>>()?)
+}
+
+/// True if a credential takes its secrets from this file.
+fn is_cloud_conf(permits: &Permits, file: &Path) -> bool {
+    permits.credentials.iter().any(|credential| credential.cloud_conf() == Some(file))
 }
 
 /// What the configuration file says of the plugin.

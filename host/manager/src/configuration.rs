@@ -7,6 +7,9 @@ use std::{io::Write, path::Path};
 
 use schemars::JsonSchema;
 use serde::Deserialize;
+use skydock_egress::credentials::config::CredentialConfig;
+
+use crate::egress::{self, Permits};
 
 pub use self::{
     plugin::{GrantsConfiguration, ObjectGrantConfiguration, OverlapConfiguration, PluginConfiguration},
@@ -42,6 +45,9 @@ pub struct SkydockConfiguration {
     /// The plugins that serve the cluster: for now, one.
     #[serde(default)]
     pub plugins: Vec<PluginConfiguration>,
+    /// What authenticates requests of plugins. Secrets stand in files.
+    #[serde(default)]
+    pub credentials: Vec<CredentialConfig>,
 }
 
 impl SkydockConfiguration {
@@ -95,7 +101,18 @@ impl SkydockConfiguration {
             let names: Vec<&str> = self.plugins.iter().map(|plugin| plugin.name.as_str()).collect();
             return Err(format!("plugins: one plugin serves a cluster for now, and here are {}", names.join(", ")));
         }
-        self.plugins.iter().try_for_each(PluginConfiguration::check)
+        for plugin in &self.plugins {
+            plugin.check()?;
+            egress::check(&plugin.name, &self.permits(plugin))
+                .map_err(|error| format!("plugin {}: {error}", plugin.name))?;
+        }
+        Ok(())
+    }
+
+    /// What a plugin may reach, and with what.
+    #[must_use]
+    pub fn permits(&self, plugin: &PluginConfiguration) -> Permits {
+        Permits { rules: plugin.egress.clone(), credentials: self.credentials.clone() }
     }
 
     fn anchor(&mut self, dir: &Path) {

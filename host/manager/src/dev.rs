@@ -18,6 +18,7 @@ use crate::{
     cli::{DevArgs, NamedPlugin, plugin_limits},
     clients,
     config::{ClusterAccess, Config, default_cache_dir},
+    egress::Permits,
     telemetry::{self, LogOptions},
 };
 
@@ -92,6 +93,9 @@ fn config(args: &DevArgs) -> anyhow::Result<Config> {
         plugin_digest: None,
         plugin_overlap: None,
         grants: Grants::default(),
+        permits: Permits::default(),
+        is_cloud_conf: false,
+        only_reads: false,
         waits_for_plugin: true,
         configuration: None,
         cluster_cidrs: vec![CLUSTER_CIDR.to_owned()],

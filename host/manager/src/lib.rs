@@ -13,6 +13,7 @@ pub mod config;
 pub mod configuration;
 pub mod credentials;
 pub mod dev;
+pub mod egress;
 pub mod election;
 pub mod inspect;
 pub mod report;

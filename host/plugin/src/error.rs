@@ -117,6 +117,14 @@ pub enum LoadProblem {
         /// Most bytes.
         limit: u64,
     },
+    /// The secrets cannot be taken out of the configuration.
+    #[error("{}: {reason}", path.display())]
+    CloudConf {
+        /// Which.
+        path: PathBuf,
+        /// What is in the way.
+        reason: Cause,
+    },
     /// The component is not the one that the operator named.
     #[error("its SHA-256 is {found}, and the configuration wants {expected}: put that file there, or change `digest`")]
     Digest {

@@ -93,6 +93,7 @@ impl Generation {
         let settings = convert::settings(settings);
         let mut blueprint = Blueprint::new(code.pre.clone(), &capabilities, Arc::clone(shared), number, settings)
             .map_err(|problem| LoadError::new(Stage::Type, problem))?;
+        blueprint.gateway = shared.way_out.as_ref().map(|way_out| way_out.gateway(&digests.component));
 
         let limit = shared.limits.read_deadline;
         let late = |_| LoadProblem::Call(CallError::Deadline(limit));

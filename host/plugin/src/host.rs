@@ -59,6 +59,7 @@ use crate::{
     pool::Overlap,
     runtime::Ticker,
     source::PluginSource,
+    way_out::WayOut,
 };
 
 /// Random bytes in one request.
@@ -73,8 +74,7 @@ pub(crate) struct Shared {
     /// The operator's word on which calls may run at the same time.
     pub(crate) overlap: Option<Overlap>,
     pub(crate) grants: Grants,
-    /// The plugin's only way out; none lets nothing out.
-    gateway: Option<Arc<Gateway>>,
+    pub(crate) way_out: Option<Arc<dyn WayOut>>,
     /// Whether the cloud is only asked.
     only_reads: bool,
     pub(crate) metrics: PluginMetrics,
@@ -108,7 +108,7 @@ impl Shared {
             ingress: source.ingress.clone(),
             overlap: source.overlap,
             grants: source.grants.clone(),
-            gateway: source.gateway.clone(),
+            way_out: source.way_out.clone(),
             only_reads: source.only_reads,
             metrics,
             cluster,
@@ -168,7 +168,7 @@ pub(crate) struct State {
 }
 
 impl State {
-    pub(crate) fn new(shared: Arc<Shared>, generation: u64, owned: Arc<Owned>) -> Self {
+    pub(crate) fn new(shared: Arc<Shared>, generation: u64, owned: Arc<Owned>, gateway: Option<Arc<Gateway>>) -> Self {
         // Nothing is opened here: no files, environment, arguments, sockets or names.
         let wasi = WasiCtx::builder()
             .stdout(output::Output::new(&shared, generation, "stdout"))
@@ -188,7 +188,7 @@ impl State {
             owned,
             wasi,
             http: http::context(),
-            egress: http::Egress::new(Arc::clone(&shared), generation),
+            egress: http::Egress::new(Arc::clone(&shared), generation, gateway),
             handles: Handles::new(&shared.handles, &shared.memory),
             shared,
             generation,

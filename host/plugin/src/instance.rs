@@ -2,6 +2,7 @@
 
 use futures::future::BoxFuture;
 use skydock_cloud::{Capability, CloudError};
+use skydock_egress::Gateway;
 use std::{collections::BTreeSet, sync::Arc};
 use wasmtime::{
     CallHook, Store, Trap, UpdateDeadline,
@@ -43,6 +44,8 @@ pub(crate) struct Blueprint {
     pub(crate) number: u64,
     pub(crate) settings: plugin::Settings,
     pub(crate) owned: Arc<Owned>,
+    /// Where requests go; nowhere without one.
+    pub(crate) gateway: Option<Arc<Gateway>>,
     pre: InstancePre<State>,
     indices: Indices,
 }
@@ -78,7 +81,7 @@ impl Blueprint {
             zones: find(can(Capability::Zones), "zones", || zones::GuestIndices::new(&pre))?,
             maintenance: find(can(Capability::Maintenance), "maintenance", || maintenance::GuestIndices::new(&pre))?,
         };
-        Ok(Self { shared, number, settings, owned: Arc::default(), pre, indices })
+        Ok(Self { shared, number, settings, owned: Arc::default(), gateway: None, pre, indices })
     }
 
     /// Makes an instance, which still has to be configured.
@@ -87,7 +90,7 @@ impl Blueprint {
     /// [`LoadProblem::Call`] if it cannot be made, [`LoadProblem::WrongType`] if a function is not of the contract's type.
     pub(crate) async fn instantiate(&self) -> Result<Instance, LoadProblem> {
         let limits = &self.shared.limits;
-        let state = State::new(Arc::clone(&self.shared), self.number, Arc::clone(&self.owned));
+        let state = State::new(Arc::clone(&self.shared), self.number, Arc::clone(&self.owned), self.gateway.clone());
         let mut store = Store::new(self.pre.engine(), state);
         store.set_hostcall_fuel(limits.hostcall_buffer);
         store.limiter(|state| &mut state.limiter);

@@ -40,6 +40,7 @@ mod source;
 mod supervise;
 mod text;
 mod watch;
+mod way_out;
 
 pub use answers::{AnswerError, IngressRules, Refused};
 pub use artifacts::CacheDirError;
@@ -58,3 +59,4 @@ pub use runtime::{Runtime, RuntimeError, RuntimeOptions};
 pub use shape::TooMuch;
 pub use source::{CloudConfig, PluginSource, Settings, open};
 pub use text::{Cause, Names, Quoted};
+pub use way_out::WayOut;

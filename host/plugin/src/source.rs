@@ -11,9 +11,9 @@ use std::{
 use sha2::{Digest as _, Sha256};
 
 use skydock_cloud::Pairs;
-use skydock_egress::Gateway;
+use skydock_egress::credentials::split_cloud_conf;
 
-use crate::{answers::IngressRules, error::LoadProblem, grants::Grants, pool::Overlap};
+use crate::{answers::IngressRules, error::LoadProblem, grants::Grants, pool::Overlap, text::Cause, way_out::WayOut};
 
 /// Largest component in bytes. Guests that carry a JavaScript or Python engine have 10 to 40 MiB.
 const MAX_COMPONENT: u64 = 128 << 20;
@@ -45,7 +45,9 @@ pub struct PluginSource {
     /// Which of its calls may run at the same time, whatever it says itself.
     pub overlap: Option<Overlap>,
     /// Its only way out; without one nothing is let out.
-    pub gateway: Option<Arc<Gateway>>,
+    pub way_out: Option<Arc<dyn WayOut>>,
+    /// Whether the file of `--cloud-config` is an OpenStack `cloud.conf`, whose secrets are the host's and not the plugin's.
+    pub is_cloud_conf: bool,
     /// Whether the cloud is only to be asked, as in a dry run.
     pub only_reads: bool,
 }
@@ -95,7 +97,13 @@ impl Files {
     /// Reads both files, each once. Blocks.
     pub(crate) fn read(source: &PluginSource) -> Result<Self, LoadProblem> {
         let component = read_limited(&source.component, MAX_COMPONENT)?;
-        let cloud_config = source.cloud_config.as_deref().map(read_config).transpose()?;
+        let mut cloud_config = source.cloud_config.as_deref().map(read_config).transpose()?;
+        if let Some(config) = cloud_config.as_mut().filter(|_| source.is_cloud_conf) {
+            let split = split_cloud_conf(&config.text);
+            let split =
+                split.map_err(|error| LoadProblem::CloudConf { path: config.path.clone(), reason: Cause::of(error) });
+            (_, config.text) = split?;
+        }
         let found = digest(&component);
         if let Some(expected) = source.digest.as_ref().filter(|expected| **expected != found) {
             return Err(LoadProblem::Digest { expected: expected.clone(), found });

@@ -5,7 +5,7 @@ mod oauth2;
 mod session;
 mod text;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -44,6 +44,15 @@ impl CredentialConfig {
             Self::OAuth2(it) => &it.name,
             Self::AwsSigv4(it) => &it.name,
             Self::Session(it) => &it.name,
+        }
+    }
+
+    /// The OpenStack `cloud.conf` that its secrets are in, if they are in one.
+    #[must_use]
+    pub fn cloud_conf(&self) -> Option<&Path> {
+        match self {
+            Self::Session(SessionConfig { login: Login::Keystone(keystone), .. }) => keystone.cloud_conf.as_deref(),
+            _ => None,
         }
     }
 

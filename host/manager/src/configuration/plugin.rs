@@ -5,6 +5,7 @@ use std::{collections::BTreeMap, path::PathBuf};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use skydock_cloud::{ForeignKind, ForeignObject};
+use skydock_egress::EgressRule;
 use skydock_plugin::{Grants, ObjectGrant, Overlap};
 
 use crate::cli::plugin_limits::{self, PluginLimit};
@@ -29,6 +30,9 @@ pub struct PluginConfiguration {
     /// What it may use at most, by the keys of `--plugin-limit`.
     #[serde(default)]
     pub limits: BTreeMap<String, String>,
+    /// What it may reach: the first rule that permits a request decides about it, and what none permits is refused.
+    #[serde(default)]
+    pub egress: Vec<EgressRule>,
     /// What it may read of the cluster, and what a replacement may want that the one before it did not have.
     #[serde(default)]
     pub grants: GrantsConfiguration,

@@ -22,6 +22,8 @@ const NOT_YET: &str = "the cloud must not be called while a plugin is made, in c
 pub(super) struct Egress {
     shared: Arc<Shared>,
     generation: u64,
+    /// None lets nothing out.
+    gateway: Option<Arc<Gateway>>,
     instance: Instance,
     pub(super) phase: Phase,
     /// When the host gives up on the running call.
@@ -31,8 +33,8 @@ pub(super) struct Egress {
 type Answer = Result<(http::Response<WasiBody>, Box<dyn Future<Output = Result<()>> + Send>)>;
 
 impl Egress {
-    pub(super) fn new(shared: Arc<Shared>, generation: u64) -> Self {
-        Self { shared, generation, instance: Instance::default(), phase: Phase::Loading, deadline: None }
+    pub(super) fn new(shared: Arc<Shared>, generation: u64, gateway: Option<Arc<Gateway>>) -> Self {
+        Self { shared, generation, gateway, instance: Instance::default(), phase: Phase::Loading, deadline: None }
     }
 
     /// True if requests are on their way: who does not answer then waits for the cloud.
@@ -101,7 +103,7 @@ impl WasiHttpHooks for Egress {
         options: Option<RequestOptions>,
         _sent: Box<dyn Future<Output = Result<()>> + Send>,
     ) -> Box<dyn Future<Output = Answer> + Send> {
-        match &self.shared.gateway {
+        match &self.gateway {
             Some(gateway) => self.send(gateway, request, options),
             None => self.refused("this host has no way out for plugins", Error::HttpRequestDenied),
         }

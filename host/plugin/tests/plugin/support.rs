@@ -15,7 +15,7 @@ use skydock_cloud::{
 };
 use skydock_egress::Gateway;
 use skydock_plugin::{
-    ClusterSlot, Compiler, Limits, LoadError, Plugin, PluginMetrics, PluginSource, Runtime, RuntimeOptions,
+    ClusterSlot, Compiler, Limits, LoadError, Plugin, PluginMetrics, PluginSource, Runtime, RuntimeOptions, WayOut,
 };
 use tempfile::TempDir;
 
@@ -78,6 +78,16 @@ pub(crate) fn source(dir: &Path) -> PluginSource {
     }
 }
 
+/// The same gateway for every component.
+#[derive(Debug)]
+struct OneWay(Arc<Gateway>);
+
+impl WayOut for OneWay {
+    fn gateway(&self, _: &str) -> Arc<Gateway> {
+        Arc::clone(&self.0)
+    }
+}
+
 impl Bench {
     /// The well-behaved fixture with these limits and this configuration.
     pub(crate) async fn new(limits: Limits, config: &str) -> Self {
@@ -100,7 +110,7 @@ impl Bench {
 
     /// This component, with this way out.
     pub(crate) async fn through(component: &[u8], limits: Limits, gateway: Arc<Gateway>) -> Self {
-        Self::try_with(component, limits, "", |source| source.gateway = Some(gateway)).await.unwrap()
+        Self::try_with(component, limits, "", |source| source.way_out = Some(Arc::new(OneWay(gateway)))).await.unwrap()
     }
 
     async fn with(component: &[u8], limits: Limits, config: &str) -> Self {

@@ -125,7 +125,8 @@ impl Request {
     /// Sets the body to pairs as a form in a browser has them (`application/x-www-form-urlencoded`).
     #[must_use]
     pub fn form<'a>(self, pairs: impl IntoIterator<Item = (&'a str, &'a str)>) -> Self {
-        self.body("application/x-www-form-urlencoded", encode::pairs(pairs).into_bytes())
+        // A form's blank is a plus; that of a query is not, for whoever signs it.
+        self.body("application/x-www-form-urlencoded", encode::pairs(pairs).replace("%20", "+").into_bytes())
     }
 
     /// Sets the body to a text of a type, such as `text/xml; charset=utf-8`.

@@ -1,0 +1,230 @@
+//! The way of plugins to their clouds: rules and credentials of the configuration, and what belongs to the cluster.
+
+use std::{
+    collections::{BTreeMap, HashMap},
+    net::{IpAddr, SocketAddr},
+    sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, Weak},
+    time::Duration,
+};
+
+use ipnet::IpNet;
+use prometheus_client::registry::Registry;
+use skydock_egress::{
+    Closed, ConfigErrors, EgressMetrics, EgressRule, Gateway, HostIssuer, Settings, Surroundings, TlsConfig,
+    credentials::{CredentialMetrics, Credentials, CredentialsError, SystemClock, Tools, config::CredentialConfig},
+    own_addresses,
+};
+use skydock_plugin::WayOut;
+
+/// How often the name of the API server is looked up again.
+const LOOK_UP: Duration = Duration::from_secs(60);
+
+/// What the configuration says of a plugin's way out.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Permits {
+    /// The plugin's `egress` list.
+    pub rules: Vec<EgressRule>,
+    /// All `credentials`.
+    pub credentials: Vec<CredentialConfig>,
+}
+
+/// Why a plugin has no way out.
+#[derive(Debug, thiserror::Error)]
+pub enum EgressError {
+    /// A credential cannot be used.
+    #[error(transparent)]
+    Credentials(#[from] CredentialsError),
+    /// Rules cannot be used.
+    #[error("egress: {0}")]
+    Rules(#[from] ConfigErrors),
+    /// A rule names a credential that is not there.
+    #[error("egress rule `{rule}`: there is no credential `{credential}`")]
+    NoCredential {
+        /// The rule.
+        rule: String,
+        /// The credential.
+        credential: String,
+    },
+}
+
+/// The way out of one plugin.
+#[derive(Debug)]
+pub struct Egress {
+    plugin: String,
+    surroundings: Surroundings,
+    metrics: CredentialMetrics,
+    api_server: Arc<RwLock<Vec<SocketAddr>>>,
+    /// Lets nothing out.
+    shut: Arc<Gateway>,
+    state: Mutex<State>,
+}
+
+#[derive(Debug)]
+struct State {
+    permits: Permits,
+    credentials: Credentials,
+    /// By the digest of the component; gone when no generation has it any more.
+    gateways: HashMap<String, Weak<Gateway>>,
+}
+
+/// All credentials, each with its way to who issues it: trusted as the rule it is for is.
+fn credentials(permits: &Permits, metrics: &CredentialMetrics) -> Result<Credentials, CredentialsError> {
+    let tls: BTreeMap<String, TlsConfig> = permits
+        .rules
+        .iter()
+        .filter_map(|rule| Some((rule.credential.clone()?, rule.tls.clone().unwrap_or_default())))
+        .collect();
+    let tools = Tools {
+        issuers: Box::new(move |name| Arc::new(HostIssuer::new(tls.get(name).cloned().unwrap_or_default()))),
+        clock: Arc::new(SystemClock),
+        metrics: metrics.clone(),
+    };
+    Credentials::new(&permits.credentials, &tools)
+}
+
+/// Checks what types cannot tell. Connects to nobody.
+///
+/// # Errors
+/// [`EgressError`] with what is wrong.
+pub fn check(plugin: &str, permits: &Permits) -> Result<(), EgressError> {
+    Egress::new(plugin, permits.clone(), Vec::new(), &mut Registry::default()).map(drop)
+}
+
+impl Egress {
+    /// The way out that these permits open, with the networks of the cluster closed.
+    ///
+    /// # Errors
+    /// [`EgressError`] with what is wrong.
+    pub fn new(
+        plugin: &str,
+        permits: Permits,
+        cluster: Vec<IpNet>,
+        registry: &mut Registry,
+    ) -> Result<Self, EgressError> {
+        let metrics = CredentialMetrics::default();
+        metrics.register(registry);
+        let api_server = Arc::<RwLock<Vec<SocketAddr>>>::default();
+        let closed = Arc::clone(&api_server);
+        let surroundings = Surroundings {
+            metrics: EgressMetrics::register(registry),
+            closed: Arc::new(move || Closed {
+                api_server: closed.read().unwrap_or_else(PoisonError::into_inner).clone(),
+                cluster: cluster.clone(),
+                own: own_addresses().unwrap_or_default(),
+            }),
+            ..Surroundings::default()
+        };
+        let credentials = credentials(&permits, &metrics)?;
+        let state = Mutex::new(State { permits, credentials, gateways: HashMap::new() });
+        let shut = Arc::new(Gateway::new(plugin, &Settings::default(), surroundings.clone())?);
+        let this = Self { plugin: plugin.to_owned(), surroundings, metrics, api_server, shut, state };
+        // With no component's digest, credentials for any are tried, and the rest of the rules.
+        let tried = this.build("")?;
+        tried.warnings().iter().for_each(|warning| tracing::warn!(plugin, "{warning}"));
+        Ok(this)
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn build(&self, digest: &str) -> Result<Gateway, EgressError> {
+        let settings = settings(&self.plugin, &self.state(), digest)?;
+        Ok(Gateway::new(&self.plugin, &settings, self.surroundings.clone())?)
+    }
+
+    /// Opens other ways from now on, without another generation of the plugin.
+    ///
+    /// # Errors
+    /// [`EgressError`] with what is wrong; then nothing has changed.
+    pub fn update(&self, permits: Permits) -> Result<(), EgressError> {
+        let mut state = self.state();
+        if state.permits == permits {
+            return Ok(());
+        }
+        let credentials = credentials(&permits, &self.metrics)?;
+        let gateways = std::mem::take(&mut state.gateways);
+        let new = State { permits, credentials, gateways };
+        let changed = new.gateways.iter().filter_map(|(digest, gateway)| Some((digest, gateway.upgrade()?)));
+        let settings: Vec<_> =
+            match changed.map(|(digest, it)| Ok((settings(&self.plugin, &new, digest)?, it))).collect() {
+                Ok(settings) => settings,
+                Err(error) => {
+                    state.gateways = new.gateways;
+                    return Err(error);
+                }
+            };
+        // All are made of the same rules: the first one tells whether they can be used.
+        let tried = settings.iter().try_for_each(|(settings, gateway)| gateway.update(settings));
+        if let Err(error) = tried {
+            state.gateways = new.gateways;
+            return Err(error.into());
+        }
+        *state = new;
+        Ok(())
+    }
+
+    /// Keeps the addresses of the API server closed, whatever its name leads to. Never ends.
+    pub async fn follow_api_server(self: Arc<Self>, url: http::Uri) {
+        let port = url.port_u16().unwrap_or(if url.scheme_str() == Some("http") { 80 } else { 443 });
+        let host = url.host().unwrap_or_default().trim_matches(['[', ']']).to_owned();
+        loop {
+            self.find_api_server(&host, port).await;
+            tokio::time::sleep(LOOK_UP).await;
+        }
+    }
+
+    async fn find_api_server(&self, host: &str, port: u16) {
+        let mut found: Vec<SocketAddr> = match host.parse::<IpAddr>() {
+            Ok(address) => vec![(address, port).into()],
+            Err(_) => tokio::net::lookup_host((host, port)).await.map(Iterator::collect).unwrap_or_default(),
+        };
+        let service = std::env::var("KUBERNETES_SERVICE_HOST").ok().and_then(|text| text.parse::<IpAddr>().ok());
+        found.extend(service.map(|address| SocketAddr::from((address, 443))));
+        let mut known = self.api_server.write().unwrap_or_else(PoisonError::into_inner);
+        // A name that leads nowhere for a moment opens nothing.
+        found.extend(known.iter().filter(|old| !found.contains(old)).copied().collect::<Vec<_>>());
+        *known = found;
+    }
+}
+
+impl WayOut for Egress {
+    fn gateway(&self, digest: &str) -> Arc<Gateway> {
+        if let Some(gateway) = self.state().gateways.get(digest).and_then(Weak::upgrade) {
+            return gateway;
+        }
+        let gateway = match self.build(digest) {
+            Ok(gateway) => Arc::new(gateway),
+            Err(error) => {
+                tracing::error!(plugin = self.plugin, "the plugin has no way out: {error}");
+                return Arc::clone(&self.shut);
+            }
+        };
+        let mut state = self.state();
+        state.gateways.retain(|_, gateway| gateway.strong_count() > 0);
+        state.gateways.insert(digest.to_owned(), Arc::downgrade(&gateway));
+        gateway
+    }
+}
+
+/// What a component with this digest may reach: rules whose credential is not for it are left out.
+fn settings(plugin: &str, state: &State, digest: &str) -> Result<Settings, EgressError> {
+    let mut settings = Settings::default();
+    for rule in &state.permits.rules {
+        if let Some(name) = &rule.credential {
+            let known = state.permits.credentials.iter().any(|credential| credential.name() == name);
+            if !known {
+                return Err(EgressError::NoCredential { rule: rule.name.clone(), credential: name.clone() });
+            }
+            match state.credentials.bind(name, plugin, &format!("sha256:{digest}")) {
+                Ok(credential) => drop(settings.credentials.insert(name.clone(), credential)),
+                Err(error) => {
+                    tracing::warn!(plugin, rule = rule.name, "the rule is left out: {error}");
+                    continue;
+                }
+            }
+        }
+        settings.rules.push(rule.clone());
+    }
+    Ok(settings)
+}
