@@ -6,11 +6,15 @@
 //! The rules are values in, values out; [`cloud`] puts calls around them, and [`provider`] is the thin edge to the host.
 
 pub mod api;
+pub mod balancer;
+mod classic;
 pub mod cloud;
 mod config;
 pub mod endpoint;
+pub mod http;
 mod identity;
 mod instances;
+mod nlb;
 pub mod provider;
 pub mod store;
 mod tags;

@@ -202,7 +202,7 @@ mod tests {
 
     #[test]
     fn each_code_is_the_hosts_case() {
-        let case = |code, status| format!("{:?}", refused(code, status)).split('(').next().unwrap().to_owned();
+        let case = |code, status| format!("{:?}", refused(code, status)).replace("CloudError::", "").split('(').next().unwrap().to_owned();
         for (code, status, expected) in [
             ("RequestLimitExceeded", 503, "Throttled"),
             ("Throttling", 400, "Throttled"),
