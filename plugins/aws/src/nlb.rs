@@ -44,6 +44,9 @@ use wish::{Stack, Wish};
 /// How long a load balancer takes to come up: one to three minutes.
 const PROVISIONING: Duration = Duration::from_secs(15);
 
+/// How long a load balancer that was made may take to come up until it is looked at as a whole again.
+const MADE: Duration = Duration::from_secs(600);
+
 /// Most rounds of calls. Three make a load balancer; the rest is for what others change meanwhile.
 const ROUNDS: usize = 10;
 
@@ -78,9 +81,15 @@ pub(crate) fn ensure(cloud: &Cloud<'_>, service: &Service, members: &Members) ->
     let found = find(cloud, &wish.name)?;
     let mark = mark(&wish, &ids);
     let made = cloud.key(&format!("made/{}", wish.name));
-    if let Some(balancer) = found.as_ref().filter(|balancer| balancer.state.code == "provisioning") {
-        if cloud.store.get(&made).as_ref() == Some(&mark) {
-            return Err(provisioning(balancer));
+    if let Some(balancer) = found.as_ref().filter(|_| cloud.store.get(&made).as_ref() == Some(&mark)) {
+        // All was done for it that could be; it was only to come up.
+        match balancer.state.code.as_str() {
+            "provisioning" => return Err(provisioning(balancer)),
+            "active" => {
+                cloud.store.remove(&made);
+                return Ok(status(balancer));
+            }
+            _ => {}
         }
     }
     let fresh = found.is_none();
@@ -110,7 +119,7 @@ pub(crate) fn ensure(cloud: &Cloud<'_>, service: &Service, members: &Members) ->
     update::note_groups(cloud, &wish.name, &places);
     match observed.balancer.state.code.as_str() {
         "provisioning" => {
-            cloud.store.set(&made, &mark, Duration::from_secs(600));
+            cloud.store.set(&made, &mark, MADE);
             Err(provisioning(&observed.balancer))
         }
         _ => Ok(status(&observed.balancer)),

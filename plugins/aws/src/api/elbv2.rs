@@ -225,6 +225,18 @@ pub(crate) fn network(answer: Answer<Found>) -> Answer<Option<LoadBalancer>> {
     }
 }
 
+/// Target groups of a load balancer; that it has none is no error.
+///
+/// # Errors
+/// As [`super::failure::Failure`] tells.
+pub(crate) fn groups(answer: Answer<Found>) -> Answer<Vec<TargetGroup>> {
+    match answer {
+        Ok(found) => Ok(found.groups),
+        Err(failure) if failure.code() == "TargetGroupNotFound" => Ok(Vec::new()),
+        Err(failure) => Err(failure),
+    }
+}
+
 /// `DescribeListeners`; a load balancer has 50 at most, which are one page.
 pub(crate) fn listeners(balancer: &str) -> Call {
     call("DescribeListeners").with("LoadBalancerArn", balancer)

@@ -38,7 +38,7 @@ pub(crate) fn delete(cloud: &Cloud<'_>, service: &Service) -> Result<()> {
     if let Some(balancer) = &found {
         let arn = balancer.load_balancer_arn.as_str();
         let mut answers = send(cloud.wire, &[elbv2::groups_of(arn), elbv2::tags([arn])]).into_iter();
-        let own = answers.next().map(|answer| answer.map(|found| found.groups)).transpose()?.unwrap_or_default();
+        let own = answers.next().map(elbv2::groups).transpose()?.unwrap_or_default();
         let tags = read_tags(answers)?;
         super::belongs(&name, tags.as_ref().and_then(|tags| tags.get(arn)), &cluster)?;
         answered(cloud, "DeleteLoadBalancer", arn)?;

@@ -51,12 +51,13 @@ impl Observed {
     /// If AWS cannot be asked.
     pub(crate) fn look(wire: &dyn Wire, balancer: LoadBalancer, wish: &Wish) -> Result<Self> {
         let arn = balancer.load_balancer_arn.clone();
-        let calls = [elbv2::listeners(&arn), elbv2::groups_of(&arn), elbv2::attributes(&arn)];
+        let calls = [elbv2::groups_of(&arn), elbv2::listeners(&arn), elbv2::attributes(&arn)];
         let mut observed = Self { balancer, ..Self::default() };
-        for found in send(wire, &calls) {
+        let mut answers = send(wire, &calls).into_iter();
+        observed.groups = answers.next().map(elbv2::groups).transpose()?.unwrap_or_default();
+        for found in answers {
             let found = found?;
             observed.listeners.extend(found.listeners);
-            observed.groups.extend(found.groups);
             observed.attributes.extend(found.attributes);
         }
         let groups: Vec<String> = observed.groups.iter().map(|group| group.target_group_arn.clone()).collect();

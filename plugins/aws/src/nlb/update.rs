@@ -40,12 +40,9 @@ pub(crate) fn update(cloud: &Cloud<'_>, service: &Service, members: &Members) ->
     let none = || CloudError::not_found(format!("there is no load balancer {name}"));
     let balancer = super::find(cloud, &name)?.ok_or_else(none)?;
     let arn = balancer.load_balancer_arn.as_str();
-    let mut groups = Vec::new();
     let calls = [elbv2::groups_of(arn), elbv2::tags([arn])];
     let mut answers = send(cloud.wire, &calls).into_iter();
-    if let Some(answer) = answers.next() {
-        groups = answer?.groups;
-    }
+    let groups = answers.next().map(elbv2::groups).transpose()?.unwrap_or_default();
     let tags = read_tags(answers)?;
     super::belongs(&name, tags.as_ref().and_then(|tags| tags.get(arn)), &cluster)?;
 

@@ -1,0 +1,12 @@
+//! The provider against a cloud that answers: a moto server, which `SKYDOCK_MOTO` names.
+//!
+//! Each test makes a VPC of its own, so that they can run side by side and again.
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic, reason = "helpers of tests, which clippy does not know for such")]
+
+#[path = "real/world.rs"]
+mod world;
+
+#[path = "real/machines.rs"]
+mod machines;
+#[path = "real/network.rs"]
+mod network;
