@@ -16,6 +16,7 @@ mod identity;
 mod instances;
 mod nlb;
 pub mod provider;
+mod routes;
 pub mod store;
 mod tags;
 #[cfg(test)]

@@ -3,15 +3,18 @@
 use std::time::{Duration, SystemTime};
 
 use skydock_sdk::{
-    Configured, Instances, Plugin, Result,
+    Configured, Instances, LoadBalancers, Plugin, Result, Routes,
     cache::{self, Reservation},
     cluster,
     instances::{Instance, Presence},
+    load_balancers::{NodeSet, Target},
     plugin::{PluginInfo, Settings},
-    types::{CloudError, Node},
+    routes::{NewRoute, Route, RoutePage},
+    types::{CloudError, LoadBalancerStatus, Node, Service},
 };
 
 use crate::{
+    balancer::machine::{self, Member, Members},
     cloud::{Cloud, Setup},
     http::Http,
     instances::reference::SCHEME,
@@ -24,7 +27,7 @@ static SETUP: Configured<Setup> = Configured::new();
 #[derive(Clone, Copy, Debug)]
 pub struct Aws;
 
-skydock_sdk::export!(Aws: instances);
+skydock_sdk::export!(Aws: instances, load_balancers, routes);
 
 impl Plugin for Aws {
     fn configure(settings: Settings) -> Result<()> {
@@ -56,6 +59,52 @@ impl Instances for Aws {
     fn describe(nodes: Vec<Node>) -> Result<Vec<Result<Instance>>> {
         run(|cloud| cloud.describe(&nodes))
     }
+}
+
+impl LoadBalancers for Aws {
+    fn get(service: Service) -> Result<Option<LoadBalancerStatus>> {
+        run(|cloud| cloud.balancer(&service))
+    }
+
+    fn ensure(service: Service, nodes: &NodeSet) -> Result<LoadBalancerStatus> {
+        run(|cloud| cloud.ensure_balancer(&service, &members(&service, nodes)))
+    }
+
+    fn update_nodes(service: Service, nodes: &NodeSet) -> Result<()> {
+        run(|cloud| cloud.update_members(&service, &members(&service, nodes)))
+    }
+
+    fn ensure_deleted(service: Service) -> Result<()> {
+        run(|cloud| cloud.delete_balancer(&service))
+    }
+}
+
+impl Routes for Aws {
+    fn list_routes(_: Option<String>) -> Result<RoutePage> {
+        run(|cloud| cloud.list_routes())
+    }
+
+    fn create_routes(routes: Vec<NewRoute>) -> Vec<Result<()>> {
+        run(|cloud| Ok(cloud.create_routes(&routes))).unwrap_or_else(|error| vec![Err(error); routes.len()])
+    }
+
+    fn delete_routes(routes: Vec<Route>) -> Vec<Result<()>> {
+        run(|cloud| Ok(cloud.delete_routes(&routes))).unwrap_or_else(|error| vec![Err(error); routes.len()])
+    }
+}
+
+/// Takes of the nodes what the Service needs: labels only if it chooses by them.
+fn members(service: &Service, nodes: &NodeSet) -> Members {
+    if machine::chooses(&service.annotations) {
+        let member = |node: Node| Member { provider_id: node.provider_id, labels: node.labels };
+        return Members { all: nodes.nodes().into_iter().map(member).collect(), changes: None };
+    }
+    let all = |targets: Vec<Target>| -> Vec<Member> {
+        let member = |target: Target| Member { provider_id: target.provider_id, labels: Vec::new() };
+        targets.into_iter().map(member).collect()
+    };
+    let changes = nodes.changes().map(|changes| (all(changes.added), all(changes.removed)));
+    Members { all: all(nodes.targets()), changes }
 }
 
 /// Puts at hand what a call needs.

@@ -10,3 +10,7 @@ mod world;
 mod machines;
 #[path = "real/network.rs"]
 mod network;
+#[path = "real/routes.rs"]
+mod routes;
+#[path = "real/classic.rs"]
+mod classic;

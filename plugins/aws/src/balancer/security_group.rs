@@ -123,15 +123,16 @@ impl Cloud<'_> {
         }
     }
 
-    /// Takes away the rules of the cluster's groups that let members of these groups in.
+    /// Takes away the rules that let members of these groups in, but for those of other clusters.
     fn revoke_references(&self, cluster: &Cluster, ids: &[String]) -> Result<()> {
         let call = network::groups_by([("ip-permission.group-id", ids.to_vec())]);
         for group in network::groups(self.wire, &call)? {
             let names = |rule: &Rule| matches!(&rule.source, Source::Group(id) if ids.contains(id));
             let rules = permission::rules(&group.ip_permissions);
             let speaking: Rules = rules.into_iter().filter(|(rule, _)| names(rule)).collect();
-            // Others' rules keep the group from going; that is theirs to see to.
-            if !speaking.is_empty() && cluster.has(&group.tags()) {
+            // A group without any cluster's tag may be the nodes'. Rules of other clusters keep the group from going; that is
+            // theirs to see to.
+            if !speaking.is_empty() && cluster.owner(&group.tags()) != Owner::Others {
                 match api::one(self.wire, &permission::revoke(&group.group_id, &speaking)) {
                     Err(failure) if !failure.is_not_found() => return Err(failure.into()),
                     _ => {}

@@ -52,7 +52,8 @@ impl Observed {
     pub(crate) fn look(wire: &dyn Wire, balancer: LoadBalancer, wish: &Wish) -> Result<Self> {
         let arn = balancer.load_balancer_arn.clone();
         let calls = [elbv2::groups_of(&arn), elbv2::listeners(&arn), elbv2::attributes(&arn)];
-        let mut observed = Self { balancer, ..Self::default() };
+        // What AWS does not list is as it is at first.
+        let mut observed = Self { balancer, attributes: default_attributes(), ..Self::default() };
         let mut answers = send(wire, &calls).into_iter();
         observed.groups = answers.next().map(elbv2::groups).transpose()?.unwrap_or_default();
         for found in answers {
