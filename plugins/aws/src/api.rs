@@ -43,12 +43,6 @@ pub(crate) fn one(wire: &dyn Wire, call: &Call) -> Result<String, Failure> {
     answers.pop().unwrap_or(Err(Failure::Unreadable { action: call.action, reason: "no answer at all".into() }))
 }
 
-/// Sends calls at once and reads their answers, in the same order.
-pub(crate) fn all<T: DeserializeOwned>(wire: &dyn Wire, calls: &[Call]) -> Vec<Result<T, Failure>> {
-    let answers = wire.send(calls);
-    calls.iter().zip(answers).map(|(call, answer)| read(call, &answer?)).collect()
-}
-
 /// Sends a call again and again, until there is no next page.
 ///
 /// # Errors

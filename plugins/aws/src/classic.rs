@@ -107,9 +107,9 @@ fn look(cloud: &Cloud<'_>, balancer: Description) -> Result<Observed> {
     let calls = [elb::on("DescribeLoadBalancerAttributes", name), elb::tags(name)];
     let mut answers = cloud.wire.send(&calls).into_iter();
     let mut read = |call: &Call| {
-        let body = answers.next().unwrap_or_else(|| {
-            Err(Failure::Unreadable { action: call.action, reason: "no answer at all".into() })
-        });
+        let body = answers
+            .next()
+            .unwrap_or_else(|| Err(Failure::Unreadable { action: call.action, reason: "no answer at all".into() }));
         elb::read(call, &body?)
     };
     let [attributes, tags] = &calls;
@@ -177,8 +177,7 @@ fn create(
         ..Description::default()
     };
     // What AWS gives a new one.
-    let attributes =
-        Attributes { connection_settings: Settings { idle_timeout: Some(60) }, ..Attributes::default() };
+    let attributes = Attributes { connection_settings: Settings { idle_timeout: Some(60) }, ..Attributes::default() };
     Ok(Observed { balancer, attributes, tags: Some(wish.tags.clone()) })
 }
 
@@ -249,9 +248,8 @@ pub(crate) fn delete(cloud: &Cloud<'_>, service: &Service) -> Result<()> {
         if let Some(shared) = access::first(&groups, service).filter(|group| kept.contains(group)) {
             // Others may use it, too: then its way to the nodes stays open.
             let others = elb::all(cloud.wire)?;
-            let used = |other: &Description| {
-                other.load_balancer_name != name && other.security_groups.items.contains(shared)
-            };
+            let used =
+                |other: &Description| other.load_balancer_name != name && other.security_groups.items.contains(shared);
             if !others.iter().any(used) {
                 cloud.sync_access(&cluster, &balancer.vpc_id, shared, &BTreeMap::new())?;
             }

@@ -78,14 +78,11 @@ impl Config {
             signing_region: region.clone(),
             signing_name: service.to_owned(),
         };
-        let mut endpoints = Endpoints {
-            ec2: at("ec2"),
-            elb: at("elasticloadbalancing"),
-            elbv2: at("elasticloadbalancing"),
-        };
+        let mut endpoints =
+            Endpoints { ec2: at("ec2"), elb: at("elasticloadbalancing"), elbv2: at("elasticloadbalancing") };
         for Override { service, region: of, endpoint } in raw.overrides()? {
             if of == region {
-                endpoints.replace(&service, endpoint);
+                endpoints.replace(&service, &endpoint);
             }
         }
         let shared_probe = raw.shared_probe()?;

@@ -68,7 +68,7 @@ impl Endpoints {
 
     /// Moves the APIs of this name. Names of services that are not spoken to, as `s3`, are taken and mean nothing, as in
     /// the official provider.
-    pub(crate) fn replace(&mut self, service: &str, with: Endpoint) {
+    pub(crate) fn replace(&mut self, service: &str, with: &Endpoint) {
         let moved: &mut [&mut Endpoint] = match service.to_ascii_lowercase().as_str() {
             "ec2" => &mut [&mut self.ec2],
             "elastic load balancing" => &mut [&mut self.elb],

@@ -98,8 +98,7 @@ impl Cloud<'_> {
                 Reference::None(_) => {}
             }
         }
-        let (filter, mut values) =
-            if ids.is_empty() { ("private-dns-name", names) } else { ("instance-id", ids) };
+        let (filter, mut values) = if ids.is_empty() { ("private-dns-name", names) } else { ("instance-id", ids) };
         values.truncate(ASKED);
         if values.is_empty() {
             return Ok(Vec::new());

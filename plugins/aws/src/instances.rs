@@ -91,9 +91,7 @@ fn description(
     let some = |text: &str| Some(text.to_owned()).filter(|text| !text.is_empty());
     let zone = &machine.placement.availability_zone;
     Ok(Instance {
-        provider_id: Some(
-            node.provider_id.clone().unwrap_or_else(|| format!("aws:///{zone}/{}", machine.instance_id)),
-        ),
+        provider_id: Some(node.provider_id.clone().unwrap_or_else(|| format!("aws:///{zone}/{}", machine.instance_id))),
         instance_type: some(&machine.instance_type),
         zone: some(zone),
         region: Some(cloud.config.region.clone()),

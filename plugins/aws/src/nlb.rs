@@ -106,10 +106,10 @@ pub(crate) fn ensure(cloud: &Cloud<'_>, service: &Service, members: &Members) ->
     let vpc = observed.balancer.vpc_id.clone();
     places.retain(|id, place| in_vpc(id, place, &vpc));
     let targets: BTreeSet<String> = places.keys().cloned().collect();
-    if let (wish::Security::Managed(name), false) = (&wish.security, fresh) {
-        if !observed.balancer.security_groups.items.is_empty() {
-            observed.managed_group = Some(groups::ensure(cloud, &cluster, &vpc, name, &wish)?);
-        }
+    // AWS takes none on a load balancer that was made without.
+    let may_have = !fresh && !observed.balancer.security_groups.items.is_empty();
+    if let (wish::Security::Managed(name), true) = (&wish.security, may_have) {
+        observed.managed_group = Some(groups::ensure(cloud, &cluster, &vpc, name, &wish)?);
     }
     let before = observed.balancer.security_groups.items.clone();
     reconcile(cloud, &wish, &mut observed, &targets, &vpc)?;
@@ -145,7 +145,9 @@ fn check_owner(observed: &Observed, cluster: &Cluster) -> Result<()> {
 /// Refuses what is another cluster's.
 pub(crate) fn belongs(name: &str, tags: Option<&Tags>, cluster: &Cluster) -> Result<()> {
     match tags.map_or(Owner::Nobody, |tags| cluster.owner(tags)) {
-        Owner::Others => Err(invalid(format!("load balancer {name} bears the tag of another cluster: it is left alone"))),
+        Owner::Others => {
+            Err(invalid(format!("load balancer {name} bears the tag of another cluster: it is left alone")))
+        }
         Owner::Ours | Owner::Nobody => Ok(()),
     }
 }
@@ -171,7 +173,8 @@ fn create(cloud: &Cloud<'_>, service: &Service, wish: &Wish, cluster: &Cluster) 
     if wish.internal {
         call = call.with("Scheme", "internal");
     }
-    for (what, values) in [("eip-allocations", &wish.allocations), ("private-ipv4-addresses", &wish.private_addresses)] {
+    for (what, values) in [("eip-allocations", &wish.allocations), ("private-ipv4-addresses", &wish.private_addresses)]
+    {
         if !values.is_empty() && values.len() != subnets.len() {
             return Err(invalid(format!(
                 "annotation {} has {} values, and the load balancer {} subnets: give one for each, and name the subnets",
@@ -286,7 +289,8 @@ fn traffic(cloud: &Cloud<'_>, wish: &Wish, balancer: &LoadBalancer) -> Result<Tr
         traffic.health.insert(group.health.port.parse().unwrap_or(group.port));
     }
     traffic.ranges = wish.ranges.iter().filter(|range| range.contains(':') == ipv6).cloned().collect();
-    traffic.subnets = if cloud.config.keep_node_groups { BTreeSet::new() } else { update::subnets(cloud, balancer, ipv6)? };
+    traffic.subnets =
+        if cloud.config.keep_node_groups { BTreeSet::new() } else { update::subnets(cloud, balancer, ipv6)? };
     if balancer.ip_address_type == "dualstack" && !ipv6 && !traffic.ranges.contains("0.0.0.0/0") {
         // Who comes by IPv6 is seen with an address of the load balancer.
         traffic.ranges.extend(traffic.subnets.iter().cloned());

@@ -81,7 +81,7 @@ impl LoadBalancers for Aws {
 
 impl Routes for Aws {
     fn list_routes(_: Option<String>) -> Result<RoutePage> {
-        run(|cloud| cloud.list_routes())
+        run(list)
     }
 
     fn create_routes(routes: Vec<NewRoute>) -> Vec<Result<()>> {
@@ -91,6 +91,10 @@ impl Routes for Aws {
     fn delete_routes(routes: Vec<Route>) -> Vec<Result<()>> {
         run(|cloud| Ok(cloud.delete_routes(&routes))).unwrap_or_else(|error| vec![Err(error); routes.len()])
     }
+}
+
+fn list(cloud: &Cloud<'_>) -> Result<RoutePage> {
+    cloud.list_routes()
 }
 
 /// Takes of the nodes what the Service needs: labels only if it chooses by them.

@@ -181,7 +181,7 @@ impl Cloud<'_> {
             .map(|(route, reference)| {
                 let net = parsed(&route.destination_cidr)?;
                 match found.of(reference)? {
-                    Found::Machine(machine) => Ok((net, machine, way(&table, net, &machine.instance_id)?)),
+                    Found::Machine(machine) => Ok((net, machine.as_ref(), way(&table, net, &machine.instance_id)?)),
                     Found::Gone => Err(CloudError::not_found(format!("node {} has no machine", route.target_node))),
                 }
             })
@@ -191,11 +191,8 @@ impl Cloud<'_> {
     }
 
     fn reference(&self, route: &NewRoute) -> Reference {
-        let node = Node {
-            name: route.target_node.clone(),
-            provider_id: route.target_provider_id.clone(),
-            ..Node::default()
-        };
+        let node =
+            Node { name: route.target_node.clone(), provider_id: route.target_provider_id.clone(), ..Node::default() };
         reference::of(&node, &self.config.region)
     }
 

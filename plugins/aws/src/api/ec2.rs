@@ -4,13 +4,7 @@ use std::collections::BTreeSet;
 
 use serde::Deserialize;
 
-use super::{
-    answer::Items,
-    call::Call,
-    failure::Failure,
-    pages,
-    wire::Wire,
-};
+use super::{answer::Items, call::Call, failure::Failure, pages, wire::Wire};
 use crate::{endpoint::Api, tags::Tags};
 
 pub(crate) mod network;
@@ -193,10 +187,7 @@ struct TopologyPage {
 ///
 /// # Errors
 /// As [`Failure`] tells.
-pub(crate) fn topology<'a>(
-    wire: &dyn Wire,
-    ids: impl IntoIterator<Item = &'a str>,
-) -> Result<Vec<Topology>, Failure> {
+pub(crate) fn topology<'a>(wire: &dyn Wire, ids: impl IntoIterator<Item = &'a str>) -> Result<Vec<Topology>, Failure> {
     let call = Call::new(Api::Ec2, "DescribeInstanceTopology").list("InstanceId", ids);
     let pages = pages(wire, &call, |page: &TopologyPage| page.next_token.clone())?;
     Ok(pages.into_iter().flat_map(|page| page.instance_set.items).collect())

@@ -4,11 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::Deserialize;
 
-use super::{
-    answer::Members,
-    call::Call,
-    failure::Answer,
-};
+use super::{answer::Members, call::Call, failure::Answer};
 use crate::{endpoint::Api, tags::Tags};
 
 /// A load balancer.
@@ -264,9 +260,8 @@ pub(crate) fn change_instances<'a>(
     ids: impl IntoIterator<Item = &'a String>,
 ) -> Call {
     let numbered = ids.into_iter().enumerate();
-    numbered.fold(on(action, name), |call, (index, id)| {
-        call.with(format!("Instances.member.{}.InstanceId", index + 1), id)
-    })
+    numbered
+        .fold(on(action, name), |call, (index, id)| call.with(format!("Instances.member.{}.InstanceId", index + 1), id))
 }
 
 /// `CreateLoadBalancerPolicy`, with one attribute.

@@ -4,13 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::Deserialize;
 
-use super::{
-    answer::Members,
-    call::Call,
-    failure::Answer,
-    pages,
-    wire::Wire,
-};
+use super::{answer::Members, call::Call, failure::Answer, pages, wire::Wire};
 use crate::{endpoint::Api, tags::Tags};
 
 /// A load balancer.
@@ -183,7 +177,6 @@ pub(crate) struct Found {
     pub(crate) attributes: BTreeMap<String, String>,
     /// Tags by ARN.
     pub(crate) tags: BTreeMap<String, Tags>,
-    next: Option<String>,
 }
 
 /// Reads an answer.
@@ -200,7 +193,6 @@ pub(crate) fn read(call: &Call, body: &str) -> Answer<Found> {
         targets: staying.map(|one| one.target).collect(),
         attributes: map(result.attributes),
         tags: result.tag_descriptions.items.into_iter().map(|one| (one.resource_arn, map(one.tags))).collect(),
-        next: result.next_marker,
     })
 }
 

@@ -45,7 +45,7 @@ pub enum Failure {
 }
 
 /// An answer of AWS, or why there is none.
-pub(crate) type Answer<T> = std::result::Result<T, Failure>;
+pub(crate) type Answer<T> = Result<T, Failure>;
 
 /// `<Error>` of any of the three APIs.
 #[derive(Debug, Default, Deserialize)]
@@ -118,21 +118,62 @@ enum Kind {
 /// Sorts a code by EC2's and the load balancers' lists of error codes.
 fn kind(code: &str) -> Kind {
     match code {
-        "Throttling" | "ThrottlingException" | "ThrottledException" | "RequestLimitExceeded" | "RequestThrottled"
-        | "RequestThrottledException" | "TooManyRequestsException" | "SlowDown" | "BandwidthLimitExceeded"
-        | "PriorRequestNotComplete" | "EC2ThrottledException" | "LimitExceededException" => Kind::Throttled,
-        "AuthFailure" | "UnauthorizedOperation" | "AccessDenied" | "AccessDeniedException" | "InvalidClientTokenId"
-        | "SignatureDoesNotMatch" | "ExpiredToken" | "ExpiredTokenException" | "RequestExpired" | "OptInRequired"
-        | "MissingAuthenticationToken" | "IncompleteSignature" | "PendingVerification" | "Blocked"
-        | "UnrecognizedClientException" | "InvalidAccessKeyId" | "InvalidSecurity" => Kind::Denied,
-        "DependencyViolation" | "ResourceInUse" | "ResourceInUseException" | "IncorrectInstanceState"
-        | "IncorrectState" | "OperationInProgress" => Kind::Busy,
-        "InvalidSubnet" | "InvalidConfigurationRequest" | "InvalidTarget" | "InvalidInstance" | "InvalidEndPoint"
-        | "AvailabilityZoneNotSupported" | "InsufficientFreeAddressesInSubnet" | "TargetGroupAssociationLimit"
-        | "InvalidSecurityGroup" | "AddressLimitExceeded.InUse" | "Resource.AlreadyAssociated" | "OperationNotPermitted"
+        "Throttling"
+        | "ThrottlingException"
+        | "ThrottledException"
+        | "RequestLimitExceeded"
+        | "RequestThrottled"
+        | "RequestThrottledException"
+        | "TooManyRequestsException"
+        | "SlowDown"
+        | "BandwidthLimitExceeded"
+        | "PriorRequestNotComplete"
+        | "EC2ThrottledException"
+        | "LimitExceededException" => Kind::Throttled,
+        "AuthFailure"
+        | "UnauthorizedOperation"
+        | "AccessDenied"
+        | "AccessDeniedException"
+        | "InvalidClientTokenId"
+        | "SignatureDoesNotMatch"
+        | "ExpiredToken"
+        | "ExpiredTokenException"
+        | "RequestExpired"
+        | "OptInRequired"
+        | "MissingAuthenticationToken"
+        | "IncompleteSignature"
+        | "PendingVerification"
+        | "Blocked"
+        | "UnrecognizedClientException"
+        | "InvalidAccessKeyId"
+        | "InvalidSecurity" => Kind::Denied,
+        "DependencyViolation"
+        | "ResourceInUse"
+        | "ResourceInUseException"
+        | "IncorrectInstanceState"
+        | "IncorrectState"
+        | "OperationInProgress" => Kind::Busy,
+        "InvalidSubnet"
+        | "InvalidConfigurationRequest"
+        | "InvalidTarget"
+        | "InvalidInstance"
+        | "InvalidEndPoint"
+        | "AvailabilityZoneNotSupported"
+        | "InsufficientFreeAddressesInSubnet"
+        | "TargetGroupAssociationLimit"
+        | "InvalidSecurityGroup"
+        | "AddressLimitExceeded.InUse"
+        | "Resource.AlreadyAssociated"
+        | "OperationNotPermitted"
         | "InvalidLoadBalancerAction" => Kind::State,
-        "InternalError" | "InternalFailure" | "InternalServiceError" | "ServiceUnavailable" | "Unavailable"
-        | "ServerInternal" | "RequestTimeout" | "InsufficientCapacity" => Kind::Unavailable,
+        "InternalError"
+        | "InternalFailure"
+        | "InternalServiceError"
+        | "ServiceUnavailable"
+        | "Unavailable"
+        | "ServerInternal"
+        | "RequestTimeout"
+        | "InsufficientCapacity" => Kind::Unavailable,
         _ if code.starts_with("TooMany") || code.contains("LimitExceeded") || code.contains("QuotaExceeded") => {
             Kind::Quota
         }
@@ -202,7 +243,9 @@ mod tests {
 
     #[test]
     fn each_code_is_the_hosts_case() {
-        let case = |code, status| format!("{:?}", refused(code, status)).replace("CloudError::", "").split('(').next().unwrap().to_owned();
+        let case = |code, status| {
+            format!("{:?}", refused(code, status)).replace("CloudError::", "").split('(').next().unwrap().to_owned()
+        };
         for (code, status, expected) in [
             ("RequestLimitExceeded", 503, "Throttled"),
             ("Throttling", 400, "Throttled"),

@@ -88,10 +88,7 @@ pub(crate) fn changes(balancer: &str, there: &Rules, wanted: &Rules) -> (Rules, 
 ///
 /// # Errors
 /// If a machine has several that could be meant.
-pub(crate) fn groups(
-    places: &BTreeMap<String, machine::Place>,
-    tagged: &BTreeSet<String>,
-) -> Result<BTreeSet<String>> {
+pub(crate) fn groups(places: &BTreeMap<String, machine::Place>, tagged: &BTreeSet<String>) -> Result<BTreeSet<String>> {
     let mut groups = BTreeSet::new();
     for (id, place) in places {
         let candidates: Vec<&String> = place.groups.intersection(tagged).collect();

@@ -6,10 +6,7 @@ use std::{
 };
 
 use serde::{Deserialize, Serialize};
-use skydock_sdk::{
-    Result,
-    types::CloudError,
-};
+use skydock_sdk::{Result, types::CloudError};
 
 use crate::{
     api::ec2::{
@@ -112,9 +109,9 @@ pub(crate) fn choose<'a>(picture: &'a [Place], internal: bool, fallback: Option<
     }
     let best = |places: Vec<&'a Place>| {
         let role = |place: &Place| if internal { place.for_internal } else { place.for_public };
-        places.into_iter().min_by(|one, other| {
-            (!role(one), !one.ours, &one.id).cmp(&(!role(other), !other.ours, &other.id))
-        })
+        places
+            .into_iter()
+            .min_by(|one, other| (!role(one), !one.ours, &one.id).cmp(&(!role(other), !other.ours, &other.id)))
     };
     let chosen: Vec<&Place> = by_zone.into_values().filter_map(best).collect();
     if chosen.is_empty() {

@@ -5,11 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use skydock_sdk::{Result, types::Service};
 
 use crate::{
-    api::{
-        ec2::{
-            network::{self, SecurityGroup},
-            permission::{self, Rule, Rules, Source},
-        },
+    api::ec2::{
+        network::{self, SecurityGroup},
+        permission::{self, Rule, Rules, Source},
     },
     balancer::{
         annotation::{self, Annotations},
@@ -82,7 +80,8 @@ impl Cloud<'_> {
         for answer in self.wire.send(&calls) {
             match answer {
                 // The rule is there, or gone, already: a rule of one load balancer is nobody else's.
-                Err(failure) if matches!(failure.code(), "InvalidPermission.Duplicate" | "InvalidPermission.NotFound") => {}
+                Err(failure)
+                    if matches!(failure.code(), "InvalidPermission.Duplicate" | "InvalidPermission.NotFound") => {}
                 Err(failure) => return Err(failure.into()),
                 Ok(_) => {}
             }

@@ -64,10 +64,9 @@ pub(crate) fn stages(
     if differ(&wish.attributes, &observed.attributes) {
         second.push(elb::set_attributes(name, &wish.attributes));
     }
-    if let Some(tags) = &observed.tags {
-        if wish.tags.iter().any(|(key, value)| tags.get(key) != Some(value)) {
-            second.push(elb::add_tags(name, &wish.tags));
-        }
+    let lacks = |tags: &Tags| wish.tags.iter().any(|(key, value)| tags.get(key) != Some(value));
+    if observed.tags.as_ref().is_some_and(lacks) {
+        second.push(elb::add_tags(name, &wish.tags));
     }
     if wish.health != there.health_check {
         second.push(elb::set_health(name, &wish.health));
@@ -91,12 +90,7 @@ pub(crate) fn machine_changes(there: &Description, machines: &BTreeSet<String>) 
     (machines.difference(&behind).cloned().collect(), behind.difference(machines).cloned().collect())
 }
 
-fn change<'a>(
-    stage: &mut Vec<Call>,
-    action: &'static str,
-    name: &str,
-    subnets: impl Iterator<Item = &'a String>,
-) {
+fn change<'a>(stage: &mut Vec<Call>, action: &'static str, name: &str, subnets: impl Iterator<Item = &'a String>) {
     let subnets: Vec<&String> = subnets.collect();
     if !subnets.is_empty() {
         stage.push(elb::on(action, name).list("Subnets", subnets));
@@ -127,12 +121,10 @@ fn proxy(wish: &Wish, there: &Description, first: &mut Vec<Call>, third: &mut Ve
         first.push(elb::create_policy(&wish.name, PROXY_POLICY, kind, "ProxyProtocol", "true"));
     }
     let wanted: BTreeSet<u16> = wish.listeners.iter().map(|one| one.instance_port).filter(|_| wish.proxy).collect();
-    let has = |port: &&crate::api::elb::Backend| port.policy_names.items.iter().any(|policy| policy == PROXY_POLICY);
+    let has = |port: &&elb::Backend| port.policy_names.items.iter().any(|policy| policy == PROXY_POLICY);
     let there: BTreeSet<u16> =
         there.backend_server_descriptions.items.iter().filter(has).map(|one| one.instance_port).collect();
-    let set = |port: &u16| {
-        elb::on("SetLoadBalancerPoliciesForBackendServer", &wish.name).with("InstancePort", port)
-    };
+    let set = |port: &u16| elb::on("SetLoadBalancerPoliciesForBackendServer", &wish.name).with("InstancePort", port);
     third.extend(wanted.difference(&there).map(|port| set(port).list("PolicyNames", [PROXY_POLICY])));
     // An empty list takes all away.
     third.extend(there.difference(&wanted).map(|port| set(port).with("PolicyNames", "")));
@@ -147,9 +139,11 @@ fn tls(wish: &Wish, there: &Description, first: &mut Vec<Call>, third: &mut Vec<
         first.push(elb::create_policy(&wish.name, &policy, kind, "Reference-Security-Policy", reference));
     }
     for listener in wish.listeners.iter().filter(|listener| listener.is_tls()) {
-        let set = there.listener_descriptions.items.iter().any(|one| {
-            one.listener.is(listener) && one.policy_names.items == [policy.clone()]
-        });
+        let set = there
+            .listener_descriptions
+            .items
+            .iter()
+            .any(|one| one.listener.is(listener) && one.policy_names.items == [policy.clone()]);
         if !set {
             third.push(
                 elb::on("SetLoadBalancerPoliciesOfListener", &wish.name)

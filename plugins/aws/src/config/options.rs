@@ -107,15 +107,18 @@ impl Raw {
                 )
             })?,
         };
-        let plain = region.chars().all(|letter| letter.is_ascii_lowercase() || letter.is_ascii_digit() || letter == '-');
+        let plain =
+            region.chars().all(|letter| letter.is_ascii_lowercase() || letter.is_ascii_digit() || letter == '-');
         if plain { Ok(region) } else { Err(self.refuse("region", "Region is no region, such as eu-west-1")) }
     }
 
     /// `KubernetesClusterTag`, else `KubernetesClusterID`.
     pub(super) fn cluster_id(&self) -> Result<Option<String>, Problem> {
         match (self.text("kubernetesclustertag"), self.text("kubernetesclusterid")) {
-            (Some(tag), Some(id)) if tag != id => Err(self
-                .refuse("kubernetesclustertag", "KubernetesClusterTag and KubernetesClusterID name different clusters")),
+            (Some(tag), Some(id)) if tag != id => Err(self.refuse(
+                "kubernetesclustertag",
+                "KubernetesClusterTag and KubernetesClusterID name different clusters",
+            )),
             (tag, id) => Ok(tag.or(id)),
         }
     }
@@ -194,7 +197,11 @@ impl Raw {
             if all.iter().any(|other: &Override| other.service == service && other.region == region) {
                 return Err(Problem::at(line, format!("ServiceOverride {number} is the second one of its service")));
             }
-            let endpoint = Endpoint { url: checked(&url, line)?, signing_region: get("signingregion"), signing_name: get("signingname") };
+            let endpoint = Endpoint {
+                url: checked(&url, line)?,
+                signing_region: get("signingregion"),
+                signing_name: get("signingname"),
+            };
             all.push(Override { service, region, endpoint });
         }
         if let (Some(url), Some(region)) = (self.text("endpoint"), self.text("region")) {

@@ -60,9 +60,7 @@ fn an_override_moves_an_api_of_the_region_served() {
                 URL = https://no.example\nSigningRegion = r\n[ServiceOverride \"4\"]\nService = s3\nRegion = eu-west-1\n\
                 URL = https://s3.example\nSigningRegion = r\n";
     let endpoints = parse(text).unwrap().endpoints;
-    let shown = |endpoint: &Endpoint| {
-        format!("{} {} {}", endpoint.url, endpoint.signing_region, endpoint.signing_name)
-    };
+    let shown = |endpoint: &Endpoint| format!("{} {} {}", endpoint.url, endpoint.signing_region, endpoint.signing_name);
     assert_eq!(shown(&endpoints.ec2), "https://ec2.example/ r n");
     assert_eq!(shown(&endpoints.elbv2), "http://v2:1/p r2 elasticloadbalancing");
     assert_eq!(
@@ -122,9 +120,8 @@ fn what_is_not_taken_is_refused_by_name_and_line() {
 
 #[test]
 fn two_overrides_of_a_service_are_refused() {
-    let one = |number| {
-        format!("[ServiceOverride \"{number}\"]\nService=ec2\nRegion=a-1\nURL=https://x\nSigningRegion=a-1\n")
-    };
+    let one =
+        |number| format!("[ServiceOverride \"{number}\"]\nService=ec2\nRegion=a-1\nURL=https://x\nSigningRegion=a-1\n");
     let text = format!("[Global]\nRegion = a-1\n{}{}", one(1), one(2));
     assert!(parse(&text).unwrap_err().reason.contains("second"));
 }

@@ -112,11 +112,12 @@ mod tests {
     #[test]
     fn the_primary_interface_comes_first_then_public_then_names() {
         let machine: Instance = quick_xml::de::from_str(MACHINE).unwrap();
-        let v4 = "AddressKind::InternalIp 10.0.0.1, AddressKind::InternalIp 10.0.0.2, AddressKind::InternalIp 10.0.1.1, \
+        let v4 =
+            "AddressKind::InternalIp 10.0.0.1, AddressKind::InternalIp 10.0.0.2, AddressKind::InternalIp 10.0.1.1, \
                   AddressKind::InternalIp 10.0.9.9, AddressKind::ExternalIp 203.0.113.1, \
                   AddressKind::InternalDns ip-10-0-0-1.internal, AddressKind::Hostname ip-10-0-0-1.internal, \
                   AddressKind::ExternalDns ec2-1.example"
-            .replace("AddressKind::", "");
+                .replace("AddressKind::", "");
         let v6 = "InternalIp 2001:db8::2, InternalIp 2001:db8::1";
         assert_eq!(shown(&machine, &[Family::V4]), v4);
         assert_eq!(shown(&machine, &[Family::V6]), v6);
@@ -129,9 +130,7 @@ mod tests {
         let lent = machine.network_interface_set.items.iter_mut().find(|one| one.status == "in-use").unwrap();
         for number in 0..200 {
             let address = format!("10.2.0.{number}");
-            lent.private_ip_addresses_set
-                .items
-                .push(crate::api::ec2::PrivateAddress { private_ip_address: address });
+            lent.private_ip_addresses_set.items.push(crate::api::ec2::PrivateAddress { private_ip_address: address });
         }
         let kept = of(&machine, &[Family::V4]).unwrap();
         assert_eq!(kept.len(), MOST);

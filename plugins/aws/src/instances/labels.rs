@@ -8,7 +8,7 @@ use std::{
 use regex_lite::Regex;
 use skydock_sdk::{
     Lookup as _, Result,
-    types::{CloudError, Node},
+    types::{CloudError, Node, Pair},
 };
 
 use crate::{
@@ -30,19 +30,19 @@ const DAY: Duration = Duration::from_secs(24 * 3600);
 /// Most machines in one question about the topology.
 const TOPOLOGY: usize = 100;
 
+/// Keys and values.
+pub(crate) type Labels = Vec<Pair>;
+
 /// Labels of each node, by its name.
 ///
 /// # Errors
 /// If zones are needed and EC2 cannot be asked.
-pub(crate) fn of(
-    cloud: &Cloud<'_>,
-    known: &[(&Node, &Instance)],
-) -> Result<BTreeMap<String, Result<Vec<(String, String)>>>> {
+pub(crate) fn of(cloud: &Cloud<'_>, known: &[(&Node, &Instance)]) -> Result<BTreeMap<String, Result<Labels>>> {
     let unlabelled = known.iter().filter(|(node, _)| node.labels.lookup(ZONE_ID).is_none());
     let zones: BTreeSet<&str> = unlabelled.map(|(_, machine)| machine.placement.availability_zone.as_str()).collect();
     let zones = if zones.is_empty() { BTreeMap::new() } else { zone_ids(cloud, &zones)? };
     let layers = layers(cloud, known)?;
-    let labels = |node: &Node, machine: &Instance| -> Result<Vec<(String, String)>> {
+    let labels = |node: &Node, machine: &Instance| -> Result<Labels> {
         let zone = &machine.placement.availability_zone;
         let id = node.labels.lookup(ZONE_ID).map(str::to_owned).or_else(|| zones.get(zone).cloned());
         let id = id.ok_or_else(|| CloudError::internal(format!("EC2 lists no zone {zone}")))?;
@@ -59,17 +59,15 @@ fn zone_ids(cloud: &Cloud<'_>, wanted: &BTreeSet<&str>) -> Result<BTreeMap<Strin
     Ok(zones.into_iter().map(|zone| (zone.zone_name, zone.zone_id)).collect())
 }
 
-type Layers = Vec<(String, String)>;
-
 /// Layers of the network above each machine, by its ID. A node that has the labels keeps them: a machine does not move.
-fn layers(cloud: &Cloud<'_>, known: &[(&Node, &Instance)]) -> Result<BTreeMap<String, Result<Layers>>> {
+fn layers(cloud: &Cloud<'_>, known: &[(&Node, &Instance)]) -> Result<BTreeMap<String, Result<Labels>>> {
     let required = Regex::new(&cloud.config.topology_pattern)
         .map_err(|error| CloudError::invalid(format!("SupportedTopologyInstanceTypePattern: {error}")))?;
     let mut all = BTreeMap::new();
     let mut unknown: Vec<&Instance> = Vec::new();
     let nowhere = cloud.store.get(&cloud.key("topology/region")).is_some();
     for (node, machine) in known {
-        let there: Layers = node.labels.iter().filter(|(key, _)| key.starts_with(NETWORK_LAYER)).cloned().collect();
+        let there: Labels = node.labels.iter().filter(|(key, _)| key.starts_with(NETWORK_LAYER)).cloned().collect();
         let none = |key: &str| cloud.store.get(&cloud.key(&format!("topology/{key}"))).is_some();
         if !there.is_empty() {
             all.insert(machine.instance_id.clone(), Ok(there));
@@ -91,7 +89,7 @@ fn layers(cloud: &Cloud<'_>, known: &[(&Node, &Instance)]) -> Result<BTreeMap<St
 }
 
 /// What one machine gets of an answer; none if it has no layers.
-fn outcome(machine: &Instance, must: bool, answer: &Answer<Vec<ec2::Topology>>) -> Option<Result<Layers>> {
+fn outcome(machine: &Instance, must: bool, answer: &Answer<Vec<ec2::Topology>>) -> Option<Result<Labels>> {
     match answer {
         Ok(all) => {
             let place = all.iter().find(|place| place.instance_id == machine.instance_id)?;
@@ -114,7 +112,11 @@ fn note(cloud: &Cloud<'_>, part: &[&Instance], required: &Regex, answer: &Answer
                     continue;
                 }
                 // A machine that should have a place may be stopped; others of its type may have one.
-                keep(if required.is_match(&machine.instance_type) { &machine.instance_id } else { &machine.instance_type });
+                keep(if required.is_match(&machine.instance_type) {
+                    &machine.instance_id
+                } else {
+                    &machine.instance_type
+                });
             }
         }
         Err(failure) if has_none(failure) => keep("region"),

@@ -26,7 +26,7 @@ const SINGLES: usize = 50;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Found {
     /// It is there.
-    Machine(ec2::Instance),
+    Machine(Box<ec2::Instance>),
     /// EC2 was asked for it and knows no such ID.
     Gone,
 }
@@ -108,7 +108,7 @@ pub(crate) fn by_id(wire: &dyn Wire, ids: &BTreeSet<&str>) -> Result<BTreeMap<St
 fn settle(wire: &dyn Wire, ids: &BTreeSet<&str>, machines: Machines) -> Result<BTreeMap<String, Result<Found>>> {
     let missing: BTreeSet<&str> = ids.iter().copied().filter(|id| !machines.contains_key(*id)).collect();
     let mut all = if missing.is_empty() { BTreeMap::new() } else { singly(wire, &missing)? };
-    all.extend(machines.into_iter().map(|(id, machine)| (id, Ok(Found::Machine(machine)))));
+    all.extend(machines.into_iter().map(|(id, machine)| (id, Ok(Found::Machine(Box::new(machine))))));
     Ok(all)
 }
 
@@ -121,7 +121,7 @@ fn singly(wire: &dyn Wire, ids: &BTreeSet<&str>) -> Result<BTreeMap<String, Resu
         let answer = answer.and_then(|body| ec2::read_instances(call, &body));
         let found = match answer {
             Ok(machines) => match machines.into_iter().find(|machine| machine.instance_id == *id) {
-                Some(machine) => Ok(Found::Machine(machine)),
+                Some(machine) => Ok(Found::Machine(Box::new(machine))),
                 None => Err(CloudError::unavailable(format!("EC2 says nothing of machine {id}"))),
             },
             Err(failure) if failure.code() == "InvalidInstanceID.NotFound" => Ok(Found::Gone),
@@ -152,7 +152,7 @@ fn by_name(wire: &dyn Wire, names: &BTreeSet<&str>, cluster: &Cluster) -> Result
     let found = |name: &str| {
         let mut found = machines.get(name).cloned().unwrap_or_default();
         match (found.pop(), found.is_empty()) {
-            (Some(machine), true) => Ok(Found::Machine(machine)),
+            (Some(machine), true) => Ok(Found::Machine(Box::new(machine))),
             (Some(_), false) => Err(CloudError::invalid(format!("several machines have the private DNS name {name}"))),
             // A name that is not found proves nothing.
             (None, _) => Err(CloudError::not_found(format!(

@@ -87,8 +87,7 @@ mod tests {
             ("n", Some("gce://x/y/z"), Err("provider ID")),
             ("n", Some("aws://i-0123"), Err("provider ID")),
         ] {
-            let node =
-                Node { name: name.into(), provider_id: provider_id.map(Into::into), ..Node::default() };
+            let node = Node { name: name.into(), provider_id: provider_id.map(Into::into), ..Node::default() };
             match (of(&node, "eu-west-1"), expected) {
                 (Reference::None(CloudError::Invalid(text)), Err(word)) => assert!(text.contains(word), "{text}"),
                 (found, expected) => assert_eq!(Ok(found), expected, "{name} {provider_id:?}"),

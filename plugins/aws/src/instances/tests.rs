@@ -64,9 +64,8 @@ impl Ec2 {
                     )
                 };
                 let name = |id: &str| format!("{id}.name");
-                let asked = self.machines.iter().filter(|(id, _)| {
-                    wanted.iter().any(|word| word == id || *word == name(id))
-                });
+                let asked =
+                    self.machines.iter().filter(|(id, _)| wanted.iter().any(|word| word == id || *word == name(id)));
                 Ok(format!("<R><reservationSet>{}</reservationSet></R>", asked.map(item).collect::<String>()))
             }
         }

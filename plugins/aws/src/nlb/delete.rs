@@ -75,7 +75,10 @@ pub(crate) fn delete(cloud: &Cloud<'_>, service: &Service) -> Result<()> {
     let given = Annotations(&service.annotations).list(annotation::SECURITY_GROUPS);
     cloud.remove_groups(&cluster, &security, &given)?;
     if waiting {
-        return Err(CloudError::in_progress(LETTING_GO, "target groups are still in use by the load balancer that goes"));
+        return Err(CloudError::in_progress(
+            LETTING_GO,
+            "target groups are still in use by the load balancer that goes",
+        ));
     }
     Ok(())
 }
@@ -95,8 +98,7 @@ fn leftovers(cloud: &Cloud<'_>, service: &Service, cluster: &Cluster) -> Result<
         group.target_group_name.starts_with(&prefix) && group.load_balancer_arns.items.is_empty()
     };
     let arns: Vec<String> = all.iter().filter(idle).map(|group| group.target_group_arn.clone()).collect();
-    let calls: Vec<_> =
-        arns.chunks(elbv2::TAGGED).map(|part| elbv2::tags(part.iter().map(String::as_str))).collect();
+    let calls: Vec<_> = arns.chunks(elbv2::TAGGED).map(|part| elbv2::tags(part.iter().map(String::as_str))).collect();
     let tags: Answer<Option<BTreeMap<String, Tags>>> = read_tags(send(cloud.wire, &calls).into_iter());
     // Without their tags nobody knows whose they are.
     let tags = tags?.unwrap_or_default();

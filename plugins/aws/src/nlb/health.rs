@@ -115,7 +115,12 @@ mod tests {
             (true, false, &[("healthcheck-protocol", "tcp"), ("healthcheck-port", "80")], "TCP 80 - 10 None 2/2"),
             (false, false, &[("healthcheck-protocol", "https")], "HTTPS traffic-port / 30 None 3/3"),
             (false, false, &[("healthcheck-path", "/x")], "TCP traffic-port - 30 None 3/3"),
-            (false, true, &[("healthcheck-port", "80"), ("healthcheck-protocol", "tcp")], "HTTP 10256 /healthz 30 None 3/3"),
+            (
+                false,
+                true,
+                &[("healthcheck-port", "80"), ("healthcheck-protocol", "tcp")],
+                "HTTP 10256 /healthz 30 None 3/3",
+            ),
             (
                 false,
                 false,

@@ -145,7 +145,10 @@ pub(crate) fn read_tags(answers: impl Iterator<Item = Answer<Found>>) -> Answer<
         match answer {
             Ok(found) => tags.extend(found.tags),
             Err(Failure::Refused { code, .. }) if code == "AccessDenied" || code == "UnauthorizedOperation" => {
-                log::warn("tags", "the credential has no right to elasticloadbalancing:DescribeTags: tags are not checked");
+                log::warn(
+                    "tags",
+                    "the credential has no right to elasticloadbalancing:DescribeTags: tags are not checked",
+                );
                 return Ok(None);
             }
             Err(failure) => return Err(failure),

@@ -151,7 +151,8 @@ fn of_balancer(wish: &Wish, observed: &Observed) -> Vec<Step> {
         steps.push(Step::SetAttributes(set));
     }
     if let Some(tags) = &observed.tags {
-        let lacking = |(_, there): &(&String, &Tags)| wish.tags.iter().any(|(key, value)| there.get(key) != Some(value));
+        let lacking =
+            |(_, there): &(&String, &Tags)| wish.tags.iter().any(|(key, value)| there.get(key) != Some(value));
         let arns: Vec<String> = tags.iter().filter(lacking).map(|(arn, _)| arn.clone()).collect();
         if !arns.is_empty() {
             steps.push(Step::AddTags(arns, wish.tags.clone()));
@@ -167,19 +168,14 @@ fn of_balancer(wish: &Wish, observed: &Observed) -> Vec<Step> {
     if !there.is_empty() && !wanted.is_empty() && wanted.iter().collect::<BTreeSet<_>>() != there {
         steps.push(Step::SetSecurityGroups(wanted));
     }
-    if let Some(wanted) = wish.stack.fixed() {
-        if observed.balancer.ip_address_type != wanted && !observed.balancer.ip_address_type.is_empty() {
-            steps.push(Step::SetIpAddressType(wanted));
-        }
-    }
+    let kind = observed.balancer.ip_address_type.as_str();
+    let other = |wanted: &&str| *wanted != kind && !kind.is_empty();
+    steps.extend(wish.stack.fixed().filter(other).map(Step::SetIpAddressType));
     steps
 }
 
 /// What is wanted and is not so.
-fn difference(
-    wanted: &BTreeMap<String, String>,
-    there: Option<&BTreeMap<String, String>>,
-) -> BTreeMap<String, String> {
+fn difference(wanted: &BTreeMap<String, String>, there: Option<&BTreeMap<String, String>>) -> BTreeMap<String, String> {
     let same = |key: &String, value: &String| there.and_then(|there| there.get(key)) == Some(value);
     wanted.iter().filter(|(key, value)| !same(key, value)).map(|(key, value)| (key.clone(), value.clone())).collect()
 }

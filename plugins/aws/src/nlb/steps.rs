@@ -19,9 +19,7 @@ pub(crate) fn call(step: &Step, wish: &Wish, balancer: &str, vpc: &str) -> Call 
         Step::CreateListener(front, group) => {
             listener(elbv2::on_balancer("CreateListener", balancer), front, group).tags("Tags", &wish.tags)
         }
-        Step::ModifyListener(arn, front, group) => {
-            listener(elbv2::on_listener("ModifyListener", arn), front, group)
-        }
+        Step::ModifyListener(arn, front, group) => listener(elbv2::on_listener("ModifyListener", arn), front, group),
         Step::DeleteListener(arn) => elbv2::on_listener("DeleteListener", arn),
         Step::DeleteGroup(arn) => elbv2::on_group("DeleteTargetGroup", arn),
         Step::ModifyGroup(arn, group) => health(elbv2::on_group("ModifyTargetGroup", arn), &group.health),
@@ -35,9 +33,7 @@ pub(crate) fn call(step: &Step, wish: &Wish, balancer: &str, vpc: &str) -> Call 
         Step::SetSecurityGroups(groups) => {
             elbv2::on_balancer("SetSecurityGroups", balancer).list("SecurityGroups", groups)
         }
-        Step::SetIpAddressType(kind) => {
-            elbv2::on_balancer("SetIpAddressType", balancer).with("IpAddressType", kind)
-        }
+        Step::SetIpAddressType(kind) => elbv2::on_balancer("SetIpAddressType", balancer).with("IpAddressType", kind),
     }
 }
 

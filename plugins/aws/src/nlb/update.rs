@@ -83,8 +83,7 @@ fn known(
         let target = |id: &str| Target { id: id.to_owned(), port: group.port };
         // A node whose addresses are other ones is both added and removed.
         let gone: Vec<Target> = removed.iter().filter(|id| !all.contains(*id)).map(|id| target(id)).collect();
-        let fresh: Vec<Target> =
-            added.iter().filter(|id| wanted.contains(id.as_str())).map(|id| target(id)).collect();
+        let fresh: Vec<Target> = added.iter().filter(|id| wanted.contains(id.as_str())).map(|id| target(id)).collect();
         calls.extend(both(&group.target_group_arn, &gone, &fresh));
     }
     calls
@@ -112,12 +111,7 @@ fn both(group: &str, gone: &[Target], fresh: &[Target]) -> Vec<Call> {
 }
 
 /// What comes to the nodes, by what the load balancer has.
-fn traffic(
-    cloud: &Cloud<'_>,
-    service: &Service,
-    balancer: &LoadBalancer,
-    groups: &[TargetGroup],
-) -> Result<Traffic> {
+fn traffic(cloud: &Cloud<'_>, service: &Service, balancer: &LoadBalancer, groups: &[TargetGroup]) -> Result<Traffic> {
     let mut traffic = Traffic::default();
     let ipv6 = groups.first().is_some_and(|group| group.ip_address_type == "ipv6");
     for group in groups {

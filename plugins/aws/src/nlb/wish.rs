@@ -151,12 +151,7 @@ impl Wish {
     }
 }
 
-fn fronts(
-    service: &Service,
-    annotations: Annotations<'_>,
-    health: &Health,
-    cluster: &Cluster,
-) -> Result<Vec<Front>> {
+fn fronts(service: &Service, annotations: Annotations<'_>, health: &Health, cluster: &Cluster) -> Result<Vec<Front>> {
     let mut fronts: Vec<Front> = Vec::new();
     let ipv6 = service.ip_families.first() == Some(&IpFamily::Ipv6) && !service.ip_families.contains(&IpFamily::Ipv4);
     // A port without a node port is unreachable; the official provider leaves it out, too.

@@ -17,11 +17,7 @@ fn table() -> RouteTable {
 }
 
 fn shown(pods: &[&str]) -> Vec<String> {
-    let nodes = [Node {
-        name: "n1".into(),
-        provider_id: Some("aws:///eu-west-1a/i-1".into()),
-        ..Node::default()
-    }];
+    let nodes = [Node { name: "n1".into(), provider_id: Some("aws:///eu-west-1a/i-1".into()), ..Node::default() }];
     let pods: Vec<IpNet> = pods.iter().map(|cidr| cidr.parse().unwrap()).collect();
     let shown = |route: Route| {
         let node = route.target_node.unwrap_or("-".into());
@@ -45,10 +41,7 @@ fn routes_to_pods_are_the_clusters_and_no_others() {
 
 #[test]
 fn without_the_ranges_of_pods_only_nodes_routes_are_told() {
-    assert_eq!(
-        shown(&[]),
-        ["rtb-1/10.244.1.0/24 n1", "rtb-1/10.99.0.0/24 n1", "rtb-1/2001:db8:0:1::/64 n1"]
-    );
+    assert_eq!(shown(&[]), ["rtb-1/10.244.1.0/24 n1", "rtb-1/10.99.0.0/24 n1", "rtb-1/2001:db8:0:1::/64 n1"]);
 }
 
 #[test]

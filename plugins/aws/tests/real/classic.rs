@@ -35,7 +35,9 @@ fn a_classic_load_balancer_comes_changes_and_goes() {
     expected.sort();
     assert_eq!(behind, expected);
     assert!(text(&body, "Target").eq_ignore_ascii_case("TCP:30080"), "{body}");
-    let own = texts(body.split("<SecurityGroups>").nth(1).unwrap().split("</SecurityGroups>").next().unwrap(), "member")[0].clone();
+    let own =
+        texts(body.split("<SecurityGroups>").nth(1).unwrap().split("</SecurityGroups>").next().unwrap(), "member")[0]
+            .clone();
     let rules = world.ec2("DescribeSecurityGroups", &[("GroupId.1", &world.group)]);
     assert!(rules.contains(&own), "the nodes let the load balancer in: {rules}");
 

@@ -128,15 +128,22 @@ fn annotations_reach_the_cloud() {
     assert_eq!(text(&body, "Scheme"), "internal");
     assert_eq!(texts(&body, "SubnetId"), [world.subnets[1].clone()]);
     let body = world.elbv2("DescribeLoadBalancerAttributes", &[("LoadBalancerArn", &lb)]);
-    assert!(body.replace(char::is_whitespace, "").contains("<Value>true</Value><Key>load_balancing.cross_zone.enabled</Key>")
-        || body.replace(char::is_whitespace, "").contains("<Key>load_balancing.cross_zone.enabled</Key><Value>true</Value>"), "{body}");
+    assert!(
+        body.replace(char::is_whitespace, "")
+            .contains("<Value>true</Value><Key>load_balancing.cross_zone.enabled</Key>")
+            || body
+                .replace(char::is_whitespace, "")
+                .contains("<Key>load_balancing.cross_zone.enabled</Key><Value>true</Value>"),
+        "{body}"
+    );
     let tags = world.elbv2("DescribeTags", &[("ResourceArns.member.1", &lb)]);
     for word in ["team", "empty", "kubernetes.io/service-name", &format!("kubernetes.io/cluster/{}", world.cluster)] {
         assert!(tags.contains(word), "{word}: {tags}");
     }
     let group = world.elbv2("DescribeTargetGroups", &[("LoadBalancerArn", &lb)]);
     assert_eq!(text(&group, "HealthCheckPath"), "/ready");
-    let attributes = world.elbv2("DescribeTargetGroupAttributes", &[("TargetGroupArn", &text(&group, "TargetGroupArn"))]);
+    let attributes =
+        world.elbv2("DescribeTargetGroupAttributes", &[("TargetGroupArn", &text(&group, "TargetGroupArn"))]);
     let flat = attributes.replace(char::is_whitespace, "");
     assert!(flat.contains("proxy_protocol_v2.enabled"), "{attributes}");
     let rules = world.ec2("DescribeSecurityGroups", &[("GroupId.1", &world.group)]);
@@ -149,7 +156,14 @@ fn annotations_reach_the_cloud() {
         ("Attributes.member.1.Value", "false"),
     ];
     world.elbv2("ModifyLoadBalancerAttributes", &turned);
-    world.elbv2("DeregisterTargets", &[("TargetGroupArn", &text(&group, "TargetGroupArn")), ("Targets.member.1.Id", &world.machines[0]), ("Targets.member.1.Port", "30080")]);
+    world.elbv2(
+        "DeregisterTargets",
+        &[
+            ("TargetGroupArn", &text(&group, "TargetGroupArn")),
+            ("Targets.member.1.Id", &world.machines[0]),
+            ("Targets.member.1.Port", "30080"),
+        ],
+    );
     world.line.take();
     up(&world, &web);
     let mut mended: Vec<_> = world.line.take().into_iter().filter(|action| !action.starts_with("Describe")).collect();

@@ -149,13 +149,6 @@ impl SecurityGroup {
     pub(crate) fn tags(&self) -> Tags {
         tags(&self.tag_set)
     }
-
-    #[cfg(test)]
-    pub(crate) fn tagged(mut self, pairs: &[(&str, &str)]) -> Self {
-        let tag = |(key, value): &(&str, &str)| Tag { key: (*key).to_owned(), value: (*value).to_owned() };
-        self.tag_set = pairs.iter().map(tag).collect::<Vec<_>>().into();
-        self
-    }
 }
 
 #[derive(Debug, Default, Deserialize)]

@@ -23,10 +23,8 @@ fn subnet(line: &str) -> Subnet {
 
 /// The main table leads to the internet; the other one, which the subnets named go by, does not.
 fn tables(private: &[&str]) -> Vec<RouteTable> {
-    let associations: String = private
-        .iter()
-        .map(|id| format!("<item><subnetId>subnet-{id}</subnetId><main>false</main></item>"))
-        .collect();
+    let associations: String =
+        private.iter().map(|id| format!("<item><subnetId>subnet-{id}</subnetId><main>false</main></item>")).collect();
     let text = |name: &str, routes: &str, associations: &str| {
         let text = format!(
             "<item><routeTableId>{name}</routeTableId><routeSet>{routes}</routeSet>\
@@ -46,9 +44,7 @@ fn chosen(lines: &[&str], private: &[&str], internal: bool) -> String {
     let zones = [zone("a", "availability-zone"), zone("b", "availability-zone"), zone("l", "local-zone")];
     let picture = picture(&subnets, &tables(private), &zones, &cluster());
     match choose(&picture, internal, Some("subnet-fallback")) {
-        Ok(places) => {
-            places.iter().map(|place| place.id.trim_start_matches("subnet-")).collect::<Vec<_>>().join(" ")
-        }
+        Ok(places) => places.iter().map(|place| place.id.trim_start_matches("subnet-")).collect::<Vec<_>>().join(" "),
         Err(_) => "none".into(),
     }
 }

@@ -47,9 +47,7 @@ fn actions(wish: &Wish, observed: &Observed, subnets: &[&str], groups: &[&str], 
     let groups: Vec<String> = groups.iter().map(|group| (*group).to_owned()).collect();
     let stages = stages(wish, observed, &set(subnets), &groups, &set(ids));
     let numbered = stages.iter().enumerate();
-    numbered
-        .flat_map(|(index, stage)| stage.iter().map(move |call| format!("{index} {}", call.action)))
-        .collect()
+    numbered.flat_map(|(index, stage)| stage.iter().map(move |call| format!("{index} {}", call.action))).collect()
 }
 
 fn by(wish: &Wish, observed: &Observed) -> Vec<String> {
@@ -72,10 +70,7 @@ fn only_what_differs_is_changed_and_in_order() {
         actions(&wish, &observed, &["subnet-2"], &["sg-1"], &["i-1"]),
         ["0 DetachLoadBalancerFromSubnets", "1 AttachLoadBalancerToSubnets"]
     );
-    assert_eq!(
-        actions(&wish, &observed, &["subnet-1"], &["sg-2"], &["i-1"]),
-        ["1 ApplySecurityGroupsToLoadBalancer"]
-    );
+    assert_eq!(actions(&wish, &observed, &["subnet-1"], &["sg-2"], &["i-1"]), ["1 ApplySecurityGroupsToLoadBalancer"]);
     assert_eq!(
         actions(&wish, &observed, &["subnet-1"], &["sg-1"], &["i-2"]),
         ["1 DeregisterInstancesFromLoadBalancer", "2 RegisterInstancesWithLoadBalancer"]

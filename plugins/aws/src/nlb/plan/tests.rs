@@ -109,10 +109,7 @@ fn a_new_load_balancer_gets_group_then_listener_and_targets() {
     observed.groups = vec![group(80, "TCP")];
     assert_eq!(
         plan(&web(), &observed, &members(&["i-1"])),
-        [
-            Step::CreateListener(front(80, "TCP"), "tg80".into()),
-            Step::Register("tg80".into(), vec![target("i-1", 80)]),
-        ]
+        [Step::CreateListener(front(80, "TCP"), "tg80".into()), Step::Register("tg80".into(), vec![target("i-1", 80)]),]
     );
 }
 
@@ -192,11 +189,8 @@ fn a_certificate_and_a_policy_that_differ_are_set() {
         ..listener(80, "TLS", "tg80")
     }];
     let tls = |certificate: &str, policy: Option<&str>| {
-        let front = Front {
-            certificate: Some(certificate.into()),
-            policy: policy.map(str::to_owned),
-            ..front(80, "TLS")
-        };
+        let front =
+            Front { certificate: Some(certificate.into()), policy: policy.map(str::to_owned), ..front(80, "TLS") };
         plan(&wish(vec![front]), &observed, &members(&["i-1"])).len()
     };
     assert_eq!(tls("arn:cert", None), 0, "a policy that is not asked for is left");

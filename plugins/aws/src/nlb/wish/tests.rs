@@ -43,7 +43,8 @@ fn tcp_and_udp_of_a_port_share_a_listener_if_they_share_a_node_port() {
 
 #[test]
 fn a_certificate_makes_tls_of_the_ports_that_are_named() {
-    let ports = [("https", Transport::Tcp, 443, 30443), ("web", Transport::Tcp, 80, 30080), ("u", Transport::Udp, 1, 30001)];
+    let ports =
+        [("https", Transport::Tcp, 443, 30443), ("web", Transport::Tcp, 80, 30080), ("u", Transport::Udp, 1, 30001)];
     let tls = |pairs: &[(&str, &str)]| fronts(&annotated(service(&ports), pairs));
     let (plain_web, udp) = ("80 TCP -> 30080 TCP", "1 UDP -> 30001 UDP");
     assert_eq!(
@@ -126,13 +127,28 @@ fn tags_name_the_service_and_the_cluster() {
 #[test]
 fn families_decide_the_addresses() {
     use IpFamily::{Ipv4, Ipv6};
-    let cases: [(&[IpFamily], IpFamilyPolicy, Option<&str>, Stack, &str, &str); 7] = [
+    type Case<'a> = (&'a [IpFamily], IpFamilyPolicy, Option<&'a str>, Stack, &'a str, &'a str);
+    let cases: [Case<'_>; 7] = [
         (&[Ipv4], IpFamilyPolicy::SingleStack, None, Stack::Left, "80 TCP -> 30080 TCP", "0.0.0.0/0"),
-        (&[Ipv4, Ipv6], IpFamilyPolicy::PreferDualStack, None, Stack::Preferred, "80 TCP -> 30080 TCP", "0.0.0.0/0 ::/0"),
+        (
+            &[Ipv4, Ipv6],
+            IpFamilyPolicy::PreferDualStack,
+            None,
+            Stack::Preferred,
+            "80 TCP -> 30080 TCP",
+            "0.0.0.0/0 ::/0",
+        ),
         (&[Ipv4, Ipv6], IpFamilyPolicy::RequireDualStack, None, Stack::Dual, "80 TCP -> 30080 TCP", "0.0.0.0/0 ::/0"),
         (&[Ipv6], IpFamilyPolicy::SingleStack, None, Stack::Dual, "80 TCP -> 30080 TCP ipv6", "0.0.0.0/0 ::/0"),
         (&[Ipv4], IpFamilyPolicy::SingleStack, Some("dualstack"), Stack::Dual, "80 TCP -> 30080 TCP", "0.0.0.0/0 ::/0"),
-        (&[Ipv4, Ipv6], IpFamilyPolicy::RequireDualStack, Some("ipv4"), Stack::Ipv4, "80 TCP -> 30080 TCP", "0.0.0.0/0"),
+        (
+            &[Ipv4, Ipv6],
+            IpFamilyPolicy::RequireDualStack,
+            Some("ipv4"),
+            Stack::Ipv4,
+            "80 TCP -> 30080 TCP",
+            "0.0.0.0/0",
+        ),
         (&[], IpFamilyPolicy::SingleStack, None, Stack::Left, "80 TCP -> 30080 TCP", "0.0.0.0/0"),
     ];
     for (families, policy, annotation, stack, front, ranges) in cases {
