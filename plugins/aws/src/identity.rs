@@ -64,13 +64,22 @@ impl Cloud<'_> {
     /// # Errors
     /// If neither the configuration nor the machines say.
     pub(crate) fn vpc(&self) -> Result<String> {
-        if let Some(vpc) = &self.config.vpc {
-            return Ok(vpc.clone());
+        let none = || CloudError::internal("no machine of a node tells the VPC yet; it can be set by VPC");
+        self.known_vpc()?.ok_or_else(none)
+    }
+
+    /// The VPC the cluster is in; none if nobody says.
+    ///
+    /// # Errors
+    /// If the machines say several things, or AWS cannot be asked.
+    pub(crate) fn known_vpc(&self) -> Result<Option<String>> {
+        if self.config.vpc.is_some() {
+            return Ok(self.config.vpc.clone());
         }
         let mut vpcs = self.said()?.vpcs.into_iter();
         match (vpcs.next(), vpcs.next()) {
-            (Some(vpc), None) => Ok(vpc),
-            (None, _) => Err(CloudError::internal("no machine of a node tells the VPC yet; it can be set by VPC")),
+            (vpc, None) => Ok(vpc),
+            (None, Some(vpc)) => Ok(Some(vpc)),
             (Some(first), Some(second)) => Err(CloudError::invalid(format!(
                 "the machines of the nodes are in several VPCs ({first}, {second}): set VPC"
             ))),

@@ -6,7 +6,10 @@ use std::{
 };
 
 use serde::{Deserialize, Serialize};
-use skydock_sdk::{Lookup as _, Result, log, types::Pair};
+use skydock_sdk::{
+    Lookup as _, Result, log,
+    types::{CloudError, Pair},
+};
 
 use super::annotation::{self, Annotations};
 use crate::{
@@ -92,10 +95,12 @@ impl Cloud<'_> {
                             places.insert(id, Place { vpc: machine.vpc_id.clone(), groups: machine.groups() });
                         }
                         Ok(_) => _ = gone.insert(id),
-                        Err(error) => {
-                            log::warn("machines", format_args!("{id} is left out: {error:?}"));
+                        Err(CloudError::Invalid(reason)) => {
+                            log::warn("machines", format_args!("{id} is left out: {reason}"));
                             gone.insert(id);
                         }
+                        // A machine of which nothing is known may be one that serves: better nothing changes.
+                        Err(error) => return Err(error),
                     }
                 }
             }

@@ -27,6 +27,9 @@ const NETWORK_LAYER: &str = "topology.k8s.aws/network-node-layer-";
 /// Zones come once in years, and what has no network topology today has none tomorrow.
 const DAY: Duration = Duration::from_secs(24 * 3600);
 
+/// How long AWS is not asked again after it failed, about machines that need no such labels.
+const FAILED: Duration = Duration::from_secs(600);
+
 /// Most machines in one question about the topology.
 const TOPOLOGY: usize = 100;
 
@@ -65,12 +68,15 @@ fn layers(cloud: &Cloud<'_>, known: &[(&Node, &Instance)]) -> Result<BTreeMap<St
         .map_err(|error| CloudError::invalid(format!("SupportedTopologyInstanceTypePattern: {error}")))?;
     let mut all = BTreeMap::new();
     let mut unknown: Vec<&Instance> = Vec::new();
-    let nowhere = cloud.store.get(&cloud.key("topology/region")).is_some();
+    let said = |key: &str| cloud.store.get(&cloud.key(key)).is_some();
+    let (nowhere, failed) = (said("topology/region"), said("topology/failed"));
     for (node, machine) in known {
         let there: Labels = node.labels.iter().filter(|(key, _)| key.starts_with(NETWORK_LAYER)).cloned().collect();
         let none = |key: &str| cloud.store.get(&cloud.key(&format!("topology/{key}"))).is_some();
         if !there.is_empty() {
             all.insert(machine.instance_id.clone(), Ok(there));
+        } else if failed && !required.is_match(&machine.instance_type) {
+            // It went wrong a moment ago, and this type has most likely none.
         } else if !nowhere && !none(&machine.instance_type) && !none(&machine.instance_id) {
             unknown.push(machine);
         }
@@ -104,7 +110,8 @@ fn outcome(machine: &Instance, must: bool, answer: &Answer<Vec<ec2::Topology>>) 
 
 /// Notes what is not to be asked again today.
 fn note(cloud: &Cloud<'_>, part: &[&Instance], required: &Regex, answer: &Answer<Vec<ec2::Topology>>) {
-    let keep = |key: &str| cloud.store.set(&cloud.key(&format!("topology/{key}")), "none", DAY);
+    let keep_for = |key: &str, time| cloud.store.set(&cloud.key(&format!("topology/{key}")), "none", time);
+    let keep = |key: &str| keep_for(key, DAY);
     match answer {
         Ok(all) => {
             for machine in part {
@@ -120,7 +127,7 @@ fn note(cloud: &Cloud<'_>, part: &[&Instance], required: &Regex, answer: &Answer
             }
         }
         Err(failure) if has_none(failure) => keep("region"),
-        Err(_) => {}
+        Err(_) => keep_for("failed", FAILED),
     }
 }
 

@@ -58,7 +58,7 @@ pub(crate) fn delete(cloud: &Cloud<'_>, service: &Service) -> Result<()> {
     let vpc = match vpc {
         Some(vpc) => Some(vpc),
         // Of a cluster without nodes nobody may know; then there is no group of theirs either.
-        None => cloud.vpc().ok(),
+        None => cloud.known_vpc()?,
     };
     if let Some(vpc) = vpc {
         cloud.sync_node_rules(&cluster, &vpc, &name, &BTreeMap::new(), &Traffic::default(), found.is_some())?;
