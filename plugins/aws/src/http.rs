@@ -49,8 +49,11 @@ fn scope(endpoint: &Endpoint) -> String {
 
 fn read(action: &'static str, answer: skydock_sdk::Result<Response>) -> Result<String, Failure> {
     let answer = answer.map_err(|error| Failure::Unanswered { action, error })?;
-    let body = String::from_utf8_lossy(&answer.body).into_owned();
-    if answer.is_success() { Ok(body) } else { Err(Failure::read(action, answer.status, &body)) }
+    let (status, good) = (answer.status, answer.is_success());
+    // Some answers are megabytes: they are not copied.
+    let unreadable = |_| Failure::Unreadable { action, reason: "it is not UTF-8".into() };
+    let body = String::from_utf8(answer.body).map_err(unreadable)?;
+    if good { Ok(body) } else { Err(Failure::read(action, status, &body)) }
 }
 
 #[cfg(test)]

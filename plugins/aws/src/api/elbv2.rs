@@ -269,7 +269,7 @@ pub(crate) fn group_attributes(group: &str) -> Call {
     call("DescribeTargetGroupAttributes").with("TargetGroupArn", group)
 }
 
-/// Most resources in one question about tags.
+/// Most resources in one question about tags, and in one change of them.
 pub(crate) const TAGGED: usize = 20;
 
 /// `DescribeTags`, of at most [`TAGGED`] resources.

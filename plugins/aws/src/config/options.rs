@@ -204,7 +204,8 @@ impl Raw {
             };
             all.push(Override { service, region, endpoint });
         }
-        if let (Some(url), Some(region)) = (self.text("endpoint"), self.text("region")) {
+        if let Some(url) = self.text("endpoint") {
+            let region = self.region()?;
             let endpoint =
                 Endpoint { url: checked(&url, 0)?, signing_region: region.clone(), signing_name: String::new() };
             for service in ["ec2", "elasticloadbalancing"] {

@@ -10,7 +10,7 @@ use super::{
     wish::{Front, Group, Security, Wish},
 };
 use crate::{
-    api::elbv2::{Listener, Target, TargetGroup},
+    api::elbv2::{Listener, TAGGED, Target, TargetGroup},
     tags::Tags,
 };
 
@@ -154,9 +154,7 @@ fn of_balancer(wish: &Wish, observed: &Observed) -> Vec<Step> {
         let lacking =
             |(_, there): &(&String, &Tags)| wish.tags.iter().any(|(key, value)| there.get(key) != Some(value));
         let arns: Vec<String> = tags.iter().filter(lacking).map(|(arn, _)| arn.clone()).collect();
-        if !arns.is_empty() {
-            steps.push(Step::AddTags(arns, wish.tags.clone()));
-        }
+        steps.extend(arns.chunks(TAGGED).map(|part| Step::AddTags(part.to_vec(), wish.tags.clone())));
     }
     let there: BTreeSet<&String> = observed.balancer.security_groups.items.iter().collect();
     let wanted = match (&wish.security, &observed.managed_group) {
