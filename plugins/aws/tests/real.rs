@@ -19,6 +19,8 @@ mod classic;
 mod machines;
 #[path = "real/network.rs"]
 mod network;
+#[path = "real/official.rs"]
+mod official;
 #[path = "real/routes.rs"]
 mod routes;
 #[path = "real/takeover.rs"]

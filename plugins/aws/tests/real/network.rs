@@ -1,6 +1,6 @@
 use skydock_sdk::types::{CloudError, Service};
 
-use crate::world::{World, annotation, name, service, text, texts};
+use crate::world::{World, annotation, certificate, name, service, text, texts};
 
 /// Ensures until it is up; answers the host name.
 fn up(world: &World, service: &Service) -> String {
@@ -169,6 +169,25 @@ fn annotations_reach_the_cloud() {
     let mut mended: Vec<_> = world.line.take().into_iter().filter(|action| !action.starts_with("Describe")).collect();
     mended.sort();
     assert_eq!(mended, ["ModifyLoadBalancerAttributes", "RegisterTargets"]);
+}
+
+#[test]
+#[ignore = "needs a moto server, named by SKYDOCK_MOTO"]
+fn tls_comes_to_a_listener_that_is_there() {
+    let world = World::new(1, "");
+    let mut web = service(&[(443, 30443)]);
+    up(&world, &web);
+    let certificate = certificate();
+    web.annotations.push(annotation("ssl-cert", &certificate));
+    world.line.take();
+    up(&world, &web);
+    let mut changed: Vec<_> = world.line.take().into_iter().filter(|action| !action.starts_with("Describe")).collect();
+    changed.dedup();
+    assert_eq!(changed, ["ModifyListener"]);
+    let listener = world.elbv2("DescribeListeners", &[("LoadBalancerArn", &arn(&world, &web))]);
+    assert_eq!((text(&listener, "Protocol").as_str(), text(&listener, "CertificateArn")), ("TLS", certificate));
+    up(&world, &web);
+    assert!(world.line.take().iter().all(|action| action.starts_with("Describe")));
 }
 
 #[test]

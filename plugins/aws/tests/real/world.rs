@@ -15,7 +15,10 @@ use skydock_aws::{
     http::Http,
     store::Store,
 };
-use skydock_sdk::types::{Node, Service, ServicePort, Transport};
+use skydock_sdk::{
+    http::Request,
+    types::{Node, Service, ServicePort, Transport},
+};
 
 static NUMBER: AtomicU32 = AtomicU32::new(0);
 
@@ -108,8 +111,24 @@ pub(crate) struct World {
     pub(crate) store: Memory,
 }
 
+/// The server.
+pub(crate) fn server() -> String {
+    std::env::var("SKYDOCK_MOTO").expect("SKYDOCK_MOTO names a moto server, as http://127.0.0.1:5000")
+}
+
+/// ARN of a new certificate.
+pub(crate) fn certificate() -> String {
+    let scope = "AWS4-HMAC-SHA256 Credential=x/19700101/us-east-1/acm/aws4_request, SignedHeaders=host, Signature=0";
+    let request = Request::post(server())
+        .header("Authorization", scope)
+        .header("X-Amz-Target", "CertificateManager.RequestCertificate")
+        .text("application/x-amz-json-1.1", r#"{"DomainName": "example.com"}"#);
+    let answer: serde_json::Value = skydock_sdk::http::send(request).unwrap().success().unwrap().json().unwrap();
+    answer["CertificateArn"].as_str().unwrap().to_owned()
+}
+
 fn setup(text: &str) -> Setup {
-    let url = std::env::var("SKYDOCK_MOTO").expect("SKYDOCK_MOTO names a moto server, as http://127.0.0.1:5000");
+    let url = server();
     let text = format!("[Global]\nRegion = us-east-1\n{text}");
     Setup::read(&text, "cloud.conf", &[("endpoint".into(), url)])
         .unwrap()
