@@ -1,21 +1,23 @@
 //! Which addresses a plugin may reach, whatever name led there.
 
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
-use ipnet::IpNet;
+use ipnet::{IpNet, Ipv4Net, Ipv6Net};
 
 /// Why an address is out of reach.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Reason {
     /// It hands out the machine's cloud identity. Never opened.
     Metadata,
-    /// The host itself. Never opened.
-    Loopback,
-    /// The wire the host is on. Never opened.
-    LinkLocal,
+    /// The cluster's own API, or the control plane's ports on this machine. Never opened.
+    ApiServer,
     /// No single machine: unspecified, multicast, broadcast, reserved or a transition mechanism. Never opened.
     Special,
-    /// Closed by the operator, or the cluster's own API. Never opened.
+    /// The host itself. Opened only by a network within 127.0.0.0/8 or `::1`.
+    Loopback,
+    /// The wire the host is on. Opened only by a network within it.
+    LinkLocal,
+    /// The cluster's Services, its Pods or this machine. Opened only by a network within it.
     Closed,
     /// A private network, and no CIDR opens it.
     Private,
@@ -27,9 +29,10 @@ impl Reason {
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Metadata => "metadata",
+            Self::ApiServer => "api_server",
+            Self::Special => "special",
             Self::Loopback => "loopback",
             Self::LinkLocal => "link_local",
-            Self::Special => "special",
             Self::Closed => "closed",
             Self::Private => "private",
         }
@@ -47,59 +50,164 @@ pub struct AddressDenied {
 }
 
 /// Addresses at which clouds hand out identities or secrets to whoever asks.
-const METADATA: [IpAddr; 9] = [
+const METADATA: [IpAddr; 14] = [
     IpAddr::V4(Ipv4Addr::new(169, 254, 169, 254)), // AWS, Azure, GCP, OpenStack, DigitalOcean, Oracle
+    IpAddr::V4(Ipv4Addr::new(169, 254, 169, 252)), // GKE's metadata server on the node
     IpAddr::V4(Ipv4Addr::new(169, 254, 170, 2)),   // AWS ECS task credentials
     IpAddr::V4(Ipv4Addr::new(169, 254, 170, 23)),  // AWS EKS pod identity
+    IpAddr::V4(Ipv4Addr::new(169, 254, 42, 42)),   // Scaleway
     IpAddr::V4(Ipv4Addr::new(168, 63, 129, 16)),   // Azure wire server
     IpAddr::V4(Ipv4Addr::new(100, 100, 100, 200)), // Alibaba Cloud
     IpAddr::V4(Ipv4Addr::new(192, 0, 0, 192)),     // Oracle Cloud classic
     IpAddr::V6(Ipv6Addr::new(0xfd00, 0xec2, 0, 0, 0, 0, 0, 0x254)), // AWS
     IpAddr::V6(Ipv6Addr::new(0xfd00, 0xec2, 0, 0, 0, 0, 0, 0x23)), // AWS EKS pod identity
     IpAddr::V6(Ipv6Addr::new(0xfd20, 0xce, 0, 0, 0, 0, 0, 0x254)), // GCP
+    IpAddr::V6(Ipv6Addr::new(0xfd00, 0xc1, 0, 0, 0, 0, 0xa9fe, 0xa9fe)), // Oracle
+    IpAddr::V6(Ipv6Addr::new(0xfd00, 0x42, 0, 0, 0, 0, 0, 0x42)), // Scaleway
+    IpAddr::V6(Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0, 0xa9fe, 0xa9fe)), // OpenStack
 ];
 
-/// What may be reached. The default lets public addresses pass and nothing else.
+/// Ports of a control plane and a kubelet, which listen on the machine's own addresses and trust what comes from there:
+/// etcd, API server, kubelet, kube-proxy, controller managers, scheduler and this host.
+const CONTROL_PLANE: [u16; 13] =
+    [2379, 2380, 2381, 6443, 10248, 10249, 10250, 10255, 10256, 10257, 10258, 10259, 10260];
+
+/// What belongs to the cluster, whatever a name leads to. The caller knows; it is asked again at each resolution.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Closed {
+    /// Where the Kubernetes API is: `KUBERNETES_SERVICE_HOST`, and what the kubeconfig's server resolves to. Never opened: the
+    /// whole address, or, if it is on this machine, the port on all of the machine's addresses.
+    pub api_server: Vec<SocketAddr>,
+    /// The CIDRs of Services and Pods.
+    pub cluster: Vec<IpNet>,
+    /// This machine's own addresses ([`own_addresses`](crate::own_addresses)).
+    pub own: Vec<IpAddr>,
+}
+
+/// What a rule may reach. The default lets public addresses pass and nothing else.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AddressPolicy {
-    /// Private networks that may be reached, such as those of a cloud on one's own premises.
+    /// Networks that may be reached though they are not public, such as those of a cloud on one's own premises.
     pub opened: Vec<IpNet>,
-    /// Networks that may not be reached, before all else: the Kubernetes API belongs here.
-    pub closed: Vec<IpNet>,
+    /// Prefixes whose addresses carry an IPv4 address that a translator will reach (RFC 6052), beside 64:ff9b::/96. Lengths
+    /// 32, 40, 48, 56, 64 and 96.
+    pub nat64: Vec<Ipv6Net>,
 }
 
 impl AddressPolicy {
-    /// Decides on one address and gives it in canonical form (no IPv4 in IPv6 clothes): connect to that one.
+    /// Decides on one address and gives the one to connect to: the same, but for an IPv4 address in IPv6 clothes.
     ///
     /// # Errors
     /// [`AddressDenied`] with the reason.
-    pub fn check(&self, address: IpAddr) -> Result<IpAddr, AddressDenied> {
-        let canonical = canonical(address);
-        let within = |nets: &[IpNet]| nets.iter().any(|net| net.contains(&canonical));
-        let reason = match canonical {
-            it if METADATA.contains(&it) => Some(Reason::Metadata),
-            _ if within(&self.closed) => Some(Reason::Closed),
+    pub fn check(&self, to: SocketAddr, closed: &Closed) -> Result<SocketAddr, AddressDenied> {
+        let denied = |reason| Err(AddressDenied { address: to.ip(), reason });
+        let unmapped = unmapped(to.ip());
+        let judged = self.translated(unmapped);
+        // The address and what a translator makes of it have both to pass.
+        for address in [unmapped, judged] {
+            if METADATA.contains(&address) {
+                return denied(Reason::Metadata);
+            }
+            if closed.is_api_server(SocketAddr::new(address, to.port())) {
+                return denied(Reason::ApiServer);
+            }
+        }
+        let class = match judged {
             IpAddr::V4(it) => classify_v4(it),
             IpAddr::V6(it) => classify_v6(it),
         };
-        match reason {
-            Some(Reason::Private) if within(&self.opened) => Ok(canonical),
-            Some(reason) => Err(AddressDenied { address, reason }),
-            None => Ok(canonical),
+        let exactly = |around: &[IpNet]| {
+            let within = |net: &&IpNet| around.iter().any(|around| around.contains(*net));
+            self.opened.iter().filter(within).any(|net| net.contains(&judged))
+        };
+        match class {
+            Some(Reason::Loopback) if !exactly(&LOOPBACK) => return denied(Reason::Loopback),
+            Some(Reason::LinkLocal) if !exactly(&LINK_LOCAL) => return denied(Reason::LinkLocal),
+            Some(Reason::Special) => return denied(Reason::Special),
+            _ => {}
         }
+        // What the cluster is made of has to be opened by name: a wide network around it is not meant for it.
+        let around = closed.around(judged);
+        if !around.is_empty() && !exactly(&around) {
+            return denied(Reason::Closed);
+        }
+        if class == Some(Reason::Private) && !self.opened.iter().any(|net| net.contains(&judged)) {
+            return denied(Reason::Private);
+        }
+        Ok(SocketAddr::new(unmapped, to.port()))
+    }
+
+    /// The IPv4 address that a NAT64 translator reaches for this one, else the address itself.
+    fn translated(&self, address: IpAddr) -> IpAddr {
+        let IpAddr::V6(v6) = address else { return address };
+        let known = self.nat64.iter().chain([&WELL_KNOWN_NAT64]);
+        let embedded = known.filter(|prefix| prefix.contains(&v6)).find_map(|prefix| embedded(v6, prefix.prefix_len()));
+        embedded.map_or(address, IpAddr::V4)
     }
 }
 
-/// The IPv4 address inside an IPv4-mapped, IPv4-compatible or NAT64 (RFC 6052) address, else the address itself.
-fn canonical(address: IpAddr) -> IpAddr {
+impl Closed {
+    fn is_own(&self, address: IpAddr) -> bool {
+        address.is_loopback() || self.own.contains(&address)
+    }
+
+    fn is_api_server(&self, to: SocketAddr) -> bool {
+        let own = self.is_own(to.ip());
+        let is = |api: &SocketAddr| {
+            let address = unmapped(api.ip());
+            // On this machine it is one port of many, but of every address the machine has.
+            if self.is_own(address) { own && api.port() == to.port() } else { address == to.ip() }
+        };
+        self.api_server.iter().any(is) || own && CONTROL_PLANE.contains(&to.port())
+    }
+
+    /// The cluster's networks that the address is in.
+    fn around(&self, address: IpAddr) -> Vec<IpNet> {
+        let own = self.own.iter().filter(|own| unmapped(**own) == address && !address.is_loopback());
+        let cluster = self.cluster.iter().filter(|net| net.contains(&address)).copied();
+        cluster.chain(own.map(|own| IpNet::from(unmapped(*own)))).collect()
+    }
+}
+
+const LOOPBACK: [IpNet; 2] = [
+    IpNet::V4(Ipv4Net::new_assert(Ipv4Addr::new(127, 0, 0, 0), 8)),
+    IpNet::V6(Ipv6Net::new_assert(Ipv6Addr::LOCALHOST, 128)),
+];
+const LINK_LOCAL: [IpNet; 2] = [
+    IpNet::V4(Ipv4Net::new_assert(Ipv4Addr::new(169, 254, 0, 0), 16)),
+    IpNet::V6(Ipv6Net::new_assert(Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0, 0, 0), 10)),
+];
+const WELL_KNOWN_NAT64: Ipv6Net = Ipv6Net::new_assert(Ipv6Addr::new(0x64, 0xff9b, 0, 0, 0, 0, 0, 0), 96);
+
+/// True if the network opens this machine itself or the wire it is on.
+pub(crate) fn is_local(net: &IpNet) -> bool {
+    LOOPBACK.iter().chain(&LINK_LOCAL).any(|around| around.contains(net))
+}
+
+/// True if the network holds nothing but addresses that are never opened for being metadata.
+pub(crate) fn is_metadata(net: &IpNet) -> bool {
+    METADATA.iter().any(|address| IpNet::from(*address) == net.trunc())
+}
+
+/// The IPv4 address inside an IPv4-mapped or IPv4-compatible address, else the address itself.
+fn unmapped(address: IpAddr) -> IpAddr {
     let IpAddr::V6(v6) = address else { return address };
     let [a, b, c, d, e, f, high, low] = v6.segments();
-    let embedded = matches!((a, b, c, d, e, f), (0, 0, 0, 0, 0, 0 | 0xffff) | (0x64, 0xff9b, 0, 0, 0, 0));
-    if !embedded || v6.is_loopback() || v6.is_unspecified() {
+    if !matches!((a, b, c, d, e, f), (0, 0, 0, 0, 0, 0 | 0xffff)) || v6.is_loopback() || v6.is_unspecified() {
         return address;
     }
     let ([h0, h1], [l0, l1]) = (high.to_be_bytes(), low.to_be_bytes());
     Ipv4Addr::new(h0, h1, l0, l1).into()
+}
+
+/// RFC 6052, 2.2: after the prefix, byte 8 left out.
+fn embedded(address: Ipv6Addr, length: u8) -> Option<Ipv4Addr> {
+    let bytes = address.octets();
+    let at = usize::from(length / 8);
+    let mut carried =
+        bytes.iter().enumerate().skip(at).filter(|(at, _)| *at != 8 || length == 96).map(|(_, byte)| *byte);
+    let mut next = || carried.next();
+    Some(Ipv4Addr::new(next()?, next()?, next()?, next()?))
 }
 
 fn classify_v4(it: Ipv4Addr) -> Option<Reason> {
@@ -138,9 +246,22 @@ fn classify_v6(it: Ipv6Addr) -> Option<Reason> {
 mod tests {
     use super::*;
 
-    fn check(policy: &AddressPolicy, address: &str) -> Result<String, Reason> {
+    fn check(policy: &AddressPolicy, closed: &Closed, address: &str) -> Result<String, Reason> {
         let address: IpAddr = address.parse().expect(address);
-        policy.check(address).map(|it| it.to_string()).map_err(|denied| denied.reason)
+        let checked = policy.check(SocketAddr::new(address, 443), closed);
+        checked.map(|it| it.ip().to_string()).map_err(|denied| denied.reason)
+    }
+
+    fn opened<const N: usize>(nets: [&str; N]) -> AddressPolicy {
+        AddressPolicy { opened: nets.map(|net| net.parse().unwrap()).to_vec(), ..AddressPolicy::default() }
+    }
+
+    fn closed() -> Closed {
+        Closed {
+            api_server: vec!["10.96.0.1:443".parse().unwrap(), "127.0.0.1:6443".parse().unwrap()],
+            cluster: vec!["10.96.0.0/12".parse().unwrap(), "fd00:10:96::/112".parse().unwrap()],
+            own: ["127.0.0.1", "::1", "192.168.7.10", "8.8.4.4", "fe80::10"].map(|it| it.parse().unwrap()).to_vec(),
+        }
     }
 
     #[test]
@@ -150,11 +271,16 @@ mod tests {
             ("2606:4700::1111", None),
             ("169.254.169.254", Some(Reason::Metadata)),
             ("::ffff:169.254.169.254", Some(Reason::Metadata)),
+            ("::169.254.169.254", Some(Reason::Metadata)),
             ("64:ff9b::a9fe:a9fe", Some(Reason::Metadata)),
+            ("169.254.42.42", Some(Reason::Metadata)),
             ("168.63.129.16", Some(Reason::Metadata)),
             ("100.100.100.200", Some(Reason::Metadata)),
             ("192.0.0.192", Some(Reason::Metadata)),
             ("fd00:ec2::254", Some(Reason::Metadata)),
+            ("fd00:c1::a9fe:a9fe", Some(Reason::Metadata)),
+            ("fd00:42::42", Some(Reason::Metadata)),
+            ("fe80::a9fe:a9fe", Some(Reason::Metadata)),
             ("169.254.1.1", Some(Reason::LinkLocal)),
             ("fe80::1", Some(Reason::LinkLocal)),
             ("127.0.0.1", Some(Reason::Loopback)),
@@ -162,6 +288,7 @@ mod tests {
             ("::1", Some(Reason::Loopback)),
             ("::ffff:127.0.0.1", Some(Reason::Loopback)),
             ("::127.0.0.1", Some(Reason::Loopback)),
+            ("64:ff9b::7f00:1", Some(Reason::Loopback)),
             ("0.0.0.0", Some(Reason::Special)),
             ("::", Some(Reason::Special)),
             ("224.0.0.1", Some(Reason::Special)),
@@ -177,41 +304,130 @@ mod tests {
             ("fd12::1", Some(Reason::Private)),
             ("::ffff:10.0.0.1", Some(Reason::Private)),
         ];
-        let policy = AddressPolicy::default();
         for (address, reason) in table {
-            assert_eq!(check(&policy, address).err(), reason, "{address}");
+            assert_eq!(check(&AddressPolicy::default(), &Closed::default(), address).err(), reason, "{address}");
         }
     }
 
     #[test]
     fn a_refusal_names_the_address_and_the_reason() {
-        let policy = AddressPolicy { closed: vec!["8.8.8.8/32".parse().unwrap()], ..AddressPolicy::default() };
         let table = [
             ("169.254.169.254", "metadata"),
+            ("10.96.0.1", "api_server"),
             ("127.0.0.1", "loopback"),
             ("fe80::1", "link_local"),
             ("0.0.0.0", "special"),
-            ("8.8.8.8", "closed"),
+            ("10.96.0.2", "closed"),
+            ("8.8.4.4", "closed"),
             ("10.0.0.1", "private"),
         ];
         for (address, reason) in table {
-            let denied = policy.check(address.parse().unwrap()).unwrap_err();
+            let to = SocketAddr::new(address.parse().unwrap(), 443);
+            let denied = AddressPolicy::default().check(to, &closed()).unwrap_err();
             assert_eq!(denied.to_string(), format!("address {address} is not permitted ({reason})"));
         }
     }
 
     #[test]
-    fn a_cidr_opens_private_networks_and_nothing_else() {
-        let opened = ["0.0.0.0/0", "::/0"].map(|net| net.parse().unwrap()).to_vec();
-        let policy = AddressPolicy { opened, closed: vec!["10.96.0.1/32".parse().unwrap()] };
-        assert_eq!(check(&policy, "10.0.0.1"), Ok("10.0.0.1".to_owned()));
-        assert_eq!(check(&policy, "::ffff:10.0.0.1"), Ok("10.0.0.1".to_owned()));
-        assert_eq!(check(&policy, "fd12::1"), Ok("fd12::1".to_owned()));
-        assert_eq!(check(&policy, "10.96.0.1"), Err(Reason::Closed));
-        assert_eq!(check(&policy, "::ffff:10.96.0.1"), Err(Reason::Closed));
-        assert_eq!(check(&policy, "169.254.169.254"), Err(Reason::Metadata));
-        assert_eq!(check(&policy, "fd00:ec2::254"), Err(Reason::Metadata));
-        assert_eq!(check(&policy, "127.0.0.1"), Err(Reason::Loopback));
-        assert_eq!(check(&policy, "fe80::1"), Err(Reason::LinkLocal));
+    fn a_wide_network_opens_private_addresses_and_nothing_else() {
+        let policy = opened(["0.0.0.0/0", "::/0", "10.0.0.0/8"]);
+        let table = [
+            ("10.0.0.1", None),
+            ("::ffff:10.0.0.1", None),
+            ("fd12::1", None),
+            ("10.96.0.1", Some(Reason::ApiServer)),
+            ("::ffff:10.96.0.1", Some(Reason::ApiServer)),
+            ("10.96.7.7", Some(Reason::Closed)),
+            ("fd00:10:96::7", Some(Reason::Closed)),
+            ("192.168.7.10", Some(Reason::Closed)),
+            ("169.254.169.254", Some(Reason::Metadata)),
+            ("fd00:ec2::254", Some(Reason::Metadata)),
+            ("127.0.0.1", Some(Reason::Loopback)),
+            ("fe80::1", Some(Reason::LinkLocal)),
+            ("169.254.1.1", Some(Reason::LinkLocal)),
+            ("0.0.0.0", Some(Reason::Special)),
+        ];
+        for (address, reason) in table {
+            assert_eq!(check(&policy, &closed(), address).err(), reason, "{address}");
+        }
+    }
+
+    #[test]
+    fn what_is_near_is_opened_by_its_own_name_only() {
+        let policy = opened([
+            "127.0.0.1/32",
+            "::1/128",
+            "169.254.1.0/24",
+            "fe80::/10",
+            "192.168.7.10/32",
+            "10.100.0.0/16",
+            "10.96.0.1/32",
+            "169.254.169.254/32",
+            "224.0.0.1/32",
+        ]);
+        let table = [
+            ("127.0.0.1", None),
+            ("127.0.0.2", Some(Reason::Loopback)),
+            ("::1", None),
+            ("169.254.1.9", None),
+            ("169.254.2.9", Some(Reason::LinkLocal)),
+            ("fe80::1", None),
+            ("fe80::10", Some(Reason::Closed)),
+            ("192.168.7.10", None),
+            ("10.100.1.1", None),
+            ("10.101.1.1", Some(Reason::Closed)),
+            ("10.96.0.1", Some(Reason::ApiServer)),
+            ("169.254.169.254", Some(Reason::Metadata)),
+            ("224.0.0.1", Some(Reason::Special)),
+        ];
+        for (address, reason) in table {
+            assert_eq!(check(&policy, &closed(), address).err(), reason, "{address}");
+        }
+    }
+
+    #[test]
+    fn ports_of_the_control_plane_stay_closed_on_the_machine() {
+        let policy = opened(["127.0.0.1/32", "192.168.7.10/32", "10.0.0.0/8"]);
+        let table = [
+            ("127.0.0.1:8774", None),
+            ("127.0.0.1:6443", Some(Reason::ApiServer)),
+            ("192.168.7.10:6443", Some(Reason::ApiServer)),
+            ("192.168.7.10:10250", Some(Reason::ApiServer)),
+            ("127.0.0.1:2379", Some(Reason::ApiServer)),
+            ("[::ffff:127.0.0.1]:2379", Some(Reason::ApiServer)),
+            ("192.168.7.10:443", None),
+            ("192.168.7.10:8443", None),
+            ("10.0.0.1:2379", None),
+            ("10.96.0.1:8080", Some(Reason::ApiServer)),
+        ];
+        for (to, reason) in table {
+            let checked = policy.check(to.parse().expect(to), &closed());
+            assert_eq!(checked.err().map(|denied| denied.reason), reason, "{to}");
+        }
+    }
+
+    #[test]
+    fn a_translator_is_judged_by_what_it_reaches() {
+        let named = ["2001:db8::/32", "2a00:1::/40", "2a00:2::/48", "2a00:3::/56", "2a00:4::/64", "2a00:5::/96"];
+        let nat64 = named.map(|net| net.parse().unwrap()).to_vec();
+        let policy = AddressPolicy { nat64, ..AddressPolicy::default() };
+        let table = [
+            // RFC 6052, 2.4: 192.0.2.33 in each length; here 169.254.169.254 and 1.1.1.1.
+            ("2001:db8:a9fe:a9fe::", Some(Reason::Metadata)),
+            ("2a00:1:a9:fea9:fe::", Some(Reason::Metadata)),
+            ("2a00:2:0:a9fe:a9:fe00::", Some(Reason::Metadata)),
+            ("2a00:3:0:a9:fe:a9fe::", Some(Reason::Metadata)),
+            ("2a00:4::a9:fea9:fe00:0", Some(Reason::Metadata)),
+            ("2a00:5::a9fe:a9fe", Some(Reason::Metadata)),
+            ("2a00:5::101:101", None),
+            ("2a00:5::7f00:1", Some(Reason::Loopback)),
+            ("64:ff9b::101:101", None),
+        ];
+        for (address, reason) in table {
+            assert_eq!(check(&policy, &Closed::default(), address).err(), reason, "{address}");
+        }
+        // The translator is reached by the address that names it.
+        assert_eq!(check(&policy, &Closed::default(), "64:ff9b::101:101").unwrap(), "64:ff9b::101:101");
+        assert_eq!(check(&policy, &Closed::default(), "::ffff:1.1.1.1").unwrap(), "1.1.1.1");
     }
 }

@@ -145,6 +145,29 @@ impl Rule {
         };
         host && self.scheme == target.scheme && self.port == target.port
     }
+
+    /// The only target it permits, if it is one.
+    pub(crate) fn exact(&self) -> Option<Target> {
+        let Pattern::Exact(host) = &self.pattern else { return None };
+        Some(Target { scheme: self.scheme, host: host.clone(), port: self.port })
+    }
+
+    /// How it permits hosts to be spoken to.
+    pub(crate) fn scheme(&self) -> Scheme {
+        self.scheme
+    }
+
+    /// True if it permits whatever the other permits.
+    pub(crate) fn covers(&self, other: &Self) -> bool {
+        let host = match (&self.pattern, &other.pattern) {
+            (Pattern::Exact(host), Pattern::Exact(other)) => host == other,
+            (Pattern::Exact(_), Pattern::Under(_)) | (Pattern::Under(_), Pattern::Exact(Host::Address(_))) => false,
+            (Pattern::Under(suffix), Pattern::Exact(Host::Name(name)) | Pattern::Under(name)) => {
+                name.ends_with(suffix.as_str())
+            }
+        };
+        host && self.scheme == other.scheme && self.port == other.port
+    }
 }
 
 impl FromStr for Rule {

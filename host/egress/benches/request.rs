@@ -1,0 +1,111 @@
+//! What the gateway adds to a request: CPU time of this process and time on the clock, beside hyper alone.
+//!
+//! The server is in this process too, and the same for both, so the difference is the gateway's.
+
+#![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::print_stdout)] // what criterion makes, and a bench
+
+use std::{
+    convert::Infallible,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use criterion::{Criterion, criterion_group, criterion_main};
+use http::{Request, Response};
+use http_body_util::{BodyExt as _, Full};
+use hyper::{server::conn::http1, service::service_fn};
+use hyper_util::{
+    client::legacy::{Client, connect::HttpConnector},
+    rt::{TokioExecutor, TokioIo},
+};
+use skydock_egress::{Call, EgressMetrics, Gateway, Instance, Options, Phase, Resolver, Settings, Surroundings};
+use tokio::{net::TcpListener, runtime::Runtime};
+
+struct Loopback;
+
+#[async_trait]
+impl Resolver for Loopback {
+    async fn resolve(&self, _: &str) -> std::io::Result<Vec<std::net::IpAddr>> {
+        Ok(vec![std::net::Ipv4Addr::LOCALHOST.into()])
+    }
+}
+
+async fn serve() -> u16 {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let port = listener.local_addr().unwrap().port();
+    tokio::spawn(async move {
+        loop {
+            let (stream, _) = listener.accept().await.unwrap();
+            let answer =
+                service_fn(|_| async { Ok::<_, Infallible>(Response::new(Full::<Bytes>::from("0123456789"))) });
+            tokio::spawn(http1::Builder::new().serve_connection(TokioIo::new(stream), answer));
+        }
+    });
+    port
+}
+
+fn gateway(port: u16) -> Gateway {
+    let rule = format!(
+        "[{{name: api, to: 'http://api.example.com:{port}', paths: [/v3], addresses: [127.0.0.1/32], limits: {{rate: 10000, burst: 10000}}}}]"
+    );
+    let settings = Settings { rules: serde_saphyr::from_str(&rule).unwrap(), ..Settings::default() };
+    let surroundings =
+        Surroundings { resolver: Arc::new(Loopback), metrics: EgressMetrics::default(), ..Surroundings::default() };
+    Gateway::new("bench", &settings, surroundings).unwrap()
+}
+
+async fn through(gateway: &Gateway, instance: &Instance, uri: &str) {
+    let request = Request::get(uri).header("accept", "application/json").body(Full::<Bytes>::default()).unwrap();
+    let call = Call {
+        instance,
+        phase: Phase::Serving,
+        dry_run: false,
+        left: Duration::from_secs(30),
+        options: Options::default(),
+    };
+    let (head, body) = request.into_parts();
+    let answer = gateway.admit(&head, &call).unwrap().send(head, body).await.unwrap();
+    answer.into_body().collect().await.unwrap();
+}
+
+async fn directly(client: &Client<HttpConnector, Full<Bytes>>, uri: &str) {
+    let request = Request::get(uri).header("accept", "application/json").body(Full::<Bytes>::default()).unwrap();
+    client.request(request).await.unwrap().into_body().collect().await.unwrap();
+}
+
+/// CPU time of this process.
+fn cpu() -> Duration {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
+    Duration::new(u64::try_from(time.tv_sec).unwrap(), u32::try_from(time.tv_nsec).unwrap())
+}
+
+fn compare(criterion: &mut Criterion) {
+    let runtime = Runtime::new().unwrap();
+    let port = runtime.block_on(serve());
+    let (gateway, instance) = (gateway(port), Instance::default());
+    let client = Client::builder(TokioExecutor::new()).build_http();
+    let (named, plain) = (format!("http://api.example.com:{port}/v3/x"), format!("http://127.0.0.1:{port}/v3/x"));
+    let mut group = criterion.benchmark_group("request");
+    group.bench_function("hyper", |bench| bench.to_async(&runtime).iter(|| directly(&client, &plain)));
+    group.bench_function("gateway", |bench| bench.to_async(&runtime).iter(|| through(&gateway, &instance, &named)));
+    group.finish();
+    // Criterion measures the clock; what counts is the processor.
+    const COUNT: u32 = 5000;
+    let measure = |name: &str, run: &dyn Fn()| {
+        let (clock, before) = (Instant::now(), cpu());
+        (0..COUNT).for_each(|_| run());
+        let (cpu, clock) = ((cpu() - before) / COUNT, clock.elapsed() / COUNT);
+        println!("{name}: {cpu:?} of CPU and {clock:?} on the clock per request");
+        cpu
+    };
+    for _ in 0..3 {
+        let hyper = measure("hyper", &|| runtime.block_on(directly(&client, &plain)));
+        let gateway = measure("gateway", &|| runtime.block_on(through(&gateway, &instance, &named)));
+        println!("the gateway adds {:?} of CPU", gateway.saturating_sub(hyper));
+    }
+}
+
+criterion_group!(benches, compare);
+criterion_main!(benches);

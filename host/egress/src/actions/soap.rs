@@ -1,0 +1,103 @@
+//! Names of the operations in a SOAP envelope, without a parser of XML: what is unusual is refused.
+
+use super::Unclear;
+
+/// The children of the envelope's bodies, without namespace prefixes. Empty if the document is no envelope.
+///
+/// # Errors
+/// Markup behind which a name could hide.
+pub(super) fn operations(document: &[u8]) -> Result<Vec<&str>, Unclear> {
+    let text = std::str::from_utf8(document).map_err(|_| "its XML is not in UTF-8")?;
+    let mut found = Vec::new();
+    let mut open: Vec<&str> = Vec::new();
+    let mut rest = text;
+    while let Some((_, after)) = rest.split_once('<') {
+        if let Some(instruction) = after.strip_prefix('?') {
+            let (instruction, after) = instruction.split_once("?>").ok_or("its XML is broken")?;
+            let instruction = instruction.to_ascii_lowercase();
+            if instruction.contains("encoding") && !["utf-8", "us-ascii"].iter().any(|it| instruction.contains(it)) {
+                return Err("its XML is not in UTF-8");
+            }
+            rest = after;
+            continue;
+        }
+        if after.starts_with('!') {
+            return Err("its XML has comments, CDATA or a DOCTYPE");
+        }
+        let end = tag_end(after).ok_or("its XML is broken")?;
+        let (tag, after) = after.split_at(end);
+        rest = after;
+        if let Some(name) = tag.strip_prefix('/') {
+            if open.pop() != Some(local(name)) {
+                return Err("its XML is broken");
+            }
+            continue;
+        }
+        let name = local(tag);
+        match open.as_slice() {
+            [] if name != "Envelope" => return Ok(Vec::new()),
+            ["Envelope", "Body"] => found.push(name),
+            _ => {}
+        }
+        if !tag.ends_with('/') {
+            open.push(name);
+        }
+    }
+    if open.is_empty() { Ok(found) } else { Err("its XML is broken") }
+}
+
+/// Where the tag ends: the `>` that is in no attribute's value.
+fn tag_end(text: &str) -> Option<usize> {
+    let mut quote = None;
+    for (at, byte) in text.bytes().enumerate() {
+        match (quote, byte) {
+            (None, b'>') => return Some(at),
+            (None, b'<') => return None,
+            (None, b'"' | b'\'') => quote = Some(byte),
+            (Some(open), byte) if open == byte => quote = None,
+            _ => {}
+        }
+    }
+    None
+}
+
+fn local(tag: &str) -> &str {
+    let name = tag.split(|it: char| it.is_ascii_whitespace() || it == '/').next().unwrap_or_default();
+    name.rsplit(':').next().unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_children_of_the_body_are_the_operations() {
+        let table: [(&str, &[&str]); 5] = [
+            ("<Envelope><Body><Login a='>'><x/></Login></Body></Envelope>", &["Login"]),
+            (
+                "<s:Envelope><s:Header><s:Body><Fake/></s:Body></s:Header><s:Body>\n<v:Real>x</v:Real><Next/></s:Body></s:Envelope>",
+                &["Real", "Next"],
+            ),
+            ("<Envelope><Body><A/></Body><Body><B/></Body></Envelope>", &["A", "B"]),
+            ("<Tagging><Tag/></Tagging>", &[]),
+            ("no markup", &[]),
+        ];
+        for (document, expected) in table {
+            assert_eq!(operations(document.as_bytes()).unwrap(), expected, "{document}");
+        }
+    }
+
+    #[test]
+    fn markup_that_could_hide_a_name_is_refused() {
+        for document in [
+            "<Envelope><!-- x --><Body><A/></Body></Envelope>",
+            "<Envelope><Body><![CDATA[<A/>]]></Body></Envelope>",
+            "<?xml version='1.0' encoding='utf-7'?><Envelope/>",
+            "<Envelope><Body><A/></Body>",
+            "<Envelope><Body><A</Body></Envelope>",
+            "<Envelope><Body></Envelope></Body>",
+        ] {
+            assert!(operations(document.as_bytes()).is_err(), "{document}");
+        }
+    }
+}

@@ -1,0 +1,229 @@
+//! From text to rules that can be asked.
+
+use std::{collections::BTreeMap, fmt::Display, net::IpAddr, sync::Arc, time::Duration};
+
+use ipnet::{IpNet, Ipv6Net};
+
+use super::{ConfigError, ConfigErrors, EgressRule, RuleLimits, TlsConfig, units};
+use crate::{
+    address::{AddressPolicy, is_metadata},
+    credential::Credential,
+    glob::Glob,
+    grant::{Grant, Limits, METHODS, Pin},
+    path::Prefix,
+    rule::{Host, Rule, Scheme, Target},
+};
+
+const MINUTE: Duration = Duration::from_secs(60);
+
+/// Reads all rules.
+///
+/// # Errors
+/// Every mistake there is.
+pub(crate) fn compile(
+    rules: &[EgressRule],
+    credentials: &BTreeMap<String, Arc<dyn Credential>>,
+    nat64: &[Ipv6Net],
+) -> Result<Vec<Grant>, ConfigErrors> {
+    let mut errors = Vec::new();
+    let mut grants = Vec::new();
+    for (at, rule) in rules.iter().enumerate() {
+        let mut reader = Reader { rule: label(rule, at), errors: &mut errors };
+        if rules.iter().take(at).any(|other| other.name == rule.name) {
+            reader.error("name", format!("`{}` is the name of another rule; names are unique", rule.name));
+        }
+        grants.extend(reader.read(rule, credentials, nat64));
+    }
+    if let Some(prefix) = nat64.iter().find(|it| ![32, 40, 48, 56, 64, 96].contains(&it.prefix_len())) {
+        let problem = format!("{prefix} has no length that RFC 6052 knows: 32, 40, 48, 56, 64 or 96");
+        errors.push(ConfigError { rule: "(all)".to_owned(), field: "nat64", problem });
+    }
+    if errors.is_empty() { Ok(grants) } else { Err(ConfigErrors(errors)) }
+}
+
+/// Reads networks, such as the ones a rule opens. An address without a length is one address.
+///
+/// # Errors
+/// The first text that is none.
+fn networks(texts: &[String]) -> Result<Vec<IpNet>, &str> {
+    let read = |text: &str| {
+        let text = text.trim();
+        text.parse::<IpNet>().ok().or_else(|| text.parse::<IpAddr>().ok().map(IpNet::from))
+    };
+    texts.iter().map(|text| read(text).ok_or(text.as_str())).collect()
+}
+
+fn label(rule: &EgressRule, at: usize) -> String {
+    if is_name(&rule.name) { rule.name.clone() } else { format!("number {}", at + 1) }
+}
+
+fn is_name(text: &str) -> bool {
+    (1..=63).contains(&text.len())
+        && text.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-')
+}
+
+struct Reader<'a> {
+    rule: String,
+    errors: &'a mut Vec<ConfigError>,
+}
+
+impl Reader<'_> {
+    fn error(&mut self, field: &'static str, problem: impl Display) {
+        self.errors.push(ConfigError { rule: self.rule.clone(), field, problem: problem.to_string() });
+    }
+
+    /// The value, or an error noted and nothing.
+    fn note<T, E: Display>(&mut self, field: &'static str, value: Result<T, E>) -> Option<T> {
+        value.map_err(|problem| self.error(field, problem)).ok()
+    }
+
+    fn each<T, E: Display>(
+        &mut self,
+        field: &'static str,
+        texts: &[String],
+        read: impl Fn(&str) -> Result<T, E>,
+    ) -> Vec<T> {
+        texts.iter().filter_map(|text| self.note(field, read(text))).collect()
+    }
+
+    fn read(
+        &mut self,
+        rule: &EgressRule,
+        credentials: &BTreeMap<String, Arc<dyn Credential>>,
+        nat64: &[Ipv6Net],
+    ) -> Option<Grant> {
+        if !is_name(&rule.name) {
+            self.error("name", "it is 1 to 63 lower-case letters, digits and `-`, such as `api`");
+        }
+        let to = self.note("to", rule.to.parse::<Rule>());
+        if let Some(Target { host: Host::Address(address), .. }) = to.as_ref().and_then(Rule::exact)
+            && is_metadata(&address.into())
+        {
+            self.error(
+                "to",
+                format!("{address} hands out the machine's identity and is never reached; use a credential"),
+            );
+        }
+        let methods = self.each("methods", &rule.methods, |text| {
+            let known = METHODS.into_iter().find(|method| method.as_str() == text);
+            known.ok_or_else(|| format!("`{text}` is none of GET, HEAD, POST, PUT, PATCH, DELETE and OPTIONS"))
+        });
+        let paths =
+            self.each("paths", &rule.paths, |text| Prefix::parse(text).map_err(|why| format!("`{text}`: {why}")));
+        let glob = |text: &str| {
+            let why = "is no name of an action: letters, digits, `_`, `-`, `.`, `:`, and `*` for any text";
+            Glob::parse(text).ok_or_else(|| format!("`{text}` {why}"))
+        };
+        let actions = self.each("actions", &rule.actions, glob);
+        let reads = self.each("reads", &rule.reads, glob);
+        let opened = networks(&rule.addresses).map_err(|text| format!("`{text}` is no CIDR; write it as 10.1.0.0/16"));
+        let opened = self.note("addresses", opened).unwrap_or_default();
+        if let Some(net) = opened.iter().find(|net| is_metadata(net)) {
+            self.error(
+                "addresses",
+                format!("{net} hands out the machine's identity and cannot be opened; use a credential"),
+            );
+        }
+        let credential = rule.credential.as_ref().and_then(|name| {
+            let found = credentials.get(name).cloned();
+            let problem = format!("there is no credential `{name}` for this plugin; name it under `credentials`");
+            self.note("credential", found.ok_or(problem))
+        });
+        let pin = self.tls(rule.tls.as_ref(), to.as_ref());
+        let proxy = rule.proxy.as_ref().and_then(|text| self.proxy(text));
+        let limits = self.limits(&rule.limits);
+        Some(Grant {
+            name: rule.name.as_str().into(),
+            to: to?,
+            methods: if methods.is_empty() { METHODS.to_vec() } else { methods },
+            paths,
+            actions,
+            reads,
+            addresses: AddressPolicy { opened, nat64: nat64.to_vec() },
+            credential,
+            guest_auth: rule.guest_auth,
+            tls: rule.tls.clone().unwrap_or_default(),
+            pin,
+            proxy,
+            limits,
+        })
+    }
+
+    fn tls(&mut self, tls: Option<&TlsConfig>, to: Option<&Rule>) -> Option<Pin> {
+        let tls = tls?;
+        if to.is_some_and(|to| to.scheme() == Scheme::Http) {
+            self.error("tls", "the rule is one of http; write https, or leave tls out");
+        }
+        if tls.cert_file.is_some() != tls.key_file.is_some() {
+            self.error("tls", "a client certificate needs both certFile and keyFile");
+        }
+        if let Some(name) = &tls.server_name
+            && rustls_pki_types::ServerName::try_from(name.as_str()).is_err()
+        {
+            self.error("tls", format!("serverName `{name}` is neither a DNS name nor an address"));
+        }
+        let pin = tls.pin.as_ref().map(|text| {
+            let digits = text.strip_prefix("sha256:").map(|digits| digits.replace(':', ""));
+            let bytes = digits.and_then(|digits| hex::decode(digits).ok()).and_then(|bytes| bytes.try_into().ok());
+            bytes.ok_or("pin is written as sha256: and 64 hexadecimal digits")
+        });
+        pin.and_then(|pin| self.note("tls", pin))
+    }
+
+    fn proxy(&mut self, text: &str) -> Option<Target> {
+        let read = text.strip_suffix('/').unwrap_or(text).parse::<Rule>();
+        let target = self.note("proxy", read)?.exact().filter(|target| target.scheme == Scheme::Http);
+        self.note("proxy", target.ok_or("a proxy is written as http://host:port, without `*`"))
+    }
+
+    fn limits(&mut self, limits: &RuleLimits) -> Limits {
+        let default = Limits::default();
+        Limits {
+            connect: self.duration("limits.connect", limits.connect.as_deref(), MINUTE).unwrap_or(default.connect),
+            first_byte: self
+                .duration("limits.firstByte", limits.first_byte.as_deref(), 10 * MINUTE)
+                .unwrap_or(default.first_byte),
+            between_bytes: self
+                .duration("limits.betweenBytes", limits.between_bytes.as_deref(), 10 * MINUTE)
+                .unwrap_or(default.between_bytes),
+            total: self.duration("limits.total", limits.total.as_deref(), 10 * MINUTE),
+            request_body: self
+                .size("limits.requestBody", limits.request_body.as_deref(), 64 << 20)
+                .unwrap_or(default.request_body),
+            response_body: self
+                .size("limits.responseBody", limits.response_body.as_deref(), 256 << 20)
+                .unwrap_or(default.response_body),
+            concurrency: self.number("limits.concurrency", limits.concurrency, 1..=64).unwrap_or(default.concurrency),
+            rate: self.number("limits.rate", limits.rate, 0.01..=10_000.0).unwrap_or(default.rate),
+            burst: self.number("limits.burst", limits.burst, 1..=10_000).unwrap_or(default.burst),
+        }
+    }
+
+    fn duration(&mut self, field: &'static str, text: Option<&str>, most: Duration) -> Option<Duration> {
+        let text = text?;
+        let read = units::duration(text).filter(|it| !it.is_zero() && *it <= most);
+        let problem = || format!("`{text}` is no duration from 1ms to {}s, such as 5s or 1m30s", most.as_secs());
+        self.note(field, read.ok_or_else(problem))
+    }
+
+    fn size(&mut self, field: &'static str, text: Option<&str>, most: u64) -> Option<u64> {
+        let text = text?;
+        let read = units::size(text).filter(|it| *it <= most);
+        let problem = || format!("`{text}` is no size of up to {}MiB, such as 512KiB or 8MiB", most >> 20);
+        self.note(field, read.ok_or_else(problem))
+    }
+
+    fn number<T: PartialOrd + Copy + Display>(
+        &mut self,
+        field: &'static str,
+        value: Option<T>,
+        range: std::ops::RangeInclusive<T>,
+    ) -> Option<T> {
+        let value = value?;
+        let problem = || format!("{value} is not from {} to {}", range.start(), range.end());
+        self.note(field, if range.contains(&value) { Ok(value) } else { Err(problem()) })
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,166 @@
+use http::Method;
+
+use super::*;
+use crate::config::warnings;
+
+fn rules(yaml: &str) -> Vec<EgressRule> {
+    serde_saphyr::from_str(yaml).expect(yaml)
+}
+
+fn read(yaml: &str) -> Result<Vec<Grant>, ConfigErrors> {
+    compile(&rules(yaml), &BTreeMap::new(), &[])
+}
+
+#[test]
+fn a_rule_needs_a_name_and_a_target_only() {
+    let grants = read("[{name: api, to: 'https://*.example.com:443'}]").unwrap();
+    let [grant] = grants.as_slice() else { panic!("{grants:?}") };
+    assert_eq!(grant.methods, METHODS);
+    assert_eq!(grant.limits, Limits::default());
+    assert_eq!(grant.guest_auth, crate::GuestAuth::Refused);
+    assert!(grant.paths.is_empty() && grant.actions.is_empty() && grant.credential.is_none());
+    assert!(warnings(&grants).is_empty());
+}
+
+#[test]
+fn every_field_of_a_rule_is_read() {
+    let yaml = "
+- name: api
+  to: https://api.example.com:443
+  methods: [GET, POST]
+  paths: [/v3/, /v2.0]
+  actions: [Describe*]
+  reads: [Describe*]
+  addresses: [10.0.0.0/8, 127.0.0.1]
+  guestAuth: allowed
+  tls: { caFile: /ca, certFile: /cert, keyFile: /key, serverName: other.example, pin: 'sha256:00:PIN' }
+  proxy: http://proxy:3128
+  limits: { connect: 1s, firstByte: 2s, betweenBytes: 3s, total: 4s, requestBody: 5KiB, responseBody: 6MiB, concurrency: 7, rate: 0.5, burst: 9 }
+";
+    let yaml = yaml.replace("PIN", &"1f".repeat(31));
+    let grant = read(&yaml).unwrap().remove(0);
+    assert_eq!(grant.methods, [Method::GET, Method::POST]);
+    assert!(grant.permits_path("/v2.0/x") && !grant.permits_path("/v1"));
+    assert_eq!(grant.addresses.opened, ["10.0.0.0/8", "127.0.0.1/32"].map(|it| it.parse().unwrap()));
+    assert_eq!(grant.pin.unwrap()[..2], [0, 0x1f]);
+    assert_eq!(grant.proxy.unwrap().to_string(), "http://proxy:3128");
+    let seconds = Duration::from_secs;
+    let expected = Limits {
+        connect: seconds(1),
+        first_byte: seconds(2),
+        between_bytes: seconds(3),
+        total: Some(seconds(4)),
+        request_body: 5 << 10,
+        response_body: 6 << 20,
+        concurrency: 7,
+        rate: 0.5,
+        burst: 9,
+    };
+    assert_eq!(grant.limits, expected);
+}
+
+#[test]
+fn a_mistake_names_its_rule_its_field_and_what_to_do() {
+    let table = [
+        ("name: API", "name", "lower-case"),
+        ("to: https://api.example.com", "to", "such as `:443`"),
+        ("to: 'http://169.254.169.254:80'", "to", "use a credential"),
+        ("methods: [CONNECT]", "methods", "none of GET"),
+        ("methods: [get]", "methods", "none of GET"),
+        ("paths: [v3]", "paths", "starts with `/`"),
+        ("paths: [/v3/../x]", "paths", "dot segment"),
+        ("actions: ['a b']", "actions", "no name of an action"),
+        ("reads: ['?']", "reads", "no name of an action"),
+        ("addresses: [10.0.0.0/33]", "addresses", "10.1.0.0/16"),
+        ("addresses: [169.254.169.254/32]", "addresses", "cannot be opened"),
+        ("credential: keystone", "credential", "under `credentials`"),
+        ("tls: {certFile: /cert}", "tls", "keyFile"),
+        ("tls: {pin: 'sha256:00'}", "tls", "64 hexadecimal digits"),
+        ("tls: {serverName: 'a b'}", "tls", "neither a DNS name"),
+        ("proxy: 'https://proxy:3128'", "proxy", "http://host:port"),
+        ("proxy: 'http://user:pass@proxy:3128'", "proxy", "user and password"),
+        ("limits: {connect: 61s}", "limits.connect", "to 60s"),
+        ("limits: {total: 0s}", "limits.total", "no duration"),
+        ("limits: {requestBody: 65MiB}", "limits.requestBody", "up to 64MiB"),
+        ("limits: {concurrency: 0}", "limits.concurrency", "from 1 to 64"),
+        ("limits: {rate: 0}", "limits.rate", "from 0.01"),
+    ];
+    for (field, name, what) in table {
+        let key = field.split(':').next().unwrap();
+        let base = ["name: api", "to: 'https://api.example.com:443'"];
+        let base: Vec<_> =
+            base.iter().filter(|it| it.split(':').next() != Some(key)).map(|it| format!("  {it}\n")).collect();
+        let yaml = format!("- {field}\n{}", base.concat());
+        let errors = read(&yaml).expect_err(&yaml);
+        let error = errors.iter().next().unwrap();
+        assert_eq!(error.field(), name, "{yaml}");
+        assert!(error.to_string().contains(what), "{error}");
+        assert!(error.rule() == "api" || name == "name", "{error}");
+    }
+}
+
+#[test]
+fn all_mistakes_are_told_at_once() {
+    let errors = read("[{name: a, to: x}, {name: a, to: 'http://a.b:80', tls: {caFile: /ca}}]").unwrap_err();
+    let fields: Vec<_> = errors.iter().map(ConfigError::field).collect();
+    assert_eq!(fields, ["to", "name", "tls"]);
+    assert!(errors.to_string().contains("; egress rule `a`, field `tls`"), "{errors}");
+}
+
+#[test]
+fn fields_nobody_knows_are_refused() {
+    for yaml in [
+        "[{name: a, to: b, path: /v3}]",
+        "[{name: a, to: b, limits: {conect: 5s}}]",
+        "[{name: a, to: b, tls: {insecure: true}}]",
+    ] {
+        assert!(serde_saphyr::from_str::<Vec<EgressRule>>(yaml).is_err(), "{yaml}");
+    }
+}
+
+#[test]
+fn what_may_not_be_meant_is_warned_of() {
+    let table = [
+        ("[{name: a, to: 'https://a.b:443', addresses: [127.0.0.1/32]}]", "this machine"),
+        ("[{name: a, to: 'https://a.b:443', addresses: [0.0.0.0/0]}]", "every private network"),
+        ("[{name: a, to: 'https://10.0.0.1:443'}]", "every request will be refused"),
+        ("[{name: a, to: 'http://a.b:80', guestAuth: allowed}]", "in the clear"),
+        (
+            "[{name: a, to: 'https://*.a.b:443'}, {name: b, to: 'https://c.a.b:443', paths: [/x]}]",
+            "`b` decides about nothing",
+        ),
+        (
+            "[{name: a, to: 'https://c.a.b:443', methods: [GET]}, {name: b, to: 'https://*.a.b:443', guestAuth: allowed}]",
+            "`a` decides",
+        ),
+    ];
+    for (yaml, what) in table {
+        let all = warnings(&read(yaml).unwrap());
+        assert!(all.iter().any(|warning| warning.contains(what)), "{yaml}: {all:?}");
+    }
+    let apart = "[{name: a, to: 'https://a.b:443', paths: [/x]}, {name: b, to: 'https://a.b:443', paths: [/y], guestAuth: allowed}]";
+    assert!(warnings(&read(apart).unwrap()).is_empty());
+    let alike = "[{name: a, to: 'https://a.b:443', methods: [GET]}, {name: b, to: 'https://a.b:443'}]";
+    assert!(warnings(&read(alike).unwrap()).is_empty());
+}
+
+#[test]
+fn a_translator_has_a_length_that_is_known() {
+    assert!(compile(&[], &BTreeMap::new(), &["2001:db8::/33".parse().unwrap()]).is_err());
+    assert!(compile(&[], &BTreeMap::new(), &["2001:db8::/32".parse().unwrap()]).is_ok());
+}
+
+proptest::proptest! {
+    #[test]
+    fn no_text_breaks_the_reader(to in ".{0,40}", path in ".{0,20}", action in ".{0,10}", size in ".{0,8}") {
+        let rule = EgressRule { name: "a".into(), to, methods: vec![], paths: vec![path], actions: vec![action.clone()], reads: vec![action], addresses: vec![size.clone()], credential: None, guest_auth: crate::GuestAuth::Refused, tls: None, proxy: Some(size.clone()), limits: RuleLimits { connect: Some(size.clone()), request_body: Some(size), ..RuleLimits::default() } };
+        let _ = compile(&[rule], &BTreeMap::new(), &[]);
+    }
+
+    #[test]
+    fn a_rule_that_is_read_is_written_and_read_again(label in "[a-z][a-z0-9]{0,8}", port in 1_u16.., wild: bool) {
+        let text = format!("https://{}{label}.example.com:{port}", if wild { "*." } else { "" });
+        let rule: Rule = text.parse().unwrap();
+        proptest::prop_assert_eq!(rule.to_string(), text);
+    }
+}

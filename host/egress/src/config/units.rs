@@ -1,0 +1,49 @@
+//! Durations and sizes as text.
+
+use std::time::Duration;
+
+/// `5s`, `1m30s`, `250ms`: as Go writes it.
+pub(super) fn duration(text: &str) -> Option<Duration> {
+    Duration::try_from(text.parse::<jiff::SignedDuration>().ok()?).ok()
+}
+
+/// `512KiB`, `8MiB`, `100` (bytes).
+pub(super) fn size(text: &str) -> Option<u64> {
+    let digits = text.find(|it: char| !it.is_ascii_digit()).unwrap_or(text.len());
+    let (number, unit) = text.split_at(digits);
+    let unit: u64 = match unit {
+        "" => 1,
+        "KiB" | "Ki" => 1 << 10,
+        "MiB" | "Mi" => 1 << 20,
+        _ => return None,
+    };
+    number.parse::<u64>().ok()?.checked_mul(unit)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations_and_sizes_have_units() {
+        let table =
+            [("5s", Some(5000)), ("1m30s", Some(90_000)), ("250ms", Some(250)), ("-5s", None), ("5", None), ("", None)];
+        for (text, millis) in table {
+            assert_eq!(duration(text), millis.map(Duration::from_millis), "{text}");
+        }
+        let table = [
+            ("8MiB", Some(8 << 20)),
+            ("512KiB", Some(512 << 10)),
+            ("7", Some(7)),
+            ("1Mi", Some(1 << 20)),
+            ("1MB", None),
+            ("-1", None),
+            ("MiB", None),
+            ("99999999999999999999", None),
+            ("18446744073709551615MiB", None),
+        ];
+        for (text, bytes) in table {
+            assert_eq!(size(text), bytes, "{text}");
+        }
+    }
+}

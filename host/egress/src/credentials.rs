@@ -1,0 +1,3 @@
+//! What a credential is made of.
+
+pub(crate) mod secret;

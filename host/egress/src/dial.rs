@@ -1,0 +1,201 @@
+//! Connections to addresses that were checked.
+//!
+//! A name is resolved once for each connection, every address it has is put to the rule's [`AddressPolicy`], and the connection
+//! goes to one that passed, so that a name cannot turn into another address between the check and the connection.
+
+mod attempts;
+mod proxy;
+mod resolve;
+mod stream;
+mod tls;
+
+use std::{
+    net::{IpAddr, SocketAddr},
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll},
+    time::Duration,
+};
+
+use http::Uri;
+use hyper_util::rt::TokioIo;
+use tokio::{
+    net::TcpStream,
+    sync::{OwnedSemaphorePermit, Semaphore},
+    time::{Instant, timeout_at},
+};
+
+use crate::{
+    address::{AddressPolicy, Closed},
+    config::TlsConfig,
+    grant::Grant,
+    refusal::{Cause, Code, Refusal},
+    rule::{Host, Scheme, Target},
+    uri,
+};
+
+pub use resolve::{Resolver, SystemResolver};
+pub(crate) use stream::{Opened, Stream};
+use tls::Tls;
+
+/// Most addresses of one name that are looked at.
+const MAX_ADDRESSES: usize = 32;
+
+/// What belongs to the cluster at this moment. Asked at each resolution, so it should be quick.
+pub type ClosedSource = Arc<dyn Fn() -> Closed + Send + Sync>;
+
+/// Opens connections under one rule, for the pool of its client.
+#[derive(Clone)]
+pub(crate) struct Connector(Arc<Shared>);
+
+struct Shared {
+    resolver: Arc<dyn Resolver>,
+    closed: ClosedSource,
+    /// Connections of the plugin, idle ones included.
+    connections: Arc<Semaphore>,
+    /// None for requests of the host itself.
+    addresses: Option<AddressPolicy>,
+    tls: Tls,
+    proxy: Option<Target>,
+    limit: Duration,
+}
+
+impl Connector {
+    pub(crate) fn new(
+        grant: &Grant,
+        resolver: Arc<dyn Resolver>,
+        closed: ClosedSource,
+        connections: Arc<Semaphore>,
+    ) -> Self {
+        Self(Arc::new(Shared {
+            resolver,
+            closed,
+            connections,
+            addresses: Some(grant.addresses.clone()),
+            tls: Tls::new(grant.tls.clone(), grant.pin),
+            proxy: grant.proxy.clone(),
+            limit: grant.limits.connect,
+        }))
+    }
+
+    /// For requests of the host itself, which may go to any address.
+    pub(crate) fn of_host(resolver: Arc<dyn Resolver>, tls: TlsConfig, connections: usize, limit: Duration) -> Self {
+        Self(Arc::new(Shared {
+            resolver,
+            closed: Arc::new(Closed::default),
+            connections: Arc::new(Semaphore::new(connections)),
+            addresses: None,
+            tls: Tls::new(tls, None),
+            proxy: None,
+            limit,
+        }))
+    }
+}
+
+impl tower_service::Service<Uri> for Connector {
+    type Response = TokioIo<Stream>;
+    type Error = Refusal;
+    type Future = Pin<Box<dyn Future<Output = Result<Self::Response, Refusal>> + Send>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Refusal>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, uri: Uri) -> Self::Future {
+        let shared = self.0.clone();
+        Box::pin(async move {
+            let target = uri::target(&uri)?;
+            shared.connect(&target).await.map(TokioIo::new)
+        })
+    }
+}
+
+impl Shared {
+    async fn connect(&self, target: &Target) -> Result<Stream, Refusal> {
+        let deadline = Instant::now() + self.limit;
+        let late = |code, what: &str| {
+            Refusal::new(code, Cause::Connect, format!("{what} {target} took longer than {:?}", self.limit))
+        };
+        let permit = timeout_at(deadline, self.connections.clone().acquire_owned());
+        let Ok(Ok(permit)) = permit.await else {
+            return Err(Refusal::new(
+                Code::ConnectionLimitReached,
+                Cause::Limit,
+                "the plugin has too many connections",
+            ));
+        };
+        let addresses = match timeout_at(deadline, self.addresses_of(target)).await {
+            Ok(addresses) => addresses?,
+            Err(_) => {
+                let sentence = format!("the name of {target} was not resolved within {:?}", self.limit);
+                return Err(Refusal::new(Code::DnsTimeout, Cause::Dns, sentence));
+            }
+        };
+        let tcp = timeout_at(deadline, self.tcp(target, &addresses)).await;
+        let tcp = tcp.map_err(|_| late(Code::ConnectionTimeout, "connecting to"))??;
+        // Small requests are the rule, and each waits for its answer. Without it they are slower and no less right.
+        let _ = tcp.set_nodelay(true);
+        let secured = timeout_at(deadline, self.secure(target, tcp, permit)).await;
+        secured.map_err(|_| late(Code::ConnectionTimeout, "agreeing on TLS with"))?
+    }
+
+    /// The addresses that the target has and that pass.
+    async fn addresses_of(&self, target: &Target) -> Result<Vec<SocketAddr>, Refusal> {
+        let found = match &target.host {
+            Host::Address(address) => vec![*address],
+            Host::Name(name) => self.resolve(name).await?,
+        };
+        let found = found.into_iter().take(MAX_ADDRESSES);
+        let Some(addresses) = &self.addresses else {
+            return Ok(found.map(|address| SocketAddr::new(address, target.port)).collect());
+        };
+        let closed = (self.closed)();
+        let mut refused = None;
+        let mut passed = Vec::new();
+        for address in found {
+            match addresses.check(SocketAddr::new(address, target.port), &closed) {
+                Ok(address) if passed.contains(&address) => {}
+                Ok(address) => passed.push(address),
+                Err(denied) => refused = Some(denied),
+            }
+        }
+        match refused {
+            Some(denied) if passed.is_empty() => {
+                let sentence = format!("{target}: {denied}");
+                Err(Refusal::new(Code::DestinationIpProhibited, Cause::Address, sentence))
+            }
+            _ => Ok(passed),
+        }
+    }
+
+    async fn resolve(&self, name: &str) -> Result<Vec<IpAddr>, Refusal> {
+        let failed = |why: &dyn std::fmt::Display| {
+            Refusal::new(Code::DnsError, Cause::Dns, format!("the name {name} was not resolved: {why}"))
+        };
+        match self.resolver.resolve(name).await {
+            Ok(addresses) if addresses.is_empty() => Err(failed(&"it has no addresses")),
+            Ok(addresses) => Ok(addresses),
+            Err(error) => Err(failed(&error)),
+        }
+    }
+
+    async fn tcp(&self, target: &Target, addresses: &[SocketAddr]) -> Result<TcpStream, Refusal> {
+        let Some(proxy) = &self.proxy else { return attempts::connect(target, addresses).await };
+        // The operator named it: its address is not the guest's choice.
+        let found = match &proxy.host {
+            Host::Address(address) => vec![*address],
+            Host::Name(name) => self.resolve(name).await?,
+        };
+        let found: Vec<_> = found.into_iter().map(|address| SocketAddr::new(address, proxy.port)).collect();
+        let tcp = attempts::connect(proxy, &found).await?;
+        let Some(address) = addresses.first() else { return Err(attempts::nowhere(target)) };
+        proxy::tunnel(tcp, *address, proxy).await
+    }
+
+    async fn secure(&self, target: &Target, tcp: TcpStream, permit: OwnedSemaphorePermit) -> Result<Stream, Refusal> {
+        match target.scheme {
+            Scheme::Http => Ok(Stream::plain(tcp, permit)),
+            Scheme::Https => Ok(Stream::tls(self.tls.agree(target, tcp).await?, permit)),
+        }
+    }
+}

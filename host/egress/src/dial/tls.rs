@@ -1,0 +1,179 @@
+//! TLS as a rule wants it.
+
+mod pin;
+
+use std::{
+    fs, io,
+    path::Path,
+    sync::{Arc, Mutex},
+    time::SystemTime,
+};
+
+use rustls::{
+    ClientConfig, RootCertStore,
+    client::{WebPkiServerVerifier, danger::ServerCertVerifier},
+    crypto::{CryptoProvider, ring},
+};
+use rustls_pki_types::{CertificateDer, PrivateKeyDer, ServerName, pem::PemObject as _};
+use tokio::{net::TcpStream, task::spawn_blocking};
+use tokio_rustls::{TlsConnector, client::TlsStream};
+
+use crate::{
+    config::TlsConfig,
+    grant::Pin,
+    hosts::lock,
+    refusal::{Cause, Code, Refusal},
+    rule::{Host, Target},
+};
+
+/// How TLS is spoken under one rule, with what was read of its files.
+#[derive(Clone, Debug)]
+pub(super) struct Tls(Arc<Shared>);
+
+#[derive(Debug)]
+struct Shared {
+    wanted: TlsConfig,
+    pin: Option<Pin>,
+    read: Mutex<Option<Read>>,
+}
+
+#[derive(Clone, Debug)]
+struct Read {
+    stamps: Vec<Stamp>,
+    config: Arc<ClientConfig>,
+}
+
+/// What tells one state of a file from another. Kubernetes replaces mounted files by a link, which changes the inode.
+type Stamp = Option<(SystemTime, u64, u64)>;
+
+/// Why there is no TLS. The sentence names the file.
+type Problem = String;
+
+impl Tls {
+    pub(super) fn new(wanted: TlsConfig, pin: Option<Pin>) -> Self {
+        Self(Arc::new(Shared { wanted, pin, read: Mutex::default() }))
+    }
+
+    /// Speaks TLS with the far end of a connection, which has to be the target.
+    ///
+    /// # Errors
+    /// [`Code::TlsCertificateError`] if it is somebody else, or if a file cannot be read; [`Code::TlsProtocolError`] if there is no
+    /// common language.
+    pub(super) async fn agree(&self, target: &Target, tcp: TcpStream) -> Result<TlsStream<TcpStream>, Refusal> {
+        let failed = |code, why: &dyn std::fmt::Display| {
+            Refusal::new(code, Cause::Tls, format!("there is no trusted connection to {target}: {why}"))
+        };
+        let shared = self.0.clone();
+        let config =
+            spawn_blocking(move || shared.config()).await.map_err(|error| failed(Code::InternalError, &error))?;
+        let config = config.map_err(|problem| failed(Code::TlsCertificateError, &problem))?;
+        let name = self.name(target).map_err(|error| failed(Code::TlsCertificateError, &error))?;
+        TlsConnector::from(config).connect(name, tcp).await.map_err(|error| {
+            let cause = error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>());
+            let certificate =
+                matches!(cause, Some(rustls::Error::InvalidCertificate(_) | rustls::Error::NoCertificatesPresented));
+            failed(if certificate { Code::TlsCertificateError } else { Code::TlsProtocolError }, &error)
+        })
+    }
+
+    fn name(&self, target: &Target) -> Result<ServerName<'static>, rustls_pki_types::InvalidDnsNameError> {
+        match (&self.0.wanted.server_name, &target.host) {
+            (Some(name), _) => ServerName::try_from(name.clone()),
+            (None, Host::Name(name)) => ServerName::try_from(name.clone()),
+            (None, Host::Address(address)) => Ok(ServerName::from(*address)),
+        }
+    }
+}
+
+impl Shared {
+    /// The configuration, read again if one of its files has changed. What cannot be read does not replace what could.
+    fn config(&self) -> Result<Arc<ClientConfig>, Problem> {
+        let files = [&self.wanted.ca_file, &self.wanted.cert_file, &self.wanted.key_file];
+        let stamps: Vec<_> = files.into_iter().flatten().map(|file| stamp(file)).collect();
+        let before = lock(&self.read).clone();
+        if let Some(read) = before.as_ref().filter(|read| read.stamps == stamps) {
+            return Ok(read.config.clone());
+        }
+        match self.build() {
+            Ok(config) => {
+                let config = Arc::new(config);
+                *lock(&self.read) = Some(Read { stamps, config: config.clone() });
+                Ok(config)
+            }
+            Err(problem) => match before {
+                Some(read) => {
+                    tracing::warn!(target: "egress", "{problem}; going on with what was read before");
+                    Ok(read.config)
+                }
+                None => Err(problem),
+            },
+        }
+    }
+
+    fn build(&self) -> Result<ClientConfig, Problem> {
+        let provider = Arc::new(ring::default_provider());
+        let builder = ClientConfig::builder_with_provider(provider.clone())
+            .with_safe_default_protocol_versions()
+            .map_err(|error| error.to_string())?
+            .dangerous()
+            .with_custom_certificate_verifier(self.verifier(&provider)?);
+        match (&self.wanted.cert_file, &self.wanted.key_file) {
+            (Some(cert), Some(key)) => {
+                let (chain, key) = (certificates(cert)?, private_key(key)?);
+                let fits = builder.with_client_auth_cert(chain, key);
+                fits.map_err(|error| format!("{} and its key do not fit: {error}", cert.display()))
+            }
+            _ => Ok(builder.with_no_client_auth()),
+        }
+    }
+
+    fn verifier(&self, provider: &Arc<CryptoProvider>) -> Result<Arc<dyn ServerCertVerifier>, Problem> {
+        let authorities: Option<Arc<dyn ServerCertVerifier>> = match (&self.wanted.ca_file, self.pin) {
+            (Some(file), _) => {
+                let mut roots = RootCertStore::empty();
+                for certificate in certificates(file)? {
+                    roots.add(certificate).map_err(|error| format!("{}: {error}", file.display()))?;
+                }
+                let verifier = WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider.clone()).build();
+                Some(verifier.map_err(|error| format!("{}: {error}", file.display()))?)
+            }
+            (None, Some(_)) => None,
+            (None, None) => {
+                let verifier = rustls_platform_verifier::Verifier::new(provider.clone());
+                Some(Arc::new(verifier.map_err(|error| format!("the system's authorities: {error}"))?))
+            }
+        };
+        Ok(match (self.pin, authorities) {
+            (None, Some(authorities)) => authorities,
+            (pin, authorities) => Arc::new(pin::Pinned::new(
+                pin.unwrap_or_default(),
+                authorities,
+                provider.signature_verification_algorithms,
+            )),
+        })
+    }
+}
+
+fn stamp(file: &Path) -> Stamp {
+    use std::os::unix::fs::MetadataExt as _;
+    let metadata = fs::metadata(file).ok()?;
+    Some((metadata.modified().ok()?, metadata.len(), metadata.ino()))
+}
+
+fn certificates(file: &Path) -> Result<Vec<CertificateDer<'static>>, Problem> {
+    let read: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&bytes(file)?).collect();
+    match read {
+        Ok(all) if !all.is_empty() => Ok(all),
+        Ok(_) => Err(format!("{} has no certificate in PEM", file.display())),
+        Err(error) => Err(format!("{}: {error}", file.display())),
+    }
+}
+
+fn private_key(file: &Path) -> Result<PrivateKeyDer<'static>, Problem> {
+    let bytes = zeroize::Zeroizing::new(bytes(file)?);
+    PrivateKeyDer::from_pem_slice(&bytes).map_err(|_| format!("{} has no private key in PEM", file.display()))
+}
+
+fn bytes(file: &Path) -> Result<Vec<u8>, Problem> {
+    fs::read(file).map_err(|error: io::Error| format!("{} cannot be read: {error}", file.display()))
+}

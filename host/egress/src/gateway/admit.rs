@@ -1,0 +1,167 @@
+//! What the head of a request tells.
+
+use std::sync::Arc;
+
+use http::{Method, request::Parts};
+use tokio::time::Instant;
+
+use super::{Admitted, Call, Phase, Shared, policy::Wired};
+use crate::{
+    actions::{self, Actions},
+    config::GuestAuth,
+    grant::{METHODS, Verdict},
+    headers::{self, Authentication},
+    meter::{self, Meter},
+    path,
+    refusal::{Cause, Code, Refusal},
+    rule::Target,
+    upload::too_long,
+    uri,
+};
+
+/// What the guest is told of a request before it is in service.
+const NOT_YET: &str = "the cloud must not be called while a plugin is made, in configure and in info";
+
+/// A refusal, and the rule that was in question.
+type Refused = (Option<Arc<str>>, Refusal);
+
+pub(super) fn admit(shared: &Arc<Shared>, head: &Parts, call: &Call<'_>) -> Result<Admitted, Refusal> {
+    decide(shared, head, call).map_err(|(rule, refusal)| {
+        let rule = rule.unwrap_or_else(|| Arc::from(""));
+        shared.surroundings.metrics.denied(&shared.plugin, &rule, refusal.cause());
+        refusal
+    })
+}
+
+fn decide(shared: &Arc<Shared>, head: &Parts, call: &Call<'_>) -> Result<Admitted, Refused> {
+    let started = Instant::now();
+    let nobody = |refusal| (None, refusal);
+    if call.phase == Phase::Loading {
+        return Err(nobody(Refusal::new(Code::InternalError, Cause::Loading, NOT_YET)));
+    }
+    if !METHODS.contains(&head.method) {
+        let sentence = "the method is none of GET, HEAD, POST, PUT, PATCH, DELETE and OPTIONS";
+        return Err(nobody(Refusal::new(Code::HttpRequestMethodInvalid, Cause::Method, sentence)));
+    }
+    let target = uri::target(&head.uri).map_err(nobody)?;
+    uri::refuse_metadata(&target).map_err(nobody)?;
+    headers::check(head, &target).map_err(nobody)?;
+    let policy = shared.policy.load();
+    let rules = policy.for_target(&target);
+    // Where no rule asks for actions, a parameter of that name may mean anything.
+    let asked = call.dry_run || rules.iter().any(|wired| !wired.grant.actions.is_empty());
+    let actions = if asked { actions::of_head(head) } else { Ok(Actions::default()) };
+    let actions = actions.map_err(|why| nobody(unclear(why)))?;
+    let candidates = choose(&rules, head, &target, &actions)?;
+    let Some(first) = candidates.first() else { return Err(nobody(unruled(&target))) };
+    let rule = |refusal| (Some(first.grant.name.clone()), refusal);
+    if call.dry_run && candidates.iter().all(|wired| wired.grant.reads(&head.method, &actions) == Verdict::No) {
+        return Err(rule(writes(&head.method)));
+    }
+    let authentication = Authentication::of(head);
+    // A credential takes the place of what the guest sends; without one there is nothing to take it.
+    let refuses = |wired: &Arc<Wired>| wired.grant.guest_auth == GuestAuth::Refused && wired.grant.credential.is_none();
+    if candidates.iter().all(refuses)
+        && let Some(name) = authentication.name()
+    {
+        return Err(rule(guest_authenticates(&first.grant.name, &name)));
+    }
+    let most = candidates.iter().map(|wired| wired.grant.limits.request_body).max().unwrap_or_default();
+    if headers::content_length(&head.headers).is_some_and(|length| length > most) {
+        return Err(rule(too_long(most)));
+    }
+    let host = shared.hosts.get(&target).map_err(rule)?;
+    host.look().map_err(rule)?;
+    let ticket = call.instance.admit(&shared.admitted).map_err(rule)?;
+    let meter = Meter {
+        metrics: shared.surroundings.metrics.clone(),
+        hosts: shared.hosts.clone(),
+        plugin: shared.plugin.clone(),
+        rule: first.grant.name.clone(),
+        method: head.method.clone(),
+        path: meter::without_values(&head.uri),
+        target: target.clone(),
+        started,
+        status: None,
+        sent: Arc::default(),
+        received: 0,
+    };
+    Ok(Admitted {
+        shared: shared.clone(),
+        candidates,
+        actions,
+        authentication,
+        target,
+        host,
+        started,
+        dry_run: call.dry_run,
+        left: call.left,
+        options: call.options,
+        instance: call.instance.slots(),
+        ticket,
+        meter: Box::new(meter.start()),
+    })
+}
+
+/// The rules that may decide: the first that permits the request, and before it those for which its body decides.
+fn choose(rules: &[&Arc<Wired>], head: &Parts, target: &Target, actions: &Actions) -> Result<Vec<Arc<Wired>>, Refused> {
+    let path = head.uri.path();
+    // Also where a later rule permits every path: it must not get what an earlier one would have got, had it been told.
+    if let Some(first) = rules.iter().find(|wired| !wired.grant.paths.is_empty())
+        && let Some(trick) = path::trick(path)
+    {
+        let sentence = format!("{trick}, and rule `{}` permits certain paths only", first.grant.name);
+        return Err((Some(first.grant.name.clone()), Refusal::denied(Cause::Path, sentence)));
+    }
+    let mut chosen = Vec::new();
+    let mut nearest: Option<(u8, Refused)> = None;
+    let mut note = |nearness: u8, wired: &Arc<Wired>, cause, what: &str| {
+        if nearest.as_ref().is_none_or(|(other, _)| *other < nearness) {
+            let name = &wired.grant.name;
+            let sentence = format!("rule `{name}` permits {target}, but not {what}");
+            nearest = Some((nearness, (Some(name.clone()), Refusal::denied(cause, sentence))));
+        }
+    };
+    for wired in rules {
+        if !wired.grant.methods.contains(&head.method) {
+            note(1, wired, Cause::RuleMethod, head.method.as_str());
+        } else if !wired.grant.permits_path(path) {
+            note(2, wired, Cause::Path, "this path");
+        } else {
+            match wired.grant.permits_actions(actions) {
+                Verdict::No => note(3, wired, Cause::Action, "this action, or it names none"),
+                Verdict::Open => chosen.push((*wired).clone()),
+                Verdict::Yes => {
+                    chosen.push((*wired).clone());
+                    break;
+                }
+            }
+        }
+    }
+    match nearest {
+        Some((_, refused)) if chosen.is_empty() => Err(refused),
+        _ => Ok(chosen),
+    }
+}
+
+fn unruled(target: &Target) -> Refusal {
+    Refusal::denied(Cause::NoRule, format!("no rule permits {target}"))
+}
+
+pub(super) fn unclear(why: actions::Unclear) -> Refusal {
+    Refusal::denied(Cause::Action, format!("what the request asks for cannot be told: {why}"))
+}
+
+pub(super) fn writes(method: &Method) -> Refusal {
+    let sentence = format!(
+        "a dry run changes nothing, and this {method} may; name its action in the rule's `reads` if it is a read"
+    );
+    Refusal::denied(Cause::DryRun, sentence)
+}
+
+pub(super) fn guest_authenticates(rule: &str, what: &str) -> Refusal {
+    let sentence = format!(
+        "the plugin authenticates by itself ({what}); bind a credential to rule `{rule}`, or say `guestAuth: allowed` there"
+    );
+    Refusal::denied(Cause::GuestAuth, sentence)
+}

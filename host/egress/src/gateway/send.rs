@@ -1,0 +1,401 @@
+//! A request that was admitted, on its way.
+
+use std::{
+    sync::Arc,
+    time::{Duration, SystemTime},
+};
+
+use bytes::Bytes;
+use http::{
+    HeaderValue, Request, Response, StatusCode, Uri,
+    header::{CONTENT_LENGTH, HOST, RETRY_AFTER},
+    request::Parts,
+};
+use http_body::Body;
+use hyper::body::Incoming;
+use tokio::{
+    sync::{OwnedSemaphorePermit, Semaphore},
+    time::{Instant, timeout_at},
+};
+
+use super::{
+    Options, Shared,
+    admit::{guest_authenticates, unclear, writes},
+    policy::Wired,
+    wire::{Times, Unanswered},
+};
+use crate::{
+    actions::{self, Actions, is_bodiless},
+    breaker::Outcome,
+    config::GuestAuth,
+    credential::Prepared,
+    download::{Bounds, ResponseBody, over},
+    grant::{Grant, Verdict},
+    headers::{self, Authentication, authority, strip_hop_by_hop},
+    hosts::Host,
+    instance::{Permits, Ticket},
+    meter::Meter,
+    pace,
+    refusal::{Cause, Code, Refusal},
+    rule::Target,
+    upload::{BoxError, GuestBody, MAX_HELD, Progress, Upload, collect, too_long},
+};
+
+/// A request that its head does not speak against. Send it.
+pub struct Admitted {
+    pub(super) shared: Arc<Shared>,
+    pub(super) candidates: Vec<Arc<Wired>>,
+    pub(super) actions: Actions,
+    pub(super) authentication: Authentication,
+    pub(super) target: Target,
+    pub(super) host: Arc<Host>,
+    pub(super) started: Instant,
+    pub(super) dry_run: bool,
+    pub(super) left: Duration,
+    pub(super) options: Options,
+    pub(super) instance: Arc<Semaphore>,
+    pub(super) ticket: Ticket,
+    pub(super) meter: Box<Meter>,
+}
+
+/// A body, held or not.
+enum Content {
+    Held(Bytes),
+    Streamed(GuestBody),
+}
+
+/// An answer, from the network or from this host.
+enum Answer {
+    Network(Response<Incoming>),
+    Own(Response<Bytes>),
+}
+
+impl Admitted {
+    /// Sends the request, of which `head` was admitted, and gives the answer once its head is here. Dropping the future, or the
+    /// answer's body, gives the request up.
+    ///
+    /// # Errors
+    /// [`Refusal`], which is counted.
+    pub async fn send<B>(mut self, head: Parts, body: B) -> Result<Response<ResponseBody>, Refusal>
+    where
+        B: Body<Data = Bytes> + Send + 'static,
+        B::Error: Into<BoxError>,
+    {
+        let body: GuestBody = Box::pin(Boxed(Box::pin(body)));
+        let total = self.candidates.iter().filter_map(|wired| wired.grant.limits.total).min();
+        let deadline = self.started + total.map_or(self.left, |total| total.min(self.left));
+        let sent = timeout_at(deadline, Box::pin(self.go(head, body, deadline))).await;
+        match sent.unwrap_or_else(|_| Err(over())) {
+            Ok((answer, bounds, permits)) => {
+                let (mut head, body) = match answer {
+                    Answer::Network(answer) => {
+                        let (head, body) = answer.into_parts();
+                        (head, Ok(body))
+                    }
+                    Answer::Own(answer) => {
+                        let (head, body) = answer.into_parts();
+                        (head, Err(body))
+                    }
+                };
+                strip_hop_by_hop(&mut head.headers);
+                // What hyper knows of the connection is not the guest's.
+                head.extensions.clear();
+                self.meter.status = Some(head.status.as_u16());
+                let body = match body {
+                    Ok(body) => ResponseBody::streamed(body, bounds, permits, self.meter),
+                    Err(body) => ResponseBody::whole(body, self.meter),
+                };
+                Ok(Response::from_parts(head, body))
+            }
+            Err(refusal) => {
+                self.meter.failed(&refusal);
+                Err(refusal)
+            }
+        }
+    }
+
+    async fn go(
+        &mut self,
+        mut head: Parts,
+        body: GuestBody,
+        deadline: Instant,
+    ) -> Result<(Answer, Bounds, Arc<Permits>), Refusal> {
+        let slot = slot(self.instance.clone()).await?;
+        let (wired, content) = self.look_inside(&head, body, deadline).await?;
+        let grant = &wired.grant;
+        self.meter.rule(&grant.name);
+        let times = times(grant, self.options);
+        let lane = self.host.lane(&grant.limits);
+        let slots = [slot, self::slot(lane.slots.clone()).await?, self::slot(self.shared.slots.clone()).await?];
+        let permits = Arc::new(Permits { _ticket: self.ticket.clone(), _slots: slots });
+        let bounds = Bounds { most: grant.limits.response_body, between: times.between, deadline };
+        let length = headers::content_length(&head.headers);
+        rewrite(&mut head, &content, length);
+        let sign = Sign { grant, authentication: &self.authentication, target: &self.target };
+        let mut content = Some(content);
+        let (mut again, mut resent) = (false, false);
+        loop {
+            match lane.wait(&self.host, deadline).await {
+                Ok(false) => {}
+                Ok(true) => self.shared.surroundings.metrics.throttled(&self.shared.plugin, &grant.name),
+                Err(pause) => {
+                    self.shared.surroundings.metrics.throttled(&self.shared.plugin, &grant.name);
+                    return Ok((Answer::Own(paused(pause)), bounds, permits));
+                }
+            }
+            let held = match &content {
+                Some(Content::Held(bytes)) => Some(bytes.clone()),
+                _ => None,
+            };
+            let (prepared, used) = match sign.prepare(head.clone(), held.as_ref()).await? {
+                Signed::Send(prepared, used) => (prepared, used),
+                Signed::Answer(answer) => return Ok((Answer::Own(answer), bounds, permits)),
+            };
+            let progress = Progress::new(self.meter.sent.clone(), used.is_some() && held.is_none() && !again);
+            let upload = match content.take() {
+                Some(Content::Streamed(body)) => {
+                    let most = grant.limits.request_body;
+                    Upload::streamed(body, length, most, deadline, progress.clone(), permits.clone())
+                }
+                Some(Content::Held(bytes)) => Upload::whole(bytes, progress.clone(), permits.clone()),
+                None => Upload::whole(Bytes::new(), progress.clone(), permits.clone()),
+            };
+            let request = Request::from_parts(prepared, upload);
+            let answer = self.exchange(&wired, request, &progress, times).await;
+            if !resent && is_bodiless(&self.meter.method) && answer.as_ref().is_err_and(|it| it.stale) {
+                (content, resent) = (Some(Content::Held(Bytes::new())), true);
+                continue;
+            }
+            let answer = answer.map_err(|unanswered| unanswered.refusal);
+            let (mut answer, body) = answer?.into_parts();
+            if let Some(pause) = pace::pause(&answer, now()) {
+                self.host.pause(pause);
+            }
+            if let (StatusCode::UNAUTHORIZED, Some(used), Some(credential), false) =
+                (answer.status, used, &grant.credential, again)
+                && let Some(bytes) = held.or_else(|| progress.whole())
+                && credential.rejected(used).await
+            {
+                content = Some(Content::Held(bytes));
+                again = true;
+                continue;
+            }
+            if let Some(credential) = &grant.credential {
+                credential.mask(&mut answer);
+            }
+            return Ok((Answer::Network(Response::from_parts(answer, body)), bounds, permits));
+        }
+    }
+
+    /// One exchange, of which the breaker is told.
+    async fn exchange(
+        &self,
+        wired: &Wired,
+        request: Request<Upload>,
+        progress: &Arc<Progress>,
+        times: Times,
+    ) -> Result<Response<Incoming>, Unanswered> {
+        let limits = &wired.grant.limits;
+        // A third of it: by default a call has less time than the first byte has.
+        let passed = self.host.enter(limits.first_byte / 3)?;
+        let answer = wired.wire.exchange(request, progress, times).await;
+        // What was too slow for a guest in a hurry says nothing of the host.
+        let hurried = times.connect < limits.connect || times.first_byte < limits.first_byte;
+        let timeouts = [Code::ConnectionTimeout, Code::ConnectionReadTimeout];
+        passed.ended(match &answer {
+            Ok(_) => Outcome::Answered,
+            Err(Unanswered { refusal, .. }) if !refusal.cause().is_unreachable() => Outcome::Unknown,
+            Err(Unanswered { refusal, .. }) if hurried && timeouts.contains(&refusal.code()) => Outcome::Unknown,
+            Err(_) => Outcome::Unreachable,
+        });
+        answer
+    }
+
+    /// Finds the rule that decides, for which the body may have to be read.
+    async fn look_inside(
+        &self,
+        head: &Parts,
+        body: GuestBody,
+        deadline: Instant,
+    ) -> Result<(Arc<Wired>, Content), Refusal> {
+        let Some(first) = self.candidates.first() else { return Err(nothing_left()) };
+        let between = times(&first.grant, self.options).between;
+        if is_bodiless(&head.method) {
+            // Servers differ in whether they read it, and this host could not tell what for.
+            let none = collect(body, 0, between, deadline).await;
+            none.map_err(|refusal| match refusal.code() {
+                Code::HttpRequestBodySize => {
+                    Refusal::denied(Cause::RequestBody, format!("a {} has no body", head.method))
+                }
+                _ => refusal,
+            })?;
+            return Ok((self.decide(&self.actions)?, Content::Held(Bytes::new())));
+        }
+        let undecided = self.actions.open
+            && (self.dry_run
+                || self.candidates.iter().any(|it| it.grant.permits_actions(&self.actions) == Verdict::Open));
+        let signed = self.candidates.iter().filter_map(|wired| wired.grant.credential.as_ref());
+        let needed = undecided || signed.into_iter().any(|credential| credential.needs_body(head));
+        if !needed {
+            return Ok((self.decide(&self.actions)?, Content::Streamed(body)));
+        }
+        let most = self.candidates.iter().map(|wired| wired.grant.limits.request_body).max().unwrap_or_default();
+        let bytes = collect(body, most.min(MAX_HELD), between, deadline).await?;
+        let mut actions = self.actions.clone();
+        if undecided {
+            actions.named.extend(actions::of_body(&head.headers, &bytes).map_err(unclear)?);
+            actions.open = false;
+        }
+        let wired = self.decide(&actions)?;
+        if self.dry_run && wired.grant.reads(&head.method, &actions) == Verdict::No {
+            return Err(writes(&head.method));
+        }
+        if bytes.len() as u64 > wired.grant.limits.request_body {
+            return Err(too_long(wired.grant.limits.request_body));
+        }
+        Ok((wired, Content::Held(bytes)))
+    }
+
+    /// The first rule that permits these actions.
+    fn decide(&self, actions: &Actions) -> Result<Arc<Wired>, Refusal> {
+        let decides = self.candidates.iter().find(|wired| wired.grant.permits_actions(actions) == Verdict::Yes);
+        let Some(wired) = decides else { return Err(nothing_left()) };
+        let Grant { guest_auth, credential, name, .. } = &wired.grant;
+        if *guest_auth == GuestAuth::Refused
+            && credential.is_none()
+            && let Some(what) = self.authentication.name()
+        {
+            return Err(guest_authenticates(name, &what));
+        }
+        Ok(wired.clone())
+    }
+}
+
+/// Makes of the guest's head the one that goes out.
+fn rewrite(head: &mut Parts, content: &Content, length: Option<u64>) {
+    strip_hop_by_hop(&mut head.headers);
+    head.headers.remove(CONTENT_LENGTH);
+    if let (Content::Streamed(body), Some(length)) = (content, length)
+        && body.size_hint().exact().is_none()
+    {
+        head.headers.insert(CONTENT_LENGTH, HeaderValue::from(length));
+    }
+    head.extensions.clear();
+    head.version = http::Version::HTTP_11;
+}
+
+/// Where and in whose name a request goes.
+struct Sign<'a> {
+    grant: &'a Grant,
+    authentication: &'a Authentication,
+    target: &'a Target,
+}
+
+enum Signed {
+    Send(Parts, Option<u64>),
+    Answer(Response<Bytes>),
+}
+
+impl Sign<'_> {
+    async fn prepare(&self, mut head: Parts, body: Option<&Bytes>) -> Result<Signed, Refusal> {
+        self.aim(&mut head)?;
+        let Some(credential) = &self.grant.credential else { return Ok(Signed::Send(head, None)) };
+        let prepared = credential.prepare(&mut head, body).await;
+        let used = match prepared.map_err(|error| Refusal::denied(Cause::Credential, error.to_string()))? {
+            Prepared::Answer(answer) => return Ok(Signed::Answer(answer)),
+            Prepared::Send { used } => used,
+        };
+        if self.grant.guest_auth == GuestAuth::Refused {
+            self.authentication.strip(&mut head.headers);
+            if let Some(parameter) = self.authentication.kept_in(head.uri.query()) {
+                let name = parameter.split('=').next().unwrap_or_default();
+                return Err(guest_authenticates(&self.grant.name, &format!("query parameter {name}")));
+            }
+        }
+        // A credential has no say in where a request goes.
+        self.aim(&mut head)?;
+        Ok(Signed::Send(head, Some(used)))
+    }
+
+    fn aim(&self, head: &mut Parts) -> Result<(), Refusal> {
+        let internal = |_| Refusal::new(Code::InternalError, Cause::Internal, "the request's target has no URI");
+        let authority = authority(self.target);
+        let path = head.uri.path_and_query().map_or("/", |it| it.as_str());
+        let path = if path.starts_with('/') { path.to_owned() } else { format!("/{path}") };
+        head.headers.insert(HOST, HeaderValue::from_str(&authority).map_err(|error| internal(error.into()))?);
+        let uri = Uri::builder().scheme(self.target.scheme.as_str()).authority(authority).path_and_query(path).build();
+        head.uri = uri.map_err(internal)?;
+        Ok(())
+    }
+}
+
+async fn slot(slots: Arc<Semaphore>) -> Result<OwnedSemaphorePermit, Refusal> {
+    // They are never closed.
+    let closed = |_| Refusal::new(Code::InternalError, Cause::Internal, "the gateway is closed");
+    slots.acquire_owned().await.map_err(closed)
+}
+
+/// A guest may ask for less than the rule permits.
+fn times(grant: &Grant, options: Options) -> Times {
+    let least = |limit: Duration, wish: Option<Duration>| wish.map_or(limit, |wish| wish.min(limit));
+    // The connector's own limit says where it was stuck, and comes first.
+    let connect = grant.limits.connect + Duration::from_secs(1);
+    Times {
+        connect: least(connect, options.connect),
+        first_byte: least(grant.limits.first_byte, options.first_byte),
+        between: least(grant.limits.between_bytes, options.between_bytes),
+    }
+}
+
+fn nothing_left() -> Refusal {
+    Refusal::denied(Cause::Action, "no rule permits the actions that the request's body names, or it names none")
+}
+
+/// What the cloud would say, had it been asked: it wants to be left alone for so long.
+fn paused(pause: Duration) -> Response<Bytes> {
+    let seconds = pause.as_secs() + u64::from(pause.subsec_nanos() > 0);
+    let mut response =
+        Response::new(Bytes::from_static(b"the cloud has asked for a pause; this answer is Skydock's\n"));
+    *response.status_mut() = StatusCode::TOO_MANY_REQUESTS;
+    response.headers_mut().insert(RETRY_AFTER, HeaderValue::from(seconds));
+    response.headers_mut().insert("x-skydock-paused", HeaderValue::from_static("true"));
+    response
+}
+
+/// The wall clock, for dates in answers.
+fn now() -> jiff::Timestamp {
+    jiff::Timestamp::try_from(SystemTime::now()).unwrap_or_default()
+}
+
+/// A body with any error.
+struct Boxed<B>(std::pin::Pin<Box<B>>);
+
+impl<B> Body for Boxed<B>
+where
+    B: Body<Data = Bytes>,
+    B::Error: Into<BoxError>,
+{
+    type Data = Bytes;
+    type Error = BoxError;
+
+    fn poll_frame(
+        mut self: std::pin::Pin<&mut Self>,
+        cx: &mut std::task::Context<'_>,
+    ) -> std::task::Poll<Option<Result<http_body::Frame<Bytes>, BoxError>>> {
+        self.0.as_mut().poll_frame(cx).map(|frame| frame.map(|frame| frame.map_err(Into::into)))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.0.is_end_stream()
+    }
+
+    fn size_hint(&self) -> http_body::SizeHint {
+        self.0.size_hint()
+    }
+}
+
+impl std::fmt::Debug for Admitted {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Admitted").field("target", &self.target).finish_non_exhaustive()
+    }
+}

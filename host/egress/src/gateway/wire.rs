@@ -1,0 +1,170 @@
+//! One request over one connection.
+
+use std::{error::Error as _, sync::Arc, time::Duration};
+
+use http::{Extensions, Request, Response};
+use hyper::body::Incoming;
+use hyper_util::{
+    client::legacy::{Client, connect::capture_connection},
+    rt::{TokioExecutor, TokioTimer},
+};
+use tokio::time::{Instant, sleep_until};
+
+use crate::{
+    dial::{Connector, Opened},
+    refusal::{Cause, Code, Refusal},
+    upload::{Progress, Upload},
+};
+
+/// Largest head of an answer, and what a connection buffers.
+const MAX_HEAD: usize = 64 * 1024;
+/// Most fields in the head of an answer.
+const MAX_FIELDS: usize = 100;
+/// How long a connection is kept that nobody uses.
+const IDLE: Duration = Duration::from_secs(30);
+/// How long a connection is used at most: its address is checked when it is opened only.
+const OLDEST: Duration = Duration::from_secs(300);
+
+/// The client of one rule.
+#[derive(Clone, Debug)]
+pub(super) struct Wire(Client<Connector, Upload>);
+
+/// How long one exchange may take, in its parts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Times {
+    pub(super) connect: Duration,
+    pub(super) first_byte: Duration,
+    pub(super) between: Duration,
+}
+
+impl Wire {
+    /// A client with connections of its own: HTTP/1.1, no redirects, no proxy but the rule's.
+    pub(super) fn new(connector: Connector, idle: usize) -> Self {
+        let mut builder = Client::builder(TokioExecutor::new());
+        builder
+            .pool_timer(TokioTimer::new())
+            .pool_idle_timeout(IDLE)
+            .pool_max_idle_per_host(idle)
+            .http1_max_buf_size(MAX_HEAD)
+            .http1_max_headers(MAX_FIELDS);
+        Self(builder.build(connector))
+    }
+
+    /// Sends a request and waits for the head of its answer.
+    ///
+    /// # Errors
+    /// Why there is none, and whether that may be since the connection had been idle.
+    pub(super) async fn exchange(
+        &self,
+        mut request: Request<Upload>,
+        progress: &Arc<Progress>,
+        times: Times,
+    ) -> Result<Response<Incoming>, Unanswered> {
+        let started = Instant::now();
+        let mut captured = capture_connection(&mut request);
+        let mut answer = self.0.request(request);
+        // The connector keeps to the rule's limit by itself, and knows better where it was stuck.
+        let connecting = sleep_until(started + times.connect);
+        let early = tokio::select! {
+            biased;
+            answer = &mut answer => Some(answer),
+            _ = captured.wait_for_connection_metadata() => None,
+            () = connecting => {
+                let sentence = format!("there was no connection within {:?}", times.connect);
+                return Err(Refusal::new(Code::ConnectionTimeout, Cause::Connect, sentence).into());
+            }
+        };
+        let connected = Instant::now();
+        let answer = match early {
+            Some(answer) => answer,
+            None => loop {
+                let (due, _) = progress.due(connected, times.first_byte, times.between);
+                tokio::select! {
+                    biased;
+                    answer = &mut answer => break answer,
+                    () = sleep_until(due) => {
+                        let (due, code) = progress.due(connected, times.first_byte, times.between);
+                        if due <= Instant::now() {
+                            return Err(progress.failure().unwrap_or_else(|| silent(code, times)).into());
+                        }
+                    }
+                }
+            },
+        };
+        let answer = answer.map_err(|error| {
+            let refusal = progress.failure().unwrap_or_else(|| failure(&error));
+            let closed = matches!(refusal.code(), Code::HttpResponseIncomplete | Code::ConnectionTerminated);
+            let mut extensions = Extensions::new();
+            if let Some(connection) = captured.connection_metadata().as_ref() {
+                connection.get_extras(&mut extensions);
+            }
+            let used_before = extensions.get::<Opened>().is_some_and(|opened| opened.0 < started);
+            Unanswered { refusal, stale: closed && used_before }
+        })?;
+        if answer.status() == http::StatusCode::SWITCHING_PROTOCOLS {
+            let sentence = "the cloud wants to switch protocols";
+            return Err(Refusal::new(Code::HttpProtocolError, Cause::Protocol, sentence).into());
+        }
+        let old = |opened: &Opened| opened.0.elapsed() > OLDEST;
+        if answer.extensions().get::<Opened>().is_some_and(old)
+            && let Some(connection) = captured.connection_metadata().as_ref()
+        {
+            connection.poison();
+        }
+        Ok(answer)
+    }
+}
+
+/// Why there is no answer.
+#[derive(Debug)]
+pub(super) struct Unanswered {
+    pub(super) refusal: Refusal,
+    /// The server closed a connection that had been idle, as it may: on another one the request may do better.
+    pub(super) stale: bool,
+}
+
+impl From<Refusal> for Unanswered {
+    fn from(refusal: Refusal) -> Self {
+        Self { refusal, stale: false }
+    }
+}
+
+fn silent(code: Code, times: Times) -> Refusal {
+    match code {
+        Code::ConnectionWriteTimeout => {
+            let sentence = format!("nothing of the request's body could be sent for {:?}", times.between);
+            // The guest that does not write is not the cloud that does not read, but nobody can tell from here.
+            Refusal::new(code, Cause::Guest, sentence)
+        }
+        _ => Refusal::new(code, Cause::Timeout, format!("the answer did not begin within {:?}", times.first_byte)),
+    }
+}
+
+/// What became of the connection, found in the chain of causes.
+fn failure(error: &hyper_util::client::legacy::Error) -> Refusal {
+    let mut cause = error.source();
+    while let Some(inner) = cause {
+        if let Some(refusal) = inner.downcast_ref::<Refusal>() {
+            return refusal.clone();
+        }
+        if let Some(error) = inner.downcast_ref::<hyper::Error>() {
+            return hyper_failure(error);
+        }
+        cause = inner.source();
+    }
+    Refusal::new(Code::ConnectionTerminated, Cause::Protocol, format!("the request failed: {error}"))
+}
+
+fn hyper_failure(error: &hyper::Error) -> Refusal {
+    let code = match error {
+        it if it.is_parse_too_large() => {
+            let sentence =
+                format!("the answer's headers are more than {MAX_FIELDS}, or more than {} KiB", MAX_HEAD / 1024);
+            return Refusal::new(Code::HttpResponseHeaderSectionSize, Cause::Response, sentence);
+        }
+        it if it.is_incomplete_message() => Code::HttpResponseIncomplete,
+        it if it.is_parse() => Code::HttpProtocolError,
+        _ => Code::ConnectionTerminated,
+    };
+    Refusal::new(code, Cause::Protocol, format!("there was no answer: {error}"))
+}

@@ -1,0 +1,74 @@
+//! Patterns for names of actions: `*` stands for any text, everything else for itself.
+
+/// A pattern such as `Describe*`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Glob(String);
+
+impl Glob {
+    /// `None` if the text has anything an action's name cannot have.
+    pub(crate) fn parse(text: &str) -> Option<Self> {
+        (!text.is_empty() && text.bytes().all(|byte| byte == b'*' || is_action(byte))).then(|| Self(text.to_owned()))
+    }
+
+    pub(crate) fn matches(&self, name: &str) -> bool {
+        let mut parts = self.0.split('*');
+        let Some(mut rest) = parts.next().and_then(|first| name.strip_prefix(first)) else { return false };
+        let Some(last) = parts.next_back() else { return rest.is_empty() };
+        for part in parts {
+            let Some((_, after)) = rest.split_once(part) else { return false };
+            rest = after;
+        }
+        rest.ends_with(last)
+    }
+
+    /// True if whatever the other matches, this one matches too, as far as can be told simply.
+    pub(crate) fn covers(&self, other: &Self) -> bool {
+        self.matches(&other.0)
+    }
+}
+
+/// True for the bytes that names of actions consist of.
+pub(crate) fn is_action(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'.' | b':')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_star_stands_for_any_text() {
+        let table = [
+            ("Describe*", "DescribeInstances", true),
+            ("Describe*", "Describe", true),
+            ("Describe*", "XDescribe", false),
+            ("*", "Anything", true),
+            ("CreateLoadBalancer", "CreateLoadBalancer", true),
+            ("CreateLoadBalancer", "CreateLoadBalancerListeners", false),
+            ("*Tags", "AddTags", true),
+            ("*Tags", "AddTagsX", false),
+            ("a*b*c", "a1b2c", true),
+            ("a*b*c", "abc", true),
+            ("a*b*c", "acb", false),
+            ("a*a", "a", false),
+        ];
+        for (glob, name, matches) in table {
+            assert_eq!(Glob::parse(glob).unwrap().matches(name), matches, "{glob} {name}");
+        }
+    }
+
+    #[test]
+    fn what_no_action_is_called_is_no_pattern() {
+        for text in ["", "a b", "a?", "a;b", "é", "a/b"] {
+            assert_eq!(Glob::parse(text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_wider_pattern_covers_a_narrower_one() {
+        let table = [("Describe*", "DescribeTags", true), ("*", "a*", true), ("a*", "*", false), ("a*", "a*b", true)];
+        for (wide, narrow, covers) in table {
+            assert_eq!(Glob::parse(wide).unwrap().covers(&Glob::parse(narrow).unwrap()), covers, "{wide} {narrow}");
+        }
+    }
+}

@@ -1,0 +1,156 @@
+//! One rule, read, and what it says to a request.
+
+use std::{sync::Arc, time::Duration};
+
+use http::Method;
+
+use crate::{
+    actions::{Actions, is_bodiless},
+    address::AddressPolicy,
+    config::{GuestAuth, TlsConfig},
+    credential::Credential,
+    glob::Glob,
+    path::Prefix,
+    rule::{Rule, Target},
+};
+
+/// Methods that rules can permit.
+pub(crate) const METHODS: [Method; 7] =
+    [Method::GET, Method::HEAD, Method::POST, Method::PUT, Method::PATCH, Method::DELETE, Method::OPTIONS];
+
+/// SHA-256 of a server's certificate.
+pub(crate) type Pin = [u8; 32];
+
+/// Limits of one rule.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Limits {
+    pub(crate) connect: Duration,
+    pub(crate) first_byte: Duration,
+    pub(crate) between_bytes: Duration,
+    pub(crate) total: Option<Duration>,
+    pub(crate) request_body: u64,
+    pub(crate) response_body: u64,
+    pub(crate) concurrency: u16,
+    pub(crate) rate: f64,
+    pub(crate) burst: u16,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            connect: Duration::from_secs(5),
+            first_byte: Duration::from_secs(30),
+            between_bytes: Duration::from_secs(15),
+            total: None,
+            request_body: 8 << 20,
+            response_body: 16 << 20,
+            concurrency: 16,
+            // What vendors let one account have: 20 requests a second (EC2) and more in a burst.
+            rate: 20.0,
+            burst: 40,
+        }
+    }
+}
+
+/// One rule, read.
+#[derive(Clone, Debug)]
+pub(crate) struct Grant {
+    pub(crate) name: Arc<str>,
+    pub(crate) to: Rule,
+    pub(crate) methods: Vec<Method>,
+    pub(crate) paths: Vec<Prefix>,
+    pub(crate) actions: Vec<Glob>,
+    pub(crate) reads: Vec<Glob>,
+    pub(crate) addresses: AddressPolicy,
+    pub(crate) credential: Option<Arc<dyn Credential>>,
+    pub(crate) guest_auth: GuestAuth,
+    pub(crate) tls: TlsConfig,
+    pub(crate) pin: Option<Pin>,
+    pub(crate) proxy: Option<Target>,
+    pub(crate) limits: Limits,
+}
+
+/// What a rule says about actions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Verdict {
+    Yes,
+    No,
+    /// It depends on the body.
+    Open,
+}
+
+impl Grant {
+    pub(crate) fn permits_path(&self, path: &str) -> bool {
+        self.paths.is_empty() || self.paths.iter().any(|prefix| prefix.permits(path))
+    }
+
+    /// Whether the actions are permitted.
+    pub(crate) fn permits_actions(&self, actions: &Actions) -> Verdict {
+        if self.actions.is_empty() { Verdict::Yes } else { judge(&self.actions, actions) }
+    }
+
+    /// Whether the request changes nothing, as far as can be told: a read by its method that names no action, or nothing but actions
+    /// that the rule calls reads.
+    pub(crate) fn reads(&self, method: &Method, actions: &Actions) -> Verdict {
+        match is_bodiless(method) {
+            true if actions.named.is_empty() => Verdict::Yes,
+            false if *method != Method::POST => Verdict::No,
+            _ => judge(&self.reads, actions),
+        }
+    }
+
+    /// True if this rule, being first, leaves nothing to the other.
+    pub(crate) fn covers(&self, other: &Self) -> bool {
+        let paths = || other.paths.iter().all(|path| self.paths.iter().any(|prefix| prefix.covers(path)));
+        let actions = || other.actions.iter().all(|action| self.actions.iter().any(|glob| glob.covers(action)));
+        self.to.covers(&other.to)
+            && other.methods.iter().all(|method| self.methods.contains(method))
+            && (self.paths.is_empty() || !other.paths.is_empty() && paths())
+            && (self.actions.is_empty() || !other.actions.is_empty() && actions())
+    }
+
+    /// True if some requests may be permitted by both.
+    pub(crate) fn overlaps(&self, other: &Self) -> bool {
+        let either = |one: &Prefix, two: &Prefix| one.covers(two) || two.covers(one);
+        let globs = |one: &Glob, two: &Glob| one.covers(two) || two.covers(one);
+        (self.to.covers(&other.to) || other.to.covers(&self.to))
+            && other.methods.iter().any(|method| self.methods.contains(method))
+            && (self.paths.is_empty() || other.paths.is_empty() || pairs(&self.paths, &other.paths, either))
+            && (self.actions.is_empty() || other.actions.is_empty() || pairs(&self.actions, &other.actions, globs))
+    }
+
+    /// True if it makes no difference which of the two sends a request, but for limits.
+    pub(crate) fn acts_like(&self, other: &Self) -> bool {
+        same_credential(self.credential.as_ref(), other.credential.as_ref())
+            && self.guest_auth == other.guest_auth
+            && self.connects_like(other)
+    }
+
+    /// True if connections of the one may be used for the other.
+    pub(crate) fn connects_like(&self, other: &Self) -> bool {
+        self.tls == other.tls && self.proxy == other.proxy && self.addresses == other.addresses
+    }
+}
+
+fn pairs<T>(one: &[T], two: &[T], either: impl Fn(&T, &T) -> bool) -> bool {
+    one.iter().any(|one| two.iter().any(|two| either(one, two)))
+}
+
+fn same_credential(one: Option<&Arc<dyn Credential>>, two: Option<&Arc<dyn Credential>>) -> bool {
+    match (one, two) {
+        (None, None) => true,
+        (Some(one), Some(two)) => Arc::ptr_eq(one, two),
+        _ => false,
+    }
+}
+
+fn judge(globs: &[Glob], actions: &Actions) -> Verdict {
+    if !actions.named.iter().all(|name| globs.iter().any(|glob| glob.matches(name))) || globs.is_empty() {
+        return Verdict::No;
+    }
+    match (actions.open, actions.named.is_empty()) {
+        (true, _) => Verdict::Open,
+        (false, false) => Verdict::Yes,
+        (false, true) => Verdict::No,
+    }
+}

@@ -1,0 +1,326 @@
+//! What a guest may say in the head of a request, and what of an answer's head it sees.
+
+use http::{
+    HeaderMap, HeaderName, HeaderValue,
+    header::{self, CONTENT_LENGTH, HOST},
+    request::Parts,
+};
+
+use crate::{
+    refusal::{Cause, Code, Refusal},
+    rule::{Host, Scheme, Target},
+};
+
+/// Largest head of a request: bytes of names and values.
+const MAX_BYTES: usize = 64 * 1024;
+/// Most fields in the head of a request, as hyper takes of an answer.
+const MAX_FIELDS: usize = 100;
+
+/// What concerns one connection and not the request (RFC 9110, 7.6.1), and what this host sets by itself.
+const HOP_BY_HOP: [&str; 11] = [
+    "connection",
+    "keep-alive",
+    "proxy-connection",
+    "proxy-authenticate",
+    "proxy-authentication-info",
+    "te",
+    "trailer",
+    "transfer-encoding",
+    "upgrade",
+    "http2-settings",
+    "expect",
+];
+
+/// Headers by which some servers take another method, path or host than the request line says.
+const OVERRIDES: [&str; 10] = [
+    "forwarded",
+    "x-forwarded-host",
+    "x-forwarded-server",
+    "x-host",
+    "x-http-host-override",
+    "x-original-url",
+    "x-rewrite-url",
+    "x-http-method",
+    "x-http-method-override",
+    "x-method-override",
+];
+
+/// Headers that authenticate, beside every one with `authorization` in its name.
+const AUTHENTICATION: [&str; 19] = [
+    "cookie",
+    "x-auth-token",
+    "x-auth-key",
+    "x-subject-token",
+    "x-storage-token",
+    "x-service-token",
+    "x-amz-security-token",
+    "x-aws-ec2-metadata-token",
+    "x-api-key",
+    "api-key",
+    "apikey",
+    "x-goog-api-key",
+    "x-access-token",
+    "x-session-token",
+    "x-consul-token",
+    "x-vault-token",
+    "private-token",
+    "vmware-api-session-id",
+    "ocp-apim-subscription-key",
+];
+
+/// Query parameters that authenticate: presigned URLs and API keys.
+const AUTHENTICATION_QUERY: [&str; 14] = [
+    "x-amz-signature",
+    "x-amz-credential",
+    "x-amz-security-token",
+    "x-goog-signature",
+    "x-goog-credential",
+    "awsaccesskeyid",
+    "signature",
+    "sig",
+    "access_token",
+    "auth_token",
+    "api_key",
+    "api-key",
+    "apikey",
+    "secret",
+];
+
+/// Refuses a head that no guest may send.
+///
+/// # Errors
+/// [`Code::HttpRequestHeaderSectionSize`] if it is too large; [`Code::HttpRequestDenied`] if it names another host, method or path
+/// in a header, or has no single length.
+pub(crate) fn check(head: &Parts, target: &Target) -> Result<(), Refusal> {
+    let bytes: usize = head.headers.iter().map(|(name, value)| name.as_str().len() + value.len()).sum();
+    if bytes > MAX_BYTES || head.headers.len() > MAX_FIELDS {
+        let sentence =
+            format!("the request has more than {MAX_FIELDS} headers, or more than {} KiB of them", MAX_BYTES / 1024);
+        return Err(Refusal::new(Code::HttpRequestHeaderSectionSize, Cause::Header, sentence));
+    }
+    for value in head.headers.get_all(HOST) {
+        if !value.to_str().is_ok_and(|text| is_host_of(text, target)) {
+            return Err(Refusal::denied(Cause::Header, format!("its Host header is not the one of {target}")));
+        }
+    }
+    if let Some(name) = OVERRIDES.iter().find(|name| head.headers.contains_key(**name)) {
+        return Err(Refusal::denied(
+            Cause::Header,
+            format!("its header {name} may name another target, path or method"),
+        ));
+    }
+    let mut lengths = head.headers.get_all(CONTENT_LENGTH).iter();
+    if lengths.next().is_some_and(|value| length(value).is_none()) || lengths.next().is_some() {
+        return Err(Refusal::denied(Cause::Header, "its Content-Length is not one number"));
+    }
+    Ok(())
+}
+
+/// What the guest says the body's length is.
+pub(crate) fn content_length(headers: &HeaderMap) -> Option<u64> {
+    length(headers.get(CONTENT_LENGTH)?)
+}
+
+fn length(value: &HeaderValue) -> Option<u64> {
+    let text = value.to_str().ok().filter(|text| text.bytes().all(|byte| byte.is_ascii_digit()))?;
+    text.parse().ok()
+}
+
+fn is_host_of(text: &str, target: &Target) -> bool {
+    let (host, port) = match text.rfind(':').filter(|colon| text.rfind(']').is_none_or(|bracket| bracket < *colon)) {
+        Some(colon) => (text.get(..colon), text.get(colon + 1..).and_then(|port| port.parse().ok())),
+        None => (Some(text), Some(default_port(target.scheme))),
+    };
+    host.and_then(Host::parse).as_ref() == Some(&target.host) && port == Some(target.port)
+}
+
+fn default_port(scheme: Scheme) -> u16 {
+    match scheme {
+        Scheme::Http => 80,
+        Scheme::Https => 443,
+    }
+}
+
+/// The authority of a target as it stands in a URI and in `Host`: without a default port.
+pub(crate) fn authority(target: &Target) -> String {
+    if target.port == default_port(target.scheme) {
+        target.host.to_string()
+    } else {
+        format!("{}:{}", target.host, target.port)
+    }
+}
+
+/// Takes out what concerns the connection, `Host` and what `Connection` names.
+pub(crate) fn strip_hop_by_hop(headers: &mut HeaderMap) {
+    let named: Vec<HeaderName> = headers
+        .get_all(header::CONNECTION)
+        .iter()
+        .filter_map(|value| value.to_str().ok())
+        .flat_map(|value| value.split(','))
+        .filter_map(|name| name.trim().parse().ok())
+        .collect();
+    for name in named {
+        // Framing is this host's, whatever `Connection` says.
+        if name != CONTENT_LENGTH {
+            headers.remove(name);
+        }
+    }
+    for name in HOP_BY_HOP {
+        headers.remove(name);
+    }
+    headers.remove(HOST);
+}
+
+/// What of a head authenticates: names of headers with their values, and parameters of the query as they stand.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Authentication {
+    headers: Vec<(HeaderName, HeaderValue)>,
+    query: Vec<String>,
+}
+
+impl Authentication {
+    pub(crate) fn of(head: &Parts) -> Self {
+        let is = |name: &HeaderName| AUTHENTICATION.contains(&name.as_str()) || name.as_str().contains("authorization");
+        let headers = head.headers.iter().filter(|(name, _)| is(name));
+        let query = head.uri.query().unwrap_or_default().split('&').filter(|pair| is_authentication(pair));
+        Self {
+            headers: headers.map(|(name, value)| (name.clone(), value.clone())).collect(),
+            query: query.map(str::to_owned).collect(),
+        }
+    }
+
+    /// The name of one of them, for a sentence.
+    pub(crate) fn name(&self) -> Option<String> {
+        let header = self.headers.first().map(|(name, _)| format!("header {name}"));
+        header.or_else(|| {
+            let parameter = self.query.first()?;
+            Some(format!("query parameter {}", parameter.split('=').next().unwrap_or_default()))
+        })
+    }
+
+    /// Takes out of the headers what is still as the guest had put it, and so was not replaced.
+    pub(crate) fn strip(&self, headers: &mut HeaderMap) {
+        for (name, guest) in &self.headers {
+            if headers.get_all(name).iter().any(|value| value == guest) {
+                let kept: Vec<_> = headers.get_all(name).iter().filter(|value| *value != guest).cloned().collect();
+                headers.remove(name);
+                for value in kept {
+                    headers.append(name, value);
+                }
+            }
+        }
+    }
+
+    /// A parameter that still stands in the query as the guest had put it.
+    pub(crate) fn kept_in(&self, query: Option<&str>) -> Option<&str> {
+        let query = query.unwrap_or_default();
+        self.query.iter().map(String::as_str).find(|parameter| query.split('&').any(|pair| pair == *parameter))
+    }
+}
+
+fn is_authentication(pair: &str) -> bool {
+    let name = crate::actions::decode(pair.split('=').next().unwrap_or_default().as_bytes());
+    AUTHENTICATION_QUERY.iter().any(|other| name.eq_ignore_ascii_case(other.as_bytes()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn target() -> Target {
+        Target { scheme: Scheme::Https, host: Host::parse("api.example.com").unwrap(), port: 443 }
+    }
+
+    fn head(headers: &[(&str, &str)]) -> Parts {
+        let mut request = http::Request::builder().uri("https://api.example.com/?x=1&X-Amz-Signature=ab&sig=c");
+        for (name, value) in headers {
+            request = request.header(*name, *value);
+        }
+        request.body(()).unwrap().into_parts().0
+    }
+
+    #[test]
+    fn a_head_names_no_other_host_method_path_or_length() {
+        let table = [
+            (("host", "api.example.com"), true),
+            (("host", "API.example.com.:443"), true),
+            (("host", "api.example.com:8443"), false),
+            (("host", "evil.example"), false),
+            (("host", "user@api.example.com"), false),
+            (("x-forwarded-host", "evil.example"), false),
+            (("x-http-method-override", "DELETE"), false),
+            (("x-original-url", "/admin"), false),
+            (("content-length", "12"), true),
+            (("content-length", "+12"), false),
+            (("content-length", "12,12"), false),
+            (("x-anything", "else"), true),
+        ];
+        for (field, fine) in table {
+            assert_eq!(check(&head(&[field]), &target()).is_ok(), fine, "{field:?}");
+        }
+        assert!(check(&head(&[("content-length", "1"), ("content-length", "1")]), &target()).is_err());
+    }
+
+    #[test]
+    fn a_head_has_a_largest_size() {
+        let many = vec![("x-a", "b"); MAX_FIELDS + 1];
+        assert!(check(&head(&many[..MAX_FIELDS]), &target()).is_ok());
+        assert_eq!(check(&head(&many), &target()).unwrap_err().code(), Code::HttpRequestHeaderSectionSize);
+        let long = "x".repeat(MAX_BYTES);
+        assert_eq!(check(&head(&[("x", &long)]), &target()).unwrap_err().code(), Code::HttpRequestHeaderSectionSize);
+    }
+
+    #[test]
+    fn what_concerns_the_connection_is_taken_out() {
+        let mut headers = head(&[
+            ("connection", "close, X-Hop, content-length"),
+            ("x-hop", "1"),
+            ("te", "trailers"),
+            ("transfer-encoding", "chunked"),
+            ("host", "x"),
+            ("content-length", "1"),
+            ("x-end", "2"),
+        ])
+        .headers;
+        strip_hop_by_hop(&mut headers);
+        let mut left: Vec<_> = headers.keys().map(HeaderName::as_str).collect();
+        left.sort_unstable();
+        assert_eq!(left, ["content-length", "x-end"]);
+    }
+
+    #[test]
+    fn what_authenticates_is_found_by_name() {
+        for name in [
+            "authorization",
+            "Proxy-Authorization",
+            "Cookie",
+            "X-Auth-Token",
+            "x-ms-authorization-auxiliary",
+            "X-Api-Key",
+        ] {
+            let found = Authentication::of(&head(&[(name, "v")]));
+            assert_eq!(found.name(), Some(format!("header {}", name.to_ascii_lowercase())));
+        }
+        let found = Authentication::of(&head(&[("x-request-id", "v")]));
+        assert_eq!(found.name().as_deref(), Some("query parameter X-Amz-Signature"));
+        assert_eq!(found.query, ["X-Amz-Signature=ab", "sig=c"]);
+        for hidden in ["X-Amz%2dSignature=ab", "%73ig=x", "sig"] {
+            assert!(is_authentication(hidden), "{hidden}");
+        }
+        assert!(!is_authentication("marker=a%20b"));
+    }
+
+    #[test]
+    fn what_was_not_replaced_is_taken_out() {
+        let guest = head(&[("authorization", "guest"), ("cookie", "guest")]);
+        let found = Authentication::of(&guest);
+        let mut headers = guest.headers;
+        headers.insert("authorization", HeaderValue::from_static("real"));
+        headers.append("cookie", HeaderValue::from_static("real"));
+        found.strip(&mut headers);
+        assert_eq!(headers["authorization"], "real");
+        assert_eq!(headers.get_all("cookie").iter().collect::<Vec<_>>(), ["real"]);
+        assert_eq!(found.kept_in(Some("a=1&sig=c")), Some("sig=c"));
+        assert_eq!(found.kept_in(Some("a=1&sig=d")), None);
+    }
+}

@@ -1,0 +1,357 @@
+//! What is remembered of each host that a plugin speaks to: how fast it may be asked, and whether it answers.
+
+use std::{
+    collections::HashMap,
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
+
+use tokio::{
+    sync::Semaphore,
+    time::{Instant, sleep_until},
+};
+
+use crate::{
+    breaker::{Breaker, Outcome, Pass},
+    grant::Limits,
+    pace::Bucket,
+    refusal::{Cause, Code, Refusal},
+    rule::Target,
+};
+
+/// Hosts that are remembered at a time: a wildcard lets a plugin name any number.
+const MAX_HOSTS: usize = 1024;
+
+/// The longest wait for a pause that the cloud asked for. Longer ones are told to the plugin, so that its call can end.
+const LONGEST_WAIT: Duration = Duration::from_secs(5);
+
+/// All hosts of one plugin.
+#[derive(Debug, Default)]
+pub(crate) struct Hosts {
+    all: Mutex<HashMap<Target, Arc<Host>>>,
+    open: Arc<AtomicUsize>,
+}
+
+/// One host.
+#[derive(Debug)]
+pub(crate) struct Host {
+    breaker: Mutex<Breaker>,
+    /// Nobody goes before then: the cloud asked for it.
+    paused: Mutex<Option<Instant>>,
+    lanes: Mutex<Vec<Arc<Lane>>>,
+    open: Arc<AtomicUsize>,
+}
+
+/// Requests to one host under the same limits.
+#[derive(Debug)]
+pub(crate) struct Lane {
+    key: (u16, u64, u16),
+    pub(crate) slots: Arc<Semaphore>,
+    /// Whoever waits for a token stands in line here.
+    line: Semaphore,
+    bucket: Mutex<Bucket>,
+}
+
+impl Hosts {
+    /// What is remembered of a host.
+    ///
+    /// # Errors
+    /// If more hosts are in use than can be remembered.
+    pub(crate) fn get(&self, target: &Target) -> Result<Arc<Host>, Refusal> {
+        let mut all = lock(&self.all);
+        if let Some(host) = all.get(target) {
+            return Ok(host.clone());
+        }
+        if all.len() >= MAX_HOSTS {
+            let now = Instant::now();
+            all.retain(|_, host| Arc::strong_count(host) > 1 || !host.is_idle(now));
+        }
+        if all.len() >= MAX_HOSTS {
+            let sentence = format!("the plugin speaks to more than {MAX_HOSTS} hosts");
+            return Err(Refusal::new(Code::ConnectionLimitReached, Cause::Limit, sentence));
+        }
+        let host = Arc::new(Host {
+            breaker: Mutex::default(),
+            paused: Mutex::default(),
+            lanes: Mutex::default(),
+            open: self.open.clone(),
+        });
+        all.insert(target.clone(), host.clone());
+        Ok(host)
+    }
+
+    /// How many hosts are left alone at the moment.
+    pub(crate) fn open(&self) -> usize {
+        self.open.load(Ordering::Relaxed)
+    }
+}
+
+impl Host {
+    /// The lane of these limits. The same limits lead to the same lane, whichever rule or configuration they come from.
+    pub(crate) fn lane(&self, limits: &Limits) -> Arc<Lane> {
+        let now = Instant::now();
+        let key = (limits.concurrency, limits.rate.to_bits(), limits.burst);
+        let mut lanes = lock(&self.lanes);
+        if let Some(lane) = lanes.iter().find(|lane| lane.key == key) {
+            return lane.clone();
+        }
+        lanes.retain(|lane| Arc::strong_count(lane) > 1 || !lock(&lane.bucket).is_full(now));
+        let lane = Arc::new(Lane {
+            key,
+            slots: Arc::new(Semaphore::new(usize::from(limits.concurrency))),
+            line: Semaphore::new(1),
+            bucket: Mutex::new(Bucket::new(limits.rate, limits.burst, now)),
+        });
+        lanes.push(lane.clone());
+        lane
+    }
+
+    /// True if nothing is lost when it is forgotten.
+    fn is_idle(&self, now: Instant) -> bool {
+        let full = |lane: &Arc<Lane>| Arc::strong_count(lane) == 1 && lock(&lane.bucket).is_full(now);
+        !lock(&self.breaker).is_open() && self.paused(now).is_none() && lock(&self.lanes).iter().all(full)
+    }
+
+    /// The cloud asked everybody for a pause.
+    pub(crate) fn pause(&self, pause: Duration) {
+        let until = Instant::now() + pause;
+        let mut paused = lock(&self.paused);
+        if paused.is_none_or(|other| other < until) {
+            *paused = Some(until);
+        }
+    }
+
+    fn paused(&self, now: Instant) -> Option<Instant> {
+        lock(&self.paused).filter(|until| *until > now)
+    }
+
+    /// How long to wait still, if it is longer than a request with so much time should.
+    pub(crate) fn long_pause(&self, deadline: Instant) -> Option<Duration> {
+        let now = Instant::now();
+        let left = deadline.saturating_duration_since(now);
+        let pause = self.paused(now)? - now;
+        (pause > LONGEST_WAIT.min(left / 2)).then_some(pause)
+    }
+
+    /// Refuses if the host is being left alone.
+    ///
+    /// # Errors
+    /// [`Code::ConnectionRefused`].
+    pub(crate) fn look(&self) -> Result<(), Refusal> {
+        match lock(&self.breaker).look(Instant::now()) {
+            Pass::Wait(wait) => Err(left_alone(wait)),
+            Pass::Free | Pass::Probe => Ok(()),
+        }
+    }
+
+    /// Lets one request through. What is returned has to be told how it ended; one that is given up after its `patience` has ended in
+    /// no answer.
+    ///
+    /// # Errors
+    /// [`Code::ConnectionRefused`] if the host is being left alone.
+    pub(crate) fn enter(self: &Arc<Self>, patience: Duration) -> Result<Passed, Refusal> {
+        let now = Instant::now();
+        match lock(&self.breaker).enter(now) {
+            Pass::Wait(wait) => Err(left_alone(wait)),
+            pass => Ok(Passed { host: self.clone(), pass, outcome: Outcome::Unknown, patience: now + patience }),
+        }
+    }
+}
+
+impl Lane {
+    /// Waits for a token and for the end of a pause that the cloud asked for, first come, first served. True if it had to wait.
+    ///
+    /// # Errors
+    /// How long the cloud asked for, if that is longer than this request should wait.
+    pub(crate) async fn wait(&self, host: &Host, deadline: Instant) -> Result<bool, Duration> {
+        // It is never closed.
+        let turn = self.line.try_acquire().ok();
+        let mut waited = turn.is_none();
+        let _turn = match turn {
+            Some(turn) => Some(turn),
+            None => self.line.acquire().await.ok(),
+        };
+        loop {
+            let now = Instant::now();
+            if let Some(pause) = host.long_pause(deadline) {
+                return Err(pause);
+            }
+            let until = match host.paused(now) {
+                Some(until) => until,
+                None => match lock(&self.bucket).take(now) {
+                    Ok(()) => return Ok(waited),
+                    Err(wait) => now + wait,
+                },
+            };
+            waited = true;
+            sleep_until(until).await;
+        }
+    }
+}
+
+/// A request that the breaker has let through.
+#[derive(Debug)]
+pub(crate) struct Passed {
+    host: Arc<Host>,
+    pass: Pass,
+    outcome: Outcome,
+    patience: Instant,
+}
+
+impl Passed {
+    /// Says how the request ended; one that is dropped before was given up.
+    pub(crate) fn ended(mut self, outcome: Outcome) {
+        self.outcome = outcome;
+    }
+}
+
+impl Drop for Passed {
+    fn drop(&mut self) {
+        let now = Instant::now();
+        let outcome = match self.outcome {
+            Outcome::Unknown if now >= self.patience => Outcome::Unreachable,
+            outcome => outcome,
+        };
+        let mut breaker = lock(&self.host.breaker);
+        let before = breaker.is_open();
+        breaker.leave(self.pass, outcome, now);
+        match (before, breaker.is_open()) {
+            (false, true) => drop(self.host.open.fetch_add(1, Ordering::Relaxed)),
+            (true, false) => drop(self.host.open.fetch_sub(1, Ordering::Relaxed)),
+            _ => {}
+        }
+    }
+}
+
+fn left_alone(wait: Duration) -> Refusal {
+    let sentence = format!("the host did not answer several times and is left alone for {} s more", wait.as_secs() + 1);
+    Refusal::new(Code::ConnectionRefused, Cause::Breaker, sentence)
+}
+
+/// Nothing panics while one of these locks is held.
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rule::{Host as Name, Scheme};
+
+    fn target(host: &str) -> Target {
+        Target { scheme: Scheme::Https, host: Name::parse(host).unwrap(), port: 443 }
+    }
+
+    const PATIENCE: Duration = Duration::from_secs(10);
+
+    fn soon() -> Instant {
+        Instant::now() + Duration::from_secs(60)
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn requests_in_line_go_at_the_rate_in_their_order() {
+        let hosts = Hosts::default();
+        let host = hosts.get(&target("a.example")).unwrap();
+        let lane = host.lane(&Limits { rate: 10.0, burst: 2, ..Limits::default() });
+        let start = Instant::now();
+        let order = Mutex::new(Vec::new());
+        let requests = (0..5).map(|number| {
+            let (lane, host, order) = (&lane, &host, &order);
+            async move {
+                let waited = lane.wait(host, soon()).await.unwrap();
+                lock(order).push((number, waited, start.elapsed().as_millis()));
+            }
+        });
+        futures::future::join_all(requests).await;
+        let order = lock(&order).clone();
+        assert_eq!(order, [(0, false, 0), (1, false, 0), (2, true, 100), (3, true, 200), (4, true, 300)]);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_short_pause_is_waited_for_and_a_long_one_told() {
+        let hosts = Hosts::default();
+        let host = hosts.get(&target("a.example")).unwrap();
+        let lane = host.lane(&Limits::default());
+        host.pause(Duration::from_secs(3));
+        host.pause(Duration::from_secs(1));
+        let start = Instant::now();
+        assert_eq!(lane.wait(&host, soon()).await, Ok(true));
+        assert_eq!(start.elapsed().as_secs(), 3);
+        host.pause(Duration::from_secs(3));
+        assert_eq!(lane.wait(&host, Instant::now() + Duration::from_secs(4)).await, Err(Duration::from_secs(3)));
+        host.pause(Duration::from_secs(30));
+        assert_eq!(lane.wait(&host, soon()).await, Err(Duration::from_secs(30)));
+        let other = hosts.get(&target("b.example")).unwrap();
+        assert_eq!(other.lane(&Limits::default()).wait(&other, soon()).await, Ok(false));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn one_that_gives_up_in_line_takes_no_token() {
+        let hosts = Hosts::default();
+        let host = hosts.get(&target("a.example")).unwrap();
+        let lane = host.lane(&Limits { rate: 1.0, burst: 1, ..Limits::default() });
+        lane.wait(&host, soon()).await.unwrap();
+        let start = Instant::now();
+        let gave_up = tokio::time::timeout(Duration::from_millis(500), lane.wait(&host, soon())).await;
+        assert!(gave_up.is_err());
+        lane.wait(&host, soon()).await.unwrap();
+        assert_eq!(start.elapsed().as_millis(), 1000);
+    }
+
+    #[test]
+    fn the_same_limits_lead_to_the_same_lane() {
+        let hosts = Hosts::default();
+        let host = hosts.get(&target("a.example")).unwrap();
+        let (one, two) = (Limits::default(), Limits { rate: 3.0, ..Limits::default() });
+        assert!(Arc::ptr_eq(&host.lane(&one), &hosts.get(&target("a.example")).unwrap().lane(&one)));
+        assert!(!Arc::ptr_eq(&host.lane(&one), &host.lane(&two)));
+    }
+
+    #[test]
+    fn hosts_are_forgotten_when_there_are_too_many() {
+        let hosts = Hosts::default();
+        let held: Vec<_> = (0..MAX_HOSTS).map(|it| hosts.get(&target(&format!("h{it}.example"))).unwrap()).collect();
+        assert_eq!(hosts.get(&target("more.example")).unwrap_err().code(), Code::ConnectionLimitReached);
+        held[0].pause(Duration::from_secs(60));
+        drop(held);
+        hosts.get(&target("more.example")).unwrap();
+        assert_eq!(lock(&hosts.all).len(), 2, "the one that asked for a pause is kept");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_host_that_does_not_answer_is_left_alone() {
+        let hosts = Hosts::default();
+        let host = hosts.get(&target("a.example")).unwrap();
+        for _ in 0..5 {
+            host.enter(PATIENCE).unwrap().ended(Outcome::Unreachable);
+        }
+        assert_eq!(hosts.open(), 1);
+        let refusal = host.enter(PATIENCE).unwrap_err();
+        assert_eq!((refusal.code(), refusal.cause()), (Code::ConnectionRefused, Cause::Breaker));
+        assert!(host.look().is_err());
+        tokio::time::advance(Duration::from_secs(5)).await;
+        drop(host.enter(PATIENCE).unwrap());
+        host.enter(PATIENCE).unwrap().ended(Outcome::Answered);
+        assert_eq!(hosts.open(), 0);
+        host.enter(PATIENCE).unwrap();
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_waited_long_and_gave_up_had_no_answer() {
+        let hosts = Hosts::default();
+        let host = hosts.get(&target("a.example")).unwrap();
+        for given_up in [0, 5, 9] {
+            let passed: Vec<_> = (0..5).map(|_| host.enter(PATIENCE).unwrap()).collect();
+            tokio::time::advance(Duration::from_secs(given_up)).await;
+            drop(passed);
+            assert_eq!(hosts.open(), 0, "{given_up}");
+        }
+        let passed: Vec<_> = (0..5).map(|_| host.enter(PATIENCE).unwrap()).collect();
+        tokio::time::advance(PATIENCE).await;
+        drop(passed);
+        assert_eq!(hosts.open(), 1);
+    }
+}

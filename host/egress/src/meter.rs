@@ -1,0 +1,107 @@
+//! One request, measured.
+
+use std::sync::{
+    Arc,
+    atomic::{AtomicU64, Ordering},
+};
+
+use http::Method;
+use tokio::time::Instant;
+
+use crate::{
+    hosts::Hosts,
+    metrics::{EgressMetrics, End},
+    refusal::Refusal,
+    rule::Target,
+};
+
+/// Measures one request from when it is admitted until its answer is read, or it is given up.
+#[derive(Debug)]
+pub(crate) struct Meter {
+    pub(crate) metrics: EgressMetrics,
+    pub(crate) hosts: Arc<Hosts>,
+    pub(crate) plugin: Arc<str>,
+    pub(crate) rule: Arc<str>,
+    pub(crate) method: Method,
+    pub(crate) target: Target,
+    pub(crate) path: String,
+    pub(crate) started: Instant,
+    pub(crate) status: Option<u16>,
+    pub(crate) sent: Arc<AtomicU64>,
+    pub(crate) received: u64,
+}
+
+impl Meter {
+    pub(crate) fn start(self) -> Self {
+        self.metrics.in_flight(&self.plugin, &self.rule, 1);
+        self
+    }
+
+    /// Another rule than it seemed decides.
+    pub(crate) fn rule(&mut self, rule: &Arc<str>) {
+        if self.rule != *rule {
+            self.metrics.in_flight(&self.plugin, &self.rule, -1);
+            self.metrics.in_flight(&self.plugin, rule, 1);
+            self.rule = rule.clone();
+        }
+    }
+
+    /// Notes why there is no answer, or no whole one.
+    pub(crate) fn failed(&mut self, refusal: &Refusal) {
+        self.status = None;
+        if refusal.cause().is_denial() {
+            self.metrics.denied(&self.plugin, &self.rule, refusal.cause());
+        }
+    }
+}
+
+impl Drop for Meter {
+    fn drop(&mut self) {
+        let (took, sent) = (self.started.elapsed(), self.sent.load(Ordering::Relaxed));
+        let end = End { method: &self.method, status: self.status, took, sent, received: self.received };
+        self.metrics.ended(&self.plugin, &self.rule, &end);
+        self.metrics.in_flight(&self.plugin, &self.rule, -1);
+        self.metrics.left_alone(&self.plugin, self.hosts.open());
+        tracing::debug!(
+            target: "egress",
+            plugin = %self.plugin,
+            rule = %self.rule,
+            method = %self.method,
+            host = %self.target,
+            path = %self.path,
+            status = self.status.unwrap_or_default(),
+            sent,
+            received = self.received,
+            seconds = took.as_secs_f64(),
+            "request"
+        );
+    }
+}
+
+/// A path for the log: names of query parameters stay, their values may be secrets.
+pub(crate) fn without_values(uri: &http::Uri) -> String {
+    let mut text = uri.path().to_owned();
+    for (at, pair) in uri.query().into_iter().flat_map(|query| query.split('&')).enumerate() {
+        text.push(if at == 0 { '?' } else { '&' });
+        text.push_str(pair.split('=').next().unwrap_or_default());
+    }
+    text.truncate(text.floor_char_boundary(512));
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_logged_path_has_no_values() {
+        let table = [
+            ("https://a.example/v3/x?limit=5&marker=secret&flag", "/v3/x?limit&marker&flag"),
+            ("https://a.example", "/"),
+            ("https://a.example/x?", "/x?"),
+        ];
+        for (uri, logged) in table {
+            assert_eq!(without_values(&uri.parse().unwrap()), logged);
+        }
+    }
+}

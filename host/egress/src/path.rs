@@ -1,0 +1,200 @@
+//! Paths that a rule permits: prefixes at segment borders.
+
+/// A prefix: the path itself and everything below it. `/v3` and `/v3/` say the same.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Prefix(String);
+
+impl Prefix {
+    /// Reads a prefix.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub(crate) fn parse(text: &str) -> Result<Self, &'static str> {
+        if !text.starts_with('/') {
+            return Err("a path starts with `/`, such as /v3/");
+        }
+        if text.contains(['*', '?', '#']) || !text.bytes().all(|byte| byte.is_ascii_graphic()) {
+            return Err("a path is a plain prefix without `*`, `?`, `#`, spaces or letters beyond ASCII");
+        }
+        match trick(text) {
+            Some(trick) => Err(trick),
+            None => Ok(Self(text.trim_end_matches('/').to_owned())),
+        }
+    }
+
+    /// True if the path is this one or below it. The path must have no [`trick`].
+    pub(crate) fn permits(&self, path: &str) -> bool {
+        path.strip_prefix(self.0.as_str()).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+    }
+
+    /// True if everything below the other is below this one.
+    pub(crate) fn covers(&self, other: &Self) -> bool {
+        self.permits(&other.0) || self.0.is_empty()
+    }
+}
+
+/// How a path might mean another path to the server than the one it reads as, if it might.
+pub(crate) fn trick(path: &str) -> Option<&'static str> {
+    if path.contains('\\') {
+        return Some("the path has a backslash");
+    }
+    if path.contains("//") {
+        return Some("the path has an empty segment (`//`)");
+    }
+    if path.bytes().any(|byte| byte.is_ascii_control() || byte == b' ' || !byte.is_ascii()) {
+        return Some("the path has control characters, spaces or letters beyond ASCII");
+    }
+    for segment in path.split('/') {
+        let decoded = match decode(segment) {
+            Ok(decoded) => decoded,
+            Err(trick) => return Some(trick),
+        };
+        // Some servers take `..;x` for `..`.
+        let name = decoded.split(|byte| *byte == b';').next().unwrap_or_default();
+        if name == b"." || name == b".." {
+            return Some("the path has a dot segment (`.` or `..`)");
+        }
+    }
+    None
+}
+
+/// A segment as the server reads it.
+fn decode(segment: &str) -> Result<Vec<u8>, &'static str> {
+    let mut bytes = segment.bytes();
+    let mut decoded = Vec::with_capacity(segment.len());
+    while let Some(byte) = bytes.next() {
+        if byte != b'%' {
+            decoded.push(byte);
+            continue;
+        }
+        let digit = |byte: Option<u8>| byte.and_then(|byte| char::from(byte).to_digit(16));
+        let (Some(high), Some(low)) = (digit(bytes.next()), digit(bytes.next())) else {
+            return Err("the path has a `%` that encodes nothing");
+        };
+        match u8::try_from(high * 16 + low).unwrap_or_default() {
+            b'/' | b'\\' => return Err("the path has an encoded slash or backslash"),
+            // `%252e` is `%2e` to a server that decodes twice.
+            b'%' => return Err("the path has an encoded `%`"),
+            byte if byte.is_ascii_control() => return Err("the path has an encoded control character"),
+            byte => decoded.push(byte),
+        }
+    }
+    Ok(decoded)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn permits(prefix: &str, path: &str) -> bool {
+        trick(path).is_none() && Prefix::parse(prefix).expect(prefix).permits(path)
+    }
+
+    #[test]
+    fn a_prefix_ends_at_a_segment_border() {
+        let table = [
+            ("/v3", "/v3", true),
+            ("/v3", "/v3/", true),
+            ("/v3", "/v3/servers", true),
+            ("/v3/", "/v3", true),
+            ("/v3/", "/v3/servers", true),
+            ("/v3", "/v30", false),
+            ("/v3", "/v3;x=1", false),
+            ("/v3", "/V3", false),
+            ("/v3", "/%76%33", false),
+            ("/", "/", true),
+            ("/", "/anything/at/all", true),
+            ("/a/b", "/a", false),
+            ("/a/b", "/a/b/c", true),
+            ("/v3", "", false),
+        ];
+        for (prefix, path, expected) in table {
+            assert_eq!(permits(prefix, path), expected, "{prefix} {path}");
+        }
+    }
+
+    #[test]
+    fn a_path_that_might_mean_another_is_refused() {
+        for path in [
+            "/v3/../admin",
+            "/v3/./x",
+            "/v3/..",
+            "/v3/%2e%2e/admin",
+            "/v3/%2E./admin",
+            "/v3/.%2e/admin",
+            "/v3/..;/admin",
+            "/v3/%2e%2e;x/admin",
+            "/v3//admin",
+            "//v3",
+            "/v3/%2fadmin",
+            "/v3/..%2Fadmin",
+            "/v3/..%5cadmin",
+            "/v3/..\\admin",
+            "/v3/%252e%252e/admin",
+            "/v3/%00",
+            "/v3/%0a",
+            "/v3/%zz",
+            "/v3/%",
+            "/v3/%2",
+            "/v3/é",
+        ] {
+            assert!(trick(path).is_some(), "{path}");
+        }
+        for path in ["/v3/...", "/v3/a..b", "/v3/%20x", "/v3/a;b=c", "/v3/%C3%A9", "/v3/.hidden"] {
+            assert_eq!(trick(path), None, "{path}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_prefix_is_refused_with_a_reason() {
+        for text in ["", "v3", "/v3/*", "/v3?x", "/v3#x", "/v3/../x", "//", "/a b", "/é"] {
+            assert!(Prefix::parse(text).is_err(), "{text}");
+        }
+    }
+
+    /// What a lenient server makes of a path: decoded twice, backslashes turned, dots resolved, parameters and empty segments dropped.
+    fn lenient(path: &str) -> String {
+        let twice = (0..2).fold(path.as_bytes().to_vec(), |bytes, _| {
+            let mut out = Vec::new();
+            let mut at = 0;
+            while at < bytes.len() {
+                let hex = bytes.get(at + 1..at + 3).and_then(|it| std::str::from_utf8(it).ok());
+                match (bytes[at], hex.and_then(|it| u8::from_str_radix(it, 16).ok())) {
+                    (b'%', Some(byte)) => {
+                        out.push(byte);
+                        at += 3;
+                    }
+                    (byte, _) => {
+                        out.push(byte);
+                        at += 1;
+                    }
+                }
+            }
+            out
+        });
+        let text = String::from_utf8_lossy(&twice).replace('\\', "/");
+        let mut stack = Vec::new();
+        for segment in text.split('/') {
+            match segment.split(';').next().unwrap_or_default() {
+                "" | "." => {}
+                ".." => drop(stack.pop()),
+                _ => stack.push(segment.to_owned()),
+            }
+        }
+        format!("/{}", stack.join("/"))
+    }
+
+    proptest! {
+        #[test]
+        fn no_server_reads_a_permitted_path_as_one_outside(
+            path in "/v3/([a-c./\\\\;%]|%2[eEfF5]|%5[cC]|%25|\\.\\.){0,12}"
+        ) {
+            if permits("/v3", &path) {
+                let read = lenient(&path);
+                prop_assert!(read == "/v3" || read.starts_with("/v3/"), "{path} reads as {read}");
+            }
+        }
+    }
+}

@@ -1,0 +1,270 @@
+//! A request's body on its way out.
+
+use std::{
+    pin::Pin,
+    sync::{
+        Arc, Mutex, OnceLock,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
+    task::{Context, Poll, ready},
+    time::Duration,
+};
+
+use bytes::{Bytes, BytesMut};
+use http_body::{Body, Frame, SizeHint};
+use tokio::time::{Instant, Sleep, sleep_until, timeout_at};
+
+use crate::{
+    hosts::lock,
+    instance::Permits,
+    refusal::{Cause, Code, Refusal},
+};
+
+/// Any error of a guest's body.
+pub(crate) type BoxError = Box<dyn std::error::Error + Send + Sync>;
+
+/// A guest's body.
+pub(crate) type GuestBody = Pin<Box<dyn Body<Data = Bytes, Error = BoxError> + Send>>;
+
+/// Largest body that is held in memory, to look at it, sign it or send it again.
+pub(crate) const MAX_HELD: u64 = 1 << 20;
+
+/// Reads a body to its end.
+///
+/// # Errors
+/// [`Code::HttpRequestBodySize`] if it is longer than `most`; otherwise if it breaks off, or comes too slowly.
+pub(crate) async fn collect(
+    mut body: GuestBody,
+    most: u64,
+    between: Duration,
+    deadline: Instant,
+) -> Result<Bytes, Refusal> {
+    let mut all = BytesMut::new();
+    loop {
+        let next = std::future::poll_fn(|cx| body.as_mut().poll_frame(cx));
+        let due = deadline.min(Instant::now() + between);
+        let Ok(frame) = timeout_at(due, next).await else { return Err(slow()) };
+        match frame {
+            None => return Ok(all.freeze()),
+            Some(Err(_)) => return Err(broken_off()),
+            Some(Ok(frame)) => {
+                if let Some(data) = frame.data_ref() {
+                    if all.len() as u64 + data.len() as u64 > most {
+                        return Err(too_long(most));
+                    }
+                    all.extend_from_slice(data);
+                }
+            }
+        }
+    }
+}
+
+pub(crate) fn too_long(most: u64) -> Refusal {
+    let sentence = format!("the request's body is longer than {most} bytes");
+    Refusal::new(Code::HttpRequestBodySize, Cause::RequestBody, sentence)
+}
+
+fn broken_off() -> Refusal {
+    Refusal::new(Code::ConnectionTerminated, Cause::Guest, "the plugin broke off the request's body")
+}
+
+fn longer() -> Refusal {
+    let sentence = "the plugin wrote more of the request's body than it had said";
+    Refusal::new(Code::HttpRequestBodySize, Cause::Guest, sentence)
+}
+
+fn slow() -> Refusal {
+    Refusal::new(Code::ConnectionWriteTimeout, Cause::Guest, "the plugin wrote the request's body too slowly")
+}
+
+/// How far a body has come, for whoever waits for the answer.
+#[derive(Debug)]
+pub(crate) struct Progress {
+    start: Instant,
+    /// Milliseconds after the start.
+    last: AtomicU64,
+    done: AtomicBool,
+    sent: Arc<AtomicU64>,
+    failure: OnceLock<Refusal>,
+    kept: Mutex<Option<BytesMut>>,
+}
+
+impl Progress {
+    /// `keep`: whether the body may have to be sent again.
+    pub(crate) fn new(sent: Arc<AtomicU64>, keep: bool) -> Arc<Self> {
+        Arc::new(Self {
+            start: Instant::now(),
+            last: AtomicU64::default(),
+            done: AtomicBool::default(),
+            sent,
+            failure: OnceLock::new(),
+            kept: Mutex::new(keep.then(BytesMut::new)),
+        })
+    }
+
+    /// Why the body failed, if it did.
+    pub(crate) fn failure(&self) -> Option<Refusal> {
+        self.failure.get().cloned()
+    }
+
+    /// Until when something should happen: more of the body, or after its end the first byte of the answer.
+    pub(crate) fn due(&self, connected: Instant, first_byte: Duration, between: Duration) -> (Instant, Code) {
+        let last = (self.start + Duration::from_millis(self.last.load(Ordering::Relaxed))).max(connected);
+        if self.done.load(Ordering::Relaxed) {
+            (last + first_byte, Code::ConnectionReadTimeout)
+        } else {
+            (last + between, Code::ConnectionWriteTimeout)
+        }
+    }
+
+    /// The whole body, if it has gone out and was kept.
+    pub(crate) fn whole(&self) -> Option<Bytes> {
+        if !self.done.load(Ordering::Relaxed) {
+            return None;
+        }
+        lock(&self.kept).take().map(BytesMut::freeze)
+    }
+
+    fn moved(&self, data: &Bytes) {
+        self.sent.fetch_add(data.len() as u64, Ordering::Relaxed);
+        let mut kept = lock(&self.kept);
+        if kept.as_ref().is_some_and(|kept| kept.len() as u64 + data.len() as u64 > MAX_HELD) {
+            *kept = None;
+        }
+        if let Some(kept) = kept.as_mut() {
+            kept.extend_from_slice(data);
+        }
+        self.touch();
+    }
+
+    fn touch(&self) {
+        let millis = u64::try_from(self.start.elapsed().as_millis()).unwrap_or(u64::MAX);
+        self.last.store(millis, Ordering::Relaxed);
+    }
+
+    fn end(&self) {
+        self.touch();
+        self.done.store(true, Ordering::Relaxed);
+    }
+
+    fn fail(&self, refusal: Refusal) -> BoxError {
+        // The first reason is the reason.
+        Box::new(self.failure.get_or_init(|| refusal).clone())
+    }
+}
+
+/// A body on its way out: limited, measured, and over at the request's deadline whatever the guest does.
+pub(crate) struct Upload {
+    kind: Kind,
+    progress: Arc<Progress>,
+    _permits: Arc<Permits>,
+}
+
+enum Kind {
+    Whole(Option<Bytes>),
+    Streamed(Box<Streamed>),
+}
+
+struct Streamed {
+    body: GuestBody,
+    most: u64,
+    left: u64,
+    /// Bytes until its end, if that is known: nobody asks it for more then.
+    rest: Option<u64>,
+    alarm: Pin<Box<Sleep>>,
+}
+
+impl Upload {
+    /// A body that is here.
+    pub(crate) fn whole(body: Bytes, progress: Arc<Progress>, permits: Arc<Permits>) -> Self {
+        if body.is_empty() {
+            progress.end();
+        }
+        Self { kind: Kind::Whole((!body.is_empty()).then_some(body)), progress, _permits: permits }
+    }
+
+    /// A body that the guest is still writing, of this length if it said so.
+    pub(crate) fn streamed(
+        body: GuestBody,
+        length: Option<u64>,
+        most: u64,
+        deadline: Instant,
+        progress: Arc<Progress>,
+        permits: Arc<Permits>,
+    ) -> Self {
+        if body.is_end_stream() {
+            return Self::whole(Bytes::new(), progress, permits);
+        }
+        let rest = body.size_hint().exact().or(length);
+        let streamed = Streamed { body, most, left: most, rest, alarm: Box::pin(sleep_until(deadline)) };
+        Self { kind: Kind::Streamed(Box::new(streamed)), progress, _permits: permits }
+    }
+}
+
+impl Body for Upload {
+    type Data = Bytes;
+    type Error = BoxError;
+
+    fn poll_frame(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
+        let this = self.get_mut();
+        let progress = &this.progress;
+        let streamed = match &mut this.kind {
+            Kind::Whole(body) => {
+                let data = body.take();
+                if let Some(data) = &data {
+                    progress.moved(data);
+                }
+                progress.end();
+                return Poll::Ready(data.map(|data| Ok(Frame::data(data))));
+            }
+            Kind::Streamed(streamed) => streamed,
+        };
+        if streamed.alarm.as_mut().poll(cx).is_ready() {
+            return Poll::Ready(Some(Err(progress.fail(slow()))));
+        }
+        loop {
+            match ready!(streamed.body.as_mut().poll_frame(cx)) {
+                None if streamed.rest.is_some_and(|rest| rest > 0) => {
+                    return Poll::Ready(Some(Err(progress.fail(broken_off()))));
+                }
+                None => {
+                    progress.end();
+                    return Poll::Ready(None);
+                }
+                Some(Err(_)) => return Poll::Ready(Some(Err(progress.fail(broken_off())))),
+                Some(Ok(frame)) => {
+                    // Trailers of requests are for nobody.
+                    let Ok(data) = frame.into_data() else { continue };
+                    let Some(left) = streamed.left.checked_sub(data.len() as u64) else {
+                        return Poll::Ready(Some(Err(progress.fail(too_long(streamed.most)))));
+                    };
+                    streamed.left = left;
+                    let rest = streamed.rest.map(|rest| rest.checked_sub(data.len() as u64));
+                    if rest == Some(None) {
+                        return Poll::Ready(Some(Err(progress.fail(longer()))));
+                    }
+                    streamed.rest = rest.flatten();
+                    progress.moved(&data);
+                    if streamed.rest == Some(0) || streamed.body.is_end_stream() {
+                        progress.end();
+                    }
+                    return Poll::Ready(Some(Ok(Frame::data(data))));
+                }
+            }
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        match &self.kind {
+            Kind::Whole(body) => body.is_none(),
+            Kind::Streamed(_) => false,
+        }
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        match &self.kind {
+            Kind::Whole(body) => SizeHint::with_exact(body.as_ref().map_or(0, |body| body.len() as u64)),
+            Kind::Streamed(streamed) => streamed.body.size_hint(),
+        }
+    }
+}

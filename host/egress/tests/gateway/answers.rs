@@ -1,0 +1,345 @@
+//! What a server may do to a guest, and a guest to a server.
+
+use std::{
+    convert::Infallible,
+    pin::Pin,
+    task::{Context, Poll},
+    time::{Duration, Instant},
+};
+
+use bytes::Bytes;
+use http::Response;
+use http_body::{Body, Frame};
+use http_body_util::{BodyExt as _, Full};
+use skydock_egress::{Call, Code, Options};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+
+use crate::support::{LONG, Plugin, Server, get, post, read, request};
+
+const MS: Duration = Duration::from_millis(1);
+const NOW: u64 = 0;
+
+#[tokio::test]
+async fn a_request_and_its_answer_come_whole() {
+    let server = Server::http(|request| async move {
+        let (head, body) = request.into_parts();
+        let body = body.collect().await.unwrap().to_bytes();
+        let host = head.headers["host"].to_str().unwrap();
+        let names: Vec<_> = head.headers.keys().map(http::HeaderName::as_str).filter(|it| *it != "host").collect();
+        let text = format!("{} {} {} {names:?} {}", head.method, head.uri, host.split(':').next().unwrap(), body.len());
+        let mut response = Response::new(Full::from(text));
+        response.headers_mut().insert("x-kept", "1".parse().unwrap());
+        response.headers_mut().insert("connection", "x-dropped".parse().unwrap());
+        response.headers_mut().insert("x-dropped", "1".parse().unwrap());
+        response
+    })
+    .await;
+    let plugin = Plugin::to(&server, "");
+    let mut sent = post(&server, "/v1/x?a=b&c", "hello");
+    for (name, value) in [("te", "trailers"), ("connection", "x-hop"), ("x-hop", "1"), ("accept", "text/plain")] {
+        sent.headers_mut().insert(name, value.parse().unwrap());
+    }
+    let response = plugin.send(sent).await.unwrap();
+    assert!(response.headers().contains_key("x-kept") && !response.headers().contains_key("x-dropped"));
+    let (status, body) = read(response).await.unwrap();
+    assert_eq!(status, 200);
+    assert_eq!(body, "POST /v1/x?a=b&c api.example.com [\"accept\", \"content-length\"] 5");
+    let counted = "requests_total{plugin=\"test\",rule=\"api\",method=\"POST\",code=\"2xx\"}";
+    assert_eq!(plugin.metric(counted), 1);
+    assert_eq!(plugin.metric("sent_bytes_total{plugin=\"test\",rule=\"api\"}"), 5);
+    assert_eq!(plugin.metric("received_bytes_total{plugin=\"test\",rule=\"api\"}"), body.len() as u64);
+    assert_eq!(plugin.metric("request_duration_seconds_count{plugin=\"test\",rule=\"api\"}"), 1);
+}
+
+#[tokio::test]
+async fn connections_are_used_again() {
+    let server = Server::plain().await;
+    let plugin = Plugin::to(&server, "");
+    for _ in 0..10 {
+        plugin.fetch(get(&server, "/")).await.unwrap();
+    }
+    assert_eq!((server.connections(), plugin.names.asked()), (1, 1));
+}
+
+#[tokio::test]
+async fn a_redirect_is_an_answer_and_nothing_more() {
+    let silent = Server::plain().await;
+    let port = silent.port();
+    let server = Server::http(move |_| async move {
+        let location = format!("http://127.0.0.1:{port}/latest/meta-data/");
+        Response::builder().status(302).header("location", location).body(Full::default()).unwrap()
+    })
+    .await;
+    let plugin = Plugin::to(&server, "");
+    assert_eq!(plugin.fetch(get(&server, "/")).await.unwrap().0, 302);
+    assert_eq!(silent.connections(), 0);
+}
+
+#[tokio::test]
+async fn servers_that_misbehave_end_in_a_code_in_time() {
+    const HEAD: &str = "HTTP/1.1 200 OK\r\ncontent-length: 100\r\n\r\n";
+    type Pieces = &'static [(u64, &'static str)];
+    let table: [(&str, Pieces, bool, Code); 10] = [
+        ("says nothing", &[], false, Code::ConnectionReadTimeout),
+        ("begins a head", &[(NOW, "HTTP/1.1 200 OK\r\nx: ")], false, Code::ConnectionReadTimeout),
+        (
+            "drips a head",
+            &[(150, "HTTP/1.1 200 OK\r\n"), (150, "a: b\r\n"), (150, "c: d\r\n\r\n")],
+            false,
+            Code::ConnectionReadTimeout,
+        ),
+        ("begins a body", &[(NOW, HEAD), (NOW, "x")], false, Code::ConnectionReadTimeout),
+        ("ends in a body", &[(NOW, HEAD), (NOW, "x")], true, Code::HttpResponseIncomplete),
+        ("closes", &[], true, Code::HttpResponseIncomplete),
+        ("speaks no HTTP", &[(NOW, "SSH-2.0-OpenSSH\r\n\r\n")], true, Code::HttpProtocolError),
+        (
+            "switches",
+            &[(NOW, "HTTP/1.1 101 Switching Protocols\r\nupgrade: x\r\nconnection: upgrade\r\n\r\n")],
+            false,
+            Code::HttpProtocolError,
+        ),
+        (
+            "says too much",
+            &[(NOW, "HTTP/1.1 200 OK\r\ncontent-length: 4000\r\n\r\n"), (NOW, BIG)],
+            false,
+            Code::HttpResponseBodySize,
+        ),
+        (
+            "says too much in chunks",
+            &[(NOW, "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n7d0\r\n"), (NOW, BIG)],
+            false,
+            Code::HttpResponseBodySize,
+        ),
+    ];
+    for (what, pieces, close, code) in table {
+        let server = Server::script(pieces, close).await;
+        let plugin = Plugin::to(&server, "limits: {firstByte: 300ms, betweenBytes: 300ms, responseBody: 1KiB}");
+        let start = Instant::now();
+        let refusal = plugin.fetch(get(&server, "/")).await.expect_err(what);
+        assert_eq!(refusal.code(), code, "{what}: {refusal}");
+        assert!(start.elapsed() < MS * 2000, "{what} took {:?}", start.elapsed());
+        let failed = plugin.metric("requests_total{plugin=\"test\",rule=\"api\",method=\"GET\",code=\"failed\"}");
+        assert_eq!(failed, 1, "{what}");
+        assert_eq!(plugin.instance.in_flight(), 0, "{what}");
+    }
+}
+
+/// 2000 bytes.
+const BIG: &str = {
+    const BYTES: [u8; 2000] = [b'x'; 2000];
+    match std::str::from_utf8(&BYTES) {
+        Ok(text) => text,
+        Err(_) => panic!(),
+    }
+};
+
+#[tokio::test]
+async fn a_flood_of_headers_is_cut() {
+    for (count, length) in [(200, 10), (20, 8000)] {
+        let server = Server::raw(move |mut stream| async move {
+            let _ = stream.read(&mut [0; 1024]).await;
+            let _ = stream.write_all(b"HTTP/1.1 200 OK\r\n").await;
+            for number in 0..count {
+                let line = format!("x-{number}: {}\r\n", "x".repeat(length));
+                let _ = stream.write_all(line.as_bytes()).await;
+            }
+            let _ = stream.write_all(b"\r\n").await;
+        })
+        .await;
+        let refusal = Plugin::to(&server, "").send(get(&server, "/")).await.unwrap_err();
+        assert_eq!(refusal.code(), Code::HttpResponseHeaderSectionSize, "{count} of {length}: {refusal}");
+    }
+}
+
+#[tokio::test]
+async fn an_answer_that_never_ends_ends_with_its_call() {
+    let server = Server::raw(|mut stream| async move {
+        let _ = stream.read(&mut [0; 1024]).await;
+        let _ = stream.write_all(b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n").await;
+        while stream.write_all(b"1\r\nx\r\n").await.is_ok() {
+            tokio::time::sleep(MS * 20).await;
+        }
+    })
+    .await;
+    let plugin = Plugin::to(&server, "");
+    let call = Call { left: MS * 400, ..plugin.call() };
+    let start = Instant::now();
+    let refusal = read(plugin.send_in(&call, get(&server, "/")).await.unwrap()).await.unwrap_err();
+    assert_eq!(refusal.code(), Code::HttpResponseTimeout, "{refusal}");
+    assert!(start.elapsed() < MS * 1500);
+}
+
+#[tokio::test]
+async fn an_answer_left_open_is_given_up_in_the_end() {
+    let server = Server::script(&[(NOW, "HTTP/1.1 200 OK\r\ncontent-length: 100\r\n\r\nx")], false).await;
+    let plugin = Plugin::to(&server, "limits: {total: 400ms}");
+    let response = plugin.send(get(&server, "/")).await.unwrap();
+    assert_eq!(plugin.instance.in_flight(), 1);
+    tokio::time::sleep(MS * 700).await;
+    assert_eq!(plugin.instance.in_flight(), 0, "the permits are free though the guest holds the answer");
+    assert_eq!(read(response).await.unwrap_err().code(), Code::HttpResponseTimeout);
+}
+
+#[tokio::test]
+async fn what_is_dropped_gives_its_permits_back() {
+    let server = Server::script(&[(NOW, "HTTP/1.1 200 OK\r\ncontent-length: 100\r\n\r\nx")], false).await;
+    let silent = Server::script(&[], false).await;
+    let (plugin, waiting) = (Plugin::to(&server, ""), Plugin::to(&silent, ""));
+    drop(plugin.send(get(&server, "/")).await.unwrap());
+    tokio::time::sleep(MS * 50).await;
+    assert_eq!(plugin.instance.in_flight(), 0);
+    assert!(tokio::time::timeout(MS * 100, waiting.send(get(&silent, "/"))).await.is_err());
+    tokio::time::sleep(MS * 50).await;
+    assert_eq!(waiting.instance.in_flight(), 0);
+    assert_eq!(waiting.metric("in_flight{plugin=\"test\",rule=\"api\"}"), 0);
+}
+
+#[tokio::test]
+async fn a_guest_may_ask_for_less_time_and_not_for_more() {
+    let server = Server::script(&[], false).await;
+    let plugin = Plugin::to(&server, "limits: {firstByte: 400ms}");
+    for (wish, at_most) in [(MS * 50, MS * 350), (LONG, MS * 900)] {
+        let options = Options { first_byte: Some(wish), ..Options::default() };
+        let start = Instant::now();
+        let refusal = plugin.send_in(&Call { options, ..plugin.call() }, get(&server, "/")).await.unwrap_err();
+        assert_eq!(refusal.code(), Code::ConnectionReadTimeout);
+        assert!(start.elapsed() < at_most, "{:?}", start.elapsed());
+    }
+}
+
+/// A guest's body: chunks with pauses, and then an end, an error, or neither.
+struct Guest {
+    chunks: Vec<Bytes>,
+    pause: Option<Pin<Box<tokio::time::Sleep>>>,
+    between: Duration,
+    end: End,
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum End {
+    Well,
+    Error,
+    Never,
+}
+
+impl Guest {
+    fn new(count: usize, size: usize, between: Duration, end: End) -> Self {
+        Self { chunks: vec![Bytes::from(vec![b'x'; size]); count], pause: None, between, end }
+    }
+}
+
+impl Body for Guest {
+    type Data = Bytes;
+    type Error = std::io::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, std::io::Error>>> {
+        let between = self.between;
+        let pause = self.pause.get_or_insert_with(|| Box::pin(tokio::time::sleep(between)));
+        if pause.as_mut().poll(cx).is_pending() {
+            return Poll::Pending;
+        }
+        self.pause = None;
+        match (self.chunks.pop(), self.end) {
+            (Some(chunk), _) => Poll::Ready(Some(Ok(Frame::data(chunk)))),
+            (None, End::Well) => Poll::Ready(None),
+            (None, End::Error) => Poll::Ready(Some(Err(std::io::Error::other("gone")))),
+            (None, End::Never) => {
+                self.pause = Some(Box::pin(tokio::time::sleep(LONG)));
+                Poll::Pending
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_body_goes_out_as_the_guest_writes_it() {
+    let server = Server::http(|request| async move {
+        let body = request.into_body().collect().await.map(|it| it.to_bytes().len());
+        Response::new(Full::from(format!("{body:?}")))
+    })
+    .await;
+    let plugin = Plugin::to(&server, "limits: {betweenBytes: 300ms, firstByte: 300ms, requestBody: 1MiB}");
+    let table = [
+        ("slow but steady", Guest::new(5, 10, MS * 100, End::Well), Ok("Ok(50)")),
+        ("too long", Guest::new(3, 500 << 10, Duration::ZERO, End::Well), Err(Code::HttpRequestBodySize)),
+        ("without end", Guest::new(2, 10, Duration::ZERO, End::Never), Err(Code::ConnectionWriteTimeout)),
+        ("broken off", Guest::new(2, 10, Duration::ZERO, End::Error), Err(Code::ConnectionTerminated)),
+    ];
+    for (what, body, expected) in table {
+        let (head, _) = request("POST", &server, "/").into_parts();
+        let found = match plugin.send_body(&plugin.call(), head, body).await {
+            Ok(response) => Ok(read(response).await.unwrap().1),
+            Err(refusal) => Err(refusal.code()),
+        };
+        assert_eq!(found, expected.map(Bytes::from), "{what}");
+        tokio::time::sleep(MS * 20).await;
+        assert_eq!(plugin.instance.in_flight(), 0, "{what}");
+    }
+    assert_eq!(plugin.denials("api", "request_body"), 1);
+}
+
+#[tokio::test]
+async fn a_body_that_says_it_is_too_long_is_refused_at_once() {
+    let silent = Server::plain().await;
+    let plugin = Plugin::to(&silent, "limits: {requestBody: 1KiB}");
+    let mut request = post(&silent, "/", "");
+    request.headers_mut().insert("content-length", "1025".parse().unwrap());
+    assert_eq!(plugin.send(request).await.unwrap_err().code(), Code::HttpRequestBodySize);
+    assert_eq!(plugin.send(get(&silent, "/").map(|_| "x")).await.unwrap_err().code(), Code::HttpRequestDenied);
+    assert_eq!(silent.connections(), 0);
+}
+
+#[tokio::test]
+async fn an_upload_ends_with_its_call_though_the_answer_came() {
+    // The server answers at once and reads on for ever.
+    let server = Server::raw(|mut stream| async move {
+        let mut buffer = [0; 1024];
+        let _ = stream.read(&mut buffer).await;
+        let _ = stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok").await;
+        while stream.read(&mut buffer).await.is_ok_and(|read| read > 0) {}
+    })
+    .await;
+    let plugin = Plugin::to(&server, "");
+    let (head, _) = request("POST", &server, "/").into_parts();
+    let call = Call { left: MS * 400, ..plugin.call() };
+    let response = plugin.send_body(&call, head, Guest::new(1000, 10, MS * 20, End::Never)).await.unwrap();
+    assert_eq!(read(response).await.unwrap().1, "ok");
+    assert_eq!(plugin.instance.in_flight(), 1, "the upload is still on its way");
+    tokio::time::sleep(MS * 800).await;
+    assert_eq!(plugin.instance.in_flight(), 0);
+}
+
+#[tokio::test]
+async fn a_body_of_another_length_than_it_says_fails() {
+    let server = Server::http(|request| async move {
+        let whole = request.into_body().collect().await.is_ok();
+        Response::builder().status(if whole { 200 } else { 400 }).body(Full::default()).unwrap()
+    })
+    .await;
+    for length in ["100", "5"] {
+        let plugin = Plugin::to(&server, "limits: {betweenBytes: 300ms, firstByte: 300ms}");
+        let (mut head, _) = request("POST", &server, "/").into_parts();
+        head.headers.insert("content-length", length.parse().unwrap());
+        let body = Guest::new(1, 10, Duration::ZERO, End::Well);
+        let sent = plugin.send_body(&plugin.call(), head, body).await;
+        assert!(!sent.is_ok_and(|answer| answer.status() == 200), "{length}");
+        tokio::time::sleep(MS * 20).await;
+        assert_eq!(plugin.instance.in_flight(), 0, "{length}");
+    }
+}
+
+#[tokio::test]
+async fn an_empty_body_is_no_body() {
+    let server = Server::http(|request| async move {
+        Response::new(Full::from(format!("{:?}", request.headers().get("transfer-encoding"))))
+    })
+    .await;
+    let plugin = Plugin::to(&server, "");
+    let (head, _) = request("DELETE", &server, "/").into_parts();
+    let empty = http_body_util::Empty::<Bytes>::new().map_err(|never: Infallible| match never {});
+    let response = plugin.send_body(&plugin.call(), head, empty).await;
+    assert_eq!(read(response.unwrap()).await.unwrap().1, "None");
+}

@@ -1,0 +1,199 @@
+//! The gateway and a credential: what is taken out, put in, sent again and masked.
+
+use std::sync::{
+    Arc, Mutex,
+    atomic::{AtomicU64, AtomicUsize, Ordering},
+};
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use http::{Request, Response, request, response};
+use http_body_util::{BodyExt as _, Full, StreamBody};
+use skydock_egress::{Cause, Code, Credential, CredentialError, CredentialErrorKind, Prepared, Secret};
+
+use crate::support::{Plugin, Server, get, post, read, request, rule, settings};
+
+/// Puts `token-N` into `authorization`; a renewal adds one to N.
+#[derive(Debug, Default)]
+struct Tokens {
+    number: AtomicU64,
+    renewals: AtomicUsize,
+    bodies: Mutex<Vec<Option<Bytes>>>,
+    needs_body: bool,
+    fails: bool,
+    leads_astray: bool,
+}
+
+#[async_trait]
+impl Credential for Tokens {
+    fn name(&self) -> &str {
+        "tokens"
+    }
+
+    fn needs_body(&self, _: &request::Parts) -> bool {
+        self.needs_body
+    }
+
+    async fn prepare(&self, head: &mut request::Parts, body: Option<&Bytes>) -> Result<Prepared, CredentialError> {
+        if self.fails {
+            return Err(CredentialError::new("tokens", CredentialErrorKind::Unavailable, "its file is gone"));
+        }
+        self.bodies.lock().unwrap().push(body.cloned());
+        if head.uri.path() == "/login" {
+            return Ok(Prepared::Answer(Response::new(Bytes::from_static(b"masked"))));
+        }
+        let used = self.number.load(Ordering::SeqCst);
+        head.headers.insert("authorization", format!("token-{used}").parse().unwrap());
+        if self.leads_astray {
+            head.uri = "http://evil.example/x?y".parse().unwrap();
+            head.headers.insert("host", "evil.example".parse().unwrap());
+        }
+        Ok(Prepared::Send { used })
+    }
+
+    async fn rejected(&self, used: u64) -> bool {
+        self.renewals.fetch_add(1, Ordering::SeqCst);
+        self.number.compare_exchange(used, used + 1, Ordering::SeqCst, Ordering::SeqCst).is_ok()
+    }
+
+    fn mask(&self, head: &mut response::Parts) {
+        head.headers.remove("set-cookie");
+    }
+
+    fn secrets(&self) -> Vec<Secret> {
+        Vec::new()
+    }
+}
+
+/// Takes `token-1` only; says what it was sent.
+async fn strict() -> Server {
+    Server::http(|request| async move {
+        let (head, body) = request.into_parts();
+        let body = body.collect().await.unwrap().to_bytes();
+        let text = |name| head.headers.get(name).map_or("-", |it| it.to_str().unwrap());
+        let status = if text("authorization") == "token-1" { 200 } else { 401 };
+        let said = format!("{} {} {} {}", text("authorization"), text("cookie"), head.uri, body.len());
+        Response::builder().status(status).header("set-cookie", "secret").body(Full::from(said)).unwrap()
+    })
+    .await
+}
+
+fn plugin(server: &Server, tokens: Tokens, fields: &str) -> (Plugin, Arc<Tokens>) {
+    let tokens = Arc::new(tokens);
+    let rule = rule(&format!("credential: tokens, {fields}"));
+    (Plugin::new(&settings(&rule, server.port(), Some(tokens.clone()))), tokens)
+}
+
+#[tokio::test]
+async fn a_rejected_request_is_renewed_and_sent_once_more() {
+    let server = strict().await;
+    for method in ["GET", "POST", "DELETE"] {
+        let (plugin, tokens) = plugin(&server, Tokens::default(), "");
+        let body = if method == "POST" { "hello" } else { "" };
+        let answer = plugin.send(request(method, &server, "/x").map(|_| body)).await.unwrap();
+        assert!(!answer.headers().contains_key("set-cookie"));
+        let (status, said) = read(answer).await.unwrap();
+        assert_eq!((status, said), (200, Bytes::from(format!("token-1 - /x {}", body.len()))), "{method}");
+        assert_eq!(tokens.renewals.load(Ordering::SeqCst), 1);
+    }
+}
+
+#[tokio::test]
+async fn a_second_rejection_is_the_guests_to_see() {
+    let server = strict().await;
+    let (plugin, tokens) = plugin(&server, Tokens { number: AtomicU64::new(5), ..Tokens::default() }, "");
+    assert_eq!(plugin.fetch(get(&server, "/")).await.unwrap().0, 401);
+    assert_eq!(tokens.renewals.load(Ordering::SeqCst), 1);
+}
+
+#[tokio::test]
+async fn a_body_too_long_to_keep_is_not_sent_again() {
+    let server = strict().await;
+    for (chunks, status) in [(10, 200), (30, 401)] {
+        let (plugin, _) = plugin(&server, Tokens::default(), "");
+        let chunk = Bytes::from(vec![b'x'; 64 << 10]);
+        let frames = (0..chunks).map(move |_| Ok::<_, std::io::Error>(http_body::Frame::data(chunk.clone())));
+        let (head, _) = request("POST", &server, "/").into_parts();
+        let body = StreamBody::new(futures::stream::iter(frames));
+        let answer = plugin.send_body(&plugin.call(), head, body).await.unwrap();
+        assert_eq!(answer.status(), status, "{chunks}");
+        if status == 200 {
+            assert!(read(answer).await.unwrap().1.ends_with(b" 655360"));
+        }
+    }
+}
+
+#[tokio::test]
+async fn what_the_guest_put_in_its_place_does_not_go_out() {
+    let server = strict().await;
+    let guest = |server| {
+        let mut request = get(server, "/x");
+        request.headers_mut().insert("authorization", "guest".parse().unwrap());
+        request.headers_mut().insert("cookie", "guest".parse().unwrap());
+        request
+    };
+    let tokens = || Tokens { number: AtomicU64::new(1), ..Tokens::default() };
+    let (refused, _) = plugin(&server, tokens(), "");
+    assert_eq!(refused.fetch(guest(&server)).await.unwrap().1, "token-1 - /x 0");
+    let (allowed, _) = plugin(&server, tokens(), "guestAuth: allowed");
+    assert_eq!(allowed.fetch(guest(&server)).await.unwrap().1, "token-1 guest /x 0");
+    let refusal = refused.fetch(get(&server, "/x?X-Amz-Signature=guest")).await.unwrap_err();
+    assert_eq!(refusal.cause(), Cause::GuestAuth);
+    let alone = Plugin::to(&server, "guestAuth: allowed");
+    assert_eq!(alone.fetch(guest(&server)).await.unwrap().1, "guest guest /x 0");
+}
+
+#[tokio::test]
+async fn a_credential_that_needs_the_body_gets_it() {
+    let server = strict().await;
+    let tokens = Tokens { needs_body: true, number: AtomicU64::new(1), ..Tokens::default() };
+    let (plugin, tokens) = plugin(&server, tokens, "");
+    assert_eq!(plugin.fetch(post(&server, "/", "hello")).await.unwrap().1, "token-1 - / 5");
+    assert_eq!(*tokens.bodies.lock().unwrap(), [Some(Bytes::from("hello"))]);
+    let (head, _) = request("POST", &server, "/").into_parts();
+    let big = Full::new(Bytes::from(vec![0; (1 << 20) + 1]));
+    let refusal = plugin.send_body(&plugin.call(), head, big).await.unwrap_err();
+    assert_eq!(refusal.code(), Code::HttpRequestBodySize);
+}
+
+#[tokio::test]
+async fn a_credential_may_answer_by_itself() {
+    let silent = Server::plain().await;
+    let (plugin, _) = plugin(&silent, Tokens::default(), "");
+    assert_eq!(plugin.fetch(post(&silent, "/login", "user")).await.unwrap(), (200, Bytes::from("masked")));
+    assert_eq!(silent.connections(), 0);
+}
+
+#[tokio::test]
+async fn a_credential_that_fails_sends_nothing() {
+    let silent = Server::plain().await;
+    let (plugin, _) = plugin(&silent, Tokens { fails: true, ..Tokens::default() }, "");
+    let refusal = plugin.fetch(get(&silent, "/")).await.unwrap_err();
+    assert_eq!((refusal.code(), refusal.cause()), (Code::HttpRequestDenied, Cause::Credential));
+    assert_eq!(refusal.sentence(), "credential `tokens`: its file is gone");
+    assert_eq!(plugin.denials("api", "credential"), 1);
+    assert_eq!(silent.connections(), 0);
+}
+
+#[tokio::test]
+async fn a_credential_has_no_say_in_where_a_request_goes() {
+    let server = strict().await;
+    let tokens = Tokens { leads_astray: true, number: AtomicU64::new(1), ..Tokens::default() };
+    let (plugin, _) = plugin(&server, tokens, "");
+    assert_eq!(plugin.fetch(get(&server, "/")).await.unwrap().1, "token-1 - /x?y 0");
+}
+
+#[tokio::test]
+async fn a_credential_goes_to_the_hosts_of_its_rule_only() {
+    let server = strict().await;
+    let tokens = Arc::new(Tokens { number: AtomicU64::new(1), ..Tokens::default() });
+    let rules = "
+- { name: a, to: 'http://api.example.com:PORT', addresses: [127.0.0.1/32], credential: tokens, paths: [/a] }
+- { name: b, to: 'http://api.example.com:PORT', addresses: [127.0.0.1/32] }
+";
+    let plugin = Plugin::new(&settings(rules, server.port(), Some(tokens)));
+    let said = |request: Request<&'static str>| async { plugin.fetch(request).await.unwrap().1 };
+    assert_eq!(said(get(&server, "/a/x")).await, "token-1 - /a/x 0");
+    assert_eq!(said(get(&server, "/b/x")).await, "- - /b/x 0");
+    assert_eq!(plugin.metric("requests_total{plugin=\"test\",rule=\"b\",method=\"GET\",code=\"4xx\"}"), 1);
+}

@@ -1,0 +1,44 @@
+//! The host's own requests to issuers of credentials.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use http::{Request, Response};
+use http_body_util::{BodyExt as _, Full};
+use skydock_egress::{HostIssuer, Issuer as _, TlsConfig};
+
+use crate::support::{Names, Server};
+
+fn issuer() -> HostIssuer {
+    // What a plugin never reaches, an issuer may be.
+    let names = Names::default().with("metadata.google.internal", &[&["127.0.0.1"]]);
+    HostIssuer::with(Arc::new(names), TlsConfig::default())
+}
+
+fn post(server: &Server, path: &str) -> Request<Bytes> {
+    let uri = format!("http://metadata.google.internal:{}{path}", server.port());
+    Request::post(uri).header("metadata-flavor", "Google").body(Bytes::from("ask")).unwrap()
+}
+
+#[tokio::test]
+async fn an_issuer_is_reached_wherever_it_is() {
+    let server = Server::http(|request| async move {
+        let flavor = request.headers()["metadata-flavor"].clone();
+        let body = request.into_body().collect().await.unwrap().to_bytes();
+        Response::builder().status(302).header("location", "/").header("x", flavor).body(Full::new(body)).unwrap()
+    })
+    .await;
+    let answer = issuer().send(post(&server, "/token")).await.unwrap();
+    assert_eq!((answer.status().as_u16(), &answer.headers()["x"]), (302, &"Google".parse().unwrap()));
+    assert_eq!(answer.body(), "ask");
+}
+
+#[tokio::test]
+async fn an_issuer_that_gives_no_answer_is_named_without_the_path() {
+    let server = Server::script(&[], true).await;
+    let error = issuer().send(post(&server, "/secret")).await.unwrap_err().to_string();
+    assert!(error.contains("metadata.google.internal") && !error.contains("secret"), "{error}");
+    let endless = Server::http(|_| async { Response::new(Full::from(vec![0; (4 << 20) + 1])) }).await;
+    let error = issuer().send(post(&endless, "/")).await.unwrap_err().to_string();
+    assert!(error.contains("length limit exceeded"), "{error}");
+}

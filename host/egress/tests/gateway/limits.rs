@@ -1,0 +1,107 @@
+//! How many requests, and how fast.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::{Duration, Instant},
+};
+
+use bytes::Bytes;
+use futures::future::join_all;
+use http::Response;
+use http_body_util::Full;
+use skydock_egress::{Call, Code, Instance};
+
+use crate::support::{Plugin, Server, get, read};
+
+const MS: Duration = Duration::from_millis(1);
+
+/// A server that counts how many requests it has at a time, and what the most was.
+async fn busy(took: Duration) -> (Server, Arc<AtomicUsize>) {
+    let (now, most) = (Arc::<AtomicUsize>::default(), Arc::<AtomicUsize>::default());
+    let peak = most.clone();
+    let server = Server::http(move |_| {
+        let (now, most) = (now.clone(), most.clone());
+        async move {
+            most.fetch_max(now.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
+            tokio::time::sleep(took).await;
+            now.fetch_sub(1, Ordering::SeqCst);
+            Response::new(Full::default())
+        }
+    })
+    .await;
+    (server, peak)
+}
+
+#[tokio::test]
+async fn an_instance_and_a_host_have_so_many_requests_at_a_time() {
+    for (instances, limit, expected) in [(1, "", 8), (4, "concurrency: 3, ", 3), (4, "", 16)] {
+        let (server, peak) = busy(MS * 30).await;
+        let plugin = Plugin::to(&server, &format!("limits: {{{limit}rate: 10000, burst: 10000}}"));
+        let instances: Vec<_> = (0..instances).map(|_| Instance::default()).collect();
+        let all = (0..40).map(|number| {
+            let call = Call { instance: &instances[number % instances.len()], ..plugin.call() };
+            let (plugin, server) = (&plugin, &server);
+            async move { read(plugin.send_in(&call, get(server, "/")).await?).await }
+        });
+        for answer in join_all(all).await {
+            assert_eq!(answer.unwrap().0, 200);
+        }
+        assert_eq!(peak.load(Ordering::SeqCst), expected, "{} instances, {limit}", instances.len());
+    }
+}
+
+#[tokio::test]
+async fn waiting_for_a_place_ends_with_the_call() {
+    let (server, _) = busy(MS * 2000).await;
+    let plugin = Plugin::to(&server, "limits: {concurrency: 1}");
+    let call = Call { left: MS * 200, ..plugin.call() };
+    let (first, second) = tokio::join!(tokio::time::timeout(MS * 500, plugin.send(get(&server, "/"))), async {
+        tokio::time::sleep(MS * 50).await;
+        plugin.send_in(&call, get(&server, "/")).await
+    });
+    assert!(first.is_err());
+    assert_eq!(second.unwrap_err().code(), Code::HttpResponseTimeout);
+    assert_eq!(server.connections(), 1);
+}
+
+#[tokio::test]
+async fn requests_keep_to_the_rate() {
+    let server = Server::plain().await;
+    let plugin = Plugin::to(&server, "limits: {rate: 10, burst: 5}");
+    let start = Instant::now();
+    let answers = join_all((0..10).map(|_| plugin.fetch(get(&server, "/")))).await;
+    assert!(answers.into_iter().all(|answer| answer.unwrap().0 == 200));
+    let took = start.elapsed();
+    assert!(took >= MS * 490, "{took:?}");
+    assert!(plugin.metric("throttled_total{plugin=\"test\",rule=\"api\"}") > 0);
+}
+
+#[tokio::test]
+async fn a_pause_the_cloud_asks_for_holds_for_all_instances() {
+    let server = Server::http(|request| async move {
+        let after = request.uri().path().trim_start_matches('/').to_owned();
+        let mut response = Response::new(Full::<Bytes>::default());
+        if !after.is_empty() {
+            *response.status_mut() = http::StatusCode::TOO_MANY_REQUESTS;
+            response.headers_mut().insert("retry-after", after.parse().unwrap());
+        }
+        response
+    })
+    .await;
+    let plugin = Plugin::to(&server, "");
+    let other = Instance::default();
+    let call = Call { instance: &other, ..plugin.call() };
+    assert_eq!(plugin.fetch(get(&server, "/1")).await.unwrap().0, 429);
+    let start = Instant::now();
+    assert_eq!(plugin.send_in(&call, get(&server, "/")).await.unwrap().status(), 200);
+    assert!(start.elapsed() > MS * 900, "a short pause is waited for: {:?}", start.elapsed());
+    assert_eq!(plugin.fetch(get(&server, "/60")).await.unwrap().0, 429);
+    let start = Instant::now();
+    let answer = plugin.send_in(&call, get(&server, "/")).await.unwrap();
+    assert_eq!((answer.status().as_u16(), &answer.headers()["retry-after"]), (429, &"60".parse().unwrap()));
+    assert!(answer.headers().contains_key("x-skydock-paused"));
+    assert!(start.elapsed() < MS * 500, "a long one is told at once");
+}

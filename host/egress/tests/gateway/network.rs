@@ -1,0 +1,158 @@
+//! How the gateway meets the network: names, connections, proxies, hosts that do not answer.
+
+use std::{
+    net::Ipv4Addr,
+    time::{Duration, Instant},
+};
+
+use skydock_egress::{Call, Cause, Closed, Code, Options};
+use tokio::{
+    io::{AsyncReadExt as _, AsyncWriteExt as _, copy_bidirectional},
+    net::{TcpListener, TcpStream},
+};
+
+use crate::support::{Names, Plugin, Server, get, post, rule, settings};
+
+const MS: Duration = Duration::from_millis(1);
+
+#[tokio::test]
+async fn a_name_without_an_answer_has_a_code_of_its_own() {
+    let server = Server::plain().await;
+    let all = "[{name: api, to: 'http://*.example.com:PORT', addresses: [127.0.0.1/32], limits: {connect: 200ms}}]";
+    let names = Names::default().with("empty.example.com", &[&[]]);
+    let plugin = Plugin::with(&settings(all, server.port(), None), names, Closed::default());
+    for (host, code) in [("none", Code::DnsError), ("empty", Code::DnsError), ("never", Code::DnsTimeout)] {
+        let uri = format!("http://{host}.example.com:{}/", server.port());
+        let refusal = plugin.send(http::Request::get(uri).body("").unwrap()).await.unwrap_err();
+        assert_eq!((refusal.code(), refusal.cause()), (code, Cause::Dns), "{host}: {refusal}");
+    }
+}
+
+#[tokio::test]
+async fn a_host_that_does_not_answer_is_left_alone_for_a_while() {
+    let closed = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap().port();
+    let plugin = Plugin::new(&settings(&rule(""), closed, None));
+    let request = || http::Request::get(format!("http://api.example.com:{closed}/")).body("").unwrap();
+    for _ in 0..5 {
+        let refusal = plugin.send(request()).await.unwrap_err();
+        assert_eq!((refusal.code(), refusal.cause()), (Code::ConnectionRefused, Cause::Connect), "{refusal}");
+    }
+    let asked = plugin.names.asked();
+    let refusal = plugin.send(request()).await.unwrap_err();
+    assert_eq!((refusal.code(), refusal.cause()), (Code::ConnectionRefused, Cause::Breaker), "{refusal}");
+    assert_eq!(plugin.names.asked(), asked);
+    assert_eq!(plugin.metric("hosts_left_alone{plugin=\"test\"}"), 1);
+    assert_eq!(plugin.denials("api", "breaker"), 1);
+}
+
+#[tokio::test]
+async fn a_host_that_answers_again_is_asked_again() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let port = listener.local_addr().unwrap().port();
+    drop(listener);
+    let plugin = Plugin::new(&settings(&rule(""), port, None));
+    let request = || http::Request::get(format!("http://api.example.com:{port}/")).body("").unwrap();
+    for _ in 0..5 {
+        plugin.send(request()).await.unwrap_err();
+    }
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port)).await.unwrap();
+    tokio::spawn(async move {
+        loop {
+            let (mut stream, _) = listener.accept().await.unwrap();
+            let _ = stream.read(&mut [0; 1024]).await;
+            let _ = stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n").await;
+        }
+    });
+    assert_eq!(plugin.send(request()).await.unwrap_err().cause(), Cause::Breaker);
+    let start = Instant::now();
+    while plugin.send(request()).await.is_err() {
+        assert!(start.elapsed() < MS * 7000);
+        tokio::time::sleep(MS * 100).await;
+    }
+    assert!(start.elapsed() > MS * 4000, "{:?}", start.elapsed());
+    assert_eq!(plugin.metric("hosts_left_alone{plugin=\"test\"}"), 0);
+}
+
+/// A proxy that connects to whatever it is asked for, and says what that was.
+async fn proxy(answer: &'static str) -> (Server, tokio::sync::mpsc::UnboundedReceiver<String>) {
+    let (asked, log) = tokio::sync::mpsc::unbounded_channel();
+    let server = Server::raw(move |mut stream| {
+        let asked = asked.clone();
+        async move {
+            let mut head = Vec::new();
+            while !head.ends_with(b"\r\n\r\n") {
+                head.push(stream.read_u8().await.unwrap());
+            }
+            let line = String::from_utf8(head).unwrap().lines().next().unwrap().to_owned();
+            asked.send(line.clone()).unwrap();
+            stream.write_all(answer.as_bytes()).await.unwrap();
+            if answer.contains("200") {
+                let to = line.split(' ').nth(1).unwrap().to_owned();
+                let mut far = TcpStream::connect(to).await.unwrap();
+                let _ = copy_bidirectional(&mut stream, &mut far).await;
+            }
+        }
+    })
+    .await;
+    (server, log)
+}
+
+#[tokio::test]
+async fn a_proxy_is_asked_for_the_address_that_was_checked() {
+    let server = Server::plain().await;
+    let (proxy, mut log) = proxy("HTTP/1.1 200 Connection established\r\n\r\n").await;
+    let plugin = Plugin::to(&server, &format!("proxy: 'http://127.0.0.1:{}'", proxy.port()));
+    assert_eq!(plugin.fetch(get(&server, "/")).await.unwrap().0, 200);
+    assert_eq!(log.recv().await.unwrap(), format!("CONNECT 127.0.0.1:{} HTTP/1.1", server.port()));
+}
+
+#[tokio::test]
+async fn a_proxy_is_not_asked_for_what_is_not_permitted() {
+    let server = Server::plain().await;
+    let (proxy, _log) = proxy("HTTP/1.1 200 OK\r\n\r\n").await;
+    let rule = rule(&format!("proxy: 'http://127.0.0.1:{}'", proxy.port())).replace("127.0.0.1/32", "10.0.0.0/8");
+    let plugin = Plugin::new(&settings(&rule, server.port(), None));
+    assert_eq!(plugin.send(get(&server, "/")).await.unwrap_err().code(), Code::DestinationIpProhibited);
+    assert_eq!(proxy.connections(), 0);
+}
+
+#[tokio::test]
+async fn a_proxy_that_refuses_is_a_refused_connection() {
+    let server = Server::plain().await;
+    let (proxy, _log) = proxy("HTTP/1.1 403 Forbidden\r\n\r\n").await;
+    let plugin = Plugin::to(&server, &format!("proxy: 'http://127.0.0.1:{}'", proxy.port()));
+    let refusal = plugin.send(get(&server, "/")).await.unwrap_err();
+    assert_eq!(refusal.code(), Code::ConnectionRefused);
+    assert!(refusal.sentence().contains("it answered 403"), "{refusal}");
+    assert_eq!(server.connections(), 0);
+}
+
+#[tokio::test]
+async fn a_read_that_met_a_closed_connection_is_sent_again() {
+    // Answers one request a connection, says that there may be more, and hangs up when there are.
+    let server = Server::raw(|mut stream| async move {
+        let mut buffer = [0; 1024];
+        let _ = stream.read(&mut buffer).await;
+        let _ = stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n").await;
+        let _ = stream.read(&mut buffer).await;
+    })
+    .await;
+    let plugin = Plugin::to(&server, "");
+    for expected in 1..4 {
+        assert_eq!(plugin.fetch(get(&server, "/")).await.unwrap().0, 200);
+        assert_eq!(server.connections(), expected);
+    }
+    let refusal = plugin.fetch(post(&server, "/", "x")).await.unwrap_err();
+    assert_eq!(refusal.code(), Code::HttpResponseIncomplete, "nobody knows whether it was done: {refusal}");
+}
+
+#[tokio::test]
+async fn a_guest_in_a_hurry_does_not_close_a_host() {
+    let server = Server::script(&[], false).await;
+    let plugin = Plugin::to(&server, "limits: {rate: 1000, burst: 100}");
+    let options = Options { first_byte: Some(MS), ..Options::default() };
+    for _ in 0..10 {
+        let refusal = plugin.send_in(&Call { options, ..plugin.call() }, get(&server, "/")).await.unwrap_err();
+        assert_eq!(refusal.code(), Code::ConnectionReadTimeout);
+    }
+}

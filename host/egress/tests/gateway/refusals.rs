@@ -1,0 +1,269 @@
+//! Every way a guest may try to get where it may not.
+
+use std::time::Duration;
+
+use http::Request;
+use skydock_egress::{Call, Cause, Closed, Code, Phase};
+
+use crate::support::{LONG, Names, Plugin, Server, get, post, request, rule, settings};
+
+/// A rule for every name and address that the corpus uses, so that nothing but the thing itself stands in the way.
+const WIDE: &str = "
+- { name: api, to: 'http://api.example.com:PORT', addresses: [10.0.0.0/8], paths: [/v3/] }
+- { name: any, to: 'http://*.example.com:PORT', addresses: [0.0.0.0/0, '::/0', 169.254.0.0/16] }
+- { name: v4, to: 'http://127.0.0.1:PORT' }
+- { name: near, to: 'http://10.0.0.1:PORT' }
+- { name: v6, to: 'http://[::1]:PORT' }
+- { name: mapped, to: 'http://[::ffff:127.0.0.1]:PORT' }
+- { name: nat64, to: 'http://[64:ff9b::7f00:1]:PORT' }
+- { name: idn, to: 'http://xn--bcher-kva.example:PORT', addresses: [10.0.0.0/8] }
+- { name: local, to: 'http://localhost:PORT' }
+";
+
+fn names() -> Names {
+    let metadata: &[&str] = &["169.254.169.254"];
+    Names::default()
+        .with("api.example.com", &[&["127.0.0.1"]])
+        .with("loopback.example.com", &[&["127.0.0.1", "::1", "::ffff:127.0.0.1", "64:ff9b::7f00:1"]])
+        .with("metadata.example.com", &[metadata])
+        .with("mapped.example.com", &[&["::ffff:169.254.169.254"]])
+        .with("nat64.example.com", &[&["64:ff9b::a9fe:a9fe"]])
+        .with("cluster.example.com", &[&["10.96.0.10"]])
+        .with("kube.example.com", &[&["10.96.0.1"]])
+        .with("xn--bcher-kva.example", &[&["127.0.0.1"]])
+        .with("localhost", &[&["127.0.0.1", "::1"]])
+}
+
+fn closed() -> Closed {
+    Closed {
+        api_server: vec!["10.96.0.1:443".parse().unwrap()],
+        cluster: vec!["10.96.0.0/12".parse().unwrap()],
+        own: vec!["127.0.0.1".parse().unwrap()],
+    }
+}
+
+#[tokio::test]
+async fn every_disguise_ends_in_its_code_and_no_connection() {
+    let silent = Server::plain().await;
+    let plugin = Plugin::with(&settings(WIDE, silent.port(), None), names(), closed());
+    let ip = |cause| (Code::DestinationIpProhibited, cause);
+    let uri = (Code::HttpRequestUriInvalid, Cause::Uri);
+    let denied = |cause| (Code::HttpRequestDenied, cause);
+    // `PORT` is where the silent listener is.
+    let table = [
+        ("GET", "http://127.0.0.1:PORT/", "v4", ip(Cause::Address)),
+        ("GET", "http://10.0.0.1:PORT/", "near", ip(Cause::Address)),
+        ("GET", "http://[::1]:PORT/", "v6", ip(Cause::Address)),
+        ("GET", "http://[::ffff:127.0.0.1]:PORT/", "mapped", ip(Cause::Address)),
+        ("GET", "http://[64:ff9b::7f00:1]:PORT/", "nat64", ip(Cause::Address)),
+        ("GET", "http://localhost:PORT/", "local", ip(Cause::Address)),
+        ("GET", "http://xn--bcher-kva.example:PORT/", "idn", ip(Cause::Address)),
+        ("GET", "http://api.example.com:PORT/v3/", "api", ip(Cause::Address)),
+        ("GET", "http://API.EXAMPLE.COM:PORT/v3/", "api", ip(Cause::Address)),
+        ("GET", "http://api.example.com.:PORT/v3/", "api", ip(Cause::Address)),
+        ("GET", "http://loopback.example.com:PORT/", "any", ip(Cause::Address)),
+        ("GET", "http://metadata.example.com:PORT/", "any", ip(Cause::Address)),
+        ("GET", "http://mapped.example.com:PORT/", "any", ip(Cause::Address)),
+        ("GET", "http://nat64.example.com:PORT/", "any", ip(Cause::Address)),
+        ("GET", "http://cluster.example.com:PORT/", "any", ip(Cause::Address)),
+        ("GET", "http://kube.example.com:PORT/", "any", ip(Cause::Address)),
+        ("GET", "http://2130706433:PORT/", "", uri),
+        ("GET", "http://0177.0.0.1:PORT/", "", uri),
+        ("GET", "http://0x7f.0.0.1:PORT/", "", uri),
+        ("GET", "http://0x7f000001:PORT/", "", uri),
+        ("GET", "http://127.1:PORT/", "", uri),
+        ("GET", "http://guest:word@api.example.com:PORT/v3/", "", uri),
+        ("GET", "http://api.example.com@127.0.0.1:PORT/", "", uri),
+        ("GET", "http://api.example.com:0/v3/", "", uri),
+        ("GET", "http://api.example.com:99999/v3/", "", uri),
+        ("GET", "http://api.example.com:/v3/", "", uri),
+        ("GET", "/v3/", "", uri),
+        ("GET", "ftp://api.example.com:PORT/v3/", "", uri),
+        ("GET", "http://metadata.google.internal:PORT/", "", denied(Cause::Metadata)),
+        ("GET", "http://METADATA:PORT/", "", denied(Cause::Metadata)),
+        ("GET", "http://169.254.169.254/latest/meta-data/", "", denied(Cause::NoRule)),
+        ("GET", "https://api.example.com:PORT/v3/", "", denied(Cause::NoRule)),
+        ("GET", "http://api.example.com/v3/", "", denied(Cause::NoRule)),
+        ("GET", "http://api.example.com.evil.example:PORT/v3/", "", denied(Cause::NoRule)),
+        ("GET", "http://api.example.com:PORT/v3/../admin", "api", denied(Cause::Path)),
+        ("GET", "http://api.example.com:PORT/v3/%2e%2e/admin", "api", denied(Cause::Path)),
+        ("GET", "http://api.example.com:PORT/v3//admin", "api", denied(Cause::Path)),
+        ("GET", "http://api.example.com:PORT/v3/..%2fadmin", "api", denied(Cause::Path)),
+        ("CONNECT", "api.example.com:PORT", "", (Code::HttpRequestMethodInvalid, Cause::Method)),
+        ("TRACE", "http://api.example.com:PORT/v3/", "", (Code::HttpRequestMethodInvalid, Cause::Method)),
+        ("PROPFIND", "http://api.example.com:PORT/v3/", "", (Code::HttpRequestMethodInvalid, Cause::Method)),
+    ];
+    for (method, uri, rule, (code, cause)) in table {
+        let uri = uri.replace("PORT", &silent.port().to_string());
+        let before = plugin.denials(rule, cause.as_str());
+        let Ok(request) = Request::builder().method(method).uri(&uri).body("") else { continue };
+        let refusal = plugin.send(request).await.expect_err(&uri);
+        assert_eq!((refusal.code(), refusal.cause()), (code, cause), "{uri}: {refusal}");
+        assert_eq!(plugin.denials(rule, cause.as_str()), before + 1, "{uri} is counted");
+    }
+    assert_eq!(silent.connections(), 0);
+}
+
+#[tokio::test]
+async fn a_name_that_changes_its_address_gains_nothing() {
+    let silent = Server::plain().await;
+    let names = Names::default().with("api.example.com", &[&["192.0.2.1", "203.0.113.9"], &["127.0.0.1"]]);
+    let plain = rule("limits: {connect: 300ms}").replace("addresses: [127.0.0.1/32], ", "");
+    let plugin = Plugin::with(&settings(&plain, silent.port(), None), names, Closed::default());
+    for _ in 0..2 {
+        let refusal = plugin.send(get(&silent, "/")).await.unwrap_err();
+        assert_eq!(refusal.code(), Code::DestinationIpProhibited, "{refusal}");
+    }
+    assert_eq!(plugin.names.asked(), 2, "once for each connection");
+    assert_eq!(silent.connections(), 0);
+}
+
+#[tokio::test]
+async fn of_several_addresses_only_permitted_ones_are_tried() {
+    let server = Server::plain().await;
+    let names = Names::default().with("api.example.com", &[&["169.254.169.254", "10.0.0.1", "127.0.0.1"]]);
+    let plugin = Plugin::with(&settings(&rule(""), server.port(), None), names, Closed::default());
+    assert_eq!(plugin.fetch(get(&server, "/")).await.unwrap().0, 200);
+}
+
+#[tokio::test]
+async fn nothing_goes_out_before_a_plugin_is_in_service() {
+    let silent = Server::plain().await;
+    let plugin = Plugin::to(&silent, "");
+    let call = Call { phase: Phase::Loading, ..plugin.call() };
+    let refusal = plugin.send_in(&call, get(&silent, "/")).await.unwrap_err();
+    assert_eq!((refusal.code(), refusal.cause()), (Code::InternalError, Cause::Loading));
+    assert_eq!(plugin.denials("", "loading"), 1);
+    assert_eq!(silent.connections(), 0);
+}
+
+#[tokio::test]
+async fn headers_that_mislead_servers_are_refused() {
+    let silent = Server::plain().await;
+    let plugin = Plugin::to(&silent, "");
+    let table = [
+        (("host", "169.254.169.254"), "header"),
+        (("host", "api.example.com"), "header"),
+        (("x-forwarded-host", "evil.example"), "header"),
+        (("x-http-method-override", "DELETE"), "header"),
+        (("content-length", "1, 2"), "header"),
+        (("authorization", "Bearer x"), "guest_auth"),
+        (("proxy-authorization", "Basic x"), "guest_auth"),
+        (("cookie", "session=x"), "guest_auth"),
+        (("x-auth-token", "x"), "guest_auth"),
+        (("x-amz-security-token", "x"), "guest_auth"),
+        (("x-api-key", "x"), "guest_auth"),
+    ];
+    for ((name, value), reason) in table {
+        let mut request = get(&silent, "/");
+        request.headers_mut().insert(name, value.parse().unwrap());
+        let rule = if reason == "header" { "" } else { "api" };
+        let before = plugin.denials(rule, reason);
+        let refusal = plugin.send(request).await.unwrap_err();
+        assert_eq!(refusal.code(), Code::HttpRequestDenied, "{name}");
+        assert_eq!(plugin.denials(rule, reason), before + 1, "{name}");
+        assert!(!refusal.sentence().contains("Bearer") && !refusal.sentence().contains("session="), "{refusal}");
+    }
+    for query in ["?X-Amz-Signature=a", "?x%2Damz%2Dsecurity%2Dtoken=a", "?a=b&apiKey=c"] {
+        let refusal = plugin.send(get(&silent, &format!("/{query}"))).await.unwrap_err();
+        assert_eq!(refusal.cause(), Cause::GuestAuth, "{query}");
+    }
+    let mut flood = get(&silent, "/");
+    for _ in 0..101 {
+        flood.headers_mut().append("x-a", "b".parse().unwrap());
+    }
+    assert_eq!(plugin.send(flood).await.unwrap_err().code(), Code::HttpRequestHeaderSectionSize);
+    assert_eq!(silent.connections(), 0);
+}
+
+#[tokio::test]
+async fn what_rules_do_not_name_is_refused_with_the_rule() {
+    let silent = Server::plain().await;
+    let plugin = Plugin::to(&silent, "methods: [GET, POST], paths: [/v3], actions: [Describe*]");
+    let table = [
+        (request("DELETE", &silent, "/v3/x"), Cause::RuleMethod, "DELETE"),
+        (get(&silent, "/v30?Action=DescribeTags"), Cause::Path, "this path"),
+        (get(&silent, "/v3?Action=Terminate"), Cause::Action, "this action"),
+        (get(&silent, "/v3"), Cause::Action, "names none"),
+        (get(&silent, "/v3?Action=DescribeTags&Action=Terminate"), Cause::Action, "this action"),
+        (post(&silent, "/v3", "Action=Terminate"), Cause::Action, "body"),
+        (post(&silent, "/v3?Action=DescribeTags", "Action=Terminate"), Cause::Action, "body"),
+        (post(&silent, "/v3", "Version=1"), Cause::Action, "body"),
+        (post(&silent, "/v3", "Action=DescribeTags;Action=Terminate"), Cause::Action, "cannot be told"),
+    ];
+    for (request, cause, what) in table {
+        let shown = format!("{} {}", request.method(), request.uri());
+        let refusal = plugin.send(request).await.expect_err(&shown);
+        assert_eq!((refusal.code(), refusal.cause()), (Code::HttpRequestDenied, cause), "{shown}: {refusal}");
+        assert!(refusal.sentence().contains(what), "{shown}: {refusal}");
+    }
+    assert_eq!(silent.connections(), 0);
+    let server = &silent;
+    for request in [get(server, "/v3?Action=DescribeTags"), post(server, "/v3", "Version=1&Action=DescribeTags")] {
+        assert_eq!(plugin.fetch(request).await.unwrap().0, 200);
+    }
+}
+
+#[tokio::test]
+async fn a_dry_run_reads_and_does_nothing_else() {
+    let server = Server::plain().await;
+    let plugin = Plugin::to(&server, "reads: [Describe*]");
+    let call = Call { dry_run: true, ..plugin.call() };
+    let refused = [
+        request("DELETE", &server, "/x"),
+        request("PUT", &server, "/x"),
+        request("DELETE", &server, "/x?Action=DescribeTags").map(|_| "Action=DescribeTags"),
+        post(&server, "/", "{}"),
+        post(&server, "/", "Action=Terminate"),
+        post(&server, "/?Action=DescribeTags", "Action=Terminate"),
+        get(&server, "/?Action=Terminate"),
+    ];
+    for request in refused {
+        let shown = format!("{} {} {}", request.method(), request.uri(), request.body());
+        let refusal = plugin.send_in(&call, request).await.expect_err(&shown);
+        assert_eq!(refusal.cause(), Cause::DryRun, "{shown}: {refusal}");
+    }
+    assert_eq!(server.connections(), 0);
+    let permitted = [
+        get(&server, "/x"),
+        request("HEAD", &server, "/x"),
+        post(&server, "/", "Action=DescribeTags"),
+        get(&server, "/?Action=DescribeTags"),
+    ];
+    for request in permitted {
+        let shown = format!("{} {} {}", request.method(), request.uri(), request.body());
+        assert_eq!(plugin.send_in(&call, request).await.expect(&shown).status(), 200, "{shown}");
+    }
+}
+
+#[tokio::test]
+async fn ten_thousand_requests_at_once_are_bounded() {
+    let server = Server::raw(|stream| async move {
+        tokio::time::sleep(LONG).await;
+        drop(stream);
+    })
+    .await;
+    let plugin = Plugin::to(&server, "");
+    let (mut held, mut refused) = (Vec::new(), 0);
+    for _ in 0..10_000 {
+        let (head, _) = get(&server, "/").into_parts();
+        match plugin.gateway.admit(&head, &plugin.call()) {
+            Ok(admitted) => held.push(tokio::spawn(admitted.send(head, http_body_util::Empty::<bytes::Bytes>::new()))),
+            Err(refusal) => {
+                assert_eq!(refusal.code(), Code::ConnectionLimitReached);
+                refused += 1;
+            }
+        }
+    }
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    assert_eq!((held.len(), refused), (128, 10_000 - 128));
+    assert_eq!(server.connections(), 8, "on their way at a time");
+    assert_eq!(plugin.instance.in_flight(), 128);
+    assert_eq!(plugin.denials("api", "limit"), refused);
+    for task in held {
+        task.abort();
+        let _ = task.await;
+    }
+    assert_eq!(plugin.instance.in_flight(), 0);
+    assert_eq!(plugin.metric("in_flight{plugin=\"test\",rule=\"api\"}"), 0);
+}

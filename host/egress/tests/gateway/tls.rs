@@ -1,0 +1,170 @@
+//! TLS: who is trusted, by what name, and files that change.
+
+use std::{fs, path::PathBuf, sync::Arc};
+
+use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
+use rustls::{RootCertStore, ServerConfig, server::WebPkiClientVerifier};
+use rustls_pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
+use skydock_egress::{Code, Refusal};
+use tempfile::TempDir;
+use tokio_rustls::TlsAcceptor;
+
+use crate::support::{Plugin, Server, settings};
+
+/// An authority with its files.
+struct Authority {
+    issuer: CertifiedIssuer<'static, KeyPair>,
+    folder: TempDir,
+}
+
+struct Leaf {
+    certificate: CertificateDer<'static>,
+    pem: String,
+    key: KeyPair,
+}
+
+impl Authority {
+    fn new() -> Self {
+        let mut params = CertificateParams::new(Vec::new()).unwrap();
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        let issuer = CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap();
+        let folder = TempDir::new().unwrap();
+        fs::write(folder.path().join("ca.pem"), issuer.pem()).unwrap();
+        Self { issuer, folder }
+    }
+
+    fn leaf(&self, name: &str) -> Leaf {
+        let key = KeyPair::generate().unwrap();
+        let params = CertificateParams::new(vec![name.to_owned()]).unwrap();
+        let certificate = params.signed_by(&key, &self.issuer).unwrap();
+        Leaf { certificate: certificate.der().clone(), pem: certificate.pem(), key }
+    }
+
+    fn file(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    /// A server that says how it was called, and asks for a certificate of `clients` if there are any.
+    async fn serve(&self, name: &str, clients: Option<&Self>) -> (Server, Leaf) {
+        let leaf = self.leaf(name);
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let builder =
+            ServerConfig::builder_with_provider(provider.clone()).with_safe_default_protocol_versions().unwrap();
+        let builder = match clients {
+            None => builder.with_no_client_auth(),
+            Some(clients) => {
+                let mut roots = RootCertStore::empty();
+                roots.add(clients.issuer.der().clone()).unwrap();
+                let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider).build().unwrap();
+                builder.with_client_cert_verifier(verifier)
+            }
+        };
+        let key = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(leaf.key.serialize_der()));
+        let config = Arc::new(builder.with_single_cert(vec![leaf.certificate.clone()], key).unwrap());
+        let server = Server::raw(move |stream| {
+            let acceptor = TlsAcceptor::from(config.clone());
+            async move {
+                let Ok(stream) = acceptor.accept(stream).await else { return };
+                let asked = stream.get_ref().1.server_name().unwrap_or("-").to_owned();
+                let answer = hyper::service::service_fn(move |_| {
+                    let body = http_body_util::Full::<bytes::Bytes>::from(asked.clone());
+                    async move {
+                        // One request a connection, so that each test makes one.
+                        let mut response = http::Response::new(body);
+                        response.headers_mut().insert("connection", "close".parse().unwrap());
+                        Ok::<_, std::convert::Infallible>(response)
+                    }
+                });
+                let io = hyper_util::rt::TokioIo::new(stream);
+                let _ = hyper::server::conn::http1::Builder::new().serve_connection(io, answer).await;
+            }
+        })
+        .await;
+        (server, leaf)
+    }
+}
+
+fn plugin(server: &Server, tls: &str) -> Plugin {
+    let rule = format!(
+        "[{{name: api, to: 'https://api.example.com:PORT', addresses: [127.0.0.1/32], tls: {{{tls}}}, limits: {{connect: 3s}}}}]"
+    );
+    Plugin::new(&settings(&rule, server.port(), None))
+}
+
+async fn fetch(plugin: &Plugin, server: &Server) -> Result<String, Refusal> {
+    let uri = format!("https://api.example.com:{}/", server.port());
+    let (_, body) = plugin.fetch(http::Request::get(uri).body("").unwrap()).await?;
+    Ok(String::from_utf8(body.to_vec()).unwrap())
+}
+
+fn ca(authority: &Authority) -> String {
+    format!("caFile: {}", authority.file("ca.pem").display())
+}
+
+#[tokio::test]
+async fn a_private_authority_is_trusted_where_it_is_named() {
+    let authority = Authority::new();
+    let (server, _) = authority.serve("api.example.com", None).await;
+    assert_eq!(fetch(&plugin(&server, &ca(&authority)), &server).await.unwrap(), "api.example.com");
+    for tls in [String::new(), ca(&Authority::new())] {
+        let refusal = fetch(&plugin(&server, &tls), &server).await.unwrap_err();
+        assert_eq!(refusal.code(), Code::TlsCertificateError, "{refusal}");
+    }
+}
+
+#[tokio::test]
+async fn a_certificate_has_to_be_for_the_name() {
+    let authority = Authority::new();
+    let (server, _) = authority.serve("other.example", None).await;
+    let refusal = fetch(&plugin(&server, &ca(&authority)), &server).await.unwrap_err();
+    assert_eq!(refusal.code(), Code::TlsCertificateError, "{refusal}");
+    let named = format!("{}, serverName: other.example", ca(&authority));
+    assert_eq!(fetch(&plugin(&server, &named), &server).await.unwrap(), "other.example");
+}
+
+#[tokio::test]
+async fn a_pin_takes_one_certificate_only() {
+    let authority = Authority::new();
+    let (server, leaf) = authority.serve("other.example", None).await;
+    let print = |leaf: &Leaf| hex::encode(ring::digest::digest(&ring::digest::SHA256, &leaf.certificate));
+    let right = format!("pin: 'sha256:{}'", print(&leaf).to_uppercase());
+    assert_eq!(fetch(&plugin(&server, &right), &server).await.unwrap(), "api.example.com");
+    let wrong = format!("pin: 'sha256:{}'", print(&authority.leaf("other.example")));
+    assert_eq!(fetch(&plugin(&server, &wrong), &server).await.unwrap_err().code(), Code::TlsCertificateError);
+    let both = format!("{right}, {}", ca(&authority));
+    let refusal = fetch(&plugin(&server, &both), &server).await.unwrap_err();
+    assert_eq!(refusal.code(), Code::TlsCertificateError, "with an authority the name counts too");
+    let both = format!("{both}, serverName: other.example");
+    assert_eq!(fetch(&plugin(&server, &both), &server).await.unwrap(), "other.example");
+}
+
+#[tokio::test]
+async fn a_client_certificate_is_read_again_when_it_changes() {
+    let (authority, first, second) = (Authority::new(), Authority::new(), Authority::new());
+    let (server, _) = authority.serve("api.example.com", Some(&second)).await;
+    let write = |issuer: &Authority| {
+        let leaf = issuer.leaf("client");
+        fs::write(authority.file("cert.pem"), leaf.pem).unwrap();
+        fs::write(authority.file("key.pem"), leaf.key.serialize_pem()).unwrap();
+    };
+    let (cert, key) = (authority.file("cert.pem"), authority.file("key.pem"));
+    let tls = format!("{}, certFile: {}, keyFile: {}", ca(&authority), cert.display(), key.display());
+    let plugin = plugin(&server, &tls);
+    let refusal = fetch(&plugin, &server).await.unwrap_err();
+    assert_eq!(refusal.code(), Code::TlsCertificateError);
+    assert!(refusal.sentence().contains("cert.pem cannot be read"), "{refusal}");
+    write(&first);
+    fetch(&plugin, &server).await.unwrap_err();
+    write(&second);
+    assert_eq!(fetch(&plugin, &server).await.unwrap(), "api.example.com");
+    // Half a change does not break what works.
+    fs::write(&key, "nothing").unwrap();
+    assert_eq!(fetch(&plugin, &server).await.unwrap(), "api.example.com");
+}
+
+#[tokio::test]
+async fn what_speaks_no_tls_is_told_apart() {
+    let server = Server::script(&[(0, "HTTP/1.1 400 Bad Request\r\n\r\n")], true).await;
+    let refusal = fetch(&plugin(&server, ""), &server).await.unwrap_err();
+    assert_eq!(refusal.code(), Code::TlsProtocolError, "{refusal}");
+}
