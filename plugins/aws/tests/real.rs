@@ -7,6 +7,7 @@
     clippy::unwrap_used,
     clippy::indexing_slicing,
     clippy::panic,
+    clippy::print_stdout,
     reason = "helpers of tests, which clippy does not know for such"
 )]
 
