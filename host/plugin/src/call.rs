@@ -77,6 +77,9 @@ pub enum CallError {
     /// Too much time went by, in the guest or in what it waited for.
     #[error("it gave no answer within {0:?}")]
     Deadline(Duration),
+    /// Too much time went by, and the guest was waiting for its cloud.
+    #[error("it gave no answer within {0:?}, since the cloud gave none")]
+    Waiting(Duration),
     /// The guest was refused memory and broke.
     #[error("it asked for more than its {0} bytes of memory")]
     Memory(usize),
@@ -132,7 +135,7 @@ impl CallError {
             Self::Trap(_) => "trap",
             Self::Exit(_) => "exit",
             Self::CpuBudget(_) | Self::Unbroken(_) => "cpu",
-            Self::Deadline(_) => "deadline",
+            Self::Deadline(_) | Self::Waiting(_) => "deadline",
             Self::Memory(_) => "memory",
             Self::MemoryTotal(_) => "memory_total",
             Self::Handles(_) => "handles",
@@ -152,7 +155,7 @@ impl CallError {
     /// True if the call is to blame: such failures in a row open a back-off. One that could not have what others of the plugin
     /// hold is not, and comes again when they have let go.
     pub(crate) fn is_plugin_failure(&self) -> bool {
-        self.ends_instance() && !matches!(self, Self::MemoryTotal(_) | Self::HandlesTotal(_))
+        self.ends_instance() && !matches!(self, Self::MemoryTotal(_) | Self::HandlesTotal(_) | Self::Waiting(_))
             || matches!(self, Self::BadAnswer(_))
     }
 
@@ -160,6 +163,7 @@ impl CallError {
     pub(crate) fn may_pass(&self) -> bool {
         match self {
             Self::Deadline(_)
+            | Self::Waiting(_)
             | Self::TooBusy(_)
             | Self::NoRoom
             | Self::BackOff(_)
@@ -292,6 +296,7 @@ mod tests {
             (CallError::MemoryTotal(1), false),
             (CallError::Handles(1), true),
             (CallError::HandlesTotal(1), false),
+            (CallError::Waiting(Duration::ZERO), false),
         ];
         for (error, at_fault) in table {
             assert!(error.ends_instance(), "{error}");
@@ -310,6 +315,7 @@ mod tests {
         for (error, label) in [
             (CallError::CpuBudget(second), "cpu"),
             (CallError::Deadline(second), "deadline"),
+            (CallError::Waiting(second), "deadline"),
             (CallError::Memory(1), "memory"),
             (CallError::MemoryTotal(1), "memory_total"),
             (CallError::Handles(1), "handles"),

@@ -178,6 +178,10 @@ impl Generation {
         let Some(instance) = lease.instance() else { return Err(CallError::Unsupported) };
         let limit = function.deadline(limits);
         let answer = within(limit, instance.run(subject, Instant::now() + limit, call)).await;
+        let answer = answer.map_err(|error| match error {
+            CallError::Deadline(limit) if instance.store.data().is_waiting() => CallError::Waiting(limit),
+            error => error,
+        });
         if answer.is_ok() {
             lease.give_back();
         }

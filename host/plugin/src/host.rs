@@ -17,6 +17,7 @@ mod subject;
 
 use std::{sync::Arc, time::Instant};
 
+use skydock_egress::Gateway;
 use wasmtime::{
     Engine,
     component::{HasSelf, Linker},
@@ -72,6 +73,10 @@ pub(crate) struct Shared {
     /// The operator's word on which calls may run at the same time.
     pub(crate) overlap: Option<Overlap>,
     pub(crate) grants: Grants,
+    /// The plugin's only way out; none lets nothing out.
+    gateway: Option<Arc<Gateway>>,
+    /// Whether the cloud is only asked.
+    only_reads: bool,
     pub(crate) metrics: PluginMetrics,
     pub(crate) cluster: ClusterSlot,
     pub(crate) cache: Cache,
@@ -103,6 +108,8 @@ impl Shared {
             ingress: source.ingress.clone(),
             overlap: source.overlap,
             grants: source.grants.clone(),
+            gateway: source.gateway.clone(),
+            only_reads: source.only_reads,
             metrics,
             cluster,
             cache: Cache::default(),
@@ -208,6 +215,11 @@ impl State {
         std::mem::replace(&mut self.looked, ticks) != ticks
     }
 
+    /// True if the guest has requests on their way.
+    pub(crate) fn is_waiting(&self) -> bool {
+        self.egress.is_waiting()
+    }
+
     /// Why the running call had no more handles.
     pub(crate) fn handles_refused(&self) -> Option<Refusal> {
         self.handles.refused
@@ -240,7 +252,7 @@ impl WasiView for State {
 
 impl WasiHttpView for State {
     fn http(&mut self) -> WasiHttpCtxView<'_> {
-        self.egress.phase = self.phase;
+        (self.egress.phase, self.egress.deadline) = (self.phase, self.deadline);
         WasiHttpCtxView { ctx: &mut self.http, table: self.handles.table(), hooks: &mut self.egress }
     }
 }

@@ -77,7 +77,6 @@ pub struct PluginMetrics {
     instances: Family<Instances, Gauge>,
     traps: Family<Kind, Counter>,
     bad_answers: Family<Function, Counter>,
-    egress_denied: Family<Kind, Counter>,
     log_dropped: Family<Plugin, Counter>,
     generation: Family<Plugin, Gauge>,
     generation_info: Family<Generation, Gauge>,
@@ -96,7 +95,6 @@ impl Default for PluginMetrics {
             instances: Family::default(),
             traps: Family::default(),
             bad_answers: Family::default(),
-            egress_denied: Family::default(),
             log_dropped: Family::default(),
             generation: Family::default(),
             generation_info: Family::default(),
@@ -138,7 +136,6 @@ impl PluginMetrics {
             "Answers, or elements of answers, against the contract",
             all.bad_answers.clone(),
         );
-        registry.register("egress_denied", "Requests to the network that were refused", all.egress_denied.clone());
         registry.register("log_lines_dropped", "Log lines above the plugin's rate", all.log_dropped.clone());
         registry.register("generation", "Number of the generation in service", all.generation.clone());
         registry.register("generation_info", "What is in service; always 1", all.generation_info.clone());
@@ -181,10 +178,6 @@ impl PluginMetrics {
             let labels = Function { plugin: plugin.into(), interface, function };
             self.bad_answers.get_or_create(&labels).inc_by(count as u64);
         }
-    }
-
-    pub(crate) fn egress_denied(&self, plugin: &str, reason: &'static str) {
-        self.egress_denied.get_or_create(&Kind { plugin: plugin.into(), kind: reason }).inc();
     }
 
     pub(crate) fn log_dropped(&self, plugin: &str) {
@@ -243,7 +236,6 @@ mod tests {
             instances,
             traps,
             bad_answers,
-            egress_denied,
             log_dropped,
             generation,
             generation_info,
@@ -260,7 +252,7 @@ mod tests {
         for family in [&memory, &generation] {
             drop(family.get_or_create(&Plugin { plugin: plugin() }));
         }
-        for family in [&traps, &egress_denied] {
+        for family in [&traps] {
             drop(family.get_or_create(&Kind { plugin: plugin(), kind: "cpu" }));
         }
         drop(instances.get_or_create(&Instances { plugin: plugin(), state: "idle" }));

@@ -5,11 +5,13 @@ use std::{
     io::{self, Read},
     os::unix::fs::FileTypeExt as _,
     path::{Path, PathBuf},
+    sync::Arc,
 };
 
 use sha2::{Digest as _, Sha256};
 
 use skydock_cloud::Pairs;
+use skydock_egress::Gateway;
 
 use crate::{answers::IngressRules, error::LoadProblem, grants::Grants, pool::Overlap};
 
@@ -20,7 +22,7 @@ const MAX_COMPONENT: u64 = 128 << 20;
 const MAX_CONFIG: u64 = 1 << 20;
 
 /// What to load, as the operator says.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default)]
 pub struct PluginSource {
     /// What logs and metrics call it. Need not be the name the plugin gives itself.
     pub name: String,
@@ -42,6 +44,10 @@ pub struct PluginSource {
     pub grants: Grants,
     /// Which of its calls may run at the same time, whatever it says itself.
     pub overlap: Option<Overlap>,
+    /// Its only way out; without one nothing is let out.
+    pub gateway: Option<Arc<Gateway>>,
+    /// Whether the cloud is only to be asked, as in a dry run.
+    pub only_reads: bool,
 }
 
 /// What a plugin is configured with.

@@ -10,6 +10,9 @@ use futures::future::join_all;
 use skydock_cloud::{CloudError, CloudProvider as _, NodeSet, Presence};
 use skydock_plugin::{CallError, ClusterSlot, Limits, LoadError, LoadProblem, Plugin, PluginMetrics, Stage};
 
+use prometheus_client::{encoding::text::encode, registry::Registry};
+use skydock_egress::{EgressMetrics, Gateway, Settings, Surroundings};
+
 use crate::support::{Bench, FakeCluster, fixture, limits, node, node_that, runtime, service_that, source, until};
 
 /// The raw plugin that does it within a call.
@@ -176,13 +179,23 @@ async fn a_candidate_sees_no_cluster() {
 // Holds: SEC-11
 #[tokio::test(flavor = "multi_thread")]
 async fn no_request_leaves_before_a_plugin_serves() {
-    let denied = |kind| format!("skydock_plugin_egress_denied_total{{plugin=\"test\",kind=\"{kind}\"}}");
-    let bench = Bench::of(&in_configure("send"), limits()).await;
-    assert_eq!((bench.metric(&denied("loading")), bench.metric(&denied("no_rule"))), (1.0, 0.0));
+    let mut registry = Registry::default();
+    let surroundings = Surroundings { metrics: EgressMetrics::register(&mut registry), ..Surroundings::default() };
+    let gateway = Arc::new(Gateway::new("test", &Settings::default(), surroundings).unwrap());
+    let denied = |reason: &str| {
+        let mut text = String::new();
+        encode(&mut text, &registry).unwrap();
+        let line = |line: &&str| {
+            line.starts_with("skydock_egress_denials_total") && line.contains(&format!("reason=\"{reason}\""))
+        };
+        text.lines().find(line).map_or(0.0, |line| line.rsplit(' ').next().unwrap().parse().unwrap())
+    };
+    let bench = Bench::through(&in_configure("send"), limits(), gateway).await;
+    assert_eq!((denied("loading"), denied("no_rule")), (1.0, 0.0));
     bench.replace_bytes(&in_check("send"));
     bench.plugin.reload().await.unwrap();
     bench.plugin.check(&[node("n")]).await.unwrap();
-    assert_eq!((bench.metric(&denied("loading")), bench.metric(&denied("no_rule"))), (1.0, 1.0));
+    assert_eq!((denied("loading"), denied("no_rule")), (1.0, 1.0));
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -13,6 +13,7 @@ use prometheus_client::{encoding::text::encode, registry::Registry};
 use skydock_cloud::{
     Cluster, ForeignObject, Node, Note, ObjectEvent, ObjectKind, ObjectName, ReadError, Service, ServicePort,
 };
+use skydock_egress::Gateway;
 use skydock_plugin::{
     ClusterSlot, Compiler, Limits, LoadError, Plugin, PluginMetrics, PluginSource, Runtime, RuntimeOptions,
 };
@@ -95,6 +96,11 @@ impl Bench {
 
     pub(crate) async fn try_probe(limits: Limits, change: impl FnOnce(&mut PluginSource)) -> Result<Self, LoadError> {
         Self::try_with(&fs::read(fixture("probe")).unwrap(), limits, "", change).await
+    }
+
+    /// This component, with this way out.
+    pub(crate) async fn through(component: &[u8], limits: Limits, gateway: Arc<Gateway>) -> Self {
+        Self::try_with(component, limits, "", |source| source.gateway = Some(gateway)).await.unwrap()
     }
 
     async fn with(component: &[u8], limits: Limits, config: &str) -> Self {
