@@ -14,7 +14,7 @@ mod address;
 mod breaker;
 mod config;
 mod credential;
-mod credentials;
+pub mod credentials;
 mod dial;
 mod download;
 mod gateway;

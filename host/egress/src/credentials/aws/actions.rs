@@ -1,0 +1,177 @@
+//! Actions whose answer is a secret, or which make an identity whose secret the guest would know.
+
+use http::request::Parts;
+
+use crate::credentials::{encode::form_pairs, failure::Failure};
+
+/// Services that exist to hand out credentials.
+const SERVICES: [&str; 12] = [
+    "sts",
+    "sso",
+    "sso-oauth",
+    "ssooidc",
+    "signin",
+    "rolesanywhere",
+    "eks-auth",
+    "cognito-identity",
+    "cognito-idp",
+    "identitystore",
+    "portal.sso",
+    "oidc",
+];
+
+/// Actions of other services, without regard to case.
+const ACTIONS: [&str; 44] = [
+    // IAM
+    "CreateAccessKey",
+    "UpdateAccessKey",
+    "CreateLoginProfile",
+    "UpdateLoginProfile",
+    "ChangePassword",
+    "CreateServiceSpecificCredential",
+    "ResetServiceSpecificCredential",
+    "CreateVirtualMFADevice",
+    "UploadSigningCertificate",
+    "UploadSSHPublicKey",
+    "UploadServerCertificate",
+    "CreateUser",
+    "CreateDelegationRequest",
+    "CreateSAMLProvider",
+    "CreateOpenIDConnectProvider",
+    "UpdateAssumeRolePolicy",
+    // STS, under whatever service name it may come
+    "AssumeRole",
+    "AssumeRoleWithSAML",
+    "AssumeRoleWithWebIdentity",
+    "AssumeRoot",
+    "GetFederationToken",
+    "GetSessionToken",
+    "GetWebIdentityToken",
+    "GetDelegatedAccessToken",
+    // EC2
+    "CreateKeyPair",
+    "GetPasswordData",
+    // Container and package registries
+    "GetAuthorizationToken",
+    // Secrets Manager, Systems Manager, KMS
+    "GetSecretValue",
+    "BatchGetSecretValue",
+    "GetRandomPassword",
+    "StartSession",
+    "ResumeSession",
+    "CreateActivation",
+    // Lightsail, GameLift, Redshift, EMR
+    "GetInstanceAccessDetails",
+    "DownloadDefaultKeyPair",
+    "GetRelationalDatabaseMasterUserPassword",
+    "CreateBucketAccessKey",
+    "RequestUploadCredentials",
+    "GetComputeAccess",
+    "GetClusterCredentials",
+    "GetClusterCredentialsWithIAM",
+    "GetClusterSessionCredentials",
+    // Lake Formation, S3 access grants
+    "GetTemporaryGlueTableCredentials",
+    "GetDataAccess",
+];
+
+/// True if the service is there to hand out credentials.
+pub(crate) fn is_secret_service(service: &str) -> bool {
+    SERVICES.iter().any(|secret| secret.eq_ignore_ascii_case(service))
+}
+
+/// Refuses what would mint a secret, wherever the request names its action: in the query, in a form, in `X-Amz-Target`, or in the path.
+pub(crate) fn check(head: &Parts, body: &[u8]) -> Result<(), Failure> {
+    let text = String::from_utf8_lossy(body);
+    let mut actions: Vec<String> = [head.uri.query().unwrap_or_default(), &text]
+        .into_iter()
+        .flat_map(form_pairs)
+        .filter(|(name, _)| matches!(name.trim().to_ascii_lowercase().as_str(), "action" | "operation"))
+        .map(|(_, value)| value)
+        .collect();
+    if actions.len() > 1 {
+        return Err(Failure::malformed("the request names more than one action"));
+    }
+    for target in head.headers.get_all("x-amz-target") {
+        let target = String::from_utf8_lossy(target.as_bytes()).into_owned();
+        actions.extend(target.rsplit(['.', '/', '#']).next().map(str::to_owned));
+    }
+    actions.extend(super::super::minting::path_segments(head.uri.path()).into_iter().flatten());
+    let named = actions.iter().find_map(|action| {
+        let action = action.trim();
+        ACTIONS.iter().find(|secret| secret.eq_ignore_ascii_case(action))
+    });
+    match named {
+        Some(action) => Err(Failure::minting(format!(
+            "{action} answers with a secret or makes a new identity, which no plugin may do with the host's keys"
+        ))),
+        None => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use http::Request;
+
+    use super::*;
+    use crate::credential::CredentialErrorKind;
+
+    fn kind(uri: &str, target: Option<&str>, body: &str) -> Option<CredentialErrorKind> {
+        let mut request = Request::post(uri);
+        if let Some(target) = target {
+            request = request.header("X-Amz-Target", target);
+        }
+        let (head, ()) = request.body(()).unwrap().into_parts();
+        check(&head, body.as_bytes()).err().map(|failure| failure.kind)
+    }
+
+    #[test]
+    fn what_mints_is_refused_wherever_it_is_named() {
+        let minting = Some(CredentialErrorKind::Minting);
+        for (uri, target, body) in [
+            ("https://iam.amazonaws.com/", None, "Action=CreateAccessKey&Version=2010-05-08"),
+            ("https://iam.amazonaws.com/", None, "Version=2010-05-08&Action=createaccesskey"),
+            ("https://iam.amazonaws.com/", None, "%41ction=Create%41ccess%4Bey"),
+            ("https://iam.amazonaws.com/", None, "ACTION=+CreateAccessKey+"),
+            ("https://iam.amazonaws.com/", None, "x=1;Action=CreateAccessKey"),
+            ("https://iam.amazonaws.com/?Action=CreateLoginProfile", None, ""),
+            ("https://iam.amazonaws.com/?%61ction=CreateLoginProfile", None, ""),
+            ("https://ec2.eu-west-1.amazonaws.com/", None, "Action=CreateKeyPair"),
+            ("https://ec2.eu-west-1.amazonaws.com/", None, "Action=AssumeRole"),
+            ("https://secretsmanager.eu-west-1.amazonaws.com/", Some("secretsmanager.GetSecretValue"), "{}"),
+            ("https://api.ecr.eu-west-1.amazonaws.com/", Some("AmazonEC2.x.GetAuthorizationToken"), "{}"),
+            ("https://x.amazonaws.com/service/A/operation/GetSecretValue", None, ""),
+            ("https://x.amazonaws.com/service/A/operation/%47etSecretValue/", None, ""),
+        ] {
+            assert_eq!(kind(uri, target, body), minting, "{uri} {target:?} {body}");
+        }
+    }
+
+    #[test]
+    fn one_request_has_one_action() {
+        let malformed = Some(CredentialErrorKind::Malformed);
+        let uri = "https://ec2.eu-west-1.amazonaws.com/";
+        assert_eq!(kind(uri, None, "Action=DescribeInstances&Action=CreateKeyPair"), malformed);
+        assert_eq!(kind(&format!("{uri}?Action=DescribeInstances"), None, "action=CreateKeyPair"), malformed);
+    }
+
+    #[test]
+    fn what_a_controller_does_passes() {
+        let uri = "https://ec2.eu-west-1.amazonaws.com/";
+        for body in [
+            "Action=DescribeInstances&Version=2016-11-15&InstanceId.1=i-1",
+            "Action=CreateRoute&Version=2016-11-15",
+            "Action=CreateLoadBalancer&Tags.member.1.Key=Action&Tags.member.1.Value=CreateKeyPair",
+        ] {
+            assert_eq!(kind(uri, None, body), None, "{body}");
+        }
+    }
+
+    #[test]
+    fn services_that_hand_out_credentials_are_known() {
+        for service in ["sts", "STS", "cognito-identity"] {
+            assert!(is_secret_service(service));
+        }
+        assert!(!is_secret_service("ec2"));
+    }
+}

@@ -1,0 +1,86 @@
+//! The credential of type `aws-sigv4`.
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use http::{request, response};
+
+use super::{
+    actions,
+    endpoint::is_region,
+    request::{Allowed, scope, sign},
+    source::Aws,
+};
+use crate::{
+    credential::{Credential, CredentialError, Prepared},
+    credentials::{
+        config::AwsConfig,
+        failure::Failure,
+        place,
+        renewed::{Renewed, Source as _},
+        secret::Secret,
+    },
+};
+
+/// Services whose paths and bodies are signed in a way of their own.
+const UNLIKE: [&str; 4] = ["s3", "s3express", "s3-outposts", "s3-object-lambda"];
+
+/// Signs requests.
+#[derive(Debug)]
+pub(crate) struct AwsCredential {
+    keys: Renewed<Aws>,
+    allowed: Allowed,
+}
+
+impl AwsCredential {
+    pub(crate) fn new(config: &AwsConfig, keys: Renewed<Aws>) -> Result<Self, String> {
+        let (services, regions) = (config.services.clone(), config.regions.clone());
+        if services.is_empty() || regions.is_empty() {
+            return Err("`services` and `regions` must not be empty".to_owned());
+        }
+        if let Some(service) = services.iter().find(|it| UNLIKE.contains(&it.as_str())) {
+            return Err(format!("service `{service}` is signed in another way, which is not supported"));
+        }
+        if let Some(service) = services.iter().find(|it| actions::is_secret_service(it)) {
+            return Err(format!("service `{service}` hands out credentials and cannot be allowed"));
+        }
+        if let Some(region) = regions.iter().find(|it| !is_region(it)) {
+            return Err(format!("`{region}` is no region"));
+        }
+        Ok(Self { keys, allowed: Allowed { services, regions } })
+    }
+
+    async fn try_prepare(&self, head: &mut request::Parts, body: Option<&Bytes>) -> Result<Prepared, Failure> {
+        let body = body.ok_or_else(|| Failure::malformed("the whole body is needed for its signature"))?;
+        let scope = scope(head, body, &self.allowed)?;
+        let (used, keys) = self.keys.get().await?;
+        sign(head, body, &keys, &scope, self.keys.source().upstream().now())?;
+        Ok(Prepared::Send { used })
+    }
+}
+
+#[async_trait]
+impl Credential for AwsCredential {
+    fn name(&self) -> &str {
+        self.keys.source().name()
+    }
+
+    fn needs_body(&self, _head: &request::Parts) -> bool {
+        true
+    }
+
+    async fn prepare(&self, head: &mut request::Parts, body: Option<&Bytes>) -> Result<Prepared, CredentialError> {
+        self.try_prepare(head, body).await.map_err(|failure| failure.named(self.name()))
+    }
+
+    async fn rejected(&self, used: u64) -> bool {
+        self.keys.rejected(used).await
+    }
+
+    fn mask(&self, head: &mut response::Parts) {
+        place::mask(&mut head.headers, &self.secrets());
+    }
+
+    fn secrets(&self) -> Vec<Secret> {
+        self.keys.source().upstream().vault().all()
+    }
+}

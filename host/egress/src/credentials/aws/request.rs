@@ -1,0 +1,202 @@
+//! A guest's request on its way to AWS: what it may be signed for, and the signature.
+
+use http::{HeaderName, HeaderValue, Uri, header, request::Parts};
+use jiff::Timestamp;
+
+use super::{
+    actions,
+    endpoint::{self, is_region},
+    sigv4::{self, ALGORITHM, Keys, Scope, Unsigned},
+};
+use crate::credentials::{failure::Failure, minting, place};
+
+/// What requests may be signed for.
+#[derive(Clone, Debug)]
+pub(crate) struct Allowed {
+    pub(crate) services: Vec<String>,
+    pub(crate) regions: Vec<String>,
+}
+
+/// Headers by which a guest signs, or tells how a body is signed.
+const SIGNING: [&str; 6] = [
+    "x-amz-date",
+    "x-amz-security-token",
+    "x-amz-content-sha256",
+    "x-amz-s3session-token",
+    "x-amz-region-set",
+    "x-amz-signature",
+];
+
+/// Parameters by which a query is signed, in lower case.
+const PRESIGNED: [&str; 11] = [
+    "x-amz-algorithm",
+    "x-amz-credential",
+    "x-amz-date",
+    "x-amz-expires",
+    "x-amz-signedheaders",
+    "x-amz-signature",
+    "x-amz-security-token",
+    "awsaccesskeyid",
+    "signature",
+    "signaturemethod",
+    "signatureversion",
+];
+
+/// Decides what the request is signed for.
+pub(crate) fn scope(head: &Parts, body: &[u8], allowed: &Allowed) -> Result<Scope, Failure> {
+    refuse_forms(head)?;
+    let host = head.uri.host().unwrap_or_default();
+    let of_host = endpoint::read(host);
+    if of_host.as_ref().is_some_and(|it| actions::is_secret_service(&it.service)) {
+        return Err(secret_service(host));
+    }
+    let stated = stated(head)?;
+    let service = stated.as_ref().map(|it| it.service.clone()).or_else(|| Some(of_host.as_ref()?.service.clone()));
+    let service = service.or_else(|| only(&allowed.services));
+    let Some(service) = service else {
+        return Err(Failure::malformed(format!(
+            "the service cannot be told from host {host}: state it in an Authorization header with a dummy \
+             Credential=x/DATE/REGION/SERVICE/aws4_request"
+        )));
+    };
+    let region = stated.map(|it| it.region).or_else(|| of_host?.region).or_else(|| only(&allowed.regions));
+    let Some(region) = region else {
+        return Err(Failure::malformed(format!("the region cannot be told from host {host}: state it as the service")));
+    };
+    if actions::is_secret_service(&service) {
+        return Err(secret_service(&service));
+    }
+    if !allowed.services.contains(&service) {
+        return Err(Failure::denied(format!("service `{service}` is not among its `services`")));
+    }
+    if !allowed.regions.contains(&region) {
+        return Err(Failure::denied(format!("region `{region}` is not among its `regions`")));
+    }
+    actions::check(head, body)?;
+    Ok(Scope { region, service })
+}
+
+fn secret_service(name: &str) -> Failure {
+    Failure::minting(format!("{name} hands out credentials, which no plugin may get with the host's keys"))
+}
+
+fn only(all: &[String]) -> Option<String> {
+    match all {
+        [one] => Some(one.clone()),
+        _ => None,
+    }
+}
+
+/// Refuses ways to sign that a whole body in one request has no need of.
+fn refuse_forms(head: &Parts) -> Result<(), Failure> {
+    let text = |name: &str| {
+        let values = head.headers.get_all(name).iter();
+        values.map(|value| String::from_utf8_lossy(value.as_bytes()).to_ascii_lowercase()).collect::<Vec<_>>().join(",")
+    };
+    let hash = text("x-amz-content-sha256");
+    if hash.contains("unsigned") || hash.contains("streaming") {
+        return Err(Failure::malformed("bodies that are not signed, or signed in chunks, are not sent"));
+    }
+    minting::plain_body(head)?;
+    if !text("x-amz-trailer").is_empty() {
+        return Err(Failure::malformed("bodies signed in chunks are not sent"));
+    }
+    let query = crate::credentials::encode::form_pairs(head.uri.query().unwrap_or_default());
+    if query.iter().any(|(name, _)| PRESIGNED.contains(&name.trim().to_ascii_lowercase().as_str())) {
+        return Err(Failure::malformed("a signature in the query is not taken: the host signs in headers"));
+    }
+    Ok(())
+}
+
+/// The scope a guest states by a dummy signature. Anything else in `Authorization` states nothing.
+fn stated(head: &Parts) -> Result<Option<Scope>, Failure> {
+    let bad = || Failure::malformed("the Authorization header states no Credential=x/DATE/REGION/SERVICE/aws4_request");
+    let values: Vec<_> = head.headers.get_all(header::AUTHORIZATION).iter().collect();
+    let [value] = values.as_slice() else {
+        return if values.is_empty() { Ok(None) } else { Err(bad()) };
+    };
+    let Some(text) = value.to_str().ok().filter(|text| text.starts_with("AWS4")) else { return Ok(None) };
+    let rest = text.strip_prefix(ALGORITHM).ok_or_else(|| Failure::malformed(format!("only {ALGORITHM} is signed")))?;
+    let credential = rest.split([',', ' ']).find_map(|part| part.trim().strip_prefix("Credential=")).ok_or_else(bad)?;
+    let mut parts = credential.rsplit('/');
+    let (Some("aws4_request"), Some(service), Some(region), Some(_), Some(_)) =
+        (parts.next(), parts.next(), parts.next(), parts.next(), parts.next())
+    else {
+        return Err(bad());
+    };
+    let word = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-';
+    if service.is_empty() || !service.bytes().all(word) || !is_region(region) {
+        return Err(bad());
+    }
+    Ok(Some(Scope { region: region.to_owned(), service: service.to_owned() }))
+}
+
+/// Takes out how the guest signed, and signs.
+pub(crate) fn sign(head: &mut Parts, body: &[u8], keys: &Keys, scope: &Scope, at: Timestamp) -> Result<(), Failure> {
+    place::strip(&mut head.headers);
+    place::remove(&mut head.headers, &SIGNING);
+    head.uri = with_query(&head.uri)?;
+    let date = sigv4::date(at);
+    insert(head, &header::HOST, host(&head.uri)?)?;
+    insert(head, &HeaderName::from_static("x-amz-date"), date.clone())?;
+    if let Some(session) = &keys.session {
+        let value = session.header("").ok_or_else(|| Failure::malformed("its session token is no text"))?;
+        head.headers.insert("x-amz-security-token", value);
+    }
+    let headers = signed(head)?;
+    let unsigned = Unsigned {
+        method: head.method.as_str(),
+        path: head.uri.path(),
+        query: head.uri.query().unwrap_or_default(),
+        headers: &headers,
+        body,
+    };
+    let authorization = sigv4::authorization(&unsigned, keys, scope, &date);
+    insert(head, &header::AUTHORIZATION, authorization)?;
+    if let Some(value) = head.headers.get_mut(header::AUTHORIZATION) {
+        value.set_sensitive(true);
+    }
+    Ok(())
+}
+
+fn insert(head: &mut Parts, name: &HeaderName, value: String) -> Result<(), Failure> {
+    let value = HeaderValue::try_from(value).map_err(|_| Failure::malformed(format!("`{name}` cannot be made")))?;
+    head.headers.insert(name, value);
+    Ok(())
+}
+
+/// What proxies and clients leave as it is: where it goes, what the body is, and all of AWS's own.
+fn signed(head: &Parts) -> Result<Vec<(String, String)>, Failure> {
+    let own = head.headers.iter().filter(|(name, _)| {
+        *name == header::HOST || *name == header::CONTENT_TYPE || name.as_str().starts_with("x-amz-")
+    });
+    own.map(|(name, value)| {
+        let text = std::str::from_utf8(value.as_bytes()).ok().map(|text| (name.as_str().to_owned(), text.to_owned()));
+        text.ok_or_else(|| Failure::malformed(format!("header `{name}` is no text and cannot be signed")))
+    })
+    .collect()
+}
+
+/// The value of `Host`: in lower case, without the port that is usual.
+fn host(uri: &Uri) -> Result<String, Failure> {
+    let host = uri.host().ok_or_else(|| Failure::malformed("the request has no host"))?.to_ascii_lowercase();
+    let usual = if uri.scheme_str() == Some("http") { 80 } else { 443 };
+    Ok(match uri.port_u16().filter(|port| *port != usual) {
+        Some(port) => format!("{host}:{port}"),
+        None => host,
+    })
+}
+
+/// The same URL, its query in the one form that is signed.
+fn with_query(uri: &Uri) -> Result<Uri, Failure> {
+    let Some(query) = uri.query() else { return Ok(uri.clone()) };
+    let query = sigv4::query_text(&sigv4::encoded_query(query));
+    let path = if query.is_empty() { uri.path().to_owned() } else { format!("{}?{query}", uri.path()) };
+    let mut parts = uri.clone().into_parts();
+    let bad = || Failure::malformed("the URL cannot be signed");
+    parts.path_and_query = Some(path.parse().map_err(|_| bad())?);
+    Uri::from_parts(parts).map_err(|_| bad())
+}
+
+#[cfg(test)]
+mod tests;

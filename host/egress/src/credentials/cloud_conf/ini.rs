@@ -1,0 +1,160 @@
+//! The INI dialect of gcfg, which is that of git's configuration: `[section]` and `[section "subsection"]`, `key = value` and `key` alone,
+//! comments by `#` and `;`, values with quotes, escapes and lines that go on after a backslash.
+
+use std::ops::Range;
+
+use crate::credentials::secret::Secret;
+
+/// One variable.
+#[derive(Debug)]
+pub(crate) struct Entry {
+    section: String,
+    subsection: bool,
+    /// In lower case.
+    pub(crate) key: String,
+    pub(crate) value: Secret,
+    /// The lines it stands on, from 1.
+    pub(crate) lines: Range<usize>,
+}
+
+impl Entry {
+    /// True if it stands in `[Global]`.
+    pub(crate) fn is_global(&self) -> bool {
+        self.section == "global" && !self.subsection
+    }
+}
+
+/// All variables, or the number of the first bad line and what is wrong with it.
+pub(crate) fn entries(text: &str) -> Result<Vec<Entry>, (usize, &'static str)> {
+    let mut all = Vec::new();
+    let mut section: Option<(String, bool)> = None;
+    let mut lines = (1..).zip(text.strip_prefix('\u{feff}').unwrap_or(text).lines());
+    while let Some((number, line)) = lines.next() {
+        let line = line.trim();
+        if line.is_empty() || line.starts_with(['#', ';']) {
+            continue;
+        }
+        let rest = match line.strip_prefix('[') {
+            Some(header) => {
+                let (inner, after) = header.split_once(']').ok_or((number, "`]` is missing"))?;
+                let (name, sub) = inner.trim().split_once(char::is_whitespace).unwrap_or((inner.trim(), ""));
+                section = Some((name.to_ascii_lowercase(), !sub.is_empty()));
+                after.trim()
+            }
+            None => line,
+        };
+        if rest.is_empty() || rest.starts_with(['#', ';']) {
+            continue;
+        }
+        let (section, subsection) = section.clone().ok_or((number, "it stands before the first section"))?;
+        let (key, value) = rest.split_once('=').map_or((rest, None), |(key, value)| (key, Some(value)));
+        let key = key.trim().to_ascii_lowercase();
+        let named = |b: u8| b.is_ascii_alphanumeric() || b == b'-' || b == b'_';
+        if key.is_empty() || !key.bytes().all(named) {
+            return Err((number, "the key may have letters, digits and `-` only"));
+        }
+        let mut reader = Reader::default();
+        let mut end = number.saturating_add(1);
+        let mut more = reader.line(value.unwrap_or("true")).map_err(|problem| (number, problem))?;
+        while more {
+            let (next, line) = lines.next().ok_or((number, "its last line ends in a backslash"))?;
+            end = next.saturating_add(1);
+            more = reader.line(line).map_err(|problem| (number, problem))?;
+        }
+        let value = Secret::new(reader.value());
+        all.push(Entry { section, subsection, key, value, lines: number..end });
+    }
+    Ok(all)
+}
+
+/// Reads a value that may go on in further lines.
+#[derive(Default)]
+struct Reader {
+    text: String,
+    /// How much of the text is kept though it ends in blanks.
+    kept: usize,
+    quoted: bool,
+}
+
+impl Reader {
+    /// Reads one line; true if the value goes on in the next.
+    fn line(&mut self, line: &str) -> Result<bool, &'static str> {
+        let line = if self.text.is_empty() && !self.quoted { line.trim_start() } else { line };
+        let mut letters = line.chars();
+        while let Some(letter) = letters.next() {
+            match letter {
+                '"' => {
+                    self.quoted = !self.quoted;
+                    self.kept = self.text.len();
+                }
+                '#' | ';' if !self.quoted => return Ok(false),
+                '\\' => match letters.next() {
+                    None => return Ok(true),
+                    Some('n') => self.keep('\n'),
+                    Some('t') => self.keep('\t'),
+                    Some(escaped @ ('\\' | '"')) => self.keep(escaped),
+                    Some(_) => return Err("a backslash may stand before `\\`, `\"`, `n`, `t` and the end of the line"),
+                },
+                other if self.quoted || !other.is_whitespace() => self.keep(other),
+                blank => self.text.push(blank),
+            }
+        }
+        if self.quoted { Err("a quote is not closed") } else { Ok(false) }
+    }
+
+    fn keep(&mut self, letter: char) {
+        self.text.push(letter);
+        self.kept = self.text.len();
+    }
+
+    fn value(mut self) -> Vec<u8> {
+        self.text.truncate(self.kept);
+        self.text.into_bytes()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn value(text: &str) -> Result<String, &'static str> {
+        let all = entries(&format!("[a]\nk={text}\n")).map_err(|(_, problem)| problem)?;
+        Ok(all[0].value.expose_str().unwrap().to_owned())
+    }
+
+    #[test]
+    fn values_are_read_as_gcfg_reads_them() {
+        for (text, expected) in [
+            ("a", "a"),
+            ("  a b  ", "a b"),
+            ("\"  a # ; b \"  # c", "  a # ; b "),
+            ("a\"b\"c", "abc"),
+            ("a ; c", "a"),
+            (r#"a\"b\\c\td"#, "a\"b\\c\td"),
+            ("a\\\n  b", "a  b"),
+            ("", ""),
+            ("a=b", "a=b"),
+            ("p@ss%word!", "p@ss%word!"),
+        ] {
+            assert_eq!(value(text).as_deref(), Ok(expected), "{text}");
+        }
+        for text in ["\"a", "a\\x", "a\\"] {
+            assert!(value(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn sections_and_keys_have_no_case() {
+        let all = entries("[GLOBAL]\nUserName = a\n[global \"x\"] password=b\n[b]\nflag\n").unwrap();
+        let found: Vec<_> = all.iter().map(|it| (it.is_global(), it.key.as_str(), it.lines.clone())).collect();
+        assert_eq!(found, [(true, "username", 2..3), (false, "password", 3..4), (false, "flag", 5..6)]);
+        assert_eq!(all[2].value.expose(), b"true");
+    }
+
+    #[test]
+    fn what_is_no_ini_is_told_by_line() {
+        for (text, line) in [("a=b", 1), ("[a]\n\n[b\n", 3), ("[a]\n# x\na b=c", 3), ("[a]\n=c", 2)] {
+            assert_eq!(entries(text).unwrap_err().0, line, "{text}");
+        }
+    }
+}

@@ -1,0 +1,90 @@
+use super::*;
+
+fn read(yaml: &str) -> Result<Vec<CredentialConfig>, String> {
+    serde_saphyr::from_str(yaml).map_err(|error| error.to_string())
+}
+
+#[test]
+fn every_kind_is_read() {
+    let yaml = include_str!("../../../tests/data/credentials.yaml");
+    let all = read(yaml).unwrap();
+    let names: Vec<&str> = all.iter().map(CredentialConfig::name).collect();
+    assert_eq!(
+        names,
+        [
+            "hcloud",
+            "robot",
+            "ibm",
+            "entra",
+            "entra-certificate",
+            "entra-workload",
+            "google-key",
+            "google-federated",
+            "gce",
+            "msi",
+            "aws-static",
+            "aws-shared",
+            "aws-node",
+            "aws-irsa",
+            "aws-pod",
+            "aws-ecs",
+            "keystone",
+            "keystone-app",
+            "vcenter",
+            "nsx"
+        ]
+    );
+    assert_eq!(all[0].binding(), &Binding { plugin: "hcloud".to_owned(), digest: DigestPin::Any });
+}
+
+#[test]
+fn what_is_not_known_is_refused() {
+    let good = "- {type: basic, name: a, for: {plugin: p, digest: any}, userFile: /u, passwordFile: /p}";
+    assert!(read(good).is_ok());
+    for (from, to, said) in [
+        ("userFile", "user", "user"),
+        ("type: basic", "type: magic", "magic"),
+        ("digest: any", "digest: sha256:12", "64 hexadecimal digits"),
+        (", digest: any", "", "digest"),
+        ("plugin: p", "plugin: p, version: 1", "version"),
+        (", passwordFile: /p", "", "passwordFile"),
+    ] {
+        let error = read(&good.replace(from, to)).unwrap_err();
+        assert!(error.contains(said), "{to}: {error}");
+    }
+}
+
+#[test]
+fn a_digest_admits_the_one_file() {
+    let hex = "ab".repeat(32);
+    let binding = Binding { plugin: "p".to_owned(), digest: format!("sha256:{hex}").try_into().unwrap() };
+    assert!(binding.admits("p", &format!("sha256:{hex}")));
+    assert!(binding.admits("p", &hex.to_uppercase()));
+    assert!(!binding.admits("q", &hex));
+    assert!(!binding.admits("p", &"ac".repeat(32)));
+    assert!(!binding.admits("p", ""));
+    assert!(Binding { digest: DigestPin::Any, ..binding }.admits("p", ""));
+}
+
+#[test]
+fn the_url_of_an_issuer_has_no_secret_in_it() {
+    for url in ["https://keystone.example.com:5000/v3", "http://169.254.169.254"] {
+        assert!(IssuerUrl::try_from(url.to_owned()).is_ok(), "{url}");
+    }
+    for url in
+        ["keystone", "ftp://a/", "https://u:hunter22@a/", "https://a/?token=hunter22", "https://a/#x", "https:///a"]
+    {
+        let error = IssuerUrl::try_from(url.to_owned()).unwrap_err();
+        assert!(!error.contains("hunter22"));
+    }
+    let url = IssuerUrl::try_from("https://a/v3/".to_owned()).unwrap();
+    assert_eq!(url.join("/auth"), "https://a/v3/auth");
+}
+
+#[test]
+fn the_schema_names_all_kinds() {
+    let schema = serde_json::to_string(&schemars::schema_for!(CredentialConfig)).unwrap();
+    for kind in ["header", "basic", "oauth2", "aws-sigv4", "session"] {
+        assert!(schema.contains(&format!("\"const\":\"{kind}\"")), "{kind}: {schema}");
+    }
+}

@@ -1,0 +1,123 @@
+//! Failures on the way to a secret, and the secrets met on that way.
+
+use std::{
+    fmt,
+    sync::{Mutex, PoisonError},
+};
+
+use super::{file::FileError, secret::Secret, secret::redact};
+use crate::credential::{CredentialError, CredentialErrorKind, IssuerError};
+
+/// Why a credential could not be renewed or used. Without the credential's name, which its owner adds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Failure {
+    pub(crate) kind: CredentialErrorKind,
+    pub(crate) sentence: String,
+}
+
+impl Failure {
+    pub(crate) fn unavailable(sentence: impl Into<String>) -> Self {
+        Self { kind: CredentialErrorKind::Unavailable, sentence: sentence.into() }
+    }
+
+    pub(crate) fn denied(sentence: impl Into<String>) -> Self {
+        Self { kind: CredentialErrorKind::Denied, sentence: sentence.into() }
+    }
+
+    pub(crate) fn minting(sentence: impl Into<String>) -> Self {
+        Self { kind: CredentialErrorKind::Minting, sentence: sentence.into() }
+    }
+
+    pub(crate) fn malformed(sentence: impl Into<String>) -> Self {
+        Self { kind: CredentialErrorKind::Malformed, sentence: sentence.into() }
+    }
+
+    pub(crate) fn named(self, name: &str) -> CredentialError {
+        CredentialError::new(name, self.kind, self.sentence)
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.sentence)
+    }
+}
+
+impl From<FileError> for Failure {
+    fn from(error: FileError) -> Self {
+        match error {
+            // A mount may be about to come, or be between two states.
+            FileError::Read { .. } | FileError::Empty { .. } => Self::unavailable(error.to_string()),
+            FileError::Large { .. } | FileError::Text { .. } => Self::malformed(error.to_string()),
+        }
+    }
+}
+
+impl From<IssuerError> for Failure {
+    fn from(error: IssuerError) -> Self {
+        Self::unavailable(error.to_string())
+    }
+}
+
+/// How many secrets are remembered: several generations of any credential, of which none has more than a handful at once.
+const REMEMBERED: usize = 32;
+
+/// The secrets that were met, the latest ones first to be redacted and last to be forgotten.
+#[derive(Default)]
+pub(crate) struct Vault(Mutex<Vec<Secret>>);
+
+impl Vault {
+    /// Remembers a secret.
+    pub(crate) fn note(&self, secret: &Secret) {
+        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        all.retain(|known| known != secret);
+        if all.len() >= REMEMBERED {
+            all.remove(0);
+        }
+        all.push(secret.clone());
+    }
+
+    /// All that are remembered.
+    pub(crate) fn all(&self) -> Vec<Secret> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// A failure whose sentence quotes what an issuer said: redacted, of one line, and cut.
+    pub(crate) fn quote(&self, text: &str) -> String {
+        let text = redact(text, &self.all());
+        let plain = text.chars().map(|letter| if letter.is_ascii_graphic() || letter == ' ' { letter } else { '?' });
+        plain.take(64).collect()
+    }
+}
+
+impl fmt::Debug for Vault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Vault")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_vault_forgets_the_oldest_first() {
+        let vault = Vault::default();
+        for number in 0..40 {
+            vault.note(&Secret::new(format!("secret-{number}")));
+            vault.note(&Secret::from("always-new"));
+        }
+        let all = vault.all();
+        assert_eq!(all.len(), REMEMBERED);
+        assert!(all.contains(&Secret::from("always-new")));
+        assert!(!all.contains(&Secret::from("secret-1")) && all.contains(&Secret::from("secret-39")));
+    }
+
+    #[test]
+    fn what_an_issuer_says_is_quoted_short_and_redacted() {
+        let vault = Vault::default();
+        vault.note(&Secret::from("hunter22"));
+        assert_eq!(vault.quote("bad hunter22\r\n\u{1b}[31m"), "bad [redacted]???[31m");
+        assert_eq!(vault.quote(&"a".repeat(100)).len(), 64);
+    }
+}

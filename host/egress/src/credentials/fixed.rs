@@ -1,0 +1,118 @@
+//! Credentials that stand in files as they are sent: a header, or user and password.
+
+use std::sync::{Mutex, PoisonError};
+
+use async_trait::async_trait;
+use base64::{Engine as _, engine::general_purpose};
+use bytes::Bytes;
+use http::{request, response};
+use zeroize::Zeroizing;
+
+use super::{
+    config::{BasicConfig, HeaderConfig},
+    failure::{Failure, Vault},
+    file::SecretFile,
+    minting::Mint,
+    place::{self, Place},
+    secret::Secret,
+};
+use crate::credential::{Credential, CredentialError, Prepared};
+
+/// A credential that is sent as it is.
+#[derive(Debug)]
+pub(crate) struct Fixed {
+    name: String,
+    place: Place,
+    /// The value; or the user's name and the password.
+    files: Vec<SecretFile>,
+    basic: bool,
+    vault: Vault,
+    /// What was sent last, and its number.
+    last: Mutex<(u64, Option<Secret>)>,
+}
+
+impl Fixed {
+    pub(crate) fn header(config: &HeaderConfig) -> Result<Self, String> {
+        let place = Place::header(&config.header, &config.prefix)?;
+        Ok(Self::new(&config.name, place, vec![SecretFile::new(&config.value_file)], false))
+    }
+
+    pub(crate) fn basic(config: &BasicConfig) -> Result<Self, String> {
+        let place = Place::header("authorization", "Basic ")?;
+        let files = vec![SecretFile::new(&config.user_file), SecretFile::new(&config.password_file)];
+        Ok(Self::new(&config.name, place, files, true))
+    }
+
+    fn new(name: &str, place: Place, files: Vec<SecretFile>, basic: bool) -> Self {
+        Self { name: name.to_owned(), place, files, basic, vault: Vault::default(), last: Mutex::default() }
+    }
+
+    /// What to send now, and its number.
+    async fn current(&self) -> Result<(u64, Secret), Failure> {
+        let mut parts = Vec::new();
+        for file in &self.files {
+            parts.push(file.text().await?);
+        }
+        // A user's name alone is no secret, and may be in many texts.
+        if let Some(secret) = parts.last() {
+            self.vault.note(secret);
+        }
+        let value = match parts.as_slice() {
+            [user, password] if self.basic => {
+                if user.expose().contains(&b':') {
+                    return Err(Failure::malformed(
+                        "the user's name has a colon, which basic authentication cannot carry",
+                    ));
+                }
+                let both = Zeroizing::new([user.expose(), b":", password.expose()].concat());
+                Secret::new(general_purpose::STANDARD.encode(&*both))
+            }
+            [value, ..] => value.clone(),
+            [] => return Err(Failure::malformed("it has no file")),
+        };
+        self.vault.note(&value);
+        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        if last.1.as_ref() != Some(&value) {
+            *last = (last.0.saturating_add(1), Some(value.clone()));
+        }
+        Ok((last.0, value))
+    }
+}
+
+#[async_trait]
+impl Credential for Fixed {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn needs_body(&self, _head: &request::Parts) -> bool {
+        false
+    }
+
+    async fn prepare(&self, head: &mut request::Parts, body: Option<&Bytes>) -> Result<Prepared, CredentialError> {
+        let prepared = async {
+            // Which cloud it is of is told by the header at best.
+            Mint::OAuth2.check(head, body)?;
+            if self.place.is_header("x-auth-token") {
+                Mint::Keystone.check(head, body)?;
+            }
+            self.place.strip(&mut head.headers);
+            let (used, value) = self.current().await?;
+            self.place.insert(&mut head.headers, &value)?;
+            Ok(Prepared::Send { used })
+        };
+        prepared.await.map_err(|failure: Failure| failure.named(&self.name))
+    }
+
+    async fn rejected(&self, used: u64) -> bool {
+        self.current().await.is_ok_and(|(now, _)| now > used)
+    }
+
+    fn mask(&self, head: &mut response::Parts) {
+        place::mask(&mut head.headers, &self.secrets());
+    }
+
+    fn secrets(&self) -> Vec<Secret> {
+        self.vault.all()
+    }
+}

@@ -1,0 +1,162 @@
+//! Requests whose answer is a secret. With such a request a guest would walk away with what the host keeps from it, or with a
+//! longer-lived one; so they are refused, whichever way their path is written.
+
+pub(crate) mod keystone;
+pub(crate) mod oauth2;
+pub(crate) mod soap;
+
+use bytes::Bytes;
+use http::request::Parts;
+
+use super::{encode::unpercent, failure::Failure};
+
+/// What a credential could mint.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Mint {
+    /// Tokens, application credentials, trusts and so on.
+    Keystone,
+    /// Sessions, tickets.
+    VsphereSoap,
+    /// Access tokens, keys of service accounts, keys of storage accounts and so on.
+    OAuth2,
+}
+
+impl Mint {
+    /// True if the body tells what is asked for.
+    pub(crate) fn needs_body(self) -> bool {
+        self == Self::VsphereSoap
+    }
+
+    /// Refuses what would mint a secret.
+    pub(crate) fn check(self, head: &Parts, body: Option<&Bytes>) -> Result<(), Failure> {
+        match self {
+            Self::Keystone => keystone::check(head),
+            Self::VsphereSoap => {
+                let body =
+                    body.ok_or_else(|| Failure::malformed("the whole body is needed to tell what is asked for"))?;
+                soap::check(head, body)
+            }
+            Self::OAuth2 => oauth2::check(head),
+        }
+    }
+}
+
+/// Refuses a body that is packed: what is asked for could not be told.
+pub(crate) fn plain_body(head: &Parts) -> Result<(), Failure> {
+    let mut packed = head.headers.get_all(http::header::CONTENT_ENCODING).iter();
+    if packed.any(|value| !value.as_bytes().eq_ignore_ascii_case(b"identity")) {
+        return Err(Failure::malformed("a body with a Content-Encoding is not sent with this credential"));
+    }
+    Ok(())
+}
+
+/// How often a path may be encoded: proxies and servers each undo one.
+const MAX_ENCODED: usize = 4;
+
+/// The segments of a path in every way a proxy or a server may read it: as sent, and with percent-encoding undone once, twice and so on;
+/// in lower case, without empty segments, parameters (`;x`) and blanks, `.` and `..` resolved, backslashes as slashes.
+pub(crate) fn path_segments(path: &str) -> Vec<Vec<String>> {
+    let mut all: Vec<Vec<String>> = Vec::new();
+    let mut text = path.to_owned();
+    for _ in 0..=MAX_ENCODED {
+        let segments = segments(&text);
+        if !all.contains(&segments) {
+            all.push(segments);
+        }
+        let decoded = String::from_utf8_lossy(&unpercent(&text)).into_owned();
+        if decoded == text {
+            break;
+        }
+        text = decoded;
+    }
+    all
+}
+
+fn segments(path: &str) -> Vec<String> {
+    let mut segments: Vec<String> = Vec::new();
+    for segment in path.split(['/', '\\']) {
+        let segment = segment.split([';', '?', '#', '\0']).next().unwrap_or_default().trim().to_lowercase();
+        match segment.as_str() {
+            "" | "." => {}
+            ".." => {
+                segments.pop();
+            }
+            _ => segments.push(segment),
+        }
+    }
+    segments
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn a_path_is_read_in_every_way() {
+        let plain = vec!["v3".to_owned(), "auth".to_owned(), "tokens".to_owned()];
+        for path in [
+            "/v3/auth/tokens",
+            "/V3/Auth/TOKENS/",
+            "//v3//auth///tokens",
+            "/v3/./auth/x/../tokens",
+            "/../v3/auth/tokens",
+            "/v3/auth%2Ftokens",
+            "/v3/auth%252ftokens",
+            "/v3/%61uth/%2574okens",
+            "/v3;a=b/auth/tokens;x",
+            "/v3/auth\\tokens",
+            "/v3/auth/tokens%20",
+            "/v3/auth/tokens%00.json",
+            "/v3/x/%2e%2e/auth/tokens",
+        ] {
+            assert!(path_segments(path).contains(&plain), "{path}: {:?}", path_segments(path));
+        }
+        assert_eq!(path_segments("/v3/auth/tokens").len(), 1);
+    }
+
+    /// The path, written in one of the many ways that servers take for the same.
+    fn disguised(path: &'static str) -> impl Strategy<Value = String> {
+        let letter = |letter: char| {
+            let code = u32::from(letter);
+            prop_oneof![
+                8 => Just(letter.to_string()),
+                1 => Just(letter.to_uppercase().to_string()),
+                1 => Just(format!("%{code:02x}")),
+                1 => Just(format!("%{code:02X}")),
+                1 => Just(format!("%25{code:02x}")),
+                1 => Just(format!("%2525{code:02X}")),
+            ]
+        };
+        let slash =
+            prop::sample::select(vec!["/", "//", "/./", "/x/../", "%2f", "/%2F", "\\", "/%2e/", "/a/%2E%2e/", ";p=1/"]);
+        let segments: Vec<_> = path.split('/').skip(1).collect();
+        let segments: Vec<_> =
+            segments.into_iter().map(|segment| segment.chars().map(letter).collect::<Vec<_>>()).collect();
+        let slashes = prop::collection::vec(slash, segments.len());
+        let end = prop::sample::select(vec!["", "/", "//", "/.", ";x", "%20", "%00", "/x/.."]);
+        (segments, slashes, end).prop_map(|(segments, slashes, end)| {
+            let parts = segments.iter().zip(&slashes).map(|(letters, slash)| format!("{slash}{}", letters.concat()));
+            let path: String = parts.collect::<String>() + end;
+            // A request's path starts with a slash.
+            if path.starts_with('/') { path } else { format!("/{path}") }
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn no_disguise_lets_a_login_pass(path in disguised("/v3/auth/tokens")) {
+            if let Ok(request) = http::Request::post(format!("https://a.example{path}")).body(()) {
+                prop_assert!(Mint::Keystone.check(&request.into_parts().0, None).is_err(), "{}", path);
+            }
+        }
+
+        #[test]
+        fn no_disguise_lets_a_signature_pass(path in disguised("/v1/x/serviceAccounts/a:signBlob")) {
+            if let Ok(request) = http::Request::post(format!("https://a.example{path}")).body(()) {
+                prop_assert!(Mint::OAuth2.check(&request.into_parts().0, None).is_err(), "{}", path);
+            }
+        }
+    }
+}

@@ -1,0 +1,210 @@
+//! Where authentication stands in a request and in an answer.
+
+use http::{HeaderMap, HeaderName, HeaderValue, header};
+
+use super::{
+    config::Attach,
+    failure::Failure,
+    secret::{Secret, redact},
+};
+
+/// What a guest may put in the place of authentication with any cloud, and ways to make of a request another one than was judged.
+const FROM_GUEST: [&str; 9] = [
+    "authorization",
+    "proxy-authorization",
+    "x-auth-token",
+    "x-subject-token",
+    "x-service-token",
+    "vmware-api-session-id",
+    "x-http-method-override",
+    "x-http-method",
+    "x-method-override",
+];
+
+/// What an answer may hand a secret out in.
+const FROM_CLOUD: [&str; 7] = [
+    "set-cookie",
+    "set-cookie2",
+    "x-subject-token",
+    "x-auth-token",
+    "vmware-api-session-id",
+    "authentication-info",
+    "proxy-authentication-info",
+];
+
+/// Where a secret goes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Place {
+    Header { name: HeaderName, prefix: String },
+    Cookie(String),
+}
+
+impl Place {
+    /// A header, by the name in the configuration.
+    pub(crate) fn header(name: &str, prefix: &str) -> Result<Self, String> {
+        let name: HeaderName = name.parse().map_err(|_| format!("`{name}` is no name of a header"))?;
+        // These frame a request or say where it goes.
+        let fixed = [header::HOST, header::CONTENT_LENGTH, header::TRANSFER_ENCODING, header::CONNECTION];
+        if fixed.contains(&name) {
+            return Err(format!("header `{name}` cannot carry a credential"));
+        }
+        Ok(Self::Header { name, prefix: prefix.to_owned() })
+    }
+
+    pub(crate) fn of(attach: &Attach) -> Result<Self, String> {
+        match attach {
+            Attach::Header { name, prefix } => Self::header(name, prefix),
+            Attach::Cookie(name) => {
+                let token = |b: u8| b.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&b);
+                let good = !name.is_empty() && name.bytes().all(token);
+                good.then(|| Self::Cookie(name.clone())).ok_or_else(|| format!("`{name}` is no name of a cookie"))
+            }
+        }
+    }
+
+    /// True if it is the header of this name.
+    pub(crate) fn is_header(&self, wanted: &str) -> bool {
+        matches!(self, Self::Header { name, .. } if name.as_str() == wanted)
+    }
+
+    /// Takes out what the guest put in the place of authentication.
+    pub(crate) fn strip(&self, headers: &mut HeaderMap) {
+        strip(headers);
+        match self {
+            Self::Header { name, .. } => remove(headers, &[name.as_str()]),
+            Self::Cookie(name) => set_cookies(headers, &other_cookies(headers, name)),
+        }
+    }
+
+    /// Puts the secret in.
+    pub(crate) fn insert(&self, headers: &mut HeaderMap, secret: &Secret) -> Result<(), Failure> {
+        let malformed = || Failure::malformed("the secret has bytes that no header may have");
+        match self {
+            Self::Header { name, prefix } => {
+                headers.insert(name, secret.header(prefix).ok_or_else(malformed)?);
+            }
+            Self::Cookie(name) => {
+                let others = other_cookies(headers, name);
+                let others = if others.is_empty() { others } else { format!("{others}; ") };
+                headers.insert(header::COOKIE, secret.header(&format!("{others}{name}=")).ok_or_else(malformed)?);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Takes out what no guest may send together with a credential of the host.
+pub(crate) fn strip(headers: &mut HeaderMap) {
+    remove(headers, &FROM_GUEST);
+}
+
+/// Takes these out, by whatever name a server would take for theirs: many (WSGI, CGI) do not tell `_` from `-`.
+pub(crate) fn remove(headers: &mut HeaderMap, names: &[&str]) {
+    let alike = |name: &&HeaderName| names.contains(&name.as_str().replace('_', "-").as_str());
+    let found: Vec<HeaderName> = headers.keys().filter(alike).cloned().collect();
+    for name in found {
+        headers.remove(name);
+    }
+}
+
+/// Takes secrets out of an answer's headers: those that hand out sessions, and whatever quotes a secret.
+pub(crate) fn mask(headers: &mut HeaderMap, secrets: &[Secret]) {
+    for name in FROM_CLOUD {
+        headers.remove(name);
+    }
+    for value in headers.values_mut() {
+        let text = String::from_utf8_lossy(value.as_bytes());
+        let redacted = redact(&text, secrets);
+        if redacted != text {
+            *value = HeaderValue::from_str(&redacted).unwrap_or_else(|_| HeaderValue::from_static("[redacted]"));
+        }
+    }
+}
+
+/// All cookies but those of this name.
+fn other_cookies(headers: &HeaderMap, name: &str) -> String {
+    let texts = headers.get_all(header::COOKIE).iter().map(|value| String::from_utf8_lossy(value.as_bytes()));
+    let cookies: Vec<String> = texts
+        .flat_map(|text| text.split(';').map(|cookie| cookie.trim().to_owned()).collect::<Vec<_>>())
+        .filter(|cookie| {
+            let found = cookie.split('=').next().unwrap_or_default().trim();
+            !found.is_empty() && !found.eq_ignore_ascii_case(name)
+        })
+        .collect();
+    cookies.join("; ")
+}
+
+fn set_cookies(headers: &mut HeaderMap, cookies: &str) {
+    headers.remove(header::COOKIE);
+    if let (false, Ok(value)) = (cookies.is_empty(), HeaderValue::from_str(cookies)) {
+        headers.insert(header::COOKIE, value);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn headers(pairs: &[(&'static str, &'static str)]) -> HeaderMap {
+        let mut headers = HeaderMap::new();
+        for (name, value) in pairs {
+            headers.append(*name, HeaderValue::from_static(value));
+        }
+        headers
+    }
+
+    #[test]
+    fn the_guests_authentication_goes_and_the_hosts_comes() {
+        let mut map = headers(&[
+            ("authorization", "Bearer guest"),
+            ("authorization", "Basic guest"),
+            ("x-auth-token", "guest"),
+            ("x-http-method-override", "DELETE"),
+            ("x_http_method_override", "DELETE"),
+            ("x_auth-token", "guest"),
+            ("accept", "text/plain"),
+        ]);
+        let place = Place::header("X-Auth-Token", "").unwrap();
+        place.strip(&mut map);
+        assert_eq!(map.keys().collect::<Vec<_>>(), ["accept"]);
+        place.insert(&mut map, &Secret::from("real")).unwrap();
+        assert_eq!(map["x-auth-token"], "real");
+        assert!(map["x-auth-token"].is_sensitive());
+    }
+
+    #[test]
+    fn a_cookie_replaces_the_guests_and_keeps_others() {
+        let mut map = headers(&[("cookie", "a=1; SID=guest;sid=guest"), ("cookie", "b=2; =x; SID")]);
+        let place = Place::of(&Attach::Cookie("sid".to_owned())).unwrap();
+        place.strip(&mut map);
+        assert_eq!(map["cookie"], "a=1; b=2");
+        place.insert(&mut map, &Secret::from("real")).unwrap();
+        assert_eq!(map["cookie"], "a=1; b=2; sid=real");
+        let mut map = headers(&[("cookie", "sid=guest")]);
+        place.strip(&mut map);
+        assert!(map.is_empty());
+        place.insert(&mut map, &Secret::from("real")).unwrap();
+        assert_eq!(map["cookie"], "sid=real");
+    }
+
+    #[test]
+    fn an_answer_hands_no_secret_out() {
+        let mut map = headers(&[
+            ("set-cookie", "sid=x"),
+            ("x-subject-token", "t"),
+            ("x-echo", "you sent hunter22, or aHVudGVyMjI="),
+            ("content-type", "text/plain"),
+        ]);
+        mask(&mut map, &[Secret::from("hunter22")]);
+        assert_eq!(map.len(), 2);
+        assert_eq!(map["x-echo"], "you sent [redacted], or [redacted]=");
+    }
+
+    #[test]
+    fn not_every_header_can_carry_a_credential() {
+        for name in ["Host", "content-length", "a b", ""] {
+            assert!(Place::header(name, "").is_err(), "{name}");
+        }
+        assert!(Place::of(&Attach::Cookie("a=b".to_owned())).is_err());
+    }
+}

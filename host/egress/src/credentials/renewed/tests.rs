@@ -1,0 +1,202 @@
+use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
+
+use super::*;
+
+/// Answers the number of the attempt, takes a second, lives for `lifetime`.
+struct Counting {
+    attempts: AtomicU64,
+    inputs: AtomicU64,
+    lifetime: u64,
+    fails: Mutex<Option<Failure>>,
+}
+
+#[async_trait]
+impl Source for Arc<Counting> {
+    type Value = u64;
+
+    fn name(&self) -> &str {
+        "test"
+    }
+
+    async fn renew(&self) -> Result<Fresh<u64>, Failure> {
+        let attempt = self.attempts.fetch_add(1, SeqCst) + 1;
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        match self.fails.lock().unwrap().clone() {
+            Some(failure) => Err(failure),
+            None => Ok(Fresh { value: attempt, lifetime: Some(Duration::from_secs(self.lifetime)) }),
+        }
+    }
+
+    async fn inputs(&self) -> u64 {
+        self.inputs.load(SeqCst)
+    }
+}
+
+fn counting(lifetime: u64) -> (Arc<Counting>, Arc<Renewed<Arc<Counting>>>) {
+    let source = Arc::new(Counting {
+        attempts: AtomicU64::new(0),
+        inputs: AtomicU64::new(0),
+        lifetime,
+        fails: Mutex::default(),
+    });
+    let renewed = Renewed::new(Arc::clone(&source), CredentialMetrics::default());
+    (source, Arc::new(renewed))
+}
+
+async fn seconds(seconds: u64) {
+    tokio::time::sleep(Duration::from_secs(seconds)).await;
+}
+
+fn fail(source: &Counting, failure: Option<Failure>) {
+    *source.fails.lock().unwrap() = failure;
+}
+
+#[tokio::test(start_paused = true)]
+async fn all_who_come_together_wait_for_one_attempt() {
+    let (source, renewed) = counting(3600);
+    let all = (0..20).map(|_| Arc::clone(&renewed)).map(|renewed| tokio::spawn(async move { renewed.get().await }));
+    for task in all.collect::<Vec<_>>() {
+        assert_eq!(*task.await.unwrap().unwrap().1, 1);
+    }
+    assert_eq!(source.attempts.load(SeqCst), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_goes_away_does_not_end_the_attempt_of_others() {
+    let (source, renewed) = counting(3600);
+    let first = tokio::spawn({
+        let renewed = Arc::clone(&renewed);
+        async move { renewed.get().await }
+    });
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    first.abort();
+    assert_eq!(*renewed.get().await.unwrap().1, 1);
+    assert_eq!(source.attempts.load(SeqCst), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_in_use_is_renewed_before_it_expires() {
+    let (source, renewed) = counting(3600);
+    renewed.get().await.unwrap();
+    seconds(2600).await;
+    assert_eq!(source.attempts.load(SeqCst), 1);
+    seconds(400).await;
+    assert_eq!(source.attempts.load(SeqCst), 2, "at four fifths at the latest");
+    let before = Instant::now();
+    assert_eq!(renewed.get().await.unwrap(), (2, Arc::new(2)));
+    assert_eq!(Instant::now(), before, "nobody waited");
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_nobody_uses_is_not_renewed() {
+    let (source, renewed) = counting(3600);
+    renewed.get().await.unwrap();
+    seconds(100_000).await;
+    assert_eq!(source.attempts.load(SeqCst), 2, "the second was never asked for");
+    assert_eq!(*renewed.get().await.unwrap().1, 3);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_failure_is_no_matter_while_the_old_one_is_valid() {
+    let (source, renewed) = counting(3600);
+    renewed.get().await.unwrap();
+    fail(&source, Some(Failure::unavailable("down")));
+    seconds(3500).await;
+    let attempts = source.attempts.load(SeqCst);
+    assert!((5..30).contains(&attempts), "tries with growing distance: {attempts}");
+    assert_eq!(renewed.get().await.unwrap().0, 1);
+    seconds(200).await;
+    assert_eq!(renewed.get().await.unwrap_err(), Failure::unavailable("down"));
+    fail(&source, None);
+    seconds(60).await;
+    assert_eq!(renewed.get().await.unwrap().0, 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_refused_login_is_not_repeated_for_each_request() {
+    let (source, renewed) = counting(3600);
+    fail(&source, Some(Failure::denied("wrong password")));
+    for _ in 0..100 {
+        assert_eq!(renewed.get().await.unwrap_err(), Failure::denied("wrong password"));
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    assert_eq!(source.attempts.load(SeqCst), 1);
+    // The file with the password was mended.
+    fail(&source, None);
+    source.inputs.store(1, SeqCst);
+    assert_eq!(renewed.get().await.unwrap().0, 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_changed_file_renews_and_a_failure_keeps_the_old() {
+    let (source, renewed) = counting(3600);
+    assert_eq!(renewed.get().await.unwrap().0, 1);
+    source.inputs.store(1, SeqCst);
+    assert_eq!(renewed.get().await.unwrap().0, 2);
+    fail(&source, Some(Failure::unavailable("down")));
+    source.inputs.store(2, SeqCst);
+    assert_eq!(renewed.get().await.unwrap().0, 2);
+    assert_eq!(renewed.get().await.unwrap().0, 2);
+    assert_eq!(source.attempts.load(SeqCst), 3);
+}
+
+#[tokio::test(start_paused = true)]
+async fn several_rejections_of_one_number_renew_once() {
+    let (source, renewed) = counting(3600);
+    let (used, _) = renewed.get().await.unwrap();
+    let all = (0..10).map(|_| Arc::clone(&renewed));
+    let all = all.map(|renewed| tokio::spawn(async move { renewed.rejected(used).await }));
+    for task in all.collect::<Vec<_>>() {
+        assert!(task.await.unwrap());
+    }
+    assert!(renewed.rejected(used).await, "one that comes late finds the new one");
+    assert_eq!(source.attempts.load(SeqCst), 2);
+    assert_eq!(renewed.get().await.unwrap().0, 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_cloud_that_refuses_all_makes_few_renewals() {
+    let (source, renewed) = counting(3600);
+    for _ in 0..60 {
+        let (used, _) = renewed.get().await.unwrap();
+        renewed.rejected(used).await;
+        seconds(1).await;
+    }
+    let attempts = source.attempts.load(SeqCst);
+    assert!((3..=4).contains(&attempts), "{attempts}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_rejection_whose_renewal_fails_says_so() {
+    let (source, renewed) = counting(3600);
+    let (used, _) = renewed.get().await.unwrap();
+    fail(&source, Some(Failure::unavailable("down")));
+    assert!(!renewed.rejected(used).await);
+    assert!(!renewed.rejected(used).await);
+    assert_eq!(source.attempts.load(SeqCst), 2);
+    // It may be the service that erred: the old one is used, and renewed as soon as that may be tried.
+    assert_eq!(renewed.get().await.unwrap().0, 1);
+    fail(&source, None);
+    seconds(2).await;
+    assert_eq!(renewed.get().await.unwrap().0, 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_issuer_that_never_answers_is_unavailable() {
+    struct Silent;
+    #[async_trait]
+    impl Source for Silent {
+        type Value = ();
+        fn name(&self) -> &str {
+            "silent"
+        }
+        async fn renew(&self) -> Result<Fresh<()>, Failure> {
+            std::future::pending().await
+        }
+        async fn inputs(&self) -> u64 {
+            0
+        }
+    }
+    let renewed = Renewed::new(Silent, CredentialMetrics::default());
+    assert_eq!(renewed.get().await.unwrap_err(), Failure::unavailable("its issuer gave no answer in 30 s"));
+}

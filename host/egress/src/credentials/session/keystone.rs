@@ -1,0 +1,142 @@
+//! OpenStack Identity v3.
+
+mod body;
+mod login;
+
+use bytes::Bytes;
+use http::Uri;
+use jiff::Timestamp;
+use serde_json::Value;
+
+pub(crate) use self::login::Words;
+pub use self::login::{KeystoneLogin, KeystoneMethod, KeystoneScope, Named};
+use super::{LoggedIn, captured, post};
+use crate::credentials::{
+    cloud_conf::split_cloud_conf,
+    config::{Capture, IssuerUrl, KeystoneConfig},
+    failure::Failure,
+    file::SecretFile,
+    upstream::{Upstream, missing},
+};
+
+/// Where the login comes from.
+enum From {
+    /// A cloud.conf.
+    CloudConf,
+    /// The configuration, with the one file that has the secret.
+    Config(Box<KeystoneConfig>),
+}
+
+/// A login to Keystone.
+pub(crate) struct Keystone {
+    from: From,
+    files: [SecretFile; 1],
+    masked: bool,
+}
+
+impl Keystone {
+    pub(crate) fn new(config: &KeystoneConfig, masked: bool) -> Result<Self, String> {
+        if let Some(path) = &config.cloud_conf {
+            let alone = KeystoneConfig { cloud_conf: Some(path.clone()), ..KeystoneConfig::default() };
+            if *config != alone {
+                return Err("`cloudConf` tells all: no other field may stand beside it".to_owned());
+            }
+            return Ok(Self { from: From::CloudConf, files: [SecretFile::new(path)], masked });
+        }
+        let files = [&config.password_file, &config.application_credential_secret_file, &config.token_file];
+        let mut files = files.into_iter().flatten();
+        let (Some(file), None) = (files.next(), files.next()) else {
+            return Err(
+                "exactly one of `cloudConf`, `passwordFile`, `applicationCredentialSecretFile` and `tokenFile` \
+                        must be given"
+                    .to_owned(),
+            );
+        };
+        let keystone = Self { from: From::Config(Box::new(config.clone())), files: [SecretFile::new(file)], masked };
+        // What is wrong with the rest is wrong whatever the secret is.
+        login::from_config(config, &super::super::secret::Secret::from("x"))?;
+        Ok(keystone)
+    }
+
+    pub(crate) fn files(&self) -> &[SecretFile] {
+        &self.files
+    }
+
+    /// Where one logs in.
+    pub(crate) fn login_uri(&self) -> Result<Uri, String> {
+        let url = match &self.from {
+            From::Config(config) => config.auth_url.clone().ok_or("`authUrl` is missing")?,
+            From::CloudConf => {
+                let [file] = &self.files;
+                let text = std::fs::read_to_string(file.path())
+                    .map_err(|error| format!("file {} cannot be read: {}", file.path().display(), error.kind()))?;
+                split_cloud_conf(&text).map_err(|error| error.to_string())?.0.auth_url
+            }
+        };
+        Ok(tokens_url(&url).parse().unwrap_or_default())
+    }
+
+    async fn login(&self, upstream: &Upstream) -> Result<KeystoneLogin, Failure> {
+        let [file] = &self.files;
+        let secret = upstream.read(file).await?;
+        let login = match &self.from {
+            From::Config(config) => login::from_config(config, &secret).map_err(Failure::malformed)?,
+            From::CloudConf => {
+                let text = secret.expose_str().unwrap_or_default();
+                split_cloud_conf(text).map_err(|error| Failure::malformed(error.to_string()))?.0
+            }
+        };
+        upstream.vault().note(login.secret());
+        Ok(login)
+    }
+
+    pub(super) async fn log_in(&self, upstream: &Upstream) -> Result<LoggedIn, Failure> {
+        let login = self.login(upstream).await?;
+        let mut url = tokens_url(&login.auth_url);
+        if !self.masked {
+            // Nobody reads the catalogue here.
+            url.push_str("?nocatalog");
+        }
+        let body = body::of(&login).map_err(Failure::malformed)?;
+        let request = post(&url, "application/json", Bytes::copy_from_slice(body.as_bytes()))?;
+        let answer = upstream.send(request).await?;
+        let token = captured(upstream, &answer, &Capture::Header("X-Subject-Token".to_owned()))?;
+        let lifetime = lifetime(upstream, answer.body())?;
+        Ok(LoggedIn { token, lifetime: Some(lifetime), answer })
+    }
+}
+
+/// By Keystone's own clock, if it says when it issued the token: ours may differ.
+fn lifetime(upstream: &Upstream, body: &[u8]) -> Result<std::time::Duration, Failure> {
+    let answer: Value = serde_json::from_slice(body)
+        .map_err(|_| Failure::unavailable("its issuer answered with something that is not JSON"))?;
+    let time = |pointer| answer.pointer(pointer).and_then(Value::as_str)?.parse::<Timestamp>().ok();
+    let end = time("/token/expires_at").ok_or_else(|| missing("/token/expires_at"))?;
+    let start = time("/token/issued_at").unwrap_or_else(|| upstream.now());
+    Ok(end.duration_since(start).try_into().unwrap_or_default())
+}
+
+/// Where tokens are got, whether or not the URL has the version.
+fn tokens_url(auth_url: &IssuerUrl) -> String {
+    let base = auth_url.as_str().trim_end_matches('/');
+    let base = base.strip_suffix("/v3").or_else(|| base.strip_suffix("/v2.0")).unwrap_or(base);
+    format!("{base}/v3/auth/tokens")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_version_may_stand_in_the_url_or_not() {
+        for (url, tokens) in [
+            ("https://a:5000", "https://a:5000/v3/auth/tokens"),
+            ("https://a:5000/", "https://a:5000/v3/auth/tokens"),
+            ("https://a:5000/v3", "https://a:5000/v3/auth/tokens"),
+            ("https://a/identity/v3/", "https://a/identity/v3/auth/tokens"),
+            ("https://a/identity/v2.0", "https://a/identity/v3/auth/tokens"),
+        ] {
+            assert_eq!(tokens_url(&IssuerUrl::try_from(url.to_owned()).unwrap()), tokens);
+        }
+    }
+}

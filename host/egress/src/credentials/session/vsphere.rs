@@ -1,0 +1,79 @@
+//! vSphere's Web Services API: a session is a cookie.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::Uri;
+use zeroize::Zeroizing;
+
+use super::{LoggedIn, captured, post};
+use crate::credentials::{
+    config::{Capture, VsphereSoapConfig},
+    encode,
+    failure::Failure,
+    file::SecretFile,
+    upstream::Upstream,
+};
+
+/// Name of the session's cookie.
+pub(crate) const COOKIE: &str = "vmware_soap_session";
+
+/// vCenter ends a session that was idle for half an hour, and answers with 500 and a SOAP fault, not 401, if it did: no renewal is
+/// triggered by that, so one comes before it.
+const LIFETIME: Duration = Duration::from_secs(25 * 60);
+
+/// A login by user and password.
+pub(crate) struct Vsphere {
+    config: VsphereSoapConfig,
+    /// User and password.
+    files: [SecretFile; 2],
+}
+
+impl Vsphere {
+    pub(crate) fn new(config: &VsphereSoapConfig) -> Self {
+        let files = [SecretFile::new(&config.user_file), SecretFile::new(&config.password_file)];
+        Self { config: config.clone(), files }
+    }
+
+    pub(crate) fn files(&self) -> &[SecretFile] {
+        &self.files
+    }
+
+    pub(crate) fn uri(&self) -> Uri {
+        self.config.url.uri()
+    }
+
+    pub(super) async fn log_in(&self, upstream: &Upstream) -> Result<LoggedIn, Failure> {
+        let [user, password] = &self.files;
+        let user = user.text().await?;
+        let password = upstream.read(password).await?;
+        let escaped = |text: Option<&str>| Zeroizing::new(encode::xml(text.unwrap_or_default()));
+        let body = Zeroizing::new(format!(
+            concat!(
+                r#"<?xml version="1.0" encoding="UTF-8"?>"#,
+                r#"<soapenv:Envelope xmlns:soapenv="http://schemas.xmlsoap.org/soap/envelope/"><soapenv:Body>"#,
+                r#"<Login xmlns="urn:vim25"><_this type="SessionManager">{manager}</_this>"#,
+                r#"<userName>{user}</userName><password>{password}</password></Login>"#,
+                r#"</soapenv:Body></soapenv:Envelope>"#
+            ),
+            manager = encode::xml(&self.config.session_manager),
+            user = *escaped(user.expose_str()),
+            password = *escaped(password.expose_str()),
+        ));
+        let body = Bytes::copy_from_slice(body.as_bytes());
+        let mut request = post(self.config.url.as_str(), "text/xml; charset=\"utf-8\"", body)?;
+        request.headers_mut().insert("SOAPAction", http::HeaderValue::from_static("urn:vim25"));
+        let answer = upstream.ask(request).await?;
+        if answer.status().is_server_error() && is_invalid_login(answer.body()) {
+            return Err(Failure::denied("vSphere refused user and password"));
+        }
+        let answer = upstream.succeeded(self.uri().host().unwrap_or_default(), answer)?;
+        let token = captured(upstream, &answer, &Capture::Cookie(COOKIE.to_owned()))?;
+        Ok(LoggedIn { token, lifetime: Some(LIFETIME), answer })
+    }
+}
+
+/// A refused login is a SOAP fault with status 500.
+fn is_invalid_login(body: &[u8]) -> bool {
+    ["InvalidLogin", "NoPermission"].iter().any(|fault| body.windows(fault.len()).any(|part| part == fault.as_bytes()))
+}

@@ -1,0 +1,102 @@
+//! Credentials whose token is got from an issuer: OAuth2 and sessions.
+
+use std::fmt;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use http::{request, response};
+
+use super::{
+    failure::Failure,
+    masked::{Guest, Mask},
+    minting::Mint,
+    place::{self, Place},
+    renewed::{Renewed, Source},
+    secret::Secret,
+    upstream::Upstream,
+};
+use crate::credential::{Credential, CredentialError, Prepared};
+
+/// A token, and the answer it came in if guests are to see that.
+pub(crate) struct Token {
+    pub(crate) value: Secret,
+    pub(crate) answer: Option<http::Response<Bytes>>,
+}
+
+/// Where a token comes from.
+pub(crate) trait TokenSource: Source<Value = Token> {
+    fn upstream(&self) -> &Upstream;
+}
+
+/// A credential with a token.
+pub(crate) struct TokenCredential<S: TokenSource> {
+    renewed: Renewed<S>,
+    place: Place,
+    mint: Mint,
+    mask: Option<Mask>,
+}
+
+impl<S: TokenSource> TokenCredential<S> {
+    pub(crate) fn new(renewed: Renewed<S>, place: Place, mint: Mint, mask: Option<Mask>) -> Self {
+        Self { renewed, place, mint, mask }
+    }
+
+    async fn try_prepare(&self, head: &mut request::Parts, body: Option<&Bytes>) -> Result<Prepared, Failure> {
+        let guest = self.mask.as_ref().map_or(Guest::Other, |mask| mask.recognize(head, body));
+        match (guest, &self.mask) {
+            (Guest::Login, Some(mask)) => {
+                mask.check()?;
+                let (_, token) = self.renewed.get().await?;
+                return Ok(Prepared::Answer(mask.login(&token)?));
+            }
+            (Guest::Logout, Some(mask)) => return Ok(Prepared::Answer(mask.logout())),
+            _ => {}
+        }
+        self.mint.check(head, body)?;
+        let subject = self.mask.as_ref().is_some_and(|mask| mask.is_subject(&head.headers));
+        self.place.strip(&mut head.headers);
+        let (used, token) = self.renewed.get().await?;
+        self.place.insert(&mut head.headers, &token.value)?;
+        if subject {
+            Place::header("x-subject-token", "")
+                .map_err(Failure::malformed)?
+                .insert(&mut head.headers, &token.value)?;
+        }
+        Ok(Prepared::Send { used })
+    }
+}
+
+impl<S: TokenSource> fmt::Debug for TokenCredential<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let name = self.renewed.source().name();
+        f.debug_struct("TokenCredential").field("name", &name).field("place", &self.place).finish_non_exhaustive()
+    }
+}
+
+#[async_trait]
+impl<S: TokenSource> Credential for TokenCredential<S> {
+    fn name(&self) -> &str {
+        self.renewed.source().name()
+    }
+
+    fn needs_body(&self, head: &request::Parts) -> bool {
+        // A login's body is read and dropped.
+        self.mint.needs_body() || self.mask.as_ref().is_some_and(|mask| mask.is_at_login(head))
+    }
+
+    async fn prepare(&self, head: &mut request::Parts, body: Option<&Bytes>) -> Result<Prepared, CredentialError> {
+        self.try_prepare(head, body).await.map_err(|failure| failure.named(self.name()))
+    }
+
+    async fn rejected(&self, used: u64) -> bool {
+        self.renewed.rejected(used).await
+    }
+
+    fn mask(&self, head: &mut response::Parts) {
+        place::mask(&mut head.headers, &self.secrets());
+    }
+
+    fn secrets(&self) -> Vec<Secret> {
+        self.renewed.source().upstream().vault().all()
+    }
+}

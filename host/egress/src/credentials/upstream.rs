@@ -1,0 +1,207 @@
+//! Requests to issuers: the host's own. What an issuer says of a failure is quoted short and redacted.
+
+use std::{sync::Arc, time::Duration};
+
+use bytes::Bytes;
+use http::{Request, Response, StatusCode, header};
+use jiff::Timestamp;
+use serde_json::Value;
+
+use super::{
+    clock::Clock,
+    encode,
+    failure::{Failure, Vault},
+    file::{FileError, SecretFile},
+    secret::Secret,
+};
+use crate::credential::Issuer;
+
+/// What every source has.
+pub(crate) struct Upstream {
+    name: String,
+    issuer: Arc<dyn Issuer>,
+    clock: Arc<dyn Clock>,
+    vault: Vault,
+}
+
+impl Upstream {
+    pub(crate) fn new(name: &str, issuer: Arc<dyn Issuer>, clock: Arc<dyn Clock>) -> Self {
+        Self { name: name.to_owned(), issuer, clock, vault: Vault::default() }
+    }
+
+    pub(crate) fn name(&self) -> &str {
+        &self.name
+    }
+
+    pub(crate) fn now(&self) -> Timestamp {
+        self.clock.now()
+    }
+
+    /// All secrets met so far.
+    pub(crate) fn vault(&self) -> &Vault {
+        &self.vault
+    }
+
+    /// Remembers a secret for redaction.
+    pub(crate) fn keep(&self, value: impl Into<Vec<u8>>) -> Secret {
+        let secret = Secret::new(value);
+        self.vault.note(&secret);
+        secret
+    }
+
+    /// Reads a file of text, and remembers it for redaction.
+    pub(crate) async fn read(&self, file: &SecretFile) -> Result<Secret, FileError> {
+        let secret = file.text().await?;
+        self.vault.note(&secret);
+        Ok(secret)
+    }
+
+    /// Sends a request and gives the answer, whatever its status.
+    pub(crate) async fn ask(&self, request: Request<Bytes>) -> Result<Response<Bytes>, Failure> {
+        self.issuer.send(request).await.map_err(|error| {
+            let failure = Failure::from(error);
+            Failure { sentence: super::secret::redact(&failure.sentence, &self.vault.all()), ..failure }
+        })
+    }
+
+    /// Sends a request. Anything but success is a failure.
+    pub(crate) async fn send(&self, request: Request<Bytes>) -> Result<Response<Bytes>, Failure> {
+        let host = request.uri().host().unwrap_or_default().to_owned();
+        let response = self.ask(request).await?;
+        self.succeeded(&host, response)
+    }
+
+    /// An answer's failure, if it is one.
+    pub(crate) fn succeeded(&self, host: &str, response: Response<Bytes>) -> Result<Response<Bytes>, Failure> {
+        let status = response.status();
+        if status.is_success() {
+            return Ok(response);
+        }
+        let code = error_code(response.body()).map(|code| format!(" ({})", self.vault.quote(&code)));
+        let sentence = format!("its issuer {host} answered {}{}", status.as_u16(), code.unwrap_or_default());
+        Err(if is_passing(status) { Failure::unavailable(sentence) } else { Failure::denied(sentence) })
+    }
+
+    /// Sends a form and reads the answer as JSON.
+    pub(crate) async fn form(
+        &self,
+        url: &str,
+        pairs: &[(&str, &str)],
+        authorization: Option<&Secret>,
+    ) -> Result<Value, Failure> {
+        let mut request = Request::post(url)
+            .header(header::CONTENT_TYPE, "application/x-www-form-urlencoded")
+            .header(header::ACCEPT, "application/json");
+        if let Some(authorization) = authorization {
+            request = request.header(header::AUTHORIZATION, self.header_value(authorization, "")?);
+        }
+        let body = Bytes::from(encode::form_body(pairs.iter().copied()));
+        self.json(finish(request, body)?).await
+    }
+
+    /// Sends a request and reads the answer as JSON.
+    pub(crate) async fn json(&self, request: Request<Bytes>) -> Result<Value, Failure> {
+        let response = self.send(request).await?;
+        serde_json::from_slice(response.body())
+            .map_err(|_| Failure::unavailable("its issuer answered with something that is not JSON"))
+    }
+
+    /// A secret as the value of a header.
+    pub(crate) fn header_value(&self, secret: &Secret, prefix: &str) -> Result<http::HeaderValue, Failure> {
+        secret.header(prefix).ok_or_else(|| Failure::malformed("the secret has bytes that no header may have"))
+    }
+
+    /// A text of the answer, at a JSON pointer.
+    pub(crate) fn secret_at(&self, answer: &Value, pointer: &str) -> Result<Secret, Failure> {
+        let text = answer.pointer(pointer).and_then(Value::as_str).filter(|text| !text.is_empty());
+        text.map(|text| self.keep(text)).ok_or_else(|| missing(pointer))
+    }
+
+    /// How long something is valid that ends at this time.
+    pub(crate) fn until(&self, end: Timestamp) -> Duration {
+        Duration::try_from(end.duration_since(self.now())).unwrap_or(Duration::ZERO)
+    }
+}
+
+/// The answer lacks something.
+pub(crate) fn missing(what: &str) -> Failure {
+    Failure::unavailable(format!("its issuer's answer has no {what}"))
+}
+
+/// Ends a request.
+pub(crate) fn finish(request: http::request::Builder, body: Bytes) -> Result<Request<Bytes>, Failure> {
+    request
+        .body(body)
+        .map_err(|_| Failure::malformed("a request to its issuer cannot be made: see its URL and headers"))
+}
+
+/// The sum of the versions of files: it grows whenever one changes. One that cannot be read counts as before.
+pub(crate) async fn versions(files: &[SecretFile]) -> u64 {
+    let mut sum = 0_u64;
+    for file in files {
+        let version = match file.read().await {
+            Ok((_, version)) => version,
+            Err(_) => file.version(),
+        };
+        sum = sum.saturating_add(version);
+    }
+    sum
+}
+
+/// An answer that another try may better.
+fn is_passing(status: StatusCode) -> bool {
+    status.is_server_error()
+        || matches!(status, StatusCode::REQUEST_TIMEOUT | StatusCode::TOO_EARLY | StatusCode::TOO_MANY_REQUESTS)
+}
+
+/// The short name of an error, where issuers have it: OAuth2 (`error`), Google (`error.status`), Keystone (`error.title`), AWS (XML
+/// `Code`, JSON `code`).
+fn error_code(body: &[u8]) -> Option<String> {
+    if let Ok(value) = serde_json::from_slice::<Value>(body) {
+        let pointers = ["/error", "/error/status", "/error/title", "/code", "/Code"];
+        return pointers.iter().find_map(|pointer| value.pointer(pointer)?.as_str().map(str::to_owned));
+    }
+    element(std::str::from_utf8(body).ok()?, "Code")
+}
+
+/// The text of the first XML element of this name, without its children.
+pub(crate) fn element(text: &str, name: &str) -> Option<String> {
+    let (_, rest) = text.split_once(&format!("<{name}>"))?;
+    let (inner, _) = rest.split_once(&format!("</{name}>"))?;
+    (!inner.contains('<')).then(|| encode::unxml(inner.trim()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn errors_are_named_as_issuers_do() {
+        for (body, code) in [
+            (r#"{"error":"invalid_client","error_description":"x"}"#, Some("invalid_client")),
+            (r#"{"error":{"code":403,"status":"PERMISSION_DENIED"}}"#, Some("PERMISSION_DENIED")),
+            (r#"{"error":{"code":401,"title":"Unauthorized"}}"#, Some("Unauthorized")),
+            ("<ErrorResponse><Error><Code>AccessDenied</Code></Error></ErrorResponse>", Some("AccessDenied")),
+            ("<html>", None),
+            ("{}", None),
+        ] {
+            assert_eq!(error_code(body.as_bytes()).as_deref(), code, "{body}");
+        }
+    }
+
+    #[test]
+    fn some_answers_pass_by_themselves() {
+        for (status, passing) in
+            [(400, false), (401, false), (403, false), (404, false), (429, true), (408, true), (500, true)]
+        {
+            assert_eq!(is_passing(StatusCode::from_u16(status).unwrap()), passing, "{status}");
+        }
+    }
+
+    #[test]
+    fn an_element_is_its_text() {
+        assert_eq!(element("<a><Code> x&amp;y </Code></a>", "Code").as_deref(), Some("x&y"));
+        assert_eq!(element("<Code><b/></Code>", "Code"), None);
+        assert_eq!(element("<Code>x", "Code"), None);
+    }
+}

@@ -1,0 +1,134 @@
+use http::Request;
+use skydock_egress::CredentialErrorKind;
+
+use crate::world::World;
+
+/// Every grant, with the header that the cloud must get.
+pub(crate) const GRANTS: [(&str, &str); 9] = [
+    (
+        "type: oauth2, scopes: [a], grant: {clientSecret: {tokenUrl: URL/oauth/token, clientId: client, clientSecretFile: DIR/client-secret}}",
+        "Bearer access-issued-",
+    ),
+    (
+        "type: oauth2, grant: {clientSecret: {tokenUrl: URL/oauth/token, clientId: client, clientSecretFile: DIR/client-secret, basic: true}}",
+        "Bearer access-issued-",
+    ),
+    (
+        "type: oauth2, grant: {privateKey: {tokenUrl: URL/oauth/token, clientId: client, keyFile: DIR/tls.key, certificateFile: DIR/tls.crt}}",
+        "Bearer access-issued-",
+    ),
+    (
+        "type: oauth2, grant: {federated: {tokenUrl: URL/oauth/token, clientId: client, assertionFile: DIR/assertion}}",
+        "Bearer access-issued-",
+    ),
+    (
+        "type: oauth2, scopes: [compute], grant: {googleServiceAccount: {keyFile: DIR/google.json}}",
+        "Bearer access-issued-",
+    ),
+    (
+        "type: oauth2, scopes: [compute], grant: {googleFederated: {audience: //iam/pool, subjectTokenFile: DIR/assertion, serviceAccount: ccm@project, stsUrl: URL/sts/v1/token, iamUrl: URL}}",
+        "Bearer acting-issued-",
+    ),
+    ("type: oauth2, grant: {gceMetadata: {endpoint: URL}}", "Bearer gce-issued-"),
+    (
+        "type: oauth2, grant: {azureMetadata: {endpoint: URL, resource: 'https://management.azure.com/'}}",
+        "Bearer msi-issued-",
+    ),
+    (
+        "type: oauth2, grant: {form: {tokenUrl: URL/oauth/token, fields: {grant_type: apikey, apikey: '{{DIR/apikey}}'}}}",
+        "Bearer access-issued-",
+    ),
+];
+
+#[tokio::test]
+async fn every_grant_gets_a_token_and_sends_it() {
+    for (yaml, expected) in GRANTS {
+        let world = World::new().await;
+        let credential = world.credential(yaml);
+        let sent = world.header(&*credential, "authorization").await.unwrap();
+        assert!(sent.starts_with(expected), "{yaml}: {sent}");
+    }
+}
+
+#[tokio::test]
+async fn a_token_may_go_into_another_header() {
+    let world = World::new().await;
+    let (yaml, _) = GRANTS[0];
+    let yaml = format!("{yaml}, header: x-ms-authorization-auxiliary");
+    let credential = world.credential(&yaml);
+    let sent = world.header(&*credential, "x-ms-authorization-auxiliary").await.unwrap();
+    assert!(sent.starts_with("Bearer access-issued-"), "{sent}");
+    assert_eq!(world.cloud.last().header("authorization"), "", "the guest's is gone");
+}
+
+#[tokio::test]
+async fn one_token_serves_all_requests() {
+    let world = World::new().await;
+    let credential = world.credential(GRANTS[3].0);
+    for _ in 0..5 {
+        world.header(&*credential, "authorization").await.unwrap();
+    }
+    assert_eq!(world.cloud.seen("/oauth/token").len(), 1);
+}
+
+#[tokio::test]
+async fn a_revoked_token_is_renewed_once_and_tried_again() {
+    let world = World::new().await;
+    let credential = world.credential(GRANTS[0].0);
+    let first = world.header(&*credential, "authorization").await.unwrap();
+    world.cloud.revoke();
+    let second = world.header(&*credential, "authorization").await.unwrap();
+    assert_ne!(first, second);
+    assert_eq!(world.cloud.seen("/oauth/token").len(), 2);
+}
+
+#[tokio::test]
+async fn a_secret_that_changes_in_its_file_is_used_at_once() {
+    let world = World::new().await;
+    world.write("client-secret", "wrong-secret");
+    let credential = world.credential(GRANTS[0].0);
+    let error = world.header(&*credential, "authorization").await.unwrap_err();
+    assert_eq!(error.kind(), CredentialErrorKind::Denied);
+    assert_eq!(error.to_string(), "credential `c`: its issuer 127.0.0.1 answered 400 (invalid_client)");
+    world.write("client-secret", crate::cloud::CLIENT_SECRET);
+    assert!(world.header(&*credential, "authorization").await.is_ok());
+}
+
+#[tokio::test]
+async fn an_issuer_that_is_down_is_unavailable() {
+    let world = World::new().await;
+    world.cloud.fail(503);
+    let credential = world.credential(GRANTS[0].0);
+    let error = world.header(&*credential, "authorization").await.unwrap_err();
+    assert_eq!(error.kind(), CredentialErrorKind::Unavailable);
+    let nobody = GRANTS[0].0.replace("URL", "http://127.0.0.1:1");
+    let error = world.header(&*world.credential(&nobody), "authorization").await.unwrap_err();
+    assert_eq!(error.kind(), CredentialErrorKind::Unavailable);
+}
+
+#[tokio::test]
+async fn what_would_mint_is_not_sent() {
+    let world = World::new().await;
+    let credential = world.credential(GRANTS[0].0);
+    let request = Request::post(format!("{}/cloud/v1/projects/-/serviceAccounts/a:signJwt", world.cloud.url));
+    let error = world.send(&*credential, request, "{}").await.unwrap_err();
+    assert_eq!(error.kind(), CredentialErrorKind::Minting);
+    assert!(world.cloud.seen("/").is_empty(), "not even a token was got");
+}
+
+#[tokio::test]
+async fn fixed_headers_follow_their_files() {
+    let world = World::new().await;
+    let credential = world.credential("type: header, prefix: 'Bearer ', valueFile: DIR/token");
+    assert_eq!(world.header(&*credential, "authorization").await.unwrap(), "Bearer static-t0ken");
+    world.write("token", "next-t0ken");
+    assert_eq!(world.header(&*credential, "authorization").await.unwrap(), "Bearer next-t0ken");
+    assert!(credential.rejected(1).await, "a newer one is there");
+    assert!(!credential.rejected(2).await);
+    let credential = world.credential("type: basic, userFile: DIR/user, passwordFile: DIR/token");
+    let basic = "Basic Y2NtOm5leHQtdDBrZW4=";
+    assert_eq!(world.header(&*credential, "authorization").await.unwrap(), basic);
+    std::fs::remove_file(world.path("token")).unwrap();
+    let error = world.header(&*credential, "authorization").await.unwrap_err();
+    assert_eq!(error.kind(), CredentialErrorKind::Unavailable);
+}

@@ -1,0 +1,17 @@
+//! The small cloud by itself, for the vendors' own clients: `tests/vendors.py` says whether they take it for a cloud.
+
+use crate::cloud::{self, Cloud};
+
+#[tokio::test]
+#[ignore = "serves until the file $SKYDOCK_SERVE goes"]
+async fn serve_for_the_clients_of_vendors() {
+    let folder = std::path::PathBuf::from(std::env::var("SKYDOCK_SERVE").unwrap());
+    let cloud = Cloud::start().await;
+    for (name, text) in cloud::files(&cloud.url) {
+        std::fs::write(folder.join(name), text).unwrap();
+    }
+    std::fs::write(folder.join("url"), &cloud.url).unwrap();
+    while folder.join("url").exists() {
+        tokio::time::sleep(std::time::Duration::from_millis(100)).await;
+    }
+}

@@ -1,0 +1,115 @@
+//! A cloud, secrets in files, and a credential between them.
+
+use std::{fs, path::PathBuf, sync::Arc};
+
+use bytes::Bytes;
+use http::{Request, StatusCode};
+use skydock_egress::{
+    Credential, CredentialError, Issuer, Prepared,
+    credentials::{CredentialMetrics, Credentials, CredentialsError, SystemClock, Tools, config::CredentialConfig},
+};
+use tempfile::TempDir;
+
+use crate::{cloud::Cloud, issuer::Plain};
+
+/// What a plugin got.
+#[derive(Debug)]
+pub(crate) struct Answer {
+    pub(crate) status: StatusCode,
+    pub(crate) headers: http::HeaderMap,
+    pub(crate) body: String,
+}
+
+/// A world of one test.
+pub(crate) struct World {
+    pub(crate) cloud: Cloud,
+    pub(crate) folder: TempDir,
+    pub(crate) metrics: CredentialMetrics,
+    plain: Arc<Plain>,
+}
+
+impl World {
+    pub(crate) async fn new() -> Self {
+        let world = Self {
+            cloud: Cloud::start().await,
+            folder: tempfile::tempdir().unwrap(),
+            metrics: CredentialMetrics::default(),
+            plain: Arc::new(Plain::new()),
+        };
+        for (name, text) in crate::cloud::files(&world.cloud.url) {
+            world.write(name, &text);
+        }
+        world
+    }
+
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    pub(crate) fn write(&self, name: &str, text: &str) {
+        fs::write(self.path(name), text).unwrap();
+    }
+
+    /// The text with this world's URL and folder for `URL` and `DIR`.
+    fn fill(&self, yaml: &str) -> String {
+        yaml.replace("URL", &self.cloud.url).replace("DIR", self.folder.path().to_str().unwrap())
+    }
+
+    pub(crate) fn try_credential(&self, yaml: &str) -> Result<Arc<dyn Credential>, CredentialsError> {
+        let yaml = format!("{{name: c, for: {{plugin: p, digest: any}}, {}}}", self.fill(yaml));
+        let config: CredentialConfig = serde_saphyr::from_str(&yaml).unwrap_or_else(|error| panic!("{yaml}: {error}"));
+        let plain = Arc::clone(&self.plain);
+        let tools = Tools {
+            issuers: Box::new(move |_| Arc::clone(&plain) as Arc<dyn Issuer>),
+            clock: Arc::new(SystemClock),
+            metrics: self.metrics.clone(),
+        };
+        Ok(Credentials::new(&[config], &tools)?.bind("c", "p", "").unwrap())
+    }
+
+    pub(crate) fn credential(&self, yaml: &str) -> Arc<dyn Credential> {
+        self.try_credential(yaml).unwrap()
+    }
+
+    /// A plugin's request on its way, as the gateway does it: a 401 is tried once more.
+    pub(crate) async fn send(
+        &self,
+        credential: &dyn Credential,
+        request: http::request::Builder,
+        body: &str,
+    ) -> Result<Answer, CredentialError> {
+        let (original, body) = request.body(Bytes::copy_from_slice(body.as_bytes())).unwrap().into_parts();
+        let mut tried = false;
+        loop {
+            let mut head = original.clone();
+            let buffered = credential.needs_body(&head).then_some(&body);
+            let used = match credential.prepare(&mut head, buffered).await? {
+                Prepared::Send { used } => used,
+                Prepared::Answer(answer) => return Ok(shown(answer)),
+            };
+            let answer = self.plain.send(Request::from_parts(head, body.clone())).await.unwrap();
+            if answer.status() == StatusCode::UNAUTHORIZED && !tried && credential.rejected(used).await {
+                tried = true;
+                continue;
+            }
+            let (mut head, body) = answer.into_parts();
+            credential.mask(&mut head);
+            return Ok(shown(http::Response::from_parts(head, body)));
+        }
+    }
+
+    /// What the cloud was sent in a header, by a plugin that asks for nothing in particular.
+    pub(crate) async fn header(&self, credential: &dyn Credential, name: &str) -> Result<String, CredentialError> {
+        let request = Request::get(format!("{}/cloud/things", self.cloud.url)).header("authorization", "Bearer guest");
+        let answer = self.send(credential, request, "").await?;
+        assert_eq!(answer.status, 200, "{answer:?}");
+        let seen = self.cloud.last();
+        let value = seen.headers.get(name).unwrap_or_else(|| panic!("no {name}: {:?}", seen.headers));
+        Ok(value.to_str().unwrap().to_owned())
+    }
+}
+
+fn shown(answer: http::Response<Bytes>) -> Answer {
+    let (head, body) = answer.into_parts();
+    Answer { status: head.status, headers: head.headers, body: String::from_utf8(body.to_vec()).unwrap() }
+}
