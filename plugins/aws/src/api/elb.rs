@@ -1,0 +1,299 @@
+//! What is asked of Elastic Load Balancing, 2012 (classic load balancers), and what it answers; only the fields that are read.
+
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+
+use super::{answer::Members, call::Call, failure::Answer};
+use crate::{endpoint::Api, tags::Tags};
+
+/// A load balancer.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default, rename_all = "PascalCase")]
+pub(crate) struct Description {
+    pub(crate) load_balancer_name: String,
+    #[serde(rename = "DNSName")]
+    pub(crate) dns_name: String,
+    #[serde(rename = "VPCId")]
+    pub(crate) vpc_id: String,
+    pub(crate) listener_descriptions: Members<ListenerDescription>,
+    pub(crate) backend_server_descriptions: Members<Backend>,
+    pub(crate) policies: Policies,
+    pub(crate) subnets: Members<String>,
+    pub(crate) security_groups: Members<String>,
+    pub(crate) instances: Members<Instance>,
+    pub(crate) health_check: HealthCheck,
+}
+
+/// A listener and its policies.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default, rename_all = "PascalCase")]
+pub(crate) struct ListenerDescription {
+    pub(crate) listener: Listener,
+    pub(crate) policy_names: Members<String>,
+}
+
+/// A listener.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default, rename_all = "PascalCase")]
+pub(crate) struct Listener {
+    /// `TCP`, `SSL`, `HTTP` or `HTTPS`, of any case.
+    pub(crate) protocol: String,
+    pub(crate) load_balancer_port: u16,
+    /// The same of the machines.
+    pub(crate) instance_protocol: String,
+    pub(crate) instance_port: u16,
+    #[serde(rename = "SSLCertificateId")]
+    pub(crate) certificate: String,
+}
+
+impl Listener {
+    /// True if both mean the same: case does not count.
+    pub(crate) fn is(&self, other: &Self) -> bool {
+        self.protocol.eq_ignore_ascii_case(&other.protocol)
+            && self.instance_protocol.eq_ignore_ascii_case(&other.instance_protocol)
+            && self.instance_port == other.instance_port
+            && self.load_balancer_port == other.load_balancer_port
+            && self.certificate.eq_ignore_ascii_case(&other.certificate)
+    }
+
+    /// True if clients speak TLS to it.
+    pub(crate) fn is_tls(&self) -> bool {
+        self.protocol.eq_ignore_ascii_case("ssl") || self.protocol.eq_ignore_ascii_case("https")
+    }
+}
+
+/// Policies of a port of the machines.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default, rename_all = "PascalCase")]
+pub(crate) struct Backend {
+    pub(crate) instance_port: u16,
+    pub(crate) policy_names: Members<String>,
+}
+
+/// Policies that there are.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default, rename_all = "PascalCase")]
+pub(crate) struct Policies {
+    pub(crate) other_policies: Members<String>,
+}
+
+/// A machine behind a load balancer.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default, rename_all = "PascalCase")]
+pub(crate) struct Instance {
+    pub(crate) instance_id: String,
+}
+
+/// How machines are checked.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default, rename_all = "PascalCase")]
+pub(crate) struct HealthCheck {
+    /// Such as `HTTP:30080/healthz`.
+    pub(crate) target: String,
+    pub(crate) interval: u32,
+    pub(crate) timeout: u32,
+    pub(crate) unhealthy_threshold: u32,
+    pub(crate) healthy_threshold: u32,
+}
+
+/// What is set of a load balancer; none leaves it to AWS.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default, rename_all = "PascalCase")]
+pub(crate) struct Attributes {
+    pub(crate) access_log: AccessLog,
+    pub(crate) connection_draining: Draining,
+    pub(crate) connection_settings: Settings,
+    pub(crate) cross_zone_load_balancing: Enabled,
+}
+
+/// Where the access log goes.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default, rename_all = "PascalCase")]
+pub(crate) struct AccessLog {
+    pub(crate) enabled: bool,
+    pub(crate) emit_interval: Option<u32>,
+    #[serde(rename = "S3BucketName")]
+    pub(crate) bucket: Option<String>,
+    #[serde(rename = "S3BucketPrefix")]
+    pub(crate) prefix: Option<String>,
+}
+
+/// How long connections may go on with a machine that leaves.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default, rename_all = "PascalCase")]
+pub(crate) struct Draining {
+    pub(crate) enabled: bool,
+    pub(crate) timeout: Option<u32>,
+}
+
+/// How long a connection may be idle.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default, rename_all = "PascalCase")]
+pub(crate) struct Settings {
+    pub(crate) idle_timeout: Option<u32>,
+}
+
+/// On or off.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default, rename_all = "PascalCase")]
+pub(crate) struct Enabled {
+    pub(crate) enabled: bool,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct Root {
+    #[serde(
+        alias = "DescribeLoadBalancersResult",
+        alias = "CreateLoadBalancerResult",
+        alias = "DescribeLoadBalancerAttributesResult",
+        alias = "DescribeTagsResult"
+    )]
+    result: Lists,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, rename_all = "PascalCase")]
+struct Lists {
+    load_balancer_descriptions: Members<Description>,
+    load_balancer_attributes: Attributes,
+    tag_descriptions: Members<TagDescription>,
+    #[serde(rename = "DNSName")]
+    dns_name: String,
+    next_marker: Option<String>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, rename_all = "PascalCase")]
+struct TagDescription {
+    tags: Members<Pair>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, rename_all = "PascalCase")]
+struct Pair {
+    key: String,
+    value: String,
+}
+
+/// What any of these actions answers.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Found {
+    pub(crate) balancers: Vec<Description>,
+    pub(crate) attributes: Attributes,
+    pub(crate) tags: Tags,
+    /// Name of a load balancer that was made.
+    pub(crate) dns_name: String,
+}
+
+/// Reads an answer.
+///
+/// # Errors
+/// If it is none.
+pub(crate) fn read(call: &Call, body: &str) -> Answer<Found> {
+    let Root { result } = super::read(call, body)?;
+    let tags: BTreeMap<String, String> = result
+        .tag_descriptions
+        .items
+        .into_iter()
+        .flat_map(|one| one.tags.items)
+        .map(|pair| (pair.key, pair.value))
+        .collect();
+    Ok(Found {
+        balancers: result.load_balancer_descriptions.items,
+        attributes: result.load_balancer_attributes,
+        tags,
+        dns_name: result.dns_name,
+    })
+}
+
+/// All load balancers of the region.
+///
+/// # Errors
+/// As [`super::failure::Failure`] tells.
+pub(crate) fn all(wire: &dyn super::wire::Wire) -> Answer<Vec<Description>> {
+    let call = Call::new(Api::Elb, "DescribeLoadBalancers").with("PageSize", 400);
+    let pages = super::pages(wire, &call, |root: &Root| root.result.next_marker.clone())?;
+    Ok(pages.into_iter().flat_map(|root| root.result.load_balancer_descriptions.items).collect())
+}
+
+/// `DescribeLoadBalancers` by name.
+pub(crate) fn balancer_named(name: &str) -> Call {
+    Call::new(Api::Elb, "DescribeLoadBalancers").list("LoadBalancerNames", [name])
+}
+
+/// `DescribeTags`.
+pub(crate) fn tags(name: &str) -> Call {
+    Call::new(Api::Elb, "DescribeTags").list("LoadBalancerNames", [name])
+}
+
+/// `AddTags`.
+pub(crate) fn add_tags(name: &str, tags: &Tags) -> Call {
+    Call::new(Api::Elb, "AddTags").list("LoadBalancerNames", [name]).tags("Tags", tags)
+}
+
+/// Any call about a load balancer.
+pub(crate) fn on(action: &'static str, name: &str) -> Call {
+    Call::new(Api::Elb, action).with("LoadBalancerName", name)
+}
+
+/// With listeners.
+pub(crate) fn with_listeners<'a>(mut call: Call, listeners: impl IntoIterator<Item = &'a Listener>) -> Call {
+    for (index, listener) in listeners.into_iter().enumerate() {
+        let item = format!("Listeners.member.{}", index + 1);
+        let certificate = Some(&listener.certificate).filter(|arn| !arn.is_empty());
+        call = call
+            .with(format!("{item}.Protocol"), &listener.protocol)
+            .with(format!("{item}.LoadBalancerPort"), listener.load_balancer_port)
+            .with(format!("{item}.InstanceProtocol"), &listener.instance_protocol)
+            .with(format!("{item}.InstancePort"), listener.instance_port)
+            .with_some(&format!("{item}.SSLCertificateId"), certificate);
+    }
+    call
+}
+
+/// `RegisterInstancesWithLoadBalancer` or `DeregisterInstancesFromLoadBalancer`.
+pub(crate) fn change_instances<'a>(
+    action: &'static str,
+    name: &str,
+    ids: impl IntoIterator<Item = &'a String>,
+) -> Call {
+    let numbered = ids.into_iter().enumerate();
+    numbered
+        .fold(on(action, name), |call, (index, id)| call.with(format!("Instances.member.{}.InstanceId", index + 1), id))
+}
+
+/// `CreateLoadBalancerPolicy`, with one attribute.
+pub(crate) fn create_policy(balancer: &str, policy: &str, kind: &str, key: &str, value: &str) -> Call {
+    on("CreateLoadBalancerPolicy", balancer)
+        .with("PolicyName", policy)
+        .with("PolicyTypeName", kind)
+        .with("PolicyAttributes.member.1.AttributeName", key)
+        .with("PolicyAttributes.member.1.AttributeValue", value)
+}
+
+/// `ModifyLoadBalancerAttributes`, whole.
+pub(crate) fn set_attributes(name: &str, attributes: &Attributes) -> Call {
+    let Attributes { access_log, connection_draining, connection_settings, cross_zone_load_balancing } = attributes;
+    let key = |name: &str| format!("LoadBalancerAttributes.{name}");
+    on("ModifyLoadBalancerAttributes", name)
+        .with(key("AccessLog.Enabled"), access_log.enabled)
+        .with_some(&key("AccessLog.EmitInterval"), access_log.emit_interval)
+        .with_some(&key("AccessLog.S3BucketName"), access_log.bucket.as_ref())
+        .with_some(&key("AccessLog.S3BucketPrefix"), access_log.prefix.as_ref())
+        .with(key("ConnectionDraining.Enabled"), connection_draining.enabled)
+        .with_some(&key("ConnectionDraining.Timeout"), connection_draining.timeout)
+        .with_some(&key("ConnectionSettings.IdleTimeout"), connection_settings.idle_timeout)
+        .with(key("CrossZoneLoadBalancing.Enabled"), cross_zone_load_balancing.enabled)
+}
+
+/// `ConfigureHealthCheck`.
+pub(crate) fn set_health(name: &str, health: &HealthCheck) -> Call {
+    on("ConfigureHealthCheck", name)
+        .with("HealthCheck.Target", &health.target)
+        .with("HealthCheck.Interval", health.interval)
+        .with("HealthCheck.Timeout", health.timeout)
+        .with("HealthCheck.UnhealthyThreshold", health.unhealthy_threshold)
+        .with("HealthCheck.HealthyThreshold", health.healthy_threshold)
+}

@@ -1,0 +1,331 @@
+//! What is asked of Elastic Load Balancing, 2015 (network load balancers), and what it answers; only the fields that are read.
+
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+
+use super::{answer::Members, call::Call, failure::Answer, pages, wire::Wire};
+use crate::{endpoint::Api, tags::Tags};
+
+/// A load balancer.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default, rename_all = "PascalCase")]
+pub(crate) struct LoadBalancer {
+    pub(crate) load_balancer_arn: String,
+    pub(crate) load_balancer_name: String,
+    #[serde(rename = "DNSName")]
+    pub(crate) dns_name: String,
+    /// `internet-facing` or `internal`.
+    pub(crate) scheme: String,
+    pub(crate) vpc_id: String,
+    pub(crate) state: State,
+    /// `network`, `application` or `gateway`.
+    #[serde(rename = "Type")]
+    pub(crate) kind: String,
+    pub(crate) availability_zones: Members<Zone>,
+    pub(crate) security_groups: Members<String>,
+    /// `ipv4` or `dualstack`.
+    pub(crate) ip_address_type: String,
+}
+
+/// How far a load balancer is.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default, rename_all = "PascalCase")]
+pub(crate) struct State {
+    /// `provisioning`, `active`, `active_impaired` or `failed`.
+    pub(crate) code: String,
+    pub(crate) reason: String,
+}
+
+/// Where a load balancer is.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default, rename_all = "PascalCase")]
+pub(crate) struct Zone {
+    pub(crate) subnet_id: String,
+}
+
+/// A listener.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default, rename_all = "PascalCase")]
+pub(crate) struct Listener {
+    pub(crate) listener_arn: String,
+    pub(crate) port: u16,
+    pub(crate) protocol: String,
+    pub(crate) ssl_policy: String,
+    pub(crate) certificates: Members<Certificate>,
+    pub(crate) default_actions: Members<Action>,
+}
+
+/// A certificate of a listener.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default, rename_all = "PascalCase")]
+pub(crate) struct Certificate {
+    pub(crate) certificate_arn: String,
+}
+
+/// What a listener does.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default, rename_all = "PascalCase")]
+pub(crate) struct Action {
+    pub(crate) target_group_arn: String,
+}
+
+/// A target group.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default, rename_all = "PascalCase")]
+pub(crate) struct TargetGroup {
+    pub(crate) target_group_arn: String,
+    pub(crate) target_group_name: String,
+    pub(crate) protocol: String,
+    pub(crate) port: u16,
+    pub(crate) vpc_id: String,
+    pub(crate) health_check_protocol: String,
+    pub(crate) health_check_port: String,
+    pub(crate) health_check_interval_seconds: u32,
+    pub(crate) health_check_timeout_seconds: u32,
+    pub(crate) healthy_threshold_count: u32,
+    pub(crate) unhealthy_threshold_count: u32,
+    pub(crate) health_check_path: String,
+    pub(crate) load_balancer_arns: Members<String>,
+    pub(crate) ip_address_type: String,
+}
+
+/// One target's state.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default, rename_all = "PascalCase")]
+pub(crate) struct TargetHealth {
+    pub(crate) target: Target,
+    #[serde(rename = "TargetHealth")]
+    pub(crate) health: Health,
+}
+
+/// A target.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
+#[serde(default, rename_all = "PascalCase")]
+pub(crate) struct Target {
+    pub(crate) id: String,
+    pub(crate) port: u16,
+}
+
+/// Why a target is in its state.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default, rename_all = "PascalCase")]
+pub(crate) struct Health {
+    /// `draining` if it is on its way out.
+    pub(crate) state: String,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default, rename_all = "PascalCase")]
+struct Pair {
+    key: String,
+    value: String,
+}
+
+fn map(pairs: Members<Pair>) -> BTreeMap<String, String> {
+    pairs.items.into_iter().map(|pair| (pair.key, pair.value)).collect()
+}
+
+/// `<ActionResponse><ActionResult>`, of any action that answers one of these lists.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct Root {
+    #[serde(
+        alias = "DescribeLoadBalancersResult",
+        alias = "CreateLoadBalancerResult",
+        alias = "DescribeListenersResult",
+        alias = "CreateListenerResult",
+        alias = "ModifyListenerResult",
+        alias = "DescribeTargetGroupsResult",
+        alias = "CreateTargetGroupResult",
+        alias = "DescribeTargetHealthResult",
+        alias = "DescribeLoadBalancerAttributesResult",
+        alias = "DescribeTargetGroupAttributesResult",
+        alias = "DescribeTagsResult"
+    )]
+    result: Lists,
+}
+
+/// The list that was asked for is full, all others are empty.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, rename_all = "PascalCase")]
+struct Lists {
+    load_balancers: Members<LoadBalancer>,
+    listeners: Members<Listener>,
+    target_groups: Members<TargetGroup>,
+    target_health_descriptions: Members<TargetHealth>,
+    attributes: Members<Pair>,
+    tag_descriptions: Members<TagDescription>,
+    next_marker: Option<String>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default, rename_all = "PascalCase")]
+struct TagDescription {
+    resource_arn: String,
+    tags: Members<Pair>,
+}
+
+/// What any of these actions answers: one of the lists.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Found {
+    pub(crate) balancers: Vec<LoadBalancer>,
+    pub(crate) listeners: Vec<Listener>,
+    pub(crate) groups: Vec<TargetGroup>,
+    /// Those that are not on their way out.
+    pub(crate) targets: Vec<Target>,
+    pub(crate) attributes: BTreeMap<String, String>,
+    /// Tags by ARN.
+    pub(crate) tags: BTreeMap<String, Tags>,
+}
+
+/// Reads an answer.
+///
+/// # Errors
+/// If it is none.
+pub(crate) fn read(call: &Call, body: &str) -> Answer<Found> {
+    let Root { result } = super::read(call, body)?;
+    let staying = result.target_health_descriptions.items.into_iter().filter(|one| one.health.state != "draining");
+    Ok(Found {
+        balancers: result.load_balancers.items,
+        listeners: result.listeners.items,
+        groups: result.target_groups.items,
+        targets: staying.map(|one| one.target).collect(),
+        attributes: map(result.attributes),
+        tags: result.tag_descriptions.items.into_iter().map(|one| (one.resource_arn, map(one.tags))).collect(),
+    })
+}
+
+fn call(action: &'static str) -> Call {
+    Call::new(Api::Elbv2, action)
+}
+
+/// `DescribeLoadBalancers` by name.
+pub(crate) fn balancer_named(name: &str) -> Call {
+    call("DescribeLoadBalancers").list("Names", [name])
+}
+
+/// The network load balancer of a name, if there is one.
+///
+/// # Errors
+/// As [`super::failure::Failure`] tells; that it is not there is no error.
+pub(crate) fn network(answer: Answer<Found>) -> Answer<Option<LoadBalancer>> {
+    match answer {
+        Ok(found) => Ok(found.balancers.into_iter().find(|one| one.kind == "network")),
+        Err(failure) if failure.code() == "LoadBalancerNotFound" => Ok(None),
+        Err(failure) => Err(failure),
+    }
+}
+
+/// Target groups of a load balancer; that it has none is no error.
+///
+/// # Errors
+/// As [`super::failure::Failure`] tells.
+pub(crate) fn groups(answer: Answer<Found>) -> Answer<Vec<TargetGroup>> {
+    match answer {
+        Ok(found) => Ok(found.groups),
+        Err(failure) if failure.code() == "TargetGroupNotFound" => Ok(Vec::new()),
+        Err(failure) => Err(failure),
+    }
+}
+
+/// `DescribeListeners`; a load balancer has 50 at most, which are one page.
+pub(crate) fn listeners(balancer: &str) -> Call {
+    call("DescribeListeners").with("LoadBalancerArn", balancer)
+}
+
+/// `DescribeTargetGroups` of a load balancer.
+pub(crate) fn groups_of(balancer: &str) -> Call {
+    call("DescribeTargetGroups").with("LoadBalancerArn", balancer)
+}
+
+/// `DescribeTargetGroups` by name.
+pub(crate) fn group_named(name: &str) -> Call {
+    call("DescribeTargetGroups").list("Names", [name])
+}
+
+/// All target groups of the region.
+///
+/// # Errors
+/// As [`super::failure::Failure`] tells.
+pub(crate) fn all_groups(wire: &dyn Wire) -> Answer<Vec<TargetGroup>> {
+    let call = call("DescribeTargetGroups").with("PageSize", 400);
+    let pages = pages(wire, &call, |root: &Root| root.result.next_marker.clone())?;
+    Ok(pages.into_iter().flat_map(|root| root.result.target_groups.items).collect())
+}
+
+/// `DescribeTargetHealth`: all targets of a group.
+pub(crate) fn targets(group: &str) -> Call {
+    call("DescribeTargetHealth").with("TargetGroupArn", group)
+}
+
+/// `DescribeLoadBalancerAttributes`.
+pub(crate) fn attributes(balancer: &str) -> Call {
+    call("DescribeLoadBalancerAttributes").with("LoadBalancerArn", balancer)
+}
+
+/// `DescribeTargetGroupAttributes`.
+pub(crate) fn group_attributes(group: &str) -> Call {
+    call("DescribeTargetGroupAttributes").with("TargetGroupArn", group)
+}
+
+/// Most resources in one question about tags, and in one change of them.
+pub(crate) const TAGGED: usize = 20;
+
+/// `DescribeTags`, of at most [`TAGGED`] resources.
+pub(crate) fn tags<'a>(arns: impl IntoIterator<Item = &'a str>) -> Call {
+    call("DescribeTags").list("ResourceArns", arns)
+}
+
+/// `AddTags`.
+pub(crate) fn add_tags<'a>(arns: impl IntoIterator<Item = &'a str>, tags: &Tags) -> Call {
+    call("AddTags").list("ResourceArns", arns).tags("Tags", tags)
+}
+
+/// A call that changes a load balancer.
+pub(crate) fn on_balancer(action: &'static str, arn: &str) -> Call {
+    call(action).with("LoadBalancerArn", arn)
+}
+
+/// A call that changes a target group.
+pub(crate) fn on_group(action: &'static str, arn: &str) -> Call {
+    call(action).with("TargetGroupArn", arn)
+}
+
+/// A call that changes a listener.
+pub(crate) fn on_listener(action: &'static str, arn: &str) -> Call {
+    call(action).with("ListenerArn", arn)
+}
+
+/// `CreateLoadBalancer`, of the network kind.
+pub(crate) fn create_balancer(name: &str) -> Call {
+    call("CreateLoadBalancer").with("Name", name).with("Type", "network")
+}
+
+/// `CreateTargetGroup`.
+pub(crate) fn create_group(name: &str) -> Call {
+    call("CreateTargetGroup").with("Name", name)
+}
+
+/// With attributes to be set.
+pub(crate) fn with_attributes(mut call: Call, attributes: &BTreeMap<String, String>) -> Call {
+    for (index, (key, value)) in attributes.iter().enumerate() {
+        let item = format!("Attributes.member.{}", index + 1);
+        call = call.with(format!("{item}.Key"), key).with(format!("{item}.Value"), value);
+    }
+    call
+}
+
+/// `RegisterTargets` or `DeregisterTargets`.
+pub(crate) fn change_targets<'a>(
+    action: &'static str,
+    group: &str,
+    targets: impl IntoIterator<Item = &'a Target>,
+) -> Call {
+    let mut call = on_group(action, group);
+    for (index, target) in targets.into_iter().enumerate() {
+        let item = format!("Targets.member.{}", index + 1);
+        call = call.with(format!("{item}.Id"), &target.id).with(format!("{item}.Port"), target.port);
+    }
+    call
+}

@@ -1,0 +1,289 @@
+//! What AWS answers instead of what was asked, and which of the host's cases that is.
+
+use std::time::Duration;
+
+use serde::Deserialize;
+use skydock_sdk::types::CloudError;
+
+/// Most bytes of AWS' own words that are passed on: some carry kilobytes of encoded detail.
+const TOLD: usize = 300;
+
+/// How long to wait when AWS asks to slow down: it names no time, and its buckets fill within seconds.
+const SLOW_DOWN: Duration = Duration::from_secs(10);
+
+/// Why a call has no answer.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Failure {
+    /// AWS refused.
+    #[error("{action}: {message} ({code})")]
+    Refused {
+        /// The action.
+        action: &'static str,
+        /// HTTP status.
+        status: u16,
+        /// AWS' code, such as `InvalidInstanceID.NotFound`. Decisions are made by it.
+        code: String,
+        /// AWS' words.
+        message: String,
+    },
+    /// The answer is none of its kind.
+    #[error("{action}: the answer cannot be read: {reason}")]
+    Unreadable {
+        /// The action.
+        action: &'static str,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// The request did not get there, or nothing came back.
+    #[error("{action}: no answer")]
+    Unanswered {
+        /// The action.
+        action: &'static str,
+        /// What the host said.
+        error: CloudError,
+    },
+}
+
+/// An answer of AWS, or why there is none.
+pub(crate) type Answer<T> = Result<T, Failure>;
+
+/// `<Error>` of any of the three APIs.
+#[derive(Debug, Default, Deserialize)]
+struct Detail {
+    #[serde(default, rename = "Code")]
+    code: String,
+    #[serde(default, rename = "Message")]
+    message: String,
+}
+
+/// The root of a refusal: EC2 has a list, the others one error.
+#[derive(Debug, Default, Deserialize)]
+struct Body {
+    #[serde(default, rename = "Error")]
+    error: Option<Detail>,
+    #[serde(default, rename = "Errors")]
+    errors: Option<Errors>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+struct Errors {
+    #[serde(default, rename = "Error")]
+    error: Vec<Detail>,
+}
+
+impl Failure {
+    /// Reads the body of a refusal.
+    pub(crate) fn read(action: &'static str, status: u16, body: &str) -> Self {
+        let body: Body = quick_xml::de::from_str(body).unwrap_or_default();
+        let first = body.errors.and_then(|errors| errors.error.into_iter().next());
+        let Detail { code, mut message } = body.error.or(first).unwrap_or_default();
+        if let Some((cut, _)) = message.char_indices().nth(TOLD) {
+            message.truncate(cut);
+            message.push('…');
+        }
+        Self::Refused { action, status, code, message }
+    }
+
+    /// AWS' code; empty if it did not refuse.
+    #[must_use]
+    pub fn code(&self) -> &str {
+        match self {
+            Self::Refused { code, .. } => code,
+            Self::Unreadable { .. } | Self::Unanswered { .. } => "",
+        }
+    }
+
+    /// True if the thing that was named is not there.
+    pub(crate) fn is_not_found(&self) -> bool {
+        kind(self.code()) == Kind::NotFound
+    }
+}
+
+/// What a code means.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Throttled,
+    Denied,
+    Quota,
+    NotFound,
+    Busy,
+    Conflict,
+    Unavailable,
+    /// The state of the cloud is in the way: it may go well later, without a change of the Service.
+    State,
+    Invalid,
+    Other,
+}
+
+/// Sorts a code by EC2's and the load balancers' lists of error codes.
+fn kind(code: &str) -> Kind {
+    match code {
+        "Throttling"
+        | "ThrottlingException"
+        | "ThrottledException"
+        | "RequestLimitExceeded"
+        | "RequestThrottled"
+        | "RequestThrottledException"
+        | "TooManyRequestsException"
+        | "SlowDown"
+        | "BandwidthLimitExceeded"
+        | "PriorRequestNotComplete"
+        | "EC2ThrottledException"
+        | "LimitExceededException" => Kind::Throttled,
+        "AuthFailure"
+        | "UnauthorizedOperation"
+        | "AccessDenied"
+        | "AccessDeniedException"
+        | "InvalidClientTokenId"
+        | "SignatureDoesNotMatch"
+        | "ExpiredToken"
+        | "ExpiredTokenException"
+        | "RequestExpired"
+        | "OptInRequired"
+        | "MissingAuthenticationToken"
+        | "IncompleteSignature"
+        | "PendingVerification"
+        | "Blocked"
+        | "UnrecognizedClientException"
+        | "InvalidAccessKeyId"
+        | "InvalidSecurity" => Kind::Denied,
+        "DependencyViolation"
+        | "ResourceInUse"
+        | "ResourceInUseException"
+        | "IncorrectInstanceState"
+        | "IncorrectState"
+        | "OperationInProgress" => Kind::Busy,
+        "InvalidSubnet"
+        | "InvalidConfigurationRequest"
+        | "InvalidTarget"
+        | "InvalidInstance"
+        | "InvalidEndPoint"
+        | "AvailabilityZoneNotSupported"
+        | "InsufficientFreeAddressesInSubnet"
+        | "TargetGroupAssociationLimit"
+        | "InvalidSecurityGroup"
+        | "AddressLimitExceeded.InUse"
+        | "Resource.AlreadyAssociated"
+        | "OperationNotPermitted"
+        | "InvalidLoadBalancerAction" => Kind::State,
+        "InternalError"
+        | "InternalFailure"
+        | "InternalServiceError"
+        | "ServiceUnavailable"
+        | "Unavailable"
+        | "ServerInternal"
+        | "RequestTimeout"
+        | "InsufficientCapacity" => Kind::Unavailable,
+        _ if code.starts_with("TooMany") || code.contains("LimitExceeded") || code.contains("QuotaExceeded") => {
+            Kind::Quota
+        }
+        _ if code.contains("NotFound") || code.starts_with("NoSuch") => Kind::NotFound,
+        _ if code.contains("Duplicate") || code.contains("AlreadyExists") || code.starts_with("Idempotent") => {
+            Kind::Conflict
+        }
+        _ if code.starts_with("Invalid")
+            || code.starts_with("Malformed")
+            || code.starts_with("Missing")
+            || code.starts_with("Unsupported")
+            || code.starts_with("Incompatible")
+            || code.starts_with("ValidationError") =>
+        {
+            Kind::Invalid
+        }
+        _ => Kind::Other,
+    }
+}
+
+impl From<Failure> for CloudError {
+    fn from(failure: Failure) -> Self {
+        let text = failure.to_string();
+        match failure {
+            Failure::Unanswered { error, .. } => error,
+            Failure::Unreadable { .. } => Self::internal(text),
+            Failure::Refused { status, code, .. } => match kind(&code) {
+                Kind::Throttled => Self::throttled(SLOW_DOWN, text),
+                Kind::Denied => Self::denied(format!("{text}: see to the IAM policy of the host's credential")),
+                Kind::Quota => Self::denied(format!("{text}: a quota of the account is used up; have it raised")),
+                Kind::NotFound => Self::not_found(text),
+                Kind::Busy => Self::in_progress(SLOW_DOWN, text),
+                Kind::Conflict => Self::conflict(text),
+                Kind::Unavailable => Self::unavailable(text),
+                Kind::Invalid => Self::invalid(text),
+                Kind::State => Self::internal(text),
+                Kind::Other => match status {
+                    401 | 403 => Self::denied(text),
+                    429 => Self::throttled(SLOW_DOWN, text),
+                    500.. => Self::unavailable(text),
+                    _ => Self::internal(text),
+                },
+            },
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refused(code: &str, status: u16) -> CloudError {
+        Failure::Refused { action: "DoThis", status, code: code.into(), message: "words".into() }.into()
+    }
+
+    #[test]
+    fn both_shapes_of_a_refusal_are_read() {
+        for body in [
+            "<Response><Errors><Error><Code>A.B</Code><Message>m &amp; n</Message></Error></Errors><RequestID>r</RequestID></Response>",
+            "<ErrorResponse xmlns=\"x\"><Error><Type>Sender</Type><Code>A.B</Code><Message>m &amp; n</Message></Error></ErrorResponse>",
+        ] {
+            let failure = Failure::read("DoThis", 400, body);
+            assert_eq!(failure.to_string(), "DoThis: m & n (A.B)");
+        }
+        assert_eq!(Failure::read("DoThis", 502, "<html>Bad gateway").code(), "");
+    }
+
+    #[test]
+    fn each_code_is_the_hosts_case() {
+        let case = |code, status| {
+            format!("{:?}", refused(code, status)).replace("CloudError::", "").split('(').next().unwrap().to_owned()
+        };
+        for (code, status, expected) in [
+            ("RequestLimitExceeded", 503, "Throttled"),
+            ("Throttling", 400, "Throttled"),
+            ("UnauthorizedOperation", 403, "Denied"),
+            ("AuthFailure", 401, "Denied"),
+            ("TooManyLoadBalancers", 400, "Denied"),
+            ("RulesPerSecurityGroupLimitExceeded", 400, "Denied"),
+            ("InvalidInstanceID.NotFound", 400, "NotFound"),
+            ("LoadBalancerNotFound", 400, "NotFound"),
+            ("DependencyViolation", 400, "InProgress"),
+            ("ResourceInUse", 400, "InProgress"),
+            ("InvalidGroup.Duplicate", 400, "Conflict"),
+            ("RouteAlreadyExists", 400, "Conflict"),
+            ("InternalError", 500, "Unavailable"),
+            ("ValidationError", 400, "Invalid"),
+            ("InvalidParameterValue", 400, "Invalid"),
+            ("InvalidSubnet", 400, "Internal"),
+            ("InvalidTarget", 400, "Internal"),
+            ("", 502, "Unavailable"),
+            ("", 403, "Denied"),
+            ("", 400, "Internal"),
+            ("Strange", 429, "Throttled"),
+        ] {
+            assert_eq!(case(code, status), expected, "{code} {status}");
+        }
+    }
+
+    #[test]
+    fn a_quota_and_a_permission_say_what_to_do() {
+        for (code, word) in [("TooManyTargetGroups", "quota"), ("AccessDenied", "IAM policy")] {
+            let CloudError::Denied(text) = refused(code, 400) else { panic!("{code}") };
+            assert!(text.contains(word) && text.contains("DoThis"), "{text}");
+        }
+    }
+
+    #[test]
+    fn long_words_are_cut() {
+        let body = format!("<R><Error><Code>A</Code><Message>{}</Message></Error></R>", "é".repeat(5000));
+        assert!(Failure::read("DoThis", 400, &body).to_string().len() < 1000);
+    }
+}

@@ -1,0 +1,134 @@
+//! What network and classic load balancers share, and which of them a Service has.
+
+use std::time::Duration;
+
+use skydock_sdk::{
+    Result,
+    types::{CloudError, LoadBalancerStatus, Service},
+};
+
+pub(crate) mod annotation;
+pub mod machine;
+pub(crate) mod name;
+pub(crate) mod node_rules;
+pub(crate) mod security_group;
+pub(crate) mod subnet;
+
+use annotation::Annotations;
+use machine::Members;
+
+use crate::{
+    classic,
+    cloud::{Cloud, invalid},
+    nlb,
+};
+
+/// How long it takes until what is being deleted lets go of what it had.
+pub(crate) const LETTING_GO: Duration = Duration::from_secs(10);
+
+/// Which kind of load balancer a Service asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Network,
+    Classic,
+    /// The AWS Load Balancer Controller's.
+    Elsewhere,
+}
+
+fn kind(service: &Service) -> Kind {
+    match Annotations(&service.annotations).get(annotation::TYPE) {
+        Some("nlb") => Kind::Network,
+        Some("external" | "nlb-ip") => Kind::Elsewhere,
+        _ => Kind::Classic,
+    }
+}
+
+/// What no load balancer of AWS can do.
+fn check(service: &Service) -> Result<()> {
+    if service.client_ip_affinity_seconds.is_some() {
+        return Err(invalid("session affinity ClientIP cannot be had from a load balancer of AWS"));
+    }
+    if service.ports.is_empty() {
+        return Err(invalid("the Service has no ports"));
+    }
+    if service.load_balancer_ip.as_ref().is_some_and(|ip| !ip.is_empty()) {
+        return Err(invalid(
+            "spec.loadBalancerIP cannot be had; a network load balancer takes elastic addresses by annotation",
+        ));
+    }
+    Ok(())
+}
+
+impl Cloud<'_> {
+    /// The load balancer of a Service, if there is one.
+    ///
+    /// # Errors
+    /// If AWS cannot be asked.
+    pub fn balancer(&self, service: &Service) -> Result<Option<LoadBalancerStatus>> {
+        let name = name::balancer(service);
+        match kind(service) {
+            Kind::Elsewhere => Ok(None),
+            Kind::Network => Ok(nlb::find(self, &name)?.map(|found| nlb::status(&found))),
+            Kind::Classic => Ok(classic::find(self, &name)?.map(|found| classic::status(&found))),
+        }
+    }
+
+    /// Makes the load balancer of a Service, or brings it to what is asked for.
+    ///
+    /// # Errors
+    /// If the Service asks for what cannot be, or AWS refuses, or it is not up yet.
+    pub fn ensure_balancer(&self, service: &Service, members: &Members) -> Result<LoadBalancerStatus> {
+        let kind = kind(service);
+        if kind == Kind::Elsewhere {
+            return Err(CloudError::ImplementedElsewhere);
+        }
+        check(service)?;
+        if kind == Kind::Network {
+            nlb::ensure(self, service, members)
+        } else {
+            classic::ensure(self, service, members)
+        }
+    }
+
+    /// Puts other nodes behind the load balancer of a Service.
+    ///
+    /// # Errors
+    /// If there is none, or AWS refuses.
+    pub fn update_members(&self, service: &Service, members: &Members) -> Result<()> {
+        match kind(service) {
+            Kind::Elsewhere => Err(CloudError::ImplementedElsewhere),
+            Kind::Network => nlb::update(self, service, members),
+            Kind::Classic => classic::update(self, service, members),
+        }
+    }
+
+    /// Takes away all that was made for a Service, of either kind: its annotations may be other ones than when it was made.
+    ///
+    /// # Errors
+    /// If AWS refuses, or something is still in use.
+    pub fn delete_balancer(&self, service: &Service) -> Result<()> {
+        nlb::delete::delete(self, service)?;
+        classic::delete(self, service)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_annotation_tells_the_kind() {
+        for (value, expected) in [
+            (None, Kind::Classic),
+            (Some(""), Kind::Classic),
+            (Some("elb"), Kind::Classic),
+            (Some("nlb"), Kind::Network),
+            (Some("nlb-ip"), Kind::Elsewhere),
+            (Some("external"), Kind::Elsewhere),
+        ] {
+            let annotations = value.map(|value| (annotation::key(annotation::TYPE), value.to_owned()));
+            let service = Service { annotations: annotations.into_iter().collect(), ..Service::default() };
+            assert_eq!(kind(&service), expected, "{value:?}");
+        }
+    }
+}

@@ -1,0 +1,164 @@
+//! The annotations of Services that say what a load balancer is to be like, and how their values are read.
+
+use std::collections::BTreeMap;
+
+use skydock_sdk::{Result, types::CloudError};
+
+/// All of them begin so.
+const PREFIX: &str = "service.beta.kubernetes.io/aws-load-balancer-";
+
+pub(crate) const TYPE: &str = "type";
+pub(crate) const INTERNAL: &str = "internal";
+pub(crate) const PROXY_PROTOCOL: &str = "proxy-protocol";
+pub(crate) const ACCESS_LOG_INTERVAL: &str = "access-log-emit-interval";
+pub(crate) const ACCESS_LOG_ENABLED: &str = "access-log-enabled";
+pub(crate) const ACCESS_LOG_BUCKET: &str = "access-log-s3-bucket-name";
+pub(crate) const ACCESS_LOG_PREFIX: &str = "access-log-s3-bucket-prefix";
+pub(crate) const DRAINING_ENABLED: &str = "connection-draining-enabled";
+pub(crate) const DRAINING_TIMEOUT: &str = "connection-draining-timeout";
+pub(crate) const IDLE_TIMEOUT: &str = "connection-idle-timeout";
+pub(crate) const CROSS_ZONE: &str = "cross-zone-load-balancing-enabled";
+pub(crate) const EXTRA_SECURITY_GROUPS: &str = "extra-security-groups";
+pub(crate) const SECURITY_GROUPS: &str = "security-groups";
+pub(crate) const CERTIFICATE: &str = "ssl-cert";
+pub(crate) const TLS_PORTS: &str = "ssl-ports";
+pub(crate) const TLS_POLICY: &str = "ssl-negotiation-policy";
+pub(crate) const BACKEND_PROTOCOL: &str = "backend-protocol";
+pub(crate) const TAGS: &str = "additional-resource-tags";
+pub(crate) const HEALTH_PROTOCOL: &str = "healthcheck-protocol";
+pub(crate) const HEALTH_PORT: &str = "healthcheck-port";
+pub(crate) const HEALTH_PATH: &str = "healthcheck-path";
+pub(crate) const HEALTHY: &str = "healthcheck-healthy-threshold";
+pub(crate) const UNHEALTHY: &str = "healthcheck-unhealthy-threshold";
+pub(crate) const HEALTH_TIMEOUT: &str = "healthcheck-timeout";
+pub(crate) const HEALTH_INTERVAL: &str = "healthcheck-interval";
+pub(crate) const GROUP_ATTRIBUTES: &str = "target-group-attributes";
+pub(crate) const ALLOCATIONS: &str = "eip-allocations";
+pub(crate) const PRIVATE_ADDRESSES: &str = "private-ipv4-addresses";
+pub(crate) const NODE_LABELS: &str = "target-node-labels";
+pub(crate) const SUBNETS: &str = "subnets";
+pub(crate) const IP_ADDRESS_TYPE: &str = "ip-address-type";
+
+/// Annotations of one Service.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Annotations<'a>(pub(crate) &'a [(String, String)]);
+
+impl<'a> Annotations<'a> {
+    /// The value, even an empty one.
+    pub(crate) fn get(self, name: &str) -> Option<&'a str> {
+        let named = |key: &str| key.strip_prefix(PREFIX) == Some(name);
+        self.0.iter().find(|(key, _)| named(key)).map(|(_, value)| value.as_str())
+    }
+
+    /// The value, unless it is empty.
+    pub(crate) fn text(self, name: &str) -> Option<&'a str> {
+        self.get(name).filter(|value| !value.is_empty())
+    }
+
+    /// A boolean, by the words that Go's `strconv.ParseBool` knows.
+    ///
+    /// # Errors
+    /// If it is none.
+    pub(crate) fn flag(self, name: &str) -> Result<Option<bool>> {
+        match self.text(name) {
+            None => Ok(None),
+            Some("1" | "t" | "T" | "true" | "TRUE" | "True") => Ok(Some(true)),
+            Some("0" | "f" | "F" | "false" | "FALSE" | "False") => Ok(Some(false)),
+            Some(_) => Err(wrong(name, "true or false")),
+        }
+    }
+
+    /// A number.
+    ///
+    /// # Errors
+    /// If it is none.
+    pub(crate) fn number(self, name: &str) -> Result<Option<u32>> {
+        self.get(name).map(|text| text.trim().parse().map_err(|_| wrong(name, "a number"))).transpose()
+    }
+
+    /// A list parted by commas; empty parts do not count.
+    pub(crate) fn list(self, name: &str) -> Vec<String> {
+        let parts = self.get(name).unwrap_or_default().split(',');
+        parts.map(str::trim).filter(|part| !part.is_empty()).map(str::to_owned).collect()
+    }
+
+    /// `Key1=Val1,Key2=,Key3`. What stands behind a second `=` does not count, as in the official provider.
+    pub(crate) fn pairs(self, name: &str) -> BTreeMap<String, String> {
+        let parts = self.get(name).unwrap_or_default().split(',');
+        parts
+            .filter_map(|part| {
+                let mut halves = part.trim().split('=');
+                let key = halves.next().filter(|key| !key.is_empty())?;
+                Some((key.to_owned(), halves.next().unwrap_or_default().to_owned()))
+            })
+            .collect()
+    }
+
+    /// True if the load balancer is to be reached from inside only: any value but `false` says so.
+    pub(crate) fn internal(self) -> bool {
+        self.text(INTERNAL).is_some_and(|value| value != "false")
+    }
+
+    /// True if TLS is asked for at this port.
+    pub(crate) fn is_tls_port(self, port: u16, name: &str) -> bool {
+        match self.text(TLS_PORTS) {
+            None | Some("*") => true,
+            Some(list) => list.split(',').map(str::trim).any(|item| match item.parse::<u16>() {
+                Ok(number) => number == port,
+                Err(_) => !item.is_empty() && item.eq_ignore_ascii_case(name),
+            }),
+        }
+    }
+}
+
+/// The whole key of an annotation.
+pub(crate) fn key(name: &str) -> String {
+    format!("{PREFIX}{name}")
+}
+
+/// An annotation whose value is not what it should be.
+pub(crate) fn wrong(name: &str, expected: &str) -> CloudError {
+    CloudError::invalid(format!("annotation {} is not {expected}", key(name)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(name: &str, value: &str) -> Vec<(String, String)> {
+        vec![("other".into(), "x".into()), (key(name), value.into())]
+    }
+
+    #[test]
+    fn values_are_read_as_the_official_provider_reads_them() {
+        let pairs = |text: &str| {
+            let pairs = Annotations(&of(TAGS, text)).pairs(TAGS);
+            pairs.iter().map(|(key, value)| format!("{key}:{value}")).collect::<Vec<_>>().join(" ")
+        };
+        assert_eq!(pairs("Key1=Val1, Key2=,Key3,,=x,Key4=a=b"), "Key1:Val1 Key2: Key3: Key4:a");
+        assert_eq!(Annotations(&of(SUBNETS, " a,,b ,")).list(SUBNETS), ["a", "b"]);
+        for (text, internal) in [("true", true), ("0.0.0.0/0", true), ("false", false), ("", false)] {
+            assert_eq!(Annotations(&of(INTERNAL, text)).internal(), internal, "{text}");
+        }
+        assert_eq!(Annotations(&of(CROSS_ZONE, "True")).flag(CROSS_ZONE), Ok(Some(true)));
+        assert_eq!(Annotations(&of(CROSS_ZONE, "")).flag(CROSS_ZONE), Ok(None));
+        assert!(Annotations(&of(CROSS_ZONE, "yes")).flag(CROSS_ZONE).is_err());
+        assert_eq!(Annotations(&of(HEALTHY, "4")).number(HEALTHY), Ok(Some(4)));
+        assert!(Annotations(&of(HEALTHY, "-4")).number(HEALTHY).is_err());
+    }
+
+    #[test]
+    fn tls_ports_go_by_number_or_name() {
+        for (text, port, name, expected) in [
+            ("*", 80, "", true),
+            ("", 80, "", true),
+            ("443,8443", 8443, "", true),
+            ("443,8443", 80, "", false),
+            ("https", 1, "https", true),
+            ("https", 1, "HTTPS", true),
+            ("https", 443, "", false),
+        ] {
+            assert_eq!(Annotations(&of(TLS_PORTS, text)).is_tls_port(port, name), expected, "{text} {port} {name}");
+        }
+    }
+}

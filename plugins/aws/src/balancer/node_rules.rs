@@ -1,0 +1,217 @@
+//! What the nodes' security groups let in for a network load balancer: clients, health checks, and path MTU discovery.
+//!
+//! Rules are known by their descriptions, which are the official provider's.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
+
+use skydock_sdk::{Result, types::CloudError};
+
+use super::machine;
+use crate::{
+    api::{
+        self,
+        ec2::{
+            network::{self, SecurityGroup},
+            permission::{self, Rule, Rules, Source},
+        },
+    },
+    cloud::{Cloud, invalid},
+    tags::Cluster,
+};
+
+const CLIENT: &str = "kubernetes.io/rule/nlb/client";
+const HEALTH: &str = "kubernetes.io/rule/nlb/health";
+const MTU: &str = "kubernetes.io/rule/nlb/mtu";
+
+/// What comes to the nodes from one load balancer.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Traffic {
+    /// Protocol (`tcp` or `udp`) and port of clients.
+    pub(crate) clients: BTreeSet<(&'static str, u16)>,
+    /// Ports of health checks.
+    pub(crate) health: BTreeSet<u16>,
+    /// Where clients come from.
+    pub(crate) ranges: BTreeSet<String>,
+    /// Where the load balancer itself is.
+    pub(crate) subnets: BTreeSet<String>,
+}
+
+/// The rules of one load balancer.
+pub(crate) fn wanted(balancer: &str, traffic: &Traffic) -> Rules {
+    let mut rules = Rules::new();
+    for (protocol, port) in &traffic.clients {
+        for range in &traffic.ranges {
+            rules.insert(Rule::port(protocol, *port, Source::range(range)), format!("{CLIENT}={balancer}"));
+        }
+    }
+    // Where all the world may come by TCP, health checks may, too.
+    let by_tcp = traffic.clients.iter().filter(|(protocol, _)| *protocol == "tcp").map(|(_, port)| *port);
+    let open = traffic.ranges.contains("0.0.0.0/0") && by_tcp.collect::<BTreeSet<_>>().is_superset(&traffic.health);
+    if !open {
+        for port in &traffic.health {
+            for subnet in &traffic.subnets {
+                let rule = Rule::port("tcp", *port, Source::range(subnet));
+                rules.entry(rule).or_insert_with(|| format!("{HEALTH}={balancer}"));
+            }
+        }
+    }
+    rules
+}
+
+/// What is to be added to and taken from one group. Rules of others stay, also those that say the same.
+pub(crate) fn changes(balancer: &str, there: &Rules, wanted: &Rules) -> (Rules, Rules) {
+    let ours = [format!("{CLIENT}={balancer}"), format!("{HEALTH}={balancer}")];
+    let lacking = wanted.iter().filter(|(rule, _)| !there.contains_key(*rule));
+    let mut grant: Rules = lacking.map(|(rule, text)| (rule.clone(), text.clone())).collect();
+    let idle = there.iter().filter(|(rule, text)| ours.contains(text) && !wanted.contains_key(*rule));
+    let mut revoke: Rules = idle.map(|(rule, text)| (rule.clone(), text.clone())).collect();
+    if grant.is_empty() && revoke.is_empty() && wanted.is_empty() {
+        return (grant, revoke);
+    }
+    // All load balancers share the rule for path MTU discovery from the same clients.
+    let after = there.iter().filter(|(rule, _)| !revoke.contains_key(*rule)).chain(&grant);
+    let clients: BTreeSet<Rule> = after
+        .filter(|(rule, text)| text.contains(CLIENT) && matches!(rule.source, Source::V4(_)))
+        .map(|(rule, _)| Rule::path_mtu(rule.source.clone()))
+        .collect();
+    let idle = there.iter().filter(|(rule, text)| *text == MTU && !clients.contains(*rule));
+    revoke.extend(idle.map(|(rule, text)| (rule.clone(), text.clone())));
+    let lacking = clients.into_iter().filter(|rule| !there.contains_key(rule));
+    grant.extend(lacking.map(|rule| (rule, MTU.to_owned())));
+    (grant, revoke)
+}
+
+/// The groups of the nodes that are to let traffic in: of each machine the one with the cluster's tag, or its only one.
+///
+/// # Errors
+/// If a machine has several that could be meant.
+pub(crate) fn groups(places: &BTreeMap<String, machine::Place>, tagged: &BTreeSet<String>) -> Result<BTreeSet<String>> {
+    let mut groups = BTreeSet::new();
+    for (id, place) in places {
+        let candidates: Vec<&String> = place.groups.intersection(tagged).collect();
+        let candidates = if candidates.is_empty() { place.groups.iter().collect() } else { candidates };
+        match candidates.as_slice() {
+            [] => {}
+            [one] => _ = groups.insert((*one).clone()),
+            [..] => {
+                return Err(invalid(format!(
+                    "machine {id} has several security groups that could be the nodes': give exactly one of them the \
+                     cluster's tag"
+                )));
+            }
+        }
+    }
+    Ok(groups)
+}
+
+/// How long a change of the nodes' groups may take, and how long it is waited for.
+const TURN: Duration = Duration::from_secs(20);
+
+impl Cloud<'_> {
+    /// Security groups with the cluster's tag, in its VPC.
+    ///
+    /// # Errors
+    /// If AWS cannot be asked.
+    pub(crate) fn cluster_groups(&self, cluster: &Cluster, vpc: &str) -> Result<BTreeMap<String, SecurityGroup>> {
+        let call = network::groups_by([network::of_cluster(cluster), ("vpc-id", vec![vpc.to_owned()])]);
+        let groups = network::groups(self.wire, &call)?.into_iter().filter(|group| cluster.has(&group.tags()));
+        Ok(groups.map(|group| (group.group_id.clone(), group)).collect())
+    }
+
+    /// Lets a load balancer's traffic in at the nodes behind it, and nowhere else. Without nodes or traffic, takes all its rules
+    /// away. True if anything was changed.
+    ///
+    /// # Errors
+    /// If AWS cannot be asked, or another instance is at it for too long.
+    pub(crate) fn sync_node_rules(
+        &self,
+        cluster: &Cluster,
+        vpc: &str,
+        balancer: &str,
+        places: &BTreeMap<String, machine::Place>,
+        traffic: &Traffic,
+        likely: bool,
+    ) -> Result<bool> {
+        if self.config.keep_node_groups {
+            return Ok(false);
+        }
+        if !likely && self.node_rule_calls(cluster, vpc, balancer, places, traffic)?.is_empty() {
+            return Ok(false);
+        }
+        // The groups are shared by all Services: their rules are read and changed by one at a time.
+        let turn = self.turn(balancer)?;
+        let calls = self.node_rule_calls(cluster, vpc, balancer, places, traffic)?;
+        let outcome = calls.iter().try_for_each(|call| match api::one(self.wire, call) {
+            Ok(_) => Ok(()),
+            // Somebody else was first; what is there is what was wanted.
+            Err(failure) if failure.code() == "InvalidPermission.NotFound" => Ok(()),
+            Err(failure) => Err(failure.into()),
+        });
+        drop(turn);
+        outcome.map(|()| !calls.is_empty())
+    }
+
+    fn node_rule_calls(
+        &self,
+        cluster: &Cluster,
+        vpc: &str,
+        balancer: &str,
+        places: &BTreeMap<String, machine::Place>,
+        traffic: &Traffic,
+    ) -> Result<Vec<api::call::Call>> {
+        let mut all = self.cluster_groups(cluster, vpc)?;
+        let open = groups(places, &all.keys().cloned().collect())?;
+        let untagged: Vec<String> = open.iter().filter(|id| !all.contains_key(*id)).cloned().collect();
+        if !untagged.is_empty() {
+            for group in network::groups(self.wire, &network::groups_by([("group-id", untagged)]))? {
+                all.insert(group.group_id.clone(), group);
+            }
+        }
+        let rules = wanted(balancer, traffic);
+        let mut calls = Vec::new();
+        for (id, group) in &all {
+            let none = Rules::new();
+            let wanted = if open.contains(id) { &rules } else { &none };
+            let (grant, revoke) = changes(balancer, &permission::rules(&group.ip_permissions), wanted);
+            if !revoke.is_empty() {
+                calls.push(permission::revoke(id, &revoke));
+            }
+            if !grant.is_empty() {
+                calls.push(permission::authorize(id, &grant));
+            }
+        }
+        Ok(calls)
+    }
+
+    /// The right to change the nodes' groups, until it is dropped.
+    fn turn(&self, who: &str) -> Result<Turn<'_>> {
+        let key = self.key("node-rules");
+        for _ in 0..100 {
+            if self.store.reserve(&key, who, TURN) {
+                return Ok(Turn { cloud: *self, key, who: who.to_owned() });
+            }
+            std::thread::sleep(TURN / 200);
+        }
+        Err(CloudError::conflict("others are at the nodes' security groups"))
+    }
+}
+
+struct Turn<'a> {
+    cloud: Cloud<'a>,
+    key: String,
+    who: String,
+}
+
+impl Drop for Turn<'_> {
+    fn drop(&mut self) {
+        if self.cloud.store.get(&self.key).as_ref() == Some(&self.who) {
+            self.cloud.store.remove(&self.key);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,108 @@
+use super::*;
+
+fn traffic(clients: &[(&'static str, u16)], health: &[u16], ranges: &[&str]) -> Traffic {
+    Traffic {
+        clients: clients.iter().copied().collect(),
+        health: health.iter().copied().collect(),
+        ranges: ranges.iter().map(|range| (*range).to_owned()).collect(),
+        subnets: BTreeSet::from(["10.0.1.0/24".to_owned()]),
+    }
+}
+
+fn shown(rules: &Rules) -> Vec<String> {
+    let shown = |(rule, text): (&Rule, &String)| {
+        let source = match &rule.source {
+            Source::V4(text) | Source::V6(text) | Source::Group(text) | Source::Prefix(text) => text,
+        };
+        let (from, _) = rule.ports.unwrap_or_default();
+        format!("{} {from} {source} {}", rule.protocol, text.rsplit('/').next().unwrap_or_default())
+    };
+    rules.iter().map(shown).collect()
+}
+
+#[test]
+fn clients_and_health_checks_are_let_in() {
+    for (traffic, expected) in [
+        (traffic(&[("tcp", 30080)], &[30080], &["0.0.0.0/0"]), &["tcp 30080 0.0.0.0/0 client=lb"][..]),
+        (
+            traffic(&[("tcp", 30080)], &[32000], &["0.0.0.0/0"]),
+            &["tcp 30080 0.0.0.0/0 client=lb", "tcp 32000 10.0.1.0/24 health=lb"],
+        ),
+        (
+            traffic(&[("tcp", 30080)], &[30080], &["192.0.2.0/24"]),
+            &["tcp 30080 10.0.1.0/24 health=lb", "tcp 30080 192.0.2.0/24 client=lb"],
+        ),
+        (
+            traffic(&[("udp", 30053)], &[30053], &["0.0.0.0/0"]),
+            &["tcp 30053 10.0.1.0/24 health=lb", "udp 30053 0.0.0.0/0 client=lb"],
+        ),
+        (
+            traffic(&[("tcp", 30053), ("udp", 30053)], &[30053], &["0.0.0.0/0"]),
+            &["tcp 30053 0.0.0.0/0 client=lb", "udp 30053 0.0.0.0/0 client=lb"],
+        ),
+        (Traffic::default(), &[]),
+    ] {
+        assert_eq!(shown(&wanted("lb", &traffic)), expected, "{traffic:?}");
+    }
+}
+
+fn open(balancer: &str, ranges: &[&str]) -> Rules {
+    wanted(balancer, &traffic(&[("tcp", 30080)], &[30080], ranges))
+}
+
+fn mtu(range: &str) -> (Rule, String) {
+    (Rule::path_mtu(Source::range(range)), MTU.to_owned())
+}
+
+#[test]
+fn rules_follow_their_descriptions_and_share_path_mtu() {
+    let (grant, revoke) = changes("lb", &Rules::new(), &open("lb", &["0.0.0.0/0"]));
+    assert_eq!(shown(&grant), ["icmp 3 0.0.0.0/0 mtu", "tcp 30080 0.0.0.0/0 client=lb"]);
+    assert!(revoke.is_empty());
+    let there = grant;
+    let (grant, revoke) = changes("lb", &there, &open("lb", &["0.0.0.0/0"]));
+    assert!(grant.is_empty() && revoke.is_empty());
+    // The last one takes the shared rule with it.
+    let (_, revoke) = changes("lb", &there, &Rules::new());
+    assert_eq!(shown(&revoke), ["icmp 3 0.0.0.0/0 mtu", "tcp 30080 0.0.0.0/0 client=lb"]);
+    // Not while another one needs it.
+    let mut two = there.clone();
+    two.insert(Rule::port("tcp", 30081, Source::range("0.0.0.0/0")), format!("{CLIENT}=other"));
+    assert_eq!(shown(&changes("lb", &two, &Rules::new()).1), ["tcp 30080 0.0.0.0/0 client=lb"]);
+}
+
+#[test]
+fn rules_of_others_stay_and_count() {
+    let by_hand = Rules::from([
+        (Rule::port("tcp", 30080, Source::range("0.0.0.0/0")), "by hand".to_owned()),
+        (Rule::port("tcp", 22, Source::range("0.0.0.0/0")), String::new()),
+    ]);
+    let (grant, revoke) = changes("lb", &by_hand, &open("lb", &["0.0.0.0/0"]));
+    assert!(grant.is_empty() && revoke.is_empty(), "{grant:?} {revoke:?}");
+    let (grant, revoke) = changes("lb", &by_hand, &Rules::new());
+    assert!(grant.is_empty() && revoke.is_empty());
+}
+
+#[test]
+fn other_ranges_replace_those_before() {
+    let mut there = open("lb", &["192.0.2.0/24"]);
+    there.extend([mtu("192.0.2.0/24")]);
+    let (grant, revoke) = changes("lb", &there, &open("lb", &["198.51.100.0/24"]));
+    assert_eq!(shown(&grant), ["icmp 3 198.51.100.0/24 mtu", "tcp 30080 198.51.100.0/24 client=lb"]);
+    assert_eq!(shown(&revoke), ["icmp 3 192.0.2.0/24 mtu", "tcp 30080 192.0.2.0/24 client=lb"]);
+}
+
+#[test]
+fn a_nodes_group_is_the_tagged_one_or_the_only_one() {
+    let tagged = BTreeSet::from(["sg-1".to_owned(), "sg-2".to_owned()]);
+    let groups = |ids: &[&str]| {
+        let place = machine::Place { vpc: "v".into(), groups: ids.iter().map(|id| (*id).to_owned()).collect() };
+        groups(&BTreeMap::from([("i-1".to_owned(), place)]), &tagged)
+            .map(|groups| groups.into_iter().collect::<Vec<_>>().join(" "))
+    };
+    assert_eq!(groups(&["sg-1", "sg-8"]), Ok("sg-1".into()));
+    assert_eq!(groups(&["sg-9"]), Ok("sg-9".into()));
+    assert_eq!(groups(&[]), Ok(String::new()));
+    assert!(groups(&["sg-8", "sg-9"]).is_err());
+    assert!(groups(&["sg-1", "sg-2"]).is_err());
+}

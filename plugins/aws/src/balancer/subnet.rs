@@ -1,0 +1,202 @@
+//! Which subnets a load balancer lives in.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
+
+use serde::{Deserialize, Serialize};
+use skydock_sdk::{Result, types::CloudError};
+
+use crate::{
+    api::ec2::{
+        Zone,
+        network::{self, RouteTable, Subnet},
+    },
+    cloud::{Cloud, invalid},
+    store,
+    tags::{Cluster, Owner},
+};
+
+/// How long the picture of the VPC is used: many Services are made at once, subnets change rarely.
+const PICTURE: Duration = Duration::from_secs(60);
+
+/// A subnet's ranges do not change.
+const RANGES: Duration = Duration::from_secs(24 * 3600);
+
+const ROLE_PUBLIC: &str = "kubernetes.io/role/elb";
+const ROLE_INTERNAL: &str = "kubernetes.io/role/internal-elb";
+
+/// What is to be known of a subnet.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Place {
+    pub(crate) id: String,
+    name: String,
+    zone: String,
+    /// True in a zone that has load balancers: not a local zone, nor one of Wavelength.
+    regular: bool,
+    /// None if there is no route table for it.
+    public: Option<bool>,
+    for_public: bool,
+    for_internal: bool,
+    ours: bool,
+    others: bool,
+    ranges: Ranges,
+}
+
+/// Ranges of a subnet.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Ranges {
+    /// IPv4.
+    pub(crate) v4: String,
+    /// IPv6.
+    pub(crate) v6: Option<String>,
+}
+
+/// What is known of a VPC's subnets.
+pub(crate) fn picture(subnets: &[Subnet], tables: &[RouteTable], zones: &[Zone], cluster: &Cluster) -> Vec<Place> {
+    let regular = |name: &str| {
+        let zone = zones.iter().find(|zone| zone.zone_name == name);
+        zone.is_none_or(|zone| zone.zone_type.is_empty() || zone.zone_type == "availability-zone")
+    };
+    let place = |subnet: &Subnet| {
+        let tags = subnet.tags();
+        let owner = cluster.owner(&tags);
+        Place {
+            id: subnet.subnet_id.clone(),
+            name: tags.get("Name").cloned().unwrap_or_default(),
+            zone: subnet.availability_zone.clone(),
+            regular: regular(&subnet.availability_zone),
+            public: is_public(&subnet.subnet_id, tables),
+            for_public: tags.contains_key(ROLE_PUBLIC),
+            for_internal: tags.contains_key(ROLE_INTERNAL),
+            ours: owner == Owner::Ours,
+            // The old tag of another cluster does not keep a subnet from being used, as in the official provider.
+            others: owner == Owner::Others && crate::tags::clusters(&tags).any(|(_, legacy)| !legacy),
+            ranges: Ranges { v4: subnet.cidr_block.clone(), v6: subnet.ipv6().map(str::to_owned) },
+        }
+    };
+    subnets.iter().map(place).collect()
+}
+
+/// True if the subnet's route table, or else the VPC's main one, leads to an internet gateway.
+fn is_public(id: &str, tables: &[RouteTable]) -> Option<bool> {
+    let own = tables.iter().find(|table| table.association_set.items.iter().any(|one| one.subnet_id == id));
+    let main = || tables.iter().find(|table| table.association_set.items.iter().any(|one| one.main));
+    let table = own.or_else(main)?;
+    Some(table.route_set.items.iter().any(|route| route.gateway_id.starts_with("igw")))
+}
+
+/// The subnets of a load balancer, one a zone, in order of the zones.
+///
+/// Among several in a zone, the one with the role's tag comes first, then the one with the cluster's tag, then the first by ID.
+///
+/// # Errors
+/// If there are none.
+pub(crate) fn choose<'a>(picture: &'a [Place], internal: bool, fallback: Option<&str>) -> Result<Vec<&'a Place>> {
+    let mut candidates: Vec<&Place> = picture.iter().filter(|place| place.ours || !place.others).collect();
+    if candidates.is_empty() {
+        candidates = picture.iter().filter(|place| Some(place.id.as_str()) == fallback).collect();
+    }
+    let mut by_zone: BTreeMap<&str, Vec<&Place>> = BTreeMap::new();
+    for place in candidates {
+        let public = place.public.ok_or_else(|| {
+            CloudError::internal(format!("subnet {} has no route table, and its VPC has no main one", place.id))
+        })?;
+        if place.regular && (internal || public) {
+            by_zone.entry(place.zone.as_str()).or_default().push(place);
+        }
+    }
+    let best = |places: Vec<&'a Place>| {
+        let role = |place: &Place| if internal { place.for_internal } else { place.for_public };
+        places
+            .into_iter()
+            .min_by(|one, other| (!role(one), !one.ours, &one.id).cmp(&(!role(other), !other.ours, &other.id)))
+    };
+    let chosen: Vec<&Place> = by_zone.into_values().filter_map(best).collect();
+    if chosen.is_empty() {
+        let kind = if internal { "" } else { "public " };
+        return Err(CloudError::internal(format!(
+            "no {kind}subnet of the VPC is for this load balancer: tag some, or name them by annotation {}",
+            super::annotation::key(super::annotation::SUBNETS)
+        )));
+    }
+    Ok(chosen)
+}
+
+/// The subnets that a Service names, by ID or by the tag `Name`, in its order.
+///
+/// # Errors
+/// If one is not there, or a name stands for several.
+pub(crate) fn named<'a>(picture: &'a [Place], wanted: &[String]) -> Result<Vec<&'a Place>> {
+    let mut chosen = Vec::new();
+    for word in wanted {
+        let by_id = word.starts_with("subnet-");
+        let fits = |place: &&Place| if by_id { place.id == *word } else { place.name == *word };
+        let mut fitting = picture.iter().filter(fits);
+        match (fitting.next(), fitting.next()) {
+            (Some(place), None) => chosen.push(place),
+            (None, _) => return Err(CloudError::not_found(format!("the VPC has no subnet {word}"))),
+            (Some(_), Some(_)) => return Err(invalid(format!("several subnets have the name {word}"))),
+        }
+    }
+    Ok(chosen)
+}
+
+impl Cloud<'_> {
+    /// The subnets for a new load balancer.
+    ///
+    /// # Errors
+    /// If there are none, or AWS cannot be asked.
+    pub(crate) fn subnets(
+        &self,
+        cluster: &Cluster,
+        vpc: &str,
+        wanted: &[String],
+        internal: bool,
+    ) -> Result<Vec<(String, Ranges)>> {
+        let picture = self.picture(cluster, vpc)?;
+        let chosen = if wanted.is_empty() {
+            choose(&picture, internal, self.config.subnet.as_deref())?
+        } else {
+            named(&picture, wanted)?
+        };
+        Ok(chosen.into_iter().map(|place| (place.id.clone(), place.ranges.clone())).collect())
+    }
+
+    fn picture(&self, cluster: &Cluster, vpc: &str) -> Result<Vec<Place>> {
+        let key = self.key(&format!("vpc/{vpc}"));
+        if let Some(picture) = store::load(self.store, &key) {
+            return Ok(picture);
+        }
+        let subnets = network::subnets(self.wire, [("vpc-id", vec![vpc.to_owned()])])?;
+        let tables = network::route_tables(self.wire, "vpc-id", &[vpc.to_owned()])?;
+        let zones: BTreeSet<&str> = subnets.iter().map(|subnet| subnet.availability_zone.as_str()).collect();
+        let picture = picture(&subnets, &tables, &self.zones(&zones)?, cluster);
+        store::save(self.store, &key, &picture, PICTURE);
+        let ranges: BTreeMap<&str, &Ranges> = picture.iter().map(|place| (place.id.as_str(), &place.ranges)).collect();
+        store::save(self.store, &self.key("ranges"), &ranges, RANGES);
+        Ok(picture)
+    }
+
+    /// The ranges of subnets.
+    ///
+    /// # Errors
+    /// If AWS cannot be asked, or one is not there.
+    pub(crate) fn ranges(&self, ids: &[String]) -> Result<Vec<Ranges>> {
+        let key = self.key("ranges");
+        let mut known: BTreeMap<String, Ranges> = store::load(self.store, &key).unwrap_or_default();
+        if !ids.iter().all(|id| known.contains_key(id)) {
+            for subnet in network::subnets(self.wire, [("subnet-id", ids.to_vec())])? {
+                let ranges = Ranges { v4: subnet.cidr_block.clone(), v6: subnet.ipv6().map(str::to_owned) };
+                known.insert(subnet.subnet_id, ranges);
+            }
+            store::save(self.store, &key, &known, RANGES);
+        }
+        let of = |id: &String| known.get(id).cloned().ok_or_else(|| CloudError::not_found(format!("no subnet {id}")));
+        ids.iter().map(of).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests;

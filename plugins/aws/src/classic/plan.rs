@@ -1,0 +1,158 @@
+//! From what is there to what is asked for: the calls, in stages. Those of a stage do not need each other and go at once.
+
+use std::collections::BTreeSet;
+
+use super::wish::Wish;
+use crate::{
+    api::{
+        call::Call,
+        elb::{self, Attributes, Description, Listener},
+    },
+    tags::Tags,
+};
+
+/// The official provider's policies.
+const PROXY_POLICY: &str = "k8s-proxyprotocol-enabled";
+
+fn tls_policy(policy: &str) -> String {
+    format!("k8s-SSLNegotiationPolicy-{policy}")
+}
+
+/// What there is of a load balancer.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Observed {
+    /// The load balancer.
+    pub(crate) balancer: Description,
+    /// Its attributes.
+    pub(crate) attributes: Attributes,
+    /// Its tags; none if the credential may not read them.
+    pub(crate) tags: Option<Tags>,
+}
+
+/// The calls that bring it to what is asked for.
+pub(crate) fn stages(
+    wish: &Wish,
+    observed: &Observed,
+    subnets: &BTreeSet<String>,
+    groups: &[String],
+    machines: &BTreeSet<String>,
+) -> [Vec<Call>; 3] {
+    let (there, name) = (&observed.balancer, wish.name.as_str());
+    let mut stages = [Vec::new(), Vec::new(), Vec::new()];
+    let [first, second, third] = &mut stages;
+
+    let attached: BTreeSet<String> = there.subnets.items.iter().cloned().collect();
+    change(first, "DetachLoadBalancerFromSubnets", name, attached.difference(subnets));
+    change(second, "AttachLoadBalancerToSubnets", name, subnets.difference(&attached));
+
+    let same = |one: &Listener, others: &[Listener]| others.iter().any(|other| one.is(other));
+    let listeners: Vec<Listener> = there.listener_descriptions.items.iter().map(|one| one.listener.clone()).collect();
+    let gone: Vec<u16> =
+        listeners.iter().filter(|one| !same(one, &wish.listeners)).map(|one| one.load_balancer_port).collect();
+    if !gone.is_empty() {
+        first.push(elb::on("DeleteLoadBalancerListeners", name).list("LoadBalancerPorts", gone));
+    }
+    let fresh: Vec<&Listener> = wish.listeners.iter().filter(|one| !same(one, &listeners)).collect();
+    if !fresh.is_empty() {
+        second.push(elb::with_listeners(elb::on("CreateLoadBalancerListeners", name), fresh));
+    }
+
+    let secured: BTreeSet<&String> = there.security_groups.items.iter().collect();
+    if groups.iter().collect::<BTreeSet<_>>() != secured {
+        second.push(elb::on("ApplySecurityGroupsToLoadBalancer", name).list("SecurityGroups", groups));
+    }
+    if differ(&wish.attributes, &observed.attributes) {
+        second.push(elb::set_attributes(name, &wish.attributes));
+    }
+    let lacks = |tags: &Tags| wish.tags.iter().any(|(key, value)| tags.get(key) != Some(value));
+    if observed.tags.as_ref().is_some_and(lacks) {
+        second.push(elb::add_tags(name, &wish.tags));
+    }
+    if wish.health != there.health_check {
+        second.push(elb::set_health(name, &wish.health));
+    }
+    proxy(wish, there, first, third);
+    tls(wish, there, first, third);
+
+    let (fresh, gone) = machine_changes(there, machines);
+    if !gone.is_empty() {
+        second.push(elb::change_instances("DeregisterInstancesFromLoadBalancer", name, &gone));
+    }
+    if !fresh.is_empty() {
+        third.push(elb::change_instances("RegisterInstancesWithLoadBalancer", name, &fresh));
+    }
+    stages
+}
+
+/// Machines to be put behind a load balancer, and to be taken away.
+pub(crate) fn machine_changes(there: &Description, machines: &BTreeSet<String>) -> (Vec<String>, Vec<String>) {
+    let behind: BTreeSet<String> = there.instances.items.iter().map(|one| one.instance_id.clone()).collect();
+    (machines.difference(&behind).cloned().collect(), behind.difference(machines).cloned().collect())
+}
+
+fn change<'a>(stage: &mut Vec<Call>, action: &'static str, name: &str, subnets: impl Iterator<Item = &'a String>) {
+    let subnets: Vec<&String> = subnets.collect();
+    if !subnets.is_empty() {
+        stage.push(elb::on(action, name).list("Subnets", subnets));
+    }
+}
+
+/// True if something that is asked for is not so. What is not asked for does not count.
+fn differ(wanted: &Attributes, there: &Attributes) -> bool {
+    fn other<T: PartialEq>(wanted: Option<&T>, there: Option<&T>) -> bool {
+        wanted.is_some() && wanted != there
+    }
+    wanted.access_log.enabled != there.access_log.enabled
+        || (wanted.access_log.enabled
+            && (other(wanted.access_log.emit_interval.as_ref(), there.access_log.emit_interval.as_ref())
+                || other(wanted.access_log.bucket.as_ref(), there.access_log.bucket.as_ref())
+                || other(wanted.access_log.prefix.as_ref(), there.access_log.prefix.as_ref())))
+        || wanted.connection_draining.enabled != there.connection_draining.enabled
+        || other(wanted.connection_draining.timeout.as_ref(), there.connection_draining.timeout.as_ref())
+        || other(wanted.connection_settings.idle_timeout.as_ref(), there.connection_settings.idle_timeout.as_ref())
+        || wanted.cross_zone_load_balancing != there.cross_zone_load_balancing
+}
+
+/// The PROXY protocol to the machines' ports, on or off.
+fn proxy(wish: &Wish, there: &Description, first: &mut Vec<Call>, third: &mut Vec<Call>) {
+    let exists = there.policies.other_policies.items.iter().any(|policy| policy == PROXY_POLICY);
+    if wish.proxy && !exists {
+        let kind = "ProxyProtocolPolicyType";
+        first.push(elb::create_policy(&wish.name, PROXY_POLICY, kind, "ProxyProtocol", "true"));
+    }
+    let wanted: BTreeSet<u16> = wish.listeners.iter().map(|one| one.instance_port).filter(|_| wish.proxy).collect();
+    let has = |port: &&elb::Backend| port.policy_names.items.iter().any(|policy| policy == PROXY_POLICY);
+    let there: BTreeSet<u16> =
+        there.backend_server_descriptions.items.iter().filter(has).map(|one| one.instance_port).collect();
+    let set = |port: &u16| elb::on("SetLoadBalancerPoliciesForBackendServer", &wish.name).with("InstancePort", port);
+    third.extend(wanted.difference(&there).map(|port| set(port).list("PolicyNames", [PROXY_POLICY])));
+    // An empty list takes all away.
+    third.extend(there.difference(&wanted).map(|port| set(port).with("PolicyNames", "")));
+}
+
+/// The TLS policy of the listeners, if one is asked for.
+fn tls(wish: &Wish, there: &Description, first: &mut Vec<Call>, third: &mut Vec<Call>) {
+    let Some(reference) = &wish.policy else { return };
+    let policy = tls_policy(reference);
+    if !there.policies.other_policies.items.contains(&policy) {
+        let kind = "SSLNegotiationPolicyType";
+        first.push(elb::create_policy(&wish.name, &policy, kind, "Reference-Security-Policy", reference));
+    }
+    for listener in wish.listeners.iter().filter(|listener| listener.is_tls()) {
+        let set = there
+            .listener_descriptions
+            .items
+            .iter()
+            .any(|one| one.listener.is(listener) && one.policy_names.items == [policy.clone()]);
+        if !set {
+            third.push(
+                elb::on("SetLoadBalancerPoliciesOfListener", &wish.name)
+                    .with("LoadBalancerPort", listener.load_balancer_port)
+                    .list("PolicyNames", [&policy]),
+            );
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

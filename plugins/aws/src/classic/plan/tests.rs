@@ -1,0 +1,136 @@
+use skydock_sdk::types::{Service, Transport};
+
+use super::*;
+use crate::{
+    api::elb::{Backend, Instance, ListenerDescription},
+    config::Config,
+    tags::Cluster,
+    testing::{annotated, service},
+};
+
+fn asked(service: &Service) -> Wish {
+    let config = Config::parse("[Global]\nRegion = eu-west-1\n", &[]).unwrap();
+    Wish::of(service, &Cluster { id: "c".into(), legacy: false }, &config).unwrap()
+}
+
+fn web(pairs: &[(&str, &str)]) -> Wish {
+    asked(&annotated(service(&[("web", Transport::Tcp, 80, 30080)]), pairs))
+}
+
+/// A load balancer that is as this asks for, in subnet-1, with sg-1 and machine i-1.
+fn settled(wish: &Wish) -> Observed {
+    let listener = |one: &Listener| ListenerDescription {
+        // AWS answers in capitals.
+        listener: Listener {
+            protocol: one.protocol.to_uppercase(),
+            instance_protocol: one.instance_protocol.to_uppercase(),
+            ..one.clone()
+        },
+        ..ListenerDescription::default()
+    };
+    Observed {
+        balancer: Description {
+            listener_descriptions: wish.listeners.iter().map(listener).collect::<Vec<_>>().into(),
+            subnets: vec!["subnet-1".to_owned()].into(),
+            security_groups: vec!["sg-1".to_owned()].into(),
+            instances: vec![Instance { instance_id: "i-1".into() }].into(),
+            health_check: wish.health.clone(),
+            ..Description::default()
+        },
+        attributes: wish.attributes.clone(),
+        tags: Some(wish.tags.clone()),
+    }
+}
+
+fn actions(wish: &Wish, observed: &Observed, subnets: &[&str], groups: &[&str], ids: &[&str]) -> Vec<String> {
+    let set = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect::<BTreeSet<String>>();
+    let groups: Vec<String> = groups.iter().map(|group| (*group).to_owned()).collect();
+    let stages = stages(wish, observed, &set(subnets), &groups, &set(ids));
+    let numbered = stages.iter().enumerate();
+    numbered.flat_map(|(index, stage)| stage.iter().map(move |call| format!("{index} {}", call.action))).collect()
+}
+
+fn by(wish: &Wish, observed: &Observed) -> Vec<String> {
+    actions(wish, observed, &["subnet-1"], &["sg-1"], &["i-1"])
+}
+
+#[test]
+fn what_is_as_asked_for_needs_nothing() {
+    let wish = web(&[]);
+    assert_eq!(by(&wish, &settled(&wish)), Vec::<String>::new());
+    let untagged = Observed { tags: None, ..settled(&wish) };
+    assert_eq!(by(&wish, &untagged), Vec::<String>::new(), "tags that cannot be read are left");
+}
+
+#[test]
+fn only_what_differs_is_changed_and_in_order() {
+    let wish = web(&[]);
+    let observed = settled(&wish);
+    assert_eq!(
+        actions(&wish, &observed, &["subnet-2"], &["sg-1"], &["i-1"]),
+        ["0 DetachLoadBalancerFromSubnets", "1 AttachLoadBalancerToSubnets"]
+    );
+    assert_eq!(actions(&wish, &observed, &["subnet-1"], &["sg-2"], &["i-1"]), ["1 ApplySecurityGroupsToLoadBalancer"]);
+    assert_eq!(
+        actions(&wish, &observed, &["subnet-1"], &["sg-1"], &["i-2"]),
+        ["1 DeregisterInstancesFromLoadBalancer", "2 RegisterInstancesWithLoadBalancer"]
+    );
+    let other = asked(&service(&[("web", Transport::Tcp, 80, 30081)]));
+    assert_eq!(
+        by(&other, &observed),
+        ["0 DeleteLoadBalancerListeners", "1 CreateLoadBalancerListeners", "1 ConfigureHealthCheck"]
+    );
+    assert_eq!(by(&web(&[("additional-resource-tags", "a=b")]), &observed), ["1 AddTags"]);
+    for pair in [
+        ("connection-idle-timeout", "90"),
+        ("cross-zone-load-balancing-enabled", "true"),
+        ("connection-draining-enabled", "true"),
+        ("access-log-enabled", "true"),
+    ] {
+        assert_eq!(by(&web(&[pair]), &observed), ["1 ModifyLoadBalancerAttributes"], "{pair:?}");
+    }
+}
+
+#[test]
+fn listeners_are_what_the_official_provider_makes_of_ports() {
+    let shown = |pairs: &[(&str, &str)]| {
+        let one = web(pairs).listeners.remove(0);
+        format!("{}->{} {}", one.protocol, one.instance_protocol, one.certificate)
+    };
+    let cert = ("ssl-cert", "arn");
+    assert_eq!(shown(&[]), "tcp->tcp ");
+    assert_eq!(shown(&[("backend-protocol", "http")]), "http->http ");
+    assert_eq!(shown(&[("backend-protocol", "https")]), "tcp->tcp ");
+    assert_eq!(shown(&[cert]), "ssl->tcp arn");
+    assert_eq!(shown(&[cert, ("backend-protocol", "http")]), "https->http arn");
+    assert_eq!(shown(&[cert, ("backend-protocol", "https")]), "https->https arn");
+    assert_eq!(shown(&[cert, ("backend-protocol", "ssl")]), "ssl->ssl arn");
+    assert_eq!(shown(&[cert, ("ssl-ports", "443")]), "tcp->tcp ");
+}
+
+#[test]
+fn the_proxy_protocol_goes_on_and_off() {
+    let (with, without) = (web(&[("proxy-protocol", "*")]), web(&[]));
+    let set = "2 SetLoadBalancerPoliciesForBackendServer";
+    assert_eq!(by(&with, &settled(&with)), ["0 CreateLoadBalancerPolicy", set]);
+    let mut on = settled(&with);
+    on.balancer.policies.other_policies = vec![PROXY_POLICY.to_owned()].into();
+    on.balancer.backend_server_descriptions =
+        vec![Backend { instance_port: 30080, policy_names: vec![PROXY_POLICY.to_owned()].into() }].into();
+    assert_eq!(by(&with, &on), Vec::<String>::new());
+    assert_eq!(by(&without, &on), [set]);
+}
+
+#[test]
+fn a_tls_policy_is_made_once_and_set_on_tls_listeners() {
+    let wish = web(&[("ssl-cert", "arn"), ("ssl-negotiation-policy", "P")]);
+    let mut observed = settled(&wish);
+    assert_eq!(by(&wish, &observed), ["0 CreateLoadBalancerPolicy", "2 SetLoadBalancerPoliciesOfListener"]);
+    observed.balancer.policies.other_policies = vec![tls_policy("P")].into();
+    for description in &mut observed.balancer.listener_descriptions.items {
+        description.policy_names = vec![tls_policy("P")].into();
+    }
+    assert_eq!(by(&wish, &observed), Vec::<String>::new());
+    let plain = web(&[("ssl-negotiation-policy", "P")]);
+    assert_eq!(by(&plain, &settled(&plain)), ["0 CreateLoadBalancerPolicy"]);
+}

@@ -1,0 +1,110 @@
+//! The operator's configuration: the official provider's file, and the plugin's options.
+
+use ini::Problem;
+
+use crate::endpoint::{Endpoint, Endpoints, Override, partition_suffix};
+
+pub(crate) mod ini;
+mod options;
+
+/// IP family of node addresses (`NodeIPFamilies`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Family {
+    /// `ipv4`, the default.
+    V4,
+    /// `ipv6`.
+    V6,
+}
+
+/// The health check that all Services without `externalTrafficPolicy: Local` share
+/// (`ClusterServiceLoadBalancerHealthProbeMode = Shared`).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct SharedProbe {
+    /// Port of kube-proxy's health server on every node.
+    pub(crate) port: u16,
+    /// Its path.
+    pub(crate) path: String,
+}
+
+/// What the operator has set, checked.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Config {
+    /// The region served.
+    pub(crate) region: String,
+    /// `VPC`: where the cluster is. Without it, where its nodes are.
+    pub(crate) vpc: Option<String>,
+    /// `SubnetID`: the subnet of load balancers if none of the VPC's will do.
+    pub(crate) subnet: Option<String>,
+    /// `RouteTableID`: the route table of Pod routes. Without it, the one with the cluster's tag.
+    pub(crate) route_table: Option<String>,
+    /// `KubernetesClusterID` or `KubernetesClusterTag`. Without it, what the nodes' tags say.
+    pub(crate) cluster_id: Option<String>,
+    /// True if resources also bear the tag `KubernetesCluster` (`KubernetesClusterTag` is set).
+    pub(crate) legacy_tags: bool,
+    /// `DisableSecurityGroupIngress`: the nodes' security groups are not touched.
+    pub(crate) keep_node_groups: bool,
+    /// `ElbSecurityGroup`: shared by all classic load balancers.
+    pub(crate) elb_security_group: Option<String>,
+    /// `NodeIPFamilies`, first one first; never empty.
+    pub(crate) families: Vec<Family>,
+    /// Set if the health probe mode is `Shared`.
+    pub(crate) shared_probe: Option<SharedProbe>,
+    /// `SupportedTopologyInstanceTypePattern`: instance types that must have network topology labels.
+    pub(crate) topology_pattern: String,
+    /// True if `NLBSecurityGroupMode = Managed`.
+    pub(crate) nlb_groups_managed: bool,
+    /// Where each API is.
+    pub(crate) endpoints: Endpoints,
+    /// `--cluster-name`, which the names of security groups are made of.
+    pub(crate) cluster_name: String,
+    /// `--cluster-cidr`: routes to elsewhere are not this cluster's. Empty if not given.
+    pub(crate) cluster_cidrs: Vec<String>,
+}
+
+/// The official provider's pattern, of `pkg/providers/v1/topology.go`.
+const TOPOLOGY_PATTERN: &str = r"^(hpc|trn|p)[0-9]+[a-z]*(-[a-z0-9]+)?(\.[0-9a-z]*)$";
+
+impl Config {
+    /// Checks a file and the options; options come before the file.
+    ///
+    /// # Errors
+    /// What is wrong, with its line.
+    pub(crate) fn parse(text: &str, given: &[(String, String)]) -> Result<Self, Problem> {
+        let raw = options::Raw::read(text, given)?;
+        let region = raw.region()?;
+        let suffix = partition_suffix(&region);
+        let at = |service: &str| Endpoint {
+            url: format!("https://{service}.{region}.{suffix}/"),
+            signing_region: region.clone(),
+            signing_name: service.to_owned(),
+        };
+        let mut endpoints =
+            Endpoints { ec2: at("ec2"), elb: at("elasticloadbalancing"), elbv2: at("elasticloadbalancing") };
+        for Override { service, region: of, endpoint } in raw.overrides()? {
+            if of == region {
+                endpoints.replace(&service, &endpoint);
+            }
+        }
+        let shared_probe = raw.shared_probe()?;
+        Ok(Self {
+            vpc: raw.text("vpc"),
+            subnet: raw.text("subnetid"),
+            route_table: raw.text("routetableid"),
+            cluster_id: raw.cluster_id()?,
+            legacy_tags: raw.text("kubernetesclustertag").is_some(),
+            keep_node_groups: raw.flag("disablesecuritygroupingress")?,
+            elb_security_group: raw.text("elbsecuritygroup"),
+            families: raw.families()?,
+            shared_probe,
+            topology_pattern: raw.pattern(TOPOLOGY_PATTERN)?,
+            nlb_groups_managed: raw.nlb_groups_managed()?,
+            endpoints,
+            region,
+            cluster_name: String::new(),
+            cluster_cidrs: Vec::new(),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests;

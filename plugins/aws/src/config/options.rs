@@ -1,0 +1,247 @@
+//! Every option there is: which are taken, which the official provider has and this one refuses, and why.
+
+use std::collections::BTreeMap;
+
+use regex_lite::Regex;
+
+use super::{
+    Family, SharedProbe,
+    ini::{self, Entry, Problem},
+};
+use crate::endpoint::{Endpoint, Override};
+
+/// Options of `[Global]`, in lower case: gcfg does not tell case apart.
+const GLOBAL: [&str; 17] = [
+    "zone",
+    "region",
+    "vpc",
+    "subnetid",
+    "routetableid",
+    "kubernetesclustertag",
+    "kubernetesclusterid",
+    "disablesecuritygroupingress",
+    "elbsecuritygroup",
+    "nodeipfamilies",
+    "clusterserviceloadbalancerhealthprobemode",
+    "clusterservicesharedloadbalancerhealthprobeport",
+    "clusterservicesharedloadbalancerhealthprobepath",
+    "supportedtopologyinstancetypepattern",
+    "nlbsecuritygroupmode",
+    // Taken from old files, where it means nothing any more: the official provider dropped it in v1.28.
+    "disablestrictzonecheck",
+    "endpoint",
+];
+
+/// Options of `[ServiceOverride "…"]`.
+const OVERRIDE: [&str; 6] = ["service", "region", "url", "signingregion", "signingmethod", "signingname"];
+
+/// Options by lower-case name, each with the line it stands on (0: an option of the plugin).
+#[derive(Debug, Default)]
+pub(super) struct Raw {
+    global: BTreeMap<String, (usize, Vec<String>)>,
+    overrides: BTreeMap<String, BTreeMap<String, (usize, String)>>,
+}
+
+impl Raw {
+    /// Sorts entries; an unknown one is refused.
+    pub(super) fn read(text: &str, given: &[(String, String)]) -> Result<Self, Problem> {
+        let mut raw = Self::default();
+        for Entry { line, section, subsection, key, value } in ini::parse(text)? {
+            let name = key.to_ascii_lowercase();
+            let value = value.unwrap_or_else(|| "true".into());
+            match section.to_ascii_lowercase().as_str() {
+                "global" => {
+                    known_global(&name, &key, line)?;
+                    raw.global.entry(name).or_insert((line, Vec::new())).1.push(value);
+                }
+                "serviceoverride" if OVERRIDE.contains(&name.as_str()) => {
+                    raw.overrides.entry(subsection).or_default().insert(name, (line, value));
+                }
+                "serviceoverride" => {
+                    return Err(Problem::at(line, format!("a ServiceOverride has no option {key}")));
+                }
+                _ => return Err(Problem::at(line, format!("there is no section [{section}]"))),
+            }
+        }
+        for (key, value) in given {
+            let name = key.to_ascii_lowercase();
+            known_global(&name, key, 0)?;
+            let values = if name == "nodeipfamilies" {
+                value.split(',').map(|part| part.trim().to_owned()).collect()
+            } else {
+                vec![value.clone()]
+            };
+            raw.global.insert(name, (0, values));
+        }
+        Ok(raw)
+    }
+
+    /// The last value of an option; none if it is not there or empty.
+    pub(super) fn text(&self, name: &str) -> Option<String> {
+        let (_, values) = self.global.get(name)?;
+        values.last().map(|value| value.trim().to_owned()).filter(|value| !value.is_empty())
+    }
+
+    fn refuse(&self, name: &str, reason: impl Into<String>) -> Problem {
+        Problem::at(self.global.get(name).map_or(0, |(line, _)| *line), reason)
+    }
+
+    /// A boolean, by gcfg's words for it.
+    pub(super) fn flag(&self, name: &str) -> Result<bool, Problem> {
+        match self.text(name).as_deref().map(str::to_ascii_lowercase).as_deref() {
+            None | Some("false" | "no" | "off" | "0") => Ok(false),
+            Some("true" | "yes" | "on" | "1") => Ok(true),
+            Some(_) => Err(self.refuse(name, format!("{name} is true or false"))),
+        }
+    }
+
+    /// `Region`, or what `Zone` is in.
+    pub(super) fn region(&self) -> Result<String, Problem> {
+        let region = match self.text("zone") {
+            Some(zone) => region_of(&zone).ok_or_else(|| self.refuse("zone", "Zone is no availability zone"))?,
+            None => self.text("region").ok_or_else(|| {
+                Problem::at(
+                    0,
+                    "name the region, by Region = … below [Global] or by the plugin's option region: \
+                     a plugin has no instance metadata to read it from",
+                )
+            })?,
+        };
+        let plain =
+            region.chars().all(|letter| letter.is_ascii_lowercase() || letter.is_ascii_digit() || letter == '-');
+        if plain { Ok(region) } else { Err(self.refuse("region", "Region is no region, such as eu-west-1")) }
+    }
+
+    /// `KubernetesClusterTag`, else `KubernetesClusterID`.
+    pub(super) fn cluster_id(&self) -> Result<Option<String>, Problem> {
+        match (self.text("kubernetesclustertag"), self.text("kubernetesclusterid")) {
+            (Some(tag), Some(id)) if tag != id => Err(self.refuse(
+                "kubernetesclustertag",
+                "KubernetesClusterTag and KubernetesClusterID name different clusters",
+            )),
+            (tag, id) => Ok(tag.or(id)),
+        }
+    }
+
+    /// `NodeIPFamilies`.
+    pub(super) fn families(&self) -> Result<Vec<Family>, Problem> {
+        let values = self.global.get("nodeipfamilies").map_or(&[][..], |(_, values)| values);
+        let mut families = Vec::new();
+        for value in values {
+            families.push(match value.trim() {
+                "ipv4" => Family::V4,
+                "ipv6" => Family::V6,
+                _ => return Err(self.refuse("nodeipfamilies", "NodeIPFamilies is ipv4 or ipv6, a line for each")),
+            });
+        }
+        if families.is_empty() {
+            families.push(Family::V4);
+        }
+        Ok(families)
+    }
+
+    /// `ClusterServiceLoadBalancerHealthProbeMode` and what belongs to it.
+    pub(super) fn shared_probe(&self) -> Result<Option<SharedProbe>, Problem> {
+        let mode = "clusterserviceloadbalancerhealthprobemode";
+        match self.text(mode).as_deref() {
+            None | Some("ServiceNodePort") => return Ok(None),
+            Some("Shared") => {}
+            Some(_) => {
+                let reason = "ClusterServiceLoadBalancerHealthProbeMode is Shared or ServiceNodePort";
+                return Err(self.refuse(mode, reason));
+            }
+        }
+        let name = "clusterservicesharedloadbalancerhealthprobeport";
+        let port = match self.text(name).as_deref() {
+            // kube-proxy's default.
+            None | Some("0") => 10256,
+            Some(text) => text
+                .parse()
+                .map_err(|_| self.refuse(name, "ClusterServiceSharedLoadBalancerHealthProbePort is no port"))?,
+        };
+        let path = self.text("clusterservicesharedloadbalancerhealthprobepath").unwrap_or_else(|| "/healthz".into());
+        Ok(Some(SharedProbe { port, path }))
+    }
+
+    /// `SupportedTopologyInstanceTypePattern`.
+    pub(super) fn pattern(&self, default: &str) -> Result<String, Problem> {
+        let name = "supportedtopologyinstancetypepattern";
+        let pattern = self.text(name).unwrap_or_else(|| default.to_owned());
+        match Regex::new(&pattern) {
+            Ok(_) => Ok(pattern),
+            Err(_) => Err(self.refuse(name, "SupportedTopologyInstanceTypePattern is no regular expression")),
+        }
+    }
+
+    /// `NLBSecurityGroupMode`.
+    pub(super) fn nlb_groups_managed(&self) -> Result<bool, Problem> {
+        match self.text("nlbsecuritygroupmode").as_deref() {
+            None => Ok(false),
+            Some("Managed") => Ok(true),
+            Some(_) => Err(self.refuse("nlbsecuritygroupmode", "NLBSecurityGroupMode is Managed, or left out")),
+        }
+    }
+
+    /// Endpoints that are elsewhere, in the order they apply.
+    pub(super) fn overrides(&self) -> Result<Vec<Override>, Problem> {
+        let mut all = Vec::new();
+        for (number, entries) in &self.overrides {
+            let line = entries.values().map(|(line, _)| *line).min().unwrap_or(0);
+            let get = |name: &str| entries.get(name).map(|(_, value)| value.trim().to_owned()).unwrap_or_default();
+            for name in ["service", "region", "url", "signingregion"] {
+                if get(name).is_empty() {
+                    return Err(Problem::at(line, format!("ServiceOverride {number} lacks its {name}")));
+                }
+            }
+            let (service, region, url) = (get("service"), get("region"), get("url"));
+            if all.iter().any(|other: &Override| other.service == service && other.region == region) {
+                return Err(Problem::at(line, format!("ServiceOverride {number} is the second one of its service")));
+            }
+            let endpoint = Endpoint {
+                url: checked(&url, line)?,
+                signing_region: get("signingregion"),
+                signing_name: get("signingname"),
+            };
+            all.push(Override { service, region, endpoint });
+        }
+        if let Some(url) = self.text("endpoint") {
+            let region = self.region()?;
+            let endpoint =
+                Endpoint { url: checked(&url, 0)?, signing_region: region.clone(), signing_name: String::new() };
+            for service in ["ec2", "elasticloadbalancing"] {
+                all.push(Override { service: service.into(), region: region.clone(), endpoint: endpoint.clone() });
+            }
+        }
+        Ok(all)
+    }
+}
+
+/// An endpoint's URL, with a path.
+fn checked(url: &str, line: usize) -> Result<String, Problem> {
+    let rest = url.strip_prefix("https://").or_else(|| url.strip_prefix("http://")).unwrap_or_default();
+    if rest.is_empty() || rest.contains(['?', '#', '@', ' ']) {
+        return Err(Problem::at(line, "an endpoint is https://HOST or http://HOST, perhaps with a port and a path"));
+    }
+    Ok(if rest.contains('/') { url.to_owned() } else { format!("{url}/") })
+}
+
+/// Says why if an option is not taken.
+fn known_global(name: &str, written: &str, line: usize) -> Result<(), Problem> {
+    if GLOBAL.contains(&name) {
+        return Ok(());
+    }
+    let reason = match name {
+        "rolearn" | "sourcearn" => format!(
+            "{written} belongs to the host's credential (type aws-sigv4): a plugin never holds a credential, and cannot \
+             take on a role"
+        ),
+        _ => format!("there is no option {written}"),
+    };
+    Err(Problem::at(line, reason))
+}
+
+/// `eu-west-1` of `eu-west-1a`: letters and dashes, then digits.
+pub(super) fn region_of(zone: &str) -> Option<String> {
+    let pattern = Regex::new("^([a-zA-Z]+-)+[0-9]+").ok()?;
+    pattern.find(zone).map(|found| found.as_str().to_owned())
+}

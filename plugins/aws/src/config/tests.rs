@@ -1,0 +1,140 @@
+use super::*;
+
+fn parse(text: &str) -> Result<Config, Problem> {
+    Config::parse(text, &[])
+}
+
+#[test]
+fn a_region_is_all_there_must_be() {
+    let config = parse("[Global]\nRegion = eu-west-1\n").unwrap();
+    assert_eq!(config.region, "eu-west-1");
+    assert_eq!(config.endpoints.ec2.url, "https://ec2.eu-west-1.amazonaws.com/");
+    assert_eq!(config.endpoints.elbv2.url, "https://elasticloadbalancing.eu-west-1.amazonaws.com/");
+    assert_eq!(config.families, [Family::V4]);
+    assert_eq!((config.vpc, config.cluster_id, config.shared_probe), (None, None, None));
+    assert!(!config.legacy_tags && !config.keep_node_groups && !config.nlb_groups_managed);
+}
+
+#[test]
+fn every_option_of_the_official_file_is_read() {
+    let config = parse(
+        "[global]\nzone = eu-west-1b\nVPC = vpc-1\nSubnetID = subnet-1\nRouteTableID = rtb-1\n\
+         KubernetesClusterTag = c1\nKubernetesClusterID = c1\nDisableSecurityGroupIngress\nElbSecurityGroup = sg-1\n\
+         NodeIPFamilies = ipv6\nNodeIPFamilies = ipv4\nClusterServiceLoadBalancerHealthProbeMode = Shared\n\
+         ClusterServiceSharedLoadBalancerHealthProbePort = 8080\nClusterServiceSharedLoadBalancerHealthProbePath = /h\n\
+         SupportedTopologyInstanceTypePattern = ^x\nNLBSecurityGroupMode = Managed\nDisableStrictZoneCheck = true\n",
+    )
+    .unwrap();
+    let expected = Config {
+        region: "eu-west-1".into(),
+        vpc: Some("vpc-1".into()),
+        subnet: Some("subnet-1".into()),
+        route_table: Some("rtb-1".into()),
+        cluster_id: Some("c1".into()),
+        legacy_tags: true,
+        keep_node_groups: true,
+        elb_security_group: Some("sg-1".into()),
+        families: vec![Family::V6, Family::V4],
+        shared_probe: Some(SharedProbe { port: 8080, path: "/h".into() }),
+        topology_pattern: "^x".into(),
+        nlb_groups_managed: true,
+        endpoints: config.endpoints.clone(),
+        cluster_name: String::new(),
+        cluster_cidrs: Vec::new(),
+    };
+    assert_eq!(config, expected);
+}
+
+#[test]
+fn the_shared_probe_is_kube_proxys_unless_told() {
+    let config = parse("[Global]\nRegion=a-b-1\nClusterServiceLoadBalancerHealthProbeMode=Shared\n").unwrap();
+    assert_eq!(config.shared_probe, Some(SharedProbe { port: 10256, path: "/healthz".into() }));
+}
+
+#[test]
+fn an_override_moves_an_api_of_the_region_served() {
+    let text = "[Global]\nRegion = eu-west-1\n[ServiceOverride \"1\"]\nService = EC2\nRegion = eu-west-1\n\
+                URL = https://ec2.example\nSigningRegion = r\nSigningMethod = v4\nSigningName = n\n\
+                [ServiceOverride \"2\"]\nService = Elastic Load Balancing v2\nRegion = eu-west-1\nURL = http://v2:1/p\n\
+                SigningRegion = r2\n[ServiceOverride \"3\"]\nService = elasticloadbalancing\nRegion = elsewhere-1\n\
+                URL = https://no.example\nSigningRegion = r\n[ServiceOverride \"4\"]\nService = s3\nRegion = eu-west-1\n\
+                URL = https://s3.example\nSigningRegion = r\n";
+    let endpoints = parse(text).unwrap().endpoints;
+    let shown = |endpoint: &Endpoint| format!("{} {} {}", endpoint.url, endpoint.signing_region, endpoint.signing_name);
+    assert_eq!(shown(&endpoints.ec2), "https://ec2.example/ r n");
+    assert_eq!(shown(&endpoints.elbv2), "http://v2:1/p r2 elasticloadbalancing");
+    assert_eq!(
+        shown(&endpoints.elb),
+        "https://elasticloadbalancing.eu-west-1.amazonaws.com/ eu-west-1 elasticloadbalancing"
+    );
+}
+
+#[test]
+fn options_of_the_plugin_come_before_the_file() {
+    let given = [("Region", "eu-north-1"), ("nodeIPFamilies", "ipv4, ipv6"), ("endpoint", "http://127.0.0.1:5000")];
+    let given = given.map(|(key, value)| (key.to_owned(), value.to_owned()));
+    let config = Config::parse("[Global]\nRegion = eu-west-1\nVPC = v\n", &given).unwrap();
+    assert_eq!((config.region.as_str(), config.vpc.as_deref()), ("eu-north-1", Some("v")));
+    assert_eq!(config.families, [Family::V4, Family::V6]);
+    for endpoint in [&config.endpoints.ec2, &config.endpoints.elb, &config.endpoints.elbv2] {
+        assert_eq!(endpoint.url, "http://127.0.0.1:5000/");
+    }
+    assert_eq!(config.endpoints.elb.signing_name, "elasticloadbalancing");
+}
+
+#[test]
+fn what_is_not_taken_is_refused_by_name_and_line() {
+    for (text, line, word) in [
+        ("", 0, "Region"),
+        ("[Global]\nRegion = x y", 2, "Region"),
+        ("[Global]\nZone = 7", 2, "Zone"),
+        ("[Global]\nRegion = a-1\nRoleARN = arn:x", 3, "RoleARN"),
+        ("[Global]\nRegion = a-1\nSourceARN = arn:x", 3, "host's credential"),
+        ("[Global]\nRegion = a-1\nRegoin = b", 3, "Regoin"),
+        ("[Globul]\nRegion = a-1", 2, "Globul"),
+        ("[Global]\nRegion = a-1\nNodeIPFamilies = ipv5", 3, "NodeIPFamilies"),
+        ("[Global]\nRegion = a-1\nKubernetesClusterTag = a\nKubernetesClusterID = b", 3, "different"),
+        ("[Global]\nRegion = a-1\nDisableSecurityGroupIngress = maybe", 3, "true or false"),
+        ("[Global]\nRegion = a-1\nNLBSecurityGroupMode = Own", 3, "Managed"),
+        ("[Global]\nRegion = a-1\nClusterServiceLoadBalancerHealthProbeMode = x", 3, "Shared"),
+        (
+            "[Global]\nRegion = a-1\nClusterServiceLoadBalancerHealthProbeMode = Shared\n\
+             ClusterServiceSharedLoadBalancerHealthProbePort = 70000",
+            4,
+            "port",
+        ),
+        ("[Global]\nRegion = a-1\nSupportedTopologyInstanceTypePattern = (", 3, "regular expression"),
+        ("[Global]\nRegion = a-1\n[ServiceOverride \"1\"]\nService = ec2", 4, "region"),
+        ("[Global]\nRegion = a-1\n[ServiceOverride \"1\"]\nNose = ec2", 4, "Nose"),
+        (
+            "[Global]\nRegion = a-1\n[ServiceOverride \"1\"]\nService=ec2\nRegion=a-1\nURL=ftp://x\nSigningRegion=a",
+            4,
+            "https://HOST",
+        ),
+    ] {
+        let problem = parse(text).unwrap_err();
+        assert_eq!(problem.line, line, "{text}: {problem}");
+        assert!(problem.reason.contains(word), "{text}: {problem}");
+    }
+}
+
+#[test]
+fn two_overrides_of_a_service_are_refused() {
+    let one =
+        |number| format!("[ServiceOverride \"{number}\"]\nService=ec2\nRegion=a-1\nURL=https://x\nSigningRegion=a-1\n");
+    let text = format!("[Global]\nRegion = a-1\n{}{}", one(1), one(2));
+    assert!(parse(&text).unwrap_err().reason.contains("second"));
+}
+
+#[test]
+fn a_partition_has_a_domain_of_its_own() {
+    for (region, url) in [
+        ("cn-north-1", "https://ec2.cn-north-1.amazonaws.com.cn/"),
+        ("us-gov-west-1", "https://ec2.us-gov-west-1.amazonaws.com/"),
+        ("us-iso-east-1", "https://ec2.us-iso-east-1.c2s.ic.gov/"),
+        ("us-isob-east-1", "https://ec2.us-isob-east-1.sc2s.sgov.gov/"),
+        ("eusc-de-east-1", "https://ec2.eusc-de-east-1.amazonaws.eu/"),
+    ] {
+        assert_eq!(parse(&format!("[Global]\nRegion={region}")).unwrap().endpoints.ec2.url, url);
+    }
+}

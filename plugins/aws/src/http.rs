@@ -1,0 +1,73 @@
+//! Calls as HTTP requests. The host signs them with its credential; a plugin has none.
+
+use skydock_sdk::http::{self, Request, Response};
+
+use crate::{
+    api::{call::Call, failure::Failure, wire::Wire},
+    cloud::Setup,
+    endpoint::Endpoint,
+};
+
+/// Most requests in the air at once: AWS' buckets hold some tens of them.
+const AT_ONCE: usize = 8;
+
+/// The way to AWS that the host opens.
+#[derive(Debug)]
+pub struct Http<'a> {
+    setup: &'a Setup,
+}
+
+impl<'a> Http<'a> {
+    /// To the endpoints of this configuration.
+    #[must_use]
+    pub fn new(setup: &'a Setup) -> Self {
+        Self { setup }
+    }
+}
+
+impl Wire for Http<'_> {
+    fn send(&self, calls: &[Call]) -> Vec<Result<String, Failure>> {
+        let requests = calls.iter().map(|call| request(call, self.setup.config.endpoints.of(call.api))).collect();
+        let answers = http::send_all(requests, AT_ONCE);
+        calls.iter().zip(answers).map(|(call, answer)| read(call.action, answer)).collect()
+    }
+}
+
+fn request(call: &Call, endpoint: &Endpoint) -> Request {
+    Request::post(endpoint.url.clone())
+        .header("Authorization", scope(endpoint))
+        .text("application/x-www-form-urlencoded; charset=utf-8", call.form())
+}
+
+/// Says what the host is to sign for. Key, date and signature are fillers: the host puts the real ones in their place.
+fn scope(endpoint: &Endpoint) -> String {
+    format!(
+        "AWS4-HMAC-SHA256 Credential=host/19700101/{}/{}/aws4_request, SignedHeaders=host, Signature=0",
+        endpoint.signing_region, endpoint.signing_name
+    )
+}
+
+fn read(action: &'static str, answer: skydock_sdk::Result<Response>) -> Result<String, Failure> {
+    let answer = answer.map_err(|error| Failure::Unanswered { action, error })?;
+    let (status, good) = (answer.status, answer.is_success());
+    // Some answers are megabytes: they are not copied.
+    let unreadable = |_| Failure::Unreadable { action, reason: "it is not UTF-8".into() };
+    let body = String::from_utf8(answer.body).map_err(unreadable)?;
+    if good { Ok(body) } else { Err(Failure::read(action, status, &body)) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::endpoint::Api;
+
+    #[test]
+    fn a_request_states_its_scope_and_has_no_key() {
+        let endpoint =
+            Endpoint { url: "https://h/".into(), signing_region: "eu-west-1".into(), signing_name: "ec2".into() };
+        let request = request(&Call::new(Api::Ec2, "DescribeInstances"), &endpoint);
+        assert_eq!(request.body, b"Action=DescribeInstances&Version=2016-11-15");
+        let authorization = request.headers.iter().find(|(name, _)| name == "Authorization").unwrap();
+        assert!(authorization.1.contains("/eu-west-1/ec2/aws4_request"), "{authorization:?}");
+    }
+}

@@ -1,0 +1,108 @@
+//! The machines behind nodes.
+
+use std::collections::BTreeMap;
+
+use skydock_sdk::{
+    Result,
+    instances::{Instance, Presence},
+    types::{CloudError, Node},
+};
+
+use crate::{api::ec2, cloud::Cloud, tags::Cluster};
+
+pub(crate) mod address;
+pub(crate) mod labels;
+pub(crate) mod lookup;
+pub(crate) mod reference;
+
+use lookup::{Found, Lookup};
+use reference::Reference;
+
+/// How young a node is if its machine may be one that AWS does not know everywhere yet: EC2 says that an ID may be unknown for
+/// minutes after a launch.
+const YOUNG: u64 = 300;
+
+/// What has become of the machine of each node.
+///
+/// # Errors
+/// If AWS cannot be asked.
+pub(crate) fn check(cloud: &Cloud<'_>, nodes: &[Node]) -> Result<Vec<Result<Presence>>> {
+    let (references, found) = find(cloud, nodes)?;
+    let answer = |(node, reference): (&Node, &Reference)| presence(node, found.of(reference)?, cloud.now);
+    Ok(nodes.iter().zip(&references).map(answer).collect())
+}
+
+/// What each node is to know about its machine.
+///
+/// # Errors
+/// If AWS cannot be asked.
+pub(crate) fn describe(cloud: &Cloud<'_>, nodes: &[Node]) -> Result<Vec<Result<Instance>>> {
+    let (references, found) = find(cloud, nodes)?;
+    let machines: Vec<_> = nodes.iter().zip(&references).map(|(node, one)| (node, machine(found.of(one)))).collect();
+    let known: Vec<(&Node, &ec2::Instance)> =
+        machines.iter().filter_map(|(node, machine)| Some((*node, *machine.as_ref().ok()?))).collect();
+    let labels = labels::of(cloud, &known)?;
+    let answer = |(node, machine): (&Node, Result<&ec2::Instance>)| {
+        let machine = machine?;
+        let labels = labels.get(&node.name).cloned().unwrap_or_else(|| Ok(Vec::new()))?;
+        description(cloud, node, machine, labels)
+    };
+    Ok(machines.into_iter().map(answer).collect())
+}
+
+fn find(cloud: &Cloud<'_>, nodes: &[Node]) -> Result<(Vec<Reference>, Lookup)> {
+    let references: Vec<_> = nodes.iter().map(|node| reference::of(node, &cloud.config.region)).collect();
+    // By name, the cluster's tag tells a machine from one of the same name elsewhere.
+    let by_name = references.iter().any(|reference| matches!(reference, Reference::Name(_)));
+    let cluster: Option<Cluster> = if by_name { Some(cloud.identity()?.cluster) } else { None };
+    let found = lookup::find(cloud.wire, &references, cluster.as_ref())?;
+    Ok((references, found))
+}
+
+fn machine(found: Result<&Found>) -> Result<&ec2::Instance> {
+    match found? {
+        Found::Machine(machine) if machine.instance_state.name == "terminated" => {
+            Err(CloudError::not_found(format!("machine {} is terminated", machine.instance_id)))
+        }
+        Found::Machine(machine) => Ok(machine),
+        Found::Gone => Err(CloudError::not_found("EC2 knows no such machine")),
+    }
+}
+
+fn presence(node: &Node, found: &Found, now: u64) -> Result<Presence> {
+    match found {
+        Found::Machine(machine) => Ok(match machine.instance_state.name.as_str() {
+            "terminated" => Presence::Absent,
+            "stopped" => Presence::Stopped,
+            _ => Presence::Running,
+        }),
+        // EC2 is not sure of a machine that was just launched.
+        Found::Gone if now < node.creation_timestamp.saturating_add(YOUNG) => Ok(Presence::Running),
+        Found::Gone => Ok(Presence::Absent),
+    }
+}
+
+fn description(
+    cloud: &Cloud<'_>,
+    node: &Node,
+    machine: &ec2::Instance,
+    labels: Vec<(String, String)>,
+) -> Result<Instance> {
+    let some = |text: &str| Some(text.to_owned()).filter(|text| !text.is_empty());
+    let zone = &machine.placement.availability_zone;
+    Ok(Instance {
+        provider_id: Some(node.provider_id.clone().unwrap_or_else(|| format!("aws:///{zone}/{}", machine.instance_id))),
+        instance_type: some(&machine.instance_type),
+        zone: some(zone),
+        region: Some(cloud.config.region.clone()),
+        addresses: address::of(machine, &cloud.config.families)?,
+        labels,
+        ..Instance::default()
+    })
+}
+
+/// Machines by ID.
+pub(crate) type Machines = BTreeMap<String, ec2::Instance>;
+
+#[cfg(test)]
+mod tests;

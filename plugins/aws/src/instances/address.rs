@@ -1,0 +1,146 @@
+//! Addresses of a machine, in the official provider's order.
+
+use std::net::{Ipv4Addr, Ipv6Addr};
+
+use skydock_sdk::{
+    Result,
+    types::{AddressKind, CloudError, NodeAddress},
+};
+
+use crate::{
+    api::ec2::{Instance, Interface},
+    config::Family,
+};
+
+/// Most addresses of a node that the host takes. A machine whose interfaces lend addresses to Pods has more; the first ones, which
+/// are its own, stay.
+const MOST: usize = 64;
+
+/// Addresses of a machine, family by family.
+///
+/// # Errors
+/// If EC2 answers what is no address.
+pub(crate) fn of(machine: &Instance, families: &[Family]) -> Result<Vec<NodeAddress>> {
+    let mut addresses = Vec::new();
+    for family in families {
+        match family {
+            Family::V4 => ipv4(machine, &mut addresses)?,
+            Family::V6 => ipv6(machine, &mut addresses)?,
+        }
+    }
+    let mut spare = addresses.len().saturating_sub(MOST);
+    let mut kept: Vec<_> = addresses
+        .into_iter()
+        .rev()
+        .filter(|address| {
+            let drop = spare > 0 && address.kind == AddressKind::InternalIp && !address.address.contains(':');
+            spare -= usize::from(drop);
+            !drop
+        })
+        .collect();
+    kept.reverse();
+    kept.truncate(MOST);
+    Ok(kept)
+}
+
+/// Private addresses of all interfaces, the primary one's first; then the public one; then names.
+fn ipv4(machine: &Instance, addresses: &mut Vec<NodeAddress>) -> Result<()> {
+    let mut interfaces: Vec<&Interface> = machine.network_interface_set.items.iter().collect();
+    interfaces.sort_by_key(|interface| interface.attachment.as_ref().map_or(u32::MAX, |one| one.device_index));
+    let in_use = interfaces.into_iter().filter(|interface| interface.status == "in-use");
+    for private in in_use.flat_map(|interface| &interface.private_ip_addresses_set.items) {
+        push_v4(machine, AddressKind::InternalIp, &private.private_ip_address, addresses)?;
+    }
+    push_v4(machine, AddressKind::ExternalIp, &machine.ip_address, addresses)?;
+    for (kind, name) in [
+        (AddressKind::InternalDns, &machine.private_dns_name),
+        (AddressKind::Hostname, &machine.private_dns_name),
+        (AddressKind::ExternalDns, &machine.dns_name),
+    ] {
+        if !name.is_empty() {
+            addresses.push(NodeAddress { kind, address: name.clone() });
+        }
+    }
+    Ok(())
+}
+
+/// The first IPv6 address of each interface, in EC2's order. They count as internal even where the world can reach them.
+fn ipv6(machine: &Instance, addresses: &mut Vec<NodeAddress>) -> Result<()> {
+    let in_use = machine.network_interface_set.items.iter().filter(|interface| interface.status == "in-use");
+    for first in in_use.filter_map(|interface| interface.ipv6_addresses_set.items.first()) {
+        let ip: Ipv6Addr = first.ipv6_address.parse().map_err(|_| wrong(machine, &first.ipv6_address))?;
+        addresses.push(NodeAddress { kind: AddressKind::InternalIp, address: ip.to_string() });
+    }
+    Ok(())
+}
+
+fn push_v4(machine: &Instance, kind: AddressKind, text: &str, addresses: &mut Vec<NodeAddress>) -> Result<()> {
+    if !text.is_empty() {
+        let ip: Ipv4Addr = text.parse().map_err(|_| wrong(machine, text))?;
+        addresses.push(NodeAddress { kind, address: ip.to_string() });
+    }
+    Ok(())
+}
+
+fn wrong(machine: &Instance, text: &str) -> CloudError {
+    CloudError::internal(format!("EC2 says that machine {} has address {text}, which is none", machine.instance_id))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MACHINE: &str = "<item><instanceId>i-1</instanceId><privateDnsName>ip-10-0-0-1.internal</privateDnsName>\
+        <dnsName>ec2-1.example</dnsName><ipAddress>203.0.113.1</ipAddress><networkInterfaceSet>\
+        <item><status>in-use</status><attachment><deviceIndex>1</deviceIndex></attachment><privateIpAddressesSet>\
+        <item><privateIpAddress>10.0.1.1</privateIpAddress></item></privateIpAddressesSet>\
+        <ipv6AddressesSet><item><ipv6Address>2001:db8::2</ipv6Address></item></ipv6AddressesSet></item>\
+        <item><status>in-use</status><privateIpAddressesSet><item><privateIpAddress>10.0.9.9</privateIpAddress></item>\
+        </privateIpAddressesSet></item>\
+        <item><status>available</status><attachment><deviceIndex>0</deviceIndex></attachment><privateIpAddressesSet>\
+        <item><privateIpAddress>10.9.9.9</privateIpAddress></item></privateIpAddressesSet></item>\
+        <item><status>in-use</status><attachment><deviceIndex>0</deviceIndex></attachment><privateIpAddressesSet>\
+        <item><privateIpAddress>10.0.0.1</privateIpAddress></item><item><privateIpAddress>10.0.0.2</privateIpAddress></item>\
+        </privateIpAddressesSet><ipv6AddressesSet><item><ipv6Address>2001:0db8::1</ipv6Address></item>\
+        <item><ipv6Address>2001:db8::f</ipv6Address></item></ipv6AddressesSet></item></networkInterfaceSet></item>";
+
+    fn shown(machine: &Instance, families: &[Family]) -> String {
+        let shown = |one: &NodeAddress| format!("{:?} {}", one.kind, one.address).replace("AddressKind::", "");
+        of(machine, families).unwrap().iter().map(shown).collect::<Vec<_>>().join(", ")
+    }
+
+    #[test]
+    fn the_primary_interface_comes_first_then_public_then_names() {
+        let machine: Instance = quick_xml::de::from_str(MACHINE).unwrap();
+        let v4 =
+            "AddressKind::InternalIp 10.0.0.1, AddressKind::InternalIp 10.0.0.2, AddressKind::InternalIp 10.0.1.1, \
+                  AddressKind::InternalIp 10.0.9.9, AddressKind::ExternalIp 203.0.113.1, \
+                  AddressKind::InternalDns ip-10-0-0-1.internal, AddressKind::Hostname ip-10-0-0-1.internal, \
+                  AddressKind::ExternalDns ec2-1.example"
+                .replace("AddressKind::", "");
+        let v6 = "InternalIp 2001:db8::2, InternalIp 2001:db8::1";
+        assert_eq!(shown(&machine, &[Family::V4]), v4);
+        assert_eq!(shown(&machine, &[Family::V6]), v6);
+        assert_eq!(shown(&machine, &[Family::V6, Family::V4]), format!("{v6}, {v4}"));
+    }
+
+    #[test]
+    fn a_machine_with_more_addresses_than_fit_keeps_its_own() {
+        let mut machine: Instance = quick_xml::de::from_str(MACHINE).unwrap();
+        let lent = machine.network_interface_set.items.iter_mut().find(|one| one.status == "in-use").unwrap();
+        for number in 0..200 {
+            let address = format!("10.2.0.{number}");
+            lent.private_ip_addresses_set.items.push(crate::api::ec2::PrivateAddress { private_ip_address: address });
+        }
+        let kept = of(&machine, &[Family::V4]).unwrap();
+        assert_eq!(kept.len(), MOST);
+        assert_eq!(kept.first().map(|one| one.address.as_str()), Some("10.0.0.1"));
+        assert!(kept.iter().any(|one| one.kind == AddressKind::ExternalDns));
+    }
+
+    #[test]
+    fn what_is_no_address_is_an_error_and_not_passed_on() {
+        let machine: Instance = quick_xml::de::from_str(&MACHINE.replace("203.0.113.1", "n/a")).unwrap();
+        assert!(matches!(of(&machine, &[Family::V4]), Err(CloudError::Internal(_))));
+    }
+}

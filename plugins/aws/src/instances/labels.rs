@@ -1,0 +1,154 @@
+//! Labels beside the well-known ones: the zone's ID, and the place in AWS' network.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
+
+use regex_lite::Regex;
+use skydock_sdk::{
+    Lookup as _, Result,
+    types::{CloudError, Node, Pair},
+};
+
+use crate::{
+    api::{
+        self,
+        ec2::{self, Instance},
+        failure::{Answer, Failure},
+    },
+    cloud::Cloud,
+    store,
+};
+
+const ZONE_ID: &str = "topology.k8s.aws/zone-id";
+const NETWORK_LAYER: &str = "topology.k8s.aws/network-node-layer-";
+
+/// Zones come once in years, and what has no network topology today has none tomorrow.
+const DAY: Duration = Duration::from_secs(24 * 3600);
+
+/// How long AWS is not asked again after it failed, about machines that need no such labels.
+const FAILED: Duration = Duration::from_secs(600);
+
+/// Most machines in one question about the topology.
+const TOPOLOGY: usize = 100;
+
+/// Keys and values.
+pub(crate) type Labels = Vec<Pair>;
+
+/// Labels of each node, by its name.
+///
+/// # Errors
+/// If zones are needed and EC2 cannot be asked.
+pub(crate) fn of(cloud: &Cloud<'_>, known: &[(&Node, &Instance)]) -> Result<BTreeMap<String, Result<Labels>>> {
+    let unlabelled = known.iter().filter(|(node, _)| node.labels.lookup(ZONE_ID).is_none());
+    let zones: BTreeSet<&str> = unlabelled.map(|(_, machine)| machine.placement.availability_zone.as_str()).collect();
+    let zones = if zones.is_empty() { BTreeMap::new() } else { zone_ids(cloud, &zones)? };
+    let layers = layers(cloud, known)?;
+    let labels = |node: &Node, machine: &Instance| -> Result<Labels> {
+        let zone = &machine.placement.availability_zone;
+        let id = node.labels.lookup(ZONE_ID).map(str::to_owned).or_else(|| zones.get(zone).cloned());
+        let id = id.ok_or_else(|| CloudError::internal(format!("EC2 lists no zone {zone}")))?;
+        let mut labels = vec![(ZONE_ID.to_owned(), id)];
+        labels.extend(layers.get(&machine.instance_id).cloned().unwrap_or_else(|| Ok(Vec::new()))?);
+        Ok(labels)
+    };
+    Ok(known.iter().map(|(node, machine)| (node.name.clone(), labels(node, machine))).collect())
+}
+
+/// IDs of zones by name, out of the store if it has all of these.
+fn zone_ids(cloud: &Cloud<'_>, wanted: &BTreeSet<&str>) -> Result<BTreeMap<String, String>> {
+    let zones = cloud.zones(wanted)?;
+    Ok(zones.into_iter().map(|zone| (zone.zone_name, zone.zone_id)).collect())
+}
+
+/// Layers of the network above each machine, by its ID. A node that has the labels keeps them: a machine does not move.
+fn layers(cloud: &Cloud<'_>, known: &[(&Node, &Instance)]) -> Result<BTreeMap<String, Result<Labels>>> {
+    let required = Regex::new(&cloud.config.topology_pattern)
+        .map_err(|error| CloudError::invalid(format!("SupportedTopologyInstanceTypePattern: {error}")))?;
+    let mut all = BTreeMap::new();
+    let mut unknown: Vec<&Instance> = Vec::new();
+    let said = |key: &str| cloud.store.get(&cloud.key(key)).is_some();
+    let (nowhere, failed) = (said("topology/region"), said("topology/failed"));
+    for (node, machine) in known {
+        let there: Labels = node.labels.iter().filter(|(key, _)| key.starts_with(NETWORK_LAYER)).cloned().collect();
+        let none = |key: &str| cloud.store.get(&cloud.key(&format!("topology/{key}"))).is_some();
+        if !there.is_empty() {
+            all.insert(machine.instance_id.clone(), Ok(there));
+        } else if failed && !required.is_match(&machine.instance_type) {
+            // It went wrong a moment ago, and this type has most likely none.
+        } else if !nowhere && !none(&machine.instance_type) && !none(&machine.instance_id) {
+            unknown.push(machine);
+        }
+    }
+    for part in unknown.chunks(TOPOLOGY) {
+        let answer = ec2::topology(cloud.wire, part.iter().map(|machine| machine.instance_id.as_str()));
+        for machine in part {
+            let must = required.is_match(&machine.instance_type);
+            if let Some(outcome) = outcome(machine, must, &answer) {
+                all.insert(machine.instance_id.clone(), outcome);
+            }
+        }
+        note(cloud, part, &required, &answer);
+    }
+    Ok(all)
+}
+
+/// What one machine gets of an answer; none if it has no layers.
+fn outcome(machine: &Instance, must: bool, answer: &Answer<Vec<ec2::Topology>>) -> Option<Result<Labels>> {
+    match answer {
+        Ok(all) => {
+            let place = all.iter().find(|place| place.instance_id == machine.instance_id)?;
+            let layers = place.network_node_set.items.iter().enumerate();
+            Some(Ok(layers.map(|(index, node)| (format!("{NETWORK_LAYER}{}", index + 1), node.clone())).collect()))
+        }
+        Err(failure) if has_none(failure) => None,
+        // Most types have none anyway.
+        Err(failure) => must.then(|| Err(failure.clone().into())),
+    }
+}
+
+/// Notes what is not to be asked again today.
+fn note(cloud: &Cloud<'_>, part: &[&Instance], required: &Regex, answer: &Answer<Vec<ec2::Topology>>) {
+    let keep_for = |key: &str, time| cloud.store.set(&cloud.key(&format!("topology/{key}")), "none", time);
+    let keep = |key: &str| keep_for(key, DAY);
+    match answer {
+        Ok(all) => {
+            for machine in part {
+                if all.iter().any(|place| place.instance_id == machine.instance_id) {
+                    continue;
+                }
+                // A machine that should have a place may be stopped; others of its type may have one.
+                keep(if required.is_match(&machine.instance_type) {
+                    &machine.instance_id
+                } else {
+                    &machine.instance_type
+                });
+            }
+        }
+        Err(failure) if has_none(failure) => keep("region"),
+        Err(_) => keep_for("failed", FAILED),
+    }
+}
+
+/// The region has no such thing, or the host's credential may not ask.
+fn has_none(failure: &Failure) -> bool {
+    matches!(failure.code(), "UnsupportedOperation" | "UnauthorizedOperation")
+}
+
+impl Cloud<'_> {
+    /// Zones of the region, out of the store if it has all of these.
+    ///
+    /// # Errors
+    /// If EC2 cannot be asked.
+    pub(crate) fn zones(&self, wanted: &BTreeSet<&str>) -> Result<Vec<ec2::Zone>> {
+        let key = self.key("zones");
+        let kept: Vec<ec2::Zone> = store::load(self.store, &key).unwrap_or_default();
+        if !kept.is_empty() && wanted.iter().all(|name| kept.iter().any(|zone| zone.zone_name == *name)) {
+            return Ok(kept);
+        }
+        let answer: ec2::ZonesAnswer = api::ask(self.wire, &ec2::zones())?;
+        store::save(self.store, &key, &answer.availability_zone_info.items, DAY);
+        Ok(answer.availability_zone_info.items)
+    }
+}

@@ -1,0 +1,144 @@
+//! How a network load balancer finds out which nodes are well.
+
+use skydock_sdk::{
+    Result,
+    types::{Service, TrafficPolicy},
+};
+
+use crate::{
+    balancer::annotation::{self, Annotations},
+    cloud::invalid,
+    config::Config,
+};
+
+/// The port that targets get their traffic at.
+pub(crate) const TRAFFIC_PORT: &str = "traffic-port";
+
+/// A health check.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Health {
+    /// `TCP`, `HTTP` or `HTTPS`.
+    pub(crate) protocol: &'static str,
+    /// A port in text, or [`TRAFFIC_PORT`].
+    pub(crate) port: String,
+    /// Path; none for TCP.
+    pub(crate) path: Option<String>,
+    /// Seconds from check to check.
+    pub(crate) interval: u32,
+    /// Seconds to wait for an answer; none leaves it to AWS, as the official provider always does.
+    pub(crate) timeout: Option<u32>,
+    /// Checks in a row that make a target well.
+    pub(crate) healthy: u32,
+    /// Checks in a row that make it unwell.
+    pub(crate) unhealthy: u32,
+}
+
+/// The health check of a Service, the same for all of its ports.
+///
+/// # Errors
+/// If an annotation is not what it should be.
+pub(crate) fn of(service: &Service, config: &Config) -> Result<Health> {
+    let annotations = Annotations(&service.annotations);
+    let local = service.external_traffic_policy == TrafficPolicy::Local;
+    let (mut protocol, mut port, mut path, interval, threshold) = if local {
+        ("HTTP", service.health_check_node_port.to_string(), "/healthz".to_owned(), 10, 2)
+    } else {
+        ("TCP", TRAFFIC_PORT.to_owned(), "/".to_owned(), 30, 3)
+    };
+    if let Some(text) = annotations.get(annotation::HEALTH_PROTOCOL) {
+        protocol = match text.to_ascii_uppercase().as_str() {
+            "TCP" => "TCP",
+            "HTTP" => "HTTP",
+            "HTTPS" => "HTTPS",
+            _ => return Err(annotation::wrong(annotation::HEALTH_PROTOCOL, "tcp, http or https")),
+        };
+    }
+    if let Some(text) = annotations.get(annotation::HEALTH_PATH) {
+        text.clone_into(&mut path);
+    }
+    if let Some(text) = annotations.get(annotation::HEALTH_PORT) {
+        text.clone_into(&mut port);
+    }
+    // All other Services share one check of kube-proxy itself, whatever they say.
+    if let (Some(shared), false) = (&config.shared_probe, local) {
+        (protocol, port, path) = ("HTTP", shared.port.to_string(), shared.path.clone());
+    }
+    if port != TRAFFIC_PORT && port.parse::<u16>().is_err() {
+        return Err(annotation::wrong(annotation::HEALTH_PORT, "a port, or traffic-port"));
+    }
+    if port == "0" {
+        return Err(invalid("the Service has no healthCheckNodePort yet"));
+    }
+    Ok(Health {
+        protocol,
+        port,
+        path: (protocol != "TCP").then_some(path),
+        interval: annotations.number(annotation::HEALTH_INTERVAL)?.unwrap_or(interval),
+        timeout: annotations.number(annotation::HEALTH_TIMEOUT)?,
+        healthy: annotations.number(annotation::HEALTHY)?.unwrap_or(threshold),
+        unhealthy: annotations.number(annotation::UNHEALTHY)?.unwrap_or(threshold),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn config(shared: bool) -> Config {
+        let mode = if shared { "ClusterServiceLoadBalancerHealthProbeMode = Shared" } else { "" };
+        Config::parse(&format!("[Global]\nRegion = eu-west-1\n{mode}\n"), &[]).unwrap()
+    }
+
+    fn shown(local: bool, shared: bool, pairs: &[(&str, &str)]) -> String {
+        let service = Service {
+            annotations: pairs.iter().map(|(name, value)| (annotation::key(name), (*value).to_owned())).collect(),
+            external_traffic_policy: if local { TrafficPolicy::Local } else { TrafficPolicy::Cluster },
+            health_check_node_port: if local { 32000 } else { 0 },
+            ..Service::default()
+        };
+        match of(&service, &config(shared)) {
+            Ok(Health { protocol, port, path, interval, timeout, healthy, unhealthy }) => {
+                let path = path.unwrap_or("-".into());
+                format!("{protocol} {port} {path} {interval} {timeout:?} {healthy}/{unhealthy}")
+            }
+            Err(_) => "refused".into(),
+        }
+    }
+
+    #[test]
+    fn the_check_is_what_the_official_provider_makes_of_a_service() {
+        for (local, shared, pairs, expected) in [
+            (false, false, &[][..], "TCP traffic-port - 30 None 3/3"),
+            (true, false, &[], "HTTP 32000 /healthz 10 None 2/2"),
+            (false, true, &[], "HTTP 10256 /healthz 30 None 3/3"),
+            (true, true, &[], "HTTP 32000 /healthz 10 None 2/2"),
+            (true, false, &[("healthcheck-protocol", "tcp"), ("healthcheck-port", "80")], "TCP 80 - 10 None 2/2"),
+            (false, false, &[("healthcheck-protocol", "https")], "HTTPS traffic-port / 30 None 3/3"),
+            (false, false, &[("healthcheck-path", "/x")], "TCP traffic-port - 30 None 3/3"),
+            (
+                false,
+                true,
+                &[("healthcheck-port", "80"), ("healthcheck-protocol", "tcp")],
+                "HTTP 10256 /healthz 30 None 3/3",
+            ),
+            (
+                false,
+                false,
+                &[
+                    ("healthcheck-protocol", "HTTP"),
+                    ("healthcheck-path", "/x"),
+                    ("healthcheck-interval", "10"),
+                    ("healthcheck-timeout", "7"),
+                    ("healthcheck-healthy-threshold", "4"),
+                    ("healthcheck-unhealthy-threshold", "5"),
+                ],
+                "HTTP traffic-port /x 10 Some(7) 4/5",
+            ),
+            (false, false, &[("healthcheck-port", "https")], "refused"),
+            (false, false, &[("healthcheck-protocol", "UDP")], "refused"),
+            (false, false, &[("healthcheck-interval", "x")], "refused"),
+        ] {
+            assert_eq!(shown(local, shared, pairs), expected, "{local} {shared} {pairs:?}");
+        }
+    }
+}

@@ -1,0 +1,182 @@
+//! From what is there to what is asked for: which calls can go now.
+//!
+//! Calls of one plan do not need each other and go at once. Their answers are put to what was observed, and the next plan is made
+//! of that, until nothing is left to do. So a call that was lost, or ended half way, is picked up where it is.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::{
+    observed::Observed,
+    wish::{Front, Group, Security, Wish},
+};
+use crate::{
+    api::elbv2::{Listener, TAGGED, Target, TargetGroup},
+    tags::Tags,
+};
+
+/// Most targets that are changed in one call; the official provider's bound.
+const CHUNK: usize = 100;
+
+/// One call that changes something.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Step {
+    /// Makes the target group of a front.
+    CreateGroup(Group),
+    /// Puts targets into a group.
+    Register(String, Vec<Target>),
+    /// Takes targets out of a group.
+    Deregister(String, Vec<Target>),
+    /// Makes a listener that leads to a group.
+    CreateListener(Front, String),
+    /// Changes a listener, and leads it to a group.
+    ModifyListener(String, Front, String),
+    /// Takes a listener away.
+    DeleteListener(String),
+    /// Takes a group away that no listener leads to.
+    DeleteGroup(String),
+    /// Changes the health check of a group.
+    ModifyGroup(String, Group),
+    /// Sets attributes of the load balancer.
+    SetAttributes(BTreeMap<String, String>),
+    /// Sets attributes of a group.
+    SetGroupAttributes(String, BTreeMap<String, String>),
+    /// Puts tags on resources.
+    AddTags(Vec<String>, Tags),
+    /// Sets the load balancer's security groups.
+    SetSecurityGroups(Vec<String>),
+    /// Sets the load balancer's address type.
+    SetIpAddressType(&'static str),
+}
+
+/// What can be done now. Empty if nothing is left to do.
+pub(crate) fn plan(wish: &Wish, observed: &Observed, members: &BTreeSet<String>) -> Vec<Step> {
+    let mut steps = Vec::new();
+    for front in &wish.fronts {
+        let listener = observed.listeners.iter().find(|listener| listener.port == front.port);
+        let Some(group) = group_for(&front.group, listener, observed) else {
+            steps.push(Step::CreateGroup(front.group.clone()));
+            continue;
+        };
+        let arn = &group.target_group_arn;
+        match listener {
+            None => steps.push(Step::CreateListener(front.clone(), arn.clone())),
+            Some(listener) if differs(front, listener, arn) => {
+                steps.push(Step::ModifyListener(listener.listener_arn.clone(), front.clone(), arn.clone()));
+            }
+            Some(_) => {}
+        }
+        if health_differs(&front.group, group) {
+            steps.push(Step::ModifyGroup(arn.clone(), front.group.clone()));
+        }
+        let empty = BTreeSet::new();
+        let there = observed.targets.get(arn).unwrap_or(&empty);
+        let wanted: BTreeSet<Target> = members.iter().map(|id| Target { id: id.clone(), port: group.port }).collect();
+        // Out before in: a load balancer may be full.
+        let gone: Vec<Target> = there.difference(&wanted).cloned().collect();
+        let fresh: Vec<Target> = wanted.difference(there).cloned().collect();
+        steps.extend(gone.chunks(CHUNK).map(|part| Step::Deregister(arn.clone(), part.to_vec())));
+        steps.extend(fresh.chunks(CHUNK).map(|part| Step::Register(arn.clone(), part.to_vec())));
+        let set = difference(&wish.group_attributes, observed.group_attributes.get(arn));
+        if !set.is_empty() {
+            steps.push(Step::SetGroupAttributes(arn.clone(), set));
+        }
+    }
+    steps.extend(removals(wish, observed));
+    steps.extend(of_balancer(wish, observed));
+    steps
+}
+
+/// The group a front leads to: one that has what cannot be changed, best the one its listener has already.
+fn group_for<'a>(wanted: &Group, listener: Option<&Listener>, observed: &'a Observed) -> Option<&'a TargetGroup> {
+    let fits = |group: &&TargetGroup| {
+        group.port == wanted.port
+            && group.protocol == wanted.protocol
+            && group.health_check_protocol.eq_ignore_ascii_case(wanted.health.protocol)
+            && group.health_check_interval_seconds == wanted.health.interval
+            && (group.ip_address_type == "ipv6") == wanted.ipv6
+    };
+    let current = listener.and_then(group_of);
+    let mut fitting: Vec<&TargetGroup> = observed.groups.iter().filter(fits).collect();
+    fitting.sort_by_key(|group| Some(group.target_group_arn.as_str()) != current);
+    fitting.first().copied()
+}
+
+/// Where a listener leads.
+pub(crate) fn group_of(listener: &Listener) -> Option<&str> {
+    listener.default_actions.items.first().map(|action| action.target_group_arn.as_str())
+}
+
+fn differs(front: &Front, listener: &Listener, group: &str) -> bool {
+    let certificate = listener.certificates.items.first().map(|one| one.certificate_arn.as_str());
+    listener.protocol != front.protocol
+        || group_of(listener) != Some(group)
+        || front.certificate.as_deref().is_some_and(|wanted| Some(wanted) != certificate)
+        || front.policy.as_deref().is_some_and(|wanted| wanted != listener.ssl_policy)
+}
+
+fn health_differs(wanted: &Group, group: &TargetGroup) -> bool {
+    let health = &wanted.health;
+    health.port != group.health_check_port
+        || health.healthy != group.healthy_threshold_count
+        || health.unhealthy != group.unhealthy_threshold_count
+        || health.path.as_ref().is_some_and(|path| *path != group.health_check_path)
+        || health.timeout.is_some_and(|timeout| timeout != group.health_check_timeout_seconds)
+}
+
+/// Listeners nobody asks for, and groups nobody leads to.
+fn removals(wish: &Wish, observed: &Observed) -> Vec<Step> {
+    let unwanted = |listener: &&Listener| !wish.fronts.iter().any(|front| front.port == listener.port);
+    let listeners = observed.listeners.iter().filter(unwanted);
+    let mut steps: Vec<Step> = listeners.map(|one| Step::DeleteListener(one.listener_arn.clone())).collect();
+    let led_to: BTreeSet<&str> = observed.listeners.iter().filter_map(group_of).collect();
+    let wanted: BTreeSet<&str> = wish
+        .fronts
+        .iter()
+        .filter_map(|front| {
+            let listener = observed.listeners.iter().find(|listener| listener.port == front.port);
+            Some(group_for(&front.group, listener, observed)?.target_group_arn.as_str())
+        })
+        .collect();
+    let idle = observed.groups.iter().map(|group| group.target_group_arn.as_str());
+    let idle = idle.filter(|arn| !led_to.contains(arn) && !wanted.contains(arn));
+    steps.extend(idle.map(|arn| Step::DeleteGroup(arn.to_owned())));
+    steps
+}
+
+/// What is to be set of the load balancer itself.
+fn of_balancer(wish: &Wish, observed: &Observed) -> Vec<Step> {
+    let mut steps = Vec::new();
+    let set = difference(&wish.attributes, Some(&observed.attributes));
+    if !set.is_empty() {
+        steps.push(Step::SetAttributes(set));
+    }
+    if let Some(tags) = &observed.tags {
+        let lacking =
+            |(_, there): &(&String, &Tags)| wish.tags.iter().any(|(key, value)| there.get(key) != Some(value));
+        let arns: Vec<String> = tags.iter().filter(lacking).map(|(arn, _)| arn.clone()).collect();
+        steps.extend(arns.chunks(TAGGED).map(|part| Step::AddTags(part.to_vec(), wish.tags.clone())));
+    }
+    let there: BTreeSet<&String> = observed.balancer.security_groups.items.iter().collect();
+    let wanted = match (&wish.security, &observed.managed_group) {
+        (Security::Given(groups), _) => groups.clone(),
+        (Security::Managed(_), Some(group)) => vec![group.clone()],
+        (Security::Managed(_), None) | (Security::Left, _) => Vec::new(),
+    };
+    // AWS takes none on a load balancer that was made without.
+    if !there.is_empty() && !wanted.is_empty() && wanted.iter().collect::<BTreeSet<_>>() != there {
+        steps.push(Step::SetSecurityGroups(wanted));
+    }
+    let kind = observed.balancer.ip_address_type.as_str();
+    let other = |wanted: &&str| *wanted != kind && !kind.is_empty();
+    steps.extend(wish.stack.fixed().filter(other).map(Step::SetIpAddressType));
+    steps
+}
+
+/// What is wanted and is not so.
+fn difference(wanted: &BTreeMap<String, String>, there: Option<&BTreeMap<String, String>>) -> BTreeMap<String, String> {
+    let same = |key: &String, value: &String| there.and_then(|there| there.get(key)) == Some(value);
+    wanted.iter().filter(|(key, value)| !same(key, value)).map(|(key, value)| (key.clone(), value.clone())).collect()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,162 @@
+//! Other nodes behind a network load balancer that stays as it is.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
+
+use skydock_sdk::{
+    Result,
+    types::{CloudError, Service},
+};
+
+use super::observed::{read_tags, send};
+use crate::{
+    api::{
+        call::Call,
+        elbv2::{self, LoadBalancer, Target, TargetGroup},
+    },
+    balancer::{
+        machine::{self, Member, Members, Place},
+        name,
+        node_rules::Traffic,
+    },
+    cloud::Cloud,
+};
+
+/// Most targets that are changed in one call; the official provider's bound.
+const CHUNK: usize = 100;
+
+/// How long it is believed that the nodes' groups let a load balancer's traffic in.
+const NOTED: Duration = Duration::from_secs(3600);
+
+/// Puts these nodes behind the load balancer, and changes nothing else of it.
+///
+/// # Errors
+/// If there is none, or AWS refuses.
+pub(crate) fn update(cloud: &Cloud<'_>, service: &Service, members: &Members) -> Result<()> {
+    let cluster = cloud.identity()?.cluster;
+    let name = name::balancer(service);
+    let none = || CloudError::not_found(format!("there is no load balancer {name}"));
+    let balancer = super::find(cloud, &name)?.ok_or_else(none)?;
+    let arn = balancer.load_balancer_arn.as_str();
+    let calls = [elbv2::groups_of(arn), elbv2::tags([arn])];
+    let mut answers = send(cloud.wire, &calls).into_iter();
+    let groups = answers.next().map(elbv2::groups).transpose()?.unwrap_or_default();
+    let tags = read_tags(answers)?;
+    super::belongs(&name, tags.as_ref().and_then(|tags| tags.get(arn)), &cluster)?;
+
+    let ids = machine::ids(&members.all, &service.annotations);
+    let mut places = cloud.places(&ids)?;
+    places.retain(|id, place| super::in_vpc(id, place, &balancer.vpc_id));
+    let wanted: BTreeSet<&str> = places.keys().map(String::as_str).collect();
+    let changes = members.changes.as_ref().filter(|_| !machine::chooses(&service.annotations));
+    let calls = match changes {
+        Some((added, removed)) => known(&groups, &ids_of(added), &ids_of(removed), &ids, &wanted),
+        None => compared(cloud, &groups, &wanted)?,
+    };
+    for answer in send(cloud.wire, &calls) {
+        answer?;
+    }
+    if cloud.store.get(&groups_key(cloud, &name)).as_ref() != Some(&shown(&places)) {
+        let traffic = traffic(cloud, service, &balancer, &groups)?;
+        cloud.sync_node_rules(&cluster, &balancer.vpc_id, &name, &places, &traffic, false)?;
+        note_groups(cloud, &name, &places);
+    }
+    Ok(())
+}
+
+fn ids_of(members: &[Member]) -> BTreeSet<String> {
+    machine::ids(members, &[])
+}
+
+/// By what the host says has changed.
+fn known(
+    groups: &[TargetGroup],
+    added: &BTreeSet<String>,
+    removed: &BTreeSet<String>,
+    all: &BTreeSet<String>,
+    wanted: &BTreeSet<&str>,
+) -> Vec<Call> {
+    let mut calls = Vec::new();
+    for group in groups {
+        let target = |id: &str| Target { id: id.to_owned(), port: group.port };
+        // A node whose addresses are other ones is both added and removed.
+        let gone: Vec<Target> = removed.iter().filter(|id| !all.contains(*id)).map(|id| target(id)).collect();
+        let fresh: Vec<Target> = added.iter().filter(|id| wanted.contains(id.as_str())).map(|id| target(id)).collect();
+        calls.extend(both(&group.target_group_arn, &gone, &fresh));
+    }
+    calls
+}
+
+/// By what the load balancer says it has.
+fn compared(cloud: &Cloud<'_>, groups: &[TargetGroup], wanted: &BTreeSet<&str>) -> Result<Vec<Call>> {
+    let questions: Vec<Call> = groups.iter().map(|group| elbv2::targets(&group.target_group_arn)).collect();
+    let mut calls = Vec::new();
+    for (group, found) in groups.iter().zip(send(cloud.wire, &questions)) {
+        let there: BTreeSet<Target> = found?.targets.into_iter().collect();
+        let wanted: BTreeSet<Target> =
+            wanted.iter().map(|id| Target { id: (*id).to_owned(), port: group.port }).collect();
+        let gone: Vec<Target> = there.difference(&wanted).cloned().collect();
+        let fresh: Vec<Target> = wanted.difference(&there).cloned().collect();
+        calls.extend(both(&group.target_group_arn, &gone, &fresh));
+    }
+    Ok(calls)
+}
+
+fn both(group: &str, gone: &[Target], fresh: &[Target]) -> Vec<Call> {
+    let out = gone.chunks(CHUNK).map(|part| elbv2::change_targets("DeregisterTargets", group, part));
+    let into = fresh.chunks(CHUNK).map(|part| elbv2::change_targets("RegisterTargets", group, part));
+    out.chain(into).collect()
+}
+
+/// What comes to the nodes, by what the load balancer has.
+fn traffic(cloud: &Cloud<'_>, service: &Service, balancer: &LoadBalancer, groups: &[TargetGroup]) -> Result<Traffic> {
+    let mut traffic = Traffic::default();
+    let ipv6 = groups.first().is_some_and(|group| group.ip_address_type == "ipv6");
+    for group in groups {
+        clients(&mut traffic, &group.protocol, group.port);
+        traffic.health.insert(group.health_check_port.parse().unwrap_or(group.port));
+    }
+    let all = if ipv6 { "::/0" } else { "0.0.0.0/0" };
+    traffic.ranges = match service.source_ranges.as_slice() {
+        [] => BTreeSet::from([all.to_owned()]),
+        ranges => ranges.iter().filter(|range| range.contains(':') == ipv6).cloned().collect(),
+    };
+    traffic.subnets = if cloud.config.keep_node_groups { BTreeSet::new() } else { subnets(cloud, balancer, ipv6)? };
+    if balancer.ip_address_type == "dualstack" && !ipv6 && !traffic.ranges.contains("0.0.0.0/0") {
+        traffic.ranges.extend(traffic.subnets.iter().cloned());
+    }
+    Ok(traffic)
+}
+
+/// Clients of a target group: by TCP, by UDP, or by both.
+pub(super) fn clients(traffic: &mut Traffic, protocol: &str, port: u16) {
+    if protocol.contains("UDP") {
+        traffic.clients.insert(("udp", port));
+    }
+    if protocol != "UDP" {
+        traffic.clients.insert(("tcp", port));
+    }
+}
+
+/// Ranges of the subnets a load balancer is in.
+pub(super) fn subnets(cloud: &Cloud<'_>, balancer: &LoadBalancer, ipv6: bool) -> Result<BTreeSet<String>> {
+    let ids: Vec<String> = balancer.availability_zones.items.iter().map(|zone| zone.subnet_id.clone()).collect();
+    let ranges = cloud.ranges(&ids)?.into_iter();
+    Ok(ranges.filter_map(|ranges| if ipv6 { ranges.v6 } else { Some(ranges.v4) }).collect())
+}
+
+fn groups_key(cloud: &Cloud<'_>, name: &str) -> String {
+    cloud.key(&format!("open/{name}"))
+}
+
+fn shown(places: &BTreeMap<String, Place>) -> String {
+    let groups: BTreeSet<&String> = places.values().flat_map(|place| &place.groups).collect();
+    format!("{groups:?}")
+}
+
+/// Notes for which groups of nodes the rules were seen to.
+pub(super) fn note_groups(cloud: &Cloud<'_>, name: &str, places: &BTreeMap<String, Place>) {
+    cloud.store.set(&groups_key(cloud, name), &shown(places), NOTED);
+}

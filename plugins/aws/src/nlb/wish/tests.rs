@@ -1,0 +1,165 @@
+use skydock_sdk::types::CloudError;
+
+use super::*;
+use crate::testing::{annotated, service};
+
+fn config(text: &str) -> Config {
+    Config::parse(&format!("[Global]\nRegion = eu-west-1\n{text}\n"), &[]).unwrap()
+}
+
+fn cluster() -> Cluster {
+    Cluster { id: "c".into(), legacy: false }
+}
+
+fn wish(service: &Service) -> Result<Wish> {
+    Wish::of(service, &cluster(), &config(""))
+}
+
+/// Fronts as `PORT PROTOCOL[ POLICY] -> NODE-PORT PROTOCOL`.
+fn fronts(service: &Service) -> Vec<String> {
+    let shown = |front: Front| {
+        let policy = front.policy.map(|policy| format!(" {policy}")).unwrap_or_default();
+        let family = if front.group.ipv6 { " ipv6" } else { "" };
+        format!("{} {}{policy} -> {} {}{family}", front.port, front.protocol, front.group.port, front.group.protocol)
+    };
+    wish(service).unwrap().fronts.into_iter().map(shown).collect()
+}
+
+#[test]
+fn each_port_is_a_listener_and_a_target_group() {
+    let plain = service(&[("web", Transport::Tcp, 80, 30080), ("dns", Transport::Udp, 53, 30053)]);
+    assert_eq!(fronts(&plain), ["80 TCP -> 30080 TCP", "53 UDP -> 30053 UDP"]);
+    let unreachable = service(&[("a", Transport::Tcp, 80, 0), ("b", Transport::Tcp, 81, 30081)]);
+    assert_eq!(fronts(&unreachable), ["81 TCP -> 30081 TCP"]);
+}
+
+#[test]
+fn tcp_and_udp_of_a_port_share_a_listener_if_they_share_a_node_port() {
+    let both = service(&[("t", Transport::Tcp, 53, 30053), ("u", Transport::Udp, 53, 30053)]);
+    assert_eq!(fronts(&both), ["53 TCP_UDP -> 30053 TCP_UDP"]);
+    let apart = service(&[("t", Transport::Tcp, 53, 30053), ("u", Transport::Udp, 53, 30054)]);
+    assert!(matches!(wish(&apart), Err(CloudError::Invalid(text)) if text.contains("nodePort")));
+}
+
+#[test]
+fn a_certificate_makes_tls_of_the_ports_that_are_named() {
+    let ports =
+        [("https", Transport::Tcp, 443, 30443), ("web", Transport::Tcp, 80, 30080), ("u", Transport::Udp, 1, 30001)];
+    let tls = |pairs: &[(&str, &str)]| fronts(&annotated(service(&ports), pairs));
+    let (plain_web, udp) = ("80 TCP -> 30080 TCP", "1 UDP -> 30001 UDP");
+    assert_eq!(
+        tls(&[("ssl-cert", "arn:x")]),
+        ["443 TLS -> 30443 TCP", "80 TLS -> 30080 TCP", udp],
+        "all TCP ports unless told"
+    );
+    assert_eq!(tls(&[("ssl-cert", "arn:x"), ("ssl-ports", "443")]), ["443 TLS -> 30443 TCP", plain_web, udp]);
+    assert_eq!(
+        tls(&[
+            ("ssl-cert", "arn:x"),
+            ("ssl-ports", "https"),
+            ("backend-protocol", "ssl"),
+            ("ssl-negotiation-policy", "P")
+        ]),
+        ["443 TLS P -> 30443 TLS", plain_web, udp]
+    );
+}
+
+#[test]
+fn attributes_are_what_the_annotations_say_and_off_without() {
+    let attributes = |pairs: &[(&str, &str)]| {
+        let service = annotated(service(&[("", Transport::Tcp, 80, 30080)]), pairs);
+        let attributes = wish(&service).unwrap().attributes;
+        attributes.iter().map(|(key, value)| format!("{key}={value}")).collect::<Vec<_>>().join(" ")
+    };
+    let off = "access_logs.s3.enabled=false load_balancing.cross_zone.enabled=false";
+    assert_eq!(attributes(&[]), off);
+    assert_eq!(attributes(&[("access-log-s3-bucket-name", "b")]), off, "no bucket where logs are off");
+    assert_eq!(
+        attributes(&[
+            ("access-log-enabled", "true"),
+            ("access-log-s3-bucket-name", "b"),
+            ("access-log-s3-bucket-prefix", "p"),
+            ("cross-zone-load-balancing-enabled", "true"),
+        ]),
+        "access_logs.s3.bucket=b access_logs.s3.enabled=true access_logs.s3.prefix=p \
+         load_balancing.cross_zone.enabled=true"
+    );
+}
+
+#[test]
+fn what_cannot_be_is_refused_with_its_name() {
+    let tcp = || service(&[("", Transport::Tcp, 80, 30080)]);
+    let udp = || service(&[("", Transport::Udp, 80, 30080)]);
+    for (service, word) in [
+        (service(&[("", Transport::Sctp, 80, 30080)]), "SCTP"),
+        (service(&[("", Transport::Tcp, 80, 0)]), "node port"),
+        (annotated(tcp(), &[("extra-security-groups", "sg-1")]), "extra-security-groups"),
+        (annotated(tcp(), &[("target-group-attributes", "stickiness.enabled=true")]), "stickiness.enabled"),
+        (annotated(tcp(), &[("target-group-attributes", "preserve_client_ip.enabled=yes")]), "true or false"),
+        (annotated(udp(), &[("target-group-attributes", "preserve_client_ip.enabled=false")]), "UDP"),
+        (annotated(tcp(), &[("cross-zone-load-balancing-enabled", "yes")]), "cross-zone"),
+        (annotated(tcp(), &[("ip-address-type", "ipv6")]), "ip-address-type"),
+    ] {
+        let refused = wish(&service);
+        assert!(matches!(&refused, Err(CloudError::Invalid(text)) if text.contains(word)), "{word}: {refused:?}");
+    }
+}
+
+#[test]
+fn security_groups_are_managed_only_where_the_operator_says_so() {
+    let plain = service(&[("", Transport::Tcp, 80, 30080)]);
+    let given = annotated(plain.clone(), &[("security-groups", "sg-1, sg-2")]);
+    let managed = config("NLBSecurityGroupMode = Managed");
+    let security = |service: &Service, config: &Config| Wish::of(service, &cluster(), config).unwrap().security;
+    assert_eq!(security(&given, &config("")), Security::Left);
+    assert_eq!(security(&given, &managed), Security::Given(vec!["sg-1".into(), "sg-2".into()]));
+    assert!(matches!(security(&plain, &managed), Security::Managed(name) if name.starts_with("k8s-")));
+}
+
+#[test]
+fn tags_name_the_service_and_the_cluster() {
+    let service = annotated(service(&[("", Transport::Tcp, 80, 30080)]), &[("additional-resource-tags", "a=b,c")]);
+    let tags = wish(&service).unwrap().tags;
+    let shown: Vec<String> = tags.iter().map(|(key, value)| format!("{key}={value}")).collect();
+    assert_eq!(shown, ["a=b", "c=", "kubernetes.io/cluster/c=owned", "kubernetes.io/service-name=default/web"]);
+}
+
+#[test]
+fn families_decide_the_addresses() {
+    use IpFamily::{Ipv4, Ipv6};
+    type Case<'a> = (&'a [IpFamily], IpFamilyPolicy, Option<&'a str>, Stack, &'a str, &'a str);
+    let cases: [Case<'_>; 7] = [
+        (&[Ipv4], IpFamilyPolicy::SingleStack, None, Stack::Left, "80 TCP -> 30080 TCP", "0.0.0.0/0"),
+        (
+            &[Ipv4, Ipv6],
+            IpFamilyPolicy::PreferDualStack,
+            None,
+            Stack::Preferred,
+            "80 TCP -> 30080 TCP",
+            "0.0.0.0/0 ::/0",
+        ),
+        (&[Ipv4, Ipv6], IpFamilyPolicy::RequireDualStack, None, Stack::Dual, "80 TCP -> 30080 TCP", "0.0.0.0/0 ::/0"),
+        (&[Ipv6], IpFamilyPolicy::SingleStack, None, Stack::Dual, "80 TCP -> 30080 TCP ipv6", "0.0.0.0/0 ::/0"),
+        (&[Ipv4], IpFamilyPolicy::SingleStack, Some("dualstack"), Stack::Dual, "80 TCP -> 30080 TCP", "0.0.0.0/0 ::/0"),
+        (
+            &[Ipv4, Ipv6],
+            IpFamilyPolicy::RequireDualStack,
+            Some("ipv4"),
+            Stack::Ipv4,
+            "80 TCP -> 30080 TCP",
+            "0.0.0.0/0",
+        ),
+        (&[], IpFamilyPolicy::SingleStack, None, Stack::Left, "80 TCP -> 30080 TCP", "0.0.0.0/0"),
+    ];
+    for (families, policy, annotation, stack, front, ranges) in cases {
+        let pairs: Vec<(&str, &str)> = annotation.map(|value| ("ip-address-type", value)).into_iter().collect();
+        let service = Service {
+            ip_families: families.to_vec(),
+            ip_family_policy: policy,
+            ..annotated(service(&[("", Transport::Tcp, 80, 30080)]), &pairs)
+        };
+        let wish = wish(&service).unwrap();
+        assert_eq!((wish.stack, wish.ranges.join(" ").as_str()), (stack, ranges), "{families:?} {policy:?}");
+        assert_eq!(fronts(&service), [front], "{families:?} {policy:?}");
+    }
+}

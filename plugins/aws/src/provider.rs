@@ -1,0 +1,161 @@
+//! The provider itself: takes the host's calls and hands them on. No rule is made here.
+
+use std::time::{Duration, SystemTime};
+
+use skydock_sdk::{
+    Configured, Instances, LoadBalancers, Plugin, Result, Routes,
+    cache::{self, Reservation},
+    cluster,
+    instances::{Instance, Presence},
+    load_balancers::{NodeSet, Target},
+    plugin::{PluginInfo, Settings},
+    routes::{NewRoute, Route, RoutePage},
+    types::{CloudError, LoadBalancerStatus, Node, Service},
+};
+
+use crate::{
+    balancer::machine::{self, Member, Members},
+    cloud::{Cloud, Setup},
+    http::Http,
+    instances::reference::SCHEME,
+    store::Store,
+};
+
+static SETUP: Configured<Setup> = Configured::new();
+
+/// The AWS provider.
+#[derive(Clone, Copy, Debug)]
+pub struct Aws;
+
+skydock_sdk::export!(Aws: instances, load_balancers, routes);
+
+impl Plugin for Aws {
+    fn configure(settings: Settings) -> Result<()> {
+        let path = settings.cloud_config_path.as_deref().unwrap_or("cloud config");
+        let text = settings.cloud_config.as_deref().unwrap_or_default();
+        let setup = Setup::read(text, path, &settings.options).map_err(CloudError::invalid)?;
+        SETUP.set(setup.for_cluster(&settings.cluster_name, &settings.cluster_cidrs));
+        Ok(())
+    }
+
+    fn info() -> PluginInfo {
+        PluginInfo {
+            name: "aws".into(),
+            version: env!("CARGO_PKG_VERSION").into(),
+            provider_id_prefixes: vec![SCHEME.into()],
+            wanted_hosts: SETUP.get().map(|setup| setup.hosts()).unwrap_or_default(),
+            // What EC2 takes of IDs in one call.
+            max_batch: 1000,
+            ..PluginInfo::default()
+        }
+    }
+}
+
+impl Instances for Aws {
+    fn check(nodes: Vec<Node>) -> Result<Vec<Result<Presence>>> {
+        run(|cloud| cloud.check(&nodes))
+    }
+
+    fn describe(nodes: Vec<Node>) -> Result<Vec<Result<Instance>>> {
+        run(|cloud| cloud.describe(&nodes))
+    }
+}
+
+impl LoadBalancers for Aws {
+    fn get(service: Service) -> Result<Option<LoadBalancerStatus>> {
+        run(|cloud| cloud.balancer(&service))
+    }
+
+    fn ensure(service: Service, nodes: &NodeSet) -> Result<LoadBalancerStatus> {
+        run(|cloud| cloud.ensure_balancer(&service, &members(&service, nodes)))
+    }
+
+    fn update_nodes(service: Service, nodes: &NodeSet) -> Result<()> {
+        run(|cloud| cloud.update_members(&service, &members(&service, nodes)))
+    }
+
+    fn ensure_deleted(service: Service) -> Result<()> {
+        run(|cloud| cloud.delete_balancer(&service))
+    }
+}
+
+impl Routes for Aws {
+    fn list_routes(_: Option<String>) -> Result<RoutePage> {
+        run(list)
+    }
+
+    fn create_routes(routes: Vec<NewRoute>) -> Vec<Result<()>> {
+        run(|cloud| Ok(cloud.create_routes(&routes))).unwrap_or_else(|error| vec![Err(error); routes.len()])
+    }
+
+    fn delete_routes(routes: Vec<Route>) -> Vec<Result<()>> {
+        run(|cloud| Ok(cloud.delete_routes(&routes))).unwrap_or_else(|error| vec![Err(error); routes.len()])
+    }
+}
+
+fn list(cloud: &Cloud<'_>) -> Result<RoutePage> {
+    cloud.list_routes()
+}
+
+/// Takes of the nodes what the Service needs: labels only if it chooses by them.
+fn members(service: &Service, nodes: &NodeSet) -> Members {
+    if machine::chooses(&service.annotations) {
+        let member = |node: Node| Member { provider_id: node.provider_id, labels: node.labels };
+        return Members { all: nodes.nodes().into_iter().map(member).collect(), changes: None };
+    }
+    let all = |targets: Vec<Target>| -> Vec<Member> {
+        let member = |target: Target| Member { provider_id: target.provider_id, labels: Vec::new() };
+        targets.into_iter().map(member).collect()
+    };
+    let changes = nodes.changes().map(|changes| (all(changes.added), all(changes.removed)));
+    Members { all: all(nodes.targets()), changes }
+}
+
+/// Puts at hand what a call needs.
+fn run<T>(call: impl FnOnce(&Cloud<'_>) -> Result<T>) -> Result<T> {
+    let setup = SETUP.get()?;
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_secs();
+    call(&Cloud::new(&setup, &Http::new(&setup), &HostCache, &cluster::nodes, now))
+}
+
+/// The host's cache, in which longer texts take several entries.
+struct HostCache;
+
+/// A little less than an entry may have.
+const ENTRY: usize = 60 * 1024;
+
+/// Begins an entry that only tells how many others there are.
+const PARTS: &str = "parts:";
+
+impl Store for HostCache {
+    fn get(&self, key: &str) -> Option<String> {
+        let text = String::from_utf8(cache::get(key)?).ok()?;
+        let Some(parts) = text.strip_prefix(PARTS) else { return Some(text) };
+        let mut whole = Vec::new();
+        for part in 0..parts.parse::<usize>().ok()? {
+            whole.extend(cache::get(&format!("{key}#{part}"))?);
+        }
+        String::from_utf8(whole).ok()
+    }
+
+    fn set(&self, key: &str, text: &str, lifetime: Duration) {
+        if text.len() <= ENTRY {
+            _ = cache::set(key, text.as_bytes(), lifetime);
+            return;
+        }
+        let parts = text.as_bytes().chunks(ENTRY);
+        let count = parts.len();
+        for (index, part) in parts.enumerate() {
+            _ = cache::set(&format!("{key}#{index}"), part, lifetime);
+        }
+        _ = cache::set(key, format!("{PARTS}{count}").as_bytes(), lifetime);
+    }
+
+    fn reserve(&self, key: &str, text: &str, lifetime: Duration) -> bool {
+        cache::reserve(key, text.as_bytes(), lifetime) == Reservation::Held
+    }
+
+    fn remove(&self, key: &str) {
+        cache::remove(key);
+    }
+}

@@ -1,0 +1,56 @@
+use super::*;
+
+const TABLE: &str = "<item><routeTableId>rtb-1</routeTableId><routeSet>\
+    <item><destinationCidrBlock>10.0.0.0/16</destinationCidrBlock><gatewayId>local</gatewayId><state>active</state></item>\
+    <item><destinationCidrBlock>10.244.1.0/24</destinationCidrBlock><instanceId>i-1</instanceId><state>active</state></item>\
+    <item><destinationCidrBlock>10.244.2.0/24</destinationCidrBlock><instanceId>i-9</instanceId><state>active</state></item>\
+    <item><destinationCidrBlock>10.244.3.0/24</destinationCidrBlock><networkInterfaceId>eni-1</networkInterfaceId>\
+    <state>blackhole</state></item>\
+    <item><destinationCidrBlock>10.244.4.0/24</destinationCidrBlock><vpcPeeringConnectionId>pcx-1</vpcPeeringConnectionId>\
+    <state>blackhole</state></item>\
+    <item><destinationCidrBlock>10.99.0.0/24</destinationCidrBlock><instanceId>i-1</instanceId><state>active</state></item>\
+    <item><destinationIpv6CidrBlock>2001:db8:0:1::/64</destinationIpv6CidrBlock><instanceId>i-1</instanceId>\
+    <state>active</state></item></routeSet></item>";
+
+fn table() -> RouteTable {
+    quick_xml::de::from_str(TABLE).unwrap()
+}
+
+fn shown(pods: &[&str]) -> Vec<String> {
+    let nodes = [Node { name: "n1".into(), provider_id: Some("aws:///eu-west-1a/i-1".into()), ..Node::default() }];
+    let pods: Vec<IpNet> = pods.iter().map(|cidr| cidr.parse().unwrap()).collect();
+    let shown = |route: Route| {
+        let node = route.target_node.unwrap_or("-".into());
+        format!("{} {node}{}", route.name, if route.blackhole { " blackhole" } else { "" })
+    };
+    list(&table(), &nodes, &pods).into_iter().map(shown).collect()
+}
+
+#[test]
+fn routes_to_pods_are_the_clusters_and_no_others() {
+    assert_eq!(
+        shown(&["10.244.0.0/16", "2001:db8::/48"]),
+        [
+            "rtb-1/10.244.1.0/24 n1",
+            "rtb-1/10.244.2.0/24 -",
+            "rtb-1/10.244.3.0/24 - blackhole",
+            "rtb-1/2001:db8:0:1::/64 n1",
+        ]
+    );
+}
+
+#[test]
+fn without_the_ranges_of_pods_only_nodes_routes_are_told() {
+    assert_eq!(shown(&[]), ["rtb-1/10.244.1.0/24 n1", "rtb-1/10.99.0.0/24 n1", "rtb-1/2001:db8:0:1::/64 n1"]);
+}
+
+#[test]
+fn what_is_there_decides_between_making_and_replacing() {
+    let way = |cidr: &str, machine| way(&table(), cidr.parse().unwrap(), machine);
+    assert_eq!(way("10.244.1.0/24", "i-1"), Ok(Way::There));
+    assert_eq!(way("10.244.1.0/24", "i-2"), Ok(Way::Replace));
+    assert_eq!(way("10.244.3.0/24", "i-2"), Ok(Way::Replace));
+    assert_eq!(way("10.244.7.0/24", "i-2"), Ok(Way::Create));
+    assert!(matches!(way("10.244.4.0/24", "i-2"), Err(CloudError::Invalid(_))));
+    assert!(matches!(way("10.0.0.0/16", "i-2"), Err(CloudError::Invalid(_))));
+}

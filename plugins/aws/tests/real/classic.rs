@@ -1,0 +1,122 @@
+use skydock_sdk::types::{CloudError, Service};
+
+use crate::world::{World, annotation, name, service, text, texts};
+
+fn classic(ports: &[(u16, u16)]) -> Service {
+    let mut service = service(ports);
+    service.annotations.clear();
+    service
+}
+
+fn ensure(world: &World, service: &Service) -> String {
+    let status = world.call(|cloud| cloud.ensure_balancer(service, &world.members())).unwrap();
+    status.ingress[0].hostname.clone().unwrap()
+}
+
+fn described(world: &World, service: &Service) -> String {
+    world.elb("DescribeLoadBalancers", &[("LoadBalancerNames.member.1", &name(service))])
+}
+
+#[test]
+#[ignore = "needs a moto server, named by SKYDOCK_MOTO"]
+fn a_classic_load_balancer_comes_changes_and_goes() {
+    let mut world = World::new(2, "");
+    let mut web = classic(&[(80, 30080)]);
+    let host = ensure(&world, &web);
+    println!("classic, made: {:?}", world.line.take());
+    assert_eq!(ensure(&world, &web), host);
+    let idle = world.line.take();
+    println!("classic, nothing to do: {idle:?}");
+    assert!(idle.iter().all(|action| action.starts_with("Describe")), "{idle:?}");
+    let body = described(&world, &web);
+    let mut behind = texts(&body, "InstanceId");
+    behind.sort();
+    let mut expected = world.machines.clone();
+    expected.sort();
+    assert_eq!(behind, expected);
+    assert!(text(&body, "Target").eq_ignore_ascii_case("TCP:30080"), "{body}");
+    let own =
+        texts(body.split("<SecurityGroups>").nth(1).unwrap().split("</SecurityGroups>").next().unwrap(), "member")[0]
+            .clone();
+    let rules = world.ec2("DescribeSecurityGroups", &[("GroupId.1", &world.group)]);
+    assert!(rules.contains(&own), "the nodes let the load balancer in: {rules}");
+
+    world.launch(0);
+    web.annotations.extend([
+        annotation("cross-zone-load-balancing-enabled", "true"),
+        annotation("connection-idle-timeout", "120"),
+        annotation("proxy-protocol", "*"),
+        annotation("additional-resource-tags", "team=a"),
+        annotation("healthcheck-protocol", "http"),
+    ]);
+    world.line.take();
+    ensure(&world, &web);
+    println!("classic, changed: {:?}", world.line.take());
+    ensure(&world, &web);
+    let idle = world.line.take();
+    assert!(idle.iter().all(|action| action.starts_with("Describe")), "{idle:?}");
+    let body = described(&world, &web);
+    assert_eq!(texts(&body, "InstanceId").len(), 3);
+    assert!(body.contains("k8s-proxyprotocol-enabled"), "{body}");
+
+    // moto knows no policies of listeners that are made later.
+    web.annotations.retain(|(key, _)| !key.ends_with("proxy-protocol"));
+    ensure(&world, &web);
+    assert!(!described(&world, &web).contains("<InstancePort>30080</InstancePort><PolicyNames>"));
+    web.ports.push(service(&[(443, 30443)]).ports[0].clone());
+    ensure(&world, &web);
+    assert_eq!(texts(&described(&world, &web), "LoadBalancerPort").len(), 2);
+    web.ports.remove(0);
+    ensure(&world, &web);
+    assert_eq!(texts(&described(&world, &web), "LoadBalancerPort"), ["443"]);
+
+    let gone = world.machines.remove(0);
+    world.line.take();
+    world.call(|cloud| cloud.update_members(&web, &world.members())).unwrap();
+    println!("classic, a node less: {:?}", world.line.take());
+    assert!(!described(&world, &web).contains(&gone));
+
+    world.line.take();
+    world.call(|cloud| cloud.delete_balancer(&web)).unwrap();
+    println!("classic, deleted: {:?}", world.line.take());
+    assert_eq!(world.call(|cloud| cloud.balancer(&web)), Ok(None));
+    let rules = world.ec2("DescribeSecurityGroups", &[("GroupId.1", &world.group)]);
+    assert!(!rules.contains(&own), "{rules}");
+    let left = world.ec2("DescribeSecurityGroups", &[("Filter.1.Name", "group-id"), ("Filter.1.Value.1", &own)]);
+    assert!(texts(&left, "groupId").is_empty(), "{left}");
+}
+
+#[test]
+#[ignore = "needs a moto server, named by SKYDOCK_MOTO"]
+fn a_type_does_not_change_and_both_are_deleted() {
+    let world = World::new(1, "");
+    let mut web = classic(&[(80, 30080)]);
+    ensure(&world, &web);
+    web.status = world.call(|cloud| cloud.balancer(&web)).unwrap().unwrap();
+    web.annotations.push(annotation("type", "nlb"));
+    let refused = world.call(|cloud| cloud.ensure_balancer(&web, &world.members()));
+    assert!(matches!(refused, Err(CloudError::Invalid(_))), "{refused:?}");
+    world.call(|cloud| cloud.delete_balancer(&web)).unwrap();
+    web.annotations.clear();
+    assert_eq!(world.call(|cloud| cloud.balancer(&web)), Ok(None));
+}
+
+#[test]
+#[ignore = "needs a moto server, named by SKYDOCK_MOTO"]
+fn the_operators_group_is_used_and_never_deleted() {
+    let mut world = World::new(1, "");
+    let params = [("GroupName", "shared"), ("GroupDescription", "shared"), ("VpcId", world.vpc.as_str())];
+    let shared = text(&world.ec2("CreateSecurityGroup", &params), "groupId");
+    let cluster = world.cluster.clone();
+    world.reconfigure(&format!("KubernetesClusterID = {cluster}\nElbSecurityGroup = {shared}\n"));
+    let services = [classic(&[(80, 30080)]), classic(&[(80, 30081)])];
+    for web in &services {
+        ensure(&world, web);
+    }
+    let rules = || world.ec2("DescribeSecurityGroups", &[("GroupId.1", &world.group)]);
+    world.call(|cloud| cloud.delete_balancer(&services[0])).unwrap();
+    assert!(rules().contains(&shared), "the other one still needs it: {}", rules());
+    world.call(|cloud| cloud.delete_balancer(&services[1])).unwrap();
+    assert!(!rules().contains(&shared), "{}", rules());
+    assert!(world.ec2("DescribeSecurityGroups", &[("GroupId.1", &shared)]).contains(&shared));
+}

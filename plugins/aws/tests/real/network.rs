@@ -1,0 +1,329 @@
+use skydock_sdk::types::{CloudError, Service};
+
+use crate::world::{World, annotation, certificate, name, service, text, texts};
+
+/// Ensures until it is up; answers the host name.
+fn up(world: &World, service: &Service) -> String {
+    for _ in 0..5 {
+        match world.call(|cloud| cloud.ensure_balancer(service, &world.members())) {
+            Ok(status) => return status.ingress[0].hostname.clone().unwrap(),
+            Err(CloudError::InProgress(_)) => {}
+            Err(error) => panic!("{error:?}"),
+        }
+    }
+    panic!("never up");
+}
+
+fn arn(world: &World, service: &Service) -> String {
+    text(&world.elbv2("DescribeLoadBalancers", &[("Names.member.1", &name(service))]), "LoadBalancerArn")
+}
+
+fn targets(world: &World, group: &str) -> Vec<String> {
+    let body = world.elbv2("DescribeTargetHealth", &[("TargetGroupArn", group)]);
+    let mut ids = texts(&body, "Id");
+    ids.sort();
+    ids
+}
+
+#[test]
+#[ignore = "needs a moto server, named by SKYDOCK_MOTO"]
+fn a_network_load_balancer_comes_changes_and_goes() {
+    let mut world = World::new(3, "");
+    let mut web = service(&[(80, 30080)]);
+
+    let first = world.call(|cloud| cloud.ensure_balancer(&web, &world.members()));
+    assert!(matches!(first, Err(CloudError::InProgress(_))), "{first:?}");
+    let made = world.line.take();
+    assert_eq!(
+        made,
+        [
+            "DescribeLoadBalancers",
+            "DescribeInstances",
+            "DescribeInstances",
+            "DescribeSubnets",
+            "DescribeRouteTables",
+            "DescribeAvailabilityZones",
+            "CreateLoadBalancer",
+            "CreateTargetGroup",
+            "CreateListener",
+            "RegisterTargets",
+            "DescribeSecurityGroups",
+            "AuthorizeSecurityGroupIngress",
+        ]
+    );
+    let host = up(&world, &web);
+    assert!(host.contains("elb"), "{host}");
+    assert!(world.line.take().iter().all(|action| action == "DescribeLoadBalancers"), "waiting costs one call");
+    assert_eq!(up(&world, &web), host);
+    let idle = world.line.take();
+    assert!(idle.iter().all(|action| action.starts_with("Describe")), "nothing to do, nothing done: {idle:?}");
+    assert_eq!(idle.len(), 7, "{idle:?}");
+
+    let lb = arn(&world, &web);
+    let group = text(&world.elbv2("DescribeTargetGroups", &[("LoadBalancerArn", &lb)]), "TargetGroupArn");
+    let mut expected = world.machines.clone();
+    expected.sort();
+    assert_eq!(targets(&world, &group), expected);
+    let rules = world.ec2("DescribeSecurityGroups", &[("GroupId.1", &world.group)]);
+    assert!(rules.contains(&format!("kubernetes.io/rule/nlb/client={}", name(&web))), "{rules}");
+    assert!(rules.contains("kubernetes.io/rule/nlb/mtu"), "{rules}");
+
+    // A node more, a port more.
+    world.launch(0);
+    web.ports.push(service(&[(443, 30443)]).ports[0].clone());
+    world.line.take();
+    up(&world, &web);
+    assert_eq!(world.line.take().iter().filter(|action| action.starts_with("Create")).count(), 2);
+    assert_eq!(targets(&world, &group).len(), 4);
+    let ports = texts(&world.elbv2("DescribeListeners", &[("LoadBalancerArn", &lb)]), "Port");
+    assert!(ports.contains(&"443".into()) && ports.contains(&"80".into()), "{ports:?}");
+
+    // A port less: its target group goes, too.
+    web.ports.remove(0);
+    up(&world, &web);
+    let groups = texts(&world.elbv2("DescribeTargetGroups", &[("LoadBalancerArn", &lb)]), "TargetGroupArn");
+    assert_eq!(groups.len(), 1);
+    assert!(!groups.contains(&group));
+
+    world.line.take();
+    world.call(|cloud| cloud.delete_balancer(&web)).unwrap();
+    println!("delete: {:?}", world.line.take());
+    assert_eq!(world.call(|cloud| cloud.balancer(&web)), Ok(None));
+    let rules = world.ec2("DescribeSecurityGroups", &[("GroupId.1", &world.group)]);
+    assert!(!rules.contains("kubernetes.io/rule/nlb"), "{rules}");
+    world.call(|cloud| cloud.delete_balancer(&web)).unwrap();
+}
+
+#[test]
+#[ignore = "needs a moto server, named by SKYDOCK_MOTO"]
+fn five_load_balancers_cost_few_calls() {
+    let world = World::new(3, "");
+    let services: Vec<_> = (0..5).map(|index| service(&[(80, 30080 + index)])).collect();
+    for web in &services {
+        up(&world, web);
+    }
+    let calls = world.line.take();
+    println!("5 network load balancers, until up: {} calls", calls.len());
+    assert!(calls.len() <= 52, "{}", calls.len());
+}
+
+#[test]
+#[ignore = "needs a moto server, named by SKYDOCK_MOTO"]
+fn annotations_reach_the_cloud() {
+    let world = World::new(1, "");
+    let mut web = service(&[(80, 30080)]);
+    web.annotations.extend([
+        annotation("internal", "true"),
+        annotation("cross-zone-load-balancing-enabled", "true"),
+        annotation("additional-resource-tags", "team=a,empty"),
+        annotation("healthcheck-protocol", "http"),
+        annotation("healthcheck-path", "/ready"),
+        annotation("subnets", &world.subnets[1]),
+        annotation("target-group-attributes", "preserve_client_ip.enabled=false,proxy_protocol_v2.enabled=true"),
+    ]);
+    web.source_ranges = vec!["192.0.2.0/24".into()];
+    up(&world, &web);
+    let lb = arn(&world, &web);
+    let body = world.elbv2("DescribeLoadBalancers", &[("Names.member.1", &name(&web))]);
+    assert_eq!(text(&body, "Scheme"), "internal");
+    assert_eq!(texts(&body, "SubnetId"), [world.subnets[1].clone()]);
+    let body = world.elbv2("DescribeLoadBalancerAttributes", &[("LoadBalancerArn", &lb)]);
+    assert!(
+        body.replace(char::is_whitespace, "")
+            .contains("<Value>true</Value><Key>load_balancing.cross_zone.enabled</Key>")
+            || body
+                .replace(char::is_whitespace, "")
+                .contains("<Key>load_balancing.cross_zone.enabled</Key><Value>true</Value>"),
+        "{body}"
+    );
+    let tags = world.elbv2("DescribeTags", &[("ResourceArns.member.1", &lb)]);
+    for word in ["team", "empty", "kubernetes.io/service-name", &format!("kubernetes.io/cluster/{}", world.cluster)] {
+        assert!(tags.contains(word), "{word}: {tags}");
+    }
+    let group = world.elbv2("DescribeTargetGroups", &[("LoadBalancerArn", &lb)]);
+    assert_eq!(text(&group, "HealthCheckPath"), "/ready");
+    let attributes =
+        world.elbv2("DescribeTargetGroupAttributes", &[("TargetGroupArn", &text(&group, "TargetGroupArn"))]);
+    let flat = attributes.replace(char::is_whitespace, "");
+    assert!(flat.contains("proxy_protocol_v2.enabled"), "{attributes}");
+    let rules = world.ec2("DescribeSecurityGroups", &[("GroupId.1", &world.group)]);
+    assert!(rules.contains("192.0.2.0/24") && rules.contains("10.0.2.0/24"), "clients and health checks: {rules}");
+
+    // What others change is mended.
+    let turned = [
+        ("LoadBalancerArn", lb.as_str()),
+        ("Attributes.member.1.Key", "load_balancing.cross_zone.enabled"),
+        ("Attributes.member.1.Value", "false"),
+    ];
+    world.elbv2("ModifyLoadBalancerAttributes", &turned);
+    world.elbv2(
+        "DeregisterTargets",
+        &[
+            ("TargetGroupArn", &text(&group, "TargetGroupArn")),
+            ("Targets.member.1.Id", &world.machines[0]),
+            ("Targets.member.1.Port", "30080"),
+        ],
+    );
+    world.line.take();
+    up(&world, &web);
+    let mut mended: Vec<_> = world.line.take().into_iter().filter(|action| !action.starts_with("Describe")).collect();
+    mended.sort();
+    assert_eq!(mended, ["ModifyLoadBalancerAttributes", "RegisterTargets"]);
+}
+
+#[test]
+#[ignore = "needs a moto server, named by SKYDOCK_MOTO"]
+fn a_certificate_makes_a_tls_listener() {
+    // moto does not let listeners become TLS later, as AWS does.
+    let world = World::new(1, "");
+    let mut web = service(&[(443, 30443)]);
+    let certificate = certificate();
+    web.annotations.push(annotation("ssl-cert", &certificate));
+    up(&world, &web);
+    let listener = world.elbv2("DescribeListeners", &[("LoadBalancerArn", &arn(&world, &web))]);
+    assert_eq!((text(&listener, "Protocol").as_str(), text(&listener, "CertificateArn")), ("TLS", certificate));
+    let group = world.elbv2("DescribeTargetGroups", &[("LoadBalancerArn", &arn(&world, &web))]);
+    assert_eq!(text(&group, "Protocol"), "TCP");
+    world.line.take();
+    up(&world, &web);
+    assert!(world.line.take().iter().all(|action| action.starts_with("Describe")));
+}
+
+#[test]
+#[ignore = "needs a moto server, named by SKYDOCK_MOTO"]
+fn other_nodes_cost_a_call_for_what_changed() {
+    let mut world = World::new(3, "");
+    let web = service(&[(80, 30080), (443, 30443)]);
+    up(&world, &web);
+    let gone = world.machines.remove(0);
+    let fresh = world.launch(1);
+    world.line.take();
+    let mut members = world.members();
+    let member = |id: &str| skydock_aws::balancer::machine::Member {
+        provider_id: Some(format!("aws:///us-east-1a/{id}")),
+        labels: Vec::new(),
+    };
+    members.changes = Some((vec![member(&fresh)], vec![member(&gone)]));
+    world.call(|cloud| cloud.update_members(&web, &members)).unwrap();
+    let calls = world.line.take();
+    println!("update of 2 ports, 1 node in, 1 out: {calls:?}");
+    assert_eq!(calls.iter().filter(|action| action.ends_with("Targets")).count(), 4);
+    assert!(calls.len() <= 9, "{calls:?}");
+    members.changes = None;
+    world.call(|cloud| cloud.update_members(&web, &members)).unwrap();
+    assert!(world.line.take().iter().all(|action| action.starts_with("Describe")));
+}
+
+#[test]
+#[ignore = "needs a moto server, named by SKYDOCK_MOTO"]
+fn what_was_cut_short_is_picked_up() {
+    for action in ["CreateTargetGroup", "CreateListener", "RegisterTargets", "AuthorizeSecurityGroupIngress"] {
+        let world = World::new(1, "");
+        let web = service(&[(80, 30080)]);
+        world.line.faults.borrow_mut().push((action, 0, 1, "InternalError"));
+        let first = world.call(|cloud| cloud.ensure_balancer(&web, &world.members()));
+        assert!(matches!(first, Err(CloudError::Unavailable(_))), "{action}: {first:?}");
+        up(&world, &web);
+        let lb = arn(&world, &web);
+        let groups = world.elbv2("DescribeTargetGroups", &[("LoadBalancerArn", &lb)]);
+        assert_eq!(targets(&world, &text(&groups, "TargetGroupArn")), world.machines, "{action}");
+        world.call(|cloud| cloud.delete_balancer(&web)).unwrap();
+    }
+}
+
+#[test]
+#[ignore = "needs a moto server, named by SKYDOCK_MOTO"]
+fn half_made_remains_are_taken_away() {
+    let world = World::new(1, "NLBSecurityGroupMode = Managed");
+    let web = service(&[(80, 30080)]);
+    world.line.faults.borrow_mut().push(("CreateListener", 0, 1, "TooManyListeners"));
+    let first = world.call(|cloud| cloud.ensure_balancer(&web, &world.members()));
+    assert!(matches!(&first, Err(CloudError::Denied(text)) if text.contains("quota")), "{first:?}");
+    // The load balancer goes by hand; its target group and security group are left over.
+    world.elbv2("DeleteLoadBalancer", &[("LoadBalancerArn", &arn(&world, &web))]);
+    world.line.faults.borrow_mut().push(("DeleteSecurityGroup", 0, 1, "DependencyViolation"));
+    let waiting = world.call(|cloud| cloud.delete_balancer(&web));
+    assert!(matches!(waiting, Err(CloudError::InProgress(_))), "{waiting:?}");
+    world.call(|cloud| cloud.delete_balancer(&web)).unwrap();
+    let groups = world.elbv2("DescribeTargetGroups", &[]);
+    assert!(!groups.contains(&format!("k8s-default-{}", &web.name[..8])), "{groups}");
+    let filter = [("Filter.1.Name", "vpc-id"), ("Filter.1.Value.1", world.vpc.as_str())];
+    let names = texts(&world.ec2("DescribeSecurityGroups", &filter), "groupName");
+    assert!(!names.iter().any(|name| name.starts_with("k8s-")), "{names:?}");
+}
+
+#[test]
+#[ignore = "needs a moto server, named by SKYDOCK_MOTO"]
+fn a_group_of_its_own_follows_ports_and_ranges() {
+    let world = World::new(1, "NLBSecurityGroupMode = Managed");
+    let mut web = service(&[(80, 30080)]);
+    web.source_ranges = vec!["192.0.2.0/24".into()];
+    up(&world, &web);
+    let body = world.elbv2("DescribeLoadBalancers", &[("Names.member.1", &name(&web))]);
+    let groups = body.split("<SecurityGroups>").nth(1).unwrap().split("</SecurityGroups>").next().unwrap();
+    let own = text(groups, "member");
+    let rules = || world.ec2("DescribeSecurityGroups", &[("GroupId.1", &own)]);
+    assert!(rules().contains("192.0.2.0/24") && rules().contains("[k8s] Managed SecurityGroup"), "{}", rules());
+    web.source_ranges = vec!["198.51.100.0/24".into()];
+    up(&world, &web);
+    assert!(!rules().contains("192.0.2.0/24") && rules().contains("198.51.100.0/24"), "{}", rules());
+    world.call(|cloud| cloud.delete_balancer(&web)).unwrap();
+    let filter = [("Filter.1.Name", "group-id"), ("Filter.1.Value.1", own.as_str())];
+    assert!(texts(&world.ec2("DescribeSecurityGroups", &filter), "groupId").is_empty());
+}
+
+#[test]
+#[ignore = "needs a moto server, named by SKYDOCK_MOTO"]
+fn another_clusters_load_balancer_is_left_alone() {
+    let world = World::new(1, "");
+    let web = service(&[(80, 30080)]);
+    up(&world, &web);
+    let lb = arn(&world, &web);
+    let key = format!("kubernetes.io/cluster/{}", world.cluster);
+    world.elbv2("RemoveTags", &[("ResourceArns.member.1", &lb), ("TagKeys.member.1", &key)]);
+    let theirs = [
+        ("ResourceArns.member.1", lb.as_str()),
+        ("Tags.member.1.Key", "kubernetes.io/cluster/theirs"),
+        ("Tags.member.1.Value", "owned"),
+    ];
+    world.elbv2("AddTags", &theirs);
+    world.line.take();
+    let refused = world.call(|cloud| cloud.ensure_balancer(&web, &world.members()));
+    assert!(matches!(refused, Err(CloudError::Invalid(_))), "{refused:?}");
+    assert!(world.call(|cloud| cloud.delete_balancer(&web)).is_err());
+    assert!(world.call(|cloud| cloud.update_members(&web, &world.members())).is_err());
+    assert!(world.line.take().iter().all(|action| action.starts_with("Describe")));
+}
+
+#[test]
+#[ignore = "needs a moto server, named by SKYDOCK_MOTO"]
+fn without_the_right_to_read_tags_all_else_works() {
+    let world = World::new(1, "");
+    let web = service(&[(80, 30080)]);
+    world.line.faults.borrow_mut().push(("DescribeTags", 0, 100, "AccessDenied"));
+    up(&world, &web);
+    up(&world, &web);
+    world.call(|cloud| cloud.delete_balancer(&web)).unwrap();
+}
+
+#[test]
+#[ignore = "needs a moto server, named by SKYDOCK_MOTO"]
+fn the_nodes_tell_which_cluster_and_vpc_this_is() {
+    let mut world = World::new(2, "");
+    world.reconfigure("");
+    let web = service(&[(80, 30080)]);
+    up(&world, &web);
+    let tags = world.elbv2("DescribeTags", &[("ResourceArns.member.1", &arn(&world, &web))]);
+    assert!(tags.contains(&format!("kubernetes.io/cluster/{}", world.cluster)), "{tags}");
+}
+
+#[test]
+#[ignore = "needs a moto server, named by SKYDOCK_MOTO"]
+fn throttling_is_told_as_such() {
+    let world = World::new(1, "");
+    let web = service(&[(80, 30080)]);
+    world.line.faults.borrow_mut().push(("CreateLoadBalancer", 0, 1, "Throttling"));
+    let first = world.call(|cloud| cloud.ensure_balancer(&web, &world.members()));
+    assert!(matches!(first, Err(CloudError::Throttled(_))), "{first:?}");
+    up(&world, &web);
+}
