@@ -6,6 +6,7 @@ mod budgets;
 mod calls;
 mod compile;
 mod contract;
+mod egress;
 mod limits;
 mod load;
 mod support;

@@ -1,0 +1,193 @@
+//! Requests of a plugin through its gateway, to a cloud on this machine.
+
+use std::{
+    fs,
+    net::SocketAddr,
+    sync::{Arc, Mutex},
+    time::{Duration, Instant},
+};
+
+use axum::{
+    Router,
+    body::Bytes,
+    extract::State,
+    http::{HeaderMap, Method, StatusCode, Uri},
+    response::IntoResponse,
+};
+use skydock_cloud::{CloudError, CloudProvider as _, Instance, Node};
+use skydock_egress::{
+    EgressRule, Gateway, HostIssuer, Settings, Surroundings, TlsConfig,
+    credentials::{CredentialMetrics, Credentials, SystemClock, Tools},
+};
+use skydock_plugin::Limits;
+
+use crate::support::{Bench, fixture, limits};
+
+/// A cloud that remembers what it was asked.
+#[derive(Clone, Default)]
+struct Cloud {
+    seen: Arc<Mutex<Vec<(String, Option<String>)>>>,
+}
+
+impl Cloud {
+    async fn start() -> (Self, SocketAddr) {
+        let cloud = Self::default();
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let router = Router::new().fallback(answer).with_state(cloud.clone());
+        tokio::spawn(async move { axum::serve(listener, router).await.unwrap() });
+        (cloud, address)
+    }
+
+    fn seen(&self) -> Vec<(String, Option<String>)> {
+        std::mem::take(&mut *self.seen.lock().unwrap())
+    }
+}
+
+async fn answer(
+    State(cloud): State<Cloud>,
+    method: Method,
+    uri: Uri,
+    headers: HeaderMap,
+    body: Bytes,
+) -> impl IntoResponse {
+    let secret = headers.get("authorization").map(|value| value.to_str().unwrap().to_owned());
+    cloud.seen.lock().unwrap().push((format!("{method} {}", uri.path()), secret));
+    match uri.path() {
+        "/slow" => {
+            tokio::time::sleep(Duration::from_millis(100)).await;
+            (StatusCode::OK, HeaderMap::new(), body)
+        }
+        "/never" => std::future::pending().await,
+        "/busy" => {
+            let later = HeaderMap::from_iter([("retry-after".parse().unwrap(), "7".parse().unwrap())]);
+            (StatusCode::TOO_MANY_REQUESTS, later, Bytes::new())
+        }
+        _ => (StatusCode::OK, HeaderMap::new(), body),
+    }
+}
+
+fn rule(address: SocketAddr, more: &str) -> EgressRule {
+    let text = format!(
+        "name: cloud\nto: http://{address}\naddresses: [127.0.0.1/32]\nlimits: {{rate: 10000, burst: 1000, concurrency: 64}}\n{more}"
+    );
+    serde_saphyr::from_str(&text).unwrap()
+}
+
+async fn bench(settings: &Settings, limits: Limits) -> Bench {
+    let gateway = Gateway::new("test", settings, Surroundings::default()).unwrap();
+    Bench::through(&fs::read(fixture("http")).unwrap(), limits, Arc::new(gateway)).await
+}
+
+async fn open(address: SocketAddr, more: &str) -> Bench {
+    bench(&Settings { rules: vec![rule(address, more)], ..Settings::default() }, limits()).await
+}
+
+/// A node whose machine has the plugin send this.
+fn asks(request: &str, body: usize) -> Arc<Node> {
+    let annotations = [("request", request.to_owned()), ("body", body.to_string())];
+    let annotations = annotations.map(|(key, value)| (format!("hostile.skydock.dev/{key}"), value)).into();
+    Arc::new(Node { name: "n".into(), annotations, ..Node::default() })
+}
+
+async fn describe(bench: &Bench, nodes: &[Arc<Node>]) -> Vec<Result<Instance, CloudError>> {
+    bench.plugin.describe(nodes).await.unwrap()
+}
+
+async fn one(bench: &Bench, request: &str) -> Result<Instance, CloudError> {
+    describe(bench, &[asks(request, 0)]).await.remove(0)
+}
+
+// Holds: SEC-03
+#[tokio::test(flavor = "multi_thread")]
+async fn a_request_goes_where_a_rule_permits_and_nowhere_else() {
+    let (cloud, address) = Cloud::start().await;
+    let (silent, forbidden) = Cloud::start().await;
+    let bench = open(address, "paths: [/v1]\nmethods: [GET, POST]").await;
+    one(&bench, &format!("GET http://{address}/v1/things")).await.unwrap();
+    assert_eq!(cloud.seen(), [("GET /v1/things".to_owned(), None)]);
+    for request in [
+        format!("GET http://{address}/v2"),
+        format!("GET http://{address}/v1/../v2"),
+        format!("DELETE http://{address}/v1"),
+        format!("GET http://{forbidden}/v1"),
+        format!("GET http://user@{address}/v1"),
+        "GET http://169.254.169.254/v1".to_owned(),
+    ] {
+        let refused = one(&bench, &request).await;
+        assert!(
+            matches!(refused, Err(CloudError::Denied(_) | CloudError::Invalid(_) | CloudError::Internal(_))),
+            "{request}: {refused:?}"
+        );
+    }
+    assert_eq!((cloud.seen(), silent.seen()), (vec![], vec![]), "nobody was asked");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn many_requests_of_a_call_are_in_the_air_at_once() {
+    let (cloud, address) = Cloud::start().await;
+    let bench = open(address, "").await;
+    let nodes: Vec<_> = (0..40).map(|_| asks(&format!("POST http://{address}/slow"), 100_000)).collect();
+    let begin = Instant::now();
+    let answers = describe(&bench, &nodes).await;
+    let bytes = |it: &Result<Instance, CloudError>| it.as_ref().unwrap().labels["hostile.skydock.dev/bytes"].clone();
+    assert!(answers.iter().all(|answer| bytes(answer) == "100000"));
+    assert!(begin.elapsed() < Duration::from_secs(3), "one after the other takes 4 s: {:?}", begin.elapsed());
+    assert_eq!(cloud.seen().len(), 40);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_cloud_that_asks_for_time_is_given_it() {
+    let (_, address) = Cloud::start().await;
+    let bench = open(address, "").await;
+    let Err(CloudError::Throttled(retry)) = one(&bench, &format!("GET http://{address}/busy")).await else { panic!() };
+    assert_eq!(retry.after, Duration::from_secs(7));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_cloud_that_does_not_answer_is_not_the_plugins_fault() {
+    let (_, address) = Cloud::start().await;
+    let rules = vec![rule(address, "")];
+    let short = Limits { read_deadline: Duration::from_secs(2), ..limits() };
+    let bench = bench(&Settings { rules, ..Settings::default() }, short).await;
+    for _ in 0..6 {
+        let answer = one(&bench, &format!("GET http://{address}/never")).await;
+        assert!(matches!(answer, Err(CloudError::Unavailable(_))), "{answer:?}");
+    }
+    let well = one(&bench, &format!("GET http://{address}/v1")).await;
+    assert!(!matches!(&well, Err(error) if error.to_string().contains("too often")), "{well:?}");
+}
+
+// Holds: SEC-18
+#[tokio::test(flavor = "multi_thread")]
+async fn a_credential_is_added_where_the_plugin_cannot_see_it() {
+    let (cloud, address) = Cloud::start().await;
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("token");
+    fs::write(&file, "the-secret-1").unwrap();
+    let text = format!(
+        "- type: header\n  name: api\n  for: {{plugin: test, digest: any}}\n  prefix: 'Bearer '\n  valueFile: {}",
+        file.display()
+    );
+    let tools = Tools {
+        issuers: Box::new(|_| Arc::new(HostIssuer::new(TlsConfig::default()))),
+        clock: Arc::new(SystemClock),
+        metrics: CredentialMetrics::default(),
+    };
+    let credentials = Credentials::new(&serde_saphyr::from_str::<Vec<_>>(&text).unwrap(), &tools).unwrap();
+    let credentials = [("api".to_owned(), credentials.bind("api", "test", "sha256:any").unwrap())].into();
+    let settings = Settings { rules: vec![rule(address, "credential: api")], credentials, ..Settings::default() };
+    let bench = bench(&settings, limits()).await;
+    let request = format!("GET http://{address}/v1");
+    one(&bench, &request).await.unwrap();
+    assert_eq!(cloud.seen()[0].1.as_deref(), Some("Bearer the-secret-1"));
+    fs::write(&file, "the-secret-2").unwrap();
+    for _ in 0..100 {
+        one(&bench, &request).await.unwrap();
+        if cloud.seen()[0].1.as_deref() == Some("Bearer the-secret-2") {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    panic!("the file was not read again");
+}
