@@ -2,6 +2,7 @@
 
 import ctypes
 import os
+import shutil
 import signal
 import sys
 import threading
@@ -34,3 +35,9 @@ def detach():
         os.setsid()
     with open(os.devnull) as null:
         os.dup2(null.fileno(), sys.stdin.fileno())
+
+
+def remove(home):
+    """Removes a cloud's folder at its end, unless somebody wants to read its logs."""
+    if not os.path.exists(os.path.join(home, "keep")):
+        shutil.rmtree(home, ignore_errors=True)

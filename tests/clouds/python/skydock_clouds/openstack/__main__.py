@@ -111,6 +111,8 @@ def run(arguments):
         sys.exit(str(error))
     finally:
         box.stop()
+        if not arguments.detach:
+            life.remove(arguments.home)
 
 
 def main():
