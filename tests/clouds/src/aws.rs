@@ -39,12 +39,12 @@ pub(crate) const APIS: [(&str, &str, &str); 5] = [
 #[derive(Debug)]
 pub struct Aws {
     run: Run,
-    client: Client,
+    client: AwsClient,
 }
 
-/// Who asks an [`Aws`].
+/// Who asks an [`Aws`], directly or through a [`crate::Proxy`].
 #[derive(Debug)]
-pub(crate) struct Client {
+pub struct AwsClient {
     http: HttpClient,
     url: String,
     keys: Mutex<Option<Keys>>,
@@ -63,7 +63,7 @@ impl Aws {
         let run = Run::start(&environment, MODULE, Vec::new(), |_| Ok(())).await?;
         tracing::info!(ms = began.elapsed().as_millis(), "an AWS is ready");
         let url = run.ready.urls.get("aws").cloned().unwrap_or_default();
-        Ok(Self { run, client: Client::new(url) })
+        Ok(Self { run, client: AwsClient::new(url) })
     }
 
     /// The address of every API, and of the metadata service: `http://127.0.0.1:PORT`.
@@ -92,12 +92,12 @@ impl Aws {
         self.run.home()
     }
 
-    pub(crate) fn client(&self) -> &Client {
+    pub(crate) fn client(&self) -> &AwsClient {
         &self.client
     }
 }
 
-impl Client {
+impl AwsClient {
     pub(crate) fn new(url: String) -> Self {
         Self { http: HttpClient::new(), url, keys: Mutex::default() }
     }
@@ -111,11 +111,15 @@ impl Client {
         self.keys.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    fn use_keys(&self, keys: Keys) {
+    pub(crate) fn use_keys(&self, keys: Keys) {
         *self.keys.lock().unwrap_or_else(PoisonError::into_inner) = Some(keys);
     }
 
-    pub(crate) async fn call(&self, api: &str, action: &str, parameters: &[(&str, &str)]) -> Result<String, Error> {
+    /// As [`Aws::call`].
+    ///
+    /// # Errors
+    /// When there is no answer, or it is an error.
+    pub async fn call(&self, api: &str, action: &str, parameters: &[(&str, &str)]) -> Result<String, Error> {
         // Not verified, any keys will do; but moto finds the service by them.
         let keys = self.keys().unwrap_or_else(|| Keys { id: "none".to_owned(), secret: "none".to_owned() });
         self.call_with(&keys, api, action, parameters).await

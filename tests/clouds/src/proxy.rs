@@ -30,7 +30,7 @@ use self::rule::Rules;
 use self::shim::Shim;
 use crate::http_client::HttpClient;
 use crate::openstack::Service;
-use crate::{Aws, Error, OpenStack};
+use crate::{Aws, AwsClient, Error, Keys, OpenStack, Project, Session};
 
 /// A proxy on loopback before one cloud. It ends when dropped.
 ///
@@ -115,6 +115,23 @@ impl Proxy {
     #[must_use]
     pub fn url(&self) -> &str {
         &self.shared.url
+    }
+
+    /// Who asks an AWS through it, with these keys.
+    #[must_use]
+    pub fn aws_client(&self, keys: Keys) -> AwsClient {
+        let client = AwsClient::new(self.shared.url.clone());
+        client.use_keys(keys);
+        client
+    }
+
+    /// A session of the project's user through it.
+    ///
+    /// # Errors
+    /// When there is no token.
+    pub async fn session(&self, project: &Project) -> Result<Session, Error> {
+        let urls = Service::ALL.map(|service| format!("{}/{}", self.shared.url, service.name()));
+        Session::log_in(self.shared.http.clone(), urls, &project.name, &project.password, &project.name).await
     }
 
     /// Keystone's address behind it, as clients want it.

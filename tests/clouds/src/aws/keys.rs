@@ -4,7 +4,7 @@ use http::Method;
 use serde_json::{Value, json};
 
 use super::xml;
-use super::{Aws, Client};
+use super::{Aws, AwsClient};
 use crate::Error;
 
 /// A user's access key.
@@ -60,7 +60,7 @@ impl Aws {
     }
 }
 
-impl Client {
+impl AwsClient {
     async fn user(&self, name: &str, policy: Option<&Value>) -> Result<Keys, Error> {
         let all = json!({"Version": "2012-10-17", "Statement": [{"Effect": "Allow", "Action": "*", "Resource": "*"}]});
         let policy = policy.unwrap_or(&all).to_string();

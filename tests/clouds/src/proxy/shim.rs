@@ -10,7 +10,7 @@ use serde_json::json;
 use super::forward::Asked;
 use super::operation::parameter;
 use super::serve::aws_error;
-use crate::aws::{Client, REGION, xml};
+use crate::aws::{AwsClient, REGION, xml};
 
 /// States of an instance that no packet comes from.
 const GONE: [&str; 2] = ["terminated", "shutting-down"];
@@ -18,12 +18,12 @@ const GONE: [&str; 2] = ["terminated", "shutting-down"];
 /// Answers in moto's place, and mends its answers.
 #[derive(Debug)]
 pub(super) struct Shim {
-    client: Client,
+    client: AwsClient,
     health: Mutex<BTreeMap<String, String>>,
 }
 
 impl Shim {
-    pub(super) fn new(client: Client) -> Self {
+    pub(super) fn new(client: AwsClient) -> Self {
         Self { client, health: Mutex::default() }
     }
 
