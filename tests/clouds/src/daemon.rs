@@ -85,7 +85,7 @@ impl Standing {
         };
         let text = match self.cloud {
             Cloud::OpenStack => {
-                let session = admin(&crate::http_client::HttpClient::new(), &ready).await?;
+                let session = admin(&ready).await?;
                 openstack_environment(&Project::create(&session, PROJECT).await?, &ready)
             }
             Cloud::Aws => aws_environment(&ready),

@@ -77,7 +77,6 @@ impl Service {
 #[derive(Debug)]
 pub struct OpenStack {
     run: Run,
-    http: HttpClient,
 }
 
 impl OpenStack {
@@ -92,7 +91,7 @@ impl OpenStack {
         let run =
             Run::start(&prepared.environment, MODULE, prepared.arguments(), |home| fill(&prepared.home, home)).await?;
         tracing::info!(ms = began.elapsed().as_millis(), "an OpenStack is ready");
-        Ok(Self { run, http: HttpClient::new() })
+        Ok(Self { run })
     }
 
     /// Installs and prepares what every start begins with, unless the cache has it: one to three minutes.
@@ -126,7 +125,7 @@ impl OpenStack {
     /// # Errors
     /// When Keystone gives no token.
     pub async fn admin(&self) -> Result<Session, Error> {
-        admin(&self.http, &self.run.ready).await
+        admin(&self.run.ready).await
     }
 
     /// A new project, with all that a cluster needs and nothing of a cluster's: see [`Project`].
@@ -152,10 +151,11 @@ impl OpenStack {
     }
 }
 
-/// A session of the admin's of a cloud that has told these things.
-pub(crate) async fn admin(http: &HttpClient, ready: &Ready) -> Result<Session, Error> {
+/// A session of the admin's of a cloud that has told these things. Its connections live as long as the caller's runtime: tests that
+/// share a cloud do not share that.
+pub(crate) async fn admin(ready: &Ready) -> Result<Session, Error> {
     let urls = Service::ALL.map(|service| ready.urls.get(service.project()).cloned().unwrap_or_default());
-    Session::log_in(http.clone(), urls, "admin", &ready.password, "admin").await
+    Session::log_in(HttpClient::new(), urls, "admin", &ready.password, "admin").await
 }
 
 /// What every start begins with.

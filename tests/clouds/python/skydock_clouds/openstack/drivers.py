@@ -27,5 +27,5 @@ class Switch(api.MechanismDriver):
             return
 
     def floating_ip(self, _resource, _event, _trigger, payload):
-        status = neutron.FLOATINGIP_STATUS_ACTIVE if payload.latest_state["fixed_port_id"] else neutron.FLOATINGIP_STATUS_DOWN
+        status = neutron.FLOATINGIP_STATUS_ACTIVE if payload.latest_state["port_id"] else neutron.FLOATINGIP_STATUS_DOWN
         directory.get_plugin(plugins.L3).update_floatingip_status(payload.context, payload.resource_id, status)

@@ -34,7 +34,10 @@ def glance():
 
 
 def neutron():
-    return importlib.import_module("neutron.wsgi.api").application
+    application = importlib.import_module("neutron.wsgi.api").application
+    # It is made by the first request, and the second must not find it half-made.
+    importlib.import_module("neutron.policy").init()
+    return application
 
 
 def octavia():
