@@ -9,10 +9,9 @@ from octavia_lib.api.drivers import exceptions
 class Network(AllowedAddressPairsDriver):
     """Real VIP ports and security groups in Neutron; no server to plug them into."""
 
-    def get_plugged_networks(self, compute_id):
-        return []
-
     def plug_port(self, amphora, port):
+        # As Nova would mark it: what is plugged is found by it.
+        self.network_proxy.update_port(port.id, device_id=amphora.compute_id, device_owner="compute:nova")
         return Interface(compute_id=amphora.compute_id, network_id=port.network_id, port_id=port.id, fixed_ips=port.fixed_ips)
 
     def unplug_network(self, compute_id, network_id):
