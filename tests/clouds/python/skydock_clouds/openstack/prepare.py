@@ -20,8 +20,13 @@ def chore(home, name, *command):
             [sys.executable, program, *command[1:]], stdin=subprocess.DEVNULL, stdout=out, stderr=out, env=config.environment(home)
         )
     if done.returncode:
-        with open(log, errors="replace") as out:
-            raise SystemExit(f"{' '.join(command)} failed with status {done.returncode}:\n{''.join(out.readlines()[-15:])}")
+        lines = []
+        # Some say why in their service's log alone.
+        for file in (os.path.join(home, "log", f"{name.split('-')[0]}.log"), log):
+            if os.path.exists(file):
+                with open(file, errors="replace") as text:
+                    lines += [line for line in text if line.strip()][-10:]
+        raise SystemExit(f"{' '.join(command[:1])} ({name}) failed with status {done.returncode}:\n{''.join(lines)}")
     print(f"{name}: {time.monotonic() - began:.1f} s", file=sys.stderr, flush=True)
 
 
