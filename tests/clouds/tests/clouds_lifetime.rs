@@ -56,6 +56,28 @@ async fn nothing_is_left_of_a_dropped_cloud() -> Result<()> {
     Ok(())
 }
 
+#[tokio::test]
+async fn a_service_that_dies_takes_its_cloud_along_and_is_named() -> Result<()> {
+    let cloud = OpenStack::start().await?;
+    let folder = cloud.folder().to_owned();
+    let of_nova = pids_in(folder.to_str().context("an odd path")?)?.into_iter().find(|pid| {
+        let command = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        String::from_utf8_lossy(&command).contains("nova_all")
+    });
+    let of_nova = of_nova.context("Nova does not run")?;
+    Command::new("kill").args(["-9", &of_nova.to_string()]).status()?;
+    let told = || std::fs::read_to_string(folder.join("supervisor.out")).unwrap_or_default();
+    let began = Instant::now();
+    while !told().contains("nova ended with status -9") {
+        ensure!(began.elapsed() < Duration::from_secs(10), "it says {:?}", told());
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    drop(cloud);
+    ensure!(processes_in(folder.to_str().context("an odd path")?)? == 0 && folder.join("log").exists());
+    std::fs::remove_dir_all(&folder)?; // it was kept for us
+    Ok(())
+}
+
 /// Starts both clouds and waits to be killed.
 async fn hold() -> Result<()> {
     use std::io::Write;

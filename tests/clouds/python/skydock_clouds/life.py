@@ -37,7 +37,12 @@ def detach():
         os.dup2(null.fileno(), sys.stdin.fileno())
 
 
+def keep(home):
+    """Has a cloud's folder stay at its end, for whoever wants to know why it ended."""
+    open(os.path.join(home, "keep"), "w").close()
+
+
 def remove(home):
-    """Removes a cloud's folder at its end, unless somebody wants to read its logs."""
+    """Removes a cloud's folder at its end, unless it is to be kept."""
     if not os.path.exists(os.path.join(home, "keep")):
         shutil.rmtree(home, ignore_errors=True)

@@ -108,6 +108,7 @@ def run(arguments):
     except KeyboardInterrupt:
         pass
     except (Ended, RuntimeError) as error:
+        life.keep(arguments.home)
         sys.exit(str(error))
     finally:
         box.stop()
