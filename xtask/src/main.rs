@@ -36,7 +36,7 @@ enum Chore {
     },
     /// Runs everything that has to hold, and stops at the first thing that does not.
     Test {
-        /// Leave out what needs a real control plane or a network.
+        /// Leave out what needs a real control plane, a cloud or a network.
         #[arg(long)]
         quick: bool,
         /// Run this step alone, such as `tests`; a wrong name is answered with all there are.

@@ -10,6 +10,9 @@ use crate::step::{self, Step};
 /// Test targets whose names begin like this need a control plane of real Kubernetes processes.
 const REAL: &str = "real";
 
+/// Test targets whose names begin like this need clouds: real OpenStack services, or an AWS.
+const CLOUDS: &str = "clouds";
+
 /// The package that tells the demo story.
 const STORY: &str = "skydock-story";
 
@@ -20,7 +23,7 @@ struct TestTarget {
     name: String,
 }
 
-/// Runs all steps, with `quick` those that need no real control plane, or with `only` the one of that name.
+/// Runs all steps, with `quick` those that need neither a real control plane nor a cloud, or with `only` the one of that name.
 ///
 /// # Errors
 /// If a step fails, or there is none of that name.
@@ -46,9 +49,10 @@ fn chosen(mut steps: Vec<Step>, name: &str) -> Result<Step> {
 /// Every step that compiles for the host says `--workspace`: with one and the same set of packages cargo settles on one and
 /// the same set of features, and no dependency is compiled twice.
 fn plan(targets: &[TestTarget], quick: bool) -> Vec<Step> {
-    let is_real = |target: &TestTarget| target.name.starts_with(REAL);
+    let begins = |prefix: &'static str| move |target: &TestTarget| target.name.starts_with(prefix);
     let without_real = |of_story: bool| {
-        let wanted = targets.iter().filter(move |target| !is_real(target) && (target.package == STORY) == of_story);
+        let dear = move |target: &TestTarget| begins(REAL)(target) || begins(CLOUDS)(target);
+        let wanted = targets.iter().filter(move |target| !dear(target) && (target.package == STORY) == of_story);
         wanted.map(|target| target.name.as_str())
     };
     let mut steps = vec![
@@ -68,8 +72,10 @@ fn plan(targets: &[TestTarget], quick: bool) -> Vec<Step> {
         return steps;
     }
     steps.push(Step::cargo("docs", "test --workspace --doc"));
-    if targets.iter().any(is_real) {
-        steps.push(Step::cargo("real", "test --workspace").with_tests([format!("{REAL}*").as_str()]));
+    for prefix in [REAL, CLOUDS] {
+        if targets.iter().any(begins(prefix)) {
+            steps.push(Step::cargo(prefix, "test --workspace").with_tests([format!("{prefix}*").as_str()]));
+        }
     }
     steps.push(Step::cargo("audit", "xtask audit"));
     steps
@@ -114,6 +120,7 @@ mod tests {
             target("skydock-plugin", "calls"),
             target("skydock-planes", "api_contract"),
             target("skydock-planes", "real"),
+            target("skydock-clouds", "clouds_openstack"),
             target("skydock-story", "embedded"),
             target("skydock-story", "real_story"),
         ]
@@ -132,15 +139,16 @@ mod tests {
         let steps = plan(&targets(), false);
         assert_eq!(
             names(&steps),
-            ["format", "parity", "lints", "guests", "build", "tests", "story", "docs", "real", "audit"]
+            ["format", "parity", "lints", "guests", "build", "tests", "story", "docs", "real", "clouds", "audit"]
         );
     }
 
     #[test]
-    fn a_quick_run_needs_neither_a_real_control_plane_nor_a_network() {
+    fn a_quick_run_needs_no_real_control_plane_cloud_or_network() {
         let steps = plan(&targets(), true);
         assert_eq!(names(&steps), ["format", "parity", "lints", "guests", "build", "tests", "story"]);
-        assert!(steps.iter().all(|step| step.args.iter().all(|arg| !arg.starts_with(REAL))));
+        let dear = |arg: &String| arg.starts_with(REAL) || arg.starts_with(CLOUDS);
+        assert!(steps.iter().all(|step| !step.args.iter().any(dear)));
     }
 
     #[test]
@@ -149,6 +157,7 @@ mod tests {
         assert_eq!(command(&steps, "tests"), "cargo test --workspace --lib --bins --test calls --test api_contract");
         assert_eq!(command(&steps, "story"), "cargo test --workspace --test embedded");
         assert_eq!(command(&steps, "real"), "cargo test --workspace --test 'real*'");
+        assert_eq!(command(&steps, "clouds"), "cargo test --workspace --test 'clouds*'");
     }
 
     #[test]
@@ -168,7 +177,7 @@ mod tests {
         let error = chosen(plan(&targets(), false), "unit").unwrap_err().to_string();
         assert_eq!(
             error,
-            "there is no step \"unit\"; the steps are format, parity, lints, guests, build, tests, story, docs, real, audit"
+            "there is no step \"unit\"; the steps are format, parity, lints, guests, build, tests, story, docs, real, clouds, audit"
         );
     }
 

@@ -1,0 +1,1 @@
+"""OpenStack on loopback: real services, a fake hypervisor, no agents, no message broker."""

@@ -1,0 +1,182 @@
+//! What moto leaves out of AWS.
+
+use std::collections::BTreeMap;
+use std::sync::{Mutex, PoisonError};
+
+use bytes::Bytes;
+use http::{HeaderValue, Response, header};
+use serde_json::json;
+
+use super::forward::Asked;
+use super::operation::parameter;
+use super::serve::aws_error;
+use crate::aws::{AwsClient, REGION, xml};
+
+/// States of an instance that no packet comes from.
+const GONE: [&str; 2] = ["terminated", "shutting-down"];
+
+/// Answers in moto's place, and mends its answers.
+#[derive(Debug)]
+pub(super) struct Shim {
+    client: AwsClient,
+    health: Mutex<BTreeMap<String, String>>,
+}
+
+impl Shim {
+    pub(super) fn new(client: AwsClient) -> Self {
+        Self { client, health: Mutex::default() }
+    }
+
+    pub(super) fn set_target_health(&self, target: &str, state: &str) {
+        let mut health = self.health.lock().unwrap_or_else(PoisonError::into_inner);
+        health.insert(target.to_owned(), state.to_owned());
+    }
+
+    /// An answer that the cloud is not asked for. Nobody verifies the signature of such a request.
+    pub(super) async fn instead(&self, operation: &str, asked: &Asked) -> Option<Response<Bytes>> {
+        match operation {
+            "ec2:DescribeInstanceTopology" => {
+                let body = "<DescribeInstanceTopologyResponse xmlns=\"http://ec2.amazonaws.com/doc/2016-11-15/\">\
+                    <requestId>00000000-0000-0000-0000-000000000000</requestId><instanceSet/></DescribeInstanceTopologyResponse>";
+                Some(text("text/xml", body.to_owned()))
+            }
+            "imds:GET /latest/dynamic/instance-identity/document" => {
+                let document = json!({
+                    "accountId": "123456789012", "architecture": "x86_64", "availabilityZone": format!("{REGION}a"), "region": REGION,
+                    "imageId": "ami-moto-virtual", "instanceId": "i-fake", "instanceType": "m5.large", "privateIp": "127.0.0.1",
+                    "version": "2017-09-30",
+                });
+                Some(text("text/plain", document.to_string()))
+            }
+            "ec2:DeleteSecurityGroup" => {
+                let group = parameter(asked.form(), "GroupId")?;
+                let message = format!("resource {group} has a dependent object");
+                self.in_use(group).await.then(|| aws_error(operation, 400, "DependencyViolation", &message))
+            }
+            _ => None,
+        }
+    }
+
+    /// The cloud's answer, made more like AWS's.
+    pub(super) async fn mended(&self, operation: &str, answer: Response<Bytes>) -> Response<Bytes> {
+        if !answer.status().is_success() {
+            return answer;
+        }
+        let (head, body) = answer.into_parts();
+        let seen = String::from_utf8_lossy(&body);
+        let mended = match operation {
+            "ec2:DescribeRouteTables" if seen.contains("<instanceId>") => {
+                Some(with_blackholes(&seen, &self.gone().await))
+            }
+            "elbv2:DescribeTargetHealth" => {
+                Some(with_health(&seen, &self.health.lock().unwrap_or_else(PoisonError::into_inner)))
+            }
+            _ => None,
+        };
+        Response::from_parts(head, mended.map_or(body.clone(), Bytes::from))
+    }
+
+    /// Whether a network interface, a load balancer or a rule of another group names this group.
+    async fn in_use(&self, group: &str) -> bool {
+        let member = format!(">{group}<");
+        let filter = |name: &'static str| [("Filter.1.Name", name), ("Filter.1.Value.1", group)];
+        let of_interface = filter("group-id");
+        let of_rule = filter("ip-permission.group-id");
+        let asked = [
+            ("ec2", "DescribeNetworkInterfaces", &of_interface[..]),
+            ("elb", "DescribeLoadBalancers", &[]),
+            ("elbv2", "DescribeLoadBalancers", &[]),
+        ];
+        for (api, action, parameters) in asked {
+            if self.client.call(api, action, parameters).await.is_ok_and(|answer| answer.contains(&member)) {
+                return true;
+            }
+        }
+        // A rule of a group may name the group itself.
+        let others = self.client.call("ec2", "DescribeSecurityGroups", &of_rule).await.unwrap_or_default();
+        xml::items(&others, "securityGroupInfo").iter().any(|other| !is_group(other, group))
+    }
+
+    /// IDs of instances that were terminated.
+    async fn gone(&self) -> Vec<String> {
+        let mut parameters = vec![("Filter.1.Name", "instance-state-name")];
+        parameters.extend(["Filter.1.Value.1", "Filter.1.Value.2"].into_iter().zip(GONE));
+        let answer = self.client.call("ec2", "DescribeInstances", &parameters).await.unwrap_or_default();
+        xml::all(&answer, "instanceId").into_iter().map(str::to_owned).collect()
+    }
+}
+
+/// Whether this description is of this group: its own ID comes outside its rules.
+fn is_group(description: &str, group: &str) -> bool {
+    let mut own = description.to_owned();
+    for list in ["ipPermissions", "ipPermissionsEgress"] {
+        if let Some(rules) = xml::first(description, list) {
+            own = own.replace(rules, "");
+        }
+    }
+    xml::first(&own, "groupId") == Some(group)
+}
+
+/// Routes to these instances lead nowhere.
+fn with_blackholes(answer: &str, gone: &[String]) -> String {
+    let mut mended = answer.to_owned();
+    for table in xml::items(answer, "routeTableSet") {
+        for route in xml::items(table, "routeSet") {
+            if xml::first(route, "instanceId").is_some_and(|id| gone.iter().any(|one| one == id)) {
+                mended = mended.replace(route, &route.replace("<state>active</state>", "<state>blackhole</state>"));
+            }
+        }
+    }
+    mended
+}
+
+/// Targets are in these states.
+fn with_health(answer: &str, health: &BTreeMap<String, String>) -> String {
+    let mut mended = answer.to_owned();
+    for target in xml::items(answer, "TargetHealthDescriptions") {
+        let state = xml::first(target, "Id").and_then(|id| health.get(id));
+        if let (Some(state), Some(seen)) = (state, xml::first(target, "State")) {
+            let changed = target.replace(&format!("<State>{seen}</State>"), &format!("<State>{state}</State>"));
+            mended = mended.replace(target, &changed);
+        }
+    }
+    mended
+}
+
+fn text(kind: &'static str, body: String) -> Response<Bytes> {
+    let mut answer = Response::new(Bytes::from(body));
+    answer.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(kind));
+    answer
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn routes_to_instances_that_are_gone_are_blackholes() {
+        let route = |id: &str| format!("<item><instanceId>{id}</instanceId><state>active</state></item>");
+        let answer =
+            |routes: &str| format!("<routeTableSet><item><routeSet>{routes}</routeSet></item></routeTableSet>");
+        let before = answer(&[route("i-1"), route("i-2")].concat());
+        let after = answer(&[route("i-1").replace("active", "blackhole"), route("i-2")].concat());
+        assert_eq!(with_blackholes(&before, &["i-1".to_owned()]), after);
+        assert_eq!(with_blackholes(&before, &[]), before);
+    }
+
+    #[test]
+    fn a_target_is_as_healthy_as_it_was_told_to_be() {
+        let answer = "<TargetHealthDescriptions><member><Target><Id>i-1</Id></Target><State>healthy</State></member>\
+            <member><Target><Id>i-2</Id></Target><State>healthy</State></member></TargetHealthDescriptions>";
+        let health = BTreeMap::from([("i-2".to_owned(), "unhealthy".to_owned())]);
+        let mended = with_health(answer, &health);
+        assert_eq!(xml::all(&mended, "State"), ["healthy", "unhealthy"]);
+    }
+
+    #[test]
+    fn a_rule_that_names_its_own_group_is_no_dependency() {
+        let own = "<ipPermissions><item><groupId>sg-1</groupId></item></ipPermissions><groupId>sg-1</groupId>";
+        let other = "<ipPermissions><item><groupId>sg-1</groupId></item></ipPermissions><groupId>sg-2</groupId>";
+        assert!(is_group(own, "sg-1") && !is_group(other, "sg-1"));
+    }
+}
