@@ -16,7 +16,7 @@ use crate::console;
 mod toolchain;
 
 /// The packages that are, or hold, guests.
-const PACKAGES: [&str; 3] = ["skydock-static", "skydock-hostile", "skydock-bench-plugin"];
+const PACKAGES: [&str; 4] = ["skydock-static", "skydock-openstack", "skydock-hostile", "skydock-bench-plugin"];
 
 /// A component that cargo has built.
 #[derive(Debug, PartialEq, Eq)]

@@ -1,0 +1,2 @@
+//! Nodes, load balancers and routes of OpenStack.
+pub mod config;
