@@ -99,6 +99,7 @@ mod configured;
 mod error;
 pub mod events;
 mod export;
+pub mod http;
 pub mod log;
 mod lookup;
 

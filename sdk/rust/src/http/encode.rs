@@ -1,0 +1,50 @@
+//! Percent-encoding.
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+
+use crate::Result;
+use crate::types::CloudError;
+
+/// All but the unreserved characters of RFC 3986, 2.3: what every server reads in the same way, in a path, a query and a form.
+const RESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
+
+/// Encodes a text as one segment of a path, as an ID in `/servers/ID`, so that it cannot lead elsewhere.
+///
+/// # Errors
+///
+/// [`invalid`](CloudError::Invalid) for a text that is no segment of its own, however it is encoded: empty, `.` and `..`.
+pub fn segment(text: &str) -> Result<String> {
+    match text {
+        "" | "." | ".." => Err(CloudError::invalid(format!("`{text}` cannot stand in a path"))),
+        _ => Ok(encoded(text)),
+    }
+}
+
+/// Pairs as in a query and in a form. A space is `%20`, which is right in both, where `+` is only in a form.
+pub(super) fn pairs<'a>(pairs: impl IntoIterator<Item = (&'a str, &'a str)>) -> String {
+    let pairs = pairs.into_iter().map(|(name, value)| format!("{}={}", encoded(name), encoded(value)));
+    pairs.collect::<Vec<_>>().join("&")
+}
+
+fn encoded(text: &str) -> String {
+    utf8_percent_encode(text, RESERVED).to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_segment_cannot_leave_its_place() {
+        assert_eq!(segment("a/../b?c#d e%2f"), Ok("a%2F..%2Fb%3Fc%23d%20e%252f".into()));
+        assert_eq!(segment("ü-._~9Z"), Ok("%C3%BC-._~9Z".into()));
+        for text in ["", ".", ".."] {
+            assert!(matches!(segment(text), Err(CloudError::Invalid(_))), "{text}");
+        }
+    }
+
+    #[test]
+    fn pairs_keep_their_order_and_cannot_make_others() {
+        assert_eq!(pairs([("b", "1&c=2"), ("a", ""), ("x y", "+")]), "b=1%26c%3D2&a=&x%20y=%2B");
+        assert_eq!(pairs([]), "");
+    }
+}

@@ -1,0 +1,112 @@
+//! Requests of a plugin: by `wasi:http/outgoing-handler`, many at once in one thread.
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use wasip2::clocks::monotonic_clock;
+use wasip2::io::poll::{self, Pollable};
+
+use self::exchange::Exchange;
+use super::failure::Failure;
+use super::prepared::Prepared;
+use super::{Request, Response, time};
+use crate::Result as Answered;
+
+mod code;
+mod download;
+mod exchange;
+mod head;
+mod upload;
+
+/// A request in the air.
+struct Flight {
+    /// Which one it is.
+    index: usize,
+    /// Its method and URL, for people.
+    name: String,
+    exchange: Exchange,
+    limit: Duration,
+    /// On the monotonic clock, in nanoseconds.
+    deadline: u64,
+}
+
+/// Sends all requests, `at_once` of them at a time.
+pub(super) fn send_all(requests: Vec<Request>, at_once: usize) -> Vec<Answered<Response>> {
+    let mut answers: Vec<Option<Answered<Response>>> = requests.iter().map(|_| None).collect();
+    let mut answer = |index: usize, answer| {
+        if let Some(place) = answers.get_mut(index) {
+            *place = Some(answer);
+        }
+    };
+    let mut waiting: VecDeque<_> = requests.into_iter().enumerate().collect();
+    let mut flights: Vec<Flight> = Vec::new();
+    loop {
+        while flights.len() < at_once
+            && let Some((index, request)) = waiting.pop_front()
+        {
+            match Flight::begin(index, request) {
+                Ok(flight) => flights.push(flight),
+                Err(error) => answer(index, Err(error)),
+            }
+        }
+        if flights.is_empty() {
+            break;
+        }
+        let now = monotonic_clock::now();
+        flights = flights
+            .into_iter()
+            .filter_map(|mut flight| match flight.step(now) {
+                None => Some(flight),
+                Some(done) => {
+                    answer(flight.index, done);
+                    None
+                }
+            })
+            .collect();
+        // One that is over makes room for the next, which is begun before anything is waited for.
+        if flights.len() < at_once && !waiting.is_empty() {
+            continue;
+        }
+        wait(&flights);
+    }
+    let lost = || Err(Failure::NotSent.told("a request"));
+    answers.into_iter().map(|answer| answer.unwrap_or_else(lost)).collect()
+}
+
+/// Until any of them can go on, or has to end.
+fn wait(flights: &[Flight]) {
+    let Some(deadline) = flights.iter().map(|flight| flight.deadline).min() else { return };
+    let timer = monotonic_clock::subscribe_instant(deadline);
+    let mut all: Vec<&Pollable> = vec![&timer];
+    for flight in flights {
+        flight.exchange.waits_for(&mut all);
+    }
+    poll::poll(&all);
+}
+
+impl Flight {
+    fn begin(index: usize, request: Request) -> Answered<Self> {
+        let prepared = Prepared::new(&request)?;
+        let name = format!("{} {}", request.method, prepared.address.shown());
+        let limit = time::limit(request.limit, time::remaining());
+        if limit.is_zero() {
+            return Err(Failure::NotSent.told(&name));
+        }
+        let head = head::request(request.method, &prepared).map_err(|failure| failure.told(&name))?;
+        let options = head::options(limit);
+        let (body, at_most) = (request.body, request.at_most);
+        let exchange = Exchange::begin(head, options, body, at_most).map_err(|failure| failure.told(&name))?;
+        let nanos = u64::try_from(limit.as_nanos()).unwrap_or(u64::MAX);
+        let deadline = monotonic_clock::now().saturating_add(nanos);
+        Ok(Self { index, name, exchange, limit, deadline })
+    }
+
+    /// Goes as far as it can without waiting; answers if it is over. Being late is looked at last: an answer that is there counts.
+    fn step(&mut self, now: u64) -> Option<Answered<Response>> {
+        let answer = match self.exchange.step() {
+            Some(answer) => answer,
+            None if now >= self.deadline => Err(Failure::Late(self.limit)),
+            None => return None,
+        };
+        Some(answer.map_err(|failure| failure.told(&self.name)))
+    }
+}

@@ -1,0 +1,80 @@
+//! What the host's error codes mean to a plugin.
+use wasip2::http::types::ErrorCode;
+
+use crate::http::failure::Failure;
+
+/// The failure that a code stands for. Each has the code as `wasi:http` writes it, which is what its documents can be searched
+/// for.
+#[rustfmt::skip]
+pub(super) fn failure(code: &ErrorCode) -> Failure {
+    use ErrorCode as E;
+    match code {
+        // The operator's rules do not permit it.
+        E::HttpRequestDenied => refused("HTTP-request-denied"),
+        E::DestinationIpProhibited => refused("destination-IP-prohibited"),
+        E::HttpRequestMethodInvalid => refused("HTTP-request-method-invalid"),
+        E::HttpRequestUriInvalid => refused("HTTP-request-URI-invalid"),
+
+        // There is no way to the cloud now.
+        E::DnsTimeout => away("DNS-timeout", "the name of the cloud's host was not resolved in time", ""),
+        E::DnsError(why) => away("DNS-error", "the name of the cloud's host cannot be resolved", why.rcode.as_deref().unwrap_or_default()),
+        E::DestinationNotFound => away("destination-not-found", "the cloud's host is not known", ""),
+        E::DestinationUnavailable => away("destination-unavailable", "the cloud's host cannot be reached", ""),
+        E::DestinationIpUnroutable => away("destination-IP-unroutable", "there is no route to the cloud's host", ""),
+        E::ConnectionRefused => away("connection-refused", "the cloud's host refuses the connection", ""),
+        E::ConnectionTerminated => away("connection-terminated", "the connection broke", ""),
+        E::ConnectionTimeout => away("connection-timeout", "no connection in time", ""),
+        E::ConnectionReadTimeout => away("connection-read-timeout", "the cloud stopped answering", ""),
+        E::ConnectionWriteTimeout => away("connection-write-timeout", "the cloud stopped reading the request", ""),
+        E::ConnectionLimitReached => away("connection-limit-reached", "too many requests are in the air, or too many were sent", ""),
+        E::TlsProtocolError => away("TLS-protocol-error", "TLS with the cloud failed", ""),
+        E::TlsCertificateError => away("TLS-certificate-error", "the certificate of the cloud's host is not trusted", ""),
+        E::TlsAlertReceived(why) => away("TLS-alert-received", "the cloud's host ended TLS", why.alert_message.as_deref().unwrap_or_default()),
+        E::HttpResponseTimeout => away("HTTP-response-timeout", "no answer in time", ""),
+        E::HttpResponseIncomplete => away("HTTP-response-incomplete", "the answer broke off", ""),
+        E::HttpProtocolError => away("HTTP-protocol-error", "the answer is no HTTP", ""),
+        E::HttpResponseTransferCoding(why) => away("HTTP-response-transfer-coding", "the answer cannot be read", why.as_deref().unwrap_or_default()),
+        E::HttpResponseContentCoding(why) => away("HTTP-response-content-coding", "the answer cannot be read", why.as_deref().unwrap_or_default()),
+
+        // Something is too large.
+        E::HttpRequestUriTooLong => large("HTTP-request-URI-too-long", "the URL", None),
+        E::HttpRequestBodySize(size) => large("HTTP-request-body-size", "the request's body", *size),
+        E::HttpRequestHeaderSectionSize(size) => large("HTTP-request-header-section-size", "the request's headers", size.map(u64::from)),
+        E::HttpRequestHeaderSize(_) => large("HTTP-request-header-size", "a header of the request", None),
+        E::HttpRequestTrailerSectionSize(size) => large("HTTP-request-trailer-section-size", "the request's trailers", size.map(u64::from)),
+        E::HttpRequestTrailerSize(_) => large("HTTP-request-trailer-size", "a trailer of the request", None),
+        E::HttpResponseHeaderSectionSize(size) => large("HTTP-response-header-section-size", "the answer's headers", size.map(u64::from)),
+        E::HttpResponseHeaderSize(_) => large("HTTP-response-header-size", "a header of the answer", None),
+        E::HttpResponseBodySize(size) => large("HTTP-response-body-size", "the answer's body", *size),
+        E::HttpResponseTrailerSectionSize(size) => large("HTTP-response-trailer-section-size", "the answer's trailers", size.map(u64::from)),
+        E::HttpResponseTrailerSize(_) => large("HTTP-response-trailer-size", "a trailer of the answer", None),
+
+        // The request, the host or the rules are wrong.
+        E::HttpRequestLengthRequired => wrong("HTTP-request-length-required", "the request needs a length", ""),
+        E::HttpUpgradeFailed => wrong("HTTP-upgrade-failed", "the cloud wants another protocol", ""),
+        E::LoopDetected => wrong("loop-detected", "the request came back to where it was sent from", ""),
+        E::ConfigurationError => wrong("configuration-error", "the host is not configured for this request", ""),
+        E::InternalError(why) => wrong("internal-error", "the host failed", why.as_deref().unwrap_or_default()),
+    }
+}
+
+fn refused(code: &str) -> Failure {
+    Failure::Refused(code.to_owned())
+}
+
+fn away(code: &str, what: &str, why: &str) -> Failure {
+    Failure::Unreachable(told(code, what, why))
+}
+
+fn wrong(code: &str, what: &str, why: &str) -> Failure {
+    Failure::Wrong(told(code, what, why))
+}
+
+fn large(code: &str, what: &str, size: Option<u64>) -> Failure {
+    let why = size.map(|size| format!("{size} bytes")).unwrap_or_default();
+    Failure::Wrong(told(code, &format!("{what} is larger than the host takes"), &why))
+}
+
+fn told(code: &str, what: &str, why: &str) -> String {
+    if why.is_empty() { format!("{what} ({code})") } else { format!("{what}: {why} ({code})") }
+}

@@ -1,0 +1,63 @@
+//! The body of a request, sent as fast as the host takes it.
+use wasip2::http::types::{OutgoingBody, OutgoingRequest};
+use wasip2::io::poll::Pollable;
+use wasip2::io::streams::OutputStream;
+
+use super::code;
+use crate::http::failure::Failure;
+
+/// What is still to be sent. Children are dropped before their parents, as the host demands: the order of the fields.
+pub(super) struct Upload {
+    ready: Pollable,
+    stream: OutputStream,
+    body: OutgoingBody,
+    bytes: Vec<u8>,
+    sent: usize,
+    /// The host takes no more.
+    closed: bool,
+}
+
+impl Upload {
+    pub(super) fn new(request: &OutgoingRequest, bytes: Vec<u8>) -> Result<Self, Failure> {
+        let wrong = |()| Failure::Wrong("the host gives no place for the body of the request".to_owned());
+        let body = request.body().map_err(wrong)?;
+        let stream = body.write().map_err(wrong)?;
+        Ok(Self { ready: stream.subscribe(), stream, body, bytes, sent: 0, closed: false })
+    }
+
+    /// Sends as much as the host takes now. True if there is no more to send.
+    pub(super) fn step(&mut self) -> bool {
+        while let Some(rest) = self.bytes.get(self.sent..).filter(|rest| !rest.is_empty()) {
+            let room = match self.stream.check_write() {
+                Ok(0) => return false,
+                Ok(room) => usize::try_from(room).unwrap_or(usize::MAX),
+                Err(_) => break,
+            };
+            let chunk = rest.get(..room.min(rest.len())).unwrap_or_default();
+            if self.stream.write(chunk).is_err() {
+                break;
+            }
+            self.sent += chunk.len();
+        }
+        self.closed = self.sent < self.bytes.len();
+        true
+    }
+
+    /// Says that this was all. Where the host took no more, that is no failure by itself: the answer, or the reason why there is
+    /// none, comes the other way.
+    pub(super) fn finish(self) -> Result<(), Failure> {
+        let Self { ready, stream, body, closed, .. } = self;
+        drop(ready);
+        drop(stream);
+        if closed {
+            // Without `finish` the host knows that the body is cut.
+            drop(body);
+            return Ok(());
+        }
+        OutgoingBody::finish(body, None).map_err(|code| code::failure(&code))
+    }
+
+    pub(super) fn waits_for(&self) -> &Pollable {
+        &self.ready
+    }
+}

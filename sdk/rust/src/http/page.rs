@@ -1,0 +1,59 @@
+//! Lists that a cloud hands out page by page.
+use super::{Request, Response, send};
+use crate::Result;
+use crate::types::CloudError;
+
+/// Asks for page after page, and answers what is on all of them, in order. `next` reads a page: what is on it, and what asks
+/// for the next one if there is one.
+///
+/// ```
+/// use serde::Deserialize;
+/// use skydock_sdk::Result;
+/// use skydock_sdk::http::{self, Request, Response};
+///
+/// #[derive(Deserialize)]
+/// struct Page {
+///     servers: Vec<String>,
+///     next: Option<String>,
+/// }
+///
+/// fn servers(api: &str) -> Result<Vec<String>> {
+///     http::pages(Request::get(format!("{api}/servers")), |response| {
+///         let page: Page = response.json()?;
+///         Ok((page.servers, page.next.map(Request::get)))
+///     })
+/// }
+/// # let _guard = http::native::intercept(|request| {
+/// #     let body = match request.url.as_str() {
+/// #         "https://c/servers" => r#"{"servers": ["a"], "next": "https://c/servers?marker=a"}"#,
+/// #         _ => r#"{"servers": ["b"]}"#,
+/// #     };
+/// #     Some(Response { status: 200, body: body.into(), ..Response::default() })
+/// # });
+/// # assert_eq!(servers("https://c")?, ["a", "b"]);
+/// # Ok::<(), skydock_sdk::types::CloudError>(())
+/// ```
+///
+/// # Errors
+///
+/// Those of [`send`], [`Response::error`] for a page that is no success, those of `next`, and
+/// [`internal`](CloudError::Internal) if a page leads to itself. Nothing is answered of the pages before: half a list would
+/// look like a whole one.
+pub fn pages<T>(
+    first: Request,
+    mut next: impl FnMut(&Response) -> Result<(Vec<T>, Option<Request>)>,
+) -> Result<Vec<T>> {
+    let mut all = Vec::new();
+    let mut request = first;
+    loop {
+        let (items, following) = next(&send(request.clone())?.success()?)?;
+        all.extend(items);
+        match following {
+            None => return Ok(all),
+            Some(following) if following == request => {
+                return Err(CloudError::internal(format!("a page of a list leads to itself: {request:?}")));
+            }
+            Some(following) => request = following,
+        }
+    }
+}

@@ -1,0 +1,104 @@
+//! What is sent, of what was asked for: the same in a plugin and in its unit tests.
+use super::address::Address;
+use super::{Method, Request};
+use crate::Result;
+use crate::types::CloudError;
+
+/// What the host sets, and `wasi:http` takes of no plugin.
+const OF_THE_HOST: [&str; 11] = [
+    "connection",
+    "content-length",
+    "host",
+    "http2-settings",
+    "keep-alive",
+    "proxy-authenticate",
+    "proxy-authorization",
+    "proxy-connection",
+    "te",
+    "transfer-encoding",
+    "upgrade",
+];
+
+/// A request that can be sent.
+#[derive(Debug)]
+pub(super) struct Prepared<'a> {
+    /// Where to.
+    pub(super) address: Address<'a>,
+    /// All headers, `content-length` included.
+    pub(super) headers: Vec<(&'a str, std::borrow::Cow<'a, str>)>,
+}
+
+impl<'a> Prepared<'a> {
+    /// Reads a request.
+    ///
+    /// # Errors
+    ///
+    /// [`internal`](CloudError::Internal) if it is malformed, which no retry and no other object would mend.
+    pub(super) fn new(request: &'a Request) -> Result<Self> {
+        let address = Address::parse(&request.url).map_err(|what| {
+            let url = request.url.split(['?', '#']).next().filter(|url| !url.contains('@')).unwrap_or("not shown");
+            CloudError::internal(format!("{}: the URL {what}: {}", request.method, url.escape_debug()))
+        })?;
+        let refused = |name: &str, what: &str| {
+            let name = name.escape_debug();
+            CloudError::internal(format!("{} {}: the header `{name}` {what}", request.method, address.shown()))
+        };
+        let mut headers = Vec::with_capacity(request.headers.len() + 1);
+        for (name, value) in &request.headers {
+            if !is_name(name) {
+                return Err(refused(name, "is no name of a header"));
+            }
+            if OF_THE_HOST.iter().any(|other| name.eq_ignore_ascii_case(other)) {
+                return Err(refused(name, "is set by the host"));
+            }
+            if value.chars().any(|letter| letter.is_control() && letter != '\t') {
+                return Err(refused(name, "has a control character in its value"));
+            }
+            headers.push((name.as_str(), value.into()));
+        }
+        // A server may insist on a length where there is to be a body, and clouds do (411).
+        if !request.body.is_empty() || matches!(request.method, Method::Post | Method::Put | Method::Patch) {
+            headers.push(("content-length", request.body.len().to_string().into()));
+        }
+        Ok(Self { address, headers })
+    }
+}
+
+/// Whether this is a token of RFC 9110, 5.6.2.
+fn is_name(name: &str) -> bool {
+    let is_part = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
+    !name.is_empty() && name.bytes().all(is_part)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_length_is_said_where_a_body_is_expected() {
+        let length = |request: Request| {
+            let prepared = Prepared::new(&request).unwrap();
+            prepared.headers.iter().find(|(name, _)| *name == "content-length").map(|(_, value)| value.to_string())
+        };
+        assert_eq!(length(Request::get("https://c/")), None);
+        assert_eq!(length(Request::delete("https://c/")), None);
+        assert_eq!(length(Request::delete("https://c/").text("a/b", "xy")), Some("2".into()));
+        assert_eq!(length(Request::post("https://c/")), Some("0".into()));
+    }
+
+    #[test]
+    fn a_malformed_request_is_refused_and_says_why() {
+        let refusal = |request: Request| match Prepared::new(&request) {
+            Err(CloudError::Internal(message)) => message,
+            other => panic!("{other:?}"),
+        };
+        let header = |name: &str, value: &str| refusal(Request::get("https://c/p?q=secret").header(name, value));
+        assert_eq!(header("Host", "x"), "GET https://c/p: the header `Host` is set by the host");
+        assert_eq!(header("a b", "x"), "GET https://c/p: the header `a b` is no name of a header");
+        assert_eq!(header("", "x"), "GET https://c/p: the header `` is no name of a header");
+        let split = "GET https://c/p: the header `a` has a control character in its value";
+        assert_eq!(header("a", "x\r\nb: secret"), split);
+        let url = refusal(Request::get("https://user:secret@c/"));
+        assert!(!url.contains("secret"), "{url}");
+    }
+}

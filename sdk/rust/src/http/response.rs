@@ -1,0 +1,184 @@
+//! What a cloud answers.
+use std::fmt::Write as _;
+use std::time::{Duration, SystemTime};
+
+use serde::de::DeserializeOwned;
+
+use super::{retry_after, said};
+use crate::Result;
+use crate::types::CloudError;
+
+/// An answer, whole.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Response {
+    /// Such as 200.
+    pub status: u16,
+    /// Names, in lower case, and values, in the order they came in. What is no UTF-8 in a value is replaced.
+    pub headers: Vec<(String, String)>,
+    /// May be empty.
+    pub body: Vec<u8>,
+}
+
+/// When to ask again a cloud that says 429 and not when.
+const THROTTLED: Duration = Duration::from_secs(5);
+
+impl Response {
+    /// The first header of this name, whatever the case of its letters.
+    #[must_use]
+    pub fn header(&self, name: &str) -> Option<&str> {
+        self.headers.iter().find(|(other, _)| other.eq_ignore_ascii_case(name)).map(|(_, value)| value.as_str())
+    }
+
+    /// The body as JSON.
+    ///
+    /// # Errors
+    ///
+    /// [`internal`](CloudError::Internal) with the place in the body if it is no JSON, or not that of a `T`.
+    pub fn json<T: DeserializeOwned>(&self) -> Result<T> {
+        serde_json::from_slice(&self.body).map_err(|error| {
+            CloudError::internal(format!("HTTP {}: the answer's JSON is not as expected: {error}", self.status))
+        })
+    }
+
+    /// The body as text.
+    ///
+    /// # Errors
+    ///
+    /// [`internal`](CloudError::Internal) if it is no UTF-8.
+    pub fn text(&self) -> Result<&str> {
+        std::str::from_utf8(&self.body)
+            .map_err(|error| CloudError::internal(format!("HTTP {}: the answer is no text: {error}", self.status)))
+    }
+
+    /// Whether the status is from 200 to 299.
+    #[must_use]
+    pub fn is_success(&self) -> bool {
+        (200..300).contains(&self.status)
+    }
+
+    /// The answer, if it is a success.
+    ///
+    /// # Errors
+    ///
+    /// [`error`](Self::error) otherwise.
+    pub fn success(self) -> Result<Self> {
+        if self.is_success() { Ok(self) } else { Err(self.error()) }
+    }
+
+    /// What the status means to the host, with what the cloud says in the body:
+    ///
+    /// | status | error |
+    /// | --- | --- |
+    /// | 429, and any from 400 on with a `Retry-After` | throttled, for as long as that says, else for 5 s |
+    /// | 401, 402, 403, 407 | denied |
+    /// | 404, 410 | not-found |
+    /// | 409, 412, 423 | conflict |
+    /// | 408, 425, from 500 on | unavailable |
+    /// | others from 400 on | invalid |
+    /// | below 400 | internal: a redirect, which is not followed, or no error at all |
+    ///
+    /// A cloud for which a status means something else is asked before this.
+    #[must_use]
+    pub fn error(&self) -> CloudError {
+        let mut message = format!("HTTP {}", self.status);
+        if let Some(sentence) = said::sentence(self.header("content-type").unwrap_or_default(), &self.body) {
+            let _ = write!(message, ": {sentence}");
+        }
+        if self.status >= 400
+            && let Some(after) = self.retry_after()
+        {
+            return CloudError::throttled(after, message);
+        }
+        match self.status {
+            300..=399 => CloudError::internal(message + ": redirects are not followed"),
+            ..=299 => CloudError::internal(message + " where an error was expected"),
+            429 => CloudError::throttled(THROTTLED, message),
+            401 | 402 | 403 | 407 => CloudError::denied(message),
+            404 | 410 => CloudError::not_found(message),
+            409 | 412 | 423 => CloudError::conflict(message),
+            408 | 425 | 500.. => CloudError::unavailable(message),
+            _ => CloudError::invalid(message),
+        }
+    }
+
+    fn retry_after(&self) -> Option<Duration> {
+        retry_after::delay(self.header("retry-after")?, self.header("date"), SystemTime::now())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn response(status: u16, headers: &[(&str, &str)], body: &str) -> Response {
+        let headers = headers.iter().map(|(name, value)| ((*name).into(), (*value).into())).collect();
+        Response { status, headers, body: body.into() }
+    }
+
+    #[test]
+    fn each_status_is_an_error_of_the_contract() {
+        let name = |status| match response(status, &[], "").error() {
+            CloudError::NotFound(_) => "not-found",
+            CloudError::ImplementedElsewhere => "implemented-elsewhere",
+            CloudError::Conflict(_) => "conflict",
+            CloudError::Throttled(_) => "throttled",
+            CloudError::InProgress(_) => "in-progress",
+            CloudError::Denied(_) => "denied",
+            CloudError::Invalid(_) => "invalid",
+            CloudError::Unavailable(_) => "unavailable",
+            CloudError::Internal(_) => "internal",
+        };
+        let table: [(&str, &[u16]); 7] = [
+            ("denied", &[401, 402, 403, 407]),
+            ("not-found", &[404, 410]),
+            ("conflict", &[409, 412, 423]),
+            ("throttled", &[429]),
+            ("unavailable", &[408, 425, 500, 501, 502, 503, 504, 599, 600, u16::MAX]),
+            ("invalid", &[400, 405, 406, 411, 413, 415, 422, 431, 451, 499]),
+            ("internal", &[0, 100, 200, 204, 299, 300, 301, 304, 399]),
+        ];
+        for (expected, statuses) in table {
+            for status in statuses {
+                assert_eq!(name(*status), expected, "{status}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_cloud_that_says_when_to_come_back_is_believed() {
+        let throttled = |seconds| CloudError::throttled(Duration::from_secs(seconds), "HTTP 503");
+        assert_eq!(response(503, &[("Retry-After", "7")], "").error(), throttled(7));
+        let dates = [("date", "Sun, 06 Nov 1994 08:49:30 GMT"), ("retry-after", "Sun, 06 Nov 1994 08:49:37 GMT")];
+        assert_eq!(response(503, &dates, "").error(), throttled(7));
+        assert_eq!(response(503, &[("retry-after", "soon")], "").error(), CloudError::unavailable("HTTP 503"));
+        assert_eq!(response(429, &[], "").error(), CloudError::throttled(THROTTLED, "HTTP 429"));
+        let accepted = response(202, &[("retry-after", "7")], "");
+        assert!(matches!(accepted.error(), CloudError::Internal(_)));
+        assert_eq!(accepted.clone().success(), Ok(accepted));
+    }
+
+    #[test]
+    fn an_error_has_what_the_cloud_said() {
+        let body = r#"{"itemNotFound": {"message": "Instance could not be found", "code": 404}}"#;
+        let error = response(404, &[("content-type", "application/json")], body).success();
+        assert_eq!(error, Err(CloudError::not_found("HTTP 404: Instance could not be found")));
+        let plain = response(400, &[("Content-Type", "text/plain")], "no");
+        assert_eq!(plain.error(), CloudError::invalid("HTTP 400: no"));
+    }
+
+    #[test]
+    fn only_two_hundreds_are_a_success() {
+        for (status, expected) in [(199, false), (200, true), (299, true), (300, false), (404, false)] {
+            assert_eq!(response(status, &[], "").is_success(), expected, "{status}");
+        }
+    }
+
+    #[test]
+    fn a_body_that_is_not_as_expected_is_an_internal_error() {
+        let good = response(200, &[("A", "1"), ("a", "2")], "[1, 2]");
+        assert_eq!((good.json(), good.text(), good.header("a")), (Ok([1, 2]), Ok("[1, 2]"), Some("1")));
+        assert!(matches!(good.json::<String>(), Err(CloudError::Internal(message)) if message.contains("line 1")));
+        let bytes = Response { status: 200, body: vec![0xff], ..Response::default() };
+        assert!(matches!(bytes.text(), Err(CloudError::Internal(_))));
+    }
+}

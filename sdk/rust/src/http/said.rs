@@ -1,0 +1,157 @@
+//! What a cloud says of an error, in the body of its answer.
+use serde_json::Value;
+
+/// Bytes of the text that is kept.
+const MOST: usize = 300;
+
+/// A larger body holds more than an error, and is not read.
+const BODY: usize = 64 << 10;
+
+/// The sentence in an answer's body, if it is one of the shapes that clouds use: JSON with a `message` at one of its places, XML
+/// with a `Message` or `faultstring`, or a line of plain text.
+pub(super) fn sentence(content_type: &str, body: &[u8]) -> Option<String> {
+    let text = std::str::from_utf8(body.get(..BODY.min(body.len()))?).ok().filter(|_| body.len() <= BODY)?.trim_start();
+    let found = match text.chars().next()? {
+        '{' | '[' => in_json(&serde_json::from_str(text).ok()?)?.to_owned(),
+        '<' => in_xml(text)?,
+        _ if content_type.trim_start().starts_with("text/plain") => text.to_owned(),
+        _ => return None,
+    };
+    Some(printable(&found)).filter(|sentence| !sentence.is_empty())
+}
+
+/// `{"error":{"message"}}`, `{"error"}`, `{"message"}`, `{"faultstring"}`, `{"errors":[{"detail"}]}`, and OpenStack's
+/// `{"badRequest":{"message"}}`, whatever the name.
+fn in_json(body: &Value) -> Option<&str> {
+    message(body)
+        .or_else(|| body.get("error").and_then(own))
+        .or_else(|| body.get("errors")?.as_array()?.first().and_then(own))
+        .or_else(|| body.as_object().filter(|members| members.len() == 1)?.values().next().and_then(own))
+}
+
+/// The message of an object, or a text itself.
+fn own(value: &Value) -> Option<&str> {
+    value.as_str().or_else(|| message(value))
+}
+
+fn message(value: &Value) -> Option<&str> {
+    ["message", "Message", "faultstring", "detail", "error_description"]
+        .iter()
+        .find_map(|name| value.get(name)?.as_str())
+}
+
+/// The text of the first element of one of the names, prefixed or not.
+fn in_xml(body: &str) -> Option<String> {
+    ["Message", "message", "faultstring"].iter().find_map(|name| element(body, name))
+}
+
+fn element(body: &str, name: &str) -> Option<String> {
+    let mut rest = body;
+    loop {
+        let (_, tag) = rest.split_once('<')?;
+        rest = tag;
+        let (head, after) = tag.split_once('>')?;
+        let local = head.split_ascii_whitespace().next().unwrap_or_default();
+        if local.rsplit(':').next() == Some(name) && !local.starts_with('/') {
+            let (text, _) = after.split_once("</")?;
+            let text = text.strip_prefix("<![CDATA[").map_or(text, |text| text.trim_end_matches("]]>"));
+            let named = [("&lt;", "<"), ("&gt;", ">"), ("&quot;", "\""), ("&apos;", "'"), ("&amp;", "&")];
+            return Some(named.iter().fold(text.to_owned(), |text, (entity, letter)| text.replace(entity, letter)));
+        }
+    }
+}
+
+/// One line of letters that can be seen, cut.
+fn printable(text: &str) -> String {
+    let mut line = String::new();
+    for word in text.split(|letter: char| letter.is_whitespace() || letter.is_control()).filter(|word| !word.is_empty())
+    {
+        if !line.is_empty() {
+            line.push(' ');
+        }
+        line.extend(word.chars().filter(|letter| !is_invisible(*letter)));
+        if line.len() > MOST {
+            let end = line.floor_char_boundary(MOST - '…'.len_utf8());
+            line.truncate(end);
+            line.push('…');
+            break;
+        }
+    }
+    line
+}
+
+/// Marks that turn, join or hide what stands beside them.
+fn is_invisible(letter: char) -> bool {
+    matches!(letter, '\u{ad}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn said(body: &str) -> Option<String> {
+        sentence("application/json", body.as_bytes())
+    }
+
+    #[test]
+    fn a_sentence_is_found_where_clouds_put_it() {
+        let bodies = [
+            r#"{"error": {"code": 404, "message": "no such thing"}}"#,
+            r#"{"error": "no such thing"}"#,
+            r#"{"message": "no such thing", "documentation_url": "x"}"#,
+            r#"{"__type": "NotFound", "Message": "no such thing"}"#,
+            r#"{"badRequest": {"code": 400, "message": "no such thing"}}"#,
+            r#"{"NeutronError": {"type": "X", "message": "no such thing", "detail": ""}}"#,
+            r#"{"NeutronError": "no such thing"}"#,
+            r#"{"faultcode": "Client", "faultstring": "no such thing", "debuginfo": null}"#,
+            r#"{"errors": [{"status": 404, "detail": "no such thing"}]}"#,
+            r#"{"error": {"code": 1}, "message": "no such thing"}"#,
+            "<?xml version=\"1.0\"?><Response><Errors><Error><Code>X</Code><Message>no such thing</Message></Error></Errors>",
+            "<e:Envelope xmlns:e='x'><e:Fault><a:faultstring lang='en'>no such thing</a:faultstring></e:Fault></e:Envelope>",
+            "  <Message><![CDATA[no such thing]]></Message>",
+        ];
+        for body in bodies {
+            assert_eq!(said(body).as_deref(), Some("no such thing"), "{body}");
+        }
+        assert_eq!(said("<Message>a &lt;b&gt; &amp;lt;</Message>").as_deref(), Some("a <b> &lt;"));
+        assert_eq!(sentence("text/plain; charset=utf-8", b"no such thing\n").as_deref(), Some("no such thing"));
+    }
+
+    #[test]
+    fn what_says_nothing_is_left_out() {
+        let long = format!(r#"{{"message": "{}"}}"#, "x".repeat(BODY));
+        for body in [
+            "",
+            "  ",
+            "{}",
+            "[]",
+            "{",
+            r#"{"message": 1}"#,
+            r#"{"message": " "}"#,
+            "<html>x</html>",
+            "<",
+            "<Message",
+            "oops",
+            &long,
+        ] {
+            assert_eq!(said(body), None, "{body:.80}");
+        }
+        assert_eq!(sentence("text/plain", b"\xff"), None);
+    }
+
+    #[test]
+    fn a_sentence_is_one_line_that_can_be_read() {
+        let body = r#"{"message": "a\n\tb\u001b[31m \u202ec\u0000"}"#;
+        assert_eq!(said(body).as_deref(), Some("a b [31m c"));
+    }
+
+    #[test]
+    fn a_sentence_is_cut_between_letters() {
+        for text in ["x".repeat(MOST + 1), "ü".repeat(MOST), "ab ".repeat(MOST)] {
+            let cut = said(&format!(r#"{{"message": "{text}"}}"#)).unwrap();
+            assert!(cut.len() <= MOST && cut.len() > MOST - 4 && cut.ends_with('…'), "{} {cut}", cut.len());
+        }
+        let whole = "x".repeat(MOST);
+        assert_eq!(said(&format!(r#"{{"message": "{whole}"}}"#)), Some(whole));
+    }
+}
