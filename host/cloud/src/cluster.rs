@@ -1,6 +1,8 @@
 //! What a provider may see of the cluster, and say in it.
 
-use std::{fmt, sync::Arc};
+use std::{collections::BTreeMap, fmt, sync::Arc};
+
+use async_trait::async_trait;
 
 use crate::{Node, Service};
 
@@ -71,8 +73,83 @@ pub struct ObjectEvent {
     pub message: String,
 }
 
-/// The cluster as a provider may see it: read from caches, never waits.
+/// What a provider wants noted on an object when a call has ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Note {
+    /// On what.
+    pub object: ObjectName,
+    /// Annotations to set, or to remove.
+    pub annotations: BTreeMap<String, Option<String>>,
+}
+
+/// An object beyond nodes and services, which a provider may read if the operator grants it.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ForeignObject {
+    /// What it is.
+    pub kind: ForeignKind,
+    /// Empty for a namespace.
+    pub namespace: String,
+    /// `metadata.name`.
+    pub name: String,
+}
+
+/// Kinds of such objects.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[allow(missing_docs)] // Kubernetes' own words
+pub enum ForeignKind {
+    Secret,
+    ConfigMap,
+    Namespace,
+}
+
+impl ForeignKind {
+    /// As in `apiVersion` and `kind`.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Secret => "v1/Secret",
+            Self::ConfigMap => "v1/ConfigMap",
+            Self::Namespace => "v1/Namespace",
+        }
+    }
+
+    /// From what [`ForeignKind::as_str`] writes.
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Self> {
+        [Self::Secret, Self::ConfigMap, Self::Namespace].into_iter().find(|kind| kind.as_str() == text)
+    }
+}
+
+/// `KIND NAMESPACE/NAME`.
+impl fmt::Display for ForeignObject {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.kind {
+            ForeignKind::Namespace => write!(f, "{} {}", self.kind.as_str(), self.name),
+            _ => write!(f, "{} {}/{}", self.kind.as_str(), self.namespace, self.name),
+        }
+    }
+}
+
+/// Why an object was not read.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ReadError {
+    /// It does not exist.
+    #[error("it does not exist")]
+    NotThere,
+    /// The API server could not be asked, or refused.
+    #[error("{0}")]
+    Unavailable(String),
+}
+
+/// The cluster as a provider may see it: all but [`Cluster::read`] from caches, without waiting.
+#[async_trait]
 pub trait Cluster: Send + Sync {
+    /// UID of the namespace `kube-system`, once it is known.
+    fn uid(&self) -> Option<String>;
+
+    /// Grows when a node or a service changes in what it shows; none while not all of them are known.
+    fn revision(&self) -> Option<u64>;
+
     /// All nodes.
     fn nodes(&self) -> Vec<Arc<Node>>;
 
@@ -90,6 +167,16 @@ pub trait Cluster: Send + Sync {
 
     /// Publishes an event; it may be dropped when there are too many.
     fn publish(&self, event: ObjectEvent);
+
+    /// Has annotations written, soon, and again until it has worked.
+    fn note(&self, note: Note);
+
+    /// Reads an object as JSON. `reader`: the service whose load balancer is being ensured; when the object changes it is
+    /// ensured again.
+    ///
+    /// # Errors
+    /// [`ReadError`]. Nothing is remembered of one that failed.
+    async fn read(&self, object: &ForeignObject, reader: Option<&ObjectName>) -> Result<String, ReadError>;
 }
 
 #[cfg(test)]

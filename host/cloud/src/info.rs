@@ -13,11 +13,13 @@ pub enum Capability {
     Routes,
     /// Knows where nodes are.
     Zones,
+    /// Has work to do now and then.
+    Maintenance,
 }
 
 impl Capability {
     /// All there are.
-    pub const ALL: [Self; 4] = [Self::Instances, Self::LoadBalancers, Self::Routes, Self::Zones];
+    pub const ALL: [Self; 5] = [Self::Instances, Self::LoadBalancers, Self::Routes, Self::Zones, Self::Maintenance];
 
     /// The name of the interface in the contract.
     #[must_use]
@@ -27,6 +29,7 @@ impl Capability {
             Self::LoadBalancers => "load-balancers",
             Self::Routes => "routes",
             Self::Zones => "zones",
+            Self::Maintenance => "maintenance",
         }
     }
 }
@@ -44,10 +47,12 @@ pub struct ProviderInfo {
     pub name: String,
     /// Version, for people.
     pub version: String,
-    /// What it can do.
+    /// What it can do with its configuration.
     pub capabilities: BTreeSet<Capability>,
     /// Prefixes of the provider IDs it owns.
     pub provider_id_prefixes: Vec<String>,
+    /// Prefixes of the annotation keys it may write.
+    pub annotation_prefixes: Vec<String>,
     /// Most nodes in one call; at least 1.
     pub max_batch: usize,
 }
@@ -76,6 +81,7 @@ mod tests {
             version: "1".into(),
             capabilities: [Capability::Routes].into(),
             provider_id_prefixes: vec!["static://".into(), "old://eu/".into()],
+            annotation_prefixes: Vec::new(),
             max_batch: 1,
         }
     }
@@ -106,6 +112,6 @@ mod tests {
     #[test]
     fn a_capability_is_called_as_in_the_contract() {
         let names = Capability::ALL.map(|capability| capability.to_string());
-        assert_eq!(names, ["instances", "load-balancers", "routes", "zones"]);
+        assert_eq!(names, ["instances", "load-balancers", "routes", "zones", "maintenance"]);
     }
 }

@@ -28,6 +28,8 @@ pub struct Instance {
     pub addresses: Vec<NodeAddress>,
     /// Further labels.
     pub labels: Pairs,
+    /// Annotations.
+    pub annotations: Pairs,
 }
 
 /// Where a node is.

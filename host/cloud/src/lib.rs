@@ -19,7 +19,9 @@ mod route;
 mod service;
 pub mod text;
 
-pub use cluster::{Cluster, ObjectEvent, ObjectKind, ObjectName, Severity};
+pub use cluster::{
+    Cluster, ForeignKind, ForeignObject, Note, ObjectEvent, ObjectKind, ObjectName, ReadError, Severity,
+};
 pub use error::{CloudError, Retry};
 pub use info::{Capability, ProviderInfo};
 pub use instance::{Instance, Presence, Zone};

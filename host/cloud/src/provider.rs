@@ -1,6 +1,6 @@
 //! The door between controllers and clouds.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 
@@ -57,4 +57,7 @@ pub trait CloudProvider: Send + Sync {
 
     /// `zones.locate`; at most [`ProviderInfo::max_batch`] nodes.
     async fn locate(&self, nodes: &[Arc<Node>]) -> Result<Answers<Zone>, CloudError>;
+
+    /// `maintenance.maintain`; answers when to come again.
+    async fn maintain(&self) -> Result<Duration, CloudError>;
 }

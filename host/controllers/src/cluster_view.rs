@@ -1,13 +1,20 @@
 //! What a provider may see of the cluster.
 
-use std::sync::Arc;
+use std::sync::{
+    Arc, OnceLock,
+    atomic::{AtomicU64, Ordering},
+};
+
+use async_trait::async_trait;
 
 use k8s_openapi::api::core::v1::{Node, ObjectReference, Service};
-use skydock_cloud::{Cluster, ObjectEvent, ObjectKind};
+use skydock_cloud::{Cluster, ForeignObject, Note, ObjectEvent, ObjectKind, ObjectName, ReadError};
 
 use crate::{
     events::{Notice, Recorder},
-    informer::{Entry, Informer, Kind},
+    informer::{Change, Entry, Informer, Kind},
+    notes::Notes,
+    reads::Reads,
     service::{Classes, plan},
 };
 
@@ -21,6 +28,32 @@ pub(crate) struct ClusterView {
     pub(crate) services: Arc<Informer<Service>>,
     pub(crate) recorder: Recorder,
     pub(crate) classes: Classes,
+    /// Whether services are watched at all.
+    pub(crate) with_services: bool,
+    pub(crate) uid: Arc<OnceLock<String>>,
+    pub(crate) revision: Arc<AtomicU64>,
+    pub(crate) notes: Arc<Notes>,
+    pub(crate) reads: Arc<Reads>,
+}
+
+/// Counts the changes of nodes and services that a provider can see.
+pub(crate) fn count_changes(nodes: &Informer<Node>, services: &Informer<Service>) -> Arc<AtomicU64> {
+    fn matters<K: Kind>(change: &Change<'_, K>, same: impl Fn(&K::View, &K::View) -> bool) -> bool {
+        if let Change::Updated(old, new) = change { !same(&old.view, &new.view) } else { true }
+    }
+    let revision = Arc::<AtomicU64>::default();
+    let (of_nodes, of_services) = (Arc::clone(&revision), Arc::clone(&revision));
+    nodes.subscribe(move |change| {
+        if matters(&change, |old, new| old == new) {
+            of_nodes.fetch_add(1, Ordering::Relaxed);
+        }
+    });
+    services.subscribe(move |change| {
+        if matters(&change, |old, new| old.service == new.service) {
+            of_services.fetch_add(1, Ordering::Relaxed);
+        }
+    });
+    revision
 }
 
 impl ClusterView {
@@ -29,7 +62,25 @@ impl ClusterView {
     }
 }
 
+#[async_trait]
 impl Cluster for ClusterView {
+    fn uid(&self) -> Option<String> {
+        self.uid.get().cloned()
+    }
+
+    fn revision(&self) -> Option<u64> {
+        let known = self.nodes.is_synced() && (!self.with_services || self.services.is_synced());
+        known.then(|| self.revision.load(Ordering::Relaxed))
+    }
+
+    fn note(&self, note: Note) {
+        self.notes.take(note);
+    }
+
+    async fn read(&self, object: &ForeignObject, reader: Option<&ObjectName>) -> Result<String, ReadError> {
+        self.reads.read(object, reader).await
+    }
+
     fn nodes(&self) -> Vec<Arc<skydock_cloud::Node>> {
         self.nodes.list().iter().map(|entry| Arc::clone(&entry.view)).collect()
     }
@@ -101,9 +152,21 @@ mod tests {
     #[tokio::test]
     async fn a_provider_sees_nodes_served_services_and_whole_objects_and_may_say_something_on_them() {
         let api = FakeApi::default();
-        let (recorder, writer) = Recorder::new(api.client(), Metrics::register(&mut Registry::default()));
-        let view =
-            ClusterView { nodes: Arc::default(), services: Arc::default(), recorder, classes: Classes::default() };
+        let metrics = Metrics::register(&mut Registry::default());
+        let (recorder, writer) = Recorder::new(api.client(), metrics.clone());
+        let (nodes, services): (Arc<Informer<Node>>, Arc<Informer<Service>>) = Default::default();
+        let clients = (api.client(), api.client());
+        let view = ClusterView {
+            recorder,
+            classes: Classes::default(),
+            with_services: true,
+            uid: Arc::default(),
+            revision: count_changes(&nodes, &services),
+            notes: Arc::new(Notes::new(clients, Arc::clone(&nodes), &services, &metrics)),
+            reads: Arc::new(Reads::new(api.client())),
+            nodes,
+            services,
+        };
         view.nodes.apply(node("n1"));
         view.services.apply(service("wanting"));
         view.services.apply(with(
@@ -113,7 +176,15 @@ mod tests {
         view.services.apply(with(&service("plain"), &json!({"spec": {"type": "ClusterIP"}})));
         view.services.apply(with(&service("classy"), &json!({"spec": {"loadBalancerClass": "x"}})));
         assert!(view.services().is_empty(), "some would look like all");
+        assert_eq!(view.revision(), None);
         view.services.complete();
+        view.nodes.complete();
+        let revision = view.revision();
+        assert!(revision.is_some());
+        view.nodes.apply(with(&node("n1"), &json!({"metadata": {"resourceVersion": "2"}})));
+        assert_eq!(view.revision(), revision, "nothing that a provider sees has changed");
+        view.nodes.apply(with(&node("n1"), &json!({"metadata": {"resourceVersion": "3", "labels": {"a": "b"}}})));
+        assert!(view.revision() > revision);
 
         assert_eq!(view.nodes().len(), 1);
         let names: Vec<_> = view.services().iter().map(|service| service.name.clone()).collect();

@@ -47,6 +47,8 @@ pub const ANNOTATION_NODE_SELECTOR: &str = "service.skydock.dev/node-selector";
 /// Names of the additional labels that came from the cloud, with commas between: what is in it may be changed and removed
 /// when the cloud changes its mind. Ours.
 pub const ANNOTATION_LABELS: &str = "node.skydock.dev/labels";
+/// Names of the annotations that came from the cloud, with commas between, as for labels. Ours.
+pub const ANNOTATION_ANNOTATIONS: &str = "node.skydock.dev/annotations";
 /// The out-of-service taint of this node was set by this host, which removes it when the machine runs again. Ours.
 pub const ANNOTATION_OUT_OF_SERVICE: &str = "node.skydock.dev/out-of-service";
 /// With `true`, a node whose machine is gone is deleted even while so many are gone that deletion is stopped. Ours.

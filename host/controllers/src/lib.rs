@@ -19,12 +19,15 @@ pub mod events;
 pub mod informer;
 pub mod ipam;
 pub mod lifecycle;
+mod maintenance;
 mod metrics;
 mod names;
 pub mod node;
+mod notes;
 mod patience;
 mod pause;
 pub mod queue;
+mod reads;
 mod retry;
 pub mod route;
 mod run;
@@ -32,6 +35,7 @@ pub mod service;
 mod shared;
 #[cfg(test)]
 mod testing;
+mod uid;
 
 pub use api::{Action, ApiError, with_causes, with_deadline};
 pub use cidrs::{ClusterCidrs, ClusterCidrsError};

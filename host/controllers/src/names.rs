@@ -17,11 +17,14 @@ pub enum Controller {
     Route,
     /// Pod address ranges for nodes.
     NodeIpam,
+    /// What a provider has to do now and then.
+    Maintenance,
 }
 
 impl Controller {
     /// All there are, in the order in which they are started.
-    pub const ALL: [Self; 5] = [Self::Node, Self::NodeLifecycle, Self::Service, Self::Route, Self::NodeIpam];
+    pub const ALL: [Self; 6] =
+        [Self::Node, Self::NodeLifecycle, Self::Service, Self::Route, Self::NodeIpam, Self::Maintenance];
 
     /// Canonical name, as in `--controllers`.
     #[must_use]
@@ -32,6 +35,7 @@ impl Controller {
             Self::Service => "service-lb-controller",
             Self::Route => "node-route-controller",
             Self::NodeIpam => "node-ipam-controller",
+            Self::Maintenance => "cloud-maintenance-controller",
         }
     }
 
@@ -44,15 +48,16 @@ impl Controller {
             Self::Service => "service",
             Self::Route => "route",
             Self::NodeIpam => "nodeipam",
+            Self::Maintenance => "maintenance",
         }
     }
 
     /// Name of its API client: suffix of the user agent, and the service account under
-    /// `--use-service-account-credentials`.
+    /// `--use-service-account-credentials`. Maintenance has none of its own: it speaks to the cloud alone.
     #[must_use]
     pub fn client_name(self) -> &'static str {
         match self {
-            Self::Node | Self::NodeLifecycle | Self::NodeIpam => "node-controller",
+            Self::Node | Self::NodeLifecycle | Self::NodeIpam | Self::Maintenance => "node-controller",
             Self::Service => "service-controller",
             Self::Route => "route-controller",
         }
@@ -67,6 +72,7 @@ impl Controller {
             Self::Service => "service-controller",
             Self::Route => "route_controller",
             Self::NodeIpam => "cidrAllocator",
+            Self::Maintenance => "cloud-maintenance-controller",
         }
     }
 
@@ -78,6 +84,7 @@ impl Controller {
             Self::Service => Some(Capability::LoadBalancers),
             Self::Route => Some(Capability::Routes),
             Self::NodeIpam => None,
+            Self::Maintenance => Some(Capability::Maintenance),
         }
     }
 
@@ -149,6 +156,13 @@ mod tests {
             (Controller::Service, "service-lb-controller", "service", "service-controller", "service-controller"),
             (Controller::Route, "node-route-controller", "route", "route-controller", "route_controller"),
             (Controller::NodeIpam, "node-ipam-controller", "nodeipam", "node-controller", "cidrAllocator"),
+            (
+                Controller::Maintenance,
+                "cloud-maintenance-controller",
+                "maintenance",
+                "node-controller",
+                "cloud-maintenance-controller",
+            ),
         ] {
             assert_eq!((controller.name(), controller.alias()), (name, alias));
             assert_eq!((controller.client_name(), controller.event_source()), (client, source), "{name}");
@@ -160,10 +174,10 @@ mod tests {
 
     #[test]
     fn c01_a_star_turns_all_on_and_a_minus_takes_one_away_by_name_or_alias() {
-        assert_eq!(parse(&["*"]).len(), 5);
+        assert_eq!(parse(&["*"]).len(), 6);
         for off in ["-service", "-service-lb-controller"] {
             let enabled = parse(&["*", off]);
-            assert!(!enabled.contains(&Controller::Service) && enabled.len() == 4, "{off}");
+            assert!(!enabled.contains(&Controller::Service) && enabled.len() == 5, "{off}");
         }
     }
 

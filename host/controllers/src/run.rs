@@ -2,7 +2,7 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
-    sync::Arc,
+    sync::{Arc, OnceLock},
     time::Duration,
 };
 
@@ -19,16 +19,20 @@ use tokio_util::sync::CancellationToken;
 use crate::{
     ClusterCidrsError, Controller, Metrics,
     api::{with_deadline, with_nodes_in_protobuf},
-    cluster_view::ClusterView,
+    cluster_view::{self, ClusterView},
     dry_run::{self, Said},
     events::Recorder,
     informer::Informer,
     ipam::{IpamController, IpamOptions},
     lifecycle::{LifecycleController, LifecycleOptions},
+    maintenance::MaintenanceController,
     node::{NodeController, NodeOptions},
+    notes::Notes,
+    reads::Reads,
     route::{RouteController, RouteOptions},
     service::{ServiceController, ServiceOptions},
     shared::{Runner, Shared},
+    uid,
 };
 
 /// How late a write of the process that led before may arrive: an API server gives up on one after 34 s, and what it did shows in
@@ -184,6 +188,8 @@ struct Host {
     said: Option<Arc<Said>>,
     nodes: Arc<Informer<Node>>,
     services: Arc<Informer<Service>>,
+    notes: Arc<Notes>,
+    reads: Arc<Reads>,
     started: BTreeMap<Controller, Arc<dyn Runner>>,
     /// Why they were not started, as the log has it.
     skipped: BTreeMap<Controller, Obstacle>,
@@ -194,12 +200,18 @@ struct Host {
 
 impl Host {
     fn new(context: Context, recorder: Recorder, said: Option<Arc<Said>>) -> Self {
+        let (nodes, services): (Arc<Informer<Node>>, Arc<Informer<Service>>) = Default::default();
+        let clients = (context.clients.node.clone(), context.clients.service.clone());
+        let notes = Notes::new(clients, Arc::clone(&nodes), &services, &context.metrics);
+        let reads = Reads::new(context.clients.service.clone());
         Self {
             context,
             recorder,
             said,
-            nodes: Arc::default(),
-            services: Arc::default(),
+            nodes,
+            services,
+            notes: Arc::new(notes),
+            reads: Arc::new(reads),
             started: BTreeMap::new(),
             skipped: BTreeMap::new(),
             tasks: JoinSet::new(),
@@ -210,12 +222,16 @@ impl Host {
 
     async fn run(mut self) -> Result<(), RunError> {
         let mut watching = self.watch();
+        let uid = Arc::<OnceLock<String>>::default();
+        self.serve_provider(&mut watching, Arc::clone(&uid));
         let result = tokio::select! {
             () = self.context.shutdown.clone().cancelled_owned() => Ok(()),
             Some(_) = watching.join_next() => Err(RunError::Ended("the watch of the API server".to_owned())),
-            result = self.control() => result,
+            result = self.control(uid) => result,
         };
         self.stop().await;
+        drop(watching);
+        self.notes.finish().await;
         result
     }
 
@@ -234,17 +250,40 @@ impl Host {
         watching
     }
 
+    /// What the provider has asked for beyond its answers.
+    fn serve_provider(&self, watching: &mut JoinSet<()>, uid: Arc<OnceLock<String>>) {
+        let notes = Arc::clone(&self.notes);
+        watching.spawn(async move { notes.run().await });
+        let (reads, services) = (Arc::clone(&self.reads), Arc::clone(&self.services));
+        watching.spawn(async move { reads.follow(|key| services.get(key).is_some()).await });
+        let client = self.context.clients.informers.clone();
+        watching.spawn(async move {
+            uid::find(&client, &uid).await;
+            std::future::pending().await
+        });
+    }
+
     fn watches_services(&self) -> bool {
         self.context.enabled.contains(&Controller::Service)
     }
 
-    async fn control(&mut self) -> Result<(), RunError> {
+    async fn control(&mut self, uid: Arc<OnceLock<String>>) -> Result<(), RunError> {
         self.nodes.synced().await;
         tracing::info!(nodes = self.nodes.list().len(), "the cache of nodes is complete");
         let on_cluster = std::mem::replace(&mut self.context.on_cluster, Box::new(|_| {}));
         let (nodes, services) = (Arc::clone(&self.nodes), Arc::clone(&self.services));
         let (recorder, classes) = (self.recorder.clone(), self.context.options.services.classes.clone());
-        on_cluster(Arc::new(ClusterView { nodes, services, recorder, classes }));
+        on_cluster(Arc::new(ClusterView {
+            revision: cluster_view::count_changes(&nodes, &services),
+            nodes,
+            services,
+            recorder,
+            classes,
+            with_services: self.watches_services(),
+            uid,
+            notes: Arc::clone(&self.notes),
+            reads: Arc::clone(&self.reads),
+        }));
         let mut swaps = true;
         loop {
             // Asked once: a list that is complete after this wakes the loop.
@@ -344,11 +383,13 @@ impl Host {
                 clients.service.clone(),
                 Arc::clone(&self.services),
                 options.services.clone(),
+                (self.notes.written(), &self.reads),
             )),
             Controller::NodeIpam => {
                 let quiet = if self.context.unreleased { LATE_WRITES } else { Duration::ZERO };
                 Arc::new(IpamController::new(shared, clients.node.clone(), &options.ipam, quiet))
             }
+            Controller::Maintenance => Arc::new(MaintenanceController::new(shared)),
             Controller::Route => {
                 let cidrs = options.routes.cluster_cidrs.clone().ok()?;
                 let (rhythm, process) = (options.routes.rhythm, options.process.clone());

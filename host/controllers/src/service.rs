@@ -42,8 +42,10 @@ use crate::{
     constants::reason,
     convert::ConvertError,
     informer::{Change, Entry, Informer},
+    notes::Written,
     patience::minutes,
     queue::{Limiter, Priority, Queue},
+    reads::Reads,
     retry::{self, Again},
     shared::{Runner, Shared, apart},
 };
@@ -86,6 +88,7 @@ impl ServiceController {
         client: Client,
         services: Arc<Informer<Service>>,
         mut options: ServiceOptions,
+        (written, reads): (Arc<Written>, &Reads),
     ) -> Self {
         options.concurrent_syncs = options.concurrent_syncs.max(1);
         let queue = Arc::new(Queue::new(Limiter::SERVICES, shared.metrics.queue("service")));
@@ -102,14 +105,16 @@ impl ServiceController {
             known: Arc::default(),
             selection,
         };
-        controller.follow_services();
+        controller.follow_services(written);
+        let queue = Arc::clone(&controller.queue);
+        reads.subscribe(move |reader| queue.add(reader, Priority::Change));
         controller.follow_nodes();
         // What an earlier process has told the cloud, nobody here knows: nodes may have changed while nobody led.
         controller.node_queue.add_after(Nodes::Pass, GATHER, Priority::Change);
         controller
     }
 
-    fn follow_services(&self) {
+    fn follow_services(&self, written: Arc<Written>) {
         // All are new at once; their number has to be known before the first has its turn.
         self.queue.pace(self.options.pace(self.services.list().len()));
         let (queue, known) = (Arc::clone(&self.queue), Arc::clone(&self.known));
@@ -125,7 +130,8 @@ impl ServiceController {
             }
             Change::Updated(old, new) => {
                 let (old, new_object) = (&old.object, &new.object);
-                if plan::needs_update(old, new_object, &classes)
+                let echo = |key: &str, value: Option<&str>| written.is(new.uid(), key, value);
+                if plan::needs_update(old, new_object, &classes, echo)
                     || plan::needs_cleanup(new_object, &classes)
                     || plan::needs_mending(old, new_object, &classes)
                 {

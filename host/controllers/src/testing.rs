@@ -172,6 +172,7 @@ pub(crate) struct FakeCloud {
     pub(crate) ensure: Mutex<VecDeque<Result<LoadBalancerStatus, CloudError>>>,
     pub(crate) update: Mutex<VecDeque<Result<(), CloudError>>>,
     pub(crate) delete: Mutex<VecDeque<Result<(), CloudError>>>,
+    pub(crate) maintain: Mutex<VecDeque<Result<Duration, CloudError>>>,
     /// Source ranges of the services whose nodes were updated.
     pub(crate) source_ranges: Mutex<Vec<Vec<String>>>,
     pub(crate) gate: Mutex<Option<Arc<tokio::sync::Semaphore>>>,
@@ -250,6 +251,7 @@ pub(crate) fn info() -> ProviderInfo {
         version: "1".into(),
         capabilities: [Capability::Instances, Capability::LoadBalancers].into(),
         provider_id_prefixes: vec!["fake://".into()],
+        annotation_prefixes: vec!["fake.example/".into()],
         max_batch: 3,
     }
 }
@@ -347,6 +349,11 @@ impl CloudProvider for FakeCloud {
         let names: Vec<_> = routes.iter().map(|route| route.name.as_str()).collect();
         self.record(format!("unroute {}", names.join(",")));
         self.routes.delete(routes).await
+    }
+
+    async fn maintain(&self) -> Result<Duration, CloudError> {
+        self.record("maintain".to_owned());
+        next(&self.maintain).unwrap_or(Ok(Duration::from_secs(3600)))
     }
 
     async fn locate(&self, nodes: &[Arc<Node>]) -> Result<Answers<Zone>, CloudError> {

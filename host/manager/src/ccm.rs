@@ -120,6 +120,7 @@ async fn load_plugin(config: &Config, metrics: PluginMetrics, cluster: ClusterSl
         cluster_name: config.options.cluster_name.clone(),
         cluster_cidrs: config.cluster_cidrs.clone(),
         ingress: config.ingress.clone(),
+        ..PluginSource::default()
     };
     let plugin = Plugin::load(&runtime, source, cluster).await;
     plugin

@@ -41,6 +41,7 @@ impl CloudProvider for Nothing {
             version: "1".to_owned(),
             capabilities: BTreeSet::new(),
             provider_id_prefixes: Vec::new(),
+            annotation_prefixes: Vec::new(),
             max_batch: 1,
         })
     }
@@ -86,6 +87,10 @@ impl CloudProvider for Nothing {
     }
 
     async fn locate(&self, _: &[Arc<cloud::Node>]) -> Result<Answers<cloud::Zone>, CloudError> {
+        never()
+    }
+
+    async fn maintain(&self) -> Result<Duration, CloudError> {
         never()
     }
 }

@@ -18,6 +18,8 @@ use crate::{
         exports::skydock::provider::{instances, plugin, routes, zones},
         skydock::provider::types as wit,
     },
+    host::MAX_ANNOTATION,
+    pool::Overlap,
     redact::redact,
     text::Quoted,
 };
@@ -36,11 +38,18 @@ const MAX_ROUTE_NAME: usize = 1024;
 const MAX_VERSION: usize = 64;
 /// Prefixes a plugin may own, and hosts it may wish for: more than any provider has.
 const MAX_WISHES: usize = 64;
+/// Prefixes of annotations, as the contract says.
+const MAX_ANNOTATION_PREFIXES: usize = 16;
+/// Bytes of the place where the next part of a list begins, as the contract says.
+const MAX_NEXT: usize = 4 << 10;
 /// Most nodes in one call, and what it is if the plugin leaves it to the host; as the contract says.
 const MAX_BATCH: u32 = 1000;
 const DEFAULT_BATCH: u32 = 100;
 /// When a plugin may be asked again, as the contract says.
 const RETRY: std::ops::RangeInclusive<Duration> = Duration::from_millis(100)..=Duration::from_secs(60 * 60);
+
+/// When maintenance may come again, as the contract says.
+const MAINTENANCE: std::ops::RangeInclusive<Duration> = Duration::from_secs(10)..=Duration::from_secs(24 * 60 * 60);
 
 /// How an answer breaks the contract.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -148,7 +157,7 @@ fn is_subdomain(text: &str) -> bool {
 }
 
 /// `name` or `prefix/name`.
-fn is_qualified(text: &str) -> bool {
+pub(crate) fn is_qualified(text: &str) -> bool {
     match text.split_once('/') {
         Some((prefix, name)) => is_subdomain(prefix) && is_label_name(name),
         None => is_label_name(text),
@@ -239,6 +248,34 @@ fn labels(all: Vec<(String, String)>) -> Checked<Pairs> {
     Ok(labels)
 }
 
+/// Annotations that a machine gives its node.
+fn annotations(all: Vec<(String, String)>, info: &ProviderInfo) -> Checked<Pairs> {
+    count("annotations", all.len(), MAX_LIST)?;
+    let mut annotations = Pairs::new();
+    for (key, text) in all {
+        let owned = info.annotation_prefixes.iter().any(|prefix| key.starts_with(prefix.as_str()));
+        let ok = owned && is_qualified(&key);
+        value("annotation", &key, "a qualified name under one of the plugin's annotation prefixes", ok.then_some(()))?;
+        count("bytes of an annotation", text.len(), MAX_ANNOTATION)?;
+        if annotations.contains_key(&key) {
+            return Err(AnswerError::Twice { what: "annotation", value: Quoted::new(&key) });
+        }
+        annotations.insert(key, text);
+    }
+    Ok(annotations)
+}
+
+/// True for what annotation keys of a plugin may begin with: a domain and `/`, or with the beginning of a name after it; nothing
+/// that would take all of Kubernetes' own annotations, or one of Skydock's.
+fn is_annotation_prefix(text: &str) -> bool {
+    let Some((domain, family)) = text.split_once('/') else { return false };
+    let of = |owner: &str| domain.strip_suffix(owner).is_some_and(|before| before.is_empty() || before.ends_with('.'));
+    let named =
+        family.is_empty() || (is_label_name(family.trim_end_matches(['-', '.', '_'])) && family.len() < MAX_LABEL);
+    let closed = of("skydock.dev") || (family.is_empty() && (of("kubernetes.io") || of("k8s.io")));
+    is_subdomain(domain) && domain.contains('.') && named && !closed
+}
+
 fn provider_id(id: String, info: &ProviderInfo) -> Checked<String> {
     let printable = id.len() <= MAX_PROVIDER_ID && id.bytes().all(|b| b.is_ascii_graphic());
     value("provider ID", &id, "printable ASCII of at most 512 bytes", printable.then_some(()))?;
@@ -264,6 +301,7 @@ pub(crate) fn instance(instance: instances::Instance, info: &ProviderInfo) -> Ch
         region: label_value("region", instance.region)?,
         addresses: addresses(instance.addresses, address)?,
         labels: labels(instance.labels)?,
+        annotations: annotations(instance.annotations, info)?,
     })
 }
 
@@ -340,12 +378,26 @@ fn route(route: routes::Route) -> Checked<cloud::Route> {
     })
 }
 
-/// A route that cannot be read spoils the list: without it the host would make or delete others wrongly.
-pub(crate) fn route_list(all: Vec<routes::Route>, limit: usize) -> Checked<Vec<cloud::Route>> {
-    if all.len() > limit {
-        return Err(AnswerError::TooManyRoutes { count: all.len(), limit });
+/// A part of all routes, after so many others, and where the next part begins. A route that cannot be read spoils the list: without it
+/// the host would make or delete others wrongly.
+pub(crate) fn route_page(
+    page: routes::RoutePage,
+    before: usize,
+    limit: usize,
+) -> Checked<(Vec<cloud::Route>, Option<String>)> {
+    let count = page.routes.len().saturating_add(before);
+    if count > limit {
+        return Err(AnswerError::TooManyRoutes { count, limit });
     }
-    all.into_iter().map(route).collect()
+    if let Some(next) = &page.next {
+        self::count("bytes of where the next routes begin", next.len(), MAX_NEXT)?;
+    }
+    Ok((page.routes.into_iter().map(route).collect::<Checked<_>>()?, page.next))
+}
+
+/// When a plugin wants to be called for maintenance again, within bounds.
+pub(crate) fn pause(milliseconds: u64) -> Duration {
+    Duration::from_millis(milliseconds).clamp(*MAINTENANCE.start(), *MAINTENANCE.end())
 }
 
 /// A plugin's error as the controllers take it: text cut and escaped, delay within bounds.
@@ -397,11 +449,26 @@ pub(crate) fn batch<W, T>(
     Ok(answers.into_iter().map(element).collect())
 }
 
-/// Who the plugin says it is, and the hosts it wishes for.
-pub(crate) fn info(
-    info: plugin::PluginInfo,
-    capabilities: BTreeSet<cloud::Capability>,
-) -> Checked<(ProviderInfo, Vec<String>)> {
+/// What a plugin says of itself.
+pub(crate) struct Introduction {
+    pub(crate) provider: ProviderInfo,
+    /// The hosts it wishes to reach.
+    pub(crate) wanted_hosts: Vec<String>,
+    pub(crate) overlap: Overlap,
+}
+
+/// What can be done with a component, less what it does not serve with its configuration.
+fn served(all: BTreeSet<cloud::Capability>, unused: &[String]) -> Checked<BTreeSet<cloud::Capability>> {
+    for name in unused {
+        let exported = all.iter().any(|capability| capability.name() == name);
+        value("unused interface", name, "one that the component exports", exported.then_some(()))?;
+    }
+    Ok(all.into_iter().filter(|capability| !unused.iter().any(|name| capability.name() == name)).collect())
+}
+
+/// Who the plugin says it is. `exported`: what its component has.
+pub(crate) fn info(info: plugin::PluginInfo, exported: BTreeSet<cloud::Capability>) -> Checked<Introduction> {
+    let capabilities = served(exported, &info.unused)?;
     let named = (1..=MAX_LABEL).contains(&info.name.len())
         && info.name.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-');
     value("name", &info.name, "1 to 63 lower-case letters, digits and dashes", named.then_some(()))?;
@@ -417,6 +484,12 @@ pub(crate) fn info(
     }
     if capabilities.contains(&cloud::Capability::Instances) && info.provider_id_prefixes.is_empty() {
         return Err(AnswerError::Missing("a provider ID prefix, which a plugin with `instances` must own,"));
+    }
+    count("annotation prefixes", info.annotation_prefixes.len(), MAX_ANNOTATION_PREFIXES)?;
+    for prefix in &info.annotation_prefixes {
+        let expected =
+            "a domain and `/`, or with the beginning of a name after it, that is not Kubernetes' or Skydock's own";
+        value("annotation prefix", prefix, expected, is_annotation_prefix(prefix).then_some(()))?;
     }
     count("wanted hosts", info.wanted_hosts.len(), MAX_WISHES)?;
     for host in &info.wanted_hosts {
@@ -434,9 +507,15 @@ pub(crate) fn info(
         version: info.version,
         capabilities,
         provider_id_prefixes: info.provider_id_prefixes,
+        annotation_prefixes: info.annotation_prefixes,
         max_batch: usize::try_from(batch).unwrap_or(1),
     };
-    Ok((provider, info.wanted_hosts))
+    let overlap = match info.overlap {
+        plugin::Overlap::Any => Overlap::Any,
+        plugin::Overlap::PerInterface => Overlap::PerInterface,
+        plugin::Overlap::None => Overlap::None,
+    };
+    Ok(Introduction { provider, wanted_hosts: info.wanted_hosts, overlap })
 }
 
 #[cfg(test)]

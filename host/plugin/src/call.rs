@@ -18,8 +18,8 @@ use crate::{
 pub(crate) struct Function {
     pub(crate) capability: Capability,
     pub(crate) name: &'static str,
-    /// It may change the cloud, and so gets the longer deadline.
-    writes: bool,
+    /// It may change the cloud, and so gets the longer deadline, and may leave notes.
+    pub(crate) writes: bool,
 }
 
 impl Function {
@@ -32,6 +32,7 @@ impl Function {
     pub(crate) const LIST_ROUTES: Self = Self::new(Capability::Routes, "list-routes", false);
     pub(crate) const CREATE_ROUTES: Self = Self::new(Capability::Routes, "create-routes", true);
     pub(crate) const DELETE_ROUTES: Self = Self::new(Capability::Routes, "delete-routes", true);
+    pub(crate) const MAINTAIN: Self = Self::new(Capability::Maintenance, "maintain", true);
     pub(crate) const LOCATE: Self = Self::new(Capability::Zones, "locate", false);
 
     const fn new(capability: Capability, name: &'static str, writes: bool) -> Self {
@@ -106,8 +107,8 @@ pub enum CallError {
     /// There is no room for another instance in this process, since other plugins have theirs.
     #[error("there is no room for another instance of it in this process")]
     NoRoom,
-    /// The plugin does not export the interface.
-    #[error("it does not export that interface")]
+    /// The plugin does not export the interface, or does not serve it with its configuration.
+    #[error("it does not serve that interface")]
     Unsupported,
     /// The capability failed too often in a row.
     #[error("it failed too often in a row and is left alone for {0:?}")]
@@ -265,6 +266,8 @@ impl Place<'_> {
         let sentence = |error: &CallError| format!("{self}: {error}");
         match error {
             CallError::Cloud(error) => error,
+            // A configuration that leaves an interface out came while its controller ran.
+            CallError::Unsupported => CloudError::ImplementedElsewhere,
             error if error.may_pass() => CloudError::Unavailable(sentence(&error)),
             error => CloudError::Internal(sentence(&error)),
         }

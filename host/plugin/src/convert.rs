@@ -19,6 +19,7 @@ pub(crate) fn settings(settings: &Settings) -> plugin::Settings {
         cluster_name: settings.cluster_name.clone(),
         cluster_cidrs: settings.cluster_cidrs.clone(),
         cloud_config: settings.cloud_config.as_ref().map(|config| config.text.clone()),
+        options: pairs(&settings.options),
         cloud_config_path: settings.cloud_config.as_ref().map(|config| config.path.display().to_string()),
     }
 }

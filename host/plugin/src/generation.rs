@@ -17,7 +17,7 @@ use crate::{
     code::Code,
     convert,
     error::{LoadError, LoadProblem, Stage},
-    host::{Objects, Shared},
+    host::{Owned, Shared, Subject},
     instance::{Blueprint, Instance},
     pool::Pool,
     source::{Digests, Settings},
@@ -86,7 +86,7 @@ impl Generation {
         (code, settings, digests): (Arc<Code>, &Settings, Digests),
         mut watch: Stopwatch,
         number: u64,
-        before: Option<&ProviderInfo>,
+        before: Option<&Self>,
     ) -> Result<Self, LoadError> {
         let capabilities = code.capabilities.clone();
         let settings = convert::settings(settings);
@@ -112,7 +112,7 @@ impl Generation {
         watch.lap(Stage::Configure);
 
         let said = timeout_at(deadline, first.info()).await;
-        let (provider, wanted_hosts) = said
+        let answers::Introduction { provider, wanted_hosts, overlap } = said
             .map_err(late)
             .and_then(|it| it.map_err(LoadProblem::Call))
             .and_then(|it| answers::info(it, capabilities).map_err(LoadProblem::Info))
@@ -120,15 +120,20 @@ impl Generation {
         watch.lap(Stage::Info);
 
         if let Some(before) = before {
-            same_identity(before, &provider).map_err(|problem| LoadError::new(Stage::Identity, problem))?;
+            let (was, is) =
+                ((&*before.provider.name, &before.code.capabilities), (&*provider.name, &code.capabilities));
+            same_identity(was, is).map_err(|problem| LoadError::new(Stage::Identity, problem))?;
         }
         watch.lap(Stage::Identity);
 
-        let prefixes: Arc<[String]> = provider.provider_id_prefixes.clone().into();
-        first.store.data_mut().prefixes = Arc::clone(&prefixes);
-        blueprint.prefixes = prefixes;
-        let pool = Pool::new(Arc::clone(shared), &provider.capabilities);
-        pool.put(first);
+        let owned = Arc::new(Owned {
+            provider_ids: provider.provider_id_prefixes.clone(),
+            annotations: provider.annotation_prefixes.clone(),
+        });
+        first.store.data_mut().owned = Arc::clone(&owned);
+        blueprint.owned = owned;
+        let pool = Pool::new(Arc::clone(shared), &provider.capabilities, shared.overlap.unwrap_or(overlap));
+        pool.put_first(first, &provider.capabilities);
         let info = GenerationInfo {
             number,
             digest: digests.component.clone(),
@@ -150,7 +155,7 @@ impl Generation {
     pub(crate) async fn call<W>(
         &self,
         function: Function,
-        objects: Objects,
+        subject: Subject,
         call: impl for<'a> FnOnce(&'a mut Instance) -> BoxFuture<'a, wasmtime::Result<W>>,
     ) -> Result<W, CallError> {
         if !self.provider.can(function.capability) {
@@ -166,7 +171,8 @@ impl Generation {
         };
         let mut lease = slot.lease(instance);
         let Some(instance) = lease.instance() else { return Err(CallError::Unsupported) };
-        let answer = within(function.deadline(limits), instance.run(objects, call)).await;
+        let limit = function.deadline(limits);
+        let answer = within(limit, instance.run(subject, Instant::now() + limit, call)).await;
         if answer.is_ok() {
             lease.give_back();
         }
@@ -196,12 +202,15 @@ fn stage_of_instance(problem: &LoadProblem) -> Stage {
     if matches!(problem, LoadProblem::WrongType { .. }) { Stage::Type } else { Stage::Instantiate }
 }
 
+/// What a plugin is known by: its name, and what its component exports, whatever it serves of that.
+type Identity<'a> = (&'a str, &'a BTreeSet<Capability>);
+
 /// A plugin is only replaced by itself: the same provider, able to do at least as much.
-fn same_identity(before: &ProviderInfo, now: &ProviderInfo) -> Result<(), LoadProblem> {
-    if before.name != now.name {
-        return Err(LoadProblem::OtherName { before: before.name.clone(), now: now.name.clone() });
+fn same_identity((name, could): Identity<'_>, (named, can): Identity<'_>) -> Result<(), LoadProblem> {
+    if name != named {
+        return Err(LoadProblem::OtherName { before: name.to_owned(), now: named.to_owned() });
     }
-    let lost: Vec<_> = before.capabilities.difference(&now.capabilities).copied().collect();
+    let lost: Vec<_> = could.difference(can).copied().collect();
     if lost.is_empty() { Ok(()) } else { Err(LoadProblem::Lost(lost)) }
 }
 
@@ -209,24 +218,14 @@ fn same_identity(before: &ProviderInfo, now: &ProviderInfo) -> Result<(), LoadPr
 mod tests {
     use super::*;
 
-    fn provider(name: &str, capabilities: &[Capability]) -> ProviderInfo {
-        ProviderInfo {
-            name: name.into(),
-            version: "1".into(),
-            capabilities: capabilities.iter().copied().collect(),
-            provider_id_prefixes: vec!["x://".into()],
-            max_batch: 1,
-        }
-    }
-
     #[test]
     fn a_plugin_is_only_replaced_by_itself_and_may_learn_but_not_forget() {
         use Capability::{Instances, Routes};
-        let before = provider("metal", &[Instances]);
-        assert!(same_identity(&before, &provider("metal", &[Instances, Routes])).is_ok());
-        let other = same_identity(&before, &provider("other", &[Instances]));
+        let (few, more, others) = ([Instances].into(), [Instances, Routes].into(), [Routes].into());
+        assert!(same_identity(("metal", &few), ("metal", &more)).is_ok());
+        let other = same_identity(("metal", &few), ("other", &few));
         assert!(matches!(other, Err(LoadProblem::OtherName { .. })));
-        let less = same_identity(&before, &provider("metal", &[Routes]));
+        let less = same_identity(("metal", &few), ("metal", &others));
         assert!(matches!(less, Err(LoadProblem::Lost(lost)) if lost == [Instances]));
     }
 }

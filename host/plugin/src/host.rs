@@ -1,6 +1,7 @@
 //! What an instance has around it: its store's data, and everything it can import.
 
 mod cache;
+mod calls;
 mod cluster;
 mod events;
 mod handles;
@@ -9,7 +10,10 @@ mod limiter;
 mod lists;
 mod log;
 pub(crate) mod node_sets;
+mod notes;
+mod objects;
 mod output;
+mod subject;
 
 use std::{sync::Arc, time::Instant};
 
@@ -29,21 +33,29 @@ use wasmtime_wasi_http::{WasiHttpCtx, WasiHttpCtxView, WasiHttpView};
 pub use cluster::ClusterSlot;
 pub(crate) use {
     cache::Cache,
-    events::Objects,
     http::Oversized,
     limiter::{MemoryLimiter, Refusal},
     log::Log,
+    notes::Notes,
+    objects::MAX_ANNOTATION,
+    subject::Subject,
 };
 
-use self::{handles::Handles, lists::Lists, node_sets::Targets};
+use self::{
+    handles::Handles,
+    lists::Lists,
+    node_sets::{LastNodes, Targets},
+};
 use crate::{
     account::Account,
     answers::IngressRules,
     bindings::{skydock::provider, wasi::logging::logging},
     call::Overrun,
+    grants::ObjectGrant,
     limits::Limits,
     meter::Meter,
     metrics::PluginMetrics,
+    pool::Overlap,
     runtime::Ticker,
     source::PluginSource,
 };
@@ -57,11 +69,15 @@ pub(crate) struct Shared {
     pub(crate) plugin: String,
     pub(crate) limits: Limits,
     pub(crate) ingress: IngressRules,
+    /// The operator's word on which calls may run at the same time.
+    pub(crate) overlap: Option<Overlap>,
+    grants: Vec<ObjectGrant>,
     pub(crate) metrics: PluginMetrics,
     pub(crate) cluster: ClusterSlot,
     pub(crate) cache: Cache,
     pub(crate) log: Log,
     targets: Targets,
+    pub(crate) last_nodes: LastNodes,
     pub(crate) ticker: Arc<Ticker>,
     lists: Lists,
     /// Memory of all instances, in bytes.
@@ -85,10 +101,13 @@ impl Shared {
             handles: Account::new(limits.handles),
             limits,
             ingress: source.ingress.clone(),
+            overlap: source.overlap,
+            grants: source.grants.clone(),
             metrics,
             cluster,
             cache: Cache::default(),
             targets: Targets::default(),
+            last_nodes: LastNodes::default(),
             ticker,
             lists: Lists::default(),
         }
@@ -105,6 +124,15 @@ pub(crate) enum Phase {
     Serving,
 }
 
+/// What a plugin has said is its own; nothing until it has.
+#[derive(Debug, Default)]
+pub(crate) struct Owned {
+    /// Prefixes of provider IDs.
+    pub(crate) provider_ids: Vec<String>,
+    /// Prefixes of annotation keys.
+    pub(crate) annotations: Vec<String>,
+}
+
 /// Data of one store.
 pub(crate) struct State {
     pub(crate) shared: Arc<Shared>,
@@ -118,11 +146,14 @@ pub(crate) struct State {
     looked: u64,
     phase: Phase,
     /// What the running call is about.
-    objects: Objects,
+    subject: Subject,
+    /// When the host gives up on the running call.
+    deadline: Option<tokio::time::Instant>,
+    /// The guest does not want to serve again.
+    pub(crate) retired: bool,
     /// Events the running call has published.
     events: u32,
-    /// Provider IDs the plugin owns; empty until it has said so.
-    pub(crate) prefixes: Arc<[String]>,
+    pub(crate) owned: Arc<Owned>,
     wasi: WasiCtx,
     http: WasiHttpCtx,
     egress: http::Egress,
@@ -130,7 +161,7 @@ pub(crate) struct State {
 }
 
 impl State {
-    pub(crate) fn new(shared: Arc<Shared>, generation: u64, prefixes: Arc<[String]>) -> Self {
+    pub(crate) fn new(shared: Arc<Shared>, generation: u64, owned: Arc<Owned>) -> Self {
         // Nothing is opened here: no files, environment, arguments, sockets or names.
         let wasi = WasiCtx::builder()
             .stdout(output::Output::new(&shared, generation, "stdout"))
@@ -143,9 +174,11 @@ impl State {
             overrun: None,
             looked: 0,
             phase: Phase::Loading,
-            objects: Objects::default(),
+            subject: Subject::default(),
+            deadline: None,
+            retired: false,
             events: 0,
-            prefixes,
+            owned,
             wasi,
             http: http::context(),
             egress: http::Egress::new(Arc::clone(&shared), generation),
@@ -156,15 +189,15 @@ impl State {
     }
 
     /// A call begins, with fresh budgets.
-    pub(crate) fn begin(&mut self, phase: Phase, objects: Objects) {
+    pub(crate) fn begin(&mut self, phase: Phase, subject: Subject, deadline: Option<tokio::time::Instant>) {
         self.account();
-        (self.phase, self.objects, self.events) = (phase, objects, 0);
+        (self.phase, self.subject, self.deadline, self.events) = (phase, subject, deadline, 0);
         (self.overrun, self.limiter.refused, self.handles.refused) = (None, None, None);
     }
 
     /// The call has ended.
     pub(crate) fn end(&mut self) {
-        self.objects = Objects::default();
+        (self.subject, self.deadline) = (Subject::default(), None);
         self.handles.tidy();
         self.account();
     }
@@ -218,9 +251,11 @@ pub(crate) fn linker(engine: &Engine) -> wasmtime::Result<Linker<State>> {
     let l = &mut linker;
     provider::types::add_to_linker::<State, HasSelf<State>>(l, |state| state)?;
     provider::cache::add_to_linker::<State, HasSelf<State>>(l, |state| state)?;
+    provider::calls::add_to_linker::<State, HasSelf<State>>(l, |state| state)?;
     cluster::add_to_linker(l)?;
     provider::events::add_to_linker::<State, HasSelf<State>>(l, |state| state)?;
     node_sets::add_to_linker(l)?;
+    objects::add_to_linker(l)?;
     logging::add_to_linker::<State, HasSelf<State>>(l, |state| state)?;
     // Clocks, random, io, stdin, stdout, stderr.
     wasmtime_wasi::p2::add_to_linker_proxy_interfaces_async(l)?;

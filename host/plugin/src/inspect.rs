@@ -22,7 +22,7 @@ const PACKAGE: &str = "skydock:provider";
 /// Clocks, random and io are harmless. Of the command line and the file system a guest's standard library imports what it
 /// never uses; those interfaces are linked with nothing behind them. wasi:http leads to the egress rules.
 const GRANTED: [(&str, &str, &[&str]); 8] = [
-    (PACKAGE, CONTRACT, &["types", "cache", "cluster", "events", "node-sets"]),
+    (PACKAGE, CONTRACT, &["types", "cache", "calls", "cluster", "events", "node-sets", "objects"]),
     ("wasi:logging", "0.1.0-draft", &["logging"]),
     ("wasi:io", "0.2.0", &["error", "poll", "streams"]),
     ("wasi:clocks", "0.2.0", &["monotonic-clock", "wall-clock"]),

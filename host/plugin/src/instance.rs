@@ -10,10 +10,10 @@ use wasmtime::{
 
 use crate::{
     answers,
-    bindings::exports::skydock::provider::{instances, load_balancers, plugin, routes, zones},
+    bindings::exports::skydock::provider::{instances, load_balancers, maintenance, plugin, routes, zones},
     call::{CallError, Overrun},
     error::LoadProblem,
-    host::{Objects, Phase, Shared, State},
+    host::{Owned, Phase, Shared, State, Subject},
     limits::UNBROKEN,
 };
 
@@ -24,6 +24,7 @@ struct Indices {
     load_balancers: Option<load_balancers::GuestIndices>,
     routes: Option<routes::GuestIndices>,
     zones: Option<zones::GuestIndices>,
+    maintenance: Option<maintenance::GuestIndices>,
 }
 
 /// The functions of each exported interface of one instance.
@@ -33,6 +34,7 @@ pub(crate) struct Guests {
     pub(crate) load_balancers: Option<load_balancers::Guest>,
     pub(crate) routes: Option<routes::Guest>,
     pub(crate) zones: Option<zones::Guest>,
+    pub(crate) maintenance: Option<maintenance::Guest>,
 }
 
 /// What all instances of a generation are made from.
@@ -40,7 +42,7 @@ pub(crate) struct Blueprint {
     pub(crate) shared: Arc<Shared>,
     pub(crate) number: u64,
     pub(crate) settings: plugin::Settings,
-    pub(crate) prefixes: Arc<[String]>,
+    pub(crate) owned: Arc<Owned>,
     pre: InstancePre<State>,
     indices: Indices,
 }
@@ -74,8 +76,9 @@ impl Blueprint {
             })?,
             routes: find(can(Capability::Routes), "routes", || routes::GuestIndices::new(&pre))?,
             zones: find(can(Capability::Zones), "zones", || zones::GuestIndices::new(&pre))?,
+            maintenance: find(can(Capability::Maintenance), "maintenance", || maintenance::GuestIndices::new(&pre))?,
         };
-        Ok(Self { shared, number, settings, prefixes: Arc::default(), pre, indices })
+        Ok(Self { shared, number, settings, owned: Arc::default(), pre, indices })
     }
 
     /// Makes an instance, which still has to be configured.
@@ -84,7 +87,7 @@ impl Blueprint {
     /// [`LoadProblem::Call`] if it cannot be made, [`LoadProblem::WrongType`] if a function is not of the contract's type.
     pub(crate) async fn instantiate(&self) -> Result<Instance, LoadProblem> {
         let limits = &self.shared.limits;
-        let state = State::new(Arc::clone(&self.shared), self.number, Arc::clone(&self.prefixes));
+        let state = State::new(Arc::clone(&self.shared), self.number, Arc::clone(&self.owned));
         let mut store = Store::new(self.pre.engine(), state);
         store.set_hostcall_fuel(limits.hostcall_buffer);
         store.limiter(|state| &mut state.limiter);
@@ -123,7 +126,7 @@ impl Blueprint {
     fn guests(&self, store: &mut Store<State>, instance: &component::Instance) -> Result<Guests, LoadProblem> {
         let wrong =
             |interface| move |reason: wasmtime::Error| LoadProblem::WrongType { interface, reason: reason.into() };
-        let Indices { plugin, instances, load_balancers, routes, zones } = &self.indices;
+        let Indices { plugin, instances, load_balancers, routes, zones, maintenance } = &self.indices;
         Ok(Guests {
             plugin: plugin.load(&mut *store, instance).map_err(wrong("plugin"))?,
             instances: instances
@@ -138,6 +141,11 @@ impl Blueprint {
                 .map_err(wrong("load-balancers"))?,
             routes: routes.as_ref().map(|it| it.load(&mut *store, instance)).transpose().map_err(wrong("routes"))?,
             zones: zones.as_ref().map(|it| it.load(&mut *store, instance)).transpose().map_err(wrong("zones"))?,
+            maintenance: maintenance
+                .as_ref()
+                .map(|it| it.load(&mut *store, instance))
+                .transpose()
+                .map_err(wrong("maintenance"))?,
         })
     }
 }
@@ -156,23 +164,25 @@ pub(crate) struct Instance {
 }
 
 impl Instance {
-    /// Runs one call with a fresh CPU budget.
+    /// Runs one call with a fresh CPU budget. `deadline`: when the caller gives up on it.
     pub(crate) async fn run<W>(
         &mut self,
-        objects: Objects,
+        subject: Subject,
+        deadline: tokio::time::Instant,
         call: impl for<'a> FnOnce(&'a mut Self) -> BoxFuture<'a, wasmtime::Result<W>>,
     ) -> Result<W, CallError> {
         self.uses_left = self.uses_left.saturating_sub(1);
-        self.run_in(Phase::Serving, objects, call).await
+        self.run_in(Phase::Serving, subject, Some(deadline), call).await
     }
 
     async fn run_in<W>(
         &mut self,
         phase: Phase,
-        objects: Objects,
+        subject: Subject,
+        deadline: Option<tokio::time::Instant>,
         call: impl for<'a> FnOnce(&'a mut Self) -> BoxFuture<'a, wasmtime::Result<W>>,
     ) -> Result<W, CallError> {
-        self.store.data_mut().begin(phase, objects);
+        self.store.data_mut().begin(phase, subject, deadline);
         self.store.set_epoch_deadline(1);
         let state = self.store.data();
         let (ticker, meter) = (Arc::clone(&state.shared.ticker), Arc::clone(&state.meter));
@@ -186,7 +196,7 @@ impl Instance {
     pub(crate) async fn configure(&mut self, settings: &plugin::Settings) -> Result<Result<(), CloudError>, CallError> {
         let handed = settings.clone();
         let answer = self
-            .run_in(Phase::Loading, Objects::default(), |it| {
+            .run_in(Phase::Loading, Subject::default(), None, |it| {
                 Box::pin(async move { it.guests.plugin.call_configure(&mut it.store, &handed).await })
             })
             .await?;
@@ -195,6 +205,7 @@ impl Instance {
 
     /// Asks who it is.
     pub(crate) async fn info(&mut self) -> Result<plugin::PluginInfo, CallError> {
-        self.run_in(Phase::Loading, Objects::default(), |it| Box::pin(it.guests.plugin.call_info(&mut it.store))).await
+        self.run_in(Phase::Loading, Subject::default(), None, |it| Box::pin(it.guests.plugin.call_info(&mut it.store)))
+            .await
     }
 }

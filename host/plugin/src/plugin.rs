@@ -207,7 +207,7 @@ impl Plugin {
             swap.code = self.code(swap, &before, (component, &digests.component), &mut watch).await?;
             let what = (Arc::clone(&swap.code), &settings, digests);
             let (source, number) = (self.source.component.clone(), swap.last_number + 1);
-            Generation::load(&self.shared, source, what, watch, number, Some(&before.provider)).await.map(Some)
+            Generation::load(&self.shared, source, what, watch, number, Some(&before)).await.map(Some)
         };
         let loaded = loaded.await;
         let in_vain = loaded.as_ref().is_err_and(LoadError::may_pass) && attempted != Attempted::Unreadable;

@@ -1,6 +1,9 @@
 //! A plugin as the controllers see it.
 
-use std::{sync::Arc, time::Instant};
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use async_trait::async_trait;
 use futures::future::BoxFuture;
@@ -15,7 +18,8 @@ use crate::{
     bindings::skydock::provider::types as wit,
     call::{CallError, Function, Place},
     convert,
-    host::{Objects, node_sets},
+    generation::Generation,
+    host::{ClusterSlot, Notes, Subject, node_sets},
     instance::Instance,
     metrics::PluginMetrics,
     plugin::Plugin,
@@ -45,12 +49,24 @@ impl Drop for Meter<'_> {
     }
 }
 
+/// Has written what a call has left behind, however it ends.
+struct Left<'a> {
+    notes: Option<Arc<Notes>>,
+    cluster: &'a ClusterSlot,
+}
+
+impl Drop for Left<'_> {
+    fn drop(&mut self) {
+        self.notes.iter().for_each(|notes| notes.hand_over(self.cluster));
+    }
+}
+
 impl Plugin {
     /// One call from question to checked answer: back-off, span, metrics, and the error as controllers take it.
     async fn call<W, T>(
         &self,
         function: Function,
-        objects: Objects,
+        subject: Subject,
         call: impl for<'a> FnOnce(&'a mut Instance) -> BoxFuture<'a, wasmtime::Result<W>> + Send,
         check: impl FnOnce(W, &ProviderInfo, Place<'_>) -> Result<T, CallError> + Send,
     ) -> Result<T, CloudError>
@@ -58,7 +74,23 @@ impl Plugin {
         W: Send,
         T: Send,
     {
-        let generation = self.current();
+        self.call_on(&self.current(), function, subject, call, check).await
+    }
+
+    async fn call_on<W, T>(
+        &self,
+        generation: &Generation,
+        function: Function,
+        subject: Subject,
+        call: impl for<'a> FnOnce(&'a mut Instance) -> BoxFuture<'a, wasmtime::Result<W>> + Send,
+        check: impl FnOnce(W, &ProviderInfo, Place<'_>) -> Result<T, CallError> + Send,
+    ) -> Result<T, CloudError>
+    where
+        W: Send,
+        T: Send,
+    {
+        let subject = if function.writes { subject.with_notes() } else { subject };
+        let _left = Left { notes: subject.notes.clone(), cluster: &self.shared.cluster };
         let plugin = self.name();
         let place = Place { plugin, generation: generation.info.number, function };
         let span = tracing::debug_span!(
@@ -79,7 +111,7 @@ impl Plugin {
         let answer = async {
             let supervisor = &generation.supervisor;
             let attempt = supervisor.admit(function.capability, Instant::now()).map_err(CallError::BackOff)?;
-            let answer = generation.call(function, objects, call).await;
+            let answer = generation.call(function, subject, call).await;
             let answer = answer.and_then(|answer| check(answer, &generation.provider, place));
             attempt.ended(match &answer {
                 Ok(_) | Err(CallError::Cloud(_)) => Some(false),
@@ -103,6 +135,35 @@ impl Plugin {
             }
             place.cloud_error(error)
         })
+    }
+
+    /// A call with nodes behind a service, which it may find out to be other than those of the call before.
+    async fn call_with_nodes<W, T>(
+        &self,
+        function: Function,
+        (subject, uid, nodes): (Subject, &str, &NodeSet),
+        call: impl for<'a> FnOnce(&'a mut Instance) -> BoxFuture<'a, wasmtime::Result<W>> + Send,
+        check: impl FnOnce(W) -> Result<T, CallError> + Send,
+    ) -> Result<T, CloudError>
+    where
+        W: Send,
+        T: Send,
+    {
+        let (last, generation) = (&self.shared.last_nodes, self.current());
+        let number = generation.info.number;
+        let subject = subject.with_nodes(nodes, last.take(uid, number));
+        let answer = self.call_on(&generation, function, subject, call, |answer, _, _| check(answer)).await;
+        if answer.is_ok() {
+            last.set(uid, number, nodes);
+        }
+        answer
+    }
+
+    /// What calls about routes to these nodes are about.
+    fn named<'a>(&self, names: impl Iterator<Item = &'a str>) -> Subject {
+        let Some(cluster) = self.shared.cluster.get() else { return Subject::default() };
+        let nodes: Vec<_> = names.filter_map(|name| cluster.node(name)).collect();
+        Subject::nodes(&nodes)
     }
 
     /// The answers of a batch, each by itself: one against the contract is an error in its place, and counted.
@@ -143,7 +204,7 @@ impl CloudProvider for Plugin {
         let records = node_records(nodes);
         self.call(
             Function::CHECK,
-            Objects::nodes(nodes),
+            Subject::nodes(nodes),
             |it| {
                 Box::pin(
                     async move { exported(it.guests.instances.as_ref())?.call_check(&mut it.store, &records).await },
@@ -158,7 +219,7 @@ impl CloudProvider for Plugin {
         let records = node_records(nodes);
         self.call(
             Function::DESCRIBE,
-            Objects::nodes(nodes),
+            Subject::nodes(nodes),
             |it| {
                 Box::pin(
                     async move { exported(it.guests.instances.as_ref())?.call_describe(&mut it.store, &records).await },
@@ -173,7 +234,7 @@ impl CloudProvider for Plugin {
         let record = convert::service(service);
         self.call(
             Function::GET,
-            Objects::service(service, &NodeSet::default()),
+            Subject::service(service),
             |it| {
                 Box::pin(
                     async move { exported(it.guests.load_balancers.as_ref())?.call_get(&mut it.store, &record).await },
@@ -189,9 +250,9 @@ impl CloudProvider for Plugin {
 
     async fn ensure_load_balancer(&self, service: &Service, nodes: &NodeSet) -> Result<LoadBalancerStatus, CloudError> {
         let record = convert::service(service);
-        self.call(
+        self.call_with_nodes(
             Function::ENSURE,
-            Objects::service(service, nodes),
+            (Subject::service(service).ensured(), &service.uid, nodes),
             |it| {
                 Box::pin(async move {
                     exported(it.guests.load_balancers.as_ref())?
@@ -199,16 +260,16 @@ impl CloudProvider for Plugin {
                         .await
                 })
             },
-            |answer, _, _| checked(answers::load_balancer(whole(answer)?, service, &self.shared.ingress)),
+            |answer| checked(answers::load_balancer(whole(answer)?, service, &self.shared.ingress)),
         )
         .await
     }
 
     async fn update_load_balancer(&self, service: &Service, nodes: &NodeSet) -> Result<(), CloudError> {
         let record = convert::service(service);
-        self.call(
+        self.call_with_nodes(
             Function::UPDATE_NODES,
-            Objects::service(service, nodes),
+            (Subject::service(service), &service.uid, nodes),
             |it| {
                 Box::pin(async move {
                     exported(it.guests.load_balancers.as_ref())?
@@ -216,16 +277,17 @@ impl CloudProvider for Plugin {
                         .await
                 })
             },
-            |answer, _, _| whole(answer),
+            whole,
         )
         .await
     }
 
     async fn ensure_load_balancer_deleted(&self, service: &Service) -> Result<(), CloudError> {
+        self.shared.last_nodes.take(&service.uid, 0);
         let record = convert::service(service);
         self.call(
             Function::ENSURE_DELETED,
-            Objects::service(service, &NodeSet::default()),
+            Subject::service(service),
             |it| {
                 Box::pin(async move {
                     exported(it.guests.load_balancers.as_ref())?.call_ensure_deleted(&mut it.store, &record).await
@@ -241,21 +303,45 @@ impl CloudProvider for Plugin {
     }
 
     async fn list_routes(&self) -> Result<Vec<Route>, CloudError> {
-        let limit = self.shared.limits.routes;
-        self.call(
-            Function::LIST_ROUTES,
-            Objects::default(),
-            |it| Box::pin(async move { exported(it.guests.routes.as_ref())?.call_list_routes(&mut it.store).await }),
-            |answer, _, _| checked(answers::route_list(whole(answer)?, limit)),
-        )
-        .await
+        let (limit, generation) = (self.shared.limits.routes, self.current());
+        let (mut routes, mut page) = (Vec::new(), None);
+        // A page may be empty, but not each one for ever.
+        for _ in 0..=limit {
+            let (asked, before) = (page.take(), routes.len());
+            let (more, next) = self
+                .call_on(
+                    &generation,
+                    Function::LIST_ROUTES,
+                    Subject::default(),
+                    |it| {
+                        Box::pin(async move {
+                            exported(it.guests.routes.as_ref())?.call_list_routes(&mut it.store, asked.as_deref()).await
+                        })
+                    },
+                    |answer, _, _| checked(answers::route_page(whole(answer)?, before, limit)),
+                )
+                .await?;
+            routes.extend(more);
+            match next {
+                None => return Ok(routes),
+                // The rest is told by another plugin, in other words.
+                Some(_) if self.current().info.number != generation.info.number => {
+                    return Err(CloudError::Conflict("the plugin was replaced while it listed routes".to_owned()));
+                }
+                next => page = next,
+            }
+        }
+        Err(CloudError::Internal(format!(
+            "plugin {}, routes.list-routes: the list of routes does not end",
+            self.name()
+        )))
     }
 
     async fn create_routes(&self, routes: &[NewRoute]) -> Result<Answers<()>, CloudError> {
         let records: Vec<_> = routes.iter().map(convert::new_route).collect();
         self.call(
             Function::CREATE_ROUTES,
-            Objects::default(),
+            self.named(routes.iter().map(|route| route.target_node.as_str())),
             |it| {
                 Box::pin(async move {
                     exported(it.guests.routes.as_ref())?.call_create_routes(&mut it.store, &records).await
@@ -270,7 +356,7 @@ impl CloudProvider for Plugin {
         let records: Vec<_> = routes.iter().map(convert::route).collect();
         self.call(
             Function::DELETE_ROUTES,
-            Objects::default(),
+            self.named(routes.iter().filter_map(|route| route.target_node.as_deref())),
             |it| {
                 Box::pin(async move {
                     exported(it.guests.routes.as_ref())?.call_delete_routes(&mut it.store, &records).await
@@ -285,11 +371,21 @@ impl CloudProvider for Plugin {
         let records = node_records(nodes);
         self.call(
             Function::LOCATE,
-            Objects::nodes(nodes),
+            Subject::nodes(nodes),
             |it| {
                 Box::pin(async move { exported(it.guests.zones.as_ref())?.call_locate(&mut it.store, &records).await })
             },
             |answer, _, place| self.batch(place, nodes.len(), whole(answer)?, answers::zone),
+        )
+        .await
+    }
+
+    async fn maintain(&self) -> Result<Duration, CloudError> {
+        self.call(
+            Function::MAINTAIN,
+            Subject::everything(),
+            |it| Box::pin(async move { exported(it.guests.maintenance.as_ref())?.call_maintain(&mut it.store).await }),
+            |answer, _, _| whole(answer).map(answers::pause),
         )
         .await
     }

@@ -9,7 +9,9 @@ use std::{
 
 use sha2::{Digest as _, Sha256};
 
-use crate::{answers::IngressRules, error::LoadProblem};
+use skydock_cloud::Pairs;
+
+use crate::{answers::IngressRules, error::LoadProblem, grants::ObjectGrant, pool::Overlap};
 
 /// Largest component in bytes. Guests that carry a JavaScript or Python engine have 10 to 40 MiB.
 const MAX_COMPONENT: u64 = 128 << 20;
@@ -32,6 +34,12 @@ pub struct PluginSource {
     pub cluster_cidrs: Vec<String>,
     /// Which addresses its load balancers may have.
     pub ingress: IngressRules,
+    /// The operator's options for it.
+    pub options: Pairs,
+    /// Objects of the cluster that it may read.
+    pub grants: Vec<ObjectGrant>,
+    /// Which of its calls may run at the same time, whatever it says itself.
+    pub overlap: Option<Overlap>,
 }
 
 /// What a plugin is configured with.
@@ -43,6 +51,8 @@ pub struct Settings {
     pub cluster_cidrs: Vec<String>,
     /// File of `--cloud-config`, if one was given.
     pub cloud_config: Option<CloudConfig>,
+    /// The operator's options.
+    pub options: Pairs,
 }
 
 /// A configuration file. Not `Debug`: operators keep secrets in it.
@@ -86,6 +96,7 @@ impl Files {
             cluster_name: source.cluster_name.clone(),
             cluster_cidrs: source.cluster_cidrs.clone(),
             cloud_config,
+            options: source.options.clone(),
         };
         Ok(Self { component, settings, digests })
     }

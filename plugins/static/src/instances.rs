@@ -52,6 +52,7 @@ pub fn describe(inventory: &Inventory, node: &Node) -> Result<Instance> {
         region: machine.region.clone(),
         addresses: machine.addresses.iter().map(|(kind, text)| address(*kind, text)).collect(),
         labels: machine.labels.clone(),
+        ..Instance::default()
     })
 }
 
@@ -159,6 +160,7 @@ machines:
                     address(AddressKind::ExternalDns, "m.example.com")
                 ],
                 labels: vec![("rack".into(), "1".into())],
+                annotations: Vec::new(),
             })
         );
     }

@@ -63,9 +63,9 @@ impl Plugin for Static {
                 .get()
                 .map(|inventory| inventory.provider_id_prefixes.clone())
                 .unwrap_or_default(),
-            wanted_hosts: Vec::new(),
             // Answers come out of memory: as many at once as the host can ask for.
             max_batch: 1000,
+            ..PluginInfo::default()
         }
     }
 }

@@ -7,9 +7,10 @@ use std::{
     time::Instant,
 };
 
+use async_trait::async_trait;
 use skydock_cloud::{
-    CloudError, CloudProvider, Cluster, Ingress, IpFamily, LoadBalancerStatus, Node, NodeSet, ObjectEvent, ObjectKind,
-    Presence, Service,
+    CloudError, CloudProvider, Cluster, ForeignObject, Ingress, IpFamily, LoadBalancerStatus, Node, NodeSet, Note,
+    ObjectEvent, ObjectKind, ObjectName, Presence, ReadError, Service,
 };
 use skydock_plugin::{ClusterSlot, Compiler, LoadError, Plugin, PluginSource, Reload, Runtime, RuntimeOptions, Stage};
 use tempfile::NamedTempFile;
@@ -23,7 +24,22 @@ struct World {
     events: Mutex<Vec<ObjectEvent>>,
 }
 
+#[async_trait]
 impl Cluster for World {
+    fn uid(&self) -> Option<String> {
+        None
+    }
+
+    fn revision(&self) -> Option<u64> {
+        None
+    }
+
+    fn note(&self, _: Note) {}
+
+    async fn read(&self, _: &ForeignObject, _: Option<&ObjectName>) -> Result<String, ReadError> {
+        Err(ReadError::NotThere)
+    }
+
     fn nodes(&self) -> Vec<Arc<Node>> {
         Vec::new()
     }

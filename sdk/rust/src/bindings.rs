@@ -37,7 +37,7 @@ pub mod imports {
 
 /// One module per capability: its world, its derives, and the name of its export macro.
 macro_rules! capability {
-    ($(#[$doc:meta])* $name:ident, $world:literal, $macro:literal, { $($attributes:tt)* }) => {
+    ($(#[$doc:meta])* $name:ident, $world:literal, $macro:literal, { $($attributes:tt)* } $(, { $($members:tt)* })?) => {
         $(#[$doc])*
         pub mod $name {
             wit_bindgen::generate!({
@@ -47,12 +47,15 @@ macro_rules! capability {
                 export_macro_name: $macro,
                 additional_derives: [PartialEq, Eq],
                 additional_type_attributes: { $($attributes)* },
+                $(additional_member_attributes: { $($members)* },)?
                 with: {
                     "skydock:provider/types@0.1.0": crate::bindings::imports::skydock::provider::types,
                     "skydock:provider/cache@0.1.0": crate::bindings::imports::skydock::provider::cache,
+                    "skydock:provider/calls@0.1.0": crate::bindings::imports::skydock::provider::calls,
                     "skydock:provider/cluster@0.1.0": crate::bindings::imports::skydock::provider::cluster,
                     "skydock:provider/events@0.1.0": crate::bindings::imports::skydock::provider::events,
                     "skydock:provider/node-sets@0.1.0": crate::bindings::imports::skydock::provider::node_sets,
+                    "skydock:provider/objects@0.1.0": crate::bindings::imports::skydock::provider::objects,
                     "wasi:logging/logging@0.1.0-draft": crate::bindings::imports::wasi::logging::logging,
                 },
             });
@@ -64,7 +67,9 @@ capability! {
     /// `plugin`, which every plugin exports.
     plugin, "plugin-base", "export_plugin",
     { "skydock:provider/plugin@0.1.0/plugin-info": [#[derive(Default)]],
-      "skydock:provider/plugin@0.1.0/settings": [#[derive(Default)]] }
+      "skydock:provider/plugin@0.1.0/settings": [#[derive(Default)]],
+      "skydock:provider/plugin@0.1.0/overlap": [#[derive(Default)]] },
+    { "skydock:provider/plugin@0.1.0/overlap.any": [#[default]] }
 }
 capability! {
     /// `instances`.
@@ -83,4 +88,8 @@ capability! {
     /// `zones`.
     zones, "with-zones", "export_zones",
     { "skydock:provider/zones@0.1.0/zone": [#[derive(Default)]] }
+}
+capability! {
+    /// `maintenance`.
+    maintenance, "with-maintenance", "export_maintenance", {}
 }

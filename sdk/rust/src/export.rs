@@ -1,6 +1,7 @@
 //! The one line that makes a component of a crate.
 
-/// Exports a type as a plugin with the capabilities named: any of `instances`, `load_balancers`, `routes` and `zones`.
+/// Exports a type as a plugin with the capabilities named: any of `instances`, `load_balancers`, `routes`, `zones` and
+/// `maintenance`.
 ///
 /// The type must implement [`Plugin`](crate::Plugin) and the trait of each capability; natively that is all this checks.
 /// Use it once per crate.
@@ -40,6 +41,9 @@ macro_rules! __export_capability {
     (zones $plugin:ident) => {
         $crate::__export_capability!(@ $plugin, Zones, zones, export_zones);
     };
+    (maintenance $plugin:ident) => {
+        $crate::__export_capability!(@ $plugin, Maintenance, maintenance, export_maintenance);
+    };
     (@ $plugin:ident, $trait:ident, $module:ident, $export:ident) => {
         #[cfg(target_arch = "wasm32")]
         const _: () = {
@@ -54,7 +58,7 @@ macro_rules! __export_capability {
     ($unknown:ident $plugin:ident) => {
         ::core::compile_error!(::core::concat!(
             "unknown capability `", ::core::stringify!($unknown),
-            "`: there are `instances`, `load_balancers`, `routes` and `zones`"
+            "`: there are `instances`, `load_balancers`, `routes`, `zones` and `maintenance`"
         ));
     };
 }

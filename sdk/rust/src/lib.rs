@@ -1,7 +1,7 @@
 //! Write a [Skydock](https://github.com/skydock/skydock) cloud provider in Rust.
 //!
 //! A provider is a type without fields that implements [`Plugin`] and the capabilities its cloud has: [`Instances`],
-//! [`LoadBalancers`], [`Routes`], [`Zones`]. [`export!`] names those; **what is not exported, the host does not use**,
+//! [`LoadBalancers`], [`Routes`], [`Zones`], [`Maintenance`]. [`export!`] names those; **what is not exported, the host does not use**,
 //! so there are no stubs to write.
 //!
 //! ```
@@ -78,7 +78,7 @@
 //!
 //! # The host
 //!
-//! [`cache`], [`cluster`] and [`events`] are calls to the host and exist only inside a plugin; natively they panic and say
+//! [`cache`], [`calls`], [`cluster`], [`events`] and [`objects`] are calls to the host and exist only inside a plugin; natively they panic and say
 //! so. So is a [`NodeSet`](load_balancers::NodeSet). Keep them at the edge: hand what they answer to your rules as values or closures. [`log`] works everywhere.
 //!
 //! An instance of a plugin serves one call at a time, and is configured anew when it is made. Instances come and go: what
@@ -94,6 +94,7 @@
 #[doc(hidden)]
 pub mod bindings;
 pub mod cache;
+pub mod calls;
 pub mod cluster;
 mod configured;
 mod error;
@@ -102,9 +103,11 @@ mod export;
 pub mod http;
 pub mod log;
 mod lookup;
+pub mod objects;
 
 pub use bindings::instances::exports::skydock::provider::instances::Guest as Instances;
 pub use bindings::load_balancers::exports::skydock::provider::load_balancers::Guest as LoadBalancers;
+pub use bindings::maintenance::exports::skydock::provider::maintenance::Guest as Maintenance;
 pub use bindings::plugin::exports::skydock::provider::plugin::Guest as Plugin;
 pub use bindings::routes::exports::skydock::provider::routes::Guest as Routes;
 pub use bindings::zones::exports::skydock::provider::zones::Guest as Zones;
@@ -122,7 +125,7 @@ pub mod types {
 
 /// What [`Plugin`] takes and answers.
 pub mod plugin {
-    pub use crate::bindings::plugin::exports::skydock::provider::plugin::{PluginInfo, Settings};
+    pub use crate::bindings::plugin::exports::skydock::provider::plugin::{Overlap, PluginInfo, Settings};
 }
 
 /// What [`Instances`] answers.
@@ -168,12 +171,12 @@ pub mod instances {
 /// assert_eq!(servers(&[target(Some("metal://7")), target(None)]), ["7"]);
 /// ```
 pub mod load_balancers {
-    pub use crate::bindings::imports::skydock::provider::node_sets::{NodeSet, Target};
+    pub use crate::bindings::imports::skydock::provider::node_sets::{NodeChanges, NodeSet, Target};
 }
 
 /// What [`Routes`] takes and answers.
 pub mod routes {
-    pub use crate::bindings::routes::exports::skydock::provider::routes::{NewRoute, Route};
+    pub use crate::bindings::routes::exports::skydock::provider::routes::{NewRoute, Route, RoutePage};
 }
 
 /// What [`Zones`] answers.

@@ -11,7 +11,7 @@ mod bindings {
 }
 
 use bindings::Wrong;
-use bindings::exports::skydock::provider::plugin::{CloudError, PluginInfo, Settings};
+use bindings::exports::skydock::provider::plugin::{CloudError, Overlap, PluginInfo, Settings};
 use bindings::exports::skydock::provider::{instances, plugin};
 
 impl plugin::Guest for Wrong {
@@ -22,6 +22,9 @@ impl plugin::Guest for Wrong {
             provider_id_prefixes: vec!["hostile://".into()],
             wanted_hosts: Vec::new(),
             max_batch: 0,
+            unused: Vec::new(),
+            overlap: Overlap::Any,
+            annotation_prefixes: Vec::new(),
         }
     }
 

@@ -76,6 +76,7 @@ fn instance(node: &Node, behaviour: Behaviour, config: &Config) -> Instance {
         region: Some(config.region.clone()),
         addresses: vec![ip.clone(), hostname],
         labels: vec![("hostile.skydock.dev/cluster".into(), config.cluster_name.clone())],
+        annotations: Vec::new(),
     };
     match behaviour {
         Behaviour::Cluster => Instance { labels: what_the_host_knows(node), ..right },

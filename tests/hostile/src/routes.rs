@@ -3,7 +3,7 @@
 //! Two instances that write the table at the same moment may lose a route; the host makes routes one call after the other.
 use std::time::Duration;
 
-use skydock_sdk::routes::{NewRoute, Route};
+use skydock_sdk::routes::{NewRoute, Route, RoutePage};
 use skydock_sdk::types::CloudError;
 use skydock_sdk::{Result, Routes, cache};
 
@@ -16,7 +16,7 @@ const TABLE: &str = "routes";
 const LIFETIME: Duration = Duration::from_hours(24);
 
 impl<I: Identity> Routes for Hostile<I> {
-    fn list_routes() -> Result<Vec<Route>> {
+    fn list_routes(_: Option<String>) -> Result<RoutePage> {
         let behaviour = begin("the list of routes")?;
         let mut routes = decode(&cache::get(TABLE).unwrap_or_default());
         match behaviour {
@@ -25,7 +25,7 @@ impl<I: Identity> Routes for Hostile<I> {
             Behaviour::Lie(Lie::Count) => routes = vec![route("liar", "liar", "10.0.0.0/24"); 100_000],
             _ => {}
         }
-        Ok(routes)
+        Ok(RoutePage { routes, next: None })
     }
 
     fn create_routes(routes: Vec<NewRoute>) -> Vec<Result<()>> {

@@ -1,6 +1,6 @@
 //! A cloud that is asked and never told.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use skydock_cloud::{
@@ -90,5 +90,9 @@ impl CloudProvider for Cloud {
 
     async fn locate(&self, nodes: &[Arc<Node>]) -> Result<Answers<Zone>, CloudError> {
         self.provider.locate(nodes).await
+    }
+
+    async fn maintain(&self) -> Result<Duration, CloudError> {
+        self.untold("do the maintenance that the provider has to do now and then")
     }
 }

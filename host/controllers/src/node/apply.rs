@@ -6,12 +6,12 @@ use serde_json::{Map, Value, json};
 use skydock_cloud::{NodeAddress, Pairs};
 
 use super::{
-    labels::LabelPlan,
+    labels::KeyPlan,
     plan::{Initialisation, Repair},
 };
 use crate::{
     api::{ApiError, Patch, Target, patch},
-    constants::{ANNOTATION_LABELS, TAINT_UNINITIALIZED},
+    constants::{ANNOTATION_ANNOTATIONS, ANNOTATION_LABELS, TAINT_UNINITIALIZED},
     informer::Entry,
 };
 
@@ -42,7 +42,7 @@ pub(super) async fn initialise(
     entry: &Entry<Node>,
     plan: &Initialisation,
 ) -> Result<String, ApiError> {
-    let mut metadata = metadata(entry, &plan.labels);
+    let mut metadata = metadata(entry, &plan.labels, &plan.annotations);
     metadata.insert("resourceVersion".to_owned(), Value::from(entry.resource_version()));
     let taints: Vec<&Taint> = entry.object.taints.iter().filter(|taint| taint.key != TAINT_UNINITIALIZED).collect();
     let mut spec = json!({ "taints": Some(taints).filter(|taints| !taints.is_empty()) });
@@ -58,27 +58,34 @@ pub(super) async fn repair(client: &Client, entry: &Entry<Node>, plan: &Repair) 
     if let Some(wanted) = &plan.addresses {
         addresses(client, entry, wanted).await?;
     }
-    if plan.labels.is_empty() {
+    if plan.labels.is_empty() && plan.annotations.is_empty() {
         return Ok(());
     }
-    let body = json!({ "metadata": metadata(entry, &plan.labels) });
+    let body = json!({ "metadata": metadata(entry, &plan.labels, &plan.annotations) });
     patch::<Node>(client, &target(entry, None), &Patch::Strategic(body)).await.map(drop)
 }
 
-/// The UID, which a patch must name so that it meets no other node of that name, and what becomes of labels.
-fn metadata(entry: &Entry<Node>, plan: &LabelPlan) -> Map<String, Value> {
+/// The UID, which a patch must name so that it meets no other node of that name, and what becomes of labels and annotations.
+fn metadata(entry: &Entry<Node>, labels: &KeyPlan, annotations: &KeyPlan) -> Map<String, Value> {
     let mut metadata = Map::from_iter([("uid".to_owned(), Value::from(entry.uid()))]);
-    let mut labels: Map<String, Value> =
-        plan.set.iter().map(|(key, value)| (key.clone(), Value::from(value.as_str()))).collect();
-    labels.extend(plan.remove.iter().map(|key| (key.clone(), Value::Null)));
-    if !labels.is_empty() {
-        metadata.insert("labels".to_owned(), Value::Object(labels));
+    let mut noted = changed(annotations);
+    for (plan, annotation) in [(labels, ANNOTATION_LABELS), (annotations, ANNOTATION_ANNOTATIONS)] {
+        if let Some(names) = &plan.remembered {
+            let names = if names.is_empty() { Value::Null } else { Value::from(names.as_str()) };
+            noted.insert(annotation.to_owned(), names);
+        }
     }
-    if let Some(names) = &plan.remembered {
-        let names = if names.is_empty() { Value::Null } else { Value::from(names.as_str()) };
-        metadata.insert("annotations".to_owned(), json!({ ANNOTATION_LABELS: names }));
+    for (field, map) in [("labels", changed(labels)), ("annotations", noted)] {
+        if !map.is_empty() {
+            metadata.insert(field.to_owned(), Value::Object(map));
+        }
     }
     metadata
+}
+
+fn changed(plan: &KeyPlan) -> Map<String, Value> {
+    let set = plan.set.iter().map(|(key, value)| (key.clone(), Value::from(value.as_str())));
+    set.chain(plan.remove.iter().map(|key| (key.clone(), Value::Null))).collect()
 }
 
 /// Sets labels that follow others.

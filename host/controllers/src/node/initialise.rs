@@ -92,7 +92,7 @@ impl NodeController {
             });
         let latest = latest.ok_or(Unfinished::Needless)?;
         let plan = plan::initialise(&latest.view, instance)?;
-        for refused in &plan.labels.refused {
+        for refused in plan.labels.refused.iter().chain(&plan.annotations.refused) {
             tracing::warn!(node = latest.name(), "{refused}");
         }
         let written = apply::initialise(&self.client, &latest, &plan).await?;

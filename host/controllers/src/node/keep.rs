@@ -31,7 +31,7 @@ impl NodeController {
     pub(super) async fn repair(&self, entry: &NodeEntry, instance: &Instance, asked: u64, turns: &Semaphore) {
         let _turn = turns.acquire().await;
         let plan = plan::repair(&entry.view, instance, self.options.kept);
-        for refused in &plan.labels.refused {
+        for refused in plan.labels.refused.iter().chain(&plan.annotations.refused) {
             tracing::debug!(node = entry.name(), "{refused}");
         }
         if let Some(refused) = &plan.refused {

@@ -1,28 +1,28 @@
-//! Which labels a node gets: where its machine is and of what kind, and what else the cloud has to say.
+//! Which labels and annotations a node gets: where its machine is and of what kind, and what else the cloud has to say.
 
 use std::collections::BTreeSet;
 
 use skydock_cloud::{Instance, Node, Pairs};
 
 use crate::constants::{
-    ANNOTATION_LABELS, LABEL_INSTANCE_TYPE, LABEL_INSTANCE_TYPE_BETA, LABEL_REGION, LABEL_REGION_BETA, LABEL_ZONE,
-    LABEL_ZONE_BETA,
+    ANNOTATION_ANNOTATIONS, ANNOTATION_LABELS, LABEL_INSTANCE_TYPE, LABEL_INSTANCE_TYPE_BETA, LABEL_REGION,
+    LABEL_REGION_BETA, LABEL_ZONE, LABEL_ZONE_BETA,
 };
 
-/// What becomes of a node's labels.
+/// What becomes of a node's labels, or of its annotations.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct LabelPlan {
+pub struct KeyPlan {
     /// To be set, also over others.
     pub set: Pairs,
     /// To be removed.
     pub remove: Vec<String>,
-    /// For the annotation [`ANNOTATION_LABELS`]; empty takes it away, `None` leaves it.
+    /// For the annotation [`ANNOTATION_LABELS`] or [`ANNOTATION_ANNOTATIONS`]; empty takes it away, `None` leaves it.
     pub remembered: Option<String>,
-    /// Labels of the cloud that are not taken, and why.
+    /// What of the cloud is not taken, and why.
     pub refused: Vec<String>,
 }
 
-impl LabelPlan {
+impl KeyPlan {
     /// True if nothing is to be written.
     #[must_use]
     pub fn is_empty(&self) -> bool {
@@ -35,8 +35,9 @@ impl LabelPlan {
 /// Instance type, zone and region are the cloud's, and are set over others. A further label is set if the node does not have
 /// it, and from then on it is the cloud's as well: the node remembers its name, and it follows the cloud, also when it goes.
 #[must_use]
-pub fn plan(node: &Node, instance: &Instance) -> LabelPlan {
-    let mut plan = LabelPlan::default();
+pub fn plan(node: &Node, instance: &Instance) -> KeyPlan {
+    let mut plan =
+        follow("label", &node.labels, &remembered(node, ANNOTATION_LABELS, reserved), &instance.labels, reserved);
     for (value, keys) in [
         (&instance.instance_type, [LABEL_INSTANCE_TYPE_BETA, LABEL_INSTANCE_TYPE]),
         (&instance.zone, [LABEL_ZONE_BETA, LABEL_ZONE]),
@@ -46,17 +47,34 @@ pub fn plan(node: &Node, instance: &Instance) -> LabelPlan {
             plan.set.extend(keys.map(|key| (key.to_owned(), value.clone())));
         }
     }
-    let before = remembered(node);
+    plan.set.retain(|key, value| node.labels.get(key) != Some(value));
+    plan
+}
+
+/// What is to become of a node's annotations: those of the cloud follow it, as further labels do.
+#[must_use]
+pub fn annotations(node: &Node, instance: &Instance) -> KeyPlan {
+    let before = remembered(node, ANNOTATION_ANNOTATIONS, our_own);
+    let mut plan = follow("annotation", &node.annotations, &before, &instance.annotations, our_own);
+    plan.set.retain(|key, value| node.annotations.get(key) != Some(value));
+    plan
+}
+
+fn follow(
+    what: &str,
+    on_node: &Pairs,
+    before: &BTreeSet<&str>,
+    in_cloud: &Pairs,
+    reserved: fn(&str) -> bool,
+) -> KeyPlan {
+    let mut plan = KeyPlan::default();
     let mut now = BTreeSet::new();
-    for (key, value) in &instance.labels {
-        match node.labels.get(key) {
-            _ if reserved(key) => {
-                plan.refused
-                    .push(format!("label {key}: names under kubernetes.io and k8s.io are not the cloud's to set"));
-            }
+    for (key, value) in in_cloud {
+        match on_node.get(key) {
+            _ if reserved(key) => plan.refused.push(format!("{what} {key}: its name is not the cloud's to set")),
             Some(other) if !before.contains(key.as_str()) => {
                 if other != value {
-                    plan.refused.push(format!("label {key}: the node has it already, with the value {other:?}"));
+                    plan.refused.push(format!("{what} {key}: the node has it already, with the value {other:?}"));
                 }
             }
             _ => {
@@ -65,18 +83,22 @@ pub fn plan(node: &Node, instance: &Instance) -> LabelPlan {
             }
         }
     }
-    plan.set.retain(|key, value| node.labels.get(key) != Some(value));
-    let gone = before.difference(&now).filter(|key| node.labels.contains_key(**key));
+    let gone = before.difference(&now).filter(|key| on_node.contains_key(**key));
     plan.remove = gone.map(|key| (*key).to_owned()).collect();
-    plan.remembered = (now != before).then(|| now.into_iter().collect::<Vec<_>>().join(","));
+    plan.remembered = (now != *before).then(|| now.into_iter().collect::<Vec<_>>().join(","));
     plan
 }
 
-/// Labels that came from the cloud. What the annotation says is not to be trusted: a kubelet may write it, but it may not
-/// touch the labels that [`reserved`] keeps from it here.
-fn remembered(node: &Node) -> BTreeSet<&str> {
-    let names = node.annotations.get(ANNOTATION_LABELS).map(String::as_str).unwrap_or_default();
+/// What came from the cloud. What the annotation says is not to be trusted: a kubelet may write it, but it may not touch the labels
+/// that `reserved` keeps from it here.
+fn remembered<'a>(node: &'a Node, annotation: &str, reserved: fn(&str) -> bool) -> BTreeSet<&'a str> {
+    let names = node.annotations.get(annotation).map(String::as_str).unwrap_or_default();
     names.split(',').filter(|name| !name.is_empty() && !reserved(name)).collect()
+}
+
+/// True for annotations that are this host's own.
+fn our_own(key: &str) -> bool {
+    key.split_once('/').is_some_and(|(domain, _)| domain == "skydock.dev" || domain.ends_with(".skydock.dev"))
 }
 
 /// True for label keys under `kubernetes.io` and `k8s.io` and their subdomains.
@@ -117,7 +139,7 @@ mod tests {
             (LABEL_ZONE, "us-west-1a"),
             (LABEL_REGION_BETA, "us-west"),
         ]);
-        assert_eq!(plan(&node, &instance), LabelPlan { set: expected, ..LabelPlan::default() });
+        assert_eq!(plan(&node, &instance), KeyPlan { set: expected, ..KeyPlan::default() });
         let empty = Instance { zone: Some(String::new()), ..Instance::default() };
         assert!(plan(&node, &empty).is_empty());
     }
@@ -175,6 +197,27 @@ mod tests {
             );
             assert_eq!(plan.remembered.as_deref(), remember, "{what}");
         }
+    }
+
+    #[test]
+    fn annotations_of_the_cloud_follow_it_and_our_own_are_left() {
+        let annotated = |pairs_: &[(&str, &str)]| Node { annotations: pairs(pairs_), ..Node::default() };
+        let cloud = |all: &[(&str, &str)]| Instance { annotations: pairs(all), ..Instance::default() };
+        let fresh = annotations(
+            &annotated(&[("x.example/theirs", "1")]),
+            &cloud(&[("x.example/a", "1"), ("x.example/theirs", "2")]),
+        );
+        assert_eq!((fresh.set, fresh.remembered.as_deref()), (pairs(&[("x.example/a", "1")]), Some("x.example/a")));
+        assert_eq!(fresh.refused, ["annotation x.example/theirs: the node has it already, with the value \"1\""]);
+        let names = "node.skydock.dev/labels,x.example/a";
+        let node = annotated(&[
+            ("node.skydock.dev/annotations", names),
+            ("x.example/a", "1"),
+            ("node.skydock.dev/labels", "b"),
+        ]);
+        let gone = annotations(&node, &cloud(&[]));
+        assert_eq!((gone.remove, gone.remembered.as_deref()), (vec!["x.example/a".to_owned()], Some("")));
+        assert!(annotations(&node, &cloud(&[("x.example/a", "1")])).is_empty());
     }
 
     #[test]

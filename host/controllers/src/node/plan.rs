@@ -4,7 +4,7 @@ use skydock_cloud::{Instance, Node, NodeAddress, Pairs, ProviderInfo};
 
 use super::{
     addresses::{self, ProvidedIpError},
-    labels::{self, LabelPlan},
+    labels::{self, KeyPlan},
 };
 use crate::constants::{
     LABEL_INSTANCE_TYPE, LABEL_INSTANCE_TYPE_BETA, LABEL_REGION, LABEL_REGION_BETA, LABEL_ZONE, LABEL_ZONE_BETA,
@@ -61,7 +61,9 @@ pub struct Initialisation {
     /// For `spec.providerID`; `None` leaves it.
     pub provider_id: Option<String>,
     /// What becomes of labels.
-    pub labels: LabelPlan,
+    pub labels: KeyPlan,
+    /// What becomes of annotations.
+    pub annotations: KeyPlan,
 }
 
 /// Why a node cannot be initialised with what the cloud has said.
@@ -88,6 +90,7 @@ pub fn initialise(node: &Node, instance: &Instance) -> Result<Initialisation, Re
         addresses: addresses::wanted(node, &instance.addresses)?,
         provider_id: instance.provider_id.clone().filter(|_| node.provider_id.is_none()),
         labels: labels::plan(node, instance),
+        annotations: labels::annotations(node, instance),
     })
 }
 
@@ -106,7 +109,9 @@ pub struct Repair {
     /// For `status.addresses`; `None` leaves them.
     pub addresses: Option<Vec<NodeAddress>>,
     /// What becomes of labels.
-    pub labels: LabelPlan,
+    pub labels: KeyPlan,
+    /// What becomes of annotations.
+    pub annotations: KeyPlan,
     /// Why the addresses are left as they are, although the cloud has some.
     pub refused: Option<ProvidedIpError>,
 }
@@ -123,6 +128,7 @@ pub fn repair(node: &Node, instance: &Instance, kept: Kept) -> Repair {
     }
     if kept.labels {
         repair.labels = labels::plan(node, instance);
+        repair.annotations = labels::annotations(node, instance);
     }
     repair
 }

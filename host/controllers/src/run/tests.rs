@@ -190,7 +190,7 @@ async fn services_may_be_listed_while_their_controller_is_skipped() {
             services.complete();
         }
     }));
-    assert!(timeout(Duration::from_secs(60), host.control()).await.is_err());
+    assert!(timeout(Duration::from_secs(60), host.control(Arc::default())).await.is_err());
     assert!(host.skipped.contains_key(&Controller::Service), "the list came before");
     assert!(host.started.contains_key(&Controller::Service));
 }

@@ -82,9 +82,15 @@ pub fn has_finalizer(service: &Service) -> bool {
     service.metadata.finalizers.iter().flatten().any(|finalizer| finalizer == FINALIZER)
 }
 
-/// True if a change of a service matters to its load balancer.
+/// True if a change of a service matters to its load balancer. `echo` tells an annotation, or that there is none, that was written for
+/// the load balancer, and says nothing new.
 #[must_use]
-pub fn needs_update(old: &Service, new: &Service, classes: &Classes) -> bool {
+pub fn needs_update(
+    old: &Service,
+    new: &Service,
+    classes: &Classes,
+    echo: impl Fn(&str, Option<&str>) -> bool,
+) -> bool {
     let (wanted, wants) = (wants_load_balancer(old, classes), wants_load_balancer(new, classes));
     if !wanted && !wants {
         return false;
@@ -94,7 +100,7 @@ pub fn needs_update(old: &Service, new: &Service, classes: &Classes) -> bool {
     wanted != wants
         || old.metadata.uid != new.metadata.uid
         || class(old) != class(new)
-        || !annotations(old).eq(annotations(new))
+        || annotations_differ(old, new, echo)
         || list(a.load_balancer_source_ranges.as_ref()) != list(b.load_balancer_source_ranges.as_ref())
         || list(a.ports.as_ref()) != list(b.ports.as_ref())
         || a.session_affinity != b.session_affinity
@@ -155,8 +161,13 @@ fn list<T>(list: Option<&Vec<T>>) -> &[T] {
 }
 
 /// No annotations and an empty map of them are the same. What this host notes there is no wish of anybody.
-fn annotations(service: &Service) -> impl Iterator<Item = (&String, &String)> {
-    service.metadata.annotations.iter().flatten().filter(|(name, _)| *name != ANNOTATION_CLASS)
+fn annotations_differ(old: &Service, new: &Service, echo: impl Fn(&str, Option<&str>) -> bool) -> bool {
+    let value = |of: &Service, key: &str| of.metadata.annotations.as_ref()?.get(key).cloned();
+    let keys = [old, new].into_iter().flat_map(|it| it.metadata.annotations.iter().flatten().map(|(key, _)| key));
+    keys.filter(|key| *key != ANNOTATION_CLASS).any(|key| {
+        let now = value(new, key);
+        value(old, key) != now && !echo(key, now.as_deref())
+    })
 }
 
 #[cfg(test)]
@@ -165,6 +176,23 @@ mod tests {
 
     use super::*;
     use crate::testing::{service, with};
+
+    fn needs_update(old: &Service, new: &Service, classes: &Classes) -> bool {
+        super::needs_update(old, new, classes, |_, _| false)
+    }
+
+    #[test]
+    fn what_was_written_for_the_provider_is_no_change() {
+        let annotated = |value: Option<&str>| lb(&json!({"metadata": {"annotations": {"a": value, "other": "x"}}}));
+        let echo = |key: &str, value: Option<&str>| key == "a" && value == Some("1");
+        let gone = |key: &str, value: Option<&str>| key == "a" && value.is_none();
+        let classes = Classes::default();
+        for (old, new, expected) in [(None, Some("1"), false), (Some("1"), Some("2"), true), (Some("1"), None, true)] {
+            let found = super::needs_update(&annotated(old), &annotated(new), &classes, echo);
+            assert_eq!(found, expected, "{old:?} {new:?}");
+        }
+        assert!(!super::needs_update(&annotated(Some("1")), &annotated(None), &classes, gone));
+    }
 
     fn lb(change: &Value) -> Service {
         with(&service("web"), change)

@@ -17,6 +17,7 @@ use crate::{
     Controller, Metrics,
     constants::FINALIZER,
     events::Recorder,
+    reads::Reads,
     testing::{FakeApi, FakeCloud, node, service, with},
 };
 
@@ -50,7 +51,13 @@ fn bench_where(options: ServiceOptions, nodes: &[Node], services: &[Service]) ->
     nodes.iter().for_each(|node| drop(shared.nodes.apply(node.clone())));
     let present = Arc::new(Informer::default());
     services.iter().for_each(|service| drop(present.apply(service.clone())));
-    let controller = Arc::new(ServiceController::new(shared, api.client(), present, options));
+    let controller = Arc::new(ServiceController::new(
+        shared,
+        api.client(),
+        present,
+        options,
+        (Arc::default(), &Reads::new(api.client())),
+    ));
     let running = Arc::clone(&controller);
     tokio::spawn(async move { running.run(CancellationToken::new()).await });
     Bench { api, cloud, controller, registry }

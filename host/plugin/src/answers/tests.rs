@@ -8,6 +8,7 @@ fn owner() -> ProviderInfo {
         version: "1".into(),
         capabilities: BTreeSet::from([Capability::Instances]),
         provider_id_prefixes: vec!["metal://".into(), "other:///zone/".into()],
+        annotation_prefixes: vec!["metal.example/".into(), "service.beta.kubernetes.io/metal-".into()],
         max_batch: 100,
     }
 }
@@ -20,6 +21,7 @@ fn machine() -> instances::Instance {
         region: None,
         addresses: vec![node_address(wit::AddressKind::InternalIp, "10.0.0.1")],
         labels: vec![("example.com/rack".into(), "r1".into())],
+        annotations: vec![("metal.example/rack".into(), "a b".into())],
     }
 }
 
@@ -201,11 +203,59 @@ fn a_route_that_cannot_be_read_spoils_the_list() {
         routes::Route { name: "a\nb".into(), ..good.clone() },
         routes::Route { target_node: Some("a b".into()), ..good.clone() },
     ];
+    let page = |routes: Vec<routes::Route>| routes::RoutePage { routes, next: Some("p2".into()) };
     for it in bad {
-        assert!(route_list(vec![good.clone(), it.clone()], 10).is_err(), "{}", it.name);
+        assert!(route_page(page(vec![good.clone(), it.clone()]), 0, 10).is_err(), "{}", it.name);
     }
-    assert_eq!(route_list(vec![good.clone(), good.clone()], 2).unwrap().len(), 2);
-    assert!(route_list(vec![good.clone(), good], 1).is_err());
+    let (found, next) = route_page(page(vec![good.clone(), good.clone()]), 3, 5).unwrap();
+    assert_eq!((found.len(), next.as_deref()), (2, Some("p2")));
+    assert!(route_page(page(vec![good.clone(), good]), 4, 5).is_err(), "with those before it");
+    let wordy = |bytes: usize| routes::RoutePage { routes: Vec::new(), next: Some("x".repeat(bytes)) };
+    assert!(route_page(wordy(4096), 0, 1).is_ok() && route_page(wordy(4097), 0, 1).is_err());
+}
+
+#[test]
+fn annotations_of_a_machine_are_under_the_plugins_prefixes() {
+    let with =
+        |key: &str, value: &str| instances::Instance { annotations: vec![(key.into(), value.into())], ..machine() };
+    assert_eq!(instance(machine(), &owner()).unwrap().annotations["metal.example/rack"], "a b");
+    for (key, value, taken) in [
+        ("service.beta.kubernetes.io/metal-id", "", true),
+        ("metal.example/x", &*"v".repeat(4096), true),
+        ("metal.example/x", &*"v".repeat(4097), false),
+        ("service.beta.kubernetes.io/other", "", false),
+        ("metal.example/", "", false),
+        ("metal.example/a b", "", false),
+        ("node.skydock.dev/labels", "", false),
+    ] {
+        assert_eq!(instance(with(key, value), &owner()).is_ok(), taken, "{key}");
+    }
+    let twice =
+        instances::Instance { annotations: [machine().annotations, machine().annotations].concat(), ..machine() };
+    assert!(instance(twice, &owner()).is_err());
+}
+
+#[test]
+fn an_annotation_prefix_is_a_domain_of_ones_own_or_a_family() {
+    for (text, taken) in [
+        ("metal.example/", true),
+        ("loadbalancer.openstack.org/", true),
+        ("service.beta.kubernetes.io/do-", true),
+        ("service.beta.kubernetes.io/aws-load-balancer", true),
+        ("kubernetes.io/", false),
+        ("service.beta.kubernetes.io/", false),
+        ("node.k8s.io/", false),
+        ("skydock.dev/", false),
+        ("node.skydock.dev/x", false),
+        ("metal/", false),
+        ("metal.example", false),
+        ("", false),
+        ("/x", false),
+        ("metal.example/a b", false),
+        ("metal.example/a/b", false),
+    ] {
+        assert_eq!(is_annotation_prefix(text), taken, "{text}");
+    }
 }
 
 // Holds: SEC-15
@@ -216,6 +266,7 @@ fn a_refusal_quotes_nothing_of_the_configuration() {
         cluster_cidrs: Vec::new(),
         cloud_config: Some("password: correct-horse-battery".into()),
         cloud_config_path: Some("/etc/cloud.yaml".into()),
+        options: Vec::new(),
     };
     let said = "/etc/cloud.yaml: password correct-horse-battery is \u{1b}[31mwrong";
     let told = config_refusal(wit::CloudError::Invalid(said.into()), &settings).to_string();
@@ -253,12 +304,15 @@ fn a_plugin_says_who_it_is_in_the_contracts_terms() {
         provider_id_prefixes: vec!["metal://".into()],
         wanted_hosts: vec!["https://*.metal.example:443".into()],
         max_batch: 0,
+        unused: Vec::new(),
+        overlap: plugin::Overlap::Any,
+        annotation_prefixes: Vec::new(),
     };
     // With a prefix of 512 bytes no provider ID has anything behind it.
     let prefix = |bytes: usize| format!("{:x<bytes$}", "metal://");
     let machines = BTreeSet::from([Capability::Instances]);
-    let (found, wanted) = info(good(), machines.clone()).unwrap();
-    assert_eq!((found.max_batch, wanted.len()), (100, 1));
+    let found = info(good(), machines.clone()).unwrap();
+    assert_eq!((found.provider.max_batch, found.wanted_hosts.len()), (100, 1));
     let largest = plugin::PluginInfo {
         name: format!("metal-2{}", "x".repeat(56)),
         version: "v".repeat(64),
@@ -266,7 +320,7 @@ fn a_plugin_says_who_it_is_in_the_contracts_terms() {
         max_batch: 1000,
         ..good()
     };
-    assert_eq!(info(largest, machines.clone()).unwrap().0.max_batch, 1000);
+    assert_eq!(info(largest, machines.clone()).unwrap().provider.max_batch, 1000);
     let bad = [
         plugin::PluginInfo { name: String::new(), ..good() },
         plugin::PluginInfo { name: "Metal".into(), ..good() },
@@ -280,6 +334,9 @@ fn a_plugin_says_who_it_is_in_the_contracts_terms() {
         plugin::PluginInfo { provider_id_prefixes: vec![prefix(512)], ..good() },
         plugin::PluginInfo { wanted_hosts: vec!["metal.example".into()], ..good() },
         plugin::PluginInfo { max_batch: 1001, ..good() },
+        plugin::PluginInfo { unused: vec!["routes".into()], ..good() },
+        plugin::PluginInfo { annotation_prefixes: vec!["kubernetes.io/".into()], ..good() },
+        plugin::PluginInfo { annotation_prefixes: vec!["metal.example/".into(); 17], ..good() },
     ];
     for it in bad {
         assert!(info(it, machines.clone()).is_err());

@@ -2,14 +2,11 @@
 
 use std::sync::{Arc, PoisonError, RwLock};
 
-use skydock_cloud::{Cluster, ObjectKind};
+use skydock_cloud::{Cluster, ObjectKind, ObjectName};
 use wasmtime::{StoreContextMut, component::Linker};
 
-use super::State;
-use crate::{
-    bindings::skydock::provider::{cluster, types},
-    convert,
-};
+use super::{Owned, State};
+use crate::{bindings::skydock::provider::types, convert};
 
 /// The interface in the contract.
 const INTERFACE: &str = "skydock:provider/cluster@0.1.0";
@@ -41,21 +38,21 @@ impl State {
         self.while_serving(&self.shared.cluster)?.get()
     }
 
-    fn view(&self) -> View {
-        View { cluster: self.cluster(), prefixes: Arc::clone(&self.prefixes) }
+    pub(super) fn view(&self) -> View {
+        View { cluster: self.cluster(), owned: Arc::clone(&self.owned) }
     }
 }
 
 /// What one plugin sees of the cluster.
-struct View {
+pub(super) struct View {
     cluster: Option<Arc<dyn Cluster>>,
-    prefixes: Arc<[String]>,
+    owned: Arc<Owned>,
 }
 
 impl View {
     /// A node is the plugin's if its provider ID is, or if it has none yet.
     fn may_see(&self, node: &skydock_cloud::Node) -> bool {
-        let owned = |id: &str| self.prefixes.iter().any(|prefix| id.starts_with(prefix.as_str()));
+        let owned = |id: &str| self.owned.provider_ids.iter().any(|prefix| id.starts_with(prefix.as_str()));
         node.provider_id.as_deref().is_none_or(owned)
     }
 
@@ -69,18 +66,20 @@ impl View {
         cluster.services().iter().map(|service| convert::service(service)).collect()
     }
 
-    fn object_json(&self, kind: cluster::ObjectKind, namespace: &str, name: &str) -> Option<String> {
+    /// The object of this name, if the plugin may see it.
+    pub(super) fn object(&self, kind: ObjectKind, namespace: &str, name: &str) -> Option<ObjectName> {
         let cluster = self.cluster.as_ref()?;
         match kind {
-            cluster::ObjectKind::Node => {
-                let visible = namespace.is_empty() && cluster.node(name).is_some_and(|node| self.may_see(&node));
-                visible.then(|| cluster.object_json(ObjectKind::Node, "", name))?
+            ObjectKind::Node => {
+                cluster.node(name).filter(|node| self.may_see(node)).map(|node| ObjectName::node(&node))
             }
-            cluster::ObjectKind::Service => {
-                let served = cluster.service(namespace, name).is_some();
-                served.then(|| cluster.object_json(ObjectKind::Service, namespace, name))?
-            }
+            ObjectKind::Service => cluster.service(namespace, name).map(|service| ObjectName::service(&service)),
         }
+    }
+
+    fn json(&self, kind: ObjectKind, namespace: &str, name: &str) -> Option<String> {
+        self.object(kind, namespace, name)?;
+        self.cluster.as_ref()?.object_json(kind, namespace, name)
     }
 }
 
@@ -98,10 +97,13 @@ pub(super) fn add_to_linker(linker: &mut Linker<State>) -> wasmtime::Result<()> 
         let (shared, view) = (Arc::clone(&call.data().shared), call.data().view());
         Box::new(async move { Ok((shared.lists.lend(move || view.services()).await,)) })
     })?;
-    interface.func_wrap(
-        "object-json",
-        |call: Call<'_>, (kind, namespace, name): (cluster::ObjectKind, String, String)| {
-            Ok((call.data().view().object_json(kind, &namespace, &name),))
-        },
-    )
+    interface.func_wrap("uid", |call: Call<'_>, (): ()| Ok((call.data().cluster().and_then(|it| it.uid()),)))?;
+    interface
+        .func_wrap("revision", |call: Call<'_>, (): ()| Ok((call.data().cluster().and_then(|it| it.revision()),)))?;
+    interface.func_wrap("node-json", |call: Call<'_>, (name,): (String,)| {
+        Ok((call.data().view().json(ObjectKind::Node, "", &name),))
+    })?;
+    interface.func_wrap("service-json", |call: Call<'_>, (namespace, name): (String, String)| {
+        Ok((call.data().view().json(ObjectKind::Service, &namespace, &name),))
+    })
 }

@@ -3,7 +3,10 @@
 //! Linked by hand: what `bindgen!` makes would have a list of its own for each call, and calls that are about the same
 //! thousands of nodes come by the thousand.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
+};
 
 use skydock_cloud as cloud;
 use wasmtime::{
@@ -14,7 +17,7 @@ use wasmtime::{
 use super::State;
 use crate::{
     bindings::skydock::provider::{
-        node_sets::{NodeSet, Target},
+        node_sets::{NodeChanges, NodeSet, Target},
         types::Node,
     },
     convert,
@@ -69,6 +72,50 @@ impl Targets {
     }
 }
 
+/// Services whose last nodes are kept. Beyond it all are forgotten, and told anew by the next calls.
+const REMEMBERED: usize = 16_384;
+
+/// The nodes of the last call about each service that succeeded, with the generation of the plugin that it was made to.
+#[derive(Default)]
+pub(crate) struct LastNodes(Mutex<HashMap<String, (u64, cloud::NodeSet)>>);
+
+impl LastNodes {
+    fn known(&self) -> MutexGuard<'_, HashMap<String, (u64, cloud::NodeSet)>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes those of this service, known by its UID. They are not known any more until a call has succeeded: one that fails may have
+    /// done a part.
+    pub(crate) fn take(&self, uid: &str, generation: u64) -> Option<cloud::NodeSet> {
+        self.known().remove(uid).filter(|(number, _)| *number == generation).map(|(_, nodes)| nodes)
+    }
+
+    /// A call with these nodes has succeeded.
+    pub(crate) fn set(&self, uid: &str, generation: u64, nodes: &cloud::NodeSet) {
+        let mut known = self.known();
+        if known.len() >= REMEMBERED {
+            known.clear();
+        }
+        known.insert(uid.to_owned(), (generation, Arc::clone(nodes)));
+    }
+}
+
+/// What is different between two sets, each in order of names.
+fn changes(before: &[Arc<cloud::Node>], now: &[Arc<cloud::Node>]) -> NodeChanges {
+    let same = |one: &cloud::Node, other: &cloud::Node| {
+        one.provider_id == other.provider_id && one.addresses == other.addresses
+    };
+    // Most are not even other objects.
+    let kept = |node: &Arc<cloud::Node>, others: &[Arc<cloud::Node>]| {
+        let found = others.binary_search_by(|other| other.name.cmp(&node.name)).ok().and_then(|at| others.get(at));
+        found.is_some_and(|other| Arc::ptr_eq(node, other) || same(node, other))
+    };
+    let missing = |from: &[Arc<cloud::Node>], others: &[Arc<cloud::Node>]| -> Vec<Target> {
+        from.iter().filter(|node| !kept(node, others)).map(|node| convert::target(node)).collect()
+    };
+    NodeChanges { added: missing(now, before), removed: missing(before, now) }
+}
+
 fn is(set: &Weak<[Arc<cloud::Node>]>, nodes: &cloud::NodeSet) -> bool {
     std::ptr::addr_eq(set.as_ptr(), Arc::as_ptr(nodes))
 }
@@ -82,17 +129,21 @@ pub(super) fn add_to_linker(linker: &mut Linker<State>) -> wasmtime::Result<()> 
     // Guests own no set, so nothing ends with a handle.
     interface.resource("node-set", ResourceType::host::<NodeSet>(), |_, _| Ok(()))?;
     interface.func_wrap("[method]node-set.size", |call: Call<'_>, _: Handle| {
-        let size = call.data().objects.nodes.len();
+        let size = call.data().subject.nodes.len();
         Ok((u32::try_from(size).unwrap_or(u32::MAX),))
     })?;
     interface.func_wrap("[method]node-set.targets", |call: Call<'_>, _: Handle| {
         let state = call.data();
-        Ok((state.shared.targets.of(&state.objects.nodes),))
+        Ok((state.shared.targets.of(&state.subject.nodes),))
     })?;
     interface.func_wrap_async("[method]node-set.nodes", |call: Call<'_>, _: Handle| {
-        let (shared, nodes) = (Arc::clone(&call.data().shared), Arc::clone(&call.data().objects.nodes));
+        let (shared, nodes) = (Arc::clone(&call.data().shared), Arc::clone(&call.data().subject.nodes));
         let make = move || nodes.iter().map(|node| convert::node(node)).collect::<Vec<Node>>();
         Box::new(async move { Ok((shared.lists.lend(make).await,)) })
+    })?;
+    interface.func_wrap("[method]node-set.changes", |call: Call<'_>, _: Handle| {
+        let subject = &call.data().subject;
+        Ok((subject.before.as_ref().map(|before| changes(before, &subject.nodes)),))
     })?;
     Ok(())
 }
@@ -114,6 +165,37 @@ mod tests {
         assert_eq!(targets.of(&other)[0].name, "b");
         assert_eq!(targets.of(&set("a"))[0].name, "a");
         assert_eq!(targets.of(&set(""))[0].zone, None, "an empty label says nothing");
+    }
+
+    #[test]
+    fn what_is_different_is_told_by_name_id_and_addresses() {
+        let node = |name: &str, id: &str| {
+            Arc::new(cloud::Node { name: name.into(), provider_id: Some(id.into()), ..cloud::Node::default() })
+        };
+        let (stays, ready) = (node("a", "1"), Arc::new(cloud::Node { ready: true, ..(*node("b", "2")).clone() }));
+        let before = [Arc::clone(&stays), node("b", "2"), node("c", "3"), node("d", "4")];
+        let now = [stays, ready, node("c", "5"), node("e", "6")];
+        let names = |all: Vec<Target>| -> Vec<_> {
+            all.into_iter().map(|it| format!("{}={}", it.name, it.provider_id.unwrap_or_default())).collect()
+        };
+        let found = changes(&before, &now);
+        assert_eq!(
+            (names(found.added), names(found.removed)),
+            (vec!["c=5".into(), "e=6".into()], vec!["c=3".into(), "d=4".into()])
+        );
+        let none = changes(&now, &now);
+        assert!(none.added.is_empty() && none.removed.is_empty());
+    }
+
+    #[test]
+    fn nodes_of_a_call_that_failed_or_of_another_plugin_are_not_known() {
+        let (last, nodes) = (LastNodes::default(), cloud::NodeSet::from([Arc::default()]));
+        assert!(last.take("u", 1).is_none());
+        last.set("u", 1, &nodes);
+        assert!(Arc::ptr_eq(&last.take("u", 1).unwrap(), &nodes));
+        assert!(last.take("u", 1).is_none(), "until a call has succeeded again");
+        last.set("u", 1, &nodes);
+        assert!(last.take("u", 2).is_none());
     }
 
     #[test]

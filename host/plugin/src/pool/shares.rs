@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use super::Overlap;
 use skydock_cloud::Capability;
 use tokio::sync::{AcquireError, Semaphore, SemaphorePermit};
 
@@ -33,7 +34,7 @@ fn split(instances: usize, capabilities: &BTreeSet<Capability>) -> Option<Split>
         load_balancers: 0,
     };
     let rest = instances - split.nodes - split.routes;
-    if can(Capability::LoadBalancers) {
+    if can(Capability::LoadBalancers) || can(Capability::Maintenance) {
         split.load_balancers = rest;
     } else if split.nodes > 0 {
         split.nodes += rest;
@@ -50,10 +51,17 @@ pub(super) enum Shares {
     One(Semaphore),
     /// To each kind its own.
     Each { nodes: Semaphore, routes: Semaphore, load_balancers: Semaphore },
+    /// One to each.
+    OneEach([Semaphore; Capability::ALL.len()]),
 }
 
 impl Shares {
-    pub(super) fn new(instances: usize, capabilities: &BTreeSet<Capability>) -> Self {
+    pub(super) fn new(instances: usize, capabilities: &BTreeSet<Capability>, overlap: Overlap) -> Self {
+        match overlap {
+            Overlap::Any => {}
+            Overlap::PerInterface => return Self::OneEach(Capability::ALL.map(|_| Semaphore::new(1))),
+            Overlap::None => return Self::One(Semaphore::new(1)),
+        }
         match split(instances, capabilities) {
             None => Self::One(Semaphore::new(instances)),
             Some(split) => Self::Each {
@@ -69,7 +77,12 @@ impl Shares {
             (Self::One(all), _) => all,
             (Self::Each { nodes, .. }, Capability::Instances | Capability::Zones) => nodes,
             (Self::Each { routes, .. }, Capability::Routes) => routes,
-            (Self::Each { load_balancers, .. }, Capability::LoadBalancers) => load_balancers,
+            (Self::Each { load_balancers, .. }, Capability::LoadBalancers | Capability::Maintenance) => load_balancers,
+            (Self::OneEach([instances, ..]), Capability::Instances) => instances,
+            (Self::OneEach([_, load_balancers, ..]), Capability::LoadBalancers) => load_balancers,
+            (Self::OneEach([_, _, routes, ..]), Capability::Routes) => routes,
+            (Self::OneEach([_, _, _, zones, _]), Capability::Zones) => zones,
+            (Self::OneEach([.., maintenance]), Capability::Maintenance) => maintenance,
         }
         .acquire()
         .await

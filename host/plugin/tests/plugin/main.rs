@@ -5,6 +5,7 @@
 mod budgets;
 mod calls;
 mod compile;
+mod contract;
 mod limits;
 mod load;
 mod support;

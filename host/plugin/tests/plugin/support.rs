@@ -8,9 +8,14 @@ use std::{
     time::Duration,
 };
 
+use async_trait::async_trait;
 use prometheus_client::{encoding::text::encode, registry::Registry};
-use skydock_cloud::{Cluster, Node, ObjectEvent, ObjectKind, Service, ServicePort};
-use skydock_plugin::{ClusterSlot, Compiler, Limits, Plugin, PluginMetrics, PluginSource, Runtime, RuntimeOptions};
+use skydock_cloud::{
+    Cluster, ForeignObject, Node, Note, ObjectEvent, ObjectKind, ObjectName, ReadError, Service, ServicePort,
+};
+use skydock_plugin::{
+    ClusterSlot, Compiler, Limits, LoadError, Plugin, PluginMetrics, PluginSource, Runtime, RuntimeOptions,
+};
 use tempfile::TempDir;
 
 /// A fixture built by `cargo xtask guests`.
@@ -83,15 +88,35 @@ impl Bench {
         Self::with(component, limits, "").await
     }
 
+    /// The plugin that tries all, where its source is as this makes it.
+    pub(crate) async fn probe(limits: Limits, change: impl FnOnce(&mut PluginSource)) -> Self {
+        Self::try_probe(limits, change).await.unwrap()
+    }
+
+    pub(crate) async fn try_probe(limits: Limits, change: impl FnOnce(&mut PluginSource)) -> Result<Self, LoadError> {
+        Self::try_with(&fs::read(fixture("probe")).unwrap(), limits, "", change).await
+    }
+
     async fn with(component: &[u8], limits: Limits, config: &str) -> Self {
+        Self::try_with(component, limits, config, |_| {}).await.unwrap()
+    }
+
+    async fn try_with(
+        component: &[u8],
+        limits: Limits,
+        config: &str,
+        change: impl FnOnce(&mut PluginSource),
+    ) -> Result<Self, LoadError> {
         let dir = tempfile::tempdir().unwrap();
         fs::write(dir.path().join("plugin.wasm"), component).unwrap();
         fs::write(dir.path().join("cloud.conf"), config).unwrap();
         let mut registry = Registry::default();
         let runtime = runtime(limits, PluginMetrics::register(&mut registry));
         let cluster = ClusterSlot::default();
-        let plugin = Plugin::load(&runtime, source(dir.path()), cluster.clone()).await.unwrap();
-        Self { plugin, cluster, dir, registry }
+        let mut source = source(dir.path());
+        change(&mut source);
+        let plugin = Plugin::load(&runtime, source, cluster.clone()).await?;
+        Ok(Self { plugin, cluster, dir, registry })
     }
 
     pub(crate) async fn good() -> Self {
@@ -159,9 +184,48 @@ pub(crate) struct FakeCluster {
     pub(crate) nodes: Vec<Arc<Node>>,
     pub(crate) services: Vec<Arc<Service>>,
     pub(crate) events: Mutex<Vec<ObjectEvent>>,
+    pub(crate) notes: Mutex<Vec<Note>>,
+    pub(crate) reads: Mutex<Vec<(ForeignObject, Option<ObjectName>)>>,
+    pub(crate) pause: Mutex<Duration>,
 }
 
+impl FakeCluster {
+    /// Reads take so long from now on.
+    pub(crate) fn slow_reads(&self, pause: Duration) {
+        *self.pause.lock().unwrap() = pause;
+    }
+
+    /// Reads do not end.
+    pub(crate) fn hold_reads(&self) {
+        self.slow_reads(Duration::from_secs(3600));
+    }
+}
+
+#[async_trait]
 impl Cluster for FakeCluster {
+    fn uid(&self) -> Option<String> {
+        Some("cluster-1".to_owned())
+    }
+
+    fn revision(&self) -> Option<u64> {
+        Some(7)
+    }
+
+    fn note(&self, note: Note) {
+        self.notes.lock().unwrap().push(note);
+    }
+
+    async fn read(&self, object: &ForeignObject, reader: Option<&ObjectName>) -> Result<String, ReadError> {
+        self.reads.lock().unwrap().push((object.clone(), reader.cloned()));
+        let pause = *self.pause.lock().unwrap();
+        tokio::time::sleep(pause).await;
+        if object.name == "missing" {
+            Err(ReadError::NotThere)
+        } else {
+            Ok(format!("{{\"name\":\"{}\"}}", object.name))
+        }
+    }
+
     fn nodes(&self) -> Vec<Arc<Node>> {
         self.nodes.clone()
     }

@@ -8,7 +8,7 @@ use std::time::Duration;
 use skydock_sdk::instances::{Instance, Presence};
 use skydock_sdk::load_balancers::{NodeSet, Target};
 use skydock_sdk::plugin::{PluginInfo, Settings};
-use skydock_sdk::routes::{NewRoute, Route};
+use skydock_sdk::routes::{NewRoute, Route, RoutePage};
 use skydock_sdk::types::{AddressKind, CloudError, Ingress, LoadBalancerStatus, Node, NodeAddress, Service};
 use skydock_sdk::{Configured, Instances, LoadBalancers, Lookup, Plugin, Result, Routes};
 
@@ -50,8 +50,8 @@ impl Plugin for Bench {
             name: "bench".into(),
             version: env!("CARGO_PKG_VERSION").into(),
             provider_id_prefixes: vec![PREFIX.into()],
-            wanted_hosts: Vec::new(),
             max_batch: MAX_BATCH,
+            ..PluginInfo::default()
         }
     }
 }
@@ -95,9 +95,9 @@ impl LoadBalancers for Bench {
 
 /// Routes that are made are there already, and those that are deleted come back.
 impl Routes for Bench {
-    fn list_routes() -> Result<Vec<Route>> {
+    fn list_routes(_: Option<String>) -> Result<RoutePage> {
         call()?;
-        Ok((0..CONFIG.get()?.routes).map(route).collect())
+        Ok(RoutePage { routes: (0..CONFIG.get()?.routes).map(route).collect(), next: None })
     }
 
     fn create_routes(routes: Vec<NewRoute>) -> Vec<Result<()>> {
@@ -190,6 +190,7 @@ fn instance(node: &Node) -> Result<Instance> {
             at(AddressKind::Hostname, node.name.clone()),
         ],
         labels: vec![("bench.skydock.dev/rack".into(), format!("r{}", number % 40))],
+        annotations: Vec::new(),
     })
 }
 

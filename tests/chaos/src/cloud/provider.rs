@@ -99,6 +99,7 @@ impl CloudProvider for Cloud {
             version: "1".to_owned(),
             capabilities: Capability::ALL.into(),
             provider_id_prefixes: vec![PREFIX.to_owned()],
+            annotation_prefixes: Vec::new(),
             max_batch: 3,
         })
     }
@@ -247,6 +248,10 @@ impl CloudProvider for Cloud {
             Ok(routes.into_iter().map(delete).collect())
         })
         .await
+    }
+
+    async fn maintain(&self) -> Result<Duration, CloudError> {
+        Ok(Duration::from_secs(3600))
     }
 
     async fn locate(&self, nodes: &[Arc<Node>]) -> Result<Answers<Zone>, CloudError> {

@@ -85,8 +85,8 @@ fn module(misdeed: Misdeed, when: When) -> String {
 (data (i32.const 528) "raw://")
 (data (i32.const 544) "\10\02\00\00\06\00\00\00")
 (data (i32.const 560) "\00\02\00\00\03\00\00\00\08\02\00\00\05\00\00\00\20\02\00\00\01\00\00\00\00\00\00\00\00\00\00\00\01\00\00\00")
-(data (i32.const 600) "reserved")
-(data (i32.const 616) "api.example/")
+(data (i32.const 640) "reserved")
+(data (i32.const 656) "api.example/")
 (data (i32.const 1080) "\00\08\00\00\01\00\00\00")
 (func (export "cabi_realloc") (param $old i32) (param i32 i32) (param $size i32) (result i32) (local $at i32)
   {realloc}
@@ -94,7 +94,7 @@ fn module(misdeed: Misdeed, when: When) -> String {
   (global.set $free (i32.add (local.get $at) (local.get $size)))
   (local.get $at))
 (func (export "skydock:provider/plugin@0.1.0#info") (result i32) (i32.const 560))
-(func (export "skydock:provider/plugin@0.1.0#configure") (param i32 i32 i32 i32 i32 i32 i32 i32 i32 i32) (result i32)
+(func (export "skydock:provider/plugin@0.1.0#configure") (param i32 i32 i32 i32 i32 i32 i32 i32 i32 i32 i32 i32) (result i32)
   (local $i i32) (local $p i32) (local $t i64)
   {configure}
   (global.set $free (i32.const 4096))

@@ -146,13 +146,13 @@ impl Misdeed {
             Self::Paths(count) => fill + &times(count, &large("path", SOME)),
             Self::Requests(count) => times(count, "(drop (call $request (call $fields)))"),
             Self::Send => "(local.set $p (call $request (call $fields)))
-                (drop (call $authority (local.get $p) (i32.const 1) (i32.const 616) (i32.const 11)))
+                (drop (call $authority (local.get $p) (i32.const 1) (i32.const 656) (i32.const 11)))
                 (drop (call $path (local.get $p) (i32.const 1) (i32.const 627) (i32.const 1)))
                 (call $send (local.get $p) (i32.const 0) (i32.const 0) (i32.const 2304))"
                 .to_owned(),
             Self::Outputs(count) => times(count, "(drop (call $stdout))"),
-            Self::Cache => "(call $remove (i32.const 600) (i32.const 8))
-                (drop (call $set (i32.const 600) (i32.const 8) (i32.const 512) (i32.const 3) (i64.const 60000)))"
+            Self::Cache => "(call $remove (i32.const 640) (i32.const 8))
+                (drop (call $set (i32.const 640) (i32.const 8) (i32.const 512) (i32.const 3) (i64.const 60000)))"
                 .to_owned(),
             Self::Nodes => "(call $nodes (i32.const 2048))".to_owned(),
             Self::Pages(pages) => {

@@ -179,7 +179,7 @@ fn component(misdeed: Misdeed, body: &str, form: Option<Form>) -> anyhow::Result
             (local.get $p))
           {body}
           (func (export "{plugin}#info") (result i32) (i32.const 560))
-          (func (export "{plugin}#configure") (param i32 i32 i32 i32 i32 i32 i32 i32 i32 i32) (result i32)
+          (func (export "{plugin}#configure") (param i32 i32 i32 i32 i32 i32 i32 i32 i32 i32 i32 i32) (result i32)
             {in_configure}
             (global.set $bump (i32.const 4096))
             (i32.const 1024))
@@ -191,7 +191,7 @@ fn component(misdeed: Misdeed, body: &str, form: Option<Form>) -> anyhow::Result
             (i32.const 1088))
           (func (export "{instances}#check") (param i32 i32) (result i32) (call $answers (local.get 1)))
           (func (export "{instances}#describe") (param i32 i32) (result i32) (call $answers (local.get 1)))
-          (func (export "{routes}#list-routes") (result i32) (i32.const 1024))
+          (func (export "{routes}#list-routes") (param i32 i32 i32) (result i32) (i32.const 1024))
           (func $done (param $length i32) (result i32)
             (global.set $bump (i32.const 4096))
             (i32.store (i32.const 1200) (i32.const 131072))

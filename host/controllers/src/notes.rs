@@ -1,0 +1,163 @@
+//! Annotations that a provider wants on nodes and services, written behind its calls.
+
+use std::{
+    collections::{BTreeMap, HashMap},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use k8s_openapi::api::core::v1::{Node, Service};
+use kube::Client;
+use serde_json::json;
+use skydock_cloud::{Note, ObjectKind, ObjectName, Pairs};
+use tokio::time::timeout;
+
+use crate::{
+    api::{ApiError, Patch, Target, patch},
+    informer::{Change, Informer},
+    metrics::Metrics,
+    queue::{Limiter, Priority, Queue},
+    retry::Again,
+};
+
+/// Annotations to set, or to remove.
+type Annotations = BTreeMap<String, Option<String>>;
+
+/// How long what is left at the end may take.
+const LAST: Duration = Duration::from_secs(2);
+
+/// What is to be written, and what was.
+pub(crate) struct Notes {
+    nodes: Client,
+    services: Client,
+    node_cache: Arc<Informer<Node>>,
+    queue: Queue<String>,
+    pending: Mutex<HashMap<String, (ObjectName, Annotations)>>,
+    written: Arc<Written>,
+}
+
+/// What was written on each service, by its UID: it comes back with the next version of the service, and is no change that somebody
+/// made.
+#[derive(Default)]
+pub(crate) struct Written(Mutex<HashMap<String, Annotations>>);
+
+impl Written {
+    fn all(&self) -> MutexGuard<'_, HashMap<String, Annotations>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// True if this annotation of the service, or that it has none, was written here.
+    pub(crate) fn is(&self, uid: &str, key: &str, value: Option<&str>) -> bool {
+        self.all().get(uid).and_then(|written| written.get(key)).is_some_and(|written| written.as_deref() == value)
+    }
+
+    fn remember(&self, uid: &str, annotations: &Annotations) {
+        self.all().entry(uid.to_owned()).or_default().extend(annotations.clone());
+    }
+}
+
+impl Notes {
+    pub(crate) fn new(
+        (nodes, services): (Client, Client),
+        node_cache: Arc<Informer<Node>>,
+        service_cache: &Informer<Service>,
+        metrics: &Metrics,
+    ) -> Self {
+        let written = Arc::<Written>::default();
+        let forgotten = Arc::clone(&written);
+        service_cache.subscribe(move |change| {
+            if let Change::Deleted(gone) = change {
+                forgotten.all().remove(gone.uid());
+            }
+        });
+        let queue = Queue::new(Limiter::SERVICES, metrics.queue("annotation"));
+        Self { nodes, services, node_cache, queue, pending: Mutex::default(), written }
+    }
+
+    pub(crate) fn written(&self) -> Arc<Written> {
+        Arc::clone(&self.written)
+    }
+
+    fn pending(&self) -> MutexGuard<'_, HashMap<String, (ObjectName, Annotations)>> {
+        self.pending.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes a note, over those of the same object that wait.
+    pub(crate) fn take(&self, note: Note) {
+        let key = format!("{:?} {}", note.object.kind, note.object.uid);
+        let mut pending = self.pending();
+        pending.entry(key.clone()).or_insert_with(|| (note.object, Annotations::new())).1.extend(note.annotations);
+        drop(pending);
+        self.queue.add(key, Priority::Change);
+    }
+
+    /// Writes until it is dropped.
+    pub(crate) async fn run(&self) {
+        let work = async {
+            while let Some((key, _)) = self.queue.take().await {
+                self.write(&key).await;
+                self.queue.done(&key);
+            }
+        };
+        tokio::select! {
+            () = work => {}
+            () = self.queue.observe() => {}
+        }
+    }
+
+    /// Writes what waits, once, when no call is running any more.
+    pub(crate) async fn finish(&self) {
+        let keys: Vec<String> = self.pending().keys().cloned().collect();
+        let write = async {
+            for key in &keys {
+                self.write(key).await;
+            }
+        };
+        if timeout(LAST, write).await.is_err() {
+            tracing::warn!("some annotations of the provider were not written in time");
+        }
+    }
+
+    async fn write(&self, key: &str) {
+        let Some((object, annotations)) = self.pending().remove(key) else { return self.queue.forget(&key.to_owned()) };
+        let result = self.send(&object, &annotations).await;
+        match result {
+            Ok(()) | Err(ApiError::Gone(_) | ApiError::Changed(_)) => return self.queue.forget(&key.to_owned()),
+            Err(error) => tracing::warn!(object = %object, "cannot write the provider's annotations: {error}"),
+        }
+        // What has come meanwhile is newer.
+        let mut pending = self.pending();
+        let (_, newer) = pending.entry(key.to_owned()).or_insert_with(|| (object, Annotations::new()));
+        for (key, value) in annotations {
+            newer.entry(key).or_insert(value);
+        }
+        drop(pending);
+        Again::BackOff.schedule(&self.queue, &key.to_owned());
+    }
+
+    async fn send(&self, object: &ObjectName, annotations: &Annotations) -> Result<(), ApiError> {
+        let body = Patch::Merge(json!({ "metadata": { "uid": object.uid, "annotations": annotations } }));
+        match object.kind {
+            ObjectKind::Node => {
+                let known = self.node_cache.get(&object.name).filter(|entry| entry.uid() == object.uid);
+                if known.is_some_and(|entry| has(&entry.view.annotations, annotations)) {
+                    return Ok(());
+                }
+                let target = Target { namespace: None, name: &object.name, subresource: None };
+                patch::<Node>(&self.nodes, &target, &body).await.map(drop)
+            }
+            ObjectKind::Service => {
+                // Before it is sent: its echo may be here before the answer.
+                self.written.remember(&object.uid, annotations);
+                let target =
+                    Target { namespace: Some(&object.namespace), name: &object.name, subresource: Some("status") };
+                patch::<Service>(&self.services, &target, &body).await.map(drop)
+            }
+        }
+    }
+}
+
+/// True if an object is as it is to be.
+fn has(present: &Pairs, wanted: &Annotations) -> bool {
+    wanted.iter().all(|(key, value)| present.get(key) == value.as_ref())
+}

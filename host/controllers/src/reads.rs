@@ -1,0 +1,144 @@
+//! Objects beyond nodes and services that a provider reads, as far as the operator grants it.
+
+use std::{
+    collections::{BTreeSet, HashMap},
+    sync::{Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use http::{Request, header};
+use kube::Client;
+use serde::Deserialize;
+use serde_json::Value;
+use skydock_cloud::{ForeignKind, ForeignObject, ObjectName, ReadError};
+use tokio::time::sleep;
+
+use crate::api::{Action, ApiError};
+
+/// How often what a load balancer was made with is looked at again.
+const PERIOD: Duration = Duration::from_secs(180);
+
+/// Asks for the metadata alone: a secret's values are not wanted to see whether it has changed.
+const METADATA: &str = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json";
+
+type Handler = Box<dyn Fn(String) + Send>;
+
+/// Reads objects, and remembers for whom.
+pub(crate) struct Reads {
+    client: Client,
+    read: Mutex<HashMap<ForeignObject, Seen>>,
+    handlers: Mutex<Vec<Handler>>,
+}
+
+/// An object that was read.
+#[derive(Default)]
+struct Seen {
+    /// `metadata.resourceVersion`; none if it was not there.
+    version: Option<String>,
+    /// Keys of the services whose load balancer was made with it.
+    readers: BTreeSet<String>,
+}
+
+#[derive(Deserialize)]
+struct Versioned {
+    metadata: Version,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Version {
+    resource_version: Option<String>,
+}
+
+impl Reads {
+    pub(crate) fn new(client: Client) -> Self {
+        Self { client, read: Mutex::default(), handlers: Mutex::default() }
+    }
+
+    fn seen(&self) -> MutexGuard<'_, HashMap<ForeignObject, Seen>> {
+        self.read.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Adds a handler, which is told the key of each service that an object has changed for.
+    pub(crate) fn subscribe(&self, handler: impl Fn(String) + Send + 'static) {
+        self.handlers.lock().unwrap_or_else(PoisonError::into_inner).push(Box::new(handler));
+    }
+
+    /// Reads an object as JSON.
+    pub(crate) async fn read(&self, object: &ForeignObject, reader: Option<&ObjectName>) -> Result<String, ReadError> {
+        let answer = self.get(object, "application/json").await;
+        let answer = answer.map_err(|error| ReadError::Unavailable(error.to_string()))?;
+        let version =
+            answer.as_ref().and_then(|object| Some(object.pointer("/metadata/resourceVersion")?.as_str()?.to_owned()));
+        if let Some(reader) = reader {
+            let mut seen = self.seen();
+            let seen = seen.entry(object.clone()).or_default();
+            seen.version = version;
+            seen.readers.insert(reader.to_string());
+        }
+        let mut answer = answer.ok_or(ReadError::NotThere)?;
+        if let Some(metadata) = answer.pointer_mut("/metadata").and_then(Value::as_object_mut) {
+            metadata.remove("managedFields");
+        }
+        Ok(answer.to_string())
+    }
+
+    /// Looks now and then whether what was read has changed. `lives`: whether a service is still there. Never ends.
+    pub(crate) async fn follow(&self, lives: impl Fn(&str) -> bool + Send + Sync) {
+        loop {
+            sleep(PERIOD).await;
+            self.seen().retain(|_, seen| {
+                seen.readers.retain(|reader| lives(reader));
+                !seen.readers.is_empty()
+            });
+            let objects: Vec<ForeignObject> = self.seen().keys().cloned().collect();
+            for object in objects {
+                match self.get(&object, METADATA).await {
+                    Ok(answer) => {
+                        let found = answer.and_then(|answer| serde_json::from_value::<Versioned>(answer).ok());
+                        self.compare(&object, found.and_then(|found| found.metadata.resource_version));
+                    }
+                    Err(error) => tracing::warn!(object = %object, "cannot see whether it has changed: {error}"),
+                }
+            }
+        }
+    }
+
+    /// Tells the readers of an object if it has another version.
+    fn compare(&self, object: &ForeignObject, version: Option<String>) {
+        let readers = match self.seen().get_mut(object) {
+            Some(seen) if seen.version != version => {
+                seen.version = version;
+                seen.readers.clone()
+            }
+            _ => return,
+        };
+        tracing::info!(object = %object, services = readers.len(), "it has changed: ensuring the load balancers made with it");
+        let handlers = self.handlers.lock().unwrap_or_else(PoisonError::into_inner);
+        readers.iter().for_each(|reader| handlers.iter().for_each(|handler| handler(reader.clone())));
+    }
+
+    /// The object; none if it is not there.
+    async fn get(&self, object: &ForeignObject, accept: &str) -> Result<Option<Value>, ApiError> {
+        let ForeignObject { kind, namespace, name } = object;
+        let (resource, path) = match kind {
+            ForeignKind::Secret => ("secrets", format!("/api/v1/namespaces/{namespace}/secrets/{name}")),
+            ForeignKind::ConfigMap => ("configmaps", format!("/api/v1/namespaces/{namespace}/configmaps/{name}")),
+            ForeignKind::Namespace => ("namespaces", format!("/api/v1/namespaces/{name}")),
+        };
+        let action = Action { verb: "get", resource: resource.to_owned() };
+        // The names came out of a plugin: nothing but a name may lead anywhere.
+        let named =
+            |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_alphanumeric() || b"-.".contains(&b));
+        if !named(name) || name.starts_with('.') || (*kind != ForeignKind::Namespace && !named(namespace)) {
+            return Ok(None);
+        }
+        let request = Request::get(path).header(header::ACCEPT, accept).body(Vec::new());
+        let request = request.map_err(|error| ApiError::Failed(action.clone(), error.to_string()))?;
+        match self.client.request::<Value>(request).await.map_err(|error| ApiError::new(action, error)) {
+            Ok(object) => Ok(Some(object)),
+            Err(ApiError::Gone(_)) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+}

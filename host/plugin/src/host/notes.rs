@@ -1,0 +1,47 @@
+//! Annotations that a call wants written when it has ended.
+
+use std::{
+    collections::BTreeMap,
+    sync::{Mutex, PoisonError},
+};
+
+use skydock_cloud::{Note, ObjectName};
+
+use super::ClusterSlot;
+
+/// Annotations of one call, as the contract says.
+const MAX_NOTES: usize = 16;
+
+/// What a call wants noted. It outlives the instance, which may not survive the call.
+#[derive(Default)]
+pub(crate) struct Notes(Mutex<Vec<(ObjectName, String, Option<String>)>>);
+
+impl Notes {
+    /// Takes a note; the last one of a key counts. False if there are too many.
+    pub(super) fn take(&self, object: ObjectName, key: String, value: Option<String>) -> bool {
+        let mut notes = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(note) = notes.iter_mut().find(|note| note.0 == object && note.1 == key) {
+            note.2 = value;
+            return true;
+        }
+        let fits = notes.len() < MAX_NOTES;
+        if fits {
+            notes.push((object, key, value));
+        }
+        fits
+    }
+
+    /// Has all of them written.
+    pub(crate) fn hand_over(&self, cluster: &ClusterSlot) {
+        let taken = std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner));
+        let Some(cluster) = cluster.get().filter(|_| !taken.is_empty()) else { return };
+        let mut notes: Vec<Note> = Vec::new();
+        for (object, key, value) in taken {
+            match notes.iter_mut().find(|note| note.object == object) {
+                Some(note) => drop(note.annotations.insert(key, value)),
+                None => notes.push(Note { object, annotations: BTreeMap::from([(key, value)]) }),
+            }
+        }
+        notes.into_iter().for_each(|note| cluster.note(note));
+    }
+}
