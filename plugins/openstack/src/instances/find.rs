@@ -21,9 +21,6 @@ const FEW: usize = 2;
 /// If so many are not found by name, all servers are listed.
 const MANY: usize = 8;
 
-/// Bytes of names in one query, unescaped: escaped they are at most three times as many, in the 8 KiB of an address.
-const NAMES: usize = 2400;
-
 /// What a look-up has found.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Found {
@@ -99,28 +96,28 @@ fn named(servers: &BTreeMap<String, Server>, name: &str) -> Result<Found> {
     }
 }
 
-/// The servers with one of these names, by ID.
+/// The servers with one of these names, and perhaps others, by ID.
 fn by_name(cloud: &Cloud<'_>, names: &[&str]) -> Result<BTreeMap<String, Server>> {
     let patterns = patterns(names);
-    let queries = patterns.iter().map(|pattern| vec![("name", pattern.as_str())]).collect();
+    let name = |pattern| ("name", pattern);
+    let query = patterns.iter().map(|pattern| Some(pattern.as_str()).filter(|pattern| !pattern.is_empty()));
+    let queries = query.map(|pattern| pattern.map(name).into_iter().collect()).collect();
     let found: Vec<Vec<Server>> = cloud.lists(Kind::Compute, "/servers/detail", queries)?;
     Ok(found.into_iter().flatten().map(|server| (server.id.clone(), server)).collect())
 }
 
-/// Regular expressions that match these names and no others, each of bounded length.
+/// Regular expressions that match all of these names: each by itself if they are few, else by what they all begin with. Nova takes
+/// no alternatives: it escapes `|`.
 fn patterns(names: &[&str]) -> Vec<String> {
-    let mut patterns: Vec<String> = Vec::new();
-    for name in names {
-        let name = name.replace('.', r"\.");
-        match patterns.last_mut().filter(|pattern| pattern.len() + name.len() < NAMES) {
-            Some(pattern) => {
-                pattern.push('|');
-                pattern.push_str(&name);
-            }
-            None => patterns.push(format!("^({name}")),
-        }
+    let escaped = |name: &str| name.replace('.', r"\.");
+    if names.len() <= FEW {
+        return names.iter().map(|name| format!("^{}$", escaped(name))).collect();
     }
-    patterns.into_iter().map(|pattern| format!("{pattern})$")).collect()
+    let common = |one: &str, other: &str| one.bytes().zip(other.bytes()).take_while(|(one, other)| one == other).count();
+    let first = names.first().copied().unwrap_or_default();
+    let length = names.iter().map(|name| common(first, name)).min().unwrap_or_default();
+    let shared = first.get(..length).unwrap_or_default();
+    vec![if shared.is_empty() { String::new() } else { format!("^{}", escaped(shared)) }]
 }
 
 /// One look-up each.
@@ -143,13 +140,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_are_matched_whole_and_in_bounded_patterns() {
-        assert_eq!(patterns(&["a.b", "c"]), [r"^(a\.b|c)$"]);
+    fn few_names_are_matched_whole_and_many_by_their_beginning() {
+        assert_eq!(patterns(&["a.b", "c"]), [r"^a\.b$", "^c$"]);
         assert_eq!(patterns(&[]), Vec::<String>::new());
-        let names: Vec<String> = (0..100).map(|number| format!("{number:063}")).collect();
-        let patterns = patterns(&names.iter().map(String::as_str).collect::<Vec<_>>());
-        assert_eq!(patterns.len(), 3);
-        assert!(patterns.iter().all(|pattern| pattern.len() < NAMES + 70));
+        assert_eq!(patterns(&["k8s.w-1", "k8s.w-22", "k8s.w-3"]), [r"^k8s\.w-"]);
+        assert_eq!(patterns(&["w-1", "w-2", "cp-1"]), [""]);
     }
 
     #[test]
