@@ -13,6 +13,7 @@ mod ini;
 mod problem;
 mod sections;
 
+pub(crate) use go::words;
 pub use problem::{Problem, Problems};
 
 /// Which endpoint of a service is used (`os-endpoint-type`).

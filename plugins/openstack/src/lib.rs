@@ -9,5 +9,7 @@ pub mod config;
 pub mod host;
 pub mod instances;
 pub mod label;
+pub mod load_balancers;
 pub mod network;
+pub mod octavia;
 pub mod provider_id;
