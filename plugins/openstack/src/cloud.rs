@@ -20,6 +20,7 @@ mod version;
 
 pub use catalog::Kind;
 pub use error::explain;
+pub(crate) use error::text;
 pub use version::Features;
 
 /// Requests in the air at once, for what is asked of many things one by one.
@@ -201,7 +202,7 @@ pub fn send_all(asks: Vec<Ask>) -> Vec<Result<Response>> {
 }
 
 /// The items of a page, and the marker of the next one if there is one.
-fn page<T: DeserializeOwned>(answer: &Response, collection: &str) -> Result<(Vec<T>, Option<String>)> {
+pub(crate) fn page<T: DeserializeOwned>(answer: &Response, collection: &str) -> Result<(Vec<T>, Option<String>)> {
     let mut body: Value = answer.json()?;
     let malformed = |reason: &str| CloudError::internal(format!("cannot read the list of {collection}: {reason}"));
     let items = body.get_mut(collection).map(Value::take).ok_or_else(|| malformed("it is not in the answer"))?;
