@@ -132,7 +132,9 @@ impl<'a> Cloud<'a> {
     /// # Errors
     /// What the cloud says of the first that fails.
     pub fn lists<T: DeserializeOwned>(&self, kind: Kind, path: &str, queries: Vec<Query<'_>>) -> Result<Vec<Vec<T>>> {
-        let collection = path.rsplit('/').find(|part| *part != "detail").unwrap_or_default();
+        // Neutron's addresses have dashes where its bodies have underscores.
+        let collection = path.rsplit('/').find(|part| *part != "detail").unwrap_or_default().replace('-', "_");
+        let collection = collection.as_str();
         let what = format!("cannot list {collection}");
         let ask = |query: &Query<'_>| Ok(self.ask(Method::Get, kind, path, what.as_str())?.query(query));
         let first: Vec<Ask> = queries.iter().map(ask).collect::<Result<_>>()?;

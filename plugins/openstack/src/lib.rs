@@ -12,4 +12,6 @@ pub mod label;
 pub mod load_balancers;
 pub mod network;
 pub mod octavia;
+pub mod provider;
 pub mod provider_id;
+pub mod routes;

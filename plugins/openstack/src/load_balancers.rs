@@ -8,7 +8,7 @@ use std::time::Duration;
 use skydock_sdk::{
     Result,
     load_balancers::Target,
-    types::{CloudError, LoadBalancerStatus, Node, Service},
+    types::{CloudError, Node, Service},
 };
 
 use crate::{cloud::Cloud, host::Event};

@@ -11,7 +11,7 @@ use skydock_sdk::{
     types::{CloudError, Service},
 };
 
-use super::{annotation, at_work, body, members::Backend, want::Want};
+use super::{annotation, at_work, body, members::Backend, security, want::Want};
 use crate::{
     cloud::{Cloud, Kind},
     instances::ports_of,
@@ -48,6 +48,7 @@ pub(super) fn create(cloud: &Cloud<'_>, service: &Service, want: &Want, backends
     let ask = cloud.ask(Method::Post, Kind::LoadBalancer, "/lbaas/loadbalancers", what)?.json(&body)?;
     let id = ask.send()?.json::<Answer>()?.loadbalancer.id;
     cloud.host.annotate(service, annotation::LOAD_BALANCER_ID, Some(&id));
+    security::none_yet(cloud, service);
     if !want.serial {
         cloud.host.keep(&made_key(&id), &digest(&want, backends), MADE);
     }

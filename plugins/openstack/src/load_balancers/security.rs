@@ -104,15 +104,14 @@ pub(super) fn ensure(
     backends: &[Backend],
 ) -> Result<()> {
     let lb = &cloud.config.load_balancer;
-    let none = format!("no group {}", service.uid);
     if !lb.manage_security_groups {
-        if cloud.host.kept(&none).is_none() {
+        if cloud.host.kept(&none_key(service)).is_none() {
             remove(cloud, service)?;
-            cloud.host.keep(&none, &[1], NONE);
+            none_yet(cloud, service);
         }
         return Ok(());
     }
-    cloud.host.forget(&none);
+    cloud.host.forget(&none_key(service));
     let subnet = if want.member_subnet.is_empty() {
         balancer.vip_subnet_id.clone().unwrap_or_default()
     } else {
@@ -126,6 +125,15 @@ pub(super) fn ensure(
     };
     set_rules(cloud, &group, &rules(want, service, &read.subnet.cidr, lb.lb_provider == "ovn"))?;
     set_ports(cloud, &group.id, backends, &subnet)
+}
+
+fn none_key(service: &Service) -> String {
+    format!("no group {}", service.uid)
+}
+
+/// The Service has no security group; one is not looked for again for a while.
+pub(super) fn none_yet(cloud: &Cloud<'_>, service: &Service) {
+    cloud.host.keep(&none_key(service), &[1], NONE);
 }
 
 fn find(cloud: &Cloud<'_>, service: &Service) -> Result<Option<SecurityGroup>> {

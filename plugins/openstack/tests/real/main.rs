@@ -6,4 +6,7 @@
 //! `node3` (stopped).
 
 mod instances;
+mod load_balancers;
+mod routes;
+mod upstream;
 mod world;

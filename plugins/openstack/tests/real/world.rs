@@ -7,7 +7,7 @@ use std::{
     time::Duration,
 };
 
-use serde_json::{Value, json};
+use serde_json::json;
 use skydock_openstack::{
     cloud::Cloud,
     config::Config,
@@ -110,12 +110,5 @@ impl World {
     /// What was asked since it was asked for last.
     pub(crate) fn calls(&self) -> Vec<String> {
         std::mem::take(&mut self.calls.lock().unwrap())
-    }
-
-    /// Reads something, uncounted: `url` below a service's own address.
-    pub(crate) fn read(&self, url: &str) -> Value {
-        let answer = http::send(Request::get(url)).unwrap();
-        self.calls.lock().unwrap().pop();
-        answer.json().unwrap_or_default()
     }
 }
