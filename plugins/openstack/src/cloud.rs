@@ -124,14 +124,14 @@ impl<'a> Cloud<'a> {
     /// # Errors
     /// What the cloud says.
     pub fn list<T: DeserializeOwned>(&self, kind: Kind, path: &str, query: Query<'_>) -> Result<Vec<T>> {
-        self.lists(kind, path, vec![query]).map(|lists| lists.into_iter().flatten().collect())
+        self.lists(kind, path, &[query]).map(|lists| lists.into_iter().flatten().collect())
     }
 
     /// Reads several lists of one collection at once.
     ///
     /// # Errors
     /// What the cloud says of the first that fails.
-    pub fn lists<T: DeserializeOwned>(&self, kind: Kind, path: &str, queries: Vec<Query<'_>>) -> Result<Vec<Vec<T>>> {
+    pub fn lists<T: DeserializeOwned>(&self, kind: Kind, path: &str, queries: &[Query<'_>]) -> Result<Vec<Vec<T>>> {
         // Neutron's addresses have dashes where its bodies have underscores.
         let collection = path.rsplit('/').find(|part| *part != "detail").unwrap_or_default().replace('-', "_");
         let collection = collection.as_str();
@@ -139,7 +139,7 @@ impl<'a> Cloud<'a> {
         let ask = |query: &Query<'_>| Ok(self.ask(Method::Get, kind, path, what.as_str())?.query(query));
         let first: Vec<Ask> = queries.iter().map(ask).collect::<Result<_>>()?;
         let mut lists = Vec::new();
-        for (answer, query) in send_all(first).into_iter().zip(&queries) {
+        for (answer, query) in send_all(first).into_iter().zip(queries) {
             let (mut items, mut next) = page(&answer?, collection)?;
             for _ in 0..PAGES {
                 let Some(marker) = next else { break };

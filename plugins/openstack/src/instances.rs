@@ -119,7 +119,7 @@ fn flavors(cloud: &Cloud<'_>, servers: &[&Server]) -> Result<Vec<Flavor>> {
 /// What Neutron says.
 pub(crate) fn ports_of(cloud: &Cloud<'_>, devices: &[&str]) -> Result<Vec<Port>> {
     let queries = filters("device_id", devices);
-    Ok(cloud.lists(Kind::Network, "/ports", queries)?.into_iter().flatten().collect())
+    Ok(cloud.lists(Kind::Network, "/ports", &queries)?.into_iter().flatten().collect())
 }
 
 /// The subports of trunks, by their ID. One that cannot be read is left out, as upstream does.
@@ -133,11 +133,12 @@ fn subports(cloud: &Cloud<'_>, ports: &[Port]) -> Result<BTreeMap<String, Subpor
     if ids.is_empty() {
         return Ok(BTreeMap::new());
     }
-    let ports: Vec<Port> = cloud.lists(Kind::Network, "/ports", filters("id", &ids))?.into_iter().flatten().collect();
+    let ports: Vec<Port> = cloud.lists(Kind::Network, "/ports", &filters("id", &ids))?.into_iter().flatten().collect();
     let mut networks: Vec<&str> = ports.iter().map(|port| port.network_id.as_str()).collect();
     networks.sort_unstable();
     networks.dedup();
-    let networks: Vec<Network> = cloud.lists(Kind::Network, "/networks", filters("id", &networks))?.into_iter().flatten().collect();
+    let networks: Vec<Network> =
+        cloud.lists(Kind::Network, "/networks", &filters("id", &networks))?.into_iter().flatten().collect();
     let name = |id: &str| Some(networks.iter().find(|network| network.id == id)?.name.clone());
     Ok(ports
         .into_iter()

@@ -26,6 +26,7 @@ pub mod plan;
 mod read;
 mod security;
 mod status;
+mod todo;
 pub mod tree;
 mod update;
 pub mod want;

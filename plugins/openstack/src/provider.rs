@@ -50,11 +50,13 @@ skydock_sdk::export!(OpenStack: instances, load_balancers, routes);
 impl Plugin for OpenStack {
     fn configure(settings: Settings) -> Result<()> {
         let text = settings.cloud_config.ok_or_else(|| {
-            CloudError::invalid("the OpenStack provider needs its cloud.conf: give the host one with --cloud-config=FILE")
+            CloudError::invalid(
+                "the OpenStack provider needs its cloud.conf: give the host one with --cloud-config=FILE",
+            )
         })?;
         let path = settings.cloud_config_path.as_deref().unwrap_or("cloud.conf");
-        let config = Config::parse(&text, &settings.options)
-            .map_err(|problems| CloudError::invalid(problems.in_file(path)))?;
+        let config =
+            Config::parse(&text, &settings.options).map_err(|problems| CloudError::invalid(problems.in_file(path)))?;
         let cidrs = settings.cluster_cidrs.iter().filter_map(|cidr| cidr.parse().ok()).collect();
         STATE.set(State { config, cluster: settings.cluster_name, cidrs });
         Ok(())

@@ -19,7 +19,9 @@ pub enum Machine<'a> {
 pub fn read<'a>(config: &Config, provider_id: &'a str) -> Machine<'a> {
     let parts = provider_id.strip_prefix(SCHEME).and_then(|rest| rest.split_once('/'));
     match parts {
-        Some((region, id)) if !id.is_empty() && !id.contains('/') && (region.is_empty() || region == config.global.region) => {
+        Some((region, id))
+            if !id.is_empty() && !id.contains('/') && (region.is_empty() || region == config.global.region) =>
+        {
             Machine::Server(id)
         }
         _ => Machine::NotOurs,

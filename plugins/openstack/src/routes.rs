@@ -1,10 +1,6 @@
 //! Routes to Pods: extra routes of a Neutron router, and what the nodes' ports may send.
 
-use std::{
-    collections::BTreeMap,
-    net::IpAddr,
-    time::Duration,
-};
+use std::{collections::BTreeMap, net::IpAddr, time::Duration};
 
 use ipnet::IpNet;
 use serde::Deserialize;
@@ -40,7 +36,12 @@ pub fn list(cloud: &Cloud<'_>, cluster_cidrs: &[IpNet]) -> Result<Vec<Route>> {
     let unknown = || CloudError::in_progress(NODES_UNKNOWN, "the host does not know the nodes yet");
     let nodes = cloud.host.nodes().ok_or_else(unknown)?;
     let router = router(cloud)?;
-    Ok(router.routes.iter().filter(|route| is_clusters(route, cluster_cidrs)).map(|route| told(route, &nodes)).collect())
+    Ok(router
+        .routes
+        .iter()
+        .filter(|route| is_clusters(route, cluster_cidrs))
+        .map(|route| told(route, &nodes))
+        .collect())
 }
 
 fn is_clusters(route: &ExtraRoute, cluster_cidrs: &[IpNet]) -> bool {
@@ -77,9 +78,10 @@ fn named(name: &str) -> Option<ExtraRoute> {
 
 /// The first internal address of the family of the destination.
 fn nexthop(route: &NewRoute) -> Result<ExtraRoute> {
-    let net: IpNet = route.destination_cidr.parse().map_err(|_| {
-        CloudError::invalid(format!("`{}` is no CIDR", route.destination_cidr))
-    })?;
+    let net: IpNet = route
+        .destination_cidr
+        .parse()
+        .map_err(|_| CloudError::invalid(format!("`{}` is no CIDR", route.destination_cidr)))?;
     let fits = |address: &&NodeAddress| {
         address.kind == AddressKind::InternalIp
             && address.address.parse().is_ok_and(|ip: IpAddr| ip.is_ipv6() == net.addr().is_ipv6())
@@ -96,7 +98,12 @@ pub fn create(cloud: &Cloud<'_>, routes: &[NewRoute]) -> Vec<Result<()>> {
     each(routes, nexthop, |wanted| {
         // First what ports may send: a route whose packets are dropped would look as if it were complete.
         let allowed = pairs::set(cloud, wanted, true)?;
-        let ready: Vec<ExtraRoute> = wanted.iter().zip(&allowed).filter(|(_, allowed)| allowed.is_ok()).map(|(route, _)| route.clone()).collect();
+        let ready: Vec<ExtraRoute> = wanted
+            .iter()
+            .zip(&allowed)
+            .filter(|(_, allowed)| allowed.is_ok())
+            .map(|(route, _)| route.clone())
+            .collect();
         change(cloud, &ready, true)?;
         Ok(allowed)
     })
@@ -125,7 +132,8 @@ fn each<T>(
     let answers = match act(&good) {
         Ok(answers) => answers,
         Err(CloudError::Invalid(_) | CloudError::NotFound(_) | CloudError::Denied(_)) if good.len() > 1 => {
-            let one = |route: &ExtraRoute| act(std::slice::from_ref(route)).and_then(|answers| answers.into_iter().collect());
+            let one =
+                |route: &ExtraRoute| act(std::slice::from_ref(route)).and_then(|answers| answers.into_iter().collect());
             good.iter().map(one).collect()
         }
         Err(error) => vec![Err(error); good.len()],

@@ -96,8 +96,10 @@ fn choose(services: &[Service], global: &Global) -> BTreeMap<Kind, String> {
             && (region == Some("") || endpoint.region.as_deref() == region || endpoint.region_id.as_deref() == region)
     };
     let endpoint = |kind: Kind| {
-        let mut endpoints =
-            services.iter().filter(|service| service.kind == kind.service_type()).flat_map(|service| &service.endpoints);
+        let mut endpoints = services
+            .iter()
+            .filter(|service| service.kind == kind.service_type())
+            .flat_map(|service| &service.endpoints);
         Some((kind, kind.base(&endpoints.find(fits)?.url)))
     };
     Kind::ALL.into_iter().filter_map(endpoint).collect()

@@ -1,10 +1,7 @@
 //! What the cloud's Octavia and Neutron can do.
 
 use serde::Deserialize;
-use skydock_sdk::{
-    Result,
-    http::Method,
-};
+use skydock_sdk::{Result, http::Method};
 
 use super::{BELIEVED, Cloud, Kind};
 

@@ -160,7 +160,9 @@ fn setting(cursor: &mut Cursor<'_>) -> Result<Statement, String> {
         return Err(format!("expected `=` after `{key}`"));
     }
     cursor.skip_blanks();
-    value(cursor).map(|value| Statement::Setting(key.clone(), Some(value))).map_err(|reason| format!("`{key}`: {reason}"))
+    value(cursor)
+        .map(|value| Statement::Setting(key.clone(), Some(value)))
+        .map_err(|reason| format!("`{key}`: {reason}"))
 }
 
 fn value(cursor: &mut Cursor<'_>) -> Result<String, String> {

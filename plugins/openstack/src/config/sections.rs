@@ -2,7 +2,11 @@
 
 use std::time::Duration;
 
-use super::{Class, Config, Interface, LoadBalancer, Networking, go, ini::Entry, problem::{Problem, nearest}};
+use super::{
+    Class, Config, Interface, LoadBalancer, Networking, go,
+    ini::Entry,
+    problem::{Problem, nearest},
+};
 
 /// Sections, as upstream spells them.
 const SECTIONS: [&str; 8] =
@@ -111,9 +115,7 @@ pub(super) fn apply(config: &mut Config, entry: &Entry) -> Result<(), Problem> {
     let key = entry.key.as_deref().unwrap_or_default();
     match taken {
         Ok(true) => Ok(()),
-        Ok(false) => {
-            Err(at(format!("section `{}` has no setting `{key}`{}", entry.section, hint(key, &known))))
-        }
+        Ok(false) => Err(at(format!("section `{}` has no setting `{key}`{}", entry.section, hint(key, &known)))),
         Err(reason) => Err(at(format!("`{key}`: {reason}"))),
     }
 }
@@ -176,10 +178,14 @@ fn global(config: &mut Config, key: &str, value: &Value<'_>) -> Taken {
             };
         }
         "tls-insecure" if value.boolean()? => {
-            return Err("certificates are always checked: give the cloud's CA to the host, with the `tls` of its egress rule".to_owned());
+            return Err(
+                "certificates are always checked: give the cloud's CA to the host, with the `tls` of its egress rule"
+                    .to_owned(),
+            );
         }
         "use-clouds" if value.boolean()? => {
-            return Err("a plugin reads no files: write `auth-url` and `region` here, and give the login to the host".to_owned());
+            return Err("a plugin reads no files: write `auth-url` and `region` here, and give the login to the host"
+                .to_owned());
         }
         "tls-insecure" | "use-clouds" => {}
         _ => return Ok(FOR_THE_HOST.contains(&key)),

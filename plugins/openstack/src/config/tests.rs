@@ -97,7 +97,10 @@ fn a_setting_nobody_knows_is_refused_with_the_nearest() {
         problem("[LoadBalancer]\nsubnetid=x"),
         "cloud.conf:4: section `LoadBalancer` has no setting `subnetid`; did you mean `subnet-id`?"
     );
-    assert_eq!(problem("[LoadBalancers]"), "cloud.conf:3: there is no section `LoadBalancers`; did you mean `LoadBalancer`?");
+    assert_eq!(
+        problem("[LoadBalancers]"),
+        "cloud.conf:3: there is no section `LoadBalancers`; did you mean `LoadBalancer`?"
+    );
     assert_eq!(problem("[Route \"x\"]"), "cloud.conf:3: section `Route` has no subsections");
     assert!(problem("[LoadBalancerClass]\nsubnet-id=x").contains("a class needs a name"));
     assert!(problem("[LoadBalancerClass \"a\"]\nlb-method=x").contains("has no setting `lb-method`"));

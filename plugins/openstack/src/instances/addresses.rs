@@ -108,7 +108,8 @@ fn sort(addresses: &mut [NodeAddress], order: &[IpNet]) {
     };
     addresses.sort_by(|left, right| {
         let (here, there) = (rank(left), rank(right));
-        here.cmp(&there).then_with(|| if here == order.len() { Ordering::Equal } else { number(left).cmp(&number(right)) })
+        here.cmp(&there)
+            .then_with(|| if here == order.len() { Ordering::Equal } else { number(left).cmp(&number(right)) })
     });
 }
 

@@ -51,7 +51,9 @@ struct Answer {
 pub(super) fn find(cloud: &Cloud<'_>, nodes: &[Node]) -> Result<Vec<Result<Found>>> {
     let wanted: Vec<Option<Machine<'_>>> = nodes
         .iter()
-        .map(|node| node.provider_id.as_deref().filter(|id| !id.is_empty()).map(|id| provider_id::read(cloud.config, id)))
+        .map(|node| {
+            node.provider_id.as_deref().filter(|id| !id.is_empty()).map(|id| provider_id::read(cloud.config, id))
+        })
         .collect();
     let ids: Vec<&str> = wanted.iter().filter_map(|machine| id(machine.as_ref())).collect();
     let known = wanted.iter().zip(nodes);
@@ -101,8 +103,8 @@ fn by_name(cloud: &Cloud<'_>, names: &[&str]) -> Result<BTreeMap<String, Server>
     let patterns = patterns(names);
     let name = |pattern| ("name", pattern);
     let query = patterns.iter().map(|pattern| Some(pattern.as_str()).filter(|pattern| !pattern.is_empty()));
-    let queries = query.map(|pattern| pattern.map(name).into_iter().collect()).collect();
-    let found: Vec<Vec<Server>> = cloud.lists(Kind::Compute, "/servers/detail", queries)?;
+    let queries: Vec<_> = query.map(|pattern| pattern.map(name).into_iter().collect()).collect();
+    let found: Vec<Vec<Server>> = cloud.lists(Kind::Compute, "/servers/detail", &queries)?;
     Ok(found.into_iter().flatten().map(|server| (server.id.clone(), server)).collect())
 }
 
@@ -113,7 +115,8 @@ fn patterns(names: &[&str]) -> Vec<String> {
     if names.len() <= FEW {
         return names.iter().map(|name| format!("^{}$", escaped(name))).collect();
     }
-    let common = |one: &str, other: &str| one.bytes().zip(other.bytes()).take_while(|(one, other)| one == other).count();
+    let common =
+        |one: &str, other: &str| one.bytes().zip(other.bytes()).take_while(|(one, other)| one == other).count();
     let first = names.first().copied().unwrap_or_default();
     let length = names.iter().map(|name| common(first, name)).min().unwrap_or_default();
     let shared = first.get(..length).unwrap_or_default();

@@ -71,16 +71,23 @@ fn made_key(id: &str) -> String {
 
 /// A number for what a load balancer has besides its address.
 fn digest(want: &Want, backends: &[Backend]) -> Vec<u8> {
-    let mut body = body::load_balancer(&Want { member_subnet: String::new(), ..want.clone() }, backends);
+    number("made", want, backends).to_be_bytes().to_vec()
+}
+
+/// A number for what a load balancer is to be, and who asks.
+pub(super) fn number(who: &str, want: &Want, backends: &[Backend]) -> u64 {
+    let want = Want { member_subnet: String::new(), serial: false, ..want.clone() };
+    let mut body = body::load_balancer(&want, backends);
     let parts = body.get_mut("loadbalancer").and_then(|body| body.get_mut("listeners")).map(Value::take);
     let mut hasher = DefaultHasher::new();
-    parts.unwrap_or_default().to_string().hash(&mut hasher);
-    hasher.finish().to_be_bytes().to_vec()
+    (who, parts.unwrap_or_default().to_string()).hash(&mut hasher);
+    hasher.finish()
 }
 
 /// The subnet that the first node with a server has its address in.
 fn subnet_of_nodes(cloud: &Cloud<'_>, backends: &[Backend]) -> Result<String> {
-    let server = |backend: &&Backend| matches!(provider_id::read(cloud.config, &backend.provider_id), Machine::Server(_));
+    let server =
+        |backend: &&Backend| matches!(provider_id::read(cloud.config, &backend.provider_id), Machine::Server(_));
     let Some(backend) = backends.iter().find(server) else {
         let message = "no node tells in which subnet the load balancer is to be: set `subnet-id` or `network-id` in section \
                        `LoadBalancer`, or wait for a node";
@@ -114,10 +121,14 @@ pub(super) fn check_tls(cloud: &Cloud<'_>, want: &Want) -> Result<()> {
     let mut parts = reference.rsplit('/');
     let (id, kind) = (parts.next().unwrap_or_default(), parts.next().unwrap_or_default());
     if !matches!(kind, "containers" | "secrets") {
-        return Err(invalid("expected the address of a container or secret of Barbican: https://HOST/v1/containers/ID"));
+        return Err(invalid(
+            "expected the address of a container or secret of Barbican: https://HOST/v1/containers/ID",
+        ));
     }
     if !cloud.has(Kind::KeyManager)? {
-        return Err(invalid("the cloud has no key manager: set `container-store=external` if the container is somebody else's"));
+        return Err(invalid(
+            "the cloud has no key manager: set `container-store=external` if the container is somebody else's",
+        ));
     }
     let path = format!("/{kind}/{}", http::segment(id)?);
     cloud.ask(Method::Get, Kind::KeyManager, &path, "cannot read the TLS container")?.send()?;

@@ -8,12 +8,12 @@ use skydock_sdk::{
 
 use super::{
     annotation, at_work,
-    ensure::{take, take_first},
+    ensure::take,
     find::find,
     floating, names,
     plan::{Step, plan_removal},
     read::{Depth, read},
-    security, served,
+    security, served, todo,
     tree::{Ownership, Tree},
     want::Want,
 };
@@ -61,11 +61,7 @@ pub fn ensure_deleted(cloud: &Cloud<'_>, service: &Service) -> Result<()> {
     let ownership = Ownership::of(&balancer, &want, service, cloud.cluster, found.by_name, served(service));
     let fate = fate(&balancer, &ownership);
     match balancer.phase() {
-        // What was made beside it goes meanwhile.
-        Phase::Going => {
-            remains(cloud, service, keep)?;
-            return Err(at_work(cloud, &balancer.id, "is being deleted"));
-        }
+        Phase::Going => return Err(at_work(cloud, &balancer.id, "is being deleted")),
         Phase::Pending => return Err(at_work(cloud, &balancer.id, "is being changed, and deleted then")),
         Phase::Failed if fate == Fate::Stays => {
             return Err(CloudError::unavailable(format!(
@@ -86,13 +82,13 @@ pub fn ensure_deleted(cloud: &Cloud<'_>, service: &Service) -> Result<()> {
         Fate::Stays => {
             let id = balancer.id.clone();
             let tree = read(cloud, balancer, &want, &ownership, Depth::Listeners)?;
-            take_first(cloud, service, &id, leave(&want, &tree, &ownership))?;
+            todo::begin(cloud, service, &id, 0, &leave(&want, &tree, &ownership))?;
             security::remove(cloud, service)
         }
     }
 }
 
-/// With a load balancer that is gone, or goes, its floating IP and security group go, too.
+/// With a load balancer that is gone its floating IP and security group go, too.
 fn remains(cloud: &Cloud<'_>, service: &Service, keep: bool) -> Result<()> {
     if !keep {
         floating::sweep(cloud, service)?;
@@ -126,7 +122,7 @@ fn delete(
             what: format!("cannot delete pool {}", pool.id),
             optional: None,
         }));
-        take_first(cloud, service, &id, steps)?;
+        todo::begin(cloud, service, &id, 0, &steps)?;
     }
     let query = if cascade { "?cascade=true" } else { "" };
     let step = Step {

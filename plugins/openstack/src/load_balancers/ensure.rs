@@ -14,13 +14,14 @@ use super::{
     plan::{Step, plan},
     read::{Depth, read},
     security, served, status, targets, tell_ignored,
+    todo::{self, Left},
     tree::Ownership,
     waited,
     want::Want,
     wanted,
 };
 use crate::{
-    cloud::{Cloud, Kind, text},
+    cloud::{Cloud, Kind},
     host::Event,
     octavia::{LoadBalancer, Phase},
 };
@@ -53,7 +54,10 @@ pub fn ensure(cloud: &Cloud<'_>, service: &Service, nodes: &dyn Nodes) -> Result
     create::check_tls(cloud, &want)?;
     let backends = backends(&targets(nodes, &want), want.family);
     if !create::is_as_made(cloud, &id, &want, &backends) {
-        repair(cloud, service, &want, &backends, &load_balancer, &ownership)?;
+        let digest = create::number("ensure", &want, &backends);
+        if todo::resume(cloud, service, &id, digest)? == Left::Unknown {
+            repair(cloud, service, &want, &backends, &load_balancer, &ownership, digest)?;
+        }
     }
     let address = floating::ensure(cloud, service, &want, &load_balancer, &ownership)?;
     cloud.host.annotate(service, annotation::LOAD_BALANCER_ADDRESS, Some(&address));
@@ -109,6 +113,7 @@ fn repair(
     backends: &[Backend],
     load_balancer: &LoadBalancer,
     ownership: &Ownership,
+    digest: u64,
 ) -> Result<()> {
     let tree = read(cloud, load_balancer.clone(), want, ownership, Depth::Whole)?;
     let mut want = want.clone();
@@ -121,21 +126,7 @@ fn repair(
         let message = format!("Load balancer {} is renamed: the cluster was called {old}", load_balancer.id);
         cloud.host.tell(service, &Event { warning: false, reason: "LoadBalancerRename", message });
     }
-    take_first(cloud, service, &load_balancer.id, steps)
-}
-
-/// Takes the first step that can be taken. Success if there are none.
-pub(super) fn take_first(cloud: &Cloud<'_>, service: &Service, id: &str, steps: Vec<Step>) -> Result<()> {
-    for step in steps {
-        match (take(cloud, &step), step.optional) {
-            (Err(error @ CloudError::Invalid(_)), Some(reason)) => {
-                cloud.host.tell(service, &Event::warning(reason, text(&error).to_owned()));
-            }
-            (Err(error), _) => return Err(error),
-            (Ok(()), _) => return Err(at_work(cloud, id, "is being changed")),
-        }
-    }
-    Ok(())
+    todo::begin(cloud, service, &load_balancer.id, digest, &steps)
 }
 
 /// One change. What is to be deleted and is gone is a success.

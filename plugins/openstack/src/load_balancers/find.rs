@@ -1,7 +1,10 @@
 //! Which load balancer is a Service's.
 
 use serde::Deserialize;
-use skydock_sdk::{Result, http, types::{CloudError, Service}};
+use skydock_sdk::{
+    Result, http,
+    types::{CloudError, Service},
+};
 
 use super::{names, served, want::Want};
 use crate::{

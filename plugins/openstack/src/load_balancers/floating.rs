@@ -10,7 +10,11 @@ use skydock_sdk::{
     types::{CloudError, Service},
 };
 
-use super::{annotation, names, tree::Ownership, want::{Floating, Want}};
+use super::{
+    annotation, names,
+    tree::Ownership,
+    want::{Floating, Want},
+};
 use crate::{
     cloud::{BELIEVED, Cloud, Kind},
     host::Event,
@@ -122,7 +126,9 @@ fn make(cloud: &Cloud<'_>, service: &Service, want: &Want, balancer: &LoadBalanc
         let found: Vec<FloatingIp> = cloud.list(Kind::Network, "/floatingips", query)?;
         if let Some(floating) = found.first() {
             if floating.port_id.as_deref().is_some_and(|port| !port.is_empty()) {
-                return Err(CloudError::unavailable(format!("floating IP {address} (loadBalancerIP) is in use elsewhere")));
+                return Err(CloudError::unavailable(format!(
+                    "floating IP {address} (loadBalancerIP) is in use elsewhere"
+                )));
             }
             attach(cloud, floating, Some(&port))?;
             return Ok(Some(address.clone()));
@@ -192,7 +198,8 @@ fn create(cloud: &Cloud<'_>, body: &Value) -> Result<String> {
 
 fn check_subnet(cloud: &Cloud<'_>, id: &str, network: &str) -> Result<()> {
     let what = "cannot read the floating IP's subnet";
-    let answer: SubnetAnswer = cloud.get(Kind::Network, &format!("/subnets/{}", skydock_sdk::http::segment(id)?), what)?;
+    let answer: SubnetAnswer =
+        cloud.get(Kind::Network, &format!("/subnets/{}", skydock_sdk::http::segment(id)?), what)?;
     if answer.subnet.network_id == network {
         return Ok(());
     }
@@ -250,15 +257,20 @@ pub(super) fn release(cloud: &Cloud<'_>, load_balancer: &LoadBalancer) -> Result
 
 /// Deletes floating IPs that were made for this Service and lead nowhere: their load balancer went without them.
 pub(super) fn sweep(cloud: &Cloud<'_>, service: &Service) -> Result<()> {
+    astray(cloud, service)?.iter().try_for_each(|floating| remove(cloud, floating))
+}
+
+/// Floating IPs that were made for this Service and lead nowhere.
+pub(super) fn astray(cloud: &Cloud<'_>, service: &Service) -> Result<Vec<FloatingIp>> {
     let description = names::floating_ip(cloud.cluster, service);
     let query = vec![("description", description.as_str())];
-    let found: Vec<FloatingIp> = match cloud.list(Kind::Network, "/floatingips", query) {
+    let mut found: Vec<FloatingIp> = match cloud.list(Kind::Network, "/floatingips", query) {
         // A Neutron that cannot filter by description.
         Err(CloudError::Invalid(_)) => Vec::new(),
         other => other?,
     };
-    let astray = |floating: &&FloatingIp| floating.description == description && floating.port_id.is_none();
-    found.iter().filter(astray).try_for_each(|floating| remove(cloud, floating))
+    found.retain(|floating| floating.description == description && floating.port_id.is_none());
+    Ok(found)
 }
 
 #[cfg(test)]

@@ -38,9 +38,9 @@ pub struct MemberWant {
 #[must_use]
 pub fn selected(nodes: Vec<Node>, selector: &[(String, String)]) -> Vec<Target> {
     let fits = |node: &Node| {
-        selector.iter().all(|(key, value)| {
-            node.labels.lookup(key).is_some_and(|label| value.is_empty() || label == value)
-        })
+        selector
+            .iter()
+            .all(|(key, value)| node.labels.lookup(key).is_some_and(|label| value.is_empty() || label == value))
     };
     nodes
         .into_iter()
@@ -114,7 +114,8 @@ mod tests {
     #[test]
     fn an_internal_address_of_the_family_comes_first() {
         use AddressKind::{ExternalIp, Hostname, InternalIp};
-        let all = [at(Hostname, "n"), at(ExternalIp, "9.9.9.9"), at(InternalIp, "2001:db8::1"), at(InternalIp, "10.0.0.1")];
+        let all =
+            [at(Hostname, "n"), at(ExternalIp, "9.9.9.9"), at(InternalIp, "2001:db8::1"), at(InternalIp, "10.0.0.1")];
         assert_eq!(address(&all, Some(IpFamily::Ipv4)), Some("10.0.0.1"));
         assert_eq!(address(&all, Some(IpFamily::Ipv6)), Some("2001:db8::1"));
         assert_eq!(address(&all, None), Some("2001:db8::1"));
@@ -129,9 +130,11 @@ mod tests {
             labels: labels.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect(),
             ..Node::default()
         };
-        let nodes = vec![node("a", &[("env", "prod"), ("r", "x")]), node("b", &[("env", "dev")]), node("c", &[("r", "y")])];
+        let nodes =
+            vec![node("a", &[("env", "prod"), ("r", "x")]), node("b", &[("env", "dev")]), node("c", &[("r", "y")])];
         let names = |selector: &[(&str, &str)]| {
-            let selector: Vec<_> = selector.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
+            let selector: Vec<_> =
+                selector.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
             selected(nodes.clone(), &selector).into_iter().map(|target| target.name).collect::<Vec<_>>()
         };
         assert_eq!(names(&[("env", "prod")]), ["a"]);

@@ -42,7 +42,7 @@ impl Step {
 
     fn update(kind: &str, id: &str, fields: Map<String, Value>) -> Self {
         let path = format!("/lbaas/{kind}s/{id}");
-        Self::new(Method::Put, path, json!({kind: fields}), format!("cannot update {kind} {id}"))
+        Self::new(Method::Put, path, json!({kind: Value::Object(fields)}), format!("cannot update {kind} {id}"))
     }
 }
 
@@ -50,7 +50,13 @@ impl Step {
 ///
 /// # Errors
 /// If a port of the Service is taken by somebody else, in one sentence.
-pub fn plan(want: &Want, backends: &[Backend], tree: &Tree, ownership: &Ownership, cluster: &str) -> Result<Vec<Step>, String> {
+pub fn plan(
+    want: &Want,
+    backends: &[Backend],
+    tree: &Tree,
+    ownership: &Ownership,
+    cluster: &str,
+) -> Result<Vec<Step>, String> {
     let mut renamed = tree.clone();
     let mut steps = Vec::new();
     if let Some(old) = &ownership.renamed_from {

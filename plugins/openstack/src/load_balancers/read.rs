@@ -3,7 +3,10 @@
 use serde::Deserialize;
 use skydock_sdk::{Result, http::Method, types::CloudError};
 
-use super::{tree::{Ownership, Tree}, want::Want};
+use super::{
+    tree::{Ownership, Tree},
+    want::Want,
+};
 use crate::{
     cloud::{Cloud, Kind, send_all},
     octavia::{LoadBalancer, Member, Monitor, Pool},
@@ -44,8 +47,12 @@ pub(super) fn read(
     let is_own = |tree: &Tree, listener: &&crate::octavia::Listener| {
         tree.is_own(listener, want, ownership) || ownership.renamed_from.is_some()
     };
-    let own: Vec<&Pool> =
-        tree.listeners.iter().filter(|listener| is_own(&tree, listener)).filter_map(|listener| tree.pool(&listener.id)).collect();
+    let own: Vec<&Pool> = tree
+        .listeners
+        .iter()
+        .filter(|listener| is_own(&tree, listener))
+        .filter_map(|listener| tree.pool(&listener.id))
+        .collect();
     let mut asks = Vec::new();
     for pool in &own {
         let path = format!("/lbaas/pools/{}/members", pool.id);

@@ -105,11 +105,7 @@ pub(super) fn ensure(
 ) -> Result<()> {
     let lb = &cloud.config.load_balancer;
     if !lb.manage_security_groups {
-        if cloud.host.kept(&none_key(service)).is_none() {
-            remove(cloud, service)?;
-            none_yet(cloud, service);
-        }
-        return Ok(());
+        return remove(cloud, service);
     }
     cloud.host.forget(&none_key(service));
     let subnet = if want.member_subnet.is_empty() {
@@ -148,7 +144,8 @@ fn make(cloud: &Cloud<'_>, service: &Service) -> Result<SecurityGroup> {
         "description": names::security_group_description(cloud.cluster, service),
     }});
     let what = "cannot make the security group of the Service";
-    let answer: Answer = cloud.ask(Method::Post, Kind::Network, "/security-groups", what)?.json(&body)?.send()?.json()?;
+    let answer: Answer =
+        cloud.ask(Method::Post, Kind::Network, "/security-groups", what)?.json(&body)?.send()?.json()?;
     Ok(answer.security_group)
 }
 
@@ -195,7 +192,8 @@ fn set_ports(cloud: &Cloud<'_>, group: &str, backends: &[Backend], subnet: &str)
     let having: Vec<Port> = cloud.list(Kind::Network, "/ports", vec![("security_groups", group)])?;
     let is_member = |port: &Port| {
         servers.iter().any(|(id, address)| {
-            *id == port.device_id && port.fixed_ips.iter().any(|fixed| is_at(&fixed.ip_address, address) && fixed.subnet_id == subnet)
+            *id == port.device_id
+                && port.fixed_ips.iter().any(|fixed| is_at(&fixed.ip_address, address) && fixed.subnet_id == subnet)
         })
     };
     let lacks = |port: &&Port| {
@@ -212,16 +210,31 @@ fn is_at(one: &str, other: &str) -> bool {
 
 /// A port with the group or without it. If somebody else changes the port meanwhile, neither change is lost.
 fn set_groups(cloud: &Cloud<'_>, port: &Port, group: &str, with: bool) -> Result<Ask> {
-    let mut groups: Vec<&str> = port.security_groups.iter().map(String::as_str).filter(|other| *other != group).collect();
+    let mut groups: Vec<&str> =
+        port.security_groups.iter().map(String::as_str).filter(|other| *other != group).collect();
     groups.extend(Some(group).filter(|_| with));
     let what = format!("cannot set the security groups of port {}", port.id);
     let ask = cloud.ask(Method::Put, Kind::Network, &format!("/ports/{}", port.id), what)?;
     ask.if_revision(port.revision_number).json(&json!({"port": {"security_groups": groups}}))
 }
 
+/// True if the Service has a security group.
+pub(super) fn exists(cloud: &Cloud<'_>, service: &Service) -> Result<bool> {
+    Ok(cloud.host.kept(&none_key(service)).is_none() && find(cloud, service)?.is_some())
+}
+
 /// Takes the group off all ports, and deletes it.
 pub(super) fn remove(cloud: &Cloud<'_>, service: &Service) -> Result<()> {
-    let Some(group) = find(cloud, service)? else { return Ok(()) };
+    if cloud.host.kept(&none_key(service)).is_none() {
+        if let Some(group) = find(cloud, service)? {
+            delete(cloud, &group)?;
+        }
+        none_yet(cloud, service);
+    }
+    Ok(())
+}
+
+fn delete(cloud: &Cloud<'_>, group: &SecurityGroup) -> Result<()> {
     let having: Vec<Port> = cloud.list(Kind::Network, "/ports", vec![("security_groups", group.id.as_str())])?;
     all_gone(having.iter().map(|port| set_groups(cloud, port, &group.id, false)).collect::<Result<_>>()?)?;
     // Upstream once tagged the ports.
@@ -261,8 +274,12 @@ mod tests {
     #[test]
     fn with_ovn_they_are_open_for_those_who_may_come() {
         let rules = rules(&want(), &Service::default(), "10.0.0.0/24", true);
-        let expected =
-            ["tcp 192.0.2.0/24 30080", "tcp 198.51.100.0/24 30080", "udp 192.0.2.0/24 30053", "udp 198.51.100.0/24 30053"];
+        let expected = [
+            "tcp 192.0.2.0/24 30080",
+            "tcp 198.51.100.0/24 30080",
+            "udp 192.0.2.0/24 30053",
+            "udp 198.51.100.0/24 30053",
+        ];
         assert_eq!(told(&rules), expected);
     }
 

@@ -5,7 +5,7 @@ use skydock_sdk::{
     types::{Ingress, IpMode, LoadBalancerStatus, Service},
 };
 
-use super::{annotation, find::find, floating, names, want::Want, wanted};
+use super::{annotation, find::find, floating, names, security, served, want::Want, wanted};
 use crate::{cloud::Cloud, config::Config};
 
 /// The status of a Service whose load balancer has this address.
@@ -33,7 +33,7 @@ pub(super) fn of(config: &Config, service: &Service, want: &Want, address: &str)
 pub fn get(cloud: &Cloud<'_>, service: &Service) -> Result<Option<LoadBalancerStatus>> {
     let id = annotation::text(service, annotation::LOAD_BALANCER_ID, "");
     let name = names::load_balancer(cloud.cluster, service);
-    let Some(found) = find(cloud, id, &name, service)? else { return Ok(None) };
+    let Some(found) = find(cloud, id, &name, service)? else { return remains(cloud, service) };
     let vip = found.load_balancer.vip_address.clone().unwrap_or_default();
     let floating = floating::attached(cloud, &found.load_balancer)?.map(|floating| floating.floating_ip_address);
     let address = floating.unwrap_or(vip);
@@ -41,6 +41,14 @@ pub fn get(cloud: &Cloud<'_>, service: &Service) -> Result<Option<LoadBalancerSt
         return Ok(Some(LoadBalancerStatus::default()));
     }
     Ok(Some(of(cloud.config, service, &wanted(cloud, service).unwrap_or_default(), &address)))
+}
+
+/// Without a load balancer there may be things yet that were made with it: then there is something to delete.
+fn remains(cloud: &Cloud<'_>, service: &Service) -> Result<Option<LoadBalancerStatus>> {
+    let keep = annotation::boolean(service, annotation::KEEP_FLOATING_IP, false);
+    let leaves = served(service)
+        && (security::exists(cloud, service)? || (!keep && !floating::astray(cloud, service)?.is_empty()));
+    Ok(leaves.then(LoadBalancerStatus::default))
 }
 
 #[cfg(test)]

@@ -4,7 +4,10 @@ use std::collections::BTreeMap;
 
 use skydock_sdk::types::Service;
 
-use super::{names, want::{PortWant, Want}};
+use super::{
+    names,
+    want::{PortWant, Want},
+};
 use crate::octavia::{Listener, LoadBalancer, Member, Monitor, Pool};
 
 /// A load balancer with its parts.
@@ -39,7 +42,14 @@ impl Ownership {
     /// Whose it is. `found_by_name`: no annotation has led to it. `served`: this Service has had an address before, so that a name
     /// that differs in the cluster alone is one of the same Service, from when the cluster was called otherwise.
     #[must_use]
-    pub fn of(load_balancer: &LoadBalancer, want: &Want, service: &Service, cluster: &str, found_by_name: bool, served: bool) -> Self {
+    pub fn of(
+        load_balancer: &LoadBalancer,
+        want: &Want,
+        service: &Service,
+        cluster: &str,
+        found_by_name: bool,
+        served: bool,
+    ) -> Self {
         let old = names::cluster_of(&load_balancer.name, service).filter(|old| *old != cluster && served);
         let is_own = |tag: &String| {
             *tag == want.name || old.is_some_and(|old| names::with_cluster(tag, old, cluster) == want.name)

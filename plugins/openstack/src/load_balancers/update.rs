@@ -6,13 +6,13 @@ use skydock_sdk::{
 };
 
 use super::{
-    Nodes, at_work,
-    ensure::take_first,
+    Nodes, at_work, create,
     find::{Found, find},
     members::backends,
     plan::plan_members,
     read::{Depth, read},
     security, served, targets,
+    todo::{self, Left},
     tree::Ownership,
     waited, wanted,
 };
@@ -40,8 +40,11 @@ pub fn update_nodes(cloud: &Cloud<'_>, service: &Service, nodes: &dyn Nodes) -> 
         want.member_subnet = load_balancer.vip_subnet_id.clone().unwrap_or_default();
     }
     let backends = backends(&targets(nodes, &want), want.family);
-    let tree = read(cloud, load_balancer.clone(), &want, &ownership, Depth::Members)?;
-    take_first(cloud, service, &id, plan_members(&want, &backends, &tree, &ownership))?;
+    let digest = create::number("update", &want, &backends);
+    if todo::resume(cloud, service, &id, digest)? == Left::Unknown {
+        let tree = read(cloud, load_balancer.clone(), &want, &ownership, Depth::Members)?;
+        todo::begin(cloud, service, &id, digest, &plan_members(&want, &backends, &tree, &ownership))?;
+    }
     if cloud.config.load_balancer.manage_security_groups {
         security::ensure(cloud, service, &want, &load_balancer, &backends)?;
     }

@@ -190,7 +190,8 @@ impl Want {
         if self.features.availability_zones {
             self.availability_zone = zone.to_owned();
         } else if !zone.is_empty() {
-            let message = "this Octavia, or its provider, has no availability zones: the load balancer is made without".to_owned();
+            let message = "this Octavia, or its provider, has no availability zones: the load balancer is made without"
+                .to_owned();
             self.ignored.push(("LoadBalancerAvailabilityZonesIgnored", message));
         }
     }
@@ -202,7 +203,9 @@ impl Want {
             && config.load_balancer.manage_security_groups;
         // Upstream says so of every Service; nothing is ignored where anyone may come.
         if !self.features.allowed_cidrs && !by_group && !service.source_ranges.is_empty() {
-            let message = "this Octavia, or its provider, cannot tell who may come: loadBalancerSourceRanges are ignored".to_owned();
+            let message =
+                "this Octavia, or its provider, cannot tell who may come: loadBalancerSourceRanges are ignored"
+                    .to_owned();
             self.ignored.push(("LoadBalancerSourceRangesIgnored", message));
         }
         let timeout = |key: &str, unset: i64| annotation::number(service, key, unset);

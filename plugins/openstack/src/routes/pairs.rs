@@ -1,6 +1,8 @@
 //! Allowed address pairs: a port may send from the Pod CIDR of its node.
 
-use super::{Ask, BTreeMap, Cloud, CloudError, ExtraRoute, IDS, Kind, Method, Port, Result, Value, is_same, json, send_all};
+use super::{
+    Ask, BTreeMap, Cloud, CloudError, ExtraRoute, IDS, Kind, Method, Port, Result, Value, is_same, json, send_all,
+};
 use crate::instances::ports_of;
 
 /// Adds the destinations of routes to what the ports at their next hops may send, or takes them off. One answer a route.
@@ -40,7 +42,9 @@ pub(super) fn set(cloud: &Cloud<'_>, routes: &[ExtraRoute], add: bool) -> Result
         None if !add => Ok(()),
         None => {
             let hop = &route.nexthop;
-            Err(CloudError::not_found(format!("no port has the address {hop} in a network of the router of section `Route`")))
+            Err(CloudError::not_found(format!(
+                "no port has the address {hop} in a network of the router of section `Route`"
+            )))
         }
     };
     Ok(routes.iter().zip(&of_route).map(answer).collect())
@@ -83,7 +87,7 @@ fn ports_at(cloud: &Cloud<'_>, routes: &[ExtraRoute]) -> Result<Vec<Port>> {
     // An address and a network have about the size of an ID each.
     let queries: Vec<Vec<(&str, String)>> = hops.chunks(IDS / 2).map(query).collect();
     let queries = queries.iter().map(|query| query.iter().map(|(name, value)| (*name, value.as_str())).collect());
-    Ok(cloud.lists(Kind::Network, "/ports", queries.collect())?.into_iter().flatten().collect())
+    Ok(cloud.lists(Kind::Network, "/ports", &queries.collect::<Vec<_>>())?.into_iter().flatten().collect())
 }
 
 /// The networks the router is in.
@@ -110,7 +114,8 @@ mod tests {
 
     #[test]
     fn pairs_are_added_once_and_others_stay() {
-        let pair = |ip: &str, mac: Option<&str>| AddressPair { ip_address: ip.into(), mac_address: mac.map(Into::into) };
+        let pair =
+            |ip: &str, mac: Option<&str>| AddressPair { ip_address: ip.into(), mac_address: mac.map(Into::into) };
         let port = Port {
             allowed_address_pairs: vec![pair("192.0.2.1", Some("fa:16:3e:00:00:01")), pair("10.244.0.0/24", None)],
             ..Port::default()
@@ -118,7 +123,10 @@ mod tests {
         let other = json!({"ip_address": "192.0.2.1", "mac_address": "fa:16:3e:00:00:01"});
         assert_eq!(changed(&port, &["10.244.0.0/24"], true), None);
         let more = changed(&port, &["10.244.0.0/24", "2001:db8::/64"], true).unwrap();
-        assert_eq!(more, [other.clone(), json!({"ip_address": "10.244.0.0/24"}), json!({"ip_address": "2001:db8::/64"})]);
+        assert_eq!(
+            more,
+            [other.clone(), json!({"ip_address": "10.244.0.0/24"}), json!({"ip_address": "2001:db8::/64"})]
+        );
         assert_eq!(changed(&port, &["10.244.0.0/24"], false), Some(vec![other]));
         assert_eq!(changed(&port, &["10.244.9.0/24"], false), None);
     }

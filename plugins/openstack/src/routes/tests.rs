@@ -50,14 +50,18 @@ fn the_next_hop_is_an_internal_address_of_the_family() {
 #[test]
 fn a_list_is_changed_without_losing_what_others_have() {
     let there = [route("a", "1"), route("b", "2")];
-    assert_eq!(changed(&there, &[route("b", "2"), route("c", "3")], true), [route("a", "1"), route("b", "2"), route("c", "3")]);
+    assert_eq!(
+        changed(&there, &[route("b", "2"), route("c", "3")], true),
+        [route("a", "1"), route("b", "2"), route("c", "3")]
+    );
     assert_eq!(changed(&there, &[route("b", "2"), route("c", "3")], false), [route("a", "1")]);
     assert_eq!(changed(&there, &[route("b", "9")], false), there);
 }
 
 #[test]
 fn one_bad_route_does_not_spoil_the_others() {
-    let read = |number: &u8| if *number == 0 { Err(CloudError::invalid("bad")) } else { Ok(route(&number.to_string(), "1")) };
+    let read =
+        |number: &u8| if *number == 0 { Err(CloudError::invalid("bad")) } else { Ok(route(&number.to_string(), "1")) };
     let act = |routes: &[ExtraRoute]| {
         if routes.iter().any(|route| route.destination == "2") {
             return Err(CloudError::invalid("two"));

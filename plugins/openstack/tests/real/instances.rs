@@ -15,7 +15,8 @@ fn node(name: &str, id: Option<&str>) -> Node {
 fn real_nodes_are_described_in_two_requests() {
     let world = real!();
     let config = world.config("");
-    let nodes: Vec<Node> = (0..4).map(|number| node(&format!("node{number}"), None)).chain([node("none", None)]).collect();
+    let nodes: Vec<Node> =
+        (0..4).map(|number| node(&format!("node{number}"), None)).chain([node("none", None)]).collect();
     let told = describe(&world.cloud(&config), &nodes).unwrap();
     println!("{told:#?}");
     println!("{:#?}", world.calls());
@@ -37,7 +38,8 @@ fn real_presence_tells_running_stopped_and_absent() {
     let config = world.config("");
     let cloud = world.cloud(&config);
     let names: Vec<Node> = (0..4).map(|number| node(&format!("node{number}"), None)).collect();
-    let ids: Vec<String> = describe(&cloud, &names).unwrap().into_iter().map(|i| i.unwrap().provider_id.unwrap()).collect();
+    let ids: Vec<String> =
+        describe(&cloud, &names).unwrap().into_iter().map(|i| i.unwrap().provider_id.unwrap()).collect();
     let mut nodes: Vec<Node> = names;
     for (node, id) in nodes.iter_mut().zip(ids) {
         node.provider_id = Some(id);
@@ -48,7 +50,8 @@ fn real_presence_tells_running_stopped_and_absent() {
     let told = check(&cloud, &nodes).unwrap();
     let calls = world.calls();
     use Presence::{Absent, Running, Stopped};
-    let expected = [Ok(Running), Ok(Running), Ok(Running), Ok(Stopped), Ok(Absent), Err(CloudError::ImplementedElsewhere)];
+    let expected =
+        [Ok(Running), Ok(Running), Ok(Running), Ok(Stopped), Ok(Absent), Err(CloudError::ImplementedElsewhere)];
     assert_eq!(told, expected);
     assert_eq!(calls.len(), 2, "{calls:#?}");
     // Names that tell nothing: by ID.

@@ -5,6 +5,15 @@
 //! network `public` (subnets `public-a`, `public-b`), the servers `node0` to `node2` (running; `node0` with a floating IP) and
 //! `node3` (stopped).
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    clippy::print_stdout,
+    reason = "helpers of tests, which may fail"
+)]
+
 mod instances;
 mod load_balancers;
 mod routes;

@@ -99,6 +99,10 @@ fn real_routes_are_changed_whole_where_neutron_is_old() {
     // A change that is based on what is not so any more is refused.
     let path = format!("/routers/{}", config.router_id);
     let ask = cloud.ask(Method::Put, Kind::Network, &path, "stale").unwrap().if_revision(Some(1));
-    let stale = ask.json(&json!({"router": {"routes": []}})).unwrap().send().unwrap_err();
+    let stale = ask
+        .json(&json!({"router": {"routes": [{"destination": "10.246.0.0/24", "nexthop": "10.9.0.77"}]}}))
+        .unwrap()
+        .send()
+        .unwrap_err();
     assert!(matches!(stale, skydock_sdk::types::CloudError::Conflict(_)), "{stale:?}");
 }

@@ -9,7 +9,10 @@ use std::{
 };
 
 use serde_json::{Value, json};
-use skydock_openstack::{instances, load_balancers::{self, annotation}};
+use skydock_openstack::{
+    instances,
+    load_balancers::{self, annotation},
+};
 use skydock_sdk::types::{AddressKind, Node, Service, TrafficPolicy, Transport};
 
 use crate::{
@@ -66,15 +69,26 @@ fn service_json(service: &Service) -> Value {
 }
 
 /// Has the official provider do something; its answer, and how many requests it took.
-fn official(program: &str, world: &World, more: &str, call: &str, service: Option<&Service>, nodes: &Lent) -> (Value, usize) {
+fn official(
+    program: &str,
+    world: &World,
+    more: &str,
+    call: &str,
+    service: Option<&Service>,
+    nodes: &Lent,
+) -> (Value, usize) {
     let env = |name: &str| std::env::var(format!("SKYDOCK_OPENSTACK_{name}")).unwrap();
     let text = format!(
         "[Global]\nauth-url={}\nusername={}\npassword={}\ntenant-name={}\ndomain-name=Default\nregion=RegionOne\n{more}",
-        world.auth_url, env("USERNAME"), env("PASSWORD"), env("PROJECT")
+        world.auth_url,
+        env("USERNAME"),
+        env("PASSWORD"),
+        env("PROJECT")
     );
     let path = std::env::temp_dir().join(format!("occm-{}.conf", std::process::id()));
     fs::write(&path, text).unwrap();
-    let input = json!({"service": service.map(service_json), "nodes": nodes.0.iter().map(node_json).collect::<Vec<_>>()});
+    let input =
+        json!({"service": service.map(service_json), "nodes": nodes.0.iter().map(node_json).collect::<Vec<_>>()});
     let mut child = Command::new(program)
         .args(["-v=6", "-logtostderr=true", "-cluster=kubernetes", "-conf"])
         .arg(&path)
@@ -97,7 +111,8 @@ fn official(program: &str, world: &World, more: &str, call: &str, service: Optio
 /// Annotations as the official provider has left them.
 fn adopt(service: &mut Service, answer: &Value) {
     let annotations = answer["annotations"].as_object().unwrap();
-    service.annotations = annotations.iter().map(|(key, value)| (key.clone(), value.as_str().unwrap().to_owned())).collect();
+    service.annotations =
+        annotations.iter().map(|(key, value)| (key.clone(), value.as_str().unwrap().to_owned())).collect();
 }
 
 /// Services of all kinds, with the configuration.
@@ -174,7 +189,13 @@ fn real_upstream_takes_over_what_was_made_here() {
 fn real_nodes_are_described_as_upstream_does() {
     let (world, Some(program)) = (real!(), upstream()) else { return };
     let all = nodes(&world, 4);
-    for more in ["", "[Networking]\nipv6-support-disabled=true", "[Networking]\npublic-network-name=net", "[Networking]\naddress-sort-order=2001:db8::/32", "[Networking]\ninternal-network-name=other"] {
+    for more in [
+        "",
+        "[Networking]\nipv6-support-disabled=true",
+        "[Networking]\npublic-network-name=net",
+        "[Networking]\naddress-sort-order=2001:db8::/32",
+        "[Networking]\ninternal-network-name=other",
+    ] {
         let (answer, requests) = official(&program, &world, more, "describe", None, &all);
         let config = world.config(more);
         world.calls();
@@ -186,8 +207,11 @@ fn real_nodes_are_described_as_upstream_does() {
                 assert!(metadata["NodeAddresses"].as_array().unwrap().is_empty(), "{told:?} {metadata}");
                 continue;
             };
-            let addresses: Vec<Value> =
-                told.addresses.iter().map(|address| json!({"type": kind(address.kind), "address": address.address})).collect();
+            let addresses: Vec<Value> = told
+                .addresses
+                .iter()
+                .map(|address| json!({"type": kind(address.kind), "address": address.address}))
+                .collect();
             let here = json!([told.provider_id, told.instance_type, told.zone, told.region, addresses]);
             let there = ["ProviderID", "InstanceType", "Zone", "Region", "NodeAddresses"].map(|key| &metadata[key]);
             assert_eq!(here, json!(there), "{more}");

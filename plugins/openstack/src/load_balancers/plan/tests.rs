@@ -40,11 +40,8 @@ fn want(annotations: &[(&str, &str)], ports: &[u16]) -> Want {
 }
 
 fn backends() -> Vec<Backend> {
-    let backend = |number: u8| Backend {
-        name: format!("n{number}"),
-        address: format!("10.0.0.{number}"),
-        ..Backend::default()
-    };
+    let backend =
+        |number: u8| Backend { name: format!("n{number}"), address: format!("10.0.0.{number}"), ..Backend::default() };
     vec![backend(1), backend(2)]
 }
 
@@ -55,7 +52,12 @@ fn owner() -> Ownership {
 /// What Octavia has after it was asked for this.
 fn made(want: &Want) -> Tree {
     let mut tree = Tree {
-        load_balancer: LoadBalancer { id: "lb".into(), name: NAME.into(), tags: vec![NAME.into()], ..LoadBalancer::default() },
+        load_balancer: LoadBalancer {
+            id: "lb".into(),
+            name: NAME.into(),
+            tags: vec![NAME.into()],
+            ..LoadBalancer::default()
+        },
         ..Tree::default()
     };
     for port in &want.ports {
@@ -129,7 +131,8 @@ fn lines<const N: usize>(lines: [&str; N]) -> Vec<String> {
 
 #[test]
 fn what_is_as_it_was_asked_for_is_left_alone() {
-    for annotations in [&[][..], &[(annotation::ENABLE_HEALTH_MONITOR, "true"), (annotation::X_FORWARDED_FOR, "true")]] {
+    for annotations in [&[][..], &[(annotation::ENABLE_HEALTH_MONITOR, "true"), (annotation::X_FORWARDED_FOR, "true")]]
+    {
         let want = want(annotations, &[80, 443]);
         assert_eq!(steps(&want, &made(&want)), Vec::<String>::new());
     }
@@ -242,7 +245,9 @@ fn pools_follow_method_affinity_and_protocol() {
 
 #[test]
 fn monitors_follow_the_service() {
-    let monitored = |delay: &str| want(&[(annotation::ENABLE_HEALTH_MONITOR, "true"), (annotation::HEALTH_MONITOR_DELAY, delay)], &[80]);
+    let monitored = |delay: &str| {
+        want(&[(annotation::ENABLE_HEALTH_MONITOR, "true"), (annotation::HEALTH_MONITOR_DELAY, delay)], &[80])
+    };
     let tree = made(&monitored("5"));
     assert_eq!(steps(&want(&[], &[80]), &tree), ["DELETE /lbaas/healthmonitors/m0"]);
     let changed = steps(&monitored("9"), &tree);
@@ -331,10 +336,7 @@ fn a_cluster_that_was_renamed_renames_what_it_has() {
 
 #[test]
 fn a_load_balancer_is_made_with_all_it_has() {
-    let want = want_with(
-        "[LoadBalancer]\nsubnet-id=s\ncreate-monitor=true",
-        &service(&[], &[80]),
-    );
+    let want = want_with("[LoadBalancer]\nsubnet-id=s\ncreate-monitor=true", &service(&[], &[80]));
     let expected = serde_json::json!({"loadbalancer": {
         "name": NAME,
         "description": "Kubernetes external service shop/web from cluster c",

@@ -68,7 +68,8 @@ impl SubnetSpec {
         }
         let (negated, pattern) = strip(&self.pattern, '!');
         let expression = pattern.strip_prefix('~').map_or_else(|| glob(pattern), str::to_owned);
-        let regex = Regex::new(&expression).map_err(|error| format!("the pattern of the floating IP's subnet: {error}"))?;
+        let regex =
+            Regex::new(&expression).map_err(|error| format!("the pattern of the floating IP's subnet: {error}"))?;
         // As upstream: what is found first must be the whole name.
         let whole = regex.find(name).map_or("", |found| found.as_str()) == name;
         Ok(whole != negated)

@@ -86,7 +86,10 @@ fn proxy_protocol_is_asked_of_tcp_pools_only() {
 fn forwarded_for_and_tls_make_listeners_of_their_kind() {
     let http = annotated(&[(annotation::X_FORWARDED_FOR, "true")]);
     assert_eq!((http.ports[0].listener_protocol, http.ports[0].pool_protocol), ("HTTP", "HTTP"));
-    let tls = annotated(&[(annotation::TLS_CONTAINER_REF, "http://b/v1/containers/1"), (annotation::X_FORWARDED_FOR, "true")]);
+    let tls = annotated(&[
+        (annotation::TLS_CONTAINER_REF, "http://b/v1/containers/1"),
+        (annotation::X_FORWARDED_FOR, "true"),
+    ]);
     assert_eq!((tls.ports[0].listener_protocol, tls.ports[0].pool_protocol), ("TERMINATED_HTTPS", "HTTP"));
     let by_config = want(&config("[LoadBalancer]\ndefault-tls-container-ref=x"), &service(&[]));
     assert_eq!(by_config.ports[0].listener_protocol, "TERMINATED_HTTPS");
@@ -200,7 +203,8 @@ fn classes_annotations_and_defaults_have_upstreams_order() {
 
 #[test]
 fn an_internal_service_has_no_floating_ip_and_may_choose_its_address() {
-    let service = Service { load_balancer_ip: Some("10.0.0.9".to_owned()), ..service(&[(annotation::INTERNAL, "true")]) };
+    let service =
+        Service { load_balancer_ip: Some("10.0.0.9".to_owned()), ..service(&[(annotation::INTERNAL, "true")]) };
     let internal = want(&config(CLASSES), &service);
     assert!(internal.internal && internal.floating == Floating::default());
     assert_eq!(internal.vip.address, "10.0.0.9");
@@ -223,7 +227,10 @@ fn node_selectors_are_pairs_and_keys() {
     let by_config = want(&config("[LoadBalancer]\nnode-selector=\"env=production, region=default\""), &service(&[]));
     let pair = |key: &str, value: &str| (key.to_owned(), value.to_owned());
     assert_eq!(by_config.node_selector, [pair("env", "production"), pair("region", "default")]);
-    assert_eq!(annotated(&[(annotation::NODE_SELECTOR, "env, a=b=c")]).node_selector, [pair("env", ""), pair("a", "b=c")]);
+    assert_eq!(
+        annotated(&[(annotation::NODE_SELECTOR, "env, a=b=c")]).node_selector,
+        [pair("env", ""), pair("a", "b=c")]
+    );
     let none = service(&[(annotation::NODE_SELECTOR, "")]);
     assert!(!want(&config("[LoadBalancer]\nnode-selector=a=b"), &none).selects());
 }
