@@ -217,3 +217,49 @@ pub(crate) fn page<T: DeserializeOwned>(answer: &Response, collection: &str) -> 
 
 /// Names and values of a query; a name may come again.
 pub type Query<'a> = Vec<(&'a str, &'a str)>;
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::{network::Port, testing::Script};
+
+    #[test]
+    fn lists_are_read_page_by_page_by_their_marker() {
+        let script = Script::new("");
+        let page = |id: &str, more: bool| {
+            let links = if more { json!([{"rel": "next", "href": "http://elsewhere/?marker=x"}]) } else { json!([]) };
+            json!({"ports": [{"id": id}], "ports_links": links})
+        };
+        let ports = "GET http://network/v2.0/ports?device_id=d";
+        script.on(ports, 200, page("1", true));
+        script.on(&format!("{ports}&marker=1"), 200, page("2", true));
+        script.on(&format!("{ports}&marker=2"), 200, page("3", false));
+        let found: Vec<Port> = script.cloud().list(Kind::Network, "/ports", vec![("device_id", "d")]).unwrap();
+        assert_eq!(found.iter().map(|port| port.id.as_str()).collect::<Vec<_>>(), ["1", "2", "3"]);
+        // A marker that comes again ends it.
+        script.on(&format!("{ports}&marker=2"), 200, page("2", true));
+        let found: Vec<Port> = script.cloud().list(Kind::Network, "/ports", vec![("device_id", "d")]).unwrap();
+        assert_eq!(found.len(), 3);
+    }
+
+    #[test]
+    fn the_catalogue_is_read_once_and_what_it_lacks_is_named() {
+        let script = Script::new("");
+        assert_eq!(script.cloud().url(Kind::LoadBalancer, "/x"), Ok("http://load-balancer/v2.0/x".to_owned()));
+        script.on("GET http://k/", 500, Value::Null);
+        assert_eq!(script.cloud().url(Kind::Compute, "/x"), Ok("http://compute/v2.1/x".to_owned()));
+        assert_eq!(script.cloud().has(Kind::KeyManager), Ok(false));
+        let missing = script.cloud().url(Kind::KeyManager, "").unwrap_err();
+        let said = "the catalogue of Keystone has no public endpoint of service `key-manager` in region `one`";
+        assert_eq!(missing, CloudError::invalid(said));
+    }
+
+    #[test]
+    fn what_octavia_can_do_is_not_guessed() {
+        let script = Script::new("");
+        script.on("GET http://load-balancer/ ", 503, Value::Null);
+        assert!(matches!(script.cloud().features(), Err(CloudError::Unavailable(_))));
+    }
+}

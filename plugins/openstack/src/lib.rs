@@ -15,3 +15,5 @@ pub mod octavia;
 pub mod provider;
 pub mod provider_id;
 pub mod routes;
+#[cfg(test)]
+mod testing;

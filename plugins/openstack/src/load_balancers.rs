@@ -72,11 +72,23 @@ fn served(service: &Service) -> bool {
 
 /// The answer while Octavia is at work with a load balancer: soon at first, then less often.
 fn at_work(cloud: &Cloud<'_>, id: &str, doing: &str) -> CloudError {
+    at_work_after(cloud, id, doing, 0)
+}
+
+/// The answer while a load balancer is being made, which no Octavia does in a second.
+fn being_made(cloud: &Cloud<'_>, id: &str) -> CloudError {
+    at_work_after(cloud, id, "is being made", SOON)
+}
+
+fn at_work_after(cloud: &Cloud<'_>, id: &str, doing: &str, least: u8) -> CloudError {
     let key = format!("waits {id}");
-    let times = cloud.host.kept(&key).and_then(|kept| kept.first().copied()).unwrap_or_default();
+    let times = cloud.host.kept(&key).and_then(|kept| kept.first().copied()).unwrap_or_default().max(least);
     cloud.host.keep(&key, &[times.saturating_add(1)], WAITS);
     CloudError::in_progress(pause(times), format!("load balancer {id} {doing}"))
 }
+
+/// So many looks come after a second each.
+const SOON: u8 = 3;
 
 /// How long it is remembered how often a load balancer was waited for.
 const WAITS: Duration = Duration::from_secs(60);
@@ -84,8 +96,8 @@ const WAITS: Duration = Duration::from_secs(60);
 /// How long to wait for the next look, after so many.
 fn pause(times: u8) -> Duration {
     Duration::from_millis(match times {
-        0..3 => 1000,
-        3..6 => 2000,
+        0..SOON => 1000,
+        SOON..6 => 2000,
         6..10 => 4000,
         _ => 8000,
     })
@@ -95,3 +107,6 @@ fn pause(times: u8) -> Duration {
 fn waited(cloud: &Cloud<'_>, id: &str) {
     cloud.host.forget(&format!("waits {id}"));
 }
+
+#[cfg(test)]
+mod tests;

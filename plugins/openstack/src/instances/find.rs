@@ -1,6 +1,6 @@
 //! Which server is a node's: many nodes with few requests.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Deserialize;
 use skydock_sdk::{
@@ -20,6 +20,12 @@ const FEW: usize = 2;
 
 /// If so many are not found by name, all servers are listed.
 const MANY: usize = 8;
+
+/// Letters of names that are told apart in a query: with 40 of them a place, the sets fill a fifth of an address.
+const PLACES: usize = 40;
+
+/// Servers in one answer: 2 to 10 KiB each.
+const PAGE: (&str, &str) = ("limit", "500");
 
 /// What a look-up has found.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -63,7 +69,7 @@ pub(super) fn find(cloud: &Cloud<'_>, nodes: &[Node]) -> Result<Vec<Result<Found
         ids.iter().copied().filter(|id| !servers.contains_key(*id)).collect::<Vec<_>>()
     };
     if missing(&servers).len() > MANY {
-        let all: Vec<Server> = cloud.list(Kind::Compute, "/servers/detail", vec![])?;
+        let all: Vec<Server> = cloud.list(Kind::Compute, "/servers/detail", vec![PAGE])?;
         servers.extend(all.into_iter().map(|server| (server.id.clone(), server)));
     }
     let each = by_id(cloud, &missing(&servers))?;
@@ -101,26 +107,30 @@ fn named(servers: &BTreeMap<String, Server>, name: &str) -> Result<Found> {
 /// The servers with one of these names, and perhaps others, by ID.
 fn by_name(cloud: &Cloud<'_>, names: &[&str]) -> Result<BTreeMap<String, Server>> {
     let patterns = patterns(names);
-    let name = |pattern| ("name", pattern);
-    let query = patterns.iter().map(|pattern| Some(pattern.as_str()).filter(|pattern| !pattern.is_empty()));
-    let queries: Vec<_> = query.map(|pattern| pattern.map(name).into_iter().collect()).collect();
+    let queries: Vec<_> = patterns.iter().map(|pattern| vec![("name", pattern.as_str()), PAGE]).collect();
     let found: Vec<Vec<Server>> = cloud.lists(Kind::Compute, "/servers/detail", &queries)?;
     Ok(found.into_iter().flatten().map(|server| (server.id.clone(), server)).collect())
 }
 
-/// Regular expressions that match all of these names: each by itself if they are few, else by what they all begin with. Nova takes
-/// no alternatives: it escapes `|`.
+/// Regular expressions that match all of these names: each by itself if they are few, else one for all. Nova takes no alternatives (it
+/// escapes `|`), but sets of letters: one for each place that all names have, as `^node-[01][0-9]`.
 fn patterns(names: &[&str]) -> Vec<String> {
     let escaped = |name: &str| name.replace('.', r"\.");
     if names.len() <= FEW {
         return names.iter().map(|name| format!("^{}$", escaped(name))).collect();
     }
-    let common =
-        |one: &str, other: &str| one.bytes().zip(other.bytes()).take_while(|(one, other)| one == other).count();
-    let first = names.first().copied().unwrap_or_default();
-    let length = names.iter().map(|name| common(first, name)).min().unwrap_or_default();
-    let shared = first.get(..length).unwrap_or_default();
-    vec![if shared.is_empty() { String::new() } else { format!("^{}", escaped(shared)) }]
+    let places = names.iter().map(|name| name.len()).min().unwrap_or_default();
+    let mut pattern = "^".to_owned();
+    for place in 0..places.min(PLACES) {
+        let letters: BTreeSet<char> = names.iter().filter_map(|name| name.chars().nth(place)).collect();
+        // A dash is itself at the beginning of a set, and sorts before all else that a name has.
+        let set: String = letters.iter().collect();
+        match letters.len() {
+            1 => pattern.push_str(&escaped(&set)),
+            _ => pattern.push_str(&format!("[{set}]")),
+        }
+    }
+    vec![pattern]
 }
 
 /// One look-up each.
@@ -143,11 +153,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn few_names_are_matched_whole_and_many_by_their_beginning() {
+    fn few_names_are_matched_whole_and_many_by_their_letters() {
         assert_eq!(patterns(&["a.b", "c"]), [r"^a\.b$", "^c$"]);
         assert_eq!(patterns(&[]), Vec::<String>::new());
-        assert_eq!(patterns(&["k8s.w-1", "k8s.w-22", "k8s.w-3"]), [r"^k8s\.w-"]);
-        assert_eq!(patterns(&["w-1", "w-2", "cp-1"]), [""]);
+        assert_eq!(patterns(&["k8s.w-1", "k8s.w-22", "k8s.w-3"]), [r"^k8s\.w-[123]"]);
+        assert_eq!(patterns(&["w-1", "w-2", "cp-1"]), ["^[cw][-p][-12]"]);
     }
 
     #[test]

@@ -11,7 +11,7 @@ use skydock_sdk::{
     types::{CloudError, Service},
 };
 
-use super::{annotation, at_work, body, members::Backend, security, want::Want};
+use super::{annotation, being_made, body, members::Backend, security, want::Want};
 use crate::{
     cloud::{Cloud, Kind},
     instances::ports_of,
@@ -52,7 +52,7 @@ pub(super) fn create(cloud: &Cloud<'_>, service: &Service, want: &Want, backends
     if !want.serial {
         cloud.host.keep(&made_key(&id), &digest(&want, backends), MADE);
     }
-    Ok(at_work(cloud, &id, "is being made"))
+    Ok(being_made(cloud, &id))
 }
 
 /// True if this load balancer was made with all that is asked for now: then its parts need not be read.

@@ -7,7 +7,7 @@ use skydock_sdk::{
 };
 
 use super::{
-    Nodes, annotation, at_work, create,
+    Nodes, annotation, at_work, being_made, create,
     find::{Found, find_or_none},
     floating,
     members::{Backend, backends},
@@ -46,6 +46,7 @@ pub fn ensure(cloud: &Cloud<'_>, service: &Service, nodes: &dyn Nodes) -> Result
         cloud.host.annotate(service, annotation::LOAD_BALANCER_ID, Some(&id));
     }
     match load_balancer.phase() {
+        Phase::Pending if load_balancer.provisioning_status == "PENDING_CREATE" => return Err(being_made(cloud, &id)),
         Phase::Pending => return Err(at_work(cloud, &id, "is being changed")),
         Phase::Going => return Err(at_work(cloud, &id, "is being deleted; another is made when it is gone")),
         Phase::Failed => return Err(failed(cloud, service, &load_balancer, &ownership)?),
@@ -60,7 +61,9 @@ pub fn ensure(cloud: &Cloud<'_>, service: &Service, nodes: &dyn Nodes) -> Result
         }
     }
     let address = floating::ensure(cloud, service, &want, &load_balancer, &ownership)?;
-    cloud.host.annotate(service, annotation::LOAD_BALANCER_ADDRESS, Some(&address));
+    if annotation::text(service, annotation::LOAD_BALANCER_ADDRESS, "") != address {
+        cloud.host.annotate(service, annotation::LOAD_BALANCER_ADDRESS, Some(&address));
+    }
     security::ensure(cloud, service, &want, &load_balancer, &backends)?;
     create::forget_made(cloud, &id);
     Ok(status::of(cloud.config, service, &want, &address))

@@ -300,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn an_internal_service_deletes_what_was_made_for_it_and_detaches_the_rest() {
+    fn an_internal_service_deletes_its_own_and_detaches_others() {
         let ours = floating("Floating IP for Kubernetes external service a/b from cluster c");
         let other = floating("mine");
         let decision = |keep: bool, floating| match decide(&want(true, keep), true, Some(floating)) {

@@ -82,8 +82,12 @@ fn key(id: &str) -> String {
 pub(super) fn begin(cloud: &Cloud<'_>, service: &Service, id: &str, digest: u64, steps: &[Step]) -> Result<()> {
     let makes =
         |step: &Step| step.method == Method::Post && matches!(step.path.as_str(), "/lbaas/listeners" | "/lbaas/pools");
-    let whole = !steps.iter().any(makes);
-    advance(cloud, service, id, Todo { digest, steps: steps.iter().map(Kept::of).collect(), whole }).map(|_| ())
+    // Tags of a load balancer are several Services': those that were read are not written later.
+    let shared = |step: &Step| step.path.starts_with("/lbaas/loadbalancers/");
+    let later = steps.iter().skip(1).position(shared).map(|place| place + 1);
+    let whole = later.is_none() && !steps.iter().any(makes);
+    let steps = steps.iter().take(later.unwrap_or(steps.len())).map(Kept::of).collect();
+    advance(cloud, service, id, Todo { digest, steps, whole }).map(|_| ())
 }
 
 /// Goes on with a plan that was begun.

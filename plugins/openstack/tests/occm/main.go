@@ -1,3 +1,8 @@
+// Hands one call to the official provider: openstack-cloud-controller-manager v1.36.0.
+//
+//	occm -conf cloud.conf -cluster kubernetes ensure|update|delete|get|describe|list-routes|create-route|delete-route
+//
+// reads {"service": …, "nodes": […], "route": …} and writes what the provider answers, and the annotations it has left.
 package main
 
 import (
@@ -8,6 +13,7 @@ import (
 	"os"
 
 	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/kubernetes/fake"
@@ -15,15 +21,14 @@ import (
 	cloudprovider "k8s.io/cloud-provider"
 	"k8s.io/cloud-provider-openstack/pkg/openstack"
 	"k8s.io/klog/v2"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 type builder struct{ c kubernetes.Interface }
 
-func (b builder) Config(string) (*rest.Config, error)                    { return nil, nil }
-func (b builder) ConfigOrDie(string) *rest.Config                        { return nil }
-func (b builder) Client(string) (kubernetes.Interface, error)            { return b.c, nil }
-func (b builder) ClientOrDie(string) kubernetes.Interface                { return b.c }
+func (b builder) Config(string) (*rest.Config, error)         { return nil, nil }
+func (b builder) ConfigOrDie(string) *rest.Config             { return nil }
+func (b builder) Client(string) (kubernetes.Interface, error) { return b.c, nil }
+func (b builder) ClientOrDie(string) kubernetes.Interface     { return b.c }
 
 type input struct {
 	Service *v1.Service

@@ -404,7 +404,7 @@ fn real_security_groups_follow_the_nodes() {
 
 #[test]
 #[ignore = "needs a real cloud"]
-fn real_ipv6_services_have_members_and_addresses_of_their_family() {
+fn real_ipv6_services_have_all_of_their_family() {
     let world = real!();
     let config = world.config("");
     let all = nodes(&world, 2);
@@ -468,4 +468,42 @@ fn real_parts_are_made_one_by_one_where_asked() {
     delete(&world, &config, &mut service);
     println!("SERIAL DELETE {:#?}", changes(&world.calls()));
     assert_eq!(dump(&world, &id)["loadbalancer"], json!([]));
+}
+
+#[test]
+#[ignore = "needs a real cloud"]
+fn real_five_services_of_twenty_members_cost_few_requests() {
+    let world = real!();
+    let config = world.config(EXTERNAL);
+    let mut all = nodes(&world, 1);
+    for number in 1..20 {
+        let mut node = all.0[0].clone();
+        node.name = format!("more{number}");
+        node.addresses.truncate(1);
+        node.addresses[0].address = format!("10.9.0.{}", 220 + number);
+        all.0.push(node);
+    }
+    let mut services: Vec<Service> =
+        (0..5).map(|number| fresh(&world, &config, &format!("many{number}"), &[])).collect();
+    world.calls();
+    for service in &mut services {
+        ensure(&world, &config, service, &all).unwrap();
+    }
+    let calls = world.calls();
+    let octavia = calls.iter().filter(|call| call.contains("/lbaas/")).count();
+    println!("5 services, 20 members: {} requests, {octavia} of Octavia", calls.len());
+    let made = dump(&world, &annotated(&services[0], annotation::LOAD_BALANCER_ID));
+    assert_eq!(made["members"][0].as_array().unwrap().len(), 20);
+    all.0.pop();
+    for service in &mut services {
+        settle(&world, service, |service| load_balancers::update_nodes(&world.cloud(&config), service, &all)).unwrap();
+    }
+    let calls = world.calls();
+    println!("a node leaves 5 services: {} requests", calls.len());
+    assert_eq!(changes(&calls).len(), 5);
+    for service in &mut services {
+        delete(&world, &config, service);
+    }
+    println!("5 services deleted: {} requests", world.calls().len());
+    assert!(octavia < 50, "{octavia}");
 }

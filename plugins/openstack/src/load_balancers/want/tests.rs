@@ -202,7 +202,7 @@ fn classes_annotations_and_defaults_have_upstreams_order() {
 }
 
 #[test]
-fn an_internal_service_has_no_floating_ip_and_may_choose_its_address() {
+fn an_internal_service_has_no_floating_ip_and_may_choose() {
     let service =
         Service { load_balancer_ip: Some("10.0.0.9".to_owned()), ..service(&[(annotation::INTERNAL, "true")]) };
     let internal = want(&config(CLASSES), &service);
