@@ -507,3 +507,75 @@ fn real_five_services_of_twenty_members_cost_few_requests() {
     println!("5 services deleted: {} requests", world.calls().len());
     assert!(octavia < 50, "{octavia}");
 }
+
+#[test]
+#[ignore = "needs a real cloud"]
+fn real_a_cluster_that_was_renamed_renames_what_it_has() {
+    let world = real!();
+    let config = world.config(EXTERNAL);
+    let all = nodes(&world, 1);
+    let mut service = fresh(&world, &config, "renamed", &[(annotation::INTERNAL, "true")]);
+    let before = Cloud::new(&config, "before", &world.host);
+    let status = settle(&world, &mut service, |service| load_balancers::ensure(&before, service, &all)).unwrap();
+    service.status = status.clone();
+    let id = annotated(&service, annotation::LOAD_BALANCER_ID);
+    let ids = |dump: &Value| {
+        [&dump["listeners"][0]["id"], &dump["pools"][0]["id"], &dump["members"][0][0]["id"]].map(Clone::clone)
+    };
+    let old = dump(&world, &id);
+    assert_eq!(old["loadbalancer"][0]["name"], "kube_service_before_default_renamed");
+    assert_eq!(ensure(&world, &config, &mut service, &all).unwrap(), status);
+    println!("RENAME {:#?}", changes(&world.calls()));
+    let new = dump(&world, &id);
+    assert_eq!(ids(&old), ids(&new));
+    assert!(!new.to_string().contains("before_default"), "{new:#}");
+    assert_eq!(new["loadbalancer"][0]["tags"], json!(["kube_service_kubernetes_default_renamed"]));
+    delete(&world, &config, &mut service);
+}
+
+#[test]
+#[ignore = "needs a real cloud"]
+fn real_vips_are_where_the_service_wants_them() {
+    let world = real!();
+    let config = world.config(EXTERNAL);
+    let all = nodes(&world, 1);
+    let cloud = world.cloud(&config);
+    let networks = list(&cloud, Kind::Network, "/networks", vec![("name", "net")]);
+    let network = networks[0]["id"].as_str().unwrap();
+    let subnets = list(&cloud, Kind::Network, "/subnets", vec![("name", "sub")]);
+    let subnet = subnets[0]["id"].as_str().unwrap();
+    // By address.
+    let mut service = fresh(&world, &config, "address", &[(annotation::INTERNAL, "true")]);
+    service.load_balancer_ip = Some("10.9.0.9".to_owned());
+    assert_eq!(ensure(&world, &config, &mut service, &all).unwrap().ingress[0].ip.as_deref(), Some("10.9.0.9"));
+    delete(&world, &config, &mut service);
+    // By network; and SCTP, which TCP's annotations do not concern.
+    let annotations =
+        [(annotation::INTERNAL, "true"), (annotation::NETWORK_ID, network), (annotation::X_FORWARDED_FOR, "true")];
+    let mut service = fresh(&world, &config, "network", &annotations);
+    service.ports.push(port(Transport::Sctp, 90));
+    ensure(&world, &config, &mut service, &all).unwrap();
+    let made = dump(&world, &annotated(&service, annotation::LOAD_BALANCER_ID));
+    assert_eq!(made["loadbalancer"][0]["vip_network_id"], network);
+    let protocols: BTreeSet<&str> =
+        made["listeners"].as_array().unwrap().iter().filter_map(|listener| listener["protocol"].as_str()).collect();
+    assert_eq!(protocols, BTreeSet::from(["HTTP", "SCTP"]));
+    world.calls();
+    ensure(&world, &config, &mut service, &all).unwrap();
+    assert_eq!(changes(&world.calls()), Vec::<&String>::new());
+    delete(&world, &config, &mut service);
+    // By a port of the user's, which outlives the load balancer; and members in a subnet that is named.
+    let body = json!({"port": {"network_id": network, "name": "mine", "fixed_ips": [{"subnet_id": subnet}]}});
+    let ask = cloud.ask(Method::Post, Kind::Network, "/ports", "port").unwrap().json(&body).unwrap();
+    let made: Value = ask.send().unwrap().json().unwrap();
+    let (id, address) = (made["port"]["id"].as_str().unwrap(), made["port"]["fixed_ips"][0]["ip_address"].as_str());
+    let annotations =
+        [(annotation::INTERNAL, "true"), (annotation::PORT_ID, id), (annotation::MEMBER_SUBNET_ID, subnet)];
+    let mut service = fresh(&world, &config, "port", &annotations);
+    assert_eq!(ensure(&world, &config, &mut service, &all).unwrap().ingress[0].ip.as_deref(), address);
+    let made = dump(&world, &annotated(&service, annotation::LOAD_BALANCER_ID));
+    assert_eq!(made["members"][0][0]["subnet_id"], subnet);
+    delete(&world, &config, &mut service);
+    let path = format!("/ports/{id}");
+    cloud.ask(Method::Delete, Kind::Network, &path, "the port of the user").unwrap().send().unwrap();
+}
