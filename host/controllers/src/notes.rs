@@ -118,21 +118,31 @@ impl Notes {
         }
     }
 
+    /// Writes what waits on an object. It waits until it is written: whoever writes may be stopped in between.
     async fn write(&self, key: &str) {
-        let Some((object, annotations)) = self.pending().remove(key) else { return self.queue.forget(&key.to_owned()) };
-        let result = self.send(&object, &annotations).await;
-        match result {
-            Ok(()) | Err(ApiError::Gone(_) | ApiError::Changed(_)) => return self.queue.forget(&key.to_owned()),
-            Err(error) => tracing::warn!(object = %object, "cannot write the provider's annotations: {error}"),
+        let waits = self.pending().get(key).cloned();
+        let Some((object, annotations)) = waits else { return self.queue.forget(&key.to_owned()) };
+        match self.send(&object, &annotations).await {
+            Ok(()) | Err(ApiError::Gone(_) | ApiError::Changed(_)) => {
+                self.queue.forget(&key.to_owned());
+                self.settle(key, &annotations);
+            }
+            Err(error) => {
+                tracing::warn!(object = %object, "cannot write the provider's annotations: {error}");
+                Again::BackOff.schedule(&self.queue, &key.to_owned());
+            }
         }
-        // What has come meanwhile is newer.
+    }
+
+    /// Forgets what was written, and keeps what has come meanwhile, which has its turn.
+    fn settle(&self, key: &str, done: &Annotations) {
         let mut pending = self.pending();
-        let (_, newer) = pending.entry(key.to_owned()).or_insert_with(|| (object, Annotations::new()));
-        for (key, value) in annotations {
-            newer.entry(key).or_insert(value);
+        if let Some((_, annotations)) = pending.get_mut(key) {
+            annotations.retain(|key, value| done.get(key) != Some(value));
+            if annotations.is_empty() {
+                pending.remove(key);
+            }
         }
-        drop(pending);
-        Again::BackOff.schedule(&self.queue, &key.to_owned());
     }
 
     async fn send(&self, object: &ObjectName, annotations: &Annotations) -> Result<(), ApiError> {
@@ -160,4 +170,26 @@ impl Notes {
 /// True if an object is as it is to be.
 fn has(present: &Pairs, wanted: &Annotations) -> bool {
     wanted.iter().all(|(key, value)| present.get(key) == value.as_ref())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_written_is_told_from_what_somebody_else_wrote() {
+        let written = Written::default();
+        written.remember("u", &[("a".to_owned(), Some("1".to_owned())), ("b".to_owned(), None)].into());
+        for (uid, key, value, echo) in [
+            ("u", "a", Some("1"), true),
+            ("u", "b", None, true),
+            ("u", "a", Some("2"), false),
+            ("u", "a", None, false),
+            ("u", "b", Some("1"), false),
+            ("u", "c", None, false),
+            ("other", "a", Some("1"), false),
+        ] {
+            assert_eq!(written.is(uid, key, value), echo, "{uid} {key} {value:?}");
+        }
+    }
 }

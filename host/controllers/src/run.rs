@@ -259,7 +259,7 @@ impl Host {
         let client = self.context.clients.informers.clone();
         watching.spawn(async move {
             uid::find(&client, &uid).await;
-            std::future::pending().await
+            std::future::pending::<()>().await;
         });
     }
 

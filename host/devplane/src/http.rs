@@ -1,6 +1,6 @@
 //! The API over HTTP.
 //!
-//! Loopback only, without TLS and without authentication: whoever can reach the port is trusted. Web pages can reach it, too;
+//! Loopback only, without TLS: whoever can reach the port is trusted, unless a token is asked for. Web pages can reach it, too;
 //! hence the guard, which lets nothing through that a browser sends on behalf of another site.
 
 use std::{convert::Infallible, sync::Arc};
@@ -17,7 +17,7 @@ use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use serde_json::Value;
 
 use crate::{
-    discovery,
+    Token, discovery,
     faults::FaultSwitch,
     openapi,
     plane::Plane,
@@ -38,9 +38,31 @@ mod write;
 use path::{ApiPath, Place};
 use query::Query;
 
-/// Everything that is served, on a socket that other programs can reach.
-pub(crate) fn guarded(router: Router) -> Router {
+/// Everything that is served, on a socket that other programs can reach; with a token, to those who have it.
+pub(crate) fn guarded(router: Router, token: Option<&Token>) -> Router {
+    let router = match token {
+        Some(token) => {
+            router.layer(middleware::from_fn_with_state(Arc::<str>::from(format!("Bearer {}", token.0)), known))
+        }
+        None => router,
+    };
     router.layer(middleware::from_fn(guard))
+}
+
+/// Lets those in who have the token, and everybody to where health is told.
+async fn known(State(expected): State<Arc<str>>, request: Request, next: Next) -> Response {
+    let open = ["/healthz", "/livez", "/readyz", "/version"].contains(&request.uri().path());
+    let told = request.headers().get(header::AUTHORIZATION).map_or(&[][..], HeaderValue::as_bytes);
+    if open || same(told, expected.as_bytes()) {
+        return next.run(request).await;
+    }
+    Refusal::new(Reason::Unauthorized, "Unauthorized").into_response()
+}
+
+/// Compares in a time that tells nothing of where they differ.
+fn same(one: &[u8], other: &[u8]) -> bool {
+    let difference = one.iter().zip(other).fold(0_u8, |found, (a, b)| found | (a ^ b));
+    one.len() == other.len() && difference == 0
 }
 
 /// Everything that is served.

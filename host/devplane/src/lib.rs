@@ -3,7 +3,7 @@
 //! [`DevPlane::start`] serves the Kubernetes API on loopback: nodes, services, events, leases, namespaces, configmaps and
 //! service accounts, well enough for `kubectl` and for controllers built on kube-rs or client-go. [`Kubelets`] are the
 //! simulated machines of the cluster. Nothing else runs: no pods (they can be listed, and there are none), no
-//! garbage collector, no authentication.
+//! garbage collector; authentication is one token, if any.
 //!
 //! Where it differs from an API server:
 //! - There is no server-side apply, and `metadata.managedFields` is not kept.
@@ -76,6 +76,24 @@ const GRACE: Duration = Duration::from_secs(2);
 /// How often old events are looked for.
 const EVENT_SWEEP: Duration = Duration::from_secs(60);
 
+/// What requests have to know. Shown by nothing but the kubeconfig.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Token(String);
+
+impl Token {
+    /// One that nobody can guess.
+    #[must_use]
+    pub fn random() -> Self {
+        Self(format!("{}{}", uuid::Uuid::new_v4().simple(), uuid::Uuid::new_v4().simple()))
+    }
+}
+
+impl std::fmt::Debug for Token {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Token")
+    }
+}
+
 /// How a plane is started.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Options {
@@ -83,6 +101,8 @@ pub struct Options {
     pub listen: SocketAddr,
     /// Where the cluster is kept, so that it is the same after a restart. Without it, it is forgotten.
     pub state_file: Option<PathBuf>,
+    /// Bearer token that requests must have. Without it, whoever reaches the port may do everything.
+    pub token: Option<Token>,
     /// Whether the garbage collector and the namespace controller are played. Without them, objects that wait for one of these
     /// wait for ever, as they do with an API server that is alone.
     pub controllers: bool,
@@ -90,7 +110,7 @@ pub struct Options {
 
 impl Default for Options {
     fn default() -> Self {
-        Self { listen: (Ipv4Addr::LOCALHOST, 0).into(), state_file: None, controllers: true }
+        Self { listen: (Ipv4Addr::LOCALHOST, 0).into(), state_file: None, token: None, controllers: true }
     }
 }
 
@@ -121,6 +141,7 @@ pub enum StartError {
 pub struct DevPlane {
     plane: Arc<Plane>,
     address: SocketAddr,
+    token: Option<Token>,
     kubelets: Kubelets,
     faults: FaultSwitch,
     stop: CancellationToken,
@@ -135,7 +156,7 @@ impl DevPlane {
     /// # Errors
     /// [`StartError`] says what is in the way.
     pub async fn start(options: Options) -> Result<Self, StartError> {
-        let Options { listen, state_file, controllers } = options;
+        let Options { listen, state_file, token, controllers } = options;
         if !listen.ip().is_loopback() {
             return Err(StartError::NotLoopback(listen));
         }
@@ -154,8 +175,9 @@ impl DevPlane {
         plane.bootstrap(address.port());
         let stop = CancellationToken::new();
         let faults = FaultSwitch::default();
-        let server = axum::serve(listener, http::guarded(http::router(Arc::clone(&plane), faults.clone())))
-            .with_graceful_shutdown(stop.clone().cancelled_owned());
+        let server =
+            axum::serve(listener, http::guarded(http::router(Arc::clone(&plane), faults.clone()), token.as_ref()))
+                .with_graceful_shutdown(stop.clone().cancelled_owned());
         let server = tokio::spawn(async move {
             if let Err(error) = server.await {
                 tracing::error!(%error, "the control plane no longer serves");
@@ -164,7 +186,17 @@ impl DevPlane {
         let keeper = state_file.map(|file| tokio::spawn(file.keep(Arc::clone(&plane), stop.clone())));
         tokio::spawn(stop.clone().run_until_cancelled_owned(sweep_events(Arc::clone(&plane))));
         let kubelets = Kubelets::new(Arc::clone(&plane), Handle::current());
-        Ok(Self { plane, address, kubelets, faults, _stop_on_drop: stop.clone().drop_guard(), stop, server, keeper })
+        Ok(Self {
+            plane,
+            address,
+            token,
+            kubelets,
+            faults,
+            _stop_on_drop: stop.clone().drop_guard(),
+            stop,
+            server,
+            keeper,
+        })
     }
 
     /// Base URL of the API, such as `http://127.0.0.1:41234`.
@@ -176,9 +208,10 @@ impl DevPlane {
     /// A kubeconfig, in YAML, whose one context is this plane.
     #[must_use]
     pub fn kubeconfig(&self) -> String {
+        let user = self.token.as_ref().map_or_else(|| "{}".to_owned(), |token| format!("{{ token: {} }}", token.0));
         format!(
             "apiVersion: v1\nkind: Config\nclusters:\n- name: devplane\n  cluster:\n    server: {}\nusers:\n- name: devplane\n  \
-             user: {{}}\ncontexts:\n- name: devplane\n  context:\n    cluster: devplane\n    user: devplane\ncurrent-context: \
+             user: {user}\ncontexts:\n- name: devplane\n  context:\n    cluster: devplane\n    user: devplane\ncurrent-context: \
              devplane\n",
             self.url()
         )

@@ -20,6 +20,7 @@ pub(crate) struct Refusal {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Reason {
     BadRequest,
+    Unauthorized,
     Forbidden,
     NotFound,
     MethodNotAllowed,
@@ -43,6 +44,7 @@ impl Reason {
     pub(crate) fn code(self) -> u16 {
         match self {
             Self::BadRequest => 400,
+            Self::Unauthorized => 401,
             Self::Forbidden => 403,
             Self::NotFound => 404,
             Self::MethodNotAllowed => 405,

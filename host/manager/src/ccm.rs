@@ -18,7 +18,7 @@ use prometheus_client::{
 };
 use skydock_cloud::{CloudProvider, ProviderInfo};
 use skydock_controllers::{Clients, Context, Controller, Metrics as ControllerMetrics, dry_run, events::Recorder};
-use skydock_plugin::{ClusterSlot, Compiler, Plugin, PluginMetrics, PluginSource, Runtime, RuntimeOptions};
+use skydock_plugin::{ClusterSlot, Compiler, LoadError, Plugin, PluginMetrics, PluginSource, Runtime, RuntimeOptions};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
@@ -120,11 +120,22 @@ async fn load_plugin(config: &Config, metrics: PluginMetrics, cluster: ClusterSl
         cluster_name: config.options.cluster_name.clone(),
         cluster_cidrs: config.cluster_cidrs.clone(),
         ingress: config.ingress.clone(),
-        ..PluginSource::default()
+        options: config.plugin_options.clone(),
+        digest: config.plugin_digest.clone(),
+        grants: config.grants.clone(),
+        overlap: config.plugin_overlap,
     };
+    let (name, file) = (&config.plugin.name, config.plugin.file.display());
+    if config.waits_for_plugin {
+        let told = |error: &LoadError| {
+            tracing::error!(
+                "cannot load the plugin {name} from {file}: {error}; waiting until it or its configuration changes"
+            );
+        };
+        return Ok(source.load_when_ready(&runtime, cluster, told).await);
+    }
     let plugin = Plugin::load(&runtime, source, cluster).await;
-    plugin
-        .with_context(|| format!("cannot load the plugin {} from {}", config.plugin.name, config.plugin.file.display()))
+    plugin.with_context(|| format!("cannot load the plugin {name} from {file}"))
 }
 
 /// All that works together once a run has started.

@@ -47,12 +47,30 @@ pub enum Command {
     ///
     /// The plugin and its configuration are watched, and swapped in when they change.
     Dev(DevArgs),
+    /// Look at configuration files.
+    Config {
+        /// What to do with a configuration file.
+        #[command(subcommand)]
+        command: ConfigCommand,
+    },
     /// Look at plugins.
     Plugin {
         /// What to do with a plugin.
         #[command(subcommand)]
         command: PluginCommand,
     },
+}
+
+/// What can be done with a configuration file.
+#[derive(Debug, Subcommand)]
+pub enum ConfigCommand {
+    /// Read a file as `--config` does, and say what is wrong with it.
+    Check {
+        /// The file.
+        file: PathBuf,
+    },
+    /// Print the form of the file as JSON Schema.
+    Schema,
 }
 
 /// What can be done with a plugin.
@@ -65,6 +83,10 @@ pub enum PluginCommand {
 /// The flags of a cloud-controller-manager.
 #[derive(Args, Debug)]
 pub struct CcmArgs {
+    /// Configuration of Skydock: the plugin, its limits, and what it is granted. Flags win over it; `skydock config schema` has
+    /// its form.
+    #[arg(long, value_name = "FILE", help_heading = "Provider")]
+    pub config: Option<PathBuf>,
     /// Name of the provider: which of the plugins serves this cluster.
     #[arg(long, value_name = "NAME", default_value = "", hide_default_value = true, help_heading = "Provider")]
     pub cloud_provider: String,
@@ -85,6 +107,9 @@ pub struct CcmArgs {
     #[arg(long = "plugin-limit", value_name = "KEY=VALUE", value_parser = plugin_limits::parse,
           long_help = plugin_limits::help(), help_heading = "Provider")]
     pub plugin_limits: Vec<plugin_limits::PluginLimit>,
+    /// An option of the provider, as it documents them. No secrets. May be repeated.
+    #[arg(long = "plugin-option", value_name = "KEY=VALUE", value_parser = parse_option, help_heading = "Provider")]
+    pub plugin_options: Vec<(String, String)>,
 
     /// How to reach the cluster; without it, the Pod's own service account is used.
     #[arg(long, value_name = "FILE", help_heading = "Cluster")]
@@ -177,6 +202,9 @@ pub struct DevArgs {
     #[arg(long = "plugin-limit", value_name = "KEY=VALUE", value_parser = plugin_limits::parse,
           long_help = plugin_limits::help())]
     pub plugin_limits: Vec<plugin_limits::PluginLimit>,
+    /// Have the plugin make routes to the Pods of the nodes.
+    #[arg(long)]
+    pub routes: bool,
     /// How many simulated kubelets to start: node-1, node-2, …
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u16).range(..=1000))]
     pub nodes: u16,
@@ -233,6 +261,13 @@ pub enum LoggingFormat {
     Text,
     /// One JSON object a line.
     Json,
+}
+
+fn parse_option(text: &str) -> Result<(String, String), String> {
+    match text.split_once('=') {
+        Some((key, value)) if !key.is_empty() => Ok((key.to_owned(), value.to_owned())),
+        _ => Err("expected KEY=VALUE".to_owned()),
+    }
 }
 
 fn parse_plugin(text: &str) -> Result<NamedPlugin, String> {

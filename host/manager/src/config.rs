@@ -8,15 +8,17 @@ use std::{
 
 use ipnet::IpNet;
 use k8s_openapi::api::core::v1::ObjectReference;
+use skydock_cloud::Pairs;
 use skydock_controllers::{ClusterCidrsError, Controller, Options as ControllerOptions, service::ServiceOptions};
-use skydock_plugin::{IngressRules, Limits};
+use skydock_plugin::{Grants, IngressRules, Limits, Overlap};
 
 use crate::{
     cli::{
         BindAddress, CcmArgs, IpamArgsError, LoggingFormat, NamedPlugin, ServiceArgsError,
-        plugin_limits::{self, PluginLimitsError},
+        plugin_limits::{self, PluginLimit, PluginLimitsError},
         routes::RouteArgsError,
     },
+    configuration::{ConfigurationError, PluginConfiguration, SkydockConfiguration},
     election::{ElectionConfig, Timings, TimingsError},
     telemetry::LogOptions,
 };
@@ -32,6 +34,18 @@ pub struct Config {
     pub plugin_cache_dir: Option<PathBuf>,
     /// What the plugin may use.
     pub plugin_limits: Limits,
+    /// The operator's options for it.
+    pub plugin_options: Pairs,
+    /// SHA-256 that it must have, in hexadecimal.
+    pub plugin_digest: Option<String>,
+    /// Which of its calls may run at the same time, whatever it says itself.
+    pub plugin_overlap: Option<Overlap>,
+    /// What it is granted.
+    pub grants: Grants,
+    /// Whether a plugin that cannot be loaded is waited for, and not the end.
+    pub waits_for_plugin: bool,
+    /// The configuration file it comes from, if there is one.
+    pub configuration: Option<PathBuf>,
     /// `--cluster-cidr`.
     pub cluster_cidrs: Vec<String>,
     /// Which addresses load balancers may have.
@@ -86,6 +100,19 @@ pub enum ConfigError {
     /// One name for two plugins.
     #[error("--plugin names {0:?} twice")]
     PluginTwice(String),
+    /// The flag names another plugin than the configuration has.
+    #[error("--cloud-provider={flag}, but the plugin of {file} is {configured}: give --plugin {flag}=FILE, or leave the flag out", file = .file.display())]
+    OtherPlugin {
+        /// In the flag.
+        flag: String,
+        /// In the configuration.
+        configured: String,
+        /// The configuration.
+        file: PathBuf,
+    },
+    /// The configuration file is wrong.
+    #[error(transparent)]
+    Configuration(#[from] ConfigurationError),
     /// A file is not there or cannot be read.
     #[error("cannot read the file of {flag}, {file}")]
     File {
@@ -127,9 +154,14 @@ impl TryFrom<CcmArgs> for Config {
     type Error = ConfigError;
 
     fn try_from(args: CcmArgs) -> Result<Self, ConfigError> {
-        let plugin = choose_plugin(&args)?;
+        let configuration = args.config.as_deref().map(SkydockConfiguration::read).transpose()?;
+        let configured = configuration.and_then(|it| it.plugins.into_iter().next());
+        let plugin = choose_plugin(&args, configured.as_ref())?;
+        // What the file says of another plugin is nothing to this one.
+        let configured = configured.filter(|it| it.name == plugin.name);
         must_be_readable("--plugin", &plugin.file, skydock_plugin::open)?;
-        if let Some(file) = &args.cloud_config {
+        let cloud_config = args.cloud_config.clone().or_else(|| configured.as_ref()?.cloud_config.clone());
+        if let Some(file) = &cloud_config {
             must_be_readable("--cloud-config", file, skydock_plugin::open)?;
         }
         if let Some(file) = &args.kubeconfig {
@@ -156,10 +188,20 @@ impl TryFrom<CcmArgs> for Config {
         let ipam = args.ipam.options(&args.cluster_cidrs)?;
         let routes = args.routes.options(&args.cluster_cidrs)?;
         let services: ServiceOptions = args.services.try_into()?;
+        let configured = Configured::of(configured.as_ref(), args.config.as_deref())?;
+        let limits = plugin_limits::merged(configured.limits, args.plugin_limits);
+        let mut plugin_options = configured.options;
+        plugin_options.extend(args.plugin_options);
         Ok(Self {
-            plugin_limits: plugin_limits::limits(services.concurrent_syncs, &args.plugin_limits)?,
+            plugin_limits: plugin_limits::limits(services.concurrent_syncs, &limits)?,
+            plugin_options,
+            plugin_digest: configured.digest,
+            plugin_overlap: configured.overlap,
+            grants: configured.grants,
+            waits_for_plugin: false,
+            configuration: args.config,
             plugin,
-            cloud_config: args.cloud_config,
+            cloud_config,
             plugin_cache_dir: args.plugin_cache_dir.or_else(default_cache_dir),
             cluster_cidrs: args.cluster_cidrs,
             ingress,
@@ -206,20 +248,58 @@ fn nets(texts: &[String], unreadable: fn(String) -> IpamArgsError) -> Result<Vec
     Ok(nets.collect::<Result<_, _>>()?)
 }
 
-/// The plugin that `--cloud-provider` names: `--plugin` first, then `--plugin-dir`.
-fn choose_plugin(args: &CcmArgs) -> Result<NamedPlugin, ConfigError> {
+/// What the configuration file says of the plugin.
+#[derive(Default)]
+struct Configured {
+    limits: Vec<PluginLimit>,
+    options: Pairs,
+    digest: Option<String>,
+    overlap: Option<Overlap>,
+    grants: Grants,
+}
+
+impl Configured {
+    fn of(plugin: Option<&PluginConfiguration>, file: Option<&Path>) -> Result<Self, ConfigError> {
+        let (Some(plugin), Some(file)) = (plugin, file) else { return Ok(Self::default()) };
+        let wrong = |sentence| ConfigurationError::said(file, sentence);
+        Ok(Self {
+            limits: plugin.limits().map_err(wrong)?,
+            options: plugin.options.clone(),
+            digest: plugin.sha256().map_err(wrong)?,
+            overlap: plugin.overlap.map(Into::into),
+            grants: plugin.grants.grants().map_err(wrong)?,
+        })
+    }
+}
+
+/// The plugin that `--cloud-provider` names, or else the configuration: its file is that of `--plugin` first, then of the
+/// configuration, then of `--plugin-dir`.
+fn choose_plugin(args: &CcmArgs, configured: Option<&PluginConfiguration>) -> Result<NamedPlugin, ConfigError> {
     let mut names = BTreeSet::new();
     if let Some(twice) = args.plugins.iter().find(|plugin| !names.insert(&plugin.name)) {
         return Err(ConfigError::PluginTwice(twice.name.clone()));
     }
-    let name = args.cloud_provider.clone();
+    let mut name = args.cloud_provider.clone();
+    if let Some(configured) = configured.filter(|_| name.is_empty()) {
+        name.clone_from(&configured.name);
+    }
     if name.is_empty() {
         return Err(ConfigError::NoProvider(args.plugins.iter().map(|plugin| plugin.name.clone()).collect()));
     }
     if let Some(plugin) = args.plugins.iter().find(|plugin| plugin.name == name) {
         return Ok(plugin.clone());
     }
-    let Some(dir) = &args.plugin_dir else { return Err(ConfigError::NoPlugin { name }) };
+    if let Some(configured) = configured.filter(|configured| configured.name == name) {
+        return Ok(NamedPlugin { name, file: configured.file.clone() });
+    }
+    let Some(dir) = &args.plugin_dir else {
+        return Err(match (configured, &args.config) {
+            (Some(configured), Some(file)) => {
+                ConfigError::OtherPlugin { flag: name, configured: configured.name.clone(), file: file.clone() }
+            }
+            _ => ConfigError::NoPlugin { name },
+        });
+    };
     let file = dir.join(format!("{name}.wasm"));
     if file.is_file() {
         Ok(NamedPlugin { name, file })
@@ -271,6 +351,34 @@ mod tests {
         assert_eq!(config(&["--cloud-provider=static", &named, &in_dir]).unwrap().plugin.file, file);
         let missing = config(&["--cloud-provider=aws", &in_dir]).unwrap_err().to_string();
         assert!(missing.contains("aws.wasm does not exist"), "{missing}");
+    }
+
+    // Holds: OPS-106
+    #[test]
+    fn flags_win_over_the_configuration_file() {
+        let dir = plugin_dir();
+        let file = dir.path().join("config.yaml");
+        let text = "apiVersion: skydock.dev/v1alpha1\nkind: SkydockConfiguration\nplugins:\n- name: static\n  file: static.wasm\n  \
+                    cloudConfig: config.yaml\n  options: {a: '1', b: '1'}\n  limits: {memory: 64Mi, uses: '7'}\n  overlap: none\n";
+        std::fs::write(&file, text).unwrap();
+        let flag = format!("--config={}", file.display());
+        let read = config(&[&flag]).unwrap();
+        assert_eq!(
+            (read.plugin.name.as_str(), read.plugin.file.as_path()),
+            ("static", &*dir.path().join("static.wasm"))
+        );
+        assert_eq!((read.cloud_config.as_deref(), read.plugin_overlap), (Some(&*file), Some(Overlap::None)));
+        assert_eq!((read.plugin_limits.memory, read.plugin_limits.uses), (64 << 20, 7));
+        let over =
+            config(&[&flag, "--plugin-limit=memory=65Mi", "--plugin-option=b=2", "--plugin-option=c=3"]).unwrap();
+        assert_eq!((over.plugin_limits.memory, over.plugin_limits.uses), (65 << 20, 7));
+        let options: Vec<_> = over.plugin_options.iter().map(|(key, value)| format!("{key}={value}")).collect();
+        assert_eq!(options, ["a=1", "b=2", "c=3"]);
+        let other = format!("--plugin=other={}", dir.path().join("static.wasm").display());
+        let other = config(&[&flag, "--cloud-provider=other", &other]).unwrap();
+        assert_eq!((other.plugin.name.as_str(), other.cloud_config, other.plugin_overlap), ("other", None, None));
+        let none = config(&[&flag, "--cloud-provider=other"]).unwrap_err().to_string();
+        assert!(none.contains("the plugin of") && none.contains("is static"), "{none}");
     }
 
     #[test]

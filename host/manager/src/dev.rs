@@ -6,9 +6,10 @@ mod log;
 use std::{net::Ipv4Addr, sync::Arc, time::Duration};
 
 use anyhow::Context;
+use skydock_cloud::Pairs;
 use skydock_controllers::{ClusterCidrs, lifecycle::LifecycleOptions, route::RouteOptions};
-use skydock_devplane::{DevPlane, NodeSpec, Options};
-use skydock_plugin::IngressRules;
+use skydock_devplane::{DevPlane, NodeSpec, Options, Token};
+use skydock_plugin::{Grants, IngressRules};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
@@ -40,8 +41,13 @@ pub async fn run(args: DevArgs, shutdown: CancellationToken) -> anyhow::Result<(
     });
     let Some(config) = shutdown.run_until_cancelled(reading).await else { return Ok(()) };
     let config = config?;
-    let plane =
-        DevPlane::start(Options { listen: args.listen, state_file: args.state.clone(), ..Options::default() }).await?;
+    let plane = DevPlane::start(Options {
+        listen: args.listen,
+        state_file: args.state.clone(),
+        token: Some(Token::random()),
+        ..Options::default()
+    })
+    .await?;
     kubeconfig::write(&args.write_kubeconfig, &plane.kubeconfig())?;
     for number in 1..=args.nodes {
         let [high, low] = number.to_be_bytes();
@@ -64,7 +70,11 @@ fn config(args: &DevArgs) -> anyhow::Result<Config> {
     let options = skydock_controllers::Options {
         lifecycle: LifecycleOptions { period: NODE_MONITOR_PERIOD, ..LifecycleOptions::default() },
         cluster_name: "dev".to_owned(),
-        routes: RouteOptions { cluster_cidrs: ClusterCidrs::parse(&[CLUSTER_CIDR]), ..RouteOptions::default() },
+        routes: RouteOptions {
+            cluster_cidrs: ClusterCidrs::parse(&[CLUSTER_CIDR]),
+            configure: args.routes,
+            ..RouteOptions::default()
+        },
         ..skydock_controllers::Options::default()
     };
     for (flag, file) in [("--plugin", Some(&args.plugin)), ("--cloud-config", args.cloud_config.as_ref())] {
@@ -78,6 +88,12 @@ fn config(args: &DevArgs) -> anyhow::Result<Config> {
         cloud_config: args.cloud_config.clone(),
         plugin_cache_dir: default_cache_dir(),
         plugin_limits: plugin_limits::limits(options.services.concurrent_syncs, &args.plugin_limits)?,
+        plugin_options: Pairs::new(),
+        plugin_digest: None,
+        plugin_overlap: None,
+        grants: Grants::default(),
+        waits_for_plugin: true,
+        configuration: None,
         cluster_cidrs: vec![CLUSTER_CIDR.to_owned()],
         ingress: IngressRules { pods: CLUSTER_CIDR.parse().into_iter().collect(), ..IngressRules::default() },
         cluster: ClusterAccess { kubeconfig: Some(args.write_kubeconfig.clone()), master: None },

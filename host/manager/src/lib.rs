@@ -10,6 +10,7 @@ pub mod ccm;
 pub mod cli;
 pub mod clients;
 pub mod config;
+pub mod configuration;
 pub mod credentials;
 pub mod dev;
 pub mod election;
@@ -22,7 +23,7 @@ pub mod telemetry;
 
 use std::time::Duration;
 
-use cli::{Cli, Command, PluginCommand};
+use cli::{Cli, Command, ConfigCommand, PluginCommand};
 use tokio::runtime::Runtime;
 use tokio_util::sync::CancellationToken;
 
@@ -62,6 +63,10 @@ impl Process {
                     telemetry::init(config.log);
                     Box::pin(ccm::run(config, shutdown)).await
                 }
+                Some(Command::Config { command: ConfigCommand::Check { file } }) => {
+                    blocking::blocking(async move { configuration::check(&file) }).await
+                }
+                Some(Command::Config { command: ConfigCommand::Schema }) => configuration::print_schema(),
                 Some(Command::Dev(args)) => Box::pin(dev::run(args, shutdown)).await,
                 Some(Command::Plugin { command: PluginCommand::Inspect(args) }) => {
                     let inspected = shutdown.run_until_cancelled(Box::pin(inspect::run(args))).await;

@@ -117,6 +117,14 @@ pub enum LoadProblem {
         /// Most bytes.
         limit: u64,
     },
+    /// The component is not the one that the operator named.
+    #[error("its SHA-256 is {found}, and the configuration wants {expected}: put that file there, or change `digest`")]
+    Digest {
+        /// In the configuration.
+        expected: String,
+        /// Of the file.
+        found: String,
+    },
     /// The configuration is not UTF-8.
     #[error("{} is not UTF-8 text: byte {at} cannot be read", path.display())]
     NotText {
@@ -203,6 +211,11 @@ pub enum LoadProblem {
     /// It can do less than the one in service.
     #[error("it no longer exports {}, which the generation in service does: controllers depend on it", .0.iter().map(|it| it.name()).collect::<Names>())]
     Lost(Vec<Capability>),
+    /// It wants more than the one in service.
+    #[error(
+        "it wants what the plugin in service does not have: {0}; grant it in the configuration (`grants`), or restart with this plugin"
+    )]
+    Grown(Names),
     /// There is nothing to go back to.
     #[error("there is no earlier generation to go back to")]
     NoPrevious,

@@ -18,6 +18,7 @@ use crate::{
     convert,
     error::{LoadError, LoadProblem, Stage},
     host::{Owned, Shared, Subject},
+    identity::Identity,
     instance::{Blueprint, Instance},
     pool::Pool,
     source::{Digests, Settings},
@@ -120,9 +121,9 @@ impl Generation {
         watch.lap(Stage::Info);
 
         if let Some(before) = before {
-            let (was, is) =
-                ((&*before.provider.name, &before.code.capabilities), (&*provider.name, &code.capabilities));
-            same_identity(was, is).map_err(|problem| LoadError::new(Stage::Identity, problem))?;
+            let identity = identity(&provider, &code, &digests.component, &wanted_hosts);
+            let may = identity.may_follow(&before.identity(), &shared.grants);
+            may.map_err(|problem| LoadError::new(Stage::Identity, problem))?;
         }
         watch.lap(Stage::Identity);
 
@@ -147,6 +148,10 @@ impl Generation {
         };
         let supervisor = Supervisor::default();
         Ok(Self { info, provider: Arc::new(provider), digests, code, pool, supervisor, blueprint })
+    }
+
+    fn identity(&self) -> Identity<'_> {
+        identity(&self.provider, &self.code, &self.digests.component, &self.info.wanted_hosts)
     }
 
     /// Runs one call on an instance of its own. Its clock starts when it has one; waiting for it, and making it, have their own.
@@ -202,30 +207,19 @@ fn stage_of_instance(problem: &LoadProblem) -> Stage {
     if matches!(problem, LoadProblem::WrongType { .. }) { Stage::Type } else { Stage::Instantiate }
 }
 
-/// What a plugin is known by: its name, and what its component exports, whatever it serves of that.
-type Identity<'a> = (&'a str, &'a BTreeSet<Capability>);
-
-/// A plugin is only replaced by itself: the same provider, able to do at least as much.
-fn same_identity((name, could): Identity<'_>, (named, can): Identity<'_>) -> Result<(), LoadProblem> {
-    if name != named {
-        return Err(LoadProblem::OtherName { before: name.to_owned(), now: named.to_owned() });
-    }
-    let lost: Vec<_> = could.difference(can).copied().collect();
-    if lost.is_empty() { Ok(()) } else { Err(LoadProblem::Lost(lost)) }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_plugin_is_only_replaced_by_itself_and_may_learn_but_not_forget() {
-        use Capability::{Instances, Routes};
-        let (few, more, others) = ([Instances].into(), [Instances, Routes].into(), [Routes].into());
-        assert!(same_identity(("metal", &few), ("metal", &more)).is_ok());
-        let other = same_identity(("metal", &few), ("other", &few));
-        assert!(matches!(other, Err(LoadProblem::OtherName { .. })));
-        let less = same_identity(("metal", &few), ("metal", &others));
-        assert!(matches!(less, Err(LoadProblem::Lost(lost)) if lost == [Instances]));
+fn identity<'a>(
+    provider: &'a ProviderInfo,
+    code: &'a Code,
+    digest: &'a str,
+    wanted_hosts: &'a [String],
+) -> Identity<'a> {
+    Identity {
+        name: &provider.name,
+        exports: &code.capabilities,
+        digest,
+        imports: &code.imports,
+        hosts: wanted_hosts,
+        provider_ids: &provider.provider_id_prefixes,
+        annotations: &provider.annotation_prefixes,
     }
 }

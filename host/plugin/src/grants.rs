@@ -15,3 +15,16 @@ pub enum ObjectGrant {
         annotation: String,
     },
 }
+
+/// What the operator grants a plugin.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Grants {
+    /// Objects of the cluster that it may read.
+    pub objects: Vec<ObjectGrant>,
+    /// Interfaces that a replacement may import although the one before it does not, without version.
+    pub imports: Vec<String>,
+    /// Hosts that a replacement may wish to reach although the one before it does not.
+    pub hosts: Vec<String>,
+    /// Prefixes of provider IDs and annotations that a replacement may own although the one before it does not.
+    pub prefixes: Vec<String>,
+}

@@ -51,7 +51,7 @@ use crate::{
     answers::IngressRules,
     bindings::{skydock::provider, wasi::logging::logging},
     call::Overrun,
-    grants::ObjectGrant,
+    grants::Grants,
     limits::Limits,
     meter::Meter,
     metrics::PluginMetrics,
@@ -71,7 +71,7 @@ pub(crate) struct Shared {
     pub(crate) ingress: IngressRules,
     /// The operator's word on which calls may run at the same time.
     pub(crate) overlap: Option<Overlap>,
-    grants: Vec<ObjectGrant>,
+    pub(crate) grants: Grants,
     pub(crate) metrics: PluginMetrics,
     pub(crate) cluster: ClusterSlot,
     pub(crate) cache: Cache,

@@ -11,7 +11,7 @@ use sha2::{Digest as _, Sha256};
 
 use skydock_cloud::Pairs;
 
-use crate::{answers::IngressRules, error::LoadProblem, grants::ObjectGrant, pool::Overlap};
+use crate::{answers::IngressRules, error::LoadProblem, grants::Grants, pool::Overlap};
 
 /// Largest component in bytes. Guests that carry a JavaScript or Python engine have 10 to 40 MiB.
 const MAX_COMPONENT: u64 = 128 << 20;
@@ -36,8 +36,10 @@ pub struct PluginSource {
     pub ingress: IngressRules,
     /// The operator's options for it.
     pub options: Pairs,
-    /// Objects of the cluster that it may read.
-    pub grants: Vec<ObjectGrant>,
+    /// SHA-256 that the component must have, in hexadecimal; any, if there is none.
+    pub digest: Option<String>,
+    /// What it is granted.
+    pub grants: Grants,
     /// Which of its calls may run at the same time, whatever it says itself.
     pub overlap: Option<Overlap>,
 }
@@ -88,10 +90,12 @@ impl Files {
     pub(crate) fn read(source: &PluginSource) -> Result<Self, LoadProblem> {
         let component = read_limited(&source.component, MAX_COMPONENT)?;
         let cloud_config = source.cloud_config.as_deref().map(read_config).transpose()?;
-        let digests = Digests {
-            component: digest(&component),
-            config: cloud_config.as_ref().map(|config| digest(config.text.as_bytes())),
-        };
+        let found = digest(&component);
+        if let Some(expected) = source.digest.as_ref().filter(|expected| **expected != found) {
+            return Err(LoadProblem::Digest { expected: expected.clone(), found });
+        }
+        let digests =
+            Digests { component: found, config: cloud_config.as_ref().map(|config| digest(config.text.as_bytes())) };
         let settings = Settings {
             cluster_name: source.cluster_name.clone(),
             cluster_cidrs: source.cluster_cidrs.clone(),
@@ -153,6 +157,20 @@ mod tests {
             file.set_len(bytes).unwrap();
             assert_eq!(Files::read(&source).is_ok(), fits, "{bytes} bytes");
         }
+    }
+
+    // Holds: OPS-105
+    #[test]
+    fn a_component_must_be_the_one_that_was_named() {
+        let dir = tempfile::tempdir().unwrap();
+        let component = dir.path().join("plugin.wasm");
+        std::fs::write(&component, b"abc").unwrap();
+        let source =
+            |digest: Option<String>| PluginSource { component: component.clone(), digest, ..PluginSource::default() };
+        let known = digest(b"abc");
+        assert!(Files::read(&source(None)).is_ok() && Files::read(&source(Some(known.clone()))).is_ok());
+        let refused = Files::read(&source(Some(digest(b"abd")))).err();
+        assert!(matches!(refused, Some(LoadProblem::Digest { found, .. }) if found == known));
     }
 
     #[test]

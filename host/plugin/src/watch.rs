@@ -18,7 +18,10 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{
     error::LoadError,
+    host::ClusterSlot,
     plugin::{Plugin, Reload},
+    runtime::Runtime,
+    source::PluginSource,
 };
 
 /// How often to look without having been told: events are lost on some file systems, and never come from others.
@@ -118,10 +121,48 @@ impl Plugin {
     }
 
     async fn fingerprints(&self) -> Vec<Fingerprint> {
-        let files: Vec<PathBuf> = self.files().cloned().collect();
-        let looking = tokio::task::spawn_blocking(move || files.iter().map(|file| fingerprint(file)).collect());
-        looking.await.unwrap_or_default()
+        fingerprints(self.files().cloned().collect()).await
     }
+}
+
+impl PluginSource {
+    /// Loads a plugin, and waits for other files as long as it cannot be: `told` hears why, once for each try.
+    ///
+    /// Must be called within a tokio runtime. Dropping the future gives up.
+    pub async fn load_when_ready(
+        self,
+        runtime: &Runtime,
+        cluster: ClusterSlot,
+        told: impl Fn(&LoadError),
+    ) -> Arc<Plugin> {
+        let files: Vec<PathBuf> = std::iter::once(&self.component).chain(&self.cloud_config).cloned().collect();
+        loop {
+            let before = fingerprints(files.clone()).await;
+            match Plugin::load(runtime, self.clone(), cluster.clone()).await {
+                Ok(plugin) => return plugin,
+                Err(error) => told(&error),
+            }
+            let begin = Instant::now();
+            let mut now = before;
+            loop {
+                sleep(WHILE_LOADING).await;
+                let last = std::mem::replace(&mut now, fingerprints(files.clone()).await);
+                // At rest again, or it may have been nobody's fault.
+                if last != now {
+                    sleep(REST).await;
+                    break;
+                }
+                if begin.elapsed() > AGAIN.1 {
+                    break;
+                }
+            }
+        }
+    }
+}
+
+async fn fingerprints(files: Vec<PathBuf>) -> Vec<Fingerprint> {
+    let looking = tokio::task::spawn_blocking(move || files.iter().map(|file| fingerprint(file)).collect());
+    looking.await.unwrap_or_default()
 }
 
 /// When files that have not changed are tried again.

@@ -51,7 +51,8 @@ mod retry_after;
 mod said;
 mod time;
 
-#[cfg(target_arch = "wasm32")]
+#[cfg(any(target_arch = "wasm32", test))]
+#[cfg_attr(not(target_arch = "wasm32"), allow(dead_code, reason = "natively only for its tests and lints"))]
 mod guest;
 #[cfg(not(target_arch = "wasm32"))]
 pub mod native;
@@ -66,9 +67,9 @@ pub use page::pages;
 pub use request::{Method, Request};
 pub use response::Response;
 
-/// Most requests that are in the air at once, whatever [`send_all`] is asked for: each has up to nine handles of the 1,024
-/// the host gives an instance.
-const MOST_AT_ONCE: usize = 64;
+/// Most requests that are in the air at once, whatever [`send_all`] is asked for. Each has three handles, of 1,024 for all
+/// instances of the plugin.
+const MOST_AT_ONCE: usize = 32;
 
 /// Sends a request and waits for the whole answer, whatever its status: [`Response::success`] tells good from bad.
 ///
@@ -82,8 +83,11 @@ pub fn send(request: Request) -> Result<Response> {
     send_all(vec![request], 1).pop().unwrap_or_else(none)
 }
 
-/// Sends all requests, at most `at_once` of them (1 to 64) at a time, and waits for all answers: one each, in the same order.
+/// Sends all requests, at most `at_once` of them (1 to 32) at a time, and waits for all answers: one each, in the same order.
 /// One that fails, or is told to slow down, does not stop the others.
+///
+/// Eight at once is a good number. A host has 1,024 handles for all instances of a plugin, a request in the air takes three, and up
+/// to 36 calls run at a time: if each of them had more than nine in the air, the host would end some.
 ///
 /// # Errors
 ///

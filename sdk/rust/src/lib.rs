@@ -78,8 +78,9 @@
 //!
 //! # The host
 //!
-//! [`cache`], [`calls`], [`cluster`], [`events`] and [`objects`] are calls to the host and exist only inside a plugin; natively they panic and say
-//! so. So is a [`NodeSet`](load_balancers::NodeSet). Keep them at the edge: hand what they answer to your rules as values or closures. [`log`] works everywhere.
+//! [`cache`], [`calls`], [`cluster`], [`events`] and [`objects`] are calls to the host and exist only inside a plugin; natively
+//! they panic and say so. So is a [`NodeSet`](load_balancers::NodeSet). Keep them at the edge: hand what they answer to your rules
+//! as values or closures. [`log`] works everywhere, and so does [`http`], by which a plugin asks its cloud.
 //!
 //! An instance of a plugin serves one call at a time, and is configured anew when it is made. Instances come and go: what
 //! must last belongs in the cloud, in the cluster's objects or in [`cache`]. A `static` belongs to one instance: others do not see

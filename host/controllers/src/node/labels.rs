@@ -199,6 +199,7 @@ mod tests {
         }
     }
 
+    // Holds: OPS-104
     #[test]
     fn annotations_of_the_cloud_follow_it_and_our_own_are_left() {
         let annotated = |pairs_: &[(&str, &str)]| Node { annotations: pairs(pairs_), ..Node::default() };

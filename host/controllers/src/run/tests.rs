@@ -12,6 +12,8 @@ use crate::{
     testing::{FakeApi, FakeCloud, node, service, with},
 };
 
+mod provider;
+
 struct Bench {
     api: FakeApi,
     cloud: Arc<FakeCloud>,

@@ -150,7 +150,7 @@ pub enum PluginLimitsError {
 }
 
 /// Reads `KEY=VALUE`.
-pub(super) fn parse(text: &str) -> Result<PluginLimit, String> {
+pub(crate) fn parse(text: &str) -> Result<PluginLimit, String> {
     let (name, value) = text.split_once('=').ok_or("expected KEY=VALUE, such as memory=256Mi")?;
     let key = KEYS.iter().find(|key| key.name == name).ok_or_else(|| {
         let names: Vec<_> = KEYS.iter().map(|key| key.name).collect();
@@ -158,6 +158,13 @@ pub(super) fn parse(text: &str) -> Result<PluginLimit, String> {
     })?;
     let value = key.field.read(value).ok_or_else(|| format!("{name} is {}", key.field.expected()))?;
     Ok(PluginLimit { key, value })
+}
+
+/// The limits of the flags, and those of a configuration that the flags do not set.
+pub(crate) fn merged(mut configured: Vec<PluginLimit>, flags: Vec<PluginLimit>) -> Vec<PluginLimit> {
+    configured.retain(|limit| flags.iter().all(|flag| flag.key.name != limit.key.name));
+    configured.extend(flags);
+    configured
 }
 
 /// What the plugin may use: the defaults for so many services at a time, and what the operator has set.

@@ -42,7 +42,7 @@ impl State {
         };
         let cluster = self.cluster()?;
         let reader = service.filter(|service| service.ensured).map(|service| service.name.clone());
-        self.shared.grants.iter().any(granted).then_some(Granted { cluster, object, reader })
+        self.shared.grants.objects.iter().any(granted).then_some(Granted { cluster, object, reader })
     }
 }
 

@@ -9,7 +9,7 @@ use self::exchange::Exchange;
 use super::failure::Failure;
 use super::prepared::Prepared;
 use super::{Request, Response, time};
-use crate::Result as Answered;
+use crate::{Result as Answered, calls};
 
 mod code;
 mod download;
@@ -87,14 +87,13 @@ impl Flight {
     fn begin(index: usize, request: Request) -> Answered<Self> {
         let prepared = Prepared::new(&request)?;
         let name = format!("{} {}", request.method, prepared.address.shown());
-        let limit = time::limit(request.limit, time::remaining());
+        let limit = time::limit(request.limit, Some(calls::remaining()));
         if limit.is_zero() {
             return Err(Failure::NotSent.told(&name));
         }
         let head = head::request(request.method, &prepared).map_err(|failure| failure.told(&name))?;
-        let options = head::options(limit);
         let (body, at_most) = (request.body, request.at_most);
-        let exchange = Exchange::begin(head, options, body, at_most).map_err(|failure| failure.told(&name))?;
+        let exchange = Exchange::begin(head, body, at_most).map_err(|failure| failure.told(&name))?;
         let nanos = u64::try_from(limit.as_nanos()).unwrap_or(u64::MAX);
         let deadline = monotonic_clock::now().saturating_add(nanos);
         Ok(Self { index, name, exchange, limit, deadline })

@@ -17,26 +17,27 @@ mod intercept;
 
 pub use intercept::{Interception, intercept};
 
-/// Sends all requests, `at_once` of them at a time, each in a thread.
+/// Sends all requests, `at_once` of them at a time, each in a thread of its own or the caller's.
 pub(super) fn send_all(requests: Vec<Request>, at_once: usize) -> Vec<Answered<Response>> {
     let threads = at_once.min(requests.len());
     let interceptors = intercept::here();
     let next = AtomicUsize::new(0);
     let requests: Vec<_> = requests.into_iter().map(|request| Mutex::new(Some(request))).collect();
     let answers: Vec<_> = requests.iter().map(|_| Mutex::new(None)).collect();
-    std::thread::scope(|scope| {
-        for _ in 0..threads {
-            scope.spawn(|| {
-                while let Some((request, answer)) = {
-                    let index = next.fetch_add(1, Ordering::Relaxed);
-                    requests.get(index).zip(answers.get(index))
-                } {
-                    let request = request.lock().unwrap_or_else(PoisonError::into_inner).take();
-                    let sent = request.map(|request| send(request, &interceptors));
-                    *answer.lock().unwrap_or_else(PoisonError::into_inner) = sent;
-                }
-            });
+    let work = || {
+        while let Some((request, answer)) = {
+            let index = next.fetch_add(1, Ordering::Relaxed);
+            requests.get(index).zip(answers.get(index))
+        } {
+            let request = request.lock().unwrap_or_else(PoisonError::into_inner).take();
+            let sent = request.map(|request| send(request, &interceptors));
+            *answer.lock().unwrap_or_else(PoisonError::into_inner) = sent;
         }
+    };
+    std::thread::scope(|scope| {
+        // The caller is one of them, so that a panic of its hand is its own.
+        (1..threads).for_each(|_| drop(scope.spawn(work)));
+        work();
     });
     let not_sent = || Err(Failure::NotSent.told("a request"));
     let answers = answers.into_iter().map(|answer| answer.into_inner().unwrap_or_else(PoisonError::into_inner));
@@ -49,7 +50,7 @@ fn send(mut request: Request, interceptors: &intercept::Interceptors) -> Answere
         return Prepared::new(&request).map(|_| answer);
     }
     let prepared = Prepared::new(&request)?;
-    let limit = time::limit(request.limit, time::remaining());
+    let limit = time::limit(request.limit, None);
     exchange(&request, &prepared, limit)
         .map_err(|failure| failure.told(&format!("{} {}", request.method, prepared.address.shown())))
 }
@@ -84,7 +85,6 @@ fn call(request: &Request, prepared: &Prepared<'_>, limit: Duration) -> Result<A
         .allow_non_standard_methods(true)
         .max_idle_connections(0)
         .timeout_global(Some(limit))
-        .timeout_connect(Some(time::CONNECT.min(limit)))
         .build()
         .into();
     let url = prepared.address.url();
@@ -105,7 +105,7 @@ fn with_body(
     prepared: &Prepared<'_>,
 ) -> Result<Answer<Body>, ureq::Error> {
     for (name, value) in &prepared.headers {
-        builder = builder.header(*name, value.as_ref());
+        builder = builder.header(*name, value.as_bytes());
     }
     builder.send(&request.body)
 }
@@ -119,17 +119,15 @@ fn without_body(
         return with_body(builder.force_send_body(), request, prepared);
     }
     for (name, value) in &prepared.headers {
-        builder = builder.header(*name, value.as_ref());
+        builder = builder.header(*name, value.as_bytes());
     }
     builder.call()
 }
 
 fn failure(error: ureq::Error, limit: Duration, at_most: usize) -> Failure {
     match error {
-        ureq::Error::Timeout(ureq::Timeout::Connect) => {
-            Failure::Unreachable(format!("no connection within {:?}", time::CONNECT.min(limit)))
-        }
         ureq::Error::Timeout(_) => Failure::Late(limit),
+        ureq::Error::BadUri(_) | ureq::Error::Http(_) => Failure::Wrong(format!("it is malformed: {error}")),
         ureq::Error::BodyExceedsLimit(_) => Failure::TooLarge(at_most),
         other => Failure::Unreachable(other.to_string()),
     }

@@ -1,4 +1,6 @@
 //! What is sent, of what was asked for: the same in a plugin and in its unit tests.
+use std::borrow::Cow;
+
 use super::address::Address;
 use super::{Method, Request};
 use crate::Result;
@@ -19,13 +21,22 @@ const OF_THE_HOST: [&str; 11] = [
     "upgrade",
 ];
 
+/// Bytes that a host takes at most, as `wit/v0.1.0/plugin.wit` says; it ends a call that hands it more.
+const AUTHORITY: usize = 512;
+/// Bytes of path and query.
+const PATH: usize = 8 << 10;
+/// Bytes of headers.
+const HEADERS: usize = 16 << 10;
+/// What the host counts of each header besides its letters: the sizes of two values of the `http` crate.
+const HEADER: usize = 72;
+
 /// A request that can be sent.
 #[derive(Debug)]
 pub(super) struct Prepared<'a> {
     /// Where to.
     pub(super) address: Address<'a>,
     /// All headers, `content-length` included.
-    pub(super) headers: Vec<(&'a str, std::borrow::Cow<'a, str>)>,
+    pub(super) headers: Vec<(&'a str, Cow<'a, str>)>,
 }
 
 impl<'a> Prepared<'a> {
@@ -39,11 +50,25 @@ impl<'a> Prepared<'a> {
             let url = request.url.split(['?', '#']).next().filter(|url| !url.contains('@')).unwrap_or("not shown");
             CloudError::internal(format!("{}: the URL {what}: {}", request.method, url.escape_debug()))
         })?;
+        let too_long = |part: &str, most: usize| {
+            let shown = address.shown();
+            let shown = shown.get(..shown.floor_char_boundary(100)).unwrap_or_default();
+            CloudError::internal(format!(
+                "{} {shown}: more than {most} bytes of {part}, which a host does not take",
+                request.method
+            ))
+        };
+        if address.authority.len() > AUTHORITY {
+            return Err(too_long("host", AUTHORITY));
+        }
+        if address.path_and_query().len() > PATH {
+            return Err(too_long("path and query", PATH));
+        }
         let refused = |name: &str, what: &str| {
             let name = name.escape_debug();
             CloudError::internal(format!("{} {}: the header `{name}` {what}", request.method, address.shown()))
         };
-        let mut headers = Vec::with_capacity(request.headers.len() + 1);
+        let mut headers: Vec<(&str, Cow<'_, str>)> = Vec::with_capacity(request.headers.len() + 1);
         for (name, value) in &request.headers {
             if !is_name(name) {
                 return Err(refused(name, "is no name of a header"));
@@ -59,6 +84,9 @@ impl<'a> Prepared<'a> {
         // A server may insist on a length where there is to be a body, and clouds do (411).
         if !request.body.is_empty() || matches!(request.method, Method::Post | Method::Put | Method::Patch) {
             headers.push(("content-length", request.body.len().to_string().into()));
+        }
+        if headers.iter().map(|(name, value)| name.len() + value.len() + HEADER).sum::<usize>() > HEADERS {
+            return Err(too_long("headers", HEADERS));
         }
         Ok(Self { address, headers })
     }
@@ -84,6 +112,31 @@ mod tests {
         assert_eq!(length(Request::delete("https://c/")), None);
         assert_eq!(length(Request::delete("https://c/").text("a/b", "xy")), Some("2".into()));
         assert_eq!(length(Request::post("https://c/")), Some("0".into()));
+    }
+
+    #[test]
+    fn what_would_end_the_call_is_refused_before() {
+        let refusal = |request: Request| match Prepared::new(&request) {
+            Ok(_) => None,
+            Err(CloudError::Internal(message)) => Some(message),
+            Err(other) => panic!("{other:?}"),
+        };
+        let path = |length: usize| refusal(Request::get(format!("https://c/{}", "p".repeat(length - 1))));
+        assert_eq!(path(PATH), None);
+        let shown = format!(
+            "GET https://c/{}: more than 8192 bytes of path and query, which a host does not take",
+            "p".repeat(90)
+        );
+        assert_eq!(path(PATH + 1), Some(shown));
+        let host = |length: usize| refusal(Request::get(format!("https://{}/", "c".repeat(length))));
+        assert_eq!(host(AUTHORITY), None);
+        assert!(host(AUTHORITY + 1).is_some_and(|message| message.contains("more than 512 bytes of host")));
+        let header = |length: usize| {
+            let rest = "x".repeat(length - HEADER * 2 - 2);
+            refusal(Request::get("https://c/").header("a", "").header("b", rest))
+        };
+        assert_eq!(header(HEADERS), None);
+        assert!(header(HEADERS + 1).is_some_and(|message| message.contains("more than 16384 bytes of headers")));
     }
 
     #[test]

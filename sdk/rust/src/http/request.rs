@@ -206,6 +206,14 @@ mod tests {
     }
 
     #[test]
+    fn an_answer_has_sixteen_mebibytes_unless_asked_otherwise() {
+        let request = Request::get("https://c/");
+        assert_eq!((request.at_most, request.limit), (16 * 1024 * 1024, None));
+        let request = request.at_most(7).timeout(Duration::from_secs(2));
+        assert_eq!((request.at_most, request.limit), (7, Some(Duration::from_secs(2))));
+    }
+
+    #[test]
     fn what_has_no_json_is_an_error() {
         let answer = Request::post("https://c/").json(&BTreeMap::from([([1], 2)]));
         assert!(matches!(answer, Err(CloudError::Internal(_))), "{answer:?}");

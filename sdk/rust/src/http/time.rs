@@ -4,18 +4,10 @@ use std::time::Duration;
 /// What a plugin is left to answer in, once its last request is over.
 const MARGIN: Duration = Duration::from_secs(1);
 
-/// Without knowledge of what is left of the call: the shorter of the two deadlines in `wit/v0.1.0/plugin.wit`, less some.
+/// Natively there is no call: the shorter of the two deadlines in `wit/v0.1.0/plugin.wit`, less some.
 const UNKNOWN: Duration = Duration::from_secs(25);
 
-/// How long to wait for a connection, at most: longer, and there is nobody.
-pub(super) const CONNECT: Duration = Duration::from_secs(10);
-
-/// What is left of the running call; none if nobody says.
-pub(super) fn remaining() -> Option<Duration> {
-    None
-}
-
-/// How long a request may take that is sent now. Zero: it must not be sent.
+/// How long a request may take that is sent now, with what is left of the running call. Zero: it must not be sent.
 pub(super) fn limit(asked: Option<Duration>, remaining: Option<Duration>) -> Duration {
     let most = remaining.map(|remaining| remaining.saturating_sub(MARGIN));
     match (asked, most) {

@@ -1,4 +1,4 @@
-//! A cloud provider with machines: change the names, then ask your cloud instead of the node's labels.
+//! A cloud provider with machines: change the names, then ask your cloud instead of the node's labels (`skydock_sdk::http`).
 use skydock_sdk::instances::{Instance, Presence};
 use skydock_sdk::plugin::{PluginInfo, Settings};
 use skydock_sdk::types::{CloudError, Node};

@@ -147,7 +147,7 @@ impl Misdeed {
             Self::Requests(count) => times(count, "(drop (call $request (call $fields)))"),
             Self::Send => "(local.set $p (call $request (call $fields)))
                 (drop (call $authority (local.get $p) (i32.const 1) (i32.const 656) (i32.const 11)))
-                (drop (call $path (local.get $p) (i32.const 1) (i32.const 627) (i32.const 1)))
+                (drop (call $path (local.get $p) (i32.const 1) (i32.const 667) (i32.const 1)))
                 (call $send (local.get $p) (i32.const 0) (i32.const 0) (i32.const 2304))"
                 .to_owned(),
             Self::Outputs(count) => times(count, "(drop (call $stdout))"),

@@ -9,10 +9,13 @@ use wasmtime::{
     component::{Linker, Resource},
 };
 use wasmtime_wasi_http::{
-    WasiHttpCtx, WasiHttpView as _,
+    RequestOptions, WasiHttpCtx, WasiHttpView as _,
     p2::{
         add_only_http_to_linker_async,
-        bindings::http::types::{HostOutgoingRequest as _, Method},
+        bindings::http::{
+            outgoing_handler::Host as _,
+            types::{HostOutgoingRequest as _, Method},
+        },
         types::HostOutgoingRequest,
     },
 };
@@ -36,6 +39,9 @@ const PATH: usize = 8 << 10;
 
 /// The interface whose functions are replaced.
 const INTERFACE: &str = "wasi:http/types@0.2.12";
+
+/// The interface that sends.
+const HANDLER: &str = "wasi:http/outgoing-handler@0.2.12";
 
 /// A part of a request is larger than any real one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -75,11 +81,25 @@ pub(in crate::host) fn add_to_linker(linker: &mut Linker<State>) -> wasmtime::Re
             Ok((call.data_mut().http().set_path_with_query(request, path)?,))
         },
     )?;
+    let mut handler = linker.instance(HANDLER)?;
+    handler.func_wrap("handle", |mut call: Call<'_>, (request, options): Handed| {
+        let state = call.data_mut();
+        let lent = options.as_ref().map(|options| Resource::new_own(options.rep()));
+        let sent = state.http().handle(request, lent);
+        // wasmtime-wasi-http 48.0.8 reads the options and leaves them where they are.
+        options.map(|options| state.http().table.delete(options)).transpose()?;
+        let answer = match sent {
+            Ok(answer) => Ok(answer),
+            Err(error) => Err(error.downcast()?),
+        };
+        Ok((answer,))
+    })?;
     linker.allow_shadowing(false);
     Ok(())
 }
 
 type Call<'a> = StoreContextMut<'a, State>;
+type Handed = (Resource<HostOutgoingRequest>, Option<Resource<RequestOptions>>);
 type Set<T> = (Resource<HostOutgoingRequest>, T);
 type Text = Option<String>;
 

@@ -78,3 +78,80 @@ fn large(code: &str, what: &str, size: Option<u64>) -> Failure {
 fn told(code: &str, what: &str, why: &str) -> String {
     if why.is_empty() { format!("{what} ({code})") } else { format!("{what}: {why} ({code})") }
 }
+
+#[cfg(test)]
+mod tests {
+    use wasip2::http::types::{DnsErrorPayload, TlsAlertReceivedPayload};
+
+    use super::*;
+    use crate::types::CloudError;
+
+    fn told(code: &ErrorCode) -> CloudError {
+        failure(code).told("GET https://c/")
+    }
+
+    #[test]
+    fn what_the_host_refuses_is_denied_and_named() {
+        let codes = [
+            (ErrorCode::HttpRequestDenied, "(HTTP-request-denied)"),
+            (ErrorCode::DestinationIpProhibited, "(destination-IP-prohibited)"),
+            (ErrorCode::HttpRequestMethodInvalid, "(HTTP-request-method-invalid)"),
+            (ErrorCode::HttpRequestUriInvalid, "(HTTP-request-URI-invalid)"),
+        ];
+        for (code, name) in codes {
+            let error = told(&code);
+            assert!(matches!(&error, CloudError::Denied(message) if message.contains(name)), "{error:?}");
+        }
+    }
+
+    #[test]
+    fn a_cloud_that_is_away_is_unavailable() {
+        let dns = ErrorCode::DnsError(DnsErrorPayload { rcode: Some("SERVFAIL".into()), info_code: None });
+        let alert = TlsAlertReceivedPayload { alert_id: None, alert_message: Some("bad_certificate".into()) };
+        let codes = [
+            (ErrorCode::DnsTimeout, "(DNS-timeout)"),
+            (dns, "cannot be resolved: SERVFAIL (DNS-error)"),
+            (ErrorCode::DestinationNotFound, "(destination-not-found)"),
+            (ErrorCode::DestinationUnavailable, "(destination-unavailable)"),
+            (ErrorCode::DestinationIpUnroutable, "(destination-IP-unroutable)"),
+            (ErrorCode::ConnectionRefused, "(connection-refused)"),
+            (ErrorCode::ConnectionTerminated, "(connection-terminated)"),
+            (ErrorCode::ConnectionTimeout, "(connection-timeout)"),
+            (ErrorCode::ConnectionReadTimeout, "(connection-read-timeout)"),
+            (ErrorCode::ConnectionWriteTimeout, "(connection-write-timeout)"),
+            (ErrorCode::ConnectionLimitReached, "(connection-limit-reached)"),
+            (ErrorCode::TlsProtocolError, "(TLS-protocol-error)"),
+            (ErrorCode::TlsCertificateError, "(TLS-certificate-error)"),
+            (ErrorCode::TlsAlertReceived(alert), ": bad_certificate (TLS-alert-received)"),
+            (ErrorCode::HttpResponseTimeout, "(HTTP-response-timeout)"),
+            (ErrorCode::HttpResponseIncomplete, "(HTTP-response-incomplete)"),
+            (ErrorCode::HttpProtocolError, "(HTTP-protocol-error)"),
+            (ErrorCode::HttpResponseTransferCoding(None), "(HTTP-response-transfer-coding)"),
+            (ErrorCode::HttpResponseContentCoding(Some("br".into())), ": br (HTTP-response-content-coding)"),
+        ];
+        for (code, name) in codes {
+            let error = told(&code);
+            assert!(matches!(&error, CloudError::Unavailable(message) if message.contains(name)), "{error:?}");
+        }
+    }
+
+    #[test]
+    fn what_is_too_large_or_wrong_is_internal() {
+        let codes = [
+            (ErrorCode::HttpRequestUriTooLong, "(HTTP-request-URI-too-long)"),
+            (ErrorCode::HttpRequestBodySize(Some(7)), "larger than the host takes: 7 bytes (HTTP-request-body-size)"),
+            (ErrorCode::HttpRequestHeaderSectionSize(Some(8)), ": 8 bytes (HTTP-request-header-section-size)"),
+            (ErrorCode::HttpRequestHeaderSize(None), "(HTTP-request-header-size)"),
+            (ErrorCode::HttpResponseHeaderSectionSize(None), "(HTTP-response-header-section-size)"),
+            (ErrorCode::HttpResponseBodySize(None), "(HTTP-response-body-size)"),
+            (ErrorCode::HttpRequestLengthRequired, "(HTTP-request-length-required)"),
+            (ErrorCode::LoopDetected, "(loop-detected)"),
+            (ErrorCode::ConfigurationError, "(configuration-error)"),
+            (ErrorCode::InternalError(Some("why".into())), "the host failed: why (internal-error)"),
+        ];
+        for (code, name) in codes {
+            let error = told(&code);
+            assert!(matches!(&error, CloudError::Internal(message) if message.contains(name)), "{error:?}");
+        }
+    }
+}

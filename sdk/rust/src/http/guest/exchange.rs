@@ -1,6 +1,6 @@
 //! One request and its answer. Both go on at once: a cloud may answer before it has read everything.
 use wasip2::http::outgoing_handler;
-use wasip2::http::types::{OutgoingRequest, RequestOptions};
+use wasip2::http::types::OutgoingRequest;
 use wasip2::io::poll::Pollable;
 
 use super::code;
@@ -16,15 +16,11 @@ pub(super) struct Exchange {
 }
 
 impl Exchange {
-    /// Hands the request to the host.
-    pub(super) fn begin(
-        request: OutgoingRequest,
-        options: RequestOptions,
-        body: Vec<u8>,
-        at_most: usize,
-    ) -> Result<Self, Failure> {
+    /// Hands the request to the host, without options for its timeouts: the operator's rules have those, the plugin has a clock
+    /// for the whole, and wasmtime-wasi-http 48 never lets go of options it was given, which would cost a handle a request.
+    pub(super) fn begin(request: OutgoingRequest, body: Vec<u8>, at_most: usize) -> Result<Self, Failure> {
         let upload = if body.is_empty() { None } else { Some(Upload::new(&request, body)?) };
-        let future = outgoing_handler::handle(request, Some(options)).map_err(|code| code::failure(&code))?;
+        let future = outgoing_handler::handle(request, None).map_err(|code| code::failure(&code))?;
         Ok(Self { upload, download: Download::new(future, at_most) })
     }
 

@@ -1,0 +1,138 @@
+//! What a provider asks for beside its answers.
+
+use skydock_cloud::{CloudError, ForeignKind, ForeignObject, Note, ObjectName, ReadError, Retry};
+
+use super::*;
+
+const STATUS: &str = "/api/v1/namespaces/ns/services/web/status";
+const SECRET: &str = "/api/v1/namespaces/ops/secrets/tls";
+const NAMESPACE: &str = "/api/v1/namespaces/kube-system";
+
+fn note(cluster: &dyn Cluster, key: &str, value: Option<&str>) -> Note {
+    let object = ObjectName::service(&cluster.services()[0]);
+    Note { object, annotations: [(key.to_owned(), value.map(Into::into))].into() }
+}
+
+/// Annotations that were written on the service, in order.
+fn written(api: &FakeApi) -> Vec<Value> {
+    let patches = api.requests().into_iter().filter(|request| request.method == "PATCH" && request.path == STATUS);
+    let annotated = |metadata: &Value| !metadata["annotations"].is_null();
+    patches.map(|request| request.body["metadata"].clone()).filter(annotated).collect()
+}
+
+fn ensures(cloud: &FakeCloud) -> usize {
+    cloud.calls().iter().filter(|call| call.starts_with("ensure")).count()
+}
+
+/// Controllers at work, and what the provider sees of the cluster.
+async fn working() -> (Bench, Arc<dyn Cluster>) {
+    let mut bench = start(&[Capability::LoadBalancers]);
+    sleep(Duration::from_secs(1)).await;
+    let cluster = bench.cluster.try_recv().unwrap();
+    (bench, cluster)
+}
+
+#[tokio::test(start_paused = true)]
+async fn maintenance_comes_when_the_provider_wants_it_and_after_a_swap() {
+    let bench = start(&[Capability::Maintenance]);
+    let retry = Retry { after: Duration::from_secs(7), message: "slow".into() };
+    bench.cloud.maintain.lock().unwrap().extend([
+        Ok(Duration::from_secs(100)),
+        Err(CloudError::Throttled(retry)),
+        Err(CloudError::Unavailable("down".into())),
+    ]);
+    sleep(Duration::from_secs(200)).await;
+    let times = bench.cloud.times.lock().unwrap().clone();
+    let after: Vec<_> = times.iter().map(|at| (*at - times[0]).as_secs()).collect();
+    assert_eq!(after, [0, 100, 107, 167], "as it asks, and a minute after a failure");
+    assert!(bench.runs("maintenance"));
+    bench.generations.send(2).unwrap();
+    sleep(Duration::from_secs(1)).await;
+    assert_eq!(bench.cloud.calls().len(), 5, "the new plugin may have other work");
+    bench.shutdown.cancel();
+    bench.running.await.unwrap().unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn notes_are_written_together_and_again_until_it_works() {
+    let (bench, cluster) = working().await;
+    bench.api.fail("PATCH", STATUS, 500, "InternalError");
+    cluster.note(note(&*cluster, "fake.example/id", Some("lb-1")));
+    cluster.note(note(&*cluster, "fake.example/old", None));
+    sleep(Duration::from_secs(60)).await;
+    let expected = json!({"uid": "uid-web", "annotations": {"fake.example/id": "lb-1", "fake.example/old": null}});
+    assert_eq!(written(&bench.api), [expected.clone(), expected], "refused once, then written");
+    bench.shutdown.cancel();
+    bench.running.await.unwrap().unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn notes_that_wait_are_written_at_the_end() {
+    let (bench, cluster) = working().await;
+    bench.api.fail("PATCH", STATUS, 500, "InternalError");
+    cluster.note(note(&*cluster, "fake.example/id", Some("1")));
+    sleep(Duration::from_millis(100)).await;
+    cluster.note(note(&*cluster, "fake.example/id", Some("2")));
+    bench.shutdown.cancel();
+    bench.running.await.unwrap().unwrap();
+    assert_eq!(written(&bench.api).pop().unwrap()["annotations"], json!({"fake.example/id": "2"}), "the last word");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_note_on_an_object_that_is_gone_is_dropped() {
+    let (bench, cluster) = working().await;
+    for (code, reason) in [(409, "Conflict"), (404, "NotFound")] {
+        bench.api.fail("PATCH", STATUS, code, reason);
+        cluster.note(note(&*cluster, "fake.example/id", Some("1")));
+        sleep(Duration::from_secs(600)).await;
+    }
+    assert_eq!(written(&bench.api).len(), 2, "once each");
+}
+
+// Holds: OPS-111
+#[tokio::test(start_paused = true)]
+async fn what_a_load_balancer_was_made_with_is_watched() {
+    let (bench, cluster) = working().await;
+    let object = ForeignObject { kind: ForeignKind::Secret, namespace: "ops".into(), name: "tls".into() };
+    let reader = ObjectName::service(&cluster.services()[0]);
+    let secret = |version: &str| json!({"metadata": {"resourceVersion": version, "managedFields": [{}]}, "data": {}});
+    bench.api.fail("GET", SECRET, 404, "NotFound");
+    assert_eq!(cluster.read(&object, Some(&reader)).await, Err(ReadError::NotThere));
+    for (version, changed) in [("1", true), ("1", false), ("2", true)] {
+        let before = ensures(&bench.cloud);
+        bench.api.answer("GET", SECRET, 200, secret(version));
+        sleep(Duration::from_secs(181)).await;
+        assert_eq!(ensures(&bench.cloud) - before, usize::from(changed), "version {version}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_object_is_read_without_its_managed_fields_or_not_at_all() {
+    let (bench, cluster) = working().await;
+    let object = ForeignObject { kind: ForeignKind::Secret, namespace: "ops".into(), name: "tls".into() };
+    let secret = json!({"metadata": {"resourceVersion": "3", "managedFields": [{}]}});
+    bench.api.answer("GET", SECRET, 200, secret);
+    assert_eq!(cluster.read(&object, None).await.unwrap(), r#"{"metadata":{"resourceVersion":"3"}}"#);
+    bench.api.fail("GET", SECRET, 403, "Forbidden");
+    let Err(ReadError::Unavailable(why)) = cluster.read(&object, None).await else { panic!("it was refused") };
+    assert!(why.contains("\"get\" on \"secrets\""), "{why}");
+    for name in ["../x", "a/b", ".", "", "a?b", "a%2fb"] {
+        let odd = ForeignObject { name: name.into(), ..object.clone() };
+        assert_eq!(cluster.read(&odd, None).await, Err(ReadError::NotThere), "{name}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_uid_of_the_cluster_is_asked_for_until_it_is_known() {
+    let api = FakeApi::default();
+    api.fail("GET", NAMESPACE, 403, "Forbidden");
+    api.answer("GET", NAMESPACE, 200, json!({"metadata": {"uid": "c-1"}}));
+    api.answer("GET", "/api/v1/nodes", 200, list("NodeList", &[]));
+    api.answer("GET", "/api/v1/services", 200, list("ServiceList", &[]));
+    let mut bench = start_on(api, &[Capability::Instances], Options::default());
+    sleep(Duration::from_millis(500)).await;
+    let cluster = bench.cluster.try_recv().unwrap();
+    assert_eq!(cluster.uid(), None);
+    sleep(Duration::from_secs(1)).await;
+    assert_eq!(cluster.uid().as_deref(), Some("c-1"));
+}

@@ -1,0 +1,167 @@
+//! A plugin in the configuration file.
+
+use std::{collections::BTreeMap, path::PathBuf};
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+use skydock_cloud::{ForeignKind, ForeignObject};
+use skydock_plugin::{Grants, ObjectGrant, Overlap};
+
+use crate::cli::plugin_limits::{self, PluginLimit};
+
+/// A plugin, and what the operator grants it.
+#[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct PluginConfiguration {
+    /// What logs and metrics call it: lower-case letters, digits and dashes.
+    pub name: String,
+    /// The WebAssembly component. A relative path begins at the directory of this file.
+    pub file: PathBuf,
+    /// Digest that the component must have, as `sha256:` and 64 hexadecimal digits. Any, if it is left out.
+    pub digest: Option<String>,
+    /// Configuration of the provider; its text goes to the plugin, without secrets.
+    pub cloud_config: Option<PathBuf>,
+    /// Options of the provider, as it documents them. No secrets.
+    #[serde(default)]
+    pub options: BTreeMap<String, String>,
+    /// Which of its calls may run at the same time, whatever the plugin says.
+    pub overlap: Option<OverlapConfiguration>,
+    /// What it may use at most, by the keys of `--plugin-limit`.
+    #[serde(default)]
+    pub limits: BTreeMap<String, String>,
+    /// What it may read of the cluster, and what a replacement may want that the one before it did not have.
+    #[serde(default)]
+    pub grants: GrantsConfiguration,
+}
+
+/// Which calls may run at the same time.
+#[derive(Clone, Copy, Debug, Deserialize, JsonSchema, PartialEq, Eq)]
+#[serde(rename_all = "kebab-case")]
+pub enum OverlapConfiguration {
+    /// Any, each in an instance of its own.
+    Any,
+    /// One at a time for each exported interface.
+    PerInterface,
+    /// One at a time.
+    None,
+}
+
+/// What the operator grants a plugin.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Eq)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub struct GrantsConfiguration {
+    /// Objects of the cluster that it may read. The account of Skydock needs the right to get them.
+    pub objects: Vec<ObjectGrantConfiguration>,
+    /// Interfaces that a replacement may import, such as `wasi:http/outgoing-handler`.
+    pub imports: Vec<String>,
+    /// Hosts that a replacement may wish to reach, as it names them.
+    pub hosts: Vec<String>,
+    /// Prefixes of provider IDs and of annotations that a replacement may own.
+    pub prefixes: Vec<String>,
+}
+
+/// Objects of the cluster that a plugin may read: one by its name, or those that an annotation of a Service names.
+#[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Eq)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct ObjectGrantConfiguration {
+    /// `v1/Secret`, `v1/ConfigMap` or `v1/Namespace`.
+    pub kind: String,
+    /// Namespace of the object; none for a Namespace.
+    pub namespace: Option<String>,
+    /// Name of the object.
+    pub name: Option<String>,
+    /// Annotation of the Service being worked on that holds the name of the object; it lies in the namespace of the Service.
+    pub named_by: Option<String>,
+}
+
+impl PluginConfiguration {
+    pub(super) fn check(&self) -> Result<(), String> {
+        let name = &self.name;
+        let named = (1..=63).contains(&name.len())
+            && name.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-');
+        if !named {
+            return Err(format!("plugins: the name {name:?} is not 1 to 63 lower-case letters, digits and dashes"));
+        }
+        let of = |problem: String| format!("plugin {name}: {problem}");
+        self.sha256().map_err(of)?;
+        self.limits().map_err(of)?;
+        self.grants.grants().map_err(of)?;
+        Ok(())
+    }
+
+    /// SHA-256 that the component must have, in hexadecimal.
+    ///
+    /// # Errors
+    /// A sentence, if the digest is none.
+    pub fn sha256(&self) -> Result<Option<String>, String> {
+        let Some(digest) = &self.digest else { return Ok(None) };
+        let hex =
+            digest.strip_prefix("sha256:").filter(|hex| hex.len() == 64 && hex.bytes().all(|b| b.is_ascii_hexdigit()));
+        let hex = hex.ok_or_else(|| format!("the digest {digest:?} is not `sha256:` and 64 hexadecimal digits"))?;
+        Ok(Some(hex.to_ascii_lowercase()))
+    }
+
+    /// Its limits, as flags would set them.
+    ///
+    /// # Errors
+    /// A sentence, if one is unknown or no value of its key.
+    pub fn limits(&self) -> Result<Vec<PluginLimit>, String> {
+        let limit = |(key, value): (&String, &String)| {
+            plugin_limits::parse(&format!("{key}={value}")).map_err(|problem| format!("limits: {key}: {problem}"))
+        };
+        self.limits.iter().map(limit).collect()
+    }
+
+    pub(super) fn paths(&mut self) -> impl Iterator<Item = &mut PathBuf> {
+        std::iter::once(&mut self.file).chain(self.cloud_config.as_mut())
+    }
+}
+
+impl From<OverlapConfiguration> for Overlap {
+    fn from(overlap: OverlapConfiguration) -> Self {
+        match overlap {
+            OverlapConfiguration::Any => Self::Any,
+            OverlapConfiguration::PerInterface => Self::PerInterface,
+            OverlapConfiguration::None => Self::None,
+        }
+    }
+}
+
+impl GrantsConfiguration {
+    /// As the plugin runtime takes them.
+    ///
+    /// # Errors
+    /// A sentence, if an object is not named.
+    pub fn grants(&self) -> Result<Grants, String> {
+        let objects = self.objects.iter().map(|it| it.grant().map_err(|problem| format!("grants: {problem}")));
+        Ok(Grants {
+            objects: objects.collect::<Result<_, _>>()?,
+            imports: self.imports.clone(),
+            hosts: self.hosts.clone(),
+            prefixes: self.prefixes.clone(),
+        })
+    }
+}
+
+impl ObjectGrantConfiguration {
+    fn grant(&self) -> Result<ObjectGrant, String> {
+        let Self { kind: text, namespace, name, named_by } = self;
+        let kind = ForeignKind::parse(text).ok_or_else(|| {
+            format!(
+                "there is nothing of kind {text:?} to read; there are `v1/Secret`, `v1/ConfigMap` and `v1/Namespace`"
+            )
+        })?;
+        let is_namespace = kind == ForeignKind::Namespace;
+        match (namespace, name, named_by) {
+            (None, None, Some(annotation)) if !is_namespace => {
+                Ok(ObjectGrant::NamedBy { kind, annotation: annotation.clone() })
+            }
+            (namespace, Some(name), None) if namespace.is_none() == is_namespace => {
+                let namespace = namespace.clone().unwrap_or_default();
+                Ok(ObjectGrant::Exact(ForeignObject { kind, namespace, name: name.clone() }))
+            }
+            _ if is_namespace => Err(format!("{text}: say `name`, and nothing else")),
+            _ => Err(format!("{text}: say `namespace` and `name`, or `namedBy` alone")),
+        }
+    }
+}
