@@ -49,15 +49,20 @@ pub(super) fn create(cloud: &Cloud<'_>, service: &Service, want: &Want, backends
     let id = ask.send()?.json::<Answer>()?.loadbalancer.id;
     cloud.host.annotate(service, annotation::LOAD_BALANCER_ID, Some(&id));
     security::none_yet(cloud, service);
-    if !want.serial {
-        cloud.host.keep(&made_key(&id), &digest(&want, backends), MADE);
-    }
+    // One whose parts are made one by one is as nothing asks for.
+    let made = if want.serial { Vec::new() } else { digest(&want, backends) };
+    cloud.host.keep(&made_key(&id), &made, MADE);
     Ok(being_made(cloud, &id))
 }
 
 /// True if this load balancer was made with all that is asked for now: then its parts need not be read.
 pub(super) fn is_as_made(cloud: &Cloud<'_>, id: &str, want: &Want, backends: &[Backend]) -> bool {
     cloud.host.kept(&made_key(id)).is_some_and(|kept| kept == digest(want, backends))
+}
+
+/// True if a load balancer of this ID was made here of late, and is not one that the user has named.
+pub(super) fn was_made(cloud: &Cloud<'_>, id: &str) -> bool {
+    cloud.host.kept(&made_key(id)).is_some()
 }
 
 /// From now on its parts are read.

@@ -99,6 +99,8 @@ fn failed(cloud: &Cloud<'_>, service: &Service, balancer: &LoadBalancer, ownersh
         let what = format!("cannot delete load balancer {id}, which is in ERROR");
         let path = format!("/lbaas/loadbalancers/{id}");
         cloud.ask(Method::Delete, Kind::LoadBalancer, &path, what)?.query(&[("cascade", "true")]).send()?;
+        // Else it would stand for one that the user has named.
+        cloud.host.annotate(service, annotation::LOAD_BALANCER_ID, None);
         let message = format!("Octavia could not make load balancer {id}; it is deleted, and made anew");
         cloud.host.tell(service, &Event::warning("LoadBalancerFailed", message));
         return Ok(at_work(cloud, id, "could not be made and is being deleted"));

@@ -81,6 +81,7 @@ fn what_could_not_be_made_is_made_anew_unless_it_has_served() {
     script.on(&format!("DELETE {BALANCERS}/lb"), 204, Value::Null);
     assert!(is_in_progress(&ensure(&script.cloud(), &service(false), &NoNodes)));
     assert_eq!(script.asked()[1], format!("DELETE {BALANCERS}/lb?cascade=true"));
+    assert_eq!(script.host.annotations.borrow()[annotation::LOAD_BALANCER_ID], None);
     let refused = ensure(&script.cloud(), &service(true), &NoNodes).unwrap_err();
     assert!(matches!(&refused, CloudError::Unavailable(text) if text.contains("failover lb")), "{refused:?}");
     assert_eq!(script.asked().len(), 1);

@@ -550,8 +550,12 @@ fn real_vips_are_where_the_service_wants_them() {
     assert_eq!(ensure(&world, &config, &mut service, &all).unwrap().ingress[0].ip.as_deref(), Some("10.9.0.9"));
     delete(&world, &config, &mut service);
     // By network; and SCTP, which TCP's annotations do not concern.
-    let annotations =
-        [(annotation::INTERNAL, "true"), (annotation::NETWORK_ID, network), (annotation::X_FORWARDED_FOR, "true")];
+    let annotations = [
+        (annotation::INTERNAL, "true"),
+        (annotation::NETWORK_ID, network),
+        (annotation::MEMBER_SUBNET_ID, subnet),
+        (annotation::X_FORWARDED_FOR, "true"),
+    ];
     let mut service = fresh(&world, &config, "network", &annotations);
     service.ports.push(port(Transport::Sctp, 90));
     ensure(&world, &config, &mut service, &all).unwrap();
@@ -578,4 +582,39 @@ fn real_vips_are_where_the_service_wants_them() {
     delete(&world, &config, &mut service);
     let path = format!("/ports/{id}");
     cloud.ask(Method::Delete, Kind::Network, &path, "the port of the user").unwrap().send().unwrap();
+}
+
+#[test]
+#[ignore = "needs a real cloud with a provider `ovn`"]
+fn real_ovn_gets_only_what_it_takes() {
+    let world = real!();
+    let config = world.config(
+        "[LoadBalancer]\nlb-provider=ovn\nlb-method=SOURCE_IP_PORT\ncreate-monitor=true\nmanage-security-groups=true",
+    );
+    let cloud = world.cloud(&config);
+    let providers = list(&cloud, Kind::LoadBalancer, "/lbaas/providers", vec![]);
+    assert!(providers.iter().any(|provider| provider["name"] == "ovn"), "{providers:?}");
+    let all = nodes(&world, 2);
+    let mut service = fresh(&world, &config, "ovn", &[(annotation::TIMEOUT_CLIENT_DATA, "7")]);
+    service.ports.push(port(Transport::Udp, 53));
+    service.source_ranges = vec!["192.0.2.0/24".to_owned()];
+    ensure(&world, &config, &mut service, &all).unwrap();
+    let id = annotated(&service, annotation::LOAD_BALANCER_ID);
+    let made = dump(&world, &id);
+    assert_eq!(
+        (&made["loadbalancer"][0]["provider"], &made["listeners"][0]["allowed_cidrs"]),
+        (&json!("ovn"), &Value::Null)
+    );
+    let name = format!("lb-sg-{}-default-ovn", service.uid);
+    let group = list(&cloud, Kind::Network, "/security-groups", vec![("name", &name)]);
+    let rules = group[0]["security_group_rules"].as_array().unwrap();
+    assert!(rules.len() == 2 && rules.iter().all(|rule| rule["remote_ip_prefix"] == "192.0.2.0/24"), "{rules:?}");
+    world.calls();
+    ensure(&world, &config, &mut service, &all).unwrap();
+    assert_eq!(changes(&world.calls()), Vec::<&String>::new());
+    // What it cannot do is told once, and not tried again.
+    service.annotations.push((annotation::X_FORWARDED_FOR.to_owned(), "true".to_owned()));
+    let refused = ensure(&world, &config, &mut service, &all).unwrap_err();
+    assert!(matches!(&refused, CloudError::Invalid(text) if text.contains("HTTP protocol")), "{refused:?}");
+    delete(&world, &config, &mut service);
 }
