@@ -16,7 +16,8 @@ use crate::console;
 mod toolchain;
 
 /// The packages that are, or hold, guests.
-const PACKAGES: [&str; 4] = ["skydock-aws", "skydock-static", "skydock-hostile", "skydock-bench-plugin"];
+const PACKAGES: [&str; 5] =
+    ["skydock-aws", "skydock-openstack", "skydock-static", "skydock-hostile", "skydock-bench-plugin"];
 
 /// A component that cargo has built.
 #[derive(Debug, PartialEq, Eq)]

@@ -1,0 +1,118 @@
+//! What the errors of OpenStack mean to the host.
+
+use std::time::Duration;
+
+use skydock_sdk::{
+    Result,
+    http::Response,
+    types::{CloudError, Retry},
+};
+
+/// When to come again to a load balancer that takes no change because it is at one.
+const IMMUTABLE: Duration = Duration::from_secs(1);
+
+/// The answer, if it is a success, else what it means, with what was tried at the beginning of the message.
+///
+/// # Errors
+/// What the cloud says.
+pub fn explain(what: &str, answer: Result<Response>) -> Result<Response> {
+    let answer = answer.map_err(|error| about(what, error))?;
+    if answer.is_success() { Ok(answer) } else { Err(refusal(what, &answer)) }
+}
+
+fn refusal(what: &str, answer: &Response) -> CloudError {
+    let error = about(what, answer.error());
+    let text = text(&error).to_owned();
+    let body = String::from_utf8_lossy(&answer.body);
+    let says = |words: &[&str]| words.iter().any(|word| body.contains(word) || text.contains(word));
+    match answer.status {
+        // Octavia: another change of the same load balancer is under way.
+        409 if says(&["immutable"]) => CloudError::in_progress(IMMUTABLE, text),
+        // Neutron and Nova: 403, 409 or 413; waiting does not help, an operator does.
+        403 | 409 | 413 if says(&["uota"]) => CloudError::denied(text),
+        // Neutron's routers count their routes.
+        400 | 409 if says(&["RoutesExhausted"]) => CloudError::denied(text),
+        // Neutron: no address is free at the moment.
+        409 if says(&["IpAddressGenerationFailure", "ExternalIpAddressExhausted", "No more IP addresses"]) => {
+            CloudError::unavailable(text)
+        }
+        // Octavia's provider cannot do it.
+        501 => CloudError::invalid(text),
+        // Nova and Neutron bound bodies and rates by 413.
+        413 => CloudError::throttled(Duration::from_secs(5), text),
+        _ => error,
+    }
+}
+
+/// The same error with the beginning of the sentence.
+fn about(what: &str, error: CloudError) -> CloudError {
+    let told = |text: String| format!("{what}: {text}");
+    let again = |retry: Retry| Retry { message: format!("{what}: {}", retry.message), ..retry };
+    match error {
+        CloudError::NotFound(text) => CloudError::NotFound(told(text)),
+        CloudError::Conflict(text) => CloudError::Conflict(told(text)),
+        CloudError::Denied(text) => CloudError::Denied(told(text)),
+        CloudError::Invalid(text) => CloudError::Invalid(told(text)),
+        CloudError::Unavailable(text) => CloudError::Unavailable(told(text)),
+        CloudError::Internal(text) => CloudError::Internal(told(text)),
+        CloudError::Throttled(retry) => CloudError::Throttled(again(retry)),
+        CloudError::InProgress(retry) => CloudError::InProgress(again(retry)),
+        CloudError::ImplementedElsewhere => CloudError::ImplementedElsewhere,
+    }
+}
+
+/// What an error says.
+pub(crate) fn text(error: &CloudError) -> &str {
+    match error {
+        CloudError::NotFound(text)
+        | CloudError::Conflict(text)
+        | CloudError::Denied(text)
+        | CloudError::Invalid(text)
+        | CloudError::Unavailable(text)
+        | CloudError::Internal(text)
+        | CloudError::Throttled(Retry { message: text, .. })
+        | CloudError::InProgress(Retry { message: text, .. }) => text,
+        CloudError::ImplementedElsewhere => "another implementation owns it",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refused(status: u16, body: &str) -> CloudError {
+        refusal("cannot do it", &Response { status, body: body.into(), ..Response::default() })
+    }
+
+    #[test]
+    fn a_quota_is_denied_whatever_status_says_so() {
+        let neutron = r#"{"NeutronError":{"type":"OverQuota","message":"Quota exceeded for resources: ['floatingip'].","detail":""}}"#;
+        let octavia = r#"{"faultcode":"Client","faultstring":"Quota has been met for resources: Load Balancer","debuginfo":null}"#;
+        for (status, body) in [(409, neutron), (403, octavia), (413, octavia)] {
+            let error = refused(status, body);
+            assert!(matches!(&error, CloudError::Denied(text) if text.contains("uota")), "{error:?}");
+            assert!(text(&error).starts_with("cannot do it: "), "{error:?}");
+        }
+    }
+
+    #[test]
+    fn a_load_balancer_at_work_is_in_progress() {
+        let body = r#"{"faultcode":"Client","faultstring":"Load Balancer 1 is immutable and cannot be updated.","debuginfo":null}"#;
+        assert!(matches!(refused(409, body), CloudError::InProgress(Retry { after_ms: 1000, .. })));
+        assert!(matches!(refused(409, "{}"), CloudError::Conflict(_)));
+        assert!(matches!(refused(412, "{}"), CloudError::Conflict(_)));
+    }
+
+    #[test]
+    fn what_a_provider_cannot_do_is_invalid() {
+        assert!(matches!(refused(501, "{}"), CloudError::Invalid(_)));
+        assert!(matches!(refused(500, "{}"), CloudError::Unavailable(_)));
+        assert!(matches!(refused(400, "{}"), CloudError::Invalid(_)));
+    }
+
+    #[test]
+    fn an_empty_pool_of_addresses_passes() {
+        let body = r#"{"NeutronError":{"type":"IpAddressGenerationFailure","message":"No more IP addresses available on network 1.","detail":""}}"#;
+        assert!(matches!(refused(409, body), CloudError::Unavailable(_)));
+    }
+}

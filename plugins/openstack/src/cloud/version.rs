@@ -1,0 +1,131 @@
+//! What the cloud's Octavia and Neutron can do.
+
+use serde::Deserialize;
+use skydock_sdk::{Result, http::Method};
+
+use super::{BELIEVED, Cloud, Kind};
+
+/// What Octavia and its provider can do, by version of the API as upstream has it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Features {
+    /// Tags, and with them load balancers that several Services share (2.5).
+    pub tags: bool,
+    /// Time-outs of listeners (2.1).
+    pub timeouts: bool,
+    /// Flavors (2.6).
+    pub flavors: bool,
+    /// `allowed_cidrs` of listeners (2.12).
+    pub allowed_cidrs: bool,
+    /// Availability zones (2.14).
+    pub availability_zones: bool,
+    /// HTTP monitors for TCP pools: all providers but OVN.
+    pub http_monitors: bool,
+    /// HTTP monitors for UDP pools (2.16).
+    pub http_monitors_on_udp: bool,
+}
+
+impl Features {
+    /// Those of a version, such as 2.27, with a provider.
+    #[must_use]
+    pub fn of(version: (u32, u32), provider: &str) -> Self {
+        let since = |minor: u32| version >= (2, minor);
+        let full = provider != "ovn";
+        Self {
+            tags: since(5),
+            timeouts: full && since(1),
+            flavors: full && since(6),
+            allowed_cidrs: full && since(12),
+            availability_zones: full && since(14),
+            http_monitors: full,
+            http_monitors_on_udp: full && since(16),
+        }
+    }
+}
+
+#[derive(Deserialize)]
+struct Versions {
+    versions: Vec<Version>,
+}
+
+#[derive(Deserialize)]
+struct Version {
+    id: String,
+}
+
+#[derive(Deserialize)]
+struct Extensions {
+    extensions: Vec<Extension>,
+}
+
+#[derive(Deserialize)]
+struct Extension {
+    alias: String,
+}
+
+/// A version such as `v2.27`.
+fn parse(id: &str) -> Option<(u32, u32)> {
+    let (major, minor) = id.strip_prefix('v').unwrap_or(id).split_once('.').unwrap_or((id, "0"));
+    Some((major.trim_start_matches('v').parse().ok()?, minor.parse().ok()?))
+}
+
+impl Cloud<'_> {
+    /// What Octavia can do.
+    ///
+    /// # Errors
+    /// If it cannot be asked. Upstream goes on then as if it could nothing, and takes time-outs and tags away.
+    pub fn features(&self) -> Result<Features> {
+        let provider = &self.config.load_balancer.lb_provider;
+        let base = self.url(Kind::LoadBalancer, "")?;
+        let root = base.rsplit_once('/').map_or(base.as_str(), |(root, _)| root);
+        let key = format!("octavia {root}");
+        let kept = self.host.kept(&key).and_then(|kept| parse(&String::from_utf8(kept).ok()?));
+        let version = if let Some(version) = kept {
+            version
+        } else {
+            let what = "cannot read the version of Octavia";
+            let ask = self.ask(Method::Get, Kind::LoadBalancer, "/", what)?.at(format!("{root}/"));
+            let answer: Versions = ask.send()?.json()?;
+            let version = answer.versions.iter().filter_map(|version| parse(&version.id)).max().unwrap_or_default();
+            self.host.keep(&key, format!("v{}.{}", version.0, version.1).as_bytes(), BELIEVED);
+            version
+        };
+        Ok(Features::of(version, provider))
+    }
+
+    /// Which of these extensions Neutron has.
+    ///
+    /// # Errors
+    /// If it cannot be asked.
+    pub fn extensions<const N: usize>(&self, aliases: [&str; N]) -> Result<[bool; N]> {
+        let key = format!("extensions {}", self.url(Kind::Network, "")?);
+        let kept = self.host.kept(&key).and_then(|kept| String::from_utf8(kept).ok());
+        let there = if let Some(kept) = kept {
+            kept
+        } else {
+            let answer: Extensions = self.get(Kind::Network, "/extensions", "cannot list the extensions of Neutron")?;
+            let there = answer.extensions.into_iter().map(|extension| extension.alias).collect::<Vec<_>>().join("\n");
+            self.host.keep(&key, there.as_bytes(), BELIEVED);
+            there
+        };
+        Ok(aliases.map(|alias| there.split('\n').any(|name| name == alias)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn versions_are_compared_as_numbers() {
+        assert_eq!(parse("v2.27"), Some((2, 27)));
+        assert_eq!(parse("v2"), Some((2, 0)));
+        assert_eq!(parse("x"), None);
+        assert!(Features::of((2, 9), "amphora").flavors && !Features::of((2, 9), "amphora").allowed_cidrs);
+        assert_eq!(Features::of((2, 27), "amphora"), Features::of((3, 0), "octavia"));
+    }
+
+    #[test]
+    fn ovn_has_tags_and_little_else() {
+        assert_eq!(Features::of((2, 27), "ovn"), Features { tags: true, ..Features::default() });
+    }
+}

@@ -1,0 +1,306 @@
+//! Which settings there are, section by section.
+
+use std::time::Duration;
+
+use super::{
+    Class, Config, Interface, LoadBalancer, Networking, go,
+    ini::Entry,
+    problem::{Problem, nearest},
+};
+
+/// Sections, as upstream spells them.
+const SECTIONS: [&str; 8] =
+    ["Global", "Networking", "Route", "LoadBalancer", "LoadBalancerClass", "Metadata", "BlockStorage", "KeyManager"];
+
+/// Who the operator is, and how Keystone's certificate is checked: the host's part. Accepted and not looked at.
+const FOR_THE_HOST: [&str; 23] = [
+    "user-id",
+    "username",
+    "password",
+    "tenant-id",
+    "tenant-name",
+    "trust-id",
+    "trustee-id",
+    "trustee-password",
+    "domain-id",
+    "domain-name",
+    "tenant-domain-id",
+    "tenant-domain-name",
+    "user-domain-id",
+    "user-domain-name",
+    "token",
+    "application-credential-id",
+    "application-credential-name",
+    "application-credential-secret",
+    "ca-file",
+    "cert-file",
+    "key-file",
+    "clouds-file",
+    "cloud",
+];
+const GLOBAL: [&str; 5] = ["auth-url", "region", "os-endpoint-type", "tls-insecure", "use-clouds"];
+const NETWORKING: [&str; 4] =
+    ["ipv6-support-disabled", "public-network-name", "internal-network-name", "address-sort-order"];
+const CLASS: [&str; 7] = [
+    "floating-network-id",
+    "floating-subnet-id",
+    "floating-subnet",
+    "floating-subnet-tags",
+    "network-id",
+    "subnet-id",
+    "member-subnet-id",
+];
+const LOAD_BALANCER: [&str; 22] = [
+    "enabled",
+    "lb-version",
+    "lb-method",
+    "lb-provider",
+    "create-monitor",
+    "monitor-delay",
+    "monitor-timeout",
+    "monitor-max-retries",
+    "monitor-max-retries-down",
+    "manage-security-groups",
+    "internal-lb",
+    "node-selector",
+    "cascade-delete",
+    "flavor-id",
+    "availability-zone",
+    "enable-ingress-hostname",
+    "ingress-hostname-suffix",
+    "max-shared-lb",
+    "default-tls-container-ref",
+    "container-store",
+    "provider-requires-serial-api-calls",
+    "use-octavia",
+];
+
+/// Takes over what a line says.
+///
+/// # Errors
+/// What is wrong with it.
+pub(super) fn apply(config: &mut Config, entry: &Entry) -> Result<(), Problem> {
+    let at = |reason: String| Problem { line: entry.line, reason };
+    let section = entry.section.to_ascii_lowercase();
+    if section == "loadbalancerclass" {
+        if entry.subsection.is_empty() {
+            return Err(at("a class needs a name: `[LoadBalancerClass \"name\"]`".to_owned()));
+        }
+    } else if !entry.subsection.is_empty() {
+        return Err(at(format!("section `{}` has no subsections", entry.section)));
+    }
+    let key = entry.key.as_deref().map(str::to_ascii_lowercase);
+    let value = Value { written: entry.value.as_deref() };
+    let (known, taken) = match (section.as_str(), key.as_deref()) {
+        // Settings of other programs that read the same file.
+        ("blockstorage" | "keymanager", _) => return Ok(()),
+        ("loadbalancerclass", key) => {
+            let class = config.classes.entry(entry.subsection.clone()).or_default();
+            let Some(key) = key else { return Ok(()) };
+            (CLASS.to_vec(), class_setting(class, key, &value))
+        }
+        ("global" | "networking" | "route" | "loadbalancer" | "metadata", None) => return Ok(()),
+        ("global", Some(key)) => ([&GLOBAL[..], &FOR_THE_HOST].concat(), global(config, key, &value)),
+        ("networking", Some(key)) => (NETWORKING.to_vec(), networking(&mut config.networking, key, &value)),
+        ("route", Some(key)) => (vec!["router-id"], route(config, key, &value)),
+        ("loadbalancer", Some(key)) => {
+            ([&LOAD_BALANCER[..], &CLASS].concat(), load_balancer(&mut config.load_balancer, key, &value))
+        }
+        ("metadata", Some(key)) => (vec!["search-order", "request-timeout"], metadata(config, key, &value)),
+        _ => {
+            let near = hint(&entry.section, &SECTIONS);
+            return Err(at(format!("there is no section `{}`{near}", entry.section)));
+        }
+    };
+    let key = entry.key.as_deref().unwrap_or_default();
+    match taken {
+        Ok(true) => Ok(()),
+        Ok(false) => Err(at(format!("section `{}` has no setting `{key}`{}", entry.section, hint(key, &known)))),
+        Err(reason) => Err(at(format!("`{key}`: {reason}"))),
+    }
+}
+
+/// Takes over an option of the host.
+///
+/// # Errors
+/// What is wrong with it.
+pub(super) fn option(config: &mut Config, key: &str, value: &str) -> Result<(), Problem> {
+    let at = |reason: String| Problem { line: 0, reason };
+    match key {
+        "regional-provider-ids" => {
+            config.regional_ids = go::boolean(Some(value)).map_err(|reason| at(format!("option `{key}`: {reason}")))?;
+            Ok(())
+        }
+        _ => Err(at(format!("there is no option `{key}`{}", hint(key, &["regional-provider-ids"])))),
+    }
+}
+
+fn hint(name: &str, known: &[&str]) -> String {
+    nearest(name, known.iter().copied()).map(|near| format!("; did you mean `{near}`?")).unwrap_or_default()
+}
+
+/// True if the section has the setting.
+type Taken = Result<bool, String>;
+
+struct Value<'a> {
+    written: Option<&'a str>,
+}
+
+impl Value<'_> {
+    fn text(&self) -> Result<String, String> {
+        self.written.map(str::to_owned).ok_or_else(|| "a value is missing".to_owned())
+    }
+
+    fn boolean(&self) -> Result<bool, String> {
+        go::boolean(self.written)
+    }
+
+    fn number(&self) -> Result<u64, String> {
+        go::number(&self.text()?)
+    }
+
+    fn duration(&self) -> Result<Duration, String> {
+        go::duration(&self.text()?)
+    }
+}
+
+fn global(config: &mut Config, key: &str, value: &Value<'_>) -> Taken {
+    let global = &mut config.global;
+    match key {
+        "auth-url" => global.auth_url = versioned(&value.text()?),
+        "region" => global.region = value.text()?,
+        "os-endpoint-type" => {
+            global.interface = match value.text()?.as_str() {
+                "" | "public" => Interface::Public,
+                "internal" => Interface::Internal,
+                "admin" => Interface::Admin,
+                _ => return Err("expected `public`, `internal` or `admin`".to_owned()),
+            };
+        }
+        "tls-insecure" if value.boolean()? => {
+            return Err(
+                "certificates are always checked: give the cloud's CA to the host, with the `tls` of its egress rule"
+                    .to_owned(),
+            );
+        }
+        "use-clouds" if value.boolean()? => {
+            return Err("a plugin reads no files: write `auth-url` and `region` here, and give the login to the host"
+                .to_owned());
+        }
+        "tls-insecure" | "use-clouds" => {}
+        _ => return Ok(FOR_THE_HOST.contains(&key)),
+    }
+    Ok(true)
+}
+
+/// Keystone's address with its version at the end, as gophercloud derives it.
+fn versioned(url: &str) -> String {
+    let url = url.trim_end_matches('/');
+    let base = url.strip_suffix("/v3").or_else(|| url.strip_suffix("/v2.0")).unwrap_or(url);
+    if base.is_empty() { String::new() } else { format!("{base}/v3") }
+}
+
+fn networking(networking: &mut Networking, key: &str, value: &Value<'_>) -> Taken {
+    match key {
+        "ipv6-support-disabled" => networking.ipv6_support_disabled = value.boolean()?,
+        "public-network-name" => add(&mut networking.public_networks, value.written),
+        "internal-network-name" => add(&mut networking.internal_networks, value.written),
+        "address-sort-order" => {
+            let text = value.text()?;
+            let nets: Result<_, _> = go::words(&text).map(str::parse).collect();
+            networking.address_sort_order = nets.map_err(|_| "expected CIDRs with commas between them".to_owned())?;
+        }
+        _ => return Ok(false),
+    }
+    Ok(true)
+}
+
+/// A setting that may come again; standing alone it empties the list.
+fn add(list: &mut Vec<String>, value: Option<&str>) {
+    match value {
+        Some(value) => list.push(value.to_owned()),
+        None => list.clear(),
+    }
+}
+
+fn route(config: &mut Config, key: &str, value: &Value<'_>) -> Taken {
+    if key != "router-id" {
+        return Ok(false);
+    }
+    config.router_id = value.text()?;
+    Ok(true)
+}
+
+fn metadata(config: &mut Config, key: &str, value: &Value<'_>) -> Taken {
+    match key {
+        // Nothing is asked of the metadata service; upstream's CCM does not either.
+        "search-order" => {
+            let text = value.text()?;
+            let known = |place: &str| matches!(place.trim(), "configDrive" | "metadataService");
+            if text.is_empty() || text.split(',').count() > 2 || !text.split(',').all(known) {
+                return Err("expected one or both of `configDrive` and `metadataService`".to_owned());
+            }
+        }
+        "request-timeout" => {
+            let timeout = value.duration()?;
+            config.request_timeout = if timeout.is_zero() { Config::default().request_timeout } else { timeout };
+        }
+        _ => return Ok(false),
+    }
+    Ok(true)
+}
+
+fn class_setting(class: &mut Class, key: &str, value: &Value<'_>) -> Taken {
+    let field = match key {
+        "floating-network-id" => &mut class.floating_network_id,
+        "floating-subnet-id" => &mut class.floating_subnet_id,
+        "floating-subnet" => &mut class.floating_subnet,
+        "floating-subnet-tags" => &mut class.floating_subnet_tags,
+        "network-id" => &mut class.network_id,
+        "subnet-id" => &mut class.subnet_id,
+        "member-subnet-id" => &mut class.member_subnet_id,
+        _ => return Ok(false),
+    };
+    *field = value.text()?;
+    Ok(true)
+}
+
+fn load_balancer(lb: &mut LoadBalancer, key: &str, value: &Value<'_>) -> Taken {
+    match key {
+        "enabled" => lb.enabled = value.boolean()?,
+        "lb-version" if !matches!(value.text()?.as_str(), "" | "v2") => {
+            return Err("there is only `v2`".to_owned());
+        }
+        "use-octavia" if !value.boolean()? => {
+            return Err("load balancers are always Octavia's: leave the setting out".to_owned());
+        }
+        "lb-version" | "use-octavia" => {}
+        "lb-method" => lb.lb_method = value.text()?,
+        "lb-provider" => lb.lb_provider = value.text()?,
+        "create-monitor" => lb.create_monitor = value.boolean()?,
+        "monitor-delay" => lb.monitor_delay = value.duration()?.as_secs(),
+        "monitor-timeout" => lb.monitor_timeout = value.duration()?.as_secs(),
+        "monitor-max-retries" => lb.monitor_max_retries = value.number()?,
+        "monitor-max-retries-down" => lb.monitor_max_retries_down = value.number()?,
+        "manage-security-groups" => lb.manage_security_groups = value.boolean()?,
+        "internal-lb" => lb.internal_lb = value.boolean()?,
+        "node-selector" => lb.node_selector = value.text()?,
+        "cascade-delete" => lb.cascade_delete = value.boolean()?,
+        "flavor-id" => lb.flavor_id = value.text()?,
+        "availability-zone" => lb.availability_zone = value.text()?,
+        "enable-ingress-hostname" => lb.enable_ingress_hostname = value.boolean()?,
+        "ingress-hostname-suffix" => lb.ingress_hostname_suffix = value.text()?,
+        "max-shared-lb" => lb.max_shared_lb = usize::try_from(value.number()?).unwrap_or(usize::MAX),
+        "default-tls-container-ref" => lb.tls_container_ref = value.text()?,
+        "container-store" => {
+            lb.barbican = match value.text()?.as_str() {
+                "barbican" => true,
+                "external" => false,
+                _ => return Err("expected `barbican` or `external`".to_owned()),
+            };
+        }
+        "provider-requires-serial-api-calls" => lb.serial_api_calls = value.boolean()?,
+        _ => return class_setting(&mut lb.class, key, value),
+    }
+    Ok(true)
+}

@@ -1,0 +1,147 @@
+use super::*;
+
+/// The example of the official documentation, and what goes with it.
+const EXAMPLE: &str = r#"
+[Global]
+auth-url="https://someurl"
+domain-name="mydomain"
+tenant-name="mytenant"
+username="myuser"
+password="my;pass#word"
+region=RegionOne
+
+[LoadBalancer]
+floating-network-id="a57af0a0-da92-49be-a98a-345ceca004b3"
+floating-subnet-id="a02eb6c3-fc69-46ae-a3fe-fb43c1563cbc"
+subnet-id="fa6a4e6c-6ae4-4dde-ae86-3e2f452c1f03"
+create-monitor=true
+monitor-delay=60s
+monitor-timeout=30s
+monitor-max-retries=1
+monitor-max-retries-down=3
+node-selector="env=production, region=default"
+
+[LoadBalancerClass "internetFacing"]
+floating-network-id="c57af0a0-da92-49be-a98a-345ceca004b3"
+floating-subnet-id="f90d2440-d3c6-417a-a696-04e55eeb9279"
+
+[LoadBalancerClass "dmz"]
+floating-subnet-id="a374bed4-e920-4c40-b646-2d8927f7f67b"
+
+[Networking]
+public-network-name=public
+public-network-name=other
+address-sort-order="10.0.0.0/8, 2001:db8::/32"
+
+[Route]
+router-id=r-1
+
+[Metadata]
+search-order=metadataService
+request-timeout=20s
+
+[BlockStorage]
+ignore-volume-az=true
+"#;
+
+fn parse(text: &str) -> Result<Config, Problems> {
+    Config::parse(text, &[])
+}
+
+/// The first problem of a configuration that has an address of Keystone.
+fn problem(text: &str) -> String {
+    let problems = parse(&format!("[Global]\nauth-url=http://k\n{text}"));
+    problems.err().map(|problems| problems.in_file("cloud.conf")).unwrap_or_default()
+}
+
+#[test]
+fn the_official_example_is_read_whole() {
+    let config = parse(EXAMPLE).unwrap();
+    assert_eq!(config.global.auth_url, "https://someurl/v3");
+    assert_eq!(config.global.region, "RegionOne");
+    let lb = &config.load_balancer;
+    assert_eq!((lb.create_monitor, lb.monitor_delay, lb.monitor_timeout), (true, 60, 30));
+    assert_eq!(lb.class.subnet_id, "fa6a4e6c-6ae4-4dde-ae86-3e2f452c1f03");
+    assert_eq!(lb.node_selector, "env=production, region=default");
+    assert_eq!(config.classes.keys().collect::<Vec<_>>(), ["dmz", "internetFacing"]);
+    assert_eq!(config.classes["internetFacing"].floating_network_id, "c57af0a0-da92-49be-a98a-345ceca004b3");
+    assert_eq!(config.networking.public_networks, ["public", "other"]);
+    assert_eq!(config.networking.address_sort_order.len(), 2);
+    assert_eq!((config.router_id.as_str(), config.request_timeout.as_secs()), ("r-1", 20));
+}
+
+#[test]
+fn what_is_not_set_is_as_upstream_has_it() {
+    let config = parse("[Global]\nauth-url=http://k/identity/v3/").unwrap();
+    assert_eq!(config.global.auth_url, "http://k/identity/v3");
+    assert_eq!(config.global.interface, Interface::Public);
+    assert_eq!(config.load_balancer, LoadBalancer::default());
+    assert_eq!(config.request_timeout.as_secs(), 60);
+    assert_eq!(LoadBalancer::default().max_shared_lb, 2);
+}
+
+#[test]
+fn names_of_sections_and_settings_have_no_case() {
+    let config = parse("[GLOBAL]\nAuth-URL=http://k\n[loadbalancer]\nLB-METHOD=SOURCE_IP\nenabled=no").unwrap();
+    assert_eq!((config.load_balancer.lb_method.as_str(), config.load_balancer.enabled), ("SOURCE_IP", false));
+}
+
+#[test]
+fn who_the_operator_is_may_be_absent_or_anything() {
+    assert_eq!(problem("password\ntoken=\"\"\nca-file=/etc/ca.pem"), "");
+}
+
+#[test]
+fn a_setting_nobody_knows_is_refused_with_the_nearest() {
+    assert_eq!(
+        problem("[LoadBalancer]\nsubnetid=x"),
+        "cloud.conf:4: section `LoadBalancer` has no setting `subnetid`; did you mean `subnet-id`?"
+    );
+    assert_eq!(
+        problem("[LoadBalancers]"),
+        "cloud.conf:3: there is no section `LoadBalancers`; did you mean `LoadBalancer`?"
+    );
+    assert_eq!(problem("[Route \"x\"]"), "cloud.conf:3: section `Route` has no subsections");
+    assert!(problem("[LoadBalancerClass]\nsubnet-id=x").contains("a class needs a name"));
+    assert!(problem("[LoadBalancerClass \"a\"]\nlb-method=x").contains("has no setting `lb-method`"));
+}
+
+#[test]
+fn what_is_not_supported_is_refused_by_name_and_line() {
+    for (text, said) in [
+        ("tls-insecure=true", "cloud.conf:3: `tls-insecure`: certificates are always checked"),
+        ("use-clouds=true", "cloud.conf:3: `use-clouds`: a plugin reads no files"),
+        ("os-endpoint-type=publicURL", "cloud.conf:3: `os-endpoint-type`: expected `public`, `internal` or `admin`"),
+        ("[LoadBalancer]\nlb-version=v1", "cloud.conf:4: `lb-version`: there is only `v2`"),
+        ("[LoadBalancer]\nuse-octavia=false", "cloud.conf:4: `use-octavia`: load balancers are always Octavia's"),
+        ("[LoadBalancer]\ncontainer-store=vault", "cloud.conf:4: `container-store`: expected"),
+        ("[LoadBalancer]\nmonitor-delay=5", "cloud.conf:4: `monitor-delay`: expected a duration"),
+        ("[Networking]\naddress-sort-order=10.0.0.1", "cloud.conf:4: `address-sort-order`: expected CIDRs"),
+        ("[Metadata]\nsearch-order=disk", "cloud.conf:4: `search-order`: expected one or both"),
+    ] {
+        assert!(problem(text).starts_with(said), "{text}: {}", problem(text));
+    }
+    assert_eq!(problem("tls-insecure=false\nuse-clouds=false\n[LoadBalancer]\nuse-octavia=true"), "");
+}
+
+#[test]
+fn a_value_is_never_quoted_in_a_problem() {
+    assert!(!problem("os-endpoint-type=S3cret").contains("S3cret"));
+    assert!(!problem("[LoadBalancer]\nmonitor-delay=S3cret").contains("S3cret"));
+}
+
+#[test]
+fn keystone_must_be_named() {
+    let said = parse("[Global]\nregion=x").unwrap_err().in_file("cloud.conf");
+    assert_eq!(said, "cloud.conf: `auth-url` is missing in section `Global`: give the address of Keystone");
+}
+
+#[test]
+fn regional_provider_ids_are_an_option_of_the_host() {
+    let options = |key: &str, value: &str| vec![(key.to_owned(), value.to_owned())];
+    let text = "[Global]\nauth-url=http://k\nregion=r";
+    assert!(Config::parse(text, &options("regional-provider-ids", "true")).unwrap().regional_ids);
+    assert!(Config::parse("[Global]\nauth-url=http://k", &options("regional-provider-ids", "true")).is_err());
+    let said = Config::parse(text, &options("regional-provider-id", "true")).unwrap_err().in_file("f");
+    assert_eq!(said, "f: there is no option `regional-provider-id`; did you mean `regional-provider-ids`?");
+}

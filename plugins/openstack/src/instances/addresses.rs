@@ -1,0 +1,122 @@
+//! The addresses of a node, in upstream's order: those of active ports, the access addresses, the name in the metadata, then what
+//! Nova lists by network, floating IPs among them.
+
+use std::{
+    cmp::Ordering,
+    collections::BTreeMap,
+    net::{IpAddr, Ipv6Addr},
+};
+
+use ipnet::IpNet;
+use skydock_sdk::types::{AddressKind, NodeAddress};
+
+use crate::{
+    compute::{Server, ServerAddress},
+    config::Networking,
+    network::Port,
+};
+
+/// A subport of a trunk.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Subport {
+    /// Name of its network.
+    pub network: String,
+    /// Its addresses.
+    pub addresses: Vec<String>,
+}
+
+/// The addresses of a server with these ports.
+#[must_use]
+pub fn addresses(
+    server: &Server,
+    ports: &[&Port],
+    subports: &BTreeMap<String, Subport>,
+    networking: &Networking,
+) -> Vec<NodeAddress> {
+    let mut list = List { addresses: Vec::new(), no_ipv6: networking.ipv6_support_disabled };
+    for fixed in ports.iter().filter(|port| port.status == "ACTIVE").flat_map(|port| &port.fixed_ips) {
+        list.add_ip(AddressKind::InternalIp, &fixed.ip_address);
+    }
+    list.add_ip(AddressKind::ExternalIp, &server.access_ipv4);
+    list.add_ip(AddressKind::ExternalIp, &server.access_ipv6);
+    if let Some(name) = server.metadata.get("hostname").filter(|name| !name.is_empty()) {
+        list.add(AddressKind::Hostname, name);
+    }
+    for (network, addresses) in by_network(server, ports, subports) {
+        for address in addresses {
+            if address.kind == "floating" {
+                list.add_ip(AddressKind::ExternalIp, &address.addr);
+            } else if networking.public_networks.contains(&network) {
+                list.remove(&address.addr);
+                list.add_ip(AddressKind::ExternalIp, &address.addr);
+            } else if networking.internal_networks.is_empty() || networking.internal_networks.contains(&network) {
+                list.add_ip(AddressKind::InternalIp, &address.addr);
+            } else {
+                list.remove(&address.addr);
+            }
+        }
+    }
+    sort(&mut list.addresses, &networking.address_sort_order);
+    list.addresses
+}
+
+/// What Nova lists, with the subports of trunks, which it does not know.
+fn by_network(
+    server: &Server,
+    ports: &[&Port],
+    subports: &BTreeMap<String, Subport>,
+) -> BTreeMap<String, Vec<ServerAddress>> {
+    let mut networks = server.addresses.clone();
+    let ids = ports.iter().filter_map(|port| port.trunk_details.as_ref()).flat_map(|trunk| &trunk.sub_ports);
+    for subport in ids.filter_map(|port| subports.get(&port.port_id)) {
+        let fixed = |addr: &String| ServerAddress { addr: addr.clone(), kind: "fixed".to_owned() };
+        networks.entry(subport.network.clone()).or_default().extend(subport.addresses.iter().map(fixed));
+    }
+    networks
+}
+
+struct List {
+    addresses: Vec<NodeAddress>,
+    no_ipv6: bool,
+}
+
+impl List {
+    fn add(&mut self, kind: AddressKind, address: &str) {
+        let new = NodeAddress { kind, address: address.to_owned() };
+        if !self.addresses.contains(&new) {
+            self.addresses.push(new);
+        }
+    }
+
+    fn add_ip(&mut self, kind: AddressKind, address: &str) {
+        let is_wanted = address.parse().is_ok_and(|ip: IpAddr| ip.is_ipv4() || !self.no_ipv6);
+        if is_wanted {
+            self.add(kind, address);
+        }
+    }
+
+    fn remove(&mut self, address: &str) {
+        self.addresses.retain(|other| other.address != address);
+    }
+}
+
+/// Addresses inside the first CIDR come first, in the order of their numbers; those in none come last, as they are.
+fn sort(addresses: &mut [NodeAddress], order: &[IpNet]) {
+    let rank = |address: &NodeAddress| {
+        let ip = address.address.parse::<IpAddr>().ok();
+        ip.and_then(|ip| order.iter().position(|net| net.contains(&ip))).unwrap_or(order.len())
+    };
+    addresses.sort_by(|left, right| {
+        let (here, there) = (rank(left), rank(right));
+        here.cmp(&there)
+            .then_with(|| if here == order.len() { Ordering::Equal } else { number(left).cmp(&number(right)) })
+    });
+}
+
+/// An address as Go compares it: IPv4 as IPv6.
+fn number(address: &NodeAddress) -> Option<Ipv6Addr> {
+    Some(match address.address.parse().ok()? {
+        IpAddr::V4(ip) => ip.to_ipv6_mapped(),
+        IpAddr::V6(ip) => ip,
+    })
+}

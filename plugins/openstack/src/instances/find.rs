@@ -1,0 +1,173 @@
+//! Which server is a node's: many nodes with few requests.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::Deserialize;
+use skydock_sdk::{
+    Result,
+    http::{self, Method},
+    types::{CloudError, Node},
+};
+
+use crate::{
+    cloud::{Cloud, Kind, send_all},
+    compute::Server,
+    provider_id::{self, Machine},
+};
+
+/// So many nodes are each looked up by ID; more are looked for in lists first.
+const FEW: usize = 2;
+
+/// If so many are not found by name, all servers are listed.
+const MANY: usize = 8;
+
+/// Letters of names that are told apart in a query: with 40 of them a place, the sets fill a fifth of an address.
+const PLACES: usize = 40;
+
+/// Servers in one answer: 2 to 10 KiB each.
+const PAGE: (&str, &str) = ("limit", "500");
+
+/// What a look-up has found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Found {
+    /// The server.
+    Server(Box<Server>),
+    /// Nova says of the ID that there is no such server.
+    Gone,
+    /// There is no server of this name.
+    Unknown,
+}
+
+impl Found {
+    /// The server, if there is one.
+    pub(super) fn server(&self) -> Option<&Server> {
+        match self {
+            Self::Server(server) => Some(server),
+            Self::Gone | Self::Unknown => None,
+        }
+    }
+}
+
+#[derive(Deserialize)]
+struct Answer {
+    server: Server,
+}
+
+/// The servers of these nodes, one answer each.
+pub(super) fn find(cloud: &Cloud<'_>, nodes: &[Node]) -> Result<Vec<Result<Found>>> {
+    let wanted: Vec<Option<Machine<'_>>> = nodes
+        .iter()
+        .map(|node| {
+            node.provider_id.as_deref().filter(|id| !id.is_empty()).map(|id| provider_id::read(cloud.config, id))
+        })
+        .collect();
+    let ids: Vec<&str> = wanted.iter().filter_map(|machine| id(machine.as_ref())).collect();
+    let known = wanted.iter().zip(nodes);
+    let names = known.filter(|(machine, _)| machine.is_none() || ids.len() > FEW).map(|(_, node)| node.name.as_str());
+    let mut servers = by_name(cloud, &names.collect::<Vec<_>>())?;
+    let missing = |servers: &BTreeMap<String, Server>| {
+        ids.iter().copied().filter(|id| !servers.contains_key(*id)).collect::<Vec<_>>()
+    };
+    if missing(&servers).len() > MANY {
+        let all: Vec<Server> = cloud.list(Kind::Compute, "/servers/detail", vec![PAGE])?;
+        servers.extend(all.into_iter().map(|server| (server.id.clone(), server)));
+    }
+    let each = by_id(cloud, &missing(&servers))?;
+    let answer = |(machine, node): (Option<Machine<'_>>, &Node)| match machine {
+        Some(Machine::NotOurs) => Err(CloudError::ImplementedElsewhere),
+        Some(Machine::Server(id)) => match (servers.get(id), each.get(id)) {
+            (Some(server), _) => Ok(Found::Server(Box::new(server.clone()))),
+            (None, Some(found)) => found.clone(),
+            (None, None) => Err(CloudError::internal(format!("server `{id}` was not looked up"))),
+        },
+        None => named(&servers, &node.name),
+    };
+    Ok(wanted.into_iter().zip(nodes).map(answer).collect())
+}
+
+fn id<'a>(machine: Option<&Machine<'a>>) -> Option<&'a str> {
+    match machine {
+        Some(Machine::Server(id)) => Some(id),
+        Some(Machine::NotOurs) | None => None,
+    }
+}
+
+/// The only server of this name. Databases differ in the case of letters, and a kubelet's name is in lower case.
+fn named(servers: &BTreeMap<String, Server>, name: &str) -> Result<Found> {
+    let mut found = servers.values().filter(|server| server.name.eq_ignore_ascii_case(name));
+    match (found.next(), found.next()) {
+        (None, _) => Ok(Found::Unknown),
+        (Some(server), None) => Ok(Found::Server(Box::new(server.clone()))),
+        (Some(_), Some(_)) => {
+            Err(CloudError::internal(format!("Nova has more than one server `{name}`: give the node its provider ID")))
+        }
+    }
+}
+
+/// The servers with one of these names, and perhaps others, by ID.
+fn by_name(cloud: &Cloud<'_>, names: &[&str]) -> Result<BTreeMap<String, Server>> {
+    let patterns = patterns(names);
+    let queries: Vec<_> = patterns.iter().map(|pattern| vec![("name", pattern.as_str()), PAGE]).collect();
+    let found: Vec<Vec<Server>> = cloud.lists(Kind::Compute, "/servers/detail", &queries)?;
+    Ok(found.into_iter().flatten().map(|server| (server.id.clone(), server)).collect())
+}
+
+/// Regular expressions that match all of these names: each by itself if they are few, else one for all. Nova takes no alternatives (it
+/// escapes `|`), but sets of letters: one for each place that all names have, as `^node-[01][0-9]`.
+fn patterns(names: &[&str]) -> Vec<String> {
+    let escaped = |name: &str| name.replace('.', r"\.");
+    if names.len() <= FEW {
+        return names.iter().map(|name| format!("^{}$", escaped(name))).collect();
+    }
+    let places = names.iter().map(|name| name.len()).min().unwrap_or_default();
+    let mut pattern = "^".to_owned();
+    for place in 0..places.min(PLACES) {
+        let letters: BTreeSet<char> = names.iter().filter_map(|name| name.chars().nth(place)).collect();
+        // A dash is itself at the beginning of a set, and sorts before all else that a name has.
+        let set: String = letters.iter().collect();
+        match letters.len() {
+            1 => pattern.push_str(&escaped(&set)),
+            _ => pattern.push_str(&format!("[{set}]")),
+        }
+    }
+    vec![pattern]
+}
+
+/// One look-up each.
+fn by_id(cloud: &Cloud<'_>, ids: &[&str]) -> Result<BTreeMap<String, Result<Found>>> {
+    let ask = |id: &&str| {
+        let path = format!("/servers/{}", http::segment(id)?);
+        cloud.ask(Method::Get, Kind::Compute, &path, format!("cannot read server `{id}`"))
+    };
+    let asks = ids.iter().map(ask).collect::<Result<_>>()?;
+    let found = |answer: Result<http::Response>| match answer {
+        Ok(answer) => Ok(Found::Server(Box::new(answer.json::<Answer>()?.server))),
+        Err(CloudError::NotFound(_)) => Ok(Found::Gone),
+        Err(error) => Err(error),
+    };
+    Ok(ids.iter().map(|id| (*id).to_owned()).zip(send_all(asks).into_iter().map(found)).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn few_names_are_matched_whole_and_many_by_their_letters() {
+        assert_eq!(patterns(&["a.b", "c"]), [r"^a\.b$", "^c$"]);
+        assert_eq!(patterns(&[]), Vec::<String>::new());
+        assert_eq!(patterns(&["k8s.w-1", "k8s.w-22", "k8s.w-3"]), [r"^k8s\.w-[123]"]);
+        assert_eq!(patterns(&["w-1", "w-2", "cp-1"]), ["^[cw][-p][-12]"]);
+    }
+
+    #[test]
+    fn two_servers_of_a_name_are_no_answer() {
+        let server = |id: &str, name: &str| {
+            (id.to_owned(), Server { id: id.to_owned(), name: name.to_owned(), ..Server::default() })
+        };
+        let servers = BTreeMap::from([server("1", "Node"), server("2", "twin"), server("3", "twin")]);
+        assert_eq!(named(&servers, "node").unwrap().server().unwrap().id, "1");
+        assert_eq!(named(&servers, "none"), Ok(Found::Unknown));
+        assert!(matches!(named(&servers, "twin"), Err(CloudError::Internal(_))));
+    }
+}

@@ -1,0 +1,124 @@
+//! What things in the cloud are called. Upstream's names, so that each finds what the other has made.
+
+use skydock_sdk::types::Service;
+
+/// What the names and tags of load balancers of Services begin with.
+pub const SERVICE_PREFIX: &str = "kube_service_";
+
+/// What the descriptions of floating IPs that were made for Services contain.
+pub const FLOATING_IP_MARK: &str = "Floating IP for Kubernetes external service";
+
+/// Most bytes of a name in OpenStack.
+const MOST: usize = 255;
+
+/// The text, cut to what OpenStack takes.
+fn cut(mut text: String) -> String {
+    if text.len() > MOST {
+        text.truncate(text.floor_char_boundary(MOST));
+    }
+    text
+}
+
+/// Name and tag of the load balancer of a Service.
+#[must_use]
+pub fn load_balancer(cluster: &str, service: &Service) -> String {
+    cut(format!("{SERVICE_PREFIX}{cluster}_{}_{}", service.namespace, service.name))
+}
+
+/// What a load balancer was called before Kubernetes 1.14: `a` and the UID without dashes, 32 letters in all.
+#[must_use]
+pub fn legacy(service: &Service) -> String {
+    let mut name = format!("a{}", service.uid.replace('-', ""));
+    name.truncate(name.floor_char_boundary(32));
+    name
+}
+
+/// Description of a load balancer.
+#[must_use]
+pub fn description(cluster: &str, service: &Service) -> String {
+    cut(format!("Kubernetes external service {}/{} from cluster {cluster}", service.namespace, service.name))
+}
+
+/// Description of a floating IP.
+#[must_use]
+pub fn floating_ip(cluster: &str, service: &Service) -> String {
+    cut(format!("{FLOATING_IP_MARK} {}/{} from cluster {cluster}", service.namespace, service.name))
+}
+
+/// Name of the security group of a Service.
+#[must_use]
+pub fn security_group(service: &Service) -> String {
+    cut(format!("lb-sg-{}-{}-{}", service.uid, service.namespace, service.name))
+}
+
+/// Description of the security group of a Service.
+#[must_use]
+pub fn security_group_description(cluster: &str, service: &Service) -> String {
+    cut(format!("Security Group for {}/{} Service LoadBalancer in cluster {cluster}", service.namespace, service.name))
+}
+
+/// Name of the listener, pool or monitor of a Service's port.
+#[must_use]
+pub fn part(kind: &str, index: usize, load_balancer: &str) -> String {
+    cut(format!("{kind}_{index}_{load_balancer}"))
+}
+
+/// The name of the cluster in the name of a load balancer, if it is that of this very Service.
+#[must_use]
+pub fn cluster_of<'a>(name: &'a str, service: &Service) -> Option<&'a str> {
+    let rest = name.strip_prefix(SERVICE_PREFIX)?;
+    rest.strip_suffix(&format!("_{}_{}", service.namespace, service.name)).filter(|cluster| !cluster.is_empty())
+}
+
+/// The same name, or tag, with another cluster in it; as it is if it does not have the old one.
+#[must_use]
+pub fn with_cluster(name: &str, old: &str, new: &str) -> String {
+    let Some((before, after)) = name.split_once(SERVICE_PREFIX) else { return name.to_owned() };
+    match after.strip_prefix(old).filter(|rest| rest.starts_with('_')) {
+        Some(rest) => cut(format!("{before}{SERVICE_PREFIX}{new}{rest}")),
+        None => name.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn service(namespace: &str, name: &str) -> Service {
+        let uid = "0b9b2d4c-1234-5678-9abc-def012345678".to_owned();
+        Service { namespace: namespace.to_owned(), name: name.to_owned(), uid, ..Service::default() }
+    }
+
+    #[test]
+    fn names_are_upstreams() {
+        let service = service("shop", "web");
+        assert_eq!(load_balancer("kubernetes", &service), "kube_service_kubernetes_shop_web");
+        assert_eq!(legacy(&service), "a0b9b2d4c123456789abcdef01234567");
+        assert_eq!(part("listener", 0, &load_balancer("c", &service)), "listener_0_kube_service_c_shop_web");
+        assert_eq!(description("c", &service), "Kubernetes external service shop/web from cluster c");
+        assert_eq!(floating_ip("c", &service), "Floating IP for Kubernetes external service shop/web from cluster c");
+        assert_eq!(security_group(&service), "lb-sg-0b9b2d4c-1234-5678-9abc-def012345678-shop-web");
+        assert_eq!(
+            security_group_description("c", &service),
+            "Security Group for shop/web Service LoadBalancer in cluster c"
+        );
+    }
+
+    #[test]
+    fn long_names_are_cut_where_openstack_ends() {
+        assert_eq!(load_balancer(&"c".repeat(300), &service("a", "b")).len(), 255);
+    }
+
+    #[test]
+    fn the_cluster_can_be_read_and_replaced() {
+        let service = service("shop", "web");
+        assert_eq!(cluster_of("kube_service_my_old_shop_web", &service), Some("my_old"));
+        assert_eq!(cluster_of("kube_service__shop_web", &service), None);
+        assert_eq!(cluster_of("kube_service_c_shop_other", &service), None);
+        assert_eq!(cluster_of("mine", &service), None);
+        let renamed = with_cluster("pool_0_kube_service_old_shop_web", "old", "new");
+        assert_eq!(renamed, "pool_0_kube_service_new_shop_web");
+        assert_eq!(with_cluster("kube_service_older_shop_web", "old", "new"), "kube_service_older_shop_web");
+        assert_eq!(with_cluster("mine", "old", "new"), "mine");
+    }
+}

@@ -1,0 +1,361 @@
+use std::collections::BTreeMap;
+
+use skydock_sdk::types::{Service, ServicePort, Transport};
+
+use super::*;
+use crate::{
+    cloud::Features,
+    config::Config,
+    load_balancers::{annotation, want::Want},
+    octavia::{LoadBalancer, Persistence, Reference},
+};
+
+const NAME: &str = "kube_service_c_shop_web";
+
+fn service(annotations: &[(&str, &str)], ports: &[u16]) -> Service {
+    let port = |port: &u16| ServicePort {
+        name: String::new(),
+        transport: Transport::Tcp,
+        app_protocol: None,
+        port: *port,
+        target_port: "8080".to_owned(),
+        node_port: 30000 + port,
+    };
+    Service {
+        namespace: "shop".to_owned(),
+        name: "web".to_owned(),
+        annotations: annotations.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect(),
+        ports: ports.iter().map(port).collect(),
+        ..Service::default()
+    }
+}
+
+fn want_with(config: &str, service: &Service) -> Want {
+    let config = Config::parse(&format!("[Global]\nauth-url=http://k\n{config}"), &[]).unwrap();
+    Want::of(&config, "c", Features::of((2, 27), "amphora"), service).unwrap()
+}
+
+fn want(annotations: &[(&str, &str)], ports: &[u16]) -> Want {
+    want_with("", &service(annotations, ports))
+}
+
+fn backends() -> Vec<Backend> {
+    let backend =
+        |number: u8| Backend { name: format!("n{number}"), address: format!("10.0.0.{number}"), ..Backend::default() };
+    vec![backend(1), backend(2)]
+}
+
+fn owner() -> Ownership {
+    Ownership { owner: true, attached: true, services: 1, renamed_from: None }
+}
+
+/// What Octavia has after it was asked for this.
+fn made(want: &Want) -> Tree {
+    let mut tree = Tree {
+        load_balancer: LoadBalancer {
+            id: "lb".into(),
+            name: NAME.into(),
+            tags: vec![NAME.into()],
+            ..LoadBalancer::default()
+        },
+        ..Tree::default()
+    };
+    for port in &want.ports {
+        let index = port.index;
+        let [client_data, member_connect, member_data, tcp_inspect] = want.listener.timeouts.unwrap();
+        let headers = BTreeMap::from([("X-Forwarded-For".to_owned(), "true".to_owned())]);
+        tree.listeners.push(Listener {
+            id: format!("l{index}"),
+            name: format!("listener_{index}_{NAME}"),
+            protocol: port.listener_protocol.to_owned(),
+            protocol_port: port.port,
+            connection_limit: Some(want.listener.connection_limit),
+            insert_headers: Some(if port.forwards(want) { headers } else { BTreeMap::new() }),
+            default_tls_container_ref: None,
+            timeout_client_data: Some(client_data),
+            timeout_member_connect: Some(member_connect),
+            timeout_member_data: Some(member_data),
+            timeout_tcp_inspect: Some(tcp_inspect),
+            allowed_cidrs: want.listener.allowed_cidrs.clone(),
+            tags: vec![NAME.to_owned()],
+        });
+        let monitor = port.monitor.as_ref().map(|monitor| Monitor {
+            id: format!("m{index}"),
+            name: format!("monitor_{index}_{NAME}"),
+            kind: monitor.kind.to_owned(),
+            delay: monitor.delay,
+            timeout: monitor.timeout,
+            max_retries: monitor.max_retries,
+            max_retries_down: monitor.max_retries_down,
+            url_path: (monitor.kind == "HTTP").then(|| "/healthz".to_owned()),
+        });
+        tree.pools.push(Pool {
+            id: format!("p{index}"),
+            name: format!("pool_{index}_{NAME}"),
+            protocol: port.pool_protocol.to_owned(),
+            lb_algorithm: want.lb_method.clone(),
+            session_persistence: want.affinity.then(|| Persistence { kind: "SOURCE_IP".to_owned() }),
+            listeners: vec![Reference { id: format!("l{index}") }],
+            healthmonitor_id: monitor.as_ref().map(|monitor| monitor.id.clone()),
+        });
+        tree.monitors.extend(monitor.map(|monitor| (monitor.id.clone(), monitor)));
+        let member = |wanted: MemberWant| Member {
+            id: format!("{}-{}", wanted.name, wanted.port),
+            name: wanted.name,
+            address: wanted.address,
+            protocol_port: wanted.port,
+            monitor_port: wanted.monitor_port,
+        };
+        tree.members.insert(format!("p{index}"), members(port, &backends()).into_iter().map(member).collect());
+    }
+    tree
+}
+
+/// The steps, as lines.
+fn steps(want: &Want, tree: &Tree) -> Vec<String> {
+    steps_of(want, tree, &owner())
+}
+
+fn steps_of(want: &Want, tree: &Tree, ownership: &Ownership) -> Vec<String> {
+    plan(want, &backends(), tree, ownership, "c").unwrap().iter().map(line).collect()
+}
+
+fn line(step: &Step) -> String {
+    let body = step.body.as_ref().map(|body| format!(" {body}")).unwrap_or_default();
+    format!("{} {}{body}", step.method, step.path)
+}
+
+fn lines<const N: usize>(lines: [&str; N]) -> Vec<String> {
+    lines.map(str::to_owned).to_vec()
+}
+
+#[test]
+fn what_is_as_it_was_asked_for_is_left_alone() {
+    for annotations in [&[][..], &[(annotation::ENABLE_HEALTH_MONITOR, "true"), (annotation::X_FORWARDED_FOR, "true")]]
+    {
+        let want = want(annotations, &[80, 443]);
+        assert_eq!(steps(&want, &made(&want)), Vec::<String>::new());
+    }
+}
+
+#[test]
+fn a_listener_is_brought_to_what_the_service_asks_for() {
+    let tree = made(&want(&[], &[80]));
+    for (annotations, body) in [
+        ([(annotation::CONNECTION_LIMIT, "5")], r#"{"connection_limit":5}"#),
+        ([(annotation::TIMEOUT_TCP_INSPECT, "7")], r#"{"timeout_tcp_inspect":7}"#),
+        ([(annotation::TIMEOUT_CLIENT_DATA, "7")], r#"{"timeout_client_data":7}"#),
+        ([(annotation::TIMEOUT_MEMBER_CONNECT, "7")], r#"{"timeout_member_connect":7}"#),
+        ([(annotation::TIMEOUT_MEMBER_DATA, "7")], r#"{"timeout_member_data":7}"#),
+    ] {
+        let expected = format!(r#"PUT /lbaas/listeners/l0 {{"listener":{body}}}"#);
+        assert_eq!(steps(&want(&annotations, &[80]), &tree), [expected]);
+    }
+    let ranges = Service { source_ranges: vec!["10.0.0.0/8".to_owned()], ..service(&[], &[80]) };
+    let expected = r#"PUT /lbaas/listeners/l0 {"listener":{"allowed_cidrs":["10.0.0.0/8"]}}"#;
+    assert_eq!(steps(&want_with("", &ranges), &tree), [expected]);
+}
+
+#[test]
+fn a_listener_of_another_protocol_is_made_anew_after_it_is_gone() {
+    let tree = made(&want(&[], &[80]));
+    let steps = steps(&want(&[(annotation::X_FORWARDED_FOR, "true")], &[80]), &tree);
+    assert_eq!(steps[..2], lines(["DELETE /lbaas/pools/p0", "DELETE /lbaas/listeners/l0"]));
+    assert!(steps[2].starts_with("POST /lbaas/listeners ") && steps[2].contains(r#""protocol":"HTTP""#), "{steps:#?}");
+}
+
+#[test]
+fn ports_that_come_and_go_are_listeners_that_do() {
+    let steps = steps(&want(&[], &[80, 8080]), &made(&want(&[], &[80, 443])));
+    assert_eq!(steps[..2], lines(["DELETE /lbaas/pools/p1", "DELETE /lbaas/listeners/l1"]));
+    assert!(steps[2].starts_with(r#"POST /lbaas/listeners {"listener":{"allowed_cidrs":["0.0.0.0/0"]"#), "{steps:#?}");
+    assert_eq!(steps.len(), 3);
+}
+
+#[test]
+fn half_made_parts_are_completed_one_after_the_other() {
+    let want = want(&[(annotation::ENABLE_HEALTH_MONITOR, "true")], &[80]);
+    let mut tree = made(&want);
+    tree.pools[0].healthmonitor_id = None;
+    tree.monitors.clear();
+    let monitor = r#"POST /lbaas/healthmonitors {"healthmonitor":{"delay":5,"max_retries":1,"max_retries_down":3,"name":"monitor_0_kube_service_c_shop_web","pool_id":"p0","timeout":3,"type":"TCP"}}"#;
+    assert_eq!(steps(&want, &tree), [monitor]);
+    tree.members.clear();
+    let members = r#"PUT /lbaas/pools/p0/members {"members":[{"address":"10.0.0.1","name":"n1","protocol_port":30080},{"address":"10.0.0.2","name":"n2","protocol_port":30080}]}"#;
+    assert_eq!(steps(&want, &tree), [members, monitor]);
+    tree.pools.clear();
+    let pool = r#"POST /lbaas/pools {"pool":{"lb_algorithm":"ROUND_ROBIN","listener_id":"l0","name":"pool_0_kube_service_c_shop_web","protocol":"TCP"}}"#;
+    assert_eq!(steps(&want, &tree), [pool]);
+}
+
+#[test]
+fn members_are_set_with_one_request() {
+    let want = want_with("[LoadBalancer]\nmember-subnet-id=s", &service(&[], &[80]));
+    let mut tree = made(&want);
+    let pool = tree.members.get_mut("p0").unwrap();
+    pool[0].address = "10.0.0.9".to_owned();
+    let members = r#"PUT /lbaas/pools/p0/members {"members":[{"address":"10.0.0.1","name":"n1","protocol_port":30080,"subnet_id":"s"},{"address":"10.0.0.2","monitor_port":null,"name":"n2","protocol_port":30080}]}"#;
+    assert_eq!(steps(&want, &tree), [members]);
+    let only: Vec<String> = plan_members(&want, &backends(), &tree, &owner()).iter().map(line).collect();
+    assert_eq!(only, [members]);
+}
+
+#[test]
+fn changed_nodes_change_nothing_but_members() {
+    let mut tree = made(&want(&[], &[80, 443]));
+    tree.members.get_mut("p1").unwrap().clear();
+    let asked = want(&[(annotation::CONNECTION_LIMIT, "5")], &[80, 443, 8080]);
+    let steps = plan_members(&asked, &backends(), &tree, &owner());
+    assert_eq!(steps.iter().map(|step| step.path.as_str()).collect::<Vec<_>>(), ["/lbaas/pools/p1/members"]);
+}
+
+#[test]
+fn some_providers_take_members_one_by_one() {
+    let want = want_with("[LoadBalancer]\nprovider-requires-serial-api-calls=true", &service(&[], &[80]));
+    let mut tree = made(&want);
+    let pool = tree.members.get_mut("p0").unwrap();
+    pool[0].address = "10.0.0.9".to_owned();
+    pool[1].name = "other".to_owned();
+    assert_eq!(
+        steps(&want, &tree),
+        lines([
+            r#"POST /lbaas/pools/p0/members {"member":{"address":"10.0.0.1","name":"n1","protocol_port":30080}}"#,
+            r#"PUT /lbaas/pools/p0/members/n2-30080 {"member":{"monitor_port":null,"name":"n2"}}"#,
+            "DELETE /lbaas/pools/p0/members/n1-30080",
+        ])
+    );
+    assert!(body::load_balancer(&want, &backends())["loadbalancer"].get("listeners").is_none());
+}
+
+#[test]
+fn pools_follow_method_affinity_and_protocol() {
+    let tree = made(&want(&[], &[80]));
+    let plan = plan(&want(&[(annotation::LB_METHOD, "SOURCE_IP")], &[80]), &backends(), &tree, &owner(), "c").unwrap();
+    assert_eq!(line(&plan[0]), r#"PUT /lbaas/pools/p0 {"pool":{"lb_algorithm":"SOURCE_IP"}}"#);
+    assert_eq!(plan[0].optional, Some("LoadBalancerLbMethodUnknown"));
+    let sticky = want_with("", &Service { client_ip_affinity_seconds: Some(1), ..service(&[], &[80]) });
+    let expected = r#"PUT /lbaas/pools/p0 {"pool":{"session_persistence":{"type":"SOURCE_IP"}}}"#;
+    assert_eq!(steps(&sticky, &tree), [expected]);
+    let expected = r#"PUT /lbaas/pools/p0 {"pool":{"session_persistence":null}}"#;
+    assert_eq!(steps(&want(&[], &[80]), &made(&sticky)), [expected]);
+    let proxy = steps(&want(&[(annotation::PROXY_PROTOCOL, "v2")], &[80]), &tree);
+    assert_eq!(proxy[0], "DELETE /lbaas/pools/p0");
+    assert!(proxy[1].starts_with("POST /lbaas/pools ") && proxy[1].contains("PROXYV2"), "{proxy:#?}");
+}
+
+#[test]
+fn monitors_follow_the_service() {
+    let monitored = |delay: &str| {
+        want(&[(annotation::ENABLE_HEALTH_MONITOR, "true"), (annotation::HEALTH_MONITOR_DELAY, delay)], &[80])
+    };
+    let tree = made(&monitored("5"));
+    assert_eq!(steps(&want(&[], &[80]), &tree), ["DELETE /lbaas/healthmonitors/m0"]);
+    let changed = steps(&monitored("9"), &tree);
+    assert!(changed[0].starts_with(r#"PUT /lbaas/healthmonitors/m0 {"healthmonitor":{"delay":9,"#), "{changed:#?}");
+    let mut other = tree.clone();
+    other.monitors.get_mut("m0").unwrap().kind = "HTTP".to_owned();
+    let again = steps(&monitored("5"), &other);
+    assert_eq!((again.len(), again[0].as_str()), (2, "DELETE /lbaas/healthmonitors/m0"));
+}
+
+#[test]
+fn the_probed_port_is_part_of_a_member() {
+    let monitored = want(&[(annotation::ENABLE_HEALTH_MONITOR, "true")], &[80]);
+    let mut tree = made(&monitored);
+    tree.members.get_mut("p0").unwrap()[0].monitor_port = Some(31000);
+    let steps = steps(&monitored, &tree);
+    assert!(steps[0].contains(r#"{"address":"10.0.0.1","monitor_port":null,"#), "{steps:#?}");
+}
+
+#[test]
+fn a_port_that_somebody_else_has_is_refused() {
+    let want = want(&[], &[80]);
+    let mut tree = made(&want);
+    tree.listeners[0].tags = vec!["kube_service_c_shop_other".to_owned()];
+    let refusal = plan(&want, &backends(), &tree, &owner(), "c").unwrap_err();
+    assert!(refusal.contains("port 80 (TCP) of load balancer lb is taken by listener l0"), "{refusal}");
+    // Also one of another protocol that is carried by TCP, which upstream runs into.
+    tree.listeners[0].protocol = "HTTP".to_owned();
+    assert!(plan(&want, &backends(), &tree, &owner(), "c").is_err());
+    tree.listeners[0].protocol = "UDP".to_owned();
+    assert_eq!(plan(&want, &backends(), &tree, &owner(), "c").unwrap().len(), 1);
+}
+
+#[test]
+fn who_shares_a_load_balancer_is_tagged_before_anything_else() {
+    let other = "kube_service_c_shop_other";
+    let mut tree = made(&want(&[], &[443]));
+    tree.load_balancer.name = other.to_owned();
+    tree.load_balancer.tags = vec![other.to_owned()];
+    tree.listeners[0].tags = vec![other.to_owned()];
+    let guest = Ownership { owner: false, attached: false, services: 1, renamed_from: None };
+    let steps = steps_of(&want(&[], &[80]), &tree, &guest);
+    let tags = format!(r#"PUT /lbaas/loadbalancers/lb {{"loadbalancer":{{"tags":["{other}","{NAME}"]}}}}"#);
+    assert_eq!((steps.len(), steps[0].as_str()), (2, tags.as_str()));
+    assert!(steps[1].starts_with("POST /lbaas/listeners"));
+}
+
+#[test]
+fn untagged_listeners_are_the_owners() {
+    let want = want(&[], &[80]);
+    let mut tree = made(&want);
+    tree.listeners[0].tags.clear();
+    let expected = format!(r#"PUT /lbaas/listeners/l0 {{"listener":{{"tags":["{NAME}"]}}}}"#);
+    assert_eq!(steps(&want, &tree), [expected]);
+    let guest = Ownership { owner: false, ..owner() };
+    assert!(plan(&want, &backends(), &tree, &guest, "c").is_err());
+    assert_eq!(plan_removal(&want, &tree, &guest), []);
+    assert_eq!(plan_removal(&want, &tree, &owner()).len(), 2);
+}
+
+#[test]
+fn a_cluster_that_was_renamed_renames_what_it_has() {
+    let want = want(&[(annotation::ENABLE_HEALTH_MONITOR, "true")], &[80]);
+    let mut tree = made(&want);
+    let old = |name: &mut String| *name = names::with_cluster(name, "c", "old");
+    old(&mut tree.load_balancer.name);
+    old(&mut tree.load_balancer.tags[0]);
+    old(&mut tree.listeners[0].name);
+    old(&mut tree.listeners[0].tags[0]);
+    old(&mut tree.pools[0].name);
+    old(&mut tree.monitors.get_mut("m0").unwrap().name);
+    let service = service(&[], &[80]);
+    assert_eq!(Ownership::of(&tree.load_balancer, &want, &service, "c", false, false).renamed_from, None);
+    let ownership = Ownership::of(&tree.load_balancer, &want, &service, "c", false, true);
+    assert_eq!((ownership.owner, ownership.attached, ownership.is_shared()), (true, true, false));
+    assert_eq!(
+        steps_of(&want, &tree, &ownership),
+        lines([
+            r#"PUT /lbaas/healthmonitors/m0 {"healthmonitor":{"name":"monitor_0_kube_service_c_shop_web"}}"#,
+            r#"PUT /lbaas/pools/p0 {"pool":{"name":"pool_0_kube_service_c_shop_web"}}"#,
+            r#"PUT /lbaas/listeners/l0 {"listener":{"name":"listener_0_kube_service_c_shop_web","tags":["kube_service_c_shop_web"]}}"#,
+            r#"PUT /lbaas/loadbalancers/lb {"loadbalancer":{"name":"kube_service_c_shop_web","tags":["kube_service_c_shop_web"]}}"#,
+        ])
+    );
+}
+
+#[test]
+fn a_load_balancer_is_made_with_all_it_has() {
+    let want = want_with("[LoadBalancer]\nsubnet-id=s\ncreate-monitor=true", &service(&[], &[80]));
+    let expected = serde_json::json!({"loadbalancer": {
+        "name": NAME,
+        "description": "Kubernetes external service shop/web from cluster c",
+        "provider": "amphora",
+        "tags": [NAME],
+        "vip_subnet_id": "s",
+        "listeners": [{
+            "name": format!("listener_0_{NAME}"), "protocol": "TCP", "protocol_port": 80, "connection_limit": -1,
+            "tags": [NAME], "timeout_client_data": 50000, "timeout_member_connect": 5000, "timeout_member_data": 50000,
+            "timeout_tcp_inspect": 0, "allowed_cidrs": ["0.0.0.0/0"],
+            "default_pool": {
+                "name": format!("pool_0_{NAME}"), "protocol": "TCP", "lb_algorithm": "ROUND_ROBIN",
+                "members": [
+                    {"name": "n1", "address": "10.0.0.1", "protocol_port": 30080, "subnet_id": "s"},
+                    {"name": "n2", "address": "10.0.0.2", "protocol_port": 30080, "subnet_id": "s"}],
+                "healthmonitor": {"name": format!("monitor_0_{NAME}"), "type": "TCP", "delay": 5, "timeout": 3,
+                    "max_retries": 1, "max_retries_down": 3},
+            },
+        }],
+    }});
+    assert_eq!(body::load_balancer(&want, &backends()), expected);
+}

@@ -1,0 +1,307 @@
+//! The security group of a Service: lets the load balancer reach the nodes (`manage-security-groups`).
+
+use std::{net::IpAddr, time::Duration};
+
+use ipnet::IpNet;
+use serde::Deserialize;
+use serde_json::{Value, json};
+use skydock_sdk::{
+    Result,
+    http::{self, Method},
+    types::{CloudError, Service},
+};
+
+use super::{
+    members::Backend,
+    names,
+    want::{PortWant, Want},
+};
+use crate::{
+    cloud::{Ask, Cloud, Kind, send_all},
+    instances::ports_of,
+    network::{Port, SecurityGroup, SecurityGroupRule, Subnet},
+    octavia::LoadBalancer,
+    provider_id::{self, Machine},
+};
+
+/// How long it is believed that a Service has no security group, where none are made.
+const NONE: Duration = Duration::from_secs(3600);
+
+#[derive(Deserialize)]
+struct Answer {
+    security_group: SecurityGroup,
+}
+
+#[derive(Deserialize)]
+struct SubnetAnswer {
+    subnet: Subnet,
+}
+
+/// A rule that is wanted.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct RuleWant {
+    protocol: String,
+    prefix: String,
+    port: u16,
+}
+
+impl RuleWant {
+    fn ethertype(&self) -> &'static str {
+        let is_v6 = self.prefix.parse().is_ok_and(|net: IpNet| net.addr().is_ipv6());
+        if is_v6 { "IPv6" } else { "IPv4" }
+    }
+
+    fn is(&self, rule: &SecurityGroupRule) -> bool {
+        rule.direction == "ingress"
+            && rule.protocol.as_deref().is_some_and(|protocol| protocol.eq_ignore_ascii_case(&self.protocol))
+            && rule.ethertype == self.ethertype()
+            && rule.remote_ip_prefix.as_deref() == Some(self.prefix.as_str())
+            && (rule.port_range_min, rule.port_range_max) == (Some(self.port), Some(self.port))
+    }
+
+    fn body(&self, group: &str) -> Value {
+        json!({
+            "security_group_id": group,
+            "direction": "ingress",
+            "ethertype": self.ethertype(),
+            "protocol": self.protocol,
+            "remote_ip_prefix": self.prefix,
+            "port_range_min": self.port,
+            "port_range_max": self.port,
+        })
+    }
+}
+
+/// The rules of a Service's group: its node ports for the load balancer's network, or with OVN, which keeps the clients'
+/// addresses, for those who may come; and the port for health checks.
+fn rules(want: &Want, service: &Service, cidr: &str, ovn: bool) -> Vec<RuleWant> {
+    let rule = |protocol: &str, prefix: &str, port: u16| RuleWant {
+        protocol: protocol.to_ascii_lowercase(),
+        prefix: prefix.to_owned(),
+        port,
+    };
+    let own = [cidr.to_owned()];
+    let prefixes: &[String] = if ovn { &want.listener.source_ranges } else { &own };
+    let of_port = |port: &PortWant| {
+        let (transport, node_port) = (port.transport, port.node_port);
+        prefixes.iter().map(move |prefix| rule(transport, prefix, node_port)).collect::<Vec<_>>()
+    };
+    let mut rules: Vec<RuleWant> = want.ports.iter().filter(|port| port.node_port > 0).flat_map(of_port).collect();
+    if service.health_check_node_port > 0 {
+        rules.push(rule("tcp", cidr, service.health_check_node_port));
+    }
+    rules.sort();
+    rules.dedup();
+    rules
+}
+
+/// Sees to the group and to the nodes' ports that have it; without `manage-security-groups`, that there is none.
+pub(super) fn ensure(
+    cloud: &Cloud<'_>,
+    service: &Service,
+    want: &Want,
+    balancer: &LoadBalancer,
+    backends: &[Backend],
+) -> Result<()> {
+    let lb = &cloud.config.load_balancer;
+    if !lb.manage_security_groups {
+        return remove(cloud, service);
+    }
+    cloud.host.forget(&none_key(service));
+    let subnet = if want.member_subnet.is_empty() {
+        balancer.vip_subnet_id.clone().unwrap_or_default()
+    } else {
+        want.member_subnet.clone()
+    };
+    let what = "cannot read the subnet of the members";
+    let read: SubnetAnswer = cloud.get(Kind::Network, &format!("/subnets/{}", http::segment(&subnet)?), what)?;
+    let group = match find(cloud, service)? {
+        Some(group) => group,
+        None => make(cloud, service)?,
+    };
+    set_rules(cloud, &group, &rules(want, service, &read.subnet.cidr, lb.lb_provider == "ovn"))?;
+    set_ports(cloud, &group.id, backends, &subnet)
+}
+
+fn none_key(service: &Service) -> String {
+    format!("no group {}", service.uid)
+}
+
+/// The Service has no security group; one is not looked for again for a while.
+pub(super) fn none_yet(cloud: &Cloud<'_>, service: &Service) {
+    cloud.host.keep(&none_key(service), &[1], NONE);
+}
+
+fn find(cloud: &Cloud<'_>, service: &Service) -> Result<Option<SecurityGroup>> {
+    let name = names::security_group(service);
+    let found: Vec<SecurityGroup> = cloud.list(Kind::Network, "/security-groups", vec![("name", name.as_str())])?;
+    Ok(found.into_iter().find(|group| group.name == name))
+}
+
+fn make(cloud: &Cloud<'_>, service: &Service) -> Result<SecurityGroup> {
+    let body = json!({"security_group": {
+        "name": names::security_group(service),
+        "description": names::security_group_description(cloud.cluster, service),
+    }});
+    let what = "cannot make the security group of the Service";
+    let answer: Answer =
+        cloud.ask(Method::Post, Kind::Network, "/security-groups", what)?.json(&body)?.send()?.json()?;
+    Ok(answer.security_group)
+}
+
+fn set_rules(cloud: &Cloud<'_>, group: &SecurityGroup, wanted: &[RuleWant]) -> Result<()> {
+    let missing: Vec<Value> = wanted
+        .iter()
+        .filter(|wanted| !group.rules.iter().any(|rule| wanted.is(rule)))
+        .map(|wanted| wanted.body(&group.id))
+        .collect();
+    if !missing.is_empty() {
+        let what = "cannot make the rules of the Service's security group";
+        let ask = cloud.ask(Method::Post, Kind::Network, "/security-group-rules", what)?;
+        ask.json(&json!({"security_group_rules": missing}))?.send()?;
+    }
+    let stale = group.rules.iter().filter(|rule| !wanted.iter().any(|wanted| wanted.is(rule)));
+    let delete = |rule: &SecurityGroupRule| {
+        let what = "cannot delete a rule of the Service's security group";
+        cloud.ask(Method::Delete, Kind::Network, &format!("/security-group-rules/{}", rule.id), what)
+    };
+    all_gone(stale.map(delete).collect::<Result<_>>()?)
+}
+
+/// Sends all; what is gone already is a success.
+fn all_gone(asks: Vec<Ask>) -> Result<()> {
+    for answer in send_all(asks) {
+        match answer {
+            Ok(_) | Err(CloudError::NotFound(_)) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}
+
+/// Puts the group on the ports the members are reached at, and takes it off others: upstream leaves it on nodes that are no members
+/// any more.
+fn set_ports(cloud: &Cloud<'_>, group: &str, backends: &[Backend], subnet: &str) -> Result<()> {
+    let server = |backend: &Backend| match provider_id::read(cloud.config, &backend.provider_id) {
+        Machine::Server(id) => Some((id.to_owned(), backend.address.clone())),
+        Machine::NotOurs => None,
+    };
+    let servers: Vec<(String, String)> = backends.iter().filter_map(server).collect();
+    let ids: Vec<&str> = servers.iter().map(|(id, _)| id.as_str()).collect();
+    let ports = ports_of(cloud, &ids)?;
+    let having: Vec<Port> = cloud.list(Kind::Network, "/ports", vec![("security_groups", group)])?;
+    let is_member = |port: &Port| {
+        servers.iter().any(|(id, address)| {
+            *id == port.device_id
+                && port.fixed_ips.iter().any(|fixed| is_at(&fixed.ip_address, address) && fixed.subnet_id == subnet)
+        })
+    };
+    let lacks = |port: &&Port| {
+        port.port_security_enabled && is_member(port) && !port.security_groups.iter().any(|other| other == group)
+    };
+    let added = ports.iter().filter(lacks).map(|port| set_groups(cloud, port, group, true));
+    let taken = having.iter().filter(|port| !is_member(port)).map(|port| set_groups(cloud, port, group, false));
+    all_gone(added.chain(taken).collect::<Result<_>>()?)
+}
+
+fn is_at(one: &str, other: &str) -> bool {
+    one == other || one.parse::<IpAddr>().is_ok_and(|ip| other.parse() == Ok(ip))
+}
+
+/// A port with the group or without it. If somebody else changes the port meanwhile, neither change is lost.
+fn set_groups(cloud: &Cloud<'_>, port: &Port, group: &str, with: bool) -> Result<Ask> {
+    let mut groups: Vec<&str> =
+        port.security_groups.iter().map(String::as_str).filter(|other| *other != group).collect();
+    groups.extend(Some(group).filter(|_| with));
+    let what = format!("cannot set the security groups of port {}", port.id);
+    let ask = cloud.ask(Method::Put, Kind::Network, &format!("/ports/{}", port.id), what)?;
+    ask.if_revision(port.revision_number).json(&json!({"port": {"security_groups": groups}}))
+}
+
+/// True if the Service has a security group.
+pub(super) fn exists(cloud: &Cloud<'_>, service: &Service) -> Result<bool> {
+    Ok(cloud.host.kept(&none_key(service)).is_none() && find(cloud, service)?.is_some())
+}
+
+/// Takes the group off all ports, and deletes it.
+pub(super) fn remove(cloud: &Cloud<'_>, service: &Service) -> Result<()> {
+    if cloud.host.kept(&none_key(service)).is_none() {
+        if let Some(group) = find(cloud, service)? {
+            delete(cloud, &group)?;
+        }
+        none_yet(cloud, service);
+    }
+    Ok(())
+}
+
+fn delete(cloud: &Cloud<'_>, group: &SecurityGroup) -> Result<()> {
+    let having: Vec<Port> = cloud.list(Kind::Network, "/ports", vec![("security_groups", group.id.as_str())])?;
+    all_gone(having.iter().map(|port| set_groups(cloud, port, &group.id, false)).collect::<Result<_>>()?)?;
+    // Upstream once tagged the ports.
+    let tagged = having.iter().filter(|port| port.tags.contains(&group.id));
+    let untag = |port: &Port| {
+        let path = format!("/ports/{}/tags/{}", port.id, group.id);
+        cloud.ask(Method::Delete, Kind::Network, &path, "cannot take a tag off a port")
+    };
+    all_gone(tagged.map(untag).collect::<Result<_>>()?)?;
+    let what = "cannot delete the security group of the Service";
+    let ask = cloud.ask(Method::Delete, Kind::Network, &format!("/security-groups/{}", group.id), what)?;
+    all_gone(vec![ask])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn want() -> Want {
+        let port = |transport, node_port| PortWant { transport, node_port, ..PortWant::default() };
+        let mut want = Want { ports: vec![port("TCP", 30080), port("UDP", 30053), port("TCP", 0)], ..Want::default() };
+        want.listener.source_ranges = vec!["198.51.100.0/24".to_owned(), "192.0.2.0/24".to_owned()];
+        want
+    }
+
+    fn told(rules: &[RuleWant]) -> Vec<String> {
+        rules.iter().map(|rule| format!("{} {} {}", rule.protocol, rule.prefix, rule.port)).collect()
+    }
+
+    #[test]
+    fn node_ports_are_open_for_the_load_balancers_subnet() {
+        let service = Service { health_check_node_port: 31000, ..Service::default() };
+        let rules = rules(&want(), &service, "10.0.0.0/24", false);
+        assert_eq!(told(&rules), ["tcp 10.0.0.0/24 30080", "tcp 10.0.0.0/24 31000", "udp 10.0.0.0/24 30053"]);
+    }
+
+    #[test]
+    fn with_ovn_they_are_open_for_those_who_may_come() {
+        let rules = rules(&want(), &Service::default(), "10.0.0.0/24", true);
+        let expected = [
+            "tcp 192.0.2.0/24 30080",
+            "tcp 198.51.100.0/24 30080",
+            "udp 192.0.2.0/24 30053",
+            "udp 198.51.100.0/24 30053",
+        ];
+        assert_eq!(told(&rules), expected);
+    }
+
+    #[test]
+    fn a_rule_is_known_by_all_it_says() {
+        let wanted = RuleWant { protocol: "tcp".to_owned(), prefix: "2001:db8::/64".to_owned(), port: 30080 };
+        let rule = SecurityGroupRule {
+            id: "r".to_owned(),
+            direction: "ingress".to_owned(),
+            protocol: Some("TCP".to_owned()),
+            ethertype: "IPv6".to_owned(),
+            remote_ip_prefix: Some("2001:db8::/64".to_owned()),
+            port_range_min: Some(30080),
+            port_range_max: Some(30080),
+        };
+        assert!(wanted.is(&rule));
+        let mut others = vec![rule.clone(); 5];
+        others[0].direction = "egress".to_owned();
+        others[1].protocol = Some("udp".to_owned());
+        others[2].ethertype = "IPv4".to_owned();
+        others[3].remote_ip_prefix = None;
+        others[4].port_range_max = Some(30081);
+        assert!(!others.iter().any(|other| wanted.is(other)));
+    }
+}

@@ -1,0 +1,99 @@
+//! The status of a Service.
+
+use skydock_sdk::{
+    Result,
+    types::{Ingress, IpMode, LoadBalancerStatus, Service},
+};
+
+use super::{annotation, find::find, floating, names, security, served, want::Want, wanted};
+use crate::{cloud::Cloud, config::Config};
+
+/// The status of a Service whose load balancer has this address.
+#[must_use]
+pub(super) fn of(config: &Config, service: &Service, want: &Want, address: &str) -> LoadBalancerStatus {
+    let name = |hostname: String| Ingress { hostname: Some(hostname), ..Ingress::default() };
+    let hostname = annotation::text(service, annotation::HOSTNAME, "");
+    let lb = &config.load_balancer;
+    let ingress = if !hostname.is_empty() {
+        name(hostname.to_owned())
+    } else if want.speaks_proxy() && lb.enable_ingress_hostname {
+        // Kept from kube-proxy, which would lead traffic past the load balancer.
+        name(format!("{address}.{}", lb.ingress_hostname_suffix))
+    } else {
+        let mode = if want.speaks_proxy() { IpMode::Proxy } else { IpMode::Vip };
+        Ingress { ip: Some(address.to_owned()), ip_mode: Some(mode), ..Ingress::default() }
+    };
+    LoadBalancerStatus { ingress: vec![ingress] }
+}
+
+/// The load balancer of this Service as the cloud has it.
+///
+/// # Errors
+/// If the cloud cannot be asked.
+pub fn get(cloud: &Cloud<'_>, service: &Service) -> Result<Option<LoadBalancerStatus>> {
+    let id = annotation::text(service, annotation::LOAD_BALANCER_ID, "");
+    let name = names::load_balancer(cloud.cluster, service);
+    let Some(found) = find(cloud, id, &name, service)? else { return remains(cloud, service) };
+    let vip = found.load_balancer.vip_address.clone().unwrap_or_default();
+    let floating = floating::attached(cloud, &found.load_balancer)?.map(|floating| floating.floating_ip_address);
+    let address = floating.unwrap_or(vip);
+    if address.is_empty() {
+        return Ok(Some(LoadBalancerStatus::default()));
+    }
+    Ok(Some(of(cloud.config, service, &wanted(cloud, service).unwrap_or_default(), &address)))
+}
+
+/// Without a load balancer there may be things yet that were made with it: then there is something to delete.
+fn remains(cloud: &Cloud<'_>, service: &Service) -> Result<Option<LoadBalancerStatus>> {
+    let keep = annotation::boolean(service, annotation::KEEP_FLOATING_IP, false);
+    let leaves = served(service)
+        && (security::exists(cloud, service)? || (!keep && !floating::astray(cloud, service)?.is_empty()));
+    Ok(leaves.then(LoadBalancerStatus::default))
+}
+
+#[cfg(test)]
+mod tests {
+    use skydock_sdk::types::{ServicePort, Transport};
+
+    use super::*;
+    use crate::cloud::Features;
+
+    fn told(config: &str, annotations: &[(&str, &str)]) -> Ingress {
+        let config = Config::parse(&format!("[Global]\nauth-url=http://k\n{config}"), &[]).unwrap();
+        let port = ServicePort {
+            name: String::new(),
+            transport: Transport::Tcp,
+            app_protocol: None,
+            port: 80,
+            target_port: "80".to_owned(),
+            node_port: 30080,
+        };
+        let service = Service {
+            annotations: annotations.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect(),
+            ports: vec![port],
+            ..Service::default()
+        };
+        let want = Want::of(&config, "c", Features::default(), &service).unwrap();
+        of(&config, &service, &want, "203.0.113.7").ingress.remove(0)
+    }
+
+    fn at(ip_mode: IpMode) -> Ingress {
+        Ingress { ip: Some("203.0.113.7".to_owned()), ip_mode: Some(ip_mode), ..Ingress::default() }
+    }
+
+    #[test]
+    fn an_address_is_told_unless_a_name_stands_for_it() {
+        assert_eq!(told("", &[]), at(IpMode::Vip));
+        let named = told("", &[(annotation::HOSTNAME, "web.example"), (annotation::PROXY_PROTOCOL, "true")]);
+        assert_eq!((named.hostname.as_deref(), named.ip), (Some("web.example"), None));
+    }
+
+    #[test]
+    fn with_proxy_protocol_nobody_may_go_past_the_load_balancer() {
+        let proxy = [(annotation::PROXY_PROTOCOL, "v2")];
+        assert_eq!(told("", &proxy), at(IpMode::Proxy));
+        let named = "[LoadBalancer]\nenable-ingress-hostname=true\ningress-hostname-suffix=lb.example";
+        assert_eq!(told(named, &proxy).hostname.as_deref(), Some("203.0.113.7.lb.example"));
+        assert_eq!(told(named, &[]), at(IpMode::Vip));
+    }
+}

@@ -1,0 +1,156 @@
+//! Which subnet of the external network a floating IP comes from.
+
+use regex_lite::Regex;
+
+use crate::config::{Class, words};
+
+/// A subnet by its ID, or all that fit a pattern of the name and tags.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SubnetSpec {
+    /// ID; nothing else counts then.
+    pub id: String,
+    /// Glob of the name, or with `~` a regular expression; `!` in front negates.
+    pub pattern: String,
+    /// Tags with commas between them: one of them, all with `&` in front, negated with `!` in front.
+    pub tags: String,
+}
+
+impl SubnetSpec {
+    /// These three; an ID leaves the others out.
+    #[must_use]
+    pub fn of(id: &str, pattern: &str, tags: &str) -> Self {
+        let unless = |text: &str| if id.is_empty() { text.to_owned() } else { String::new() };
+        Self { id: id.to_owned(), pattern: unless(pattern), tags: unless(tags) }
+    }
+
+    /// What a class, or the operator's defaults, say.
+    #[must_use]
+    pub fn of_class(class: &Class) -> Self {
+        Self::of(&class.floating_subnet_id, &class.floating_subnet, &class.floating_subnet_tags)
+    }
+
+    /// True if anything is said.
+    #[must_use]
+    pub fn is_set(&self) -> bool {
+        !self.id.is_empty() || self.is_pattern()
+    }
+
+    /// True if subnets are to be looked for.
+    #[must_use]
+    pub fn is_pattern(&self) -> bool {
+        !self.pattern.is_empty() || !self.tags.is_empty()
+    }
+
+    /// The filter of tags in a query to Neutron: name and value.
+    #[must_use]
+    pub fn tag_filter(&self) -> Option<(&'static str, String)> {
+        if self.tags.is_empty() {
+            return None;
+        }
+        let (negated, tags) = strip(&self.tags, '!');
+        let (all, tags) = strip(tags, '&');
+        let name = match (all, negated) {
+            (true, true) => "not-tags-any",
+            (true, false) => "tags",
+            (false, true) => "not-tags",
+            (false, false) => "tags-any",
+        };
+        Some((name, words(tags).collect::<Vec<_>>().join(",")))
+    }
+
+    /// True if a subnet of this name fits.
+    ///
+    /// # Errors
+    /// If the pattern is none.
+    pub fn fits(&self, name: &str) -> Result<bool, String> {
+        if self.pattern.is_empty() {
+            return Ok(true);
+        }
+        let (negated, pattern) = strip(&self.pattern, '!');
+        let expression = pattern.strip_prefix('~').map_or_else(|| glob(pattern), str::to_owned);
+        let regex =
+            Regex::new(&expression).map_err(|error| format!("the pattern of the floating IP's subnet: {error}"))?;
+        // As upstream: what is found first must be the whole name.
+        let whole = regex.find(name).map_or("", |found| found.as_str()) == name;
+        Ok(whole != negated)
+    }
+}
+
+fn strip(text: &str, sign: char) -> (bool, &str) {
+    text.strip_prefix(sign).map_or((false, text), |rest| (true, rest))
+}
+
+/// The regular expression of a glob: `*`, `?`, `[…]` and `{a,b}`.
+fn glob(pattern: &str) -> String {
+    let mut expression = "^".to_owned();
+    let mut in_group = false;
+    for letter in pattern.chars() {
+        match letter {
+            '*' => expression.push_str("[^/]*"),
+            '?' => expression.push('.'),
+            '{' => {
+                in_group = true;
+                expression.push('(');
+            }
+            '}' if in_group => {
+                in_group = false;
+                expression.push(')');
+            }
+            ',' if in_group => expression.push('|'),
+            '[' | ']' => expression.push(letter),
+            '\\' | '$' | '^' | '+' | '.' | '(' | ')' | '|' | '}' => {
+                expression.push('\\');
+                expression.push(letter);
+            }
+            other => expression.push(other),
+        }
+    }
+    expression.push('$');
+    expression
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_matched_as_upstream_matches_them() {
+        for (pattern, name, fits) in [
+            ("public-a", "public-a", true),
+            ("public-a", "public-ab", false),
+            ("public-*", "public-ab", true),
+            ("public-?", "public-a", true),
+            ("{one,two}-a", "two-a", true),
+            ("!public-*", "public-a", false),
+            ("!public-*", "other", true),
+            ("~public-[0-9]+", "public-12", true),
+            ("~public", "public-12", false),
+            ("!~public-.*", "other", true),
+            ("a.b", "axb", false),
+            ("", "anything", true),
+        ] {
+            assert_eq!(SubnetSpec::of("", pattern, "").fits(name), Ok(fits), "{pattern} {name}");
+        }
+        assert!(SubnetSpec::of("", "~(", "").fits("x").is_err());
+    }
+
+    #[test]
+    fn tags_become_a_filter_of_neutron() {
+        for (tags, name, value) in [
+            ("a, b", "tags-any", "a,b"),
+            ("&a,b", "tags", "a,b"),
+            ("!a", "not-tags", "a"),
+            ("!&a,b", "not-tags-any", "a,b"),
+        ] {
+            assert_eq!(SubnetSpec::of("", "", tags).tag_filter(), Some((name, value.to_owned())), "{tags}");
+        }
+        assert_eq!(SubnetSpec::default().tag_filter(), None);
+    }
+
+    #[test]
+    fn an_id_leaves_patterns_out() {
+        let spec = SubnetSpec::of("s1", "x*", "t");
+        assert!(spec.is_set() && !spec.is_pattern() && spec.tag_filter().is_none());
+        assert!(!SubnetSpec::default().is_set());
+    }
+}

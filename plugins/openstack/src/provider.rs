@@ -1,0 +1,225 @@
+//! The provider itself: takes the host's calls, hands them to the rules, and answers. No rule is made here.
+
+use std::time::Duration;
+
+use ipnet::IpNet;
+use skydock_sdk::{
+    Configured, Instances, LoadBalancers, Plugin, Result, Routes, cache, cluster,
+    events::{self, Severity},
+    instances::{Instance, Presence},
+    load_balancers::{NodeSet, Target},
+    log, objects,
+    plugin::{PluginInfo, Settings},
+    routes::{NewRoute, Route, RoutePage},
+    types::{CloudError, LoadBalancerStatus, Node, Service},
+};
+
+use crate::{
+    cloud::Cloud,
+    config::Config,
+    host::{Event, Host},
+    instances,
+    load_balancers::{self, Nodes, annotation},
+    provider_id, routes,
+};
+
+/// Nodes, and routes, in one call: 120 IDs fit into one address, and their ports into one answer.
+const BATCH: u32 = 100;
+
+static STATE: Configured<State> = Configured::new();
+
+/// What `configure` has read.
+struct State {
+    config: Config,
+    cluster: String,
+    cidrs: Vec<IpNet>,
+}
+
+impl State {
+    fn cloud(&self) -> Cloud<'_> {
+        Cloud::new(&self.config, &self.cluster, &Inside)
+    }
+}
+
+/// The OpenStack provider.
+#[derive(Clone, Copy, Debug)]
+pub struct OpenStack;
+
+skydock_sdk::export!(OpenStack: instances, load_balancers, routes);
+
+impl Plugin for OpenStack {
+    fn configure(settings: Settings) -> Result<()> {
+        let text = settings.cloud_config.ok_or_else(|| {
+            CloudError::invalid(
+                "the OpenStack provider needs its cloud.conf: give the host one with --cloud-config=FILE",
+            )
+        })?;
+        let path = settings.cloud_config_path.as_deref().unwrap_or("cloud.conf");
+        let config =
+            Config::parse(&text, &settings.options).map_err(|problems| CloudError::invalid(problems.in_file(path)))?;
+        let cidrs = settings.cluster_cidrs.iter().filter_map(|cidr| cidr.parse().ok()).collect();
+        STATE.set(State { config, cluster: settings.cluster_name, cidrs });
+        Ok(())
+    }
+
+    fn info() -> PluginInfo {
+        let state = STATE.get();
+        let config = state.as_ref().map(|state| &state.config).ok();
+        let mut unused = Vec::new();
+        if config.is_some_and(|config| !config.load_balancer.enabled) {
+            unused.push("load-balancers".to_owned());
+        }
+        if config.is_some_and(|config| config.router_id.is_empty()) {
+            unused.push("routes".to_owned());
+        }
+        PluginInfo {
+            name: "openstack".into(),
+            version: env!("CARGO_PKG_VERSION").into(),
+            provider_id_prefixes: config.map(provider_id::prefixes).unwrap_or_default(),
+            wanted_hosts: config.map(|config| origin(&config.global.auth_url)).into_iter().collect(),
+            max_batch: BATCH,
+            unused,
+            annotation_prefixes: vec![annotation::PREFIX.to_owned()],
+            ..PluginInfo::default()
+        }
+    }
+}
+
+/// Scheme, host and port of an address. Where the other services are, only Keystone knows.
+fn origin(url: &str) -> String {
+    let (scheme, rest) = url.split_once("://").unwrap_or(("https", url));
+    let authority = rest.split('/').next().unwrap_or_default();
+    let port = if scheme == "http" { 80 } else { 443 };
+    if authority.rsplit(':').next().is_some_and(|port| port.parse::<u16>().is_ok()) {
+        format!("{scheme}://{authority}")
+    } else {
+        format!("{scheme}://{authority}:{port}")
+    }
+}
+
+impl Instances for OpenStack {
+    fn check(nodes: Vec<Node>) -> Result<Vec<Result<Presence>>> {
+        instances::check(&STATE.get()?.cloud(), &nodes)
+    }
+
+    fn describe(nodes: Vec<Node>) -> Result<Vec<Result<Instance>>> {
+        instances::describe(&STATE.get()?.cloud(), &nodes)
+    }
+}
+
+impl LoadBalancers for OpenStack {
+    fn get(service: Service) -> Result<Option<LoadBalancerStatus>> {
+        load_balancers::get(&STATE.get()?.cloud(), &service)
+    }
+
+    fn ensure(service: Service, nodes: &NodeSet) -> Result<LoadBalancerStatus> {
+        load_balancers::ensure(&STATE.get()?.cloud(), &service, &Lent(nodes))
+    }
+
+    fn update_nodes(service: Service, nodes: &NodeSet) -> Result<()> {
+        load_balancers::update_nodes(&STATE.get()?.cloud(), &service, &Lent(nodes))
+    }
+
+    fn ensure_deleted(service: Service) -> Result<()> {
+        load_balancers::ensure_deleted(&STATE.get()?.cloud(), &service)
+    }
+}
+
+impl Routes for OpenStack {
+    /// All at once: a router has some hundreds of routes at most.
+    fn list_routes(_: Option<String>) -> Result<RoutePage> {
+        let state = STATE.get()?;
+        Ok(RoutePage { routes: routes::list(&state.cloud(), &state.cidrs)?, next: None })
+    }
+
+    fn create_routes(routes: Vec<NewRoute>) -> Vec<Result<()>> {
+        match STATE.get() {
+            Ok(state) => routes::create(&state.cloud(), &routes),
+            Err(error) => vec![Err(error); routes.len()],
+        }
+    }
+
+    fn delete_routes(routes: Vec<Route>) -> Vec<Result<()>> {
+        match STATE.get() {
+            Ok(state) => routes::delete(&state.cloud(), &routes),
+            Err(error) => vec![Err(error); routes.len()],
+        }
+    }
+}
+
+/// The nodes of a call.
+struct Lent<'a>(&'a NodeSet);
+
+impl Nodes for Lent<'_> {
+    fn targets(&self) -> Vec<Target> {
+        self.0.targets()
+    }
+
+    fn nodes(&self) -> Vec<Node> {
+        self.0.nodes()
+    }
+}
+
+/// The host, from inside a plugin.
+struct Inside;
+
+impl Host for Inside {
+    fn kept(&self, key: &str) -> Option<Vec<u8>> {
+        cache::get(key)
+    }
+
+    fn keep(&self, key: &str, value: &[u8], lifetime: Duration) {
+        // What does not fit is read again.
+        _ = cache::set(key, value, lifetime);
+    }
+
+    fn forget(&self, key: &str) {
+        cache::remove(key);
+    }
+
+    fn annotate(&self, service: &Service, key: &str, value: Option<&str>) {
+        let name = format!("{}/{}", service.namespace, service.name);
+        if !objects::annotate(&name, key, value) {
+            log::debug("annotations", format_args!("the host does not write annotation {key} of {name}"));
+        }
+    }
+
+    fn tell(&self, service: &Service, event: &Event) {
+        let severity = if event.warning { Severity::Warning } else { Severity::Normal };
+        // An event that is lost is no reason to fail.
+        _ = events::on_service(service, severity, event.reason, &event.message);
+    }
+
+    fn nodes(&self) -> Option<Vec<Node>> {
+        cluster::revision().map(|_| cluster::nodes())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_not_configured_is_not_used() {
+        let configure = |more: &str| {
+            let text = format!("[Global]\nauth-url=https://keystone/identity\n{more}");
+            OpenStack::configure(Settings { cloud_config: Some(text), ..Settings::default() })
+        };
+        configure("").unwrap();
+        assert_eq!(OpenStack::info().unused, ["routes"]);
+        assert_eq!(OpenStack::info().wanted_hosts, ["https://keystone:443"]);
+        configure("[LoadBalancer]\nenabled=false\n[Route]\nrouter-id=r").unwrap();
+        assert_eq!(OpenStack::info().unused, ["load-balancers"]);
+        let refused = configure("[LoadBalancer]\nenable=false").unwrap_err();
+        let said = "cloud.conf:4: section `LoadBalancer` has no setting `enable`; did you mean `enabled`?";
+        assert_eq!(refused, CloudError::invalid(said));
+        assert!(OpenStack::configure(Settings::default()).is_err());
+    }
+
+    #[test]
+    fn an_origin_has_a_port() {
+        assert_eq!(origin("http://k:5000/v3"), "http://k:5000");
+        assert_eq!(origin("http://k/identity/v3"), "http://k:80");
+        assert_eq!(origin("https://[2001:db8::1]/v3"), "https://[2001:db8::1]:443");
+    }
+}

@@ -1,0 +1,72 @@
+//! Provider IDs: `openstack:///ID`, or `openstack://REGION/ID` for clusters that span regions.
+
+use crate::config::Config;
+
+/// Scheme of the provider IDs.
+const SCHEME: &str = "openstack://";
+
+/// What a provider ID leads to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Machine<'a> {
+    /// The server of this ID.
+    Server(&'a str),
+    /// A server of another region, or something else's.
+    NotOurs,
+}
+
+/// Reads a provider ID.
+#[must_use]
+pub fn read<'a>(config: &Config, provider_id: &'a str) -> Machine<'a> {
+    let parts = provider_id.strip_prefix(SCHEME).and_then(|rest| rest.split_once('/'));
+    match parts {
+        Some((region, id))
+            if !id.is_empty() && !id.contains('/') && (region.is_empty() || region == config.global.region) =>
+        {
+            Machine::Server(id)
+        }
+        _ => Machine::NotOurs,
+    }
+}
+
+/// The provider ID of a server.
+#[must_use]
+pub fn of(config: &Config, id: &str) -> String {
+    let region = if config.regional_ids { config.global.region.as_str() } else { "" };
+    format!("{SCHEME}{region}/{id}")
+}
+
+/// The beginnings of the provider IDs that are this provider's: those without a region and those of its own.
+#[must_use]
+pub fn prefixes(config: &Config) -> Vec<String> {
+    let region = &config.global.region;
+    let own = (!region.is_empty()).then(|| format!("{SCHEME}{region}/"));
+    [format!("{SCHEME}/")].into_iter().chain(own).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::Global;
+
+    fn config(regional_ids: bool) -> Config {
+        let global = Global { region: "one".to_owned(), ..Global::default() };
+        Config { global, regional_ids, ..Config::default() }
+    }
+
+    #[test]
+    fn ids_of_another_region_are_not_ours() {
+        let config = config(false);
+        assert_eq!(read(&config, "openstack:///7"), Machine::Server("7"));
+        assert_eq!(read(&config, "openstack://one/7"), Machine::Server("7"));
+        for other in ["openstack://two/7", "openstack://7", "openstack:///", "openstack:///7/8", "aws:///7", "7"] {
+            assert_eq!(read(&config, other), Machine::NotOurs, "{other}");
+        }
+    }
+
+    #[test]
+    fn a_region_is_named_if_the_operator_wants_it() {
+        assert_eq!(of(&config(false), "7"), "openstack:///7");
+        assert_eq!(of(&config(true), "7"), "openstack://one/7");
+        assert_eq!(prefixes(&config(false)), ["openstack:///", "openstack://one/"]);
+    }
+}

@@ -1,0 +1,133 @@
+//! Allowed address pairs: a port may send from the Pod CIDR of its node.
+
+use super::{
+    Ask, BTreeMap, Cloud, CloudError, ExtraRoute, IDS, Kind, Method, Port, Result, Value, is_same, json, send_all,
+};
+use crate::instances::ports_of;
+
+/// Adds the destinations of routes to what the ports at their next hops may send, or takes them off. One answer a route.
+pub(super) fn set(cloud: &Cloud<'_>, routes: &[ExtraRoute], add: bool) -> Result<Vec<Result<()>>> {
+    let [has_pairs] = cloud.extensions(["allowed-address-pairs"])?;
+    if !has_pairs || routes.is_empty() {
+        return Ok(vec![Ok(()); routes.len()]);
+    }
+    let ports = ports_at(cloud, routes)?;
+    let of_route: Vec<Option<&Port>> = routes.iter().map(|route| at(&ports, &route.nexthop)).collect();
+    let mut wanted: BTreeMap<&str, (&Port, Vec<&str>)> = BTreeMap::new();
+    for (route, port) in routes.iter().zip(&of_route) {
+        if let Some(port) = port.filter(|port| port.port_security_enabled) {
+            wanted.entry(&port.id).or_insert((port, Vec::new())).1.push(&route.destination);
+        }
+    }
+    let mut asks: Vec<Ask> = Vec::new();
+    let mut asked: Vec<&str> = Vec::new();
+    for (port, destinations) in wanted.values() {
+        if let Some(pairs) = changed(port, destinations, add) {
+            let what = format!("cannot set the allowed address pairs of port {}", port.id);
+            let ask = cloud.ask(Method::Put, Kind::Network, &format!("/ports/{}", port.id), what)?;
+            asks.push(ask.if_revision(port.revision_number).json(&json!({"port": {"allowed_address_pairs": pairs}}))?);
+            asked.push(&port.id);
+        }
+    }
+    let answers: BTreeMap<&str, Result<()>> =
+        asked.into_iter().zip(send_all(asks).into_iter().map(|answer| answer.map(|_| ()))).collect();
+    let answer = |(route, port): (&ExtraRoute, &Option<&Port>)| match port {
+        Some(port) => match answers.get(port.id.as_str()) {
+            // The port went with its server.
+            Some(Err(CloudError::NotFound(_))) if !add => Ok(()),
+            Some(answer) => answer.clone(),
+            None => Ok(()),
+        },
+        // A route that goes may have lost its port before.
+        None if !add => Ok(()),
+        None => {
+            let hop = &route.nexthop;
+            Err(CloudError::not_found(format!(
+                "no port has the address {hop} in a network of the router of section `Route`"
+            )))
+        }
+    };
+    Ok(routes.iter().zip(&of_route).map(answer).collect())
+}
+
+fn at<'a>(ports: &'a [Port], address: &str) -> Option<&'a Port> {
+    ports.iter().find(|port| port.fixed_ips.iter().any(|fixed| is_same(&fixed.ip_address, address)))
+}
+
+/// The pairs of a port with these, or without; none if nothing changes.
+fn changed(port: &Port, destinations: &[&str], add: bool) -> Option<Vec<Value>> {
+    let pair = |pair: &crate::network::AddressPair| match &pair.mac_address {
+        Some(mac) => json!({"ip_address": pair.ip_address, "mac_address": mac}),
+        None => json!({"ip_address": pair.ip_address}),
+    };
+    let is_there = |destination: &str| port.allowed_address_pairs.iter().any(|pair| pair.ip_address == destination);
+    if add {
+        let new: Vec<&str> = destinations.iter().copied().filter(|destination| !is_there(destination)).collect();
+        if new.is_empty() {
+            return None;
+        }
+        let new = new.iter().map(|destination| json!({"ip_address": destination}));
+        return Some(port.allowed_address_pairs.iter().map(pair).chain(new).collect());
+    }
+    if !destinations.iter().any(|destination| is_there(destination)) {
+        return None;
+    }
+    let stays = |pair: &&crate::network::AddressPair| !destinations.contains(&pair.ip_address.as_str());
+    Some(port.allowed_address_pairs.iter().filter(stays).map(pair).collect())
+}
+
+/// The ports at the next hops, in the networks of the router.
+fn ports_at(cloud: &Cloud<'_>, routes: &[ExtraRoute]) -> Result<Vec<Port>> {
+    let networks = networks(cloud)?;
+    let hops: Vec<String> = routes.iter().map(|route| format!("ip_address={}", route.nexthop)).collect();
+    let query = |hops: &[String]| {
+        let hops = hops.iter().map(|hop| ("fixed_ips", hop.clone()));
+        hops.chain(networks.iter().map(|network| ("network_id", network.clone()))).collect::<Vec<_>>()
+    };
+    // An address and a network have about the size of an ID each.
+    let queries: Vec<Vec<(&str, String)>> = hops.chunks(IDS / 2).map(query).collect();
+    let queries = queries.iter().map(|query| query.iter().map(|(name, value)| (*name, value.as_str())).collect());
+    Ok(cloud.lists(Kind::Network, "/ports", &queries.collect::<Vec<_>>())?.into_iter().flatten().collect())
+}
+
+/// The networks the router is in.
+fn networks(cloud: &Cloud<'_>) -> Result<Vec<String>> {
+    let router = cloud.config.router_id.as_str();
+    let key = format!("networks of router {router}");
+    if let Some(kept) = cloud.host.kept(&key).and_then(|kept| String::from_utf8(kept).ok()) {
+        return Ok(kept.split('\n').map(str::to_owned).collect());
+    }
+    let mut networks: Vec<String> = ports_of(cloud, &[router])?.into_iter().map(|port| port.network_id).collect();
+    networks.retain(|network| !network.is_empty());
+    networks.sort();
+    networks.dedup();
+    if !networks.is_empty() {
+        cloud.host.keep(&key, networks.join("\n").as_bytes(), super::BELIEVED);
+    }
+    Ok(networks)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::network::AddressPair;
+
+    #[test]
+    fn pairs_are_added_once_and_others_stay() {
+        let pair =
+            |ip: &str, mac: Option<&str>| AddressPair { ip_address: ip.into(), mac_address: mac.map(Into::into) };
+        let port = Port {
+            allowed_address_pairs: vec![pair("192.0.2.1", Some("fa:16:3e:00:00:01")), pair("10.244.0.0/24", None)],
+            ..Port::default()
+        };
+        let other = json!({"ip_address": "192.0.2.1", "mac_address": "fa:16:3e:00:00:01"});
+        assert_eq!(changed(&port, &["10.244.0.0/24"], true), None);
+        let more = changed(&port, &["10.244.0.0/24", "2001:db8::/64"], true).unwrap();
+        assert_eq!(
+            more,
+            [other.clone(), json!({"ip_address": "10.244.0.0/24"}), json!({"ip_address": "2001:db8::/64"})]
+        );
+        assert_eq!(changed(&port, &["10.244.0.0/24"], false), Some(vec![other]));
+        assert_eq!(changed(&port, &["10.244.9.0/24"], false), None);
+    }
+}

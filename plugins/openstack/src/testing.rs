@@ -1,0 +1,119 @@
+//! What unit tests of whole calls have: a host in memory, and a cloud that answers by a script.
+
+use std::{
+    cell::RefCell,
+    collections::BTreeMap,
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+
+use serde_json::{Value, json};
+use skydock_sdk::{
+    http::{self, Response, native::Interception},
+    load_balancers::Target,
+    types::{Node, Service},
+};
+
+use crate::{
+    cloud::Cloud,
+    config::Config,
+    host::{Event, Host},
+    load_balancers::Nodes,
+};
+
+/// A host in memory.
+#[derive(Default)]
+pub(crate) struct Memory {
+    kept: RefCell<BTreeMap<String, Vec<u8>>>,
+    pub(crate) annotations: RefCell<BTreeMap<String, Option<String>>>,
+    pub(crate) events: RefCell<Vec<Event>>,
+}
+
+impl Host for Memory {
+    fn kept(&self, key: &str) -> Option<Vec<u8>> {
+        self.kept.borrow().get(key).cloned()
+    }
+
+    fn keep(&self, key: &str, value: &[u8], _: Duration) {
+        self.kept.borrow_mut().insert(key.to_owned(), value.to_vec());
+    }
+
+    fn forget(&self, key: &str) {
+        self.kept.borrow_mut().remove(key);
+    }
+
+    fn annotate(&self, _: &Service, key: &str, value: Option<&str>) {
+        self.annotations.borrow_mut().insert(key.to_owned(), value.map(str::to_owned));
+    }
+
+    fn tell(&self, _: &Service, event: &Event) {
+        self.events.borrow_mut().push(event.clone());
+    }
+
+    fn nodes(&self) -> Option<Vec<Node>> {
+        None
+    }
+}
+
+/// No nodes.
+pub(crate) struct NoNodes;
+
+impl Nodes for NoNodes {
+    fn targets(&self) -> Vec<Target> {
+        Vec::new()
+    }
+
+    fn nodes(&self) -> Vec<Node> {
+        Vec::new()
+    }
+}
+
+/// A cloud that answers by a script: beginnings of requests, each with status and body. What is not in it answers 500.
+pub(crate) struct Script {
+    pub(crate) host: Memory,
+    pub(crate) config: Config,
+    asked: Arc<Mutex<Vec<String>>>,
+    answers: Arc<Mutex<Vec<(String, u16, Value)>>>,
+    _interception: Interception,
+}
+
+impl Script {
+    pub(crate) fn new(config: &str) -> Self {
+        let endpoint = |kind: &str| json!({"type": kind, "endpoints": [{"interface": "public", "region": "one", "url": format!("http://{kind}")}]});
+        let catalog: Vec<Value> = ["compute", "network", "load-balancer"].map(endpoint).to_vec();
+        let answers = Arc::new(Mutex::new(vec![
+            ("GET http://k/v3/auth/catalog".to_owned(), 200, json!({"catalog": catalog})),
+            ("GET http://load-balancer/ ".to_owned(), 200, json!({"versions": [{"id": "v2.0"}, {"id": "v2.27"}]})),
+        ]));
+        let asked = Arc::new(Mutex::new(Vec::new()));
+        let (script, account) = (Arc::clone(&answers), Arc::clone(&asked));
+        let interception = http::native::intercept(move |request| {
+            let line = format!("{} {} ", request.method, request.url);
+            let script = script.lock().unwrap();
+            let found = script.iter().rev().find(|(beginning, ..)| line.starts_with(beginning.as_str()));
+            let (status, body) = found.map_or((500, Value::Null), |(_, status, body)| (*status, body.clone()));
+            if !line.contains("auth/catalog") && !line.contains("load-balancer/ ") {
+                account.lock().unwrap().push(line.trim_end().to_owned());
+            }
+            Some(Response { status, body: body.to_string().into_bytes(), ..Response::default() })
+        });
+        let text = format!("[Global]\nauth-url=http://k\nregion=one\n{config}");
+        let config = Config::parse(&text, &[]).unwrap();
+        Self { host: Memory::default(), config, asked, answers, _interception: interception }
+    }
+
+    /// From now on, what begins so is answered so; the newest counts.
+    pub(crate) fn on(&self, beginning: &str, status: u16, body: Value) -> &Self {
+        self.answers.lock().unwrap().push((beginning.to_owned(), status, body));
+        self
+    }
+
+    pub(crate) fn cloud(&self) -> Cloud<'_> {
+        Cloud::new(&self.config, "c", &self.host)
+    }
+
+    /// What was asked since it was asked for last.
+    pub(crate) fn asked(&self) -> Vec<String> {
+        std::mem::take(&mut self.asked.lock().unwrap())
+    }
+}

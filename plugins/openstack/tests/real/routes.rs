@@ -1,0 +1,108 @@
+use serde_json::{Value, json};
+use skydock_openstack::{cloud::Kind, routes};
+use skydock_sdk::{
+    http::Method,
+    routes::{NewRoute, Route},
+    types::Node,
+};
+
+use crate::{
+    load_balancers::{changes, nodes},
+    world::{World, real},
+};
+
+/// The ID of the router.
+fn router(world: &World) -> String {
+    let config = world.config("");
+    let found: Vec<Value> = world.cloud(&config).list(Kind::Network, "/routers", vec![("name", "r")]).unwrap();
+    found[0]["id"].as_str().unwrap().to_owned()
+}
+
+fn new(node: &Node, cidr: &str) -> NewRoute {
+    NewRoute {
+        name_hint: "uid".to_owned(),
+        target_node: node.name.clone(),
+        target_provider_id: node.provider_id.clone(),
+        target_addresses: node.addresses.clone(),
+        destination_cidr: cidr.to_owned(),
+    }
+}
+
+#[test]
+#[ignore = "needs a real cloud"]
+fn real_routes_come_lead_nowhere_and_go() {
+    let world = real!();
+    let config = world.config(&format!("[Route]\nrouter-id={}", router(&world)));
+    let all = nodes(&world, 3).0;
+    *world.host.nodes.borrow_mut() = all.clone();
+    let cloud = world.cloud(&config);
+    let cidrs = ["10.244.0.0/16".parse().unwrap(), "2001:db8:244::/48".parse().unwrap()];
+    let wanted: Vec<NewRoute> = all
+        .iter()
+        .enumerate()
+        .flat_map(|(number, node)| {
+            [new(node, &format!("10.244.{number}.0/24")), new(node, &format!("2001:db8:244:{number}::/64"))]
+        })
+        .collect();
+    world.calls();
+    let answers = routes::create(&cloud, &wanted);
+    println!("{answers:?}");
+    assert!(answers.iter().all(Result::is_ok));
+    let calls = world.calls();
+    println!("ROUTES 6 on 3 nodes, {} calls: {calls:#?}", calls.len());
+    assert_eq!(changes(&calls).len(), 4);
+    assert!(routes::create(&cloud, &wanted).iter().all(Result::is_ok));
+    let again = world.calls();
+    assert_eq!(changes(&again).len(), 1, "{again:#?}");
+    let listed = routes::list(&cloud, &cidrs).unwrap();
+    assert_eq!((listed.len(), listed.iter().filter(|route| route.blackhole).count()), (6, 0));
+    let pairs = |node: &Node| {
+        let id = node.provider_id.as_deref().unwrap().rsplit('/').next().unwrap().to_owned();
+        let ports: Vec<Value> = cloud.list(Kind::Network, "/ports", vec![("device_id", &id)]).unwrap();
+        ports[0]["allowed_address_pairs"].as_array().unwrap().len()
+    };
+    assert_eq!(all.iter().map(pairs).collect::<Vec<_>>(), [2, 2, 2]);
+    // A node goes: its routes lead nowhere.
+    world.host.nodes.borrow_mut().remove(2);
+    let listed = routes::list(&cloud, &cidrs).unwrap();
+    let lost: Vec<Route> = listed.iter().filter(|route| route.blackhole).cloned().collect();
+    assert_eq!(lost.len(), 2);
+    assert!(routes::delete(&cloud, &lost).iter().all(Result::is_ok));
+    world.calls();
+    assert!(routes::delete(&cloud, &listed).iter().all(Result::is_ok), "what is gone is gone");
+    let calls = world.calls();
+    println!("DELETE 6, {} calls: {calls:#?}", calls.len());
+    assert_eq!(routes::list(&cloud, &cidrs).unwrap(), []);
+    assert_eq!(all.iter().map(pairs).collect::<Vec<_>>(), [0, 0, 0]);
+}
+
+#[test]
+#[ignore = "needs a real cloud"]
+fn real_routes_are_changed_whole_where_neutron_is_old() {
+    let world = real!();
+    let config = world.config(&format!("[Route]\nrouter-id={}", router(&world)));
+    let all = nodes(&world, 2).0;
+    *world.host.nodes.borrow_mut() = all.clone();
+    let cloud = world.cloud(&config);
+    let key = format!("extensions {}", cloud.url(Kind::Network, "").unwrap());
+    skydock_openstack::host::Host::keep(&world.host, &key, b"extraroute", std::time::Duration::from_secs(60));
+    let cidrs = ["10.245.0.0/16".parse().unwrap()];
+    let wanted = [new(&all[0], "10.245.0.0/24"), new(&all[1], "10.245.1.0/24")];
+    world.calls();
+    assert!(routes::create(&cloud, &wanted).iter().all(Result::is_ok));
+    let calls = world.calls();
+    assert_eq!(changes(&calls).len(), 1, "{calls:#?}");
+    let listed = routes::list(&cloud, &cidrs).unwrap();
+    assert_eq!(listed.len(), 2);
+    assert!(routes::delete(&cloud, &listed).iter().all(Result::is_ok));
+    assert_eq!(routes::list(&cloud, &cidrs).unwrap(), []);
+    // A change that is based on what is not so any more is refused.
+    let path = format!("/routers/{}", config.router_id);
+    let ask = cloud.ask(Method::Put, Kind::Network, &path, "stale").unwrap().if_revision(Some(1));
+    let stale = ask
+        .json(&json!({"router": {"routes": [{"destination": "10.246.0.0/24", "nexthop": "10.9.0.77"}]}}))
+        .unwrap()
+        .send()
+        .unwrap_err();
+    assert!(matches!(stale, skydock_sdk::types::CloudError::Conflict(_)), "{stale:?}");
+}

@@ -1,0 +1,236 @@
+//! Beside openstack-cloud-controller-manager: each takes over what the other has made, and changes nothing of it.
+//!
+//! `SKYDOCK_OCCM` names the program of `tests/occm`, which hands one call to the official provider.
+
+use std::{
+    fs,
+    io::Write as _,
+    process::{Command, Stdio},
+};
+
+use serde_json::{Value, json};
+use skydock_openstack::{
+    instances,
+    load_balancers::{self, annotation},
+};
+use skydock_sdk::types::{AddressKind, Node, Service, TrafficPolicy, Transport};
+
+use crate::{
+    load_balancers::{Lent, annotated, changes, delete, dump, ensure, fresh, nodes, port},
+    world::{World, real},
+};
+
+/// The official provider; none if there is none here.
+fn upstream() -> Option<String> {
+    std::env::var("SKYDOCK_OCCM").ok()
+}
+
+fn kind(kind: AddressKind) -> &'static str {
+    match kind {
+        AddressKind::InternalIp => "InternalIP",
+        AddressKind::ExternalIp => "ExternalIP",
+        AddressKind::Hostname => "Hostname",
+        _ => "InternalDNS",
+    }
+}
+
+fn node_json(node: &Node) -> Value {
+    let addresses: Vec<Value> =
+        node.addresses.iter().map(|address| json!({"type": kind(address.kind), "address": address.address})).collect();
+    json!({
+        "metadata": {"name": node.name},
+        "spec": {"providerID": node.provider_id.clone().unwrap_or_default()},
+        "status": {"addresses": addresses},
+    })
+}
+
+fn service_json(service: &Service) -> Value {
+    let transport = |transport| match transport {
+        Transport::Tcp => "TCP",
+        Transport::Udp => "UDP",
+        Transport::Sctp => "SCTP",
+    };
+    let ports: Vec<Value> = service
+        .ports
+        .iter()
+        .map(|port| json!({"name": port.name, "protocol": transport(port.transport), "port": port.port, "nodePort": port.node_port}))
+        .collect();
+    let annotations: serde_json::Map<String, Value> =
+        service.annotations.iter().map(|(key, value)| (key.clone(), json!(value))).collect();
+    let local = service.external_traffic_policy == TrafficPolicy::Local;
+    json!({
+        "metadata": {"namespace": service.namespace, "name": service.name, "uid": service.uid, "annotations": annotations},
+        "spec": {
+            "type": "LoadBalancer", "ports": ports, "ipFamilies": ["IPv4"], "sessionAffinity": if service.client_ip_affinity_seconds.is_some() { "ClientIP" } else { "None" },
+            "loadBalancerSourceRanges": service.source_ranges, "externalTrafficPolicy": if local { "Local" } else { "Cluster" },
+            "healthCheckNodePort": service.health_check_node_port,
+        },
+    })
+}
+
+/// Has the official provider do something; its answer, and how many requests it took.
+fn official(
+    program: &str,
+    world: &World,
+    more: &str,
+    call: &str,
+    service: Option<&Service>,
+    nodes: &Lent,
+) -> (Value, usize) {
+    let env = |name: &str| std::env::var(format!("SKYDOCK_OPENSTACK_{name}")).unwrap();
+    let text = format!(
+        "[Global]\nauth-url={}\nusername={}\npassword={}\ntenant-name={}\ndomain-name=Default\nregion=RegionOne\n{more}",
+        world.auth_url,
+        env("USERNAME"),
+        env("PASSWORD"),
+        env("PROJECT")
+    );
+    let path = std::env::temp_dir().join(format!("occm-{}.conf", std::process::id()));
+    fs::write(&path, text).unwrap();
+    let input =
+        json!({"service": service.map(service_json), "nodes": nodes.0.iter().map(node_json).collect::<Vec<_>>()});
+    let mut child = Command::new(program)
+        .args(["-v=6", "-logtostderr=true", "-cluster=kubernetes", "-conf"])
+        .arg(&path)
+        .arg(call)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    child.stdin.take().unwrap().write_all(input.to_string().as_bytes()).unwrap();
+    let output = child.wait_with_output().unwrap();
+    fs::remove_file(path).unwrap();
+    let log = String::from_utf8_lossy(&output.stderr);
+    let requests = log.lines().filter(|line| line.contains("OpenStack Request URL: ")).count();
+    let answer: Value = serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{log}"));
+    assert_eq!(answer.get("error"), None, "{answer:#}");
+    (answer, requests)
+}
+
+/// Annotations as the official provider has left them.
+fn adopt(service: &mut Service, answer: &Value) {
+    let annotations = answer["annotations"].as_object().unwrap();
+    service.annotations =
+        annotations.iter().map(|(key, value)| (key.clone(), value.as_str().unwrap().to_owned())).collect();
+}
+
+/// Services of all kinds, with the configuration.
+fn kinds(world: &World, more: &str) -> Vec<Service> {
+    let config = world.config(more);
+    let new = |name: &str, annotations: &[(&str, &str)]| fresh(world, &config, name, annotations);
+    let mut two = new("two", &[]);
+    two.ports.push(port(Transport::Udp, 53));
+    let mut local = new("local", &[(annotation::ENABLE_HEALTH_MONITOR, "true")]);
+    local.external_traffic_policy = TrafficPolicy::Local;
+    local.health_check_node_port = 31999;
+    let mut ranges = new("ranges", &[(annotation::CONNECTION_LIMIT, "7"), (annotation::TIMEOUT_TCP_INSPECT, "5")]);
+    ranges.source_ranges = vec!["192.0.2.0/24".into(), "10.0.0.0/8".into()];
+    ranges.client_ip_affinity_seconds = Some(10);
+    vec![
+        two,
+        local,
+        ranges,
+        new("inner", &[(annotation::INTERNAL, "true"), (annotation::PROXY_PROTOCOL, "v2")]),
+        new("forwarded", &[(annotation::X_FORWARDED_FOR, "true"), (annotation::ENABLE_HEALTH_MONITOR, "true")]),
+    ]
+}
+
+#[test]
+#[ignore = "needs a real cloud and the official provider"]
+fn real_what_upstream_has_made_is_taken_over() {
+    let (world, Some(program)) = (real!(), upstream()) else { return };
+    let all = nodes(&world, 3);
+    for more in ["[LoadBalancer]\ncreate-monitor=true", "[LoadBalancer]\nmanage-security-groups=true"] {
+        let config = world.config(more);
+        for mut service in kinds(&world, more) {
+            let (answer, requests) = official(&program, &world, more, "ensure", Some(&service), &all);
+            adopt(&mut service, &answer);
+            let id = annotated(&service, annotation::LOAD_BALANCER_ID);
+            let made = dump(&world, &id);
+            let status = ensure(&world, &config, &mut service, &all).unwrap();
+            let calls = world.calls();
+            assert_eq!(changes(&calls), Vec::<&String>::new(), "{}", service.name);
+            assert_eq!(dump(&world, &id), made, "{}", service.name);
+            let ip = answer["status"]["ingress"][0]["ip"].as_str();
+            assert_eq!(ip, status.ingress[0].ip.as_deref());
+            println!("{}: upstream made it with {requests} requests, taken over with {}", service.name, calls.len());
+            delete(&world, &config, &mut service);
+        }
+    }
+}
+
+#[test]
+#[ignore = "needs a real cloud and the official provider"]
+fn real_upstream_takes_over_what_was_made_here() {
+    let (world, Some(program)) = (real!(), upstream()) else { return };
+    let all = nodes(&world, 3);
+    for more in ["[LoadBalancer]\ncreate-monitor=true", "[LoadBalancer]\nmanage-security-groups=true"] {
+        let config = world.config(more);
+        for mut service in kinds(&world, more) {
+            world.calls();
+            ensure(&world, &config, &mut service, &all).unwrap();
+            let calls = world.calls().len();
+            let id = annotated(&service, annotation::LOAD_BALANCER_ID);
+            let made = dump(&world, &id);
+            let (answer, requests) = official(&program, &world, more, "ensure", Some(&service), &all);
+            println!("{}: made here with {calls} requests; taken over by upstream with {requests}", service.name);
+            assert_eq!(dump(&world, &id), made, "{}", service.name);
+            adopt(&mut service, &answer);
+            world.calls();
+            delete(&world, &config, &mut service);
+            println!("{}: deleted with {} requests", service.name, world.calls().len());
+        }
+    }
+}
+
+#[test]
+#[ignore = "needs a real cloud and the official provider"]
+fn real_nodes_are_described_as_upstream_does() {
+    let (world, Some(program)) = (real!(), upstream()) else { return };
+    let all = nodes(&world, 4);
+    for more in [
+        "",
+        "[Networking]\nipv6-support-disabled=true",
+        "[Networking]\npublic-network-name=net",
+        "[Networking]\naddress-sort-order=2001:db8::/32",
+        "[Networking]\ninternal-network-name=other",
+    ] {
+        let (answer, requests) = official(&program, &world, more, "describe", None, &all);
+        let config = world.config(more);
+        world.calls();
+        let told = instances::describe(&world.cloud(&config), &all.0).unwrap();
+        println!("{more:?}: upstream {requests} requests, here {}", world.calls().len());
+        for (told, answer) in told.into_iter().zip(answer["instances"].as_array().unwrap()) {
+            let metadata = &answer["metadata"];
+            let Ok(told) = told else {
+                assert!(metadata["NodeAddresses"].as_array().unwrap().is_empty(), "{told:?} {metadata}");
+                continue;
+            };
+            let addresses: Vec<Value> = told
+                .addresses
+                .iter()
+                .map(|address| json!({"type": kind(address.kind), "address": address.address}))
+                .collect();
+            let here = json!([told.provider_id, told.instance_type, told.zone, told.region, addresses]);
+            let there = ["ProviderID", "InstanceType", "Zone", "Region", "NodeAddresses"].map(|key| &metadata[key]);
+            assert_eq!(here, json!(there), "{more}");
+        }
+    }
+}
+
+#[test]
+#[ignore = "needs a real cloud and the official provider"]
+fn real_upstream_deletes_what_was_made_here() {
+    let (world, Some(program)) = (real!(), upstream()) else { return };
+    let all = nodes(&world, 2);
+    let more = "[LoadBalancer]\nmanage-security-groups=true";
+    let config = world.config(more);
+    let mut service = fresh(&world, &config, "deleted-there", &[]);
+    ensure(&world, &config, &mut service, &all).unwrap();
+    let id = annotated(&service, annotation::LOAD_BALANCER_ID);
+    official(&program, &world, more, "update", Some(&service), &Lent(all.0[..1].to_vec()));
+    assert_eq!(dump(&world, &id)["members"][0].as_array().unwrap().len(), 1);
+    official(&program, &world, more, "delete", Some(&service), &all);
+    assert_eq!(load_balancers::get(&world.cloud(&config), &service).unwrap(), None);
+}
