@@ -27,7 +27,7 @@ use crate::{
     cli::COMPILER,
     clients,
     config::Config,
-    credentials,
+    configuration, credentials,
     egress::Egress,
     election::{self, ElectionConfig, ElectionMetrics, Elector, Leadership},
     report::Reporter,
@@ -81,12 +81,18 @@ async fn start(config: Config, process: CancellationToken) -> anyhow::Result<(Te
 
     let reached = config.cluster.clone();
     let access = blocking(async move { clients::load(&reached).await }).await?;
-    tokio::spawn(process.clone().run_until_cancelled_owned(egress.follow_api_server(access.cluster_url.clone())));
+    tokio::spawn(
+        process.clone().run_until_cancelled_owned(Arc::clone(&egress).follow_api_server(access.cluster_url.clone())),
+    );
     let account = access.clone();
     let root = blocking(async move { clients::named(&account, "cloud-controller-manager") }).await?;
     let root = skydock_controllers::with_deadline(&root);
     let version = clients::wait_for_api_server(&root, &access.cluster_url).await?;
     tokio::spawn(plugin.clone().watch(process.clone()));
+    if let Some(file) = config.configuration.clone() {
+        let following = configuration::follow(file, config.plugin.name.clone(), Arc::clone(&egress));
+        tokio::spawn(process.clone().run_until_cancelled_owned(following));
+    }
     started.cancel();
     if let Some(address) = serves {
         tracing::info!(%address, "serving /metrics, /healthz, /livez and /readyz");

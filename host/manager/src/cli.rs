@@ -193,8 +193,14 @@ pub struct CcmArgs {
 #[derive(Args, Debug)]
 pub struct DevArgs {
     /// The plugin: a WebAssembly component, watched for changes.
+    #[arg(long, value_name = "FILE", required_unless_present = "config")]
+    pub plugin: Option<PathBuf>,
+    /// Configuration of Skydock, with what the plugin may reach.
     #[arg(long, value_name = "FILE")]
-    pub plugin: PathBuf,
+    pub config: Option<PathBuf>,
+    /// Let the plugin change the cloud that the configuration opens to it, and not only ask it.
+    #[arg(long)]
+    pub allow_cloud_writes: bool,
     /// Configuration of the provider, watched for changes.
     #[arg(long, value_name = "FILE")]
     pub cloud_config: Option<PathBuf>,

@@ -261,22 +261,22 @@ fn nets(texts: &[String], unreadable: fn(String) -> IpamArgsError) -> Result<Vec
 }
 
 /// True if a credential takes its secrets from this file.
-fn is_cloud_conf(permits: &Permits, file: &Path) -> bool {
+pub(crate) fn is_cloud_conf(permits: &Permits, file: &Path) -> bool {
     permits.credentials.iter().any(|credential| credential.cloud_conf() == Some(file))
 }
 
 /// What the configuration file says of the plugin.
 #[derive(Default)]
-struct Configured {
-    limits: Vec<PluginLimit>,
-    options: Pairs,
-    digest: Option<String>,
-    overlap: Option<Overlap>,
-    grants: Grants,
+pub(crate) struct Configured {
+    pub(crate) limits: Vec<PluginLimit>,
+    pub(crate) options: Pairs,
+    pub(crate) digest: Option<String>,
+    pub(crate) overlap: Option<Overlap>,
+    pub(crate) grants: Grants,
 }
 
 impl Configured {
-    fn of(plugin: Option<&PluginConfiguration>, file: Option<&Path>) -> Result<Self, ConfigError> {
+    pub(crate) fn of(plugin: Option<&PluginConfiguration>, file: Option<&Path>) -> Result<Self, ConfigError> {
         let (Some(plugin), Some(file)) = (plugin, file) else { return Ok(Self::default()) };
         let wrong = |sentence| ConfigurationError::said(file, sentence);
         Ok(Self {

@@ -1,5 +1,6 @@
 //! The configuration file (`--config`): which plugin serves the cluster, and what the operator grants it.
 
+mod follow;
 mod plugin;
 mod problem;
 
@@ -12,6 +13,7 @@ use skydock_egress::credentials::config::CredentialConfig;
 use crate::egress::{self, Permits};
 
 pub use self::{
+    follow::follow,
     plugin::{GrantsConfiguration, ObjectGrantConfiguration, OverlapConfiguration, PluginConfiguration},
     problem::{ConfigurationError, Problem},
 };

@@ -5,11 +5,10 @@ mod log;
 
 use std::{net::Ipv4Addr, sync::Arc, time::Duration};
 
-use anyhow::Context;
-use skydock_cloud::Pairs;
+use anyhow::{Context, bail};
 use skydock_controllers::{ClusterCidrs, lifecycle::LifecycleOptions, route::RouteOptions};
 use skydock_devplane::{DevPlane, NodeSpec, Options, Token};
-use skydock_plugin::{Grants, IngressRules};
+use skydock_plugin::IngressRules;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
@@ -17,8 +16,8 @@ use crate::{
     ccm,
     cli::{DevArgs, NamedPlugin, plugin_limits},
     clients,
-    config::{ClusterAccess, Config, default_cache_dir},
-    egress::Permits,
+    config::{ClusterAccess, Config, Configured, default_cache_dir, is_cloud_conf},
+    configuration::SkydockConfiguration,
     telemetry::{self, LogOptions},
 };
 
@@ -56,7 +55,7 @@ pub async fn run(args: DevArgs, shutdown: CancellationToken) -> anyhow::Result<(
         node.pod_cidrs.push(format!("10.{}.{low}.0/24", 244 + high));
         plane.kubelets().register(node)?;
     }
-    log::intro(&args);
+    log::intro(&args, &config);
 
     let access = clients::load(&config.cluster).await?;
     let followed = tokio::spawn(log::follow(clients::named(&access, "dev-log")?));
@@ -67,7 +66,18 @@ pub async fn run(args: DevArgs, shutdown: CancellationToken) -> anyhow::Result<(
 }
 
 fn config(args: &DevArgs) -> anyhow::Result<Config> {
-    let name = args.plugin.file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default();
+    let configuration = args.config.as_deref().map(SkydockConfiguration::read).transpose()?;
+    let permits = configuration.as_ref().and_then(|it| Some(it.permits(it.plugins.first()?))).unwrap_or_default();
+    let configured = configuration.and_then(|it| it.plugins.into_iter().next());
+    let plugin = match (&args.plugin, &configured) {
+        (Some(file), configured) => {
+            let stem = || file.file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default();
+            NamedPlugin { name: configured.as_ref().map_or_else(stem, |it| it.name.clone()), file: file.clone() }
+        }
+        (None, Some(configured)) => NamedPlugin { name: configured.name.clone(), file: configured.file.clone() },
+        (None, None) => bail!("name a plugin: the configuration has none, and there is no --plugin"),
+    };
+    let cloud_config = args.cloud_config.clone().or_else(|| configured.as_ref()?.cloud_config.clone());
     let options = skydock_controllers::Options {
         lifecycle: LifecycleOptions { period: NODE_MONITOR_PERIOD, ..LifecycleOptions::default() },
         cluster_name: "dev".to_owned(),
@@ -78,26 +88,28 @@ fn config(args: &DevArgs) -> anyhow::Result<Config> {
         },
         ..skydock_controllers::Options::default()
     };
-    for (flag, file) in [("--plugin", Some(&args.plugin)), ("--cloud-config", args.cloud_config.as_ref())] {
+    for (flag, file) in [("--plugin", Some(&plugin.file)), ("--cloud-config", cloud_config.as_ref())] {
         if let Some(file) = file {
             skydock_plugin::open(file)
                 .with_context(|| format!("cannot read the file of {flag}, {}", file.display()))?;
         }
     }
+    let configured = Configured::of(configured.as_ref(), args.config.as_deref())?;
+    let limits = plugin_limits::merged(configured.limits, args.plugin_limits.clone());
     Ok(Config {
-        plugin: NamedPlugin { name, file: args.plugin.clone() },
-        cloud_config: args.cloud_config.clone(),
+        plugin,
+        is_cloud_conf: cloud_config.as_deref().is_some_and(|file| is_cloud_conf(&permits, file)),
+        cloud_config,
         plugin_cache_dir: default_cache_dir(),
-        plugin_limits: plugin_limits::limits(options.services.concurrent_syncs, &args.plugin_limits)?,
-        plugin_options: Pairs::new(),
-        plugin_digest: None,
-        plugin_overlap: None,
-        grants: Grants::default(),
-        permits: Permits::default(),
-        is_cloud_conf: false,
-        only_reads: false,
+        plugin_limits: plugin_limits::limits(options.services.concurrent_syncs, &limits)?,
+        plugin_options: configured.options,
+        plugin_digest: configured.digest,
+        plugin_overlap: configured.overlap,
+        grants: configured.grants,
+        only_reads: !permits.rules.is_empty() && !args.allow_cloud_writes,
+        permits,
         waits_for_plugin: true,
-        configuration: None,
+        configuration: args.config.clone(),
         cluster_cidrs: vec![CLUSTER_CIDR.to_owned()],
         ingress: IngressRules { pods: CLUSTER_CIDR.parse().into_iter().collect(), ..IngressRules::default() },
         cluster: ClusterAccess { kubeconfig: Some(args.write_kubeconfig.clone()), master: None },

@@ -228,3 +228,64 @@ fn settings(plugin: &str, state: &State, digest: &str) -> Result<Settings, Egres
     }
     Ok(settings)
 }
+
+#[cfg(test)]
+mod tests {
+    use prometheus_client::encoding::text::encode;
+
+    use super::*;
+
+    fn permits(digest: &str) -> Permits {
+        let credentials =
+            format!("[{{type: header, name: api, for: {{plugin: a, digest: {digest}}}, valueFile: /nowhere/token}}]");
+        let rules =
+            "[{name: open, to: 'https://a.example:443'}, {name: known, to: 'https://b.example:443', credential: api}]";
+        let (rules, credentials) = (serde_saphyr::from_str(rules), serde_saphyr::from_str(&credentials));
+        Permits { rules: rules.unwrap(), credentials: credentials.unwrap() }
+    }
+
+    fn rules(plugin: &str, permits: &Permits, digest: &str) -> Vec<String> {
+        let credentials = credentials(permits, &CredentialMetrics::default()).unwrap();
+        let state = State { permits: permits.clone(), credentials, gateways: HashMap::new() };
+        settings(plugin, &state, digest).unwrap().rules.into_iter().map(|rule| rule.name).collect()
+    }
+
+    // Holds: SEC-19, OPS-115
+    #[test]
+    fn a_credential_is_for_one_plugin_and_one_component_of_it() {
+        let (one, other) = ("1".repeat(64), "2".repeat(64));
+        let pinned = permits(&format!("'sha256:{one}'"));
+        assert_eq!(rules("a", &pinned, &one), ["open", "known"]);
+        assert_eq!(rules("a", &pinned, &other), ["open"], "another component");
+        assert_eq!(rules("b", &pinned, &one), ["open"], "another plugin");
+        assert_eq!(rules("a", &permits("any"), &other), ["open", "known"]);
+    }
+
+    #[test]
+    fn a_generation_keeps_its_gateway_and_another_component_has_another() {
+        let egress = Egress::new("a", permits("any"), Vec::new(), &mut Registry::default()).unwrap();
+        let first = egress.gateway("1");
+        assert!(Arc::ptr_eq(&first, &egress.gateway("1")) && !Arc::ptr_eq(&first, &egress.gateway("2")));
+        let unknown = Permits { credentials: Vec::new(), ..permits("any") };
+        let refused = egress.update(unknown).unwrap_err().to_string();
+        assert_eq!(refused, "egress rule `known`: there is no credential `api`");
+        egress.update(Permits::default()).unwrap();
+        assert!(Arc::ptr_eq(&first, &egress.gateway("1")), "its rules are others");
+    }
+
+    // Holds: OPS-118, OPS-119, OPS-120, OPS-121
+    #[test]
+    fn every_metric_of_the_way_out_is_on_the_page() {
+        let page = include_str!("../../../docs/operating.md");
+        let mut registry = Registry::default();
+        drop(Egress::new("a", Permits::default(), Vec::new(), &mut registry).unwrap());
+        let mut text = String::new();
+        encode(&mut text, &registry).unwrap();
+        let types = text.lines().filter_map(|line| line.strip_prefix("# TYPE "));
+        let names = types.map(|line| line.split(' ').next().unwrap());
+        let names: Vec<&str> = names.collect();
+        assert!(names.len() > 7, "{names:?}");
+        let missing: Vec<_> = names.iter().filter(|name| !page.contains(*name)).collect();
+        assert!(missing.is_empty(), "{missing:?}");
+    }
+}

@@ -187,6 +187,33 @@ mod tests {
         assert!(matches!(refused, Some(LoadProblem::Digest { found, .. }) if found == known));
     }
 
+    // Holds: OPS-117
+    #[test]
+    fn of_a_cloud_conf_the_plugin_gets_no_secret() {
+        let dir = tempfile::tempdir().unwrap();
+        let (component, config) = (dir.path().join("plugin.wasm"), dir.path().join("cloud.conf"));
+        std::fs::write(&component, b"abc").unwrap();
+        let text = "[Global]\nauth-url=https://k.example/v3\nusername=u\nuser-domain-id=default\ntenant-id=t\npassword=hunter2hunter2\nregion=north\n";
+        std::fs::write(&config, text).unwrap();
+        let source = PluginSource {
+            component,
+            cloud_config: Some(config.clone()),
+            is_cloud_conf: true,
+            ..PluginSource::default()
+        };
+        let files = Files::read(&source).ok().unwrap();
+        let given = files.settings.cloud_config.unwrap().text;
+        assert!(given.contains("region") && !given.contains("hunter2"), "{given}");
+        std::fs::write(&config, text.replace("hunter2", "changed")).unwrap();
+        assert_eq!(
+            Files::read(&source).ok().unwrap().digests,
+            files.digests,
+            "another password is no other configuration"
+        );
+        std::fs::write(&config, "[LoadBalancer]\npassword=x\n").unwrap();
+        assert!(matches!(Files::read(&source), Err(LoadProblem::CloudConf { .. })));
+    }
+
     #[test]
     fn files_are_limited_and_configuration_is_text() {
         let dir = tempfile::tempdir().unwrap();

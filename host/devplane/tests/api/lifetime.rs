@@ -18,7 +18,6 @@ fn keep_in(folder: &tempfile::TempDir) -> Options {
     Options { state_file: Some(folder.path().join("cluster/state.json")), ..Options::default() }
 }
 
-// Holds: OPS-112
 #[tokio::test]
 async fn who_has_no_token_sees_nothing_but_health() -> Result<()> {
     let token = Token::random();

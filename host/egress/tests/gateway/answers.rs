@@ -61,6 +61,7 @@ async fn connections_are_used_again() {
     assert_eq!((server.connections(), plugin.names.asked()), (1, 1));
 }
 
+// Holds: SEC-17
 #[tokio::test]
 async fn a_redirect_is_an_answer_and_nothing_more() {
     let silent = Server::plain().await;

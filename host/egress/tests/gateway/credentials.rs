@@ -123,6 +123,7 @@ async fn a_body_too_long_to_keep_is_not_sent_again() {
     }
 }
 
+// Holds: SEC-18
 #[tokio::test]
 async fn what_the_guest_put_in_its_place_does_not_go_out() {
     let server = strict().await;

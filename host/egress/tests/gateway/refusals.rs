@@ -42,6 +42,7 @@ fn closed() -> Closed {
     }
 }
 
+// Holds: SEC-17
 #[tokio::test]
 async fn every_disguise_ends_in_its_code_and_no_connection() {
     let silent = Server::plain().await;
@@ -104,6 +105,7 @@ async fn every_disguise_ends_in_its_code_and_no_connection() {
     assert_eq!(silent.connections(), 0);
 }
 
+// Holds: SEC-17, OPS-113
 #[tokio::test]
 async fn a_name_that_changes_its_address_gains_nothing() {
     let silent = Server::plain().await;
@@ -176,6 +178,7 @@ async fn headers_that_mislead_servers_are_refused() {
     assert_eq!(silent.connections(), 0);
 }
 
+// Holds: SEC-03, OPS-112
 #[tokio::test]
 async fn what_rules_do_not_name_is_refused_with_the_rule() {
     let silent = Server::plain().await;
@@ -204,6 +207,7 @@ async fn what_rules_do_not_name_is_refused_with_the_rule() {
     }
 }
 
+// Holds: OPS-116
 #[tokio::test]
 async fn a_dry_run_reads_and_does_nothing_else() {
     let server = Server::plain().await;

@@ -12,18 +12,21 @@ use kube::{
 use owo_colors::OwoColorize;
 use skydock_cloud::text::escape;
 
-use crate::cli::DevArgs;
+use crate::{cli::DevArgs, config::Config};
 
 /// Tells what runs and what can be done with it.
-pub(super) fn intro(args: &DevArgs) {
+pub(super) fn intro(args: &DevArgs, config: &Config) {
     say(&format!(
         "skydock dev: {} simulated nodes, plugin {}\n\n  export KUBECONFIG={}\n  kubectl get nodes\n\n\
          The plugin{} is swapped in when its file changes. Ctrl-C ends it.\n",
         args.nodes,
-        escape(&args.plugin.display().to_string()),
+        escape(&config.plugin.file.display().to_string()),
         escape(&args.write_kubeconfig.display().to_string()),
-        if args.cloud_config.is_some() { ", with its configuration," } else { "" },
+        if config.cloud_config.is_some() { ", with its configuration," } else { "" },
     ));
+    if config.only_reads {
+        say("The cloud is only asked: --allow-cloud-writes lets the plugin change it.\n");
+    }
 }
 
 /// Prints events as they come, until dropped.

@@ -23,10 +23,13 @@ use skydock_plugin::Limits;
 
 use crate::support::{Bench, fixture, limits};
 
+/// A request, and how it was authenticated.
+type Seen = (String, Option<String>);
+
 /// A cloud that remembers what it was asked.
 #[derive(Clone, Default)]
 struct Cloud {
-    seen: Arc<Mutex<Vec<(String, Option<String>)>>>,
+    seen: Arc<Mutex<Vec<Seen>>>,
 }
 
 impl Cloud {
@@ -39,7 +42,7 @@ impl Cloud {
         (cloud, address)
     }
 
-    fn seen(&self) -> Vec<(String, Option<String>)> {
+    fn seen(&self) -> Vec<Seen> {
         std::mem::take(&mut *self.seen.lock().unwrap())
     }
 }
@@ -98,7 +101,7 @@ async fn one(bench: &Bench, request: &str) -> Result<Instance, CloudError> {
     describe(bench, &[asks(request, 0)]).await.remove(0)
 }
 
-// Holds: SEC-03
+// Holds: SEC-03, OPS-112
 #[tokio::test(flavor = "multi_thread")]
 async fn a_request_goes_where_a_rule_permits_and_nowhere_else() {
     let (cloud, address) = Cloud::start().await;
@@ -158,7 +161,7 @@ async fn a_cloud_that_does_not_answer_is_not_the_plugins_fault() {
     assert!(!matches!(&well, Err(error) if error.to_string().contains("too often")), "{well:?}");
 }
 
-// Holds: SEC-18
+// Holds: SEC-18, OPS-114
 #[tokio::test(flavor = "multi_thread")]
 async fn a_credential_is_added_where_the_plugin_cannot_see_it() {
     let (cloud, address) = Cloud::start().await;
