@@ -252,9 +252,7 @@ mod tests {
         for family in [&memory, &generation] {
             drop(family.get_or_create(&Plugin { plugin: plugin() }));
         }
-        for family in [&traps] {
-            drop(family.get_or_create(&Kind { plugin: plugin(), kind: "cpu" }));
-        }
+        drop(traps.get_or_create(&Kind { plugin: plugin(), kind: "cpu" }));
         drop(instances.get_or_create(&Instances { plugin: plugin(), state: "idle" }));
         let (provider, version, digest) = (String::new(), String::new(), String::new());
         drop(generation_info.get_or_create(&Generation { plugin: plugin(), provider, version, digest }));
