@@ -130,6 +130,7 @@ fn p43_no_role_has_a_right_that_is_not_used() {
         "create serviceaccounts/token",
         "delete nodes",
         "get leases",
+        "get namespaces",
         "list leases",
         "list nodes",
         "list services",

@@ -226,7 +226,7 @@ plugins:
 
     #[test]
     fn the_example_of_the_page_can_be_read() {
-        let page = include_str!("../../../docs/operating.md");
+        let page = concat!(include_str!("../../../docs/operating.md"), include_str!("../../../README.md"));
         let examples: Vec<&str> = page
             .split("```yaml\n")
             .skip(1)

@@ -114,11 +114,6 @@ impl WasiHttpHooks for Egress {
         false
     }
 
-    /// A guest says how it wants to be connected.
-    fn default_scheme(&mut self) -> Option<http::uri::Scheme> {
-        None
-    }
-
     fn p2_outgoing_body_buffer_chunks(&mut self) -> usize {
         1
     }

@@ -19,7 +19,7 @@ pub fn segment(text: &str) -> Result<String> {
     }
 }
 
-/// Pairs as in a query and in a form. A space is `%20`, which is right in both, where `+` is only in a form.
+/// Pairs as in a query. A space is `%20`; a form has `+` for it.
 pub(super) fn pairs<'a>(pairs: impl IntoIterator<Item = (&'a str, &'a str)>) -> String {
     let pairs = pairs.into_iter().map(|(name, value)| format!("{}={}", encoded(name), encoded(value)));
     pairs.collect::<Vec<_>>().join("&")

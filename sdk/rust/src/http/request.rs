@@ -197,7 +197,7 @@ mod tests {
         assert_eq!(types(json(Request::post("https://c/"))), [("content-type".into(), "application/json".into())]);
         assert_eq!(types(json(patch.clone())), patch.headers);
         let form = Request::post("https://c/").form([("Action", "Describe Things"), ("Filter.1", "a=b")]);
-        assert_eq!(form.body, b"Action=Describe%20Things&Filter.1=a%3Db");
+        assert_eq!(form.body, b"Action=Describe+Things&Filter.1=a%3Db");
         assert_eq!(types(form), [("content-type".into(), "application/x-www-form-urlencoded".into())]);
         let text = Request::post("https://c/").text("text/xml", "<a/>");
         assert_eq!(
