@@ -61,10 +61,16 @@ pub struct Egress {
 
 #[derive(Debug)]
 struct State {
-    permits: Permits,
-    credentials: Credentials,
+    opened: Opened,
     /// By the digest of the component; gone when no generation has it any more.
     gateways: HashMap<String, Weak<Gateway>>,
+}
+
+/// What is permitted, and the credentials made of it.
+#[derive(Debug)]
+struct Opened {
+    permits: Permits,
+    credentials: Credentials,
 }
 
 /// All credentials, each with its way to who issues it: trusted as the rule it is for is.
@@ -114,23 +120,17 @@ impl Egress {
             }),
             ..Surroundings::default()
         };
-        let credentials = credentials(&permits, &metrics)?;
-        let state = Mutex::new(State { permits, credentials, gateways: HashMap::new() });
-        let shut = Arc::new(Gateway::new(plugin, &Settings::default(), surroundings.clone())?);
-        let this = Self { plugin: plugin.to_owned(), surroundings, metrics, api_server, shut, state };
+        let opened = Opened { credentials: credentials(&permits, &metrics)?, permits };
         // With no component's digest, credentials for any are tried, and the rest of the rules.
-        let tried = this.build("")?;
+        let tried = Gateway::new(plugin, &settings(plugin, &opened, "")?, surroundings.clone())?;
         tried.warnings().iter().for_each(|warning| tracing::warn!(plugin, "{warning}"));
-        Ok(this)
+        let shut = Arc::new(Gateway::new(plugin, &Settings::default(), surroundings.clone())?);
+        let state = Mutex::new(State { opened, gateways: HashMap::new() });
+        Ok(Self { plugin: plugin.to_owned(), surroundings, metrics, api_server, shut, state })
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn build(&self, digest: &str) -> Result<Gateway, EgressError> {
-        let settings = settings(&self.plugin, &self.state(), digest)?;
-        Ok(Gateway::new(&self.plugin, &settings, self.surroundings.clone())?)
     }
 
     /// Opens other ways from now on, without another generation of the plugin.
@@ -139,28 +139,17 @@ impl Egress {
     /// [`EgressError`] with what is wrong; then nothing has changed.
     pub fn update(&self, permits: Permits) -> Result<(), EgressError> {
         let mut state = self.state();
-        if state.permits == permits {
+        if state.opened.permits == permits {
             return Ok(());
         }
-        let credentials = credentials(&permits, &self.metrics)?;
-        let gateways = std::mem::take(&mut state.gateways);
-        let new = State { permits, credentials, gateways };
-        let changed = new.gateways.iter().filter_map(|(digest, gateway)| Some((digest, gateway.upgrade()?)));
-        let settings: Vec<_> =
-            match changed.map(|(digest, it)| Ok((settings(&self.plugin, &new, digest)?, it))).collect() {
-                Ok(settings) => settings,
-                Err(error) => {
-                    state.gateways = new.gateways;
-                    return Err(error);
-                }
-            };
+        let opened = Opened { credentials: credentials(&permits, &self.metrics)?, permits };
+        let served = state.gateways.iter().filter_map(|(digest, gateway)| Some((digest, gateway.upgrade()?)));
+        let served = served.map(|(digest, gateway)| Ok((settings(&self.plugin, &opened, digest)?, gateway)));
         // All are made of the same rules: the first one tells whether they can be used.
-        let tried = settings.iter().try_for_each(|(settings, gateway)| gateway.update(settings));
-        if let Err(error) = tried {
-            state.gateways = new.gateways;
-            return Err(error.into());
+        for (settings, gateway) in served.collect::<Result<Vec<_>, EgressError>>()? {
+            gateway.update(&settings)?;
         }
-        *state = new;
+        state.opened = opened;
         Ok(())
     }
 
@@ -190,17 +179,20 @@ impl Egress {
 
 impl WayOut for Egress {
     fn gateway(&self, digest: &str) -> Arc<Gateway> {
-        if let Some(gateway) = self.state().gateways.get(digest).and_then(Weak::upgrade) {
+        // Held until it is known: what is opened meanwhile has to reach it.
+        let mut state = self.state();
+        if let Some(gateway) = state.gateways.get(digest).and_then(Weak::upgrade) {
             return gateway;
         }
-        let gateway = match self.build(digest) {
+        let settings = settings(&self.plugin, &state.opened, digest);
+        let made = settings.and_then(|settings| Ok(Gateway::new(&self.plugin, &settings, self.surroundings.clone())?));
+        let gateway = match made {
             Ok(gateway) => Arc::new(gateway),
             Err(error) => {
                 tracing::error!(plugin = self.plugin, "the plugin has no way out: {error}");
                 return Arc::clone(&self.shut);
             }
         };
-        let mut state = self.state();
         state.gateways.retain(|_, gateway| gateway.strong_count() > 0);
         state.gateways.insert(digest.to_owned(), Arc::downgrade(&gateway));
         gateway
@@ -208,15 +200,15 @@ impl WayOut for Egress {
 }
 
 /// What a component with this digest may reach: rules whose credential is not for it are left out.
-fn settings(plugin: &str, state: &State, digest: &str) -> Result<Settings, EgressError> {
+fn settings(plugin: &str, opened: &Opened, digest: &str) -> Result<Settings, EgressError> {
     let mut settings = Settings::default();
-    for rule in &state.permits.rules {
+    for rule in &opened.permits.rules {
         if let Some(name) = &rule.credential {
-            let known = state.permits.credentials.iter().any(|credential| credential.name() == name);
+            let known = opened.permits.credentials.iter().any(|credential| credential.name() == name);
             if !known {
                 return Err(EgressError::NoCredential { rule: rule.name.clone(), credential: name.clone() });
             }
-            match state.credentials.bind(name, plugin, &format!("sha256:{digest}")) {
+            match opened.credentials.bind(name, plugin, &format!("sha256:{digest}")) {
                 Ok(credential) => drop(settings.credentials.insert(name.clone(), credential)),
                 Err(error) => {
                     tracing::warn!(plugin, rule = rule.name, "the rule is left out: {error}");
@@ -244,8 +236,8 @@ mod tests {
 
     fn rules(plugin: &str, permits: &Permits, digest: &str) -> Vec<String> {
         let credentials = credentials(permits, &CredentialMetrics::default()).unwrap();
-        let state = State { permits: permits.clone(), credentials, gateways: HashMap::new() };
-        settings(plugin, &state, digest).unwrap().rules.into_iter().map(|rule| rule.name).collect()
+        let opened = Opened { permits: permits.clone(), credentials };
+        settings(plugin, &opened, digest).unwrap().rules.into_iter().map(|rule| rule.name).collect()
     }
 
     // Holds: SEC-19, OPS-115

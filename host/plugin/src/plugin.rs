@@ -170,7 +170,7 @@ impl Plugin {
 
     /// The files the plugin is made from.
     pub(crate) fn files(&self) -> impl Iterator<Item = &PathBuf> {
-        std::iter::once(&self.source.component).chain(&self.source.cloud_config)
+        self.source.files()
     }
 
     /// Loads again, if component or configuration is not what is in service. Dropping the future gives up, and what was in

@@ -52,6 +52,13 @@ pub struct PluginSource {
     pub only_reads: bool,
 }
 
+impl PluginSource {
+    /// The files that a plugin is made from.
+    pub(crate) fn files(&self) -> impl Iterator<Item = &PathBuf> {
+        std::iter::once(&self.component).chain(&self.cloud_config)
+    }
+}
+
 /// What a plugin is configured with.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Settings {

@@ -135,7 +135,7 @@ impl PluginSource {
         cluster: ClusterSlot,
         told: impl Fn(&LoadError),
     ) -> Arc<Plugin> {
-        let files: Vec<PathBuf> = std::iter::once(&self.component).chain(&self.cloud_config).cloned().collect();
+        let files: Vec<PathBuf> = self.files().cloned().collect();
         loop {
             let before = fingerprints(files.clone()).await;
             match Plugin::load(runtime, self.clone(), cluster.clone()).await {
