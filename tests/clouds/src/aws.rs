@@ -4,7 +4,7 @@ mod holdings;
 mod keys;
 mod network;
 pub(crate) mod sign;
-pub(crate) mod xml;
+pub mod xml;
 
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};

@@ -23,7 +23,7 @@ mod proxy;
 mod run;
 
 pub use access_log::{LoggedRequest, count_requests};
-pub use aws::{Aws, AwsClient, Keys, Network, NewNetwork, Zone};
+pub use aws::{Aws, AwsClient, Keys, Network, NewNetwork, Zone, xml};
 pub use daemon::{Cloud, Standing};
 pub use error::Error;
 pub use openstack::{OpenStack, Project, Server, Service, Session};

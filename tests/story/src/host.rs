@@ -127,7 +127,11 @@ impl Host {
         self.signal(Signal::TERM)
     }
 
-    pub(crate) fn kill(&self) -> anyhow::Result<()> {
+    /// Sends SIGKILL.
+    ///
+    /// # Errors
+    /// If it has ended.
+    pub fn kill(&self) -> anyhow::Result<()> {
         self.signal(Signal::KILL)
     }
 

@@ -31,6 +31,12 @@ async fn get(address: SocketAddr, path: &str) -> anyhow::Result<String> {
 }
 
 impl Scrape {
+    /// All of it, as it was served.
+    #[must_use]
+    pub fn text(&self) -> &str {
+        &self.0
+    }
+
     /// The sum of all series of this name with these labels.
     #[must_use]
     pub fn sum(&self, name: &str, labels: &[(&str, &str)]) -> f64 {

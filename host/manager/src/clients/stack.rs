@@ -41,6 +41,8 @@ pub(super) fn shared(config: Config) -> Result<Stack, Error> {
         .pool_timer(TokioTimer::new())
         .http2_keep_alive_interval(PING)
         .http2_keep_alive_timeout(PONG)
+        // Or a request that is given up on a dead connection would go to one that was idle, and be given up there again.
+        .http2_keep_alive_while_idle(true)
         .build::<_, Body>(connector(&config)?);
     let service = ServiceBuilder::new()
         .layer(config.base_uri_layer())

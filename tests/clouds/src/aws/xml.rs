@@ -1,7 +1,8 @@
 //! As much of XML as AWS's answers need: their elements have no attributes, and text is escaped.
 
 /// The text of every element of this name, outermost first, in the order of the document.
-pub(crate) fn all<'a>(xml: &'a str, name: &str) -> Vec<&'a str> {
+#[must_use]
+pub fn all<'a>(xml: &'a str, name: &str) -> Vec<&'a str> {
     let (open, close) = (format!("<{name}>"), format!("</{name}>"));
     let mut found = Vec::new();
     let mut rest = xml;
@@ -15,12 +16,14 @@ pub(crate) fn all<'a>(xml: &'a str, name: &str) -> Vec<&'a str> {
 }
 
 /// The text of the first element of this name.
-pub(crate) fn first<'a>(xml: &'a str, name: &str) -> Option<&'a str> {
+#[must_use]
+pub fn first<'a>(xml: &'a str, name: &str) -> Option<&'a str> {
     all(xml, name).into_iter().next()
 }
 
 /// The elements `<item>` or `<member>` that are directly in the first element of this name.
-pub(crate) fn items<'a>(xml: &'a str, name: &str) -> Vec<&'a str> {
+#[must_use]
+pub fn items<'a>(xml: &'a str, name: &str) -> Vec<&'a str> {
     let Some(list) = first(xml, name) else { return Vec::new() };
     let item = if list.trim_start().starts_with("<member>") { "member" } else { "item" };
     all(list, item)

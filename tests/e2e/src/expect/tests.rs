@@ -1,0 +1,88 @@
+use serde_json::{Value, json};
+
+use super::*;
+use crate::site::Balancer;
+
+fn machine() -> Machine {
+    let [id, node, provider_id, address] = ["i-1", "n1", "x://i-1", "10.9.0.5"].map(str::to_owned);
+    Machine { id, node, provider_id, address }
+}
+
+/// Two ends that meet: the second argument may spoil a field of the node, the third one of the service.
+fn seen(runs: bool, node: &[(&str, Value)], service: &[(&str, Value)], spoil: fn(&mut View)) -> Vec<String> {
+    let ports = BTreeSet::from(["TCP/80".to_owned()]);
+    let wanted = Wanted {
+        machines: vec![(machine(), runs)],
+        services: BTreeMap::from([("web".to_owned(), ports)]),
+        labels: vec![("zone", "a")],
+    };
+    let mut right = json!({
+        "metadata": {"name": "n1", "labels": {"zone": "a"}},
+        "spec": {"providerID": "x://i-1", "podCIDRs": ["10.244.0.0/24"], "taints": []},
+        "status": {
+            "addresses": [{"type": "InternalIP", "address": "10.9.0.5"}],
+            "conditions": [{"type": "NetworkUnavailable", "status": "False"}],
+        },
+    });
+    for (pointer, value) in node {
+        *right.pointer_mut(pointer).unwrap() = value.clone();
+    }
+    let mut served =
+        json!({"metadata": {"name": "web"}, "status": {"loadBalancer": {"ingress": [{"ip": "192.0.2.1"}]}}});
+    for (pointer, value) in service {
+        *served.pointer_mut(pointer).unwrap() = value.clone();
+    }
+    let behind = BTreeSet::from(["i-1".to_owned()]);
+    let mut view = View {
+        balancers: vec![Balancer {
+            name: "lb".to_owned(),
+            addresses: BTreeSet::from(["192.0.2.1".to_owned()]),
+            works: true,
+            ports: BTreeMap::from([("TCP/80".to_owned(), behind)]),
+        }],
+        routes: BTreeMap::from([("10.244.0.0/24".to_owned(), "i-1".to_owned())]),
+    };
+    spoil(&mut view);
+    wrongs(&wanted, &[serde_json::from_value(right).unwrap()], &[serde_json::from_value(served).unwrap()], &view)
+}
+
+#[test]
+fn what_is_right_is_not_wrong() {
+    assert_eq!(seen(true, &[], &[], |_| ()), [] as [&str; 0]);
+    let shutdown = json!([{"key": SHUTDOWN, "effect": "NoSchedule"}]);
+    assert_eq!(seen(false, &[("/spec/taints", shutdown)], &[], |_| ()), [] as [&str; 0]);
+}
+
+#[test]
+fn each_thing_that_is_wrong_is_seen() {
+    let nothing: fn(&mut View) = |_| ();
+    let taint = |key: &str| json!([{"key": key, "effect": "NoSchedule"}]);
+    let of_nodes = [
+        ("/spec/providerID", json!("x://i-2")),
+        ("/spec/podCIDRs", json!([])),
+        ("/spec/taints", taint(UNINITIALIZED)),
+        ("/spec/taints", taint(SHUTDOWN)),
+        ("/metadata/labels", json!({"zone": "b"})),
+        ("/metadata/name", json!("n2")),
+        ("/status/addresses", json!([])),
+        ("/status/conditions", json!([])),
+    ];
+    for spoiled in of_nodes {
+        assert!(!seen(true, std::slice::from_ref(&spoiled), &[], nothing).is_empty(), "{spoiled:?}");
+    }
+    assert!(!seen(false, &[], &[], nothing).is_empty(), "a machine that is off");
+    for spoiled in [("/metadata/name", json!("other")), ("/status/loadBalancer/ingress", json!([]))] {
+        assert!(!seen(true, &[], std::slice::from_ref(&spoiled), nothing).is_empty(), "{spoiled:?}");
+    }
+    let of_clouds: [fn(&mut View); 6] = [
+        |view| view.balancers.clear(),
+        |view| view.balancers.extend(view.balancers.clone()),
+        |view| view.balancers[0].works = false,
+        |view| view.balancers[0].ports.clear(),
+        |view| view.balancers[0].ports.values_mut().for_each(BTreeSet::clear),
+        |view| view.routes.clear(),
+    ];
+    for (number, spoil) in of_clouds.into_iter().enumerate() {
+        assert!(!seen(true, &[], &[], spoil).is_empty(), "{number}");
+    }
+}

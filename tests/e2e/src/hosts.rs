@@ -1,0 +1,85 @@
+//! The built host, with its files in one directory.
+
+use std::{
+    ffi::OsString,
+    fs,
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+use anyhow::{Context as _, Result};
+use skydock_story::{Paths, host::Host};
+use tempfile::TempDir;
+
+use crate::site::{PODS, Site, document};
+
+/// Starts hosts that serve one cluster, one after the other.
+pub struct Hosts {
+    binary: PathBuf,
+    args: Vec<OsString>,
+    dir: TempDir,
+    started: usize,
+}
+
+impl Hosts {
+    /// Writes what the host is configured with. Machine code is kept in a directory that all share.
+    ///
+    /// # Errors
+    /// When something has not been built, or files cannot be written.
+    pub fn configure(site: &dyn Site, cluster: &str, kubeconfig: &Path, more: &[&str]) -> Result<Self> {
+        let paths = Paths::of_checkout()?;
+        let dir = tempfile::Builder::new().prefix("skydock-e2e-").tempdir()?;
+        let said = site.configure(dir.path(), cluster)?;
+        let plugin = paths.plugins.join(format!("{}.wasm", site.provider()));
+        let config = dir.path().join("config.yaml");
+        // JSON is YAML.
+        fs::write(&config, serde_json::to_vec_pretty(&document(site, &plugin, dir.path(), said))?)?;
+        let compiled = paths.plugins.with_file_name("e2e");
+        fs::create_dir_all(&compiled)?;
+        let mut args = vec![
+            format!("--config={}", config.display()).into(),
+            format!("--kubeconfig={}", kubeconfig.display()).into(),
+            format!("--plugin-cache-dir={}", compiled.display()).into(),
+            format!("--cluster-name={cluster}").into(),
+            format!("--cluster-cidr={PODS}").into(),
+        ];
+        let flags =
+            ["--controllers=*", "--allocate-node-cidrs", "--configure-cloud-routes", "--node-monitor-period=1s"];
+        args.extend(flags.iter().chain(more).map(OsString::from));
+        Ok(Self { binary: paths.skydock, args, dir, started: 0 })
+    }
+
+    /// Starts one, and returns when it is ready.
+    ///
+    /// # Errors
+    /// With its last words, if it ends instead.
+    pub async fn start(&mut self) -> Result<Host> {
+        self.started += 1;
+        Host::start(&self.binary, self.dir.path(), &format!("host-{}", self.started), &self.args).await
+    }
+
+    /// What all hosts so far have written.
+    ///
+    /// # Errors
+    /// When a log cannot be read.
+    pub fn logs(&self) -> Result<String> {
+        let names = (1..=self.started).map(|number| self.dir.path().join(format!("host-{number}.log")));
+        names.map(|log| fs::read_to_string(&log).with_context(|| log.display().to_string())).collect()
+    }
+
+    /// Leaves files and logs where they are, and says where.
+    pub fn keep(&mut self) -> &Path {
+        self.dir.disable_cleanup(true);
+        self.dir.path()
+    }
+
+    /// Ends a host in good order.
+    ///
+    /// # Errors
+    /// When it does not.
+    pub async fn stop(mut host: Host) -> Result<()> {
+        host.terminate()?;
+        host.ended(Duration::from_secs(30)).await?;
+        Ok(())
+    }
+}

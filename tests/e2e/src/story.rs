@@ -1,0 +1,182 @@
+//! A cluster in a cloud, from its first node to its last thing gone.
+
+use std::{collections::BTreeSet, time::Duration};
+
+use anyhow::{Context as _, Result, ensure};
+use skydock_planes::{NodeSpec, Plane};
+use skydock_story::{
+    host::Host,
+    narrator::Narrator,
+    observe::{Seen, until},
+};
+
+use crate::{
+    cluster::Cluster,
+    expect::{Wanted, wrongs},
+    hosts::Hosts,
+    site::{Machine, Site},
+};
+
+/// How long a step may take until all is as it should be: a kubelet that is switched off is noticed after some 15 s.
+const LIMIT: Duration = Duration::from_secs(90);
+
+/// Where the story is told.
+pub struct Story<'a> {
+    site: &'a mut dyn Site,
+    plane: &'a dyn Plane,
+    cluster: Cluster,
+    hosts: Hosts,
+    wanted: Wanted,
+}
+
+impl<'a> Story<'a> {
+    /// Sets the stage.
+    ///
+    /// # Errors
+    /// When something has not been built, or files cannot be written.
+    pub fn new(site: &'a mut dyn Site, plane: &'a dyn Plane, name: &str) -> Result<Self> {
+        let hosts = Hosts::configure(site, name, plane.kubeconfig_path(), &["--v=4"])?;
+        let wanted = Wanted { labels: site.labels().to_vec(), ..Wanted::default() };
+        Ok(Self { cluster: Cluster::new(plane.client()), site, plane, hosts, wanted })
+    }
+
+    /// Tells it.
+    ///
+    /// # Errors
+    /// The first step that was not seen; the hosts' logs stay then.
+    pub async fn tell(&mut self, narrator: &mut Narrator) -> Result<()> {
+        let told = self.chapters(narrator).await;
+        told.with_context(|| format!("the logs are in {}", self.hosts.keep().display()))
+    }
+
+    async fn chapters(&mut self, narrator: &mut Narrator) -> Result<()> {
+        let before = self.site.holdings().await?;
+        let mut host = None;
+        narrator.chapter("Nodes");
+        narrator
+            .step("machines run, kubelets register, and the host makes nodes of them, with routes", async {
+                self.join(3).await?;
+                host = Some(self.hosts.start().await?);
+                self.as_wanted().await
+            })
+            .await?;
+        narrator.chapter("Services");
+        let annotations = self.site.annotations();
+        let steps: [(&str, &[&str]); 2] =
+            [("a Service gets a load balancer", &["TCP/80", "UDP/53"]), ("its ports change", &["TCP/80", "TCP/443"])];
+        for (step, ports) in steps {
+            narrator
+                .step(step, async {
+                    self.cluster.serve("web", ports, &annotations).await?;
+                    let ports = ports.iter().map(|&port| port.to_owned()).collect();
+                    self.wanted.services.insert("web".to_owned(), ports);
+                    let seen = self.as_wanted().await?;
+                    self.cluster.told("web", "EnsuredLoadBalancer", LIMIT).await?;
+                    Ok(seen)
+                })
+                .await?;
+        }
+        narrator
+            .step("a node joins, and is behind the load balancer", async {
+                self.join(1).await?;
+                self.as_wanted().await
+            })
+            .await?;
+        narrator.chapter("Machines");
+        narrator.step("a machine is stopped: taint", self.stop()).await?;
+        narrator.step("it starts again: no taint", self.start()).await?;
+        narrator.step("it is deleted: no Node, no route, no member", self.delete()).await?;
+        narrator.chapter("The end");
+        narrator
+            .step("the Service is deleted, then all machines and their Nodes", async {
+                self.cluster.withdraw("web").await?;
+                self.wanted.services.clear();
+                self.as_wanted().await?;
+                for (machine, _) in self.wanted.machines.drain(..) {
+                    self.plane.stop_node(&machine.node).await?;
+                    self.site.delete(&machine).await?;
+                    // Nobody but its operator takes a whole cluster's nodes away: the host would rather believe that the cloud lies.
+                    self.cluster.remove(&machine.node).await?;
+                }
+                self.as_wanted().await
+            })
+            .await?;
+        narrator
+            .step("the cloud holds what it held before", async {
+                let after = self.site.holdings().await?;
+                ensure!(after == before, "before {before:#?}\nafter {after:#?}");
+                Ok(format!("{} kinds of things", after.len()))
+            })
+            .await?;
+        narrator.step("nobody has seen a secret", self.search(host.context("a host")?)).await
+    }
+
+    async fn join(&mut self, count: usize) -> Result<()> {
+        for machine in self.site.add(count).await? {
+            self.plane.start_node(&NodeSpec::new(&machine.node).without_provider_id()).await?;
+            self.wanted.machines.push((machine, true));
+        }
+        Ok(())
+    }
+
+    fn last(&mut self) -> Result<&mut (Machine, bool)> {
+        self.wanted.machines.last_mut().context("a machine")
+    }
+
+    async fn stop(&mut self) -> Result<String> {
+        let (machine, runs) = self.last()?;
+        *runs = false;
+        let machine = machine.clone();
+        self.site.stop(&machine).await?;
+        self.plane.stop_node(&machine.node).await?;
+        self.as_wanted().await
+    }
+
+    async fn start(&mut self) -> Result<String> {
+        let (machine, runs) = self.last()?;
+        *runs = true;
+        let machine = machine.clone();
+        self.site.start(&machine).await?;
+        self.plane.start_node(&NodeSpec::new(&machine.node).without_provider_id()).await?;
+        self.as_wanted().await
+    }
+
+    async fn delete(&mut self) -> Result<String> {
+        let (machine, _) = self.wanted.machines.pop().context("a machine")?;
+        self.plane.stop_node(&machine.node).await?;
+        self.site.delete(&machine).await?;
+        self.as_wanted().await
+    }
+
+    /// Waits until cluster and cloud are as they should be, and says how many requests that took.
+    async fn as_wanted(&self) -> Result<String> {
+        until(LIMIT, || async {
+            let (nodes, services) = (self.cluster.nodes().await?, self.cluster.services().await?);
+            // What is being deleted may go between two questions of the view.
+            let view = match self.site.view().await {
+                Ok(view) => view,
+                Err(error) => return Ok(Seen::NotYet(format!("{error:#}"))),
+            };
+            let wrongs = wrongs(&self.wanted, &nodes, &services, &view);
+            Ok(if wrongs.is_empty() { Seen::Yes(()) } else { Seen::NotYet(wrongs.join("\n")) })
+        })
+        .await?;
+        let counts = self.site.proxy().counts();
+        self.site.proxy().forget();
+        let told: Vec<String> = counts.iter().map(|(operation, count)| format!("{operation} {count}")).collect();
+        Ok(told.join(", "))
+    }
+
+    /// Looks for the site's secrets wherever the host could have left them.
+    async fn search(&self, host: Host) -> Result<&'static str> {
+        let metrics = host.scrape().await?.text().to_owned();
+        Hosts::stop(host).await?;
+        let places = [("log", self.hosts.logs()?), ("metrics", metrics), ("API", self.cluster.everything().await?)];
+        let secrets: BTreeSet<String> = self.site.secrets().into_iter().collect();
+        for (place, text) in &places {
+            ensure!(text.len() > 1000, "{place} is all but empty");
+            ensure!(!secrets.iter().any(|secret| text.contains(secret)), "{place} has a secret in it");
+        }
+        Ok("neither log nor metrics nor API")
+    }
+}
