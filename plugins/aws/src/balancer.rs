@@ -26,6 +26,9 @@ use crate::{
 /// How long it takes until what is being deleted lets go of what it had.
 pub(crate) const LETTING_GO: Duration = Duration::from_secs(10);
 
+/// How long AWS may take to show what was made.
+const SECOND_LOOK: Duration = Duration::from_secs(5);
+
 /// Which kind of load balancer a Service asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
@@ -104,11 +107,24 @@ impl Cloud<'_> {
 
     /// Takes away all that was made for a Service, of either kind: its annotations may be other ones than when it was made.
     ///
+    /// Where there is no load balancer, a second look has to find none either: what was made a moment ago is not always there at the first,
+    /// and once the Service is gone nobody looks again.
+    ///
     /// # Errors
-    /// If AWS refuses, or something is still in use.
+    /// `in-progress` before the second look, or if something is still in use; or if AWS refuses.
     pub fn delete_balancer(&self, service: &Service) -> Result<()> {
-        nlb::delete::delete(self, service)?;
-        classic::delete(self, service)
+        let network = nlb::delete::delete(self, service)?;
+        let classic = classic::delete(self, service)?;
+        let looked = format!("looked/{}", name::balancer(service));
+        if network || classic || self.store.get(&looked).is_some() {
+            self.store.remove(&looked);
+            return Ok(());
+        }
+        self.store.set(&looked, "", SECOND_LOOK * 10);
+        Err(CloudError::in_progress(
+            SECOND_LOOK,
+            "there is no load balancer; looking once more, since AWS may not show it yet",
+        ))
     }
 }
 

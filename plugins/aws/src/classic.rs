@@ -229,16 +229,17 @@ fn look_tags(cloud: &Cloud<'_>, name: &str) -> Result<Option<Tags>> {
     }
 }
 
-/// Takes it away, with all that was made for it. Success if there is nothing.
+/// Takes it away, with all that was made for it. False if there was none.
 ///
 /// # Errors
 /// `in-progress` if something is still in use; or if AWS refuses.
-pub(crate) fn delete(cloud: &Cloud<'_>, service: &Service) -> Result<()> {
+pub(crate) fn delete(cloud: &Cloud<'_>, service: &Service) -> Result<bool> {
     let cluster = cloud.identity()?.cluster;
     let name = name::balancer(service);
     let kept = kept(cloud, service);
     let mut groups = Vec::new();
-    if let Some(balancer) = find(cloud, &name)? {
+    let found = find(cloud, &name)?;
+    if let Some(balancer) = &found {
         nlb::belongs(&name, look_tags(cloud, &name)?.as_ref(), &cluster)?;
         match api::one(cloud.wire, &elb::on("DeleteLoadBalancer", &name)) {
             Err(failure) if !is_gone(&failure) => return Err(failure.into()),
@@ -256,8 +257,9 @@ pub(crate) fn delete(cloud: &Cloud<'_>, service: &Service) -> Result<()> {
         }
     } else {
         let own = name::classic_security_group(service);
-        let found = network::groups(cloud.wire, &network::groups_by([("group-name", vec![own])]))?;
-        groups.extend(found.into_iter().map(|group| group.group_id));
+        let named = network::groups(cloud.wire, &network::groups_by([("group-name", vec![own])]))?;
+        groups.extend(named.into_iter().map(|group| group.group_id));
     }
-    cloud.remove_groups(&cluster, &groups, &kept)
+    cloud.remove_groups(&cluster, &groups, &kept)?;
+    Ok(found.is_some())
 }

@@ -115,7 +115,7 @@ pub(crate) fn ensure(cloud: &Cloud<'_>, service: &Service, members: &Members) ->
     reconcile(cloud, &wish, &mut observed, &targets, &vpc)?;
     groups::settle(cloud, &cluster, &wish, &observed, &before, fresh)?;
     let traffic = traffic(cloud, &wish, &observed.balancer)?;
-    cloud.sync_node_rules(&cluster, &vpc, &wish.name, &places, &traffic, fresh)?;
+    cloud.sync_node_rules(&cluster, Some(&vpc), &wish.name, &places, &traffic, fresh)?;
     update::note_groups(cloud, &wish.name, &places);
     match observed.balancer.state.code.as_str() {
         "provisioning" => {

@@ -1,5 +1,7 @@
 //! What AWS on loopback does of itself, and what the proxy adds to it.
 
+use std::time::Duration;
+
 use anyhow::{Context as _, Result, ensure};
 use serde_json::json;
 use skydock_clouds::{Aws, Error, Fault, Keys, NewNetwork, Proxy, Rule};
@@ -156,7 +158,7 @@ async fn the_proxy_throttles_in_the_words_of_each_api() -> Result<()> {
 
     // Eventual consistency: what was just made is not there yet.
     aws.network(&NewNetwork::of_cluster("kube")).await?;
-    proxy.rule(Rule::new("ec2:DescribeVpcs", Fault::Stale).times(1));
+    proxy.rule(Rule::new("ec2:DescribeVpcs", Fault::Stale(Duration::from_secs(5))).times(1));
     let stale = through.call("ec2", "DescribeVpcs", &[]).await?;
     let fresh = through.call("ec2", "DescribeVpcs", &[]).await?;
     ensure!(!stale.contains("10.9.0.0/16") && fresh.contains("10.9.0.0/16"), "{stale}\n{fresh}");

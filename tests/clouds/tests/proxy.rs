@@ -186,7 +186,7 @@ async fn a_stale_read_knows_nothing_of_the_last_write() -> Result<()> {
     make(&proxy).await?;
     let before = list(&proxy).await?.json()?;
     make(&proxy).await?;
-    proxy.rule(Rule::new("GET shop/things", Fault::Stale).times(1));
+    proxy.rule(Rule::new("GET shop/things", Fault::Stale(Duration::from_secs(5))).times(1));
     ensure!(list(&proxy).await?.json()? == before);
     ensure!(list(&proxy).await?.json()?["things"] == json!([0, 1]));
     Ok(())

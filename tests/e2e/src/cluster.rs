@@ -77,6 +77,28 @@ impl Cluster {
         Ok(())
     }
 
+    /// Whether a node has a provider ID.
+    ///
+    /// # Errors
+    /// When the API server refuses.
+    pub async fn is_initialised(&self, name: &str) -> Result<bool> {
+        let node = self.nodes_api().get_opt(name).await?;
+        Ok(node.and_then(|node| node.spec).is_some_and(|spec| spec.provider_id.is_some()))
+    }
+
+    /// Says of a node that it may be deleted however many others are.
+    ///
+    /// # Errors
+    /// When the API server refuses.
+    pub async fn allow_deletion(&self, name: &str) -> Result<()> {
+        let patch = Patch::Merge(json!({"metadata": {"annotations": {"skydock.dev/allow-deletion": "true"}}}));
+        match self.nodes_api().patch(name, &PatchParams::default(), &patch).await {
+            Ok(_) => Ok(()),
+            Err(kube::Error::Api(status)) if status.code == 404 => Ok(()),
+            Err(error) => Err(error.into()),
+        }
+    }
+
     /// Makes a Service of type LoadBalancer with these ports, such as `TCP/80`, or changes it to have them.
     ///
     /// # Errors
@@ -116,6 +138,15 @@ impl Cluster {
     pub async fn withdraw(&self, name: &str) -> Result<()> {
         self.services_api().delete(name, &DeleteParams::default()).await?;
         Ok(())
+    }
+
+    /// Whether there is a Service of this name that waits for its finalizers.
+    ///
+    /// # Errors
+    /// When the API server refuses.
+    pub async fn is_deleted(&self, name: &str) -> Result<bool> {
+        let service = self.services_api().get_opt(name).await?;
+        Ok(service.is_some_and(|service| service.metadata.deletion_timestamp.is_some()))
     }
 
     /// Deletes a node, if it is still there.

@@ -1,13 +1,18 @@
 //! What has to be, and what is not so.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
 
+use anyhow::Result;
 use k8s_openapi::api::core::v1::{Node, NodeSpec, Service};
 use kube::ResourceExt as _;
+use skydock_story::observe::{Seen, until};
 
 use crate::{
-    cluster::UNINITIALIZED,
-    site::{Machine, View},
+    cluster::{Cluster, UNINITIALIZED},
+    site::{Machine, Site, View},
 };
 
 /// Nodes whose machine is stopped have it.
@@ -22,6 +27,26 @@ pub struct Wanted {
     pub services: BTreeMap<String, BTreeSet<String>>,
     /// Zone, region and type of every node, by label.
     pub labels: Vec<(&'static str, &'static str)>,
+}
+
+impl Wanted {
+    /// Waits until cluster and cloud are as they should be.
+    ///
+    /// # Errors
+    /// What is not so when the time is over.
+    pub async fn seen(&self, site: &dyn Site, cluster: &Cluster, limit: Duration) -> Result<()> {
+        until(limit, || async {
+            let (nodes, services) = (cluster.nodes().await?, cluster.services().await?);
+            // What is being deleted may go between two questions of the view.
+            let view = match site.view().await {
+                Ok(view) => view,
+                Err(error) => return Ok(Seen::NotYet(format!("{error:#}"))),
+            };
+            let wrongs = wrongs(self, &nodes, &services, &view);
+            Ok(if wrongs.is_empty() { Seen::Yes(()) } else { Seen::NotYet(wrongs.join("\n")) })
+        })
+        .await
+    }
 }
 
 /// Each thing that is not as it should be, in a sentence; none if all is.

@@ -1,13 +1,15 @@
 //! Clusters in clouds, end to end.
 //!
 //! A [`Site`] is where a cluster's machines stand: a project of a real OpenStack, or a VPC of an AWS that verifies every signature. A
-//! [`Cluster`] is what the API server of that cluster has. The built `skydock`, with the built plugin, is to bring the two together; [`wrongs`]
-//! says what it has not. [`story`] is told once and slowly, [`faults`] again and again, with a bad cloud and a host that is killed.
+//! [`Cluster`] is what the API server of that cluster has. The built `skydock`, with the built plugin, is to bring the two
+//! together; [`wrongs`] says what it has not.
+//! [`story`] is told once and slowly, [`faults`] again and again, with a bad cloud and a host that is killed.
 
 #![forbid(unsafe_code)]
 
 mod cluster;
 mod expect;
+pub mod faults;
 mod hosts;
 mod site;
 pub mod story;

@@ -4,15 +4,11 @@ use std::{collections::BTreeSet, time::Duration};
 
 use anyhow::{Context as _, Result, ensure};
 use skydock_planes::{NodeSpec, Plane};
-use skydock_story::{
-    host::Host,
-    narrator::Narrator,
-    observe::{Seen, until},
-};
+use skydock_story::{host::Host, narrator::Narrator};
 
 use crate::{
     cluster::Cluster,
-    expect::{Wanted, wrongs},
+    expect::Wanted,
     hosts::Hosts,
     site::{Machine, Site},
 };
@@ -150,17 +146,7 @@ impl<'a> Story<'a> {
 
     /// Waits until cluster and cloud are as they should be, and says how many requests that took.
     async fn as_wanted(&self) -> Result<String> {
-        until(LIMIT, || async {
-            let (nodes, services) = (self.cluster.nodes().await?, self.cluster.services().await?);
-            // What is being deleted may go between two questions of the view.
-            let view = match self.site.view().await {
-                Ok(view) => view,
-                Err(error) => return Ok(Seen::NotYet(format!("{error:#}"))),
-            };
-            let wrongs = wrongs(&self.wanted, &nodes, &services, &view);
-            Ok(if wrongs.is_empty() { Seen::Yes(()) } else { Seen::NotYet(wrongs.join("\n")) })
-        })
-        .await?;
+        self.wanted.seen(self.site, &self.cluster, LIMIT).await?;
         let counts = self.site.proxy().counts();
         self.site.proxy().forget();
         let told: Vec<String> = counts.iter().map(|(operation, count)| format!("{operation} {count}")).collect();

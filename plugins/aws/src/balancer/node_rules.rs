@@ -115,8 +115,13 @@ impl Cloud<'_> {
     ///
     /// # Errors
     /// If AWS cannot be asked.
-    pub(crate) fn cluster_groups(&self, cluster: &Cluster, vpc: &str) -> Result<BTreeMap<String, SecurityGroup>> {
-        let call = network::groups_by([network::of_cluster(cluster), ("vpc-id", vec![vpc.to_owned()])]);
+    pub(crate) fn cluster_groups(
+        &self,
+        cluster: &Cluster,
+        vpc: Option<&str>,
+    ) -> Result<BTreeMap<String, SecurityGroup>> {
+        let in_vpc = vpc.map(|vpc| ("vpc-id", vec![vpc.to_owned()]));
+        let call = network::groups_by(std::iter::once(network::of_cluster(cluster)).chain(in_vpc));
         let groups = network::groups(self.wire, &call)?.into_iter().filter(|group| cluster.has(&group.tags()));
         Ok(groups.map(|group| (group.group_id.clone(), group)).collect())
     }
@@ -129,7 +134,7 @@ impl Cloud<'_> {
     pub(crate) fn sync_node_rules(
         &self,
         cluster: &Cluster,
-        vpc: &str,
+        vpc: Option<&str>,
         balancer: &str,
         places: &BTreeMap<String, machine::Place>,
         traffic: &Traffic,
@@ -157,7 +162,7 @@ impl Cloud<'_> {
     fn node_rule_calls(
         &self,
         cluster: &Cluster,
-        vpc: &str,
+        vpc: Option<&str>,
         balancer: &str,
         places: &BTreeMap<String, machine::Place>,
         traffic: &Traffic,

@@ -60,7 +60,7 @@ impl Cloud<'_> {
         if self.config.keep_node_groups {
             return Ok(());
         }
-        let mut groups = self.cluster_groups(cluster, vpc)?;
+        let mut groups = self.cluster_groups(cluster, Some(vpc))?;
         let mut open = node_rules::groups(places, &groups.keys().cloned().collect())?;
         // The operator's group is not touched, even where machines are in it.
         open.retain(|id| Some(id) != self.config.elb_security_group.as_ref());

@@ -24,11 +24,11 @@ use crate::{
     tags::{self, Cluster, Tags},
 };
 
-/// Takes it away. Success if there is nothing.
+/// Takes it away. False if there was no load balancer: then nobody but AWS' lists, which may be old, tells what else there is.
 ///
 /// # Errors
 /// `in-progress` if something is still in use; or if AWS refuses.
-pub(crate) fn delete(cloud: &Cloud<'_>, service: &Service) -> Result<()> {
+pub(crate) fn delete(cloud: &Cloud<'_>, service: &Service) -> Result<bool> {
     let cluster = cloud.identity()?.cluster;
     let name = name::balancer(service);
     let found = super::find(cloud, &name)?;
@@ -57,18 +57,15 @@ pub(crate) fn delete(cloud: &Cloud<'_>, service: &Service) -> Result<()> {
     }
     let vpc = match vpc {
         Some(vpc) => Some(vpc),
-        // Of a cluster without nodes nobody may know; then there is no group of theirs either.
         None => cloud.known_vpc()?,
     };
-    if let Some(vpc) = vpc {
-        cloud.sync_node_rules(&cluster, &vpc, &name, &BTreeMap::new(), &Traffic::default(), found.is_some())?;
-        if cloud.config.nlb_groups_managed {
-            let own = name::network_security_group(&cloud.config.cluster_name, service);
-            let filters = [("group-name", vec![own]), ("vpc-id", vec![vpc])];
-            security.extend(
-                network::groups(cloud.wire, &network::groups_by(filters))?.into_iter().map(|group| group.group_id),
-            );
-        }
+    // Of a cluster whose last machines are gone nobody knows the VPC; the nodes' groups bear the cluster's tag in any.
+    cloud.sync_node_rules(&cluster, vpc.as_deref(), &name, &BTreeMap::new(), &Traffic::default(), found.is_some())?;
+    if cloud.config.nlb_groups_managed {
+        let own = name::network_security_group(&cloud.config.cluster_name, service);
+        let in_vpc = vpc.map(|vpc| ("vpc-id", vec![vpc]));
+        let named = network::groups_by(std::iter::once(("group-name", vec![own])).chain(in_vpc));
+        security.extend(network::groups(cloud.wire, &named)?.into_iter().map(|group| group.group_id));
     }
     security.sort();
     security.dedup();
@@ -80,7 +77,7 @@ pub(crate) fn delete(cloud: &Cloud<'_>, service: &Service) -> Result<()> {
             "target groups are still in use by the load balancer that goes",
         ));
     }
-    Ok(())
+    Ok(found.is_some())
 }
 
 fn answered(cloud: &Cloud<'_>, action: &'static str, arn: &str) -> Result<()> {
@@ -90,14 +87,17 @@ fn answered(cloud: &Cloud<'_>, action: &'static str, arn: &str) -> Result<()> {
     }
 }
 
-/// Target groups that were made for this Service and never came to a load balancer, or are left of one.
+/// Target groups that were made for this Service and never came to a load balancer, or are left of one. For a while AWS shows them as
+/// those of a load balancer that is gone.
 fn leftovers(cloud: &Cloud<'_>, service: &Service, cluster: &Cluster) -> Result<BTreeSet<String>> {
     let prefix = name::group_prefix(service);
+    let own = format!("/{}/", name::balancer(service));
     let all = elbv2::all_groups(cloud.wire)?;
-    let idle = |group: &&TargetGroup| {
-        group.target_group_name.starts_with(&prefix) && group.load_balancer_arns.items.is_empty()
+    let of_nobody_else = |group: &&TargetGroup| {
+        group.target_group_name.starts_with(&prefix)
+            && group.load_balancer_arns.items.iter().all(|arn| arn.contains(&own))
     };
-    let arns: Vec<String> = all.iter().filter(idle).map(|group| group.target_group_arn.clone()).collect();
+    let arns: Vec<String> = all.iter().filter(of_nobody_else).map(|group| group.target_group_arn.clone()).collect();
     let calls: Vec<_> = arns.chunks(elbv2::TAGGED).map(|part| elbv2::tags(part.iter().map(String::as_str))).collect();
     let tags: Answer<Option<BTreeMap<String, Tags>>> = read_tags(send(cloud.wire, &calls).into_iter());
     // Without their tags nobody knows whose they are.

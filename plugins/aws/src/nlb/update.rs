@@ -60,7 +60,7 @@ pub(crate) fn update(cloud: &Cloud<'_>, service: &Service, members: &Members) ->
     }
     if cloud.store.get(&groups_key(cloud, &name)).as_ref() != Some(&shown(&places)) {
         let traffic = traffic(cloud, service, &balancer, &groups)?;
-        cloud.sync_node_rules(&cluster, &balancer.vpc_id, &name, &places, &traffic, false)?;
+        cloud.sync_node_rules(&cluster, Some(&balancer.vpc_id), &name, &places, &traffic, false)?;
         note_groups(cloud, &name, &places);
     }
     Ok(())

@@ -25,9 +25,9 @@ pub enum Fault {
     Lost,
     /// The request is done, and the connection closed after so many bytes of the answer's body.
     Cut(usize),
-    /// The answer that the same request got last time; the request is done if it is the first.
-    Stale,
-    /// The first page, whatever page was asked for; the page asked for, if nobody has asked for the first.
+    /// The answer that the same request got last time, at most so long ago; without one the request is done.
+    Stale(Duration),
+    /// The first page instead of a later one; the page asked for, if nobody has asked for the first.
     WrongPage,
     /// The request is done twice, one after the other; the second answer is answered.
     Twice,
@@ -49,7 +49,7 @@ impl Fault {
             Self::Refused => "refused",
             Self::Lost => "lost",
             Self::Cut(_) => "cut",
-            Self::Stale => "stale",
+            Self::Stale(_) => "stale",
             Self::WrongPage => "wrong-page",
             Self::Twice => "twice",
             Self::Garbage(_) => "garbage",

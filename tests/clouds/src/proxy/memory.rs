@@ -1,6 +1,7 @@
 //! The last answer to each read, for answers that are old.
 
 use std::collections::HashMap;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use http::Response;
@@ -10,16 +11,18 @@ const PAGES: [&str; 6] = ["marker", "page_reverse", "NextToken", "Marker", "Page
 
 /// Answers by what was asked.
 #[derive(Debug, Default)]
-pub(super) struct Memory(HashMap<String, (http::response::Parts, Bytes)>);
+pub(super) struct Memory(HashMap<String, (Instant, http::response::Parts, Bytes)>);
 
 impl Memory {
     pub(super) fn remember(&mut self, key: String, answer: &Response<Bytes>) {
         let (head, body) = answer.clone().into_parts();
-        self.0.insert(key, (head, body));
+        self.0.insert(key, (Instant::now(), head, body));
     }
 
-    pub(super) fn last(&self, key: &str) -> Option<Response<Bytes>> {
-        self.0.get(key).map(|(head, body)| Response::from_parts(head.clone(), body.clone()))
+    /// The last answer, if it is at most this old.
+    pub(super) fn last(&self, key: &str, age: Duration) -> Option<Response<Bytes>> {
+        let (at, head, body) = self.0.get(key)?;
+        (at.elapsed() <= age).then(|| Response::from_parts(head.clone(), body.clone()))
     }
 }
 

@@ -95,8 +95,8 @@ impl Shared {
                 Fault::Refused => return Outcome::Closed,
                 Fault::Lost => closed = true,
                 Fault::Cut(after) => cut = Some(after),
-                Fault::Stale => answer = answer.or_else(|| self.memory().last(&self.key(asked, operation))),
-                Fault::WrongPage => answer = answer.or_else(|| self.memory().last(&self.first_key(asked, operation))),
+                Fault::Stale(age) => answer = answer.or_else(|| self.memory().last(&self.key(asked, operation), age)),
+                Fault::WrongPage => answer = answer.or_else(|| self.first_page(asked, operation)),
                 Fault::Twice => twice = true,
                 Fault::Garbage(body) => garbage = Some(body),
             }
@@ -146,8 +146,11 @@ impl Shared {
         memory::key(operation, &asked.path, &asked.query, asked.form())
     }
 
-    fn first_key(&self, asked: &Asked, operation: &str) -> String {
-        memory::key(operation, &asked.path, &memory::first_page(&asked.query), &memory::first_page(asked.form()))
+    /// What was answered last to who asked for the first page, if another one is asked for.
+    fn first_page(&self, asked: &Asked, operation: &str) -> Option<Response<Bytes>> {
+        let query = memory::first_page(&asked.query);
+        let first = memory::key(operation, &asked.path, &query, &memory::first_page(asked.form()));
+        (first != self.key(asked, operation)).then(|| self.memory().last(&first, Duration::MAX)).flatten()
     }
 
     fn throttled(&self, operation: &str, after: Option<u32>) -> Response<Bytes> {

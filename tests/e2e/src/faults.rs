@@ -1,0 +1,291 @@
+//! Clusters in bad clouds, served by a host that is killed: whatever happens, in the end all is as it should be, and nothing is left.
+//!
+//! What happens is drawn from a seed: the faults of the cloud, what users and operators do, and when the host is killed. Another run of
+//! the same seed draws the same; what the host is doing when it is killed is its own affair.
+
+use std::{
+    collections::BTreeSet,
+    fmt::{self, Display},
+    path::Path,
+    time::{Duration, Instant},
+};
+
+use anyhow::{Context as _, Result, ensure};
+use rand::{Rng as _, SeedableRng as _, rngs::StdRng, seq::IndexedRandom as _};
+use skydock_clouds::{Fault, Rule};
+use skydock_planes::Plane;
+use skydock_story::{
+    host::Host,
+    observe::{Seen, until},
+};
+use tokio::time::sleep;
+
+use crate::{
+    cluster::Cluster,
+    expect::Wanted,
+    hosts::Hosts,
+    site::{Machine, Site},
+};
+
+/// How long all may take to be as it should be once the cloud is well: what failed for minutes is tried again after as long.
+const PATIENCE: Duration = Duration::from_secs(300);
+/// The longest pause after a step, and before the host is killed.
+const PAUSE: Duration = Duration::from_millis(2500);
+/// Most machines at a time.
+const MACHINES: usize = 5;
+const SERVICES: [&str; 3] = ["web", "mail", "dns"];
+const PORTS: [&str; 4] = ["TCP/80", "TCP/443", "UDP/53", "TCP/8443"];
+
+/// What a run has met.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Report {
+    /// Steps that users and operators took.
+    pub steps: usize,
+    /// How often the host was killed.
+    pub kills: usize,
+    /// Requests to the cloud.
+    pub requests: usize,
+    /// Those of them that something went wrong with.
+    pub faults: usize,
+    /// How long it took until all was as it should be.
+    pub settled_in: Duration,
+}
+
+impl Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { steps, kills, requests, faults, settled_in } = self;
+        let seconds = settled_in.as_secs_f64();
+        write!(f, "{steps} steps, {kills} kills, {faults} faults in {requests} requests, well after {seconds:.1} s")
+    }
+}
+
+/// What users and operators do.
+#[derive(Clone, Copy, Debug)]
+enum Step {
+    Join,
+    Stop,
+    Start,
+    Delete,
+    Serve,
+    KeepInside,
+    Withdraw,
+}
+
+const STEPS: [Step; 9] = [
+    Step::Join,
+    Step::Stop,
+    Step::Start,
+    Step::Delete,
+    Step::Serve,
+    Step::Serve,
+    Step::Serve,
+    Step::KeepInside,
+    Step::Withdraw,
+];
+
+struct Run<'a> {
+    site: &'a mut dyn Site,
+    cluster: Cluster,
+    hosts: Hosts,
+    wanted: Wanted,
+    chance: StdRng,
+    report: Report,
+}
+
+/// Plays what the seed draws, in a site that holds nothing yet and on a plane without nodes.
+///
+/// # Errors
+/// What is not as it should be at the end; the hosts' logs stay then.
+pub async fn run(site: &mut dyn Site, plane: &dyn Plane, name: &str, seed: u64, steps: usize) -> Result<Report> {
+    let before = site.holdings().await?;
+    let hosts = Hosts::configure(site, name, plane.kubeconfig_path(), &["--leader-elect=false", "--v=4"])?;
+    let wanted = Wanted { labels: site.labels().to_vec(), ..Wanted::default() };
+    let (cluster, chance) = (Cluster::new(plane.client()), StdRng::seed_from_u64(seed));
+    let mut run = Run { site, cluster, hosts, wanted, chance, report: Report::default() };
+    let played = run.play(steps).await;
+    let ended = match played {
+        Ok(()) => {
+            let after = run.site.holdings().await?;
+            if after == before { Ok(()) } else { Err(anyhow::anyhow!("before {before:#?}\nafter {after:#?}")) }
+        }
+        Err(error) => Err(error),
+    };
+    ended.with_context(|| format!("seed {seed}, the logs are in {}", Path::display(run.hosts.keep())))?;
+    Ok(run.report)
+}
+
+impl Run<'_> {
+    async fn play(&mut self, steps: usize) -> Result<()> {
+        self.join(2).await?;
+        let mut host = self.hosts.start().await?;
+        self.spoil();
+        for _ in 0..steps {
+            let step = *STEPS.choose(&mut self.chance).context("a step")?;
+            if self.step(step).await.with_context(|| format!("{step:?}"))? {
+                self.report.steps += 1;
+            }
+            sleep(self.chance.random_range(Duration::ZERO..PAUSE)).await;
+            if self.chance.random_bool(0.6) {
+                host = self.kill(host).await?;
+            }
+        }
+        self.site.proxy().clear_rules();
+        let began = Instant::now();
+        self.settle().await?;
+        self.report.settled_in = began.elapsed();
+
+        // The end of it all, with a bad cloud again and the host killed in the middle.
+        self.spoil();
+        for service in std::mem::take(&mut self.wanted.services).into_keys() {
+            self.cluster.withdraw(&service).await?;
+        }
+        sleep(self.chance.random_range(Duration::ZERO..PAUSE)).await;
+        host = self.kill(host).await?;
+        for (machine, _) in std::mem::take(&mut self.wanted.machines) {
+            self.site.delete(&machine).await?;
+            self.cluster.remove(&machine.node).await?;
+        }
+        sleep(self.chance.random_range(Duration::ZERO..PAUSE)).await;
+        host = self.kill(host).await?;
+        self.site.proxy().clear_rules();
+        self.settle().await?;
+        let calls = self.site.proxy().calls();
+        self.report.requests = calls.len();
+        self.report.faults = calls.iter().filter(|call| !call.faults.is_empty()).count();
+        Hosts::stop(host).await?;
+        let logs = self.hosts.logs()?;
+        ensure!(!self.site.secrets().iter().any(|secret| logs.contains(secret)), "a log has a secret in it");
+        Ok(())
+    }
+
+    async fn kill(&mut self, mut host: Host) -> Result<Host> {
+        host.kill()?;
+        host.ended(PAUSE).await?;
+        self.report.kills += 1;
+        self.hosts.start().await
+    }
+
+    /// Makes the cloud bad, in ways that chance chooses.
+    fn spoil(&mut self) {
+        // AWS says of itself that it is consistent only in the end; of OpenStack a database that is behind is all there is.
+        let (reads, stale) = match self.site.provider() {
+            "aws" => ("*:Describe*", Duration::from_secs(4)),
+            _ => ("GET *", Duration::from_millis(300)),
+        };
+        let faults = [
+            ("*", Fault::Latency(Duration::ZERO, Duration::from_millis(300)), 0.3),
+            ("*", Fault::Throttle(Some(1)), 0.04),
+            ("*", Fault::Throttle(None), 0.02),
+            ("*", Fault::Status(500), 0.04),
+            ("*", Fault::Status(503), 0.04),
+            ("*", Fault::Refused, 0.04),
+            ("*", Fault::Lost, 0.08),
+            ("*", Fault::Cut(40), 0.04),
+            (reads, Fault::Stale(stale), 0.06),
+            (reads, Fault::WrongPage, 0.03),
+            (reads, Fault::Garbage("<html>maintenance</html>"), 0.03),
+        ];
+        for (operations, fault, probability) in faults {
+            if self.chance.random_bool(0.7) {
+                self.site.proxy().rule(Rule::new(operations, fault).with_probability(probability));
+            }
+        }
+    }
+
+    /// Takes a step; false if there is nothing to take it with.
+    async fn step(&mut self, step: Step) -> Result<bool> {
+        match step {
+            Step::Join if self.wanted.machines.len() < MACHINES => self.join(1).await.map(|()| true),
+            Step::Join => Ok(false),
+            Step::Stop => self.switch(false).await,
+            Step::Start => self.switch(true).await,
+            Step::Delete => self.delete().await,
+            Step::Serve => self.serve().await.map(|()| true),
+            Step::KeepInside => {
+                let Some(service) = self.any_service() else { return Ok(false) };
+                self.cluster.keep_inside(&service).await?;
+                self.wanted.services.remove(&service);
+                Ok(true)
+            }
+            Step::Withdraw => {
+                let Some(service) = self.any_service() else { return Ok(false) };
+                self.cluster.withdraw(&service).await?;
+                self.wanted.services.remove(&service);
+                Ok(true)
+            }
+        }
+    }
+
+    async fn join(&mut self, count: usize) -> Result<()> {
+        for machine in self.site.add(count).await? {
+            self.cluster.register(&machine.node).await?;
+            self.wanted.machines.push((machine, true));
+        }
+        Ok(())
+    }
+
+    /// A machine in this state; the first one always runs, so that a load balancer has somebody behind it.
+    fn machine(&mut self, runs: bool) -> Option<Machine> {
+        let all: Vec<_> = self.wanted.machines.iter().skip(1).filter(|(_, seen)| *seen == runs).collect();
+        all.choose(&mut self.chance).map(|(machine, _)| machine.clone())
+    }
+
+    async fn switch(&mut self, on: bool) -> Result<bool> {
+        let Some(machine) = self.machine(!on) else { return Ok(false) };
+        if on {
+            self.site.start(&machine).await?;
+        } else {
+            self.site.stop(&machine).await?;
+        }
+        self.cluster.set_ready(&machine.node, on).await?;
+        for (one, runs) in &mut self.wanted.machines {
+            if *one == machine {
+                *runs = on;
+            }
+        }
+        Ok(true)
+    }
+
+    async fn delete(&mut self) -> Result<bool> {
+        let Some(machine) = self.machine(true) else { return Ok(false) };
+        self.site.delete(&machine).await?;
+        self.cluster.set_ready(&machine.node, false).await?;
+        if self.cluster.is_initialised(&machine.node).await? {
+            // Of so few nodes too many go.
+            self.cluster.allow_deletion(&machine.node).await?;
+        } else {
+            // It would stay for ten minutes.
+            self.cluster.remove(&machine.node).await?;
+        }
+        self.wanted.machines.retain(|(one, _)| *one != machine);
+        Ok(true)
+    }
+
+    fn any_service(&mut self) -> Option<String> {
+        let all: Vec<_> = self.wanted.services.keys().cloned().collect();
+        all.choose(&mut self.chance).cloned()
+    }
+
+    /// A Service comes, or its ports change. One that was deleted has to be gone before its name is used again.
+    async fn serve(&mut self) -> Result<()> {
+        let name = *SERVICES.choose(&mut self.chance).context("a name")?;
+        let count = self.chance.random_range(1..=2);
+        let ports: Vec<&str> = PORTS.choose_multiple(&mut self.chance, count).copied().collect();
+        if !self.wanted.services.contains_key(name) {
+            let gone = until(PATIENCE, || async {
+                let left = self.cluster.is_deleted(name).await?;
+                Ok(if left { Seen::NotYet("its finalizer is there".to_owned()) } else { Seen::Yes(()) })
+            });
+            gone.await.with_context(|| format!("service {name} to be gone"))?;
+        }
+        self.cluster.serve(name, &ports, &self.site.annotations()).await?;
+        let ports: BTreeSet<String> = ports.into_iter().map(str::to_owned).collect();
+        self.wanted.services.insert(name.to_owned(), ports);
+        Ok(())
+    }
+
+    /// Waits until cluster and cloud are as they should be.
+    async fn settle(&self) -> Result<()> {
+        self.wanted.seen(self.site, &self.cluster, PATIENCE).await
+    }
+}
