@@ -1,0 +1,122 @@
+//! The official cloud controller managers do their work on clouds of this machine: nodes are initialised, Services get load balancers,
+//! and leave nothing. Their calls are printed, by operation.
+
+mod cluster;
+mod manager;
+
+use std::path::Path;
+
+use anyhow::{Context as _, Result, ensure};
+use serde_json::json;
+use skydock_clouds::{Aws, NewNetwork, OpenStack, Proxy};
+use skydock_peers::{Peer, Settings, aws, openstack};
+
+use crate::cluster::Cluster;
+use crate::manager::Manager;
+
+/// Writes a configuration.
+fn write(folder: &Path, conf: &str) -> Result<std::path::PathBuf> {
+    let path = folder.join("cloud.conf");
+    std::fs::write(&path, conf)?;
+    Ok(path)
+}
+
+/// Prints what was asked of the cloud since the last time, and forgets it.
+fn tell(proxy: &Proxy, what: &str) -> u64 {
+    let counts = proxy.counts();
+    let sum = counts.values().sum();
+    println!("{what}: {sum} calls {counts:#?}");
+    proxy.forget();
+    sum
+}
+
+fn log() {
+    let _ = tracing_subscriber::fmt().with_max_level(tracing::Level::INFO).with_test_writer().try_init();
+}
+
+#[tokio::test]
+async fn openstacks_own_initialises_nodes_and_serves_a_service() -> Result<()> {
+    log();
+    let peer = Peer::openstack().await?;
+    let (cluster, cloud) = (Cluster::start().await?, OpenStack::start().await?);
+    let project = cloud.project("kube").await?;
+    let names = ["node-1", "node-2", "node-3"].map(str::to_owned);
+    project.create_servers(&names).await?;
+    let before = project.holdings().await?;
+    let proxy = Proxy::before_openstack(&cloud, 1).await?;
+    let conf = write(cluster.folder(), &openstack::cloud_conf(&project, &proxy.auth_url()))?;
+
+    let mut manager = Manager::start(&peer, &Settings::new(cluster.folder(), cluster.kubeconfig(), conf)).await?;
+    tell(&proxy, "start");
+    cluster.create_nodes(&names).await?;
+    let nodes = manager.until("initialised nodes", async || cluster.initialised().await).await?;
+    for node in &nodes {
+        let id = node.spec.as_ref().and_then(|spec| spec.provider_id.clone()).unwrap_or_default();
+        ensure!(id.starts_with("openstack:///"), "{id}");
+    }
+    tell(&proxy, "3 nodes");
+
+    cluster.create_service("web", &json!({})).await?;
+    let ingress = manager.until("a load balancer", async || cluster.ingress("web").await).await?;
+    tell(&proxy, "a Service");
+    ensure!(ingress.ip.is_some(), "{ingress:?}");
+    let held = project.holdings().await?;
+    let kinds = ["loadbalancers", "listeners", "pools", "floatingips"];
+    ensure!(kinds.iter().all(|kind| held.get(kind).is_some_and(|things| things.len() == 1)), "{held:#?}");
+
+    cluster.delete_service("web").await?;
+    manager.until("the Service to be gone", async || cluster.gone("web").await).await?;
+    tell(&proxy, "its end");
+    let after = project.holdings().await?;
+    ensure!(after == before, "left: {after:#?}, before: {before:#?}");
+    Ok(())
+}
+
+#[tokio::test]
+async fn that_of_aws_initialises_nodes_and_serves_services() -> Result<()> {
+    log();
+    let peer = Peer::aws().await?;
+    let (cluster, cloud) = (Cluster::start().await?, Aws::start().await?);
+    let network = cloud.network(&NewNetwork::of_cluster("kube")).await?;
+    let mut names = Vec::new();
+    for id in cloud.run_instances(&network, 0, &["node-1", "node-2", "node-3"]).await? {
+        let seen = cloud.call("ec2", "DescribeInstances", &[("InstanceId.1", &id)]).await?;
+        let name = seen.split_once("<privateDnsName>").and_then(|(_, rest)| rest.split_once("</"));
+        names.push(name.context("no privateDnsName")?.0.to_owned());
+    }
+    let keys = cloud.verify_signatures().await?;
+    let before = cloud.holdings().await?;
+    let proxy = Proxy::before_aws(&cloud, 1).await?;
+    let conf = aws::cloud_conf(&network, "kube", proxy.url(), cloud.region());
+    let mut settings = Settings::new(cluster.folder(), cluster.kubeconfig(), write(cluster.folder(), &conf)?);
+    settings.environment = aws::environment(&keys, proxy.url(), cloud.region());
+
+    let mut manager = Manager::start(&peer, &settings).await?;
+    tell(&proxy, "start");
+    cluster.create_nodes(&names).await?;
+    let nodes = manager.until("initialised nodes", async || cluster.initialised().await).await?;
+    for node in &nodes {
+        let id = node.spec.as_ref().and_then(|spec| spec.provider_id.clone()).unwrap_or_default();
+        ensure!(id.starts_with("aws:///us-east-1a/i-"), "{id}");
+    }
+    tell(&proxy, "3 nodes");
+
+    let kind = json!({"service.beta.kubernetes.io/aws-load-balancer-type": "nlb"});
+    for (name, annotations, what) in [("web", kind, "a network"), ("old", json!({}), "a classic")] {
+        cluster.create_service(name, &annotations).await?;
+        let ingress = manager.until("a load balancer", async || cluster.ingress(name).await).await?;
+        ensure!(ingress.hostname.is_some(), "{ingress:?}");
+        tell(&proxy, &format!("{what} load balancer"));
+        cluster.touch_service(name).await?;
+        manager.until("the port", async || Ok((proxy.count("elb*:DescribeLoadBalancers") > 0).then_some(()))).await?;
+        tell(&proxy, &format!("{what} load balancer, changed"));
+    }
+    for name in ["web", "old"] {
+        cluster.delete_service(name).await?;
+        manager.until("the Service to be gone", async || cluster.gone(name).await).await?;
+        tell(&proxy, &format!("the end of {name}"));
+    }
+    let after = cloud.holdings().await?;
+    ensure!(after == before, "left: {after:#?}, before: {before:#?}");
+    Ok(())
+}
