@@ -33,11 +33,7 @@ pub struct Settings {
 impl Settings {
     /// All controllers but routes, with 20 workers, as the leader that it has to become first, and no port.
     #[must_use]
-    pub fn new(
-        folder: impl Into<PathBuf>,
-        kubeconfig: impl Into<PathBuf>,
-        cloud_config: impl Into<PathBuf>,
-    ) -> Self {
+    pub fn new(folder: impl Into<PathBuf>, kubeconfig: impl Into<PathBuf>, cloud_config: impl Into<PathBuf>) -> Self {
         Self {
             folder: folder.into(),
             kubeconfig: kubeconfig.into(),
