@@ -70,6 +70,8 @@ impl Settings {
                 "--bind-address=127.0.0.1".to_owned(),
                 format!("--cert-dir={}", self.folder.join("certificates").display()),
                 format!("--authentication-kubeconfig={}", self.kubeconfig.display()),
+                // Else it looks again and again for the authority of aggregated APIs, which a bare control plane has not.
+                "--authentication-skip-lookup".to_owned(),
                 format!("--authorization-kubeconfig={}", self.kubeconfig.display()),
                 "--authorization-always-allow-paths=/healthz,/metrics".to_owned(),
             ]);

@@ -30,34 +30,38 @@ mod tests {
         command(Path::new("/bin/sleep")).args(arguments).stdin(Stdio::piped()).spawn().unwrap()
     }
 
-    #[test]
-    fn it_is_the_process_that_was_started() {
-        let mut child = start(&["60"]);
-        let exe = format!("/proc/{}/exe", child.id());
+    /// Whether this comes true within five seconds.
+    fn within(mut done: impl FnMut() -> bool) -> bool {
         for _ in 0..500 {
-            if std::fs::read_link(&exe).is_ok_and(|path| path.ends_with("sleep")) {
-                child.kill().unwrap();
-                assert!(!child.wait().unwrap().success());
-                return;
+            if done() {
+                return true;
             }
             sleep(Duration::from_millis(10));
         }
-        panic!("never became the program");
+        false
+    }
+
+    fn is_program(child: &Child) -> bool {
+        std::fs::read_link(format!("/proc/{}/exe", child.id())).is_ok_and(|path| path.ends_with("sleep"))
+    }
+
+    #[test]
+    fn it_is_the_process_that_was_started() {
+        let mut child = start(&["60"]);
+        let became = within(|| is_program(&child));
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert!(became);
     }
 
     #[test]
     fn it_is_killed_when_its_standard_input_is_closed() {
         let mut child = start(&["60"]);
-        sleep(Duration::from_millis(200)); // until it is the program
+        let became = within(|| is_program(&child));
         drop(child.stdin.take());
-        for _ in 0..500 {
-            if let Some(status) = child.try_wait().unwrap() {
-                assert!(!status.success());
-                return;
-            }
-            sleep(Duration::from_millis(10));
-        }
-        child.kill().unwrap();
-        panic!("still runs");
+        let ended = within(|| child.try_wait().unwrap().is_some());
+        child.kill().unwrap(); // nothing, if it has ended
+        assert!(!child.wait().unwrap().success());
+        assert!(became && ended, "{became} {ended}");
     }
 }

@@ -38,7 +38,8 @@ async fn tell(proxy: &Proxy, what: &str) {
         }
         seen = now;
     }
-    println!("{what}: {seen} calls {:#?}", proxy.counts());
+    let counts: Vec<_> = proxy.counts().iter().map(|(operation, count)| format!("{count} {operation}")).collect();
+    tracing::info!("{what}: {seen} calls: {}", counts.join(", "));
     proxy.forget();
 }
 

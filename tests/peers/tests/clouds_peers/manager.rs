@@ -35,7 +35,7 @@ impl Manager {
         let began = Instant::now();
         loop {
             if let Some(value) = done().await? {
-                println!("{what}: after {:.2?}", began.elapsed());
+                tracing::info!("{what}: after {:.2?}", began.elapsed());
                 return Ok(value);
             }
             if let Some(status) = self.child.try_wait()? {
@@ -50,8 +50,8 @@ impl Manager {
 
     fn last_words(&self) -> String {
         let log = fs::read_to_string(&self.log).unwrap_or_default();
-        let lines: Vec<_> = log.lines().collect();
-        format!("its log ends with:\n{}", lines[lines.len().saturating_sub(40)..].join("\n"))
+        let skipped = log.lines().count().saturating_sub(40);
+        format!("its log ends with:\n{}", log.lines().skip(skipped).collect::<Vec<_>>().join("\n"))
     }
 }
 
