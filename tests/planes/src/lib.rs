@@ -21,4 +21,4 @@ pub use embedded::EmbeddedPlane;
 pub use error::Error;
 pub use node::NodeSpec;
 pub use plane::Plane;
-pub use real::{RealPlane, control_plane_binary, go_binary};
+pub use real::{RealPlane, control_plane_binary, go_binary, go_tool};

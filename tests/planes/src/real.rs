@@ -20,7 +20,7 @@ use tokio::net::{TcpSocket, UnixStream};
 use tracing::instrument::WithSubscriber;
 use tracing::subscriber::NoSubscriber;
 
-pub use self::binary::{control_plane_binary, go_binary};
+pub use self::binary::{control_plane_binary, go_binary, go_tool};
 use self::process::Process;
 use crate::{Error, NodeSpec, Plane, client};
 

@@ -1,5 +1,7 @@
 //! What moto leaves out of AWS.
 
+mod balancers;
+
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 
@@ -71,6 +73,8 @@ impl Shim {
             "elbv2:DescribeTargetHealth" => {
                 Some(with_health(&seen, &self.health.lock().unwrap_or_else(PoisonError::into_inner)))
             }
+            "elbv2:DescribeLoadBalancers" | "elbv2:CreateLoadBalancer" => Some(balancers::with_network_names(&seen)),
+            "elb:DescribeLoadBalancers" => Some(balancers::with_health_checks(&seen)),
             _ => None,
         };
         Response::from_parts(head, mended.map_or(body.clone(), Bytes::from))

@@ -14,6 +14,8 @@ use crate::Error;
 
 /// Where the Go module of the control plane is.
 const CONTROL_PLANE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../control-plane");
+/// The package in the folder itself.
+const HERE: &str = ".";
 /// A smaller binary: no symbols, no debug information.
 const STRIPPED: &str = "-s -w";
 
@@ -30,7 +32,7 @@ pub async fn control_plane_binary() -> Result<PathBuf, Error> {
         let go_mod_path = Path::new(CONTROL_PLANE).join("go.mod");
         let go_mod = fs::read_to_string(&go_mod_path).map_err(Error::io("read", &go_mod_path))?;
         let version = word_after(&go_mod, "k8s.io/kubernetes").ok_or(Error::NoVersion { file: go_mod_path })?;
-        find_or_build(CONTROL_PLANE.as_ref(), "control-plane", &linker_flags(version))
+        find_or_build(CONTROL_PLANE.as_ref(), HERE, "control-plane", &linker_flags(version))
     })
     .await
     .map_err(Error::setup("build Kubernetes"))?
@@ -42,13 +44,22 @@ pub async fn control_plane_binary() -> Result<PathBuf, Error> {
 /// # Errors
 /// As [`control_plane_binary`].
 pub async fn go_binary(module: &Path, name: &'static str) -> Result<PathBuf, Error> {
+    go_tool(module, HERE, name).await
+}
+
+/// As [`go_binary`], of a package of another module, which the go.mod in this folder names as a `tool`: that module's own
+/// program, in the version that is required there.
+///
+/// # Errors
+/// As [`control_plane_binary`].
+pub async fn go_tool(module: &Path, package: &'static str, name: &'static str) -> Result<PathBuf, Error> {
     let module = module.to_owned();
-    tokio::task::spawn_blocking(move || find_or_build(&module, name, STRIPPED))
+    tokio::task::spawn_blocking(move || find_or_build(&module, package, name, STRIPPED))
         .await
         .map_err(Error::setup("build a Go program"))?
 }
 
-fn find_or_build(module: &Path, name: &str, linker_flags: &str) -> Result<PathBuf, Error> {
+fn find_or_build(module: &Path, package: &str, name: &str, linker_flags: &str) -> Result<PathBuf, Error> {
     let module = fs::canonicalize(module).map_err(Error::io("find", module))?;
     let sources = Sources::read(&module, linker_flags)?;
     let cache = cache_root(|name| std::env::var_os(name)).ok_or_else(|| Error::Setup {
@@ -66,25 +77,25 @@ fn find_or_build(module: &Path, name: &str, linker_flags: &str) -> Result<PathBu
     let lock = File::create(&lock_path).map_err(Error::io("create", &lock_path))?;
     lock.lock().map_err(Error::io("lock", &lock_path))?;
     if !binary.exists() {
-        build(&module, &sources, linker_flags, &cache, &binary)?;
+        let go = go::find(&module, &sources.go, &cache.join("go"))?;
+        build(&go, &module, package, linker_flags, &binary)?;
     }
     Ok(binary)
 }
 
 /// Builds beside the final place and renames, so that a binary that exists is whole.
-fn build(module: &Path, sources: &Sources, linker_flags: &str, cache: &Path, binary: &Path) -> Result<(), Error> {
-    let go = go::find(module, &sources.go, &cache.join("go"))?;
+fn build(go: &Path, module: &Path, package: &str, linker_flags: &str, binary: &Path) -> Result<(), Error> {
     let partial = binary.with_extension("partial");
     let started = Instant::now();
     tracing::info!(module = %module.display(), "building with Go; all of Kubernetes takes some ten minutes");
-    let output = Command::new(&go)
+    let output = Command::new(go)
         .current_dir(module)
         .args(["build", "-trimpath", "-ldflags", linker_flags, "-o"])
         .arg(&partial)
-        .arg(".")
+        .arg(package)
         .env("CGO_ENABLED", "0")
         .output()
-        .map_err(Error::io("start", &go))?;
+        .map_err(Error::io("start", go))?;
     if !output.status.success() {
         let output = last_lines(&String::from_utf8_lossy(&output.stderr));
         return Err(Error::Build { folder: module.to_owned(), output });
