@@ -86,8 +86,8 @@ fn every_file_that_a_kustomization_names_is_there() {
     for (dir, kustomization) in kustomizations() {
         let mut names: Vec<&str> =
             ["/resources", "/components"].iter().flat_map(|pointer| texts(&kustomization, pointer)).collect();
-        for generator in list(&kustomization, "/secretGenerator") {
-            names.extend(texts(generator, "/files"));
+        for pointer in ["/secretGenerator", "/configMapGenerator"] {
+            names.extend(list(&kustomization, pointer).iter().flat_map(|generator| texts(generator, "/files")));
         }
         for name in names {
             assert!(dir.join(name).exists(), "{} names {name}", dir.display());
@@ -100,7 +100,12 @@ fn p43_bindings_bind_roles_that_exist_to_accounts_that_exist() {
     let objects = objects();
     let names =
         |kind: &str| -> BTreeSet<&str> { of_kind(&objects, kind).iter().map(|o| text(o, "/metadata/name")).collect() };
-    let accounts = names("ServiceAccount");
+    let mut accounts = names("ServiceAccount");
+    // Made by whoever needs them first: kube-controller-manager, or Skydock for its controllers.
+    let roles = of_kind(&objects, "Role");
+    let rules = roles.iter().flat_map(|role| list(role, "/rules"));
+    let tokens = rules.filter(|rule| texts(rule, "/resources") == ["serviceaccounts/token"]);
+    accounts.extend(tokens.flat_map(|rule| texts(rule, "/resourceNames")));
     assert!(accounts.contains(text(deployment(&objects), "/spec/template/spec/serviceAccountName")));
     let bindings = [of_kind(&objects, "ClusterRoleBinding"), of_kind(&objects, "RoleBinding")].concat();
     assert!(!bindings.is_empty());
@@ -129,8 +134,10 @@ fn p43_no_role_has_a_right_that_is_not_used() {
         "create serviceaccounts",
         "create serviceaccounts/token",
         "delete nodes",
+        "get configmaps",
         "get leases",
         "get namespaces",
+        "get secrets",
         "list leases",
         "list nodes",
         "list services",
@@ -144,6 +151,60 @@ fn p43_no_role_has_a_right_that_is_not_used() {
         "watch services",
     ];
     assert_eq!(rights, used.map(str::to_owned).into());
+}
+
+/// What is read of the cluster for a plugin, as `resource namespace/name`.
+fn granted_objects(configuration: &Value) -> BTreeSet<String> {
+    let plugins = list(configuration, "/plugins");
+    let objects = plugins.iter().flat_map(|plugin| list(plugin, "/grants/objects"));
+    let told = |object: &Value| {
+        let resource = text(object, "/kind").trim_start_matches("v1/").to_lowercase();
+        format!("{resource}s {}/{}", text(object, "/namespace"), text(object, "/name"))
+    };
+    objects.map(told).collect()
+}
+
+// Holds: OPS-135
+#[test]
+fn a_granted_object_may_be_read_by_its_name_and_nothing_else() {
+    let mut found = 0;
+    for (dir, kustomization) in kustomizations() {
+        let configuration = dir.join("config.yaml");
+        if text(&kustomization, "/kind") != "Kustomization" || !configuration.exists() {
+            continue;
+        }
+        let namespace = text(&kustomization, "/namespace");
+        let files = texts(&kustomization, "/resources").into_iter().map(|name| dir.join(name));
+        let objects: Vec<Value> = files.filter(|path| path.is_file()).flat_map(|path| documents(&path)).collect();
+        let mut rights = BTreeSet::new();
+        for rule in of_kind(&objects, "Role").iter().flat_map(|role| list(role, "/rules")) {
+            assert_eq!(texts(rule, "/verbs"), ["get"], "{rule}");
+            assert!(!texts(rule, "/resourceNames").is_empty(), "{rule}");
+            for resource in texts(rule, "/resources") {
+                let names = texts(rule, "/resourceNames").into_iter();
+                rights.extend(names.map(|name| format!("{resource} {namespace}/{name}")));
+            }
+        }
+        assert!(of_kind(&objects, "ClusterRole").is_empty(), "{}", dir.display());
+        assert_eq!(rights, granted_objects(&documents(&configuration)[0]), "{}", dir.display());
+        found += rights.len();
+    }
+    assert!(found >= 2, "no example shows it");
+}
+
+// Holds: OPS-136
+#[test]
+fn pods_are_replaced_one_by_one_while_another_stands_by() {
+    let objects = objects();
+    let deployment = deployment(&objects);
+    let number = |value: &Value, pointer: &str| value.pointer(pointer).and_then(Value::as_u64);
+    assert_eq!(number(deployment, "/spec/replicas"), Some(2));
+    assert_eq!(number(deployment, "/spec/strategy/rollingUpdate/maxSurge"), Some(0));
+    assert_eq!(number(deployment, "/spec/strategy/rollingUpdate/maxUnavailable"), Some(1));
+    let budgets = of_kind(&objects, "PodDisruptionBudget");
+    assert_eq!(number(budgets[0], "/spec/maxUnavailable"), Some(1));
+    let probe = "/spec/template/spec/containers/0/readinessProbe/httpGet/path";
+    assert_eq!(text(deployment, probe), "/readyz", "the next one is replaced when this one can take over");
 }
 
 // Holds: SEC-09

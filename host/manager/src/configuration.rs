@@ -225,7 +225,7 @@ plugins:
     }
 
     #[test]
-    fn the_example_of_the_page_can_be_read() {
+    fn the_examples_of_the_pages_can_be_read() {
         let page = concat!(include_str!("../../../docs/operating.md"), include_str!("../../../README.md"));
         let examples: Vec<&str> = page
             .split("```yaml\n")
@@ -233,10 +233,9 @@ plugins:
             .filter_map(|rest| rest.split("```").next())
             .filter(|it| it.starts_with("apiVersion: skydock"))
             .collect();
-        assert!(!examples.is_empty());
-        for example in examples {
-            SkydockConfiguration::parse(example, Path::new("page")).unwrap();
-        }
+        let read = examples.iter().map(|example| SkydockConfiguration::parse(example, Path::new("page")).unwrap());
+        let plugins: Vec<_> = read.flat_map(|it| it.plugins).map(|plugin| plugin.name).collect();
+        assert_eq!(plugins, ["metal", "metal", "openstack", "aws"]);
     }
 
     // Holds: OPS-107

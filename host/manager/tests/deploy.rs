@@ -10,6 +10,7 @@
 )]
 
 use std::{
+    collections::BTreeSet,
     fs,
     net::SocketAddr,
     path::{Path, PathBuf},
@@ -21,8 +22,14 @@ use k8s_openapi::api::{
 };
 use serde::Deserialize;
 use serde_json::Value;
-use skydock::cli::{self, BindAddress, CcmArgs};
+use skydock::{
+    cli::{self, BindAddress, CcmArgs, plugin_limits},
+    configuration::{PluginConfiguration, SkydockConfiguration},
+};
 use skydock_controllers::Controller;
+
+/// What an operator copies, in `deploy/`.
+const EXAMPLES: [&str; 4] = ["example", "example-aws", "example-metal", "example-openstack"];
 
 /// As much of a `kustomization.yaml` as is used here.
 #[derive(Default, Deserialize)]
@@ -30,7 +37,8 @@ use skydock_controllers::Controller;
 struct Kustomization {
     components: Vec<String>,
     patches: Option<Vec<Patch>>,
-    secret_generator: Vec<SecretGenerator>,
+    secret_generator: Vec<Generator>,
+    config_map_generator: Vec<Generator>,
 }
 
 #[derive(Deserialize)]
@@ -45,17 +53,31 @@ struct Target {
     name: String,
 }
 
-#[derive(Deserialize)]
-struct SecretGenerator {
+/// Of a Secret or ConfigMap.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Generator {
     name: String,
     files: Vec<String>,
+    literals: Vec<String>,
+}
+
+impl Generator {
+    /// The keys of what the generator of this name makes; none if there is no such generator.
+    fn keys(all: &[Self], name: &str) -> Vec<String> {
+        let made = all.iter().filter(|generator| generator.name == name);
+        let keys = made.flat_map(|it| it.files.iter().chain(&it.literals));
+        keys.map(|key| key.split('=').next().unwrap().to_owned()).collect()
+    }
 }
 
 /// What a kustomization makes of the Deployment and its configuration.
 struct Deployed {
+    folder: String,
     pod: PodSpec,
     args: CcmArgs,
-    secrets: Vec<SecretGenerator>,
+    secrets: Vec<Generator>,
+    config_maps: Vec<Generator>,
 }
 
 fn deploy() -> PathBuf {
@@ -91,7 +113,7 @@ fn commented_examples(text: &str) -> Vec<Vec<Patch>> {
 }
 
 /// The Deployment of the base with these patches, read as strictly as kubectl does: an unknown field is a mistake.
-fn deployed(patches: &[Patch], secrets: Vec<SecretGenerator>) -> Deployed {
+fn deployed(folder: &str, patches: &[Patch], made: Kustomization) -> Deployed {
     let mut value: Value = yaml(&read("base/deployment.yaml"));
     for patch in patches.iter().filter(|patch| patch.target.kind == "Deployment") {
         assert_eq!(value.pointer("/metadata/name"), Some(&Value::from(patch.target.name.as_str())));
@@ -104,25 +126,43 @@ fn deployed(patches: &[Patch], secrets: Vec<SecretGenerator>) -> Deployed {
     let given = container(&pod).args.clone().unwrap();
     let parsed = cli::parse(["skydock".to_owned()].into_iter().chain(given)).expect("the flags are understood");
     assert!(parsed.command.is_none());
-    Deployed { pod, args: parsed.ccm, secrets }
+    let Kustomization { secret_generator: secrets, config_map_generator: config_maps, .. } = made;
+    Deployed { folder: folder.to_owned(), pod, args: parsed.ccm, secrets, config_maps }
 }
 
 fn base() -> Deployed {
-    deployed(&[], kustomization("base").secret_generator)
+    deployed("base", &[], kustomization("base"))
 }
 
-/// With the components of the example.
-fn example(mut patches: Vec<Patch>) -> Deployed {
-    let example = kustomization("example");
-    let components = example.components.iter().map(|path| kustomization(&format!("example/{path}")));
-    patches.splice(0..0, components.flat_map(|component| component.patches.unwrap_or_default()));
-    deployed(&patches, example.secret_generator)
+/// An example with its components, and with these patches besides.
+fn example(folder: &str, more: Vec<Patch>) -> Deployed {
+    let mut example = kustomization(folder);
+    let mut patches = Vec::new();
+    add_components(folder, &example, &mut patches);
+    patches.extend(example.patches.take().into_iter().flatten().chain(more));
+    deployed(folder, &patches, example)
+}
+
+/// Adds the patches of components, those that a component is made of first.
+fn add_components(folder: &str, kustomization: &Kustomization, patches: &mut Vec<Patch>) {
+    for path in &kustomization.components {
+        let folder = format!("{folder}/{path}");
+        let mut component = self::kustomization(&folder);
+        // A generator of a component comes too late for one who would replace what it makes.
+        assert!(component.secret_generator.is_empty() && component.config_map_generator.is_empty(), "{folder}");
+        add_components(&folder, &component, patches);
+        patches.extend(component.patches.take().into_iter().flatten());
+    }
 }
 
 /// All that `deploy/` shows how to make.
 fn all() -> Vec<Deployed> {
-    let examples = commented_examples(&read("example/kustomization.yaml"));
-    [base(), example(Vec::new())].into_iter().chain(examples.into_iter().map(example)).collect()
+    let mut all = vec![base()];
+    for folder in EXAMPLES {
+        let commented = commented_examples(&read(format!("{folder}/kustomization.yaml")));
+        all.extend([Vec::new()].into_iter().chain(commented).map(|patches| example(folder, patches)));
+    }
+    all
 }
 
 fn container(pod: &PodSpec) -> &Container {
@@ -138,43 +178,149 @@ impl Deployed {
         let volume = self.pod.volumes.iter().flatten().find(|volume| volume.name == mount.name);
         Some((mount, volume.unwrap_or_else(|| panic!("no volume {}", mount.name))))
     }
+
+    /// The files in a volume, as far as they can be known.
+    fn files(&self, volume: &Volume) -> Vec<String> {
+        let mut files = Vec::new();
+        if let Some(secret) = &volume.secret {
+            files.extend(Generator::keys(&self.secrets, secret.secret_name.as_deref().unwrap()));
+        }
+        for source in volume.projected.iter().flat_map(|projected| projected.sources.iter().flatten()) {
+            if let Some(secret) = &source.secret {
+                let named = secret.items.iter().flatten().map(|item| item.path.clone());
+                files.extend(named.chain(Generator::keys(&self.secrets, &secret.name)));
+            }
+            files.extend(source.config_map.iter().flat_map(|map| Generator::keys(&self.config_maps, &map.name)));
+            files.extend(source.service_account_token.iter().map(|token| token.path.clone()));
+        }
+        files
+    }
+
+    /// The plugin that the configuration file names, and the file's text.
+    fn configured(&self) -> Option<(PluginConfiguration, String)> {
+        let path = self.args.config.as_ref()?;
+        let text = read(Path::new(&self.folder).join(path.file_name().unwrap()));
+        let mut configuration = SkydockConfiguration::parse(&text, path).unwrap();
+        Some((configuration.plugins.remove(0), text))
+    }
+
+    /// The file of the plugin.
+    fn plugin(&self) -> PathBuf {
+        let in_dir = || self.args.plugin_dir.as_ref().unwrap().join(format!("{}.wasm", self.args.cloud_provider));
+        self.configured().map_or_else(in_dir, |(plugin, _)| plugin.file)
+    }
+
+    /// The files of configuration and credentials that it is to read.
+    fn read_files(&self) -> Vec<PathBuf> {
+        let flags = self.args.cloud_config.iter().chain(&self.args.config).cloned();
+        let text = self.configured().map(|(_, text)| yaml(&text)).unwrap_or_default();
+        let mut files: Vec<_> = flags.collect();
+        named_files(&text, &mut files);
+        files
+    }
+}
+
+/// What a configuration names as files, but for plugins.
+fn named_files(value: &Value, files: &mut Vec<PathBuf>) {
+    let Value::Object(fields) = value else {
+        return value.as_array().into_iter().flatten().for_each(|item| named_files(item, files));
+    };
+    for (key, value) in fields {
+        match value {
+            Value::String(path) if key.ends_with("File") || key.starts_with("cloudConf") => files.push(path.into()),
+            value => named_files(value, files),
+        }
+    }
+}
+
+#[test]
+fn every_example_is_looked_at() {
+    let names = fs::read_dir(deploy()).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    let examples: BTreeSet<_> = names.filter(|name| name.starts_with("example")).collect();
+    assert_eq!(examples, EXAMPLES.map(str::to_owned).into());
 }
 
 #[test]
 fn the_flags_of_every_variant_are_understood_and_start_what_they_should() {
-    let (base, example) = (base(), example(Vec::new()));
+    let (base, example) = (base(), example("example", Vec::new()));
     assert!(base.args.leader_elect && !base.args.use_service_account_credentials);
     assert!(example.args.leader_elect && example.args.use_service_account_credentials);
     assert_eq!(base.args.controllers, ["*"]);
     let variants = all();
-    assert_eq!(variants.len(), 4, "base, example, and two in the example's comments");
-    assert!(variants.iter().any(|variant| variant.args.cloud_provider != "static"));
+    assert_eq!(variants.len(), 7, "base, examples, and two in the examples' comments");
     assert!(variants.iter().any(|variant| variant.args.master.is_some()));
+    for variant in variants {
+        assert!(variant.args.config.is_some() != variant.args.cloud_config.is_some(), "one of both tells all");
+        assert_eq!(variant.args.config.is_some(), variant.args.cloud_provider.is_empty(), "flags win over the file");
+    }
 }
 
 #[test]
 fn the_plugin_is_in_the_image_or_mounted() {
     let dockerfile = read("Dockerfile");
     assert!(dockerfile.contains("COPY --from=build /out/ /\n"));
+    let installed = dockerfile.lines().find_map(|line| line.split_once("install -D -m 0644 -t /out/plugins "));
+    let (_, installed) = installed.expect("plugins are installed");
     for variant in all() {
-        let dir = variant.args.plugin_dir.as_ref().expect("a directory of plugins");
-        let file = dir.join(format!("{}.wasm", variant.args.cloud_provider));
-        let in_image = dockerfile.contains(&format!(" /out{}", file.display()));
-        assert!(in_image || variant.mount(&file).is_some(), "{} is nowhere", file.display());
+        let file = variant.plugin();
+        let name = file.strip_prefix("/plugins").expect("a directory of plugins").display().to_string();
+        let in_image = installed.split_whitespace().any(|path| path == format!("target/plugins/{name}"));
+        assert!(in_image != variant.mount(&file).is_some(), "{name} is nowhere, or hidden by what is mounted");
         assert!(variant.args.plugins.is_empty());
     }
 }
 
+// Holds: OPS-133
 #[test]
-fn the_configuration_is_a_key_of_the_secret_that_is_mounted_as_a_directory() {
+fn every_file_of_the_configuration_is_in_a_mounted_directory() {
     for variant in all() {
-        let file = variant.args.cloud_config.clone().expect("a configuration");
-        let (mount, volume) = variant.mount(&file).expect("it is mounted");
-        assert!(mount.sub_path.is_none(), "a file that is mounted by subPath never changes");
-        let secret = volume.secret.as_ref().expect("a Secret");
-        let made = variant.secrets.iter().find(|made| Some(&made.name) == secret.secret_name.as_ref());
-        let key = file.strip_prefix(&mount.mount_path).unwrap().display().to_string();
-        assert!(made.expect("the Secret is made").files.contains(&key), "no key {key}");
+        for file in variant.read_files() {
+            let (mount, volume) = variant.mount(&file).unwrap_or_else(|| panic!("{} is nowhere", file.display()));
+            assert!(mount.sub_path.is_none(), "a file that is mounted by subPath never changes");
+            let key = file.strip_prefix(&mount.mount_path).unwrap().display().to_string();
+            let files = variant.files(volume);
+            assert!(files.contains(&key), "{}: no {key} among {files:?}", variant.folder);
+        }
+    }
+}
+
+// Holds: SEC-24
+#[test]
+fn only_the_group_of_the_pod_reads_the_configuration() {
+    for variant in all() {
+        let context = variant.pod.security_context.as_ref().unwrap();
+        assert!(context.fs_group.is_some() && context.fs_group == context.run_as_group);
+        for file in variant.read_files() {
+            let (mount, volume) = variant.mount(&file).unwrap();
+            let secret = volume.secret.as_ref().and_then(|secret| secret.default_mode);
+            let mode = secret.or(volume.projected.as_ref().and_then(|projected| projected.default_mode));
+            assert_eq!((mode, mount.read_only), (Some(0o440), Some(true)), "{}", variant.folder);
+        }
+    }
+}
+
+#[test]
+fn examples_of_clouds_bind_each_rule_to_a_credential() {
+    for (folder, rules) in [("example-aws", 2), ("example-metal", 1), ("example-openstack", 4)] {
+        let (plugin, _) = example(folder, Vec::new()).configured().unwrap();
+        assert_eq!(plugin.egress.len(), rules, "{folder}");
+        assert_eq!(folder.split_once('-').unwrap().1, plugin.name);
+        for rule in plugin.egress {
+            assert!(rule.to.starts_with("https://") && rule.credential.is_some(), "{}", rule.name);
+        }
+    }
+}
+
+// Holds: OPS-134
+#[test]
+fn the_pods_memory_holds_the_plugin_its_compiler_and_the_host() {
+    for variant in all() {
+        let configured = variant.configured().map(|(plugin, _)| plugin.limits().unwrap()).unwrap_or_default();
+        let settings = [configured, variant.args.plugin_limits.clone()].concat();
+        let limits = plugin_limits::limits(1, &settings).unwrap();
+        let needed = (limits.memory_total + limits.compile_memory + (256 << 20)) >> 20;
+        let resources = container(&variant.pod).resources.as_ref().unwrap();
+        assert_eq!(resources.limits.as_ref().unwrap()["memory"].0, format!("{needed}Mi"), "{}", variant.folder);
     }
 }
 
@@ -193,9 +339,10 @@ fn the_directory_of_compiled_plugins_is_made_below_a_mount_that_can_be_written()
 #[test]
 fn nothing_is_mounted_that_no_flag_asks_for_and_no_file_is_asked_for_that_a_pod_has_not() {
     for variant in all() {
-        let CcmArgs { plugin_dir, plugin_cache_dir, cloud_config, kubeconfig, .. } = &variant.args;
-        assert!(kubeconfig.is_none(), "a Pod has its service account");
-        let asked: Vec<_> = [plugin_dir, plugin_cache_dir, cloud_config].into_iter().flatten().collect();
+        assert!(variant.args.kubeconfig.is_none(), "a Pod has its service account");
+        let mut asked = variant.read_files();
+        asked.push(variant.plugin());
+        asked.extend(variant.args.plugin_cache_dir.clone());
         for mount in container(&variant.pod).volume_mounts.iter().flatten() {
             assert!(
                 asked.iter().any(|path| path.starts_with(&mount.mount_path)),

@@ -27,7 +27,7 @@ use anyhow::{Context, Result, ensure};
 use k8s_openapi::api::{
     apps::v1::Deployment,
     coordination::v1::{Lease, LeaseSpec},
-    core::v1::{Event, Node, Secret, Service},
+    core::v1::{ConfigMap, Event, Node, Secret, Service},
 };
 use kube::{
     Api, Client, Config, ResourceExt,
@@ -35,7 +35,7 @@ use kube::{
     config::{KubeConfigOptions, Kubeconfig},
 };
 use real_rbac::{
-    files::{RETRY, arguments, copy, kubeconfig_with, uncommented},
+    files::{CONFIGURATION, RETRY, arguments, copy, kubeconfig_with, moved, uncommented},
     rights::{Request, Right, granted},
 };
 use serde_json::{Value, json};
@@ -51,6 +51,14 @@ const NAMESPACE: &str = "kube-system";
 const LEASE: &str = "cloud-controller-manager";
 /// The component that splits the work among accounts, as the example names it.
 const SPLIT: &str = "components:\n  - ../components/service-account-credentials\n";
+/// In its place, a configuration file in that of flags.
+const CONFIGURED: &str = "configMapGenerator:
+  - name: skydock-configuration
+    files: [config.yaml]
+    options: {disableNameSuffixHash: true}
+components:
+  - ../components/configuration
+";
 /// The node of the test: one of the machines in the example's inventory, which gets an address.
 const NODE: &str = "worker-1";
 const ADDRESS: &str = "198.18.0.1";
@@ -61,16 +69,56 @@ const LATER: Duration = Duration::from_secs(90);
 
 #[tokio::test(flavor = "multi_thread")]
 async fn p43_the_rights_of_one_account_are_enough_and_none_is_too_many() {
-    let without_component = |example: String| {
+    let with_configuration = |example: String| {
         assert!(example.contains(SPLIT), "the example has the component no more");
-        example.replace(SPLIT, "")
+        example.replace(SPLIT, CONFIGURED)
     };
-    check(&["skydock"], without_component).await;
+    check(&["skydock"], with_configuration).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn p45_the_rights_of_each_of_several_accounts_are_enough_and_none_is_too_many() {
     check(&["node-controller", "service-controller", "skydock"], |example| example).await;
+}
+
+// Holds: OPS-135
+#[tokio::test(flavor = "multi_thread")]
+async fn examples_are_accepted_and_open_the_objects_they_name() {
+    let plane = RealPlane::start().await.expect("the plane starts");
+    let dir = tempfile::Builder::new().prefix("skydock-examples-").tempdir().expect("a folder");
+    copy(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../../deploy"), dir.path()).unwrap();
+    let mut applied = 0;
+    for entry in fs::read_dir(dir.path()).unwrap() {
+        let folder = entry.unwrap().path();
+        let file = folder.join("kustomization.yaml");
+        if !file.exists() || folder.ends_with("base") {
+            continue;
+        }
+        let given = fs::read_to_string(&file).unwrap();
+        for text in [uncommented(&given), given] {
+            fs::write(&file, format!("{text}\nreplicas:\n  - {{name: skydock, count: 0}}\n")).unwrap();
+            let folder = folder.to_str().unwrap();
+            plane.kubectl(&["apply", "--dry-run=server", "--validate=strict", "-k", folder]).await.expect(folder);
+        }
+        applied += 1;
+    }
+    assert!(applied >= 4, "{applied}");
+
+    let folder = dir.path().join("example-metal");
+    plane.kubectl(&["apply", "--validate=strict", "-k", folder.to_str().unwrap()]).await.unwrap();
+    let account = "--as=system:serviceaccount:kube-system:service-controller";
+    for (verb, object, namespace, expected) in [
+        ("get", "secrets/metal-certificate", "kube-system", true),
+        ("get", "configmaps/metal-networks", "kube-system", true),
+        ("get", "secrets/skydock-cloud-config", "kube-system", false),
+        ("get", "secrets/metal-certificate", "default", false),
+        ("update", "secrets/metal-certificate", "kube-system", false),
+        ("list", "secrets", "kube-system", false),
+    ] {
+        // It ends with an error if the answer is no.
+        let may = plane.kubectl(&["auth", "can-i", verb, object, "-n", namespace, account]).await;
+        assert_eq!(may.is_ok_and(|answer| answer.trim() == "yes"), expected, "{verb} {object} in {namespace}");
+    }
 }
 
 /// Applies the example, changed like this, and works with it; these accounts must have been at it.
@@ -113,6 +161,7 @@ impl<'a> Deployed<'a> {
                 format!("{text}\nreplicas:\n  - {{name: skydock, count: 0}}\n"),
             )
         };
+        fs::write(folder.join("config.yaml"), CONFIGURATION)?;
         let inventory = folder.join("cloud.yaml");
         let machine = format!("  - name: {NODE}\n");
         let address = format!("{machine}    addresses: [{{type: InternalIP, address: {ADDRESS}}}]\n");
@@ -130,12 +179,16 @@ impl<'a> Deployed<'a> {
         let config = secret.data.unwrap_or_default().remove("cloud.yaml").context("no cloud.yaml in the Secret")?;
         fs::create_dir(dir.join("etc"))?;
         fs::write(dir.join("etc/cloud.yaml"), config.0)?;
+        let paths = Paths::of_checkout()?;
+        let made = Api::<ConfigMap>::namespaced(client.clone(), NAMESPACE).get_opt("skydock-configuration").await?;
+        if let Some(text) = made.and_then(|made| made.data?.remove("config.yaml")) {
+            fs::write(dir.join("etc/config.yaml"), moved(&text, " ", dir, &paths.plugins))?;
+        }
 
         let token = plane.kubectl(&["create", "token", "skydock", "--namespace", NAMESPACE]).await?;
         let kubeconfig = dir.join("kubeconfig");
         fs::write(&kubeconfig, kubeconfig_with(token.trim(), plane.kubeconfig_path())?)?;
 
-        let paths = Paths::of_checkout()?;
         let deployment = Api::<Deployment>::namespaced(client.clone(), NAMESPACE).get("skydock").await?;
         let image =
             deployment.spec.as_ref().and_then(|spec| spec.template.spec.as_ref()?.containers.first()?.image.clone());

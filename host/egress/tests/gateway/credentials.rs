@@ -84,6 +84,7 @@ fn plugin(server: &Server, tokens: Tokens, fields: &str) -> (Plugin, Arc<Tokens>
     (Plugin::new(&settings(&rule, server.port(), Some(tokens.clone()))), tokens)
 }
 
+// Holds: OPS-131
 #[tokio::test]
 async fn a_rejected_request_is_renewed_and_sent_once_more() {
     let server = strict().await;
@@ -98,6 +99,7 @@ async fn a_rejected_request_is_renewed_and_sent_once_more() {
     }
 }
 
+// Holds: OPS-131
 #[tokio::test]
 async fn a_second_rejection_is_the_guests_to_see() {
     let server = strict().await;

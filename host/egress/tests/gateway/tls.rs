@@ -138,6 +138,7 @@ async fn a_pin_takes_one_certificate_only() {
     assert_eq!(fetch(&plugin(&server, &both), &server).await.unwrap(), "other.example");
 }
 
+// Holds: OPS-132
 #[tokio::test]
 async fn a_client_certificate_is_read_again_when_it_changes() {
     let (authority, first, second) = (Authority::new(), Authority::new(), Authority::new());

@@ -14,6 +14,15 @@ pub(crate) const RETRY: Duration = Duration::from_secs(15);
 const FLAGS: [&str; 4] =
     ["--v=4", "--node-monitor-period=1s", "--leader-elect-lease-duration=30s", "--leader-elect-renew-deadline=25s"];
 
+/// A configuration file that says what the flags of the base say.
+pub(crate) const CONFIGURATION: &str = "apiVersion: skydock.dev/v1alpha1
+kind: SkydockConfiguration
+plugins:
+- name: static
+  file: /plugins/static.wasm
+  cloudConfig: /etc/skydock/cloud.yaml
+";
+
 /// Copies a folder and all below it.
 pub(crate) fn copy(from: &Path, to: &Path) -> Result<()> {
     fs::create_dir_all(to)?;
@@ -40,6 +49,18 @@ pub(crate) fn uncommented(text: &str) -> String {
     lines.collect::<Vec<_>>().join("\n")
 }
 
+/// The text with the paths of this machine, for those of a Pod that come after this.
+pub(crate) fn moved(text: &str, before: &str, dir: &Path, plugins: &Path) -> String {
+    let places = [
+        ("/plugins", plugins.to_owned()),
+        ("/etc/skydock", dir.join("etc")),
+        ("/var/cache/skydock", dir.join("cache")),
+    ];
+    places.iter().fold(text.to_owned(), |text, (from, to)| {
+        text.replace(&format!("{before}{from}"), &format!("{before}{}", to.display()))
+    })
+}
+
 /// The Deployment's arguments with the paths of this machine.
 pub(crate) fn arguments(
     deployment: &Deployment,
@@ -49,18 +70,10 @@ pub(crate) fn arguments(
 ) -> Result<Vec<OsString>> {
     let pod = deployment.spec.as_ref().and_then(|spec| spec.template.spec.as_ref()).context("no Pod")?;
     let given = pod.containers.first().and_then(|container| container.args.as_ref()).context("no arguments")?;
-    let places = [
-        ("=/plugins", plugins.to_owned()),
-        ("=/etc/skydock", dir.join("etc")),
-        ("=/var/cache/skydock", dir.join("cache")),
-    ];
     let mut args = Vec::new();
     // Hosts on one machine cannot share a port.
     for arg in given.iter().filter(|arg| !arg.starts_with("--metrics-bind-address=")) {
-        let moved = places.iter().find(|(from, _)| arg.contains(from));
-        args.push(
-            moved.map_or_else(|| arg.clone(), |(from, to)| arg.replace(from, &format!("={}", to.display()))).into(),
-        );
+        args.push(moved(arg, "=", dir, plugins).into());
     }
     args.push(format!("--kubeconfig={}", kubeconfig.display()).into());
     args.push(format!("--leader-elect-retry-period={}s", RETRY.as_secs()).into());

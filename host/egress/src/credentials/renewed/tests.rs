@@ -96,6 +96,7 @@ async fn what_nobody_uses_is_not_renewed() {
     assert_eq!(*renewed.get().await.unwrap().1, 3);
 }
 
+// Holds: OPS-130
 #[tokio::test(start_paused = true)]
 async fn a_failure_is_no_matter_while_the_old_one_is_valid() {
     let (source, renewed) = counting(3600);
@@ -127,6 +128,7 @@ async fn a_refused_login_is_not_repeated_for_each_request() {
     assert_eq!(renewed.get().await.unwrap().0, 1);
 }
 
+// Holds: OPS-130
 #[tokio::test(start_paused = true)]
 async fn a_changed_file_renews_and_a_failure_keeps_the_old() {
     let (source, renewed) = counting(3600);

@@ -1,0 +1,179 @@
+//! The alerts of `deploy/` are about metrics that there are, with labels and values that they can have, and the page for operators tells
+//! what to do about each.
+
+// Helpers of tests, which clippy.toml does not reach.
+#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing)]
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fs,
+    path::{Path, PathBuf},
+};
+
+use serde_json::Value;
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap().to_owned()
+}
+
+fn read(file: &str) -> String {
+    let path = root().join(file);
+    fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}
+
+/// Names and expressions of all alerts.
+fn alerts() -> BTreeMap<String, String> {
+    let rules: Value = serde_saphyr::from_str(&read("deploy/components/alerts/rules.yaml")).unwrap();
+    let groups = rules["spec"]["groups"].as_array().unwrap();
+    let rules = groups.iter().flat_map(|group| group["rules"].as_array().unwrap());
+    let text = |rule: &Value, field: &str| rule[field].as_str().unwrap().to_owned();
+    rules.map(|rule| (text(rule, "alert"), text(rule, "expr"))).collect()
+}
+
+/// Where metrics are registered, and what stands before their names.
+const SOURCES: [(&str, &str); 5] = [
+    ("host/controllers/src/metrics.rs", ""),
+    ("host/egress/src/credentials/metrics.rs", "skydock_credential_"),
+    ("host/egress/src/metrics.rs", "skydock_egress_"),
+    ("host/manager/src/ccm.rs", ""),
+    ("host/plugin/src/metrics.rs", "skydock_plugin_"),
+];
+
+/// All metrics as Prometheus has them, each with the source that registers it. A family without series is not written, so
+/// they are looked for in the sources.
+fn metrics() -> BTreeMap<String, &'static str> {
+    let mut metrics = BTreeMap::new();
+    for (file, prefix) in SOURCES {
+        let source = read(file);
+        let prefixed = format!("sub_registry_with_prefix(\"{}\")", prefix.trim_end_matches('_'));
+        assert!(prefix.is_empty() || source.contains(&prefixed), "{file}");
+        for call in source.split("registry.register").skip(1) {
+            let (arguments, _) = call.split_once(".clone()").unwrap();
+            let Some(name) = arguments.trim_start_matches("_with_unit").strip_prefix('(').and_then(first_text) else {
+                continue;
+            };
+            let unit = arguments.split_once("Unit::").map(|(_, unit)| unit.split(',').next().unwrap().to_lowercase());
+            let unit = unit.map(|unit| format!("_{unit}")).unwrap_or_default();
+            let field = arguments.rsplit('.').next().unwrap().trim();
+            let counts = source.lines().any(|line| {
+                let line = line.trim().trim_start_matches("pub ");
+                line.strip_prefix(field).is_some_and(|rest| rest.starts_with(": ") && rest.contains("Counter"))
+            });
+            metrics.insert(format!("{prefix}{name}{unit}{}", if counts { "_total" } else { "" }), file);
+        }
+    }
+    metrics
+}
+
+/// What stands between the first quotation marks.
+fn first_text(code: &str) -> Option<&str> {
+    code.split('"').nth(1)
+}
+
+/// All metrics in an expression, each with the label, operator and value of its matchers.
+fn selectors(expression: &str) -> Vec<(String, Vec<(String, String)>)> {
+    let is_word = |letter: char| letter.is_ascii_alphanumeric() || letter == '_';
+    let mut found = Vec::new();
+    let mut rest = expression;
+    while let Some(start) = rest.find(is_word) {
+        let word: String = rest[start..].chars().take_while(|letter| is_word(*letter)).collect();
+        rest = &rest[start + word.len()..];
+        let matchers = rest.strip_prefix('{').and_then(|rest| rest.split_once('}')).map(|(matchers, _)| matchers);
+        if let Some(matchers) = matchers {
+            rest = &rest[matchers.len() + 2..];
+        }
+        let pairs = matchers.into_iter().flat_map(|matchers| matchers.split(','));
+        let pairs = pairs.map(|pair| {
+            let (label, value) = pair.split_once('"').unwrap();
+            (label.trim_end_matches(['=', '!', '~']).to_owned(), value.trim_end_matches('"').to_owned())
+        });
+        // All of ours have such a word in them, and no function, keyword or label has.
+        if word.starts_with("skydock_") || word.starts_with("leader_election_") {
+            found.push((word, pairs.collect()));
+        }
+    }
+    found
+}
+
+/// The sources of a crate that are not tests.
+fn sources(dir: &Path, text: &mut String) {
+    for entry in fs::read_dir(dir).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            sources(&path, text);
+        } else if !path.ends_with("tests.rs") {
+            let source = fs::read_to_string(&path).unwrap();
+            text.push_str(source.split("#[cfg(test)]\nmod tests").next().unwrap());
+        }
+    }
+}
+
+#[test]
+fn every_alert_is_about_a_metric_that_there_is() {
+    let metrics = metrics();
+    assert!(metrics.len() > 40, "{metrics:?}");
+    for (alert, expression) in alerts() {
+        let selectors = selectors(&expression);
+        assert!(!selectors.is_empty(), "{alert}");
+        for (metric, _) in selectors {
+            assert!(metrics.contains_key(&metric), "{alert}: there is no {metric}");
+        }
+    }
+}
+
+#[test]
+fn alerts_ask_for_labels_and_values_that_metrics_have() {
+    let (metrics, mut all) = (metrics(), String::new());
+    for host in ["cloud", "controllers", "egress", "manager", "plugin"] {
+        sources(&root().join("host").join(host).join("src"), &mut all);
+    }
+    let mut checked = 0;
+    for (alert, expression) in alerts() {
+        for (metric, matchers) in selectors(&expression) {
+            let source = read(metrics[&metric]);
+            for (label, values) in matchers {
+                let there = [format!(" {label}: "), format!("\"{label}\"")].iter().any(|it| source.contains(it));
+                assert!(there, "{alert}: {metric} has no label {label}");
+                for value in values.split('|') {
+                    assert!(all.contains(&format!("\"{value}\"")), "{alert}: no {label} is {value}");
+                    checked += 1;
+                }
+            }
+        }
+    }
+    assert!(checked > 10, "only {checked}");
+}
+
+#[test]
+fn every_reason_not_to_send_a_request_belongs_to_an_alert() {
+    let refusal = read("host/egress/src/refusal.rs");
+    let (_, told) = refusal.split_once("fn as_str").unwrap();
+    let (told, _) = told.split_once("\n    }\n").unwrap();
+    let told: BTreeSet<&str> = told.split('"').skip(1).step_by(2).collect();
+    // What is left out of the alert about rules: told by another one, of no matter, or meant.
+    let left_out = ["breaker", "credential", "dry_run", "limit", "throttled"];
+    assert!(left_out.iter().all(|reason| told.contains(reason)) && told.contains("no_rule"), "{told:?}");
+    let denied = format!("reason!~\"{}\"", left_out.join("|"));
+    assert!(alerts()["SkydockEgressDenied"].contains(&denied));
+    assert!(alerts()["SkydockCredentialMissing"].contains("reason=\"credential\""));
+    assert!(alerts()["SkydockCloudLeftAlone"].contains("skydock_egress_hosts_left_alone"), "what opens a breaker");
+}
+
+// Holds: OPS-137
+#[test]
+fn the_page_tells_what_to_do_about_each_alert_and_no_other() {
+    let page = read("docs/operating.md");
+    let rows = page.lines().filter_map(|line| line.strip_prefix("| `Skydock")?.split_once('`'));
+    let told: BTreeSet<String> = rows.map(|(name, _)| format!("Skydock{name}")).collect();
+    assert_eq!(told, alerts().into_keys().collect());
+}
+
+#[test]
+fn selectors_are_found_wherever_they_stand() {
+    let found =
+        selectors("sum by (plugin) (increase(skydock_a_total{x=\"y|z\",q!~\"r\"}[15m])) > 5 or skydock_b unless b");
+    let pair = |label: &str, value: &str| (label.to_owned(), value.to_owned());
+    let expected =
+        vec![("skydock_a_total".to_owned(), vec![pair("x", "y|z"), pair("q", "r")]), ("skydock_b".to_owned(), vec![])];
+    assert_eq!(found, expected);
+}
