@@ -8,10 +8,14 @@ use std::{
 };
 
 use anyhow::{Context as _, Result};
+use serde_json::Value;
 use skydock_story::{Paths, host::Host};
 use tempfile::TempDir;
 
-use crate::site::{PODS, Site, document};
+use crate::site::{PODS, Site, configured};
+
+/// The configuration's name.
+const CONFIG: &str = "config.yaml";
 
 /// Starts hosts that serve one cluster, one after the other.
 pub struct Hosts {
@@ -29,12 +33,11 @@ impl Hosts {
     pub fn configure(site: &dyn Site, cluster: &str, kubeconfig: &Path, more: &[&str]) -> Result<Self> {
         let paths = Paths::of_checkout()?;
         let dir = tempfile::Builder::new().prefix("skydock-e2e-").tempdir()?;
-        let said = site.configure(dir.path(), cluster)?;
         let plugin = paths.plugins.join(format!("{}.wasm", site.provider()));
-        let config = dir.path().join("config.yaml");
+        let config = dir.path().join(CONFIG);
         // JSON is YAML.
-        fs::write(&config, serde_json::to_vec_pretty(&document(site, &plugin, dir.path(), said))?)?;
-        let compiled = paths.plugins.with_file_name("e2e");
+        fs::write(&config, serde_json::to_vec_pretty(&configured(site, &plugin, dir.path(), cluster)?)?)?;
+        let compiled = Self::compiled()?;
         fs::create_dir_all(&compiled)?;
         let mut args = vec![
             format!("--config={}", config.display()).into(),
@@ -47,6 +50,31 @@ impl Hosts {
             ["--controllers=*", "--allocate-node-cidrs", "--configure-cloud-routes", "--node-monitor-period=1s"];
         args.extend(flags.iter().chain(more).map(OsString::from));
         Ok(Self { binary: paths.skydock, args, dir, started: 0 })
+    }
+
+    /// Where cloud.conf, the files with secrets and all else of the configuration is.
+    #[must_use]
+    pub fn dir(&self) -> &Path {
+        self.dir.path()
+    }
+
+    /// Changes the configuration file.
+    ///
+    /// # Errors
+    /// When it cannot be read or written.
+    pub fn edit(&self, change: impl FnOnce(&mut Value)) -> Result<()> {
+        let file = self.dir.path().join(CONFIG);
+        let mut document = serde_json::from_slice(&fs::read(&file)?)?;
+        change(&mut document);
+        fs::write(&file, serde_json::to_vec_pretty(&document)?).with_context(|| file.display().to_string())
+    }
+
+    /// Where machine code is kept.
+    ///
+    /// # Errors
+    /// When nothing has been built.
+    pub fn compiled() -> Result<PathBuf> {
+        Ok(Paths::of_checkout()?.plugins.with_file_name("e2e"))
     }
 
     /// Starts one, and returns when it is ready.

@@ -17,4 +17,4 @@ pub mod story;
 pub use cluster::Cluster;
 pub use expect::{Wanted, wrongs};
 pub use hosts::Hosts;
-pub use site::{AwsSite, Balancer, Machine, OpenStackSite, Site, View};
+pub use site::{AwsSite, Balancer, Machine, OpenStackSite, Site, View, configured};

@@ -125,8 +125,16 @@ pub struct Configuration {
     pub(crate) reads: Vec<&'static str>,
 }
 
-/// A `SkydockConfiguration` whose only way out is the site's proxy.
-pub(crate) fn document(site: &dyn Site, plugin: &Path, dir: &Path, said: Configuration) -> Value {
+/// A `SkydockConfiguration` for this plugin whose only way out is the site's proxy. The files that it names are written into the directory.
+///
+/// # Errors
+/// When the directory cannot be written.
+pub fn configured(site: &dyn Site, plugin: &Path, dir: &Path, cluster: &str) -> Result<Value> {
+    let said = site.configure(dir, cluster)?;
+    Ok(document(site, plugin, dir, said))
+}
+
+fn document(site: &dyn Site, plugin: &Path, dir: &Path, said: Configuration) -> Value {
     let provider = site.provider();
     let mut credential = json!({"name": "cloud", "for": {"plugin": provider, "digest": "any"}});
     if let (Some(entry), Value::Object(fields)) = (credential.as_object_mut(), said.credential) {

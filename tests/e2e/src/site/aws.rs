@@ -33,6 +33,12 @@ impl<'a> AwsSite<'a> {
         Ok(Self { cloud, keys, network, proxy: Proxy::before_aws(cloud, seed).await?, made: 0 })
     }
 
+    /// Its VPC.
+    #[must_use]
+    pub fn network(&self) -> &Network {
+        &self.network
+    }
+
     async fn balancer(&self, xml: &str) -> Result<Balancer> {
         let arn = field(xml, "LoadBalancerArn")?;
         let mut ports = BTreeMap::new();
