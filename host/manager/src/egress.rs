@@ -93,11 +93,11 @@ fn credentials(permits: &Permits, metrics: &CredentialMetrics) -> Result<Credent
 /// # Errors
 /// [`EgressError`] with what is wrong.
 pub fn check(plugin: &str, permits: &Permits) -> Result<(), EgressError> {
-    Egress::new(plugin, permits.clone(), Vec::new(), &mut Registry::default()).map(drop)
+    Egress::build(plugin, permits.clone(), Vec::new(), &mut Registry::default()).map(drop)
 }
 
 impl Egress {
-    /// The way out that these permits open, with the networks of the cluster closed.
+    /// The way out that these permits open, with the networks of the cluster closed. What is doubtful about them is logged.
     ///
     /// # Errors
     /// [`EgressError`] with what is wrong.
@@ -107,6 +107,17 @@ impl Egress {
         cluster: Vec<IpNet>,
         registry: &mut Registry,
     ) -> Result<Self, EgressError> {
+        let (egress, warnings) = Self::build(plugin, permits, cluster, registry)?;
+        warnings.iter().for_each(|warning| tracing::warn!(plugin, "{warning}"));
+        Ok(egress)
+    }
+
+    fn build(
+        plugin: &str,
+        permits: Permits,
+        cluster: Vec<IpNet>,
+        registry: &mut Registry,
+    ) -> Result<(Self, Vec<String>), EgressError> {
         let metrics = CredentialMetrics::default();
         metrics.register(registry);
         let api_server = Arc::<RwLock<Vec<SocketAddr>>>::default();
@@ -123,10 +134,10 @@ impl Egress {
         let opened = Opened { credentials: credentials(&permits, &metrics)?, permits };
         // With no component's digest, credentials for any are tried, and the rest of the rules.
         let tried = Gateway::new(plugin, &settings(plugin, &opened, "")?, surroundings.clone())?;
-        tried.warnings().iter().for_each(|warning| tracing::warn!(plugin, "{warning}"));
         let shut = Arc::new(Gateway::new(plugin, &Settings::default(), surroundings.clone())?);
         let state = Mutex::new(State { opened, gateways: HashMap::new() });
-        Ok(Self { plugin: plugin.to_owned(), surroundings, metrics, api_server, shut, state })
+        let egress = Self { plugin: plugin.to_owned(), surroundings, metrics, api_server, shut, state };
+        Ok((egress, tried.warnings()))
     }
 
     fn state(&self) -> MutexGuard<'_, State> {

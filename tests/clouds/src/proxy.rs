@@ -175,6 +175,12 @@ impl Proxy {
         self.counts().iter().filter(|(name, _)| matching(name)).map(|(_, count)| count).sum()
     }
 
+    /// Every token that Keystone has handed out through it: for tests that revoke one, or look for it where none may be.
+    #[must_use]
+    pub fn tokens(&self) -> Vec<String> {
+        self.shared.log().tokens.clone()
+    }
+
     /// Forgets the calls, for the next measurement.
     pub fn forget(&self) {
         self.shared.log().calls.clear();

@@ -73,7 +73,8 @@ pub fn wrongs(wanted: &Wanted, nodes: &[Node], services: &[Service], view: &View
         wrongs.push(format!("routes are {:?} and not {routes:?}", view.routes));
     }
 
-    let machines: BTreeSet<String> = wanted.machines.iter().map(|(machine, _)| machine.id.clone()).collect();
+    let running = wanted.machines.iter().filter(|(_, runs)| *runs);
+    let machines: BTreeSet<String> = running.map(|(machine, _)| machine.id.clone()).collect();
     for (name, ports) in &wanted.services {
         let service = services.iter().find(|service| service.name_any() == *name);
         let said = service

@@ -14,11 +14,12 @@ use skydock_cloud::NodeSet;
 
 use super::{NodeRules, ServiceEntry};
 use crate::{
-    constants::{LABEL_CONTROL_PLANE, LABEL_EXCLUDE_FROM_LB, TAINT_TO_BE_DELETED},
+    constants::{LABEL_CONTROL_PLANE, LABEL_EXCLUDE_FROM_LB, TAINT_SHUTDOWN, TAINT_TO_BE_DELETED},
     informer::{Entry, Informer},
 };
 
-/// True if a node may be behind load balancers. Whether it is ready is for health checks to find out.
+/// True if a node may be behind load balancers. Whether it is ready is for health checks to find out; but no health check is needed where
+/// the cloud says that the machine is stopped, and AWS refuses such a target.
 ///
 /// A cordoned node is left out only where that is asked for: it may go on serving for a long time, and whoever cordons all
 /// old nodes before their Pods move would cut off everything. The autoscaler's `DeletionCandidateOfClusterAutoscaler` is no
@@ -26,7 +27,7 @@ use crate::{
 pub fn eligible(entry: &Entry<Node>, rules: NodeRules) -> bool {
     let node = &entry.view;
     let excluded = node.labels.get(LABEL_EXCLUDE_FROM_LB).is_some_and(|value| !is_false(value));
-    let leaving = node.taints.iter().any(|taint| taint.key == TAINT_TO_BE_DELETED);
+    let leaving = node.taints.iter().any(|taint| [TAINT_TO_BE_DELETED, TAINT_SHUTDOWN].contains(&taint.key.as_str()));
     let by_role = rules.exclude_control_plane && node.labels.contains_key(LABEL_CONTROL_PLANE);
     let cordoned = rules.exclude_unschedulable && node.unschedulable;
     entry.object.deletion_timestamp.is_none() && !excluded && !leaving && !by_role && !cordoned
@@ -201,8 +202,12 @@ mod tests {
         json!({"metadata": {"labels": {LABEL_EXCLUDE_FROM_LB: value}}})
     }
 
+    fn tainted(key: &str) -> Value {
+        json!({"spec": {"taints": [{"key": key, "effect": "NoSchedule"}]}})
+    }
+
     fn leaving() -> Value {
-        json!({"spec": {"taints": [{"key": TAINT_TO_BE_DELETED, "effect": "NoSchedule"}]}})
+        tainted(TAINT_TO_BE_DELETED)
     }
 
     fn deleted() -> Value {
@@ -223,6 +228,8 @@ mod tests {
             (excluded("0"), true),
             (excluded("f"), true),
             (leaving(), false),
+            (tainted(TAINT_SHUTDOWN), false),
+            (tainted("node.kubernetes.io/unreachable"), true),
             (deleted(), false),
         ] {
             assert_eq!(eligible(&entry(&change), NodeRules::default()), expected, "{change}");

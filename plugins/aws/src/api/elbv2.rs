@@ -329,3 +329,35 @@ pub(crate) fn change_targets<'a>(
     }
     call
 }
+
+/// `RegisterTargets` without the targets whose IDs are in this text; none if no target is left.
+pub(crate) fn without_targets(call: &Call, named: &str) -> Option<Call> {
+    let values = |suffix: &'static str| {
+        let fits = move |key: &str| key.starts_with("Targets.member.") && key.ends_with(suffix);
+        call.params.iter().filter(move |(key, _)| fits(key)).map(|(_, value)| value)
+    };
+    let group = call.params.iter().find(|(key, _)| key == "TargetGroupArn").map(|(_, arn)| arn)?;
+    let targets = values(".Id").zip(values(".Port")).filter(|(id, _)| !named.contains(&format!("'{id}'")));
+    let targets = targets.filter_map(|(id, port)| Some(Target { id: id.clone(), port: port.parse().ok()? }));
+    let left: Vec<Target> = targets.collect();
+    (!left.is_empty()).then(|| change_targets(call.action, group, &left))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn targets_that_a_refusal_names_are_left_out() {
+        let target = |id: &str| Target { id: id.to_owned(), port: 30080 };
+        let call = |ids: &[&str]| {
+            let targets: Vec<Target> = ids.iter().map(|id| target(id)).collect();
+            change_targets("RegisterTargets", "arn:group", &targets)
+        };
+        let all = call(&["i-1", "i-2", "i-3"]);
+        let words = "The following targets are not in a running state and cannot be registered: 'i-1', 'i-3'";
+        assert_eq!(without_targets(&all, words), Some(call(&["i-2"])));
+        assert_eq!(without_targets(&all, "another reason"), Some(all.clone()));
+        assert_eq!(without_targets(&call(&["i-1"]), words), None);
+    }
+}

@@ -10,6 +10,7 @@ use super::{
 };
 use crate::{
     api::{
+        self,
         call::Call,
         elbv2::{self, Found, Listener, LoadBalancer, Target, TargetGroup},
         failure::{Answer, Failure},
@@ -129,10 +130,24 @@ impl Stack {
     }
 }
 
-/// Sends calls at once.
+/// Sends calls at once. AWS takes none of the targets if a machine of one is stopped; then the others are sent again.
 pub(crate) fn send(wire: &dyn Wire, calls: &[Call]) -> Vec<Answer<Found>> {
     let answers = wire.send(calls);
-    calls.iter().zip(answers).map(|(call, answer)| elbv2::read(call, &answer?)).collect()
+    let answers = calls.iter().zip(answers).map(|(call, answer)| match answer {
+        Err(failure) if failure.code() == "InvalidTarget" => without_stopped(wire, call, failure),
+        answer => elbv2::read(call, &answer?),
+    });
+    answers.collect()
+}
+
+/// Registers the targets that the refusal does not name. The others come when their machines run again: the host leaves nodes of stopped
+/// machines out, and tells when they are back.
+fn without_stopped(wire: &dyn Wire, call: &Call, failure: Failure) -> Answer<Found> {
+    match elbv2::without_targets(call, &failure.to_string()) {
+        Some(rest) if rest == *call => Err(failure),
+        Some(rest) => elbv2::read(&rest, &api::one(wire, &rest)?),
+        None => Ok(Found::default()),
+    }
 }
 
 /// Tags by ARN; none if the credential may not read them: the official provider's policy does not ask for that right.

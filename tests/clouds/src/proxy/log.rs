@@ -24,6 +24,8 @@ pub struct Call {
 #[derive(Debug, Default)]
 pub(super) struct Log {
     pub(super) calls: Vec<Call>,
+    /// Tokens that were handed out.
+    pub(super) tokens: Vec<String>,
 }
 
 impl Log {

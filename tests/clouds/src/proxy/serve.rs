@@ -62,6 +62,10 @@ impl Shared {
             Outcome::Answer(answer) | Outcome::Cut(answer, _) => Some(answer.status().as_u16()),
             Outcome::Closed => None,
         };
+        if let (Outcome::Answer(answer), Method::POST) = (&outcome, &asked.head.method) {
+            let token = answer.headers().get("x-subject-token").and_then(|token| token.to_str().ok());
+            self.log().tokens.extend(token.map(str::to_owned));
+        }
         let (at, took) = (began.duration_since(self.began), began.elapsed());
         self.log().calls.push(Call { operation, path: target, at, took, status, faults: names });
         match outcome {

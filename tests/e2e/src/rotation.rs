@@ -1,0 +1,9 @@
+//! Credentials that are replaced while Services change.
+
+mod files;
+mod front;
+
+pub use self::{
+    files::Projected,
+    front::{Authority, Front, Leaf},
+};

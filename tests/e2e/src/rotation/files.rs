@@ -1,0 +1,72 @@
+//! Files as the kubelet projects a Secret: all of them change at once.
+
+use std::{
+    fs,
+    os::unix::fs::symlink,
+    path::{Path, PathBuf},
+};
+
+use anyhow::{Context as _, Result};
+
+/// Files of a directory that are replaced together, by one link that is turned.
+#[derive(Debug)]
+pub struct Projected {
+    dir: PathBuf,
+    versions: usize,
+}
+
+impl Projected {
+    /// Files of this directory. Those that are there already under one of the names become links.
+    ///
+    /// # Errors
+    /// When the directory cannot be written.
+    pub fn new(dir: &Path, files: &[(&str, &str)]) -> Result<Self> {
+        let mut projected = Self { dir: dir.to_owned(), versions: 0 };
+        projected.replace(files)?;
+        for (name, _) in files {
+            let path = dir.join(name);
+            match fs::remove_file(&path) {
+                Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(error.into()),
+                _ => symlink(Path::new("..data").join(name), &path)?,
+            }
+        }
+        Ok(projected)
+    }
+
+    /// Replaces all files.
+    ///
+    /// # Errors
+    /// When the directory cannot be written.
+    pub fn replace(&mut self, files: &[(&str, &str)]) -> Result<()> {
+        let before = format!("..{}", self.versions);
+        self.versions += 1;
+        let version = format!("..{}", self.versions);
+        fs::create_dir(self.dir.join(&version))?;
+        for (name, text) in files {
+            fs::write(self.dir.join(&version).join(name), text)?;
+        }
+        symlink(&version, self.dir.join("..new"))?;
+        fs::rename(self.dir.join("..new"), self.dir.join("..data"))?;
+        if self.versions > 1 {
+            fs::remove_dir_all(self.dir.join(&before)).with_context(|| before.clone())?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_are_replaced_and_the_old_are_gone() {
+        let dir = tempfile::tempdir().unwrap();
+        fs::write(dir.path().join("id"), "zero").unwrap();
+        let mut files = Projected::new(dir.path(), &[("id", "first"), ("secret", "one")]).unwrap();
+        let read = |name: &str| fs::read_to_string(dir.path().join(name)).unwrap();
+        assert_eq!((read("id"), read("secret")), ("first".to_owned(), "one".to_owned()));
+        files.replace(&[("id", "second"), ("secret", "two")]).unwrap();
+        assert_eq!((read("id"), read("secret")), ("second".to_owned(), "two".to_owned()));
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 4, "two links, ..data and ..2");
+    }
+}

@@ -1,0 +1,187 @@
+//! TLS before a cloud that has none, with certificates that end within seconds.
+
+use std::{
+    io,
+    net::{Ipv4Addr, SocketAddr},
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::{Duration, SystemTime},
+};
+
+use anyhow::{Context as _, Result};
+use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair};
+use rustls::{RootCertStore, ServerConfig, server::WebPkiClientVerifier};
+use rustls_pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
+use tokio::{
+    io::{AsyncReadExt as _, AsyncWriteExt as _, copy_bidirectional},
+    net::{TcpListener, TcpStream},
+    task::AbortHandle,
+};
+use tokio_rustls::TlsAcceptor;
+
+/// Largest head of a request.
+const MAX_HEAD: usize = 64 << 10;
+
+/// Who signs certificates.
+pub struct Authority {
+    issuer: CertifiedIssuer<'static, KeyPair>,
+}
+
+/// A certificate for 127.0.0.1 and its key.
+pub struct Leaf {
+    /// The certificate in PEM.
+    pub certificate: String,
+    /// The key in PEM.
+    pub key: String,
+    chain: Vec<CertificateDer<'static>>,
+    private: Vec<u8>,
+}
+
+impl Authority {
+    /// A new one.
+    ///
+    /// # Errors
+    /// When there is no key to be had.
+    pub fn new(name: &str) -> Result<Self> {
+        let mut params = CertificateParams::new(Vec::new())?;
+        params.distinguished_name.push(DnType::CommonName, name);
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        Ok(Self { issuer: CertifiedIssuer::self_signed(params, KeyPair::generate()?)? })
+    }
+
+    /// Its own certificate in PEM.
+    #[must_use]
+    pub fn pem(&self) -> String {
+        self.issuer.pem()
+    }
+
+    /// A certificate that ends after this time.
+    ///
+    /// # Errors
+    /// When it cannot be made.
+    pub fn sign(&self, valid: Duration) -> Result<Leaf> {
+        let key = KeyPair::generate()?;
+        let mut params = CertificateParams::new(vec![Ipv4Addr::LOCALHOST.to_string()])?;
+        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH)?;
+        // Certificates count whole seconds.
+        let at = |after: Duration| rcgen::date_time_ymd(1970, 1, 1) + after;
+        (params.not_before, params.not_after) = (at(now.saturating_sub(Duration::from_secs(60))), at(now + valid));
+        let certificate = params.signed_by(&key, &self.issuer)?;
+        Ok(Leaf {
+            certificate: certificate.pem(),
+            key: key.serialize_pem(),
+            chain: vec![certificate.der().clone()],
+            private: key.serialize_der(),
+        })
+    }
+}
+
+/// Listens with TLS before a server that has none. Each connection is for one request, so that each request has to agree on TLS. It
+/// ends when dropped.
+pub struct Front {
+    address: SocketAddr,
+    shared: Arc<Shared>,
+    task: AbortHandle,
+}
+
+struct Shared {
+    config: Mutex<Arc<ServerConfig>>,
+    served: AtomicUsize,
+    failed: AtomicUsize,
+}
+
+impl Front {
+    /// Before the server at this address, `127.0.0.1:PORT`. Clients need a certificate that one of these has signed.
+    ///
+    /// # Errors
+    /// When it cannot listen.
+    pub async fn before(server: &str, leaf: &Leaf, clients: &[&Authority]) -> Result<Self> {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
+        let address = listener.local_addr()?;
+        let config = Mutex::new(Arc::new(config(leaf, clients)?));
+        let shared = Arc::new(Shared { config, served: AtomicUsize::new(0), failed: AtomicUsize::new(0) });
+        let (of_task, server) = (Arc::clone(&shared), server.to_owned());
+        let task = tokio::spawn(async move {
+            while let Ok((stream, _)) = listener.accept().await {
+                tokio::spawn(connection(stream, Arc::clone(&of_task), server.clone()));
+            }
+        });
+        Ok(Self { address, shared, task: task.abort_handle() })
+    }
+
+    /// Its address: `https://127.0.0.1:PORT`.
+    #[must_use]
+    pub fn url(&self) -> String {
+        format!("https://{}", self.address)
+    }
+
+    /// Shows another certificate from now on, and asks for those of other authorities.
+    ///
+    /// # Errors
+    /// When they cannot be used.
+    pub fn replace(&self, leaf: &Leaf, clients: &[&Authority]) -> Result<()> {
+        let config = Arc::new(config(leaf, clients)?);
+        *self.shared.config.lock().unwrap_or_else(PoisonError::into_inner) = config;
+        Ok(())
+    }
+
+    /// Connections so far: those that agreed on TLS, and those that did not.
+    #[must_use]
+    pub fn counts(&self) -> (usize, usize) {
+        (self.shared.served.load(Ordering::Relaxed), self.shared.failed.load(Ordering::Relaxed))
+    }
+}
+
+impl Drop for Front {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+fn config(leaf: &Leaf, clients: &[&Authority]) -> Result<ServerConfig> {
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let mut roots = RootCertStore::empty();
+    for authority in clients {
+        roots.add(authority.issuer.der().clone())?;
+    }
+    let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider.clone()).build()?;
+    let key = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(leaf.private.clone()));
+    let builder = ServerConfig::builder_with_provider(provider).with_safe_default_protocol_versions()?;
+    let mut config = builder.with_client_cert_verifier(verifier).with_single_cert(leaf.chain.clone(), key)?;
+    // A session that is resumed shows no certificate.
+    config.session_storage = Arc::new(rustls::server::NoServerSessionStorage {});
+    config.send_tls13_tickets = 0;
+    Ok(config)
+}
+
+async fn connection(stream: TcpStream, shared: Arc<Shared>, server: String) {
+    let config = Arc::clone(&*shared.config.lock().unwrap_or_else(PoisonError::into_inner));
+    let Ok(mut client) = TlsAcceptor::from(config).accept(stream).await else {
+        shared.failed.fetch_add(1, Ordering::Relaxed);
+        return;
+    };
+    shared.served.fetch_add(1, Ordering::Relaxed);
+    // As clients and servers end connections.
+    let _ = pass_on(&mut client, &server).await;
+}
+
+/// Passes one request on, and asks for no other.
+async fn pass_on(client: &mut tokio_rustls::server::TlsStream<TcpStream>, server: &str) -> Result<()> {
+    let mut head = Vec::new();
+    let first = loop {
+        if client.read_buf(&mut head).await? == 0 || head.len() > MAX_HEAD {
+            return Err(io::Error::from(io::ErrorKind::UnexpectedEof).into());
+        }
+        if head.windows(4).any(|end| end == b"\r\n\r\n") {
+            break head.windows(2).position(|end| end == b"\r\n").context("a line")? + 2;
+        }
+    };
+    let (line, rest) = head.split_at_checked(first).context("a line")?;
+    let mut server = TcpStream::connect(server).await?;
+    server.write_all(&[line, b"connection: close\r\n", rest].concat()).await?;
+    copy_bidirectional(client, &mut server).await?;
+    client.shutdown().await?;
+    Ok(())
+}

@@ -1,0 +1,208 @@
+//! Looks for secrets wherever a host could have left them: what it writes and shows, and the memories of its guests.
+
+mod memory;
+
+use std::{fs, path::Path};
+
+use anyhow::{Context as _, Result, ensure};
+use base64::{Engine as _, engine::general_purpose as base64};
+use ring::hmac;
+use skydock_story::host::Host;
+
+use crate::{cluster::Cluster, hosts::Hosts};
+
+/// The services that are signed for.
+const SERVICES: [&str; 2] = ["ec2", "elasticloadbalancing"];
+
+/// Words that nobody but the host may see, in every form that they may be seen in.
+#[derive(Debug, Default)]
+pub struct Secrets {
+    /// What it is, and its bytes.
+    forms: Vec<(String, Vec<u8>)>,
+}
+
+/// Somewhere that no secret may be.
+#[derive(Debug)]
+pub struct Place {
+    /// What it is called.
+    pub name: String,
+    /// All that is there.
+    pub bytes: Vec<u8>,
+}
+
+impl Place {
+    /// Bytes, or text, of that name.
+    pub fn new(name: impl Into<String>, bytes: impl Into<Vec<u8>>) -> Self {
+        Self { name: name.into(), bytes: bytes.into() }
+    }
+}
+
+impl Secrets {
+    /// Adds a secret: as it is, and as encodings have it.
+    pub fn add(&mut self, what: &str, secret: &str) {
+        let percent = |b: u8| if b.is_ascii_alphanumeric() { char::from(b).to_string() } else { format!("%{b:02X}") };
+        let percent: String = secret.bytes().map(percent).collect();
+        let wide: Vec<u8> = secret.bytes().flat_map(|byte| [byte, 0]).collect();
+        let forms = [
+            ("plain", secret.as_bytes().to_vec()),
+            ("in base64", base64::STANDARD_NO_PAD.encode(secret).into_bytes()),
+            ("in base64 of URLs", base64::URL_SAFE_NO_PAD.encode(secret).into_bytes()),
+            ("in hexadecimal", hex::encode(secret).into_bytes()),
+            ("percent-encoded", percent.into_bytes()),
+            ("in UTF-16", wide),
+        ];
+        for (form, bytes) in forms {
+            if !self.forms.iter().any(|(_, known)| *known == bytes) {
+                self.forms.push((format!("{what}, {form}"), bytes));
+            }
+        }
+    }
+
+    /// Adds the secret of an access key of AWS, and the keys that sign with it today and tomorrow.
+    pub fn add_access_key(&mut self, secret: &str, region: &str) {
+        self.add("secret access key", secret);
+        for day in [jiff::Timestamp::now(), jiff::Timestamp::now() + jiff::SignedDuration::from_hours(24)] {
+            let day = day.strftime("%Y%m%d").to_string();
+            let step = |key: &[u8], word: &str| {
+                hmac::sign(&hmac::Key::new(hmac::HMAC_SHA256, key), word.as_bytes()).as_ref().to_vec()
+            };
+            let dated = step(format!("AWS4{secret}").as_bytes(), &day);
+            let regional = step(&dated, region);
+            let mut keys = vec![dated, regional.clone()];
+            for service in SERVICES {
+                let key = step(&regional, service);
+                keys.extend([step(&key, "aws4_request"), key]);
+            }
+            for key in keys {
+                let hexadecimal = hex::encode(&key).into_bytes();
+                self.forms.push(("signing key in hexadecimal".to_owned(), hexadecimal));
+                self.forms.push(("signing key".to_owned(), key));
+            }
+        }
+    }
+
+    /// How many forms are looked for.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.forms.len()
+    }
+
+    /// True if nothing is looked for.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.forms.is_empty()
+    }
+
+    /// What of it is in there, by name; never the secret itself.
+    #[must_use]
+    pub fn found_in(&self, bytes: &[u8]) -> Vec<&str> {
+        // Most of what is searched is no beginning of a secret.
+        let mut begins = vec![Vec::new(); 1 << 16];
+        for (what, form) in &self.forms {
+            if let [first, second, ..] = form.as_slice()
+                && let Some(begin) = begins.get_mut(usize::from(u16::from_be_bytes([*first, *second])))
+            {
+                begin.push((what.as_str(), form.as_slice()));
+            }
+        }
+        let mut found = Vec::new();
+        for (at, pair) in bytes.windows(2).enumerate() {
+            let [first, second] = pair else { continue };
+            let candidates = begins.get(usize::from(u16::from_be_bytes([*first, *second])));
+            for (what, form) in candidates.into_iter().flatten() {
+                if bytes.get(at..).is_some_and(|rest| rest.starts_with(form)) && !found.contains(what) {
+                    found.push(*what);
+                }
+            }
+        }
+        found
+    }
+
+    /// Looks into all of them.
+    ///
+    /// # Errors
+    /// What was found, and where.
+    pub fn are_not_in(&self, places: &[Place]) -> Result<()> {
+        let mut found = Vec::new();
+        for Place { name, bytes } in places {
+            found.extend(self.found_in(bytes).into_iter().map(|what| format!("{name} has a {what}")));
+        }
+        ensure!(found.is_empty(), "{}", found.join("\n"));
+        Ok(())
+    }
+}
+
+/// Everything of a host that is seen outside of it, and the memories of its guests. `guests_know`: words that a guest has certainly
+/// had in its memory, so that it is known to be one. The host is ended.
+///
+/// # Errors
+/// When something cannot be read; when a place is all but empty; when the host's own memory has none of the secrets, since then
+/// nobody knows whether they would be found.
+pub async fn places(
+    host: Host,
+    hosts: &Hosts,
+    cluster: &Cluster,
+    secrets: &Secrets,
+    guests_know: &str,
+) -> Result<Vec<Place>> {
+    let metrics = host.scrape().await?.text().to_owned();
+    let memory = memory::read(host.id()?)?;
+    Hosts::stop(host).await?;
+    let mut known = Secrets::default();
+    known.add("word", guests_know);
+    ensure!(!known.found_in(&memory.guests).is_empty(), "no guest has {guests_know:?} in its memory: {memory:?}");
+    ensure!(!secrets.found_in(&memory.host).is_empty(), "the host itself has no secret in its memory: {memory:?}");
+    let places = vec![
+        Place::new("log", hosts.logs()?),
+        Place::new("metrics", metrics),
+        Place::new("API", cluster.everything().await?),
+        Place::new("plugin cache", files(&Hosts::compiled()?)?),
+        Place::new("memory of the guests", memory.guests),
+    ];
+    for place in &places {
+        ensure!(place.bytes.len() > 1000, "{} is all but empty", place.name);
+    }
+    Ok(places)
+}
+
+/// All files of a directory, one after the other.
+fn files(dir: &Path) -> Result<Vec<u8>> {
+    let mut all = Vec::new();
+    for entry in fs::read_dir(dir).with_context(|| dir.display().to_string())? {
+        let path = entry?.path();
+        all.extend(path.display().to_string().into_bytes());
+        if path.is_dir() {
+            all.extend(files(&path)?);
+        } else {
+            // Another host may put it away meanwhile.
+            all.extend(fs::read(&path).unwrap_or_default());
+        }
+    }
+    Ok(all)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_secret_is_found_in_every_form() {
+        let mut secrets = Secrets::default();
+        secrets.add("password", "s3cret/word+1");
+        for text in ["a s3cret/word+1", "x=s3cret%2Fword%2B1&", "czNjcmV0L3dvcmQrMQ==", "7333637265742f776f72642b31"] {
+            let error = secrets.are_not_in(&[Place::new("log", text)]).unwrap_err().to_string();
+            assert!(error.starts_with("log has a password") && !error.contains("s3cret"), "{text}: {error}");
+        }
+        secrets.are_not_in(&[Place::new("log", "s3cret/word+2"), Place::new("nothing", "")]).unwrap();
+    }
+
+    #[test]
+    fn signing_keys_are_looked_for_too() {
+        let mut secrets = Secrets::default();
+        secrets.add_access_key("wJalrXUtnFEMI/K7MDENG+bPxRfiCYEXAMPLEKEY", "us-east-1");
+        // Today's, tomorrow's: the date's, the region's, and two for each service, each in two forms.
+        assert_eq!(secrets.forms.iter().filter(|(what, _)| what.starts_with("signing key")).count(), 2 * 6 * 2);
+        let last = secrets.forms.last().unwrap().1.clone();
+        assert_eq!(secrets.found_in(&[b"....".to_vec(), last].concat()), ["signing key"]);
+    }
+}

@@ -1,0 +1,105 @@
+//! The memory of a process: that of its guests, and the rest.
+//!
+//! A linear memory of a guest lies at the beginning of a reservation of gigabytes, which nothing else in the host has: what is writable
+//! and has a gigabyte behind it that nobody may touch is a guest's.
+
+use std::{
+    fmt,
+    fs::{self, File},
+    os::unix::fs::FileExt as _,
+};
+
+use anyhow::{Context as _, Result, ensure};
+
+/// Smallest reservation behind a guest's memory: of threads' stacks and the allocator's arenas it is 64 MiB at most.
+const RESERVED: u64 = 1 << 30;
+
+/// What was read.
+pub(super) struct Memory {
+    /// Of all guests, those included that have ended and whose pages the host has kept.
+    pub(super) guests: Vec<u8>,
+    /// All else that can be written to.
+    pub(super) host: Vec<u8>,
+}
+
+impl fmt::Debug for Memory {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} bytes of guests, {} of the host", self.guests.len(), self.host.len())
+    }
+}
+
+/// A line of `/proc/PID/maps`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Mapping {
+    from: u64,
+    to: u64,
+    writable: bool,
+    nobodys: bool,
+}
+
+/// Reads the memory of a process while it runs.
+pub(super) fn read(process: u32) -> Result<Memory> {
+    let maps = fs::read_to_string(format!("/proc/{process}/maps"))?;
+    let mappings = maps.lines().map(mapping).collect::<Result<Vec<_>>>()?;
+    let file = File::open(format!("/proc/{process}/mem")).context("the host's memory")?;
+    let mut memory = Memory { guests: Vec::new(), host: Vec::new() };
+    for (number, mapping) in mappings.iter().enumerate() {
+        if !mapping.writable {
+            continue;
+        }
+        let into = if is_guests(&mappings, number) { &mut memory.guests } else { &mut memory.host };
+        let mut bytes = vec![0; usize::try_from(mapping.to - mapping.from)?];
+        // It may be gone by now.
+        if file.read_exact_at(&mut bytes, mapping.from).is_ok() {
+            into.extend(bytes);
+        }
+    }
+    ensure!(!memory.guests.is_empty(), "there are no guests in {maps}");
+    Ok(memory)
+}
+
+fn mapping(line: &str) -> Result<Mapping> {
+    let mut words = line.split_whitespace();
+    let (range, rights) = (words.next().context("a range")?, words.next().context("rights")?);
+    let (from, to) = range.split_once('-').context("a range")?;
+    let at = |text| u64::from_str_radix(text, 16).with_context(|| line.to_owned());
+    Ok(Mapping {
+        from: at(from)?,
+        to: at(to)?,
+        writable: rights.starts_with("rw"),
+        nobodys: rights.starts_with("---"),
+    })
+}
+
+/// Whether nothing but writable memory is between this and a large reservation.
+fn is_guests(mappings: &[Mapping], number: usize) -> bool {
+    let mut end = None;
+    for mapping in mappings.iter().skip(number) {
+        if end.is_some_and(|end| end != mapping.from) {
+            return false;
+        }
+        if mapping.nobodys {
+            return mapping.to - mapping.from >= RESERVED;
+        }
+        if !mapping.writable {
+            return false;
+        }
+        end = Some(mapping.to);
+    }
+    false
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_guest_is_known_by_what_lies_behind_it() {
+        let maps = "10000-20000 rw-p 0 00:00 0\n20000-30000 ---p 0 00:00 0\n\
+                    100000-200000 rw-p 0 00:01 5 /memfd:wasm-memory-image (deleted)\n200000-210000 rw-p 0 00:00 0\n210000-100210000 ---p 0 00:00 0\n\
+                    200000000-200010000 rw-p 0 00:00 0\n200020000-300020000 ---p 0 00:00 0\n300020000-300030000 r--p 0 00:00 0";
+        let mappings: Vec<_> = maps.lines().map(|line| mapping(line).unwrap()).collect();
+        let guests: Vec<_> = (0..mappings.len()).filter(|&number| is_guests(&mappings, number)).collect();
+        assert_eq!(guests, [2, 3], "neither an arena of the allocator's nor what has a gap behind it");
+    }
+}
