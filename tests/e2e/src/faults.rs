@@ -120,10 +120,14 @@ impl Run<'_> {
         let mut host = self.hosts.start().await?;
         self.spoil();
         for _ in 0..steps {
-            let step = *STEPS.choose(&mut self.chance).context("a step")?;
-            if self.step(step).await.with_context(|| format!("{step:?}"))? {
-                self.report.steps += 1;
+            // Until there is something to take one with: a Service can always come or change.
+            loop {
+                let step = *STEPS.choose(&mut self.chance).context("a step")?;
+                if self.step(step).await.with_context(|| format!("{step:?}"))? {
+                    break;
+                }
             }
+            self.report.steps += 1;
             sleep(self.chance.random_range(Duration::ZERO..PAUSE)).await;
             if self.chance.random_bool(0.6) {
                 host = self.kill(host).await?;

@@ -10,7 +10,7 @@ use std::{
 use anyhow::{Context as _, Result};
 use async_trait::async_trait;
 use serde_json::json;
-use skydock_clouds::{Aws, Keys, Network, NewNetwork, Proxy, xml};
+use skydock_clouds::{Aws, AwsClient, Keys, Network, NewNetwork, Proxy, xml};
 
 use super::{Balancer, Configuration, Machine, Site, View};
 
@@ -20,6 +20,8 @@ pub struct AwsSite<'a> {
     keys: Keys,
     network: Network,
     proxy: Proxy,
+    /// Shows what the host's proxy shows, but is never bad.
+    window: (Proxy, AwsClient),
     made: usize,
 }
 
@@ -30,7 +32,16 @@ impl<'a> AwsSite<'a> {
     /// When the cloud refuses a part of it.
     pub async fn new(cloud: &'a Aws, keys: Keys, name: &str, seed: u64) -> Result<Self> {
         let network = cloud.network(&NewNetwork::of_cluster(name)).await?;
-        Ok(Self { cloud, keys, network, proxy: Proxy::before_aws(cloud, seed).await?, made: 0 })
+        let window = Proxy::before_aws(cloud, 0).await?;
+        let client = window.aws_client(keys.clone());
+        Ok(Self {
+            cloud,
+            keys,
+            network,
+            proxy: Proxy::before_aws(cloud, seed).await?,
+            window: (window, client),
+            made: 0,
+        })
     }
 
     /// Its VPC.
@@ -42,10 +53,10 @@ impl<'a> AwsSite<'a> {
     async fn balancer(&self, xml: &str) -> Result<Balancer> {
         let arn = field(xml, "LoadBalancerArn")?;
         let mut ports = BTreeMap::new();
-        let answer = self.cloud.call("elbv2", "DescribeListeners", &[("LoadBalancerArn", arn)]).await?;
+        let answer = self.window.1.call("elbv2", "DescribeListeners", &[("LoadBalancerArn", arn)]).await?;
         for listener in xml::items(&answer, "Listeners") {
             let group = field(listener, "TargetGroupArn")?;
-            let health = self.cloud.call("elbv2", "DescribeTargetHealth", &[("TargetGroupArn", group)]).await?;
+            let health = self.window.1.call("elbv2", "DescribeTargetHealth", &[("TargetGroupArn", group)]).await?;
             let behind = xml::all(&health, "Id").into_iter().map(str::to_owned).collect();
             ports.insert(format!("{}/{}", field(listener, "Protocol")?, field(listener, "Port")?), behind);
         }
@@ -134,7 +145,7 @@ impl Site for AwsSite<'_> {
 
     async fn view(&self) -> Result<View> {
         let mut view = View::default();
-        let answer = self.cloud.call("elbv2", "DescribeLoadBalancers", &[]).await?;
+        let answer = self.window.1.call("elbv2", "DescribeLoadBalancers", &[]).await?;
         for xml in xml::items(&answer, "LoadBalancers") {
             if field(xml, "VpcId")? == self.network.vpc_id {
                 view.balancers.push(self.balancer(xml).await?);
