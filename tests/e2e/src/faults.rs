@@ -14,10 +14,7 @@ use anyhow::{Context as _, Result, ensure};
 use rand::{Rng as _, SeedableRng as _, rngs::StdRng, seq::IndexedRandom as _};
 use skydock_clouds::{Fault, Rule};
 use skydock_planes::Plane;
-use skydock_story::{
-    host::Host,
-    observe::{Seen, until},
-};
+use skydock_story::host::Host;
 use tokio::time::sleep;
 
 use crate::{
@@ -204,7 +201,7 @@ impl Run<'_> {
             Step::Stop => self.switch(false).await,
             Step::Start => self.switch(true).await,
             Step::Delete => self.delete().await,
-            Step::Serve => self.serve().await.map(|()| true),
+            Step::Serve => self.serve().await,
             Step::KeepInside => {
                 let Some(service) = self.any_service() else { return Ok(false) };
                 self.cluster.keep_inside(&service).await?;
@@ -270,22 +267,18 @@ impl Run<'_> {
         all.choose(&mut self.chance).cloned()
     }
 
-    /// A Service comes, or its ports change. One that was deleted has to be gone before its name is used again.
-    async fn serve(&mut self) -> Result<()> {
+    /// A Service comes, or its ports change; not while one of its name is being deleted.
+    async fn serve(&mut self) -> Result<bool> {
         let name = *SERVICES.choose(&mut self.chance).context("a name")?;
         let count = self.chance.random_range(1..=2);
         let ports: Vec<&str> = PORTS.choose_multiple(&mut self.chance, count).copied().collect();
-        if !self.wanted.services.contains_key(name) {
-            let gone = until(PATIENCE, || async {
-                let left = self.cluster.is_deleted(name).await?;
-                Ok(if left { Seen::NotYet("its finalizer is there".to_owned()) } else { Seen::Yes(()) })
-            });
-            gone.await.with_context(|| format!("service {name} to be gone"))?;
+        if self.cluster.is_deleted(name).await? {
+            return Ok(false);
         }
         self.cluster.serve(name, &ports, &self.site.annotations()).await?;
         let ports: BTreeSet<String> = ports.into_iter().map(str::to_owned).collect();
         self.wanted.services.insert(name.to_owned(), ports);
-        Ok(())
+        Ok(true)
     }
 
     /// Waits until cluster and cloud are as they should be.

@@ -9,7 +9,7 @@ use skydock_sdk::{
 use super::{
     annotation, at_work,
     ensure::take,
-    find::find,
+    find::{called, find},
     floating, names,
     plan::{Step, plan_removal},
     read::{Depth, read},
@@ -86,6 +86,30 @@ pub fn ensure_deleted(cloud: &Cloud<'_>, service: &Service) -> Result<()> {
             security::remove(cloud, service)
         }
     }
+}
+
+/// Takes away what else was made under this name for a Service that was never served: two who did not know of each other may both have
+/// asked for it.
+///
+/// # Errors
+/// "In progress" until the others are on their way; else what keeps one from going.
+pub(super) fn rivals(cloud: &Cloud<'_>, service: &Service, want: &Want, kept: &LoadBalancer) -> Result<()> {
+    if kept.name != want.name || served(service) {
+        return Ok(());
+    }
+    for rival in called(cloud, &want.name)?.into_iter().filter(|rival| rival.id != kept.id) {
+        let ownership = Ownership::of(&rival, want, service, cloud.cluster, true, false);
+        match rival.phase() {
+            Phase::Going => {}
+            _ if fate(&rival, &ownership) == Fate::Stays => {}
+            Phase::Pending => return Err(at_work(cloud, &rival.id, "was made twice, and is deleted then")),
+            Phase::Active | Phase::Failed => {
+                floating::release(cloud, &rival)?;
+                return delete(cloud, service, want, rival, &ownership);
+            }
+        }
+    }
+    Ok(())
 }
 
 /// With a load balancer that is gone its floating IP and security group go, too.

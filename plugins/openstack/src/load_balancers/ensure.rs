@@ -7,7 +7,7 @@ use skydock_sdk::{
 };
 
 use super::{
-    Nodes, annotation, at_work, being_made, create,
+    Nodes, annotation, at_work, being_made, create, delete,
     find::{Found, find_or_none},
     floating,
     members::{Backend, backends},
@@ -51,6 +51,9 @@ pub fn ensure(cloud: &Cloud<'_>, service: &Service, nodes: &dyn Nodes) -> Result
         Phase::Going => return Err(at_work(cloud, &id, "is being deleted; another is made when it is gone")),
         Phase::Failed => return Err(failed(cloud, service, &load_balancer, &ownership)?),
         Phase::Active => waited(cloud, &id),
+    }
+    if ownership.owner {
+        delete::rivals(cloud, service, &want, &load_balancer)?;
     }
     create::check_tls(cloud, &want)?;
     let backends = backends(&targets(nodes, &want), want.family);

@@ -31,12 +31,12 @@ pub(super) fn find(cloud: &Cloud<'_>, id: &str, name: &str, service: &Service) -
     if !id.is_empty() {
         let found = by_id(cloud, id)?.map(|load_balancer| Found { load_balancer, by_name: false });
         // One that is gone may have a successor that the annotation does not know yet.
-        return if found.is_some() { Ok(found) } else { by_name(cloud, name) };
+        return if found.is_some() { Ok(found) } else { by_name(cloud, name, service) };
     }
-    let found = by_name(cloud, name)?;
+    let found = by_name(cloud, name, service)?;
     // Names from before Kubernetes 1.14: only what has served for long can have one.
     if found.is_none() && (served(service) || service.deleting) {
-        return by_name(cloud, &names::legacy(service));
+        return by_name(cloud, &names::legacy(service), service);
     }
     Ok(found)
 }
@@ -68,17 +68,26 @@ pub(super) fn by_id(cloud: &Cloud<'_>, id: &str) -> Result<Option<LoadBalancer>>
 }
 
 /// The load balancer of this name. One that is being deleted counts as long as there is no other.
-fn by_name(cloud: &Cloud<'_>, name: &str) -> Result<Option<Found>> {
-    let found: Vec<LoadBalancer> = cloud.list(Kind::LoadBalancer, "/lbaas/loadbalancers", vec![("name", name)])?;
-    let found = found.into_iter().filter(|balancer| balancer.name == name && balancer.provisioning_status != "DELETED");
+///
+/// A request whose sender was killed may reach Octavia after the next one has looked, and made another. As long as none serves, or all are
+/// to go, any of them will do, as long as everybody takes the same.
+fn by_name(cloud: &Cloud<'_>, name: &str, service: &Service) -> Result<Option<Found>> {
+    let found = called(cloud, name)?.into_iter().filter(|balancer| balancer.provisioning_status != "DELETED");
     let (going, mut staying): (Vec<_>, Vec<_>) = found.partition(|balancer| balancer.phase() == Phase::Going);
-    if staying.len() > 1 {
+    if staying.len() > 1 && served(service) && !service.deleting {
         return Err(CloudError::internal(format!(
             "{} load balancers are called {name}: delete all but one, or name one with annotation {}",
             staying.len(),
             super::annotation::LOAD_BALANCER_ID
         )));
     }
-    let found = staying.pop().or_else(|| going.into_iter().next());
+    staying.sort_by(|one, other| one.id.cmp(&other.id));
+    let found = staying.into_iter().next().or_else(|| going.into_iter().next());
     Ok(found.map(|load_balancer| Found { load_balancer, by_name: true }))
+}
+
+/// All load balancers of this name.
+pub(super) fn called(cloud: &Cloud<'_>, name: &str) -> Result<Vec<LoadBalancer>> {
+    let found: Vec<LoadBalancer> = cloud.list(Kind::LoadBalancer, "/lbaas/loadbalancers", vec![("name", name)])?;
+    Ok(found.into_iter().filter(|balancer| balancer.name == name).collect())
 }

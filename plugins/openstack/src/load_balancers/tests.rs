@@ -109,10 +109,28 @@ fn without_nodes_and_without_a_subnet_it_is_waited() {
 }
 
 #[test]
-fn two_load_balancers_of_a_name_are_an_error() {
-    let script = Script::new("");
-    named(&script, &[balancer("ACTIVE"), balancer("ACTIVE")]);
-    assert!(matches!(ensure(&script.cloud(), &service(false), &NoNodes), Err(CloudError::Internal(_))));
+fn of_two_of_a_name_one_is_kept_unless_they_may_both_serve() {
+    let script = Script::new("[LoadBalancer]\nsubnet-id=s");
+    let two = |status: &str| {
+        let mut other = balancer(status);
+        other["id"] = json!("la");
+        [balancer("ACTIVE"), other]
+    };
+    named(&script, &two("ACTIVE"));
+    assert!(matches!(ensure(&script.cloud(), &service(true), &NoNodes), Err(CloudError::Internal(_))));
+    assert!(script.asked().iter().all(|line| line.starts_with("GET ")));
+
+    // Nobody was told of an address yet: the first by ID stays, for whoever looks.
+    script.on("GET http://network/v2.0/floatingips", 200, json!({"floatingips": []})).on(
+        &format!("DELETE {BALANCERS}/lb"),
+        204,
+        Value::Null,
+    );
+    assert!(is_in_progress(&ensure(&script.cloud(), &service(false), &NoNodes)));
+    assert_eq!(script.host.annotations.borrow()[annotation::LOAD_BALANCER_ID].as_deref(), Some("la"));
+    let asked = script.asked();
+    assert_eq!(asked.last().unwrap(), &format!("DELETE {BALANCERS}/lb?cascade=true"), "{asked:?}");
+
     named(&script, &[balancer("PENDING_DELETE"), balancer("PENDING_UPDATE")]);
     assert!(is_in_progress(&ensure(&script.cloud(), &service(false), &NoNodes)));
 }
