@@ -75,6 +75,14 @@ enum Bench {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         arguments: Vec<OsString>,
     },
+    /// Skydock with its plugins, beside the official cloud controller managers of OpenStack and AWS on the same clouds; some 45 minutes, 12
+    /// with `--quick`.
+    #[command(disable_help_flag = true)]
+    Clouds {
+        /// Arguments of the benchmark.
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        arguments: Vec<OsString>,
+    },
     /// Skydock with ten times the nodes, and ten times the services; some 30 minutes, 5 with `--quick`.
     #[command(disable_help_flag = true)]
     Scale {
@@ -103,6 +111,7 @@ fn run(chore: &Chore) -> Result<()> {
         Chore::Parity { check } => parity::run(&root, *check),
         Chore::Mutants(selection) => mutants::run(&root, selection),
         Chore::Bench(Bench::Controllers { arguments }) => bench::run(&root, "skydock-bench", arguments),
+        Chore::Bench(Bench::Clouds { arguments }) => bench::run(&root, "skydock-bench-clouds", arguments),
         Chore::Bench(Bench::Scale { arguments }) => bench::run(&root, "skydock-scale", arguments),
         Chore::Audit => audit::run(&root),
     }

@@ -1,0 +1,141 @@
+//! What is otherwise at the end, field by field. Pure.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+use serde_json::Value;
+
+use crate::decided::{self, Decided};
+use crate::scenario::Kind;
+
+/// A field that is otherwise.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+pub(crate) struct Difference {
+    /// Where, numbers left out: `cluster/services/service-*/metadata/finalizers`.
+    pub(crate) field: String,
+    /// How the peer leaves it.
+    pub(crate) peer: String,
+    /// How Skydock leaves it.
+    pub(crate) skydock: String,
+    /// In how many places.
+    pub(crate) count: usize,
+    /// Why that may be; none if nobody has said so.
+    pub(crate) decided: Option<&'static str>,
+}
+
+/// What is otherwise, like things together.
+pub(crate) fn between(kind: Kind, peer: &Value, skydock: &Value) -> Vec<Difference> {
+    let (mut left, mut right) = (BTreeMap::new(), BTreeMap::new());
+    flatten(peer, String::new(), &mut left);
+    flatten(skydock, String::new(), &mut right);
+    let mut found: BTreeMap<(String, String, String), usize> = BTreeMap::new();
+    let mut note = |path: &str, peer: &str, skydock: &str| {
+        *found.entry((unnumbered(path), unnumbered(peer), unnumbered(skydock))).or_default() += 1;
+    };
+    for (path, value) in &left {
+        match right.get(path) {
+            Some(other) if other == value => {}
+            Some(other) => note(path, value, other),
+            None => note(path, value, NOTHING),
+        }
+    }
+    for (path, value) in right.iter().filter(|(path, _)| !left.contains_key(*path)) {
+        note(path, NOTHING, value);
+    }
+    found
+        .into_iter()
+        .map(|((field, peer, skydock), count)| {
+            let decided = decided::of(kind, &field).map(|Decided { why, .. }| *why);
+            Difference { field, peer, skydock, count, decided }
+        })
+        .collect()
+}
+
+const NOTHING: &str = "–";
+
+/// Fields by their paths. What is in a list is a field of its own, so that order and number do not count.
+fn flatten(value: &Value, path: String, all: &mut BTreeMap<String, String>) {
+    match value {
+        Value::Object(fields) => {
+            for (key, value) in fields {
+                let separator = if path.is_empty() { "" } else { "/" };
+                flatten(value, format!("{path}{separator}{key}"), all);
+            }
+        }
+        Value::Array(values) => {
+            let mut counts: BTreeMap<String, usize> = BTreeMap::new();
+            for value in values {
+                *counts.entry(shown(value)).or_default() += 1;
+            }
+            for (text, count) in counts {
+                all.insert(
+                    format!("{path} has {text}"),
+                    if count == 1 { "yes".to_owned() } else { format!("{count} times") },
+                );
+            }
+        }
+        other => {
+            all.insert(path, shown(other));
+        }
+    }
+}
+
+fn shown(value: &Value) -> String {
+    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
+}
+
+/// `node-12` and `service-3` without their numbers.
+fn unnumbered(text: &str) -> String {
+    let is_digit = |c: char| c.is_ascii_digit();
+    let mut told = String::new();
+    for part in text.split_inclusive('-') {
+        let numbered = part.trim_start_matches(is_digit);
+        let follows = told.ends_with("node-") || told.ends_with("service-");
+        if follows && numbered.len() < part.len() {
+            told.push('*');
+            told.push_str(numbered);
+        } else {
+            told.push_str(part);
+        }
+    }
+    told
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn numbers_are_left_out_and_nothing_else() {
+        assert_eq!(
+            unnumbered("a/service-12/node-3-x node-port(service-4/80)"),
+            "a/service-*/node-*-x node-port(service-*/80)"
+        );
+    }
+
+    #[test]
+    fn like_differences_are_told_once() {
+        let side = |finalizer: &str, extra: Value| {
+            let service = json!({"finalizers": [finalizer], "port": 80});
+            json!({"service-1": service, "service-2": service, "x": extra})
+        };
+        let found = between(Kind::Aws, &side("a", json!("1")), &side("b", Value::Null));
+        let told: Vec<_> =
+            found.iter().map(|one| (one.field.as_str(), one.peer.as_str(), one.skydock.as_str(), one.count)).collect();
+        assert_eq!(
+            told,
+            [
+                ("service-*/finalizers has a", "yes", "–", 2),
+                ("service-*/finalizers has b", "–", "yes", 2),
+                ("x", "1", "null", 1),
+            ]
+        );
+    }
+
+    #[test]
+    fn order_does_not_count() {
+        assert_eq!(between(Kind::Aws, &json!({"a": [1, {"b": 2}]}), &json!({"a": [{"b": 2}, 1]})), []);
+    }
+}

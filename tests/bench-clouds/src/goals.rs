@@ -1,0 +1,100 @@
+//! What Skydock's part of the peer's may be at most. Pure.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+use skydock_bench::as_f64;
+
+use crate::scenario::{Figures, Kind, Stage};
+
+/// A goal, and what was found.
+#[derive(Debug, Clone, Serialize)]
+pub(crate) struct Goal {
+    pub(crate) what: &'static str,
+    /// Skydock's part of the peer's may be this at most.
+    pub(crate) at_most: f64,
+    /// Its part; none if the peer has nothing to compare with.
+    pub(crate) found: Option<f64>,
+}
+
+impl Goal {
+    pub(crate) fn is_met(&self) -> bool {
+        // A part is told with two digits, and meant so.
+        self.found.is_none_or(|found| found <= self.at_most + 0.005)
+    }
+}
+
+type Side = BTreeMap<Stage, Figures>;
+
+/// All goals on a cloud.
+pub(crate) fn goals(kind: Kind, peer: &Side, skydock: &Side) -> Vec<Goal> {
+    let part = |value: &dyn Fn(&Side) -> f64| {
+        let peer = value(peer);
+        (peer > 0.0).then(|| value(skydock) / peer)
+    };
+    let calls = |stages: &'static [Stage]| {
+        part(&move |side| stages.iter().filter_map(|stage| side.get(stage)).map(|it| as_f64(it.all_calls())).sum())
+    };
+    let tenth = 0.1;
+    let third = 1.0 / 3.0;
+    let time = match kind {
+        Kind::Openstack => third,
+        Kind::Aws => 0.67,
+    };
+    vec![
+        Goal { what: "calls to initialise nodes", at_most: tenth, found: calls(&[Stage::Nodes]) },
+        Goal { what: "calls at rest", at_most: tenth, found: calls(&[Stage::Rest]) },
+        Goal { what: "calls to ensure services", at_most: 1.0, found: calls(&[Stage::Services]) },
+        Goal { what: "calls to change services", at_most: 1.0, found: calls(&[Stage::Change]) },
+        Goal { what: "calls to delete services", at_most: 1.0, found: calls(&[Stage::Delete]) },
+        Goal {
+            what: "time to initialise nodes",
+            at_most: time,
+            found: part(&|side| side.get(&Stage::Nodes).and_then(|it| it.seconds).unwrap_or_default()),
+        },
+        Goal {
+            what: "peak memory",
+            at_most: third,
+            found: part(&|side| as_f64(side.values().map(|it| it.peak_bytes).max().unwrap_or_default())),
+        },
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn side(calls: u64, seconds: f64, peak_bytes: u64) -> Side {
+        let figures = Figures {
+            seconds: Some(seconds),
+            calls: BTreeMap::from([("x".to_owned(), calls)]),
+            peak_bytes,
+            ..Figures::default()
+        };
+        Stage::ALL.into_iter().map(|stage| (stage, figures.clone())).collect()
+    }
+
+    fn missed(kind: Kind, skydock: &Side) -> Vec<&'static str> {
+        let all = goals(kind, &side(100, 10.0, 300), skydock);
+        all.iter().filter(|goal| !goal.is_met()).map(|goal| goal.what).collect()
+    }
+
+    #[test]
+    fn a_tenth_of_the_calls_and_a_third_of_the_memory_are_enough() {
+        assert_eq!(missed(Kind::Openstack, &side(10, 3.3, 100)), [] as [&str; 0]);
+        assert_eq!(missed(Kind::Aws, &side(10, 6.7, 100)), [] as [&str; 0]);
+        assert_eq!(missed(Kind::Openstack, &side(10, 6.7, 100)), ["time to initialise nodes"]);
+    }
+
+    #[test]
+    fn more_is_a_goal_missed() {
+        let all = missed(Kind::Aws, &side(101, 8.0, 120));
+        assert_eq!(all.len(), 7, "{all:?}");
+    }
+
+    #[test]
+    fn where_the_peer_does_nothing_there_is_nothing_to_compare() {
+        let none = goals(Kind::Aws, &side(0, 0.0, 0), &side(1, 1.0, 1));
+        assert!(none.iter().all(|goal| goal.found.is_none() && goal.is_met()));
+    }
+}

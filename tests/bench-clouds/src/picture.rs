@@ -1,0 +1,32 @@
+//! What cluster and cloud look like, in words that are the same whichever side made it: without IDs, times, and what chance has drawn.
+
+mod aws;
+mod cluster;
+mod openstack;
+mod words;
+mod xml;
+
+use anyhow::Result;
+use serde_json::{Value, json};
+use skydock_e2e::Machine;
+
+pub(crate) use self::aws::aws;
+pub(crate) use self::openstack::openstack;
+pub(crate) use self::words::Words;
+use crate::cluster::Fleet;
+use crate::place::Place;
+
+/// Both. The machines are called by their numbers, from the first that was made.
+pub(crate) async fn take(fleet: &Fleet, place: &Place<'_>, machines: &[(usize, Machine)]) -> Result<Value> {
+    let mut words = Words::default();
+    for (number, machine) in machines {
+        let name = format!("node-{number}");
+        words.say(&machine.id, &format!("id({name})"));
+        words.say(&machine.node, &name);
+        words.say(&machine.address, &format!("address({name})"));
+    }
+    let (nodes, services) = (fleet.cluster().nodes().await?, fleet.cluster().services().await?);
+    cluster::name(&services, &mut words);
+    let cloud = place.picture(&mut words).await?;
+    Ok(json!({"cluster": cluster::of(&nodes, &services, &words)?, "cloud": cloud}))
+}

@@ -1,0 +1,103 @@
+//! Where a cluster's machines stand, new for each run of each side.
+
+use std::path::Path;
+
+use anyhow::Result;
+use serde_json::Value;
+use skydock_clouds::{Aws, Keys, OpenStack};
+use skydock_e2e::{AwsSite, Machine, OpenStackSite, Site};
+use skydock_peers::{Peer, Settings, aws, openstack};
+
+use crate::picture;
+use crate::scenario::Kind;
+
+/// What decides by chance in the proxy; it makes nothing worse here.
+const SEED: u64 = 1;
+/// The cluster's name.
+pub(crate) const CLUSTER: &str = "bench";
+
+/// A cloud.
+pub(crate) enum Cloud {
+    OpenStack(Box<OpenStack>),
+    Aws(Box<Aws>, Keys),
+}
+
+impl Cloud {
+    pub(crate) async fn start(kind: Kind) -> Result<Self> {
+        Ok(match kind {
+            Kind::Openstack => Self::OpenStack(Box::new(OpenStack::start().await?)),
+            Kind::Aws => {
+                let aws = Aws::start().await?;
+                let keys = aws.verify_signatures().await?;
+                Self::Aws(Box::new(aws), keys)
+            }
+        })
+    }
+
+    /// A project, or a VPC.
+    pub(crate) async fn place(&self) -> Result<Place<'_>> {
+        Ok(match self {
+            Self::OpenStack(cloud) => Place::OpenStack(Box::new(OpenStackSite::new(cloud, CLUSTER, SEED).await?)),
+            Self::Aws(cloud, keys) => {
+                Place::Aws(Box::new(AwsSite::new(cloud, keys.clone(), CLUSTER, SEED).await?), cloud, keys)
+            }
+        })
+    }
+}
+
+/// A cluster's place in it.
+pub(crate) enum Place<'a> {
+    OpenStack(Box<OpenStackSite>),
+    Aws(Box<AwsSite<'a>>, &'a Aws, &'a Keys),
+}
+
+impl Place<'_> {
+    pub(crate) fn site(&self) -> &dyn Site {
+        match self {
+            Self::OpenStack(site) => site.as_ref(),
+            Self::Aws(site, ..) => site.as_ref(),
+        }
+    }
+
+    /// New machines.
+    pub(crate) async fn add(&mut self, count: usize) -> Result<Vec<Machine>> {
+        match self {
+            Self::OpenStack(site) => site.add(count).await,
+            Self::Aws(site, ..) => site.add(count).await,
+        }
+    }
+
+    /// How the official cloud controller manager is run here; what it is told goes into the folder.
+    pub(crate) fn peer_settings(&self, folder: &Path, kubeconfig: &Path) -> Result<Settings> {
+        let proxy = self.site().proxy();
+        let (conf, environment) = match self {
+            Self::OpenStack(site) => (openstack::cloud_conf(site.project(), &proxy.auth_url()), Vec::new()),
+            Self::Aws(site, cloud, keys) => (
+                aws::cloud_conf(site.network(), CLUSTER, proxy.url(), cloud.region()),
+                aws::environment(keys, proxy.url(), cloud.region()),
+            ),
+        };
+        let path = folder.join("peer.conf");
+        std::fs::write(&path, conf)?;
+        let mut settings = Settings::new(folder, kubeconfig, path);
+        settings.cluster = CLUSTER.to_owned();
+        settings.environment = environment;
+        Ok(settings)
+    }
+
+    /// What the cloud has for the cluster.
+    pub(crate) async fn picture(&self, words: &mut picture::Words) -> Result<Value> {
+        match self {
+            Self::OpenStack(site) => picture::openstack(site.project(), words).await,
+            Self::Aws(site, cloud, _) => picture::aws(cloud, site.network(), words).await,
+        }
+    }
+}
+
+/// The official cloud controller manager of this cloud.
+pub(crate) async fn peer(kind: Kind) -> Result<Peer> {
+    Ok(match kind {
+        Kind::Openstack => Peer::openstack().await?,
+        Kind::Aws => Peer::aws().await?,
+    })
+}

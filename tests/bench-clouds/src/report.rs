@@ -1,0 +1,293 @@
+//! The figures, for a person, a machine, and the README.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
+use std::path::Path;
+
+use anyhow::Result;
+use comfy_table::{CellAlignment, ContentArrangement, Table, TableStyle, presets};
+use serde::Serialize;
+use skydock_bench::{Machine, as_f64, mebibytes, seconds};
+use skydock_peers::Peer;
+
+use crate::chart::chart;
+use crate::differences::{self, Difference};
+use crate::goals::{Goal, goals};
+use crate::run::Outcome;
+use crate::scenario::{Figures, Kind, Side, Size, Stage};
+
+/// Of the section of the README.
+const NAME: &str = "clouds";
+
+/// Everything a run has found.
+#[derive(Debug, Serialize)]
+pub(crate) struct Report {
+    machine: Machine,
+    size: Size,
+    runs: u8,
+    /// Mean number of processes that wanted a CPU during the last 15 minutes, by the kernel.
+    load: String,
+    clouds: Vec<OnCloud>,
+}
+
+/// Both sides on a cloud.
+#[derive(Debug, Serialize)]
+pub(crate) struct OnCloud {
+    kind: Kind,
+    /// Name and version.
+    peer_program: String,
+    #[serde(skip)]
+    outcomes: Vec<(Side, Outcome)>,
+    /// Every run, for whoever wants to see how far they are apart.
+    runs: BTreeMap<&'static str, Vec<BTreeMap<Stage, Figures>>>,
+    peer: BTreeMap<Stage, Figures>,
+    skydock: BTreeMap<Stage, Figures>,
+    goals: Vec<Goal>,
+    differences: Vec<Difference>,
+    /// What a side has left in the cloud at the end; only Skydock is to leave nothing.
+    left: BTreeMap<&'static str, BTreeSet<String>>,
+}
+
+impl OnCloud {
+    pub(crate) fn new(kind: Kind, peer: &Peer) -> Self {
+        Self {
+            kind,
+            peer_program: format!("{} {}", peer.name(), peer.version()),
+            outcomes: Vec::new(),
+            runs: BTreeMap::new(),
+            peer: BTreeMap::new(),
+            skydock: BTreeMap::new(),
+            goals: Vec::new(),
+            differences: Vec::new(),
+            left: BTreeMap::new(),
+        }
+    }
+
+    pub(crate) fn add(&mut self, side: Side, outcome: Outcome) {
+        self.runs.entry(side.name()).or_default().push(outcome.figures.clone());
+        self.left.entry(side.name()).or_default().extend(outcome.left.iter().cloned());
+        self.outcomes.push((side, outcome));
+    }
+
+    fn conclude(&mut self) {
+        let of = |side: Side| median(self.runs.get(side.name()).map(Vec::as_slice).unwrap_or_default());
+        (self.peer, self.skydock) = (of(Side::Peer), of(Side::Skydock));
+        self.goals = goals(self.kind, &self.peer, &self.skydock);
+        let mut all = BTreeSet::new();
+        let of = |side: Side| self.outcomes.iter().filter(move |(of, _)| *of == side).map(|(_, outcome)| outcome);
+        for (peer, skydock) in of(Side::Peer).zip(of(Side::Skydock)) {
+            for (stage, peer) in &peer.pictures {
+                if let Some(skydock) = skydock.pictures.get(stage) {
+                    all.extend(differences::between(self.kind, peer, skydock));
+                }
+            }
+        }
+        self.differences = all.into_iter().collect();
+    }
+
+    fn is_good(&self) -> bool {
+        let left = self.left.get(Side::Skydock.name()).is_some_and(|left| !left.is_empty());
+        !left && self.goals.iter().all(Goal::is_met) && self.differences.iter().all(|it| it.decided.is_some())
+    }
+}
+
+impl Report {
+    pub(crate) fn new(machine: Machine, size: Size, runs: u8, mut clouds: Vec<OnCloud>) -> Self {
+        clouds.iter_mut().for_each(OnCloud::conclude);
+        let load = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
+        let load = load.split_whitespace().nth(2).unwrap_or_default().to_owned();
+        Self { machine, size, runs, load, clouds }
+    }
+
+    pub(crate) fn is_good(&self) -> bool {
+        self.clouds.iter().all(OnCloud::is_good)
+    }
+
+    /// The whole, for a terminal.
+    pub(crate) fn text(&self) -> String {
+        self.clouds.iter().map(|cloud| self.cloud(cloud, presets::NOTHING)).collect::<Vec<_>>().join("\n")
+    }
+
+    fn cloud(&self, cloud: &OnCloud, preset: TableStyle) -> String {
+        let mut text = format!("{}\n\n{}\n", self.figures(cloud, preset), goals_table(cloud, preset));
+        let _ = writeln!(text, "\n{}", calls_table(cloud, preset));
+        if !cloud.differences.is_empty() {
+            let _ = writeln!(text, "\n{}", differences_table(cloud, preset));
+        }
+        for (side, left) in cloud.left.iter().filter(|(_, left)| !left.is_empty()) {
+            let left: Vec<&str> = left.iter().map(String::as_str).collect();
+            let _ = writeln!(text, "\nLeft in the cloud at the end by the side {side}: {}.", left.join("; "));
+        }
+        text
+    }
+
+    fn figures(&self, cloud: &OnCloud, preset: TableStyle) -> Table {
+        let mut table = table(preset, &[cloud.kind.title(), "peer", "Skydock", "ratio"]);
+        for stage in Stage::ALL {
+            let (Some(peer), Some(skydock)) = (cloud.peer.get(&stage), cloud.skydock.get(&stage)) else { continue };
+            table.add_row([format!("**{}**", stage.title(&self.size)), String::new(), String::new(), String::new()]);
+            let mut row = |what: &str, value: &dyn Fn(&Figures) -> Option<f64>, tell: &dyn Fn(f64) -> String| {
+                let (peer, skydock) = (value(peer), value(skydock));
+                if peer.is_some() || skydock.is_some() {
+                    let told = |value: Option<f64>| value.map(tell).unwrap_or_default();
+                    table.add_row([what.to_owned(), told(peer), told(skydock), ratio(skydock, peer)]);
+                }
+            };
+            row("time", &|it| it.seconds, &seconds);
+            row("until the last call", &|it| it.seconds_of_calls, &seconds);
+            row("calls to the cloud", &|it| Some(as_f64(it.all_calls())), &|count| format!("{count:.0}"));
+            row("CPU", &|it| Some(it.cpu_seconds), &seconds);
+            #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // bytes of memory, told back
+            row("peak memory", &|it| Some(as_f64(it.peak_bytes)), &|bytes| mebibytes(bytes as u64));
+        }
+        right(&mut table);
+        table
+    }
+
+    /// The section of the README, in Markdown.
+    fn section(&self) -> String {
+        let Machine { cpu, cores, memory_gib, kernel, skydock, kubernetes, .. } = &self.machine;
+        let peers: Vec<_> = self.clouds.iter().map(|cloud| cloud.peer_program.as_str()).collect();
+        let mut text = format!(
+            "{} nodes, {} services, {} ms a call to the cloud, {} run{}; {skydock}; {}; etcd and kube-apiserver {kubernetes}.\n",
+            self.size.nodes,
+            self.size.services,
+            self.size.latency.as_millis(),
+            self.runs,
+            if self.runs == 1 { "" } else { "s" },
+            peers.join("; "),
+        );
+        for cloud in &self.clouds {
+            let _ = writeln!(text, "\n### {}\n", cloud.kind.title());
+            if let Some(chart) = chart(cloud.kind.title(), &cloud.peer, &cloud.skydock) {
+                let _ = writeln!(text, "{chart}");
+            }
+            text.push_str(&self.cloud(cloud, presets::ASCII_MARKDOWN));
+        }
+        let _ = write!(
+            text,
+            "\nMachine: {cpu}, {cores} cores, {memory_gib} GiB, Linux {kernel}; load {} at the end.\n",
+            self.load
+        );
+        text
+    }
+
+    /// Puts the section into the README.
+    pub(crate) fn update(&self, readme: &Path) -> Result<()> {
+        skydock_bench::update(readme, NAME, &self.section())
+    }
+}
+
+fn table(preset: TableStyle, header: &[&str]) -> Table {
+    let mut table = Table::new();
+    table.load_style(preset).set_content_arrangement(ContentArrangement::Disabled).set_header(header);
+    table
+}
+
+fn right(table: &mut Table) {
+    for column in table.column_iter_mut().skip(1) {
+        column.set_cell_alignment(CellAlignment::Right);
+    }
+}
+
+fn goals_table(cloud: &OnCloud, preset: TableStyle) -> Table {
+    let mut table = table(preset, &["Skydock's part of the peer's", "at most", "found", ""]);
+    for goal in &cloud.goals {
+        let found = goal.found.map_or_else(|| "nothing to compare".to_owned(), |found| format!("{found:.2}"));
+        let said = if goal.is_met() { "ok" } else { "missed" };
+        table.add_row([goal.what.to_owned(), format!("{:.2}", goal.at_most), found, said.to_owned()]);
+    }
+    table
+}
+
+/// Calls by operation: over all stages but the start.
+fn calls_table(cloud: &OnCloud, preset: TableStyle) -> Table {
+    let stages: Vec<Stage> = Stage::ALL.into_iter().filter(|stage| *stage != Stage::Start).collect();
+    let mut header = vec!["peer / Skydock"];
+    header.extend(stages.iter().map(|stage| stage.word()));
+    let mut table = table(preset, &header);
+    let of = |side: &BTreeMap<Stage, Figures>, stage: &Stage, operation: &str| {
+        side.get(stage).and_then(|it| it.calls.get(operation)).copied().unwrap_or_default()
+    };
+    let all = cloud.peer.values().chain(cloud.skydock.values());
+    let operations: BTreeSet<&String> = all.flat_map(|it| it.calls.keys()).collect();
+    for operation in operations {
+        let mut row = vec![operation.clone()];
+        row.extend(stages.iter().map(|stage| {
+            match (of(&cloud.peer, stage, operation), of(&cloud.skydock, stage, operation)) {
+                (0, 0) => String::new(),
+                (peer, skydock) => format!("{peer} / {skydock}"),
+            }
+        }));
+        table.add_row(row);
+    }
+    right(&mut table);
+    table
+}
+
+fn differences_table(cloud: &OnCloud, preset: TableStyle) -> Table {
+    let mut table = table(preset, &["differs", "peer", "Skydock", "times", "decided"]);
+    for Difference { field, peer, skydock, count, decided } in &cloud.differences {
+        table.add_row([field, peer, skydock, &count.to_string(), decided.unwrap_or("**no**")]);
+    }
+    table
+}
+
+/// Skydock's part of the peer's; nothing where there is nothing to compare.
+fn ratio(skydock: Option<f64>, peer: Option<f64>) -> String {
+    match (skydock, peer) {
+        (Some(skydock), Some(peer)) if peer > 0.0 => format!("{:.2}", skydock / peer),
+        _ => String::new(),
+    }
+}
+
+/// Of each figure the median of all runs; the lower one of two in the middle.
+fn median(runs: &[BTreeMap<Stage, Figures>]) -> BTreeMap<Stage, Figures> {
+    let mut all = BTreeMap::new();
+    for stage in Stage::ALL {
+        let of: Vec<&Figures> = runs.iter().filter_map(|run| run.get(&stage)).collect();
+        if of.is_empty() {
+            continue;
+        }
+        let time = |value: &dyn Fn(&Figures) -> Option<f64>| {
+            middle(of.iter().filter_map(|it| value(it)).collect(), f64::total_cmp)
+        };
+        let operations: BTreeSet<&String> = of.iter().flat_map(|it| it.calls.keys()).collect();
+        let calls = operations.into_iter().map(|operation| {
+            let counts = of.iter().map(|it| it.calls.get(operation).copied().unwrap_or_default()).collect();
+            (operation.clone(), middle(counts, u64::cmp).unwrap_or_default())
+        });
+        let figures = Figures {
+            seconds: time(&|it| it.seconds),
+            seconds_of_calls: time(&|it| it.seconds_of_calls),
+            calls: calls.collect(),
+            cpu_seconds: time(&|it| Some(it.cpu_seconds)).unwrap_or_default(),
+            peak_bytes: middle(of.iter().map(|it| it.peak_bytes).collect(), u64::cmp).unwrap_or_default(),
+        };
+        all.insert(stage, figures);
+    }
+    all
+}
+
+fn middle<T: Copy>(mut values: Vec<T>, order: impl FnMut(&T, &T) -> std::cmp::Ordering) -> Option<T> {
+    values.sort_by(order);
+    values.get(values.len().saturating_sub(1) / 2).copied()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_readme_has_the_markers() {
+        let readme = include_str!("../README.md");
+        assert!(skydock_bench::replaced(readme, NAME, "new").is_some());
+    }
+
+    #[test]
+    fn the_median_is_in_the_middle_and_below_it_for_two() {
+        assert_eq!(middle(vec![3, 1, 2], i32::cmp), Some(2));
+        assert_eq!(middle(vec![3, 1], i32::cmp), Some(1));
+        assert_eq!(middle(Vec::<i32>::new(), i32::cmp), None);
+    }
+}
