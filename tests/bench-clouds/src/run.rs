@@ -87,6 +87,9 @@ pub(crate) async fn side(
     let name = format!("{}-{}", kind.name(), side.name());
     fs::write(traces.join(format!("{name}.calls")), trace)?;
     fs::copy(run.manager.log(), traces.join(format!("{name}.log")))?;
+    for (stage, picture) in &pictures {
+        fs::write(traces.join(format!("{name}-{}.json", stage.word())), serde_json::to_vec_pretty(picture)?)?;
+    }
     let after = holdings(&run.place).await?;
     let mut left = Vec::new();
     for (kind, count) in after {
