@@ -1,7 +1,7 @@
 //! Services that change and change, while something is done to the host that nobody may notice.
 
 use std::{
-    collections::BTreeSet,
+    collections::{BTreeMap, BTreeSet},
     fmt::{self, Display},
     future::Future,
     time::{Duration, Instant},
@@ -14,12 +14,26 @@ use skydock_planes::Plane;
 use skydock_story::{host::Host, metrics::Scrape};
 use tokio::{sync::watch, time::sleep};
 
-use crate::{cluster::Cluster, expect::Wanted, hosts::Hosts, site::Site};
+use crate::{
+    cluster::Cluster,
+    expect::Wanted,
+    hosts::Hosts,
+    site::{Machine, Site},
+};
 
 /// How long all may take to be as it should be.
-const PATIENCE: Duration = Duration::from_secs(300);
+const PATIENCE: Duration = Duration::from_secs(180);
 /// The ports of a Service, one after the other.
 const PORTS: [&[&str]; 4] = [&["TCP/80"], &["TCP/80", "TCP/443"], &["TCP/8443"], &["TCP/443", "TCP/8443"]];
+
+/// How much changes.
+#[derive(Clone, Copy, Debug)]
+pub struct Load {
+    /// Services there are.
+    pub services: usize,
+    /// How long after a change comes the next.
+    pub pace: Duration,
+}
 
 /// What was done, and what it took.
 #[derive(Clone, Copy, Debug, Default)]
@@ -49,35 +63,46 @@ impl Display for Report {
 
 /// Services that change.
 pub struct Churn<'a> {
-    site: &'a mut dyn Site,
+    site: &'a dyn Site,
     plane: &'a dyn Plane,
     /// The cluster's objects.
     pub cluster: Cluster,
     wanted: Wanted,
-    services: usize,
-    pace: Duration,
+    load: Load,
+    /// What had gone wrong before anything was done to the host: a route was tried before its node had an address, and the like.
+    before: Noticed,
+}
+
+/// What somebody may notice.
+#[derive(Clone, Debug, Default)]
+struct Noticed {
+    warnings: BTreeSet<String>,
+    /// Errors of controllers, and calls of the plugin that did not do what was asked, by what the metric calls them.
+    failed: BTreeMap<String, u64>,
 }
 
 impl<'a> Churn<'a> {
-    /// So many Services, of which one changes at this pace.
-    pub fn new(site: &'a mut dyn Site, plane: &'a dyn Plane, services: usize, pace: Duration) -> Self {
-        let wanted = Wanted { labels: site.labels().to_vec(), ..Wanted::default() };
-        Self { cluster: Cluster::new(plane.client()), site, plane, wanted, services, pace }
+    /// Services behind these machines.
+    pub fn new(site: &'a dyn Site, plane: &'a dyn Plane, machines: Vec<Machine>, load: Load) -> Self {
+        let machines = machines.into_iter().map(|machine| (machine, true)).collect();
+        let wanted = Wanted { labels: site.labels().to_vec(), machines, ..Wanted::default() };
+        Self { cluster: Cluster::new(plane.client()), site, plane, wanted, load, before: Noticed::default() }
     }
 
-    /// Two machines, and all Services, served by this host.
+    /// The machines' nodes and all Services, until they are as they should be.
     ///
     /// # Errors
     /// What is not as it should be in the end.
-    pub async fn begin(&mut self) -> Result<()> {
-        for machine in self.site.add(2).await? {
+    pub async fn begin(&mut self, host: &Host) -> Result<()> {
+        for (machine, _) in &self.wanted.machines {
             self.cluster.register(&machine.node).await?;
-            self.wanted.machines.push((machine, true));
         }
-        for number in 0..self.services {
+        for number in 0..self.load.services {
             self.change(number).await?;
         }
-        self.settle().await
+        self.settle().await?;
+        self.before = self.noticed(host).await?;
+        Ok(())
     }
 
     /// Changes Services for as long as something else is done, and then waits until all is as it should be.
@@ -98,7 +123,7 @@ impl<'a> Churn<'a> {
             while !*ended.borrow() {
                 self.change(changes).await?;
                 changes += 1;
-                sleep(self.pace).await;
+                sleep(self.load.pace).await;
             }
             Ok::<_, anyhow::Error>(changes)
         };
@@ -106,7 +131,7 @@ impl<'a> Churn<'a> {
         self.settle().await?;
         let calls = self.site.proxy().calls();
         let refused = calls.iter().filter(|call| matches!(call.status, Some(401 | 403))).count();
-        let (services, lasted) = (self.services, began.elapsed());
+        let (services, lasted) = (self.load.services, began.elapsed());
         // It answers: it is the process that it was.
         host.scrape().await?;
         Ok((other, Report { services, changes, requests: calls.len(), refused, lasted }))
@@ -114,8 +139,9 @@ impl<'a> Churn<'a> {
 
     /// Changes the ports of a Service, each in its turn.
     async fn change(&mut self, number: usize) -> Result<()> {
-        let name = format!("web-{}", number % self.services);
-        let round = number / self.services + number;
+        let services = self.load.services.max(1);
+        let name = format!("web-{}", number % services);
+        let round = number / services + number;
         let ports = PORTS.get(round % PORTS.len()).context("ports")?;
         self.cluster.serve(&name, ports, &self.site.annotations()).await?;
         let ports: BTreeSet<String> = ports.iter().map(|&port| port.to_owned()).collect();
@@ -127,33 +153,32 @@ impl<'a> Churn<'a> {
         self.wanted.seen(self.site, &self.cluster, PATIENCE).await
     }
 
-    /// The warnings there are, in any namespace.
-    ///
-    /// # Errors
-    /// When the API server refuses.
-    pub async fn warnings(&self) -> Result<Vec<String>> {
+    async fn noticed(&self, host: &Host) -> Result<Noticed> {
         let events: Api<Event> = Api::all(self.plane.client());
         let warnings = events.list(&ListParams::default()).await?.items.into_iter();
-        let warnings = warnings.filter(|event| event.type_.as_deref() == Some("Warning"));
-        let told = warnings.map(|event| {
-            let of = event.involved_object.name.unwrap_or_default();
-            format!("{of}: {}: {}", event.reason.unwrap_or_default(), event.message.unwrap_or_default())
+        let warnings = warnings.filter(|event| event.type_.as_deref() == Some("Warning")).map(|event| {
+            let (of, reason) = (event.involved_object.name.unwrap_or_default(), event.reason.unwrap_or_default());
+            format!("{of}: {reason}: {} ({} times)", event.message.unwrap_or_default(), event.count.unwrap_or(1))
         });
-        Ok(told.collect())
+        let mut seen = Noticed { warnings: warnings.collect(), failed: BTreeMap::new() };
+        for line in host.scrape().await?.text().lines().filter(|line| is_failure(line)) {
+            let (series, count) = line.rsplit_once(' ').context("a series")?;
+            seen.failed.insert(series.to_owned(), count.parse()?);
+        }
+        Ok(seen)
     }
 
-    /// Nobody has noticed anything: no warning, no error of a controller, no call of the plugin that failed, and these generations.
+    /// Nobody has noticed anything: no warning, no error of a controller, and no call of the plugin that failed.
     ///
     /// # Errors
     /// What somebody has noticed.
     pub async fn went_unnoticed(&self, host: &Host) -> Result<()> {
-        let warnings = self.warnings().await?;
-        ensure!(warnings.is_empty(), "{} warnings: {}", warnings.len(), warnings.join("\n"));
-        let seen = host.scrape().await?;
-        let failed = seen.sum("skydock_controller_errors_total", &[]);
-        ensure!(failed == 0.0, "{failed} errors of controllers");
-        let failed = failed_calls(&seen);
-        ensure!(failed == 0.0, "{failed} calls of the plugin failed");
+        let after = self.noticed(host).await?;
+        let warnings = after.warnings.difference(&self.before.warnings).map(String::clone);
+        let more = |(series, count): &(&String, &u64)| self.before.failed.get(*series).is_none_or(|old| old < *count);
+        let failed = after.failed.iter().filter(more).map(|(series, count)| format!("{series} {count}"));
+        let all: Vec<_> = warnings.chain(failed).collect();
+        ensure!(all.is_empty(), "{}", all.join("\n"));
         Ok(())
     }
 
@@ -172,10 +197,12 @@ pub fn generation(seen: &Scrape) -> f64 {
     seen.sum("skydock_plugin_generation", &[])
 }
 
-/// Calls that did not do what was asked. One that goes on in the cloud, and is asked again, has not failed.
-fn failed_calls(seen: &Scrape) -> f64 {
-    let of = |outcome| seen.sum("skydock_plugin_calls_total", &[("outcome", outcome)]);
-    seen.sum("skydock_plugin_calls_total", &[]) - of("ok") - of("in-progress")
+/// Whether a line of the metrics counts what went wrong. A call about what goes on in the cloud, and is asked again, has not.
+fn is_failure(line: &str) -> bool {
+    let is = |name: &str| line.strip_prefix(name).is_some_and(|rest| rest.starts_with(['{', ' ']));
+    let went_well = ["ok", "in-progress"].iter().any(|outcome| line.contains(&format!("outcome=\"{outcome}\"")));
+    let nothing = line.ends_with(" 0");
+    !nothing && (is("skydock_controller_errors_total") || (is("skydock_plugin_calls_total") && !went_well))
 }
 
 /// A number of an environment variable, or another one.
@@ -190,4 +217,24 @@ pub fn number(variable: &str, or: usize) -> usize {
 /// The same, with the place.
 pub fn told<T>(result: Result<T>, hosts: &mut Hosts) -> Result<T> {
     result.with_context(|| format!("the logs are in {}", hosts.keep().display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn failures_are_told_from_what_goes_well() {
+        let table = [
+            ("skydock_controller_errors_total{controller=\"service\",kind=\"denied\"} 1", true),
+            ("skydock_controller_errors_total{controller=\"service\",kind=\"denied\"} 0", false),
+            ("skydock_plugin_calls_total{outcome=\"ok\"} 7", false),
+            ("skydock_plugin_calls_total{outcome=\"in-progress\"} 7", false),
+            ("skydock_plugin_calls_total{outcome=\"denied\"} 7", true),
+            ("# HELP skydock_plugin_calls_total Calls", false),
+        ];
+        for (line, failure) in table {
+            assert_eq!(is_failure(line), failure, "{line}");
+        }
+    }
 }

@@ -5,7 +5,7 @@ mod memory;
 use std::{fs, path::Path};
 
 use anyhow::{Context as _, Result, ensure};
-use base64::{Engine as _, engine::general_purpose as base64};
+use base64::{Engine as _, engine::general_purpose};
 use ring::hmac;
 use skydock_story::host::Host;
 
@@ -45,8 +45,8 @@ impl Secrets {
         let wide: Vec<u8> = secret.bytes().flat_map(|byte| [byte, 0]).collect();
         let forms = [
             ("plain", secret.as_bytes().to_vec()),
-            ("in base64", base64::STANDARD_NO_PAD.encode(secret).into_bytes()),
-            ("in base64 of URLs", base64::URL_SAFE_NO_PAD.encode(secret).into_bytes()),
+            ("in base64", general_purpose::STANDARD_NO_PAD.encode(secret).into_bytes()),
+            ("in base64 of URLs", general_purpose::URL_SAFE_NO_PAD.encode(secret).into_bytes()),
             ("in hexadecimal", hex::encode(secret).into_bytes()),
             ("percent-encoded", percent.into_bytes()),
             ("in UTF-16", wide),
@@ -56,6 +56,11 @@ impl Secrets {
                 self.forms.push((format!("{what}, {form}"), bytes));
             }
         }
+    }
+
+    /// Adds bytes, as they are.
+    pub fn add_bytes(&mut self, what: &str, secret: &[u8]) {
+        self.forms.push((what.to_owned(), secret.to_vec()));
     }
 
     /// Adds the secret of an access key of AWS, and the keys that sign with it today and tomorrow.

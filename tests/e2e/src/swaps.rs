@@ -18,7 +18,7 @@ use skydock_story::{
 };
 
 use crate::{
-    churn::{Churn, Report, generation, told},
+    churn::{Churn, Load, Report, generation, told},
     hosts::Hosts,
     site::Site,
 };
@@ -51,17 +51,18 @@ impl Display for Swapped {
     }
 }
 
-/// Replaces the plugin so often, while so many Services change.
+/// Replaces the plugin so often, while Services change.
 ///
 /// # Errors
 /// When somebody notices; the logs stay then.
-pub async fn run(site: &mut dyn Site, plane: &dyn Plane, name: &str, swaps: usize, services: usize) -> Result<Swapped> {
+pub async fn run(site: &mut dyn Site, plane: &dyn Plane, name: &str, swaps: usize, load: Load) -> Result<Swapped> {
     let mut hosts = Hosts::configure(site, name, plane.kubeconfig_path(), &["--leader-elect=false"])?;
     let plugin = Plugin::install(&hosts, site.provider())?;
     let host = hosts.start().await?;
-    let mut churn = Churn::new(site, plane, services, Duration::from_millis(100));
+    let machines = site.add(2).await?;
+    let mut churn = Churn::new(site, plane, machines, load);
     let swapped = async {
-        churn.begin().await?;
+        churn.begin(&host).await?;
         let (memory, churned) = churn.during(&host, plugin.replace(&host, swaps)).await?;
         churn.went_unnoticed(&host).await?;
         Ok(Swapped { churn: churned, memory })

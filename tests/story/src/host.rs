@@ -93,13 +93,24 @@ impl Host {
         metrics::scrape(self.metrics).await.with_context(|| self.last_words())
     }
 
+    /// The process' ID.
+    ///
+    /// # Errors
+    /// If it has ended.
+    pub fn id(&self) -> anyhow::Result<u32> {
+        self.child.id().context("the host has ended")
+    }
+
     /// Resident memory in bytes.
-    pub(crate) fn resident(&self) -> anyhow::Result<u64> {
+    ///
+    /// # Errors
+    /// If it has ended.
+    pub fn resident(&self) -> anyhow::Result<u64> {
         self.memory("VmRSS:")
     }
 
     fn memory(&self, what: &str) -> anyhow::Result<u64> {
-        let id = self.child.id().context("the host has ended")?;
+        let id = self.id()?;
         let status = std::fs::read_to_string(format!("/proc/{id}/status"))?;
         let line = status.lines().find_map(|line| line.strip_prefix(what)).context("not in /proc")?;
         let kib: u64 = line.trim().trim_end_matches(" kB").trim().parse()?;

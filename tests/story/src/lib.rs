@@ -12,7 +12,7 @@ mod inventory;
 pub mod metrics;
 pub mod narrator;
 pub mod observe;
-mod rebuild;
+pub mod rebuild;
 mod stage;
 
 pub use stage::{Paths, Stage};

@@ -1,7 +1,8 @@
 //! Another build of a plugin: the same component with a note in a custom section, as a compiler's version string is one.
 
 /// The component with one more custom section (binary format: id 0, size, name, content).
-pub(crate) fn rebuilt(component: &[u8], note: &str) -> Vec<u8> {
+#[must_use]
+pub fn rebuilt(component: &[u8], note: &str) -> Vec<u8> {
     const NAME: &[u8] = b"build";
     let mut section = leb128(NAME.len());
     section.extend_from_slice(NAME);

@@ -62,7 +62,9 @@ impl Shared {
             Outcome::Answer(answer) | Outcome::Cut(answer, _) => Some(answer.status().as_u16()),
             Outcome::Closed => None,
         };
-        if let (Outcome::Answer(answer), Method::POST) = (&outcome, &asked.head.method) {
+        if let Outcome::Answer(answer) = &outcome
+            && asked.head.method == Method::POST
+        {
             let token = answer.headers().get("x-subject-token").and_then(|token| token.to_str().ok());
             self.log().tokens.extend(token.map(str::to_owned));
         }

@@ -10,7 +10,7 @@ use anyhow::{Context as _, Result};
 
 /// Files of a directory that are replaced together, by one link that is turned.
 #[derive(Debug)]
-pub struct Projected {
+pub(super) struct Projected {
     dir: PathBuf,
     versions: usize,
 }
@@ -20,7 +20,7 @@ impl Projected {
     ///
     /// # Errors
     /// When the directory cannot be written.
-    pub fn new(dir: &Path, files: &[(&str, &str)]) -> Result<Self> {
+    pub(super) fn new(dir: &Path, files: &[(&str, &str)]) -> Result<Self> {
         let mut projected = Self { dir: dir.to_owned(), versions: 0 };
         projected.replace(files)?;
         for (name, _) in files {
@@ -37,7 +37,7 @@ impl Projected {
     ///
     /// # Errors
     /// When the directory cannot be written.
-    pub fn replace(&mut self, files: &[(&str, &str)]) -> Result<()> {
+    pub(super) fn replace(&mut self, files: &[(&str, &str)]) -> Result<()> {
         let before = format!("..{}", self.versions);
         self.versions += 1;
         let version = format!("..{}", self.versions);

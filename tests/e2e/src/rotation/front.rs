@@ -25,16 +25,16 @@ use tokio_rustls::TlsAcceptor;
 const MAX_HEAD: usize = 64 << 10;
 
 /// Who signs certificates.
-pub struct Authority {
+pub(super) struct Authority {
     issuer: CertifiedIssuer<'static, KeyPair>,
 }
 
 /// A certificate for 127.0.0.1 and its key.
-pub struct Leaf {
+pub(super) struct Leaf {
     /// The certificate in PEM.
-    pub certificate: String,
+    pub(super) certificate: String,
     /// The key in PEM.
-    pub key: String,
+    pub(super) key: String,
     chain: Vec<CertificateDer<'static>>,
     private: Vec<u8>,
 }
@@ -44,7 +44,7 @@ impl Authority {
     ///
     /// # Errors
     /// When there is no key to be had.
-    pub fn new(name: &str) -> Result<Self> {
+    pub(super) fn new(name: &str) -> Result<Self> {
         let mut params = CertificateParams::new(Vec::new())?;
         params.distinguished_name.push(DnType::CommonName, name);
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
@@ -53,7 +53,7 @@ impl Authority {
 
     /// Its own certificate in PEM.
     #[must_use]
-    pub fn pem(&self) -> String {
+    pub(super) fn pem(&self) -> String {
         self.issuer.pem()
     }
 
@@ -61,7 +61,7 @@ impl Authority {
     ///
     /// # Errors
     /// When it cannot be made.
-    pub fn sign(&self, valid: Duration) -> Result<Leaf> {
+    pub(super) fn sign(&self, valid: Duration) -> Result<Leaf> {
         let key = KeyPair::generate()?;
         let mut params = CertificateParams::new(vec![Ipv4Addr::LOCALHOST.to_string()])?;
         let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH)?;
@@ -78,9 +78,16 @@ impl Authority {
     }
 }
 
+impl Leaf {
+    /// The key in DER.
+    pub(super) fn private(&self) -> &[u8] {
+        &self.private
+    }
+}
+
 /// Listens with TLS before a server that has none. Each connection is for one request, so that each request has to agree on TLS. It
 /// ends when dropped.
-pub struct Front {
+pub(super) struct Front {
     address: SocketAddr,
     shared: Arc<Shared>,
     task: AbortHandle,
@@ -97,7 +104,7 @@ impl Front {
     ///
     /// # Errors
     /// When it cannot listen.
-    pub async fn before(server: &str, leaf: &Leaf, clients: &[&Authority]) -> Result<Self> {
+    pub(super) async fn before(server: &str, leaf: &Leaf, clients: &[&Authority]) -> Result<Self> {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
         let address = listener.local_addr()?;
         let config = Mutex::new(Arc::new(config(leaf, clients)?));
@@ -113,7 +120,7 @@ impl Front {
 
     /// Its address: `https://127.0.0.1:PORT`.
     #[must_use]
-    pub fn url(&self) -> String {
+    pub(super) fn url(&self) -> String {
         format!("https://{}", self.address)
     }
 
@@ -121,7 +128,7 @@ impl Front {
     ///
     /// # Errors
     /// When they cannot be used.
-    pub fn replace(&self, leaf: &Leaf, clients: &[&Authority]) -> Result<()> {
+    pub(super) fn replace(&self, leaf: &Leaf, clients: &[&Authority]) -> Result<()> {
         let config = Arc::new(config(leaf, clients)?);
         *self.shared.config.lock().unwrap_or_else(PoisonError::into_inner) = config;
         Ok(())
@@ -129,7 +136,7 @@ impl Front {
 
     /// Connections so far: those that agreed on TLS, and those that did not.
     #[must_use]
-    pub fn counts(&self) -> (usize, usize) {
+    pub(super) fn counts(&self) -> (usize, usize) {
         (self.shared.served.load(Ordering::Relaxed), self.shared.failed.load(Ordering::Relaxed))
     }
 }

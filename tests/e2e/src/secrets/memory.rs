@@ -14,6 +14,10 @@ use anyhow::{Context as _, Result, ensure};
 /// Smallest reservation behind a guest's memory: of threads' stacks and the allocator's arenas it is 64 MiB at most.
 const RESERVED: u64 = 1 << 30;
 
+/// Bytes of a page, and of what `/proc/PID/pagemap` says of one.
+const PAGE: u64 = 4096;
+const ENTRY: u64 = 8;
+
 /// What was read.
 pub(super) struct Memory {
     /// Of all guests, those included that have ended and whose pages the host has kept.
@@ -42,20 +46,42 @@ pub(super) fn read(process: u32) -> Result<Memory> {
     let maps = fs::read_to_string(format!("/proc/{process}/maps"))?;
     let mappings = maps.lines().map(mapping).collect::<Result<Vec<_>>>()?;
     let file = File::open(format!("/proc/{process}/mem")).context("the host's memory")?;
+    let pages = File::open(format!("/proc/{process}/pagemap")).context("the host's pages")?;
     let mut memory = Memory { guests: Vec::new(), host: Vec::new() };
     for (number, mapping) in mappings.iter().enumerate() {
         if !mapping.writable {
             continue;
         }
         let into = if is_guests(&mappings, number) { &mut memory.guests } else { &mut memory.host };
-        let mut bytes = vec![0; usize::try_from(mapping.to - mapping.from)?];
-        // It may be gone by now.
-        if file.read_exact_at(&mut bytes, mapping.from).is_ok() {
-            into.extend(bytes);
+        for (from, length) in present(&pages, *mapping)? {
+            let mut bytes = vec![0; length];
+            // It may be gone by now.
+            if file.read_exact_at(&mut bytes, from).is_ok() {
+                into.append(&mut bytes);
+            }
         }
     }
     ensure!(!memory.guests.is_empty(), "there are no guests in {maps}");
     Ok(memory)
+}
+
+/// The stretches of a mapping that there is memory for: most of what is writable has never been written to.
+fn present(pages: &File, mapping: Mapping) -> Result<Vec<(u64, usize)>> {
+    let mut entries = vec![0; usize::try_from((mapping.to - mapping.from) / PAGE * ENTRY)?];
+    pages.read_exact_at(&mut entries, mapping.from / PAGE * ENTRY).context("the host's pages")?;
+    let mut stretches: Vec<(u64, usize)> = Vec::new();
+    let page = usize::try_from(PAGE)?;
+    for (at, entry) in (mapping.from..).step_by(page).zip(entries.chunks_exact(usize::try_from(ENTRY)?)) {
+        // Bit 63: in memory; bit 62: swapped out.
+        if entry.last().is_none_or(|flags| flags & 0xc0 == 0) {
+            continue;
+        }
+        match stretches.last_mut() {
+            Some((from, length)) if *from + u64::try_from(*length)? == at => *length += page,
+            _ => stretches.push((at, page)),
+        }
+    }
+    Ok(stretches)
 }
 
 fn mapping(line: &str) -> Result<Mapping> {
@@ -63,16 +89,14 @@ fn mapping(line: &str) -> Result<Mapping> {
     let (range, rights) = (words.next().context("a range")?, words.next().context("rights")?);
     let (from, to) = range.split_once('-').context("a range")?;
     let at = |text| u64::from_str_radix(text, 16).with_context(|| line.to_owned());
-    Ok(Mapping {
-        from: at(from)?,
-        to: at(to)?,
-        writable: rights.starts_with("rw"),
-        nobodys: rights.starts_with("---"),
-    })
+    Ok(Mapping { from: at(from)?, to: at(to)?, writable: rights.starts_with("rw"), nobodys: rights.starts_with("---") })
 }
 
 /// Whether nothing but writable memory is between this and a large reservation.
 fn is_guests(mappings: &[Mapping], number: usize) -> bool {
+    if !mappings.get(number).is_some_and(|mapping| mapping.writable) {
+        return false;
+    }
     let mut end = None;
     for mapping in mappings.iter().skip(number) {
         if end.is_some_and(|end| end != mapping.from) {

@@ -53,6 +53,8 @@ user_domain_name = Default
 project_domain_name = Default
 project_name = service
 region_name = RegionOne
+# Seconds for which a service takes a token that has been revoked: by default 300, which no test waits for.
+token_cache_time = 2
 """
 
 

@@ -1,0 +1,123 @@
+//! Certificates, of the cloud and of the host.
+
+use std::time::{Duration, Instant};
+
+use anyhow::{Result, ensure};
+use serde_json::json;
+use skydock_clouds::{Aws, Keys};
+use skydock_planes::Plane;
+use tokio::time::sleep;
+
+use super::{
+    Ended, FLAGS, Plan, Rotated, end,
+    files::Projected,
+    front::{Authority, Front, Leaf},
+};
+use crate::{
+    churn::{Churn, told},
+    hosts::Hosts,
+    secrets::Secrets,
+    site::{AwsSite, Site as _},
+};
+
+const FILES: [&str; 3] = ["ca.pem", "client.pem", "client-key.pem"];
+
+/// Replaces all certificates, those of authorities included, shortly before they expire: first what the host has, then what the
+/// cloud has. Each request agrees on TLS anew.
+///
+/// # Errors
+/// When somebody notices; the logs stay then.
+pub async fn certificates(cloud: &Aws, keys: Keys, plane: &dyn Plane, plan: Plan) -> Result<Rotated> {
+    let mut site = AwsSite::new(cloud, keys.clone(), "tls", 1).await?;
+    let mut hosts = Hosts::configure(&site, "tls", plane.kubeconfig_path(), &FLAGS)?;
+    let mut secrets = Secrets::default();
+    secrets.add_access_key(&keys.secret, cloud.region());
+    let rotated = rotate(secrets, &mut site, &mut hosts, plane, plan).await;
+    told(rotated, &mut hosts)
+}
+
+/// What one side shows, and who has signed it.
+struct Side {
+    authority: Authority,
+    leaf: Leaf,
+}
+
+impl Side {
+    fn new(name: &str, plan: Plan) -> Result<Self> {
+        let authority = Authority::new(name)?;
+        // Long enough to be used until the next one is there, and not until the end.
+        let leaf = authority.sign(plan.every * 2 + Duration::from_secs(2))?;
+        Ok(Self { authority, leaf })
+    }
+}
+
+async fn rotate(
+    mut secrets: Secrets,
+    site: &mut AwsSite<'_>,
+    hosts: &mut Hosts,
+    plane: &dyn Plane,
+    plan: Plan,
+) -> Result<Rotated> {
+    let server = site.proxy().url().trim_start_matches("http://").to_owned();
+    // The first ones last until all Services are there.
+    let first = Plan { every: plan.every + Duration::from_secs(60), ..plan };
+    let (mut cloud, mut client) = (Side::new("cloud", first)?, Side::new("client", first)?);
+    let front = Front::before(&server, &cloud.leaf, &[&client.authority]).await?;
+    let mut files = Projected::new(hosts.dir(), &texts(&cloud.authority.pem(), &client.leaf))?;
+    add(&mut secrets, &client.leaf);
+    let paths = FILES.map(|file| hosts.dir().join(file));
+    hosts.edit(|document| {
+        let url = front.url();
+        let [ca, cert, key] = paths;
+        for (pointer, value) in [
+            ("/plugins/0/options/endpoint", json!(url)),
+            ("/plugins/0/egress/0/to", json!(url)),
+            ("/plugins/0/egress/0/tls", json!({"caFile": ca, "certFile": cert, "keyFile": key})),
+        ] {
+            let (parent, field) = pointer.rsplit_once('/').unwrap_or_default();
+            if let Some(parent) = document.pointer_mut(parent).and_then(|parent| parent.as_object_mut()) {
+                parent.insert(field.to_owned(), value);
+            }
+        }
+    })?;
+    let host = hosts.start().await?;
+    let machines = site.add(2).await?;
+    let mut churn = Churn::new(site, plane, machines, plan.load);
+    churn.begin(&host).await?;
+    let rotations = async {
+        for _ in 0..plan.rotations {
+            let began = Instant::now();
+            let (next_cloud, next_client) = (Side::new("cloud", plan)?, Side::new("client", plan)?);
+            add(&mut secrets, &next_client.leaf);
+            // Whoever asks takes both clients; then the host has its new certificate, and trusts both clouds; then the cloud shows its
+            // new one; then the old ones are forgotten.
+            let both = [&client.authority, &next_client.authority];
+            front.replace(&cloud.leaf, &both)?;
+            let authorities = format!("{}{}", cloud.authority.pem(), next_cloud.authority.pem());
+            files.replace(&texts(&authorities, &next_client.leaf))?;
+            sleep(plan.every / 2).await;
+            front.replace(&next_cloud.leaf, &[&next_client.authority])?;
+            files.replace(&texts(&next_cloud.authority.pem(), &next_client.leaf))?;
+            (cloud, client) = (next_cloud, next_client);
+            sleep(plan.every.saturating_sub(began.elapsed())).await;
+        }
+        Ok(())
+    };
+    let ((), report) = churn.during(&host, rotations).await?;
+    let (served, failed) = front.counts();
+    ensure!(served >= report.requests && failed == 0, "{served} connections, {failed} failed, {report}");
+    end(&churn, report, plan.rotations, Ended { host, hosts, secrets }).await
+}
+
+fn texts<'a>(authorities: &'a str, leaf: &'a Leaf) -> [(&'static str, &'a str); 3] {
+    let [ca, cert, key] = FILES;
+    [(ca, authorities), (cert, &leaf.certificate), (key, &leaf.key)]
+}
+
+/// Each line of the key would be bad enough.
+fn add(secrets: &mut Secrets, leaf: &Leaf) {
+    for line in leaf.key.lines().filter(|line| !line.starts_with('-') && line.len() > 20) {
+        secrets.add("client key", line);
+    }
+    secrets.add_bytes("client key in DER", leaf.private());
+}

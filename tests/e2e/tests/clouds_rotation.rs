@@ -1,0 +1,59 @@
+//! Credentials are replaced while Services change, and nobody notices: neither users nor the plugin. No secret is seen anywhere.
+//!
+//! `SKYDOCK_SERVICES=50 SKYDOCK_ROTATIONS=8` has more of both.
+#![allow(clippy::unwrap_used, clippy::panic, clippy::print_stdout, reason = "a test, which tells what it has seen")]
+
+use std::time::Duration;
+
+use anyhow::Result;
+use skydock_clouds::{Aws, OpenStack};
+use skydock_e2e::{
+    churn::{Load, number},
+    rotation::{self, Plan, Rotated},
+};
+use skydock_planes::RealPlane;
+
+fn plan(services: usize, pace: u64, every: u64) -> Plan {
+    Plan {
+        load: Load { services: number("SKYDOCK_SERVICES", services), pace: Duration::from_millis(pace) },
+        rotations: number("SKYDOCK_ROTATIONS", 3),
+        every: Duration::from_secs(every),
+    }
+}
+
+fn tell(rotated: Result<Rotated>) {
+    match rotated {
+        Ok(rotated) => println!("{rotated}"),
+        Err(error) => panic!("{error:?}"),
+    }
+}
+
+async fn plane() -> RealPlane {
+    RealPlane::start_without_controllers().await.unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn access_keys_are_replaced_and_nobody_notices() {
+    let (cloud, plane) = (Aws::start().await.unwrap(), plane().await);
+    let keys = cloud.verify_signatures().await.unwrap();
+    tell(rotation::access_keys(&cloud, keys, &plane, plan(10, 150, 4)).await);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn certificates_are_replaced_and_nobody_notices() {
+    let (cloud, plane) = (Aws::start().await.unwrap(), plane().await);
+    let keys = cloud.verify_signatures().await.unwrap();
+    tell(rotation::certificates(&cloud, keys, &plane, plan(10, 150, 4)).await);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn tokens_are_revoked_and_nobody_notices() {
+    let (cloud, plane) = (OpenStack::start().await.unwrap(), plane().await);
+    tell(rotation::tokens(&cloud, &plane, plan(4, 500, 4)).await);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn passwords_are_changed_and_nobody_notices() {
+    let (cloud, plane) = (OpenStack::start().await.unwrap(), plane().await);
+    tell(rotation::passwords(&cloud, &plane, plan(4, 500, 4)).await);
+}
