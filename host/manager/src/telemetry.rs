@@ -40,7 +40,7 @@ impl LogOptions {
         // Libraries speak up only when something is wrong, unless everything was asked for.
         let others = if self.verbosity >= 8 { "debug" } else { "warn" };
         format!(
-            "{others},{SAID_ELSEWHERE},skydock={ours},skydock_controllers={ours},skydock_plugin={ours},skydock_devplane={ours},plugin={ours}"
+            "{others},{SAID_ELSEWHERE},skydock={ours},skydock_controllers={ours},skydock_plugin={ours},skydock_devplane={ours},plugin={ours},egress={ours}"
         )
     }
 }
@@ -109,6 +109,18 @@ mod tests {
         assert_eq!(one_line(&error), "no API server: connect: connection refused");
         let forged = anyhow::anyhow!("imports `\u{1b}]0;owned\u{7}`");
         assert_eq!(one_line(&forged), "imports `\\u{1b}]0;owned\\u{7}`");
+    }
+
+    #[test]
+    fn each_request_of_a_plugin_is_in_the_log_at_four() {
+        for (verbosity, told) in [(2, false), (3, false), (4, true), (8, true)] {
+            let buffer = Buffer::default();
+            let writer = buffer.clone();
+            let filter = LogOptions { quiet: false, json: false, verbosity }.filter();
+            let subscriber = text(EnvFilter::new(filter), false, move || writer.clone());
+            tracing::subscriber::with_default(subscriber, || tracing::debug!(target: "egress", "request"));
+            assert_eq!(!buffer.0.lock().unwrap().is_empty(), told, "--v={verbosity}");
+        }
     }
 
     #[derive(Clone, Default)]
