@@ -28,6 +28,9 @@ pub trait Credential: Send + Sync + fmt::Debug {
     /// The cloud said 401 to what `prepare` (number `used`) had made: renews; true if another try may go better.
     async fn rejected(&self, used: u64) -> bool;
 
+    /// The cloud said 403 to that number, or 401: true if there is another one since a file has changed. Nothing is renewed otherwise.
+    async fn changed(&self, used: u64) -> bool;
+
     /// Takes secrets out of an answer's headers (Set-Cookie, X-Subject-Token), before the guest sees it.
     fn mask(&self, head: &mut http::response::Parts);
 

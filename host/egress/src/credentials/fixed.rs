@@ -105,6 +105,10 @@ impl Credential for Fixed {
     }
 
     async fn rejected(&self, used: u64) -> bool {
+        self.changed(used).await
+    }
+
+    async fn changed(&self, used: u64) -> bool {
         self.current().await.is_ok_and(|(now, _)| now > used)
     }
 

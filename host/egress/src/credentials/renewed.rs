@@ -110,6 +110,11 @@ impl<S: Source> Renewed<S> {
         }
     }
 
+    /// True if there is a value after this number, which there is if a file has changed.
+    pub(crate) async fn changed(&self, used: u64) -> bool {
+        self.get().await.is_ok_and(|(number, _)| number > used)
+    }
+
     async fn attempt_after(&self, attempts: u64) {
         let mut receiver = self.shared.attempts.subscribe();
         self.shared.wake.notify_one();

@@ -92,6 +92,10 @@ impl<S: TokenSource> Credential for TokenCredential<S> {
         self.renewed.rejected(used).await
     }
 
+    async fn changed(&self, used: u64) -> bool {
+        self.renewed.changed(used).await
+    }
+
     fn mask(&self, head: &mut response::Parts) {
         place::mask(&mut head.headers, &self.secrets());
     }

@@ -171,10 +171,12 @@ impl Admitted {
             if let Some(pause) = pace::pause(&answer, now()) {
                 self.host.pause(pause);
             }
-            if let (StatusCode::UNAUTHORIZED, Some(used), Some(credential), false) =
+            // ELB says 403 to a key that has been deleted, as to what a policy forbids.
+            if let (StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN, Some(used), Some(credential), false) =
                 (answer.status, used, &grant.credential, again)
                 && let Some(bytes) = held.or_else(|| progress.whole())
-                && credential.rejected(used).await
+                && (credential.changed(used).await
+                    || (answer.status == StatusCode::UNAUTHORIZED && credential.rejected(used).await))
             {
                 content = Some(Content::Held(bytes));
                 again = true;

@@ -18,6 +18,8 @@ use crate::support::{Plugin, Server, get, post, read, request, rule, settings};
 struct Tokens {
     number: AtomicU64,
     renewals: AtomicUsize,
+    /// Its file changes while a request is on its way.
+    changes: bool,
     bodies: Mutex<Vec<Option<Bytes>>>,
     needs_body: bool,
     fails: bool,
@@ -54,6 +56,10 @@ impl Credential for Tokens {
     async fn rejected(&self, used: u64) -> bool {
         self.renewals.fetch_add(1, Ordering::SeqCst);
         self.number.compare_exchange(used, used + 1, Ordering::SeqCst, Ordering::SeqCst).is_ok()
+    }
+
+    async fn changed(&self, used: u64) -> bool {
+        self.changes && self.number.compare_exchange(used, used + 1, Ordering::SeqCst, Ordering::SeqCst).is_ok()
     }
 
     fn mask(&self, head: &mut response::Parts) {
@@ -96,6 +102,20 @@ async fn a_rejected_request_is_renewed_and_sent_once_more() {
         let (status, said) = read(answer).await.unwrap();
         assert_eq!((status, said), (200, Bytes::from(format!("token-1 - /x {}", body.len()))), "{method}");
         assert_eq!(tokens.renewals.load(Ordering::SeqCst), 1);
+    }
+}
+
+#[tokio::test]
+async fn what_is_forbidden_is_sent_again_if_a_file_has_changed() {
+    let server = Server::http(|request| async move {
+        let new = request.headers()["authorization"] == "token-1";
+        Response::builder().status(if new { 200 } else { 403 }).body(Full::from("")).unwrap()
+    })
+    .await;
+    for (changes, status) in [(true, 200), (false, 403)] {
+        let (plugin, tokens) = plugin(&server, Tokens { changes, ..Tokens::default() }, "");
+        assert_eq!(plugin.fetch(post(&server, "/", "hello")).await.unwrap().0, status, "{changes}");
+        assert_eq!(tokens.renewals.load(Ordering::SeqCst), 0, "a policy may forbid it: nobody logs in for that");
     }
 }
 

@@ -76,6 +76,10 @@ impl Credential for AwsCredential {
         self.keys.rejected(used).await
     }
 
+    async fn changed(&self, used: u64) -> bool {
+        self.keys.changed(used).await
+    }
+
     fn mask(&self, head: &mut response::Parts) {
         place::mask(&mut head.headers, &self.secrets());
     }

@@ -143,6 +143,17 @@ async fn a_changed_file_renews_and_a_failure_keeps_the_old() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn what_was_refused_has_changed_if_a_file_has() {
+    let (source, renewed) = counting(3600);
+    let (used, _) = renewed.get().await.unwrap();
+    assert!(!renewed.changed(used).await);
+    source.inputs.store(1, SeqCst);
+    assert!(renewed.changed(used).await);
+    assert!(!renewed.changed(used + 1).await);
+    assert_eq!(source.attempts.load(SeqCst), 2);
+}
+
+#[tokio::test(start_paused = true)]
 async fn several_rejections_of_one_number_renew_once() {
     let (source, renewed) = counting(3600);
     let (used, _) = renewed.get().await.unwrap();
