@@ -200,7 +200,7 @@ pub fn generation(seen: &Scrape) -> f64 {
 /// Whether a line of the metrics counts what went wrong. A call about what goes on in the cloud, and is asked again, has not.
 fn is_failure(line: &str) -> bool {
     let is = |name: &str| line.strip_prefix(name).is_some_and(|rest| rest.starts_with(['{', ' ']));
-    let went_well = ["ok", "in-progress"].iter().any(|outcome| line.contains(&format!("outcome=\"{outcome}\"")));
+    let went_well = ["ok", "in_progress"].iter().any(|outcome| line.contains(&format!("outcome=\"{outcome}\"")));
     let nothing = line.ends_with(" 0");
     !nothing && (is("skydock_controller_errors_total") || (is("skydock_plugin_calls_total") && !went_well))
 }
@@ -229,7 +229,7 @@ mod tests {
             ("skydock_controller_errors_total{controller=\"service\",kind=\"denied\"} 1", true),
             ("skydock_controller_errors_total{controller=\"service\",kind=\"denied\"} 0", false),
             ("skydock_plugin_calls_total{outcome=\"ok\"} 7", false),
-            ("skydock_plugin_calls_total{outcome=\"in-progress\"} 7", false),
+            ("skydock_plugin_calls_total{outcome=\"in_progress\"} 7", false),
             ("skydock_plugin_calls_total{outcome=\"denied\"} 7", true),
             ("# HELP skydock_plugin_calls_total Calls", false),
         ];

@@ -5,6 +5,7 @@
 //! together; [`wrongs`] says what it has not.
 //! [`story`] is told once and slowly, [`faults`] again and again, with a bad cloud and a host that is killed. In [`rotation`] credentials
 //! are replaced while Services change ([`churn`]), in [`swaps`] the plugin is, and [`secrets`] are looked for everywhere.
+//! [`takeover`] is between Skydock and the official cloud controller managers.
 
 #![forbid(unsafe_code)]
 
@@ -18,6 +19,7 @@ pub mod secrets;
 mod site;
 pub mod story;
 pub mod swaps;
+pub mod takeover;
 
 pub use cluster::Cluster;
 pub use expect::{Wanted, wrongs};

@@ -23,6 +23,9 @@ struct Args {
     /// Seeds 0 to this, less one.
     #[arg(long, default_value_t = 10)]
     seeds: u64,
+    /// Begin with this seed, while another run does those before it on a cloud of its own.
+    #[arg(long, default_value_t = 0)]
+    first: u64,
     /// This seed alone, though it went well before.
     #[arg(long, conflicts_with = "seeds")]
     seed: Option<u64>,
@@ -57,7 +60,7 @@ async fn main() -> Result<()> {
     let done = done(&file)?;
     let seeds: Vec<u64> = match args.seed {
         Some(seed) => vec![seed],
-        None => (0..args.seeds).filter(|seed| !done.contains(seed)).collect(),
+        None => (args.first..args.seeds).filter(|seed| !done.contains(seed)).collect(),
     };
     let mut log = OpenOptions::new().append(true).create(true).open(&file)?;
     let mut bad = 0;

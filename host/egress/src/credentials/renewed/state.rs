@@ -7,8 +7,9 @@ use tokio::time::Instant;
 use super::{Fresh, rule};
 use crate::credentials::failure::Failure;
 
-/// A cloud that refuses every value, fresh ones too, makes one renewal in this time.
-const REJECTIONS: Duration = Duration::from_secs(30);
+/// A value that is refused is renewed at once, but a cloud that refuses every value, fresh ones too, makes renewals at growing distance:
+/// the first and the largest.
+const REJECTIONS: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(30));
 
 struct Held<T> {
     number: u64,
@@ -36,7 +37,14 @@ pub(crate) struct State<T> {
     attempts: u64,
     running: bool,
     wanted: bool,
-    rejections_from: Option<Instant>,
+    rejected: Option<Rejected>,
+}
+
+/// When a value was last refused and renewed, and how long after that the next one may be.
+#[derive(Clone, Copy)]
+struct Rejected {
+    at: Instant,
+    distance: Duration,
 }
 
 /// What somebody who asks gets.
@@ -61,7 +69,7 @@ pub(crate) enum Rejection {
 
 impl<T> Default for State<T> {
     fn default() -> Self {
-        Self { held: None, failed: None, numbers: 0, attempts: 0, running: false, wanted: false, rejections_from: None }
+        Self { held: None, failed: None, numbers: 0, attempts: 0, running: false, wanted: false, rejected: None }
     }
 }
 
@@ -113,11 +121,15 @@ impl<T> State<T> {
             return if self.held.is_some() { Rejection::Newer } else { Rejection::TooSoon };
         };
         if !held.rejected {
-            if self.rejections_from.is_some_and(|from| now < from) {
+            let since = |rejected: &Rejected| now.saturating_duration_since(rejected.at);
+            if self.rejected.is_some_and(|rejected| since(&rejected) < rejected.distance) {
                 return Rejection::TooSoon;
             }
             held.rejected = true;
-            self.rejections_from = now.checked_add(REJECTIONS);
+            // What was good for longer than that was not refused as all are: it was revoked.
+            let in_a_row = self.rejected.filter(|rejected| since(rejected) < rejected.distance * 2);
+            let distance = in_a_row.map_or(REJECTIONS.0, |rejected| (rejected.distance * 2).min(REJECTIONS.1));
+            self.rejected = Some(Rejected { at: now, distance });
         } else if !self.running && !self.wanted {
             // The attempt it caused has failed; others come as those who ask cause them.
             return Rejection::TooSoon;

@@ -175,8 +175,27 @@ async fn a_cloud_that_refuses_all_makes_few_renewals() {
         renewed.rejected(used).await;
         seconds(1).await;
     }
+    // After 1, 2, 4, 8 and 16 seconds.
     let attempts = source.attempts.load(SeqCst);
-    assert!((3..=4).contains(&attempts), "{attempts}");
+    assert!((6..=7).contains(&attempts), "{attempts}");
+    for _ in 0..600 {
+        let (used, _) = renewed.get().await.unwrap();
+        renewed.rejected(used).await;
+        seconds(1).await;
+    }
+    let more = source.attempts.load(SeqCst) - attempts;
+    assert!((18..=21).contains(&more), "{more} in ten minutes");
+}
+
+#[tokio::test(start_paused = true)]
+async fn values_that_are_revoked_one_by_one_are_renewed_at_once() {
+    let (source, renewed) = counting(3600);
+    for revoked in 1..10 {
+        let (used, _) = renewed.get().await.unwrap();
+        seconds(3).await;
+        assert!(renewed.rejected(used).await, "{revoked}");
+    }
+    assert_eq!(source.attempts.load(SeqCst), 10);
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,0 +1,158 @@
+//! Skydock and the official cloud controller manager serve a cluster one after the other: each keeps what the other has made.
+
+use std::{
+    collections::BTreeMap,
+    fs,
+    process::Stdio,
+    time::{Duration, Instant},
+};
+
+use anyhow::{Context as _, Result, bail, ensure};
+use skydock_clouds::Proxy;
+use skydock_peers::{Peer, Settings};
+use skydock_planes::Plane;
+use tokio::{
+    process::{Child, Command},
+    time::sleep,
+};
+
+use crate::{
+    cluster::Cluster,
+    expect::Wanted,
+    hosts::Hosts,
+    site::{PODS, Site},
+};
+
+const LIMIT: Duration = Duration::from_secs(120);
+/// Who has asked nothing for so long has looked at all there is; both list routes every ten seconds.
+const QUIET: Duration = Duration::from_secs(4);
+
+/// The official one, and what it is told.
+pub struct Official {
+    /// The program.
+    pub program: Peer,
+    /// Its `cloud.conf`.
+    pub conf: String,
+    /// Its environment.
+    pub environment: Vec<(String, String)>,
+    /// What it does to its own load balancers as well, each time it looks at them.
+    pub habits: &'static [&'static str],
+}
+
+/// Has Skydock make things, the official one keep them and make others, and Skydock keep those and take all away.
+///
+/// # Errors
+/// Where either changed what was there, or left something.
+pub async fn both_ways(site: &mut dyn Site, plane: &dyn Plane, name: &str, official: &Official) -> Result<()> {
+    let before = site.holdings().await?;
+    let cluster = Cluster::new(plane.client());
+    let mut wanted = Wanted { labels: site.labels().to_vec(), ..Wanted::default() };
+    for machine in site.add(2).await? {
+        cluster.register(&machine.node).await?;
+        wanted.machines.push((machine, true));
+    }
+    let mut hosts = Hosts::configure(site, name, plane.kubeconfig_path(), &["--leader-elect=false"])?;
+    let host = hosts.start().await?;
+    serve(&cluster, site, &mut wanted, "web", &["TCP/80"]).await?;
+    wanted.seen(site, &cluster, LIMIT).await.context("Skydock")?;
+    Hosts::stop(host).await?;
+
+    let made = site.holdings().await?;
+    let peer = start(plane, name, official, &hosts).await?;
+    keeps(site, &made, official.habits).await.context("the official one takes over")?;
+    serve(&cluster, site, &mut wanted, "mail", &["TCP/25"]).await?;
+    wanted.seen(site, &cluster, LIMIT).await.context("the official one")?;
+    settled(site.proxy()).await?;
+    drop(peer);
+
+    let made = site.holdings().await?;
+    let host = hosts.start().await?;
+    keeps(site, &made, &[]).await.context("Skydock takes over")?;
+    for service in std::mem::take(&mut wanted.services).into_keys() {
+        cluster.withdraw(&service).await?;
+    }
+    for (machine, _) in std::mem::take(&mut wanted.machines) {
+        site.delete(&machine).await?;
+        cluster.remove(&machine.node).await?;
+    }
+    wanted.seen(site, &cluster, LIMIT).await.context("the end")?;
+    Hosts::stop(host).await?;
+    let after = site.holdings().await?;
+    ensure!(after == before, "before {before:#?}\nafter {after:#?}");
+    Ok(())
+}
+
+async fn serve(cluster: &Cluster, site: &dyn Site, wanted: &mut Wanted, name: &str, ports: &[&str]) -> Result<()> {
+    cluster.serve(name, ports, &site.annotations()).await?;
+    wanted.services.insert(name.to_owned(), ports.iter().map(|&port| port.to_owned()).collect());
+    Ok(())
+}
+
+/// It ends when dropped: its standard input is closed.
+async fn start(plane: &dyn Plane, name: &str, official: &Official, hosts: &Hosts) -> Result<Child> {
+    let folder = hosts.dir().join("official");
+    fs::create_dir_all(&folder)?;
+    let conf = folder.join("cloud.conf");
+    fs::write(&conf, &official.conf)?;
+    let mut settings = Settings::new(&folder, plane.kubeconfig_path(), &conf);
+    settings.cluster = name.to_owned();
+    settings.leader_elect = false;
+    settings.cluster_cidr = Some(PODS.to_owned());
+    settings.environment.clone_from(&official.environment);
+    let log = fs::File::create(folder.join("log"))?;
+    let mut command = Command::from(official.program.command(&settings));
+    let command = command.stdin(Stdio::piped()).stdout(log.try_clone()?).stderr(log).kill_on_drop(true);
+    command.spawn().with_context(|| official.program.name())
+}
+
+/// Waits until who has just begun has looked at all, and sees that it has only looked.
+async fn keeps(site: &dyn Site, made: &BTreeMap<&'static str, Vec<String>>, habits: &[&str]) -> Result<()> {
+    settled(site.proxy()).await?;
+    let writes: Vec<_> = site
+        .proxy()
+        .counts()
+        .into_keys()
+        .filter(|operation| writes(operation) && !habits.contains(&operation.as_str()))
+        .collect();
+    ensure!(writes.is_empty(), "it did {writes:?}");
+    let kept = site.holdings().await?;
+    ensure!(kept == *made, "made {made:#?}\nkept {kept:#?}");
+    Ok(())
+}
+
+async fn settled(proxy: &Proxy) -> Result<()> {
+    proxy.forget();
+    let (began, mut seen) = (Instant::now(), 0);
+    loop {
+        sleep(QUIET).await;
+        let calls = proxy.calls().len();
+        if calls > 0 && calls == seen {
+            return Ok(());
+        }
+        if began.elapsed() > LIMIT {
+            bail!("{calls} calls and no end: {:?}", proxy.counts());
+        }
+        seen = calls;
+    }
+}
+
+/// Whether an operation changes anything; tokens are nobody's things.
+fn writes(operation: &str) -> bool {
+    let reads = ["GET ", "imds:", "POST identity/auth/tokens"];
+    !reads.iter().any(|read| operation.starts_with(read)) && !operation.contains(":Describe")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_changes_things_is_known() {
+        for operation in ["POST network/floatingips", "PUT network/ports/{id}", "DELETE x", "ec2:CreateRoute"] {
+            assert!(writes(operation), "{operation}");
+        }
+        for operation in ["GET network/ports", "POST identity/auth/tokens", "elbv2:DescribeTags", "imds:PUT /latest"] {
+            assert!(!writes(operation), "{operation}");
+        }
+    }
+}
