@@ -82,7 +82,13 @@ impl Args {
 
 #[tokio::main]
 async fn main() -> ExitCode {
-    match run(&Args::parse()).await {
+    let args = Args::parse();
+    let ended = tokio::select! {
+        ended = run(&args) => ended,
+        // What was started ends with this process only if its values are dropped.
+        _ = tokio::signal::ctrl_c() => Err(anyhow::anyhow!("interrupted")),
+    };
+    match ended {
         Ok(true) => ExitCode::SUCCESS,
         // As the benchmark of scale does: it ran, and a goal was missed.
         Ok(false) => ExitCode::from(2),
