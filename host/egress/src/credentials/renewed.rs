@@ -99,13 +99,16 @@ impl<S: Source> Renewed<S> {
     /// The cloud refused the value of this number. True if there is another one now.
     pub(crate) async fn rejected(&self, used: u64) -> bool {
         self.start();
-        let rejection = self.shared.state().reject(Instant::now(), used);
-        match rejection {
-            Rejection::Newer => true,
-            Rejection::TooSoon => false,
-            Rejection::Wait { attempts } => {
-                self.attempt_after(attempts).await;
-                self.shared.state().is_newer_than(used)
+        loop {
+            let rejection = self.shared.state().reject(Instant::now(), used);
+            match rejection {
+                Rejection::Newer => return true,
+                Rejection::TooSoon => return false,
+                Rejection::Later(at) => sleep_until(at).await,
+                Rejection::Wait { attempts } => {
+                    self.attempt_after(attempts).await;
+                    return self.shared.state().is_newer_than(used);
+                }
             }
         }
     }

@@ -41,6 +41,10 @@ use crate::{
     upload::{BoxError, GuestBody, MAX_HELD, Progress, Upload, collect, too_long},
 };
 
+/// How often a request is sent again since what authenticated it was refused: another value may have been got when the password had not
+/// quite changed yet.
+const REFUSALS: u32 = 2;
+
 /// A request that its head does not speak against. Send it.
 pub struct Admitted {
     pub(super) shared: Arc<Shared>,
@@ -133,7 +137,7 @@ impl Admitted {
         rewrite(&mut head, &content, length);
         let sign = Sign { grant, authentication: &self.authentication, target: &self.target };
         let mut content = Some(content);
-        let (mut again, mut resent) = (false, false);
+        let (mut refused, mut resent) = (0, false);
         loop {
             match lane.wait(&self.host, deadline).await {
                 Ok(false) => {}
@@ -151,7 +155,7 @@ impl Admitted {
                 Signed::Send(prepared, used) => (prepared, used),
                 Signed::Answer(answer) => return Ok((Answer::Own(answer), bounds, permits)),
             };
-            let progress = Progress::new(self.meter.sent.clone(), used.is_some() && held.is_none() && !again);
+            let progress = Progress::new(self.meter.sent.clone(), used.is_some() && held.is_none() && refused == 0);
             let upload = match content.take() {
                 Some(Content::Streamed(body)) => {
                     let most = grant.limits.request_body;
@@ -172,14 +176,14 @@ impl Admitted {
                 self.host.pause(pause);
             }
             // ELB says 403 to a key that has been deleted, as to what a policy forbids.
-            if let (StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN, Some(used), Some(credential), false) =
-                (answer.status, used, &grant.credential, again)
+            if let (StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN, Some(used), Some(credential), ..REFUSALS) =
+                (answer.status, used, &grant.credential, refused)
                 && let Some(bytes) = held.or_else(|| progress.whole())
                 && (credential.changed(used).await
                     || (answer.status == StatusCode::UNAUTHORIZED && credential.rejected(used).await))
             {
                 content = Some(Content::Held(bytes));
-                again = true;
+                refused += 1;
                 continue;
             }
             if let Some(credential) = &grant.credential {

@@ -121,11 +121,11 @@ async fn what_is_forbidden_is_sent_again_if_a_file_has_changed() {
 
 // Holds: OPS-131
 #[tokio::test]
-async fn a_second_rejection_is_the_guests_to_see() {
+async fn a_third_rejection_is_the_guests_to_see() {
     let server = strict().await;
     let (plugin, tokens) = plugin(&server, Tokens { number: AtomicU64::new(5), ..Tokens::default() }, "");
-    assert_eq!(plugin.fetch(get(&server, "/")).await.unwrap().0, 401);
-    assert_eq!(tokens.renewals.load(Ordering::SeqCst), 1);
+    assert_eq!(plugin.fetch(post(&server, "/", "hello")).await.unwrap().0, 401);
+    assert_eq!(tokens.renewals.load(Ordering::SeqCst), 2);
 }
 
 #[tokio::test]

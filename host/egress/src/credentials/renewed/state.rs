@@ -7,9 +7,12 @@ use tokio::time::Instant;
 use super::{Fresh, rule};
 use crate::credentials::failure::Failure;
 
-/// A value that is refused is renewed at once, but a cloud that refuses every value, fresh ones too, makes renewals at growing distance:
-/// the first and the largest.
-const REJECTIONS: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(30));
+/// A value that is refused is renewed at once, since it may have been revoked. A cloud that refuses every value, fresh ones too, makes so
+/// many renewals in this time.
+const REJECTIONS: (usize, Duration) = (10, Duration::from_secs(300));
+
+/// Keystone refuses what it issues in the second in which a password was changed: sooner after a renewal another one comes to nothing.
+const APART: Duration = Duration::from_secs(1);
 
 struct Held<T> {
     number: u64,
@@ -37,14 +40,8 @@ pub(crate) struct State<T> {
     attempts: u64,
     running: bool,
     wanted: bool,
-    rejected: Option<Rejected>,
-}
-
-/// When a value was last refused and renewed, and how long after that the next one may be.
-#[derive(Clone, Copy)]
-struct Rejected {
-    at: Instant,
-    distance: Duration,
+    /// When a value was renewed since it was refused.
+    rejections: Vec<Instant>,
 }
 
 /// What somebody who asks gets.
@@ -61,15 +58,25 @@ pub(crate) enum Ask<T> {
 pub(crate) enum Rejection {
     /// There is a newer value already.
     Newer,
-    /// A renewal for this reason was made just now.
+    /// There were too many renewals for this reason.
     TooSoon,
+    /// A renewal for this reason was made just now: ask again then.
+    Later(Instant),
     /// As in [`Ask::Wait`].
     Wait { attempts: u64 },
 }
 
 impl<T> Default for State<T> {
     fn default() -> Self {
-        Self { held: None, failed: None, numbers: 0, attempts: 0, running: false, wanted: false, rejected: None }
+        Self {
+            held: None,
+            failed: None,
+            numbers: 0,
+            attempts: 0,
+            running: false,
+            wanted: false,
+            rejections: Vec::new(),
+        }
     }
 }
 
@@ -121,15 +128,16 @@ impl<T> State<T> {
             return if self.held.is_some() { Rejection::Newer } else { Rejection::TooSoon };
         };
         if !held.rejected {
-            let since = |rejected: &Rejected| now.saturating_duration_since(rejected.at);
-            if self.rejected.is_some_and(|rejected| since(&rejected) < rejected.distance) {
+            let since = |at: Instant| now.saturating_duration_since(at);
+            self.rejections.retain(|at| since(*at) < REJECTIONS.1);
+            if self.rejections.len() >= REJECTIONS.0 {
                 return Rejection::TooSoon;
             }
+            if let Some(at) = self.rejections.last().filter(|at| since(**at) < APART) {
+                return Rejection::Later(at.checked_add(APART).unwrap_or(now));
+            }
             held.rejected = true;
-            // What was good for longer than that was not refused as all are: it was revoked.
-            let in_a_row = self.rejected.filter(|rejected| since(rejected) < rejected.distance * 2);
-            let distance = in_a_row.map_or(REJECTIONS.0, |rejected| (rejected.distance * 2).min(REJECTIONS.1));
-            self.rejected = Some(Rejected { at: now, distance });
+            self.rejections.push(now);
         } else if !self.running && !self.wanted {
             // The attempt it caused has failed; others come as those who ask cause them.
             return Rejection::TooSoon;

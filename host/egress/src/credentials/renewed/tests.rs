@@ -175,27 +175,51 @@ async fn a_cloud_that_refuses_all_makes_few_renewals() {
         renewed.rejected(used).await;
         seconds(1).await;
     }
-    // After 1, 2, 4, 8 and 16 seconds.
-    let attempts = source.attempts.load(SeqCst);
-    assert!((6..=7).contains(&attempts), "{attempts}");
+    assert_eq!(source.attempts.load(SeqCst), 11, "the first, and ten that it may take");
     for _ in 0..600 {
         let (used, _) = renewed.get().await.unwrap();
         renewed.rejected(used).await;
         seconds(1).await;
     }
-    let more = source.attempts.load(SeqCst) - attempts;
-    assert!((18..=21).contains(&more), "{more} in ten minutes");
+    let attempts = source.attempts.load(SeqCst);
+    assert!((28..=33).contains(&attempts), "{attempts} in eleven minutes");
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_refused_at_once_is_renewed_a_second_later() {
+    struct Quick(AtomicU64);
+    #[async_trait]
+    impl Source for Quick {
+        type Value = u64;
+        fn name(&self) -> &str {
+            "quick"
+        }
+        async fn renew(&self) -> Result<Fresh<u64>, Failure> {
+            Ok(Fresh { value: self.0.fetch_add(1, SeqCst), lifetime: None })
+        }
+        async fn inputs(&self) -> u64 {
+            0
+        }
+    }
+    let renewed = Renewed::new(Quick(AtomicU64::new(0)), CredentialMetrics::default());
+    let (used, _) = renewed.get().await.unwrap();
+    let start = Instant::now();
+    assert!(renewed.rejected(used).await);
+    assert_eq!(Instant::now(), start, "the first time at once");
+    assert!(renewed.rejected(used + 1).await);
+    assert_eq!(Instant::now(), start + Duration::from_secs(1));
+    assert_eq!(*renewed.get().await.unwrap().1, 2);
 }
 
 #[tokio::test(start_paused = true)]
 async fn values_that_are_revoked_one_by_one_are_renewed_at_once() {
     let (source, renewed) = counting(3600);
-    for revoked in 1..10 {
+    for revoked in 1..=10 {
         let (used, _) = renewed.get().await.unwrap();
         seconds(3).await;
         assert!(renewed.rejected(used).await, "{revoked}");
     }
-    assert_eq!(source.attempts.load(SeqCst), 10);
+    assert_eq!(source.attempts.load(SeqCst), 11);
 }
 
 #[tokio::test(start_paused = true)]
