@@ -29,6 +29,8 @@ const SWAP: Duration = Duration::from_secs(60);
 const BUILDS: usize = 3;
 /// After so many swaps memory is not to grow any more.
 const WARM: usize = 50;
+/// The least of so many swaps counts: what calls need for a moment comes and goes.
+const CALM: usize = 25;
 /// How much it may be more than then, as a share and in bytes: what an allocator cannot give back.
 const MORE: (f64, f64) = (0.1, 8.0 * 1024.0 * 1024.0);
 
@@ -114,7 +116,7 @@ impl Plugin {
     }
 
     async fn replace(&self, host: &Host, swaps: usize) -> Result<Vec<(usize, u64)>> {
-        let mut memory = vec![(0, host.resident()?)];
+        let (mut memory, mut last) = (vec![(0, host.resident()?)], Vec::new());
         for swap in 1..=swaps {
             self.put(swap)?;
             let wanted = generation_after(swap)?;
@@ -124,8 +126,12 @@ impl Plugin {
             });
             let served = served.await.with_context(|| format!("swap {swap}"))?;
             ensure!(served == wanted, "generation {served} after {swap} swaps");
-            if [WARM, WARM * 2, WARM * 5, WARM * 10, swaps].contains(&swap) {
-                memory.push((swap, host.resident()?));
+            last.push(host.resident()?);
+            if [WARM, WARM * 2, WARM * 5, WARM * 10, swaps].contains(&swap)
+                && memory.last().is_none_or(|it| it.0 < swap)
+            {
+                let least = last.iter().rev().take(CALM).min().context("a swap")?;
+                memory.push((swap, *least));
             }
         }
         Ok(memory)

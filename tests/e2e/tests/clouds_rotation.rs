@@ -13,11 +13,11 @@ use skydock_e2e::{
 };
 use skydock_planes::RealPlane;
 
-fn plan(services: usize, pace: u64, every: u64) -> Plan {
+fn plan(services: usize, pace: u64, rotations: usize) -> Plan {
     Plan {
         load: Load { services: number("SKYDOCK_SERVICES", services), pace: Duration::from_millis(pace) },
-        rotations: number("SKYDOCK_ROTATIONS", 3),
-        every: Duration::from_secs(every),
+        rotations: number("SKYDOCK_ROTATIONS", rotations),
+        every: Duration::from_secs(4),
     }
 }
 
@@ -36,24 +36,24 @@ async fn plane() -> RealPlane {
 async fn access_keys_are_replaced_and_nobody_notices() {
     let (cloud, plane) = (Aws::start().await.unwrap(), plane().await);
     let keys = cloud.verify_signatures().await.unwrap();
-    tell(rotation::access_keys(&cloud, keys, &plane, plan(10, 150, 4)).await);
+    tell(rotation::access_keys(&cloud, keys, &plane, plan(10, 150, 3)).await);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn certificates_are_replaced_and_nobody_notices() {
     let (cloud, plane) = (Aws::start().await.unwrap(), plane().await);
     let keys = cloud.verify_signatures().await.unwrap();
-    tell(rotation::certificates(&cloud, keys, &plane, plan(10, 150, 4)).await);
+    tell(rotation::certificates(&cloud, keys, &plane, plan(10, 150, 3)).await);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn tokens_are_revoked_and_nobody_notices() {
     let (cloud, plane) = (OpenStack::start().await.unwrap(), plane().await);
-    tell(rotation::tokens(&cloud, &plane, plan(4, 500, 4)).await);
+    tell(rotation::tokens(&cloud, &plane, plan(3, 500, 2)).await);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn passwords_are_changed_and_nobody_notices() {
     let (cloud, plane) = (OpenStack::start().await.unwrap(), plane().await);
-    tell(rotation::passwords(&cloud, &plane, plan(4, 500, 4)).await);
+    tell(rotation::passwords(&cloud, &plane, plan(3, 500, 2)).await);
 }

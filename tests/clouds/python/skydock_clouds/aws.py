@@ -4,11 +4,23 @@ import argparse
 import json
 import os
 import signal
+import threading
 import time
 
 from skydock_clouds import life, serve
 
 THREADS = 16
+
+
+def one_at_a_time(application):
+    """moto goes through lists that other threads change meanwhile, and answers with error 500 then."""
+    lock = threading.RLock()
+
+    def answer(environ, start_response):
+        with lock:
+            return application(environ, start_response)
+
+    return answer
 
 
 def main():
@@ -34,7 +46,7 @@ def main():
     )
     from moto.server import DomainDispatcherApplication, create_backend_app
 
-    application = DomainDispatcherApplication(create_backend_app)
+    application = one_at_a_time(DomainDispatcherApplication(create_backend_app))
     url = f"http://127.0.0.1:{listener.getsockname()[1]}"
     with open(os.path.join(arguments.home, "ready.tmp"), "w") as out:
         json.dump({"urls": {"aws": url}, "pid": os.getpid(), "seconds": round(time.monotonic() - began, 1)}, out)
