@@ -73,12 +73,18 @@ pub fn wrongs(wanted: &Wanted, nodes: &[Node], services: &[Service], view: &View
         wrongs.push(format!("routes are {:?} and not {routes:?}", view.routes));
     }
 
-    let running = wanted.machines.iter().filter(|(_, runs)| *runs);
-    let machines: BTreeSet<String> = running.map(|(machine, _)| machine.id.clone()).collect();
+    // One that is stopped may be behind it or not: AWS keeps what it has, and takes no new one.
+    let ids = |needed: bool| -> BTreeSet<String> {
+        let machines = wanted.machines.iter().filter(|(_, runs)| *runs || !needed);
+        machines.map(|(machine, _)| machine.id.clone()).collect()
+    };
+    let (running, machines) = (ids(true), ids(false));
     for (name, ports) in &wanted.services {
         let service = services.iter().find(|service| service.name_any() == *name);
-        let said = service
-            .map_or_else(|| vec!["is not there".to_owned()], |service| of_service(service, ports, &machines, view));
+        let said = service.map_or_else(
+            || vec!["is not there".to_owned()],
+            |service| of_service(service, ports, (&running, &machines), view),
+        );
         wrongs.extend(said.into_iter().map(|wrong| format!("service {name}: {wrong}")));
     }
     let unwanted = services.iter().filter(|service| !wanted.services.contains_key(&service.name_any()));
@@ -124,7 +130,12 @@ fn of_node(wanted: &Wanted, node: &Node, machine: &Machine, runs: bool) -> Vec<S
     wrongs
 }
 
-fn of_service(service: &Service, ports: &BTreeSet<String>, machines: &BTreeSet<String>, view: &View) -> Vec<String> {
+fn of_service(
+    service: &Service,
+    ports: &BTreeSet<String>,
+    (least, most): (&BTreeSet<String>, &BTreeSet<String>),
+    view: &View,
+) -> Vec<String> {
     let status = service.status.as_ref().and_then(|status| status.load_balancer.as_ref());
     let ingress = status.and_then(|status| status.ingress.as_deref()).unwrap_or_default();
     let told: BTreeSet<String> =
@@ -140,8 +151,8 @@ fn of_service(service: &Service, ports: &BTreeSet<String>, machines: &BTreeSet<S
     if listens != *ports {
         wrongs.push(format!("{} listens on {listens:?} and not {ports:?}", balancer.name));
     }
-    let other = balancer.ports.iter().filter(|(_, behind)| *behind != machines);
-    wrongs.extend(other.map(|(port, behind)| format!("behind {port} are {behind:?} and not {machines:?}")));
+    let other = balancer.ports.iter().filter(|(_, behind)| !(least.is_subset(behind) && behind.is_subset(most)));
+    wrongs.extend(other.map(|(port, behind)| format!("behind {port} are {behind:?} and not {least:?}")));
     wrongs
 }
 
