@@ -73,17 +73,13 @@ pub fn wrongs(wanted: &Wanted, nodes: &[Node], services: &[Service], view: &View
         wrongs.push(format!("routes are {:?} and not {routes:?}", view.routes));
     }
 
-    // One that is stopped may be behind it or not: AWS keeps what it has, and takes no new one.
-    let ids = |needed: bool| -> BTreeSet<String> {
-        let machines = wanted.machines.iter().filter(|(_, runs)| *runs || !needed);
-        machines.map(|(machine, _)| machine.id.clone()).collect()
-    };
-    let (running, machines) = (ids(true), ids(false));
+    let running = wanted.machines.iter().filter(|(_, runs)| *runs);
+    let running: BTreeSet<String> = running.map(|(machine, _)| machine.id.clone()).collect();
     for (name, ports) in &wanted.services {
         let service = services.iter().find(|service| service.name_any() == *name);
         let said = service.map_or_else(
             || vec!["is not there".to_owned()],
-            |service| of_service(service, ports, (&running, &machines), view),
+            |service| of_service(service, ports, &running, view),
         );
         wrongs.extend(said.into_iter().map(|wrong| format!("service {name}: {wrong}")));
     }
@@ -133,7 +129,7 @@ fn of_node(wanted: &Wanted, node: &Node, machine: &Machine, runs: bool) -> Vec<S
 fn of_service(
     service: &Service,
     ports: &BTreeSet<String>,
-    (least, most): (&BTreeSet<String>, &BTreeSet<String>),
+    running: &BTreeSet<String>,
     view: &View,
 ) -> Vec<String> {
     let status = service.status.as_ref().and_then(|status| status.load_balancer.as_ref());
@@ -151,8 +147,8 @@ fn of_service(
     if listens != *ports {
         wrongs.push(format!("{} listens on {listens:?} and not {ports:?}", balancer.name));
     }
-    let other = balancer.ports.iter().filter(|(_, behind)| !(least.is_subset(behind) && behind.is_subset(most)));
-    wrongs.extend(other.map(|(port, behind)| format!("behind {port} are {behind:?} and not {least:?}")));
+    let other = balancer.ports.iter().filter(|(_, behind)| *behind != running);
+    wrongs.extend(other.map(|(port, behind)| format!("behind {port} are {behind:?} and not {running:?}")));
     wrongs
 }
 

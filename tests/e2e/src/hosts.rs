@@ -69,6 +69,12 @@ impl Hosts {
         fs::write(&file, serde_json::to_vec_pretty(&document)?).with_context(|| file.display().to_string())
     }
 
+    /// Sets a variable of the environment of hosts that are started from now on: `NAME=VALUE`.
+    pub fn set(&mut self, variable: &str) {
+        let binary = std::mem::replace(&mut self.binary, PathBuf::from("/usr/bin/env"));
+        self.args.splice(0..0, [OsString::from(variable), binary.into()]);
+    }
+
     /// Where machine code is kept.
     ///
     /// # Errors

@@ -83,6 +83,12 @@ impl World {
 
     fn check_services(&self, services: &[Service], nodes: &[Node], differences: &mut Vec<String>) {
         let mut balancers = self.cloud.balancers();
+        let behind = nodes
+            .iter()
+            .filter(|node| !node.labels().contains_key(LABEL_EXCLUDE_FROM_LB))
+            .filter(|node| self.nodes.get(node.name_any().as_str()).is_none_or(|model| model.running))
+            .map(|node| (node.name_any(), provider_id(node)))
+            .collect();
         for service in services {
             let name = service.name_any();
             let uid = service.metadata.uid.clone().unwrap_or_default();
@@ -93,7 +99,7 @@ impl World {
                 None => vec!["was deleted, and is still there".to_owned()],
                 // The cloud does not do what it asks for: what there was may stay as it was.
                 Some(model) if model.balanced && model.refused => Vec::new(),
-                Some(model) if model.balanced => wrong_balanced(model, service, balancer.as_ref(), nodes),
+                Some(model) if model.balanced => wrong_balanced(model, service, balancer.as_ref(), &behind),
                 Some(_) => wrong_plain(service, balancer.as_ref()),
             };
             differences.extend(wrong.iter().map(|what| format!("Service {name} {what}")));
@@ -109,20 +115,20 @@ impl World {
     }
 }
 
-fn wrong_balanced(model: &ServiceModel, service: &Service, balancer: Option<&Balancer>, nodes: &[Node]) -> Vec<String> {
+fn wrong_balanced(
+    model: &ServiceModel,
+    service: &Service,
+    balancer: Option<&Balancer>,
+    wanted: &BTreeSet<(String, Option<String>)>,
+) -> Vec<String> {
     let Some(balancer) = balancer else { return vec!["has no load balancer".to_owned()] };
-    let wanted: BTreeSet<_> = nodes
-        .iter()
-        .filter(|node| !node.labels().contains_key(LABEL_EXCLUDE_FROM_LB))
-        .map(|node| (node.name_any(), provider_id(node)))
-        .collect();
     let shown = addresses(service);
     let finalizers = service.metadata.finalizers.as_deref().unwrap_or_default();
     let wrongs = [
         (!balancer.whole, "has half a load balancer".to_owned()),
         (balancer.ports != [model.port], format!("is balanced on {:?}, expected {}", balancer.ports, model.port)),
         (balancer.note != model.note, format!("has note {:?}, expected {:?}", balancer.note, model.note)),
-        (balancer.nodes != wanted, format!("is balanced over {:?}, expected {wanted:?}", balancer.nodes)),
+        (balancer.nodes != *wanted, format!("is balanced over {:?}, expected {wanted:?}", balancer.nodes)),
         (shown != [balancer.address.clone()], format!("shows {shown:?}, expected {:?}", balancer.address)),
         (!finalizers.iter().any(|name| name == FINALIZER), "has no finalizer".to_owned()),
     ];
