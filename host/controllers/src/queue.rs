@@ -67,6 +67,8 @@ struct State<K> {
     /// `None`: re-checks are handed out as soon as no change waits.
     pace: Option<Pace>,
     slots: Slots,
+    /// Until then only whole batches are handed out.
+    held: Option<Instant>,
     closed: bool,
 }
 
@@ -103,9 +105,21 @@ impl<K: Clone + Eq + Hash> Queue<K> {
             bucket: limiter.bucket.map(|bucket| Bucket::full(bucket, Instant::now())),
             pace: None,
             slots: Slots::default(),
+            held: None,
             closed: false,
         };
         Self { state: Mutex::new(state), wake: Notify::new(), limiter, metrics }
+    }
+
+    /// Hands out nothing but whole batches for so long, or until [`Queue::release`]: what is added meanwhile goes together.
+    pub(crate) fn hold(&self, time: Duration) {
+        self.lock().held = Some(Instant::now() + time);
+    }
+
+    /// Hands out what was held.
+    pub(crate) fn release(&self) {
+        self.lock().held = None;
+        self.wake.notify_waiters();
     }
 
     /// Sets how re-checks that are added from now on are spread over time.
@@ -234,12 +248,16 @@ impl<K: Clone + Eq + Hash> Queue<K> {
                     return None;
                 }
                 self.promote(&mut state);
-                let priority = turn(&mut state);
-                let batch = self.drain(&mut state, max.max(1), priority);
-                if !batch.is_empty() {
-                    return Some(batch);
+                let held = state.held.filter(|until| *until > Instant::now() && state.ready.len() < max);
+                if held.is_none() {
+                    let priority = turn(&mut state);
+                    let batch = self.drain(&mut state, max.max(1), priority);
+                    if !batch.is_empty() {
+                        return Some(batch);
+                    }
                 }
-                state.delayed.first_key_value().map(|(&(at, _), _)| at)
+                let delayed = state.delayed.first_key_value().map(|(&(at, _), _)| at);
+                held.into_iter().chain(delayed).min()
             };
             match next {
                 Some(at) => tokio::select! { () = woken => {}, () = sleep_until(at) => {} },

@@ -76,7 +76,8 @@ impl CredentialErrorKind {
     }
 }
 
-/// Why no request was sent; shown to the guest's caller as `denied` with the credential's name and no secret.
+/// Why no request was sent, with the credential's name and no secret. The guest is told `destination-unavailable` of what may be
+/// mended by itself, else `HTTP-request-denied`.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("credential `{name}`: {sentence}")]
 pub struct CredentialError {

@@ -9,6 +9,7 @@ pub enum Code {
     DnsTimeout,
     DnsError,
     DestinationIpProhibited,
+    DestinationUnavailable,
     ConnectionRefused,
     ConnectionTerminated,
     ConnectionTimeout,

@@ -71,7 +71,11 @@ impl Cloud<'_> {
         let name = name::balancer(service);
         match kind(service) {
             Kind::Elsewhere => Ok(None),
-            Kind::Network => Ok(nlb::find(self, &name)?.map(|found| nlb::status(&found))),
+            Kind::Network => {
+                let found = nlb::find(self, &name)?;
+                nlb::delete::remember(self, found.as_ref());
+                Ok(found.map(|found| nlb::status(&found)))
+            }
             Kind::Classic => Ok(classic::find(self, &name)?.map(|found| classic::status(&found))),
         }
     }
@@ -113,8 +117,8 @@ impl Cloud<'_> {
     /// # Errors
     /// `in-progress` before the second look, or if something is still in use; or if AWS refuses.
     pub fn delete_balancer(&self, service: &Service) -> Result<()> {
-        let network = nlb::delete::delete(self, service)?;
-        let classic = classic::delete(self, service)?;
+        let (network, groups) = nlb::delete::delete(self, service)?;
+        let classic = classic::delete(self, service, groups.as_ref())?;
         let looked = format!("looked/{}", name::balancer(service));
         if network || classic || self.store.get(&looked).is_some() {
             self.store.remove(&looked);

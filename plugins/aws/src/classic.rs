@@ -11,14 +11,15 @@ use crate::{
     api::{
         self,
         call::Call,
-        ec2::network,
         elb::{self, Attributes, Description, Found, ListenerDescription, Settings},
         failure::{Answer, Failure},
     },
     balancer::{
         annotation::{self, Annotations},
         machine::{self, Members},
-        name, security_group,
+        name,
+        node_rules::ClusterGroups,
+        security_group,
     },
     cloud::Cloud,
     nlb,
@@ -229,11 +230,11 @@ fn look_tags(cloud: &Cloud<'_>, name: &str) -> Result<Option<Tags>> {
     }
 }
 
-/// Takes it away, with all that was made for it. False if there was none.
+/// Takes it away, with all that was made for it. False if there was none. `seen`: groups with the cluster's tag, if they were asked for.
 ///
 /// # Errors
 /// `in-progress` if something is still in use; or if AWS refuses.
-pub(crate) fn delete(cloud: &Cloud<'_>, service: &Service) -> Result<bool> {
+pub(crate) fn delete(cloud: &Cloud<'_>, service: &Service, seen: Option<&ClusterGroups>) -> Result<bool> {
     let cluster = cloud.identity()?.cluster;
     let name = name::balancer(service);
     let kept = kept(cloud, service);
@@ -256,9 +257,7 @@ pub(crate) fn delete(cloud: &Cloud<'_>, service: &Service) -> Result<bool> {
             }
         }
     } else {
-        let own = name::classic_security_group(service);
-        let named = network::groups(cloud.wire, &network::groups_by([("group-name", vec![own])]))?;
-        groups.extend(named.into_iter().map(|group| group.group_id));
+        groups = cloud.groups_named(&name::classic_security_group(service), None, seen)?;
     }
     cloud.remove_groups(&cluster, &groups, &kept)?;
     Ok(found.is_some())

@@ -1,5 +1,6 @@
 //! Calls as HTTP requests. The host signs them with its credential; a plugin has none.
 
+use quick_xml::{Reader, events::Event};
 use skydock_sdk::http::{self, Request, Response};
 
 use crate::{
@@ -53,7 +54,33 @@ fn read(action: &'static str, answer: skydock_sdk::Result<Response>) -> Result<S
     // Some answers are megabytes: they are not copied.
     let unreadable = |_| Failure::Unreadable { action, reason: "it is not UTF-8".into() };
     let body = String::from_utf8(answer.body).map_err(unreadable)?;
-    if good { Ok(body) } else { Err(Failure::read(action, status, &body)) }
+    if !good {
+        return Err(Failure::read(action, status, &body));
+    }
+    // What is none of AWS' answers, such as a page that a proxy on the way has made, would read as one that lists nothing.
+    let root = root(&body);
+    if root.strip_suffix("Response") == Some(action) {
+        return Ok(body);
+    }
+    Err(Failure::Unreadable { action, reason: format!("it is a <{}> and no <{action}Response>", shown(&root)) })
+}
+
+/// The name of the outermost element; none if there is none.
+fn root(body: &str) -> String {
+    let mut reader = Reader::from_str(body);
+    loop {
+        match reader.read_event() {
+            Ok(Event::Start(element) | Event::Empty(element)) => {
+                return element.local_name().as_ref().to_owned();
+            }
+            Ok(Event::Eof) | Err(_) => return String::new(),
+            Ok(_) => {}
+        }
+    }
+}
+
+fn shown(name: &str) -> String {
+    name.chars().filter(|letter| letter.is_ascii_graphic()).take(64).collect()
 }
 
 #[cfg(test)]
@@ -69,5 +96,22 @@ mod tests {
         assert_eq!(request.body, b"Action=DescribeInstances&Version=2016-11-15");
         let authorization = request.headers.iter().find(|(name, _)| name == "Authorization").unwrap();
         assert!(authorization.1.contains("/eu-west-1/ec2/aws4_request"), "{authorization:?}");
+    }
+
+    fn answer(body: &str) -> Result<String, Failure> {
+        read("DescribeTags", Ok(Response { status: 200, headers: Vec::new(), body: body.as_bytes().to_vec() }))
+    }
+
+    #[test]
+    fn what_is_no_answer_of_its_action_is_not_one_with_nothing() {
+        let right =
+            "<?xml version=\"1.0\"?>\n<!-- x -->\n<DescribeTagsResponse xmlns=\"u\"><R/></DescribeTagsResponse>";
+        assert_eq!(answer(right).unwrap(), right);
+        assert!(answer("<DescribeTagsResponse/>").is_ok());
+        for wrong in ["", "ok", "<html>maintenance</html>", "<DescribeRulesResponse/>", "<DescribeTags/>", "{}", "<"] {
+            assert!(matches!(answer(wrong), Err(Failure::Unreadable { .. })), "{wrong}");
+        }
+        let told = answer("<html>maintenance</html>").unwrap_err().to_string();
+        assert!(told.contains("it is a <html> and no <DescribeTagsResponse>"), "{told}");
     }
 }

@@ -1,11 +1,7 @@
 //! Network load balancers.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    time::Duration,
-};
+use std::collections::{BTreeMap, BTreeSet};
 
-use sha1::{Digest as _, Sha1};
 use skydock_sdk::{
     Result, log,
     types::{CloudError, Ingress, LoadBalancerStatus, Service},
@@ -41,12 +37,6 @@ use observed::Observed;
 use plan::Step;
 use wish::{Stack, Wish};
 
-/// How long a load balancer takes to come up: one to three minutes.
-const PROVISIONING: Duration = Duration::from_secs(15);
-
-/// How long a load balancer that was made may take to come up until it is looked at as a whole again.
-const MADE: Duration = Duration::from_secs(600);
-
 /// Most rounds of calls. Three make a load balancer; the rest is for what others change meanwhile.
 const ROUNDS: usize = 10;
 
@@ -63,35 +53,23 @@ fn ask(cloud: &Cloud<'_>, call: &Call) -> Answer<Found> {
     elbv2::read(call, &api::one(cloud.wire, call)?)
 }
 
-/// The status of a load balancer. One that is not up yet has no address that works.
+/// The status of a load balancer. Its name leads to it once it is up, one to three minutes after it was made; clients that ask earlier
+/// try again, and users see where it will be.
 pub(crate) fn status(balancer: &LoadBalancer) -> LoadBalancerStatus {
-    let up = matches!(balancer.state.code.as_str(), "active" | "active_impaired") && !balancer.dns_name.is_empty();
+    let works = balancer.state.code != "failed" && !balancer.dns_name.is_empty();
     let point = Ingress { hostname: Some(balancer.dns_name.clone()), ..Ingress::default() };
-    LoadBalancerStatus { ingress: if up { vec![point] } else { Vec::new() } }
+    LoadBalancerStatus { ingress: if works { vec![point] } else { Vec::new() } }
 }
 
 /// Makes the load balancer, or brings it to what the Service asks for.
 ///
 /// # Errors
-/// If the Service asks for what cannot be, or AWS refuses, or it is not up yet.
+/// If the Service asks for what cannot be, or AWS refuses, or could not set it up.
 pub(crate) fn ensure(cloud: &Cloud<'_>, service: &Service, members: &Members) -> Result<LoadBalancerStatus> {
     let cluster = cloud.identity()?.cluster;
     let wish = Wish::of(service, &cluster, cloud.config)?;
     let ids = machine::ids(&members.all, &service.annotations);
     let found = find(cloud, &wish.name)?;
-    let mark = mark(&wish, &ids);
-    let made = cloud.key(&format!("made/{}", wish.name));
-    if let Some(balancer) = found.as_ref().filter(|_| cloud.store.get(&made).as_ref() == Some(&mark)) {
-        // All was done for it that could be; it was only to come up.
-        match balancer.state.code.as_str() {
-            "provisioning" => return Err(provisioning(balancer)),
-            "active" => {
-                cloud.store.remove(&made);
-                return Ok(status(balancer));
-            }
-            _ => {}
-        }
-    }
     let fresh = found.is_none();
     let mut places = cloud.places(&ids)?;
     let mut observed = match found {
@@ -117,22 +95,7 @@ pub(crate) fn ensure(cloud: &Cloud<'_>, service: &Service, members: &Members) ->
     let traffic = traffic(cloud, &wish, &observed.balancer)?;
     cloud.sync_node_rules(&cluster, Some(&vpc), &wish.name, &places, &traffic, fresh)?;
     update::note_groups(cloud, &wish.name, &places);
-    match observed.balancer.state.code.as_str() {
-        "provisioning" => {
-            cloud.store.set(&made, &mark, MADE);
-            Err(provisioning(&observed.balancer))
-        }
-        _ => Ok(status(&observed.balancer)),
-    }
-}
-
-fn provisioning(balancer: &LoadBalancer) -> CloudError {
-    CloudError::in_progress(PROVISIONING, format!("load balancer {} is coming up", balancer.load_balancer_name))
-}
-
-/// What was asked for, in short.
-fn mark(wish: &Wish, ids: &BTreeSet<String>) -> String {
-    hex::encode(Sha1::digest(format!("{wish:?}{ids:?}")))
+    Ok(status(&observed.balancer))
 }
 
 /// A load balancer that bears another cluster's tag is left alone. One that bears nobody's is ours by its name, which has the

@@ -115,6 +115,12 @@ async fn the_proxy_answers_as_aws_where_moto_does_not() -> Result<()> {
     let free = through.call("ec2", "CreateSecurityGroup", &fields).await?;
     through.call("ec2", "DeleteSecurityGroup", &[("GroupId", first(&free, "groupId")?)]).await?;
 
+    let subnet = network.zones[0].subnet_id.as_str();
+    let once = [("Name", "once"), ("Type", "network"), ("Subnets.member.1", subnet)];
+    through.call("elbv2", "CreateLoadBalancer", &once).await?;
+    let twice = refusal(through.call("elbv2", "CreateLoadBalancer", &once).await)?;
+    ensure!(twice == (400, "DuplicateLoadBalancerName".to_owned()), "{twice:?}");
+
     for (at, instance) in instances.iter().enumerate() {
         let cidr = format!("10.244.{at}.0/24");
         let table = network.route_table_id.as_str();

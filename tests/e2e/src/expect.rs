@@ -77,10 +77,8 @@ pub fn wrongs(wanted: &Wanted, nodes: &[Node], services: &[Service], view: &View
     let running: BTreeSet<String> = running.map(|(machine, _)| machine.id.clone()).collect();
     for (name, ports) in &wanted.services {
         let service = services.iter().find(|service| service.name_any() == *name);
-        let said = service.map_or_else(
-            || vec!["is not there".to_owned()],
-            |service| of_service(service, ports, &running, view),
-        );
+        let said = service
+            .map_or_else(|| vec!["is not there".to_owned()], |service| of_service(service, ports, &running, view));
         wrongs.extend(said.into_iter().map(|wrong| format!("service {name}: {wrong}")));
     }
     let unwanted = services.iter().filter(|service| !wanted.services.contains_key(&service.name_any()));
@@ -126,12 +124,7 @@ fn of_node(wanted: &Wanted, node: &Node, machine: &Machine, runs: bool) -> Vec<S
     wrongs
 }
 
-fn of_service(
-    service: &Service,
-    ports: &BTreeSet<String>,
-    running: &BTreeSet<String>,
-    view: &View,
-) -> Vec<String> {
+fn of_service(service: &Service, ports: &BTreeSet<String>, running: &BTreeSet<String>, view: &View) -> Vec<String> {
     let status = service.status.as_ref().and_then(|status| status.load_balancer.as_ref());
     let ingress = status.and_then(|status| status.ingress.as_deref()).unwrap_or_default();
     let told: BTreeSet<String> =

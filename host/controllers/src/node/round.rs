@@ -1,8 +1,11 @@
 //! Asks the cloud about nodes, and initialises them or brings them up to date.
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicBool, Ordering},
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
 };
 
 use async_trait::async_trait;
@@ -16,6 +19,9 @@ use crate::{
     batches::{Answered, Ask},
     retry::Again,
 };
+
+/// While the cloud is asked, nodes that come are gathered, so that fewer calls are about more nodes; but no longer than this.
+const GATHER: Duration = Duration::from_millis(250);
 
 /// The questions of one batch.
 pub(super) struct Round<'a> {
@@ -67,11 +73,13 @@ impl Ask for Round<'_> {
             return None;
         }
         let nodes: Vec<_> = batch.iter().map(|entry| Arc::clone(&entry.view)).collect();
+        self.controller.queue.hold(GATHER);
         let answers = tokio::select! {
             // What would follow is not to be begun any more.
             () = self.stop.cancelled() => return None,
             answers = describe::describe(&*self.controller.shared.provider, &nodes) => answers,
         };
+        self.controller.queue.release();
         if let Err(error) = &answers {
             self.controller.pause.after(error);
         }

@@ -53,6 +53,11 @@ impl<K: Clone + Eq + Hash> Ready<K> {
         Some(key)
     }
 
+    /// Items of all priorities.
+    pub(super) fn len(&self) -> usize {
+        self.turns.len()
+    }
+
     pub(super) fn contains(&self, key: &K) -> bool {
         self.turns.contains_key(key)
     }

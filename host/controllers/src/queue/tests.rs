@@ -52,6 +52,28 @@ async fn changes_go_before_rechecks_and_a_change_raises_a_recheck() {
     assert_eq!(ready(&queue, 10).await, [1, 3]);
 }
 
+#[tokio::test(start_paused = true)]
+async fn what_is_held_goes_together_or_when_the_time_is_over() {
+    let queue = queue();
+    queue.hold(Duration::from_millis(250));
+    queue.add(1, Priority::Change);
+    queue.add(2, Priority::Recheck);
+    assert!(ready(&queue, 3).await.is_empty());
+    assert_eq!(ready(&queue, 2).await, [1], "no more would come with it");
+    queue.add(3, Priority::Change);
+    let held = Instant::now();
+    let batch = queue.take_changes(10).await.unwrap();
+    assert_eq!((batch, held.elapsed().as_millis()), (vec![(3, Priority::Change)], 250));
+
+    queue.hold(Duration::from_secs(60));
+    queue.add(4, Priority::Change);
+    let (batch, ()) = tokio::join!(queue.take_changes(10), async {
+        queue.add(5, Priority::Change);
+        queue.release();
+    });
+    assert_eq!(batch.unwrap().len(), 2);
+}
+
 // Holds: OPS-78
 #[tokio::test(start_paused = true)]
 async fn a_worker_for_changes_takes_nothing_else() {

@@ -28,7 +28,7 @@ use crate::{
     actions::{self, Actions, is_bodiless},
     breaker::Outcome,
     config::GuestAuth,
-    credential::Prepared,
+    credential::{CredentialError, CredentialErrorKind, Prepared},
     download::{Bounds, ResponseBody, over},
     grant::{Grant, Verdict},
     headers::{self, Authentication, authority, strip_hop_by_hop},
@@ -290,6 +290,17 @@ fn rewrite(head: &mut Parts, content: &Content, length: Option<u64>) {
     head.version = http::Version::HTTP_11;
 }
 
+/// What a credential lacks for a moment is worth another try, as a cloud that is away is; the rest is for the operator to mend.
+fn without_credential(error: &CredentialError) -> Refusal {
+    let code = match error.kind() {
+        CredentialErrorKind::Unavailable => Code::DestinationUnavailable,
+        CredentialErrorKind::Denied | CredentialErrorKind::Minting | CredentialErrorKind::Malformed => {
+            Code::HttpRequestDenied
+        }
+    };
+    Refusal::new(code, Cause::Credential, error.to_string())
+}
+
 /// Where and in whose name a request goes.
 struct Sign<'a> {
     grant: &'a Grant,
@@ -307,7 +318,7 @@ impl Sign<'_> {
         self.aim(&mut head)?;
         let Some(credential) = &self.grant.credential else { return Ok(Signed::Send(head, None)) };
         let prepared = credential.prepare(&mut head, body).await;
-        let used = match prepared.map_err(|error| Refusal::denied(Cause::Credential, error.to_string()))? {
+        let used = match prepared.map_err(|error| without_credential(&error))? {
             Prepared::Answer(answer) => return Ok(Signed::Answer(answer)),
             Prepared::Send { used } => used,
         };

@@ -22,7 +22,7 @@ struct Tokens {
     changes: bool,
     bodies: Mutex<Vec<Option<Bytes>>>,
     needs_body: bool,
-    fails: bool,
+    fails: Option<CredentialErrorKind>,
     leads_astray: bool,
 }
 
@@ -37,8 +37,8 @@ impl Credential for Tokens {
     }
 
     async fn prepare(&self, head: &mut request::Parts, body: Option<&Bytes>) -> Result<Prepared, CredentialError> {
-        if self.fails {
-            return Err(CredentialError::new("tokens", CredentialErrorKind::Unavailable, "its file is gone"));
+        if let Some(kind) = self.fails {
+            return Err(CredentialError::new("tokens", kind, "its file is gone"));
         }
         self.bodies.lock().unwrap().push(body.cloned());
         if head.uri.path() == "/login" {
@@ -190,11 +190,18 @@ async fn a_credential_may_answer_by_itself() {
 #[tokio::test]
 async fn a_credential_that_fails_sends_nothing() {
     let silent = Server::plain().await;
-    let (plugin, _) = plugin(&silent, Tokens { fails: true, ..Tokens::default() }, "");
-    let refusal = plugin.fetch(get(&silent, "/")).await.unwrap_err();
-    assert_eq!((refusal.code(), refusal.cause()), (Code::HttpRequestDenied, Cause::Credential));
-    assert_eq!(refusal.sentence(), "credential `tokens`: its file is gone");
-    assert_eq!(plugin.denials("api", "credential"), 1);
+    for (kind, code) in [
+        (CredentialErrorKind::Unavailable, Code::DestinationUnavailable),
+        (CredentialErrorKind::Denied, Code::HttpRequestDenied),
+        (CredentialErrorKind::Minting, Code::HttpRequestDenied),
+        (CredentialErrorKind::Malformed, Code::HttpRequestDenied),
+    ] {
+        let (plugin, _) = plugin(&silent, Tokens { fails: Some(kind), ..Tokens::default() }, "");
+        let refusal = plugin.fetch(get(&silent, "/")).await.unwrap_err();
+        assert_eq!((refusal.code(), refusal.cause()), (code, Cause::Credential), "{kind:?}");
+        assert_eq!(refusal.sentence(), "credential `tokens`: its file is gone");
+        assert_eq!(plugin.denials("api", "credential"), 1);
+    }
     assert_eq!(silent.connections(), 0);
 }
 

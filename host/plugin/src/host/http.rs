@@ -129,6 +129,7 @@ fn error(refusal: &Refusal) -> Error {
         Code::DnsTimeout => Error::DnsTimeout,
         Code::DnsError => Error::DnsError { rcode: None, info_code: None },
         Code::DestinationIpProhibited => Error::DestinationIpProhibited,
+        Code::DestinationUnavailable => Error::DestinationUnavailable,
         Code::ConnectionRefused => Error::ConnectionRefused,
         Code::ConnectionTerminated => Error::ConnectionTerminated,
         Code::ConnectionTimeout => Error::ConnectionTimeout,

@@ -1,6 +1,6 @@
 //! The two ways in which the APIs write a list.
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 /// `<item>`, as EC2 has it.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
@@ -23,7 +23,7 @@ impl<T> From<Vec<T>> for Items<T> {
 }
 
 /// `<member>`, as Elastic Load Balancing has it.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Members<T> {
     /// The elements.
     #[serde(default = "Vec::new", rename = "member")]

@@ -2,13 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 use super::{answer::Members, call::Call, failure::Answer, pages, wire::Wire};
 use crate::{endpoint::Api, tags::Tags};
 
 /// A load balancer.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub(crate) struct LoadBalancer {
     pub(crate) load_balancer_arn: String,
@@ -29,7 +29,7 @@ pub(crate) struct LoadBalancer {
 }
 
 /// How far a load balancer is.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub(crate) struct State {
     /// `provisioning`, `active`, `active_impaired` or `failed`.
@@ -38,7 +38,7 @@ pub(crate) struct State {
 }
 
 /// Where a load balancer is.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub(crate) struct Zone {
     pub(crate) subnet_id: String,

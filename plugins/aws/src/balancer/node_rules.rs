@@ -26,6 +26,9 @@ const CLIENT: &str = "kubernetes.io/rule/nlb/client";
 const HEALTH: &str = "kubernetes.io/rule/nlb/health";
 const MTU: &str = "kubernetes.io/rule/nlb/mtu";
 
+/// Security groups with the cluster's tag, by ID.
+pub(crate) type ClusterGroups = BTreeMap<String, SecurityGroup>;
+
 /// What comes to the nodes from one load balancer.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Traffic {
@@ -115,11 +118,7 @@ impl Cloud<'_> {
     ///
     /// # Errors
     /// If AWS cannot be asked.
-    pub(crate) fn cluster_groups(
-        &self,
-        cluster: &Cluster,
-        vpc: Option<&str>,
-    ) -> Result<BTreeMap<String, SecurityGroup>> {
+    pub(crate) fn cluster_groups(&self, cluster: &Cluster, vpc: Option<&str>) -> Result<ClusterGroups> {
         let in_vpc = vpc.map(|vpc| ("vpc-id", vec![vpc.to_owned()]));
         let call = network::groups_by(std::iter::once(network::of_cluster(cluster)).chain(in_vpc));
         let groups = network::groups(self.wire, &call)?.into_iter().filter(|group| cluster.has(&group.tags()));
@@ -127,7 +126,7 @@ impl Cloud<'_> {
     }
 
     /// Lets a load balancer's traffic in at the nodes behind it, and nowhere else. Without nodes or traffic, takes all its rules
-    /// away. True if anything was changed.
+    /// away. Tells which groups bear the cluster's tag; nothing if the nodes' groups are not this plugin's to change.
     ///
     /// # Errors
     /// If AWS cannot be asked, or another instance is at it for too long.
@@ -139,16 +138,19 @@ impl Cloud<'_> {
         places: &BTreeMap<String, machine::Place>,
         traffic: &Traffic,
         likely: bool,
-    ) -> Result<bool> {
+    ) -> Result<Option<ClusterGroups>> {
         if self.config.keep_node_groups {
-            return Ok(false);
+            return Ok(None);
         }
-        if !likely && self.node_rule_calls(cluster, vpc, balancer, places, traffic)?.is_empty() {
-            return Ok(false);
+        if !likely {
+            let (groups, calls) = self.node_rule_calls(cluster, vpc, balancer, places, traffic)?;
+            if calls.is_empty() {
+                return Ok(Some(groups));
+            }
         }
         // The groups are shared by all Services: their rules are read and changed by one at a time.
         let turn = self.turn(balancer)?;
-        let calls = self.node_rule_calls(cluster, vpc, balancer, places, traffic)?;
+        let (groups, calls) = self.node_rule_calls(cluster, vpc, balancer, places, traffic)?;
         let outcome = calls.iter().try_for_each(|call| match api::one(self.wire, call) {
             Ok(_) => Ok(()),
             // Somebody else was first; what is there is what was wanted.
@@ -156,7 +158,7 @@ impl Cloud<'_> {
             Err(failure) => Err(failure.into()),
         });
         drop(turn);
-        outcome.map(|()| !calls.is_empty())
+        outcome.map(|()| Some(groups))
     }
 
     fn node_rule_calls(
@@ -166,8 +168,9 @@ impl Cloud<'_> {
         balancer: &str,
         places: &BTreeMap<String, machine::Place>,
         traffic: &Traffic,
-    ) -> Result<Vec<api::call::Call>> {
-        let mut all = self.cluster_groups(cluster, vpc)?;
+    ) -> Result<(ClusterGroups, Vec<api::call::Call>)> {
+        let tagged = self.cluster_groups(cluster, vpc)?;
+        let mut all = tagged.clone();
         let open = groups(places, &all.keys().cloned().collect())?;
         let untagged: Vec<String> = open.iter().filter(|id| !all.contains_key(*id)).cloned().collect();
         if !untagged.is_empty() {
@@ -188,7 +191,7 @@ impl Cloud<'_> {
                 calls.push(permission::authorize(id, &grant));
             }
         }
-        Ok(calls)
+        Ok((tagged, calls))
     }
 
     /// The right to change the nodes' groups, until it is dropped.

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use skydock_sdk::{Result, log, types::CloudError};
 
-use super::LETTING_GO;
+use super::{LETTING_GO, node_rules::ClusterGroups};
 use crate::{
     api::{
         self,
@@ -85,6 +85,25 @@ impl Cloud<'_> {
             api::one(self.wire, &permission::revoke(group, &revoke))?;
         }
         Ok(())
+    }
+
+    /// IDs of groups of this name; out of those that bear the cluster's tag, if they were asked for already: others are not taken away.
+    ///
+    /// # Errors
+    /// If AWS cannot be asked.
+    pub(crate) fn groups_named(
+        &self,
+        name: &str,
+        vpc: Option<&str>,
+        seen: Option<&ClusterGroups>,
+    ) -> Result<Vec<String>> {
+        if let Some(seen) = seen {
+            let named = seen.values().filter(|group| group.group_name == name);
+            return Ok(named.map(|group| group.group_id.clone()).collect());
+        }
+        let in_vpc = vpc.map(|vpc| ("vpc-id", vec![vpc.to_owned()]));
+        let call = network::groups_by(std::iter::once(("group-name", vec![name.to_owned()])).chain(in_vpc));
+        Ok(network::groups(self.wire, &call)?.into_iter().map(|group| group.group_id).collect())
     }
 
     /// Takes away those of these groups that were made for this cluster, and the rules of its other groups that speak of them.

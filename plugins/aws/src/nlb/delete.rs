@@ -1,6 +1,6 @@
 //! Takes a network load balancer away, with all that was made for it.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{collections::BTreeMap, time::Duration};
 
 use skydock_sdk::{
     Result,
@@ -9,44 +9,68 @@ use skydock_sdk::{
 
 use super::observed::{read_tags, send};
 use crate::{
-    api::{
-        ec2::network,
-        elbv2::{self, TargetGroup},
-        failure::Answer,
-    },
+    api::elbv2::{self, LoadBalancer, TargetGroup},
     balancer::{
         LETTING_GO,
         annotation::{self, Annotations},
         name,
-        node_rules::Traffic,
+        node_rules::{ClusterGroups, Traffic},
     },
     cloud::Cloud,
-    tags::{self, Cluster, Tags},
+    store,
+    tags::{self, Tags},
 };
 
-/// Takes it away. False if there was no load balancer: then nobody but AWS' lists, which may be old, tells what else there is.
+/// How long a load balancer is remembered that was looked at: before a Service is deleted, the host asks whether it has one.
+const SEEN: Duration = Duration::from_secs(10);
+
+fn key(cloud: &Cloud<'_>, name: &str) -> String {
+    cloud.key(&format!("seen/{name}"))
+}
+
+/// Keeps it for a moment, in case it is to be deleted.
+pub(crate) fn remember(cloud: &Cloud<'_>, balancer: Option<&LoadBalancer>) {
+    if let Some(balancer) = balancer {
+        store::save(cloud.store, &key(cloud, &balancer.load_balancer_name), balancer, SEEN);
+    }
+}
+
+/// The one that was seen a moment ago, once; or what AWS says.
+fn find(cloud: &Cloud<'_>, name: &str) -> Result<Option<LoadBalancer>> {
+    let key = key(cloud, name);
+    match store::load(cloud.store, &key) {
+        Some(balancer) => {
+            cloud.store.remove(&key);
+            Ok(Some(balancer))
+        }
+        None => super::find(cloud, name),
+    }
+}
+
+/// Takes it away. False if there was no load balancer: then nobody but AWS' lists, which may be old, tells what else there is. Tells too
+/// which security groups bear the cluster's tag, if that was asked for.
 ///
 /// # Errors
 /// `in-progress` if something is still in use; or if AWS refuses.
-pub(crate) fn delete(cloud: &Cloud<'_>, service: &Service) -> Result<bool> {
+pub(crate) fn delete(cloud: &Cloud<'_>, service: &Service) -> Result<(bool, Option<ClusterGroups>)> {
     let cluster = cloud.identity()?.cluster;
     let name = name::balancer(service);
-    let found = super::find(cloud, &name)?;
-    let mut groups = leftovers(cloud, service, &cluster)?;
-    let mut security = Vec::new();
-    let mut vpc = None;
-    if let Some(balancer) = &found {
-        let arn = balancer.load_balancer_arn.as_str();
-        let mut answers = send(cloud.wire, &[elbv2::groups_of(arn), elbv2::tags([arn])]).into_iter();
-        let own = answers.next().map(elbv2::groups).transpose()?.unwrap_or_default();
-        let tags = read_tags(answers)?;
+    let found = find(cloud, &name)?;
+    let arn = found.as_ref().map(|balancer| balancer.load_balancer_arn.as_str());
+    let Groups { own, stray } = groups(cloud, service, arn)?;
+    let arns: Vec<&str> = arn.into_iter().chain(stray.iter().map(String::as_str)).collect();
+    let calls: Vec<_> = arns.chunks(elbv2::TAGGED).map(|part| elbv2::tags(part.iter().copied())).collect();
+    let tags = read_tags(send(cloud.wire, &calls).into_iter())?;
+    if let Some(arn) = arn {
         super::belongs(&name, tags.as_ref().and_then(|tags| tags.get(arn)), &cluster)?;
         answered(cloud, "DeleteLoadBalancer", arn)?;
-        groups.extend(own.into_iter().map(|group| group.target_group_arn));
-        security.clone_from(&balancer.security_groups.items);
-        vpc = Some(balancer.vpc_id.clone());
     }
-    let calls: Vec<_> = groups.iter().map(|arn| elbv2::on_group("DeleteTargetGroup", arn)).collect();
+    // Without their tags nobody knows whose the others are.
+    let tags = tags.unwrap_or_default();
+    let named = name::service(service);
+    let ours = |tags: &Tags| cluster.owns(tags) && tags.get(tags::SERVICE) == Some(&named);
+    let groups = own.into_iter().chain(stray.into_iter().filter(|arn| tags.get(arn).is_some_and(ours)));
+    let calls: Vec<_> = groups.map(|arn| elbv2::on_group("DeleteTargetGroup", &arn)).collect();
     let mut waiting = false;
     for answer in send(cloud.wire, &calls) {
         match answer {
@@ -55,17 +79,23 @@ pub(crate) fn delete(cloud: &Cloud<'_>, service: &Service) -> Result<bool> {
             _ => {}
         }
     }
-    let vpc = match vpc {
-        Some(vpc) => Some(vpc),
+    let vpc = match &found {
+        Some(balancer) => Some(balancer.vpc_id.clone()),
         None => cloud.known_vpc()?,
     };
     // Of a cluster whose last machines are gone nobody knows the VPC; the nodes' groups bear the cluster's tag in any.
-    cloud.sync_node_rules(&cluster, vpc.as_deref(), &name, &BTreeMap::new(), &Traffic::default(), found.is_some())?;
+    let seen = cloud.sync_node_rules(
+        &cluster,
+        vpc.as_deref(),
+        &name,
+        &BTreeMap::new(),
+        &Traffic::default(),
+        found.is_some(),
+    )?;
+    let mut security = found.as_ref().map(|balancer| balancer.security_groups.items.clone()).unwrap_or_default();
     if cloud.config.nlb_groups_managed {
         let own = name::network_security_group(&cloud.config.cluster_name, service);
-        let in_vpc = vpc.map(|vpc| ("vpc-id", vec![vpc]));
-        let named = network::groups_by(std::iter::once(("group-name", vec![own])).chain(in_vpc));
-        security.extend(network::groups(cloud.wire, &named)?.into_iter().map(|group| group.group_id));
+        security.extend(cloud.groups_named(&own, vpc.as_deref(), seen.as_ref())?);
     }
     security.sort();
     security.dedup();
@@ -77,7 +107,7 @@ pub(crate) fn delete(cloud: &Cloud<'_>, service: &Service) -> Result<bool> {
             "target groups are still in use by the load balancer that goes",
         ));
     }
-    Ok(found.is_some())
+    Ok((found.is_some(), seen))
 }
 
 fn answered(cloud: &Cloud<'_>, action: &'static str, arn: &str) -> Result<()> {
@@ -87,22 +117,26 @@ fn answered(cloud: &Cloud<'_>, action: &'static str, arn: &str) -> Result<()> {
     }
 }
 
-/// Target groups that were made for this Service and never came to a load balancer, or are left of one. For a while AWS shows them as
-/// those of a load balancer that is gone.
-fn leftovers(cloud: &Cloud<'_>, service: &Service, cluster: &Cluster) -> Result<BTreeSet<String>> {
+/// Target groups by ARN.
+struct Groups {
+    /// Those of the load balancer.
+    own: Vec<String>,
+    /// Those that have the Service's name, and were made for it if their tags say so too: they never came to a load balancer, or are left
+    /// of one. For a while AWS shows them as those of a load balancer that is gone.
+    stray: Vec<String>,
+}
+
+fn groups(cloud: &Cloud<'_>, service: &Service, balancer: Option<&str>) -> Result<Groups> {
     let prefix = name::group_prefix(service);
-    let own = format!("/{}/", name::balancer(service));
-    let all = elbv2::all_groups(cloud.wire)?;
-    let of_nobody_else = |group: &&TargetGroup| {
-        group.target_group_name.starts_with(&prefix)
-            && group.load_balancer_arns.items.iter().all(|arn| arn.contains(&own))
-    };
-    let arns: Vec<String> = all.iter().filter(of_nobody_else).map(|group| group.target_group_arn.clone()).collect();
-    let calls: Vec<_> = arns.chunks(elbv2::TAGGED).map(|part| elbv2::tags(part.iter().map(String::as_str))).collect();
-    let tags: Answer<Option<BTreeMap<String, Tags>>> = read_tags(send(cloud.wire, &calls).into_iter());
-    // Without their tags nobody knows whose they are.
-    let tags = tags?.unwrap_or_default();
-    let named = name::service(service);
-    let ours = |tags: &Tags| cluster.owns(tags) && tags.get(tags::SERVICE) == Some(&named);
-    Ok(tags.into_iter().filter(|(_, tags)| ours(tags)).map(|(arn, _)| arn).collect())
+    let own_name = format!("/{}/", name::balancer(service));
+    let mut groups = Groups { own: Vec::new(), stray: Vec::new() };
+    for TargetGroup { target_group_arn, target_group_name, load_balancer_arns, .. } in elbv2::all_groups(cloud.wire)? {
+        let of = &load_balancer_arns.items;
+        if balancer.is_some_and(|arn| of.iter().any(|one| one == arn)) {
+            groups.own.push(target_group_arn);
+        } else if target_group_name.starts_with(&prefix) && of.iter().all(|arn| arn.contains(&own_name)) {
+            groups.stray.push(target_group_arn);
+        }
+    }
+    Ok(groups)
 }

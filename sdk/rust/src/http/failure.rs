@@ -8,7 +8,9 @@ use crate::types::CloudError;
 #[cfg_attr(not(target_arch = "wasm32"), allow(dead_code, reason = "natively there is no host that refuses"))]
 pub(super) enum Failure {
     /// The host does not send it. Its code, as `wasi:http` writes it.
-    #[error("the host refuses to send it ({0}); the operator's rules for this plugin must permit it")]
+    #[error(
+        "the host refuses to send it ({0}): the operator's rules do not permit it, or its credential was refused; the host's log says which"
+    )]
     Refused(String),
     /// No connection, or one that broke, or an answer that is no HTTP. What happened.
     #[error("{0}")]

@@ -55,8 +55,21 @@ impl Shim {
                 let message = format!("resource {group} has a dependent object");
                 self.in_use(group).await.then(|| aws_error(operation, 400, "DependencyViolation", &message))
             }
+            "elbv2:CreateLoadBalancer" => {
+                let name = parameter(asked.form(), "Name")?;
+                let message =
+                    format!("A load balancer with the same name '{name}' exists, but with different settings");
+                self.is_taken(name).await.then(|| aws_error(operation, 400, "DuplicateLoadBalancerName", &message))
+            }
             _ => None,
         }
+    }
+
+    /// Whether a load balancer bears this name.
+    async fn is_taken(&self, name: &str) -> bool {
+        let named = [("Names.member.1", name)];
+        let answer = self.client.call("elbv2", "DescribeLoadBalancers", &named).await;
+        answer.is_ok_and(|answer| xml::all(&answer, "LoadBalancerName").contains(&name))
     }
 
     /// The cloud's answer, made more like AWS's.

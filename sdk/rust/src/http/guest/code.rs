@@ -19,7 +19,7 @@ pub(super) fn failure(code: &ErrorCode) -> Failure {
         E::DnsTimeout => away("DNS-timeout", "the name of the cloud's host was not resolved in time", ""),
         E::DnsError(why) => away("DNS-error", "the name of the cloud's host cannot be resolved", why.rcode.as_deref().unwrap_or_default()),
         E::DestinationNotFound => away("destination-not-found", "the cloud's host is not known", ""),
-        E::DestinationUnavailable => away("destination-unavailable", "the cloud's host cannot be reached", ""),
+        E::DestinationUnavailable => away("destination-unavailable", "the cloud's host cannot be reached, or the host got no credential for it", ""),
         E::DestinationIpUnroutable => away("destination-IP-unroutable", "there is no route to the cloud's host", ""),
         E::ConnectionRefused => away("connection-refused", "the cloud's host refuses the connection", ""),
         E::ConnectionTerminated => away("connection-terminated", "the connection broke", ""),
