@@ -8,11 +8,11 @@ use anyhow::{Context as _, Result};
 
 use crate::demo;
 
-/// Measures with this program. Returns only if that fails.
+/// Measures the host of this profile with this program. Returns only if that fails.
 ///
 /// # Errors
 /// If something does not build, or the benchmark cannot be started.
-pub(crate) fn run(root: &Path, program: &str, arguments: &[OsString]) -> Result<()> {
-    let error = demo::built(root, program)?.args(arguments).exec();
+pub(crate) fn run(root: &Path, program: &str, profile: &str, arguments: &[OsString]) -> Result<()> {
+    let error = demo::built(root, program, profile)?.args(arguments).exec();
     Err(error).context("cannot start the benchmark")
 }

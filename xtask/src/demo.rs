@@ -17,27 +17,37 @@ use crate::console;
 /// # Errors
 /// If something does not build, or the story cannot be started.
 pub(crate) fn run(root: &Path, json: bool, keep: bool) -> Result<()> {
-    let error = built(root, "skydock-story")?.args(json.then_some("--json")).args(keep.then_some("--keep")).exec();
+    let error =
+        built(root, "skydock-story", "release")?.args(json.then_some("--json")).args(keep.then_some("--keep")).exec();
     Err(error).context("cannot start the story")
 }
 
-/// Builds the host, the plugins, and the program that runs them, which is then told where they are.
+/// Builds the host with this profile, the plugins, and the program that runs them, which is then told where they are.
 ///
 /// # Errors
 /// If something does not build.
-pub(crate) fn built(root: &Path, program: &str) -> Result<Command> {
+pub(crate) fn built(root: &Path, program: &str, profile: &str) -> Result<Command> {
     let xtask = std::env::current_exe().context("cannot find this program")?;
     // Optimised: there are figures to come.
     let mut host = crate::cargo(root);
     host.args(["build", "--release", "--workspace", "--bins"]);
     watched("building the host (minutes the first time)", host)?;
+    if profile != "release" {
+        let mut host = crate::cargo(root);
+        host.args(["build", "--profile", profile, "--package", "skydock", "--bins"]);
+        watched("building the host as in the image (more minutes the first time)", host)?;
+    }
     let mut guests = Command::new(&xtask);
     guests.arg("guests");
     watched("building the plugins", guests)?;
 
-    let built = xtask.ancestors().nth(2).context("this program is in no target folder")?.join("release");
-    let mut command = Command::new(built.join(program));
-    command.arg("--skydock").arg(built.join("skydock")).arg("--plugins").arg(root.join("target/plugins"));
+    let target = xtask.ancestors().nth(2).context("this program is in no target folder")?;
+    let mut command = Command::new(target.join("release").join(program));
+    command
+        .arg("--skydock")
+        .arg(target.join(profile).join("skydock"))
+        .arg("--plugins")
+        .arg(root.join("target/plugins"));
     Ok(command)
 }
 

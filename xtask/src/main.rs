@@ -110,9 +110,9 @@ fn run(chore: &Chore) -> Result<()> {
         Chore::Guests => guests::run(&root),
         Chore::Parity { check } => parity::run(&root, *check),
         Chore::Mutants(selection) => mutants::run(&root, selection),
-        Chore::Bench(Bench::Controllers { arguments }) => bench::run(&root, "skydock-bench", arguments),
-        Chore::Bench(Bench::Clouds { arguments }) => bench::run(&root, "skydock-bench-clouds", arguments),
-        Chore::Bench(Bench::Scale { arguments }) => bench::run(&root, "skydock-scale", arguments),
+        Chore::Bench(Bench::Controllers { arguments }) => bench::run(&root, "skydock-bench", "release", arguments),
+        Chore::Bench(Bench::Clouds { arguments }) => bench::run(&root, "skydock-bench-clouds", "dist", arguments),
+        Chore::Bench(Bench::Scale { arguments }) => bench::run(&root, "skydock-scale", "release", arguments),
         Chore::Audit => audit::run(&root),
     }
 }

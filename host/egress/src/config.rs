@@ -102,7 +102,7 @@ pub struct RuleLimits {
     /// Until there is a connection: name, address, TLS. Default 5s, at most 1m.
     #[serde(default)]
     pub connect: Option<String>,
-    /// From the end of the request to the first byte of the answer. Default 30s, at most 10m.
+    /// From the end of the request to the first byte of the answer. Default 60s, at most 10m.
     #[serde(default)]
     pub first_byte: Option<String>,
     /// Between two pieces of a body, in either direction. Default 15s, at most 10m.

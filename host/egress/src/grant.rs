@@ -39,7 +39,8 @@ impl Default for Limits {
     fn default() -> Self {
         Self {
             connect: Duration::from_secs(5),
-            first_byte: Duration::from_secs(30),
+            // As proxies before clouds wait: Octavia that is busy takes longer than 30 s to take a load balancer.
+            first_byte: Duration::from_secs(60),
             between_bytes: Duration::from_secs(15),
             total: None,
             request_body: 8 << 20,

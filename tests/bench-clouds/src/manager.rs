@@ -74,7 +74,8 @@ impl Manager {
             How::Peer(peer, settings) => Command::from(peer.command(settings)),
             How::Skydock { binary, arguments, .. } => {
                 let mut command = Command::new(binary);
-                command.args(arguments);
+                // As in the image.
+                command.args(arguments).env("MALLOC_ARENA_MAX", "2");
                 command
             }
         };

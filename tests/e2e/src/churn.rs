@@ -21,8 +21,9 @@ use crate::{
     site::{Machine, Site},
 };
 
-/// How long all may take to be as it should be.
+/// How long all may take to be as it should be, and what a Service adds to it: a real Octavia on this machine has seconds of work for each.
 const PATIENCE: Duration = Duration::from_secs(180);
+const PATIENCE_EACH: Duration = Duration::from_secs(10);
 /// The ports of a Service, one after the other.
 const PORTS: [&[&str]; 4] = [&["TCP/80"], &["TCP/80", "TCP/443"], &["TCP/8443"], &["TCP/443", "TCP/8443"]];
 
@@ -150,7 +151,8 @@ impl<'a> Churn<'a> {
     }
 
     async fn settle(&self) -> Result<()> {
-        self.wanted.seen(self.site, &self.cluster, PATIENCE).await
+        let services = u32::try_from(self.wanted.services.len())?;
+        self.wanted.seen(self.site, &self.cluster, PATIENCE + PATIENCE_EACH * services).await
     }
 
     async fn noticed(&self, host: &Host) -> Result<Noticed> {

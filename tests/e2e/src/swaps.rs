@@ -59,8 +59,8 @@ impl Display for Swapped {
 /// When somebody notices; the logs stay then.
 pub async fn run(site: &mut dyn Site, plane: &dyn Plane, name: &str, swaps: usize, load: Load) -> Result<Swapped> {
     let mut hosts = Hosts::configure(site, name, plane.kubeconfig_path(), &["--leader-elect=false"])?;
-    // The allocator keeps what threads have freed in arenas of each, which grow for minutes and hide what is kept by the host.
-    hosts.set("MALLOC_ARENA_MAX=1");
+    // As in the image: arenas of many threads keep what is freed, grow for minutes, and hide what the host keeps.
+    hosts.set("MALLOC_ARENA_MAX=2");
     let plugin = Plugin::install(&hosts, site.provider())?;
     let host = hosts.start().await?;
     let machines = site.add(2).await?;
