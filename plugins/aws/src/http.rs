@@ -80,7 +80,7 @@ fn root(body: &str) -> String {
 }
 
 fn shown(name: &str) -> String {
-    name.chars().filter(|letter| letter.is_ascii_graphic()).take(64).collect()
+    name.chars().filter(char::is_ascii_graphic).take(64).collect()
 }
 
 #[cfg(test)]

@@ -18,7 +18,6 @@ fn described(world: &World, service: &Service) -> String {
 }
 
 #[test]
-#[ignore = "needs a moto server, named by SKYDOCK_MOTO"]
 fn a_classic_load_balancer_comes_changes_and_goes() {
     let mut world = World::new(2, "");
     let mut web = classic(&[(80, 30080)]);
@@ -87,7 +86,6 @@ fn a_classic_load_balancer_comes_changes_and_goes() {
 }
 
 #[test]
-#[ignore = "needs a moto server, named by SKYDOCK_MOTO"]
 fn a_type_does_not_change_and_both_are_deleted() {
     let world = World::new(1, "");
     let mut web = classic(&[(80, 30080)]);
@@ -102,7 +100,6 @@ fn a_type_does_not_change_and_both_are_deleted() {
 }
 
 #[test]
-#[ignore = "needs a moto server, named by SKYDOCK_MOTO"]
 fn the_operators_group_is_used_and_never_deleted() {
     let mut world = World::new(1, "");
     let params = [("GroupName", "shared"), ("GroupDescription", "shared"), ("VpcId", world.vpc.as_str())];

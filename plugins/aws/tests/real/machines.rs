@@ -6,7 +6,6 @@ use skydock_sdk::{
 use crate::world::World;
 
 #[test]
-#[ignore = "needs a moto server, named by SKYDOCK_MOTO"]
 fn machines_are_described_and_checked_by_the_batch() {
     let world = World::new(7, "");
     let described = world.call(|cloud| cloud.describe(&world.nodes())).unwrap();
@@ -35,7 +34,6 @@ fn machines_are_described_and_checked_by_the_batch() {
 }
 
 #[test]
-#[ignore = "needs a moto server, named by SKYDOCK_MOTO"]
 fn a_machine_nobody_knows_is_absent_and_spoils_nothing() {
     let mut world = World::new(3, "");
     world.machines.push("i-0123456789abcdef0".into());
@@ -46,7 +44,6 @@ fn a_machine_nobody_knows_is_absent_and_spoils_nothing() {
 }
 
 #[test]
-#[ignore = "needs a moto server, named by SKYDOCK_MOTO"]
 fn a_node_without_provider_id_is_found_by_its_name() {
     let world = World::new(1, "");
     let body = world.ec2("DescribeInstances", &[("InstanceId.1", &world.machines[0])]);

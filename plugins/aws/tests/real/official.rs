@@ -8,7 +8,7 @@ use std::{
 };
 
 use serde_json::{Value, json};
-use skydock_sdk::types::{AddressKind, CloudError, Service, TrafficPolicy};
+use skydock_sdk::types::{AddressKind, Service, TrafficPolicy};
 
 use crate::world::{World, annotation, server, service};
 
@@ -68,17 +68,11 @@ fn call(world: &World, action: &str, service: &Service) -> Value {
     answer
 }
 
-/// Ensures until it is up; answers what was changed on the way.
+/// Ensures it; answers what was changed on the way.
 fn ensure(world: &World, service: &Service) -> Vec<String> {
     world.line.take();
-    for _ in 0..5 {
-        match world.call(|cloud| cloud.ensure_balancer(service, &world.members())) {
-            Ok(_) => return changes(world.line.take()),
-            Err(CloudError::InProgress(_)) => {}
-            Err(error) => panic!("{error:?}"),
-        }
-    }
-    panic!("never up");
+    world.call(|cloud| cloud.ensure_balancer(service, &world.members())).unwrap();
+    changes(world.line.take())
 }
 
 fn changes(mut calls: Vec<String>) -> Vec<String> {
@@ -113,13 +107,13 @@ fn plain() -> World {
 }
 
 #[test]
-#[ignore = "needs a moto server and the official provider, named by SKYDOCK_MOTO and SKYDOCK_OFFICIAL"]
+#[ignore = "needs the official provider, named by SKYDOCK_OFFICIAL"]
 fn a_plain_network_load_balancer_goes_there_and_back() {
     there_and_back(plain, &service(&[(80, 30080)]), &[]);
 }
 
 #[test]
-#[ignore = "needs a moto server and the official provider, named by SKYDOCK_MOTO and SKYDOCK_OFFICIAL"]
+#[ignore = "needs the official provider, named by SKYDOCK_OFFICIAL"]
 fn an_internal_one_with_ranges_goes_there_and_back() {
     let mut web = service(&[(80, 30080), (443, 30443)]);
     web.external_traffic_policy = TrafficPolicy::Local;
@@ -134,7 +128,7 @@ fn an_internal_one_with_ranges_goes_there_and_back() {
 }
 
 #[test]
-#[ignore = "needs a moto server and the official provider, named by SKYDOCK_MOTO and SKYDOCK_OFFICIAL"]
+#[ignore = "needs the official provider, named by SKYDOCK_OFFICIAL"]
 fn one_with_tls_goes_there_and_back() {
     let mut web = service(&[(443, 30443)]);
     web.annotations.extend([
@@ -149,7 +143,7 @@ fn one_with_tls_goes_there_and_back() {
 }
 
 #[test]
-#[ignore = "needs a moto server and the official provider, named by SKYDOCK_MOTO and SKYDOCK_OFFICIAL"]
+#[ignore = "needs the official provider, named by SKYDOCK_OFFICIAL"]
 fn classic_load_balancers_go_there_and_back() {
     let mut web = service(&[(80, 30080)]);
     web.annotations.clear();
@@ -170,7 +164,7 @@ fn classic_load_balancers_go_there_and_back() {
 }
 
 #[test]
-#[ignore = "needs a moto server and the official provider, named by SKYDOCK_MOTO and SKYDOCK_OFFICIAL"]
+#[ignore = "needs the official provider, named by SKYDOCK_OFFICIAL"]
 fn nodes_are_told_the_same() {
     let world = World::new(3, "");
     let theirs = call(&world, "describe", &service(&[(80, 30080)]));

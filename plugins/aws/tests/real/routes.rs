@@ -13,7 +13,6 @@ fn wanted(world: &World, index: usize, cidr: &str) -> NewRoute {
 }
 
 #[test]
-#[ignore = "needs a moto server, named by SKYDOCK_MOTO"]
 fn routes_come_move_and_go() {
     let world = World::new(3, "");
     let all: Vec<_> = (0..3).map(|index| wanted(&world, index, &format!("10.244.{index}.0/24"))).collect();

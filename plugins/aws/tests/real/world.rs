@@ -3,7 +3,10 @@
 use std::{
     cell::RefCell,
     collections::BTreeMap,
-    sync::atomic::{AtomicU32, Ordering},
+    sync::{
+        OnceLock,
+        atomic::{AtomicU32, Ordering},
+    },
     time::{Duration, SystemTime},
 };
 
@@ -15,10 +18,12 @@ use skydock_aws::{
     http::Http,
     store::Store,
 };
+use skydock_clouds::{Aws, Proxy};
 use skydock_sdk::{
     http::Request,
     types::{Node, Service, ServicePort, Transport},
 };
+use tokio::runtime::Runtime;
 
 static NUMBER: AtomicU32 = AtomicU32::new(0);
 
@@ -111,15 +116,35 @@ pub(crate) struct World {
     pub(crate) store: Memory,
 }
 
+/// One cloud for all tests of this process; it ends with the process.
+struct Server {
+    aws: Aws,
+    proxy: Proxy,
+    _runtime: Runtime,
+}
+
+fn started() -> &'static Server {
+    static SERVER: OnceLock<Server> = OnceLock::new();
+    SERVER.get_or_init(|| {
+        let runtime = Runtime::new().unwrap();
+        let (aws, proxy) = runtime.block_on(async {
+            let aws = Aws::start().await.unwrap();
+            let proxy = Proxy::before_aws(&aws, 1).await.unwrap();
+            (aws, proxy)
+        });
+        Server { aws, proxy, _runtime: runtime }
+    })
+}
+
 /// The server.
 pub(crate) fn server() -> String {
-    std::env::var("SKYDOCK_MOTO").expect("SKYDOCK_MOTO names a moto server, as http://127.0.0.1:5000")
+    started().proxy.url().to_owned()
 }
 
 /// ARN of a new certificate.
 pub(crate) fn certificate() -> String {
     let scope = "AWS4-HMAC-SHA256 Credential=x/19700101/us-east-1/acm/aws4_request, SignedHeaders=host, Signature=0";
-    let request = Request::post(server())
+    let request = Request::post(started().aws.url())
         .header("Authorization", scope)
         .header("X-Amz-Target", "CertificateManager.RequestCertificate")
         .text("application/x-amz-json-1.1", r#"{"DomainName": "example.com"}"#);

@@ -1,6 +1,6 @@
-//! The provider against a cloud that answers: a moto server, which `SKYDOCK_MOTO` names.
+//! The provider against a cloud that answers: moto, with what it leaves out of AWS.
 //!
-//! Each test makes a VPC of its own, so that they can run side by side and again.
+//! Each test makes a VPC of its own, so that they can run side by side.
 #![allow(
     clippy::expect_used,
     clippy::redundant_closure_for_method_calls,
