@@ -6,7 +6,6 @@ mod cloud;
 mod issuer;
 mod leaks;
 mod oauth2;
-mod real;
 mod serve;
 mod sessions;
 mod world;

@@ -1,14 +1,14 @@
 use http::Request;
+use skydock_clouds::Aws;
 use skydock_egress::{Credential, Issuer};
 
-use super::env;
 use crate::{issuer::Plain, world::World};
 
 const YAML: &str = "type: aws-sigv4, source: {files: {accessKeyIdFile: DIR/aws-id, secretAccessKeyFile: DIR/aws-secret}}, services: [ec2, elasticloadbalancing], regions: [eu-central-1]";
 
 /// Sends without any authentication, as the operator of a moto that checks none yet.
-async fn operator(form: &str, service: &str) -> String {
-    let request = Request::post(format!("{}/", env("SKYDOCK_MOTO")))
+async fn operator(url: &str, form: &str, service: &str) -> String {
+    let request = Request::post(format!("{url}/"))
         .header("content-type", "application/x-www-form-urlencoded")
         .header("authorization", format!("AWS4-HMAC-SHA256 Credential=x/20200101/us-east-1/{service}/aws4_request, SignedHeaders=host, Signature=0"))
         .body(form.to_owned().into())
@@ -18,17 +18,23 @@ async fn operator(form: &str, service: &str) -> String {
     String::from_utf8(answer.body().to_vec()).unwrap()
 }
 
-async fn moto_api(path: &str, body: &str) {
-    let request =
-        Request::post(format!("{}/moto-api/{path}", env("SKYDOCK_MOTO"))).body(body.to_owned().into()).unwrap();
+async fn moto_api(url: &str, path: &str, body: &str) {
+    let request = Request::post(format!("{url}/moto-api/{path}")).body(body.to_owned().into()).unwrap();
     assert_eq!(Plain::new().send(request).await.unwrap().status(), 200, "{path}");
 }
 
-async fn ask(world: &World, credential: &dyn Credential, service: &str, form: &str, query: &str) -> (u16, String) {
+async fn ask(
+    world: &World,
+    url: &str,
+    credential: &dyn Credential,
+    service: &str,
+    form: &str,
+    query: &str,
+) -> (u16, String) {
     let dummy = format!(
         "AWS4-HMAC-SHA256 Credential=x/20200101/eu-central-1/{service}/aws4_request, SignedHeaders=host, Signature=0"
     );
-    let request = Request::post(format!("{}/{query}", env("SKYDOCK_MOTO")))
+    let request = Request::post(format!("{url}/{query}"))
         .header("content-type", "application/x-www-form-urlencoded; charset=utf-8")
         .header("authorization", dummy);
     let answer = world.send(credential, request, form).await.unwrap();
@@ -40,47 +46,46 @@ fn between<'a>(text: &'a str, tag: &str) -> &'a str {
 }
 
 #[tokio::test]
-#[ignore = "needs moto"]
 async fn moto_verifies_signatures_of_ec2_and_elbv2() {
-    moto_api("reset-auth", "1000000").await;
-    moto_api("reset", "").await;
-    operator("Action=CreateUser&Version=2010-05-08&UserName=ccm", "iam").await;
+    let aws = Aws::start().await.unwrap();
+    let url = aws.url();
+    operator(url, "Action=CreateUser&Version=2010-05-08&UserName=ccm", "iam").await;
     let policy = "%7B%22Version%22%3A%222012-10-17%22%2C%22Statement%22%3A%5B%7B%22Effect%22%3A%22Allow%22%2C%22Action%22%3A%5B%22ec2%3ADescribe%2A%22%2C%22elasticloadbalancing%3A%2A%22%2C%22sts%3A%2A%22%5D%2C%22Resource%22%3A%22%2A%22%7D%5D%7D";
     operator(
+        url,
         &format!("Action=PutUserPolicy&Version=2010-05-08&UserName=ccm&PolicyName=a&PolicyDocument={policy}"),
         "iam",
     )
     .await;
-    let made = operator("Action=CreateAccessKey&Version=2010-05-08&UserName=ccm", "iam").await;
+    let made = operator(url, "Action=CreateAccessKey&Version=2010-05-08&UserName=ccm", "iam").await;
     let world = World::new().await;
     world.write("aws-id", between(&made, "AccessKeyId"));
     world.write("aws-secret", between(&made, "SecretAccessKey"));
     let credential = world.credential(YAML);
     // From now on, each request's signature counts.
-    moto_api("reset-auth", "0").await;
+    moto_api(url, "reset-auth", "0").await;
     // moto hashes what it makes of the form again, so blanks must be `+` and tildes plain here; AWS hashes what was sent.
     let instances =
         "Action=DescribeInstances&Version=2016-11-15&Filter.1.Name=tag%3Aa+b&Filter.1.Value.1=%C3%A9%2F~%2B";
-    let (status, body) = ask(&world, &*credential, "ec2", instances, "").await;
+    let (status, body) = ask(&world, url, &*credential, "ec2", instances, "").await;
     assert_eq!(status, 200, "{body}");
     assert!(body.contains("DescribeInstancesResponse"), "{body}");
     let balancers = "Action=DescribeLoadBalancers&Version=2015-12-01";
-    let (status, body) = ask(&world, &*credential, "elasticloadbalancing", balancers, "").await;
+    let (status, body) = ask(&world, url, &*credential, "elasticloadbalancing", balancers, "").await;
     assert_eq!(status, 200, "{body}");
     assert!(body.contains("DescribeLoadBalancersResponse"), "{body}");
     // A query in no canonical order, beside the form.
     let vpcs = "Action=DescribeVpcs&Version=2016-11-15";
-    let (status, body) = ask(&world, &*credential, "ec2", vpcs, "?b=2&%7ea=a+b%2fc&B").await;
+    let (status, body) = ask(&world, url, &*credential, "ec2", vpcs, "?b=2&%7ea=a+b%2fc&B").await;
     assert_eq!(status, 200, "{body}");
     // What its policy does not allow.
     let (status, body) =
-        ask(&world, &*credential, "ec2", "Action=CreateVpc&Version=2016-11-15&CidrBlock=10.0.0.0%2F16", "").await;
+        ask(&world, url, &*credential, "ec2", "Action=CreateVpc&Version=2016-11-15&CidrBlock=10.0.0.0%2F16", "").await;
     assert_eq!(status, 403, "{body}");
     assert!(body.contains("AccessDenied"), "{body}");
     world.write("aws-secret", "wJalrXUtnFEMI/K7MDENG+bPxRfiCYNOTTHEKEY");
     let wrong = world.credential(YAML);
-    let (status, body) = ask(&world, &*wrong, "ec2", instances, "").await;
+    let (status, body) = ask(&world, url, &*wrong, "ec2", instances, "").await;
     assert_eq!(status, 401, "{body}");
     assert!(body.contains("AuthFailure"), "{body}");
-    moto_api("reset-auth", "1000000").await;
 }

@@ -1,0 +1,16 @@
+//! Credentials against those who give them out: a real Keystone, and moto, which verifies signatures.
+#![allow(
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    clippy::unwrap_used,
+    dead_code,
+    reason = "helpers of tests, which clippy does not know for such; not all are needed here"
+)]
+
+mod cloud;
+mod issuer;
+mod keystone;
+mod moto;
+mod serve;
+mod world;
