@@ -63,7 +63,8 @@ async fn what_is_held_goes_together_or_when_the_time_is_over() {
     queue.add(3, Priority::Change);
     let held = Instant::now();
     let batch = queue.take_changes(10).await.unwrap();
-    assert_eq!((batch, held.elapsed().as_millis()), (vec![(3, Priority::Change)], 250));
+    assert_eq!(batch, [(3, Priority::Change)]);
+    assert!((200..=251).contains(&held.elapsed().as_millis()), "{:?}", held.elapsed());
 
     queue.hold(Duration::from_secs(60));
     queue.add(4, Priority::Change);

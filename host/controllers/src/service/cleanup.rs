@@ -11,15 +11,25 @@ use crate::{
     convert::status_json,
 };
 
+/// What the cloud shows of a load balancer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Seen {
+    There,
+    Nothing,
+    /// Another implementation sees to it.
+    Elsewhere,
+}
+
 impl ServiceController {
     /// Of a service that is there and does not want its load balancer any more.
     pub(super) async fn cleanup(&self, known: &Known, entry: &ServiceEntry) -> Result<(), Failure> {
-        let shown = self.has_load_balancer(known, entry).await?;
-        if shown && known.announce(reason::DELETING_LB) {
+        let seen = self.look(known, entry).await?;
+        if seen == Seen::There && known.announce(reason::DELETING_LB) {
             self.shared.normal(entry, reason::DELETING_LB, "Deleting load balancer");
         }
-        // An earlier process may have been killed in the middle of making or deleting it.
-        if shown || !known.progress().asked {
+        // What the cloud does not show may be there: half of it, since a process was killed; or all of it, since the cloud's lists are
+        // behind. Once the object is gone, nobody looks again.
+        if seen != Seen::Elsewhere {
             self.delete(known, entry).await.map_err(|error| Failure::Cloud("failed to delete load balancer", error))?;
         }
         if plan::has_finalizer(&entry.object) && plan::is_ours(&entry.object, &self.options.classes) {
@@ -61,13 +71,14 @@ impl ServiceController {
 
     /// What was begun is finished without asking: remains of a half-made or half-deleted load balancer are none that
     /// the cloud could show.
-    async fn has_load_balancer(&self, known: &Known, entry: &ServiceEntry) -> Result<bool, Failure> {
+    async fn look(&self, known: &Known, entry: &ServiceEntry) -> Result<Seen, Failure> {
         if known.progress().unfinished {
-            return Ok(true);
+            return Ok(Seen::There);
         }
         match self.shared.provider.get_load_balancer(&entry.view.service).await {
-            Ok(status) => Ok(status.is_some()),
-            Err(CloudError::NotFound(_) | CloudError::ImplementedElsewhere) => Ok(false),
+            Ok(Some(_)) => Ok(Seen::There),
+            Ok(None) | Err(CloudError::NotFound(_)) => Ok(Seen::Nothing),
+            Err(CloudError::ImplementedElsewhere) => Ok(Seen::Elsewhere),
             Err(error) => Err(Failure::Cloud("failed to check if load balancer exists before cleanup", error)),
         }
     }

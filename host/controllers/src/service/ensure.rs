@@ -50,7 +50,7 @@ impl ServiceController {
             self.shared.warning(entry, reason::UNAVAILABLE_LB, "There are no available nodes for LoadBalancer");
         }
         let before = known.update(|progress| {
-            (progress.asked, progress.unfinished, progress.refused) = (true, true, false);
+            (progress.unfinished, progress.refused) = (true, false);
             std::mem::replace(&mut progress.told, Told::Nodes(fingerprint))
         });
         let service = &entry.view.service;

@@ -40,8 +40,6 @@ pub(super) struct Progress {
     pub(super) told: Told,
     /// The cloud has a load balancer for it, as far as anybody knows.
     pub(super) served: bool,
-    /// This process has asked the cloud to make it. What an earlier one has done, nobody here knows.
-    pub(super) asked: bool,
     /// The cloud was asked to make or to delete, and has not said that it is done.
     pub(super) unfinished: bool,
     /// The service cannot be told to the cloud, or is not taken, as it is: it is not ensured again before it changes.
@@ -71,7 +69,6 @@ impl Known {
             served: plan::served(&entry.object),
             entry,
             selector,
-            asked: false,
             unfinished: false,
             refused: false,
             written: None,

@@ -327,14 +327,19 @@ async fn s09_s18_s30_s31_s33_s34_s35_a_deleted_service_loses_its_load_balancer_t
 
 // Holds: S-34
 #[tokio::test(start_paused = true)]
-async fn s32_what_the_cloud_does_not_have_is_not_deleted() {
-    for answer in [Ok(None), Err(CloudError::NotFound("none".into())), Err(CloudError::ImplementedElsewhere)] {
+async fn s32_what_the_cloud_does_not_show_is_deleted_and_not_told() {
+    let calls = ["get web", "delete web uid-web"];
+    for (answer, calls) in [
+        (Ok(None), &calls[..]),
+        (Err(CloudError::NotFound("none".into())), &calls[..]),
+        (Err(CloudError::ImplementedElsewhere), &calls[..1]),
+    ] {
         let bench = bench();
         bench.serves().await;
         let before = bench.api.calls().len();
         bench.cloud.get.lock().unwrap().push_back(answer);
         bench.has(deleted("3")).await;
-        assert_eq!(bench.calls(), ["get web"]);
+        assert_eq!(bench.calls(), calls);
         assert_eq!(bench.api.calls()[before..], [STATUS, STATUS]);
         assert_eq!(bench.reasons()[2..], ["DeletedLoadBalancer"]);
     }
