@@ -31,6 +31,10 @@ pub(crate) fn of_head(head: &Parts) -> Result<Actions, Unclear> {
         let value = value.to_str().map_err(|_| "its X-Amz-Target is no text")?;
         named.push(action(value.rsplit('.').next().unwrap_or_default().as_bytes())?);
     }
+    // Tencent's and Alibaba's.
+    for value in ["x-tc-action", "x-acs-action"].iter().flat_map(|name| head.headers.get_all(*name)) {
+        named.push(action(value.as_bytes())?);
+    }
     for value in head.headers.get_all("soapaction") {
         let value = value.to_str().map_err(|_| "its SOAPAction is no text")?.trim().trim_matches('"');
         let name = value.rsplit(['/', '#', ':']).next().unwrap_or_default();
@@ -98,18 +102,28 @@ fn is_json(headers: &HeaderMap) -> bool {
     kind == "application/json" || kind.ends_with("+json") || kind.starts_with("application/x-amz-json-")
 }
 
-/// Adds the actions of a form or a query. `command` is CloudStack's word.
+/// Adds the actions of a form or a query. `command` is CloudStack's word, and `Operation` one of older APIs of AWS.
 fn form(text: &[u8], named: &mut Vec<String>) -> Result<(), Unclear> {
     let text = text.strip_prefix(b"\xef\xbb\xbf").unwrap_or(text);
     for pair in text.split(|byte| *byte == b'&') {
-        let mut halves = pair.splitn(2, |byte| *byte == b'=');
-        let name = decode(halves.next().unwrap_or_default());
-        let name: Vec<u8> = name.into_iter().filter(u8::is_ascii_graphic).collect();
-        if name.eq_ignore_ascii_case(b"action") || name.eq_ignore_ascii_case(b"command") {
-            named.push(action(&decode(halves.next().unwrap_or_default()))?);
+        if let Some(value) = of_action(pair) {
+            named.push(action(&decode(value))?);
+        }
+        // Some servers still take a semicolon for the end of a pair, and others for a part of it.
+        if pair.split(|byte| *byte == b';').skip(1).any(|pair| of_action(pair).is_some()) {
+            return Err("it names an action behind a semicolon");
         }
     }
     Ok(())
+}
+
+/// What stands behind a name that is a word for actions.
+fn of_action(pair: &[u8]) -> Option<&[u8]> {
+    let mut halves = pair.splitn(2, |byte| *byte == b'=');
+    let name = decode(halves.next().unwrap_or_default());
+    let name: Vec<u8> = name.into_iter().filter(u8::is_ascii_graphic).collect();
+    let is_word = [&b"action"[..], b"command", b"operation"].iter().any(|word| name.eq_ignore_ascii_case(word));
+    is_word.then(|| halves.next().unwrap_or_default())
 }
 
 fn action(name: &[u8]) -> Result<String, Unclear> {

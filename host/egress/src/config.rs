@@ -117,7 +117,7 @@ pub struct RuleLimits {
     /// Largest body of an answer. Default 16MiB, at most 256MiB.
     #[serde(default)]
     pub response_body: Option<String>,
-    /// Requests to one host at a time. Default 16, at most 64.
+    /// Requests to one host at a time. Default 36, at most 64.
     #[serde(default)]
     pub concurrency: Option<u16>,
     /// Requests to one host per second, on average. Default 20, at most 10000.

@@ -45,7 +45,8 @@ impl Default for Limits {
             total: None,
             request_body: 8 << 20,
             response_body: 16 << 20,
-            concurrency: 16,
+            // As many as calls of a plugin at a time: Services that wait, 20 by default, leave some to nodes.
+            concurrency: 36,
             // What vendors let one account have: 20 requests a second (EC2) and more in a burst.
             rate: 20.0,
             burst: 40,

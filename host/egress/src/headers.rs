@@ -2,7 +2,7 @@
 
 use http::{
     HeaderMap, HeaderName, HeaderValue,
-    header::{self, CONTENT_LENGTH, HOST},
+    header::{CONNECTION, CONTENT_LENGTH, HOST},
     request::Parts,
 };
 
@@ -109,11 +109,27 @@ pub(crate) fn check(head: &Parts, target: &Target) -> Result<(), Refusal> {
             format!("its header {name} may name another target, path or method"),
         ));
     }
+    if let Some(name) = head.headers.keys().find(|name| name.as_str().contains('_')) {
+        let sentence = format!("its header {name} has an underscore, which many servers take for a dash");
+        return Err(Refusal::denied(Cause::Header, sentence));
+    }
+    let mut options = head.headers.get_all(CONNECTION).iter();
+    if options.any(|value| value.to_str().is_ok_and(|text| text.split(',').any(is_judged))) {
+        let sentence = "its Connection header names one that the request is judged by, and that would not be sent";
+        return Err(Refusal::denied(Cause::Header, sentence));
+    }
     let mut lengths = head.headers.get_all(CONTENT_LENGTH).iter();
     if lengths.next().is_some_and(|value| length(value).is_none()) || lengths.next().is_some() {
         return Err(Refusal::denied(Cause::Header, "its Content-Length is not one number"));
     }
     Ok(())
+}
+
+/// True for headers that tell what a request asks for.
+fn is_judged(option: &str) -> bool {
+    const JUDGED: [&str; 6] =
+        ["content-type", "content-encoding", "soapaction", "x-amz-target", "x-tc-action", "x-acs-action"];
+    JUDGED.contains(&option.trim().to_ascii_lowercase().as_str())
 }
 
 /// What the guest says the body's length is.
@@ -153,7 +169,7 @@ pub(crate) fn authority(target: &Target) -> String {
 /// Takes out what concerns the connection, `Host` and what `Connection` names.
 pub(crate) fn strip_hop_by_hop(headers: &mut HeaderMap) {
     let named: Vec<HeaderName> = headers
-        .get_all(header::CONNECTION)
+        .get_all(CONNECTION)
         .iter()
         .filter_map(|value| value.to_str().ok())
         .flat_map(|value| value.split(','))

@@ -45,6 +45,8 @@ impl HostIssuer {
     /// With another resolver.
     #[must_use]
     pub fn with(resolver: Arc<dyn Resolver>, tls: TlsConfig) -> Self {
+        // Who issues it has a name of its own, whatever that of the hosts it is for is.
+        let tls = TlsConfig { server_name: None, ..tls };
         let connector = Connector::of_host(resolver, tls, CONNECTIONS, CONNECT);
         let mut builder = Client::builder(TokioExecutor::new());
         builder.pool_timer(TokioTimer::new()).pool_idle_timeout(IDLE).pool_max_idle_per_host(2);

@@ -73,13 +73,15 @@ struct Opened {
     credentials: Credentials,
 }
 
-/// All credentials, each with its way to who issues it: trusted as the rule it is for is.
+/// All credentials, each with its way to who issues it: trusted as the first rule with `tls` that it is for says.
 fn credentials(permits: &Permits, metrics: &CredentialMetrics) -> Result<Credentials, CredentialsError> {
-    let tls: BTreeMap<String, TlsConfig> = permits
-        .rules
-        .iter()
-        .filter_map(|rule| Some((rule.credential.clone()?, rule.tls.clone().unwrap_or_default())))
-        .collect();
+    let mut tls: BTreeMap<&str, TlsConfig> = BTreeMap::new();
+    for rule in &permits.rules {
+        if let (Some(credential), Some(of_rule)) = (&rule.credential, &rule.tls) {
+            tls.entry(credential).or_insert_with(|| of_rule.clone());
+        }
+    }
+    let tls: BTreeMap<String, TlsConfig> = tls.into_iter().map(|(name, tls)| (name.to_owned(), tls)).collect();
     let tools = Tools {
         issuers: Box::new(move |name| Arc::new(HostIssuer::new(tls.get(name).cloned().unwrap_or_default()))),
         clock: Arc::new(SystemClock),
@@ -132,6 +134,7 @@ impl Egress {
             ..Surroundings::default()
         };
         let opened = Opened { credentials: credentials(&permits, &metrics)?, permits };
+        Gateway::new(plugin, &unbound(&opened.permits), surroundings.clone())?;
         // With no component's digest, credentials for any are tried, and the rest of the rules.
         let tried = Gateway::new(plugin, &settings(plugin, &opened, "")?, surroundings.clone())?;
         let shut = Arc::new(Gateway::new(plugin, &Settings::default(), surroundings.clone())?);
@@ -154,9 +157,10 @@ impl Egress {
             return Ok(());
         }
         let opened = Opened { credentials: credentials(&permits, &self.metrics)?, permits };
+        // Before any of them changes, all rules are known to be good.
+        Gateway::new(&self.plugin, &unbound(&opened.permits), self.surroundings.clone())?;
         let served = state.gateways.iter().filter_map(|(digest, gateway)| Some((digest, gateway.upgrade()?)));
         let served = served.map(|(digest, gateway)| Ok((settings(&self.plugin, &opened, digest)?, gateway)));
-        // All are made of the same rules: the first one tells whether they can be used.
         for (settings, gateway) in served.collect::<Result<Vec<_>, EgressError>>()? {
             gateway.update(&settings)?;
         }
@@ -210,6 +214,12 @@ impl WayOut for Egress {
     }
 }
 
+/// All rules, whatever component their credentials are for, without these.
+fn unbound(permits: &Permits) -> Settings {
+    let rules = permits.rules.iter().map(|rule| EgressRule { credential: None, ..rule.clone() });
+    Settings { rules: rules.collect(), ..Settings::default() }
+}
+
 /// What a component with this digest may reach: rules whose credential is not for it are left out.
 fn settings(plugin: &str, opened: &Opened, digest: &str) -> Result<Settings, EgressError> {
     let mut settings = Settings::default();
@@ -222,7 +232,10 @@ fn settings(plugin: &str, opened: &Opened, digest: &str) -> Result<Settings, Egr
             match opened.credentials.bind(name, plugin, &format!("sha256:{digest}")) {
                 Ok(credential) => drop(settings.credentials.insert(name.clone(), credential)),
                 Err(error) => {
-                    tracing::warn!(plugin, rule = rule.name, "the rule is left out: {error}");
+                    // No component is asked about while the configuration is only looked at.
+                    if !digest.is_empty() {
+                        tracing::warn!(plugin, rule = rule.name, "the rule is left out: {error}");
+                    }
                     continue;
                 }
             }
@@ -288,5 +301,31 @@ mod tests {
         assert!(egress.len() >= 8 && credentials.len() == 1, "{egress:?} {credentials:?}");
         let missing: Vec<_> = egress.iter().chain(&credentials).filter(|name| !page.contains(*name)).collect();
         assert!(missing.is_empty(), "{missing:?}");
+    }
+
+    fn broken(digest: &str) -> Permits {
+        let mut broken = permits(&format!("'sha256:{digest}'"));
+        broken.rules[1].methods = vec!["NONE".to_owned()];
+        broken
+    }
+
+    #[test]
+    fn a_rule_of_one_component_is_checked_as_the_others_are() {
+        assert!(check("a", &broken(&"1".repeat(64))).is_err());
+    }
+
+    #[test]
+    fn rules_that_are_wrong_for_one_component_change_nothing_for_another() {
+        let ones = "1".repeat(64);
+        let others: Vec<String> = (2..9).map(|digit: u32| digit.to_string().repeat(64)).collect();
+        let egress = Egress::new("a", permits(&format!("'sha256:{ones}'")), Vec::new(), &mut Registry::default());
+        let egress = egress.unwrap();
+        let gateways: Vec<_> = others.iter().chain([&ones]).map(|digest| egress.gateway(digest)).collect();
+        let mut next = broken(&ones);
+        // Something that can be seen.
+        next.rules[0].addresses = vec!["0.0.0.0/0".to_owned()];
+        egress.update(next).unwrap_err();
+        let changed = gateways.iter().filter(|gateway| !gateway.warnings().is_empty()).count();
+        assert_eq!(changed, 0, "of 8 gateways");
     }
 }

@@ -8,6 +8,10 @@ use super::Unclear;
 /// Markup behind which a name could hide.
 pub(super) fn operations(document: &[u8]) -> Result<Vec<&str>, Unclear> {
     let text = std::str::from_utf8(document).map_err(|_| "its XML is not in UTF-8")?;
+    // Of XML in UTF-16 that is a part which is UTF-8, too.
+    if text.contains('\0') {
+        return Err("its XML is not in UTF-8");
+    }
     let mut found = Vec::new();
     let mut open: Vec<&str> = Vec::new();
     let mut rest = text;

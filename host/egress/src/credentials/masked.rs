@@ -3,6 +3,7 @@
 use bytes::Bytes;
 use http::{HeaderMap, Method, Response, StatusCode, Uri, header, request::Parts};
 use ring::rand::SystemRandom;
+use serde_json::{Value, json};
 
 use super::{config::Capture, encode, failure::Failure, minting::path_segments, secret::Secret, token::Token};
 
@@ -50,7 +51,8 @@ impl Mask {
     /// True for requests to where logins go.
     pub(crate) fn is_at_login(&self, head: &Parts) -> bool {
         let same_place = place(&head.uri) == place(&self.url);
-        same_place && path_segments(head.uri.path()).first() == path_segments(self.url.path()).first()
+        let login = path_segments(self.url.path());
+        same_place && path_segments(head.uri.path()).iter().any(|path| login.contains(path))
     }
 
     /// Tells logging in and out from other requests.
@@ -92,7 +94,12 @@ impl Mask {
     /// The answer to a login: the one the host got, with the handle for the token.
     pub(crate) fn login(&self, token: &Token) -> Result<Response<Bytes>, Failure> {
         let answer = token.answer.as_ref().ok_or_else(|| Failure::unavailable("the host's own login is not kept"))?;
-        let body = self.hide(answer.body(), &token.value);
+        let body = match (self.protocol, &self.capture) {
+            // Nobody here knows what else in it is a secret.
+            (Protocol::Plain, Capture::Json(pointer)) => only(pointer, &self.handle),
+            (Protocol::Plain, _) => Bytes::new(),
+            _ => self.hide(answer.body(), &token.value),
+        };
         let mut response = Response::builder().status(answer.status());
         if let Some(kind) = answer.headers().get(header::CONTENT_TYPE) {
             response = response.header(header::CONTENT_TYPE, kind);
@@ -130,6 +137,16 @@ impl Mask {
         let hidden = forms.iter().fold(text.to_owned(), |text, form| text.replace(form.as_str(), &self.handle));
         Bytes::from(hidden)
     }
+}
+
+/// JSON with this value where the pointer leads, and nothing else.
+fn only(pointer: &str, value: &str) -> Bytes {
+    let within = |inner: Value, key: &str| {
+        let key = key.replace("~1", "/").replace("~0", "~");
+        if key.parse::<usize>().is_ok() { json!([inner]) } else { json!({ key: inner }) }
+    };
+    let keys = pointer.strip_prefix('/').into_iter().flat_map(|keys| keys.rsplit('/'));
+    Bytes::from(keys.fold(json!(value), within).to_string())
 }
 
 /// What vSphere answers to a logout.

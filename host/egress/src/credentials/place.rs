@@ -22,7 +22,8 @@ const FROM_GUEST: [&str; 9] = [
 ];
 
 /// What an answer may hand a secret out in.
-const FROM_CLOUD: [&str; 7] = [
+const FROM_CLOUD: [&str; 8] = [
+    "authorization",
     "set-cookie",
     "set-cookie2",
     "x-subject-token",
@@ -73,6 +74,13 @@ impl Place {
         match self {
             Self::Header { name, .. } => remove(headers, &[name.as_str()]),
             Self::Cookie(name) => set_cookies(headers, &other_cookies(headers, name)),
+        }
+    }
+
+    /// Takes out of an answer what stands in this place.
+    pub(crate) fn remove(&self, headers: &mut HeaderMap) {
+        if let Self::Header { name, .. } = self {
+            headers.remove(name);
         }
     }
 

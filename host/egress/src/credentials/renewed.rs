@@ -159,6 +159,13 @@ impl<S: Source> Shared<S> {
         let result = timeout(ATTEMPT, self.source.renew()).await.unwrap_or_else(|_| {
             Err(Failure::unavailable(format!("its issuer gave no answer in {} s", ATTEMPT.as_secs())))
         });
+        let result = result.and_then(|fresh| match fresh.lifetime {
+            // Taken for a success, it would be got anew for each request.
+            Some(Duration::ZERO) => {
+                Err(Failure::unavailable("what it issued has expired already: is this machine's clock right?"))
+            }
+            _ => Ok(fresh),
+        });
         let outcome = result.as_ref().map_or_else(|failure| failure.kind.as_str(), |_| "renewed");
         self.metrics.renewed(name, outcome);
         let now = Instant::now();

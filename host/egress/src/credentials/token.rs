@@ -97,6 +97,8 @@ impl<S: TokenSource> Credential for TokenCredential<S> {
     }
 
     fn mask(&self, head: &mut response::Parts) {
+        // An answer may hand out the next one where the one before was sent.
+        self.place.remove(&mut head.headers);
         place::mask(&mut head.headers, &self.secrets());
     }
 

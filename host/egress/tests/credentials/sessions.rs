@@ -169,3 +169,50 @@ async fn a_login_that_cannot_be_is_refused_as_it_is_read() {
         assert!(error.to_string().contains(said), "{yaml}: {error}");
     }
 }
+
+/// A cloud whose login answers with two tokens, and which hands out another one now and then.
+async fn sliding() -> String {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    let answer = |uri: http::Uri, headers: http::HeaderMap| async move {
+        let session = headers.get("x-session").is_some();
+        let fresh = [("x-session", "fresh-secret-1"), ("authorization", "Bearer fresh-secret-2")];
+        match uri.path() {
+            "/login" => ([("x", ""), ("y", "")], r#"{"token": "secret-token", "refresh_token": "secret-refresh"}"#),
+            "/%6cogin" if session => ([("x", ""), ("y", "")], r#"{"token": "secret-of-another-login"}"#),
+            _ => (fresh, "{}"),
+        }
+    };
+    tokio::spawn(async move { axum::serve(listener, axum::Router::new().fallback(answer)).await });
+    url
+}
+
+fn login(url: &str, more: &str) -> String {
+    format!(
+        "type: session{more}, login: {{template: {{url: {url}/login, body: '{{{{DIR/password}}}}', escape: json, capture: {{json: /token}}, attach: {{header: {{name: X-Session}}}}}}}}"
+    )
+}
+
+#[tokio::test]
+async fn a_masked_login_hands_out_no_other_secret() {
+    let (world, url) = (World::new().await, sliding().await);
+    let credential = world.credential(&login(&url, ", masked: true"));
+    let answer = world.send(&*credential, Request::post(format!("{url}/login")), "x").await.unwrap();
+    assert!(!format!("{answer:?}").contains("secret"), "{answer:?}");
+}
+
+#[tokio::test]
+async fn a_session_that_an_answer_renews_is_the_hosts() {
+    let (world, url) = (World::new().await, sliding().await);
+    let credential = world.credential(&login(&url, ""));
+    let answer = world.send(&*credential, Request::get(format!("{url}/things")), "").await.unwrap();
+    assert!(!format!("{answer:?}").contains("secret"), "{answer:?}");
+}
+
+#[tokio::test]
+async fn a_login_is_one_however_its_path_is_written() {
+    let (world, url) = (World::new().await, sliding().await);
+    let credential = world.credential(&login(&url, ""));
+    let answer = world.send(&*credential, Request::post(format!("{url}/%6cogin")), "{}").await;
+    assert_eq!(answer.unwrap_err().kind(), CredentialErrorKind::Minting);
+}

@@ -37,11 +37,11 @@ async fn busy(took: Duration) -> (Server, Arc<AtomicUsize>) {
 
 #[tokio::test]
 async fn an_instance_and_a_host_have_so_many_requests_at_a_time() {
-    for (instances, limit, expected) in [(1, "", 8), (4, "concurrency: 3, ", 3), (4, "", 16)] {
+    for (instances, limit, expected) in [(1, "", 8), (4, "concurrency: 3, ", 3), (4, "", 32), (6, "", 36)] {
         let (server, peak) = busy(MS * 30).await;
         let plugin = Plugin::to(&server, &format!("limits: {{{limit}rate: 10000, burst: 10000}}"));
         let instances: Vec<_> = (0..instances).map(|_| Instance::default()).collect();
-        let all = (0..40).map(|number| {
+        let all = (0..60).map(|number| {
             let call = Call { instance: &instances[number % instances.len()], ..plugin.call() };
             let (plugin, server) = (&plugin, &server);
             async move { read(plugin.send_in(&call, get(server, "/")).await?).await }
@@ -104,4 +104,33 @@ async fn a_pause_the_cloud_asks_for_holds_for_all_instances() {
     assert_eq!((answer.status().as_u16(), &answer.headers()["retry-after"]), (429, &"60".parse().unwrap()));
     assert!(answer.headers().contains_key("x-skydock-paused"));
     assert!(start.elapsed() < MS * 500, "a long one is told at once");
+}
+
+#[tokio::test]
+async fn a_path_that_hangs_delays_no_other() {
+    let server = Server::http(|request| async move {
+        if request.uri().path() == "/balancers" {
+            tokio::time::sleep(MS * 60_000).await;
+        }
+        Response::new(Full::<Bytes>::default())
+    })
+    .await;
+    // All limits are the default ones, of which 20 Services at a time are more than 16.
+    let plugin = Plugin::to(&server, "");
+    let balancers: Vec<_> = (0..20).map(|_| Instance::default()).collect();
+    let nodes = Instance::default();
+    let hanging = balancers.iter().map(|instance| {
+        let call = Call { instance, ..plugin.call() };
+        let (plugin, server) = (&plugin, &server);
+        async move { plugin.send_in(&call, get(server, "/balancers")).await }
+    });
+    let asked = async {
+        tokio::time::sleep(MS * 300).await;
+        let call = Call { instance: &nodes, left: MS * 5000, ..plugin.call() };
+        plugin.send_in(&call, get(&server, "/nodes")).await
+    };
+    tokio::select! {
+        _ = join_all(hanging) => panic!("they hang"),
+        answer = asked => assert_eq!(answer.unwrap().status(), 200),
+    }
 }

@@ -271,3 +271,65 @@ async fn ten_thousand_requests_at_once_are_bounded() {
     assert_eq!(plugin.instance.in_flight(), 0);
     assert_eq!(plugin.metric("in_flight{plugin=\"test\",rule=\"api\"}"), 0);
 }
+
+#[tokio::test]
+async fn no_way_to_write_an_action_misleads_a_dry_run() {
+    let server = Server::plain().await;
+    let plugin = Plugin::to(&server, "reads: [Describe*]");
+    let call = Call { dry_run: true, ..plugin.call() };
+    let with = |mut request: Request<&'static str>, headers: &[(&'static str, &'static str)]| {
+        for (name, value) in headers {
+            request.headers_mut().insert(*name, value.parse().unwrap());
+        }
+        request
+    };
+    let wide: String = "<Envelope><Body><Terminate/></Body></Envelope>".chars().flat_map(|it| [it, '\0']).collect();
+    let wide: &'static str = wide.leak();
+    let soap: &[_] = &[("content-type", "text/xml"), ("soapaction", "urn:x#DescribeTags")];
+    let json: &[_] = &[
+        ("content-type", "application/json"),
+        ("x-amz-target", "X.DescribeTags"),
+        ("connection", "content-type, x-amz-target"),
+    ];
+    let all = [
+        ("semicolon", get(&server, "/?Version=1;Action=Terminate")),
+        ("semicolon in a form", post(&server, "/", "Version=1;Action=Terminate&Action=DescribeTags")),
+        ("operation", get(&server, "/?Operation=Terminate")),
+        ("tencent", with(get(&server, "/"), &[("x-tc-action", "TerminateInstances")])),
+        ("alibaba", with(get(&server, "/"), &[("x-acs-action", "DeleteInstance")])),
+        ("underscore target", with(post(&server, "/", "Action=DescribeTags"), &[("x_amz_target", "X.Terminate")])),
+        ("underscore method", with(get(&server, "/x"), &[("x_http_method_override", "DELETE")])),
+        ("utf-16", with(post(&server, "/", wide), soap)),
+        ("connection", with(post(&server, "/", "Action=Terminate"), json)),
+    ];
+    let mut passed = Vec::new();
+    for (name, request) in all {
+        if plugin.send_in(&call, request).await.is_ok() {
+            passed.push(name);
+        }
+    }
+    assert!(passed.is_empty(), "{passed:?}");
+}
+
+#[tokio::test]
+async fn an_underscore_is_a_dash_to_many_servers() {
+    let server = Server::plain().await;
+    let plugin = Plugin::to(&server, "methods: [GET]");
+    let mut passed = Vec::new();
+    for name in [
+        "x_auth_token",
+        "x_api_key",
+        "x_amz_security_token",
+        "x_http_method_override",
+        "x_original_url",
+        "x_rewrite_url",
+        "x_forwarded_host",
+    ] {
+        let mut request = get(&server, "/");
+        request.headers_mut().insert(name, "x".parse().unwrap());
+        if plugin.send(request).await.is_ok() {
+            passed.push(name);
+        }
+    }
+    assert!(passed.is_empty(), "{passed:?}");
+}

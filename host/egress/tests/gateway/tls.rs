@@ -169,3 +169,21 @@ async fn what_speaks_no_tls_is_told_apart() {
     let refusal = fetch(&plugin(&server, ""), &server).await.unwrap_err();
     assert_eq!(refusal.code(), Code::TlsProtocolError, "{refusal}");
 }
+
+#[tokio::test]
+async fn an_issuer_is_asked_for_by_its_own_name() {
+    use skydock_egress::{HostIssuer, Issuer as _, TlsConfig};
+    let authority = Authority::new();
+    let (server, _) = authority.serve("login.example.com", None).await;
+    let names = crate::support::Names::default().with("login.example.com", &[&["127.0.0.1"]]);
+    // That of the rule that the credential is for.
+    let tls = TlsConfig {
+        ca_file: Some(authority.file("ca.pem")),
+        server_name: Some("api.example.com".to_owned()),
+        ..TlsConfig::default()
+    };
+    let issuer = HostIssuer::with(Arc::new(names), tls);
+    let uri = format!("https://login.example.com:{}/token", server.port());
+    let answer = issuer.send(http::Request::post(uri).body(bytes::Bytes::new()).unwrap()).await;
+    assert_eq!(answer.unwrap().body(), "login.example.com");
+}

@@ -29,6 +29,10 @@ enum Outcome {
 /// ends.
 pub async fn follow(path: PathBuf, plugin: String, egress: Arc<Egress>) {
     let mut known = read(&path).await;
+    // What it was when the process read it at its start is not known here: the rest of the start takes a while.
+    if let Outcome::Refused(why) = take(&Err(String::new()), &known, &plugin, &egress) {
+        tracing::error!("the configuration was not taken, and the one before stays in force: {why}");
+    }
     loop {
         sleep(PERIOD).await;
         let now = read(&path).await;
@@ -118,5 +122,21 @@ mod tests {
         ] {
             assert_eq!(take(known, now, "a", &egress), expected);
         }
+    }
+
+    #[tokio::test]
+    async fn what_changed_before_the_first_look_is_taken_too() {
+        use skydock_plugin::WayOut as _;
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("c.yaml");
+        // The process has read a file without rules; this is what it is while the plugin is compiled.
+        let egress = Arc::new(Egress::new("a", Permits::default(), Vec::new(), &mut Registry::default()).unwrap());
+        let gateway = egress.gateway("1");
+        let text = "apiVersion: skydock.dev/v1alpha1\nkind: SkydockConfiguration\nplugins:\n- name: a\n  file: a.wasm\n  egress: [{name: x, to: 'https://a.example:443', addresses: [0.0.0.0/0]}]";
+        std::fs::write(&file, text).unwrap();
+        let following = tokio::spawn(follow(file, "a".to_owned(), Arc::clone(&egress)));
+        sleep(PERIOD * 3).await;
+        following.abort();
+        assert_eq!(gateway.warnings().len(), 1);
     }
 }

@@ -256,3 +256,12 @@ async fn an_issuer_that_never_answers_is_unavailable() {
     let renewed = Renewed::new(Silent, CredentialMetrics::default());
     assert_eq!(renewed.get().await.unwrap_err(), Failure::unavailable("its issuer gave no answer in 30 s"));
 }
+
+#[tokio::test(start_paused = true)]
+async fn what_has_expired_when_it_comes_is_not_got_for_each_request() {
+    let (source, renewed) = counting(0);
+    for _ in 0..30 {
+        let _ = renewed.get().await;
+    }
+    assert!(source.attempts.load(SeqCst) <= 6, "{} in 30 s", source.attempts.load(SeqCst));
+}
