@@ -140,10 +140,10 @@ impl<'a> Cloud<'a> {
         let first: Vec<Ask> = queries.iter().map(ask).collect::<Result<_>>()?;
         let mut lists = Vec::new();
         for (answer, query) in send_all(first).into_iter().zip(queries) {
-            let (mut items, mut next) = page(&answer?, collection)?;
+            let (mut items, mut next) = page(&answer.map_err(is_there)?, collection)?;
             for _ in 0..PAGES {
                 let Some(marker) = next else { break };
-                let answer = ask(query)?.query(&[("marker", marker.as_str())]).send()?;
+                let answer = ask(query)?.query(&[("marker", marker.as_str())]).send().map_err(is_there)?;
                 let (more, after) = page(&answer, collection)?;
                 // A marker that comes again would go round for ever.
                 next = after.filter(|after| *after != marker);
@@ -196,11 +196,40 @@ impl Ask {
     }
 }
 
+/// As [`send_all`]. Of what the cloud itself says that it is not there, by a fault of this name, the answer is none; what a proxy on the way
+/// does not find proves nothing.
+pub fn send_all_for(asks: Vec<Ask>, fault: &str) -> Vec<Result<Option<Response>>> {
+    let (requests, whats): (Vec<_>, Vec<_>) = asks.into_iter().map(|ask| (ask.request, ask.what)).unzip();
+    let answers = http::send_all(requests, AT_ONCE);
+    let read = |answer: Result<Response>, what: &str| {
+        let answer = answer?;
+        if ![404, 410].contains(&answer.status) {
+            return explain(what, Ok(answer)).map(Some);
+        }
+        match answer.json::<Value>() {
+            Ok(body) if body.get(fault).is_some() => Ok(None),
+            _ => Err(CloudError::unavailable(format!(
+                "{what}: HTTP {}, and not in the cloud's own words",
+                answer.status
+            ))),
+        }
+    };
+    answers.into_iter().zip(whats).map(|(answer, what)| read(answer, &what)).collect()
+}
+
 /// Sends all, many at a time; one answer each, in the same order.
 pub fn send_all(asks: Vec<Ask>) -> Vec<Result<Response>> {
     let (requests, whats): (Vec<_>, Vec<_>) = asks.into_iter().map(|ask| (ask.request, ask.what)).unzip();
     let answers = http::send_all(requests, AT_ONCE);
     answers.into_iter().zip(whats).map(|(answer, what)| explain(&what, answer)).collect()
+}
+
+/// A list is always there: who does not find it is not the cloud, but something on the way.
+fn is_there(error: CloudError) -> CloudError {
+    match error {
+        CloudError::NotFound(text) => CloudError::unavailable(text),
+        other => other,
+    }
 }
 
 /// The items of a page, and the marker of the next one if there is one.

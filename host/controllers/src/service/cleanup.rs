@@ -86,7 +86,9 @@ impl ServiceController {
     async fn delete(&self, known: &Known, entry: &ServiceEntry) -> Result<(), CloudError> {
         known.update(|progress| (progress.unfinished, progress.refused, progress.served) = (true, false, false));
         match self.shared.provider.ensure_load_balancer_deleted(&entry.view.service).await {
-            Ok(()) | Err(CloudError::NotFound(_) | CloudError::ImplementedElsewhere) => {
+            // Not what is not found: to delete what is not there is a success, so that something else is missing, such as an answer of the cloud's
+            // own.
+            Ok(()) | Err(CloudError::ImplementedElsewhere) => {
                 known.update(|progress| progress.unfinished = false);
                 Ok(())
             }

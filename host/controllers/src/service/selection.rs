@@ -27,7 +27,9 @@ use crate::{
 pub fn eligible(entry: &Entry<Node>, rules: NodeRules) -> bool {
     let node = &entry.view;
     let excluded = node.labels.get(LABEL_EXCLUDE_FROM_LB).is_some_and(|value| !is_false(value));
-    let leaving = node.taints.iter().any(|taint| [TAINT_TO_BE_DELETED, TAINT_SHUTDOWN].contains(&taint.key.as_str()));
+    let has = |key: &str| node.taints.iter().any(|taint| taint.key == key);
+    // A node that is ready runs, whatever is left on it.
+    let leaving = has(TAINT_TO_BE_DELETED) || (has(TAINT_SHUTDOWN) && !node.ready);
     let by_role = rules.exclude_control_plane && node.labels.contains_key(LABEL_CONTROL_PLANE);
     let cordoned = rules.exclude_unschedulable && node.unschedulable;
     entry.object.deletion_timestamp.is_none() && !excluded && !leaving && !by_role && !cordoned
@@ -206,6 +208,12 @@ mod tests {
         json!({"spec": {"taints": [{"key": key, "effect": "NoSchedule"}]}})
     }
 
+    fn ready(change: &Value) -> Value {
+        let mut change = change.clone();
+        change["status"] = json!({"conditions": [{"type": "Ready", "status": "True"}]});
+        change
+    }
+
     fn leaving() -> Value {
         tainted(TAINT_TO_BE_DELETED)
     }
@@ -229,6 +237,7 @@ mod tests {
             (excluded("f"), true),
             (leaving(), false),
             (tainted(TAINT_SHUTDOWN), false),
+            (ready(&tainted(TAINT_SHUTDOWN)), true),
             (tainted("node.kubernetes.io/unreachable"), true),
             (deleted(), false),
         ] {

@@ -4,12 +4,12 @@ use std::collections::BTreeSet;
 
 use skydock_sdk::{Result, log, types::CloudError};
 
-use super::{LETTING_GO, node_rules::ClusterGroups};
+use super::{LETTING_GO, name, node_rules::ClusterGroups};
 use crate::{
     api::{
         self,
         ec2::{
-            network::{self, CreatedGroup},
+            network::{self, CreatedGroup, SecurityGroup},
             permission::{self, Rule, Rules, Source},
         },
     },
@@ -117,8 +117,10 @@ impl Cloud<'_> {
             return Ok(());
         }
         let found = network::groups(self.wire, &network::groups_by([("group-id", candidates)]))?;
-        let owned: Vec<String> =
-            found.into_iter().filter(|group| cluster.owns(&group.tags())).map(|group| group.group_id).collect();
+        // Who installs a cluster gives its own groups the same tag.
+        let made =
+            |group: &SecurityGroup| cluster.owns(&group.tags()) && name::is_made_for_balancers(&group.group_name);
+        let owned: Vec<String> = found.into_iter().filter(made).map(|group| group.group_id).collect();
         if owned.is_empty() {
             return Ok(());
         }
@@ -176,5 +178,41 @@ mod tests {
         assert!(rules.contains_key(&Rule::port("udp", 53, Source::range("::/0"))));
         assert!(rules.contains_key(&Rule::path_mtu(v4())));
         assert_eq!(rules.len(), 5);
+    }
+
+    /// A region with one group: the nodes', made and tagged `owned` by what installs the cluster, whose members may talk to each other.
+    #[derive(Default)]
+    struct Region(std::cell::RefCell<Vec<&'static str>>);
+
+    impl crate::api::wire::Wire for Region {
+        fn send(&self, calls: &[api::call::Call]) -> Vec<std::result::Result<String, api::failure::Failure>> {
+            let answer = |call: &api::call::Call| {
+                self.0.borrow_mut().push(call.action);
+                match call.action {
+                    "DescribeSecurityGroups" => Ok("<DescribeSecurityGroupsResponse><securityGroupInfo><item><groupId>sg-nodes</groupId>\
+                         <groupName>nodes.c.example</groupName><vpcId>v</vpcId><ipPermissions><item><ipProtocol>-1</ipProtocol><groups>\
+                         <item><groupId>sg-nodes</groupId></item></groups></item></ipPermissions><tagSet><item>\
+                         <key>kubernetes.io/cluster/c</key><value>owned</value></item></tagSet></item></securityGroupInfo>\
+                         </DescribeSecurityGroupsResponse>"
+                        .into()),
+                    other => Ok(format!("<{other}Response/>")),
+                }
+            };
+            calls.iter().map(answer).collect()
+        }
+    }
+
+    /// The annotation `security-groups` named it, and does not any more.
+    #[test]
+    fn a_group_that_was_not_made_for_a_load_balancer_keeps_its_rules_and_stays() {
+        let text = "[Global]\nRegion = eu-west-1\nVPC = v\nKubernetesClusterID = c\n";
+        let setup = crate::cloud::Setup::read(text, "f", &[]).unwrap();
+        let (region, store) = (Region::default(), crate::testing::Memory::default());
+        let none = Vec::new;
+        let cloud = Cloud::new(&setup, &region, &store, &none, 0);
+        let cluster = Cluster { id: "c".into(), legacy: false };
+        let answer = cloud.remove_groups(&cluster, &["sg-nodes".to_owned()], &[]);
+        let sent = region.0.borrow();
+        assert!(sent.iter().all(|action| action.starts_with("Describe")), "{answer:?} after {sent:?}");
     }
 }

@@ -10,7 +10,7 @@ use skydock_sdk::{
 };
 
 use crate::{
-    cloud::{Cloud, Kind, send_all},
+    cloud::{Cloud, Kind, send_all_for},
     compute::Server,
     provider_id::{self, Machine},
 };
@@ -140,17 +140,39 @@ fn by_id(cloud: &Cloud<'_>, ids: &[&str]) -> Result<BTreeMap<String, Result<Foun
         cloud.ask(Method::Get, Kind::Compute, &path, format!("cannot read server `{id}`"))
     };
     let asks = ids.iter().map(ask).collect::<Result<_>>()?;
-    let found = |answer: Result<http::Response>| match answer {
-        Ok(answer) => Ok(Found::Server(Box::new(answer.json::<Answer>()?.server))),
-        Err(CloudError::NotFound(_)) => Ok(Found::Gone),
-        Err(error) => Err(error),
+    let found = |answer: Result<Option<http::Response>>| match answer? {
+        Some(answer) => Ok(Found::Server(Box::new(answer.json::<Answer>()?.server))),
+        None => Ok(Found::Gone),
     };
-    Ok(ids.iter().map(|id| (*id).to_owned()).zip(send_all(asks).into_iter().map(found)).collect())
+    Ok(ids.iter().map(|id| (*id).to_owned()).zip(send_all_for(asks, "itemNotFound").into_iter().map(found)).collect())
 }
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
+    use crate::testing::Script;
+
+    #[test]
+    fn only_nova_itself_knows_that_a_server_is_gone() {
+        for (status, body, gone) in [
+            (404, json!({"itemNotFound": {"code": 404, "message": "Instance a could not be found."}}), true),
+            (404, json!({"error": "no backend"}), false),
+            (404, json!("default backend - 404"), false),
+            (410, json!({"gone": true}), false),
+        ] {
+            let script = Script::new("");
+            let url = script.cloud().url(Kind::Compute, "/servers/a").unwrap();
+            script.on(&format!("GET {url}"), status, body.clone());
+            let found = by_id(&script.cloud(), &["a"]).unwrap().remove("a").unwrap();
+            match found {
+                Ok(Found::Gone) => assert!(gone, "{body}"),
+                Err(CloudError::Unavailable(_)) => assert!(!gone, "{body}"),
+                other => panic!("{body}: {other:?}"),
+            }
+        }
+    }
 
     #[test]
     fn few_names_are_matched_whole_and_many_by_their_letters() {

@@ -218,3 +218,49 @@ fn members_of_a_load_balancer_that_is_gone_are_not_found() {
     script.on(&format!("GET {BALANCERS}?name=au"), 200, json!({"loadbalancers": []}));
     assert!(matches!(update_nodes(&script.cloud(), &service(true), &NoNodes), Err(CloudError::NotFound(_))));
 }
+
+/// A proxy before Neutron, or a Neutron without routers, answers 404 to the list of floating IPs.
+#[test]
+fn a_list_that_is_not_found_does_not_let_a_service_go() {
+    let script = Script::new("");
+    named(&script, &[balancer("ACTIVE")]);
+    script.on("GET http://network/v2.0/floatingips", 404, json!({"message": "The resource could not be found."}));
+    let answer = ensure_deleted(&script.cloud(), &service(true));
+    // The host takes `not-found` for "there is no load balancer any more": this one was not touched.
+    assert!(!matches!(answer, Err(CloudError::NotFound(_))), "{answer:?} after {:?}", script.asked());
+}
+
+/// The user has put another ID over the one that was noted: the Service shares that one from now on.
+#[test]
+fn the_load_balancer_that_was_left_for_a_shared_one_goes_with_the_service() {
+    let script = Script::new("");
+    let shared = json!({"id": "shared", "name": "kube_service_c_shop_other", "provisioning_status": "ACTIVE", "vip_address": "10.0.0.6",
+        "vip_port_id": "q", "vip_subnet_id": "s", "tags": ["kube_service_c_shop_other"]});
+    script.on("GET http://network/v2.0/", 200, json!({"floatingips": [], "security_groups": []}));
+    script.on("GET http://load-balancer/v2.0/lbaas/listeners", 200, json!({"listeners": []}));
+    script.on("GET http://load-balancer/v2.0/lbaas/pools", 200, json!({"pools": []}));
+    script.on(&format!("GET {BALANCERS}/shared"), 200, json!({"loadbalancer": shared}));
+    script.on(&format!("DELETE {BALANCERS}/lb"), 204, Value::Null);
+    named(&script, &[balancer("ACTIVE")]);
+    let moved = with(service(true), annotation::LOAD_BALANCER_ID, "shared");
+    for _ in 0..5 {
+        if ensure_deleted(&script.cloud(), &moved) == Ok(()) {
+            break;
+        }
+    }
+    let asked = script.asked();
+    assert!(asked.iter().any(|line| line.starts_with(&format!("DELETE {BALANCERS}/lb"))), "{asked:?}");
+}
+
+/// Octavia was slow, and makes it all the same; its lists show it a moment later.
+#[test]
+fn what_was_asked_for_without_an_answer_is_looked_for_twice_before_the_service_goes() {
+    let script = Script::new("[LoadBalancer]\nsubnet-id=s");
+    named(&script, &[]);
+    script.on(&format!("GET {BALANCERS}?name=au"), 200, json!({"loadbalancers": []}));
+    script.on("GET http://network/v2.0/", 200, json!({"floatingips": [], "security_groups": []}));
+    script.on(&format!("POST {BALANCERS}"), 504, Value::Null);
+    assert!(ensure(&script.cloud(), &service(false), &NoNodes).is_err());
+    let first = ensure_deleted(&script.cloud(), &service(false));
+    assert!(is_in_progress(&first), "{first:?}");
+}

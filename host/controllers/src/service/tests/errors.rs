@@ -94,13 +94,13 @@ async fn s24_s26_s30_s31_s39_s40_s44_s50_s51_each_error_has_its_consequence_on_e
             assert_eq!(seen(way, &error).await, Seen { again, warned, counted }, "{way:?}: {error}");
         }
     }
-    // What is not there need not be deleted, and is made anew.
+    // What is not there is made anew; but whoever deletes says that it is not there by success.
     for (way, again, told) in [
         (Way::Ensure, Some(5000), true),
         (Way::Get, None, false),
-        (Way::Delete, None, false),
+        (Way::Delete, Some(5000), true),
         (Way::Update, Some(0), false),
-        (Way::Gone, None, false),
+        (Way::Gone, Some(5000), true),
     ] {
         assert_eq!(
             seen(way, &CloudError::NotFound(text())).await,
@@ -115,7 +115,7 @@ async fn s33_the_finalizer_goes_only_when_the_cloud_has_deleted() {
     let text = || "why".to_owned();
     for (error, goes) in [
         (CloudError::ImplementedElsewhere, true),
-        (CloudError::NotFound(text()), true),
+        (CloudError::NotFound(text()), false),
         (CloudError::InProgress(retry_after(60)), false),
         (CloudError::Throttled(retry_after(60)), false),
         (CloudError::Conflict(text()), false),
