@@ -194,27 +194,33 @@ impl Ask {
     pub fn send(self) -> Result<Response> {
         explain(&self.what, http::send(self.request))
     }
+
+    /// Sends it. Of what the cloud itself says that it is not there, by a fault of this name, the answer is none; what a proxy on the way
+    /// does not find proves nothing.
+    ///
+    /// # Errors
+    /// What the cloud says.
+    pub fn send_for(self, fault: &str) -> Result<Option<Response>> {
+        found(http::send(self.request), &self.what, fault)
+    }
 }
 
-/// As [`send_all`]. Of what the cloud itself says that it is not there, by a fault of this name, the answer is none; what a proxy on the way
-/// does not find proves nothing.
+/// As [`send_all`], each as [`Ask::send_for`].
 pub fn send_all_for(asks: Vec<Ask>, fault: &str) -> Vec<Result<Option<Response>>> {
     let (requests, whats): (Vec<_>, Vec<_>) = asks.into_iter().map(|ask| (ask.request, ask.what)).unzip();
     let answers = http::send_all(requests, AT_ONCE);
-    let read = |answer: Result<Response>, what: &str| {
-        let answer = answer?;
-        if ![404, 410].contains(&answer.status) {
-            return explain(what, Ok(answer)).map(Some);
-        }
-        match answer.json::<Value>() {
-            Ok(body) if body.get(fault).is_some() => Ok(None),
-            _ => Err(CloudError::unavailable(format!(
-                "{what}: HTTP {}, and not in the cloud's own words",
-                answer.status
-            ))),
-        }
+    answers.into_iter().zip(whats).map(|(answer, what)| found(answer, &what, fault)).collect()
+}
+
+fn found(answer: Result<Response>, what: &str, fault: &str) -> Result<Option<Response>> {
+    let missing = match answer {
+        Ok(answer) if [404, 410].contains(&answer.status) => answer,
+        other => return explain(what, other).map(Some),
     };
-    answers.into_iter().zip(whats).map(|(answer, what)| read(answer, &what)).collect()
+    match missing.json::<Value>() {
+        Ok(body) if body.get(fault).is_some() => Ok(None),
+        _ => Err(CloudError::unavailable(format!("{what}: HTTP {}, and not in the cloud's own words", missing.status))),
+    }
 }
 
 /// Sends all, many at a time; one answer each, in the same order.

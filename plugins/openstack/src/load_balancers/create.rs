@@ -22,6 +22,9 @@ use crate::{
 /// How long it is remembered what a load balancer was made with.
 const MADE: Duration = Duration::from_secs(3600);
 
+/// How long a load balancer may still come that was asked for without an answer.
+pub(super) const UNANSWERED: Duration = Duration::from_secs(15);
+
 /// How long a TLS container that was there is not looked for again.
 const SEEN: Duration = Duration::from_secs(600);
 
@@ -46,7 +49,13 @@ pub(super) fn create(cloud: &Cloud<'_>, service: &Service, want: &Want, backends
     let body = body::load_balancer(&want, backends);
     let what = format!("cannot make load balancer {}", want.name);
     let ask = cloud.ask(Method::Post, Kind::LoadBalancer, "/lbaas/loadbalancers", what)?.json(&body)?;
-    let id = ask.send()?.json::<Answer>()?.loadbalancer.id;
+    let unanswered = unanswered_key(&want.name);
+    cloud.host.keep(&unanswered, &[1], UNANSWERED);
+    let answer = ask.send();
+    if !matches!(answer, Err(CloudError::Unavailable(_) | CloudError::Internal(_))) {
+        cloud.host.forget(&unanswered);
+    }
+    let id = answer?.json::<Answer>()?.loadbalancer.id;
     cloud.host.annotate(service, annotation::LOAD_BALANCER_ID, Some(&id));
     security::none_yet(cloud, service);
     // One whose parts are made one by one is as nothing asks for.
@@ -68,6 +77,15 @@ pub(super) fn was_made(cloud: &Cloud<'_>, id: &str) -> bool {
 /// From now on its parts are read.
 pub(super) fn forget_made(cloud: &Cloud<'_>, id: &str) {
     cloud.host.forget(&made_key(id));
+}
+
+/// True if a load balancer of this name was asked for of late, and it is not known whether it comes.
+pub(super) fn is_unanswered(cloud: &Cloud<'_>, name: &str) -> bool {
+    cloud.host.kept(&unanswered_key(name)).is_some()
+}
+
+fn unanswered_key(name: &str) -> String {
+    format!("unanswered {name}")
 }
 
 fn made_key(id: &str) -> String {

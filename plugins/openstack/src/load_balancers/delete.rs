@@ -7,9 +7,9 @@ use skydock_sdk::{
 };
 
 use super::{
-    annotation, at_work,
+    annotation, at_work, create,
     ensure::take,
-    find::{called, find},
+    find::{Found, called, find},
     floating, names,
     plan::{Step, plan_removal},
     read::{Depth, read},
@@ -55,10 +55,27 @@ pub fn ensure_deleted(cloud: &Cloud<'_>, service: &Service) -> Result<()> {
     let keep = annotation::boolean(service, annotation::KEEP_FLOATING_IP, false);
     let deleting = Service { deleting: true, ..service.clone() };
     let Some(found) = find(cloud, &want.id, &want.name, &deleting)? else {
-        return remains(cloud, service, keep);
+        return remains(cloud, service, &want, keep);
     };
+    let (id, by_name) = (found.load_balancer.id.clone(), found.by_name);
+    take_off(cloud, service, &want, found, keep)?;
+    if !by_name {
+        // One was made for this Service before it was led to another.
+        let own = called(cloud, &want.name)?.into_iter().find(|own| own.id != id);
+        if let Some(load_balancer) = own {
+            take_off(cloud, service, &want, Found { load_balancer, by_name: true }, keep)?;
+        }
+    }
+    security::remove(cloud, service)
+}
+
+/// Deletes a load balancer, or what this Service has on it if it stays. Success if it stays.
+///
+/// # Errors
+/// As [`ensure_deleted`]; "in progress", too, once its deletion was asked for.
+fn take_off(cloud: &Cloud<'_>, service: &Service, want: &Want, found: Found, keep: bool) -> Result<()> {
     let balancer = found.load_balancer;
-    let ownership = Ownership::of(&balancer, &want, service, cloud.cluster, found.by_name, served(service));
+    let ownership = Ownership::of(&balancer, want, service, cloud.cluster, found.by_name);
     let fate = fate(&balancer, &ownership);
     match balancer.phase() {
         Phase::Going => return Err(at_work(cloud, &balancer.id, "is being deleted")),
@@ -73,17 +90,18 @@ pub fn ensure_deleted(cloud: &Cloud<'_>, service: &Service) -> Result<()> {
     }
     match fate {
         Fate::Goes => {
-            if !keep {
+            if keep {
+                floating::keep(cloud, service, &balancer)?;
+            } else {
                 floating::release(cloud, &balancer)?;
             }
             security::remove(cloud, service)?;
-            delete(cloud, service, &want, balancer, &ownership)
+            delete(cloud, service, want, balancer, &ownership)
         }
         Fate::Stays => {
             let id = balancer.id.clone();
-            let tree = read(cloud, balancer, &want, &ownership, Depth::Listeners)?;
-            todo::begin(cloud, service, &id, 0, &leave(&want, &tree, &ownership))?;
-            security::remove(cloud, service)
+            let tree = read(cloud, balancer, want, &ownership, Depth::Listeners)?;
+            todo::begin(cloud, service, &id, 0, &leave(want, &tree, &ownership))
         }
     }
 }
@@ -98,7 +116,7 @@ pub(super) fn rivals(cloud: &Cloud<'_>, service: &Service, want: &Want, kept: &L
         return Ok(());
     }
     for rival in called(cloud, &want.name)?.into_iter().filter(|rival| rival.id != kept.id) {
-        let ownership = Ownership::of(&rival, want, service, cloud.cluster, true, false);
+        let ownership = Ownership::of(&rival, want, service, cloud.cluster, true);
         match rival.phase() {
             Phase::Going => {}
             _ if fate(&rival, &ownership) == Fate::Stays => {}
@@ -113,7 +131,14 @@ pub(super) fn rivals(cloud: &Cloud<'_>, service: &Service, want: &Want, kept: &L
 }
 
 /// With a load balancer that is gone its floating IP and security group go, too.
-fn remains(cloud: &Cloud<'_>, service: &Service, keep: bool) -> Result<()> {
+///
+/// # Errors
+/// "In progress" as long as one may still come that was asked for.
+fn remains(cloud: &Cloud<'_>, service: &Service, want: &Want, keep: bool) -> Result<()> {
+    if create::is_unanswered(cloud, &want.name) {
+        let message = format!("load balancer {} was asked for without an answer, and may still come", want.name);
+        return Err(CloudError::in_progress(create::UNANSWERED / 3, message));
+    }
     if !keep {
         floating::sweep(cloud, service)?;
     }
@@ -179,35 +204,45 @@ fn leave(want: &Want, tree: &Tree, ownership: &Ownership) -> Vec<Step> {
 
 #[cfg(test)]
 mod tests {
+    use skydock_sdk::types::Ingress;
+
     use super::*;
 
-    fn fate_of(name: &str, tags: &[&str]) -> Fate {
+    fn fate_of(name: &str, tags: &[&str], has_address: bool) -> Fate {
         let balancer = LoadBalancer {
             name: name.to_owned(),
             tags: tags.iter().map(|tag| (*tag).to_owned()).collect(),
             ..LoadBalancer::default()
         };
         let want = Want { name: "kube_service_c_shop_web".to_owned(), ..Want::default() };
-        let service = Service { namespace: "shop".to_owned(), name: "web".to_owned(), ..Service::default() };
-        fate(&balancer, &Ownership::of(&balancer, &want, &service, "c", false, true))
+        let mut service = Service { namespace: "shop".to_owned(), name: "web".to_owned(), ..Service::default() };
+        service.status.ingress.extend(has_address.then(Ingress::default));
+        fate(&balancer, &Ownership::of(&balancer, &want, &service, "c", false))
     }
 
     #[test]
     fn a_load_balancer_goes_with_its_last_service() {
         let (own, other) = ("kube_service_c_shop_web", "kube_service_c_shop_other");
-        assert_eq!(fate_of(own, &[own]), Fate::Goes);
-        assert_eq!(fate_of(own, &[]), Fate::Goes);
-        assert_eq!(fate_of(own, &[own, other]), Fate::Stays);
-        assert_eq!(fate_of(own, &[other]), Fate::Stays);
-        assert_eq!(fate_of(other, &[own]), Fate::Goes);
-        assert_eq!(fate_of(other, &[own, other]), Fate::Stays);
-        assert_eq!(fate_of("mine", &[own]), Fate::Stays);
+        assert_eq!(fate_of(own, &[own], true), Fate::Goes);
+        assert_eq!(fate_of(own, &[], true), Fate::Goes);
+        assert_eq!(fate_of(own, &[own, other], true), Fate::Stays);
+        assert_eq!(fate_of(own, &[other], true), Fate::Stays);
+        assert_eq!(fate_of(other, &[own], true), Fate::Goes);
+        assert_eq!(fate_of(other, &[own, other], true), Fate::Stays);
+        assert_eq!(fate_of("mine", &[own], true), Fate::Stays);
         // Made for another Service before there were tags, and never this one's.
-        assert_eq!(fate_of(other, &[]), Fate::Stays);
+        assert_eq!(fate_of(other, &[], true), Fate::Stays);
     }
 
     #[test]
     fn a_service_of_a_cluster_that_was_renamed_is_the_same() {
-        assert_eq!(fate_of("kube_service_old_shop_web", &["kube_service_old_shop_web"]), Fate::Goes);
+        let old = "kube_service_old_shop_web";
+        assert_eq!(fate_of(old, &[old], true), Fate::Goes);
+    }
+
+    #[test]
+    fn a_copied_manifest_deletes_nothing_of_the_first_cluster() {
+        let theirs = "kube_service_old_shop_web";
+        assert_eq!(fate_of(theirs, &[theirs], false), Fate::Stays);
     }
 }

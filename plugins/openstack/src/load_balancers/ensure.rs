@@ -40,7 +40,7 @@ pub fn ensure(cloud: &Cloud<'_>, service: &Service, nodes: &dyn Nodes) -> Result
         return Err(create::create(cloud, service, &want, &backends)?);
     };
     let id = load_balancer.id.clone();
-    let ownership = Ownership::of(&load_balancer, &want, service, cloud.cluster, by_name, served(service));
+    let ownership = Ownership::of(&load_balancer, &want, service, cloud.cluster, by_name);
     may_share(cloud, &want, &ownership, &load_balancer)?;
     if want.id != id && load_balancer.phase() != Phase::Going {
         cloud.host.annotate(service, annotation::LOAD_BALANCER_ID, Some(&id));

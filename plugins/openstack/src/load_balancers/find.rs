@@ -2,7 +2,8 @@
 
 use serde::Deserialize;
 use skydock_sdk::{
-    Result, http,
+    Result,
+    http::{self, Method},
     types::{CloudError, Service},
 };
 
@@ -60,10 +61,10 @@ pub(super) fn find_or_none(cloud: &Cloud<'_>, want: &Want, service: &Service) ->
 /// The load balancer of this ID.
 pub(super) fn by_id(cloud: &Cloud<'_>, id: &str) -> Result<Option<LoadBalancer>> {
     let path = format!("/lbaas/loadbalancers/{}", http::segment(id)?);
-    match cloud.get::<Answer>(Kind::LoadBalancer, &path, &format!("cannot read load balancer {id}")) {
-        Ok(answer) => Ok(Some(answer.loadbalancer)),
-        Err(CloudError::NotFound(_)) => Ok(None),
-        Err(error) => Err(error),
+    let ask = cloud.ask(Method::Get, Kind::LoadBalancer, &path, format!("cannot read load balancer {id}"))?;
+    match ask.send_for("faultstring")? {
+        Some(answer) => Ok(Some(answer.json::<Answer>()?.loadbalancer)),
+        None => Ok(None),
     }
 }
 

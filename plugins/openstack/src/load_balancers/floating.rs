@@ -255,6 +255,19 @@ pub(super) fn release(cloud: &Cloud<'_>, load_balancer: &LoadBalancer) -> Result
     }
 }
 
+/// Marks the floating IP of a load balancer that is to go as one that stays: a later Service of this name is not to sweep it away.
+pub(super) fn keep(cloud: &Cloud<'_>, service: &Service, load_balancer: &LoadBalancer) -> Result<()> {
+    let made = names::floating_ip(cloud.cluster, service);
+    let Some(floating) = attached(cloud, load_balancer)?.filter(|floating| floating.description == made) else {
+        return Ok(());
+    };
+    let what = format!("cannot mark floating IP {} as kept", floating.floating_ip_address);
+    let ask = cloud.ask(Method::Put, Kind::Network, &format!("/floatingips/{}", floating.id), what)?;
+    ask.json(&json!({"floatingip": {"description": names::kept_floating_ip(cloud.cluster, service)}}))?
+        .send()
+        .map(|_| ())
+}
+
 /// Deletes floating IPs that were made for this Service and lead nowhere: their load balancer went without them.
 pub(super) fn sweep(cloud: &Cloud<'_>, service: &Service) -> Result<()> {
     astray(cloud, service)?.iter().try_for_each(|floating| remove(cloud, floating))

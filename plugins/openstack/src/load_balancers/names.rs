@@ -45,6 +45,12 @@ pub fn floating_ip(cluster: &str, service: &Service) -> String {
     cut(format!("{FLOATING_IP_MARK} {}/{} from cluster {cluster}", service.namespace, service.name))
 }
 
+/// Description of a floating IP that has outlived its Service. Upstream takes it for one that was made for a Service still.
+#[must_use]
+pub fn kept_floating_ip(cluster: &str, service: &Service) -> String {
+    cut(format!("Kept: {}", floating_ip(cluster, service)))
+}
+
 /// Name of the security group of a Service.
 #[must_use]
 pub fn security_group(service: &Service) -> String {

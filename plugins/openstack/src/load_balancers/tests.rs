@@ -264,3 +264,33 @@ fn what_was_asked_for_without_an_answer_is_looked_for_twice_before_the_service_g
     let first = ensure_deleted(&script.cloud(), &service(false));
     assert!(is_in_progress(&first), "{first:?}");
 }
+
+/// What is kept has another description: a later Service of the name sweeps away only what has its own.
+#[test]
+fn a_floating_ip_that_is_kept_is_marked_before_its_service_goes() {
+    let script = Script::new("");
+    let description = names::floating_ip("c", &service(true));
+    let floating = json!({"id": "f", "floating_ip_address": "203.0.113.7", "description": description, "port_id": "p"});
+    named(&script, &[balancer("ACTIVE")]);
+    script.on("GET http://network/v2.0/floatingips?port_id=p", 200, json!({"floatingips": [floating]}));
+    script.on("GET http://network/v2.0/security-groups", 200, json!({"security_groups": []}));
+    script.on("PUT http://network/v2.0/floatingips/f", 503, Value::Null);
+    script.on(&format!("DELETE {BALANCERS}/lb"), 204, Value::Null);
+    let keeping = with(service(true), annotation::KEEP_FLOATING_IP, "true");
+    assert!(matches!(ensure_deleted(&script.cloud(), &keeping), Err(CloudError::Unavailable(_))));
+    assert!(script.asked().iter().all(|line| !line.starts_with("DELETE ")));
+    script.on("PUT http://network/v2.0/floatingips/f", 200, json!({"floatingip": floating}));
+    assert!(is_in_progress(&ensure_deleted(&script.cloud(), &keeping)));
+    assert_ne!(names::kept_floating_ip("c", &keeping), description);
+}
+
+/// A proxy on the way to Octavia does not find the shared load balancer, on which this Service has listeners.
+#[test]
+fn a_load_balancer_that_only_a_proxy_does_not_find_is_there() {
+    let script = Script::new("");
+    named(&script, &[]);
+    script.on("GET http://network/v2.0/", 200, json!({"floatingips": [], "security_groups": []}));
+    script.on(&format!("GET {BALANCERS}/shared"), 404, json!({"message": "no route"}));
+    let sharing = with(service(true), annotation::LOAD_BALANCER_ID, "shared");
+    assert!(matches!(ensure_deleted(&script.cloud(), &sharing), Err(CloudError::Unavailable(_))));
+}

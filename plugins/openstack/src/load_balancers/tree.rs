@@ -39,8 +39,10 @@ pub struct Ownership {
 }
 
 impl Ownership {
-    /// Whose it is. `found_by_name`: no annotation has led to it. `served`: this Service has had an address before, so that a name
-    /// that differs in the cluster alone is one of the same Service, from when the cluster was called otherwise.
+    /// Whose it is. `found_by_name`: no annotation has led to it.
+    ///
+    /// A name that differs in the cluster alone is one of the same Service, from when the cluster was called otherwise: but only for a
+    /// Service whose status has an address. Annotations prove nothing, since a manifest that was copied from another cluster has them too.
     #[must_use]
     pub fn of(
         load_balancer: &LoadBalancer,
@@ -48,9 +50,9 @@ impl Ownership {
         service: &Service,
         cluster: &str,
         found_by_name: bool,
-        served: bool,
     ) -> Self {
-        let old = names::cluster_of(&load_balancer.name, service).filter(|old| *old != cluster && served);
+        let has_address = !service.status.ingress.is_empty();
+        let old = names::cluster_of(&load_balancer.name, service).filter(|old| *old != cluster && has_address);
         let is_own = |tag: &String| {
             *tag == want.name || old.is_some_and(|old| names::with_cluster(tag, old, cluster) == want.name)
         };

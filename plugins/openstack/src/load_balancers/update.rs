@@ -11,7 +11,7 @@ use super::{
     members::backends,
     plan::plan_members,
     read::{Depth, read},
-    security, served, targets,
+    security, targets,
     todo::{self, Left},
     tree::Ownership,
     waited, wanted,
@@ -35,7 +35,7 @@ pub fn update_nodes(cloud: &Cloud<'_>, service: &Service, nodes: &dyn Nodes) -> 
             return Err(CloudError::unavailable(format!("load balancer {id} is in ERROR and takes no changes")));
         }
     }
-    let ownership = Ownership::of(&load_balancer, &want, service, cloud.cluster, by_name, served(service));
+    let ownership = Ownership::of(&load_balancer, &want, service, cloud.cluster, by_name);
     if want.member_subnet.is_empty() && want.vip.network_id.is_empty() {
         want.member_subnet = load_balancer.vip_subnet_id.clone().unwrap_or_default();
     }

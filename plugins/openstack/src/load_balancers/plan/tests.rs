@@ -1,6 +1,6 @@
 use std::collections::BTreeMap;
 
-use skydock_sdk::types::{Service, ServicePort, Transport};
+use skydock_sdk::types::{Ingress, Service, ServicePort, Transport};
 
 use super::*;
 use crate::{
@@ -319,9 +319,10 @@ fn a_cluster_that_was_renamed_renames_what_it_has() {
     old(&mut tree.listeners[0].tags[0]);
     old(&mut tree.pools[0].name);
     old(&mut tree.monitors.get_mut("m0").unwrap().name);
-    let service = service(&[], &[80]);
-    assert_eq!(Ownership::of(&tree.load_balancer, &want, &service, "c", false, false).renamed_from, None);
-    let ownership = Ownership::of(&tree.load_balancer, &want, &service, "c", false, true);
+    let mut service = service(&[], &[80]);
+    assert_eq!(Ownership::of(&tree.load_balancer, &want, &service, "c", false).renamed_from, None);
+    service.status.ingress.push(Ingress::default());
+    let ownership = Ownership::of(&tree.load_balancer, &want, &service, "c", false);
     assert_eq!((ownership.owner, ownership.attached, ownership.is_shared()), (true, true, false));
     assert_eq!(
         steps_of(&want, &tree, &ownership),
