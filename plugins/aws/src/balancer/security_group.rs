@@ -184,7 +184,7 @@ mod tests {
     #[derive(Default)]
     struct Region(std::cell::RefCell<Vec<&'static str>>);
 
-    impl crate::api::wire::Wire for Region {
+    impl api::wire::Wire for Region {
         fn send(&self, calls: &[api::call::Call]) -> Vec<std::result::Result<String, api::failure::Failure>> {
             let answer = |call: &api::call::Call| {
                 self.0.borrow_mut().push(call.action);

@@ -1,16 +1,28 @@
 //! The official provider itself, on the same cloud: what it made is kept, and what is made here it keeps.
 //!
-//! `SKYDOCK_OFFICIAL` names the program that `go build` makes of `tests/official`.
+//! `tests/official` hands one call to it.
 
 use std::{
     io::Write as _,
+    path::{Path, PathBuf},
     process::{Command, Stdio},
+    sync::OnceLock,
 };
 
 use serde_json::{Value, json};
 use skydock_sdk::types::{AddressKind, Service, TrafficPolicy};
+use tokio::runtime::Runtime;
 
 use crate::world::{World, annotation, server, service};
+
+/// `tests/official`, built once and kept.
+fn program() -> &'static Path {
+    static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
+    PROGRAM.get_or_init(|| {
+        let module = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/official");
+        Runtime::new().unwrap().block_on(skydock_planes::go_binary(&module, "aws-provider")).unwrap()
+    })
+}
 
 fn described(service: &Service) -> Value {
     let annotations: serde_json::Map<String, Value> =
@@ -51,9 +63,7 @@ fn call(world: &World, action: &str, service: &Service) -> Value {
         "Nodes": world.machines.iter().map(node).collect::<Vec<_>>(),
         "Service": described(service),
     });
-    let program =
-        std::env::var("SKYDOCK_OFFICIAL").expect("SKYDOCK_OFFICIAL names what `go build` makes of tests/official");
-    let mut child = Command::new(program)
+    let mut child = Command::new(program())
         .envs([("AWS_ACCESS_KEY_ID", "test"), ("AWS_SECRET_ACCESS_KEY", "test"), ("AWS_EC2_METADATA_DISABLED", "true")])
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
@@ -107,13 +117,11 @@ fn plain() -> World {
 }
 
 #[test]
-#[ignore = "needs the official provider, named by SKYDOCK_OFFICIAL"]
 fn a_plain_network_load_balancer_goes_there_and_back() {
     there_and_back(plain, &service(&[(80, 30080)]), &[]);
 }
 
 #[test]
-#[ignore = "needs the official provider, named by SKYDOCK_OFFICIAL"]
 fn an_internal_one_with_ranges_goes_there_and_back() {
     let mut web = service(&[(80, 30080), (443, 30443)]);
     web.external_traffic_policy = TrafficPolicy::Local;
@@ -128,7 +136,6 @@ fn an_internal_one_with_ranges_goes_there_and_back() {
 }
 
 #[test]
-#[ignore = "needs the official provider, named by SKYDOCK_OFFICIAL"]
 fn one_with_tls_goes_there_and_back() {
     let mut web = service(&[(443, 30443)]);
     web.annotations.extend([
@@ -143,7 +150,6 @@ fn one_with_tls_goes_there_and_back() {
 }
 
 #[test]
-#[ignore = "needs the official provider, named by SKYDOCK_OFFICIAL"]
 fn classic_load_balancers_go_there_and_back() {
     let mut web = service(&[(80, 30080)]);
     web.annotations.clear();
@@ -164,7 +170,6 @@ fn classic_load_balancers_go_there_and_back() {
 }
 
 #[test]
-#[ignore = "needs the official provider, named by SKYDOCK_OFFICIAL"]
 fn nodes_are_told_the_same() {
     let world = World::new(3, "");
     let theirs = call(&world, "describe", &service(&[(80, 30080)]));

@@ -4,16 +4,15 @@ use skydock_sdk::{
     types::{AddressKind, CloudError, Node},
 };
 
-use crate::world::real;
+use crate::world::World;
 
 fn node(name: &str, id: Option<&str>) -> Node {
     Node { name: name.to_owned(), provider_id: id.map(|id| format!("openstack:///{id}")), ..Node::default() }
 }
 
 #[test]
-#[ignore = "needs a real cloud"]
-fn real_nodes_are_described_in_two_requests() {
-    let world = real!();
+fn nodes_are_described_in_two_requests() {
+    let world = World::of_all_kinds();
     let config = world.config("");
     let nodes: Vec<Node> =
         (0..4).map(|number| node(&format!("node{number}"), None)).chain([node("none", None)]).collect();
@@ -32,9 +31,8 @@ fn real_nodes_are_described_in_two_requests() {
 }
 
 #[test]
-#[ignore = "needs a real cloud"]
-fn real_presence_tells_running_stopped_and_absent() {
-    let world = real!();
+fn presence_tells_running_stopped_and_absent() {
+    let world = World::of_all_kinds();
     let config = world.config("");
     let cloud = world.cloud(&config);
     let names: Vec<Node> = (0..4).map(|number| node(&format!("node{number}"), None)).collect();

@@ -1,4 +1,8 @@
-use std::{collections::BTreeSet, thread::sleep, time::Duration};
+use std::{
+    collections::BTreeSet,
+    thread::sleep,
+    time::{Duration, Instant},
+};
 
 use serde_json::{Value, json};
 use skydock_openstack::{
@@ -14,7 +18,7 @@ use skydock_sdk::{
     types::{CloudError, IpFamily, IpMode, LoadBalancerStatus, Node, Service, ServicePort, TrafficPolicy, Transport},
 };
 
-use crate::world::{World, real};
+use crate::world::World;
 
 /// Nodes that a call is lent.
 pub(crate) struct Lent(pub(crate) Vec<Node>);
@@ -48,7 +52,7 @@ pub(crate) fn nodes(world: &World, count: usize) -> Lent {
     Lent(named.into_iter().zip(told).map(node).collect())
 }
 
-pub(crate) fn service(name: &str, annotations: &[(&str, &str)]) -> Service {
+pub(crate) fn named(name: &str, annotations: &[(&str, &str)]) -> Service {
     Service {
         namespace: "default".to_owned(),
         name: name.to_owned(),
@@ -77,27 +81,19 @@ pub(crate) fn settle<T>(
     service: &mut Service,
     mut call: impl FnMut(&Service) -> Result<T>,
 ) -> Result<T> {
-    for _ in 0..60 {
+    let began = Instant::now();
+    while began.elapsed() < Duration::from_secs(120) {
         let answer = call(service);
         for (key, value) in world.host.annotations.take() {
             service.annotations.retain(|(other, _)| *other != key);
             service.annotations.extend(value.map(|value| (key, value)));
         }
         match answer {
-            Err(CloudError::InProgress(retry)) => sleep(Duration::from_millis(retry.after_ms)),
+            Err(CloudError::InProgress(retry)) => sleep(Duration::from_millis(retry.after_ms).min(world.pause.get())),
             other => return other,
         }
     }
     panic!("it does not settle");
-}
-
-/// What an earlier run has left goes.
-pub(crate) fn fresh(world: &World, config: &Config, name: &str, annotations: &[(&str, &str)]) -> Service {
-    let mut service = service(name, annotations);
-    service.annotations.clear();
-    delete(world, config, &mut service);
-    world.calls();
-    self::service(name, annotations)
 }
 
 pub(crate) fn ensure(
@@ -129,7 +125,11 @@ pub(crate) fn dump(world: &World, id: &str) -> Value {
     let cloud = world.cloud(&config);
     let of = |path: &str| list(&cloud, Kind::LoadBalancer, path, vec![("loadbalancer_id", id)]);
     let balancers: Vec<Value> = list(&cloud, Kind::LoadBalancer, "/lbaas/loadbalancers", vec![("id", id)]);
-    let pools = of("/lbaas/pools");
+    let mut pools: Vec<Value> = of("/lbaas/pools");
+    for pool in &mut pools {
+        // Octavia's database keeps no order of them.
+        pool["members"].as_array_mut().unwrap().sort_by_key(Value::to_string);
+    }
     let members: Vec<Vec<Value>> = pools
         .iter()
         .map(|pool| {
@@ -155,12 +155,11 @@ pub(crate) fn changes(calls: &[String]) -> Vec<&String> {
 const EXTERNAL: &str = "[LoadBalancer]\ncreate-monitor=true";
 
 #[test]
-#[ignore = "needs a real cloud"]
-fn real_load_balancers_come_are_repaired_and_go() {
-    let world = real!();
+fn load_balancers_come_are_repaired_and_go() {
+    let world = World::new(3);
     let config = world.config(EXTERNAL);
     let all = nodes(&world, 3);
-    let mut service = fresh(&world, &config, "life", &[]);
+    let mut service = named("life", &[]);
     service.ports.push(port(Transport::Udp, 53));
     let status = ensure(&world, &config, &mut service, &all).unwrap();
     let calls = world.calls();
@@ -199,14 +198,13 @@ fn real_load_balancers_come_are_repaired_and_go() {
     // Drift: a listener goes, members change, the floating IP is taken off, a monitor changes.
     let cloud = world.cloud(&config);
     let send = |method: Method, kind: Kind, path: String, body: Value| {
-        for _ in 0..20 {
+        for _ in 0..40 {
             let ask = cloud.ask(method, kind, &path, "drift").unwrap();
             let ask = if body == json!({}) { ask } else { ask.json(&body).unwrap() };
             if ask.send().is_ok() {
-                sleep(Duration::from_secs(2));
                 return;
             }
-            sleep(Duration::from_secs(1));
+            sleep(Duration::from_millis(500)); // Octavia is at work with the load balancer
         }
         panic!("no drift");
     };
@@ -256,12 +254,11 @@ fn real_load_balancers_come_are_repaired_and_go() {
 }
 
 #[test]
-#[ignore = "needs a real cloud"]
-fn real_changes_of_a_service_reach_its_load_balancer() {
-    let world = real!();
+fn changes_of_a_service_reach_its_load_balancer() {
+    let world = World::new(2);
     let config = world.config(EXTERNAL);
     let all = nodes(&world, 2);
-    let mut service = fresh(&world, &config, "changing", &[]);
+    let mut service = named("changing", &[]);
     ensure(&world, &config, &mut service, &all).unwrap();
     let id = annotated(&service, annotation::LOAD_BALANCER_ID);
     let mut step = |what: &str, change: &dyn Fn(&mut Service), holds: &dyn Fn(&Value) -> bool| {
@@ -342,20 +339,19 @@ fn real_changes_of_a_service_reach_its_load_balancer() {
 }
 
 #[test]
-#[ignore = "needs a real cloud"]
-fn real_load_balancers_are_shared_and_outlive_their_owner() {
-    let world = real!();
+fn load_balancers_are_shared_and_outlive_their_owner() {
+    let world = World::new(2);
     let config = world.config("");
     let all = nodes(&world, 2);
-    let mut first = fresh(&world, &config, "first", &[]);
+    let mut first = named("first", &[]);
     let status = ensure(&world, &config, &mut first, &all).unwrap();
     let id = annotated(&first, annotation::LOAD_BALANCER_ID);
-    let mut second = fresh(&world, &config, "second", &[(annotation::LOAD_BALANCER_ID, &id)]);
+    let mut second = named("second", &[(annotation::LOAD_BALANCER_ID, &id)]);
     let conflict = ensure(&world, &config, &mut second, &all).unwrap_err();
     assert!(matches!(&conflict, CloudError::Invalid(text) if text.contains("port 80 (TCP)")), "{conflict:?}");
     second.ports = vec![port(Transport::Tcp, 8080)];
     assert_eq!(ensure(&world, &config, &mut second, &all).unwrap(), status);
-    let third = service("third", &[(annotation::LOAD_BALANCER_ID, &id)]);
+    let third = named("third", &[(annotation::LOAD_BALANCER_ID, &id)]);
     let full = load_balancers::ensure(&world.cloud(&config), &third, &all).unwrap_err();
     assert!(matches!(&full, CloudError::Invalid(text) if text.contains("max-shared-lb")), "{full:?}");
     let tags = dump(&world, &id)["loadbalancer"][0]["tags"].as_array().unwrap().len();
@@ -370,12 +366,11 @@ fn real_load_balancers_are_shared_and_outlive_their_owner() {
 }
 
 #[test]
-#[ignore = "needs a real cloud"]
-fn real_security_groups_follow_the_nodes() {
-    let world = real!();
+fn security_groups_follow_the_nodes() {
+    let world = World::new(3);
     let config = world.config("[LoadBalancer]\nmanage-security-groups=true");
     let all = nodes(&world, 3);
-    let mut service = fresh(&world, &config, "guarded", &[(annotation::INTERNAL, "true")]);
+    let mut service = named("guarded", &[(annotation::INTERNAL, "true")]);
     ensure(&world, &config, &mut service, &all).unwrap();
     let cloud = world.cloud(&config);
     let group = || {
@@ -387,7 +382,7 @@ fn real_security_groups_follow_the_nodes() {
     let rules = found[0]["security_group_rules"].as_array().unwrap();
     assert_eq!(
         (rules.len(), &rules[0]["port_range_min"], &rules[0]["remote_ip_prefix"]),
-        (1, &json!(30080), &json!("10.9.0.0/24"))
+        (1, &json!(30080), &json!("10.9.0.0/16"))
     );
     let having = || list(&cloud, Kind::Network, "/ports", vec![("security_groups", &id)]).len();
     assert_eq!(having(), 3);
@@ -403,30 +398,28 @@ fn real_security_groups_follow_the_nodes() {
 }
 
 #[test]
-#[ignore = "needs a real cloud"]
-fn real_ipv6_services_have_all_of_their_family() {
-    let world = real!();
+fn ipv6_services_have_all_of_their_family() {
+    let world = World::new(2);
     let config = world.config("");
     let all = nodes(&world, 2);
-    let mut service = fresh(&world, &config, "six", &[]);
+    let mut service = named("six", &[]);
     service.ip_families = vec![IpFamily::Ipv6, IpFamily::Ipv4];
     let status = ensure(&world, &config, &mut service, &all).unwrap();
-    assert!(status.ingress[0].ip.as_deref().unwrap().starts_with("2001:db8:9:"));
+    assert!(status.ingress[0].ip.as_deref().unwrap().starts_with("fd00:9:"));
     let id = annotated(&service, annotation::LOAD_BALANCER_ID);
     let dump = dump(&world, &id);
     assert_eq!(dump["listeners"][0]["allowed_cidrs"], json!(["::/0"]));
-    assert!(dump["members"][0][0]["address"].as_str().unwrap().starts_with("2001:db8:9:"));
+    assert!(dump["members"][0][0]["address"].as_str().unwrap().starts_with("fd00:9:"));
     delete(&world, &config, &mut service);
 }
 
 #[test]
-#[ignore = "needs a real cloud"]
-fn real_floating_ips_are_kept_chosen_and_taken_from_subnets() {
-    let world = real!();
+fn floating_ips_are_kept_chosen_and_taken_from_subnets() {
+    let world = World::new(1);
     let config =
-        world.config("[LoadBalancer]\nfloating-subnet=public-b\n[LoadBalancerClass \"a\"]\nfloating-subnet=public-a");
+        world.config("[LoadBalancer]\nfloating-subnet=public-b\n[LoadBalancerClass \"a\"]\nfloating-subnet=public-v4");
     let all = nodes(&world, 1);
-    let mut service = fresh(&world, &config, "kept", &[(annotation::KEEP_FLOATING_IP, "true")]);
+    let mut service = named("kept", &[(annotation::KEEP_FLOATING_IP, "true")]);
     let status = ensure(&world, &config, &mut service, &all).unwrap();
     let address = status.ingress[0].ip.clone().unwrap();
     assert!(address.starts_with("198.51.100."), "{address}");
@@ -435,9 +428,9 @@ fn real_floating_ips_are_kept_chosen_and_taken_from_subnets() {
     let kept = list(&cloud, Kind::Network, "/floatingips", vec![("floating_ip_address", &address)]);
     assert_eq!((kept.len(), &kept[0]["port_id"]), (1, &Value::Null));
     // Chosen by address, and deleted with its Service now.
-    let mut chosen = Service { load_balancer_ip: Some(address.clone()), ..fresh(&world, &config, "chosen", &[]) };
+    let mut chosen = Service { load_balancer_ip: Some(address.clone()), ..named("chosen", &[]) };
     assert_eq!(ensure(&world, &config, &mut chosen, &all).unwrap().ingress[0].ip.as_deref(), Some(address.as_str()));
-    let mut taken = Service { load_balancer_ip: Some(address.clone()), ..fresh(&world, &config, "taken", &[]) };
+    let mut taken = Service { load_balancer_ip: Some(address.clone()), ..named("taken", &[]) };
     let in_use = ensure(&world, &config, &mut taken, &all).unwrap_err();
     assert!(matches!(&in_use, CloudError::Unavailable(text) if text.contains("in use")), "{in_use:?}");
     delete(&world, &config, &mut taken);
@@ -446,19 +439,18 @@ fn real_floating_ips_are_kept_chosen_and_taken_from_subnets() {
         list(&cloud, Kind::Network, "/floatingips", vec![("floating_ip_address", &address)]),
         Vec::<Value>::new()
     );
-    let mut class = fresh(&world, &config, "classy", &[(annotation::CLASS, "a")]);
+    let mut class = named("classy", &[(annotation::CLASS, "a")]);
     let status = ensure(&world, &config, &mut class, &all).unwrap();
-    assert!(status.ingress[0].ip.as_deref().unwrap().starts_with("203.0.113."));
+    assert!(status.ingress[0].ip.as_deref().unwrap().starts_with("198.18."));
     delete(&world, &config, &mut class);
 }
 
 #[test]
-#[ignore = "needs a real cloud"]
-fn real_parts_are_made_one_by_one_where_asked() {
-    let world = real!();
+fn parts_are_made_one_by_one_where_asked() {
+    let world = World::new(2);
     let config = world.config(&format!("{EXTERNAL}\nprovider-requires-serial-api-calls=true\ncascade-delete=false"));
     let all = nodes(&world, 2);
-    let mut service = fresh(&world, &config, "serial", &[(annotation::INTERNAL, "true")]);
+    let mut service = named("serial", &[(annotation::INTERNAL, "true")]);
     ensure(&world, &config, &mut service, &all).unwrap();
     let calls = world.calls();
     println!("SERIAL {} calls {:#?}", calls.len(), changes(&calls));
@@ -471,20 +463,20 @@ fn real_parts_are_made_one_by_one_where_asked() {
 }
 
 #[test]
-#[ignore = "needs a real cloud"]
-fn real_five_services_of_twenty_members_cost_few_requests() {
-    let world = real!();
+#[ignore = "counts looks at an Octavia that is to have the machine to itself"]
+fn five_services_of_twenty_members_cost_few_requests() {
+    let world = World::new(1);
+    world.pause.set(Duration::MAX);
     let config = world.config(EXTERNAL);
     let mut all = nodes(&world, 1);
     for number in 1..20 {
         let mut node = all.0[0].clone();
         node.name = format!("more{number}");
         node.addresses.truncate(1);
-        node.addresses[0].address = format!("10.9.0.{}", 220 + number);
+        node.addresses[0].address = format!("10.9.200.{}", 220 + number);
         all.0.push(node);
     }
-    let mut services: Vec<Service> =
-        (0..5).map(|number| fresh(&world, &config, &format!("many{number}"), &[])).collect();
+    let mut services: Vec<Service> = (0..5).map(|number| named(&format!("many{number}"), &[])).collect();
     world.calls();
     for service in &mut services {
         ensure(&world, &config, service, &all).unwrap();
@@ -509,12 +501,11 @@ fn real_five_services_of_twenty_members_cost_few_requests() {
 }
 
 #[test]
-#[ignore = "needs a real cloud"]
-fn real_a_cluster_that_was_renamed_renames_what_it_has() {
-    let world = real!();
+fn a_cluster_that_was_renamed_renames_what_it_has() {
+    let world = World::new(1);
     let config = world.config(EXTERNAL);
     let all = nodes(&world, 1);
-    let mut service = fresh(&world, &config, "renamed", &[(annotation::INTERNAL, "true")]);
+    let mut service = named("renamed", &[(annotation::INTERNAL, "true")]);
     let before = Cloud::new(&config, "before", &world.host);
     let status = settle(&world, &mut service, |service| load_balancers::ensure(&before, service, &all)).unwrap();
     service.status = status.clone();
@@ -534,20 +525,16 @@ fn real_a_cluster_that_was_renamed_renames_what_it_has() {
 }
 
 #[test]
-#[ignore = "needs a real cloud"]
-fn real_vips_are_where_the_service_wants_them() {
-    let world = real!();
+fn vips_are_where_the_service_wants_them() {
+    let world = World::new(1);
     let config = world.config(EXTERNAL);
     let all = nodes(&world, 1);
     let cloud = world.cloud(&config);
-    let networks = list(&cloud, Kind::Network, "/networks", vec![("name", "net")]);
-    let network = networks[0]["id"].as_str().unwrap();
-    let subnets = list(&cloud, Kind::Network, "/subnets", vec![("name", "sub")]);
-    let subnet = subnets[0]["id"].as_str().unwrap();
-    // By address.
-    let mut service = fresh(&world, &config, "address", &[(annotation::INTERNAL, "true")]);
-    service.load_balancer_ip = Some("10.9.0.9".to_owned());
-    assert_eq!(ensure(&world, &config, &mut service, &all).unwrap().ingress[0].ip.as_deref(), Some("10.9.0.9"));
+    let (network, subnet) = (world.project.network_id.as_str(), world.project.subnet_id.as_str());
+    // By address: one that is beyond those Neutron draws from.
+    let mut service = named("address", &[(annotation::INTERNAL, "true")]);
+    service.load_balancer_ip = Some("10.9.200.9".to_owned());
+    assert_eq!(ensure(&world, &config, &mut service, &all).unwrap().ingress[0].ip.as_deref(), Some("10.9.200.9"));
     delete(&world, &config, &mut service);
     // By network; and SCTP, which TCP's annotations do not concern.
     let annotations = [
@@ -556,7 +543,7 @@ fn real_vips_are_where_the_service_wants_them() {
         (annotation::MEMBER_SUBNET_ID, subnet),
         (annotation::X_FORWARDED_FOR, "true"),
     ];
-    let mut service = fresh(&world, &config, "network", &annotations);
+    let mut service = named("network", &annotations);
     service.ports.push(port(Transport::Sctp, 90));
     ensure(&world, &config, &mut service, &all).unwrap();
     let made = dump(&world, &annotated(&service, annotation::LOAD_BALANCER_ID));
@@ -575,7 +562,7 @@ fn real_vips_are_where_the_service_wants_them() {
     let (id, address) = (made["port"]["id"].as_str().unwrap(), made["port"]["fixed_ips"][0]["ip_address"].as_str());
     let annotations =
         [(annotation::INTERNAL, "true"), (annotation::PORT_ID, id), (annotation::MEMBER_SUBNET_ID, subnet)];
-    let mut service = fresh(&world, &config, "port", &annotations);
+    let mut service = named("port", &annotations);
     assert_eq!(ensure(&world, &config, &mut service, &all).unwrap().ingress[0].ip.as_deref(), address);
     let made = dump(&world, &annotated(&service, annotation::LOAD_BALANCER_ID));
     assert_eq!(made["members"][0][0]["subnet_id"], subnet);
@@ -585,9 +572,8 @@ fn real_vips_are_where_the_service_wants_them() {
 }
 
 #[test]
-#[ignore = "needs a real cloud with a provider `ovn`"]
-fn real_ovn_gets_only_what_it_takes() {
-    let world = real!();
+fn ovn_gets_only_what_it_takes() {
+    let world = World::new(2);
     let config = world.config(
         "[LoadBalancer]\nlb-provider=ovn\nlb-method=SOURCE_IP_PORT\ncreate-monitor=true\nmanage-security-groups=true",
     );
@@ -595,7 +581,7 @@ fn real_ovn_gets_only_what_it_takes() {
     let providers = list(&cloud, Kind::LoadBalancer, "/lbaas/providers", vec![]);
     assert!(providers.iter().any(|provider| provider["name"] == "ovn"), "{providers:?}");
     let all = nodes(&world, 2);
-    let mut service = fresh(&world, &config, "ovn", &[(annotation::TIMEOUT_CLIENT_DATA, "7")]);
+    let mut service = named("ovn", &[(annotation::TIMEOUT_CLIENT_DATA, "7")]);
     service.ports.push(port(Transport::Udp, 53));
     service.source_ranges = vec!["192.0.2.0/24".to_owned()];
     ensure(&world, &config, &mut service, &all).unwrap();

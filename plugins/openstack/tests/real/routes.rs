@@ -8,15 +8,8 @@ use skydock_sdk::{
 
 use crate::{
     load_balancers::{changes, nodes},
-    world::{World, real},
+    world::World,
 };
-
-/// The ID of the router.
-fn router(world: &World) -> String {
-    let config = world.config("");
-    let found: Vec<Value> = world.cloud(&config).list(Kind::Network, "/routers", vec![("name", "r")]).unwrap();
-    found[0]["id"].as_str().unwrap().to_owned()
-}
 
 fn new(node: &Node, cidr: &str) -> NewRoute {
     NewRoute {
@@ -29,10 +22,9 @@ fn new(node: &Node, cidr: &str) -> NewRoute {
 }
 
 #[test]
-#[ignore = "needs a real cloud"]
-fn real_routes_come_lead_nowhere_and_go() {
-    let world = real!();
-    let config = world.config(&format!("[Route]\nrouter-id={}", router(&world)));
+fn routes_come_lead_nowhere_and_go() {
+    let world = World::new(3);
+    let config = world.config(&format!("[Route]\nrouter-id={}", world.project.router_id));
     let all = nodes(&world, 3).0;
     *world.host.nodes.borrow_mut() = all.clone();
     let cloud = world.cloud(&config);
@@ -77,10 +69,9 @@ fn real_routes_come_lead_nowhere_and_go() {
 }
 
 #[test]
-#[ignore = "needs a real cloud"]
-fn real_routes_are_changed_whole_where_neutron_is_old() {
-    let world = real!();
-    let config = world.config(&format!("[Route]\nrouter-id={}", router(&world)));
+fn routes_are_changed_whole_where_neutron_is_old() {
+    let world = World::new(2);
+    let config = world.config(&format!("[Route]\nrouter-id={}", world.project.router_id));
     let all = nodes(&world, 2).0;
     *world.host.nodes.borrow_mut() = all.clone();
     let cloud = world.cloud(&config);
@@ -100,7 +91,7 @@ fn real_routes_are_changed_whole_where_neutron_is_old() {
     let path = format!("/routers/{}", config.router_id);
     let ask = cloud.ask(Method::Put, Kind::Network, &path, "stale").unwrap().if_revision(Some(1));
     let stale = ask
-        .json(&json!({"router": {"routes": [{"destination": "10.246.0.0/24", "nexthop": "10.9.0.77"}]}}))
+        .json(&json!({"router": {"routes": [{"destination": "10.246.0.0/24", "nexthop": "10.9.200.77"}]}}))
         .unwrap()
         .send()
         .unwrap_err();

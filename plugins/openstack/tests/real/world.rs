@@ -1,33 +1,27 @@
 //! The cloud, a host that remembers in memory, and the account of what was asked.
 
 use std::{
-    cell::RefCell,
+    cell::{Cell, RefCell},
     collections::BTreeMap,
-    sync::{Arc, Mutex},
+    sync::{
+        Arc, Mutex, OnceLock,
+        atomic::{AtomicU32, Ordering},
+    },
     time::Duration,
 };
 
 use serde_json::json;
+use skydock_clouds::{OpenStack, Project, Server, Service as Catalogued};
 use skydock_openstack::{
     cloud::Cloud,
     config::Config,
     host::{Event, Host},
 };
 use skydock_sdk::{
-    http::{self, Request},
+    http,
     types::{Node, Service},
 };
-
-/// Why a test against the real cloud is ignored unless asked for.
-macro_rules! real {
-    () => {
-        match $crate::world::World::from_env() {
-            Some(world) => world,
-            None => return,
-        }
-    };
-}
-pub(crate) use real;
+use tokio::runtime::Runtime;
 
 /// A host in memory.
 #[derive(Default)]
@@ -64,27 +58,73 @@ impl Host for Memory {
     }
 }
 
-/// The cloud with its account.
+/// One cloud for all tests of this process; it ends with the process.
+struct Started {
+    cloud: OpenStack,
+    runtime: Runtime,
+}
+
+fn started() -> &'static Started {
+    static STARTED: OnceLock<Started> = OnceLock::new();
+    STARTED.get_or_init(|| {
+        let runtime = Runtime::new().unwrap();
+        let cloud = runtime.block_on(async {
+            let cloud = OpenStack::start().await.unwrap();
+            let admin = cloud.admin().await.unwrap();
+            let public = admin.get(Catalogued::Network, "/v2.0/networks?name=public").await.unwrap();
+            // A second choice of floating IPs, beside those of `public-v4`.
+            let subnet = json!({
+                "network_id": public["networks"][0]["id"], "name": "public-b", "ip_version": 4, "cidr": "198.51.100.0/24",
+                "enable_dhcp": false,
+            });
+            admin.create(Catalogued::Network, "/v2.0/subnets", "subnet", subnet).await.unwrap();
+            cloud
+        });
+        Started { cloud, runtime }
+    })
+}
+
+/// A project of the cloud, with its account.
 pub(crate) struct World {
+    pub(crate) project: Project,
     pub(crate) auth_url: String,
     pub(crate) host: Memory,
+    /// A test comes again after at most so long, however long it is told to wait: most do not count how often they look.
+    pub(crate) pause: Cell<Duration>,
     calls: Arc<Mutex<Vec<String>>>,
     _interception: http::native::Interception,
 }
 
 impl World {
-    /// The cloud that the environment names.
-    pub(crate) fn from_env() -> Option<Self> {
-        let env = |name: &str| std::env::var(format!("SKYDOCK_OPENSTACK_{name}")).ok();
-        let auth_url = env("AUTH_URL")?;
-        let domain = json!({"name": "Default"});
-        let login = json!({"auth": {
-            "identity": {"methods": ["password"], "password": {"user": {
-                "name": env("USERNAME")?, "password": env("PASSWORD")?, "domain": domain}}},
-            "scope": {"project": {"name": env("PROJECT")?, "domain": domain}},
-        }});
-        let answer = http::send(Request::post(format!("{auth_url}/auth/tokens")).json(&login).unwrap()).unwrap();
-        let token = answer.header("x-subject-token").expect("a token").to_owned();
+    /// With so many servers: `node0`, `node1` …
+    pub(crate) fn new(servers: usize) -> Self {
+        Self::with(servers, async |_, _| {})
+    }
+
+    /// With the servers `node0` to `node3`: the first with a floating IP and a host name, the last stopped.
+    pub(crate) fn of_all_kinds() -> Self {
+        Self::with(4, async |project, servers| {
+            let port = project.port_of(&servers[0].id).await.unwrap();
+            project.floating_ip(Some(&port)).await.unwrap();
+            let (path, name) = (format!("/v2.1/servers/{}/metadata", servers[0].id), "host-0.example.com");
+            let metadata = json!({"metadata": {"hostname": name}});
+            project.session.post(Catalogued::Compute, &path, &metadata).await.unwrap();
+            project.stop_server(&servers[3].id).await.unwrap();
+        })
+    }
+
+    fn with(servers: usize, more: impl AsyncFnOnce(&Project, &[Server])) -> Self {
+        static NUMBER: AtomicU32 = AtomicU32::new(0);
+        let Started { cloud, runtime } = started();
+        let project = runtime.block_on(async {
+            let name = format!("test-{}", NUMBER.fetch_add(1, Ordering::Relaxed));
+            let project = cloud.project(&name).await.unwrap();
+            let names: Vec<String> = (0..servers).map(|number| format!("node{number}")).collect();
+            let servers = project.create_servers(&names).await.unwrap();
+            more(&project, &servers).await;
+            project
+        });
+        let token = project.session.token().to_owned();
         let calls = Arc::new(Mutex::new(Vec::new()));
         let account = Arc::clone(&calls);
         let interception = http::native::intercept(move |request| {
@@ -93,12 +133,24 @@ impl World {
             account.lock().unwrap().push(format!("{} {path}", request.method));
             None
         });
-        Some(Self { auth_url, host: Memory::default(), calls, _interception: interception })
+        Self {
+            project,
+            auth_url: cloud.auth_url(),
+            host: Memory::default(),
+            pause: Cell::new(Duration::from_millis(300)),
+            calls,
+            _interception: interception,
+        }
     }
 
-    /// A configuration: further lines, after the section `Global`.
+    /// Says where floating IPs come from: there are two external networks.
+    pub(crate) fn external(&self) -> String {
+        format!("[LoadBalancer]\nfloating-network-id={}\n", self.project.external_network_id)
+    }
+
+    /// A configuration: further lines, after the sections `Global` and `LoadBalancer`.
     pub(crate) fn config(&self, more: &str) -> Config {
-        let text = format!("[Global]\nauth-url={}\nregion=RegionOne\n{more}", self.auth_url);
+        let text = format!("[Global]\nauth-url={}\nregion=RegionOne\n{}{more}", self.auth_url, self.external());
         Config::parse(&text, &[]).unwrap_or_else(|problems| panic!("{}", problems.in_file("cloud.conf")))
     }
 
