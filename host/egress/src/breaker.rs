@@ -18,12 +18,15 @@ pub(crate) struct Breaker {
     pause: Duration,
     /// Set while it is open: from then on one may try.
     closed_until: Option<Instant>,
-    probing: bool,
+    /// When the last one went that tries.
+    probe: Option<Instant>,
+    /// When the host last answered anybody.
+    answered: Option<Instant>,
 }
 
 impl Default for Breaker {
     fn default() -> Self {
-        Self { failures: 0, pause: PAUSE, closed_until: None, probing: false }
+        Self { failures: 0, pause: PAUSE, closed_until: None, probe: None, answered: None }
     }
 }
 
@@ -43,8 +46,10 @@ pub(crate) enum Pass {
 pub(crate) enum Outcome {
     /// The host answered, whatever it said.
     Answered,
-    /// It did not.
+    /// There was no connection.
     Unreachable,
+    /// There was a connection, and no answer in time: the host may be away, or the request a slow one.
+    Late,
     /// Nobody knows: the request was given up.
     Unknown,
 }
@@ -57,30 +62,34 @@ impl Breaker {
     /// Asks to go, and takes the probe if it is there to be taken.
     pub(crate) fn enter(&mut self, now: Instant) -> Pass {
         let pass = self.look(now);
-        self.probing |= pass == Pass::Probe;
+        if pass == Pass::Probe {
+            self.probe = Some(now);
+        }
         pass
     }
 
     /// What [`Self::enter`] would say.
     pub(crate) fn look(&self, now: Instant) -> Pass {
-        match self.closed_until {
-            None => Pass::Free,
-            Some(until) if now < until => Pass::Wait(until - now),
-            Some(_) if self.probing => Pass::Wait(PAUSE),
-            Some(_) => Pass::Probe,
+        let Some(until) = self.closed_until else { return Pass::Free };
+        // One that tries may be a slow request: after a while another one may tell more.
+        match self.probe.map_or(until, |probe| until.max(probe + PAUSE)) {
+            next if now < next => Pass::Wait(next - now),
+            _ => Pass::Probe,
         }
     }
 
-    /// Notes how a request ended that had passed.
-    pub(crate) fn leave(&mut self, pass: Pass, outcome: Outcome, now: Instant) {
+    /// Notes how a request ended that had passed at `entered`.
+    pub(crate) fn leave(&mut self, pass: Pass, entered: Instant, outcome: Outcome, now: Instant) {
         if pass == Pass::Probe {
-            self.probing = false;
+            self.probe = None;
         }
         match outcome {
-            Outcome::Answered => *self = Self { probing: self.probing, ..Self::default() },
-            Outcome::Unreachable => {
+            Outcome::Answered => *self = Self { answered: Some(now), probe: self.probe, ..Self::default() },
+            // Others were answered in the meantime: it is the request that is slow.
+            Outcome::Late if self.answered.is_some_and(|at| at > entered) => {}
+            Outcome::Unreachable | Outcome::Late => {
                 self.failures = self.failures.saturating_add(1);
-                if pass == Pass::Probe {
+                if pass == Pass::Probe && outcome == Outcome::Unreachable {
                     self.pause = (self.pause * 2).min(LONGEST);
                 }
                 // Those that were on their way when it opened do not prolong it.
@@ -101,7 +110,7 @@ mod tests {
 
     fn fail(breaker: &mut Breaker, now: Instant) -> Pass {
         let pass = breaker.enter(now);
-        breaker.leave(pass, Outcome::Unreachable, now);
+        breaker.leave(pass, now, Outcome::Unreachable, now);
         pass
     }
 
@@ -111,7 +120,7 @@ mod tests {
         for _ in 1..FAILURES {
             assert_eq!(fail(&mut breaker, now), Pass::Free);
         }
-        breaker.leave(Pass::Free, Outcome::Answered, now);
+        breaker.leave(Pass::Free, now, Outcome::Answered, now);
         for _ in 0..FAILURES {
             assert_eq!(fail(&mut breaker, now), Pass::Free);
         }
@@ -131,11 +140,11 @@ mod tests {
             now += SECOND / 10;
             assert_eq!(breaker.enter(now), Pass::Probe, "{pause}");
             assert_eq!(breaker.enter(now), Pass::Wait(PAUSE));
-            breaker.leave(Pass::Probe, Outcome::Unreachable, now);
+            breaker.leave(Pass::Probe, now, Outcome::Unreachable, now);
         }
         now += SECOND * 60;
         assert_eq!(breaker.enter(now), Pass::Probe);
-        breaker.leave(Pass::Probe, Outcome::Answered, now);
+        breaker.leave(Pass::Probe, now, Outcome::Answered, now);
         assert_eq!(breaker.enter(now), Pass::Free);
         assert!(!breaker.is_open());
     }
@@ -148,7 +157,7 @@ mod tests {
         }
         let now = now + PAUSE;
         assert_eq!(breaker.enter(now), Pass::Probe);
-        breaker.leave(Pass::Probe, Outcome::Unknown, now);
+        breaker.leave(Pass::Probe, now, Outcome::Unknown, now);
         assert_eq!(breaker.enter(now), Pass::Probe);
     }
 
@@ -158,7 +167,40 @@ mod tests {
         for _ in 0..FAILURES {
             fail(&mut breaker, now);
         }
-        breaker.leave(Pass::Free, Outcome::Unreachable, now + SECOND);
+        breaker.leave(Pass::Free, now, Outcome::Unreachable, now + SECOND);
         assert_eq!(breaker.look(now + PAUSE), Pass::Probe);
+    }
+
+    #[test]
+    fn late_answers_count_only_while_nobody_is_answered() {
+        let (mut breaker, start) = (Breaker::default(), Instant::now());
+        let late = |breaker: &mut Breaker, now| breaker.leave(Pass::Free, start, Outcome::Late, now);
+        breaker.leave(Pass::Free, start, Outcome::Answered, start + SECOND);
+        for _ in 0..100 {
+            late(&mut breaker, start + SECOND * 60);
+        }
+        assert!(!breaker.is_open(), "one was answered while they were on their way");
+        let mut silent = Breaker::default();
+        for _ in 0..FAILURES {
+            late(&mut silent, start + SECOND * 60);
+        }
+        assert!(silent.is_open());
+    }
+
+    #[test]
+    fn a_probe_that_is_slow_keeps_nobody_else_away() {
+        let (mut breaker, start) = (Breaker::default(), Instant::now());
+        for _ in 0..FAILURES {
+            fail(&mut breaker, start);
+        }
+        let now = start + PAUSE;
+        assert_eq!(breaker.enter(now), Pass::Probe);
+        assert_eq!(breaker.enter(now + SECOND), Pass::Wait(PAUSE - SECOND));
+        let later = now + PAUSE;
+        assert_eq!(breaker.enter(later), Pass::Probe);
+        breaker.leave(Pass::Probe, now, Outcome::Late, later);
+        assert_eq!(breaker.look(later), Pass::Wait(PAUSE), "it may have been slow: the pause does not grow");
+        breaker.leave(Pass::Probe, later, Outcome::Answered, later + SECOND);
+        assert_eq!(breaker.enter(later + SECOND), Pass::Free);
     }
 }

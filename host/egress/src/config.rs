@@ -126,4 +126,7 @@ pub struct RuleLimits {
     /// Requests to one host at once before the rate counts. Default 40, at most 10000.
     #[serde(default)]
     pub burst: Option<u16>,
+    /// The longest pause between requests to one host for which an answer 429 or 503 may ask by `Retry-After`. Default 1m, at most 10m.
+    #[serde(default)]
+    pub pause: Option<String>,
 }

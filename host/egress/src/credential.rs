@@ -25,8 +25,12 @@ pub trait Credential: Send + Sync + fmt::Debug {
     async fn prepare(&self, head: &mut http::request::Parts, body: Option<&Bytes>)
     -> Result<Prepared, CredentialError>;
 
-    /// The cloud said 401 to what `prepare` (number `used`) had made: renews; true if another try may go better.
-    async fn rejected(&self, used: u64) -> bool;
+    /// The cloud did what was asked with what `prepare` (number `used`) had made. `kind` is a number that requests of one kind share.
+    fn accepted(&self, used: u64, kind: u64);
+
+    /// The cloud said 401 to what `prepare` (number `used`) had made: renews; true if another try may go better. A `kind` that is
+    /// refused whatever it carries should not cause renewals without end.
+    async fn rejected(&self, used: u64, kind: u64) -> bool;
 
     /// The cloud said 403 to that number, or 401: true if there is another one since a file has changed. Nothing is renewed otherwise.
     async fn changed(&self, used: u64) -> bool;

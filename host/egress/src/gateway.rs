@@ -3,6 +3,7 @@
 mod admit;
 mod policy;
 mod send;
+mod sign;
 mod wire;
 
 use std::{
@@ -22,6 +23,7 @@ use crate::{
     config::{ConfigErrors, EgressRule},
     credential::Credential,
     dial::{ClosedSource, Resolver, SystemResolver},
+    held::Held,
     hosts::Hosts,
     instance::{Instance, PLUGIN_SLOTS},
     metrics::EgressMetrics,
@@ -122,6 +124,7 @@ struct Shared {
     slots: Arc<Semaphore>,
     admitted: Arc<AtomicUsize>,
     connections: Arc<Semaphore>,
+    held: Held,
 }
 
 impl Gateway {
@@ -140,6 +143,7 @@ impl Gateway {
             slots: Arc::new(Semaphore::new(PLUGIN_SLOTS)),
             admitted: Arc::default(),
             connections,
+            held: Held::default(),
         };
         Ok(Self { shared: Arc::new(shared) })
     }

@@ -33,6 +33,7 @@ pub(crate) struct Limits {
     pub(crate) concurrency: u16,
     pub(crate) rate: f64,
     pub(crate) burst: u16,
+    pub(crate) pause: Duration,
 }
 
 impl Default for Limits {
@@ -50,6 +51,8 @@ impl Default for Limits {
             // What vendors let one account have: 20 requests a second (EC2) and more in a burst.
             rate: 20.0,
             burst: 40,
+            // A cloud that wants more says so again, and one that has recovered is not missed for long.
+            pause: Duration::from_secs(60),
         }
     }
 }

@@ -39,8 +39,8 @@ pub(crate) struct Hosts {
 #[derive(Debug)]
 pub(crate) struct Host {
     breaker: Mutex<Breaker>,
-    /// Nobody goes before then: the cloud asked for it.
-    paused: Mutex<Option<Instant>>,
+    /// Until when the cloud asked for a pause, by rule: what one API of a host is tired of, another may have plenty of.
+    paused: Mutex<HashMap<Arc<str>, Instant>>,
     lanes: Mutex<Vec<Arc<Lane>>>,
     open: Arc<AtomicUsize>,
 }
@@ -112,28 +112,42 @@ impl Host {
     /// True if nothing is lost when it is forgotten.
     fn is_idle(&self, now: Instant) -> bool {
         let full = |lane: &Arc<Lane>| Arc::strong_count(lane) == 1 && lock(&lane.bucket).is_full(now);
-        !lock(&self.breaker).is_open() && self.paused(now).is_none() && lock(&self.lanes).iter().all(full)
+        !lock(&self.breaker).is_open()
+            && !lock(&self.paused).values().any(|until| *until > now)
+            && lock(&self.lanes).iter().all(full)
     }
 
-    /// The cloud asked everybody for a pause.
-    pub(crate) fn pause(&self, pause: Duration) {
-        let until = Instant::now() + pause;
-        let mut paused = lock(&self.paused);
-        if paused.is_none_or(|other| other < until) {
-            *paused = Some(until);
-        }
-    }
-
-    fn paused(&self, now: Instant) -> Option<Instant> {
-        lock(&self.paused).filter(|until| *until > now)
-    }
-
-    /// How long to wait still, if it is longer than a request with so much time should.
-    pub(crate) fn long_pause(&self, deadline: Instant) -> Option<Duration> {
+    /// The cloud asked for a pause, in its answer to a request of this rule.
+    pub(crate) fn pause(&self, rule: &Arc<str>, pause: Duration) {
         let now = Instant::now();
-        let left = deadline.saturating_duration_since(now);
-        let pause = self.paused(now)? - now;
-        (pause > LONGEST_WAIT.min(left / 2)).then_some(pause)
+        let mut paused = lock(&self.paused);
+        // Rules come and go.
+        paused.retain(|_, until| *until > now);
+        let until = paused.entry(rule.clone()).or_insert(now);
+        *until = (*until).max(now + pause);
+    }
+
+    fn paused(&self, rule: &str, now: Instant) -> Option<Instant> {
+        lock(&self.paused).get(rule).copied().filter(|until| *until > now)
+    }
+
+    /// Waits for the end of a rule's pause. True if there was one.
+    ///
+    /// # Errors
+    /// How long it is still, if that is longer than a request with so much time should wait.
+    async fn rest(&self, rule: &str, deadline: Instant) -> Result<bool, Duration> {
+        let mut waited = false;
+        loop {
+            let now = Instant::now();
+            let Some(until) = self.paused(rule, now) else { return Ok(waited) };
+            let left = deadline.saturating_duration_since(now);
+            let pause = until - now;
+            if pause > LONGEST_WAIT.min(left / 2) {
+                return Err(pause);
+            }
+            waited = true;
+            sleep_until(until).await;
+        }
     }
 
     /// Refuses if the host is being left alone.
@@ -156,38 +170,39 @@ impl Host {
         let now = Instant::now();
         match lock(&self.breaker).enter(now) {
             Pass::Wait(wait) => Err(left_alone(wait)),
-            pass => Ok(Passed { host: self.clone(), pass, outcome: Outcome::Unknown, patience: now + patience }),
+            pass => Ok(Passed { host: self.clone(), pass, outcome: Outcome::Unknown, entered: now, patience }),
         }
     }
 }
 
 impl Lane {
-    /// Waits for a token and for the end of a pause that the cloud asked for, first come, first served. True if it had to wait.
+    /// Waits for a token and for the end of a pause that the cloud asked this rule for, first come, first served. True if it had to
+    /// wait.
     ///
     /// # Errors
     /// How long the cloud asked for, if that is longer than this request should wait.
-    pub(crate) async fn wait(&self, host: &Host, deadline: Instant) -> Result<bool, Duration> {
-        // It is never closed.
-        let turn = self.line.try_acquire().ok();
-        let mut waited = turn.is_none();
-        let _turn = match turn {
-            Some(turn) => Some(turn),
-            None => self.line.acquire().await.ok(),
-        };
+    pub(crate) async fn wait(&self, host: &Host, rule: &str, deadline: Instant) -> Result<bool, Duration> {
+        let mut waited = false;
         loop {
-            let now = Instant::now();
-            if let Some(pause) = host.long_pause(deadline) {
-                return Err(pause);
-            }
-            let until = match host.paused(now) {
-                Some(until) => until,
-                None => match lock(&self.bucket).take(now) {
-                    Ok(()) => return Ok(waited),
-                    Err(wait) => now + wait,
-                },
+            // Not in line, where requests of other rules stand too.
+            waited |= host.rest(rule, deadline).await?;
+            // It is never closed.
+            let turn = self.line.try_acquire().ok();
+            waited |= turn.is_none();
+            let _turn = match turn {
+                Some(turn) => Some(turn),
+                None => self.line.acquire().await.ok(),
             };
-            waited = true;
-            sleep_until(until).await;
+            loop {
+                let now = Instant::now();
+                if host.paused(rule, now).is_some() {
+                    break;
+                }
+                let taken = lock(&self.bucket).take(now);
+                let Err(wait) = taken else { return Ok(waited) };
+                waited = true;
+                sleep_until(now + wait).await;
+            }
         }
     }
 }
@@ -198,7 +213,8 @@ pub(crate) struct Passed {
     host: Arc<Host>,
     pass: Pass,
     outcome: Outcome,
-    patience: Instant,
+    entered: Instant,
+    patience: Duration,
 }
 
 impl Passed {
@@ -212,12 +228,12 @@ impl Drop for Passed {
     fn drop(&mut self) {
         let now = Instant::now();
         let outcome = match self.outcome {
-            Outcome::Unknown if now >= self.patience => Outcome::Unreachable,
+            Outcome::Unknown if now >= self.entered + self.patience => Outcome::Late,
             outcome => outcome,
         };
         let mut breaker = lock(&self.host.breaker);
         let before = breaker.is_open();
-        breaker.leave(self.pass, outcome, now);
+        breaker.leave(self.pass, self.entered, outcome, now);
         match (before, breaker.is_open()) {
             (false, true) => drop(self.host.open.fetch_add(1, Ordering::Relaxed)),
             (true, false) => drop(self.host.open.fetch_sub(1, Ordering::Relaxed)),
@@ -261,7 +277,7 @@ mod tests {
         let requests = (0..5).map(|number| {
             let (lane, host, order) = (&lane, &host, &order);
             async move {
-                let waited = lane.wait(host, soon()).await.unwrap();
+                let waited = lane.wait(host, "r", soon()).await.unwrap();
                 lock(order).push((number, waited, start.elapsed().as_millis()));
             }
         });
@@ -275,17 +291,32 @@ mod tests {
         let hosts = Hosts::default();
         let host = hosts.get(&target("a.example")).unwrap();
         let lane = host.lane(&Limits::default());
-        host.pause(Duration::from_secs(3));
-        host.pause(Duration::from_secs(1));
+        host.pause(&"r".into(), Duration::from_secs(3));
+        host.pause(&"r".into(), Duration::from_secs(1));
         let start = Instant::now();
-        assert_eq!(lane.wait(&host, soon()).await, Ok(true));
+        assert_eq!(lane.wait(&host, "r", soon()).await, Ok(true));
         assert_eq!(start.elapsed().as_secs(), 3);
-        host.pause(Duration::from_secs(3));
-        assert_eq!(lane.wait(&host, Instant::now() + Duration::from_secs(4)).await, Err(Duration::from_secs(3)));
-        host.pause(Duration::from_secs(30));
-        assert_eq!(lane.wait(&host, soon()).await, Err(Duration::from_secs(30)));
+        host.pause(&"r".into(), Duration::from_secs(3));
+        assert_eq!(lane.wait(&host, "r", Instant::now() + Duration::from_secs(4)).await, Err(Duration::from_secs(3)));
+        host.pause(&"r".into(), Duration::from_secs(30));
+        assert_eq!(lane.wait(&host, "r", soon()).await, Err(Duration::from_secs(30)));
+        assert_eq!(lane.wait(&host, "another rule", soon()).await, Ok(false));
         let other = hosts.get(&target("b.example")).unwrap();
-        assert_eq!(other.lane(&Limits::default()).wait(&other, soon()).await, Ok(false));
+        assert_eq!(other.lane(&Limits::default()).wait(&other, "r", soon()).await, Ok(false));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_rules_pause_delays_no_other_with_its_limits() {
+        let hosts = Hosts::default();
+        let host = hosts.get(&target("a.example")).unwrap();
+        let lane = host.lane(&Limits::default());
+        host.pause(&"r".into(), Duration::from_secs(3));
+        let start = Instant::now();
+        let (tired, other) = tokio::join!(lane.wait(&host, "r", soon()), async {
+            let waited = lane.wait(&host, "another rule", soon()).await;
+            (waited, start.elapsed())
+        });
+        assert_eq!((tired, other), (Ok(true), (Ok(false), Duration::ZERO)));
     }
 
     #[tokio::test(start_paused = true)]
@@ -293,11 +324,11 @@ mod tests {
         let hosts = Hosts::default();
         let host = hosts.get(&target("a.example")).unwrap();
         let lane = host.lane(&Limits { rate: 1.0, burst: 1, ..Limits::default() });
-        lane.wait(&host, soon()).await.unwrap();
+        lane.wait(&host, "r", soon()).await.unwrap();
         let start = Instant::now();
-        let gave_up = tokio::time::timeout(Duration::from_millis(500), lane.wait(&host, soon())).await;
+        let gave_up = tokio::time::timeout(Duration::from_millis(500), lane.wait(&host, "r", soon())).await;
         assert!(gave_up.is_err());
-        lane.wait(&host, soon()).await.unwrap();
+        lane.wait(&host, "r", soon()).await.unwrap();
         assert_eq!(start.elapsed().as_millis(), 1000);
     }
 
@@ -315,7 +346,7 @@ mod tests {
         let hosts = Hosts::default();
         let held: Vec<_> = (0..MAX_HOSTS).map(|it| hosts.get(&target(&format!("h{it}.example"))).unwrap()).collect();
         assert_eq!(hosts.get(&target("more.example")).unwrap_err().code(), Code::ConnectionLimitReached);
-        held[0].pause(Duration::from_secs(60));
+        held[0].pause(&"r".into(), Duration::from_secs(60));
         drop(held);
         hosts.get(&target("more.example")).unwrap();
         assert_eq!(lock(&hosts.all).len(), 2, "the one that asked for a pause is kept");

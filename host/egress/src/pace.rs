@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// The longest pause a cloud may ask for.
+/// No wait for a token is longer.
 const LONGEST: Duration = Duration::from_secs(600);
 
 /// A bucket of tokens that fills at a steady rate.
@@ -45,8 +45,9 @@ impl Bucket {
     }
 }
 
-/// The pause that an answer asks for, if it is one of those that do: 429 and 503 with `Retry-After` in seconds or as a date.
-pub(crate) fn pause(head: &http::response::Parts, now: jiff::Timestamp) -> Option<Duration> {
+/// The pause that an answer asks for, `most` at the most, if it is one of those that do: 429 and 503 with `Retry-After` in seconds or
+/// as a date.
+pub(crate) fn pause(head: &http::response::Parts, now: jiff::Timestamp, most: Duration) -> Option<Duration> {
     if !matches!(head.status.as_u16(), 429 | 503) {
         return None;
     }
@@ -58,7 +59,7 @@ pub(crate) fn pause(head: &http::response::Parts, now: jiff::Timestamp) -> Optio
             Duration::try_from(date.duration_since(now)).ok()?
         }
     };
-    (!pause.is_zero()).then_some(pause.min(LONGEST))
+    (!pause.is_zero()).then_some(pause.min(most))
 }
 
 #[cfg(test)]
@@ -91,7 +92,7 @@ mod tests {
         let table = [
             (429, Some("7"), Some(7)),
             (503, Some("Wed, 21 Oct 2015 07:28:00 GMT"), Some(10)),
-            (429, Some("999999"), Some(600)),
+            (429, Some("999999"), Some(90)),
             (429, Some("Wed, 21 Oct 2015 07:27:00 GMT"), None),
             (429, Some("0"), None),
             (429, Some("-1"), None),
@@ -106,7 +107,11 @@ mod tests {
                 response = response.header("retry-after", after);
             }
             let head = response.body(()).unwrap().into_parts().0;
-            assert_eq!(pause(&head, now), seconds.map(Duration::from_secs), "{status} {after:?}");
+            assert_eq!(
+                pause(&head, now, Duration::from_secs(90)),
+                seconds.map(Duration::from_secs),
+                "{status} {after:?}"
+            );
         }
     }
 }

@@ -15,6 +15,7 @@ use http_body::{Body, Frame, SizeHint};
 use tokio::time::{Instant, Sleep, sleep_until, timeout_at};
 
 use crate::{
+    held::{Held, Room},
     hosts::lock,
     instance::Permits,
     refusal::{Cause, Code, Refusal},
@@ -86,19 +87,45 @@ pub(crate) struct Progress {
     done: AtomicBool,
     sent: Arc<AtomicU64>,
     failure: OnceLock<Refusal>,
-    kept: Mutex<Option<BytesMut>>,
+    kept: Mutex<Option<Kept>>,
+}
+
+/// What has gone out of a body, as long as it is not too much to hold.
+#[derive(Debug)]
+struct Kept {
+    bytes: BytesMut,
+    held: Held,
+    room: Room,
+}
+
+impl Kept {
+    fn new(held: Held) -> Option<Self> {
+        let room = held.try_room(0)?;
+        Some(Self { bytes: BytesMut::new(), held, room })
+    }
+
+    /// With this too, if there is room for it now: nobody waits for a body to be sent again that may not have to be.
+    fn with(mut self, data: &Bytes) -> Option<Self> {
+        let more = data.len() as u64;
+        if self.bytes.len() as u64 + more > MAX_HELD {
+            return None;
+        }
+        self.room.join(self.held.try_room(more)?);
+        self.bytes.extend_from_slice(data);
+        Some(self)
+    }
 }
 
 impl Progress {
-    /// `keep`: whether the body may have to be sent again.
-    pub(crate) fn new(sent: Arc<AtomicU64>, keep: bool) -> Arc<Self> {
+    /// `keep`: where the body is held, if it may have to be sent again.
+    pub(crate) fn new(sent: Arc<AtomicU64>, keep: Option<Held>) -> Arc<Self> {
         Arc::new(Self {
             start: Instant::now(),
             last: AtomicU64::default(),
             done: AtomicBool::default(),
             sent,
             failure: OnceLock::new(),
-            kept: Mutex::new(keep.then(BytesMut::new)),
+            kept: Mutex::new(keep.and_then(Kept::new)),
         })
     }
 
@@ -122,18 +149,13 @@ impl Progress {
         if !self.done.load(Ordering::Relaxed) {
             return None;
         }
-        lock(&self.kept).take().map(BytesMut::freeze)
+        lock(&self.kept).take().map(|kept| kept.room.hold(kept.bytes.freeze()))
     }
 
     fn moved(&self, data: &Bytes) {
         self.sent.fetch_add(data.len() as u64, Ordering::Relaxed);
         let mut kept = lock(&self.kept);
-        if kept.as_ref().is_some_and(|kept| kept.len() as u64 + data.len() as u64 > MAX_HELD) {
-            *kept = None;
-        }
-        if let Some(kept) = kept.as_mut() {
-            kept.extend_from_slice(data);
-        }
+        *kept = kept.take().and_then(|kept| kept.with(data));
         self.touch();
     }
 
@@ -266,5 +288,29 @@ impl Body for Upload {
             Kind::Whole(body) => SizeHint::with_exact(body.as_ref().map_or(0, |body| body.len() as u64)),
             Kind::Streamed(streamed) => streamed.body.size_hint(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::held::MOST;
+
+    #[test]
+    fn what_there_is_no_room_for_is_not_kept() {
+        let held = Held::default();
+        let keep = || {
+            let progress = Progress::new(Arc::default(), Some(held.clone()));
+            progress.moved(&Bytes::from_static(b"hel"));
+            progress.moved(&Bytes::from_static(b"lo"));
+            progress.end();
+            progress.whole()
+        };
+        let kept = keep();
+        assert_eq!(kept.as_deref(), Some(b"hello".as_slice()));
+        let _others = held.try_room(MOST as u64 - 9).unwrap();
+        assert_eq!(keep(), None, "there are four left");
+        drop(kept);
+        assert_eq!(keep().as_deref(), Some(b"hello".as_slice()));
     }
 }

@@ -196,6 +196,7 @@ impl Reader<'_> {
             concurrency: self.number("limits.concurrency", limits.concurrency, 1..=64).unwrap_or(default.concurrency),
             rate: self.number("limits.rate", limits.rate, 0.01..=10_000.0).unwrap_or(default.rate),
             burst: self.number("limits.burst", limits.burst, 1..=10_000).unwrap_or(default.burst),
+            pause: self.duration("limits.pause", limits.pause.as_deref(), 10 * MINUTE).unwrap_or(default.pause),
         }
     }
 

@@ -104,7 +104,9 @@ impl Credential for Fixed {
         prepared.await.map_err(|failure: Failure| failure.named(&self.name))
     }
 
-    async fn rejected(&self, used: u64) -> bool {
+    fn accepted(&self, _used: u64, _kind: u64) {}
+
+    async fn rejected(&self, used: u64, _kind: u64) -> bool {
         self.changed(used).await
     }
 

@@ -5,6 +5,7 @@
 //! while the old value is still valid is a warning; the next ones keep a growing distance, so that an issuer that is
 //! down, or an account that locks, is not hammered on. A change of a file tries again at once.
 
+mod refusals;
 mod rule;
 mod state;
 
@@ -96,11 +97,16 @@ impl<S: Source> Renewed<S> {
         }
     }
 
-    /// The cloud refused the value of this number. True if there is another one now.
-    pub(crate) async fn rejected(&self, used: u64) -> bool {
+    /// The cloud took the value of this number from this kind of request.
+    pub(crate) fn accepted(&self, used: u64, kind: u64) {
+        self.shared.state().accept(used, kind);
+    }
+
+    /// The cloud refused the value of this number to this kind of request. True if there is another one now.
+    pub(crate) async fn rejected(&self, used: u64, kind: u64) -> bool {
         self.start();
         loop {
-            let rejection = self.shared.state().reject(Instant::now(), used);
+            let rejection = self.shared.state().reject(Instant::now(), used, kind);
             match rejection {
                 Rejection::Newer => return true,
                 Rejection::TooSoon => return false,

@@ -88,8 +88,12 @@ impl<S: TokenSource> Credential for TokenCredential<S> {
         self.try_prepare(head, body).await.map_err(|failure| failure.named(self.name()))
     }
 
-    async fn rejected(&self, used: u64) -> bool {
-        self.renewed.rejected(used).await
+    fn accepted(&self, used: u64, kind: u64) {
+        self.renewed.accepted(used, kind);
+    }
+
+    async fn rejected(&self, used: u64, kind: u64) -> bool {
+        self.renewed.rejected(used, kind).await
     }
 
     async fn changed(&self, used: u64) -> bool {

@@ -1,14 +1,15 @@
 //! A request that was admitted, on its way.
 
 use std::{
+    hash::{DefaultHasher, Hash as _, Hasher as _},
     sync::Arc,
     time::{Duration, SystemTime},
 };
 
 use bytes::Bytes;
 use http::{
-    HeaderValue, Request, Response, StatusCode, Uri,
-    header::{CONTENT_LENGTH, HOST, RETRY_AFTER},
+    HeaderValue, Request, Response, StatusCode,
+    header::{CONTENT_LENGTH, RETRY_AFTER},
     request::Parts,
 };
 use http_body::Body;
@@ -22,16 +23,16 @@ use super::{
     Options, Shared,
     admit::{guest_authenticates, unclear, writes},
     policy::Wired,
+    sign::{Sign, Signed},
     wire::{Times, Unanswered},
 };
 use crate::{
     actions::{self, Actions, is_bodiless},
     breaker::Outcome,
     config::GuestAuth,
-    credential::{CredentialError, CredentialErrorKind, Prepared},
     download::{Bounds, ResponseBody, over},
     grant::{Grant, Verdict},
-    headers::{self, Authentication, authority, strip_hop_by_hop},
+    headers::{self, Authentication, strip_hop_by_hop},
     hosts::Host,
     instance::{Permits, Ticket},
     meter::Meter,
@@ -139,7 +140,7 @@ impl Admitted {
         let mut content = Some(content);
         let (mut refused, mut resent) = (0, false);
         loop {
-            match lane.wait(&self.host, deadline).await {
+            match lane.wait(&self.host, &grant.name, deadline).await {
                 Ok(false) => {}
                 Ok(true) => self.shared.surroundings.metrics.throttled(&self.shared.plugin, &grant.name),
                 Err(pause) => {
@@ -155,7 +156,8 @@ impl Admitted {
                 Signed::Send(prepared, used) => (prepared, used),
                 Signed::Answer(answer) => return Ok((Answer::Own(answer), bounds, permits)),
             };
-            let progress = Progress::new(self.meter.sent.clone(), used.is_some() && held.is_none() && refused == 0);
+            let keep = used.is_some() && held.is_none() && refused == 0;
+            let progress = Progress::new(self.meter.sent.clone(), keep.then(|| self.shared.held.clone()));
             let upload = match content.take() {
                 Some(Content::Streamed(body)) => {
                     let most = grant.limits.request_body;
@@ -172,21 +174,24 @@ impl Admitted {
             }
             let answer = answer.map_err(|unanswered| unanswered.refusal);
             let (mut answer, body) = answer?.into_parts();
-            if let Some(pause) = pace::pause(&answer, now()) {
-                self.host.pause(pause);
+            if let Some(pause) = pace::pause(&answer, now(), grant.limits.pause) {
+                self.host.pause(&grant.name, pause);
             }
             // ELB says 403 to a key that has been deleted, as to what a policy forbids.
             if let (StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN, Some(used), Some(credential), ..REFUSALS) =
                 (answer.status, used, &grant.credential, refused)
                 && let Some(bytes) = held.or_else(|| progress.whole())
                 && (credential.changed(used).await
-                    || (answer.status == StatusCode::UNAUTHORIZED && credential.rejected(used).await))
+                    || (answer.status == StatusCode::UNAUTHORIZED && credential.rejected(used, self.kind(&head)).await))
             {
                 content = Some(Content::Held(bytes));
                 refused += 1;
                 continue;
             }
             if let Some(credential) = &grant.credential {
+                if let Some(used) = used.filter(|_| answer.status.is_success()) {
+                    credential.accepted(used, self.kind(&head));
+                }
                 credential.mask(&mut answer);
             }
             return Ok((Answer::Network(Response::from_parts(answer, body)), bounds, permits));
@@ -207,19 +212,21 @@ impl Admitted {
         let answer = wired.wire.exchange(request, progress, times).await;
         // What was too slow for a guest in a hurry says nothing of the host.
         let hurried = times.connect < limits.connect || times.first_byte < limits.first_byte;
-        let timeouts = [Code::ConnectionTimeout, Code::ConnectionReadTimeout];
         passed.ended(match &answer {
             Ok(_) => Outcome::Answered,
             Err(Unanswered { refusal, .. }) if !refusal.cause().is_unreachable() => Outcome::Unknown,
-            Err(Unanswered { refusal, .. }) if hurried && timeouts.contains(&refusal.code()) => Outcome::Unknown,
-            Err(_) => Outcome::Unreachable,
+            Err(Unanswered { refusal, .. }) => match refusal.code() {
+                Code::ConnectionTimeout | Code::ConnectionReadTimeout if hurried => Outcome::Unknown,
+                Code::ConnectionReadTimeout => Outcome::Late,
+                _ => Outcome::Unreachable,
+            },
         });
         answer
     }
 
     /// Finds the rule that decides, for which the body may have to be read.
     async fn look_inside(
-        &self,
+        &mut self,
         head: &Parts,
         body: GuestBody,
         deadline: Instant,
@@ -246,20 +253,28 @@ impl Admitted {
             return Ok((self.decide(&self.actions)?, Content::Streamed(body)));
         }
         let most = self.candidates.iter().map(|wired| wired.grant.limits.request_body).max().unwrap_or_default();
-        let bytes = collect(body, most.min(MAX_HELD), between, deadline).await?;
-        let mut actions = self.actions.clone();
+        let most = most.min(MAX_HELD);
+        let room = self.shared.held.room(most).await?;
+        let bytes = room.hold(collect(body, most, between, deadline).await?);
         if undecided {
-            actions.named.extend(actions::of_body(&head.headers, &bytes).map_err(unclear)?);
-            actions.open = false;
+            self.actions.named.extend(actions::of_body(&head.headers, &bytes).map_err(unclear)?);
+            self.actions.open = false;
         }
-        let wired = self.decide(&actions)?;
-        if self.dry_run && wired.grant.reads(&head.method, &actions) == Verdict::No {
+        let wired = self.decide(&self.actions)?;
+        if self.dry_run && wired.grant.reads(&head.method, &self.actions) == Verdict::No {
             return Err(writes(&head.method));
         }
         if bytes.len() as u64 > wired.grant.limits.request_body {
             return Err(too_long(wired.grant.limits.request_body));
         }
         Ok((wired, Content::Held(bytes)))
+    }
+
+    /// A number that requests of the same kind share, as far as a credential may be refused to one kind and not to another.
+    fn kind(&self, head: &Parts) -> u64 {
+        let mut hasher = DefaultHasher::new();
+        (&self.target, &head.method, head.uri.path(), &self.actions.named).hash(&mut hasher);
+        hasher.finish()
     }
 
     /// The first rule that permits these actions.
@@ -288,62 +303,6 @@ fn rewrite(head: &mut Parts, content: &Content, length: Option<u64>) {
     }
     head.extensions.clear();
     head.version = http::Version::HTTP_11;
-}
-
-/// What a credential lacks for a moment is worth another try, as a cloud that is away is; the rest is for the operator to mend.
-fn without_credential(error: &CredentialError) -> Refusal {
-    let code = match error.kind() {
-        CredentialErrorKind::Unavailable => Code::DestinationUnavailable,
-        CredentialErrorKind::Denied | CredentialErrorKind::Minting | CredentialErrorKind::Malformed => {
-            Code::HttpRequestDenied
-        }
-    };
-    Refusal::new(code, Cause::Credential, error.to_string())
-}
-
-/// Where and in whose name a request goes.
-struct Sign<'a> {
-    grant: &'a Grant,
-    authentication: &'a Authentication,
-    target: &'a Target,
-}
-
-enum Signed {
-    Send(Parts, Option<u64>),
-    Answer(Response<Bytes>),
-}
-
-impl Sign<'_> {
-    async fn prepare(&self, mut head: Parts, body: Option<&Bytes>) -> Result<Signed, Refusal> {
-        self.aim(&mut head)?;
-        let Some(credential) = &self.grant.credential else { return Ok(Signed::Send(head, None)) };
-        let prepared = credential.prepare(&mut head, body).await;
-        let used = match prepared.map_err(|error| without_credential(&error))? {
-            Prepared::Answer(answer) => return Ok(Signed::Answer(answer)),
-            Prepared::Send { used } => used,
-        };
-        if self.grant.guest_auth == GuestAuth::Refused {
-            self.authentication.strip(&mut head.headers);
-            if let Some(parameter) = self.authentication.kept_in(head.uri.query()) {
-                let name = parameter.split('=').next().unwrap_or_default();
-                return Err(guest_authenticates(&self.grant.name, &format!("query parameter {name}")));
-            }
-        }
-        // A credential has no say in where a request goes.
-        self.aim(&mut head)?;
-        Ok(Signed::Send(head, Some(used)))
-    }
-
-    fn aim(&self, head: &mut Parts) -> Result<(), Refusal> {
-        let internal = |_| Refusal::new(Code::InternalError, Cause::Internal, "the request's target has no URI");
-        let authority = authority(self.target);
-        let path = head.uri.path_and_query().map_or("/", |it| it.as_str());
-        let path = if path.starts_with('/') { path.to_owned() } else { format!("/{path}") };
-        head.headers.insert(HOST, HeaderValue::from_str(&authority).map_err(|error| internal(error.into()))?);
-        let uri = Uri::builder().scheme(self.target.scheme.as_str()).authority(authority).path_and_query(path).build();
-        head.uri = uri.map_err(internal)?;
-        Ok(())
-    }
 }
 
 async fn slot(slots: Arc<Semaphore>) -> Result<OwnedSemaphorePermit, Refusal> {

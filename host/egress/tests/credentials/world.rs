@@ -88,7 +88,10 @@ impl World {
                 Prepared::Answer(answer) => return Ok(shown(answer)),
             };
             let answer = self.plain.send(Request::from_parts(head, body.clone())).await.unwrap();
-            if answer.status() == StatusCode::UNAUTHORIZED && !tried && credential.rejected(used).await {
+            if answer.status().is_success() {
+                credential.accepted(used, 0);
+            }
+            if answer.status() == StatusCode::UNAUTHORIZED && !tried && credential.rejected(used, 0).await {
                 tried = true;
                 continue;
             }

@@ -1,15 +1,19 @@
 //! The gateway and a credential: what is taken out, put in, sent again and masked.
 
-use std::sync::{
-    Arc, Mutex,
-    atomic::{AtomicU64, AtomicUsize, Ordering},
+use std::{
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicU64, AtomicUsize, Ordering},
+    },
+    time::Duration,
 };
 
 use async_trait::async_trait;
 use bytes::Bytes;
+use futures::future::join_all;
 use http::{Request, Response, request, response};
 use http_body_util::{BodyExt as _, Full, StreamBody};
-use skydock_egress::{Cause, Code, Credential, CredentialError, CredentialErrorKind, Prepared, Secret};
+use skydock_egress::{Call, Cause, Code, Credential, CredentialError, CredentialErrorKind, Instance, Prepared, Secret};
 
 use crate::support::{Plugin, Server, get, post, read, request, rule, settings};
 
@@ -18,6 +22,8 @@ use crate::support::{Plugin, Server, get, post, read, request, rule, settings};
 struct Tokens {
     number: AtomicU64,
     renewals: AtomicUsize,
+    /// What it was told of numbers: accepted, or refused to requests of a kind.
+    told: Mutex<Vec<(u64, Option<u64>)>>,
     /// Its file changes while a request is on its way.
     changes: bool,
     bodies: Mutex<Vec<Option<Bytes>>>,
@@ -40,7 +46,8 @@ impl Credential for Tokens {
         if let Some(kind) = self.fails {
             return Err(CredentialError::new("tokens", kind, "its file is gone"));
         }
-        self.bodies.lock().unwrap().push(body.cloned());
+        // A copy: what the gateway holds is counted as long as there is a share in it.
+        self.bodies.lock().unwrap().push(body.map(|body| Bytes::copy_from_slice(body)));
         if head.uri.path() == "/login" {
             return Ok(Prepared::Answer(Response::new(Bytes::from_static(b"masked"))));
         }
@@ -53,7 +60,12 @@ impl Credential for Tokens {
         Ok(Prepared::Send { used })
     }
 
-    async fn rejected(&self, used: u64) -> bool {
+    fn accepted(&self, used: u64, _: u64) {
+        self.told.lock().unwrap().push((used, None));
+    }
+
+    async fn rejected(&self, used: u64, kind: u64) -> bool {
+        self.told.lock().unwrap().push((used, Some(kind)));
         self.renewals.fetch_add(1, Ordering::SeqCst);
         self.number.compare_exchange(used, used + 1, Ordering::SeqCst, Ordering::SeqCst).is_ok()
     }
@@ -126,6 +138,25 @@ async fn a_third_rejection_is_the_guests_to_see() {
     let (plugin, tokens) = plugin(&server, Tokens { number: AtomicU64::new(5), ..Tokens::default() }, "");
     assert_eq!(plugin.fetch(post(&server, "/", "hello")).await.unwrap().0, 401);
     assert_eq!(tokens.renewals.load(Ordering::SeqCst), 2);
+}
+
+#[tokio::test]
+async fn a_credential_is_told_which_kind_of_request_refuses_it() {
+    let server = strict().await;
+    let (plugin, tokens) = plugin(&server, Tokens { number: AtomicU64::new(1), ..Tokens::default() }, "");
+    assert_eq!(plugin.fetch(get(&server, "/a")).await.unwrap().0, 200);
+    assert_eq!(std::mem::take(&mut *tokens.told.lock().unwrap()), [(1, None)]);
+    tokens.number.store(5, Ordering::SeqCst);
+    for asked in [get(&server, "/a?x=1"), get(&server, "/a?x=2"), get(&server, "/b"), request("DELETE", &server, "/a")]
+    {
+        assert_eq!(plugin.fetch(asked).await.unwrap().0, 401);
+    }
+    let told = std::mem::take(&mut *tokens.told.lock().unwrap());
+    assert!(told.iter().all(|(_, kind)| kind.is_some()), "{told:?}");
+    let kinds: Vec<_> = told.iter().step_by(2).map(|(_, kind)| *kind).collect();
+    assert_eq!(told.iter().map(|(used, _)| *used).collect::<Vec<_>>(), (5..13).collect::<Vec<_>>());
+    assert_eq!(kinds[0], kinds[1]);
+    assert!(kinds[1] != kinds[2] && kinds[2] != kinds[3] && kinds[3] != kinds[0], "{kinds:?}");
 }
 
 #[tokio::test]
@@ -226,4 +257,49 @@ async fn a_credential_goes_to_the_hosts_of_its_rule_only() {
     assert_eq!(said(get(&server, "/a/x")).await, "token-1 - /a/x 0");
     assert_eq!(said(get(&server, "/b/x")).await, "- - /b/x 0");
     assert_eq!(plugin.metric("requests_total{plugin=\"test\",rule=\"b\",method=\"GET\",code=\"4xx\"}"), 1);
+}
+
+// Holds: SEC-25
+#[tokio::test]
+async fn bodies_that_are_held_have_a_total() {
+    const MS: Duration = Duration::from_millis(1);
+    let (now, most) = (Arc::<AtomicUsize>::default(), Arc::<AtomicUsize>::default());
+    let peak = most.clone();
+    let server = Server::http(move |request| {
+        let (now, most) = (now.clone(), most.clone());
+        async move {
+            request.into_body().collect().await.unwrap();
+            most.fetch_max(now.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
+            tokio::time::sleep(MS * 1500).await;
+            now.fetch_sub(1, Ordering::SeqCst);
+            Response::new(Full::<Bytes>::default())
+        }
+    })
+    .await;
+    let (plugin, _) = plugin(
+        &server,
+        Tokens { needs_body: true, ..Tokens::default() },
+        "limits: {concurrency: 64, rate: 1000, burst: 1000}",
+    );
+    let instances: Vec<_> = (0..6).map(|_| Instance::default()).collect();
+    let upload = |number: usize, size: usize, left: Duration| {
+        let call = Call { instance: &instances[number % instances.len()], left, ..plugin.call() };
+        let (head, _) = request("POST", &server, "/").into_parts();
+        let body = Full::new(Bytes::from(vec![0; size]));
+        let plugin = &plugin;
+        async move { read(plugin.send_body(&call, head, body).await?).await }
+    };
+    let large = join_all((0..40).map(|number| upload(number, 1 << 20, MS * 60_000)));
+    let late = async {
+        tokio::time::sleep(MS * 500).await;
+        upload(5, 1 << 20, MS * 100).await
+    };
+    let (large, late) = tokio::join!(large, late);
+    assert!(large.into_iter().all(|answer| answer.unwrap().0 == 200));
+    assert_eq!(peak.load(Ordering::SeqCst), 32, "MiB at a time");
+    assert_eq!(late.unwrap_err().code(), Code::HttpResponseTimeout);
+    peak.store(0, Ordering::SeqCst);
+    let small = join_all((0..40).map(|number| upload(number, 1 << 10, MS * 60_000))).await;
+    assert!(small.into_iter().all(|answer| answer.unwrap().0 == 200));
+    assert_eq!(peak.load(Ordering::SeqCst), 40, "what is small takes no more than it is");
 }

@@ -14,7 +14,7 @@ use http::Response;
 use http_body_util::Full;
 use skydock_egress::{Call, Code, Instance};
 
-use crate::support::{Plugin, Server, get, read};
+use crate::support::{Plugin, Server, get, read, settings};
 
 const MS: Duration = Duration::from_millis(1);
 
@@ -79,18 +79,40 @@ async fn requests_keep_to_the_rate() {
     assert!(plugin.metric("throttled_total{plugin=\"test\",rule=\"api\"}") > 0);
 }
 
-#[tokio::test]
-async fn a_pause_the_cloud_asks_for_holds_for_all_instances() {
-    let server = Server::http(|request| async move {
-        let after = request.uri().path().trim_start_matches('/').to_owned();
+/// A server that asks for a pause of as many seconds as the last segment of the path says, if that is a number.
+async fn weary() -> Server {
+    Server::http(|request| async move {
+        let after = request.uri().path().rsplit('/').next().and_then(|last| last.parse::<u32>().ok());
         let mut response = Response::new(Full::<Bytes>::default());
-        if !after.is_empty() {
+        if let Some(after) = after {
             *response.status_mut() = http::StatusCode::TOO_MANY_REQUESTS;
-            response.headers_mut().insert("retry-after", after.parse().unwrap());
+            response.headers_mut().insert("retry-after", after.into());
         }
         response
     })
-    .await;
+    .await
+}
+
+// Holds: OPS-138
+#[tokio::test]
+async fn a_pause_the_cloud_asks_for_is_its_rules_alone() {
+    let server = weary().await;
+    let rules = "
+- { name: a, to: 'http://api.example.com:PORT', addresses: [127.0.0.1/32], paths: [/a], limits: {pause: 2m} }
+- { name: b, to: 'http://api.example.com:PORT', addresses: [127.0.0.1/32] }
+";
+    let plugin = Plugin::new(&settings(rules, server.port(), None));
+    let retry_after = async |path| plugin.send(get(&server, path)).await.unwrap().headers()["retry-after"].clone();
+    assert_eq!(retry_after("/a/3600").await, "3600");
+    assert_eq!(retry_after("/a").await, "120", "the rule says how long at most");
+    assert_eq!(plugin.fetch(get(&server, "/b")).await.unwrap().0, 200);
+    assert_eq!(retry_after("/b/3600").await, "3600");
+    assert_eq!(retry_after("/b").await, "60", "a minute, if it does not");
+}
+
+#[tokio::test]
+async fn a_pause_the_cloud_asks_for_holds_for_all_instances() {
+    let server = weary().await;
     let plugin = Plugin::to(&server, "");
     let other = Instance::default();
     let call = Call { instance: &other, ..plugin.call() };

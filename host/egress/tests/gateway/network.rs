@@ -5,6 +5,10 @@ use std::{
     time::{Duration, Instant},
 };
 
+use bytes::Bytes;
+use futures::future::join_all;
+use http::Response;
+use http_body_util::Full;
 use skydock_egress::{Call, Cause, Closed, Code, Options};
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _, copy_bidirectional},
@@ -155,4 +159,25 @@ async fn a_guest_in_a_hurry_does_not_close_a_host() {
         let refusal = plugin.send_in(&Call { options, ..plugin.call() }, get(&server, "/")).await.unwrap_err();
         assert_eq!(refusal.code(), Code::ConnectionReadTimeout);
     }
+}
+
+#[tokio::test]
+async fn a_slow_path_does_not_close_a_host_that_answers() {
+    let server = Server::http(|request| async move {
+        if request.uri().path() == "/slow" {
+            tokio::time::sleep(MS * 60_000).await;
+        }
+        Response::new(Full::<Bytes>::default())
+    })
+    .await;
+    let plugin = Plugin::to(&server, "limits: {firstByte: 600ms}");
+    let slow = join_all((0..7).map(|_| plugin.send(get(&server, "/slow"))));
+    let (slow, between) = tokio::join!(slow, async {
+        tokio::time::sleep(MS * 200).await;
+        plugin.fetch(get(&server, "/nodes")).await
+    });
+    assert_eq!(between.unwrap().0, 200);
+    assert!(slow.into_iter().all(|late| late.unwrap_err().code() == Code::ConnectionReadTimeout));
+    assert_eq!(plugin.fetch(get(&server, "/nodes")).await.unwrap().0, 200);
+    assert_eq!(plugin.metric("hosts_left_alone{plugin=\"test\"}"), 0);
 }

@@ -35,7 +35,7 @@ fn every_field_of_a_rule_is_read() {
   guestAuth: allowed
   tls: { caFile: /ca, certFile: /cert, keyFile: /key, serverName: other.example, pin: 'sha256:00:PIN' }
   proxy: http://proxy:3128
-  limits: { connect: 1s, firstByte: 2s, betweenBytes: 3s, total: 4s, requestBody: 5KiB, responseBody: 6MiB, concurrency: 7, rate: 0.5, burst: 9 }
+  limits: { connect: 1s, firstByte: 2s, betweenBytes: 3s, total: 4s, requestBody: 5KiB, responseBody: 6MiB, concurrency: 7, rate: 0.5, burst: 9, pause: 8s }
 ";
     let yaml = yaml.replace("PIN", &"1f".repeat(31));
     let grant = read(&yaml).unwrap().remove(0);
@@ -55,6 +55,7 @@ fn every_field_of_a_rule_is_read() {
         concurrency: 7,
         rate: 0.5,
         burst: 9,
+        pause: Duration::from_secs(8),
     };
     assert_eq!(grant.limits, expected);
 }

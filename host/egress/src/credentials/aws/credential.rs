@@ -72,8 +72,12 @@ impl Credential for AwsCredential {
         self.try_prepare(head, body).await.map_err(|failure| failure.named(self.name()))
     }
 
-    async fn rejected(&self, used: u64) -> bool {
-        self.keys.rejected(used).await
+    fn accepted(&self, used: u64, kind: u64) {
+        self.keys.accepted(used, kind);
+    }
+
+    async fn rejected(&self, used: u64, kind: u64) -> bool {
+        self.keys.rejected(used, kind).await
     }
 
     async fn changed(&self, used: u64) -> bool {

@@ -4,15 +4,12 @@ use std::{sync::Arc, time::Duration};
 
 use tokio::time::Instant;
 
-use super::{Fresh, rule};
+use super::{
+    Fresh,
+    refusals::{Refusals, Verdict},
+    rule,
+};
 use crate::credentials::failure::Failure;
-
-/// A value that is refused is renewed at once, since it may have been revoked. A cloud that refuses every value, fresh ones too, makes so
-/// many renewals in this time.
-const REJECTIONS: (usize, Duration) = (10, Duration::from_secs(300));
-
-/// Keystone refuses what it issues in the second in which a password was changed: sooner after a renewal another one comes to nothing.
-const APART: Duration = Duration::from_secs(1);
 
 struct Held<T> {
     number: u64,
@@ -21,6 +18,8 @@ struct Held<T> {
     expires: Option<Instant>,
     /// What the files were when it was got.
     inputs: u64,
+    /// Something has been answered with it.
+    accepted: bool,
     rejected: bool,
     used: bool,
 }
@@ -40,8 +39,7 @@ pub(crate) struct State<T> {
     attempts: u64,
     running: bool,
     wanted: bool,
-    /// When a value was renewed since it was refused.
-    rejections: Vec<Instant>,
+    refusals: Refusals,
 }
 
 /// What somebody who asks gets.
@@ -75,7 +73,7 @@ impl<T> Default for State<T> {
             attempts: 0,
             running: false,
             wanted: false,
-            rejections: Vec::new(),
+            refusals: Refusals::default(),
         }
     }
 }
@@ -122,22 +120,25 @@ impl<T> State<T> {
         }
     }
 
-    /// The cloud refused this number.
-    pub(crate) fn reject(&mut self, now: Instant, used: u64) -> Rejection {
+    /// The cloud took this number from this kind of request.
+    pub(crate) fn accept(&mut self, used: u64, kind: u64) {
+        if let Some(held) = self.held.as_mut().filter(|held| held.number == used) {
+            held.accepted = true;
+            self.refusals.forgive(kind);
+        }
+    }
+
+    /// The cloud refused this number to this kind of request.
+    pub(crate) fn reject(&mut self, now: Instant, used: u64, kind: u64) -> Rejection {
         let Some(held) = self.held.as_mut().filter(|held| held.number <= used) else {
             return if self.held.is_some() { Rejection::Newer } else { Rejection::TooSoon };
         };
         if !held.rejected {
-            let since = |at: Instant| now.saturating_duration_since(at);
-            self.rejections.retain(|at| since(*at) < REJECTIONS.1);
-            if self.rejections.len() >= REJECTIONS.0 {
-                return Rejection::TooSoon;
+            match self.refusals.judge(now, kind, held.accepted) {
+                Verdict::TooSoon => return Rejection::TooSoon,
+                Verdict::Later(at) => return Rejection::Later(at),
+                Verdict::Renew => held.rejected = true,
             }
-            if let Some(at) = self.rejections.last().filter(|at| since(**at) < APART) {
-                return Rejection::Later(at.checked_add(APART).unwrap_or(now));
-            }
-            held.rejected = true;
-            self.rejections.push(now);
         } else if !self.running && !self.wanted {
             // The attempt it caused has failed; others come as those who ask cause them.
             return Rejection::TooSoon;
@@ -189,6 +190,7 @@ impl<T> State<T> {
                     renew: fresh.lifetime.and_then(|lifetime| after(rule::renew_after(lifetime, spread))),
                     expires: fresh.lifetime.and_then(after),
                     inputs,
+                    accepted: false,
                     rejected: false,
                     used: false,
                 });

@@ -158,11 +158,11 @@ async fn several_rejections_of_one_number_renew_once() {
     let (source, renewed) = counting(3600);
     let (used, _) = renewed.get().await.unwrap();
     let all = (0..10).map(|_| Arc::clone(&renewed));
-    let all = all.map(|renewed| tokio::spawn(async move { renewed.rejected(used).await }));
+    let all = all.map(|renewed| tokio::spawn(async move { renewed.rejected(used, 1).await }));
     for task in all.collect::<Vec<_>>() {
         assert!(task.await.unwrap());
     }
-    assert!(renewed.rejected(used).await, "one that comes late finds the new one");
+    assert!(renewed.rejected(used, 1).await, "one that comes late finds the new one");
     assert_eq!(source.attempts.load(SeqCst), 2);
     assert_eq!(renewed.get().await.unwrap().0, 2);
 }
@@ -172,13 +172,13 @@ async fn a_cloud_that_refuses_all_makes_few_renewals() {
     let (source, renewed) = counting(3600);
     for _ in 0..60 {
         let (used, _) = renewed.get().await.unwrap();
-        renewed.rejected(used).await;
+        renewed.rejected(used, 1).await;
         seconds(1).await;
     }
     assert_eq!(source.attempts.load(SeqCst), 11, "the first, and ten that it may take");
     for _ in 0..600 {
         let (used, _) = renewed.get().await.unwrap();
-        renewed.rejected(used).await;
+        renewed.rejected(used, 1).await;
         seconds(1).await;
     }
     let attempts = source.attempts.load(SeqCst);
@@ -204,9 +204,9 @@ async fn what_is_refused_at_once_is_renewed_a_second_later() {
     let renewed = Renewed::new(Quick(AtomicU64::new(0)), CredentialMetrics::default());
     let (used, _) = renewed.get().await.unwrap();
     let start = Instant::now();
-    assert!(renewed.rejected(used).await);
+    assert!(renewed.rejected(used, 1).await);
     assert_eq!(Instant::now(), start, "the first time at once");
-    assert!(renewed.rejected(used + 1).await);
+    assert!(renewed.rejected(used + 1, 1).await);
     assert_eq!(Instant::now(), start + Duration::from_secs(1));
     assert_eq!(*renewed.get().await.unwrap().1, 2);
 }
@@ -217,9 +217,31 @@ async fn values_that_are_revoked_one_by_one_are_renewed_at_once() {
     for revoked in 1..=10 {
         let (used, _) = renewed.get().await.unwrap();
         seconds(3).await;
-        assert!(renewed.rejected(used).await, "{revoked}");
+        assert!(renewed.rejected(used, 1).await, "{revoked}");
     }
     assert_eq!(source.attempts.load(SeqCst), 11);
+}
+
+// Holds: OPS-131
+#[tokio::test(start_paused = true)]
+async fn one_path_that_refuses_all_leaves_renewals_to_others() {
+    let (source, renewed) = counting(3600);
+    for _ in 0..60 {
+        let (used, _) = renewed.get().await.unwrap();
+        renewed.accepted(used, 2);
+        if renewed.rejected(used, 1).await {
+            renewed.rejected(used + 1, 1).await;
+        }
+        seconds(2).await;
+    }
+    assert_eq!(source.attempts.load(SeqCst), 5, "the first, and two for each of two requests");
+    let (used, _) = renewed.get().await.unwrap();
+    renewed.accepted(used, 2);
+    assert!(renewed.rejected(used, 2).await, "it may have been revoked");
+    seconds(300).await;
+    let (used, _) = renewed.get().await.unwrap();
+    renewed.accepted(used, 2);
+    assert!(renewed.rejected(used, 1).await, "the path may have been mended");
 }
 
 #[tokio::test(start_paused = true)]
@@ -227,8 +249,8 @@ async fn a_rejection_whose_renewal_fails_says_so() {
     let (source, renewed) = counting(3600);
     let (used, _) = renewed.get().await.unwrap();
     fail(&source, Some(Failure::unavailable("down")));
-    assert!(!renewed.rejected(used).await);
-    assert!(!renewed.rejected(used).await);
+    assert!(!renewed.rejected(used, 1).await);
+    assert!(!renewed.rejected(used, 1).await);
     assert_eq!(source.attempts.load(SeqCst), 2);
     // It may be the service that erred: the old one is used, and renewed as soon as that may be tried.
     assert_eq!(renewed.get().await.unwrap().0, 1);

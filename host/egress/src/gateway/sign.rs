@@ -1,0 +1,71 @@
+//! What a credential makes of a request's head.
+
+use bytes::Bytes;
+use http::{HeaderValue, Response, Uri, header::HOST, request::Parts};
+
+use super::admit::guest_authenticates;
+use crate::{
+    config::GuestAuth,
+    credential::{CredentialError, CredentialErrorKind, Prepared},
+    grant::Grant,
+    headers::{Authentication, authority},
+    refusal::{Cause, Code, Refusal},
+    rule::Target,
+};
+
+/// What a credential lacks for a moment is worth another try, as a cloud that is away is; the rest is for the operator to mend.
+fn without_credential(error: &CredentialError) -> Refusal {
+    let code = match error.kind() {
+        CredentialErrorKind::Unavailable => Code::DestinationUnavailable,
+        CredentialErrorKind::Denied | CredentialErrorKind::Minting | CredentialErrorKind::Malformed => {
+            Code::HttpRequestDenied
+        }
+    };
+    Refusal::new(code, Cause::Credential, error.to_string())
+}
+
+/// Where and in whose name a request goes.
+pub(super) struct Sign<'a> {
+    pub(super) grant: &'a Grant,
+    pub(super) authentication: &'a Authentication,
+    pub(super) target: &'a Target,
+}
+
+/// What became of it.
+pub(super) enum Signed {
+    Send(Parts, Option<u64>),
+    Answer(Response<Bytes>),
+}
+
+impl Sign<'_> {
+    pub(super) async fn prepare(&self, mut head: Parts, body: Option<&Bytes>) -> Result<Signed, Refusal> {
+        self.aim(&mut head)?;
+        let Some(credential) = &self.grant.credential else { return Ok(Signed::Send(head, None)) };
+        let prepared = credential.prepare(&mut head, body).await;
+        let used = match prepared.map_err(|error| without_credential(&error))? {
+            Prepared::Answer(answer) => return Ok(Signed::Answer(answer)),
+            Prepared::Send { used } => used,
+        };
+        if self.grant.guest_auth == GuestAuth::Refused {
+            self.authentication.strip(&mut head.headers);
+            if let Some(parameter) = self.authentication.kept_in(head.uri.query()) {
+                let name = parameter.split('=').next().unwrap_or_default();
+                return Err(guest_authenticates(&self.grant.name, &format!("query parameter {name}")));
+            }
+        }
+        // A credential has no say in where a request goes.
+        self.aim(&mut head)?;
+        Ok(Signed::Send(head, Some(used)))
+    }
+
+    fn aim(&self, head: &mut Parts) -> Result<(), Refusal> {
+        let internal = |_| Refusal::new(Code::InternalError, Cause::Internal, "the request's target has no URI");
+        let authority = authority(self.target);
+        let path = head.uri.path_and_query().map_or("/", |it| it.as_str());
+        let path = if path.starts_with('/') { path.to_owned() } else { format!("/{path}") };
+        head.headers.insert(HOST, HeaderValue::from_str(&authority).map_err(|error| internal(error.into()))?);
+        let uri = Uri::builder().scheme(self.target.scheme.as_str()).authority(authority).path_and_query(path).build();
+        head.uri = uri.map_err(internal)?;
+        Ok(())
+    }
+}
