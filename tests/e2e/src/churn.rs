@@ -184,12 +184,13 @@ impl<'a> Churn<'a> {
         Ok(())
     }
 
-    /// What the plugin has certainly had in its memory.
+    /// What tells a machine in the plugin's memory: one that is at a load balancer knows its ID or its address.
     ///
     /// # Errors
     /// When there is no machine.
-    pub fn known_to_the_guest(&self) -> Result<&str> {
-        Ok(&self.wanted.machines.first().context("a machine")?.0.id)
+    pub fn known_to_the_guest(&self) -> Result<[&str; 2]> {
+        let (machine, _) = self.wanted.machines.first().context("a machine")?;
+        Ok([&machine.id, &machine.address])
     }
 }
 

@@ -69,7 +69,7 @@ async fn end(churn: &Churn<'_>, report: Report, rotations: usize, ended: Ended<'
     let renewals = renewals(&host).await?;
     let seen = generation(&host.scrape().await?);
     ensure!(seen == 1.0, "the plugin is its generation {seen}");
-    let places = secrets::places(host, hosts, &churn.cluster, &secrets, churn.known_to_the_guest()?).await?;
+    let places = secrets::places(host, hosts, &churn.cluster, &secrets, &churn.known_to_the_guest()?).await?;
     secrets.are_not_in(&places)?;
     let searched = places.iter().map(|place| place.bytes.len()).sum();
     Ok(Rotated { churn: report, rotations, renewals, forms: secrets.len(), searched })

@@ -137,8 +137,8 @@ impl Secrets {
     }
 }
 
-/// Everything of a host that is seen outside of it, and the memories of its guests. `guests_know`: words that a guest has certainly
-/// had in its memory, so that it is known to be one. The host is ended.
+/// Everything of a host that is seen outside of it, and the memories of its guests. `guests_know`: words of which a guest has
+/// certainly one in its memory, so that it is known to be one. The host is ended.
 ///
 /// # Errors
 /// When something cannot be read; when a place is all but empty; when the host's own memory has none of the secrets, since then
@@ -148,13 +148,15 @@ pub async fn places(
     hosts: &Hosts,
     cluster: &Cluster,
     secrets: &Secrets,
-    guests_know: &str,
+    guests_know: &[&str],
 ) -> Result<Vec<Place>> {
     let metrics = host.scrape().await?.text().to_owned();
     let memory = memory::read(host.id()?)?;
     Hosts::stop(host).await?;
     let mut known = Secrets::default();
-    known.add("word", guests_know);
+    for word in guests_know {
+        known.add("word", word);
+    }
     ensure!(!known.found_in(&memory.guests).is_empty(), "no guest has {guests_know:?} in its memory: {memory:?}");
     ensure!(!secrets.found_in(&memory.host).is_empty(), "the host itself has no secret in its memory: {memory:?}");
     let places = vec![
