@@ -1,6 +1,6 @@
 //! Classic load balancers: what Services without the annotation `aws-load-balancer-type: nlb` have, as by the official provider.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{collections::BTreeSet, time::Duration};
 
 use skydock_sdk::{
     Result,
@@ -22,7 +22,7 @@ use crate::{
         security_group,
     },
     cloud::Cloud,
-    nlb,
+    nlb, store,
     tags::{Cluster, Tags},
 };
 
@@ -34,13 +34,21 @@ mod wish;
 use plan::Observed;
 use wish::Wish;
 
+/// How long it is remembered which security groups were taken from a load balancer.
+const DETACHED: Duration = Duration::from_secs(3600);
+
 /// The classic load balancer of this name, if there is one.
 ///
 /// # Errors
 /// If AWS cannot be asked.
 pub(crate) fn find(cloud: &Cloud<'_>, name: &str) -> Result<Option<Description>> {
     match ask(cloud, &elb::balancer_named(name)) {
-        Ok(found) => Ok(found.balancers.into_iter().next()),
+        // Of a name that there is not AWS says so: it answers no empty list.
+        Ok(found) if found.balancers.is_empty() => {
+            let reason = "an empty list".into();
+            Err(Failure::Unreadable { action: "DescribeLoadBalancers", reason }.into())
+        }
+        Ok(found) => Ok(found.balancers.into_iter().find(|one| one.load_balancer_name == name)),
         Err(failure) if is_gone(&failure) => Ok(None),
         Err(failure) => Err(failure.into()),
     }
@@ -91,16 +99,37 @@ pub(crate) fn ensure(cloud: &Cloud<'_>, service: &Service, members: &Members) ->
         Some(observed) => observed,
         None => create(cloud, &wish, &vpc, &subnets, &groups)?,
     };
+    let detached = detached(cloud, &wish.name, &observed.balancer.security_groups.items, &groups);
     for stage in plan::stages(&wish, &observed, &subnets, &groups, &machines) {
         carry_out(cloud, &stage)?;
     }
-    let before = &observed.balancer.security_groups.items;
-    let detached: Vec<String> = before.iter().filter(|id| !groups.contains(id)).cloned().collect();
-    cloud.remove_groups(&cluster, &detached, &kept(cloud, service))?;
     if let Some(group) = groups.first() {
-        cloud.sync_access(&cluster, &vpc, group, &places)?;
+        cloud.sync_access(&cluster, &vpc, &wish.name, group, &places)?;
+    }
+    if !detached.is_empty() {
+        cloud.close_access(&cluster, Some(&vpc), &wish.name, &detached)?;
+        let detached: Vec<String> = detached.into_iter().collect();
+        cloud.remove_groups(&cluster, service, &detached, &kept(cloud, service))?;
+        cloud.store.remove(&detached_key(cloud, &wish.name));
     }
     Ok(status(&observed.balancer))
+}
+
+fn detached_key(cloud: &Cloud<'_>, name: &str) -> String {
+    cloud.key(&format!("detached/{name}"))
+}
+
+/// Groups that a load balancer has, or had, and is not to have. They are kept until they are seen to: once it has them no more, it does
+/// not tell of them.
+fn detached(cloud: &Cloud<'_>, name: &str, before: &[String], wanted: &[String]) -> BTreeSet<String> {
+    let key = detached_key(cloud, name);
+    let mut detached: BTreeSet<String> = store::load(cloud.store, &key).unwrap_or_default();
+    detached.extend(before.iter().cloned());
+    detached.retain(|group| !wanted.contains(group));
+    if !detached.is_empty() {
+        store::save(cloud.store, &key, &detached, DETACHED);
+    }
+    detached
 }
 
 fn look(cloud: &Cloud<'_>, balancer: Description) -> Result<Observed> {
@@ -217,7 +246,7 @@ pub(crate) fn update(cloud: &Cloud<'_>, service: &Service, members: &Members) ->
     }
     carry_out(cloud, &calls)?;
     match access::first(&balancer.security_groups.items, service) {
-        Some(group) => cloud.sync_access(&cluster, &balancer.vpc_id, group, &places),
+        Some(group) => cloud.sync_access(&cluster, &balancer.vpc_id, &name, group, &places),
         None => Ok(()),
     }
 }
@@ -238,27 +267,27 @@ pub(crate) fn delete(cloud: &Cloud<'_>, service: &Service, seen: Option<&Cluster
     let cluster = cloud.identity()?.cluster;
     let name = name::balancer(service);
     let kept = kept(cloud, service);
-    let mut groups = Vec::new();
     let found = find(cloud, &name)?;
-    if let Some(balancer) = &found {
+    let own = found.as_ref().map(|balancer| balancer.security_groups.items.clone()).unwrap_or_default();
+    let vpc = found.as_ref().map(|balancer| balancer.vpc_id.as_str());
+    if found.is_some() {
         nlb::belongs(&name, look_tags(cloud, &name)?.as_ref(), &cluster)?;
+    }
+    // Before the load balancer goes: then nothing tells any more which groups it had.
+    let detached = detached(cloud, &name, &[], &own);
+    let known = access::first(&own, service).into_iter().chain(&detached).cloned().collect();
+    cloud.close_access(&cluster, vpc, &name, &known)?;
+    let mut groups = own;
+    if found.is_some() {
         match api::one(cloud.wire, &elb::on("DeleteLoadBalancer", &name)) {
             Err(failure) if !is_gone(&failure) => return Err(failure.into()),
             _ => {}
         }
-        groups.clone_from(&balancer.security_groups.items);
-        if let Some(shared) = access::first(&groups, service).filter(|group| kept.contains(group)) {
-            // Others may use it, too: then its way to the nodes stays open.
-            let others = elb::all(cloud.wire)?;
-            let used =
-                |other: &Description| other.load_balancer_name != name && other.security_groups.items.contains(shared);
-            if !others.iter().any(used) {
-                cloud.sync_access(&cluster, &balancer.vpc_id, shared, &BTreeMap::new())?;
-            }
-        }
     } else {
         groups = cloud.groups_named(&name::classic_security_group(service), None, seen)?;
     }
-    cloud.remove_groups(&cluster, &groups, &kept)?;
+    groups.extend(detached);
+    cloud.remove_groups(&cluster, service, &groups, &kept)?;
+    cloud.store.remove(&detached_key(cloud, &name));
     Ok(found.is_some())
 }

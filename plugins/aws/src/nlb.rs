@@ -46,8 +46,7 @@ const ROUNDS: usize = 10;
 /// If AWS cannot be asked.
 pub(crate) fn find(cloud: &Cloud<'_>, name: &str) -> Result<Option<LoadBalancer>> {
     let call = elbv2::balancer_named(name);
-    // What stands in for AWS may not know the parameter, and list all.
-    Ok(elbv2::network(ask(cloud, &call))?.filter(|found| found.load_balancer_name == name))
+    Ok(elbv2::network(ask(cloud, &call), name)?)
 }
 
 fn ask(cloud: &Cloud<'_>, call: &Call) -> Answer<Found> {
@@ -92,7 +91,7 @@ pub(crate) fn ensure(cloud: &Cloud<'_>, service: &Service, members: &Members) ->
     }
     let before = observed.balancer.security_groups.items.clone();
     reconcile(cloud, &wish, &mut observed, &targets, &vpc)?;
-    groups::settle(cloud, &cluster, &wish, &observed, &before, fresh)?;
+    groups::settle(cloud, &cluster, service, &wish, &observed, &before, fresh)?;
     let traffic = traffic(cloud, &wish, &observed.balancer)?;
     cloud.sync_node_rules(&cluster, Some(&vpc), &wish.name, &places, &traffic, fresh)?;
     update::note_groups(cloud, &wish.name, &places);
@@ -228,7 +227,9 @@ fn outcome(
 fn adopt(cloud: &Cloud<'_>, wish: &Wish, observed: &mut Observed, name: &str) -> Result<Found> {
     let mut found = ask(cloud, &elbv2::group_named(name))?;
     let ours = &observed.balancer.load_balancer_arn;
-    found.groups.retain(|group| group.load_balancer_arns.items.iter().all(|arn| arn == ours));
+    found.groups.retain(|group| {
+        group.target_group_name == name && group.load_balancer_arns.items.iter().all(|arn| arn == ours)
+    });
     let Some(group) = found.groups.first() else {
         return Err(CloudError::conflict(format!("target group {name} belongs to another load balancer")));
     };

@@ -4,7 +4,65 @@ use std::{cell::RefCell, collections::BTreeMap, time::Duration};
 
 use skydock_sdk::types::{Service, ServicePort, Transport};
 
-use crate::{balancer::annotation, store::Store};
+use crate::{
+    api::{call::Call, failure::Failure, wire::Wire},
+    balancer::annotation,
+    cloud::Setup,
+    store::Store,
+};
+
+type Answer = Result<String, Failure>;
+
+/// A way to AWS whose answers a test makes up.
+pub(crate) struct Scripted<F> {
+    answer: F,
+    /// What was sent.
+    pub(crate) sent: RefCell<Vec<Call>>,
+}
+
+impl<F: Fn(&Call) -> Answer> Scripted<F> {
+    pub(crate) fn new(answer: F) -> Self {
+        Self { answer, sent: RefCell::default() }
+    }
+
+    /// A parameter of each call of an action, in order.
+    pub(crate) fn all(&self, action: &str, key: &str) -> Vec<String> {
+        let sent = self.sent.borrow();
+        let calls = sent.iter().filter(|call| call.action == action);
+        calls.flat_map(|call| &call.params).filter(|(name, _)| name == key).map(|(_, value)| value.clone()).collect()
+    }
+}
+
+impl<F: Fn(&Call) -> Answer> Wire for Scripted<F> {
+    fn send(&self, calls: &[Call]) -> Vec<Answer> {
+        let answer = |call: &Call| {
+            self.sent.borrow_mut().push(call.clone());
+            (self.answer)(call)
+        };
+        calls.iter().map(answer).collect()
+    }
+}
+
+/// A refusal with this code.
+pub(crate) fn refused(call: &Call, code: &str) -> Answer {
+    Err(Failure::Refused { action: call.action, status: 400, code: code.into(), message: "words".into() })
+}
+
+/// An answer with nothing in it.
+pub(crate) fn nothing(call: &Call) -> Answer {
+    Ok(format!("<{}Response/>", call.action))
+}
+
+/// An answer of a load balancer's API, with this in its result.
+pub(crate) fn result(call: &Call, text: &str) -> Answer {
+    let action = call.action;
+    Ok(format!("<{action}Response><{action}Result>{text}</{action}Result></{action}Response>"))
+}
+
+/// A cluster `c` in a VPC `v`.
+pub(crate) fn setup() -> Setup {
+    Setup::read("[Global]\nRegion = eu-west-1\nVPC = v\nKubernetesClusterID = c\n", "f", &[]).unwrap()
+}
 
 /// A store in which nothing ends.
 #[derive(Debug, Default)]

@@ -4,7 +4,13 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::{answer::Members, call::Call, failure::Answer, pages, wire::Wire};
+use super::{
+    answer::Members,
+    call::Call,
+    failure::{Answer, Failure},
+    pages,
+    wire::Wire,
+};
 use crate::{endpoint::Api, tags::Tags};
 
 /// A load balancer.
@@ -205,13 +211,20 @@ pub(crate) fn balancer_named(name: &str) -> Call {
     call("DescribeLoadBalancers").list("Names", [name])
 }
 
-/// The network load balancer of a name, if there is one.
+/// The network load balancer of a name, if there is one, in the answer to a question about that name.
 ///
 /// # Errors
 /// As [`super::failure::Failure`] tells; that it is not there is no error.
-pub(crate) fn network(answer: Answer<Found>) -> Answer<Option<LoadBalancer>> {
+pub(crate) fn network(answer: Answer<Found>, name: &str) -> Answer<Option<LoadBalancer>> {
     match answer {
-        Ok(found) => Ok(found.balancers.into_iter().find(|one| one.kind == "network")),
+        // Of a name that there is not AWS says so: it answers no empty list.
+        Ok(found) if found.balancers.is_empty() => {
+            Err(Failure::Unreadable { action: "DescribeLoadBalancers", reason: "an empty list".into() })
+        }
+        // What stands in for AWS may not know the parameter, and list all.
+        Ok(found) => {
+            Ok(found.balancers.into_iter().find(|one| one.kind == "network" && one.load_balancer_name == name))
+        }
         Err(failure) if failure.code() == "LoadBalancerNotFound" => Ok(None),
         Err(failure) => Err(failure),
     }

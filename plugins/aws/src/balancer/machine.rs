@@ -21,11 +21,9 @@ use crate::{
     store,
 };
 
-/// How long a machine's VPC and security groups are believed; the official provider's cache is as old.
-const KEPT: Duration = Duration::from_secs(600);
-
-/// How long a machine that is gone is not asked for again.
-const GONE: Duration = Duration::from_secs(60);
+/// How long it is believed what EC2 says of machines: long enough for many Services that change together, and short enough for a machine
+/// that comes or goes to be seen within a minute.
+const KEPT: Duration = Duration::from_secs(30);
 
 /// A node that may be behind a load balancer.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -73,17 +71,33 @@ pub(crate) struct Place {
     pub(crate) groups: BTreeSet<String>,
 }
 
+/// What EC2 said of machines.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+struct Said {
+    /// When it was first asked, in seconds since 1970: what is asked later is not believed for longer.
+    since: u64,
+    /// Those that are there.
+    machines: Vec<(Place, Vec<String>)>,
+    /// Those that are not.
+    gone: BTreeSet<String>,
+}
+
 impl Cloud<'_> {
+    /// What is known of machines already.
+    fn machines_said(&self) -> Said {
+        let fresh = |said: &Said| self.now.checked_sub(said.since).is_some_and(|age| age < KEPT.as_secs());
+        let said = store::load(self.store, &self.key("machines")).filter(fresh);
+        said.unwrap_or_else(|| Said { since: self.now, ..Said::default() })
+    }
+
     /// Machines by ID; those that are gone, or end, are left out. Only those that are not known are asked for.
     ///
     /// # Errors
     /// If AWS cannot be asked.
     pub(crate) fn places(&self, ids: &BTreeSet<String>) -> Result<BTreeMap<String, Place>> {
-        let (key, gone_key) = (self.key("machines"), self.key("gone"));
-        let kept: Vec<(Place, Vec<String>)> = store::load(self.store, &key).unwrap_or_default();
-        let mut places: BTreeMap<String, Place> =
-            kept.into_iter().flat_map(|(place, ids)| ids.into_iter().map(move |id| (id, place.clone()))).collect();
-        let mut gone: BTreeSet<String> = store::load(self.store, &gone_key).unwrap_or_default();
+        let Said { since, machines, mut gone } = self.machines_said();
+        let each = |(place, ids): (Place, Vec<String>)| ids.into_iter().map(move |id| (id, place.clone()));
+        let mut places: BTreeMap<String, Place> = machines.into_iter().flat_map(each).collect();
         let unknown: BTreeSet<&str> =
             ids.iter().map(String::as_str).filter(|id| !places.contains_key(*id) && !gone.contains(*id)).collect();
         if !unknown.is_empty() {
@@ -104,12 +118,12 @@ impl Cloud<'_> {
                     }
                 }
             }
-            let mut grouped: BTreeMap<&Place, Vec<&String>> = BTreeMap::new();
+            let mut grouped: BTreeMap<Place, Vec<String>> = BTreeMap::new();
             for (id, place) in &places {
-                grouped.entry(place).or_default().push(id);
+                grouped.entry(place.clone()).or_default().push(id.clone());
             }
-            store::save(self.store, &key, &grouped.into_iter().collect::<Vec<_>>(), KEPT);
-            store::save(self.store, &gone_key, &gone, GONE);
+            let said = Said { since, machines: grouped.into_iter().collect(), gone };
+            store::save(self.store, &self.key("machines"), &said, KEPT);
         }
         places.retain(|id, _| ids.contains(id));
         Ok(places)
@@ -145,5 +159,49 @@ mod tests {
         assert_eq!(chosen("edge"), "i-1 i-2");
         assert_eq!(chosen("edge=,pool=a"), "i-1");
         assert_eq!(chosen("pool=c"), "");
+    }
+
+    /// Others that come meanwhile do not make what is known any younger.
+    #[test]
+    fn machines_that_come_and_go_are_seen_within_a_minute() {
+        use crate::testing::{Memory, Scripted, nothing, refused, setup};
+        let (setup, store) = (setup(), Memory::default());
+        let turned = std::cell::Cell::new(false);
+        let wire = Scripted::new(|call: &crate::api::call::Call| {
+            let asked: Vec<&str> = call
+                .params
+                .iter()
+                .filter(|(key, _)| key.starts_with("InstanceId"))
+                .map(|(_, id)| id.as_str())
+                .collect();
+            let there = |id: &&str| if turned.get() { *id != "i-goes" } else { *id != "i-comes" };
+            if call.action != "DescribeInstances" {
+                return nothing(call);
+            }
+            if !asked.iter().all(there) && asked.len() == 1 {
+                return refused(call, "InvalidInstanceID.NotFound");
+            }
+            let item = |id: &&str| {
+                format!(
+                    "<item><instanceId>{id}</instanceId><vpcId>v</vpcId><instanceState><name>running</name></instanceState></item>"
+                )
+            };
+            let items: String = asked.iter().filter(|id| there(id)).map(item).collect();
+            Ok(format!(
+                "<DescribeInstancesResponse><reservationSet><item><instancesSet>{items}</instancesSet></item>\
+                 </reservationSet></DescribeInstancesResponse>"
+            ))
+        });
+        let none = Vec::new;
+        let at = |now: u64, ids: &[&str]| {
+            let cloud = Cloud::new(&setup, &wire, &store, &none, now);
+            let ids: BTreeSet<String> = ids.iter().map(|id| (*id).to_owned()).collect();
+            cloud.places(&ids).unwrap().into_keys().collect::<Vec<_>>().join(" ")
+        };
+        assert_eq!(at(0, &["i-goes", "i-comes"]), "i-goes");
+        turned.set(true);
+        assert_eq!(at(15, &["i-goes", "i-comes"]), "i-goes", "not asked for at every call");
+        assert_eq!(at(25, &["i-goes", "i-comes", "i-other"]), "i-goes i-other");
+        assert_eq!(at(60, &["i-goes", "i-comes"]), "i-comes");
     }
 }

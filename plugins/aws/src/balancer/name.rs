@@ -72,11 +72,6 @@ pub(crate) fn classic_security_group(service: &Service) -> String {
     format!("k8s-elb-{}", balancer(service))
 }
 
-/// True for names of security groups that are made for load balancers, whoever's.
-pub(crate) fn is_made_for_balancers(group: &str) -> bool {
-    group.starts_with("k8s-")
-}
-
 fn plain(text: &str) -> String {
     text.chars().filter(char::is_ascii_alphanumeric).take(8).collect()
 }

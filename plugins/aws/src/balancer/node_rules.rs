@@ -40,6 +40,30 @@ pub(crate) struct Traffic {
     pub(crate) ranges: BTreeSet<String>,
     /// Where the load balancer itself is.
     pub(crate) subnets: BTreeSet<String>,
+    /// What others need.
+    pub(crate) probes: Probes,
+}
+
+/// Health checks of other load balancers. One rule has to do for all that come from the same subnets to the same port, and it bears the
+/// name of the first that needed it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Probes {
+    /// The port of kube-proxy's own check, if Services share that: others may be about to use it.
+    pub(crate) shared: Option<u16>,
+    /// Ports that others check; none if nobody has looked.
+    pub(crate) others: Option<BTreeSet<u16>>,
+}
+
+impl Probes {
+    fn may_need(&self, rule: &Rule) -> bool {
+        let port = port(rule);
+        self.others.as_ref().is_none_or(|others| others.contains(&port)) || self.shared == Some(port)
+    }
+}
+
+/// The only port of a rule for health checks.
+fn port(rule: &Rule) -> u16 {
+    rule.ports.and_then(|(from, _)| from.try_into().ok()).unwrap_or_default()
 }
 
 /// The rules of one load balancer.
@@ -64,21 +88,36 @@ pub(crate) fn wanted(balancer: &str, traffic: &Traffic) -> Rules {
     rules
 }
 
-/// What is to be added to and taken from one group. Rules of others stay, also those that say the same.
-pub(crate) fn changes(balancer: &str, there: &Rules, wanted: &Rules) -> (Rules, Rules) {
-    let ours = [format!("{CLIENT}={balancer}"), format!("{HEALTH}={balancer}")];
+/// What is to be added to and taken from one group. Rules of others stay, also those that say the same; and of its own those for health
+/// checks that others may need, while there are any.
+pub(crate) fn changes(balancer: &str, there: &Rules, wanted: &Rules, probes: &Probes) -> (Rules, Rules) {
+    let (client, health) = (format!("{CLIENT}={balancer}"), format!("{HEALTH}={balancer}"));
     let lacking = wanted.iter().filter(|(rule, _)| !there.contains_key(*rule));
     let mut grant: Rules = lacking.map(|(rule, text)| (rule.clone(), text.clone())).collect();
-    let idle = there.iter().filter(|(rule, text)| ours.contains(text) && !wanted.contains_key(*rule));
+    let own_ports: BTreeSet<u16> =
+        there.iter().chain(wanted).filter(|(_, text)| **text == client).map(|(rule, _)| port(rule)).collect();
+    let others = there.values().any(|text| text.starts_with(CLIENT) && *text != client);
+    let needed = |rule: &Rule| others && !own_ports.contains(&port(rule)) && probes.may_need(rule);
+    let idle = there.iter().filter(|(rule, text)| {
+        !wanted.contains_key(*rule) && (**text == client || (**text == health && !needed(rule)))
+    });
     let mut revoke: Rules = idle.map(|(rule, text)| (rule.clone(), text.clone())).collect();
     if grant.is_empty() && revoke.is_empty() && wanted.is_empty() {
         return (grant, revoke);
     }
-    // All load balancers share the rule for path MTU discovery from the same clients.
     let after = there.iter().filter(|(rule, _)| !revoke.contains_key(*rule)).chain(&grant);
+    let after: Vec<&Rule> = after.filter(|(_, text)| text.contains(CLIENT)).map(|(rule, _)| rule).collect();
+    // The last one takes with it what it shared, which may bear the name of one that is gone.
+    if let (true, Some(others)) = (after.is_empty(), &probes.others) {
+        let idle = there.iter().filter(|(rule, text)| text.starts_with(HEALTH) && !others.contains(&port(rule)));
+        let idle = idle.filter(|(rule, _)| !wanted.contains_key(*rule));
+        revoke.extend(idle.map(|(rule, text)| (rule.clone(), text.clone())));
+    }
+    // All load balancers share the rule for path MTU discovery from the same clients.
     let clients: BTreeSet<Rule> = after
-        .filter(|(rule, text)| text.contains(CLIENT) && matches!(rule.source, Source::V4(_)))
-        .map(|(rule, _)| Rule::path_mtu(rule.source.clone()))
+        .into_iter()
+        .filter(|rule| matches!(rule.source, Source::V4(_)))
+        .map(|rule| Rule::path_mtu(rule.source.clone()))
         .collect();
     let idle = there.iter().filter(|(rule, text)| *text == MTU && !clients.contains(*rule));
     revoke.extend(idle.map(|(rule, text)| (rule.clone(), text.clone())));
@@ -183,7 +222,7 @@ impl Cloud<'_> {
         for (id, group) in &all {
             let none = Rules::new();
             let wanted = if open.contains(id) { &rules } else { &none };
-            let (grant, revoke) = changes(balancer, &permission::rules(&group.ip_permissions), wanted);
+            let (grant, revoke) = changes(balancer, &permission::rules(&group.ip_permissions), wanted, &traffic.probes);
             if !revoke.is_empty() {
                 calls.push(permission::revoke(id, &revoke));
             }

@@ -2,7 +2,10 @@
 
 use std::collections::BTreeSet;
 
-use skydock_sdk::{Result, log, types::CloudError};
+use skydock_sdk::{
+    Result, log,
+    types::{CloudError, Service},
+};
 
 use super::{LETTING_GO, name, node_rules::ClusterGroups};
 use crate::{
@@ -106,20 +109,27 @@ impl Cloud<'_> {
         Ok(network::groups(self.wire, &call)?.into_iter().map(|group| group.group_id).collect())
     }
 
-    /// Takes away those of these groups that were made for this cluster, and the rules of its other groups that speak of them.
+    /// Takes away those of these groups that were made for this Service, and the rules of its other groups that speak of them.
     /// Those in `keep` stay, and so does what bears no tag of this cluster.
     ///
     /// # Errors
     /// `in-progress` if one is still in use; or if AWS refuses.
-    pub(crate) fn remove_groups(&self, cluster: &Cluster, groups: &[String], keep: &[String]) -> Result<()> {
+    pub(crate) fn remove_groups(
+        &self,
+        cluster: &Cluster,
+        service: &Service,
+        groups: &[String],
+        keep: &[String],
+    ) -> Result<()> {
         let candidates: Vec<String> = groups.iter().filter(|id| !keep.contains(id)).cloned().collect();
         if candidates.is_empty() {
             return Ok(());
         }
         let found = network::groups(self.wire, &network::groups_by([("group-id", candidates)]))?;
-        // Who installs a cluster gives its own groups the same tag.
-        let made =
-            |group: &SecurityGroup| cluster.owns(&group.tags()) && name::is_made_for_balancers(&group.group_name);
+        // Who installs a cluster gives its own groups the same tag, and a user may have named a group of another Service.
+        let names =
+            [name::network_security_group(&self.config.cluster_name, service), name::classic_security_group(service)];
+        let made = |group: &SecurityGroup| cluster.owns(&group.tags()) && names.contains(&group.group_name);
         let owned: Vec<String> = found.into_iter().filter(made).map(|group| group.group_id).collect();
         if owned.is_empty() {
             return Ok(());
@@ -167,6 +177,7 @@ impl Cloud<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::testing::{Memory, Scripted, nothing, service, setup};
 
     #[test]
     fn a_group_of_its_own_lets_in_ports_and_path_mtu_discovery() {
@@ -180,39 +191,37 @@ mod tests {
         assert_eq!(rules.len(), 5);
     }
 
-    /// A region with one group: the nodes', made and tagged `owned` by what installs the cluster, whose members may talk to each other.
-    #[derive(Default)]
-    struct Region(std::cell::RefCell<Vec<&'static str>>);
-
-    impl api::wire::Wire for Region {
-        fn send(&self, calls: &[api::call::Call]) -> Vec<std::result::Result<String, api::failure::Failure>> {
-            let answer = |call: &api::call::Call| {
-                self.0.borrow_mut().push(call.action);
-                match call.action {
-                    "DescribeSecurityGroups" => Ok("<DescribeSecurityGroupsResponse><securityGroupInfo><item><groupId>sg-nodes</groupId>\
-                         <groupName>nodes.c.example</groupName><vpcId>v</vpcId><ipPermissions><item><ipProtocol>-1</ipProtocol><groups>\
-                         <item><groupId>sg-nodes</groupId></item></groups></item></ipPermissions><tagSet><item>\
-                         <key>kubernetes.io/cluster/c</key><value>owned</value></item></tagSet></item></securityGroupInfo>\
-                         </DescribeSecurityGroupsResponse>"
-                        .into()),
-                    other => Ok(format!("<{other}Response/>")),
-                }
-            };
-            calls.iter().map(answer).collect()
-        }
+    /// A region with one group, which bears the cluster's tag: its members may talk to each other.
+    fn removed(name: &str) -> Vec<String> {
+        let group = format!(
+            "<DescribeSecurityGroupsResponse><securityGroupInfo><item><groupId>sg-1</groupId><groupName>{name}</groupName>\
+             <vpcId>v</vpcId><ipPermissions><item><ipProtocol>-1</ipProtocol><groups><item><groupId>sg-1</groupId></item>\
+             </groups></item></ipPermissions><tagSet><item><key>kubernetes.io/cluster/c</key><value>owned</value></item>\
+             </tagSet></item></securityGroupInfo></DescribeSecurityGroupsResponse>"
+        );
+        let wire = Scripted::new(|call: &api::call::Call| match call.action {
+            "DescribeSecurityGroups" => Ok(group.clone()),
+            _ => nothing(call),
+        });
+        let (setup, store) = (setup(), Memory::default());
+        let none = Vec::new;
+        let cloud = Cloud::new(&setup, &wire, &store, &none, 0);
+        let cluster = Cluster { id: "c".into(), legacy: false };
+        cloud.remove_groups(&cluster, &service(&[]), &["sg-1".to_owned()], &[]).unwrap();
+        let sent = wire.sent.borrow();
+        sent.iter().map(|call| call.action.to_owned()).filter(|action| !action.starts_with("Describe")).collect()
     }
 
-    /// The annotation `security-groups` named it, and does not any more.
+    /// Whoever installs the cluster tags its groups alike, and other Services' groups bear the tag, too: the annotation
+    /// `security-groups` named one, and does not any more.
     #[test]
-    fn a_group_that_was_not_made_for_a_load_balancer_keeps_its_rules_and_stays() {
-        let text = "[Global]\nRegion = eu-west-1\nVPC = v\nKubernetesClusterID = c\n";
-        let setup = crate::cloud::Setup::read(text, "f", &[]).unwrap();
-        let (region, store) = (Region::default(), crate::testing::Memory::default());
-        let none = Vec::new;
-        let cloud = Cloud::new(&setup, &region, &store, &none, 0);
-        let cluster = Cluster { id: "c".into(), legacy: false };
-        let answer = cloud.remove_groups(&cluster, &["sg-nodes".to_owned()], &[]);
-        let sent = region.0.borrow();
-        assert!(sent.iter().all(|action| action.starts_with("Describe")), "{answer:?} after {sent:?}");
+    fn a_group_that_was_not_made_for_this_service_stays() {
+        for name in ["nodes.c.example", "k8s-nodes", "k8s-default-web-0000000000", "k8s-elb-a0123"] {
+            assert_eq!(removed(name), Vec::<String>::new(), "{name}");
+        }
+        let web = service(&[]);
+        for name in [name::classic_security_group(&web), name::network_security_group("", &web)] {
+            assert_eq!(removed(&name), ["RevokeSecurityGroupIngress", "DeleteSecurityGroup"], "{name}");
+        }
     }
 }

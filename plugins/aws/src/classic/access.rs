@@ -5,9 +5,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use skydock_sdk::{Result, types::Service};
 
 use crate::{
-    api::ec2::{
-        network::{self, SecurityGroup},
-        permission::{self, Rule, Rules, Source},
+    api::{
+        call::Call,
+        ec2::{
+            network::{self, SecurityGroup},
+            permission::{self, Rule, Rules, Source},
+        },
+        elb,
     },
     balancer::{
         annotation::{self, Annotations},
@@ -45,15 +49,21 @@ fn changes(
     (grant, revoke)
 }
 
+fn everything_from(group: &str) -> Rule {
+    Rule::everything(Source::Group(group.to_owned()))
+}
+
 impl Cloud<'_> {
-    /// Lets traffic from a load balancer's group in at the nodes behind it, and nowhere else.
+    /// Lets traffic from a load balancer's group in at the nodes behind it, and nowhere else but where another load balancer of that
+    /// group may have nodes.
     ///
     /// # Errors
     /// If AWS cannot be asked, or it is not clear which group is the nodes'.
-    pub(crate) fn sync_access(
+    pub(super) fn sync_access(
         &self,
         cluster: &Cluster,
         vpc: &str,
+        balancer: &str,
         group: &str,
         places: &BTreeMap<String, Place>,
     ) -> Result<()> {
@@ -69,17 +79,65 @@ impl Cloud<'_> {
             let found = network::groups(self.wire, &network::groups_by([("group-id", untagged)]))?;
             groups.extend(found.into_iter().map(|group| (group.group_id.clone(), group)));
         }
-        let rule = Rule::everything(Source::Group(group.to_owned()));
-        let (grant, revoke) = changes(&groups, &open, cluster, &rule);
+        let rule = everything_from(group);
+        let (grant, mut revoke) = changes(&groups, &open, cluster, &rule);
+        if !revoke.is_empty() && self.groups_of_others(balancer)?.contains(group) {
+            revoke.clear();
+        }
         let rules = Rules::from([(rule, String::new())]);
-        let calls: Vec<_> = grant
-            .iter()
-            .map(|id| permission::authorize(id, &rules))
-            .chain(revoke.iter().map(|id| permission::revoke(id, &rules)))
-            .collect();
-        for answer in self.wire.send(&calls) {
+        let grant = grant.iter().map(|id| permission::authorize(id, &rules));
+        let revoke = revoke.iter().map(|id| permission::revoke(id, &rules));
+        self.change_access(&grant.chain(revoke).collect::<Vec<_>>())
+    }
+
+    /// Lets traffic from these groups in nowhere any more, but from those that other load balancers have.
+    ///
+    /// # Errors
+    /// If AWS cannot be asked.
+    pub(super) fn close_access(
+        &self,
+        cluster: &Cluster,
+        vpc: Option<&str>,
+        balancer: &str,
+        groups: &BTreeSet<String>,
+    ) -> Result<()> {
+        if self.config.keep_node_groups || groups.is_empty() {
+            return Ok(());
+        }
+        let wanted: BTreeSet<Rule> = groups.iter().map(|group| everything_from(group)).collect();
+        let mut open = BTreeMap::new();
+        for (id, nodes) in self.cluster_groups(cluster, vpc)? {
+            let there = permission::rules(&nodes.ip_permissions).into_keys().filter(|rule| wanted.contains(rule));
+            let there: Vec<Rule> = there.collect();
+            if !there.is_empty() {
+                open.insert(id, there);
+            }
+        }
+        if open.is_empty() {
+            return Ok(());
+        }
+        let others = self.groups_of_others(balancer)?;
+        let idle = |rule: &Rule| matches!(&rule.source, Source::Group(group) if !others.contains(group));
+        let mut calls = Vec::new();
+        for (id, there) in open {
+            let rules: Rules = there.into_iter().filter(idle).map(|rule| (rule, String::new())).collect();
+            if !rules.is_empty() {
+                calls.push(permission::revoke(&id, &rules));
+            }
+        }
+        self.change_access(&calls)
+    }
+
+    /// Security groups of all other classic load balancers: the nodes' groups do not tell for which of them they let one in.
+    fn groups_of_others(&self, balancer: &str) -> Result<BTreeSet<String>> {
+        let others = elb::all(self.wire)?.into_iter().filter(|one| one.load_balancer_name != balancer);
+        Ok(others.flat_map(|one| one.security_groups.items).collect())
+    }
+
+    fn change_access(&self, calls: &[Call]) -> Result<()> {
+        for answer in self.wire.send(calls) {
             match answer {
-                // The rule is there, or gone, already: a rule of one load balancer is nobody else's.
+                // The rule is there, or gone, already.
                 Err(failure)
                     if matches!(failure.code(), "InvalidPermission.Duplicate" | "InvalidPermission.NotFound") => {}
                 Err(failure) => return Err(failure.into()),

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use skydock_sdk::{Result, log};
+use skydock_sdk::{Result, log, types::Service};
 
 use super::{
     observed::Observed,
@@ -28,6 +28,7 @@ pub(crate) fn ensure(cloud: &Cloud<'_>, cluster: &Cluster, vpc: &str, name: &str
 pub(super) fn settle(
     cloud: &Cloud<'_>,
     cluster: &Cluster,
+    service: &Service,
     wish: &Wish,
     observed: &Observed,
     before: &[String],
@@ -39,7 +40,7 @@ pub(super) fn settle(
         cloud.set_rules(own, &security_group::rules(&ports(wish), &wish.ranges))?;
     }
     let detached: Vec<String> = before.iter().filter(|id| !now.contains(id)).cloned().collect();
-    if let Err(error) = cloud.remove_groups(cluster, &detached, &[]) {
+    if let Err(error) = cloud.remove_groups(cluster, service, &detached, &[]) {
         // The load balancer is as asked for; what it had before is tried again when it is deleted by hand.
         log::warn("groups", format_args!("what load balancer {} had before stays: {error:?}", wish.name));
     }

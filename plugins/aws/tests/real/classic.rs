@@ -1,3 +1,4 @@
+use skydock_aws::balancer::machine::{Member, Members};
 use skydock_sdk::types::{CloudError, Service};
 
 use crate::world::{World, annotation, name, service, text, texts};
@@ -116,4 +117,82 @@ fn the_operators_group_is_used_and_never_deleted() {
     world.call(|cloud| cloud.delete_balancer(&services[1])).unwrap();
     assert!(!rules().contains(&shared), "{}", rules());
     assert!(world.ec2("DescribeSecurityGroups", &[("GroupId.1", &shared)]).contains(&shared));
+}
+
+fn group(world: &World, name: &str) -> String {
+    let params = [("GroupName", name), ("GroupDescription", name), ("VpcId", world.vpc.as_str())];
+    text(&world.ec2("CreateSecurityGroup", &params), "groupId")
+}
+
+/// True if the nodes' group lets in what comes from another.
+fn lets_in(world: &World, nodes: &str, group: &str) -> bool {
+    world.ec2("DescribeSecurityGroups", &[("GroupId.1", nodes)]).contains(group)
+}
+
+#[test]
+fn services_that_share_a_group_keep_each_others_way() {
+    let mut world = World::new(1, "");
+    let (first, second) = (world.group.clone(), group(&world, "pool-b"));
+    world.tag(&second, &format!("kubernetes.io/cluster/{}", world.cluster), "owned");
+    world.group = second.clone();
+    world.launch(0);
+    let shared = group(&world, "shared");
+    let member = |(id, pool): (&String, &str)| Member {
+        provider_id: Some(format!("aws:///us-east-1a/{id}")),
+        labels: vec![("pool".to_owned(), pool.to_owned())],
+    };
+    let members = Members { all: world.machines.iter().zip(["a", "b"]).map(member).collect(), changes: None };
+    let mut services = [classic(&[(80, 30080)]), classic(&[(80, 30081)])];
+    for (web, pool) in services.iter_mut().zip(["pool=a", "pool=b"]) {
+        web.annotations = vec![annotation("security-groups", &shared), annotation("target-node-labels", pool)];
+    }
+    for web in services.iter().chain(&services) {
+        world.call(|cloud| cloud.ensure_balancer(web, &members)).unwrap();
+    }
+    world.call(|cloud| cloud.update_members(&services[0], &members)).unwrap();
+    for nodes in [&first, &second] {
+        assert!(lets_in(&world, nodes, &shared), "both pools are behind load balancers of the group");
+    }
+    world.call(|cloud| cloud.delete_balancer(&services[0])).unwrap();
+    assert!(lets_in(&world, &second, &shared));
+    world.call(|cloud| cloud.delete_balancer(&services[1])).unwrap();
+    for nodes in [&first, &second] {
+        assert!(!lets_in(&world, nodes, &shared), "nobody needs it any more");
+    }
+}
+
+#[test]
+fn a_users_group_is_closed_though_a_call_fails() {
+    let world = World::new(1, "");
+    let users = group(&world, "users");
+    let mut web = classic(&[(80, 30080)]);
+    web.annotations = vec![annotation("security-groups", &users)];
+    ensure(&world, &web);
+    assert!(lets_in(&world, &world.group, &users));
+    world.line.faults.borrow_mut().push(("RevokeSecurityGroupIngress", 0, 1, "Throttling"));
+    let first = world.call(|cloud| cloud.delete_balancer(&web));
+    assert!(matches!(first, Err(CloudError::Throttled(_))), "{first:?}");
+    world.call(|cloud| cloud.delete_balancer(&web)).unwrap();
+    assert!(!lets_in(&world, &world.group, &users));
+    assert!(world.ec2("DescribeSecurityGroups", &[("GroupId.1", &users)]).contains(&users), "it is the user's");
+}
+
+#[test]
+fn a_group_that_is_exchanged_is_closed() {
+    let world = World::new(1, "");
+    let (before, after) = (group(&world, "before"), group(&world, "after"));
+    let mut web = classic(&[(80, 30080)]);
+    web.annotations = vec![annotation("security-groups", &before)];
+    ensure(&world, &web);
+    web.annotations = vec![annotation("security-groups", &after)];
+    world.line.faults.borrow_mut().push(("RevokeSecurityGroupIngress", 0, 1, "Throttling"));
+    let first = world.call(|cloud| cloud.ensure_balancer(&web, &world.members()));
+    assert!(matches!(first, Err(CloudError::Throttled(_))), "{first:?}");
+    ensure(&world, &web);
+    assert!(lets_in(&world, &world.group, &after) && !lets_in(&world, &world.group, &before));
+    let text = described(&world, &web);
+    assert!(text.contains(&after) && !text.contains(&before), "{text}");
+    world.line.take();
+    ensure(&world, &web);
+    assert!(world.line.take().iter().all(|action| action.starts_with("Describe")));
 }

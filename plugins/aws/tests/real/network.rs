@@ -313,3 +313,37 @@ fn throttling_is_told_as_such() {
     assert!(matches!(first, Err(CloudError::Throttled(_))), "{first:?}");
     up(&world, &web);
 }
+
+#[test]
+fn a_shared_health_port_stays_open_for_the_others() {
+    let world = World::new(1, "ClusterServiceLoadBalancerHealthProbeMode = Shared");
+    let services = [service(&[(80, 30080)]), service(&[(80, 30081)])];
+    for web in &services {
+        up(&world, web);
+    }
+    let rules = || world.ec2("DescribeSecurityGroups", &[("GroupId.1", &world.group)]);
+    assert!(rules().contains(&format!("kubernetes.io/rule/nlb/health={}", name(&services[0]))), "{}", rules());
+    world.call(|cloud| cloud.delete_balancer(&services[0])).unwrap();
+    assert!(rules().contains("10256"), "the other one's machines are checked there: {}", rules());
+    assert!(!rules().contains("30080"), "{}", rules());
+    world.call(|cloud| cloud.delete_balancer(&services[1])).unwrap();
+    assert!(!rules().contains("kubernetes.io/rule/nlb"), "{}", rules());
+}
+
+/// As in the official provider: by then nobody tells which group that was.
+#[test]
+fn rules_in_a_group_without_the_tag_stay() {
+    let mut world = World::new(0, "");
+    let params = [("GroupName", "untagged"), ("GroupDescription", "untagged"), ("VpcId", world.vpc.as_str())];
+    world.group = text(&world.ec2("CreateSecurityGroup", &params), "groupId");
+    world.launch(0);
+    let web = service(&[(80, 30080)]);
+    up(&world, &web);
+    world.call(|cloud| cloud.delete_balancer(&web)).unwrap();
+    let rules = || world.ec2("DescribeSecurityGroups", &[("GroupId.1", &world.group)]);
+    assert!(rules().contains(&format!("kubernetes.io/rule/nlb/client={}", name(&web))), "{}", rules());
+    // With the tag they go, as do those of any that come later.
+    world.tag(&world.group, &format!("kubernetes.io/cluster/{}", world.cluster), "owned");
+    is_looked_for_twice(&world, &web);
+    assert!(!rules().contains("kubernetes.io/rule/nlb"), "{}", rules());
+}

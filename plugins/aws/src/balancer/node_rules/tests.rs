@@ -6,6 +6,7 @@ fn traffic(clients: &[(&'static str, u16)], health: &[u16], ranges: &[&str]) -> 
         health: health.iter().copied().collect(),
         ranges: ranges.iter().map(|range| (*range).to_owned()).collect(),
         subnets: BTreeSet::from(["10.0.1.0/24".to_owned()]),
+        probes: Probes::default(),
     }
 }
 
@@ -56,19 +57,19 @@ fn mtu(range: &str) -> (Rule, String) {
 
 #[test]
 fn rules_follow_their_descriptions_and_share_path_mtu() {
-    let (grant, revoke) = changes("lb", &Rules::new(), &open("lb", &["0.0.0.0/0"]));
+    let (grant, revoke) = changes("lb", &Rules::new(), &open("lb", &["0.0.0.0/0"]), &Probes::default());
     assert_eq!(shown(&grant), ["icmp 3 0.0.0.0/0 mtu", "tcp 30080 0.0.0.0/0 client=lb"]);
     assert!(revoke.is_empty());
     let there = grant;
-    let (grant, revoke) = changes("lb", &there, &open("lb", &["0.0.0.0/0"]));
+    let (grant, revoke) = changes("lb", &there, &open("lb", &["0.0.0.0/0"]), &Probes::default());
     assert!(grant.is_empty() && revoke.is_empty());
     // The last one takes the shared rule with it.
-    let (_, revoke) = changes("lb", &there, &Rules::new());
+    let (_, revoke) = changes("lb", &there, &Rules::new(), &Probes::default());
     assert_eq!(shown(&revoke), ["icmp 3 0.0.0.0/0 mtu", "tcp 30080 0.0.0.0/0 client=lb"]);
     // Not while another one needs it.
     let mut two = there.clone();
     two.insert(Rule::port("tcp", 30081, Source::range("0.0.0.0/0")), format!("{CLIENT}=other"));
-    assert_eq!(shown(&changes("lb", &two, &Rules::new()).1), ["tcp 30080 0.0.0.0/0 client=lb"]);
+    assert_eq!(shown(&changes("lb", &two, &Rules::new(), &Probes::default()).1), ["tcp 30080 0.0.0.0/0 client=lb"]);
 }
 
 #[test]
@@ -77,9 +78,9 @@ fn rules_of_others_stay_and_count() {
         (Rule::port("tcp", 30080, Source::range("0.0.0.0/0")), "by hand".to_owned()),
         (Rule::port("tcp", 22, Source::range("0.0.0.0/0")), String::new()),
     ]);
-    let (grant, revoke) = changes("lb", &by_hand, &open("lb", &["0.0.0.0/0"]));
+    let (grant, revoke) = changes("lb", &by_hand, &open("lb", &["0.0.0.0/0"]), &Probes::default());
     assert!(grant.is_empty() && revoke.is_empty(), "{grant:?} {revoke:?}");
-    let (grant, revoke) = changes("lb", &by_hand, &Rules::new());
+    let (grant, revoke) = changes("lb", &by_hand, &Rules::new(), &Probes::default());
     assert!(grant.is_empty() && revoke.is_empty());
 }
 
@@ -87,7 +88,7 @@ fn rules_of_others_stay_and_count() {
 fn other_ranges_replace_those_before() {
     let mut there = open("lb", &["192.0.2.0/24"]);
     there.extend([mtu("192.0.2.0/24")]);
-    let (grant, revoke) = changes("lb", &there, &open("lb", &["198.51.100.0/24"]));
+    let (grant, revoke) = changes("lb", &there, &open("lb", &["198.51.100.0/24"]), &Probes::default());
     assert_eq!(shown(&grant), ["icmp 3 198.51.100.0/24 mtu", "tcp 30080 198.51.100.0/24 client=lb"]);
     assert_eq!(shown(&revoke), ["icmp 3 192.0.2.0/24 mtu", "tcp 30080 192.0.2.0/24 client=lb"]);
 }
@@ -105,4 +106,41 @@ fn a_nodes_group_is_the_tagged_one_or_the_only_one() {
     assert_eq!(groups(&[]), Ok(String::new()));
     assert!(groups(&["sg-8", "sg-9"]).is_err());
     assert!(groups(&["sg-1", "sg-2"]).is_err());
+}
+
+/// A port that several load balancers check has one rule, with the name of the first.
+#[test]
+fn a_rule_for_checks_stays_while_others_need_it() {
+    let client = |port, name: &str| (Rule::port("tcp", port, Source::range("0.0.0.0/0")), format!("{CLIENT}={name}"));
+    let check = |port| (Rule::port("tcp", port, Source::range("10.0.1.0/24")), format!("{HEALTH}=lb"));
+    let seen = |shared: Option<u16>, others: &[u16]| Probes { shared, others: Some(others.iter().copied().collect()) };
+    let two = Rules::from([client(30080, "lb"), client(30081, "other"), check(10256), check(30080), mtu("0.0.0.0/0")]);
+    let own = ["tcp 30080 0.0.0.0/0 client=lb", "tcp 30080 10.0.1.0/24 health=lb"];
+    let all = ["tcp 10256 10.0.1.0/24 health=lb", own[0], own[1]];
+    for (probes, expected) in [
+        (seen(None, &[10256]), &own[..]),
+        (seen(Some(10256), &[]), &own),
+        (Probes::default(), &own),
+        (seen(None, &[30081]), &all),
+    ] {
+        let mut revoked = shown(&changes("lb", &two, &Rules::new(), &probes).1);
+        revoked.sort();
+        let mut expected = expected.to_vec();
+        expected.sort_unstable();
+        assert_eq!(revoked, expected, "{probes:?}");
+    }
+    // It checks another port from now on.
+    let wanted = Rules::from([client(30080, "lb")]);
+    assert_eq!(shown(&changes("lb", &two, &wanted, &Probes::default()).1), [own[1]]);
+    // The last one takes the rule with it, whosever name it bears.
+    let last = Rules::from([client(30081, "other"), check(10256), mtu("0.0.0.0/0")]);
+    assert_eq!(
+        shown(&changes("other", &last, &Rules::new(), &seen(Some(10256), &[])).1),
+        ["icmp 3 0.0.0.0/0 mtu", "tcp 10256 10.0.1.0/24 health=lb", "tcp 30081 0.0.0.0/0 client=other"]
+    );
+    // One whose clients come in by a rule that was made by hand still checks.
+    assert_eq!(
+        shown(&changes("other", &last, &Rules::new(), &seen(None, &[10256])).1),
+        ["icmp 3 0.0.0.0/0 mtu", "tcp 30081 0.0.0.0/0 client=other"]
+    );
 }
