@@ -13,6 +13,7 @@ pub(crate) mod name;
 pub(crate) mod node_rules;
 pub(crate) mod security_group;
 pub(crate) mod subnet;
+mod turn;
 
 use annotation::Annotations;
 use machine::Members;

@@ -71,8 +71,8 @@ pub(crate) struct Place {
     pub(crate) groups: BTreeSet<String>,
 }
 
-/// What EC2 said of machines.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+/// What EC2 said of machines, as it is kept.
+#[derive(Debug, Serialize, Deserialize)]
 struct Said {
     /// When it was first asked, in seconds since 1970: what is asked later is not believed for longer.
     since: u64,
@@ -82,51 +82,73 @@ struct Said {
     gone: BTreeSet<String>,
 }
 
-impl Cloud<'_> {
-    /// What is known of machines already.
-    fn machines_said(&self) -> Said {
-        let fresh = |said: &Said| self.now.checked_sub(said.since).is_some_and(|age| age < KEPT.as_secs());
-        let said = store::load(self.store, &self.key("machines")).filter(fresh);
-        said.unwrap_or_else(|| Said { since: self.now, ..Said::default() })
-    }
+/// What is known of machines, by their IDs.
+struct Known {
+    since: u64,
+    places: BTreeMap<String, Place>,
+    gone: BTreeSet<String>,
+}
 
-    /// Machines by ID; those that are gone, or end, are left out. Only those that are not known are asked for.
+impl Known {
+    fn lacks<'a>(&'a self, ids: &'a BTreeSet<String>) -> impl Iterator<Item = &'a str> {
+        ids.iter().filter(|id| !self.places.contains_key(*id) && !self.gone.contains(*id)).map(String::as_str)
+    }
+}
+
+impl Cloud<'_> {
+    /// Machines by ID; those that are gone, or end, are left out. Only those that are not known are asked for, and by one of the load
+    /// balancers that want to know at the same time.
     ///
     /// # Errors
     /// If AWS cannot be asked.
-    pub(crate) fn places(&self, ids: &BTreeSet<String>) -> Result<BTreeMap<String, Place>> {
-        let Said { since, machines, mut gone } = self.machines_said();
+    pub(crate) fn places(&self, balancer: &str, ids: &BTreeSet<String>) -> Result<BTreeMap<String, Place>> {
+        let mut known = self.known_machines();
+        if known.lacks(ids).next().is_some() {
+            // If the others take long, better twice than not at all.
+            let _turn = self.turn("machines", balancer);
+            known = self.known_machines();
+            let unknown: Vec<String> = known.lacks(ids).map(str::to_owned).collect();
+            if !unknown.is_empty() {
+                self.ask_about(&unknown, &mut known)?;
+            }
+        }
+        known.places.retain(|id, _| ids.contains(id));
+        Ok(known.places)
+    }
+
+    fn known_machines(&self) -> Known {
+        let fresh = |said: &Said| self.now.saturating_sub(said.since) < KEPT.as_secs();
+        let said = store::load(self.store, &self.key("machines")).filter(fresh);
+        let Said { since, machines, gone } =
+            said.unwrap_or_else(|| Said { since: self.now, machines: Vec::new(), gone: BTreeSet::new() });
         let each = |(place, ids): (Place, Vec<String>)| ids.into_iter().map(move |id| (id, place.clone()));
-        let mut places: BTreeMap<String, Place> = machines.into_iter().flat_map(each).collect();
-        let unknown: BTreeSet<&str> =
-            ids.iter().map(String::as_str).filter(|id| !places.contains_key(*id) && !gone.contains(*id)).collect();
-        if !unknown.is_empty() {
-            let unknown: Vec<&str> = unknown.into_iter().collect();
-            for part in unknown.chunks(1000) {
-                for (id, found) in lookup::by_id(self.wire, &part.iter().copied().collect())? {
-                    match found {
-                        Ok(Found::Machine(machine)) if is_there(&machine.instance_state.name) => {
-                            places.insert(id, Place { vpc: machine.vpc_id.clone(), groups: machine.groups() });
-                        }
-                        Ok(_) => _ = gone.insert(id),
-                        Err(CloudError::Invalid(reason)) => {
-                            log::warn("machines", format_args!("{id} is left out: {reason}"));
-                            gone.insert(id);
-                        }
-                        // A machine of which nothing is known may be one that serves: better nothing changes.
-                        Err(error) => return Err(error),
+        Known { since, places: machines.into_iter().flat_map(each).collect(), gone }
+    }
+
+    fn ask_about(&self, unknown: &[String], known: &mut Known) -> Result<()> {
+        for part in unknown.chunks(1000) {
+            for (id, found) in lookup::by_id(self.wire, &part.iter().map(String::as_str).collect())? {
+                match found {
+                    Ok(Found::Machine(machine)) if is_there(&machine.instance_state.name) => {
+                        known.places.insert(id, Place { vpc: machine.vpc_id.clone(), groups: machine.groups() });
                     }
+                    Ok(_) => _ = known.gone.insert(id),
+                    Err(CloudError::Invalid(reason)) => {
+                        log::warn("machines", format_args!("{id} is left out: {reason}"));
+                        known.gone.insert(id);
+                    }
+                    // A machine of which nothing is known may be one that serves: better nothing changes.
+                    Err(error) => return Err(error),
                 }
             }
-            let mut grouped: BTreeMap<Place, Vec<String>> = BTreeMap::new();
-            for (id, place) in &places {
-                grouped.entry(place.clone()).or_default().push(id.clone());
-            }
-            let said = Said { since, machines: grouped.into_iter().collect(), gone };
-            store::save(self.store, &self.key("machines"), &said, KEPT);
         }
-        places.retain(|id, _| ids.contains(id));
-        Ok(places)
+        let mut grouped: BTreeMap<Place, Vec<String>> = BTreeMap::new();
+        for (id, place) in &known.places {
+            grouped.entry(place.clone()).or_default().push(id.clone());
+        }
+        let said = Said { since: known.since, machines: grouped.into_iter().collect(), gone: known.gone.clone() };
+        store::save(self.store, &self.key("machines"), &said, KEPT);
+        Ok(())
     }
 }
 
@@ -196,7 +218,7 @@ mod tests {
         let at = |now: u64, ids: &[&str]| {
             let cloud = Cloud::new(&setup, &wire, &store, &none, now);
             let ids: BTreeSet<String> = ids.iter().map(|id| (*id).to_owned()).collect();
-            cloud.places(&ids).unwrap().into_keys().collect::<Vec<_>>().join(" ")
+            cloud.places("a", &ids).unwrap().into_keys().collect::<Vec<_>>().join(" ")
         };
         assert_eq!(at(0, &["i-goes", "i-comes"]), "i-goes");
         turned.set(true);

@@ -2,10 +2,7 @@
 //!
 //! Rules are known by their descriptions, which are the official provider's.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    time::Duration,
-};
+use std::collections::{BTreeMap, BTreeSet};
 
 use skydock_sdk::{Result, types::CloudError};
 
@@ -149,9 +146,6 @@ pub(crate) fn groups(places: &BTreeMap<String, machine::Place>, tagged: &BTreeSe
     Ok(groups)
 }
 
-/// How long a change of the nodes' groups may take, and how long it is waited for.
-const TURN: Duration = Duration::from_secs(20);
-
 impl Cloud<'_> {
     /// Security groups with the cluster's tag, in its VPC.
     ///
@@ -188,7 +182,9 @@ impl Cloud<'_> {
             }
         }
         // The groups are shared by all Services: their rules are read and changed by one at a time.
-        let turn = self.turn(balancer)?;
+        let Some(turn) = self.turn("node-rules", balancer) else {
+            return Err(CloudError::conflict("others are at the nodes' security groups"));
+        };
         let (groups, calls) = self.node_rule_calls(cluster, vpc, balancer, places, traffic)?;
         let outcome = calls.iter().try_for_each(|call| match api::one(self.wire, call) {
             Ok(_) => Ok(()),
@@ -231,32 +227,6 @@ impl Cloud<'_> {
             }
         }
         Ok((tagged, calls))
-    }
-
-    /// The right to change the nodes' groups, until it is dropped.
-    fn turn(&self, who: &str) -> Result<Turn<'_>> {
-        let key = self.key("node-rules");
-        for _ in 0..100 {
-            if self.store.reserve(&key, who, TURN) {
-                return Ok(Turn { cloud: *self, key, who: who.to_owned() });
-            }
-            std::thread::sleep(TURN / 200);
-        }
-        Err(CloudError::conflict("others are at the nodes' security groups"))
-    }
-}
-
-struct Turn<'a> {
-    cloud: Cloud<'a>,
-    key: String,
-    who: String,
-}
-
-impl Drop for Turn<'_> {
-    fn drop(&mut self) {
-        if self.cloud.store.get(&self.key).as_ref() == Some(&self.who) {
-            self.cloud.store.remove(&self.key);
-        }
     }
 }
 

@@ -1,0 +1,65 @@
+//! Taking turns, for what instances of the plugin should do one after the other.
+
+use std::time::Duration;
+
+use crate::cloud::Cloud;
+
+/// How long a turn may take, and how long it is waited for.
+const LONGEST: Duration = Duration::from_secs(20);
+
+/// How often it is looked whether it is over.
+const LOOK: Duration = Duration::from_millis(50);
+
+/// A turn, until it is dropped.
+pub(crate) struct Turn<'a> {
+    cloud: Cloud<'a>,
+    key: String,
+    who: String,
+}
+
+impl<'a> Cloud<'a> {
+    /// Waits for the turn at this; none if others are at it for too long. Nobody else is `who` at the same time.
+    pub(crate) fn turn(&self, at: &str, who: &str) -> Option<Turn<'a>> {
+        let key = self.key(&format!("turn/{at}"));
+        for _ in 0..LONGEST.as_millis() / LOOK.as_millis() {
+            if self.store.reserve(&key, who, LONGEST) {
+                return Some(Turn { cloud: *self, key, who: who.to_owned() });
+            }
+            std::thread::sleep(LOOK);
+        }
+        None
+    }
+}
+
+impl Drop for Turn<'_> {
+    fn drop(&mut self) {
+        if self.cloud.store.get(&self.key).as_ref() == Some(&self.who) {
+            self.cloud.store.remove(&self.key);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::{
+        cloud::Cloud,
+        store::Store as _,
+        testing::{Memory, Scripted, nothing, setup},
+    };
+
+    #[test]
+    fn a_turn_is_over_when_it_is_dropped_and_no_sooner() {
+        let (setup, store, wire, none) = (setup(), Memory::default(), Scripted::new(nothing), Vec::new);
+        let cloud = Cloud::new(&setup, &wire, &store, &none, 0);
+        let key = cloud.key("turn/x");
+        let turn = cloud.turn("x", "one").unwrap();
+        assert_eq!(store.get(&key).as_deref(), Some("one"));
+        assert!(cloud.turn("y", "two").is_some(), "another matter");
+        // It took too long, and another one has it.
+        store.0.borrow_mut().insert(key.clone(), "two".to_owned());
+        drop(turn);
+        assert_eq!(store.get(&key).as_deref(), Some("two"));
+        drop(cloud.turn("x", "two").unwrap());
+        assert_eq!(store.get(&key), None);
+    }
+}
