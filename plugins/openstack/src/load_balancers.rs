@@ -6,7 +6,7 @@
 use std::time::Duration;
 
 use skydock_sdk::{
-    Result,
+    Lookup as _, Result,
     load_balancers::Target,
     types::{CloudError, Node, Service},
 };
@@ -68,6 +68,26 @@ fn tell_ignored(cloud: &Cloud<'_>, service: &Service, want: &Want) {
 /// True if this Service has had an address: then its load balancer was once complete.
 fn served(service: &Service) -> bool {
     !service.status.ingress.is_empty() || !annotation::text(service, annotation::LOAD_BALANCER_ADDRESS, "").is_empty()
+}
+
+/// Notes which load balancer is this Service's. An address beside the ID, an empty one at first, tells later that nobody else has named it.
+fn note(cloud: &Cloud<'_>, service: &Service, id: &str) {
+    cloud.host.annotate(service, annotation::LOAD_BALANCER_ID, Some(id));
+    if !is_noted(service) {
+        cloud.host.annotate(service, annotation::LOAD_BALANCER_ADDRESS, Some(""));
+    }
+}
+
+/// True if the ID among the annotations was noted here, or by upstream.
+fn is_noted(service: &Service) -> bool {
+    service.annotations.lookup(annotation::LOAD_BALANCER_ADDRESS).is_some()
+}
+
+/// Takes the note back: it would lead a Service of this name nowhere, for ever.
+fn forget(cloud: &Cloud<'_>, service: &Service) {
+    for key in [annotation::LOAD_BALANCER_ID, annotation::LOAD_BALANCER_ADDRESS] {
+        cloud.host.annotate(service, key, None);
+    }
 }
 
 /// The answer while Octavia is at work with a load balancer: soon at first, then less often.

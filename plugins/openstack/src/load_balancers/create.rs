@@ -11,7 +11,7 @@ use skydock_sdk::{
     types::{CloudError, Service},
 };
 
-use super::{annotation, being_made, body, members::Backend, security, want::Want};
+use super::{annotation, being_made, body, members::Backend, note, security, want::Want};
 use crate::{
     cloud::{Cloud, Kind},
     instances::ports_of,
@@ -56,7 +56,7 @@ pub(super) fn create(cloud: &Cloud<'_>, service: &Service, want: &Want, backends
         cloud.host.forget(&unanswered);
     }
     let id = answer?.json::<Answer>()?.loadbalancer.id;
-    cloud.host.annotate(service, annotation::LOAD_BALANCER_ID, Some(&id));
+    note(cloud, service, &id);
     security::none_yet(cloud, service);
     // One whose parts are made one by one is as nothing asks for.
     let made = if want.serial { Vec::new() } else { digest(&want, backends) };
@@ -67,11 +67,6 @@ pub(super) fn create(cloud: &Cloud<'_>, service: &Service, want: &Want, backends
 /// True if this load balancer was made with all that is asked for now: then its parts need not be read.
 pub(super) fn is_as_made(cloud: &Cloud<'_>, id: &str, want: &Want, backends: &[Backend]) -> bool {
     cloud.host.kept(&made_key(id)).is_some_and(|kept| kept == digest(want, backends))
-}
-
-/// True if a load balancer of this ID was made here of late, and is not one that the user has named.
-pub(super) fn was_made(cloud: &Cloud<'_>, id: &str) -> bool {
-    cloud.host.kept(&made_key(id)).is_some()
 }
 
 /// From now on its parts are read.

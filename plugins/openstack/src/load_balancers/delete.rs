@@ -10,7 +10,7 @@ use super::{
     annotation, at_work, create,
     ensure::take,
     find::{Found, called, find},
-    floating, names,
+    floating, forget, is_noted, names,
     plan::{Step, plan_removal},
     read::{Depth, read},
     security, served, todo,
@@ -143,10 +143,8 @@ fn remains(cloud: &Cloud<'_>, service: &Service, want: &Want, keep: bool) -> Res
         floating::sweep(cloud, service)?;
     }
     security::remove(cloud, service)?;
-    if !annotation::text(service, annotation::LOAD_BALANCER_ID, "").is_empty() {
-        // It would lead a Service of this name nowhere, for ever.
-        cloud.host.annotate(service, annotation::LOAD_BALANCER_ID, None);
-        cloud.host.annotate(service, annotation::LOAD_BALANCER_ADDRESS, None);
+    if is_noted(service) || !want.id.is_empty() {
+        forget(cloud, service);
     }
     Ok(())
 }

@@ -9,8 +9,9 @@ use skydock_sdk::{
 use super::{
     Nodes, annotation, at_work, being_made, create, delete,
     find::{Found, find_or_none},
-    floating,
+    floating, forget,
     members::{Backend, backends},
+    note,
     plan::{Step, plan},
     read::{Depth, read},
     security, served, status, targets, tell_ignored,
@@ -43,7 +44,7 @@ pub fn ensure(cloud: &Cloud<'_>, service: &Service, nodes: &dyn Nodes) -> Result
     let ownership = Ownership::of(&load_balancer, &want, service, cloud.cluster, by_name);
     may_share(cloud, &want, &ownership, &load_balancer)?;
     if want.id != id && load_balancer.phase() != Phase::Going {
-        cloud.host.annotate(service, annotation::LOAD_BALANCER_ID, Some(&id));
+        note(cloud, service, &id);
     }
     match load_balancer.phase() {
         Phase::Pending if load_balancer.provisioning_status == "PENDING_CREATE" => return Err(being_made(cloud, &id)),
@@ -102,8 +103,7 @@ fn failed(cloud: &Cloud<'_>, service: &Service, balancer: &LoadBalancer, ownersh
         let what = format!("cannot delete load balancer {id}, which is in ERROR");
         let path = format!("/lbaas/loadbalancers/{id}");
         cloud.ask(Method::Delete, Kind::LoadBalancer, &path, what)?.query(&[("cascade", "true")]).send()?;
-        // Else it would stand for one that the user has named.
-        cloud.host.annotate(service, annotation::LOAD_BALANCER_ID, None);
+        forget(cloud, service);
         let message = format!("Octavia could not make load balancer {id}; it is deleted, and made anew");
         cloud.host.tell(service, &Event::warning("LoadBalancerFailed", message));
         return Ok(at_work(cloud, id, "could not be made and is being deleted"));

@@ -7,7 +7,7 @@ use skydock_sdk::{
     types::{CloudError, Service},
 };
 
-use super::{create, names, served, want::Want};
+use super::{is_noted, names, served, want::Want};
 use crate::{
     cloud::{Cloud, Kind},
     octavia::{LoadBalancer, Phase},
@@ -48,7 +48,7 @@ pub(super) fn find(cloud: &Cloud<'_>, id: &str, name: &str, service: &Service) -
 /// If the user has named one that is not there: another is not what was asked for.
 pub(super) fn find_or_none(cloud: &Cloud<'_>, want: &Want, service: &Service) -> Result<Option<Found>> {
     let found = find(cloud, &want.id, &want.name, service)?;
-    if found.is_none() && !want.id.is_empty() && !served(service) && !create::was_made(cloud, &want.id) {
+    if found.is_none() && !want.id.is_empty() && !served(service) && !is_noted(service) {
         return Err(CloudError::not_found(format!(
             "there is no load balancer {}, which annotation {} names",
             want.id,

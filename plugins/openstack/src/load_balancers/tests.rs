@@ -100,6 +100,28 @@ fn an_id_that_leads_nowhere_stops_only_who_never_had_an_address() {
     assert!(script.asked().last().unwrap().starts_with("POST "));
 }
 
+/// It was made, noted and deleted again, as the Service was no more of this type; the host died before the note was taken back.
+#[test]
+fn an_id_that_was_noted_here_stops_nobody() {
+    let script = Script::new("[LoadBalancer]\nsubnet-id=s");
+    named(&script, &[]);
+    script.on(&format!("POST {BALANCERS}"), 201, json!({"loadbalancer": balancer("PENDING_CREATE")}));
+    assert!(is_in_progress(&ensure(&script.cloud(), &service(false), &NoNodes)));
+    let noted = script
+        .host
+        .annotations
+        .borrow()
+        .iter()
+        .filter_map(|(key, value)| Some((key.clone(), value.clone()?)))
+        .collect();
+    let again = Service { annotations: noted, ..service(false) };
+    let next = Script::new("[LoadBalancer]\nsubnet-id=s");
+    named(&next, &[]);
+    next.on(&format!("GET {BALANCERS}/lb"), 404, json!({"faultstring": "gone"}));
+    next.on(&format!("POST {BALANCERS}"), 201, json!({"loadbalancer": balancer("PENDING_CREATE")}));
+    assert!(is_in_progress(&ensure(&next.cloud(), &again, &NoNodes)));
+}
+
 #[test]
 fn without_nodes_and_without_a_subnet_it_is_waited() {
     let script = Script::new("");
