@@ -140,10 +140,7 @@ impl<'a> Churn<'a> {
 
     /// Changes the ports of a Service, each in its turn.
     async fn change(&mut self, number: usize) -> Result<()> {
-        let services = self.load.services.max(1);
-        let name = format!("web-{}", number % services);
-        let round = number / services + number;
-        let ports = PORTS.get(round % PORTS.len()).context("ports")?;
+        let (name, ports) = turn(number, self.load.services);
         self.cluster.serve(&name, ports, &self.site.annotations()).await?;
         let ports: BTreeSet<String> = ports.iter().map(|&port| port.to_owned()).collect();
         self.wanted.services.insert(name, ports);
@@ -194,6 +191,13 @@ impl<'a> Churn<'a> {
     }
 }
 
+/// The Service whose turn it is, and its ports: others than in its turn before.
+fn turn(number: usize, services: usize) -> (String, &'static [&'static str]) {
+    let (round, service) = (number / services.max(1), number % services.max(1));
+    let ports = PORTS.iter().copied().cycle().nth((round + service) % PORTS.len()).unwrap_or_default();
+    (format!("web-{service}"), ports)
+}
+
 /// The number of the generation in service.
 #[must_use]
 pub fn generation(seen: &Scrape) -> f64 {
@@ -225,6 +229,17 @@ pub fn told<T>(result: Result<T>, hosts: &mut Hosts) -> Result<T> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn every_turn_of_a_service_changes_it() {
+        for services in 1..60 {
+            for number in 0..services * 9 {
+                let (before, after) = (turn(number, services), turn(number + services, services));
+                assert_eq!(before.0, after.0);
+                assert_ne!(before.1, after.1, "turn {number} of {services} Services");
+            }
+        }
+    }
 
     #[test]
     fn failures_are_told_from_what_goes_well() {
