@@ -17,6 +17,7 @@ pub mod annotation;
 mod body;
 mod create;
 mod delete;
+mod doubt;
 mod ensure;
 mod find;
 mod floating;

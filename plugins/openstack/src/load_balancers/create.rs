@@ -11,7 +11,7 @@ use skydock_sdk::{
     types::{CloudError, Service},
 };
 
-use super::{annotation, being_made, body, members::Backend, note, security, want::Want};
+use super::{annotation, being_made, body, doubt::doubt, members::Backend, note, security, want::Want};
 use crate::{
     cloud::{Cloud, Kind},
     instances::ports_of,
@@ -55,7 +55,7 @@ pub(super) fn create(cloud: &Cloud<'_>, service: &Service, want: &Want, backends
     if !matches!(answer, Err(CloudError::Unavailable(_) | CloudError::Internal(_))) {
         cloud.host.forget(&unanswered);
     }
-    let id = answer?.json::<Answer>()?.loadbalancer.id;
+    let id = answer.map_err(|error| doubt(cloud, error))?.json::<Answer>()?.loadbalancer.id;
     note(cloud, service, &id);
     security::none_yet(cloud, service);
     // One whose parts are made one by one is as nothing asks for.

@@ -8,6 +8,7 @@ use skydock_sdk::{
 
 use super::{
     Nodes, annotation, at_work, being_made, create, delete,
+    doubt::doubt,
     find::{Found, find_or_none},
     floating, forget,
     members::{Backend, backends},
@@ -144,6 +145,6 @@ pub(super) fn take(cloud: &Cloud<'_>, step: &Step) -> Result<()> {
     match ask.send() {
         Ok(_) => Ok(()),
         Err(CloudError::NotFound(_)) if step.method == Method::Delete => Ok(()),
-        Err(error) => Err(error),
+        Err(error) => Err(doubt(cloud, error)),
     }
 }

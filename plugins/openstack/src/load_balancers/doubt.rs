@@ -1,0 +1,66 @@
+//! What Octavia says is not there, though it is.
+//!
+//! Octavia asks Neutron in the name of whoever asks Octavia. If that token is revoked in the same moment, Neutron refuses it, and Octavia takes
+//! the refusal for "not found".
+
+use std::time::Duration;
+
+use serde_json::Value;
+use skydock_sdk::types::CloudError;
+
+use crate::cloud::{Cloud, Kind, text};
+
+/// When to try again.
+const SOON: Duration = Duration::from_secs(1);
+
+/// What Octavia asks Neutron for, with where that is.
+const ASKED_FOR: [(&str, &str); 3] = [("Subnet", "subnets"), ("Network", "networks"), ("Port", "ports")];
+
+/// The error, or "in progress" if Neutron has what Octavia did not find.
+pub(super) fn doubt(cloud: &Cloud<'_>, error: CloudError) -> CloudError {
+    let CloudError::Invalid(said) = &error else { return error };
+    let Some(path) = missing(said) else { return error };
+    match cloud.get::<Value>(Kind::Network, &path, "cannot look for what Octavia has not found") {
+        Ok(_) => CloudError::in_progress(SOON, format!("{}, which Neutron has", text(&error))),
+        Err(_) => error,
+    }
+}
+
+/// Where Neutron would have it: of `Subnet 31f5… not found` the path of that subnet.
+fn missing(said: &str) -> Option<String> {
+    ASKED_FOR.iter().find_map(|(kind, path)| {
+        let (_, rest) = said.split_once(&format!("{kind} "))?;
+        let id = rest.split_once(" not found")?.0;
+        let is_id = !id.is_empty() && id.bytes().all(|byte| byte.is_ascii_hexdigit() || byte == b'-');
+        is_id.then(|| format!("/{path}/{id}"))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::testing::Script;
+
+    const SAID: &str = "cannot set the members of port 443: HTTP 400: Subnet 31f56a2c-c1fc not found.";
+
+    #[test]
+    fn what_is_not_found_is_read_from_octavias_words() {
+        assert_eq!(missing(SAID).as_deref(), Some("/subnets/31f56a2c-c1fc"));
+        assert_eq!(missing("HTTP 400: Network 0a-1 not found."), Some("/networks/0a-1".to_owned()));
+        for other in ["Subnet not found", "Subnet ../x not found", "Subnet 31f5", "TLS container 31f5 not found"] {
+            assert_eq!(missing(other), None, "{other}");
+        }
+    }
+
+    #[test]
+    fn what_neutron_has_is_asked_for_again() {
+        let script = Script::new("");
+        script.on("GET http://network/v2.0/subnets/31f56a2c-c1fc", 200, json!({"subnet": {}}));
+        let doubted = doubt(&script.cloud(), CloudError::invalid(SAID));
+        assert!(matches!(doubted, CloudError::InProgress(_)), "{doubted:?}");
+        script.on("GET http://network/v2.0/subnets/31f56a2c-c1fc", 404, json!({"NeutronError": {}}));
+        assert_eq!(doubt(&script.cloud(), CloudError::invalid(SAID)), CloudError::invalid(SAID));
+    }
+}
