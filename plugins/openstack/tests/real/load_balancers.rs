@@ -254,6 +254,7 @@ fn load_balancers_come_are_repaired_and_go() {
 }
 
 #[test]
+#[ignore = "one of those that take minutes together"]
 fn changes_of_a_service_reach_its_load_balancer() {
     let world = World::new(2);
     let config = world.config(EXTERNAL);
@@ -398,6 +399,7 @@ fn security_groups_follow_the_nodes() {
 }
 
 #[test]
+#[ignore = "one of those that take minutes together"]
 fn ipv6_services_have_all_of_their_family() {
     let world = World::new(2);
     let config = world.config("");
@@ -446,6 +448,7 @@ fn floating_ips_are_kept_chosen_and_taken_from_subnets() {
 }
 
 #[test]
+#[ignore = "one of those that take minutes together"]
 fn parts_are_made_one_by_one_where_asked() {
     let world = World::new(2);
     let config = world.config(&format!("{EXTERNAL}\nprovider-requires-serial-api-calls=true\ncascade-delete=false"));
@@ -501,6 +504,7 @@ fn five_services_of_twenty_members_cost_few_requests() {
 }
 
 #[test]
+#[ignore = "one of those that take minutes together"]
 fn a_cluster_that_was_renamed_renames_what_it_has() {
     let world = World::new(1);
     let config = world.config(EXTERNAL);
@@ -525,6 +529,7 @@ fn a_cluster_that_was_renamed_renames_what_it_has() {
 }
 
 #[test]
+#[ignore = "one of those that take minutes together"]
 fn vips_are_where_the_service_wants_them() {
     let world = World::new(1);
     let config = world.config(EXTERNAL);

@@ -135,7 +135,7 @@ fn kinds() -> Vec<Service> {
 }
 
 #[test]
-#[ignore = "takes minutes"]
+#[ignore = "one of those that take minutes together"]
 fn what_upstream_has_made_is_taken_over() {
     let world = World::new(3);
     let all = nodes(&world, 3);
@@ -159,7 +159,7 @@ fn what_upstream_has_made_is_taken_over() {
 }
 
 #[test]
-#[ignore = "takes minutes"]
+#[ignore = "one of those that take minutes together"]
 fn upstream_takes_over_what_was_made_here() {
     let world = World::new(3);
     let all = nodes(&world, 3);
@@ -218,6 +218,7 @@ fn nodes_are_described_as_upstream_does() {
 }
 
 #[test]
+#[ignore = "one of those that take minutes together"]
 fn upstream_deletes_what_was_made_here() {
     let world = World::new(2);
     let all = nodes(&world, 2);
