@@ -92,7 +92,7 @@ pub(crate) fn ensure(cloud: &Cloud<'_>, service: &Service, members: &Members) ->
     let subnets = cloud.subnets(&cluster, &vpc, &wish.subnets, wish.internal)?;
     let subnets: BTreeSet<String> = subnets.into_iter().map(|(id, _)| id).collect();
     let groups = security_groups(cloud, service, &cluster, &vpc, &wish)?;
-    let mut places = cloud.places(&wish.name, &machine::ids(&members.all, &service.annotations))?;
+    let mut places = cloud.places(&machine::ids(&members.all, &service.annotations))?;
     places.retain(|_, place| place.vpc == vpc || vpc.is_empty());
     let machines: BTreeSet<String> = places.keys().cloned().collect();
     let observed = match observed {
@@ -234,7 +234,7 @@ pub(crate) fn update(cloud: &Cloud<'_>, service: &Service, members: &Members) ->
     let balancer = find(cloud, &name)?.ok_or_else(none)?;
     let tags: Option<Tags> = look_tags(cloud, &name)?;
     nlb::belongs(&name, tags.as_ref(), &cluster)?;
-    let mut places = cloud.places(&name, &machine::ids(&members.all, &service.annotations))?;
+    let mut places = cloud.places(&machine::ids(&members.all, &service.annotations))?;
     places.retain(|_, place| place.vpc == balancer.vpc_id || balancer.vpc_id.is_empty());
     let (fresh, gone) = plan::machine_changes(&balancer, &places.keys().cloned().collect());
     let mut calls = Vec::new();

@@ -91,6 +91,11 @@ impl Cloud<'_> {
         if let Some(said) = store::load(self.store, &key) {
             return Ok(said);
         }
+        // Others are asking already. If they take long, better twice than not at all.
+        let _turn = self.turn("identity");
+        if let Some(said) = store::load(self.store, &key) {
+            return Ok(said);
+        }
         let said = hear(&self.some_machines()?);
         if !said.clusters.is_empty() && !said.vpcs.is_empty() {
             store::save(self.store, &key, &said, KEPT);

@@ -71,7 +71,7 @@ pub(crate) fn ensure(cloud: &Cloud<'_>, service: &Service, members: &Members) ->
     let ids = machine::ids(&members.all, &service.annotations);
     let found = find(cloud, &wish.name)?;
     let fresh = found.is_none();
-    let mut places = cloud.places(&wish.name, &ids)?;
+    let mut places = cloud.places(&ids)?;
     let mut observed = match found {
         Some(balancer) => Observed::look(cloud.wire, balancer, &wish)?,
         None => Observed::fresh(create(cloud, service, &wish, &cluster)?),

@@ -96,16 +96,16 @@ impl Known {
 }
 
 impl Cloud<'_> {
-    /// Machines by ID; those that are gone, or end, are left out. Only those that are not known are asked for, and by one of the load
-    /// balancers that want to know at the same time.
+    /// Machines by ID; those that are gone, or end, are left out. Only those that are not known are asked for, and by one of
+    /// the calls that want to know at the same time.
     ///
     /// # Errors
     /// If AWS cannot be asked.
-    pub(crate) fn places(&self, balancer: &str, ids: &BTreeSet<String>) -> Result<BTreeMap<String, Place>> {
+    pub(crate) fn places(&self, ids: &BTreeSet<String>) -> Result<BTreeMap<String, Place>> {
         let mut known = self.known_machines();
         if known.lacks(ids).next().is_some() {
             // If the others take long, better twice than not at all.
-            let _turn = self.turn("machines", balancer);
+            let _turn = self.turn("machines");
             known = self.known_machines();
             let unknown: Vec<String> = known.lacks(ids).map(str::to_owned).collect();
             if !unknown.is_empty() {
@@ -218,7 +218,7 @@ mod tests {
         let at = |now: u64, ids: &[&str]| {
             let cloud = Cloud::new(&setup, &wire, &store, &none, now);
             let ids: BTreeSet<String> = ids.iter().map(|id| (*id).to_owned()).collect();
-            cloud.places("a", &ids).unwrap().into_keys().collect::<Vec<_>>().join(" ")
+            cloud.places(&ids).unwrap().into_keys().collect::<Vec<_>>().join(" ")
         };
         assert_eq!(at(0, &["i-goes", "i-comes"]), "i-goes");
         turned.set(true);

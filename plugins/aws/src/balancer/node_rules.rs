@@ -182,7 +182,7 @@ impl Cloud<'_> {
             }
         }
         // The groups are shared by all Services: their rules are read and changed by one at a time.
-        let Some(turn) = self.turn("node-rules", balancer) else {
+        let Some(turn) = self.turn("node-rules") else {
             return Err(CloudError::conflict("others are at the nodes' security groups"));
         };
         let (groups, calls) = self.node_rule_calls(cluster, vpc, balancer, places, traffic)?;

@@ -1,6 +1,9 @@
 //! Taking turns, for what instances of the plugin should do one after the other.
 
-use std::time::Duration;
+use std::{
+    hash::{BuildHasher as _, Hasher as _, RandomState},
+    time::Duration,
+};
 
 use crate::cloud::Cloud;
 
@@ -18,12 +21,14 @@ pub(crate) struct Turn<'a> {
 }
 
 impl<'a> Cloud<'a> {
-    /// Waits for the turn at this; none if others are at it for too long. Nobody else is `who` at the same time.
-    pub(crate) fn turn(&self, at: &str, who: &str) -> Option<Turn<'a>> {
+    /// Waits for the turn at this; none if others are at it for too long.
+    pub(crate) fn turn(&self, at: &str) -> Option<Turn<'a>> {
         let key = self.key(&format!("turn/{at}"));
+        // Nobody else is this at the same time.
+        let who = format!("{:x}", RandomState::new().build_hasher().finish());
         for _ in 0..LONGEST.as_millis() / LOOK.as_millis() {
-            if self.store.reserve(&key, who, LONGEST) {
-                return Some(Turn { cloud: *self, key, who: who.to_owned() });
+            if self.store.reserve(&key, &who, LONGEST) {
+                return Some(Turn { cloud: *self, key, who });
             }
             std::thread::sleep(LOOK);
         }
@@ -52,14 +57,15 @@ mod tests {
         let (setup, store, wire, none) = (setup(), Memory::default(), Scripted::new(nothing), Vec::new);
         let cloud = Cloud::new(&setup, &wire, &store, &none, 0);
         let key = cloud.key("turn/x");
-        let turn = cloud.turn("x", "one").unwrap();
-        assert_eq!(store.get(&key).as_deref(), Some("one"));
-        assert!(cloud.turn("y", "two").is_some(), "another matter");
+        let turn = cloud.turn("x").unwrap();
+        assert!(store.get(&key).is_some());
+        assert!(cloud.turn("y").is_some(), "another matter");
         // It took too long, and another one has it.
         store.0.borrow_mut().insert(key.clone(), "two".to_owned());
         drop(turn);
         assert_eq!(store.get(&key).as_deref(), Some("two"));
-        drop(cloud.turn("x", "two").unwrap());
+        store.0.borrow_mut().remove(&key);
+        drop(cloud.turn("x").unwrap());
         assert_eq!(store.get(&key), None);
     }
 }

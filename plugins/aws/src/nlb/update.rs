@@ -47,7 +47,7 @@ pub(crate) fn update(cloud: &Cloud<'_>, service: &Service, members: &Members) ->
     super::belongs(&name, tags.as_ref().and_then(|tags| tags.get(arn)), &cluster)?;
 
     let ids = machine::ids(&members.all, &service.annotations);
-    let mut places = cloud.places(&name, &ids)?;
+    let mut places = cloud.places(&ids)?;
     places.retain(|id, place| super::in_vpc(id, place, &balancer.vpc_id));
     let wanted: BTreeSet<&str> = places.keys().map(String::as_str).collect();
     let changes = members.changes.as_ref().filter(|_| !machine::chooses(&service.annotations));
