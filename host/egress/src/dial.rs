@@ -29,6 +29,7 @@ use crate::{
     address::{AddressPolicy, Closed},
     config::TlsConfig,
     grant::Grant,
+    metrics::EgressMetrics,
     refusal::{Cause, Code, Refusal},
     rule::{Host, Scheme, Target},
     uri,
@@ -66,13 +67,14 @@ impl Connector {
         resolver: Arc<dyn Resolver>,
         closed: ClosedSource,
         connections: Arc<Semaphore>,
+        metrics: EgressMetrics,
     ) -> Self {
         Self(Arc::new(Shared {
             resolver,
             closed,
             connections,
             addresses: Some(grant.addresses.clone()),
-            tls: Tls::new(grant.tls.clone(), grant.pin),
+            tls: Tls::new(grant.tls.clone(), grant.pin, metrics),
             proxy: grant.proxy.clone(),
             limit: grant.limits.connect,
         }))
@@ -85,7 +87,7 @@ impl Connector {
             closed: Arc::new(Closed::default),
             connections: Arc::new(Semaphore::new(connections)),
             addresses: None,
-            tls: Tls::new(tls, None),
+            tls: Tls::new(tls, None, EgressMetrics::default()),
             proxy: None,
             limit,
         }))

@@ -1,6 +1,6 @@
 //! What there is to count. No label is the guest's to choose.
 
-use std::{sync::Arc, time::Duration};
+use std::{path::Path, sync::Arc, time::Duration};
 
 use http::Method;
 use prometheus_client::{
@@ -37,6 +37,11 @@ struct Denial {
     reason: &'static str,
 }
 
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct File {
+    file: String,
+}
+
 /// Seconds: from a neighbor that answers at once to a long poll.
 const DURATIONS: [f64; 12] = [0.001, 0.0025, 0.005, 0.01, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0, 30.0, 120.0];
 
@@ -51,6 +56,7 @@ pub struct EgressMetrics {
     denials: Family<Denial, Counter>,
     throttled: Family<Rule, Counter>,
     left_alone: Family<Plugin, Gauge>,
+    expirations: Family<File, Gauge>,
 }
 
 impl Default for EgressMetrics {
@@ -65,6 +71,7 @@ impl Default for EgressMetrics {
             denials: Family::default(),
             throttled: Family::default(),
             left_alone: Family::default(),
+            expirations: Family::default(),
         }
     }
 }
@@ -104,6 +111,11 @@ impl EgressMetrics {
             "Hosts that did not answer several times and are not asked for a while",
             all.left_alone.clone(),
         );
+        registry.register(
+            "client_certificate_expiration_timestamp_seconds",
+            "When the client certificate of this file is not valid any more, as Unix time; of the file that was read last",
+            all.expirations.clone(),
+        );
         all
     }
 
@@ -119,6 +131,11 @@ impl EgressMetrics {
     pub(crate) fn left_alone(&self, plugin: &Arc<str>, hosts: usize) {
         let hosts = i64::try_from(hosts).unwrap_or(i64::MAX);
         self.left_alone.get_or_create(&Plugin { plugin: plugin.clone() }).set(hosts);
+    }
+
+    /// A client certificate was read that is valid until then, in seconds since 1970.
+    pub(crate) fn expires(&self, file: &Path, at: i64) {
+        self.expirations.get_or_create(&File { file: file.display().to_string() }).set(at);
     }
 
     pub(crate) fn in_flight(&self, plugin: &Arc<str>, rule: &Arc<str>, change: i64) {

@@ -99,7 +99,7 @@ pub struct CcmArgs {
     /// Directory of plugins: NAME is served by NAME.wasm in it.
     #[arg(long, value_name = "DIR", help_heading = "Provider")]
     pub plugin_dir: Option<PathBuf>,
-    /// Directory for compiled plugins. Skydock makes a directory of its own in it, skydock-compiled-1, and touches nothing
+    /// Directory for compiled plugins. Skydock makes a directory of its own in it, skydock-compiled-2, and touches nothing
     /// else [default: skydock/compiled in $XDG_CACHE_HOME or ~/.cache].
     #[arg(long, value_name = "DIR", help_heading = "Provider")]
     pub plugin_cache_dir: Option<PathBuf>,

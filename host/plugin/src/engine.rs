@@ -17,6 +17,8 @@ pub(crate) fn config(reservation: Option<u64>) -> Config {
     config.epoch_interruption(true);
     // The contract's functions are synchronous, and calls cost half without it.
     config.concurrency_support(false);
+    // For debuggers and profilers of the host only: wasmtime itself follows frame pointers.
+    config.native_unwind_info(false);
     // No provider needs 64-bit memories; what is off cannot be attacked.
     config.wasm_memory64(false);
     if let Some(bytes) = reservation {

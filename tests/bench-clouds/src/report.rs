@@ -138,7 +138,9 @@ impl Report {
             row("calls to the cloud", &|it| Some(as_f64(it.all_calls())), &|count| format!("{count:.0}"));
             row("CPU", &|it| Some(it.cpu_seconds), &seconds);
             #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // bytes of memory, told back
-            row("peak memory", &|it| Some(as_f64(it.peak_bytes)), &|bytes| mebibytes(bytes as u64));
+            let told = |bytes: f64| mebibytes(bytes as u64);
+            row("peak memory", &|it| Some(as_f64(it.peak_bytes)), &told);
+            row("peak memory, anonymous", &|it| Some(as_f64(it.peak_anonymous_bytes)), &told);
         }
         right(&mut table);
         table
@@ -256,6 +258,9 @@ fn median(runs: &[BTreeMap<Stage, Figures>]) -> BTreeMap<Stage, Figures> {
         let time = |value: &dyn Fn(&Figures) -> Option<f64>| {
             middle(of.iter().filter_map(|it| value(it)).collect(), f64::total_cmp)
         };
+        let bytes = |value: &dyn Fn(&Figures) -> u64| {
+            middle(of.iter().map(|it| value(it)).collect(), u64::cmp).unwrap_or_default()
+        };
         let operations: BTreeSet<&String> = of.iter().flat_map(|it| it.calls.keys()).collect();
         let calls = operations.into_iter().map(|operation| {
             let counts = of.iter().map(|it| it.calls.get(operation).copied().unwrap_or_default()).collect();
@@ -266,7 +271,8 @@ fn median(runs: &[BTreeMap<Stage, Figures>]) -> BTreeMap<Stage, Figures> {
             seconds_of_calls: time(&|it| it.seconds_of_calls),
             calls: calls.collect(),
             cpu_seconds: time(&|it| Some(it.cpu_seconds)).unwrap_or_default(),
-            peak_bytes: middle(of.iter().map(|it| it.peak_bytes).collect(), u64::cmp).unwrap_or_default(),
+            peak_bytes: bytes(&|it| it.peak_bytes),
+            peak_anonymous_bytes: bytes(&|it| it.peak_anonymous_bytes),
         };
         all.insert(stage, figures);
     }

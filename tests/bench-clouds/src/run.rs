@@ -113,12 +113,13 @@ fn told(figures: &Figures) -> String {
     let time =
         |what: &str, time: Option<f64>| time.map(|time| format!("{what}{}, ", seconds(time))).unwrap_or_default();
     format!(
-        "{}{}{} calls, {:.2} s of CPU, {}",
+        "{}{}{} calls, {:.2} s of CPU, {}, {} of it anonymous",
         time("", figures.seconds),
         time("last call after ", figures.seconds_of_calls),
         figures.all_calls(),
         figures.cpu_seconds,
-        mebibytes(figures.peak_bytes)
+        mebibytes(figures.peak_bytes),
+        mebibytes(figures.peak_anonymous_bytes)
     )
 }
 
@@ -187,6 +188,7 @@ impl Run<'_> {
             calls: self.place.site().proxy().counts(),
             cpu_seconds: process.cpu()?.saturating_sub(cpu).as_secs_f64(),
             peak_bytes: process.peak()?,
+            peak_anonymous_bytes: process.peak_anonymous(),
         })
     }
 

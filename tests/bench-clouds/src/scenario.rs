@@ -147,6 +147,8 @@ pub(crate) struct Figures {
     pub(crate) cpu_seconds: f64,
     /// Most resident memory, `VmHWM`.
     pub(crate) peak_bytes: u64,
+    /// Most anonymous memory.
+    pub(crate) peak_anonymous_bytes: u64,
 }
 
 impl Figures {

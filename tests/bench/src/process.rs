@@ -3,6 +3,10 @@
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
+use std::sync::{
+    Arc,
+    atomic::{AtomicU64, Ordering},
+};
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
@@ -13,12 +17,17 @@ use tokio::process::{Child, Command};
 /// How long a process may take to end when asked to.
 const STOP: Duration = Duration::from_secs(30);
 
+/// How often a process is asked for what the kernel keeps no peak of.
+const SAMPLE: Duration = Duration::from_millis(50);
+
 /// A running process. Killed when dropped.
 pub struct Process {
     child: Child,
     log: PathBuf,
     /// When it was started.
     pub started: Timestamp,
+    /// Most bytes of anonymous memory seen.
+    anonymous: Arc<AtomicU64>,
 }
 
 impl Process {
@@ -38,7 +47,11 @@ impl Process {
             .kill_on_drop(true)
             .spawn()
             .with_context(|| format!("cannot start {:?}", command.as_std().get_program()))?;
-        Ok(Self { child, log: log.to_owned(), started })
+        let anonymous = Arc::default();
+        if let Some(id) = child.id() {
+            tokio::spawn(sample(id, Arc::clone(&anonymous)));
+        }
+        Ok(Self { child, log: log.to_owned(), started, anonymous })
     }
 
     fn id(&self) -> Result<i32> {
@@ -74,14 +87,22 @@ impl Process {
     /// If it has ended.
     pub fn peak(&self) -> Result<u64> {
         let status = fs::read_to_string(format!("/proc/{}/status", self.id()?)).context("cannot read /proc")?;
-        peak(&status).context("no VmHWM in /proc/PID/status")
+        line(&status, "VmHWM:").context("no VmHWM in /proc/PID/status")
     }
 
-    /// Lets the peak begin anew from what is resident now (proc(5), `clear_refs`).
+    /// Most memory since then that no file holds, and that the system can therefore not take back, in bytes; looked at every
+    /// 50 ms.
+    #[must_use]
+    pub fn peak_anonymous(&self) -> u64 {
+        self.anonymous.load(Ordering::Relaxed)
+    }
+
+    /// Lets the peaks begin anew from what is resident now (proc(5), `clear_refs`).
     ///
     /// # Errors
     /// If the kernel does not let us.
     pub fn forget_peak(&self) -> Result<()> {
+        self.anonymous.store(0, Ordering::Relaxed);
         fs::write(format!("/proc/{}/clear_refs", self.id()?), "5").context("cannot reset the peak of the memory")
     }
 
@@ -116,11 +137,24 @@ fn ticks(stat: &str) -> Option<u64> {
     Some(next()? + next()?)
 }
 
-/// `VmHWM` in bytes.
-fn peak(status: &str) -> Option<u64> {
-    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
+/// A line of proc(5) `/proc/PID/status`, in bytes.
+fn line(status: &str, name: &str) -> Option<u64> {
+    let line = status.lines().find_map(|line| line.strip_prefix(name))?;
     let kib: u64 = line.trim().strip_suffix(" kB")?.parse().ok()?;
     Some(kib * 1024)
+}
+
+/// What no file holds: the heap, stacks, and memory that is shared, of which guests' are made.
+fn anonymous(status: &str) -> Option<u64> {
+    Some(line(status, "RssAnon:")? + line(status, "RssShmem:")?)
+}
+
+/// Keeps the most as long as the process runs.
+async fn sample(id: u32, most: Arc<AtomicU64>) {
+    while let Some(bytes) = fs::read_to_string(format!("/proc/{id}/status")).ok().as_deref().and_then(anonymous) {
+        most.fetch_max(bytes, Ordering::Relaxed);
+        tokio::time::sleep(SAMPLE).await;
+    }
 }
 
 #[cfg(test)]
@@ -135,9 +169,11 @@ mod tests {
     }
 
     #[test]
-    fn the_peak_is_told_in_bytes() {
-        assert_eq!(peak("VmPeak:\t  9 kB\nVmHWM:\t    2048 kB\n"), Some(2 << 20));
-        assert_eq!(peak("Name: x\n"), None);
+    fn memory_is_told_in_bytes() {
+        assert_eq!(line("VmPeak:\t  9 kB\nVmHWM:\t    2048 kB\n", "VmHWM:"), Some(2 << 20));
+        assert_eq!(line("Name: x\n", "VmHWM:"), None);
+        assert_eq!(anonymous("RssAnon:\t 1 kB\nRssFile:\t 9 kB\nRssShmem:\t 2 kB\n"), Some(3 << 10));
+        assert_eq!(anonymous("RssAnon:\t 1 kB\n"), None, "it has ended");
     }
 
     #[tokio::test]
@@ -156,7 +192,10 @@ mod tests {
         process.check().unwrap();
         assert!(process.cpu().unwrap() >= Duration::from_millis(20));
         process.forget_peak().unwrap();
-        assert!(process.peak().unwrap() > 0);
+        assert_eq!(process.peak_anonymous(), 0);
+        tokio::time::sleep(SAMPLE * 4).await;
+        let (all, anonymous) = (process.peak().unwrap(), process.peak_anonymous());
+        assert!(anonymous > 0 && anonymous < all, "{anonymous} of {all}");
         process.stop().await.unwrap();
     }
 }

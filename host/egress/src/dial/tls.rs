@@ -22,6 +22,7 @@ use crate::{
     config::TlsConfig,
     grant::Pin,
     hosts::lock,
+    metrics::EgressMetrics,
     refusal::{Cause, Code, Refusal},
     rule::{Host, Target},
 };
@@ -34,6 +35,7 @@ pub(super) struct Tls(Arc<Shared>);
 struct Shared {
     wanted: TlsConfig,
     pin: Option<Pin>,
+    metrics: EgressMetrics,
     read: Mutex<Option<Read>>,
 }
 
@@ -50,8 +52,8 @@ type Stamp = Option<(SystemTime, u64, u64)>;
 type Problem = String;
 
 impl Tls {
-    pub(super) fn new(wanted: TlsConfig, pin: Option<Pin>) -> Self {
-        Self(Arc::new(Shared { wanted, pin, read: Mutex::default() }))
+    pub(super) fn new(wanted: TlsConfig, pin: Option<Pin>, metrics: EgressMetrics) -> Self {
+        Self(Arc::new(Shared { wanted, pin, metrics, read: Mutex::default() }))
     }
 
     /// Speaks TLS with the far end of a connection, which has to be the target.
@@ -120,8 +122,13 @@ impl Shared {
         match (&self.wanted.cert_file, &self.wanted.key_file) {
             (Some(cert), Some(key)) => {
                 let (chain, key) = (certificates(cert)?, private_key(key)?);
+                let until = chain.first().and_then(expiration);
                 let fits = builder.with_client_auth_cert(chain, key);
-                fits.map_err(|error| format!("{} and its key do not fit: {error}", cert.display()))
+                let config = fits.map_err(|error| format!("{} and its key do not fit: {error}", cert.display()))?;
+                if let Some(until) = until {
+                    self.metrics.expires(cert, until);
+                }
+                Ok(config)
             }
             _ => Ok(builder.with_no_client_auth()),
         }
@@ -167,6 +174,12 @@ fn certificates(file: &Path) -> Result<Vec<CertificateDer<'static>>, Problem> {
         Ok(_) => Err(format!("{} has no certificate in PEM", file.display())),
         Err(error) => Err(format!("{}: {error}", file.display())),
     }
+}
+
+/// When a certificate is not valid any more, in seconds since 1970.
+fn expiration(certificate: &CertificateDer<'_>) -> Option<i64> {
+    let (_, certificate) = x509_parser::parse_x509_certificate(certificate).ok()?;
+    Some(certificate.validity().not_after.timestamp())
 }
 
 fn private_key(file: &Path) -> Result<PrivateKeyDer<'static>, Problem> {

@@ -47,8 +47,8 @@ impl Policy {
             let wire = match before.and_then(|before| before.grants.iter().find(same)) {
                 Some(other) => other.wire.clone(),
                 None => {
-                    let Surroundings { resolver, closed, .. } = surroundings;
-                    let connector = Connector::new(&grant, resolver.clone(), closed.clone(), connections.clone());
+                    let Surroundings { resolver, closed, metrics } = surroundings.clone();
+                    let connector = Connector::new(&grant, resolver, closed, connections.clone(), metrics);
                     Wire::new(connector, usize::from(grant.limits.concurrency))
                 }
             };

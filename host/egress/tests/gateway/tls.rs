@@ -34,8 +34,14 @@ impl Authority {
     }
 
     fn leaf(&self, name: &str) -> Leaf {
+        self.leaf_until(name, 4000)
+    }
+
+    /// Valid until that year begins.
+    fn leaf_until(&self, name: &str, year: i32) -> Leaf {
         let key = KeyPair::generate().unwrap();
-        let params = CertificateParams::new(vec![name.to_owned()]).unwrap();
+        let mut params = CertificateParams::new(vec![name.to_owned()]).unwrap();
+        params.not_after = rcgen::date_time_ymd(year, 1, 1);
         let certificate = params.signed_by(&key, &self.issuer).unwrap();
         Leaf { certificate: certificate.der().clone(), pem: certificate.pem(), key }
     }
@@ -138,13 +144,13 @@ async fn a_pin_takes_one_certificate_only() {
     assert_eq!(fetch(&plugin(&server, &both), &server).await.unwrap(), "other.example");
 }
 
-// Holds: OPS-132
+// Holds: OPS-121, OPS-132
 #[tokio::test]
 async fn a_client_certificate_is_read_again_when_it_changes() {
     let (authority, first, second) = (Authority::new(), Authority::new(), Authority::new());
     let (server, _) = authority.serve("api.example.com", Some(&second)).await;
-    let write = |issuer: &Authority| {
-        let leaf = issuer.leaf("client");
+    let write = |issuer: &Authority, until: i32| {
+        let leaf = issuer.leaf_until("client", until);
         fs::write(authority.file("cert.pem"), leaf.pem).unwrap();
         fs::write(authority.file("key.pem"), leaf.key.serialize_pem()).unwrap();
     };
@@ -154,10 +160,16 @@ async fn a_client_certificate_is_read_again_when_it_changes() {
     let refusal = fetch(&plugin, &server).await.unwrap_err();
     assert_eq!(refusal.code(), Code::TlsCertificateError);
     assert!(refusal.sentence().contains("cert.pem cannot be read"), "{refusal}");
-    write(&first);
+    let expires = || {
+        let line = format!("client_certificate_expiration_timestamp_seconds{{file=\"{}\"}}", cert.display());
+        plugin.metric(&line)
+    };
+    write(&first, 2030);
     fetch(&plugin, &server).await.unwrap_err();
-    write(&second);
+    assert_eq!(expires(), 1_893_456_000);
+    write(&second, 2031);
     assert_eq!(fetch(&plugin, &server).await.unwrap(), "api.example.com");
+    assert_eq!(expires(), 1_924_992_000);
     // Half a change does not break what works.
     fs::write(&key, "nothing").unwrap();
     assert_eq!(fetch(&plugin, &server).await.unwrap(), "api.example.com");

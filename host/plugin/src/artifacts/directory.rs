@@ -23,7 +23,7 @@ use rustix::{
 use super::surplus::File;
 
 /// Our own directory within the operator's. The number changes with what the files in it look like.
-pub(crate) const NAME: &str = "skydock-compiled-1";
+pub(crate) const NAME: &str = "skydock-compiled-2";
 
 /// Marks a directory that Skydock has made; backup programs know it too.
 const MARKER: &str = "CACHEDIR.TAG";
@@ -143,18 +143,15 @@ impl Directory {
         }
     }
 
-    /// Reads a regular file of ours, up to so many bytes.
-    pub(super) fn read(&self, name: &str, limit: u64) -> io::Result<Vec<u8>> {
-        use std::io::Read as _;
+    /// Opens a regular file of ours, of up to so many bytes, to read it.
+    pub(super) fn file(&self, name: &str, limit: u64) -> io::Result<fs::File> {
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
         let file: fs::File = rustix::fs::openat(&self.fd, name, flags, Mode::empty())?.into();
         let metadata = file.metadata()?;
         if !metadata.is_file() || metadata.uid() != user() || metadata.len() > limit {
             return Err(io::ErrorKind::InvalidData.into());
         }
-        let mut bytes = Vec::with_capacity(usize::try_from(metadata.len()).unwrap_or(0));
-        file.take(limit).read_to_end(&mut bytes)?;
-        Ok(bytes)
+        Ok(file)
     }
 
     /// Says that a file is in use.

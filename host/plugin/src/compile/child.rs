@@ -56,8 +56,8 @@ fn compile() -> Result<(), (u8, String)> {
     let mut file = OpenOptions::new();
     let file = file.write(true).create_new(true).mode(0o600).open(name);
     file.and_then(|mut file| {
-        file.write_all(&seal)?;
-        file.write_all(&machine_code)
+        file.write_all(&machine_code)?;
+        file.write_all(&seal)
     })
     .map_err(|error| failed("write the machine code", error))
 }

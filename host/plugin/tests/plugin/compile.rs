@@ -76,7 +76,7 @@ async fn ten_configurations_of_the_same_bytes_compile_once() {
     let dir = tempfile::tempdir().unwrap();
     good(dir.path());
     let (plugin, compilations) = load(dir.path(), &dir.path().join("cache"), limits()).await;
-    let file = fs::read_dir(dir.path().join("cache/skydock-compiled-1")).unwrap();
+    let file = fs::read_dir(dir.path().join("cache/skydock-compiled-2")).unwrap();
     let artifacts = file.map(|it| it.unwrap().path()).filter(|it| it.extension().is_some_and(|it| it == "cwasm"));
     // Not found on disk either: neither compiled nor loaded again.
     artifacts.for_each(|artifact| fs::remove_file(artifact).unwrap());
@@ -113,7 +113,7 @@ async fn a_cache_directory_in_use_is_left_as_it_was() {
     good(dir.path());
     load(dir.path(), home.path(), limits()).await.0.reload().await.unwrap();
     let foreign =
-        ["notes.txt", ".ssh/id", "docs/thesis/one.tex", "skydock-compiled-1/x.cwasm", "skydock-compiled-1/a/b/c"];
+        ["notes.txt", ".ssh/id", "docs/thesis/one.tex", "skydock-compiled-2/x.cwasm", "skydock-compiled-2/a/b/c"];
     let files = foreign.map(|file| home.path().join(file));
     for file in &files {
         fs::create_dir_all(file.parent().unwrap()).unwrap();
@@ -129,7 +129,7 @@ async fn a_cache_directory_in_use_is_left_as_it_was() {
     }
     let mut names: Vec<_> = fs::read_dir(home.path()).unwrap().map(|it| it.unwrap().file_name()).collect();
     names.sort();
-    assert_eq!(names, [".ssh", "docs", "notes.txt", "skydock-compiled-1"]);
+    assert_eq!(names, [".ssh", "docs", "notes.txt", "skydock-compiled-2"]);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -139,7 +139,7 @@ async fn machine_code_that_was_damaged_is_compiled_again() {
     let cache = dir.path().join("cache");
     let (_, compilations) = load(dir.path(), &cache, limits()).await;
     assert_eq!(compilations("success"), 1.0);
-    let files = fs::read_dir(cache.join("skydock-compiled-1")).unwrap().map(|it| it.unwrap().path());
+    let files = fs::read_dir(cache.join("skydock-compiled-2")).unwrap().map(|it| it.unwrap().path());
     let artifact = files.into_iter().find(|it| it.extension().is_some_and(|it| it == "cwasm")).unwrap();
     let mut bytes = fs::read(&artifact).unwrap();
     let middle = bytes.len() / 2;
@@ -241,6 +241,6 @@ async fn a_newer_file_gives_up_compiling_the_older() {
     stop.cancel();
     watching.await.unwrap();
     until("the compiler is gone", || compilers(&cache).is_empty()).await;
-    let files = fs::read_dir(cache.join("skydock-compiled-1")).unwrap().map(|it| it.unwrap().path());
+    let files = fs::read_dir(cache.join("skydock-compiled-2")).unwrap().map(|it| it.unwrap().path());
     assert_eq!(files.filter(|it| it.extension().is_some_and(|it| it == "tmp")).count(), 0, "nothing is left behind");
 }
