@@ -11,7 +11,7 @@ fn chmod(path: &Path, mode: u32) {
 }
 
 fn read(directory: &Directory, name: &str) -> String {
-    std::io::read_to_string(directory.file(name, 4).unwrap()).unwrap()
+    io::read_to_string(directory.file(name, 4).unwrap()).unwrap()
 }
 
 /// All files below, with what they hold.
