@@ -10,7 +10,7 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context as _, Result, bail};
+use anyhow::{Context as _, Result, anyhow, bail};
 use owo_colors::Style;
 
 use self::counts::Counts;
@@ -23,12 +23,19 @@ pub(crate) struct Step {
     pub(crate) name: &'static str,
     /// Arguments to `cargo`.
     pub(crate) args: Vec<String>,
+    /// Whether it runs at the same time as the step before it: both wait for others more than they compute.
+    pub(crate) beside: bool,
 }
 
 impl Step {
     /// A step that runs `cargo` with these words, separated by blanks.
     pub(crate) fn cargo(name: &'static str, words: &str) -> Self {
-        Self { name, args: words.split_whitespace().map(str::to_owned).collect() }
+        Self { name, args: words.split_whitespace().map(str::to_owned).collect(), beside: false }
+    }
+
+    /// The same step, run at the same time as the one before it.
+    pub(crate) fn beside(self) -> Self {
+        Self { beside: true, ..self }
     }
 
     /// The same step with one more argument for each of these test targets.
@@ -68,7 +75,7 @@ struct Done<'a> {
     counts: Option<Counts>,
 }
 
-/// Runs the steps in their order, up to the first that fails, and prints a table of them.
+/// Runs the steps in their order, those beside one another at the same time, up to the first that fails, and prints a table of them.
 ///
 /// # Errors
 /// If a step fails or cannot be started; its whole output has been printed then.
@@ -77,12 +84,13 @@ pub(crate) fn run_all(root: &Path, steps: &[Step], verbose: bool) -> Result<()> 
     fs::create_dir_all(&logs).with_context(|| format!("cannot create {}", logs.display()))?;
     let begin = Instant::now();
     let mut done: Vec<Done<'_>> = Vec::new();
-    for step in steps {
-        console::line(format_args!("{} {step}", console::paint(step.name, Style::new().bold())));
-        let start = Instant::now();
-        let (ok, counts) = run(root, step, &logs, verbose, &mut io::stdout())?;
-        done.push(Done { step, ok, time: start.elapsed(), counts });
-        if !ok {
+    // What is followed line by line is read in order: there, no step runs beside another.
+    for group in steps.chunk_by(|_, next| next.beside && !verbose) {
+        for step in group {
+            console::line(format_args!("{} {step}", console::paint(step.name, Style::new().bold())));
+        }
+        done.extend(run_group(root, group, &logs, verbose)?);
+        if done.iter().any(|done| !done.ok) {
             break;
         }
     }
@@ -95,6 +103,37 @@ pub(crate) fn run_all(root: &Path, steps: &[Step], verbose: bool) -> Result<()> 
         None => Ok(()),
         Some(Done { step, .. }) => bail!("step {} failed; to run just this step: {step}", step.name),
     }
+}
+
+/// Runs steps at the same time, and shows the whole output of those that failed.
+fn run_group<'a>(root: &Path, group: &'a [Step], logs: &Path, verbose: bool) -> Result<Vec<Done<'a>>> {
+    let names: Vec<_> = group.iter().map(|step| step.name).collect();
+    let spinner = (!verbose).then(|| console::spinner(names.join(" and ")));
+    let one = |step: &'a Step| {
+        let start = Instant::now();
+        let mut shown = Vec::new();
+        let (ok, counts) = if verbose {
+            run(root, step, logs, true, &mut io::stdout())
+        } else {
+            run(root, step, logs, false, &mut shown)
+        }?;
+        Ok((Done { step, ok, time: start.elapsed(), counts }, shown))
+    };
+    let ended: Vec<Result<_>> = thread::scope(|scope| {
+        let running: Vec<_> = group.iter().map(|step| scope.spawn(|| one(step))).collect();
+        running.into_iter().map(|thread| thread.join().unwrap_or_else(|_| Err(anyhow!("a step panicked")))).collect()
+    });
+    if let Some(spinner) = spinner {
+        spinner.finish_and_clear();
+    }
+    let mut done = Vec::new();
+    for ended in ended {
+        let (ended, shown) = ended?;
+        // A reader that has gone away has seen what it wanted.
+        let _ = io::stdout().write_all(&shown);
+        done.push(ended);
+    }
+    Ok(done)
 }
 
 /// Runs one step; true if it succeeded, and how many tests it ran. What is to be shown of its output goes to `out`.
@@ -110,12 +149,8 @@ fn run(root: &Path, step: &Step, logs: &Path, verbose: bool, out: &mut impl Writ
         command.env("CARGO_TERM_COLOR", "never").env("TERM", "dumb");
     }
     let open = || File::open(&log).with_context(|| format!("cannot read {}", log.display()));
-    let spinner = (!verbose).then(|| console::spinner(step.name));
     let mut child = command.spawn().context("cannot start cargo")?;
     let status = if verbose { followed(&mut child, &mut open()?, out) } else { child.wait() };
-    if let Some(spinner) = spinner {
-        spinner.finish_and_clear();
-    }
     let ok = status.context("cannot wait for cargo")?.success();
     if !ok && !verbose {
         show(&mut open()?, out);
@@ -223,6 +258,23 @@ mod tests {
             let shown = String::from_utf8(shown).unwrap();
             assert!(shown.contains("test a ... ok") && shown.contains("c stdout"), "verbose: {verbose}: {shown}");
         }
+    }
+
+    #[test]
+    fn steps_beside_one_another_run_at_the_same_time() {
+        let root = tempfile::tempdir().unwrap();
+        let write = |file: &str, text: &str| fs::write(root.path().join(file), text).unwrap();
+        write("Cargo.toml", "[package]\nname = \"met\"\nedition = \"2024\"\n[workspace]\n[lib]\npath = \"lib.rs\"\n");
+        // Each says that it is there, and waits for the other.
+        write(
+            "lib.rs",
+            "fn meet(me: &str, other: &str) {\n    std::fs::write(me, me).unwrap();\n    for _ in 0..600 {\n        \
+             if std::path::Path::new(other).exists() { return; }\n        \
+             std::thread::sleep(std::time::Duration::from_millis(100));\n    }\n    panic!(\"alone\");\n}\n\
+             #[test]\nfn one() { meet(\"one\", \"two\") }\n#[test]\nfn two() { meet(\"two\", \"one\") }\n",
+        );
+        let step = |name| Step::cargo(name, &format!("test --offline --lib -- --exact {name}"));
+        run_all(root.path(), &[step("one"), step("two").beside()], false).unwrap();
     }
 
     #[test]

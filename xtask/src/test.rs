@@ -72,11 +72,12 @@ fn plan(targets: &[TestTarget], quick: bool) -> Vec<Step> {
         return steps;
     }
     steps.push(Step::cargo("docs", "test --workspace --doc"));
-    for prefix in [REAL, CLOUDS] {
-        if targets.iter().any(begins(prefix)) {
-            steps.push(Step::cargo(prefix, "test --workspace").with_tests([format!("{prefix}*").as_str()]));
-        }
-    }
+    let of = |prefix: &'static str| {
+        let step = Step::cargo(prefix, "test --workspace").with_tests([format!("{prefix}*").as_str()]);
+        targets.iter().any(begins(prefix)).then_some(step)
+    };
+    steps.extend(of(REAL));
+    steps.extend(of(CLOUDS).map(Step::beside));
     steps.push(Step::cargo("audit", "xtask audit"));
     steps
 }
@@ -179,6 +180,13 @@ mod tests {
             error,
             "there is no step \"unit\"; the steps are format, parity, lints, guests, build, tests, story, docs, real, clouds, audit"
         );
+    }
+
+    #[test]
+    fn clouds_are_waited_for_while_the_control_plane_is() {
+        let beside: Vec<_> =
+            plan(&targets(), false).into_iter().filter(|step| step.beside).map(|step| step.name).collect();
+        assert_eq!(beside, ["clouds"]);
     }
 
     #[test]

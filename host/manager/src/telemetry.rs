@@ -3,17 +3,32 @@
 mod line;
 
 use std::{
-    io::{IsTerminal, Write as _},
+    env,
+    io::{self, IsTerminal, Write as _},
     process::ExitCode,
 };
 
 use skydock_cloud::text::escape;
 use tracing::Subscriber;
-use tracing_subscriber::{EnvFilter, fmt::MakeWriter, util::SubscriberInitExt};
+use tracing_subscriber::{
+    filter::{LevelFilter, Targets},
+    fmt,
+    fmt::MakeWriter,
+    layer::SubscriberExt as _,
+    registry,
+    util::SubscriberInitExt as _,
+};
 
 /// The client's own lines about failed requests: whoever made the request says what failed, and what follows. Those about an answer
 /// that cannot be read hold the answer, which may be all Services of the cluster.
-const SAID_ELSEWHERE: &str = "kube_client::client=error,kube_client::client::builder=off,kube_runtime::watcher=error";
+const SAID_ELSEWHERE: [(&str, LevelFilter); 3] = [
+    ("kube_client::client", LevelFilter::ERROR),
+    ("kube_client::client::builder", LevelFilter::OFF),
+    ("kube_runtime::watcher", LevelFilter::ERROR),
+];
+
+/// What Skydock itself says, and what its plugins do.
+const OURS: [&str; 6] = ["skydock", "skydock_controllers", "skydock_plugin", "skydock_devplane", "plugin", "egress"];
 
 /// How much to log, and how.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -27,44 +42,47 @@ pub struct LogOptions {
 }
 
 impl LogOptions {
-    fn filter(self) -> String {
+    fn filter(self) -> Targets {
         if self.quiet {
             // The cluster's events tell the rest.
-            return format!("error,{SAID_ELSEWHERE},skydock_plugin=off,plugin=info");
+            return Targets::new()
+                .with_default(LevelFilter::ERROR)
+                .with_targets(SAID_ELSEWHERE)
+                .with_target("skydock_plugin", LevelFilter::OFF)
+                .with_target("plugin", LevelFilter::INFO);
         }
         let ours = match self.verbosity {
-            0..=3 => "info",
-            4..=5 => "debug",
-            _ => "trace",
+            0..=3 => LevelFilter::INFO,
+            4..=5 => LevelFilter::DEBUG,
+            _ => LevelFilter::TRACE,
         };
         // Libraries speak up only when something is wrong, unless everything was asked for.
-        let others = if self.verbosity >= 8 { "debug" } else { "warn" };
-        format!(
-            "{others},{SAID_ELSEWHERE},skydock={ours},skydock_controllers={ours},skydock_plugin={ours},skydock_devplane={ours},plugin={ours},egress={ours}"
-        )
+        let others = if self.verbosity >= 8 { LevelFilter::DEBUG } else { LevelFilter::WARN };
+        Targets::new().with_default(others).with_targets(SAID_ELSEWHERE).with_targets(OURS.map(|target| (target, ours)))
     }
 }
 
 /// Starts logging. `RUST_LOG` wins over the flags. Does nothing if logging was started before.
 pub fn init(options: LogOptions) {
-    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(options.filter()));
+    let asked = env::var("RUST_LOG").ok().and_then(|text| text.parse().ok());
+    let filter = asked.unwrap_or_else(|| options.filter());
     // An error means that a subscriber is set already: a test's, which is then the right one.
     let _ = if options.json {
-        let logs = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
-        logs.json().flatten_event(true).log_internal_errors(false).try_init()
+        let lines = fmt::layer().json().flatten_event(true).log_internal_errors(false).with_writer(io::stderr);
+        registry().with(filter).with(lines).try_init()
     } else {
-        text(filter, std::io::stderr().is_terminal(), std::io::stderr).try_init().map_err(Into::into)
+        text(filter, io::stderr().is_terminal(), io::stderr).try_init()
     };
 }
 
 /// Lines for people.
-fn text<W>(filter: EnvFilter, colour: bool, writer: W) -> impl Subscriber + Send + Sync
+fn text<W>(filter: Targets, colour: bool, writer: W) -> impl Subscriber + Send + Sync
 where
     W: for<'a> MakeWriter<'a> + Send + Sync + 'static,
 {
-    let logs = tracing_subscriber::fmt().with_env_filter(filter).with_writer(writer);
     // A disk that is full or a reader that has gone costs lines: telling of it in the same place would end the process.
-    logs.with_ansi(colour).fmt_fields(line::OneLine).log_internal_errors(false).finish()
+    let lines = fmt::layer().with_ansi(colour).fmt_fields(line::OneLine).log_internal_errors(false).with_writer(writer);
+    registry().with(filter).with(lines)
 }
 
 /// Prints the error with its causes as one line.
@@ -75,7 +93,7 @@ pub fn fail(error: &anyhow::Error) -> ExitCode {
 
 /// Says something on standard error. Nobody is left to tell if it is closed.
 pub fn say(text: &str) {
-    let _ = writeln!(std::io::stderr(), "skydock: {text}");
+    let _ = writeln!(io::stderr(), "skydock: {text}");
 }
 
 /// An error and its causes, as far as the error does not tell them itself.
@@ -117,7 +135,7 @@ mod tests {
             let buffer = Buffer::default();
             let writer = buffer.clone();
             let filter = LogOptions { quiet: false, json: false, verbosity }.filter();
-            let subscriber = text(EnvFilter::new(filter), false, move || writer.clone());
+            let subscriber = text(filter, false, move || writer.clone());
             tracing::subscriber::with_default(subscriber, || tracing::debug!(target: "egress", "request"));
             assert_eq!(!buffer.0.lock().unwrap().is_empty(), told, "--v={verbosity}");
         }
@@ -141,7 +159,7 @@ mod tests {
     fn nothing_that_is_logged_leaves_its_line_or_moves_a_terminal() {
         let buffer = Buffer::default();
         let writer = buffer.clone();
-        let subscriber = text(EnvFilter::new("info"), false, move || writer.clone());
+        let subscriber = text(LogOptions::default().filter(), false, move || writer.clone());
         let odd = "a\n2026-11-22T02:40:00Z  INFO skydock: forged\r\u{1b}[2J\u{9b}31m\u{202e}";
         tracing::subscriber::with_default(subscriber, || {
             let span = tracing::info_span!("span", odd);

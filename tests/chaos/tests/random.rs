@@ -11,6 +11,11 @@ use std::{
 };
 
 use skydock_chaos::sequence::{self, Report, Sequence};
+use tracing_subscriber::{
+    filter::{LevelFilter, Targets},
+    layer::SubscriberExt as _,
+    util::SubscriberInitExt as _,
+};
 
 /// Sequences of one run.
 const SEQUENCES: u64 = 200;
@@ -43,10 +48,8 @@ fn run(seed: u64) -> Result<Report, String> {
 #[test]
 fn whatever_happens_in_the_end_all_is_as_it_should_be() {
     if let Some(seed) = number("SKYDOCK_SEED") {
-        tracing_subscriber::fmt()
-            .with_env_filter(env::var("RUST_LOG").unwrap_or_else(|_| "skydock=debug".into()))
-            .with_test_writer()
-            .init();
+        let filter: Targets = env::var("RUST_LOG").unwrap_or_else(|_| "skydock=debug".into()).parse().unwrap();
+        tracing_subscriber::fmt().with_max_level(LevelFilter::TRACE).with_test_writer().finish().with(filter).init();
         println!("steps:\n{}", steps(&sequence::of(seed)));
         let report = sequence::run(seed, &sequence::of(seed)).unwrap_or_else(|failure| panic!("{failure}"));
         println!("{report:?}");
