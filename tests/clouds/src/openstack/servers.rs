@@ -22,6 +22,8 @@ pub struct Server {
     pub status: String,
     /// Its fixed addresses, IPv4 first.
     pub addresses: Vec<String>,
+    /// Why it is in `ERROR`.
+    pub fault: Option<String>,
 }
 
 impl Server {
@@ -32,7 +34,14 @@ impl Server {
         let mut addresses: Vec<String> =
             fixed.filter_map(|one| one.get("addr").and_then(Value::as_str)).map(str::to_owned).collect();
         addresses.sort_by_key(|address| address.contains(':'));
-        Ok(Self { id: text(value, "/id")?, name: text(value, "/name")?, status: text(value, "/status")?, addresses })
+        let fault = value.pointer("/fault/message").and_then(Value::as_str).map(str::to_owned);
+        Ok(Self {
+            id: text(value, "/id")?,
+            name: text(value, "/name")?,
+            status: text(value, "/status")?,
+            addresses,
+            fault,
+        })
     }
 }
 
