@@ -30,6 +30,9 @@ pub(crate) const LETTING_GO: Duration = Duration::from_secs(10);
 /// How long AWS may take to show what was made.
 const SECOND_LOOK: Duration = Duration::from_secs(5);
 
+/// How long a first look counts: while many are deleted, the second one may be long in coming.
+const FIRST_LOOK: Duration = Duration::from_secs(3600);
+
 /// Which kind of load balancer a Service asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
@@ -45,6 +48,11 @@ fn kind(service: &Service) -> Kind {
         Some("external" | "nlb-ip") => Kind::Elsewhere,
         _ => Kind::Classic,
     }
+}
+
+/// Under which key it is noted that there was nothing to delete at the first look.
+fn looked(service: &Service) -> String {
+    format!("looked/{}", name::balancer(service))
 }
 
 /// What no load balancer of AWS can do.
@@ -91,6 +99,7 @@ impl Cloud<'_> {
             return Err(CloudError::ImplementedElsewhere);
         }
         check(service)?;
+        self.store.remove(&looked(service));
         if kind == Kind::Network {
             nlb::ensure(self, service, members)
         } else {
@@ -120,12 +129,12 @@ impl Cloud<'_> {
     pub fn delete_balancer(&self, service: &Service) -> Result<()> {
         let (network, groups) = nlb::delete::delete(self, service)?;
         let classic = classic::delete(self, service, groups.as_ref())?;
-        let looked = format!("looked/{}", name::balancer(service));
-        if network || classic || self.store.get(&looked).is_some() {
+        let looked = looked(service);
+        if network || classic || kind(service) == Kind::Elsewhere || self.store.get(&looked).is_some() {
             self.store.remove(&looked);
             return Ok(());
         }
-        self.store.set(&looked, "", SECOND_LOOK * 10);
+        self.store.set(&looked, "", FIRST_LOOK);
         Err(CloudError::in_progress(
             SECOND_LOOK,
             "there is no load balancer; looking once more, since AWS may not show it yet",
@@ -151,5 +160,27 @@ mod tests {
             let service = Service { annotations: annotations.into_iter().collect(), ..Service::default() };
             assert_eq!(kind(&service), expected, "{value:?}");
         }
+    }
+
+    #[test]
+    fn the_second_look_is_a_second_one() {
+        use crate::testing::{Memory, Scripted, annotated, nothing, refused, service, setup};
+        let (setup, store) = (setup(), Memory::default());
+        let wire = Scripted::new(|call: &crate::api::call::Call| match call.action {
+            "DescribeLoadBalancers" => refused(call, "LoadBalancerNotFound"),
+            _ => nothing(call),
+        });
+        let none = Vec::new;
+        let cloud = Cloud::new(&setup, &wire, &store, &none, 0);
+        let of = |kind: &str| {
+            let port = ("web", skydock_sdk::types::Transport::Tcp, 80, 30080);
+            annotated(service(&[port]), &[(annotation::TYPE, kind)])
+        };
+        let first = |answer: Result<()>| assert!(matches!(answer, Err(CloudError::InProgress(_))), "{answer:?}");
+        first(cloud.delete_balancer(&of("nlb")));
+        assert!(cloud.ensure_balancer(&of("nlb"), &Members::default()).is_err());
+        first(cloud.delete_balancer(&of("nlb")));
+        assert_eq!(cloud.delete_balancer(&of("nlb")), Ok(()));
+        assert_eq!(cloud.delete_balancer(&of("external")), Ok(()), "another controller's");
     }
 }

@@ -1,6 +1,6 @@
 //! Classic load balancers: what Services without the annotation `aws-load-balancer-type: nlb` have, as by the official provider.
 
-use std::{collections::BTreeSet, time::Duration};
+use std::collections::BTreeSet;
 
 use skydock_sdk::{
     Result,
@@ -22,20 +22,18 @@ use crate::{
         security_group,
     },
     cloud::Cloud,
-    nlb, store,
+    nlb,
     tags::{Cluster, Tags},
 };
 
 mod access;
+mod former;
 mod health;
 mod plan;
 mod wish;
 
 use plan::Observed;
 use wish::Wish;
-
-/// How long it is remembered which security groups were taken from a load balancer.
-const DETACHED: Duration = Duration::from_secs(3600);
 
 /// The classic load balancer of this name, if there is one.
 ///
@@ -99,37 +97,18 @@ pub(crate) fn ensure(cloud: &Cloud<'_>, service: &Service, members: &Members) ->
         Some(observed) => observed,
         None => create(cloud, &wish, &vpc, &subnets, &groups)?,
     };
-    let detached = detached(cloud, &wish.name, &observed.balancer.security_groups.items, &groups);
+    let former = former::exchange(cloud, &wish.name, &observed.balancer.security_groups.items, &groups);
     for stage in plan::stages(&wish, &observed, &subnets, &groups, &machines) {
         carry_out(cloud, &stage)?;
     }
     if let Some(group) = groups.first() {
         cloud.sync_access(&cluster, &vpc, &wish.name, group, &places)?;
     }
-    if !detached.is_empty() {
-        cloud.close_access(&cluster, Some(&vpc), &wish.name, &detached)?;
-        let detached: Vec<String> = detached.into_iter().collect();
-        cloud.remove_groups(&cluster, service, &detached, &kept(cloud, service))?;
-        cloud.store.remove(&detached_key(cloud, &wish.name));
-    }
+    cloud.close_access(&cluster, Some(&vpc), &wish.name, &former.closing)?;
+    let detached: Vec<String> = former.detached.into_iter().collect();
+    cloud.remove_groups(&cluster, service, &detached, &kept(cloud, service))?;
+    former::settled(cloud, &wish.name, former.opened);
     Ok(status(&observed.balancer))
-}
-
-fn detached_key(cloud: &Cloud<'_>, name: &str) -> String {
-    cloud.key(&format!("detached/{name}"))
-}
-
-/// Groups that a load balancer has, or had, and is not to have. They are kept until they are seen to: once it has them no more, it does
-/// not tell of them.
-fn detached(cloud: &Cloud<'_>, name: &str, before: &[String], wanted: &[String]) -> BTreeSet<String> {
-    let key = detached_key(cloud, name);
-    let mut detached: BTreeSet<String> = store::load(cloud.store, &key).unwrap_or_default();
-    detached.extend(before.iter().cloned());
-    detached.retain(|group| !wanted.contains(group));
-    if !detached.is_empty() {
-        store::save(cloud.store, &key, &detached, DETACHED);
-    }
-    detached
 }
 
 fn look(cloud: &Cloud<'_>, balancer: Description) -> Result<Observed> {
@@ -274,20 +253,19 @@ pub(crate) fn delete(cloud: &Cloud<'_>, service: &Service, seen: Option<&Cluster
         nlb::belongs(&name, look_tags(cloud, &name)?.as_ref(), &cluster)?;
     }
     // Before the load balancer goes: then nothing tells any more which groups it had.
-    let detached = detached(cloud, &name, &[], &own);
-    let known = access::first(&own, service).into_iter().chain(&detached).cloned().collect();
-    cloud.close_access(&cluster, vpc, &name, &known)?;
+    let former = former::end(cloud, &name, access::first(&own, service));
+    cloud.close_access(&cluster, vpc, &name, &former.closing)?;
     let mut groups = own;
     if found.is_some() {
         match api::one(cloud.wire, &elb::on("DeleteLoadBalancer", &name)) {
             Err(failure) if !is_gone(&failure) => return Err(failure.into()),
             _ => {}
         }
-    } else {
-        groups = cloud.groups_named(&name::classic_security_group(service), None, seen)?;
     }
-    groups.extend(detached);
+    // Its own, too, that it had before it got the user's.
+    groups.extend(cloud.groups_named(&name::classic_security_group(service), vpc, seen)?);
+    groups.extend(former.detached);
     cloud.remove_groups(&cluster, service, &groups, &kept)?;
-    cloud.store.remove(&detached_key(cloud, &name));
+    former::forgotten(cloud, &name);
     Ok(found.is_some())
 }

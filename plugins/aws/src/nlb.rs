@@ -35,7 +35,7 @@ pub(crate) use update::update;
 
 use observed::Observed;
 use plan::Step;
-use wish::{Stack, Wish};
+use wish::{Group, Stack, Wish};
 
 /// Most rounds of calls. Three make a load balancer; the rest is for what others change meanwhile.
 const ROUNDS: usize = 10;
@@ -215,7 +215,7 @@ fn outcome(
 ) -> Result<Found> {
     let code = answer.as_ref().err().map(Failure::code).unwrap_or_default().to_owned();
     match (step, code.as_str()) {
-        (Step::CreateGroup(group), "DuplicateTargetGroupName") => adopt(cloud, wish, observed, &group.name),
+        (Step::CreateGroup(group), "DuplicateTargetGroupName") => adopt(cloud, wish, observed, group),
         (Step::DeleteListener(_), "ListenerNotFound") | (Step::DeleteGroup(_), "TargetGroupNotFound") => {
             Ok(Found::default())
         }
@@ -224,15 +224,26 @@ fn outcome(
 }
 
 /// A target group of the right name that was made earlier, and is led to by nobody else.
-fn adopt(cloud: &Cloud<'_>, wish: &Wish, observed: &mut Observed, name: &str) -> Result<Found> {
+fn adopt(cloud: &Cloud<'_>, wish: &Wish, observed: &mut Observed, wanted: &Group) -> Result<Found> {
+    let name = &wanted.name;
     let mut found = ask(cloud, &elbv2::group_named(name))?;
     let ours = &observed.balancer.load_balancer_arn;
     found.groups.retain(|group| {
-        group.target_group_name == name && group.load_balancer_arns.items.iter().all(|arn| arn == ours)
+        group.target_group_name == *name && group.load_balancer_arns.items.iter().all(|arn| arn == ours)
     });
     let Some(group) = found.groups.first() else {
         return Err(CloudError::conflict(format!("target group {name} belongs to another load balancer")));
     };
+    if !plan::fits(wanted, group) {
+        return Err(CloudError::internal(format!(
+            "target group {name} was changed by somebody else: its health check is {} every {} s, and by the Service {} every {} s; \
+             set it back, or delete it",
+            group.health_check_protocol,
+            group.health_check_interval_seconds,
+            wanted.health.protocol,
+            wanted.health.interval
+        )));
+    }
     let arn = group.target_group_arn.clone();
     let tags = observed::read_tags([ask(cloud, &elbv2::tags([arn.as_str()]))].into_iter())?;
     let tags: BTreeMap<String, Tags> = tags.unwrap_or_default();

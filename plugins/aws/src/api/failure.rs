@@ -174,6 +174,7 @@ fn kind(code: &str) -> Kind {
         | "ServerInternal"
         | "RequestTimeout"
         | "InsufficientCapacity" => Kind::Unavailable,
+        _ if code.ends_with(".InUse") => Kind::Busy,
         _ if code.starts_with("TooMany") || code.contains("LimitExceeded") || code.contains("QuotaExceeded") => {
             Kind::Quota
         }
@@ -257,6 +258,8 @@ mod tests {
             ("LoadBalancerNotFound", 400, "NotFound"),
             ("DependencyViolation", 400, "InProgress"),
             ("ResourceInUse", 400, "InProgress"),
+            ("InvalidGroup.InUse", 400, "InProgress"),
+            ("AddressLimitExceeded.InUse", 400, "Internal"),
             ("InvalidGroup.Duplicate", 400, "Conflict"),
             ("RouteAlreadyExists", 400, "Conflict"),
             ("InternalError", 500, "Unavailable"),

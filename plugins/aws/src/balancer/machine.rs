@@ -126,8 +126,16 @@ impl Cloud<'_> {
     }
 
     fn ask_about(&self, unknown: &[String], known: &mut Known) -> Result<()> {
+        let mut failed = None;
         for part in unknown.chunks(1000) {
-            for (id, found) in lookup::by_id(self.wire, &part.iter().map(String::as_str).collect())? {
+            let found = match lookup::by_id(self.wire, &part.iter().map(String::as_str).collect()) {
+                Ok(found) => found,
+                Err(error) => {
+                    failed = failed.or(Some(error));
+                    continue;
+                }
+            };
+            for (id, found) in found {
                 match found {
                     Ok(Found::Machine(machine)) if is_there(&machine.instance_state.name) => {
                         known.places.insert(id, Place { vpc: machine.vpc_id.clone(), groups: machine.groups() });
@@ -138,7 +146,7 @@ impl Cloud<'_> {
                         known.gone.insert(id);
                     }
                     // A machine of which nothing is known may be one that serves: better nothing changes.
-                    Err(error) => return Err(error),
+                    Err(error) => failed = failed.or(Some(error)),
                 }
             }
         }
@@ -147,8 +155,9 @@ impl Cloud<'_> {
             grouped.entry(place.clone()).or_default().push(id.clone());
         }
         let said = Said { since: known.since, machines: grouped.into_iter().collect(), gone: known.gone.clone() };
+        // What is known is kept all the same: the next call asks for the rest.
         store::save(self.store, &self.key("machines"), &said, KEPT);
-        Ok(())
+        failed.map_or(Ok(()), Err)
     }
 }
 
@@ -225,5 +234,37 @@ mod tests {
         assert_eq!(at(15, &["i-goes", "i-comes"]), "i-goes", "not asked for at every call");
         assert_eq!(at(25, &["i-goes", "i-comes", "i-other"]), "i-goes i-other");
         assert_eq!(at(60, &["i-goes", "i-comes"]), "i-comes");
+    }
+
+    /// One machine of which nothing is known for sure costs no answer about others.
+    #[test]
+    fn what_is_known_is_kept_though_one_answer_is_missing() {
+        use crate::testing::{Memory, Scripted, nothing, refused, setup};
+        let (setup, store) = (setup(), Memory::default());
+        let wire = Scripted::new(|call: &crate::api::call::Call| {
+            let asked: Vec<&str> =
+                call.params.iter().map(|(_, id)| id.as_str()).filter(|id| id.starts_with("i-")).collect();
+            match asked.as_slice() {
+                ["i-odd"] => refused(call, "InternalError"),
+                ["i-gone"] => refused(call, "InvalidInstanceID.NotFound"),
+                _ if call.params.iter().any(|(key, _)| key.starts_with("InstanceId")) => {
+                    refused(call, "InvalidInstanceID.NotFound")
+                }
+                _ => Ok("<DescribeInstancesResponse><reservationSet><item><instancesSet><item><instanceId>i-1</instanceId>\
+                         <vpcId>v</vpcId><instanceState><name>running</name></instanceState></item></instancesSet></item>\
+                         </reservationSet></DescribeInstancesResponse>"
+                    .to_owned()),
+            }
+            .or_else(|failure| if call.action == "DescribeInstances" { Err(failure) } else { nothing(call) })
+        });
+        let none = Vec::new;
+        let cloud = Cloud::new(&setup, &wire, &store, &none, 0);
+        let ids = ["i-1", "i-gone", "i-odd"].map(str::to_owned).into_iter().collect();
+        assert!(cloud.places(&ids).is_err());
+        wire.sent.borrow_mut().clear();
+        assert!(cloud.places(&ids).is_err());
+        let asked: Vec<String> =
+            wire.sent.borrow().iter().flat_map(|call| call.params.clone()).map(|(_, id)| id).collect();
+        assert_eq!(asked, ["i-odd"], "no other is asked for again");
     }
 }

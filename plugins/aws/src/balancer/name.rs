@@ -4,6 +4,8 @@ use sha1::{Digest as _, Sha1};
 use sha2::Sha256;
 use skydock_sdk::types::Service;
 
+const CLASSIC: &str = "k8s-elb-";
+
 /// Name of a Service's load balancer: `a` and the UID without dashes, of which 31 fit.
 pub(crate) fn balancer(service: &Service) -> String {
     format!("a{}", service.uid.replace('-', "")).chars().take(32).collect()
@@ -69,7 +71,12 @@ pub(crate) fn network_security_group(cluster_name: &str, service: &Service) -> S
 
 /// Name of the security group that is made for a classic load balancer.
 pub(crate) fn classic_security_group(service: &Service) -> String {
-    format!("k8s-elb-{}", balancer(service))
+    format!("{CLASSIC}{}", balancer(service))
+}
+
+/// True for a security group that was made for a classic load balancer, of whichever Service.
+pub(crate) fn is_classic_security_group(name: &str) -> bool {
+    name.starts_with(CLASSIC)
 }
 
 fn plain(text: &str) -> String {

@@ -6,10 +6,11 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use skydock_sdk::{Result, types::CloudError};
 
-use super::machine;
+use super::{machine, turn::Turn};
 use crate::{
     api::{
         self,
+        call::Call,
         ec2::{
             network::{self, SecurityGroup},
             permission::{self, Rule, Rules, Source},
@@ -22,6 +23,9 @@ use crate::{
 const CLIENT: &str = "kubernetes.io/rule/nlb/client";
 const HEALTH: &str = "kubernetes.io/rule/nlb/health";
 const MTU: &str = "kubernetes.io/rule/nlb/mtu";
+
+/// How often the nodes' groups are looked at again when somebody else has changed them meanwhile.
+const LOOKS: usize = 3;
 
 /// Security groups with the cluster's tag, by ID.
 pub(crate) type ClusterGroups = BTreeMap<String, SecurityGroup>;
@@ -185,15 +189,33 @@ impl Cloud<'_> {
         let Some(turn) = self.turn("node-rules") else {
             return Err(CloudError::conflict("others are at the nodes' security groups"));
         };
-        let (groups, calls) = self.node_rule_calls(cluster, vpc, balancer, places, traffic)?;
-        let outcome = calls.iter().try_for_each(|call| match api::one(self.wire, call) {
-            Ok(_) => Ok(()),
-            // Somebody else was first; what is there is what was wanted.
-            Err(failure) if failure.code() == "InvalidPermission.NotFound" => Ok(()),
-            Err(failure) => Err(failure.into()),
-        });
-        drop(turn);
-        outcome.map(|()| Some(groups))
+        for _ in 0..LOOKS {
+            let (groups, calls) = self.node_rule_calls(cluster, vpc, balancer, places, traffic)?;
+            if self.change_rules(&turn, &calls)? {
+                return Ok(Some(groups));
+            }
+        }
+        Err(CloudError::conflict("the nodes' security groups change all the time: is anybody else at them?"))
+    }
+
+    /// False if others, who take no turns, have changed a group meanwhile: of several rules AWS then changes none.
+    fn change_rules(&self, turn: &Turn<'_>, calls: &[Call]) -> Result<bool> {
+        let mut is_done = true;
+        for call in calls {
+            if !turn.goes_on() {
+                return Err(CloudError::conflict("it took too long, and others are at the nodes' security groups"));
+            }
+            match api::one(self.wire, call) {
+                Ok(_) => {}
+                Err(failure)
+                    if matches!(failure.code(), "InvalidPermission.NotFound" | "InvalidPermission.Duplicate") =>
+                {
+                    is_done = false;
+                }
+                Err(failure) => return Err(failure.into()),
+            }
+        }
+        Ok(is_done)
     }
 
     fn node_rule_calls(
@@ -203,7 +225,7 @@ impl Cloud<'_> {
         balancer: &str,
         places: &BTreeMap<String, machine::Place>,
         traffic: &Traffic,
-    ) -> Result<(ClusterGroups, Vec<api::call::Call>)> {
+    ) -> Result<(ClusterGroups, Vec<Call>)> {
         let tagged = self.cluster_groups(cluster, vpc)?;
         let mut all = tagged.clone();
         let open = groups(places, &all.keys().cloned().collect())?;

@@ -36,6 +36,13 @@ impl<'a> Cloud<'a> {
     }
 }
 
+impl Turn<'_> {
+    /// Lets the turn last as long again from now on. False if it was over, and others may be at it.
+    pub(crate) fn goes_on(&self) -> bool {
+        self.cloud.store.reserve(&self.key, &self.who, LONGEST)
+    }
+}
+
 impl Drop for Turn<'_> {
     fn drop(&mut self) {
         if self.cloud.store.get(&self.key).as_ref() == Some(&self.who) {
@@ -60,8 +67,10 @@ mod tests {
         let turn = cloud.turn("x").unwrap();
         assert!(store.get(&key).is_some());
         assert!(cloud.turn("y").is_some(), "another matter");
+        assert!(turn.goes_on());
         // It took too long, and another one has it.
         store.0.borrow_mut().insert(key.clone(), "two".to_owned());
+        assert!(!turn.goes_on());
         drop(turn);
         assert_eq!(store.get(&key).as_deref(), Some("two"));
         store.0.borrow_mut().remove(&key);

@@ -16,7 +16,8 @@ use crate::{
     balancer::{
         annotation::{self, Annotations},
         machine::Place,
-        node_rules,
+        name,
+        node_rules::{self, ClusterGroups},
     },
     cloud::Cloud,
     tags::Cluster,
@@ -49,6 +50,11 @@ fn changes(
     (grant, revoke)
 }
 
+/// True for a group that the cluster has for itself, as its nodes': it is let in whether or not a load balancer bears it.
+fn is_clusters(groups: &ClusterGroups, id: &str) -> bool {
+    groups.get(id).is_some_and(|group| !name::is_classic_security_group(&group.group_name))
+}
+
 fn everything_from(group: &str) -> Rule {
     Rule::everything(Source::Group(group.to_owned()))
 }
@@ -70,7 +76,8 @@ impl Cloud<'_> {
         if self.config.keep_node_groups {
             return Ok(());
         }
-        let mut groups = self.cluster_groups(cluster, Some(vpc))?;
+        let tagged = self.cluster_groups(cluster, Some(vpc))?;
+        let mut groups = tagged.clone();
         let mut open = node_rules::groups(places, &groups.keys().cloned().collect())?;
         // The operator's group is not touched, even where machines are in it.
         open.retain(|id| Some(id) != self.config.elb_security_group.as_ref());
@@ -80,8 +87,9 @@ impl Cloud<'_> {
             groups.extend(found.into_iter().map(|group| (group.group_id.clone(), group)));
         }
         let rule = everything_from(group);
+        let stays = is_clusters(&tagged, group);
         let (grant, mut revoke) = changes(&groups, &open, cluster, &rule);
-        if !revoke.is_empty() && self.groups_of_others(balancer)?.contains(group) {
+        if !revoke.is_empty() && (stays || self.groups_of_others(balancer)?.contains(group)) {
             revoke.clear();
         }
         let rules = Rules::from([(rule, String::new())]);
@@ -104,9 +112,11 @@ impl Cloud<'_> {
         if self.config.keep_node_groups || groups.is_empty() {
             return Ok(());
         }
-        let wanted: BTreeSet<Rule> = groups.iter().map(|group| everything_from(group)).collect();
+        let tagged = self.cluster_groups(cluster, vpc)?;
+        let closing = groups.iter().filter(|group| !is_clusters(&tagged, group));
+        let wanted: BTreeSet<Rule> = closing.map(|group| everything_from(group)).collect();
         let mut open = BTreeMap::new();
-        for (id, nodes) in self.cluster_groups(cluster, vpc)? {
+        for (id, nodes) in tagged {
             let there = permission::rules(&nodes.ip_permissions).into_keys().filter(|rule| wanted.contains(rule));
             let there: Vec<Rule> = there.collect();
             if !there.is_empty() {
@@ -120,10 +130,9 @@ impl Cloud<'_> {
         let idle = |rule: &Rule| matches!(&rule.source, Source::Group(group) if !others.contains(group));
         let mut calls = Vec::new();
         for (id, there) in open {
-            let rules: Rules = there.into_iter().filter(idle).map(|rule| (rule, String::new())).collect();
-            if !rules.is_empty() {
-                calls.push(permission::revoke(&id, &rules));
-            }
+            // One by one: of several AWS takes none away if one is gone already.
+            let idle = there.into_iter().filter(idle);
+            calls.extend(idle.map(|rule| permission::revoke(&id, &Rules::from([(rule, String::new())]))));
         }
         self.change_access(&calls)
     }

@@ -85,7 +85,7 @@ pub(crate) fn delete(cloud: &Cloud<'_>, service: &Service) -> Result<(bool, Opti
     let name = name::balancer(service);
     let (found, seen_before) = find(cloud, &name)?;
     let arn = found.as_ref().map(|balancer| balancer.load_balancer_arn.as_str());
-    let Groups { own, stray, checked } = groups(cloud, service, found.as_ref())?;
+    let Groups { own, stray, checked, of_others } = groups(cloud, service, found.as_ref())?;
     let probes = Probes { shared: cloud.config.shared_probe.as_ref().map(|probe| probe.port), others: Some(checked) };
     let tags = match tags_of(cloud, arn, &stray)? {
         Answered::Tags(tags) => tags,
@@ -101,6 +101,8 @@ pub(crate) fn delete(cloud: &Cloud<'_>, service: &Service) -> Result<(bool, Opti
     }
     let key = cloud.key(&format!("left/{name}"));
     let mut left: Left = store::load(cloud.store, &key).unwrap_or_default();
+    // A Service of the same name may have taken one over.
+    left.groups.retain(|arn| !of_others.contains(arn));
     left.groups.extend(own);
     left.groups.extend(made_for(cloud, service, &cluster, stray, tags.as_ref()));
     left.security.extend(found.iter().flat_map(|balancer| balancer.security_groups.items.iter().cloned()));
@@ -226,12 +228,15 @@ struct Groups {
     stray: Vec<Stray>,
     /// Ports at which all others in the VPC check their targets.
     checked: BTreeSet<u16>,
+    /// ARNs of those of other load balancers.
+    of_others: BTreeSet<String>,
 }
 
 fn groups(cloud: &Cloud<'_>, service: &Service, balancer: Option<&LoadBalancer>) -> Result<Groups> {
     let prefix = name::group_prefix(service);
     let own_name = format!("/{}/", name::balancer(service));
-    let mut groups = Groups { own: Vec::new(), stray: Vec::new(), checked: BTreeSet::new() };
+    let mut groups =
+        Groups { own: Vec::new(), stray: Vec::new(), checked: BTreeSet::new(), of_others: BTreeSet::new() };
     for group in elbv2::all_groups(cloud.wire)? {
         let checked = group.health_check_port.parse().unwrap_or(group.port);
         let elsewhere = balancer.is_some_and(|balancer| balancer.vpc_id != group.vpc_id);
@@ -241,8 +246,13 @@ fn groups(cloud: &Cloud<'_>, service: &Service, balancer: Option<&LoadBalancer>)
             groups.own.push(target_group_arn);
         } else if target_group_name.starts_with(&prefix) && of.iter().all(|arn| arn.contains(&own_name)) {
             groups.stray.push(Stray { arn: target_group_arn, name: target_group_name });
-        } else if !elsewhere {
-            groups.checked.insert(checked);
+        } else {
+            if !of.is_empty() && of.iter().all(|arn| !arn.contains(&own_name)) {
+                groups.of_others.insert(target_group_arn);
+            }
+            if !elsewhere {
+                groups.checked.insert(checked);
+            }
         }
     }
     Ok(groups)

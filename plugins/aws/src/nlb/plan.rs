@@ -88,17 +88,19 @@ pub(crate) fn plan(wish: &Wish, observed: &Observed, members: &BTreeSet<String>)
 
 /// The group a front leads to: one that has what cannot be changed, best the one its listener has already.
 fn group_for<'a>(wanted: &Group, listener: Option<&Listener>, observed: &'a Observed) -> Option<&'a TargetGroup> {
-    let fits = |group: &&TargetGroup| {
-        group.port == wanted.port
-            && group.protocol == wanted.protocol
-            && group.health_check_protocol.eq_ignore_ascii_case(wanted.health.protocol)
-            && group.health_check_interval_seconds == wanted.health.interval
-            && (group.ip_address_type == "ipv6") == wanted.ipv6
-    };
     let current = listener.and_then(group_of);
-    let mut fitting: Vec<&TargetGroup> = observed.groups.iter().filter(fits).collect();
+    let mut fitting: Vec<&TargetGroup> = observed.groups.iter().filter(|group| fits(wanted, group)).collect();
     fitting.sort_by_key(|group| Some(group.target_group_arn.as_str()) != current);
     fitting.first().copied()
+}
+
+/// True if a target group has what cannot be changed of one, as it is wanted.
+pub(super) fn fits(wanted: &Group, group: &TargetGroup) -> bool {
+    group.port == wanted.port
+        && group.protocol == wanted.protocol
+        && group.health_check_protocol.eq_ignore_ascii_case(wanted.health.protocol)
+        && group.health_check_interval_seconds == wanted.health.interval
+        && (group.ip_address_type == "ipv6") == wanted.ipv6
 }
 
 /// Where a listener leads.

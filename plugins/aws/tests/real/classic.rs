@@ -196,3 +196,67 @@ fn a_group_that_is_exchanged_is_closed() {
     ensure(&world, &web);
     assert!(world.line.take().iter().all(|action| action.starts_with("Describe")));
 }
+
+/// Lets everything in from this group at the nodes.
+fn let_in_by_hand(world: &World, group: &str) {
+    world.ec2(
+        "AuthorizeSecurityGroupIngress",
+        &[("GroupId", &world.group), ("IpPermissions.1.IpProtocol", "-1"), ("IpPermissions.1.Groups.1.GroupId", group)],
+    );
+}
+
+#[test]
+fn rules_that_others_made_for_extra_groups_stay() {
+    let world = World::new(1, "");
+    let bastion = group(&world, "bastion");
+    let nodes = world.group.clone();
+    for group in [&bastion, &nodes] {
+        let_in_by_hand(&world, group);
+    }
+    let mut web = classic(&[(80, 30080)]);
+    web.annotations = vec![annotation("extra-security-groups", &format!("{bastion},{nodes}"))];
+    ensure(&world, &web);
+    web.annotations.clear();
+    ensure(&world, &web);
+    // The nodes' own group in the first place, too: the load balancer of a careless user.
+    web.annotations = vec![annotation("security-groups", &nodes)];
+    ensure(&world, &web);
+    world.call(|cloud| cloud.delete_balancer(&web)).unwrap();
+    let rules = texts(&world.ec2("DescribeSecurityGroups", &[("GroupId.1", &nodes)]), "ipPermissions").join(" ");
+    assert!(rules.contains(&bastion), "nobody but its maker may close it: {rules}");
+    assert!(rules.contains(&nodes), "nodes talk to each other: {rules}");
+}
+
+#[test]
+fn a_group_that_loses_the_first_place_is_closed() {
+    let world = World::new(1, "");
+    let (a, b) = (group(&world, "a"), group(&world, "b"));
+    let mut web = classic(&[(80, 30080)]);
+    web.annotations = vec![annotation("security-groups", &format!("{a},{b}"))];
+    ensure(&world, &web);
+    assert!(lets_in(&world, &world.group, &a) && !lets_in(&world, &world.group, &b));
+    web.annotations = vec![annotation("security-groups", &format!("{b},{a}"))];
+    ensure(&world, &web);
+    assert!(lets_in(&world, &world.group, &b) && !lets_in(&world, &world.group, &a));
+    world.call(|cloud| cloud.delete_balancer(&web)).unwrap();
+    assert!(!lets_in(&world, &world.group, &b));
+}
+
+#[test]
+fn its_own_group_goes_though_nobody_remembers_it() {
+    let world = World::new(1, "");
+    let mut web = classic(&[(80, 30080)]);
+    ensure(&world, &web);
+    let name = format!("k8s-elb-{}", name(&web));
+    let own = || world.ec2("DescribeSecurityGroups", &[("Filter.1.Name", "group-name"), ("Filter.1.Value.1", &name)]);
+    let id = text(&own(), "groupId");
+    web.annotations = vec![annotation("security-groups", &group(&world, "user"))];
+    world.line.faults.borrow_mut().push(("DeleteSecurityGroup", 0, 1, "DependencyViolation"));
+    let first = world.call(|cloud| cloud.ensure_balancer(&web, &world.members()));
+    assert!(matches!(first, Err(CloudError::InProgress(_))), "{first:?}");
+    // The host is started anew.
+    world.store.clear();
+    world.call(|cloud| cloud.delete_balancer(&web)).unwrap();
+    assert!(texts(&own(), "groupId").is_empty(), "{}", own());
+    assert!(!lets_in(&world, &world.group, &id));
+}

@@ -347,3 +347,20 @@ fn rules_in_a_group_without_the_tag_stay() {
     is_looked_for_twice(&world, &web);
     assert!(!rules().contains("kubernetes.io/rule/nlb"), "{}", rules());
 }
+
+#[test]
+fn a_check_that_others_changed_is_told_and_not_fought_for() {
+    let world = World::new(1, "");
+    let web = service(&[(80, 30080)]);
+    world.call(|cloud| cloud.ensure_balancer(&web, &world.members())).unwrap();
+    let balancer = arn(&world, &web);
+    let group = text(&world.elbv2("DescribeTargetGroups", &[("LoadBalancerArn", &balancer)]), "TargetGroupArn");
+    world.elbv2("ModifyTargetGroup", &[("TargetGroupArn", &group), ("HealthCheckIntervalSeconds", "10")]);
+    world.line.take();
+    let answer = world.call(|cloud| cloud.ensure_balancer(&web, &world.members()));
+    assert!(
+        matches!(&answer, Err(CloudError::Internal(text)) if text.contains("TCP every 10 s, and by the Service TCP every 30 s")),
+        "{answer:?}"
+    );
+    assert_eq!(world.line.take().iter().filter(|action| *action == "CreateTargetGroup").count(), 1);
+}

@@ -144,3 +144,51 @@ fn a_rule_for_checks_stays_while_others_need_it() {
         ["icmp 3 0.0.0.0/0 mtu", "tcp 30081 0.0.0.0/0 client=other"]
     );
 }
+
+/// Of several rules AWS takes none away if one of them is gone already.
+#[test]
+fn what_others_took_away_meanwhile_keeps_nothing_open() {
+    use std::cell::Cell;
+
+    use crate::{
+        api::wire::Wire as _,
+        testing::{Memory, Scripted, nothing, refused, setup},
+    };
+    let (setup, store, open) = (setup(), Memory::default(), Cell::new(2));
+    let item = |port: usize| {
+        format!(
+            "<item><ipProtocol>tcp</ipProtocol><fromPort>{port}</fromPort><toPort>{port}</toPort><ipRanges><item>\
+             <cidrIp>192.0.2.0/24</cidrIp><description>{CLIENT}=lb</description></item></ipRanges></item>"
+        )
+    };
+    let wire = Scripted::new(|call: &Call| match call.action {
+        "DescribeSecurityGroups" => Ok(format!(
+            "<DescribeSecurityGroupsResponse><securityGroupInfo><item><groupId>sg-1</groupId><vpcId>v</vpcId><ipPermissions>{}\
+             </ipPermissions><tagSet><item><key>kubernetes.io/cluster/c</key><value>owned</value></item></tagSet></item>\
+             </securityGroupInfo></DescribeSecurityGroupsResponse>",
+            (0..open.get()).map(|port| item(30000 + port)).collect::<String>()
+        )),
+        "RevokeSecurityGroupIngress" if open.replace(open.get().saturating_sub(1)) == 2 => {
+            refused(call, "InvalidPermission.NotFound")
+        }
+        _ => nothing(call),
+    });
+    let none = Vec::new;
+    let cloud = Cloud::new(&setup, &wire, &store, &none, 0);
+    let cluster = Cluster { id: "c".into(), legacy: false };
+    let sync = || cloud.sync_node_rules(&cluster, Some("v"), "lb", &BTreeMap::new(), &Traffic::default(), true);
+    sync().unwrap();
+    assert_eq!(open.get(), 0, "it looked again");
+    assert!(store.0.borrow().keys().all(|key| !key.contains("turn")), "the turn is over");
+    // Somebody else takes the turn in the middle of it.
+    open.set(2);
+    let key = cloud.key("turn/node-rules");
+    let rude = Scripted::new(|call: &Call| {
+        store.0.borrow_mut().insert(key.clone(), "another".to_owned());
+        wire.send(std::slice::from_ref(call)).remove(0)
+    });
+    let cloud = Cloud::new(&setup, &rude, &store, &none, 0);
+    let answer = cloud.sync_node_rules(&cluster, Some("v"), "lb", &BTreeMap::new(), &Traffic::default(), true);
+    assert!(matches!(answer, Err(CloudError::Conflict(_))), "{answer:?}");
+    assert_eq!(open.get(), 2, "nothing is changed out of turn");
+}

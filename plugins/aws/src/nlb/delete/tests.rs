@@ -282,3 +282,25 @@ fn without_tags_groups_of_exact_names_go() {
     assert_eq!(delete(&cloud, &web).map(|(found, _)| found), Ok(false));
     assert_eq!(wire.all("DeleteTargetGroup", "TargetGroupArn"), ["arn:own"]);
 }
+
+/// Names of target groups have no UID in them: a Service that was made anew under its name takes over what was left.
+#[test]
+fn a_group_that_another_service_has_taken_over_is_let_go() {
+    let (setup, store) = (setup(), Memory::default());
+    let wire = Scripted::new(|call: &Call| match call.action {
+        "DescribeLoadBalancers" => refused(call, "LoadBalancerNotFound"),
+        "DescribeTargetGroups" => result(
+            call,
+            "<TargetGroups><member><TargetGroupArn>arn:tg</TargetGroupArn><TargetGroupName>k8s-default-web-0000000000\
+             </TargetGroupName><LoadBalancerArns><member>arn:lb/net/another/1</member></LoadBalancerArns></member></TargetGroups>",
+        ),
+        "DeleteTargetGroup" => refused(call, "ResourceInUse"),
+        _ => nothing(call),
+    });
+    let none = Vec::new;
+    let cloud = Cloud::new(&setup, &wire, &store, &none, 0);
+    let left = Left { groups: BTreeSet::from(["arn:tg".to_owned()]), ..Left::default() };
+    store::save(&store, &cloud.key(&format!("left/{NAME}")), &left, LEFT);
+    assert_eq!(delete(&cloud, &service(&[])).map(|(found, _)| found), Ok(false));
+    assert!(wire.all("DeleteTargetGroup", "TargetGroupArn").is_empty());
+}
