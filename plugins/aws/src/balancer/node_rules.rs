@@ -15,6 +15,7 @@ use crate::{
             network::{self, SecurityGroup},
             permission::{self, Rule, Rules, Source},
         },
+        elbv2,
     },
     cloud::{Cloud, invalid},
     tags::Cluster,
@@ -150,6 +151,15 @@ pub(crate) fn groups(places: &BTreeMap<String, machine::Place>, tagged: &BTreeSe
     Ok(groups)
 }
 
+/// What is to be done about the nodes' groups.
+struct Plan {
+    /// Those with the cluster's tag.
+    groups: ClusterGroups,
+    calls: Vec<Call>,
+    /// True if rules for health checks go.
+    closes_checks: bool,
+}
+
 impl Cloud<'_> {
     /// Security groups with the cluster's tag, in its VPC.
     ///
@@ -180,7 +190,7 @@ impl Cloud<'_> {
             return Ok(None);
         }
         if !likely {
-            let (groups, calls) = self.node_rule_calls(cluster, vpc, balancer, places, traffic)?;
+            let Plan { groups, calls, .. } = self.node_rule_calls(cluster, vpc, balancer, places, traffic)?;
             if calls.is_empty() {
                 return Ok(Some(groups));
             }
@@ -190,9 +200,15 @@ impl Cloud<'_> {
             return Err(CloudError::conflict("others are at the nodes' security groups"));
         };
         for _ in 0..LOOKS {
-            let (groups, calls) = self.node_rule_calls(cluster, vpc, balancer, places, traffic)?;
-            if self.change_rules(&turn, &calls)? {
-                return Ok(Some(groups));
+            let mut plan = self.node_rule_calls(cluster, vpc, balancer, places, traffic)?;
+            if plan.closes_checks && traffic.probes.others.is_some() {
+                // Whoever has come to need them since they were looked at has made its target group before it waits for its turn.
+                let mut traffic = traffic.clone();
+                traffic.probes.others = Some(self.checked_by_others(vpc, balancer)?);
+                plan = self.node_rule_calls(cluster, vpc, balancer, places, &traffic)?;
+            }
+            if self.change_rules(&turn, &plan.calls)? {
+                return Ok(Some(plan.groups));
             }
         }
         Err(CloudError::conflict("the nodes' security groups change all the time: is anybody else at them?"))
@@ -225,7 +241,7 @@ impl Cloud<'_> {
         balancer: &str,
         places: &BTreeMap<String, machine::Place>,
         traffic: &Traffic,
-    ) -> Result<(ClusterGroups, Vec<Call>)> {
+    ) -> Result<Plan> {
         let tagged = self.cluster_groups(cluster, vpc)?;
         let mut all = tagged.clone();
         let open = groups(places, &all.keys().cloned().collect())?;
@@ -237,18 +253,32 @@ impl Cloud<'_> {
         }
         let rules = wanted(balancer, traffic);
         let mut calls = Vec::new();
+        let mut closes_checks = false;
         for (id, group) in &all {
             let none = Rules::new();
             let wanted = if open.contains(id) { &rules } else { &none };
             let (grant, revoke) = changes(balancer, &permission::rules(&group.ip_permissions), wanted, &traffic.probes);
             if !revoke.is_empty() {
+                closes_checks |= revoke.values().any(|text| text.starts_with(HEALTH));
                 calls.push(permission::revoke(id, &revoke));
             }
             if !grant.is_empty() {
                 calls.push(permission::authorize(id, &grant));
             }
         }
-        Ok((tagged, calls))
+        Ok(Plan { groups: tagged, calls, closes_checks })
+    }
+
+    /// Ports at which other load balancers check their targets.
+    fn checked_by_others(&self, vpc: Option<&str>, balancer: &str) -> Result<BTreeSet<u16>> {
+        let own = format!("/{balancer}/");
+        let is_own = |of: &[String]| !of.is_empty() && of.iter().all(|arn| arn.contains(&own));
+        let groups = elbv2::all_groups(self.wire)?.into_iter();
+        let others = groups.filter(|group| {
+            vpc.is_none_or(|vpc| group.vpc_id.is_empty() || group.vpc_id == vpc)
+                && !is_own(&group.load_balancer_arns.items)
+        });
+        Ok(others.map(|group| group.health_check_port.parse().unwrap_or(group.port)).collect())
     }
 }
 

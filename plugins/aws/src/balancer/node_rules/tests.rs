@@ -192,3 +192,47 @@ fn what_others_took_away_meanwhile_keeps_nothing_open() {
     assert!(matches!(answer, Err(CloudError::Conflict(_))), "{answer:?}");
     assert_eq!(open.get(), 2, "nothing is changed out of turn");
 }
+
+/// A Service is made while the only other one that needs the same health checks goes.
+#[test]
+fn checks_that_somebody_has_come_to_need_are_let_in() {
+    use crate::testing::{Memory, Scripted, nothing, result, setup};
+    for (port, taken) in [(30999, true), (10256, false)] {
+        let (setup, store) = (setup(), Memory::default());
+        let item = |port: usize, text: &str, range: &str| {
+            format!(
+                "<item><ipProtocol>tcp</ipProtocol><fromPort>{port}</fromPort><toPort>{port}</toPort><ipRanges><item>\
+                 <cidrIp>{range}</cidrIp><description>{text}</description></item></ipRanges></item>"
+            )
+        };
+        let rules = [
+            item(30001, &format!("{CLIENT}=other"), "192.0.2.0/24"),
+            item(10256, &format!("{HEALTH}=lb"), "10.0.1.0/24"),
+        ];
+        let wire = Scripted::new(|call: &Call| match call.action {
+            "DescribeSecurityGroups" => Ok(format!(
+                "<DescribeSecurityGroupsResponse><securityGroupInfo><item><groupId>sg-1</groupId><vpcId>v</vpcId><ipPermissions>{}\
+                 </ipPermissions><tagSet><item><key>kubernetes.io/cluster/c</key><value>owned</value></item></tagSet></item>\
+                 </securityGroupInfo></DescribeSecurityGroupsResponse>",
+                rules.concat()
+            )),
+            "DescribeTargetGroups" => result(
+                call,
+                &format!(
+                    "<TargetGroups><member><TargetGroupArn>new</TargetGroupArn><VpcId>v</VpcId><HealthCheckPort>{port}\
+                     </HealthCheckPort></member><member><TargetGroupArn>own</TargetGroupArn><VpcId>v</VpcId>\
+                     <HealthCheckPort>10256</HealthCheckPort><LoadBalancerArns><member>arn:x/net/lb/1</member></LoadBalancerArns>\
+                     </member></TargetGroups>"
+                ),
+            ),
+            _ => nothing(call),
+        });
+        let none = Vec::new;
+        let cloud = Cloud::new(&setup, &wire, &store, &none, 0);
+        let cluster = Cluster { id: "c".into(), legacy: false };
+        let probes = Probes { shared: None, others: Some(BTreeSet::new()) };
+        let traffic = Traffic { probes, ..Traffic::default() };
+        cloud.sync_node_rules(&cluster, Some("v"), "lb", &BTreeMap::new(), &traffic, true).unwrap();
+        assert_eq!(!wire.all("RevokeSecurityGroupIngress", "GroupId").is_empty(), taken, "port {port}");
+    }
+}
