@@ -1,4 +1,5 @@
-//! `cargo xtask audit`: licences, banned crates, sources and known holes of all dependencies, by cargo-deny (`deny.toml`).
+//! `cargo xtask audit`: checks licenses, banned crates, sources and known vulnerabilities of all dependencies with cargo-deny
+//! (`deny.toml`).
 
 use std::path::Path;
 use std::process::Command;
@@ -10,16 +11,16 @@ use crate::command::succeeds_within;
 use crate::console;
 use crate::tool::Tool;
 
-/// The cargo-deny that `deny.toml` is written for.
+/// The version of cargo-deny for `deny.toml`.
 const CARGO_DENY: Tool = Tool { name: "cargo-deny", version: "0.20.2" };
 
-/// Fetching the advisory database takes seconds; a network that swallows packets must not hold up the whole run.
+/// Timeout for fetching the advisory database, which usually takes seconds. A network that drops packets must not block the run.
 const FETCH_LIMIT: Duration = Duration::from_secs(60);
 
 /// Checks the dependencies.
 ///
 /// # Errors
-/// If cargo-deny cannot be installed, or objects.
+/// If cargo-deny cannot be installed, or reports a problem.
 pub(crate) fn run(root: &Path) -> Result<()> {
     let deny = CARGO_DENY.program()?;
     let check = |what: &[&str]| -> Result<()> {
@@ -40,7 +41,7 @@ pub(crate) fn run(root: &Path) -> Result<()> {
     if succeeds_within(Command::new(&deny).args(["fetch", "db"]).current_dir(root), FETCH_LIMIT) {
         check(&["advisories"])
     } else {
-        console::line("advisories skipped: the advisory database cannot be reached");
+        console::line("skipped: advisories, whose database cannot be reached");
         Ok(())
     }
 }

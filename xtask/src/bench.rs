@@ -1,4 +1,4 @@
-//! `cargo xtask bench`: builds what is measured, then hands over to the benchmark.
+//! `cargo xtask bench`: builds what is measured, and then runs the benchmark.
 
 use std::ffi::OsString;
 use std::os::unix::process::CommandExt as _;
@@ -8,7 +8,7 @@ use anyhow::{Context as _, Result};
 
 use crate::demo;
 
-/// Measures the host of this profile with this program. Returns only if that fails.
+/// Replaces this process with a benchmark program that measures the host built with this profile. Returns only if that fails.
 ///
 /// # Errors
 /// If something does not build, or the benchmark cannot be started.

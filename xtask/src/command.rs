@@ -1,10 +1,10 @@
-//! Commands whose end is waited for, but not for ever.
+//! Commands with a timeout.
 
 use std::process::{Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Runs a command without a word; false if it cannot be started, fails, or takes longer than that.
+/// Runs a command without output. Returns false if it cannot be started, fails, or exceeds the time limit.
 pub(crate) fn succeeds_within(command: &mut Command, limit: Duration) -> bool {
     let quiet = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
     let Ok(mut child) = quiet.spawn() else { return false };
@@ -16,7 +16,7 @@ pub(crate) fn succeeds_within(command: &mut Command, limit: Duration) -> bool {
             Err(_) => break,
         }
     }
-    // If it cannot be ended it has just ended by itself.
+    // Fails only if the process has already exited.
     let _ = child.kill();
     let _ = child.wait();
     false
@@ -27,7 +27,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_command_that_fails_hangs_or_does_not_exist_is_no_success() {
+    fn failing_hanging_and_missing_commands_do_not_succeed() {
         let within =
             |program: &str, arg: &str| succeeds_within(Command::new(program).arg(arg), Duration::from_millis(500));
         assert!(within("true", ""));

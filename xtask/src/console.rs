@@ -1,4 +1,4 @@
-//! What a chore says on the terminal: plain lines on stdout, in colour where somebody looks at them.
+//! Terminal output of tasks: plain lines on stdout, in color on a terminal.
 
 use std::fmt::Display;
 use std::io::{IsTerminal as _, Write as _};
@@ -7,29 +7,29 @@ use std::time::Duration;
 use indicatif::{ProgressBar, ProgressStyle};
 use owo_colors::{OwoColorize as _, Style};
 
-/// Writes one line to stdout. A reader that has gone away (`| head`) is no reason to stop a chore.
+/// Writes a line to stdout. If the reader has closed the pipe (`| head`), the task continues.
 pub(crate) fn line(text: impl Display) {
     let _ = writeln!(std::io::stdout().lock(), "{text}");
 }
 
-/// Writes one line to stderr, for chores whose stdout belongs to another program's answer.
+/// Writes a line to stderr, for tasks whose stdout is reserved for the output of another program.
 pub(crate) fn note(text: impl Display) {
     let _ = writeln!(std::io::stderr().lock(), "{text}");
 }
 
-/// Whether stdout takes colour: a terminal that is not dumb, and no `NO_COLOR` (<https://no-color.org>).
-pub(crate) fn colour() -> bool {
+/// Returns whether stdout supports color: a terminal that is not dumb, and no `NO_COLOR` (<https://no-color.org>).
+pub(crate) fn color() -> bool {
     let set = |name| std::env::var_os(name).is_some_and(|value| !value.is_empty());
     let dumb = std::env::var_os("TERM").is_some_and(|term| term == "dumb");
     std::io::stdout().is_terminal() && !dumb && !set("NO_COLOR")
 }
 
-/// The text in a style, or as it is where there is no colour.
+/// Formats text in a style, or returns it unchanged without color.
 pub(crate) fn paint(text: &str, style: Style) -> String {
-    if colour() { text.style(style).to_string() } else { text.to_owned() }
+    if color() { text.style(style).to_string() } else { text.to_owned() }
 }
 
-/// A spinner on stderr that counts the time; shows nothing where stderr is no terminal.
+/// Creates a spinner on stderr that shows the elapsed time. It shows nothing if stderr is not a terminal.
 pub(crate) fn spinner(text: impl Into<String>) -> ProgressBar {
     let bar = ProgressBar::new_spinner().with_message(text.into());
     if let Ok(style) = ProgressStyle::with_template("{spinner} {wide_msg} {elapsed}") {
@@ -39,9 +39,9 @@ pub(crate) fn spinner(text: impl Into<String>) -> ProgressBar {
     bar
 }
 
-/// A duration as people read it: `0.4 s`, `12.3 s`, `3 min 05 s`.
+/// Formats a duration: `0.4 s`, `12.3 s`, `3 min 05 s`.
 pub(crate) fn seconds(time: Duration) -> String {
-    // Rounded first, so that 59.96 s is a minute and not "60.0 s".
+    // Rounded first, so that 59.96 s becomes a minute and not "60.0 s".
     let tenths = (time.as_millis() + 50) / 100;
     if tenths < 600 {
         return format!("{}.{} s", tenths / 10, tenths % 10);
@@ -55,7 +55,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_duration_is_told_in_seconds_below_a_minute_and_in_minutes_from_there_on() {
+    fn durations_from_one_minute_are_shown_in_minutes() {
         let cases = [
             (0, "0.0 s"),
             (49, "0.0 s"),

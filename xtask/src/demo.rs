@@ -1,4 +1,4 @@
-//! `cargo xtask demo`: builds what the story needs, then hands over to it.
+//! `cargo xtask demo`: builds what the demo needs, and then runs it.
 
 use std::io::{BufRead as _, BufReader, IsTerminal as _};
 use std::os::unix::process::CommandExt as _;
@@ -10,25 +10,26 @@ use anyhow::{Context as _, Result, bail};
 
 use crate::console;
 
-/// Builds the host, the plugins and the story, then becomes the story. Returns only if that fails.
+/// Builds the host, the plugins and the demo, and replaces this process with the demo. Returns only if that fails.
 ///
-/// Nothing of this is written to stdout: with `--json` it holds the story's answer and nothing else.
+/// The build does not write to stdout: with `--json`, stdout contains only the output of the demo.
 ///
 /// # Errors
-/// If something does not build, or the story cannot be started.
+/// If something does not build, or the demo cannot be started.
 pub(crate) fn run(root: &Path, json: bool, keep: bool) -> Result<()> {
     let error =
         built(root, "skydock-story", "release")?.args(json.then_some("--json")).args(keep.then_some("--keep")).exec();
     Err(error).context("cannot start the story")
 }
 
-/// Builds the host with this profile, the plugins, and the program that runs them, which is then told where they are.
+/// Builds the host with this profile, the plugins, and the program that runs them. Returns the command of that program with their
+/// paths.
 ///
 /// # Errors
 /// If something does not build.
 pub(crate) fn built(root: &Path, program: &str, profile: &str) -> Result<Command> {
     let xtask = std::env::current_exe().context("cannot find this program")?;
-    // Optimised: there are figures to come.
+    // Optimized, since the program reports measurements.
     let mut host = crate::cargo(root);
     host.args(["build", "--release", "--workspace", "--bins"]);
     watched("building the host (minutes the first time)", host)?;
@@ -51,7 +52,7 @@ pub(crate) fn built(root: &Path, program: &str, profile: &str) -> Result<Command
     Ok(command)
 }
 
-/// Runs a build; on a terminal a spinner shows what it is at. Its output is shown whole if it fails.
+/// Runs a build with a spinner on terminals. Its complete output is printed if it fails.
 fn watched(what: &str, mut command: Command) -> Result<()> {
     if !std::io::stderr().is_terminal() {
         console::note(what);

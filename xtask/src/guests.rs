@@ -1,7 +1,7 @@
-//! `cargo xtask guests`: builds the plugins and the fixtures of the tests, all of them WebAssembly components.
+//! `cargo xtask guests`: builds the plugins and the test fixtures, all of which are WebAssembly components.
 //!
-//! They have a target folder of their own, `target/guests`, so that the compilers of host and guests do not wait for each
-//! other, and are then copied to where the host looks for them: `target/plugins/NAME.wasm`, fixtures below `hostile`.
+//! They use a separate target directory, `target/guests`, so that builds of host and guests do not wait for each other. The
+//! results are copied to where the host looks for them: `target/plugins/NAME.wasm`, fixtures below `hostile`.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -15,23 +15,23 @@ use crate::console;
 
 mod toolchain;
 
-/// The packages that are, or hold, guests.
+/// The packages that are guests or contain some.
 const PACKAGES: [&str; 5] =
     ["skydock-aws", "skydock-openstack", "skydock-static", "skydock-hostile", "skydock-bench-plugin"];
 
-/// A component that cargo has built.
+/// A component built by cargo.
 #[derive(Debug, PartialEq, Eq)]
 struct Guest {
-    /// Where cargo put it.
+    /// The file that cargo has built.
     built: PathBuf,
-    /// Where it goes, below `target/plugins`.
+    /// The destination, relative to `target/plugins`.
     name: String,
 }
 
-/// Builds all guests and says how big they are.
+/// Builds all guests and prints their sizes.
 ///
 /// # Errors
-/// If there is no compiler for them, or one does not compile.
+/// If there is no compiler for guests, or a guest does not compile.
 pub(crate) fn run(root: &Path) -> Result<()> {
     for path in build(root)? {
         let size = fs::metadata(&path).with_context(|| format!("cannot read {}", path.display()))?.len();
@@ -41,11 +41,11 @@ pub(crate) fn run(root: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Builds all guests and answers where they are. A file that is the same already is left alone, so that nobody who watches
-/// it is woken for nothing.
+/// Builds all guests and returns their paths. A file whose content has not changed is not written, so that processes that watch
+/// it do not reload it.
 ///
 /// # Errors
-/// As [`run`].
+/// See [`run`].
 pub(crate) fn build(root: &Path) -> Result<Vec<PathBuf>> {
     let plugins = root.join("target/plugins");
     let mut paths = Vec::new();
@@ -59,7 +59,7 @@ pub(crate) fn build(root: &Path) -> Result<Vec<PathBuf>> {
     Ok(paths)
 }
 
-/// Has those fixtures written that no compiler makes.
+/// Generates the fixtures that a compiler cannot produce.
 fn write_raw(root: &Path, dir: &Path) -> Result<()> {
     let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     cargo.args(["run", "--quiet", "--package", "skydock-hostile-raw", "--"]).arg(dir).current_dir(root);
@@ -70,7 +70,7 @@ fn write_raw(root: &Path, dir: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Has cargo build all guests; answers those it names, fresh ones included.
+/// Builds all guests with cargo, and returns them, including those that were already up to date.
 fn compile(root: &Path) -> Result<Vec<Guest>> {
     let mut cargo = toolchain::find(root)?;
     for package in PACKAGES {
@@ -85,7 +85,7 @@ fn compile(root: &Path) -> Result<Vec<Guest>> {
     Ok(String::from_utf8_lossy(&output.stdout).lines().filter_map(guest).collect())
 }
 
-/// Reads one line of cargo's account; none if it is not about a component.
+/// Parses a line of cargo's JSON messages. Returns `None` if it does not describe a component.
 fn guest(line: &str) -> Option<Guest> {
     let message: Value = serde_json::from_str(line).ok()?;
     let target = message.get("target")?;
@@ -101,7 +101,7 @@ fn guest(line: &str) -> Option<Guest> {
     Some(Guest { built: built.into(), name })
 }
 
-/// Copies a file in one step, unless the bytes are there already. True if it was copied.
+/// Copies a file atomically, unless the destination has the same content. Returns true if it was copied.
 fn copy_if_different(from: &Path, to: &Path) -> Result<bool> {
     let bytes = fs::read(from).with_context(|| format!("cannot read {}", from.display()))?;
     if fs::read(to).is_ok_and(|there| there == bytes) {
@@ -109,14 +109,14 @@ fn copy_if_different(from: &Path, to: &Path) -> Result<bool> {
     }
     let folder = to.parent().with_context(|| format!("{} is in no folder", to.display()))?;
     fs::create_dir_all(folder).with_context(|| format!("cannot create {}", folder.display()))?;
-    // Written aside first: whoever reads it meanwhile has the old file or the new one, never half of one.
+    // Written to a temporary file first, so that readers never see an incomplete file.
     let aside = to.with_extension("wasm.new");
     fs::write(&aside, bytes).with_context(|| format!("cannot write {}", aside.display()))?;
     fs::rename(&aside, to).with_context(|| format!("cannot write {}", to.display()))?;
     Ok(true)
 }
 
-/// The command as a person would type it, for messages.
+/// Formats the command for messages as it would be typed.
 fn shown(command: &Command) -> String {
     let mut text = command.get_program().to_string_lossy().into_owned();
     for arg in command.get_args() {
@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn a_plugin_is_named_after_its_crate_and_a_fixture_goes_below_hostile() {
+    fn plugins_are_named_after_crates_and_fixtures_are_in_hostile() {
         let named = |line: &str| guest(line).map(|guest| guest.name);
         assert_eq!(named(&artifact("skydock_static", "cdylib", "/t/skydock_static.wasm")), Some("static.wasm".into()));
         assert_eq!(named(&artifact("good", "example", "/t/good.wasm")), Some("hostile/good.wasm".into()));

@@ -1,7 +1,8 @@
-//! Every chore of the repository, in Rust and in one place: `cargo xtask --help`.
+//! All development tasks of the repository: `cargo xtask --help`.
 
 mod audit;
 mod bench;
+mod checkout;
 mod command;
 mod console;
 mod demo;
@@ -11,6 +12,7 @@ mod parity;
 mod source;
 mod step;
 mod test;
+mod tidy;
 mod tool;
 
 use std::ffi::OsString;
@@ -48,10 +50,16 @@ enum Chore {
     },
     /// Builds the plugins and the fixtures of the tests into `target/plugins`.
     Guests,
-    /// Shows which test holds which statement of upstream's behaviour and which promise of the documents, and writes
+    /// Shows which test holds which statement of upstream's behavior and which promise of the documents, and writes
     /// docs/parity.md and docs/promises.md.
     Parity {
         /// Write nothing; fail if a page is not up to date.
+        #[arg(long)]
+        check: bool,
+    },
+    /// Lists the texts of all messages in docs/messages.txt, and rejects words that the glossary of docs/style.md retires.
+    Tidy {
+        /// Write nothing; fail if the list is not up to date.
         #[arg(long)]
         check: bool,
     },
@@ -61,7 +69,7 @@ enum Chore {
     /// Measures; `cargo xtask bench controllers --help` says what can be chosen.
     #[command(subcommand)]
     Bench(Bench),
-    /// Checks the dependencies: licences, banned crates, sources, known holes.
+    /// Checks the dependencies: licenses, banned crates, sources, known holes.
     Audit,
 }
 
@@ -109,6 +117,7 @@ fn run(chore: &Chore) -> Result<()> {
         Chore::Test { quick, only, verbose } => test::run(&root, *quick, only.as_deref(), *verbose),
         Chore::Guests => guests::run(&root),
         Chore::Parity { check } => parity::run(&root, *check),
+        Chore::Tidy { check } => tidy::run(&root, *check),
         Chore::Mutants(selection) => mutants::run(&root, selection),
         Chore::Bench(Bench::Controllers { arguments }) => bench::run(&root, "skydock-bench", "release", arguments),
         Chore::Bench(Bench::Clouds { arguments }) => bench::run(&root, "skydock-bench-clouds", "dist", arguments),
@@ -117,14 +126,14 @@ fn run(chore: &Chore) -> Result<()> {
     }
 }
 
-/// Root of the workspace. Cargo tells where this package is, also after the checkout has been moved.
+/// Returns the root of the workspace. Cargo sets the directory of this package, even if the checkout was moved.
 fn root() -> PathBuf {
     let package =
         std::env::var_os("CARGO_MANIFEST_DIR").map_or_else(|| PathBuf::from(env!("CARGO_MANIFEST_DIR")), PathBuf::from);
     package.parent().map_or_else(|| package.clone(), Path::to_path_buf)
 }
 
-/// The cargo that runs this, in the root of the workspace.
+/// Returns a command for the cargo that runs this task, in the root of the workspace.
 fn cargo(root: &Path) -> Command {
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     command.current_dir(root);

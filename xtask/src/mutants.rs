@@ -1,8 +1,9 @@
-//! `cargo xtask mutants`: changes the code in small ways, one at a time, and looks whether a test fails.
+//! `cargo xtask mutants`: makes small changes to the code, one at a time, and checks that a test fails.
 //!
-//! A change that no test notices is a rule that nobody holds. `tests/mutants.yaml` says which modules are mutated, and lists the few
-//! changes that are none, with the reason. The mutants are made by cargo-mutants; only the tests of the crate that owns the module
-//! are run. Results are kept in `target/mutants/results.json` by function and change, so that a run can be ended and taken up again.
+//! A mutant that no test catches is a rule without a test. `tests/mutants.yaml` lists the modules that are mutated, and the few
+//! mutants without an observable effect, with the reason. The mutants are created by cargo-mutants; only the tests of the crate
+//! that owns the module are run. Results are stored in `target/mutants/results.json` by function and change, so that an
+//! interrupted run can be continued.
 
 mod copy;
 mod engine;
@@ -26,22 +27,22 @@ use crate::console;
 
 pub(crate) use self::selection::Selection;
 
-/// Which modules are mutated, and which changes are none.
+/// File with the modules that are mutated, and the mutants without an effect.
 const SCOPE: &str = "tests/mutants.yaml";
-/// The table of the results.
+/// File with the table of the results.
 const PAGE: &str = "docs/mutants.md";
-/// The copy of the sources that is mutated, the results, and the logs of cargo-mutants.
+/// Directory for the copy of the sources that is mutated, the results, and the logs of cargo-mutants.
 const HOME: &str = "target/mutants";
-/// So many mutants are run by one start of cargo-mutants; what these have cost is lost if it is ended.
+/// Number of mutants for each start of cargo-mutants. Their results are lost if the run is interrupted.
 const CHUNK: usize = 20;
 
-/// A module with the mutants it has.
+/// A module with its mutants.
 type Mutated = (Module, Vec<Mutant>);
 
-/// Runs the mutants that are selected and not finished, and writes the table.
+/// Runs the selected mutants without a valid result, and writes the table.
 ///
 /// # Errors
-/// If cargo-mutants or a build fails, a mutant survives that is not listed, or one that is listed is caught or does not exist.
+/// If cargo-mutants or a build fails, if a mutant survives that is not listed, or if a listed mutant is caught or does not exist.
 pub(crate) fn run(root: &Path, selection: &Selection) -> Result<()> {
     let text = fs::read_to_string(root.join(SCOPE)).with_context(|| format!("cannot read {SCOPE}"))?;
     let scope = Scope::parse(&text).with_context(|| format!("cannot read {SCOPE}"))?;
@@ -63,7 +64,7 @@ pub(crate) fn run(root: &Path, selection: &Selection) -> Result<()> {
     Ok(())
 }
 
-/// Runs what is not finished of one module, and says what came of it.
+/// Runs the mutants of a module without a valid result, and prints a summary.
 fn run_module(engine: &Engine, module: &Module, mutants: &[&Mutant], results: &mut Results, again: bool) -> Result<()> {
     let open: Vec<_> = mutants.iter().copied().filter(|mutant| again || results.of(module, mutant).is_none()).collect();
     let start = Instant::now();
@@ -92,7 +93,7 @@ fn run_module(engine: &Engine, module: &Module, mutants: &[&Mutant], results: &m
     Ok(())
 }
 
-/// What has to be mended, each in one line.
+/// Returns the problems that must be fixed, one line each.
 fn problems(all: &[Mutated], selected: &[(&Module, Vec<&Mutant>)], scope: &Scope, results: &Results) -> Vec<String> {
     let mut problems = scope.problems(all);
     for (module, mutants) in selected {
@@ -119,7 +120,8 @@ mod tests {
     use super::results::Ran;
     use super::*;
 
-    /// What is wrong after two mutants of a module have come to this; the second one is listed as a change of nothing.
+    /// Returns the problems if two mutants of a module have these outcomes. The second one is listed as a mutant without an
+    /// effect.
     fn wrong(outcomes: [Outcome; 2]) -> Vec<String> {
         let text = "crates:\n- {package: p, folder: host/p, modules: [plan]}\n\
             equivalent:\n- {package: p, module: plan, change: change 2, why: It is the same.}\n";
@@ -142,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn a_survivor_is_noticed_by_a_test_or_listed() {
+    fn a_survivor_must_be_caught_or_listed() {
         assert_eq!(wrong([Outcome::Caught, Outcome::Missed]), [""; 0]);
         assert_eq!(wrong([Outcome::Timeout, Outcome::Missed]), [""; 0]);
         assert_eq!(wrong([Outcome::Unviable, Outcome::Missed]), [""; 0]);
@@ -156,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn a_listed_mutant_that_is_noticed_is_listed_in_vain() {
+    fn a_listed_mutant_that_is_caught_is_a_problem() {
         for outcome in [Outcome::Caught, Outcome::Timeout, Outcome::Unviable] {
             assert_eq!(
                 wrong([Outcome::Caught, outcome]),

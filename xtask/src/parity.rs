@@ -1,10 +1,10 @@
-//! `cargo xtask parity`: which test holds which statement of upstream's behaviour, and which promise of the documents.
+//! `cargo xtask parity`: shows which test verifies which statement about upstream's behavior, and which promise of the documentation.
 //!
-//! `docs/parity/statements.yaml` says what upstream does, statement by statement, and `docs/promises/promises.yaml` quotes what the
+//! `docs/parity/statements.yaml` describes upstream's behavior in numbered statements, and `docs/promises/promises.yaml` quotes what the
 //! documents promise. A test holds what stands in a comment directly above its attributes (`// Holds: S-16, SEC-03`), and the
-//! statements with which its name begins (`n10_n13_a_provider_id_that_is_there_is_kept`). A promise is held by a test. A statement
-//! that no test holds needs a decision, written beside it, to do better. The tables of both are `docs/parity.md` and
-//! `docs/promises.md`.
+//! statements with which its name begins (`an_existing_provider_id_is_kept`): it fails if they are not true. Each promise
+//! must be held by a test. A statement that no test holds needs a documented decision to deviate from upstream. The generated tables are
+//! `docs/parity.md` and `docs/promises.md`.
 
 mod document;
 mod id;
@@ -25,21 +25,21 @@ use self::scan::Test;
 use self::statements::Section;
 use crate::console;
 
-/// Where the statements are, from the root of the workspace.
+/// File with the statements, relative to the root of the workspace.
 const STATEMENTS: &str = "docs/parity/statements.yaml";
-/// The table that is made of them.
+/// The generated table of statements.
 const TABLE: &str = "docs/parity.md";
-/// Folders whose tests hold statements and promises.
+/// Directories with tests that verify statements and promises.
 const FOLDERS: [&str; 5] = ["host", "plugins", "sdk", "tests", "xtask"];
 
-/// The tests that hold each statement or promise, in the order in which they were found.
+/// The tests that verify each statement or promise, in the order in which they were found.
 type Held = BTreeMap<Id, Vec<Test>>;
 
-/// Writes the tables, or with `check` only compares them, and prints them in short.
+/// Writes the tables, or only compares them if `check` is set, and prints a summary.
 ///
 /// # Errors
-/// If a statement is neither held nor decided, a promise is not held, a document does not say what is quoted, a test names what does
-/// not exist, the statements or promises are not in order themselves, or (with `check`) a table is not up to date.
+/// If a statement has neither a test nor a decision, a promise has no test, a document does not contain a quotation, a test names
+/// an unknown ID, the statements or promises are not in order, or (with `check`) a table is outdated.
 pub(crate) fn run(root: &Path, check: bool) -> Result<()> {
     let text = fs::read_to_string(root.join(STATEMENTS)).with_context(|| format!("cannot read {STATEMENTS}"))?;
     let sections = statements::parse(&text).with_context(|| format!("cannot read {STATEMENTS}"))?;
@@ -76,7 +76,7 @@ fn held(tests: &[Test]) -> Held {
     held
 }
 
-/// What is wrong with the statements, and those that are neither held nor done better on purpose.
+/// Returns the problems of the statements, including statements with neither a test nor a documented deviation.
 fn undecided(sections: &[Section], held: &Held) -> Vec<String> {
     let mut problems = statements::problems(sections);
     let all = sections.iter().flat_map(|section| &section.statements);
@@ -91,7 +91,7 @@ fn undecided(sections: &[Section], held: &Held) -> Vec<String> {
     problems
 }
 
-/// Tests that name what there is not.
+/// Returns the problems of tests that name unknown IDs.
 fn unknown(sections: &[Section], promises: &[Promises], tests: &[Test]) -> Vec<String> {
     let statements = sections.iter().flat_map(|section| &section.statements).map(|statement| &statement.id);
     let known: Vec<_> = statements.chain(promises::all(promises).map(|promise| &promise.id)).collect();
@@ -125,14 +125,14 @@ mod tests {
     }
 
     #[test]
-    fn a_statement_is_held_by_a_test_or_by_a_decision_or_by_both() {
+    fn a_statement_needs_a_test_or_a_decision() {
         let statements = "  - {id: N-01, upstream: a}\n  - {id: N-02, upstream: b, better: c}\n";
         assert_eq!(found(statements, &["N-01", "N-02"]), [""; 0]);
         assert_eq!(found(statements, &["N-01"]), [""; 0]);
     }
 
     #[test]
-    fn a_statement_without_test_and_decision_is_named_and_what_to_do_too() {
+    fn an_unheld_statement_is_reported_with_what_to_do() {
         let problems = found("  - {id: N-01, upstream: Nodes are nodes.}\n", &[]);
         let [problem] = problems.as_slice() else { panic!("{problems:?}") };
         for part in ["N-01 is held by no test", "// Holds: N-01", "better:", "Nodes are nodes."] {
@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn a_test_that_names_what_does_not_exist_is_named_with_its_line() {
+    fn an_unknown_id_is_reported_with_the_line_of_the_test() {
         let problems = found("  - {id: N-01, upstream: a}\n", &["N-01", "N-10"]);
         assert_eq!(
             problems,
@@ -152,12 +152,12 @@ mod tests {
     }
 
     #[test]
-    fn the_statements_of_this_repository_can_be_read_and_are_in_order() {
+    fn the_statements_of_this_repository_are_valid() {
         let text = fs::read_to_string(crate::root().join(STATEMENTS)).unwrap();
         assert_eq!(statements::problems(&statements::parse(&text).unwrap()), [""; 0]);
     }
 
-    /// A repository with one statement and one promise; the test that holds both has this line above it.
+    /// Creates a repository with one statement and one promise, and a test with this line above it.
     fn repository(holds: &str) -> tempfile::TempDir {
         let root = tempfile::tempdir().unwrap();
         for folder in FOLDERS.iter().chain(&["docs/parity", "docs/promises"]) {
@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn a_check_changes_nothing_and_fails_on_tables_of_yesterday() {
+    fn a_check_fails_on_outdated_tables_without_writing_them() {
         let root = repository("// Holds: N-01, SEC-01");
         let refusal = run(root.path(), true).unwrap_err().to_string();
         for page in [TABLE, promises::PAGE] {
@@ -184,15 +184,15 @@ mod tests {
     }
 
     #[test]
-    fn statements_and_promises_are_checked_in_one_go() {
+    fn statements_and_promises_are_checked_together() {
         let refusal = run(repository("// Holds: X-01").path(), false).unwrap_err().to_string();
-        for problem in ["N-01 is held by no test", "SEC-01 is held by no test", "host/a.rs:1: \"X-01\" is no id"] {
+        for problem in ["N-01 is held by no test", "SEC-01 is held by no test", "host/a.rs:1: \"X-01\" is not an id"] {
             assert!(refusal.contains(problem), "{refusal}");
         }
     }
 
     #[test]
-    fn a_promise_that_is_worded_anew_has_to_be_looked_at() {
+    fn a_promise_that_is_reworded_is_reported() {
         let root = repository("// Holds: N-01, SEC-01");
         fs::write(root.path().join("SECURITY.md"), "It is very safe.\n").unwrap();
         let refusal = run(root.path(), false).unwrap_err().to_string();

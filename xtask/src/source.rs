@@ -1,39 +1,40 @@
-//! Reads the test functions of one source file, token by token: formatting, comments and strings do not mislead it.
+//! Finds the test functions in a source file. It works on tokens, so it does not depend on formatting and ignores comments and
+//! strings.
 
 use std::collections::BTreeSet;
 
 use anyhow::{Result, anyhow};
 use proc_macro2::{Delimiter, TokenStream, TokenTree};
 
-/// What a comment begins with that says what the test below it holds.
+/// Prefix of a comment that lists what the following test verifies.
 const HOLDS: &str = "// Holds:";
 
 /// The test functions of a file.
 #[derive(Debug)]
 pub(crate) struct Source {
     pub(crate) functions: Vec<Function>,
-    /// Lines that say what a test holds, and stand above none.
+    /// Lines with this prefix that are not above a test.
     pub(crate) astray: BTreeSet<usize>,
 }
 
-/// A function under `#[test]`, a runtime's `#[….test]` or `#[rstest]`; those in `proptest!` and modules too.
+/// A function with `#[test]`, `#[….test]` of a runtime, or `#[rstest]`, including those in `proptest!` and modules.
 #[derive(Debug)]
 pub(crate) struct Function {
     pub(crate) name: String,
-    /// The line in which its name is.
+    /// Line of its name.
     pub(crate) line: usize,
-    /// Lines above it that say what it holds, without what they begin with.
+    /// Lines above it that list what it verifies, without the prefix.
     pub(crate) holds: Vec<(usize, String)>,
-    /// False if it is ignored, or compiled under no condition.
+    /// False if it is ignored or never compiled.
     pub(crate) runs: bool,
-    /// All of it, from its first attribute to its end.
+    /// Its complete text, starting with its first attribute.
     pub(crate) text: String,
 }
 
-/// Reads a file.
+/// Parses a file.
 ///
 /// # Errors
-/// If it is no Rust.
+/// If it is not valid Rust.
 pub(crate) fn read(text: &str) -> Result<Source> {
     let tokens: TokenStream = text.parse().map_err(|error| anyhow!("it is no Rust: {error}"))?;
     let lines: Vec<_> = text.lines().map(str::trim_start).collect();
@@ -43,32 +44,32 @@ pub(crate) fn read(text: &str) -> Result<Source> {
     Ok(source)
 }
 
-/// Attributes of the item that comes next.
+/// Attributes of the following item.
 #[derive(Default)]
 struct Attributes {
-    /// The line of the first one.
+    /// Line of the first attribute.
     first: Option<usize>,
     test: bool,
     ignored: bool,
-    /// Under a condition that never holds.
+    /// It has a condition that is never true.
     never: bool,
 }
 
 impl Attributes {
-    /// Adds one; `text` is what stands between the brackets.
+    /// Adds an attribute; `text` is the part between the brackets.
     fn add(&mut self, text: &TokenStream, line: usize) {
         let text = text.to_string().replace(' ', "");
         let path = text.split(['(', '=']).next().unwrap_or_default();
         let name = path.rsplit("::").next().unwrap_or_default();
         self.first.get_or_insert(line);
         self.test |= ["test", "rstest"].contains(&name);
-        // A condition under which it is ignored holds somewhere.
+        // The condition for ignoring the test is true in some configuration.
         self.ignored |= name == "ignore" || (name == "cfg_attr" && text.contains("ignore"));
         self.never |= is_never(&text);
     }
 }
 
-/// Conditions that never hold.
+/// Returns true for conditions that are never true.
 fn is_never(attribute: &str) -> bool {
     ["cfg(any())", "cfg(false)"].contains(&attribute)
 }
@@ -76,7 +77,7 @@ fn is_never(attribute: &str) -> bool {
 fn walk(tokens: TokenStream, lines: &[&str], mut runs: bool, source: &mut Source) {
     let mut attributes = Attributes::default();
     let mut in_function = false;
-    // The first line of the test whose body comes next.
+    // First line of the test whose body follows.
     let mut test = None;
     let mut tokens = tokens.into_iter().peekable();
     while let Some(token) = tokens.next() {
@@ -108,7 +109,7 @@ fn walk(tokens: TokenStream, lines: &[&str], mut runs: bool, source: &mut Source
                 }
             }
             TokenTree::Group(group) if group.delimiter() == Delimiter::Brace => {
-                // Functions in functions are no tests.
+                // Functions inside of functions are not tests.
                 if !in_function {
                     walk(group.stream(), lines, runs && !attributes.never, source);
                 } else if let (Some(first), Some(function)) = (test.take(), source.functions.last_mut()) {
@@ -125,7 +126,8 @@ fn walk(tokens: TokenStream, lines: &[&str], mut runs: bool, source: &mut Source
     }
 }
 
-/// What is said in the comments directly above the first attribute of a function, and between its attributes.
+/// Returns the lines with the prefix in the comments directly above the first attribute of a function, and between its
+/// attributes.
 fn above(first: usize, name: usize, lines: &[&str]) -> Vec<(usize, String)> {
     let before = first.saturating_sub(1);
     let comments = lines.iter().take(before).rev().take_while(|line| line.starts_with("//")).count();
@@ -137,13 +139,13 @@ fn above(first: usize, name: usize, lines: &[&str]) -> Vec<(usize, String)> {
 mod tests {
     use super::*;
 
-    /// Names of the tests that run.
+    /// Returns the names of the tests that are run.
     fn names(text: &str) -> Vec<String> {
         read(text).unwrap().functions.into_iter().filter(|test| test.runs).map(|test| test.name).collect()
     }
 
     #[test]
-    fn tests_of_all_kinds_are_found() {
+    fn finds_tests_of_all_kinds() {
         for source in [
             "#[test]\nfn a() {}",
             "    #[test]\n    fn a() -> Result<()> { Ok(()) }",
@@ -160,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_run_is_not_found() {
+    fn tests_that_do_not_run_are_not_found() {
         for source in [
             "fn a() {}",
             "// #[test]\nfn a() {}",
@@ -182,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_belongs_to_the_test_directly_below_it() {
+    fn a_holds_line_belongs_to_the_test_directly_below() {
         for (source, line) in [
             ("// Holds: A\n#[test]\nfn a() {}", 1),
             ("// Holds: A\n/// What it is.\n#[test]\nfn a() {}", 1),
@@ -198,14 +200,14 @@ mod tests {
     }
 
     #[test]
-    fn the_text_of_a_test_is_all_of_it_and_nothing_else() {
+    fn the_text_of_a_test_is_the_whole_function() {
         let source = read("fn a() {}\n#[test]\n#[should_panic]\nfn b() {\n    a();\n}\nfn c() {}\n").unwrap();
         let [test] = source.functions.as_slice() else { panic!("{source:?}") };
         assert_eq!(test.text, "#[test]\n#[should_panic]\nfn b() {\na();\n}");
     }
 
     #[test]
-    fn a_line_that_is_not_directly_above_a_test_is_astray() {
+    fn a_holds_line_not_directly_above_a_test_is_reported() {
         for source in [
             "// Holds: A\n\n#[test]\nfn a() {}",
             "// Holds: A\nfn b() {}\n#[test]\nfn a() {}",

@@ -1,4 +1,4 @@
-//! `cargo xtask test`: everything that has to hold, in one command.
+//! `cargo xtask test`: runs all checks and tests.
 
 use std::path::Path;
 
@@ -7,26 +7,27 @@ use serde_json::Value;
 
 use crate::step::{self, Step};
 
-/// Test targets whose names begin like this need a control plane of real Kubernetes processes.
+/// Prefix of test targets that need a control plane of real Kubernetes processes.
 const REAL: &str = "real";
 
-/// Test targets whose names begin like this need clouds: real OpenStack services, or an AWS.
+/// Prefix of test targets that need clouds: real OpenStack services, or an AWS endpoint.
 const CLOUDS: &str = "clouds";
 
-/// The package that tells the demo story.
+/// The package with the demo.
 const STORY: &str = "skydock-story";
 
-/// A file of integration tests.
+/// A test target: a file of integration tests.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct TestTarget {
     package: String,
     name: String,
 }
 
-/// Runs all steps, with `quick` those that need neither a real control plane nor a cloud, or with `only` the one of that name.
+/// Runs all steps; with `quick`, only those that need neither a real control plane nor a cloud; with `only`, the step with that
+/// name.
 ///
 /// # Errors
-/// If a step fails, or there is none of that name.
+/// If a step fails, or no step has that name.
 pub(crate) fn run(root: &Path, quick: bool, only: Option<&str>, verbose: bool) -> Result<()> {
     let mut steps = plan(&test_targets(root)?, quick);
     if let Some(name) = only {
@@ -35,7 +36,7 @@ pub(crate) fn run(root: &Path, quick: bool, only: Option<&str>, verbose: bool) -
     step::run_all(root, &steps, verbose)
 }
 
-/// The step of that name.
+/// Returns the step with this name.
 fn chosen(mut steps: Vec<Step>, name: &str) -> Result<Step> {
     let Some(at) = steps.iter().position(|step| step.name == name) else {
         let names: Vec<_> = steps.iter().map(|step| step.name).collect();
@@ -44,10 +45,10 @@ fn chosen(mut steps: Vec<Step>, name: &str) -> Result<Step> {
     Ok(steps.swap_remove(at))
 }
 
-/// The steps, cheapest first.
+/// Returns the steps, fastest first.
 ///
-/// Every step that compiles for the host says `--workspace`: with one and the same set of packages cargo settles on one and
-/// the same set of features, and no dependency is compiled twice.
+/// Every step that compiles for the host uses `--workspace`: with the same set of packages, cargo chooses the same set of
+/// features, and does not compile dependencies twice.
 fn plan(targets: &[TestTarget], quick: bool) -> Vec<Step> {
     let begins = |prefix: &'static str| move |target: &TestTarget| target.name.starts_with(prefix);
     let without_real = |of_story: bool| {
@@ -58,13 +59,14 @@ fn plan(targets: &[TestTarget], quick: bool) -> Vec<Step> {
     let mut steps = vec![
         Step::cargo("format", "fmt --all --check"),
         Step::cargo("parity", "xtask parity --check"),
+        Step::cargo("tidy", "xtask tidy --check"),
         Step::cargo("lints", "clippy --workspace --all-targets -- -D warnings"),
         Step::cargo("guests", "xtask guests"),
-        // The binaries too: end-to-end tests start them.
+        // Includes the binaries, which end-to-end tests start.
         Step::cargo("build", "build --workspace --bins --tests"),
         Step::cargo("tests", "test --workspace --lib --bins").with_tests(without_real(false)),
     ];
-    // With no test target named, cargo would run all there are.
+    // Without a test target, cargo would run all tests.
     if without_real(true).next().is_some() {
         steps.push(Step::cargo("story", "test --workspace").with_tests(without_real(true)));
     }
@@ -77,12 +79,12 @@ fn plan(targets: &[TestTarget], quick: bool) -> Vec<Step> {
         targets.iter().any(begins(prefix)).then_some(step)
     };
     steps.extend(of(REAL));
-    steps.extend(of(CLOUDS).map(Step::beside));
+    steps.extend(of(CLOUDS));
     steps.push(Step::cargo("audit", "xtask audit"));
     steps
 }
 
-/// The workspace's files of integration tests, as cargo sees them.
+/// Returns the integration test targets of the workspace.
 fn test_targets(root: &Path) -> Result<Vec<TestTarget>> {
     let output = crate::cargo(root)
         .args(["metadata", "--no-deps", "--format-version", "1"])
@@ -93,7 +95,7 @@ fn test_targets(root: &Path) -> Result<Vec<TestTarget>> {
     Ok(parse(&metadata))
 }
 
-/// Picks the test targets out of the answer of `cargo metadata`.
+/// Extracts the test targets from the output of `cargo metadata`.
 fn parse(metadata: &Value) -> Vec<TestTarget> {
     let list = |value: &Value, key: &str| value.get(key).and_then(Value::as_array).cloned().unwrap_or_default();
     let text = |value: &Value| value.get("name").and_then(Value::as_str).unwrap_or_default().to_owned();
@@ -136,24 +138,27 @@ mod tests {
     }
 
     #[test]
-    fn the_full_run_goes_from_cheap_to_dear() {
+    fn the_full_run_is_ordered_from_fast_to_slow() {
         let steps = plan(&targets(), false);
         assert_eq!(
             names(&steps),
-            ["format", "parity", "lints", "guests", "build", "tests", "story", "docs", "real", "clouds", "audit"]
+            [
+                "format", "parity", "tidy", "lints", "guests", "build", "tests", "story", "docs", "real", "clouds",
+                "audit"
+            ]
         );
     }
 
     #[test]
     fn a_quick_run_needs_no_real_control_plane_cloud_or_network() {
         let steps = plan(&targets(), true);
-        assert_eq!(names(&steps), ["format", "parity", "lints", "guests", "build", "tests", "story"]);
+        assert_eq!(names(&steps), ["format", "parity", "tidy", "lints", "guests", "build", "tests", "story"]);
         let dear = |arg: &String| arg.starts_with(REAL) || arg.starts_with(CLOUDS);
         assert!(steps.iter().all(|step| !step.args.iter().any(dear)));
     }
 
     #[test]
-    fn every_file_of_tests_runs_in_exactly_one_step() {
+    fn every_test_target_runs_in_exactly_one_step() {
         let steps = plan(&targets(), false);
         assert_eq!(command(&steps, "tests"), "cargo test --workspace --lib --bins --test calls --test api_contract");
         assert_eq!(command(&steps, "story"), "cargo test --workspace --test embedded");
@@ -162,31 +167,24 @@ mod tests {
     }
 
     #[test]
-    fn a_step_without_tests_is_left_out_because_cargo_would_run_all_tests_instead() {
+    fn a_step_without_test_targets_is_omitted() {
         let steps = plan(&[target("skydock-plugin", "calls")], false);
-        assert_eq!(names(&steps), ["format", "parity", "lints", "guests", "build", "tests", "docs", "audit"]);
+        assert_eq!(names(&steps), ["format", "parity", "tidy", "lints", "guests", "build", "tests", "docs", "audit"]);
     }
 
     #[test]
-    fn one_step_is_chosen_by_its_name() {
+    fn a_step_is_chosen_by_name() {
         let step = chosen(plan(&targets(), false), "real").unwrap();
         assert_eq!(step.to_string(), "cargo test --workspace --test 'real*'");
     }
 
     #[test]
-    fn a_step_that_does_not_exist_is_answered_with_those_that_do() {
+    fn an_unknown_step_error_lists_the_valid_steps() {
         let error = chosen(plan(&targets(), false), "unit").unwrap_err().to_string();
         assert_eq!(
             error,
-            "there is no step \"unit\"; the steps are format, parity, lints, guests, build, tests, story, docs, real, clouds, audit"
+            "there is no step \"unit\"; the steps are format, parity, tidy, lints, guests, build, tests, story, docs, real, clouds, audit"
         );
-    }
-
-    #[test]
-    fn clouds_are_waited_for_while_the_control_plane_is() {
-        let beside: Vec<_> =
-            plan(&targets(), false).into_iter().filter(|step| step.beside).map(|step| step.name).collect();
-        assert_eq!(beside, ["clouds"]);
     }
 
     #[test]
@@ -206,8 +204,8 @@ mod tests {
     }
 
     #[test]
-    fn cargo_is_asked_for_this_workspace() {
-        // Whatever there is, it belongs to a package of ours; an unreadable answer would be an error.
+    fn reads_the_test_targets_of_this_workspace() {
+        // All targets must belong to our packages; invalid output would be an error.
         for target in test_targets(&crate::root()).unwrap() {
             assert!(!target.package.is_empty() && !target.name.is_empty());
         }

@@ -1,4 +1,4 @@
-//! Cargo's further commands that a chore needs: compiled once, and kept outside the checkout.
+//! Additional cargo commands for tasks: compiled once, and stored outside of the checkout.
 
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
@@ -7,17 +7,17 @@ use anyhow::{Context as _, Result, ensure};
 
 use crate::console;
 
-/// A command of cargo's from crates.io; its version is pinned, so that a new release cannot turn a green tree red.
+/// A cargo command from crates.io. Its version is pinned, so that a new release cannot break the tests.
 pub(crate) struct Tool {
     pub(crate) name: &'static str,
     pub(crate) version: &'static str,
 }
 
 impl Tool {
-    /// Path of the program; installed first if it is not there.
+    /// Returns the path of the program, which is installed if it is missing.
     ///
     /// # Errors
-    /// If it is not there and cannot be installed.
+    /// If it is missing and cannot be installed.
     pub(crate) fn program(&self) -> Result<PathBuf> {
         let Self { name, version } = self;
         let home = cache_dir()?.join(format!("tools/{name}-{version}"));
@@ -29,7 +29,7 @@ impl Tool {
         let status = Command::new("cargo")
             .args(["install", name, "--locked", "--version", &format!("={version}"), "--root"])
             .arg(&home)
-            // It runs for a second and compiles for minutes; less optimisation takes a quarter off that.
+            // It runs for seconds but compiles for minutes; less optimization reduces that by a quarter.
             .envs([("CARGO_PROFILE_RELEASE_LTO", "off"), ("CARGO_PROFILE_RELEASE_OPT_LEVEL", "1")])
             .env("CARGO_PROFILE_RELEASE_CODEGEN_UNITS", "16")
             .stdin(Stdio::null())
@@ -40,7 +40,8 @@ impl Tool {
     }
 }
 
-/// Where what is dear to make is kept between checkouts: `$SKYDOCK_CACHE`, else `skydock` in the user's cache directory.
+/// Returns the directory for expensive build results that are shared between checkouts: `$SKYDOCK_CACHE`, or else `skydock` in
+/// the user's cache directory.
 fn cache_dir() -> Result<PathBuf> {
     let var = |name| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
     var("SKYDOCK_CACHE")

@@ -1,7 +1,7 @@
-//! The alerts of `deploy/` are about metrics that there are, with labels and values that they can have, and the page for operators tells
-//! what to do about each.
+//! The alerts in `deploy/` use existing metrics, labels and values, and the documentation for operators describes what to do
+//! about each alert.
 
-// Helpers of tests, which clippy.toml does not reach.
+// clippy.toml allows these in test functions only, not in helpers.
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing)]
 
 use std::{
@@ -21,7 +21,7 @@ fn read(file: &str) -> String {
     fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
-/// Names and expressions of all alerts.
+/// Returns names and expressions of all alerts.
 fn alerts() -> BTreeMap<String, String> {
     let rules: Value = serde_saphyr::from_str(&read("deploy/components/alerts/rules.yaml")).unwrap();
     let groups = rules["spec"]["groups"].as_array().unwrap();
@@ -30,17 +30,18 @@ fn alerts() -> BTreeMap<String, String> {
     rules.map(|rule| (text(rule, "alert"), text(rule, "expr"))).collect()
 }
 
-/// Where metrics are registered, and what stands before their names.
-const SOURCES: [(&str, &str); 5] = [
+/// Sources in which metrics are registered, and the prefixes of their names.
+const SOURCES: [(&str, &str); 6] = [
     ("host/controllers/src/metrics.rs", ""),
     ("host/egress/src/credentials/metrics.rs", "skydock_credential_"),
     ("host/egress/src/metrics.rs", "skydock_egress_"),
+    ("host/kube/src/queue/metrics.rs", ""),
     ("host/manager/src/ccm.rs", ""),
     ("host/plugin/src/metrics.rs", "skydock_plugin_"),
 ];
 
-/// All metrics as Prometheus has them, each with the source that registers it. A family without series is not written, so
-/// they are looked for in the sources.
+/// Returns all metrics by their names in Prometheus, each with the source that registers it. Metrics without values are not
+/// exported, so the sources are searched.
 fn metrics() -> BTreeMap<String, &'static str> {
     let mut metrics = BTreeMap::new();
     for (file, prefix) in SOURCES {
@@ -65,12 +66,12 @@ fn metrics() -> BTreeMap<String, &'static str> {
     metrics
 }
 
-/// What stands between the first quotation marks.
+/// Returns the text between the first quotation marks.
 fn first_text(code: &str) -> Option<&str> {
     code.split('"').nth(1)
 }
 
-/// All metrics in an expression, each with the label, operator and value of its matchers.
+/// Returns all metrics in an expression, each with the labels and values of its matchers.
 fn selectors(expression: &str) -> Vec<(String, Vec<(String, String)>)> {
     let is_word = |letter: char| letter.is_ascii_alphanumeric() || letter == '_';
     let mut found = Vec::new();
@@ -87,7 +88,7 @@ fn selectors(expression: &str) -> Vec<(String, Vec<(String, String)>)> {
             let (label, value) = pair.split_once('"').unwrap();
             (label.trim_end_matches(['=', '!', '~']).to_owned(), value.trim_end_matches('"').to_owned())
         });
-        // All of ours have such a word in them, and no function, keyword or label has.
+        // All of our metrics have one of these prefixes, and no function, keyword or label has.
         if word.starts_with("skydock_") || word.starts_with("leader_election_") {
             found.push((word, pairs.collect()));
         }
@@ -95,7 +96,7 @@ fn selectors(expression: &str) -> Vec<(String, Vec<(String, String)>)> {
     found
 }
 
-/// The sources of a crate that are not tests.
+/// Collects the sources of a crate, without tests.
 fn sources(dir: &Path, text: &mut String) {
     for entry in fs::read_dir(dir).unwrap() {
         let path = entry.unwrap().path();
@@ -109,7 +110,7 @@ fn sources(dir: &Path, text: &mut String) {
 }
 
 #[test]
-fn every_alert_is_about_a_metric_that_there_is() {
+fn every_alert_uses_an_existing_metric() {
     let metrics = metrics();
     assert!(metrics.len() > 40, "{metrics:?}");
     for (alert, expression) in alerts() {
@@ -122,7 +123,7 @@ fn every_alert_is_about_a_metric_that_there_is() {
 }
 
 #[test]
-fn alerts_ask_for_labels_and_values_that_metrics_have() {
+fn alerts_use_existing_labels_and_values() {
     let (metrics, mut all) = (metrics(), String::new());
     for host in ["cloud", "controllers", "egress", "manager", "plugin"] {
         sources(&root().join("host").join(host).join("src"), &mut all);
@@ -145,12 +146,12 @@ fn alerts_ask_for_labels_and_values_that_metrics_have() {
 }
 
 #[test]
-fn every_reason_not_to_send_a_request_belongs_to_an_alert() {
+fn alerts_cover_the_reasons_of_denied_requests() {
     let refusal = read("host/egress/src/refusal.rs");
     let (_, told) = refusal.split_once("fn as_str").unwrap();
     let (told, _) = told.split_once("\n    }\n").unwrap();
     let told: BTreeSet<&str> = told.split('"').skip(1).step_by(2).collect();
-    // What is left out of the alert about rules: told by another one, of no matter, or meant.
+    // These reasons are excluded from the alert about rules: they have another alert, are harmless, or are intended.
     let left_out = ["breaker", "credential", "dry_run", "limit", "throttled"];
     assert!(left_out.iter().all(|reason| told.contains(reason)) && told.contains("no_rule"), "{told:?}");
     let denied = format!("reason!~\"{}\"", left_out.join("|"));
@@ -161,7 +162,7 @@ fn every_reason_not_to_send_a_request_belongs_to_an_alert() {
 
 // Holds: OPS-137
 #[test]
-fn the_page_tells_what_to_do_about_each_alert_and_no_other() {
+fn operating_md_describes_exactly_the_alerts() {
     let page = read("docs/operating.md");
     let rows = page.lines().filter_map(|line| line.strip_prefix("| `Skydock")?.split_once('`'));
     let told: BTreeSet<String> = rows.map(|(name, _)| format!("Skydock{name}")).collect();
@@ -169,7 +170,7 @@ fn the_page_tells_what_to_do_about_each_alert_and_no_other() {
 }
 
 #[test]
-fn selectors_are_found_wherever_they_stand() {
+fn finds_selectors_anywhere_in_an_expression() {
     let found =
         selectors("sum by (plugin) (increase(skydock_a_total{x=\"y|z\",q!~\"r\"}[15m])) > 5 or skydock_b unless b");
     let pair = |label: &str, value: &str| (label.to_owned(), value.to_owned());

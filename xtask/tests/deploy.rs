@@ -1,6 +1,6 @@
-//! What is in `deploy/` fits together, asks for no right too many, and runs in a restricted Pod.
+//! The files in `deploy/` are consistent, do not request excessive permissions, and run in a restricted Pod.
 
-// Helpers of tests, which clippy.toml does not reach.
+// clippy.toml allows these in test functions only, not in helpers.
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing)]
 
 use std::collections::BTreeSet;
@@ -13,7 +13,7 @@ fn deploy() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap().join("deploy")
 }
 
-/// All YAML files below a directory.
+/// Returns all YAML files in a directory and its subdirectories.
 fn yaml_files(dir: &Path) -> Vec<PathBuf> {
     let mut files = Vec::new();
     for entry in fs::read_dir(dir).unwrap() {
@@ -32,7 +32,7 @@ fn documents(file: &Path) -> Vec<Value> {
     serde_saphyr::from_multiple(&text).unwrap_or_else(|error| panic!("{}: {error}", file.display()))
 }
 
-/// All Kubernetes objects in the files that kustomizations name as resources.
+/// Returns all Kubernetes objects in the files that kustomizations list as resources.
 fn objects() -> Vec<Value> {
     kustomizations()
         .iter()
@@ -69,7 +69,7 @@ fn deployment(objects: &[Value]) -> &Value {
 }
 
 #[test]
-fn every_yaml_file_parses_and_every_object_says_what_it_is() {
+fn every_object_has_api_version_kind_and_name() {
     let objects = objects();
     assert!(objects.len() >= 12, "found only {}", objects.len());
     for object in &objects {
@@ -82,7 +82,7 @@ fn every_yaml_file_parses_and_every_object_says_what_it_is() {
 }
 
 #[test]
-fn every_file_that_a_kustomization_names_is_there() {
+fn every_file_in_a_kustomization_exists() {
     for (dir, kustomization) in kustomizations() {
         let mut names: Vec<&str> =
             ["/resources", "/components"].iter().flat_map(|pointer| texts(&kustomization, pointer)).collect();
@@ -95,13 +95,14 @@ fn every_file_that_a_kustomization_names_is_there() {
     }
 }
 
+// Holds: P-43
 #[test]
-fn p43_bindings_bind_roles_that_exist_to_accounts_that_exist() {
+fn bindings_bind_roles_that_exist_to_accounts_that_exist() {
     let objects = objects();
     let names =
         |kind: &str| -> BTreeSet<&str> { of_kind(&objects, kind).iter().map(|o| text(o, "/metadata/name")).collect() };
     let mut accounts = names("ServiceAccount");
-    // Made by whoever needs them first: kube-controller-manager, or Skydock for its controllers.
+    // These accounts are created on demand: by kube-controller-manager, or by Skydock for its controllers.
     let roles = of_kind(&objects, "Role");
     let rules = roles.iter().flat_map(|role| list(role, "/rules"));
     let tokens = rules.filter(|rule| texts(rule, "/resources") == ["serviceaccounts/token"]);
@@ -117,8 +118,9 @@ fn p43_bindings_bind_roles_that_exist_to_accounts_that_exist() {
     }
 }
 
+// Holds: P-43
 #[test]
-fn p43_no_role_has_a_right_that_is_not_used() {
+fn no_role_has_a_right_that_is_not_used() {
     let objects = objects();
     let mut rights = BTreeSet::new();
     for role in [of_kind(&objects, "ClusterRole"), of_kind(&objects, "Role")].concat() {
@@ -153,7 +155,7 @@ fn p43_no_role_has_a_right_that_is_not_used() {
     assert_eq!(rights, used.map(str::to_owned).into());
 }
 
-/// What is read of the cluster for a plugin, as `resource namespace/name`.
+/// Returns the objects that are read for a plugin, as `resource namespace/name`.
 fn granted_objects(configuration: &Value) -> BTreeSet<String> {
     let plugins = list(configuration, "/plugins");
     let objects = plugins.iter().flat_map(|plugin| list(plugin, "/grants/objects"));
@@ -166,7 +168,7 @@ fn granted_objects(configuration: &Value) -> BTreeSet<String> {
 
 // Holds: OPS-135
 #[test]
-fn a_granted_object_may_be_read_by_its_name_and_nothing_else() {
+fn roles_of_examples_grant_only_the_configured_objects() {
     let mut found = 0;
     for (dir, kustomization) in kustomizations() {
         let configuration = dir.join("config.yaml");
@@ -194,7 +196,7 @@ fn a_granted_object_may_be_read_by_its_name_and_nothing_else() {
 
 // Holds: OPS-136
 #[test]
-fn pods_are_replaced_one_by_one_while_another_stands_by() {
+fn pods_are_replaced_one_at_a_time() {
     let objects = objects();
     let deployment = deployment(&objects);
     let number = |value: &Value, pointer: &str| value.pointer(pointer).and_then(Value::as_u64);
@@ -219,7 +221,7 @@ fn the_pod_has_a_memory_limit() {
 }
 
 #[test]
-fn the_pod_meets_the_restricted_profile_but_for_the_host_network() {
+fn the_pod_meets_the_restricted_profile_except_host_network() {
     let objects = objects();
     let pod = deployment(&objects).pointer("/spec/template/spec").unwrap();
     let is_true = |value: &Value, pointer: &str| value.pointer(pointer) == Some(&Value::Bool(true));
@@ -237,7 +239,7 @@ fn the_pod_meets_the_restricted_profile_but_for_the_host_network() {
 }
 
 #[test]
-fn the_pod_runs_on_a_node_that_nothing_has_initialised_yet() {
+fn the_pod_can_run_on_an_uninitialized_node() {
     let objects = objects();
     let pod = deployment(&objects).pointer("/spec/template/spec").unwrap();
     assert_eq!(pod.pointer("/hostNetwork"), Some(&Value::Bool(true)));

@@ -1,4 +1,4 @@
-//! What a provider may see of the cluster, and say in it.
+//! The part of the cluster that a provider may see, and what it may write there.
 
 use std::{collections::BTreeMap, fmt, sync::Arc};
 
@@ -6,20 +6,20 @@ use async_trait::async_trait;
 
 use crate::{Node, Service};
 
-/// Kinds of objects a provider works on.
+/// Kinds of objects that a provider works on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[allow(missing_docs)] // Kubernetes' own words
+#[allow(missing_docs)] // named as in Kubernetes
 pub enum ObjectKind {
     Node,
     Service,
 }
 
-/// Names one node or one service.
+/// Identifies one Node or one Service.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct ObjectName {
-    /// What it is.
+    /// Kind of the object.
     pub kind: ObjectKind,
-    /// Empty for nodes.
+    /// `metadata.namespace`; empty for nodes.
     pub namespace: String,
     /// `metadata.name`.
     pub name: String,
@@ -28,13 +28,13 @@ pub struct ObjectName {
 }
 
 impl ObjectName {
-    /// Of a node.
+    /// Returns the name of a node.
     #[must_use]
     pub fn node(node: &Node) -> Self {
         Self { kind: ObjectKind::Node, namespace: String::new(), name: node.name.clone(), uid: node.uid.clone() }
     }
 
-    /// Of a service.
+    /// Returns the name of a service.
     #[must_use]
     pub fn service(service: &Service) -> Self {
         let Service { namespace, name, uid, .. } = service;
@@ -42,7 +42,7 @@ impl ObjectName {
     }
 }
 
-/// `NAME` or `NAMESPACE/NAME`.
+/// Formats the name as `NAME` or `NAMESPACE/NAME`.
 impl fmt::Display for ObjectName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.kind {
@@ -52,9 +52,9 @@ impl fmt::Display for ObjectName {
     }
 }
 
-/// How loud an event is.
+/// Type of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[allow(missing_docs)] // Kubernetes' own words
+#[allow(missing_docs)] // named as in Kubernetes
 pub enum Severity {
     Normal,
     Warning,
@@ -63,39 +63,39 @@ pub enum Severity {
 /// An event that a provider publishes on an object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ObjectEvent {
-    /// On what.
+    /// Object of the event.
     pub object: ObjectName,
-    /// How loud.
+    /// Type of the event.
     pub severity: Severity,
-    /// CamelCase.
+    /// Reason in CamelCase.
     pub reason: String,
-    /// One sentence.
+    /// One sentence for people.
     pub message: String,
 }
 
-/// What a provider wants noted on an object when a call has ended.
+/// Annotations that a provider wants to have written on an object after a call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Note {
-    /// On what.
+    /// Object to annotate.
     pub object: ObjectName,
-    /// Annotations to set, or to remove.
+    /// Values of the annotations to set; `None` removes the annotation.
     pub annotations: BTreeMap<String, Option<String>>,
 }
 
-/// An object beyond nodes and services, which a provider may read if the operator grants it.
+/// An object other than a Node or Service, which a provider may read if the operator grants it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ForeignObject {
-    /// What it is.
+    /// Kind of the object.
     pub kind: ForeignKind,
-    /// Empty for a namespace.
+    /// `metadata.namespace`; empty for a Namespace.
     pub namespace: String,
     /// `metadata.name`.
     pub name: String,
 }
 
-/// Kinds of such objects.
+/// Kinds of objects other than Node and Service that a provider may read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[allow(missing_docs)] // Kubernetes' own words
+#[allow(missing_docs)] // named as in Kubernetes
 pub enum ForeignKind {
     Secret,
     ConfigMap,
@@ -103,7 +103,7 @@ pub enum ForeignKind {
 }
 
 impl ForeignKind {
-    /// As in `apiVersion` and `kind`.
+    /// Returns `apiVersion` and `kind`, separated by a slash.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -113,14 +113,14 @@ impl ForeignKind {
         }
     }
 
-    /// From what [`ForeignKind::as_str`] writes.
+    /// Parses the text that [`ForeignKind::as_str`] returns.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         [Self::Secret, Self::ConfigMap, Self::Namespace].into_iter().find(|kind| kind.as_str() == text)
     }
 }
 
-/// `KIND NAMESPACE/NAME`.
+/// Formats the object as `KIND NAMESPACE/NAME`, or as `KIND NAME` for a Namespace.
 impl fmt::Display for ForeignObject {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.kind {
@@ -133,49 +133,51 @@ impl fmt::Display for ForeignObject {
 /// Why an object was not read.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ReadError {
-    /// It does not exist.
+    /// The object does not exist.
     #[error("it does not exist")]
     NotThere,
-    /// The API server could not be asked, or refused.
+    /// The API server cannot be reached, or rejected the request.
     #[error("{0}")]
     Unavailable(String),
 }
 
-/// The cluster as a provider may see it: all but [`Cluster::read`] from caches, without waiting.
+/// The part of the cluster that a provider may see. All functions except [`Cluster::read`] return cached data without waiting.
 #[async_trait]
 pub trait Cluster: Send + Sync {
-    /// UID of the namespace `kube-system`, once it is known.
+    /// Returns the UID of the namespace `kube-system`; `None` until it is known.
     fn uid(&self) -> Option<String>;
 
-    /// Grows when a node or a service changes in what it shows; none while not all of them are known.
+    /// Returns a number that grows when a node or Service changes in a way that is visible here; `None` until the caches are
+    /// filled.
     fn revision(&self) -> Option<u64>;
 
-    /// All nodes.
+    /// Returns all nodes.
     fn nodes(&self) -> Vec<Arc<Node>>;
 
-    /// The node of this name.
+    /// Returns the node with this name.
     fn node(&self, name: &str) -> Option<Arc<Node>>;
 
-    /// All services of type LoadBalancer this host serves.
+    /// Returns all Services of type LoadBalancer that this host serves, and all Services with the load balancer finalizer.
     fn services(&self) -> Vec<Arc<Service>>;
 
-    /// The service of this name, if it is one of [`Cluster::services`].
+    /// Returns the Service with this name, if it is one of [`Cluster::services`].
     fn service(&self, namespace: &str, name: &str) -> Option<Arc<Service>>;
 
-    /// One object as JSON.
+    /// Returns one object as JSON; `None` if it does not exist.
     fn object_json(&self, kind: ObjectKind, namespace: &str, name: &str) -> Option<String>;
 
-    /// Publishes an event; it may be dropped when there are too many.
+    /// Publishes an event. Events that exceed the rate limit may be dropped.
     fn publish(&self, event: ObjectEvent);
 
-    /// Has annotations written, soon, and again until it has worked.
+    /// Schedules annotations to be written soon. Writing is retried until it succeeds.
     fn note(&self, note: Note);
 
-    /// Reads an object as JSON. `reader`: the service whose load balancer is being ensured; when the object changes it is
-    /// ensured again.
+    /// Reads an object as JSON. `reader` is the Service whose load balancer is being ensured: it is ensured again when the
+    /// object changes, is created or is deleted.
     ///
     /// # Errors
-    /// [`ReadError`]. Nothing is remembered of one that failed.
+    /// Returns a [`ReadError`] if the object does not exist or cannot be read. After [`ReadError::Unavailable`], the reader is
+    /// not recorded, so this call does not lead to another `ensure`.
     async fn read(&self, object: &ForeignObject, reader: Option<&ObjectName>) -> Result<String, ReadError>;
 }
 

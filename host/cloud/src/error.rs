@@ -1,11 +1,11 @@
-//! The ways a cloud can fail.
+//! Errors of a cloud.
 
 use std::time::Duration;
 
-/// When to ask again, and why.
+/// When to retry, and why.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Retry {
-    /// How long to wait.
+    /// Delay before the retry.
     pub after: Duration,
     /// One sentence for the operator.
     pub message: String,
@@ -17,40 +17,40 @@ impl std::fmt::Display for Retry {
     }
 }
 
-/// Why a cloud did not give what was asked. Controllers decide by the case, never by the text.
+/// Why a call to the cloud failed. Controllers decide by the variant, never by the text.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CloudError {
-    /// The cloud answered, and the thing is not there.
+    /// The cloud answered that the object does not exist.
     #[error("not found: {0}")]
     NotFound(String),
-    /// Another implementation owns this object: leave it alone.
+    /// Another implementation owns this object; it is not changed.
     #[error("implemented elsewhere")]
     ImplementedElsewhere,
-    /// Lost a race against another writer: try again soon.
+    /// Another writer changed the object at the same time; retry soon.
     #[error("conflict: {0}")]
     Conflict(String),
-    /// The cloud asks to slow down.
+    /// The cloud asks for fewer requests.
     #[error("throttled by the cloud: {0}")]
     Throttled(Retry),
-    /// Accepted and not finished: ask again, this is no failure.
+    /// The operation was accepted and is not finished. This is not a failure: ask again later.
     #[error("in progress: {0}")]
     InProgress(Retry),
     /// Credentials or permissions are missing.
     #[error("denied: {0}")]
     Denied(String),
-    /// The object asks for what this cloud cannot do: no retry until it changes.
+    /// The object asks for something that this cloud cannot do; there is no retry until the object changes.
     #[error("invalid: {0}")]
     Invalid(String),
-    /// The cloud, or the plugin that speaks for it, cannot be reached in time: back off.
+    /// The cloud or its plugin cannot be reached in time; retry with back-off.
     #[error("unavailable: {0}")]
     Unavailable(String),
-    /// Anything else, a broken plugin included: back off.
+    /// Anything else, including a broken plugin; retry with back-off.
     #[error("internal error: {0}")]
     Internal(String),
 }
 
 impl CloudError {
-    /// The case as a metric label.
+    /// Returns the name of the variant as a metric label.
     #[must_use]
     pub fn kind(&self) -> &'static str {
         match self {

@@ -1,27 +1,27 @@
-//! Who a provider is and what it can do.
+//! Identity and capabilities of a provider.
 
 use std::{collections::BTreeSet, fmt};
 
-/// Something a provider can do: an interface that its plugin exports.
+/// A capability of a provider: an interface that its plugin exports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Capability {
-    /// Knows the machines behind nodes.
+    /// Knows the cloud instances behind nodes.
     Instances,
-    /// Makes load balancers for services.
+    /// Manages load balancers for Services.
     LoadBalancers,
-    /// Makes routes to Pods.
+    /// Manages routes to Pods.
     Routes,
-    /// Knows where nodes are.
+    /// Knows the zones and regions of nodes.
     Zones,
-    /// Has work to do now and then.
+    /// Has work to be done periodically.
     Maintenance,
 }
 
 impl Capability {
-    /// All there are.
+    /// All capabilities.
     pub const ALL: [Self; 5] = [Self::Instances, Self::LoadBalancers, Self::Routes, Self::Zones, Self::Maintenance];
 
-    /// The name of the interface in the contract.
+    /// Returns the name of the interface in the plugin contract.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -40,31 +40,31 @@ impl fmt::Display for Capability {
     }
 }
 
-/// Who a provider is.
+/// Identity and capabilities of a provider.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProviderInfo {
-    /// Name, such as `static`.
+    /// Name, for example `static`.
     pub name: String,
     /// Version, for people.
     pub version: String,
-    /// What it can do with its configuration.
+    /// Capabilities that the provider has with its configuration.
     pub capabilities: BTreeSet<Capability>,
     /// Prefixes of the provider IDs it owns.
     pub provider_id_prefixes: Vec<String>,
     /// Prefixes of the annotation keys it may write.
     pub annotation_prefixes: Vec<String>,
-    /// Most nodes in one call; at least 1.
+    /// Maximum number of nodes, and of routes, in one call; at least 1.
     pub max_batch: usize,
 }
 
 impl ProviderInfo {
-    /// True if the provider ID is under one of the provider's own prefixes.
+    /// Returns true if the provider ID starts with one of the provider's prefixes.
     #[must_use]
     pub fn owns(&self, provider_id: &str) -> bool {
         self.provider_id_prefixes.iter().any(|prefix| provider_id.starts_with(prefix.as_str()))
     }
 
-    /// True if the provider can do this.
+    /// Returns true if the provider has this capability.
     #[must_use]
     pub fn can(&self, capability: Capability) -> bool {
         self.capabilities.contains(&capability)
@@ -87,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn a_provider_owns_what_is_under_one_of_its_prefixes() {
+    fn a_provider_owns_ids_with_one_of_its_prefixes() {
         let table = [
             ("static://n1", true),
             ("old://eu/n1", true),
@@ -104,13 +104,13 @@ mod tests {
     }
 
     #[test]
-    fn a_provider_can_do_what_it_has_the_interface_for() {
+    fn a_capability_needs_its_interface() {
         let able: Vec<_> = Capability::ALL.into_iter().filter(|capability| info().can(*capability)).collect();
         assert_eq!(able, [Capability::Routes]);
     }
 
     #[test]
-    fn a_capability_is_called_as_in_the_contract() {
+    fn capabilities_are_named_as_in_the_contract() {
         let names = Capability::ALL.map(|capability| capability.to_string());
         assert_eq!(names, ["instances", "load-balancers", "routes", "zones", "maintenance"]);
     }

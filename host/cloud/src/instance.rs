@@ -1,42 +1,42 @@
-//! The machine behind a node.
+//! The cloud instance behind a node.
 
 use crate::{NodeAddress, Pairs};
 
-/// What has become of the machine behind a node.
+/// State of the cloud instance behind a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Presence {
-    /// It runs, or nobody is sure.
+    /// The instance is running, or its state is uncertain.
     Running,
-    /// It exists and is stopped.
+    /// The instance exists and is stopped.
     Stopped,
-    /// It is gone for sure: its Node is to be deleted.
+    /// The instance certainly does not exist: its Node is to be deleted.
     Absent,
 }
 
-/// What a node is to know about its machine.
+/// Properties of a cloud instance that are written to its Node.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Instance {
-    /// For `spec.providerID`.
+    /// Value of `spec.providerID`.
     pub provider_id: Option<String>,
-    /// For the instance-type labels.
+    /// Value of the instance type labels.
     pub instance_type: Option<String>,
-    /// For the zone labels.
+    /// Value of the zone labels.
     pub zone: Option<String>,
-    /// For the region labels.
+    /// Value of the region labels.
     pub region: Option<String>,
-    /// For `status.addresses`; empty keeps what is there.
+    /// Value of `status.addresses`; if empty, the node keeps its addresses.
     pub addresses: Vec<NodeAddress>,
-    /// Further labels.
+    /// Additional labels.
     pub labels: Pairs,
-    /// Annotations.
+    /// Annotations to set on the Node.
     pub annotations: Pairs,
 }
 
-/// Where a node is.
+/// Location of a node.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Zone {
-    /// For the zone labels.
+    /// Value of the zone labels.
     pub zone: Option<String>,
-    /// For the region labels.
+    /// Value of the region labels.
     pub region: Option<String>,
 }

@@ -1,10 +1,10 @@
-//! What a cloud is, as Kubernetes' controllers see it: nodes and services going in, instances and load balancers coming
-//! out, and the ways a cloud can fail.
+//! The interface between Kubernetes controllers and a cloud: nodes and Services as input, instances, load balancers and routes
+//! as output, and the errors of a cloud.
 //!
-//! This crate is the door between `skydock-controllers`, which know Kubernetes and no cloud, and whatever implements
-//! [`CloudProvider`], which knows a cloud and no Kubernetes client. It does no I/O and depends on no runtime.
+//! This crate connects `skydock-controllers`, which know Kubernetes but no cloud, with implementations of [`CloudProvider`],
+//! which know a cloud but use no Kubernetes client. It does no I/O and depends on no runtime.
 //!
-//! The types follow the plugin contract (`wit/`) one to one; the contract's documentation is the authority on meaning.
+//! The types correspond one to one to those of the plugin contract (`wit/`), whose documentation defines their meaning.
 
 #![forbid(unsafe_code)]
 
@@ -33,5 +33,5 @@ pub use service::{IpFamily, IpFamilyPolicy, Service, ServicePort, TrafficPolicy,
 
 use std::collections::BTreeMap;
 
-/// Labels or annotations. Ordered, so that what is derived from them is the same each time.
+/// Labels or annotations. The map is ordered, so that everything derived from it is deterministic.
 pub type Pairs = BTreeMap<String, String>;

@@ -1,10 +1,10 @@
-//! What a load balancer says of itself.
+//! Status of a load balancer.
 
 use crate::Transport;
 
-/// How an address of a load balancer is handled inside the cluster.
+/// How traffic to a load balancer's address is handled inside the cluster (core/v1 LoadBalancerIPMode).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[allow(missing_docs)] // Kubernetes' own words
+#[allow(missing_docs)] // named as in Kubernetes
 pub enum IpMode {
     Vip,
     Proxy,
@@ -17,26 +17,26 @@ pub struct PortStatus {
     pub port: u16,
     /// Transport protocol.
     pub transport: Transport,
-    /// CamelCase reason if the port does not work.
+    /// Reason in CamelCase if the port does not work.
     pub error: Option<String>,
 }
 
-/// One point where a load balancer takes traffic.
+/// One point at which a load balancer receives traffic.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Ingress {
-    /// Address, if it has one.
+    /// IP address, if the load balancer is known by address.
     pub ip: Option<String>,
-    /// DNS name, if it has one.
+    /// DNS name, if the load balancer is known by name.
     pub hostname: Option<String>,
-    /// `None` leaves it to the API server.
+    /// If `None`, the API server's default applies.
     pub ip_mode: Option<IpMode>,
-    /// One entry per port, or none.
+    /// One entry for each port, or none.
     pub ports: Vec<PortStatus>,
 }
 
-/// `status.loadBalancer`, whole.
+/// The complete `status.loadBalancer`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LoadBalancerStatus {
-    /// Empty means: exists, and has no address yet.
+    /// Ingress points; empty if the load balancer exists and does not have an address yet.
     pub ingress: Vec<Ingress>,
 }

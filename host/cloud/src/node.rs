@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use crate::Pairs;
 
-/// What a node address is (core/v1 NodeAddressType).
+/// Kind of a node address (core/v1 NodeAddressType).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[allow(missing_docs)] // Kubernetes' own words
+#[allow(missing_docs)] // named as in Kubernetes
 pub enum AddressKind {
     Hostname,
     InternalIp,
@@ -16,7 +16,7 @@ pub enum AddressKind {
 }
 
 impl AddressKind {
-    /// Kubernetes' spelling.
+    /// Returns the name that Kubernetes uses.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -28,7 +28,7 @@ impl AddressKind {
         }
     }
 
-    /// From Kubernetes' spelling; `None` for a kind it does not know.
+    /// Parses the name that Kubernetes uses; returns `None` for an unknown kind.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         [Self::Hostname, Self::InternalIp, Self::ExternalIp, Self::InternalDns, Self::ExternalDns]
@@ -40,15 +40,15 @@ impl AddressKind {
 /// One address of a node.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct NodeAddress {
-    /// What it is.
+    /// Kind of the address.
     pub kind: AddressKind,
     /// IP address or DNS name.
     pub address: String,
 }
 
-/// What a taint does to Pods that do not tolerate it (core/v1 TaintEffect).
+/// Effect of a taint on Pods that do not tolerate it (core/v1 TaintEffect).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[allow(missing_docs)] // Kubernetes' own words
+#[allow(missing_docs)] // named as in Kubernetes
 pub enum TaintEffect {
     NoSchedule,
     PreferNoSchedule,
@@ -60,9 +60,9 @@ pub enum TaintEffect {
 pub struct Taint {
     /// Qualified name.
     pub key: String,
-    /// Empty if there is none.
+    /// Empty if the taint has none.
     pub value: String,
-    /// What it does.
+    /// Effect of the taint.
     pub effect: TaintEffect,
 }
 
@@ -73,7 +73,7 @@ pub struct Node {
     pub name: String,
     /// `metadata.uid`.
     pub uid: String,
-    /// `spec.providerID`, `None` if empty.
+    /// `spec.providerID`; `None` if empty.
     pub provider_id: Option<String>,
     /// `metadata.labels`.
     pub labels: Pairs,
@@ -85,7 +85,7 @@ pub struct Node {
     pub addresses: Vec<NodeAddress>,
     /// `spec.podCIDRs`.
     pub pod_cidrs: Vec<String>,
-    /// Condition Ready is True.
+    /// True if the condition Ready is True.
     pub ready: bool,
     /// `spec.unschedulable`.
     pub unschedulable: bool,
@@ -103,8 +103,8 @@ pub struct Node {
     pub creation_timestamp: u64,
 }
 
-/// The nodes behind a load balancer, each once, in order of their names. Shared, because thousands of nodes are behind each of
-/// a thousand load balancers.
+/// The nodes behind a load balancer, without duplicates, ordered by name. Shared, because there may be thousands of nodes
+/// behind each of a thousand load balancers.
 pub type NodeSet = Arc<[Arc<Node>]>;
 
 #[cfg(test)]
@@ -112,7 +112,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn kinds_of_addresses_are_spelled_as_kubernetes_does() {
+    fn address_kinds_are_spelled_as_in_kubernetes() {
         for text in ["Hostname", "InternalIP", "ExternalIP", "InternalDNS", "ExternalDNS"] {
             assert_eq!(AddressKind::parse(text).map(AddressKind::as_str), Some(text));
         }

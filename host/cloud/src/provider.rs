@@ -1,4 +1,4 @@
-//! The door between controllers and clouds.
+//! The interface between controllers and clouds.
 
 use std::{sync::Arc, time::Duration};
 
@@ -8,56 +8,57 @@ use crate::{
     CloudError, Instance, LoadBalancerStatus, NewRoute, Node, NodeSet, Presence, ProviderInfo, Route, Service, Zone,
 };
 
-/// One answer per question, in the order of the questions.
+/// One answer for each question, in the same order.
 pub type Answers<T> = Vec<Result<T, CloudError>>;
 
-/// A cloud.
+/// A cloud provider.
 ///
-/// Each function ends in bounded time with an answer or an error; none panics; all may be called at the same time, and
-/// again with the same arguments. Lists of answers are as long as the lists of questions. A function of a capability that
-/// [`CloudProvider::info`] does not name answers [`CloudError::Internal`].
+/// Each function returns a result or an error in bounded time, and does not panic. All functions may be called concurrently,
+/// and repeatedly with the same arguments. A list of answers has the same length as the list of questions. A function that
+/// belongs to a capability that [`CloudProvider::info`] does not contain returns [`CloudError::Internal`].
 ///
-/// The meaning of each function is that of the function of the same name in the contract (`wit/`).
+/// The meaning of each function is that of the function with the same name in the plugin contract (`wit/`).
 #[async_trait]
 pub trait CloudProvider: Send + Sync {
-    /// Who the provider is now; a swap may change all but the name.
+    /// Returns the identity of the provider. After the plugin is replaced, everything in it except the name may be different.
     fn info(&self) -> Arc<ProviderInfo>;
 
-    /// `instances.check`; at most [`ProviderInfo::max_batch`] nodes.
+    /// Calls `instances.check` with at most [`ProviderInfo::max_batch`] nodes.
     async fn check(&self, nodes: &[Arc<Node>]) -> Result<Answers<Presence>, CloudError>;
 
-    /// `instances.describe`; at most [`ProviderInfo::max_batch`] nodes.
+    /// Calls `instances.describe` with at most [`ProviderInfo::max_batch`] nodes.
     async fn describe(&self, nodes: &[Arc<Node>]) -> Result<Answers<Instance>, CloudError>;
 
-    /// `load-balancers.get`.
+    /// Calls `load-balancers.get`.
     async fn get_load_balancer(&self, service: &Service) -> Result<Option<LoadBalancerStatus>, CloudError>;
 
-    /// `load-balancers.ensure`.
+    /// Calls `load-balancers.ensure`.
     async fn ensure_load_balancer(&self, service: &Service, nodes: &NodeSet) -> Result<LoadBalancerStatus, CloudError>;
 
-    /// `load-balancers.update-nodes`.
+    /// Calls `load-balancers.update-nodes`.
     async fn update_load_balancer(&self, service: &Service, nodes: &NodeSet) -> Result<(), CloudError>;
 
-    /// `load-balancers.ensure-deleted`.
+    /// Calls `load-balancers.ensure-deleted`.
     async fn ensure_load_balancer_deleted(&self, service: &Service) -> Result<(), CloudError>;
 
-    /// Most routes that [`CloudProvider::list_routes`] gives; with more it fails. `None` is no limit.
+    /// Returns the maximum number of routes that [`CloudProvider::list_routes`] can return; it fails if there are more. `None`
+    /// means that there is no limit.
     fn max_routes(&self) -> Option<usize> {
         None
     }
 
-    /// `routes.list-routes`.
+    /// Calls `routes.list-routes` for all pages.
     async fn list_routes(&self) -> Result<Vec<Route>, CloudError>;
 
-    /// `routes.create-routes`.
+    /// Calls `routes.create-routes`.
     async fn create_routes(&self, routes: &[NewRoute]) -> Result<Answers<()>, CloudError>;
 
-    /// `routes.delete-routes`.
+    /// Calls `routes.delete-routes`.
     async fn delete_routes(&self, routes: &[Route]) -> Result<Answers<()>, CloudError>;
 
-    /// `zones.locate`; at most [`ProviderInfo::max_batch`] nodes.
+    /// Calls `zones.locate` with at most [`ProviderInfo::max_batch`] nodes.
     async fn locate(&self, nodes: &[Arc<Node>]) -> Result<Answers<Zone>, CloudError>;
 
-    /// `maintenance.maintain`; answers when to come again.
+    /// Calls `maintenance.maintain`; returns the delay before the next call.
     async fn maintain(&self) -> Result<Duration, CloudError>;
 }

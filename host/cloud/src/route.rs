@@ -2,22 +2,23 @@
 
 use crate::NodeAddress;
 
-/// A route the cloud has.
+/// A route that exists in the cloud.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Route {
-    /// The cloud's name for it.
+    /// The cloud's name or ID of the route.
     pub name: String,
-    /// Node it leads to, if that is one of the cluster.
+    /// Name of the node that the route leads to; `None` if the cloud does not know, or if it is not a node of the cluster.
     pub target_node: Option<String>,
-    /// Addresses it was made with; `None` if the cloud does not know.
+    /// Addresses that the route was created with; `None` if the cloud does not know. If there is no node, the addresses that
+    /// the route leads to.
     pub target_addresses: Option<Vec<NodeAddress>>,
-    /// Where it leads, a CIDR.
+    /// Destination of the route, a CIDR.
     pub destination_cidr: String,
-    /// It leads nowhere.
+    /// True if the route leads nowhere.
     pub blackhole: bool,
 }
 
-/// A route the cluster needs.
+/// A route that the cluster needs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NewRoute {
     /// `metadata.uid` of the node.

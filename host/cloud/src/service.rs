@@ -4,7 +4,7 @@ use crate::{LoadBalancerStatus, Pairs};
 
 /// Transport protocol of a port.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[allow(missing_docs)] // Kubernetes' own words
+#[allow(missing_docs)] // named as in Kubernetes
 pub enum Transport {
     #[default]
     Tcp,
@@ -13,7 +13,7 @@ pub enum Transport {
 }
 
 impl Transport {
-    /// Kubernetes' spelling.
+    /// Returns the name that Kubernetes uses.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -23,7 +23,7 @@ impl Transport {
         }
     }
 
-    /// From Kubernetes' spelling; `None` for a protocol it does not know.
+    /// Parses the name that Kubernetes uses; returns `None` for an unknown protocol.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         [Self::Tcp, Self::Udp, Self::Sctp].into_iter().find(|transport| transport.as_str() == text)
@@ -33,23 +33,23 @@ impl Transport {
 /// One port of a service.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ServicePort {
-    /// Empty for the only port.
+    /// Name of the port; empty for the only port of a service.
     pub name: String,
     /// Transport protocol.
     pub transport: Transport,
     /// `appProtocol`.
     pub app_protocol: Option<String>,
-    /// Port the load balancer listens on.
+    /// Port that the load balancer listens on.
     pub port: u16,
-    /// Port of the Pods: a number in text, or a name.
+    /// Port of the Pods: a number as text, or a port's name.
     pub target_port: String,
-    /// Port on every node; 0 if none.
+    /// Port on every node; 0 if there is none.
     pub node_port: u16,
 }
 
-/// Where traffic is sent.
+/// Which Pods receive traffic.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-#[allow(missing_docs)] // Kubernetes' own words
+#[allow(missing_docs)] // named as in Kubernetes
 pub enum TrafficPolicy {
     #[default]
     Cluster,
@@ -58,15 +58,15 @@ pub enum TrafficPolicy {
 
 /// IP family.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[allow(missing_docs)] // Kubernetes' own words
+#[allow(missing_docs)] // named as in Kubernetes
 pub enum IpFamily {
     V4,
     V6,
 }
 
-/// How many IP families a service wants.
+/// Number of IP families that a Service requires.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-#[allow(missing_docs)] // Kubernetes' own words
+#[allow(missing_docs)] // named as in Kubernetes
 pub enum IpFamilyPolicy {
     #[default]
     SingleStack,
@@ -89,19 +89,19 @@ pub struct Service {
     pub annotations: Pairs,
     /// `spec.ports`.
     pub ports: Vec<ServicePort>,
-    /// `spec.loadBalancerIP`, `None` if empty.
+    /// `spec.loadBalancerIP`; `None` if empty.
     pub load_balancer_ip: Option<String>,
     /// `spec.loadBalancerClass`.
     pub load_balancer_class: Option<String>,
-    /// `spec.loadBalancerSourceRanges`, or those of the annotation. Empty means anyone.
+    /// `spec.loadBalancerSourceRanges`, or else the ranges of the annotation. Empty means that all clients are allowed.
     pub source_ranges: Vec<String>,
     /// `spec.externalTrafficPolicy`.
     pub external_traffic_policy: TrafficPolicy,
     /// `spec.internalTrafficPolicy`.
     pub internal_traffic_policy: TrafficPolicy,
-    /// `spec.healthCheckNodePort`; 0 if none.
+    /// `spec.healthCheckNodePort`; 0 if there is none.
     pub health_check_node_port: u16,
-    /// Seconds of session affinity ClientIP; `None` without affinity.
+    /// Timeout of session affinity ClientIP in seconds; `None` without affinity.
     pub client_ip_affinity_seconds: Option<u32>,
     /// `spec.ipFamilies`.
     pub ip_families: Vec<IpFamily>,
@@ -119,7 +119,7 @@ pub struct Service {
     pub selector: Pairs,
     /// `status.loadBalancer`.
     pub status: LoadBalancerStatus,
-    /// `metadata.deletionTimestamp` is set.
+    /// True if `metadata.deletionTimestamp` is set.
     pub deleting: bool,
 }
 
@@ -128,7 +128,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn protocols_are_spelled_as_kubernetes_does() {
+    fn protocols_are_spelled_as_in_kubernetes() {
         for text in ["TCP", "UDP", "SCTP"] {
             assert_eq!(Transport::parse(text).map(Transport::as_str), Some(text));
         }

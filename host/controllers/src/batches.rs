@@ -1,8 +1,8 @@
-//! Asks the cloud in batches, so that no element is the hostage of another.
+//! Queries the cloud in batches, such that an element that fails does not affect the others.
 //!
-//! One element may be why a call fails as a whole: the plugin traps over it, or it takes so long that the call has no time for
-//! the others. Such a batch is cut and asked again at once, until what fails is alone. What failed alone stays alone, in a
-//! lane of its own, until it is answered; then it goes in batches that double each time.
+//! A single element may make a whole call fail: the plugin traps because of it, or it takes so long that no time is left for
+//! the others. Such a batch is split and retried at once, until the elements that fail are alone. An element that failed alone
+//! is queried alone, in separate lanes, until it is answered; after that, the size of its batches doubles with each answer.
 
 use std::{
     sync::atomic::{AtomicU32, AtomicUsize, Ordering},
@@ -16,39 +16,40 @@ use tokio::{sync::Semaphore, time::Instant};
 
 use crate::{retry::Again, shared::complete};
 
-/// A call that took this long failed because of its time. To cut it in halves would cost as much again for each half; so its
-/// elements are asked about one by one.
+/// A call that took this long failed because it ran out of time. Each half would cost as much time again, so its elements are
+/// queried one by one.
 const SLOW: Duration = Duration::from_secs(5);
 
-/// After so many calls that failed as a whole, without an answer between, the cloud itself may be away: one element is asked
-/// about alone, and if that fails too, it is left at that. After a few more, the runtime would leave the plugin alone.
+/// After this many consecutive calls that failed as a whole, the cloud itself may be unavailable. Then a single element is
+/// queried, and if that fails too, the batch is given up. After a few more failures, the runtime would suspend calls to the
+/// plugin.
 const STRIKES: u32 = 4;
 
-/// In how large a batch an element may go.
+/// How large a batch with this element may be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Fit {
-    /// Most elements of the batch, itself included.
+    /// Maximum number of elements in the batch, including this one.
     pub(crate) size: usize,
-    /// It was alone, and took long: nothing else is to wait for it.
+    /// The element was queried alone and took long: no other element waits for it.
     pub(crate) slow: bool,
 }
 
 impl Default for Fit {
-    /// With as many as the provider takes.
+    /// Allows batches as large as the provider accepts.
     fn default() -> Self {
         Self { size: usize::MAX, slow: false }
     }
 }
 
 impl Fit {
-    /// After its batch was answered, by a provider that takes at most `max`.
+    /// Returns the size after the batch was answered by a provider that accepts at most `max` elements.
     #[must_use]
     fn answered(self, max: usize) -> Self {
         let size = self.size.saturating_mul(2);
         if size >= max { Self::default() } else { Self { size, slow: false } }
     }
 
-    /// After a batch of this size failed as a whole.
+    /// Returns the size after the batch failed as a whole.
     #[must_use]
     fn failed(self, failure: &Failure<'_>) -> Self {
         if failure.asks_for_time() {
@@ -70,53 +71,56 @@ impl Failure<'_> {
         self.took >= SLOW
     }
 
-    /// True if the error is no one's fault: the cloud wants to be left alone, or a race was lost.
+    /// Returns true if no element is at fault: the cloud asks to wait, or another writer changed something at the same time.
     fn asks_for_time(&self) -> bool {
         matches!(Again::after(self.error), Again::After(_) | Again::Soon)
     }
 
-    /// The size of the batches it is to be cut into.
+    /// Returns the size of the batches into which this one is split.
     fn pieces(&self) -> usize {
         if self.is_slow() { 1 } else { (self.size / 2).max(1) }
     }
 
-    /// The size of the batches that are asked about at once instead.
+    /// Returns the size of the batches with which to retry at once; `None` if there is nothing to retry.
     fn cut(&self) -> Option<usize> {
         (self.size > 1 && !self.asks_for_time()).then(|| self.pieces())
     }
 
-    /// The error of each element. What is said of many at once is not said of each: none is refused for good.
+    /// Returns the error of each element. An error that would stop retries is replaced if it is about several elements, because
+    /// it may not apply to each of them.
     fn of_each(&self) -> CloudError {
         match self.error {
             error @ (CloudError::Invalid(_) | CloudError::ImplementedElsewhere) if self.size > 1 => {
-                CloudError::Internal(format!("{} were asked about at once, and the answer was: {error}", self.size))
+                CloudError::Internal(format!("in a batch of {}: {error}", self.size))
             }
             error => error.clone(),
         }
     }
 }
 
-/// Calls about pieces of batches at the same time: one that is late leaves a lane to the others. With more lanes the bad piece
-/// would fail again and again while the good ones, asked about at the same time, are still on their way.
+/// Concurrent calls about parts of batches: if one is slow, the others still have a lane. With more lanes, the part with the
+/// failing element would fail repeatedly while the good parts, queried at the same time, are still in progress.
 const PIECES: usize = 2;
-/// Calls about single elements at the same time, some of which may take long.
+/// Concurrent calls about single elements, some of which may take long.
 const SINGLE: usize = 4;
 
-/// Calls that are made at the same time.
+/// Limits the number of concurrent calls.
 #[derive(Debug)]
 pub(crate) struct Lanes {
     first: Semaphore,
     pieces: Semaphore,
     single: Semaphore,
     slow: Semaphore,
-    /// Calls in a row that failed as a whole.
+    /// Consecutive calls that failed as a whole.
     strikes: AtomicU32,
-    /// Elements that were asked about to see whether the cloud is there: each time another one's turn.
+    /// Number of elements that were queried alone to check whether the cloud is available; selects a different element each
+    /// time.
     probes: AtomicUsize,
 }
 
 impl Lanes {
-    /// So many for what is asked about as ever. What was cut has lanes of its own, and what took long alone has one.
+    /// Creates lanes, `first` of which are for batches of full size. Parts of batches, single elements, and single elements
+    /// that took long have separate lanes.
     pub(crate) fn new(first: usize) -> Self {
         let lanes = Semaphore::new;
         Self {
@@ -129,12 +133,12 @@ impl Lanes {
         }
     }
 
-    /// True if it seems that the cloud answers nobody.
+    /// Returns true if the cloud seems to be unavailable.
     fn are_dead(&self) -> bool {
         self.strikes.load(Ordering::Relaxed) >= STRIKES
     }
 
-    /// The lane of a batch that begins with this, where a provider takes at most `max`.
+    /// Returns the lane of a batch whose first element has this `fit`, for a provider that accepts at most `max` elements.
     fn of(&self, fit: Fit, max: usize) -> &Semaphore {
         match fit {
             Fit { slow: true, .. } => &self.slow,
@@ -145,32 +149,32 @@ impl Lanes {
     }
 }
 
-/// What has become of a question.
+/// Result of a query about one element.
 pub(crate) struct Answered<T, R> {
-    /// About what.
+    /// The element.
     pub(crate) item: T,
-    /// `None` if it was not asked.
+    /// The answer; `None` if the cloud was not queried.
     pub(crate) result: Option<Result<R, CloudError>>,
-    /// In how large a batch it may go next time.
+    /// How large the next batch with this element may be.
     pub(crate) fit: Fit,
 }
 
-/// Who asks, and what follows.
+/// Queries the cloud, and handles the answers.
 #[async_trait]
 pub(crate) trait Ask: Sync {
-    /// What is asked about.
+    /// Element that is queried.
     type Item: Clone + Send + Sync;
-    /// What the cloud says.
+    /// The cloud's answer about one element.
     type Answer: Send;
 
-    /// Asks; `None` if that is not to be done now.
+    /// Queries a batch; returns `None` if no call is to be made at the moment.
     async fn ask(&self, batch: &[Self::Item]) -> Option<Result<Answers<Self::Answer>, CloudError>>;
 
-    /// Does what follows from the answers of one call.
+    /// Handles the answers of one call.
     async fn settle(&self, answered: Vec<Answered<Self::Item, Self::Answer>>);
 }
 
-/// Asks about all these, in batches of at most `max`. Ends when what follows is done for each.
+/// Queries all elements in batches of at most `max`. Returns when all answers have been handled.
 pub(crate) async fn ask_all<A: Ask>(
     asker: &A,
     items: impl IntoIterator<Item = (A::Item, Fit)>,
@@ -186,10 +190,10 @@ pub(crate) async fn ask_all<A: Ask>(
     join_all(batches).await;
 }
 
-/// Batches of elements that fit together.
+/// Groups elements that may be in one batch.
 fn in_batches<T>(items: impl IntoIterator<Item = (T, Fit)>, max: usize) -> Vec<Vec<(T, Fit)>> {
     let mut items: Vec<_> = items.into_iter().collect();
-    // Stable: the largest batches first, each in the order in which they came.
+    // The sort is stable: largest batches first, and within a size in the order of arrival.
     items.sort_by_key(|(_, fit)| (fit.slow, std::cmp::Reverse(fit.size.min(max))));
     let mut batches: Vec<Vec<(T, Fit)>> = Vec::new();
     for (item, fit) in items {
@@ -203,17 +207,17 @@ fn in_batches<T>(items: impl IntoIterator<Item = (T, Fit)>, max: usize) -> Vec<V
     batches
 }
 
-/// True if an element may be added to so many that begin with this one.
+/// Returns true if the element may be added to a batch of `count` elements whose first one is `first`.
 fn fits(first: Fit, next: Fit, count: usize, max: usize) -> bool {
     let size = first.size.min(max);
     size == next.size.min(max) && count < size
 }
 
-/// What is asked about.
+/// An element in the current round.
 #[derive(Clone)]
 struct Element<T> {
     item: T,
-    /// In how large a batch it could go at first, and can now.
+    /// How large its batch could be before this round, and how large it can be after the answers so far.
     before: Fit,
     fit: Fit,
 }
@@ -225,15 +229,15 @@ struct Round<'a, A> {
 }
 
 impl<A: Ask> Round<'_, A> {
-    /// Asks about a batch; `cut` is the error of the one that it was cut from.
+    /// Queries a batch. `cut` is the error of the batch that it was split from.
     fn ask(&self, batch: Vec<Element<A::Item>>, cut: Option<CloudError>) -> BoxFuture<'_, ()> {
         Box::pin(async move {
             let size = batch.len();
             let Some(first) = batch.first() else { return };
             let lane = self.lanes.of(first.fit, self.max);
-            // The other pieces of the same batch stand in line before those that this one may be cut into.
+            // Lets the other parts of the same batch get in line before the parts into which this one may be split.
             tokio::task::yield_now().await;
-            // It is never closed.
+            // The semaphore is never closed.
             let permit = lane.acquire().await.ok();
             if let Some(error) = cut.filter(|_| self.lanes.are_dead()) {
                 return self.give_up(batch, &error).await;
@@ -252,7 +256,8 @@ impl<A: Ask> Round<'_, A> {
         })
     }
 
-    /// Counts the calls in a row that fail as a whole. That what failed alone before does so again says nothing.
+    /// Makes a call, and counts consecutive calls that fail as a whole. Failures of elements that failed alone in earlier
+    /// rounds are not counted: they are expected.
     async fn call(&self, batch: &[Element<A::Item>]) -> Option<Result<Answers<A::Answer>, CloudError>> {
         let items: Vec<A::Item> = batch.iter().map(|element| element.item.clone()).collect();
         let answer = self.asker.ask(&items).await;
@@ -273,7 +278,7 @@ impl<A: Ask> Round<'_, A> {
 
     async fn failed(&self, mut batch: Vec<Element<A::Item>>, failure: &Failure<'_>) {
         let each = failure.of_each();
-        // What takes long alone is out of the others' way, whoever is to blame.
+        // A single element that takes long is moved out of the way of the others, whatever the reason for its failure.
         let in_the_way = failure.size == 1 && failure.is_slow();
         if !in_the_way && self.lanes.are_dead() && !self.is_there(&mut batch).await {
             return self.give_up(batch, &each).await;
@@ -285,7 +290,7 @@ impl<A: Ask> Round<'_, A> {
         join_all(batch.chunks(size).map(|piece| self.ask(piece.to_vec(), Some(each.clone())))).await;
     }
 
-    /// Asks about one of several alone. If that is answered, it is settled.
+    /// Queries one of several elements alone. If it is answered, it is handled and removed from the batch.
     async fn is_there(&self, batch: &mut Vec<Element<A::Item>>) -> bool {
         if batch.len() < 2 {
             return false;
@@ -304,7 +309,7 @@ impl<A: Ask> Round<'_, A> {
         }
     }
 
-    /// It is the cloud's fault, and no element's: next time they go as they went this time.
+    /// Handles the error of an unavailable cloud. The sizes of batches are not changed, because no element is at fault.
     async fn give_up(&self, batch: Vec<Element<A::Item>>, error: &CloudError) {
         self.settle(batch, |element| (Some(Err(error.clone())), element.before)).await;
     }

@@ -1,40 +1,40 @@
-//! Where the Pods of a cluster get their addresses.
+//! Address ranges of a cluster's Pods.
 
 use std::net::IpAddr;
 
 use ipnet::IpNet;
 
-/// One CIDR for each IP family.
+/// Maximum number of CIDRs, one for each IP family.
 const MOST: usize = 2;
 
-/// The ranges of `--cluster-cidr`: one or two, at most one of each IP family, in the order they were given. Host bits are
-/// cleared.
+/// The ranges of `--cluster-cidr`: one or two, at most one of each IP family, in the given order. Host bits are cleared.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClusterCidrs(Vec<IpNet>);
 
 /// Why `--cluster-cidr` cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ClusterCidrsError {
-    /// There is none.
-    #[error("--cluster-cidr is missing: say where Pods get their addresses, such as --cluster-cidr=10.244.0.0/16")]
+    /// The list is empty.
+    #[error("--cluster-cidr is missing: set it to the address range of Pods, for example --cluster-cidr=10.244.0.0/16")]
     Missing,
-    /// One is no CIDR.
-    #[error("--cluster-cidr: {0:?} is not a CIDR such as 10.244.0.0/16 or fd00:10:244::/56")]
+    /// An entry is not a valid CIDR.
+    #[error("--cluster-cidr: {0:?} is not a valid CIDR; expected for example 10.244.0.0/16 or fd00:10:244::/56")]
     Unreadable(String),
-    /// There are more than IP families.
+    /// There are more CIDRs than IP families.
     #[error("--cluster-cidr: length of clusterCIDRs is:{0} more than max allowed of {MOST}, one of each IP family")]
     TooMany(usize),
-    /// Two are of one IP family.
-    #[error("--cluster-cidr: {0} and {1} are of one IP family; say at most one IPv4 and one IPv6 CIDR")]
+    /// Two CIDRs have the same IP family.
+    #[error("--cluster-cidr: {0} and {1} are of the same IP family; set at most one IPv4 and one IPv6 CIDR")]
     SameFamily(IpNet, IpNet),
 }
 
 impl ClusterCidrs {
-    /// Reads the entries of `--cluster-cidr`.
+    /// Parses the entries of `--cluster-cidr`.
     ///
     /// # Errors
     ///
-    /// If there is none, one cannot be read, there are more than two, or two of one IP family.
+    /// Returns an error if the list is empty, an entry is not a valid CIDR, there are more than two, or two have the same IP
+    /// family.
     pub fn parse<S: AsRef<str>>(list: &[S]) -> Result<Self, ClusterCidrsError> {
         let entries: Vec<&str> =
             list.iter().map(|entry| entry.as_ref().trim()).filter(|entry| !entry.is_empty()).collect();
@@ -51,12 +51,12 @@ impl ClusterCidrs {
         }
     }
 
-    /// The ranges, in the order they were given.
+    /// Returns the ranges in the given order.
     pub fn iter(&self) -> impl Iterator<Item = IpNet> + '_ {
         self.0.iter().copied()
     }
 
-    /// True if an address is in one of the ranges.
+    /// Returns true if the address is in one of the ranges.
     #[must_use]
     pub fn contains(&self, address: IpAddr) -> bool {
         self.0.iter().any(|cidr| cidr.contains(&address))
@@ -75,30 +75,32 @@ mod tests {
         ClusterCidrs::parse(list).map(|cidrs| cidrs.iter().map(|cidr| cidr.to_string()).collect())
     }
 
+    // Holds: R-02, I-03
     #[test]
-    fn r02_i03_one_cidr_of_each_family_is_taken_in_the_order_given() {
+    fn one_cidr_per_ip_family_is_accepted_in_the_given_order() {
         for (list, expected) in [
             (&["10.244.0.0/16"][..], &["10.244.0.0/16"][..]),
             (&["fd00::/56"], &["fd00::/56"]),
             (&["fd00::/56", "10.244.0.0/16"], &["fd00::/56", "10.244.0.0/16"]),
             (&[" 10.244.0.0/16 ", ""], &["10.244.0.0/16"]),
-            // As Go's ParseCIDR: the network of the address.
+            // Host bits are cleared, as by Go's ParseCIDR.
             (&["10.244.3.7/16"], &["10.244.0.0/16"]),
         ] {
             assert_eq!(parse(list).unwrap(), expected, "{list:?}");
         }
     }
 
+    // Holds: R-02, I-03
     #[test]
-    fn r02_i03_none_an_unreadable_one_two_of_one_family_and_more_than_two_are_refused() {
+    fn rejects_missing_invalid_same_family_or_too_many_cidrs() {
         for (list, expected) in [
             (&[][..], "--cluster-cidr is missing"),
             (&["", " "], "--cluster-cidr is missing"),
-            (&["10.244.0.0"], "\"10.244.0.0\" is not a CIDR"),
-            (&["10.244.0.0/33"], "\"10.244.0.0/33\" is not a CIDR"),
-            (&["fd00::/56", "pods"], "\"pods\" is not a CIDR"),
-            (&["10.0.0.0/16", "10.1.0.0/16"], "10.0.0.0/16 and 10.1.0.0/16 are of one IP family"),
-            (&["fd00::/56", "fd01::/56"], "fd00::/56 and fd01::/56 are of one IP family"),
+            (&["10.244.0.0"], "\"10.244.0.0\" is not a valid CIDR"),
+            (&["10.244.0.0/33"], "\"10.244.0.0/33\" is not a valid CIDR"),
+            (&["fd00::/56", "pods"], "\"pods\" is not a valid CIDR"),
+            (&["10.0.0.0/16", "10.1.0.0/16"], "10.0.0.0/16 and 10.1.0.0/16 are of the same IP family"),
+            (&["fd00::/56", "fd01::/56"], "fd00::/56 and fd01::/56 are of the same IP family"),
             (&["10.0.0.0/16", "fd00::/56", "10.1.0.0/16"], "length of clusterCIDRs is:3 more than max allowed of 2"),
         ] {
             let error = parse(list).unwrap_err().to_string();
@@ -107,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn an_address_is_inside_or_not() {
+    fn an_address_is_matched_against_all_cluster_cidrs() {
         let cidrs = ClusterCidrs::parse(&["10.244.0.0/16", "fd00::/56"]).unwrap();
         for (address, inside) in
             [("10.244.255.255", true), ("10.245.0.0", false), ("fd00:0:0:ff::1", true), ("fd00:0:0:100::", false)]

@@ -1,4 +1,4 @@
-//! What a provider may see of the cluster.
+//! The part of the cluster that a provider may see.
 
 use std::sync::{
     Arc, OnceLock,
@@ -7,28 +7,31 @@ use std::sync::{
 
 use async_trait::async_trait;
 
-use k8s_openapi::api::core::v1::{Node, ObjectReference, Service};
-use skydock_cloud::{Cluster, ForeignObject, Note, ObjectEvent, ObjectKind, ObjectName, ReadError};
-
-use crate::{
-    events::{Notice, Recorder},
+use k8s_openapi::api::core::v1::ObjectReference;
+use skydock_cloud::{Cluster, ForeignObject, Note, ObjectEvent, ObjectKind, ObjectName, ReadError, Severity};
+use skydock_kube::{
+    events::{EventType, Notice, Recorder},
     informer::{Change, Entry, Informer, Kind},
+};
+
+use crate::kinds::{NodeKind, ServiceKind};
+use crate::{
     notes::Notes,
     reads::Reads,
     service::{Classes, plan},
 };
 
-/// `source.component` of what a provider says of an object. Controllers speak under names of their own, so that nobody takes the one's word
-/// for the other's, and so that what a provider says too often silences nobody else.
+/// `source.component` of a provider's events. Controllers use names of their own, so that their events are not confused with
+/// the provider's, and so that a provider that exceeds its event rate does not silence them.
 const PROVIDER: &str = "cloud-provider";
 
 /// The cluster, from the caches.
 pub(crate) struct ClusterView {
-    pub(crate) nodes: Arc<Informer<Node>>,
-    pub(crate) services: Arc<Informer<Service>>,
+    pub(crate) nodes: Arc<Informer<NodeKind>>,
+    pub(crate) services: Arc<Informer<ServiceKind>>,
     pub(crate) recorder: Recorder,
     pub(crate) classes: Classes,
-    /// Whether services are watched at all.
+    /// Whether Services are watched.
     pub(crate) with_services: bool,
     pub(crate) uid: Arc<OnceLock<String>>,
     pub(crate) revision: Arc<AtomicU64>,
@@ -36,8 +39,8 @@ pub(crate) struct ClusterView {
     pub(crate) reads: Arc<Reads>,
 }
 
-/// Counts the changes of nodes and services that a provider can see.
-pub(crate) fn count_changes(nodes: &Informer<Node>, services: &Informer<Service>) -> Arc<AtomicU64> {
+/// Counts the changes of nodes and Services that are visible to a provider.
+pub(crate) fn count_changes(nodes: &Informer<NodeKind>, services: &Informer<ServiceKind>) -> Arc<AtomicU64> {
     fn matters<K: Kind>(change: &Change<'_, K>, same: impl Fn(&K::View, &K::View) -> bool) -> bool {
         if let Change::Updated(old, new) = change { !same(&old.view, &new.view) } else { true }
     }
@@ -57,7 +60,7 @@ pub(crate) fn count_changes(nodes: &Informer<Node>, services: &Informer<Service>
 }
 
 impl ClusterView {
-    fn serves(&self, entry: &Entry<Service>) -> bool {
+    fn serves(&self, entry: &Entry<ServiceKind>) -> bool {
         plan::wants_load_balancer(&entry.object, &self.classes) || plan::has_finalizer(&entry.object)
     }
 }
@@ -89,7 +92,7 @@ impl Cluster for ClusterView {
         self.nodes.get(name).map(|entry| Arc::clone(&entry.view))
     }
 
-    /// None before all are known: some would look like all.
+    /// Returns no Services until the cache is complete, because a part of them could be taken for all.
     fn services(&self) -> Vec<Arc<skydock_cloud::Service>> {
         if !self.services.is_synced() {
             return Vec::new();
@@ -105,7 +108,7 @@ impl Cluster for ClusterView {
 
     fn object_json(&self, kind: ObjectKind, namespace: &str, name: &str) -> Option<String> {
         match kind {
-            ObjectKind::Node => serde_json::to_string(&Node::whole(&*self.nodes.get(name)?)).ok(),
+            ObjectKind::Node => serde_json::to_string(&NodeKind::whole(&*self.nodes.get(name)?)).ok(),
             ObjectKind::Service => {
                 serde_json::to_string(&self.services.get(&format!("{namespace}/{name}"))?.object).ok()
             }
@@ -128,7 +131,10 @@ impl Cluster for ClusterView {
                 uid: filled(event.object.uid),
                 ..ObjectReference::default()
             },
-            severity: event.severity,
+            event_type: match event.severity {
+                Severity::Normal => EventType::Normal,
+                Severity::Warning => EventType::Warning,
+            },
             reason: event.reason,
             message: event.message,
         });
@@ -139,10 +145,10 @@ impl Cluster for ClusterView {
 mod tests {
     use prometheus_client::registry::Registry;
     use serde_json::{Value, json};
-    use skydock_cloud::{ObjectName, Severity};
     use tokio_util::sync::CancellationToken;
 
     use super::*;
+    use crate::recorder;
     use crate::{
         Metrics,
         constants::FINALIZER,
@@ -150,11 +156,11 @@ mod tests {
     };
 
     #[tokio::test]
-    async fn a_provider_sees_nodes_served_services_and_whole_objects_and_may_say_something_on_them() {
+    async fn a_provider_sees_nodes_and_services_and_publishes_events() {
         let api = FakeApi::default();
         let metrics = Metrics::register(&mut Registry::default());
-        let (recorder, writer) = Recorder::new(api.client(), metrics.clone());
-        let (nodes, services): (Arc<Informer<Node>>, Arc<Informer<Service>>) = Default::default();
+        let (recorder, writer) = recorder(api.client(), &metrics);
+        let (nodes, services): (Arc<Informer<NodeKind>>, Arc<Informer<ServiceKind>>) = Default::default();
         let clients = (api.client(), api.client());
         let view = ClusterView {
             recorder,

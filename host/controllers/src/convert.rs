@@ -1,4 +1,4 @@
-//! Kubernetes' objects as a provider sees them, and its answers as Kubernetes writes them.
+//! Converts Kubernetes objects for providers, and the providers' answers for Kubernetes.
 
 mod node;
 mod selector;
@@ -18,7 +18,7 @@ fn text(value: Option<&String>) -> String {
     value.cloned().unwrap_or_default()
 }
 
-/// An empty text means that there is none.
+/// Returns `None` if the text is missing or empty.
 fn filled(value: Option<&String>) -> Option<String> {
     value.filter(|value| !value.is_empty()).cloned()
 }

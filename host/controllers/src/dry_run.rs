@@ -1,150 +1,113 @@
-//! Says what would be done, and does nothing.
-//!
-//! Requests that write reach the API server as ones to be tried, so that it answers, admits and refuses as if they were meant,
-//! and keeps nothing; what cannot be asked that way is not sent at all (see [`request`]). Nodes are not even tried to be
-//! deleted. The cloud is asked, and never told (see [`Cloud`]). As nothing changes, the controllers come to the same
-//! conclusions again and again: each is said once.
+//! Dry run: changes are logged and not made. Questions to the cloud are passed on, changes of the cloud are not; the API server
+//! validates writes without storing them (see [`skydock_kube::dry_run`]).
 
-mod cloud;
-mod request;
+use std::{sync::Arc, time::Duration};
 
-use std::{
-    collections::{HashSet, hash_map::DefaultHasher},
-    hash::{Hash, Hasher},
-    sync::{Arc, Mutex, PoisonError},
+use async_trait::async_trait;
+use skydock_cloud::{
+    Answers, CloudError, CloudProvider, Instance, LoadBalancerStatus, NewRoute, Node, NodeSet, Presence, ProviderInfo,
+    Route, Service, Zone,
 };
+use skydock_kube::dry_run::{self, Said};
 
-use http::{HeaderValue, Method, Request, Response, header};
-use kube::{Client, client::Body};
-use serde_json::Value;
-use skydock_cloud::CloudProvider;
+use crate::clients::Clients;
 
-pub(crate) use self::cloud::Cloud;
-use self::request::Fate;
-use crate::run::Clients;
-
-/// Conclusions that are remembered; some may be said twice after so many.
-const REMEMBERED: usize = 65_536;
-
-/// Fields whose values are others each time that the same is to be done.
-const PASSING: [&str; 3] = ["resourceVersion", "lastHeartbeatTime", "lastTransitionTime"];
-
-/// What was said already.
-#[derive(Default)]
-pub(crate) struct Said(Mutex<HashSet<u64>>);
-
-impl Said {
-    /// Says it, unless it was said already.
-    pub(crate) fn once(&self, what: &str) {
-        if self.is_new(what) {
-            tracing::info!("dry run: would {what}");
-        }
-    }
-
-    /// True the first time.
-    fn is_new(&self, what: &str) -> bool {
-        let mut hasher = DefaultHasher::new();
-        what.hash(&mut hasher);
-        let mut said = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if said.len() >= REMEMBERED {
-            said.clear();
-        }
-        said.insert(hasher.finish())
-    }
-}
-
-/// The same provider and API server, without any effect on them; what they are not told goes to `said`.
+/// Returns a provider and API clients that change nothing. What they would change is reported in `said`.
 pub(crate) fn harmless(
     provider: Arc<dyn CloudProvider>,
     clients: &Clients,
     said: &Arc<Said>,
 ) -> (Arc<dyn CloudProvider>, Clients) {
     let clients = Clients {
-        informers: saying(&clients.informers, said),
-        node: saying(&clients.node, said),
-        service: saying(&clients.service, said),
-        route: saying(&clients.route, said),
+        informers: dry_run::client(&clients.informers, said),
+        node: dry_run::client(&clients.node, said),
+        service: dry_run::client(&clients.service, said),
+        route: dry_run::client(&clients.route, said),
     };
-    (Arc::new(Cloud::new(provider, Arc::clone(said))), clients)
+    (Arc::new(Cloud { provider, said: Arc::clone(said) }), clients)
 }
 
-/// A client that has the API server try its writes, and keeps its events from it.
-#[must_use]
-pub fn client(client: &Client) -> Client {
-    saying(client, &Arc::default())
+/// Forwards queries. Calls that would change the cloud are reported instead, and fail with
+/// [`CloudError::ImplementedElsewhere`]: controllers then do not change the object and do not retry.
+struct Cloud {
+    provider: Arc<dyn CloudProvider>,
+    said: Arc<Said>,
 }
 
-fn saying(client: &Client, said: &Arc<Said>) -> Client {
-    let namespace = client.default_namespace().to_owned();
-    let (client, said) = (client.clone(), Arc::clone(said));
-    let service = tower::service_fn(move |request: Request<Body>| {
-        let (client, said) = (client.clone(), Arc::clone(&said));
-        async move { send(&client, &said, request).await }
-    });
-    Client::new(service, namespace)
-}
-
-async fn send(client: &Client, said: &Said, request: Request<Body>) -> Result<Response<Body>, kube::Error> {
-    let (mut parts, body) = request.into_parts();
-    let body = body.collect_bytes().await?;
-    let fate =
-        request::fate(&parts.method, &parts.uri, &body).map_err(|refused| kube::Error::Service(refused.into()))?;
-    let words = || serde_json::from_slice(&body).unwrap_or_default();
-    let body = match fate {
-        Fate::Read => body,
-        Fate::Event => {
-            told(&parts.method, &words()).iter().for_each(|what| said.once(what));
-            return Ok(Response::new(Body::from(body)));
-        }
-        Fate::TryByAddress(uri) => {
-            said.once(&asked(&parts.method, parts.uri.path(), words()));
-            parts.uri = uri;
-            body
-        }
-        Fate::TryByBody(options) => {
-            said.once(&asked(&parts.method, parts.uri.path(), words()));
-            parts.headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
-            parts.headers.remove(header::CONTENT_LENGTH);
-            options.into()
-        }
-    };
-    client.send(Request::from_parts(parts, Body::from(body))).await
-}
-
-/// What a request asks for, in words.
-fn asked(method: &Method, path: &str, mut body: Value) -> String {
-    let object = path.strip_prefix("/api/v1/").unwrap_or(path);
-    leave_out_what_passes(&mut body);
-    match *method {
-        Method::DELETE => format!("delete {object}"),
-        Method::POST => format!("create {object}: {body}"),
-        _ => format!("patch {object}: {body}"),
+impl Cloud {
+    fn untold<T>(&self, what: &str) -> Result<T, CloudError> {
+        self.said.once(what);
+        Err(CloudError::ImplementedElsewhere)
     }
 }
 
-/// Times, and versions of the object: they are others each time, and nothing that would be done.
-fn leave_out_what_passes(body: &mut Value) {
-    match body {
-        Value::Object(fields) => {
-            fields.retain(|name, _| !PASSING.contains(&name.as_str()));
-            fields.values_mut().for_each(leave_out_what_passes);
-        }
-        Value::Array(items) => {
-            items.retain(|item| item.get("path").and_then(Value::as_str) != Some("/metadata/resourceVersion"));
-            items.iter_mut().for_each(leave_out_what_passes);
-        }
-        _ => {}
-    }
+fn names(nodes: &[Arc<Node>]) -> String {
+    let names: Vec<&str> = nodes.iter().map(|node| node.name.as_str()).collect();
+    if names.is_empty() { "no nodes".to_owned() } else { format!("nodes {}", names.join(", ")) }
 }
 
-/// What an event tells, in words; `None` if it is one that was told before, and is only counted on.
-fn told(method: &Method, event: &Value) -> Option<String> {
-    if *method != Method::POST {
-        return None;
+#[async_trait]
+impl CloudProvider for Cloud {
+    fn info(&self) -> Arc<ProviderInfo> {
+        self.provider.info()
     }
-    let text = |pointer: &str| event.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
-    let (kind, name) = (text("/involvedObject/kind"), text("/involvedObject/name"));
-    Some(format!("tell {} {} of {kind} {name}: {}", text("/type"), text("/reason"), text("/message")))
+
+    async fn check(&self, nodes: &[Arc<Node>]) -> Result<Answers<Presence>, CloudError> {
+        self.provider.check(nodes).await
+    }
+
+    async fn describe(&self, nodes: &[Arc<Node>]) -> Result<Answers<Instance>, CloudError> {
+        self.provider.describe(nodes).await
+    }
+
+    async fn get_load_balancer(&self, service: &Service) -> Result<Option<LoadBalancerStatus>, CloudError> {
+        self.provider.get_load_balancer(service).await
+    }
+
+    async fn ensure_load_balancer(&self, service: &Service, nodes: &NodeSet) -> Result<LoadBalancerStatus, CloudError> {
+        let Service { namespace, name, .. } = service;
+        self.untold(&format!("ensure the load balancer of Service {namespace}/{name} with {}", names(nodes)))
+    }
+
+    async fn update_load_balancer(&self, service: &Service, nodes: &NodeSet) -> Result<(), CloudError> {
+        let Service { namespace, name, .. } = service;
+        self.untold(&format!("update the load balancer of Service {namespace}/{name} to {}", names(nodes)))
+    }
+
+    async fn ensure_load_balancer_deleted(&self, service: &Service) -> Result<(), CloudError> {
+        let Service { namespace, name, .. } = service;
+        self.untold(&format!("delete the load balancer of Service {namespace}/{name}"))
+    }
+
+    fn max_routes(&self) -> Option<usize> {
+        self.provider.max_routes()
+    }
+
+    async fn list_routes(&self) -> Result<Vec<Route>, CloudError> {
+        self.provider.list_routes().await
+    }
+
+    async fn create_routes(&self, routes: &[NewRoute]) -> Result<Answers<()>, CloudError> {
+        let created = routes.iter().map(|route| {
+            self.untold(&format!("create a route to {} via node {}", route.destination_cidr, route.target_node))
+        });
+        Ok(created.collect())
+    }
+
+    async fn delete_routes(&self, routes: &[Route]) -> Result<Answers<()>, CloudError> {
+        let deleted = routes
+            .iter()
+            .map(|route| self.untold(&format!("delete route {} to {}", route.name, route.destination_cidr)));
+        Ok(deleted.collect())
+    }
+
+    async fn locate(&self, nodes: &[Arc<Node>]) -> Result<Answers<Zone>, CloudError> {
+        self.provider.locate(nodes).await
+    }
+
+    async fn maintain(&self) -> Result<Duration, CloudError> {
+        self.untold("run the provider's periodic maintenance")
+    }
 }
 
 #[cfg(test)]

@@ -1,10 +1,14 @@
-//! Gives each node Pod CIDRs of its own out of the cluster CIDRs.
+//! Allocates Pod CIDRs for nodes from the cluster CIDRs.
 //!
-//! Upstream's node-ipam-controller with the range allocator, which is the only one that needs no particular cloud. Beyond it: a
-//! Pod CIDR whose write was not answered stays reserved for its node, none is given while writes of a process that was killed may
-//! still arrive (one that was told to end and had to leave a write behind has given up its lease: what arrives of it later is
-//! told about, as upstream's), nodes that found nothing left get theirs as soon as a
-//! node goes away, and Pod CIDRs that nobody here has given end nothing: they are told about and left alone.
+//! This is upstream's node-ipam-controller with the range allocator, the only one that does not depend on a particular cloud.
+//! It differs from upstream in these points:
+//!
+//! - A Pod CIDR stays reserved for its node if the answer to the write was lost.
+//! - No Pod CIDR is allocated while writes of a previous process that was killed may still arrive. (A process that shuts down
+//!   in an orderly way releases its Lease even if a write is still in progress. If such a write arrives later, it is reported
+//!   like one of upstream's controller.)
+//! - Nodes for which no Pod CIDR was left get one as soon as another node is deleted.
+//! - Pod CIDRs that were not allocated here do not end the process: they are reported and not changed.
 
 mod cidr_set;
 mod ledger;
@@ -21,6 +25,11 @@ use ipnet::IpNet;
 use k8s_openapi::api::core::v1::Node;
 use kube::Client;
 use serde_json::json;
+use skydock_kube::{
+    api::{ApiError, Patch, Target, patch},
+    informer::{Change, Entry},
+    queue::{Limiter, Priority, Queue},
+};
 use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 
@@ -29,29 +38,27 @@ use self::{
     cidr_set::CidrSet,
     ledger::{Decision, Ledger, Problem},
 };
+use crate::kinds::NodeKind;
 use crate::{
-    api::{ApiError, Patch, Target, patch},
     constants::reason,
-    informer::{Change, Entry},
-    queue::{Limiter, Priority, Queue},
     retry::Again,
     shared::{Runner, Shared},
 };
 
-/// Nodes that are written at the same time; upstream's.
+/// Maximum number of nodes that are written concurrently, as in upstream.
 const WORKERS: usize = 30;
 
-/// First wait of a node that found nothing left, doubled each time. It is there to repeat the event: a Pod CIDR that becomes
-/// free wakes a node that waits for it at once.
+/// First delay for a node for which no Pod CIDR is left; it doubles each time. It only determines when the event is repeated: a
+/// waiting node is processed at once when a Pod CIDR is released.
 const EXHAUSTED: Duration = Duration::from_secs(30);
 
-/// How Pod CIDRs are given to nodes.
+/// Options of the node IPAM controller.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct IpamOptions {
-    /// What they are taken from: at most one of each IP family, the primary one first. Empty: nodes get none
+    /// Cluster CIDRs: at most one of each IP family, the primary one first. If empty, nodes get no Pod CIDRs
     /// (`--allocate-node-cidrs=false`).
     pub ranges: Vec<NodeRange>,
-    /// Addresses of Services, which no node gets (`--service-cluster-ip-range`).
+    /// Addresses of Services, which are not allocated to nodes (`--service-cluster-ip-range`).
     pub service_cidrs: Vec<IpNet>,
 }
 
@@ -61,13 +68,13 @@ pub(crate) struct IpamController {
     client: Client,
     queue: Arc<Queue<String>>,
     ledger: Arc<Mutex<Ledger>>,
-    /// Until then Pod CIDRs that somebody else has given may still arrive.
+    /// Until this time, Pod CIDRs that another process has allocated may still arrive.
     not_before: Instant,
 }
 
 impl IpamController {
-    /// What the nodes of the cache carry is taken note of here, before anything is given; and for as long as `quiet`, what others
-    /// have given and the cache does not show yet.
+    /// Records the Pod CIDRs of all cached nodes before any is allocated. During `quiet`, nothing is allocated, so that Pod
+    /// CIDRs that another process has allocated can arrive in the cache.
     pub(crate) fn new(shared: Shared, client: Client, options: &IpamOptions, quiet: Duration) -> Self {
         let metrics = &shared.metrics;
         let queue = Arc::new(Queue::new(Limiter::NODES, metrics.queue("cidrallocator_node")));
@@ -84,7 +91,7 @@ impl IpamController {
                         ledger.forget(&old.view);
                         observe(&mut ledger, &queue, new);
                     }
-                    // Anything else than Pod CIDRs changes nothing here, and must not cut a back-off short.
+                    // Other changes do not matter here, and must not shorten a back-off.
                     Change::Updated(old, new) if old.view.pod_cidrs != new.view.pod_cidrs => {
                         observe(&mut ledger, &queue, new);
                     }
@@ -113,8 +120,8 @@ impl IpamController {
             Decision::Exhausted(range) => {
                 self.shared.metrics.error(self.shared.controller, "pod-cidrs-exhausted");
                 let message = format!(
-                    "The node gets no Pod CIDR: all of {range} are in use. It gets one when another node is deleted; for \
-                     more nodes, --cluster-cidr must be larger or the prefix of --node-cidr-mask-size longer"
+                    "The node cannot get a Pod CIDR: {range} is exhausted. It gets one when another node is deleted; for \
+                     more nodes, extend --cluster-cidr or increase --node-cidr-mask-size"
                 );
                 tracing::warn!(node = entry.name(), "{message}");
                 self.shared.warning(&entry, reason::CIDR_NOT_AVAILABLE, message);
@@ -138,9 +145,9 @@ impl IpamController {
         }
     }
 
-    /// `None` if there is no such node. The node is looked up while nobody else changes the ledger: what is reserved for it is
-    /// taken back when it goes, and it has not gone yet.
-    fn decide(&self, key: &str) -> Option<(Arc<Entry<Node>>, Decision)> {
+    /// Returns `None` if the node does not exist. The ledger is locked while the node is looked up, so that the node cannot be
+    /// removed from it in between: what is reserved for a node is released when the node is removed.
+    fn decide(&self, key: &str) -> Option<(Arc<Entry<NodeKind>>, Decision)> {
         let mut ledger = lock(&self.ledger);
         let entry = self.shared.nodes.get(key)?;
         let deleting = entry.object.deletion_timestamp.is_some();
@@ -148,8 +155,9 @@ impl IpamController {
         Some((entry, decision))
     }
 
-    /// The API server lets nobody change Pod CIDRs that are there: what others wrote meanwhile stays.
-    async fn assign(&self, entry: &Entry<Node>, cidrs: &[IpNet]) {
+    /// Writes Pod CIDRs to a node. The API server does not allow changing existing ones, so those that another component wrote
+    /// in the meantime stay.
+    async fn assign(&self, entry: &Entry<NodeKind>, cidrs: &[IpNet]) {
         let body = json!({
             "metadata": { "uid": entry.uid() },
             "spec": { "podCIDR": cidrs.first(), "podCIDRs": cidrs },
@@ -164,7 +172,7 @@ impl IpamController {
             ApiError::Gone(_) => self.queue.forget(&entry.key()),
             ApiError::Changed(_) => Again::Soon.schedule(&self.queue, &entry.key()),
             ApiError::Forbidden(..) | ApiError::Refused(..) | ApiError::Failed(..) => {
-                let message = format!("Pod CIDR {} is not written yet: {error}", ledger::list(cidrs));
+                let message = format!("Cannot write Pod CIDR {}: {error}", ledger::list(cidrs));
                 self.shared.warning(entry, reason::CIDR_ASSIGNMENT_FAILED, message);
                 self.queue.retry(entry.key());
             }
@@ -176,13 +184,13 @@ fn lock(ledger: &Mutex<Ledger>) -> MutexGuard<'_, Ledger> {
     ledger.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-fn observe(ledger: &mut Ledger, queue: &Queue<String>, entry: &Entry<Node>) {
+fn observe(ledger: &mut Ledger, queue: &Queue<String>, entry: &Entry<NodeKind>) {
     if ledger.observe(&entry.view) {
         queue.add(entry.key(), Priority::Change);
     }
 }
 
-/// Has one node that waits looked at again, if there may be something for it; the next one follows when it is done.
+/// Queues one waiting node if a Pod CIDR may be free; the next one follows when it is done.
 fn wake(ledger: &mut Ledger, queue: &Queue<String>) {
     if let Some(name) = ledger.next_waiting() {
         queue.add(name, Priority::Change);
@@ -191,7 +199,7 @@ fn wake(ledger: &mut Ledger, queue: &Queue<String>) {
 
 #[async_trait]
 impl Runner for IpamController {
-    /// No plugin has a say in this.
+    /// Does nothing: Pod CIDRs do not depend on the plugin.
     fn recheck(&self) {}
 
     async fn run(self: Arc<Self>, shutdown: CancellationToken) {

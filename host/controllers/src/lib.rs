@@ -1,23 +1,22 @@
-//! Kubernetes' cloud controllers, on any provider.
+//! Kubernetes' cloud controllers, for any provider.
 //!
-//! The way of an event is straight: watch ([`informer`]) → cache → [`queue`] → plan (a pure function of object and cloud
+//! The way of an event is straight: watch ([`skydock_kube::informer`]) → cache → [`skydock_kube::queue`] → plan (a pure function of object and cloud
 //! answer) → apply (patches and events). Clouds are behind [`skydock_cloud::CloudProvider`]; rules are in the `plan`
 //! modules, where tests hold them against upstream's, statement by statement.
 //!
-//! [`run()`] starts it all.
+//! [`run()`] starts all controllers.
 
 #![forbid(unsafe_code)]
 
-mod api;
 mod batches;
 mod cidrs;
+mod clients;
 mod cluster_view;
 pub mod constants;
 pub mod convert;
-pub mod dry_run;
-pub mod events;
-pub mod informer;
+mod dry_run;
 pub mod ipam;
+mod kinds;
 pub mod lifecycle;
 mod maintenance;
 mod metrics;
@@ -26,8 +25,9 @@ pub mod node;
 mod notes;
 mod patience;
 mod pause;
-pub mod queue;
+mod protobuf;
 mod reads;
+mod recorder;
 mod retry;
 pub mod route;
 mod run;
@@ -37,8 +37,9 @@ mod shared;
 mod testing;
 mod uid;
 
-pub use api::{Action, ApiError, with_causes, with_deadline};
 pub use cidrs::{ClusterCidrs, ClusterCidrsError};
-pub use metrics::{Metrics, QueueMetrics};
+pub use clients::Clients;
+pub use metrics::Metrics;
 pub use names::{Controller, UnknownController, parse_controllers};
-pub use run::{Clients, Context, Options, RunError, run};
+pub use recorder::recorder;
+pub use run::{Context, Options, RunError, run};

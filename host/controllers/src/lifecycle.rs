@@ -1,8 +1,9 @@
-//! Deletes nodes whose machine is gone, and taints those whose machine is stopped.
+//! Deletes nodes whose instance does not exist, and taints those whose instance is stopped.
 //!
-//! Upstream's cloud-node-lifecycle-controller, with the cloud asked in batches and more care before a node is deleted: only
-//! nodes of the provider's own, only after two answers a period apart, only the very object that was asked about, and never
-//! many at once ([`brake`]). What takes its time goes on beside the passes, and delays nothing but itself.
+//! This is upstream's cloud-node-lifecycle-controller, but it queries the cloud in batches and takes more care before it
+//! deletes a node: only nodes of this provider are deleted, only after two answers that are at least one period apart, only the
+//! object that the cloud was asked about, and never many at once ([`brake`]). Slow operations continue in parallel to the
+//! following passes and do not delay them.
 
 mod apply;
 pub mod brake;
@@ -23,9 +24,9 @@ use futures::{
     future::BoxFuture,
     stream::{self, FuturesUnordered},
 };
-use k8s_openapi::api::core::v1::Node;
 use kube::Client;
 use skydock_cloud::Presence;
+use skydock_kube::{dry_run::Said, informer::Entry};
 use tokio::time::{Instant, sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
@@ -35,32 +36,31 @@ use self::{
     plan::{Change, Look},
     round::{Question, Round},
 };
+use crate::kinds::NodeKind;
 use crate::{
     batches::{Lanes, ask_all},
-    dry_run::Said,
-    informer::Entry,
     pause::Pause,
     shared::{Runner, Shared},
 };
 
-/// Batches the cloud is asked about at the same time.
+/// Maximum number of batches that are queried concurrently.
 const BATCHES: usize = 4;
-/// Nodes that are written at the same time.
+/// Maximum number of nodes that are written concurrently.
 const WRITERS: usize = 16;
-/// A shorter period is taken as this one.
+/// Minimum period; a shorter one is replaced by this.
 const LEAST_PERIOD: Duration = Duration::from_millis(100);
 
-type NodeEntry = Arc<Entry<Node>>;
+type NodeEntry = Arc<Entry<NodeKind>>;
 
-/// How the lifecycle controller works.
+/// Options of the node lifecycle controller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LifecycleOptions {
-    /// How often nodes that are not ready are looked for in the cloud (`--node-monitor-period`).
+    /// Period of checking the instances of nodes that are not ready (`--node-monitor-period`).
     pub period: Duration,
-    /// How many nodes may be deleted in a while.
+    /// How many nodes may be deleted within an interval.
     pub brake: BrakeOptions,
-    /// Whether nodes whose machine is stopped are also tainted as out of service (`--out-of-service-taint`), which gives
-    /// their Pods up and detaches their volumes.
+    /// Whether nodes whose instance is stopped are also tainted as out of service (`--out-of-service-taint`), which deletes
+    /// their Pods and detaches their volumes.
     pub out_of_service_taint: bool,
 }
 
@@ -71,30 +71,30 @@ impl Default for LifecycleOptions {
     }
 }
 
-/// The lifecycle controller.
+/// The node lifecycle controller.
 pub(crate) struct LifecycleController {
     shared: Shared,
     client: Client,
     options: LifecycleOptions,
-    /// In a dry run.
+    /// Set in a dry run.
     said: Option<Arc<Said>>,
     memory: Mutex<Memory>,
     history: Mutex<History>,
-    /// UIDs of nodes that are being written: a write that hangs is not repeated beside itself.
+    /// UIDs of nodes that are being written: a write that hangs is not repeated in parallel.
     writing: Mutex<HashSet<String>>,
     pause: Pause,
     lanes: Lanes,
 }
 
-/// Changes of a node's taints that were decided.
+/// Decided changes of a node's taints.
 struct Tainting {
     entry: NodeEntry,
     changes: Vec<Change>,
-    /// What the cloud had said; `None` if it was not asked.
+    /// The answer of the cloud; `None` if it was not queried.
     said: Option<Presence>,
 }
 
-/// Leave to write a node, as long as this is kept.
+/// The exclusive right to write a node; released when dropped.
 struct Claim<'a> {
     writing: &'a Mutex<HashSet<String>>,
     uid: String,
@@ -122,7 +122,8 @@ impl LifecycleController {
         }
     }
 
-    /// Looks at all nodes, and asks about those that nobody is being asked about. Ends when all that follows is done.
+    /// Checks all nodes, and queries the cloud about those that are not being queried already. Returns when all consequences
+    /// are done.
     async fn pass(&self, stop: &CancellationToken) {
         let info = self.shared.provider.info();
         let mut not_ready = Vec::new();
@@ -158,11 +159,11 @@ impl LifecycleController {
         self.shared.nodes.get(&asked.key()).filter(|now| plan::same_question(&asked.view, &now.view))
     }
 
-    /// What failed is done again with the next pass.
+    /// Changes taints. What fails is retried in the next pass.
     async fn taint(&self, decided: Vec<Tainting>) {
         stream::iter(decided)
             .for_each_concurrent(WRITERS, |Tainting { entry, changes, said }| async move {
-                // It may have stood in line for long: if anything has changed since, it is decided anew.
+                // This may have waited for a long time: if anything has changed since, the next pass decides again.
                 let now = self.shared.nodes.get(&entry.key());
                 let Some(entry) = now.filter(|now| now.view == entry.view) else { return };
                 let still = |said| self.memory().get(entry.uid()).is_some_and(|known| known.says(said));
@@ -177,7 +178,7 @@ impl LifecycleController {
             .await;
     }
 
-    /// `None` if the node is being written.
+    /// Returns `None` if the node is being written.
     fn claim(&self, entry: &NodeEntry) -> Option<Claim<'_>> {
         let uid = entry.uid().to_owned();
         let free = self.writing.lock().unwrap_or_else(PoisonError::into_inner).insert(uid.clone());
@@ -195,12 +196,12 @@ impl LifecycleController {
 
 #[async_trait]
 impl Runner for LifecycleController {
-    /// The next pass looks at everything anyway; what the plugin before has said does not count for it.
+    /// Forgets the answers of the previous plugin; the next pass checks all nodes anyway.
     fn recheck(&self) {
         self.memory().clear();
     }
 
-    /// A pass has a period's time; what takes longer goes on beside those that follow.
+    /// Starts a pass every period. A pass that takes longer than a period continues in parallel to the following ones.
     async fn run(self: Arc<Self>, shutdown: CancellationToken) {
         let mut late = FuturesUnordered::new();
         while !shutdown.is_cancelled() {
@@ -213,12 +214,12 @@ impl Runner for LifecycleController {
             };
             beside(&mut late, rest).await;
         }
-        // Nothing new is begun in them any more.
+        // These start nothing new after the shutdown.
         while late.next().await.is_some() {}
     }
 }
 
-/// Waits for this while the others go on.
+/// Waits for `this` while the others continue.
 async fn beside<T>(others: &mut FuturesUnordered<BoxFuture<'_, ()>>, this: impl Future<Output = T>) -> T {
     tokio::pin!(this);
     loop {

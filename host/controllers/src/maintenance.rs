@@ -1,4 +1,4 @@
-//! What a provider has to do now and then, whatever happens in the cluster.
+//! Runs the periodic work of a provider, independent of changes in the cluster.
 
 use std::{sync::Arc, time::Duration};
 
@@ -12,13 +12,13 @@ use crate::{
     shared::{Runner, Shared},
 };
 
-/// When maintenance comes again after an error that gives no time of its own.
+/// Delay after an error that contains no delay.
 const AFTER_ERROR: Duration = Duration::from_secs(60);
 
-/// When it comes again after one that asks to be left alone.
+/// Delay after an error that only a change could fix.
 const LEFT_ALONE: Duration = Duration::from_secs(60 * 60);
 
-/// Calls the provider when it has asked for it: one call at a time, and at once after a swap.
+/// Calls the provider at the times it asks for: one call at a time, and at once after the plugin was replaced.
 pub(crate) struct MaintenanceController {
     shared: Shared,
     swapped: Notify,
@@ -40,7 +40,7 @@ impl MaintenanceController {
     }
 }
 
-/// How long maintenance waits after this error.
+/// Returns the delay after this error.
 fn pause(error: &CloudError) -> Duration {
     match error {
         CloudError::Throttled(retry) | CloudError::InProgress(retry) => retry.after,
@@ -67,7 +67,7 @@ impl Runner for MaintenanceController {
                     () = self.swapped.notified() => {}
                 }
             };
-            // A call is dropped rather than waited for: it is done again by whoever leads next.
+            // A running call is dropped at shutdown: the next leader repeats it.
             if shutdown.run_until_cancelled(turn).await.is_none() {
                 return;
             }

@@ -1,4 +1,4 @@
-//! What the controllers count. Names, labels and buckets are upstream's, except those that begin with `skydock_`.
+//! Metrics of the controllers. Names, labels and buckets are upstream's, except those that begin with `skydock_`.
 
 use std::sync::atomic::AtomicU64;
 
@@ -11,6 +11,7 @@ use prometheus_client::{
     },
     registry::Registry,
 };
+use skydock_kube::queue::{QueueMetrics, WorkqueueMetrics};
 
 use crate::Controller;
 
@@ -21,55 +22,37 @@ type Histograms = Family<Labels<1>, Histogram, fn() -> Histogram>;
 /// All metrics of the controllers. Clones share them.
 #[derive(Clone)]
 pub struct Metrics {
-    /// Seconds from a node's creation to the end of its taint.
+    /// Seconds from the creation of a node to the removal of its uninitialized taint.
     pub taint_removal_delay: Histogram,
-    /// Seconds from a node's creation to the end of its initialisation.
+    /// Seconds from the creation of a node to the end of its initialization.
     pub initial_node_sync_delay: Histogram,
-    /// Load balancers whose nodes were changed.
+    /// Load balancers whose nodes were updated.
     pub loadbalancer_sync: Counter,
-    /// Load balancers whose nodes could not be changed.
+    /// Load balancers whose nodes could not be updated.
     pub nodesync_error: Counter,
-    /// Seconds of a pass over all load balancers after a change of nodes.
+    /// Seconds to update all load balancers after nodes changed.
     pub nodesync_latency: Histogram,
-    /// Seconds of changing the nodes of one load balancer.
+    /// Seconds to update the nodes of one load balancer.
     pub update_loadbalancer_host_latency: Histogram,
     /// Runs of the route controller.
     pub route_sync: Counter,
     /// Routes in the last list.
     pub routes: Gauge,
-    /// Most routes that a list may have; 0 is no limit.
+    /// Maximum number of routes in a list; 0 means no limit.
     pub routes_limit: Gauge,
-    /// Events that were not written, because there were too many.
+    /// Events that were dropped because there were too many.
     pub events_dropped: Counter,
     cidr_allocations: Family<Labels<1>, Counter>,
     cidr_releases: Family<Labels<1>, Counter>,
     cidr_usage: Family<Labels<1>, FloatGauge>,
     cidr_max: Family<Labels<1>, Gauge>,
     cidr_tries: Histograms,
-    /// Nodes whose machine is gone and that are not deleted, because they are too many.
+    /// Nodes whose instance does not exist and that are kept because the deletion limit is exceeded.
     pub node_deletions_held: Gauge,
     long_in_progress: Family<Labels<1>, Gauge>,
     running: Family<Labels<2>, Gauge>,
     errors: Family<Labels<2>, Counter>,
-    queue_depth: Family<Labels<1>, Gauge>,
-    queue_adds: Family<Labels<1>, Counter>,
-    queue_retries: Family<Labels<1>, Counter>,
-    queue_duration: Histograms,
-    work_duration: Histograms,
-    unfinished_work: Family<Labels<1>, FloatGauge>,
-    longest_running: Family<Labels<1>, FloatGauge>,
-}
-
-/// Metrics of one work queue.
-#[derive(Clone)]
-pub struct QueueMetrics {
-    pub(crate) depth: Gauge,
-    pub(crate) adds: Counter,
-    pub(crate) retries: Counter,
-    pub(crate) queue_duration: Histogram,
-    pub(crate) work_duration: Histogram,
-    pub(crate) unfinished_work: FloatGauge,
-    pub(crate) longest_running: FloatGauge,
+    workqueue: WorkqueueMetrics,
 }
 
 /// Metrics of the Pod CIDRs of one cluster CIDR.
@@ -94,14 +77,10 @@ fn service_latency() -> Histogram {
     Histogram::new(exponential_buckets(1.0, 2.0, 15))
 }
 
-fn queue_time() -> Histogram {
-    Histogram::new(exponential_buckets(1e-8, 10.0, 10))
-}
-
 impl Metrics {
-    /// Makes the metrics and registers them.
+    /// Creates the metrics and registers them.
     pub fn register(registry: &mut Registry) -> Self {
-        let metrics = Self::new();
+        let metrics = Self::new(registry);
         let m = &metrics;
         registry.register(
             "node_controller_cloud_provider_taint_removal_delay_seconds",
@@ -110,46 +89,50 @@ impl Metrics {
         );
         registry.register(
             "node_controller_initial_node_sync_delay_seconds",
-            "Seconds from the creation of a node to the end of its initialisation",
+            "Seconds from the creation of a node to the end of its initialization",
             m.initial_node_sync_delay.clone(),
         );
         registry.register(
             "service_controller_loadbalancer_sync",
-            "Load balancers whose nodes were changed",
+            "Load balancers whose nodes were updated",
             m.loadbalancer_sync.clone(),
         );
         registry.register(
             "service_controller_nodesync_error",
-            "Load balancers whose nodes could not be changed",
+            "Load balancers whose nodes could not be updated",
             m.nodesync_error.clone(),
         );
         registry.register(
             "service_controller_nodesync_latency_seconds",
-            "Seconds of a pass over all load balancers after a change of nodes",
+            "Seconds to update all load balancers after nodes changed",
             m.nodesync_latency.clone(),
         );
         registry.register(
             "service_controller_update_loadbalancer_host_latency_seconds",
-            "Seconds of changing the nodes of one load balancer",
+            "Seconds to update the nodes of one load balancer",
             m.update_loadbalancer_host_latency.clone(),
         );
         registry.register(
             "node_ipam_controller_cidrset_cidrs_allocations",
-            "Pod CIDRs that were taken into use",
+            "Pod CIDRs that were allocated",
             m.cidr_allocations.clone(),
         );
         registry.register(
             "node_ipam_controller_cidrset_cidrs_releases",
-            "Pod CIDRs that became free",
+            "Pod CIDRs that were released",
             m.cidr_releases.clone(),
         );
         registry.register(
             "node_ipam_controller_cidrset_usage_cidrs",
-            "Share of the Pod CIDRs that is in use, from 0 to 1",
+            "Share of the Pod CIDRs that are allocated, from 0 to 1",
             m.cidr_usage.clone(),
         );
-        registry.register("node_ipam_controller_cidrset_max_cidrs", "Pod CIDRs there are", m.cidr_max.clone());
-        // Upstream's spelling, for the dashboards and alerts that were made with it.
+        registry.register(
+            "node_ipam_controller_cidrset_max_cidrs",
+            "Number of Pod CIDRs in the cluster CIDR",
+            m.cidr_max.clone(),
+        );
+        // The misspelled name of upstream, for existing dashboards and alerts.
         registry.register(
             "node_ipam_controller_cirdset_max_cidrs",
             "The same as node_ipam_controller_cidrset_max_cidrs",
@@ -157,60 +140,41 @@ impl Metrics {
         );
         registry.register(
             "node_ipam_controller_cidrset_allocation_tries_per_request",
-            "Pod CIDRs looked at to find one that is free",
+            "Pod CIDRs checked to find a free one",
             m.cidr_tries.clone(),
         );
         registry.register("route_controller_route_sync", "Runs of the route controller", m.route_sync.clone());
-        registry.register("running_managed_controllers", "1 while a controller runs", m.running.clone());
+        registry.register("running_managed_controllers", "1 while the controller is running", m.running.clone());
         registry.register(
             "skydock_controller_errors",
-            "Errors of the cloud (by case), of the API server (kind kubernetes) and of Pod CIDRs",
+            "Errors of the cloud (by error case), of the API server (kind kubernetes), and of Pod CIDRs",
             m.errors.clone(),
         );
-        registry.register("skydock_routes", "Routes in the last list of the cloud", m.routes.clone());
+        registry.register("skydock_routes", "Routes in the last answer of the cloud", m.routes.clone());
         registry.register(
             "skydock_routes_limit",
-            "Most routes that a list of the cloud may have; with more no routes are made",
+            "Maximum number of routes in an answer of the cloud; with more, no routes are created",
             m.routes_limit.clone(),
         );
         registry.register(
             "skydock_events_dropped",
-            "Events that were not written, because there were too many",
+            "Events that were dropped because there were too many",
             m.events_dropped.clone(),
         );
         registry.register(
             "skydock_node_deletions_held",
-            "Nodes whose machine is gone and that are not deleted, because they are too many",
+            "Nodes whose instance does not exist and that are kept because the deletion limit is exceeded",
             m.node_deletions_held.clone(),
         );
         registry.register(
             "skydock_long_in_progress",
-            "Objects that the cloud has been at work on for more than ten minutes",
+            "Objects whose operation in the cloud has been running for more than ten minutes",
             m.long_in_progress.clone(),
-        );
-        registry.register("workqueue_depth", "Items waiting", m.queue_depth.clone());
-        registry.register("workqueue_adds", "Items added", m.queue_adds.clone());
-        registry.register("workqueue_retries", "Items added to be tried later", m.queue_retries.clone());
-        registry.register(
-            "workqueue_queue_duration_seconds",
-            "Seconds an item waited before it was worked on",
-            m.queue_duration.clone(),
-        );
-        registry.register("workqueue_work_duration_seconds", "Seconds of work on an item", m.work_duration.clone());
-        registry.register(
-            "workqueue_unfinished_work_seconds",
-            "Seconds of work in progress, over all items",
-            m.unfinished_work.clone(),
-        );
-        registry.register(
-            "workqueue_longest_running_processor_seconds",
-            "Seconds of the longest work in progress",
-            m.longest_running.clone(),
         );
         metrics
     }
 
-    fn new() -> Self {
+    fn new(registry: &mut Registry) -> Self {
         Self {
             taint_removal_delay: node_delay(),
             initial_node_sync_delay: node_delay(),
@@ -231,32 +195,17 @@ impl Metrics {
             long_in_progress: Family::default(),
             running: Family::default(),
             errors: Family::default(),
-            queue_depth: Family::default(),
-            queue_adds: Family::default(),
-            queue_retries: Family::default(),
-            queue_duration: Family::new_with_constructor(queue_time),
-            work_duration: Family::new_with_constructor(queue_time),
-            unfinished_work: Family::default(),
-            longest_running: Family::default(),
+            workqueue: WorkqueueMetrics::register(registry),
         }
     }
 
-    /// Metrics of the queue of this name.
+    /// The metrics of the queue of this name.
     #[must_use]
     pub fn queue(&self, name: &str) -> QueueMetrics {
-        let labels = [("name", name.to_owned())];
-        QueueMetrics {
-            depth: self.queue_depth.get_or_create_owned(&labels),
-            adds: self.queue_adds.get_or_create_owned(&labels),
-            retries: self.queue_retries.get_or_create_owned(&labels),
-            queue_duration: self.queue_duration.get_or_create_owned(&labels),
-            work_duration: self.work_duration.get_or_create_owned(&labels),
-            unfinished_work: self.unfinished_work.get_or_create_owned(&labels),
-            longest_running: self.longest_running.get_or_create_owned(&labels),
-        }
+        self.workqueue.queue(name)
     }
 
-    /// Metrics of the Pod CIDRs of one cluster CIDR.
+    /// Returns the metrics of the Pod CIDRs of one cluster CIDR.
     pub(crate) fn cidr_set(&self, cluster_cidr: &str) -> CidrSetMetrics {
         let labels = [("clusterCIDR", cluster_cidr.to_owned())];
         CidrSetMetrics {
@@ -268,18 +217,18 @@ impl Metrics {
         }
     }
 
-    /// Counts an error; `kind` is [`skydock_cloud::CloudError::kind`], `kubernetes`, or what is wrong with Pod CIDRs.
+    /// Counts an error. `kind` is [`skydock_cloud::CloudError::kind`], `kubernetes`, or a problem with Pod CIDRs.
     pub fn error(&self, controller: Controller, kind: &str) {
         let labels = [("controller", controller.alias().to_owned()), ("kind", kind.to_owned())];
         self.errors.get_or_create(&labels).inc();
     }
 
-    /// Objects that the cloud has been at work on for long.
+    /// Returns the number of objects whose operation in the cloud has been in progress for a long time.
     pub(crate) fn long_in_progress(&self, controller: Controller) -> Gauge {
         self.long_in_progress.get_or_create_owned(&[("controller", controller.alias().to_owned())])
     }
 
-    /// Says whether a controller runs.
+    /// Sets whether a controller is running.
     pub fn running(&self, controller: Controller, running: bool) {
         let labels = [("name", controller.alias().to_owned()), ("manager", "cloud-controller-manager".to_owned())];
         self.running.get_or_create(&labels).set(running.into());
@@ -288,14 +237,17 @@ impl Metrics {
 
 #[cfg(test)]
 mod tests {
+    use skydock_kube::queue::{Limiter, Priority, Queue};
+
     use super::*;
 
-    // Holds: OPS-48, OPS-50
+    // Holds: C-04, OPS-48, OPS-50
     #[test]
-    fn c04_metrics_carry_upstreams_names_and_labels() {
+    fn metrics_carry_upstreams_names_and_labels() {
         let mut registry = Registry::default();
         let metrics = Metrics::register(&mut registry);
-        metrics.queue("Nodes").adds.inc();
+        let queue = Queue::new(Limiter::NODES, metrics.queue("Nodes"));
+        queue.add("n1", Priority::Change);
         metrics.running(Controller::Node, true);
         metrics.error(Controller::Service, "denied");
         metrics.loadbalancer_sync.inc();
@@ -316,10 +268,10 @@ mod tests {
 
     // Holds: OPS-49, OPS-50, OPS-51
     #[test]
-    fn every_metric_of_our_own_is_on_the_page_for_operators() {
+    fn every_own_metric_is_documented() {
         let page = include_str!("../../../docs/operating.md");
         let mut registry = Registry::default();
-        // A family without series is not written.
+        // A family without series is not encoded.
         let metrics = Metrics::register(&mut registry);
         metrics.error(Controller::Service, "denied");
         drop(metrics.long_in_progress(Controller::Service));

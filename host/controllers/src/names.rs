@@ -1,4 +1,4 @@
-//! What the controllers are called: on the command line, towards the API server, in events and in metrics.
+//! Names of the controllers on the command line, in API clients, in events and in metrics.
 
 use std::{collections::BTreeSet, fmt};
 
@@ -7,26 +7,26 @@ use skydock_cloud::Capability;
 /// A controller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Controller {
-    /// Initialises nodes and keeps their addresses.
+    /// Initializes nodes and keeps their addresses up to date.
     Node,
-    /// Deletes nodes whose machine is gone, taints those whose machine is stopped.
+    /// Deletes nodes whose instance does not exist, and taints those whose instance is stopped.
     NodeLifecycle,
-    /// Load balancers for services.
+    /// Manages load balancers of Services.
     Service,
-    /// Routes to Pods.
+    /// Manages routes to Pods.
     Route,
-    /// Pod address ranges for nodes.
+    /// Allocates Pod CIDRs for nodes.
     NodeIpam,
-    /// What a provider has to do now and then.
+    /// Runs the periodic work of a provider.
     Maintenance,
 }
 
 impl Controller {
-    /// All there are, in the order in which they are started.
+    /// All controllers, in the order in which they are started.
     pub const ALL: [Self; 6] =
         [Self::Node, Self::NodeLifecycle, Self::Service, Self::Route, Self::NodeIpam, Self::Maintenance];
 
-    /// Canonical name, as in `--controllers`.
+    /// Returns the canonical name, as in `--controllers`.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -39,7 +39,7 @@ impl Controller {
         }
     }
 
-    /// The shorter name that `--controllers` takes too, and that metrics use.
+    /// Returns the shorter name, which `--controllers` accepts too and metrics use.
     #[must_use]
     pub fn alias(self) -> &'static str {
         match self {
@@ -52,8 +52,9 @@ impl Controller {
         }
     }
 
-    /// Name of its API client: suffix of the user agent, and the service account under
-    /// `--use-service-account-credentials`. Maintenance has none of its own: it speaks to the cloud alone.
+    /// Returns the name of its API client: the suffix of the user agent, and the service account under
+    /// `--use-service-account-credentials`. The maintenance controller has no client of its own, because it only calls the
+    /// cloud.
     #[must_use]
     pub fn client_name(self) -> &'static str {
         match self {
@@ -63,7 +64,7 @@ impl Controller {
         }
     }
 
-    /// `source.component` of its events.
+    /// Returns `source.component` of its events.
     #[must_use]
     pub fn event_source(self) -> &'static str {
         match self {
@@ -76,7 +77,7 @@ impl Controller {
         }
     }
 
-    /// What a provider must be able to do for it; `None` if nothing.
+    /// Returns the capability that a provider must have for this controller; `None` if it needs none.
     #[must_use]
     pub fn needs(self) -> Option<Capability> {
         match self {
@@ -99,11 +100,11 @@ impl fmt::Display for Controller {
     }
 }
 
-/// A name in `--controllers` that is no controller's.
+/// A name in `--controllers` that is not the name of a controller.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{name:?} is not in the list of known controllers: {}", known())]
+#[error("unknown controller {name:?}; expected one of {}", known())]
 pub struct UnknownController {
-    /// The name, as given.
+    /// The given name.
     pub name: String,
 }
 
@@ -111,12 +112,12 @@ fn known() -> String {
     Controller::ALL.map(|controller| format!("{} ({})", controller.name(), controller.alias())).join(", ")
 }
 
-/// Reads a `--controllers` list: `NAME` turns a controller on, `-NAME` off, `*` on all that are not named. The first entry
-/// that matches wins; an empty list turns all off.
+/// Parses a `--controllers` list: `NAME` enables a controller, `-NAME` disables it, and `*` enables all that are not named. The
+/// first matching entry wins; an empty list disables all.
 ///
 /// # Errors
 ///
-/// If a name is unknown.
+/// Returns an error if a name is unknown.
 pub fn parse_controllers<S: AsRef<str>>(list: &[S]) -> Result<BTreeSet<Controller>, UnknownController> {
     let mut named = Vec::new();
     let mut all = false;
@@ -142,8 +143,9 @@ mod tests {
         parse_controllers(list).unwrap()
     }
 
+    // Holds: C-01, C-02, C-03
     #[test]
-    fn c01_c02_c03_every_controller_has_upstreams_names_for_flags_clients_and_events() {
+    fn controller_client_and_event_names_match_upstream() {
         for (controller, name, alias, client, source) in [
             (Controller::Node, "cloud-node-controller", "cloud-node", "node-controller", "cloud-node-controller"),
             (
@@ -172,8 +174,9 @@ mod tests {
         }
     }
 
+    // Holds: C-01
     #[test]
-    fn c01_a_star_turns_all_on_and_a_minus_takes_one_away_by_name_or_alias() {
+    fn a_star_enables_all_and_a_minus_disables_one() {
         assert_eq!(parse(&["*"]).len(), 6);
         for off in ["-service", "-service-lb-controller"] {
             let enabled = parse(&["*", off]);
@@ -181,8 +184,9 @@ mod tests {
         }
     }
 
+    // Holds: C-01
     #[test]
-    fn c01_without_a_star_only_the_named_ones_are_on() {
+    fn without_a_star_only_named_controllers_are_enabled() {
         assert_eq!(
             parse(&["cloud-node", "node-route-controller"]),
             BTreeSet::from([Controller::Node, Controller::Route])
@@ -190,16 +194,18 @@ mod tests {
         assert!(parse(&[]).is_empty());
     }
 
+    // Holds: C-01
     #[test]
-    fn c01_the_first_entry_that_matches_wins() {
+    fn the_first_entry_that_matches_wins() {
         assert!(parse(&["route", "-route"]).contains(&Controller::Route));
         assert!(!parse(&["*", "-route", "route"]).contains(&Controller::Route));
     }
 
+    // Holds: P-02
     #[test]
-    fn p02_an_unknown_name_is_an_error_that_lists_the_known_ones() {
+    fn an_unknown_name_is_an_error_that_lists_the_known_ones() {
         let error = parse_controllers(&["*", "-servise"]).unwrap_err().to_string();
-        assert!(error.contains("\"servise\" is not in the list of known controllers"), "{error}");
+        assert!(error.contains("unknown controller \"servise\""), "{error}");
         assert!(error.contains("service-lb-controller (service)"), "{error}");
     }
 }

@@ -1,15 +1,15 @@
-//! Initialises nodes and keeps their addresses and topology labels.
+//! Initializes nodes, and keeps their addresses and topology labels up to date.
 //!
-//! Upstream's cloud-node-controller, with nodes described in batches, addresses and labels written before the taint goes,
-//! labels kept as well as addresses, and nodes of foreign providers left alone. New nodes share no batch with those that are
-//! looked up again, and have a worker for themselves.
+//! This is upstream's cloud-node-controller, with these differences: nodes are described in batches, addresses and labels are
+//! written before the taint is removed, labels are kept up to date as well as addresses, and nodes of other providers are not
+//! changed. New nodes do not share batches with nodes that are re-checked, and have a worker of their own.
 
 pub mod addresses;
 mod apply;
 mod describe;
 mod due;
 mod echo;
-mod initialise;
+mod initialize;
 mod keep;
 pub mod labels;
 mod memory;
@@ -24,8 +24,12 @@ use futures::{
     future::{BoxFuture, join_all},
     stream,
 };
-use k8s_openapi::api::core::v1::Node;
 use kube::Client;
+use skydock_kube::{
+    events::TELL_AGAIN,
+    informer::{Change, Entry},
+    queue::{Limiter, Priority, Queue},
+};
 use tokio::{sync::mpsc, time::Instant};
 use tokio_util::sync::CancellationToken;
 
@@ -36,39 +40,37 @@ use self::{
     plan::{Kept, Need},
     round::Round,
 };
+use crate::kinds::NodeKind;
 use crate::{
     batches::{Lanes, ask_all},
     constants::reason,
-    events::TELL_AGAIN,
-    informer::{Change, Entry},
     pause::Pause,
-    queue::{Limiter, Priority, Queue},
     shared::{Runner, Shared, apart},
 };
 
-/// Most nodes of one batch. A larger one saves no call worth saving, and is in memory several times.
+/// Maximum number of nodes in one batch. Larger batches would hardly save calls, and a batch is in memory several times.
 const BATCH: usize = 250;
-/// Nodes of one batch that are written at the same time.
+/// Maximum number of nodes of one batch that are written concurrently.
 const WRITERS: usize = 32;
-/// A shorter period is taken as this one.
+/// Minimum period; a shorter one is replaced by this.
 const LEAST_PERIOD: Duration = Duration::from_millis(100);
 
-type NodeEntry = Arc<Entry<Node>>;
+type NodeEntry = Arc<Entry<NodeKind>>;
 
-/// How the node controller works.
+/// Options of the node controller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NodeOptions {
-    /// Batches of nodes that are worked on at the same time (`--concurrent-node-syncs`); at least 1. If there are more, one of
-    /// them is kept for new nodes.
+    /// Number of batches that are processed concurrently (`--concurrent-node-syncs`); at least 1. If there are more, one of
+    /// them is reserved for new nodes.
     pub workers: usize,
-    /// How often initialised nodes are brought up to date (`--node-status-update-frequency`).
+    /// Period of updating initialized nodes (`--node-status-update-frequency`).
     pub period: Duration,
-    /// What of initialised nodes is brought up to date (`--reconcile-node-addresses`, `--reconcile-node-labels`).
+    /// What is kept up to date in initialized nodes (`--reconcile-node-addresses`, `--reconcile-node-labels`).
     pub kept: Kept,
 }
 
 impl Default for NodeOptions {
-    /// Upstream's period. Upstream works on one node at a time; clouds bear more.
+    /// Upstream's period. Upstream processes one node at a time, but clouds can handle more.
     fn default() -> Self {
         Self { workers: 4, period: Duration::from_secs(300), kept: Kept { addresses: true, labels: true } }
     }
@@ -85,7 +87,8 @@ pub(crate) struct NodeController {
     echo: Arc<Echo>,
     memory: Arc<Memory>,
     lanes: Lanes,
-    /// Nodes that took long alone. They are not worked on by the workers, who would be missing elsewhere.
+    /// Nodes that took long when queried alone. They are processed outside of the workers, so that these stay free for other
+    /// nodes.
     slow: mpsc::UnboundedSender<NodeEntry>,
     slow_ones: tokio::sync::Mutex<mpsc::UnboundedReceiver<NodeEntry>>,
 }
@@ -101,7 +104,7 @@ impl NodeController {
                 Change::Added(new) => queue.add(new.key(), added(new)),
                 Change::Updated(old, new) => {
                     memory.changed(new.name());
-                    // Heartbeats change nothing that matters here, and must not cut a back-off short.
+                    // Heartbeats do not change anything that matters here, and must not shorten a back-off.
                     if old.view != new.view {
                         echo.show(new);
                         queue.add(new.key(), Priority::Change);
@@ -131,7 +134,7 @@ impl NodeController {
         }
     }
 
-    /// The first of several workers is for changes alone: re-checks may take all the time of the others.
+    /// Runs one worker. If there are several, the first one only processes changes, because re-checks may occupy all others.
     async fn work(&self, number: usize, stop: &CancellationToken) {
         loop {
             let max = self.shared.provider.info().max_batch.min(BATCH);
@@ -142,7 +145,7 @@ impl NodeController {
         }
     }
 
-    /// Asks about nodes that took long alone, one after the other.
+    /// Queries the cloud about nodes that took long when queried alone, one after the other.
     async fn work_on_slow_ones(&self, stop: &CancellationToken) {
         let mut slow_ones = self.slow_ones.lock().await;
         while let Some(entry) = slow_ones.recv().await {
@@ -154,7 +157,7 @@ impl NodeController {
         }
     }
 
-    /// Gives each of these nodes what it needs, and each back to the queue when that is done.
+    /// Determines what each of these nodes needs, does it, and marks each as processed in the queue.
     async fn sync(&self, keys: Vec<String>, stop: &CancellationToken) {
         let info = self.shared.provider.info();
         let mut asked = Vec::new();
@@ -163,7 +166,7 @@ impl NodeController {
             let entry = self.shared.nodes.get(&key).filter(|entry| !self.memory.is_settled(entry));
             let need = entry.as_ref().map_or(Need::Nothing, |entry| plan::need(&entry.view, &info));
             match (need, entry) {
-                (Need::Initialisation, Some(entry)) => asked.push(entry),
+                (Need::Initialization, Some(entry)) => asked.push(entry),
                 (Need::Labels(pairs), Some(entry)) => labels.push((entry, pairs)),
                 (Need::Nothing, Some(entry)) if self.due.contains(&key) && plan::kept(&entry.view, &info) => {
                     asked.push(entry);
@@ -187,14 +190,14 @@ impl NodeController {
         tokio::join!(labels, self.ask(asked, stop));
     }
 
-    /// There is nothing to do for a node.
+    /// Marks a node for which there is nothing to do as processed.
     fn over(&self, key: &String) {
         self.memory.waits_no_more(key);
         self.queue.forget(key);
         self.queue.done(key);
     }
 
-    /// Asks the cloud about nodes, and initialises them or brings them up to date.
+    /// Queries the cloud about nodes, and initializes or updates them.
     fn ask<'a>(&'a self, entries: Vec<NodeEntry>, stop: &'a CancellationToken) -> BoxFuture<'a, ()> {
         Box::pin(async move {
             let questions: Vec<_> =
@@ -210,7 +213,7 @@ impl NodeController {
         self.queue.add_after(entry.key(), waits.unwrap_or(TELL_AGAIN), Priority::Recheck);
         if waits.is_none() {
             let message = format!(
-                "Provider ID {id:?} is not one of this provider's ({}): the node is left alone and stays uninitialized",
+                "Provider ID {id:?} belongs to another provider (expected {}): the node stays uninitialized",
                 prefixes.join(", ")
             );
             self.shared.warning(entry, reason::FOREIGN_PROVIDER_ID, message);
@@ -238,7 +241,7 @@ impl Runner for NodeController {
             std::future::pending::<()>().await;
         };
         tokio::select! {
-            // What is due comes first, so that the first batches are full.
+            // Due nodes are queued first, so that the first batches are full.
             biased;
             () = self.keep() => {}
             _ = work => {}
@@ -249,8 +252,8 @@ impl Runner for NodeController {
     }
 }
 
-fn added(entry: &Entry<Node>) -> Priority {
-    if plan::uninitialised(&entry.view) { Priority::Change } else { Priority::Recheck }
+fn added(entry: &Entry<NodeKind>) -> Priority {
+    if plan::uninitialized(&entry.view) { Priority::Change } else { Priority::Recheck }
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Annotations that a provider wants on nodes and services, written behind its calls.
+//! Writes annotations that a provider wants on nodes and Services, after its calls.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -10,34 +10,34 @@ use k8s_openapi::api::core::v1::{Node, Service};
 use kube::Client;
 use serde_json::json;
 use skydock_cloud::{Note, ObjectKind, ObjectName, Pairs};
-use tokio::time::timeout;
-
-use crate::{
+use skydock_kube::{
     api::{ApiError, Patch, Target, patch},
     informer::{Change, Informer},
-    metrics::Metrics,
     queue::{Limiter, Priority, Queue},
-    retry::Again,
 };
+use tokio::time::timeout;
 
-/// Annotations to set, or to remove.
+use crate::kinds::{NodeKind, ServiceKind};
+use crate::{metrics::Metrics, retry::Again};
+
+/// Annotations to set, or to remove (`None`).
 type Annotations = BTreeMap<String, Option<String>>;
 
-/// How long what is left at the end may take.
+/// Maximum time to write the remaining annotations at shutdown.
 const LAST: Duration = Duration::from_secs(2);
 
-/// What is to be written, and what was.
+/// Annotations to be written, and those that were written.
 pub(crate) struct Notes {
     nodes: Client,
     services: Client,
-    node_cache: Arc<Informer<Node>>,
+    node_cache: Arc<Informer<NodeKind>>,
     queue: Queue<String>,
     pending: Mutex<HashMap<String, (ObjectName, Annotations)>>,
     written: Arc<Written>,
 }
 
-/// What was written on each service, by its UID: it comes back with the next version of the service, and is no change that somebody
-/// made.
+/// Annotations written on each Service, by UID. They come back with the next version of the Service, where they must not be
+/// taken for a user's change.
 #[derive(Default)]
 pub(crate) struct Written(Mutex<HashMap<String, Annotations>>);
 
@@ -46,7 +46,7 @@ impl Written {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// True if this annotation of the service, or that it has none, was written here.
+    /// Returns true if this annotation of the Service, or its removal, was written here.
     pub(crate) fn is(&self, uid: &str, key: &str, value: Option<&str>) -> bool {
         self.all().get(uid).and_then(|written| written.get(key)).is_some_and(|written| written.as_deref() == value)
     }
@@ -59,8 +59,8 @@ impl Written {
 impl Notes {
     pub(crate) fn new(
         (nodes, services): (Client, Client),
-        node_cache: Arc<Informer<Node>>,
-        service_cache: &Informer<Service>,
+        node_cache: Arc<Informer<NodeKind>>,
+        service_cache: &Informer<ServiceKind>,
         metrics: &Metrics,
     ) -> Self {
         let written = Arc::<Written>::default();
@@ -82,7 +82,7 @@ impl Notes {
         self.pending.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes a note, over those of the same object that wait.
+    /// Queues a note. Values of the same object and key that are still pending are overwritten.
     pub(crate) fn take(&self, note: Note) {
         let key = format!("{:?} {}", note.object.kind, note.object.uid);
         let mut pending = self.pending();
@@ -91,7 +91,7 @@ impl Notes {
         self.queue.add(key, Priority::Change);
     }
 
-    /// Writes until it is dropped.
+    /// Writes annotations until the future is dropped.
     pub(crate) async fn run(&self) {
         let work = async {
             while let Some((key, _)) = self.queue.take().await {
@@ -105,7 +105,7 @@ impl Notes {
         }
     }
 
-    /// Writes what waits, once, when no call is running any more.
+    /// Writes all pending annotations once. Called when no call to the provider is running.
     pub(crate) async fn finish(&self) {
         let keys: Vec<String> = self.pending().keys().cloned().collect();
         let write = async {
@@ -114,11 +114,12 @@ impl Notes {
             }
         };
         if timeout(LAST, write).await.is_err() {
-            tracing::warn!("some annotations of the provider were not written in time");
+            tracing::warn!("some annotations of the provider could not be written in time");
         }
     }
 
-    /// Writes what waits on an object. It waits until it is written: whoever writes may be stopped in between.
+    /// Writes the pending annotations of an object. They stay pending until they are written, because the future may be dropped
+    /// in between.
     async fn write(&self, key: &str) {
         let waits = self.pending().get(key).cloned();
         let Some((object, annotations)) = waits else { return self.queue.forget(&key.to_owned()) };
@@ -134,7 +135,8 @@ impl Notes {
         }
     }
 
-    /// Forgets what was written, and keeps what has come meanwhile, which has its turn.
+    /// Removes annotations that were written from the pending ones. Annotations that were added in the meantime stay: they are
+    /// queued again.
     fn settle(&self, key: &str, done: &Annotations) {
         let mut pending = self.pending();
         if let Some((_, annotations)) = pending.get_mut(key) {
@@ -157,7 +159,7 @@ impl Notes {
                 patch::<Node>(&self.nodes, &target, &body).await.map(drop)
             }
             ObjectKind::Service => {
-                // Before it is sent: its echo may be here before the answer.
+                // Before the request: the watch event may arrive before the answer.
                 self.written.remember(&object.uid, annotations);
                 let target =
                     Target { namespace: Some(&object.namespace), name: &object.name, subresource: Some("status") };
@@ -167,7 +169,7 @@ impl Notes {
     }
 }
 
-/// True if an object is as it is to be.
+/// Returns true if the object already has the wanted annotations.
 fn has(present: &Pairs, wanted: &Annotations) -> bool {
     wanted.iter().all(|(key, value)| present.get(key) == value.as_ref())
 }
@@ -177,7 +179,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_written_is_told_from_what_somebody_else_wrote() {
+    fn own_writes_are_distinguished_from_those_of_others() {
         let written = Written::default();
         written.remember("u", &[("a".to_owned(), Some("1".to_owned())), ("b".to_owned(), None)].into());
         for (uid, key, value, echo) in [

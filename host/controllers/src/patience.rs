@@ -1,26 +1,27 @@
-//! Work in progress is no failure, and nobody is told of it. If it does not end, somebody is.
+//! Reports operations in the cloud that take too long. Work in progress is not a failure and is not reported at first.
 
 use std::{sync::Arc, time::Duration};
 
 use prometheus_client::metrics::gauge::Gauge;
 use skydock_cloud::CloudError;
+use skydock_kube::events::TELL_AGAIN;
 use tokio::time::Instant;
 
-use crate::{events::TELL_AGAIN, retry};
+use crate::retry;
 
-/// After so long it is told: most of what clouds make takes seconds, and the longest of it some minutes.
+/// Time after which an operation is reported: most operations in clouds take seconds, and the longest some minutes.
 const LONG: Duration = Duration::from_secs(10 * 60);
 
-/// For how long the cloud has said of one object that it is at it.
+/// Tracks for how long an operation on one object has been in progress.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Patience {
     since: Option<Instant>,
-    /// When to tell, next time.
+    /// Time of the next report.
     tell: Option<Instant>,
     counted: Option<Arc<Counted>>,
 }
 
-/// Counts as one for as long as it is there.
+/// Increments a gauge for as long as it exists.
 #[derive(Debug)]
 struct Counted(Gauge);
 
@@ -31,15 +32,15 @@ impl Drop for Counted {
 }
 
 impl Patience {
-    /// True while the cloud is at it.
+    /// Returns true while an operation is in progress.
     pub(crate) fn is_tried(&self) -> bool {
         self.since.is_some()
     }
 
-    /// Takes note of an error. Says how long it has been in progress, if that is to be told now.
+    /// Records an error. Returns how long the operation has been in progress if it is to be reported.
     pub(crate) fn note(&mut self, error: &CloudError, long: &Gauge, now: Instant) -> Option<Duration> {
         if !matches!(error, CloudError::InProgress(_)) {
-            // One that passes says nothing about the work.
+            // A temporary error says nothing about the operation.
             if !retry::passes(error) {
                 *self = Self::default();
             }
@@ -58,7 +59,7 @@ impl Patience {
     }
 }
 
-/// A time for an event.
+/// Formats a duration for an event.
 pub(crate) fn minutes(time: Duration) -> String {
     format!("{} minutes", time.as_secs() / 60)
 }
@@ -70,7 +71,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_does_not_end_is_told_after_ten_minutes_and_each_half_hour() {
+    fn long_progress_is_reported_after_10_minutes_then_half_hourly() {
         let minute = Duration::from_secs(60);
         let at_it = CloudError::InProgress(Retry { after: minute, message: String::new() });
         let (start, gauge, mut patience) = (Instant::now(), Gauge::default(), Patience::default());

@@ -1,4 +1,4 @@
-//! Leaves a cloud alone for as long as it asked to be.
+//! Suspends calls to a cloud for as long as it asks.
 
 use std::{
     sync::{Mutex, PoisonError},
@@ -10,12 +10,12 @@ use tokio::time::Instant;
 
 use crate::retry::Again;
 
-/// Until when no calls are made. A call that failed as a whole because the cloud asked for time sets it.
+/// Time until which no calls are made. Set by a call that failed as a whole because the cloud asked to wait.
 #[derive(Default)]
 pub(crate) struct Pause(Mutex<Option<Instant>>);
 
 impl Pause {
-    /// Takes note of an error of a whole call; one that asks for no time changes nothing.
+    /// Records the error of a whole call. An error that does not ask to wait is ignored.
     pub(crate) fn after(&self, error: &CloudError) {
         if let Again::After(delay) = Again::after(error) {
             let until = Instant::now() + delay;
@@ -24,7 +24,7 @@ impl Pause {
         }
     }
 
-    /// How long it still lasts; `None` if calls may be made.
+    /// Returns the remaining time; `None` if calls may be made.
     pub(crate) fn left(&self) -> Option<Duration> {
         let until = *self.0.lock().unwrap_or_else(PoisonError::into_inner);
         until?.checked_duration_since(Instant::now()).filter(|left| !left.is_zero())
@@ -38,7 +38,7 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn the_longest_wait_that_was_asked_for_counts_and_ends() {
+    async fn the_longest_requested_wait_counts_until_it_ends() {
         let pause = Pause::default();
         let retry = |seconds| Retry { after: Duration::from_secs(seconds), message: String::new() };
         pause.after(&CloudError::Unavailable("down".into()));

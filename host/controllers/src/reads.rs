@@ -1,4 +1,4 @@
-//! Objects beyond nodes and services that a provider reads, as far as the operator grants it.
+//! Reads objects other than Nodes and Services for a provider, as far as the operator grants it.
 
 use std::{
     collections::{BTreeSet, HashMap},
@@ -11,19 +11,18 @@ use kube::Client;
 use serde::Deserialize;
 use serde_json::Value;
 use skydock_cloud::{ForeignKind, ForeignObject, ObjectName, ReadError};
+use skydock_kube::api::{Action, ApiError};
 use tokio::time::sleep;
 
-use crate::api::{Action, ApiError};
-
-/// How often what a load balancer was made with is looked at again.
+/// Period of checking whether objects that load balancers depend on have changed.
 const PERIOD: Duration = Duration::from_secs(180);
 
-/// Asks for the metadata alone: a secret's values are not wanted to see whether it has changed.
+/// Requests only the metadata: the values of a Secret are not needed to see whether it has changed.
 const METADATA: &str = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json";
 
 type Handler = Box<dyn Fn(String) + Send>;
 
-/// Reads objects, and remembers for whom.
+/// Reads objects, and remembers which Services they were read for.
 pub(crate) struct Reads {
     client: Client,
     read: Mutex<HashMap<ForeignObject, Seen>>,
@@ -33,9 +32,9 @@ pub(crate) struct Reads {
 /// An object that was read.
 #[derive(Default)]
 struct Seen {
-    /// `metadata.resourceVersion`; none if it was not there.
+    /// `metadata.resourceVersion`; `None` if the object did not exist.
     version: Option<String>,
-    /// Keys of the services whose load balancer was made with it.
+    /// Keys of the Services whose load balancer depends on the object.
     readers: BTreeSet<String>,
 }
 
@@ -59,12 +58,12 @@ impl Reads {
         self.read.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Adds a handler, which is told the key of each service that an object has changed for.
+    /// Adds a handler. It is called with the key of each Service that depends on a changed object.
     pub(crate) fn subscribe(&self, handler: impl Fn(String) + Send + 'static) {
         self.handlers.lock().unwrap_or_else(PoisonError::into_inner).push(Box::new(handler));
     }
 
-    /// Reads an object as JSON.
+    /// Reads an object as JSON. If a reader is given, the object is watched for changes on its behalf.
     pub(crate) async fn read(&self, object: &ForeignObject, reader: Option<&ObjectName>) -> Result<String, ReadError> {
         let answer = self.get(object, "application/json").await;
         let answer = answer.map_err(|error| ReadError::Unavailable(error.to_string()))?;
@@ -83,7 +82,8 @@ impl Reads {
         Ok(answer.to_string())
     }
 
-    /// Looks now and then whether what was read has changed. `lives`: whether a service is still there. Never ends.
+    /// Checks periodically whether objects that were read have changed. `lives` returns whether a Service still exists. Never
+    /// returns.
     pub(crate) async fn follow(&self, lives: impl Fn(&str) -> bool + Send + Sync) {
         loop {
             sleep(PERIOD).await;
@@ -98,13 +98,15 @@ impl Reads {
                         let found = answer.and_then(|answer| serde_json::from_value::<Versioned>(answer).ok());
                         self.compare(&object, found.and_then(|found| found.metadata.resource_version));
                     }
-                    Err(error) => tracing::warn!(object = %object, "cannot see whether it has changed: {error}"),
+                    Err(error) => {
+                        tracing::warn!(object = %object, "cannot check whether the object has changed: {error}");
+                    }
                 }
             }
         }
     }
 
-    /// Tells the readers of an object if it has another version.
+    /// Calls the handlers for all readers of the object if its version has changed.
     fn compare(&self, object: &ForeignObject, version: Option<String>) {
         let readers = match self.seen().get_mut(object) {
             Some(seen) if seen.version != version => {
@@ -113,12 +115,12 @@ impl Reads {
             }
             _ => return,
         };
-        tracing::info!(object = %object, services = readers.len(), "it has changed: ensuring the load balancers made with it");
+        tracing::info!(object = %object, services = readers.len(), "object has changed; updating the load balancers that use it");
         let handlers = self.handlers.lock().unwrap_or_else(PoisonError::into_inner);
         readers.iter().for_each(|reader| handlers.iter().for_each(|handler| handler(reader.clone())));
     }
 
-    /// The object; none if it is not there.
+    /// Returns the object; `None` if it does not exist.
     async fn get(&self, object: &ForeignObject, accept: &str) -> Result<Option<Value>, ApiError> {
         let ForeignObject { kind, namespace, name } = object;
         let (resource, path) = match kind {
@@ -127,7 +129,7 @@ impl Reads {
             ForeignKind::Namespace => ("namespaces", format!("/api/v1/namespaces/{name}")),
         };
         let action = Action { verb: "get", resource: resource.to_owned() };
-        // The names came out of a plugin: nothing but a name may lead anywhere.
+        // Names come from a plugin and must not lead to any other path.
         let named =
             |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_alphanumeric() || b"-.".contains(&b));
         if !named(name) || name.starts_with('.') || (*kind != ForeignKind::Namespace && !named(namespace)) {

@@ -1,32 +1,31 @@
-//! What follows from an error of the cloud: whether to tell somebody, and when to try again.
+//! Consequences of a cloud's error: whether to publish a warning, and when to retry.
 
 use std::{hash::Hash, time::Duration};
 
 use skydock_cloud::CloudError;
+use skydock_kube::queue::{Limiter, Priority, Queue};
 
-use crate::queue::{Limiter, Priority, Queue};
-
-/// First wait after a lost race.
+/// First delay after a conflict.
 pub(crate) const SOON: Duration = Duration::from_millis(100);
 
-/// Least and longest delay a cloud may ask for; the contract's bounds.
+/// Minimum and maximum delay that a cloud may ask for, as in the plugin contract.
 const DELAY: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(3600));
 
-/// When to try again.
+/// When to retry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Again {
-    /// Not before the object changes.
+    /// Only when the object changes.
     OnChange,
-    /// After exactly this delay; it is no failure.
+    /// After exactly this delay; this is not counted as a failure.
     After(Duration),
-    /// Within moments, then with back-off: a race was lost.
+    /// After a moment, then with back-off: another writer changed the object at the same time.
     Soon,
     /// With back-off.
     BackOff,
 }
 
 impl Again {
-    /// What an error asks for.
+    /// Returns when to retry after this error.
     #[must_use]
     pub(crate) fn after(error: &CloudError) -> Self {
         match error {
@@ -41,7 +40,7 @@ impl Again {
         }
     }
 
-    /// How long to wait after so many failures before this one; `None` if only a change can help.
+    /// Returns the delay after this many earlier failures; `None` if only a change can help.
     #[must_use]
     pub(crate) fn wait(self, limiter: &Limiter, failures: u32) -> Option<Duration> {
         match self {
@@ -52,12 +51,12 @@ impl Again {
         }
     }
 
-    /// Puts an item back into its queue accordingly.
+    /// Puts an item back into its queue.
     pub(crate) fn schedule<K: Clone + Eq + Hash>(self, queue: &Queue<K>, key: &K) {
         self.schedule_as(queue, key, Priority::Change);
     }
 
-    /// As [`Again::schedule`]: a re-check that failed may remain one, so that changes still go first.
+    /// Like [`Again::schedule`], with a priority: a re-check that failed may stay one, so that changes still go first.
     pub(crate) fn schedule_as<K: Clone + Eq + Hash>(self, queue: &Queue<K>, key: &K, priority: Priority) {
         match self {
             Self::OnChange => queue.forget(key),
@@ -72,14 +71,14 @@ impl Again {
     }
 }
 
-/// True if an error is worth a warning on the object. Work in progress is no failure, a race lost is repeated within
-/// moments, and what another implementation owns is none of our business.
+/// Returns true if an error deserves a warning event on the object. Work in progress is not a failure, a conflict is retried
+/// within moments, and objects of other implementations are ignored.
 #[must_use]
 pub(crate) fn warns(error: &CloudError) -> bool {
     !matches!(error, CloudError::InProgress(_) | CloudError::Conflict(_) | CloudError::ImplementedElsewhere)
 }
 
-/// True if an error is likely to pass by itself, and says nothing about the object.
+/// Returns true if an error is likely to be temporary and says nothing about the object.
 #[must_use]
 pub(crate) fn passes(error: &CloudError) -> bool {
     matches!(
@@ -88,7 +87,7 @@ pub(crate) fn passes(error: &CloudError) -> bool {
     )
 }
 
-/// True if an error counts as one in metrics.
+/// Returns true if an error is counted in metrics.
 #[must_use]
 pub(crate) fn counts(error: &CloudError) -> bool {
     !matches!(error, CloudError::InProgress(_) | CloudError::ImplementedElsewhere)
@@ -105,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn each_case_of_error_has_its_own_consequence() {
+    fn each_error_decides_on_retry_and_warning() {
         let text = String::new;
         let minute = Duration::from_secs(60);
         for (error, again, warning) in [
@@ -125,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn a_delay_is_kept_between_100_ms_and_one_hour() {
+    fn a_delay_is_clamped_to_100_ms_and_one_hour() {
         let after = |delay| Again::after(&CloudError::InProgress(retry(delay)));
         assert_eq!(after(Duration::ZERO), Again::After(Duration::from_millis(100)));
         assert_eq!(after(Duration::MAX), Again::After(Duration::from_secs(3600)));

@@ -1,9 +1,14 @@
-//! Routes to the Pods of each node, for clouds whose network carries them.
+//! Manages routes to the Pods of each node, for clouds whose network carries Pod traffic.
 //!
-//! Upstream's node-route-controller, driven by changes of nodes unless it is told to work by the clock. Beyond it: routes are
-//! made and deleted in batches; what failed is tried again when its error says, alone if need be; a new route waits for the
-//! old ones in its place and for no others; a node's condition is written when its own routes are settled; what takes long is
-//! left to itself while routes and nodes are compared again; and a slow check finds what was changed behind our back.
+//! This is upstream's node-route-controller, driven by changes of nodes unless it is configured to run periodically. It differs
+//! from upstream in these points:
+//!
+//! - Routes are created and deleted in batches.
+//! - A change that failed is retried when its error says, alone if necessary.
+//! - A new route waits for the deletion of routes that it replaces, and for no others.
+//! - The condition of a node is written when the state of its own routes is known.
+//! - Slow calls continue while routes and nodes are compared again.
+//! - A periodic check finds routes that were changed by others.
 
 mod conditions;
 mod flight;
@@ -21,9 +26,13 @@ use std::{
 };
 
 use async_trait::async_trait;
-use k8s_openapi::api::core::v1::{Node, ObjectReference};
+use k8s_openapi::api::core::v1::ObjectReference;
 use kube::Client;
 use skydock_cloud::{Capability, NewRoute, NodeAddress, ProviderInfo, Route};
+use skydock_kube::{
+    informer::{self, Entry},
+    queue::{Priority, Queue},
+};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
@@ -32,33 +41,32 @@ use self::{
     run::Run,
     tries::{LIMITER, Tries},
 };
+use crate::kinds::NodeKind;
 use crate::{
     ClusterCidrs, ClusterCidrsError,
-    informer::{self, Entry},
-    queue::{Priority, Queue},
     shared::{Runner, Shared},
 };
 
-/// How long changes of nodes are gathered: a new node gets its addresses and its Pod CIDRs within moments.
+/// Time for which changes of nodes are gathered: a new node gets its addresses and its Pod CIDRs within moments.
 const GATHER: Duration = Duration::from_millis(100);
-/// Least time from the begin of one run to that of the next, unless the cloud has asked for less: each lists all routes.
-/// Upstream lets 10 s pass.
+/// Minimum time between the starts of two runs, unless the cloud has asked for a shorter delay: each run lists all routes.
+/// Upstream waits 10 s.
 const SPACING: Duration = Duration::from_secs(3);
-/// A shorter period is taken as this one.
+/// Minimum period; a shorter one is replaced by this.
 const LEAST_PERIOD: Duration = Duration::from_millis(100);
-/// How routes are kept.
+/// Options of the route controller.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RouteOptions {
-    /// Make routes if the provider can (`--configure-cloud-routes`).
+    /// Whether routes are created if the provider can do so (`--configure-cloud-routes`).
     pub configure: bool,
-    /// `--cluster-cidr`. What is wrong with it matters only if routes are made.
+    /// Value of `--cluster-cidr`. An error in it only matters if routes are created.
     pub cluster_cidrs: Result<ClusterCidrs, ClusterCidrsError>,
-    /// When to look.
+    /// When to compare routes with nodes.
     pub rhythm: Rhythm,
 }
 
 impl Default for RouteOptions {
-    /// Without cluster CIDRs: there can be no default.
+    /// Has no cluster CIDRs, because there can be no default for them.
     fn default() -> Self {
         Self {
             configure: true,
@@ -69,11 +77,11 @@ impl Default for RouteOptions {
 }
 
 impl RouteOptions {
-    /// Why routes cannot be made although the provider can and they are wanted.
+    /// Checks that routes can be created, if this is configured and the provider supports it.
     ///
     /// # Errors
     ///
-    /// If the cluster CIDRs are missing or wrong.
+    /// Returns an error if the cluster CIDRs are missing or invalid.
     pub fn check(&self, provider: &ProviderInfo) -> Result<(), ClusterCidrsError> {
         if !self.configure || !provider.can(Capability::Routes) {
             return Ok(());
@@ -85,20 +93,21 @@ impl RouteOptions {
 /// When to compare routes with nodes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rhythm {
-    /// When nodes change, when what failed is to be tried again, and now and then.
+    /// When nodes change, when a failed change is to be retried, and periodically.
     Watch {
-        /// How often if nothing changes (`--route-check-period`); zero is never.
+        /// Period if nothing changes (`--route-check-period`); zero disables the check.
         check_period: Duration,
     },
-    /// Only by the clock, upstream's way by default.
+    /// Only periodically, as upstream does by default.
     Periodic {
-        /// How often (`--route-reconciliation-period`), from begin to begin.
+        /// Period (`--route-reconciliation-period`), from start to start.
         period: Duration,
     },
 }
 
 impl Rhythm {
-    /// After a run: when the next one is due if nothing changes, and when it may begin if something does.
+    /// Returns, after a run, when the next one is due if nothing changes, and when it may start at the earliest if something
+    /// does.
     fn after(self, took: Duration, again: Option<Duration>) -> (Option<Duration>, Duration) {
         match self {
             Self::Periodic { period } => (Some(period.max(LEAST_PERIOD).saturating_sub(took)), Duration::ZERO),
@@ -112,7 +121,7 @@ impl Rhythm {
     }
 }
 
-type NodeEntry = Arc<Entry<Node>>;
+type NodeEntry = Arc<Entry<NodeKind>>;
 
 /// The route controller.
 pub(crate) struct RouteController {
@@ -125,18 +134,18 @@ pub(crate) struct RouteController {
     memory: Mutex<Memory>,
 }
 
-/// What a run leaves for the next one: when not to try. All else comes from the cloud and the nodes.
+/// What a run passes on to the next one, mainly when to retry. Everything else comes from the cloud and the nodes.
 #[derive(Default)]
 struct Memory {
-    /// How often all was forgotten: what was begun before counts no more.
+    /// Number of times that the memory was cleared: results of calls that started before that are ignored.
     forgotten: u64,
     creates: Tries<NewRoute>,
     deletes: Tries<Route>,
-    /// Runs in a row that could not list the routes.
+    /// Consecutive runs that could not list the routes.
     failures: u32,
-    /// When to tell again that there are nearly too many.
+    /// Time of the next event about nearly too many routes.
     tell_of_limit: Option<Instant>,
-    /// When to tell again of a node that has Pod CIDRs outside of the cluster's, by UID.
+    /// Time of the next event about a node that has Pod CIDRs outside of the cluster's, by UID.
     tell_of_outside: HashMap<String, Instant>,
 }
 
@@ -167,16 +176,16 @@ impl RouteController {
     }
 }
 
-/// True if routes may have to follow this change of a node. One without Pod CIDRs has no routes, and its heartbeats are of no
-/// interest.
-fn matters(change: &informer::Change<'_, Node>) -> bool {
+/// Returns true if the change of a node may affect routes. A node without Pod CIDRs has no routes, so its heartbeats do not
+/// matter.
+fn matters(change: &informer::Change<'_, NodeKind>) -> bool {
     match change {
         informer::Change::Added(node) | informer::Change::Deleted(node) => interest(node).is_some(),
         informer::Change::Updated(old, new) => interest(old) != interest(new),
     }
 }
 
-/// All of a node that goes into its routes.
+/// The parts of a node that determine its routes.
 #[derive(PartialEq)]
 struct Interest<'a> {
     uid: &'a str,
@@ -185,7 +194,7 @@ struct Interest<'a> {
     provider_id: Option<&'a str>,
 }
 
-fn interest(entry: &Entry<Node>) -> Option<Interest<'_>> {
+fn interest(entry: &Entry<NodeKind>) -> Option<Interest<'_>> {
     let node = &entry.view;
     (!node.pod_cidrs.is_empty()).then(|| Interest {
         uid: entry.uid(),
@@ -197,7 +206,7 @@ fn interest(entry: &Entry<Node>) -> Option<Interest<'_>> {
 
 #[async_trait]
 impl Runner for RouteController {
-    /// What the plugin before refused, this one may do.
+    /// Forgets failures: a change that the previous plugin rejected may work with this one.
     fn recheck(&self) {
         let mut memory = self.memory();
         *memory = Memory { forgotten: memory.forgotten + 1, ..Memory::default() };

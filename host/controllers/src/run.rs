@@ -1,4 +1,4 @@
-//! Starts the controllers, keeps them fed, and stops them in order.
+//! Starts the controllers, fills their caches, and stops them in order.
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
@@ -6,9 +6,9 @@ use std::{
     time::Duration,
 };
 
-use k8s_openapi::api::core::v1::{Node, ObjectReference, Service};
-use kube::Client;
+use k8s_openapi::api::core::v1::ObjectReference;
 use skydock_cloud::{Capability, CloudProvider, Cluster, ProviderInfo};
+use skydock_kube::{dry_run::Said, events::Recorder, informer::Informer};
 use tokio::{
     sync::watch,
     task::{Id, JoinSet},
@@ -16,79 +16,55 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
+use crate::kinds::{NodeKind, ServiceKind};
 use crate::{
     ClusterCidrsError, Controller, Metrics,
-    api::{with_deadline, with_nodes_in_protobuf},
+    clients::Clients,
     cluster_view::{self, ClusterView},
-    dry_run::{self, Said},
-    events::Recorder,
-    informer::Informer,
+    dry_run,
     ipam::{IpamController, IpamOptions},
     lifecycle::{LifecycleController, LifecycleOptions},
     maintenance::MaintenanceController,
     node::{NodeController, NodeOptions},
     notes::Notes,
     reads::Reads,
+    recorder::recorder,
     route::{RouteController, RouteOptions},
     service::{ServiceController, ServiceOptions},
     shared::{Runner, Shared},
     uid,
 };
 
-/// How late a write of the process that led before may arrive: an API server gives up on one after 34 s, and what it did shows in
+/// How late a write of the previous leader may arrive: an API server gives up on a write after 34 s, and its result appears in
 /// the cache some moments later.
 const LATE_WRITES: Duration = Duration::from_secs(40);
 
-/// API clients, one for each name under which controllers speak ([`Controller::client_name`]); they may be one.
-#[derive(Clone)]
-pub struct Clients {
-    /// For watching nodes and services, and for events.
-    pub informers: Client,
-    /// For the node, lifecycle and address range controllers.
-    pub node: Client,
-    /// For the service controller.
-    pub service: Client,
-    /// For the route controller.
-    pub route: Client,
-}
-
-impl Clients {
-    fn with_deadlines(self) -> Self {
-        let Self { informers, node, service, route } = &self;
-        Self {
-            informers: with_nodes_in_protobuf(&with_deadline(informers)),
-            node: with_deadline(node),
-            service: with_deadline(service),
-            route: with_deadline(route),
-        }
-    }
-}
-
-/// How the controllers work.
+/// Options of the controllers.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Options {
-    /// Tells this cluster from others in the same account (`--cluster-name`); what configures the provider passes it on.
+    /// Distinguishes this cluster from others in the same account (`--cluster-name`). The provider's configuration contains it
+    /// too.
     pub cluster_name: String,
-    /// How nodes are initialised and kept as the cloud has them.
+    /// Options of the node controller.
     pub node: NodeOptions,
-    /// How nodes whose machine is gone are found and deleted.
+    /// Options of the node lifecycle controller.
     pub lifecycle: LifecycleOptions,
-    /// How the service controller works.
+    /// Options of the service controller.
     pub services: ServiceOptions,
-    /// How Pod CIDRs are given to nodes.
+    /// Options of the node IPAM controller.
     pub ipam: IpamOptions,
-    /// How routes are kept.
+    /// Options of the route controller.
     pub routes: RouteOptions,
-    /// How long calls that run at the end may go on.
+    /// Maximum time for running calls to end at shutdown.
     pub shutdown_grace: Duration,
-    /// Say what would be done, and do nothing (`--dry-run`).
+    /// Only report what would be done (`--dry-run`).
     pub dry_run: bool,
-    /// What events are on that are about no object of the cluster: the lease.
+    /// Object of events that are not about an object of the cluster: the Lease.
     pub process: ObjectReference,
 }
 
 impl Default for Options {
-    /// Upstream works on one service at a time; clouds bear more.
+    /// Upstream processes one Service at a time, but clouds can handle more.
     fn default() -> Self {
         Self {
             cluster_name: "kubernetes".to_owned(),
@@ -110,53 +86,54 @@ impl Default for Options {
     }
 }
 
-/// What controllers need.
+/// Dependencies of the controllers.
 pub struct Context {
     /// API clients.
     pub clients: Clients,
-    /// The cloud.
+    /// The cloud provider.
     pub provider: Arc<dyn CloudProvider>,
-    /// Changes with each new generation of the provider's plugin: then all objects are looked at again.
+    /// Changes with each new generation of the provider's plugin; then all objects are checked again.
     pub generations: watch::Receiver<u64>,
-    /// How to work.
+    /// Options of the controllers.
     pub options: Options,
-    /// Controllers that are turned on; see [`crate::parse_controllers`].
+    /// Enabled controllers; see [`crate::parse_controllers`].
     pub enabled: BTreeSet<Controller>,
-    /// Where to count.
+    /// Metrics of the controllers.
     pub metrics: Metrics,
-    /// Called with the provider's view of the cluster, once all nodes are known and before any controller starts. It shows no
-    /// services before all of them are known.
+    /// Called with the provider's view of the cluster when all nodes are known, before any controller starts. The view contains
+    /// no Services until all of them are known.
     pub on_cluster: Box<dyn FnOnce(Arc<dyn Cluster>) + Send>,
-    /// The process that led before has not given its lease up: what it has sent to the API server may arrive yet.
+    /// True if the previous leader has not released its Lease: its last requests to the API server may still arrive.
     pub unreleased: bool,
-    /// Ends it all.
+    /// Cancelled to shut everything down.
     pub shutdown: CancellationToken,
-    /// Cancelled when no controller works any more: from then on another process may lead, while the last events are written.
+    /// Cancelled by [`run()`] when all controllers have stopped: from then on, another process may lead, while the last events
+    /// are written.
     pub worked: CancellationToken,
 }
 
-/// Why the controllers ended before they were told to.
+/// Why the controllers ended before they were shut down.
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {
     /// A task panicked or returned; this is a bug.
-    #[error("{0} ended unexpectedly; this is a bug, please report it with the log lines before")]
+    #[error("{0} ended unexpectedly; this is a bug, please report it with the preceding log lines")]
     Ended(String),
 }
 
-/// Runs the enabled controllers whose capability the provider has, until the shutdown token is cancelled. One whose capability
-/// comes with a later generation is started then. At the end no new work is begun, calls that run get
-/// [`Options::shutdown_grace`] to end, and events that wait are written.
+/// Runs the enabled controllers for which the provider has the capability, until the shutdown token is cancelled. If a later
+/// generation adds a capability, its controller is started then. At shutdown, no new work is started, running calls get
+/// [`Options::shutdown_grace`] to end, and queued events are written.
 ///
 /// # Errors
 ///
-/// If a controller ends by itself.
+/// Returns an error if a controller ends by itself.
 pub async fn run(mut context: Context) -> Result<(), RunError> {
     context.clients = context.clients.with_deadlines();
     let said = context.options.dry_run.then(Arc::<Said>::default);
     if let Some(said) = &said {
         (context.provider, context.clients) = dry_run::harmless(context.provider, &context.clients, said);
     }
-    let (recorder, writer) = Recorder::new(context.clients.informers.clone(), context.metrics.clone());
+    let (recorder, writer) = recorder(context.clients.informers.clone(), &context.metrics);
     let worked = context.worked.clone();
     let writing = tokio::spawn(writer.run(worked.clone()));
     let result = Box::pin(Host::new(context, recorder, said).run()).await;
@@ -167,16 +144,16 @@ pub async fn run(mut context: Context) -> Result<(), RunError> {
     result
 }
 
-/// Why a controller that is enabled does not run.
+/// Why an enabled controller is not running.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 enum Obstacle {
-    #[error("it is turned off by {0}=false")]
+    #[error("it is disabled by {0}=false")]
     TurnedOff(&'static str),
-    #[error("the API server has not listed {0} yet; it starts when they are known")]
+    #[error("{0} are not listed yet; it starts when they are")]
     NotListed(&'static str),
     #[error("provider {provider} does not export {capability}")]
     Unsupported { provider: String, capability: Capability },
-    /// At the start this is found before; the capability has come with a later generation.
+    /// At startup, this is checked earlier; here, the capability was added by a later generation.
     #[error("{0}")]
     ClusterCidrs(ClusterCidrsError),
 }
@@ -184,14 +161,14 @@ enum Obstacle {
 struct Host {
     context: Context,
     recorder: Recorder,
-    /// In a dry run.
+    /// Set in a dry run.
     said: Option<Arc<Said>>,
-    nodes: Arc<Informer<Node>>,
-    services: Arc<Informer<Service>>,
+    nodes: Arc<Informer<NodeKind>>,
+    services: Arc<Informer<ServiceKind>>,
     notes: Arc<Notes>,
     reads: Arc<Reads>,
     started: BTreeMap<Controller, Arc<dyn Runner>>,
-    /// Why they were not started, as the log has it.
+    /// Reasons that were logged for controllers that were not started.
     skipped: BTreeMap<Controller, Obstacle>,
     tasks: JoinSet<()>,
     names: HashMap<Id, String>,
@@ -200,7 +177,7 @@ struct Host {
 
 impl Host {
     fn new(context: Context, recorder: Recorder, said: Option<Arc<Said>>) -> Self {
-        let (nodes, services): (Arc<Informer<Node>>, Arc<Informer<Service>>) = Default::default();
+        let (nodes, services): (Arc<Informer<NodeKind>>, Arc<Informer<ServiceKind>>) = Default::default();
         let clients = (context.clients.node.clone(), context.clients.service.clone());
         let notes = Notes::new(clients, Arc::clone(&nodes), &services, &context.metrics);
         let reads = Reads::new(context.clients.service.clone());
@@ -235,7 +212,7 @@ impl Host {
         result
     }
 
-    /// Only what is needed is watched, so that a host with fewer controllers needs fewer rights.
+    /// Watches only the required objects, so that a host with fewer controllers needs fewer permissions.
     fn watch(&self) -> JoinSet<()> {
         let mut watching = JoinSet::new();
         let client = &self.context.clients.informers;
@@ -250,7 +227,7 @@ impl Host {
         watching
     }
 
-    /// What the provider has asked for beyond its answers.
+    /// Starts tasks that do what the provider requests in addition to its answers.
     fn serve_provider(&self, watching: &mut JoinSet<()>, uid: Arc<OnceLock<String>>) {
         let notes = Arc::clone(&self.notes);
         watching.spawn(async move { notes.run().await });
@@ -269,7 +246,7 @@ impl Host {
 
     async fn control(&mut self, uid: Arc<OnceLock<String>>) -> Result<(), RunError> {
         self.nodes.synced().await;
-        tracing::info!(nodes = self.nodes.list().len(), "the cache of nodes is complete");
+        tracing::info!(nodes = self.nodes.list().len(), "node cache synced");
         let on_cluster = std::mem::replace(&mut self.context.on_cluster, Box::new(|_| {}));
         let (nodes, services) = (Arc::clone(&self.nodes), Arc::clone(&self.services));
         let (recorder, classes) = (self.recorder.clone(), self.context.options.services.classes.clone());
@@ -286,16 +263,16 @@ impl Host {
         }));
         let mut swaps = true;
         loop {
-            // Asked once: a list that is complete after this wakes the loop.
+            // Read only once: if the list becomes complete after this, the loop is woken.
             let (services, listed) = (Arc::clone(&self.services), self.services.is_synced());
             self.start(listed);
             tokio::select! {
                 () = services.synced(), if !listed && self.watches_services() => {
-                    tracing::info!(services = self.services.list().len(), "the cache of services is complete");
+                    tracing::info!(services = self.services.list().len(), "service cache synced");
                 }
                 changed = self.context.generations.changed(), if swaps => match changed {
                     Ok(()) => {
-                        tracing::info!("the plugin was replaced: looking at all objects again");
+                        tracing::info!("plugin replaced; checking all objects again");
                         self.started.values().for_each(|runner| runner.recheck());
                     }
                     Err(_) => swaps = false,
@@ -310,7 +287,7 @@ impl Host {
         }
     }
 
-    /// Starts what is enabled, possible and not started yet; `listed` says whether all services are known.
+    /// Starts all controllers that are enabled, possible and not started yet. `listed` says whether all Services are known.
     fn start(&mut self, listed: bool) {
         let info = self.context.provider.info();
         for controller in self.context.enabled.clone() {
@@ -333,7 +310,7 @@ impl Host {
         }
     }
 
-    /// Why a controller cannot be started with this provider.
+    /// Returns why a controller cannot be started with this provider.
     fn obstacle(&self, controller: Controller, info: &ProviderInfo, listed: bool) -> Option<Obstacle> {
         let routes = &self.context.options.routes;
         if controller == Controller::Route && !routes.configure {
@@ -342,7 +319,7 @@ impl Host {
         if controller == Controller::NodeIpam && self.context.options.ipam.ranges.is_empty() {
             return Some(Obstacle::TurnedOff("--allocate-node-cidrs"));
         }
-        // Who cannot list services has nodes served all the same.
+        // Nodes are served even if Services cannot be listed.
         if controller == Controller::Service && info.can(Capability::LoadBalancers) && !listed {
             return Some(Obstacle::NotListed("services"));
         }
@@ -352,7 +329,7 @@ impl Host {
         routes.check(info).err().filter(|_| controller == Controller::Route).map(Obstacle::ClusterCidrs)
     }
 
-    /// Says why a controller does not run, once.
+    /// Logs once why a controller is not running.
     fn skip(&mut self, controller: Controller, obstacle: Obstacle) {
         if self.skipped.get(&controller) == Some(&obstacle) {
             return;
@@ -404,7 +381,7 @@ impl Host {
         let grace = self.context.options.shutdown_grace;
         let ended = async { while self.tasks.join_next().await.is_some() {} };
         if timeout(grace, ended).await.is_err() {
-            tracing::warn!("some calls did not end within {grace:?} and were dropped");
+            tracing::warn!("some calls did not finish within {grace:?} and were canceled");
             self.tasks.shutdown().await;
         }
         for controller in self.started.keys() {

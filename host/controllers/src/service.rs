@@ -1,16 +1,17 @@
-//! Load balancers for services.
+//! Manages load balancers of Services.
 //!
-//! Upstream's service-lb-controller. Beyond it:
+//! This is upstream's service-lb-controller, with these differences:
 //!
-//! - every kind of error of the cloud is honoured everywhere;
-//! - node changes that come together are one pass, and a service is never worked on from two sides at once;
-//! - a load balancer is deleted also if its service vanished under our hands;
-//! - what the cloud has lost or changed by itself is mended by a slow check ([`ServiceOptions::check_period`]). Checks, and
-//!   those after a start, are paced, go after changes, and say and write nothing if there is nothing to do;
-//! - a service chooses its nodes by the annotation [`ANNOTATION_NODE_SELECTOR`](crate::constants::ANNOTATION_NODE_SELECTOR).
+//! - Every case of error of the cloud is handled in all calls.
+//! - Several changes of nodes are handled in one pass, and a Service is never processed twice at the same time.
+//! - A load balancer is deleted even if its Service has disappeared without a cleanup.
+//! - What the cloud has lost or changed by itself is fixed by a slow check ([`ServiceOptions::check_period`]). Checks,
+//!   including those after a start, are paced, have a lower priority than changes, and write nothing if there is nothing to do.
+//! - A Service can select its nodes with the annotation
+//!   [`ANNOTATION_NODE_SELECTOR`](crate::constants::ANNOTATION_NODE_SELECTOR).
 //!
-//! What the cloud refuses is told by events, not by a condition: the one condition that Kubernetes defines for services,
-//! `LoadBalancerPortsError`, is about ports alone, and those carry their errors in `status.loadBalancer.ingress`.
+//! Rejections by the cloud are reported by events, not by a condition: the only condition that Kubernetes defines for Services,
+//! `LoadBalancerPortsError`, is about ports, whose errors are in `status.loadBalancer.ingress`.
 
 mod cleanup;
 mod ensure;
@@ -27,6 +28,11 @@ use futures::future::join_all;
 use k8s_openapi::api::core::v1::Service;
 use kube::Client;
 use skydock_cloud::CloudError;
+use skydock_kube::{
+    api::{ApiError, Target},
+    informer::{Change, Entry, Informer},
+    queue::{Limiter, Priority, Queue},
+};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
@@ -37,29 +43,27 @@ use self::{
     plan::Need,
     selection::Selection,
 };
+use crate::kinds::ServiceKind;
 use crate::{
-    api::{ApiError, Target},
     constants::reason,
     convert::ConvertError,
-    informer::{Change, Entry, Informer},
     notes::Written,
     patience::minutes,
-    queue::{Limiter, Priority, Queue},
     reads::Reads,
     retry::{self, Again},
     shared::{Runner, Shared, apart},
 };
 
-/// How long changes of nodes are gathered before load balancers are told: a scale-up changes many at once.
+/// Time for which changes of nodes are gathered before load balancers are updated: a scale-up changes many nodes at once.
 const GATHER: Duration = Duration::from_millis(100);
 
-type ServiceEntry = Arc<Entry<Service>>;
+type ServiceEntry = Arc<Entry<ServiceKind>>;
 
 /// The service controller.
 pub(crate) struct ServiceController {
     shared: Shared,
     client: Client,
-    services: Arc<Informer<Service>>,
+    services: Arc<Informer<ServiceKind>>,
     options: ServiceOptions,
     queue: Arc<Queue<String>>,
     node_queue: Arc<Queue<Nodes>>,
@@ -68,7 +72,7 @@ pub(crate) struct ServiceController {
     selection: Arc<Selection>,
 }
 
-/// Why the work on a service did not succeed.
+/// Why processing a Service failed.
 #[derive(Debug, thiserror::Error)]
 enum Failure {
     #[error("{0}: {1}")]
@@ -77,7 +81,7 @@ enum Failure {
     Api(&'static str, #[source] ApiError),
     #[error("{0}")]
     Invalid(ConvertError),
-    /// The load balancer of a service that is gone could not be deleted.
+    /// The load balancer of a Service that does not exist could not be deleted.
     #[error("{0}")]
     Gone(CloudError),
 }
@@ -86,7 +90,7 @@ impl ServiceController {
     pub(crate) fn new(
         shared: Shared,
         client: Client,
-        services: Arc<Informer<Service>>,
+        services: Arc<Informer<ServiceKind>>,
         mut options: ServiceOptions,
         (written, reads): (Arc<Written>, &Reads),
     ) -> Self {
@@ -109,13 +113,14 @@ impl ServiceController {
         let queue = Arc::clone(&controller.queue);
         reads.subscribe(move |reader| queue.add(reader, Priority::Change));
         controller.follow_nodes();
-        // What an earlier process has told the cloud, nobody here knows: nodes may have changed while nobody led.
+        // It is not known which nodes an earlier process has sent to the cloud: nodes may have changed while there was no
+        // leader.
         controller.node_queue.add_after(Nodes::Pass, GATHER, Priority::Change);
         controller
     }
 
     fn follow_services(&self, written: Arc<Written>) {
-        // All are new at once; their number has to be known before the first has its turn.
+        // All Services are added at once; the pace depends on their number and has to be set before the first is taken.
         self.queue.pace(self.options.pace(self.services.list().len()));
         let (queue, known) = (Arc::clone(&self.queue), Arc::clone(&self.known));
         let classes = self.options.classes.clone();
@@ -123,7 +128,7 @@ impl ServiceController {
             Change::Added(new) => {
                 let Some(priority) = added(&new.object, &classes) else { return };
                 if priority == Priority::Recheck {
-                    // Changes of nodes reach it also if its own turn has not come yet.
+                    // So that changes of nodes reach it even before its own check.
                     known.remember(&new.key(), new);
                 }
                 queue.add(new.key(), priority);
@@ -176,14 +181,14 @@ impl ServiceController {
         }
     }
 
-    /// Does something about a service while nobody else does. If somebody is at it, `later` is done after that, and `None` is
-    /// the answer: who waited for a slow load balancer would not work on others.
+    /// Runs `work` on a Service, unless other work on it is in progress. In that case, `later` is scheduled for when that has
+    /// ended, and `None` is returned: a worker must not wait for a slow load balancer.
     async fn alone<T>(&self, key: &str, known: &Known, later: Waiting, work: impl Future<Output = T>) -> Option<T> {
         let busy = match known.busy.try_lock() {
             Ok(busy) => busy,
             Err(_) => {
                 known.wait(later);
-                // It may have ended just before.
+                // The other work may have ended just before.
                 known.busy.try_lock().ok()?
             }
         };
@@ -191,7 +196,7 @@ impl ServiceController {
         let done = if current { Some(work.await) } else { None };
         drop(busy);
         match known.waiting() {
-            // It takes the nodes along.
+            // It includes the nodes.
             Waiting { sync: Some(priority), .. } => self.queue.try_after(key.to_owned(), Duration::ZERO, priority),
             Waiting { nodes: true, .. } => self.node_queue.add(Nodes::Of(key.to_owned()), Priority::Change),
             Waiting { .. } => {}
@@ -206,13 +211,13 @@ impl ServiceController {
             return self.settle(key, priority, gone);
         };
         if let Some(old) = self.known.get(key).filter(|known| known.progress().entry.uid() != entry.uid()) {
-            // It was deleted and made anew, and nobody saw it: the old load balancer goes first.
+            // The Service was deleted and recreated unnoticed: its old load balancer is deleted first.
             let Some(gone) = self.forget_gone(key, &old, priority).await else { return };
             if let Err((gone, failure)) = gone {
                 let Failure::Gone(CloudError::Invalid(_)) = failure else {
                     return self.settle(key, priority, Err((gone, failure)));
                 };
-                // The old object will never change, and the new one must not wait for that.
+                // The old object will never change, and the new one must not wait for it.
                 let aside = self.known.set_aside(key, gone.uid());
                 self.settle(&aside, priority, Err((gone, failure)));
             }
@@ -242,7 +247,8 @@ impl ServiceController {
         self.settle(key, priority, result.map_err(|failure| (Arc::clone(entry), failure)));
     }
 
-    /// `None` if it is being worked on: it comes again.
+    /// Deletes the load balancer of a Service that does not exist. Returns `None` if the Service is being processed; then it is
+    /// scheduled again.
     async fn forget_gone(
         &self,
         key: &str,
@@ -257,7 +263,7 @@ impl ServiceController {
         self.alone(key, known, Waiting { sync: Some(priority), nodes: false }, forget).await
     }
 
-    /// Tells what went wrong, and sees to it that it is tried again.
+    /// Reports a failure, and schedules the retry.
     fn settle(&self, key: &str, priority: Priority, result: Result<(), (ServiceEntry, Failure)>) {
         let Err((entry, failure)) = result else { return self.queue.forget(&key.to_owned()) };
         let (warns, again) = match &failure {
@@ -286,25 +292,26 @@ impl ServiceController {
             }
         }
         again.schedule_as(&self.queue, &key.to_owned(), priority);
-        // One that is gone cannot change any more, but the cloud can, and the plugin. And who could not be read is told so again,
-        // since events do not last.
-        if (gone && again == Again::OnChange) || matches!(failure, Failure::Invalid(_)) {
+        // A Service that does not exist cannot change, but the cloud and the plugin can; this also applies to rejected
+        // Services. The event about an invalid Service is repeated, because events expire.
+        let elsewhere = matches!(failure, Failure::Cloud(_, CloudError::ImplementedElsewhere));
+        if again == Again::OnChange && !elsewhere {
             self.check_later(key);
         }
     }
 
-    /// Work that the cloud has begun and does not end is nothing that fails, so that nothing else tells of it.
+    /// Reports an operation that has been in progress for a long time: it is not an error, so nothing else reports it.
     fn tell_if_long(&self, key: &str, entry: &ServiceEntry, error: &CloudError) {
         let Some(known) = self.known.get(key) else { return };
         let long = self.shared.metrics.long_in_progress(self.shared.controller);
         if let Some(lasted) = known.update(|progress| progress.patience.note(error, &long, Instant::now())) {
             let lasted = minutes(lasted);
-            let message = format!("The cloud has been at work on the load balancer for {lasted}, and goes on: {error}");
+            let message = format!("An operation on the load balancer has been in progress for {lasted}: {error}");
             self.shared.warning(entry, reason::STILL_IN_PROGRESS, message);
         }
     }
 
-    /// Has a load balancer checked when the period is over.
+    /// Schedules the next check of a load balancer.
     fn check_later(&self, key: &str) {
         if let Some(period) = self.options.check_period {
             self.queue.pace(self.options.pace(self.known.len()));
@@ -315,7 +322,7 @@ impl ServiceController {
 
 #[async_trait]
 impl Runner for ServiceController {
-    /// What is not as it should be goes first: the new plugin may be what it waits for.
+    /// Checks all Services. Those that are not in the desired state go first: the new plugin may fix them.
     fn recheck(&self) {
         let known = self.known.all();
         self.queue.pace(self.options.pace(known.len()));
@@ -354,7 +361,8 @@ impl Runner for ServiceController {
     }
 }
 
-/// Whether a service that is new here is looked at, and how soon: one that has its load balancer can wait.
+/// Returns whether and with which priority a Service that appeared in the cache is processed: one that has its load balancer
+/// can wait.
 fn added(service: &Service, classes: &Classes) -> Option<Priority> {
     match plan::need(service, classes, false) {
         Need::Nothing => None,

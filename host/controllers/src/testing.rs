@@ -1,169 +1,46 @@
-//! What tests of this crate share: an API server that records and answers as told, a provider that does the same, and
-//! short ways to write nodes and services.
+//! Fakes for the tests of this crate: an API server and a provider that record calls and answer as told, and short functions
+//! that create nodes and Services.
 
 mod meeting;
 
 use std::{
     collections::{BTreeSet, HashMap, VecDeque},
-    convert::Infallible,
     sync::{Arc, Mutex},
     time::Duration,
 };
 
 use async_trait::async_trait;
-use http_body_util::BodyExt;
 use k8s_openapi::api::core::v1 as k8s;
-use serde_json::{Value, json};
+use serde_json::json;
 use skydock_cloud::{
     Answers, Capability, CloudError, CloudProvider, Instance, LoadBalancerStatus, NewRoute, Node, NodeSet, Pairs,
     Presence, ProviderInfo, Retry, Route, Service, Zone,
 };
 
 use self::meeting::Meeting;
-use crate::informer::{Informer, Kind};
+use skydock_kube::informer::Informer;
+pub(crate) use skydock_kube::testing::{FakeApi, Request, service, with};
 
-/// A request the fake API server got.
-#[derive(Clone, Debug)]
-pub(crate) struct Request {
-    pub(crate) method: String,
-    pub(crate) path: String,
-    pub(crate) query: String,
-    pub(crate) content_type: String,
-    pub(crate) body: Value,
-}
+use crate::kinds::NodeKind;
 
-type Script = HashMap<(String, String), VecDeque<(u16, Value)>>;
-
-/// Answers PATCH, POST and DELETE with success and hangs on GET, unless told otherwise.
-#[derive(Clone, Default)]
-pub(crate) struct FakeApi {
-    requests: Arc<Mutex<Vec<Request>>>,
-    script: Arc<Mutex<Script>>,
-    nodes: Arc<Mutex<Option<Arc<Informer<k8s::Node>>>>>,
-}
-
-impl FakeApi {
-    pub(crate) fn answer(&self, method: &str, path: &str, code: u16, body: Value) {
-        let key = (method.to_owned(), path.to_owned());
-        self.script.lock().unwrap().entry(key).or_default().push_back((code, body));
-    }
-
-    pub(crate) fn fail(&self, method: &str, path: &str, code: u16, reason: &str) {
-        let verb = if method == "POST" { "create".to_owned() } else { method.to_lowercase() };
-        let message =
-            if code == 403 { format!("{path}: User \"ccm\" cannot {verb} resource") } else { reason.to_owned() };
-        let status = json!({
-            "kind": "Status", "apiVersion": "v1", "status": "Failure", "code": code, "reason": reason, "message": message,
-        });
-        self.answer(method, path, code, status);
-    }
-
-    /// Forgets the answers it was told; what is left is the default.
-    pub(crate) fn clear(&self, method: &str, path: &str) {
-        self.script.lock().unwrap().remove(&(method.to_owned(), path.to_owned()));
-    }
-
-    /// From now on this cache sees which addresses are written, as by a watch.
-    pub(crate) fn echoes(&self, nodes: &Arc<Informer<k8s::Node>>) {
-        *self.nodes.lock().unwrap() = Some(Arc::clone(nodes));
-    }
-
-    fn echo(&self, path: &str, body: &Value) {
+/// Makes written addresses appear in this cache from now on, as by a watch.
+pub(crate) fn echoes(api: &FakeApi, nodes: &Arc<Informer<NodeKind>>) {
+    let nodes = Arc::clone(nodes);
+    api.on_patch(move |path, body| {
         let name = path.strip_prefix("/api/v1/nodes/").and_then(|rest| rest.strip_suffix("/status"));
-        let nodes = self.nodes.lock().unwrap().clone();
-        let Some((name, nodes)) = name.zip(nodes) else { return };
-        let Some(entry) = nodes.get(name) else { return };
+        let Some(entry) = name.and_then(|name| nodes.get(name)) else { return };
         let list = body["status"]["addresses"].as_array().unwrap();
         let addresses: Vec<_> = list.iter().filter(|address| address.get("$patch").is_none()).collect();
         let change = json!({"metadata": {"resourceVersion": "99"}, "status": {"addresses": addresses}});
-        nodes.apply(with(&k8s::Node::whole(&entry), &change));
-    }
-
-    /// A request that is never answered.
-    pub(crate) fn hang(&self, method: &str, path: &str) {
-        self.answer(method, path, 0, Value::Null);
-    }
-
-    /// Forgets the requests so far.
-    pub(crate) fn forget(&self) {
-        self.requests.lock().unwrap().clear();
-    }
-
-    pub(crate) fn requests(&self) -> Vec<Request> {
-        self.requests.lock().unwrap().clone()
-    }
-
-    /// Every time that an event was told: one that is told again is written as a new count of the first.
-    pub(crate) fn events(&self) -> Vec<Value> {
-        let mut by_name = HashMap::new();
-        let mut told = Vec::new();
-        for request in self.requests().into_iter().filter(|request| request.path.contains("/events")) {
-            let name = request.path.rsplit('/').next().unwrap_or_default().to_owned();
-            let event = match by_name.get(&name) {
-                Some(first) => with(first, &request.body),
-                None => request.body,
-            };
-            by_name.insert(event["metadata"]["name"].as_str().unwrap_or_default().to_owned(), event.clone());
-            told.push(event);
-        }
-        told
-    }
-
-    /// `METHOD /path` of all requests but those for events.
-    pub(crate) fn calls(&self) -> Vec<String> {
-        let requests = self.requests();
-        let others = requests.iter().filter(|request| !request.path.contains("/events"));
-        others.map(|request| format!("{} {}", request.method, request.path)).collect()
-    }
-
-    pub(crate) fn client(&self) -> kube::Client {
-        let api = self.clone();
-        let service = tower::service_fn(move |request: http::Request<kube::client::Body>| {
-            let api = api.clone();
-            async move { Ok::<_, Infallible>(api.serve(request).await) }
-        });
-        kube::Client::new(service, "default")
-    }
-
-    async fn serve(&self, request: http::Request<kube::client::Body>) -> http::Response<kube::client::Body> {
-        let (parts, body) = request.into_parts();
-        let body = body.collect().await.unwrap().to_bytes();
-        let key = (parts.method.to_string(), parts.uri.path().to_owned());
-        self.requests.lock().unwrap().push(Request {
-            method: key.0.clone(),
-            path: key.1.clone(),
-            query: parts.uri.query().unwrap_or_default().to_owned(),
-            content_type: parts.headers.get("content-type").map(|v| v.to_str().unwrap().to_owned()).unwrap_or_default(),
-            body: serde_json::from_slice(&body).unwrap_or_default(),
-        });
-        let told = self.script.lock().unwrap().get_mut(&key).and_then(VecDeque::pop_front);
-        if told.is_none() && key.0 == "PATCH" {
-            self.echo(&key.1, &serde_json::from_slice(&body).unwrap());
-        }
-        let (code, body) = match told {
-            Some((0, _)) => std::future::pending().await,
-            Some(told) => told,
-            None if key.0 == "GET" => std::future::pending().await,
-            None if key.0 == "POST" => (201, serde_json::from_slice(&body).unwrap()),
-            None if key.0 == "DELETE" => (200, json!({"kind": "Status", "apiVersion": "v1", "status": "Success"})),
-            None => (
-                200,
-                json!({
-                    "kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1",
-                    "metadata": {"name": "x", "resourceVersion": "99", "labels": {"kubernetes.io/hostname": "x"}},
-                }),
-            ),
-        };
-        let body = kube::client::Body::from(body.to_string().into_bytes());
-        http::Response::builder().status(code).header("content-type", "application/json").body(body).unwrap()
-    }
+        nodes.apply(with(&NodeKind::whole(&entry), &change));
+    });
 }
 
-/// What the fake cloud answers; each call is recorded.
+/// A fake cloud; each call is recorded.
 #[derive(Default)]
 pub(crate) struct FakeCloud {
     pub(crate) calls: Mutex<Vec<String>>,
-    /// When each of the calls came.
+    /// Times of the calls.
     pub(crate) times: Mutex<Vec<tokio::time::Instant>>,
     pub(crate) instances: Mutex<HashMap<String, Result<Instance, CloudError>>>,
     pub(crate) presences: Mutex<HashMap<String, Result<Presence, CloudError>>>,
@@ -173,26 +50,26 @@ pub(crate) struct FakeCloud {
     pub(crate) update: Mutex<VecDeque<Result<(), CloudError>>>,
     pub(crate) delete: Mutex<VecDeque<Result<(), CloudError>>>,
     pub(crate) maintain: Mutex<VecDeque<Result<Duration, CloudError>>>,
-    /// Source ranges of the services whose nodes were updated.
+    /// Source ranges of the Services whose nodes were updated.
     pub(crate) source_ranges: Mutex<Vec<Vec<String>>>,
     pub(crate) gate: Mutex<Option<Arc<tokio::sync::Semaphore>>>,
-    /// The one service whose calls the gate stops; `None`: all.
+    /// The only Service whose calls wait at the gate; if `None`, all do.
     pub(crate) gated: Mutex<Option<String>>,
     pub(crate) pause: Mutex<Duration>,
     pub(crate) capabilities: Mutex<Option<BTreeSet<Capability>>>,
     pub(crate) routes: crate::route::tests::RouteTable,
-    /// What `locate` says of a node instead of zone z9.
+    /// Answers of `locate` about nodes; the default is zone z9.
     pub(crate) zones: Mutex<HashMap<String, Result<Zone, CloudError>>>,
     pub(crate) locate_whole: Mutex<Option<CloudError>>,
-    /// Nodes that end each call for their zone.
+    /// Nodes that make each `locate` call fail.
     pub(crate) locate_breaks: Mutex<Vec<String>>,
-    /// Most nodes of a call, if not three.
+    /// Maximum number of nodes in a call; if 0, three.
     pub(crate) max_batch: Mutex<usize>,
-    /// Nodes that end each call that has them: after how long, and how.
+    /// Nodes that make each call fail that contains them: after which time, and with which error.
     breaks: Mutex<HashMap<String, (Duration, CloudError)>>,
-    /// What it takes to describe one machine.
+    /// Time to describe one instance.
     pub(crate) look_up: Mutex<Duration>,
-    /// Where calls of this kind meet.
+    /// Kind of the calls that meet, and their meeting.
     meeting: Mutex<Option<(&'static str, Arc<Meeting>)>>,
 }
 
@@ -205,12 +82,12 @@ impl FakeCloud {
         *self.pause.lock().unwrap() = time;
     }
 
-    /// From now on each call about this node ends so.
+    /// Makes each call about this node fail in this way from now on.
     pub(crate) fn breaks(&self, node: &str, after: Duration, error: CloudError) {
         self.breaks.lock().unwrap().insert(node.to_owned(), (after, error));
     }
 
-    /// From now on a call of this kind, such as `ensure`, computes until another one does.
+    /// Makes a call of this kind, for example `ensure`, block its thread from now on until there is another one.
     pub(crate) fn meets(&self, kind: &'static str) -> Arc<Meeting> {
         let meeting = Arc::<Meeting>::default();
         *self.meeting.lock().unwrap() = Some((kind, Arc::clone(&meeting)));
@@ -244,7 +121,7 @@ impl FakeCloud {
     }
 }
 
-/// A provider that owns `fake://`.
+/// Returns the info of a provider that owns `fake://`.
 pub(crate) fn info() -> ProviderInfo {
     ProviderInfo {
         name: "fake".into(),
@@ -370,7 +247,7 @@ impl CloudProvider for FakeCloud {
     }
 }
 
-/// One error of each case; those with a delay ask for 7 s.
+/// Returns one error of each case; those with a delay ask for 7 s.
 pub(crate) fn every_error() -> [CloudError; 9] {
     let why = || "because".to_owned();
     let retry = || Retry { after: Duration::from_secs(7), message: why() };
@@ -391,7 +268,7 @@ pub(crate) fn pairs(pairs: &[(&str, &str)]) -> Pairs {
     pairs.iter().map(|&(key, value)| (key.to_owned(), value.to_owned())).collect()
 }
 
-/// A node as a kubelet registers it under `--cloud-provider=external`.
+/// Returns a node as a kubelet registers it with `--cloud-provider=external`.
 pub(crate) fn node(name: &str) -> k8s::Node {
     serde_json::from_value(json!({
         "metadata": {
@@ -405,36 +282,4 @@ pub(crate) fn node(name: &str) -> k8s::Node {
         "status": {"addresses": [{"type": "Hostname", "address": name}]},
     }))
     .unwrap()
-}
-
-/// A service of type LoadBalancer.
-pub(crate) fn service(name: &str) -> k8s::Service {
-    serde_json::from_value(json!({
-        "metadata": {"namespace": "ns", "name": name, "uid": format!("uid-{name}"), "resourceVersion": "1"},
-        "spec": {"type": "LoadBalancer", "ports": [{"port": 80, "protocol": "TCP", "nodePort": 30080}]},
-    }))
-    .unwrap()
-}
-
-/// Merges a JSON object into an object, as RFC 7386 does.
-pub(crate) fn with<K: serde::Serialize + serde::de::DeserializeOwned>(object: &K, patch: &Value) -> K {
-    fn merge(target: &mut Value, patch: &Value) {
-        let Some(patch) = patch.as_object() else {
-            *target = patch.clone();
-            return;
-        };
-        if !target.is_object() {
-            *target = json!({});
-        }
-        for (key, value) in patch {
-            if value.is_null() {
-                target.as_object_mut().unwrap().remove(key);
-            } else {
-                merge(&mut target[key], value);
-            }
-        }
-    }
-    let mut value = serde_json::to_value(object).unwrap();
-    merge(&mut value, patch);
-    serde_json::from_value(value).unwrap()
 }

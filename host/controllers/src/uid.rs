@@ -1,15 +1,14 @@
-//! Who a cluster is, whatever it is called: the UID of its namespace `kube-system`.
+//! Determines the UID of the namespace `kube-system`, which identifies a cluster whatever its name.
 
 use std::{sync::OnceLock, time::Duration};
 
 use http::Request;
 use kube::Client;
 use serde::Deserialize;
+use skydock_kube::api::{Action, ApiError};
 use tokio::time::sleep;
 
-use crate::api::{Action, ApiError};
-
-/// How soon it is asked for again, and how often at the most.
+/// First and longest delay before a retry.
 const FIRST: Duration = Duration::from_secs(1);
 const LONGEST: Duration = Duration::from_secs(300);
 
@@ -23,13 +22,13 @@ struct Metadata {
     uid: String,
 }
 
-/// Asks until it is known.
+/// Retries until the UID is known.
 pub(crate) async fn find(client: &Client, uid: &OnceLock<String>) {
     let mut pause = FIRST;
     loop {
         match read(client).await {
             Ok(found) => return drop(uid.set(found)),
-            Err(error) => tracing::info!("the UID of the cluster is not known to the provider yet: {error}"),
+            Err(error) => tracing::info!("cluster UID is not available yet: {error}"),
         }
         sleep(pause).await;
         pause = (2 * pause).min(LONGEST);

@@ -1,13 +1,13 @@
-//! What is served: `/api`, `/apis`, their versions, and the aggregated form that current clients ask for.
+//! Discovery documents: `/api`, `/apis`, their versions, and the aggregated form that current clients request.
 
 use serde_json::{Value, json};
 
 use crate::resource::{self, Resource, Subresource};
 
-/// The version this server says it is: that of the API it follows.
+/// The Kubernetes version that this server reports: that of the API it follows.
 pub(crate) const VERSION: (&str, &str) = ("1", "33");
 
-/// `/version`.
+/// Returns the document of `/version`.
 pub(crate) fn version() -> Value {
     let (major, minor) = VERSION;
     json!({
@@ -17,18 +17,18 @@ pub(crate) fn version() -> Value {
     })
 }
 
-/// `/api`.
+/// Returns the document of `/api`.
 pub(crate) fn core_versions() -> Value {
     json!({"kind": "APIVersions", "versions": ["v1"], "serverAddressByClientCIDRs": []})
 }
 
-/// `/apis`.
+/// Returns the document of `/apis`.
 pub(crate) fn groups() -> Value {
     let groups: Vec<_> = group_versions().into_iter().filter(|(group, _)| !group.is_empty()).map(group).collect();
     json!({"kind": "APIGroupList", "apiVersion": "v1", "groups": groups})
 }
 
-/// `/apis/GROUP`.
+/// Returns the document of `/apis/GROUP`.
 pub(crate) fn named_group(name: &str) -> Option<Value> {
     let found = group_versions().into_iter().find(|(group, _)| !group.is_empty() && *group == name)?;
     let mut value = group(found);
@@ -44,14 +44,14 @@ fn group((name, version): (&str, &str)) -> Value {
     json!({"name": name, "versions": [version], "preferredVersion": version})
 }
 
-/// Every group with its version: each has one.
+/// Returns all groups with their versions. Each group has one version.
 pub(crate) fn group_versions() -> Vec<(&'static str, &'static str)> {
     let mut all: Vec<_> = resource::ALL.iter().map(|resource| (resource.group, resource.version)).collect();
     all.dedup();
     all
 }
 
-/// `/api/v1` or `/apis/GROUP/VERSION`.
+/// Returns the document of `/api/v1` or `/apis/GROUP/VERSION`.
 pub(crate) fn resources(group: &str, version: &str) -> Option<Value> {
     let api_version = if group.is_empty() { version.to_owned() } else { format!("{group}/{version}") };
     let mut list = Vec::new();
@@ -79,7 +79,7 @@ pub(crate) fn resources(group: &str, version: &str) -> Option<Value> {
         .then(|| json!({"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": api_version, "resources": list}))
 }
 
-/// `/api` or `/apis` as `APIGroupDiscoveryList`: all in one answer.
+/// Returns `/api` or `/apis` as `APIGroupDiscoveryList`, which contains everything in one response.
 pub(crate) fn aggregated(core: bool) -> Value {
     let items: Vec<_> = group_versions()
         .into_iter()
@@ -128,7 +128,7 @@ fn scope(namespaced: bool) -> &'static str {
     if namespaced { "Namespaced" } else { "Cluster" }
 }
 
-/// What `kubectl get all` means.
+/// Returns the categories of a resource, for `kubectl get all`.
 fn categories(resource: &Resource) -> &'static [&'static str] {
     if matches!(resource.plural, "services" | "pods") { &["all"] } else { &[] }
 }

@@ -1,4 +1,4 @@
-//! Events have two versions over one storage: core/v1, in which they are kept, and events.k8s.io/v1.
+//! Conversion of events between their two versions: core/v1, in which they are stored, and events.k8s.io/v1.
 
 use serde_json::Value;
 
@@ -7,7 +7,7 @@ use crate::{
     resource::{Resource, Shelf},
 };
 
-/// Names in core/v1 and in events.k8s.io/v1. Other fields have one name in both.
+/// Fields with different names in core/v1 and in events.k8s.io/v1. All other fields have the same name in both.
 const NAMES: [(&str, &str); 7] = [
     ("involvedObject", "regarding"),
     ("message", "note"),
@@ -18,7 +18,7 @@ const NAMES: [(&str, &str); 7] = [
     ("reportingComponent", "reportingController"),
 ];
 
-/// Brings an object that came in as `resource` into the version it is stored in.
+/// Converts an object of the version of `resource` to the storage version.
 pub(crate) fn to_storage(mut value: Value, resource: &Resource) -> Value {
     if resource.shelf == Shelf::Events && !resource.group.is_empty() {
         rename(&mut value, NAMES.map(|(core, events)| (events, core)));
@@ -27,7 +27,7 @@ pub(crate) fn to_storage(mut value: Value, resource: &Resource) -> Value {
     value
 }
 
-/// Brings a stored object into the version it was asked for in.
+/// Converts a stored object to the version of `resource`.
 pub(crate) fn from_storage(mut value: Value, resource: &Resource) -> Value {
     if resource.shelf == Shelf::Events && !resource.group.is_empty() {
         rename(&mut value, NAMES);
@@ -54,7 +54,7 @@ mod tests {
     use crate::resource::{CORE_EVENTS, EVENTS};
 
     #[test]
-    fn the_two_versions_of_an_event_hold_the_same() {
+    fn both_event_versions_convert_without_loss() {
         let core = json!({
             "apiVersion": "v1", "kind": "Event", "metadata": {"name": "a"}, "involvedObject": {"kind": "Node"}, "message": "m",
             "source": {"component": "c"}, "firstTimestamp": "t", "lastTimestamp": "t", "count": 2, "reportingComponent": "r",

@@ -1,7 +1,7 @@
-//! What goes wrong between clients and the plane, on purpose.
+//! Faults between clients and the plane, injected on purpose.
 //!
-//! Faults are rules: which requests, what happens to them, how likely, how often. Chance comes from a generator that the
-//! test seeds, and all that happened is counted, so that a test can tell that its faults were met.
+//! Faults are rules that define which requests are affected, how, with which probability, and how often. Random numbers come from a
+//! generator that the test seeds. Each fault that happens is counted, so that a test can verify that its faults occurred.
 
 use std::{
     collections::BTreeMap,
@@ -12,7 +12,7 @@ use std::{
 
 use rand::{Rng as _, rngs::StdRng};
 
-/// What a request is, as RBAC names it.
+/// The verb of a request, as in RBAC.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[allow(missing_docs)] // Kubernetes' own words
 pub enum Verb {
@@ -26,40 +26,40 @@ pub enum Verb {
 }
 
 impl Verb {
-    /// Those that change something.
+    /// The verbs that change objects.
     pub const WRITES: [Self; 4] = [Self::Create, Self::Update, Self::Patch, Self::Delete];
 }
 
-/// What happens to a request. A watch meets a rule at its start and again with each of its events.
+/// What happens to a request. Rules apply to a watch when it starts and to each of its events.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Fault {
-    /// 409: somebody else was faster. Nothing is done.
+    /// 409: another client changed the object. The request is not executed.
     Conflict,
-    /// 429, with `Retry-After`. Nothing is done.
+    /// 429, with `Retry-After`. The request is not executed.
     TooManyRequests {
-        /// In seconds.
+        /// Delay in seconds.
         retry_after: u64,
     },
-    /// 500. Nothing is done.
+    /// 500: the request is not executed.
     InternalError,
-    /// 503. Nothing is done.
+    /// 503: the request is not executed.
     ServiceUnavailable,
-    /// 410: the revision that a list or a watch goes on from is forgotten. A watch that runs ends with it.
+    /// 410: the revision that a list or a watch continues from has expired. A running watch ends with it.
     Expired,
-    /// Done later; an event of a watch comes later. The one fault after which further rules are met.
+    /// The request is executed later; an event of a watch arrives later. Further rules apply after this one.
     Slow(RangeInclusive<Duration>),
-    /// Taken, and never answered. Nothing is done. A watch that runs says nothing more, and does not end.
+    /// The request is accepted and never answered. It is not executed. A running watch sends nothing more, and does not end.
     Silence,
-    /// The connection is cut before anything is done.
+    /// The connection is closed before the request is executed.
     Cut,
-    /// It is done, and the connection is cut before the answer.
+    /// The request is executed, and the connection is closed before the response.
     AnswerLost,
-    /// A watch gets no bookmarks, except those that end a streaming list.
+    /// A watch gets no bookmarks, except those that end a streaming list. Further rules apply after this one.
     NoBookmarks,
 }
 
 impl Fault {
-    /// A word for counting and logs.
+    /// Returns a short name for counters and logs.
     #[must_use]
     pub fn name(&self) -> &'static str {
         match self {
@@ -76,20 +76,20 @@ impl Fault {
         }
     }
 
-    /// What this fault can happen to.
+    /// Returns whether this fault can happen to requests with this verb.
     fn befalls(&self, verb: Verb) -> bool {
         match self {
             Self::Conflict => matches!(verb, Verb::Update | Verb::Patch | Verb::Delete),
             Self::Expired => matches!(verb, Verb::List | Verb::Watch),
             Self::NoBookmarks => verb == Verb::Watch,
-            // For a watch, which does nothing, that is `Cut`.
+            // For a watch, which changes nothing, this is the same as `Cut`.
             Self::AnswerLost => verb != Verb::Watch,
             _ => true,
         }
     }
 }
 
-/// Which requests meet which fault.
+/// Which requests a fault happens to.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Rule {
     fault: Fault,
@@ -100,31 +100,31 @@ pub struct Rule {
 }
 
 impl Rule {
-    /// All requests that this can happen to meet it, always.
+    /// Creates a rule that always applies to all requests that the fault can happen to.
     #[must_use]
     pub fn new(fault: Fault) -> Self {
         Self { fault, verbs: Vec::new(), resource: None, chance: 1.0, times: None }
     }
 
-    /// Only these verbs.
+    /// Limits the rule to these verbs.
     #[must_use]
     pub fn verbs(self, verbs: &[Verb]) -> Self {
         Self { verbs: verbs.to_vec(), ..self }
     }
 
-    /// Only this resource, such as `nodes`; its subresources are included.
+    /// Limits the rule to this resource, for example `nodes`, including its subresources.
     #[must_use]
     pub fn resource(self, plural: impl Into<String>) -> Self {
         Self { resource: Some(plural.into()), ..self }
     }
 
-    /// With this probability, from 0.0 to 1.0; what is outside is taken as the nearer end.
+    /// Sets the probability, from 0.0 to 1.0; other values are set to the nearer limit.
     #[must_use]
     pub fn chance(self, chance: f64) -> Self {
         Self { chance: if chance.is_nan() { 0.0 } else { chance.clamp(0.0, 1.0) }, ..self }
     }
 
-    /// Not more often than this.
+    /// Limits how often the rule applies.
     #[must_use]
     pub fn times(self, times: u32) -> Self {
         Self { times: Some(times), ..self }
@@ -138,12 +138,13 @@ impl Rule {
     }
 }
 
-/// All that goes wrong.
+/// All faults of a plane.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Faults {
-    /// Met in this order. Delays add up; the first other fault is what happens.
+    /// Rules in the order in which they apply. Delays add up; the first fault other than [`Fault::Slow`] and [`Fault::NoBookmarks`]
+    /// decides.
     pub rules: Vec<Rule>,
-    /// Only clients whose `User-Agent` begins with this; empty for all.
+    /// Only affects clients whose `User-Agent` starts with this; empty for all.
     pub user_agent: String,
 }
 
@@ -153,7 +154,7 @@ impl From<Rule> for Faults {
     }
 }
 
-/// Turns faults on and off. Clones turn the same ones.
+/// Switches faults on and off. Clones share the same faults.
 #[derive(Clone, Debug, Default)]
 pub struct FaultSwitch {
     state: Arc<Mutex<State>>,
@@ -162,12 +163,12 @@ pub struct FaultSwitch {
 #[derive(Debug, Default)]
 struct State {
     faults: Faults,
-    /// There is one whenever there are rules.
+    /// Always set if there are rules.
     chance: Option<StdRng>,
     met: BTreeMap<&'static str, u64>,
 }
 
-/// A request, as far as rules look at it.
+/// The properties of a request that rules check.
 #[derive(Clone, Debug)]
 pub(crate) struct Call {
     pub(crate) verb: Verb,
@@ -184,21 +185,21 @@ pub(crate) struct Fate {
 }
 
 impl FaultSwitch {
-    /// From now on this goes wrong, and nothing else. Requests on their way keep what they have met.
+    /// Replaces all faults. Requests in flight keep the faults that they already have.
     pub fn set(&self, faults: impl Into<Faults>, chance: StdRng) {
         let mut state = self.lock();
         state.faults = faults.into();
         state.chance = Some(chance);
     }
 
-    /// From now on nothing goes wrong. What was never to be answered stays so.
+    /// Removes all faults. Requests that were never to be answered stay unanswered.
     pub fn clear(&self) {
         let mut state = self.lock();
         state.faults = Faults::default();
         state.chance = None;
     }
 
-    /// How often each fault has happened since the plane was started, by [`Fault::name`].
+    /// Returns how often each fault has happened since the plane was started, by [`Fault::name`].
     #[must_use]
     pub fn met(&self) -> BTreeMap<&'static str, u64> {
         self.lock().met.clone()
@@ -230,7 +231,7 @@ impl FaultSwitch {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        // Nothing under the lock leaves a state that is not whole.
+        // No operation under the lock leaves an inconsistent state.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -252,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rule_is_met_by_its_verbs_resource_and_client_alone() {
+    fn a_rule_matches_only_its_verbs_resource_and_client() {
         let rule = Rule::new(Fault::Cut).verbs(&[Verb::Patch]).resource("nodes");
         let switch = switch(Faults { rules: vec![rule], user_agent: "skydock/".into() });
         assert_eq!(switch.fate(&call(Verb::Patch, "nodes")).fault, Some(Fault::Cut));
@@ -264,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rule_happens_as_often_as_it_may_and_then_the_next_one_does() {
+    fn a_used_up_rule_gives_way_to_the_next() {
         let switch = switch(Faults {
             rules: vec![Rule::new(Fault::Cut).times(2), Rule::new(Fault::InternalError)],
             ..Faults::default()
@@ -276,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn delays_add_up_and_the_first_other_fault_is_the_last() {
+    fn delays_add_up_until_the_first_other_fault() {
         let second = Duration::from_secs(1);
         let slow = || Rule::new(Fault::Slow(second..=second));
         let switch = switch(Faults {
@@ -288,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn the_same_seed_has_the_same_faults_happen() {
+    fn the_same_seed_causes_the_same_faults() {
         let fates = |seed| {
             let switch = FaultSwitch::default();
             switch.set(Rule::new(Fault::Conflict).chance(0.5), StdRng::seed_from_u64(seed));
@@ -301,7 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn a_conflict_befalls_only_changes_of_what_is_there() {
+    fn a_conflict_affects_only_changes_to_existing_objects() {
         let switch = switch(Rule::new(Fault::Conflict));
         let met = |verb| switch.fate(&call(verb, "nodes")).fault.is_some();
         assert!(met(Verb::Patch) && met(Verb::Update) && met(Verb::Delete));

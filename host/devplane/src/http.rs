@@ -1,7 +1,7 @@
 //! The API over HTTP.
 //!
-//! Loopback only, without TLS: whoever can reach the port is trusted, unless a token is asked for. Web pages can reach it, too;
-//! hence the guard, which lets nothing through that a browser sends on behalf of another site.
+//! It listens on loopback only, without TLS: whoever can reach the port is trusted, unless a token is required. Because web pages can
+//! reach it, too, a guard rejects everything that a browser sends on behalf of another site.
 
 use std::{convert::Infallible, sync::Arc};
 
@@ -38,7 +38,7 @@ mod write;
 use path::{ApiPath, Place};
 use query::Query;
 
-/// Everything that is served, on a socket that other programs can reach; with a token, to those who have it.
+/// Returns the router for a socket that other programs can reach. If there is a token, requests must have it.
 pub(crate) fn guarded(router: Router, token: Option<&Token>) -> Router {
     let router = match token {
         Some(token) => {
@@ -49,7 +49,7 @@ pub(crate) fn guarded(router: Router, token: Option<&Token>) -> Router {
     router.layer(middleware::from_fn(guard))
 }
 
-/// Lets those in who have the token, and everybody to where health is told.
+/// Allows requests with the token, and all requests for health and version.
 async fn known(State(expected): State<Arc<str>>, request: Request, next: Next) -> Response {
     let open = ["/healthz", "/livez", "/readyz", "/version"].contains(&request.uri().path());
     let told = request.headers().get(header::AUTHORIZATION).map_or(&[][..], HeaderValue::as_bytes);
@@ -59,13 +59,13 @@ async fn known(State(expected): State<Arc<str>>, request: Request, next: Next) -
     Refusal::new(Reason::Unauthorized, "Unauthorized").into_response()
 }
 
-/// Compares in a time that tells nothing of where they differ.
+/// Compares in a time that does not depend on where they differ.
 fn same(one: &[u8], other: &[u8]) -> bool {
     let difference = one.iter().zip(other).fold(0_u8, |found, (a, b)| found | (a ^ b));
     one.len() == other.len() && difference == 0
 }
 
-/// Everything that is served.
+/// Returns the router of the complete API.
 pub(crate) fn router(plane: Arc<Plane>, faults: FaultSwitch) -> Router {
     let healthy = || async { "ok" };
     let router = Router::new()
@@ -79,12 +79,12 @@ pub(crate) fn router(plane: Arc<Plane>, faults: FaultSwitch) -> Router {
     behind_faults(router, faults)
 }
 
-/// The same, behind faults: for whatever serves the Kubernetes API, such as a proxy.
+/// Adds faults to a router that serves the Kubernetes API, for example a proxy.
 pub fn behind_faults(router: Router, faults: FaultSwitch) -> Router {
     router.layer(middleware::from_fn_with_state(faults, faults::inject))
 }
 
-/// Refuses requests that were sent to another name (DNS rebinding) or by a page of another site.
+/// Rejects requests with another host name (DNS rebinding), and requests from pages of other sites.
 async fn guard(request: Request, next: Next) -> Response {
     if is_from_here(request.headers()) {
         return next.run(request).await;
@@ -102,7 +102,7 @@ fn is_from_here(headers: &HeaderMap) -> bool {
     host && origin
 }
 
-/// Whether `HOST` or `HOST:PORT` is this machine.
+/// Returns whether `HOST` or `HOST:PORT` is this machine.
 fn is_local(host: &str) -> bool {
     let name = match host.rsplit_once(':') {
         Some((name, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => name,
@@ -119,7 +119,7 @@ async fn dispatch(plane: Arc<Plane>, request: Request) -> Result<Response, Refus
     let query = Query::parse(request.uri())?;
     let path = request.uri().path();
     let Some(path) = path::parse(path) else {
-        // Below these an API server answers in its own words.
+        // Below these paths, an API server answers with a Status.
         let served = ["/api/", "/apis/coordination.k8s.io/v1/", "/apis/events.k8s.io/v1/"];
         if served.iter().any(|root| path.starts_with(root)) {
             return Err(Refusal::no_such_path());
@@ -161,7 +161,7 @@ async fn dispatch(plane: Arc<Plane>, request: Request) -> Result<Response, Refus
         return Err(not_allowed(&method));
     }
     match (method, named, target.subresource) {
-        // Even with `watch`: one object is watched by its name in a field selector.
+        // Also with `watch`: a single object is watched by its name in a field selector.
         (Method::GET, true, Some(Subresource::Status) | None) => read::get(&plane, &target, &accept, &query),
         (Method::GET, false, None) => read::list_or_watch(&plane, &target, &accept, &query),
         (Method::POST, true, Some(Subresource::Token)) => token::create(&plane, &target, &query, request).await,
@@ -180,7 +180,7 @@ fn nothing_here() -> Response {
     (StatusCode::NOT_FOUND, "404 page not found\n").into_response()
 }
 
-/// What a path is about, and whether it is about all namespaces.
+/// Returns the target of a path, and whether it includes all namespaces.
 fn target(resource: &'static Resource, api: ApiPath) -> Result<(Target, bool), Refusal> {
     let subresource = match api.subresource.as_str() {
         "" => None,
@@ -229,7 +229,7 @@ impl IntoResponse for Refusal {
     }
 }
 
-/// The type of a line that cannot fail, for streams.
+/// Type of a line that cannot fail, for streams.
 type Line = Result<bytes::Bytes, Infallible>;
 
 #[cfg(test)]
@@ -237,7 +237,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_names_of_this_machine_are_local() {
+    fn only_loopback_hosts_are_local() {
         for host in ["localhost", "localhost:80", "LocalHost:1", "127.0.0.1:8080", "[::1]", "[::1]:80"] {
             assert!(is_local(host), "{host}");
         }

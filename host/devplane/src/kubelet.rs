@@ -1,7 +1,7 @@
 //! Simulated kubelets: nodes that register, send heartbeats, lose power and come back.
 //!
-//! A node registers as a kubelet with `--cloud-provider=external` does. What the node lifecycle controller would do about a
-//! silent node is done here, at once instead of after 50 seconds.
+//! A node registers like a kubelet with `--cloud-provider=external`. What the node lifecycle controller would do about a silent node
+//! happens here at once, instead of after 50 seconds.
 
 use std::{
     collections::BTreeMap,
@@ -32,31 +32,31 @@ mod shape;
 
 use shape::Health;
 
-/// Between two heartbeats: `nodeStatusUpdateFrequency`, and the period of lease renewals.
+/// Interval of heartbeats: `nodeStatusUpdateFrequency`, and that of lease renewals.
 const HEARTBEAT: Duration = Duration::from_secs(10);
 
-/// Where kubelets keep their leases.
+/// Namespace of the kubelets' leases.
 const LEASE_NAMESPACE: &str = "kube-node-lease";
 
-/// What a simulated node is like.
+/// Properties of a simulated node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NodeSpec {
-    /// `metadata.name`, which is the host name, too.
+    /// `metadata.name`, which is also the host name.
     pub name: String,
-    /// `--provider-id`: mostly left to the cloud controller.
+    /// `--provider-id`; usually left to the cloud controller.
     pub provider_id: Option<String>,
     /// `--node-ip`.
     pub internal_ip: IpAddr,
-    /// `--node-labels`, beside those that every kubelet sets.
+    /// `--node-labels`, in addition to those that every kubelet sets.
     pub labels: BTreeMap<String, String>,
-    /// For example `alpha.kubernetes.io/provided-node-ip`.
+    /// Annotations, for example `alpha.kubernetes.io/provided-node-ip`.
     pub annotations: BTreeMap<String, String>,
-    /// `spec.podCIDRs`, in CIDR notation: what the IPAM controller would write.
+    /// `spec.podCIDRs`, in CIDR notation, which the IPAM controller would write.
     pub pod_cidrs: Vec<String>,
 }
 
 impl NodeSpec {
-    /// A node without anything special.
+    /// Creates a node with only a name and an address.
     #[must_use]
     pub fn new(name: impl Into<String>, internal_ip: IpAddr) -> Self {
         Self {
@@ -70,21 +70,21 @@ impl NodeSpec {
     }
 }
 
-/// Why nothing was done.
+/// Errors of simulated kubelets. The operation has no effect.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum KubeletError {
-    /// A kubelet of this name is there already.
+    /// A kubelet with this name exists.
     #[error("node {0:?} has a kubelet already")]
     Taken(String),
-    /// No kubelet of this name was registered.
+    /// There is no kubelet with this name.
     #[error("node {0:?} has no kubelet: register it first")]
     Unknown(String),
-    /// The control plane did not take the Node.
+    /// The control plane rejected the Node.
     #[error("node {name:?} cannot register: {message}")]
     Refused {
-        /// The node.
+        /// Name of the node.
         name: String,
-        /// What the control plane answered.
+        /// Message of the control plane.
         message: String,
     },
 }
@@ -100,7 +100,7 @@ pub struct Kubelets {
 #[derive(Debug)]
 struct Kubelet {
     spec: NodeSpec,
-    /// Sends heartbeats; nothing while the power is off.
+    /// Sends heartbeats; none while the power is off.
     heart: Option<CancellationToken>,
 }
 
@@ -109,7 +109,7 @@ impl Kubelets {
         Self { plane, known: Arc::default(), runtime }
     }
 
-    /// Starts a kubelet: it creates its Node, or takes over the one that is there, and becomes ready at once.
+    /// Starts a kubelet: it creates its Node, or takes over an existing one, and becomes ready at once.
     ///
     /// # Errors
     /// [`KubeletError::Taken`] and [`KubeletError::Refused`].
@@ -124,7 +124,7 @@ impl Kubelets {
         Ok(())
     }
 
-    /// Cuts the power: heartbeats end, the Node's conditions become Unknown, and it is tainted as unreachable.
+    /// Switches the power off: heartbeats end, the Node's conditions become Unknown, and it is tainted as unreachable.
     ///
     /// # Errors
     /// [`KubeletError::Unknown`].
@@ -138,8 +138,7 @@ impl Kubelets {
         Ok(())
     }
 
-    /// Switches the power on again. As a real kubelet does when it starts, and only then, it creates its Node if somebody
-    /// has deleted it.
+    /// Switches the power on. Like a real kubelet, it creates its Node at this point if it was deleted, but not later.
     ///
     /// # Errors
     /// [`KubeletError::Unknown`] and [`KubeletError::Refused`].
@@ -153,7 +152,7 @@ impl Kubelets {
         Ok(())
     }
 
-    /// Takes the machine away, and its Node and Lease with it.
+    /// Removes the kubelet with its Node and Lease.
     ///
     /// # Errors
     /// [`KubeletError::Unknown`].
@@ -164,20 +163,20 @@ impl Kubelets {
         }
         self.plane.write(|store, now| {
             for target in [target(&NODES, name, None), target(&LEASES, name, None)] {
-                // Somebody may have deleted them before.
+                // They may have been deleted before.
                 let _ = delete::delete(store, &target, &delete::DeleteOptions::default(), now);
             }
         });
         Ok(())
     }
 
-    /// Names of the nodes that have a kubelet, and whether it runs.
+    /// Returns the names of the nodes that have a kubelet, and whether it runs.
     #[must_use]
     pub fn list(&self) -> Vec<(String, bool)> {
         self.lock().iter().map(|(name, kubelet)| (name.clone(), kubelet.heart.is_some())).collect()
     }
 
-    /// Ends all heartbeats and leaves the Nodes as they are.
+    /// Ends all heartbeats. The Nodes are not changed.
     pub(crate) fn halt(&self) {
         for kubelet in self.lock().values_mut() {
             if let Some(heart) = kubelet.heart.take() {
@@ -209,7 +208,7 @@ impl Kubelets {
         let beat = async move {
             let mut ticks = interval(HEARTBEAT);
             ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-            // The first tick comes at once, and registration has just reported.
+            // The first tick is immediate, and the registration has just reported.
             ticks.tick().await;
             loop {
                 tokio::select! {
@@ -217,7 +216,7 @@ impl Kubelets {
                     _ = ticks.tick() => {}
                 }
                 plane.write(|store, now| {
-                    // Nothing comes between this look and the write.
+                    // The store is locked, so the kubelet cannot be stopped between this check and the write.
                     if !stopped.is_cancelled() {
                         report(store, &name, Health::Ready, now);
                     }
@@ -233,7 +232,7 @@ impl Kubelets {
     }
 }
 
-/// Writes how a node is into its status, taints and lease. A Node that was deleted stays so.
+/// Writes the health of a node to its status, taints and lease. A deleted Node is not recreated.
 fn report(store: &mut Store, name: &str, health: Health, now: Timestamp) {
     if let Err(refusal) = try_report(store, name, health, now)
         && refusal.reason() != Reason::NotFound

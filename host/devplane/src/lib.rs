@@ -1,16 +1,15 @@
 //! An embedded Kubernetes control plane for development, demos and fast tests.
 //!
-//! [`DevPlane::start`] serves the Kubernetes API on loopback: nodes, services, events, leases, namespaces, configmaps and
-//! service accounts, well enough for `kubectl` and for controllers built on kube-rs or client-go. [`Kubelets`] are the
-//! simulated machines of the cluster. Nothing else runs: no pods (they can be listed, and there are none), no
-//! garbage collector; authentication is one token, if any.
+//! [`DevPlane::start`] serves the Kubernetes API on loopback: nodes, services, events, leases, namespaces, configmaps and service
+//! accounts, well enough for `kubectl` and for controllers built on kube-rs or client-go. [`Kubelets`] are the simulated machines of
+//! the cluster. Nothing else runs: no pods (they can be listed, but the list is empty) and no garbage collector. Authentication is one
+//! optional token.
 //!
-//! Where it differs from an API server:
+//! Differences from an API server:
 //! - There is no server-side apply, and `metadata.managedFields` is not kept.
-//! - Nothing collects garbage: what `propagationPolicy` has an object wait for is over at once.
+//! - There is no garbage collection: an object does not wait for what `propagationPolicy` asks for.
 //! - Service IPs are IPv4, from 10.96.0.0/16.
-//! - Protobuf is understood in request bodies and never sent: a client has to accept JSON as well, as `kubectl` and
-//!   client-go do.
+//! - Protobuf is accepted in request bodies and never sent: a client must also accept JSON, as `kubectl` and client-go do.
 //!
 //! ```no_run
 //! # async fn run() -> Result<(), Box<dyn std::error::Error>> {
@@ -70,18 +69,18 @@ use persist::StateFile;
 use plane::Plane;
 use store::Store;
 
-/// How long a shutdown waits for requests on their way.
+/// How long a shutdown waits for requests in flight.
 const GRACE: Duration = Duration::from_secs(2);
 
-/// How often old events are looked for.
+/// Interval of searches for old events.
 const EVENT_SWEEP: Duration = Duration::from_secs(60);
 
-/// What requests have to know. Shown by nothing but the kubeconfig.
+/// Token that requests must have. Only the kubeconfig shows it.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Token(String);
 
 impl Token {
-    /// One that nobody can guess.
+    /// Creates a token that cannot be guessed.
     #[must_use]
     pub fn random() -> Self {
         Self(format!("{}{}", uuid::Uuid::new_v4().simple(), uuid::Uuid::new_v4().simple()))
@@ -94,17 +93,17 @@ impl std::fmt::Debug for Token {
     }
 }
 
-/// How a plane is started.
+/// Options of a plane.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Options {
-    /// Where the API is served: an address of this machine only. Port 0, the default, takes any free one.
+    /// Address of the API: a loopback address. Port 0, the default, selects a free port.
     pub listen: SocketAddr,
-    /// Where the cluster is kept, so that it is the same after a restart. Without it, it is forgotten.
+    /// File for the state of the cluster, so that it survives a restart. Without it, the state is lost.
     pub state_file: Option<PathBuf>,
-    /// Bearer token that requests must have. Without it, whoever reaches the port may do everything.
+    /// Bearer token that requests must have. Without it, whoever can reach the port has all permissions.
     pub token: Option<Token>,
-    /// Whether the garbage collector and the namespace controller are played. Without them, objects that wait for one of these
-    /// wait for ever, as they do with an API server that is alone.
+    /// Whether the garbage collector and the namespace controller are simulated. Without them, objects that wait for one of these wait
+    /// forever, as with an API server on its own.
     pub controllers: bool,
 }
 
@@ -114,20 +113,20 @@ impl Default for Options {
     }
 }
 
-/// Why a plane could not be started.
+/// Reasons why a plane cannot be started.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
-    /// There is no authentication: other machines must not reach it.
+    /// The address is not a loopback address: other machines must not reach the plane.
     #[error(
         "cannot listen on {0}: the control plane has no authentication, so that only loopback addresses are allowed"
     )]
     NotLoopback(SocketAddr),
-    /// The port is taken, or forbidden.
+    /// The port is in use, or not permitted.
     #[error("cannot listen on {address}")]
     Listen {
         /// The address.
         address: SocketAddr,
-        /// What the system says.
+        /// Error of the operating system.
         #[source]
         source: io::Error,
     },
@@ -151,10 +150,10 @@ pub struct DevPlane {
 }
 
 impl DevPlane {
-    /// Serves the API. Must be called within a tokio runtime.
+    /// Starts serving the API. Must be called within a tokio runtime.
     ///
     /// # Errors
-    /// [`StartError`] says what is in the way.
+    /// [`StartError`] with the reason.
     pub async fn start(options: Options) -> Result<Self, StartError> {
         let Options { listen, state_file, token, controllers } = options;
         if !listen.ip().is_loopback() {
@@ -199,13 +198,13 @@ impl DevPlane {
         })
     }
 
-    /// Base URL of the API, such as `http://127.0.0.1:41234`.
+    /// Returns the base URL of the API, for example `http://127.0.0.1:41234`.
     #[must_use]
     pub fn url(&self) -> String {
         format!("http://{}", self.address)
     }
 
-    /// A kubeconfig, in YAML, whose one context is this plane.
+    /// Returns a kubeconfig, in YAML, whose only context is this plane.
     #[must_use]
     pub fn kubeconfig(&self) -> String {
         let user = self.token.as_ref().map_or_else(|| "{}".to_owned(), |token| format!("{{ token: {} }}", token.0));
@@ -217,40 +216,39 @@ impl DevPlane {
         )
     }
 
-    /// The simulated machines.
+    /// Returns the simulated machines.
     #[must_use]
     pub fn kubelets(&self) -> Kubelets {
         self.kubelets.clone()
     }
 
-    /// What goes wrong between clients and this plane. Kubelets are not concerned: they sit inside.
+    /// Returns the faults between clients and this plane. Kubelets are not affected, because they do not use HTTP.
     #[must_use]
     pub fn faults(&self) -> &FaultSwitch {
         &self.faults
     }
 
-    /// The API without a socket, faults included: for a client in this process, so that a test can run on a clock that
-    /// stands still.
+    /// Returns the API without a socket, including faults, for a client in this process, so that a test can run on a paused clock.
     pub fn router(&self) -> axum::Router {
         http::router(Arc::clone(&self.plane), self.faults.clone())
     }
 
-    /// Ends all watches, as a restart of an API server would. Clients watch again where they were.
+    /// Ends all watches, like a restart of an API server. Clients continue their watches where they were.
     pub fn cut_watches(&self) {
         self.plane.cut_watches();
     }
 
-    /// Forgets the history, so that every watch that goes on from an earlier revision gets 410 Gone.
+    /// Deletes the history, so that every watch that continues from an earlier revision gets 410 Gone.
     pub fn compact(&self) {
         self.plane.write(|store, _| store.compact());
     }
 
-    /// Has the wall clock of the plane and its kubelets jump, forwards or backwards, against that of this machine.
+    /// Shifts the wall clock of the plane and its kubelets relative to that of this machine, forwards or backwards.
     pub fn shift_clock(&self, by: SignedDuration) {
         self.plane.shift_clock(by);
     }
 
-    /// Stops serving, and saves the state one last time.
+    /// Stops serving, and saves the state a last time.
     pub async fn shutdown(mut self) {
         self.kubelets.halt();
         self.stop.cancel();

@@ -1,4 +1,4 @@
-//! OpenAPI v3, printed from the schema: enough for `kubectl` to validate on the server, to merge, and to explain.
+//! OpenAPI v3, generated from the schema: enough for `kubectl` to validate on the server, to merge, and to explain.
 
 use std::collections::BTreeMap;
 
@@ -10,13 +10,13 @@ use crate::{
     schema::{Object, Type},
 };
 
-/// `/openapi/v3`: where the document of each group is.
+/// Returns `/openapi/v3`: the paths of the documents of all groups.
 pub(crate) fn index() -> Value {
     let paths: Map<_, _> = discovery::group_versions()
         .into_iter()
         .map(|(group, version)| {
             let path = if group.is_empty() { format!("api/{version}") } else { format!("apis/{group}/{version}") };
-            // Clients cache by the hash; the document changes with the program only.
+            // Clients cache by the hash; the document only changes with the program.
             let url = format!("/openapi/v3/{path}?hash={}", env!("CARGO_PKG_VERSION"));
             (path, json!({"serverRelativeURL": url}))
         })
@@ -24,7 +24,7 @@ pub(crate) fn index() -> Value {
     json!({"paths": paths})
 }
 
-/// `/openapi/v3/api/v1` or `/openapi/v3/apis/GROUP/VERSION`.
+/// Returns `/openapi/v3/api/v1` or `/openapi/v3/apis/GROUP/VERSION`.
 pub(crate) fn document(group: &str, version: &str) -> Option<Value> {
     let mut paths = Map::new();
     let mut schemas = BTreeMap::new();
@@ -88,7 +88,7 @@ fn add_schema(object: &'static Object, resource: Option<&Resource>, schemas: &mu
     if schemas.contains_key(object.name) {
         return;
     }
-    // Marks the place, for types that lead back here.
+    // Placeholder, for types that refer to this one.
     schemas.insert(object.name, Value::Null);
     let properties: Map<_, _> =
         object.fields.iter().map(|(_, name, ty)| ((*name).to_owned(), property(*ty, schemas))).collect();
@@ -146,7 +146,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_reference_of_every_document_leads_somewhere() {
+    fn every_schema_reference_resolves() {
         for resource in resource::ALL {
             let document = document(resource.group, resource.version).unwrap();
             let text = document.to_string();
@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn kubectl_finds_the_parameter_that_lets_it_validate_on_the_server() {
+    fn a_patch_operation_has_the_field_validation_parameter() {
         let document = document("", "v1").unwrap();
         let patch = &document["paths"]["/api/v1/namespaces/{namespace}/services/{name}"]["patch"];
         assert_eq!(patch["x-kubernetes-group-version-kind"]["kind"], "Service");

@@ -1,4 +1,4 @@
-//! The three ways to change a part of an object.
+//! The three types of patches.
 
 use json_patch::{AddOperation, PatchOperation};
 use serde_json::Value;
@@ -12,19 +12,19 @@ pub(crate) mod strategic;
 
 use strategic::PatchError;
 
-/// A patch, parsed.
+/// A parsed patch.
 #[derive(Debug)]
 pub(crate) enum Patch {
-    /// RFC 6902.
+    /// JSON patch, RFC 6902.
     Json(Vec<Value>),
-    /// RFC 7386.
+    /// JSON merge patch, RFC 7386.
     Merge(Value),
-    /// Kubernetes' merge patch that knows lists with keys.
+    /// Kubernetes' strategic merge patch, which merges lists by keys.
     Strategic(Value),
 }
 
 impl Patch {
-    /// The object after the patch.
+    /// Returns the object after the patch.
     pub(crate) fn apply(&self, mut value: Value, schema: &'static schema::Object) -> Result<Value, Refusal> {
         match self {
             Self::Json(operations) => {
@@ -37,7 +37,7 @@ impl Patch {
                     if let PatchOperation::Replace(replace) = &operation
                         && value.pointer(replace.path.as_str()).is_none()
                     {
-                        // What is not there is added, as long as its parent is an object.
+                        // A missing value is added, if its parent is an object.
                         let parent = replace.path.as_str().rsplit_once('/').map_or("", |(parent, _)| parent);
                         if value.pointer(parent).is_some_and(Value::is_object) {
                             let (path, value) = (replace.path.clone(), replace.value.clone());
@@ -62,7 +62,7 @@ impl From<PatchError> for Refusal {
         match error {
             PatchError::NotAnObject | PatchError::NotAList(_) => Self::bad_request(message),
             PatchError::NotRetained(_) => Self::of_server(Reason::Invalid, message),
-            // An API server has no word for these.
+            // An API server returns an error without a reason for these.
             PatchError::UnknownDirective(_) | PatchError::NoMergeKey { .. } | PatchError::NotAMap { .. } => {
                 Self::new(Reason::Unknown, message)
             }

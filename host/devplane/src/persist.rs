@@ -1,4 +1,4 @@
-//! The state file: everything, as JSON, written soon after each change.
+//! The state file: the complete state as JSON, written soon after each change.
 
 use std::{
     borrow::Cow,
@@ -21,18 +21,18 @@ use crate::{
     store::Store,
 };
 
-/// How long changes are gathered before they are written.
+/// How long changes are collected before they are written.
 const DEBOUNCE: Duration = Duration::from_millis(150);
 
-/// With a large cluster, changes are gathered for this many times as long as writing took: the file costs a fifth of a
-/// processor at most, however often nodes say that they are well.
+/// For a large cluster, changes are collected for this many times the duration of a write: writing takes at most a fifth of a
+/// processor, however often nodes send heartbeats.
 const PAUSES: u32 = 4;
 
-/// Revisions skipped at each start. A killed process may have handed out revisions that never reached the file; nobody
-/// makes that many changes between two writes, so that none of them is ever used twice.
+/// Revisions that are skipped at each start. A killed process may have used revisions that were not written to the file. There are
+/// never this many changes between two writes, so no revision is used twice.
 const SKIP: u64 = 1_000_000;
 
-/// Layout of the file.
+/// Version of the file format.
 const FORMAT: u32 = 1;
 
 #[derive(Serialize, Deserialize)]
@@ -53,43 +53,43 @@ impl<'a> Entry<'a> {
     }
 }
 
-/// Why a state file cannot be used.
+/// Reasons why a state file cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum StateFileError {
-    /// It cannot be read, locked or written.
+    /// The file cannot be read, locked or written.
     #[error("cannot {action} the state file {}", path.display())]
     Io {
-        /// What was tried.
+        /// The operation.
         action: &'static str,
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// Why it failed.
+        /// The error.
         #[source]
         source: io::Error,
     },
-    /// Another process uses it.
+    /// Another process uses the file.
     #[error("the state file {} is in use by another process: stop that one, or choose another file", .0.display())]
     Locked(PathBuf),
-    /// It is not a state file, or a damaged one.
+    /// The file is damaged, or not a state file.
     #[error("the state file {} cannot be understood: repair or remove it", path.display())]
     Damaged {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// Where reading it failed.
+        /// Position and type of the error.
         #[source]
         source: serde_json::Error,
     },
-    /// It was written by another version, or has kinds that are not served.
-    #[error("the state file {} was written by another version of this program ({what}): remove it to start anew", path.display())]
+    /// The file was written by another version, or contains unknown kinds.
+    #[error("the state file {} was written by another version of this program ({what}): remove it to start from scratch", path.display())]
     Foreign {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
         /// What is unknown.
         what: String,
     },
 }
 
-/// A state file that is ours as long as this exists.
+/// A state file that is locked while this exists.
 #[derive(Debug)]
 pub(crate) struct StateFile {
     path: PathBuf,
@@ -98,7 +98,7 @@ pub(crate) struct StateFile {
 }
 
 impl StateFile {
-    /// Takes the file for this process, and reads what is in it.
+    /// Locks the file for this process, and reads it.
     pub(crate) fn open(path: &Path) -> Result<(Self, Store), StateFileError> {
         let failed = |action| move |source| StateFileError::Io { action, path: path.to_owned(), source };
         if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
@@ -123,7 +123,7 @@ impl StateFile {
         Ok((Self { path: path.to_owned(), _lock: lock }, store))
     }
 
-    /// Writes the file whenever something has changed, until told to stop; then once more.
+    /// Writes the file after changes, until `stop` is canceled, and then once more.
     pub(crate) async fn keep(self, plane: Arc<Plane>, stop: CancellationToken) {
         let mut changes = plane.changes();
         let mut written = None;

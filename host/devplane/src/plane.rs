@@ -1,4 +1,4 @@
-//! The store with a lock, a clock and a bell around it: what requests, watches and kubelets share.
+//! The store with a lock, a clock and notifications, which requests, watches and kubelets share.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -17,11 +17,11 @@ use crate::{
 #[derive(Debug)]
 pub(crate) struct Plane {
     store: Mutex<Store>,
-    /// The latest revision. Watches wait for it to move.
+    /// The latest revision. Watches wait for it to change.
     revision: watch::Sender<u64>,
-    /// Cancelled, and replaced, when all watches are to end.
+    /// Canceled, and replaced, to end all watches.
     watches: Mutex<CancellationToken>,
-    /// How far its clock is ahead of the machine's.
+    /// Difference between the plane's clock and the machine's.
     ahead: Mutex<SignedDuration>,
 }
 
@@ -35,7 +35,7 @@ impl Plane {
         look(&lock(&self.store))
     }
 
-    /// Changes the store, at the present time, and wakes the watches if something changed.
+    /// Changes the store at the current time, and wakes the watches if something has changed.
     pub(crate) fn write<T>(&self, change: impl FnOnce(&mut Store, Timestamp) -> T) -> T {
         let mut store = lock(&self.store);
         let result = change(&mut store, self.now());
@@ -44,33 +44,33 @@ impl Plane {
         result
     }
 
-    /// The present time.
+    /// Returns the current time.
     pub(crate) fn now(&self) -> Timestamp {
         Timestamp::now().saturating_add(*lock(&self.ahead)).unwrap_or(Timestamp::MAX)
     }
 
-    /// Has the clock jump.
+    /// Shifts the clock.
     pub(crate) fn shift_clock(&self, by: SignedDuration) {
         let mut ahead = lock(&self.ahead);
         *ahead = ahead.saturating_add(by);
     }
 
-    /// Tells when something has changed.
+    /// Returns a receiver that is notified of changes.
     pub(crate) fn changes(&self) -> watch::Receiver<u64> {
         self.revision.subscribe()
     }
 
-    /// Is cancelled when a watch that begins now must end.
+    /// Returns a token that is canceled when watches that start at this point must end.
     pub(crate) fn watch_token(&self) -> CancellationToken {
         lock(&self.watches).clone()
     }
 
-    /// Ends all watches, as a restart of an API server does.
+    /// Ends all watches, like a restart of an API server.
     pub(crate) fn cut_watches(&self) {
         std::mem::take(&mut *lock(&self.watches)).cancel();
     }
 
-    /// Creates what every cluster has, if it is not there yet: the system namespaces and the `kubernetes` Service.
+    /// Creates the objects that every cluster has, if they do not exist: the system namespaces and the `kubernetes` Service.
     pub(crate) fn bootstrap(&self, port: u16) {
         let options = Options::default();
         for name in SYSTEM_NAMESPACES {
@@ -94,7 +94,7 @@ impl Plane {
                 "ports": [{"name": "http", "port": 80, "targetPort": port}],
             },
         });
-        // The port differs from one start to the next, so that an earlier one is replaced.
+        // The port may be different after a restart, so an existing Service is updated.
         let known = self.read(|store| store.get(Shelf::Services, "default", "kubernetes").is_some());
         let result = self.write(|store, now| {
             if known {
@@ -113,7 +113,7 @@ fn log_refusal(what: &str, refusal: Option<crate::refusal::Refusal>) {
     }
 }
 
-/// A panic elsewhere leaves the data as it was before or after a change, never in between: it is good to go on with.
+/// A panic leaves the data as before or after a change, never in between, so it can still be used.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

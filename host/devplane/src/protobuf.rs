@@ -1,7 +1,7 @@
-//! Request bodies in `application/vnd.kubernetes.protobuf`, read into JSON by the numbers in the schema.
+//! Converts request bodies in `application/vnd.kubernetes.protobuf` to JSON, by the field numbers in the schema.
 //!
-//! Go writes fields that are not pointers even when they are empty, so that an empty string, a zero and a zero time stand for
-//! a field that is not there, as they do in JSON (`omitempty`). `false` is kept: where it matters, it was said.
+//! Go writes fields that are not pointers even if they are empty. An empty string, a zero and a zero time therefore mean that the field
+//! is missing, as in JSON (`omitempty`). `false` is kept, because it was set explicitly where it matters.
 
 use base64::{Engine as _, engine::general_purpose::STANDARD as BASE64};
 use jiff::Timestamp;
@@ -12,15 +12,15 @@ use crate::{
     schema::{Object, Type},
 };
 
-/// What every body begins with; a `runtime.Unknown` follows.
+/// Start of every body; a `runtime.Unknown` follows.
 const MAGIC: &[u8] = b"k8s\0";
 
-/// A body that cannot be read.
+/// A body that cannot be decoded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the body is not a Kubernetes object in protobuf: {0}")]
 pub(crate) struct Malformed(&'static str);
 
-/// The object in a body.
+/// Decodes the object in a body.
 pub(crate) fn decode(body: &[u8], schema: &Object) -> Result<Value, Malformed> {
     let envelope = body.strip_prefix(MAGIC).ok_or(Malformed("it does not begin with k8s"))?;
     let (mut api_version, mut kind, mut raw) = ("", "", [].as_slice());
@@ -56,7 +56,7 @@ fn message(bytes: &[u8], schema: &Object) -> Result<Map<String, Value>, Malforme
     let mut fields = Map::new();
     for field in Fields(bytes) {
         let (number, wire) = field?;
-        // A field that is not known here comes from a newer client.
+        // An unknown field comes from a newer client.
         let Some((_, name, ty)) = schema.fields.iter().find(|(known, ..)| *known == number) else { continue };
         match *ty {
             Type::Map(item) => {
@@ -82,7 +82,7 @@ fn push(fields: &mut Map<String, Value>, name: &str, value: Value) {
     }
 }
 
-/// One entry of a map: a message of key and value.
+/// Decodes one entry of a map: a message of key and value.
 fn entry(wire: Wire<'_>, item: Type) -> Result<(String, Value), Malformed> {
     let (mut key, mut content) = ("", Wire::Bytes(&[]));
     for field in Fields(wire.bytes()?) {
@@ -128,7 +128,7 @@ fn value(wire: Wire<'_>, ty: Type) -> Result<Value, Malformed> {
     })
 }
 
-/// The first three fields of a small message.
+/// Returns the first three fields of a small message.
 fn parts(wire: Wire<'_>) -> Result<[Option<Wire<'_>>; 3], Malformed> {
     let mut parts = [None; 3];
     for field in Fields(wire.bytes()?) {
@@ -145,17 +145,17 @@ fn text(wire: Wire<'_>) -> Result<&str, Malformed> {
     std::str::from_utf8(wire.bytes()?).map_err(|_| Malformed("a text is not UTF-8"))
 }
 
-/// A value as it is on the wire.
+/// A value in its wire format.
 #[derive(Clone, Copy, Debug)]
 enum Wire<'a> {
     Varint(u64),
     Bytes(&'a [u8]),
-    /// 4 or 8 bytes. No served type has such a field.
+    /// 4 or 8 bytes. No supported type has such a field.
     Fixed,
 }
 
 impl<'a> Wire<'a> {
-    /// A signed number: 32-bit ones are written as 64-bit ones.
+    /// Returns a signed number. 32-bit numbers are encoded like 64-bit ones.
     fn number(self) -> Result<i64, Malformed> {
         match self {
             Self::Varint(bits) => Ok(bits.cast_signed()),
@@ -208,7 +208,7 @@ impl<'a> Fields<'a> {
     }
 
     fn varint(&mut self) -> Result<u64, Malformed> {
-        /// Seven bits a byte: ten bytes hold 64 bits.
+        /// Each byte contains seven bits: ten bytes hold 64 bits.
         const LONGEST: usize = 10;
         let mut bits = 0;
         for index in 0..LONGEST {

@@ -1,4 +1,4 @@
-//! Why a request failed, in the form of a Kubernetes `Status`.
+//! Errors of requests, in the form of a Kubernetes `Status`.
 
 use std::fmt;
 
@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 
 use crate::{object::as_map, resource::Resource};
 
-/// A request that was refused. The message is for people; programs go by the reason.
+/// A rejected request. The message is for people; programs use the reason.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[error("{message}")]
 pub(crate) struct Refusal {
@@ -35,12 +35,12 @@ pub(crate) enum Reason {
     TooManyRequests,
     InternalError,
     ServiceUnavailable,
-    /// An error that nobody thought of: 500, without a word.
+    /// An unexpected error: 500, without a reason.
     Unknown,
 }
 
 impl Reason {
-    /// The HTTP status code that goes with it.
+    /// Returns the HTTP status code of the reason.
     pub(crate) fn code(self) -> u16 {
         match self {
             Self::BadRequest => 400,
@@ -62,12 +62,12 @@ impl Reason {
     }
 }
 
-/// One field of an object that cannot be as it is.
+/// One field of an object that is not valid.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Cause {
-    /// `FieldValueInvalid` and its kin.
+    /// `FieldValueInvalid` or a similar reason.
     pub(crate) reason: &'static str,
-    /// Path, such as `spec.ports[0].port`.
+    /// Path, for example `spec.ports[0].port`.
     pub(crate) field: String,
     pub(crate) message: String,
 }
@@ -102,7 +102,7 @@ impl Cause {
     }
 }
 
-/// What a request was about. Empty fields are left out.
+/// Returns the details of the object that a request was about. Empty fields are omitted.
 fn details(name: &str, group: &str, kind: &str, causes: &[Cause]) -> Value {
     let mut details = Map::new();
     for (field, text) in [("name", name), ("group", group), ("kind", kind)] {
@@ -125,23 +125,23 @@ impl Refusal {
         Self::new(Reason::BadRequest, message)
     }
 
-    /// What the server says of itself, with details that are empty.
+    /// Creates an error about the server itself, with empty details.
     pub(crate) fn of_server(reason: Reason, message: impl Into<String>) -> Self {
         Self { reason, message: message.into(), details: json!({}) }
     }
 
-    /// The object that a patch leads to cannot be read.
+    /// Creates an error for a patch whose result cannot be decoded.
     pub(crate) fn bad_patch(why: impl fmt::Display) -> Self {
         let cause = Cause::invalid("patch", &"".into(), why);
         Self::invalid_of("", "", "", &[cause])
     }
 
-    /// No such object.
+    /// Creates an error for a missing object.
     pub(crate) fn not_found(resource: &Resource, name: &str) -> Self {
         Self::about(Reason::NotFound, resource, name, "not found")
     }
 
-    /// No such path: the server does not know the resource.
+    /// Creates an error for a path of an unknown resource.
     pub(crate) fn no_such_path() -> Self {
         Self::of_server(Reason::NotFound, "the server could not find the requested resource")
     }
@@ -154,22 +154,22 @@ impl Refusal {
         Self::about(Reason::Forbidden, resource, name, &format!("is forbidden: {why}"))
     }
 
-    /// Somebody else was faster, or the object is not the one that was meant.
+    /// Creates an error for an object that was changed by another client, or is another object than expected.
     pub(crate) fn conflict(resource: &Resource, name: &str, why: &str) -> Self {
         let message = format!("Operation cannot be fulfilled on {} {name:?}: {why}", resource.qualified());
         Self { message, ..Self::about(Reason::Conflict, resource, name, "") }
     }
 
-    /// The object is not the one that was meant.
+    /// Creates an error for an object that does not match the precondition.
     pub(crate) fn precondition(resource: &Resource, name: &str, what: &str, wanted: &str, found: &str) -> Self {
         let why = format!("Precondition failed: {what} in precondition: {wanted}, {what} in object meta: {found}");
         Self::conflict(resource, name, &why)
     }
 
-    /// The object is not the one that was to be deleted.
+    /// Creates an error for an object that does not match the precondition of its deletion.
     pub(crate) fn not_to_delete(resource: &Resource, name: &str, what: &str, wanted: &str, found: &str) -> Self {
         let why = format!("the {what} in the precondition ({wanted}) does not match the {what} in record ({found})");
-        // Here a conflict names the kind where it names the resource elsewhere.
+        // Unlike other conflicts, this one contains the kind instead of the resource.
         Self {
             reason: Reason::Conflict,
             message: format!("Operation cannot be fulfilled on {} {name:?}: {why}", resource.kind),
@@ -177,18 +177,18 @@ impl Refusal {
         }
     }
 
-    /// The version that an update is based on is not the current one.
+    /// Creates an error for an update that is not based on the current version.
     pub(crate) fn stale(resource: &Resource, name: &str) -> Self {
         let why = "the object has been modified; please apply your changes to the latest version and try again";
         Self::conflict(resource, name, why)
     }
 
-    /// The object cannot be as it is.
+    /// Creates an error for an object that is not valid.
     pub(crate) fn invalid(resource: &Resource, name: &str, causes: &[Cause]) -> Self {
         Self::invalid_of(resource.group, resource.kind, name, causes)
     }
 
-    /// The one refusal of an object that names the resource in place of the kind.
+    /// Creates the only error of this type that contains the resource instead of the kind.
     pub(crate) fn invalid_resource(resource: &Resource, name: &str, causes: &[Cause]) -> Self {
         Self::invalid_of(resource.group, resource.plural, name, causes)
     }
@@ -204,30 +204,30 @@ impl Refusal {
         }
     }
 
-    /// Options of a request that cannot be as they are. `kind` is that of the options, such as `CreateOptions`.
+    /// Creates an error for options of a request that are not valid. `kind` is that of the options, for example `CreateOptions`.
     pub(crate) fn invalid_options(kind: &str, causes: &[Cause]) -> Self {
         Self::invalid_of("meta.k8s.io", kind, "", causes)
     }
 
-    /// The history does not reach that far back.
+    /// Creates an error for a revision that the history does not contain.
     pub(crate) fn expired(wanted: u64, oldest: u64) -> Self {
         Self::new(Reason::Expired, format!("too old resource version: {wanted} ({oldest})"))
     }
 
-    /// A version that is still to come.
+    /// Creates an error for a revision in the future.
     pub(crate) fn too_large(wanted: u64, current: u64) -> Self {
         let message = format!("Too large resource version: {wanted}, current: {current}");
         let causes = json!([{"reason": "ResourceVersionTooLarge", "message": "Too large resource version"}]);
         Self { reason: Reason::Timeout, message, details: json!({"retryAfterSeconds": 1, "causes": causes}) }
     }
 
-    /// Too many requests; ask again after so many seconds.
+    /// Creates an error for too many requests, to be retried after this many seconds.
     pub(crate) fn throttled(retry_after: u64) -> Self {
         let details = json!({"retryAfterSeconds": retry_after});
         Self { details, ..Self::new(Reason::TooManyRequests, "too many requests, please try again later") }
     }
 
-    /// Adds one cause, for programs that look for it.
+    /// Adds one cause, for programs that check it.
     pub(crate) fn because(mut self, cause: &Cause) -> Self {
         as_map(&mut self.details).insert("causes".into(), json!([cause.json()]));
         self
@@ -241,7 +241,7 @@ impl Refusal {
         }
     }
 
-    /// Seconds after which to ask again.
+    /// Returns the delay before a retry in seconds.
     pub(crate) fn retry_after(&self) -> Option<u64> {
         self.details.get("retryAfterSeconds")?.as_u64()
     }
@@ -250,7 +250,7 @@ impl Refusal {
         self.reason
     }
 
-    /// The `Status` object.
+    /// Returns the `Status` object.
     pub(crate) fn status(&self) -> Value {
         let mut status = json!({
             "kind": "Status",
@@ -276,7 +276,7 @@ mod tests {
     use crate::resource::{LEASES, SERVICES};
 
     #[test]
-    fn messages_read_as_those_of_an_api_server() {
+    fn messages_match_those_of_an_api_server() {
         let cause = Cause::invalid("spec.type", &json!("x"), "must be y");
         for (refusal, code, message) in [
             (Refusal::not_found(&LEASES, "a"), 404, "leases.coordination.k8s.io \"a\" not found"),

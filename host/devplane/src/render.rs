@@ -1,4 +1,4 @@
-//! How objects, lists and watch events are written: whole, as metadata only, or as a table.
+//! Output of objects, lists and watch events: complete, as metadata only, or as a table.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use crate::{
     strategy, table,
 };
 
-/// What a client accepts.
+/// The form that a client accepts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Form {
     Whole,
@@ -22,14 +22,14 @@ pub(crate) enum Form {
     Metadata,
     /// `PartialObjectMetadataList` of meta.k8s.io/v1.
     MetadataList,
-    /// `Table` of meta.k8s.io/v1, with this much of the objects themselves.
+    /// `Table` of meta.k8s.io/v1, with this much of each object.
     Table(Include),
 }
 
 /// `includeObject` of a table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Include {
-    /// Something else: told after all has been done.
+    /// Another value: the error is returned after the operation.
     Odd,
     None,
     Metadata,
@@ -47,16 +47,16 @@ pub(crate) struct Rendering {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ListMeta {
     pub(crate) revision: u64,
-    /// Where the next page begins; empty on the last one.
+    /// Token of the next page; empty on the last page.
     pub(crate) next: String,
-    /// How many objects are left after this page, if that is known.
+    /// Number of objects after this page, if it is known.
     pub(crate) remaining: Option<usize>,
 }
 
 const META: &str = "meta.k8s.io/v1";
 
 impl Rendering {
-    /// One object. What is a list cannot be one object: that is told after all has been done.
+    /// Returns one object. If the client only accepts a list, the error is returned after the operation.
     pub(crate) fn object(&self, object: &Object) -> Result<Bytes, Refusal> {
         Ok(match self.form {
             Form::Table(Include::Odd) => return Err(odd_include()),
@@ -68,14 +68,14 @@ impl Rendering {
                 ));
             }
             Form::Table(include) => {
-                // What was only tried has no version.
+                // The object of a dry run has no version.
                 let version = text(&object.value, "/metadata/resourceVersion");
                 self.table(std::iter::once(object), version, &ListMeta::default(), include).to_string().into()
             }
         })
     }
 
-    /// A list.
+    /// Returns a list.
     pub(crate) fn list(&self, objects: &[Arc<Object>], meta: &ListMeta) -> Result<Bytes, Refusal> {
         let (kind, version) = match self.form {
             Form::Table(Include::Odd) => return Err(odd_include()),
@@ -105,7 +105,7 @@ impl Rendering {
             if self.form == Form::MetadataList {
                 body.extend_from_slice(metadata(object).to_string().as_bytes());
             } else {
-                // The kind stands at the list alone.
+                // Only the list has `kind` and `apiVersion`, its items do not.
                 let mut item = event::from_storage(object.value.clone(), self.resource);
                 as_map(&mut item).retain(|name, _| name != "kind" && name != "apiVersion");
                 body.extend_from_slice(item.to_string().as_bytes());
@@ -115,12 +115,12 @@ impl Rendering {
         Ok(body.freeze())
     }
 
-    /// One line of a watch.
+    /// Returns one line of a watch.
     pub(crate) fn event(&self, kind: &str, object: &Object) -> Bytes {
         self.object(object).map_or_else(|refusal| Self::error(&refusal), |object| line(kind, &object))
     }
 
-    /// Tells a watcher how far it has come; `initial` ends a streaming list.
+    /// Returns a bookmark with the current revision of a watch; `initial` marks the end of a streaming list.
     pub(crate) fn bookmark(&self, revision: u64, initial: bool) -> Bytes {
         let mut metadata = json!({"resourceVersion": revision.to_string()});
         if initial {
@@ -155,7 +155,7 @@ impl Rendering {
         line("BOOKMARK", object.to_string().as_bytes())
     }
 
-    /// A line of a watch whose columns are known.
+    /// Removes the columns from a line of a watch that has already sent them.
     pub(crate) fn without_columns(event: &Bytes) -> Bytes {
         let Ok(mut value) = serde_json::from_slice::<Value>(event) else { return event.clone() };
         if let Some(columns) = value.pointer_mut("/object/columnDefinitions") {
@@ -164,7 +164,7 @@ impl Rendering {
         format!("{value}\n").into()
     }
 
-    /// The last line of a watch that cannot go on.
+    /// Returns the last line of a watch that ends with an error.
     pub(crate) fn error(refusal: &Refusal) -> Bytes {
         line("ERROR", refusal.status().to_string().as_bytes())
     }

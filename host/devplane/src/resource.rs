@@ -1,4 +1,4 @@
-//! The served resources, as discovery tells them.
+//! The supported resources, as in discovery.
 
 use crate::schema::{self, Object};
 
@@ -14,18 +14,18 @@ pub(crate) struct Resource {
     pub(crate) short_names: &'static [&'static str],
     pub(crate) namespaced: bool,
     pub(crate) subresources: &'static [Subresource],
-    /// Where its objects are kept. Both versions of Event share one shelf.
+    /// Where its objects are stored. Both versions of Event share one shelf.
     pub(crate) shelf: Shelf,
     pub(crate) schema: &'static Object,
-    /// Whether an update of what is not there creates it.
+    /// Whether an update of a missing object creates it.
     pub(crate) create_on_update: bool,
-    /// Whether an update has to name the version it is based on.
+    /// Whether an update may omit the version that it is based on.
     pub(crate) unconditional_update: bool,
-    /// Whether a deletion answers with the object rather than with a Status.
+    /// Whether a deletion returns the object instead of a Status.
     pub(crate) returns_deleted: bool,
 }
 
-/// A part of an object, or an action on it, with a path of its own.
+/// A part of an object, or an action on it, with its own path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Subresource {
     Status,
@@ -41,7 +41,7 @@ impl Subresource {
     }
 }
 
-/// Objects that are kept together: they share one history, and one namespace of names.
+/// Objects that are stored together: they share one history, and their names are unique.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum Shelf {
     Namespaces,
@@ -66,7 +66,7 @@ impl Shelf {
         Self::Pods,
     ];
 
-    /// The version objects are stored in.
+    /// Returns the version in which objects are stored.
     pub(crate) fn storage(self) -> &'static Resource {
         match self {
             Self::Namespaces => &NAMESPACES,
@@ -82,17 +82,17 @@ impl Shelf {
 }
 
 impl Resource {
-    /// `v1`, or `GROUP/VERSION`.
+    /// Returns `v1`, or `GROUP/VERSION`.
     pub(crate) fn api_version(&self) -> String {
         if self.group.is_empty() { self.version.to_owned() } else { format!("{}/{}", self.group, self.version) }
     }
 
-    /// `services`, or `leases.coordination.k8s.io`: how messages name a resource.
+    /// Returns the name of the resource in messages: `services`, or `leases.coordination.k8s.io`.
     pub(crate) fn qualified(&self) -> String {
         if self.group.is_empty() { self.plural.to_owned() } else { format!("{}.{}", self.plural, self.group) }
     }
 
-    /// What can be done with it. Nothing runs pods, so that they can only be looked for.
+    /// Returns the supported verbs. Pods can only be read, because nothing runs them.
     pub(crate) fn verbs(&self) -> &'static [&'static str] {
         match self.shelf {
             Shelf::Pods => &["get", "list", "watch"],
@@ -215,11 +215,11 @@ pub(crate) static EVENTS: Resource = Resource {
     ..COMMON
 };
 
-/// All of them, by group and name: the order of `kubectl api-resources`.
+/// All resources, by group and name: the order of `kubectl api-resources`.
 pub(crate) static ALL: [&Resource; 9] =
     [&CONFIG_MAPS, &CORE_EVENTS, &NAMESPACES, &NODES, &PODS, &SERVICE_ACCOUNTS, &SERVICES, &LEASES, &EVENTS];
 
-/// The resource of a path.
+/// Returns the resource of a path.
 pub(crate) fn find(group: &str, version: &str, plural: &str) -> Option<&'static Resource> {
     ALL.into_iter().find(|resource| resource.group == group && resource.version == version && resource.plural == plural)
 }

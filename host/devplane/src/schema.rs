@@ -1,8 +1,7 @@
-//! What the served objects look like: field names, types and how lists merge.
+//! Schema of the supported objects: field names, types, and how lists are merged.
 //!
-//! One table, four uses: bodies are checked against it at the door, those in protobuf are read by its numbers, strategic
-//! merge patches read the merge keys from it, and the OpenAPI document is printed from it. Numbers and merge keys are
-//! those of the struct tags in `k8s.io/api`.
+//! One table has four uses: bodies are checked against it, protobuf bodies are decoded by its numbers, strategic merge patches use its
+//! merge keys, and the OpenAPI document is generated from it. Numbers and merge keys are those of the struct tags in `k8s.io/api`.
 
 use base64::{Engine as _, engine::general_purpose::STANDARD as BASE64};
 use jiff::Timestamp;
@@ -17,15 +16,15 @@ pub(crate) mod meta;
 /// An object type with a fixed set of fields.
 #[derive(Debug)]
 pub(crate) struct Object {
-    /// Name in the OpenAPI document, such as `io.k8s.api.core.v1.Node`.
+    /// Name in the OpenAPI document, for example `io.k8s.api.core.v1.Node`.
     pub(crate) name: &'static str,
-    /// Protobuf numbers, JSON names and types. A field with number 0 is not in the protobuf message: `apiVersion` and `kind`,
-    /// which are listed for top-level objects only, are beside it, and `managedFields` are never taken from a client.
+    /// Protobuf numbers, JSON names and types. A field with number 0 is not in the protobuf message: `apiVersion` and `kind`, which are
+    /// listed for top-level objects only, are stored outside of it, and `managedFields` is never accepted from a client.
     pub(crate) fields: &'static [(u32, &'static str, Type)],
 }
 
 impl Object {
-    /// Type of a field.
+    /// Returns the type of a field.
     pub(crate) fn field(&self, name: &str) -> Option<Type> {
         self.fields.iter().find(|(_, field, _)| *field == name).map(|(.., ty)| *ty)
     }
@@ -44,23 +43,23 @@ pub(crate) enum Type {
     Quantity,
     /// Bytes: base64 in JSON.
     Bytes,
-    /// RFC 3339. It is kept in whole seconds.
+    /// RFC 3339. Stored in whole seconds.
     Time,
-    /// RFC 3339 with exactly six digits behind the point: Go clients cannot read any other.
+    /// RFC 3339 with exactly six decimal places: Go clients cannot parse any other number.
     MicroTime,
-    /// Any JSON, kept as it is.
+    /// Any JSON, stored unchanged.
     Any,
     Object(&'static Object),
     Map(&'static Type),
     /// A list that is replaced as a whole.
     List(&'static Type),
-    /// A list of scalars that merges as a set.
+    /// A list of scalars that is merged like a set.
     Set(&'static Type),
-    /// A list of objects that merges by this field of theirs.
+    /// A list of objects that are merged by this field.
     Keyed(&'static Object, &'static str),
 }
 
-/// A body that does not fit.
+/// A value that does not match the schema.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{path}: expected {expected}, found {found}")]
 pub(crate) struct Mismatch {
@@ -69,8 +68,8 @@ pub(crate) struct Mismatch {
     found: &'static str,
 }
 
-/// Brings an object to its stored form: wrong types are refused; fields that are not in the schema, nulls, and empty lists
-/// and maps go, as they do in a typed API server. Paths of unknown fields are collected in `unknown`.
+/// Converts an object to its stored form. Wrong types are rejected; fields that are not in the schema, nulls, and empty lists and maps
+/// are removed, like in a typed API server. Paths of unknown fields are added to `unknown`.
 pub(crate) fn decode(value: Value, object: &Object, unknown: &mut Vec<String>) -> Result<Value, Mismatch> {
     fields(value, object, "", unknown)
 }
@@ -113,7 +112,7 @@ fn typed(value: Value, ty: Type, path: &str, unknown: &mut Vec<String>) -> Resul
             return map
                 .into_iter()
                 .map(|(key, value)| {
-                    // Go reads null as nothing: an entry with nothing in it.
+                    // Go decodes null as an empty value.
                     let value = if value.is_null() && matches!(item, Type::Str) { "".into() } else { value };
                     let value = typed(value, *item, &format!("{path}[{key}]"), unknown)?;
                     Ok((key, value))
@@ -155,7 +154,7 @@ fn items(value: Value, item: Type, path: &str, unknown: &mut Vec<String>) -> Res
         .map(Value::Array)
 }
 
-/// A number with an exponent or a suffix.
+/// Returns whether the text is a number, optionally with an exponent or a suffix.
 fn is_quantity(text: &str) -> bool {
     let unsigned = text.strip_prefix(['+', '-']).unwrap_or(text);
     let end = unsigned.find(|letter: char| !letter.is_ascii_digit() && letter != '.').unwrap_or(unsigned.len());
@@ -217,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wrong_type_is_refused_with_its_path() {
+    fn rejects_a_wrong_type_with_its_path() {
         let (result, _) = service(json!({"spec": {"ports": [{"port": 80}, {"port": "eighty"}]}}));
         assert_eq!(result.unwrap_err(), "spec.ports[1].port: expected a 32-bit integer, found a string");
         let (result, _) = service(json!({"metadata": {"labels": {"a": 1}}}));
@@ -228,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn times_are_kept_as_go_clients_can_read_them() {
+    fn times_are_stored_in_a_form_that_go_clients_can_read() {
         let event = |body| decode(body, &core::EVENT, &mut Vec::new()).map_err(|error| error.to_string());
         let kept =
             event(json!({"lastTimestamp": "2024-01-01T01:00:00.5+01:00", "eventTime": "2024-01-01T00:00:00.123456Z"}));
@@ -254,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn nulls_and_empty_collections_do_not_reach_the_store() {
+    fn nulls_and_empty_collections_are_dropped() {
         let body = json!({"metadata": {"creationTimestamp": null, "labels": {}, "finalizers": []}, "status": {"loadBalancer": {}}});
         assert_eq!(service(body).0.unwrap(), json!({"metadata": {}, "status": {"loadBalancer": {}}}));
     }

@@ -7,7 +7,7 @@ use crate::{
     resource::{Resource, Shelf},
 };
 
-/// What a list or a watch is about.
+/// Selects the objects of a list or a watch.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Selector {
     labels: Vec<Requirement>,
@@ -39,7 +39,7 @@ struct FieldTerm {
     equal: bool,
 }
 
-/// A selector that cannot be read, or asks for what the resource does not offer.
+/// A selector that cannot be parsed, or that uses a field that the resource does not support.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum SelectorError {
     #[error("unable to parse label selector {selector:?}: {why}")]
@@ -51,12 +51,12 @@ pub(crate) enum SelectorError {
 }
 
 impl Selector {
-    /// Reads the query parameters `labelSelector` and `fieldSelector`; empty ones select everything.
+    /// Parses the query parameters `labelSelector` and `fieldSelector`; empty ones select everything.
     pub(crate) fn parse(labels: &str, fields: &str, resource: &'static Resource) -> Result<Self, SelectorError> {
         Ok(Self { labels: parse_labels(labels)?, fields: parse_fields(fields, resource)? })
     }
 
-    /// Selects one name only. Answers whether that is possible beside the fields that are selected by already.
+    /// Selects only this name. Returns whether that is compatible with the existing field selector.
     pub(crate) fn narrow_to(&mut self, name: &str) -> bool {
         let term = FieldTerm { pointer: "/metadata/name".to_owned(), value: name.to_owned(), equal: true };
         if self.fields.is_empty() {
@@ -66,7 +66,7 @@ impl Selector {
         self.fields.contains(&term)
     }
 
-    /// Whether an object, in the storage version, is meant.
+    /// Returns whether the selector matches an object in the storage version.
     pub(crate) fn matches(&self, value: &Value) -> bool {
         let labels = value.pointer("/metadata/labels");
         self.labels.iter().all(|requirement| requirement.matches(labels))
@@ -97,7 +97,7 @@ impl FieldTerm {
             Some(Value::Null) | None => String::new(),
             Some(other) => other.to_string(),
         };
-        // An event's source is a component, wherever it was reported.
+        // The source of an event is a component, in whichever field it was reported.
         let found = if found.is_empty() && self.pointer == "/source/component" {
             text(value, "/reportingComponent").to_owned()
         } else {
@@ -198,7 +198,7 @@ fn parse_fields(selector: &str, resource: &'static Resource) -> Result<Vec<Field
         .collect()
 }
 
-/// Name of a field, and where it is in the storage version.
+/// Returns the supported field names and their positions in the storage version.
 fn supported_fields(resource: &Resource) -> Vec<(&'static str, &'static str)> {
     const NAME: (&str, &str) = ("metadata.name", "/metadata/name");
     const NAMESPACE: (&str, &str) = ("metadata.namespace", "/metadata/namespace");
@@ -255,8 +255,8 @@ mod tests {
     use crate::resource::{CORE_EVENTS, EVENTS, NODES, SERVICES};
 
     #[test]
-    fn label_selectors_select_as_kubernetes_does() {
-        let labelled = json!({"metadata": {"labels": {"app": "web", "tier": "3", "example.com/x": ""}}});
+    fn label_selectors_match_as_in_kubernetes() {
+        let labeled = json!({"metadata": {"labels": {"app": "web", "tier": "3", "example.com/x": ""}}});
         for (selector, expected) in [
             ("", true),
             ("app", true),
@@ -277,7 +277,7 @@ mod tests {
             ("example.com/x", true),
         ] {
             let selector = Selector::parse(selector, "", &NODES).unwrap();
-            assert_eq!(selector.matches(&labelled), expected, "{selector:?}");
+            assert_eq!(selector.matches(&labeled), expected, "{selector:?}");
         }
         for bad in ["app in (web", "app (web)", "=x", "a b", "tier>x"] {
             assert!(Selector::parse(bad, "", &NODES).is_err(), "{bad}");
@@ -285,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn field_selectors_know_the_fields_of_each_resource() {
+    fn field_selectors_support_the_fields_of_each_resource() {
         let node = json!({"metadata": {"name": "a"}, "spec": {"unschedulable": true}});
         for (selector, expected) in [
             ("metadata.name=a", true),
@@ -303,7 +303,7 @@ mod tests {
     }
 
     #[test]
-    fn both_versions_of_an_event_are_selected_by_what_they_are_about() {
+    fn events_are_selected_by_their_object_in_both_versions() {
         let event = json!({"involvedObject": {"kind": "Node", "uid": "1"}, "source": {"component": "c"}});
         assert!(Selector::parse("", "involvedObject.uid=1,source=c", &CORE_EVENTS).unwrap().matches(&event));
         assert!(Selector::parse("", "regarding.uid=1,regarding.kind=Node", &EVENTS).unwrap().matches(&event));

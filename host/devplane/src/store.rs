@@ -1,8 +1,8 @@
-//! All objects, and what happened to them: a pure state machine.
+//! All objects and their history: a pure state machine.
 //!
-//! One counter numbers every change. Each shelf keeps its latest changes, so that a watch can go on from any revision
-//! that is still covered, and a list can be continued as of the revision it began at. What is older is *compacted*: asking
-//! for it is an error that makes clients list anew.
+//! One counter numbers all changes. Each shelf keeps its latest changes, so that a watch can continue from any revision that the
+//! history contains, and a list can be continued at the revision at which it started. Older revisions are *compacted*: requests for
+//! them fail, and clients then list again.
 
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -16,7 +16,7 @@ use crate::{
     resource::Shelf,
 };
 
-/// Changes kept per shelf. Enough for every node of a large cluster to be created and updated once while a client is away.
+/// Changes kept for each shelf: enough to create and update every node of a large cluster once while a client is disconnected.
 const HISTORY: usize = 10_000;
 
 /// Namespace, empty for objects without one, and name.
@@ -28,14 +28,14 @@ pub(crate) type Objects = BTreeMap<Key, Arc<Object>>;
 /// One change of one object.
 #[derive(Clone, Debug)]
 pub(crate) struct Change {
-    /// What the object is now; for a deletion, its last state with the revision of the deletion.
+    /// The object after the change; for a deletion, its last state with the revision of the deletion.
     pub(crate) object: Arc<Object>,
-    /// What it was before; nothing for a creation.
+    /// The object before the change; none for a creation.
     pub(crate) previous: Option<Arc<Object>>,
     pub(crate) deleted: bool,
 }
 
-/// A revision that the history does not cover.
+/// A revision that the history does not contain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the history begins after revision {oldest}")]
 pub(crate) struct Compacted {
@@ -46,11 +46,11 @@ pub(crate) struct Compacted {
 struct Stack {
     objects: Objects,
     history: VecDeque<Change>,
-    /// The history has every change after this revision.
+    /// The history contains all changes after this revision.
     compacted: u64,
 }
 
-/// See the module.
+/// All objects and their history; see the module.
 #[derive(Debug)]
 pub(crate) struct Store {
     revision: u64,
@@ -60,7 +60,7 @@ pub(crate) struct Store {
 }
 
 impl Store {
-    /// Holds `objects` as of `revision`, without a history.
+    /// Creates a store with `objects` at `revision`, without a history.
     pub(crate) fn new(revision: u64, objects: impl IntoIterator<Item = (Shelf, Arc<Object>)>) -> Self {
         let empty = |shelf| (shelf, Stack { objects: BTreeMap::new(), history: VecDeque::new(), compacted: revision });
         let mut shelves: BTreeMap<_, _> = Shelf::ALL.into_iter().map(empty).collect();
@@ -72,18 +72,18 @@ impl Store {
         Self { revision, shelves, history_limit: HISTORY, controllers: true }
     }
 
-    /// Has nobody do what Kubernetes' own controllers would.
+    /// Disables the simulation of Kubernetes' own controllers.
     pub(crate) fn without_controllers(mut self) -> Self {
         self.controllers = false;
         self
     }
 
-    /// Whether somebody does what Kubernetes' own controllers would.
+    /// Returns whether Kubernetes' own controllers are simulated.
     pub(crate) fn has_controllers(&self) -> bool {
         self.controllers
     }
 
-    /// Number of the latest change.
+    /// Returns the number of the latest change.
     pub(crate) fn revision(&self) -> u64 {
         self.revision
     }
@@ -92,7 +92,7 @@ impl Store {
         self.shelves.get(&shelf)?.objects.get(&(namespace.to_owned(), name.to_owned()))
     }
 
-    /// Objects in the order of their keys, all or those of one namespace.
+    /// Returns all objects, or those of one namespace, in the order of their keys.
     pub(crate) fn objects(&self, shelf: Shelf, namespace: Option<&str>) -> impl Iterator<Item = &Arc<Object>> {
         let start = (namespace.unwrap_or_default().to_owned(), String::new());
         self.shelves
@@ -113,7 +113,7 @@ impl Store {
         object
     }
 
-    /// Removes an object and returns its last state. The deletion is a change with a revision of its own.
+    /// Removes an object and returns its last state. The deletion is a change with its own revision.
     pub(crate) fn remove(&mut self, shelf: Shelf, namespace: &str, name: &str) -> Option<Arc<Object>> {
         let previous = self.shelves.get_mut(&shelf)?.objects.remove(&(namespace.to_owned(), name.to_owned()))?;
         let object = self.stamped(previous.value.clone());
@@ -122,14 +122,14 @@ impl Store {
         Some(object)
     }
 
-    /// At most `limit` changes after `revision`, oldest first.
+    /// Returns at most `limit` changes after `revision`, oldest first.
     pub(crate) fn changes_since(&self, shelf: Shelf, revision: u64, limit: usize) -> Result<Vec<Change>, Compacted> {
         let Some(stack) = self.shelves.get(&shelf) else { return Ok(Vec::new()) };
         let start = stack.covered(revision)?;
         Ok(stack.history.range(start..).take(limit).cloned().collect())
     }
 
-    /// The objects as they were at an earlier revision.
+    /// Returns the objects at an earlier revision.
     pub(crate) fn objects_at(&self, shelf: Shelf, revision: u64) -> Result<Objects, Compacted> {
         let Some(stack) = self.shelves.get(&shelf) else { return Ok(Objects::new()) };
         let start = stack.covered(revision)?;
@@ -144,7 +144,7 @@ impl Store {
         Ok(objects)
     }
 
-    /// Forgets the history: every earlier revision is compacted.
+    /// Deletes the history: all earlier revisions are compacted.
     pub(crate) fn compact(&mut self) {
         for stack in self.shelves.values_mut() {
             stack.history.clear();
@@ -169,7 +169,7 @@ impl Stack {
         }
     }
 
-    /// Index of the first change after `revision`.
+    /// Returns the index of the first change after `revision`.
     fn covered(&self, revision: u64) -> Result<usize, Compacted> {
         if revision < self.compacted {
             return Err(Compacted { oldest: self.compacted });
@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn one_counter_numbers_the_changes_of_all_shelves() {
+    fn all_shelves_share_one_revision_counter() {
         let mut store = store(10);
         assert_eq!(store.put(Shelf::ConfigMaps, config_map("a", "b", 1)).revision, 1);
         assert_eq!(store.put(Shelf::Leases, config_map("a", "b", 1)).revision, 2);
@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn a_namespace_is_listed_without_its_neighbours() {
+    fn a_namespace_is_listed_without_its_neighbors() {
         let mut store = store(10);
         for namespace in ["a", "ab", "b"] {
             store.put(Shelf::ConfigMaps, config_map(namespace, "x", 1));

@@ -1,4 +1,4 @@
-//! What is particular to each resource: defaults, what an update keeps, and what is refused.
+//! Rules of each resource: defaults, fields that an update keeps, and validation.
 
 use serde_json::{Value, json};
 
@@ -15,7 +15,7 @@ mod event;
 mod node;
 pub(crate) mod service;
 
-/// Names of the resource's objects.
+/// Returns the rule for names of the resource's objects.
 pub(crate) fn name_rule(resource: &Resource) -> NameRule {
     match resource.shelf {
         Shelf::Events if resource.group.is_empty() => NameRule::PathSegment,
@@ -26,17 +26,17 @@ pub(crate) fn name_rule(resource: &Resource) -> NameRule {
     }
 }
 
-/// Gives a new object what there is only so much of. Whether the object makes sense is looked at after that.
+/// Allocates limited resources for a new object. The object is validated afterwards.
 pub(crate) fn begin_create(resource: &Resource, value: &mut Value, store: &Store) -> Vec<Cause> {
     if resource.shelf == Shelf::Services { service::begin_create(value, store) } else { Vec::new() }
 }
 
-/// Completes an object that is about to be created, and says what is wrong with it.
+/// Completes an object that is to be created, and returns its errors.
 pub(crate) fn create(resource: &Resource, value: &mut Value) -> Vec<Cause> {
     match resource.shelf {
         Shelf::Services => service::create(value),
         Shelf::Nodes => {
-            // Unlike for other resources, a Node is created with its status: kubelets register that way.
+            // Unlike other resources, a Node is created with its status, because kubelets register that way.
             node::create(value);
             node::validate(value, None)
         }
@@ -61,7 +61,7 @@ pub(crate) fn create(resource: &Resource, value: &mut Value) -> Vec<Cause> {
     }
 }
 
-/// Completes an object that is about to replace `old`, its status excepted.
+/// Completes an object that is to replace `old`, except for its status, and returns its errors.
 pub(crate) fn update(resource: &Resource, value: &mut Value, old: &Value, store: &Store) -> Vec<Cause> {
     match resource.shelf {
         Shelf::Services => service::update(value, old, store),
@@ -86,7 +86,7 @@ pub(crate) fn update(resource: &Resource, value: &mut Value, old: &Value, store:
     }
 }
 
-/// Completes an object whose status and metadata are about to replace those of `old`.
+/// Completes an object whose status and metadata are to replace those of `old`, and returns its errors.
 pub(crate) fn update_status(resource: &Resource, value: &mut Value, old: &Value) -> Vec<Cause> {
     copy_field(old, object::as_map(value), "spec");
     match resource.shelf {
@@ -99,7 +99,7 @@ pub(crate) fn update_status(resource: &Resource, value: &mut Value, old: &Value)
     }
 }
 
-/// An object with nothing in it but what all of its kind have.
+/// Returns an object that contains only the fields that all objects of the resource have.
 pub(crate) fn empty(resource: &Resource) -> Value {
     let mut value = match resource.shelf {
         Shelf::Services => json!({"spec": {}, "status": {"loadBalancer": {}}}),
@@ -116,10 +116,10 @@ pub(crate) fn empty(resource: &Resource) -> Value {
     crate::event::from_storage(value, resource)
 }
 
-/// The finalizer in `spec.finalizers` that stands for a namespace's content.
+/// The finalizer in `spec.finalizers` that stands for a namespace's contents.
 pub(crate) const KUBERNETES_FINALIZER: &str = "kubernetes";
 
-/// Every namespace carries its name as a label, so that selectors can name it.
+/// Adds the label with the namespace's name, so that selectors can use it.
 fn label_namespace(value: &mut Value) {
     let name = object::name(value).to_owned();
     let metadata = child(value, "metadata");
@@ -128,7 +128,7 @@ fn label_namespace(value: &mut Value) {
 }
 
 fn lease(value: &mut Value) -> Vec<Cause> {
-    // Coordinated leader election is switched off by default.
+    // Coordinated leader election is disabled by default.
     let spec = child(value, "spec");
     spec.remove("strategy");
     spec.remove("preferredHolder");
@@ -143,7 +143,7 @@ fn lease(value: &mut Value) -> Vec<Cause> {
     causes
 }
 
-/// Shared by nodes and services: a DNS name that is not an address.
+/// Checks a host name of a node or a Service: a DNS name that is not an IP address.
 fn host_name(name: &str) -> Result<(), &'static str> {
     if name.parse::<std::net::IpAddr>().is_ok() {
         return Err("must be a DNS name, not an IP address");
@@ -157,7 +157,7 @@ mod tests {
     use crate::resource::LEASES;
 
     #[test]
-    fn a_lease_lasts_a_positive_time() {
+    fn a_lease_duration_must_be_positive() {
         let mut value = json!({"spec": {"leaseDurationSeconds": 0, "leaseTransitions": -1}});
         assert_eq!(create(&LEASES, &mut value).len(), 2);
     }

@@ -1,4 +1,4 @@
-//! What `kubectl get` shows: columns and cells for each resource, as `pkg/printers` has them.
+//! Output of `kubectl get`: columns and cells for each resource, like `pkg/printers`.
 
 use jiff::Timestamp;
 use serde_json::{Value, json};
@@ -44,7 +44,7 @@ fn layout(shelf: Shelf) -> &'static [Column] {
     }
 }
 
-/// `columnDefinitions` of a table.
+/// Returns the `columnDefinitions` of a table.
 pub(crate) fn columns(shelf: Shelf) -> Vec<Value> {
     let column = |(name, kind, wide): &Column| {
         let format = if *name == "Name" { "name" } else { "" };
@@ -53,7 +53,7 @@ pub(crate) fn columns(shelf: Shelf) -> Vec<Value> {
     layout(shelf).iter().map(column).collect()
 }
 
-/// The cells of one object, in the order of the columns.
+/// Returns the cells of one object, in the order of the columns.
 pub(crate) fn cells(shelf: Shelf, value: &Value, now: Timestamp) -> Vec<Value> {
     let created = age(text(value, "/metadata/creationTimestamp"), now);
     let count = |field: &str| value.get(field).and_then(Value::as_object).map_or(0, serde_json::Map::len);
@@ -65,12 +65,12 @@ pub(crate) fn cells(shelf: Shelf, value: &Value, now: Timestamp) -> Vec<Value> {
         Shelf::Namespaces => vec![name(value).into(), text(value, "/status/phase").into(), created.into()],
         Shelf::ConfigMaps => vec![name(value).into(), (count("data") + count("binaryData")).into(), created.into()],
         Shelf::ServiceAccounts => vec![name(value).into(), created.into()],
-        // There is none, but for the empty one of a bookmark.
+        // There are no Pods, except for the empty one of a bookmark.
         Shelf::Pods => ["", "0/0", "", "0", &created, "<none>", "<none>", "<none>", "<none>"].map(Value::from).to_vec(),
     }
 }
 
-/// `<none>` in place of nothing.
+/// Replaces an empty text by `<none>`.
 fn or_none(text: String) -> String {
     if text.is_empty() { "<none>".to_owned() } else { text }
 }
@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn services_show_what_they_are_reached_by() {
+    fn services_show_their_addresses_and_ports() {
         let mut service = json!({
             "metadata": {"name": "a", "creationTimestamp": "2024-01-01T00:09:00Z"},
             "spec": {"type": "LoadBalancer", "clusterIPs": ["10.96.0.9"], "ports": [{"port": 80, "nodePort": 30000, "protocol": "TCP"}, {"port": 53, "protocol": "UDP"}], "selector": {"b": "2", "a": "1"}},
@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn events_show_when_what_and_how_often() {
+    fn events_show_age_reason_object_and_count() {
         let event = json!({
             "metadata": {"name": "e"}, "type": "Warning", "reason": "R", "message": " m\n", "count": 3,
             "involvedObject": {"kind": "Service", "name": "a"}, "source": {"component": "c", "host": "h"},
@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn small_things_show_their_main_field() {
+    fn small_resources_show_their_main_field() {
         let of = |field: Value| json!({"metadata": {"name": "a", "creationTimestamp": "2024-01-01T00:00:00Z"}, "spec": field, "status": field, "data": {"x": "1"}});
         assert_eq!(row(Shelf::Leases, &of(json!({"holderIdentity": "me"}))), ["a", "me", "10m"]);
         assert_eq!(row(Shelf::Namespaces, &of(json!({"phase": "Active"}))), ["a", "Active", "10m"]);

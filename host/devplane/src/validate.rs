@@ -1,4 +1,4 @@
-//! Names, labels and the rest of `metadata`: rules that hold for every object.
+//! Validation of names, labels and other parts of `metadata`, for all objects.
 
 use serde_json::Value;
 
@@ -7,25 +7,25 @@ use crate::{
     refusal::Cause,
 };
 
-/// Sum of all annotation keys and values, in bytes.
+/// Maximum total bytes of all annotation keys and values.
 const ANNOTATIONS_LIMIT: usize = 256 * 1024;
 
-/// How a resource's objects may be called.
+/// Rules for the names of a resource's objects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum NameRule {
     /// Lower-case letters, digits, `-` and `.`; at most 253.
     Subdomain,
     /// The same without `.`; at most 63.
     Label,
-    /// A label that begins with a letter: Services become DNS names.
+    /// A label that starts with a letter, because Services become DNS names.
     Label1035,
-    /// A subdomain, of an object whose finalizers need not be qualified.
+    /// A subdomain, for an object whose finalizers do not need a prefix.
     Lease,
-    /// Whatever fits into a path: events of the older API.
+    /// Anything that can be part of a path: events of the older API.
     PathSegment,
 }
 
-/// Checks what every object has. `name` must be there already.
+/// Checks the metadata of an object. Its `name` must be set.
 pub(crate) fn metadata(value: &Value, rule: NameRule) -> Vec<Cause> {
     let mut causes = Vec::new();
     let mut check = |field: String, value: &str, result: Result<(), &'static str>| {
@@ -92,7 +92,7 @@ pub(crate) fn name(name: &str, rule: NameRule) -> Result<(), &'static str> {
     }
 }
 
-/// RFC 1123 subdomain.
+/// Checks an RFC 1123 subdomain.
 pub(crate) fn subdomain(name: &str) -> Result<(), &'static str> {
     let parts_fit = name.split('.').all(|part| !part.is_empty() && alphanumeric_ends(part, is_lower));
     if name.is_empty() || name.len() > 253 || !parts_fit {
@@ -104,7 +104,7 @@ pub(crate) fn subdomain(name: &str) -> Result<(), &'static str> {
     Ok(())
 }
 
-/// RFC 1123 label.
+/// Checks an RFC 1123 label.
 pub(crate) fn label(name: &str) -> Result<(), &'static str> {
     if name.is_empty() || name.len() > 63 || !alphanumeric_ends(name, is_lower) {
         return Err(
@@ -115,7 +115,7 @@ pub(crate) fn label(name: &str) -> Result<(), &'static str> {
     Ok(())
 }
 
-/// The key of a label or annotation, a finalizer, a class: a name with an optional DNS prefix.
+/// Checks the key of a label or annotation, a finalizer, or a class: a name with an optional DNS prefix.
 pub(crate) fn qualified_name(name: &str) -> Result<(), &'static str> {
     let (prefix, name) = name.split_once('/').map_or((None, name), |(prefix, name)| (Some(prefix), name));
     if prefix.is_some_and(|prefix| subdomain(prefix).is_err()) {
@@ -130,7 +130,7 @@ pub(crate) fn qualified_name(name: &str) -> Result<(), &'static str> {
     Ok(())
 }
 
-/// The value of a label.
+/// Checks the value of a label.
 pub(crate) fn label_value(value: &str) -> Result<(), &'static str> {
     if value.len() > 63 || !(value.is_empty() || alphanumeric_ends(value, is_name)) {
         return Err(
@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn every_bad_part_of_the_metadata_is_named() {
+    fn every_invalid_metadata_field_is_named() {
         let object = json!({"metadata": {
             "name": "a", "labels": {"a b": "x", "ok": "no spaces"}, "annotations": {"/x": "1"}, "finalizers": ["a/b/c"],
             "ownerReferences": [{"name": "x", "kind": "y", "apiVersion": "v1"}],

@@ -1,7 +1,7 @@
-//! A watch: what changes, line by line.
+//! Watches, which send changes line by line.
 //!
-//! A watch holds no queue of its own. It remembers how far it has come, waits until the revision moves, and reads on in the
-//! shelf's history. One that is too slow finds its place compacted and ends with 410, as on any API server.
+//! A watch has no queue. It remembers its revision, waits until the store's revision changes, and reads the following changes from the
+//! history of its shelf. If it is too slow, its revision is compacted, and it ends with 410, as in any API server.
 
 use std::{collections::VecDeque, sync::Arc, time::Duration};
 
@@ -21,24 +21,24 @@ use crate::{
     store::{Change, Compacted},
 };
 
-/// How often a quiet watch says how far it has come; an API server takes about a minute.
+/// Interval of bookmarks in a watch without changes; about the same as in an API server.
 const BOOKMARK_PERIOD: Duration = Duration::from_secs(60);
 
-/// Changes read under one lock.
+/// Maximum number of changes that are read under one lock.
 const BATCH: usize = 500;
 
 /// Where a watch starts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Start {
-    /// With all there is.
+    /// With all existing objects.
     Everything,
-    /// With all there is, and a bookmark behind it: a streaming list.
+    /// With all existing objects and a bookmark after them: a streaming list.
     Initial,
     /// After this revision.
     After(u64),
 }
 
-/// What a client asked for.
+/// The options of a watch.
 #[derive(Debug)]
 pub(crate) struct WatchRequest {
     pub(crate) namespace: Option<String>,
@@ -49,7 +49,7 @@ pub(crate) struct WatchRequest {
     pub(crate) timeout: Duration,
 }
 
-/// A watch on its way.
+/// A running watch.
 #[derive(Debug)]
 pub(crate) struct Watch {
     plane: Arc<Plane>,
@@ -61,7 +61,7 @@ pub(crate) struct Watch {
     end: Instant,
     next_bookmark: Instant,
     ended: bool,
-    /// Whether the columns of a table were told: once is enough.
+    /// Whether the columns of a table were sent, which happens only once.
     told_columns: bool,
 }
 
@@ -102,11 +102,11 @@ impl Watch {
         watch
     }
 
-    /// The next line; nothing when the watch is over.
+    /// Returns the next line, or none when the watch has ended.
     pub(crate) async fn next(&mut self) -> Option<Bytes> {
         loop {
             if self.request.rendering.form == Form::MetadataList && !self.pending.is_empty() {
-                // An event is no list: an API server has nothing to say then.
+                // An event is not a list: like an API server, end without a line.
                 return None;
             }
             if let Some(line) = self.pending.pop_front() {
@@ -130,7 +130,7 @@ impl Watch {
         }
     }
 
-    /// Says how far the watch has come, if it is time to; the last time right before it ends.
+    /// Adds a bookmark, for the last time right before the watch ends.
     fn tick(&mut self, now: Instant) {
         self.ended = now >= self.end;
         self.next_bookmark = now + BOOKMARK_PERIOD;
@@ -139,7 +139,7 @@ impl Watch {
         }
     }
 
-    /// Reads what happened since; answers whether anything did.
+    /// Reads the changes since the last time, and returns whether there were any.
     fn read_on(&mut self) -> bool {
         let shelf = self.request.rendering.resource.shelf;
         let (changes, revision) =
@@ -162,7 +162,7 @@ impl Watch {
         }
     }
 
-    /// How a change looks to this watch: an object comes and goes with the selector, too.
+    /// Returns the line of a change. If the object starts or stops matching the selector, it is added or deleted for this watch.
     fn line(&self, change: &Change) -> Option<Bytes> {
         let WatchRequest { namespace, selector, rendering, .. } = &self.request;
         let namespace = namespace.as_deref();
@@ -178,7 +178,7 @@ impl Watch {
             (true, true) => Some(rendering.event("MODIFIED", object)),
             (true, false) if change.deleted => Some(rendering.event("DELETED", object)),
             (true, false) => {
-                // The watcher last saw a state that it had selected: that is what goes, at this revision.
+                // The deleted object is the last state that matched the selector, with the revision of this change.
                 let previous = change.previous.as_ref()?;
                 let mut value = previous.value.clone();
                 crate::object::child(&mut value, "metadata")

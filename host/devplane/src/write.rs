@@ -1,4 +1,4 @@
-//! Creating, changing and deleting objects: the rules that hold for every resource.
+//! Rules for creating, changing and deleting objects of all resources.
 
 use std::sync::Arc;
 
@@ -19,13 +19,13 @@ use crate::{
 
 pub(crate) mod delete;
 
-/// What a request is about.
+/// The object of a request.
 #[derive(Clone, Debug)]
 pub(crate) struct Target {
     pub(crate) resource: &'static Resource,
     /// Empty for objects without a namespace.
     pub(crate) namespace: String,
-    /// Empty when the server is to make one.
+    /// Empty if the server is to generate a name.
     pub(crate) name: String,
     pub(crate) subresource: Option<Subresource>,
 }
@@ -33,29 +33,29 @@ pub(crate) struct Target {
 /// The query parameters of a write.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Options {
-    /// Everything is checked and nothing is kept.
+    /// Everything is checked, but nothing is stored.
     pub(crate) dry_run: bool,
     pub(crate) validation: FieldValidation,
 }
 
-/// What becomes of unknown fields: they are dropped in any case.
+/// How unknown fields are handled. They are always dropped.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum FieldValidation {
     Ignore,
-    /// With a warning each.
+    /// A warning for each.
     #[default]
     Warn,
-    /// And the request is refused.
+    /// The request is rejected.
     Strict,
 }
 
-/// Whether everything is only tried; anything but `All` is refused.
+/// Returns whether this is a dry run, and an error for values other than `All`.
 pub(crate) fn dry_run<T: AsRef<str>>(values: &[T]) -> (bool, Option<Cause>) {
     let odd = values.iter().map(AsRef::as_ref).find(|value| *value != "All");
     (!values.is_empty(), odd.map(|odd| Cause::not_supported("dryRun", odd, &["All"])))
 }
 
-/// What a write led to.
+/// Result of a write.
 #[derive(Clone, Debug)]
 pub(crate) struct Written {
     pub(crate) object: Arc<Object>,
@@ -146,7 +146,7 @@ pub(crate) fn update(
         }
         found => found?,
     };
-    // A whole object with another UID is meant for a namesake that is gone. In a patch, it is a change like any other.
+    // A complete object with another UID is meant for an earlier object with this name. In a patch, the UID is a field like any other.
     let (uid, found) = (text(&value, "/metadata/uid"), text(&current.value, "/metadata/uid"));
     if !uid.is_empty() && uid != found {
         return Err(Refusal::precondition(resource, &target.name, "UID", uid, found));
@@ -170,13 +170,13 @@ pub(crate) fn patch(store: &mut Store, target: &Target, patch: &Patch, options: 
     Ok(Written { object, created: false, warnings })
 }
 
-/// The object a request is about.
+/// Returns the current object of a request.
 pub(crate) fn current(store: &Store, target: &Target) -> Result<Arc<Object>, Refusal> {
     let found = store.get(target.resource.shelf, &target.namespace, &target.name);
     found.cloned().ok_or_else(|| Refusal::not_found(target.resource, &target.name))
 }
 
-/// Puts `value` in the place of `current`, as far as it may.
+/// Replaces `current` by `value`, except for fields that cannot be changed.
 fn replace(
     store: &mut Store,
     target: &Target,
@@ -244,14 +244,14 @@ fn replace(
         && list(&value, "/metadata/finalizers").is_empty()
         && list(&value, "/spec/finalizers").is_empty();
     if last_finalizer_went && !options.dry_run {
-        // A deletion is all that watches are told: as on an API server, the object without finalizers is never stored.
+        // Watches only get the deletion: as in an API server, the object without finalizers is never stored.
         delete::discard(store, resource.shelf, &target.namespace, &target.name);
         return Ok(Arc::new(Object::new(value, store.revision())));
     }
     Ok(keep(store, resource.shelf, value, options))
 }
 
-/// Stores an object, or only answers as if.
+/// Stores an object, or only returns it in a dry run.
 fn keep(store: &mut Store, shelf: Shelf, value: Value, options: &Options) -> Arc<Object> {
     if options.dry_run {
         return Arc::new(Object::new(value, store.revision()));
@@ -259,16 +259,16 @@ fn keep(store: &mut Store, shelf: Shelf, value: Value, options: &Options) -> Arc
     store.put(shelf, value)
 }
 
-/// Where an object comes from that is to be read.
+/// Source of an object that is decoded.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum From {
     Body,
     Patch,
-    /// The one way in which nobody looks at the kind.
+    /// The only source whose `apiVersion` and `kind` are not checked.
     StrategicPatch,
 }
 
-/// An object in the resource's version, as an object in the storage version and warnings.
+/// Converts an object in the resource's version to the storage version, and returns it with warnings.
 fn decode(
     resource: &Resource,
     mut body: Value,
@@ -309,7 +309,7 @@ fn decode(
     Ok((event::to_storage(value, resource), warnings))
 }
 
-/// A body must be about what the path is about. A new object need not say its name twice.
+/// Checks that namespace and name of a body match the path. A new object may omit its name.
 fn same_identity(value: &Value, target: &Target, new: bool) -> Result<(), Refusal> {
     let (namespace, given) = (object::namespace(value), name(value));
     if target.resource.namespaced && !namespace.is_empty() && namespace != target.namespace {
@@ -327,7 +327,7 @@ fn same_identity(value: &Value, target: &Target, new: bool) -> Result<(), Refusa
     Ok(())
 }
 
-/// Objects can be created in namespaces that exist and are not going away.
+/// Checks that the namespace exists and is not being deleted.
 fn open_namespace(store: &Store, target: &Target, name: &str) -> Result<(), Refusal> {
     if !target.resource.namespaced {
         return Ok(());
@@ -348,10 +348,10 @@ fn refuse_if_any(resource: &Resource, name: &str, causes: &[Cause]) -> Result<()
     if causes.is_empty() { Ok(()) } else { Err(Refusal::invalid(resource.shelf.storage(), name, causes)) }
 }
 
-/// Five letters and digits that neither form words nor look alike, as `names.SimpleNameGenerator` adds.
+/// Adds five letters and digits that neither form words nor look alike, like `names.SimpleNameGenerator`.
 fn generate_name(prefix: &str) -> String {
     const LETTERS: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
-    /// So that prefix and suffix fit into a DNS label.
+    /// Ensures that prefix and suffix fit into a DNS label.
     const PREFIX_LIMIT: usize = 58;
     let mut random = rand::rng();
     let letter = || char::from(*LETTERS.get(random.random_range(0..LETTERS.len())).unwrap_or(&b'x'));

@@ -1,8 +1,8 @@
-//! What the gateway adds to a request: CPU time of this process and time on the clock, beside hyper alone.
+//! CPU time and elapsed time that the gateway adds to a request, compared with hyper alone.
 //!
-//! The server is in this process too, and the same for both, so the difference is the gateway's.
+//! The server runs in this process too and is the same for both, so the difference is the gateway's.
 
-#![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::print_stdout)] // what criterion makes, and a bench
+#![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::print_stdout)] // macros of criterion, and this is a benchmark
 
 use std::{
     convert::Infallible,
@@ -75,7 +75,7 @@ async fn directly(client: &Client<HttpConnector, Full<Bytes>>, uri: &str) {
     client.request(request).await.unwrap().into_body().collect().await.unwrap();
 }
 
-/// CPU time of this process.
+/// CPU time used by this process.
 fn cpu() -> Duration {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
     Duration::new(u64::try_from(time.tv_sec).unwrap(), u32::try_from(time.tv_nsec).unwrap())
@@ -91,7 +91,7 @@ fn compare(criterion: &mut Criterion) {
     group.bench_function("hyper", |bench| bench.to_async(&runtime).iter(|| directly(&client, &plain)));
     group.bench_function("gateway", |bench| bench.to_async(&runtime).iter(|| through(&gateway, &instance, &named)));
     group.finish();
-    // Criterion measures the clock; what counts is the processor.
+    // Criterion measures elapsed time; CPU time matters here.
     const COUNT: u32 = 5000;
     let measure = |name: &str, run: &dyn Fn()| {
         let (clock, before) = (Instant::now(), cpu());

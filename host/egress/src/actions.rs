@@ -1,7 +1,7 @@
-//! What a request to an API of one path asks for: `Action=` of query APIs, `X-Amz-Target`, SOAP.
+//! Names of the actions in requests to APIs with a single path: `Action=` of query APIs, `X-Amz-Target`, SOAP.
 //!
-//! A request may name an action in several places, and servers differ in which they believe. So all are collected, and each of
-//! them has to be permitted.
+//! A request may name an action in several places, and servers differ in which one they use. So all of them are collected, and
+//! each must be allowed.
 
 mod soap;
 
@@ -9,70 +9,80 @@ use http::{HeaderMap, Method, header, request::Parts};
 
 use crate::glob::is_action;
 
-/// Why the actions of a request cannot be told. A sentence's end.
+/// Why the actions of a request cannot be determined; the end of a sentence.
 pub(crate) type Unclear = &'static str;
 
-/// Names of actions a request mentions, and whether its body may mention more.
+/// The actions that a request names, and whether its body may name more.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Actions {
     pub(crate) named: Vec<String>,
-    /// True if the body was not looked at yet and has a form that names actions.
+    /// True if the request can have a body, which was not read yet and may name more actions.
     pub(crate) open: bool,
 }
 
-/// What the head mentions.
+/// Returns the actions that the head of a request names.
 ///
 /// # Errors
-/// A name that is none.
+/// If a name is not a valid action.
 pub(crate) fn of_head(head: &Parts) -> Result<Actions, Unclear> {
     let mut named = Vec::new();
     form(head.uri.query().unwrap_or_default().as_bytes(), &mut named)?;
     for value in head.headers.get_all("x-amz-target") {
-        let value = value.to_str().map_err(|_| "its X-Amz-Target is no text")?;
+        let value = value.to_str().map_err(|_| "its X-Amz-Target is not text")?;
         named.push(action(value.rsplit('.').next().unwrap_or_default().as_bytes())?);
     }
-    // Tencent's and Alibaba's.
+    // Tencent Cloud and Alibaba Cloud.
     for value in ["x-tc-action", "x-acs-action"].iter().flat_map(|name| head.headers.get_all(*name)) {
         named.push(action(value.as_bytes())?);
     }
     for value in head.headers.get_all("soapaction") {
-        let value = value.to_str().map_err(|_| "its SOAPAction is no text")?.trim().trim_matches('"');
+        let value = value.to_str().map_err(|_| "its SOAPAction is not text")?.trim().trim_matches('"');
         let name = value.rsplit(['/', '#', ':']).next().unwrap_or_default();
-        // vSphere sends the version of its API there (`urn:vim25/8.0`), and no operation starts with a digit.
+        // vSphere sends the version of its API (`urn:vim25/8.0`) here, and names of operations do not start with a digit.
         if !name.is_empty() && !name.starts_with(|first: char| first.is_ascii_digit()) {
             named.push(action(name.as_bytes())?);
         }
     }
-    let json = !is_bodiless(&head.method) && is_json(&head.headers);
-    if json && !named.is_empty() && !head.headers.contains_key("x-amz-target") {
-        return Err("its body is JSON, and its action is not in X-Amz-Target");
+    let open = !is_bodiless(&head.method);
+    if open && !named.is_empty() && content_type(&head.headers)?.is_json() && !head.headers.contains_key("x-amz-target")
+    {
+        return Err("its body is JSON, but its action is not in X-Amz-Target");
     }
-    Ok(Actions { named, open: !is_bodiless(&head.method) && !json })
+    Ok(Actions { named, open })
 }
 
-/// True for methods whose requests have no body here.
+/// Returns true for methods whose requests must not have a body here.
 pub(crate) fn is_bodiless(method: &Method) -> bool {
     matches!(*method, Method::GET | Method::HEAD | Method::OPTIONS)
 }
 
-/// What the body mentions.
+/// Returns the actions that the body of a request names.
 ///
 /// # Errors
-/// A body that servers may read in several ways.
+/// If servers may interpret the body in different ways.
 pub(crate) fn of_body(headers: &HeaderMap, body: &[u8]) -> Result<Vec<String>, Unclear> {
     let mut named = Vec::new();
-    if body.is_empty() || is_json(headers) {
+    let content = content_type(headers)?;
+    if let Some(action) = &content.action {
+        named.push(self::action(action.as_bytes())?);
+    }
+    if body.is_empty() {
         return Ok(named);
     }
     if headers.contains_key(header::CONTENT_ENCODING) {
         return Err("its body is compressed");
     }
-    let (kind, charset) = content_type(headers)?;
-    if !charset.is_none_or(|charset| ["utf-8", "us-ascii"].contains(&charset.as_str())) {
+    if !content.charset.as_ref().is_none_or(|charset| ["utf-8", "us-ascii"].contains(&charset.as_str())) {
         return Err("its body is not in UTF-8");
     }
-    let kind = kind.unwrap_or_default();
-    if kind.is_empty() || kind == "application/x-www-form-urlencoded" {
+    let kind = content.kind.as_str();
+    if content.is_json() {
+        if !body.trim_ascii_start().starts_with(b"{") {
+            return Err("its body is not a JSON object although its Content-Type is JSON");
+        }
+        // Some servers ignore the type of the body and parse it as a form.
+        form(body, &mut named)?;
+    } else if kind.is_empty() || kind == "application/x-www-form-urlencoded" {
         form(body, &mut named)?;
     } else if kind == "text/xml" || kind == "application/xml" || kind.ends_with("+xml") {
         for name in soap::operations(body)? {
@@ -84,40 +94,81 @@ pub(crate) fn of_body(headers: &HeaderMap, body: &[u8]) -> Result<Vec<String>, U
     Ok(named)
 }
 
-fn content_type(headers: &HeaderMap) -> Result<(Option<String>, Option<String>), Unclear> {
+/// The parsed `Content-Type` header, in lower case except for `action`.
+#[derive(Debug, Default)]
+struct ContentType {
+    /// The media type without parameters; empty if the header is missing.
+    kind: String,
+    charset: Option<String>,
+    /// The `action` parameter of SOAP 1.2, case preserved.
+    action: Option<String>,
+}
+
+impl ContentType {
+    fn is_json(&self) -> bool {
+        self.kind == "application/json"
+            || self.kind.ends_with("+json")
+            || self.kind.starts_with("application/x-amz-json-")
+    }
+}
+
+/// Parses the `Content-Type` header. Everything that servers may interpret differently is an error.
+fn content_type(headers: &HeaderMap) -> Result<ContentType, Unclear> {
     let mut all = headers.get_all(header::CONTENT_TYPE).iter();
-    let Some(value) = all.next() else { return Ok((None, None)) };
+    let Some(value) = all.next() else { return Ok(ContentType::default()) };
     if all.next().is_some() {
         return Err("it has more than one Content-Type");
     }
-    let text = value.to_str().map_err(|_| "its Content-Type is no text")?.to_ascii_lowercase();
+    let text = value.to_str().map_err(|_| "its Content-Type is not text")?;
     let mut parts = text.split(';').map(str::trim);
-    let kind = parts.next().map(str::to_owned);
-    let charset = parts.find_map(|part| part.strip_prefix("charset="));
-    Ok((kind, charset.map(|charset| charset.trim_matches('"').to_owned())))
+    let mut content =
+        ContentType { kind: parts.next().unwrap_or_default().to_ascii_lowercase(), ..ContentType::default() };
+    let is_token = |text: &str| {
+        !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-+._".contains(&byte))
+    };
+    if !content.kind.is_empty()
+        && !content.kind.split_once('/').is_some_and(|(kind, sub)| is_token(kind) && is_token(sub))
+    {
+        return Err("its Content-Type is invalid");
+    }
+    let mut seen = Vec::new();
+    for part in parts {
+        let (name, value) =
+            part.split_once('=').filter(|(name, _)| is_token(name)).ok_or("its Content-Type is invalid")?;
+        let name = name.to_ascii_lowercase();
+        let value = value.strip_prefix('"').and_then(|value| value.strip_suffix('"')).unwrap_or(value);
+        // In a URL, the last part is the action, as in SOAPAction.
+        let end = value.rsplit(['/', '#', ':']).next().unwrap_or_default();
+        match name.as_str() {
+            "charset" if is_token(value) => content.charset = Some(value.to_ascii_lowercase()),
+            "charset" => return Err("its body is not in UTF-8"),
+            "action" if !end.is_empty() => content.action = Some(end.to_owned()),
+            _ => {}
+        }
+        if seen.contains(&name) {
+            return Err("its Content-Type has a duplicate parameter");
+        }
+        seen.push(name);
+    }
+    Ok(content)
 }
 
-fn is_json(headers: &HeaderMap) -> bool {
-    let Ok((Some(kind), _)) = content_type(headers) else { return false };
-    kind == "application/json" || kind.ends_with("+json") || kind.starts_with("application/x-amz-json-")
-}
-
-/// Adds the actions of a form or a query. `command` is CloudStack's word, and `Operation` one of older APIs of AWS.
+/// Adds the actions of a form or a query. CloudStack uses `command`, some older AWS APIs use `Operation`.
 fn form(text: &[u8], named: &mut Vec<String>) -> Result<(), Unclear> {
     let text = text.strip_prefix(b"\xef\xbb\xbf").unwrap_or(text);
     for pair in text.split(|byte| *byte == b'&') {
         if let Some(value) = of_action(pair) {
             named.push(action(&decode(value))?);
         }
-        // Some servers still take a semicolon for the end of a pair, and others for a part of it.
+        // Some servers still accept a semicolon as a separator of pairs; for others it is part of the value.
         if pair.split(|byte| *byte == b';').skip(1).any(|pair| of_action(pair).is_some()) {
-            return Err("it names an action behind a semicolon");
+            return Err("it names an action after a semicolon");
         }
     }
     Ok(())
 }
 
-/// What stands behind a name that is a word for actions.
+/// Returns the value if the name of the pair is one that names actions.
 fn of_action(pair: &[u8]) -> Option<&[u8]> {
     let mut halves = pair.splitn(2, |byte| *byte == b'=');
     let name = decode(halves.next().unwrap_or_default());
@@ -129,11 +180,11 @@ fn of_action(pair: &[u8]) -> Option<&[u8]> {
 fn action(name: &[u8]) -> Result<String, Unclear> {
     match std::str::from_utf8(name) {
         Ok(name) if !name.is_empty() && name.bytes().all(is_action) => Ok(name.to_owned()),
-        _ => Err("it names an action that is no name"),
+        _ => Err("it names an invalid action"),
     }
 }
 
-/// Undoes the encoding of forms; what encodes nothing stays as it is.
+/// Decodes form encoding; invalid escape sequences are not changed.
 pub(crate) fn decode(text: &[u8]) -> Vec<u8> {
     let mut decoded = Vec::with_capacity(text.len());
     let mut rest = text;
@@ -175,9 +226,9 @@ mod tests {
         "<?xml version=\"1.0\"?><s:Envelope xmlns:s=\"x\"><s:Body><RetrieveProperties/></s:Body></s:Envelope>";
 
     #[test]
-    fn an_action_is_found_wherever_an_api_puts_it() {
+    fn finds_actions_in_query_form_header_and_soap_body() {
         type Case<'a> = (&'a str, &'a str, &'a [(&'a str, &'a str)], &'a str, &'a [&'a str]);
-        let table: [Case<'_>; 12] = [
+        let table: [Case<'_>; 14] = [
             ("POST", "/", &[FORM], "Version=1&Action=DescribeTags", &["DescribeTags"]),
             ("POST", "/", &[FORM], "%41ction=A%62c", &["Abc"]),
             ("POST", "/", &[FORM], "+action=Abc&ACTION=Def", &["Abc", "Def"]),
@@ -207,6 +258,14 @@ mod tests {
                 &["RetrieveProperties"],
             ),
             ("POST", "/v3/x", &[("content-type", "application/json")], "{\"Action\":1}", &[]),
+            ("POST", "/", &[("content-type", "application/json")], "{}&Action=Abc", &["Abc"]),
+            (
+                "POST",
+                "/sdk",
+                &[("content-type", "application/soap+xml; charset=utf-8; action=\"urn:x/Stop\"")],
+                SOAP,
+                &["Stop", "RetrieveProperties"],
+            ),
             ("GET", "/v3/x?limit=1", &[], "", &[]),
         ];
         for (method, uri, headers, body, expected) in table {
@@ -215,10 +274,10 @@ mod tests {
     }
 
     #[test]
-    fn what_servers_may_read_in_several_ways_is_refused() {
+    fn ambiguous_actions_are_rejected() {
         let target = http::Request::post("/?Action=A").header("content-type", "application/json").body(()).unwrap();
         assert!(of_head(&target.into_parts().0).is_err());
-        let table: [(&[(&str, &str)], &str); 9] = [
+        let table: [(&[(&str, &str)], &str); 17] = [
             (&[FORM], "Action=DescribeTags;Action=Terminate"),
             (&[FORM], "Action="),
             (&[FORM], "Action=Describe%00Terminate"),
@@ -228,6 +287,16 @@ mod tests {
             (&[FORM, FORM], "Action=A"),
             (&[("content-type", "text/xml")], "<!DOCTYPE x><Envelope><Body><A/></Body></Envelope>"),
             (&[("x-amz-target", "")], ""),
+            // Some servers parse the type only up to the first comma, space or slash.
+            (&[("content-type", "application/x-www-form-urlencoded,x/y+json")], "Action=Terminate"),
+            (&[("content-type", "application/x-www-form-urlencoded x/y+json")], "Action=Terminate"),
+            (&[("content-type", "application/x-www-form-urlencoded/y+json")], "Action=Terminate"),
+            (&[("content-type", "application/json")], "Action=Terminate"),
+            // Some servers use the last charset, and some accept spaces around the `=`.
+            (&[("content-type", "application/x-www-form-urlencoded; charset=utf-8; charset=ibm037")], "x=%83"),
+            (&[("content-type", "application/x-www-form-urlencoded; charset =ibm037")], "x=%83"),
+            (&[("content-type", "application/x-www-form-urlencoded; charset= ibm037")], "x=%83"),
+            (&[("content-type", "application/x-www-form-urlencoded; charset")], "x=%83"),
         ];
         for (headers, body) in table {
             assert!(named(&head("POST", "/", headers), body).is_err(), "{headers:?} {body}");
@@ -235,10 +304,10 @@ mod tests {
     }
 
     #[test]
-    fn only_bodies_that_may_name_actions_are_looked_at() {
+    fn any_body_except_of_get_may_name_actions() {
         let table = [
             ("GET", "text/plain", false),
-            ("POST", "application/json", false),
+            ("POST", "application/json", true),
             ("POST", "text/xml", true),
             ("DELETE", "", true),
         ];

@@ -1,30 +1,31 @@
-//! Which addresses a plugin may reach, whatever name led there.
+//! The addresses that plugins may connect to, whatever host name resolved to them.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use ipnet::{IpNet, Ipv4Net, Ipv6Net};
 
-/// Why an address is out of reach.
+/// Why an address is denied.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Reason {
-    /// It hands out the machine's cloud identity. Never opened.
+    /// A metadata service, which hands out the machine's cloud identity. Never opened.
     Metadata,
-    /// The cluster's own API, or the control plane's ports on this machine. Never opened.
+    /// The Kubernetes API of this cluster, or a port of the control plane on this machine. Never opened.
     ApiServer,
-    /// No single machine: unspecified, multicast, broadcast, reserved or a transition mechanism. Never opened.
+    /// Not the address of a single machine: unspecified, multicast, broadcast, reserved or a transition mechanism. Never opened.
     Special,
-    /// The host itself. Opened only by a network within 127.0.0.0/8 or `::1`.
+    /// A loopback address. Opened only by a network within 127.0.0.0/8 or `::1`.
     Loopback,
-    /// The wire the host is on. Opened only by a network within it.
+    /// A link-local address. Opened only by a network within the link-local range.
     LinkLocal,
-    /// The cluster's Services, its Pods or this machine. Opened only by a network within it.
+    /// A Service or a Pod of the cluster, or this machine. Opened only by a network within the cluster's network or the machine's
+    /// address.
     Closed,
-    /// A private network, and no CIDR opens it.
+    /// A private address that no CIDR opens.
     Private,
 }
 
 impl Reason {
-    /// As a metric label.
+    /// Returns the value of the metric label.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -39,23 +40,24 @@ impl Reason {
     }
 }
 
-/// An address that may not be reached.
+/// A connection to this address is not allowed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("address {address} is not permitted ({})", reason.as_str())]
 pub struct AddressDenied {
-    /// The address as it came.
+    /// The address before conversion to IPv4.
     pub address: IpAddr,
-    /// Why.
+    /// Why it is denied.
     pub reason: Reason,
 }
 
-/// Addresses at which clouds hand out identities or secrets to whoever asks.
-const METADATA: [IpAddr; 14] = [
+/// Addresses at which clouds hand out identities or secrets without authentication.
+const METADATA: [IpAddr; 15] = [
     IpAddr::V4(Ipv4Addr::new(169, 254, 169, 254)), // AWS, Azure, GCP, OpenStack, DigitalOcean, Oracle
     IpAddr::V4(Ipv4Addr::new(169, 254, 169, 252)), // GKE's metadata server on the node
     IpAddr::V4(Ipv4Addr::new(169, 254, 170, 2)),   // AWS ECS task credentials
     IpAddr::V4(Ipv4Addr::new(169, 254, 170, 23)),  // AWS EKS pod identity
     IpAddr::V4(Ipv4Addr::new(169, 254, 42, 42)),   // Scaleway
+    IpAddr::V4(Ipv4Addr::new(169, 254, 0, 23)),    // Tencent Cloud
     IpAddr::V4(Ipv4Addr::new(168, 63, 129, 16)),   // Azure wire server
     IpAddr::V4(Ipv4Addr::new(100, 100, 100, 200)), // Alibaba Cloud
     IpAddr::V4(Ipv4Addr::new(192, 0, 0, 192)),     // Oracle Cloud classic
@@ -67,16 +69,16 @@ const METADATA: [IpAddr; 14] = [
     IpAddr::V6(Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0, 0xa9fe, 0xa9fe)), // OpenStack
 ];
 
-/// Ports of a control plane and a kubelet, which listen on the machine's own addresses and trust what comes from there:
-/// etcd, API server, kubelet, kube-proxy, controller managers, scheduler and this host.
+/// Ports of the control plane and the kubelet, which listen on the machine's own addresses and trust local clients: etcd, API
+/// server, kubelet, kube-proxy, controller managers, scheduler and Skydock.
 const CONTROL_PLANE: [u16; 13] =
     [2379, 2380, 2381, 6443, 10248, 10249, 10250, 10255, 10256, 10257, 10258, 10259, 10260];
 
-/// What belongs to the cluster, whatever a name leads to. The caller knows; it is asked again at each resolution.
+/// Addresses of the cluster, which are denied whatever name resolves to them. Determined again for each name resolution.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Closed {
-    /// Where the Kubernetes API is: `KUBERNETES_SERVICE_HOST`, and what the kubeconfig's server resolves to. Never opened: the
-    /// whole address, or, if it is on this machine, the port on all of the machine's addresses.
+    /// Addresses of the Kubernetes API: `KUBERNETES_SERVICE_HOST`, and what the server in the kubeconfig resolves to. Never
+    /// opened: all ports of the address, or, if the address is on this machine, its port on all of the machine's addresses.
     pub api_server: Vec<SocketAddr>,
     /// The CIDRs of Services and Pods.
     pub cluster: Vec<IpNet>,
@@ -84,26 +86,26 @@ pub struct Closed {
     pub own: Vec<IpAddr>,
 }
 
-/// What a rule may reach. The default lets public addresses pass and nothing else.
+/// The addresses that a rule allows. The default allows only public addresses.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AddressPolicy {
-    /// Networks that may be reached though they are not public, such as those of a cloud on one's own premises.
+    /// Networks that are allowed although they are not public, for example those of an on-premises cloud.
     pub opened: Vec<IpNet>,
-    /// Prefixes whose addresses carry an IPv4 address that a translator will reach (RFC 6052), beside 64:ff9b::/96. Lengths
-    /// 32, 40, 48, 56, 64 and 96.
+    /// NAT64 prefixes (RFC 6052) in addition to 64:ff9b::/96. Their addresses contain an IPv4 address to which the translator
+    /// connects. The length must be 32, 40, 48, 56, 64 or 96.
     pub nat64: Vec<Ipv6Net>,
 }
 
 impl AddressPolicy {
-    /// Decides on one address and gives the one to connect to: the same, but for an IPv4 address in IPv6 clothes.
+    /// Checks an address and returns the one to connect to, which differs only for IPv4 addresses that are written as IPv6.
     ///
     /// # Errors
-    /// [`AddressDenied`] with the reason.
+    /// [`AddressDenied`] with the reason if the address is not allowed.
     pub fn check(&self, to: SocketAddr, closed: &Closed) -> Result<SocketAddr, AddressDenied> {
         let denied = |reason| Err(AddressDenied { address: to.ip(), reason });
         let unmapped = unmapped(to.ip());
         let judged = self.translated(unmapped);
-        // The address and what a translator makes of it have both to pass.
+        // Both the address and the one that a NAT64 translator connects to must be allowed.
         for address in [unmapped, judged] {
             if METADATA.contains(&address) {
                 return denied(Reason::Metadata);
@@ -126,7 +128,7 @@ impl AddressPolicy {
             Some(Reason::Special) => return denied(Reason::Special),
             _ => {}
         }
-        // What the cluster is made of has to be opened by name: a wide network around it is not meant for it.
+        // Networks of the cluster must be opened explicitly: a larger network that contains them does not open them.
         let around = closed.around(judged);
         if !around.is_empty() && !exactly(&around) {
             return denied(Reason::Closed);
@@ -137,7 +139,7 @@ impl AddressPolicy {
         Ok(SocketAddr::new(unmapped, to.port()))
     }
 
-    /// The IPv4 address that a NAT64 translator reaches for this one, else the address itself.
+    /// Returns the IPv4 address to which a NAT64 translator connects for this address, or else the address itself.
     fn translated(&self, address: IpAddr) -> IpAddr {
         let IpAddr::V6(v6) = address else { return address };
         let known = self.nat64.iter().chain([&WELL_KNOWN_NAT64]);
@@ -155,13 +157,13 @@ impl Closed {
         let own = self.is_own(to.ip());
         let is = |api: &SocketAddr| {
             let address = unmapped(api.ip());
-            // On this machine it is one port of many, but of every address the machine has.
+            // An API server on this machine is denied by its port, on all addresses of the machine.
             if self.is_own(address) { own && api.port() == to.port() } else { address == to.ip() }
         };
         self.api_server.iter().any(is) || own && CONTROL_PLANE.contains(&to.port())
     }
 
-    /// The cluster's networks that the address is in.
+    /// Returns the networks of the cluster that contain the address.
     fn around(&self, address: IpAddr) -> Vec<IpNet> {
         let own = self.own.iter().filter(|own| unmapped(**own) == address && !address.is_loopback());
         let cluster = self.cluster.iter().filter(|net| net.contains(&address)).copied();
@@ -179,17 +181,17 @@ const LINK_LOCAL: [IpNet; 2] = [
 ];
 const WELL_KNOWN_NAT64: Ipv6Net = Ipv6Net::new_assert(Ipv6Addr::new(0x64, 0xff9b, 0, 0, 0, 0, 0, 0), 96);
 
-/// True if the network opens this machine itself or the wire it is on.
+/// Returns true if the network is a loopback or link-local network.
 pub(crate) fn is_local(net: &IpNet) -> bool {
     LOOPBACK.iter().chain(&LINK_LOCAL).any(|around| around.contains(net))
 }
 
-/// True if the network holds nothing but addresses that are never opened for being metadata.
+/// Returns true if the network is a single address of a metadata service.
 pub(crate) fn is_metadata(net: &IpNet) -> bool {
     METADATA.iter().any(|address| IpNet::from(*address) == net.trunc())
 }
 
-/// The IPv4 address inside an IPv4-mapped or IPv4-compatible address, else the address itself.
+/// Returns the IPv4 address inside an IPv4-mapped or IPv4-compatible address, or else the address itself.
 fn unmapped(address: IpAddr) -> IpAddr {
     let IpAddr::V6(v6) = address else { return address };
     let [a, b, c, d, e, f, high, low] = v6.segments();
@@ -200,7 +202,7 @@ fn unmapped(address: IpAddr) -> IpAddr {
     Ipv4Addr::new(h0, h1, l0, l1).into()
 }
 
-/// RFC 6052, 2.2: after the prefix, byte 8 left out.
+/// Returns the IPv4 address that follows a prefix of this length (RFC 6052, section 2.2). Byte 8 is skipped.
 fn embedded(address: Ipv6Addr, length: u8) -> Option<Ipv4Addr> {
     let bytes = address.octets();
     let at = usize::from(length / 8);
@@ -230,10 +232,10 @@ fn classify_v6(it: Ipv6Addr) -> Option<Reason> {
     }
     match it.segments() {
         [0xfe80..=0xfebf, ..] => Some(Reason::LinkLocal),
-        // Unique local (RFC 4193), and site-local, which it replaced.
+        // Unique local (RFC 4193) and site-local, its predecessor.
         [0xfc00..=0xfdff, ..] | [0xfec0..=0xfeff, ..] => Some(Reason::Private),
-        // Global unicast is 2000::/3; within it 6to4, Teredo and ORCHID carry or hide other addresses, and
-        // documentation leads nowhere.
+        // Global unicast is 2000::/3. Within it, 6to4, Teredo and ORCHID addresses contain or hide other addresses, and
+        // documentation addresses are not routed.
         [0x2002, ..] | [0x2001, 0, ..] | [0x2001, 0x10..=0x2f, ..] | [0x2001, 0xdb8, ..] | [0x3fff, 0..=0xfff, ..] => {
             Some(Reason::Special)
         }
@@ -265,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn by_default_only_public_addresses_can_be_reached() {
+    fn only_public_addresses_are_allowed_by_default() {
         let table = [
             ("1.1.1.1", None),
             ("2606:4700::1111", None),
@@ -310,7 +312,7 @@ mod tests {
     }
 
     #[test]
-    fn a_refusal_names_the_address_and_the_reason() {
+    fn a_denial_names_the_address_and_the_reason() {
         let table = [
             ("169.254.169.254", "metadata"),
             ("10.96.0.1", "api_server"),
@@ -328,8 +330,9 @@ mod tests {
         }
     }
 
+    // Holds: SEC-17, OPS-113
     #[test]
-    fn a_wide_network_opens_private_addresses_and_nothing_else() {
+    fn a_wide_network_opens_private_addresses_only() {
         let policy = opened(["0.0.0.0/0", "::/0", "10.0.0.0/8"]);
         let table = [
             ("10.0.0.1", None),
@@ -353,7 +356,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_near_is_opened_by_its_own_name_only() {
+    fn local_addresses_need_a_network_of_their_own() {
         let policy = opened([
             "127.0.0.1/32",
             "::1/128",
@@ -386,7 +389,7 @@ mod tests {
     }
 
     #[test]
-    fn ports_of_the_control_plane_stay_closed_on_the_machine() {
+    fn control_plane_ports_stay_closed_on_the_local_machine() {
         let policy = opened(["127.0.0.1/32", "192.168.7.10/32", "10.0.0.0/8"]);
         let table = [
             ("127.0.0.1:8774", None),
@@ -407,7 +410,7 @@ mod tests {
     }
 
     #[test]
-    fn a_translator_is_judged_by_what_it_reaches() {
+    fn nat64_addresses_are_checked_by_the_embedded_address() {
         let named = ["2001:db8::/32", "2a00:1::/40", "2a00:2::/48", "2a00:3::/56", "2a00:4::/64", "2a00:5::/96"];
         let nat64 = named.map(|net| net.parse().unwrap()).to_vec();
         let policy = AddressPolicy { nat64, ..AddressPolicy::default() };
@@ -426,7 +429,7 @@ mod tests {
         for (address, reason) in table {
             assert_eq!(check(&policy, &Closed::default(), address).err(), reason, "{address}");
         }
-        // The translator is reached by the address that names it.
+        // The connection goes to the translator's IPv6 address, not to the embedded IPv4 address.
         assert_eq!(check(&policy, &Closed::default(), "64:ff9b::101:101").unwrap(), "64:ff9b::101:101");
         assert_eq!(check(&policy, &Closed::default(), "::ffff:1.1.1.1").unwrap(), "1.1.1.1");
     }

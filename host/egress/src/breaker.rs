@@ -1,26 +1,30 @@
-//! Leaves a host alone that does not answer, so that calls do not spend their time on it. One per host; never the plugin's fault.
+//! A circuit breaker for each host: requests to a host that does not answer fail fast and do not use up the time of calls. It is
+//! never counted as a failure of the plugin.
 
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// Failures in a row that open it.
+/// Consecutive failures that open the breaker.
 const FAILURES: u32 = 5;
-/// How long it stays open at first. It doubles with each probe that fails.
+/// How long the breaker stays open at first. The time doubles with each failed probe.
 const PAUSE: Duration = Duration::from_secs(5);
-/// The longest pause.
+/// Maximum time that the breaker stays open.
 const LONGEST: Duration = Duration::from_secs(60);
 
-/// Counts failures in a row, and says who may try.
+/// A breaker without a probe for this long after its pause is not reported as open: nobody uses the host.
+const FORGOTTEN: Duration = Duration::from_secs(600);
+
+/// A circuit breaker, which counts consecutive failures and decides which requests may be sent.
 #[derive(Debug)]
 pub(crate) struct Breaker {
     failures: u32,
     pause: Duration,
-    /// Set while it is open: from then on one may try.
+    /// Set while the breaker is open: the time from which a probe may be sent.
     closed_until: Option<Instant>,
-    /// When the last one went that tries.
+    /// When the last probe was sent.
     probe: Option<Instant>,
-    /// When the host last answered anybody.
+    /// When the host last answered a request.
     answered: Option<Instant>,
 }
 
@@ -33,33 +37,34 @@ impl Default for Breaker {
 /// What a request may do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Pass {
-    /// Go.
+    /// It may be sent.
     Free,
-    /// Go, as the one whose end decides.
+    /// It may be sent as a probe: its outcome closes the breaker or keeps it open.
     Probe,
-    /// Do not go before this long.
+    /// It must wait for this long.
     Wait(Duration),
 }
 
-/// What became of a request that had passed.
+/// The outcome of a request that was sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Outcome {
-    /// The host answered, whatever it said.
+    /// The host answered, with any status.
     Answered,
-    /// There was no connection.
+    /// The connection failed.
     Unreachable,
-    /// There was a connection, and no answer in time: the host may be away, or the request a slow one.
+    /// The connection succeeded, but there was no answer in time: the host may be down, or the request slow.
     Late,
-    /// Nobody knows: the request was given up.
+    /// Unknown: the request was canceled.
     Unknown,
 }
 
 impl Breaker {
-    pub(crate) fn is_open(&self) -> bool {
-        self.closed_until.is_some()
+    /// Returns true while the breaker is open and requests to the host are still made.
+    pub(crate) fn is_open(&self, now: Instant) -> bool {
+        self.closed_until.is_some_and(|until| now < until + FORGOTTEN)
     }
 
-    /// Asks to go, and takes the probe if it is there to be taken.
+    /// Decides on a request. If the result is [`Pass::Probe`], the caller must send the probe.
     pub(crate) fn enter(&mut self, now: Instant) -> Pass {
         let pass = self.look(now);
         if pass == Pass::Probe {
@@ -68,31 +73,31 @@ impl Breaker {
         pass
     }
 
-    /// What [`Self::enter`] would say.
+    /// Returns what [`Self::enter`] would return, without starting a probe.
     pub(crate) fn look(&self, now: Instant) -> Pass {
         let Some(until) = self.closed_until else { return Pass::Free };
-        // One that tries may be a slow request: after a while another one may tell more.
+        // The current probe may be a slow request, so another one may be sent after a while.
         match self.probe.map_or(until, |probe| until.max(probe + PAUSE)) {
             next if now < next => Pass::Wait(next - now),
             _ => Pass::Probe,
         }
     }
 
-    /// Notes how a request ended that had passed at `entered`.
+    /// Records the outcome of a request that was sent at `entered`.
     pub(crate) fn leave(&mut self, pass: Pass, entered: Instant, outcome: Outcome, now: Instant) {
         if pass == Pass::Probe {
             self.probe = None;
         }
         match outcome {
             Outcome::Answered => *self = Self { answered: Some(now), probe: self.probe, ..Self::default() },
-            // Others were answered in the meantime: it is the request that is slow.
+            // Other requests were answered in the meantime, so only this request is slow.
             Outcome::Late if self.answered.is_some_and(|at| at > entered) => {}
             Outcome::Unreachable | Outcome::Late => {
                 self.failures = self.failures.saturating_add(1);
                 if pass == Pass::Probe && outcome == Outcome::Unreachable {
                     self.pause = (self.pause * 2).min(LONGEST);
                 }
-                // Those that were on their way when it opened do not prolong it.
+                // Requests that were already in flight when the breaker opened do not prolong the pause.
                 if pass == Pass::Probe || self.closed_until.is_none() && self.failures >= FAILURES {
                     self.closed_until = Some(now + self.pause);
                 }
@@ -115,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn it_opens_after_failures_in_a_row() {
+    fn opens_after_consecutive_failures() {
         let (mut breaker, now) = (Breaker::default(), Instant::now());
         for _ in 1..FAILURES {
             assert_eq!(fail(&mut breaker, now), Pass::Free);
@@ -125,11 +130,15 @@ mod tests {
             assert_eq!(fail(&mut breaker, now), Pass::Free);
         }
         assert_eq!(breaker.enter(now), Pass::Wait(PAUSE));
-        assert!(breaker.is_open());
+        assert!(breaker.is_open(now));
+        // For example, the operator has corrected the host name, and the old one is not requested any more.
+        let last = now + PAUSE + FORGOTTEN;
+        assert!(breaker.is_open(last - SECOND) && !breaker.is_open(last));
+        assert_eq!(breaker.enter(last), Pass::Probe);
     }
 
     #[test]
-    fn one_probe_decides_and_pauses_grow() {
+    fn one_probe_decides_and_the_pause_grows() {
         let (mut breaker, mut now) = (Breaker::default(), Instant::now());
         for _ in 0..FAILURES {
             fail(&mut breaker, now);
@@ -146,11 +155,11 @@ mod tests {
         assert_eq!(breaker.enter(now), Pass::Probe);
         breaker.leave(Pass::Probe, now, Outcome::Answered, now);
         assert_eq!(breaker.enter(now), Pass::Free);
-        assert!(!breaker.is_open());
+        assert!(!breaker.is_open(now));
     }
 
     #[test]
-    fn a_probe_that_is_given_up_leaves_room_for_another() {
+    fn an_abandoned_probe_is_replaced_by_another() {
         let (mut breaker, now) = (Breaker::default(), Instant::now());
         for _ in 0..FAILURES {
             fail(&mut breaker, now);
@@ -162,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn failures_on_their_way_do_not_prolong_the_pause() {
+    fn failures_in_flight_do_not_extend_the_pause() {
         let (mut breaker, now) = (Breaker::default(), Instant::now());
         for _ in 0..FAILURES {
             fail(&mut breaker, now);
@@ -172,23 +181,23 @@ mod tests {
     }
 
     #[test]
-    fn late_answers_count_only_while_nobody_is_answered() {
+    fn late_answers_count_only_if_no_other_request_is_answered() {
         let (mut breaker, start) = (Breaker::default(), Instant::now());
         let late = |breaker: &mut Breaker, now| breaker.leave(Pass::Free, start, Outcome::Late, now);
         breaker.leave(Pass::Free, start, Outcome::Answered, start + SECOND);
         for _ in 0..100 {
             late(&mut breaker, start + SECOND * 60);
         }
-        assert!(!breaker.is_open(), "one was answered while they were on their way");
+        assert!(!breaker.is_open(start), "one was answered while they were on their way");
         let mut silent = Breaker::default();
         for _ in 0..FAILURES {
             late(&mut silent, start + SECOND * 60);
         }
-        assert!(silent.is_open());
+        assert!(silent.is_open(start));
     }
 
     #[test]
-    fn a_probe_that_is_slow_keeps_nobody_else_away() {
+    fn a_slow_probe_does_not_block_the_next_probe() {
         let (mut breaker, start) = (Breaker::default(), Instant::now());
         for _ in 0..FAILURES {
             fail(&mut breaker, start);

@@ -1,4 +1,4 @@
-//! The door between the gateway, which sends a plugin's requests, and the credentials, which authenticate them.
+//! The interface between the gateway, which sends requests of plugins, and the credentials, which authenticate them.
 
 use std::fmt;
 
@@ -7,68 +7,69 @@ use bytes::Bytes;
 
 pub use crate::credentials::secret::Secret;
 
-/// What the gateway asks of a credential bound to a rule.
+/// A credential that is bound to a rule.
 #[async_trait]
 pub trait Credential: Send + Sync + fmt::Debug {
-    /// Its name in the configuration.
+    /// Returns the name in the configuration.
     fn name(&self) -> &str;
 
-    /// True if the whole body is needed before the request can go (SigV4; a masked login). The gateway then buffers it, at
-    /// most 1 MiB.
+    /// Returns true if the complete body is needed before the request can be sent (SigV4, masked login). The gateway then buffers
+    /// it, up to 1 MiB.
     fn needs_body(&self, head: &http::request::Parts) -> bool;
 
-    /// Strips what the guest put in the place of authentication and adds the real one; or answers by itself (masked login), or
-    /// refuses (what would mint a secret).
+    /// Replaces authentication by the plugin with the real one, or returns an answer itself (masked login).
     ///
     /// # Errors
-    /// [`CredentialError`]: nothing may be sent.
+    /// [`CredentialError`] if the request must not be sent, for example because its answer would be a secret.
     async fn prepare(&self, head: &mut http::request::Parts, body: Option<&Bytes>)
     -> Result<Prepared, CredentialError>;
 
-    /// The cloud did what was asked with what `prepare` (number `used`) had made. `kind` is a number that requests of one kind share.
+    /// Reports that the cloud accepted the authentication with the number `used` that `prepare` added. Requests of the same kind
+    /// have the same `kind`.
     fn accepted(&self, used: u64, kind: u64);
 
-    /// The cloud said 401 to what `prepare` (number `used`) had made: renews; true if another try may go better. A `kind` that is
-    /// refused whatever it carries should not cause renewals without end.
+    /// Reports that the cloud answered 401 to the authentication with the number `used`, and renews it. Returns true if a retry
+    /// may succeed. The number of renewals is limited for a `kind` of request that is always answered with 401.
     async fn rejected(&self, used: u64, kind: u64) -> bool;
 
-    /// The cloud said 403 to that number, or 401: true if there is another one since a file has changed. Nothing is renewed otherwise.
+    /// Reports that the cloud answered 403 or 401 to the authentication with the number `used`. Returns true if there is another
+    /// value because a file has changed; otherwise, nothing is renewed.
     async fn changed(&self, used: u64) -> bool;
 
-    /// Takes secrets out of an answer's headers (Set-Cookie, X-Subject-Token), before the guest sees it.
+    /// Removes secrets from the headers of an answer (Set-Cookie, X-Subject-Token) before the plugin receives it.
     fn mask(&self, head: &mut http::response::Parts);
 
-    /// Every secret value it holds now, for redaction of logs and errors.
+    /// Returns all current secret values, so that they can be redacted in logs and errors.
     fn secrets(&self) -> Vec<Secret>;
 }
 
-/// What became of a request.
+/// The result of [`Credential::prepare`].
 #[derive(Debug)]
 pub enum Prepared {
-    /// It may go.
+    /// The request can be sent.
     Send {
-        /// Number of the authentication it carries, for [`Credential::rejected`].
+        /// Number of the authentication that was added, for [`Credential::rejected`].
         used: u64,
     },
-    /// It does not go: this is the answer.
+    /// The request must not be sent: this is the answer to it.
     Answer(http::Response<Bytes>),
 }
 
-/// In which way a credential failed.
+/// The kinds of failures of a credential.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum CredentialErrorKind {
-    /// Its file or its issuer cannot be reached at the moment. Worth another try later.
+    /// Its file or its issuer is not available at the moment. A retry may succeed.
     Unavailable,
-    /// Its issuer refused, or this request may not be authenticated.
+    /// Its issuer denied it, or this request must not be authenticated.
     Denied,
-    /// The request's answer would be a secret.
+    /// The answer to the request would be a secret.
     Minting,
-    /// The request, or a file of the credential, has a form that cannot be authenticated.
+    /// The request, or a file of the credential, is not valid or not supported.
     Malformed,
 }
 
 impl CredentialErrorKind {
-    /// As a metric label.
+    /// Returns the value of the metric label.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -80,8 +81,8 @@ impl CredentialErrorKind {
     }
 }
 
-/// Why no request was sent, with the credential's name and no secret. The guest is told `destination-unavailable` of what may be
-/// mended by itself, else `HTTP-request-denied`.
+/// Why a request was not sent, with the name of the credential and without secrets. The plugin receives `destination-unavailable`
+/// if a retry may succeed, and `HTTP-request-denied` otherwise.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("credential `{name}`: {sentence}")]
 pub struct CredentialError {
@@ -91,32 +92,32 @@ pub struct CredentialError {
 }
 
 impl CredentialError {
-    /// An error of the credential `name`. The sentence must hold no secret.
+    /// Creates an error of the credential `name`. The sentence must not contain secrets.
     #[must_use]
     pub fn new(name: impl Into<String>, kind: CredentialErrorKind, sentence: impl Into<String>) -> Self {
         Self { name: name.into(), kind, sentence: sentence.into() }
     }
 
-    /// The credential's name in the configuration.
+    /// Returns the name of the credential in the configuration.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// In which way it failed.
+    /// Returns the kind of the failure.
     #[must_use]
     pub fn kind(&self) -> CredentialErrorKind {
         self.kind
     }
 
-    /// What happened, without the name.
+    /// Returns what happened, without the name of the credential.
     #[must_use]
     pub fn sentence(&self) -> &str {
         &self.sentence
     }
 }
 
-/// Why an issuer gave no answer at all: no connection, a deadline, a body beyond its bound.
+/// Why an issuer did not answer: no connection, a timeout, or a body that exceeds the limit.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{sentence}")]
 pub struct IssuerError {
@@ -124,18 +125,18 @@ pub struct IssuerError {
 }
 
 impl IssuerError {
-    /// The sentence must hold no secret.
+    /// Creates an error. The sentence must not contain secrets.
     #[must_use]
     pub fn new(sentence: impl Into<String>) -> Self {
         Self { sentence: sentence.into() }
     }
 }
 
-/// How a credential reaches its issuer (Keystone, STS, token endpoints, IMDS). The host's own requests: metadata addresses are
-/// allowed here, bounded bodies, no redirects.
+/// The HTTP client with which a credential asks its issuer (Keystone, STS, token endpoints, IMDS). Metadata addresses are allowed
+/// for these requests; bodies are limited, and redirects are not followed.
 #[async_trait]
 pub trait Issuer: Send + Sync {
-    /// Sends one request, whose URI is absolute, and gives the whole answer, whatever its status.
+    /// Sends a request with an absolute URI and returns the complete answer, whatever its status.
     ///
     /// # Errors
     /// [`IssuerError`] if there was no answer.

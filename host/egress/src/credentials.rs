@@ -1,9 +1,9 @@
-//! Credentials of the host: requests of a plugin are authenticated here, and no secret reaches the plugin.
+//! Credentials of the host: it authenticates requests of plugins, and plugins never receive the secrets.
 //!
-//! The operator's configuration says which plugin, by its digest, may use which credential. Secrets come from files only, and
-//! are read again when a file changes. What an issuer hands out (tokens, sessions, temporary keys) is renewed ahead of its end
-//! by one task for all requests. Whatever the guest put in the place of authentication is taken out before the real one goes in,
-//! and requests whose answer would be a secret are refused.
+//! The operator's configuration says which plugin, identified by its digest, may use which credential. Secrets are read from
+//! files only, and read again when a file changes. What issuers return (tokens, sessions, temporary keys) is renewed before it
+//! expires, by one task for all requests. Authentication by the plugin is removed before the real one is added, and requests
+//! whose answer would be a secret are denied.
 
 mod aws;
 mod clock;
@@ -14,6 +14,7 @@ mod failure;
 mod file;
 mod fixed;
 mod jwt;
+mod keystone_login;
 mod masked;
 mod metrics;
 mod minting;
@@ -25,6 +26,7 @@ mod session;
 mod template;
 mod token;
 mod upstream;
+mod withheld;
 
 use std::{collections::BTreeMap, fmt, sync::Arc};
 
@@ -42,14 +44,15 @@ use self::{
 };
 pub use self::{
     clock::{Clock, SystemClock},
-    cloud_conf::{CloudConfError, split_cloud_conf},
+    cloud_conf::{CloudConfError, has_no_secrets, split_cloud_conf},
+    keystone_login::{KeystoneLogin, KeystoneMethod, KeystoneScope, Named},
     metrics::CredentialMetrics,
     secret::redact,
-    session::keystone::{KeystoneLogin, KeystoneMethod, KeystoneScope, Named},
+    withheld::Withheld,
 };
 use crate::credential::{Credential, Issuer};
 
-/// Why the configuration of credentials cannot be used.
+/// Why the configuration of a credential cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("credential `{name}`: {problem}")]
 pub struct CredentialsError {
@@ -60,34 +63,34 @@ pub struct CredentialsError {
 /// Why a plugin may not use a credential.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BindError {
-    /// There is none of this name.
-    #[error("there is no credential `{name}`")]
+    /// No credential has this name.
+    #[error("unknown credential `{name}`")]
     Unknown {
         /// The name.
         name: String,
     },
-    /// It is for another plugin, or another file of this one.
+    /// The credential is for another plugin, or for another file of this plugin.
     #[error("credential `{name}` is not for plugin `{plugin}` with digest {digest}: see `for` of the credential")]
     NotFor {
         /// The credential.
         name: String,
         /// The plugin.
         plugin: String,
-        /// Digest of its file.
+        /// The digest of its file.
         digest: String,
     },
 }
 
-/// Gives, by the name of a credential, the way to its issuer.
+/// A function that returns the client for the issuer of the credential with this name.
 pub type Issuers = dyn Fn(&str) -> Arc<dyn Issuer> + Send + Sync;
 
-/// What all credentials are built with.
+/// Dependencies of all credentials.
 pub struct Tools {
-    /// How each credential reaches its issuer.
+    /// The function that returns the clients for the issuers.
     pub issuers: Box<Issuers>,
-    /// Time of day.
+    /// The current time.
     pub clock: Arc<dyn Clock>,
-    /// Counters.
+    /// The metrics.
     pub metrics: CredentialMetrics,
 }
 
@@ -102,10 +105,10 @@ impl fmt::Debug for Tools {
 pub struct Credentials(BTreeMap<String, (Binding, Arc<dyn Credential>)>);
 
 impl Credentials {
-    /// Builds them. Nothing is asked of an issuer yet.
+    /// Creates the credentials. No request is sent to an issuer yet.
     ///
     /// # Errors
-    /// [`CredentialsError`] for the first entry that cannot be used, or whose name another one has.
+    /// [`CredentialsError`] for the first entry that is not valid or whose name is not unique.
     pub fn new(configs: &[CredentialConfig], tools: &Tools) -> Result<Self, CredentialsError> {
         let mut all = BTreeMap::new();
         for config in configs {
@@ -119,10 +122,19 @@ impl Credentials {
         Ok(Self(all))
     }
 
-    /// The credential of this name for a plugin, whose file has this digest (`sha256:…`).
+    /// Keeps using the previous credentials with these names, including tokens and sessions that their issuers have returned.
+    pub fn take_over(&mut self, before: &Self, same: impl Fn(&str) -> bool) {
+        for (name, (_, credential)) in &mut self.0 {
+            if let Some((_, known)) = before.0.get(name).filter(|_| same(name)) {
+                *credential = Arc::clone(known);
+            }
+        }
+    }
+
+    /// Returns the credential of this name, if the plugin, whose file has this digest (`sha256:…`), may use it.
     ///
     /// # Errors
-    /// [`BindError`] if there is none, or if it is not for this plugin.
+    /// [`BindError`] if the credential is unknown, or not for this plugin.
     pub fn bind(&self, name: &str, plugin: &str, digest: &str) -> Result<Arc<dyn Credential>, BindError> {
         let (binding, credential) = self.0.get(name).ok_or_else(|| BindError::Unknown { name: name.to_owned() })?;
         if !binding.admits(plugin, digest) {

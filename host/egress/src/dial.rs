@@ -1,7 +1,7 @@
-//! Connections to addresses that were checked.
+//! Connections to checked addresses.
 //!
-//! A name is resolved once for each connection, every address it has is put to the rule's [`AddressPolicy`], and the connection
-//! goes to one that passed, so that a name cannot turn into another address between the check and the connection.
+//! A name is resolved once for each connection, every address found is checked by the rule's [`AddressPolicy`], and the
+//! connection goes to an address that passed. So a name cannot resolve to another address between the check and the connection.
 
 mod attempts;
 mod proxy;
@@ -39,22 +39,22 @@ pub use resolve::{Resolver, SystemResolver};
 pub(crate) use stream::{Opened, Stream};
 use tls::Tls;
 
-/// Most addresses of one name that are looked at.
+/// Maximum number of addresses of a name that are considered.
 const MAX_ADDRESSES: usize = 32;
 
-/// What belongs to the cluster at this moment. Asked at each resolution, so it should be quick.
+/// A function that returns the current addresses of the cluster. It is called for every name resolution, so it should be fast.
 pub type ClosedSource = Arc<dyn Fn() -> Closed + Send + Sync>;
 
-/// Opens connections under one rule, for the pool of its client.
+/// A connector, which opens the connections of one rule for the connection pool of its client.
 #[derive(Clone)]
 pub(crate) struct Connector(Arc<Shared>);
 
 struct Shared {
     resolver: Arc<dyn Resolver>,
     closed: ClosedSource,
-    /// Connections of the plugin, idle ones included.
+    /// Limits the connections of the plugin, including idle ones.
     connections: Arc<Semaphore>,
-    /// None for requests of the host itself.
+    /// `None` for requests of the host itself.
     addresses: Option<AddressPolicy>,
     tls: Tls,
     proxy: Option<Target>,
@@ -80,7 +80,7 @@ impl Connector {
         }))
     }
 
-    /// For requests of the host itself, which may go to any address.
+    /// Creates a connector for requests of the host itself, which may go to any address.
     pub(crate) fn of_host(resolver: Arc<dyn Resolver>, tls: TlsConfig, connections: usize, limit: Duration) -> Self {
         Self(Arc::new(Shared {
             resolver,
@@ -129,19 +129,19 @@ impl Shared {
         let addresses = match timeout_at(deadline, self.addresses_of(target)).await {
             Ok(addresses) => addresses?,
             Err(_) => {
-                let sentence = format!("the name of {target} was not resolved within {:?}", self.limit);
+                let sentence = format!("cannot resolve the name of {target} within {:?}", self.limit);
                 return Err(Refusal::new(Code::DnsTimeout, Cause::Dns, sentence));
             }
         };
         let tcp = timeout_at(deadline, self.tcp(target, &addresses)).await;
         let tcp = tcp.map_err(|_| late(Code::ConnectionTimeout, "connecting to"))??;
-        // Small requests are the rule, and each waits for its answer. Without it they are slower and no less right.
+        // Most requests are small and wait for their answer, so Nagle's algorithm would delay them. An error here is harmless.
         let _ = tcp.set_nodelay(true);
         let secured = timeout_at(deadline, self.secure(target, tcp, permit)).await;
         secured.map_err(|_| late(Code::ConnectionTimeout, "agreeing on TLS with"))?
     }
 
-    /// The addresses that the target has and that pass.
+    /// Returns the allowed addresses of the target.
     async fn addresses_of(&self, target: &Target) -> Result<Vec<SocketAddr>, Refusal> {
         let found = match &target.host {
             Host::Address(address) => vec![*address],
@@ -172,7 +172,7 @@ impl Shared {
 
     async fn resolve(&self, name: &str) -> Result<Vec<IpAddr>, Refusal> {
         let failed = |why: &dyn std::fmt::Display| {
-            Refusal::new(Code::DnsError, Cause::Dns, format!("the name {name} was not resolved: {why}"))
+            Refusal::new(Code::DnsError, Cause::Dns, format!("cannot resolve {name}: {why}"))
         };
         match self.resolver.resolve(name).await {
             Ok(addresses) if addresses.is_empty() => Err(failed(&"it has no addresses")),
@@ -183,7 +183,7 @@ impl Shared {
 
     async fn tcp(&self, target: &Target, addresses: &[SocketAddr]) -> Result<TcpStream, Refusal> {
         let Some(proxy) = &self.proxy else { return attempts::connect(target, addresses).await };
-        // The operator named it: its address is not the guest's choice.
+        // The operator has configured the proxy, so its address is not checked by the rule.
         let found = match &proxy.host {
             Host::Address(address) => vec![*address],
             Host::Name(name) => self.resolve(name).await?,

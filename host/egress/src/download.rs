@@ -1,4 +1,4 @@
-//! An answer's body on its way to the guest.
+//! The body of an answer on its way to the plugin.
 
 use std::{
     error::Error as _,
@@ -22,10 +22,11 @@ use crate::{
     instance::Permits,
     meter::Meter,
     refusal::{Cause, Code, Refusal},
+    veil::Veil,
 };
 
-/// The body of an answer: limited in size and in time, and measured. It holds the request's permits until it is read or dropped,
-/// or the request's time is over.
+/// The body of an answer. Its size and time are limited and measured. It holds the permits of the request until it is read or
+/// dropped, or until the deadline of the request.
 pub struct ResponseBody {
     kind: Kind,
     meter: Option<Box<Meter>>,
@@ -43,14 +44,15 @@ struct Streamed {
     left: u64,
     between: Duration,
     deadline: Instant,
-    /// Set while nothing comes.
+    /// Set while no data arrives.
     alarm: Option<Pin<Box<Sleep>>>,
+    veil: Veil,
 }
 
-/// What is given up at the deadline, though the guest may never look at it again.
+/// The connection and the permits, which are released at the deadline even if the plugin does not read the body any more.
 type Slot = Arc<Mutex<Option<(Incoming, Arc<Permits>)>>>;
 
-/// Limits on the body of an answer.
+/// Limits for the body of an answer.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Bounds {
     pub(crate) most: u64,
@@ -59,14 +61,20 @@ pub(crate) struct Bounds {
 }
 
 impl ResponseBody {
-    /// A body that is here.
+    /// Creates a body that is completely available.
     pub(crate) fn whole(body: Bytes, mut meter: Box<Meter>) -> Self {
         meter.received = body.len() as u64;
         Self { kind: Kind::Whole((!body.is_empty()).then_some(body)), meter: Some(meter) }
     }
 
-    /// A body that is still coming.
-    pub(crate) fn streamed(body: Incoming, bounds: Bounds, permits: Arc<Permits>, meter: Box<Meter>) -> Self {
+    /// Creates a body that is still being received.
+    pub(crate) fn streamed(
+        body: Incoming,
+        bounds: Bounds,
+        permits: Arc<Permits>,
+        veil: Veil,
+        meter: Box<Meter>,
+    ) -> Self {
         if body.is_end_stream() {
             return Self::whole(Bytes::new(), meter);
         }
@@ -80,7 +88,7 @@ impl ResponseBody {
         });
         let Bounds { most, between, deadline } = bounds;
         let reaper = reaper.abort_handle();
-        let streamed = Streamed { slot, reaper, most, left: most, between, deadline, alarm: None };
+        let streamed = Streamed { slot, reaper, most, left: most, between, deadline, alarm: None, veil };
         Self { kind: Kind::Streamed(streamed), meter: Some(meter) }
     }
 
@@ -101,17 +109,24 @@ impl Streamed {
                 None => return Poll::Ready(Some(Err(over()))),
             };
             match polled {
-                Poll::Ready(None) => return Poll::Ready(None),
+                Poll::Ready(None) => {
+                    let rest = self.veil.rest();
+                    return Poll::Ready((!rest.is_empty()).then_some(Ok(rest)));
+                }
                 Poll::Ready(Some(Err(error))) => return Poll::Ready(Some(Err(broken(&error)))),
                 Poll::Ready(Some(Ok(frame))) => {
                     self.alarm = None;
-                    // Trailers are for nobody, and might hold what has to be masked.
+                    // Trailers are not passed on: they might contain secrets.
                     let Ok(data) = frame.into_data() else { continue };
                     let Some(left) = self.left.checked_sub(data.len() as u64) else {
                         return Poll::Ready(Some(Err(too_large(self.most))));
                     };
                     self.left = left;
-                    return Poll::Ready(Some(Ok(data)));
+                    let sure = self.veil.pass(data);
+                    if sure.is_empty() {
+                        continue;
+                    }
+                    return Poll::Ready(Some(Ok(sure)));
                 }
                 Poll::Pending => {
                     let due = || self.deadline.min(Instant::now() + self.between);
@@ -130,27 +145,23 @@ impl Streamed {
 impl Drop for Streamed {
     fn drop(&mut self) {
         self.reaper.abort();
-        // The reaper has a share in it until it gets to see that it is over.
+        // The reaper shares the slot until its cancellation takes effect, so the slot is emptied here.
         drop(lock(&self.slot).take());
     }
 }
 
-/// Answers longer than permitted.
+/// Returns the error for a body that exceeds the limit.
 pub(crate) fn too_large(most: u64) -> Refusal {
-    Refusal::new(Code::HttpResponseBodySize, Cause::Response, format!("the answer's body is longer than {most} bytes"))
+    Refusal::new(Code::HttpResponseBodySize, Cause::Response, format!("the body of the answer exceeds {most} bytes"))
 }
 
-/// The time of the whole request is over.
+/// Returns the error for a request that has exceeded its deadline.
 pub(crate) fn over() -> Refusal {
-    Refusal::new(
-        Code::HttpResponseTimeout,
-        Cause::Timeout,
-        "the request took longer than it may, or than is left of its call",
-    )
+    Refusal::new(Code::HttpResponseTimeout, Cause::Timeout, "the request exceeded its deadline or that of its call")
 }
 
 fn silent(between: Duration) -> Refusal {
-    let sentence = format!("nothing of the answer's body came for {between:?}");
+    let sentence = format!("no part of the answer's body received for {between:?}");
     Refusal::new(Code::ConnectionReadTimeout, Cause::Timeout, sentence)
 }
 
@@ -158,7 +169,7 @@ fn broken(error: &hyper::Error) -> Refusal {
     let of_io = error.source().and_then(|cause| cause.downcast_ref::<io::Error>());
     let ended = error.is_incomplete_message() || of_io.is_some();
     let code = if ended { Code::HttpResponseIncomplete } else { Code::HttpProtocolError };
-    Refusal::new(code, Cause::Protocol, format!("the answer's body broke off: {error}"))
+    Refusal::new(code, Cause::Protocol, format!("the body of the answer is incomplete: {error}"))
 }
 
 impl Body for ResponseBody {
@@ -197,7 +208,8 @@ impl Body for ResponseBody {
             Kind::Whole(body) => SizeHint::with_exact(body.as_ref().map_or(0, |body| body.len() as u64)),
             Kind::Streamed(streamed) => {
                 let slot = lock(&streamed.slot);
-                slot.as_ref().map_or_else(SizeHint::default, |(body, _)| body.size_hint())
+                let coming = slot.as_ref().and_then(|(body, _)| body.size_hint().exact());
+                coming.map_or_else(SizeHint::default, |coming| SizeHint::with_exact(coming + streamed.veil.held()))
             }
         }
     }

@@ -1,4 +1,4 @@
-//! What sends a plugin's requests, and refuses those it may not send.
+//! The gateway, which sends the allowed requests of a plugin and denies all others.
 
 mod admit;
 mod policy;
@@ -33,33 +33,33 @@ use crate::{
 use policy::Policy;
 pub use send::Admitted;
 
-/// Connections of a plugin at a time, idle ones included.
+/// Maximum number of connections of a plugin, including idle ones.
 const CONNECTIONS: usize = 256;
 
-/// What a plugin may reach, and with what. Replaced as a whole.
+/// Rules and credentials of a plugin. They are always replaced together.
 #[derive(Clone, Debug, Default)]
 pub struct Settings {
     /// The plugin's `egress` list.
     pub rules: Vec<EgressRule>,
-    /// The credentials that its rules may name: those for this plugin, in this digest.
+    /// The credentials that its rules may use: those for this plugin with this digest.
     pub credentials: BTreeMap<String, Arc<dyn Credential>>,
-    /// Prefixes of NAT64 translators of this network, beside 64:ff9b::/96.
+    /// Prefixes of NAT64 translators in this network, in addition to 64:ff9b::/96.
     pub nat64: Vec<Ipv6Net>,
 }
 
-/// What is around all gateways of a process.
+/// Dependencies that all gateways of a process share.
 #[derive(Clone)]
 pub struct Surroundings {
-    /// Finds addresses.
+    /// The resolver of names.
     pub resolver: Arc<dyn Resolver>,
-    /// Says what belongs to the cluster; asked for each connection.
+    /// The function that returns the addresses of the cluster; called for each connection.
     pub closed: ClosedSource,
-    /// Counts.
+    /// The metrics.
     pub metrics: EgressMetrics,
 }
 
 impl Default for Surroundings {
-    /// The system's resolver, nothing closed, and metrics that nobody reads.
+    /// Returns surroundings with the system resolver, no addresses of a cluster, and unregistered metrics.
     fn default() -> Self {
         Self {
             resolver: Arc::new(SystemResolver::default()),
@@ -75,47 +75,47 @@ impl fmt::Debug for Surroundings {
     }
 }
 
-/// Whether a plugin is in service.
+/// The phase of a plugin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Phase {
-    /// It is being made, configured, or asked what it is: nobody is called.
+    /// It is being instantiated, configured or asked for its info. Requests are denied.
     Loading,
-    /// It is.
+    /// It is in service.
     Serving,
 }
 
-/// What a guest asks for, as `wasi:http/types.request-options` says it. A rule's limits are never exceeded.
+/// Timeouts that a plugin requests with `wasi:http/types.request-options`. They cannot exceed the limits of a rule.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Options {
-    /// Until there is a connection.
+    /// Timeout for connecting.
     pub connect: Option<Duration>,
-    /// Until the first byte of the answer.
+    /// Timeout for the first byte of the answer.
     pub first_byte: Option<Duration>,
-    /// Between two pieces of a body.
+    /// Timeout between two pieces of a body.
     pub between_bytes: Option<Duration>,
 }
 
-/// The call of a plugin that a request is made in.
+/// The plugin call during which a request is sent.
 #[derive(Clone, Copy, Debug)]
 pub struct Call<'a> {
-    /// The instance that makes it.
+    /// The plugin instance that sends the request.
     pub instance: &'a Instance,
-    /// Whether it is in service.
+    /// The phase of the plugin.
     pub phase: Phase,
-    /// Whether only reads are permitted.
+    /// Whether only reads are allowed.
     pub dry_run: bool,
-    /// What is left of the call. No request lasts longer.
+    /// Time left for the call. No request takes longer.
     pub left: Duration,
-    /// What the guest asks for.
+    /// Timeouts that the plugin requests.
     pub options: Options,
 }
 
-/// A plugin's only way out.
+/// Network access of one plugin.
 pub struct Gateway {
     shared: Arc<Shared>,
 }
 
-/// What outlives a change of rules.
+/// State that is kept when the rules change.
 struct Shared {
     plugin: Arc<str>,
     surroundings: Surroundings,
@@ -128,10 +128,10 @@ struct Shared {
 }
 
 impl Gateway {
-    /// A gateway of one plugin. Connects to nobody and reads no file.
+    /// Creates the gateway of a plugin. It does not connect to any server or read any files yet.
     ///
     /// # Errors
-    /// [`ConfigErrors`] with every mistake in the rules.
+    /// [`ConfigErrors`] with all mistakes in the rules.
     pub fn new(plugin: &str, settings: &Settings, surroundings: Surroundings) -> Result<Self, ConfigErrors> {
         let connections = Arc::new(Semaphore::new(CONNECTIONS));
         let policy = Policy::new(settings, &surroundings, &connections, None)?;
@@ -148,11 +148,11 @@ impl Gateway {
         Ok(Self { shared: Arc::new(shared) })
     }
 
-    /// Replaces what the plugin may reach, from the next request on. A rule that has changed gets connections of its own; what is
-    /// known of hosts stays.
+    /// Replaces the rules and credentials, starting with the next request. A changed rule gets new connections; the state of
+    /// hosts is kept.
     ///
     /// # Errors
-    /// [`ConfigErrors`] with every mistake in the rules; then nothing has changed.
+    /// [`ConfigErrors`] with all mistakes in the rules. In this case, nothing has changed.
     pub fn update(&self, settings: &Settings) -> Result<(), ConfigErrors> {
         let Shared { surroundings, policy, connections, .. } = &*self.shared;
         let new = Policy::new(settings, surroundings, connections, Some(&policy.load()))?;
@@ -160,16 +160,16 @@ impl Gateway {
         Ok(())
     }
 
-    /// What is permitted and may not be meant, as sentences for the log.
+    /// Returns warnings about rules that may not do what was intended, as sentences for the log.
     #[must_use]
     pub fn warnings(&self) -> Vec<String> {
         self.shared.policy.load().warnings.clone()
     }
 
-    /// Decides on a request as far as its head tells. Does not wait.
+    /// Decides on a request based on its head, without waiting.
     ///
     /// # Errors
-    /// [`Refusal`], which is counted.
+    /// [`Refusal`] if the request is denied. It is counted in the metrics.
     pub fn admit(&self, head: &Parts, call: &Call<'_>) -> Result<Admitted, Refusal> {
         admit::admit(&self.shared, head, call)
     }

@@ -1,11 +1,11 @@
-//! Patterns for names of actions: `*` stands for any text, everything else for itself.
+//! Patterns for names of actions: `*` matches any text, all other characters match themselves.
 
-/// A pattern such as `Describe*`.
+/// A pattern, for example `Describe*`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Glob(String);
 
 impl Glob {
-    /// `None` if the text has anything an action's name cannot have.
+    /// Parses a pattern. Returns `None` if it contains a character that is not allowed in names of actions.
     pub(crate) fn parse(text: &str) -> Option<Self> {
         (!text.is_empty() && text.bytes().all(|byte| byte == b'*' || is_action(byte))).then(|| Self(text.to_owned()))
     }
@@ -21,13 +21,13 @@ impl Glob {
         rest.ends_with(last)
     }
 
-    /// True if whatever the other matches, this one matches too, as far as can be told simply.
+    /// Returns true if this pattern matches everything that the other one matches. It may return false for complicated patterns.
     pub(crate) fn covers(&self, other: &Self) -> bool {
         self.matches(&other.0)
     }
 }
 
-/// True for the bytes that names of actions consist of.
+/// Returns true for bytes that are allowed in names of actions.
 pub(crate) fn is_action(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'.' | b':')
 }
@@ -37,7 +37,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_star_stands_for_any_text() {
+    fn a_star_matches_any_text() {
         let table = [
             ("Describe*", "DescribeInstances", true),
             ("Describe*", "Describe", true),
@@ -58,14 +58,14 @@ mod tests {
     }
 
     #[test]
-    fn what_no_action_is_called_is_no_pattern() {
+    fn rejects_characters_that_no_action_has() {
         for text in ["", "a b", "a?", "a;b", "é", "a/b"] {
             assert_eq!(Glob::parse(text), None, "{text}");
         }
     }
 
     #[test]
-    fn a_wider_pattern_covers_a_narrower_one() {
+    fn a_wide_pattern_covers_a_narrow_one() {
         let table = [("Describe*", "DescribeTags", true), ("*", "a*", true), ("a*", "*", false), ("a*", "a*b", true)];
         for (wide, narrow, covers) in table {
             assert_eq!(Glob::parse(wide).unwrap().covers(&Glob::parse(narrow).unwrap()), covers, "{wide} {narrow}");

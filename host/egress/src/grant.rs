@@ -1,4 +1,4 @@
-//! One rule, read, and what it says to a request.
+//! A parsed rule, and its decisions about requests.
 
 use std::{sync::Arc, time::Duration};
 
@@ -14,14 +14,14 @@ use crate::{
     rule::{Rule, Target},
 };
 
-/// Methods that rules can permit.
+/// Methods that rules can allow.
 pub(crate) const METHODS: [Method; 7] =
     [Method::GET, Method::HEAD, Method::POST, Method::PUT, Method::PATCH, Method::DELETE, Method::OPTIONS];
 
 /// SHA-256 of a server's certificate.
 pub(crate) type Pin = [u8; 32];
 
-/// Limits of one rule.
+/// Limits of a rule.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Limits {
     pub(crate) connect: Duration,
@@ -40,24 +40,25 @@ impl Default for Limits {
     fn default() -> Self {
         Self {
             connect: Duration::from_secs(5),
-            // As proxies before clouds wait: Octavia that is busy takes longer than 30 s to take a load balancer.
+            // The usual timeout of proxies in front of clouds. A busy Octavia takes more than 30 s to accept a load balancer.
             first_byte: Duration::from_secs(60),
             between_bytes: Duration::from_secs(15),
             total: None,
             request_body: 8 << 20,
             response_body: 16 << 20,
-            // As many as calls of a plugin at a time: Services that wait, 20 by default, leave some to nodes.
+            // As many as concurrent calls of a plugin, so that waiting Services, 20 by default, leave capacity for nodes.
             concurrency: 36,
-            // What vendors let one account have: 20 requests a second (EC2) and more in a burst.
+            // Common limits of vendors for one account: 20 requests per second (EC2), and more in a burst.
             rate: 20.0,
             burst: 40,
-            // A cloud that wants more says so again, and one that has recovered is not missed for long.
+            // A cloud that needs a longer pause asks again, and a short pause delays requests only briefly after it has
+            // recovered.
             pause: Duration::from_secs(60),
         }
     }
 }
 
-/// One rule, read.
+/// A parsed rule.
 #[derive(Clone, Debug)]
 pub(crate) struct Grant {
     pub(crate) name: Arc<str>,
@@ -75,7 +76,7 @@ pub(crate) struct Grant {
     pub(crate) limits: Limits,
 }
 
-/// What a rule says about actions.
+/// The decision of a rule about actions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
     Yes,
@@ -89,13 +90,13 @@ impl Grant {
         self.paths.is_empty() || self.paths.iter().any(|prefix| prefix.permits(path))
     }
 
-    /// Whether the actions are permitted.
+    /// Decides whether the actions are allowed.
     pub(crate) fn permits_actions(&self, actions: &Actions) -> Verdict {
         if self.actions.is_empty() { Verdict::Yes } else { judge(&self.actions, actions) }
     }
 
-    /// Whether the request changes nothing, as far as can be told: a read by its method that names no action, or nothing but actions
-    /// that the rule calls reads.
+    /// Decides whether the request is a read, as far as can be determined: a method that reads and no action, or only actions
+    /// that the rule lists as reads.
     pub(crate) fn reads(&self, method: &Method, actions: &Actions) -> Verdict {
         match is_bodiless(method) {
             true if actions.named.is_empty() => Verdict::Yes,
@@ -104,7 +105,7 @@ impl Grant {
         }
     }
 
-    /// True if this rule, being first, leaves nothing to the other.
+    /// Returns true if this rule, listed first, allows all requests that the other one allows.
     pub(crate) fn covers(&self, other: &Self) -> bool {
         let paths = || other.paths.iter().all(|path| self.paths.iter().any(|prefix| prefix.covers(path)));
         let actions = || other.actions.iter().all(|action| self.actions.iter().any(|glob| glob.covers(action)));
@@ -114,7 +115,7 @@ impl Grant {
             && (self.actions.is_empty() || !other.actions.is_empty() && actions())
     }
 
-    /// True if some requests may be permitted by both.
+    /// Returns true if both rules may allow some of the same requests.
     pub(crate) fn overlaps(&self, other: &Self) -> bool {
         let either = |one: &Prefix, two: &Prefix| one.covers(two) || two.covers(one);
         let globs = |one: &Glob, two: &Glob| one.covers(two) || two.covers(one);
@@ -124,14 +125,14 @@ impl Grant {
             && (self.actions.is_empty() || other.actions.is_empty() || pairs(&self.actions, &other.actions, globs))
     }
 
-    /// True if it makes no difference which of the two sends a request, but for limits.
+    /// Returns true if both rules send requests in the same way, except for limits.
     pub(crate) fn acts_like(&self, other: &Self) -> bool {
         same_credential(self.credential.as_ref(), other.credential.as_ref())
             && self.guest_auth == other.guest_auth
             && self.connects_like(other)
     }
 
-    /// True if connections of the one may be used for the other.
+    /// Returns true if connections of one rule could be used for the other.
     pub(crate) fn connects_like(&self, other: &Self) -> bool {
         self.tls == other.tls && self.proxy == other.proxy && self.addresses == other.addresses
     }

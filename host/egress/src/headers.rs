@@ -1,4 +1,4 @@
-//! What a guest may say in the head of a request, and what of an answer's head it sees.
+//! Headers that plugins may send, and headers of answers that they receive.
 
 use http::{
     HeaderMap, HeaderName, HeaderValue,
@@ -7,16 +7,17 @@ use http::{
 };
 
 use crate::{
+    actions::decode,
     refusal::{Cause, Code, Refusal},
     rule::{Host, Scheme, Target},
 };
 
-/// Largest head of a request: bytes of names and values.
+/// Maximum size of the head of a request: bytes of names and values.
 const MAX_BYTES: usize = 64 * 1024;
-/// Most fields in the head of a request, as hyper takes of an answer.
+/// Maximum number of header fields of a request; the same as hyper's limit for answers.
 const MAX_FIELDS: usize = 100;
 
-/// What concerns one connection and not the request (RFC 9110, 7.6.1), and what this host sets by itself.
+/// Headers that belong to one connection and not to the request (RFC 9110, section 7.6.1), and headers that Skydock sets itself.
 const HOP_BY_HOP: [&str; 11] = [
     "connection",
     "keep-alive",
@@ -31,8 +32,8 @@ const HOP_BY_HOP: [&str; 11] = [
     "expect",
 ];
 
-/// Headers by which some servers take another method, path or host than the request line says.
-const OVERRIDES: [&str; 10] = [
+/// Headers with which some servers replace the method, path or host of the request line.
+const OVERRIDES: [&str; 16] = [
     "forwarded",
     "x-forwarded-host",
     "x-forwarded-server",
@@ -43,9 +44,15 @@ const OVERRIDES: [&str; 10] = [
     "x-http-method",
     "x-http-method-override",
     "x-method-override",
+    "x-original-uri",
+    "x-forwarded-uri",
+    "x-forwarded-prefix",
+    "x-original-host",
+    "x-envoy-original-path",
+    "x-http-path-override",
 ];
 
-/// Headers that authenticate, beside every one with `authorization` in its name.
+/// Headers that authenticate, in addition to all headers with `authorization` in their name.
 const AUTHENTICATION: [&str; 19] = [
     "cookie",
     "x-auth-token",
@@ -68,7 +75,7 @@ const AUTHENTICATION: [&str; 19] = [
     "ocp-apim-subscription-key",
 ];
 
-/// Query parameters that authenticate: presigned URLs and API keys.
+/// Query parameters that authenticate: those of presigned URLs, and API keys.
 const AUTHENTICATION_QUERY: [&str; 14] = [
     "x-amz-signature",
     "x-amz-credential",
@@ -86,11 +93,11 @@ const AUTHENTICATION_QUERY: [&str; 14] = [
     "secret",
 ];
 
-/// Refuses a head that no guest may send.
+/// Checks that plugins may send this head.
 ///
 /// # Errors
-/// [`Code::HttpRequestHeaderSectionSize`] if it is too large; [`Code::HttpRequestDenied`] if it names another host, method or path
-/// in a header, or has no single length.
+/// [`Code::HttpRequestHeaderSectionSize`] if it is too large; [`Code::HttpRequestDenied`] if a header names another host, method
+/// or path, if the query names another method, or if there is not exactly one valid length.
 pub(crate) fn check(head: &Parts, target: &Target) -> Result<(), Refusal> {
     let bytes: usize = head.headers.iter().map(|(name, value)| name.as_str().len() + value.len()).sum();
     if bytes > MAX_BYTES || head.headers.len() > MAX_FIELDS {
@@ -100,39 +107,45 @@ pub(crate) fn check(head: &Parts, target: &Target) -> Result<(), Refusal> {
     }
     for value in head.headers.get_all(HOST) {
         if !value.to_str().is_ok_and(|text| is_host_of(text, target)) {
-            return Err(Refusal::denied(Cause::Header, format!("its Host header is not the one of {target}")));
+            return Err(Refusal::denied(Cause::Header, format!("its Host header does not match {target}")));
         }
     }
     if let Some(name) = OVERRIDES.iter().find(|name| head.headers.contains_key(**name)) {
         return Err(Refusal::denied(
             Cause::Header,
-            format!("its header {name} may name another target, path or method"),
+            format!("its header {name} could change the target, path or method"),
         ));
     }
+    let query = head.uri.query().unwrap_or_default().as_bytes();
+    let names = query.split(|byte| b"&;".contains(byte)).filter_map(|pair| pair.split(|byte| *byte == b'=').next());
+    // Rails, Laravel and others use this parameter as the method.
+    if names.map(decode).any(|name| name.eq_ignore_ascii_case(b"_method")) {
+        return Err(Refusal::denied(Cause::Header, "`_method` in its query could change the method"));
+    }
     if let Some(name) = head.headers.keys().find(|name| name.as_str().contains('_')) {
-        let sentence = format!("its header {name} has an underscore, which many servers take for a dash");
+        let sentence = format!("its header {name} has an underscore, which many servers treat as a dash");
         return Err(Refusal::denied(Cause::Header, sentence));
     }
     let mut options = head.headers.get_all(CONNECTION).iter();
     if options.any(|value| value.to_str().is_ok_and(|text| text.split(',').any(is_judged))) {
-        let sentence = "its Connection header names one that the request is judged by, and that would not be sent";
+        let sentence = "its Connection header names a header that rules depend on and that would not be sent";
         return Err(Refusal::denied(Cause::Header, sentence));
     }
     let mut lengths = head.headers.get_all(CONTENT_LENGTH).iter();
     if lengths.next().is_some_and(|value| length(value).is_none()) || lengths.next().is_some() {
-        return Err(Refusal::denied(Cause::Header, "its Content-Length is not one number"));
+        return Err(Refusal::denied(Cause::Header, "its Content-Length is not a single number"));
     }
     Ok(())
 }
 
-/// True for headers that tell what a request asks for.
+/// Returns true for headers that determine what a request does.
 fn is_judged(option: &str) -> bool {
     const JUDGED: [&str; 6] =
         ["content-type", "content-encoding", "soapaction", "x-amz-target", "x-tc-action", "x-acs-action"];
     JUDGED.contains(&option.trim().to_ascii_lowercase().as_str())
 }
 
-/// What the guest says the body's length is.
+/// Returns the length of the body according to the plugin.
 pub(crate) fn content_length(headers: &HeaderMap) -> Option<u64> {
     length(headers.get(CONTENT_LENGTH)?)
 }
@@ -157,7 +170,7 @@ fn default_port(scheme: Scheme) -> u16 {
     }
 }
 
-/// The authority of a target as it stands in a URI and in `Host`: without a default port.
+/// Returns the authority of a target as in a URI and in `Host`: without a default port.
 pub(crate) fn authority(target: &Target) -> String {
     if target.port == default_port(target.scheme) {
         target.host.to_string()
@@ -166,7 +179,7 @@ pub(crate) fn authority(target: &Target) -> String {
     }
 }
 
-/// Takes out what concerns the connection, `Host` and what `Connection` names.
+/// Removes headers of the connection, `Host`, and the headers that `Connection` names.
 pub(crate) fn strip_hop_by_hop(headers: &mut HeaderMap) {
     let named: Vec<HeaderName> = headers
         .get_all(CONNECTION)
@@ -176,7 +189,7 @@ pub(crate) fn strip_hop_by_hop(headers: &mut HeaderMap) {
         .filter_map(|name| name.trim().parse().ok())
         .collect();
     for name in named {
-        // Framing is this host's, whatever `Connection` says.
+        // Skydock determines the framing, whatever `Connection` says.
         if name != CONTENT_LENGTH {
             headers.remove(name);
         }
@@ -187,7 +200,7 @@ pub(crate) fn strip_hop_by_hop(headers: &mut HeaderMap) {
     headers.remove(HOST);
 }
 
-/// What of a head authenticates: names of headers with their values, and parameters of the query as they stand.
+/// Authentication in a head: headers with their values, and query parameters as they were sent.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Authentication {
     headers: Vec<(HeaderName, HeaderValue)>,
@@ -205,7 +218,7 @@ impl Authentication {
         }
     }
 
-    /// The name of one of them, for a sentence.
+    /// Returns the name of one of them, for an error message.
     pub(crate) fn name(&self) -> Option<String> {
         let header = self.headers.first().map(|(name, _)| format!("header {name}"));
         header.or_else(|| {
@@ -214,7 +227,7 @@ impl Authentication {
         })
     }
 
-    /// Takes out of the headers what is still as the guest had put it, and so was not replaced.
+    /// Removes headers that still have the plugin's value, and so were not replaced.
     pub(crate) fn strip(&self, headers: &mut HeaderMap) {
         for (name, guest) in &self.headers {
             if headers.get_all(name).iter().any(|value| value == guest) {
@@ -227,7 +240,7 @@ impl Authentication {
         }
     }
 
-    /// A parameter that still stands in the query as the guest had put it.
+    /// Returns a query parameter that still has the plugin's value.
     pub(crate) fn kept_in(&self, query: Option<&str>) -> Option<&str> {
         let query = query.unwrap_or_default();
         self.query.iter().map(String::as_str).find(|parameter| query.split('&').any(|pair| pair == *parameter))
@@ -235,7 +248,7 @@ impl Authentication {
 }
 
 fn is_authentication(pair: &str) -> bool {
-    let name = crate::actions::decode(pair.split('=').next().unwrap_or_default().as_bytes());
+    let name = decode(pair.split('=').next().unwrap_or_default().as_bytes());
     AUTHENTICATION_QUERY.iter().any(|other| name.eq_ignore_ascii_case(other.as_bytes()))
 }
 
@@ -256,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn a_head_names_no_other_host_method_path_or_length() {
+    fn rejects_headers_that_contradict_the_request() {
         let table = [
             (("host", "api.example.com"), true),
             (("host", "API.example.com.:443"), true),
@@ -278,7 +291,7 @@ mod tests {
     }
 
     #[test]
-    fn a_head_has_a_largest_size() {
+    fn the_size_of_a_header_section_is_limited() {
         let many = vec![("x-a", "b"); MAX_FIELDS + 1];
         assert!(check(&head(&many[..MAX_FIELDS]), &target()).is_ok());
         assert_eq!(check(&head(&many), &target()).unwrap_err().code(), Code::HttpRequestHeaderSectionSize);
@@ -287,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn what_concerns_the_connection_is_taken_out() {
+    fn hop_by_hop_headers_are_removed() {
         let mut headers = head(&[
             ("connection", "close, X-Hop, content-length"),
             ("x-hop", "1"),
@@ -305,7 +318,7 @@ mod tests {
     }
 
     #[test]
-    fn what_authenticates_is_found_by_name() {
+    fn authentication_is_recognized_by_name() {
         for name in [
             "authorization",
             "Proxy-Authorization",
@@ -327,7 +340,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_not_replaced_is_taken_out() {
+    fn authentication_that_was_not_replaced_is_removed() {
         let guest = head(&[("authorization", "guest"), ("cookie", "guest")]);
         let found = Authentication::of(&guest);
         let mut headers = guest.headers;

@@ -1,4 +1,4 @@
-//! How much memory the bodies of one plugin take that this host holds, to look at them, sign them or send them again.
+//! The limit on memory for bodies of a plugin that are buffered to inspect, sign or resend them.
 
 use std::sync::Arc;
 
@@ -7,45 +7,46 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::refusal::{Cause, Code, Refusal};
 
-/// Bytes of one plugin that are held at a time.
+/// Maximum number of bytes that are buffered for one plugin.
 pub(crate) const MOST: usize = 32 << 20;
 
-/// The memory for held bodies of one plugin. Clones are the same memory.
+/// The memory for buffered bodies of a plugin. Clones share the same memory.
 #[derive(Clone, Debug)]
 pub(crate) struct Held(Arc<Semaphore>);
 
-/// A part of it.
+/// A reserved part of the memory.
 #[derive(Debug)]
 pub(crate) struct Room(OwnedSemaphorePermit);
 
 impl Default for Held {
-    /// All of it free.
+    /// Returns memory that is completely free.
     fn default() -> Self {
         Self(Arc::new(Semaphore::new(MOST)))
     }
 }
 
 impl Held {
-    /// Waits for room for so many bytes. It is taken at once and not as a body grows, or bodies would wait for each other.
+    /// Waits until this number of bytes is free, and reserves them. They are reserved at once and not as a body grows, since
+    /// growing bodies could deadlock.
     pub(crate) async fn room(&self, bytes: u64) -> Result<Room, Refusal> {
-        // It is never closed.
+        // The semaphore is never closed.
         let closed = |_| Refusal::new(Code::InternalError, Cause::Internal, "the gateway is closed");
         self.0.clone().acquire_many_owned(number(bytes)).await.map(Room).map_err(closed)
     }
 
-    /// Room for so many bytes, if there is some now.
+    /// Reserves this number of bytes if they are free now.
     pub(crate) fn try_room(&self, bytes: u64) -> Option<Room> {
         self.0.clone().try_acquire_many_owned(number(bytes)).ok().map(Room)
     }
 }
 
 impl Room {
-    /// Makes one of two.
+    /// Merges two reservations.
     pub(crate) fn join(&mut self, other: Self) {
         self.0.merge(other.0);
     }
 
-    /// Gives what is left over back, and the rest when the last share in these bytes is gone.
+    /// Releases the unused part, and the rest when the last reference to these bytes is dropped.
     pub(crate) fn hold(mut self, bytes: Bytes) -> Bytes {
         let over = self.0.num_permits().saturating_sub(bytes.len());
         drop(self.0.split(over));
@@ -53,7 +54,7 @@ impl Room {
     }
 }
 
-/// Bytes and their room.
+/// Bytes with their reservation.
 struct Owner {
     bytes: Bytes,
     _room: Room,
@@ -74,7 +75,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn room_comes_back_with_the_last_share() {
+    async fn room_is_released_with_the_last_share() {
         let held = Held::default();
         let mut room = held.room(MOST as u64 - 10).await.unwrap();
         assert!(held.try_room(11).is_none());

@@ -1,11 +1,8 @@
-//! What is remembered of each host that a plugin speaks to: how fast it may be asked, and whether it answers.
+//! The state of each host that a plugin sends requests to: rate limits, and whether it answers.
 
 use std::{
     collections::HashMap,
-    sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicUsize, Ordering},
-    },
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
 
@@ -22,27 +19,26 @@ use crate::{
     rule::Target,
 };
 
-/// Hosts that are remembered at a time: a wildcard lets a plugin name any number.
+/// Maximum number of hosts that are remembered, since wildcards let a plugin use any number of names.
 const MAX_HOSTS: usize = 1024;
 
-/// The longest wait for a pause that the cloud asked for. Longer ones are told to the plugin, so that its call can end.
+/// Maximum time a request waits for the end of a pause that the cloud has asked for. If the pause is longer, the plugin receives
+/// an answer, so that its call can end.
 const LONGEST_WAIT: Duration = Duration::from_secs(5);
 
-/// All hosts of one plugin.
+/// All hosts of a plugin.
 #[derive(Debug, Default)]
 pub(crate) struct Hosts {
     all: Mutex<HashMap<Target, Arc<Host>>>,
-    open: Arc<AtomicUsize>,
 }
 
-/// One host.
-#[derive(Debug)]
+/// A host.
+#[derive(Debug, Default)]
 pub(crate) struct Host {
     breaker: Mutex<Breaker>,
-    /// Until when the cloud asked for a pause, by rule: what one API of a host is tired of, another may have plenty of.
+    /// The end of the pauses that the cloud has asked for, by rule: one API of a host may be overloaded while another is not.
     paused: Mutex<HashMap<Arc<str>, Instant>>,
     lanes: Mutex<Vec<Arc<Lane>>>,
-    open: Arc<AtomicUsize>,
 }
 
 /// Requests to one host under the same limits.
@@ -50,13 +46,13 @@ pub(crate) struct Host {
 pub(crate) struct Lane {
     key: (u16, u64, u16),
     pub(crate) slots: Arc<Semaphore>,
-    /// Whoever waits for a token stands in line here.
+    /// The queue of requests that wait for a token.
     line: Semaphore,
     bucket: Mutex<Bucket>,
 }
 
 impl Hosts {
-    /// What is remembered of a host.
+    /// Returns the state of a host.
     ///
     /// # Errors
     /// If more hosts are in use than can be remembered.
@@ -70,27 +66,23 @@ impl Hosts {
             all.retain(|_, host| Arc::strong_count(host) > 1 || !host.is_idle(now));
         }
         if all.len() >= MAX_HOSTS {
-            let sentence = format!("the plugin speaks to more than {MAX_HOSTS} hosts");
+            let sentence = format!("the plugin uses more than {MAX_HOSTS} hosts");
             return Err(Refusal::new(Code::ConnectionLimitReached, Cause::Limit, sentence));
         }
-        let host = Arc::new(Host {
-            breaker: Mutex::default(),
-            paused: Mutex::default(),
-            lanes: Mutex::default(),
-            open: self.open.clone(),
-        });
+        let host = Arc::new(Host::default());
         all.insert(target.clone(), host.clone());
         Ok(host)
     }
 
-    /// How many hosts are left alone at the moment.
+    /// Returns the number of hosts with an open breaker.
     pub(crate) fn open(&self) -> usize {
-        self.open.load(Ordering::Relaxed)
+        let now = Instant::now();
+        lock(&self.all).values().filter(|host| lock(&host.breaker).is_open(now)).count()
     }
 }
 
 impl Host {
-    /// The lane of these limits. The same limits lead to the same lane, whichever rule or configuration they come from.
+    /// Returns the lane for these limits. Equal limits share a lane, even if they come from different rules or configurations.
     pub(crate) fn lane(&self, limits: &Limits) -> Arc<Lane> {
         let now = Instant::now();
         let key = (limits.concurrency, limits.rate.to_bits(), limits.burst);
@@ -109,19 +101,19 @@ impl Host {
         lane
     }
 
-    /// True if nothing is lost when it is forgotten.
+    /// Returns true if the host has no state worth keeping.
     fn is_idle(&self, now: Instant) -> bool {
         let full = |lane: &Arc<Lane>| Arc::strong_count(lane) == 1 && lock(&lane.bucket).is_full(now);
-        !lock(&self.breaker).is_open()
+        !lock(&self.breaker).is_open(now)
             && !lock(&self.paused).values().any(|until| *until > now)
             && lock(&self.lanes).iter().all(full)
     }
 
-    /// The cloud asked for a pause, in its answer to a request of this rule.
+    /// Records that the cloud has asked for a pause in its answer to a request of this rule.
     pub(crate) fn pause(&self, rule: &Arc<str>, pause: Duration) {
         let now = Instant::now();
         let mut paused = lock(&self.paused);
-        // Rules come and go.
+        // Rules can be removed, so expired entries are deleted.
         paused.retain(|_, until| *until > now);
         let until = paused.entry(rule.clone()).or_insert(now);
         *until = (*until).max(now + pause);
@@ -131,10 +123,10 @@ impl Host {
         lock(&self.paused).get(rule).copied().filter(|until| *until > now)
     }
 
-    /// Waits for the end of a rule's pause. True if there was one.
+    /// Waits for the end of a rule's pause. Returns true if there was one.
     ///
     /// # Errors
-    /// How long it is still, if that is longer than a request with so much time should wait.
+    /// The remaining time, if a request with this deadline should not wait for so long.
     async fn rest(&self, rule: &str, deadline: Instant) -> Result<bool, Duration> {
         let mut waited = false;
         loop {
@@ -150,10 +142,10 @@ impl Host {
         }
     }
 
-    /// Refuses if the host is being left alone.
+    /// Checks that the breaker is not open.
     ///
     /// # Errors
-    /// [`Code::ConnectionRefused`].
+    /// [`Code::ConnectionRefused`] if it is open.
     pub(crate) fn look(&self) -> Result<(), Refusal> {
         match lock(&self.breaker).look(Instant::now()) {
             Pass::Wait(wait) => Err(left_alone(wait)),
@@ -161,11 +153,11 @@ impl Host {
         }
     }
 
-    /// Lets one request through. What is returned has to be told how it ended; one that is given up after its `patience` has ended in
-    /// no answer.
+    /// Lets a request through the breaker. The caller must report its outcome; a request that is canceled after `patience` counts
+    /// as not answered.
     ///
     /// # Errors
-    /// [`Code::ConnectionRefused`] if the host is being left alone.
+    /// [`Code::ConnectionRefused`] if the breaker is open.
     pub(crate) fn enter(self: &Arc<Self>, patience: Duration) -> Result<Passed, Refusal> {
         let now = Instant::now();
         match lock(&self.breaker).enter(now) {
@@ -176,17 +168,17 @@ impl Host {
 }
 
 impl Lane {
-    /// Waits for a token and for the end of a pause that the cloud asked this rule for, first come, first served. True if it had to
-    /// wait.
+    /// Waits for a token and for the end of a pause that the cloud has asked this rule for, in the order of arrival. Returns true
+    /// if it had to wait.
     ///
     /// # Errors
-    /// How long the cloud asked for, if that is longer than this request should wait.
+    /// The remaining time of the pause, if this request should not wait for so long.
     pub(crate) async fn wait(&self, host: &Host, rule: &str, deadline: Instant) -> Result<bool, Duration> {
         let mut waited = false;
         loop {
-            // Not in line, where requests of other rules stand too.
+            // Outside of the queue, in which requests of other rules wait too.
             waited |= host.rest(rule, deadline).await?;
-            // It is never closed.
+            // The semaphore is never closed.
             let turn = self.line.try_acquire().ok();
             waited |= turn.is_none();
             let _turn = match turn {
@@ -207,7 +199,7 @@ impl Lane {
     }
 }
 
-/// A request that the breaker has let through.
+/// A request that the breaker let through.
 #[derive(Debug)]
 pub(crate) struct Passed {
     host: Arc<Host>,
@@ -218,7 +210,7 @@ pub(crate) struct Passed {
 }
 
 impl Passed {
-    /// Says how the request ended; one that is dropped before was given up.
+    /// Reports the outcome of the request. A request that is dropped without this was canceled.
     pub(crate) fn ended(mut self, outcome: Outcome) {
         self.outcome = outcome;
     }
@@ -231,23 +223,17 @@ impl Drop for Passed {
             Outcome::Unknown if now >= self.entered + self.patience => Outcome::Late,
             outcome => outcome,
         };
-        let mut breaker = lock(&self.host.breaker);
-        let before = breaker.is_open();
-        breaker.leave(self.pass, self.entered, outcome, now);
-        match (before, breaker.is_open()) {
-            (false, true) => drop(self.host.open.fetch_add(1, Ordering::Relaxed)),
-            (true, false) => drop(self.host.open.fetch_sub(1, Ordering::Relaxed)),
-            _ => {}
-        }
+        lock(&self.host.breaker).leave(self.pass, self.entered, outcome, now);
     }
 }
 
 fn left_alone(wait: Duration) -> Refusal {
-    let sentence = format!("the host did not answer several times and is left alone for {} s more", wait.as_secs() + 1);
+    let sentence =
+        format!("the host repeatedly did not answer and is not contacted for another {} s", wait.as_secs() + 1);
     Refusal::new(Code::ConnectionRefused, Cause::Breaker, sentence)
 }
 
-/// Nothing panics while one of these locks is held.
+/// Locks a mutex. No code panics while it holds one of these locks.
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -268,7 +254,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn requests_in_line_go_at_the_rate_in_their_order() {
+    async fn waiting_requests_go_in_order_at_the_rate() {
         let hosts = Hosts::default();
         let host = hosts.get(&target("a.example")).unwrap();
         let lane = host.lane(&Limits { rate: 10.0, burst: 2, ..Limits::default() });
@@ -287,7 +273,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_short_pause_is_waited_for_and_a_long_one_told() {
+    async fn waits_for_a_short_pause_and_reports_a_long_one() {
         let hosts = Hosts::default();
         let host = hosts.get(&target("a.example")).unwrap();
         let lane = host.lane(&Limits::default());
@@ -306,7 +292,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_rules_pause_delays_no_other_with_its_limits() {
+    async fn the_pause_of_a_rule_does_not_delay_another_rule() {
         let hosts = Hosts::default();
         let host = hosts.get(&target("a.example")).unwrap();
         let lane = host.lane(&Limits::default());
@@ -320,7 +306,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn one_that_gives_up_in_line_takes_no_token() {
+    async fn a_request_that_gives_up_waiting_takes_no_token() {
         let hosts = Hosts::default();
         let host = hosts.get(&target("a.example")).unwrap();
         let lane = host.lane(&Limits { rate: 1.0, burst: 1, ..Limits::default() });
@@ -333,7 +319,7 @@ mod tests {
     }
 
     #[test]
-    fn the_same_limits_lead_to_the_same_lane() {
+    fn equal_limits_share_a_lane() {
         let hosts = Hosts::default();
         let host = hosts.get(&target("a.example")).unwrap();
         let (one, two) = (Limits::default(), Limits { rate: 3.0, ..Limits::default() });
@@ -342,7 +328,7 @@ mod tests {
     }
 
     #[test]
-    fn hosts_are_forgotten_when_there_are_too_many() {
+    fn unused_hosts_are_dropped_when_there_are_too_many() {
         let hosts = Hosts::default();
         let held: Vec<_> = (0..MAX_HOSTS).map(|it| hosts.get(&target(&format!("h{it}.example"))).unwrap()).collect();
         assert_eq!(hosts.get(&target("more.example")).unwrap_err().code(), Code::ConnectionLimitReached);
@@ -353,7 +339,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_host_that_does_not_answer_is_left_alone() {
+    async fn no_requests_go_to_a_host_that_does_not_answer() {
         let hosts = Hosts::default();
         let host = hosts.get(&target("a.example")).unwrap();
         for _ in 0..5 {
@@ -371,7 +357,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn who_waited_long_and_gave_up_had_no_answer() {
+    async fn giving_up_after_a_long_wait_counts_as_no_answer() {
         let hosts = Hosts::default();
         let host = hosts.get(&target("a.example")).unwrap();
         for given_up in [0, 5, 9] {

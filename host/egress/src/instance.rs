@@ -1,4 +1,4 @@
-//! How much one instance of a plugin, and all of them, may have in the air.
+//! Limits on concurrent requests of an instance of a plugin, and of all its instances.
 
 use std::sync::{
     Arc,
@@ -9,16 +9,16 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::refusal::{Cause, Code, Refusal};
 
-/// Requests of one instance that are on their way at a time.
+/// Maximum number of concurrent requests of an instance.
 const INSTANCE_SLOTS: usize = 8;
-/// Requests of one instance, those that wait included.
+/// Maximum number of requests of an instance, including those that wait.
 const INSTANCE_MOST: usize = 128;
-/// Requests of one plugin that are on their way at a time.
+/// Maximum number of concurrent requests of a plugin.
 pub(crate) const PLUGIN_SLOTS: usize = 64;
-/// Requests of one plugin, those that wait included.
+/// Maximum number of requests of a plugin, including those that wait.
 const PLUGIN_MOST: usize = 1024;
 
-/// One instance of a plugin, as far as its requests go. Clones are the same instance.
+/// The requests of an instance of a plugin. Clones refer to the same instance.
 #[derive(Clone, Debug)]
 pub struct Instance {
     slots: Arc<Semaphore>,
@@ -26,15 +26,15 @@ pub struct Instance {
 }
 
 impl Default for Instance {
-    /// One without requests.
+    /// Returns an instance without requests.
     fn default() -> Self {
         Self { slots: Arc::new(Semaphore::new(INSTANCE_SLOTS)), admitted: Arc::default() }
     }
 }
 
 impl Instance {
-    /// Requests that wait, are on their way, or whose answers are not read to the end. A call that runs out of time while there
-    /// are any may have waited for the cloud, which is not the plugin's fault.
+    /// Returns the number of requests that wait, are in progress, or whose answers are not read completely. A call that runs out
+    /// of time while there are requests may have waited for the cloud, which is not counted as a failure of the plugin.
     #[must_use]
     pub fn in_flight(&self) -> usize {
         self.admitted.load(Ordering::Relaxed)
@@ -44,10 +44,10 @@ impl Instance {
         self.slots.clone()
     }
 
-    /// Takes a place for one request among the instance's and the plugin's.
+    /// Counts a request for the instance and the plugin.
     ///
     /// # Errors
-    /// [`Code::ConnectionLimitReached`] if there is none.
+    /// [`Code::ConnectionLimitReached`] if a limit is exceeded.
     pub(crate) fn admit(&self, plugin: &Arc<AtomicUsize>) -> Result<Ticket, Refusal> {
         let instance = Place::take(&self.admitted, INSTANCE_MOST).ok_or_else(|| full("instance", INSTANCE_MOST))?;
         let plugin = Place::take(plugin, PLUGIN_MOST).ok_or_else(|| full("plugin", PLUGIN_MOST))?;
@@ -56,11 +56,11 @@ impl Instance {
 }
 
 fn full(what: &str, most: usize) -> Refusal {
-    let sentence = format!("the {what} has {most} requests that wait or are on their way");
+    let sentence = format!("the {what} has {most} waiting or running requests");
     Refusal::new(Code::ConnectionLimitReached, Cause::Limit, sentence)
 }
 
-/// A request that is counted, until its last clone is gone.
+/// A counted request. The count decreases when the last clone is dropped.
 #[derive(Clone, Debug)]
 pub(crate) struct Ticket {
     _places: Arc<[Place; 2]>,
@@ -82,7 +82,7 @@ impl Drop for Place {
     }
 }
 
-/// Everything a request holds until it is over: both of its bodies have a share in it.
+/// Everything that a request holds until it ends. Both of its bodies share it.
 #[derive(Debug)]
 pub(crate) struct Permits {
     pub(crate) _ticket: Ticket,
@@ -94,7 +94,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_instance_and_a_plugin_have_a_most_of_requests() {
+    fn requests_per_instance_and_per_plugin_are_limited() {
         let (plugin, one) = (Arc::default(), Instance::default());
         let held: Vec<_> = (0..INSTANCE_MOST).map(|_| one.admit(&plugin).unwrap()).collect();
         assert_eq!(one.admit(&plugin).unwrap_err().code(), Code::ConnectionLimitReached);

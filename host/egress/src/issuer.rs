@@ -1,4 +1,4 @@
-//! How the host itself reaches those who issue credentials.
+//! Requests of the host to issuers of credentials.
 
 use std::{fmt, sync::Arc, time::Duration};
 
@@ -19,33 +19,33 @@ use crate::{
     uri,
 };
 
-/// Until there is a connection.
+/// Timeout for connecting.
 const CONNECT: Duration = Duration::from_secs(5);
-/// For the whole request.
+/// Timeout for the whole request.
 const TOTAL: Duration = Duration::from_secs(30);
-/// Largest answer. Catalogues of large clouds have some hundred KiB.
+/// Maximum size of an answer. Catalogs of large clouds have a few hundred KiB.
 const MAX_ANSWER: usize = 4 << 20;
-/// Connections at a time.
+/// Maximum number of connections.
 const CONNECTIONS: usize = 16;
-/// How long a connection is kept that nobody uses.
+/// How long an idle connection is kept.
 const IDLE: Duration = Duration::from_secs(30);
 
-/// Sends the host's own requests to issuers of credentials: to any address, metadata services included, since operators and not
-/// plugins name them. No redirects, no proxy; bounded in time and size.
+/// The client for requests of the host to issuers of credentials. All addresses are allowed, including metadata services, since
+/// they are configured by operators and not by plugins. No redirects, no proxy; time and size are limited.
 #[derive(Clone)]
 pub struct HostIssuer(Client<Connector, Full<Bytes>>);
 
 impl HostIssuer {
-    /// With the system's resolver. `tls` as for a rule; its pin is not used.
+    /// Creates an issuer client with the system resolver. `tls` is as for a rule, except that the pin is ignored.
     #[must_use]
     pub fn new(tls: TlsConfig) -> Self {
         Self::with(Arc::new(SystemResolver::default()), tls)
     }
 
-    /// With another resolver.
+    /// Creates an issuer client with another resolver.
     #[must_use]
     pub fn with(resolver: Arc<dyn Resolver>, tls: TlsConfig) -> Self {
-        // Who issues it has a name of its own, whatever that of the hosts it is for is.
+        // The issuer has its own name, which differs from the server name of the rule.
         let tls = TlsConfig { server_name: None, ..tls };
         let connector = Connector::of_host(resolver, tls, CONNECTIONS, CONNECT);
         let mut builder = Client::builder(TokioExecutor::new());
@@ -57,7 +57,7 @@ impl HostIssuer {
 #[async_trait]
 impl Issuer for HostIssuer {
     async fn send(&self, request: Request<Bytes>) -> Result<Response<Bytes>, IssuerError> {
-        // Not the path: it may hold a secret.
+        // The path is not included: it may contain a secret.
         let target = uri::target(request.uri()).map_err(|refusal| IssuerError::new(refusal.sentence()))?;
         let failed = |why: &dyn fmt::Display| IssuerError::new(format!("{target} gave no answer: {why}"));
         let exchange = async {
@@ -71,7 +71,7 @@ impl Issuer for HostIssuer {
     }
 }
 
-/// The innermost cause, which says most.
+/// Returns the innermost error, which is the most specific.
 fn cause(error: &dyn std::error::Error) -> String {
     let mut error = error;
     while let Some(source) = error.source() {

@@ -1,14 +1,16 @@
-//! A plugin's only way out: which hosts it may ask for, which addresses those may turn out to be, and the client that asks.
+//! Network access of plugins: the hosts they may request, the addresses these may resolve to, and the HTTP client that sends the
+//! requests.
 //!
-//! Everything is denied unless an [`EgressRule`] permits it. A [`Gateway`] decides on the head of a request without waiting
-//! ([`Gateway::admit`]), and then sends it ([`Admitted::send`]). A host that a rule names is resolved once for each connection,
-//! every address it has is put to the [`AddressPolicy`], and the connection goes to an address that passed, so that a name cannot
-//! turn into an address of the cluster between the check and the connection. Redirects are answers like any other, and the
-//! environment names no proxy. Size, time, number and rate are bounded in both directions, and what authenticates a request is a
-//! [`Credential`]'s to add, bound to the rule and not to what the plugin says.
+//! Everything is denied unless an [`EgressRule`] allows it. A [`Gateway`] decides on the head of a request without waiting
+//! ([`Gateway::admit`]), and then sends it ([`Admitted::send`]). The host of a request is resolved once for each connection,
+//! every address found is checked by the [`AddressPolicy`], and the connection goes to an address that passed. So a name cannot
+//! resolve to an address of the cluster between the check and the connection. Redirects are not followed, and proxy settings in
+//! the environment are ignored. Size, time, number and rate of requests are limited in both directions. Requests are
+//! authenticated by a [`Credential`], which is bound to the rule and does not depend on what the plugin sends.
 
 #![forbid(unsafe_code)]
 
+mod absolute_path;
 mod actions;
 mod address;
 mod breaker;
@@ -34,7 +36,9 @@ mod refusal;
 mod rule;
 mod upload;
 mod uri;
+mod veil;
 
+pub use absolute_path::{AbsolutePath, RelativePath};
 pub use address::{AddressDenied, AddressPolicy, Closed, Reason};
 pub use config::{ConfigError, ConfigErrors, EgressRule, GuestAuth, RuleLimits, TlsConfig};
 pub use credential::{Credential, CredentialError, CredentialErrorKind, Issuer, IssuerError, Prepared, Secret};

@@ -1,4 +1,4 @@
-//! One request, measured.
+//! Measurement of requests.
 
 use std::sync::{
     Arc,
@@ -15,7 +15,7 @@ use crate::{
     rule::Target,
 };
 
-/// Measures one request from when it is admitted until its answer is read, or it is given up.
+/// The measurement of a request, from its admission until its answer is read or it is canceled.
 #[derive(Debug)]
 pub(crate) struct Meter {
     pub(crate) metrics: EgressMetrics,
@@ -37,7 +37,7 @@ impl Meter {
         self
     }
 
-    /// Another rule than it seemed decides.
+    /// Sets the rule that applies, which may differ from the first candidate.
     pub(crate) fn rule(&mut self, rule: &Arc<str>) {
         if self.rule != *rule {
             self.metrics.in_flight(&self.plugin, &self.rule, -1);
@@ -46,7 +46,7 @@ impl Meter {
         }
     }
 
-    /// Notes why there is no answer, or no whole one.
+    /// Records why there is no answer, or no complete one.
     pub(crate) fn failed(&mut self, refusal: &Refusal) {
         self.status = None;
         if refusal.cause().is_denial() {
@@ -78,7 +78,7 @@ impl Drop for Meter {
     }
 }
 
-/// A path for the log: names of query parameters stay, their values may be secrets.
+/// Returns a path for the log: names of query parameters are kept, but their values, which may be secrets, are removed.
 pub(crate) fn without_values(uri: &http::Uri) -> String {
     let mut text = uri.path().to_owned();
     for (at, pair) in uri.query().into_iter().flat_map(|query| query.split('&')).enumerate() {
@@ -94,7 +94,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_logged_path_has_no_values() {
+    fn a_logged_path_omits_query_values() {
         let table = [
             ("https://a.example/v3/x?limit=5&marker=secret&flag", "/v3/x?limit&marker&flag"),
             ("https://a.example", "/"),

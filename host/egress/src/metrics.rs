@@ -1,4 +1,4 @@
-//! What there is to count. No label is the guest's to choose.
+//! Metrics of requests. No label is chosen by a plugin.
 
 use std::{path::Path, sync::Arc, time::Duration};
 
@@ -42,10 +42,10 @@ struct File {
     file: String,
 }
 
-/// Seconds: from a neighbor that answers at once to a long poll.
+/// Buckets in seconds, from fast local answers to long polls.
 const DURATIONS: [f64; 12] = [0.001, 0.0025, 0.005, 0.01, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0, 30.0, 120.0];
 
-/// Metrics of the requests of all plugins of a process, all named `skydock_egress_…`. Clones count together.
+/// Metrics `skydock_egress_…` of the requests of all plugins of a process. Clones share their values.
 #[derive(Clone, Debug)]
 pub struct EgressMetrics {
     requests: Family<Request, Counter>,
@@ -60,7 +60,7 @@ pub struct EgressMetrics {
 }
 
 impl Default for EgressMetrics {
-    /// Metrics that nobody reads.
+    /// Returns metrics that are not registered.
     fn default() -> Self {
         Self {
             requests: Family::default(),
@@ -77,43 +77,39 @@ impl Default for EgressMetrics {
 }
 
 impl EgressMetrics {
-    /// Makes metrics and registers them.
+    /// Creates metrics and registers them.
     #[must_use]
     pub fn register(registry: &mut Registry) -> Self {
         let all = Self::default();
         let registry = registry.sub_registry_with_prefix("skydock_egress");
         registry.register(
             "requests",
-            "Requests that were permitted, by rule, method and class of the answer's status, or `failed`",
+            "Requests that were allowed, by rule, method and class of the status code, or `failed`",
             all.requests.clone(),
         );
         registry.register_with_unit(
             "request_duration",
-            "Time of a request until its answer is read, waiting included",
+            "Time until the answer to a request is read, including waiting",
             Unit::Seconds,
             all.durations.clone(),
         );
-        registry.register("in_flight", "Requests that wait or are on their way", all.in_flight.clone());
-        registry.register_with_unit("sent", "Bytes of requests' bodies", Unit::Bytes, all.sent.clone());
-        registry.register_with_unit("received", "Bytes of answers' bodies", Unit::Bytes, all.received.clone());
-        registry.register(
-            "denials",
-            "Requests that were refused, by reason; without a rule if none was in question",
-            all.denials.clone(),
-        );
+        registry.register("in_flight", "Requests that are waiting or in flight", all.in_flight.clone());
+        registry.register_with_unit("sent", "Bytes of request bodies", Unit::Bytes, all.sent.clone());
+        registry.register_with_unit("received", "Bytes of answer bodies", Unit::Bytes, all.received.clone());
+        registry.register("denials", "Requests that were denied, by rule, if any, and reason", all.denials.clone());
         registry.register(
             "throttled",
-            "Requests that waited, or were answered 429, for a rate or a pause that the cloud asked for",
+            "Requests that were delayed, or answered 429, because of a rate limit or Retry-After",
             all.throttled.clone(),
         );
         registry.register(
             "hosts_left_alone",
-            "Hosts that did not answer several times and are not asked for a while",
+            "Hosts that repeatedly did not answer and are not contacted for a while",
             all.left_alone.clone(),
         );
         registry.register(
             "client_certificate_expiration_timestamp_seconds",
-            "When the client certificate of this file is not valid any more, as Unix time; of the file that was read last",
+            "Expiry of the client certificate in this file as Unix time, as of the last read",
             all.expirations.clone(),
         );
         all
@@ -133,7 +129,7 @@ impl EgressMetrics {
         self.left_alone.get_or_create(&Plugin { plugin: plugin.clone() }).set(hosts);
     }
 
-    /// A client certificate was read that is valid until then, in seconds since 1970.
+    /// Records the expiry of a client certificate, in seconds since 1970.
     pub(crate) fn expires(&self, file: &Path, at: i64) {
         self.expirations.get_or_create(&File { file: file.display().to_string() }).set(at);
     }
@@ -160,7 +156,7 @@ impl EgressMetrics {
     }
 }
 
-/// How a request ended.
+/// The outcome of a request.
 #[derive(Debug)]
 pub(crate) struct End<'a> {
     pub(crate) method: &'a Method,

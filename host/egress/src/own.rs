@@ -2,10 +2,10 @@
 
 use std::{io, net::IpAddr};
 
-/// Every address of every interface of this machine, loopback included, for [`Closed::own`](crate::Closed::own).
+/// Returns the addresses of all interfaces of this machine, including loopback, for [`Closed::own`](crate::Closed::own).
 ///
 /// # Errors
-/// If the operating system does not tell.
+/// If the operating system returns an error.
 pub fn own_addresses() -> io::Result<Vec<IpAddr>> {
     Ok(if_addrs::get_if_addrs()?.into_iter().map(|interface| interface.ip()).collect())
 }
@@ -15,7 +15,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn loopback_is_among_the_own_addresses() {
+    fn own_addresses_include_loopback() {
         assert!(own_addresses().unwrap().iter().any(IpAddr::is_loopback));
     }
 }

@@ -1,13 +1,13 @@
-//! How fast requests may follow each other to one host.
+//! Rate limits for requests to a host.
 
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// No wait for a token is longer.
+/// Maximum wait for a token.
 const LONGEST: Duration = Duration::from_secs(600);
 
-/// A bucket of tokens that fills at a steady rate.
+/// A token bucket with a constant refill rate.
 #[derive(Debug)]
 pub(crate) struct Bucket {
     rate: f64,
@@ -17,36 +17,35 @@ pub(crate) struct Bucket {
 }
 
 impl Bucket {
-    /// A full one: `rate` tokens a second, `burst` at most.
+    /// Creates a full bucket: `rate` tokens per second, at most `burst` tokens.
     pub(crate) fn new(rate: f64, burst: u16, now: Instant) -> Self {
         Self { rate, burst: f64::from(burst), tokens: f64::from(burst), at: now }
     }
 
-    /// Takes a token, or says how long until there is one.
+    /// Takes a token.
     ///
     /// # Errors
-    /// The time to wait.
+    /// The time until a token is available.
     pub(crate) fn take(&mut self, now: Instant) -> Result<(), Duration> {
         self.tokens = (self.tokens + now.duration_since(self.at).as_secs_f64() * self.rate).min(self.burst);
         self.at = now;
-        // What is missing for want of precision is not worth a timer.
+        // A small rounding error is not worth a timer.
         if self.tokens >= 1.0 - 1e-6 {
             self.tokens -= 1.0;
             return Ok(());
         }
-        // Timers have a grain of a millisecond.
+        // Timers have a resolution of one millisecond.
         let wait = Duration::try_from_secs_f64((1.0 - self.tokens) / self.rate).unwrap_or(LONGEST);
         Err(wait.max(Duration::from_millis(1)))
     }
 
-    /// True if it is full again.
+    /// Returns true if the bucket is full.
     pub(crate) fn is_full(&self, now: Instant) -> bool {
         self.tokens + now.duration_since(self.at).as_secs_f64() * self.rate >= self.burst
     }
 }
 
-/// The pause that an answer asks for, `most` at the most, if it is one of those that do: 429 and 503 with `Retry-After` in seconds or
-/// as a date.
+/// Returns the pause that an answer asks for, limited to `most`: 429 and 503 with a `Retry-After` in seconds or as a date.
 pub(crate) fn pause(head: &http::response::Parts, now: jiff::Timestamp, most: Duration) -> Option<Duration> {
     if !matches!(head.status.as_u16(), 429 | 503) {
         return None;
@@ -67,7 +66,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_burst_goes_at_once_and_the_rest_at_the_rate() {
+    fn a_burst_goes_immediately_and_the_rest_at_the_rate() {
         let start = Instant::now();
         let mut bucket = Bucket::new(10.0, 3, start);
         for _ in 0..3 {
@@ -87,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pause_is_asked_for_in_seconds_or_by_date() {
+    fn retry_after_is_in_seconds_or_a_date() {
         let now: jiff::Timestamp = "2015-10-21T07:27:50Z".parse().unwrap();
         let table = [
             (429, Some("7"), Some(7)),

@@ -1,11 +1,11 @@
-//! Paths that a rule permits: prefixes at segment borders.
+//! Allowed paths of a rule: prefixes of whole segments.
 
-/// A prefix: the path itself and everything below it. `/v3` and `/v3/` say the same.
+/// A prefix, which allows the path itself and everything below it. `/v3` and `/v3/` are equal.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Prefix(String);
 
 impl Prefix {
-    /// Reads a prefix.
+    /// Parses a prefix.
     ///
     /// # Errors
     /// What is wrong with it.
@@ -22,18 +22,18 @@ impl Prefix {
         }
     }
 
-    /// True if the path is this one or below it. The path must have no [`trick`].
+    /// Returns true if the path equals the prefix or is below it. The path must not have a [`trick`].
     pub(crate) fn permits(&self, path: &str) -> bool {
         path.strip_prefix(self.0.as_str()).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
     }
 
-    /// True if everything below the other is below this one.
+    /// Returns true if everything below the other prefix is below this one.
     pub(crate) fn covers(&self, other: &Self) -> bool {
         self.permits(&other.0) || self.0.is_empty()
     }
 }
 
-/// How a path might mean another path to the server than the one it reads as, if it might.
+/// Returns why a server might interpret the path differently, or `None` if the path is unambiguous.
 pub(crate) fn trick(path: &str) -> Option<&'static str> {
     if path.contains('\\') {
         return Some("the path has a backslash");
@@ -49,7 +49,11 @@ pub(crate) fn trick(path: &str) -> Option<&'static str> {
             Ok(decoded) => decoded,
             Err(trick) => return Some(trick),
         };
-        // Some servers take `..;x` for `..`.
+        // Old decoders accept overlong UTF-8 forms of a dot or a slash.
+        if std::str::from_utf8(&decoded).is_err() {
+            return Some("the path has encoded bytes that are not UTF-8");
+        }
+        // Some servers treat `..;x` as `..`.
         let name = decoded.split(|byte| *byte == b';').next().unwrap_or_default();
         if name == b"." || name == b".." {
             return Some("the path has a dot segment (`.` or `..`)");
@@ -58,7 +62,7 @@ pub(crate) fn trick(path: &str) -> Option<&'static str> {
     None
 }
 
-/// A segment as the server reads it.
+/// Returns the decoded segment.
 fn decode(segment: &str) -> Result<Vec<u8>, &'static str> {
     let mut bytes = segment.bytes();
     let mut decoded = Vec::with_capacity(segment.len());
@@ -73,7 +77,7 @@ fn decode(segment: &str) -> Result<Vec<u8>, &'static str> {
         };
         match u8::try_from(high * 16 + low).unwrap_or_default() {
             b'/' | b'\\' => return Err("the path has an encoded slash or backslash"),
-            // `%252e` is `%2e` to a server that decodes twice.
+            // `%252e` becomes `%2e`, and a server that decodes again reads a dot.
             b'%' => return Err("the path has an encoded `%`"),
             byte if byte.is_ascii_control() => return Err("the path has an encoded control character"),
             byte => decoded.push(byte),
@@ -93,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn a_prefix_ends_at_a_segment_border() {
+    fn a_prefix_matches_whole_segments() {
         let table = [
             ("/v3", "/v3", true),
             ("/v3", "/v3/", true),
@@ -116,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn a_path_that_might_mean_another_is_refused() {
+    fn ambiguous_paths_are_rejected() {
         for path in [
             "/v3/../admin",
             "/v3/./x",
@@ -133,6 +137,8 @@ mod tests {
             "/v3/..%5cadmin",
             "/v3/..\\admin",
             "/v3/%252e%252e/admin",
+            "/v3/%c0%ae%c0%ae%c0%afadmin",
+            "/v3/%ff",
             "/v3/%00",
             "/v3/%0a",
             "/v3/%zz",
@@ -148,13 +154,14 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_prefix_is_refused_with_a_reason() {
+    fn rejects_invalid_prefixes() {
         for text in ["", "v3", "/v3/*", "/v3?x", "/v3#x", "/v3/../x", "//", "/a b", "/é"] {
             assert!(Prefix::parse(text).is_err(), "{text}");
         }
     }
 
-    /// What a lenient server makes of a path: decoded twice, backslashes turned, dots resolved, parameters and empty segments dropped.
+    /// Normalizes a path like a lenient server: decoded twice, backslashes as slashes, dots resolved, parameters and empty
+    /// segments removed.
     fn lenient(path: &str) -> String {
         let twice = (0..2).fold(path.as_bytes().to_vec(), |bytes, _| {
             let mut out = Vec::new();
@@ -188,7 +195,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_server_reads_a_permitted_path_as_one_outside(
+        fn an_allowed_path_stays_below_the_prefix_on_any_server(
             path in "/v3/([a-c./\\\\;%]|%2[eEfF5]|%5[cC]|%25|\\.\\.){0,12}"
         ) {
             if permits("/v3", &path) {

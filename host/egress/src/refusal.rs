@@ -1,8 +1,8 @@
-//! Why a request did not go, or its answer did not come.
+//! Errors of requests: why they were not sent, or why there is no answer.
 
 use std::fmt;
 
-/// What the guest is told: an error code of wasi:http 0.2, by the same name.
+/// The error code that the plugin receives. The names are those of wasi:http 0.2.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[expect(missing_docs, reason = "wasi:http documents them")]
 pub enum Code {
@@ -32,63 +32,63 @@ pub enum Code {
     InternalError,
 }
 
-/// What stood in the way, as operators count it.
+/// The cause of an error, as counted in metrics.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Cause {
-    /// A plugin that is being made, configured or asked what it is calls nobody.
+    /// The plugin is being instantiated, configured or asked for its info, and must not send requests.
     Loading,
-    /// The method is none that any rule could permit.
+    /// No rule can allow this method.
     Method,
-    /// The URI has no target, or hides another one.
+    /// The URI has no valid target, or is ambiguous.
     Uri,
-    /// The name belongs to a service that hands out identities.
+    /// The name is that of a metadata service.
     Metadata,
-    /// No rule permits the target.
+    /// No rule allows the target.
     NoRule,
-    /// Rules permit the target, but not the method.
+    /// Rules allow the target, but not the method.
     RuleMethod,
-    /// Rules permit the target, but not the path.
+    /// Rules allow the target, but not the path.
     Path,
-    /// Rules permit the target, but not the action.
+    /// Rules allow the target, but not the action.
     Action,
-    /// A header that no guest may set, or too many headers.
+    /// The plugin set a header that is not allowed, or too many headers.
     Header,
-    /// The guest authenticates itself.
+    /// The plugin sets authentication itself.
     GuestAuth,
     /// The request may change something in a dry run.
     DryRun,
-    /// The credential has nothing to give, or refuses.
+    /// The credential is not available, or denies the request.
     Credential,
-    /// The name leads to no permitted address.
+    /// The name does not resolve to an allowed address.
     Address,
-    /// The body is longer than permitted, or has a form that cannot be judged.
+    /// The body exceeds the limit, or has a format that cannot be checked.
     RequestBody,
-    /// Too much at a time.
+    /// A limit on concurrency is exceeded.
     Limit,
-    /// The cloud asked for a pause, or the rate is used up.
+    /// The cloud asked for a pause, or the rate limit is exceeded.
     Throttled,
-    /// The host is left alone, since it did not answer for a while.
+    /// The breaker of the host is open, since it repeatedly did not answer.
     Breaker,
     /// The name could not be resolved.
     Dns,
-    /// There was no connection.
+    /// The connection failed.
     Connect,
-    /// There was no trusted connection.
+    /// The TLS handshake or the verification of the server failed.
     Tls,
-    /// It took too long.
+    /// A timeout.
     Timeout,
-    /// The connection ended or what came over it was no HTTP.
+    /// The connection was closed, or the answer was not valid HTTP.
     Protocol,
-    /// The answer was larger than permitted.
+    /// The answer exceeded the limit.
     Response,
-    /// The guest broke off its own body.
+    /// The plugin aborted the body of its request.
     Guest,
-    /// The host itself.
+    /// An internal error of Skydock.
     Internal,
 }
 
 impl Cause {
-    /// As a metric label.
+    /// Returns the value of the metric label.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -120,7 +120,7 @@ impl Cause {
         }
     }
 
-    /// True if this host refused; false if it tried and the network, the cloud or the guest failed.
+    /// Returns true if Skydock denied the request; false if it was tried and the network, the cloud or the plugin failed.
     #[must_use]
     pub fn is_denial(self) -> bool {
         !matches!(
@@ -136,13 +136,13 @@ impl Cause {
         )
     }
 
-    /// True if the far end was not to be reached or did not answer: what opens the breaker.
+    /// Returns true if the server could not be reached or did not answer, which may open the breaker.
     pub(crate) fn is_unreachable(self) -> bool {
         matches!(self, Self::Dns | Self::Connect | Self::Tls | Self::Timeout)
     }
 }
 
-/// Why a request did not go, or its answer did not come. Holds no secret.
+/// Why a request was not sent, or why there is no answer. Contains no secrets.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub struct Refusal {
     code: Code,
@@ -155,24 +155,24 @@ impl Refusal {
         Self { code, cause, sentence: sentence.into() }
     }
 
-    /// Refused by a rule of this host.
+    /// Creates the error of a request that a rule denies.
     pub(crate) fn denied(cause: Cause, sentence: impl Into<String>) -> Self {
         Self::new(Code::HttpRequestDenied, cause, sentence)
     }
 
-    /// What the guest is told.
+    /// Returns the error code that the plugin receives.
     #[must_use]
     pub fn code(&self) -> Code {
         self.code
     }
 
-    /// What stood in the way.
+    /// Returns the cause.
     #[must_use]
     pub fn cause(&self) -> Cause {
         self.cause
     }
 
-    /// The sentence for the log.
+    /// Returns the sentence for the log.
     #[must_use]
     pub fn sentence(&self) -> &str {
         &self.sentence

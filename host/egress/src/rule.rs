@@ -1,4 +1,4 @@
-//! Rules of the form `scheme://host:port`.
+//! Targets of rules in the form `scheme://host:port`.
 
 use std::{
     fmt,
@@ -6,9 +6,9 @@ use std::{
     str::FromStr,
 };
 
-/// Why a text is no rule. Each error quotes the text.
+/// Why a text is not a valid target. Each error quotes the text.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("`{text}` is not a rule of the form scheme://host:port: {problem}")]
+#[error("`{text}` is not of the form scheme://host:port: {problem}")]
 pub struct RuleError {
     text: String,
     problem: Problem,
@@ -18,31 +18,31 @@ pub struct RuleError {
 enum Problem {
     #[error("it must start with http:// or https://")]
     Scheme,
-    #[error("user and password are not taken here")]
+    #[error("user and password are not allowed")]
     UserInfo,
-    #[error("path, query and fragment are not taken here")]
+    #[error("path, query and fragment are not allowed")]
     Path,
-    #[error("a port from 1 to 65535 must follow the host, such as `:443`")]
+    #[error("a port from 1 to 65535 is required after the host, for example `:443`")]
     Port,
     #[error("the host is empty")]
     EmptyHost,
-    #[error("`*` may only stand for the first labels, as in `*.example.com`")]
+    #[error("`*` is only allowed as the first label, as in `*.example.com`")]
     Wildcard,
     #[error("the host is neither a DNS name nor an IPv4 address nor an IPv6 address in brackets")]
     Host,
 }
 
-/// How a host is spoken to.
+/// The protocol of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Scheme {
-    /// In the clear; default port 80.
+    /// Unencrypted; default port 80.
     Http,
     /// Over TLS; default port 443.
     Https,
 }
 
 impl Scheme {
-    /// As it stands in a URL.
+    /// Returns the scheme as in a URL.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -51,25 +51,25 @@ impl Scheme {
         }
     }
 
-    /// From a URL's scheme, without regard to case.
+    /// Parses the scheme of a URL, ignoring case.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         [Self::Http, Self::Https].into_iter().find(|scheme| scheme.as_str().eq_ignore_ascii_case(text))
     }
 }
 
-/// A host: a DNS name in lower case without trailing dot, or an address.
+/// A host: a DNS name in lower case without a trailing dot, or an address.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Host {
-    /// DNS name.
+    /// A DNS name.
     Name(String),
-    /// Literal address.
+    /// An IP address.
     Address(IpAddr),
 }
 
 impl Host {
-    /// Reads a host as it stands in a URL. `None` if it is none, or if it is an address in disguise (`127.1`, `0x7f000001`),
-    /// which resolvers read differently.
+    /// Parses the host of a URL. Returns `None` if it is not valid, or if it is an address in an unusual notation (`127.1`,
+    /// `0x7f000001`), which resolvers interpret differently.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         if let Some(inner) = text.strip_prefix('[') {
@@ -79,7 +79,7 @@ impl Host {
             return Some(Self::Address(address.into()));
         }
         let name = text.strip_suffix('.').unwrap_or(text).to_ascii_lowercase();
-        // RFC 1035, 2.3.4: 63 bytes per label, 253 in all as text. The underscore is not for host names.
+        // RFC 1035, section 2.3.4: at most 63 bytes per label and 253 in total. Underscores are not allowed in host names.
         let label = |label: &str| {
             (1..=63).contains(&label.len())
                 && label.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-')
@@ -102,14 +102,14 @@ impl fmt::Display for Host {
     }
 }
 
-/// Where a request wants to go.
+/// The target of a request.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Target {
-    /// How.
+    /// The scheme.
     pub scheme: Scheme,
-    /// Where.
+    /// The host.
     pub host: Host,
-    /// At which port.
+    /// The port.
     pub port: u16,
 }
 
@@ -122,11 +122,11 @@ impl fmt::Display for Target {
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Pattern {
     Exact(Host),
-    /// Any name that ends in this, which starts with a dot; not the name itself.
+    /// Any name with this suffix, which starts with a dot; not the parent name itself.
     Under(String),
 }
 
-/// One permission: `scheme://host:port`, where the host may start with `*.` to mean every name under it, not itself.
+/// An allowed target: `scheme://host:port`. A host that starts with `*.` matches every name below it, but not the name itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rule {
     scheme: Scheme,
@@ -135,7 +135,7 @@ pub struct Rule {
 }
 
 impl Rule {
-    /// True if the rule permits this target.
+    /// Returns true if the rule allows this target.
     #[must_use]
     pub fn permits(&self, target: &Target) -> bool {
         let host = match (&self.pattern, &target.host) {
@@ -146,18 +146,18 @@ impl Rule {
         host && self.scheme == target.scheme && self.port == target.port
     }
 
-    /// The only target it permits, if it is one.
+    /// Returns the target if the rule allows exactly one.
     pub(crate) fn exact(&self) -> Option<Target> {
         let Pattern::Exact(host) = &self.pattern else { return None };
         Some(Target { scheme: self.scheme, host: host.clone(), port: self.port })
     }
 
-    /// How it permits hosts to be spoken to.
+    /// Returns the scheme.
     pub(crate) fn scheme(&self) -> Scheme {
         self.scheme
     }
 
-    /// True if it permits whatever the other permits.
+    /// Returns true if this rule allows all targets that the other one allows.
     pub(crate) fn covers(&self, other: &Self) -> bool {
         let host = match (&self.pattern, &other.pattern) {
             (Pattern::Exact(host), Pattern::Exact(other)) => host == other,
@@ -191,12 +191,12 @@ fn parse(text: &str) -> Result<Rule, Problem> {
     if host.is_empty() {
         return Err(Problem::EmptyHost);
     }
-    // `u16::from_str` takes a leading `+`.
+    // `u16::from_str` would accept a leading `+`.
     let port = port.bytes().all(|b| b.is_ascii_digit()).then(|| port.parse().ok()).flatten();
     let port = port.filter(|port| *port != 0).ok_or(Problem::Port)?;
     let pattern = match host.strip_prefix("*.") {
         Some(parent) => match Host::parse(parent) {
-            // A whole top-level domain is no grant anybody means.
+            // A rule for a complete top-level domain is certainly a mistake.
             Some(Host::Name(name)) if name.contains('.') && !parent.ends_with('.') => {
                 Pattern::Under(format!(".{name}"))
             }
@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rule_is_read_and_written_the_same() {
+    fn a_rule_round_trips_through_text() {
         for text in [
             "https://api.example.com:443",
             "https://s3-eu-1.example.com:443",
@@ -242,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_rule_is_refused_with_the_text_and_the_reason() {
+    fn an_invalid_rule_is_rejected_with_its_text_and_the_reason() {
         let table = [
             ("", Problem::Scheme),
             ("example.com:443", Problem::Scheme),
@@ -285,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn scheme_host_and_port_must_all_agree() {
+    fn scheme_host_and_port_must_all_match() {
         let rules = ["https://api.example.com:443", "https://*.cloud.example:8443", "http://[fd00::1]:80"]
             .map(|text| text.parse::<Rule>().unwrap());
         let table = [

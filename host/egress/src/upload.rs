@@ -1,4 +1,4 @@
-//! A request's body on its way out.
+//! The body of a request on its way to the server.
 
 use std::{
     pin::Pin,
@@ -21,19 +21,19 @@ use crate::{
     refusal::{Cause, Code, Refusal},
 };
 
-/// Any error of a guest's body.
+/// Any error of a plugin's body.
 pub(crate) type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
-/// A guest's body.
+/// The body of a plugin's request.
 pub(crate) type GuestBody = Pin<Box<dyn Body<Data = Bytes, Error = BoxError> + Send>>;
 
-/// Largest body that is held in memory, to look at it, sign it or send it again.
+/// Maximum size of a body that is buffered to inspect, sign or resend it.
 pub(crate) const MAX_HELD: u64 = 1 << 20;
 
-/// Reads a body to its end.
+/// Reads a body completely.
 ///
 /// # Errors
-/// [`Code::HttpRequestBodySize`] if it is longer than `most`; otherwise if it breaks off, or comes too slowly.
+/// [`Code::HttpRequestBodySize`] if it exceeds `most`; other codes if it is aborted or arrives too slowly.
 pub(crate) async fn collect(
     mut body: GuestBody,
     most: u64,
@@ -61,28 +61,28 @@ pub(crate) async fn collect(
 }
 
 pub(crate) fn too_long(most: u64) -> Refusal {
-    let sentence = format!("the request's body is longer than {most} bytes");
+    let sentence = format!("the request body exceeds {most} bytes");
     Refusal::new(Code::HttpRequestBodySize, Cause::RequestBody, sentence)
 }
 
 fn broken_off() -> Refusal {
-    Refusal::new(Code::ConnectionTerminated, Cause::Guest, "the plugin broke off the request's body")
+    Refusal::new(Code::ConnectionTerminated, Cause::Guest, "the plugin aborted the request body")
 }
 
 fn longer() -> Refusal {
-    let sentence = "the plugin wrote more of the request's body than it had said";
+    let sentence = "the request body is longer than its Content-Length";
     Refusal::new(Code::HttpRequestBodySize, Cause::Guest, sentence)
 }
 
 fn slow() -> Refusal {
-    Refusal::new(Code::ConnectionWriteTimeout, Cause::Guest, "the plugin wrote the request's body too slowly")
+    Refusal::new(Code::ConnectionWriteTimeout, Cause::Guest, "the plugin wrote the request body too slowly")
 }
 
-/// How far a body has come, for whoever waits for the answer.
+/// The progress of a body, for the code that waits for the answer.
 #[derive(Debug)]
 pub(crate) struct Progress {
     start: Instant,
-    /// Milliseconds after the start.
+    /// Milliseconds since `start`.
     last: AtomicU64,
     done: AtomicBool,
     sent: Arc<AtomicU64>,
@@ -90,7 +90,7 @@ pub(crate) struct Progress {
     kept: Mutex<Option<Kept>>,
 }
 
-/// What has gone out of a body, as long as it is not too much to hold.
+/// The bytes of a body that were sent, while they are small enough to be buffered.
 #[derive(Debug)]
 struct Kept {
     bytes: BytesMut,
@@ -104,7 +104,7 @@ impl Kept {
         Some(Self { bytes: BytesMut::new(), held, room })
     }
 
-    /// With this too, if there is room for it now: nobody waits for a body to be sent again that may not have to be.
+    /// Appends data if memory is free at the moment. It does not wait for memory, since the body may not have to be sent again.
     fn with(mut self, data: &Bytes) -> Option<Self> {
         let more = data.len() as u64;
         if self.bytes.len() as u64 + more > MAX_HELD {
@@ -117,7 +117,7 @@ impl Kept {
 }
 
 impl Progress {
-    /// `keep`: where the body is held, if it may have to be sent again.
+    /// Creates the progress of a body. `keep` is the memory for buffering the body, if it may have to be sent again.
     pub(crate) fn new(sent: Arc<AtomicU64>, keep: Option<Held>) -> Arc<Self> {
         Arc::new(Self {
             start: Instant::now(),
@@ -129,12 +129,12 @@ impl Progress {
         })
     }
 
-    /// Why the body failed, if it did.
+    /// Returns why the body failed, if it did.
     pub(crate) fn failure(&self) -> Option<Refusal> {
         self.failure.get().cloned()
     }
 
-    /// Until when something should happen: more of the body, or after its end the first byte of the answer.
+    /// Returns the deadline for the next progress: more of the body, or the first byte of the answer after the end of the body.
     pub(crate) fn due(&self, connected: Instant, first_byte: Duration, between: Duration) -> (Instant, Code) {
         let last = (self.start + Duration::from_millis(self.last.load(Ordering::Relaxed))).max(connected);
         if self.done.load(Ordering::Relaxed) {
@@ -144,7 +144,7 @@ impl Progress {
         }
     }
 
-    /// The whole body, if it has gone out and was kept.
+    /// Returns the complete body, if it was sent and buffered.
     pub(crate) fn whole(&self) -> Option<Bytes> {
         if !self.done.load(Ordering::Relaxed) {
             return None;
@@ -170,12 +170,12 @@ impl Progress {
     }
 
     fn fail(&self, refusal: Refusal) -> BoxError {
-        // The first reason is the reason.
+        // Only the first reason is reported.
         Box::new(self.failure.get_or_init(|| refusal).clone())
     }
 }
 
-/// A body on its way out: limited, measured, and over at the request's deadline whatever the guest does.
+/// A body that is being sent. It is limited and measured, and ends at the deadline of the request, whatever the plugin does.
 pub(crate) struct Upload {
     kind: Kind,
     progress: Arc<Progress>,
@@ -191,13 +191,13 @@ struct Streamed {
     body: GuestBody,
     most: u64,
     left: u64,
-    /// Bytes until its end, if that is known: nobody asks it for more then.
+    /// Number of remaining bytes, if the length is known. After these, the plugin is not asked for more.
     rest: Option<u64>,
     alarm: Pin<Box<Sleep>>,
 }
 
 impl Upload {
-    /// A body that is here.
+    /// Creates a body that is completely available.
     pub(crate) fn whole(body: Bytes, progress: Arc<Progress>, permits: Arc<Permits>) -> Self {
         if body.is_empty() {
             progress.end();
@@ -205,7 +205,7 @@ impl Upload {
         Self { kind: Kind::Whole((!body.is_empty()).then_some(body)), progress, _permits: permits }
     }
 
-    /// A body that the guest is still writing, of this length if it said so.
+    /// Creates a body that the plugin is still writing, with its length if the plugin declared one.
     pub(crate) fn streamed(
         body: GuestBody,
         length: Option<u64>,
@@ -255,7 +255,7 @@ impl Body for Upload {
                 }
                 Some(Err(_)) => return Poll::Ready(Some(Err(progress.fail(broken_off())))),
                 Some(Ok(frame)) => {
-                    // Trailers of requests are for nobody.
+                    // Trailers of requests are not sent.
                     let Ok(data) = frame.into_data() else { continue };
                     let Some(left) = streamed.left.checked_sub(data.len() as u64) else {
                         return Poll::Ready(Some(Err(progress.fail(too_long(streamed.most)))));
@@ -297,7 +297,7 @@ mod tests {
     use crate::held::MOST;
 
     #[test]
-    fn what_there_is_no_room_for_is_not_kept() {
+    fn a_body_without_room_is_not_kept() {
         let held = Held::default();
         let keep = || {
             let progress = Progress::new(Arc::default(), Some(held.clone()));

@@ -1,4 +1,4 @@
-//! Where a request wants to go, read strictly.
+//! Strict parsing of the target of a request.
 
 use http::Uri;
 
@@ -7,10 +7,10 @@ use crate::{
     rule::{Host, Scheme, Target},
 };
 
-/// Longest path and query, in bytes. Query APIs by GET have a few KiB; servers seldom take more than 8.
+/// Maximum length of path and query in bytes. GET requests to query APIs have a few KiB; servers rarely accept more than 8 KiB.
 const MAX_PATH: usize = 16 * 1024;
 
-/// Names under which clouds offer what [`metadata addresses`](crate::AddressPolicy) offer.
+/// Host names of the services whose addresses are [`metadata addresses`](crate::AddressPolicy).
 const METADATA_NAMES: [&str; 7] = [
     "metadata",
     "metadata.google.internal",
@@ -21,20 +21,20 @@ const METADATA_NAMES: [&str; 7] = [
     "metadata.platformequinix.com",
 ];
 
-/// The target of an absolute URI.
+/// Returns the target of an absolute URI.
 ///
 /// # Errors
-/// [`Code::HttpRequestUriInvalid`] if it is relative, has user information, a port that is none, or a host in disguise;
-/// [`Code::HttpRequestUriTooLong`] if its path and query are.
+/// [`Code::HttpRequestUriInvalid`] if it is relative, or has user information, an invalid port, or a host in an unusual notation;
+/// [`Code::HttpRequestUriTooLong`] if path and query are too long.
 pub(crate) fn target(uri: &Uri) -> Result<Target, Refusal> {
     let bad = |sentence: &str| Refusal::new(Code::HttpRequestUriInvalid, Cause::Uri, sentence);
     let scheme = uri.scheme_str().and_then(Scheme::parse);
-    let scheme = scheme.ok_or_else(|| bad("the URI is not an absolute one of http or https"))?;
+    let scheme = scheme.ok_or_else(|| bad("the URI is not an absolute http or https URI"))?;
     let authority = uri.authority().ok_or_else(|| bad("the URI has no host"))?.as_str();
     if authority.contains('@') {
         return Err(bad("the URI has a user or a password"));
     }
-    // An IPv6 address has colons of its own.
+    // IPv6 addresses contain colons.
     let after_bracket = authority.rfind(']').map_or(0, |at| at + 1);
     let (host, port) = match authority.get(after_bracket..).and_then(|rest| rest.rfind(':')) {
         Some(colon) => authority.split_at(after_bracket + colon),
@@ -54,20 +54,20 @@ pub(crate) fn target(uri: &Uri) -> Result<Target, Refusal> {
     };
     let host = Host::parse(host).ok_or_else(|| bad("the URI's host is neither a DNS name nor a plain address"))?;
     if uri.path_and_query().is_some_and(|it| it.as_str().len() > MAX_PATH) {
-        let sentence = format!("the URI's path and query are longer than {} KiB", MAX_PATH / 1024);
+        let sentence = format!("path and query of the URI exceed {} KiB", MAX_PATH / 1024);
         return Err(Refusal::new(Code::HttpRequestUriTooLong, Cause::Uri, sentence));
     }
     Ok(Target { scheme, host, port })
 }
 
-/// Refuses targets that are metadata services by their name.
+/// Denies targets with the name of a metadata service.
 ///
 /// # Errors
-/// [`Code::HttpRequestDenied`].
+/// [`Code::HttpRequestDenied`] if the name is that of a metadata service.
 pub(crate) fn refuse_metadata(target: &Target) -> Result<(), Refusal> {
     match &target.host {
         Host::Name(name) if METADATA_NAMES.contains(&name.as_str()) => {
-            let sentence = format!("{name} hands out the machine's identity and is never reached");
+            let sentence = format!("{name} is a metadata service, which is always denied");
             Err(Refusal::denied(Cause::Metadata, sentence))
         }
         _ => Ok(()),
@@ -79,7 +79,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_target_is_read_from_an_absolute_uri_only() {
+    fn a_target_needs_a_valid_absolute_uri() {
         let table = [
             ("https://API.example.com/v1?x", Ok("https://api.example.com:443")),
             ("https://api.example.com.:8443/", Ok("https://api.example.com:8443")),
@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn a_uri_has_a_longest_length() {
+    fn the_length_of_a_uri_is_limited() {
         let uri = |length: usize| format!("https://a.example/{}", "x".repeat(length)).parse::<Uri>().unwrap();
         assert!(target(&uri(MAX_PATH - 1)).is_ok());
         assert_eq!(target(&uri(MAX_PATH)).unwrap_err().code(), Code::HttpRequestUriTooLong);

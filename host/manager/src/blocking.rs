@@ -1,14 +1,13 @@
-//! Work that blocks its thread, where it holds up nobody: shutdown is heard meanwhile, and does not wait for it.
+//! Runs blocking work on a separate thread, so that it delays neither other tasks nor shutdown.
 
 use anyhow::Context as _;
 use tokio::{runtime::Handle, task::spawn_blocking};
 use tokio_util::sync::CancellationToken;
 
-/// Runs what reads files that may lie on a volume that does not answer, or starts other programs. Building a client does
-/// both, if the kubeconfig names a program for credentials.
+/// Runs work that reads files, which may be on a volume that does not answer, or starts other programs. Building a client does
+/// both, if the kubeconfig has an exec plugin.
 ///
-/// When nobody waits for it any more, the work ends at its next pause: the runtime, without which it cannot go on, may be
-/// about to end too.
+/// If the returned future is dropped, the work ends at its next await point: the runtime, which it needs, may be shut down soon.
 ///
 /// # Errors
 /// Those of the work.
@@ -22,7 +21,7 @@ where
     let stop = unwanted.clone();
     let _waits = unwanted.drop_guard();
     let done = spawn_blocking(move || runtime.block_on(stop.run_until_cancelled(work))).await?;
-    done.context("the work was given up")?.map_err(Into::into)
+    done.context("the task was canceled")?.map_err(Into::into)
 }
 
 #[cfg(test)]
@@ -34,8 +33,8 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn work_ends_when_nobody_waits_for_it() {
-        // Closed when the work, which never ends by itself, is dropped.
+    async fn work_is_dropped_when_the_waiter_is_gone() {
+        // Closed when the work, which never ends on its own, is dropped.
         let (mut held, kept) = oneshot::channel::<()>();
         let work = async move {
             let _kept = kept;
@@ -46,7 +45,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn work_gives_its_answer() {
+    async fn work_returns_its_result() {
         assert_eq!(blocking(async { anyhow::Ok(7) }).await.unwrap(), 7);
     }
 }

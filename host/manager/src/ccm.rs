@@ -1,4 +1,4 @@
-//! The life of a cloud controller manager: plugin, API server, serving, lease, controllers, and back again.
+//! The life cycle of a cloud controller manager: plugin, API server, serving, Lease, controllers, and shutdown.
 
 use std::{
     sync::{
@@ -17,31 +17,30 @@ use prometheus_client::{
     registry::Registry,
 };
 use skydock_cloud::{CloudProvider, ProviderInfo};
-use skydock_controllers::{Clients, Context, Controller, Metrics as ControllerMetrics, dry_run, events::Recorder};
+use skydock_controllers::{Clients, Context, Controller, Metrics as ControllerMetrics, recorder};
+use skydock_kube::{
+    api::{with_causes, with_deadline},
+    clients, dry_run,
+    election::{self, ElectionConfig, ElectionMetrics, Elector, Leadership},
+    service_accounts,
+};
 use skydock_plugin::{ClusterSlot, Compiler, LoadError, Plugin, PluginMetrics, PluginSource, Runtime, RuntimeOptions};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    blocking::blocking,
-    cli::COMPILER,
-    clients,
-    config::Config,
-    configuration, credentials,
-    egress::Egress,
-    election::{self, ElectionConfig, ElectionMetrics, Elector, Leadership},
-    report::Reporter,
-    service_accounts, serving,
+    blocking::blocking, cli::COMPILER, config::Config, configuration, credentials, egress::Egress, report::Reporter,
+    serving,
 };
 
-/// Runs until `shutdown`, and then ends what is under way.
+/// Runs until `shutdown`, and then completes the work in progress.
 ///
 /// # Errors
-/// Whatever keeps it from starting; loss of the lease.
+/// If it cannot start, or loses the Lease.
 pub async fn run(config: Config, shutdown: CancellationToken) -> anyhow::Result<()> {
     let process = CancellationToken::new();
     let _ends_with_this = process.clone().drop_guard();
-    // Until it has started there is nothing that would have to end well.
+    // Before the start is complete, there is no work that must be finished.
     let starting = Box::pin(start(config, process.clone()));
     let Some(started) = shutdown.run_until_cancelled(starting).await else { return Ok(()) };
     let (team, election) = started?;
@@ -56,14 +55,20 @@ pub async fn run(config: Config, shutdown: CancellationToken) -> anyhow::Result<
     credentials::work_until(outdated, &stop, work).await
 }
 
-/// Serves health, loads the plugin and reaches the API server, in this order: a plugin that takes minutes to compile is no
-/// reason to restart the process.
+/// Serves health, loads the plugin and connects to the API server, in this order: a slow compilation of the plugin must not cause
+/// a restart of the process.
 async fn start(config: Config, process: CancellationToken) -> anyhow::Result<(Team, Option<Election>)> {
     let mut registry = Registry::default();
     let plugin_metrics = PluginMetrics::register(&mut registry);
     let election = config.election.clone().map(|election| Election::new(election, &mut registry));
     let metrics = ControllerMetrics::register(&mut registry);
     let egress = Arc::new(way_out(&config, &mut registry)?);
+    let refused = Gauge::default();
+    registry.register(
+        "skydock_configuration_refused",
+        "1 while the current configuration file is rejected",
+        refused.clone(),
+    );
     let started = CancellationToken::new();
     let mut serves = None;
     if let Some(address) = config.serve {
@@ -86,11 +91,11 @@ async fn start(config: Config, process: CancellationToken) -> anyhow::Result<(Te
     );
     let account = access.clone();
     let root = blocking(async move { clients::named(&account, "cloud-controller-manager") }).await?;
-    let root = skydock_controllers::with_deadline(&root);
+    let root = with_deadline(&root);
     let version = clients::wait_for_api_server(&root, &access.cluster_url).await?;
     tokio::spawn(plugin.clone().watch(process.clone()));
     if let Some(file) = config.configuration.clone() {
-        let following = configuration::follow(file, config.plugin.name.clone(), Arc::clone(&egress));
+        let following = configuration::follow(file, config.plugin.name.clone(), Arc::clone(&egress), refused);
         tokio::spawn(process.clone().run_until_cancelled_owned(following));
     }
     started.cancel();
@@ -105,18 +110,18 @@ async fn start(config: Config, process: CancellationToken) -> anyhow::Result<(Te
     Ok((Team { config, access, root, plugin, cluster, metrics, process }, election))
 }
 
-/// Before the lease is taken, so that a mistake shows on a standby too.
+/// Checks the flags for routes before the Lease is acquired, so that a standby also reports a mistake.
 fn can_make_routes(config: &Config, provider: &ProviderInfo) -> anyhow::Result<()> {
     if !config.controllers.contains(&Controller::Route) {
         return Ok(());
     }
     config.options.routes.check(provider).with_context(|| {
         let name = &provider.name;
-        format!("the provider {name} makes routes to Pods, and needs --cluster-cidr or --configure-cloud-routes=false")
+        format!("provider {name} supports routes: set --cluster-cidr or --configure-cloud-routes=false")
     })
 }
 
-/// What the plugin may reach; the networks of the cluster are closed.
+/// Returns the network access of the plugin. The networks of the cluster are closed.
 fn way_out(config: &Config, registry: &mut Registry) -> anyhow::Result<Egress> {
     let networks = config.ingress.pods.iter().chain(&config.ingress.services).copied().collect();
     let name = &config.plugin.name;
@@ -153,16 +158,16 @@ async fn load_plugin(
     if config.waits_for_plugin {
         let told = |error: &LoadError| {
             tracing::error!(
-                "cannot load the plugin {name} from {file}: {error}; waiting until it or its configuration changes"
+                "cannot load plugin {name} from {file}: {error}; waiting for the plugin or its configuration to change"
             );
         };
         return Ok(source.load_when_ready(&runtime, cluster, told).await);
     }
     let plugin = Plugin::load(&runtime, source, cluster).await;
-    plugin.with_context(|| format!("cannot load the plugin {name} from {file}"))
+    plugin.with_context(|| format!("cannot load plugin {name} from {file}"))
 }
 
-/// All that works together once a run has started.
+/// The parts of a run that has started.
 struct Team {
     config: Config,
     access: kube::Config,
@@ -170,12 +175,13 @@ struct Team {
     plugin: Arc<Plugin>,
     cluster: ClusterSlot,
     metrics: ControllerMetrics,
-    /// Cancelled when the process ends.
+    /// Canceled when the process ends.
     process: CancellationToken,
 }
 
 impl Team {
-    /// Runs the controllers until `stop`, and ends what they have begun. Cancels `worked` when only events are left to write.
+    /// Runs the controllers until `stop`, and completes what they have started. Cancels `worked` when only events are left to
+    /// write.
     async fn work(
         self,
         identity: Option<String>,
@@ -186,12 +192,12 @@ impl Team {
         let Some(clients) = stop.run_until_cancelled(self.clients()).await else { return Ok(()) };
         let clients = clients?;
         let root = if self.config.options.dry_run {
-            tracing::info!("dry run: what would be done is said here, and nothing is done");
-            dry_run::client(&self.root)
+            tracing::info!("dry run: changes are logged, not applied");
+            dry_run::client(&self.root, &Arc::default())
         } else {
             self.root.clone()
         };
-        let (recorder, events) = Recorder::new(root, self.metrics.clone());
+        let (recorder, events) = recorder(root, &self.metrics);
         let events = tokio::spawn(events.run(self.process.clone()));
         let reporter = Reporter::new(recorder, self.config.election.as_ref());
         if let Some(identity) = identity {
@@ -216,7 +222,7 @@ impl Team {
         self.cluster.clear();
         followed.abort();
         self.process.cancel();
-        // The last events are on their way; they are worth a moment.
+        // Waits a moment for the last events to be written.
         let _ = tokio::time::timeout(Duration::from_secs(2), events).await;
         ended.context("controllers ended")
     }
@@ -242,7 +248,7 @@ impl Team {
         .await
     }
 
-    /// Works while this instance holds the lease.
+    /// Runs the controllers while this instance holds the Lease.
     async fn stand_for_election(self, election: Election, shutdown: CancellationToken) -> anyhow::Result<()> {
         let release = CancellationToken::new();
         let mut state = election.state.subscribe();
@@ -260,7 +266,7 @@ impl Team {
         let stop = shutdown.child_token();
         let ended = if led {
             tokio::select! {
-                // What another leader may be doing already must not be done here: no draining, out.
+                // Another leader may already be active, so this instance exits without completing its work.
                 why = election::lost(&mut state, lease_duration, &release) => return Err(anyhow!("leadership lost: {why}")),
                 ended = self.work(Some(identity), unreleased.load(Ordering::SeqCst), stop, release.clone()) => ended,
             }
@@ -268,14 +274,14 @@ impl Team {
             Ok(())
         };
         release.cancel();
-        // Given up in a moment, or it runs out by itself. A standby has most likely nothing to give up.
+        // Releasing takes a moment; otherwise the Lease expires. A standby usually does not hold the Lease.
         let patience = Duration::from_secs(if led { 3 } else { 1 });
         let _ = tokio::time::timeout(patience, tokio::task::spawn_blocking(move || thread.join())).await;
         ended
     }
 }
 
-/// The election before it starts.
+/// An election that has not started yet.
 struct Election {
     config: ElectionConfig,
     state: watch::Sender<Leadership>,
@@ -287,7 +293,7 @@ struct LeaseLabel {
     name: String,
 }
 
-/// P-23.
+/// The election metrics (P-23).
 struct Metrics {
     name: String,
     leading: Family<LeaseLabel, Gauge>,
@@ -310,14 +316,14 @@ impl Election {
         registry.register("leader_election_master_status", "1 on the leader, 0 on a standby", metrics.leading.clone());
         registry.register(
             "leader_election_slowpath",
-            "Renewals that had to read the lease first",
+            "Renewals that had to read the Lease first",
             metrics.slow_path.clone(),
         );
         metrics.leading(false);
         Self { config, state: watch::Sender::new(Leadership::Standby), metrics: Arc::new(metrics) }
     }
 
-    /// Starts the elector on a thread of its own, with a client of its own, so that nothing else can keep it from renewing.
+    /// Starts the elector on a separate thread and with a separate client, so that nothing else can delay renewals.
     fn start(
         self,
         access: kube::Config,
@@ -327,8 +333,8 @@ impl Election {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let connect = move || {
             let client = clients::named(&access, "leader-election");
-            let client = client.map(|client| skydock_controllers::with_deadline(&client));
-            client.map_err(|error| election::Failure::Client(skydock_controllers::with_causes(&error)))
+            let client = client.map(|client| with_deadline(&client));
+            client.map_err(|error| election::Failure::Client(with_causes(&error)))
         };
         let elector = Elector::new(Box::new(connect), self.config, identity, self.metrics);
         let unreleased = elector.unreleased();

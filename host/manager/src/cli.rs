@@ -1,6 +1,6 @@
-//! The command line: upstream's flags under upstream's names, and our few own ones.
+//! The command line: upstream's flags with upstream's names, and a few of Skydock's own.
 //!
-//! A flag that is parsed here is honoured. Those of upstream that are not are refused by name (see [`upstream`]).
+//! Every flag that is parsed here has an effect. Upstream flags that Skydock does not support are rejected by name (see [`upstream`]).
 
 pub mod feature_gates;
 mod ipam;
@@ -26,13 +26,13 @@ pub use self::ipam::{IpamArgs, IpamArgsError};
 pub use self::nodes::NodeArgs;
 pub use self::services::{ServiceArgs, ServiceArgsError};
 
-/// One cloud controller manager for every cloud: providers are WebAssembly plugins.
+/// A cloud controller manager for every cloud: providers are WebAssembly plugins.
 ///
-/// Without a subcommand it runs as a Kubernetes cloud-controller-manager.
+/// Without a subcommand, it runs as a Kubernetes cloud-controller-manager.
 #[derive(Debug, Parser)]
 #[command(name = "skydock", version, args_conflicts_with_subcommands = true, max_term_width = 120)]
 pub struct Cli {
-    /// What to do instead.
+    /// The subcommand.
     #[command(subcommand)]
     pub command: Option<Command>,
     /// The flags of a cloud-controller-manager.
@@ -40,99 +40,104 @@ pub struct Cli {
     pub ccm: CcmArgs,
 }
 
-/// What else the binary can do.
+/// The subcommands.
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// Develop a plugin: an embedded control plane, simulated kubelets, the manager and the plugin in one process.
+    /// Develop a plugin: runs an embedded control plane, simulated kubelets, the manager and the plugin in one process.
     ///
-    /// The plugin and its configuration are watched, and swapped in when they change.
-    Dev(DevArgs),
-    /// Look at configuration files.
+    /// When the plugin or its configuration changes, it is reloaded.
+    #[command(disable_help_flag = true)]
+    Dev {
+        /// Arguments for `skydock-dev`, the program that this runs.
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "ARGUMENTS")]
+        arguments: Vec<OsString>,
+    },
+    /// Check configuration files.
     Config {
-        /// What to do with a configuration file.
+        /// The subcommand.
         #[command(subcommand)]
         command: ConfigCommand,
     },
-    /// Look at plugins.
+    /// Inspect plugins.
     Plugin {
-        /// What to do with a plugin.
+        /// The subcommand.
         #[command(subcommand)]
         command: PluginCommand,
     },
 }
 
-/// What can be done with a configuration file.
+/// Subcommands of `skydock config`.
 #[derive(Debug, Subcommand)]
 pub enum ConfigCommand {
-    /// Read a file as `--config` does, and say what is wrong with it.
+    /// Validate a file for `--config`, and report errors.
     Check {
         /// The file.
         file: PathBuf,
     },
-    /// Print the form of the file as JSON Schema.
+    /// Print the JSON Schema of the file.
     Schema,
 }
 
-/// What can be done with a plugin.
+/// Subcommands of `skydock plugin`.
 #[derive(Debug, Subcommand)]
 pub enum PluginCommand {
-    /// Load a plugin as the manager would, and say who it is and what it can do.
+    /// Load a plugin like the manager does, and show its name, version, capabilities and requirements.
     Inspect(InspectArgs),
 }
 
 /// The flags of a cloud-controller-manager.
 #[derive(Args, Debug)]
 pub struct CcmArgs {
-    /// Configuration of Skydock: the plugin, its limits, and what it is granted. Flags win over it; `skydock config schema` has
-    /// its form.
+    /// Path to Skydock's configuration file: the plugin, its limits and its permissions. Flags take precedence over the file; see
+    /// `skydock config schema` for its format.
     #[arg(long, value_name = "FILE", help_heading = "Provider")]
     pub config: Option<PathBuf>,
-    /// Name of the provider: which of the plugins serves this cluster.
+    /// Name of the provider, which selects the plugin for this cluster.
     #[arg(long, value_name = "NAME", default_value = "", hide_default_value = true, help_heading = "Provider")]
     pub cloud_provider: String,
-    /// Configuration of the provider; its text goes to the plugin, and a change of the file is taken up.
+    /// Path to the provider configuration file. Its contents are passed to the plugin, which is reconfigured when the file changes.
     #[arg(long, value_name = "FILE", help_heading = "Provider")]
     pub cloud_config: Option<PathBuf>,
-    /// A plugin: name and WebAssembly component. May be repeated; a change of the file is taken up.
+    /// Name and WebAssembly component of a plugin. May be repeated. The plugin is reloaded when the file changes.
     #[arg(long = "plugin", value_name = "NAME=FILE", value_parser = parse_plugin, help_heading = "Provider")]
     pub plugins: Vec<NamedPlugin>,
-    /// Directory of plugins: NAME is served by NAME.wasm in it.
+    /// Directory with plugins: the plugin for provider NAME is NAME.wasm.
     #[arg(long, value_name = "DIR", help_heading = "Provider")]
     pub plugin_dir: Option<PathBuf>,
-    /// Directory for compiled plugins. Skydock makes a directory of its own in it, skydock-compiled-2, and touches nothing
-    /// else [default: skydock/compiled in $XDG_CACHE_HOME or ~/.cache].
+    /// Directory for compiled plugins. Skydock creates the directory skydock-compiled-2 in it, and changes nothing else
+    /// [default: skydock/compiled in $XDG_CACHE_HOME or ~/.cache].
     #[arg(long, value_name = "DIR", help_heading = "Provider")]
     pub plugin_cache_dir: Option<PathBuf>,
-    /// What the plugin may use at most.
+    /// Resource limit of the plugin. May be repeated.
     #[arg(long = "plugin-limit", value_name = "KEY=VALUE", value_parser = plugin_limits::parse,
           long_help = plugin_limits::help(), help_heading = "Provider")]
     pub plugin_limits: Vec<plugin_limits::PluginLimit>,
-    /// An option of the provider, as it documents them. No secrets. May be repeated.
+    /// Option of the provider; see its documentation. Must not contain secrets. May be repeated.
     #[arg(long = "plugin-option", value_name = "KEY=VALUE", value_parser = parse_option, help_heading = "Provider")]
     pub plugin_options: Vec<(String, String)>,
 
-    /// How to reach the cluster; without it, the Pod's own service account is used.
+    /// Path to a kubeconfig file. By default, the service account of the Pod is used.
     #[arg(long, value_name = "FILE", help_heading = "Cluster")]
     pub kubeconfig: Option<PathBuf>,
-    /// Address of the API server, instead of that of the kubeconfig.
+    /// Address of the API server. Overrides the kubeconfig.
     #[arg(long, value_name = "URL", help_heading = "Cluster")]
     pub master: Option<http::Uri>,
-    /// Name of the cluster, by which the cloud's resources are told from those of other clusters.
+    /// Name of the cluster. It distinguishes its cloud resources from those of other clusters.
     #[arg(long, value_name = "NAME", default_value = "kubernetes", help_heading = "Cluster")]
     pub cluster_name: String,
-    /// Where Pods get their addresses: at most one CIDR per IP family.
+    /// Address ranges of Pods: at most one CIDR per IP family.
     #[arg(long = "cluster-cidr", value_name = "CIDR", value_delimiter = ',', help_heading = "Cluster")]
     pub cluster_cidrs: Vec<String>,
-    /// Run each controller under its own service account, with tokens that are renewed.
+    /// Use a separate service account for each controller. Its tokens are renewed automatically.
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_value = "false",
           default_missing_value = "true", action = ArgAction::Set, help_heading = "Cluster")]
     pub use_service_account_credentials: bool,
 
-    /// Say in the log what would be done, and do nothing: no write is kept by the API server, the cloud is only asked, and the
-    /// lease stays with whoever has it.
+    /// Log changes instead of making them: API writes use server-side dry run, the cloud is only queried, and the Lease is not
+    /// acquired.
     #[arg(long, help_heading = "Controllers")]
     pub dry_run: bool,
-    /// Controllers to run: `*` is all that are on by default, `NAME` switches one on, `-NAME` off.
+    /// Controllers to run: `*` means all controllers that are enabled by default, `NAME` enables a controller, `-NAME` disables it.
     #[arg(
         long,
         value_name = "LIST",
@@ -156,76 +161,37 @@ pub struct CcmArgs {
     #[command(flatten)]
     pub services: ServiceArgs,
 
-    /// Run only while holding the lease, so that several instances can stand by.
+    /// Run the controllers only while holding the Lease, so that several replicas can run.
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_value = "true",
           default_missing_value = "true", action = ArgAction::Set, help_heading = "Leader election")]
     pub leader_elect: bool,
-    /// How long others wait for a leader that does not renew.
+    /// How long the other replicas wait for a leader that does not renew the Lease.
     #[arg(long, value_name = "DURATION", value_parser = parse_duration, default_value = "15s", help_heading = "Leader election")]
     pub leader_elect_lease_duration: Duration,
-    /// How long a leader tries to renew before it gives up and ends.
+    /// How long a leader tries to renew the Lease before it exits.
     #[arg(long, value_name = "DURATION", value_parser = parse_duration, default_value = "10s", help_heading = "Leader election")]
     pub leader_elect_renew_deadline: Duration,
-    /// How long to wait between tries to get or renew the lease.
+    /// How long to wait between attempts to acquire or renew the Lease.
     #[arg(long, value_name = "DURATION", value_parser = parse_duration, default_value = "2s", help_heading = "Leader election")]
     pub leader_elect_retry_period: Duration,
-    /// Name of the lease.
+    /// Name of the Lease.
     #[arg(long, value_name = "NAME", default_value = "cloud-controller-manager", help_heading = "Leader election")]
     pub leader_elect_resource_name: String,
-    /// Namespace of the lease.
+    /// Namespace of the Lease.
     #[arg(long, value_name = "NAMESPACE", default_value = "kube-system", help_heading = "Leader election")]
     pub leader_elect_resource_namespace: String,
 
-    /// Where /metrics, /healthz, /livez and /readyz are served, as plain HTTP; `0` switches it off.
+    /// Address of /metrics, /healthz, /livez and /readyz, which are plain HTTP; `0` disables them.
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:10258", value_parser = parse_bind_address,
           help_heading = "Serving and logs")]
     pub metrics_bind_address: BindAddress,
-    /// Verbosity of the log: 4 shows decisions, 6 all.
+    /// Log verbosity: 4 logs decisions, 6 everything.
     #[arg(short, long, value_name = "LEVEL", value_parser = parse_verbosity, default_value_t = 0,
           help_heading = "Serving and logs")]
     pub v: u8,
-    /// Form of the log.
+    /// Log format.
     #[arg(long, value_name = "FORMAT", value_enum, default_value_t = LoggingFormat::Text, help_heading = "Serving and logs")]
     pub logging_format: LoggingFormat,
-}
-
-/// Flags of `skydock dev`.
-#[derive(Args, Debug)]
-pub struct DevArgs {
-    /// The plugin: a WebAssembly component, watched for changes.
-    #[arg(long, value_name = "FILE", required_unless_present = "config")]
-    pub plugin: Option<PathBuf>,
-    /// Configuration of Skydock, with what the plugin may reach.
-    #[arg(long, value_name = "FILE")]
-    pub config: Option<PathBuf>,
-    /// Let the plugin change the cloud that the configuration opens to it, and not only ask it.
-    #[arg(long)]
-    pub allow_cloud_writes: bool,
-    /// Configuration of the provider, watched for changes.
-    #[arg(long, value_name = "FILE")]
-    pub cloud_config: Option<PathBuf>,
-    /// What the plugin may use at most.
-    #[arg(long = "plugin-limit", value_name = "KEY=VALUE", value_parser = plugin_limits::parse,
-          long_help = plugin_limits::help())]
-    pub plugin_limits: Vec<plugin_limits::PluginLimit>,
-    /// Have the plugin make routes to the Pods of the nodes.
-    #[arg(long)]
-    pub routes: bool,
-    /// How many simulated kubelets to start: node-1, node-2, …
-    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u16).range(..=1000))]
-    pub nodes: u16,
-    /// Where the embedded API server listens, on loopback; port 0 takes any.
-    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:0")]
-    pub listen: SocketAddr,
-    /// Where to write the kubeconfig of the embedded control plane. A file that `skydock dev` has not written is left alone.
-    #[arg(long, value_name = "FILE", default_value = ".skydock/kubeconfig")]
-    pub write_kubeconfig: PathBuf,
-    /// Keep the cluster's objects in this file, so that they survive a restart.
-    #[arg(long, value_name = "FILE")]
-    pub state: Option<PathBuf>,
-    /// Verbosity of the log: 4 shows decisions, 6 all.
-    #[arg(short, long, value_name = "LEVEL", value_parser = parse_verbosity, default_value_t = 0)]
-    pub v: u8,
 }
 
 /// Flags of `skydock plugin inspect`.
@@ -233,39 +199,39 @@ pub struct DevArgs {
 pub struct InspectArgs {
     /// The plugin: a WebAssembly component.
     pub plugin: PathBuf,
-    /// Configuration to try it with.
+    /// Provider configuration to use.
     #[arg(long, value_name = "FILE")]
     pub cloud_config: Option<PathBuf>,
-    /// What the plugin may use at most.
+    /// Resource limit of the plugin. May be repeated.
     #[arg(long = "plugin-limit", value_name = "KEY=VALUE", value_parser = plugin_limits::parse,
           long_help = plugin_limits::help())]
     pub plugin_limits: Vec<plugin_limits::PluginLimit>,
 }
 
-/// A plugin and the name `--cloud-provider` chooses it by.
+/// A plugin, and the name with which `--cloud-provider` selects it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NamedPlugin {
-    /// Name.
+    /// The name.
     pub name: String,
-    /// Component.
+    /// File of the WebAssembly component.
     pub file: PathBuf,
 }
 
-/// Where to serve, or nowhere.
+/// The address to serve on, if any.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BindAddress {
-    /// Serve here.
+    /// Serve on this address.
     At(SocketAddr),
     /// Do not serve.
     Off,
 }
 
-/// Form of the log.
+/// Format of the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum LoggingFormat {
-    /// Lines for people.
+    /// Human-readable lines.
     Text,
-    /// One JSON object a line.
+    /// One JSON object per line.
     Json,
 }
 
@@ -281,20 +247,21 @@ fn parse_plugin(text: &str) -> Result<NamedPlugin, String> {
         Some((name, file)) if !name.is_empty() && !file.is_empty() => {
             Ok(NamedPlugin { name: name.to_owned(), file: file.into() })
         }
-        _ => Err("expected NAME=FILE, such as static=plugins/static.wasm".to_owned()),
+        _ => Err("expected NAME=FILE, for example static=plugins/static.wasm".to_owned()),
     }
 }
 
-/// The longest duration that a flag takes. Clocks cannot be set arbitrarily far ahead, and what is longer is a slip.
+/// The maximum duration for flags. Timers cannot be set arbitrarily far ahead, and longer durations are mistakes.
 const LONGEST_DURATION: Duration = Duration::from_secs(365 * 24 * 3600);
 
-/// A duration as Go writes it: `15s`, `5m0s`, `1h30m`, `100ms`; `0` is zero.
+/// Parses a duration in Go's notation: `15s`, `5m0s`, `1h30m`, `100ms`; `0` is zero.
 fn parse_duration(text: &str) -> Result<Duration, String> {
     if text == "0" {
         return Ok(Duration::ZERO);
     }
     let duration = text.parse::<jiff::SignedDuration>();
-    let duration = duration.map_err(|_| "expected a duration such as 15s, 5m0s or 100ms, up to 8760h".to_owned())?;
+    let duration =
+        duration.map_err(|_| "expected a duration, for example 15s, 5m0s or 100ms, of at most 8760h".to_owned())?;
     let duration = Duration::try_from(duration).map_err(|_| "a duration cannot be negative".to_owned())?;
     if duration > LONGEST_DURATION {
         return Err("a duration cannot be longer than a year (8760h)".to_owned());
@@ -302,17 +269,23 @@ fn parse_duration(text: &str) -> Result<Duration, String> {
     Ok(duration)
 }
 
-/// A number of things.
+/// Parses a count.
 fn parse_count(text: &str) -> Result<usize, String> {
-    text.parse().map_err(|_| "expected a number, such as 10".to_owned())
+    text.parse().map_err(|_| "expected a number, for example 10".to_owned())
 }
 
-fn parse_verbosity(text: &str) -> Result<u8, String> {
-    text.parse().map_err(|_| "expected a number from 0 to 255, such as 4".to_owned())
+/// Parses a log verbosity, which is a number as in klog.
+///
+/// # Errors
+/// What is expected instead.
+pub fn parse_verbosity(text: &str) -> Result<u8, String> {
+    text.parse().map_err(|_| "expected a number from 0 to 255, for example 4".to_owned())
 }
 
 fn parse_cidr(text: &str) -> Result<IpNet, String> {
-    text.trim().parse().map_err(|_| "expected a CIDR, such as 192.0.2.0/24, or 192.0.2.7/32 for one address".to_owned())
+    text.trim()
+        .parse()
+        .map_err(|_| "expected a CIDR, for example 192.0.2.0/24, or 192.0.2.7/32 for a single address".to_owned())
 }
 
 fn parse_bind_address(text: &str) -> Result<BindAddress, String> {
@@ -321,19 +294,19 @@ fn parse_bind_address(text: &str) -> Result<BindAddress, String> {
         _ => text
             .parse()
             .map(BindAddress::At)
-            .map_err(|_| "expected ADDRESS:PORT, such as 127.0.0.1:10258, or 0".to_owned()),
+            .map_err(|_| "expected ADDRESS:PORT, for example 127.0.0.1:10258, or 0".to_owned()),
     }
 }
 
-/// Why parsing ended: a mistake, or `--help` or `--version`.
+/// Why parsing ended: an error, or `--help` or `--version`.
 #[derive(Debug)]
 pub struct Stop(clap::Error);
 
 impl Stop {
-    /// Prints what there is to say: a mistake is one line. The exit code is 2 for a mistake.
+    /// Prints an error as one line, or the requested help or version. The exit code is 2 for an error.
     pub fn print(&self) -> ExitCode {
         if matches!(self.0.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) {
-            // Nobody is left to tell if standard output is closed.
+            // If standard output is closed, the error cannot be reported.
             let _ = self.0.print();
             return ExitCode::SUCCESS;
         }
@@ -341,20 +314,22 @@ impl Stop {
         ExitCode::from(2)
     }
 
-    /// The mistake as one line.
+    /// Returns the error as one line.
     fn sentence(&self) -> String {
         if let Some(refusal) = upstream::refusal(&self.0) {
             return refusal;
         }
         if matches!(self.0.kind(), ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand | ErrorKind::MissingSubcommand) {
-            return "plugin needs to be told what to do, such as: skydock plugin inspect FILE".to_owned();
+            return "a subcommand is missing, for example: skydock plugin inspect FILE".to_owned();
         }
         let rendered = self.0.render().to_string();
-        // It is taken for a subcommand.
+        // clap treats the value as a subcommand.
         if let Some(word) =
             ["true", "false"].into_iter().find(|word| rendered.contains(&format!("subcommand '{word}'")))
         {
-            return format!("'{word}' stands alone: a flag takes it behind =, such as --leader-elect={word}");
+            return format!(
+                "unexpected argument '{word}': set boolean flags with =, for example --leader-elect={word}"
+            );
         }
         let what: Vec<_> = rendered.lines().take_while(|line| !line.is_empty()).map(str::trim).collect();
         let what = what.join(" ");
@@ -366,10 +341,10 @@ impl Stop {
     }
 }
 
-/// What this program is started with to compile a plugin for another process of itself.
+/// Arguments with which Skydock starts itself as a child process to compile a plugin.
 pub const COMPILER: [&str; 2] = ["plugin", "compile"];
 
-/// True if this process is to compile a plugin for another one.
+/// Returns true if this process is a child process that compiles a plugin.
 pub fn is_compiler(args: impl IntoIterator<Item = OsString>) -> bool {
     args.into_iter().skip(1).eq(COMPILER.map(OsString::from))
 }
@@ -377,7 +352,7 @@ pub fn is_compiler(args: impl IntoIterator<Item = OsString>) -> bool {
 /// Parses a command line.
 ///
 /// # Errors
-/// A mistake, or a wish for help or the version.
+/// [`Stop`] for an error, or for `--help` and `--version`.
 pub fn parse(args: impl IntoIterator<Item = impl Into<OsString> + Clone>) -> Result<Cli, Stop> {
     Cli::try_parse_from(upstream::without_settled(args)).map_err(Stop)
 }

@@ -1,4 +1,4 @@
-//! Flags, checked: what a run is made of.
+//! The validated configuration of a run.
 
 use std::{
     collections::BTreeSet,
@@ -10,6 +10,10 @@ use ipnet::IpNet;
 use k8s_openapi::api::core::v1::ObjectReference;
 use skydock_cloud::Pairs;
 use skydock_controllers::{ClusterCidrsError, Controller, Options as ControllerOptions, service::ServiceOptions};
+use skydock_kube::{
+    clients::ClusterAccess,
+    election::{ElectionConfig, Timings, TimingsError},
+};
 use skydock_plugin::{Grants, IngressRules, Limits, Overlap};
 
 use crate::{
@@ -20,135 +24,127 @@ use crate::{
     },
     configuration::{ConfigurationError, PluginConfiguration, SkydockConfiguration},
     egress::Permits,
-    election::{ElectionConfig, Timings, TimingsError},
     telemetry::LogOptions,
 };
 
-/// What a run is made of.
+/// The configuration of a run.
 #[derive(Debug)]
 pub struct Config {
     /// The plugin that serves the cluster.
     pub plugin: NamedPlugin,
-    /// Its configuration.
+    /// The provider configuration file.
     pub cloud_config: Option<PathBuf>,
-    /// Where compiled plugins are kept; `None` keeps none.
+    /// Directory for compiled plugins; `None` disables the cache.
     pub plugin_cache_dir: Option<PathBuf>,
-    /// What the plugin may use.
+    /// Resource limits of the plugin.
     pub plugin_limits: Limits,
-    /// The operator's options for it.
+    /// The operator's options for the provider.
     pub plugin_options: Pairs,
-    /// SHA-256 that it must have, in hexadecimal.
+    /// Required SHA-256 of the plugin, in hexadecimal.
     pub plugin_digest: Option<String>,
-    /// Which of its calls may run at the same time, whatever it says itself.
+    /// Which calls may run concurrently; overrides what the plugin declares.
     pub plugin_overlap: Option<Overlap>,
-    /// What it is granted.
+    /// Grants for the plugin.
     pub grants: Grants,
-    /// What it may reach.
+    /// Network access of the plugin.
     pub permits: Permits,
-    /// Whether the provider's configuration is a `cloud.conf` whose secrets a credential uses.
+    /// Whether the provider configuration is a `cloud.conf` whose secrets a credential uses.
     pub is_cloud_conf: bool,
-    /// Whether the cloud is only asked although the cluster is written to.
+    /// Whether the cloud is only queried, even if the cluster is written to.
     pub only_reads: bool,
-    /// Whether a plugin that cannot be loaded is waited for, and not the end.
+    /// Whether to wait for a plugin that cannot be loaded, instead of exiting.
     pub waits_for_plugin: bool,
-    /// The configuration file it comes from, if there is one.
+    /// The configuration file, if there is one.
     pub configuration: Option<PathBuf>,
     /// `--cluster-cidr`.
     pub cluster_cidrs: Vec<String>,
-    /// Which addresses load balancers may have.
+    /// Rules for addresses of load balancers.
     pub ingress: IngressRules,
-    /// How to reach the cluster.
+    /// How to connect to the cluster.
     pub cluster: ClusterAccess,
     /// Run each controller under its own service account.
     pub service_account_credentials: bool,
-    /// Controllers to run.
+    /// The controllers to run.
     pub controllers: BTreeSet<Controller>,
-    /// How to run them; the cluster's name is in it.
+    /// Options of the controllers, including the name of the cluster.
     pub options: ControllerOptions,
-    /// Leader election, if wanted.
+    /// Leader election, if enabled.
     pub election: Option<ElectionConfig>,
-    /// Where to serve metrics and health.
+    /// Address for metrics and health, if enabled.
     pub serve: Option<SocketAddr>,
-    /// How to log.
+    /// Log options.
     pub log: LogOptions,
 }
 
-/// How to reach the cluster.
-#[derive(Clone, Debug, Default)]
-pub struct ClusterAccess {
-    /// Without it, the Pod's own service account is used.
-    pub kubeconfig: Option<PathBuf>,
-    /// Address of the API server, instead of the configured one.
-    pub master: Option<http::Uri>,
-}
-
-/// Why a set of flags cannot be run.
+/// Why a set of flags is not valid.
 #[derive(Debug, thiserror::Error)]
 pub enum ConfigError {
-    /// No provider was named.
-    #[error("--cloud-provider is missing: name the plugin that serves this cluster{}", known(.0))]
+    /// No provider is set.
+    #[error("--cloud-provider is missing: set it to the name of the plugin{}", known(.0))]
     NoProvider(Vec<String>),
-    /// The named provider has no plugin.
+    /// There is no plugin for the provider.
     #[error(
-        "no plugin for --cloud-provider={name}: say --plugin {name}=FILE, or --plugin-dir DIR with {name}.wasm in it"
+        "no plugin for --cloud-provider={name}: set --plugin {name}=FILE, or --plugin-dir to a directory with {name}.wasm"
     )]
     NoPlugin {
-        /// Name.
+        /// Name of the provider.
         name: String,
     },
-    /// The plugin directory has no such plugin.
+    /// The plugin directory does not contain the plugin.
     #[error("no plugin for --cloud-provider={name}: {file} does not exist")]
     NotInDirectory {
-        /// Name.
+        /// Name of the provider.
         name: String,
-        /// Where it was looked for.
+        /// The file that was expected.
         file: String,
     },
-    /// One name for two plugins.
-    #[error("--plugin names {0:?} twice")]
+    /// Two plugins have the same name.
+    #[error("--plugin sets {0:?} twice")]
     PluginTwice(String),
-    /// The flag names another plugin than the configuration has.
-    #[error("--cloud-provider={flag}, but the plugin of {file} is {configured}: give --plugin {flag}=FILE, or leave the flag out", file = .file.display())]
+    /// The flag and the configuration file name different plugins.
+    #[error("--cloud-provider={flag}, but the plugin in {file} is {configured}: set --plugin {flag}=FILE, or remove the flag", file = .file.display())]
     OtherPlugin {
-        /// In the flag.
+        /// The plugin in the flag.
         flag: String,
-        /// In the configuration.
+        /// The plugin in the configuration file.
         configured: String,
-        /// The configuration.
+        /// The configuration file.
         file: PathBuf,
     },
-    /// The configuration file is wrong.
+    /// The configuration file is not valid.
     #[error(transparent)]
     Configuration(#[from] ConfigurationError),
-    /// A file is not there or cannot be read.
+    /// A file does not exist or cannot be read.
     #[error("cannot read the file of {flag}, {file}")]
     File {
-        /// Whose file.
+        /// The flag that names the file.
         flag: &'static str,
-        /// Which.
+        /// The file.
         file: String,
-        /// Why.
+        /// The reason.
         source: std::io::Error,
     },
-    /// `--controllers` is wrong.
+    /// `--controllers` is not valid.
     #[error("--controllers: {0}")]
     Controllers(#[from] skydock_controllers::UnknownController),
-    /// A dry run must not make service accounts or tokens.
-    #[error("--dry-run and --use-service-account-credentials cannot go together: accounts and tokens would be made")]
+    /// A dry run must not create service accounts or tokens.
+    #[error(
+        "--dry-run and --use-service-account-credentials are mutually exclusive, because service accounts and tokens would be created"
+    )]
     DryRunAccounts,
-    /// Nodes cannot be given Pod CIDRs as asked.
+    /// The flags of the node IPAM controller are not valid.
     #[error(transparent)]
     Ipam(#[from] IpamArgsError),
-    /// Flags of the service controller do not fit together.
+    /// The flags of the service controller are not valid together.
     #[error(transparent)]
     Services(#[from] ServiceArgsError),
-    /// Limits of the plugin do not fit together.
+    /// The limits of the plugin are not valid together.
     #[error(transparent)]
     PluginLimits(#[from] PluginLimitsError),
-    /// The durations of leader election do not fit.
+    /// The durations of leader election are not valid together.
     #[error(transparent)]
     Timings(#[from] TimingsError),
-    /// Flags of the route controller do not fit.
+    /// The flags of the route controller are not valid.
     #[error(transparent)]
     Routes(#[from] RouteArgsError),
 }
@@ -165,7 +161,7 @@ impl TryFrom<CcmArgs> for Config {
         let permits = configuration.as_ref().and_then(|it| Some(it.permits(it.plugins.first()?)));
         let configured = configuration.and_then(|it| it.plugins.into_iter().next());
         let plugin = choose_plugin(&args, configured.as_ref())?;
-        // What the file says of another plugin is nothing to this one.
+        // The settings in the file do not apply if another plugin is selected.
         let configured = configured.filter(|it| it.name == plugin.name);
         let permits = permits.filter(|_| configured.is_some()).unwrap_or_default();
         must_be_readable("--plugin", &plugin.file, skydock_plugin::open)?;
@@ -180,7 +176,7 @@ impl TryFrom<CcmArgs> for Config {
             return Err(ConfigError::DryRunAccounts);
         }
         let ingress = ingress_rules(&args, std::env::var("KUBERNETES_SERVICE_HOST").ok().as_deref())?;
-        // Beside the one that works, which keeps its lease.
+        // A dry run may run next to the active instance, which keeps its Lease.
         let election = (args.leader_elect && !args.dry_run).then(|| {
             let timings = Timings::new(
                 args.leader_elect_lease_duration,
@@ -245,7 +241,7 @@ impl TryFrom<CcmArgs> for Config {
     }
 }
 
-/// What the flags, and in a Pod the environment, tell of the cluster's own addresses.
+/// Returns the rules for load balancer addresses, from the flags and, in a Pod, the environment.
 fn ingress_rules(args: &CcmArgs, api_server: Option<&str>) -> Result<IngressRules, ConfigError> {
     let pods = nets(&args.cluster_cidrs, |text| ClusterCidrsError::Unreadable(text).into())?;
     let mut services = nets(&args.ipam.service_cluster_ip_range, IpamArgsError::UnreadableServiceRange)?;
@@ -253,30 +249,43 @@ fn ingress_rules(args: &CcmArgs, api_server: Option<&str>) -> Result<IngressRule
     Ok(IngressRules { pods, services, allowed: args.services.load_balancer_allowed_cidrs.clone() })
 }
 
-/// One that cannot be read is a mistake, whatever else it would be used for: what is left out is let through.
+/// Parses CIDRs. A value that is not valid is an error even if it would not be used otherwise: if it were ignored, its addresses
+/// would be allowed.
 fn nets(texts: &[String], unreadable: fn(String) -> IpamArgsError) -> Result<Vec<IpNet>, ConfigError> {
     let texts = texts.iter().map(|text| text.trim()).filter(|text| !text.is_empty());
     let nets = texts.map(|text| text.parse().map_err(|_| unreadable(text.to_owned())));
     Ok(nets.collect::<Result<_, _>>()?)
 }
 
-/// True if a credential takes its secrets from this file.
-pub(crate) fn is_cloud_conf(permits: &Permits, file: &Path) -> bool {
-    permits.credentials.iter().any(|credential| credential.cloud_conf() == Some(file))
+/// Returns true if a credential reads its secrets from this file, even if the paths differ.
+pub fn is_cloud_conf(permits: &Permits, file: &Path) -> bool {
+    let same = |other: &Path| {
+        other == file || other.canonicalize().is_ok_and(|other| file.canonicalize().is_ok_and(|file| file == other))
+    };
+    permits.credentials.iter().filter_map(|credential| credential.cloud_conf()).any(same)
 }
 
-/// What the configuration file says of the plugin.
+/// The settings of the plugin in the configuration file.
 #[derive(Default)]
-pub(crate) struct Configured {
-    pub(crate) limits: Vec<PluginLimit>,
-    pub(crate) options: Pairs,
-    pub(crate) digest: Option<String>,
-    pub(crate) overlap: Option<Overlap>,
-    pub(crate) grants: Grants,
+pub struct Configured {
+    /// Resource limits.
+    pub limits: Vec<PluginLimit>,
+    /// Options for the provider.
+    pub options: Pairs,
+    /// Required SHA-256 of its file.
+    pub digest: Option<String>,
+    /// Which calls may run concurrently; overrides what the plugin declares.
+    pub overlap: Option<Overlap>,
+    /// Grants for the plugin.
+    pub grants: Grants,
 }
 
 impl Configured {
-    pub(crate) fn of(plugin: Option<&PluginConfiguration>, file: Option<&Path>) -> Result<Self, ConfigError> {
+    /// Returns the settings of a plugin in a file; the defaults if either is missing.
+    ///
+    /// # Errors
+    /// If a setting is not valid.
+    pub fn of(plugin: Option<&PluginConfiguration>, file: Option<&Path>) -> Result<Self, ConfigError> {
         let (Some(plugin), Some(file)) = (plugin, file) else { return Ok(Self::default()) };
         let wrong = |sentence| ConfigurationError::said(file, sentence);
         Ok(Self {
@@ -289,8 +298,8 @@ impl Configured {
     }
 }
 
-/// The plugin that `--cloud-provider` names, or else the configuration: its file is that of `--plugin` first, then of the
-/// configuration, then of `--plugin-dir`.
+/// Selects the plugin named by `--cloud-provider`, or else by the configuration. Its file comes from `--plugin`, then from the
+/// configuration, then from `--plugin-dir`.
 fn choose_plugin(args: &CcmArgs, configured: Option<&PluginConfiguration>) -> Result<NamedPlugin, ConfigError> {
     let mut names = BTreeSet::new();
     if let Some(twice) = args.plugins.iter().find(|plugin| !names.insert(&plugin.name)) {
@@ -335,7 +344,7 @@ fn must_be_readable(
     if meta.is_dir() { Err(failed(std::io::ErrorKind::IsADirectory.into())) } else { Ok(()) }
 }
 
-/// `skydock` in `$XDG_CACHE_HOME` or `~/.cache`; `None` where there is neither, and nothing is kept then.
+/// Returns `skydock/compiled` in `$XDG_CACHE_HOME` or `~/.cache`; `None` if neither is set, which disables the cache.
 #[must_use]
 pub fn default_cache_dir() -> Option<PathBuf> {
     let absolute = |name| std::env::var_os(name).map(PathBuf::from).filter(|dir| dir.is_absolute());
@@ -359,7 +368,7 @@ mod tests {
     }
 
     #[test]
-    fn the_provider_is_looked_for_among_the_plugins_and_then_in_the_directory() {
+    fn the_provider_is_found_by_plugin_flag_then_plugin_dir() {
         let dir = plugin_dir();
         let file = dir.path().join("static.wasm");
         let named = format!("--plugin=mine={}", file.display());
@@ -370,9 +379,27 @@ mod tests {
         assert!(missing.contains("aws.wasm does not exist"), "{missing}");
     }
 
+    // Holds: OPS-117
+    #[test]
+    fn cloud_conf_is_recognized_through_symlinks() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = |name: &str| dir.path().join(name);
+        std::fs::write(path("cloud.conf"), "").unwrap();
+        std::fs::write(path("other.conf"), "").unwrap();
+        std::os::unix::fs::symlink(path("cloud.conf"), path("link.conf")).unwrap();
+        let text = format!(
+            "[{{name: k, type: session, for: {{plugin: a, digest: any}}, login: {{keystone: {{cloudConf: {}}}}}}}]",
+            path("link.conf").display()
+        );
+        let permits = Permits { credentials: serde_saphyr::from_str(&text).unwrap(), ..Permits::default() };
+        for (file, expected) in [("link.conf", true), ("cloud.conf", true), ("other.conf", false), ("none", false)] {
+            assert_eq!(is_cloud_conf(&permits, &path(file)), expected, "{file}");
+        }
+    }
+
     // Holds: OPS-106
     #[test]
-    fn flags_win_over_the_configuration_file() {
+    fn flags_override_the_configuration_file() {
         let dir = plugin_dir();
         let file = dir.path().join("config.yaml");
         let text = "apiVersion: skydock.dev/v1alpha1\nkind: SkydockConfiguration\nplugins:\n- name: static\n  file: static.wasm\n  \
@@ -395,11 +422,11 @@ mod tests {
         let other = config(&[&flag, "--cloud-provider=other", &other]).unwrap();
         assert_eq!((other.plugin.name.as_str(), other.cloud_config, other.plugin_overlap), ("other", None, None));
         let none = config(&[&flag, "--cloud-provider=other"]).unwrap_err().to_string();
-        assert!(none.contains("the plugin of") && none.contains("is static"), "{none}");
+        assert!(none.contains("the plugin in") && none.contains("is static"), "{none}");
     }
 
     #[test]
-    fn what_is_missing_is_named_with_the_flag_that_gives_it() {
+    fn a_missing_setting_is_named_with_its_flag() {
         assert!(config(&[]).unwrap_err().to_string().starts_with("--cloud-provider is missing"));
         let none = config(&["--cloud-provider=static"]).unwrap_err().to_string();
         assert!(none.contains("--plugin static=FILE"), "{none}");
@@ -411,7 +438,7 @@ mod tests {
 
     // Holds: OPS-81
     #[test]
-    fn the_clusters_own_addresses_are_known_by_flags_and_env() {
+    fn cluster_addresses_come_from_flags_and_environment() {
         let flags = [
             "skydock",
             "--cluster-cidr=10.244.0.0/16, fd00:1::/56",
@@ -428,25 +455,26 @@ mod tests {
 
     // Holds: OPS-81, OPS-82
     #[test]
-    fn what_load_balancers_may_not_have_reaches_the_plugin() {
+    fn ingress_rules_are_checked_even_without_routes() {
         let dir = plugin_dir();
         let in_dir = format!("--plugin-dir={}", dir.path().display());
         let flags = ["--cloud-provider=static", &in_dir, "--cluster-cidr=10.244.0.0/16"];
         let allowed = "--load-balancer-allowed-cidrs=10.244.9.0/24";
         let rules = config(&[&flags[..], &[allowed]].concat()).unwrap().ingress;
         assert_eq!((rules.pods.len(), rules.allowed.len()), (1, 1));
-        // Neither Pod CIDRs nor routes are made, and a range that cannot be read would protect nothing.
+        // Neither Pod CIDRs nor routes are used, but a range that is ignored would not protect anything.
         for (wrong, sentence) in [
-            ("--cluster-cidr=10.245.0.0", "--cluster-cidr: \"10.245.0.0\" is not a CIDR"),
-            ("--service-cluster-ip-range=10.96", "--service-cluster-ip-range: \"10.96\" is not a CIDR"),
+            ("--cluster-cidr=10.245.0.0", "--cluster-cidr: \"10.245.0.0\" is not a valid CIDR"),
+            ("--service-cluster-ip-range=10.96", "--service-cluster-ip-range: \"10.96\" is not a valid CIDR"),
         ] {
             let refused = config(&[&flags[..], &[wrong, "--configure-cloud-routes=false"]].concat()).unwrap_err();
             assert!(refused.to_string().starts_with(sentence), "{refused}");
         }
     }
 
+    // Holds: P-20
     #[test]
-    fn p20_durations_that_cannot_work_are_a_mistake_in_the_flags() {
+    fn rejects_inconsistent_leader_election_durations() {
         let dir = plugin_dir();
         let in_dir = format!("--plugin-dir={}", dir.path().display());
         let refused = config(&["--cloud-provider=static", &in_dir, "--leader-elect-renew-deadline=20s"]).unwrap_err();
@@ -456,7 +484,7 @@ mod tests {
 
     // Holds: OPS-04
     #[test]
-    fn a_dry_run_stands_for_no_election() {
+    fn a_dry_run_takes_no_part_in_leader_election() {
         let dir = plugin_dir();
         let in_dir = format!("--plugin-dir={}", dir.path().display());
         let flags = ["--cloud-provider=static", in_dir.as_str(), "--leader-elect=true", "--dry-run"];
@@ -466,7 +494,7 @@ mod tests {
 
     // Holds: OPS-89
     #[test]
-    fn events_of_the_process_are_on_the_lease_of_the_flags() {
+    fn process_events_refer_to_the_configured_lease() {
         let dir = plugin_dir();
         let in_dir = format!("--plugin-dir={}", dir.path().display());
         let flags = ["--leader-elect-resource-name=mine", "--leader-elect-resource-namespace=here"];
@@ -475,8 +503,9 @@ mod tests {
         assert_eq!(process.namespace.as_deref(), Some("here"));
     }
 
+    // Holds: P-02
     #[test]
-    fn p02_a_controller_that_nobody_knows_is_named() {
+    fn an_unknown_controller_is_named() {
         let dir = plugin_dir();
         let in_dir = format!("--plugin-dir={}", dir.path().display());
         let refused = config(&["--cloud-provider=static", &in_dir, "--controllers=cloud-nodes"]).unwrap_err();

@@ -18,18 +18,18 @@ pub use self::{
     problem::{ConfigurationError, Problem},
 };
 
-/// Largest file in bytes: what fits a ConfigMap.
+/// Maximum size of the file in bytes, which is that of a ConfigMap.
 const MAX_FILE: u64 = 1 << 20;
 
-/// The version of the file's form.
+/// The version of the file format.
 #[derive(Clone, Copy, Debug, Deserialize, JsonSchema, PartialEq, Eq)]
 pub enum ApiVersion {
-    /// It may still change between releases; the changelog says how.
+    /// May still change between releases; see the changelog.
     #[serde(rename = "skydock.dev/v1alpha1")]
     V1Alpha1,
 }
 
-/// What the file is.
+/// The kind of the file.
 #[derive(Clone, Copy, Debug, Deserialize, JsonSchema, PartialEq, Eq)]
 pub enum Kind {
     /// The configuration of a Skydock process.
@@ -40,24 +40,28 @@ pub enum Kind {
 #[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct SkydockConfiguration {
-    /// The version of the file's form.
+    /// The version of the file format.
     pub api_version: ApiVersion,
-    /// What the file is.
+    /// The kind of the file.
     pub kind: Kind,
-    /// The plugins that serve the cluster: for now, one.
+    /// The plugins that serve the cluster. Only one is supported.
     #[serde(default)]
     pub plugins: Vec<PluginConfiguration>,
-    /// What authenticates requests of plugins. Secrets stand in files.
+    /// Credentials that authenticate requests of plugins. The secrets are in separate files.
     #[serde(default)]
     pub credentials: Vec<CredentialConfig>,
 }
 
 impl SkydockConfiguration {
-    /// Reads a file. Paths in it begin at its directory.
+    /// Reads a file. Relative paths in it are relative to its directory. Blocks the thread.
     ///
     /// # Errors
-    /// [`ConfigurationError`] with the place of what is wrong. Blocks.
+    /// [`ConfigurationError`] with the position of the mistake.
     pub fn read(path: &Path) -> Result<Self, ConfigurationError> {
+        Self::parse(&Self::text(path)?, path)
+    }
+
+    fn text(path: &Path) -> Result<String, ConfigurationError> {
         let unreadable = |source| ConfigurationError::Read { path: path.to_owned(), source };
         let file = skydock_plugin::open(path).map_err(unreadable)?;
         let mut bytes = Vec::new();
@@ -65,19 +69,18 @@ impl SkydockConfiguration {
         if bytes.len() as u64 > MAX_FILE {
             return Err(unreadable(std::io::Error::other("it is larger than 1 MiB")));
         }
-        let text = String::from_utf8(bytes).map_err(|error| unreadable(std::io::Error::other(error)))?;
-        Self::parse(&text, path)
+        String::from_utf8(bytes).map_err(|error| unreadable(std::io::Error::other(error)))
     }
 
-    /// Reads the text of a file at this path.
+    /// Parses the text of a file at this path.
     ///
     /// # Errors
-    /// [`ConfigurationError`] with the place of what is wrong.
+    /// [`ConfigurationError`] with the position of the mistake.
     pub fn parse(text: &str, path: &Path) -> Result<Self, ConfigurationError> {
         let wrong = |problem| ConfigurationError::Wrong { path: path.to_owned(), problem };
         if text.trim().is_empty() {
             let least =
-                "the file is empty; the least is `apiVersion: skydock.dev/v1alpha1` and `kind: SkydockConfiguration`";
+                "the file is empty; the minimum is `apiVersion: skydock.dev/v1alpha1` and `kind: SkydockConfiguration`";
             return Err(wrong(Problem::of_the_whole(least)));
         }
         let options = serde_saphyr::options! {
@@ -91,17 +94,17 @@ impl SkydockConfiguration {
         Ok(configuration)
     }
 
-    /// The schema of the file, as JSON Schema.
+    /// Returns the JSON Schema of the file.
     #[must_use]
     pub fn schema() -> serde_json::Value {
         schemars::schema_for!(Self).to_value()
     }
 
-    /// What types cannot tell.
+    /// Checks what the types do not ensure.
     fn check(&self) -> Result<(), String> {
         if self.plugins.len() > 1 {
             let names: Vec<&str> = self.plugins.iter().map(|plugin| plugin.name.as_str()).collect();
-            return Err(format!("plugins: one plugin serves a cluster for now, and here are {}", names.join(", ")));
+            return Err(format!("plugins: only one plugin is supported for now, but there are {}", names.join(", ")));
         }
         for plugin in &self.plugins {
             plugin.check()?;
@@ -111,7 +114,7 @@ impl SkydockConfiguration {
         Ok(())
     }
 
-    /// What a plugin may reach, and with what.
+    /// Returns the network access of a plugin, and its credentials.
     #[must_use]
     pub fn permits(&self, plugin: &PluginConfiguration) -> Permits {
         Permits { rules: plugin.egress.clone(), credentials: self.credentials.clone() }
@@ -125,10 +128,10 @@ impl SkydockConfiguration {
     }
 }
 
-/// `skydock config check`: reads the file, and says what is in it.
+/// Runs `skydock config check`: validates the file and prints a summary.
 ///
 /// # Errors
-/// What is wrong with it.
+/// If the file is not valid.
 pub fn check(path: &Path) -> anyhow::Result<()> {
     let configuration = SkydockConfiguration::read(path)?;
     let mut out = std::io::stdout().lock();
@@ -139,10 +142,10 @@ pub fn check(path: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// `skydock config schema`.
+/// Runs `skydock config schema`.
 ///
 /// # Errors
-/// If nobody reads it.
+/// If standard output is closed.
 pub fn print_schema() -> anyhow::Result<()> {
     writeln!(std::io::stdout().lock(), "{:#}", SkydockConfiguration::schema())?;
     Ok(())
@@ -161,7 +164,7 @@ mod tests {
 
     // Holds: OPS-108
     #[test]
-    fn a_plugin_is_named_with_all_that_it_is_granted() {
+    fn parses_a_plugin_with_its_grants() {
         let text = "
 plugins:
 - name: openstack
@@ -187,7 +190,7 @@ plugins:
 
     // Holds: OPS-107
     #[test]
-    fn a_mistake_is_told_with_its_place_and_what_is_near() {
+    fn errors_have_the_position_and_a_suggestion() {
         let at = |place: &str, rest: &str| format!("/etc/skydock/config.yaml:{place} {rest}");
         for (text, told) in [
             ("pluggins: []", at("3:1:", "unknown field `pluggins`; did you mean `plugins`?")),
@@ -195,23 +198,23 @@ plugins:
                 "plugins:\n- name: a\n  file: a\n  cloudconfig: x",
                 at("6:3:", "unknown field `cloudconfig`; did you mean `cloudConfig`?"),
             ),
-            ("plugins:\n- name: a\n  file: a\n  zzz: x", at("6:3:", "unknown field `zzz`; there are `")),
+            ("plugins:\n- name: a\n  file: a\n  zzz: x", at("6:3:", "unknown field `zzz`; expected one of `")),
             ("plugins:\n- name: a\n  file: a\n  overlap: nun", at("6:12:", "unknown word `nun`; did you mean `none`?")),
             ("plugins:\n- name: a", at("", "")),
             (
                 "plugins: [{name: a, file: a}, {name: b, file: b}]",
-                at("", "plugins: one plugin serves a cluster for now, and here are a, b"),
+                at("", "plugins: only one plugin is supported for now, but there are a, b"),
             ),
             ("plugins: [{name: A_b, file: a}]", at("", "plugins: the name \"A_b\" is not")),
             ("plugins: [{name: a, file: a, digest: sha256:12}]", at("", "plugin a: the digest \"sha256:12\" is not")),
             ("plugins: [{name: a, file: a, limits: {memory: x}}]", at("", "plugin a: limits: memory: ")),
             (
                 "plugins: [{name: a, file: a, grants: {objects: [{kind: v1/Pod, name: x}]}}]",
-                at("", "plugin a: grants: there is nothing of kind \"v1/Pod\""),
+                at("", "plugin a: grants: unknown kind \"v1/Pod\""),
             ),
             (
                 "plugins: [{name: a, file: a, grants: {objects: [{kind: v1/Secret}]}}]",
-                at("", "plugin a: grants: v1/Secret: say"),
+                at("", "plugin a: grants: v1/Secret: set"),
             ),
         ] {
             let error = parse(text).unwrap_err();
@@ -224,8 +227,59 @@ plugins:
         assert!(other.contains("`v1`") && other.contains("skydock.dev/v1alpha1"), "{other}");
     }
 
+    // Holds: OPS-140
     #[test]
-    fn the_examples_of_the_pages_can_be_read() {
+    fn credential_and_tls_files_need_absolute_paths() {
+        let text = |credential: &str, tls: &str| {
+            format!(
+                "plugins:\n- name: a\n  file: a.wasm\n  egress: [{{name: x, to: 'https://a.example:443', tls: {{{tls}}}}}]\n\
+                 credentials:\n- {{name: k, for: {{plugin: a, digest: any}}, {credential}}}"
+            )
+        };
+        let header = "type: header, header: x-token, valueFile:";
+        for (credential, tls, refused) in [
+            (format!("{header} /run/token"), "", None),
+            (format!("{header} tok/en"), "", Some("`tok/en`")),
+            ("type: session, login: {keystone: {cloudConf: cloud.conf}}".to_owned(), "", Some("`cloud.conf`")),
+            ("type: aws-sigv4, source: {sharedFile: {file: ~/.aws/x}}".to_owned(), "", Some("`~/.aws/x`")),
+            (format!("{header} /run/token"), "caFile: ca.pem", Some("`ca.pem`")),
+        ] {
+            let told = parse(&text(&credential, tls)).err();
+            let expected = refused.map(|path| format!("{path} must be an absolute path"));
+            assert_eq!(told.is_some(), expected.is_some(), "{told:?}");
+            assert!(told.zip(expected).is_none_or(|(told, expected)| told.contains(&expected)));
+        }
+    }
+
+    /// A field with another type would accept any path.
+    #[test]
+    fn every_file_in_the_schema_is_an_absolute_path() {
+        let mut schema = SkydockConfiguration::schema();
+        // Paths of a plugin may be relative to the directory of the configuration.
+        schema["$defs"].as_object_mut().unwrap().remove("PluginConfiguration").unwrap();
+        let mut files = Vec::new();
+        collect(&schema, &mut files);
+        assert!(files.len() > 20, "{files:?}");
+        let any = files.iter().filter(|(_, of)| !of.contains("AbsolutePath")).collect::<Vec<_>>();
+        assert!(any.is_empty(), "{any:?}");
+    }
+
+    /// Collects the fields whose names suggest files, with their schema.
+    fn collect(schema: &serde_json::Value, files: &mut Vec<(String, String)>) {
+        for (name, field) in schema.get("properties").and_then(|it| it.as_object()).into_iter().flatten() {
+            if name.ends_with("File") || ["file", "cloudConf"].contains(&name.as_str()) {
+                files.push((name.clone(), field.to_string()));
+            }
+        }
+        match schema {
+            serde_json::Value::Object(fields) => fields.values().for_each(|field| collect(field, files)),
+            serde_json::Value::Array(items) => items.iter().for_each(|item| collect(item, files)),
+            _ => {}
+        }
+    }
+
+    #[test]
+    fn the_examples_in_the_documentation_are_valid() {
         let page = concat!(include_str!("../../../docs/operating.md"), include_str!("../../../README.md"));
         let examples: Vec<&str> = page
             .split("```yaml\n")
@@ -240,7 +294,7 @@ plugins:
 
     // Holds: OPS-107
     #[test]
-    fn the_schema_names_every_field_and_refuses_others() {
+    fn the_schema_describes_all_fields_and_rejects_others() {
         let schema = SkydockConfiguration::schema();
         assert_eq!(schema["additionalProperties"], false);
         let plugin = schema.pointer("/$defs/PluginConfiguration/properties").unwrap().as_object().unwrap();

@@ -1,5 +1,5 @@
-//! A client keeps the client certificate that it was built with: tells when the process has to be started anew to go on with
-//! another one. Tokens and certificate authorities are renewed by the clients themselves.
+//! Detection of outdated client certificates. A client keeps the certificate that it was built with, so the process must be
+//! restarted to use another one. Clients renew tokens and certificate authorities themselves.
 
 use std::time::Duration;
 
@@ -7,23 +7,24 @@ use anyhow::anyhow;
 use futures::future::{Either, select};
 use jiff::{SignedDuration, Timestamp};
 use kube::Config;
+use skydock_kube::clients::{self, ClusterAccess};
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
-use crate::{blocking::blocking, clients, config::ClusterAccess};
+use crate::blocking::blocking;
 
-/// How often to look. A certificate is renewed long before it ends.
+/// How often to check. Certificates are renewed long before they expire.
 const LOOK: Duration = Duration::from_secs(60);
-/// How long before its end the certificate of an exec plugin is given up, at most. Of one that has little time left, a fifth
-/// of that time.
+/// Maximum time before its expiry at which the certificate of an exec plugin is no longer used. If it is valid for a short time,
+/// a fifth of that time.
 const MARGIN: SignedDuration = SignedDuration::from_mins(10);
 
-/// Returns once the clients of this configuration should no longer be used, and says why. `valid_until`: when what an exec
-/// plugin gave them ends.
+/// Returns the reason when clients with this configuration should no longer be used. `valid_until` is the expiry of what an exec
+/// plugin has returned.
 pub async fn outdated(cluster: ClusterAccess, config: Config, valid_until: Option<Timestamp>) -> String {
     let last_use = valid_until.map(|end| last_use(end, Timestamp::now()));
     let built_with = certificate(&config);
-    // Seen once, it may be half written.
+    // A new certificate must be seen twice, since the file may be incomplete.
     let mut seen = None;
     loop {
         let left = last_use.map(|at| Duration::try_from(at.duration_since(Timestamp::now())).unwrap_or_default());
@@ -39,17 +40,17 @@ pub async fn outdated(cluster: ClusterAccess, config: Config, valid_until: Optio
         let now = reading.await.ok().flatten();
         let renewed = now.is_some() && now != built_with;
         if renewed && now == seen {
-            return "the kubeconfig has another client certificate now".to_owned();
+            return "the client certificate in the kubeconfig has changed".to_owned();
         }
         seen = now;
     }
 }
 
-/// Works to the end. If the credentials are outdated before, `stop` is cancelled, and the end is an error, so that whoever
-/// supervises the process starts it anew.
+/// Runs the work to its end. If the credentials are outdated earlier, `stop` is canceled, and the result is an error, so that the
+/// supervisor restarts the process.
 ///
 /// # Errors
-/// That of the work; else why the process has to be started anew.
+/// Those of the work, or the reason why the process must be restarted.
 pub async fn work_until(
     outdated: impl Future<Output = String>,
     stop: &CancellationToken,
@@ -58,20 +59,20 @@ pub async fn work_until(
     match select(Box::pin(work), Box::pin(outdated)).await {
         Either::Left((ended, _)) => ended,
         Either::Right((why, work)) => {
-            tracing::warn!("{why}: stopping, to be started anew");
+            tracing::warn!("{why}: shutting down to be restarted");
             stop.cancel();
-            work.await.and(Err(anyhow!("{why}: start it anew")))
+            work.await.and(Err(anyhow!("{why}: restart Skydock")))
         }
     }
 }
 
-/// When a certificate that ends then is given up.
+/// Returns the time after which a certificate with this expiry is no longer used.
 fn last_use(end: Timestamp, now: Timestamp) -> Timestamp {
     let margin = MARGIN.min(end.duration_since(now) / 5).max(SignedDuration::ZERO);
     end.saturating_sub(margin).unwrap_or(end)
 }
 
-/// The client certificate, if there is one that can be read.
+/// Returns the client certificate, if there is one that can be read.
 fn certificate(config: &Config) -> Option<Vec<u8>> {
     let auth = &config.auth_info;
     match (&auth.client_certificate_data, &auth.client_certificate) {
@@ -105,7 +106,7 @@ mod tests {
 
     // Holds: OPS-83
     #[tokio::test(start_paused = true)]
-    async fn a_certificate_that_is_renewed_is_taken_up() {
+    async fn a_renewed_certificate_is_noticed_once_it_is_stable() {
         let dir = tempfile::tempdir().unwrap();
         let (cluster, config) = access(dir.path(), "first").await;
         assert!(timeout(DAY, outdated(cluster.clone(), config.clone(), None)).await.is_err(), "nothing has changed");
@@ -116,12 +117,12 @@ mod tests {
         sleep(LOOK).await;
         std::fs::write(dir.path().join("client.crt"), "second").unwrap();
         let why = watched.await.unwrap();
-        assert!(why.contains("another client certificate"), "{why}");
+        assert!(why.contains("client certificate in the kubeconfig has changed"), "{why}");
         assert_eq!(start.elapsed(), LOOK * 4, "seen twice, after it was seen half");
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_certificate_that_is_gone_for_a_moment_is_no_other() {
+    async fn a_missing_certificate_does_not_count_as_changed() {
         let dir = tempfile::tempdir().unwrap();
         let (cluster, config) = access(dir.path(), "first").await;
         std::fs::remove_file(dir.path().join("client.crt")).unwrap();
@@ -129,21 +130,21 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn work_ends_well_and_the_process_with_an_error() {
+    async fn outdated_credentials_stop_the_process_with_an_error() {
         let stop = CancellationToken::new();
         let work = async {
             stop.cancelled().await;
             Ok(())
         };
         let ended = work_until(async { "another certificate".to_owned() }, &stop, work).await;
-        assert_eq!(ended.unwrap_err().to_string(), "another certificate: start it anew");
+        assert_eq!(ended.unwrap_err().to_string(), "another certificate: restart Skydock");
         let done = work_until(std::future::pending(), &stop, async { Ok(()) }).await;
         assert!(done.is_ok());
     }
 
     // Holds: OPS-83
     #[test]
-    fn a_certificate_is_given_up_before_it_ends() {
+    fn a_certificate_is_outdated_before_it_expires() {
         let now = Timestamp::from_second(1_700_000_000).unwrap();
         let table = [(3600, 3000), (600, 480), (10, 8), (0, 0), (-5, -5)];
         for (ends, used) in table {

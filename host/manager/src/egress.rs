@@ -1,7 +1,7 @@
-//! The way of plugins to their clouds: rules and credentials of the configuration, and what belongs to the cluster.
+//! Network access of plugins: rules and credentials of the configuration, and the addresses of the cluster.
 
 use std::{
-    collections::{BTreeMap, HashMap},
+    collections::HashMap,
     net::{IpAddr, SocketAddr},
     sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, Weak},
     time::Duration,
@@ -11,34 +11,42 @@ use ipnet::IpNet;
 use prometheus_client::registry::Registry;
 use skydock_egress::{
     Closed, ConfigErrors, EgressMetrics, EgressRule, Gateway, HostIssuer, Settings, Surroundings, TlsConfig,
-    credentials::{CredentialMetrics, Credentials, CredentialsError, SystemClock, Tools, config::CredentialConfig},
+    credentials::{
+        CredentialMetrics, Credentials, CredentialsError, SystemClock, Tools, Withheld, config::CredentialConfig,
+    },
     own_addresses,
 };
 use skydock_plugin::WayOut;
 
-/// How often the name of the API server is looked up again.
+/// Maximum number of remembered API server addresses, since some names resolve to different addresses every minute.
+const API_SERVERS: usize = 64;
+
+/// How often the name of the API server is resolved.
 const LOOK_UP: Duration = Duration::from_secs(60);
 
-/// What the configuration says of a plugin's way out.
+/// How often the name is resolved until it is found for the first time.
+const SOON: Duration = Duration::from_secs(1);
+
+/// The network access of a plugin in the configuration.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Permits {
     /// The plugin's `egress` list.
     pub rules: Vec<EgressRule>,
-    /// All `credentials`.
+    /// The `credentials` list.
     pub credentials: Vec<CredentialConfig>,
 }
 
-/// Why a plugin has no way out.
+/// Why the network access of a plugin is not valid.
 #[derive(Debug, thiserror::Error)]
 pub enum EgressError {
-    /// A credential cannot be used.
+    /// A credential is not valid.
     #[error(transparent)]
     Credentials(#[from] CredentialsError),
-    /// Rules cannot be used.
+    /// Rules are not valid.
     #[error("egress: {0}")]
     Rules(#[from] ConfigErrors),
-    /// A rule names a credential that is not there.
-    #[error("egress rule `{rule}`: there is no credential `{credential}`")]
+    /// A rule names an unknown credential.
+    #[error("egress rule `{rule}`: unknown credential `{credential}`")]
     NoCredential {
         /// The rule.
         rule: String,
@@ -47,14 +55,14 @@ pub enum EgressError {
     },
 }
 
-/// The way out of one plugin.
+/// The network access of a plugin.
 #[derive(Debug)]
 pub struct Egress {
     plugin: String,
     surroundings: Surroundings,
     metrics: CredentialMetrics,
     api_server: Arc<RwLock<Vec<SocketAddr>>>,
-    /// Lets nothing out.
+    /// A gateway that denies everything.
     shut: Arc<Gateway>,
     state: Mutex<State>,
 }
@@ -62,47 +70,47 @@ pub struct Egress {
 #[derive(Debug)]
 struct State {
     opened: Opened,
-    /// By the digest of the component; gone when no generation has it any more.
+    /// The gateways by the digest of the component. An entry is dead when no plugin generation uses it.
     gateways: HashMap<String, Weak<Gateway>>,
 }
 
-/// What is permitted, and the credentials made of it.
+/// The current rules, and the credentials created from them.
 #[derive(Debug)]
 struct Opened {
     permits: Permits,
     credentials: Credentials,
 }
 
-/// All credentials, each with its way to who issues it: trusted as the first rule with `tls` that it is for says.
+/// Returns the TLS settings for the issuer of a credential: those of the first rule that has `tls` and uses the credential.
+fn issuers_tls<'a>(permits: &'a Permits, credential: &str) -> Option<&'a TlsConfig> {
+    let of_it = permits.rules.iter().filter(|rule| rule.credential.as_deref() == Some(credential));
+    of_it.filter_map(|rule| rule.tls.as_ref()).next()
+}
+
+/// Creates all credentials, each with a client for its issuer.
 fn credentials(permits: &Permits, metrics: &CredentialMetrics) -> Result<Credentials, CredentialsError> {
-    let mut tls: BTreeMap<&str, TlsConfig> = BTreeMap::new();
-    for rule in &permits.rules {
-        if let (Some(credential), Some(of_rule)) = (&rule.credential, &rule.tls) {
-            tls.entry(credential).or_insert_with(|| of_rule.clone());
-        }
-    }
-    let tls: BTreeMap<String, TlsConfig> = tls.into_iter().map(|(name, tls)| (name.to_owned(), tls)).collect();
+    let of = permits.clone();
     let tools = Tools {
-        issuers: Box::new(move |name| Arc::new(HostIssuer::new(tls.get(name).cloned().unwrap_or_default()))),
+        issuers: Box::new(move |name| Arc::new(HostIssuer::new(issuers_tls(&of, name).cloned().unwrap_or_default()))),
         clock: Arc::new(SystemClock),
         metrics: metrics.clone(),
     };
     Credentials::new(&permits.credentials, &tools)
 }
 
-/// Checks what types cannot tell. Connects to nobody.
+/// Checks what the types do not ensure. No connections are opened.
 ///
 /// # Errors
-/// [`EgressError`] with what is wrong.
+/// [`EgressError`] with the mistake.
 pub fn check(plugin: &str, permits: &Permits) -> Result<(), EgressError> {
     Egress::build(plugin, permits.clone(), Vec::new(), &mut Registry::default()).map(drop)
 }
 
 impl Egress {
-    /// The way out that these permits open, with the networks of the cluster closed. What is doubtful about them is logged.
+    /// Creates the network access for these rules. The networks of the cluster are closed. Warnings about the rules are logged.
     ///
     /// # Errors
-    /// [`EgressError`] with what is wrong.
+    /// [`EgressError`] with the mistake.
     pub fn new(
         plugin: &str,
         permits: Permits,
@@ -124,18 +132,19 @@ impl Egress {
         metrics.register(registry);
         let api_server = Arc::<RwLock<Vec<SocketAddr>>>::default();
         let closed = Arc::clone(&api_server);
+        let own = Mutex::new(own_addresses().unwrap_or_default());
         let surroundings = Surroundings {
             metrics: EgressMetrics::register(registry),
             closed: Arc::new(move || Closed {
                 api_server: closed.read().unwrap_or_else(PoisonError::into_inner).clone(),
                 cluster: cluster.clone(),
-                own: own_addresses().unwrap_or_default(),
+                own: own_now(&own),
             }),
             ..Surroundings::default()
         };
         let opened = Opened { credentials: credentials(&permits, &metrics)?, permits };
         Gateway::new(plugin, &unbound(&opened.permits), surroundings.clone())?;
-        // With no component's digest, credentials for any are tried, and the rest of the rules.
+        // Without a digest, only credentials for any component are used. The other rules are validated.
         let tried = Gateway::new(plugin, &settings(plugin, &opened, "")?, surroundings.clone())?;
         let shut = Arc::new(Gateway::new(plugin, &Settings::default(), surroundings.clone())?);
         let state = Mutex::new(State { opened, gateways: HashMap::new() });
@@ -147,17 +156,24 @@ impl Egress {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Opens other ways from now on, without another generation of the plugin.
+    /// Replaces rules and credentials without a new generation of the plugin.
     ///
     /// # Errors
-    /// [`EgressError`] with what is wrong; then nothing has changed.
+    /// [`EgressError`] with the mistake. In this case, nothing has changed.
     pub fn update(&self, permits: Permits) -> Result<(), EgressError> {
         let mut state = self.state();
         if state.opened.permits == permits {
             return Ok(());
         }
-        let opened = Opened { credentials: credentials(&permits, &self.metrics)?, permits };
-        // Before any of them changes, all rules are known to be good.
+        let mut opened = Opened { credentials: credentials(&permits, &self.metrics)?, permits };
+        let before = &state.opened;
+        let find = |permits: &Permits, name: &str| permits.credentials.iter().find(|it| it.name() == name).cloned();
+        // Credentials that have not changed keep their sessions when rules change.
+        opened.credentials.take_over(&before.credentials, |name| {
+            find(&before.permits, name) == find(&opened.permits, name)
+                && issuers_tls(&before.permits, name) == issuers_tls(&opened.permits, name)
+        });
+        // All rules are validated before any gateway is changed.
         Gateway::new(&self.plugin, &unbound(&opened.permits), self.surroundings.clone())?;
         let served = state.gateways.iter().filter_map(|(digest, gateway)| Some((digest, gateway.upgrade()?)));
         let served = served.map(|(digest, gateway)| Ok((settings(&self.plugin, &opened, digest)?, gateway)));
@@ -168,13 +184,14 @@ impl Egress {
         Ok(())
     }
 
-    /// Keeps the addresses of the API server closed, whatever its name leads to. Never ends.
+    /// Keeps the addresses of the API server closed when its name resolves to other ones. Never ends.
     pub async fn follow_api_server(self: Arc<Self>, url: http::Uri) {
         let port = url.port_u16().unwrap_or(if url.scheme_str() == Some("http") { 80 } else { 443 });
         let host = url.host().unwrap_or_default().trim_matches(['[', ']']).to_owned();
         loop {
             self.find_api_server(&host, port).await;
-            tokio::time::sleep(LOOK_UP).await;
+            let is_known = !self.api_server.read().unwrap_or_else(PoisonError::into_inner).is_empty();
+            tokio::time::sleep(if is_known { LOOK_UP } else { SOON }).await;
         }
     }
 
@@ -186,15 +203,16 @@ impl Egress {
         let service = std::env::var("KUBERNETES_SERVICE_HOST").ok().and_then(|text| text.parse::<IpAddr>().ok());
         found.extend(service.map(|address| SocketAddr::from((address, 443))));
         let mut known = self.api_server.write().unwrap_or_else(PoisonError::into_inner);
-        // A name that leads nowhere for a moment opens nothing.
+        // The known addresses stay closed if the name temporarily cannot be resolved.
         found.extend(known.iter().filter(|old| !found.contains(old)).copied().collect::<Vec<_>>());
+        found.truncate(API_SERVERS);
         *known = found;
     }
 }
 
 impl WayOut for Egress {
     fn gateway(&self, digest: &str) -> Arc<Gateway> {
-        // Held until it is known: what is opened meanwhile has to reach it.
+        // The lock is held until the gateway is registered, so that concurrent updates reach it.
         let mut state = self.state();
         if let Some(gateway) = state.gateways.get(digest).and_then(Weak::upgrade) {
             return gateway;
@@ -204,7 +222,7 @@ impl WayOut for Egress {
         let gateway = match made {
             Ok(gateway) => Arc::new(gateway),
             Err(error) => {
-                tracing::error!(plugin = self.plugin, "the plugin has no way out: {error}");
+                tracing::error!(plugin = self.plugin, "network access of the plugin is disabled: {error}");
                 return Arc::clone(&self.shut);
             }
         };
@@ -214,13 +232,23 @@ impl WayOut for Egress {
     }
 }
 
-/// All rules, whatever component their credentials are for, without these.
+/// Returns this machine's addresses, or the last known ones if they cannot be determined.
+fn own_now(known: &Mutex<Vec<IpAddr>>) -> Vec<IpAddr> {
+    let mut known = known.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Ok(now) = own_addresses() {
+        *known = now;
+    }
+    known.clone()
+}
+
+/// Returns all rules without their credentials, whatever component these are for.
 fn unbound(permits: &Permits) -> Settings {
     let rules = permits.rules.iter().map(|rule| EgressRule { credential: None, ..rule.clone() });
     Settings { rules: rules.collect(), ..Settings::default() }
 }
 
-/// What a component with this digest may reach: rules whose credential is not for it are left out.
+/// Returns the settings for the component with this digest. A rule whose credential is for another component denies the requests
+/// that match it, so that no later rule can allow them.
 fn settings(plugin: &str, opened: &Opened, digest: &str) -> Result<Settings, EgressError> {
     let mut settings = Settings::default();
     for rule in &opened.permits.rules {
@@ -232,11 +260,12 @@ fn settings(plugin: &str, opened: &Opened, digest: &str) -> Result<Settings, Egr
             match opened.credentials.bind(name, plugin, &format!("sha256:{digest}")) {
                 Ok(credential) => drop(settings.credentials.insert(name.clone(), credential)),
                 Err(error) => {
-                    // No component is asked about while the configuration is only looked at.
-                    if !digest.is_empty() {
-                        tracing::warn!(plugin, rule = rule.name, "the rule is left out: {error}");
+                    // Without a digest, the configuration is only validated.
+                    if digest.is_empty() {
+                        continue;
                     }
-                    continue;
+                    tracing::warn!(plugin, rule = rule.name, "the rule denies all requests: {error}");
+                    settings.credentials.insert(name.clone(), Arc::new(Withheld::new(name)));
                 }
             }
         }
@@ -261,37 +290,79 @@ mod tests {
     fn rules(plugin: &str, permits: &Permits, digest: &str) -> Vec<String> {
         let credentials = credentials(permits, &CredentialMetrics::default()).unwrap();
         let opened = Opened { permits: permits.clone(), credentials };
-        settings(plugin, &opened, digest).unwrap().rules.into_iter().map(|rule| rule.name).collect()
+        let settings = settings(plugin, &opened, digest).unwrap();
+        let refuses = |rule: &EgressRule| {
+            let credential = rule.credential.as_ref().map(|name| format!("{:?}", settings.credentials[name]));
+            credential.is_some_and(|credential| credential.starts_with("Withheld"))
+        };
+        let name = |rule: &EgressRule| format!("{}{}", rule.name, if refuses(rule) { " refuses" } else { "" });
+        settings.rules.iter().map(name).collect()
     }
 
     // Holds: SEC-19, OPS-115
     #[test]
-    fn a_credential_is_for_one_plugin_and_one_component_of_it() {
+    fn a_credential_is_bound_to_one_plugin_and_digest() {
         let (one, other) = ("1".repeat(64), "2".repeat(64));
         let pinned = permits(&format!("'sha256:{one}'"));
         assert_eq!(rules("a", &pinned, &one), ["open", "known"]);
-        assert_eq!(rules("a", &pinned, &other), ["open"], "another component");
-        assert_eq!(rules("b", &pinned, &one), ["open"], "another plugin");
+        assert_eq!(rules("a", &pinned, &other), ["open", "known refuses"], "another component");
+        assert_eq!(rules("b", &pinned, &one), ["open", "known refuses"], "another plugin");
         assert_eq!(rules("a", &permits("any"), &other), ["open", "known"]);
     }
 
     #[test]
-    fn a_generation_keeps_its_gateway_and_another_component_has_another() {
+    fn each_component_digest_has_its_own_gateway() {
         let egress = Egress::new("a", permits("any"), Vec::new(), &mut Registry::default()).unwrap();
         let first = egress.gateway("1");
         assert!(Arc::ptr_eq(&first, &egress.gateway("1")) && !Arc::ptr_eq(&first, &egress.gateway("2")));
         let unknown = Permits { credentials: Vec::new(), ..permits("any") };
         let refused = egress.update(unknown).unwrap_err().to_string();
-        assert_eq!(refused, "egress rule `known`: there is no credential `api`");
+        assert_eq!(refused, "egress rule `known`: unknown credential `api`");
         egress.update(Permits::default()).unwrap();
         assert!(Arc::ptr_eq(&first, &egress.gateway("1")), "its rules are others");
     }
 
+    // Holds: OPS-130
+    #[test]
+    fn a_changed_rule_keeps_credentials_logged_in() {
+        let egress = Egress::new("a", permits("any"), Vec::new(), &mut Registry::default()).unwrap();
+        let credential = || egress.state().opened.credentials.bind("api", "a", "sha256:1").unwrap();
+        let first = credential();
+        let mut next = permits("any");
+        next.rules.remove(0);
+        egress.update(next.clone()).unwrap();
+        assert!(Arc::ptr_eq(&first, &credential()), "what it got from its issuer is kept");
+        next.rules[0].tls = serde_saphyr::from_str("{serverName: b.example}").unwrap();
+        egress.update(next.clone()).unwrap();
+        let trusted = credential();
+        assert!(!Arc::ptr_eq(&first, &trusted), "its issuer is trusted in another way");
+        next.credentials = serde_saphyr::from_str(
+            "[{type: header, name: api, for: {plugin: a, digest: any}, valueFile: /nowhere/other}]",
+        )
+        .unwrap();
+        egress.update(next).unwrap();
+        assert!(!Arc::ptr_eq(&trusted, &credential()), "it is another file's");
+    }
+
+    // Holds: OPS-113
+    #[tokio::test]
+    async fn the_addresses_of_the_api_server_are_closed() {
+        let egress = Egress::new("a", permits("any"), Vec::new(), &mut Registry::default()).unwrap();
+        let closed = || (egress.surroundings.closed)().api_server;
+        egress.find_api_server("10.20.0.1", 6443).await;
+        egress.find_api_server("localhost", 443).await;
+        assert!(closed().contains(&"10.20.0.1:6443".parse().unwrap()), "{:?}", closed());
+        assert!(closed().iter().any(|address| address.ip().is_loopback() && address.port() == 443), "{:?}", closed());
+        let known = closed();
+        egress.find_api_server("nowhere.invalid", 443).await;
+        assert_eq!(closed(), known, "a name that leads nowhere opens nothing");
+    }
+
     // Holds: OPS-118, OPS-119, OPS-120, OPS-121
     #[test]
-    fn every_metric_of_the_way_out_is_on_the_page() {
+    fn operating_md_lists_every_egress_metric() {
         let page = include_str!("../../../docs/operating.md");
-        // A family without series is not written: so they are looked for where they are registered.
+        // Metrics without values are not exported, so the sources with their registration are searched.
         let of = |prefix: &str, source: &str| -> Vec<String> {
             let calls = source.split("registry.register").skip(1).filter(|call| call.starts_with(['(', '_']));
             calls.filter_map(|call| Some(format!("{prefix}_{}", call.split('"').nth(1)?))).collect()
@@ -310,19 +381,19 @@ mod tests {
     }
 
     #[test]
-    fn a_rule_of_one_component_is_checked_as_the_others_are() {
+    fn rules_for_a_specific_digest_are_checked_too() {
         assert!(check("a", &broken(&"1".repeat(64))).is_err());
     }
 
     #[test]
-    fn rules_that_are_wrong_for_one_component_change_nothing_for_another() {
+    fn rules_invalid_for_one_component_change_no_gateway() {
         let ones = "1".repeat(64);
         let others: Vec<String> = (2..9).map(|digit: u32| digit.to_string().repeat(64)).collect();
         let egress = Egress::new("a", permits(&format!("'sha256:{ones}'")), Vec::new(), &mut Registry::default());
         let egress = egress.unwrap();
         let gateways: Vec<_> = others.iter().chain([&ones]).map(|digest| egress.gateway(digest)).collect();
         let mut next = broken(&ones);
-        // Something that can be seen.
+        // A change that is visible in the warnings.
         next.rules[0].addresses = vec!["0.0.0.0/0".to_owned()];
         egress.update(next).unwrap_err();
         let changed = gateways.iter().filter(|gateway| !gateway.warnings().is_empty()).count();

@@ -1,4 +1,4 @@
-//! `skydock plugin inspect`: loads a plugin as the manager would, and tells what came of it.
+//! `skydock plugin inspect`: loads a plugin like the manager, and shows the result.
 
 use std::io::Write;
 
@@ -12,7 +12,7 @@ use crate::{
     cli::{COMPILER, InspectArgs, plugin_limits},
 };
 
-/// Loads the plugin and prints who it is.
+/// Loads the plugin and prints its information.
 ///
 /// # Errors
 /// If it cannot be loaded.

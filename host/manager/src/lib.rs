@@ -1,23 +1,19 @@
 //! The process around controllers and plugins: flags, configuration, leader election, serving and wiring.
 //!
-//! With no subcommand it is a cloud-controller-manager ([`ccm`]); [`dev`] puts the same manager next to an embedded
-//! control plane; [`inspect`] looks at a plugin without running a cluster.
+//! Without a subcommand, it is a cloud-controller-manager ([`ccm`]); [`inspect`] shows a plugin without running a cluster.
 
 #![forbid(unsafe_code)]
 
 pub mod blocking;
 pub mod ccm;
 pub mod cli;
-pub mod clients;
 pub mod config;
 pub mod configuration;
 pub mod credentials;
-pub mod dev;
 pub mod egress;
-pub mod election;
 pub mod inspect;
+mod program;
 pub mod report;
-pub mod service_accounts;
 pub mod serving;
 pub mod signals;
 pub mod telemetry;
@@ -28,20 +24,20 @@ use cli::{Cli, Command, ConfigCommand, PluginCommand};
 use tokio::runtime::Runtime;
 use tokio_util::sync::CancellationToken;
 
-/// How long files and compilers that are still being read or run hold up the exit.
+/// How long blocking work that is still running, for example reading files or compiling, can delay the exit.
 const ABANDON_AFTER: Duration = Duration::from_secs(1);
 
-/// A process that hears SIGINT and SIGTERM.
+/// A process that handles SIGINT and SIGTERM.
 pub struct Process {
     runtime: Runtime,
     shutdown: CancellationToken,
 }
 
 impl Process {
-    /// From here on signals are heard, whatever the process does.
+    /// Starts the runtime and the signal handlers.
     ///
     /// # Errors
-    /// If there are no threads to hear them.
+    /// If threads or signal handlers cannot be created.
     pub fn start() -> anyhow::Result<Self> {
         let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
         let shutdown = CancellationToken::new();
@@ -49,33 +45,42 @@ impl Process {
         Ok(Self { runtime, shutdown })
     }
 
-    /// Runs what the command line asks for, until it ends by itself or by a signal.
+    /// Runs the work until it ends on its own or because of a signal.
     ///
     /// # Errors
-    /// Whatever keeps it from running; one sentence, causes included, with `{:#}`.
-    pub fn run(self, cli: Cli) -> anyhow::Result<()> {
+    /// Those of the work; `{:#}` formats one as a single sentence with its causes.
+    pub fn run<W>(self, work: impl FnOnce(CancellationToken) -> W) -> anyhow::Result<()>
+    where
+        W: Future<Output = anyhow::Result<()>>,
+    {
         let Self { runtime, shutdown } = self;
-        let ended = runtime.block_on(async {
-            match cli.command {
-                None => {
-                    let reading = blocking::blocking(async { config::Config::try_from(cli.ccm) });
-                    let Some(config) = shutdown.run_until_cancelled(reading).await else { return Ok(()) };
-                    let config = config?;
-                    telemetry::init(config.log);
-                    Box::pin(ccm::run(config, shutdown)).await
-                }
-                Some(Command::Config { command: ConfigCommand::Check { file } }) => {
-                    blocking::blocking(async move { configuration::check(&file) }).await
-                }
-                Some(Command::Config { command: ConfigCommand::Schema }) => configuration::print_schema(),
-                Some(Command::Dev(args)) => Box::pin(dev::run(args, shutdown)).await,
-                Some(Command::Plugin { command: PluginCommand::Inspect(args) }) => {
-                    let inspected = shutdown.run_until_cancelled(Box::pin(inspect::run(args))).await;
-                    inspected.unwrap_or_else(|| Err(anyhow::anyhow!("stopped before it was done")))
-                }
-            }
-        });
+        let ended = runtime.block_on(work(shutdown));
         runtime.shutdown_timeout(ABANDON_AFTER);
         ended
+    }
+}
+
+/// Runs the command in the command line.
+///
+/// # Errors
+/// Those of the command.
+pub async fn run(cli: Cli, shutdown: CancellationToken) -> anyhow::Result<()> {
+    match cli.command {
+        None => {
+            let reading = blocking::blocking(async { config::Config::try_from(cli.ccm) });
+            let Some(config) = shutdown.run_until_cancelled(reading).await else { return Ok(()) };
+            let config = config?;
+            telemetry::init(config.log);
+            Box::pin(ccm::run(config, shutdown)).await
+        }
+        Some(Command::Config { command: ConfigCommand::Check { file } }) => {
+            blocking::blocking(async move { configuration::check(&file) }).await
+        }
+        Some(Command::Config { command: ConfigCommand::Schema }) => configuration::print_schema(),
+        Some(Command::Dev { arguments }) => Err(program::go_on_as("dev", &arguments)),
+        Some(Command::Plugin { command: PluginCommand::Inspect(args) }) => {
+            let inspected = shutdown.run_until_cancelled(Box::pin(inspect::run(args))).await;
+            inspected.unwrap_or_else(|| Err(anyhow::anyhow!("stopped before startup was complete")))
+        }
     }
 }

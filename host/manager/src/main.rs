@@ -1,4 +1,4 @@
-//! The `skydock` binary: listen, parse, run, say how it ended.
+//! The `skydock` binary: handles signals, parses the command line, runs it and reports errors.
 
 #![forbid(unsafe_code)]
 
@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use skydock::{Process, cli, telemetry};
 
 fn main() -> ExitCode {
-    // Before anything else: this process limits itself, and its time is counted.
+    // Before anything else: the compiler process limits its own resources, and its time is limited.
     if cli::is_compiler(std::env::args_os()) {
         return ExitCode::from(skydock_plugin::compile_as_child());
     }
@@ -19,7 +19,7 @@ fn main() -> ExitCode {
         Ok(cli) => cli,
         Err(stop) => return stop.print(),
     };
-    match process.run(cli) {
+    match process.run(|shutdown| skydock::run(cli, shutdown)) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => telemetry::fail(&error),
     }

@@ -1,25 +1,25 @@
-//! Events of the process itself, on its Lease: who leads, and which plugin serves.
+//! Events of the process, published on its Lease: leadership, and changes of the plugin.
 
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::ObjectReference;
-use skydock_cloud::Severity;
-use skydock_controllers::events::{Notice, Recorder};
+use skydock_kube::{
+    election::ElectionConfig,
+    events::{EventType, Notice, Recorder},
+};
 use skydock_plugin::{Plugin, SwapOutcome, SwapReport};
 use tokio::sync::broadcast::error::RecvError;
 
-use crate::election::ElectionConfig;
-
 /// `source.component` (C-03).
 const SOURCE: &str = "cloud-controller-manager";
-/// A new plugin serves.
+/// A new plugin is in service.
 const SWAPPED: &str = "PluginSwapped";
-/// An earlier plugin serves again.
+/// The previous plugin is in service again.
 const ROLLED_BACK: &str = "PluginRolledBack";
-/// A plugin was not taken into service.
+/// A plugin was rejected.
 const REFUSED: &str = "PluginRefused";
 
-/// Publishes events on the Lease.
+/// A publisher of events on the Lease.
 #[derive(Clone)]
 pub struct Reporter {
     recorder: Recorder,
@@ -27,7 +27,7 @@ pub struct Reporter {
 }
 
 impl Reporter {
-    /// A reporter; without an election the events name the lease that would be held.
+    /// Creates a reporter. Without leader election, the events refer to the default Lease.
     #[must_use]
     pub fn new(recorder: Recorder, election: Option<&ElectionConfig>) -> Self {
         let (namespace, name) = election.map_or(("kube-system", "cloud-controller-manager"), |election| {
@@ -43,19 +43,19 @@ impl Reporter {
         Self { recorder, lease }
     }
 
-    /// Tells that this instance leads (P-21).
+    /// Publishes that this instance leads (P-21).
     pub fn leads(&self, identity: &str) {
-        self.publish(Severity::Normal, "LeaderElection", format!("{identity} became leader"));
+        self.publish(EventType::Normal, "LeaderElection", format!("{identity} became leader"));
     }
 
-    /// Tells of swaps for ever.
+    /// Publishes changes of the plugin. Ends when the plugin is dropped.
     pub async fn follow(&self, plugin: &Arc<Plugin>) {
         let mut reports = plugin.reports();
         loop {
             match reports.recv().await {
                 Ok(report) => self.tell(&report),
-                // The log has them all.
-                Err(RecvError::Lagged(missed)) => tracing::warn!(missed, "too many swaps: some have no event"),
+                // The log has all of them.
+                Err(RecvError::Lagged(missed)) => tracing::warn!(missed, "too many plugin changes: some have no event"),
                 Err(RecvError::Closed) => return,
             }
         }
@@ -66,23 +66,24 @@ impl Reporter {
         match &report.outcome {
             SwapOutcome::Swapped(now) => {
                 let message =
-                    format!("plugin {plugin}: {} {} serves as generation {}", now.name, now.version, now.number);
-                self.publish(Severity::Normal, SWAPPED, message);
+                    format!("plugin {plugin}: {} {} is in service as generation {}", now.name, now.version, now.number);
+                self.publish(EventType::Normal, SWAPPED, message);
             }
             SwapOutcome::RolledBack(now) => {
-                let message = format!("plugin {plugin}: generation {} serves again", now.number);
-                self.publish(Severity::Warning, ROLLED_BACK, message);
+                let message = format!("plugin {plugin}: generation {} is in service again", now.number);
+                self.publish(EventType::Warning, ROLLED_BACK, message);
             }
             SwapOutcome::Refused { stage, reason, kept } => {
-                let message =
-                    format!("plugin {plugin}: generation {kept} goes on; the new file failed at {stage}: {reason}");
-                self.publish(Severity::Warning, REFUSED, message);
+                let message = format!(
+                    "plugin {plugin}: generation {kept} stays in service; the new file failed at {stage}: {reason}"
+                );
+                self.publish(EventType::Warning, REFUSED, message);
             }
         }
     }
 
-    fn publish(&self, severity: Severity, reason: &str, message: String) {
+    fn publish(&self, event_type: EventType, reason: &str, message: String) {
         let object = self.lease.clone();
-        self.recorder.publish(Notice { source: SOURCE, object, severity, reason: reason.to_owned(), message });
+        self.recorder.publish(Notice { source: SOURCE, object, event_type, reason: reason.to_owned(), message });
     }
 }

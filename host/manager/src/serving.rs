@@ -1,4 +1,4 @@
-//! Metrics and health over plain HTTP, on loopback unless told otherwise.
+//! Metrics and health over plain HTTP, on loopback by default.
 
 mod bounded;
 
@@ -12,36 +12,36 @@ use axum::{
     routing::get,
 };
 use prometheus_client::{encoding::text::encode, registry::Registry};
+use skydock_kube::election::Leadership;
 use tokio::{net::TcpListener, sync::watch::Receiver};
 use tokio_util::sync::CancellationToken;
 
 use self::bounded::Bounded;
-use crate::election::Leadership;
 
-/// Connections at a time: probes and scrapers are a handful.
+/// Maximum number of connections. There are only a few probes and scrapers.
 const CONNECTIONS: usize = 64;
 
-/// How long a connection is kept. A scrape takes milliseconds, and whoever asks again connects again.
+/// Maximum duration of a connection. A scrape takes milliseconds, and clients reconnect.
 const LONGEST_CONNECTION: Duration = Duration::from_secs(10);
 
-/// A leader that has not renewed for this long beyond its lease is stuck (P-22).
+/// A leader whose last renewal is older than the lease duration plus this time counts as blocked (P-22).
 const STUCK_AFTER: Duration = Duration::from_secs(20);
 
-/// What is served.
+/// The content that is served.
 pub struct Served {
     /// All metrics.
     pub registry: Registry,
-    /// Cancelled once the plugin is loaded and the API server reached.
+    /// Canceled when the plugin is loaded and the API server is reachable.
     pub started: CancellationToken,
-    /// Where this instance stands in the election; `None` without one.
+    /// The state of the election; `None` without leader election.
     pub leadership: Option<Receiver<Leadership>>,
-    /// How long a lease lasts.
+    /// The lease duration.
     pub lease_duration: Duration,
 }
 
 impl Served {
-    /// The checks of `/healthz`: name, and whether it holds. A plugin is never among them: restarting the process does not
-    /// mend a plugin.
+    /// Returns the checks of `/healthz`: their names and results. They do not include the plugin: restarting the process does not
+    /// fix a plugin.
     fn checks(&self) -> Vec<(&'static str, bool)> {
         let elected = self.leadership.as_ref().is_none_or(|leadership| match &*leadership.borrow() {
             Leadership::Leading(renewed) => renewed.elapsed() < self.lease_duration + STUCK_AFTER,
@@ -52,18 +52,18 @@ impl Served {
     }
 }
 
-/// Why nothing is served.
+/// Why serving cannot start.
 #[derive(Debug, thiserror::Error)]
-#[error("cannot serve metrics and health on {address} (choose another with --metrics-bind-address)")]
+#[error("cannot serve metrics and health on {address}; set another address with --metrics-bind-address")]
 pub struct ServeError {
     address: SocketAddr,
     source: std::io::Error,
 }
 
-/// Starts serving; ends with `stop`. Returns the address, which tells the port if 0 was asked for.
+/// Starts serving until `stop`. Returns the address, which contains the actual port if port 0 was requested.
 ///
 /// # Errors
-/// If the address cannot be had.
+/// If the address cannot be used.
 pub async fn start(address: SocketAddr, served: Served, stop: CancellationToken) -> Result<SocketAddr, ServeError> {
     let failed = |source| ServeError { address, source };
     let listener = TcpListener::bind(address).await.map_err(failed)?;
@@ -99,7 +99,7 @@ async fn health(State(served): State<Arc<Served>>) -> (StatusCode, String) {
     told(&served.checks())
 }
 
-/// A standby is ready too: its plugin is loaded, and it can take over at any moment.
+/// A standby is ready too: its plugin is loaded, and it can become the leader at any time.
 async fn readiness(State(served): State<Arc<Served>>) -> (StatusCode, String) {
     told(&[served.checks(), vec![("started", served.started.is_cancelled())]].concat())
 }
@@ -130,8 +130,9 @@ mod tests {
         served.checks().iter().all(|(_, holds)| *holds)
     }
 
+    // Holds: P-22
     #[test]
-    fn p22_health_fails_when_a_leader_has_not_renewed_for_its_lease_and_twenty_seconds() {
+    fn health_fails_20_s_after_the_lease_of_the_leader_expired() {
         let ago = |seconds| Instant::now().checked_sub(Duration::from_secs(seconds)).unwrap();
         assert!(healthy(Leadership::Leading(ago(34))));
         assert!(!healthy(Leadership::Leading(ago(36))));

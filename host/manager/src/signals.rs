@@ -1,4 +1,4 @@
-//! SIGINT and SIGTERM ask for a graceful stop; a second one ends the process at once.
+//! SIGINT and SIGTERM request a graceful shutdown; a second signal ends the process immediately.
 
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
@@ -18,7 +18,7 @@ pub fn cancel_on_termination(shutdown: CancellationToken) -> std::io::Result<()>
             }
         };
         next().await;
-        tracing::info!("stopping: no new work, running calls may end");
+        tracing::info!("shutting down: waiting for running calls");
         shutdown.cancel();
         next().await;
         std::process::exit(130);

@@ -1,4 +1,4 @@
-//! What the process says on standard error: its log, and the one line it ends with when it fails.
+//! Output to standard error: the log, and the error with which the process ends.
 
 mod line;
 
@@ -19,32 +19,32 @@ use tracing_subscriber::{
     util::SubscriberInitExt as _,
 };
 
-/// The client's own lines about failed requests: whoever made the request says what failed, and what follows. Those about an answer
-/// that cannot be read hold the answer, which may be all Services of the cluster.
+/// Log lines of the client about failed requests, which are logged by the caller too. Those about an answer that cannot be parsed
+/// contain the answer, which may be all Services of the cluster.
 const SAID_ELSEWHERE: [(&str, LevelFilter); 3] = [
     ("kube_client::client", LevelFilter::ERROR),
     ("kube_client::client::builder", LevelFilter::OFF),
     ("kube_runtime::watcher", LevelFilter::ERROR),
 ];
 
-/// What Skydock itself says, and what its plugins do.
-const OURS: [&str; 6] = ["skydock", "skydock_controllers", "skydock_plugin", "skydock_devplane", "plugin", "egress"];
+/// Log targets of Skydock and its plugins.
+const OURS: [&str; 5] = ["skydock", "skydock_controllers", "skydock_plugin", "plugin", "egress"];
 
-/// How much to log, and how.
+/// Log options.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LogOptions {
     /// klog's verbosity: 0 to 3 is info, 4 and 5 debug, 6 and more trace.
     pub verbosity: u8,
-    /// One JSON object a line.
+    /// One JSON object per line.
     pub json: bool,
-    /// Only what plugins say, and what is wrong.
+    /// Log only messages of plugins, and errors.
     pub quiet: bool,
 }
 
 impl LogOptions {
     fn filter(self) -> Targets {
         if self.quiet {
-            // The cluster's events tell the rest.
+            // The rest is visible in the cluster's events.
             return Targets::new()
                 .with_default(LevelFilter::ERROR)
                 .with_targets(SAID_ELSEWHERE)
@@ -56,17 +56,17 @@ impl LogOptions {
             4..=5 => LevelFilter::DEBUG,
             _ => LevelFilter::TRACE,
         };
-        // Libraries speak up only when something is wrong, unless everything was asked for.
+        // Libraries log only warnings and errors, unless everything is requested.
         let others = if self.verbosity >= 8 { LevelFilter::DEBUG } else { LevelFilter::WARN };
         Targets::new().with_default(others).with_targets(SAID_ELSEWHERE).with_targets(OURS.map(|target| (target, ours)))
     }
 }
 
-/// Starts logging. `RUST_LOG` wins over the flags. Does nothing if logging was started before.
+/// Starts logging. `RUST_LOG` takes precedence over the flags. Does nothing if logging has already been started.
 pub fn init(options: LogOptions) {
     let asked = env::var("RUST_LOG").ok().and_then(|text| text.parse().ok());
     let filter = asked.unwrap_or_else(|| options.filter());
-    // An error means that a subscriber is set already: a test's, which is then the right one.
+    // An error means that a test has already set a subscriber, which is kept.
     let _ = if options.json {
         let lines = fmt::layer().json().flatten_event(true).log_internal_errors(false).with_writer(io::stderr);
         registry().with(filter).with(lines).try_init()
@@ -75,13 +75,14 @@ pub fn init(options: LogOptions) {
     };
 }
 
-/// Lines for people.
-fn text<W>(filter: Targets, colour: bool, writer: W) -> impl Subscriber + Send + Sync
+/// Creates a subscriber that logs human-readable lines.
+fn text<W>(filter: Targets, color: bool, writer: W) -> impl Subscriber + Send + Sync
 where
     W: for<'a> MakeWriter<'a> + Send + Sync + 'static,
 {
-    // A disk that is full or a reader that has gone costs lines: telling of it in the same place would end the process.
-    let lines = fmt::layer().with_ansi(colour).fmt_fields(line::OneLine).log_internal_errors(false).with_writer(writer);
+    // Lines are lost if the disk is full or the reader has closed the pipe. Reporting this on the same output would end the
+    // process.
+    let lines = fmt::layer().with_ansi(color).fmt_fields(line::OneLine).log_internal_errors(false).with_writer(writer);
     registry().with(filter).with(lines)
 }
 
@@ -91,12 +92,12 @@ pub fn fail(error: &anyhow::Error) -> ExitCode {
     ExitCode::FAILURE
 }
 
-/// Says something on standard error. Nobody is left to tell if it is closed.
+/// Prints a line on standard error. If it is closed, this cannot be reported.
 pub fn say(text: &str) {
     let _ = writeln!(io::stderr(), "skydock: {text}");
 }
 
-/// An error and its causes, as far as the error does not tell them itself.
+/// Formats an error with its causes, omitting those that the error already contains.
 fn one_line(error: &anyhow::Error) -> String {
     let mut line = String::new();
     for cause in error.chain().map(|cause| escape(&cause.to_string().replace('\n', " ")).into_owned()) {
@@ -121,7 +122,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_error_is_one_line_with_each_cause_once() {
+    fn an_error_is_one_line_without_repeated_causes() {
         let refused = io::Error::from(io::ErrorKind::ConnectionRefused);
         let error = anyhow::Error::from(refused).context("connect: connection refused").context("no\nAPI server");
         assert_eq!(one_line(&error), "no API server: connect: connection refused");
@@ -130,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn each_request_of_a_plugin_is_in_the_log_at_four() {
+    fn plugin_requests_are_logged_at_verbosity_four() {
         for (verbosity, told) in [(2, false), (3, false), (4, true), (8, true)] {
             let buffer = Buffer::default();
             let writer = buffer.clone();
@@ -156,7 +157,7 @@ mod tests {
 
     // Holds: SEC-15
     #[test]
-    fn nothing_that_is_logged_leaves_its_line_or_moves_a_terminal() {
+    fn control_characters_are_escaped_in_the_log() {
         let buffer = Buffer::default();
         let writer = buffer.clone();
         let subscriber = text(LogOptions::default().filter(), false, move || writer.clone());

@@ -1,5 +1,5 @@
-//! What is under `deploy/` fits the binary: its flags are understood, its files are where the flags look, and its RBAC
-//! names what the binary asks for. That its rights are enough, and none too many, is seen on a real cluster
+//! The files in `deploy/` match the binary: flags are valid, files are where the flags expect them, and RBAC contains what the
+//! binary requires. That its permissions are sufficient, and not excessive, is tested on a real cluster
 //! (`tests/story/tests/real_rbac.rs`).
 #![allow(
     clippy::unwrap_used,
@@ -28,10 +28,10 @@ use skydock::{
 };
 use skydock_controllers::Controller;
 
-/// What an operator copies, in `deploy/`.
+/// The examples in `deploy/` that operators copy.
 const EXAMPLES: [&str; 4] = ["example", "example-aws", "example-metal", "example-openstack"];
 
-/// As much of a `kustomization.yaml` as is used here.
+/// The fields of a `kustomization.yaml` that are used here.
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 struct Kustomization {
@@ -53,7 +53,7 @@ struct Target {
     name: String,
 }
 
-/// Of a Secret or ConfigMap.
+/// A generator of a Secret or ConfigMap.
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct Generator {
@@ -63,7 +63,7 @@ struct Generator {
 }
 
 impl Generator {
-    /// The keys of what the generator of this name makes; none if there is no such generator.
+    /// Returns the keys that the generator with this name generates; none if there is no such generator.
     fn keys(all: &[Self], name: &str) -> Vec<String> {
         let made = all.iter().filter(|generator| generator.name == name);
         let keys = made.flat_map(|it| it.files.iter().chain(&it.literals));
@@ -71,7 +71,7 @@ impl Generator {
     }
 }
 
-/// What a kustomization makes of the Deployment and its configuration.
+/// The Deployment and the configuration that a kustomization generates.
 struct Deployed {
     folder: String,
     pod: PodSpec,
@@ -89,7 +89,7 @@ fn read(file: impl AsRef<Path>) -> String {
     fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
-/// Reads YAML as Kubernetes does, for which 0440 is octal.
+/// Parses YAML like Kubernetes, which treats 0440 as octal.
 fn yaml<T: for<'de> Deserialize<'de>>(text: &str) -> T {
     let options = serde_saphyr::options! { legacy_octal_numbers: true };
     serde_saphyr::from_str_with_options(text, options).unwrap_or_else(|error| panic!("{error}\n{text}"))
@@ -99,8 +99,8 @@ fn kustomization(folder: &str) -> Kustomization {
     yaml(&read(format!("{folder}/kustomization.yaml")))
 }
 
-/// Each example that the text has in comments, one at a time taken out of them. An example goes from a line
-/// `  # - target` to an empty line.
+/// Returns the commented examples in a text, each parsed separately. An example starts with a line `  # - target` and ends with
+/// an empty line.
 fn commented_examples(text: &str) -> Vec<Vec<Patch>> {
     let begins = text.match_indices("  # - target").map(|(at, _)| text.split_at(at).1);
     begins
@@ -112,7 +112,7 @@ fn commented_examples(text: &str) -> Vec<Vec<Patch>> {
         .collect()
 }
 
-/// The Deployment of the base with these patches, read as strictly as kubectl does: an unknown field is a mistake.
+/// Returns the Deployment of the base with these patches. It is parsed as strictly as by kubectl: an unknown field is an error.
 fn deployed(folder: &str, patches: &[Patch], made: Kustomization) -> Deployed {
     let mut value: Value = yaml(&read("base/deployment.yaml"));
     for patch in patches.iter().filter(|patch| patch.target.kind == "Deployment") {
@@ -134,7 +134,7 @@ fn base() -> Deployed {
     deployed("base", &[], kustomization("base"))
 }
 
-/// An example with its components, and with these patches besides.
+/// Returns an example with its components and these additional patches.
 fn example(folder: &str, more: Vec<Patch>) -> Deployed {
     let mut example = kustomization(folder);
     let mut patches = Vec::new();
@@ -143,19 +143,19 @@ fn example(folder: &str, more: Vec<Patch>) -> Deployed {
     deployed(folder, &patches, example)
 }
 
-/// Adds the patches of components, those that a component is made of first.
+/// Adds the patches of components, starting with those of nested components.
 fn add_components(folder: &str, kustomization: &Kustomization, patches: &mut Vec<Patch>) {
     for path in &kustomization.components {
         let folder = format!("{folder}/{path}");
         let mut component = self::kustomization(&folder);
-        // A generator of a component comes too late for one who would replace what it makes.
+        // A generator in a component runs too late to replace what it generates.
         assert!(component.secret_generator.is_empty() && component.config_map_generator.is_empty(), "{folder}");
         add_components(&folder, &component, patches);
         patches.extend(component.patches.take().into_iter().flatten());
     }
 }
 
-/// All that `deploy/` shows how to make.
+/// Returns all variants that `deploy/` describes.
 fn all() -> Vec<Deployed> {
     let mut all = vec![base()];
     for folder in EXAMPLES {
@@ -171,7 +171,7 @@ fn container(pod: &PodSpec) -> &Container {
 }
 
 impl Deployed {
-    /// The mount that a path is in, and what is mounted.
+    /// Returns the mount that contains a path, and its volume.
     fn mount(&self, path: &Path) -> Option<(&VolumeMount, &Volume)> {
         let mounts = container(&self.pod).volume_mounts.iter().flatten();
         let mount = mounts.into_iter().find(|mount| path.starts_with(&mount.mount_path))?;
@@ -179,7 +179,7 @@ impl Deployed {
         Some((mount, volume.unwrap_or_else(|| panic!("no volume {}", mount.name))))
     }
 
-    /// The files in a volume, as far as they can be known.
+    /// Returns the files in a volume, as far as they are known.
     fn files(&self, volume: &Volume) -> Vec<String> {
         let mut files = Vec::new();
         if let Some(secret) = &volume.secret {
@@ -196,7 +196,7 @@ impl Deployed {
         files
     }
 
-    /// The plugin that the configuration file names, and the file's text.
+    /// Returns the plugin in the configuration file, and the text of the file.
     fn configured(&self) -> Option<(PluginConfiguration, String)> {
         let path = self.args.config.as_ref()?;
         let text = read(Path::new(&self.folder).join(path.file_name().unwrap()));
@@ -204,13 +204,13 @@ impl Deployed {
         Some((configuration.plugins.remove(0), text))
     }
 
-    /// The file of the plugin.
+    /// Returns the file of the plugin.
     fn plugin(&self) -> PathBuf {
         let in_dir = || self.args.plugin_dir.as_ref().unwrap().join(format!("{}.wasm", self.args.cloud_provider));
         self.configured().map_or_else(in_dir, |(plugin, _)| plugin.file)
     }
 
-    /// The files of configuration and credentials that it is to read.
+    /// Returns the configuration and credential files that the process reads.
     fn read_files(&self) -> Vec<PathBuf> {
         let flags = self.args.cloud_config.iter().chain(&self.args.config).cloned();
         let text = self.configured().map(|(_, text)| yaml(&text)).unwrap_or_default();
@@ -220,7 +220,7 @@ impl Deployed {
     }
 }
 
-/// What a configuration names as files, but for plugins.
+/// Collects the files that a configuration refers to, except plugins.
 fn named_files(value: &Value, files: &mut Vec<PathBuf>) {
     let Value::Object(fields) = value else {
         return value.as_array().into_iter().flatten().for_each(|item| named_files(item, files));
@@ -234,14 +234,14 @@ fn named_files(value: &Value, files: &mut Vec<PathBuf>) {
 }
 
 #[test]
-fn every_example_is_looked_at() {
+fn every_example_is_tested() {
     let names = fs::read_dir(deploy()).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
     let examples: BTreeSet<_> = names.filter(|name| name.starts_with("example")).collect();
     assert_eq!(examples, EXAMPLES.map(str::to_owned).into());
 }
 
 #[test]
-fn the_flags_of_every_variant_are_understood_and_start_what_they_should() {
+fn the_flags_of_every_variant_are_valid() {
     let (base, example) = (base(), example("example", Vec::new()));
     assert!(base.args.leader_elect && !base.args.use_service_account_credentials);
     assert!(example.args.leader_elect && example.args.use_service_account_credentials);
@@ -256,7 +256,7 @@ fn the_flags_of_every_variant_are_understood_and_start_what_they_should() {
 }
 
 #[test]
-fn the_plugin_is_in_the_image_or_mounted() {
+fn the_plugin_is_either_in_the_image_or_mounted() {
     let dockerfile = read("Dockerfile");
     assert!(dockerfile.contains("COPY --from=build /out/ /\n"));
     let installed = dockerfile.lines().find_map(|line| line.split_once("install -D -m 0644 -t /out/plugins "));
@@ -272,7 +272,7 @@ fn the_plugin_is_in_the_image_or_mounted() {
 
 // Holds: OPS-133
 #[test]
-fn every_file_of_the_configuration_is_in_a_mounted_directory() {
+fn every_configured_file_is_in_a_mounted_directory() {
     for variant in all() {
         for file in variant.read_files() {
             let (mount, volume) = variant.mount(&file).unwrap_or_else(|| panic!("{} is nowhere", file.display()));
@@ -286,7 +286,7 @@ fn every_file_of_the_configuration_is_in_a_mounted_directory() {
 
 // Holds: SEC-24
 #[test]
-fn only_the_group_of_the_pod_reads_the_configuration() {
+fn only_the_group_of_the_pod_can_read_the_configuration() {
     for variant in all() {
         let context = variant.pod.security_context.as_ref().unwrap();
         assert!(context.fs_group.is_some() && context.fs_group == context.run_as_group);
@@ -300,7 +300,7 @@ fn only_the_group_of_the_pod_reads_the_configuration() {
 }
 
 #[test]
-fn examples_of_clouds_bind_each_rule_to_a_credential() {
+fn cloud_examples_bind_each_egress_rule_to_a_credential() {
     for (folder, rules) in [("example-aws", 2), ("example-metal", 1), ("example-openstack", 4)] {
         let (plugin, _) = example(folder, Vec::new()).configured().unwrap();
         assert_eq!(plugin.egress.len(), rules, "{folder}");
@@ -313,7 +313,7 @@ fn examples_of_clouds_bind_each_rule_to_a_credential() {
 
 // Holds: OPS-134
 #[test]
-fn the_pods_memory_holds_the_plugin_its_compiler_and_the_host() {
+fn the_memory_limit_covers_plugin_compiler_and_host() {
     for variant in all() {
         let configured = variant.configured().map(|(plugin, _)| plugin.limits().unwrap()).unwrap_or_default();
         let settings = [configured, variant.args.plugin_limits.clone()].concat();
@@ -325,19 +325,19 @@ fn the_pods_memory_holds_the_plugin_its_compiler_and_the_host() {
 }
 
 #[test]
-fn the_directory_of_compiled_plugins_is_made_below_a_mount_that_can_be_written() {
+fn the_plugin_cache_is_below_a_writable_mount() {
     for variant in all() {
         let dir = variant.args.plugin_cache_dir.clone().expect("the root file system is read-only");
         let (mount, volume) = variant.mount(&dir).expect("it is mounted");
         assert_ne!(mount.read_only, Some(true));
         assert!(volume.empty_dir.is_some());
-        // A volume's own directory can be written by its group, and is refused as a place for machine code.
+        // The root directory of a volume is writable by its group, and is therefore rejected as a directory for machine code.
         assert_ne!(Path::new(&mount.mount_path), dir);
     }
 }
 
 #[test]
-fn nothing_is_mounted_that_no_flag_asks_for_and_no_file_is_asked_for_that_a_pod_has_not() {
+fn every_mount_is_used_by_a_flag() {
     for variant in all() {
         assert!(variant.args.kubeconfig.is_none(), "a Pod has its service account");
         let mut asked = variant.read_files();
@@ -355,7 +355,7 @@ fn nothing_is_mounted_that_no_flag_asks_for_and_no_file_is_asked_for_that_a_pod_
 
 // Holds: OPS-10
 #[test]
-fn probes_ask_where_health_is_served_and_nobody_outside_can() {
+fn probes_use_the_loopback_health_address() {
     for variant in all() {
         let BindAddress::At(address) = variant.args.metrics_bind_address else { panic!("nothing is served") };
         assert!(address.ip().is_loopback());
@@ -372,12 +372,12 @@ fn probes_ask_where_health_is_served_and_nobody_outside_can() {
     }
 }
 
-/// The documents of a file with this kind.
+/// Returns the documents of this kind in a file.
 fn documents(file: &str, kind: &str) -> Vec<Value> {
     read(file).split("\n---\n").map(yaml::<Value>).filter(|document| document["kind"] == kind).collect()
 }
 
-/// The names that the roles of a file are limited to for a resource.
+/// Returns the names to which the roles in a file are limited for a resource.
 fn names(file: &str, resource: &str) -> Vec<String> {
     let roles = documents(file, "Role");
     let rules = roles.iter().flat_map(|role| role["rules"].as_array().unwrap());
@@ -387,7 +387,7 @@ fn names(file: &str, resource: &str) -> Vec<String> {
 }
 
 #[test]
-fn the_right_to_the_lease_is_to_the_one_that_the_flags_name() {
+fn the_role_grants_access_to_the_configured_lease() {
     for variant in all() {
         assert_eq!(names("base/rbac.yaml", "leases"), [variant.args.leader_elect_resource_name.as_str()]);
         assert_eq!(kustomization_namespace(), variant.args.leader_elect_resource_namespace);
@@ -399,8 +399,9 @@ fn kustomization_namespace() -> String {
     base["namespace"].as_str().unwrap().to_owned()
 }
 
+// Holds: P-45
 #[test]
-fn p45_the_right_to_tokens_is_to_those_of_the_accounts_that_controllers_have() {
+fn the_role_grants_tokens_of_exactly_the_controller_accounts() {
     let mut wanted: Vec<_> = Controller::ALL.iter().map(|controller| controller.client_name().to_owned()).collect();
     wanted.sort();
     wanted.dedup();
@@ -410,7 +411,7 @@ fn p45_the_right_to_tokens_is_to_those_of_the_accounts_that_controllers_have() {
 }
 
 #[test]
-fn the_pods_run_under_the_account_that_has_the_rights() {
+fn pods_use_the_service_account_of_the_role_binding() {
     let accounts = documents("base/rbac.yaml", "ServiceAccount");
     let [account] = accounts.as_slice() else { panic!("one account") };
     for variant in all() {
@@ -420,7 +421,7 @@ fn the_pods_run_under_the_account_that_has_the_rights() {
 
 // Holds: OPS-34
 #[test]
-fn the_account_of_the_route_controller_gets_its_right() {
+fn the_route_controller_account_may_patch_node_status() {
     let roles = documents("components/routes/rbac.yaml", "ClusterRole");
     let expected = serde_json::json!([{ "apiGroups": [""], "resources": ["nodes/status"], "verbs": ["patch"] }]);
     assert_eq!((roles.len(), &roles[0]["rules"]), (1, &expected));

@@ -1,5 +1,5 @@
-//! The elector on the embedded control plane.
-#![allow(clippy::unwrap_used)] // a test: what clippy allows in test functions does not reach the helpers beside them
+//! Tests of the elector on the embedded control plane.
+#![allow(clippy::unwrap_used)] // helpers are not test functions for clippy
 
 use std::{
     sync::{
@@ -17,10 +17,10 @@ use k8s_openapi::{
 use kube::{Api, Client, Config, api::PostParams};
 use rand::{SeedableRng as _, rngs::StdRng};
 use serde_json::json;
-use skydock::election::{
+use skydock_devplane::{DevPlane, Fault, Options, Rule, Verb};
+use skydock_kube::election::{
     Connect, ElectionConfig, ElectionMetrics, Elector, Failure, Leadership, Timings, TimingsError,
 };
-use skydock_devplane::{DevPlane, Fault, Options, Rule, Verb};
 use tokio::{
     net::{TcpListener, TcpStream},
     sync::{Notify, watch},
@@ -84,7 +84,7 @@ async fn plane() -> (DevPlane, Client, Api<Lease>) {
 }
 
 #[tokio::test]
-async fn a_released_lease_is_taken_at_once_and_counts_as_a_transition() {
+async fn a_released_lease_is_acquired_immediately() {
     let (_plane, client, leases) = plane().await;
     let mut first = Candidate::stand(&client, "first");
     first.leads().await;
@@ -104,7 +104,7 @@ async fn a_released_lease_is_taken_at_once_and_counts_as_a_transition() {
 
 // Holds: OPS-79
 #[tokio::test]
-async fn a_silent_leader_is_followed_when_its_lease_runs_out() {
+async fn a_silent_leader_is_replaced_when_its_lease_expires() {
     let (_plane, client, _leases) = plane().await;
     let mut first = Candidate::stand(&client, "first");
     first.leads().await;
@@ -119,14 +119,14 @@ async fn a_silent_leader_is_followed_when_its_lease_runs_out() {
 
 // Holds: OPS-79
 #[tokio::test]
-async fn that_a_lease_was_not_released_outlives_a_lost_answer() {
+async fn an_unreleased_lease_is_reported_even_after_a_lost_answer() {
     let (plane, client, _leases) = plane().await;
     let mut first = Candidate::stand(&client, "first");
     first.leads().await;
     let mut second = Candidate::stand(&client, "second");
     tokio::time::sleep(Duration::from_millis(700)).await;
     first.task.abort();
-    // What it has sent is over.
+    // Its requests have arrived by then.
     tokio::time::sleep(Duration::from_millis(100)).await;
     let lost = Rule::new(Fault::AnswerLost).verbs(&[Verb::Update]).resource("leases").times(1);
     plane.faults().set(lost, StdRng::seed_from_u64(0));
@@ -136,7 +136,7 @@ async fn that_a_lease_was_not_released_outlives_a_lost_answer() {
 }
 
 #[tokio::test]
-async fn a_lease_that_was_had_unheard_is_given_up_too() {
+async fn a_lease_acquired_by_a_lost_answer_is_released() {
     let (plane, client, leases) = plane().await;
     plane.faults().set(Rule::new(Fault::AnswerLost).resource("leases").verbs(&Verb::WRITES), StdRng::seed_from_u64(0));
     let first = Candidate::stand(&client, "first");
@@ -152,7 +152,7 @@ async fn a_lease_that_was_had_unheard_is_given_up_too() {
 }
 
 #[tokio::test]
-async fn a_leader_whose_lease_is_taken_by_force_stops_leading() {
+async fn a_leader_that_loses_its_lease_to_another_stops() {
     let (_plane, client, leases) = plane().await;
     let mut first = Candidate::stand(&client, "first");
     first.leads().await;
@@ -166,7 +166,7 @@ async fn a_leader_whose_lease_is_taken_by_force_stops_leading() {
 
 // Holds: OPS-08
 #[tokio::test]
-async fn a_lease_written_by_client_go_is_understood() {
+async fn reads_a_lease_written_by_client_go() {
     let (_plane, client, leases) = plane().await;
     let written: Lease = serde_json::from_value(json!({
         "metadata": {"name": "cloud-controller-manager"},
@@ -187,9 +187,9 @@ async fn a_lease_written_by_client_go_is_understood() {
     assert!(spec.acquire_time > written.spec.unwrap().acquire_time);
 }
 
-/// Each renewal is dated hours before or after the one before.
+/// Each renewal has a time hours before or after the previous one.
 #[tokio::test]
-async fn a_leader_whose_wall_clock_jumps_is_followed_when_its_lease_runs_out_and_not_before() {
+async fn clock_jumps_do_not_shorten_or_extend_a_lease() {
     let (_plane, client, leases) = plane().await;
     let lease: Lease = serde_json::from_value(json!({
         "metadata": {"name": "cloud-controller-manager"},
@@ -209,10 +209,10 @@ async fn a_leader_whose_wall_clock_jumps_is_followed_when_its_lease_runs_out_and
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_leader_that_stood_still_for_longer_than_its_lease_leads_no_more_once_it_moves_again() {
+async fn a_leader_paused_longer_than_its_lease_stops_leading() {
     const STILL: Duration = Duration::from_secs(4);
     let (plane, client, leases) = plane().await;
-    // The first has a thread of its own, which can be made to stand still with all that is on it.
+    // The first elector runs on a separate thread, which can be blocked with everything that runs on it.
     let (url, (send, first)) = (plane.url(), tokio::sync::oneshot::channel());
     let (stop, stopped) = std::sync::mpsc::channel::<()>();
     let thread = std::thread::spawn(move || {
@@ -247,7 +247,7 @@ async fn a_leader_that_stood_still_for_longer_than_its_lease_leads_no_more_once_
     assert!(matches!(*second.state.borrow(), Leadership::Leading(_)));
 }
 
-/// Forwards connections, until it is told to let those that there are fall silent: they stay open, and nothing comes back.
+/// Forwards connections. On notification, existing connections fall silent: they stay open, but no data comes back.
 async fn balancer(to: String) -> (String, Arc<Notify>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let (address, silence) = (listener.local_addr().unwrap(), Arc::new(Notify::new()));
@@ -269,7 +269,7 @@ async fn balancer(to: String) -> (String, Arc<Notify>) {
 
 // Holds: P-20, OPS-101
 #[tokio::test]
-async fn one_connection_that_falls_silent_does_not_cost_the_lease() {
+async fn a_leader_survives_a_silent_connection() {
     let (plane, _client, _leases) = plane().await;
     let (url, silence) = balancer(plane.url().trim_start_matches("http://").trim_end_matches('/').to_owned()).await;
     let connect = move || Ok(Client::try_from(Config::new(url.parse().unwrap())).unwrap());
@@ -291,7 +291,7 @@ async fn one_connection_that_falls_silent_does_not_cost_the_lease() {
 
 // Holds: OPS-101
 #[tokio::test]
-async fn a_connection_that_falls_silent_does_not_keep_a_standby() {
+async fn a_standby_takes_over_despite_a_silent_connection() {
     let (plane, client, _leases) = plane().await;
     let mut first = Candidate::stand(&client, "first");
     first.leads().await;
@@ -305,7 +305,7 @@ async fn a_connection_that_falls_silent_does_not_keep_a_standby() {
 }
 
 #[test]
-fn a_failure_is_told_with_its_cause() {
+fn a_failure_is_displayed_with_its_cause() {
     #[derive(Debug, thiserror::Error)]
     #[error("client error (Connect)")]
     struct Outer(#[source] std::num::ParseIntError);

@@ -1,4 +1,4 @@
-//! The binary, from its flags to what comes of them in a cluster.
+//! Tests of the binary, from its flags to their effect in a cluster.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -8,6 +8,7 @@
 
 use std::{
     fs,
+    os::unix::fs::PermissionsExt as _,
     path::Path,
     process::{Child, Command, Stdio},
     time::{Duration, Instant},
@@ -26,10 +27,10 @@ use skydock_devplane::{DevPlane, Options};
 use tempfile::TempDir;
 use tokio::time::sleep;
 
-/// How long something that must come is waited for.
+/// How long to wait for an expected event.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A plugin, built by `cargo xtask guests`.
+/// Returns the flag for a plugin that `cargo xtask guests` has built.
 fn plugin(name: &str) -> String {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/plugins").join(name);
     assert!(path.is_file(), "there is no plugin {}: run `cargo xtask guests`", path.display());
@@ -43,7 +44,7 @@ fn skydock(dir: &TempDir, args: &[&str]) -> Command {
     command
 }
 
-/// What it says, of flags with which it does not start.
+/// Returns the error for flags with which the binary does not start.
 fn refusal(args: &[&str]) -> String {
     let dir = tempfile::tempdir().unwrap();
     let output = skydock(&dir, args).output().unwrap();
@@ -52,7 +53,7 @@ fn refusal(args: &[&str]) -> String {
     said
 }
 
-/// Killed at the end of the test.
+/// A running process, which is killed at the end of the test.
 struct Running {
     child: Child,
     dir: TempDir,
@@ -105,24 +106,42 @@ async fn until<T>(what: &str, running: &Running, mut look: impl AsyncFnMut() -> 
     }
 }
 
+#[test]
+fn skydock_dev_runs_the_program_next_to_skydock() {
+    let dir = tempfile::tempdir().unwrap();
+    let alone = dir.path().join("skydock");
+    fs::copy(env!("CARGO_BIN_EXE_skydock"), &alone).unwrap();
+    let dev = || {
+        let output = Command::new(&alone).args(["dev", "--help", "x y"]).env("PATH", "/nowhere").output().unwrap();
+        (String::from_utf8(output.stdout).unwrap(), String::from_utf8(output.stderr).unwrap())
+    };
+    let (_, said) = dev();
+    assert!(said.starts_with("skydock: `skydock dev` needs the program skydock-dev, which is neither"), "{said}");
+    assert!(said.lines().count() == 1 && said.contains("cargo build --release -p skydock-dev"), "{said}");
+    let beside = dir.path().join("skydock-dev");
+    fs::write(&beside, "#!/bin/sh\nfor word; do echo \"<$word>\"; done\n").unwrap();
+    fs::set_permissions(&beside, fs::Permissions::from_mode(0o755)).unwrap();
+    assert_eq!(dev().0, "<--help>\n<x y>\n");
+}
+
 // Holds: R-02, OPS-12
 #[test]
-fn routes_without_cluster_cidr_are_a_mistake_at_the_start() {
+fn routes_without_cluster_cidr_fail_at_startup() {
     let said = refusal(&[&plugin("hostile/good.wasm")]);
-    let words = "makes routes to Pods, and needs --cluster-cidr or --configure-cloud-routes=false";
+    let words = "supports routes: set --cluster-cidr or --configure-cloud-routes=false";
     assert!(said.contains(words), "{said}");
 }
 
 // Holds: OPS-84
 #[test]
-fn a_limit_of_the_flags_is_that_of_the_plugin() {
+fn plugin_limit_flags_apply_to_the_plugin() {
     let said = refusal(&[&plugin("hostile/good.wasm"), "--plugin-limit=memory=1Mi"]);
     assert!(said.contains("which exceeds the limit of 0x100000 bytes"), "{said}");
 }
 
 // Holds: SEC-16, OPS-81, OPS-82
 #[tokio::test(flavor = "multi_thread")]
-async fn a_load_balancer_with_a_pods_address_is_refused_and_told() {
+async fn a_load_balancer_with_a_pod_address_causes_an_event() {
     let plane = DevPlane::start(Options::default()).await.unwrap();
     let client = Client::try_from(Config::new(plane.url().parse().unwrap())).unwrap();
     let services = Api::<Service>::namespaced(client.clone(), "default");
@@ -138,7 +157,7 @@ async fn a_load_balancer_with_a_pods_address_is_refused_and_told() {
         failed.and_then(|event| event.message)
     });
     let message = message.await;
-    assert!(message.contains("10.244.7.7 is refused: it is among the Pods' addresses, 10.244.0.0/16"), "{message}");
+    assert!(message.contains("10.244.7.7 is rejected: it is in the Pod address range 10.244.0.0/16"), "{message}");
     drop(refusing);
 
     let allowing = [&pods[..], &["--load-balancer-allowed-cidrs=10.244.7.0/24"]].concat();
@@ -154,7 +173,7 @@ async fn a_load_balancer_with_a_pods_address_is_refused_and_told() {
 
 // Holds: OPS-79
 #[tokio::test(flavor = "multi_thread")]
-async fn after_a_leader_that_was_killed_no_pod_cidr_is_given_at_once() {
+async fn pod_cidr_allocation_waits_after_a_killed_leader() {
     let plane = DevPlane::start(Options::default()).await.unwrap();
     let client = Client::try_from(Config::new(plane.url().parse().unwrap())).unwrap();
     let (nodes, leases) = (Api::<Node>::all(client.clone()), Api::<Lease>::namespaced(client, "kube-system"));
@@ -175,7 +194,7 @@ async fn after_a_leader_that_was_killed_no_pod_cidr_is_given_at_once() {
     until("the first gives Pod CIDRs", &first, async || has("a").await.then_some(())).await;
     let lease = async || leases.get("cloud-controller-manager").await.unwrap();
     let before = lease().await.spec.unwrap().holder_identity;
-    // By SIGKILL: the lease is not given up.
+    // Killed by SIGKILL, so the Lease is not released.
     drop(first);
     register("b").await;
     let second = Running::start(&plane, &flags, INVENTORY);

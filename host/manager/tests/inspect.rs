@@ -1,9 +1,9 @@
-//! `skydock plugin inspect` tells who a plugin is before it is let near a cluster.
-#![allow(clippy::unwrap_used)] // a test: what clippy allows in test functions does not reach the helpers beside them
+//! `skydock plugin inspect` shows what a plugin is before it is used in a cluster.
+#![allow(clippy::unwrap_used)] // helpers are not test functions for clippy
 
 use std::{path::Path, process::Command};
 
-/// What is told of the provider `static`, or why it cannot be used.
+/// Returns the output for the provider `static`, or the error.
 fn inspect(flags: &[&str]) -> Result<String, String> {
     let plugin = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/plugins/static.wasm");
     assert!(plugin.is_file(), "there is no plugin {}: run `cargo xtask guests`", plugin.display());
@@ -19,7 +19,7 @@ fn inspect(flags: &[&str]) -> Result<String, String> {
 
 // Holds: OPS-06
 #[test]
-fn a_plugin_is_told_by_its_capabilities_and_prefixes() {
+fn inspect_shows_capabilities_and_provider_id_prefixes() {
     let told = inspect(&[]).unwrap();
     for line in ["capabilities    instances, load-balancers", "provider IDs    static://"] {
         assert!(told.lines().any(|other| other.trim_end() == line), "{line} is missing in:\n{told}");
@@ -27,7 +27,7 @@ fn a_plugin_is_told_by_its_capabilities_and_prefixes() {
 }
 
 #[test]
-fn it_is_tried_within_the_limits_it_is_to_have() {
+fn inspect_applies_the_plugin_limits() {
     assert!(inspect(&["--plugin-limit=memory=2Mi"]).is_ok());
     let refused = inspect(&["--plugin-limit=memory=1Mi"]).unwrap_err();
     assert!(refused.contains("exceeds the limit of 0x100000 bytes"), "{refused}");

@@ -1,5 +1,5 @@
 //! Pod CIDRs of nodes on the embedded control plane.
-#![allow(clippy::unwrap_used, clippy::panic)] // a test: what clippy allows in test functions does not reach the helpers beside them
+#![allow(clippy::unwrap_used, clippy::panic)] // helpers are not test functions for clippy
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -26,7 +26,7 @@ use skydock_devplane::DevPlane;
 use tokio::{sync::watch, task::JoinHandle, time::sleep};
 use tokio_util::sync::CancellationToken;
 
-/// A cloud that can do nothing: Pod CIDRs need none.
+/// A cloud without capabilities, since Pod CIDRs do not need a cloud.
 struct Nothing;
 
 fn never<T>() -> Result<T, CloudError> {
@@ -95,14 +95,14 @@ impl CloudProvider for Nothing {
     }
 }
 
-/// The controller, which can be ended and started anew.
+/// The controller, which can be stopped and restarted.
 struct Host {
     shutdown: CancellationToken,
     running: JoinHandle<Result<(), RunError>>,
 }
 
 impl Host {
-    /// Sixteen Pod CIDRs of each family.
+    /// Starts the controller with sixteen Pod CIDRs of each family.
     fn start(client: &Client) -> Self {
         let range = |cluster: &str, mask| NodeRange::new(cluster.parse().unwrap(), mask).unwrap();
         let ipam = IpamOptions {
@@ -141,7 +141,7 @@ fn cidrs(node: &Node) -> Vec<String> {
     node.spec.as_ref().and_then(|spec| spec.pod_cidrs.clone()).unwrap_or_default()
 }
 
-/// Nodes that have Pod CIDRs, once there are so many; no two of them ever have one in common.
+/// Returns the nodes with Pod CIDRs when there are this many. Checks that no CIDR is allocated twice.
 async fn assigned(nodes: &Api<Node>, count: usize) -> BTreeMap<String, Vec<String>> {
     for _ in 0..200 {
         let list = nodes.list(&ListParams::default()).await.unwrap();
@@ -159,7 +159,7 @@ async fn assigned(nodes: &Api<Node>, count: usize) -> BTreeMap<String, Vec<Strin
 
 // Holds: I-05, I-06, I-09, OPS-33
 #[tokio::test(flavor = "multi_thread")]
-async fn nodes_get_what_others_have_not_until_all_is_given() {
+async fn nodes_get_unused_pod_cidrs_until_none_is_left() {
     let plane = DevPlane::start(skydock_devplane::Options::default()).await.unwrap();
     let client = Client::try_from(Config::new(plane.url().parse().unwrap())).unwrap();
     let nodes = Api::<Node>::all(client.clone());
@@ -183,7 +183,7 @@ async fn nodes_get_what_others_have_not_until_all_is_given() {
     let after = assigned(&nodes, 16).await;
     assert!(before.iter().filter(|(name, _)| *name != "n02").all(|(name, cidrs)| after[name] == *cidrs), "{after:?}");
 
-    // 17 nodes for 16: one waits, is told why, and gets what the next one to go leaves.
+    // 17 nodes for 16 CIDRs: one node waits, gets an event, and receives the next CIDR that is released.
     let events = Api::<Event>::all(client);
     let mut told = Vec::new();
     for _ in 0..100 {

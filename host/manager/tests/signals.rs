@@ -1,4 +1,4 @@
-//! The binary hears SIGTERM whatever it is doing, and takes its compiler with it.
+//! The binary handles SIGTERM at any time, and its compiler process ends with it.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -22,13 +22,13 @@ use rustix::process::{Pid, Signal, kill_process};
 use skydock_devplane::{DevPlane, Options};
 use tempfile::TempDir;
 
-/// A process that hears a signal has ended after two seconds; a busy machine takes longer to tell.
+/// A process ends within two seconds after a signal; on a busy machine this may be noticed later.
 const ENDS_WITHIN: Duration = Duration::from_secs(6);
 
-/// How long something that must come is waited for.
+/// How long to wait for an expected event.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A `skydock` process, killed at the end of the test if it still runs.
+/// A `skydock` process, which is killed at the end of the test if it is still running.
 struct Skydock {
     child: Child,
     dir: TempDir,
@@ -42,7 +42,7 @@ impl Drop for Skydock {
 }
 
 impl Skydock {
-    /// Starts it in a directory of its own, which may hold files already.
+    /// Starts the process in its own directory, which may already contain files.
     fn start(dir: TempDir, args: &[&str]) -> Self {
         let child = Command::new(env!("CARGO_BIN_EXE_skydock"))
             .args(args)
@@ -57,7 +57,7 @@ impl Skydock {
         Self { child, dir }
     }
 
-    /// Starts it as a manager with this plugin.
+    /// Starts the process as a manager with this plugin.
     fn manager(dir: TempDir, plugin: &str, more: &[&str]) -> Self {
         let plugin = format!("--plugin=test={plugin}");
         let args = ["--cloud-provider=test", &plugin, "--metrics-bind-address=0", "--configure-cloud-routes=false"];
@@ -80,13 +80,13 @@ impl Skydock {
         }
     }
 
-    /// Its compiler, once it is at work.
+    /// Returns its compiler process once it is running.
     fn compiler(&mut self) -> PathBuf {
         self.until("a compiler is at work", |it| it.children().iter().any(|child| is_limited(child)));
         self.children().into_iter().find(|child| is_limited(child)).unwrap()
     }
 
-    /// The processes it has started.
+    /// Returns the child processes.
     fn children(&self) -> Vec<PathBuf> {
         let Ok(tasks) = fs::read_dir(format!("/proc/{}/task", self.child.id())) else { return Vec::new() };
         let ids = tasks.filter_map(|task| fs::read_to_string(task.ok()?.path().join("children")).ok());
@@ -97,7 +97,7 @@ impl Skydock {
         kill_process(Pid::from_raw(self.child.id().try_into().unwrap()).unwrap(), signal).unwrap();
     }
 
-    /// Waits for the end after a signal.
+    /// Sends a signal and waits for the end of the process.
     fn ends_by(mut self, signal: Signal) -> (ExitStatus, String) {
         let began = Instant::now();
         self.signal(signal);
@@ -111,7 +111,7 @@ impl Skydock {
     }
 }
 
-/// The compiler sets its limits first, that of CPU time last.
+/// Returns true if the compiler has set its limits; the limit of CPU time is set last.
 fn is_limited(process: &Path) -> bool {
     limit(process, "Max cpu time").is_some_and(|limit| limit == "300")
 }
@@ -122,7 +122,7 @@ fn limit(process: &Path, name: &str) -> Option<String> {
     Some(values.split_whitespace().next()?.to_owned())
 }
 
-/// Waits for the end of a process; one that nobody has asked about yet is a zombie.
+/// Waits for the end of a process; an ended process may still be a zombie.
 fn ends(process: &Path) {
     let began = Instant::now();
     while fs::read_to_string(process.join("stat")).is_ok_and(|stat| !stat.contains(") Z ")) {
@@ -135,7 +135,7 @@ fn dir() -> TempDir {
     tempfile::tempdir().unwrap()
 }
 
-/// A directory with a plugin that is within all bounds, and takes many seconds to compile.
+/// Creates a directory with a plugin that is within all limits and takes many seconds to compile.
 fn with_dear_plugin() -> TempDir {
     let step = "(if (local.get 0) (then (local.set 1 (i32.mul (local.get 0) (local.get 1)))))";
     let function = format!("(func (param i32 i32) (result i32) {} (local.get 1))", step.repeat(12));
@@ -152,7 +152,7 @@ fn with_dear_plugin() -> TempDir {
     dir
 }
 
-/// A plugin that does all it should, built by `cargo xtask guests`.
+/// Returns a valid plugin that `cargo xtask guests` has built.
 fn good() -> String {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/plugins/hostile/good.wasm");
     assert!(path.is_file(), "there is no fixture {}: run `cargo xtask guests`", path.display());
@@ -174,7 +174,7 @@ fn free_address() -> SocketAddr {
     TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap().local_addr().unwrap()
 }
 
-/// The status line of an answer, if there is one.
+/// Returns the status line of an answer, if there is one.
 fn get(address: SocketAddr, path: &str) -> Option<String> {
     let mut stream = TcpStream::connect(address).ok()?;
     stream.write_all(format!("GET {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n").as_bytes()).ok()?;
@@ -185,7 +185,7 @@ fn get(address: SocketAddr, path: &str) -> Option<String> {
 
 // Holds: OPS-66, OPS-72
 #[test]
-fn health_is_served_and_a_signal_heard_while_compiling() {
+fn health_and_signals_work_while_compiling() {
     let address = free_address();
     let serve = format!("--metrics-bind-address={address}");
     let args = ["--cloud-provider=test", "--plugin=test=dear.wasm", &serve];
@@ -202,14 +202,15 @@ fn health_is_served_and_a_signal_heard_while_compiling() {
 
 // Holds: SEC-13, OPS-60
 #[test]
-fn the_compiler_has_nothing_of_the_host_but_its_task() {
+fn the_compiler_inherits_nothing_from_the_host() {
     let mut skydock = Skydock::manager(with_dear_plugin(), "dear.wasm", &[]);
     let compiler = skydock.compiler();
     let environment = fs::read_to_string(compiler.join("environ")).unwrap();
     assert!(environment.starts_with("RAYON_NUM_THREADS=") && !environment.contains("SECRET"), "{environment:?}");
     let arguments = fs::read_to_string(compiler.join("cmdline")).unwrap();
     assert!(arguments.ends_with("\0plugin\0compile\0"), "{arguments:?}");
-    // What this test was itself started with goes to everybody; of the host's own files there is none.
+    // File descriptors that this test process itself inherited are passed on to all its children, but none of the host's own
+    // files are.
     let files = |process: &Path| -> BTreeSet<_> {
         fs::read_dir(process.join("fd")).unwrap().map(|fd| fd.unwrap().file_name()).collect()
     };
@@ -233,7 +234,7 @@ fn the_compiler_has_nothing_of_the_host_but_its_task() {
 
 // Holds: SEC-13
 #[test]
-fn the_compiler_ends_with_a_host_that_is_killed() {
+fn the_compiler_ends_when_the_host_is_killed() {
     let mut skydock = Skydock::manager(with_dear_plugin(), "dear.wasm", &[]);
     let compiler = skydock.compiler();
     skydock.ends_by(Signal::KILL);
@@ -241,15 +242,15 @@ fn the_compiler_ends_with_a_host_that_is_killed() {
 }
 
 #[test]
-fn a_signal_is_heard_while_a_plugin_is_inspected() {
+fn a_signal_stops_plugin_inspect() {
     let mut skydock = Skydock::start(with_dear_plugin(), &["plugin", "inspect", "dear.wasm"]);
     skydock.compiler();
     let (status, log) = skydock.ends_by(Signal::TERM);
-    assert_eq!((status.code(), log.as_str()), (Some(1), "skydock: stopped before it was done\n"));
+    assert_eq!((status.code(), log.as_str()), (Some(1), "skydock: stopped before startup was complete\n"));
 }
 
 #[test]
-fn a_signal_is_heard_while_a_file_does_not_answer() {
+fn a_signal_stops_reading_a_blocked_file() {
     let dir = dir();
     rustix::fs::mkfifoat(rustix::fs::CWD, dir.path().join("pipe"), 0o600.into()).unwrap();
     let skydock = Skydock::manager(dir, &good(), &["--kubeconfig=pipe"]);
@@ -260,7 +261,7 @@ fn a_signal_is_heard_while_a_file_does_not_answer() {
 
 // Holds: OPS-97
 #[test]
-fn what_can_be_read_once_is_refused_by_name() {
+fn pipes_are_rejected_by_the_name_of_the_flag() {
     for (plugin, config, flag) in
         [("pipe", None, "--plugin"), (good().as_str(), Some("--cloud-config=pipe"), "--cloud-config")]
     {
@@ -278,12 +279,12 @@ fn what_can_be_read_once_is_refused_by_name() {
 }
 
 #[test]
-fn a_log_that_cannot_be_written_ends_nothing() {
+fn a_full_log_disk_does_not_stop_the_process() {
     let runtime = tokio::runtime::Runtime::new().unwrap();
     let plane = runtime.block_on(DevPlane::start(Options::default())).unwrap();
     for format in ["--logging-format=text", "--logging-format=json"] {
         let dir = dir();
-        // Whatever is written there finds the disk full.
+        // All writes to this file fail because the disk is full.
         std::os::unix::fs::symlink("/dev/full", dir.path().join("log")).unwrap();
         let kubeconfig = write_kubeconfig(dir.path(), plane.url().to_string().trim_end_matches('/'), "{}");
         let address = free_address();
@@ -299,7 +300,7 @@ fn a_log_that_cannot_be_written_ends_nothing() {
 }
 
 #[test]
-fn a_signal_is_heard_while_credentials_are_asked_for() {
+fn a_signal_stops_waiting_for_an_exec_credential() {
     let dir = dir();
     let program = dir.path().join("login");
     fs::write(&program, "#!/bin/sh\ntouch asked\nexec sleep 20\n").unwrap();
@@ -314,9 +315,9 @@ fn a_signal_is_heard_while_credentials_are_asked_for() {
 
 // Holds: OPS-72
 #[test]
-fn a_signal_is_heard_while_the_api_server_does_not_answer() {
+fn a_signal_stops_waiting_for_the_api_server() {
     let dir = dir();
-    // It takes connections, and says nothing.
+    // This server accepts connections but never answers.
     let server = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
     let kubeconfig = write_kubeconfig(dir.path(), &format!("http://{}", server.local_addr().unwrap()), "{}");
     let skydock = Skydock::manager(dir, &good(), &[&kubeconfig]);
@@ -328,7 +329,7 @@ fn a_signal_is_heard_while_the_api_server_does_not_answer() {
 
 // Holds: OPS-48
 #[test]
-fn a_signal_is_heard_while_waiting_for_the_lease() {
+fn a_signal_stops_a_leader_and_a_standby() {
     let runtime = tokio::runtime::Runtime::new().unwrap();
     let plane = runtime.block_on(DevPlane::start(Options::default())).unwrap();
     let url = plane.url().to_string();

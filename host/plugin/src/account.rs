@@ -1,11 +1,11 @@
-//! Something of which all instances of a plugin together have so much.
+//! A limited quantity that all instances of a plugin share.
 
 use std::sync::{
     Arc,
     atomic::{AtomicUsize, Ordering::Relaxed},
 };
 
-/// How much there is, and how much of it is taken.
+/// The limit, and how much of it is taken.
 #[derive(Debug)]
 pub(crate) struct Account {
     limit: usize,
@@ -26,7 +26,7 @@ impl Account {
     }
 }
 
-/// What one instance has taken; given back when it is dropped.
+/// The part that one instance has taken. It is returned when the share is dropped.
 #[derive(Debug)]
 pub(crate) struct Share {
     account: Arc<Account>,
@@ -38,7 +38,7 @@ impl Share {
         Self { account: Arc::clone(account), taken: 0 }
     }
 
-    /// Takes so much more, if it is there.
+    /// Takes this much more, if it is available. Returns whether it was taken.
     pub(crate) fn take(&mut self, more: usize) -> bool {
         let add = |taken: usize| taken.checked_add(more).filter(|sum| *sum <= self.account.limit);
         let granted = self.account.taken.fetch_update(Relaxed, Relaxed, add).is_ok();
@@ -48,7 +48,7 @@ impl Share {
         granted
     }
 
-    /// Gives back all but so much.
+    /// Returns everything above `rest`.
     pub(crate) fn keep(&mut self, rest: usize) {
         let surplus = self.taken.saturating_sub(rest);
         self.account.taken.fetch_sub(surplus, Relaxed);
@@ -59,7 +59,7 @@ impl Share {
         self.taken
     }
 
-    /// True if there would be so much more, had nobody else taken anything.
+    /// Returns true if the limit would allow this much more with no other instance holding a share.
     pub(crate) fn would_suffice(&self, more: usize) -> bool {
         self.taken.saturating_add(more) <= self.account.limit
     }

@@ -1,6 +1,6 @@
-//! What comes out of a plugin, checked against the contract before anyone sees it.
+//! Checks the answers of a plugin against the contract before anything else uses them.
 //!
-//! A plugin may be wrong or hostile; whatever passes here is fit to be written to a Node or a Service.
+//! A plugin may be faulty or hostile; an answer that passes can be written to a Node or a Service.
 
 mod addresses;
 
@@ -18,112 +18,114 @@ use crate::{
         exports::skydock::provider::{instances, plugin, routes, zones},
         skydock::provider::types as wit,
     },
-    host::MAX_ANNOTATION,
-    pool::Overlap,
+    overlap::Overlap,
     redact::redact,
     text::Quoted,
 };
 
-/// Addresses of a node, further labels, ingress points: at most so many, as the contract says.
+/// Maximum number of addresses of a node, of additional labels, and of ingress points, as in the contract.
 const MAX_LIST: usize = 64;
-/// Bytes of a provider ID, as the contract says.
+/// Maximum bytes of a provider ID, as in the contract.
 const MAX_PROVIDER_ID: usize = 512;
-/// Bytes of a DNS name, of a node's name and of a label's prefix (RFC 1123, and Kubernetes' own limit).
+/// Maximum bytes of a DNS name, of a node's name and of a label's prefix (RFC 1123, and Kubernetes' own limit).
 const MAX_NAME: usize = 253;
-/// Bytes of a label's value, of its name, and of a provider's name (Kubernetes' own limit).
+/// Maximum bytes of a label's value, of its name, and of a provider's name (Kubernetes' own limit).
 const MAX_LABEL: usize = 63;
-/// Bytes of a cloud's name for a route. The longest known are Azure resource IDs.
+/// Maximum bytes of a cloud's name for a route. The longest known names are Azure resource IDs.
 const MAX_ROUTE_NAME: usize = 1024;
-/// Bytes of a version, as the contract says.
+/// Maximum bytes of a version, as in the contract.
 const MAX_VERSION: usize = 64;
-/// Prefixes a plugin may own, and hosts it may wish for: more than any provider has.
+/// Maximum number of prefixes that a plugin may own, and of hosts that it may request: more than any provider needs.
 const MAX_WISHES: usize = 64;
-/// Prefixes of annotations, as the contract says.
+/// Maximum number of annotation prefixes, as in the contract.
 const MAX_ANNOTATION_PREFIXES: usize = 16;
-/// Bytes of the place where the next part of a list begins, as the contract says.
+
+/// Maximum bytes of an annotation's value, as in the contract.
+pub(crate) const MAX_ANNOTATION: usize = 4 << 10;
+/// Maximum bytes of the token of the next page of a list, as in the contract.
 const MAX_NEXT: usize = 4 << 10;
-/// Most nodes in one call, and what it is if the plugin leaves it to the host; as the contract says.
+/// Maximum number of nodes in one call, and the default if the plugin sets none, as in the contract.
 const MAX_BATCH: u32 = 1000;
 const DEFAULT_BATCH: u32 = 100;
-/// When a plugin may be asked again, as the contract says.
+/// Bounds of the delay before a retry, as in the contract.
 const RETRY: std::ops::RangeInclusive<Duration> = Duration::from_millis(100)..=Duration::from_secs(60 * 60);
 
-/// When maintenance may come again, as the contract says.
+/// Bounds of the delay before the next maintenance, as in the contract.
 const MAINTENANCE: std::ops::RangeInclusive<Duration> = Duration::from_secs(10)..=Duration::from_secs(24 * 60 * 60);
 
-/// How an answer breaks the contract.
+/// Violations of the contract by an answer.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum AnswerError {
-    /// A batch has another length than its question.
+    /// The answer to a batch has the wrong number of elements.
     #[error("{answers} answers to {questions} questions")]
     Length {
-        /// Asked.
+        /// Number of elements in the request.
         questions: usize,
-        /// Got.
+        /// Number of elements in the answer.
         answers: usize,
     },
     /// A list is too long.
-    #[error("{count} {what}, where at most {limit} are allowed")]
+    #[error("{count} {what}, but at most {limit} are allowed")]
     TooMany {
-        /// Of what.
+        /// What the list contains.
         what: &'static str,
-        /// Got.
+        /// Number of elements.
         count: usize,
-        /// Allowed.
+        /// Maximum number of elements.
         limit: usize,
     },
-    /// There are more routes than the operator's limit.
+    /// There are more routes than the operator's limit allows.
     #[error(
-        "{count} routes, where at most {limit} are allowed: allow more, such as --plugin-limit routes={}", .count.saturating_mul(2)
+        "{count} routes, but at most {limit} are allowed: raise the limit, for example --plugin-limit routes={}", .count.saturating_mul(2)
     )]
     TooManyRoutes {
-        /// Got.
+        /// Number of routes.
         count: usize,
-        /// Allowed.
+        /// Maximum number of routes.
         limit: usize,
     },
-    /// A value cannot be used.
+    /// A value is not valid.
     #[error("{what} {value} is not {expected}")]
     Value {
-        /// Which field.
+        /// Name of the field.
         what: &'static str,
-        /// What it holds.
+        /// Its value.
         value: Quoted,
-        /// What it should.
+        /// The expected form.
         expected: &'static str,
     },
-    /// An IP address is not one that a node or a load balancer can have.
-    #[error("{what} {address} is refused: {why}")]
+    /// An IP address is one that a node or a load balancer cannot have.
+    #[error("{what} {address} is rejected: {why}")]
     Address {
-        /// Which field.
+        /// Name of the field.
         what: &'static str,
-        /// What it holds.
+        /// Its value.
         address: IpAddr,
-        /// Why.
+        /// Reason for the rejection.
         why: Refused,
     },
-    /// A name stands for an IP address that is not one that a node can have.
-    #[error("{what} {name} is refused: {why}")]
+    /// A name stands for an IP address that a node cannot have.
+    #[error("{what} {name} is rejected: {why}")]
     Name {
-        /// Which field.
+        /// Name of the field.
         what: &'static str,
-        /// What it holds.
+        /// Its value.
         name: Quoted,
-        /// Why.
+        /// Reason for the rejection.
         why: Refused,
     },
-    /// A provider ID is not the plugin's own.
-    #[error("provider ID {0} is not under a prefix the plugin owns")]
+    /// A provider ID does not have one of the plugin's prefixes.
+    #[error("provider ID {0} does not have a prefix of the plugin")]
     ForeignProviderId(Quoted),
-    /// A key is there twice.
-    #[error("{what} {value} is there twice")]
+    /// A key occurs twice.
+    #[error("duplicate {what} {value}")]
     Twice {
-        /// Which field.
+        /// Name of the field.
         what: &'static str,
         /// The key.
         value: Quoted,
     },
-    /// Something is missing.
+    /// A required value is missing.
     #[error("{0} is missing")]
     Missing(&'static str),
 }
@@ -138,14 +140,14 @@ fn count(what: &'static str, count: usize, limit: usize) -> Checked<()> {
     if count > limit { Err(AnswerError::TooMany { what, count, limit }) } else { Ok(()) }
 }
 
-/// Letters, digits, `-`, `_` and `.`, starting and ending with a letter or digit (Kubernetes' qualified name part).
+/// Returns true for letters, digits, `-`, `_` and `.`, starting and ending with a letter or digit (Kubernetes' qualified name part).
 fn is_label_name(text: &str) -> bool {
     let bytes = text.as_bytes();
     let ends = [bytes.first(), bytes.last()].into_iter().all(|end| end.is_some_and(u8::is_ascii_alphanumeric));
     ends && text.len() <= MAX_LABEL && bytes.iter().all(|b| b.is_ascii_alphanumeric() || b"-_.".contains(b))
 }
 
-/// RFC 1123 subdomain in lower case.
+/// Returns true for an RFC 1123 subdomain in lower case.
 fn is_subdomain(text: &str) -> bool {
     let label = |label: &str| {
         !label.is_empty()
@@ -156,7 +158,7 @@ fn is_subdomain(text: &str) -> bool {
     text.len() <= MAX_NAME && text.split('.').all(label)
 }
 
-/// `name` or `prefix/name`.
+/// Returns true for `name` or `prefix/name`.
 pub(crate) fn is_qualified(text: &str) -> bool {
     match text.split_once('/') {
         Some((prefix, name)) => is_subdomain(prefix) && is_label_name(name),
@@ -164,12 +166,12 @@ pub(crate) fn is_qualified(text: &str) -> bool {
     }
 }
 
-/// What a machine may be called: a DNS name, where older clouds also use capitals and underscores.
+/// Returns true for a valid name of a machine: a DNS name, in which older clouds also use upper-case letters and underscores.
 fn is_host_name(text: &str) -> bool {
     (1..=MAX_NAME).contains(&text.len()) && text.bytes().all(|b| b.is_ascii_alphanumeric() || b"-_.".contains(&b))
 }
 
-/// A label's value; an empty one says nothing and counts as none.
+/// Checks a label's value. An empty value counts as absent.
 fn label_value(what: &'static str, text: Option<String>) -> Checked<Option<String>> {
     let Some(text) = text.filter(|text| !text.is_empty()) else { return Ok(None) };
     let ok = is_label_name(&text);
@@ -181,7 +183,7 @@ fn ip(what: &'static str, text: &str) -> Checked<IpAddr> {
     value(what, text, "an IP address", text.parse::<IpAddr>().ok())
 }
 
-/// An address that a cloud's route has noted for its node. It is compared, and written nowhere.
+/// Checks an address that a cloud's route contains for its node. It is only compared, and never written.
 fn noted_address(address: wit::NodeAddress) -> Checked<cloud::NodeAddress> {
     let (kind, is_ip) = match address.kind {
         wit::AddressKind::Hostname => (cloud::AddressKind::Hostname, false),
@@ -200,8 +202,8 @@ fn noted_address(address: wit::NodeAddress) -> Checked<cloud::NodeAddress> {
     Ok(cloud::NodeAddress { kind, address })
 }
 
-/// An address that is written to the node. The API server may connect to any of them, also to a host name, and some clouds
-/// give IP addresses for names.
+/// Checks an address that is written to the node. The API server may connect to any of them, also to a host name, and some clouds use
+/// IP addresses as names.
 fn address(address: wit::NodeAddress) -> Checked<cloud::NodeAddress> {
     let checked = noted_address(address)?;
     let what = "address";
@@ -223,7 +225,7 @@ fn addresses(
     all.into_iter().map(check).collect()
 }
 
-/// True for keys that belong to Kubernetes: under `kubernetes.io` or `k8s.io`.
+/// Returns true for keys that belong to Kubernetes: under `kubernetes.io` or `k8s.io`.
 fn is_reserved(key: &str) -> bool {
     let prefix = key.split_once('/').map_or("", |(prefix, _)| prefix);
     ["kubernetes.io", "k8s.io"]
@@ -248,7 +250,7 @@ fn labels(all: Vec<(String, String)>) -> Checked<Pairs> {
     Ok(labels)
 }
 
-/// Annotations that a machine gives its node.
+/// Checks the annotations that an instance sets on its node.
 fn annotations(all: Vec<(String, String)>, info: &ProviderInfo) -> Checked<Pairs> {
     count("annotations", all.len(), MAX_LIST)?;
     let mut annotations = Pairs::new();
@@ -265,8 +267,8 @@ fn annotations(all: Vec<(String, String)>, info: &ProviderInfo) -> Checked<Pairs
     Ok(annotations)
 }
 
-/// True for what annotation keys of a plugin may begin with: a domain and `/`, or with the beginning of a name after it; nothing
-/// that would take all of Kubernetes' own annotations, or one of Skydock's.
+/// Returns true for a valid prefix of a plugin's annotation keys: a domain and `/`, optionally with the beginning of a name after it.
+/// Prefixes that cover all of Kubernetes' annotations, or any of Skydock's, are not valid.
 fn is_annotation_prefix(text: &str) -> bool {
     let Some((domain, family)) = text.split_once('/') else { return false };
     let of = |owner: &str| domain.strip_suffix(owner).is_some_and(|before| before.is_empty() || before.ends_with('.'));
@@ -279,7 +281,7 @@ fn is_annotation_prefix(text: &str) -> bool {
 fn provider_id(id: String, info: &ProviderInfo) -> Checked<String> {
     let printable = id.len() <= MAX_PROVIDER_ID && id.bytes().all(|b| b.is_ascii_graphic());
     value("provider ID", &id, "printable ASCII of at most 512 bytes", printable.then_some(()))?;
-    // A bare prefix names no machine.
+    // A prefix alone does not identify an instance.
     let owned = info.provider_id_prefixes.iter().any(|prefix| id.len() > prefix.len() && id.starts_with(prefix));
     if owned { Ok(id) } else { Err(AnswerError::ForeignProviderId(Quoted::new(&id))) }
 }
@@ -325,7 +327,7 @@ fn ingress(ingress: wit::Ingress, service: &cloud::Service, rules: &IngressRules
         return Err(AnswerError::Missing("address and host name of an ingress point"));
     }
     count("port states of an ingress point", ingress.ports.len(), service.ports.len())?;
-    // The API server refuses a mode without an address.
+    // The API server rejects a mode without an address.
     let ip_mode = ingress.ip_mode.filter(|_| address.is_some()).map(|mode| match mode {
         wit::IpMode::Vip => cloud::IpMode::Vip,
         wit::IpMode::Proxy => cloud::IpMode::Proxy,
@@ -350,7 +352,7 @@ fn port_status(status: wit::PortStatus) -> Checked<cloud::PortStatus> {
     Ok(cloud::PortStatus { port: status.port, transport, error: status.error })
 }
 
-/// The status of the load balancer of this service.
+/// Checks the status of the load balancer of this Service.
 pub(crate) fn load_balancer(
     status: wit::LoadBalancerStatus,
     service: &cloud::Service,
@@ -378,8 +380,8 @@ fn route(route: routes::Route) -> Checked<cloud::Route> {
     })
 }
 
-/// A part of all routes, after so many others, and where the next part begins. A route that cannot be read spoils the list: without it
-/// the host would make or delete others wrongly.
+/// Checks one page of the list of routes, after `before` routes on earlier pages, and returns it with the token of the next page. One
+/// invalid route makes the whole list invalid: without that route, the host would create or delete the wrong ones.
 pub(crate) fn route_page(
     page: routes::RoutePage,
     before: usize,
@@ -395,17 +397,17 @@ pub(crate) fn route_page(
     Ok((page.routes.into_iter().map(route).collect::<Checked<_>>()?, page.next))
 }
 
-/// When a plugin wants to be called for maintenance again, within bounds.
+/// Returns the delay before the next maintenance, within its bounds.
 pub(crate) fn pause(milliseconds: u64) -> Duration {
     Duration::from_millis(milliseconds).clamp(*MAINTENANCE.start(), *MAINTENANCE.end())
 }
 
-/// A plugin's error as the controllers take it: text cut and escaped, delay within bounds.
+/// Converts a plugin's error for controllers: its text is cut off and escaped, its delay is kept within the bounds.
 pub(crate) fn cloud_error(error: wit::CloudError) -> CloudError {
     told(error, |text| shown(&text, SENTENCE).into_owned())
 }
 
-/// A plugin's refusal of its configuration: what it quotes of that is blotted out.
+/// Converts a plugin's rejection of its configuration, and redacts what the text quotes from the configuration.
 pub(crate) fn config_refusal(error: wit::CloudError, settings: &plugin::Settings) -> CloudError {
     let config = settings.cloud_config.as_deref().unwrap_or_default();
     let path = settings.cloud_config_path.as_deref().unwrap_or_default();
@@ -430,10 +432,10 @@ fn told(error: wit::CloudError, text: impl Fn(String) -> String) -> CloudError {
     }
 }
 
-/// One element of a batch: what the cloud said, or how the plugin broke the contract.
+/// One element of a batch: the cloud's answer, or the violation of the contract.
 pub(crate) type Element<T> = Result<Result<T, CloudError>, AnswerError>;
 
-/// A batch, each element by itself; a wrong length spoils the whole.
+/// Checks each element of a batch separately. A wrong number of elements makes the whole batch invalid.
 pub(crate) fn batch<W, T>(
     questions: usize,
     answers: Vec<Result<W, wit::CloudError>>,
@@ -449,15 +451,15 @@ pub(crate) fn batch<W, T>(
     Ok(answers.into_iter().map(element).collect())
 }
 
-/// What a plugin says of itself.
+/// The plugin's description of itself.
 pub(crate) struct Introduction {
     pub(crate) provider: ProviderInfo,
-    /// The hosts it wishes to reach.
+    /// The hosts that the plugin requests.
     pub(crate) wanted_hosts: Vec<String>,
     pub(crate) overlap: Overlap,
 }
 
-/// What can be done with a component, less what it does not serve with its configuration.
+/// Returns the capabilities of a component without those that it does not serve with its configuration.
 fn served(all: BTreeSet<cloud::Capability>, unused: &[String]) -> Checked<BTreeSet<cloud::Capability>> {
     for name in unused {
         let exported = all.iter().any(|capability| capability.name() == name);
@@ -466,7 +468,7 @@ fn served(all: BTreeSet<cloud::Capability>, unused: &[String]) -> Checked<BTreeS
     Ok(all.into_iter().filter(|capability| !unused.iter().any(|name| capability.name() == name)).collect())
 }
 
-/// Who the plugin says it is. `exported`: what its component has.
+/// Checks the plugin's description of itself. `exported` are the capabilities of its component.
 pub(crate) fn info(info: plugin::PluginInfo, exported: BTreeSet<cloud::Capability>) -> Checked<Introduction> {
     let capabilities = served(exported, &info.unused)?;
     let named = (1..=MAX_LABEL).contains(&info.name.len())

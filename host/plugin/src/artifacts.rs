@@ -1,4 +1,4 @@
-//! Compiled plugins on disk: what one process has compiled, the next one finds.
+//! Compiled plugins on disk, which later processes reuse.
 
 mod directory;
 mod seal;
@@ -20,20 +20,21 @@ pub(crate) use surplus::unfinished;
 
 use self::directory::Directory;
 
-/// Bytes of the largest artifact: machine code has some three times the size of what it was compiled from.
+/// Maximum bytes of an artifact: machine code is about three times as large as the component that it was compiled from.
 pub(crate) const LARGEST: u64 = 1 << 30;
 
 /// All artifacts of this process.
 pub(crate) struct Artifacts {
     /// The operator's directory.
     parent: PathBuf,
-    /// Our own in it, as long as nobody removes it.
+    /// Skydock's own directory in it, which is recreated if someone deletes it.
     directory: Mutex<Arc<Directory>>,
-    /// Without a directory of the operator's, one that goes with the process.
+    /// If the operator names no directory: a temporary one, which is deleted with the process.
     _temporary: Option<TempDir>,
 }
 
-/// Names what was compiled, and by what: the SHA-256 of the component, and [`crate::engine::compatibility`].
+/// Identifies an artifact by what was compiled and by what compiled it: the SHA-256 of the component, and
+/// [`crate::engine::compatibility`].
 #[derive(Clone, Debug)]
 pub(crate) struct Key {
     pub(crate) component: String,
@@ -48,10 +49,10 @@ impl Key {
 }
 
 impl Artifacts {
-    /// Opens the directory that the operator names, or one that is removed at the end.
+    /// Opens the operator's directory, or a temporary one that is deleted at the end.
     ///
     /// # Errors
-    /// If it cannot be used, or others can write in it.
+    /// If it cannot be used, or if others can write to it.
     pub(crate) fn open(parent: Option<PathBuf>) -> Result<Self, CacheDirError> {
         let (parent, temporary) = match parent {
             Some(parent) => (parent, None),
@@ -64,7 +65,8 @@ impl Artifacts {
         Ok(Self { parent, directory, _temporary: temporary })
     }
 
-    /// Our own directory, made anew if somebody has removed it: what keeps temporary files few does so in the end. Blocks.
+    /// Returns Skydock's own directory, and recreates it if someone has deleted it, as programs that clean up temporary files
+    /// eventually do. Blocks.
     fn directory(&self) -> Result<Arc<Directory>, CacheDirError> {
         let mut directory = self.directory.lock().unwrap_or_else(PoisonError::into_inner);
         if directory.is_gone() {
@@ -73,66 +75,75 @@ impl Artifacts {
         Ok(Arc::clone(&directory))
     }
 
-    /// What was compiled earlier, if it is there and whole. Blocks.
+    /// Returns an artifact that was compiled earlier, if it exists and is intact. Blocks.
     pub(crate) fn find(&self, key: &Key) -> Option<Artifact> {
         let (directory, name) = (self.directory().ok()?, key.file());
         let file = directory.file(&name, LARGEST).ok()?;
         let artifact = Artifact::check(file, &key.component).ok().flatten();
         if artifact.is_none() {
             let path = directory.path().join(name);
-            tracing::warn!(path = %path.display(), "a compiled plugin is damaged: compiling again");
+            tracing::warn!(path = %path.display(), "compiled plugin is damaged; compiling again");
             return None;
         }
-        // What was used last is kept longest; nothing else depends on it.
+        // The most recently used artifact is kept longest. A failure only affects that order.
         let _ = directory.touch(&name);
         artifact
     }
 
-    /// A place for a compiler to write to. Blocks.
+    /// Prepares a file that a compiler can write, and deletes surplus files to make room for it. Blocks.
     ///
     /// # Errors
-    /// If the directory was removed, and cannot be made anew.
+    /// If the directory was deleted and cannot be recreated.
     pub(crate) fn begin(&self) -> Result<Unfinished, CacheDirError> {
-        Ok(Unfinished { directory: self.directory()?, number: rand::random() })
+        let directory = self.directory()?;
+        directory.tidy();
+        Ok(Unfinished { directory, number: rand::random() })
     }
 }
 
-/// A file that is being written, by a number that nobody else draws. It is removed with this, unless it is kept.
+/// A file that is being written, identified by a random number. It is deleted on drop, unless it is kept.
 pub(crate) struct Unfinished {
     directory: Arc<Directory>,
     number: u64,
 }
 
 impl Unfinished {
-    /// Where the compiler is to work.
+    /// Returns the working directory for the compiler.
     pub(crate) fn for_a_child(&self) -> PathBuf {
         self.directory.for_a_child()
     }
 
-    /// The number of the file.
+    /// Returns the number of the file.
     pub(crate) fn number(&self) -> u64 {
         self.number
     }
 
-    /// Keeps what a compiler has just finished, and removes what is old. Blocks.
+    /// Keeps the file that a compiler has finished, and deletes surplus files. Blocks.
     ///
     /// # Errors
-    /// If it is not there, or not whole.
+    /// If the file does not exist or is not intact.
     pub(crate) fn keep(self, key: &Key) -> io::Result<Artifact> {
         let name = unfinished(self.number);
         let file = self.directory.file(&name, LARGEST)?;
         let artifact = Artifact::check(file, &key.component)?.ok_or(io::ErrorKind::InvalidData)?;
         self.directory.rename(&name, &key.file())?;
-        if let Err(error) = self.tidy() {
-            tracing::warn!(%error, directory = %self.directory.path().display(), "old compiled plugins cannot be removed");
-        }
+        self.directory.tidy();
         Ok(artifact)
     }
+}
 
-    fn tidy(&self) -> io::Result<()> {
-        for name in surplus::surplus(self.directory.files()?, SystemTime::now()) {
-            match self.directory.remove(&name) {
-                // Another process was faster.
+impl Directory {
+    /// Deletes surplus files. Blocks.
+    fn tidy(&self) {
+        if let Err(error) = self.remove_surplus() {
+            tracing::warn!(%error, directory = %self.path().display(), "cannot delete old compiled plugins");
+        }
+    }
+
+    fn remove_surplus(&self) -> io::Result<()> {
+        for name in surplus::surplus(self.files()?, SystemTime::now()) {
+            match self.remove(&name) {
+                // Another process has deleted it.
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {}
                 removed => removed?,
             }
@@ -143,7 +154,7 @@ impl Unfinished {
 
 impl Drop for Unfinished {
     fn drop(&mut self) {
-        // There may be none, or it is kept by now; what stays behind is removed in a day.
+        // The file may not exist, or may have been kept. If deleting it fails, a later `begin` deletes it.
         let _ = self.directory.remove(&unfinished(self.number));
     }
 }
@@ -170,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_kept_is_found_by_component_and_engine() {
+    fn an_artifact_is_found_by_component_and_engine() {
         let parent = tempfile::tempdir().unwrap();
         let artifacts = Artifacts::open(Some(parent.path().to_owned())).unwrap();
         assert!(artifacts.find(&key(b"a")).is_none());
@@ -184,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_compiled_from_something_else_is_not_kept() {
+    fn an_artifact_of_another_component_is_not_kept() {
         let artifacts = Artifacts::open(None).unwrap();
         assert!(finish(&artifacts, b"b").keep(&key(b"a")).is_err());
         assert!(artifacts.begin().unwrap().keep(&key(b"a")).is_err());
@@ -193,7 +204,19 @@ mod tests {
     }
 
     #[test]
-    fn a_torn_or_exchanged_file_is_not_found() {
+    fn abandoned_files_are_removed_by_the_next_compilation() {
+        let artifacts = Artifacts::open(None).unwrap();
+        let left = path(&artifacts).join(unfinished(7));
+        let file = fs::File::create(&left).unwrap();
+        drop(artifacts.begin().unwrap());
+        assert!(left.exists(), "somebody may be writing it");
+        file.set_modified(SystemTime::now() - std::time::Duration::from_secs(3600)).unwrap();
+        drop(artifacts.begin().unwrap());
+        assert!(!left.exists());
+    }
+
+    #[test]
+    fn a_truncated_or_swapped_file_is_not_found() {
         let artifacts = Artifacts::open(None).unwrap();
         finish(&artifacts, b"a").keep(&key(b"a")).unwrap();
         finish(&artifacts, b"b").keep(&key(b"b")).unwrap();
@@ -207,7 +230,7 @@ mod tests {
 
     // Holds: OPS-68
     #[test]
-    fn a_directory_that_was_removed_is_made_anew() {
+    fn a_removed_directory_is_recreated() {
         let parent = tempfile::tempdir().unwrap();
         let named = parent.path().join("cache");
         for artifacts in [Artifacts::open(Some(named.clone())).unwrap(), Artifacts::open(None).unwrap()] {
@@ -223,7 +246,7 @@ mod tests {
 
     // Holds: OPS-69
     #[test]
-    fn a_directory_nobody_named_goes_with_the_process() {
+    fn the_default_directory_is_removed_when_dropped() {
         let artifacts = Artifacts::open(None).unwrap();
         let path = path(&artifacts);
         finish(&artifacts, b"a").keep(&key(b"a")).unwrap();

@@ -1,4 +1,4 @@
-//! The contract in Rust, made from `wit/v0.1.0` when this crate is compiled.
+//! The contract in Rust, generated from `wit/v0.1.0` when this crate is compiled.
 
 wasmtime::component::bindgen!({
     path: "../../wit/v0.1.0",

@@ -1,24 +1,18 @@
-//! One call of one function of a plugin, and the ways it can end.
+//! One call of one function of a plugin, and how it can end.
 
 use std::{fmt, time::Duration};
 
-use skydock_cloud::{Capability, CloudError, text::shown};
-use wasmtime::{PoolConcurrencyLimitError, Trap, component::ResourceTableError};
-use wasmtime_wasi::I32Exit;
+use skydock_cloud::{Capability, CloudError};
+use wasmtime::Trap;
 
-use crate::{
-    answers::AnswerError,
-    host::{Oversized, Refusal, State},
-    limits::{Limits, UNBROKEN},
-    text::{Cause, first_function},
-};
+use crate::{answers::AnswerError, limits::Limits, text::Cause};
 
 /// A function of the contract.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Function {
     pub(crate) capability: Capability,
     pub(crate) name: &'static str,
-    /// It may change the cloud, and so gets the longer deadline, and may leave notes.
+    /// It may change the cloud: it has the longer deadline, and may write annotations.
     pub(crate) writes: bool,
 }
 
@@ -50,85 +44,94 @@ impl fmt::Display for Function {
     }
 }
 
-/// Why a guest was interrupted.
+/// Reasons why a guest was interrupted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Overrun {
-    /// Its CPU time is used up.
+    /// It has used up its CPU time.
     Budget,
-    /// It has not paused for too long.
+    /// It ran for too long without a pause.
     Unbroken,
 }
 
-/// Why a call gave no answer. Each is the end of that call and of nothing else.
+/// A part of a request is larger than any real one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("a request with a {part} of {size} bytes, but at most {limit} are allowed")]
+pub struct Oversized {
+    pub(crate) part: &'static str,
+    pub(crate) size: usize,
+    pub(crate) limit: usize,
+}
+
+/// Reasons why a call gave no answer. Each ends only that call.
 #[derive(Debug, thiserror::Error)]
 pub enum CallError {
-    /// The guest broke: a panic, an access out of bounds, a stack too deep.
+    /// The guest trapped: a panic, an access out of bounds, a stack overflow.
     #[error("it trapped: {0}")]
     Trap(Trap),
-    /// The guest ended itself.
-    #[error("it ended itself with exit status {0}")]
+    /// The guest exited.
+    #[error("it exited with status {0}")]
     Exit(i32),
-    /// The guest ran longer than it may.
-    #[error("it used up its {0:?} of CPU time")]
+    /// The guest exceeded its CPU time.
+    #[error("it exceeded its limit of {0:?} of CPU time")]
     CpuBudget(Duration),
-    /// The guest kept a thread that others need.
-    #[error("it kept a thread for {0:?}, and came to no place where it could be interrupted")]
+    /// The guest blocked a thread that others need.
+    #[error("it blocked a thread for {0:?} without a point where it could be interrupted")]
     Unbroken(Duration),
-    /// Too much time went by, in the guest or in what it waited for.
-    #[error("it gave no answer within {0:?}")]
+    /// The guest, or what it waited for, took too long.
+    #[error("it did not answer within {0:?}")]
     Deadline(Duration),
-    /// Too much time went by, and the guest was waiting for its cloud.
-    #[error("it gave no answer within {0:?}, since the cloud gave none")]
+    /// The call took too long while the guest was waiting for its cloud.
+    #[error("it did not answer within {0:?} because the cloud did not answer")]
     Waiting(Duration),
-    /// The guest was refused memory and broke.
-    #[error("it asked for more than its {0} bytes of memory")]
+    /// The guest was denied memory and trapped.
+    #[error("it exceeded its limit of {0} bytes of memory")]
     Memory(usize),
-    /// The guest was refused memory that other instances of the plugin have, and broke.
-    #[error("all instances of the plugin together asked for more than its {0} bytes of memory")]
+    /// The guest was denied memory because other instances of the plugin use it, and trapped.
+    #[error("all instances of the plugin together exceeded the limit of {0} bytes of memory")]
     MemoryTotal(usize),
-    /// The guest has as many handles open as it may.
-    #[error("it asked for more than its {0} handles of the host's resources")]
+    /// The guest exceeded its limit of open handles.
+    #[error("it exceeded its limit of {0} handles")]
     Handles(usize),
-    /// All instances of the plugin together have as many handles open as they may, or as there is memory for.
-    #[error("all instances of the plugin together asked for more than its {0} handles of the host's resources")]
+    /// All instances of the plugin together exceeded their limit of open handles, or the memory for them.
+    #[error("all instances of the plugin together exceeded the limit of {0} handles")]
     HandlesTotal(usize),
-    /// The guest gave the host a part of a request that is too large to keep.
+    /// The guest passed a part of a request to the host that is too large.
     #[error("it made {0}")]
     Oversized(Oversized),
-    /// The answer is against the contract.
-    #[error("its answer is against the contract: {0}")]
+    /// The answer violates the contract.
+    #[error("its answer violates the contract: {0}")]
     BadAnswer(AnswerError),
-    /// The answer is no answer at all: not UTF-8, out of bounds, too large.
-    #[error("its answer cannot be read: {0}")]
+    /// The answer cannot be decoded: it is not UTF-8, out of bounds, or too large.
+    #[error("its answer cannot be decoded: {0}")]
     Unreadable(Cause),
-    /// What it asked of the host makes no sense, or is not allowed.
-    #[error("a call it made to the host failed: {0}")]
+    /// The guest's call to the host is invalid or not allowed.
+    #[error("its call to the host failed: {0}")]
     Host(Cause),
-    /// No instance became free in time.
+    /// No instance became available in time.
     #[error("all its instances were busy for {0:?}")]
     TooBusy(Duration),
-    /// There is no room for another instance in this process, since other plugins have theirs.
-    #[error("there is no room for another instance of it in this process")]
+    /// This process has no room for another instance, because other plugins use it.
+    #[error("there is no room for another instance in this process")]
     NoRoom,
     /// The plugin does not export the interface, or does not serve it with its configuration.
-    #[error("it does not serve that interface")]
+    #[error("it does not export that interface")]
     Unsupported,
     /// The capability failed too often in a row.
-    #[error("it failed too often in a row and is left alone for {0:?}")]
+    #[error("it is suspended for {0:?} after repeated failures")]
     BackOff(Duration),
-    /// A new instance cannot be made.
-    #[error("an instance of it cannot be made: {0}")]
+    /// A new instance cannot be created.
+    #[error("cannot create an instance: {0}")]
     Instantiate(Cause),
-    /// A new instance refused the configuration that an earlier one took.
-    #[error("a new instance of it refused its configuration: {0}")]
+    /// A new instance rejected the configuration that an earlier one accepted.
+    #[error("a new instance rejected its configuration: {0}")]
     Refused(CloudError),
-    /// The plugin answered, and the answer is an error of the cloud.
+    /// The plugin answered with an error of the cloud.
     #[error(transparent)]
     Cloud(CloudError),
 }
 
 impl CallError {
-    /// As a metric label.
+    /// Returns the label of the metric.
     #[must_use]
     pub fn kind(&self) -> &'static str {
         match self {
@@ -152,14 +155,14 @@ impl CallError {
         }
     }
 
-    /// True if the call is to blame: such failures in a row open a back-off. One that could not have what others of the plugin
-    /// hold is not, and comes again when they have let go.
+    /// Returns true if the call is at fault: a series of such failures starts a back-off. A call that was denied what other instances
+    /// of the plugin use is not at fault, and is retried when they have released it.
     pub(crate) fn is_plugin_failure(&self) -> bool {
         self.ends_instance() && !matches!(self, Self::MemoryTotal(_) | Self::HandlesTotal(_) | Self::Waiting(_))
             || matches!(self, Self::BadAnswer(_))
     }
 
-    /// True if it may go better later, though nothing about the plugin changes.
+    /// Returns true if a later call may succeed although the plugin does not change.
     pub(crate) fn may_pass(&self) -> bool {
         match self {
             Self::Deadline(_)
@@ -174,7 +177,7 @@ impl CallError {
         }
     }
 
-    /// True if the instance is of no further use.
+    /// Returns true if the instance cannot be used for another call.
     pub(crate) fn ends_instance(&self) -> bool {
         !matches!(
             self,
@@ -186,63 +189,9 @@ impl CallError {
                 | Self::Cloud(_)
         )
     }
-
-    /// Finds out why a call of a guest ended with an error.
-    pub(crate) fn from_guest(error: wasmtime::Error, state: &State) -> Self {
-        let limits = &state.shared.limits;
-        // With the guest's own backtrace: for whoever writes the plugin, who may have given its functions any name.
-        if tracing::enabled!(target: "plugin", tracing::Level::DEBUG) {
-            let backtrace = format!("{error:?}");
-            let backtrace = shown(&backtrace, limits.log_line);
-            tracing::debug!(target: "plugin", plugin = state.shared.plugin, generation = state.generation, "{backtrace}");
-        }
-        let trap = error.downcast_ref::<Trap>().copied();
-        let exit = error.downcast_ref::<I32Exit>().map(|exit| exit.0);
-        match state.overrun.filter(|_| trap == Some(Trap::Interrupt)) {
-            Some(Overrun::Budget) => return Self::CpuBudget(limits.guest_cpu),
-            Some(Overrun::Unbroken) => return Self::Unbroken(UNBROKEN),
-            None => {}
-        }
-        if let Some(oversized) = error.downcast_ref() {
-            return Self::Oversized(*oversized);
-        }
-        match state.handles_refused().filter(|_| error.is::<ResourceTableError>()) {
-            Some(Refusal::Instance) => return Self::Handles(limits.handles),
-            Some(Refusal::Total) => return Self::HandlesTotal(limits.handles),
-            None => {}
-        }
-        match (trap, exit) {
-            // Languages abort when memory is refused: the refusal is the reason, not the abort.
-            (Some(_), _) | (_, Some(_)) if state.limiter.refused.is_some() => Self::refused_memory(state),
-            (Some(trap), _) => Self::Trap(trap),
-            (_, Some(status)) => Self::Exit(status),
-            _ if first_function(&error).is_some() => Self::Host(error.into()),
-            _ => Self::Unreadable(error.into()),
-        }
-    }
-
-    /// Finds out why an instance could not be made.
-    pub(crate) fn from_start(error: wasmtime::Error, state: &State) -> Self {
-        if error.is::<PoolConcurrencyLimitError>() {
-            return Self::NoRoom;
-        }
-        match Self::from_guest(error, state) {
-            Self::Unreadable(_) if state.limiter.refused.is_some() => Self::refused_memory(state),
-            Self::Unreadable(error) => Self::Instantiate(error),
-            other => other,
-        }
-    }
-
-    fn refused_memory(state: &State) -> Self {
-        let limits = &state.shared.limits;
-        match state.limiter.refused {
-            Some(Refusal::Total) => Self::MemoryTotal(limits.memory_total),
-            _ => Self::Memory(limits.memory),
-        }
-    }
 }
 
-/// True if the cloud, or who speaks for it, only asks for time.
+/// Returns true if the error is a temporary one of the cloud.
 pub(crate) fn passes(error: &CloudError) -> bool {
     matches!(
         error,
@@ -250,7 +199,7 @@ pub(crate) fn passes(error: &CloudError) -> bool {
     )
 }
 
-/// Where a call went, for sentences.
+/// Where a call went, for messages.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Place<'a> {
     pub(crate) plugin: &'a str,
@@ -265,19 +214,19 @@ impl fmt::Display for Place<'_> {
 }
 
 impl Place<'_> {
-    /// The error as controllers take it: what may pass by itself is `Unavailable`, what needs somebody to look `Internal`.
+    /// Converts the error for controllers: to `Unavailable` if it may go away by itself, to `Internal` if someone must act.
     pub(crate) fn cloud_error(self, error: CallError) -> CloudError {
         let sentence = |error: &CallError| format!("{self}: {error}");
         match error {
             CallError::Cloud(error) => error,
-            // A configuration that leaves an interface out came while its controller ran.
+            // A configuration without this interface went into service while its controller was running.
             CallError::Unsupported => CloudError::ImplementedElsewhere,
             error if error.may_pass() => CloudError::Unavailable(sentence(&error)),
             error => CloudError::Internal(sentence(&error)),
         }
     }
 
-    /// One element of a batch as controllers take it.
+    /// Converts one element of a batch for controllers.
     pub(crate) fn element<T>(self, element: crate::answers::Element<T>) -> Result<T, CloudError> {
         element.unwrap_or_else(|error| Err(self.cloud_error(CallError::BadAnswer(error))))
     }
@@ -289,7 +238,7 @@ mod tests {
 
     // Holds: OPS-88
     #[test]
-    fn what_others_of_the_plugin_hold_is_not_the_fault_of_a_call() {
+    fn exceeding_a_shared_limit_is_not_a_failure_of_the_call() {
         let place = Place { plugin: "test", generation: 1, function: Function::CHECK };
         let table = [
             (CallError::Memory(1), true),
@@ -309,7 +258,7 @@ mod tests {
 
     // Holds: OPS-52, OPS-87
     #[test]
-    fn what_ended_a_call_has_the_label_of_the_page() {
+    fn operating_md_lists_the_labels_of_call_errors() {
         let page = include_str!("../../../docs/operating.md");
         let second = Duration::from_secs(1);
         for (error, label) in [

@@ -1,4 +1,4 @@
-//! A component, read, measured, compiled and linked: what does not depend on any configuration.
+//! A component that is read, checked, compiled and linked: everything that does not depend on a configuration.
 
 use std::{collections::BTreeSet, sync::Arc};
 
@@ -10,14 +10,14 @@ use crate::{
     artifacts::{Artifact, Key},
     compile::CompileError,
     error::{LoadError, LoadProblem, Stage},
-    generation::Stopwatch,
     host::State,
+    info::Stopwatch,
     inspect::ComponentType,
     machine_code,
     runtime::{Inner, Runtime},
 };
 
-/// One component, ready to make instances. Generations with the same bytes share it.
+/// One component that instances can be created from. Generations with the same bytes share it.
 pub(crate) struct Code {
     /// SHA-256 of the component, in hexadecimal.
     pub(crate) digest: String,
@@ -29,7 +29,7 @@ pub(crate) struct Code {
 }
 
 impl Code {
-    /// Takes a component through the stages from type to compile. `plugin`: whose it is, for metrics.
+    /// Takes a component through the stages from type to compile. `plugin` is the label of the metrics.
     ///
     /// Dropping the future ends the compiler.
     pub(crate) async fn make(
@@ -69,7 +69,7 @@ impl Code {
     }
 }
 
-/// Machine code: found, or compiled now.
+/// Returns the machine code, compiled earlier or by this call.
 async fn compiled(runtime: &Arc<Inner>, plugin: &str, component: Vec<u8>, digest: &str) -> Result<Artifact, LoadError> {
     let failed = |error: CompileError| LoadError::new(Stage::Compile, error);
     let key = Key { component: digest.to_owned(), engine: runtime.compatibility.clone() };
@@ -87,7 +87,7 @@ async fn compiled(runtime: &Arc<Inner>, plugin: &str, component: Vec<u8>, digest
     kept.map_err(|error| failed(CompileError::Lost(error)))
 }
 
-/// Runs what takes milliseconds per megabyte where it holds up nobody.
+/// Runs work that takes milliseconds per megabyte on a thread where it does not block others.
 async fn blocking<T: Send + 'static>(
     stage: Stage,
     work: impl FnOnce() -> Result<T, LoadError> + Send + 'static,

@@ -1,7 +1,7 @@
-//! Compiling, at arm's length: in a process of its own, with limits, that ends when nobody waits for it any more.
+//! Compilation in a separate process with limits, which ends when nobody waits for it.
 //!
-//! A compiler's time and memory depend on what it compiles in ways that nobody can tell beforehand, and it cannot be
-//! interrupted from within. So the host starts itself anew as a compiler, hands it the component, and loads what it wrote.
+//! A compiler's time and memory depend on its input in unpredictable ways, and it cannot be interrupted from within. The host therefore
+//! starts its own program again as a compiler, passes it the component, and loads its output.
 
 mod child;
 mod ending;
@@ -21,22 +21,22 @@ pub use ending::CompileError;
 use self::order::Order;
 use crate::{artifacts::Unfinished, limits::Limits};
 
-/// Exit code: the compiler cannot do its work, for a reason that is not the component's.
+/// Exit code: the compiler failed for a reason other than the component.
 const FAILED: u8 = 1;
 
 /// Exit code: the component is not valid.
 const MALFORMED: u8 = 65;
 
-/// Exit code: memory was refused, and the compiler noticed.
+/// Exit code: the compiler was denied memory, and noticed it.
 const OUT_OF_MEMORY: u8 = 66;
 
-/// Bytes of what the compiler says that are kept.
+/// Maximum bytes of the compiler's standard error output that are kept.
 const SAID: usize = 16 << 10;
 
-/// Threads of the compiler per processor of the machine: the rest is for others, on leader and standby alike.
+/// Processors of the machine for each thread of the compiler: the others are for other work, on the leader and on standbys.
 const PROCESSORS_PER_THREAD: usize = 4;
 
-/// The program that compiles: started with these arguments it must call [`compile_as_child`], and nothing else.
+/// The program that compiles. When it is started with these arguments, it must call [`compile_as_child`] and do nothing else.
 #[derive(Clone, Debug)]
 pub struct Compiler {
     program: PathBuf,
@@ -44,15 +44,15 @@ pub struct Compiler {
 }
 
 impl Compiler {
-    /// The program at this path.
+    /// Uses the program at this path.
     pub fn new(program: impl Into<PathBuf>, arguments: impl IntoIterator<Item = impl Into<OsString>>) -> Self {
         Self { program: program.into(), arguments: arguments.into_iter().map(Into::into).collect() }
     }
 
-    /// The program that runs now, also if its file was replaced in the meantime.
+    /// Uses the running program, even if its file was replaced in the meantime.
     ///
     /// # Errors
-    /// If nobody knows where it is.
+    /// If its path is not known.
     pub fn this_program(arguments: impl IntoIterator<Item = impl Into<OsString>>) -> std::io::Result<Self> {
         let program = if cfg!(target_os = "linux") { "/proc/self/exe".into() } else { std::env::current_exe()? };
         Ok(Self::new(program, arguments))
@@ -61,7 +61,7 @@ impl Compiler {
     /// Compiles into this file, for an engine with this [reservation](crate::engine::config). Dropping the future ends the compiler.
     ///
     /// # Errors
-    /// Why there is nothing.
+    /// The reason why there is no machine code.
     pub(crate) async fn compile(
         &self,
         component: Vec<u8>,
@@ -79,7 +79,7 @@ impl Compiler {
             .stdin(Stdio::piped())
             .stdout(Stdio::null())
             .stderr(Stdio::piped())
-            // What a terminal sends to the host's group is the host's to hear.
+            // Signals that a terminal sends to the host's process group must not reach the compiler.
             .process_group(0)
             .kill_on_drop(true)
             .spawn()
@@ -91,12 +91,12 @@ impl Compiler {
             unfinished: unfinished.number(),
             component: component.len() as u64,
         };
-        // Held open until the end: the compiler ends with it.
+        // Held open until the end, because the compiler ends when it is closed.
         let mut input = child.stdin.take();
         let said = child.stderr.take();
         let feeding = async {
             let Some(input) = &mut input else { return };
-            // It ends early if it must; how it ended tells why.
+            // The compiler may end before it has read everything. Its exit status then shows why.
             if input.write_all(&order.head()).await.is_ok() {
                 let _ = input.write_all(&component).await;
             }
@@ -110,7 +110,7 @@ impl Compiler {
                 None => Ok(()),
             },
             Err(_) => {
-                // An error means that it has just ended.
+                // An error means that it has ended.
                 let _ = child.kill().await;
                 Err(CompileError::Deadline(limits.compile_deadline))
             }
@@ -118,7 +118,7 @@ impl Compiler {
     }
 }
 
-/// Reads to the end, and keeps the end: the last words tell the reason.
+/// Reads everything, and keeps the end, because the last lines state the reason.
 async fn listen(said: Option<impl AsyncRead + Unpin>) -> Vec<u8> {
     let (mut kept, mut chunk) = (Vec::new(), [0; 4096]);
     let Some(mut said) = said else { return kept };

@@ -1,4 +1,4 @@
-//! From the types of `skydock-cloud` to those of the contract: what goes into a plugin.
+//! Converts the types of `skydock-cloud` to those of the contract, to be passed to a plugin.
 
 use skydock_cloud as cloud;
 
@@ -65,7 +65,7 @@ pub(crate) fn node(node: &cloud::Node) -> wit::Node {
     }
 }
 
-/// What most clouds know a node by.
+/// Returns the fields of a node that most clouds need to identify its instance.
 pub(crate) fn target(node: &cloud::Node) -> Target {
     Target {
         name: node.name.clone(),

@@ -1,25 +1,25 @@
-//! The WebAssembly engine: one configuration for whoever compiles and whoever runs.
+//! The WebAssembly engine, with the same configuration in the compiler and in the host.
 
 use std::hash::{Hash, Hasher};
 
 use sha2::{Digest as _, Sha256};
 use wasmtime::{Config, Engine};
 
-/// Bytes of address space behind a memory where there is little: a page on every platform.
+/// Bytes of address space after a memory if address space is scarce: at least one page on every platform.
 const GUARD: u64 = 64 << 10;
 
-/// What both sides must agree on; how instances are allocated is the running side's alone.
+/// Returns the settings that must be the same on both sides. How instances are allocated only concerns the host.
 ///
-/// `reservation`: bytes of address space for a memory, where there are not 4 GiB for each and their guards. Compiled code then checks
-/// bounds by itself, and a guest computes somewhat slower.
+/// `reservation` is the address space of a memory in bytes, if there is not enough for 4 GiB and guards for each. Compiled code then
+/// checks bounds itself, and a guest is somewhat slower.
 pub(crate) fn config(reservation: Option<u64>) -> Config {
     let mut config = Config::new();
     config.epoch_interruption(true);
-    // The contract's functions are synchronous, and calls cost half without it.
+    // The contract's functions are synchronous, and calls cost half as much without this.
     config.concurrency_support(false);
-    // For debuggers and profilers of the host only: wasmtime itself follows frame pointers.
+    // Only for debuggers and profilers of the host: wasmtime itself follows frame pointers.
     config.native_unwind_info(false);
-    // No provider needs 64-bit memories; what is off cannot be attacked.
+    // Providers do not need 64-bit memories, and a disabled feature cannot be attacked.
     config.wasm_memory64(false);
     if let Some(bytes) = reservation {
         config.memory_reservation(bytes).memory_reservation_for_growth(0);
@@ -28,7 +28,7 @@ pub(crate) fn config(reservation: Option<u64>) -> Config {
     config
 }
 
-/// Names all that machine code depends on beside the component: version and settings of the compiler, and the processor.
+/// Identifies everything besides the component that machine code depends on: version and settings of the compiler, and the processor.
 /// In hexadecimal.
 pub(crate) fn compatibility(engine: &Engine) -> String {
     struct Collector(Sha256);
@@ -37,7 +37,7 @@ pub(crate) fn compatibility(engine: &Engine) -> String {
             self.0.update(bytes);
         }
 
-        /// Nobody asks: 64 bits are few.
+        /// Not used, because 64 bits are not enough.
         fn finish(&self) -> u64 {
             0
         }

@@ -1,4 +1,4 @@
-//! Why a plugin cannot be used.
+//! Reasons why a plugin cannot be used.
 
 use std::{fmt, io, path::PathBuf};
 
@@ -8,33 +8,32 @@ use crate::{
     answers::AnswerError,
     call::{CallError, passes},
     compile::CompileError,
-    shape::TooMuch,
     text::{Cause, Names},
 };
 
-/// A step of the way from a file to a generation in service.
+/// A step from a file to a generation in service.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Stage {
-    /// Reading the component and its configuration.
+    /// Read the component and its configuration.
     Read,
-    /// Finding out what it is and what it exports.
+    /// Check whether the file is a component, and what it exports.
     Type,
-    /// Comparing what it imports with what a plugin may have.
+    /// Check its imports against those that a plugin may have.
     Imports,
-    /// Turning it into machine code.
+    /// Compile it to machine code.
     Compile,
-    /// Making a first instance.
+    /// Create a first instance.
     Instantiate,
-    /// Handing it its configuration.
+    /// Pass the configuration to it.
     Configure,
-    /// Asking who it is.
+    /// Request its description of itself.
     Info,
-    /// Comparing that with the generation in service.
+    /// Compare that with the generation in service.
     Identity,
 }
 
 impl Stage {
-    /// As a metric label.
+    /// Returns the label of the metric.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -56,14 +55,26 @@ impl fmt::Display for Stage {
     }
 }
 
-/// A component did not become a generation. Whatever was in service before still is.
+/// A component exceeds one of the limits of a plugin.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("it has {found} {what}, but at most {most} are allowed")]
+pub struct TooMuch {
+    /// What the limit is about.
+    pub what: &'static str,
+    /// How many the component has; larger numbers are shown as the maximum of 64 bits.
+    pub found: u64,
+    /// How many it may have.
+    pub most: u64,
+}
+
+/// A component did not become a generation. The plugin in service does not change.
 ///
-/// Shows as its problem does; the stage is for metrics and for whoever wants to add it.
+/// Displays its problem only; the stage is for metrics and for callers that want to add it.
 #[derive(Debug)]
 pub struct LoadError {
-    /// Where it ended.
+    /// Stage that failed.
     pub stage: Stage,
-    /// Why.
+    /// The problem.
     pub source: LoadProblem,
 }
 
@@ -74,7 +85,7 @@ impl LoadError {
 }
 
 impl LoadError {
-    /// True if it may go better later with the same files.
+    /// Returns true if a later attempt with the same files may succeed.
     pub(crate) fn may_pass(&self) -> bool {
         match &self.source {
             LoadProblem::Read { .. } | LoadProblem::Died => true,
@@ -98,134 +109,136 @@ impl std::error::Error for LoadError {
     }
 }
 
-/// Why a component did not become a generation.
+/// Reasons why a component did not become a generation.
 #[derive(Debug, thiserror::Error)]
 pub enum LoadProblem {
     /// A file cannot be read.
     #[error("cannot read {}: {source}", path.display())]
     Read {
-        /// Which.
+        /// Path of the file.
         path: PathBuf,
-        /// Why.
+        /// The error.
         source: io::Error,
     },
-    /// A file is larger than its limit.
+    /// A file exceeds its limit.
     #[error("{} is larger than {limit} bytes", path.display())]
     TooLarge {
-        /// Which.
+        /// Path of the file.
         path: PathBuf,
-        /// Most bytes.
+        /// Maximum bytes.
         limit: u64,
     },
-    /// The secrets cannot be taken out of the configuration.
+    /// The secrets cannot be removed from the configuration.
     #[error("{}: {reason}", path.display())]
     CloudConf {
-        /// Which.
+        /// Path of the file.
         path: PathBuf,
-        /// What is in the way.
+        /// The reason.
         reason: Cause,
     },
-    /// The component is not the one that the operator named.
-    #[error("its SHA-256 is {found}, and the configuration wants {expected}: put that file there, or change `digest`")]
+    /// The component does not have the digest that the operator configured.
+    #[error("its SHA-256 is {found}, but the configuration requires {expected}: replace the file, or change `digest`")]
     Digest {
-        /// In the configuration.
+        /// Digest in the configuration.
         expected: String,
-        /// Of the file.
+        /// Digest of the file.
         found: String,
     },
     /// The configuration is not UTF-8.
     #[error("{} is not UTF-8 text: byte {at} cannot be read", path.display())]
     NotText {
-        /// Which.
+        /// Path of the file.
         path: PathBuf,
-        /// First byte that cannot be read.
+        /// Position of the first byte that is not valid.
         at: usize,
     },
-    /// No WebAssembly at all.
+    /// The file is not WebAssembly.
     #[error("not a WebAssembly component: the file does not start with the component header")]
     NotWasm,
-    /// A core module.
+    /// The file is a core module.
     #[error(
         "a WebAssembly core module, but a plugin must be a component: build it for wasm32-wasip2, or wrap it with \
          `wasm-tools component new`"
     )]
     CoreModule,
-    /// WebAssembly that is damaged, or cut off.
+    /// The file is WebAssembly, but damaged or truncated.
     #[error("not a valid WebAssembly component: {}", Cause::of(.0))]
     Malformed(wasmparser::BinaryReaderError),
-    /// It is no plugin.
-    #[error("it does not export `skydock:provider/plugin@0.1.0`, which every plugin must: it exports {exports}")]
+    /// The component is not a plugin.
+    #[error("it does not export `skydock:provider/plugin@0.1.0`, which is required: it exports {exports}")]
     NoPlugin {
-        /// What it exports.
+        /// Its exports.
         exports: Names,
     },
-    /// It speaks a version of the contract that this host does not.
+    /// The component uses a version of the contract that this host does not support.
     #[error(
-        "it exports {exports}, but this host speaks skydock:provider@{}: rebuild it with a matching SDK",
-        crate::inspect::CONTRACT
+        "it exports {exports}, but this host supports skydock:provider@{}: rebuild it with a matching SDK",
+        crate::contract::CONTRACT
     )]
     Version {
-        /// Exports of other versions.
+        /// Its exports of other versions.
         exports: Names,
     },
-    /// An export of the right name is not what the contract says.
-    #[error("its export `{interface}` is not the interface of the contract: {reason}")]
+    /// An export has the right name, but does not match the contract.
+    #[error("its export `{interface}` does not match the contract: {reason}")]
     WrongType {
-        /// Which.
+        /// Name of the interface.
         interface: &'static str,
-        /// What differs.
+        /// The difference.
         reason: Cause,
     },
-    /// It wants what no plugin may have.
+    /// The component imports what plugins may not have.
     #[error(
-        "it imports {0}, which a plugin may not have: there are no sockets, threads or files; use wasi:http for the network"
+        "it imports {0}, which is not allowed: plugins have no sockets, threads or files; use wasi:http for network access"
     )]
     Forbidden(Names),
-    /// It imports something under a known name with an unknown type.
-    #[error("an import is not what this host offers under that name: {0}")]
+    /// The component imports a known name with an unknown type.
+    #[error("an import does not match the host's interface: {0}")]
     Link(Cause),
-    /// It has more of something than a plugin may have.
+    /// The component exceeds one of the limits of a plugin.
     #[error(transparent)]
     TooMuch(#[from] TooMuch),
-    /// What it makes cannot be counted.
-    #[error("it hands components to components, which a plugin may not: what they make cannot be counted")]
+    /// The number of its instances cannot be determined.
+    #[error("it passes components to components, which is not allowed because their instances cannot be counted")]
     PassesComponents,
-    /// There is no machine code of it.
+    /// It was not compiled.
     #[error(transparent)]
     Compile(#[from] CompileError),
-    /// Its machine code is not fit for this host.
+    /// Its machine code is not valid for this host.
     #[error("its machine code cannot be loaded: {0}")]
     Load(Cause),
-    /// A thread of the host broke on it.
-    #[error("the host broke off reading it")]
+    /// A thread of the host panicked or was canceled.
+    #[error("reading it was canceled")]
     Died,
-    /// It did not survive its first steps.
+    /// A call of its first instance failed.
     #[error(transparent)]
     Call(#[from] CallError),
-    /// It refused its configuration.
-    #[error("it refused its configuration: {0}")]
+    /// The plugin rejected its configuration.
+    #[error("it rejected its configuration: {0}")]
     Refused(CloudError),
-    /// What it says of itself is against the contract.
-    #[error("what it says of itself is against the contract: {0}")]
+    /// The plugin's description of itself violates the contract.
+    #[error("its info violates the contract: {0}")]
     Info(AnswerError),
-    /// It is another provider.
-    #[error("it is provider `{now}`, but `{before}` is in service: a plugin is only replaced by one of the same name")]
+    /// The plugin is another provider.
+    #[error(
+        "it is provider `{now}`, but `{before}` is in service: a plugin can only be replaced by one with the same name"
+    )]
     OtherName {
-        /// In service.
+        /// Name of the plugin in service.
         before: String,
-        /// Its own.
+        /// Name of this plugin.
         now: String,
     },
-    /// It can do less than the one in service.
-    #[error("it no longer exports {}, which the generation in service does: controllers depend on it", .0.iter().map(|it| it.name()).collect::<Names>())]
+    /// The plugin has fewer capabilities than the one in service.
+    #[error("it does not export {}, but the plugin in service does, and controllers depend on it", .0.iter().map(|it| it.name()).collect::<Names>())]
     Lost(Vec<Capability>),
-    /// It wants more than the one in service.
+    /// The plugin needs more permissions than the one in service.
     #[error(
-        "it wants what the plugin in service does not have: {0}; grant it in the configuration (`grants`), or restart with this plugin"
+        "it needs more permissions than the plugin in service: {0}; allow them under `grants` in the configuration, or restart with this plugin"
     )]
     Grown(Names),
-    /// There is nothing to go back to.
-    #[error("there is no earlier generation to go back to")]
+    /// There is no previous generation.
+    #[error("there is no previous generation")]
     NoPrevious,
 }
 
@@ -237,7 +250,7 @@ mod tests {
 
     // Holds: OPS-98
     #[test]
-    fn what_is_not_the_files_fault_may_pass() {
+    fn errors_not_caused_by_the_file_are_transient() {
         let failed = |code: i32| CompileError::Failed { status: ExitStatus::from_raw(code << 8), said: String::new() };
         let lost = || io::Error::from(io::ErrorKind::StorageFull);
         let table: [(LoadProblem, bool); 17] = [

@@ -1,14 +1,9 @@
-//! A component in service: compiled, configured, checked, with its instances.
+//! A generation: a compiled, configured and checked component with its instances.
 
-use std::{
-    collections::BTreeSet,
-    path::PathBuf,
-    sync::Arc,
-    time::{Duration, Instant as Clock},
-};
+use std::{path::PathBuf, sync::Arc, time::Duration};
 
 use futures::future::BoxFuture;
-use skydock_cloud::{Capability, ProviderInfo};
+use skydock_cloud::ProviderInfo;
 use tokio::time::{Instant, timeout, timeout_at};
 
 use crate::{
@@ -19,35 +14,13 @@ use crate::{
     error::{LoadError, LoadProblem, Stage},
     host::{Owned, Shared, Subject},
     identity::Identity,
+    info::{GenerationInfo, Stopwatch},
     instance::{Blueprint, Instance},
     pool::Pool,
     source::{Digests, Settings},
     supervise::Supervisor,
     text::Cause,
 };
-
-/// What is in service, for people and programs.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct GenerationInfo {
-    /// Counts up from 1 with each component or configuration that went into service.
-    pub number: u64,
-    /// SHA-256 of the component, in hexadecimal.
-    pub digest: String,
-    /// SHA-256 of the configuration, in hexadecimal.
-    pub config_digest: Option<String>,
-    /// File the component was read from.
-    pub source: PathBuf,
-    /// Name the plugin gives itself.
-    pub name: String,
-    /// Version the plugin gives itself.
-    pub version: String,
-    /// What it can do.
-    pub capabilities: BTreeSet<Capability>,
-    /// Hosts it wishes to reach.
-    pub wanted_hosts: Vec<String>,
-    /// What each step of loading took.
-    pub stages: Vec<(Stage, Duration)>,
-}
 
 /// One generation.
 pub(crate) struct Generation {
@@ -60,27 +33,8 @@ pub(crate) struct Generation {
     blueprint: Blueprint,
 }
 
-/// Notes what each step takes.
-pub(crate) struct Stopwatch {
-    started: Clock,
-    stages: Vec<(Stage, Duration)>,
-}
-
-impl Stopwatch {
-    /// From here on, after reading has taken so long.
-    pub(crate) fn start(reading: Duration) -> Self {
-        Self { started: Clock::now(), stages: vec![(Stage::Read, reading)] }
-    }
-
-    pub(crate) fn lap(&mut self, stage: Stage) {
-        let now = Clock::now();
-        self.stages.push((stage, now - self.started));
-        self.started = now;
-    }
-}
-
 impl Generation {
-    /// Takes code and a configuration through the stages from instantiate to identity. `before`: what is in service.
+    /// Takes code and a configuration through the stages from instantiate to identity. `before` is the generation in service.
     pub(crate) async fn load(
         shared: &Arc<Shared>,
         source: PathBuf,
@@ -155,7 +109,8 @@ impl Generation {
         identity(&self.provider, &self.code, &self.digests.component, &self.info.wanted_hosts)
     }
 
-    /// Runs one call on an instance of its own. Its clock starts when it has one; waiting for it, and making it, have their own.
+    /// Runs one call on its own instance. The deadline of the call starts when it has an instance; waiting for one, and creating one,
+    /// have their own deadlines.
     ///
     /// Dropping the future drops the instance with it.
     pub(crate) async fn call<W>(
@@ -189,11 +144,11 @@ impl Generation {
         answer
     }
 
-    /// A further instance: made, configured and asked who it is, in the contract's order.
+    /// Creates another instance: instantiates it, configures it and requests its description, in the order of the contract.
     async fn start(&self) -> Result<Instance, CallError> {
         let mut instance = self.blueprint.instantiate().await.map_err(|problem| match problem {
             LoadProblem::Call(error) => error,
-            // The first instance of this very component had the right types.
+            // The types were checked with the first instance of the same component.
             other => CallError::Instantiate(Cause::of(other)),
         })?;
         instance.configure(&self.blueprint.settings).await?.map_err(CallError::Refused)?;
@@ -202,12 +157,12 @@ impl Generation {
     }
 }
 
-/// The answer, if it comes in time.
+/// Returns the answer if it arrives in time.
 async fn within<W>(limit: Duration, answer: impl Future<Output = Result<W, CallError>>) -> Result<W, CallError> {
     timeout(limit, answer).await.map_err(|_| CallError::Deadline(limit)).flatten()
 }
 
-/// A function of the wrong type shows when the instance is made, but it is not the instance's fault.
+/// A function with the wrong type is detected when the instance is created, but belongs to the type stage.
 fn stage_of_instance(problem: &LoadProblem) -> Stage {
     if matches!(problem, LoadProblem::WrongType { .. }) { Stage::Type } else { Stage::Instantiate }
 }

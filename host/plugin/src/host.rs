@@ -1,4 +1,4 @@
-//! What an instance has around it: its store's data, and everything it can import.
+//! The environment of an instance: the data of its store, and everything that it can import.
 
 mod cache;
 mod calls;
@@ -6,6 +6,7 @@ mod cluster;
 mod events;
 mod handles;
 mod http;
+mod lent_nodes;
 mod limiter;
 mod lists;
 mod log;
@@ -34,18 +35,16 @@ use wasmtime_wasi_http::{WasiHttpCtx, WasiHttpCtxView, WasiHttpView};
 pub use cluster::ClusterSlot;
 pub(crate) use {
     cache::Cache,
-    http::Oversized,
     limiter::{MemoryLimiter, Refusal},
     log::Log,
     notes::Notes,
-    objects::MAX_ANNOTATION,
     subject::Subject,
 };
 
 use self::{
     handles::Handles,
+    lent_nodes::{LastNodes, Targets},
     lists::Lists,
-    node_sets::{LastNodes, Targets},
 };
 use crate::{
     account::Account,
@@ -56,26 +55,26 @@ use crate::{
     limits::Limits,
     meter::Meter,
     metrics::PluginMetrics,
-    pool::Overlap,
-    runtime::Ticker,
+    overlap::Overlap,
+    runtime::ticker::Ticker,
     source::PluginSource,
     way_out::WayOut,
 };
 
-/// Random bytes in one request.
+/// Maximum number of random bytes in one request.
 const MAX_RANDOM: u64 = 1 << 20;
 
-/// What all instances and generations of one plugin share.
+/// Data that all instances and generations of one plugin share.
 pub(crate) struct Shared {
-    /// What the operator calls the plugin.
+    /// The operator's name for the plugin.
     pub(crate) plugin: String,
     pub(crate) limits: Limits,
     pub(crate) ingress: IngressRules,
-    /// The operator's word on which calls may run at the same time.
+    /// The operator's setting for the calls that may run at the same time.
     pub(crate) overlap: Option<Overlap>,
     pub(crate) grants: Grants,
     pub(crate) way_out: Option<Arc<dyn WayOut>>,
-    /// Whether the cloud is only asked.
+    /// Whether requests to the cloud may only read.
     only_reads: bool,
     pub(crate) metrics: PluginMetrics,
     pub(crate) cluster: ClusterSlot,
@@ -121,17 +120,17 @@ impl Shared {
     }
 }
 
-/// What an instance is busy with.
+/// What an instance is doing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Phase {
-    /// It is being made, configured, or asked who it is. Nothing that others see may come of it, since the plugin may still be
-    /// refused: no cluster, no cache, no events, no network.
+    /// It is being created or configured, or returns its description. Others must not see anything of this, because the plugin may
+    /// still be rejected: it has no cluster, cache, events or network.
     Loading,
-    /// A call of the controllers.
+    /// It runs a call of the controllers.
     Serving,
 }
 
-/// What a plugin has said is its own; nothing until it has.
+/// Prefixes that a plugin owns; none until it has described itself.
 #[derive(Debug, Default)]
 pub(crate) struct Owned {
     /// Prefixes of provider IDs.
@@ -145,20 +144,20 @@ pub(crate) struct State {
     pub(crate) shared: Arc<Shared>,
     pub(crate) generation: u64,
     pub(crate) limiter: MemoryLimiter,
-    /// CPU time of the running call.
+    /// CPU time of the current call.
     pub(crate) meter: Arc<Meter>,
-    /// The guest was interrupted because of it.
+    /// Why the guest was interrupted.
     pub(crate) overrun: Option<Overrun>,
-    /// Tick of the clock at which the meter was read last.
+    /// Number of ticks when the meter was last read.
     looked: u64,
     phase: Phase,
-    /// What the running call is about.
+    /// Objects of the current call.
     subject: Subject,
-    /// When the host gives up on the running call.
+    /// Deadline of the current call.
     deadline: Option<tokio::time::Instant>,
-    /// The guest does not want to serve again.
+    /// The guest has asked not to be used for another call.
     pub(crate) retired: bool,
-    /// Events the running call has published.
+    /// Number of events that the current call has published.
     events: u32,
     pub(crate) owned: Arc<Owned>,
     wasi: WasiCtx,
@@ -169,7 +168,7 @@ pub(crate) struct State {
 
 impl State {
     pub(crate) fn new(shared: Arc<Shared>, generation: u64, owned: Arc<Owned>, gateway: Option<Arc<Gateway>>) -> Self {
-        // Nothing is opened here: no files, environment, arguments, sockets or names.
+        // Nothing is allowed here: no files, environment, arguments, sockets or name lookups.
         let wasi = WasiCtx::builder()
             .stdout(output::Output::new(&shared, generation, "stdout"))
             .stderr(output::Output::new(&shared, generation, "stderr"))
@@ -195,44 +194,44 @@ impl State {
         }
     }
 
-    /// A call begins, with fresh budgets.
+    /// Starts a call with new budgets.
     pub(crate) fn begin(&mut self, phase: Phase, subject: Subject, deadline: Option<tokio::time::Instant>) {
         self.account();
         (self.phase, self.subject, self.deadline, self.events) = (phase, subject, deadline, 0);
         (self.overrun, self.limiter.refused, self.handles.refused) = (None, None, None);
     }
 
-    /// The call has ended.
+    /// Ends the call.
     pub(crate) fn end(&mut self) {
         (self.subject, self.deadline) = (Subject::default(), None);
         self.handles.tidy();
         self.account();
     }
 
-    /// True if the clock has ticked since this was asked last: the meter is dear to read.
+    /// Returns true if there was a tick since the last query. Reading the meter is expensive, so it is only read after a tick.
     pub(crate) fn is_overdue(&mut self) -> bool {
         let ticks = self.shared.ticker.ticks();
         std::mem::replace(&mut self.looked, ticks) != ticks
     }
 
-    /// True if the guest has requests on their way.
+    /// Returns true if the guest has requests in flight.
     pub(crate) fn is_waiting(&self) -> bool {
         self.egress.is_waiting()
     }
 
-    /// Why the running call had no more handles.
+    /// Returns why the current call was denied a handle.
     pub(crate) fn handles_refused(&self) -> Option<Refusal> {
         self.handles.refused
     }
 
-    /// Counts what has been used since the last time.
+    /// Adds what was used since the last time to the metrics.
     fn account(&self) {
         let Shared { metrics, plugin, .. } = &*self.shared;
         metrics.cpu(plugin, self.meter.take());
         metrics.memory(plugin, self.limiter.peak);
     }
 
-    /// What others see too, and nobody before the plugin is in service.
+    /// Returns `it` only while the plugin is in service, because others can see the effects of using it.
     fn while_serving<T>(&self, it: T) -> Option<T> {
         (self.phase == Phase::Serving).then_some(it)
     }
@@ -257,7 +256,7 @@ impl WasiHttpView for State {
     }
 }
 
-/// Links what `inspect` grants, and nothing else: no sockets.
+/// Links the interfaces that `inspect` allows, and nothing else: no sockets.
 pub(crate) fn linker(engine: &Engine) -> wasmtime::Result<Linker<State>> {
     let mut linker = Linker::new(engine);
     let l = &mut linker;
@@ -273,7 +272,7 @@ pub(crate) fn linker(engine: &Engine) -> wasmtime::Result<Linker<State>> {
     wasmtime_wasi::p2::add_to_linker_proxy_interfaces_async(l)?;
     wasi::random::insecure::add_to_linker::<State, WasiRandom>(l, |state| state.wasi.random())?;
     wasi::random::insecure_seed::add_to_linker::<State, WasiRandom>(l, |state| state.wasi.random())?;
-    // What standard libraries import and a provider does not use, with nothing behind it.
+    // Interfaces that standard libraries import and providers do not use, with empty implementations.
     wasi::cli::environment::add_to_linker::<State, WasiCli>(l, State::cli)?;
     wasi::cli::exit::add_to_linker::<State, WasiCli>(l, State::cli)?;
     wasi::cli::terminal_input::add_to_linker::<State, WasiCli>(l, State::cli)?;

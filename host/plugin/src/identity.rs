@@ -1,4 +1,4 @@
-//! Whether a component may take the place of another.
+//! Decides whether a component may replace another.
 
 use std::collections::BTreeSet;
 
@@ -6,30 +6,30 @@ use skydock_cloud::Capability;
 
 use crate::{error::LoadProblem, grants::Grants};
 
-/// Imports that reach beyond what a plugin is given, without their versions: the network, and objects of the cluster.
+/// Imports that reach beyond what every plugin has, without their versions: the network, and objects of the cluster.
 const POWERS: [&str; 2] = ["wasi:http/outgoing-handler", "skydock:provider/objects"];
 
-/// What a plugin is known by, and what it wants.
+/// What identifies a plugin, and the permissions that it needs.
 pub(crate) struct Identity<'a> {
-    /// The name it gives itself.
+    /// The plugin's own name.
     pub(crate) name: &'a str,
-    /// What its component exports, whatever it serves of that.
+    /// Exports of its component, including those that it does not serve.
     pub(crate) exports: &'a BTreeSet<Capability>,
     /// SHA-256 of the component.
     pub(crate) digest: &'a str,
     /// Names of all imports.
     pub(crate) imports: &'a [String],
-    /// Hosts it wishes to reach.
+    /// Hosts that it requests.
     pub(crate) hosts: &'a [String],
-    /// Prefixes of the provider IDs it owns.
+    /// Prefixes of the provider IDs that it owns.
     pub(crate) provider_ids: &'a [String],
-    /// Prefixes of the annotation keys it may write.
+    /// Prefixes of the annotation keys that it may write.
     pub(crate) annotations: &'a [String],
 }
 
 impl Identity<'_> {
-    /// Whether this plugin may take the place of the one before it: the same provider, able to do at least as much, and, if its
-    /// component is another one, without wanting more than the operator has granted.
+    /// Checks whether this plugin may replace the previous one: it must be the same provider and export at least the same capabilities.
+    /// If its component is different, it must not need more permissions than the previous one has or the operator grants.
     ///
     /// # Errors
     /// [`LoadProblem::OtherName`], [`LoadProblem::Lost`] or [`LoadProblem::Grown`].
@@ -41,12 +41,12 @@ impl Identity<'_> {
         if !lost.is_empty() {
             return Err(LoadProblem::Lost(lost));
         }
-        // With the same component it is the operator's configuration that says something else.
+        // With the same component, the difference comes from the operator's configuration.
         let grown = if before.digest == self.digest { Vec::new() } else { self.grown(before, grants) };
         if grown.is_empty() { Ok(()) } else { Err(LoadProblem::Grown(grown.iter().collect())) }
     }
 
-    /// What this one wants beyond the one before it and the operator's grants.
+    /// Returns the permissions that this plugin needs beyond those of the previous one and the operator's grants.
     fn grown(&self, before: &Identity<'_>, grants: &Grants) -> Vec<String> {
         fn powers(imports: &[String]) -> impl Iterator<Item = &str> {
             let plain = imports.iter().map(|name| name.split_once('@').map_or(name.as_str(), |(name, _)| name));
@@ -96,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn a_plugin_is_only_replaced_by_itself_and_may_learn_but_not_forget() {
+    fn a_replacement_keeps_the_name_and_all_capabilities() {
         let (grants, metal) = (Grants::default(), plugin("1", [&[]; 4]));
         let more = Plugin { exports: [Instances, Routes].into(), ..plugin("2", [&[]; 4]) };
         assert!(more.identity().may_follow(&metal.identity(), &grants).is_ok());
@@ -110,7 +110,7 @@ mod tests {
 
     // Holds: OPS-109
     #[test]
-    fn a_replacement_wants_no_more_unless_it_is_granted() {
+    fn a_replacement_needs_grants_for_additional_rights() {
         let before = plugin("1", [&["wasi:io/poll@0.2.3"], &["https://a.example:443"], &["a://"], &["a.example/"]]);
         let http = "wasi:http/outgoing-handler";
         for (lists, wanted) in [

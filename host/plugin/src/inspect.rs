@@ -1,4 +1,4 @@
-//! What a component is, read from its bytes before anything is compiled.
+//! Reads the type of a component from its bytes, before anything is compiled.
 
 use std::collections::BTreeSet;
 
@@ -6,21 +6,16 @@ use skydock_cloud::Capability;
 use wasmparser::{Encoding, Parser, Payload};
 
 use crate::{
+    contract::{CONTRACT, PACKAGE},
     error::{LoadError, LoadProblem, Stage},
     limits::Limits,
     shape::{self, Named, Shape},
 };
 
-/// Version of the contract (`wit/`) this host speaks. Any 0.1.x fits.
-pub const CONTRACT: &str = "0.1.0";
-
-/// The package of the contract.
-const PACKAGE: &str = "skydock:provider";
-
-/// All that may be imported: package and interface, and the version track.
+/// All imports that are allowed: package and interfaces, and a version that must be compatible.
 ///
-/// Clocks, random and io are harmless. Of the command line and the file system a guest's standard library imports what it
-/// never uses; those interfaces are linked with nothing behind them. wasi:http leads to the egress rules.
+/// Clocks, random and io are harmless. Guests' standard libraries import parts of the command line and the file system that they never
+/// use; those interfaces are linked to empty implementations. wasi:http is subject to the egress rules.
 const GRANTED: [(&str, &str, &[&str]); 8] = [
     (PACKAGE, CONTRACT, &["types", "cache", "calls", "cluster", "events", "node-sets", "objects"]),
     ("wasi:logging", "0.1.0-draft", &["logging"]),
@@ -47,7 +42,7 @@ const GRANTED: [(&str, &str, &[&str]); 8] = [
     ("wasi:http", "0.2.0", &["types", "outgoing-handler"]),
 ];
 
-/// What a component imports and exports.
+/// Imports and exports of a component.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ComponentType {
     /// Names of all imports, in the component's order.
@@ -57,18 +52,18 @@ pub struct ComponentType {
 }
 
 impl ComponentType {
-    /// Reads the type of a component, and measures it.
+    /// Reads the type of a component, and checks its size.
     ///
     /// # Errors
-    /// At [`Stage::Type`], if the bytes are no component, or more than a plugin may be.
+    /// At [`Stage::Type`], if the bytes are not a component, or exceed the limits of a plugin.
     pub fn read(bytes: &[u8], limits: &Limits) -> Result<Self, LoadError> {
         read(bytes, limits).map_err(|problem| LoadError::new(Stage::Type, problem))
     }
 
-    /// What the component can do, by its exports. Their types are not looked at.
+    /// Returns the capabilities of the component by the names of its exports, without checking their types.
     ///
     /// # Errors
-    /// At [`Stage::Type`], if it is no plugin, or one of another version of the contract.
+    /// At [`Stage::Type`], if it is not a plugin, or uses an unsupported version of the contract.
     pub fn capabilities(&self) -> Result<BTreeSet<Capability>, LoadError> {
         let ours = |name: &&String| split(name).is_some_and(|(package, ..)| package == PACKAGE);
         let (served, others): (Vec<_>, Vec<_>) = self
@@ -87,7 +82,7 @@ impl ComponentType {
         Ok(Capability::ALL.into_iter().filter(|capability| exports(capability.name())).collect())
     }
 
-    /// Imports that no plugin may have.
+    /// Returns the imports that plugins may not have.
     #[must_use]
     pub fn forbidden_imports(&self) -> Vec<String> {
         self.imports.iter().filter(|name| !granted(name)).cloned().collect()
@@ -135,14 +130,15 @@ fn granted(name: &str) -> bool {
     })
 }
 
-/// `ns:package/interface@version` in three.
+/// Splits `ns:package/interface@version` into its three parts.
 fn split(name: &str) -> Option<(&str, &str, &str)> {
     let (package, rest) = name.split_once('/')?;
     let (interface, version) = rest.split_once('@')?;
     Some((package, interface, version))
 }
 
-/// True if two versions are compatible: the same major, and below 1.0 the same minor. Pre-releases only fit themselves.
+/// Returns true if two versions are compatible: the same major version, and the same minor version below 1.0. A pre-release is only
+/// compatible with itself.
 fn same_track(one: &str, other: &str) -> bool {
     fn track(version: &str) -> Option<(u32, u32)> {
         let mut parts = version.splitn(3, '.');
@@ -163,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_component_is_told_apart() {
+    fn distinguishes_garbage_core_modules_and_malformed_files() {
         let garbage = ComponentType::read(b"#!/bin/sh\necho hello\n", &Limits::default()).unwrap_err();
         assert!(matches!(garbage.source, LoadProblem::NotWasm), "{garbage}");
         let empty = ComponentType::read(b"", &Limits::default()).unwrap_err();
@@ -176,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn only_a_components_own_names_count() {
+    fn names_of_nested_components_do_not_count() {
         let found = component(
             r#"(component
                 (import "wasi:io/poll@0.2.6" (instance $i))

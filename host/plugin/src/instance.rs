@@ -1,4 +1,4 @@
-//! One live instance of a plugin: a store, and the functions in it.
+//! An instance of a plugin: a store, and the functions in it.
 
 use futures::future::BoxFuture;
 use skydock_cloud::{Capability, CloudError};
@@ -13,12 +13,13 @@ use crate::{
     answers,
     bindings::exports::skydock::provider::{instances, load_balancers, maintenance, plugin, routes, zones},
     call::{CallError, Overrun},
+    diagnosis::{why_it_ended, why_it_was_not_made},
     error::LoadProblem,
     host::{Owned, Phase, Shared, State, Subject},
     limits::UNBROKEN,
 };
 
-/// Where the functions of each exported interface are found in a component.
+/// Positions of the functions of each exported interface in a component.
 struct Indices {
     plugin: plugin::GuestIndices,
     instances: Option<instances::GuestIndices>,
@@ -38,13 +39,13 @@ pub(crate) struct Guests {
     pub(crate) maintenance: Option<maintenance::Guest>,
 }
 
-/// What all instances of a generation are made from.
+/// Creates the instances of a generation.
 pub(crate) struct Blueprint {
     pub(crate) shared: Arc<Shared>,
     pub(crate) number: u64,
     pub(crate) settings: plugin::Settings,
     pub(crate) owned: Arc<Owned>,
-    /// Where requests go; nowhere without one.
+    /// Gateway for requests; without one, no request is allowed.
     pub(crate) gateway: Option<Arc<Gateway>>,
     pre: InstancePre<State>,
     indices: Indices,
@@ -84,10 +85,10 @@ impl Blueprint {
         Ok(Self { shared, number, settings, owned: Arc::default(), gateway: None, pre, indices })
     }
 
-    /// Makes an instance, which still has to be configured.
+    /// Creates an instance, which must then be configured.
     ///
     /// # Errors
-    /// [`LoadProblem::Call`] if it cannot be made, [`LoadProblem::WrongType`] if a function is not of the contract's type.
+    /// [`LoadProblem::Call`] if it cannot be created, [`LoadProblem::WrongType`] if a function does not have the contract's type.
     pub(crate) async fn instantiate(&self) -> Result<Instance, LoadProblem> {
         let limits = &self.shared.limits;
         let state = State::new(Arc::clone(&self.shared), self.number, Arc::clone(&self.owned), self.gateway.clone());
@@ -95,7 +96,7 @@ impl Blueprint {
         store.set_hostcall_fuel(limits.hostcall_buffer);
         store.limiter(|state| &mut state.limiter);
         let budget = limits.guest_cpu;
-        // Runs when a guest is found running after a tick; what it has used by then, the meter knows.
+        // Runs at the first function call or loop iteration of a guest after a tick. The meter shows the CPU time that it has used.
         store.epoch_deadline_callback(move |mut store| {
             let state = store.data_mut();
             if state.meter.used() > budget {
@@ -104,7 +105,7 @@ impl Blueprint {
             }
             Ok(UpdateDeadline::YieldCustom(1, Box::pin(tokio::task::yield_now())))
         });
-        // Where there is no such place in the guest's code, what it asks of the host one after the other. It cannot pause here.
+        // A guest may run without such points, by calling the host again and again. It cannot be paused here.
         store.call_hook(move |mut store, hook| {
             let state = store.data_mut();
             if !matches!(hook, CallHook::ReturningFromHost) || !state.is_overdue() {
@@ -120,12 +121,12 @@ impl Blueprint {
         store.set_epoch_deadline(1);
         let meter = Arc::clone(&store.data().meter);
         let made = self.shared.ticker.watch(meter.charge(self.pre.instantiate_async(&mut store))).await;
-        let instance = made.map_err(|error| CallError::from_start(error, store.data()))?;
+        let instance = made.map_err(|error| why_it_was_not_made(error, store.data()))?;
         let guests = self.guests(&mut store, &instance)?;
         Ok(Instance { store, guests, uses_left: varied(limits.uses) })
     }
 
-    /// Takes the functions, and so checks their types.
+    /// Loads the functions, which checks their types.
     fn guests(&self, store: &mut Store<State>, instance: &component::Instance) -> Result<Guests, LoadProblem> {
         let wrong =
             |interface| move |reason: wasmtime::Error| LoadProblem::WrongType { interface, reason: reason.into() };
@@ -153,13 +154,13 @@ impl Blueprint {
     }
 }
 
-/// A number 10 % around this one, so that instances do not retire together.
+/// Returns a random number within 10 % of `uses`, so that instances do not retire together.
 fn varied(uses: usize) -> usize {
     let spread = uses / 10;
     rand::random_range(uses.saturating_sub(spread)..=uses.saturating_add(spread)).max(1)
 }
 
-/// One live instance. It serves one call at a time, and is dropped after any call that did not end well.
+/// An instance. It handles one call at a time, and is dropped after a call that ends it.
 pub(crate) struct Instance {
     pub(crate) store: Store<State>,
     pub(crate) guests: Guests,
@@ -167,7 +168,7 @@ pub(crate) struct Instance {
 }
 
 impl Instance {
-    /// Runs one call with a fresh CPU budget. `deadline`: when the caller gives up on it.
+    /// Runs one call with a new CPU budget, until `deadline`.
     pub(crate) async fn run<W>(
         &mut self,
         subject: Subject,
@@ -192,10 +193,10 @@ impl Instance {
         let answer = ticker.watch(meter.charge(call(self))).await;
         let state = self.store.data_mut();
         state.end();
-        answer.map_err(|error| CallError::from_guest(error, state))
+        answer.map_err(|error| why_it_ended(error, state))
     }
 
-    /// Hands over the configuration.
+    /// Passes the configuration to the plugin.
     pub(crate) async fn configure(&mut self, settings: &plugin::Settings) -> Result<Result<(), CloudError>, CallError> {
         let handed = settings.clone();
         let answer = self
@@ -206,7 +207,7 @@ impl Instance {
         Ok(answer.map_err(|error| answers::config_refusal(error, settings)))
     }
 
-    /// Asks who it is.
+    /// Requests the plugin's description of itself.
     pub(crate) async fn info(&mut self) -> Result<plugin::PluginInfo, CallError> {
         self.run_in(Phase::Loading, Subject::default(), None, |it| Box::pin(it.guests.plugin.call_info(&mut it.store)))
             .await

@@ -1,13 +1,12 @@
 //! Runs cloud providers as sandboxed WebAssembly components.
 //!
-//! A [`Runtime`] is the engine, one per process. A [`Plugin`] is a component in service, and a
-//! [`skydock_cloud::CloudProvider`]: controllers call it like any other. It can be replaced while it works: a new component
-//! goes through the [`Stage`]s of loading while the one in service goes on serving, and takes over only if it passes all of
-//! them.
+//! A [`Runtime`] is the engine, one for each process. A [`Plugin`] is a component in service, and a [`skydock_cloud::CloudProvider`]
+//! that controllers call like any other. It can be replaced while it is in use: a new component goes through the [`Stage`]s of loading
+//! while the previous one stays in service, and replaces it only if it passes all of them.
 //!
-//! A plugin is not trusted. It has [`Limits`]: of CPU, time, memory, answers and log lines. It reaches nothing but what the
-//! contract (`wit/`) gives it. What it answers is checked before a controller sees it. A call that ends badly is an error of
-//! that call: its instance is dropped, and nothing else notices.
+//! A plugin is not trusted. Its CPU time, wall-clock time, memory, answers and log lines are limited ([`Limits`]). It has access only
+//! to what the contract (`wit/`) provides. Its answers are checked before a controller sees them. A call that fails affects nothing
+//! else: its instance is dropped.
 
 mod account;
 mod answers;
@@ -17,19 +16,23 @@ mod bindings;
 mod call;
 mod code;
 mod compile;
+mod contract;
 mod convert;
+mod diagnosis;
 mod engine;
 mod error;
 mod generation;
 mod grants;
 mod host;
 mod identity;
+mod info;
 mod inspect;
 mod instance;
 mod limits;
 mod machine_code;
 mod meter;
 mod metrics;
+mod overlap;
 mod plugin;
 mod pool;
 mod provider;
@@ -46,17 +49,17 @@ pub use answers::{AnswerError, IngressRules, Refused};
 pub use artifacts::CacheDirError;
 pub use call::CallError;
 pub use compile::{CompileError, Compiler, compile_as_child};
-pub use error::{LoadError, LoadProblem, Stage};
-pub use generation::GenerationInfo;
+pub use contract::CONTRACT;
+pub use error::{LoadError, LoadProblem, Stage, TooMuch};
 pub use grants::{Grants, ObjectGrant};
 pub use host::ClusterSlot;
-pub use inspect::{CONTRACT, ComponentType};
+pub use info::GenerationInfo;
+pub use inspect::ComponentType;
 pub use limits::Limits;
 pub use metrics::PluginMetrics;
+pub use overlap::Overlap;
 pub use plugin::{Plugin, Reload, SwapOutcome, SwapReport};
-pub use pool::Overlap;
 pub use runtime::{Runtime, RuntimeError, RuntimeOptions};
-pub use shape::TooMuch;
 pub use source::{CloudConfig, PluginSource, Settings, open};
 pub use text::{Cause, Names, Quoted};
 pub use way_out::WayOut;

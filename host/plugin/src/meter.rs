@@ -1,17 +1,17 @@
-//! What a guest is charged for: the CPU time of its call.
+//! Measures what a guest is charged for: the CPU time of its call.
 //!
-//! A call is a future, and all of its work happens while that future is polled: the guest's own code, and what the host does for
-//! it without waiting. A guest that waits, in the host or for its turn after an interruption, has given the thread back, and the
-//! poll is over. So the time of a call is the sum of its polls: nothing is sampled, and no host function can be
-//! called often enough, or seldom enough, to go uncounted. It takes two looks at the clock for each poll; hooks around every
-//! host function would take two for each of those.
+//! A call is a future, and all of its work happens while that future is polled: the guest's own code, and what the host does for it
+//! without waiting. A guest that waits, in the host or for its turn after an interruption, has released the thread, and the poll has
+//! ended. The time of a call is therefore the sum of its polls: nothing is sampled, and no host function escapes measurement by being
+//! called very often or very seldom. This reads the clock twice for each poll; hooks around every host function would read it twice for
+//! each of those.
 //!
-//! Whether the budget is used up is asked after each tick, where a guest enters a function or begins a loop anew, and where it
-//! comes back from the host: code may be written so that it does one of them alone.
+//! Whether the budget is used up is checked after each tick: when a guest enters a function or starts a loop iteration, and when it
+//! returns from the host. Both are needed, because code may be written to do only one of them.
 //!
-//! The clock is the thread's own CPU clock, not the one on the wall: on a busy machine a guest does not pay for the time
-//! in which others had the core, as when a neighbor compiles. It is the dearer one (0.36 µs a look, against 0.02 µs), which makes
-//! 0.7 µs for a warm call of 4 µs that does not wait.
+//! The clock is the CPU clock of the thread, not the wall clock: on a busy machine, a guest does not pay for the time in which others,
+//! for example a compiler, use the core. Reading it is more expensive (0.36 µs instead of 0.02 µs), which adds 0.7 µs to a warm call of
+//! 4 µs that does not wait.
 
 use std::{
     future::poll_fn,
@@ -22,33 +22,33 @@ use std::{
 
 use rustix::time::{ClockId, clock_gettime};
 
-/// CPU time that the running thread has used.
+/// Returns the CPU time that the current thread has used.
 fn thread_clock() -> Duration {
     let now = clock_gettime(ClockId::ThreadCPUTime);
     Duration::new(u64::try_from(now.tv_sec).unwrap_or(0), u32::try_from(now.tv_nsec).unwrap_or(0))
 }
 
-/// CPU time of one call. One thread at a time has to do with it: the one that polls the call.
+/// CPU time of one call. It is used by one thread at a time: the one that polls the call.
 #[derive(Debug, Default)]
 pub(crate) struct Meter {
-    /// Nanoseconds of all polls that are over.
+    /// Nanoseconds of all completed polls.
     used: AtomicU64,
-    /// What the thread's clock showed when the present poll began.
+    /// Time of the thread's clock at the start of the current poll.
     entered: AtomicU64,
 }
 
 impl Meter {
-    /// What has been used so far; to be asked within the call.
+    /// Returns the CPU time used so far. Must be called within the call.
     pub(crate) fn used(&self) -> Duration {
         self.used_at(thread_clock())
     }
 
-    /// What has been used since the call had its thread last; to be asked within it.
+    /// Returns the CPU time used since the current poll started. Must be called within the call.
     pub(crate) fn unbroken(&self) -> Duration {
         thread_clock().saturating_sub(Duration::from_nanos(self.entered.load(Relaxed)))
     }
 
-    /// Runs a call, or a part of one, on this meter.
+    /// Measures a call, or a part of one.
     pub(crate) async fn charge<T>(&self, call: impl Future<Output = T>) -> T {
         let mut call = pin!(call);
         poll_fn(|context| {
@@ -60,7 +60,7 @@ impl Meter {
         .await
     }
 
-    /// What has been used, and is told only once.
+    /// Returns the CPU time used, and resets it.
     pub(crate) fn take(&self) -> Duration {
         Duration::from_nanos(self.used.swap(0, Relaxed))
     }
@@ -90,7 +90,7 @@ mod tests {
     const MS: Duration = Duration::from_millis(1);
 
     #[test]
-    fn polls_add_up_and_what_lies_between_is_free() {
+    fn polls_add_up_and_the_time_between_is_not_charged() {
         let meter = Meter::default();
         meter.enter(100 * MS);
         assert_eq!(meter.used_at(103 * MS), 3 * MS, "within a poll");
@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn only_work_is_charged() {
+    async fn only_cpu_time_is_charged() {
         let meter = Meter::default();
         meter.charge(tokio::time::sleep(50 * MS)).await;
         let waited = meter.take();

@@ -1,4 +1,4 @@
-//! What there is to count.
+//! Metrics of plugins.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use prometheus_client::{
     registry::{Registry, Unit},
 };
 
-use crate::generation::GenerationInfo;
+use crate::info::GenerationInfo;
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct Plugin {
@@ -63,11 +63,11 @@ struct Compilation {
     result: &'static str,
 }
 
-/// Seconds: from a warm call (tens of microseconds) to the deadline of a writing one (two minutes).
+/// Buckets in seconds: from a warm call (tens of microseconds) to the deadline of a call that may change the cloud (two minutes).
 const DURATIONS: [f64; 14] =
     [0.000_05, 0.000_1, 0.000_25, 0.000_5, 0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 30.0, 120.0];
 
-/// Metrics of all plugins of a process, all named `skydock_plugin_…`. Clones count together.
+/// Metrics of all plugins of a process, all named `skydock_plugin_…`. Clones share their values.
 #[derive(Clone, Debug)]
 pub struct PluginMetrics {
     calls: Family<Outcome, Counter>,
@@ -81,11 +81,12 @@ pub struct PluginMetrics {
     generation: Family<Plugin, Gauge>,
     generation_info: Family<Generation, Gauge>,
     reloads: Family<Reload, Counter>,
+    refused: Family<Plugin, Gauge>,
     compilations: Family<Compilation, Counter>,
 }
 
 impl Default for PluginMetrics {
-    /// Metrics that nobody reads.
+    /// Creates metrics that are not registered.
     fn default() -> Self {
         Self {
             calls: Family::default(),
@@ -99,48 +100,54 @@ impl Default for PluginMetrics {
             generation: Family::default(),
             generation_info: Family::default(),
             reloads: Family::default(),
+            refused: Family::default(),
             compilations: Family::default(),
         }
     }
 }
 
 impl PluginMetrics {
-    /// Makes metrics and registers them.
+    /// Creates metrics and registers them.
     #[must_use]
     pub fn register(registry: &mut Registry) -> Self {
         let all = Self::default();
         let registry = registry.sub_registry_with_prefix("skydock_plugin");
-        registry.register("calls", "Calls by how they ended", all.calls.clone());
+        registry.register("calls", "Calls by outcome", all.calls.clone());
         registry.register_with_unit(
             "call_duration",
-            "Time of a call, waiting for an instance included",
+            "Time of a call, including waiting for an instance",
             Unit::Seconds,
             all.durations.clone(),
         );
         registry.register_with_unit(
             "guest_cpu",
-            "CPU time of the plugin's calls: its own code, and what the host does for it",
+            "CPU time of plugin calls: the plugin's own code, and what the host does on its behalf",
             Unit::Seconds,
             all.cpu.clone(),
         );
         registry.register_with_unit(
             "memory_peak",
-            "Largest linear memory any instance of the plugin has had",
+            "Maximum linear memory of any instance of the plugin",
             Unit::Bytes,
             all.memory.clone(),
         );
         registry.register("instances", "Instances by state: busy or idle", all.instances.clone());
-        registry.register("traps", "Calls that ended their instance", all.traps.clone());
+        registry.register("traps", "Calls that terminated their instance", all.traps.clone());
         registry.register(
             "bad_answers",
-            "Answers, or elements of answers, against the contract",
+            "Answers, or elements of answers, that violate the contract",
             all.bad_answers.clone(),
         );
-        registry.register("log_lines_dropped", "Log lines above the plugin's rate", all.log_dropped.clone());
+        registry.register("log_lines_dropped", "Log lines that exceeded the plugin's limit", all.log_dropped.clone());
         registry.register("generation", "Number of the generation in service", all.generation.clone());
-        registry.register("generation_info", "What is in service; always 1", all.generation_info.clone());
-        registry.register("reloads", "New generations by result, and stage of failure", all.reloads.clone());
-        registry.register("compilations", "Runs of the compiler by result", all.compilations.clone());
+        registry.register(
+            "generation_info",
+            "The plugin generation in service; the value is always 1",
+            all.generation_info.clone(),
+        );
+        registry.register("reloads", "New generations by result and failed stage", all.reloads.clone());
+        registry.register("refused", "1 while the current files of the plugin are rejected", all.refused.clone());
+        registry.register("compilations", "Compilations by result", all.compilations.clone());
         all
     }
 
@@ -205,6 +212,12 @@ impl PluginMetrics {
             .get_or_create(&Plugin { plugin: plugin.into() })
             .set(i64::try_from(now.number).unwrap_or(i64::MAX));
         self.reloads.get_or_create(&Reload { plugin: plugin.into(), result, stage: "" }).inc();
+        self.unchanged(plugin);
+    }
+
+    /// Records that the plugin's files are in service.
+    pub(crate) fn unchanged(&self, plugin: &str) {
+        self.refused.get_or_create(&Plugin { plugin: plugin.into() }).set(0);
     }
 
     pub(crate) fn compiled(&self, plugin: &str, succeeded: bool) {
@@ -214,6 +227,7 @@ impl PluginMetrics {
 
     pub(crate) fn reload_failed(&self, plugin: &str, stage: &'static str) {
         self.reloads.get_or_create(&Reload { plugin: plugin.into(), result: "failure", stage }).inc();
+        self.refused.get_or_create(&Plugin { plugin: plugin.into() }).set(1);
     }
 }
 
@@ -221,9 +235,9 @@ impl PluginMetrics {
 mod tests {
     use super::*;
 
-    // Holds: OPS-52, OPS-53, OPS-54, OPS-55, OPS-56, OPS-57
+    // Holds: OPS-52, OPS-53, OPS-54, OPS-55, OPS-56, OPS-57, OPS-139
     #[test]
-    fn every_metric_is_on_the_page_for_operators() {
+    fn operating_md_lists_every_plugin_metric() {
         let page = include_str!("../../../docs/operating.md");
         let mut registry = Registry::default();
         let all = PluginMetrics::register(&mut registry);
@@ -240,6 +254,7 @@ mod tests {
             generation,
             generation_info,
             reloads,
+            refused,
             compilations,
         } = all;
         let plugin = String::new;
@@ -249,7 +264,7 @@ mod tests {
         drop(durations.get_or_create(&Function { plugin: plugin(), interface, function }));
         drop(cpu.get_or_create(&Plugin { plugin: plugin() }));
         drop(log_dropped.get_or_create(&Plugin { plugin: plugin() }));
-        for family in [&memory, &generation] {
+        for family in [&memory, &generation, &refused] {
             drop(family.get_or_create(&Plugin { plugin: plugin() }));
         }
         drop(traps.get_or_create(&Kind { plugin: plugin(), kind: "cpu" }));
@@ -261,7 +276,7 @@ mod tests {
         let mut text = String::new();
         prometheus_client::encoding::text::encode(&mut text, &registry).unwrap();
         let types: Vec<_> = text.lines().filter_map(|line| line.strip_prefix("# TYPE ")?.split_once(' ')).collect();
-        assert_eq!(types.len(), 12, "{types:?}");
+        assert_eq!(types.len(), 13, "{types:?}");
         for (name, kind) in types {
             let name = format!("`{name}{}`", if kind == "counter" { "_total" } else { "" });
             assert!(page.contains(&name), "{name}");

@@ -1,4 +1,4 @@
-//! A plugin in service, and its replacement while it is.
+//! A plugin in service, and its replacement at run time.
 
 use std::{
     path::PathBuf,
@@ -12,22 +12,23 @@ use tokio::sync::{Mutex, broadcast, watch};
 use crate::{
     code::Code,
     error::{LoadError, LoadProblem, Stage},
-    generation::{Generation, GenerationInfo, Stopwatch},
+    generation::Generation,
     host::{ClusterSlot, Shared},
+    info::{GenerationInfo, Stopwatch},
     runtime::Runtime,
     source::{Digests, Files, PluginSource},
 };
 
-/// Reports a listener may lag behind before it misses the oldest.
+/// Number of reports that a listener may fall behind before it loses the oldest.
 const REPORTS: usize = 64;
 
-/// How often idle instances are looked for, at most: their memory waits that much longer.
+/// Longest interval between searches for idle instances: their memory may be kept that much longer.
 const LONGEST_SWEEP: Duration = Duration::from_secs(10);
 
-/// What became of a request to load again.
+/// Result of a request to reload.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Reload {
-    /// Component and configuration are those in service.
+    /// Component and configuration are the same as those in service.
     Unchanged,
     /// A new generation is in service.
     Swapped(GenerationInfo),
@@ -36,24 +37,24 @@ pub enum Reload {
 /// One attempt to change the generation in service.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SwapReport {
-    /// What the operator calls the plugin.
+    /// The operator's name for the plugin.
     pub plugin: String,
-    /// How it ended.
+    /// Outcome of the attempt.
     pub outcome: SwapOutcome,
 }
 
-/// How an attempt to change the generation ended.
+/// Outcomes of an attempt to change the generation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SwapOutcome {
     /// A new generation is in service.
     Swapped(GenerationInfo),
     /// An earlier generation is in service again.
     RolledBack(GenerationInfo),
-    /// Nothing has changed.
+    /// The generation in service was not changed.
     Refused {
-        /// Where it ended.
+        /// Stage that failed.
         stage: Stage,
-        /// Why: one sentence.
+        /// Reason in one sentence.
         reason: String,
         /// Number of the generation that stays in service.
         kept: u64,
@@ -62,7 +63,7 @@ pub enum SwapOutcome {
 
 /// A plugin in service. Implements [`skydock_cloud::CloudProvider`].
 ///
-/// Calls under way when the generation changes end on the one they began with; new ones begin on the new.
+/// Calls that are running when the generation changes end on the generation that they started with; later calls use the new one.
 pub struct Plugin {
     runtime: Runtime,
     source: PluginSource,
@@ -73,13 +74,13 @@ pub struct Plugin {
     reports: broadcast::Sender<SwapReport>,
 }
 
-/// What only one swap at a time may touch.
+/// State that only one swap at a time may use.
 struct Swap {
     previous: Option<Arc<Generation>>,
-    /// What was compiled last: in service, or refused for its configuration, which somebody mends.
+    /// The last compiled code: in service, or rejected with its configuration, which may be fixed later.
     code: Arc<Code>,
     last_number: u64,
-    /// What the last attempt found; watching tries again only when that has changed.
+    /// Files of the last attempt; watching retries only when they have changed.
     attempted: Attempted,
 }
 
@@ -87,7 +88,7 @@ struct Swap {
 enum Attempted {
     Files(Digests),
     Unreadable,
-    /// It came to nothing for a reason that may pass.
+    /// The attempt failed for a temporary reason.
     InVain,
 }
 
@@ -127,65 +128,65 @@ impl Plugin {
         Ok(plugin)
     }
 
-    /// The generation in service.
+    /// Returns the generation in service.
     pub(crate) fn current(&self) -> Arc<Generation> {
         self.current.load_full()
     }
 
-    /// What is in service.
+    /// Returns information about the generation in service.
     #[must_use]
     pub fn generation(&self) -> GenerationInfo {
         self.current.load().info.clone()
     }
 
-    /// What the component in service imports.
+    /// Returns the imports of the component in service.
     #[must_use]
     pub fn imports(&self) -> Vec<String> {
         self.current.load().code.imports.clone()
     }
 
-    /// Bytes of the component in service.
+    /// Returns the size of the component in service in bytes.
     #[must_use]
     pub fn size(&self) -> usize {
         self.current.load().code.size
     }
 
-    /// What the operator calls the plugin.
+    /// Returns the operator's name for the plugin.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.source.name
     }
 
-    /// Number of the generation in service; changes when another one is in use.
+    /// Returns a receiver of the number of the generation in service, which changes with the generation.
     #[must_use]
     pub fn subscribe(&self) -> watch::Receiver<u64> {
         self.number.subscribe()
     }
 
-    /// Every attempt to change the generation from now on.
+    /// Returns a receiver of all later attempts to change the generation.
     #[must_use]
     pub fn reports(&self) -> broadcast::Receiver<SwapReport> {
         self.reports.subscribe()
     }
 
-    /// The files the plugin is made from.
+    /// Returns the files of the plugin.
     pub(crate) fn files(&self) -> impl Iterator<Item = &PathBuf> {
         self.source.files()
     }
 
-    /// Loads again, if component or configuration is not what is in service. Dropping the future gives up, and what was in
-    /// service stays.
+    /// Loads the plugin again if component or configuration are different from those in service. If the future is dropped, the plugin
+    /// in service is not changed.
     ///
     /// # Errors
-    /// [`LoadError`] with the stage that failed; what was in service stays.
+    /// [`LoadError`] with the stage that failed; the plugin in service is not changed.
     pub async fn reload(&self) -> Result<Reload, LoadError> {
         let mut swap = self.swap.lock().await;
         let files = read(&self.source).await;
         self.replace(&mut swap, files).await
     }
 
-    /// Like [`Plugin::reload`], but does nothing if the last attempt found the same, and it was their fault: the same broken file is
-    /// reported once.
+    /// Reloads like [`Plugin::reload`], but does nothing if the last attempt found the same files and failed because of them: a faulty
+    /// file is reported once.
     pub(crate) async fn reload_if_new(&self) -> Result<Reload, LoadError> {
         let mut swap = self.swap.lock().await;
         let files = read(&self.source).await;
@@ -211,10 +212,13 @@ impl Plugin {
         };
         let loaded = loaded.await;
         let in_vain = loaded.as_ref().is_err_and(LoadError::may_pass) && attempted != Attempted::Unreadable;
-        // Only now: what was given up on the way is tried again.
+        // Only set here, so that an attempt that was dropped earlier is repeated.
         swap.attempted = if in_vain { Attempted::InVain } else { attempted };
         match loaded {
-            Ok(None) => Ok(Reload::Unchanged),
+            Ok(None) => {
+                self.shared.metrics.unchanged(&self.shared.plugin);
+                Ok(Reload::Unchanged)
+            }
             Ok(Some(next)) => {
                 swap.last_number = next.info.number;
                 let info = next.info.clone();
@@ -231,8 +235,8 @@ impl Plugin {
         }
     }
 
-    /// The code of these bytes. The same bytes are never compiled or loaded twice: a change of the configuration finds its code
-    /// in service.
+    /// Returns the code of these bytes. The same bytes are never compiled or loaded twice: if only the configuration changes, the code
+    /// in service is used again.
     async fn code(
         &self,
         swap: &Swap,
@@ -248,10 +252,10 @@ impl Plugin {
         Code::make(&self.runtime, &self.shared.plugin, (component, digest.to_owned()), watch).await.map(Arc::new)
     }
 
-    /// Puts the generation before this one into service again. Watching does not undo it: it waits for new bytes.
+    /// Puts the previous generation into service again. Watching does not undo it, because it waits for changed files.
     ///
     /// # Errors
-    /// At [`Stage::Identity`], if there is none.
+    /// At [`Stage::Identity`], if there is no previous generation.
     pub async fn rollback(&self) -> Result<GenerationInfo, LoadError> {
         let mut swap = self.swap.lock().await;
         let previous = swap.previous.take();
@@ -263,7 +267,7 @@ impl Plugin {
         Ok(info)
     }
 
-    /// From here on new calls go to this generation. The one before drains, and is kept for a rollback without instances.
+    /// Directs new calls to this generation. The previous one finishes its calls, and is kept for a rollback without instances.
     fn publish(&self, swap: &mut Swap, next: &Arc<Generation>) {
         let result = if next.info.number > self.current.load().info.number { "success" } else { "rollback" };
         let before = self.current.swap(Arc::clone(next));
@@ -281,7 +285,7 @@ impl Plugin {
                     plugin,
                     generation = info.number,
                     version = info.version,
-                    "a new generation is in service"
+                    "new plugin generation in service"
                 );
             }
             SwapOutcome::RolledBack(info) => {
@@ -289,18 +293,18 @@ impl Plugin {
                     plugin,
                     generation = info.number,
                     version = info.version,
-                    "an earlier generation is in service again"
+                    "previous plugin generation in service again"
                 );
             }
             SwapOutcome::Refused { stage, reason, kept } => {
-                tracing::error!(plugin, generation = kept, %stage, reason, "the plugin was not replaced");
+                tracing::error!(plugin, generation = kept, %stage, reason, "plugin was not replaced");
             }
         }
-        // Nobody has to listen.
+        // An error means that nobody listens.
         let _ = self.reports.send(SwapReport { plugin: plugin.to_owned(), outcome });
     }
 
-    /// Gives back the memory of idle instances, as long as the plugin lives.
+    /// Drops idle instances periodically, as long as the plugin exists.
     fn sweep_idle_instances(self: &Arc<Self>) {
         let plugin = Arc::downgrade(self);
         let idle = self.shared.limits.idle;
@@ -320,7 +324,7 @@ fn attempted(files: &Result<(Files, Duration), LoadError>) -> Attempted {
 
 async fn read(source: &PluginSource) -> Result<(Files, Duration), LoadError> {
     let (source, started) = (source.clone(), Instant::now());
-    // The files may lie on a slow volume.
+    // The files may be on a slow volume.
     let reading = tokio::task::spawn_blocking(move || Files::read(&source));
     let files = reading
         .await

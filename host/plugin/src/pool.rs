@@ -1,4 +1,4 @@
-//! The instances of one generation: a few, warm, each with one call at a time.
+//! The instances of one generation: a few idle ones are kept, and each handles one call at a time.
 
 mod shares;
 
@@ -12,27 +12,16 @@ use skydock_cloud::Capability;
 use tokio::sync::SemaphorePermit;
 
 use self::shares::Shares;
-use crate::{host::Shared, instance::Instance};
+use crate::{host::Shared, instance::Instance, overlap::Overlap};
 
-/// Idle instances that are kept for [`Limits::idle`](crate::Limits::idle); more than these come from a burst, and stay for a
-/// quarter of it.
+/// Idle instances that are kept for [`Limits::idle`](crate::Limits::idle); more than these come from a burst, and are kept for a
+/// quarter of that time.
 const FEW: usize = 8;
 
-/// Part of the plugin's memory that must be free for an idle instance to be kept: those that work come first.
+/// Fraction of the plugin's memory that must be free to keep an idle instance, as a divisor: running calls have priority.
 const RESERVE: usize = 4;
 
-/// Which calls of a plugin may run at the same time.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Overlap {
-    /// Any, each in an instance of its own.
-    Any,
-    /// One for each capability, all in the same instance of that capability.
-    PerInterface,
-    /// One, all in the same instance.
-    None,
-}
-
-/// Idle instances, and permits for all that may be.
+/// Idle instances, and permits for all instances.
 pub(crate) struct Pool {
     shared: Arc<Shared>,
     shares: Shares,
@@ -40,19 +29,19 @@ pub(crate) struct Pool {
     idle: Mutex<Idle>,
 }
 
-/// An instance that waits for its next call.
+/// An idle instance.
 struct Waiting {
     instance: Instance,
     used: Clock,
-    /// Whose calls it serves, if it does not serve all.
+    /// The capability whose calls it handles, if it does not handle all.
     of: Option<Capability>,
 }
 
 #[derive(Default)]
 struct Idle {
-    /// Last used last. The warmest serves first, so that those at the front grow cold and go.
+    /// Ordered by last use. The most recently used instance is taken first, so that those at the front become cold.
     instances: Vec<Waiting>,
-    /// The generation is out of service: nothing is kept.
+    /// The generation is out of service: no instance is kept.
     closed: bool,
 }
 
@@ -62,7 +51,7 @@ impl Pool {
         Self { shared, shares, overlap, idle: Mutex::default() }
     }
 
-    /// Whose instance a call of this capability has.
+    /// Returns the capability to which the instance for such a call is bound.
     fn owner(&self, capability: Capability) -> Option<Capability> {
         (self.overlap == Overlap::PerInterface).then_some(capability)
     }
@@ -75,7 +64,7 @@ impl Pool {
         self.shared.metrics.instances(&self.shared.plugin, state, change);
     }
 
-    /// Waits for leave to have an instance for this capability, and takes a warm one if there is one.
+    /// Waits for a permit for an instance for this capability, and takes an idle instance if there is one.
     pub(crate) async fn acquire(&self, capability: Capability) -> Slot<'_> {
         // The semaphores are never closed.
         let permit = self.shares.acquire(capability).await.ok();
@@ -88,14 +77,14 @@ impl Pool {
         Slot { pool: self, warm, owner, _permit: permit }
     }
 
-    /// Takes an instance that has just been made, outside of any call.
+    /// Adds an instance that was created outside of a call.
     pub(crate) fn put_first(&self, instance: Instance, capabilities: &BTreeSet<Capability>) {
         self.put(instance, capabilities.first().and_then(|capability| self.owner(*capability)));
     }
 
     fn put(&self, instance: Instance, of: Option<Capability>) {
         let memory = &self.shared.memory;
-        // Of two that come at the same time, the second one sees what the first has given back.
+        // If two instances are returned at the same time, the second one sees the memory that the first has released.
         let mut idle = self.idle();
         let scarce = memory.taken() > memory.limit() - memory.limit() / RESERVE;
         if !idle.closed && instance.uses_left > 0 && !instance.store.data().retired && !scarce {
@@ -106,7 +95,7 @@ impl Pool {
         }
     }
 
-    /// Gives back the memory of instances that have not served for a while. Those that keep what they know between calls stay.
+    /// Drops instances that have been idle for too long. Instances that keep state between calls are not dropped.
     pub(crate) fn shrink(&self, now: Clock) {
         if self.overlap != Overlap::Any {
             return;
@@ -116,7 +105,7 @@ impl Pool {
         self.count("idle", -i64::try_from(cold.len()).unwrap_or(0));
     }
 
-    /// Keeps nothing from now on: calls under way end as they would, their instances go with them.
+    /// Keeps no instances from this point on: running calls finish, and their instances are dropped.
     pub(crate) fn close(&self) {
         let all = {
             let mut idle = self.idle();
@@ -132,22 +121,22 @@ impl Pool {
     }
 }
 
-/// True of an instance that has stood idle for so long, while so many others have served later.
+/// Returns true for an instance that has been idle for this long, and `later` instances were used after it.
 fn is_cold(later: usize, idle: Duration, limit: Duration) -> bool {
     idle > if later < FEW { limit } else { limit / 4 }
 }
 
 impl Idle {
-    /// The instance of this owner that has served last.
+    /// Takes the most recently used instance of this owner.
     fn take_warm(&mut self, owner: Option<Capability>) -> Option<Instance> {
         let at = self.instances.iter().rposition(|waiting| waiting.of == owner)?;
         Some(self.instances.remove(at).instance)
     }
 
-    /// Takes out the instances that are cold, told by how many have served later, and by when they served last.
+    /// Takes the instances that are cold, given how many were used later, and when they were last used.
     fn take(&mut self, cold: impl Fn(usize, Clock) -> bool) -> Vec<Waiting> {
         let count = self.instances.len();
-        // Those that have served longest ago are at the front, so coldness ends somewhere.
+        // The least recently used instances are at the front, so the cold ones are a prefix.
         let warm = self.instances.iter().enumerate().position(|(index, it)| !cold(count - 1 - index, it.used));
         self.instances.drain(..warm.unwrap_or(count)).collect()
     }
@@ -159,7 +148,7 @@ impl Drop for Pool {
     }
 }
 
-/// Leave to have one instance.
+/// A permit for one instance.
 pub(crate) struct Slot<'a> {
     pool: &'a Pool,
     warm: Option<Instance>,
@@ -168,7 +157,7 @@ pub(crate) struct Slot<'a> {
 }
 
 impl<'a> Slot<'a> {
-    /// The warm instance, if there was one.
+    /// Returns the idle instance, if there was one.
     pub(crate) fn warm(&mut self) -> Option<Instance> {
         self.warm.take()
     }
@@ -185,20 +174,20 @@ impl Drop for Slot<'_> {
     }
 }
 
-/// An instance during one call. Unless it is given back it is dropped with the lease: after a trap, a timeout, or when the
-/// caller went away in the middle, a store is in no state to be used again.
+/// An instance during one call. Unless it is given back, it is dropped with the lease: after a trap, after a timeout, or if the caller
+/// was canceled, its store must not be used again.
 pub(crate) struct Lease<'a> {
     slot: Slot<'a>,
     instance: Option<Instance>,
 }
 
 impl Lease<'_> {
-    /// The instance.
+    /// Returns the instance.
     pub(crate) fn instance(&mut self) -> Option<&mut Instance> {
         self.instance.as_mut()
     }
 
-    /// The call ended well: the instance may serve again.
+    /// Returns the instance to the pool after a successful call.
     pub(crate) fn give_back(mut self) {
         if let Some(instance) = self.instance.take() {
             self.slot.pool.put(instance, self.slot.owner);
@@ -212,7 +201,7 @@ mod tests {
 
     // Holds: OPS-85
     #[test]
-    fn instances_of_a_burst_go_sooner() {
+    fn idle_instances_of_a_burst_are_removed_sooner() {
         let limit = Duration::from_secs(60);
         for (later, seconds, expected) in [(0, 60, false), (0, 61, true), (7, 60, false), (8, 15, false), (8, 16, true)]
         {

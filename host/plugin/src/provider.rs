@@ -1,4 +1,4 @@
-//! A plugin as the controllers see it.
+//! Implementation of `CloudProvider` for a plugin.
 
 use std::{
     sync::Arc,
@@ -25,12 +25,12 @@ use crate::{
     plugin::Plugin,
 };
 
-/// What the host's code asks of an instance whose plugin exports the interface, as was made sure before.
+/// Returns the functions of an interface that the plugin exports. The caller has checked that it does.
 fn exported<T>(guest: Option<&T>) -> wasmtime::Result<&T> {
     guest.ok_or_else(|| wasmtime::format_err!("the interface is not exported"))
 }
 
-/// Counts a call when it ends, also if its caller went away.
+/// Counts a call when it ends, also if its caller was canceled.
 struct Meter<'a> {
     metrics: &'a PluginMetrics,
     plugin: &'a str,
@@ -49,7 +49,7 @@ impl Drop for Meter<'_> {
     }
 }
 
-/// Has written what a call has left behind, however it ends.
+/// Has the annotations of a call written, however the call ends.
 struct Left<'a> {
     notes: Option<Arc<Notes>>,
     cluster: &'a ClusterSlot,
@@ -62,7 +62,7 @@ impl Drop for Left<'_> {
 }
 
 impl Plugin {
-    /// One call from question to checked answer: back-off, span, metrics, and the error as controllers take it.
+    /// Runs one call, including back-off, tracing span, metrics, and checking the answer, and converts its error for controllers.
     async fn call<W, T>(
         &self,
         function: Function,
@@ -137,7 +137,7 @@ impl Plugin {
         })
     }
 
-    /// A call with nodes behind a service, which it may find out to be other than those of the call before.
+    /// Runs a call with the nodes of a Service's load balancer. The plugin can query the difference from the previous call.
     async fn call_with_nodes<W, T>(
         &self,
         function: Function,
@@ -159,14 +159,14 @@ impl Plugin {
         answer
     }
 
-    /// What calls about routes to these nodes are about.
+    /// Returns the subject of a call about routes to these nodes.
     fn named<'a>(&self, names: impl Iterator<Item = &'a str>) -> Subject {
         let Some(cluster) = self.shared.cluster.get() else { return Subject::default() };
         let nodes: Vec<_> = names.filter_map(|name| cluster.node(name)).collect();
         Subject::nodes(&nodes)
     }
 
-    /// The answers of a batch, each by itself: one against the contract is an error in its place, and counted.
+    /// Checks each answer of a batch separately: one that violates the contract becomes an error in its place, and is counted.
     fn batch<W, T>(
         &self,
         place: Place<'_>,
@@ -181,7 +181,7 @@ impl Plugin {
     }
 }
 
-/// The answer of a function that may fail as a whole.
+/// Converts the answer of a function that may fail as a whole.
 fn whole<W>(answer: Result<W, wit::CloudError>) -> Result<W, CallError> {
     answer.map_err(|error| CallError::Cloud(answers::cloud_error(error)))
 }
@@ -305,7 +305,7 @@ impl CloudProvider for Plugin {
     async fn list_routes(&self) -> Result<Vec<Route>, CloudError> {
         let (limit, generation) = (self.shared.limits.routes, self.current());
         let (mut routes, mut page) = (Vec::new(), None);
-        // A page may be empty, but not each one for ever.
+        // A page may be empty, but an endless series of empty pages is an error.
         for _ in 0..=limit {
             let (asked, before) = (page.take(), routes.len());
             let (more, next) = self
@@ -324,17 +324,14 @@ impl CloudProvider for Plugin {
             routes.extend(more);
             match next {
                 None => return Ok(routes),
-                // The rest is told by another plugin, in other words.
+                // Another generation may not understand the token of the next page.
                 Some(_) if self.current().info.number != generation.info.number => {
-                    return Err(CloudError::Conflict("the plugin was replaced while it listed routes".to_owned()));
+                    return Err(CloudError::Conflict("the plugin was replaced during list-routes".to_owned()));
                 }
                 next => page = next,
             }
         }
-        Err(CloudError::Internal(format!(
-            "plugin {}, routes.list-routes: the list of routes does not end",
-            self.name()
-        )))
+        Err(CloudError::Internal(format!("plugin {}, routes.list-routes: the list of routes is endless", self.name())))
     }
 
     async fn create_routes(&self, routes: &[NewRoute]) -> Result<Answers<()>, CloudError> {

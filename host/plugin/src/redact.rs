@@ -1,20 +1,20 @@
-//! Blots out of a plugin's words what stands in its configuration: operators keep secrets there, and a refusal goes to the log
-//! and into an event.
+//! Redacts values of the configuration from a plugin's messages: operators may keep secrets there, and a rejection is logged and
+//! published as an event.
 //!
-//! This is for plugins that quote without care. One that means to give a secret away can write it in another form.
+//! This protects against plugins that quote carelessly. A plugin that discloses a secret on purpose can encode it.
 
 use std::{collections::HashSet, net::IpAddr};
 
 use ipnet::IpNet;
 use skydock_cloud::AddressKind;
 
-/// Bytes of the shortest value that is blotted out. Shorter ones are words of the language, and no secret worth the name.
+/// Minimum bytes of a value that is redacted. Shorter values are ordinary words, and too short for a secret.
 const SHORTEST: usize = 8;
 
-/// What stands in the place of a value.
+/// Replacement for a value.
 const BLOT: &str = "[redacted]";
 
-/// The message without the values of the configuration in it. The configuration's own path stays: it tells where to look.
+/// Returns the message without values of the configuration. The path of the configuration is kept, because it shows where to look.
 pub(crate) fn redact(message: &str, config: &str, path: &str) -> String {
     if path.is_empty() {
         return blotted(message, config);
@@ -46,8 +46,8 @@ fn blotted(message: &str, config: &str) -> String {
     text
 }
 
-/// The words of a configuration that are values: neither keys (before `:` or `=`) nor comments (from `#` on). Its form is not
-/// known; YAML, JSON, TOML and INI have this much in common.
+/// Returns the words of a configuration that are values: neither keys (before `:` or `=`) nor comments (after `#`). The format is not
+/// known, but YAML, JSON, TOML and INI have this in common.
 fn values(config: &str) -> Vec<&str> {
     let mut values = Vec::new();
     for line in config.lines() {
@@ -73,7 +73,8 @@ fn values(config: &str) -> Vec<&str> {
     values
 }
 
-/// Addresses, ranges of them and their kinds: what inventories are made of, and what their mistakes cannot be told without.
+/// Returns true for addresses, address ranges and address kinds: inventories consist of them, and errors in them cannot be described
+/// without them.
 fn is_no_secret(value: &str) -> bool {
     let is_address = |text: &str| text.parse::<IpAddr>().is_ok();
     is_address(value)
@@ -82,7 +83,7 @@ fn is_no_secret(value: &str) -> bool {
         || AddressKind::parse(value).is_some()
 }
 
-/// Stands between words.
+/// Returns true for characters between words.
 fn is_between(c: char) -> bool {
     c.is_whitespace() || "\"'`,[]{}()".contains(c)
 }
@@ -92,7 +93,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn addresses_are_no_secrets() {
+    fn addresses_are_not_redacted() {
         let config =
             "a: [{type: InternalIP, address: 10.244.13.1}, 2001:db8::/64, '192.0.2.10-192.0.2.20', 172.16.9.hunter2]";
         let mistake = "InternalIP 10.244.13.1, 2001:db8::/64 and 192.0.2.10-192.0.2.20";
@@ -102,7 +103,7 @@ mod tests {
 
     // Holds: SEC-15
     #[test]
-    fn values_of_a_configuration_are_blotted_out_and_keys_stay() {
+    fn configuration_values_are_redacted_but_not_keys() {
         let yaml = "# the password of prod\nusername: admin\npassword: hunter2hunter2 # changeme!\nlist: [one-long-value, 'x y']\n";
         let json = r#"{"password": "hunter2hunter2", "list": ["one-long-value"]}"#;
         let ini = "[global]\npassword=hunter2hunter2\nlist = one-long-value\n";
@@ -113,14 +114,14 @@ mod tests {
     }
 
     #[test]
-    fn a_part_of_a_value_is_blotted_out_too() {
+    fn parts_of_a_value_are_redacted_too() {
         let config = "url: https://user:s3cret-s3cret@host/path\ntoken: abcdefgh==\nshort: s3cr3t\n";
         let told = redact("cannot parse s3cret-s3cret, abcdefgh==, or s3cr3t", config, "");
         assert_eq!(told, "cannot parse [redacted], [redacted], or s3cr3t");
     }
 
     #[test]
-    fn the_place_of_a_mistake_stays() {
+    fn the_position_of_an_error_is_not_redacted() {
         let config = "ca: /etc/kubernetes/pki/ca.crt\n";
         let told = redact(
             "/etc/kubernetes/cloud.yaml:1:5: no /etc/kubernetes/pki/ca.crt",
@@ -131,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn text_of_any_kind_comes_out_whole() {
+    fn redacts_non_ascii_text_completely_or_not_at_all() {
         for (message, config) in [("", ""), ("ä", "ä"), ("ääääää", "x: ääääää"), ("no config", "")] {
             let told = redact(message, config, "");
             assert!(told == message || told == BLOT, "{told}");

@@ -1,12 +1,10 @@
 //! The engine that all plugins of a process share.
 
-mod ticker;
+pub(crate) mod ticker;
 
 use std::{path::PathBuf, sync::Arc};
 
 use wasmtime::{Engine, InstanceAllocationStrategy, PoolingAllocationConfig, component::Linker};
-
-pub(crate) use ticker::Ticker;
 
 use crate::{
     artifacts::{Artifacts, CacheDirError},
@@ -15,55 +13,57 @@ use crate::{
     host::{self, State},
     limits::Limits,
     metrics::PluginMetrics,
+    runtime::ticker::Ticker,
 };
 
-/// Slots of the pool per instance a plugin may have: four plugins, each with a generation in service and one on its way out.
+/// Slots of the pool for each instance that a plugin may have: for four plugins, each with a generation in service and one that is
+/// being replaced.
 const SLOTS_PER_INSTANCE: u32 = 8;
 
-/// Core instances, memories and tables per component: a guest and the adapters that tools put around it.
+/// Core instances, memories and tables of a component: a guest, and the adapters that tools add.
 const CORE_PER_COMPONENT: u32 = 8;
 
-/// Bytes that wasmtime keeps of an instance beside its memories and tables: 32 for each function that is in a table, of which a
-/// component may have [100,000](crate::shape), and little for the rest. Taken as it is needed.
+/// Maximum bytes that wasmtime keeps for an instance in addition to its memories and tables: 32 for each function that is in a table,
+/// of which a component may have [100,000](crate::shape), and little for the rest. Allocated on demand.
 const INSTANCE: usize = 4 << 20;
 
-/// How to run plugins.
+/// Options for running plugins.
 #[derive(Clone, Debug)]
 pub struct RuntimeOptions {
-    /// Where machine code is kept, so that a component is compiled once and not at each start: in a directory of its own in
-    /// this one. Both are made with mode 0700 if they are not there. `None` keeps it as long as the process runs.
+    /// Directory for machine code, so that a component is compiled once and not at each start. Skydock uses its own directory in it.
+    /// Both are created with mode 0700 if they do not exist. With `None`, machine code is kept until the process ends.
     pub cache_dir: Option<PathBuf>,
     /// The program that compiles.
     pub compiler: Compiler,
-    /// What each plugin may use.
+    /// Limits of each plugin.
     pub limits: Limits,
-    /// Where to count.
+    /// Metrics of all plugins.
     pub metrics: PluginMetrics,
 }
 
 impl RuntimeOptions {
-    /// The defaults, with this compiler.
+    /// Returns the defaults, with this compiler.
     #[must_use]
     pub fn new(compiler: Compiler) -> Self {
         Self { cache_dir: None, compiler, limits: Limits::default(), metrics: PluginMetrics::default() }
     }
 }
 
-/// Why plugins cannot be run at all.
+/// Reasons why plugins cannot be run.
 #[derive(Debug, thiserror::Error)]
 pub enum RuntimeError {
-    /// There is no directory for machine code.
+    /// There is no usable directory for machine code.
     #[error(transparent)]
     CacheDir(#[from] CacheDirError),
-    /// wasmtime refuses to run here.
-    #[error("the WebAssembly engine cannot be started: {0:#}")]
+    /// wasmtime cannot run on this machine.
+    #[error("cannot start the WebAssembly engine: {0:#}")]
     Engine(wasmtime::Error),
-    /// There is no thread for the clock.
-    #[error("the thread that interrupts plugins cannot be started: {0}")]
+    /// The thread of the clock cannot be started.
+    #[error("cannot start the thread that interrupts plugins: {0}")]
     Ticker(std::io::Error),
 }
 
-/// Compiles and runs plugins. One per process is enough, and cheap to clone.
+/// Compiles and runs plugins. One for each process is enough; clones are cheap.
 #[derive(Clone)]
 pub struct Runtime {
     pub(crate) inner: Arc<Inner>,
@@ -79,15 +79,16 @@ pub(crate) struct Inner {
     pub(crate) artifacts: Artifacts,
     /// [`engine::compatibility`] of the engine.
     pub(crate) compatibility: String,
-    /// What the engine was made with, as compiled code has to be.
+    /// Reservation of the engine, which compiled code must match.
     pub(crate) reservation: Option<u64>,
 }
 
 impl Runtime {
-    /// Starts the engine, and the one thread whose ticks interrupt guests.
+    /// Starts the engine, and the thread whose ticks interrupt guests.
     ///
     /// # Errors
-    /// [`RuntimeError`], if the cache directory cannot be used or is open to others, or the platform has no engine.
+    /// [`RuntimeError`], if the cache directory cannot be used or is accessible by others, or if the engine does not support the
+    /// platform.
     pub fn new(options: RuntimeOptions) -> Result<Self, RuntimeError> {
         let RuntimeOptions { cache_dir, compiler, limits, metrics } = options;
         let artifacts = Artifacts::open(cache_dir)?;
@@ -99,21 +100,24 @@ impl Runtime {
         Ok(Self { inner: Arc::new(inner) })
     }
 
-    /// Limits of each plugin.
+    /// Returns the limits of each plugin.
     #[must_use]
     pub fn limits(&self) -> &Limits {
         &self.inner.limits
     }
 }
 
-/// The engine, and the [reservation](engine::config) it was made with.
+/// Returns the engine, and the [reservation](engine::config) that it was created with.
 fn start_engine(limits: &Limits) -> wasmtime::Result<(Engine, Option<u64>)> {
     let mut config = engine::config(None);
-    // The pool reserves address space for all its slots at once. Where that is not to be had (`ulimit -v`, some ARM kernels)
-    // instances are allocated one by one, with no more of it than the memory they may have.
+    // The pool reserves address space for all its slots at once. If that fails (`ulimit -v`, some ARM kernels), instances are allocated
+    // one by one, and each reserves no more address space than the memory that it may have.
     config.allocation_strategy(InstanceAllocationStrategy::Pooling(pool(limits)));
     Engine::new(&config).map(|engine| (engine, None)).or_else(|error| {
-        tracing::info!(error = format!("{error:#}"), "no address space for an instance pool: allocating one by one");
+        tracing::info!(
+            error = format!("{error:#}"),
+            "not enough address space for an instance pool: allocating instances one by one"
+        );
         let reservation = Some(limits.memory as u64);
         Ok((Engine::new(&engine::config(reservation))?, reservation))
     })

@@ -1,60 +1,51 @@
-//! The shape of a component: how much of what it has, counted before anything is compiled.
+//! The shape of a component: the numbers of its parts, counted before anything is compiled.
 //!
-//! The compiler writes out every instance of every nested component, so that a few kilobytes can stand for billions of
-//! instances. What is counted here grows with the file, and takes milliseconds.
+//! The compiler processes every instance of every nested component separately, so a few kilobytes can describe billions of instances.
+//! Counting them takes time in proportion to the size of the file, a few milliseconds.
 
 use wasmparser::{
     BinaryReaderError, ComponentAlias, ComponentExternalKind, ComponentInstance, ComponentOuterAliasKind, Encoding,
     Instance, Payload,
 };
 
-use crate::{error::LoadProblem, limits::Limits};
+use crate::{
+    error::{LoadProblem, TooMuch},
+    limits::Limits,
+};
 
-/// Functions of all modules. The largest guests of garbage-collected languages have some 50,000.
+/// Maximum number of functions of all modules. The largest guests of garbage-collected languages have about 50,000.
 const FUNCTIONS: u64 = 100_000;
 
-/// Bytes of code of all modules: some two minutes of compiling.
+/// Maximum bytes of code of all modules: about two minutes of compilation.
 const CODE: u64 = 96 << 20;
 
-/// Instances of modules and components, those of nested components counted each time they are made. A guest of one
-/// language has some 20, one that is put together from several a few hundred.
+/// Maximum number of instances of modules and components; those in a nested component count each time it is instantiated. A guest in
+/// one language has about 20, one that is composed of several has a few hundred.
 const INSTANCES: u64 = 1_000;
 
-/// Definitions (instances, their arguments, aliases, adapters of functions, imports, exports), counted in the same way. The
-/// compiler goes through each of them. A large guest has some thousands.
+/// Maximum number of definitions (instances, their arguments, aliases, adapters of functions, imports, exports), counted in the same
+/// way. The compiler processes each of them. A large guest has a few thousand.
 const DEFINITIONS: u64 = 100_000;
 
-/// Components within components. Tools that put components together nest three or four deep.
+/// Maximum depth of nested components. Tools that compose components nest three or four deep.
 const DEPTH: u64 = 16;
 
-/// Components that one can name: those within it, and each further name for one of them. They are kept in mind while the file is read,
-/// and a name takes four bytes of it.
+/// Maximum number of components that one component can name: nested ones, and each alias or export of one. They are kept in memory
+/// while the file is read, and a name takes only four bytes of the file.
 const COMPONENTS: u64 = 10_000;
 
-/// Imports, or exports, of the component itself. All of WASI and the contract are some fifty.
+/// Maximum number of imports, and of exports, of the component itself. All of WASI and the contract are about fifty.
 const NAMES: u64 = 1_000;
 
-/// Bytes of the name of one of them.
+/// Maximum bytes of the name of an import or export.
 const NAME: u64 = 256;
 
-/// A component has more of something than a plugin may have.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("it has {found} {what}, and a plugin may have at most {most}")]
-pub struct TooMuch {
-    /// Of what.
-    pub what: &'static str,
-    /// How many it has; what is beyond 64 bits is told as the largest number of 64 bits.
-    pub found: u64,
-    /// How many it may have.
-    pub most: u64,
-}
-
-/// Refuses more than there may be.
+/// Returns an error if the number found exceeds the limit.
 fn at_most(what: &'static str, found: u64, most: u64) -> Result<(), LoadProblem> {
     if found > most { Err(TooMuch { what, found, most }.into()) } else { Ok(()) }
 }
 
-/// What making one instance of a component takes.
+/// What one instance of a component consists of.
 #[derive(Clone, Copy, Debug, Default)]
 struct Weight {
     instances: u64,
@@ -62,35 +53,35 @@ struct Weight {
 }
 
 impl Weight {
-    /// One definition with so many parts.
+    /// Adds one definition with this many parts.
     fn define(&mut self, parts: usize) {
         self.definitions = self.definitions.saturating_add(1).saturating_add(parts as u64);
     }
 
-    /// An instance of a component of this weight.
+    /// Adds an instance of a component with this weight.
     fn add(&mut self, child: Self) {
         self.instances = self.instances.saturating_add(1).saturating_add(child.instances);
         self.definitions = self.definitions.saturating_add(child.definitions);
     }
 }
 
-/// A component that is being read, or a module within one.
+/// A component that is being read, or a module in one.
 struct Level {
     encoding: Encoding,
     weight: Weight,
-    /// The weights of the components it can instantiate, by index.
+    /// The weights of the components that it can instantiate, by index.
     components: Vec<Weight>,
 }
 
 impl Level {
-    /// Another component that it can name.
+    /// Adds a component that it can name.
     fn name(&mut self, weight: Weight) -> Result<(), LoadProblem> {
         self.components.push(weight);
         at_most("components that can be named", self.components.len() as u64, COMPONENTS)
     }
 }
 
-/// Counts while the payloads of a component go by.
+/// Counts the parts while the payloads of a component are read.
 pub(crate) struct Shape {
     levels: Vec<Level>,
     functions: u64,
@@ -103,7 +94,7 @@ impl Shape {
         Self { levels: Vec::new(), functions: 0, code: 0, table_elements: limits.table_elements as u64 }
     }
 
-    /// Takes note of the next payload, in the order of the bytes.
+    /// Counts the next payload, in the order of the bytes.
     pub(crate) fn see(&mut self, payload: &Payload<'_>) -> Result<(), LoadProblem> {
         match payload {
             Payload::Version { encoding, .. } => {
@@ -130,7 +121,7 @@ impl Shape {
         }
     }
 
-    /// Takes note of what a component defines.
+    /// Counts the definitions of a component.
     fn define(&mut self, payload: &Payload<'_>) -> Result<(), LoadProblem> {
         let Some((level, outer)) = self.levels.split_last_mut() else { return Ok(()) };
         match payload {
@@ -168,7 +159,7 @@ impl Shape {
                             };
                             level.name(from)?;
                         }
-                        // What comes out of an instance may have been put in by anybody: it cannot be counted.
+                        // An instance may export any component that was passed to it, so its weight is not known.
                         ComponentAlias::InstanceExport { kind: ComponentExternalKind::Component, .. } => {
                             return Err(LoadProblem::PassesComponents);
                         }
@@ -202,7 +193,7 @@ impl Shape {
         Ok(())
     }
 
-    /// A component or module has ended.
+    /// Ends a component or module.
     fn leave(&mut self) -> Result<(), LoadProblem> {
         let Some(Level { weight, encoding, .. }) = self.levels.pop() else { return Ok(()) };
         match self.levels.last_mut() {
@@ -221,7 +212,7 @@ impl Shape {
     }
 }
 
-/// No valid component names one that is not there; the compiler says so.
+/// Weight of a component that does not exist. Such a component is not valid, which the compiler reports.
 const NOWHERE: Weight = Weight { instances: 0, definitions: 0 };
 
 fn component(components: &[Weight], index: u32) -> Weight {
@@ -232,7 +223,7 @@ fn malformed(error: BinaryReaderError) -> LoadProblem {
     LoadProblem::Malformed(error)
 }
 
-/// Refuses the name of an import or export that is too long, or one too many. `before`: how many there were.
+/// Checks the length of an import's or export's name, and their number; there were `before` names before this one.
 pub(crate) fn name(kind: Named, before: usize, name: &str) -> Result<(), LoadProblem> {
     let (many, long) = match kind {
         Named::Import => ("imports", "bytes in the name of an import"),
@@ -242,7 +233,7 @@ pub(crate) fn name(kind: Named, before: usize, name: &str) -> Result<(), LoadPro
     at_most(long, name.len() as u64, NAME)
 }
 
-/// What has a name.
+/// What a name belongs to.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Named {
     Import,

@@ -1,4 +1,4 @@
-//! Where a plugin comes from: two files, each read once per generation.
+//! The two files of a plugin, each read once for a generation.
 
 use std::{
     fs::File,
@@ -11,20 +11,22 @@ use std::{
 use sha2::{Digest as _, Sha256};
 
 use skydock_cloud::Pairs;
-use skydock_egress::credentials::split_cloud_conf;
+use skydock_egress::credentials::{has_no_secrets, split_cloud_conf};
 
-use crate::{answers::IngressRules, error::LoadProblem, grants::Grants, pool::Overlap, text::Cause, way_out::WayOut};
+use crate::{
+    answers::IngressRules, error::LoadProblem, grants::Grants, overlap::Overlap, text::Cause, way_out::WayOut,
+};
 
-/// Largest component in bytes. Guests that carry a JavaScript or Python engine have 10 to 40 MiB.
+/// Maximum bytes of a component. Guests that contain a JavaScript or Python engine have 10 to 40 MiB.
 const MAX_COMPONENT: u64 = 128 << 20;
 
-/// Largest configuration in bytes: what fits a ConfigMap.
+/// Maximum bytes of a configuration: the limit of a ConfigMap.
 const MAX_CONFIG: u64 = 1 << 20;
 
-/// What to load, as the operator says.
+/// The plugin to load, as configured by the operator.
 #[derive(Clone, Debug, Default)]
 pub struct PluginSource {
-    /// What logs and metrics call it. Need not be the name the plugin gives itself.
+    /// Name in logs and metrics. It may differ from the plugin's own name.
     pub name: String,
     /// File with the component.
     pub component: PathBuf,
@@ -32,68 +34,69 @@ pub struct PluginSource {
     pub cloud_config: Option<PathBuf>,
     /// `--cluster-name`.
     pub cluster_name: String,
-    /// `--cluster-cidr`, one per IP family.
+    /// `--cluster-cidr`, one for each IP family.
     pub cluster_cidrs: Vec<String>,
-    /// Which addresses its load balancers may have.
+    /// Rules for the addresses of its load balancers.
     pub ingress: IngressRules,
-    /// The operator's options for it.
+    /// The operator's options for the plugin.
     pub options: Pairs,
-    /// SHA-256 that the component must have, in hexadecimal; any, if there is none.
+    /// SHA-256 that the component must have, in hexadecimal; `None` allows any.
     pub digest: Option<String>,
-    /// What it is granted.
+    /// Permissions that the operator grants.
     pub grants: Grants,
-    /// Which of its calls may run at the same time, whatever it says itself.
+    /// Which of its calls may run at the same time; overrides the plugin's own setting.
     pub overlap: Option<Overlap>,
-    /// Its only way out; without one nothing is let out.
+    /// Source of its gateway; without one, no request is allowed.
     pub way_out: Option<Arc<dyn WayOut>>,
-    /// Whether the file of `--cloud-config` is an OpenStack `cloud.conf`, whose secrets are the host's and not the plugin's.
+    /// Whether the file of `--cloud-config` is an OpenStack `cloud.conf`, whose secrets are kept in the host and not passed to the
+    /// plugin.
     pub is_cloud_conf: bool,
-    /// Whether the cloud is only to be asked, as in a dry run.
+    /// Whether requests to the cloud may only read, as in a dry run.
     pub only_reads: bool,
 }
 
 impl PluginSource {
-    /// The files that a plugin is made from.
+    /// Returns the files of the plugin.
     pub(crate) fn files(&self) -> impl Iterator<Item = &PathBuf> {
         std::iter::once(&self.component).chain(&self.cloud_config)
     }
 }
 
-/// What a plugin is configured with.
+/// Configuration of a plugin.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Settings {
     /// `--cluster-name`.
     pub cluster_name: String,
-    /// `--cluster-cidr`, one per IP family.
+    /// `--cluster-cidr`, one for each IP family.
     pub cluster_cidrs: Vec<String>,
-    /// File of `--cloud-config`, if one was given.
+    /// File of `--cloud-config`, if one is set.
     pub cloud_config: Option<CloudConfig>,
     /// The operator's options.
     pub options: Pairs,
 }
 
-/// A configuration file. Not `Debug`: operators keep secrets in it.
+/// A configuration file. Not `Debug`, because operators may keep secrets in it.
 #[derive(Clone, PartialEq, Eq)]
 pub struct CloudConfig {
-    /// Where it was read.
+    /// Path of the file.
     pub path: PathBuf,
-    /// What it says.
+    /// Contents of the file.
     pub text: String,
 }
 
-/// SHA-256 in hexadecimal.
+/// Returns the SHA-256 in hexadecimal.
 pub(crate) fn digest(bytes: &[u8]) -> String {
     hex::encode(Sha256::digest(bytes))
 }
 
-/// SHA-256 of both files: tells whether there is anything new.
+/// SHA-256 of the component, and of the configuration as the plugin receives it: they show whether anything has changed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Digests {
     pub(crate) component: String,
     pub(crate) config: Option<String>,
 }
 
-/// Both files as they were at one moment.
+/// Both files as they were read.
 pub(crate) struct Files {
     pub(crate) component: Vec<u8>,
     pub(crate) settings: Settings,
@@ -105,11 +108,14 @@ impl Files {
     pub(crate) fn read(source: &PluginSource) -> Result<Self, LoadProblem> {
         let component = read_limited(&source.component, MAX_COMPONENT)?;
         let mut cloud_config = source.cloud_config.as_deref().map(read_config).transpose()?;
-        if let Some(config) = cloud_config.as_mut().filter(|_| source.is_cloud_conf) {
-            let split = split_cloud_conf(&config.text);
-            let split =
-                split.map_err(|error| LoadProblem::CloudConf { path: config.path.clone(), reason: Cause::of(error) });
-            (_, config.text) = split?;
+        if let Some(config) = &mut cloud_config {
+            let path = &config.path;
+            let problem = |error| LoadProblem::CloudConf { path: path.clone(), reason: Cause::of(error) };
+            if source.is_cloud_conf {
+                (_, config.text) = split_cloud_conf(&config.text).map_err(problem)?;
+            } else {
+                has_no_secrets(&config.text).map_err(problem)?;
+            }
         }
         let found = digest(&component);
         if let Some(expected) = source.digest.as_ref().filter(|expected| **expected != found) {
@@ -145,7 +151,7 @@ fn read_limited(path: &Path, limit: u64) -> Result<Vec<u8>, LoadProblem> {
     Ok(bytes)
 }
 
-/// Opens a file that can be read again and again. A pipe would be empty the next time, and may keep whoever opens it waiting for ever.
+/// Opens a file that can be read repeatedly. A pipe would be empty the next time, and opening it could block forever.
 ///
 /// # Errors
 /// If it cannot be opened, or is a directory or a pipe.
@@ -157,9 +163,7 @@ pub fn open(path: &Path) -> io::Result<File> {
         return Err(io::ErrorKind::IsADirectory.into());
     }
     if metadata.file_type().is_fifo() {
-        return Err(io::Error::other(
-            "it is a pipe, and has to be a file: it is read again whenever it may have changed",
-        ));
+        return Err(io::Error::other("it is a pipe, but must be a file because it is read again when it changes"));
     }
     Ok(file)
 }
@@ -170,7 +174,7 @@ mod tests {
 
     // Holds: OPS-70
     #[test]
-    fn a_component_may_have_128_mib() {
+    fn a_component_of_up_to_128_mib_is_accepted() {
         let dir = tempfile::tempdir().unwrap();
         let source = PluginSource { component: dir.path().join("plugin.wasm"), ..PluginSource::default() };
         let file = File::create(&source.component).unwrap();
@@ -182,7 +186,7 @@ mod tests {
 
     // Holds: OPS-105
     #[test]
-    fn a_component_must_be_the_one_that_was_named() {
+    fn a_component_must_match_the_configured_digest() {
         let dir = tempfile::tempdir().unwrap();
         let component = dir.path().join("plugin.wasm");
         std::fs::write(&component, b"abc").unwrap();
@@ -196,7 +200,7 @@ mod tests {
 
     // Holds: OPS-117
     #[test]
-    fn of_a_cloud_conf_the_plugin_gets_no_secret() {
+    fn secrets_of_a_cloud_conf_do_not_reach_the_plugin() {
         let dir = tempfile::tempdir().unwrap();
         let (component, config) = (dir.path().join("plugin.wasm"), dir.path().join("cloud.conf"));
         std::fs::write(&component, b"abc").unwrap();
@@ -217,12 +221,21 @@ mod tests {
             files.digests,
             "another password is no other configuration"
         );
+        // The secrets are not passed to the plugin either if no credential uses them: the file is rejected.
+        let nobodys = PluginSource { is_cloud_conf: false, ..source.clone() };
+        let refused = Files::read(&nobodys).err().unwrap().to_string();
+        assert!(
+            refused.contains("cloud.conf: line 6: `password` is a secret") && !refused.contains("changed"),
+            "{refused}"
+        );
+        std::fs::write(&config, text.replace("password=hunter2hunter2\n", "")).unwrap();
+        assert!(Files::read(&nobodys).is_ok());
         std::fs::write(&config, "[LoadBalancer]\npassword=x\n").unwrap();
         assert!(matches!(Files::read(&source), Err(LoadProblem::CloudConf { .. })));
     }
 
     #[test]
-    fn files_are_limited_and_configuration_is_text() {
+    fn file_size_is_limited_and_configuration_must_be_text() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("file");
         std::fs::write(&path, b"abc").unwrap();
@@ -234,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn what_can_be_read_once_is_refused_and_waited_for_by_nobody() {
+    fn pipes_and_directories_are_rejected_without_waiting() {
         let dir = tempfile::tempdir().unwrap();
         let pipe = dir.path().join("pipe");
         rustix::fs::mkfifoat(rustix::fs::CWD, &pipe, 0o600.into()).unwrap();

@@ -1,4 +1,4 @@
-//! Back-off of a capability whose calls fail one after the other, so that a broken plugin is not run in circles.
+//! Back-off of a capability whose calls fail repeatedly, so that a broken plugin is not called in a loop.
 
 use std::{
     collections::BTreeMap,
@@ -8,14 +8,14 @@ use std::{
 
 use skydock_cloud::Capability;
 
-/// Failures in a row that open the back-off: one is an accident, and the controllers' own back-off is slower at first.
+/// Consecutive failures that start the back-off: a single one may be an accident, and the controllers' own back-off is slower at first.
 const TOLERATED: u32 = 5;
 /// First back-off; it doubles with each trial that fails.
 const FIRST: Duration = Duration::from_secs(1);
-/// Longest back-off: a plugin that is well again is used again within this time.
+/// Longest back-off: a plugin that has recovered is used again within this time.
 const LONGEST: Duration = Duration::from_secs(30);
 
-/// One capability: closed while calls succeed, open for a time after failures, then one trial decides.
+/// The breaker of one capability: closed while calls succeed, open for a time after failures, then one trial decides.
 #[derive(Debug, Default)]
 struct Breaker {
     failures: u32,
@@ -30,7 +30,7 @@ struct Open {
 }
 
 impl Breaker {
-    /// Lets a call pass, or says how long to leave the capability alone.
+    /// Admits a call, or returns how long the capability is suspended.
     fn admit(&mut self, now: Instant) -> Result<(), Duration> {
         match &mut self.open {
             Some(open) if now < open.until => Err(open.until - now),
@@ -43,7 +43,7 @@ impl Breaker {
         }
     }
 
-    /// Takes note of how a call ended; `None` if that says nothing about the plugin.
+    /// Records the result of a call; `None` if it shows nothing about the plugin.
     fn record(&mut self, now: Instant, failed: Option<bool>) {
         match failed {
             None => {
@@ -55,7 +55,7 @@ impl Breaker {
             Some(true) => {
                 self.failures = self.failures.saturating_add(1);
                 match &mut self.open {
-                    // A call from before the back-off says nothing new.
+                    // A call from before the back-off shows nothing new.
                     Some(open) if !open.trial => {}
                     Some(open) => {
                         open.delay = (open.delay * 2).min(LONGEST);
@@ -71,7 +71,7 @@ impl Breaker {
     }
 }
 
-/// The breakers of one generation, one per capability.
+/// The breakers of one generation, one for each capability.
 #[derive(Debug, Default)]
 pub(crate) struct Supervisor(Mutex<BTreeMap<Capability, Breaker>>);
 
@@ -80,14 +80,14 @@ impl Supervisor {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Lets a call pass, or says how long to leave the capability alone.
+    /// Admits a call, or returns how long the capability is suspended.
     pub(crate) fn admit(&self, capability: Capability, now: Instant) -> Result<Attempt<'_>, Duration> {
         self.breakers().entry(capability).or_default().admit(now)?;
         Ok(Attempt { supervisor: self, capability, failed: None })
     }
 }
 
-/// A call on its way. Dropped without a result (the caller went away) it says nothing about the plugin.
+/// A running call. If it is dropped without a result because its caller was canceled, it shows nothing about the plugin.
 #[derive(Debug)]
 pub(crate) struct Attempt<'a> {
     supervisor: &'a Supervisor,
@@ -96,7 +96,7 @@ pub(crate) struct Attempt<'a> {
 }
 
 impl Attempt<'_> {
-    /// How it ended.
+    /// Records the result of the call.
     pub(crate) fn ended(mut self, failed: Option<bool>) {
         self.failed = failed;
     }
@@ -123,7 +123,7 @@ mod tests {
 
     // Holds: C-08
     #[test]
-    fn five_failures_in_a_row_open_a_back_off_that_doubles() {
+    fn consecutive_failures_start_a_back_off_that_doubles() {
         let mut now = Instant::now();
         let mut breaker = broken(now);
         for expected in [1, 2, 4, 8, 16, 30, 30].map(Duration::from_secs) {
@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn a_success_closes_the_back_off_and_forgets() {
+    fn a_success_resets_the_back_off() {
         let mut now = Instant::now();
         let mut breaker = broken(now);
         now += FIRST;
@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn a_trial_that_says_nothing_is_followed_by_another() {
+    fn an_inconclusive_trial_is_followed_by_another() {
         let now = Instant::now();
         let mut breaker = broken(now);
         let later = now + FIRST;
@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn late_failures_of_calls_from_before_do_not_prolong_the_back_off() {
+    fn late_failures_of_earlier_calls_do_not_extend_the_back_off() {
         let now = Instant::now();
         let mut breaker = broken(now);
         for _ in 0..10 {
@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn capabilities_do_not_share_a_back_off_and_a_dropped_call_frees_its_trial() {
+    fn each_capability_has_its_own_back_off() {
         let supervisor = Supervisor::default();
         for _ in 0..TOLERATED {
             supervisor.admit(Capability::Routes, Instant::now()).unwrap().ended(Some(true));

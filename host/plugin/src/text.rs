@@ -1,19 +1,18 @@
-//! Text from plugins and their files, made fit for logs, events and errors: nothing of it gets into an error but through the
-//! types here.
+//! Text from plugins and their files, made safe for logs, events and errors. Errors contain such text only through these types.
 
 use std::fmt;
 
 use skydock_cloud::text::{SENTENCE, shown};
 use wasmtime::{FrameInfo, WasmBacktrace};
 
-/// Bytes of a name in a list: a whole list fits into a sentence.
+/// Maximum bytes of a name in a list, so that a whole list fits into a sentence.
 const MAX_NAME: usize = 60;
-/// Names of a list that are shown.
+/// Maximum number of names of a list that are shown.
 const MAX_NAMES: usize = 10;
-/// Bytes of a plugin's word in a sentence.
+/// Maximum bytes of a plugin's text that is quoted in a sentence.
 const MAX_QUOTE: usize = 80;
 
-/// Text of a plugin in an error: short, escaped and quoted.
+/// A plugin's text in an error: short, escaped and quoted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Quoted(String);
 
@@ -29,7 +28,7 @@ impl fmt::Display for Quoted {
     }
 }
 
-/// Names that a plugin's file gives: the first few of them, each short and escaped, and how many there are.
+/// Names from a plugin's file: the first few of them, each short and escaped, and their number.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Names {
     first: Vec<String>,
@@ -37,7 +36,7 @@ pub struct Names {
 }
 
 impl Names {
-    /// The first names, as they are shown.
+    /// Returns the first names, as they are shown.
     pub fn iter(&self) -> impl Iterator<Item = &str> {
         self.first.iter().map(String::as_str)
     }
@@ -71,15 +70,15 @@ impl fmt::Display for Names {
     }
 }
 
-/// What went wrong below, where a plugin or its file may have had a say in the words: the first cause, short and escaped.
+/// The cause of an error whose text a plugin or its file may have influenced: the root cause, short and escaped.
 ///
-/// The context that WebAssembly's runtime puts around an error is left out: it holds the names that the plugin's file
-/// gives to its functions, which may be anything. The index of the function stays.
+/// The context that the WebAssembly runtime adds to an error is omitted: it contains the function names in the plugin's file, which may
+/// be anything. The index of the function is kept.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cause(String);
 
 impl Cause {
-    /// The cause, in whatever words it has.
+    /// Creates a cause from any displayable error.
     #[must_use]
     pub fn of(error: impl fmt::Display) -> Self {
         Self(shown(&error.to_string(), SENTENCE).into_owned())
@@ -103,9 +102,9 @@ impl fmt::Display for Cause {
     }
 }
 
-/// Index of the function that the guest was in, if the error came out of the guest.
+/// Returns the index of the function that the guest was in, if the error came from the guest.
 pub(crate) fn first_function(error: &wasmtime::Error) -> Option<u32> {
-    // What `wit-component` puts between a guest and its host, known by its table, says nothing of the guest.
+    // Frames of the code that `wit-component` puts between a guest and its host, recognized by its table, are skipped.
     let between = |frame: &&FrameInfo| frame.module().exports().any(|export| export.name() == "$imports");
     let mut frames = error.downcast_ref::<WasmBacktrace>()?.frames().iter();
     frames.find(|frame| !between(frame)).map(FrameInfo::func_index)
@@ -117,7 +116,7 @@ mod tests {
 
     // Holds: SEC-15
     #[test]
-    fn a_list_of_names_is_short_however_long_it_is() {
+    fn a_long_list_of_names_is_shortened() {
         assert_eq!(Names::default().to_string(), "nothing");
         assert_eq!(["a", "b"].iter().collect::<Names>().to_string(), "`a`, `b`");
         let forged = format!("x\n\u{1b}[2J{}", "A".repeat(100_000));
@@ -127,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cause_is_the_first_one_and_fits_into_a_sentence() {
+    fn a_cause_is_the_root_cause_on_one_short_line() {
         let error = wasmtime::Error::msg("poll list is empty").context("at `evil\n` of its names");
         assert_eq!(Cause::from(error).to_string(), "poll list is empty");
         let long = Cause::of("\n".repeat(100_000)).to_string();

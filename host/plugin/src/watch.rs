@@ -24,29 +24,29 @@ use crate::{
     source::PluginSource,
 };
 
-/// How often to look without having been told: events are lost on some file systems, and never come from others.
+/// Interval of checks without an event: some file systems lose events, others have none.
 const POLL: Duration = Duration::from_secs(2);
 
-/// How long to let events gather before looking.
+/// Time to wait for further events before a check.
 const SWARM: Duration = Duration::from_millis(50);
 
-/// How long files must be at rest before they are read: a file half written is not its end.
+/// Time that files must be unchanged before they are read, because a file may be written in parts.
 const REST: Duration = Duration::from_millis(200);
 
-/// When to try again what came to nothing for a reason that may pass, such as a full disk: first, and at the longest after
-/// doubling. A try may cost minutes of a compiler.
+/// Delays before retries after temporary problems, for example a full disk: the first one, and the longest one after doubling. An
+/// attempt may take minutes of a compiler.
 const AGAIN: (Duration, Duration) = (Duration::from_secs(5), Duration::from_secs(600));
 
-/// How often to look for a newer component while one is being loaded.
+/// Interval of checks for a newer component while one is being loaded.
 const WHILE_LOADING: Duration = Duration::from_millis(500);
 
 impl Plugin {
-    /// Watches component and configuration until the token is cancelled, and loads again when they change.
+    /// Watches component and configuration until the token is canceled, and reloads the plugin when they change.
     ///
-    /// What goes wrong is told by [`Plugin::reports`]; the generation in service stays.
+    /// Errors are reported through [`Plugin::reports`]; the generation in service is not changed.
     pub async fn watch(self: Arc<Self>, stop: CancellationToken) {
         let (events, mut changed) = mpsc::channel(1);
-        // Dropping the watcher ends it.
+        // Dropping the watcher stops it.
         let _watcher = self.watch_directories(events);
         let mut poll = interval(POLL);
         poll.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -55,7 +55,7 @@ impl Plugin {
         loop {
             tokio::select! {
                 () = stop.cancelled() => return,
-                // Events come in swarms.
+                // Several events usually arrive together.
                 Some(()) = changed.recv() => sleep(SWARM).await,
                 _ = poll.tick() => {}
             }
@@ -70,13 +70,14 @@ impl Plugin {
                 () = stop.cancelled() => return,
                 // The outcome is reported.
                 reloaded = self.reload_if_new() => again.note(&reloaded, Instant::now()),
-                // Nobody waits for the older one any more, however long it would take. Should it be what lies there next, it is new.
+                // An attempt with an outdated component is abandoned, however long it would take. If the same file comes back, it
+                // counts as new.
                 () = self.component_changes(seen.as_deref()) => seen = None,
             }
         }
     }
 
-    /// Waits until the component is another file than it was.
+    /// Waits until the component is a different file than before.
     async fn component_changes(&self, seen: Option<&[Fingerprint]>) {
         loop {
             sleep(WHILE_LOADING).await;
@@ -86,10 +87,10 @@ impl Plugin {
         }
     }
 
-    /// Watches the directories, not the files: a mounted ConfigMap changes by a link beside them (`..data`).
+    /// Watches the directories, not the files: an update of a mounted ConfigMap changes a symbolic link in the directory (`..data`).
     fn watch_directories(&self, events: mpsc::Sender<()>) -> Option<RecommendedWatcher> {
         let handler = move |_| {
-            // Full means that a look is due anyway.
+            // A full channel means that a check is pending anyway.
             let _ = events.try_send(());
         };
         let watch = || {
@@ -102,12 +103,12 @@ impl Plugin {
         watch()
             .inspect_err(|error| {
                 let plugin = self.name();
-                tracing::warn!(plugin, %error, "files cannot be watched: looking every {POLL:?} instead");
+                tracing::warn!(plugin, %error, "cannot watch files: polling every {POLL:?} instead");
             })
             .ok()
     }
 
-    /// Waits until the files have not changed for a while.
+    /// Waits until the files have been unchanged for a while.
     async fn at_rest(&self) -> Vec<Fingerprint> {
         let mut before = self.fingerprints().await;
         loop {
@@ -126,9 +127,10 @@ impl Plugin {
 }
 
 impl PluginSource {
-    /// Loads a plugin, and waits for other files as long as it cannot be: `told` hears why, once for each try.
+    /// Loads a plugin. If that fails, passes the error to `told`, and retries when the files change, or after ten
+    /// minutes.
     ///
-    /// Must be called within a tokio runtime. Dropping the future gives up.
+    /// Must be called within a tokio runtime. Dropping the future cancels it.
     pub async fn load_when_ready(
         self,
         runtime: &Runtime,
@@ -147,7 +149,7 @@ impl PluginSource {
             loop {
                 sleep(WHILE_LOADING).await;
                 let last = std::mem::replace(&mut now, fingerprints(files.clone()).await);
-                // At rest again, or it may have been nobody's fault.
+                // The files have changed: wait until they are unchanged again.
                 if last != now {
                     sleep(REST).await;
                     break;
@@ -165,7 +167,7 @@ async fn fingerprints(files: Vec<PathBuf>) -> Vec<Fingerprint> {
     looking.await.unwrap_or_default()
 }
 
-/// When files that have not changed are tried again.
+/// When to retry with unchanged files.
 #[derive(Debug, Default)]
 struct Again(Option<(Instant, Duration)>);
 
@@ -187,15 +189,15 @@ fn parent(file: &Path) -> &Path {
     file.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
-/// Tells whether a file may have changed, without reading it.
+/// Shows whether a file may have changed, without reading it.
 #[derive(Debug, PartialEq, Eq)]
 enum Fingerprint {
-    /// Device, inode, length, and the moments of last change of content and of attributes.
+    /// Device, inode and length, and the times of the last change of contents and of attributes.
     File([u64; 3], [(i64, i64); 2]),
     Unreadable(io::ErrorKind),
 }
 
-/// Follows links.
+/// Returns the fingerprint of a file. Follows symbolic links.
 fn fingerprint(file: &Path) -> Fingerprint {
     match fs::metadata(file) {
         Ok(it) => Fingerprint::File(
@@ -213,7 +215,7 @@ mod tests {
 
     // Holds: OPS-98
     #[test]
-    fn what_may_pass_is_tried_ever_less_often_and_the_rest_never() {
+    fn only_transient_errors_are_retried_with_growing_delays() {
         let passing = || Err(LoadError::new(Stage::Compile, LoadProblem::Died));
         let (mut again, mut now) = (Again::default(), Instant::now());
         assert!(!again.is_due(now + Duration::from_secs(1_000_000)));

@@ -1,4 +1,4 @@
-//! Talking to AWS: one request is a form that is posted, its answer is XML.
+//! Requests to the AWS query APIs: a request is a posted form, an answer is XML.
 
 pub(crate) mod answer;
 pub mod call;
@@ -14,22 +14,22 @@ use call::Call;
 use failure::Failure;
 use wire::Wire;
 
-/// Most pages of one list; a cloud that answers more goes in circles.
+/// Maximum number of pages of one list. More pages mean that the cloud repeats itself.
 const MOST_PAGES: usize = 200;
 
-/// Reads an answer.
+/// Parses an answer.
 ///
 /// # Errors
-/// If it is none of its kind.
+/// Fails if the answer does not have the expected structure.
 pub(crate) fn read<T: DeserializeOwned>(call: &Call, body: &str) -> Result<T, Failure> {
     quick_xml::de::from_str(body)
         .map_err(|error| Failure::Unreadable { action: call.action, reason: error.to_string() })
 }
 
-/// Sends one call and reads its answer.
+/// Sends one call and parses its answer.
 ///
 /// # Errors
-/// As [`Failure`] tells.
+/// See [`Failure`].
 pub(crate) fn ask<T: DeserializeOwned>(wire: &dyn Wire, call: &Call) -> Result<T, Failure> {
     read(call, &one(wire, call)?)
 }
@@ -37,16 +37,16 @@ pub(crate) fn ask<T: DeserializeOwned>(wire: &dyn Wire, call: &Call) -> Result<T
 /// Sends one call.
 ///
 /// # Errors
-/// As [`Failure`] tells.
+/// See [`Failure`].
 pub(crate) fn one(wire: &dyn Wire, call: &Call) -> Result<String, Failure> {
     let mut answers = wire.send(std::slice::from_ref(call));
-    answers.pop().unwrap_or(Err(Failure::Unreadable { action: call.action, reason: "no answer at all".into() }))
+    answers.pop().unwrap_or(Err(Failure::Unreadable { action: call.action, reason: "no answer".into() }))
 }
 
-/// Sends a call again and again, until there is no next page.
+/// Sends a call repeatedly until there is no next page.
 ///
 /// # Errors
-/// As [`Failure`] tells; what came before is dropped.
+/// See [`Failure`]; the pages received before are dropped.
 pub(crate) fn pages<T: DeserializeOwned>(
     wire: &dyn Wire,
     call: &Call,

@@ -1,4 +1,4 @@
-//! What network and classic load balancers share, and which of them a Service has.
+//! What network and classic load balancers have in common, and which of them a Service gets.
 
 use std::time::Duration;
 
@@ -24,21 +24,18 @@ use crate::{
     nlb,
 };
 
-/// How long it takes until what is being deleted lets go of what it had.
-pub(crate) const LETTING_GO: Duration = Duration::from_secs(10);
-
-/// How long AWS may take to show what was made.
+/// How long it can take until AWS lists a created load balancer.
 const SECOND_LOOK: Duration = Duration::from_secs(5);
 
-/// How long a first look counts: while many are deleted, the second one may be long in coming.
+/// How long the first look is remembered. The second one can come late if many Services are deleted at once.
 const FIRST_LOOK: Duration = Duration::from_secs(3600);
 
-/// Which kind of load balancer a Service asks for.
+/// The kind of load balancer that a Service requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
     Network,
     Classic,
-    /// The AWS Load Balancer Controller's.
+    /// The load balancer is managed by the AWS Load Balancer Controller.
     Elsewhere,
 }
 
@@ -50,32 +47,32 @@ fn kind(service: &Service) -> Kind {
     }
 }
 
-/// Under which key it is noted that there was nothing to delete at the first look.
+/// Returns the key under which the store notes that the first look found nothing to delete.
 fn looked(service: &Service) -> String {
     format!("looked/{}", name::balancer(service))
 }
 
-/// What no load balancer of AWS can do.
+/// Rejects what no AWS load balancer supports.
 fn check(service: &Service) -> Result<()> {
     if service.client_ip_affinity_seconds.is_some() {
-        return Err(invalid("session affinity ClientIP cannot be had from a load balancer of AWS"));
+        return Err(invalid("session affinity ClientIP is not supported by AWS load balancers"));
     }
     if service.ports.is_empty() {
         return Err(invalid("the Service has no ports"));
     }
     if service.load_balancer_ip.as_ref().is_some_and(|ip| !ip.is_empty()) {
         return Err(invalid(
-            "spec.loadBalancerIP cannot be had; a network load balancer takes elastic addresses by annotation",
+            "spec.loadBalancerIP is not supported; for elastic IPs of a network load balancer, use annotations",
         ));
     }
     Ok(())
 }
 
 impl Cloud<'_> {
-    /// The load balancer of a Service, if there is one.
+    /// Returns the load balancer of a Service, if there is one.
     ///
     /// # Errors
-    /// If AWS cannot be asked.
+    /// Fails if a request to AWS fails.
     pub fn balancer(&self, service: &Service) -> Result<Option<LoadBalancerStatus>> {
         let name = name::balancer(service);
         match kind(service) {
@@ -89,10 +86,10 @@ impl Cloud<'_> {
         }
     }
 
-    /// Makes the load balancer of a Service, or brings it to what is asked for.
+    /// Creates or updates the load balancer of a Service.
     ///
     /// # Errors
-    /// If the Service asks for what cannot be, or AWS refuses, or it is not up yet.
+    /// Fails if the Service is invalid, if a request to AWS fails, or if AWS failed to create the load balancer.
     pub fn ensure_balancer(&self, service: &Service, members: &Members) -> Result<LoadBalancerStatus> {
         let kind = kind(service);
         if kind == Kind::Elsewhere {
@@ -100,17 +97,19 @@ impl Cloud<'_> {
         }
         check(service)?;
         self.store.remove(&looked(service));
+        // The type cannot change. A Service without an address has no load balancer of the other kind either.
+        let served = !service.status.ingress.is_empty();
         if kind == Kind::Network {
-            nlb::ensure(self, service, members)
+            nlb::ensure(self, service, members, &|name| Ok(served && classic::find(self, name)?.is_some()))
         } else {
-            classic::ensure(self, service, members)
+            classic::ensure(self, service, members, &|name| Ok(served && nlb::find(self, name)?.is_some()))
         }
     }
 
-    /// Puts other nodes behind the load balancer of a Service.
+    /// Changes the nodes behind the load balancer of a Service.
     ///
     /// # Errors
-    /// If there is none, or AWS refuses.
+    /// Fails if the load balancer does not exist, or if a request to AWS fails.
     pub fn update_members(&self, service: &Service, members: &Members) -> Result<()> {
         match kind(service) {
             Kind::Elsewhere => Err(CloudError::ImplementedElsewhere),
@@ -119,13 +118,13 @@ impl Cloud<'_> {
         }
     }
 
-    /// Takes away all that was made for a Service, of either kind: its annotations may be other ones than when it was made.
+    /// Deletes everything that was created for a Service, of either kind: its annotations may have changed since the creation.
     ///
-    /// Where there is no load balancer, a second look has to find none either: what was made a moment ago is not always there at the first,
-    /// and once the Service is gone nobody looks again.
+    /// If no load balancer is found, a second look must not find one either: AWS may not list a recently created load balancer
+    /// yet, and nothing looks for it after the Service is gone.
     ///
     /// # Errors
-    /// `in-progress` before the second look, or if something is still in use; or if AWS refuses.
+    /// Returns `in-progress` before the second look, or if something is still in use. Fails if a request to AWS fails.
     pub fn delete_balancer(&self, service: &Service) -> Result<()> {
         let (network, groups) = nlb::delete::delete(self, service)?;
         let classic = classic::delete(self, service, groups.as_ref())?;
@@ -137,7 +136,7 @@ impl Cloud<'_> {
         self.store.set(&looked, "", FIRST_LOOK);
         Err(CloudError::in_progress(
             SECOND_LOOK,
-            "there is no load balancer; looking once more, since AWS may not show it yet",
+            "the load balancer was not found; checking again because AWS may not list it yet",
         ))
     }
 }
@@ -147,7 +146,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_annotation_tells_the_kind() {
+    fn the_type_annotation_selects_the_kind() {
         for (value, expected) in [
             (None, Kind::Classic),
             (Some(""), Kind::Classic),
@@ -163,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn the_second_look_is_a_second_one() {
+    fn deletion_needs_two_consecutive_not_found_answers() {
         use crate::testing::{Memory, Scripted, annotated, nothing, refused, service, setup};
         let (setup, store) = (setup(), Memory::default());
         let wire = Scripted::new(|call: &crate::api::call::Call| match call.action {

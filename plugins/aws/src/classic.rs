@@ -1,4 +1,4 @@
-//! Classic load balancers: what Services without the annotation `aws-load-balancer-type: nlb` have, as by the official provider.
+//! Classic load balancers, for Services without the annotation `aws-load-balancer-type: nlb`, as in the official provider.
 
 use std::collections::BTreeSet;
 
@@ -22,7 +22,6 @@ use crate::{
         security_group,
     },
     cloud::Cloud,
-    nlb,
     tags::{Cluster, Tags},
 };
 
@@ -35,13 +34,13 @@ mod wish;
 use plan::Observed;
 use wish::Wish;
 
-/// The classic load balancer of this name, if there is one.
+/// Returns the classic load balancer with this name, if it exists.
 ///
 /// # Errors
-/// If AWS cannot be asked.
+/// Fails if a request to AWS fails.
 pub(crate) fn find(cloud: &Cloud<'_>, name: &str) -> Result<Option<Description>> {
     match ask(cloud, &elb::balancer_named(name)) {
-        // Of a name that there is not AWS says so: it answers no empty list.
+        // For a name that does not exist, AWS returns an error instead of an empty list.
         Ok(found) if found.balancers.is_empty() => {
             let reason = "an empty list".into();
             Err(Failure::Unreadable { action: "DescribeLoadBalancers", reason }.into())
@@ -60,28 +59,34 @@ fn ask(cloud: &Cloud<'_>, call: &Call) -> Answer<Found> {
     elb::read(call, &api::one(cloud.wire, call)?)
 }
 
-/// The status of a load balancer: its name, which works soon after it was made.
+/// Returns the status of a load balancer: its DNS name, which resolves soon after the creation.
 pub(crate) fn status(balancer: &Description) -> LoadBalancerStatus {
     let point = Ingress { hostname: Some(balancer.dns_name.clone()), ..Ingress::default() };
     LoadBalancerStatus { ingress: if balancer.dns_name.is_empty() { Vec::new() } else { vec![point] } }
 }
 
-/// Makes the load balancer, or brings it to what the Service asks for.
+/// Creates or updates the load balancer. Before a load balancer is created, `has_network` is called to check for a network load
+/// balancer.
 ///
 /// # Errors
-/// If the Service asks for what cannot be, or AWS refuses.
-pub(crate) fn ensure(cloud: &Cloud<'_>, service: &Service, members: &Members) -> Result<LoadBalancerStatus> {
+/// Fails if the Service is invalid, or if a request to AWS fails.
+pub(crate) fn ensure(
+    cloud: &Cloud<'_>,
+    service: &Service,
+    members: &Members,
+    has_network: &dyn Fn(&str) -> Result<bool>,
+) -> Result<LoadBalancerStatus> {
     let cluster = cloud.identity()?.cluster;
     let wish = Wish::of(service, &cluster, cloud.config)?;
     let found = find(cloud, &wish.name)?;
-    if found.is_none() && !service.status.ingress.is_empty() && nlb::find(cloud, &wish.name)?.is_some() {
+    if found.is_none() && has_network(&wish.name)? {
         return Err(CloudError::invalid(
-            "the Service has a network load balancer: the type cannot change; delete the Service and make it anew",
+            "the Service has a network load balancer, and its type cannot be changed: delete and recreate the Service",
         ));
     }
     let observed = found.map(|balancer| look(cloud, balancer)).transpose()?;
     if let Some(observed) = &observed {
-        nlb::belongs(&wish.name, observed.tags.as_ref(), &cluster)?;
+        cluster.check(&wish.name, observed.tags.as_ref())?;
     }
     let vpc = match &observed {
         Some(observed) => observed.balancer.vpc_id.clone(),
@@ -118,21 +123,22 @@ fn look(cloud: &Cloud<'_>, balancer: Description) -> Result<Observed> {
     let mut read = |call: &Call| {
         let body = answers
             .next()
-            .unwrap_or_else(|| Err(Failure::Unreadable { action: call.action, reason: "no answer at all".into() }));
+            .unwrap_or_else(|| Err(Failure::Unreadable { action: call.action, reason: "no answer".into() }));
         elb::read(call, &body?)
     };
     let [attributes, tags] = &calls;
     let attributes = read(attributes)?.attributes;
     let tags = match read(tags) {
         Ok(found) => Some(found.tags),
-        // The official provider's policy does not ask for that right.
+        // The IAM policy of the official provider does not include this permission.
         Err(failure) if failure.code() == "AccessDenied" => None,
         Err(failure) => return Err(failure.into()),
     };
     Ok(Observed { balancer, attributes, tags })
 }
 
-/// The groups a load balancer is to have: the user's, or the operator's, or one that is made for it; and more.
+/// Returns the security groups of a load balancer: those of the user, that of the operator, or one created for it, and the extra
+/// groups.
 fn security_groups(
     cloud: &Cloud<'_>,
     service: &Service,
@@ -153,7 +159,7 @@ fn security_groups(
     Ok(groups)
 }
 
-/// Groups that are not this plugin's to take away.
+/// Returns the groups that this plugin must not delete.
 fn kept(cloud: &Cloud<'_>, service: &Service) -> Vec<String> {
     let annotations = Annotations(&service.annotations);
     let mut kept = annotations.list(annotation::SECURITY_GROUPS);
@@ -185,12 +191,12 @@ fn create(
         security_groups: groups.to_vec().into(),
         ..Description::default()
     };
-    // What AWS gives a new one.
+    // The attributes of a new load balancer in AWS.
     let attributes = Attributes { connection_settings: Settings { idle_timeout: Some(60) }, ..Attributes::default() };
     Ok(Observed { balancer, attributes, tags: Some(wish.tags.clone()) })
 }
 
-/// Sends the calls of a stage at once; the first that fails is told when all have been.
+/// Sends the calls of a stage at once. If calls fail, the first error is returned after all calls.
 fn carry_out(cloud: &Cloud<'_>, stage: &[Call]) -> Result<()> {
     let mut failed = None;
     for answer in cloud.wire.send(stage) {
@@ -202,17 +208,17 @@ fn carry_out(cloud: &Cloud<'_>, stage: &[Call]) -> Result<()> {
     failed.map_or(Ok(()), |failure| Err(failure.into()))
 }
 
-/// Puts these nodes behind the load balancer, and changes nothing else of it.
+/// Puts these nodes behind the load balancer, without other changes.
 ///
 /// # Errors
-/// If there is none, or AWS refuses.
+/// Fails if the load balancer does not exist, or if a request to AWS fails.
 pub(crate) fn update(cloud: &Cloud<'_>, service: &Service, members: &Members) -> Result<()> {
     let cluster = cloud.identity()?.cluster;
     let name = name::balancer(service);
-    let none = || CloudError::not_found(format!("there is no load balancer {name}"));
+    let none = || CloudError::not_found(format!("load balancer {name} does not exist"));
     let balancer = find(cloud, &name)?.ok_or_else(none)?;
     let tags: Option<Tags> = look_tags(cloud, &name)?;
-    nlb::belongs(&name, tags.as_ref(), &cluster)?;
+    cluster.check(&name, tags.as_ref())?;
     let mut places = cloud.places(&machine::ids(&members.all, &service.annotations))?;
     places.retain(|_, place| place.vpc == balancer.vpc_id || balancer.vpc_id.is_empty());
     let (fresh, gone) = plan::machine_changes(&balancer, &places.keys().cloned().collect());
@@ -238,10 +244,11 @@ fn look_tags(cloud: &Cloud<'_>, name: &str) -> Result<Option<Tags>> {
     }
 }
 
-/// Takes it away, with all that was made for it. False if there was none. `seen`: groups with the cluster's tag, if they were asked for.
+/// Deletes the load balancer and everything created for it. Returns false if it did not exist. `seen` are the groups with the
+/// cluster's tag, if they have been read.
 ///
 /// # Errors
-/// `in-progress` if something is still in use; or if AWS refuses.
+/// Returns `in-progress` if something is still in use. Fails if a request to AWS fails.
 pub(crate) fn delete(cloud: &Cloud<'_>, service: &Service, seen: Option<&ClusterGroups>) -> Result<bool> {
     let cluster = cloud.identity()?.cluster;
     let name = name::balancer(service);
@@ -250,9 +257,9 @@ pub(crate) fn delete(cloud: &Cloud<'_>, service: &Service, seen: Option<&Cluster
     let own = found.as_ref().map(|balancer| balancer.security_groups.items.clone()).unwrap_or_default();
     let vpc = found.as_ref().map(|balancer| balancer.vpc_id.as_str());
     if found.is_some() {
-        nlb::belongs(&name, look_tags(cloud, &name)?.as_ref(), &cluster)?;
+        cluster.check(&name, look_tags(cloud, &name)?.as_ref())?;
     }
-    // Before the load balancer goes: then nothing tells any more which groups it had.
+    // This must happen before the load balancer is deleted: afterwards its groups are unknown.
     let former = former::end(cloud, &name, access::first(&own, service));
     cloud.close_access(&cluster, vpc, &name, &former.closing)?;
     let mut groups = own;
@@ -262,7 +269,7 @@ pub(crate) fn delete(cloud: &Cloud<'_>, service: &Service, seen: Option<&Cluster
             _ => {}
         }
     }
-    // Its own, too, that it had before it got the user's.
+    // Also the group created for it, which it had before it got the user's group.
     groups.extend(cloud.groups_named(&name::classic_security_group(service), vpc, seen)?);
     groups.extend(former.detached);
     cloud.remove_groups(&cluster, service, &groups, &kept)?;

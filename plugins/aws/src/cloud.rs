@@ -1,15 +1,11 @@
-//! What one call of the host has at hand: the configuration, ways to AWS, and what was kept of earlier answers.
+//! The context of one call of the host: the configuration, access to AWS, and cached answers.
 
 use sha1::{Digest as _, Sha1};
-use skydock_sdk::{
-    Result,
-    instances::{Instance, Presence},
-    types::{CloudError, Node},
-};
+use skydock_sdk::types::{CloudError, Node};
 
-use crate::{api::wire::Wire, config::Config, instances, store::Store};
+use crate::{api::wire::Wire, config::Config, store::Store};
 
-/// A configuration that was checked.
+/// A checked configuration.
 #[derive(Clone, Debug)]
 pub struct Setup {
     pub(crate) config: Config,
@@ -20,18 +16,18 @@ impl Setup {
     /// Checks the text of `--cloud-config` and the plugin's options.
     ///
     /// # Errors
-    /// `PATH:LINE: REASON`, for the operator.
-    pub fn read(text: &str, path: &str, options: &[(String, String)]) -> std::result::Result<Self, String> {
+    /// Returns `PATH:LINE: REASON` for the operator.
+    pub fn read(text: &str, path: &str, options: &[(String, String)]) -> Result<Self, String> {
         let config = Config::parse(text, options).map_err(|problem| match problem.line {
             0 => format!("{path}: {}", problem.reason),
             line => format!("{path}:{line}: {}", problem.reason),
         })?;
-        // What was kept for another configuration is not for this one.
+        // Entries cached for another configuration are not used.
         let scope = hex::encode(Sha1::digest(format!("{config:?}"))).chars().take(12).collect();
         Ok(Self { config, scope })
     }
 
-    /// With what the host says of the cluster: `--cluster-name` and `--cluster-cidr`.
+    /// Adds what the host knows about the cluster: `--cluster-name` and `--cluster-cidr`.
     #[must_use]
     pub fn for_cluster(mut self, name: &str, cidrs: &[String]) -> Self {
         name.clone_into(&mut self.config.cluster_name);
@@ -39,7 +35,7 @@ impl Setup {
         self
     }
 
-    /// Hosts of the APIs, as `https://HOST:PORT`.
+    /// Returns the hosts of the APIs as `https://HOST:PORT`.
     #[must_use]
     pub fn hosts(&self) -> Vec<String> {
         let endpoints = &self.config.endpoints;
@@ -51,7 +47,7 @@ impl Setup {
     }
 }
 
-/// Scheme, host and port of a URL.
+/// Returns scheme, host and port of a URL.
 fn origin(url: &str) -> String {
     let (scheme, rest) = url.split_once("://").unwrap_or(("https", url));
     let host = rest.split('/').next().unwrap_or_default();
@@ -60,7 +56,7 @@ fn origin(url: &str) -> String {
     format!("{scheme}://{host}{}", if has_port { "" } else { port })
 }
 
-/// What one call has at hand.
+/// The context of one call.
 #[derive(Clone, Copy)]
 pub struct Cloud<'a> {
     pub(crate) config: &'a Config,
@@ -78,8 +74,8 @@ impl std::fmt::Debug for Cloud<'_> {
 }
 
 impl<'a> Cloud<'a> {
-    /// A call at this second since 1970. `nodes` are the cluster's, asked for only if the configuration does not say who the
-    /// cluster is.
+    /// Creates the context of a call at the time `now`, in seconds since 1970. `nodes` returns the cluster's nodes. It is only
+    /// called to list routes, and if the configuration does not identify the cluster.
     #[must_use]
     pub fn new(
         setup: &'a Setup,
@@ -91,29 +87,13 @@ impl<'a> Cloud<'a> {
         Self { config: &setup.config, scope: &setup.scope, wire, store, nodes, now }
     }
 
-    /// A key of the store that is this configuration's alone.
+    /// Returns a key of the store that is specific to this configuration.
     pub(crate) fn key(&self, name: &str) -> String {
         format!("{}/{name}", self.scope)
     }
-
-    /// What has become of the machine of each node.
-    ///
-    /// # Errors
-    /// If AWS cannot be asked.
-    pub fn check(&self, nodes: &[Node]) -> Result<Vec<Result<Presence>>> {
-        instances::check(self, nodes)
-    }
-
-    /// What each node is to know about its machine.
-    ///
-    /// # Errors
-    /// If AWS cannot be asked.
-    pub fn describe(&self, nodes: &[Node]) -> Result<Vec<Result<Instance>>> {
-        instances::describe(self, nodes)
-    }
 }
 
-/// A refusal of what a user or operator asks for.
+/// Returns the error for an invalid request of a user or operator.
 pub(crate) fn invalid(text: impl Into<String>) -> CloudError {
     CloudError::invalid(text)
 }
@@ -123,7 +103,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_hosts_of_the_apis_are_told_once_with_their_ports() {
+    fn api_hosts_are_listed_once_with_their_ports() {
         let setup = Setup::read("[Global]\nRegion = eu-west-1\n", "f", &[]).unwrap();
         let expected =
             ["https://ec2.eu-west-1.amazonaws.com:443", "https://elasticloadbalancing.eu-west-1.amazonaws.com:443"];
@@ -133,8 +113,8 @@ mod tests {
     }
 
     #[test]
-    fn a_problem_is_told_with_file_and_line() {
+    fn a_config_error_names_file_and_line() {
         let problem = Setup::read("[Global]\nRegion = a-1\nFoo = b\n", "/etc/cloud.conf", &[]).unwrap_err();
-        assert_eq!(problem, "/etc/cloud.conf:3: there is no option Foo");
+        assert_eq!(problem, "/etc/cloud.conf:3: unknown option Foo");
     }
 }

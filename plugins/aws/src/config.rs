@@ -7,7 +7,7 @@ use crate::endpoint::{Endpoint, Endpoints, Override, partition_suffix};
 pub(crate) mod ini;
 mod options;
 
-/// IP family of node addresses (`NodeIPFamilies`).
+/// The IP family of node addresses (`NodeIPFamilies`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Family {
     /// `ipv4`, the default.
@@ -16,36 +16,36 @@ pub(crate) enum Family {
     V6,
 }
 
-/// The health check that all Services without `externalTrafficPolicy: Local` share
-/// (`ClusterServiceLoadBalancerHealthProbeMode = Shared`).
+/// The health check shared by all Services without `externalTrafficPolicy: Local` (`ClusterServiceLoadBalancerHealthProbeMode =
+/// Shared`).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct SharedProbe {
-    /// Port of kube-proxy's health server on every node.
+    /// The port of kube-proxy's health server on every node.
     pub(crate) port: u16,
-    /// Its path.
+    /// The path.
     pub(crate) path: String,
 }
 
-/// What the operator has set, checked.
+/// The checked configuration.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Config {
-    /// The region served.
+    /// The region that is managed.
     pub(crate) region: String,
-    /// `VPC`: where the cluster is. Without it, where its nodes are.
+    /// `VPC`: the VPC of the cluster. If unset, the VPC of its nodes.
     pub(crate) vpc: Option<String>,
-    /// `SubnetID`: the subnet of load balancers if none of the VPC's will do.
+    /// `SubnetID`: the subnet of load balancers if no subnet of the VPC is suitable.
     pub(crate) subnet: Option<String>,
-    /// `RouteTableID`: the route table of Pod routes. Without it, the one with the cluster's tag.
+    /// `RouteTableID`: the route table of Pod routes. If unset, the one with the cluster's tag.
     pub(crate) route_table: Option<String>,
-    /// `KubernetesClusterID` or `KubernetesClusterTag`. Without it, what the nodes' tags say.
+    /// `KubernetesClusterID` or `KubernetesClusterTag`. If unset, the cluster is identified by the tags of the nodes' instances.
     pub(crate) cluster_id: Option<String>,
-    /// True if resources also bear the tag `KubernetesCluster` (`KubernetesClusterTag` is set).
+    /// True if resources also get the tag `KubernetesCluster` (`KubernetesClusterTag` is set).
     pub(crate) legacy_tags: bool,
-    /// `DisableSecurityGroupIngress`: the nodes' security groups are not touched.
+    /// `DisableSecurityGroupIngress`: the nodes' security groups are not changed.
     pub(crate) keep_node_groups: bool,
-    /// `ElbSecurityGroup`: shared by all classic load balancers.
+    /// `ElbSecurityGroup`: a security group shared by all classic load balancers.
     pub(crate) elb_security_group: Option<String>,
-    /// `NodeIPFamilies`, first one first; never empty.
+    /// `NodeIPFamilies`, in order of preference. Never empty.
     pub(crate) families: Vec<Family>,
     /// Set if the health probe mode is `Shared`.
     pub(crate) shared_probe: Option<SharedProbe>,
@@ -53,22 +53,22 @@ pub(crate) struct Config {
     pub(crate) topology_pattern: String,
     /// True if `NLBSecurityGroupMode = Managed`.
     pub(crate) nlb_groups_managed: bool,
-    /// Where each API is.
+    /// The endpoints of the APIs.
     pub(crate) endpoints: Endpoints,
-    /// `--cluster-name`, which the names of security groups are made of.
+    /// `--cluster-name`, which the names of security groups depend on.
     pub(crate) cluster_name: String,
-    /// `--cluster-cidr`: routes to elsewhere are not this cluster's. Empty if not given.
+    /// `--cluster-cidr`: routes to other ranges do not belong to this cluster. Empty if not set.
     pub(crate) cluster_cidrs: Vec<String>,
 }
 
-/// The official provider's pattern, of `pkg/providers/v1/topology.go`.
+/// The official provider's pattern, from `pkg/providers/v1/topology.go`.
 const TOPOLOGY_PATTERN: &str = r"^(hpc|trn|p)[0-9]+[a-z]*(-[a-z0-9]+)?(\.[0-9a-z]*)$";
 
 impl Config {
-    /// Checks a file and the options; options come before the file.
+    /// Checks a file and the plugin's options. Options take precedence over the file.
     ///
     /// # Errors
-    /// What is wrong, with its line.
+    /// Returns the first problem with its line.
     pub(crate) fn parse(text: &str, given: &[(String, String)]) -> Result<Self, Problem> {
         let raw = options::Raw::read(text, given)?;
         let region = raw.region()?;

@@ -1,18 +1,18 @@
-//! Where the APIs are, and what a request to them is signed for.
+//! The endpoints of the APIs, and the scope of request signatures.
 
-/// One of the APIs spoken.
+/// One of the APIs that the plugin uses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Api {
-    /// EC2: machines, networks, security groups, routes.
+    /// EC2: instances, networks, security groups, routes.
     Ec2,
-    /// Elastic Load Balancing, 2012: classic load balancers.
+    /// Elastic Load Balancing, version 2012: classic load balancers.
     Elb,
-    /// Elastic Load Balancing, 2015: network load balancers.
+    /// Elastic Load Balancing, version 2015: network load balancers.
     Elbv2,
 }
 
 impl Api {
-    /// `Version` of every request.
+    /// Returns the parameter `Version` of every request.
     #[must_use]
     pub fn version(self) -> &'static str {
         match self {
@@ -23,41 +23,41 @@ impl Api {
     }
 }
 
-/// Where one API is.
+/// The endpoint of one API.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Endpoint {
-    /// URL requests are posted to.
+    /// The URL that requests are posted to.
     pub(crate) url: String,
-    /// Region in the signature's scope.
+    /// The region in the scope of the signature.
     pub(crate) signing_region: String,
-    /// Service in the signature's scope.
+    /// The service in the scope of the signature.
     pub(crate) signing_name: String,
 }
 
-/// Where each API is.
+/// The endpoint of each API.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Endpoints {
     /// EC2.
     pub(crate) ec2: Endpoint,
-    /// Elastic Load Balancing, 2012.
+    /// Elastic Load Balancing, version 2012.
     pub(crate) elb: Endpoint,
-    /// Elastic Load Balancing, 2015.
+    /// Elastic Load Balancing, version 2015.
     pub(crate) elbv2: Endpoint,
 }
 
-/// `[ServiceOverride "…"]` of the configuration.
+/// A section `[ServiceOverride "…"]` of the configuration.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Override {
-    /// Name of the service by AWS SDK for Go, version 1 or 2.
+    /// The name of the service in AWS SDK for Go, version 1 or 2.
     pub(crate) service: String,
-    /// Region it is for.
+    /// The region that it applies to.
     pub(crate) region: String,
-    /// What comes in the place of AWS' own; an empty signing name leaves that.
+    /// The endpoint that replaces the default. If its signing name is empty, the default one is used.
     pub(crate) endpoint: Endpoint,
 }
 
 impl Endpoints {
-    /// Where this API is.
+    /// Returns the endpoint of this API.
     pub(crate) fn of(&self, api: Api) -> &Endpoint {
         match api {
             Api::Ec2 => &self.ec2,
@@ -66,14 +66,14 @@ impl Endpoints {
         }
     }
 
-    /// Moves the APIs of this name. Names of services that are not spoken to, as `s3`, are taken and mean nothing, as in
-    /// the official provider.
+    /// Replaces the endpoints of the APIs with this name. Names of other services, for example `s3`, are accepted and ignored, as
+    /// in the official provider.
     pub(crate) fn replace(&mut self, service: &str, with: &Endpoint) {
         let moved: &mut [&mut Endpoint] = match service.to_ascii_lowercase().as_str() {
             "ec2" => &mut [&mut self.ec2],
             "elastic load balancing" => &mut [&mut self.elb],
             "elastic load balancing v2" => &mut [&mut self.elbv2],
-            // The name of both in version 1 of the SDK.
+            // The name of both APIs in version 1 of the SDK.
             "elasticloadbalancing" => &mut [&mut self.elb, &mut self.elbv2],
             _ => &mut [],
         };
@@ -84,7 +84,7 @@ impl Endpoints {
     }
 }
 
-/// The domain of a region's partition, from AWS' list of partitions (`partitions.json` of the SDKs).
+/// Returns the domain of a region's partition, from AWS' list of partitions (`partitions.json` of the SDKs).
 pub(crate) fn partition_suffix(region: &str) -> &'static str {
     match region.split('-').next().unwrap_or_default() {
         "cn" => "amazonaws.com.cn",

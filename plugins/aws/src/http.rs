@@ -1,4 +1,4 @@
-//! Calls as HTTP requests. The host signs them with its credential; a plugin has none.
+//! Calls as HTTP requests. The host signs them with its credentials; a plugin has none.
 
 use quick_xml::{Reader, events::Event};
 use skydock_sdk::http::{self, Request, Response};
@@ -9,17 +9,17 @@ use crate::{
     endpoint::Endpoint,
 };
 
-/// Most requests in the air at once: AWS' buckets hold some tens of them.
+/// Maximum number of concurrent requests. AWS' token buckets hold some tens of requests.
 const AT_ONCE: usize = 8;
 
-/// The way to AWS that the host opens.
+/// Sends calls to AWS through the host.
 #[derive(Debug)]
 pub struct Http<'a> {
     setup: &'a Setup,
 }
 
 impl<'a> Http<'a> {
-    /// To the endpoints of this configuration.
+    /// Uses the endpoints of this configuration.
     #[must_use]
     pub fn new(setup: &'a Setup) -> Self {
         Self { setup }
@@ -40,7 +40,7 @@ fn request(call: &Call, endpoint: &Endpoint) -> Request {
         .text("application/x-www-form-urlencoded; charset=utf-8", call.form())
 }
 
-/// Says what the host is to sign for. Key, date and signature are fillers: the host puts the real ones in their place.
+/// Returns the scope that the host signs the request for. Key, date and signature are placeholders that the host replaces.
 fn scope(endpoint: &Endpoint) -> String {
     format!(
         "AWS4-HMAC-SHA256 Credential=host/19700101/{}/{}/aws4_request, SignedHeaders=host, Signature=0",
@@ -51,21 +51,21 @@ fn scope(endpoint: &Endpoint) -> String {
 fn read(action: &'static str, answer: skydock_sdk::Result<Response>) -> Result<String, Failure> {
     let answer = answer.map_err(|error| Failure::Unanswered { action, error })?;
     let (status, good) = (answer.status, answer.is_success());
-    // Some answers are megabytes: they are not copied.
+    // `from_utf8` does not copy the body, which can have megabytes.
     let unreadable = |_| Failure::Unreadable { action, reason: "it is not UTF-8".into() };
     let body = String::from_utf8(answer.body).map_err(unreadable)?;
     if !good {
         return Err(Failure::read(action, status, &body));
     }
-    // What is none of AWS' answers, such as a page that a proxy on the way has made, would read as one that lists nothing.
+    // An answer that is not from AWS, for example an error page of a proxy, would be parsed as an empty list.
     let root = root(&body);
     if root.strip_suffix("Response") == Some(action) {
         return Ok(body);
     }
-    Err(Failure::Unreadable { action, reason: format!("it is a <{}> and no <{action}Response>", shown(&root)) })
+    Err(Failure::Unreadable { action, reason: format!("expected <{action}Response>, not <{}>", shown(&root)) })
 }
 
-/// The name of the outermost element; none if there is none.
+/// Returns the name of the root element, or an empty string if there is none.
 fn root(body: &str) -> String {
     let mut reader = Reader::from_str(body);
     loop {
@@ -89,7 +89,7 @@ mod tests {
     use crate::endpoint::Api;
 
     #[test]
-    fn a_request_states_its_scope_and_has_no_key() {
+    fn a_request_names_its_signing_scope() {
         let endpoint =
             Endpoint { url: "https://h/".into(), signing_region: "eu-west-1".into(), signing_name: "ec2".into() };
         let request = request(&Call::new(Api::Ec2, "DescribeInstances"), &endpoint);
@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_answer_of_its_action_is_not_one_with_nothing() {
+    fn an_unexpected_response_document_is_an_error() {
         let right =
             "<?xml version=\"1.0\"?>\n<!-- x -->\n<DescribeTagsResponse xmlns=\"u\"><R/></DescribeTagsResponse>";
         assert_eq!(answer(right).unwrap(), right);
@@ -112,6 +112,6 @@ mod tests {
             assert!(matches!(answer(wrong), Err(Failure::Unreadable { .. })), "{wrong}");
         }
         let told = answer("<html>maintenance</html>").unwrap_err().to_string();
-        assert!(told.contains("it is a <html> and no <DescribeTagsResponse>"), "{told}");
+        assert!(told.contains("expected <DescribeTagsResponse>, not <html>"), "{told}");
     }
 }

@@ -1,4 +1,4 @@
-//! Which cluster this is in the account, and which VPC it is in: the configuration says, else the nodes' machines do.
+//! The identity of this cluster in the account and its VPC, from the configuration or otherwise from the nodes' instances.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -16,20 +16,20 @@ use crate::{
     tags::{self, Cluster},
 };
 
-/// How long what the machines say is believed.
+/// How long the information from the instances is cached.
 const KEPT: Duration = Duration::from_secs(3600);
 
-/// How many machines are asked.
+/// Maximum number of instances that are read.
 const ASKED: usize = 50;
 
-/// Who this cluster is.
+/// The identity of this cluster.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Identity {
-    /// Its tag.
+    /// The tag of the cluster.
     pub(crate) cluster: Cluster,
 }
 
-/// What the machines of the nodes say.
+/// The clusters and VPCs of the nodes' instances.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 struct Said {
     clusters: BTreeMap<String, bool>,
@@ -37,10 +37,10 @@ struct Said {
 }
 
 impl Cloud<'_> {
-    /// Who this cluster is.
+    /// Returns the identity of this cluster.
     ///
     /// # Errors
-    /// If neither the configuration nor the machines say.
+    /// Fails if neither the configuration nor the instances identify the cluster.
     pub(crate) fn identity(&self) -> Result<Identity> {
         if let Some(id) = &self.config.cluster_id {
             return Ok(Identity { cluster: Cluster { id: id.clone(), legacy: self.config.legacy_tags } });
@@ -50,28 +50,28 @@ impl Cloud<'_> {
         match (clusters.next(), clusters.next()) {
             (Some((id, legacy)), None) => Ok(Identity { cluster: Cluster { id, legacy } }),
             (None, _) => Err(CloudError::internal(format!(
-                "no machine of a node has a tag {}ID; tag them, or set KubernetesClusterID",
+                "no instance of a node has a tag {}ID: tag them, or set KubernetesClusterID",
                 tags::CLUSTER_PREFIX
             ))),
             (Some((first, _)), Some((second, _))) => Err(CloudError::invalid(format!(
-                "the machines of the nodes are tagged for several clusters ({first}, {second}): set KubernetesClusterID"
+                "the instances of the nodes have tags of several clusters ({first}, {second}): set KubernetesClusterID"
             ))),
         }
     }
 
-    /// The VPC the cluster is in.
+    /// Returns the VPC of the cluster.
     ///
     /// # Errors
-    /// If neither the configuration nor the machines say.
+    /// Fails if neither the configuration nor the instances determine the VPC.
     pub(crate) fn vpc(&self) -> Result<String> {
-        let none = || CloudError::internal("no machine of a node tells the VPC yet; it can be set by VPC");
+        let none = || CloudError::internal("the VPC is not known from any node's instance yet: wait, or set VPC");
         self.known_vpc()?.ok_or_else(none)
     }
 
-    /// The VPC the cluster is in; none if nobody says.
+    /// Returns the VPC of the cluster, or `None` if it is unknown.
     ///
     /// # Errors
-    /// If the machines say several things, or AWS cannot be asked.
+    /// Fails if the instances are in several VPCs, or if a request to AWS fails.
     pub(crate) fn known_vpc(&self) -> Result<Option<String>> {
         if self.config.vpc.is_some() {
             return Ok(self.config.vpc.clone());
@@ -81,7 +81,7 @@ impl Cloud<'_> {
             (vpc, None) => Ok(vpc),
             (None, Some(vpc)) => Ok(Some(vpc)),
             (Some(first), Some(second)) => Err(CloudError::invalid(format!(
-                "the machines of the nodes are in several VPCs ({first}, {second}): set VPC"
+                "the instances of the nodes are in several VPCs ({first}, {second}): set VPC"
             ))),
         }
     }
@@ -91,7 +91,7 @@ impl Cloud<'_> {
         if let Some(said) = store::load(self.store, &key) {
             return Ok(said);
         }
-        // Others are asking already. If they take long, better twice than not at all.
+        // Another call may be reading it. If that takes too long, a duplicate request is better than none.
         let _turn = self.turn("identity");
         if let Some(said) = store::load(self.store, &key) {
             return Ok(said);
@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn machines_tell_the_cluster_and_the_vpc() {
+    fn cluster_and_vpc_come_from_the_instances() {
         let said = hear(&[
             machine("running", "vpc-1", &[("kubernetes.io/cluster/a", "owned"), ("KubernetesCluster", "a")]),
             machine("stopped", "vpc-1", &[("Name", "x")]),

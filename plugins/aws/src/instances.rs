@@ -1,4 +1,4 @@
-//! The machines behind nodes.
+//! The instances of nodes.
 
 use std::collections::BTreeMap;
 
@@ -18,41 +18,44 @@ pub(crate) mod reference;
 use lookup::{Found, Lookup};
 use reference::Reference;
 
-/// How young a node is if its machine may be one that AWS does not know everywhere yet: EC2 says that an ID may be unknown for
-/// minutes after a launch.
+/// Age in seconds up to which a node's instance may be unknown to some parts of AWS: according to EC2, an ID may be unknown for
+/// minutes after the launch.
 const YOUNG: u64 = 300;
 
-/// What has become of the machine of each node.
-///
-/// # Errors
-/// If AWS cannot be asked.
-pub(crate) fn check(cloud: &Cloud<'_>, nodes: &[Node]) -> Result<Vec<Result<Presence>>> {
-    let (references, found) = find(cloud, nodes)?;
-    let answer = |(node, reference): (&Node, &Reference)| presence(node, found.of(reference)?, cloud.now);
-    Ok(nodes.iter().zip(&references).map(answer).collect())
-}
+impl Cloud<'_> {
+    /// Returns the state of the instance of each node.
+    ///
+    /// # Errors
+    /// Fails if a request to AWS fails.
+    pub fn check(&self, nodes: &[Node]) -> Result<Vec<Result<Presence>>> {
+        let (references, found) = find(self, nodes)?;
+        let answer = |(node, reference): (&Node, &Reference)| presence(node, found.of(reference)?, self.now);
+        Ok(nodes.iter().zip(&references).map(answer).collect())
+    }
 
-/// What each node is to know about its machine.
-///
-/// # Errors
-/// If AWS cannot be asked.
-pub(crate) fn describe(cloud: &Cloud<'_>, nodes: &[Node]) -> Result<Vec<Result<Instance>>> {
-    let (references, found) = find(cloud, nodes)?;
-    let machines: Vec<_> = nodes.iter().zip(&references).map(|(node, one)| (node, machine(found.of(one)))).collect();
-    let known: Vec<(&Node, &ec2::Instance)> =
-        machines.iter().filter_map(|(node, machine)| Some((*node, *machine.as_ref().ok()?))).collect();
-    let labels = labels::of(cloud, &known)?;
-    let answer = |(node, machine): (&Node, Result<&ec2::Instance>)| {
-        let machine = machine?;
-        let labels = labels.get(&node.name).cloned().unwrap_or_else(|| Ok(Vec::new()))?;
-        description(cloud, node, machine, labels)
-    };
-    Ok(machines.into_iter().map(answer).collect())
+    /// Returns the metadata of the instance of each node.
+    ///
+    /// # Errors
+    /// Fails if a request to AWS fails.
+    pub fn describe(&self, nodes: &[Node]) -> Result<Vec<Result<Instance>>> {
+        let (references, found) = find(self, nodes)?;
+        let machines: Vec<_> =
+            nodes.iter().zip(&references).map(|(node, one)| (node, machine(found.of(one)))).collect();
+        let known: Vec<(&Node, &ec2::Instance)> =
+            machines.iter().filter_map(|(node, machine)| Some((*node, *machine.as_ref().ok()?))).collect();
+        let labels = labels::of(self, &known)?;
+        let answer = |(node, machine): (&Node, Result<&ec2::Instance>)| {
+            let machine = machine?;
+            let labels = labels.get(&node.name).cloned().unwrap_or_else(|| Ok(Vec::new()))?;
+            description(self, node, machine, labels)
+        };
+        Ok(machines.into_iter().map(answer).collect())
+    }
 }
 
 fn find(cloud: &Cloud<'_>, nodes: &[Node]) -> Result<(Vec<Reference>, Lookup)> {
     let references: Vec<_> = nodes.iter().map(|node| reference::of(node, &cloud.config.region)).collect();
-    // By name, the cluster's tag tells a machine from one of the same name elsewhere.
+    // When searching by name, the cluster's tag distinguishes instances with the same name.
     let by_name = references.iter().any(|reference| matches!(reference, Reference::Name(_)));
     let cluster: Option<Cluster> = if by_name { Some(cloud.identity()?.cluster) } else { None };
     let found = lookup::find(cloud.wire, &references, cluster.as_ref())?;
@@ -62,10 +65,10 @@ fn find(cloud: &Cloud<'_>, nodes: &[Node]) -> Result<(Vec<Reference>, Lookup)> {
 fn machine(found: Result<&Found>) -> Result<&ec2::Instance> {
     match found? {
         Found::Machine(machine) if machine.instance_state.name == "terminated" => {
-            Err(CloudError::not_found(format!("machine {} is terminated", machine.instance_id)))
+            Err(CloudError::not_found(format!("instance {} is terminated", machine.instance_id)))
         }
         Found::Machine(machine) => Ok(machine),
-        Found::Gone => Err(CloudError::not_found("EC2 knows no such machine")),
+        Found::Gone => Err(CloudError::not_found("the instance does not exist in EC2")),
     }
 }
 
@@ -76,7 +79,7 @@ fn presence(node: &Node, found: &Found, now: u64) -> Result<Presence> {
             "stopped" => Presence::Stopped,
             _ => Presence::Running,
         }),
-        // EC2 is not sure of a machine that was just launched.
+        // EC2 may not know an instance that was just launched.
         Found::Gone if now < node.creation_timestamp.saturating_add(YOUNG) => Ok(Presence::Running),
         Found::Gone => Ok(Presence::Absent),
     }
@@ -101,7 +104,7 @@ fn description(
     })
 }
 
-/// Machines by ID.
+/// Instances by ID.
 pub(crate) type Machines = BTreeMap<String, ec2::Instance>;
 
 #[cfg(test)]

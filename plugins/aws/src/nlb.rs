@@ -19,7 +19,7 @@ use crate::{
         node_rules::Traffic,
     },
     cloud::{Cloud, invalid},
-    tags::{Cluster, Owner, Tags},
+    tags::{Cluster, Tags},
 };
 
 pub(crate) mod delete;
@@ -34,16 +34,17 @@ pub(crate) mod wish;
 pub(crate) use update::update;
 
 use observed::Observed;
-use plan::Step;
+use steps::Step;
 use wish::{Group, Stack, Wish};
 
-/// Most rounds of calls. Three make a load balancer; the rest is for what others change meanwhile.
+/// Maximum number of rounds of calls. Creating a load balancer takes three; the others are for concurrent changes by other
+/// clients.
 const ROUNDS: usize = 10;
 
-/// The network load balancer of this name, if there is one.
+/// Returns the network load balancer with this name, if it exists.
 ///
 /// # Errors
-/// If AWS cannot be asked.
+/// Fails if a request to AWS fails.
 pub(crate) fn find(cloud: &Cloud<'_>, name: &str) -> Result<Option<LoadBalancer>> {
     let call = elbv2::balancer_named(name);
     Ok(elbv2::network(ask(cloud, &call), name)?)
@@ -53,19 +54,25 @@ fn ask(cloud: &Cloud<'_>, call: &Call) -> Answer<Found> {
     elbv2::read(call, &api::one(cloud.wire, call)?)
 }
 
-/// The status of a load balancer. Its name leads to it once it is up, one to three minutes after it was made; clients that ask earlier
-/// try again, and users see where it will be.
+/// Returns the status of a load balancer. Its DNS name resolves once it is active, one to three minutes after the creation. It is
+/// published earlier so that users can see it; clients have to retry until then.
 pub(crate) fn status(balancer: &LoadBalancer) -> LoadBalancerStatus {
     let works = balancer.state.code != "failed" && !balancer.dns_name.is_empty();
     let point = Ingress { hostname: Some(balancer.dns_name.clone()), ..Ingress::default() };
     LoadBalancerStatus { ingress: if works { vec![point] } else { Vec::new() } }
 }
 
-/// Makes the load balancer, or brings it to what the Service asks for.
+/// Creates or updates the load balancer. Before a load balancer is created, `has_classic` is called to check for a classic load
+/// balancer.
 ///
 /// # Errors
-/// If the Service asks for what cannot be, or AWS refuses, or could not set it up.
-pub(crate) fn ensure(cloud: &Cloud<'_>, service: &Service, members: &Members) -> Result<LoadBalancerStatus> {
+/// Fails if the Service is invalid, if a request to AWS fails, or if AWS failed to create the load balancer.
+pub(crate) fn ensure(
+    cloud: &Cloud<'_>,
+    service: &Service,
+    members: &Members,
+    has_classic: &dyn Fn(&str) -> Result<bool>,
+) -> Result<LoadBalancerStatus> {
     let cluster = cloud.identity()?.cluster;
     let wish = Wish::of(service, &cluster, cloud.config)?;
     let ids = machine::ids(&members.all, &service.annotations);
@@ -74,17 +81,17 @@ pub(crate) fn ensure(cloud: &Cloud<'_>, service: &Service, members: &Members) ->
     let mut places = cloud.places(&ids)?;
     let mut observed = match found {
         Some(balancer) => Observed::look(cloud.wire, balancer, &wish)?,
-        None => Observed::fresh(create(cloud, service, &wish, &cluster)?),
+        None => Observed::fresh(create(cloud, &wish, &cluster, has_classic(&wish.name)?)?),
     };
     check_owner(&observed, &cluster)?;
     if observed.balancer.state.code == "failed" {
         let reason = &observed.balancer.state.reason;
-        return Err(CloudError::internal(format!("AWS could not set up load balancer {}: {reason}", wish.name)));
+        return Err(CloudError::internal(format!("AWS failed to create load balancer {}: {reason}", wish.name)));
     }
     let vpc = observed.balancer.vpc_id.clone();
     places.retain(|id, place| in_vpc(id, place, &vpc));
     let targets: BTreeSet<String> = places.keys().cloned().collect();
-    // AWS takes none on a load balancer that was made without.
+    // AWS accepts no security groups for a load balancer that was created without any.
     let may_have = !fresh && !observed.balancer.security_groups.items.is_empty();
     if let (wish::Security::Managed(name), true) = (&wish.security, may_have) {
         observed.managed_group = Some(groups::ensure(cloud, &cluster, &vpc, name, &wish)?);
@@ -98,36 +105,26 @@ pub(crate) fn ensure(cloud: &Cloud<'_>, service: &Service, members: &Members) ->
     Ok(status(&observed.balancer))
 }
 
-/// A load balancer that bears another cluster's tag is left alone. One that bears nobody's is ours by its name, which has the
-/// Service's UID in it.
+/// Rejects a load balancer with the tag of another cluster. A load balancer without a cluster tag belongs to this cluster,
+/// because its name contains the UID of the Service.
 fn check_owner(observed: &Observed, cluster: &Cluster) -> Result<()> {
     let tags = observed.tags.as_ref().and_then(|tags| tags.get(&observed.balancer.load_balancer_arn));
-    belongs(&observed.balancer.load_balancer_name, tags, cluster)
-}
-
-/// Refuses what is another cluster's.
-pub(crate) fn belongs(name: &str, tags: Option<&Tags>, cluster: &Cluster) -> Result<()> {
-    match tags.map_or(Owner::Nobody, |tags| cluster.owner(tags)) {
-        Owner::Others => {
-            Err(invalid(format!("load balancer {name} bears the tag of another cluster: it is left alone")))
-        }
-        Owner::Ours | Owner::Nobody => Ok(()),
-    }
+    cluster.check(&observed.balancer.load_balancer_name, tags)
 }
 
 fn in_vpc(id: &str, place: &Place, vpc: &str) -> bool {
     let fits = place.vpc == vpc || vpc.is_empty();
     if !fits {
-        log::warn("targets", format_args!("machine {id} is not in VPC {vpc}: it cannot be a target"));
+        log::warn("targets", format_args!("instance {id} is not in VPC {vpc} and cannot be a target"));
     }
     fits
 }
 
-/// Makes the load balancer itself.
-fn create(cloud: &Cloud<'_>, service: &Service, wish: &Wish, cluster: &Cluster) -> Result<LoadBalancer> {
-    if !service.status.ingress.is_empty() && crate::classic::find(cloud, &wish.name)?.is_some() {
+/// Creates the load balancer, without listeners and target groups.
+fn create(cloud: &Cloud<'_>, wish: &Wish, cluster: &Cluster, has_classic: bool) -> Result<LoadBalancer> {
+    if has_classic {
         return Err(invalid(
-            "the Service has a classic load balancer: the type cannot change; delete the Service and make it anew",
+            "the Service has a classic load balancer, and its type cannot be changed: delete and recreate the Service",
         ));
     }
     let vpc = cloud.vpc()?;
@@ -140,7 +137,7 @@ fn create(cloud: &Cloud<'_>, service: &Service, wish: &Wish, cluster: &Cluster) 
     {
         if !values.is_empty() && values.len() != subnets.len() {
             return Err(invalid(format!(
-                "annotation {} has {} values, and the load balancer {} subnets: give one for each, and name the subnets",
+                "annotation {} has {} values, but the load balancer has {} subnets: set one value for each, and set the subnets",
                 crate::balancer::annotation::key(what),
                 values.len(),
                 subnets.len()
@@ -168,14 +165,14 @@ fn create(cloud: &Cloud<'_>, service: &Service, wish: &Wish, cluster: &Cluster) 
         .balancers
         .into_iter()
         .next()
-        .ok_or_else(|| CloudError::internal("CreateLoadBalancer answers no load balancer"))?;
+        .ok_or_else(|| CloudError::internal("CreateLoadBalancer returned no load balancer"))?;
     if balancer.vpc_id.is_empty() {
         balancer.vpc_id = vpc;
     }
     Ok(balancer)
 }
 
-/// Goes on until nothing is left to do.
+/// Sends steps until nothing is left to do.
 fn reconcile(
     cloud: &Cloud<'_>,
     wish: &Wish,
@@ -194,7 +191,7 @@ fn reconcile(
         for (step, answer) in steps.iter().zip(observed::send(cloud.wire, &calls)) {
             match outcome(cloud, wish, observed, step, answer) {
                 Ok(found) => observed.absorb(step, found),
-                // What else went well is kept; the rest is for the next call.
+                // The results of other steps are kept; the next call does the rest.
                 Err(error) => failed = failed.or(Some(error)),
             }
         }
@@ -202,10 +199,13 @@ fn reconcile(
             return Err(error);
         }
     }
-    Err(CloudError::conflict(format!("load balancer {} changes all the time: is anybody else at it?", wish.name)))
+    Err(CloudError::conflict(format!(
+        "load balancer {} keeps changing: check whether another client changes it",
+        wish.name
+    )))
 }
 
-/// What became of a step; some refusals mean that it was done already.
+/// Converts the answer to a step. Some errors mean that the step was done before.
 fn outcome(
     cloud: &Cloud<'_>,
     wish: &Wish,
@@ -223,7 +223,7 @@ fn outcome(
     }
 }
 
-/// A target group of the right name that was made earlier, and is led to by nobody else.
+/// Returns an existing target group with the right name if no other load balancer uses it.
 fn adopt(cloud: &Cloud<'_>, wish: &Wish, observed: &mut Observed, wanted: &Group) -> Result<Found> {
     let name = &wanted.name;
     let mut found = ask(cloud, &elbv2::group_named(name))?;
@@ -236,7 +236,7 @@ fn adopt(cloud: &Cloud<'_>, wish: &Wish, observed: &mut Observed, wanted: &Group
     };
     if !plan::fits(wanted, group) {
         return Err(CloudError::internal(format!(
-            "target group {name} was changed by somebody else: its health check is {} every {} s, and by the Service {} every {} s; \
+            "target group {name} was changed by another client: its health check is {} every {} s, but the Service requires {} every {} s; \
              set it back, or delete it",
             group.health_check_protocol,
             group.health_check_interval_seconds,
@@ -248,14 +248,16 @@ fn adopt(cloud: &Cloud<'_>, wish: &Wish, observed: &mut Observed, wanted: &Group
     let tags = observed::read_tags([ask(cloud, &elbv2::tags([arn.as_str()]))].into_iter())?;
     let tags: BTreeMap<String, Tags> = tags.unwrap_or_default();
     if tags.get(&arn).is_some_and(|tags| tags.get(crate::tags::SERVICE) != wish.tags.get(crate::tags::SERVICE)) {
-        return Err(CloudError::conflict(format!("target group {name} is there and bears another Service's tag")));
+        return Err(CloudError::conflict(format!(
+            "target group {name} already exists with the tag of another Service"
+        )));
     }
     let targets = ask(cloud, &elbv2::targets(&arn))?.targets;
     observed.targets.insert(arn, targets.into_iter().collect());
     Ok(found)
 }
 
-/// What comes to the nodes.
+/// Returns the traffic to the nodes.
 fn traffic(cloud: &Cloud<'_>, wish: &Wish, balancer: &LoadBalancer) -> Result<Traffic> {
     let mut traffic = Traffic::default();
     let ipv6 = wish.fronts.first().is_some_and(|front| front.group.ipv6);
@@ -268,7 +270,7 @@ fn traffic(cloud: &Cloud<'_>, wish: &Wish, balancer: &LoadBalancer) -> Result<Tr
     traffic.subnets =
         if cloud.config.keep_node_groups { BTreeSet::new() } else { update::subnets(cloud, balancer, ipv6)? };
     if balancer.ip_address_type == "dualstack" && !ipv6 && !traffic.ranges.contains("0.0.0.0/0") {
-        // Who comes by IPv6 is seen with an address of the load balancer.
+        // Nodes see IPv6 clients with an address of the load balancer.
         traffic.ranges.extend(traffic.subnets.iter().cloned());
     }
     Ok(traffic)

@@ -1,4 +1,4 @@
-//! The provider itself: takes the host's calls and hands them on. No rule is made here.
+//! The provider: passes the host's calls on. It has no rules of its own.
 
 use std::time::{Duration, SystemTime};
 
@@ -44,7 +44,7 @@ impl Plugin for Aws {
             version: env!("CARGO_PKG_VERSION").into(),
             provider_id_prefixes: vec![SCHEME.into()],
             wanted_hosts: SETUP.get().map(|setup| setup.hosts()).unwrap_or_default(),
-            // What EC2 takes of IDs in one call.
+            // The number of IDs that EC2 accepts in one call.
             max_batch: 1000,
             ..PluginInfo::default()
         }
@@ -97,7 +97,7 @@ fn list(cloud: &Cloud<'_>) -> Result<RoutePage> {
     cloud.list_routes()
 }
 
-/// Takes of the nodes what the Service needs: labels only if it chooses by them.
+/// Reads the properties of the nodes that the Service needs: labels only if it selects nodes by label.
 fn members(service: &Service, nodes: &NodeSet) -> Members {
     if machine::chooses(&service.annotations) {
         let member = |node: Node| Member { provider_id: node.provider_id, labels: node.labels };
@@ -111,20 +111,20 @@ fn members(service: &Service, nodes: &NodeSet) -> Members {
     Members { all: all(nodes.targets()), changes }
 }
 
-/// Puts at hand what a call needs.
+/// Runs a call with its context.
 fn run<T>(call: impl FnOnce(&Cloud<'_>) -> Result<T>) -> Result<T> {
     let setup = SETUP.get()?;
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_secs();
     call(&Cloud::new(&setup, &Http::new(&setup), &HostCache, &cluster::nodes, now))
 }
 
-/// The host's cache, in which longer texts take several entries.
+/// The host's cache. Texts that exceed the size of an entry are split into several entries.
 struct HostCache;
 
-/// A little less than an entry may have.
+/// Slightly less than the maximum size of an entry, in bytes.
 const ENTRY: usize = 60 * 1024;
 
-/// Begins an entry that only tells how many others there are.
+/// The prefix of an entry that contains only the number of the entries with the parts.
 const PARTS: &str = "parts:";
 
 impl Store for HostCache {

@@ -26,14 +26,14 @@ use crate::{
     tags::LEGACY_CLUSTER,
 };
 
-/// Where an existing route leads.
+/// The target of an existing route.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Target<'a> {
-    /// To a machine.
+    /// An instance.
     Machine(&'a str),
-    /// To a machine that is gone.
+    /// An instance that does not exist.
     Nowhere,
-    /// To a gateway, another network, an interface of nobody's: not what this plugin makes.
+    /// A gateway, another network, or an unattached interface: this plugin does not create such routes.
     Elsewhere,
 }
 
@@ -68,7 +68,7 @@ fn destination(route: &network::Route) -> Option<IpNet> {
     text.parse::<IpNet>().ok().map(|net| net.trunc())
 }
 
-/// The routes of a table that are this cluster's: those to Pods, by the ranges Pods get their addresses of.
+/// Returns the routes of a table that belong to this cluster: those to the Pod ranges.
 fn list(table: &RouteTable, nodes: &[Node], pods: &[IpNet]) -> Vec<Route> {
     let by_machine: BTreeMap<&str, &str> = nodes
         .iter()
@@ -81,7 +81,7 @@ fn list(table: &RouteTable, nodes: &[Node], pods: &[IpNet]) -> Vec<Route> {
             Target::Nowhere => None,
             Target::Elsewhere => return None,
         };
-        // Where the ranges are not known, only what leads to a node is sure to be the cluster's.
+        // If the Pod ranges are unknown, only routes to nodes certainly belong to the cluster.
         let fits = if pods.is_empty() { node.is_some() } else { pods.iter().any(|pods| pods.contains(&net)) };
         fits.then(|| Route {
             name: format!("{}/{net}", table.route_table_id),
@@ -94,14 +94,14 @@ fn list(table: &RouteTable, nodes: &[Node], pods: &[IpNet]) -> Vec<Route> {
     table.route_set.items.iter().filter_map(ours).collect()
 }
 
-/// What is to be done for a route.
+/// What has to be done for a route.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Way {
-    /// It is there.
+    /// The route exists.
     There,
-    /// It is made.
+    /// The route is created.
     Create,
-    /// What is there leads elsewhere, or nowhere, and is led here, in one step.
+    /// The existing route has another target, or none, and is replaced in one step.
     Replace,
 }
 
@@ -112,7 +112,7 @@ fn way(table: &RouteTable, net: IpNet, machine: &str) -> Result<Way> {
         Some(Target::Machine(id)) if id == machine => Ok(Way::There),
         Some(Target::Machine(_) | Target::Nowhere) => Ok(Way::Replace),
         Some(Target::Elsewhere) => Err(invalid(format!(
-            "route table {} has a route to {net} that leads to no machine; it is left alone",
+            "route table {} has a route to {net} that does not lead to an instance; it is not changed",
             table.route_table_id
         ))),
     }
@@ -124,11 +124,11 @@ fn on_route(action: &'static str, table: &str, net: IpNet) -> Call {
 }
 
 fn parsed(cidr: &str) -> Result<IpNet> {
-    cidr.parse::<IpNet>().map(|net| net.trunc()).map_err(|_| invalid(format!("{cidr} is no CIDR")))
+    cidr.parse::<IpNet>().map(|net| net.trunc()).map_err(|_| invalid(format!("{cidr} is not a valid CIDR")))
 }
 
 impl Cloud<'_> {
-    /// The one route table of the cluster.
+    /// Returns the only route table of the cluster.
     fn route_table(&self) -> Result<RouteTable> {
         let (tables, by) = if let Some(id) = &self.config.route_table {
             (network::route_tables(self.wire, "route-table-id", std::slice::from_ref(id))?, format!("ID {id}"))
@@ -149,17 +149,17 @@ impl Cloud<'_> {
         }
     }
 
-    /// All routes of this cluster, in one page: a table has 1,000 at most.
+    /// Returns all routes of this cluster in one page: a table has at most 1,000.
     ///
     /// # Errors
-    /// If AWS cannot be asked, or it is not clear which table is the cluster's.
+    /// Fails if a request to AWS fails, or if the route table is ambiguous.
     pub fn list_routes(&self) -> Result<RoutePage> {
         let table = self.route_table()?;
         let pods: Vec<IpNet> = self.config.cluster_cidrs.iter().filter_map(|cidr| cidr.parse().ok()).collect();
         Ok(RoutePage { routes: list(&table, &(self.nodes)(), &pods), next: None })
     }
 
-    /// Makes routes.
+    /// Creates routes.
     #[must_use]
     pub fn create_routes(&self, routes: &[NewRoute]) -> Vec<Result<()>> {
         let failed = |error: CloudError| routes.iter().map(|_| Err(error.clone())).collect();
@@ -182,7 +182,7 @@ impl Cloud<'_> {
                 let net = parsed(&route.destination_cidr)?;
                 match found.of(reference)? {
                     Found::Machine(machine) => Ok((net, machine.as_ref(), way(&table, net, &machine.instance_id)?)),
-                    Found::Gone => Err(CloudError::not_found(format!("node {} has no machine", route.target_node))),
+                    Found::Gone => Err(CloudError::not_found(format!("node {} has no instance", route.target_node))),
                 }
             })
             .collect();
@@ -196,7 +196,7 @@ impl Cloud<'_> {
         reference::of(&node, &self.config.region)
     }
 
-    /// Lets machines take what is sent to their Pods. Errors by ID.
+    /// Allows instances to receive traffic for their Pods. Returns errors by instance ID.
     fn open_machines<'a>(&self, machines: impl Iterator<Item = &'a ec2::Instance>) -> BTreeMap<String, CloudError> {
         let closed = machines.filter(|machine| machine.source_dest_check != Some(false));
         let closed: BTreeSet<&str> = closed.map(|machine| machine.instance_id.as_str()).collect();
@@ -212,7 +212,7 @@ impl Cloud<'_> {
         closed: &BTreeMap<String, CloudError>,
     ) -> Vec<Result<()>> {
         let mut calls = Vec::new();
-        // Each is done, failed, or waits for the answer of this number.
+        // Each outcome is done, failed, or the index of the answer to wait for.
         let outcomes: Vec<Result<Option<usize>>> = planned
             .into_iter()
             .map(|plan| {
@@ -238,12 +238,14 @@ impl Cloud<'_> {
         outcomes.into_iter().map(settled).collect()
     }
 
-    /// Deletes routes that [`Self::list_routes`] has told of.
+    /// Deletes routes that [`Self::list_routes`] returned.
     #[must_use]
     pub fn delete_routes(&self, routes: &[Route]) -> Vec<Result<()>> {
         let call = |route: &Route| {
-            let (table, cidr) =
-                route.name.split_once('/').ok_or_else(|| invalid(format!("{} names no route", route.name)))?;
+            let (table, cidr) = route
+                .name
+                .split_once('/')
+                .ok_or_else(|| invalid(format!("{} is not a valid route name", route.name)))?;
             Ok(on_route("DeleteRoute", table, parsed(cidr)?))
         };
         let calls: Vec<Result<Call>> = routes.iter().map(call).collect();

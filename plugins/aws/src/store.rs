@@ -1,27 +1,27 @@
-//! What is dear to fetch, kept for a while.
+//! A cache for values that are expensive to read.
 
 use std::time::Duration;
 
 use serde::{Serialize, de::DeserializeOwned};
 
-/// A place that all instances of the plugin share. The plugin's is the host's cache; a test has one of its own.
+/// A store that all plugin instances share. The plugin uses the host's cache; tests have their own.
 pub trait Store {
-    /// The text under this key, unless its time is over.
+    /// Returns the text under this key if it has not expired.
     fn get(&self, key: &str) -> Option<String>;
-    /// Keeps a text. One that does not fit is not kept: it is fetched anew.
+    /// Stores a text. A text that does not fit is not stored and has to be read again.
     fn set(&self, key: &str, text: &str, lifetime: Duration);
-    /// Keeps a text unless there is another one already, in one step. True if the key holds this text now.
+    /// Stores a text atomically, unless the key holds another text. Returns true if the key holds this text afterwards.
     fn reserve(&self, key: &str, text: &str, lifetime: Duration) -> bool;
-    /// Forgets a key.
+    /// Removes a key.
     fn remove(&self, key: &str);
 }
 
-/// A kept value.
+/// Returns a stored value.
 pub(crate) fn load<T: DeserializeOwned>(store: &dyn Store, key: &str) -> Option<T> {
     serde_json::from_str(&store.get(key)?).ok()
 }
 
-/// Keeps a value.
+/// Stores a value.
 pub(crate) fn save<T: Serialize>(store: &dyn Store, key: &str, value: &T, lifetime: Duration) {
     if let Ok(text) = serde_json::to_string(value) {
         store.set(key, &text, lifetime);

@@ -1,54 +1,56 @@
-//! Whose a resource is: the tags that the official provider puts on everything it makes.
+//! Ownership of resources: the tags that the official provider adds to everything it creates.
 
 use std::collections::BTreeMap;
 
-/// Tags of one resource.
+use skydock_sdk::{Result, types::CloudError};
+
+/// The tags of one resource.
 pub(crate) type Tags = BTreeMap<String, String>;
 
-/// Beginning of the tag that names a cluster; its value is `owned` or `shared`.
+/// The prefix of the tag that names a cluster. Its value is `owned` or `shared`.
 pub(crate) const CLUSTER_PREFIX: &str = "kubernetes.io/cluster/";
-/// The tag of clusters made before Kubernetes 1.6; its value is the cluster's ID.
+/// The tag of clusters created before Kubernetes 1.6. Its value is the cluster's ID.
 pub(crate) const LEGACY_CLUSTER: &str = "KubernetesCluster";
-/// On load balancers and target groups: NAMESPACE/NAME of the Service.
+/// The tag of load balancers and target groups with the `NAMESPACE/NAME` of the Service.
 pub(crate) const SERVICE: &str = "kubernetes.io/service-name";
 
-/// Who this cluster is in the account.
+/// The identity of this cluster in the account.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Cluster {
-    /// Its ID, in the key of the tag.
+    /// The ID, which is part of the key of the tag.
     pub(crate) id: String,
-    /// True if what is made also bears [`LEGACY_CLUSTER`].
+    /// True if created resources also get [`LEGACY_CLUSTER`].
     pub(crate) legacy: bool,
 }
 
-/// Whose something is.
+/// The owner of a resource.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Owner {
-    /// This cluster's.
+    /// This cluster.
     Ours,
-    /// Another cluster's.
+    /// Another cluster.
     Others,
-    /// Nobody says.
+    /// Unknown: the resource has no cluster tag.
     Nobody,
 }
 
 impl Cluster {
-    /// Key of the cluster's tag.
+    /// Returns the key of the cluster's tag.
     pub(crate) fn key(&self) -> String {
         format!("{CLUSTER_PREFIX}{}", self.id)
     }
 
-    /// True if the resource is this cluster's, or shared with it.
+    /// Returns true if the resource belongs to this cluster, or is shared with it.
     pub(crate) fn has(&self, tags: &Tags) -> bool {
         tags.get(LEGACY_CLUSTER) == Some(&self.id) || tags.contains_key(&self.key())
     }
 
-    /// True if it was made for this cluster and may be deleted with it.
+    /// Returns true if the resource was created for this cluster and may be deleted with it.
     pub(crate) fn owns(&self, tags: &Tags) -> bool {
         tags.get(LEGACY_CLUSTER) == Some(&self.id) || tags.get(&self.key()).is_some_and(|value| value == "owned")
     }
 
-    /// Whose a resource is.
+    /// Returns the owner of a resource.
     pub(crate) fn owner(&self, tags: &Tags) -> Owner {
         if self.has(tags) {
             Owner::Ours
@@ -59,7 +61,18 @@ impl Cluster {
         }
     }
 
-    /// The tags of something that is made for this cluster.
+    /// Rejects a load balancer with the tag of another cluster. A load balancer without a cluster tag belongs to this cluster,
+    /// because its name contains the UID of the Service.
+    pub(crate) fn check(&self, name: &str, tags: Option<&Tags>) -> Result<()> {
+        match tags.map_or(Owner::Nobody, |tags| self.owner(tags)) {
+            Owner::Others => Err(CloudError::invalid(format!(
+                "load balancer {name} has the tag of another cluster and is not changed"
+            ))),
+            Owner::Ours | Owner::Nobody => Ok(()),
+        }
+    }
+
+    /// Returns the tags of a resource that is created for this cluster.
     pub(crate) fn owned(&self, additional: &Tags) -> Tags {
         let mut tags = additional.clone();
         if self.legacy {
@@ -70,12 +83,12 @@ impl Cluster {
     }
 }
 
-/// True if any cluster has put its name on it.
+/// Returns true if the resource has the tag of any cluster.
 pub(crate) fn has_cluster(tags: &Tags) -> bool {
     tags.contains_key(LEGACY_CLUSTER) || tags.keys().any(|key| key.starts_with(CLUSTER_PREFIX))
 }
 
-/// The clusters that tags name; the second is true for the old form.
+/// Returns the clusters that the tags name. The second value is true for the legacy tag.
 pub(crate) fn clusters(tags: &Tags) -> impl Iterator<Item = (&str, bool)> {
     tags.iter().filter_map(|(key, value)| match key.strip_prefix(CLUSTER_PREFIX) {
         Some(id) => Some((id, false)),
@@ -93,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn tags_tell_whose_a_resource_is() {
+    fn tags_determine_the_owner_of_a_resource() {
         let cluster = Cluster { id: "c1".into(), legacy: false };
         for (pairs, owner, owned) in [
             (&[][..], Owner::Nobody, false),
@@ -111,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_made_bears_the_clusters_tags() {
+    fn created_resources_have_the_cluster_tags() {
         let extra = tags(&[("team", "a"), ("kubernetes.io/cluster/c1", "shared")]);
         let made = |legacy| Cluster { id: "c1".into(), legacy }.owned(&extra);
         assert_eq!(made(false), tags(&[("team", "a"), ("kubernetes.io/cluster/c1", "owned")]));

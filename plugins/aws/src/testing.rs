@@ -1,4 +1,4 @@
-//! What unit tests share.
+//! Helpers of unit tests.
 
 use std::{cell::RefCell, collections::BTreeMap, time::Duration};
 
@@ -13,10 +13,10 @@ use crate::{
 
 type Answer = Result<String, Failure>;
 
-/// A way to AWS whose answers a test makes up.
+/// A connection to AWS with answers that the test defines.
 pub(crate) struct Scripted<F> {
     answer: F,
-    /// What was sent.
+    /// The calls that were sent.
     pub(crate) sent: RefCell<Vec<Call>>,
 }
 
@@ -25,7 +25,7 @@ impl<F: Fn(&Call) -> Answer> Scripted<F> {
         Self { answer, sent: RefCell::default() }
     }
 
-    /// A parameter of each call of an action, in order.
+    /// Returns a parameter of each call of an action, in order.
     pub(crate) fn all(&self, action: &str, key: &str) -> Vec<String> {
         let sent = self.sent.borrow();
         let calls = sent.iter().filter(|call| call.action == action);
@@ -43,28 +43,28 @@ impl<F: Fn(&Call) -> Answer> Wire for Scripted<F> {
     }
 }
 
-/// A refusal with this code.
+/// Returns an error with this code.
 pub(crate) fn refused(call: &Call, code: &str) -> Answer {
     Err(Failure::Refused { action: call.action, status: 400, code: code.into(), message: "words".into() })
 }
 
-/// An answer with nothing in it.
+/// Returns an empty answer.
 pub(crate) fn nothing(call: &Call) -> Answer {
     Ok(format!("<{}Response/>", call.action))
 }
 
-/// An answer of a load balancer's API, with this in its result.
+/// Returns an answer of a load balancer API with this result.
 pub(crate) fn result(call: &Call, text: &str) -> Answer {
     let action = call.action;
     Ok(format!("<{action}Response><{action}Result>{text}</{action}Result></{action}Response>"))
 }
 
-/// A cluster `c` in a VPC `v`.
+/// Returns the configuration of cluster `c` in VPC `v`.
 pub(crate) fn setup() -> Setup {
     Setup::read("[Global]\nRegion = eu-west-1\nVPC = v\nKubernetesClusterID = c\n", "f", &[]).unwrap()
 }
 
-/// A store in which nothing ends.
+/// A store whose entries do not expire.
 #[derive(Debug, Default)]
 pub(crate) struct Memory(pub(crate) RefCell<BTreeMap<String, String>>);
 
@@ -86,7 +86,7 @@ impl Store for Memory {
     }
 }
 
-/// A Service with these ports: name, transport, port, node port.
+/// Returns a Service with these ports: name, transport, port, node port.
 pub(crate) fn service(ports: &[(&str, Transport, u16, u16)]) -> Service {
     let port = |(name, transport, port, node_port): &(&str, Transport, u16, u16)| ServicePort {
         name: (*name).to_owned(),
@@ -105,7 +105,7 @@ pub(crate) fn service(ports: &[(&str, Transport, u16, u16)]) -> Service {
     }
 }
 
-/// With annotations of load balancers.
+/// Adds load balancer annotations.
 pub(crate) fn annotated(mut service: Service, pairs: &[(&str, &str)]) -> Service {
     service.annotations.extend(pairs.iter().map(|(name, value)| (annotation::key(name), (*value).to_owned())));
     service

@@ -1,6 +1,6 @@
-//! The provider against a cloud that answers: moto, with what it leaves out of AWS.
+//! Tests the provider against moto, with additions for AWS features that moto lacks.
 //!
-//! Each test makes a VPC of its own, so that they can run side by side.
+//! Each test creates its own VPC, so tests can run in parallel.
 #![allow(
     clippy::expect_used,
     clippy::redundant_closure_for_method_calls,

@@ -1,4 +1,4 @@
-//! Requests to the cloud: where its services are, how lists are read page by page, and what its errors mean.
+//! Requests to the cloud: service endpoints, paged lists, and the meaning of errors.
 
 use std::cell::OnceCell;
 use std::collections::BTreeMap;
@@ -23,20 +23,21 @@ pub use error::explain;
 pub(crate) use error::text;
 pub use version::Features;
 
-/// Requests in the air at once, for what is asked of many things one by one.
+/// Maximum number of concurrent requests when many resources are requested individually.
 const AT_ONCE: usize = 16;
 
-/// How long the catalogue, versions and extensions are believed.
+/// How long the catalog, versions and extensions are cached.
 pub(crate) const BELIEVED: Duration = Duration::from_secs(900);
 
-/// Most pages of one list; more are a list without an end.
+/// Maximum number of pages of one list. A list with more pages is endless: it is an error, since an incomplete list would look as
+/// if resources had been deleted.
 const PAGES: usize = 1000;
 
-/// The cloud as one call sees it.
+/// The context of one call to the cloud.
 pub struct Cloud<'a> {
-    /// What the operator wants.
+    /// The configuration.
     pub config: &'a Config,
-    /// Name of the cluster.
+    /// The name of the cluster.
     pub cluster: &'a str,
     /// The host.
     pub host: &'a dyn Host,
@@ -49,7 +50,7 @@ impl std::fmt::Debug for Cloud<'_> {
     }
 }
 
-/// A request, and what it is for: the beginning of a message if it fails.
+/// A request and its purpose, which starts the message if the request fails.
 #[derive(Debug)]
 pub struct Ask {
     request: Request,
@@ -57,72 +58,72 @@ pub struct Ask {
 }
 
 impl<'a> Cloud<'a> {
-    /// The cloud of this configuration.
+    /// Creates the context for this configuration.
     #[must_use]
     pub fn new(config: &'a Config, cluster: &'a str, host: &'a dyn Host) -> Self {
         Self { config, cluster, host, endpoints: OnceCell::new() }
     }
 
-    /// Address of a resource: `path` begins with `/`.
+    /// Returns the URL of a resource. `path` starts with `/`.
     ///
     /// # Errors
-    /// If the catalogue cannot be read, or does not have the service.
+    /// Fails if the catalog cannot be read, or does not contain the service.
     pub fn url(&self, kind: Kind, path: &str) -> Result<String> {
-        let endpoints = if let Some(endpoints) = self.endpoints.get() {
-            endpoints
-        } else {
-            let read = self.read_catalog()?;
-            self.endpoints.get_or_init(|| read)
-        };
         let missing = || {
             let region = &self.config.global.region;
-            CloudError::invalid(format!(
-                "the catalogue of Keystone has no {} endpoint of service `{}` in region `{region}`",
+            // Keystone omits services that are disabled temporarily.
+            self.forget_catalog();
+            CloudError::unavailable(format!(
+                "the catalog of Keystone has no {} endpoint of service `{}` in region `{region}`",
                 self.config.global.interface.name(),
                 kind.service_type()
             ))
         };
-        endpoints.get(&kind).map(|base| format!("{base}{path}")).ok_or_else(missing)
+        self.endpoints()?.get(&kind).map(|base| format!("{base}{path}")).ok_or_else(missing)
     }
 
-    /// True if the catalogue has this service.
-    ///
-    /// # Errors
-    /// If the catalogue cannot be read.
-    pub fn has(&self, kind: Kind) -> Result<bool> {
-        match self.url(kind, "") {
-            Ok(_) => Ok(true),
-            Err(CloudError::Invalid(_)) => Ok(false),
-            Err(error) => Err(error),
+    fn endpoints(&self) -> Result<&BTreeMap<Kind, String>> {
+        if let Some(endpoints) = self.endpoints.get() {
+            return Ok(endpoints);
         }
+        let read = self.read_catalog()?;
+        Ok(self.endpoints.get_or_init(|| read))
     }
 
-    /// A request to a service.
+    /// Returns true if the catalog contains this service.
     ///
     /// # Errors
-    /// As [`url`](Self::url).
+    /// Fails if the catalog cannot be read.
+    pub fn has(&self, kind: Kind) -> Result<bool> {
+        Ok(self.endpoints()?.contains_key(&kind))
+    }
+
+    /// Creates a request to a service.
+    ///
+    /// # Errors
+    /// See [`url`](Self::url).
     pub fn ask(&self, method: Method, kind: Kind, path: &str, what: impl Into<String>) -> Result<Ask> {
         let request = Request::new(method, self.url(kind, path)?).timeout(self.config.request_timeout);
         let request = match kind {
-            // With the flavor's name inside, which stays known when the flavor is gone.
+            // This microversion includes the name of the flavor, which remains even if the flavor is deleted.
             Kind::Compute => request.header("OpenStack-API-Version", "compute 2.47"),
             Kind::Network | Kind::LoadBalancer | Kind::KeyManager => request,
         };
         Ok(Ask { request: request.header("Accept", "application/json"), what: what.into() })
     }
 
-    /// Reads one thing.
+    /// Reads one resource.
     ///
     /// # Errors
-    /// What the cloud says.
+    /// Fails if the request fails.
     pub fn get<T: DeserializeOwned>(&self, kind: Kind, path: &str, what: &str) -> Result<T> {
         self.ask(Method::Get, kind, path, what)?.send()?.json()
     }
 
-    /// Reads a list, page by page: `path` ends in the name of the collection.
+    /// Reads a list page by page. `path` ends with the name of the collection.
     ///
     /// # Errors
-    /// What the cloud says.
+    /// Fails if a request fails.
     pub fn list<T: DeserializeOwned>(&self, kind: Kind, path: &str, query: Query<'_>) -> Result<Vec<T>> {
         self.lists(kind, path, &[query]).map(|lists| lists.into_iter().flatten().collect())
     }
@@ -130,9 +131,9 @@ impl<'a> Cloud<'a> {
     /// Reads several lists of one collection at once.
     ///
     /// # Errors
-    /// What the cloud says of the first that fails.
+    /// Returns the first error.
     pub fn lists<T: DeserializeOwned>(&self, kind: Kind, path: &str, queries: &[Query<'_>]) -> Result<Vec<Vec<T>>> {
-        // Neutron's addresses have dashes where its bodies have underscores.
+        // Neutron uses dashes in URLs where it uses underscores in bodies.
         let collection = path.rsplit('/').find(|part| *part != "detail").unwrap_or_default().replace('-', "_");
         let collection = collection.as_str();
         let what = format!("cannot list {collection}");
@@ -141,13 +142,16 @@ impl<'a> Cloud<'a> {
         let mut lists = Vec::new();
         for (answer, query) in send_all(first).into_iter().zip(queries) {
             let (mut items, mut next) = page(&answer.map_err(is_there)?, collection)?;
-            for _ in 0..PAGES {
-                let Some(marker) = next else { break };
+            let mut pages = 1;
+            while let Some(marker) = next {
                 let answer = ask(query)?.query(&[("marker", marker.as_str())]).send().map_err(is_there)?;
                 let (more, after) = page(&answer, collection)?;
-                // A marker that comes again would go round for ever.
-                next = after.filter(|after| *after != marker);
                 items.extend(more);
+                pages += 1;
+                if after.as_ref().is_some_and(|after| pages >= PAGES || *after == marker) {
+                    return Err(CloudError::unavailable(format!("{what}: the list does not end after page {pages}")));
+                }
+                next = after;
             }
             lists.push(items);
         }
@@ -156,29 +160,30 @@ impl<'a> Cloud<'a> {
 }
 
 impl Ask {
-    /// At another address.
+    /// Sets another URL.
     fn at(mut self, url: String) -> Self {
         self.request.url = url;
         self
     }
 
-    /// With parameters in the address.
+    /// Adds query parameters.
     #[must_use]
     pub fn query(mut self, pairs: &[(&str, &str)]) -> Self {
         self.request = self.request.query(pairs.iter().copied());
         self
     }
 
-    /// With a body.
+    /// Adds a body.
     ///
     /// # Errors
-    /// If the body cannot be written.
+    /// Fails if the body cannot be serialized.
     pub fn json(mut self, body: &Value) -> Result<Self> {
         self.request = self.request.json(body)?;
         Ok(self)
     }
 
-    /// Only if the resource has this revision still: lost updates of Neutron's resources are told, not made.
+    /// Requires that the resource still has this revision. Neutron rejects the change otherwise, so that concurrent updates are
+    /// not lost.
     #[must_use]
     pub fn if_revision(mut self, revision: Option<u64>) -> Self {
         if let Some(revision) = revision {
@@ -187,25 +192,25 @@ impl Ask {
         self
     }
 
-    /// Sends it.
+    /// Sends the request.
     ///
     /// # Errors
-    /// What the cloud says.
+    /// Fails if the request fails.
     pub fn send(self) -> Result<Response> {
         explain(&self.what, http::send(self.request))
     }
 
-    /// Sends it. Of what the cloud itself says that it is not there, by a fault of this name, the answer is none; what a proxy on the way
-    /// does not find proves nothing.
+    /// Sends the request. Returns `None` if the cloud itself reports, with a fault of this name, that the resource does not
+    /// exist. A 404 from a proxy on the way is an error, because it proves nothing.
     ///
     /// # Errors
-    /// What the cloud says.
+    /// Fails if the request fails.
     pub fn send_for(self, fault: &str) -> Result<Option<Response>> {
         found(http::send(self.request), &self.what, fault)
     }
 }
 
-/// As [`send_all`], each as [`Ask::send_for`].
+/// Sends requests like [`send_all`], with the results of [`Ask::send_for`].
 pub fn send_all_for(asks: Vec<Ask>, fault: &str) -> Vec<Result<Option<Response>>> {
     let (requests, whats): (Vec<_>, Vec<_>) = asks.into_iter().map(|ask| (ask.request, ask.what)).unzip();
     let answers = http::send_all(requests, AT_ONCE);
@@ -219,18 +224,19 @@ fn found(answer: Result<Response>, what: &str, fault: &str) -> Result<Option<Res
     };
     match missing.json::<Value>() {
         Ok(body) if body.get(fault).is_some() => Ok(None),
-        _ => Err(CloudError::unavailable(format!("{what}: HTTP {}, and not in the cloud's own words", missing.status))),
+        _ => Err(CloudError::unavailable(format!("{what}: HTTP {} without an error of the cloud", missing.status))),
     }
 }
 
-/// Sends all, many at a time; one answer each, in the same order.
+/// Sends all requests, several at a time, and returns their answers in the same order.
 pub fn send_all(asks: Vec<Ask>) -> Vec<Result<Response>> {
     let (requests, whats): (Vec<_>, Vec<_>) = asks.into_iter().map(|ask| (ask.request, ask.what)).unzip();
     let answers = http::send_all(requests, AT_ONCE);
     answers.into_iter().zip(whats).map(|(answer, what)| explain(&what, answer)).collect()
 }
 
-/// A list is always there: who does not find it is not the cloud, but something on the way.
+/// Converts "not found" to "unavailable". A list always exists, so "not found" is not from the cloud but from something on the
+/// way.
 fn is_there(error: CloudError) -> CloudError {
     match error {
         CloudError::NotFound(text) => CloudError::unavailable(text),
@@ -238,11 +244,11 @@ fn is_there(error: CloudError) -> CloudError {
     }
 }
 
-/// The items of a page, and the marker of the next one if there is one.
+/// Returns the items of a page, and the marker of the next page if there is one.
 pub(crate) fn page<T: DeserializeOwned>(answer: &Response, collection: &str) -> Result<(Vec<T>, Option<String>)> {
     let mut body: Value = answer.json()?;
     let malformed = |reason: &str| CloudError::internal(format!("cannot read the list of {collection}: {reason}"));
-    let items = body.get_mut(collection).map(Value::take).ok_or_else(|| malformed("it is not in the answer"))?;
+    let items = body.get_mut(collection).map(Value::take).ok_or_else(|| malformed("it is missing in the answer"))?;
     let last = items.as_array().and_then(|items| items.last()?.get("id")?.as_str()).map(str::to_owned);
     let links = body.get(format!("{collection}_links")).and_then(Value::as_array);
     let more = links.is_some_and(|links| links.iter().any(|link| link.get("rel").is_some_and(|rel| rel == "next")));
@@ -250,7 +256,7 @@ pub(crate) fn page<T: DeserializeOwned>(answer: &Response, collection: &str) -> 
     Ok((items, last.filter(|_| more)))
 }
 
-/// Names and values of a query; a name may come again.
+/// Names and values of a query. A name can occur several times.
 pub type Query<'a> = Vec<(&'a str, &'a str)>;
 
 #[cfg(test)]
@@ -261,7 +267,7 @@ mod tests {
     use crate::{network::Port, testing::Script};
 
     #[test]
-    fn lists_are_read_page_by_page_by_their_marker() {
+    fn lists_are_paged_by_marker() {
         let script = Script::new("");
         let page = |id: &str, more: bool| {
             let links = if more { json!([{"rel": "next", "href": "http://elsewhere/?marker=x"}]) } else { json!([]) };
@@ -273,26 +279,41 @@ mod tests {
         script.on(&format!("{ports}&marker=2"), 200, page("3", false));
         let found: Vec<Port> = script.cloud().list(Kind::Network, "/ports", vec![("device_id", "d")]).unwrap();
         assert_eq!(found.iter().map(|port| port.id.as_str()).collect::<Vec<_>>(), ["1", "2", "3"]);
-        // A marker that comes again ends it.
+        // A list that does not end is an error: without its rest, ports would seem to be deleted.
         script.on(&format!("{ports}&marker=2"), 200, page("2", true));
-        let found: Vec<Port> = script.cloud().list(Kind::Network, "/ports", vec![("device_id", "d")]).unwrap();
-        assert_eq!(found.len(), 3);
+        let endless = script.cloud().list::<Port>(Kind::Network, "/ports", vec![("device_id", "d")]).unwrap_err();
+        assert_eq!(endless, CloudError::unavailable("cannot list ports: the list does not end after page 3"));
     }
 
     #[test]
-    fn the_catalogue_is_read_once_and_what_it_lacks_is_named() {
+    fn the_catalog_is_cached_and_missing_services_are_named() {
         let script = Script::new("");
         assert_eq!(script.cloud().url(Kind::LoadBalancer, "/x"), Ok("http://load-balancer/v2.0/x".to_owned()));
         script.on("GET http://k/", 500, Value::Null);
         assert_eq!(script.cloud().url(Kind::Compute, "/x"), Ok("http://compute/v2.1/x".to_owned()));
         assert_eq!(script.cloud().has(Kind::KeyManager), Ok(false));
         let missing = script.cloud().url(Kind::KeyManager, "").unwrap_err();
-        let said = "the catalogue of Keystone has no public endpoint of service `key-manager` in region `one`";
-        assert_eq!(missing, CloudError::invalid(said));
+        let said = "the catalog of Keystone has no public endpoint of service `key-manager` in region `one`";
+        assert_eq!(missing, CloudError::unavailable(said));
     }
 
     #[test]
-    fn what_octavia_can_do_is_not_guessed() {
+    fn a_service_missing_from_the_catalog_is_looked_up_again() {
+        let script = Script::new("");
+        let endpoint = |kind: &str| json!({"type": kind, "endpoints": [{"interface": "public", "region": "one", "url": format!("http://{kind}")}]});
+        script.on("GET http://k/v3/auth/catalog", 200, json!({"catalog": [endpoint("network")]}));
+        let off = script.cloud().url(Kind::LoadBalancer, "");
+        assert!(matches!(off, Err(CloudError::Unavailable(_))), "{off:?}");
+        script.on(
+            "GET http://k/v3/auth/catalog",
+            200,
+            json!({"catalog": [endpoint("network"), endpoint("load-balancer")]}),
+        );
+        assert_eq!(script.cloud().url(Kind::LoadBalancer, ""), Ok("http://load-balancer/v2.0".to_owned()));
+    }
+
+    #[test]
+    fn unknown_octavia_features_are_an_error() {
         let script = Script::new("");
         script.on("GET http://load-balancer/ ", 503, Value::Null);
         assert!(matches!(script.cloud().features(), Err(CloudError::Unavailable(_))));

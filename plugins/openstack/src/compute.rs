@@ -1,4 +1,4 @@
-//! What Nova tells: servers and flavors.
+//! Resources of Nova: servers and flavors.
 
 use std::collections::BTreeMap;
 
@@ -7,30 +7,30 @@ use serde::Deserialize;
 /// A server.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 pub struct Server {
-    /// ID.
+    /// The ID.
     pub id: String,
-    /// Name; not unique.
+    /// The name, which is not unique.
     #[serde(default)]
     pub name: String,
     /// `ACTIVE`, `SHUTOFF`, `ERROR` …
     #[serde(default)]
     pub status: String,
-    /// Where it runs.
+    /// The availability zone.
     #[serde(default, rename = "OS-EXT-AZ:availability_zone")]
     pub availability_zone: Option<String>,
-    /// Address its owner wants it to be reached at.
+    /// The IPv4 address at which the owner wants it to be reached.
     #[serde(default, rename = "accessIPv4")]
     pub access_ipv4: String,
-    /// The same for IPv6.
+    /// The IPv6 address at which the owner wants it to be reached.
     #[serde(default, rename = "accessIPv6")]
     pub access_ipv6: String,
-    /// What its owner noted.
+    /// Metadata of the owner.
     #[serde(default)]
     pub metadata: BTreeMap<String, String>,
-    /// Addresses, by name of the network.
+    /// Addresses by name of the network.
     #[serde(default)]
     pub addresses: BTreeMap<String, Vec<ServerAddress>>,
-    /// Its size.
+    /// The flavor.
     #[serde(default)]
     pub flavor: FlavorOfServer,
 }
@@ -46,10 +46,10 @@ pub struct ServerAddress {
     pub kind: String,
 }
 
-/// What a server says of its flavor, from microversion 2.47 on: there is no ID.
+/// The flavor in a server, since microversion 2.47, without an ID.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 pub struct FlavorOfServer {
-    /// The flavor's name when the server was made.
+    /// The name of the flavor at the time when the server was created.
     #[serde(default)]
     pub original_name: String,
 }
@@ -57,9 +57,9 @@ pub struct FlavorOfServer {
 /// A flavor.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 pub struct Flavor {
-    /// ID.
+    /// The ID.
     pub id: String,
-    /// Name.
+    /// The name.
     #[serde(default)]
     pub name: String,
 }

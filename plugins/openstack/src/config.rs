@@ -1,8 +1,8 @@
 //! The operator's `cloud.conf`, in the form of openstack-cloud-controller-manager v1.36.
 //!
-//! Settings that only say who the operator is (user, password, token …) are accepted and not looked at: the host logs in, and
-//! takes them out of the text where it knows them. What is not supported is refused by name and line, and a
-//! setting nobody knows is refused with the nearest one that is known; upstream passes over it with a warning.
+//! Settings that only identify the operator (user, password, token, …) are accepted and ignored: the host logs in, and removes
+//! the settings that it knows from the text. Unsupported settings are rejected with name and line. Unknown settings are rejected
+//! with the most similar known one; upstream only logs a warning.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -16,20 +16,20 @@ mod sections;
 pub(crate) use go::words;
 pub use problem::{Problem, Problems};
 
-/// Which endpoint of a service is used (`os-endpoint-type`).
+/// The endpoint of a service that is used (`os-endpoint-type`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Interface {
-    /// What everybody may reach.
+    /// The endpoint for everybody.
     #[default]
     Public,
-    /// What the cloud itself uses.
+    /// The endpoint for the cloud itself.
     Internal,
-    /// What administrators use.
+    /// The endpoint for administrators.
     Admin,
 }
 
 impl Interface {
-    /// As the catalogue writes it.
+    /// Returns the name in the catalog.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -40,112 +40,112 @@ impl Interface {
     }
 }
 
-/// What the operator has configured. Texts that are empty are not set.
+/// The configuration. Empty texts are not set.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Config {
-    /// Section `Global`: where Keystone is, and what to take from its catalogue.
+    /// Section `Global`: the URL of Keystone, and what to use from its catalog.
     pub global: Global,
-    /// Section `Networking`: which addresses a node gets.
+    /// Section `Networking`: the addresses of nodes.
     pub networking: Networking,
-    /// `router-id` of section `Route`; without it no routes are made.
+    /// `router-id` of section `Route`. Without it, no routes are created.
     pub router_id: String,
     /// Section `LoadBalancer`.
     pub load_balancer: LoadBalancer,
-    /// Sections `LoadBalancerClass`, by their name.
+    /// Sections `LoadBalancerClass` by name.
     pub classes: BTreeMap<String, Class>,
-    /// `request-timeout` of section `Metadata`, which upstream uses for every request; 60 s unless set.
+    /// `request-timeout` of section `Metadata`, which upstream uses for every request. 60 s by default.
     pub request_timeout: Duration,
     /// Option `regional-provider-ids` of the host: provider IDs are `openstack://REGION/ID`.
     pub regional_ids: bool,
 }
 
-/// Section `Global`, without who the operator is.
+/// Section `Global`, without the operator's credentials.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Global {
-    /// Keystone's address, ending in its version: `https://keystone:5000/v3`.
+    /// The URL of Keystone with its version: `https://keystone:5000/v3`.
     pub auth_url: String,
-    /// Region to work in; empty takes what the catalogue names first.
+    /// The region. If empty, the first one in the catalog is used.
     pub region: String,
-    /// Which endpoints to use.
+    /// The endpoints that are used.
     pub interface: Interface,
 }
 
 /// Section `Networking`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Networking {
-    /// No IPv6 addresses for nodes.
+    /// True if nodes get no IPv6 addresses.
     pub ipv6_support_disabled: bool,
     /// Networks whose addresses are external.
     pub public_networks: Vec<String>,
-    /// Networks whose addresses are internal; if there are any, addresses in others are left out.
+    /// Networks whose addresses are internal. If set, addresses in other networks are ignored.
     pub internal_networks: Vec<String>,
-    /// Addresses inside these come first, in this order.
+    /// Addresses in these networks come first, in this order.
     pub address_sort_order: Vec<IpNet>,
 }
 
-/// Where the address of a load balancer comes from: section `LoadBalancer` has one, and each `LoadBalancerClass`.
+/// Where load balancers get their addresses from: set in section `LoadBalancer` and in each `LoadBalancerClass`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Class {
-    /// External network of the floating IP.
+    /// The external network of the floating IP.
     pub floating_network_id: String,
-    /// Subnet of the floating IP; the next two are not used then.
+    /// The subnet of the floating IP. If set, the next two fields are not used.
     pub floating_subnet_id: String,
-    /// Pattern of the name of the floating IP's subnet.
+    /// A pattern for the name of the floating IP's subnet.
     pub floating_subnet: String,
     /// Tags of the floating IP's subnet.
     pub floating_subnet_tags: String,
-    /// Network of the VIP.
+    /// The network of the VIP.
     pub network_id: String,
-    /// Subnet of the VIP.
+    /// The subnet of the VIP.
     pub subnet_id: String,
-    /// Subnet of the members.
+    /// The subnet of the members.
     pub member_subnet_id: String,
 }
 
 /// Section `LoadBalancer`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LoadBalancer {
-    /// False leaves Services of type LoadBalancer to others.
+    /// If false, another controller handles Services of type LoadBalancer.
     pub enabled: bool,
-    /// Defaults of what a class or a Service says.
+    /// Defaults for values that neither a class nor a Service sets.
     pub class: Class,
-    /// Algorithm of the pools.
+    /// The algorithm of the pools.
     pub lb_method: String,
-    /// Octavia's provider.
+    /// The provider of Octavia.
     pub lb_provider: String,
-    /// Health monitors unless a Service says otherwise.
+    /// True if health monitors are created unless a Service disables them.
     pub create_monitor: bool,
     /// Seconds between two probes.
     pub monitor_delay: u64,
-    /// Seconds a probe may take.
+    /// Timeout of a probe in seconds.
     pub monitor_timeout: u64,
-    /// Probes until a member is well.
+    /// Number of successful probes until a member is healthy.
     pub monitor_max_retries: u64,
-    /// Probes until a member is not.
+    /// Number of failed probes until a member is unhealthy.
     pub monitor_max_retries_down: u64,
-    /// Security groups for the nodes' ports are made and kept.
+    /// True if security groups for the nodes' ports are created and updated.
     pub manage_security_groups: bool,
-    /// Never a floating IP.
+    /// True if load balancers never get a floating IP.
     pub internal_lb: bool,
     /// Labels of the nodes that become members.
     pub node_selector: String,
-    /// A load balancer is deleted with all it has in one step.
+    /// True if a load balancer is deleted with all its parts in one step.
     pub cascade_delete: bool,
-    /// Octavia flavor.
+    /// The Octavia flavor.
     pub flavor_id: String,
-    /// Octavia availability zone.
+    /// The Octavia availability zone.
     pub availability_zone: String,
-    /// With PROXY protocol, a name in place of the address in the status.
+    /// True if the status has a host name instead of the address when the PROXY protocol is used.
     pub enable_ingress_hostname: bool,
-    /// What that name ends in.
+    /// The suffix of this host name.
     pub ingress_hostname_suffix: String,
-    /// Services that may share one load balancer.
+    /// Maximum number of Services that share one load balancer.
     pub max_shared_lb: usize,
-    /// TLS container of the listeners.
+    /// The TLS container of the listeners.
     pub tls_container_ref: String,
-    /// False where TLS containers are not Barbican's (`container-store=external`).
+    /// False if TLS containers are not in Barbican (`container-store=external`).
     pub barbican: bool,
-    /// The provider cannot make a load balancer with all it has, nor set all members, in one step.
+    /// True if the provider cannot create a load balancer with all its parts, or set all members, in one step.
     pub serial_api_calls: bool,
 }
 
@@ -195,7 +195,7 @@ impl Config {
     /// Reads `cloud.conf` and the options of the host.
     ///
     /// # Errors
-    /// All that is wrong with them.
+    /// Returns all problems.
     pub fn parse(text: &str, options: &[(String, String)]) -> Result<Self, Problems> {
         let (entries, mut problems) = ini::read(text);
         let mut config = Self::default();
@@ -210,11 +210,11 @@ impl Config {
         if problems.is_empty() { Ok(config) } else { Err(Problems(problems)) }
     }
 
-    /// What only the whole can tell.
+    /// Returns a problem that only the complete configuration shows.
     fn lacks(&self) -> Option<Problem> {
         let problem = |reason: &str| Some(Problem { line: 0, reason: reason.to_owned() });
         if self.global.auth_url.is_empty() {
-            return problem("`auth-url` is missing in section `Global`: give the address of Keystone");
+            return problem("`auth-url` is missing in section `Global`: set it to the URL of Keystone");
         }
         if self.regional_ids && self.global.region.is_empty() {
             return problem("option `regional-provider-ids` needs `region` in section `Global`");

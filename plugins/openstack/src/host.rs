@@ -1,43 +1,43 @@
-//! What the rules need of the host, as a trait: natively, as in a test, there is no host.
+//! The host functions that the rules need. A trait, because native tests run without a host.
 
 use std::time::Duration;
 
 use skydock_sdk::types::{Node, Service};
 
-/// What a plugin may ask of its host.
+/// The functions of the host that a plugin can use.
 pub trait Host {
-    /// The value kept under this key, unless it has expired.
+    /// Returns the value kept under this key, unless it has expired.
     fn kept(&self, key: &str) -> Option<Vec<u8>>;
 
-    /// Keeps a value for so long, for all instances. A value that does not fit is not kept.
+    /// Caches a value for this time, for all plugin instances. A value that does not fit is not cached.
     fn keep(&self, key: &str, value: &[u8], lifetime: Duration);
 
-    /// Forgets a value.
+    /// Removes a value from the cache.
     fn forget(&self, key: &str);
 
-    /// Sets or removes an annotation of the service of the running call; written however the call ends.
+    /// Sets or removes an annotation of the service of the current call. The host writes it even if the call fails.
     fn annotate(&self, service: &Service, key: &str, value: Option<&str>);
 
-    /// Tells the service's owner something.
+    /// Publishes an event on the service.
     fn tell(&self, service: &Service, event: &Event);
 
-    /// All nodes that are this provider's; none while the host does not know them yet.
+    /// Returns all nodes of this provider, or `None` if the host does not know them yet.
     fn nodes(&self) -> Option<Vec<Node>>;
 }
 
 /// An event on a service.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Event {
-    /// True if somebody should look.
+    /// True if the event is a warning.
     pub warning: bool,
-    /// CamelCase; upstream's where it has one.
+    /// The reason in CamelCase, the same as upstream's if it has one.
     pub reason: &'static str,
-    /// One sentence.
+    /// The message, one sentence.
     pub message: String,
 }
 
 impl Event {
-    /// Something somebody should look at.
+    /// Creates a warning.
     #[must_use]
     pub fn warning(reason: &'static str, message: String) -> Self {
         Self { warning: true, reason, message }

@@ -1,4 +1,4 @@
-//! What Nova and Neutron say of nodes.
+//! Answers for nodes, from Nova and Neutron.
 
 use std::collections::BTreeMap;
 
@@ -22,22 +22,22 @@ mod find;
 use addresses::{Subport, addresses};
 use find::{Found, find};
 
-/// IDs in one query: 47 bytes each, in the 8 KiB that a host gives to an address.
+/// Number of IDs in one query: 47 bytes each, in the 8 KiB that the host allows for a URL.
 pub(crate) const IDS: usize = 120;
 
-/// When to ask again about a server that has no address yet.
+/// When to retry for a server without an address.
 const NO_ADDRESS_YET: std::time::Duration = std::time::Duration::from_secs(5);
 
-/// What has become of the machines of these nodes.
+/// Returns the state of the servers of these nodes.
 ///
 /// # Errors
-/// If Nova cannot be asked.
+/// Fails if Nova cannot be reached.
 pub fn check(cloud: &Cloud<'_>, nodes: &[Node]) -> Result<Vec<Result<Presence>>> {
     let found = find(cloud, nodes)?;
     Ok(found.into_iter().zip(nodes).map(|(found, node)| found.and_then(|found| presence(node, &found))).collect())
 }
 
-/// Only a look-up by ID that ends in 404 says that a machine is gone: a list may lack a server whose cell is down.
+/// Only a request by ID that fails with 404 proves that a server is gone: a list omits servers whose cell is down.
 fn presence(node: &Node, found: &Found) -> Result<Presence> {
     match found {
         // The only state in which volumes can be detached at once.
@@ -52,10 +52,10 @@ fn unknown(node: &Node) -> CloudError {
     CloudError::not_found(format!("Nova has no server `{}`", node.name))
 }
 
-/// What these nodes are to know about their machines.
+/// Returns the metadata of the servers of these nodes.
 ///
 /// # Errors
-/// If Nova or Neutron cannot be asked.
+/// Fails if Nova or Neutron cannot be reached.
 pub fn describe(cloud: &Cloud<'_>, nodes: &[Node]) -> Result<Vec<Result<Instance>>> {
     let found = find(cloud, nodes)?;
     let servers: Vec<&Server> = found.iter().filter_map(|found| found.as_ref().ok()?.server()).collect();
@@ -94,7 +94,7 @@ fn instance(
     })
 }
 
-/// The flavor's name, or its ID if the name cannot be a label.
+/// Returns the name of the flavor, or its ID if the name is not a valid label value.
 fn instance_type(server: &Server, flavors: &[Flavor]) -> Option<String> {
     let name = &server.flavor.original_name;
     if name.is_empty() {
@@ -107,22 +107,22 @@ fn instance_type(server: &Server, flavors: &[Flavor]) -> Option<String> {
     flavor.map(|flavor| flavor.id.clone()).filter(|id| label::is_value(id)).or_else(|| label::sanitized(name))
 }
 
-/// All flavors, if a name needs them.
+/// Returns all flavors if the name of one is not a valid label value.
 fn flavors(cloud: &Cloud<'_>, servers: &[&Server]) -> Result<Vec<Flavor>> {
     let odd = |server: &&Server| !label::is_value(&server.flavor.original_name);
     if servers.iter().any(odd) { cloud.list(Kind::Compute, "/flavors", vec![]) } else { Ok(Vec::new()) }
 }
 
-/// The ports of these devices, in Neutron's order.
+/// Returns the ports of these devices, in Neutron's order.
 ///
 /// # Errors
-/// What Neutron says.
+/// Fails if a request to Neutron fails.
 pub(crate) fn ports_of(cloud: &Cloud<'_>, devices: &[&str]) -> Result<Vec<Port>> {
     let queries = filters("device_id", devices);
     Ok(cloud.lists(Kind::Network, "/ports", &queries)?.into_iter().flatten().collect())
 }
 
-/// The subports of trunks, by their ID. One that cannot be read is left out, as upstream does.
+/// Returns the subports of trunks by ID. Subports that cannot be read are omitted, as in upstream.
 fn subports(cloud: &Cloud<'_>, ports: &[Port]) -> Result<BTreeMap<String, Subport>> {
     let ids: Vec<&str> = ports
         .iter()
@@ -149,7 +149,7 @@ fn subports(cloud: &Cloud<'_>, ports: &[Port]) -> Result<BTreeMap<String, Subpor
         .collect())
 }
 
-/// Queries for things with one of these values, several values in each.
+/// Returns queries for resources with one of these values, with several values per query.
 pub(crate) fn filters<'a>(name: &'static str, values: &[&'a str]) -> Vec<Vec<(&'a str, &'a str)>> {
     values.chunks(IDS).map(|values| values.iter().map(|value| (name, *value)).collect()).collect()
 }

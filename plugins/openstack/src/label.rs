@@ -1,9 +1,9 @@
-//! Label values, as Kubernetes allows them.
+//! Label values of Kubernetes.
 
-/// Most bytes of a label's value.
+/// Maximum length of a label value in bytes.
 const MOST: usize = 63;
 
-/// True if a label can have this value; an empty one can be had.
+/// Returns true if this is a valid label value, which can be empty.
 #[must_use]
 pub fn is_value(text: &str) -> bool {
     let inner = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
@@ -11,7 +11,8 @@ pub fn is_value(text: &str) -> bool {
     text.len() <= MOST && text.chars().all(inner) && ends(text.chars().next()) && ends(text.chars().next_back())
 }
 
-/// The nearest value a label can have, as upstream derives it from names of availability zones; none if nothing is left.
+/// Returns the most similar valid label value, derived like upstream does for names of availability zones, or `None` if nothing
+/// remains.
 #[must_use]
 pub fn sanitized(text: &str) -> Option<String> {
     let mut value = String::new();
@@ -24,7 +25,7 @@ pub fn sanitized(text: &str) -> Option<String> {
     }
     let value = value.replace('\u{0}', "-");
     let value: String = value.trim_matches(['-', '_', '.']).chars().take(MOST).collect();
-    // Upstream leaves what a cut uncovers at the end, and the API server refuses it.
+    // Upstream keeps these characters at the end of a shortened value, which the API server rejects.
     let value = value.trim_end_matches(['-', '_', '.']);
     (!value.is_empty()).then(|| value.to_owned())
 }
@@ -34,13 +35,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn values_are_those_that_kubernetes_takes() {
+    fn label_values_are_validated_like_in_kubernetes() {
         assert!(["", "m1.tiny", "a", "A_b-c.9"].iter().all(|value| is_value(value)));
         assert!(!["-a", "a.", "a b", "ü", &"x".repeat(64)].iter().any(|value| is_value(value)));
     }
 
     #[test]
-    fn what_no_label_takes_becomes_a_dash() {
+    fn invalid_label_characters_become_dashes() {
         for (text, value) in [("nova", "nova"), ("my zone / a", "my-zone-a"), ("-a_", "a"), ("a..b", "a..b")] {
             assert_eq!(sanitized(text).as_deref(), Some(value), "{text}");
         }

@@ -1,7 +1,8 @@
-//! Nodes, load balancers and routes of OpenStack: Nova, Neutron and Octavia, in place of openstack-cloud-controller-manager.
+//! The OpenStack provider: servers of nodes, load balancers and routes with Nova, Neutron and Octavia, as a replacement for
+//! openstack-cloud-controller-manager.
 //!
-//! `README.md` says what is as there, what is better, and what is not. The rules are values in, values out; [`cloud`] is the way to
-//! the cloud, [`host`] what is needed of the host, and `provider` the thin edge to it.
+//! `README.md` lists the differences. The rules are pure functions of values. [`cloud`] sends requests to the cloud, [`host`] has
+//! the functions of the host that they need, and `provider` is the thin layer that connects them to the host.
 
 pub mod cloud;
 pub mod compute;

@@ -1,7 +1,8 @@
 //! Load balancers for Services: Octavia, with floating IPs and security groups of Neutron.
 //!
-//! Who is whose stands in the cloud: in names and tags, upstream's. The annotation with the ID leads there faster, and is the
-//! only way to a load balancer that is shared. Nothing here waits: while Octavia is at work, the answer is "in progress".
+//! Ownership is stored in the cloud, in names and tags that are the same as upstream's. The annotation with the ID is a faster
+//! way to find a load balancer, and the only way to find a shared one. No call waits: while Octavia is changing a load balancer,
+//! the result is "in progress".
 
 use std::time::Duration;
 
@@ -27,6 +28,8 @@ pub mod plan;
 mod read;
 mod security;
 mod status;
+pub mod step;
+mod subnet;
 mod todo;
 pub mod tree;
 mod update;
@@ -39,25 +42,26 @@ pub use update::update_nodes;
 
 use want::Want;
 
-/// The nodes that a call was lent; asked only for as much as is needed.
+/// The nodes of a call, which are only read if they are needed.
 pub trait Nodes {
-    /// By what most is done.
+    /// Returns the nodes without labels, which is sufficient in most cases.
     fn targets(&self) -> Vec<Target>;
-    /// With their labels.
+    /// Returns the nodes with their labels.
     fn nodes(&self) -> Vec<Node>;
 }
 
-/// The nodes behind a load balancer, of those there are.
+/// Returns the nodes that belong behind a load balancer.
 fn targets(nodes: &dyn Nodes, want: &Want) -> Vec<Target> {
     if want.selects() { members::selected(nodes.nodes(), &want.node_selector) } else { nodes.targets() }
 }
 
-/// What this Service asks for.
+/// Returns the request of this Service.
 fn wanted(cloud: &Cloud<'_>, service: &Service) -> Result<Want> {
     Want::of(cloud.config, cloud.cluster, cloud.features()?, service).map_err(CloudError::invalid)
 }
 
-/// Tells what is asked for in vain, unless the Service has its address already: then it was told before.
+/// Publishes events about ignored settings, unless the Service already has its address, which means that they were published
+/// before.
 fn tell_ignored(cloud: &Cloud<'_>, service: &Service, want: &Want) {
     if service.status.ingress.is_empty() {
         for (reason, message) in &want.ignored {
@@ -66,12 +70,13 @@ fn tell_ignored(cloud: &Cloud<'_>, service: &Service, want: &Want) {
     }
 }
 
-/// True if this Service has had an address: then its load balancer was once complete.
+/// Returns true if this Service has had an address, which means that its load balancer was complete.
 fn served(service: &Service) -> bool {
     !service.status.ingress.is_empty() || !annotation::text(service, annotation::LOAD_BALANCER_ADDRESS, "").is_empty()
 }
 
-/// Notes which load balancer is this Service's. An address beside the ID, an empty one at first, tells later that nobody else has named it.
+/// Stores the ID of the Service's load balancer in an annotation. The annotation with the address, which is empty at first, shows
+/// later that the ID was not set by a user.
 fn note(cloud: &Cloud<'_>, service: &Service, id: &str) {
     cloud.host.annotate(service, annotation::LOAD_BALANCER_ID, Some(id));
     if !is_noted(service) {
@@ -79,24 +84,24 @@ fn note(cloud: &Cloud<'_>, service: &Service, id: &str) {
     }
 }
 
-/// True if the ID among the annotations was noted here, or by upstream.
+/// Returns true if the ID in the annotation was stored by this provider or by upstream.
 fn is_noted(service: &Service) -> bool {
     service.annotations.lookup(annotation::LOAD_BALANCER_ADDRESS).is_some()
 }
 
-/// Takes the note back: it would lead a Service of this name nowhere, for ever.
+/// Removes the annotations, so that they do not refer to a deleted load balancer.
 fn forget(cloud: &Cloud<'_>, service: &Service) {
     for key in [annotation::LOAD_BALANCER_ID, annotation::LOAD_BALANCER_ADDRESS] {
         cloud.host.annotate(service, key, None);
     }
 }
 
-/// The answer while Octavia is at work with a load balancer: soon at first, then less often.
+/// Returns the error while Octavia is changing a load balancer. The host retries soon at first, then less often.
 fn at_work(cloud: &Cloud<'_>, id: &str, doing: &str) -> CloudError {
     at_work_after(cloud, id, doing, 0)
 }
 
-/// The answer while a load balancer is being made, which no Octavia does in a second.
+/// Returns the error while a load balancer is being created, which always takes longer than a second.
 fn being_made(cloud: &Cloud<'_>, id: &str) -> CloudError {
     at_work_after(cloud, id, "is being made", SOON)
 }
@@ -108,13 +113,13 @@ fn at_work_after(cloud: &Cloud<'_>, id: &str, doing: &str, least: u8) -> CloudEr
     CloudError::in_progress(pause(times), format!("load balancer {id} {doing}"))
 }
 
-/// So many looks come after a second each.
+/// The number of retries after one second each.
 const SOON: u8 = 3;
 
-/// How long it is remembered how often a load balancer was waited for.
+/// How long the number of retries for a load balancer is remembered.
 const WAITS: Duration = Duration::from_secs(60);
 
-/// How long to wait for the next look, after so many.
+/// Returns the delay before the next retry, by the number of previous ones.
 fn pause(times: u8) -> Duration {
     Duration::from_millis(match times {
         0..SOON => 1000,
@@ -124,7 +129,7 @@ fn pause(times: u8) -> Duration {
     })
 }
 
-/// Forgets how often a load balancer was waited for.
+/// Resets the number of retries for a load balancer.
 fn waited(cloud: &Cloud<'_>, id: &str) {
     cloud.host.forget(&format!("waits {id}"));
 }

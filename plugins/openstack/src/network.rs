@@ -1,37 +1,37 @@
-//! What Neutron tells: ports, subnets, floating IPs, security groups, routers.
+//! Resources of Neutron: ports, subnets, floating IPs, security groups, routers.
 
 use serde::Deserialize;
 
 /// A port.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 pub struct Port {
-    /// ID.
+    /// The ID.
     pub id: String,
     /// The server or router it belongs to.
     #[serde(default)]
     pub device_id: String,
-    /// Its network.
+    /// The network.
     #[serde(default)]
     pub network_id: String,
     /// `ACTIVE`, `DOWN` …
     #[serde(default)]
     pub status: String,
-    /// Its addresses.
+    /// The addresses.
     #[serde(default)]
     pub fixed_ips: Vec<FixedIp>,
-    /// Of a trunk's parent: its subports.
+    /// The subports, if the port is the parent of a trunk.
     #[serde(default)]
     pub trunk_details: Option<Trunk>,
-    /// False if no security group can be on it. A cloud without the extension protects all.
+    /// False if the port cannot have security groups. In a cloud without this extension, all ports can.
     #[serde(default = "yes")]
     pub port_security_enabled: bool,
-    /// IDs of its security groups.
+    /// The IDs of the security groups.
     #[serde(default)]
     pub security_groups: Vec<String>,
-    /// Further addresses that it may send from.
+    /// Additional addresses that it may send from.
     #[serde(default)]
     pub allowed_address_pairs: Vec<AddressPair>,
-    /// Counts changes.
+    /// The revision, which is incremented by each change.
     #[serde(default)]
     pub revision_number: Option<u64>,
     /// Tags.
@@ -49,15 +49,15 @@ pub struct FixedIp {
     /// The address.
     #[serde(default)]
     pub ip_address: String,
-    /// Its subnet.
+    /// The subnet.
     #[serde(default)]
     pub subnet_id: String,
 }
 
-/// What a trunk's parent port says of the trunk.
+/// The trunk of a parent port.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 pub struct Trunk {
-    /// Its subports.
+    /// The subports.
     #[serde(default)]
     pub sub_ports: Vec<SubPort>,
 }
@@ -65,16 +65,16 @@ pub struct Trunk {
 /// A subport of a trunk.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 pub struct SubPort {
-    /// ID of the port.
+    /// The ID of the port.
     pub port_id: String,
 }
 
 /// An address a port may send from.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 pub struct AddressPair {
-    /// Address or CIDR.
+    /// The address or CIDR.
     pub ip_address: String,
-    /// The port's own unless set.
+    /// The MAC address. If unset, that of the port.
     #[serde(default)]
     pub mac_address: Option<String>,
 }
@@ -82,15 +82,15 @@ pub struct AddressPair {
 /// A network.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 pub struct Network {
-    /// ID.
+    /// The ID.
     pub id: String,
-    /// Name.
+    /// The name.
     #[serde(default)]
     pub name: String,
     /// True if floating IPs come from it.
     #[serde(default, rename = "router:external")]
     pub external: bool,
-    /// IDs of its subnets.
+    /// The IDs of the subnets.
     #[serde(default)]
     pub subnets: Vec<String>,
 }
@@ -98,18 +98,18 @@ pub struct Network {
 /// A subnet.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 pub struct Subnet {
-    /// ID.
+    /// The ID.
     pub id: String,
-    /// Name.
+    /// The name.
     #[serde(default)]
     pub name: String,
-    /// Its network.
+    /// The network.
     #[serde(default)]
     pub network_id: String,
     /// 4 or 6.
     #[serde(default)]
     pub ip_version: u8,
-    /// Its addresses.
+    /// The address range.
     #[serde(default)]
     pub cidr: String,
 }
@@ -117,27 +117,30 @@ pub struct Subnet {
 /// A floating IP.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 pub struct FloatingIp {
-    /// ID.
+    /// The ID.
     pub id: String,
     /// The address.
     pub floating_ip_address: String,
-    /// Who made it for what.
+    /// Who created it and for which purpose.
     #[serde(default)]
     pub description: String,
-    /// The port it leads to.
+    /// The port that it is attached to.
     #[serde(default)]
     pub port_id: Option<String>,
+    /// The revision, which is incremented by each change.
+    #[serde(default)]
+    pub revision_number: Option<u64>,
 }
 
 /// A security group.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 pub struct SecurityGroup {
-    /// ID.
+    /// The ID.
     pub id: String,
-    /// Name.
+    /// The name.
     #[serde(default)]
     pub name: String,
-    /// Its rules.
+    /// The rules.
     #[serde(default, rename = "security_group_rules")]
     pub rules: Vec<SecurityGroupRule>,
 }
@@ -145,24 +148,24 @@ pub struct SecurityGroup {
 /// A rule of a security group.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 pub struct SecurityGroupRule {
-    /// ID.
+    /// The ID.
     pub id: String,
     /// `ingress` or `egress`.
     #[serde(default)]
     pub direction: String,
-    /// `tcp`, `udp`, `sctp`; none for all.
+    /// `tcp`, `udp`, `sctp`, or `None` for all protocols.
     #[serde(default)]
     pub protocol: Option<String>,
     /// `IPv4` or `IPv6`.
     #[serde(default)]
     pub ethertype: String,
-    /// Where traffic comes from.
+    /// The source range.
     #[serde(default)]
     pub remote_ip_prefix: Option<String>,
-    /// First port.
+    /// The first port.
     #[serde(default)]
     pub port_range_min: Option<u16>,
-    /// Last port.
+    /// The last port.
     #[serde(default)]
     pub port_range_max: Option<u16>,
 }
@@ -170,10 +173,10 @@ pub struct SecurityGroupRule {
 /// A router.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 pub struct Router {
-    /// Its extra routes.
+    /// The extra routes.
     #[serde(default)]
     pub routes: Vec<ExtraRoute>,
-    /// Counts changes.
+    /// The revision, which is incremented by each change.
     #[serde(default)]
     pub revision_number: Option<u64>,
 }
@@ -181,8 +184,8 @@ pub struct Router {
 /// A route of a router.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 pub struct ExtraRoute {
-    /// Where to, a CIDR.
+    /// The destination CIDR.
     pub destination: String,
-    /// Through which address.
+    /// The address of the next hop.
     pub nexthop: String,
 }

@@ -1,4 +1,4 @@
-//! What Octavia tells: load balancers and their parts.
+//! Resources of Octavia: load balancers and their parts.
 
 use std::collections::BTreeMap;
 
@@ -7,43 +7,43 @@ use serde::Deserialize;
 /// A load balancer.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 pub struct LoadBalancer {
-    /// ID.
+    /// The ID.
     pub id: String,
-    /// Name.
+    /// The name.
     #[serde(default)]
     pub name: String,
-    /// What it is at.
+    /// The status of the last operation.
     #[serde(default)]
     pub provisioning_status: String,
-    /// Its address.
+    /// The address.
     #[serde(default)]
     pub vip_address: Option<String>,
-    /// Neutron port of its address.
+    /// The Neutron port of the address.
     #[serde(default)]
     pub vip_port_id: Option<String>,
-    /// Subnet of its address.
+    /// The subnet of the address.
     #[serde(default)]
     pub vip_subnet_id: Option<String>,
-    /// Tags: the Services it serves.
+    /// Tags, with the Services that use it.
     #[serde(default)]
     pub tags: Vec<String>,
 }
 
-/// What a load balancer is at.
+/// The phase of a load balancer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Phase {
-    /// It takes changes.
+    /// It accepts changes.
     Active,
-    /// A change is under way, and no other is taken.
+    /// It is being changed and accepts no other change.
     Pending,
-    /// It is being deleted, or is.
+    /// It is being deleted, or deleted.
     Going,
-    /// A change failed, and nothing but deletion or failover is taken.
+    /// A change failed. It accepts only deletion and failover.
     Failed,
 }
 
 impl LoadBalancer {
-    /// What it is at.
+    /// Returns the phase.
     #[must_use]
     pub fn phase(&self) -> Phase {
         match self.provisioning_status.as_str() {
@@ -58,42 +58,42 @@ impl LoadBalancer {
 /// A listener.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 pub struct Listener {
-    /// ID.
+    /// The ID.
     pub id: String,
-    /// Name.
+    /// The name.
     #[serde(default)]
     pub name: String,
     /// `TCP`, `UDP`, `HTTP` …
     #[serde(default)]
     pub protocol: String,
-    /// Its port.
+    /// The port.
     #[serde(default)]
     pub protocol_port: u16,
-    /// Most connections; -1 is without limit.
+    /// Maximum number of connections, or -1 for no limit.
     #[serde(default)]
     pub connection_limit: Option<i64>,
-    /// Headers it adds to requests.
+    /// The headers that it adds to requests.
     #[serde(default)]
     pub insert_headers: Option<BTreeMap<String, String>>,
-    /// TLS container.
+    /// The TLS container.
     #[serde(default)]
     pub default_tls_container_ref: Option<String>,
-    /// Milliseconds a client may be silent.
+    /// Timeout for inactive clients in milliseconds.
     #[serde(default)]
     pub timeout_client_data: Option<i64>,
-    /// Milliseconds to connect to a member.
+    /// Timeout for connections to members in milliseconds.
     #[serde(default)]
     pub timeout_member_connect: Option<i64>,
-    /// Milliseconds a member may be silent.
+    /// Timeout for inactive members in milliseconds.
     #[serde(default)]
     pub timeout_member_data: Option<i64>,
-    /// Milliseconds to wait for what is to be inspected.
+    /// How long to wait for content to inspect, in milliseconds.
     #[serde(default)]
     pub timeout_tcp_inspect: Option<i64>,
-    /// Who may come.
+    /// The allowed client ranges.
     #[serde(default)]
     pub allowed_cidrs: Option<Vec<String>>,
-    /// Tags: the Service it is of.
+    /// Tags, with the Service that it belongs to.
     #[serde(default)]
     pub tags: Vec<String>,
 }
@@ -101,29 +101,29 @@ pub struct Listener {
 /// A pool.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 pub struct Pool {
-    /// ID.
+    /// The ID.
     pub id: String,
-    /// Name.
+    /// The name.
     #[serde(default)]
     pub name: String,
     /// `TCP`, `PROXY` …
     #[serde(default)]
     pub protocol: String,
-    /// Algorithm.
+    /// The algorithm.
     #[serde(default)]
     pub lb_algorithm: String,
-    /// Whether a client stays with its member.
+    /// The session persistence, if a client is always sent to the same member.
     #[serde(default)]
     pub session_persistence: Option<Persistence>,
-    /// The listeners whose default it is.
+    /// The listeners that use it as default pool.
     #[serde(default)]
     pub listeners: Vec<Reference>,
-    /// Its monitor.
+    /// The ID of the monitor.
     #[serde(default)]
     pub healthmonitor_id: Option<String>,
 }
 
-/// How a client stays with its member.
+/// Session persistence.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 pub struct Persistence {
     /// `SOURCE_IP` …
@@ -131,28 +131,28 @@ pub struct Persistence {
     pub kind: String,
 }
 
-/// Something by its ID.
+/// A reference to a resource.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 pub struct Reference {
-    /// ID.
+    /// The ID.
     pub id: String,
 }
 
 /// A member of a pool.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 pub struct Member {
-    /// ID.
+    /// The ID.
     pub id: String,
-    /// Name: the node's.
+    /// The name, which is that of the node.
     #[serde(default)]
     pub name: String,
-    /// Its address.
+    /// The address.
     #[serde(default)]
     pub address: String,
-    /// Its port.
+    /// The port.
     #[serde(default)]
     pub protocol_port: u16,
-    /// Port that is probed, if it is another.
+    /// The port for health checks, if it is different.
     #[serde(default)]
     pub monitor_port: Option<u16>,
 }
@@ -160,9 +160,9 @@ pub struct Member {
 /// A health monitor.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 pub struct Monitor {
-    /// ID.
+    /// The ID.
     pub id: String,
-    /// Name.
+    /// The name.
     #[serde(default)]
     pub name: String,
     /// `TCP`, `HTTP`, `UDP-CONNECT` …
@@ -171,16 +171,16 @@ pub struct Monitor {
     /// Seconds between two probes.
     #[serde(default)]
     pub delay: i64,
-    /// Seconds a probe may take.
+    /// Timeout of a probe in seconds.
     #[serde(default)]
     pub timeout: i64,
-    /// Probes until a member is well.
+    /// Number of successful probes until a member is healthy.
     #[serde(default)]
     pub max_retries: i64,
-    /// Probes until a member is not.
+    /// Number of failed probes until a member is unhealthy.
     #[serde(default)]
     pub max_retries_down: i64,
-    /// What HTTP probes ask for.
+    /// The path that HTTP probes request.
     #[serde(default)]
     pub url_path: Option<String>,
 }

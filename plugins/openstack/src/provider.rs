@@ -1,4 +1,4 @@
-//! The provider itself: takes the host's calls, hands them to the rules, and answers. No rule is made here.
+//! The provider: passes the host's calls to the rules and returns the results. It has no rules of its own.
 
 use std::time::Duration;
 
@@ -23,12 +23,12 @@ use crate::{
     provider_id, routes,
 };
 
-/// Nodes, and routes, in one call: 120 IDs fit into one address, and their ports into one answer.
+/// Maximum number of nodes or routes in one call: 120 IDs fit into one URL, and their ports into one answer.
 const BATCH: u32 = 100;
 
 static STATE: Configured<State> = Configured::new();
 
-/// What `configure` has read.
+/// The state that `configure` sets.
 struct State {
     config: Config,
     cluster: String,
@@ -49,11 +49,9 @@ skydock_sdk::export!(OpenStack: instances, load_balancers, routes);
 
 impl Plugin for OpenStack {
     fn configure(settings: Settings) -> Result<()> {
-        let text = settings.cloud_config.ok_or_else(|| {
-            CloudError::invalid(
-                "the OpenStack provider needs its cloud.conf: give the host one with --cloud-config=FILE",
-            )
-        })?;
+        let text = settings
+            .cloud_config
+            .ok_or_else(|| CloudError::invalid("the OpenStack provider needs a cloud.conf: set --cloud-config=FILE"))?;
         let path = settings.cloud_config_path.as_deref().unwrap_or("cloud.conf");
         let config =
             Config::parse(&text, &settings.options).map_err(|problems| CloudError::invalid(problems.in_file(path)))?;
@@ -85,7 +83,7 @@ impl Plugin for OpenStack {
     }
 }
 
-/// Scheme, host and port of an address. Where the other services are, only Keystone knows.
+/// Returns scheme, host and port of a URL. Only Keystone knows the endpoints of other services.
 fn origin(url: &str) -> String {
     let (scheme, rest) = url.split_once("://").unwrap_or(("https", url));
     let authority = rest.split('/').next().unwrap_or_default();
@@ -126,7 +124,7 @@ impl LoadBalancers for OpenStack {
 }
 
 impl Routes for OpenStack {
-    /// All at once: a router has some hundreds of routes at most.
+    /// Returns all routes in one page: a router has at most some hundreds of routes.
     fn list_routes(_: Option<String>) -> Result<RoutePage> {
         let state = STATE.get()?;
         Ok(RoutePage { routes: routes::list(&state.cloud(), &state.cidrs)?, next: None })
@@ -160,7 +158,7 @@ impl Nodes for Lent<'_> {
     }
 }
 
-/// The host, from inside a plugin.
+/// The host, as seen from inside a plugin.
 struct Inside;
 
 impl Host for Inside {
@@ -169,7 +167,7 @@ impl Host for Inside {
     }
 
     fn keep(&self, key: &str, value: &[u8], lifetime: Duration) {
-        // What does not fit is read again.
+        // A value that does not fit is read again.
         _ = cache::set(key, value, lifetime);
     }
 
@@ -180,13 +178,13 @@ impl Host for Inside {
     fn annotate(&self, service: &Service, key: &str, value: Option<&str>) {
         let name = format!("{}/{}", service.namespace, service.name);
         if !objects::annotate(&name, key, value) {
-            log::debug("annotations", format_args!("the host does not write annotation {key} of {name}"));
+            log::debug("annotations", format_args!("the host rejected annotation {key} of {name}"));
         }
     }
 
     fn tell(&self, service: &Service, event: &Event) {
         let severity = if event.warning { Severity::Warning } else { Severity::Normal };
-        // An event that is lost is no reason to fail.
+        // A lost event is not a reason to fail.
         _ = events::on_service(service, severity, event.reason, &event.message);
     }
 
@@ -200,7 +198,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_not_configured_is_not_used() {
+    fn unconfigured_interfaces_are_reported_as_unused() {
         let configure = |more: &str| {
             let text = format!("[Global]\nauth-url=https://keystone/identity\n{more}");
             OpenStack::configure(Settings { cloud_config: Some(text), ..Settings::default() })
@@ -211,13 +209,13 @@ mod tests {
         configure("[LoadBalancer]\nenabled=false\n[Route]\nrouter-id=r").unwrap();
         assert_eq!(OpenStack::info().unused, ["load-balancers"]);
         let refused = configure("[LoadBalancer]\nenable=false").unwrap_err();
-        let said = "cloud.conf:4: section `LoadBalancer` has no setting `enable`; did you mean `enabled`?";
+        let said = "cloud.conf:4: unknown setting `enable` in section `LoadBalancer`; did you mean `enabled`?";
         assert_eq!(refused, CloudError::invalid(said));
         assert!(OpenStack::configure(Settings::default()).is_err());
     }
 
     #[test]
-    fn an_origin_has_a_port() {
+    fn an_origin_includes_the_port() {
         assert_eq!(origin("http://k:5000/v3"), "http://k:5000");
         assert_eq!(origin("http://k/identity/v3"), "http://k:80");
         assert_eq!(origin("https://[2001:db8::1]/v3"), "https://[2001:db8::1]:443");

@@ -2,19 +2,19 @@
 
 use crate::config::Config;
 
-/// Scheme of the provider IDs.
+/// The scheme of the provider IDs.
 const SCHEME: &str = "openstack://";
 
-/// What a provider ID leads to.
+/// The target of a provider ID.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Machine<'a> {
-    /// The server of this ID.
+    /// The server with this ID.
     Server(&'a str),
-    /// A server of another region, or something else's.
+    /// A server of another region, or a resource of another provider.
     NotOurs,
 }
 
-/// Reads a provider ID.
+/// Parses a provider ID.
 #[must_use]
 pub fn read<'a>(config: &Config, provider_id: &'a str) -> Machine<'a> {
     let parts = provider_id.strip_prefix(SCHEME).and_then(|rest| rest.split_once('/'));
@@ -28,14 +28,14 @@ pub fn read<'a>(config: &Config, provider_id: &'a str) -> Machine<'a> {
     }
 }
 
-/// The provider ID of a server.
+/// Returns the provider ID of a server.
 #[must_use]
 pub fn of(config: &Config, id: &str) -> String {
     let region = if config.regional_ids { config.global.region.as_str() } else { "" };
     format!("{SCHEME}{region}/{id}")
 }
 
-/// The beginnings of the provider IDs that are this provider's: those without a region and those of its own.
+/// Returns the prefixes of this provider's provider IDs: without a region, and with the configured region.
 #[must_use]
 pub fn prefixes(config: &Config) -> Vec<String> {
     let region = &config.global.region;
@@ -54,7 +54,7 @@ mod tests {
     }
 
     #[test]
-    fn ids_of_another_region_are_not_ours() {
+    fn provider_ids_of_other_regions_are_not_ours() {
         let config = config(false);
         assert_eq!(read(&config, "openstack:///7"), Machine::Server("7"));
         assert_eq!(read(&config, "openstack://one/7"), Machine::Server("7"));
@@ -64,7 +64,7 @@ mod tests {
     }
 
     #[test]
-    fn a_region_is_named_if_the_operator_wants_it() {
+    fn provider_ids_have_the_region_if_configured() {
         assert_eq!(of(&config(false), "7"), "openstack:///7");
         assert_eq!(of(&config(true), "7"), "openstack://one/7");
         assert_eq!(prefixes(&config(false)), ["openstack:///", "openstack://one/"]);

@@ -1,6 +1,6 @@
-//! Routes to Pods: extra routes of a Neutron router, and what the nodes' ports may send.
+//! Routes to Pods: extra routes of a Neutron router, and allowed addresses of the nodes' ports.
 
-use std::{collections::BTreeMap, net::IpAddr, time::Duration};
+use std::{collections::BTreeMap, net::IpAddr};
 
 use ipnet::IpNet;
 use serde::Deserialize;
@@ -9,7 +9,7 @@ use skydock_sdk::{
     Result,
     http::{self, Method},
     routes::{NewRoute, Route},
-    types::{AddressKind, CloudError, Node, NodeAddress},
+    types::{AddressKind, CloudError, NodeAddress},
 };
 
 use crate::{
@@ -20,28 +20,18 @@ use crate::{
 
 mod pairs;
 
-/// When to ask again while the host does not know the nodes yet.
-const NODES_UNKNOWN: Duration = Duration::from_secs(5);
-
 #[derive(Deserialize)]
 struct Answer {
     router: Router,
 }
 
-/// All routes of the router that lead into these CIDRs, which are the cluster's; all there are if none is given.
+/// Returns the routes of the router to these CIDRs, which are the cluster's, or all routes if there are none.
 ///
 /// # Errors
-/// If Neutron cannot be asked, or the host does not know the nodes yet: every route would look as if it led nowhere.
+/// Fails if a request to Neutron fails.
 pub fn list(cloud: &Cloud<'_>, cluster_cidrs: &[IpNet]) -> Result<Vec<Route>> {
-    let unknown = || CloudError::in_progress(NODES_UNKNOWN, "the host does not know the nodes yet");
-    let nodes = cloud.host.nodes().ok_or_else(unknown)?;
     let router = router(cloud)?;
-    Ok(router
-        .routes
-        .iter()
-        .filter(|route| is_clusters(route, cluster_cidrs))
-        .map(|route| told(route, &nodes))
-        .collect())
+    Ok(router.routes.iter().filter(|route| is_clusters(route, cluster_cidrs)).map(told).collect())
 }
 
 fn is_clusters(route: &ExtraRoute, cluster_cidrs: &[IpNet]) -> bool {
@@ -49,16 +39,17 @@ fn is_clusters(route: &ExtraRoute, cluster_cidrs: &[IpNet]) -> bool {
     cluster_cidrs.is_empty() || route.destination.parse().is_ok_and(inside)
 }
 
-/// A route as the host knows it. Its name holds the next hop, which is needed to delete it when no node has it any more.
-fn told(route: &ExtraRoute, nodes: &[Node]) -> Route {
-    let has = |node: &&Node| node.addresses.iter().any(|address| is_same(&address.address, &route.nexthop));
-    let node = nodes.iter().find(has);
+/// Converts a route for the host. The name contains the next hop, which is required for the deletion when no node has it.
+///
+/// The host maps the next hop to a node, because it knows all nodes, including those of other providers.
+fn told(route: &ExtraRoute) -> Route {
+    let hop = NodeAddress { kind: AddressKind::InternalIp, address: route.nexthop.clone() };
     Route {
         name: format!("{} via {}", route.destination, route.nexthop),
-        target_node: node.map(|node| node.name.clone()),
-        target_addresses: None,
+        target_node: None,
+        target_addresses: Some(vec![hop]),
         destination_cidr: canonical(&route.destination),
-        blackhole: node.is_none(),
+        blackhole: false,
     }
 }
 
@@ -70,18 +61,18 @@ fn is_same(one: &str, other: &str) -> bool {
     one == other || one.parse::<IpAddr>().is_ok_and(|ip| other.parse() == Ok(ip))
 }
 
-/// The route of a name that [`told`] has made.
+/// Returns the route for a name created by [`told`].
 fn named(name: &str) -> Option<ExtraRoute> {
     let (destination, nexthop) = name.split_once(" via ")?;
     Some(ExtraRoute { destination: destination.to_owned(), nexthop: nexthop.to_owned() })
 }
 
-/// The first internal address of the family of the destination.
+/// Returns the route with the first internal address of the destination's family as next hop.
 fn nexthop(route: &NewRoute) -> Result<ExtraRoute> {
     let net: IpNet = route
         .destination_cidr
         .parse()
-        .map_err(|_| CloudError::invalid(format!("`{}` is no CIDR", route.destination_cidr)))?;
+        .map_err(|_| CloudError::invalid(format!("`{}` is not a valid CIDR", route.destination_cidr)))?;
     let fits = |address: &&NodeAddress| {
         address.kind == AddressKind::InternalIp
             && address.address.parse().is_ok_and(|ip: IpAddr| ip.is_ipv6() == net.addr().is_ipv6())
@@ -92,36 +83,32 @@ fn nexthop(route: &NewRoute) -> Result<ExtraRoute> {
     Ok(ExtraRoute { destination: route.destination_cidr.clone(), nexthop: address.address.clone() })
 }
 
-/// Makes routes: one answer each.
+/// Creates routes and returns one result per route.
 #[must_use]
 pub fn create(cloud: &Cloud<'_>, routes: &[NewRoute]) -> Vec<Result<()>> {
-    each(routes, nexthop, |wanted| {
-        // First what ports may send: a route whose packets are dropped would look as if it were complete.
-        let allowed = pairs::set(cloud, wanted, true)?;
-        let ready: Vec<ExtraRoute> = wanted
-            .iter()
-            .zip(&allowed)
-            .filter(|(_, allowed)| allowed.is_ok())
-            .map(|(route, _)| route.clone())
-            .collect();
-        change(cloud, &ready, true)?;
-        Ok(allowed)
-    })
+    each(routes, nexthop, |wanted| set(cloud, wanted, true))
 }
 
-/// Deletes routes: one answer each.
+/// Deletes routes and returns one result per route.
 #[must_use]
 pub fn delete(cloud: &Cloud<'_>, routes: &[Route]) -> Vec<Result<()>> {
     let read = |route: &Route| {
-        named(&route.name).ok_or_else(|| CloudError::internal(format!("`{}` is no name of a route", route.name)))
+        named(&route.name).ok_or_else(|| CloudError::internal(format!("`{}` is not a valid route name", route.name)))
     };
-    each(routes, read, |wanted| {
-        change(cloud, wanted, false)?;
-        pairs::set(cloud, wanted, false)
-    })
+    each(routes, read, |wanted| set(cloud, wanted, false))
 }
 
-/// Does all that can be read at once; if that fails as a whole, each by itself.
+/// Changes the ports first, then the router: an existing route is considered complete, and a deleted route is not processed
+/// again.
+fn set(cloud: &Cloud<'_>, routes: &[ExtraRoute], add: bool) -> Result<Vec<Result<()>>> {
+    let ports = pairs::set(cloud, routes, add)?;
+    let ready: Vec<ExtraRoute> =
+        routes.iter().zip(&ports).filter(|(_, port)| port.is_ok()).map(|(route, _)| route.clone()).collect();
+    change(cloud, &ready, add)?;
+    Ok(ports)
+}
+
+/// Processes all valid routes at once, or individually if that fails as a whole.
 fn each<T>(
     routes: &[T],
     read: impl Fn(&T) -> Result<ExtraRoute>,
@@ -139,7 +126,7 @@ fn each<T>(
         Err(error) => vec![Err(error); good.len()],
     };
     let mut answers = answers.into_iter();
-    let lost = || Err(CloudError::internal("a route was not answered for"));
+    let lost = || Err(CloudError::internal("no answer for a route"));
     read.into_iter().map(|route| route.and_then(|_| answers.next().unwrap_or_else(lost))).collect()
 }
 
@@ -156,22 +143,25 @@ fn router(cloud: &Cloud<'_>) -> Result<Router> {
     Ok(answer.router)
 }
 
-/// Adds routes to the router or takes them off, all with one request.
+/// Adds routes to the router or removes them, with one request.
 fn change(cloud: &Cloud<'_>, routes: &[ExtraRoute], add: bool) -> Result<()> {
     if routes.is_empty() {
         return Ok(());
     }
     let [atomic, plain] = cloud.extensions(["extraroute-atomic", "extraroute"])?;
-    let what = if add { "cannot add routes to the router" } else { "cannot take routes off the router" };
+    let what = if add { "cannot add routes to the router" } else { "cannot remove routes from the router" };
     if atomic {
         let action = if add { "/add_extraroutes" } else { "/remove_extraroutes" };
         let ask = cloud.ask(Method::Put, Kind::Network, &path(cloud, action)?, what)?;
         return ask.json(&json!({"router": {"routes": body(routes)}}))?.send().map(|_| ());
     }
     if !plain {
-        return Err(CloudError::invalid("Neutron has no extra routes: the extension `extraroute` is missing"));
+        return Err(CloudError::invalid(
+            "Neutron does not support extra routes: the extension `extraroute` is missing",
+        ));
     }
-    // The whole list; if somebody else changes it meanwhile, Neutron refuses, and the next try starts from the new one.
+    // The complete list is replaced. If another client changes it in the meantime, Neutron rejects the request, and the retry
+    // starts with the current list.
     let router = router(cloud)?;
     let changed = changed(&router.routes, routes, add);
     if changed == router.routes {
@@ -182,7 +172,7 @@ fn change(cloud: &Cloud<'_>, routes: &[ExtraRoute], add: bool) -> Result<()> {
     ask.send().map(|_| ())
 }
 
-/// A router's routes with these, or without.
+/// Returns a router's routes with these added or removed.
 fn changed(there: &[ExtraRoute], routes: &[ExtraRoute], add: bool) -> Vec<ExtraRoute> {
     let mut changed = there.to_vec();
     if add {

@@ -1,4 +1,4 @@
-//! What unit tests of whole calls have: a host in memory, and a cloud that answers by a script.
+//! Helpers for unit tests of complete calls: a host in memory, and a cloud with scripted answers.
 
 use std::{
     cell::RefCell,
@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use skydock_sdk::{
     http::{self, Response, native::Interception},
     load_balancers::Target,
-    types::{Node, Service},
+    types::{AddressKind, Node, NodeAddress, Service},
 };
 
 use crate::{
@@ -27,6 +27,8 @@ pub(crate) struct Memory {
     kept: RefCell<BTreeMap<String, Vec<u8>>>,
     pub(crate) annotations: RefCell<BTreeMap<String, Option<String>>>,
     pub(crate) events: RefCell<Vec<Event>>,
+    /// The addresses of the cluster's nodes.
+    pub(crate) nodes: RefCell<Vec<&'static str>>,
 }
 
 impl Host for Memory {
@@ -51,7 +53,11 @@ impl Host for Memory {
     }
 
     fn nodes(&self) -> Option<Vec<Node>> {
-        None
+        let node = |address: &&str| {
+            let address = NodeAddress { kind: AddressKind::InternalIp, address: (*address).to_owned() };
+            Node { addresses: vec![address], ..Node::default() }
+        };
+        Some(self.nodes.borrow().iter().map(node).collect())
     }
 }
 
@@ -68,11 +74,12 @@ impl Nodes for NoNodes {
     }
 }
 
-/// A cloud that answers by a script: beginnings of requests, each with status and body. What is not in it answers 500.
+/// A cloud with scripted answers: prefixes of requests, each with a status and a body. Other requests get status 500.
 pub(crate) struct Script {
     pub(crate) host: Memory,
     pub(crate) config: Config,
     asked: Arc<Mutex<Vec<String>>>,
+    bodies: Arc<Mutex<Vec<(String, Value)>>>,
     answers: Arc<Mutex<Vec<(String, u16, Value)>>>,
     _interception: Interception,
 }
@@ -86,7 +93,8 @@ impl Script {
             ("GET http://load-balancer/ ".to_owned(), 200, json!({"versions": [{"id": "v2.0"}, {"id": "v2.27"}]})),
         ]));
         let asked = Arc::new(Mutex::new(Vec::new()));
-        let (script, account) = (Arc::clone(&answers), Arc::clone(&asked));
+        let bodies = Arc::new(Mutex::new(Vec::new()));
+        let (script, account, sent) = (Arc::clone(&answers), Arc::clone(&asked), Arc::clone(&bodies));
         let interception = http::native::intercept(move |request| {
             let line = format!("{} {} ", request.method, request.url);
             let script = script.lock().unwrap();
@@ -95,14 +103,17 @@ impl Script {
             if !line.contains("auth/catalog") && !line.contains("load-balancer/ ") {
                 account.lock().unwrap().push(line.trim_end().to_owned());
             }
+            if let Ok(body) = serde_json::from_slice(&request.body) {
+                sent.lock().unwrap().push((line, body));
+            }
             Some(Response { status, body: body.to_string().into_bytes(), ..Response::default() })
         });
         let text = format!("[Global]\nauth-url=http://k\nregion=one\n{config}");
         let config = Config::parse(&text, &[]).unwrap();
-        Self { host: Memory::default(), config, asked, answers, _interception: interception }
+        Self { host: Memory::default(), config, asked, bodies, answers, _interception: interception }
     }
 
-    /// From now on, what begins so is answered so; the newest counts.
+    /// Sets the answer for requests with this prefix. The last matching answer is used.
     pub(crate) fn on(&self, beginning: &str, status: u16, body: Value) -> &Self {
         self.answers.lock().unwrap().push((beginning.to_owned(), status, body));
         self
@@ -112,7 +123,13 @@ impl Script {
         Cloud::new(&self.config, "c", &self.host)
     }
 
-    /// What was asked since it was asked for last.
+    /// Returns the bodies of requests with this prefix.
+    pub(crate) fn sent(&self, beginning: &str) -> Vec<Value> {
+        let sent = self.bodies.lock().unwrap();
+        sent.iter().filter(|(line, _)| line.starts_with(beginning)).map(|(_, body)| body.clone()).collect()
+    }
+
+    /// Returns the requests since the previous call.
     pub(crate) fn asked(&self) -> Vec<String> {
         std::mem::take(&mut self.asked.lock().unwrap())
     }

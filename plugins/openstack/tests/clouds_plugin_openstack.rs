@@ -1,6 +1,6 @@
-//! The provider against a cloud that answers: Keystone, Nova, Neutron and Octavia themselves.
+//! Tests the provider with real Keystone, Nova, Neutron and Octavia services.
 //!
-//! Each test has a project of its own, with its nodes, so that they can run side by side.
+//! Each test has its own project with its own nodes, so tests can run in parallel.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,

@@ -1,16 +1,18 @@
-//! Which addresses a service gets. Decides by values alone, and by reservations, which order calls that run at the same
-//! time.
+//! Decides which addresses a service gets. The decision depends only on values and on reservations; the reservations serialize
+//! calls that run at the same time.
 //!
-//! 1. An address that the service asks for by name is given, or refused; never another one in its place.
-//! 2. Else an address in the status stays, for the life of the service: through restarts, swaps and changes of the
-//!    inventory. If it is in no pool any more, the service is refused rather than moved, because a slip in the inventory must not
-//!    renumber a cluster; asking for a pool or an address moves it. An address that was given and that the status does not
-//!    show yet stays too.
-//! 3. Else the first free address of the pool asked for, or of the pools that assign by themselves, in the order of the
-//!    inventory.
+//! 1. An address that the service requests explicitly is assigned, or the request is rejected. No other address is assigned
+//!    instead.
+//! 2. Otherwise, an address in the status is kept for the life of the service: across restarts, swaps and changes of the
+//!    inventory. If the address is not in any pool, the service is rejected instead of moved, because a mistake in the inventory
+//!    must not renumber a cluster. Requesting a pool or an address moves the service. An address that was assigned but is not yet
+//!    in the status is kept too.
+//! 3. Otherwise, the first free address is assigned: of the requested pool, or of the pools with automatic assignment, in the
+//!    order of the inventory.
 //!
-//! No address is shared. If two services have one address in their status (somebody has written there), the one whose
-//! reservation is alive keeps it, else the first by namespace and name; the other gets a new one.
+//! Addresses are not shared. If two services have the same address in their status (somebody else wrote it there), the service
+//! whose reservation has not expired keeps it, otherwise the first one by namespace and name. The other service gets another
+//! address.
 
 use std::net::IpAddr;
 
@@ -21,106 +23,106 @@ use crate::{
     request::Request,
 };
 
-/// Claims on addresses by uid that end by themselves. They bridge the time between an answer and its appearance in the status
-/// of the service.
+/// Reservations of addresses by service UID, which expire by themselves. They bridge the time until an assigned address appears
+/// in the status of the service.
 pub trait Reservations {
-    /// Uid of the service that has the address reserved.
+    /// Returns the UID of the service that has reserved the address.
     fn holder(&self, address: IpAddr) -> Option<String>;
 
-    /// Reserves the address for the service that is being worked on, or prolongs its reservation. False if another
-    /// service has it.
+    /// Reserves the address for the service being processed, or renews its reservation. Returns false if another service has
+    /// reserved the address.
     fn reserve(&mut self, address: IpAddr) -> bool;
 }
 
-/// An address for a service.
+/// An address assigned to a service.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Given {
     /// The address.
     pub address: IpAddr,
-    /// Name of its pool.
+    /// The name of its pool.
     pub pool: String,
-    /// True if it is in the status already, or on its way there.
+    /// True if the service already has the address in its status, or was assigned it recently.
     pub kept: bool,
 }
 
-/// An address in the status that another service keeps.
+/// An address in the status of the service that another service keeps.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Lost {
     /// The address.
     pub address: IpAddr,
-    /// `NAMESPACE/NAME` of the service that keeps it, if it is known by its status.
+    /// `NAMESPACE/NAME` of the service that keeps it, if known from its status.
     pub keeper: Option<String>,
 }
 
-/// What a service gets.
+/// The addresses assigned to a service.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Allocation {
-    /// At least one, at most one per family, in the order of the service's families.
+    /// The assigned addresses, at least one and at most one per family, in the order of the service's families.
     pub given: Vec<Given>,
-    /// What it had and may not keep.
+    /// Addresses in the service's status that another service keeps.
     pub lost: Vec<Lost>,
 }
 
-/// Why a service gets no address.
+/// The reason why a service gets no address.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
-    /// The pool asked for is not in the inventory.
-    #[error("there is no address pool `{pool}`; pools of the inventory: {known}")]
+    /// The requested pool is not in the inventory.
+    #[error("unknown address pool `{pool}`; the inventory has {known}")]
     UnknownPool {
-        /// What was asked for.
+        /// The requested pool.
         pool: String,
-        /// What there is.
+        /// The names of the pools in the inventory.
         known: String,
     },
-    /// The address asked for is in no pool.
-    #[error("the requested address {0} is in no address pool of the inventory")]
+    /// The requested address is in no pool.
+    #[error("the requested address {0} is not in any address pool of the inventory")]
     OutsidePools(IpAddr),
-    /// The address asked for is in another pool than the one asked for.
+    /// The requested address is in another pool than the requested one.
     #[error("the requested address {address} is in address pool `{actual}`, not in the requested pool `{requested}`")]
     OtherPool {
-        /// What was asked for.
+        /// The requested address.
         address: IpAddr,
-        /// Its pool.
+        /// The pool that the address is in.
         actual: String,
-        /// The pool asked for.
+        /// The requested pool.
         requested: String,
     },
-    /// The address in the status has left the pools.
+    /// The address in the status is not in any pool.
     #[error(
-        "its address {0} is in no address pool of the inventory any more: add it to a pool again, or choose a pool with the \
+        "its address {0} is no longer in any address pool of the inventory: add it to a pool again, or select a pool with the \
          annotation {pool} to move the service",
         pool = crate::request::POOL_ANNOTATION
     )]
     Stranded(IpAddr),
-    /// No pool that may be used has addresses of this family.
+    /// No eligible pool has addresses of this family.
     #[error("no address pool {scope} has {family} addresses", scope = scope(pool.as_deref()))]
     NoPool {
-        /// The family that was needed.
+        /// The required family.
         family: Family,
-        /// The pool asked for.
+        /// The requested pool.
         pool: Option<String>,
     },
-    /// The address asked for is another service's.
-    #[error("the requested address {address} is in use by {keeper}; addresses are not shared", keeper = whose(keeper.as_deref()))]
+    /// The requested address belongs to another service.
+    #[error("the requested address {address} is in use by {keeper}; addresses cannot be shared", keeper = whose(keeper.as_deref()))]
     Taken {
-        /// What was asked for.
+        /// The requested address.
         address: IpAddr,
-        /// `NAMESPACE/NAME` of the other service, if it is known by its status.
+        /// `NAMESPACE/NAME` of the other service, if known from its status.
         keeper: Option<String>,
     },
-    /// All addresses that may be used are in use.
-    #[error("no free {family} address is left in address pool {pools}")]
+    /// All addresses in the eligible pools are in use.
+    #[error("no free {family} address in address pool {pools}")]
     Exhausted {
-        /// The family that was needed.
+        /// The required family.
         family: Family,
-        /// Names of the pools.
+        /// The names of the eligible pools.
         pools: String,
     },
 }
 
 impl Refusal {
-    /// True if the same request may succeed later without a change of the service or of the inventory: when another
-    /// service gives an address back.
+    /// Returns true if the same request can succeed later without a change of the service or of the inventory, because another
+    /// service may release an address.
     #[must_use]
     pub fn passes(&self) -> bool {
         matches!(self, Self::Taken { .. } | Self::Exhausted { .. })
@@ -135,11 +137,12 @@ fn whose(name: Option<&str>) -> String {
     name.map_or_else(|| "another service".to_owned(), |name| format!("service {name}"))
 }
 
-/// Decides which addresses the service gets, and reserves them. `holders` may be older than the newest reservations, never
-/// older than the oldest.
+/// Decides which addresses the service gets, and reserves them. `holders` may be older than some reservations, but every address
+/// assigned since it was read must still be reserved.
 ///
 /// # Errors
-/// If the request cannot be met; some addresses may then be reserved in vain.
+/// Returns a [`Refusal`] if the request cannot be met. Some addresses may be reserved in this case although they are not
+/// assigned.
 pub fn allocate(
     pools: &Pools,
     request: &Request,
@@ -155,7 +158,7 @@ pub fn allocate(
     for family in request.families.iter().copied() {
         match desk.serve(family) {
             Ok(address) => given.push(address),
-            // PreferDualStack takes what there is.
+            // PreferDualStack accepts a single family.
             Err(refusal @ (Refusal::NoPool { .. } | Refusal::Exhausted { .. })) if !request.require_all => {
                 missing.get_or_insert(refusal);
             }
@@ -168,7 +171,7 @@ pub fn allocate(
     }
 }
 
-/// One request at work.
+/// The state while one request is processed.
 struct Desk<'a, R> {
     pools: &'a Pools,
     request: &'a Request,
@@ -178,7 +181,7 @@ struct Desk<'a, R> {
 }
 
 impl<R: Reservations> Desk<'_, R> {
-    /// One address of this family.
+    /// Assigns one address of this family.
     fn serve(&mut self, family: Family) -> Result<Given, Refusal> {
         let of_family = |address: &&IpAddr| Family::of(**address) == family;
         if let Some(address) = self.request.addresses.iter().find(of_family) {
@@ -204,7 +207,7 @@ impl<R: Reservations> Desk<'_, R> {
         }
     }
 
-    /// The address of this family that was given before, and is not in the status yet.
+    /// Assigns the address of this family that was assigned before and is not yet in the status.
     fn give_again(&mut self, family: Family) -> Option<Given> {
         let given = self.request.given.iter().filter(|address| Family::of(**address) == family);
         for address in given {
@@ -218,12 +221,12 @@ impl<R: Reservations> Desk<'_, R> {
         None
     }
 
-    /// True if the service may have addresses of this pool: the one it asks for, else any.
+    /// Returns true if the service may have addresses of this pool: of the requested pool, or of any pool if it requests none.
     fn serves(&self, pool: &Pool) -> bool {
         self.request.pool.as_ref().is_none_or(|requested| *requested == pool.name)
     }
 
-    /// The address the service asks for by name.
+    /// Assigns the address that the service requests.
     fn give_requested(&mut self, address: IpAddr) -> Result<Given, Refusal> {
         let pool = self.pools.of(address).ok_or(Refusal::OutsidePools(address))?;
         if let Some(requested) = self.request.pool.clone().filter(|requested| *requested != pool.name) {
@@ -235,7 +238,7 @@ impl<R: Reservations> Desk<'_, R> {
         }
     }
 
-    /// The first free address of the pools that may be used.
+    /// Assigns the first free address of the eligible pools.
     fn give_free(&mut self, family: Family) -> Result<Given, Refusal> {
         let pools: Vec<&Pool> = match &self.request.pool {
             Some(name) => self.pools.named(name).into_iter().collect(),
@@ -256,7 +259,7 @@ impl<R: Reservations> Desk<'_, R> {
         Err(Refusal::Exhausted { family, pools })
     }
 
-    /// Takes the address, unless it is another service's: then the answer is its name, if it is known.
+    /// Reserves the address. If it belongs to another service, the error is the name of that service, if known.
     fn take(&mut self, address: IpAddr) -> Result<(), Option<String>> {
         let request = self.request;
         let rivals = self.holders.others(address, &request.uid);

@@ -1,4 +1,4 @@
-//! Who holds which address, as the services' statuses say.
+//! The addresses that services hold, according to their statuses.
 
 use std::{collections::BTreeMap, net::IpAddr};
 
@@ -15,8 +15,8 @@ pub struct Holder {
     pub name: String,
 }
 
-/// Every address in the status of a service of type LoadBalancer, services that are being deleted included: an address
-/// is free when no status has it.
+/// All addresses in the statuses of services of type LoadBalancer, including services that are being deleted. An address is free
+/// if it is in no status.
 #[derive(Clone, Debug, Default)]
 pub struct Holders(BTreeMap<IpAddr, Vec<Holder>>);
 
@@ -34,7 +34,7 @@ impl Holders {
         Self(holders)
     }
 
-    /// The services that hold the address, but for the one with this uid.
+    /// Returns the services that hold the address, except the one with this UID.
     pub fn others<'a>(&'a self, address: IpAddr, uid: &'a str) -> impl Iterator<Item = &'a Holder> {
         self.0.get(&address).into_iter().flatten().filter(move |holder| holder.uid != uid)
     }

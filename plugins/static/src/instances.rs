@@ -1,4 +1,4 @@
-//! What the inventory says of a node.
+//! Answers for nodes, from the machines in the inventory.
 
 use std::net::IpAddr;
 
@@ -13,15 +13,15 @@ use crate::{
     machine::{AddressType, Machine, Machines, Mismatch, State},
 };
 
-/// Where the kubelet says which addresses it was started with (`--node-ip`), before the node has any.
+/// Annotation with the addresses that the kubelet was started with (`--node-ip`). It is set before the node has addresses.
 const PROVIDED_NODE_IP: &str = "alpha.kubernetes.io/provided-node-ip";
 
-/// What has become of the machine of this node.
+/// Returns the state of the machine that this node runs on.
 ///
-/// A node of ours whose machine is not in the inventory is absent: the file is the authority, and was read whole.
+/// A node of this provider whose machine is not in the inventory is absent: the file is authoritative and was read completely.
 ///
 /// # Errors
-/// If the inventory does not know; the node is then left alone.
+/// Returns an error if the inventory cannot tell. The node is not changed in this case.
 pub fn check(inventory: &Inventory, node: &Node) -> Result<Presence> {
     let owned = node.provider_id.as_deref().is_some_and(|id| inventory.owns(id));
     match find(machines(inventory)?, node)? {
@@ -33,16 +33,16 @@ pub fn check(inventory: &Inventory, node: &Node) -> Result<Presence> {
     }
 }
 
-/// What this node is to know about its machine.
+/// Returns the metadata of the machine that this node runs on.
 ///
 /// # Errors
-/// If there is no such machine, or none any more.
+/// Returns an error if the inventory has no such machine, or marks it as absent.
 pub fn describe(inventory: &Inventory, node: &Node) -> Result<Instance> {
     let machine = find(machines(inventory)?, node)?.ok_or_else(|| unknown(node))?;
     if machine.state == State::Absent {
-        return Err(CloudError::not_found(format!("machine `{}` is absent, says the inventory", machine.name)));
+        return Err(CloudError::not_found(format!("machine `{}` is marked as absent in the inventory", machine.name)));
     }
-    // A provider ID that a node has cannot be changed, so it stands.
+    // The provider ID of a node is immutable, so the node's own ID takes precedence.
     let provider_id =
         node.provider_id.clone().or_else(|| machine.provider_id.clone()).unwrap_or_else(|| machine.own_id());
     Ok(Instance {
@@ -70,7 +70,7 @@ fn find<'a>(machines: &'a Machines, node: &Node) -> Result<Option<&'a Machine>> 
 }
 
 fn unknown(node: &Node) -> CloudError {
-    CloudError::not_found(format!("no machine of the inventory matches node {}", node.name))
+    CloudError::not_found(format!("no machine in the inventory matches node {}", node.name))
 }
 
 fn address(kind: AddressType, text: &str) -> NodeAddress {
@@ -109,7 +109,7 @@ machines:
     }
 
     #[test]
-    fn a_machine_is_what_the_inventory_says() {
+    fn presence_comes_from_the_inventory() {
         for (name, id, presence) in [
             ("up", None, Presence::Running),
             ("down", None, Presence::Stopped),
@@ -124,21 +124,21 @@ machines:
     }
 
     #[test]
-    fn a_node_is_absent_only_if_it_is_ours() {
+    fn a_node_is_absent_only_with_our_provider_id() {
         for id in [None, Some("aws:///eu-1a/i-1")] {
             assert!(matches!(check(&inventory(), &node("nobody", id)), Err(CloudError::NotFound(_))), "{id:?}");
         }
     }
 
     #[test]
-    fn a_node_with_another_provider_id_than_its_machine_is_left_alone() {
+    fn a_node_with_a_conflicting_provider_id_is_invalid() {
         let stranger = node("metal", Some("metal://6"));
         assert!(matches!(check(&inventory(), &stranger), Err(CloudError::Invalid(_))));
         assert!(matches!(describe(&inventory(), &stranger), Err(CloudError::Invalid(_))));
     }
 
     #[test]
-    fn nodes_are_left_to_others_if_the_inventory_does_not_speak_of_machines() {
+    fn without_machines_nodes_are_implemented_elsewhere() {
         let inventory = Inventory { machines: None, ..inventory() };
         let node = node("up", Some("static://up"));
         assert_eq!(check(&inventory, &node), Err(CloudError::ImplementedElsewhere));
@@ -146,7 +146,7 @@ machines:
     }
 
     #[test]
-    fn a_node_learns_all_that_the_inventory_knows() {
+    fn a_node_gets_all_fields_of_its_machine() {
         let address = |kind, address: &str| NodeAddress { kind, address: address.into() };
         assert_eq!(
             describe(&inventory(), &node("metal", None)),
@@ -166,7 +166,7 @@ machines:
     }
 
     #[test]
-    fn a_provider_id_is_the_nodes_own_then_the_inventorys_then_made_of_the_name() {
+    fn provider_id_comes_from_node_then_inventory_then_name() {
         for (name, id, expected) in [
             ("up", None, "static://up"),
             ("up", Some("kubemark://up"), "kubemark://up"),
@@ -179,14 +179,14 @@ machines:
     }
 
     #[test]
-    fn what_is_not_there_is_not_described() {
+    fn describing_a_missing_machine_is_not_found() {
         for name in ["nobody", "gone"] {
             assert!(matches!(describe(&inventory(), &node(name, None)), Err(CloudError::NotFound(_))), "{name}");
         }
     }
 
     #[test]
-    fn a_node_is_known_by_an_address_it_reports_or_was_started_with() {
+    fn a_node_matches_by_reported_or_provided_node_ip() {
         let reported = Node {
             addresses: vec![NodeAddress { kind: AddressKind::InternalIp, address: "10.0.0.9".into() }],
             ..node("x", None)

@@ -1,4 +1,4 @@
-//! The inventory: what the operator's file says, read whole and checked before anything is done by it.
+//! The inventory: the contents of the operator's file, read completely and checked before it is used.
 
 use serde_saphyr::{Location, MessageFormatter, UserMessageFormatter};
 
@@ -13,35 +13,35 @@ mod file;
 #[cfg(test)]
 mod tests;
 
-/// `apiVersion` of the file.
+/// The `apiVersion` of the file.
 pub const API_VERSION: &str = "static.skydock.dev/v1alpha1";
 
-/// `kind` of the file.
+/// The `kind` of the file.
 pub const KIND: &str = "Inventory";
 
-/// What the file says, checked.
+/// The checked contents of the file.
 #[derive(Clone, Debug, Default)]
 pub struct Inventory {
-    /// Beginnings of the provider IDs that belong to this provider; the first is `static://`.
+    /// Prefixes of the provider IDs that belong to this provider. The first one is `static://`.
     pub provider_id_prefixes: Vec<String>,
-    /// `None` if the file does not speak of machines: then its nodes are somebody else's.
+    /// The machines, or `None` if the file has no `machines`: another provider then manages the nodes.
     pub machines: Option<Machines>,
-    /// What services get their addresses from.
+    /// The pools that services get their addresses from.
     pub pools: Pools,
 }
 
 impl Inventory {
-    /// Reads the text of an inventory file.
+    /// Parses an inventory file.
     ///
     /// # Errors
-    /// All that is wrong; only the first problem, if the text is no YAML of the right shape.
+    /// Returns all problems, or only the first one if the text is not YAML of the expected structure.
     pub fn parse(text: &str) -> Result<Self, Problems> {
         if text.trim().is_empty() {
-            let reason = format!("the file is empty; the least is `apiVersion: {API_VERSION}` and `kind: {KIND}`");
+            let reason = format!("the file is empty; the minimum is `apiVersion: {API_VERSION}` and `kind: {KIND}`");
             return Err(Problems(vec![Problem::at(Location::UNKNOWN, reason)]));
         }
-        // A machine is some 5 to 30 nodes of YAML, and the host takes files of 1 MiB: enough for as many real machines as fit into
-        // one, and an end for a bomb before the memory of an instance (128 MiB) ends.
+        // A machine takes about 5 to 30 YAML nodes, and the host accepts files of up to 1 MiB. The budget is enough for all
+        // machines that fit into such a file, and stops a YAML bomb before it uses up the memory of a plugin instance (128 MiB).
         let options = serde_saphyr::options! {
             budget: serde_saphyr::budget! { max_nodes: 120_000, max_events: 1_000_000, max_documents: 1 },
             with_snippet: false,
@@ -51,14 +51,15 @@ impl Inventory {
         check::check(file)
     }
 
-    /// True if the provider ID belongs to this provider.
+    /// Returns true if the provider ID belongs to this provider.
     #[must_use]
     pub fn owns(&self, provider_id: &str) -> bool {
         is_under(&self.provider_id_prefixes, provider_id)
     }
 }
 
-/// True if the provider ID begins with one of these and names something: a bare prefix is no machine's.
+/// Returns true if the provider ID starts with one of the prefixes and is longer than it: a bare prefix does not identify a
+/// machine.
 fn is_under(prefixes: &[String], provider_id: &str) -> bool {
     prefixes.iter().any(|prefix| provider_id.starts_with(prefix) && provider_id.len() > prefix.len())
 }

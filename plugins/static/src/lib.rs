@@ -1,10 +1,10 @@
 //! The default provider: machines and addresses from an inventory file.
 //!
-//! For clusters without a cloud: the operator writes down which machines there are and which addresses Services of type
-//! LoadBalancer may have, and gives the file to the host with `--cloud-config`. `README.md` has the whole of it.
+//! For clusters without a cloud: the operator lists the machines and the addresses for Services of type LoadBalancer in a file
+//! and passes it to the host with `--cloud-config`. See `README.md` for details.
 //!
-//! The rules are values in, values out: [`inventory`] reads the file, [`instances`] answers for nodes, [`allocate`]
-//! decides about addresses. [`provider`] is the thin edge to the host.
+//! The rules are pure functions of values: [`inventory`] reads the file, [`instances`] answers for nodes, [`allocate`] decides
+//! about addresses. [`provider`] is the thin layer that connects them to the host.
 
 pub mod allocate;
 pub mod holders;
@@ -19,5 +19,5 @@ pub mod range;
 pub mod request;
 mod syntax;
 
-/// Scheme of the provider IDs that this provider makes.
+/// The scheme of the provider IDs that this provider creates.
 pub const SCHEME: &str = "static://";

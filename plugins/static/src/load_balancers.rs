@@ -1,4 +1,4 @@
-//! What is said of a service's addresses: its status, its events, its failures.
+//! How allocations are reported on a service: its status, its events, its errors.
 
 use skydock_sdk::types::{CloudError, Ingress, IpMode, LoadBalancerStatus, Service};
 
@@ -11,40 +11,43 @@ use crate::{
 /// An event on a service.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Event {
-    /// True if somebody should look.
+    /// True if the event is a warning.
     pub warning: bool,
-    /// CamelCase.
+    /// The reason, in CamelCase.
     pub reason: &'static str,
-    /// One sentence.
+    /// The message, one sentence.
     pub message: String,
 }
 
-/// The status of a service with these addresses.
+/// Returns the status of a service with these addresses.
 #[must_use]
 pub fn status(addresses: impl Iterator<Item = std::net::IpAddr>) -> LoadBalancerStatus {
     let ingress = |address: std::net::IpAddr| Ingress {
         ip: Some(address.to_string()),
-        // What the API server would default to; said here, so that what is written is what is read back.
+        // The default of the API server. It is set explicitly so that the status read back equals the status written.
         ip_mode: Some(IpMode::Vip),
         ..Ingress::default()
     };
     LoadBalancerStatus { ingress: addresses.map(ingress).collect() }
 }
 
-/// The part of the service's status that is of the inventory's pools, if there is any.
+/// Returns the part of the service's status whose addresses are in the inventory's pools, if there is any.
 #[must_use]
 pub fn own_status(pools: &Pools, service: &Service) -> Option<LoadBalancerStatus> {
     let own = status(request::current(service).into_iter().filter(|address| pools.of(*address).is_some()));
     Some(own).filter(|own| !own.ingress.is_empty())
 }
 
-/// What the service's owner should hear about an allocation.
+/// Returns the events about an allocation.
 #[must_use]
 pub fn news(allocation: &Allocation) -> Vec<Event> {
     let lost = allocation.lost.iter().map(|lost| {
         let keeper =
             lost.keeper.as_deref().map_or_else(|| "another service".to_owned(), |name| format!("service {name}"));
-        let message = format!("Address {} stays with {keeper}, which has it too; this service moves", lost.address);
+        let message = format!(
+            "Address {} is also used by {keeper}, which keeps it; this Service gets another address",
+            lost.address
+        );
         Event { warning: true, reason: "AddressConflict", message }
     });
     let given = allocation.given.iter().filter(|given| !given.kept).map(|given| {
@@ -54,7 +57,7 @@ pub fn news(allocation: &Allocation) -> Vec<Event> {
     lost.chain(given).collect()
 }
 
-/// What the service's owner should hear about a refusal, besides the failure itself.
+/// Returns the event about a refusal, in addition to the error itself.
 #[must_use]
 pub fn refusal_news(refusal: &Refusal) -> Option<Event> {
     matches!(refusal, Refusal::Exhausted { .. }).then(|| Event {
@@ -64,7 +67,8 @@ pub fn refusal_news(refusal: &Refusal) -> Option<Event> {
     })
 }
 
-/// The refusal as the host takes it: tried again if it passes by itself, else when the service or the inventory changes.
+/// Converts the refusal into an error for the host: retryable if the refusal passes by itself, otherwise retried when the service
+/// or the inventory changes.
 #[must_use]
 pub fn failure(refusal: &Refusal) -> CloudError {
     if refusal.passes() {

@@ -1,25 +1,25 @@
-//! Machines of the inventory, and which one a node runs on.
+//! Machines of the inventory, and how the machine of a node is found.
 
 use std::{collections::HashMap, net::IpAddr};
 
 use serde::Deserialize;
 
-/// What the inventory says has become of a machine.
+/// The state of a machine according to the inventory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum State {
-    /// In service.
+    /// The machine is in use.
     #[default]
     Running,
-    /// Switched off, and to come back.
+    /// The machine is switched off and will return.
     Stopped,
-    /// Gone for good: its node is to be deleted.
+    /// The machine is gone permanently; its node is deleted.
     Absent,
 }
 
 /// Kinds of node addresses, as in core/v1 NodeAddress.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Deserialize)]
-#[allow(missing_docs)] // Kubernetes' own words
+#[allow(missing_docs)] // the names of the Kubernetes API
 pub enum AddressType {
     Hostname,
     InternalIP,
@@ -28,62 +28,62 @@ pub enum AddressType {
     ExternalDNS,
 }
 
-/// What tells the node of a machine, besides its provider ID.
+/// How the node of a machine is found, besides by its provider ID.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Key {
-    /// The node has this name.
+    /// By the name of the node.
     NodeName(String),
-    /// Nothing else: the kubelet sets the provider ID.
+    /// Only by the provider ID, which the kubelet sets.
     ProviderId,
-    /// The node has this address.
+    /// By an address of the node.
     Address(IpAddr),
 }
 
-/// One machine.
+/// A machine of the inventory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Machine {
-    /// Unique in the inventory.
+    /// The name, which is unique in the inventory.
     pub name: String,
-    /// What tells its node.
+    /// How its node is found.
     pub key: Key,
     /// Its provider ID, if the inventory gives one.
     pub provider_id: Option<String>,
-    /// Label `node.kubernetes.io/instance-type`.
+    /// The label `node.kubernetes.io/instance-type`.
     pub instance_type: Option<String>,
-    /// Label `topology.kubernetes.io/zone`.
+    /// The label `topology.kubernetes.io/zone`.
     pub zone: Option<String>,
-    /// Label `topology.kubernetes.io/region`.
+    /// The label `topology.kubernetes.io/region`.
     pub region: Option<String>,
     /// The node's `status.addresses`.
     pub addresses: Vec<(AddressType, String)>,
-    /// Further labels.
+    /// Additional labels.
     pub labels: Vec<(String, String)>,
-    /// What has become of it.
+    /// Its state.
     pub state: State,
 }
 
 impl Machine {
-    /// `static://NAME`: what its node gets if neither inventory nor kubelet give a provider ID, and is known by for good,
-    /// because a provider ID that a node has cannot be changed.
+    /// Returns `static://NAME`, the provider ID of the node if neither the inventory nor the kubelet gives one. The node is
+    /// identified by it permanently, because the provider ID of a node is immutable.
     #[must_use]
     pub fn own_id(&self) -> String {
         format!("{}{}", crate::SCHEME, self.name)
     }
 }
 
-/// A node says it is another machine than the one its name or address stands for.
+/// The provider ID of a node differs from that of the machine found by the node's name or address.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the node has provider ID {actual}, but the inventory gives {expected} to its machine `{machine}`")]
 pub struct Mismatch {
-    /// Name of the machine.
+    /// The name of the machine.
     pub machine: String,
-    /// Its provider ID.
+    /// The provider ID of the machine.
     pub expected: String,
-    /// The node's.
+    /// The provider ID of the node.
     pub actual: String,
 }
 
-/// All machines, found by what a node says of itself.
+/// All machines, indexed by the properties of nodes.
 #[derive(Clone, Debug, Default)]
 pub struct Machines {
     machines: Vec<Machine>,
@@ -109,16 +109,17 @@ impl Machines {
         Self { machines, ..all }
     }
 
-    /// All of them, in the order of the inventory.
+    /// Returns all machines, in the order of the inventory.
     #[must_use]
     pub fn all(&self) -> &[Machine] {
         &self.machines
     }
 
-    /// The machine a node runs on: by provider ID, then by name, then by address.
+    /// Finds the machine that a node runs on: by provider ID, then by name, then by address.
     ///
     /// # Errors
-    /// If name or address stand for a machine with another provider ID than the node's: then nothing is sure.
+    /// Returns [`Mismatch`] if the machine found by name or address has another provider ID than the node, so that the machine
+    /// cannot be determined.
     pub fn find(
         &self,
         provider_id: Option<&str>,
@@ -132,7 +133,7 @@ impl Machines {
         let by_name = self.by_node_name.get(node_name);
         let found = by_name.or_else(|| addresses.find_map(|address| self.by_address.get(&address))).and_then(get);
         match (found, provider_id) {
-            // Whatever ID the node has, it is not this one: that would have been found above.
+            // The provider ID of the node differs from `expected`: otherwise it would have been found above.
             (Some(Machine { provider_id: Some(expected), name, .. }), Some(actual)) => {
                 Err(Mismatch { machine: name.clone(), expected: expected.clone(), actual: actual.to_owned() })
             }
@@ -195,12 +196,12 @@ mod tests {
     }
 
     #[test]
-    fn a_node_with_an_id_of_its_own_is_the_machine_of_its_name_if_that_has_none() {
+    fn a_node_with_an_id_matches_a_same_named_machine_without_id() {
         assert_eq!(find(Some("kubemark://plain"), "plain", &[]).unwrap().as_deref(), Some("plain"));
     }
 
     #[test]
-    fn a_node_with_another_id_than_its_machine_is_nobody() {
+    fn a_node_with_another_id_than_its_machine_is_an_error() {
         let mismatch = find(Some("metal://6"), "node-7", &[]).unwrap_err();
         assert_eq!(
             mismatch.to_string(),

@@ -1,57 +1,57 @@
-//! Address pools: what may be given to services of type LoadBalancer.
+//! Address pools for services of type LoadBalancer.
 
 use std::net::IpAddr;
 
 use crate::range::{Family, Range};
 
-/// A named set of ranges. No address is in two pools.
+/// A named set of address ranges. An address is in one pool at most.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Pool {
-    /// Name, as in the annotation `static.skydock.dev/address-pool`.
+    /// The name, as in the annotation `static.skydock.dev/address-pool`.
     pub name: String,
-    /// In the order of the inventory.
+    /// The ranges, in the order of the inventory.
     pub ranges: Vec<Range>,
-    /// False if only services that ask for this pool, or for an address in it, get one.
+    /// False if only services that request this pool, or an address in it, get its addresses.
     pub auto_assign: bool,
 }
 
 impl Pool {
-    /// True if the address is in it.
+    /// Returns true if the address is in the pool.
     #[must_use]
     pub fn contains(&self, address: IpAddr) -> bool {
         self.ranges.iter().any(|range| range.contains(address))
     }
 
-    /// True if it has addresses of this family.
+    /// Returns true if the pool has addresses of this family.
     #[must_use]
     pub fn has(&self, family: Family) -> bool {
         self.ranges.iter().any(|range| range.family() == family)
     }
 
-    /// Its addresses of this family, in the order of the inventory, one at a time.
+    /// Iterates over the pool's addresses of this family, in the order of the inventory.
     pub fn addresses(&self, family: Family) -> impl Iterator<Item = IpAddr> + '_ {
         self.ranges.iter().filter(move |range| range.family() == family).flat_map(|range| range.addresses())
     }
 }
 
-/// All pools, in the order of the inventory, which is the order they are used in.
+/// All pools, in the order of the inventory, in which they are also used.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Pools(pub Vec<Pool>);
 
 impl Pools {
-    /// The pool of this name.
+    /// Returns the pool with this name.
     #[must_use]
     pub fn named(&self, name: &str) -> Option<&Pool> {
         self.0.iter().find(|pool| pool.name == name)
     }
 
-    /// The pool this address is in.
+    /// Returns the pool that contains this address.
     #[must_use]
     pub fn of(&self, address: IpAddr) -> Option<&Pool> {
         self.0.iter().find(|pool| pool.contains(address))
     }
 
-    /// The pools' names for a message: `a, b`, or `none`.
+    /// Returns the names of the pools for a message: `a, b`, or `none`.
     #[must_use]
     pub fn names(&self) -> String {
         if self.0.is_empty() {
@@ -66,7 +66,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn addresses_come_family_by_family_in_the_order_of_the_inventory() {
+    fn addresses_are_in_inventory_order_within_each_family() {
         let ranges = ["192.0.2.8/31", "2001:db8::/127", "192.0.2.1"].map(|text| text.parse().unwrap()).to_vec();
         let pool = Pool { name: "default".into(), ranges, auto_assign: true };
         let texts = |family| pool.addresses(family).map(|address| address.to_string()).collect::<Vec<_>>();

@@ -1,35 +1,35 @@
-//! What is wrong with an inventory, and where.
+//! Problems of an inventory and their positions.
 
 use serde_saphyr::Location;
 
-/// Most bytes of all problems together: what the host passes on of a message, less what it says about the rest.
+/// Maximum number of bytes for all problems: the part of a message that the host forwards, minus room for `and N more`.
 const TOLD: usize = 1000;
 
-/// One thing that is wrong.
+/// One problem of the inventory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {
-    /// Line, from 1; 0 if it has no place of its own.
+    /// The line, starting at 1, or 0 if the problem has no position.
     pub line: u64,
-    /// Column in characters, from 1; 0 with line 0.
+    /// The column in characters, starting at 1, or 0 if the line is 0.
     pub column: u64,
-    /// What is wrong and what would be right, in one sentence.
+    /// What is wrong and what is expected, in one sentence.
     pub reason: String,
 }
 
 impl Problem {
-    /// At this place of the file.
+    /// Creates a problem at this position of the file.
     #[must_use]
     pub fn at(location: Location, reason: String) -> Self {
         Self { line: location.line(), column: location.column(), reason }
     }
 }
 
-/// All that is wrong with an inventory, in the order of the file; never empty.
+/// All problems of an inventory, in the order of the file. Never empty.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problems(pub Vec<Problem>);
 
 impl Problems {
-    /// For people: `PATH:LINE:COLUMN: REASON` for each, as many as fit into one message.
+    /// Formats the problems as `PATH:LINE:COLUMN: REASON`, as many as fit into one message.
     #[must_use]
     pub fn in_file(&self, path: &str) -> String {
         let mut text = String::new();
@@ -57,13 +57,13 @@ mod tests {
     }
 
     #[test]
-    fn every_problem_is_told_with_its_place() {
+    fn every_problem_has_its_position() {
         let problems = Problems(vec![problem(0, "no machines"), problem(3, "no such state")]);
         assert_eq!(problems.in_file("inv.yaml"), "inv.yaml: no machines; inv.yaml:3:6: no such state");
     }
 
     #[test]
-    fn more_than_a_message_holds_is_counted() {
+    fn excess_problems_are_counted() {
         let problems = Problems((1..=500).map(|line| problem(line, "bad")).collect());
         let text = problems.in_file("inv.yaml");
         assert!(text.len() < 1024 && text.starts_with("inv.yaml:1:2: bad; inv.yaml:2:4: bad;"), "{text}");

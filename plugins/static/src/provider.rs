@@ -1,4 +1,4 @@
-//! The provider itself: takes the host's calls, hands them to the rules, and answers. No rule is made here.
+//! The provider: passes the host's calls to the rules and returns the results. It has no rules of its own.
 
 use std::{
     net::IpAddr,
@@ -26,12 +26,12 @@ use crate::{
     request::{self, Request},
 };
 
-/// How long an address stays reserved after it was given. Long enough for any status to be written and seen, also by a
-/// controller that has to try again; short enough that an address whose service was lost on the way comes back soon.
+/// How long an address stays reserved after it was assigned. This is long enough for every status to be written and observed,
+/// even by a controller that has to retry, and short enough that the address of a lost service becomes free soon.
 const RESERVATION: Duration = Duration::from_secs(600);
 
-/// How long the picture of who holds what is used. An address that was given since is still reserved, because this is far less
-/// than [`RESERVATION`]; so a thousand new services do not mean a thousand lists of all services.
+/// How long the list of addresses held by services is cached, so that a thousand new services do not cause a thousand lists of
+/// all services. Addresses assigned in the meantime are still reserved, because this is much shorter than [`RESERVATION`].
 const PICTURE: Duration = Duration::from_secs(5);
 
 static INVENTORY: Configured<Inventory> = Configured::new();
@@ -46,9 +46,9 @@ skydock_sdk::export!(Static: instances, load_balancers);
 
 impl Plugin for Static {
     fn configure(settings: Settings) -> Result<()> {
-        let text = settings.cloud_config.ok_or_else(|| {
-            CloudError::invalid("the static provider needs an inventory: give the host one with --cloud-config=FILE")
-        })?;
+        let text = settings
+            .cloud_config
+            .ok_or_else(|| CloudError::invalid("the static provider needs an inventory: set --cloud-config=FILE"))?;
         let path = settings.cloud_config_path.as_deref().unwrap_or("inventory");
         let inventory = Inventory::parse(&text).map_err(|problems| CloudError::invalid(problems.in_file(path)))?;
         INVENTORY.set(inventory);
@@ -63,7 +63,7 @@ impl Plugin for Static {
                 .get()
                 .map(|inventory| inventory.provider_id_prefixes.clone())
                 .unwrap_or_default(),
-            // Answers come out of memory: as many at once as the host can ask for.
+            // Answers come from memory, so the batch is as large as the host can request.
             max_batch: 1000,
             ..PluginInfo::default()
         }
@@ -84,7 +84,7 @@ impl Instances for Static {
 
 impl LoadBalancers for Static {
     fn get(service: Service) -> Result<Option<LoadBalancerStatus>> {
-        // The API server empties the status of a service whose type changes; what was reserved for it is still to be freed.
+        // The API server clears the status of a service whose type changes, but its reservations still have to be released.
         let reserved = given(&service.uid);
         let reserved = (!reserved.is_empty()).then(|| status(reserved.into_iter()));
         Ok(own_status(&INVENTORY.get()?.pools, &service).or(reserved))
@@ -100,7 +100,7 @@ impl LoadBalancers for Static {
         let mut desk = Desk { uid: &request.uid, taken: Vec::new() };
         let mut allocation = allocate(pools, &request, &holders(PICTURE), &mut desk);
         if allocation.as_ref().is_err_and(Refusal::passes) {
-            // Perhaps an address has come back since.
+            // Another service may have released an address since the list was read.
             allocation = allocate(pools, &request, &holders(Duration::ZERO), &mut desk);
         }
         match allocation {
@@ -117,12 +117,12 @@ impl LoadBalancers for Static {
         }
     }
 
-    /// The network brings the traffic to the nodes, not this provider: nothing is to be done.
+    /// Does nothing: the network, not this provider, routes traffic to the nodes.
     fn update_nodes(_: Service, _: &NodeSet) -> Result<()> {
         Ok(())
     }
 
-    /// The address is free when the status is; only what was reserved ahead of it must go.
+    /// Releases the reservations. The address itself becomes free when the status is cleared.
     fn ensure_deleted(service: Service) -> Result<()> {
         let taken = [request::current(&service), given(&service.uid)].concat();
         Desk { uid: &service.uid, taken }.give_back(&Request::default());
@@ -131,7 +131,7 @@ impl LoadBalancers for Static {
     }
 }
 
-/// Who holds which address, as it was known at most so long ago.
+/// Returns the addresses that services hold, read at most this long ago.
 fn holders(age: Duration) -> Arc<Holders> {
     let mut picture = HOLDERS.lock().unwrap_or_else(PoisonError::into_inner);
     match picture.as_ref() {
@@ -144,14 +144,14 @@ fn holders(age: Duration) -> Arc<Holders> {
     }
 }
 
-/// Notes what a service was given, for when its status does not tell yet, or no longer.
+/// Stores the addresses assigned to a service, for the time when they are not in its status.
 fn note(uid: &str, addresses: impl Iterator<Item = IpAddr>) {
     let text = addresses.map(|address| address.to_string()).collect::<Vec<_>>().join(" ");
-    // Without the note the reservation ends by itself, later.
+    // If this fails, the reservation expires later by itself.
     _ = cache::set(&given_key(uid), text.as_bytes(), RESERVATION);
 }
 
-/// What a service was given, as far as that was noted of late.
+/// Returns the addresses recently assigned to a service.
 fn given(uid: &str) -> Vec<IpAddr> {
     let text = cache::get(&given_key(uid)).and_then(|text| String::from_utf8(text).ok()).unwrap_or_default();
     text.split(' ').filter_map(|address| address.parse().ok()).collect()
@@ -164,19 +164,19 @@ fn given_key(uid: &str) -> String {
 fn publish(service: &Service, news: impl IntoIterator<Item = Event>) {
     for Event { warning, reason, message } in news {
         let severity = if warning { Severity::Warning } else { Severity::Normal };
-        // An event that is lost is no reason to fail.
+        // A lost event is not a reason to fail.
         _ = events::on_service(service, severity, reason, &message);
     }
 }
 
-/// Reservations in the host's cache, for one service.
+/// The reservations of one service in the host's cache.
 struct Desk<'a> {
     uid: &'a str,
     taken: Vec<IpAddr>,
 }
 
 impl Desk<'_> {
-    /// Ends this service's reservations, but for the addresses that it has.
+    /// Releases the reservations of this service, except for the addresses that it has.
     fn give_back(self, request: &Request) {
         for address in self.taken.iter().filter(|address| !request.has(**address)) {
             if self.holder(*address).as_deref() == Some(self.uid) {

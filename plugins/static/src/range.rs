@@ -1,4 +1,4 @@
-//! Ranges of addresses, as `FIRST-LAST`, as a CIDR, or as a single address.
+//! Address ranges, written as `FIRST-LAST`, as a CIDR, or as a single address.
 
 use std::{
     fmt,
@@ -8,7 +8,7 @@ use std::{
 
 use ipnet::IpNet;
 
-/// IP family of an address or a range.
+/// The IP family of an address or a range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Family {
     /// IPv4.
@@ -18,14 +18,14 @@ pub enum Family {
 }
 
 impl Family {
-    /// The family of this address.
+    /// Returns the family of this address.
     #[must_use]
     pub fn of(address: IpAddr) -> Self {
         if address.is_ipv4() { Self::V4 } else { Self::V6 }
     }
 }
 
-/// `IPv4` or `IPv6`, as in `spec.ipFamilies`.
+/// Formats the family as `IPv4` or `IPv6`, as in `spec.ipFamilies`.
 impl fmt::Display for Family {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
@@ -35,34 +35,36 @@ impl fmt::Display for Family {
     }
 }
 
-/// All addresses from the first to the last, both included. Both are of one family, and the first is not after the last.
+/// All addresses from the first to the last, both included. Both have the same family, and the first is not after the last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Range {
     first: IpAddr,
     last: IpAddr,
 }
 
-/// Why a text is no range a load balancer may use.
+/// The reason why a text is not a range that load balancers can use.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RangeError {
-    /// Neither of the three forms.
-    #[error("`{0}` is no address, no CIDR and no range: write 192.0.2.10, 192.0.2.0/28 or 192.0.2.10-192.0.2.20")]
+    /// The text has none of the three forms.
+    #[error(
+        "`{0}` is not a valid address, CIDR or range: expected for example 192.0.2.10, 192.0.2.0/28 or 192.0.2.10-192.0.2.20"
+    )]
     Syntax(String),
-    /// A CIDR whose address is not the first of its network.
-    #[error("`{0}` has bits set beyond its prefix: write {1} for the whole network, or a range")]
+    /// The address of a CIDR is not the first address of its network.
+    #[error("`{0}` has host bits set: use {1} for the complete network, or a range")]
     HostBits(String, IpNet),
-    /// First and last of different families.
-    #[error("`{0}` goes from one IP family to the other")]
+    /// The first and the last address have different families.
+    #[error("`{0}` mixes IP families")]
     MixedFamilies(String),
-    /// Last before first.
-    #[error("`{0}` ends before it begins")]
+    /// The last address is before the first.
+    #[error("`{0}` ends before it starts")]
     Reversed(String),
-    /// Contains addresses that cannot be anybody's.
-    #[error("`{0}` contains {1} addresses, which no load balancer can have")]
+    /// The range contains addresses that cannot be assigned.
+    #[error("`{0}` contains {1} addresses, which load balancers cannot have")]
     Unusable(String, &'static str),
 }
 
-/// What no load balancer, and no machine, can have for an address (IANA special-purpose registries, and multicast).
+/// Addresses that neither load balancers nor machines can have (IANA special-purpose registries, and multicast).
 const UNUSABLE: [(Range, &str); 10] = [
     (v4([0, 0, 0, 0], [0, 255, 255, 255]), "unspecified"),
     (v4([127, 0, 0, 0], [127, 255, 255, 255]), "loopback"),
@@ -85,39 +87,39 @@ const fn v6(first: u128, last: u128) -> Range {
     Range { first: IpAddr::V6(Ipv6Addr::from_bits(first)), last: IpAddr::V6(Ipv6Addr::from_bits(last)) }
 }
 
-/// What kind of address this is, if it can be nobody's own.
+/// Returns the kind of this address if it cannot be assigned.
 #[must_use]
 pub fn unusable(address: IpAddr) -> Option<&'static str> {
     UNUSABLE.iter().find(|(range, _)| range.contains(address)).map(|(_, what)| *what)
 }
 
 impl Range {
-    /// The family of all its addresses.
+    /// Returns the family of the addresses.
     #[must_use]
     pub fn family(&self) -> Family {
         Family::of(self.first)
     }
 
-    /// The last address.
+    /// Returns the last address.
     #[must_use]
     pub fn last(&self) -> IpAddr {
         self.last
     }
 
-    /// True if the address is in it.
+    /// Returns true if the address is in the range.
     #[must_use]
     pub fn contains(&self, address: IpAddr) -> bool {
-        // IpAddr orders all of IPv4 before all of IPv6, so the ends keep the families apart.
+        // `IpAddr` orders all IPv4 addresses before all IPv6 addresses, so this comparison also separates the families.
         self.first <= address && address <= self.last
     }
 
-    /// True if both have an address in common.
+    /// Returns true if the ranges have an address in common.
     #[must_use]
     pub fn overlaps(&self, other: &Self) -> bool {
         self.first <= other.last && other.first <= self.last
     }
 
-    /// All addresses from first to last, one at a time: a range may be larger than any memory.
+    /// Iterates over the addresses from first to last. A range can be too large to collect.
     pub fn addresses(self) -> impl Iterator<Item = IpAddr> {
         let mut next = Some(self.first);
         std::iter::from_fn(move || {
@@ -128,7 +130,7 @@ impl Range {
     }
 }
 
-/// The next address of the same family.
+/// Returns the next address of the same family.
 fn after(address: IpAddr) -> Option<IpAddr> {
     match address {
         IpAddr::V4(address) => address.to_bits().checked_add(1).map(|bits| Ipv4Addr::from_bits(bits).into()),
@@ -175,7 +177,7 @@ fn parse(text: &str) -> Result<Range, RangeError> {
     Ok(Range { first, last })
 }
 
-/// As an inventory would say it.
+/// Formats the range as it is written in an inventory.
 impl fmt::Display for Range {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.first == self.last { self.first.fmt(f) } else { write!(f, "{}-{}", self.first, self.last) }
@@ -191,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn the_three_forms_are_read() {
+    fn parses_addresses_ranges_and_cidrs() {
         assert_eq!(range("192.0.2.10-192.0.2.20").to_string(), "192.0.2.10-192.0.2.20");
         assert_eq!(range("192.0.2.10 - 192.0.2.20"), range("192.0.2.10-192.0.2.20"));
         assert_eq!(range("198.51.100.0/28").to_string(), "198.51.100.0-198.51.100.15");
@@ -200,16 +202,16 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_range_is_refused_and_the_way_out_is_named() {
+    fn rejects_invalid_ranges_with_a_reason() {
         for (text, reason) in [
-            ("", "is no address"),
-            ("nonsense", "is no address"),
-            ("192.0.2.1-", "is no address"),
-            ("192.0.2.1-192.0.2.2-192.0.2.3", "is no address"),
-            ("192.0.2.0/33", "is no address"),
-            ("192.0.2.5/28", "write 192.0.2.0/28"),
-            ("192.0.2.1-2001:db8::1", "one IP family to the other"),
-            ("192.0.2.9-192.0.2.1", "ends before it begins"),
+            ("", "is not a valid address"),
+            ("nonsense", "is not a valid address"),
+            ("192.0.2.1-", "is not a valid address"),
+            ("192.0.2.1-192.0.2.2-192.0.2.3", "is not a valid address"),
+            ("192.0.2.0/33", "is not a valid address"),
+            ("192.0.2.5/28", "use 192.0.2.0/28"),
+            ("192.0.2.1-2001:db8::1", "mixes IP families"),
+            ("192.0.2.9-192.0.2.1", "ends before it starts"),
             ("127.0.0.1", "loopback"),
             ("100.0.0.0-200.0.0.0", "loopback"),
             ("0.0.0.0/0", "unspecified"),
@@ -226,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_beside_a_reserved_range_is_somebodys() {
+    fn addresses_next_to_reserved_ranges_are_usable() {
         for (inside, outside) in [("febf:ffff::", "fec0::"), ("169.254.255.255", "169.255.0.0"), ("::2", "::1:0:0")] {
             assert!(unusable(inside.parse().unwrap()).is_some(), "{inside}");
             assert_eq!(unusable(outside.parse().unwrap()), None, "{outside}");
@@ -234,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn ends_belong_to_the_range_and_families_stay_apart() {
+    fn a_range_includes_its_ends_and_only_its_family() {
         let range = range("192.0.2.10-192.0.2.20");
         for (address, inside) in [
             ("192.0.2.9", false),
@@ -262,14 +264,14 @@ mod tests {
     }
 
     #[test]
-    fn a_range_at_the_end_of_its_family_comes_to_an_end() {
+    fn a_range_at_the_end_of_the_address_space_ends() {
         assert_eq!(range("203.0.113.255").addresses().count(), 1);
         let last = Range { first: IpAddr::V6(Ipv6Addr::from_bits(u128::MAX - 1)), last: IpAddr::V6(u128::MAX.into()) };
         assert_eq!(last.addresses().count(), 2);
     }
 
     #[test]
-    fn a_huge_range_is_walked_lazily() {
+    fn a_huge_range_is_iterated_lazily() {
         assert_eq!(range("2001:db8::/32").addresses().nth(2), Some("2001:db8::2".parse().unwrap()));
     }
 }

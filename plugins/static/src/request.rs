@@ -1,4 +1,4 @@
-//! What a service asks for.
+//! The addresses that a service requests.
 
 use std::net::IpAddr;
 
@@ -9,70 +9,70 @@ use skydock_sdk::{
 
 use crate::range::Family;
 
-/// Annotation with the name of the pool that the service wants its addresses from.
+/// Annotation with the name of the pool that the service requests addresses from.
 pub const POOL_ANNOTATION: &str = "static.skydock.dev/address-pool";
 
-/// Annotation with the addresses that the service wants, at most one per IP family, separated by commas. Comes before
-/// `spec.loadBalancerIP`, which is deprecated and cannot name two.
+/// Annotation with the addresses that the service requests, separated by commas, at most one per IP family. It takes precedence
+/// over `spec.loadBalancerIP`, which is deprecated and holds only one address.
 pub const ADDRESSES_ANNOTATION: &str = "static.skydock.dev/addresses";
 
-/// What a service asks for, and what it has.
+/// The addresses that a service requests, and those that it has.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Request {
     /// `metadata.uid`.
     pub uid: String,
     /// `NAMESPACE/NAME`.
     pub name: String,
-    /// Families it wants an address of, first one first.
+    /// The families that it needs an address of, in order of preference.
     pub families: Vec<Family>,
-    /// True if it must have all of them.
+    /// True if it needs an address of each family.
     pub require_all: bool,
-    /// Name of the pool it asks for.
+    /// The name of the requested pool.
     pub pool: Option<String>,
-    /// Addresses it asks for: one per family at most, of its families only.
+    /// The requested addresses, at most one per family and only of the service's families.
     pub addresses: Vec<IpAddr>,
     /// Addresses in its status.
     pub current: Vec<IpAddr>,
-    /// Addresses that it was given of late, and that its status may not show yet.
+    /// Recently assigned addresses, which may not be in the status yet.
     pub given: Vec<IpAddr>,
 }
 
-/// Why a request makes no sense, whatever the inventory says.
+/// The reason why a request is invalid for every inventory.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RequestError {
-    /// Not an address.
-    #[error("{field} asks for `{text}`, which is no IP address")]
+    /// The text is not an IP address.
+    #[error("{field} requests `{text}`, which is not a valid IP address")]
     Syntax {
-        /// Where it stands.
+        /// The annotation or field.
         field: &'static str,
-        /// What stands there.
+        /// Its text.
         text: String,
     },
-    /// More than one address of a family.
-    #[error("{field} asks for two {family} addresses; a service has at most one of each IP family")]
+    /// Two addresses of one family are requested.
+    #[error("{field} requests two {family} addresses, but a Service can have at most one of each IP family")]
     TwoOfOneFamily {
-        /// Where it stands.
+        /// The annotation or field.
         field: &'static str,
         /// The family.
         family: Family,
     },
-    /// An address the service cannot have.
-    #[error("{field} asks for {address}, but {family} is not among the service's families")]
+    /// The requested address is not of one of the service's families.
+    #[error("{field} requests {address}, but {family} is not in the Service's families")]
     WrongFamily {
-        /// Where it stands.
+        /// The annotation or field.
         field: &'static str,
-        /// What is asked for.
+        /// The requested address.
         address: IpAddr,
-        /// Its family.
+        /// The family of the address.
         family: Family,
     },
 }
 
 impl Request {
-    /// Reads a service.
+    /// Reads the request of a service.
     ///
     /// # Errors
-    /// If it asks for what no inventory could give.
+    /// Returns an error if the request is invalid for every inventory.
     pub fn of(service: &Service) -> Result<Self, RequestError> {
         let families = families(service);
         Ok(Self {
@@ -87,14 +87,14 @@ impl Request {
         })
     }
 
-    /// True if the address is the service's already.
+    /// Returns true if the service already has the address.
     #[must_use]
     pub fn has(&self, address: IpAddr) -> bool {
         self.current.contains(&address) || self.given.contains(&address)
     }
 }
 
-/// Addresses in the status of a service. Names are left out: this provider gives none.
+/// Returns the IP addresses in the status of a service. Host names are ignored, because this provider does not assign any.
 #[must_use]
 pub fn current(service: &Service) -> Vec<IpAddr> {
     service.status.ingress.iter().filter_map(|ingress| ingress.ip.as_deref()?.parse().ok()).collect()
@@ -106,7 +106,7 @@ fn families(service: &Service) -> Vec<Family> {
         IpFamily::Ipv6 => Family::V6,
     });
     match service.ip_family_policy {
-        // Services from before dual stack have no families, and were all IPv4.
+        // Services created before dual stack have no families and are IPv4.
         _ if service.ip_families.is_empty() => vec![Family::V4],
         IpFamilyPolicy::SingleStack => families.take(1).collect(),
         IpFamilyPolicy::PreferDualStack | IpFamilyPolicy::RequireDualStack => families.collect(),
@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn families_come_in_the_order_of_the_service_and_one_is_enough_for_a_single_stack() {
+    fn request_families_follow_the_ip_families_and_policy() {
         for (policy, families, require_all) in [
             (IpFamilyPolicy::SingleStack, &[Family::V4][..], true),
             (IpFamilyPolicy::PreferDualStack, &[Family::V4, Family::V6], false),
@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn the_annotation_comes_before_the_deprecated_field() {
+    fn the_annotation_overrides_the_deprecated_field() {
         for (annotation, field, addresses) in [
             ("192.0.2.1, 2001:db8::1", "192.0.2.9", &["192.0.2.1", "2001:db8::1"][..]),
             ("", "192.0.2.9", &["192.0.2.9"]),
@@ -186,10 +186,10 @@ mod tests {
     }
 
     #[test]
-    fn a_request_that_nobody_could_meet_is_refused_and_its_field_named() {
+    fn rejects_impossible_requests_with_a_reason() {
         for (annotation, field, message) in [
-            ("here", "", "annotation static.skydock.dev/addresses asks for `here`, which is no IP address"),
-            ("", "there", "spec.loadBalancerIP asks for `there`, which is no IP address"),
+            ("here", "", "annotation static.skydock.dev/addresses requests `here`, which is not a valid IP address"),
+            ("", "there", "spec.loadBalancerIP requests `there`, which is not a valid IP address"),
             ("192.0.2.1,192.0.2.2", "", "two IPv4 addresses"),
         ] {
             let error = Request::of(&asking(annotation, field)).unwrap_err().to_string();
@@ -197,11 +197,11 @@ mod tests {
         }
         let single = Service { ip_family_policy: IpFamilyPolicy::SingleStack, ..asking("2001:db8::1", "") };
         let error = Request::of(&single).unwrap_err().to_string();
-        assert!(error.ends_with("asks for 2001:db8::1, but IPv6 is not among the service's families"), "{error}");
+        assert!(error.ends_with("requests 2001:db8::1, but IPv6 is not in the Service's families"), "{error}");
     }
 
     #[test]
-    fn names_and_nonsense_in_the_status_are_passed_over() {
+    fn invalid_addresses_in_the_status_are_ignored() {
         let ingress = |ip: Option<&str>| Ingress { ip: ip.map(Into::into), ..Ingress::default() };
         let status =
             LoadBalancerStatus { ingress: vec![ingress(None), ingress(Some("?")), ingress(Some("192.0.2.1"))] };

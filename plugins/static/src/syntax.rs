@@ -1,9 +1,9 @@
-//! What names, labels and provider IDs may look like. Kubernetes would refuse the rest much later, and node by node.
+//! Syntax of names, labels and provider IDs. Kubernetes would reject invalid ones much later, node by node.
 
-/// Most bytes of a provider ID (the contract's bound).
+/// Maximum length of a provider ID in bytes (a limit of the plugin contract).
 const PROVIDER_ID: usize = 512;
 
-/// A DNS name (RFC 1123 subdomain), as names of nodes are: at most 253 bytes.
+/// Returns true for a DNS name (RFC 1123 subdomain) of at most 253 bytes, as names of nodes are.
 pub(crate) fn is_dns_name(text: &str) -> bool {
     text.len() <= 253 && text.split('.').all(is_dns_label)
 }
@@ -13,12 +13,13 @@ fn is_dns_label(text: &str) -> bool {
     (1..=63).contains(&text.len()) && text.bytes().all(inner) && !text.starts_with('-') && !text.ends_with('-')
 }
 
-/// The value of a label: empty, or at most 63 letters, digits, `-`, `_` and `.`, with a letter or digit at both ends.
+/// Returns true for the value of a label: empty, or at most 63 letters, digits, `-`, `_` and `.`, with a letter or digit at both
+/// ends.
 pub(crate) fn is_label_value(text: &str) -> bool {
     text.is_empty() || is_qualified_part(text)
 }
 
-/// The key of a label: a name, with a DNS name and `/` before it or not.
+/// Returns true for the key of a label: a name, optionally after a DNS name and `/`.
 pub(crate) fn is_label_key(text: &str) -> bool {
     match text.split_once('/') {
         Some((prefix, name)) => is_dns_name(prefix) && is_qualified_part(name),
@@ -32,7 +33,7 @@ fn is_qualified_part(text: &str) -> bool {
     text.len() <= 63 && text.bytes().all(inner) && end(text.bytes().next()) && end(text.bytes().next_back())
 }
 
-/// True for keys that belong to Kubernetes itself: under `kubernetes.io` or `k8s.io`.
+/// Returns true for keys that belong to Kubernetes: under `kubernetes.io` or `k8s.io`.
 pub(crate) fn is_kubernetes_key(key: &str) -> bool {
     let domain = key.split_once('/').map_or("", |(prefix, _)| prefix);
     ["kubernetes.io", "k8s.io"]
@@ -40,7 +41,7 @@ pub(crate) fn is_kubernetes_key(key: &str) -> bool {
         .any(|own| domain.strip_suffix(own).is_some_and(|rest| rest.is_empty() || rest.ends_with('.')))
 }
 
-/// The `SCHEME://` a provider ID begins with.
+/// Returns the `SCHEME://` at the start of a provider ID.
 pub(crate) fn scheme(id: &str) -> Option<&str> {
     let at = id.find("://")?;
     let scheme = id.get(..at)?;
@@ -49,12 +50,12 @@ pub(crate) fn scheme(id: &str) -> Option<&str> {
     id.get(..at + 3).filter(|_| valid)
 }
 
-/// A provider ID: `SCHEME://` and something printable, at most 512 bytes.
+/// Returns true for a provider ID: `SCHEME://` followed by printable characters, at most 512 bytes.
 pub(crate) fn is_provider_id(text: &str) -> bool {
     text.len() <= PROVIDER_ID && is_printable(text) && scheme(text).is_some_and(|scheme| scheme.len() < text.len())
 }
 
-/// The beginning of a provider ID: `SCHEME://` or more.
+/// Returns true for a prefix of a provider ID: `SCHEME://` or more.
 pub(crate) fn is_provider_id_prefix(text: &str) -> bool {
     text.len() < PROVIDER_ID && is_printable(text) && scheme(text).is_some()
 }
@@ -68,7 +69,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_are_what_kubernetes_takes() {
+    fn dns_names_are_validated_like_in_kubernetes() {
         for (text, valid) in [
             ("worker-1", true),
             ("worker-1.example.com", true),
@@ -87,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn label_values_are_what_kubernetes_takes() {
+    fn label_values_are_validated_like_in_kubernetes() {
         for (text, valid) in
             [("", true), ("m5.large_A", true), ("a b", false), ("-a", false), ("a.", false), (&"a".repeat(64), false)]
         {
@@ -96,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn label_keys_are_what_kubernetes_takes() {
+    fn label_keys_are_validated_like_in_kubernetes() {
         for (text, valid) in [
             ("rack", true),
             ("example.com/Rack", true),
@@ -111,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn kubernetes_own_keys_are_known() {
+    fn kubernetes_label_keys_are_recognized() {
         for (key, own) in [
             ("kubernetes.io/arch", true),
             ("node.kubernetes.io/instance-type", true),

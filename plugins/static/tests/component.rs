@@ -1,4 +1,4 @@
-//! The component in a real host: what the rules decide must come out of the sandbox as it went in.
+//! Tests the component in a real host: the decisions of the rules must pass the sandbox unchanged.
 #![allow(clippy::unwrap_used, reason = "helpers of tests, which clippy does not know for such")]
 
 use std::{
@@ -17,7 +17,7 @@ use tempfile::NamedTempFile;
 
 const HEAD: &str = "apiVersion: static.skydock.dev/v1alpha1\nkind: Inventory\n";
 
-/// Services with their statuses, and the events published.
+/// Services with their statuses, and the published events.
 #[derive(Default)]
 struct World {
     services: Mutex<Vec<Arc<Service>>>,
@@ -128,7 +128,7 @@ fn node(name: &str, provider_id: Option<&str>) -> Arc<Node> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn nodes_learn_of_their_machines() {
+async fn nodes_get_the_data_of_their_machines() {
     let bench = Bench::load("machines:\n- {name: a, zone: z, providerID: 'metal://1'}\n- {name: b, state: stopped}")
         .await
         .unwrap();
@@ -144,7 +144,7 @@ async fn nodes_learn_of_their_machines() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_address_is_reserved_until_the_status_shows_it_and_free_when_the_service_is_gone() {
+async fn an_address_is_reserved_until_its_service_is_deleted() {
     let bench = Bench::load("addressPools: [{name: p, addresses: [192.0.2.0/31]}]").await.unwrap();
     let (a, b, c) = (service("a", &[]), service("b", &[]), service("c", &[]));
     assert_eq!(bench.ensure(&a).await, Ok(vec!["192.0.2.0".into()]));
@@ -161,19 +161,19 @@ async fn an_address_is_reserved_until_the_status_shows_it_and_free_when_the_serv
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_address_stays_while_its_status_is_on_the_way() {
+async fn an_address_stays_while_the_status_is_outdated() {
     let bench = Bench::load("addressPools: [{name: p, addresses: [192.0.2.0/30]}]").await.unwrap();
     let (early, web) = (service("early", &[]), service("web", &[]));
     assert_eq!(bench.ensure(&early).await, Ok(vec!["192.0.2.0".into()]));
     assert_eq!(bench.ensure(&web).await, Ok(vec!["192.0.2.1".into()]));
     bench.plugin.ensure_load_balancer_deleted(&service("early", &["192.0.2.0"])).await.unwrap();
-    // An edit of the Service that is older than its status: there is a free address before its own.
+    // An edit of the Service that is older than its status. There is a free address before the Service's own.
     assert_eq!(bench.ensure(&web).await, Ok(vec!["192.0.2.1".into()]));
     assert_eq!(bench.ensure(&service("web", &["192.0.2.1"])).await, Ok(vec!["192.0.2.1".into()]));
     assert_eq!(bench.ensure(&service("next", &[])).await, Ok(vec!["192.0.2.0".into()]));
 }
 
-/// Inventories as large as a file may be, made of as many small things as fit.
+/// Returns inventories of the maximum file size, made of as many small elements as possible.
 fn bombs() -> Vec<(&'static str, String)> {
     let room = (1 << 20) - HEAD.len() - 100;
     let lines = |line: &dyn Fn(usize) -> String| {
@@ -198,19 +198,19 @@ fn bombs() -> Vec<(&'static str, String)> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_bomb_of_an_inventory_is_refused_in_a_sentence() {
+async fn an_inventory_bomb_is_rejected_as_invalid() {
     let bench = Bench::load("machines: [{name: a}]").await.unwrap();
     for (what, bomb) in bombs() {
         std::fs::write(bench.inventory.path(), format!("{HEAD}{bomb}")).unwrap();
         let begin = Instant::now();
         let refused = bench.plugin.reload().await.expect_err(what).to_string();
         println!("{what} in {:?}: {refused:.300}", begin.elapsed());
-        assert!(refused.starts_with("it refused its configuration: invalid: "), "{what}: {refused}");
+        assert!(refused.starts_with("it rejected its configuration: invalid: "), "{what}: {refused}");
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn many_services_at_once_get_different_addresses_and_keep_them_through_a_swap() {
+async fn concurrent_services_get_different_addresses_and_keep_them() {
     let bench = Bench::load("addressPools: [{name: p, addresses: [10.0.0.0/8]}]").await.unwrap();
     let bench = Arc::new(bench);
     let calls = (0..200).map(|number| {
@@ -237,7 +237,7 @@ async fn many_services_at_once_get_different_addresses_and_keep_them_through_a_s
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_wrong_inventory_is_refused_with_its_place_and_the_good_one_stays() {
+async fn an_invalid_inventory_is_rejected_and_the_old_one_stays() {
     let bench = Bench::load("machines: [{name: a}]").await.unwrap();
     std::fs::write(bench.inventory.path(), format!("{HEAD}machines:\n- {{name: a, zome: b}}")).unwrap();
     let error = bench.plugin.reload().await.unwrap_err();
@@ -249,7 +249,7 @@ async fn a_wrong_inventory_is_refused_with_its_place_and_the_good_one_stays() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_cluster_of_ten_thousand_services_and_five_thousand_machines_is_served() {
+async fn serves_10000_services_and_5000_machines() {
     let machines: String = (0..5000)
         .map(|number| format!("- {{name: m{number}, zone: z{}, providerID: 'metal://{number}'}}\n", number % 3))
         .collect();

@@ -1,4 +1,4 @@
-//! The inventories under `deploy/`: what a cluster is started with must be read without a word of complaint.
+//! The inventories under `deploy/` must be read without any complaint.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests, which clippy does not know for such")]
 
 use std::{fs, path::Path};
@@ -12,14 +12,14 @@ fn inventory(file: &str) -> Inventory {
 }
 
 #[test]
-fn the_inventory_of_the_base_leaves_all_nodes_and_services_to_others() {
+fn the_base_inventory_has_no_machines_or_pools() {
     let base = inventory("base/cloud.yaml");
     assert!(base.machines.is_none(), "without machines, no node may be taken for gone");
     assert!(base.pools.0.is_empty());
 }
 
 #[test]
-fn the_inventory_of_the_example_has_machines_and_addresses() {
+fn the_example_inventory_has_machines_and_addresses() {
     let example = inventory("example/cloud.yaml");
     assert!(example.machines.is_some());
     assert!(example.pools.0.iter().any(|pool| pool.auto_assign), "a Service would have to name its pool");

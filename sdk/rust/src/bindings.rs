@@ -1,7 +1,7 @@
-//! What `wit-bindgen` makes of the contract. The only module with `unsafe` in it, and all of that is generated.
+//! Bindings that `wit-bindgen` generates from the contract. This is the only module with `unsafe` code, all of which is generated.
 //!
-//! A world must export everything it names, so each capability has a world and a module of its own, and a plugin exports
-//! those it has. All of them share the types and the host's interfaces of [`imports`]; the linker merges what they say.
+//! A plugin must export everything that its world names. Each capability therefore has its own world and module, and a plugin exports
+//! those that it implements. All of them share the types and host interfaces of [`imports`]; the linker merges the worlds.
 #![allow(unsafe_code, reason = "generated: lifting and lowering of the canonical ABI")]
 #![allow(missing_docs, unreachable_pub, unused_qualifications, rust_2018_idioms, reason = "generated")]
 #![allow(
@@ -11,7 +11,7 @@
     reason = "generated"
 )]
 
-/// Shared types, and what the host offers.
+/// Shared types, and the interfaces that the host provides.
 pub mod imports {
     wit_bindgen::generate!({
         path: "../../wit/v0.1.0",
@@ -19,7 +19,7 @@ pub mod imports {
         generate_all,
         generate_unused_types: true,
         additional_derives: [PartialEq, Eq],
-        // What Kubernetes defaults to, so that tests and examples name only the fields they are about.
+        // The defaults of Kubernetes, so that tests and examples only set the fields that matter to them.
         additional_type_attributes: {
             "skydock:provider/types@0.1.0/node": [#[derive(Default)]],
             "skydock:provider/types@0.1.0/service": [#[derive(Default)]],
@@ -35,7 +35,7 @@ pub mod imports {
     });
 }
 
-/// One module per capability: its world, its derives, and the name of its export macro.
+/// Generates the module of a capability from its world, its derives, and the name of its export macro.
 macro_rules! capability {
     ($(#[$doc:meta])* $name:ident, $world:literal, $macro:literal, { $($attributes:tt)* } $(, { $($members:tt)* })?) => {
         $(#[$doc])*
@@ -64,7 +64,7 @@ macro_rules! capability {
 }
 
 capability! {
-    /// `plugin`, which every plugin exports.
+    /// The interface `plugin`, which every plugin exports.
     plugin, "plugin-base", "export_plugin",
     { "skydock:provider/plugin@0.1.0/plugin-info": [#[derive(Default)]],
       "skydock:provider/plugin@0.1.0/settings": [#[derive(Default)]],
@@ -72,24 +72,24 @@ capability! {
     { "skydock:provider/plugin@0.1.0/overlap.any": [#[default]] }
 }
 capability! {
-    /// `instances`.
+    /// The interface `instances`.
     instances, "with-instances", "export_instances",
     { "skydock:provider/instances@0.1.0/instance": [#[derive(Default)]] }
 }
 capability! {
-    /// `load-balancers`.
+    /// The interface `load-balancers`.
     load_balancers, "with-load-balancers", "export_load_balancers", {}
 }
 capability! {
-    /// `routes`.
+    /// The interface `routes`.
     routes, "with-routes", "export_routes", {}
 }
 capability! {
-    /// `zones`.
+    /// The interface `zones`.
     zones, "with-zones", "export_zones",
     { "skydock:provider/zones@0.1.0/zone": [#[derive(Default)]] }
 }
 capability! {
-    /// `maintenance`.
+    /// The interface `maintenance`.
     maintenance, "with-maintenance", "export_maintenance", {}
 }

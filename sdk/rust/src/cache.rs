@@ -1,38 +1,40 @@
-//! A small store in the host's memory that all instances of the plugin share, across reloads, not across hosts.
+//! A small store in the host's memory that all instances of the plugin share. It is kept when the plugin is reloaded, but it is not
+//! shared between hosts.
 //!
-//! Bounds: keys of 1 to 256 bytes, values of at most 64 KiB, 8 MiB in all, 24 hours; the entry that expires first gives way.
+//! Limits: keys of 1 to 256 bytes, values of at most 64 KiB, 8 MiB in total, 24 hours. If the total is exceeded, the entries that
+//! expire first are dropped.
 use std::time::Duration;
 
 use crate::bindings::imports::skydock::provider::cache as host;
 use crate::inside_a_plugin;
 
-/// What became of [`reserve`].
+/// Result of [`reserve`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Reservation {
-    /// The key holds the caller's value now, for the whole of the time asked for.
+    /// The key has the caller's value, for the whole lifetime requested.
     Held,
-    /// Another value is there already: this one. Nothing has changed.
+    /// The key has this other value. Nothing was changed.
     Taken(Vec<u8>),
-    /// The key or the value is out of bounds. Nothing has changed.
+    /// The key or the value exceeds the limits. Nothing was changed.
     Refused,
 }
 
-/// The value under this key, unless it has expired.
+/// Returns the value of this key, unless it has expired.
 #[must_use]
 pub fn get(key: &str) -> Option<Vec<u8>> {
     inside_a_plugin();
     host::get(key)
 }
 
-/// Sets the value. False if the key or the value is out of bounds; then nothing is set.
+/// Sets the value. Returns false, and sets nothing, if the key or the value exceeds the limits.
 #[must_use = "a key or value out of bounds is not set"]
 pub fn set(key: &str, value: &[u8], lifetime: Duration) -> bool {
     inside_a_plugin();
     host::set(key, value, millis(lifetime))
 }
 
-/// Sets the value unless there is another one, as one step that no other instance can come between. With the value that is
-/// there already it prolongs its lifetime. An empty value cannot be told from a refusal, and is refused.
+/// Sets the value unless the key has another one, as one atomic step. If the key has the same value, its lifetime is extended. An empty
+/// value is always rejected, because the host's answer to a rejected reservation is an empty value.
 #[must_use = "the reservation may be another's"]
 pub fn reserve(key: &str, value: &[u8], lifetime: Duration) -> Reservation {
     if value.is_empty() {
@@ -42,13 +44,14 @@ pub fn reserve(key: &str, value: &[u8], lifetime: Duration) -> Reservation {
     outcome(value, host::reserve(key, value, millis(lifetime)))
 }
 
-/// Removes the key. No harm if it is not there.
+/// Removes the key. Does nothing if it does not exist.
 pub fn remove(key: &str) {
     inside_a_plugin();
     host::remove(key);
 }
 
-/// Reads the host's answer to `reserve`: nothing if it was set, else the value that is there; empty if it was refused.
+/// Interprets the host's answer to `reserve`: none if the value was set, an empty value if it was rejected, otherwise the existing
+/// value.
 fn outcome(ours: &[u8], answer: Option<Vec<u8>>) -> Reservation {
     match answer {
         None => Reservation::Held,
@@ -58,7 +61,7 @@ fn outcome(ours: &[u8], answer: Option<Vec<u8>>) -> Reservation {
     }
 }
 
-/// Whole milliseconds; what does not fit is far above the host's bound anyway.
+/// Converts to whole milliseconds. A value that does not fit far exceeds the host's limit anyway.
 fn millis(lifetime: Duration) -> u64 {
     u64::try_from(lifetime.as_millis()).unwrap_or(u64::MAX)
 }
@@ -68,7 +71,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_reservation_is_held_by_whoever_set_the_value_and_may_be_prolonged() {
+    fn a_reservation_is_held_by_the_value_that_was_set() {
         assert_eq!(outcome(b"me", None), Reservation::Held);
         assert_eq!(outcome(b"me", Some(b"me".to_vec())), Reservation::Held);
         assert_eq!(outcome(b"me", Some(b"you".to_vec())), Reservation::Taken(b"you".to_vec()));
@@ -76,18 +79,18 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_value_is_refused_before_the_host_is_asked() {
+    fn an_empty_value_is_rejected_without_a_host_call() {
         assert_eq!(reserve("key", b"", Duration::from_secs(1)), Reservation::Refused);
     }
 
     #[test]
     #[should_panic(expected = "only inside a plugin")]
-    fn natively_the_cache_says_why_it_is_not_there() {
+    fn the_cache_panics_outside_a_plugin() {
         let _ = get("key");
     }
 
     #[test]
-    fn a_lifetime_that_does_not_fit_is_cut() {
+    fn a_lifetime_too_long_for_milliseconds_is_capped() {
         assert_eq!(millis(Duration::from_secs(2)), 2000);
         assert_eq!(millis(Duration::MAX), u64::MAX);
     }

@@ -1,45 +1,45 @@
-//! The cluster's objects as the host's cache has them. Read only.
+//! The cluster's objects from the host's cache. Read-only.
 use crate::bindings::imports::skydock::provider::cluster as host;
 use crate::inside_a_plugin;
 use crate::types::{Node, Service};
 
-/// UID of the namespace `kube-system`: who this cluster is, in any account. None until the host has read it.
+/// Returns the UID of the namespace `kube-system`, which identifies this cluster in any account. None until the host has read it.
 #[must_use]
 pub fn uid() -> Option<String> {
     inside_a_plugin();
     host::uid()
 }
 
-/// A number that grows when [`nodes`] or [`services`] would answer something else. None until the host's caches are full: then nothing
-/// may be concluded from what they lack.
+/// Returns a number that grows when the result of [`nodes`] or [`services`] changes. None until the host's caches are filled: until
+/// then, a missing object means nothing.
 #[must_use]
 pub fn revision() -> Option<u64> {
     inside_a_plugin();
     host::revision()
 }
 
-/// The nodes that this plugin owns by provider ID, and those that have none yet.
+/// Returns the nodes whose provider ID this plugin owns, and those without a provider ID.
 #[must_use]
 pub fn nodes() -> Vec<Node> {
     inside_a_plugin();
     host::nodes()
 }
 
-/// The services of type LoadBalancer that this plugin serves, those that are being deleted included.
+/// Returns the Services of type LoadBalancer that this plugin serves, including those that are being deleted.
 #[must_use]
 pub fn services() -> Vec<Service> {
     inside_a_plugin();
     host::services()
 }
 
-/// A node as JSON, for fields that [`Node`] leaves out. None if it is not there or not this plugin's.
+/// Returns a node as JSON, for fields that [`Node`] does not contain. None if it does not exist or is not this plugin's.
 #[must_use]
 pub fn node_json(name: &str) -> Option<String> {
     inside_a_plugin();
     host::node_json(name)
 }
 
-/// A service as JSON, for fields that [`Service`] leaves out. None if it is not there or not this plugin's.
+/// Returns a Service as JSON, for fields that [`Service`] does not contain. None if it does not exist or is not this plugin's.
 #[must_use]
 pub fn service_json(namespace: &str, name: &str) -> Option<String> {
     inside_a_plugin();

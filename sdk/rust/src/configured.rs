@@ -1,30 +1,30 @@
-//! Where a plugin keeps what it read of its configuration.
+//! Storage for a plugin's parsed configuration.
 use std::sync::{Arc, PoisonError, RwLock};
 
 use crate::error::Result;
 use crate::types::CloudError;
 
-/// A static place for what `configure` made of the operator's text. See the example of the [crate](crate).
+/// A static variable for what `configure` has parsed from the operator's configuration. See the example of the [crate](crate).
 #[derive(Debug)]
 pub struct Configured<T>(RwLock<Option<Arc<T>>>);
 
 impl<T> Configured<T> {
-    /// An empty place, for a `static`.
+    /// Creates an empty variable, for a `static`.
     #[must_use]
     pub const fn new() -> Self {
         Self(RwLock::new(None))
     }
 
-    /// Puts the value there, in place of one that is there already.
+    /// Sets the value, and replaces an existing one.
     pub fn set(&self, value: T) {
         *self.0.write().unwrap_or_else(PoisonError::into_inner) = Some(Arc::new(value));
     }
 
-    /// The value.
+    /// Returns the value.
     ///
     /// # Errors
     ///
-    /// [`CloudError::Internal`] if nothing was set. The host calls `configure` before anything else, so this means that
+    /// [`CloudError::Internal`] if no value was set. The host calls `configure` before any other function, so this means that
     /// `configure` succeeded without setting it.
     pub fn get(&self) -> Result<Arc<T>> {
         let value = self.0.read().unwrap_or_else(PoisonError::into_inner);
@@ -43,7 +43,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_set_last_is_there_and_nothing_before() {
+    fn returns_the_last_value_or_an_error_if_unset() {
         static PLACE: Configured<u8> = Configured::new();
         assert!(matches!(PLACE.get(), Err(CloudError::Internal(_))));
         PLACE.set(1);

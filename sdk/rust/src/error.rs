@@ -1,50 +1,50 @@
-//! Short ways to say how a cloud failed.
+//! Constructors for the errors of a cloud.
 use std::time::Duration;
 
 use crate::types::{CloudError, Retry};
 
-/// What every function of a plugin answers.
+/// Result of every function of a plugin.
 pub type Result<T> = std::result::Result<T, CloudError>;
 
-/// Constructors for each case; see [`CloudError`] for what the host does with it. Messages are for people: one sentence,
-/// no secrets.
+/// Constructors for each case; [`CloudError`] describes what the host does with it. Messages are for people: one sentence, without
+/// secrets.
 impl CloudError {
-    /// The cloud answered, and the thing is not there.
+    /// Creates an error: the cloud answered that the object does not exist.
     pub fn not_found(message: impl Into<String>) -> Self {
         Self::NotFound(message.into())
     }
 
-    /// A race against another writer was lost.
+    /// Creates an error: another writer changed the object at the same time.
     pub fn conflict(message: impl Into<String>) -> Self {
         Self::Conflict(message.into())
     }
 
-    /// The cloud asks to slow down.
+    /// Creates an error: the cloud asks for fewer requests.
     pub fn throttled(after: Duration, message: impl Into<String>) -> Self {
         Self::Throttled(retry(after, message.into()))
     }
 
-    /// Accepted, and not finished yet.
+    /// Creates an error: the request was accepted, and is not finished yet.
     pub fn in_progress(after: Duration, message: impl Into<String>) -> Self {
         Self::InProgress(retry(after, message.into()))
     }
 
-    /// Credentials or permissions are missing.
+    /// Creates an error: credentials or permissions are missing.
     pub fn denied(message: impl Into<String>) -> Self {
         Self::Denied(message.into())
     }
 
-    /// The object, or the configuration, asks for what this cloud cannot do.
+    /// Creates an error: the object, or the configuration, asks for something that this cloud cannot do.
     pub fn invalid(message: impl Into<String>) -> Self {
         Self::Invalid(message.into())
     }
 
-    /// The cloud cannot be reached, or answers with a server error.
+    /// Creates an error: the cloud cannot be reached, or answers with a server error.
     pub fn unavailable(message: impl Into<String>) -> Self {
         Self::Unavailable(message.into())
     }
 
-    /// Anything else.
+    /// Creates an error for everything else.
     pub fn internal(message: impl Into<String>) -> Self {
         Self::Internal(message.into())
     }
@@ -59,7 +59,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_delay_is_told_in_milliseconds() {
+    fn a_delay_is_in_milliseconds() {
         let error = CloudError::in_progress(Duration::from_secs(5), "creating");
         assert_eq!(error, CloudError::InProgress(Retry { after_ms: 5000, message: "creating".into() }));
     }

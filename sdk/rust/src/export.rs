@@ -1,9 +1,8 @@
-//! The one line that makes a component of a crate.
+//! The macro that turns a crate into a component.
 
-/// Exports a type as a plugin with the capabilities named: any of `instances`, `load_balancers`, `routes`, `zones` and
-/// `maintenance`.
+/// Exports a type as a plugin with the given capabilities: any of `instances`, `load_balancers`, `routes`, `zones` and `maintenance`.
 ///
-/// The type must implement [`Plugin`](crate::Plugin) and the trait of each capability; natively that is all this checks.
+/// The type must implement [`Plugin`](crate::Plugin) and the trait of each capability; in a native build, the macro only checks this.
 /// Use it once per crate.
 ///
 /// ```ignore
@@ -22,7 +21,7 @@ macro_rules! export {
     };
 }
 
-/// One capability of [`export!`]: its exports in a component, its trait bound elsewhere.
+/// Exports one capability of [`export!`] in a component, and checks its trait bound in a native build.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __export_capability {

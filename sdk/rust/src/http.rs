@@ -1,7 +1,7 @@
 //! Requests to the cloud.
 //!
-//! A plugin has no sockets. It asks its host, which sends what the operator's rules permit and **adds the credential by
-//! itself**: a plugin needs no token and no key. Calls block; [`send_all`] has many requests in the air at once.
+//! A plugin has no sockets. The host sends its requests, if the operator's rules allow them, and **adds the credential**: a plugin
+//! needs no token or key. Calls block; [`send_all`] sends several requests concurrently.
 //!
 //! ```
 //! use serde::Deserialize;
@@ -14,14 +14,14 @@
 //!     status: String,
 //! }
 //!
-//! /// One look-up a server, eight at a time. One that fails does not spoil the others.
+//! /// One request per server, eight at a time. If one fails, the others are not affected.
 //! fn servers(api: &str, ids: &[&str]) -> Result<Vec<Result<Server>>> {
 //!     let requests = ids.iter().map(|id| Ok(Request::get(format!("{api}/servers/{}", http::segment(id)?))));
 //!     let answers = http::send_all(requests.collect::<Result<_>>()?, 8);
 //!     Ok(answers.into_iter().map(|answer| answer?.success()?.json()).collect())
 //! }
 //!
-//! // Natively, as in a unit test, a request goes out over plain HTTP, unless the test answers by itself.
+//! // Natively, for example in a unit test, requests are sent over plain HTTP, unless the test answers them.
 //! let _guard = http::native::intercept(|request| {
 //!     let found = request.url.ends_with("/7");
 //!     let body = if found { r#"{"id": "7", "status": "ACTIVE"}"# } else { r#"{"message": "no such server"}"# };
@@ -35,9 +35,9 @@
 //!
 //! # Limits
 //!
-//! An answer has at most 16 MiB unless [`Request::at_most`] says otherwise, and a request ends in time for the call to
-//! answer ([`Request::timeout`]). The host has bounds of its own: a path and its query have 8 KiB, headers 16 KiB. Redirects
-//! are not followed. A plugin that makes no request does not import `wasi:http`.
+//! An answer has at most 16 MiB (see [`Request::at_most`]), and a request times out early enough for the call to return
+//! ([`Request::timeout`]). The host has limits of its own: 8 KiB for path and query, 16 KiB for headers. Redirects are not followed. A
+//! plugin that sends no requests does not import `wasi:http`.
 use crate::Result;
 
 mod address;
@@ -67,15 +67,15 @@ pub use page::pages;
 pub use request::{Method, Request};
 pub use response::Response;
 
-/// Most requests that are in the air at once, whatever [`send_all`] is asked for. Each has three handles, of 1,024 for all
-/// instances of the plugin.
+/// Maximum number of requests in flight, whatever the argument of [`send_all`]. Each uses three of the 1,024 handles of all instances
+/// of the plugin.
 const MOST_AT_ONCE: usize = 32;
 
-/// Sends a request and waits for the whole answer, whatever its status: [`Response::success`] tells good from bad.
+/// Sends a request and waits for the complete response, whatever its status. [`Response::success`] tells successes from errors.
 ///
 /// # Errors
 ///
-/// If there is no answer: [`denied`](crate::types::CloudError::Denied) if the host refuses to send it,
+/// If there is no response: [`denied`](crate::types::CloudError::Denied) if the host does not allow the request,
 /// [`unavailable`](crate::types::CloudError::Unavailable) if the cloud cannot be reached or does not answer in time, and
 /// [`internal`](crate::types::CloudError::Internal) if the request is malformed or something is too large.
 pub fn send(request: Request) -> Result<Response> {
@@ -83,15 +83,15 @@ pub fn send(request: Request) -> Result<Response> {
     send_all(vec![request], 1).pop().unwrap_or_else(none)
 }
 
-/// Sends all requests, at most `at_once` of them (1 to 32) at a time, and waits for all answers: one each, in the same order.
-/// One that fails, or is told to slow down, does not stop the others.
+/// Sends all requests, at most `at_once` (1 to 32) concurrently, and waits for all responses. Returns one result for each request, in
+/// the same order. A request that fails or is throttled does not stop the others.
 ///
-/// Eight at once is a good number. A host has 1,024 handles for all instances of a plugin, a request in the air takes three, and up
-/// to 36 calls run at a time: if each of them had more than nine in the air, the host would end some.
+/// Eight concurrent requests are a good choice. A host has 1,024 handles for all instances of a plugin, a request in flight uses three,
+/// and up to 36 calls run at a time: if each call had more than nine requests in flight, the host would end some of the calls.
 ///
 /// # Errors
 ///
-/// Each answer is what [`send`] would have answered.
+/// Each result is what [`send`] would have returned.
 #[must_use]
 pub fn send_all(requests: Vec<Request>, at_once: usize) -> Vec<Result<Response>> {
     backend::send_all(requests, at_once.clamp(1, MOST_AT_ONCE))

@@ -1,8 +1,8 @@
 //! Write a [Skydock](https://github.com/skydock/skydock) cloud provider in Rust.
 //!
-//! A provider is a type without fields that implements [`Plugin`] and the capabilities its cloud has: [`Instances`],
-//! [`LoadBalancers`], [`Routes`], [`Zones`], [`Maintenance`]. [`export!`] names those; **what is not exported, the host does not use**,
-//! so there are no stubs to write.
+//! A provider is a type without fields that implements [`Plugin`] and the capabilities of its cloud: [`Instances`],
+//! [`LoadBalancers`], [`Routes`], [`Zones`], [`Maintenance`]. [`export!`] lists them; **the host only uses what is exported**,
+//! so you do not need to write stubs.
 //!
 //! ```
 //! use skydock_sdk::instances::{Instance, Presence};
@@ -60,7 +60,7 @@
 //!
 //! skydock_sdk::export!(Metal: instances);
 //!
-//! // The same code runs natively, as in a unit test.
+//! // The same code runs natively, for example in a unit test.
 //! Metal::configure(Settings { cloud_config: Some("north".into()), ..Settings::default() })?;
 //! let node = Node {
 //!     name: "n1".into(),
@@ -73,24 +73,24 @@
 //! # Ok::<(), CloudError>(())
 //! ```
 //!
-//! Make the crate a `cdylib` (and an `rlib`, for tests), and build it with `cargo build --release --target
-//! wasm32-wasip2`. `sdk/rust/template` is a crate to copy.
+//! Set the crate type to `cdylib` (and `rlib`, for tests), and build it with `cargo build --release --target
+//! wasm32-wasip2`. `sdk/rust/template` is a template.
 //!
 //! # The host
 //!
-//! [`cache`], [`calls`], [`cluster`], [`events`] and [`objects`] are calls to the host and exist only inside a plugin; natively
-//! they panic and say so. So is a [`NodeSet`](load_balancers::NodeSet). Keep them at the edge: hand what they answer to your rules
-//! as values or closures. [`log`] works everywhere, and so does [`http`], by which a plugin asks its cloud.
+//! [`cache`], [`calls`], [`cluster`], [`events`], [`objects`] and [`NodeSet`](load_balancers::NodeSet) call the host and only work
+//! in a plugin; natively they panic with a message. Use them at the edge of your code, and pass their results to your rules as
+//! values or closures. [`log`] and [`http`], which sends requests to the cloud, work everywhere.
 //!
-//! An instance of a plugin serves one call at a time, and is configured anew when it is made. Instances come and go: what
-//! must last belongs in the cloud, in the cluster's objects or in [`cache`]. A `static` belongs to one instance: others do not see
-//! it.
+//! An instance of a plugin handles one call at a time, and is configured when it is created. Instances are replaced at any time:
+//! state that must last belongs in the cloud, in the cluster's objects or in [`cache`]. A `static` belongs to one instance and is
+//! not visible to others.
 //!
 //! # Limits
 //!
-//! A call has 2 s of CPU time, for which waiting does not count, and 30 s on the clock, or 120 s if it may change the cloud; an
-//! instance has 128 MiB of memory. `wit/v0.1.0/plugin.wit` has all of them; operators can set them. In `configure` and `info` there
-//! is no cluster, cache or network yet.
+//! A call has 2 s of CPU time, not counting waits, and 30 s of wall-clock time, or 120 s if it may change the cloud; an instance
+//! has 128 MiB of memory. `wit/v0.1.0/plugin.wit` lists all limits; operators can change them. In `configure` and `info`, cluster,
+//! cache and network are not available.
 
 #[doc(hidden)]
 pub mod bindings;
@@ -116,7 +116,7 @@ pub use configured::Configured;
 pub use error::Result;
 pub use lookup::Lookup;
 
-/// Nodes, services, and the ways a cloud can fail.
+/// Nodes, Services, and the errors of a cloud.
 pub mod types {
     pub use crate::bindings::imports::skydock::provider::types::{
         AddressKind, CloudError, Ingress, IpFamily, IpFamilyPolicy, IpMode, LoadBalancerStatus, Node, NodeAddress,
@@ -124,20 +124,20 @@ pub mod types {
     };
 }
 
-/// What [`Plugin`] takes and answers.
+/// Arguments and results of [`Plugin`].
 pub mod plugin {
     pub use crate::bindings::plugin::exports::skydock::provider::plugin::{Overlap, PluginInfo, Settings};
 }
 
-/// What [`Instances`] answers.
+/// Results of [`Instances`].
 pub mod instances {
     pub use crate::bindings::instances::exports::skydock::provider::instances::{Instance, Presence};
 }
 
-/// What [`LoadBalancers`] takes.
+/// Arguments of [`LoadBalancers`].
 ///
-/// A [`NodeSet`](load_balancers::NodeSet) is a handle: the nodes stay with the host, and each of its functions is a call to
-/// it that costs what it answers. So ask once, for no more than is needed, and hand the answer to the rules:
+/// A [`NodeSet`](load_balancers::NodeSet) is a handle: the nodes stay in the host, and each method is a call to the host whose cost
+/// depends on the size of its result. Call only the method that returns what you need, call it once, and pass its result to your rules:
 ///
 /// ```
 /// use skydock_sdk::load_balancers::{NodeSet, Target};
@@ -175,17 +175,17 @@ pub mod load_balancers {
     pub use crate::bindings::imports::skydock::provider::node_sets::{NodeChanges, NodeSet, Target};
 }
 
-/// What [`Routes`] takes and answers.
+/// Arguments and results of [`Routes`].
 pub mod routes {
     pub use crate::bindings::routes::exports::skydock::provider::routes::{NewRoute, Route, RoutePage};
 }
 
-/// What [`Zones`] answers.
+/// Results of [`Zones`].
 pub mod zones {
     pub use crate::bindings::zones::exports::skydock::provider::zones::Zone;
 }
 
-/// Natively, says what the generated code would only abort for.
+/// Panics in a native build with a message, where the generated code would only abort.
 #[allow(clippy::panic, reason = "a test that calls the host is to be told so, and nothing else is built natively")]
 #[track_caller]
 fn inside_a_plugin() {

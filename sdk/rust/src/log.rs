@@ -1,32 +1,32 @@
-//! Lines for the host's log.
+//! Writes lines to the host's log.
 //!
-//! `context` is a short name of the part that speaks. The host adds the plugin's name, cuts lines at 4 KiB and drops what
-//! comes too fast. Natively, as in a unit test, lines go to standard error. Log no secrets.
+//! `context` is a short name of the component that logs. The host adds the plugin's name, cuts lines off at 4 KiB, and drops lines
+//! above its rate limit. In a native build, for example in a unit test, lines are written to standard error. Do not log secrets.
 use std::fmt::Display;
 
 use crate::bindings::imports::wasi::logging::logging::Level;
 
-/// Logs every step.
+/// Logs a single step.
 pub fn trace(context: &str, message: impl Display) {
     line(Level::Trace, context, &message);
 }
 
-/// Logs for whoever looks for a fault.
+/// Logs details for debugging.
 pub fn debug(context: &str, message: impl Display) {
     line(Level::Debug, context, &message);
 }
 
-/// Logs for the record.
+/// Logs normal operation.
 pub fn info(context: &str, message: impl Display) {
     line(Level::Info, context, &message);
 }
 
-/// Logs that something is odd.
+/// Logs something unusual.
 pub fn warn(context: &str, message: impl Display) {
     line(Level::Warn, context, &message);
 }
 
-/// Logs that something failed.
+/// Logs a failure.
 pub fn error(context: &str, message: impl Display) {
     line(Level::Error, context, &message);
 }

@@ -1,9 +1,9 @@
-//! Lists of pairs as the maps they stand for.
+//! Lookup of keys in lists of pairs, which stand for maps.
 use crate::types::Pair;
 
-/// Look-up by key in labels, annotations and selectors.
+/// Lookup by key in labels, annotations and selectors.
 pub trait Lookup {
-    /// The value under this key.
+    /// Returns the value of this key.
     fn lookup(&self, key: &str) -> Option<&str>;
 }
 

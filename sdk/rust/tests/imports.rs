@@ -1,11 +1,11 @@
-//! What a component asks of its host, as `cargo xtask guests` made it.
+//! Imports of components that `cargo xtask guests` has built.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests, which clippy does not know for such")]
 
 use std::path::PathBuf;
 
 use wasmparser::{Parser, Payload};
 
-/// Names of the imports of a component below `target/plugins`.
+/// Returns the names of the imports of a component in `target/plugins`.
 fn imports(plugin: &str) -> Vec<String> {
     let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../target/plugins").join(plugin);
     let bytes = std::fs::read(&path).unwrap_or_else(|_| panic!("no {}: run `cargo xtask guests`", path.display()));

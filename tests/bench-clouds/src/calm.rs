@@ -1,4 +1,4 @@
-//! When a cloud is left alone.
+//! Detects when the calls to a cloud have ended.
 
 use std::cell::Cell;
 use std::time::{Duration, Instant};
@@ -7,16 +7,16 @@ use anyhow::{Result, bail};
 use skydock_bench::Process;
 use skydock_clouds::Proxy;
 
-/// So long without a call is the end of them: both sides try again after five seconds what has failed once.
+/// How long there must be no call until the calls count as ended: both sides retry a call that failed once after five seconds.
 const QUIET: Duration = Duration::from_secs(11);
 const POLL: Duration = Duration::from_millis(50);
 
-/// Looks at the calls since the proxy was made to forget those before.
+/// Observes the calls since the proxy last forgot its calls.
 pub(crate) struct Calm<'a> {
     proxy: &'a Proxy,
     began: Instant,
     seen: u64,
-    /// When the last answer was seen.
+    /// The time of the last new answer.
     pub(crate) last: Option<Instant>,
 }
 
@@ -25,7 +25,7 @@ impl<'a> Calm<'a> {
         Self { proxy, began: Instant::now(), seen: 0, last: None }
     }
 
-    /// Waits until something is done and nothing was asked of the cloud for a while.
+    /// Waits until `done` is set and there were no calls to the cloud for a while.
     pub(crate) async fn comes(&mut self, process: &mut Process, done: &Cell<bool>, limit: Duration) -> Result<()> {
         let again = Instant::now();
         loop {

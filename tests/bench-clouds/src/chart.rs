@@ -1,4 +1,4 @@
-//! The figures for those who would rather look than read: bars, in Mermaid.
+//! The figures as bar charts in Mermaid.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +6,7 @@ use skydock_bench::as_f64;
 
 use crate::scenario::{Figures, Stage};
 
-/// Skydock's part of the peer's calls and time, stage by stage; none without figures.
+/// Returns bars with the ratio of Skydock's calls and time to the peer's by stage, or `None` without figures.
 pub(crate) fn chart(
     cloud: &str,
     peer: &BTreeMap<Stage, Figures>,
@@ -34,7 +34,7 @@ pub(crate) fn chart(
     ))
 }
 
-/// What is told of a stage's time: until the cluster shows the end, or until the last call.
+/// Returns the time of a stage: until the cluster has the expected state, or otherwise until the last call.
 pub(crate) fn time(figures: &Figures) -> Option<f64> {
     figures.seconds.or(figures.seconds_of_calls)
 }
@@ -44,7 +44,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_bar_is_a_part_of_the_peers_and_what_it_has_none_of_has_none() {
+    fn bars_show_the_ratio_to_the_peer() {
         let figures = |calls, seconds| Figures {
             calls: BTreeMap::from([("x".to_owned(), calls)]),
             seconds,

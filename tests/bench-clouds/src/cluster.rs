@@ -1,4 +1,4 @@
-//! A cluster's objects, as kubelets and users make them, many at a time; and when they are as they should be.
+//! Creates the objects of a cluster concurrently, like kubelets and users, and waits until they have the expected state.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Debug;
@@ -16,10 +16,10 @@ use serde_json::json;
 use skydock_e2e::Cluster;
 
 const UNINITIALIZED: &str = "node.cloudprovider.kubernetes.io/uninitialized";
-/// Requests to the API server at a time.
+/// Number of concurrent requests to the API server.
 const AT_A_TIME: usize = 16;
 
-/// What a cluster has.
+/// The objects of a cluster.
 pub(crate) struct Fleet {
     client: Client,
     cluster: Cluster,
@@ -30,12 +30,12 @@ impl Fleet {
         Self { cluster: Cluster::new(client.clone()), client }
     }
 
-    /// The cluster, one object at a time.
+    /// Returns the cluster for changes of single objects.
     pub(crate) fn cluster(&self) -> &Cluster {
         &self.cluster
     }
 
-    /// Nodes as kubelets register them that are ready and wait for their cloud.
+    /// Registers nodes like kubelets that are ready and wait for their cloud.
     pub(crate) async fn register(&self, names: &[String]) -> Result<()> {
         let nodes: Api<Node> = Api::all(self.client.clone());
         let made = stream::iter(names).map(Ok).try_for_each_concurrent(AT_A_TIME, async |name| {
@@ -51,7 +51,7 @@ impl Fleet {
         made.await
     }
 
-    /// Nobody hears of these nodes any more.
+    /// Sets these nodes to not ready, as for kubelets that do not report.
     pub(crate) async fn silence(&self, names: &[String]) -> Result<()> {
         for name in names {
             self.cluster.set_ready(name, false).await?;
@@ -59,7 +59,7 @@ impl Fleet {
         Ok(())
     }
 
-    /// Services with these ports, made or changed at once.
+    /// Creates or updates Services with these ports concurrently.
     pub(crate) async fn serve(
         &self,
         names: &[String],
@@ -72,7 +72,7 @@ impl Fleet {
         made.await
     }
 
-    /// Deletes Services at once.
+    /// Deletes Services concurrently.
     pub(crate) async fn withdraw(&self, names: &[String]) -> Result<()> {
         let gone = stream::iter(names)
             .map(Ok)
@@ -80,7 +80,7 @@ impl Fleet {
         gone.await
     }
 
-    /// Who leads.
+    /// Returns the holder of the leader lease.
     pub(crate) async fn leader(&self) -> Result<Option<String>> {
         let leases: Api<Lease> = Api::namespaced(self.client.clone(), "kube-system");
         let lease = leases.get_opt("cloud-controller-manager").await?;
@@ -88,7 +88,7 @@ impl Fleet {
         Ok(holder.filter(|holder| !holder.is_empty()))
     }
 
-    /// When all of these nodes are initialised, and there are no others.
+    /// Waits until all of these nodes are initialized and there are no others.
     pub(crate) async fn nodes_are(&self, names: &[String], limit: Duration) -> Result<Instant> {
         let wanted: BTreeSet<&str> = names.iter().map(String::as_str).collect();
         reached(Api::<Node>::all(self.client.clone()), limit, |nodes| {
@@ -105,7 +105,7 @@ impl Fleet {
         .context("nodes")
     }
 
-    /// When all of these Services have an address, and there are no others.
+    /// Waits until all of these Services have an address and there are no others.
     pub(crate) async fn services_are(&self, names: &[String], limit: Duration) -> Result<Instant> {
         let wanted: BTreeSet<&str> = names.iter().map(String::as_str).collect();
         reached(Api::<Service>::namespaced(self.client.clone(), "default"), limit, |services| {
@@ -134,7 +134,7 @@ fn has_address(service: &Service) -> bool {
     status.and_then(|status| status.ingress.as_ref()).is_some_and(|ingress| !ingress.is_empty())
 }
 
-/// Watches until nothing is left of what `left` names.
+/// Watches objects until `left` returns an empty list.
 async fn reached<K>(api: Api<K>, limit: Duration, left: impl Fn(&BTreeMap<String, K>) -> Vec<String>) -> Result<Instant>
 where
     K: Resource + Clone + Debug + DeserializeOwned + Send + 'static,

@@ -1,13 +1,13 @@
-//! Differences that may be, and why.
+//! Accepted differences and their reasons.
 
 use crate::scenario::Kind;
 
-/// A decision.
+/// An accepted difference.
 #[derive(Debug)]
 pub(crate) struct Decided {
-    /// Of which cloud; both if none is named.
+    /// The cloud, or `None` for both.
     kind: Option<Kind>,
-    /// What the field's path begins with.
+    /// The prefix of the field's path.
     field: &'static str,
     /// The reason.
     pub(crate) why: &'static str,
@@ -26,7 +26,7 @@ const ALL: &[Decided] = &[
     },
 ];
 
-/// What was decided of a field.
+/// Returns the accepted difference for a field, if there is one.
 pub(crate) fn of(kind: Kind, field: &str) -> Option<&'static Decided> {
     ALL.iter().find(|decided| decided.kind.is_none_or(|of| of == kind) && field.starts_with(decided.field))
 }
@@ -36,7 +36,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_decision_is_about_one_field_of_the_clouds_it_names() {
+    fn a_decision_applies_to_one_field_of_named_clouds() {
         let logs = "cloud/load balancers/default/service-*/attributes/access_logs.s3.enabled";
         assert!(of(Kind::Aws, logs).is_some() && of(Kind::Openstack, logs).is_none());
         assert!(of(Kind::Aws, "cluster/nodes/node-*/metadata/labels/x").is_none());

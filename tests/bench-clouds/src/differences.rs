@@ -1,4 +1,4 @@
-//! What is otherwise at the end, field by field. Pure.
+//! Differences of the final states, field by field. Pure.
 
 use std::collections::BTreeMap;
 
@@ -8,22 +8,22 @@ use serde_json::Value;
 use crate::decided::{self, Decided};
 use crate::scenario::Kind;
 
-/// A field that is otherwise.
+/// A field that differs.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub(crate) struct Difference {
-    /// Where, numbers left out: `cluster/services/service-*/metadata/finalizers`.
+    /// The path without numbers: `cluster/services/service-*/metadata/finalizers`.
     pub(crate) field: String,
-    /// How the peer leaves it.
+    /// The value after the peer has run.
     pub(crate) peer: String,
-    /// How Skydock leaves it.
+    /// The value after Skydock has run.
     pub(crate) skydock: String,
-    /// In how many places.
+    /// The number of such fields.
     pub(crate) count: usize,
-    /// Why that may be; none if nobody has said so.
+    /// The reason why the difference is accepted, or `None`.
     pub(crate) decided: Option<&'static str>,
 }
 
-/// What is otherwise, like things together.
+/// Returns the differences, with similar ones combined.
 pub(crate) fn between(kind: Kind, peer: &Value, skydock: &Value) -> Vec<Difference> {
     let (mut left, mut right) = (BTreeMap::new(), BTreeMap::new());
     flatten(peer, String::new(), &mut left);
@@ -53,7 +53,7 @@ pub(crate) fn between(kind: Kind, peer: &Value, skydock: &Value) -> Vec<Differen
 
 const NOTHING: &str = "–";
 
-/// Fields by their paths. What is in a list is a field of its own, so that order and number do not count.
+/// Collects the fields by path. Each element of a list is a separate field, so that order and number do not matter.
 fn flatten(value: &Value, path: String, all: &mut BTreeMap<String, String>) {
     match value {
         Value::Object(fields) => {
@@ -84,7 +84,7 @@ fn shown(value: &Value) -> String {
     value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }
 
-/// `node-12` and `service-3` without their numbers.
+/// Returns `node-12` and `service-3` without their numbers.
 fn unnumbered(text: &str) -> String {
     let is_digit = |c: char| c.is_ascii_digit();
     let mut told = String::new();
@@ -108,7 +108,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_are_left_out_and_nothing_else() {
+    fn only_numbers_in_names_are_replaced() {
         assert_eq!(
             unnumbered("a/service-12/node-3-x node-port(service-4/80)"),
             "a/service-*/node-*-x node-port(service-*/80)"
@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn like_differences_are_told_once() {
+    fn equal_differences_are_reported_once() {
         let side = |finalizer: &str, extra: Value| {
             let service = json!({"finalizers": [finalizer], "port": 80});
             json!({"service-1": service, "service-2": service, "x": extra})
@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn order_does_not_count() {
+    fn list_order_is_ignored() {
         assert_eq!(between(Kind::Aws, &json!({"a": [1, {"b": 2}]}), &json!({"a": [{"b": 2}, 1]})), []);
     }
 }

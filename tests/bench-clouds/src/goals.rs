@@ -1,4 +1,4 @@
-//! What Skydock's part of the peer's may be at most. Pure.
+//! Goals for the ratio of Skydock's figures to the peer's. Pure.
 
 use std::collections::BTreeMap;
 
@@ -7,28 +7,28 @@ use skydock_bench::as_f64;
 
 use crate::scenario::{Figures, Kind, Stage};
 
-/// A goal, and what was found.
+/// A goal and its result.
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct Goal {
     pub(crate) what: &'static str,
-    /// Skydock's part of the peer's may be this at most.
+    /// The maximum ratio of Skydock's figure to the peer's.
     pub(crate) at_most: f64,
-    /// Its part; none if the peer has nothing to compare with.
+    /// The ratio, or `None` if the peer has no figure to compare with.
     pub(crate) found: Option<f64>,
-    /// It makes one call, the least there can be.
+    /// True if Skydock makes one call, which is the minimum.
     pub(crate) one_call: bool,
 }
 
 impl Goal {
     pub(crate) fn is_met(&self) -> bool {
-        // A part is told with two digits, and meant so.
+        // Ratios are displayed with two digits and compared accordingly.
         self.one_call || self.found.is_none_or(|found| found <= self.at_most + 0.005)
     }
 }
 
 type Side = BTreeMap<Stage, Figures>;
 
-/// All goals on a cloud.
+/// Returns all goals for a cloud.
 pub(crate) fn goals(kind: Kind, peer: &Side, skydock: &Side) -> Vec<Goal> {
     let part = |value: &dyn Fn(&Side) -> f64| {
         let peer = value(peer);
@@ -47,14 +47,14 @@ pub(crate) fn goals(kind: Kind, peer: &Side, skydock: &Side) -> Vec<Goal> {
     let goal = |what, at_most, found| Goal { what, at_most, found, one_call: false };
     let at_rest = skydock.get(&Stage::Rest).map(Figures::all_calls);
     vec![
-        goal("calls to initialise nodes", tenth, calls(&[Stage::Nodes])),
-        // Of few nodes upstream asks with few calls, and Skydock with one of all.
+        goal("calls to initialize nodes", tenth, calls(&[Stage::Nodes])),
+        // With few nodes, upstream needs few calls, and Skydock's minimum is one call for all of them.
         Goal { one_call: at_rest == Some(1), ..goal("calls at rest", tenth, calls(&[Stage::Rest])) },
         goal("calls to ensure services", 1.0, calls(&[Stage::Services])),
         goal("calls to change services", 1.0, calls(&[Stage::Change])),
         goal("calls to delete services", 1.0, calls(&[Stage::Delete])),
         goal(
-            "time to initialise nodes",
+            "time to initialize nodes",
             time,
             part(&|side| side.get(&Stage::Nodes).and_then(|it| it.seconds).unwrap_or_default()),
         ),
@@ -86,24 +86,24 @@ mod tests {
     fn a_tenth_of_the_calls_and_a_third_of_the_memory_are_enough() {
         assert_eq!(missed(Kind::Openstack, &side(10, 3.3, 100)), [] as [&str; 0]);
         assert_eq!(missed(Kind::Aws, &side(10, 6.7, 100)), [] as [&str; 0]);
-        assert_eq!(missed(Kind::Openstack, &side(10, 6.7, 100)), ["time to initialise nodes"]);
+        assert_eq!(missed(Kind::Openstack, &side(10, 6.7, 100)), ["time to initialize nodes"]);
     }
 
     #[test]
-    fn at_rest_one_call_is_the_least_there_is() {
+    fn one_call_at_rest_always_meets_the_goal() {
         let rest = |calls| goals(Kind::Aws, &side(3, 1.0, 3), &side(calls, 0.1, 1)).swap_remove(1);
         assert!(rest(1).is_met() && rest(0).is_met());
         assert!(!rest(2).is_met());
     }
 
     #[test]
-    fn more_is_a_goal_missed() {
+    fn exceeding_each_limit_misses_its_goal() {
         let all = missed(Kind::Aws, &side(101, 8.0, 120));
         assert_eq!(all.len(), 7, "{all:?}");
     }
 
     #[test]
-    fn where_the_peer_does_nothing_there_is_nothing_to_compare() {
+    fn goals_without_figures_of_the_peer_are_met() {
         let none = goals(Kind::Aws, &side(0, 0.0, 0), &side(1, 1.0, 1));
         assert!(none.iter().all(|goal| goal.found.is_none() && goal.is_met()));
     }

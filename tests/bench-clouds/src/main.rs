@@ -1,5 +1,5 @@
-//! `skydock-bench-clouds`: Skydock with its plugins and the official cloud controller managers, one after the other on the same kind of
-//! control plane and the same cloud. `README.md` says how the figures are taken.
+//! `skydock-bench-clouds`: compares Skydock and its plugins with the official cloud controller managers, one after the other on
+//! the same kind of control plane and the same cloud. `README.md` describes the method.
 
 #![forbid(unsafe_code)]
 
@@ -72,7 +72,7 @@ impl Args {
         self.cloud.map_or_else(|| vec![Kind::Openstack, Kind::Aws], |kind| vec![kind])
     }
 
-    /// A run of full size that leaves nothing out is worth writing down.
+    /// Returns true for a complete run of full size, whose figures are published.
     fn is_whole(&self) -> bool {
         let Size { nodes, services, rest, latency } = self.size();
         let is_full = nodes >= 60 && services >= 15 && rest >= Duration::from_secs(300);
@@ -85,12 +85,12 @@ async fn main() -> ExitCode {
     let args = Args::parse();
     let ended = tokio::select! {
         ended = run(&args) => ended,
-        // What was started ends with this process only if its values are dropped.
+        // Started processes end with this process only if their values are dropped.
         _ = tokio::signal::ctrl_c() => Err(anyhow::anyhow!("interrupted")),
     };
     match ended {
         Ok(true) => ExitCode::SUCCESS,
-        // As the benchmark of scale does: it ran, and a goal was missed.
+        // As in the benchmark of scale: the run succeeded, but a goal was missed.
         Ok(false) => ExitCode::from(2),
         Err(error) => {
             let _ = writeln!(std::io::stderr(), "error: {error:#}");
@@ -99,7 +99,7 @@ async fn main() -> ExitCode {
     }
 }
 
-/// True if all goals are met and all differences decided.
+/// Runs the benchmark. Returns true if all goals are met and all differences are accepted.
 async fn run(args: &Args) -> Result<bool> {
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
     let target = here.join("../../target/bench");
@@ -114,7 +114,7 @@ async fn run(args: &Args) -> Result<bool> {
         skydock_bench::all_built([&programs.skydock, &programs.plugin], "clouds")?;
         let mut cloud = OnCloud::new(kind, &programs.peer);
         for number in 0..args.runs {
-            // Whoever is second finds a machine that has worked for a while.
+            // The second side runs on a machine that has been busy for a while, so the order alternates.
             let order = if number % 2 == 0 { [Side::Peer, Side::Skydock] } else { [Side::Skydock, Side::Peer] };
             for side in order {
                 let outcome = run::side(kind, side, &programs, &size, &target.join("clouds"), &progress).await?;
@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn the_whole_is_the_default_and_only_the_whole_is_written_down() {
+    fn only_the_default_run_is_whole() {
         let args = parse(&[]).unwrap();
         let size = args.size();
         assert_eq!((size.nodes, size.services, size.rest), (60, 15, Duration::from_secs(300)));
@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn a_quick_run_has_a_size_of_its_own() {
+    fn a_quick_run_has_a_fixed_size() {
         assert_eq!(parse(&["--quick"]).unwrap().size().nodes, 6);
         assert!(parse(&["--quick", "--nodes=5"]).is_err());
     }

@@ -1,4 +1,4 @@
-//! How each side is started.
+//! Starts each side.
 
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
@@ -13,11 +13,11 @@ use tokio::process::Command;
 use crate::cluster::Fleet;
 use crate::place::{CLUSTER, Place};
 
-/// How long a start may take, a lease that nobody gives back included.
+/// How long a start may take, including waiting for a lease that was not released.
 const PATIENCE: Duration = Duration::from_secs(120);
 const POLL: Duration = Duration::from_millis(25);
 
-/// What is started.
+/// The programs that are started.
 #[derive(Debug, Clone)]
 pub(crate) struct Programs {
     pub(crate) skydock: PathBuf,
@@ -25,7 +25,7 @@ pub(crate) struct Programs {
     pub(crate) peer: Peer,
 }
 
-/// A side, ready to be started any number of times.
+/// A side that can be started any number of times.
 pub(crate) struct Manager {
     how: How,
     log: PathBuf,
@@ -37,13 +37,13 @@ enum How {
 }
 
 impl Manager {
-    /// The official one, tuned: 20 workers, no limit in its client. It configures no routes.
+    /// Prepares the official cloud controller manager, tuned: 20 workers, no client rate limit, no routes.
     pub(crate) fn peer(programs: &Programs, place: &Place<'_>, folder: &Path, kubeconfig: &Path) -> Result<Self> {
         let settings = place.peer_settings(folder, kubeconfig)?;
         Ok(Self { how: How::Peer(programs.peer.clone(), Box::new(settings)), log: folder.join("peer.log") })
     }
 
-    /// Skydock with its defaults, without routes; its machine code is not compiled yet.
+    /// Prepares Skydock with its defaults, without routes. The plugin is not compiled yet.
     pub(crate) fn skydock(programs: &Programs, place: &Place<'_>, folder: &Path, kubeconfig: &Path) -> Result<Self> {
         let files = folder.join("skydock");
         std::fs::create_dir_all(&files)?;
@@ -63,19 +63,19 @@ impl Manager {
         Ok(Self { how, log: folder.join("skydock.log") })
     }
 
-    /// Where it writes what it has to say.
+    /// Returns the path of its log.
     pub(crate) fn log(&self) -> &Path {
         &self.log
     }
 
-    /// Starts it, and returns when it leads; `before` has led before it.
+    /// Starts the side and waits until it leads. `before` is the previous leader.
     pub(crate) async fn start(&self, fleet: &Fleet, before: Option<&str>) -> Result<Process> {
         let command = match &self.how {
             How::Peer(peer, settings) => Command::from(peer.command(settings)),
             How::Skydock { binary, arguments, .. } => {
                 let mut command = Command::new(binary);
-                // As in the image.
-                command.args(arguments).env("MALLOC_ARENA_MAX", "2");
+                // As in the container image.
+                command.args(arguments).env("MALLOC_ARENA_MAX", "1");
                 command
             }
         };

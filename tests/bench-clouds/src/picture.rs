@@ -1,4 +1,4 @@
-//! What cluster and cloud look like, in words that are the same whichever side made it: without IDs, times, and what chance has drawn.
+//! Describes a cluster and its cloud in words that do not depend on the side: without IDs, times, and random values.
 
 mod aws;
 mod cluster;
@@ -16,7 +16,7 @@ pub(crate) use self::words::Words;
 use crate::cluster::Fleet;
 use crate::place::Place;
 
-/// Both. The machines are called by their numbers, from the first that was made.
+/// Describes both. Instances are named by number, in order of their creation.
 pub(crate) async fn take(fleet: &Fleet, place: &Place<'_>, machines: &[(usize, Machine)]) -> Result<Value> {
     let mut words = Words::default();
     for (number, machine) in machines {

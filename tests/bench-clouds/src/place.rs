@@ -1,4 +1,4 @@
-//! Where a cluster's machines stand, new for each run of each side.
+//! The cloud environment of a cluster, new for each run of each side.
 
 use std::path::Path;
 
@@ -11,7 +11,7 @@ use skydock_peers::{Peer, Settings, aws, openstack};
 use crate::picture;
 use crate::scenario::Kind;
 
-/// What decides by chance in the proxy; it makes nothing worse here.
+/// The seed of the proxy, which injects no faults here.
 const SEED: u64 = 1;
 /// The cluster's name.
 pub(crate) const CLUSTER: &str = "bench";
@@ -34,7 +34,7 @@ impl Cloud {
         })
     }
 
-    /// A project, or a VPC.
+    /// Creates a project or a VPC.
     pub(crate) async fn place(&self) -> Result<Place<'_>> {
         Ok(match self {
             Self::OpenStack(cloud) => Place::OpenStack(Box::new(OpenStackSite::new(cloud, CLUSTER, SEED).await?)),
@@ -45,7 +45,7 @@ impl Cloud {
     }
 }
 
-/// A cluster's place in it.
+/// The environment of a cluster in a cloud.
 pub(crate) enum Place<'a> {
     OpenStack(Box<OpenStackSite>),
     Aws(Box<AwsSite<'a>>, &'a Aws, &'a Keys),
@@ -59,7 +59,7 @@ impl Place<'_> {
         }
     }
 
-    /// New machines.
+    /// Creates instances.
     pub(crate) async fn add(&mut self, count: usize) -> Result<Vec<Machine>> {
         match self {
             Self::OpenStack(site) => site.add(count).await,
@@ -67,7 +67,7 @@ impl Place<'_> {
         }
     }
 
-    /// How the official cloud controller manager is run here; what it is told goes into the folder.
+    /// Returns the settings of the official cloud controller manager. Its configuration files are written to the folder.
     pub(crate) fn peer_settings(&self, folder: &Path, kubeconfig: &Path) -> Result<Settings> {
         let proxy = self.site().proxy();
         let (conf, environment) = match self {
@@ -85,7 +85,7 @@ impl Place<'_> {
         Ok(settings)
     }
 
-    /// What the cloud has for the cluster.
+    /// Describes the cluster's resources in the cloud.
     pub(crate) async fn picture(&self, words: &mut picture::Words) -> Result<Value> {
         match self {
             Self::OpenStack(site) => picture::openstack(site.project(), words).await,
@@ -94,7 +94,7 @@ impl Place<'_> {
     }
 }
 
-/// The official cloud controller manager of this cloud.
+/// Returns the official cloud controller manager for this cloud.
 pub(crate) async fn peer(kind: Kind) -> Result<Peer> {
     Ok(match kind {
         Kind::Openstack => Peer::openstack().await?,

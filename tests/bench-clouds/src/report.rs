@@ -1,4 +1,4 @@
-//! The figures, for a person, a machine, and the README.
+//! The figures as a table, as JSON, and for the README.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -16,35 +16,35 @@ use crate::goals::{Goal, goals};
 use crate::run::Outcome;
 use crate::scenario::{Figures, Kind, Side, Size, Stage};
 
-/// Of the section of the README.
+/// The name of the section of the README.
 const NAME: &str = "clouds";
 
-/// Everything a run has found.
+/// The results of a run.
 #[derive(Debug, Serialize)]
 pub(crate) struct Report {
     machine: Machine,
     size: Size,
     runs: u8,
-    /// Mean number of processes that wanted a CPU during the last 15 minutes, by the kernel.
+    /// The kernel's load average of the last 15 minutes.
     load: String,
     clouds: Vec<OnCloud>,
 }
 
-/// Both sides on a cloud.
+/// The results of both sides for a cloud.
 #[derive(Debug, Serialize)]
 pub(crate) struct OnCloud {
     kind: Kind,
-    /// Name and version.
+    /// The name and version of the peer.
     peer_program: String,
     #[serde(skip)]
     outcomes: Vec<(Side, Outcome)>,
-    /// Every run, for whoever wants to see how far they are apart.
+    /// The figures of all runs, to show how much they vary.
     runs: BTreeMap<&'static str, Vec<BTreeMap<Stage, Figures>>>,
     peer: BTreeMap<Stage, Figures>,
     skydock: BTreeMap<Stage, Figures>,
     goals: Vec<Goal>,
     differences: Vec<Difference>,
-    /// What a side has left in the cloud at the end; only Skydock is to leave nothing.
+    /// Resources that a side has left in the cloud. Only Skydock is required to leave none.
     left: BTreeMap<&'static str, BTreeSet<String>>,
 }
 
@@ -103,7 +103,7 @@ impl Report {
         self.clouds.iter().all(OnCloud::is_good)
     }
 
-    /// The whole, for a terminal.
+    /// Returns the complete report for a terminal.
     pub(crate) fn text(&self) -> String {
         self.clouds.iter().map(|cloud| self.cloud(cloud, presets::NOTHING)).collect::<Vec<_>>().join("\n")
     }
@@ -137,7 +137,7 @@ impl Report {
             row("until the last call", &|it| it.seconds_of_calls, &seconds);
             row("calls to the cloud", &|it| Some(as_f64(it.all_calls())), &|count| format!("{count:.0}"));
             row("CPU", &|it| Some(it.cpu_seconds), &seconds);
-            #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // bytes of memory, told back
+            #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // bytes of memory
             let told = |bytes: f64| mebibytes(bytes as u64);
             row("peak memory", &|it| Some(as_f64(it.peak_bytes)), &told);
             row("peak memory, anonymous", &|it| Some(as_f64(it.peak_anonymous_bytes)), &told);
@@ -146,7 +146,7 @@ impl Report {
         table
     }
 
-    /// The section of the README, in Markdown.
+    /// Returns the section of the README in Markdown.
     fn section(&self) -> String {
         let Machine { cpu, cores, memory_gib, kernel, skydock, kubernetes, .. } = &self.machine;
         let peers: Vec<_> = self.clouds.iter().map(|cloud| cloud.peer_program.as_str()).collect();
@@ -174,7 +174,7 @@ impl Report {
         text
     }
 
-    /// Puts the section into the README.
+    /// Writes the section to the README.
     pub(crate) fn update(&self, readme: &Path) -> Result<()> {
         skydock_bench::update(readme, NAME, &self.section())
     }
@@ -206,7 +206,7 @@ fn goals_table(cloud: &OnCloud, preset: TableStyle) -> Table {
     table
 }
 
-/// Calls by operation: over all stages but the start.
+/// Returns the calls by operation, for all stages except the start.
 fn calls_table(cloud: &OnCloud, preset: TableStyle) -> Table {
     let stages: Vec<Stage> = Stage::ALL.into_iter().filter(|stage| *stage != Stage::Start).collect();
     let mut header = vec!["peer / Skydock"];
@@ -239,7 +239,7 @@ fn differences_table(cloud: &OnCloud, preset: TableStyle) -> Table {
     table
 }
 
-/// Skydock's part of the peer's; nothing where there is nothing to compare.
+/// Returns the ratio of Skydock's figure to the peer's, or an empty text if there is nothing to compare.
 fn ratio(skydock: Option<f64>, peer: Option<f64>) -> String {
     match (skydock, peer) {
         (Some(skydock), Some(peer)) if peer > 0.0 => format!("{:.2}", skydock / peer),
@@ -247,7 +247,7 @@ fn ratio(skydock: Option<f64>, peer: Option<f64>) -> String {
     }
 }
 
-/// Of each figure the median of all runs; the lower one of two in the middle.
+/// Returns the median of all runs for each figure. For an even number of runs, it is the lower one of the two middle values.
 fn median(runs: &[BTreeMap<Stage, Figures>]) -> BTreeMap<Stage, Figures> {
     let mut all = BTreeMap::new();
     for stage in Stage::ALL {
@@ -295,7 +295,7 @@ mod tests {
     }
 
     #[test]
-    fn the_median_is_in_the_middle_and_below_it_for_two() {
+    fn the_median_of_two_is_the_lower_one() {
         assert_eq!(middle(vec![3, 1, 2], i32::cmp), Some(2));
         assert_eq!(middle(vec![3, 1], i32::cmp), Some(1));
         assert_eq!(middle(Vec::<i32>::new(), i32::cmp), None);

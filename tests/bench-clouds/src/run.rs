@@ -1,4 +1,4 @@
-//! One side through all stages, on a control plane and a cloud of its own.
+//! Runs all stages for one side, on its own control plane and cloud environment.
 
 use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -20,23 +20,23 @@ use crate::picture;
 use crate::place::{Cloud, Place};
 use crate::scenario::{Figures, Kind, Side, Size, Stage};
 
-/// How long a stage may take; most take seconds.
+/// How long a stage may take. Most take seconds.
 const PATIENCE: Duration = Duration::from_secs(900);
-/// Ports of every Service, and those it has after the change.
+/// The ports of every Service before and after the change.
 const PORTS: [&str; 1] = ["TCP/80"];
 const MORE_PORTS: [&str; 2] = ["TCP/80", "TCP/443"];
 
-/// What came of a side.
+/// The results of a side.
 #[derive(Debug)]
 pub(crate) struct Outcome {
     pub(crate) figures: BTreeMap<Stage, Figures>,
-    /// Cluster and cloud after [`Stage::Services`] and after [`Stage::Change`].
+    /// Descriptions of cluster and cloud after [`Stage::Services`] and after [`Stage::Change`].
     pub(crate) pictures: BTreeMap<Stage, Value>,
-    /// What the cloud holds at the end that it did not hold at the beginning, and what it lacks.
+    /// Differences between the resources in the cloud at the end and at the beginning.
     pub(crate) left: Vec<String>,
 }
 
-/// Plays all of it; calls and logs go to the directory.
+/// Runs all stages and writes calls and logs to the directory.
 pub(crate) async fn side(
     kind: Kind,
     side: Side,
@@ -82,7 +82,7 @@ pub(crate) async fn side(
     if let Some(mut process) = run.process.take() {
         process.stop().await?;
     }
-    // For whoever asks where the time has gone.
+    // For analysis of where the time is spent.
     fs::create_dir_all(traces)?;
     let name = format!("{}-{}", kind.name(), side.name());
     fs::write(traces.join(format!("{name}.calls")), trace)?;
@@ -101,7 +101,7 @@ pub(crate) async fn side(
     Ok(Outcome { figures, pictures, left })
 }
 
-/// How many things of each kind the cloud holds but machines, of which there are always as many.
+/// Returns the number of resources by kind, without those of instances, whose number does not change.
 async fn holdings(place: &Place<'_>) -> Result<BTreeMap<&'static str, usize>> {
     let all = place.site().holdings().await?;
     let of_machines = ["servers", "ports"];
@@ -129,16 +129,17 @@ struct Run<'a> {
     manager: Manager,
     process: Option<Process>,
     size: &'a Size,
-    /// With their numbers.
+    /// The instances with their numbers.
     machines: Vec<(usize, Machine)>,
-    /// All there are to be, and their ports.
+    /// All Services of the run, and their ports.
     services: Vec<String>,
     ports: &'static [&'static str],
     leader: Option<String>,
 }
 
 impl Run<'_> {
-    /// Writes down each call of a stage: when it began after the first one, how long it took, what it was, and how it ended.
+    /// Writes each call of a stage: when it started (relative to the first call), how long it took, what it was, and how it
+    /// ended.
     fn trace(&self, stage: Stage, trace: &mut String) {
         let calls = self.place.site().proxy().calls();
         let first = calls.iter().map(|call| call.at).min().unwrap_or_default();
@@ -192,7 +193,7 @@ impl Run<'_> {
         })
     }
 
-    /// Machines that are gone now, and those in their place.
+    /// Returns the instances to remove and their replacements.
     async fn exchange(&mut self) -> Result<(Vec<Machine>, Vec<Machine>)> {
         let new = self.place.add(self.size.replaced()).await?;
         let gone: Vec<Machine> = self.machines.drain(..new.len()).map(|(_, machine)| machine).collect();
@@ -204,7 +205,7 @@ impl Run<'_> {
         Ok((gone, new))
     }
 
-    /// Does what the stage is about; answers when the cluster was as it should be, and when the last call had its answer.
+    /// Performs the stage. Returns when the cluster reached the expected state, and when the last call was answered.
     async fn played(
         &self,
         stage: Stage,
@@ -265,13 +266,13 @@ impl Run<'_> {
         }
     }
 
-    /// What is not yet in the cloud as it should be.
+    /// Returns what in the cloud does not have the expected state yet.
     async fn wrong(&self, stage: Stage) -> Result<Option<String>> {
         let services = if stage <= Stage::Nodes || stage == Stage::Delete { 0 } else { self.services.len() };
         if services == 0 && stage != Stage::Delete {
             return Ok(None);
         }
-        // What is being deleted may go between two questions of the view.
+        // Resources that are being deleted may disappear between two requests of the view.
         let view = match self.place.site().view().await {
             Ok(view) => view,
             Err(error) => return Ok(Some(format!("{error:#}"))),

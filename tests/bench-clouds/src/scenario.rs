@@ -1,4 +1,4 @@
-//! What is done, and what it cost.
+//! The stages and their figures.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -17,7 +17,7 @@ pub(crate) enum Kind {
 }
 
 impl Kind {
-    /// The provider's name.
+    /// Returns the provider's name.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Openstack => "openstack",
@@ -25,7 +25,7 @@ impl Kind {
         }
     }
 
-    /// As it calls itself.
+    /// Returns the display name.
     pub(crate) fn title(self) -> &'static str {
         match self {
             Self::Openstack => "OpenStack",
@@ -34,10 +34,10 @@ impl Kind {
     }
 }
 
-/// Who is measured.
+/// One of the two measured programs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Side {
-    /// The cloud's official cloud controller manager.
+    /// The official cloud controller manager of the cloud.
     Peer,
     /// Skydock with its plugin for the cloud.
     Skydock,
@@ -52,7 +52,7 @@ impl Side {
     }
 }
 
-/// One thing after the other, each on what the one before has left.
+/// The stages, each of which starts with the result of the previous one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Stage {
@@ -60,22 +60,22 @@ pub(crate) enum Stage {
     Start,
     /// Nodes register.
     Nodes,
-    /// Services are made.
+    /// Services are created.
     Services,
     /// Nothing happens.
     Rest,
-    /// A tenth of the machines goes, as many others come.
+    /// A tenth of the instances is replaced.
     Replace,
-    /// Every Service gets a port more.
+    /// Every Service gets one more port.
     Change,
-    /// The program ends in good order and starts again.
+    /// The program stops gracefully and starts again.
     Restart,
     /// All Services are deleted.
     Delete,
 }
 
 impl Stage {
-    /// All, in their order.
+    /// All stages in order.
     pub(crate) const ALL: [Self; 8] = [
         Self::Start,
         Self::Nodes,
@@ -87,11 +87,11 @@ impl Stage {
         Self::Delete,
     ];
 
-    /// For people.
+    /// Returns the title for display.
     pub(crate) fn title(self, size: &Size) -> String {
         match self {
             Self::Start => "start".to_owned(),
-            Self::Nodes => format!("{} nodes initialised", size.nodes),
+            Self::Nodes => format!("{} nodes initialized", size.nodes),
             Self::Services => format!("{} services ensured", size.services),
             Self::Rest => format!("at rest, {}", skydock_bench::seconds(size.rest.as_secs_f64())),
             Self::Replace => format!("{} nodes replaced", size.replaced()),
@@ -101,7 +101,7 @@ impl Stage {
         }
     }
 
-    /// A word for it.
+    /// Returns the name as one word.
     pub(crate) fn word(self) -> &'static str {
         match self {
             Self::Start => "start",
@@ -116,43 +116,43 @@ impl Stage {
     }
 }
 
-/// How much of everything.
+/// The size of a run.
 #[derive(Debug, Clone, Copy, Serialize)]
 pub(crate) struct Size {
     pub(crate) nodes: usize,
     pub(crate) services: usize,
-    /// How long it is watched at rest.
+    /// How long the idle state is observed.
     pub(crate) rest: Duration,
     /// How long each call to the cloud takes.
     pub(crate) latency: Duration,
 }
 
 impl Size {
-    /// A tenth of the nodes, but one.
+    /// Returns a tenth of the number of nodes, but at least one.
     pub(crate) fn replaced(&self) -> usize {
         (self.nodes / 10).max(1)
     }
 }
 
-/// What a stage cost.
+/// The figures of a stage.
 #[derive(Debug, Clone, Default, Serialize)]
 pub(crate) struct Figures {
-    /// Until the cluster is as it should be; none where nobody sees that in the cluster.
+    /// Seconds until the cluster has the expected state, or `None` if the stage is not visible in the cluster.
     pub(crate) seconds: Option<f64>,
-    /// Until the last call to the cloud.
+    /// Seconds until the last call to the cloud.
     pub(crate) seconds_of_calls: Option<f64>,
-    /// Calls to the cloud, by operation.
+    /// Calls to the cloud by operation.
     pub(crate) calls: BTreeMap<String, u64>,
-    /// User and system time of the process.
+    /// CPU time of the process, user and system.
     pub(crate) cpu_seconds: f64,
-    /// Most resident memory, `VmHWM`.
+    /// Peak of resident memory, `VmHWM`.
     pub(crate) peak_bytes: u64,
-    /// Most anonymous memory.
+    /// Peak of anonymous memory.
     pub(crate) peak_anonymous_bytes: u64,
 }
 
 impl Figures {
-    /// All calls.
+    /// Returns the number of all calls.
     pub(crate) fn all_calls(&self) -> u64 {
         self.calls.values().sum()
     }

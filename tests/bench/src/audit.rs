@@ -1,5 +1,5 @@
-//! What the API server was asked: its audit log, which holds the requests of service accounts and so of nobody but the
-//! cloud controller manager that is measured. Every line is there before the answer is.
+//! Requests to the API server, from its audit log. The log contains only requests of service accounts, which means those of the
+//! measured cloud controller manager. Every line is written before the answer is sent.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -39,7 +39,7 @@ struct Answer {
 }
 
 impl Request {
-    /// Reads a line of the log. A watch counts when it begins, everything else when it is answered.
+    /// Parses a line of the log. A watch counts when it starts, other requests when they are answered.
     fn parse(line: &str) -> Result<Option<Self>> {
         let request: Self =
             serde_json::from_str(line).with_context(|| format!("not a line of an audit log: {line}"))?;
@@ -47,7 +47,7 @@ impl Request {
         Ok((request.stage == counts).then_some(request))
     }
 
-    /// Such as `patch nodes/status`.
+    /// Returns the kind of the request, for example `patch nodes/status`.
     pub(crate) fn kind(&self) -> String {
         let Object { resource, subresource, .. } = &self.object_ref;
         let slash = if subresource.is_empty() { "" } else { "/" };
@@ -74,20 +74,20 @@ impl Request {
         !matches!(self.verb.as_str(), "get" | "list" | "watch")
     }
 
-    /// Renewals of the lease go on whatever else happens.
+    /// Returns true for lease renewals, which are sent independently of other work.
     pub(crate) fn is_lease(&self) -> bool {
         self.resource() == "leases"
     }
 }
 
-/// How many requests of which kind.
+/// Numbers of requests by kind.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub(crate) struct Tally {
     pub(crate) requests: u64,
     pub(crate) writes: u64,
-    /// Answered with a status from 400 on: how many of which kind and status, such as `patch nodes 422`.
+    /// Requests answered with a status of 400 or above, by kind and status, for example `patch nodes 422`.
     pub(crate) refused: BTreeMap<String, u64>,
-    /// By verb, resource and subresource.
+    /// Numbers by verb, resource and subresource.
     pub(crate) by_kind: BTreeMap<String, u64>,
 }
 
@@ -102,11 +102,11 @@ impl Tally {
     }
 }
 
-/// Reads the log as it grows.
+/// Reads the log while it is written.
 pub(crate) struct AuditLog {
     path: PathBuf,
     reader: Option<BufReader<File>>,
-    /// A line that was not whole when it was read.
+    /// The beginning of a line that was incomplete when it was read.
     partial: String,
 }
 
@@ -115,7 +115,7 @@ impl AuditLog {
         Self { path: path.to_owned(), reader: None, partial: String::new() }
     }
 
-    /// What was asked since the last call. The log is made by the first request.
+    /// Returns the requests since the last call. The first request creates the log.
     pub(crate) fn read(&mut self) -> Result<Vec<Request>> {
         let reader = match &mut self.reader {
             Some(reader) => reader,
@@ -152,14 +152,14 @@ mod tests {
     }
 
     #[test]
-    fn a_watch_counts_once_when_it_begins_and_other_requests_when_they_are_answered() {
+    fn watches_count_at_the_start_and_others_at_the_answer() {
         let counts = |stage, verb| Request::parse(&line(stage, verb, "nodes", "", 200)).unwrap().is_some();
         assert!(counts("ResponseStarted", "watch") && !counts("ResponseComplete", "watch"));
         assert!(counts("ResponseComplete", "list") && !counts("ResponseStarted", "list"));
     }
 
     #[test]
-    fn requests_are_told_apart_by_verb_resource_and_subresource() {
+    fn requests_are_counted_by_verb_resource_and_subresource() {
         let mut tally = Tally::default();
         for line in [
             line("ResponseComplete", "patch", "nodes", "status", 200),
@@ -174,13 +174,13 @@ mod tests {
     }
 
     #[test]
-    fn a_request_for_no_object_is_a_request_too() {
+    fn a_request_without_an_object_is_parsed() {
         let line = r#"{"stage":"ResponseComplete","verb":"get","stageTimestamp":"2026-01-01T00:00:00Z"}"#;
         assert_eq!(Request::parse(line).unwrap().unwrap().kind(), "get");
     }
 
     #[test]
-    fn a_log_is_read_as_it_grows_and_half_a_line_later() {
+    fn incomplete_log_lines_are_read_when_complete() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("audit.log");
         let mut log = AuditLog::new(&path);

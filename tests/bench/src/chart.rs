@@ -1,11 +1,11 @@
-//! The figures for those who would rather look than read: bars, in Mermaid.
+//! The figures as bar charts in Mermaid.
 
 use skydock_bench::as_f64;
 
 use crate::report::Row;
 use crate::scenario::{Figures, Scenario};
 
-/// Skydock's part of upstream's time, CPU and memory, a bar each; none without figures.
+/// Returns bars with the ratio of Skydock's time, CPU and memory to upstream's, or `None` without figures.
 pub(crate) fn chart(rows: &[Row]) -> Option<String> {
     let bars: Vec<(String, f64)> = rows.iter().flat_map(bars).collect();
     let largest = bars.iter().map(|(_, part)| *part).reduce(f64::max)?;
@@ -29,7 +29,7 @@ fn bars(Row { scenario, upstream, skydock }: &Row) -> Vec<(String, f64)> {
         Scenario::Replace => "replace",
         Scenario::Turns => "turns",
     };
-    // The time of a restart is how long the other's lease runs on.
+    // The time of a restart is determined by the remaining duration of the previous leader's lease.
     let time = |figures: &Figures| figures.seconds.filter(|_| *scenario != Scenario::Restart);
     let figures = |figures: &Figures| {
         [("time", time(figures)), ("CPU", Some(figures.cpu_seconds)), ("memory", Some(as_f64(figures.peak_bytes)))]
@@ -46,7 +46,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_bar_is_a_part_of_upstreams_and_what_upstream_has_none_of_has_none() {
+    fn bars_show_the_ratio_to_upstream() {
         let row = |scenario, seconds| Row {
             scenario,
             upstream: Figures { seconds, cpu_seconds: 4.0, ..Figures::default() },

@@ -1,4 +1,4 @@
-//! What the benchmarks are told on the command line, and what they write down.
+//! Command-line arguments of the benchmarks, and the files that they write.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -21,17 +21,17 @@ pub struct Built {
 }
 
 impl Built {
-    /// The plugin of the benchmarks.
+    /// Returns the path of the benchmark plugin.
     #[must_use]
     pub fn plugin(&self) -> PathBuf {
         self.plugins.join("bench_plugin.wasm")
     }
 }
 
-/// An error if one of the files that the benchmark starts is not there; `name` is the benchmark's.
+/// Checks that all files that the benchmark named `name` starts exist.
 ///
 /// # Errors
-/// If one is not there.
+/// Fails if a file does not exist.
 pub fn all_built<'a>(files: impl IntoIterator<Item = &'a PathBuf>, name: &str) -> Result<()> {
     for file in files {
         ensure!(file.is_file(), "{} has not been built; `cargo xtask bench {name}` does", file.display());
@@ -39,10 +39,10 @@ pub fn all_built<'a>(files: impl IntoIterator<Item = &'a PathBuf>, name: &str) -
     Ok(())
 }
 
-/// A duration as Kubernetes writes it: `5m`, `50ms`.
+/// Parses a duration in the format of Kubernetes: `5m`, `50ms`.
 ///
 /// # Errors
-/// If it is none, in words for the command line.
+/// Returns a message for the command line if the duration is invalid.
 pub fn duration(text: &str) -> Result<Duration, String> {
     let duration: SignedDuration = text.parse().map_err(|_| "write it like 5m, 30s or 50ms".to_owned())?;
     duration.try_into().map_err(|_| "cannot be negative".to_owned())
@@ -51,7 +51,7 @@ pub fn duration(text: &str) -> Result<Duration, String> {
 /// Writes a report as JSON.
 ///
 /// # Errors
-/// If the file cannot be written.
+/// Fails if the file cannot be written.
 pub fn save(report: &impl Serialize, path: &Path) -> Result<()> {
     let write = || -> Result<()> {
         fs::create_dir_all(path.parent().unwrap_or(path))?;
@@ -65,7 +65,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn durations_are_written_as_kubernetes_writes_them() {
+    fn durations_are_parsed_like_in_kubernetes() {
         assert_eq!(duration("5m"), Ok(Duration::from_secs(300)));
         assert_eq!(duration("50ms"), Ok(Duration::from_millis(50)));
         assert!(duration("50").is_err() && duration("-5s").is_err());

@@ -1,21 +1,21 @@
-//! What the clouds of both sides, `plugin` and `peer`, say of a node: it follows from its name.
+//! The answers of the clouds of both sides, `plugin` and `peer`, for a node. They depend only on its name.
 
 use std::collections::BTreeMap;
 
-/// Name of Skydock's annotation with the labels that are the cloud's own, and the only one.
+/// Skydock's annotation that lists the labels set by the cloud, and the only such label.
 pub(crate) const OWN_LABELS: (&str, &str) = ("node.skydock.dev/labels", "bench.skydock.dev/rack");
 
-/// A machine.
+/// An instance.
 pub(crate) struct Instance {
     pub(crate) provider_id: String,
-    /// Each with its type, in the cloud's order.
+    /// The addresses with their types, in the cloud's order.
     pub(crate) addresses: [(&'static str, String); 3],
-    /// All labels that a node has of its cloud.
+    /// All labels that the cloud sets on a node.
     pub(crate) labels: BTreeMap<&'static str, String>,
 }
 
 impl Instance {
-    /// The machine behind the node of this name, which ends with a number.
+    /// Returns the instance of the node with this name, which ends with a number.
     pub(crate) fn of(name: &str) -> Self {
         let number: u16 = name.rsplit('-').next().and_then(|number| number.parse().ok()).unwrap_or_default();
         let [third, fourth] = number.to_be_bytes();
@@ -46,7 +46,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_machine_is_what_its_number_says() {
+    fn instance_data_follows_from_its_number() {
         let instance = Instance::of("node-1000");
         assert_eq!(instance.provider_id, "bench://node-1000");
         let addresses = instance.addresses.map(|(kind, address)| format!("{kind} {address}"));

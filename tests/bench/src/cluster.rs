@@ -1,4 +1,4 @@
-//! A control plane with nothing in it, and the account of the cloud controller manager.
+//! An empty control plane, and the service account of the cloud controller manager.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -11,8 +11,8 @@ use kube::Client;
 use kube::api::{Api, PostParams};
 use kube::config::Kubeconfig;
 use serde_json::json;
-use skydock::clients;
-use skydock::config::ClusterAccess;
+use skydock_kube::clients;
+use skydock_kube::clients::ClusterAccess;
 use skydock_planes::{Plane as _, RealPlane};
 
 use crate::audit::AuditLog;
@@ -20,14 +20,14 @@ use crate::fleet::Fleet;
 
 const ACCOUNT: &str = "cloud-controller-manager";
 const NAMESPACE: &str = "kube-system";
-/// Longer than any run, in seconds.
+/// The lifetime of the token in seconds, longer than any run.
 const TOKEN_LIFE: i64 = 24 * 60 * 60;
 
-/// etcd and an API server.
+/// A cluster of etcd and an API server.
 pub(crate) struct Cluster {
     pub(crate) fleet: Fleet,
     pub(crate) log: AuditLog,
-    /// Of the manager's account.
+    /// The kubeconfig of the manager's account.
     pub(crate) kubeconfig: PathBuf,
     plane: RealPlane,
 }
@@ -46,14 +46,14 @@ impl Cluster {
         self.plane.folder()
     }
 
-    /// Skydock's own client, with the manager's account.
+    /// Creates a client of Skydock with the manager's account.
     pub(crate) async fn manager_client(&self) -> Result<Client> {
         let access = ClusterAccess { kubeconfig: Some(self.kubeconfig.clone()), master: None };
         Ok(clients::named(&clients::load(&access).await?, "bench")?)
     }
 }
 
-/// Makes a service account that may do everything, since rights are not what is measured; answers its token.
+/// Creates a service account with all permissions, because permissions are not measured, and returns its token.
 async fn account(client: &Client) -> Result<String> {
     let account: ServiceAccount = serde_json::from_value(json!({"metadata": {"name": ACCOUNT}}))?;
     let accounts = Api::<ServiceAccount>::namespaced(client.clone(), NAMESPACE);
@@ -70,7 +70,7 @@ async fn account(client: &Client) -> Result<String> {
     Ok(answer.status.context("the API server gave no token")?.token)
 }
 
-/// The admin's kubeconfig with another token. JSON is YAML too.
+/// Writes the admin's kubeconfig with another token. It is JSON, which is valid YAML.
 fn write(admin: &Path, token: &str, to: &Path) -> Result<()> {
     let mut kubeconfig = serde_json::to_value(Kubeconfig::read_from(admin)?)?;
     *kubeconfig.pointer_mut("/users/0/user/token").context("the admin has no token")? = token.into();

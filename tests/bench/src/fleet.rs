@@ -1,4 +1,4 @@
-//! Nodes and Services as their owners make them, and whether they have become what they are to be.
+//! Creates Nodes and Services like their owners, and checks whether they have reached the expected state.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,25 +16,25 @@ use tokio::time::MissedTickBehavior;
 
 use crate::cloud::Instance;
 
-/// Requests at a time, of those who make nodes and services.
+/// Number of concurrent requests that create nodes and services.
 const AT_A_TIME: usize = 16;
-/// Objects in a page of a list.
+/// Number of objects in a page of a list.
 const PAGE: u32 = 250;
-/// Images a kubelet reports at most (`--node-status-max-images`).
+/// Maximum number of images that a kubelet reports (`--node-status-max-images`).
 const IMAGES: usize = 50;
-/// How often a kubelet reports its status if nothing has changed (`nodeStatusReportFrequency`).
+/// How often a kubelet reports an unchanged status (`nodeStatusReportFrequency`).
 const HEARTBEAT: Duration = Duration::from_secs(5 * 60);
 const UNINITIALIZED: &str = "node.cloudprovider.kubernetes.io/uninitialized";
-/// Label that tells the clouds of both sides what has become of the machine behind a node.
+/// Label that tells the clouds of both sides the state of the instance of a node.
 const MACHINE: &str = "bench.skydock.dev/machine";
 const NAMESPACE: &str = "default";
 
-/// The name of a node, or of a service.
+/// Returns the name of a node or a service.
 pub(crate) fn name(kind: &str, number: usize) -> String {
     format!("{kind}-{number}")
 }
 
-/// All there is to do with the cluster but for the cloud controller.
+/// All clients of the cluster except the cloud controller manager.
 #[derive(Clone)]
 pub(crate) struct Fleet {
     client: Client,
@@ -46,14 +46,14 @@ impl Fleet {
         Self { client, images: Arc::new(images()) }
     }
 
-    /// Registers nodes as kubelets do that wait for their cloud.
+    /// Registers nodes like kubelets that wait for their cloud.
     pub(crate) async fn create_nodes(&self, names: &[String]) -> Result<()> {
         each(names, |name| self.send(Method::POST, "/api/v1/nodes".to_owned(), JSON, node(&name, &self.images)))
             .await
             .context("cannot create a node")
     }
 
-    /// Makes services of type LoadBalancer.
+    /// Creates services of type LoadBalancer.
     pub(crate) async fn create_services(&self, names: &[String]) -> Result<()> {
         let path = format!("/api/v1/namespaces/{NAMESPACE}/services");
         each(names, |name| self.send(Method::POST, path.clone(), JSON, service(&name)))
@@ -61,7 +61,7 @@ impl Fleet {
             .context("cannot create a service")
     }
 
-    /// The machines of these nodes are gone, says the cloud from now on, if it is asked.
+    /// Marks the instances of these nodes as deleted in the cloud.
     pub(crate) async fn remove_machines(&self, names: &[String]) -> Result<()> {
         each(names, |name| {
             let body = json!({"metadata": {"labels": {MACHINE: "gone"}}});
@@ -71,7 +71,7 @@ impl Fleet {
         .context("cannot label a node")
     }
 
-    /// The kubelets of these nodes are silent: nobody knows whether they are ready.
+    /// Sets the nodes' `Ready` condition to `Unknown`, as for kubelets that do not report.
     pub(crate) async fn silence(&self, names: &[String]) -> Result<()> {
         each(names, |name| {
             let body = json!({"status": {"conditions": [{
@@ -84,7 +84,7 @@ impl Fleet {
         .context("cannot change the status of a node")
     }
 
-    /// Reports the status of these nodes as kubelets do, each every 5 minutes; ends never, but with an error.
+    /// Reports the status of these nodes like kubelets, each every 5 minutes. Returns only with an error.
     pub(crate) async fn heartbeats(&self, names: &[String]) -> Result<()> {
         let count = u32::try_from(names.len()).unwrap_or(u32::MAX).max(1);
         let mut tick = tokio::time::interval(HEARTBEAT / count);
@@ -99,8 +99,8 @@ impl Fleet {
         Ok(())
     }
 
-    /// An error unless there are so many nodes, and each is as its cloud says.
-    pub(crate) async fn all_initialised(&self, count: usize) -> Result<()> {
+    /// Checks that there are `count` nodes and that each matches the answers of its cloud.
+    pub(crate) async fn all_initialized(&self, count: usize) -> Result<()> {
         let nodes: Vec<Node> = list(&Api::all(self.client.clone())).await.context("cannot list the nodes")?;
         let lacking: Vec<_> = nodes
             .iter()
@@ -109,12 +109,12 @@ impl Fleet {
                 Some(format!("{name}, which lacks {}", missing(node)?))
             })
             .collect();
-        none_of("nodes are not initialised", &lacking)?;
+        none_of("nodes are not initialized", &lacking)?;
         ensure!(nodes.len() == count, "{} nodes are there, not {count}", nodes.len());
         Ok(())
     }
 
-    /// The services that have no address.
+    /// Returns the services without an address.
     pub(crate) async fn services_without_address(&self) -> Result<Vec<String>> {
         let services: Vec<Service> =
             list(&Api::namespaced(self.client.clone(), NAMESPACE)).await.context("cannot list the services")?;
@@ -167,7 +167,7 @@ where
     }
 }
 
-/// What a node lacks of what its cloud says of it; none if it is initialised.
+/// Returns which of the cloud's data a node lacks, or `None` if it is initialized.
 fn missing(node: &Node) -> Option<&'static str> {
     let name = node.metadata.name.as_deref().unwrap_or_default();
     let instance = Instance::of(name);
@@ -188,14 +188,15 @@ fn missing(node: &Node) -> Option<&'static str> {
     }
 }
 
-/// An error that names a few, unless there are none.
+/// Returns an error that names a few objects, unless there are none.
 pub(crate) fn none_of(what: &str, names: &[String]) -> Result<()> {
     let few: Vec<_> = names.iter().take(3).map(String::as_str).collect();
     ensure!(names.is_empty(), "{} {what}, such as {}", names.len(), few.join(", "));
     Ok(())
 }
 
-/// A node as a kubelet registers it with `--cloud-provider=external` and no `--node-ip`: without addresses, tainted.
+/// Returns a node as a kubelet registers it with `--cloud-provider=external` and without `--node-ip`: tainted and without
+/// addresses.
 fn node(name: &str, images: &Value) -> Value {
     let resources = json!({
         "cpu": "16", "memory": "65808784Ki", "pods": "110", "ephemeral-storage": "203056560Ki",
@@ -225,7 +226,7 @@ fn node(name: &str, images: &Value) -> Value {
     })
 }
 
-/// What a healthy kubelet reports.
+/// Returns the conditions that a healthy kubelet reports.
 fn conditions() -> Value {
     let now = Timestamp::now();
     let condition = |kind, status, reason, message| {
@@ -242,7 +243,7 @@ fn conditions() -> Value {
     ])
 }
 
-/// As many images as a kubelet reports, each by digest and by tag.
+/// Returns as many images as a kubelet reports, each with digest and tag.
 fn images() -> Value {
     let image = |number: usize| {
         let repository = format!("registry.example.com/platform/team-{}/service-{number}", number % 7);
@@ -273,7 +274,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_node_is_as_large_as_kubelets_make_it_and_not_initialised() {
+    fn a_new_node_is_realistically_large_and_uninitialized() {
         let value = node("node-1", &images());
         assert!((9_000..16_000).contains(&value.to_string().len()), "{} bytes", value.to_string().len());
         let node: Node = serde_json::from_value(value).unwrap();
@@ -282,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn a_node_is_initialised_when_nothing_of_what_its_cloud_says_is_missing() {
+    fn an_initialized_node_has_everything_from_its_cloud() {
         let mut value = node("node-1", &images());
         value["spec"] = json!({"providerID": "bench://node-1"});
         value["status"]["addresses"] = json!([
@@ -306,10 +307,10 @@ mod tests {
     }
 
     #[test]
-    fn what_is_missing_is_named_but_not_all_of_it() {
+    fn errors_name_at_most_three_objects() {
         let names: Vec<_> = (0..5).map(|number| name("node", number)).collect();
-        let error = none_of("nodes are not initialised", &names).unwrap_err();
-        assert_eq!(error.to_string(), "5 nodes are not initialised, such as node-0, node-1, node-2");
+        let error = none_of("nodes are not initialized", &names).unwrap_err();
+        assert_eq!(error.to_string(), "5 nodes are not initialized, such as node-0, node-1, node-2");
         assert!(none_of("nodes", &[]).is_ok());
     }
 }

@@ -1,4 +1,4 @@
-//! What benchmarks have in common: processes that are measured, the machine they run on, and the page the figures go to.
+//! Common parts of the benchmarks: measured processes, the machine they run on, and the page with the figures.
 
 #![forbid(unsafe_code)]
 

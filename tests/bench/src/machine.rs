@@ -1,4 +1,4 @@
-//! The machine that was measured on, and the versions of what was measured.
+//! The machine used for a measurement, and the versions of the measured programs.
 
 use std::fs;
 use std::path::Path;
@@ -6,27 +6,27 @@ use std::process::Command;
 
 use serde::Serialize;
 
-/// What figures are worth nothing without.
+/// Information that is required to interpret the figures.
 #[derive(Debug, Clone, Serialize)]
 pub struct Machine {
-    /// What the CPU calls itself.
+    /// The model name of the CPU.
     pub cpu: String,
-    /// CPUs that may be used.
+    /// The number of available CPUs.
     pub cores: usize,
-    /// Memory in GiB.
+    /// The memory in GiB.
     pub memory_gib: u64,
-    /// Version of Linux.
+    /// The version of Linux.
     pub kernel: String,
-    /// What Skydock says of its version.
+    /// The version of Skydock, as it reports it.
     pub skydock: String,
-    /// Version of etcd's and the API server's Kubernetes.
+    /// The Kubernetes version of etcd and the API server.
     pub kubernetes: String,
-    /// Version of upstream's framework.
+    /// The version of upstream's framework.
     pub cloud_provider: String,
 }
 
 impl Machine {
-    /// Of this machine, this program, and the Go modules of the tests.
+    /// Reads the information about this machine, this program, and the Go modules of the tests.
     #[must_use]
     pub fn look(skydock: &Path) -> Self {
         let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
@@ -52,13 +52,13 @@ fn cpu(cpuinfo: &str) -> String {
     name.unwrap_or_else(|| "unknown CPU".to_owned())
 }
 
-/// Rounded, since some of it is always taken.
+/// Returns the memory in GiB. It is rounded, because a part is always reserved.
 fn memory_gib(meminfo: &str) -> u64 {
     let kib = meminfo.lines().find_map(|line| line.strip_prefix("MemTotal:")?.trim().strip_suffix(" kB")?.parse().ok());
     (kib.unwrap_or(0u64) + (1 << 19)) >> 20
 }
 
-/// The version of a module in a go.mod.
+/// Returns the required version of a module in a go.mod.
 fn required(go_mod: &str, module: &str) -> String {
     let version = go_mod.lines().find_map(|line| line.trim().strip_prefix(module)?.split_whitespace().next());
     version.unwrap_or_default().to_owned()
@@ -69,7 +69,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_machine_is_read_as_linux_tells_it() {
+    fn machine_data_is_parsed_from_linux_files() {
         assert_eq!(cpu("processor\t: 0\nmodel name\t: AMD EPYC\n"), "AMD EPYC");
         assert_eq!(cpu(""), "unknown CPU");
         assert_eq!(memory_gib("MemTotal:       24593692 kB\n"), 23);
@@ -80,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn the_versions_of_the_modules_are_found() {
+    fn module_versions_are_found() {
         let machine = Machine::look(Path::new("/nonexistent"));
         assert!(machine.kubernetes.starts_with('v') && machine.cloud_provider.starts_with('v'), "{machine:?}");
     }

@@ -1,5 +1,5 @@
-//! `skydock-bench`: Skydock and Kubernetes' own cloud controller framework, one after the other on the same control plane
-//! (etcd and kube-apiserver), with the same cloud. `README.md` says how the figures are taken.
+//! `skydock-bench`: compares Skydock with Kubernetes' own cloud controller framework, one after the other on the same kind of
+//! control plane (etcd and kube-apiserver) with the same cloud. `README.md` describes the method.
 
 #![forbid(unsafe_code)]
 
@@ -64,7 +64,7 @@ impl Args {
         Size { nodes: nodes.into(), services: services.into(), steady, latency: self.latency }
     }
 
-    /// A run of full size that leaves nothing out is worth writing down.
+    /// Returns true for a complete run of full size, whose figures are published.
     fn is_whole(&self) -> bool {
         let Size { nodes, services, steady, latency } = self.size();
         let is_full = nodes >= 5000 && services >= 1000 && steady >= Duration::from_secs(300);
@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn the_whole_is_the_default_and_only_the_whole_is_written_down() {
+    fn only_the_default_run_is_whole() {
         let args = parse(&[]).unwrap();
         let size = args.size();
         assert_eq!((size.nodes, size.services, size.steady), (5000, 1000, Duration::from_secs(300)));
@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn a_quick_run_has_a_size_of_its_own() {
+    fn a_quick_run_has_a_fixed_size() {
         assert_eq!(parse(&["--quick"]).unwrap().size().nodes, 200);
         assert!(parse(&["--quick", "--nodes=5"]).is_err());
     }

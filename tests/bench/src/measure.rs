@@ -1,4 +1,4 @@
-//! Takes a manager's figures from one moment to another.
+//! Measures a manager during a period of time.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -11,23 +11,23 @@ use crate::audit::{AuditLog, Request, Tally};
 use crate::scenario::Figures;
 use crate::side::Manager;
 
-/// How long nothing may happen before the work counts as done. Both sides do the last of it, such as events, a while
-/// after what matters.
+/// How long the manager must be idle until its work counts as done. Both sides do the last part of it, for example events, some
+/// time after the essential part.
 const REST: Duration = Duration::from_secs(3);
 /// How often the log is read.
 const POLL: Duration = Duration::from_millis(100);
-/// How often the manager is asked for its calls, which costs it something.
+/// How often the manager is asked for its number of calls, which causes some load.
 const ASK: Duration = Duration::from_secs(1);
-/// How long anything may take.
+/// How long a scenario may take.
 const PATIENCE: Duration = Duration::from_secs(30 * 60);
-/// How long after the goal work may go on without an end; what repeats for ever is cut off there. Skydock's events may take
-/// 205 s: 2,048 wait, and 10 a second are written.
+/// How long the work may continue after the goal is reached. Work that repeats forever is cut off then. Skydock's events can take
+/// 205 s: up to 2,048 are queued, and 10 per second are written.
 const AFTERWARDS: Duration = Duration::from_secs(4 * 60);
 
-/// What is to be written, and by which request each is known.
+/// The objects that must be written, and the requests that write them.
 #[derive(Debug, Default)]
 pub(crate) struct Goal {
-    /// Of a resource, maybe one with subresource: the names that are still to be written.
+    /// The names of the objects that have not been written yet, by resource and subresource.
     wanted: BTreeMap<Kind, BTreeSet<String>>,
 }
 
@@ -35,28 +35,28 @@ pub(crate) struct Goal {
 struct Kind {
     delete: bool,
     resource: &'static str,
-    /// None is any.
+    /// The subresource, or `None` for any.
     subresource: Option<&'static str>,
 }
 
 impl Goal {
-    /// Each of these nodes is written to.
+    /// Requires that each of these nodes is written.
     pub(crate) fn nodes_written(self, names: &[String]) -> Self {
         self.with(Kind { delete: false, resource: "nodes", subresource: None }, names)
     }
 
-    /// Each of these nodes is written to, and its status.
-    pub(crate) fn nodes_initialised(self, names: &[String]) -> Self {
+    /// Requires that each of these nodes and its status are written.
+    pub(crate) fn nodes_initialized(self, names: &[String]) -> Self {
         let kind = |subresource| Kind { delete: false, resource: "nodes", subresource: Some(subresource) };
         self.with(kind(""), names).with(kind("status"), names)
     }
 
-    /// Each of these nodes is deleted.
+    /// Requires that each of these nodes is deleted.
     pub(crate) fn nodes_deleted(self, names: &[String]) -> Self {
         self.with(Kind { delete: true, resource: "nodes", subresource: None }, names)
     }
 
-    /// The status of each of these services is written.
+    /// Requires that the status of each of these services is written.
     pub(crate) fn services_written(self, names: &[String]) -> Self {
         self.with(Kind { delete: false, resource: "services", subresource: Some("status") }, names)
     }
@@ -70,7 +70,7 @@ impl Goal {
         self.wanted.values().map(BTreeSet::len).sum()
     }
 
-    /// Crosses off what this request has done; true if it is about what is wanted at all.
+    /// Removes what this request has written. Returns true if the request belongs to the goal.
     fn take(&mut self, request: &Request) -> bool {
         if !request.is_write() || !request.succeeded() {
             return false;
@@ -89,7 +89,7 @@ impl Goal {
     }
 }
 
-/// A measurement that runs.
+/// A running measurement.
 pub(crate) struct Measurement<'a> {
     manager: &'a mut Manager,
     log: &'a mut AuditLog,
@@ -100,7 +100,7 @@ pub(crate) struct Measurement<'a> {
 }
 
 impl<'a> Measurement<'a> {
-    /// Begins with a manager that runs, now.
+    /// Starts a measurement of a running manager.
     pub(crate) async fn of_running(manager: &'a mut Manager, log: &'a mut AuditLog) -> Result<Self> {
         manager.process.forget_peak()?;
         let (cpu, calls) = (manager.process.cpu()?, manager.calls().await?);
@@ -108,13 +108,13 @@ impl<'a> Measurement<'a> {
         Ok(Self { manager, log, start: Timestamp::now(), cpu, calls, tally: Tally::default() })
     }
 
-    /// Begins with a manager that has just been started; nothing of the log may have been read since.
+    /// Starts a measurement of a manager that has just been started. The log must not have been read since then.
     pub(crate) fn of_started(manager: &'a mut Manager, log: &'a mut AuditLog) -> Self {
         let start = manager.process.started;
         Self { manager, log, start, cpu: Duration::ZERO, calls: BTreeMap::new(), tally: Tally::default() }
     }
 
-    /// Waits for the goal, and then for rest; says what is left of the goal as it shrinks.
+    /// Waits until the goal is reached and the manager is idle, and reports how much of the goal is left.
     pub(crate) async fn reach(&mut self, mut goal: Goal, progress: impl Fn(usize)) -> Result<Figures> {
         let begun = Instant::now();
         let (mut first, mut last, mut rest) = (None, self.start, self.start);
@@ -160,7 +160,7 @@ impl<'a> Measurement<'a> {
         Ok(figures)
     }
 
-    /// Waits for the goal alone; answers the seconds from the first to the last write that brought it nearer, and what was asked
+    /// Waits until the goal is reached. Returns the seconds between the first and the last write for the goal, and the requests
     /// until then.
     pub(crate) async fn written(&mut self, mut goal: Goal) -> Result<(f64, Tally)> {
         let begun = Instant::now();
@@ -182,8 +182,8 @@ impl<'a> Measurement<'a> {
         Ok((first.map(|first| seconds_between(first, last)).unwrap_or_default(), self.tally.clone()))
     }
 
-    /// Waits so long since the beginning, and at least until it leads, which shows in a renewed lease. When that was is told
-    /// as the time.
+    /// Waits for this time since the start, and at least until the manager leads, which shows in a lease renewal. The time of
+    /// that renewal is returned as `seconds`.
     pub(crate) async fn last(&mut self, time: Duration) -> Result<Figures> {
         let mut leads = None;
         while leads.is_none() || seconds_between(self.start, Timestamp::now()) < time.as_secs_f64() {
@@ -201,7 +201,7 @@ impl<'a> Measurement<'a> {
         Ok(figures)
     }
 
-    /// What it took until now.
+    /// Returns the figures so far.
     async fn figures(&mut self) -> Result<Figures> {
         for request in self.log.read()? {
             self.tally.count(&request);
@@ -221,7 +221,7 @@ impl<'a> Measurement<'a> {
     }
 }
 
-/// Seconds from one moment to another; 0 if the second is before the first.
+/// Returns the seconds between two moments, or 0 if the second is before the first.
 pub(crate) fn seconds_between(from: Timestamp, to: Timestamp) -> f64 {
     to.duration_since(from).as_secs_f64().max(0.0)
 }
@@ -244,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn a_goal_is_reached_when_each_name_was_written_and_the_write_was_taken() {
+    fn a_goal_needs_a_successful_write_of_each_name() {
         let mut goal = Goal::default().nodes_written(&names(&["a", "b"]));
         assert!(!goal.take(&request("patch", "nodes", "", "a", 409)));
         assert!(!goal.take(&request("get", "nodes", "", "a", 200)));
@@ -257,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn a_node_that_is_to_be_deleted_is_not_deleted_by_another_write() {
+    fn only_a_delete_completes_a_deletion_goal() {
         let mut goal = Goal::default().nodes_deleted(&names(&["a"])).nodes_written(&names(&["b"]));
         goal.take(&request("patch", "nodes", "", "a", 200));
         goal.take(&request("delete", "nodes", "", "b", 200));
@@ -268,9 +268,9 @@ mod tests {
     }
 
     #[test]
-    fn a_node_is_initialised_when_both_it_and_its_status_are_written() {
+    fn initialization_needs_writes_of_node_and_status() {
         for (first, second) in [("status", ""), ("", "status")] {
-            let mut goal = Goal::default().nodes_initialised(&names(&["a"]));
+            let mut goal = Goal::default().nodes_initialized(&names(&["a"]));
             assert!(goal.take(&request("patch", "nodes", first, "a", 200)));
             assert_eq!(goal.left(), 1);
             assert!(goal.take(&request("patch", "nodes", second, "a", 200)));
@@ -279,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn a_service_is_written_when_its_status_is() {
+    fn a_service_goal_needs_a_status_write() {
         let mut goal = Goal::default().services_written(&names(&["a"]));
         assert!(!goal.take(&request("patch", "services", "", "a", 200)));
         assert!(goal.take(&request("patch", "services", "status", "a", 200)));

@@ -1,4 +1,4 @@
-//! What Skydock counts.
+//! Skydock's metrics.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -7,10 +7,10 @@ use anyhow::{Context as _, Result};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 
-/// What a server answers to a GET.
+/// Sends a GET request and returns the body of the answer.
 ///
 /// # Errors
-/// If it does not.
+/// Fails if there is no answer.
 pub async fn get(address: SocketAddr, path: &str) -> Result<String> {
     let mut stream = TcpStream::connect(address).await?;
     stream.write_all(format!("GET {path} HTTP/1.0\r\nHost: {address}\r\n\r\n").as_bytes()).await?;
@@ -20,7 +20,7 @@ pub async fn get(address: SocketAddr, path: &str) -> Result<String> {
     Ok(body.to_owned())
 }
 
-/// Calls to the cloud out of Skydock's metrics: those of the capabilities, not those to the plugin about itself.
+/// Returns the calls to the cloud from Skydock's metrics: calls of the capabilities, without calls that configure the plugin.
 #[must_use]
 pub fn calls(metrics: &str) -> BTreeMap<String, u64> {
     let mut calls = BTreeMap::new();
@@ -47,7 +47,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn calls_are_summed_over_their_outcomes_and_those_about_the_plugin_left_out() {
+    fn cloud_calls_are_summed_over_all_outcomes() {
         let metrics = "# TYPE skydock_plugin_calls counter
 skydock_plugin_calls_total{plugin=\"bench\",interface=\"instances\",function=\"describe\",outcome=\"ok\"} 10
 skydock_plugin_calls_total{plugin=\"bench\",interface=\"instances\",function=\"describe\",outcome=\"denied\"} 2

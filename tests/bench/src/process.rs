@@ -1,4 +1,4 @@
-//! A cloud controller manager as a process: started, asked what it cost, stopped.
+//! A cloud controller manager as a process, and measurements of its resource usage.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -14,33 +14,33 @@ use jiff::Timestamp;
 use rustix::process::{Pid, Signal, kill_process};
 use tokio::process::{Child, Command};
 
-/// How long a process may take to end when asked to.
+/// How long a process may take to stop.
 const STOP: Duration = Duration::from_secs(30);
 
-/// How often a process is asked for what the kernel keeps no peak of.
+/// How often memory is sampled for which the kernel records no peak.
 const SAMPLE: Duration = Duration::from_millis(50);
 
-/// A running process. Killed when dropped.
+/// A running process, which is killed on drop.
 pub struct Process {
     child: Child,
     log: PathBuf,
-    /// When it was started.
+    /// The time of the start.
     pub started: Timestamp,
-    /// Most bytes of anonymous memory seen.
+    /// The maximum of anonymous memory in bytes.
     anonymous: Arc<AtomicU64>,
 }
 
 impl Process {
-    /// Starts a command; its output goes to this file.
+    /// Starts a command and writes its output to this file.
     ///
     /// # Errors
-    /// If there is no such program, or its log cannot be written.
+    /// Fails if the program does not exist, or if the log cannot be written.
     pub fn start(mut command: Command, log: &Path) -> Result<Self> {
         let file = File::options().create(true).append(true).open(log);
         let file = file.with_context(|| format!("cannot write {}", log.display()))?;
         let started = Timestamp::now();
         let child = command
-            // Held open: the peer ends when it is closed.
+            // Kept open, because the peer exits when its standard input is closed.
             .stdin(Stdio::piped())
             .stdout(file.try_clone()?)
             .stderr(file)
@@ -59,10 +59,10 @@ impl Process {
         id.with_context(|| format!("the process has ended; {}", self.last_words()))
     }
 
-    /// An error if it has ended.
+    /// Checks that the process is running.
     ///
     /// # Errors
-    /// If it has ended, with its last words.
+    /// Fails if the process has ended, with the end of its log.
     pub fn check(&mut self) -> Result<()> {
         match self.child.try_wait()? {
             None => Ok(()),
@@ -70,10 +70,10 @@ impl Process {
         }
     }
 
-    /// CPU time so far, in user and system mode, of all threads.
+    /// Returns the CPU time so far, in user and system mode, of all threads.
     ///
     /// # Errors
-    /// If it has ended.
+    /// Fails if the process has ended.
     pub fn cpu(&self) -> Result<Duration> {
         let stat = fs::read_to_string(format!("/proc/{}/stat", self.id()?)).context("cannot read /proc")?;
         let ticks = ticks(&stat).context("cannot understand /proc/PID/stat")?;
@@ -81,35 +81,35 @@ impl Process {
         Ok(Duration::from_millis(ticks * 1000 / per_second))
     }
 
-    /// Most memory that was resident since the last [`Self::forget_peak`], in bytes.
+    /// Returns the peak of resident memory since the last [`Self::forget_peak`], in bytes.
     ///
     /// # Errors
-    /// If it has ended.
+    /// Fails if the process has ended.
     pub fn peak(&self) -> Result<u64> {
         let status = fs::read_to_string(format!("/proc/{}/status", self.id()?)).context("cannot read /proc")?;
         line(&status, "VmHWM:").context("no VmHWM in /proc/PID/status")
     }
 
-    /// Most memory since then that no file holds, and that the system can therefore not take back, in bytes; looked at every
-    /// 50 ms.
+    /// Returns the peak of anonymous memory since then, in bytes, sampled every 50 ms. It is not backed by files, so the system
+    /// cannot reclaim it.
     #[must_use]
     pub fn peak_anonymous(&self) -> u64 {
         self.anonymous.load(Ordering::Relaxed)
     }
 
-    /// Lets the peaks begin anew from what is resident now (proc(5), `clear_refs`).
+    /// Resets the peaks to the memory in use (proc(5), `clear_refs`).
     ///
     /// # Errors
-    /// If the kernel does not let us.
+    /// Fails if the kernel does not allow it.
     pub fn forget_peak(&self) -> Result<()> {
         self.anonymous.store(0, Ordering::Relaxed);
         fs::write(format!("/proc/{}/clear_refs", self.id()?), "5").context("cannot reset the peak of the memory")
     }
 
-    /// Asks it to end, and waits.
+    /// Stops the process with SIGTERM and waits for its end.
     ///
     /// # Errors
-    /// If it does not end in time.
+    /// Fails if it does not end in time.
     pub async fn stop(&mut self) -> Result<()> {
         let id = Pid::from_raw(self.id()?).context("the process has no id")?;
         kill_process(id, Signal::TERM).context("cannot stop the process")?;
@@ -118,7 +118,7 @@ impl Process {
         Ok(())
     }
 
-    /// The end of its log, for an error.
+    /// Returns the end of the log, for an error message.
     #[must_use]
     pub fn last_words(&self) -> String {
         let log = fs::read_to_string(&self.log).unwrap_or_default();
@@ -128,8 +128,8 @@ impl Process {
     }
 }
 
-/// `utime` and `stime`, fields 14 and 15 of proc(5) `/proc/PID/stat`. The second field, a name in parentheses, may hold
-/// blanks.
+/// Returns the sum of `utime` and `stime`, fields 14 and 15 of proc(5) `/proc/PID/stat`. The second field, a name in parentheses,
+/// can contain spaces.
 fn ticks(stat: &str) -> Option<u64> {
     let (_, rest) = stat.rsplit_once(')')?;
     let mut fields = rest.split_whitespace().skip(11);
@@ -137,19 +137,19 @@ fn ticks(stat: &str) -> Option<u64> {
     Some(next()? + next()?)
 }
 
-/// A line of proc(5) `/proc/PID/status`, in bytes.
+/// Returns a line of proc(5) `/proc/PID/status` in bytes.
 fn line(status: &str, name: &str) -> Option<u64> {
     let line = status.lines().find_map(|line| line.strip_prefix(name))?;
     let kib: u64 = line.trim().strip_suffix(" kB")?.parse().ok()?;
     Some(kib * 1024)
 }
 
-/// What no file holds: the heap, stacks, and memory that is shared, of which guests' are made.
+/// Returns the memory that is not backed by files: heap, stacks, and shared memory, which guests use.
 fn anonymous(status: &str) -> Option<u64> {
     Some(line(status, "RssAnon:")? + line(status, "RssShmem:")?)
 }
 
-/// Keeps the most as long as the process runs.
+/// Records the maximum while the process runs.
 async fn sample(id: u32, most: Arc<AtomicU64>) {
     while let Some(bytes) = fs::read_to_string(format!("/proc/{id}/status")).ok().as_deref().and_then(anonymous) {
         most.fetch_max(bytes, Ordering::Relaxed);
@@ -162,14 +162,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn cpu_time_is_user_and_system_time_also_of_a_name_with_blanks() {
+    fn cpu_time_is_the_sum_of_user_and_system_time() {
         let stat = "42 (a b) c) S 1 2 3 4 5 6 7 8 9 10 700 30 0 0 20 0 9 0 1 2 3";
         assert_eq!(ticks(stat), Some(730));
         assert_eq!(ticks("42 (a) S 1"), None);
     }
 
     #[test]
-    fn memory_is_told_in_bytes() {
+    fn memory_is_parsed_in_bytes() {
         assert_eq!(line("VmPeak:\t  9 kB\nVmHWM:\t    2048 kB\n", "VmHWM:"), Some(2 << 20));
         assert_eq!(line("Name: x\n", "VmHWM:"), None);
         assert_eq!(anonymous("RssAnon:\t 1 kB\nRssFile:\t 9 kB\nRssShmem:\t 2 kB\n"), Some(3 << 10));
@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_process_costs_what_it_does_and_ends_when_asked() {
+    async fn a_process_is_measured_and_stopped() {
         let folder = tempfile::tempdir().unwrap();
         let log = folder.path().join("log");
         let mut command = Command::new("sh");

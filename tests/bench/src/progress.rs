@@ -1,11 +1,11 @@
-//! What a run tells while it runs, on stderr.
+//! Progress messages of a run, on stderr.
 
 use std::io::{IsTerminal as _, Write as _};
 use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressStyle};
 
-/// A line that moves on a terminal; lines one after the other elsewhere.
+/// An updated line on a terminal, and separate lines elsewhere.
 pub struct Progress {
     bar: ProgressBar,
     is_terminal: bool,
@@ -23,7 +23,7 @@ impl Default for Progress {
 }
 
 impl Progress {
-    /// Says what is being done.
+    /// Sets the message.
     pub fn say(&self, text: String) {
         if !self.is_terminal {
             note(&text);
@@ -32,7 +32,7 @@ impl Progress {
         self.bar.set_message(text);
     }
 
-    /// Says how many objects are still to be written.
+    /// Shows how many objects still have to be written.
     pub fn left(&self, count: usize) {
         if self.is_terminal {
             let message = self.bar.message();
@@ -41,7 +41,7 @@ impl Progress {
         }
     }
 
-    /// A line that stays.
+    /// Prints a permanent line.
     pub fn line(&self, text: &str) {
         if self.is_terminal {
             self.bar.println(text);
@@ -58,6 +58,6 @@ impl Drop for Progress {
 }
 
 fn note(text: &str) {
-    // Nobody may be reading; the run goes on.
+    // Errors are ignored, because the run continues without a reader.
     let _ = writeln!(std::io::stderr().lock(), "{text}");
 }

@@ -1,4 +1,4 @@
-//! The page of figures, of which each benchmark writes a section of its own.
+//! The page with the figures, to which each benchmark writes its own section.
 
 use std::fs;
 use std::path::Path;
@@ -9,10 +9,10 @@ fn markers(name: &str) -> (String, String) {
     (format!("<!-- {name}: written by `cargo xtask bench {name}` -->"), format!("<!-- {name}: end -->"))
 }
 
-/// Puts a section into the page, between its markers.
+/// Writes a section to the page, between its markers.
 ///
 /// # Errors
-/// If the page has none, or cannot be written.
+/// Fails if the page has no such markers, or cannot be written.
 pub fn update(page: &Path, name: &str, section: &str) -> Result<()> {
     let text = fs::read_to_string(page).with_context(|| format!("cannot read {}", page.display()))?;
     let (begin, end) = markers(name);
@@ -21,7 +21,7 @@ pub fn update(page: &Path, name: &str, section: &str) -> Result<()> {
     fs::write(page, text).with_context(|| format!("cannot write {}", page.display()))
 }
 
-/// The text with another section between the markers.
+/// Returns the text with the section between the markers replaced.
 #[must_use]
 pub fn replaced(text: &str, name: &str, section: &str) -> Option<String> {
     let (begin, end) = markers(name);
@@ -35,7 +35,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_section_is_replaced_between_its_markers_and_nothing_else_is() {
+    fn only_the_section_between_markers_is_replaced() {
         let (begin, end) = markers("x");
         let text = format!("# Figures\n{begin}\nold\n{end}\nrest\n");
         let expected = format!("# Figures\n{begin}\n\nnew\n{end}\nrest\n");

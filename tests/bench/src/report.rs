@@ -1,4 +1,4 @@
-//! The figures, for a person, a machine, and the README.
+//! The figures as a table, as JSON, and for the README.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -12,7 +12,7 @@ use crate::chart::chart;
 use crate::scenario::{Figures, Scenario, Size};
 use crate::turns::Turns;
 
-/// Everything a run has found.
+/// The results of a run.
 #[derive(Debug, Serialize)]
 pub(crate) struct Report {
     pub(crate) machine: Machine,
@@ -21,7 +21,7 @@ pub(crate) struct Report {
     pub(crate) turns: Option<Turns>,
 }
 
-/// Both sides of a scenario.
+/// The figures of both sides for a scenario.
 #[derive(Debug, Serialize)]
 pub(crate) struct Row {
     pub(crate) scenario: Scenario,
@@ -29,7 +29,7 @@ pub(crate) struct Row {
     pub(crate) skydock: Figures,
 }
 
-/// One line of the table: what, both sides, and Skydock's part of upstream's.
+/// One line of the table: the quantity, the values of both sides, and the ratio of Skydock's to upstream's.
 struct Line {
     what: String,
     upstream: String,
@@ -38,7 +38,7 @@ struct Line {
 }
 
 impl Report {
-    /// The whole, as a table.
+    /// Returns the complete report as a table.
     pub(crate) fn table(&self) -> String {
         self.render(presets::NOTHING)
     }
@@ -72,7 +72,7 @@ impl Report {
         table.to_string()
     }
 
-    /// The section of the README, in Markdown.
+    /// Returns the section of the README in Markdown.
     fn section(&self) -> String {
         let Machine { cpu, cores, memory_gib, kernel, skydock, kubernetes, cloud_provider } = &self.machine;
         let mut text = format!(
@@ -90,13 +90,13 @@ impl Report {
         text
     }
 
-    /// Puts the section into the README.
+    /// Writes the section to the README.
     pub(crate) fn update(&self, readme: &Path) -> Result<()> {
         skydock_bench::update(readme, NAME, &self.section())
     }
 }
 
-/// Of the section.
+/// The name of the section.
 const NAME: &str = "controllers";
 
 fn lines(row: &Row) -> Vec<Line> {
@@ -118,12 +118,12 @@ fn lines(row: &Row) -> Vec<Line> {
     line("writes among them", &|f| Some(as_f64(f.requests.writes)), &count);
     line("calls to the cloud", &|f| Some(as_f64(f.calls())), &count);
     line("CPU", &|f| Some(f.cpu_seconds), &seconds);
-    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // bytes of memory, told back
+    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // bytes of memory
     line("peak memory", &|f| Some(as_f64(f.peak_bytes)), &|bytes| mebibytes(bytes as u64));
     lines
 }
 
-/// Skydock's part of upstream's; nothing where there is nothing to compare.
+/// Returns the ratio of Skydock's figure to upstream's, or an empty text if there is nothing to compare.
 fn ratio(skydock: Option<f64>, upstream: Option<f64>) -> String {
     match (skydock, upstream) {
         (Some(skydock), Some(upstream)) if upstream > 0.0 => format!("{:.2}", skydock / upstream),
@@ -142,14 +142,14 @@ mod tests {
     }
 
     #[test]
-    fn a_ratio_says_how_much_of_upstreams_skydock_takes() {
+    fn a_ratio_is_skydock_divided_by_upstream() {
         assert_eq!(ratio(Some(1.0), Some(4.0)), "0.25");
         assert_eq!(ratio(Some(1.0), Some(0.0)), "");
         assert_eq!(ratio(None, Some(1.0)), "");
     }
 
     #[test]
-    fn a_scenario_without_an_end_tells_no_time() {
+    fn a_scenario_without_an_end_has_no_time() {
         let row = Row { scenario: Scenario::Steady, upstream: Figures::default(), skydock: Figures::default() };
         let what: Vec<_> = lines(&row).into_iter().map(|line| line.what).collect();
         assert_eq!(what, ["API requests", "writes among them", "calls to the cloud", "CPU", "peak memory"]);

@@ -1,4 +1,4 @@
-//! One side through all scenarios, on a control plane of its own.
+//! Runs all scenarios for one side, on its own control plane.
 
 use anyhow::{Context as _, Result};
 use skydock_bench::{Progress, mebibytes, seconds};
@@ -9,7 +9,7 @@ use crate::measure::{Goal, Measurement};
 use crate::scenario::{Figures, Scenario, Size};
 use crate::side::{Manager, Place, Programs, Side};
 
-/// Runs these scenarios, in their order; the first is always [`Scenario::Nodes`].
+/// Runs these scenarios in order. The first one is always [`Scenario::Nodes`].
 pub(crate) async fn side(
     side: Side,
     programs: &Programs,
@@ -41,7 +41,7 @@ pub(crate) async fn side(
     Ok(all)
 }
 
-/// What came of a scenario.
+/// Returns the result of a scenario as text.
 fn told(figures: &Figures) -> String {
     let time = figures.seconds.map(|time| format!("{}, ", seconds(time))).unwrap_or_default();
     format!(
@@ -80,7 +80,7 @@ impl<'a> Stage<'a> {
         let mut measurement = Measurement::of_started(manager, &mut self.cluster.log);
         let goal = Goal::default().nodes_written(&self.names);
         let figures = measurement.reach(goal, |left| self.progress.left(left)).await?;
-        self.cluster.fleet.all_initialised(self.names.len()).await?;
+        self.cluster.fleet.all_initialized(self.names.len()).await?;
         Ok(figures)
     }
 
@@ -136,7 +136,7 @@ impl<'a> Stage<'a> {
         silenced?;
         created?;
         self.names.extend(new);
-        self.cluster.fleet.all_initialised(self.names.len()).await?;
+        self.cluster.fleet.all_initialized(self.names.len()).await?;
         figures
     }
 }

@@ -1,4 +1,4 @@
-//! What is done to a cluster, and what is measured of it.
+//! The scenarios and their figures.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -38,21 +38,21 @@ impl Scenario {
     pub(crate) const ALL: [Self; 6] =
         [Self::Nodes, Self::Steady, Self::Services, Self::Restart, Self::Replace, Self::Turns];
 
-    /// For the table.
+    /// Returns the title for the table.
     pub(crate) fn title(self, size: &Size) -> String {
         let Size { nodes, services, .. } = size;
         match self {
-            Self::Nodes => format!("{nodes} nodes initialised"),
+            Self::Nodes => format!("{nodes} nodes initialized"),
             Self::Steady => format!("steady state, {}", seconds(size.steady.as_secs_f64())),
             Self::Services => format!("{services} services ensured"),
             Self::Restart => format!("restart, first {}", seconds(size.steady.as_secs_f64())),
             Self::Replace => format!("{} nodes replaced", size.replaced()),
-            Self::Turns => format!("nodes initialised in turns, {ROUNDS} × {}", nodes.div_ceil(ROUNDS)),
+            Self::Turns => format!("nodes initialized in turns, {ROUNDS} × {}", nodes.div_ceil(ROUNDS)),
         }
     }
 }
 
-/// How large it all is.
+/// The size of a run.
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct Size {
     pub(crate) nodes: usize,
@@ -64,7 +64,7 @@ pub(crate) struct Size {
 }
 
 impl Size {
-    /// How many nodes are replaced.
+    /// Returns how many nodes are replaced.
     pub(crate) fn replaced(&self) -> usize {
         (self.nodes / 10).max(1)
     }
@@ -74,22 +74,22 @@ fn as_seconds<S: serde::Serializer>(time: &Duration, serializer: S) -> Result<S:
     serializer.serialize_f64(time.as_secs_f64())
 }
 
-/// What one side took for one scenario.
+/// The figures of one side for one scenario.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub(crate) struct Figures {
-    /// Seconds until the last object was as it should be; after a restart, until it leads again.
+    /// Seconds until the last object had the expected state, or after a restart, until the manager leads again.
     pub(crate) seconds: Option<f64>,
-    /// Seconds from the first to the last write to one of those objects.
+    /// Seconds between the first and the last write to one of those objects.
     pub(crate) seconds_writing: Option<f64>,
-    /// Seconds until neither the cloud nor the API server was asked for anything any more.
+    /// Seconds until the last request to the cloud or to the API server.
     pub(crate) seconds_to_rest: Option<f64>,
     /// Requests to the API server.
     pub(crate) requests: Tally,
-    /// Calls to the cloud, by kind.
+    /// Calls to the cloud by kind.
     pub(crate) cloud_calls: BTreeMap<String, u64>,
-    /// Seconds of CPU, user and system.
+    /// Seconds of CPU time, user and system.
     pub(crate) cpu_seconds: f64,
-    /// Most resident memory, in bytes.
+    /// Peak of resident memory in bytes.
     pub(crate) peak_bytes: u64,
 }
 
@@ -99,23 +99,23 @@ impl Figures {
     }
 }
 
-/// What has to happen for what is wanted, in order: later scenarios need what earlier ones have made.
+/// Returns the scenarios that have to run, in order: later scenarios depend on earlier ones.
 pub(crate) fn plan(wanted: &[Scenario]) -> Vec<Scenario> {
     let last = wanted.iter().filter(|scenario| **scenario != Scenario::Turns).max();
     let needed = |scenario: Scenario| match scenario {
         Scenario::Nodes => last.is_some(),
-        // Whoever has many services has them also when it is restarted, or nodes are replaced.
+        // Restarts and replacements are measured with services.
         Scenario::Services => last.is_some_and(|last| *last >= Scenario::Services),
         Scenario::Steady | Scenario::Restart | Scenario::Replace | Scenario::Turns => wanted.contains(&scenario),
     };
     Scenario::ALL.into_iter().filter(|scenario| needed(*scenario)).collect()
 }
 
-/// How long this will take, roughly: measured on two cores.
+/// Returns approximately how long the run will take, as measured on two cores.
 pub(crate) fn expected(plan: &[Scenario], size: &Size) -> Duration {
     let per_node = |ms: u32| Duration::from_millis(u64::from(ms)) * u32::try_from(size.nodes).unwrap_or(u32::MAX);
     let time = |scenario: &Scenario| match scenario {
-        // The control plane, the nodes, and the thing itself.
+        // Control plane, nodes, and the scenario itself.
         Scenario::Nodes => (Duration::from_secs(10) + per_node(12)) * 2,
         Scenario::Steady | Scenario::Restart => (size.steady + Duration::from_secs(5)) * 2,
         Scenario::Services => Duration::from_millis(30) * u32::try_from(size.services).unwrap_or(u32::MAX) * 2,
@@ -130,7 +130,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_wanted_comes_with_what_it_builds_upon() {
+    fn a_plan_includes_required_scenarios() {
         use Scenario::{Nodes, Replace, Restart, Services, Steady, Turns};
         assert_eq!(plan(&Scenario::ALL), Scenario::ALL);
         assert_eq!(plan(&[Nodes, Services]), [Nodes, Services]);

@@ -1,4 +1,4 @@
-//! The two that are measured, and how each is started and asked for its calls to the cloud.
+//! The two sides, how each is started, and how its calls to the cloud are read.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -13,7 +13,7 @@ use tokio::process::Command;
 use crate::cluster::Cluster;
 use crate::scenario::Size;
 
-/// Who is measured.
+/// One of the two measured programs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Side {
     /// Kubernetes' own framework with a cloud in memory (`tests/bench/peer`).
@@ -31,7 +31,7 @@ impl Side {
     }
 }
 
-/// What is started.
+/// The programs that are started.
 #[derive(Debug, Clone)]
 pub(crate) struct Programs {
     pub(crate) skydock: PathBuf,
@@ -41,10 +41,10 @@ pub(crate) struct Programs {
     pub(crate) peer: PathBuf,
 }
 
-/// Where it runs, and what for.
+/// The environment of a manager.
 #[derive(Debug, Clone)]
 pub(crate) struct Place {
-    /// Logs and caches go here.
+    /// The folder for logs and caches.
     pub(crate) folder: PathBuf,
     pub(crate) kubeconfig: PathBuf,
     /// How long a call to the cloud takes.
@@ -52,22 +52,22 @@ pub(crate) struct Place {
 }
 
 impl Place {
-    /// Where the cluster is.
+    /// Returns the environment for a manager of this cluster.
     pub(crate) fn of(cluster: &Cluster, size: &Size) -> Self {
         Self { folder: cluster.folder().to_owned(), kubeconfig: cluster.kubeconfig.clone(), latency: size.latency }
     }
 }
 
-/// A cloud controller manager that runs.
+/// A running cloud controller manager.
 pub(crate) struct Manager {
     side: Side,
     pub(crate) process: Process,
-    /// Where it tells its calls to the cloud.
+    /// The address at which it serves its number of calls to the cloud.
     address: SocketAddr,
 }
 
 impl Manager {
-    /// Starts it, and returns at once.
+    /// Starts the manager without waiting for it.
     pub(crate) fn start(side: Side, programs: &Programs, place: &Place) -> Result<Self> {
         let address = free_port()?;
         let config = place.folder.join(format!("{}.conf", side.name()));
@@ -90,7 +90,7 @@ impl Manager {
         Ok(Self { side, process, address })
     }
 
-    /// Calls to the cloud since the start, by kind. None before it answers.
+    /// Returns the calls to the cloud since the start by kind, or none while the manager does not answer yet.
     pub(crate) async fn calls(&mut self) -> Result<BTreeMap<String, u64>> {
         self.process.check()?;
         let Ok(text) = get(self.address, "/metrics").await else { return Ok(BTreeMap::new()) };
@@ -101,13 +101,13 @@ impl Manager {
     }
 }
 
-/// Upstream, tuned: as many workers as large clusters run it with, and no limit in its client (a negative rate is none).
+/// Returns tuned arguments for upstream: as many workers as in large clusters, and no client rate limit (a negative rate).
 fn upstream() -> Vec<String> {
     [
         "--concurrent-node-syncs=20",
         "--concurrent-service-syncs=20",
         "--kube-api-qps=-1",
-        // It would look for node CIDRs and routes, which are not measured here.
+        // Otherwise it would handle node CIDRs and routes, which are not measured here.
         "--allocate-node-cidrs=false",
         "--configure-cloud-routes=false",
         "--secure-port=0",
@@ -116,18 +116,18 @@ fn upstream() -> Vec<String> {
     .to_vec()
 }
 
-/// Skydock with its defaults, without routes.
+/// Returns arguments for Skydock: the defaults, without routes.
 fn skydock(programs: &Programs, place: &Place, address: SocketAddr) -> Vec<String> {
     vec![
         format!("--plugin=bench={}", programs.plugin.display()),
         format!("--plugin-cache-dir={}", place.folder.join("compiled").display()),
         format!("--metrics-bind-address={address}"),
-        // The cloud has routes, for other benchmarks.
+        // The cloud supports routes for other benchmarks.
         "--configure-cloud-routes=false".to_owned(),
     ]
 }
 
-/// A port that nobody listens on now.
+/// Returns a free port.
 fn free_port() -> Result<SocketAddr> {
     Ok(TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?)
 }

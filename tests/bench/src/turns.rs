@@ -1,8 +1,8 @@
-//! Nodes initialised in turns: by upstream, by Skydock, and by a bare loop that sends the two patches a node costs, with the same
-//! client and nothing around it. So all meet the machine as it is in the same minute.
+//! Initializes nodes in turns: with upstream, with Skydock, and with a bare loop that sends the two patches per node with the
+//! same client. Within a round, all of them run under the same conditions of the machine.
 //!
-//! The loop sends all first patches, then all second ones: straight after one another, the two would cost the API server about
-//! twice as much.
+//! The loop sends all first patches, then all second patches. Sent directly after each other, the two patches of a node would
+//! cost the API server about twice as much.
 
 use anyhow::{Context as _, Result, ensure};
 use futures::{StreamExt as _, TryStreamExt as _, stream};
@@ -20,24 +20,25 @@ use crate::measure::{Goal, Measurement, seconds_between};
 use crate::scenario::Size;
 use crate::side::{Manager, Place, Programs, Side};
 
-/// How often all have their turn, each time on a new control plane.
+/// The number of rounds, each on a new control plane.
 pub(crate) const ROUNDS: usize = 4;
-/// How many nodes at a time the loop works on. Both have half as many nodes as the others, and the better one counts.
+/// How many nodes the loop patches concurrently. Each variant gets half as many nodes as the others, and the better result
+/// counts.
 const AT_A_TIME: [usize; 2] = [20, 64];
 
-/// Milliseconds of a node, from the first write to the last, over all rounds.
+/// Milliseconds per node between the first and the last write, as mean of all rounds.
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct Turns {
-    /// Of the loop.
+    /// The result of the loop.
     pub(crate) floor: f64,
-    /// With so many nodes at a time.
+    /// The number of concurrent nodes of the loop.
     pub(crate) at_a_time: usize,
     pub(crate) upstream: f64,
     pub(crate) skydock: f64,
     rounds: Vec<Round>,
 }
 
-/// Milliseconds of a node.
+/// Milliseconds per node.
 #[derive(Debug, Clone, Copy, Default, Serialize)]
 struct Round {
     /// As in [`AT_A_TIME`].
@@ -46,7 +47,7 @@ struct Round {
     skydock: f64,
 }
 
-/// Has them initialise nodes in turn, upstream and Skydock as many as the size says.
+/// Lets all of them initialize nodes in turns. Upstream and Skydock each initialize as many nodes as the size specifies.
 pub(crate) async fn turns(programs: &Programs, size: &Size, progress: &Progress) -> Result<Turns> {
     let mut rounds = Vec::new();
     for number in 1..=ROUNDS {
@@ -66,7 +67,7 @@ pub(crate) async fn turns(programs: &Programs, size: &Size, progress: &Progress)
     Ok(Turns { floor, at_a_time, upstream: mean(&|it| it.upstream), skydock: mean(&|it| it.skydock), rounds })
 }
 
-/// A control plane, and how many nodes it has.
+/// A control plane and the number of its nodes.
 struct Stage<'a> {
     programs: &'a Programs,
     size: &'a Size,
@@ -84,7 +85,7 @@ impl<'a> Stage<'a> {
         Ok(Self { programs, size, title, progress, cluster, client, nodes: 0 })
     }
 
-    /// Every other round the other way round: a new API server is slow at first.
+    /// Runs one round. Every other round is in reverse order, because a new API server is slow at first.
     async fn round(mut self, backwards: bool) -> Result<Round> {
         let share = self.size.nodes.div_ceil(ROUNDS);
         let [few, many] = AT_A_TIME;
@@ -101,11 +102,11 @@ impl<'a> Stage<'a> {
                 _ => round.floor[1] = self.bare(share.div_ceil(2), many).await?,
             }
         }
-        self.cluster.fleet.all_initialised(self.nodes).await?;
+        self.cluster.fleet.all_initialized(self.nodes).await?;
         Ok(round)
     }
 
-    /// Registers so many nodes more.
+    /// Registers this number of additional nodes.
     async fn nodes(&mut self, count: usize, by: &str) -> Result<Vec<String>> {
         self.progress.say(format!("{}: {count} nodes by {by}", self.title));
         let names: Vec<_> = (self.nodes..self.nodes + count).map(|number| name("node", number)).collect();
@@ -114,7 +115,7 @@ impl<'a> Stage<'a> {
         Ok(names)
     }
 
-    /// Milliseconds of a node by the loop.
+    /// Returns the milliseconds per node of the loop.
     async fn bare(&mut self, count: usize, at_a_time: usize) -> Result<f64> {
         let names = self.nodes(count, &format!("the loop, {at_a_time} at a time")).await?;
         let client = &self.client;
@@ -126,7 +127,7 @@ impl<'a> Stage<'a> {
             .await
             .context("cannot patch the status of a node")?;
         stream::iter(&versions)
-            .map(|(name, version)| initialise(client, name, version))
+            .map(|(name, version)| initialize(client, name, version))
             .buffer_unordered(at_a_time)
             .try_collect::<()>()
             .await
@@ -134,12 +135,12 @@ impl<'a> Stage<'a> {
         Ok(per_node(seconds_between(start, Timestamp::now()), count))
     }
 
-    /// Milliseconds of a node by a manager.
+    /// Returns the milliseconds per node of a manager.
     async fn manager(&mut self, count: usize, side: Side) -> Result<f64> {
         let names = self.nodes(count, side.name()).await?;
         self.cluster.log.read()?;
         let mut manager = Manager::start(side, self.programs, &Place::of(&self.cluster, self.size))?;
-        let goal = Goal::default().nodes_initialised(&names);
+        let goal = Goal::default().nodes_initialized(&names);
         let (seconds, requests) = Measurement::of_started(&mut manager, &mut self.cluster.log).written(goal).await?;
         manager.process.stop().await?;
         let patches = |kind| requests.by_kind.get(kind).copied().unwrap_or_default();
@@ -157,7 +158,7 @@ fn per_node(seconds: f64, nodes: usize) -> f64 {
     seconds * 1000.0 / nodes as f64
 }
 
-/// The addresses of a node; answers its version.
+/// Patches the addresses of a node and returns its resource version.
 async fn addresses<'a>(client: &Client, name: &'a str) -> Result<(&'a str, String)> {
     let mut addresses: Vec<_> = Instance::of(name)
         .addresses
@@ -170,22 +171,22 @@ async fn addresses<'a>(client: &Client, name: &'a str) -> Result<(&'a str, Strin
     Ok((name, version))
 }
 
-/// Provider ID, labels and the end of the taint.
-async fn initialise(client: &Client, name: &str, version: &str) -> Result<()> {
+/// Patches provider ID and labels, and removes the taint.
+async fn initialize(client: &Client, name: &str, version: &str) -> Result<()> {
     let instance = Instance::of(name);
     let (annotation, labels) = OWN_LABELS;
     let body = json!({
         "metadata": {"resourceVersion": version, "labels": instance.labels, "annotations": {annotation: labels}},
         "spec": {
             "providerID": instance.provider_id,
-            // The API server has added this one.
+            // This taint was added by the API server.
             "taints": [{"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"}],
         },
     });
     patch(client, &format!("/api/v1/nodes/{name}"), &body).await.map(drop)
 }
 
-/// What is read of an answer: as little as Skydock reads.
+/// The fields of an answer that are read, as few as in Skydock.
 #[derive(Deserialize)]
 struct Written {
     metadata: Version,
@@ -197,7 +198,7 @@ struct Version {
     resource_version: String,
 }
 
-/// Answers the new version of the object.
+/// Sends a patch and returns the new resource version of the object.
 async fn patch(client: &Client, path: &str, body: &Value) -> Result<String> {
     let request = Request::patch(path)
         .header(header::ACCEPT, "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json")

@@ -1,4 +1,4 @@
-//! A cloud that keeps its state in memory, and is as unreliable as it is told to be.
+//! A cloud that keeps its state in memory and fails on request.
 
 mod provider;
 mod routes;
@@ -14,17 +14,17 @@ use rand::{Rng as _, SeedableRng as _, rngs::StdRng};
 pub(crate) use self::routes::CLUSTER_CIDRS;
 pub use self::trouble::{Mishap, Trouble};
 
-/// A service with this annotation asks for what this cloud cannot do.
+/// Annotation of services that request something that this cloud does not support.
 pub(crate) const REFUSE: &str = "sim.example/refuse";
-/// Something that a load balancer takes over from its service.
+/// Annotation whose value the load balancer takes over from its service.
 pub(crate) const NOTE: &str = "sim.example/note";
-/// Begins every provider ID.
+/// The prefix of every provider ID.
 pub(crate) const PREFIX: &str = "sim://";
 
-/// A machine.
+/// An instance.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Machine {
-    /// Name of the node it is to be.
+    /// The name of its node.
     pub name: String,
     /// Whether it runs.
     pub running: bool,
@@ -39,17 +39,18 @@ pub struct Balancer {
     pub service: String,
     /// Its address.
     pub address: String,
-    /// Ports it listens on.
+    /// The ports it listens on.
     pub ports: Vec<u16>,
-    /// The service's annotation [`NOTE`].
+    /// The value of the service's annotation [`NOTE`].
     pub note: String,
     /// Names and provider IDs of the nodes behind it.
     pub nodes: BTreeSet<(String, Option<String>)>,
-    /// Not whole: some parts were never made, or are gone already. It does not show, and costs money all the same.
+    /// False if parts were never created, or are already deleted. An incomplete load balancer is not listed, but still costs
+    /// money.
     pub whole: bool,
 }
 
-/// The cloud. Clones are the same one.
+/// The cloud. Clones share the same state.
 #[derive(Clone, Debug)]
 pub struct Cloud {
     state: Arc<Mutex<State>>,
@@ -57,9 +58,9 @@ pub struct Cloud {
 
 #[derive(Debug)]
 struct State {
-    /// By provider ID.
+    /// Instances by provider ID.
     machines: BTreeMap<String, Machine>,
-    /// By UID of the service.
+    /// Load balancers by UID of the service.
     balancers: BTreeMap<String, Balancer>,
     routes: Vec<routes::Entry>,
     trouble: Trouble,
@@ -67,20 +68,20 @@ struct State {
     calls: Vec<String>,
     /// How often each mishap has happened.
     met: BTreeMap<&'static str, u64>,
-    /// Numbers machines and addresses.
+    /// Counter for names of instances and addresses.
     made: u32,
-    /// Machines about which the last answer was a lie.
+    /// Instances about which the last answer was a lie.
     lied: BTreeSet<String>,
-    /// No machine can be seen.
+    /// True if all instances are reported as absent.
     blind: bool,
-    /// UIDs of services that at some time did not want their load balancer any more, and of nodes that did not want their
-    /// routes.
+    /// UIDs of services whose load balancer may be deleted because they did not need it at some time, and of nodes whose routes
+    /// may be deleted.
     released: BTreeSet<String>,
     wrongs: Vec<String>,
 }
 
 impl Cloud {
-    /// A cloud with nothing in it but routes of others, in which chance comes from this seed.
+    /// Creates an empty cloud, except for routes of others. Random choices depend on this seed.
     #[must_use]
     pub fn new(seed: u64) -> Self {
         let state = State {
@@ -100,7 +101,7 @@ impl Cloud {
         Self { state: Arc::new(Mutex::new(state)) }
     }
 
-    /// Starts a machine for the node of this name, and gives its provider ID.
+    /// Starts an instance for the node with this name and returns its provider ID.
     #[must_use]
     pub fn add_machine(&self, name: &str) -> String {
         let mut state = self.lock();
@@ -110,14 +111,14 @@ impl Cloud {
         id
     }
 
-    /// Switches a machine on or off.
+    /// Starts or stops an instance.
     pub fn power(&self, id: &str, running: bool) {
         if let Some(machine) = self.lock().machines.get_mut(id) {
             machine.running = running;
         }
     }
 
-    /// Gives a machine another address.
+    /// Changes the address of an instance.
     pub fn readdress(&self, id: &str) {
         let mut state = self.lock();
         let address = state.address("10.0");
@@ -126,58 +127,58 @@ impl Cloud {
         }
     }
 
-    /// Takes a machine away for ever.
+    /// Deletes an instance permanently.
     pub fn remove_machine(&self, id: &str) {
         self.lock().machines.remove(id);
     }
 
-    /// Says of all machines that they are gone, or does not any more.
+    /// Sets whether all instances are reported as absent.
     pub fn blind(&self, blind: bool) {
         self.lock().blind = blind;
     }
 
-    /// From now on a load balancer of this service may be deleted, or the routes to this node.
-    /// False if so it was already.
+    /// Allows the deletion of the load balancer of this service, or of the routes to this node. Returns false if it was already
+    /// allowed.
     pub fn release(&self, uid: &str) -> bool {
         self.lock().released.insert(uid.to_owned())
     }
 
-    /// From now on none of it may be deleted again.
+    /// Forbids the deletion again.
     pub fn claim(&self, uid: &str) {
         self.lock().released.remove(uid);
     }
 
-    /// From now on this goes wrong, and nothing else.
+    /// Replaces the configured trouble.
     pub fn trouble(&self, trouble: Trouble) {
         self.lock().trouble = trouble;
     }
 
-    /// The machine of this provider ID.
+    /// Returns the instance with this provider ID.
     #[must_use]
     pub fn machine(&self, id: &str) -> Option<Machine> {
         self.lock().machines.get(id).cloned()
     }
 
-    /// All load balancers, whole or not, by UID of their service.
+    /// Returns all load balancers by UID of their service, including incomplete ones.
     #[must_use]
     pub fn balancers(&self) -> BTreeMap<String, Balancer> {
         self.lock().balancers.clone()
     }
 
-    /// Every call there was, in short.
+    /// Returns short descriptions of all calls.
     #[must_use]
     pub fn calls(&self) -> Vec<String> {
         self.lock().calls.clone()
     }
 
-    /// How often each mishap has happened, by [`Mishap::name`], and `destination taken`: a route was asked for where another
-    /// one was still in its place.
+    /// Returns how often each mishap has happened, by [`Mishap::name`]. `destination taken` counts requests for a route whose
+    /// destination was still used by another route.
     #[must_use]
     pub fn met(&self) -> BTreeMap<&'static str, u64> {
         self.lock().met.clone()
     }
 
-    /// What the host has asked for that it must never ask for.
+    /// Returns requests of the host that are never allowed.
     #[must_use]
     pub fn wrongs(&self) -> Vec<String> {
         self.lock().wrongs.clone()
@@ -194,7 +195,7 @@ impl State {
         format!("{network}.{}.{}", self.made / 250, self.made % 250 + 1)
     }
 
-    /// The machine of a node: by provider ID, or by name if it has none yet.
+    /// Returns the instance of a node: by provider ID, or by name if it has none yet.
     fn machine_of(&self, node: &skydock_cloud::Node) -> Option<(&String, &Machine)> {
         match &node.provider_id {
             Some(id) => self.machines.get_key_value(id),

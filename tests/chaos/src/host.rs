@@ -1,4 +1,4 @@
-//! The host under test: the controllers as shipped, with a client that has no socket.
+//! The host under test: the real controllers with a client that does not use sockets.
 
 use std::{sync::Arc, time::Duration};
 
@@ -22,13 +22,14 @@ use tower::{BoxError, ServiceExt as _, retry::Retry, service_fn};
 
 use crate::{Cloud, cloud::CLUSTER_CIDRS};
 
-/// Begins the user agent of every client of the host, so that faults can be made to concern the host alone.
+/// The prefix of the user agent of all clients of the host, so that faults can be limited to the host.
 pub const USER_AGENT: &str = "skydock/";
 
-/// Longer than a graceful stop may take with the default options.
+/// Longer than a graceful stop can take with the default options.
 const STOP: Duration = Duration::from_secs(60);
 
-/// What a node gets of each range: there are as many as there are names of nodes, so that one that is lost is missed.
+/// The prefix length of a node's Pod CIDR in each range. There are as many Pod CIDRs as names of nodes, so that a lost one is
+/// noticed.
 const NODE_MASKS: [u8; 2] = [24, 64];
 
 /// A process with all controllers.
@@ -40,7 +41,7 @@ pub struct Host {
 }
 
 impl Host {
-    /// Starts one, which knows nothing of those before.
+    /// Starts a host without any state of previous ones.
     #[must_use]
     pub fn start(plane: &DevPlane, cloud: &Cloud) -> Self {
         let client = |name: &str| client(plane.router(), &format!("{USER_AGENT}test {name}"));
@@ -66,16 +67,16 @@ impl Host {
         Self { running: tokio::spawn(run(context)), shutdown, generations }
     }
 
-    /// Ends it at whatever it waits for just now. Requests on their way still arrive.
+    /// Aborts the host at its current await point. Requests that were sent still arrive.
     pub async fn kill(self) {
         self.running.abort();
         drop(self.running.await);
     }
 
-    /// Ends it in order.
+    /// Stops the host gracefully.
     ///
     /// # Errors
-    /// If it does not end, or failed before.
+    /// Fails if the host does not stop, or failed before.
     pub async fn stop(self) -> Result<(), String> {
         self.shutdown.cancel();
         match timeout(STOP, self.running).await {
@@ -86,19 +87,19 @@ impl Host {
         }
     }
 
-    /// True if it has ended by itself.
+    /// Returns true if the host has ended by itself.
     #[must_use]
     pub fn ended(&self) -> bool {
         self.running.is_finished()
     }
 
-    /// Has it look at all objects again, as after a swap of the plugin.
+    /// Makes the host process all objects again, as after a swap of the plugin.
     pub fn swap(&self) {
         self.generations.send_modify(|generation| *generation += 1);
     }
 }
 
-/// As shipped, with Pod CIDRs.
+/// Returns the default options with Pod CIDRs.
 fn options() -> Options {
     let cluster_cidrs = ClusterCidrs::parse(&CLUSTER_CIDRS);
     let ranges = cluster_cidrs.iter().flat_map(ClusterCidrs::iter).zip(NODE_MASKS);
@@ -110,8 +111,8 @@ fn options() -> Options {
     }
 }
 
-/// A client that sends straight to the router, repeats as kube's own does, and like any request once sent, the work goes
-/// on if nobody waits for the answer any more.
+/// Returns a client that sends requests directly to the router and retries like kube's own client. The router processes a request
+/// to the end even if nobody waits for the answer.
 pub(crate) fn client(router: Router, user_agent: &str) -> Client {
     let user_agent = HeaderValue::from_str(user_agent).unwrap_or_else(|_| HeaderValue::from_static("unnamed"));
     let send = service_fn(move |mut request: Request<Body>| {

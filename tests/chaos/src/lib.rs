@@ -1,15 +1,15 @@
-//! The controllers between a cluster and a cloud that both misbehave.
+//! Tests of the controllers with a cluster and a cloud that both fail.
 //!
-//! A [`World`] holds all that there is: the embedded control plane, a simulated [`Cloud`], the host with its controllers as
-//! shipped, and what an operator has asked for. [`Step`]s change it and break it; [`World::settle`] ends all faults, waits
-//! until it is quiet, and tells every difference between what is and what should be.
+//! A [`World`] contains everything: the embedded control plane, a simulated [`Cloud`], the host with the real controllers, and
+//! the state that an operator has requested. [`Step`]s change it and inject failures. [`World::settle`] ends all failures, waits
+//! until nothing changes, and reports all differences from the expected state.
 //!
-//! All of it runs on one thread, without sockets, on a clock that stands still while anything is to be done (tokio's paused
-//! time). So the controllers keep their real periods and waits, an hour of them takes moments, and the wall clock
-//! moves only where a step has it jump.
+//! Everything runs on one thread, without sockets, with tokio's paused time: the clock advances only when there is nothing to do.
+//! The controllers therefore keep their real periods and delays, an hour takes moments, and the wall clock changes only if a step
+//! sets it.
 //!
-//! What is chosen comes from a seed. Only the order in which the tasks of one instant are run, and the jitter of watches
-//! that begin again, do not.
+//! All choices depend on a seed. The only exceptions are the order in which tasks run at the same instant, and the jitter of
+//! watches that are restarted.
 
 #![forbid(unsafe_code)]
 

@@ -1,12 +1,12 @@
-//! The same steps on a real API server, with the built binary.
+//! The same steps on a real API server with the built binary.
 //!
-//! Two hosts contend for the lease and a third one only looks (`--dry-run`). All of them reach the API server through a
-//! [`Proxy`] that does to their requests what a step says. They are killed, stopped and made to stand still at any moment.
-//! Their cloud is the static provider's inventory file. In the end the cluster is what the inventory and the operator's
-//! wishes say, and the audit log shows that never two hosts wrote at once, and that the third one never wrote.
+//! Two hosts compete for the lease, and a third one runs with `--dry-run`. All of them use the API server through a [`Proxy`]
+//! that injects the faults of a step. They are killed, stopped and suspended at any time. Their cloud is the inventory file of
+//! the static provider. At the end, the cluster must have the state that the inventory and the operator require. The audit log
+//! must show that two hosts never wrote at the same time, and that the third one never wrote.
 //!
-//! Here time is real, so the pauses of a sequence are shorter and the periods of the hosts too. Steps that are about what
-//! this cloud does not have, such as routes, do nothing.
+//! Time is real here, so the pauses of a sequence and the periods of the hosts are shorter. Steps that this cloud does not
+//! support, for example about routes, do nothing.
 
 mod audit;
 mod check;
@@ -29,39 +29,39 @@ use tokio::time::{Instant, sleep};
 use self::{cluster::Cluster, hosts::Contender, proxy::Proxy};
 use crate::{Step, sequence::Sequence};
 
-/// How much shorter pauses are than on the embedded plane.
+/// The factor by which pauses are shorter than on the embedded plane.
 const HASTE: u32 = 4;
-/// The longest that a process stands still: far longer than a lease.
+/// The longest suspension of a process, which is much longer than a lease.
 const LONGEST_SUSPENSION: Duration = Duration::from_secs(15);
-/// How long all may take to be as it should be once nothing goes wrong any more: what failed for a minute is tried again
-/// after as long.
+/// How long it may take to reach the expected state after the last fault: what failed for a minute is retried after about a
+/// minute.
 const PATIENCE: Duration = Duration::from_secs(300);
-/// When an operator looks after nodes that the brake keeps.
+/// When an operator handles nodes that the brake keeps.
 const OPERATOR: Duration = Duration::from_secs(60);
-/// Between two looks at whether all is as it should be.
+/// The interval between two checks of the state.
 const BETWEEN: Duration = Duration::from_secs(1);
-/// How long it must stay as it should.
+/// How long the expected state must persist.
 const QUIET: Duration = Duration::from_secs(6);
-/// Most writes while it is quiet, those to the lease and events left out: a check that was due, but nothing that goes
-/// round in circles.
+/// Maximum number of writes in this time, without those to the lease and events. It allows a check that is due, but no endless
+/// loop.
 const QUIET_WRITES: usize = 4;
-/// How long a host may take to end after SIGTERM.
+/// How long a host may take to stop after SIGTERM.
 const STOP: Duration = Duration::from_secs(15);
 
-/// What a sequence has met.
+/// The results of a sequence.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Report {
-    /// How long it took until all was as it should be.
+    /// The time until the expected state was reached.
     pub settled_in: Duration,
-    /// Requests to the API server that went wrong.
+    /// The number of failed requests to the API server.
     pub faults: u64,
-    /// Writes of hosts that the audit log shows, those to the lease and events left out.
+    /// The number of writes of hosts in the audit log, without those to the lease and events.
     pub writes: usize,
-    /// How often the lease went to another host.
+    /// How often the lease changed its holder.
     pub leaders: usize,
 }
 
-/// A control plane, files, and the processes between them.
+/// A control plane, files, and the processes that use them.
 struct Stage {
     cluster: Cluster,
     contenders: [Contender; 2],
@@ -73,10 +73,10 @@ struct Stage {
     dir: TempDir,
 }
 
-/// Runs a sequence on a control plane of its own.
+/// Runs a sequence on its own control plane.
 ///
 /// # Errors
-/// What is not as it should be at the end; the folder with all logs is named, and stays.
+/// Returns the differences from the expected state at the end. The error names the folder with all logs, which is kept.
 pub async fn run(seed: u64, sequence: &Sequence) -> Result<Report> {
     let mut stage = Stage::set(seed).await?;
     let played = stage.play(sequence).await;
@@ -151,7 +151,7 @@ impl Stage {
             Step::Kill { down } => self.any_contender()?.kill(down / HASTE),
             Step::Restart => self.any_contender()?.terminate(),
             Step::Swap => cluster.touch()?,
-            // A file that was written half, as by an editor that was killed.
+            // A partially written file, as after an editor was killed.
             Step::Cloud { .. } => cluster.tear()?,
             Step::Api { trouble, seed } => self.proxy.faults().set(trouble.faults(), Step::chance(seed)),
             Step::ApiWell => self.proxy.faults().clear(),
@@ -166,13 +166,13 @@ impl Stage {
                 self.any_contender()?.suspend(time).await;
             }
             Step::Wait(time) => sleep(time / HASTE).await,
-            // This cloud has no routes, and nobody sets the clock of a machine for a test.
+            // This cloud has no routes, and tests do not change the clock of the machine.
             Step::LoseRoutes(_) | Step::Blackhole(_) | Step::StrayRoute { .. } | Step::WallClock { .. } => {}
         }
         Ok(())
     }
 
-    /// Mostly the one that leads.
+    /// Returns one of the two hosts, usually the leader.
     fn any_contender(&mut self) -> Result<&Contender> {
         let log = self.audit()?;
         let leader = self.chance.random_bool(0.7);
@@ -180,7 +180,7 @@ impl Stage {
         Ok(if (audit::leader(&log) == Some(b.name())) == leader { b } else { a })
     }
 
-    /// Ends all faults, waits until all is as it should be and stays so, and says how long that took.
+    /// Ends all faults, waits until the expected state is reached and persists, and returns the time it took.
     async fn settle(&mut self) -> Result<Duration> {
         self.proxy.faults().clear();
         self.cluster.touch()?;
@@ -216,7 +216,7 @@ impl Stage {
         Ok(())
     }
 
-    /// Ends whatever is left, so that no process outlives the folder of its files.
+    /// Ends all processes, so that none outlives the folder with its files.
     async fn end(self) {
         for contender in self.contenders.iter().chain([&self.looker]) {
             contender.end().await;
@@ -234,13 +234,13 @@ impl Stage {
     }
 }
 
-/// Nodes by name.
+/// Returns all nodes by name.
 async fn list_nodes(client: &Client) -> Result<BTreeMap<String, Node>> {
     let nodes = Api::<Node>::all(client.clone()).list(&kube::api::ListParams::default()).await?;
     Ok(nodes.into_iter().map(|node| (node.metadata.name.clone().unwrap_or_default(), node)).collect())
 }
 
-/// Replaces a file at once.
+/// Replaces a file atomically.
 fn replace(file: &Path, text: &str) -> Result<()> {
     let new = file.with_extension("new");
     std::fs::write(&new, text)?;

@@ -1,4 +1,4 @@
-//! Sequences of random steps, each from one seed.
+//! Sequences of random steps, determined by a seed.
 
 use std::time::Duration;
 
@@ -7,19 +7,19 @@ use tokio::{runtime, time::sleep};
 
 use crate::{Step, World};
 
-/// Steps of one sequence, beside those that it begins with.
+/// The number of random steps of a sequence, after its initial steps.
 const STEPS: usize = 30;
 
-/// Steps and the pauses after them.
+/// Steps with the pauses after them.
 pub type Sequence = Vec<(Step, Duration)>;
 
-/// The sequence of this seed: a small cluster, and then anything.
+/// Returns the sequence for this seed: the steps that create a small cluster, then random steps.
 #[must_use]
 pub fn of(seed: u64) -> Sequence {
     with_steps(seed, STEPS)
 }
 
-/// A sequence of so many steps, beside those that it begins with.
+/// Returns a sequence with this number of random steps after the initial ones.
 #[must_use]
 pub fn with_steps(seed: u64, count: usize) -> Sequence {
     let mut chance = StdRng::seed_from_u64(seed);
@@ -32,7 +32,7 @@ pub fn with_steps(seed: u64, count: usize) -> Sequence {
     steps.into_iter().map(|step| (step, pause(&mut chance))).collect()
 }
 
-/// Mostly so short that things meet on their way.
+/// Returns a random pause. Most are so short that the effects of steps overlap.
 fn pause(chance: &mut StdRng) -> Duration {
     let longest = match chance.random_range(0..10) {
         0..5 => 50,
@@ -42,10 +42,10 @@ fn pause(chance: &mut StdRng) -> Duration {
     Duration::from_millis(chance.random_range(0..longest))
 }
 
-/// Runs a sequence in a world of its own, on this thread.
+/// Runs a sequence in its own world, on this thread.
 ///
 /// # Errors
-/// What is not as it should be at the end.
+/// Returns the differences from the expected state at the end.
 pub fn run(seed: u64, sequence: &[(Step, Duration)]) -> Result<Report, String> {
     let runtime = runtime::Builder::new_current_thread()
         .enable_all()
@@ -67,18 +67,18 @@ pub fn run(seed: u64, sequence: &[(Step, Duration)]) -> Result<Report, String> {
     })
 }
 
-/// What a sequence has met.
+/// The results of a sequence.
 #[derive(Clone, Copy, Debug)]
 pub struct Report {
-    /// How long it took until all was as it should be.
+    /// The time until the expected state was reached.
     pub settled_in: Duration,
-    /// Calls of the cloud that went wrong.
+    /// The number of failed calls of the cloud.
     pub mishaps: u64,
-    /// Requests to the API server that went wrong.
+    /// The number of failed requests to the API server.
     pub faults: u64,
 }
 
-/// Leaves steps out as long as the sequence fails without them.
+/// Removes steps as long as the sequence still fails without them.
 #[must_use]
 pub fn shrink(seed: u64, mut sequence: Sequence) -> Sequence {
     let mut size = sequence.len() / 2;

@@ -1,4 +1,4 @@
-//! What can happen, one thing at a time.
+//! The steps of a sequence.
 
 use std::time::Duration;
 
@@ -11,101 +11,101 @@ use skydock_devplane::{Fault, Faults, Rule, Verb};
 
 use crate::USER_AGENT;
 
-/// One thing that happens. One that cannot happen as things are, such as to delete what is not there, does nothing: so
-/// that steps can be left out of a sequence, and the rest still makes sense.
+/// One step. A step that is impossible in the current state, for example the deletion of a missing object, does nothing, so that
+/// a sequence remains valid if steps are removed.
 #[derive(Clone, Debug, PartialEq)]
 #[allow(missing_docs)] // the fields are names of nodes and services
 pub enum Step {
-    /// A machine is started, and its kubelet registers the node, with or without a provider ID. If a Node of an earlier
-    /// machine has this name, an operator deletes it first.
+    /// Starts an instance whose kubelet registers the node, with or without a provider ID. If a Node of a previous instance has
+    /// this name, an operator deletes it first.
     Register { node: &'static str, with_id: bool },
-    /// The machine is stopped: the node is silent.
+    /// Stops the instance, so that the kubelet does not report.
     PowerOff(&'static str),
-    /// The machine is started again.
+    /// Starts the instance again.
     PowerOn(&'static str),
-    /// The kubelet dies, the machine goes on.
+    /// Stops the kubelet while the instance runs.
     Silence(&'static str),
-    /// The kubelet is back.
+    /// Starts the kubelet again.
     Wake(&'static str),
-    /// The machine is gone for ever, and its Node stays.
+    /// Deletes the instance permanently. Its Node remains.
     Vanish(&'static str),
-    /// An operator deletes the Node of a machine that is there; its kubelet, if it runs, registers anew.
+    /// Deletes the Node of an existing instance, like an operator. A running kubelet registers it again.
     DeleteNode(&'static str),
-    /// The node is kept out of load balancers, or let in again.
+    /// Excludes the node from load balancers, or includes it again.
     Exclude { node: &'static str, out: bool },
-    /// The machine has another address.
+    /// Changes the address of the instance.
     Readdress(&'static str),
-    /// Somebody writes another zone on the node, and takes its region away.
+    /// Changes the node's zone label and removes its region label, like another client.
     Relabel(&'static str),
-    /// Somebody takes the routes to the node away.
+    /// Deletes the routes to the node, like another client.
     LoseRoutes(&'static str),
-    /// The routes to the node lead nowhere any more.
+    /// Turns the routes to the node into blackholes.
     Blackhole(&'static str),
-    /// Somebody makes a route into the range of Pods.
+    /// Creates a route into the range of Pods, like another client.
     StrayRoute { cidr: &'static str, node: Option<&'static str> },
-    /// One node after the other falls silent, and the cloud says of every machine that it is gone; later all is back.
+    /// Stops all kubelets one after the other while the cloud reports every instance as absent. Later everything is restored.
     Outage(Duration),
-    /// A service is created, of type LoadBalancer.
+    /// Creates a service of type LoadBalancer.
     Create(&'static str),
-    /// A service gets this port.
+    /// Sets the port of a service.
     Port { service: &'static str, port: u16 },
-    /// A service gets another annotation.
+    /// Sets an annotation of a service.
     Note { service: &'static str, note: u8 },
-    /// A service asks for what the cloud cannot do, or does not any more.
+    /// Makes a service request something that the cloud does not support, or stop requesting it.
     Refuse { service: &'static str, refuse: bool },
-    /// The type becomes LoadBalancer, or ClusterIP.
+    /// Changes the type to LoadBalancer or to ClusterIP.
     Type { service: &'static str, balanced: bool },
-    /// A service is deleted.
+    /// Deletes a service.
     Delete(&'static str),
-    /// The host is killed, and another one is started after a while.
+    /// Kills the host and starts another one after this time.
     Kill { down: Duration },
-    /// The host is stopped in order, and another one is started.
+    /// Stops the host gracefully and starts another one.
     Restart,
-    /// The plugin is replaced.
+    /// Replaces the plugin.
     Swap,
-    /// So many calls of the cloud go wrong.
+    /// Makes this number of calls of the cloud fail.
     Cloud { calls: u32 },
-    /// The API server goes wrong from now on.
+    /// Makes the API server fail until `ApiWell`.
     Api { trouble: ApiTrouble, seed: u64 },
-    /// The API server is well again.
+    /// Ends the failures of the API server.
     ApiWell,
-    /// All watches are cut.
+    /// Ends all watches.
     CutWatches,
-    /// The history is forgotten and all watches are cut, so that they cannot go on.
+    /// Compacts the history and ends all watches, so that they cannot be resumed.
     Compact,
-    /// Nothing in this process runs for a while, and then all waits are over at once.
+    /// Suspends the process for this time, after which all delays end at once.
     Suspend(Duration),
-    /// The wall clock of the API server jumps against that of the host, forwards or backwards.
+    /// Moves the wall clock of the API server forwards or backwards relative to the host's.
     WallClock { hours: i64 },
-    /// Nothing happens for a while.
+    /// Waits.
     Wait(Duration),
 }
 
-/// How the API server goes wrong.
+/// A kind of failure of the API server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ApiTrouble {
-    /// Half of all changes meet a conflict.
+    /// Half of all changes fail with a conflict.
     Conflicts,
-    /// Half of all requests are too many.
+    /// Half of all requests fail with "too many requests".
     TooMany,
     /// A third of all requests fail with 500 or 503.
     Errors,
-    /// Every request and every event is late.
+    /// Every request and every event is delayed.
     Slow,
-    /// No request is answered, and watches fall silent.
+    /// No request is answered, and watches receive nothing.
     Partition,
-    /// Every connection is cut.
+    /// Every connection is closed.
     Refused,
-    /// Half of all changes are made and not answered.
+    /// Half of all changes are made but not answered.
     LostAnswers,
-    /// Watches are cut, or expire, at one event in three.
+    /// One in three events ends its watch, or expires it.
     BrokenWatches,
-    /// Events are late, up to seconds, and there are no bookmarks.
+    /// Events are delayed by up to seconds, and there are no bookmarks.
     LateEvents,
 }
 
 impl ApiTrouble {
-    /// All there are.
+    /// All kinds of failures.
     pub const ALL: [Self; 9] = [
         Self::Conflicts,
         Self::TooMany,
@@ -118,7 +118,7 @@ impl ApiTrouble {
         Self::LateEvents,
     ];
 
-    /// The faults of the host's clients.
+    /// Returns the faults for the host's clients.
     #[must_use]
     pub fn faults(self) -> Faults {
         let slow = |longest| Rule::new(Fault::Slow(Duration::ZERO..=Duration::from_millis(longest)));
@@ -142,17 +142,17 @@ impl ApiTrouble {
     }
 }
 
-/// Names of nodes.
+/// The names of nodes.
 pub(crate) const NODES: [&str; 4] = ["n0", "n1", "n2", "n3"];
-/// Names of services.
+/// The names of services.
 pub(crate) const SERVICES: [&str; 3] = ["s0", "s1", "s2"];
 
-/// Where routes of others turn up: at the Pod CIDRs of nodes, and around and inside of them.
+/// Destinations of routes of others: the Pod CIDRs of nodes, and ranges around and inside of them.
 const STRAYS: [&str; 6] =
     ["10.244.0.0/24", "10.244.1.0/24", "10.244.2.128/25", "10.244.0.0/23", "fd00:10:244:1::/64", "fd00:10:244::/63"];
 
 impl Step {
-    /// Any step.
+    /// Returns a random step.
     #[must_use]
     pub fn any(chance: &mut StdRng) -> Self {
         let node = NODES.choose(chance).copied().unwrap_or_default();
@@ -198,7 +198,7 @@ impl Step {
         }
     }
 
-    /// The generator of what this step leaves to chance.
+    /// Returns the random generator for this step.
     pub(crate) fn chance(seed: u64) -> StdRng {
         StdRng::seed_from_u64(seed)
     }

@@ -1,4 +1,4 @@
-//! All there is, and what it should be.
+//! The world and its expected state.
 
 mod check;
 mod network;
@@ -19,38 +19,39 @@ use tokio::time::{Instant, advance, sleep};
 use self::{nodes::NodeModel, services::ServiceModel};
 use crate::{Cloud, Host, Step, Trouble, host};
 
-/// How long all may take to be as it should once nothing goes wrong any more: a node may wait up to 1000 s after its
-/// failures, and a watch that fell silent is noticed after 5 minutes.
+/// How long it may take to reach the expected state after the last failure: a node may be retried only after 1000 s, and a watch
+/// without events is detected after 5 minutes.
 const PATIENCE: Duration = Duration::from_secs(3600);
-/// When an operator looks after nodes that the brake keeps: by then all are condemned, and no deletion counts any more.
+/// When an operator handles nodes that the brake keeps: all missing nodes are detected by this time, and previous deletions do
+/// not count.
 const OPERATOR: Duration = Duration::from_secs(1800);
-/// Between two looks at whether all is as it should be.
+/// The maximum interval between two checks of the state.
 const LONGEST_PAUSE: Duration = Duration::from_secs(15);
-/// How long it must stay as it should.
+/// How long the expected state must persist.
 const QUIET: Duration = Duration::from_secs(60);
-/// Most calls that change something in the cloud while it is quiet: what waited for its time is done once more, but
-/// nothing goes round in circles.
+/// Maximum number of calls in this time that change something in the cloud. It allows each pending change once, but no endless
+/// loop.
 const QUIET_CALLS: usize = 20;
 
-/// Plane, cloud, host, and what they should come to. To be used on a runtime of one thread with paused time.
+/// Plane, cloud, host, and their expected state. Requires a single-threaded runtime with paused time.
 pub struct World {
     plane: DevPlane,
     operator: Client,
     cloud: Cloud,
     host: Option<Host>,
     nodes: BTreeMap<&'static str, NodeModel>,
-    /// UIDs of the Nodes whose machine is gone.
+    /// The UIDs of Nodes whose instance is gone.
     vanished: BTreeSet<String>,
     services: BTreeMap<&'static str, ServiceModel>,
-    /// What went wrong beside the differences at the end.
+    /// Errors in addition to the differences at the end.
     wrongs: Vec<String>,
 }
 
 impl World {
-    /// An empty cluster with an empty cloud, and a host that runs.
+    /// Creates an empty cluster with an empty cloud and a running host.
     ///
     /// # Errors
-    /// If the plane cannot be started.
+    /// Fails if the plane cannot be started.
     pub async fn new(seed: u64) -> Result<Self, String> {
         let plane = DevPlane::start(skydock_devplane::Options::default()).await.map_err(|error| error.to_string())?;
         let cloud = Cloud::new(seed);
@@ -68,22 +69,22 @@ impl World {
         })
     }
 
-    /// The cloud.
+    /// Returns the cloud.
     #[must_use]
     pub fn cloud(&self) -> &Cloud {
         &self.cloud
     }
 
-    /// The control plane.
+    /// Returns the control plane.
     #[must_use]
     pub fn plane(&self) -> &DevPlane {
         &self.plane
     }
 
-    /// Does one step.
+    /// Performs one step.
     ///
     /// # Errors
-    /// If the operator cannot do it, which no fault is to hinder.
+    /// Fails if the operator cannot perform it. Faults do not affect the operator.
     pub async fn step(&mut self, step: &Step) -> Result<(), String> {
         match *step {
             Step::Register { node, with_id } => self.register(node, with_id).await?,
@@ -135,10 +136,10 @@ impl World {
         self.watch_pod_cidrs().await
     }
 
-    /// Does steps with a little time after each.
+    /// Performs steps with a short delay after each.
     ///
     /// # Errors
-    /// As [`World::step`].
+    /// See [`World::step`].
     pub async fn steps(&mut self, steps: &[Step]) -> Result<(), String> {
         for step in steps {
             self.step(step).await?;
@@ -147,10 +148,10 @@ impl World {
         Ok(())
     }
 
-    /// Ends all faults, waits until all is as it should be and stays so, and says how long that took.
+    /// Ends all failures, waits until the expected state is reached and persists, and returns the time it took.
     ///
     /// # Errors
-    /// All that is not as it should be.
+    /// Returns all differences from the expected state.
     pub async fn settle(&mut self) -> Result<Duration, String> {
         self.plane.faults().clear();
         self.cloud.trouble(Trouble::default());

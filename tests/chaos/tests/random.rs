@@ -1,7 +1,7 @@
-//! Random sequences of steps: whatever happens, in the end all is as it should be.
+//! Random sequences of steps: at the end, the state is always as expected.
 //!
-//! `SKYDOCK_SEQUENCES=10000` runs more of them, `SKYDOCK_SEED=123` the one of a seed, and tells what happens.
-#![allow(clippy::unwrap_used, clippy::panic)] // a test: what clippy allows in test functions does not reach the helpers beside them
+//! `SKYDOCK_SEQUENCES=10000` runs more of them. `SKYDOCK_SEED=123` runs the one with this seed and logs what happens.
+#![allow(clippy::unwrap_used, clippy::panic)] // clippy's exceptions for test functions do not cover helpers
 
 use std::{
     env,
@@ -17,7 +17,7 @@ use tracing_subscriber::{
     util::SubscriberInitExt as _,
 };
 
-/// Sequences of one run.
+/// The number of sequences per run.
 const SEQUENCES: u64 = 200;
 
 fn number(name: &str) -> Option<u64> {
@@ -46,7 +46,7 @@ fn run(seed: u64) -> Result<Report, String> {
 }
 
 #[test]
-fn whatever_happens_in_the_end_all_is_as_it_should_be() {
+fn random_faults_always_end_in_the_desired_state() {
     if let Some(seed) = number("SKYDOCK_SEED") {
         let filter: Targets = env::var("RUST_LOG").unwrap_or_else(|_| "skydock=debug".into()).parse().unwrap();
         tracing_subscriber::fmt().with_max_level(LevelFilter::TRACE).with_test_writer().finish().with(filter).init();

@@ -1,7 +1,7 @@
-//! Random sequences of steps on a real API server, with the built binary: whatever happens, in the end all is as it should be.
+//! Random sequences of steps on a real API server with the built binary: at the end, the state is always as expected.
 //!
-//! `SKYDOCK_REAL_SEQUENCES=50` runs more of them, `SKYDOCK_SEED=123` the one of a seed.
-#![allow(clippy::unwrap_used, clippy::panic, clippy::print_stdout)] // a test: what clippy allows in test functions does not reach the helpers beside them
+//! `SKYDOCK_REAL_SEQUENCES=50` runs more of them. `SKYDOCK_SEED=123` runs the one with this seed.
+#![allow(clippy::unwrap_used, clippy::panic, clippy::print_stdout)] // clippy's exceptions for test functions do not cover helpers
 
 use std::{
     env,
@@ -11,11 +11,12 @@ use std::{
 use futures::future::join_all;
 use skydock_chaos::{real, sequence};
 
-/// Sequences of one run.
+/// The number of sequences per run.
 const SEQUENCES: u64 = 6;
-/// Steps of each: more than on the embedded plane, since most of a run's time goes into starting its processes.
+/// The number of steps of each sequence. It is higher than on the embedded plane, because starting the processes takes most of
+/// the time.
 const STEPS: usize = 80;
-/// At a time: each has an API server of its own.
+/// The number of parallel sequences, each with its own API server.
 const AT_ONCE: usize = 3;
 
 fn number(name: &str) -> Option<u64> {
@@ -38,7 +39,7 @@ async fn run(seed: u64) -> real::Report {
 
 // Holds: OPS-02, OPS-08
 #[tokio::test(flavor = "multi_thread")]
-async fn whatever_happens_one_host_works_and_all_ends_well() {
+async fn random_faults_end_well_with_a_single_leader() {
     if let Some(seed) = number("SKYDOCK_SEED") {
         run(seed).await;
         return;

@@ -1,4 +1,4 @@
-//! What the services themselves have logged of the requests they answered.
+//! Requests as logged by the services that answered them.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -8,20 +8,20 @@ use serde::Deserialize;
 
 use crate::Error;
 
-/// A request as the service that answered it has logged it.
+/// A request from the log of the service that answered it.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 pub struct LoggedRequest {
     /// `GET`, `POST` …
     pub method: String,
-    /// Path and query.
+    /// The path and query.
     pub path: String,
-    /// The answer's status.
+    /// The status of the answer.
     pub status: u16,
-    /// Milliseconds until the answer began.
+    /// Milliseconds until the start of the answer.
     pub ms: f64,
 }
 
-/// Reads such a log; one that is not there is empty. A last line that is still being written is left out.
+/// Reads a log. A missing log is empty, and an incomplete last line is ignored.
 pub(crate) fn read(file: &Path) -> Result<Vec<LoggedRequest>, Error> {
     match fs::read_to_string(file) {
         Ok(text) => Ok(text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect()),
@@ -30,7 +30,7 @@ pub(crate) fn read(file: &Path) -> Result<Vec<LoggedRequest>, Error> {
     }
 }
 
-/// How often each operation of this service was asked for, by the names that the proxy gives operations.
+/// Returns how often each operation of this service was requested, with the same names of operations as in the proxy.
 #[must_use]
 pub fn count_requests(service: &str, requests: &[LoggedRequest]) -> BTreeMap<String, u64> {
     let mut counts = BTreeMap::new();

@@ -21,12 +21,12 @@ use crate::http_client::HttpClient;
 use crate::install;
 use crate::run::Run;
 
-/// The Python module that serves all of it.
+/// The Python module that serves all APIs.
 const MODULE: &str = "skydock_clouds.aws";
-/// The region of everything here.
+/// The region of all resources.
 pub(crate) const REGION: &str = "us-east-1";
 
-/// An API of AWS with `Action` parameters: its name in a signature, its version, and its short name here.
+/// The APIs of AWS with the parameter `Action`: the name in signatures, the version, and the short name used here.
 pub(crate) const APIS: [(&str, &str, &str); 5] = [
     ("ec2", "2016-11-15", "ec2"),
     ("elasticloadbalancing", "2012-06-01", "elb"),
@@ -35,14 +35,15 @@ pub(crate) const APIS: [(&str, &str, &str); 5] = [
     ("sts", "2011-06-15", "sts"),
 ];
 
-/// EC2, Elastic Load Balancing (both APIs), IAM, STS and the instances' metadata service on one loopback port, by moto.
+/// EC2, Elastic Load Balancing (both APIs), IAM, STS and the metadata service of instances on one loopback port, implemented by
+/// moto.
 #[derive(Debug)]
 pub struct Aws {
     run: Run,
     client: AwsClient,
 }
 
-/// Who asks an [`Aws`], directly or through a [`crate::Proxy`].
+/// A client of an [`Aws`], directly or through a [`crate::Proxy`].
 #[derive(Debug)]
 pub struct AwsClient {
     http: HttpClient,
@@ -51,11 +52,11 @@ pub struct AwsClient {
 }
 
 impl Aws {
-    /// Starts one: less than a second. The first start on a machine installs it, which takes some ten. Signatures are not verified
-    /// until [`Self::verify_signatures`].
+    /// Starts a cloud, which takes less than a second. The first start on a machine installs it, which takes about ten.
+    /// Signatures are not verified until [`Self::verify_signatures`].
     ///
     /// # Errors
-    /// When it cannot be installed, or ends or does not answer in time.
+    /// Fails if it cannot be installed, if it ends, or if it does not answer in time.
     pub async fn start() -> Result<Self, Error> {
         let install = || install::environment("aws");
         let environment = tokio::task::spawn_blocking(install).await.map_err(Error::setup("install an AWS"))??;
@@ -66,27 +67,27 @@ impl Aws {
         Ok(Self { run, client: AwsClient::new(url) })
     }
 
-    /// The address of every API, and of the metadata service: `http://127.0.0.1:PORT`.
+    /// Returns the URL of all APIs and of the metadata service: `http://127.0.0.1:PORT`.
     #[must_use]
     pub fn url(&self) -> &str {
         &self.client.url
     }
 
-    /// The region: `us-east-1`.
+    /// Returns the region: `us-east-1`.
     #[must_use]
     pub fn region(&self) -> &'static str {
         REGION
     }
 
-    /// Does an action of an API (`ec2`, `elb`, `elbv2`, `iam`, `sts`); answers the XML.
+    /// Calls an action of an API (`ec2`, `elb`, `elbv2`, `iam`, `sts`) and returns the XML of the answer.
     ///
     /// # Errors
-    /// When there is no answer, or it is an error.
+    /// Fails if there is no answer, or if it is an error.
     pub async fn call(&self, api: &str, action: &str, parameters: &[(&str, &str)]) -> Result<String, Error> {
         self.client.call(api, action, parameters).await
     }
 
-    /// The folder with its log. Gone with it, unless a test that holds it panics.
+    /// Returns the folder with its log. It is deleted with the value, unless a test that holds it panics.
     #[must_use]
     pub fn folder(&self) -> &Path {
         self.run.home()
@@ -102,7 +103,7 @@ impl AwsClient {
         Self { http: HttpClient::new(), url, keys: Mutex::default() }
     }
 
-    /// The same, with keys of its own.
+    /// Returns a copy with its own keys.
     pub(crate) fn copied(&self) -> Self {
         Self { http: self.http.clone(), url: self.url.clone(), keys: Mutex::new(self.keys()) }
     }
@@ -115,12 +116,12 @@ impl AwsClient {
         *self.keys.lock().unwrap_or_else(PoisonError::into_inner) = Some(keys);
     }
 
-    /// As [`Aws::call`].
+    /// See [`Aws::call`].
     ///
     /// # Errors
-    /// When there is no answer, or it is an error.
+    /// Fails if there is no answer, or if it is an error.
     pub async fn call(&self, api: &str, action: &str, parameters: &[(&str, &str)]) -> Result<String, Error> {
-        // Not verified, any keys will do; but moto finds the service by them.
+        // Without verification any keys are accepted, but moto determines the service from the signature.
         let keys = self.keys().unwrap_or_else(|| Keys { id: "none".to_owned(), secret: "none".to_owned() });
         self.call_with(&keys, api, action, parameters).await
     }
@@ -159,7 +160,7 @@ impl AwsClient {
         Err(Error::Refused { request: what, status: answer.status().as_u16(), body })
     }
 
-    /// A plain request, such as to moto's own API.
+    /// Sends an unsigned request, for example to moto's own API.
     pub(crate) async fn plain(&self, method: Method, path: &str, body: &'static str) -> Result<String, Error> {
         let request = Request::builder().method(&method).uri(format!("{}{path}", self.url));
         let request = request.body(Bytes::from(body)).map_err(Error::setup(format!("ask for {path}")))?;
@@ -172,7 +173,7 @@ impl AwsClient {
     }
 }
 
-/// Percent-encoding as signatures want it: all but unreserved characters.
+/// Percent-encodes everything except unreserved characters, as signatures require.
 pub(crate) fn encode(text: &str) -> String {
     let mut encoded = String::with_capacity(text.len());
     for byte in text.bytes() {

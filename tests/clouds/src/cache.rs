@@ -1,4 +1,4 @@
-//! Where what is dear to make is kept between checkouts, and how two processes make it once.
+//! The cache for results that are expensive to create, shared by checkouts and locked between processes.
 
 use std::ffi::OsString;
 use std::fs::{self, File};
@@ -8,10 +8,11 @@ use sha2::{Digest, Sha256};
 
 use crate::Error;
 
-/// Beside what was made, when it is whole.
+/// A marker file that exists if the folder is complete.
 const READY: &str = "ready";
 
-/// The clouds' folder in the cache: `$SKYDOCK_CACHE`, else `$XDG_CACHE_HOME/skydock`, else `~/.cache/skydock`.
+/// Returns the folder of the clouds in the cache: in `$SKYDOCK_CACHE`, otherwise `$XDG_CACHE_HOME/skydock`, otherwise
+/// `~/.cache/skydock`.
 pub(crate) fn folder() -> Result<PathBuf, Error> {
     let root = root(|name| std::env::var_os(name)).ok_or_else(|| Error::Setup {
         action: "choose a cache folder".to_owned(),
@@ -27,8 +28,8 @@ fn root(variable: impl Fn(&str) -> Option<OsString>) -> Option<PathBuf> {
         .or_else(|| set("HOME").map(|folder| folder.join(".cache/skydock")))
 }
 
-/// This folder, filled by `make` unless it has been; what a run that was ended has left is thrown away first. Whoever comes
-/// meanwhile waits.
+/// Returns this folder after filling it with `make`, unless it is complete. Remains of an aborted run are deleted first. Other
+/// processes wait in the meantime.
 pub(crate) fn made_once(folder: &Path, make: impl FnOnce(&Path) -> Result<(), Error>) -> Result<PathBuf, Error> {
     if folder.join(READY).exists() {
         return Ok(folder.to_owned());
@@ -48,7 +49,7 @@ pub(crate) fn made_once(folder: &Path, make: impl FnOnce(&Path) -> Result<(), Er
     Ok(folder.to_owned())
 }
 
-/// Removes a folder and all in it, if it is there.
+/// Deletes a folder with its contents, if it exists.
 pub(crate) fn remove(folder: &Path) -> Result<(), Error> {
     match fs::remove_dir_all(folder) {
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(Error::io("remove", folder)(error)),
@@ -56,7 +57,7 @@ pub(crate) fn remove(folder: &Path) -> Result<(), Error> {
     }
 }
 
-/// A short name for these files' names and contents, and for these words.
+/// Returns a short hash of the names and contents of these files, and of these words.
 pub(crate) fn digest(files: &[PathBuf], words: &[&str]) -> Result<String, Error> {
     let mut hash = Sha256::new();
     let mut add = |bytes: &[u8]| {
@@ -70,11 +71,11 @@ pub(crate) fn digest(files: &[PathBuf], words: &[&str]) -> Result<String, Error>
     for word in words {
         add(word.as_bytes());
     }
-    add(std::env::consts::ARCH.as_bytes()); // a home folder may be shared by machines
+    add(std::env::consts::ARCH.as_bytes()); // several machines may share a home folder
     Ok(hex::encode(hash.finalize()).chars().take(16).collect())
 }
 
-/// All files below a folder whose names end so, in the order of their paths.
+/// Returns all files below a folder with one of these extensions, ordered by path.
 pub(crate) fn files(folder: &Path, ends: &[&str]) -> Result<Vec<PathBuf>, Error> {
     let mut found = Vec::new();
     let mut open = vec![folder.to_owned()];
@@ -97,7 +98,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_cache_is_where_the_user_says() {
+    fn the_cache_directory_comes_from_the_environment() {
         let chosen = |variables: &[(&str, &str)]| {
             root(|name| variables.iter().find(|(key, _)| *key == name).map(|(_, value)| value.into()))
         };
@@ -110,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_made_half_is_made_again_and_what_is_whole_is_not() {
+    fn incomplete_folders_are_recreated_and_complete_ones_kept() {
         let parent = tempfile::tempdir().unwrap();
         let folder = parent.path().join("thing");
         let fail = |folder: &Path| {
@@ -128,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn any_change_to_a_recipe_is_another_name() {
+    fn any_recipe_change_gives_another_name() {
         let folder = tempfile::tempdir().unwrap();
         let write = |name: &str, text: &str| fs::write(folder.path().join(name), text).unwrap();
         let name = || digest(&files(folder.path(), &["py"]).unwrap(), &["word"]).unwrap();

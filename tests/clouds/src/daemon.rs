@@ -1,4 +1,4 @@
-//! Clouds that stay when the command that started them has returned.
+//! Clouds that keep running after the command that started them has returned.
 
 use std::ffi::OsString;
 use std::fs;
@@ -12,12 +12,12 @@ use crate::openstack::{Project, admin, fill, prepared};
 use crate::run::{Launch, Ready, read};
 use crate::{Error, Service, cache, install};
 
-/// How long a cloud may take to end.
+/// How long a cloud may take to stop.
 const PATIENCE: Duration = Duration::from_secs(15);
-/// The project that is made for whoever started an OpenStack.
+/// The project that is created in a new OpenStack.
 const PROJECT: &str = "demo";
 
-/// Which cloud.
+/// The kind of the cloud.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Cloud {
     /// See [`crate::OpenStack`].
@@ -26,7 +26,7 @@ pub enum Cloud {
     Aws,
 }
 
-/// A cloud that stands until it is taken down; any number of them, by name.
+/// A cloud that runs until it is stopped. There can be several, identified by name.
 #[derive(Debug, Clone)]
 pub struct Standing {
     cloud: Cloud,
@@ -34,10 +34,10 @@ pub struct Standing {
 }
 
 impl Standing {
-    /// The one of this name, whether it stands or not.
+    /// Returns the cloud with this name, whether it runs or not.
     ///
     /// # Errors
-    /// When there is no cache folder.
+    /// Fails if there is no cache folder.
     pub fn new(cloud: Cloud, name: &str) -> Result<Self, Error> {
         let kind = match cloud {
             Cloud::OpenStack => "openstack",
@@ -46,18 +46,18 @@ impl Standing {
         Ok(Self { cloud, home: cache::folder()?.join("up").join(format!("{kind}-{name}")) })
     }
 
-    /// What it told when it was ready; none if it does not stand.
+    /// Returns the information that the cloud wrote when it was ready, or `None` if it does not run.
     ///
     /// # Errors
-    /// When its folder cannot be read.
+    /// Fails if its folder cannot be read.
     fn ready(&self) -> Result<Option<Ready>, Error> {
         Ok(read(&self.home.join("ready.json"))?.filter(|ready| lives(ready.pid, &self.home)))
     }
 
-    /// Starts it unless it stands; answers its environment, as [`Self::environment`].
+    /// Starts the cloud unless it runs, and returns its environment like [`Self::environment`].
     ///
     /// # Errors
-    /// As [`crate::OpenStack::start`].
+    /// See [`crate::OpenStack::start`].
     pub async fn up(&self) -> Result<String, Error> {
         match self.ready()? {
             Some(_) => self.environment(),
@@ -106,10 +106,10 @@ impl Standing {
         launch.start(Stdio::null()).await.map(|(_, ready)| ready)
     }
 
-    /// Ends it, and removes all that was in it; true if it stood.
+    /// Stops the cloud and deletes its data. Returns true if it was running.
     ///
     /// # Errors
-    /// When it does not end, or its folder cannot be removed.
+    /// Fails if it does not stop, or if its folder cannot be deleted.
     pub fn down(&self) -> Result<bool, Error> {
         let ready = self.ready()?;
         if let Some(pid) = ready.as_ref().and_then(|ready| Pid::from_raw(ready.pid)) {
@@ -128,10 +128,10 @@ impl Standing {
         Ok(ready.is_some())
     }
 
-    /// Ends it and starts it anew, empty, with the same addresses.
+    /// Stops the cloud and starts it again, empty, with the same addresses.
     ///
     /// # Errors
-    /// As [`Self::down`] and [`Self::up`].
+    /// See [`Self::down`] and [`Self::up`].
     pub async fn reset(&self) -> Result<String, Error> {
         let ready = self.ready()?;
         let port = |url: &str| url.rsplit(':').next().and_then(|port| port.parse::<u16>().ok());
@@ -144,10 +144,10 @@ impl Standing {
         self.start(&serde_json::Value::from(ports).to_string()).await
     }
 
-    /// What clients read, as `export NAME=VALUE` lines for a shell.
+    /// Returns the settings for clients, as `export NAME=VALUE` lines for a shell.
     ///
     /// # Errors
-    /// When it does not stand.
+    /// Fails if the cloud does not run.
     pub fn environment(&self) -> Result<String, Error> {
         if self.ready()?.is_none() {
             let (what, hint) = ("a cloud that stands", "start it with `up`".to_owned());
@@ -157,10 +157,11 @@ impl Standing {
         fs::read_to_string(&file).map_err(Error::io("read", file))
     }
 
-    /// A line for each process: what it is, its ID, its resident memory; empty if it does not stand.
+    /// Returns a line for each service with its URL, one with the duration of the start, the process ID and the total resident
+    /// memory, and one with the folder of the logs. Returns no lines if the cloud does not run.
     ///
     /// # Errors
-    /// When its folder cannot be read.
+    /// Fails if its folder cannot be read.
     pub fn status(&self) -> Result<Vec<String>, Error> {
         let Some(ready) = self.ready()? else { return Ok(Vec::new()) };
         let mut lines: Vec<String> = ready.urls.iter().map(|(name, url)| format!("{name} {url}")).collect();
@@ -171,7 +172,7 @@ impl Standing {
     }
 }
 
-/// Whether this process is there, and is the one of this folder and not another that has got its number since.
+/// Returns whether this process runs and belongs to this folder, so that it is not another process with the same ID.
 fn lives(pid: i32, home: &Path) -> bool {
     names(pid, home)
 }
@@ -181,14 +182,14 @@ fn names(pid: i32, home: &Path) -> bool {
     String::from_utf8_lossy(&command).contains(&*home.to_string_lossy())
 }
 
-/// Processes that name the folder in their command line.
+/// Returns the processes with this folder in their command line.
 fn processes(home: &Path) -> Vec<i32> {
     let entries = fs::read_dir("/proc").into_iter().flatten().filter_map(Result::ok);
     let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
     pids.filter(|pid| names(*pid, home)).collect()
 }
 
-/// Resident memory of a process, in KiB.
+/// Returns the resident memory of a process in KiB.
 fn resident(pid: i32) -> Option<u64> {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
@@ -229,7 +230,7 @@ fn aws_environment(ready: &Ready) -> String {
     ])
 }
 
-/// No value here has anything in it that a shell would take apart.
+/// No value contains characters that are special in a shell.
 fn exports(lines: &[(&str, String)]) -> String {
     lines.iter().map(|(name, value)| format!("export {name}={value}\n")).collect()
 }

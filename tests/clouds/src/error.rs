@@ -2,24 +2,24 @@ use std::path::PathBuf;
 use std::process::ExitStatus;
 use std::time::Duration;
 
-/// Why a cloud could not do what was asked.
+/// The reason why a cloud could not do what was requested.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// A file or folder could not be read or written, or a program not be started.
+    /// A file or folder could not be read or written, or a program could not be started.
     #[error("cannot {action} {}: {source}", path.display())]
     Io {
-        /// What was tried: "read", "start" …
+        /// The action: "read", "start", …
         action: &'static str,
-        /// What it was tried on.
+        /// The file, folder or program.
         path: PathBuf,
-        /// What the system answered.
+        /// The error of the system.
         source: std::io::Error,
     },
 
-    /// Something that has to be there is not, and cannot be fetched.
+    /// A requirement is missing and cannot be fetched.
     #[error("{what} is needed: {hint}")]
     Missing {
-        /// What is not there.
+        /// The missing requirement.
         what: &'static str,
         /// How to get it.
         hint: String,
@@ -28,40 +28,40 @@ pub enum Error {
     /// A program that installs or prepares something failed.
     #[error("{chore} failed with {status}; its last lines:\n{output}")]
     Chore {
-        /// What it was to do.
+        /// The task of the program.
         chore: String,
-        /// How it ended.
+        /// The exit status.
         status: ExitStatus,
-        /// The end of what it wrote.
+        /// The end of its output.
         output: String,
     },
 
-    /// A cloud ended by itself.
+    /// A cloud ended unexpectedly.
     #[error("the cloud in {} ended with {status}; its last lines:\n{log}", home.display())]
     Ended {
-        /// Its folder.
+        /// The folder of the cloud.
         home: PathBuf,
-        /// How it ended.
+        /// The exit status.
         status: ExitStatus,
         /// The last lines of its log.
         log: String,
     },
 
-    /// Something did not come true in time.
+    /// A condition was not met in time.
     #[error("waited {} s in vain for {what}; last seen: {seen}", waited.as_secs())]
     TimedOut {
-        /// What was waited for.
+        /// The condition.
         what: String,
-        /// For how long.
+        /// How long it was waited for.
         waited: Duration,
-        /// The last that was seen of it.
+        /// The last state that was seen.
         seen: String,
     },
 
-    /// The cloud answered a request of ours with something else than success.
+    /// The cloud answered a request with an error.
     #[error("{request} was answered with {status}: {body}")]
     Refused {
-        /// Method and address, or the action.
+        /// The method and URL, or the action.
         request: String,
         /// The HTTP status.
         status: u16,
@@ -69,48 +69,48 @@ pub enum Error {
         body: String,
     },
 
-    /// An answer without what has to be in it.
+    /// A required field is missing in an answer.
     #[error("the answer to {request} has no {field}: {body}")]
     Unexpected {
-        /// Method and address, or the action.
+        /// The method and URL, or the action.
         request: String,
-        /// What is not there.
+        /// The missing field.
         field: String,
         /// The beginning of the answer.
         body: String,
     },
 
-    /// Something near at hand failed: no port, no cache folder, no connection.
+    /// A local problem: no port, no cache folder, no connection.
     #[error("cannot {action}: {reason}")]
     Setup {
-        /// What was tried.
+        /// The action.
         action: String,
-        /// Why it failed.
+        /// The reason.
         reason: String,
     },
 }
 
 impl Error {
-    /// For `map_err` on file operations.
+    /// Returns a closure for `map_err` of file operations.
     pub(crate) fn io(action: &'static str, path: impl Into<PathBuf>) -> impl FnOnce(std::io::Error) -> Self {
         let path = path.into();
         move |source| Self::Io { action, path, source }
     }
 
-    /// For `map_err` on everything that only needs to be told.
+    /// Returns a closure for `map_err` that converts any error to [`Error::Setup`].
     pub(crate) fn setup<E: std::fmt::Display>(action: impl Into<String>) -> impl FnOnce(E) -> Self {
         let action = action.into();
         move |reason| Self::Setup { action, reason: reason.to_string() }
     }
 }
 
-/// As much of an answer as an error shows.
+/// Returns the part of an answer that an error shows.
 pub(crate) fn beginning(body: &[u8]) -> String {
     const SHOWN: usize = 1000;
     String::from_utf8_lossy(body).chars().take(SHOWN).collect()
 }
 
-/// The last lines of a text, as many as an error shows.
+/// Returns the last lines of a text that an error shows.
 pub(crate) fn last_lines(text: &str) -> String {
     const SHOWN: usize = 20;
     let lines: Vec<&str> = text.trim_end().lines().collect();

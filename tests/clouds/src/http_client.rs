@@ -1,4 +1,4 @@
-//! Requests to clouds on loopback: HTTP/1.1, no TLS, whole bodies.
+//! Requests to clouds on loopback: HTTP/1.1 without TLS, with complete bodies.
 
 use std::time::Duration;
 
@@ -11,10 +11,10 @@ use hyper_util::rt::TokioExecutor;
 
 use crate::Error;
 
-/// No answer of a cloud on this machine takes so long.
+/// The timeout. No local cloud takes this long to answer.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// A client with its pool of connections.
+/// A client with a connection pool.
 #[derive(Debug, Clone)]
 pub(crate) struct HttpClient(Client<HttpConnector, Full<Bytes>>);
 
@@ -22,12 +22,12 @@ impl HttpClient {
     pub(crate) fn new() -> Self {
         let mut connector = HttpConnector::new();
         connector.set_nodelay(true);
-        // The services close a connection after ten minutes without a request.
+        // The services close idle connections after ten minutes.
         let client = Client::builder(TokioExecutor::new()).pool_idle_timeout(Duration::from_secs(60)).build(connector);
         Self(client)
     }
 
-    /// Sends, and reads the whole answer, whatever its status.
+    /// Sends a request and reads the complete answer, whatever its status.
     pub(crate) async fn send(&self, request: Request<Bytes>) -> Result<Response<Bytes>, Error> {
         let what = format!("{} {}", request.method(), request.uri());
         let work = async {
@@ -47,7 +47,7 @@ impl HttpClient {
     }
 }
 
-/// An error with its reasons.
+/// Returns an error with its sources.
 fn chain(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut source = error.source();

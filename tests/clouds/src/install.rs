@@ -1,4 +1,4 @@
-//! What the clouds are made of, fetched once and without root: Python environments from committed locks, and MariaDB.
+//! Installs the parts of the clouds once and without root permissions: Python environments from committed locks, and MariaDB.
 
 mod mariadb;
 mod python;
@@ -11,15 +11,15 @@ pub(crate) use self::python::{Environment, environment};
 use crate::Error;
 use crate::error::last_lines;
 
-/// The folder of Python code, configuration and locks.
+/// The folder with Python code, configuration and locks.
 const PYTHON: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/python");
 
-/// Where the Python code, the configuration and the locks are.
+/// Returns the folder with Python code, configuration and locks.
 pub(crate) fn recipes() -> &'static Path {
     Path::new(PYTHON)
 }
 
-/// Runs a command to its end; what it says is shown only if it fails.
+/// Runs a command. Its output is shown only if it fails.
 pub(crate) fn chore(name: &str, command: &mut Command) -> Result<String, Error> {
     let program = PathBuf::from(command.get_program());
     let output = command.stdin(Stdio::null()).output().map_err(Error::io("start", program))?;

@@ -1,4 +1,4 @@
-//! `skydock-clouds`: clouds on loopback, for a person. `README.md` tells more.
+//! `skydock-clouds`: clouds on loopback for manual use. See `README.md` for details.
 
 #![forbid(unsafe_code)]
 
@@ -41,7 +41,7 @@ enum Chore {
     Status,
     /// Print its environment: `eval "$(skydock-clouds openstack env)"`.
     Env,
-    /// Start anew and empty, with the same addresses.
+    /// Start again, empty, with the same addresses.
     Reset,
 }
 
@@ -59,7 +59,7 @@ async fn main() -> ExitCode {
     tracing_subscriber::fmt().with_max_level(info).with_writer(std::io::stderr).with_target(false).init();
     match run(&Args::parse()).await {
         Ok(text) => {
-            let _ = std::io::stdout().write_all(text.as_bytes()); // whoever has gone away has read enough
+            let _ = std::io::stdout().write_all(text.as_bytes()); // a closed pipe is not an error
             ExitCode::SUCCESS
         }
         Err(error) => {

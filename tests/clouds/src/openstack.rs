@@ -41,11 +41,11 @@ pub enum Service {
 }
 
 impl Service {
-    /// All of them.
+    /// All services.
     pub const ALL: [Self; 6] =
         [Self::Identity, Self::Compute, Self::Network, Self::LoadBalancer, Self::Image, Self::Placement];
 
-    /// Its type in the catalogue, such as `load-balancer`.
+    /// Returns the type in the catalog, for example `load-balancer`.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -58,7 +58,7 @@ impl Service {
         }
     }
 
-    /// Its project's name, such as `octavia`.
+    /// Returns the name of the OpenStack project, for example `octavia`.
     #[must_use]
     pub fn project(self) -> &'static str {
         match self {
@@ -72,19 +72,19 @@ impl Service {
     }
 }
 
-/// A real OpenStack on loopback. It begins with flavors `m1.tiny`, `m1.small` and `m1.large`, image `tiny`, the external networks
-/// `public` (IPv4 and IPv6) and `public-2`, providers of load balancers `amphora` and `ovn`, and no quotas.
+/// A real OpenStack on loopback. Initially it has the flavors `m1.tiny`, `m1.small` and `m1.large`, the image `tiny`, the
+/// external networks `public` (IPv4 and IPv6) and `public-2`, the load balancer providers `amphora` and `ovn`, and no quotas.
 #[derive(Debug)]
 pub struct OpenStack {
     run: Run,
 }
 
 impl OpenStack {
-    /// Starts one, and returns once all services answer: some five seconds. The first start on a machine installs and prepares
-    /// it (see [`Self::prepare`]).
+    /// Starts a cloud and waits until all services answer, which takes about five seconds. The first start on a machine installs
+    /// and prepares it (see [`Self::prepare`]).
     ///
     /// # Errors
-    /// When it cannot be installed, or a service ends or does not answer in time.
+    /// Fails if it cannot be installed, or if a service ends or does not answer in time.
     pub async fn start() -> Result<Self, Error> {
         let prepared = prepared().await?;
         let began = Instant::now();
@@ -94,71 +94,72 @@ impl OpenStack {
         Ok(Self { run })
     }
 
-    /// Installs and prepares what every start begins with, unless the cache has it: one to three minutes.
+    /// Installs and prepares the data for all starts, unless the cache has it. This takes one to three minutes.
     ///
     /// # Errors
-    /// When there is no Python or MariaDB to be had, the cache cannot be written, or a chore fails.
+    /// Fails if Python or MariaDB are not available, if the cache cannot be written, or if a task fails.
     pub async fn prepare() -> Result<(), Error> {
         prepared().await.map(|_| ())
     }
 
-    /// Keystone's address, as clients want it: `http://127.0.0.1:PORT/v3`.
+    /// Returns Keystone's URL for clients: `http://127.0.0.1:PORT/v3`.
     #[must_use]
     pub fn auth_url(&self) -> String {
         format!("{}/v3", self.url(Service::Identity))
     }
 
-    /// A service's address: scheme, host and port.
+    /// Returns the URL of a service: scheme, host and port.
     #[must_use]
     pub fn url(&self, service: Service) -> &str {
         self.run.ready.urls.get(service.project()).map_or("", String::as_str)
     }
 
-    /// The password of user `admin` in project `admin`.
+    /// Returns the password of user `admin` in project `admin`.
     #[must_use]
     pub fn admin_password(&self) -> &str {
         &self.run.ready.password
     }
 
-    /// A session of the admin's.
+    /// Returns a session of the admin.
     ///
     /// # Errors
-    /// When Keystone gives no token.
+    /// Fails if Keystone does not issue a token.
     pub async fn admin(&self) -> Result<Session, Error> {
         admin(&self.run.ready).await
     }
 
-    /// A new project, with all that a cluster needs and nothing of a cluster's: see [`Project`].
+    /// Creates a project with everything that a cluster needs, but without resources of a cluster. See [`Project`].
     ///
     /// # Errors
-    /// When the cloud refuses a part of it, as if there is a project of this name.
+    /// Fails if a request to the cloud fails, for example because the project exists.
     pub async fn project(&self, name: &str) -> Result<Project, Error> {
         Project::create(&self.admin().await?, name).await
     }
 
-    /// Every request a service has answered since the start, those of other services included.
+    /// Returns all requests that a service has answered since the start, including those of other services.
     ///
     /// # Errors
-    /// When its log cannot be read.
+    /// Fails if the log cannot be read.
     pub fn requests(&self, service: Service) -> Result<Vec<LoggedRequest>, Error> {
         access_log::read(&self.folder().join("log").join(format!("{}.access", service.project())))
     }
 
-    /// The folder with everything of this cloud: `log`, `etc`, databases. Gone with it, unless a test that holds it panics.
+    /// Returns the folder with all files of this cloud: `log`, `etc`, databases. It is deleted with the value, unless a test that
+    /// holds it panics.
     #[must_use]
     pub fn folder(&self) -> &Path {
         self.run.home()
     }
 }
 
-/// A session of the admin's of a cloud that has told these things. Its connections live as long as the caller's runtime: tests that
-/// share a cloud do not share that.
+/// Returns a session of the admin of a cloud with this information. The connections belong to the caller's runtime, because tests
+/// that share a cloud have different runtimes.
 pub(crate) async fn admin(ready: &Ready) -> Result<Session, Error> {
     let urls = Service::ALL.map(|service| ready.urls.get(service.project()).cloned().unwrap_or_default());
     Session::log_in(HttpClient::new(), urls, "admin", &ready.password, "admin").await
 }
 
-/// What every start begins with.
+/// The prepared data for all starts.
 pub(crate) struct Prepared {
     pub(crate) environment: Environment,
     mariadb: PathBuf,
@@ -167,7 +168,7 @@ pub(crate) struct Prepared {
 }
 
 impl Prepared {
-    /// The arguments of a cloud's supervisor.
+    /// Returns the arguments of the supervisor.
     pub(crate) fn arguments(&self) -> Vec<OsString> {
         vec!["run".into(), "--mariadb".into(), self.mariadb.clone().into()]
     }
@@ -185,15 +186,15 @@ pub(crate) async fn prepared() -> Result<Prepared, Error> {
         let recipe = cache::files(install::recipes(), &["py", "conf"])?;
         let digest = cache::digest(&recipe, &[&environment.digest])?;
         let folder = cache::folder()?.join("openstack").join(digest);
-        let home = cache::made_once(&folder, |folder| initialise(&environment, &mariadb, folder))?.join("home");
+        let home = cache::made_once(&folder, |folder| initialize(&environment, &mariadb, folder))?.join("home");
         Ok(Prepared { environment, mariadb, home })
     })
     .await
     .map_err(Error::setup("prepare OpenStack"))?
 }
 
-/// Prepares a home folder, in a place with a short path, and moves it into the cache.
-fn initialise(environment: &Environment, mariadb: &Path, folder: &Path) -> Result<(), Error> {
+/// Prepares a home folder in a location with a short path, and moves it into the cache.
+fn initialize(environment: &Environment, mariadb: &Path, folder: &Path) -> Result<(), Error> {
     let began = Instant::now();
     tracing::info!("preparing OpenStack's databases, once");
     let temporary = tempfile::Builder::new()
@@ -208,7 +209,7 @@ fn initialise(environment: &Environment, mariadb: &Path, folder: &Path) -> Resul
     Ok(())
 }
 
-/// Copies a home folder. `cp` shares the blocks where the file system can.
+/// Copies a home folder. `cp` shares blocks if the file system supports it.
 pub(crate) fn fill(from: &Path, to: &Path) -> Result<(), Error> {
     let mut copy = std::process::Command::new("cp");
     copy.args(["-a", "--reflink=auto", "--"]).arg(from.join(".")).arg(to);

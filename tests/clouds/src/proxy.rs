@@ -1,4 +1,4 @@
-//! A proxy before a cloud: it counts, and makes the cloud as bad as clouds are, by rules and from a seed.
+//! A proxy in front of a cloud that counts requests and injects faults, according to rules and a seed.
 
 mod body;
 mod drip;
@@ -32,13 +32,13 @@ use crate::http_client::HttpClient;
 use crate::openstack::Service;
 use crate::{Aws, AwsClient, Error, Keys, OpenStack, Project, Session};
 
-/// A proxy on loopback before one cloud. It ends when dropped.
+/// A proxy on loopback in front of one cloud. It stops when it is dropped.
 ///
-/// Before OpenStack, each service is below its type (`http://127.0.0.1:PORT/load-balancer/v2/…`), and wherever the cloud says
-/// a service's own address, in the catalogue, in links or in `Location`, the proxy says its own instead. Before AWS, it also answers
-/// what moto leaves out (`README.md` names it).
+/// In front of OpenStack, each service is below its type (`http://127.0.0.1:PORT/load-balancer/v2/…`), and the proxy replaces the
+/// URLs of services by its own in the catalog, in links and in `Location`. In front of AWS, it also implements features that moto
+/// lacks (see `README.md`).
 ///
-/// Operations are called `GET compute/servers/{id}`, `POST compute/servers/{id}/action:os-stop`, `ec2:DescribeInstances`,
+/// Names of operations are `GET compute/servers/{id}`, `POST compute/servers/{id}/action:os-stop`, `ec2:DescribeInstances`,
 /// `elb:…` (classic), `elbv2:…`, `iam:…`, `sts:…` and `imds:GET /latest/…`.
 #[derive(Debug)]
 pub struct Proxy {
@@ -46,7 +46,7 @@ pub struct Proxy {
     task: AbortHandle,
 }
 
-/// What stands behind.
+/// The cloud behind the proxy.
 #[derive(Debug)]
 enum Cloud {
     OpenStack(Vec<(&'static str, String)>),
@@ -67,28 +67,28 @@ struct Shared {
 }
 
 impl Proxy {
-    /// Starts one before an OpenStack. What chance decides is decided by `seed`.
+    /// Starts a proxy in front of an OpenStack. `seed` determines random choices.
     ///
     /// # Errors
-    /// When it cannot listen.
+    /// Fails if it cannot listen.
     pub async fn before_openstack(cloud: &OpenStack, seed: u64) -> Result<Self, Error> {
         let urls = Service::ALL.iter().map(|service| (service.name(), cloud.url(*service).to_owned())).collect();
         Self::start(Cloud::OpenStack(urls), seed).await
     }
 
-    /// Starts one before an AWS. If signatures are verified, then from before this call.
+    /// Starts a proxy in front of an AWS. If signatures are verified, this must be enabled before.
     ///
     /// # Errors
-    /// When it cannot listen.
+    /// Fails if it cannot listen.
     pub async fn before_aws(cloud: &Aws, seed: u64) -> Result<Self, Error> {
         let shim = Box::new(Shim::new(cloud.client().copied()));
         Self::start(Cloud::Aws { url: cloud.url().to_owned(), shim }, seed).await
     }
 
-    /// Starts one before services of other kinds, each below its name, as before OpenStack: `[("compute", "http://…")]`.
+    /// Starts a proxy in front of other services, each below its name as for OpenStack: `[("compute", "http://…")]`.
     ///
     /// # Errors
-    /// When it cannot listen.
+    /// Fails if it cannot listen.
     pub async fn before_services(services: &[(&'static str, String)], seed: u64) -> Result<Self, Error> {
         Self::start(Cloud::OpenStack(services.to_vec()), seed).await
     }
@@ -111,13 +111,13 @@ impl Proxy {
         Ok(Self { shared, task })
     }
 
-    /// Its address: `http://127.0.0.1:PORT`.
+    /// Returns the URL: `http://127.0.0.1:PORT`.
     #[must_use]
     pub fn url(&self) -> &str {
         &self.shared.url
     }
 
-    /// Who asks an AWS through it, with these keys.
+    /// Returns a client of AWS through the proxy, with these keys.
     #[must_use]
     pub fn aws_client(&self, keys: Keys) -> AwsClient {
         let client = AwsClient::new(self.shared.url.clone());
@@ -125,69 +125,69 @@ impl Proxy {
         client
     }
 
-    /// A session of the project's user through it.
+    /// Returns a session of the project's user through the proxy.
     ///
     /// # Errors
-    /// When there is no token.
+    /// Fails if Keystone does not issue a token.
     pub async fn session(&self, project: &Project) -> Result<Session, Error> {
         let urls = Service::ALL.map(|service| format!("{}/{}", self.shared.url, service.name()));
         Session::log_in(self.shared.http.clone(), urls, &project.name, &project.password, &project.name).await
     }
 
-    /// Keystone's address behind it, as clients want it.
+    /// Returns Keystone's URL through the proxy, for clients.
     #[must_use]
     pub fn auth_url(&self) -> String {
         format!("{}/identity/v3", self.shared.url)
     }
 
-    /// Holds every answer until this long after its request, so that each operation takes the same time: for benchmarks.
+    /// Delays each answer until this time after its request, so that all operations take the same time. For benchmarks.
     pub fn set_latency(&self, latency: Duration) {
         let micros = u64::try_from(latency.as_micros()).unwrap_or(u64::MAX);
         self.shared.latency.store(micros, Ordering::Relaxed);
     }
 
-    /// Adds a rule. All rules are looked at for each request, in their order.
+    /// Adds a rule. All rules are checked for each request, in order.
     pub fn rule(&self, rule: Rule) {
         self.shared.rules().add(rule);
     }
 
-    /// Removes all rules: the cloud is well again.
+    /// Removes all rules, so that no faults are injected.
     pub fn clear_rules(&self) {
         self.shared.rules().clear();
     }
 
-    /// Every call since the start or since [`Self::forget`], in the order in which they ended.
+    /// Returns all calls since the start or since [`Self::forget`], in the order in which they ended.
     #[must_use]
     pub fn calls(&self) -> Vec<Call> {
         self.shared.log().calls.clone()
     }
 
-    /// How often each operation was asked for.
+    /// Returns how often each operation was called.
     #[must_use]
     pub fn counts(&self) -> BTreeMap<String, u64> {
         self.shared.log().counts()
     }
 
-    /// How many of these operations were asked for; `*` stands for anything.
+    /// Returns the number of calls of the operations that match this pattern, in which `*` matches anything.
     #[must_use]
     pub fn count(&self, operation: &str) -> u64 {
         let matching = |name: &str| rule::matches(operation, name);
         self.counts().iter().filter(|(name, _)| matching(name)).map(|(_, count)| count).sum()
     }
 
-    /// Every token that Keystone has handed out through it: for tests that revoke one, or look for it where none may be.
+    /// Returns all tokens that Keystone has issued through the proxy, for tests that revoke tokens or search for leaked ones.
     #[must_use]
     pub fn tokens(&self) -> Vec<String> {
         self.shared.log().tokens.clone()
     }
 
-    /// Forgets the calls, for the next measurement.
+    /// Forgets the recorded calls, for the next measurement.
     pub fn forget(&self) {
         self.shared.log().calls.clear();
     }
 
-    /// From now on, this target of target groups (an instance's ID or an address) is said to be in this state (`unhealthy`,
-    /// `initial`, `draining` …); moto says `healthy` of all.
+    /// Sets the reported health of this target of target groups (an instance ID or an address), for example `unhealthy`,
+    /// `initial` or `draining`. moto reports `healthy` for all targets.
     pub fn set_target_health(&self, target: &str, state: &str) {
         if let Cloud::Aws { shim, .. } = &self.shared.cloud {
             shim.set_target_health(target, state);
@@ -202,7 +202,7 @@ impl Drop for Proxy {
 }
 
 impl Shared {
-    // Nothing that could panic half-way is done under the locks.
+    // No code that holds a lock can panic in an inconsistent state.
     fn rules(&self) -> MutexGuard<'_, Rules> {
         self.rules.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -216,7 +216,7 @@ impl Shared {
     }
 }
 
-/// Accepts connections until it is aborted; those it has accepted end with it.
+/// Accepts connections until it is aborted. Accepted connections end with it.
 async fn accept(listener: TcpListener, shared: Arc<Shared>) {
     let mut connections = JoinSet::new();
     loop {
@@ -225,7 +225,7 @@ async fn accept(listener: TcpListener, shared: Arc<Shared>) {
                 Ok((stream, _)) => {
                     connections.spawn(serve::connection(stream, Arc::clone(&shared)));
                 }
-                // Out of file descriptors, mostly: some will be given back.
+                // Usually there are no free file descriptors, and some will be released.
                 Err(error) => {
                     tracing::warn!(%error, "cannot accept a connection");
                     tokio::time::sleep(Duration::from_millis(50)).await;

@@ -1,4 +1,4 @@
-//! A running cloud: one supervising process, a folder of its own, and a file that says that it is ready.
+//! A running cloud: a supervising process, a folder, and a file that indicates that it is ready.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -13,38 +13,38 @@ use crate::error::last_lines;
 use crate::install::{Environment, recipes};
 use crate::{Error, cache};
 
-/// How long a start may take. It takes seconds; a machine that builds at the same time is slower.
+/// How long a start may take. It takes seconds, but longer on a machine that is busy with a build.
 const PATIENCE: Duration = Duration::from_secs(240);
-/// How long a cloud may take to end by itself, its database last.
+/// How long a cloud may take to stop gracefully, including its database.
 const END: Duration = Duration::from_secs(10);
 const POLL: Duration = Duration::from_millis(20);
 
-/// What a cloud tells when it is ready.
+/// The information that a cloud writes when it is ready.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Ready {
-    /// Address of each service, without a slash at the end.
+    /// The URL of each service, without a trailing slash.
     pub(crate) urls: BTreeMap<String, String>,
-    /// The supervising process.
+    /// The ID of the supervising process.
     pub(crate) pid: i32,
-    /// How long the start took, in seconds.
+    /// The duration of the start in seconds.
     pub(crate) seconds: f64,
-    /// The admin's.
+    /// The password of the admin.
     #[serde(default)]
     pub(crate) password: String,
 }
 
-/// What is started, where.
+/// The parameters of a start.
 pub(crate) struct Launch<'a> {
     pub(crate) environment: &'a Environment,
     /// The Python module.
     pub(crate) module: &'a str,
     pub(crate) arguments: Vec<OsString>,
-    /// The cloud's own folder; it is there.
+    /// The cloud's folder, which must exist.
     pub(crate) home: &'a Path,
 }
 
 impl Launch<'_> {
-    /// The command, with nothing inherited that could change what it does.
+    /// Returns the command, without inherited settings that could change its behavior.
     pub(crate) fn command(&self) -> Command {
         let mut command = Command::new(&self.environment.python);
         command
@@ -62,7 +62,7 @@ impl Launch<'_> {
         command
     }
 
-    /// Starts it with its output in `supervisor.out`, and waits until it is ready.
+    /// Starts the cloud with its output in `supervisor.out`, and waits until it is ready.
     pub(crate) async fn start(&self, stdin: Stdio) -> Result<(Child, Ready), Error> {
         let log = self.home.join("supervisor.out");
         let output = File::create(&log).map_err(Error::io("create", &log))?;
@@ -90,7 +90,7 @@ impl Launch<'_> {
     }
 }
 
-/// What a cloud has told, if it has.
+/// Returns the information in the file, or `None` if it does not exist.
 pub(crate) fn read(file: &Path) -> Result<Option<Ready>, Error> {
     match fs::read(file) {
         Ok(text) => serde_json::from_slice(&text).map(Some).map_err(Error::setup(format!("read {}", file.display()))),
@@ -99,7 +99,7 @@ pub(crate) fn read(file: &Path) -> Result<Option<Ready>, Error> {
     }
 }
 
-/// A cloud that ends with its value, or with this process: it watches the pipe on its standard input.
+/// A cloud that ends with its value or with this process, because it watches the pipe on its standard input.
 #[derive(Debug)]
 pub(crate) struct Run {
     child: Child,
@@ -108,14 +108,14 @@ pub(crate) struct Run {
 }
 
 impl Run {
-    /// Starts a cloud in a new folder below the system's folder for temporary files, filled by `fill`.
+    /// Starts a cloud in a new folder in the system's temporary folder, filled by `fill`.
     pub(crate) async fn start(
         environment: &Environment,
         module: &str,
         arguments: Vec<OsString>,
         fill: impl FnOnce(&Path) -> Result<(), Error>,
     ) -> Result<Self, Error> {
-        // A short name, since a Unix socket's path has room for 107 bytes.
+        // A short name, because the path of a Unix socket is limited to 107 bytes.
         let folder = tempfile::Builder::new()
             .prefix("skydock-cloud-")
             .tempdir()
@@ -125,14 +125,14 @@ impl Run {
         match launch.start(Stdio::piped()).await {
             Ok((child, ready)) => Ok(Self { child, home: folder.keep(), ready }),
             Err(error) => {
-                let home = folder.keep(); // for whoever reads the error
+                let home = folder.keep(); // kept for analysis of the error
                 tracing::error!(home = %home.display(), "the cloud's logs are kept");
                 Err(error)
             }
         }
     }
 
-    /// The cloud's folder: logs, databases. Gone with the cloud, unless a test that holds it panics.
+    /// Returns the cloud's folder with logs and databases. It is deleted with the cloud, unless a test that holds it panics.
     pub(crate) fn home(&self) -> &Path {
         &self.home
     }
@@ -146,13 +146,13 @@ impl Drop for Run {
         }
         end(&mut self.child);
         if !self.home.join("keep").exists() {
-            // The supervisor has done it, unless it was killed.
+            // Usually the supervisor has already deleted it, unless it was killed.
             let _ = cache::remove(&self.home);
         }
     }
 }
 
-/// Ends a supervisor: asked first, by the end of its input, so that it sees to all it has started; then killed.
+/// Stops a supervisor: first by closing its input, so that it stops everything that it started, then by killing it.
 fn end(child: &mut Child) {
     drop(child.stdin.take());
     let began = Instant::now();
@@ -162,7 +162,7 @@ fn end(child: &mut Child) {
             Ok(Some(_)) | Err(_) => return,
         }
     }
-    // Both fail only if it is gone. What it has started ends with it.
+    // Both fail only if it has ended. Everything that it started ends with it.
     let _ = child.kill();
     let _ = child.wait();
 }

@@ -1,4 +1,4 @@
-//! What AWS on loopback does of itself, and what the proxy adds to it.
+//! Tests of AWS on loopback, and of the features that the proxy adds.
 
 use std::time::Duration;
 
@@ -21,7 +21,7 @@ fn refusal<T: std::fmt::Debug>(result: Result<T, Error>) -> Result<(u16, String)
 }
 
 #[tokio::test]
-async fn a_wrong_secret_or_policy_is_refused() -> Result<()> {
+async fn a_wrong_secret_or_policy_is_denied() -> Result<()> {
     let aws = Aws::start().await?;
     aws.call("ec2", "DescribeVpcs", &[]).await?;
     let keys = aws.verify_signatures().await?;
@@ -68,7 +68,7 @@ async fn a_network_has_instances_in_its_zones() -> Result<()> {
 }
 
 #[tokio::test]
-async fn holdings_are_as_before_once_all_is_deleted() -> Result<()> {
+async fn holdings_are_restored_after_deletion() -> Result<()> {
     let aws = Aws::start().await?;
     let network = aws.network(&NewNetwork::of_cluster("kube")).await?;
     let before = aws.holdings().await?;
@@ -99,7 +99,7 @@ async fn holdings_are_as_before_once_all_is_deleted() -> Result<()> {
 }
 
 #[tokio::test]
-async fn the_proxy_answers_as_aws_where_moto_does_not() -> Result<()> {
+async fn the_proxy_corrects_answers_of_moto() -> Result<()> {
     let aws = Aws::start().await?;
     let keys = aws.verify_signatures().await?;
     let network = aws.network(&NewNetwork::of_cluster("kube")).await?;
@@ -150,7 +150,7 @@ async fn the_proxy_answers_as_aws_where_moto_does_not() -> Result<()> {
 }
 
 #[tokio::test]
-async fn the_proxy_throttles_in_the_words_of_each_api() -> Result<()> {
+async fn the_proxy_throttles_with_the_error_of_each_api() -> Result<()> {
     let aws = Aws::start().await?;
     let keys = aws.verify_signatures().await?;
     let proxy = Proxy::before_aws(&aws, 1).await?;
@@ -162,7 +162,7 @@ async fn the_proxy_throttles_in_the_words_of_each_api() -> Result<()> {
     ensure!(elb == (400, "Throttling".to_owned()), "{elb:?}");
     through.call("ec2", "DescribeVpcs", &[]).await?;
 
-    // Eventual consistency: what was just made is not there yet.
+    // Eventual consistency: the new VPC is not listed yet.
     aws.network(&NewNetwork::of_cluster("kube")).await?;
     proxy.rule(Rule::new("ec2:DescribeVpcs", Fault::Stale(Duration::from_secs(5))).times(1));
     let stale = through.call("ec2", "DescribeVpcs", &[]).await?;
@@ -172,7 +172,7 @@ async fn the_proxy_throttles_in_the_words_of_each_api() -> Result<()> {
 }
 
 #[tokio::test]
-async fn instances_metadata_asks_for_no_signature() -> Result<()> {
+async fn instance_metadata_needs_no_signature() -> Result<()> {
     let aws = Aws::start().await?;
     aws.verify_signatures().await?;
     let proxy = Proxy::before_aws(&aws, 1).await?;
@@ -185,7 +185,7 @@ async fn instances_metadata_asks_for_no_signature() -> Result<()> {
     Ok(())
 }
 
-/// Asks for something unsigned; answers the body.
+/// Sends an unsigned request and returns the body.
 async fn metadata(proxy: &Proxy, method: &str, path: &str, header: &str) -> Result<String> {
     let host = proxy.url().trim_start_matches("http://");
     let mut stream = TcpStream::connect(host).await?;

@@ -1,4 +1,4 @@
-//! What is left of a cloud when it is dropped, and when the process that held it is killed and cleans up nothing.
+//! Checks that nothing is left of a cloud after it is dropped, and after the process that held it is killed without any cleanup.
 
 use std::io::{BufRead, BufReader};
 use std::path::Path;
@@ -8,10 +8,10 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, Result, ensure};
 use skydock_clouds::{Aws, OpenStack};
 
-/// Set in the process that holds the clouds, which is this test once more.
+/// Set in the process that holds the clouds, which runs this test again.
 const HOLDER: &str = "SKYDOCK_TEST_HOLDS_CLOUDS";
 const NAME: &str = "clouds_end_with_the_process_that_holds_them";
-/// Supervisor, MariaDB and six services.
+/// The supervisor, MariaDB, and six services.
 const PROCESSES: usize = 8;
 
 #[tokio::test]
@@ -29,7 +29,7 @@ async fn clouds_end_with_the_process_that_holds_them() -> Result<()> {
         lines.filter_map(|line| Some(line.split_once("FOLDER=")?.1.to_owned())).take(2).collect();
     let [openstack, aws] = folders.as_slice() else { anyhow::bail!("the holder started {folders:?}") };
     let running = (processes_in(openstack)?, processes_in(aws)?);
-    // Killed with them: the supervisor, whose children have nobody to end them but the kernel.
+    // The supervisor is killed too, so that only the kernel can end its children.
     let supervisor = supervisor_of(openstack)?;
     Command::new("kill").args(["-9", &supervisor.to_string()]).status()?;
     holder.kill()?;
@@ -41,12 +41,12 @@ async fn clouds_end_with_the_process_that_holds_them() -> Result<()> {
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
     ensure!(!Path::new(aws).exists(), "{aws} is still there");
-    std::fs::remove_dir_all(openstack)?; // nobody else was left to do it
+    std::fs::remove_dir_all(openstack)?; // everything that could delete it was killed
     Ok(())
 }
 
 #[tokio::test]
-async fn nothing_is_left_of_a_dropped_cloud() -> Result<()> {
+async fn a_dropped_cloud_leaves_nothing_behind() -> Result<()> {
     let cloud = OpenStack::start().await?;
     let folder = cloud.folder().to_owned();
     let name = folder.to_str().context("an odd path")?;
@@ -57,7 +57,7 @@ async fn nothing_is_left_of_a_dropped_cloud() -> Result<()> {
 }
 
 #[tokio::test]
-async fn a_service_that_dies_takes_its_cloud_along_and_is_named() -> Result<()> {
+async fn a_dead_service_ends_its_cloud_and_is_named() -> Result<()> {
     let cloud = OpenStack::start().await?;
     let folder = cloud.folder().to_owned();
     let of_nova = pids_in(folder.to_str().context("an odd path")?)?.into_iter().find(|pid| {
@@ -74,11 +74,11 @@ async fn a_service_that_dies_takes_its_cloud_along_and_is_named() -> Result<()> 
     }
     drop(cloud);
     ensure!(processes_in(folder.to_str().context("an odd path")?)? == 0 && folder.join("log").exists());
-    std::fs::remove_dir_all(&folder)?; // it was kept for us
+    std::fs::remove_dir_all(&folder)?; // the folder of a failed cloud is kept
     Ok(())
 }
 
-/// Starts both clouds and waits to be killed.
+/// Starts both clouds and waits until it is killed.
 async fn hold() -> Result<()> {
     use std::io::Write;
 
@@ -89,12 +89,12 @@ async fn hold() -> Result<()> {
     std::future::pending().await
 }
 
-/// Processes that name the folder in their command line, zombies left out.
+/// Returns the processes with the folder in their command line, except zombies.
 fn pids_in(folder: &str) -> Result<Vec<u32>> {
     let mut found = Vec::new();
     for entry in std::fs::read_dir("/proc")? {
         let entry = entry?;
-        // A process may end while we look at it.
+        // The process may have ended in the meantime.
         let command = std::fs::read(entry.path().join("cmdline")).unwrap_or_default();
         if let (true, Some(pid)) = (String::from_utf8_lossy(&command).contains(folder), entry.file_name().to_str()) {
             found.extend(pid.parse::<u32>().ok());
@@ -108,7 +108,7 @@ fn processes_in(folder: &str) -> Result<usize> {
     Ok(pids_in(folder)?.len())
 }
 
-/// The one that the others are children of.
+/// Returns the ID of the supervisor.
 fn supervisor_of(folder: &str) -> Result<u32> {
     let pids = pids_in(folder)?;
     let ready: serde_json::Value = serde_json::from_slice(&std::fs::read(Path::new(folder).join("ready.json"))?)?;

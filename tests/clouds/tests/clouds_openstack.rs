@@ -1,4 +1,4 @@
-//! What OpenStack on loopback does of itself: all that a cloud controller asks of it.
+//! Tests of OpenStack on loopback: all requests that a cloud controller sends.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use skydock_clouds::{Error, Fault, OpenStack, Project, Proxy, Rule, Service, Session, count_requests};
 use tokio::sync::OnceCell;
 
-/// One for all tests, each of which has a project of its own. It ends with this process.
+/// The cloud for all tests, each of which has its own project. It ends with this process.
 static CLOUD: OnceCell<OpenStack> = OnceCell::const_new();
 
 async fn cloud() -> Result<&'static OpenStack> {
@@ -19,7 +19,7 @@ fn text<'a>(value: &'a Value, pointer: &str) -> Result<&'a str> {
     value.pointer(pointer).and_then(Value::as_str).with_context(|| format!("no {pointer} in {value}"))
 }
 
-/// Makes a thing of Octavia's, and waits until its load balancer has it.
+/// Creates a resource in Octavia and waits until its load balancer is updated.
 async fn make(project: &Project, lb: &str, path: &str, kind: &str, fields: Value) -> Result<String> {
     let path = format!("/v2/lbaas/{path}");
     let made = project.session.create(Service::LoadBalancer, &path, kind, fields).await?;
@@ -47,7 +47,7 @@ async fn gone(session: &Session, path: &str) -> Result<()> {
 }
 
 #[tokio::test]
-async fn servers_are_made_stopped_and_deleted() -> Result<()> {
+async fn servers_are_created_stopped_and_deleted() -> Result<()> {
     let project = cloud().await?.project("servers").await?;
     let servers = project.create_servers(&["node-1", "node-2", "node-3"]).await?;
     let names: Vec<_> = servers.iter().map(|server| server.name.as_str()).collect();
@@ -79,7 +79,7 @@ async fn a_server_is_found_by_its_exact_name() -> Result<()> {
 }
 
 #[tokio::test]
-async fn a_router_takes_routes_and_ports_take_address_pairs() -> Result<()> {
+async fn routers_accept_routes_and_ports_accept_address_pairs() -> Result<()> {
     let project = cloud().await?.project("routes").await?;
     let servers = project.create_servers(&["node-1"]).await?;
     let next_hop = &servers[0].addresses[0];
@@ -99,7 +99,7 @@ async fn a_router_takes_routes_and_ports_take_address_pairs() -> Result<()> {
 }
 
 #[tokio::test]
-async fn a_load_balancer_is_built_step_by_step_and_goes_whole() -> Result<()> {
+async fn a_load_balancer_is_built_in_steps_and_deleted_by_cascade() -> Result<()> {
     let project = cloud().await?.project("steps").await?;
     let before = project.holdings().await?;
     let (lb, settled) = load_balancer(&project, json!({"name": "lb", "vip_subnet_id": project.subnet_id})).await?;
@@ -139,7 +139,7 @@ async fn a_load_balancer_is_built_step_by_step_and_goes_whole() -> Result<()> {
 }
 
 #[tokio::test]
-async fn a_load_balancer_is_made_whole_with_one_request() -> Result<()> {
+async fn a_load_balancer_is_created_with_one_request() -> Result<()> {
     let project = cloud().await?.project("whole").await?;
     let pool = |name: &str, protocol: &str, monitor: &str| {
         json!({
@@ -163,7 +163,7 @@ async fn a_load_balancer_is_made_whole_with_one_request() -> Result<()> {
 }
 
 #[tokio::test]
-async fn the_ovn_provider_refuses_what_ovn_refuses() -> Result<()> {
+async fn the_ovn_provider_rejects_unsupported_algorithms() -> Result<()> {
     let project = cloud().await?.project("ovn").await?;
     let providers = project.session.list(Service::LoadBalancer, "/v2/lbaas/providers", "providers").await?;
     ensure!(providers.iter().any(|provider| provider["name"] == "ovn"), "{providers:?}");
@@ -178,7 +178,7 @@ async fn the_ovn_provider_refuses_what_ovn_refuses() -> Result<()> {
 }
 
 #[tokio::test]
-async fn a_project_sees_nothing_of_another() -> Result<()> {
+async fn a_project_cannot_see_another_project() -> Result<()> {
     let cloud = cloud().await?;
     let (one, other) = (cloud.project("one").await?, cloud.project("other").await?);
     one.create_servers(&["node-1"]).await?;
@@ -191,7 +191,7 @@ async fn a_project_sees_nothing_of_another() -> Result<()> {
 }
 
 #[tokio::test]
-async fn services_log_what_they_were_asked() -> Result<()> {
+async fn services_log_their_requests() -> Result<()> {
     let cloud = cloud().await?;
     let project = cloud.project("logged").await?;
     let count = || -> Result<u64> {
@@ -201,7 +201,7 @@ async fn services_log_what_they_were_asked() -> Result<()> {
     let before = count()?;
     project.session.get(Service::Compute, "/v2.1/os-keypairs").await?;
     project.session.get(Service::Compute, "/v2.1/os-keypairs").await?;
-    // A line is written when its request is over, which is a little after its answer.
+    // A line is written at the end of the request, slightly after its answer.
     for _ in 0..100 {
         if count()? == before + 2 {
             return Ok(());
@@ -212,13 +212,13 @@ async fn services_log_what_they_were_asked() -> Result<()> {
 }
 
 #[tokio::test]
-async fn behind_the_proxy_the_catalogue_names_the_proxy() -> Result<()> {
+async fn behind_the_proxy_the_catalog_names_the_proxy() -> Result<()> {
     let cloud = cloud().await?;
     let project = cloud.project("behind").await?;
     let proxy = Proxy::before_openstack(cloud, 1).await?;
     let session = proxy.session(&project).await?;
-    let catalogue = session.list(Service::Identity, "/v3/auth/catalog", "catalog").await?;
-    let urls: Vec<&str> = catalogue.iter().filter_map(|entry| entry.pointer("/endpoints/0/url")?.as_str()).collect();
+    let catalog = session.list(Service::Identity, "/v3/auth/catalog", "catalog").await?;
+    let urls: Vec<&str> = catalog.iter().filter_map(|entry| entry.pointer("/endpoints/0/url")?.as_str()).collect();
     ensure!(urls.len() == 6 && urls.iter().all(|url| url.starts_with(proxy.url())), "{urls:?}");
     ensure!(urls.contains(&format!("{}/compute/v2.1", proxy.url()).as_str()), "{urls:?}");
 

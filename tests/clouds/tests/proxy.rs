@@ -1,4 +1,4 @@
-//! Each fault of the proxy, seen by a client, before a service of a few lines.
+//! Tests each fault of the proxy with a client and a minimal service.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -13,7 +13,7 @@ use skydock_clouds::{Fault, Proxy, Rule};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 
-/// How many things were made.
+/// The number of created resources.
 type Made = Arc<AtomicU32>;
 
 #[derive(serde::Deserialize)]
@@ -21,7 +21,7 @@ struct Page {
     marker: Option<u32>,
 }
 
-/// Lists all that was made from the marker on, two a page; and makes one more.
+/// Starts a service that lists the created resources after the marker, two per page, and creates resources.
 async fn service() -> Result<(String, Made)> {
     let listener = TcpListener::bind("127.0.0.1:0").await?;
     let url = format!("http://{}", listener.local_addr()?);
@@ -54,14 +54,14 @@ async fn proxy() -> Result<(Proxy, Made)> {
     Ok((Proxy::before_services(&[("shop", url)], 1).await?, made))
 }
 
-/// An answer as it came over the wire, as far as it came.
+/// An answer as received, possibly incomplete.
 #[derive(Debug, PartialEq)]
 struct Answer {
-    /// None if the connection was closed without a word.
+    /// The status, or `None` if the connection was closed without an answer.
     status: Option<u16>,
     head: String,
     body: String,
-    /// Whether the body is as long as the head promised.
+    /// True if the body has the length announced in the header.
     whole: bool,
 }
 
@@ -77,7 +77,7 @@ async fn send(proxy: &Proxy, method: &str, path: &str) -> Result<Answer> {
     let request = format!("{method} {path} HTTP/1.1\r\nhost: {host}\r\nconnection: close\r\ncontent-length: 0\r\n\r\n");
     stream.write_all(request.as_bytes()).await?;
     let mut bytes = Vec::new();
-    let _ = stream.read_to_end(&mut bytes).await; // a reset is an end, too
+    let _ = stream.read_to_end(&mut bytes).await; // a connection reset ends the answer too
     let text = String::from_utf8(bytes)?;
     let (head, body) = text.split_once("\r\n\r\n").unwrap_or((&text, ""));
     let status = head.split_whitespace().nth(1).and_then(|status| status.parse().ok());
@@ -97,7 +97,7 @@ async fn make(proxy: &Proxy) -> Result<Answer> {
 }
 
 #[tokio::test]
-async fn without_rules_answers_pass_with_our_address_in_links() -> Result<()> {
+async fn without_rules_only_links_are_rewritten() -> Result<()> {
     let (proxy, _) = proxy().await?;
     for _ in 0..3 {
         ensure!(make(&proxy).await?.status == Some(200));
@@ -133,7 +133,7 @@ async fn calls_are_logged_and_counted_by_operation() -> Result<()> {
 }
 
 #[tokio::test]
-async fn a_throttled_request_says_when_to_come_again() -> Result<()> {
+async fn a_throttled_request_says_when_to_retry() -> Result<()> {
     let (proxy, made) = proxy().await?;
     proxy.rule(Rule::new("POST shop/things", Fault::Throttle(Some(7))).times(1));
     let answer = make(&proxy).await?;
@@ -143,7 +143,7 @@ async fn a_throttled_request_says_when_to_come_again() -> Result<()> {
 }
 
 #[tokio::test]
-async fn a_failing_cloud_answers_with_a_status_and_does_nothing() -> Result<()> {
+async fn a_status_fault_answers_without_forwarding() -> Result<()> {
     let (proxy, made) = proxy().await?;
     proxy.rule(Rule::new("*", Fault::Status(503)));
     let answer = make(&proxy).await?;
@@ -154,7 +154,7 @@ async fn a_failing_cloud_answers_with_a_status_and_does_nothing() -> Result<()> 
 }
 
 #[tokio::test]
-async fn a_lost_answer_is_to_a_request_that_was_done() -> Result<()> {
+async fn a_lost_answer_belongs_to_an_executed_request() -> Result<()> {
     let (proxy, made) = proxy().await?;
     proxy.rule(Rule::new("POST *", Fault::Lost));
     let answer = make(&proxy).await?;
@@ -163,7 +163,7 @@ async fn a_lost_answer_is_to_a_request_that_was_done() -> Result<()> {
 }
 
 #[tokio::test]
-async fn a_refused_request_was_not_done() -> Result<()> {
+async fn a_dropped_request_is_not_executed() -> Result<()> {
     let (proxy, made) = proxy().await?;
     proxy.rule(Rule::new("POST *", Fault::Refused));
     let answer = make(&proxy).await?;
@@ -172,7 +172,7 @@ async fn a_refused_request_was_not_done() -> Result<()> {
 }
 
 #[tokio::test]
-async fn a_cut_body_ends_before_its_promised_length() -> Result<()> {
+async fn a_cut_body_is_shorter_than_its_content_length() -> Result<()> {
     let (proxy, _) = proxy().await?;
     proxy.rule(Rule::new("GET *", Fault::Cut(5)));
     let answer = list(&proxy).await?;
@@ -181,7 +181,7 @@ async fn a_cut_body_ends_before_its_promised_length() -> Result<()> {
 }
 
 #[tokio::test]
-async fn a_stale_read_knows_nothing_of_the_last_write() -> Result<()> {
+async fn a_stale_read_does_not_see_the_last_write() -> Result<()> {
     let (proxy, _) = proxy().await?;
     make(&proxy).await?;
     let before = list(&proxy).await?.json()?;
@@ -193,7 +193,7 @@ async fn a_stale_read_knows_nothing_of_the_last_write() -> Result<()> {
 }
 
 #[tokio::test]
-async fn a_wrong_page_is_the_first_once_more() -> Result<()> {
+async fn a_wrong_page_repeats_the_first_page() -> Result<()> {
     let (proxy, _) = proxy().await?;
     for _ in 0..3 {
         make(&proxy).await?;
@@ -207,7 +207,7 @@ async fn a_wrong_page_is_the_first_once_more() -> Result<()> {
 }
 
 #[tokio::test]
-async fn a_request_delivered_twice_is_done_twice() -> Result<()> {
+async fn a_request_delivered_twice_is_executed_twice() -> Result<()> {
     let (proxy, made) = proxy().await?;
     proxy.rule(Rule::new("POST *", Fault::Twice));
     let answer = make(&proxy).await?;
@@ -216,7 +216,7 @@ async fn a_request_delivered_twice_is_done_twice() -> Result<()> {
 }
 
 #[tokio::test]
-async fn garbage_is_a_success_that_nobody_can_read() -> Result<()> {
+async fn garbage_is_an_unreadable_success() -> Result<()> {
     let (proxy, _) = proxy().await?;
     proxy.rule(Rule::new("GET *", Fault::Garbage("<html>")));
     let answer = list(&proxy).await?;
@@ -225,7 +225,7 @@ async fn garbage_is_a_success_that_nobody_can_read() -> Result<()> {
 }
 
 #[tokio::test]
-async fn a_dripping_answer_comes_byte_after_byte_head_first() -> Result<()> {
+async fn a_dripping_answer_arrives_byte_by_byte() -> Result<()> {
     let (proxy, _) = proxy().await?;
     proxy.rule(Rule::new("GET *", Fault::Drip(Duration::from_millis(2))).times(1));
     let began = Instant::now();
@@ -236,7 +236,7 @@ async fn a_dripping_answer_comes_byte_after_byte_head_first() -> Result<()> {
 }
 
 #[tokio::test]
-async fn slowness_is_before_or_after_the_work() -> Result<()> {
+async fn a_delay_is_before_or_after_the_request() -> Result<()> {
     let (proxy, made) = proxy().await?;
     let long = Duration::from_millis(300);
     proxy.rule(Rule::new("POST *", Fault::Delay(long)).times(1));
@@ -255,7 +255,7 @@ async fn slowness_is_before_or_after_the_work() -> Result<()> {
 }
 
 #[tokio::test]
-async fn constant_latency_is_no_less_for_any_operation() -> Result<()> {
+async fn constant_latency_applies_to_every_operation() -> Result<()> {
     let (proxy, _) = proxy().await?;
     proxy.set_latency(Duration::from_millis(50));
     make(&proxy).await?;

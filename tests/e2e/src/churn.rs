@@ -1,4 +1,4 @@
-//! Services that change and change, while something is done to the host that nobody may notice.
+//! Services that change continuously while something is done to the host that must not be noticed.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -21,33 +21,34 @@ use crate::{
     site::{Machine, Site},
 };
 
-/// How long all may take to be as it should be, and what a Service adds to it: a real Octavia on this machine has seconds of work for each.
+/// How long it may take to reach the expected state, and the additional time per Service: a real Octavia on this machine works
+/// for seconds on each.
 const PATIENCE: Duration = Duration::from_secs(180);
 const PATIENCE_EACH: Duration = Duration::from_secs(10);
-/// The ports of a Service, one after the other.
+/// The ports of a Service, in the order of its changes.
 const PORTS: [&[&str]; 4] = [&["TCP/80"], &["TCP/80", "TCP/443"], &["TCP/8443"], &["TCP/443", "TCP/8443"]];
 
-/// How much changes.
+/// The amount of changes.
 #[derive(Clone, Copy, Debug)]
 pub struct Load {
-    /// Services there are.
+    /// The number of Services.
     pub services: usize,
-    /// How long after a change comes the next.
+    /// The interval between two changes.
     pub pace: Duration,
 }
 
-/// What was done, and what it took.
+/// The results of a run.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Report {
-    /// Services that changed.
+    /// The number of Services that changed.
     pub services: usize,
-    /// How often one of them changed meanwhile.
+    /// The number of changes.
     pub changes: usize,
-    /// Requests to the cloud meanwhile.
+    /// The number of requests to the cloud.
     pub requests: usize,
-    /// Those of them that the cloud refused for want of the right credentials.
+    /// The number of requests that the cloud rejected because of wrong credentials.
     pub refused: usize,
-    /// How long that lasted.
+    /// The duration.
     pub lasted: Duration,
 }
 
@@ -66,34 +67,35 @@ impl Display for Report {
 pub struct Churn<'a> {
     site: &'a dyn Site,
     plane: &'a dyn Plane,
-    /// The cluster's objects.
+    /// The objects of the cluster.
     pub cluster: Cluster,
     wanted: Wanted,
     load: Load,
-    /// What had gone wrong before anything was done to the host: a route was tried before its node had an address, and the like.
+    /// Failures from before anything was done to the host, for example routes that were requested before their node had an
+    /// address.
     before: Noticed,
 }
 
-/// What somebody may notice.
+/// Failures that can be noticed.
 #[derive(Clone, Debug, Default)]
 struct Noticed {
     warnings: BTreeSet<String>,
-    /// Errors of controllers, and calls of the plugin that did not do what was asked, by what the metric calls them.
+    /// The series of metrics with errors of controllers, and with failed calls of the plugin, and their values.
     failed: BTreeMap<String, u64>,
 }
 
 impl<'a> Churn<'a> {
-    /// Services behind these machines.
+    /// Creates the Services for these instances.
     pub fn new(site: &'a dyn Site, plane: &'a dyn Plane, machines: Vec<Machine>, load: Load) -> Self {
         let machines = machines.into_iter().map(|machine| (machine, true)).collect();
         let wanted = Wanted { labels: site.labels().to_vec(), machines, ..Wanted::default() };
         Self { cluster: Cluster::new(plane.client()), site, plane, wanted, load, before: Noticed::default() }
     }
 
-    /// The machines' nodes and all Services, until they are as they should be.
+    /// Creates the nodes of the instances and all Services, and waits for the expected state.
     ///
     /// # Errors
-    /// What is not as it should be in the end.
+    /// Returns the differences from the expected state.
     pub async fn begin(&mut self, host: &Host) -> Result<()> {
         for (machine, _) in &self.wanted.machines {
             self.cluster.register(&machine.node).await?;
@@ -106,10 +108,10 @@ impl<'a> Churn<'a> {
         Ok(())
     }
 
-    /// Changes Services for as long as something else is done, and then waits until all is as it should be.
+    /// Changes Services while `other` runs, and then waits for the expected state.
     ///
     /// # Errors
-    /// That of what is done, or what is not as it should be in the end.
+    /// Returns the error of `other`, or the differences from the expected state.
     pub async fn during<T>(&mut self, host: &Host, other: impl Future<Output = Result<T>>) -> Result<(T, Report)> {
         self.site.proxy().forget();
         let (done, ended) = watch::channel(false);
@@ -133,12 +135,12 @@ impl<'a> Churn<'a> {
         let calls = self.site.proxy().calls();
         let refused = calls.iter().filter(|call| matches!(call.status, Some(401 | 403))).count();
         let (services, lasted) = (self.load.services, began.elapsed());
-        // It answers: it is the process that it was.
+        // An answer shows that the process was not restarted.
         host.scrape().await?;
         Ok((other, Report { services, changes, requests: calls.len(), refused, lasted }))
     }
 
-    /// Changes the ports of a Service, each in its turn.
+    /// Changes the ports of the Service whose turn it is.
     async fn change(&mut self, number: usize) -> Result<()> {
         let (name, ports) = turn(number, self.load.services);
         self.cluster.serve(&name, ports, &self.site.annotations()).await?;
@@ -167,10 +169,10 @@ impl<'a> Churn<'a> {
         Ok(seen)
     }
 
-    /// Nobody has noticed anything: no warning, no error of a controller, and no call of the plugin that failed.
+    /// Checks that nothing was noticed: no warning, no error of a controller, and no failed call of the plugin.
     ///
     /// # Errors
-    /// What somebody has noticed.
+    /// Returns everything that was noticed.
     pub async fn went_unnoticed(&self, host: &Host) -> Result<()> {
         let after = self.noticed(host).await?;
         let warnings = after.warnings.difference(&self.before.warnings).map(String::clone);
@@ -181,30 +183,31 @@ impl<'a> Churn<'a> {
         Ok(())
     }
 
-    /// What tells a machine in the plugin's memory: one that is at a load balancer knows its ID or its address.
+    /// Returns the ID and the address of an instance. The plugin has one of them in its memory if the instance is behind a load
+    /// balancer.
     ///
     /// # Errors
-    /// When there is no machine.
+    /// Fails if there is no instance.
     pub fn known_to_the_guest(&self) -> Result<[&str; 2]> {
         let (machine, _) = self.wanted.machines.first().context("a machine")?;
         Ok([&machine.id, &machine.address])
     }
 }
 
-/// The Service whose turn it is, and its ports: others than in its turn before.
+/// Returns the Service whose turn it is and its ports, which differ from its previous ones.
 fn turn(number: usize, services: usize) -> (String, &'static [&'static str]) {
     let (round, service) = (number / services.max(1), number % services.max(1));
     let ports = PORTS.iter().copied().cycle().nth((round + service) % PORTS.len()).unwrap_or_default();
     (format!("web-{service}"), ports)
 }
 
-/// The number of the generation in service.
+/// Returns the number of the plugin generation in service.
 #[must_use]
 pub fn generation(seen: &Scrape) -> f64 {
     seen.sum("skydock_plugin_generation", &[])
 }
 
-/// Whether a line of the metrics counts what went wrong. A call about what goes on in the cloud, and is asked again, has not.
+/// Returns whether a line of the metrics counts a failure. A call that is in progress and is retried is not a failure.
 fn is_failure(line: &str) -> bool {
     let is = |name: &str| line.strip_prefix(name).is_some_and(|rest| rest.starts_with(['{', ' ']));
     let went_well = ["ok", "in_progress"].iter().any(|outcome| line.contains(&format!("outcome=\"{outcome}\"")));
@@ -212,16 +215,16 @@ fn is_failure(line: &str) -> bool {
     !nothing && (is("skydock_controller_errors_total") || (is("skydock_plugin_calls_total") && !went_well))
 }
 
-/// A number of an environment variable, or another one.
+/// Returns the number in an environment variable, or a default.
 #[must_use]
 pub fn number(variable: &str, or: usize) -> usize {
     std::env::var(variable).ok().and_then(|text| text.parse().ok()).unwrap_or(or)
 }
 
-/// Leaves logs and files where they are if something went wrong.
+/// Keeps logs and files if the result is an error.
 ///
 /// # Errors
-/// The same, with the place.
+/// Returns the same error with the location of the logs.
 pub fn told<T>(result: Result<T>, hosts: &mut Hosts) -> Result<T> {
     result.with_context(|| format!("the logs are in {}", hosts.keep().display()))
 }
@@ -242,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn failures_are_told_from_what_goes_well() {
+    fn failure_metrics_are_recognized() {
         let table = [
             ("skydock_controller_errors_total{controller=\"service\",kind=\"denied\"} 1", true),
             ("skydock_controller_errors_total{controller=\"service\",kind=\"denied\"} 0", false),

@@ -1,4 +1,4 @@
-//! A cluster's objects, made as kubelets and users make them.
+//! Creates and changes the objects of a cluster, like kubelets and users.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -11,17 +11,17 @@ use kube::{
 use serde_json::json;
 use skydock_story::observe::{Seen, until};
 
-/// Kubelets with `--cloud-provider=external` register with this taint.
+/// The taint with which kubelets register if they run with `--cloud-provider=external`.
 pub(crate) const UNINITIALIZED: &str = "node.cloudprovider.kubernetes.io/uninitialized";
 
-/// What a cluster has.
+/// The objects of a cluster.
 #[derive(Clone)]
 pub struct Cluster {
     client: Client,
 }
 
 impl Cluster {
-    /// The one that this client reaches, with all rights.
+    /// Uses this client, which needs all permissions.
     #[must_use]
     pub fn new(client: Client) -> Self {
         Self { client }
@@ -35,18 +35,18 @@ impl Cluster {
         Api::namespaced(self.client.clone(), "default")
     }
 
-    /// All nodes.
+    /// Returns all nodes.
     ///
     /// # Errors
-    /// When the API server refuses.
+    /// Fails if a request to the API server fails.
     pub async fn nodes(&self) -> Result<Vec<Node>> {
         Ok(self.nodes_api().list(&ListParams::default()).await?.items)
     }
 
-    /// All Services of type LoadBalancer.
+    /// Returns all Services of type LoadBalancer.
     ///
     /// # Errors
-    /// When the API server refuses.
+    /// Fails if a request to the API server fails.
     pub async fn services(&self) -> Result<Vec<Service>> {
         let all = self.services_api().list(&ListParams::default()).await?.items;
         let balanced =
@@ -54,10 +54,10 @@ impl Cluster {
         Ok(all.into_iter().filter(balanced).collect())
     }
 
-    /// Registers a node that is ready, as its kubelet would.
+    /// Registers a ready node, like its kubelet.
     ///
     /// # Errors
-    /// When the API server refuses.
+    /// Fails if a request to the API server fails.
     pub async fn register(&self, name: &str) -> Result<()> {
         let taint = json!({"key": UNINITIALIZED, "value": "true", "effect": "NoSchedule"});
         let node = json!({"metadata": {"name": name}, "spec": {"taints": [taint]}});
@@ -65,10 +65,10 @@ impl Cluster {
         self.set_ready(name, true).await
     }
 
-    /// Says of a node that it is ready, or that nobody hears of it.
+    /// Sets the `Ready` condition of a node to `True`, or to `Unknown` as for a kubelet that does not report.
     ///
     /// # Errors
-    /// When the API server refuses.
+    /// Fails if a request to the API server fails.
     pub async fn set_ready(&self, name: &str, ready: bool) -> Result<()> {
         let status = if ready { "True" } else { "Unknown" };
         let condition = json!({"type": "Ready", "status": status, "reason": "Test", "message": "", "lastHeartbeatTime": null, "lastTransitionTime": null});
@@ -77,19 +77,19 @@ impl Cluster {
         Ok(())
     }
 
-    /// Whether a node has a provider ID.
+    /// Returns whether a node has a provider ID.
     ///
     /// # Errors
-    /// When the API server refuses.
-    pub async fn is_initialised(&self, name: &str) -> Result<bool> {
+    /// Fails if a request to the API server fails.
+    pub async fn is_initialized(&self, name: &str) -> Result<bool> {
         let node = self.nodes_api().get_opt(name).await?;
         Ok(node.and_then(|node| node.spec).is_some_and(|spec| spec.provider_id.is_some()))
     }
 
-    /// Says of a node that it may be deleted however many others are.
+    /// Allows the deletion of a node, however many others are deleted.
     ///
     /// # Errors
-    /// When the API server refuses.
+    /// Fails if a request to the API server fails.
     pub async fn allow_deletion(&self, name: &str) -> Result<()> {
         let patch = Patch::Merge(json!({"metadata": {"annotations": {"skydock.dev/allow-deletion": "true"}}}));
         match self.nodes_api().patch(name, &PatchParams::default(), &patch).await {
@@ -99,10 +99,10 @@ impl Cluster {
         }
     }
 
-    /// Makes a Service of type LoadBalancer with these ports, such as `TCP/80`, or changes it to have them.
+    /// Creates or updates a Service of type LoadBalancer with these ports, for example `TCP/80`.
     ///
     /// # Errors
-    /// When the API server refuses.
+    /// Fails if a request to the API server fails.
     pub async fn serve(&self, name: &str, ports: &[&str], annotations: &BTreeMap<String, String>) -> Result<()> {
         let mut listed = Vec::new();
         for port in ports {
@@ -121,38 +121,38 @@ impl Cluster {
         Ok(())
     }
 
-    /// Makes a Service one of the cluster's inside only.
+    /// Changes the type of a Service to ClusterIP.
     ///
     /// # Errors
-    /// When the API server refuses.
+    /// Fails if a request to the API server fails.
     pub async fn keep_inside(&self, name: &str) -> Result<()> {
         let patch = Patch::Merge(json!({"spec": {"type": "ClusterIP"}}));
         self.services_api().patch(name, &PatchParams::default(), &patch).await?;
         Ok(())
     }
 
-    /// Deletes a Service; its finalizer may keep it for a while.
+    /// Deletes a Service. Its finalizer may keep it for some time.
     ///
     /// # Errors
-    /// When the API server refuses.
+    /// Fails if a request to the API server fails.
     pub async fn withdraw(&self, name: &str) -> Result<()> {
         self.services_api().delete(name, &DeleteParams::default()).await?;
         Ok(())
     }
 
-    /// Whether there is a Service of this name that waits for its finalizers.
+    /// Returns whether a Service with this name is being deleted and waits for its finalizers.
     ///
     /// # Errors
-    /// When the API server refuses.
+    /// Fails if a request to the API server fails.
     pub async fn is_deleted(&self, name: &str) -> Result<bool> {
         let service = self.services_api().get_opt(name).await?;
         Ok(service.is_some_and(|service| service.metadata.deletion_timestamp.is_some()))
     }
 
-    /// Deletes a node, if it is still there.
+    /// Deletes a node if it exists.
     ///
     /// # Errors
-    /// When the API server refuses.
+    /// Fails if a request to the API server fails.
     pub async fn remove(&self, name: &str) -> Result<()> {
         match self.nodes_api().delete(name, &DeleteParams::default()).await {
             Ok(_) => Ok(()),
@@ -161,10 +161,10 @@ impl Cluster {
         }
     }
 
-    /// Waits for an event with these words about an object of this name.
+    /// Waits for an event with this reason about an object with this name.
     ///
     /// # Errors
-    /// When none comes in time.
+    /// Fails if there is none in time.
     pub async fn told(&self, name: &str, reason: &str, limit: Duration) -> Result<()> {
         let events: Api<Event> = Api::all(self.client.clone());
         let of_it = ListParams::default().fields(&format!("involvedObject.name={name}"));
@@ -181,10 +181,10 @@ impl Cluster {
         .with_context(|| format!("event {reason} about {name}"))
     }
 
-    /// Everything the API server has that a secret could have come into: nodes, Services and events, as JSON.
+    /// Returns all API objects that could contain a secret by mistake: nodes, Services and events, as JSON.
     ///
     /// # Errors
-    /// When the API server refuses.
+    /// Fails if a request to the API server fails.
     pub async fn everything(&self) -> Result<String> {
         let events: Api<Event> = Api::all(self.client.clone());
         let events = events.list(&ListParams::default()).await?.items;

@@ -1,4 +1,4 @@
-//! What has to be, and what is not so.
+//! The expected state, and its differences from the real one.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -15,29 +15,29 @@ use crate::{
     site::{Machine, Site, View},
 };
 
-/// Nodes whose machine is stopped have it.
+/// The taint of nodes whose instance is stopped.
 const SHUTDOWN: &str = "node.cloudprovider.kubernetes.io/shutdown";
 
-/// What users and operators want.
+/// The state that users and operators request.
 #[derive(Clone, Debug, Default)]
 pub struct Wanted {
-    /// All machines there are, and whether each runs.
+    /// All instances, and whether each runs.
     pub machines: Vec<(Machine, bool)>,
-    /// The ports of each Service, such as `TCP/80`.
+    /// The ports of each Service, for example `TCP/80`.
     pub services: BTreeMap<String, BTreeSet<String>>,
-    /// Zone, region and type of every node, by label.
+    /// Zone, region and type of every node, as labels.
     pub labels: Vec<(&'static str, &'static str)>,
 }
 
 impl Wanted {
-    /// Waits until cluster and cloud are as they should be.
+    /// Waits until cluster and cloud have the expected state.
     ///
     /// # Errors
-    /// What is not so when the time is over.
+    /// Returns the differences at the end of the time limit.
     pub async fn seen(&self, site: &dyn Site, cluster: &Cluster, limit: Duration) -> Result<()> {
         until(limit, || async {
             let (nodes, services) = (cluster.nodes().await?, cluster.services().await?);
-            // What is being deleted may go between two questions of the view.
+            // Resources that are being deleted may disappear between two requests of the view.
             let view = match site.view().await {
                 Ok(view) => view,
                 Err(error) => return Ok(Seen::NotYet(format!("{error:#}"))),
@@ -49,7 +49,7 @@ impl Wanted {
     }
 }
 
-/// Each thing that is not as it should be, in a sentence; none if all is.
+/// Returns all differences from the expected state, in sentences.
 #[must_use]
 pub fn wrongs(wanted: &Wanted, nodes: &[Node], services: &[Service], view: &View) -> Vec<String> {
     let mut wrongs = Vec::new();
@@ -99,7 +99,7 @@ fn of_node(wanted: &Wanted, node: &Node, machine: &Machine, runs: bool) -> Vec<S
     }
     let taints: BTreeSet<&str> = spec.taints.iter().flatten().map(|taint| taint.key.as_str()).collect();
     if taints.contains(UNINITIALIZED) {
-        wrongs.push("it is not initialised".to_owned());
+        wrongs.push("it is not initialized".to_owned());
     }
     if taints.contains(SHUTDOWN) == runs {
         wrongs.push(format!("its machine runs: {runs}, its taints: {taints:?}"));
@@ -130,7 +130,7 @@ fn of_service(service: &Service, ports: &BTreeSet<String>, running: &BTreeSet<St
     let told: BTreeSet<String> =
         ingress.iter().filter_map(|one| one.ip.clone().or_else(|| one.hostname.clone())).collect();
     let Some(balancer) = view.balancers.iter().find(|balancer| !told.is_empty() && balancer.addresses == told) else {
-        return vec![format!("its status tells {told:?}, which is no load balancer")];
+        return vec![format!("its status tells {told:?}, which is not a load balancer")];
     };
     let mut wrongs = Vec::new();
     if !balancer.works {

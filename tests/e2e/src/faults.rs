@@ -1,7 +1,7 @@
-//! Clusters in bad clouds, served by a host that is killed: whatever happens, in the end all is as it should be, and nothing is left.
+//! Clusters in faulty clouds with a host that is killed: at the end, the state must be as expected, and nothing may be left.
 //!
-//! What happens is drawn from a seed: the faults of the cloud, what users and operators do, and when the host is killed. Another run of
-//! the same seed draws the same; what the host is doing when it is killed is its own affair.
+//! All events depend on a seed: the faults of the cloud, the actions of users and operators, and when the host is killed. Another
+//! run with the same seed has the same events, but the host may be doing something else when it is killed.
 
 use std::{
     collections::BTreeSet,
@@ -24,27 +24,27 @@ use crate::{
     site::{Machine, Site},
 };
 
-/// How long all may take to be as it should be once the cloud is well: what failed for minutes is tried again after as long.
+/// How long it may take to reach the expected state after the last fault: what failed for minutes is retried after minutes.
 const PATIENCE: Duration = Duration::from_secs(300);
 /// The longest pause after a step, and before the host is killed.
 const PAUSE: Duration = Duration::from_millis(2500);
-/// Most machines at a time.
+/// Maximum number of concurrent instances.
 const MACHINES: usize = 5;
 const SERVICES: [&str; 3] = ["web", "mail", "dns"];
 const PORTS: [&str; 4] = ["TCP/80", "TCP/443", "UDP/53", "TCP/8443"];
 
-/// What a run has met.
+/// The results of a run.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Report {
-    /// Steps that users and operators took.
+    /// The number of steps of users and operators.
     pub steps: usize,
-    /// How often the host was killed.
+    /// The number of times the host was killed.
     pub kills: usize,
-    /// Requests to the cloud.
+    /// The number of requests to the cloud.
     pub requests: usize,
-    /// Those of them that something went wrong with.
+    /// The number of requests with injected faults.
     pub faults: usize,
-    /// How long it took until all was as it should be.
+    /// The time until the expected state was reached.
     pub settled_in: Duration,
 }
 
@@ -56,7 +56,7 @@ impl Display for Report {
     }
 }
 
-/// What users and operators do.
+/// An action of users or operators.
 #[derive(Clone, Copy, Debug)]
 enum Step {
     Join,
@@ -89,10 +89,10 @@ struct Run<'a> {
     report: Report,
 }
 
-/// Plays what the seed draws, in a site that holds nothing yet and on a plane without nodes.
+/// Runs the events of a seed, in an empty site and on a plane without nodes.
 ///
 /// # Errors
-/// What is not as it should be at the end; the hosts' logs stay then.
+/// Returns the differences from the expected state. The logs of the hosts are kept in this case.
 pub async fn run(site: &mut dyn Site, plane: &dyn Plane, name: &str, seed: u64, steps: usize) -> Result<Report> {
     let before = site.holdings().await?;
     let hosts = Hosts::configure(site, name, plane.kubeconfig_path(), &["--leader-elect=false", "--v=4"])?;
@@ -117,7 +117,7 @@ impl Run<'_> {
         let mut host = self.hosts.start().await?;
         self.spoil();
         for _ in 0..steps {
-            // Until there is something to take one with: a Service can always come or change.
+            // Until a step is possible: a Service can always be created or changed.
             loop {
                 let step = *STEPS.choose(&mut self.chance).context("a step")?;
                 if self.step(step).await.with_context(|| format!("{step:?}"))? {
@@ -135,7 +135,7 @@ impl Run<'_> {
         self.settle().await?;
         self.report.settled_in = began.elapsed();
 
-        // The end of it all, with a bad cloud again and the host killed in the middle.
+        // The cleanup also runs with a faulty cloud, and the host is killed during it.
         self.spoil();
         for service in std::mem::take(&mut self.wanted.services).into_keys() {
             self.cluster.withdraw(&service).await?;
@@ -155,6 +155,7 @@ impl Run<'_> {
         self.report.faults = calls.iter().filter(|call| !call.faults.is_empty()).count();
         Hosts::stop(host).await?;
         let logs = self.hosts.logs()?;
+        ensure!(self.report.faults > 0 && self.report.kills > 0, "nothing went wrong: {:?}", self.report);
         ensure!(!self.site.secrets().iter().any(|secret| logs.contains(secret)), "a log has a secret in it");
         Ok(())
     }
@@ -166,9 +167,9 @@ impl Run<'_> {
         self.hosts.start().await
     }
 
-    /// Makes the cloud bad, in ways that chance chooses.
+    /// Injects random faults into the cloud.
     fn spoil(&mut self) {
-        // AWS says of itself that it is consistent only in the end; of OpenStack a database that is behind is all there is.
+        // AWS is eventually consistent by design. In OpenStack, only database replicas can be outdated.
         let (reads, stale) = match self.site.provider() {
             "aws" => ("*:Describe*", Duration::from_secs(4)),
             _ => ("GET *", Duration::from_millis(300)),
@@ -193,7 +194,7 @@ impl Run<'_> {
         }
     }
 
-    /// Takes a step; false if there is nothing to take it with.
+    /// Performs a step. Returns false if it is not possible.
     async fn step(&mut self, step: Step) -> Result<bool> {
         match step {
             Step::Join if self.wanted.machines.len() < MACHINES => self.join(1).await.map(|()| true),
@@ -225,7 +226,7 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// A machine in this state; the first one always runs, so that a load balancer has somebody behind it.
+    /// Returns a random instance in this state. The first instance always runs, so that load balancers have a member.
     fn machine(&mut self, runs: bool) -> Option<Machine> {
         let all: Vec<_> = self.wanted.machines.iter().skip(1).filter(|(_, seen)| *seen == runs).collect();
         all.choose(&mut self.chance).map(|(machine, _)| machine.clone())
@@ -251,11 +252,11 @@ impl Run<'_> {
         let Some(machine) = self.machine(true) else { return Ok(false) };
         self.site.delete(&machine).await?;
         self.cluster.set_ready(&machine.node, false).await?;
-        if self.cluster.is_initialised(&machine.node).await? {
-            // Of so few nodes too many go.
+        if self.cluster.is_initialized(&machine.node).await? {
+            // With so few nodes, the brake would prevent the deletion.
             self.cluster.allow_deletion(&machine.node).await?;
         } else {
-            // It would stay for ten minutes.
+            // The host would delete it only after ten minutes.
             self.cluster.remove(&machine.node).await?;
         }
         self.wanted.machines.retain(|(one, _)| *one != machine);
@@ -267,7 +268,7 @@ impl Run<'_> {
         all.choose(&mut self.chance).cloned()
     }
 
-    /// A Service comes, or its ports change; not while one of its name is being deleted.
+    /// Creates a Service or changes its ports, unless one with the same name is being deleted. Returns false in that case.
     async fn serve(&mut self) -> Result<bool> {
         let name = *SERVICES.choose(&mut self.chance).context("a name")?;
         let count = self.chance.random_range(1..=2);
@@ -281,7 +282,7 @@ impl Run<'_> {
         Ok(true)
     }
 
-    /// Waits until cluster and cloud are as they should be.
+    /// Waits until cluster and cloud have the expected state.
     async fn settle(&self) -> Result<()> {
         self.wanted.seen(self.site, &self.cluster, PATIENCE).await
     }

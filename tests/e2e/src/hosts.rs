@@ -1,4 +1,4 @@
-//! The built host, with its files in one directory.
+//! Runs the built host, with its files in one directory.
 
 use std::{
     ffi::OsString,
@@ -14,10 +14,10 @@ use tempfile::TempDir;
 
 use crate::site::{PODS, Site, configured};
 
-/// The configuration's name.
+/// The name of the configuration file.
 const CONFIG: &str = "config.yaml";
 
-/// Starts hosts that serve one cluster, one after the other.
+/// Starts hosts for one cluster, one after the other.
 pub struct Hosts {
     binary: PathBuf,
     args: Vec<OsString>,
@@ -26,16 +26,16 @@ pub struct Hosts {
 }
 
 impl Hosts {
-    /// Writes what the host is configured with. Machine code is kept in a directory that all share.
+    /// Writes the configuration of the host. Compiled plugins are stored in a directory that all hosts share.
     ///
     /// # Errors
-    /// When something has not been built, or files cannot be written.
+    /// Fails if a binary has not been built, or if files cannot be written.
     pub fn configure(site: &dyn Site, cluster: &str, kubeconfig: &Path, more: &[&str]) -> Result<Self> {
         let paths = Paths::of_checkout()?;
         let dir = tempfile::Builder::new().prefix("skydock-e2e-").tempdir()?;
         let plugin = paths.plugins.join(format!("{}.wasm", site.provider()));
         let config = dir.path().join(CONFIG);
-        // JSON is YAML.
+        // JSON is valid YAML.
         fs::write(&config, serde_json::to_vec_pretty(&configured(site, &plugin, dir.path(), cluster)?)?)?;
         let compiled = Self::compiled()?;
         fs::create_dir_all(&compiled)?;
@@ -52,7 +52,7 @@ impl Hosts {
         Ok(Self { binary: paths.skydock, args, dir, started: 0 })
     }
 
-    /// Where cloud.conf, the files with secrets and all else of the configuration is.
+    /// Returns the directory with cloud.conf, the files with secrets, and the rest of the configuration.
     #[must_use]
     pub fn dir(&self) -> &Path {
         self.dir.path()
@@ -61,7 +61,7 @@ impl Hosts {
     /// Changes the configuration file.
     ///
     /// # Errors
-    /// When it cannot be read or written.
+    /// Fails if the file cannot be read or written.
     pub fn edit(&self, change: impl FnOnce(&mut Value)) -> Result<()> {
         let file = self.dir.path().join(CONFIG);
         let mut document = serde_json::from_slice(&fs::read(&file)?)?;
@@ -69,48 +69,48 @@ impl Hosts {
         fs::write(&file, serde_json::to_vec_pretty(&document)?).with_context(|| file.display().to_string())
     }
 
-    /// Sets a variable of the environment of hosts that are started from now on: `NAME=VALUE`.
+    /// Sets an environment variable for hosts that are started afterwards: `NAME=VALUE`.
     pub fn set(&mut self, variable: &str) {
         let binary = std::mem::replace(&mut self.binary, PathBuf::from("/usr/bin/env"));
         self.args.splice(0..0, [OsString::from(variable), binary.into()]);
     }
 
-    /// Where machine code is kept.
+    /// Returns the directory with the compiled plugins.
     ///
     /// # Errors
-    /// When nothing has been built.
+    /// Fails if nothing has been built.
     pub fn compiled() -> Result<PathBuf> {
         Ok(Paths::of_checkout()?.plugins.with_file_name("e2e"))
     }
 
-    /// Starts one, and returns when it is ready.
+    /// Starts a host and waits until it is ready.
     ///
     /// # Errors
-    /// With its last words, if it ends instead.
+    /// Fails if it ends instead, with the end of its log.
     pub async fn start(&mut self) -> Result<Host> {
         self.started += 1;
         Host::start(&self.binary, self.dir.path(), &format!("host-{}", self.started), &self.args).await
     }
 
-    /// What all hosts so far have written.
+    /// Returns the logs of all hosts so far.
     ///
     /// # Errors
-    /// When a log cannot be read.
+    /// Fails if a log cannot be read.
     pub fn logs(&self) -> Result<String> {
         let names = (1..=self.started).map(|number| self.dir.path().join(format!("host-{number}.log")));
         names.map(|log| fs::read_to_string(&log).with_context(|| log.display().to_string())).collect()
     }
 
-    /// Leaves files and logs where they are, and says where.
+    /// Keeps files and logs, and returns their directory.
     pub fn keep(&mut self) -> &Path {
         self.dir.disable_cleanup(true);
         self.dir.path()
     }
 
-    /// Ends a host in good order.
+    /// Stops a host gracefully.
     ///
     /// # Errors
-    /// When it does not.
+    /// Fails if the host does not stop.
     pub async fn stop(mut host: Host) -> Result<()> {
         host.terminate()?;
         host.ended(Duration::from_secs(30)).await?;

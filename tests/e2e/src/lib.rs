@@ -1,11 +1,12 @@
-//! Clusters in clouds, end to end.
+//! End-to-end tests of clusters in clouds.
 //!
-//! A [`Site`] is where a cluster's machines stand: a project of a real OpenStack, or a VPC of an AWS that verifies every signature. A
-//! [`Cluster`] is what the API server of that cluster has. The built `skydock`, with the built plugin, is to bring the two
-//! together; [`wrongs`] says what it has not.
-//! [`story`] is told once and slowly, [`faults`] again and again, with a bad cloud and a host that is killed. In [`rotation`] credentials
-//! are replaced while Services change ([`churn`]), in [`swaps`] the plugin is, and [`secrets`] are looked for everywhere.
-//! [`takeover`] is between Skydock and the official cloud controller managers.
+//! A [`Site`] is the cloud environment of a cluster: a project in a real OpenStack, or a VPC in an AWS that verifies all
+//! signatures. A [`Cluster`] is the content of the API server. The built `skydock` with the built plugin has to keep both
+//! consistent, and [`wrongs`] returns the differences.
+//!
+//! [`story`] runs once with detailed output. [`faults`] runs repeatedly, with a faulty cloud and a host that is killed. In
+//! [`rotation`], credentials are replaced while Services change ([`churn`]), in [`swaps`] the plugin is replaced, and [`secrets`]
+//! searches for leaked secrets. [`takeover`] switches between Skydock and the official cloud controller managers.
 
 #![forbid(unsafe_code)]
 

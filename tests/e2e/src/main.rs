@@ -1,4 +1,4 @@
-//! Runs seeds of [`faults`] until there are as many as were asked for; those that went well are not run again.
+//! Runs the requested number of seeds of [`faults`]. Seeds that have succeeded before are skipped.
 
 #![forbid(unsafe_code)]
 
@@ -92,7 +92,7 @@ async fn run(cloud: &Cloud, seed: u64, steps: usize) -> Result<faults::Report> {
     }
 }
 
-/// The seeds that went well before.
+/// Returns the seeds that have succeeded before.
 fn done(file: &Path) -> Result<BTreeSet<u64>> {
     if let Some(parent) = file.parent() {
         fs::create_dir_all(parent)?;

@@ -1,4 +1,4 @@
-//! Credentials that are replaced while Services change.
+//! Replaces credentials while Services change.
 
 mod aws;
 mod files;
@@ -25,29 +25,29 @@ use crate::{
     secrets::{self, Secrets},
 };
 
-/// How much is done.
+/// The parameters of a run.
 #[derive(Clone, Copy, Debug)]
 pub struct Plan {
-    /// What changes.
+    /// The changes of Services.
     pub load: Load,
-    /// How often the credential is replaced.
+    /// How often the credentials are replaced.
     pub rotations: usize,
-    /// How long each is used at least.
+    /// How long each credential is used at least.
     pub every: Duration,
 }
 
-/// What came of it.
+/// The results of a run.
 #[derive(Clone, Copy, Debug)]
 pub struct Rotated {
-    /// What changed meanwhile.
+    /// The changes of Services during the rotations.
     pub churn: Report,
-    /// How often the credential was replaced.
+    /// How often the credentials were replaced.
     pub rotations: usize,
-    /// How often it was got anew.
+    /// How often the host renewed its credential.
     pub renewals: f64,
-    /// Forms of secrets that were looked for everywhere.
+    /// The number of encoded secrets that were searched for.
     pub forms: usize,
-    /// Bytes that they were looked for in.
+    /// The number of bytes that were searched.
     pub searched: usize,
 }
 
@@ -59,10 +59,10 @@ impl fmt::Display for Rotated {
     }
 }
 
-/// Flags of all hosts here: all that they could log, and no lease to wait for.
+/// Flags of all hosts: maximum log level, and no leader election.
 const FLAGS: [&str; 2] = ["--leader-elect=false", "--v=5"];
 
-/// The end of each rotation: nobody has noticed it, and nobody has seen a secret.
+/// Finishes a run: checks that the rotations were not noticed, that the plugin was not replaced, and that no secret has leaked.
 async fn end(churn: &Churn<'_>, report: Report, rotations: usize, ended: Ended<'_>) -> Result<Rotated> {
     let Ended { host, hosts, secrets } = ended;
     churn.went_unnoticed(&host).await?;
@@ -75,23 +75,23 @@ async fn end(churn: &Churn<'_>, report: Report, rotations: usize, ended: Ended<'
     Ok(Rotated { churn: report, rotations, renewals, forms: secrets.len(), searched })
 }
 
-/// What is left when all rotations are done.
+/// The state at the end of all rotations.
 struct Ended<'a> {
     host: Host,
     hosts: &'a Hosts,
     secrets: Secrets,
 }
 
-/// How often a credential was got.
+/// Returns how often credentials were renewed.
 async fn renewals(host: &Host) -> Result<f64> {
     Ok(host.scrape().await?.sum("skydock_credential_renewals_total", &[("outcome", "renewed")]))
 }
 
-/// Waits until it was got more often than before.
+/// Waits until a credential has been renewed again.
 async fn renewed(host: &Host, before: f64) -> Result<()> {
     let seen = until(Duration::from_secs(30), || async {
         let now = renewals(host).await?;
         Ok(if now > before { Seen::Yes(()) } else { Seen::NotYet(format!("{now} renewals")) })
     });
-    seen.await.context("the credential to be got anew")
+    seen.await.context("the credential to be fetched again")
 }

@@ -1,4 +1,4 @@
-//! Looks for secrets wherever a host could have left them: what it writes and shows, and the memories of its guests.
+//! Searches for leaked secrets: in the output and the API objects of a host, and in the memory of its guests.
 
 mod memory;
 
@@ -11,34 +11,34 @@ use skydock_story::host::Host;
 
 use crate::{cluster::Cluster, hosts::Hosts};
 
-/// The services that are signed for.
+/// The services that requests are signed for.
 const SERVICES: [&str; 2] = ["ec2", "elasticloadbalancing"];
 
-/// Words that nobody but the host may see, in every form that they may be seen in.
+/// Secrets of the host, in all encodings in which they may leak.
 #[derive(Debug, Default)]
 pub struct Secrets {
-    /// What it is, and its bytes.
+    /// The name and the bytes of each encoded secret.
     forms: Vec<(String, Vec<u8>)>,
 }
 
-/// Somewhere that no secret may be.
+/// A place that must not contain secrets.
 #[derive(Debug)]
 pub struct Place {
-    /// What it is called.
+    /// The name of the place.
     pub name: String,
-    /// All that is there.
+    /// Its content.
     pub bytes: Vec<u8>,
 }
 
 impl Place {
-    /// Bytes, or text, of that name.
+    /// Creates a place with this name and content.
     pub fn new(name: impl Into<String>, bytes: impl Into<Vec<u8>>) -> Self {
         Self { name: name.into(), bytes: bytes.into() }
     }
 }
 
 impl Secrets {
-    /// Adds a secret: as it is, and as encodings have it.
+    /// Adds a secret, unchanged and in several encodings.
     pub fn add(&mut self, what: &str, secret: &str) {
         let percent = |b: u8| if b.is_ascii_alphanumeric() { char::from(b).to_string() } else { format!("%{b:02X}") };
         let percent: String = secret.bytes().map(percent).collect();
@@ -58,12 +58,12 @@ impl Secrets {
         }
     }
 
-    /// Adds bytes, as they are.
+    /// Adds bytes without encodings.
     pub fn add_bytes(&mut self, what: &str, secret: &[u8]) {
         self.forms.push((what.to_owned(), secret.to_vec()));
     }
 
-    /// Adds the secret of an access key of AWS, and the keys that sign with it today and tomorrow.
+    /// Adds the secret of an AWS access key, and the signing keys derived from it for today and tomorrow.
     pub fn add_access_key(&mut self, secret: &str, region: &str) {
         self.add("secret access key", secret);
         for day in [jiff::Timestamp::now(), jiff::Timestamp::now() + jiff::SignedDuration::from_hours(24)] {
@@ -86,22 +86,22 @@ impl Secrets {
         }
     }
 
-    /// How many forms are looked for.
+    /// Returns the number of encoded secrets.
     #[must_use]
     pub fn len(&self) -> usize {
         self.forms.len()
     }
 
-    /// True if nothing is looked for.
+    /// Returns true if there are no secrets.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.forms.is_empty()
     }
 
-    /// What of it is in there, by name; never the secret itself.
+    /// Returns the names of the secrets found in these bytes, but not the secrets themselves.
     #[must_use]
     pub fn found_in(&self, bytes: &[u8]) -> Vec<&str> {
-        // Most of what is searched is no beginning of a secret.
+        // An index by the first two bytes, because most positions cannot be the start of a secret.
         let mut begins = vec![Vec::new(); 1 << 16];
         for (what, form) in &self.forms {
             if let [first, second, ..] = form.as_slice()
@@ -123,10 +123,10 @@ impl Secrets {
         found
     }
 
-    /// Looks into all of them.
+    /// Searches all of these places.
     ///
     /// # Errors
-    /// What was found, and where.
+    /// Returns the names of the secrets found and their places.
     pub fn are_not_in(&self, places: &[Place]) -> Result<()> {
         let mut found = Vec::new();
         for Place { name, bytes } in places {
@@ -137,12 +137,12 @@ impl Secrets {
     }
 }
 
-/// Everything of a host that is seen outside of it, and the memories of its guests. `guests_know`: words of which a guest has
-/// certainly one in its memory, so that it is known to be one. The host is ended.
+/// Stops the host and returns all places where its secrets could be visible, including the memory of its guests. `guests_know`
+/// are words of which at least one must be in the memory of a guest, to check that it was identified correctly.
 ///
 /// # Errors
-/// When something cannot be read; when a place is all but empty; when the host's own memory has none of the secrets, since then
-/// nobody knows whether they would be found.
+/// Fails if something cannot be read, if a place is almost empty, or if the host's own memory has none of the secrets, because
+/// then the search itself may not work.
 pub async fn places(
     host: Host,
     hosts: &Hosts,
@@ -172,7 +172,7 @@ pub async fn places(
     Ok(places)
 }
 
-/// All files of a directory, one after the other.
+/// Returns the paths and contents of all files in a directory.
 fn files(dir: &Path) -> Result<Vec<u8>> {
     let mut all = Vec::new();
     for entry in fs::read_dir(dir).with_context(|| dir.display().to_string())? {
@@ -181,7 +181,7 @@ fn files(dir: &Path) -> Result<Vec<u8>> {
         if path.is_dir() {
             all.extend(files(&path)?);
         } else {
-            // Another host may put it away meanwhile.
+            // Another host may delete it in the meantime.
             all.extend(fs::read(&path).unwrap_or_default());
         }
     }
@@ -193,7 +193,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_secret_is_found_in_every_form() {
+    fn a_secret_is_found_in_every_encoding() {
         let mut secrets = Secrets::default();
         secrets.add("password", "s3cret/word+1");
         for text in ["a s3cret/word+1", "x=s3cret%2Fword%2B1&", "czNjcmV0L3dvcmQrMQ==", "7333637265742f776f72642b31"] {
@@ -204,10 +204,10 @@ mod tests {
     }
 
     #[test]
-    fn signing_keys_are_looked_for_too() {
+    fn derived_signing_keys_are_found_too() {
         let mut secrets = Secrets::default();
         secrets.add_access_key("wJalrXUtnFEMI/K7MDENG+bPxRfiCYEXAMPLEKEY", "us-east-1");
-        // Today's, tomorrow's: the date's, the region's, and two for each service, each in two forms.
+        // For today and tomorrow: one key for the date, one for the region, and two for each service, each in two encodings.
         assert_eq!(secrets.forms.iter().filter(|(what, _)| what.starts_with("signing key")).count(), 2 * 6 * 2);
         let last = secrets.forms.last().unwrap().1.clone();
         assert_eq!(secrets.found_in(&[b"....".to_vec(), last].concat()), ["signing key"]);

@@ -1,4 +1,4 @@
-//! Where a cluster's machines stand: clouds, as much alike as their tests need.
+//! The cloud environments of clusters, with a common interface for the tests.
 
 mod aws;
 mod openstack;
@@ -15,120 +15,122 @@ use skydock_clouds::Proxy;
 
 pub use self::{aws::AwsSite, openstack::OpenStackSite};
 
-/// The Pods' addresses.
+/// The address range of Pods.
 pub(crate) const PODS: &str = "10.244.0.0/16";
 
-/// A machine that a node is to stand for.
+/// An instance for a node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Machine {
-    /// The cloud's ID.
+    /// The ID in the cloud.
     pub id: String,
-    /// The node's name.
+    /// The name of the node.
     pub node: String,
-    /// What the official cloud controller manager would write into the Node.
+    /// The provider ID that the official cloud controller manager would set.
     pub provider_id: String,
-    /// Its internal address.
+    /// The internal address.
     pub address: String,
 }
 
-/// A load balancer of the cloud.
+/// A load balancer in the cloud.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Balancer {
-    /// Its name in the cloud.
+    /// The name in the cloud.
     pub name: String,
-    /// What the Service's status says of it: addresses, or a host name.
+    /// The addresses or the host name in the Service's status.
     pub addresses: BTreeSet<String>,
-    /// Whether the cloud says that it works.
+    /// Whether the cloud reports that it works.
     pub works: bool,
-    /// The machines behind each port, such as `TCP/80`, by their IDs; those that are no machine of ours by what the cloud calls them.
+    /// The IDs of the instances behind each port, for example `TCP/80`. Unknown members are listed with the cloud's name for
+    /// them.
     pub ports: BTreeMap<String, BTreeSet<String>>,
 }
 
-/// What the cloud shows of a cluster.
+/// The resources of a cluster in the cloud.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct View {
     /// All load balancers of the site.
     pub balancers: Vec<Balancer>,
-    /// Machine by destination, of those to Pods.
+    /// Instances by destination, for routes to Pods.
     pub routes: BTreeMap<String, String>,
 }
 
-/// A cluster's place in a cloud, with a proxy before it.
+/// The cloud environment of a cluster, with a proxy in front of the cloud.
 #[async_trait]
 pub trait Site: Send + Sync {
-    /// The provider's name.
+    /// Returns the provider's name.
     fn provider(&self) -> &'static str;
 
-    /// Zone, region and type of every machine.
+    /// Returns zone, region and type of all instances, as labels.
     fn labels(&self) -> [(&'static str, &'static str); 3];
 
-    /// Annotations that every Service here has.
+    /// Returns the annotations of all Services.
     fn annotations(&self) -> BTreeMap<String, String>;
 
-    /// What stands between the host and the cloud.
+    /// Returns the proxy between the host and the cloud.
     fn proxy(&self) -> &Proxy;
 
-    /// Words that nobody but the host may ever see.
+    /// Returns secrets that only the host may know.
     fn secrets(&self) -> Vec<String>;
 
-    /// Writes `cloud.conf` and the files with secrets into the directory; answers the credential and the options of the plugin.
+    /// Writes `cloud.conf` and the files with secrets to the directory. Returns the credential and the options of the plugin.
     ///
     /// # Errors
-    /// When the directory cannot be written.
+    /// Fails if the directory cannot be written.
     fn configure(&self, dir: &Path, cluster: &str) -> Result<Configuration>;
 
-    /// New running machines.
+    /// Launches running instances.
     ///
     /// # Errors
-    /// When the cloud refuses one.
+    /// Fails if a request to the cloud fails.
     async fn add(&mut self, count: usize) -> Result<Vec<Machine>>;
 
-    /// Stops a machine.
+    /// Stops an instance.
     ///
     /// # Errors
-    /// When the cloud refuses it.
+    /// Fails if a request to the cloud fails.
     async fn stop(&self, machine: &Machine) -> Result<()>;
 
-    /// Starts a machine that was stopped.
+    /// Starts a stopped instance.
     ///
     /// # Errors
-    /// When the cloud refuses it.
+    /// Fails if a request to the cloud fails.
     async fn start(&self, machine: &Machine) -> Result<()>;
 
-    /// Deletes a machine.
+    /// Deletes an instance.
     ///
     /// # Errors
-    /// When the cloud refuses it.
+    /// Fails if a request to the cloud fails.
     async fn delete(&self, machine: &Machine) -> Result<()>;
 
-    /// Load balancers and routes.
+    /// Returns the load balancers and routes.
     ///
     /// # Errors
-    /// When the cloud refuses to tell.
+    /// Fails if a request to the cloud fails.
     async fn view(&self) -> Result<View>;
 
-    /// Everything there is, to compare.
+    /// Returns all resources, for comparison.
     ///
     /// # Errors
-    /// When the cloud refuses to tell.
+    /// Fails if a request to the cloud fails.
     async fn holdings(&self) -> Result<BTreeMap<&'static str, Vec<String>>>;
 }
 
-/// What the host's configuration says of a site.
+/// The part of the host's configuration that depends on the site.
 #[derive(Debug)]
 pub struct Configuration {
-    /// Options of the plugin.
+    /// The options of the plugin.
     pub(crate) options: Value,
-    /// The one entry of `credentials`, without its name and binding.
+    /// The only entry of `credentials`, without name and binding.
     pub(crate) credential: Value,
     /// Actions that only read.
     pub(crate) reads: Vec<&'static str>,
 }
 
-/// A `SkydockConfiguration` for this plugin whose only way out is the site's proxy. The files that it names are written into the directory.
+/// Returns a `SkydockConfiguration` for this plugin, which can connect only to the site's proxy. The referenced files are written
+/// to the directory.
 ///
 /// # Errors
-/// When the directory cannot be written.
+/// Fails if the directory cannot be written.
 pub fn configured(site: &dyn Site, plugin: &Path, dir: &Path, cluster: &str) -> Result<Value> {
     let said = site.configure(dir, cluster)?;
     Ok(document(site, plugin, dir, said))

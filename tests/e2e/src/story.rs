@@ -1,4 +1,4 @@
-//! A cluster in a cloud, from its first node to its last thing gone.
+//! The life of a cluster in a cloud, from its first node until everything is deleted.
 
 use std::{collections::BTreeSet, time::Duration};
 
@@ -13,10 +13,10 @@ use crate::{
     site::{Machine, Site},
 };
 
-/// How long a step may take until all is as it should be: a kubelet that is switched off is noticed after some 15 s.
+/// How long a step may take until the expected state is reached: a stopped kubelet is noticed after about 15 s.
 const LIMIT: Duration = Duration::from_secs(90);
 
-/// Where the story is told.
+/// The environment of the story.
 pub struct Story<'a> {
     site: &'a mut dyn Site,
     plane: &'a dyn Plane,
@@ -26,20 +26,20 @@ pub struct Story<'a> {
 }
 
 impl<'a> Story<'a> {
-    /// Sets the stage.
+    /// Creates the environment.
     ///
     /// # Errors
-    /// When something has not been built, or files cannot be written.
+    /// Fails if a binary has not been built, or if files cannot be written.
     pub fn new(site: &'a mut dyn Site, plane: &'a dyn Plane, name: &str) -> Result<Self> {
         let hosts = Hosts::configure(site, name, plane.kubeconfig_path(), &["--v=4"])?;
         let wanted = Wanted { labels: site.labels().to_vec(), ..Wanted::default() };
         Ok(Self { cluster: Cluster::new(plane.client()), site, plane, hosts, wanted })
     }
 
-    /// Tells it.
+    /// Runs the story.
     ///
     /// # Errors
-    /// The first step that was not seen; the hosts' logs stay then.
+    /// Returns the first step that failed. The logs of the hosts are kept in this case.
     pub async fn tell(&mut self, narrator: &mut Narrator) -> Result<()> {
         let told = self.chapters(narrator).await;
         told.with_context(|| format!("the logs are in {}", self.hosts.keep().display()))
@@ -91,7 +91,7 @@ impl<'a> Story<'a> {
                 for (machine, _) in self.wanted.machines.drain(..) {
                     self.plane.stop_node(&machine.node).await?;
                     self.site.delete(&machine).await?;
-                    // Nobody but its operator takes a whole cluster's nodes away: the host would rather believe that the cloud lies.
+                    // Only an operator deletes all nodes of a cluster: the host assumes that the cloud reports wrong states.
                     self.cluster.remove(&machine.node).await?;
                 }
                 self.as_wanted().await
@@ -144,7 +144,7 @@ impl<'a> Story<'a> {
         self.as_wanted().await
     }
 
-    /// Waits until cluster and cloud are as they should be, and says how many requests that took.
+    /// Waits until cluster and cloud have the expected state, and returns the requests that were needed.
     async fn as_wanted(&self) -> Result<String> {
         self.wanted.seen(self.site, &self.cluster, LIMIT).await?;
         let counts = self.site.proxy().counts();
@@ -153,7 +153,7 @@ impl<'a> Story<'a> {
         Ok(told.join(", "))
     }
 
-    /// Looks for the site's secrets wherever the host could have left them.
+    /// Searches for secrets of the site in all places where the host could have leaked them.
     async fn search(&self, host: Host) -> Result<&'static str> {
         let metrics = host.scrape().await?.text().to_owned();
         Hosts::stop(host).await?;

@@ -1,10 +1,9 @@
-//! A plugin that is replaced again and again while Services change.
+//! Replaces the plugin repeatedly while Services change.
 
 use std::{
     fmt::{self, Display},
     fs,
     path::PathBuf,
-    time::Duration,
 };
 
 use anyhow::{Context as _, Result, ensure};
@@ -13,7 +12,7 @@ use skydock_planes::Plane;
 use skydock_story::{
     Paths,
     host::Host,
-    observe::{Seen, until},
+    observe::{Seen, TAKEN, until},
     rebuild::rebuilt,
 };
 
@@ -23,23 +22,21 @@ use crate::{
     site::Site,
 };
 
-/// How long a swap may take.
-const SWAP: Duration = Duration::from_secs(60);
-/// Builds of the plugin that take turns: machine code is kept of each.
+/// The number of alternating builds of the plugin. The compiled code of each is kept.
 const BUILDS: usize = 3;
-/// After so many swaps memory is not to grow any more.
+/// The number of swaps after which memory must not grow.
 const WARM: usize = 50;
-/// The least of so many swaps counts: what calls need for a moment comes and goes.
+/// Memory is the minimum of this number of swaps, because calls need additional memory temporarily.
 const CALM: usize = 25;
-/// How much it may be more than then, as a share and in bytes: what an allocator cannot give back.
+/// The allowed growth since then, as a fraction and in bytes, for memory that the allocator cannot release.
 const MORE: (f64, f64) = (0.1, 8.0 * 1024.0 * 1024.0);
 
-/// What came of it.
+/// The results of a run.
 #[derive(Clone, Debug)]
 pub struct Swapped {
-    /// What changed meanwhile.
+    /// The changes of Services during the swaps.
     pub churn: Report,
-    /// Resident memory in bytes after so many swaps.
+    /// The resident memory in bytes after numbers of swaps.
     pub memory: Vec<(usize, u64)>,
 }
 
@@ -53,14 +50,15 @@ impl Display for Swapped {
     }
 }
 
-/// Replaces the plugin so often, while Services change.
+/// Replaces the plugin this number of times while Services change.
 ///
 /// # Errors
-/// When somebody notices; the logs stay then.
+/// Fails if a swap is noticed. The logs are kept in this case.
 pub async fn run(site: &mut dyn Site, plane: &dyn Plane, name: &str, swaps: usize, load: Load) -> Result<Swapped> {
     let mut hosts = Hosts::configure(site, name, plane.kubeconfig_path(), &["--leader-elect=false"])?;
-    // As in the image: arenas of many threads keep what is freed, grow for minutes, and hide what the host keeps.
-    hosts.set("MALLOC_ARENA_MAX=2");
+    // As in the container image: with many arenas the allocator keeps freed memory and grows for minutes, which would hide leaks
+    // of the host.
+    hosts.set("MALLOC_ARENA_MAX=1");
     let plugin = Plugin::install(&hosts, site.provider())?;
     let host = hosts.start().await?;
     let machines = site.add(2).await?;
@@ -76,10 +74,10 @@ pub async fn run(site: &mut dyn Site, plane: &dyn Plane, name: &str, swaps: usiz
     Ok(swapped)
 }
 
-/// Memory that grew after it had been warm.
+/// Checks that memory has not grown after [`WARM`] swaps.
 ///
 /// # Errors
-/// How much it grew.
+/// Returns how much it has grown.
 pub fn is_bounded(memory: &[(usize, u64)]) -> Result<()> {
     let (_, warm) = memory.iter().find(|(swaps, _)| *swaps == WARM).context("memory of a warm host")?;
     let warm = *warm as f64;
@@ -90,7 +88,7 @@ pub fn is_bounded(memory: &[(usize, u64)]) -> Result<()> {
     Ok(())
 }
 
-/// The file that a host serves with, and what it is replaced by.
+/// The plugin file of a host, and the builds that replace it.
 struct Plugin {
     file: PathBuf,
     builds: Vec<Vec<u8>>,
@@ -110,7 +108,7 @@ impl Plugin {
         Ok(plugin)
     }
 
-    /// Puts the build in the file's place, as an operator's tools do.
+    /// Replaces the file with a build, like the tools of an operator.
     fn put(&self, number: usize) -> Result<()> {
         let new = self.file.with_extension("new");
         fs::write(&new, self.builds.get(number % self.builds.len()).context("a build")?)?;
@@ -122,7 +120,7 @@ impl Plugin {
         for swap in 1..=swaps {
             self.put(swap)?;
             let wanted = generation_after(swap)?;
-            let served = until(SWAP, || async {
+            let served = until(TAKEN, || async {
                 let seen = generation(&host.scrape().await?);
                 Ok(if seen >= wanted { Seen::Yes(seen) } else { Seen::NotYet(format!("generation {seen}")) })
             });
@@ -140,7 +138,7 @@ impl Plugin {
     }
 }
 
-/// The first one is there before any swap.
+/// Returns the generation after this number of swaps. It is 1 before the first swap.
 fn generation_after(swaps: usize) -> Result<f64> {
     Ok(f64::from(u32::try_from(swaps)?) + 1.0)
 }
@@ -150,7 +148,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn memory_may_be_a_little_more_and_not_grow() {
+    fn memory_may_grow_only_slightly() {
         let mib = 1 << 20;
         is_bounded(&[(0, 40 * mib), (50, 100 * mib), (100, 118 * mib)]).unwrap();
         is_bounded(&[(0, 40 * mib), (50, 100 * mib), (100, 119 * mib)]).unwrap_err();

@@ -1,4 +1,5 @@
-//! Skydock and the official cloud controller manager serve a cluster one after the other: each keeps what the other has made.
+//! Skydock and the official cloud controller manager serve a cluster one after the other, and each keeps the resources of the
+//! other.
 
 use std::{
     collections::BTreeMap,
@@ -24,25 +25,25 @@ use crate::{
 };
 
 const LIMIT: Duration = Duration::from_secs(120);
-/// Who has asked nothing for so long has looked at all there is; both list routes every ten seconds.
+/// How long there must be no request until a manager has read everything. Both list routes every ten seconds.
 const QUIET: Duration = Duration::from_secs(4);
 
-/// The official one, and what it is told.
+/// The official cloud controller manager and its settings.
 pub struct Official {
     /// The program.
     pub program: Peer,
-    /// Its `cloud.conf`.
+    /// The content of its `cloud.conf`.
     pub conf: String,
-    /// Its environment.
+    /// The environment variables.
     pub environment: Vec<(String, String)>,
-    /// What it does to its own load balancers as well, each time it looks at them.
+    /// Operations that it also sends for its own load balancers, each time it processes them.
     pub habits: &'static [&'static str],
 }
 
-/// Has Skydock make things, the official one keep them and make others, and Skydock keep those and take all away.
+/// Lets Skydock create resources, the official manager keep them and create others, and Skydock keep those and delete everything.
 ///
 /// # Errors
-/// Where either changed what was there, or left something.
+/// Fails if one of them changed existing resources, or left some.
 pub async fn both_ways(site: &mut dyn Site, plane: &dyn Plane, name: &str, official: &Official) -> Result<()> {
     let before = site.holdings().await?;
     let cluster = Cluster::new(plane.client());
@@ -88,7 +89,7 @@ async fn serve(cluster: &Cluster, site: &dyn Site, wanted: &mut Wanted, name: &s
     Ok(())
 }
 
-/// It ends when dropped: its standard input is closed.
+/// Starts the official manager. It ends when the value is dropped, because its standard input is closed.
 async fn start(plane: &dyn Plane, name: &str, official: &Official, hosts: &Hosts) -> Result<Child> {
     let folder = hosts.dir().join("official");
     fs::create_dir_all(&folder)?;
@@ -105,7 +106,7 @@ async fn start(plane: &dyn Plane, name: &str, official: &Official, hosts: &Hosts
     command.spawn().with_context(|| official.program.name())
 }
 
-/// Waits until who has just begun has looked at all, and sees that it has only looked.
+/// Waits until a started manager has read everything, and checks that it has changed nothing.
 async fn keeps(site: &dyn Site, made: &BTreeMap<&'static str, Vec<String>>, habits: &[&str]) -> Result<()> {
     settled(site.proxy()).await?;
     let writes: Vec<_> = site
@@ -136,7 +137,7 @@ async fn settled(proxy: &Proxy) -> Result<()> {
     }
 }
 
-/// Whether an operation changes anything; tokens are nobody's things.
+/// Returns whether an operation changes something. Creating tokens does not count.
 fn writes(operation: &str) -> bool {
     let reads = ["GET ", "imds:", "POST identity/auth/tokens"];
     !reads.iter().any(|read| operation.starts_with(read)) && !operation.contains(":Describe")
@@ -147,7 +148,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_changes_things_is_known() {
+    fn write_operations_are_recognized() {
         for operation in ["POST network/floatingips", "PUT network/ports/{id}", "DELETE x", "ec2:CreateRoute"] {
             assert!(writes(operation), "{operation}");
         }

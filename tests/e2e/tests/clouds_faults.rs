@@ -1,4 +1,4 @@
-//! Clusters in bad clouds, served by a host that is killed. `cargo run -p skydock-e2e -- aws --seeds 50` does more of it.
+//! Clusters in faulty clouds with a host that is killed. `cargo run -p skydock-e2e -- aws --seeds 50` runs more of them.
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "helpers of tests, which clippy does not know for such")]
 
 use skydock_clouds::{Aws, OpenStack};
@@ -9,7 +9,7 @@ const SEEDS: u64 = 2;
 const STEPS: usize = 5;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn nothing_is_lost_left_or_doubled_on_a_bad_openstack() {
+async fn nothing_is_lost_or_duplicated_on_a_faulty_openstack() {
     let cloud = OpenStack::start().await.unwrap();
     for seed in 0..SEEDS {
         let plane = RealPlane::start_without_controllers().await.unwrap();
@@ -20,7 +20,7 @@ async fn nothing_is_lost_left_or_doubled_on_a_bad_openstack() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn nothing_is_lost_left_or_doubled_on_a_bad_aws() {
+async fn nothing_is_lost_or_duplicated_on_a_faulty_aws() {
     let cloud = Aws::start().await.unwrap();
     let keys = cloud.verify_signatures().await.unwrap();
     for seed in 0..SEEDS {

@@ -1,6 +1,6 @@
-//! Credentials are replaced while Services change, and nobody notices: neither users nor the plugin. No secret is seen anywhere.
+//! Credentials are replaced while Services change, without being noticed by users or the plugin. No secret leaks.
 //!
-//! `SKYDOCK_SERVICES=50 SKYDOCK_ROTATIONS=8` has more of both.
+//! `SKYDOCK_SERVICES=50 SKYDOCK_ROTATIONS=8` runs with more Services and rotations.
 #![allow(clippy::unwrap_used, clippy::panic, clippy::print_stdout, reason = "a test, which tells what it has seen")]
 
 use std::time::Duration;
@@ -33,27 +33,27 @@ async fn plane() -> RealPlane {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn access_keys_are_replaced_and_nobody_notices() {
+async fn access_keys_are_rotated_without_disruption() {
     let (cloud, plane) = (Aws::start().await.unwrap(), plane().await);
     let keys = cloud.verify_signatures().await.unwrap();
     tell(rotation::access_keys(&cloud, keys, &plane, plan(10, 150, 3)).await);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn certificates_are_replaced_and_nobody_notices() {
+async fn certificates_are_rotated_without_disruption() {
     let (cloud, plane) = (Aws::start().await.unwrap(), plane().await);
     let keys = cloud.verify_signatures().await.unwrap();
     tell(rotation::certificates(&cloud, keys, &plane, plan(10, 150, 3)).await);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn tokens_are_revoked_and_nobody_notices() {
+async fn tokens_are_revoked_without_disruption() {
     let (cloud, plane) = (OpenStack::start().await.unwrap(), plane().await);
     tell(rotation::tokens(&cloud, &plane, plan(3, 500, 2)).await);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn passwords_are_changed_and_nobody_notices() {
+async fn passwords_are_changed_without_disruption() {
     let (cloud, plane) = (OpenStack::start().await.unwrap(), plane().await);
     tell(rotation::passwords(&cloud, &plane, plan(3, 500, 2)).await);
 }

@@ -1,5 +1,5 @@
-//! The story of a cluster in a cloud: the built host and plugin, a real control plane with kubelets, real OpenStack services, and an AWS
-//! that verifies signatures.
+//! The life of a cluster in a cloud, with the built host and plugin, a real control plane with kubelets, real OpenStack services,
+//! and an AWS that verifies signatures.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests, which clippy does not know for such")]
 
 use skydock_clouds::{Aws, OpenStack};
@@ -17,14 +17,14 @@ async fn tell(site: &mut dyn Site, name: &str) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_cluster_lives_and_ends_on_openstack() {
+async fn the_whole_life_of_a_cluster_works_on_openstack() {
     let cloud = OpenStack::start().await.unwrap();
     let mut site = OpenStackSite::new(&cloud, "story", 1).await.unwrap();
     tell(&mut site, "story").await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_cluster_lives_and_ends_on_aws() {
+async fn the_whole_life_of_a_cluster_works_on_aws() {
     let cloud = Aws::start().await.unwrap();
     let keys = cloud.verify_signatures().await.unwrap();
     let mut site = AwsSite::new(&cloud, keys, "story", 1).await.unwrap();

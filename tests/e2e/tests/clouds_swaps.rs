@@ -1,4 +1,4 @@
-//! The plugin is replaced again and again while Services change, and nobody notices. `SKYDOCK_SWAPS=1000` swaps more often.
+//! The plugin is replaced repeatedly while Services change, without being noticed. `SKYDOCK_SWAPS=1000` runs more swaps.
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a test, which tells what it has seen")]
 
 use std::time::Duration;
@@ -12,7 +12,7 @@ use skydock_e2e::{
 use skydock_planes::RealPlane;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_plugin_is_swapped_under_load_and_nobody_notices() {
+async fn a_plugin_is_swapped_under_load_without_disruption() {
     let cloud = Aws::start().await.unwrap();
     let keys = cloud.verify_signatures().await.unwrap();
     let plane = RealPlane::start_without_controllers().await.unwrap();

@@ -1,4 +1,4 @@
-//! Skydock and the official cloud controller managers, one after the other on one cluster and cloud.
+//! Skydock and the official cloud controller managers serve the same cluster and cloud, one after the other.
 #![allow(clippy::unwrap_used, reason = "helpers of tests, which clippy does not know for such")]
 
 use skydock_clouds::{Aws, OpenStack};
@@ -10,7 +10,7 @@ use skydock_peers::{Peer, aws, openstack};
 use skydock_planes::RealPlane;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn each_takes_over_from_the_other_on_openstack() {
+async fn takeover_works_in_both_directions_on_openstack() {
     let program = Peer::openstack().await.unwrap();
     let cloud = OpenStack::start().await.unwrap();
     let mut site = OpenStackSite::new(&cloud, "takeover", 1).await.unwrap();
@@ -21,7 +21,7 @@ async fn each_takes_over_from_the_other_on_openstack() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn each_takes_over_from_the_other_on_aws() {
+async fn takeover_works_in_both_directions_on_aws() {
     let program = Peer::aws().await.unwrap();
     let cloud = Aws::start().await.unwrap();
     let keys = cloud.verify_signatures().await.unwrap();
@@ -30,7 +30,7 @@ async fn each_takes_over_from_the_other_on_aws() {
     let conf = aws::cloud_conf(site.network(), "takeover", url, cloud.region());
     let environment = aws::environment(&keys, url, cloud.region());
     let plane = RealPlane::start_without_controllers().await.unwrap();
-    // moto has a TLS policy on listeners of TCP, and none of a load balancer's attributes that AWS sets by default.
+    // moto returns a TLS policy for TCP listeners, and lacks load balancer attributes that AWS sets by default.
     let habits = &["elbv2:ModifyListener", "elbv2:ModifyLoadBalancerAttributes"];
     let official = Official { program, conf, environment, habits };
     both_ways(&mut site, &plane, "takeover", &official).await.unwrap();

@@ -1,4 +1,4 @@
-//! A plugin with machines that says neither who it is nor which provider IDs are its own.
+//! A plugin with instances that reports neither its name nor its provider ID prefixes.
 use skydock_sdk::instances::{Instance, Presence};
 use skydock_sdk::plugin::{PluginInfo, Settings};
 use skydock_sdk::types::Node;

@@ -1,4 +1,4 @@
-//! The cloud of this crate, with all that a plugin can export.
+//! The cloud of this crate with all capabilities.
 use skydock_hostile::{Hostile, Identity};
 
 struct Good;

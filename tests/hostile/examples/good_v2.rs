@@ -1,4 +1,4 @@
-//! `good`, one version later: what a swap replaces it with.
+//! The next version of `good`, to which a swap replaces it.
 use skydock_hostile::{Hostile, Identity};
 
 struct GoodV2;

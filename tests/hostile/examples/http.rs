@@ -1,14 +1,14 @@
-//! A plugin that makes requests: one per node, as the node's annotations say, all of them in the air at once. What came of each
-//! is in the labels of its instance, or is its error.
+//! A plugin that sends HTTP requests: one per node, according to the node's annotations, all of them concurrently. The result of
+//! each is in the labels of the instance, or is returned as an error.
 //!
 //! | annotation | value |
 //! | --- | --- |
 //! | `hostile.skydock.dev/request` | `METHOD URL` |
-//! | `hostile.skydock.dev/body` | bytes of body, 0 by default |
-//! | `hostile.skydock.dev/timeout` | milliseconds; what is left of the call by default |
-//! | `hostile.skydock.dev/at-most` | bytes of the answer, 16 MiB by default |
+//! | `hostile.skydock.dev/body` | size of the body in bytes, 0 by default |
+//! | `hostile.skydock.dev/timeout` | timeout in milliseconds, the remaining time of the call by default |
+//! | `hostile.skydock.dev/at-most` | maximum size of the answer in bytes, 16 MiB by default |
 //!
-//! The cloud-config is how many requests may be in the air at once; 32 by default.
+//! The cloud-config is the maximum number of concurrent requests, 32 by default.
 use std::time::Duration;
 
 use skydock_sdk::http::{self, Method, Request, Response};
@@ -25,7 +25,7 @@ impl Plugin for Http {
     fn configure(settings: Settings) -> Result<()> {
         let text = settings.cloud_config.unwrap_or_default();
         let number = if text.trim().is_empty() { Ok(32) } else { text.trim().parse() };
-        AT_ONCE.set(number.map_err(|_| CloudError::invalid("the cloud-config is no number of requests"))?);
+        AT_ONCE.set(number.map_err(|_| CloudError::invalid("the cloud-config is not a number of requests"))?);
         Ok(())
     }
 
@@ -84,7 +84,7 @@ fn request(node: &Node) -> Result<Request> {
     Ok(request)
 }
 
-/// Status, length and sum (FNV-1a) of the answer.
+/// Returns an instance with status, length and checksum (FNV-1a) of the answer.
 fn instance(node: &Node, response: &Response) -> Instance {
     let sum = |sum: u32, byte: &u8| (sum ^ u32::from(*byte)).wrapping_mul(0x0100_0193);
     let label = |name: &str, value: String| (format!("hostile.skydock.dev/{name}"), value);

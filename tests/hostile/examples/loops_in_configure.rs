@@ -1,4 +1,4 @@
-//! A plugin that never comes back in `configure`.
+//! A plugin that never returns from `configure`.
 use skydock_sdk::plugin::{PluginInfo, Settings};
 use skydock_sdk::{Plugin, Result};
 

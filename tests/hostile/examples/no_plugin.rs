@@ -1,4 +1,4 @@
-//! A valid component with machines that does not export `plugin`.
+//! A valid component with instances that does not export `plugin`.
 use skydock_sdk::instances::{Instance, Presence};
 use skydock_sdk::types::Node;
 use skydock_sdk::{Instances, Result};
@@ -15,5 +15,5 @@ impl Instances for Headless {
     }
 }
 
-// `export!` adds `plugin` always; this is the part of it that exports one capability.
+// `export!` always exports `plugin`. This macro is the part of it that exports one capability.
 skydock_sdk::__export_capability!(instances Headless);

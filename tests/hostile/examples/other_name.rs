@@ -1,4 +1,4 @@
-//! `good` under another name: a swap to it must be refused.
+//! `good` with another name. A swap to it must be rejected.
 use skydock_hostile::{Hostile, Identity};
 
 struct OtherName;

@@ -1,8 +1,8 @@
-//! A plugin that tries all that the host offers, and tells in events what it found.
+//! A plugin that uses everything that the host offers, and reports the results in events.
 //!
-//! Options: `unused` and `overlap` go to `info`; `pages` is the number of pages that routes are listed in, of two each, or
-//! `endless`. Annotations of a service: `probe.example/read` names what to read (`KIND NAMESPACE NAME`), `probe.example/end` how
-//! `ensure` ends: `error`, `trap` or `retire`.
+//! The options `unused` and `overlap` are passed to `info`. `pages` is the number of pages when routes are listed, each with two
+//! routes, or `endless`. The annotations of a service are `probe.example/read` with the object to read (`KIND NAMESPACE NAME`),
+//! and `probe.example/end` with the way in which `ensure` ends: `error`, `trap` or `retire`.
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use skydock_sdk::events::{self, Severity};
@@ -16,7 +16,7 @@ struct Probe;
 
 static OPTIONS: Configured<Vec<Pair>> = Configured::new();
 
-/// Calls that this instance has had.
+/// The number of calls of this plugin instance.
 static CALLS: AtomicUsize = AtomicUsize::new(0);
 
 skydock_sdk::export!(Probe: load_balancers, routes, maintenance);

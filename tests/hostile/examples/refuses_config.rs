@@ -1,4 +1,4 @@
-//! A plugin that likes no configuration.
+//! A plugin that rejects every configuration.
 use skydock_sdk::plugin::{PluginInfo, Settings};
 use skydock_sdk::types::CloudError;
 use skydock_sdk::{Plugin, Result};

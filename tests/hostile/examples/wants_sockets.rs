@@ -1,10 +1,10 @@
-//! A plugin that wants to talk to the network past the host: it imports `wasi:sockets`.
+//! A plugin that tries to use the network without the host: it imports `wasi:sockets`.
 //!
-//! Not through `std::net`: not every C library for WebAssembly has sockets.
+//! It does not use `std::net`, because not every C library for WebAssembly supports sockets.
 use skydock_sdk::plugin::{PluginInfo, Settings};
 use skydock_sdk::{Plugin, Result};
 
-/// WASI's network.
+/// The network interface of WASI.
 mod network {
     #![allow(unsafe_code, missing_docs, unreachable_pub, reason = "generated")]
     wit_bindgen::generate!({ path: "wit-sockets", world: "network", generate_all });

@@ -1,4 +1,4 @@
-//! A plugin whose `instances` has the right name and the wrong types. Its contract is in `wit-wrong`, not in the SDK.
+//! A plugin whose `instances` has the right name but wrong types. Its contract is in `wit-wrong`, not in the SDK.
 
 /// The wrong contract.
 mod bindings {

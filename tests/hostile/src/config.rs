@@ -2,46 +2,47 @@
 //!
 //! | key | value |
 //! | --- | --- |
-//! | `instances`, `load-balancers`, `routes`, `zones` | the [`Behaviour`] of that interface, unless an object asks for another |
-//! | `region` | region of every node, `r1` by default |
+//! | `instances`, `load-balancers`, `routes`, `zones` | the [`Behavior`] of the interface, unless an object requests another one
+//! |
+//! | `region` | the region of all nodes, `r1` by default |
 
 use skydock_sdk::Result;
 use skydock_sdk::plugin::Settings;
 use skydock_sdk::types::CloudError;
 
-use crate::behaviour::Behaviour;
+use crate::behavior::Behavior;
 
-/// What the operator wrote.
+/// The parsed configuration.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Config {
     /// `--cluster-name`.
     pub cluster_name: String,
-    /// Region of every node.
+    /// The region of all nodes.
     pub region: String,
-    /// Behaviour of `instances`.
-    pub instances: Behaviour,
-    /// Behaviour of `load-balancers`.
-    pub load_balancers: Behaviour,
-    /// Behaviour of `routes`.
-    pub routes: Behaviour,
-    /// Behaviour of `zones`.
-    pub zones: Behaviour,
+    /// The behavior of `instances`.
+    pub instances: Behavior,
+    /// The behavior of `load-balancers`.
+    pub load_balancers: Behavior,
+    /// The behavior of `routes`.
+    pub routes: Behavior,
+    /// The behavior of `zones`.
+    pub zones: Behavior,
 }
 
 impl Config {
-    /// Reads the text.
+    /// Parses the text.
     ///
     /// # Errors
     ///
-    /// `invalid` with path and line for what it does not know.
+    /// Returns `invalid` with path and line for an unknown key or value.
     pub fn parse(settings: &Settings) -> Result<Self> {
         let mut config = Self {
             cluster_name: settings.cluster_name.clone(),
             region: "r1".into(),
-            instances: Behaviour::Good,
-            load_balancers: Behaviour::Good,
-            routes: Behaviour::Good,
-            zones: Behaviour::Good,
+            instances: Behavior::Good,
+            load_balancers: Behavior::Good,
+            routes: Behavior::Good,
+            zones: Behavior::Good,
         };
         let path = settings.cloud_config_path.as_deref().unwrap_or("cloud-config");
         for (number, line) in settings.cloud_config.as_deref().unwrap_or_default().lines().enumerate() {
@@ -68,7 +69,7 @@ impl Config {
             "zones" => &mut self.zones,
             _ => return Err(format!("unknown key `{key}`")),
         };
-        *interface = Behaviour::named(value).map_err(|_| format!("there is no behaviour `{value}`"))?;
+        *interface = Behavior::named(value).map_err(|_| format!("there is no behavior `{value}`"))?;
         Ok(())
     }
 }
@@ -86,17 +87,17 @@ mod tests {
     }
 
     #[test]
-    fn an_interface_is_set_by_its_name() {
+    fn a_behavior_is_set_per_interface() {
         let config = parse("# slow today\n\nroutes: slow\nregion: north\n").unwrap();
-        assert_eq!((config.routes, config.zones), (Behaviour::Slow, Behaviour::Good));
+        assert_eq!((config.routes, config.zones), (Behavior::Slow, Behavior::Good));
         assert_eq!(config.region, "north");
     }
 
     #[test]
-    fn what_is_not_understood_is_refused_with_its_line() {
+    fn rejects_invalid_lines_with_their_number() {
         let refusal = |text| parse(text).unwrap_err();
         assert_eq!(refusal("region: a\nnonsense"), CloudError::invalid("/etc/cloud:2: expected `key: value`"));
-        assert_eq!(refusal("colour: red"), CloudError::invalid("/etc/cloud:1: unknown key `colour`"));
-        assert_eq!(refusal("zones: lop"), CloudError::invalid("/etc/cloud:1: there is no behaviour `lop`"));
+        assert_eq!(refusal("color: red"), CloudError::invalid("/etc/cloud:1: unknown key `color`"));
+        assert_eq!(refusal("zones: lop"), CloudError::invalid("/etc/cloud:1: there is no behavior `lop`"));
     }
 }

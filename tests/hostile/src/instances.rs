@@ -1,10 +1,10 @@
-//! Machines: every node has one; its annotations say in which state.
+//! Instances: every node has one, whose state is set by the node's annotations.
 use skydock_sdk::events::{self, Severity};
 use skydock_sdk::instances::{Instance, Presence};
 use skydock_sdk::types::{AddressKind, CloudError, Node, NodeAddress};
 use skydock_sdk::{Instances, Lookup, Result, cluster};
 
-use crate::behaviour::{Behaviour, Lie};
+use crate::behavior::{Behavior, Lie};
 use crate::config::Config;
 use crate::misdeed::{Target, commit};
 use crate::{CONFIG, Hostile, Identity, PREFIX, address};
@@ -20,29 +20,29 @@ impl<I: Identity> Instances for Hostile<I> {
 
     fn describe(nodes: Vec<Node>) -> Result<Vec<Result<Instance>>> {
         let config = CONFIG.get()?;
-        Ok(each(&nodes, config.instances, |node, behaviour| Ok(instance(node, behaviour, &config))))
+        Ok(each(&nodes, config.instances, |node, behavior| Ok(instance(node, behavior, &config))))
     }
 }
 
-/// One answer per node, unless one of them asks for a list of another length.
+/// Returns one answer per node, unless a node requests a list with a different length.
 pub(crate) fn each<T>(
     nodes: &[Node],
-    otherwise: Behaviour,
-    answer: impl Fn(&Node, Behaviour) -> Result<T>,
+    otherwise: Behavior,
+    answer: impl Fn(&Node, Behavior) -> Result<T>,
 ) -> Vec<Result<T>> {
     let mut answers = Vec::new();
     for node in nodes {
-        let behaviour = match Behaviour::of(&node.annotations, otherwise) {
-            Ok(Behaviour::Lie(Lie::Length)) => continue,
-            Ok(behaviour) => behaviour,
+        let behavior = match Behavior::of(&node.annotations, otherwise) {
+            Ok(Behavior::Lie(Lie::Length)) => continue,
+            Ok(behavior) => behavior,
             Err(error) => {
                 answers.push(Err(error));
                 continue;
             }
         };
         let publish = |target| publish(node, target);
-        answers.push(commit(behaviour, &node.name, &publish).and_then(|()| answer(node, behaviour)));
-        if behaviour.lies(Lie::Longer) {
+        answers.push(commit(behavior, &node.name, &publish).and_then(|()| answer(node, behavior)));
+        if behavior.lies(Lie::Longer) {
             answers.push(Err(CloudError::internal("one answer too many")));
         }
     }
@@ -62,11 +62,11 @@ fn presence(node: &Node) -> Result<Presence> {
         None | Some("running") => Ok(Presence::Running),
         Some("stopped") => Ok(Presence::Stopped),
         Some("absent") => Ok(Presence::Absent),
-        Some(other) => Err(CloudError::invalid(format!("{PRESENCE}: {other:?} is no state"))),
+        Some(other) => Err(CloudError::invalid(format!("{PRESENCE}: {other:?} is not a state"))),
     }
 }
 
-fn instance(node: &Node, behaviour: Behaviour, config: &Config) -> Instance {
+fn instance(node: &Node, behavior: Behavior, config: &Config) -> Instance {
     let ip = NodeAddress { kind: AddressKind::InternalIp, address: address(10, &node.name) };
     let hostname = NodeAddress { kind: AddressKind::Hostname, address: node.name.clone() };
     let right = Instance {
@@ -78,30 +78,28 @@ fn instance(node: &Node, behaviour: Behaviour, config: &Config) -> Instance {
         labels: vec![("hostile.skydock.dev/cluster".into(), config.cluster_name.clone())],
         annotations: Vec::new(),
     };
-    match behaviour {
-        Behaviour::Cluster => Instance { labels: what_the_host_knows(node), ..right },
-        Behaviour::Lie(Lie::Prefix) => Instance { provider_id: Some(format!("other://{}", node.name)), ..right },
-        Behaviour::Lie(Lie::Address) => {
+    match behavior {
+        Behavior::Cluster => Instance { labels: what_the_host_knows(node), ..right },
+        Behavior::Lie(Lie::Prefix) => Instance { provider_id: Some(format!("other://{}", node.name)), ..right },
+        Behavior::Lie(Lie::Address) => {
             Instance { addresses: vec![NodeAddress { address: "10.0.0.256".into(), ..ip }], ..right }
         }
-        Behaviour::Lie(Lie::Label) => Instance {
+        Behavior::Lie(Lie::Label) => Instance {
             zone: Some("no spaces, please!".into()),
             labels: vec![("hostile.skydock.dev/label".into(), "-".into())],
             ..right
         },
-        Behaviour::Lie(Lie::Count) => Instance {
+        Behavior::Lie(Lie::Count) => Instance {
             addresses: vec![ip; 1000],
             labels: (0..1000).map(|n| (format!("hostile.skydock.dev/l{n}"), "x".into())).collect(),
             ..right
         },
-        Behaviour::Lie(Lie::Huge) => {
-            Instance { provider_id: Some(format!("{PREFIX}{}", "x".repeat(1 << 20))), ..right }
-        }
+        Behavior::Lie(Lie::Huge) => Instance { provider_id: Some(format!("{PREFIX}{}", "x".repeat(1 << 20))), ..right },
         _ => right,
     }
 }
 
-/// Labels for how many nodes and services the host shows, and whether this node can be read whole.
+/// Returns labels with the numbers of nodes and services that the host shows, and whether this node can be read completely.
 fn what_the_host_knows(node: &Node) -> Vec<(String, String)> {
     let label = |key: &str, value: String| (format!("hostile.skydock.dev/{key}"), value);
     vec![
@@ -114,7 +112,7 @@ fn what_the_host_knows(node: &Node) -> Vec<(String, String)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::behaviour::ANNOTATION;
+    use crate::behavior::ANNOTATION;
 
     fn node(name: &str, annotation: (&str, &str)) -> Node {
         let annotations = vec![(annotation.0.into(), annotation.1.into())];
@@ -122,16 +120,16 @@ mod tests {
     }
 
     #[test]
-    fn one_node_that_fails_does_not_spoil_the_others() {
+    fn one_failing_node_does_not_affect_the_others() {
         let nodes = [Node::default(), node("b", (ANNOTATION, "error-denied")), node("c", (PRESENCE, "stopped"))];
-        let answers = each(&nodes, Behaviour::Good, |node, _| presence(node));
+        let answers = each(&nodes, Behavior::Good, |node, _| presence(node));
         let denied = CloudError::denied("b asked for it");
         assert_eq!(answers, [Ok(Presence::Running), Err(denied), Ok(Presence::Stopped)]);
     }
 
     #[test]
-    fn a_list_of_another_length_is_a_lie_that_can_be_asked_for() {
-        let length = |lie| each(&[Node::default(), node("b", (ANNOTATION, lie))], Behaviour::Good, |_, _| Ok(())).len();
+    fn an_answer_of_the_wrong_length_can_be_requested() {
+        let length = |lie| each(&[Node::default(), node("b", (ANNOTATION, lie))], Behavior::Good, |_, _| Ok(())).len();
         assert_eq!((length("lie-length"), length("good"), length("lie-longer")), (1, 2, 3));
     }
 }

@@ -1,9 +1,8 @@
-//! Plugins that misbehave, for the tests of the runtime.
+//! Plugins that misbehave, for tests of the runtime.
 //!
-//! The fixtures are the examples of this crate, each a component. Most of them are one small, well-behaved cloud
-//! ([`Hostile`]) that turns on its host when a test asks for it: for one object by the annotation
-//! [`ANNOTATION`](behaviour::ANNOTATION), or for all calls of one interface by the cloud-config ([`config`]).
-//! [`Behaviour`](behaviour::Behaviour) lists what there is.
+//! The fixtures are the examples of this crate, each of which is a component. Most of them are a small, well-behaved cloud
+//! ([`Hostile`]) that misbehaves on request: for one object with the annotation [`ANNOTATION`](behavior::ANNOTATION), or for all
+//! calls of one interface with the cloud-config ([`config`]). See [`Behavior`](behavior::Behavior) for a list.
 
 use std::marker::PhantomData;
 
@@ -12,7 +11,7 @@ use skydock_sdk::{Configured, Plugin, Result};
 
 use crate::config::Config;
 
-pub mod behaviour;
+pub mod behavior;
 pub mod config;
 mod instances;
 mod load_balancers;
@@ -20,7 +19,7 @@ mod misdeed;
 mod routes;
 mod zones;
 
-/// What a fixture says it is.
+/// The identity of a fixture.
 pub trait Identity {
     /// `plugin-info.name`.
     const NAME: &str;
@@ -28,7 +27,7 @@ pub trait Identity {
     const VERSION: &str;
 }
 
-/// The cloud, under the name and version of a fixture.
+/// The cloud with the name and version of a fixture.
 #[derive(Debug)]
 pub struct Hostile<I>(PhantomData<I>);
 
@@ -50,10 +49,10 @@ impl<I: Identity> Plugin for Hostile<I> {
     }
 }
 
-/// Prefix of the cloud's provider IDs.
+/// The prefix of the cloud's provider IDs.
 const PREFIX: &str = "hostile://";
 
-/// An address in `10.0.0.0/8` or another range of one byte that is always the same for the same name (FNV-1a).
+/// Returns an address in `10.0.0.0/8`, or in another range with this first byte, that depends only on the name (FNV-1a).
 fn address(range: u8, name: &str) -> String {
     let hash = name.bytes().fold(0x811c_9dc5_u32, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193));
     let [_, a, b, c] = hash.to_be_bytes();

@@ -1,4 +1,4 @@
-//! Load balancers: one address for each service, remembered in the host's cache as a cloud would remember it.
+//! Load balancers: one address per service, stored in the host's cache instead of a cloud.
 use std::time::Duration;
 
 use skydock_sdk::events::{self, Severity};
@@ -6,31 +6,31 @@ use skydock_sdk::load_balancers::{self, NodeSet};
 use skydock_sdk::types::{CloudError, Ingress, IpMode, LoadBalancerStatus, Node, Service};
 use skydock_sdk::{LoadBalancers, Lookup, Result, cache};
 
-use crate::behaviour::{Behaviour, Lie};
+use crate::behavior::{Behavior, Lie};
 use crate::misdeed::{Target, commit};
 use crate::{CONFIG, Hostile, Identity, address};
 
-/// The longest the host keeps an entry.
+/// The maximum lifetime of an entry in the host's cache.
 const LIFETIME: Duration = Duration::from_hours(24);
 
 impl<I: Identity> LoadBalancers for Hostile<I> {
     fn get(service: Service) -> Result<Option<LoadBalancerStatus>> {
-        let behaviour = begin(&service)?;
-        Ok(cache::get(&key(&service)).map(|_| status(&service, behaviour)))
+        let behavior = begin(&service)?;
+        Ok(cache::get(&key(&service)).map(|_| status(&service, behavior)))
     }
 
     fn ensure(service: Service, nodes: &NodeSet) -> Result<LoadBalancerStatus> {
-        let behaviour = begin(&service)?;
+        let behavior = begin(&service)?;
         remember(&service)?;
-        match behaviour {
-            Behaviour::Nodes => named_after(nodes),
-            Behaviour::NodesForever => read_forever(nodes),
-            Behaviour::KeepNodes => {
-                // The SDK gives a handle back by itself; it does not if the handle has gone elsewhere.
+        match behavior {
+            Behavior::Nodes => named_after(nodes),
+            Behavior::NodesForever => read_forever(nodes),
+            Behavior::KeepNodes => {
+                // The SDK drops the handle by itself, unless it has been taken.
                 nodes.take_handle();
-                Ok(status(&service, behaviour))
+                Ok(status(&service, behavior))
             }
-            _ => Ok(status(&service, behaviour)),
+            _ => Ok(status(&service, behavior)),
         }
     }
 
@@ -49,10 +49,10 @@ impl<I: Identity> LoadBalancers for Hostile<I> {
     }
 }
 
-fn begin(service: &Service) -> Result<Behaviour> {
-    let behaviour = Behaviour::of(&service.annotations, CONFIG.get()?.load_balancers)?;
-    commit(behaviour, &format!("{}/{}", service.namespace, service.name), &|target| publish(service, target))?;
-    Ok(behaviour)
+fn begin(service: &Service) -> Result<Behavior> {
+    let behavior = Behavior::of(&service.annotations, CONFIG.get()?.load_balancers)?;
+    commit(behavior, &format!("{}/{}", service.namespace, service.name), &|target| publish(service, target))?;
+    Ok(behavior)
 }
 
 fn publish(service: &Service, target: Target) -> bool {
@@ -75,7 +75,8 @@ fn remember(service: &Service) -> Result<()> {
     Err(CloudError::internal(format!("the host does not remember service {}", service.name)))
 }
 
-/// A load balancer that is called after the nodes behind it, or an error if what the host says of them does not fit together.
+/// Returns a load balancer whose name consists of the nodes behind it, or an error if the host's information about them is
+/// inconsistent.
 fn named_after(set: &NodeSet) -> Result<LoadBalancerStatus> {
     let (targets, nodes) = (set.targets(), set.nodes());
     let same = |(target, node): (&load_balancers::Target, &Node)| {
@@ -99,16 +100,16 @@ fn read_forever(set: &NodeSet) -> ! {
     }
 }
 
-fn status(service: &Service, behaviour: Behaviour) -> LoadBalancerStatus {
+fn status(service: &Service, behavior: Behavior) -> LoadBalancerStatus {
     let at = |ip: String| Ingress { ip: Some(ip), ..Ingress::default() };
     let named = |name: String| Ingress { hostname: Some(name), ..Ingress::default() };
     let right = at(address(100, &service.uid));
-    let ingress = match behaviour {
-        Behaviour::Lie(Lie::Address) => vec![at("100.0.0.256".into())],
-        Behaviour::Lie(Lie::Count) => vec![right; 1000],
-        Behaviour::Lie(Lie::Huge) => vec![named("x".repeat(1 << 20))],
-        Behaviour::Lie(Lie::Label) => vec![named("no spaces, please!".into())],
-        Behaviour::Proxy => vec![Ingress { ip_mode: Some(IpMode::Proxy), ..right }],
+    let ingress = match behavior {
+        Behavior::Lie(Lie::Address) => vec![at("100.0.0.256".into())],
+        Behavior::Lie(Lie::Count) => vec![right; 1000],
+        Behavior::Lie(Lie::Huge) => vec![named("x".repeat(1 << 20))],
+        Behavior::Lie(Lie::Label) => vec![named("no spaces, please!".into())],
+        Behavior::Proxy => vec![Ingress { ip_mode: Some(IpMode::Proxy), ..right }],
         _ => vec![right],
     };
     LoadBalancerStatus { ingress }
@@ -119,15 +120,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_service_has_the_same_address_every_time_and_another_one_has_another() {
-        let of = |uid: &str| status(&Service { uid: uid.into(), ..Service::default() }, Behaviour::Good);
+    fn each_service_has_its_own_stable_address() {
+        let of = |uid: &str| status(&Service { uid: uid.into(), ..Service::default() }, Behavior::Good);
         assert_eq!(of("a"), of("a"));
         assert_ne!(of("a"), of("b"));
     }
 
     #[test]
-    fn the_address_of_a_proxy_says_so_and_another_says_nothing() {
-        let mode = |behaviour| status(&Service::default(), behaviour).ingress[0].ip_mode;
-        assert_eq!((mode(Behaviour::Proxy), mode(Behaviour::Good)), (Some(IpMode::Proxy), None));
+    fn only_the_proxy_behavior_sets_the_ip_mode() {
+        let mode = |behavior| status(&Service::default(), behavior).ingress[0].ip_mode;
+        assert_eq!((mode(Behavior::Proxy), mode(Behavior::Good)), (Some(IpMode::Proxy), None));
     }
 }

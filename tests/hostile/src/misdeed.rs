@@ -1,68 +1,69 @@
-//! What is done before an answer is given.
+//! Actions before an answer is returned.
 use std::time::{Duration, Instant};
 
 use skydock_sdk::cache::{self, Reservation};
 use skydock_sdk::types::CloudError;
 use skydock_sdk::{Result, log};
 
-use crate::behaviour::{Behaviour, Failure};
+use crate::behavior::{Behavior, Failure};
 
-/// Lines of a log flood; far above any rate a host allows.
+/// The number of lines of a log flood, much more than any host allows.
 const FLOOD: u32 = 10_000;
-/// Computing time of a slow answer.
+/// The computing time of a slow answer.
 const SLOW: Duration = Duration::from_millis(200);
-/// Longer than any deadline a test sets.
+/// Longer than any deadline in tests.
 const SLEEP: Duration = Duration::from_secs(60);
-/// Delay in throttled and in-progress answers.
+/// The delay in throttled and in-progress answers.
 const RETRY: Duration = Duration::from_millis(1500);
 
-/// Publishes an event on the object of the call, or on another one of its kind. True if the host took it.
+/// Publishes an event on the object of the call, or on another object of the same kind. Returns true if the host accepted it.
 pub(crate) type Publish<'a> = &'a dyn Fn(Target) -> bool;
 
-/// Whom an event is about.
+/// The object of an event.
 #[derive(Clone, Copy)]
 pub(crate) enum Target {
     Itself,
     Other,
 }
 
-/// Does it. An error is the answer; without one a right answer (or a lie) follows. `name` is the object's.
-pub(crate) fn commit(behaviour: Behaviour, name: &str, publish: Publish<'_>) -> Result<()> {
-    match behaviour {
-        Behaviour::Good
-        | Behaviour::Cluster
-        | Behaviour::Proxy
-        | Behaviour::Nodes
-        | Behaviour::NodesForever
-        | Behaviour::KeepNodes
-        | Behaviour::Lie(_) => {}
-        Behaviour::Loop => run_forever(),
-        Behaviour::Allocate => allocate_forever(),
-        Behaviour::Trap => std::process::abort(),
-        Behaviour::LogFlood => flood(),
-        Behaviour::Slow => {
+/// Performs the behavior. If it returns an error, this is the answer. Otherwise a correct or wrong answer follows. `name` is the
+/// name of the object.
+pub(crate) fn commit(behavior: Behavior, name: &str, publish: Publish<'_>) -> Result<()> {
+    match behavior {
+        Behavior::Good
+        | Behavior::Cluster
+        | Behavior::Proxy
+        | Behavior::Nodes
+        | Behavior::NodesForever
+        | Behavior::KeepNodes
+        | Behavior::Lie(_) => {}
+        Behavior::Loop => run_forever(),
+        Behavior::Allocate => allocate_forever(),
+        Behavior::Trap => std::process::abort(),
+        Behavior::LogFlood => flood(),
+        Behavior::Slow => {
             let start = Instant::now();
             while start.elapsed() < SLOW {}
         }
-        Behaviour::Sleep => std::thread::sleep(SLEEP),
-        Behaviour::PublishEvent => {
+        Behavior::Sleep => std::thread::sleep(SLEEP),
+        Behavior::PublishEvent => {
             if !publish(Target::Itself) {
                 return Err(CloudError::internal("the host refused an event on the object of the call"));
             }
         }
-        Behaviour::PublishEventOnOther => {
+        Behavior::PublishEventOnOther => {
             if publish(Target::Other) {
                 return Err(CloudError::internal("the host took an event on another object"));
             }
         }
-        Behaviour::Reserve => reserve(name)?,
-        Behaviour::LookAround => look_around()?,
-        Behaviour::Fail(failure) => return Err(error(failure, name)),
+        Behavior::Reserve => reserve(name)?,
+        Behavior::LookAround => look_around()?,
+        Behavior::Fail(failure) => return Err(error(failure, name)),
     }
     Ok(())
 }
 
-/// All that a program finds of the machine it is on, if it is let.
+/// Collects everything that a program can find out about its machine, if allowed.
 fn look_around() -> Result<()> {
     let mut seen: Vec<String> = std::env::vars_os().map(|(name, _)| format!("variable {name:?}")).collect();
     seen.extend(std::env::args_os().map(|argument| format!("argument {argument:?}")));

@@ -1,28 +1,29 @@
-//! Routes: one table, remembered in the host's cache as a cloud would remember it.
+//! Routes: one table, stored in the host's cache instead of a cloud.
 //!
-//! Two instances that write the table at the same moment may lose a route; the host makes routes one call after the other.
+//! Two plugin instances that write the table at the same time may lose a route, but the host sends calls that create routes one
+//! after the other.
 use std::time::Duration;
 
 use skydock_sdk::routes::{NewRoute, Route, RoutePage};
 use skydock_sdk::types::CloudError;
 use skydock_sdk::{Result, Routes, cache};
 
-use crate::behaviour::{Behaviour, Lie};
+use crate::behavior::{Behavior, Lie};
 use crate::misdeed::commit;
 use crate::{CONFIG, Hostile, Identity};
 
-/// Where the table is, and for how long.
+/// The key and the lifetime of the table.
 const TABLE: &str = "routes";
 const LIFETIME: Duration = Duration::from_hours(24);
 
 impl<I: Identity> Routes for Hostile<I> {
     fn list_routes(_: Option<String>) -> Result<RoutePage> {
-        let behaviour = begin("the list of routes")?;
+        let behavior = begin("the list of routes")?;
         let mut routes = decode(&cache::get(TABLE).unwrap_or_default());
-        match behaviour {
-            Behaviour::Lie(Lie::Address) => routes.push(route("liar", "liar", "10.0.0.0/33")),
-            Behaviour::Lie(Lie::Huge) => routes.push(route(&"x".repeat(1 << 20), "liar", "10.0.0.0/24")),
-            Behaviour::Lie(Lie::Count) => routes = vec![route("liar", "liar", "10.0.0.0/24"); 100_000],
+        match behavior {
+            Behavior::Lie(Lie::Address) => routes.push(route("liar", "liar", "10.0.0.0/33")),
+            Behavior::Lie(Lie::Huge) => routes.push(route(&"x".repeat(1 << 20), "liar", "10.0.0.0/24")),
+            Behavior::Lie(Lie::Count) => routes = vec![route("liar", "liar", "10.0.0.0/24"); 100_000],
             _ => {}
         }
         Ok(RoutePage { routes, next: None })
@@ -44,13 +45,13 @@ impl<I: Identity> Routes for Hostile<I> {
     }
 }
 
-fn begin(what: &str) -> Result<Behaviour> {
-    let behaviour = CONFIG.get()?.routes;
-    commit(behaviour, what, &|_| false)?;
-    Ok(behaviour)
+fn begin(what: &str) -> Result<Behavior> {
+    let behavior = CONFIG.get()?.routes;
+    commit(behavior, what, &|_| false)?;
+    Ok(behavior)
 }
 
-/// Changes the table for each route and answers once for each.
+/// Changes the table for each route and returns one result per route.
 fn change(routes: Vec<Route>, apply: impl Fn(&mut Vec<Route>, Route)) -> Vec<Result<()>> {
     let mut table = decode(&cache::get(TABLE).unwrap_or_default());
     let mut answers = Vec::new();
@@ -60,8 +61,8 @@ fn change(routes: Vec<Route>, apply: impl Fn(&mut Vec<Route>, Route)) -> Vec<Res
             apply(&mut table, route);
         }
         match begun {
-            Ok(Behaviour::Lie(Lie::Length)) => {}
-            Ok(Behaviour::Lie(Lie::Longer)) => answers.extend([Ok(()), Ok(())]),
+            Ok(Behavior::Lie(Lie::Length)) => {}
+            Ok(Behavior::Lie(Lie::Longer)) => answers.extend([Ok(()), Ok(())]),
             other => answers.push(other.map(|_| ())),
         }
     }
@@ -81,7 +82,7 @@ fn route(name: &str, node: &str, cidr: &str) -> Route {
     }
 }
 
-/// One line per route: name, node and CIDR, none of which has a space.
+/// Encodes one line per route: name, node and CIDR, none of which contains a space.
 fn encode(table: &[Route]) -> String {
     let line = |route: &Route| {
         format!("{} {} {}\n", route.name, route.target_node.as_deref().unwrap_or_default(), route.destination_cidr)
@@ -103,7 +104,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_table_that_was_written_reads_the_same() {
+    fn a_route_table_survives_encoding_and_decoding() {
         let table = vec![route("n1-10.0.0.0/24", "n1", "10.0.0.0/24"), route("n2-fd00::/64", "n2", "fd00::/64")];
         assert_eq!(decode(encode(&table).as_bytes()), table);
         assert_eq!(decode(b""), []);

@@ -2,36 +2,36 @@
 
 use std::path::PathBuf;
 
-/// As many as large clusters run it with; its default is one.
+/// The number of workers in large clusters. The default is one.
 const WORKERS: u16 = 20;
 
-/// How a peer is run. Its environment may hold secrets, so that it is not shown.
+/// The settings of a peer. They are not printed, because the environment may contain secrets.
 #[derive(Clone)]
 pub struct Settings {
-    /// Its home, with what it writes. It has to be there.
+    /// Its folder, which must exist. Files are written to it.
     pub folder: PathBuf,
-    /// Of the account it uses.
+    /// The kubeconfig of its account.
     pub kubeconfig: PathBuf,
-    /// The cloud's configuration, as [`crate::openstack::cloud_conf`] and [`crate::aws::cloud_conf`] have it.
+    /// The cloud configuration, as returned by [`crate::openstack::cloud_conf`] and [`crate::aws::cloud_conf`].
     pub cloud_config: PathBuf,
-    /// `--cluster-name`, a part of what OpenStack's load balancers are called.
+    /// `--cluster-name`, which is part of the names of load balancers in OpenStack.
     pub cluster: String,
-    /// `--controllers`, such as `service-lb-controller` or `-node-route-controller`; `*` are those that run by default.
+    /// `--controllers`, for example `service-lb-controller` or `-node-route-controller`. `*` stands for the default controllers.
     pub controllers: Vec<String>,
-    /// How many nodes, and how many Services, it works on at a time.
+    /// The number of nodes, and of Services, that are processed concurrently.
     pub workers: u16,
-    /// Whether it takes a lease first.
+    /// Whether it uses leader election.
     pub leader_elect: bool,
-    /// Pods' addresses. With them it configures routes, else it does not.
+    /// The address range of Pods. Routes are configured only if it is set.
     pub cluster_cidr: Option<String>,
-    /// Where `/metrics` and `/healthz` are served by TLS on loopback, to anybody.
+    /// The port on loopback at which `/metrics` and `/healthz` are served over TLS without authentication.
     pub secure_port: Option<u16>,
-    /// Its environment.
+    /// The environment variables.
     pub environment: Vec<(String, String)>,
 }
 
 impl Settings {
-    /// All controllers but routes, with 20 workers, as the leader that it has to become first, and no port.
+    /// Creates settings with all controllers except routes, 20 workers, leader election, and no port.
     #[must_use]
     pub fn new(folder: impl Into<PathBuf>, kubeconfig: impl Into<PathBuf>, cloud_config: impl Into<PathBuf>) -> Self {
         Self {
@@ -48,7 +48,7 @@ impl Settings {
         }
     }
 
-    /// The arguments after `--cloud-provider`.
+    /// Returns the arguments after `--cloud-provider`.
     pub(crate) fn arguments(&self) -> Vec<String> {
         let mut arguments = vec![
             format!("--cloud-config={}", self.cloud_config.display()),
@@ -57,7 +57,7 @@ impl Settings {
             format!("--controllers={}", self.controllers.join(",")),
             format!("--concurrent-node-syncs={}", self.workers),
             format!("--concurrent-service-syncs={}", self.workers),
-            // A negative rate is none.
+            // A negative rate means no limit.
             "--kube-api-qps=-1".to_owned(),
             format!("--leader-elect={}", self.leader_elect),
             "--allocate-node-cidrs=false".to_owned(),
@@ -70,7 +70,7 @@ impl Settings {
                 "--bind-address=127.0.0.1".to_owned(),
                 format!("--cert-dir={}", self.folder.join("certificates").display()),
                 format!("--authentication-kubeconfig={}", self.kubeconfig.display()),
-                // Else it looks again and again for the authority of aggregated APIs, which a bare control plane has not.
+                // Otherwise it repeatedly looks up the CA of aggregated APIs, which a bare control plane does not have.
                 "--authentication-skip-lookup".to_owned(),
                 format!("--authorization-kubeconfig={}", self.kubeconfig.display()),
                 "--authorization-always-allow-paths=/healthz,/metrics".to_owned(),
@@ -93,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn a_peer_is_tuned_and_leads_by_default() {
+    fn default_arguments_tune_the_peer_and_elect_a_leader() {
         for wanted in [
             "--concurrent-node-syncs=20",
             "--concurrent-service-syncs=20",
@@ -107,14 +107,14 @@ mod tests {
     }
 
     #[test]
-    fn routes_are_configured_where_pods_have_addresses() {
+    fn routes_are_configured_with_a_cluster_cidr() {
         assert!(has(&settings(), "--configure-cloud-routes=false"));
         let routes = Settings { cluster_cidr: Some("10.244.0.0/16".to_owned()), ..settings() };
         assert!(has(&routes, "--configure-cloud-routes=true") && has(&routes, "--cluster-cidr=10.244.0.0/16"));
     }
 
     #[test]
-    fn a_port_is_served_on_loopback_alone() {
+    fn the_port_is_served_only_on_loopback() {
         assert!(!has(&settings(), "--bind-address=127.0.0.1"));
         let served = Settings { secure_port: Some(1234), ..settings() };
         assert!(has(&served, "--secure-port=1234") && has(&served, "--bind-address=127.0.0.1"));

@@ -1,19 +1,19 @@
-//! What the peer of AWS is told of its cloud.
+//! The settings for the peer of AWS.
 
 use skydock_clouds::{Keys, Network};
 
-/// The APIs it calls, by the names of Go's SDK, with the names in their signatures.
+/// The APIs that it uses, by their names in Go's SDK, with the names in signatures.
 const SERVICES: [(&str, &str); 4] = [
     ("EC2", "ec2"),
     ("Elastic Load Balancing", "elasticloadbalancing"),
     ("Elastic Load Balancing v2", "elasticloadbalancing"),
     ("KMS", "kms"),
 ];
-/// The metadata service, which has no signature.
+/// The metadata service, whose requests are not signed.
 const METADATA: &str = "ec2imds";
 
-/// A `cloud.conf` for the cluster of this name in this network; every API is at `url`, an AWS's or a proxy's. The manager is said to run
-/// elsewhere, so that it does not look for an instance of its own.
+/// Returns a `cloud.conf` for the cluster with this name in this network. All APIs are at `url`, which is that of an AWS or of a
+/// proxy. The manager is configured to run elsewhere, so that it does not look for its own instance.
 #[must_use]
 pub fn cloud_conf(network: &Network, cluster: &str, url: &str, region: &str) -> String {
     let subnet = network.zones.first().map(|zone| zone.subnet_id.as_str()).unwrap_or_default();
@@ -32,7 +32,7 @@ pub fn cloud_conf(network: &Network, cluster: &str, url: &str, region: &str) -> 
     conf
 }
 
-/// Its environment: these keys, and no way to the real AWS, whatever it calls.
+/// Returns the environment variables: these keys, and settings that prevent all access to the real AWS.
 #[must_use]
 pub fn environment(keys: &Keys, url: &str, region: &str) -> Vec<(String, String)> {
     let variables = [
@@ -50,7 +50,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nothing_leads_to_the_real_aws() {
+    fn no_endpoint_leads_to_the_real_aws() {
         let keys = Keys { id: "id".to_owned(), secret: "secret".to_owned() };
         let variables = environment(&keys, "http://127.0.0.1:1", "us-east-1");
         let to_proxy: Vec<_> = variables.iter().filter(|(_, value)| value == "http://127.0.0.1:1").collect();

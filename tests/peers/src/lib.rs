@@ -1,8 +1,8 @@
-//! The official cloud controller managers of OpenStack and AWS, as programs of this machine, run against
-//! [`skydock_clouds`]: what Skydock is measured beside, and compared with.
+//! The official cloud controller managers of OpenStack and AWS, as programs that run against [`skydock_clouds`]. Skydock is
+//! measured against them and compared with them.
 //!
-//! [`Peer::openstack`] and [`Peer::aws`] build them, unchanged, from the Go modules that `openstack/go.mod` and `aws/go.mod` name;
-//! [`Peer::command`] runs one as [`Settings`] say, tuned: with more workers, and with no limit in its client. What is in its
+//! [`Peer::openstack`] and [`Peer::aws`] build them unchanged from the Go modules in `openstack/go.mod` and `aws/go.mod`.
+//! [`Peer::command`] runs one with [`Settings`]: tuned, with more workers and without a client rate limit. The content of
 //! `--cloud-config` is in [`openstack`] and [`aws`].
 
 #![forbid(unsafe_code)]

@@ -1,9 +1,9 @@
-//! What the peer of OpenStack is told of its cloud.
+//! The settings for the peer of OpenStack.
 
 use skydock_clouds::Project;
 
-/// A `cloud.conf` for a cluster in this project: load balancers on its IPv4 subnet with floating IPs, and routes on its
-/// router. `auth_url` may be a proxy's.
+/// Returns a `cloud.conf` for a cluster in this project: load balancers in its IPv4 subnet with floating IPs, and routes in its
+/// router. `auth_url` can be that of a proxy.
 #[must_use]
 pub fn cloud_conf(project: &Project, auth_url: &str) -> String {
     format!(

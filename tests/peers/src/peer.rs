@@ -11,7 +11,7 @@ use crate::watched;
 /// A Go module of this crate, and the program of another module that it builds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Program {
-    /// Name of the binary in the cache.
+    /// The name of the binary in the cache.
     name: &'static str,
     /// `--cloud-provider`.
     provider: &'static str,
@@ -37,7 +37,7 @@ const AWS: Program = Program {
     version: "v1.37.0",
 };
 
-/// An official cloud controller manager, built.
+/// An official cloud controller manager that has been built.
 #[derive(Debug, Clone)]
 pub struct Peer {
     program: Program,
@@ -45,18 +45,20 @@ pub struct Peer {
 }
 
 impl Peer {
-    /// That of OpenStack. Built when the cache of [`skydock_planes::go_binary`] has none, which takes some minutes.
+    /// Returns the manager for OpenStack. It is built if it is not in the cache of [`skydock_planes::go_binary`], which takes
+    /// some minutes.
     ///
     /// # Errors
-    /// When the cache cannot be written, no Go is to be had, or the build fails.
+    /// Fails if the cache cannot be written, if Go is not available, or if the build fails.
     pub async fn openstack() -> Result<Self, Error> {
         Self::build(OPENSTACK).await
     }
 
-    /// That of AWS. Built when the cache of [`skydock_planes::go_binary`] has none, which takes some minutes.
+    /// Returns the manager for AWS. It is built if it is not in the cache of [`skydock_planes::go_binary`], which takes some
+    /// minutes.
     ///
     /// # Errors
-    /// When the cache cannot be written, no Go is to be had, or the build fails.
+    /// Fails if the cache cannot be written, if Go is not available, or if the build fails.
     pub async fn aws() -> Result<Self, Error> {
         Self::build(AWS).await
     }
@@ -66,27 +68,27 @@ impl Peer {
         Ok(Self { program, binary })
     }
 
-    /// What it is called: `openstack-cloud-controller-manager`, `aws-cloud-controller-manager`.
+    /// Returns the name: `openstack-cloud-controller-manager` or `aws-cloud-controller-manager`.
     #[must_use]
     pub fn name(&self) -> &'static str {
         self.program.name
     }
 
-    /// The version of its module, such as `v1.36.0`.
+    /// Returns the version of the module, for example `v1.36.0`.
     #[must_use]
     pub fn version(&self) -> &'static str {
         self.program.version
     }
 
-    /// The program.
+    /// Returns the path of the program.
     #[must_use]
     pub fn binary(&self) -> &Path {
         &self.binary
     }
 
-    /// How it is run with these settings. Nothing is inherited but `PATH`. Its standard input has to be a pipe that is held open:
-    /// it is killed when that is closed, so that it never outlives whoever started it. The process's ID is the program's own. More
-    /// arguments of its command line may be added.
+    /// Returns the command that runs it with these settings. Of the environment, only `PATH` is inherited. Its standard input
+    /// must be a pipe that is kept open: the program is killed when the pipe is closed, so that it never outlives the process
+    /// that started it. The ID of the process is that of the program. Arguments can be added.
     #[must_use]
     pub fn command(&self, settings: &Settings) -> Command {
         let mut command = watched::command(&self.binary);
@@ -112,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn each_go_module_requires_the_version_that_is_told() {
+    fn each_go_module_requires_the_stated_version() {
         for program in [OPENSTACK, AWS] {
             let (module, _) = program.package.split_once("/cmd/").unwrap();
             let required = format!("{module} {}", program.version);
@@ -129,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn a_peer_inherits_nothing_but_where_programs_are() {
+    fn a_peer_does_not_inherit_the_environment() {
         let peer = Peer { program: AWS, binary: "/cache/aws".into() };
         let mut settings = Settings::new("/run", "/run/kubeconfig", "/run/cloud.conf");
         settings.environment = vec![("AWS_REGION".to_owned(), "us-east-1".to_owned())];

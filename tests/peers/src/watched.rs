@@ -1,17 +1,17 @@
-//! A program that ends with whoever started it, though it does not know.
+//! A program that ends with the process that started it, without support in the program.
 
 use std::path::Path;
 use std::process::Command;
 
-/// A shell becomes the program; one that it leaves behind kills it when the standard input is closed. It looks first whether the process
-/// of that number is still the program.
+/// A shell starts a background process and then becomes the program. The background process kills the program when the standard
+/// input is closed, after checking that the process with this ID is still the program.
 const SCRIPT: &str = r#"
 exec 3<&0
 (cat <&3; [ "/proc/$$/exe" -ef "$0" ] && kill -9 "$$") >/dev/null 2>&1 &
 exec "$0" "$@" 3<&- </dev/null
 "#;
 
-/// A command that becomes this program; its arguments are to be added.
+/// Returns a command that becomes this program. Its arguments can be added.
 pub(crate) fn command(program: &Path) -> Command {
     let mut command = Command::new("sh");
     command.arg("-c").arg(SCRIPT).arg(program);
@@ -30,7 +30,7 @@ mod tests {
         command(Path::new("/bin/sleep")).args(arguments).stdin(Stdio::piped()).spawn().unwrap()
     }
 
-    /// Whether this comes true within five seconds.
+    /// Returns whether this becomes true within five seconds.
     fn within(mut done: impl FnMut() -> bool) -> bool {
         for _ in 0..500 {
             if done() {
@@ -46,7 +46,7 @@ mod tests {
     }
 
     #[test]
-    fn it_is_the_process_that_was_started() {
+    fn a_watched_process_becomes_the_started_program() {
         let mut child = start(&["60"]);
         let became = within(|| is_program(&child));
         child.kill().unwrap();
@@ -55,12 +55,12 @@ mod tests {
     }
 
     #[test]
-    fn it_is_killed_when_its_standard_input_is_closed() {
+    fn a_watched_process_ends_when_its_stdin_is_closed() {
         let mut child = start(&["60"]);
         let became = within(|| is_program(&child));
         drop(child.stdin.take());
         let ended = within(|| child.try_wait().unwrap().is_some());
-        child.kill().unwrap(); // nothing, if it has ended
+        child.kill().unwrap(); // no effect if it has ended
         assert!(!child.wait().unwrap().success());
         assert!(became && ended, "{became} {ended}");
     }

@@ -5,7 +5,7 @@ use kube::{Client, Config};
 
 use crate::Error;
 
-/// A client as the kubeconfig says.
+/// Creates a client with this kubeconfig.
 pub(crate) async fn from_kubeconfig(path: &Path) -> Result<Client, Error> {
     let parsed = Kubeconfig::read_from(path).map_err(Error::setup("read the kubeconfig"))?;
     let config = Config::from_custom_kubeconfig(parsed, &KubeConfigOptions::default())

@@ -1,4 +1,4 @@
-//! The embedded control plane, within this process.
+//! The embedded control plane, which runs in this process.
 
 use std::collections::HashMap;
 use std::fs;
@@ -13,13 +13,13 @@ use tempfile::TempDir;
 
 use crate::{Error, NodeSpec, Plane, client};
 
-/// The first node's address is the one after this; the range is for benchmarks (RFC 2544), so nobody's own.
+/// The address before that of the first node. The range is reserved for benchmarks (RFC 2544), so it is not in use.
 const NODE_NETWORK: Ipv4Addr = Ipv4Addr::new(198, 18, 0, 0);
 
-/// An embedded control plane with simulated kubelets: ready at once, and Nodes follow their kubelets without delay.
+/// An embedded control plane with simulated kubelets. It is ready at once, and Nodes follow their kubelets without delay.
 pub struct EmbeddedPlane {
     plane: DevPlane,
-    /// The provider ID of every node that was ever started.
+    /// The provider IDs of all nodes that were ever started.
     provider_ids: Mutex<HashMap<String, Option<String>>>,
     client: Client,
     kubeconfig: PathBuf,
@@ -30,15 +30,15 @@ impl EmbeddedPlane {
     /// Starts an empty control plane on a free port.
     ///
     /// # Errors
-    /// When no port or no folder for the kubeconfig is to be had.
+    /// Fails if there is no free port, or if the folder for the kubeconfig cannot be created.
     pub async fn start() -> Result<Self, Error> {
         Self::launch(Options::default()).await
     }
 
-    /// Starts the API server alone, as [`crate::RealPlane::start_without_controllers`] does.
+    /// Starts only the API server, like [`crate::RealPlane::start_without_controllers`].
     ///
     /// # Errors
-    /// As [`Self::start`].
+    /// See [`Self::start`].
     pub async fn start_without_controllers() -> Result<Self, Error> {
         Self::launch(Options { controllers: false, ..Options::default() }).await
     }
@@ -55,7 +55,7 @@ impl EmbeddedPlane {
         Ok(Self { plane, provider_ids: Mutex::default(), client, kubeconfig, _folder: folder })
     }
 
-    /// The plane itself, for what only an embedded one can do, such as cutting all watches.
+    /// Returns the plane itself, for features that only an embedded one has, for example ending all watches.
     #[must_use]
     pub fn dev_plane(&self) -> &DevPlane {
         &self.plane

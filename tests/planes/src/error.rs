@@ -2,109 +2,109 @@ use std::path::PathBuf;
 use std::process::ExitStatus;
 use std::time::Duration;
 
-/// Why a control plane could not do what was asked.
+/// The reason why a control plane could not do what was requested.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// A file or folder could not be read or written, or a program not be started.
+    /// A file or folder could not be read or written, or a program could not be started.
     #[error("cannot {action} {}: {source}", path.display())]
     Io {
-        /// What was tried: "read", "start" …
+        /// The action: "read", "start", …
         action: &'static str,
-        /// What it was tried on.
+        /// The file, folder or program.
         path: PathBuf,
-        /// What the system answered.
+        /// The error of the system.
         source: std::io::Error,
     },
 
-    /// Neither a Go toolchain nor a way to get one.
+    /// There is neither a Go toolchain nor a way to fetch one.
     #[error(
         "Kubernetes is built with Go {needed} or newer, which is neither on PATH nor could be fetched with \
          `python3 -m pip` ({reason}): install it from https://go.dev/dl"
     )]
     NoGo {
-        /// The least version that builds it.
+        /// The minimum version.
         needed: String,
-        /// Why fetching failed.
+        /// The reason why fetching it failed.
         reason: String,
     },
 
     /// `go build` failed.
     #[error("building Kubernetes from {} failed: {output}", folder.display())]
     Build {
-        /// The Go module's folder.
+        /// The folder of the Go module.
         folder: PathBuf,
-        /// The compiler's last lines.
+        /// The last lines of the compiler's output.
         output: String,
     },
 
-    /// The Go module does not say which Kubernetes it is.
+    /// The Go module does not specify the version of Kubernetes.
     #[error("{} requires no k8s.io/kubernetes", file.display())]
     NoVersion {
-        /// The module's go.mod.
+        /// The go.mod of the module.
         file: PathBuf,
     },
 
-    /// A part of the control plane ended by itself.
+    /// A program of the control plane ended unexpectedly.
     #[error("{program} ended with {status}; its last lines:\n{log}")]
     Ended {
-        /// Which part.
+        /// The program.
         program: String,
-        /// How it ended.
+        /// The exit status.
         status: ExitStatus,
         /// The last lines of its log.
         log: String,
     },
 
-    /// Something did not come true in time.
+    /// A condition was not met in time.
     #[error("waited {} s in vain for {what}; the last lines of {program}:\n{log}", waited.as_secs())]
     TimedOut {
-        /// What was waited for.
+        /// The condition.
         what: String,
-        /// For how long.
+        /// How long it was waited for.
         waited: Duration,
-        /// Who should have made it true.
+        /// The program that should have met it.
         program: String,
         /// The last lines of its log.
         log: String,
     },
 
-    /// No port, no kubeconfig, no runtime: something near at hand failed.
+    /// A local problem: no port, no kubeconfig, no runtime.
     #[error("cannot {action}: {reason}")]
     Setup {
-        /// What was tried.
+        /// The action.
         action: &'static str,
-        /// Why it failed.
+        /// The reason.
         reason: String,
     },
 
-    /// kubectl, or the program that makes keys, failed.
+    /// kubectl, or the program that generates keys, failed.
     #[error("`{command}` failed with {status}: {output}")]
     Command {
         /// The command line.
         command: String,
-        /// How it ended.
+        /// The exit status.
         status: ExitStatus,
-        /// What it wrote to its standard error.
+        /// Its standard error output.
         output: String,
     },
 
-    /// There is no kubelet of this name to stop.
+    /// There is no kubelet with this name to stop.
     #[error("no kubelet is running for node {0:?}")]
     NoSuchNode(String),
 
-    /// There is a kubelet of this name already.
+    /// A kubelet with this name is already running.
     #[error("a kubelet is running already for node {0:?}")]
     NodeRuns(String),
 }
 
 impl Error {
-    /// For `map_err` on file operations.
+    /// Returns a closure for `map_err` of file operations.
     pub(crate) fn io(action: &'static str, path: impl Into<PathBuf>) -> impl FnOnce(std::io::Error) -> Self {
         let path = path.into();
         move |source| Self::Io { action, path, source }
     }
 
-    /// For `map_err` on everything that only needs to be told.
+    /// Returns a closure for `map_err` that converts any error to [`Error::Setup`].
     pub(crate) fn setup<E: std::fmt::Display>(action: &'static str) -> impl FnOnce(E) -> Self {
         move |reason| Self::Setup { action, reason: reason.to_string() }
     }

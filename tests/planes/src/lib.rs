@@ -1,12 +1,12 @@
-//! Control planes for tests and the demo, all behind one trait, so that one scenario runs on each.
+//! Control planes for tests and the demo, with a common trait, so that a scenario can run on each of them.
 //!
-//! [`RealPlane`] is Kubernetes itself: etcd, kube-apiserver, kube-controller-manager, kube-scheduler and kubelets on a
-//! fake container runtime, built once from Go modules (`tests/control-plane`) and kept in a cache folder.
+//! [`RealPlane`] is the real Kubernetes: etcd, kube-apiserver, kube-controller-manager, kube-scheduler and kubelets with a fake
+//! container runtime, built once from Go modules (`tests/control-plane`) and stored in a cache folder.
 //!
-//! [`EmbeddedPlane`] is `skydock-devplane`: no Pods, no RBAC, and up in milliseconds.
+//! [`EmbeddedPlane`] is `skydock-devplane`: without Pods and RBAC, and ready within milliseconds.
 //!
-//! A plane lives as long as its value: dropping it, or the death of the process that holds it, ends everything it
-//! started. Any number of planes run side by side; no port is fixed.
+//! A plane lives as long as its value: when the value is dropped, or the process that holds it ends, everything that it started
+//! ends too. Several planes can run in parallel, because no port is fixed.
 
 #![forbid(unsafe_code)]
 

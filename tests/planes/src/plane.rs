@@ -5,36 +5,36 @@ use kube::Client;
 
 use crate::{Error, NodeSpec};
 
-/// A Kubernetes control plane with kubelets that can be switched on and off.
+/// A Kubernetes control plane with kubelets that can be started and stopped.
 #[async_trait]
 pub trait Plane: Send + Sync {
-    /// Which plane this is, for test output: "real" or "embedded".
+    /// Returns the name of the plane for test output: "real" or "embedded".
     fn name(&self) -> &'static str;
 
-    /// A kubeconfig with all rights.
+    /// Returns a kubeconfig with all permissions.
     fn kubeconfig_path(&self) -> &Path;
 
-    /// A client with all rights.
+    /// Returns a client with all permissions.
     fn client(&self) -> Client;
 
-    /// Whether Pods are scheduled and run (on a fake container runtime).
+    /// Returns whether Pods are scheduled and run (with a fake container runtime).
     fn runs_pods(&self) -> bool;
 
-    /// Starts a kubelet with `--cloud-provider=external`, and returns once its Node exists. The Node carries the taint
+    /// Starts a kubelet with `--cloud-provider=external` and waits until its Node exists. The Node has the taint
     /// `node.cloudprovider.kubernetes.io/uninitialized` until a cloud controller removes it.
     ///
-    /// A kubelet that was stopped can be started again, with the same spec.
+    /// A stopped kubelet can be started again with the same spec.
     ///
     /// # Errors
-    /// When a kubelet of this name runs already, cannot start, or has not registered in time.
+    /// Fails if a kubelet with this name is running, cannot be started, or does not register in time.
     async fn start_node(&self, node: &NodeSpec) -> Result<(), Error>;
 
-    /// Cuts a kubelet's power: its Node stays, and stops being Ready within some 15 seconds.
+    /// Stops a kubelet abruptly. Its Node remains, and is not Ready after about 15 seconds.
     ///
     /// # Errors
-    /// When no kubelet of this name runs.
+    /// Fails if no kubelet with this name is running.
     async fn stop_node(&self, name: &str) -> Result<(), Error>;
 
-    /// The provider ID that a running kubelet registered its Node with, if any.
+    /// Returns the provider ID with which a running kubelet registered its Node, if any.
     fn provider_id_of(&self, node: &str) -> Option<String>;
 }

@@ -1,4 +1,4 @@
-//! Kubernetes itself, as processes on this machine.
+//! The real Kubernetes, as processes on this machine.
 
 mod binary;
 mod command_line;
@@ -24,18 +24,18 @@ pub use self::binary::{control_plane_binary, go_binary, go_tool};
 use self::process::Process;
 use crate::{Error, NodeSpec, Plane, client};
 
-/// How long any one step may take. Each takes a second or two; a machine that builds at the same time is slower.
+/// How long a step may take. Usually it takes one or two seconds, but longer on a machine that is busy with a build.
 const PATIENCE: Duration = Duration::from_secs(90);
-/// The largest share of requests that an API server answers with a GOAWAY.
+/// The maximum fraction of requests that an API server answers with a GOAWAY.
 const MOST_GOAWAYS: f32 = 0.02;
-/// How often a step looks whether it is done.
+/// How often a step checks whether it is done.
 const POLL: Duration = Duration::from_millis(25);
 
-/// A real Kubernetes control plane on loopback, with kubelets on a fake container runtime.
+/// A real Kubernetes control plane on loopback, with kubelets that use a fake container runtime.
 ///
-/// RBAC is on, the API is served over TLS, and no controller of Kubernetes does a cloud controller's work.
+/// RBAC is enabled, the API is served over TLS, and none of Kubernetes' controllers does the work of a cloud controller.
 pub struct RealPlane {
-    // Dropped first: the kubelets, then the control plane from its top down.
+    // Fields are dropped in order: first the kubelets, then the programs of the control plane, in reverse order of their start.
     kubelets: Mutex<HashMap<String, Kubelet>>,
     _programs: Vec<Process>,
     client: Client,
@@ -51,21 +51,21 @@ struct Kubelet {
 }
 
 impl RealPlane {
-    /// Starts a control plane, and returns once the API server is ready and Pods can be created in the default
-    /// namespace. As often as it can, the API server sends clients to other connections. The first start on a machine
-    /// builds Kubernetes (see [`control_plane_binary`]).
+    /// Starts a control plane and waits until the API server is ready and Pods can be created in the default namespace. The API
+    /// server sends clients to other connections as often as it allows. The first start on a machine builds Kubernetes (see
+    /// [`control_plane_binary`]).
     ///
     /// # Errors
-    /// When the binary cannot be had, or a part of the control plane ends or is not ready in time.
+    /// Fails if the binary is not available, or if a program of the control plane ends or is not ready in time.
     pub async fn start() -> Result<Self, Error> {
         Self::launch(true).await
     }
 
-    /// Starts etcd and the API server alone: nobody looks after nodes whose kubelets are only pretended, and nobody but the
-    /// cloud controller uses the machine. No Pod can be created.
+    /// Starts only etcd and the API server, so that no controller handles nodes with simulated kubelets, and only the cloud
+    /// controller uses the machine. Pods cannot be created.
     ///
     /// # Errors
-    /// As [`Self::start`].
+    /// See [`Self::start`].
     pub async fn start_without_controllers() -> Result<Self, Error> {
         Self::launch(false).await
     }
@@ -74,7 +74,7 @@ impl RealPlane {
         let binary = control_plane_binary().await?;
         let began = Instant::now();
         let folder = tempfile::Builder::new()
-            .prefix("skydock-plane-") // short, since a Unix socket's path has room for 107 bytes
+            .prefix("skydock-plane-") // short, because the path of a Unix socket is limited to 107 bytes
             .tempdir()
             .map_err(Error::io("create a folder in", std::env::temp_dir()))?;
         let path = folder.path();
@@ -102,7 +102,7 @@ impl RealPlane {
         if controllers {
             programs.push(start("kube-scheduler", command_line::kube_scheduler(&kubeconfig))?);
             programs.push(start("kube-controller-manager", command_line::kube_controller_manager(path, &kubeconfig))?);
-            // Without it no Pod is admitted; and that it is made shows that the controllers work.
+            // Pods are not admitted without it, and its creation shows that the controllers work.
             let accounts: Api<ServiceAccount> = Api::namespaced(client.clone(), "default");
             let made = async || accounts.get_opt("default").await.is_ok_and(|account| account.is_some());
             wait_for("the default service account", &mut programs, made).await?;
@@ -114,10 +114,10 @@ impl RealPlane {
         Ok(Self { kubelets: Mutex::default(), _programs: programs, client, kubeconfig, binary, _port: socket, folder })
     }
 
-    /// Runs kubectl, of the same version, as the admin; answers what it wrote to its standard output.
+    /// Runs kubectl of the same version as the admin, and returns its standard output.
     ///
     /// # Errors
-    /// When it cannot be started or fails; what it wrote to its standard error is in the error.
+    /// Fails if kubectl cannot be started or fails. The error contains its standard error output.
     pub async fn kubectl(&self, arguments: &[&str]) -> Result<String, Error> {
         let kubeconfig = format!("--kubeconfig={}", self.kubeconfig.display());
         let mut all = vec!["kubectl".to_owned(), kubeconfig];
@@ -131,22 +131,22 @@ impl RealPlane {
         .map_err(Error::setup("run kubectl"))?
     }
 
-    /// The folder with everything of this plane: `PROGRAM.log`, `NODE.log`, keys, etcd's data. Gone with the plane,
-    /// unless a test that holds it panics.
+    /// Returns the folder with all files of this plane: `PROGRAM.log`, `NODE.log`, keys, etcd's data. It is deleted with the
+    /// plane, unless a test that holds it panics.
     #[must_use]
     pub fn folder(&self) -> &Path {
         self.folder.path()
     }
 
-    /// The API server's log of what service accounts have asked for, refused requests included: one event of
-    /// `audit.k8s.io/v1` a line, written before the answer is sent. It is made by the first such request.
+    /// Returns the path of the API server's audit log with the requests of service accounts, including denied ones. It has one
+    /// `audit.k8s.io/v1` event per line, written before the answer is sent. The first such request creates it.
     #[must_use]
     pub fn audit_log(&self) -> PathBuf {
         command_line::audit_log(self.folder.path())
     }
 
     fn kubelets(&self) -> MutexGuard<'_, HashMap<String, Kubelet>> {
-        // Nothing that could panic half-way is done under the lock.
+        // No code that holds the lock can panic in an inconsistent state.
         self.kubelets.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -184,7 +184,7 @@ impl Plane for RealPlane {
         let nodes: Api<Node> = Api::all(self.client());
         while !nodes.get_opt(&node.name).await.is_ok_and(|node| node.is_some()) {
             let failed = match self.kubelets().get_mut(&node.name) {
-                None => Some(Error::NoSuchNode(node.name.clone())), // stopped meanwhile
+                None => Some(Error::NoSuchNode(node.name.clone())), // stopped in the meantime
                 Some(kubelet) => failure("its Node to be registered", began, &mut kubelet.process),
             };
             if let Some(error) = failed {
@@ -218,8 +218,8 @@ impl Drop for RealPlane {
     }
 }
 
-/// A free port on 127.0.0.1, ours as long as the socket lives. It never listens; kube-apiserver does, on the same
-/// port, as `SO_REUSEPORT` allows.
+/// Returns a socket that reserves a free port on 127.0.0.1 as long as it exists. It never listens. kube-apiserver listens on the
+/// same port, which `SO_REUSEPORT` allows.
 fn reserve_port() -> std::io::Result<TcpSocket> {
     let socket = TcpSocket::new_v4()?;
     socket.set_reuseport(true)?;
@@ -229,17 +229,17 @@ fn reserve_port() -> std::io::Result<TcpSocket> {
 
 async fn is_ready(client: &Client) -> bool {
     match http::Request::get("/readyz").body(Vec::new()) {
-        // The client would log each "not yet" as an error.
+        // The client would log an error for each attempt before the API server is ready.
         Ok(request) => client.request_text(request).with_subscriber(NoSubscriber::new()).await.is_ok(),
         Err(_) => false,
     }
 }
 
-/// Waits until `done`; an error when the time is over or one of the programs has ended.
+/// Waits until `done`. Fails after the time limit, or if one of the programs has ended.
 async fn wait_for(what: &str, programs: &mut [Process], done: impl AsyncFn() -> bool) -> Result<(), Error> {
     let began = Instant::now();
     while !done().await {
-        // The last one started is the one waited for; but any of them may be the one that died.
+        // Usually the last started program is waited for, but any of them may have ended.
         if let Some(error) = programs.iter_mut().rev().find_map(|program| failure(what, began, program)) {
             return Err(error);
         }
@@ -248,7 +248,7 @@ async fn wait_for(what: &str, programs: &mut [Process], done: impl AsyncFn() -> 
     Ok(())
 }
 
-/// Why it is no use to wait any longer for `program`.
+/// Returns the reason to stop waiting for `program`, if there is one.
 fn failure(what: &str, began: Instant, program: &mut Process) -> Option<Error> {
     if let Err(error) = program.check() {
         return Some(error);

@@ -1,4 +1,4 @@
-//! Two embedded control planes answer the same: what the comparison with a real one takes for chance, is.
+//! Two embedded control planes give the same answers, which shows that the comparison ignores all random differences.
 
 #[path = "answers/answers.rs"]
 mod answers;
@@ -7,7 +7,7 @@ use anyhow::Result;
 use skydock_planes::{EmbeddedPlane, Plane as _};
 
 #[tokio::test(flavor = "multi_thread")]
-async fn two_embedded_planes_answer_the_same() -> Result<()> {
+async fn two_embedded_planes_give_the_same_answers() -> Result<()> {
     let (one, other) =
         (EmbeddedPlane::start_without_controllers().await?, EmbeddedPlane::start_without_controllers().await?);
     answers::are_alike(one.client(), other.client(), 100, false).await

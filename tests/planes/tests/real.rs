@@ -1,4 +1,4 @@
-//! What the real control plane does by itself, and what it does with nodes that await a cloud controller.
+//! The behavior of the real control plane, and of nodes that wait for a cloud controller.
 
 use std::time::{Duration, Instant};
 
@@ -13,7 +13,7 @@ use skydock_planes::{Error, NodeSpec, Plane, RealPlane};
 const UNINITIALIZED: &str = "node.cloudprovider.kubernetes.io/uninitialized";
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Asks again until the answer is yes; tells how long that took.
+/// Repeats a check until it succeeds, and returns how long that took.
 async fn eventually(what: &str, mut holds: impl AsyncFnMut() -> Result<bool>) -> Result<Duration> {
     let began = Instant::now();
     while !holds().await? {
@@ -95,7 +95,7 @@ async fn pods_wait_until_the_uninitialized_taint_is_gone() -> Result<()> {
 }
 
 #[tokio::test]
-async fn a_node_whose_kubelet_is_killed_stops_being_ready_and_comes_back_with_it() -> Result<()> {
+async fn a_node_is_not_ready_while_its_kubelet_is_killed() -> Result<()> {
     let plane = plane().await?;
     let nodes: Api<Node> = Api::all(plane.client());
     let spec = NodeSpec::new("node-1").without_provider_id();
@@ -116,12 +116,12 @@ async fn a_node_whose_kubelet_is_killed_stops_being_ready_and_comes_back_with_it
 
     plane.start_node(&spec).await?;
     eventually("the node is Ready again", async || is_ready(&nodes, "node-1").await).await?;
-    ensure!(nodes.get("node-1").await?.uid() == registered.uid(), "the node was registered anew");
+    ensure!(nodes.get("node-1").await?.uid() == registered.uid(), "the node was registered again");
     Ok(())
 }
 
 #[tokio::test]
-async fn planes_run_side_by_side_and_know_nothing_of_each_other() -> Result<()> {
+async fn planes_are_independent_of_each_other() -> Result<()> {
     let (one, other) = tokio::join!(plane(), plane());
     let (one, other) = (one?, other?);
     one.start_node(&"only-here".into()).await?;
@@ -131,7 +131,7 @@ async fn planes_run_side_by_side_and_know_nothing_of_each_other() -> Result<()> 
 }
 
 #[tokio::test]
-async fn mistakes_are_told() -> Result<()> {
+async fn mistakes_are_reported_as_errors() -> Result<()> {
     let plane = plane().await?;
     let unknown = plane.stop_node("nobody").await;
     ensure!(matches!(unknown, Err(Error::NoSuchNode(_))), "{unknown:?}");

@@ -1,4 +1,5 @@
-//! What is left of a control plane when it is dropped, and when the process that held it is killed and cleans up nothing.
+//! Checks that nothing is left of a control plane after it is dropped, and after the process that held it is killed without any
+//! cleanup.
 
 use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};
@@ -7,7 +8,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, ensure};
 use skydock_planes::{Plane, RealPlane};
 
-/// Set in the process that holds the plane, which is this test once more.
+/// Set in the process that holds the plane, which runs this test again.
 const HOLDER: &str = "SKYDOCK_TEST_HOLDS_A_PLANE";
 const NAME: &str = "a_control_plane_ends_with_the_process_that_holds_it";
 
@@ -36,12 +37,12 @@ async fn a_control_plane_ends_with_the_process_that_holds_it() -> Result<()> {
         ensure!(began.elapsed() < Duration::from_secs(5), "{} processes outlived the holder", processes_in(&folder)?);
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
-    std::fs::remove_dir_all(&folder)?; // nobody else is left to do it
+    std::fs::remove_dir_all(&folder)?; // everything that could delete it was killed
     Ok(())
 }
 
 #[tokio::test]
-async fn nothing_is_left_of_a_dropped_control_plane() -> Result<()> {
+async fn a_dropped_control_plane_leaves_nothing_behind() -> Result<()> {
     let plane = RealPlane::start().await?;
     plane.start_node(&"node-1".into()).await?;
     let folder = plane.folder().to_owned();
@@ -53,7 +54,7 @@ async fn nothing_is_left_of_a_dropped_control_plane() -> Result<()> {
     Ok(())
 }
 
-/// Starts a plane and waits to be killed.
+/// Starts a plane and waits until it is killed.
 async fn hold() -> Result<()> {
     use std::io::Write;
 
@@ -63,11 +64,11 @@ async fn hold() -> Result<()> {
     std::future::pending().await
 }
 
-/// How many processes name the folder in their command line.
+/// Returns the number of processes with the folder in their command line.
 fn processes_in(folder: &str) -> Result<usize> {
     let mut found = 0;
     for entry in std::fs::read_dir("/proc")? {
-        // A process may end while we look at it.
+        // The process may have ended in the meantime.
         let command = std::fs::read(entry?.path().join("cmdline")).unwrap_or_default();
         found += usize::from(String::from_utf8_lossy(&command).contains(folder));
     }

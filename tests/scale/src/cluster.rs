@@ -1,4 +1,4 @@
-//! The API server of this benchmark, from outside.
+//! The client of the benchmark's API server.
 
 use std::fs;
 use std::net::SocketAddr;
@@ -14,10 +14,10 @@ use tokio::net::TcpStream;
 use tokio::process::Command;
 use tokio::time::{Instant, sleep};
 
-/// How long the API server may take to listen.
+/// How long it may take until the API server listens.
 const LISTEN: Duration = Duration::from_secs(10);
 const POLL: Duration = Duration::from_millis(20);
-/// Nodes in one order: the cluster is locked meanwhile.
+/// The number of nodes in one order, during which the cluster is locked.
 const AT_ONCE: u32 = 1000;
 
 pub(crate) struct Cluster {
@@ -27,7 +27,7 @@ pub(crate) struct Cluster {
 }
 
 impl Cluster {
-    /// Starts it; its files go to this folder.
+    /// Starts the API server, with its files in this folder.
     pub(crate) async fn start(program: &Path, folder: &Path) -> Result<Self> {
         let log = folder.join("api.log");
         let process = Process::start(Command::new(program), &log)?;
@@ -47,7 +47,7 @@ impl Cluster {
         serde_json::from_str(&get(self.address, STATS).await?).context("cannot read the figures of the API server")
     }
 
-    /// Has something happen.
+    /// Sends an order.
     pub(crate) async fn order(&self, order: &Order) -> Result<()> {
         let (address, body) = (self.address, serde_json::to_string(order)?);
         let mut stream = TcpStream::connect(address).await?;
@@ -63,7 +63,7 @@ impl Cluster {
         Ok(())
     }
 
-    /// The same for many objects, some at a time.
+    /// Sends an order for many objects, in batches.
     pub(crate) async fn order_each(
         &self,
         numbers: std::ops::Range<u32>,
@@ -82,7 +82,7 @@ fn parts(numbers: std::ops::Range<u32>, size: u32) -> impl Iterator<Item = std::
     numbers.step_by(step).map(move |begin| begin..begin.saturating_add(size).min(end))
 }
 
-/// The address that it says it listens on.
+/// Returns the address that the server prints when it listens.
 async fn listening(log: &Path) -> Result<SocketAddr> {
     let begun = Instant::now();
     loop {
@@ -100,7 +100,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn parts_are_all_there_is_and_nothing_twice() {
+    fn parts_cover_the_range_without_overlap() {
         let all: Vec<_> = parts(5..32, 10).collect();
         assert_eq!(all, [5..15, 15..25, 25..32]);
         assert_eq!(parts(3..3, 10).count(), 0);

@@ -1,4 +1,4 @@
-//! What something has cost, from one moment to another.
+//! Measures the costs of a scenario.
 
 use std::time::Duration;
 
@@ -9,27 +9,27 @@ use tokio::time::Instant;
 
 use crate::scenario::Scenario;
 
-/// What was measured.
+/// The result of a measurement.
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct Row {
     pub(crate) scenario: Scenario,
-    /// False if the scenario was given up.
+    /// False if the scenario was aborted.
     pub(crate) reached: bool,
-    /// How often it was done; all other figures are of one time.
+    /// The number of repetitions. The other figures are for one of them.
     pub(crate) times: u32,
     pub(crate) seconds: f64,
-    /// Skydock's CPU time.
+    /// The CPU time of Skydock.
     pub(crate) cpu_seconds: f64,
-    /// That of the API server, which is not part of any goal.
+    /// The CPU time of the API server, which is not part of any goal.
     pub(crate) api_cpu_seconds: f64,
-    /// Most memory that was resident meanwhile.
+    /// The peak of resident memory.
     pub(crate) peak_bytes: u64,
     pub(crate) api_peak_bytes: u64,
-    /// What is to be said of it.
+    /// A remark about the result.
     pub(crate) note: String,
 }
 
-/// A measurement that runs.
+/// A running measurement.
 pub(crate) struct Meter {
     begun: Instant,
     cpu: Duration,
@@ -37,7 +37,7 @@ pub(crate) struct Meter {
 }
 
 impl Meter {
-    /// Begins now. `host` is none if it has just been started.
+    /// Starts a measurement. `host` is `None` if Skydock has just been started.
     pub(crate) fn start(host: Option<&Process>, api: &Process) -> Result<Self> {
         let mut cpu = Duration::ZERO;
         for process in host.into_iter().chain([api]) {
@@ -49,12 +49,12 @@ impl Meter {
         Ok(Self { begun: Instant::now(), cpu, api_cpu: api.cpu()? })
     }
 
-    /// Seconds so far.
+    /// Returns the seconds so far.
     pub(crate) fn elapsed(&self) -> f64 {
         self.begun.elapsed().as_secs_f64()
     }
 
-    /// What it took, of something that was done so often.
+    /// Returns the costs of one of `times` repetitions.
     pub(crate) fn row(&self, scenario: Scenario, times: u32, host: &Process, api: &Process) -> Result<Row> {
         let one = |time: Duration| time.as_secs_f64() / f64::from(times.max(1));
         Ok(Row {

@@ -1,4 +1,4 @@
-//! What Skydock has promised of large clusters, and whether it holds.
+//! The goals for large clusters, and whether they are met.
 
 use serde::Serialize;
 use skydock_bench::mebibytes;
@@ -7,16 +7,16 @@ use crate::cost::Row;
 use crate::run::Rows;
 use crate::scenario::{Scenario, Size};
 
-/// Ten times as much may cost so much more than ten times: a tree is deeper, a cache is missed.
+/// The factor by which the costs may grow more than linearly: trees are deeper, and caches are missed more often.
 const SLACK: f64 = 1.2;
-/// With as many nodes as this,
+/// The minimum number of nodes of the runs to which the memory goal applies.
 const MANY_NODES: u32 = 100_000;
-/// so much memory is enough.
+/// The maximum memory in bytes of these runs.
 const MEMORY: u64 = 1 << 30;
-/// How exactly the kernel tells CPU time, in seconds.
+/// The resolution of CPU times of the kernel in seconds.
 const TICK: f64 = 0.01;
 
-/// A promise, and what was found.
+/// A goal and its result.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub(crate) struct Goal {
     pub(crate) what: String,
@@ -25,7 +25,7 @@ pub(crate) struct Goal {
     pub(crate) met: bool,
 }
 
-/// All that can be said with these runs.
+/// Returns all goals that can be checked with these runs.
 pub(crate) fn check(runs: &[Rows]) -> Vec<Goal> {
     let mut goals = Vec::new();
     for large in runs {
@@ -45,12 +45,13 @@ pub(crate) fn check(runs: &[Rows]) -> Vec<Goal> {
     goals
 }
 
-/// How many times the nodes and the services of the other; less than one if they are fewer.
+/// Returns the ratios of nodes and of services of the large size to the small one. They are less than one if the large size has
+/// fewer.
 fn factors(small: Size, large: Size) -> (f64, f64) {
     (f64::from(large.nodes) / f64::from(small.nodes), f64::from(large.services) / f64::from(small.services))
 }
 
-/// One grows: no scenario costs much more than so many times as much.
+/// If either nodes or services grow, the costs of all scenarios must grow at most by about the same factor.
 fn linear(small: &Rows, large: &Rows, factor: f64) -> Goal {
     let growths = small.rows.iter().filter_map(|row| Some((growth(row, large)?, row.scenario)));
     let worst = growths.max_by(|(one, _), (other, _)| one.total_cmp(other));
@@ -61,7 +62,7 @@ fn linear(small: &Rows, large: &Rows, factor: f64) -> Goal {
     )
 }
 
-/// Both grow: so does what each service has to do with each node.
+/// If both grow, the costs of load balancers may grow by the product, because each service depends on each node.
 fn passes(small: &Rows, large: &Rows, factor: f64) -> Option<Goal> {
     let row = small.rows.iter().find(|row| row.scenario == Scenario::LoadBalancers)?;
     let growth = growth(row, large)?;
@@ -77,7 +78,7 @@ fn goal(what: String, limit: f64, found: Option<(f64, String)>) -> Goal {
     Goal { what, wanted: format!("at most {limit:.0} ×"), found, met }
 }
 
-/// How many times this row's CPU time the same scenario takes in a larger run. Less than a clock tick is not told from one.
+/// Returns the ratio of the CPU time in a larger run to the one in this row. CPU times below a clock tick count as one.
 fn growth(row: &Row, large: &Rows) -> Option<f64> {
     let other = large.rows.iter().find(|other| other.scenario == row.scenario)?;
     Some(other.cpu_seconds / row.cpu_seconds.max(TICK / f64::from(row.times)))
@@ -127,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn ten_times_the_nodes_or_the_services_cost_at_most_twelve_times_as_much() {
+    fn ten_times_the_size_costs_at_most_twelve_times_as_much() {
         for (nodes, services) in [(1000, 10), (100, 100)] {
             for (cost, expected) in [(12.0, true), (12.1, false)] {
                 let runs = [rows(100, 10, Scenario::Rest, 1.0), rows(nodes, services, Scenario::Rest, cost)];
@@ -137,13 +138,13 @@ mod tests {
     }
 
     #[test]
-    fn more_of_one_and_less_of_the_other_is_not_compared() {
+    fn runs_with_opposite_size_changes_are_not_compared() {
         let runs = [rows(100, 100, Scenario::Rest, 1.0), rows(1000, 10, Scenario::Rest, 100.0)];
         assert_eq!(check(&runs).len(), 2, "that each run ended");
     }
 
     #[test]
-    fn with_both_only_the_pass_over_load_balancers_has_a_goal() {
+    fn if_both_sizes_grow_only_load_balancers_have_a_goal() {
         let both = |scenario, cost| [rows(100, 10, scenario, 1.0), rows(1000, 100, scenario, cost)];
         assert_eq!(check(&both(Scenario::Rest, 1000.0)).len(), 2, "that each run ended");
         assert!(met(&both(Scenario::LoadBalancers, 120.0))[0]);
@@ -151,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn a_hundred_thousand_nodes_are_kept_in_a_gibibyte() {
+    fn a_hundred_thousand_nodes_need_less_than_a_gibibyte() {
         let mut run = rows(100_000, 10, Scenario::Rest, 1.0);
         assert!(check(std::slice::from_ref(&run)).iter().all(|goal| goal.met));
         run.rows[0].peak_bytes = 1 << 30;
@@ -160,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn a_scenario_that_was_given_up_is_a_goal_missed() {
+    fn an_abandoned_scenario_misses_its_goal() {
         let mut run = rows(10, 1, Scenario::Races, 1.0);
         run.rows[0].reached = false;
         let goals = check(&[run]);
@@ -168,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn what_costs_less_than_a_tick_is_taken_for_one() {
+    fn costs_below_one_tick_count_as_one_tick() {
         let runs = [rows(100, 10, Scenario::Rest, 0.0), rows(1000, 10, Scenario::Rest, 0.1)];
         assert!(met(&runs)[0]);
     }

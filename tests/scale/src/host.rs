@@ -1,4 +1,4 @@
-//! Skydock, as it is measured: the built program, with its defaults wherever they do not stand in the way.
+//! The built `skydock`, with its defaults unless they prevent a measurement.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -9,14 +9,14 @@ use anyhow::{Context as _, Result};
 use skydock_bench::{Process, calls, get};
 use tokio::process::Command;
 
-/// What is started.
+/// The programs that are started.
 #[derive(Debug, Clone)]
 pub(crate) struct Programs {
     pub(crate) skydock: PathBuf,
     /// The component of `tests/bench/plugin`.
     pub(crate) plugin: PathBuf,
     pub(crate) api: PathBuf,
-    /// The plugin reads the nodes behind each load balancer.
+    /// True if the plugin reads the nodes behind each load balancer.
     pub(crate) reads_targets: bool,
 }
 
@@ -26,7 +26,7 @@ pub(crate) struct Host {
 }
 
 impl Host {
-    /// Starts it, with a cloud that answers at once and has routes to so many nodes.
+    /// Starts Skydock, with a cloud that answers at once and has routes to this number of nodes.
     pub(crate) fn start(
         programs: &Programs,
         folder: &Path,
@@ -35,7 +35,7 @@ impl Host {
         more: &[&str],
     ) -> Result<Self> {
         let metrics = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?;
-        // Not beside the log: Skydock is woken by all that is written where one of its files lies.
+        // Not in the folder of the log, because Skydock is notified of all changes in the folders of its files.
         let config = folder.join("cloud/cloud.conf");
         fs::create_dir_all(folder.join("cloud")).context("cannot make a folder")?;
         let targets = if programs.reads_targets { "" } else { "targets=unread\n" };
@@ -53,17 +53,17 @@ impl Host {
         Ok(Self { process: Process::start(command, &folder.join("skydock.log"))?, metrics })
     }
 
-    /// An error if it does not run any more.
+    /// Fails if Skydock does not run.
     pub(crate) fn check(&mut self) -> Result<()> {
         self.process.check()
     }
 
-    /// Calls to the cloud since the start, by kind. None before it answers.
+    /// Returns the calls to the cloud since the start by kind, or none while Skydock does not answer yet.
     pub(crate) async fn calls(&self) -> BTreeMap<String, u64> {
         get(self.metrics, "/metrics").await.map(|text| calls(&text)).unwrap_or_default()
     }
 
-    /// The metrics whose name has this in it, as they are told.
+    /// Returns the series of metrics whose lines contain this text.
     pub(crate) async fn metrics(&self, part: &str) -> Vec<String> {
         let text = get(self.metrics, "/metrics").await.unwrap_or_default();
         let is_told = |line: &&str| !line.starts_with('#') && line.contains(part);

@@ -1,7 +1,7 @@
-//! What the benchmark of scale and its API server tell each other.
+//! The interface between the benchmark of scale and its API server.
 //!
-//! The API server is a process of its own, so that what it takes is not taken for Skydock's. It does what kubelets do, too: an
-//! order is a request, where ten thousand kubelets would send ten thousand.
+//! The API server is a separate process, so that its resource usage is not counted as Skydock's. It also simulates kubelets: an
+//! order is one request, instead of ten thousand requests from ten thousand kubelets.
 
 #![forbid(unsafe_code)]
 
@@ -10,70 +10,70 @@ use std::ops::Range;
 
 use serde::{Deserialize, Serialize};
 
-/// Where orders are posted.
+/// The path for orders.
 pub const ORDERS: &str = "/bench/orders";
-/// Where [`Stats`] are got.
+/// The path for [`Stats`].
 pub const STATS: &str = "/bench/stats";
-/// Routes and Pod CIDRs are this long: so many fit for 131,072 nodes.
+/// The prefix length of routes and Pod CIDRs, which is sufficient for 131,072 nodes.
 pub const POD_CIDR_LENGTH: u32 = 25;
 
-/// Something happens in the cluster. Nodes are known by their numbers: `node-7` is 7.
+/// An order to change the cluster. Nodes are identified by number: `node-7` is 7.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Order {
-    /// Nodes register, as kubelets do that wait for their cloud.
+    /// Registers nodes, like kubelets that wait for their cloud.
     Register(Range<u32>),
-    /// Nodes that are there wait for their cloud again.
+    /// Adds the taint for uninitialized nodes to existing nodes again.
     Taint(Range<u32>),
-    /// Kubelets report that nothing has changed.
+    /// Reports an unchanged status, like kubelets.
     Report(Range<u32>),
-    /// Kubelets are silent: nobody knows whether their nodes are ready. `gone`: the cloud does not have the machines any more.
+    /// Sets the `Ready` condition to `Unknown`, as for kubelets that do not report.
     Silence {
-        /// Whose.
+        /// The nodes.
         nodes: Range<u32>,
-        /// What the cloud says of the machines.
+        /// True if the cloud does not have the instances.
         gone: bool,
     },
-    /// Kubelets report again.
+    /// Sets the `Ready` condition to `True` again.
     Recover(Range<u32>),
-    /// A node is not to be behind load balancers, or is again.
+    /// Excludes a node from load balancers, or includes it again.
     Exclude {
-        /// Which.
+        /// The node.
         node: u32,
-        /// Which of the two.
+        /// True to exclude the node.
         excluded: bool,
     },
-    /// Nodes have a Pod CIDR.
+    /// Assigns Pod CIDRs to nodes.
     GiveCidrs(Range<u32>),
-    /// Services of type LoadBalancer are made.
+    /// Creates services of type LoadBalancer.
     Expose(Range<u32>),
-    /// The next write to each of these nodes that names a version is too late: somebody else has just written.
+    /// Makes the next write with a version to each of these nodes fail, because of a simulated concurrent change.
     Race(Range<u32>),
 }
 
-/// What the cluster is like, and what was asked for.
+/// Statistics of the cluster and of requests.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Stats {
-    /// Nodes.
+    /// The number of nodes.
     pub nodes: usize,
-    /// Those of them that wait for their cloud.
-    pub uninitialised: usize,
-    /// Those whose routes are there.
+    /// The number of uninitialized nodes.
+    pub uninitialized: usize,
+    /// The number of nodes with routes.
     pub routed: usize,
-    /// Services.
+    /// The number of services.
     pub services: usize,
-    /// Those of them whose load balancer has no address.
+    /// The number of services whose load balancer has no address.
     pub without_address: usize,
-    /// Requests, by verb and resource.
+    /// The number of requests by verb and resource.
     pub requests: BTreeMap<String, u64>,
-    /// Requests that were answered with 409.
+    /// The number of requests that were answered with 409.
     pub conflicts: u64,
-    /// Events by reason.
+    /// The number of events by reason.
     pub events: BTreeMap<String, u64>,
-    /// Watches of nodes and services that are open.
+    /// The number of open watches of nodes and services.
     pub watches: usize,
-    /// Changes of nodes that the slowest watch has not been given yet.
+    /// The number of changes of nodes that the slowest watch has not received.
     pub behind: u64,
-    /// When a node or service was written last by somebody who does not do it by order; seconds since 1970.
+    /// The time of the last write to a node or service that was not an order, in seconds since 1970.
     pub last_write: f64,
 }

@@ -1,5 +1,5 @@
-//! `skydock-scale`: Skydock with ten times the nodes, and ten times the services, before an API server of its own
-//! (`skydock-scale-api`). The README of `tests/bench` says how the figures are taken.
+//! `skydock-scale`: measures Skydock with ten times the nodes, and ten times the services, with a separate API server
+//! (`skydock-scale-api`). The README of `tests/bench` describes the method.
 
 #![forbid(unsafe_code)]
 
@@ -71,7 +71,7 @@ impl Args {
         self.only.is_empty() || self.only.contains(&scenario)
     }
 
-    /// A run of full size that leaves nothing out is worth writing down.
+    /// Returns true for a complete run of full size, whose figures are published.
     fn is_whole(&self) -> bool {
         !self.quick
             && self.nodes == [10_000, 100_000]
@@ -93,7 +93,7 @@ async fn main() -> ExitCode {
     }
 }
 
-/// Measures, and answers whether all goals are met.
+/// Runs the benchmark. Returns whether all goals are met.
 async fn run(args: Args) -> Result<bool> {
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
     let api = std::env::current_exe()?.with_file_name("skydock-scale-api");
@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn the_whole_is_the_default_and_only_the_whole_is_written_down() {
+    fn only_the_default_run_is_whole() {
         let args = parse(&[]).unwrap();
         let sizes: Vec<_> = args.sizes().iter().map(|size| (size.nodes, size.services)).collect();
         assert_eq!(sizes, [(10_000, 1000), (10_000, 10_000), (100_000, 1000), (100_000, 10_000)]);

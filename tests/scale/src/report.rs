@@ -1,4 +1,4 @@
-//! The figures, for a person, a machine, and the README.
+//! The figures as tables, as JSON, and for the README.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -12,10 +12,10 @@ use crate::goals::Goal;
 use crate::run::Rows;
 use crate::scenario::Scenario;
 
-/// Of the section in the README.
+/// The name of the section in the README.
 pub(crate) const NAME: &str = "scale";
 
-/// Everything a run has found.
+/// The results of a run.
 #[derive(Debug, Serialize)]
 pub(crate) struct Report {
     pub(crate) machine: Machine,
@@ -24,12 +24,12 @@ pub(crate) struct Report {
 }
 
 impl Report {
-    /// The whole, as tables.
+    /// Returns the complete report as tables.
     pub(crate) fn table(&self) -> String {
         format!("{}\n\n{}", self.figures(presets::NOTHING), self.goals(presets::NOTHING))
     }
 
-    /// The section of the README, in Markdown.
+    /// Returns the section of the README in Markdown.
     pub(crate) fn section(&self) -> String {
         let Machine { cpu, cores, memory_gib, kernel, skydock, .. } = &self.machine;
         let mut text = self.chart();
@@ -40,7 +40,7 @@ impl Report {
         text
     }
 
-    /// A line for each scenario and size.
+    /// Returns a table with a line for each scenario and size.
     fn figures(&self, style: TableStyle) -> String {
         let mut table = Table::new();
         table.load_style(style).set_header(["", "time", "CPU", "peak memory", "API server: CPU", "memory", ""]);
@@ -75,7 +75,7 @@ impl Report {
         table.to_string()
     }
 
-    /// A bar for each scenario: how many times the CPU time of the smallest size the largest takes.
+    /// Returns a chart with a bar for each scenario: the ratio of the CPU time for the largest size to that for the smallest.
     fn chart(&self) -> String {
         let (Some(small), Some(large)) = (self.runs.first(), self.runs.last()) else { return String::new() };
         let both: BTreeSet<Scenario> = small.rows.iter().map(|row| row.scenario).collect();
@@ -101,7 +101,7 @@ impl Report {
     }
 }
 
-/// Seconds as people read them, also of what takes next to none.
+/// Formats seconds, with milliseconds for short times.
 fn small(time: f64) -> String {
     if time < 0.1 { format!("{:.1} ms", time * 1000.0) } else { seconds(time) }
 }

@@ -1,4 +1,4 @@
-//! Routes, below the bound on them and above it, with the route controller alone.
+//! Measures routes below and above the limit, with only the route controller.
 
 use std::time::Duration;
 
@@ -11,19 +11,19 @@ use crate::cost::Meter;
 use crate::run::{Run, Stage};
 use crate::scenario::Scenario;
 
-/// Routes that the host takes in one answer (`Limits::routes` of the plugin host).
+/// The maximum number of routes in one answer that the host accepts (`Limits::routes` of the plugin host).
 pub(crate) const BOUND: u32 = 20_000;
-/// Close to the bound: by now somebody must have been told.
+/// Close to the limit. The operator must be warned at this number.
 const CLOSE: u32 = BOUND / 100 * 95;
-/// How often all routes are looked at, and how many such passes are watched.
+/// The interval between passes over all routes, and the number of passes that are measured.
 const PERIOD: Duration = Duration::from_secs(10);
 const PASSES: u32 = 3;
-/// What tells of the bound before it is reached.
+/// The event and the metric that warn before the limit is reached.
 const EVENT: &str = "RoutesNearLimit";
 const METRIC: &str = "skydock_routes_limit";
 const FLAGS: [&str; 3] =
     ["--controllers=node-route-controller", "--cluster-cidr=10.0.0.0/8", "--route-check-period=10s"];
-/// How long the first pass may take, and writing what it found.
+/// How long the first pass may take, including writing its results.
 const FIRST: Duration = Duration::from_secs(120);
 
 impl Run<'_> {
@@ -52,8 +52,8 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// Starts Skydock with so many routes in the cloud, and waits until the nodes are told that they have them. How long that took; none
-    /// if it was too long.
+    /// Starts Skydock with this number of routes in the cloud, and waits until the conditions of all nodes show their routes.
+    /// Returns how long that took, or `None` if it took too long.
     async fn first_pass(&mut self, stage: &mut Stage, scenario: Scenario, routes: u32) -> Result<Option<f64>> {
         self.say_of(&scenario.title(self.size()));
         stage.cluster.order_each(0..routes, Order::GiveCidrs).await?;
@@ -65,7 +65,7 @@ impl Run<'_> {
     }
 }
 
-/// What an operator is told about the number of routes: none without both the event and the metric.
+/// Returns the warnings about the number of routes, or `None` unless there are both the event and the metric.
 async fn told(stage: &Stage) -> Result<Option<String>> {
     let is_told = stage.cluster.stats().await?.events.contains_key(EVENT);
     let metric = stage.host.metrics(METRIC).await.into_iter().next();

@@ -1,4 +1,4 @@
-//! One size through all scenarios, on one cluster.
+//! Runs all scenarios for one size on one cluster.
 
 use std::time::Duration;
 
@@ -15,35 +15,36 @@ use crate::host::{Host, Programs};
 use crate::scenario::{Scenario, Size};
 
 const POLL: Duration = Duration::from_millis(20);
-/// How long nothing may happen before the work counts as done.
+/// How long the cluster must be idle until the work counts as done.
 const QUIET: Duration = Duration::from_secs(3);
-/// How long rest is waited for between scenarios. What goes on for longer is in the figures of the next one.
+/// How long the run waits for an idle cluster between scenarios. Longer work is included in the figures of the next scenario.
 const SETTLE: Duration = Duration::from_secs(60);
-/// How long the cluster at rest is watched.
+/// How long the idle cluster is measured.
 const REST: Duration = Duration::from_secs(30);
-/// How long silent nodes are watched whose machines are there: two periods of the lifecycle controller, and a bit.
+/// How long nodes that do not report, but whose instances exist, are measured: slightly more than two periods of the lifecycle
+/// controller.
 const SILENCE: Duration = Duration::from_secs(12);
-/// How often a kubelet reports its status if nothing has changed (`nodeStatusReportFrequency`), in seconds.
+/// How often a kubelet reports an unchanged status (`nodeStatusReportFrequency`), in seconds.
 const REPORTS: u32 = 300;
-/// How often one node changes.
+/// The number of repetitions of changing one node.
 const CHANGES: u32 = 50;
-/// How often one node leaves the load balancers, or joins them.
+/// The number of repetitions of removing a node from the load balancers, or adding it.
 const PASSES: u32 = 2;
-/// The call that tells a load balancer of its nodes.
+/// The call that updates the nodes of a load balancer.
 pub(crate) const UPDATE: &str = "load-balancers.update-nodes";
-/// The one that sees to all of it.
+/// The call that ensures a complete load balancer.
 const ENSURE: &str = "load-balancers.ensure";
-/// Skydock does what is measured: deletes as many nodes as have gone, and leaves routes alone.
+/// Flags for the measured work: as many nodes are deleted as are gone, and routes are not configured.
 const FLAGS: [&str; 2] = ["--node-deletion-limit=2000", "--configure-cloud-routes=false"];
 
-/// All of one size.
+/// The results for one size.
 #[derive(Debug, Serialize)]
 pub(crate) struct Rows {
     pub(crate) size: Size,
     pub(crate) rows: Vec<Row>,
 }
 
-/// A run of one size.
+/// The run for one size.
 pub(crate) struct Run<'a> {
     programs: &'a Programs,
     size: Size,
@@ -52,7 +53,7 @@ pub(crate) struct Run<'a> {
     rows: Vec<Row>,
 }
 
-/// A cluster, and Skydock at work on it.
+/// A cluster with a running Skydock.
 pub(crate) struct Stage {
     folder: TempDir,
     pub(crate) cluster: Cluster,
@@ -64,7 +65,7 @@ impl<'a> Run<'a> {
         Self { programs, size, limit, progress, rows: Vec::new() }
     }
 
-    /// Runs those scenarios that are wanted, and what they build upon.
+    /// Runs the requested scenarios and those that they depend on.
     pub(crate) async fn all(mut self, wants: impl Fn(Scenario) -> bool) -> Result<Rows> {
         self.progress.say(format!("{}: registering nodes", self.size));
         let folder = tempfile::tempdir().context("cannot make a folder")?;
@@ -111,7 +112,7 @@ impl<'a> Run<'a> {
     async fn settle(&mut self, stage: &mut Stage) -> Result<()> {
         self.say(Scenario::Settle);
         let meter = Meter::start(None, &stage.cluster.process)?;
-        let reached = self.until(stage, |stats| stats.uninitialised == 0).await?;
+        let reached = self.until(stage, |stats| stats.uninitialized == 0).await?;
         self.done(stage, &meter, Scenario::Settle, 1, reached, String::new())?;
         self.quiet(stage).await.map(drop)
     }
@@ -156,7 +157,7 @@ impl<'a> Run<'a> {
         let mut reached = true;
         for number in 0..CHANGES.min(self.size.nodes) {
             stage.cluster.order(&Order::Taint(number..number + 1)).await?;
-            reached &= self.until(stage, |stats| stats.uninitialised == 0).await?;
+            reached &= self.until(stage, |stats| stats.uninitialized == 0).await?;
         }
         self.done(stage, &meter, Scenario::OneNode, CHANGES, reached, String::new())
     }
@@ -168,7 +169,7 @@ impl<'a> Run<'a> {
         let meter = Meter::start(Some(&stage.host.process), &stage.cluster.process)?;
         stage.cluster.order(&Order::Race(0..many)).await?;
         stage.cluster.order(&Order::Taint(0..many)).await?;
-        let reached = self.until(stage, |stats| stats.uninitialised == 0).await?;
+        let reached = self.until(stage, |stats| stats.uninitialized == 0).await?;
         let conflicts = stage.cluster.stats().await?.conflicts - before;
         self.done(stage, &meter, Scenario::Races, 1, reached, format!("{conflicts} answers of 409"))?;
         self.quiet(stage).await.map(drop)
@@ -227,12 +228,12 @@ impl<'a> Run<'a> {
         self.done(stage, &meter, Scenario::Gone, 1, reached, note)
     }
 
-    /// Waits until the figures of the API server are so; false if that takes too long.
+    /// Waits for a condition of the API server's statistics. Returns false if that takes too long.
     async fn until(&self, stage: &mut Stage, reached: impl Fn(&Stats) -> bool) -> Result<bool> {
         self.until_at_most(stage, self.limit, reached).await
     }
 
-    /// The same with a limit of its own.
+    /// Like [`Self::until`], with a separate limit.
     pub(crate) async fn until_at_most(
         &self,
         stage: &mut Stage,
@@ -250,7 +251,7 @@ impl<'a> Run<'a> {
         Ok(true)
     }
 
-    /// Waits until neither nodes nor services are written, and no load balancer is told of its nodes; false if that takes too long.
+    /// Waits until neither nodes nor services are written, and no load balancer is updated. Returns false if that takes too long.
     pub(crate) async fn quiet(&self, stage: &mut Stage) -> Result<bool> {
         let begun = Instant::now();
         let mut seen = (0.0, 0);
@@ -285,7 +286,7 @@ impl<'a> Run<'a> {
         self.programs
     }
 
-    /// Ends a measurement.
+    /// Ends a measurement and records its result.
     pub(crate) fn done(
         &mut self,
         stage: &Stage,
@@ -314,7 +315,7 @@ impl<'a> Run<'a> {
 }
 
 impl Stage {
-    /// Stops Skydock, and starts it again.
+    /// Restarts Skydock.
     pub(crate) async fn restart(&mut self, programs: &Programs, routes: u32, flags: &[&str]) -> Result<()> {
         self.host.process.stop().await?;
         self.host = Host::start(programs, self.folder.path(), &self.cluster.kubeconfig, routes, flags)?;
@@ -322,18 +323,19 @@ impl Stage {
     }
 }
 
-/// How often load balancers were told of their nodes.
+/// Returns how often the nodes of load balancers were updated.
 async fn updates(stage: &Stage) -> u64 {
     stage.host.calls().await.get(UPDATE).copied().unwrap_or_default()
 }
 
-/// The same, with the services that were ensured instead: one whose re-check is due just then is told of its nodes by that.
+/// Returns the number of updates plus the number of ensured services: a service whose periodic check is due at that time is
+/// ensured instead.
 async fn told_of_nodes(stage: &Stage) -> u64 {
     let calls = stage.host.calls().await;
     [UPDATE, ENSURE].iter().filter_map(|call| calls.get(*call)).sum()
 }
 
-/// True while services wait to be told of their nodes.
+/// Returns true while services wait for an update of their nodes.
 async fn are_waiting(stage: &Stage) -> bool {
     stage.host.metrics("workqueue_depth{name=\"node\"}").await.iter().any(|line| !line.ends_with(" 0"))
 }

@@ -1,11 +1,11 @@
-//! What happens to a cluster, and what of it is measured.
+//! The scenarios and their names.
 
 use std::fmt;
 
 use clap::ValueEnum;
 use serde::Serialize;
 
-/// How large a cluster is.
+/// The size of a cluster.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub(crate) struct Size {
     pub(crate) nodes: u32,
@@ -13,7 +13,8 @@ pub(crate) struct Size {
 }
 
 impl Size {
-    /// Nodes that fall silent at once, and races that are lost: a thousand, and of a small cluster a tenth.
+    /// Returns the number of nodes that stop reporting at once, and of lost races: a thousand, or a tenth of the nodes of a small
+    /// cluster.
     pub(crate) fn many(self) -> u32 {
         (self.nodes / 10).min(1000)
     }
@@ -54,11 +55,11 @@ pub(crate) enum Scenario {
 }
 
 impl Scenario {
-    /// For the table.
+    /// Returns the title for the table.
     pub(crate) fn title(self, size: Size) -> String {
         let many = size.many();
         match self {
-            Self::Settle => "start with nodes that wait, until all are initialised".to_owned(),
+            Self::Settle => "start with nodes that wait, until all are initialized".to_owned(),
             Self::Services => "services made, until all are ensured".to_owned(),
             Self::Start => "start with a settled cluster, until it is watched".to_owned(),
             Self::Rest => "at rest, a second".to_owned(),
@@ -72,7 +73,7 @@ impl Scenario {
         }
     }
 
-    /// For the chart.
+    /// Returns the name for the chart.
     pub(crate) fn name(self) -> String {
         self.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default()
     }
@@ -83,7 +84,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_thousand_is_a_tenth_of_a_small_cluster() {
+    fn many_is_a_tenth_of_the_nodes_but_at_most_1000() {
         let many = |nodes| Size { nodes, services: 1 }.many();
         assert_eq!((many(1000), many(10_000), many(100_000)), (100, 1000, 1000));
     }

@@ -1,4 +1,4 @@
-//! The chapters, in the order they are told.
+//! The chapters in their order.
 
 pub(crate) mod brake;
 pub(crate) mod dry_run;

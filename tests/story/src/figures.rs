@@ -1,4 +1,4 @@
-//! How fast, and how large: measured at the end of the story, in the same run.
+//! Figures about time and memory, measured at the end of the story in the same run.
 
 use std::{
     fmt,
@@ -24,42 +24,42 @@ use crate::{
     stage::Stage,
 };
 
-/// Calls per figure: enough for a p95 that does not jump.
+/// The number of calls per figure, which is enough for a stable 95th percentile.
 const CALLS: usize = 2_000;
-/// Loads and swaps per figure.
+/// The number of loads and swaps per figure.
 const LOADS: usize = 20;
-/// Nodes that register at once.
+/// The number of nodes that register at once.
 const NODES: usize = 50;
 
 /// Median and 95th percentile in microseconds.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct Spread {
-    /// Median.
+    /// The median.
     pub p50_us: u64,
-    /// 95th percentile.
+    /// The 95th percentile.
     pub p95_us: u64,
 }
 
 /// All figures.
 #[derive(Debug, Serialize)]
 pub struct Figures {
-    /// `instances.check` of one node on an instance that has served before.
+    /// `instances.check` of one node on a reused plugin instance.
     pub warm_call: Spread,
-    /// The same, on a new instance each time: made, configured and dropped.
+    /// The same on a new plugin instance, which is created, configured and dropped each time.
     pub fresh_call: Spread,
-    /// Machine code for the plugin.
+    /// Compilation of the plugin.
     pub compile: Spread,
-    /// The same from the cache.
+    /// Loading the compiled plugin from the cache.
     pub cached_load: Spread,
-    /// From a changed file to a new generation in service.
+    /// The time from changing the file until the new generation is in service.
     pub swap: Spread,
-    /// From the registration of a node to the loss of its taint, as a watch sees both; so many nodes at once.
-    pub initialised: Spread,
-    /// How many nodes that were.
+    /// The time from the registration of a node until its taint is removed, both as seen by a watch, with many nodes at once.
+    pub initialized: Spread,
+    /// The number of these nodes.
     pub nodes: usize,
-    /// Resident memory of the host that leads, in bytes.
+    /// The resident memory of the leading host in bytes.
     pub resident_bytes: u64,
-    /// Size of the plugin, in bytes.
+    /// The size of the plugin in bytes.
     pub plugin_bytes: usize,
 }
 
@@ -73,10 +73,10 @@ fn spread(samples: impl IntoIterator<Item = Duration>) -> anyhow::Result<Spread>
 }
 
 impl Figures {
-    /// Measures, on the stage after the story.
+    /// Measures the figures on the stage after the story.
     ///
     /// # Errors
-    /// If something does not work after all.
+    /// Fails if a measurement fails.
     pub async fn measure(stage: &mut Stage, narrator: &mut Narrator) -> anyhow::Result<Self> {
         narrator.chapter("Figures");
         let component = stage.built("static.wasm")?;
@@ -90,7 +90,7 @@ impl Figures {
         let (mut compile, mut cached, mut swap) = (Vec::new(), Vec::new(), Vec::new());
         let plugin = load(Limits::default()).await?;
         for round in 0..LOADS {
-            // Bytes nobody has compiled before; then the same ones again, by a runtime that finds them in the cache.
+            // A build that was never compiled before, and then the same build with another runtime that finds it in the cache.
             std::fs::write(dir.path().join("plugin.wasm"), rebuilt(&component, &round.to_string()))?;
             let start = Instant::now();
             plugin.reload().await?;
@@ -102,14 +102,14 @@ impl Figures {
                 stages.push(stage_of(&loaded.stages)?);
             }
         }
-        let (initialised, resident_bytes) = initialised(stage).await?;
+        let (initialized, resident_bytes) = initialized(stage).await?;
         Ok(Self {
             warm_call: spread(warm)?,
             fresh_call: spread(fresh)?,
             compile: spread(compile)?,
             cached_load: spread(cached)?,
             swap: spread(swap)?,
-            initialised: spread(initialised)?,
+            initialized: spread(initialized)?,
             nodes: NODES,
             resident_bytes,
             plugin_bytes: component.len(),
@@ -152,8 +152,8 @@ async fn calls(plugin: &Plugin) -> anyhow::Result<Vec<Duration>> {
     Ok(took)
 }
 
-/// Registers nodes under a host that runs, and watches them lose their taint.
-async fn initialised(stage: &mut Stage) -> anyhow::Result<(Vec<Duration>, u64)> {
+/// Registers nodes while a host runs, and watches until their taints are removed.
+async fn initialized(stage: &mut Stage) -> anyhow::Result<(Vec<Duration>, u64)> {
     let names: Vec<_> = (0..NODES).map(|number| format!("figure-{number}")).collect();
     for name in &names {
         stage.inventory.add(name, format!("static://{name}"));
@@ -216,9 +216,9 @@ impl fmt::Display for Figures {
         ] {
             writeln!(f, "     {what:<58} {spread}")?;
         }
-        let what = format!("node registered to initialised ({} at once)", self.nodes);
-        writeln!(f, "     {what:<58} {}", self.initialised)?;
-        #[allow(clippy::cast_precision_loss)] // a size in MiB, for people
+        let what = format!("node registered to initialized ({} at once)", self.nodes);
+        writeln!(f, "     {what:<58} {}", self.initialized)?;
+        #[allow(clippy::cast_precision_loss)] // a size in MiB for display
         let mib = |bytes: f64| format!("{:.1} MiB", bytes / f64::from(1 << 20));
         writeln!(f, "     {:<58} {:>12}", "resident memory of the leading host", mib(self.resident_bytes as f64))?;
         write!(f, "     {:<58} {:>9} KiB", "size of the plugin", self.plugin_bytes.div_ceil(1024))

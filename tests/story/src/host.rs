@@ -15,10 +15,10 @@ use tokio::process::{Child, Command};
 
 use crate::{
     metrics::{self, Scrape},
-    observe::{Seen, until},
+    observe::{Seen, TAKEN, until},
 };
 
-/// A process that serves a cluster.
+/// A host process for a cluster.
 pub struct Host {
     name: String,
     child: Child,
@@ -26,17 +26,17 @@ pub struct Host {
     metrics: SocketAddr,
 }
 
-/// How a process ended, and what it said.
+/// The exit code and the output of a process.
 pub(crate) struct Ended {
     pub(crate) code: Option<i32>,
     pub(crate) said: String,
 }
 
 impl Host {
-    /// Starts the binary, and returns once it is ready; its log goes to `NAME.log` in the directory.
+    /// Starts the binary and waits until it is ready. Its log is written to `NAME.log` in the directory.
     ///
     /// # Errors
-    /// If it ends instead; its last words are in the error.
+    /// Fails if it ends instead. The error contains the end of its log.
     pub async fn start(binary: &Path, dir: &Path, name: &str, args: &[OsString]) -> anyhow::Result<Self> {
         let log = dir.join(format!("{name}.log"));
         let metrics = free_port()?;
@@ -55,11 +55,11 @@ impl Host {
         Ok(host)
     }
 
-    /// Waits until it says that it is ready, or has ended.
+    /// Waits until the host is ready or has ended.
     async fn is_ready(&mut self) -> anyhow::Result<()> {
         let metrics = self.metrics;
         let child = &mut self.child;
-        let started = until(Duration::from_secs(60), || {
+        let started = until(TAKEN, || {
             let ended = child.try_wait();
             async move {
                 if let Some(status) = ended? {
@@ -79,32 +79,32 @@ impl Host {
         &self.name
     }
 
-    /// Where its log is.
+    /// Returns the path of the log.
     #[must_use]
     pub fn log(&self) -> &Path {
         &self.log
     }
 
-    /// Its metrics.
+    /// Returns the metrics.
     ///
     /// # Errors
-    /// If it does not answer.
+    /// Fails if the host does not answer.
     pub async fn scrape(&self) -> anyhow::Result<Scrape> {
         metrics::scrape(self.metrics).await.with_context(|| self.last_words())
     }
 
-    /// The process' ID.
+    /// Returns the ID of the process.
     ///
     /// # Errors
-    /// If it has ended.
+    /// Fails if the process has ended.
     pub fn id(&self) -> anyhow::Result<u32> {
         self.child.id().context("the host has ended")
     }
 
-    /// Resident memory in bytes.
+    /// Returns the resident memory in bytes.
     ///
     /// # Errors
-    /// If it has ended.
+    /// Fails if the process has ended.
     pub fn resident(&self) -> anyhow::Result<u64> {
         self.memory("VmRSS:")
     }
@@ -117,15 +117,15 @@ impl Host {
         Ok(kib * 1024)
     }
 
-    /// Most resident memory so far, in bytes.
+    /// Returns the peak of resident memory in bytes.
     ///
     /// # Errors
-    /// If it has ended.
+    /// Fails if the process has ended.
     pub fn peak_memory(&self) -> anyhow::Result<u64> {
         self.memory("VmHWM:")
     }
 
-    /// True while the process runs.
+    /// Returns true while the process runs.
     pub(crate) fn is_alive(&mut self) -> bool {
         matches!(self.child.try_wait(), Ok(None))
     }
@@ -133,7 +133,7 @@ impl Host {
     /// Sends SIGTERM.
     ///
     /// # Errors
-    /// If it has ended.
+    /// Fails if the process has ended.
     pub fn terminate(&self) -> anyhow::Result<()> {
         self.signal(Signal::TERM)
     }
@@ -141,7 +141,7 @@ impl Host {
     /// Sends SIGKILL.
     ///
     /// # Errors
-    /// If it has ended.
+    /// Fails if the process has ended.
     pub fn kill(&self) -> anyhow::Result<()> {
         self.signal(Signal::KILL)
     }
@@ -152,10 +152,10 @@ impl Host {
         Ok(())
     }
 
-    /// Waits for the end, and gives the exit code.
+    /// Waits for the end of the process and returns the exit code.
     ///
     /// # Errors
-    /// If it goes on for longer than this.
+    /// Fails if the process still runs after this time.
     pub async fn ended(&mut self, limit: Duration) -> anyhow::Result<Option<i32>> {
         let status = tokio::time::timeout(limit, self.child.wait()).await;
         let status =
@@ -163,7 +163,7 @@ impl Host {
         Ok(status.code())
     }
 
-    /// Waits for a line in its log with these words, and gives it from there on.
+    /// Waits for a line in the log that contains these words, and returns the part after them.
     pub(crate) async fn said(&self, words: &str) -> anyhow::Result<String> {
         until(Duration::from_secs(30), || async {
             let log = std::fs::read_to_string(&self.log)?;
@@ -177,7 +177,7 @@ impl Host {
         .with_context(|| format!("a line with {words:?}"))
     }
 
-    /// The end of its log.
+    /// Returns the end of the log.
     #[must_use]
     pub fn last_words(&self) -> String {
         let log = std::fs::read_to_string(&self.log).unwrap_or_default();
@@ -195,7 +195,7 @@ pub(crate) async fn run(binary: &Path, args: &[OsString], limit: Duration) -> an
     Ok(Ended { code: output.status.code(), said: String::from_utf8_lossy(&said).into_owned() })
 }
 
-/// A port nobody listens on now.
+/// Returns a free port.
 pub(crate) fn free_port() -> anyhow::Result<SocketAddr> {
     Ok(TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?)
 }

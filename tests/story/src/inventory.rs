@@ -1,8 +1,8 @@
-//! The inventory file of the static provider, as the story changes it.
+//! The inventory file of the static provider, with the changes of the story.
 
 use std::{fmt::Write, path::PathBuf};
 
-/// A machine of the story.
+/// A machine of the inventory.
 #[derive(Clone)]
 struct Machine {
     name: String,
@@ -13,22 +13,22 @@ struct Machine {
     labels: &'static [(&'static str, &'static str)],
 }
 
-/// Machines and addresses; what is written is what the hosts see.
+/// The machines and addresses. They are visible to the hosts after they are written.
 #[derive(Clone)]
 pub(crate) struct Inventory {
     path: PathBuf,
     machines: Vec<Machine>,
-    /// How many machines there have ever been: addresses are not used again.
+    /// The number of machines created so far: addresses are not reused.
     made: u8,
 }
 
-/// Type, zone, region and further labels of all machines, to begin with.
+/// The initial type, zone, region and additional labels of all machines.
 pub(crate) const INSTANCE_TYPE: &str = "metal-8";
 pub(crate) const ZONE: &str = "rack-1";
 pub(crate) const REGION: &str = "hall-a";
 pub(crate) const LABELS: &[(&str, &str)] = &[("example.com/rack", "17")];
 
-/// Where the machines are, inside and outside: networks for documentation and benchmarks.
+/// The internal and external networks of the machines, which are reserved for benchmarks and documentation.
 const INTERNAL: [u8; 2] = [198, 19];
 const EXTERNAL: &str = "203.0.113";
 
@@ -53,7 +53,7 @@ impl Inventory {
         });
     }
 
-    /// Addresses of a machine, inside and outside.
+    /// Returns the internal and the external address of a machine.
     pub(crate) fn addresses(&self, name: &str) -> Option<[String; 2]> {
         let number = self.machines.iter().find(|machine| machine.name == name)?.number;
         let [high, low] = INTERNAL;
@@ -66,7 +66,7 @@ impl Inventory {
         }
     }
 
-    /// Moves a machine to another zone, where it has other addresses.
+    /// Moves a machine to another zone, with other addresses.
     pub(crate) fn relocate(&mut self, name: &str, zone: &'static str) {
         self.made += 1;
         for machine in self.machines.iter_mut().filter(|machine| machine.name == name) {
@@ -84,7 +84,7 @@ impl Inventory {
         self.machines.retain(|machine| machine.name != name);
     }
 
-    /// Writes the file, at once.
+    /// Writes the file atomically.
     pub(crate) fn write(&self) -> anyhow::Result<()> {
         let mut yaml = String::from(
             "apiVersion: static.skydock.dev/v1alpha1\nkind: Inventory\nproviderIDPrefixes: [\"kubemark://\"]\nmachines:\n",

@@ -1,7 +1,7 @@
-//! The story of a cluster served by a plugin, told step by step and checked through the API.
+//! The story of a cluster with a plugin, step by step, checked through the API.
 //!
-//! The same chapters run as the demo, on the embedded control plane, and as end-to-end tests, on the embedded and on a real
-//! one. Everything is done as a user would do it: the `skydock` binary as a process, files on disk, objects in the API.
+//! The same chapters run as the demo on the embedded control plane, and as end-to-end tests on the embedded and on a real control
+//! plane. Everything is done as by a user: the `skydock` binary as a process, files on disk, objects in the API.
 
 #![forbid(unsafe_code)]
 
@@ -19,10 +19,10 @@ pub use stage::{Paths, Stage};
 
 use narrator::Narrator;
 
-/// Tells the whole story.
+/// Runs the whole story.
 ///
 /// # Errors
-/// The first step that was not seen.
+/// Returns the first step that failed.
 pub async fn tell(stage: &mut Stage, narrator: &mut Narrator) -> anyhow::Result<()> {
     chapters::nodes::tell(stage, narrator).await?;
     chapters::services::tell(stage, narrator).await?;

@@ -1,4 +1,4 @@
-//! `skydock-story`: tells the story for a person, or a machine, and prints the figures.
+//! `skydock-story`: runs the story with output for a person or a program, and prints the figures.
 
 #![forbid(unsafe_code)]
 

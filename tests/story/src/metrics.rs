@@ -8,15 +8,15 @@ use tokio::{
     net::TcpStream,
 };
 
-/// Metrics as they were at one moment.
+/// The metrics at one moment.
 pub struct Scrape(String);
 
-/// Asks for `/metrics`.
+/// Requests `/metrics`.
 pub(crate) async fn scrape(address: SocketAddr) -> anyhow::Result<Scrape> {
     get(address, "/metrics").await.map(Scrape)
 }
 
-/// Asks whether it has started: its plugin is loaded, and the API server reached.
+/// Returns whether the host has started: its plugin is loaded, and the API server is reachable.
 pub(crate) async fn is_ready(address: SocketAddr) -> anyhow::Result<bool> {
     let answer = get(address, "/readyz").await?;
     Ok(answer.split_whitespace().nth(1) == Some("200"))
@@ -31,13 +31,13 @@ async fn get(address: SocketAddr, path: &str) -> anyhow::Result<String> {
 }
 
 impl Scrape {
-    /// All of it, as it was served.
+    /// Returns the complete text.
     #[must_use]
     pub fn text(&self) -> &str {
         &self.0
     }
 
-    /// The sum of all series of this name with these labels.
+    /// Returns the sum of all series with this name and these labels.
     #[must_use]
     pub fn sum(&self, name: &str, labels: &[(&str, &str)]) -> f64 {
         self.0

@@ -1,4 +1,4 @@
-//! Tells a person, or a machine, what happens.
+//! Reports the steps to a person or to a program.
 
 use std::{
     future::Future,
@@ -11,20 +11,20 @@ use owo_colors::OwoColorize;
 use serde::Serialize;
 use skydock_cloud::text::escape;
 
-/// Who listens.
+/// The recipient of the output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Audience {
-    /// A person at a terminal, with colour if it is one.
+    /// A person. On a terminal, the output is colored.
     Person,
-    /// A program: one JSON object a line.
+    /// A program: one JSON object per line.
     Machine,
 }
 
-/// Tells the story.
+/// Reports the steps of the story.
 #[derive(Debug)]
 pub struct Narrator {
     audience: Audience,
-    colour: bool,
+    color: bool,
     chapter: &'static str,
     number: u32,
     steps: u32,
@@ -41,23 +41,23 @@ struct Told<'a> {
 }
 
 impl Narrator {
-    /// A narrator that has said nothing.
+    /// Creates a narrator without output.
     #[must_use]
     pub fn new(audience: Audience) -> Self {
-        let colour = audience == Audience::Person
+        let color = audience == Audience::Person
             && std::io::stdout().is_terminal()
             && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
-        Self { audience, colour, chapter: "", number: 0, steps: 0, started: Instant::now() }
+        Self { audience, color, chapter: "", number: 0, steps: 0, started: Instant::now() }
     }
 
-    /// Opens the story.
+    /// Prints the title of the story.
     pub fn title(&self, title: &str, subtitle: &str) {
         if self.audience == Audience::Person {
             say(&format!("\n{}  {}", self.strong(title), self.faint(subtitle)));
         }
     }
 
-    /// Begins a chapter.
+    /// Starts a chapter.
     pub fn chapter(&mut self, chapter: &'static str) {
         self.chapter = chapter;
         self.number += 1;
@@ -66,10 +66,10 @@ impl Narrator {
         }
     }
 
-    /// Does one step and tells what was seen.
+    /// Runs one step and reports the result.
     ///
     /// # Errors
-    /// If the step was not seen; the error names it.
+    /// Fails if the step fails. The error contains the name of the step.
     pub async fn step<T: Into<String>>(
         &mut self,
         step: &str,
@@ -110,14 +110,14 @@ impl Narrator {
         }
     }
 
-    /// Tells a line beside the story, to a person only.
+    /// Prints a line, but only for a person.
     pub fn aside(&self, text: &str) {
         if self.audience == Audience::Person {
             say(text);
         }
     }
 
-    /// Tells a value, to a machine only.
+    /// Prints a value, but only for a program.
     pub fn record(&self, value: &impl Serialize) {
         if self.audience == Audience::Machine {
             say(&serde_json::to_string(value).unwrap_or_default());
@@ -125,7 +125,7 @@ impl Narrator {
     }
 
     fn mark(&self, ok: bool) -> String {
-        match (ok, self.colour) {
+        match (ok, self.color) {
             (true, true) => "✓".green().bold().to_string(),
             (true, false) => "✓".to_owned(),
             (false, true) => "✗".red().bold().to_string(),
@@ -134,15 +134,15 @@ impl Narrator {
     }
 
     fn strong(&self, text: &str) -> String {
-        if self.colour { text.bold().to_string() } else { text.to_owned() }
+        if self.color { text.bold().to_string() } else { text.to_owned() }
     }
 
     fn faint(&self, text: &str) -> String {
-        if self.colour { text.dimmed().to_string() } else { text.to_owned() }
+        if self.color { text.dimmed().to_string() } else { text.to_owned() }
     }
 }
 
-/// Standard output is what the story is for; nobody listens any more if it is closed.
+/// Errors are ignored: a closed standard output has no reader.
 fn say(line: &str) {
     let _ = writeln!(std::io::stdout(), "{line}");
 }

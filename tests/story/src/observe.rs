@@ -1,25 +1,29 @@
-//! Looks until something is so.
+//! Repeats a check until a condition is met.
 
 use std::{future::Future, time::Duration};
 
 use anyhow::bail;
 use tokio::time::Instant;
 
-/// Between two looks: short against what is waited for, long against a request.
+/// The interval between two checks: short compared to the waiting time, and long compared to a request.
 const BETWEEN: Duration = Duration::from_millis(25);
 
-/// What a look found.
+/// How long it may take until a plugin file is accepted or rejected. The compiler has low priority, so it takes minutes on a
+/// machine whose processors are all busy.
+pub const TAKEN: Duration = Duration::from_secs(240);
+
+/// The result of a check.
 pub enum Seen<T> {
-    /// It is so.
+    /// The condition is met.
     Yes(T),
-    /// Not yet; what there is instead.
+    /// The condition is not met yet, with the current state.
     NotYet(String),
 }
 
-/// Looks again and again, at most this long.
+/// Repeats a check for at most this time.
 ///
 /// # Errors
-/// That of a look; or, when the time is over, what was seen last.
+/// Returns the error of a check, or the last state after the time limit.
 pub async fn until<T, F>(limit: Duration, mut look: impl FnMut() -> F) -> anyhow::Result<T>
 where
     F: Future<Output = anyhow::Result<Seen<T>>>,

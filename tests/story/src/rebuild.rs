@@ -1,6 +1,7 @@
-//! Another build of a plugin: the same component with a note in a custom section, as a compiler's version string is one.
+//! Simulates another build of a plugin: the same component with a note in a custom section, like the version string of a
+//! compiler.
 
-/// The component with one more custom section (binary format: id 0, size, name, content).
+/// Returns the component with one more custom section (binary format: ID 0, size, name, content).
 #[must_use]
 pub fn rebuilt(component: &[u8], note: &str) -> Vec<u8> {
     const NAME: &[u8] = b"build";

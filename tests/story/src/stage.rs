@@ -1,4 +1,4 @@
-//! Where the story plays: a control plane, files, and hosts.
+//! The environment of the story: a control plane, files, and hosts.
 
 use std::{
     ffi::OsString,
@@ -25,20 +25,20 @@ use crate::{
     observe::{Seen, until},
 };
 
-/// What the story is told with.
+/// The files that the story needs.
 #[derive(Clone, Debug)]
 pub struct Paths {
     /// The `skydock` binary.
     pub skydock: PathBuf,
-    /// Directory with the built plugins: `static.wasm`, `hostile/*.wasm`.
+    /// The directory with the built plugins: `static.wasm`, `hostile/*.wasm`.
     pub plugins: PathBuf,
 }
 
 impl Paths {
-    /// Of a checkout in which everything has been built.
+    /// Returns the paths in a checkout in which everything has been built.
     ///
     /// # Errors
-    /// Names what has not been built.
+    /// Names the files that have not been built.
     pub fn of_checkout() -> anyhow::Result<Self> {
         let target = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target").canonicalize()?;
         let paths = Self { skydock: target.join("debug/skydock"), plugins: target.join("plugins") };
@@ -53,10 +53,10 @@ impl Paths {
     }
 }
 
-/// Lease durations of the story: short, so that a killed leader is not waited for long.
+/// The lease duration of the story, which is short so that the failover after a killed leader is fast.
 pub(crate) const LEASE_DURATION: Duration = Duration::from_secs(5);
 
-/// Where the story plays.
+/// The environment of the story.
 pub struct Stage {
     pub(crate) plane: Box<dyn Plane>,
     pub(crate) client: Client,
@@ -67,10 +67,10 @@ pub struct Stage {
 }
 
 impl Stage {
-    /// Sets the stage on a control plane that runs.
+    /// Creates the environment on a running control plane.
     ///
     /// # Errors
-    /// If files cannot be written or the plane cannot be reached.
+    /// Fails if files cannot be written, or if the plane is not reachable.
     pub async fn set(plane: Box<dyn Plane>, paths: Paths) -> anyhow::Result<Self> {
         let dir = tempfile::Builder::new().prefix("skydock-story-").tempdir()?;
         std::fs::copy(paths.plugins.join("static.wasm"), dir.path().join("static.wasm"))?;
@@ -79,41 +79,42 @@ impl Stage {
         Ok(Self { plane, client, paths, inventory, hosts: Vec::new(), dir })
     }
 
-    /// Files and logs of the story.
+    /// Returns the directory with the files and logs of the story.
     #[must_use]
     pub fn dir(&self) -> &Path {
         self.dir.path()
     }
 
-    /// Leaves files and logs where they are.
+    /// Keeps files and logs.
     pub fn keep_files(&mut self) {
         self.dir.disable_cleanup(true);
     }
 
-    /// How to reach the plane.
+    /// Returns the kubeconfig of the plane.
     #[must_use]
     pub fn kubeconfig(&self) -> &Path {
         self.plane.kubeconfig_path()
     }
 
-    /// A node of the story. On the embedded plane the cloud controller sets the provider ID; real hollow nodes come with one.
+    /// Returns a node of the story. On the embedded plane, the cloud controller sets the provider ID. Real hollow nodes register
+    /// with one.
     pub(crate) fn node_spec(&self, name: &str) -> NodeSpec {
         let spec = NodeSpec::new(name);
         if self.plane.runs_pods() { spec } else { spec.without_provider_id() }
     }
 
-    /// The plugin file the hosts watch.
+    /// Returns the plugin file that the hosts watch.
     pub(crate) fn plugin_file(&self) -> PathBuf {
         self.dir.path().join("static.wasm")
     }
 
-    /// A built plugin.
+    /// Reads a built plugin.
     pub(crate) fn built(&self, name: &str) -> anyhow::Result<Vec<u8>> {
         let file = self.paths.plugins.join(name);
         std::fs::read(&file).with_context(|| format!("read {}: run `cargo xtask guests`", file.display()))
     }
 
-    /// Replaces a file as a careful person does: at once.
+    /// Replaces a file atomically.
     pub(crate) fn replace(&self, file: &Path, bytes: &[u8]) -> anyhow::Result<()> {
         let new = file.with_extension("new");
         std::fs::write(&new, bytes)?;
@@ -126,13 +127,13 @@ impl Stage {
         self.start_host_with(name, &[]).await
     }
 
-    /// Starts a host with the static provider and more flags.
+    /// Starts a host with the static provider and additional flags.
     pub(crate) async fn start_host_with(&mut self, name: &str, flags: &[&str]) -> anyhow::Result<()> {
         let args = self.flags("static", &self.plugin_file(), self.inventory.path());
         self.stand_for_election(name, args, flags).await
     }
 
-    /// Starts a host with the plugin that can do all there is, and does it as annotations tell it.
+    /// Starts a host with the plugin that has all capabilities and behaves as annotations specify.
     pub(crate) async fn start_hostile_host(&mut self, name: &str, flags: &[&str]) -> anyhow::Result<()> {
         let plugin = self.dir().join("hostile.wasm");
         let config = self.dir().join("hostile.conf");
@@ -148,21 +149,21 @@ impl Stage {
                 .map(OsString::from),
         );
         args.push(format!("--leader-elect-lease-duration={}s", LEASE_DURATION.as_secs()).into());
-        // Real ones, with RBAC; the embedded plane asks nobody who they are, but it gives tokens.
+        // With real credentials and RBAC on the real plane. The embedded plane does not authenticate clients, but issues tokens.
         args.push("--use-service-account-credentials".into());
         args.extend(more.iter().map(OsString::from));
         self.hosts.push(Host::start(&self.paths.skydock, self.dir.path(), name, &args).await?);
         Ok(())
     }
 
-    /// Starts a host with the static provider that only says what it would do.
+    /// Starts a host with the static provider that only logs what it would do.
     pub(crate) async fn start_dry_run(&self, name: &str) -> anyhow::Result<Host> {
         let mut args = self.flags("static", &self.plugin_file(), self.inventory.path());
         args.push("--dry-run".into());
         Host::start(&self.paths.skydock, self.dir.path(), name, &args).await
     }
 
-    /// What every host is started with.
+    /// Returns the arguments of all hosts.
     fn flags(&self, provider: &str, plugin: &Path, config: &Path) -> Vec<OsString> {
         vec![
             format!("--cloud-provider={provider}").into(),
@@ -178,7 +179,7 @@ impl Stage {
         ]
     }
 
-    /// The host that leads, and its place in the list.
+    /// Returns the index of the leading host.
     pub(crate) async fn leader(&self) -> anyhow::Result<usize> {
         until(Duration::from_secs(30), || async {
             for (at, host) in self.hosts.iter().enumerate() {
@@ -191,16 +192,16 @@ impl Stage {
         .await
     }
 
-    /// The host that leads.
+    /// Returns the leading host.
     pub(crate) async fn leading_host(&mut self) -> anyhow::Result<&mut Host> {
         let at = self.leader().await?;
         self.hosts.get_mut(at).context("the leader is a host of the story")
     }
 
-    /// Leaves a host running for people with kubectl, until they have enough.
+    /// Keeps a host running for manual use with kubectl, until it is interrupted.
     ///
     /// # Errors
-    /// If the host cannot be started.
+    /// Fails if the host cannot be started.
     pub async fn open_to_visitors(&mut self, narrator: &Narrator) -> anyhow::Result<()> {
         self.stop_hosts().await?;
         self.replace(&self.plugin_file(), &self.built("static.wasm")?)?;
@@ -218,7 +219,7 @@ impl Stage {
         self.stop_hosts().await
     }
 
-    /// Ends all hosts.
+    /// Stops all hosts.
     pub(crate) async fn stop_hosts(&mut self) -> anyhow::Result<()> {
         for mut host in self.hosts.drain(..) {
             host.terminate()?;
@@ -239,7 +240,7 @@ impl Stage {
         Api::namespaced(self.client.clone(), "kube-system")
     }
 
-    /// Events about an object of this name, as `REASON: message`.
+    /// Returns the events about an object with this name, as `REASON: message`.
     pub(crate) async fn events(&self, name: &str) -> anyhow::Result<Vec<String>> {
         let events: Api<Event> = Api::all(self.client.clone());
         let list = events.list(&ListParams::default().fields(&format!("involvedObject.name={name}"))).await?;
@@ -250,7 +251,7 @@ impl Stage {
         Ok(told.collect())
     }
 
-    /// Waits for an event about an object that has these words in it.
+    /// Waits for an event about an object that contains these words.
     pub(crate) async fn event(&self, name: &str, words: &str) -> anyhow::Result<String> {
         until(Duration::from_secs(30), || async {
             let events = self.events(name).await?;

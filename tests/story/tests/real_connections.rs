@@ -1,4 +1,4 @@
-//! The host's connections to a real API server: how many there are, and what becomes of one whose other end is silent.
+//! The connections of the host to a real API server: their number, and the recovery from a connection that receives nothing.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -43,22 +43,22 @@ use tokio::{
 };
 
 const LIMIT: Duration = Duration::from_secs(60);
-/// A dead connection is noticed in 15 s; what was lost with it is asked for again after that.
+/// A dead connection is detected after 15 s, and lost requests are repeated after that.
 const RECOVERY: Duration = Duration::from_secs(30);
 const UNINITIALIZED: &str = "node.cloudprovider.kubernetes.io/uninitialized";
 const NODES: usize = 600;
-/// Of the elector, the informers, each controller, events and the first questions.
+/// The connections of the leader election, the informers, each controller, events, and the initial requests.
 const CONNECTIONS: usize = 12;
 
 // Holds: OPS-100, OPS-101, OPS-103
 #[tokio::test(flavor = "multi_thread")]
-async fn requests_share_connections_and_dead_ones_are_left() {
+async fn requests_share_connections_and_abandon_dead_ones() {
     let plane = RealPlane::start().await.expect("the plane starts");
     let nodes: Api<Node> = Api::all(plane.client());
     try_join_all((1..NODES).map(|number| make(&nodes, number))).await.expect("nodes");
     let wire = Wire::to(plane.kubeconfig_path()).await;
     let (dir, host) = start(&wire).await;
-    initialised(&nodes, LIMIT).await.unwrap_or_else(|error| panic!("{error:?}\n{}", host.last_words()));
+    initialized(&nodes, LIMIT).await.unwrap_or_else(|error| panic!("{error:?}\n{}", host.last_words()));
     let few = until(LIMIT, || async {
         let open = wire.open.load(Ordering::Relaxed);
         Ok(if open > CONNECTIONS { Seen::NotYet(format!("{open} connections")) } else { Seen::Yes(()) })
@@ -69,18 +69,18 @@ async fn requests_share_connections_and_dead_ones_are_left() {
 
     wire.silence.send_modify(|times| *times += 1);
     make(&nodes, 0).await.expect("a node");
-    initialised(&nodes, RECOVERY).await.unwrap_or_else(|error| panic!("{error:?}\n{}", host.last_words()));
+    initialized(&nodes, RECOVERY).await.unwrap_or_else(|error| panic!("{error:?}\n{}", host.last_words()));
     let log = fs::read_to_string(host.log()).expect("a log");
     assert!(!log.contains("leadership lost"), "{log}");
     drop(dir);
 }
 
-/// Bytes go through it both ways, until it falls silent; connections that begin after that work.
+/// A proxy for bytes that can become silent. Connections that are opened afterwards work.
 struct Wire {
     kubeconfig: Kubeconfig,
     open: Arc<AtomicUsize>,
     silence: watch::Sender<usize>,
-    /// Ends when dropped.
+    /// Ends when it is dropped.
     _serving: JoinSet<()>,
 }
 
@@ -107,7 +107,7 @@ async fn pass(listener: TcpListener, there: SocketAddr, open: Arc<AtomicUsize>, 
             let mut far = TcpStream::connect(there).await.expect("the API server listens");
             open.fetch_add(1, Ordering::Relaxed);
             tokio::select! {
-                // How it ends is its own affair.
+                // The result does not matter.
                 _ = copy_bidirectional(&mut near, &mut far) => {}
                 Ok(()) = silent.changed() => pending().await,
             }
@@ -116,7 +116,7 @@ async fn pass(listener: TcpListener, there: SocketAddr, open: Arc<AtomicUsize>, 
     }
 }
 
-async fn initialised(nodes: &Api<Node>, limit: Duration) -> anyhow::Result<()> {
+async fn initialized(nodes: &Api<Node>, limit: Duration) -> anyhow::Result<()> {
     until(limit, || async {
         let all = nodes.list(&ListParams::default()).await?.items;
         let taints = all.into_iter().flat_map(|node| node.spec.and_then(|spec| spec.taints)).flatten();
@@ -141,7 +141,7 @@ async fn start(wire: &Wire) -> (TempDir, Host) {
     }
     let (machines, kubeconfig) = (dir.path().join("inventory.yaml"), dir.path().join("kubeconfig"));
     fs::write(&machines, inventory).expect("a file");
-    // JSON is YAML.
+    // JSON is valid YAML.
     fs::write(&kubeconfig, serde_json::to_vec(&wire.kubeconfig).expect("a kubeconfig")).expect("a file");
     let args: Vec<OsString> = vec![
         "--cloud-provider=static".into(),

@@ -1,7 +1,7 @@
-//! A dry run against a real API server, beside everything that there may be to do: nothing is written, and nothing moves.
+//! A dry run against a real API server with all kinds of work to do: nothing is written, and nothing changes.
 //!
-//! Only etcd and the API server run, so that whatever changes was changed by the host. The API server's audit log tells what
-//! the host has asked for.
+//! Only etcd and the API server run, so that all changes are those of the host. The API server's audit log shows the requests of
+//! the host.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -9,7 +9,7 @@
     reason = "helpers of tests, which clippy does not know for such"
 )]
 
-use std::{collections::BTreeMap, ffi::OsString, fmt::Debug, fs, time::Duration};
+use std::{collections::BTreeMap, ffi::OsString, fmt::Debug, fs, sync::Arc, time::Duration};
 
 use anyhow::{Context, Result, ensure};
 use k8s_openapi::api::core::v1::{Node, Service};
@@ -27,18 +27,18 @@ use skydock_story::{
 };
 
 const LIMIT: Duration = Duration::from_secs(60);
-/// After everything was said: a node's absence is said again each second, and what waits is tried again.
+/// The time after everything was logged: the absence of a node is logged again each second, and pending work is retried.
 const MORE: Duration = Duration::from_secs(15);
 const UNINITIALIZED: &str = "node.cloudprovider.kubernetes.io/uninitialized";
 const SHUTDOWN: &str = "node.cloudprovider.kubernetes.io/shutdown";
 const FINALIZER: &str = "service.kubernetes.io/load-balancer-cleanup";
 const PRESENCE: &str = "hostile.skydock.dev/presence";
-/// The account of the dry run; it may do everything, so that nothing is prevented by a missing right.
+/// The account of the dry run. It has all permissions, so that no write fails because of a missing one.
 const ACCOUNT: &str = "rehearsal";
 
 // Holds: OPS-01, OPS-02, OPS-03, OPS-64
 #[tokio::test(flavor = "multi_thread")]
-async fn a_dry_run_writes_nothing_whatever_there_is_to_do() {
+async fn a_dry_run_writes_nothing() {
     let plane = RealPlane::start_without_controllers().await.expect("the plane starts");
     let client = plane.client();
     make_work(&client).await.expect("nodes and services");
@@ -86,13 +86,13 @@ async fn a_dry_run_writes_nothing_whatever_there_is_to_do() {
     assert!(tried.iter().all(|write| write.starts_with("dry")), "{tried:?}");
 }
 
-/// What the client of a dry run sends is harmless by itself, whoever uses it.
+/// Requests of the client of a dry run are harmless, whichever code sends them.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_client_of_a_dry_run_deletes_nothing() {
     let plane = RealPlane::start_without_controllers().await.expect("the plane starts");
     let nodes: Api<Node> = Api::all(plane.client());
     let created = nodes.create(&PostParams::default(), &node("n1", &json!({}))).await.expect("a node");
-    let dry: Api<Node> = Api::all(skydock_controllers::dry_run::client(&plane.client()));
+    let dry: Api<Node> = Api::all(skydock_kube::dry_run::client(&plane.client(), &Arc::default()));
     let preconditions = Preconditions { uid: created.uid(), resource_version: None };
     for params in [DeleteParams::default(), DeleteParams::default().preconditions(preconditions)] {
         dry.delete("n1", &params).await.expect("the API server tries it");
@@ -106,7 +106,7 @@ async fn the_client_of_a_dry_run_deletes_nothing() {
     assert_eq!(nodes.get("n1").await.expect("it is there").resource_version(), created.resource_version());
 }
 
-/// What there is to do, as it is said.
+/// The logged work.
 const WORK: [&str; 10] = [
     "delete nodes/vanished",
     "patch nodes/stopped: ",
@@ -114,14 +114,14 @@ const WORK: [&str; 10] = [
     "patch nodes/appeared/status: ",
     "patch nodes/appeared: ",
     "patch nodes/moved/status: ",
-    "ensure the load balancer of service default/made ",
-    "delete the load balancer of service default/deleted",
-    "create a route to 10.244.7.0/24 over node routed",
+    "ensure the load balancer of Service default/made ",
+    "delete the load balancer of Service default/deleted",
+    "create a route to 10.244.7.0/24 via node routed",
     "tell Normal DeletingNode of Node vanished: ",
 ];
 
 async fn make_work(client: &Client) -> Result<()> {
-    // The API server makes one Service by itself, some moments after it is ready.
+    // The API server creates one Service by itself, some time after it is ready.
     let its_own: Api<Service> = Api::default_namespaced(client.clone());
     until(LIMIT, || async {
         let made = its_own.get_opt("kubernetes").await?.is_some();
@@ -183,7 +183,7 @@ fn merge(into: &mut Value, from: Value) {
     }
 }
 
-/// A kubeconfig of an account that may do everything, and whose requests are written down.
+/// Returns a kubeconfig of an account with all permissions, whose requests are in the audit log.
 async fn account(plane: &RealPlane) -> Result<String> {
     plane.kubectl(&["create", "namespace", ACCOUNT]).await?;
     plane.kubectl(&["create", "serviceaccount", ACCOUNT, "--namespace", ACCOUNT]).await?;
@@ -197,7 +197,7 @@ async fn account(plane: &RealPlane) -> Result<String> {
     Ok(config.to_string())
 }
 
-/// The versions of all nodes, services and events, and of the leases of cloud controllers.
+/// Returns the versions of all nodes, services and events, and of the leases of cloud controllers.
 async fn versions(client: &Client) -> Result<BTreeMap<String, String>> {
     let mut all = BTreeMap::new();
     add::<Node>(client, "node", &mut all).await?;
@@ -223,7 +223,7 @@ where
     Ok(())
 }
 
-/// What the account has written: `dry` or `WET`, the verb and the resource, and the address.
+/// Returns the writes of the account: `dry` or `WET`, the verb and the resource, and the path.
 fn writes(plane: &RealPlane) -> Result<Vec<String>> {
     let log = fs::read_to_string(plane.audit_log())?;
     let mut writes = Vec::new();
@@ -236,7 +236,7 @@ fn writes(plane: &RealPlane) -> Result<Vec<String>> {
             continue;
         }
         let uri = text("/requestURI");
-        // As the API server decides: of a deletion with a body the query does not count.
+        // As in the API server, the query of a deletion with a body is ignored.
         let dry = match event.pointer("/requestObject") {
             Some(options) if verb.starts_with("delete") => options["dryRun"] == json!(["All"]),
             _ => uri.contains("dryRun=All"),

@@ -1,5 +1,5 @@
-//! What upstream's integration tests ask of a cloud controller manager, on a real control plane: nodes that were made by
-//! hand, addresses as the kubelet's `--node-ip` wants them, classes of load balancers, mixed protocols and the mode of an IP.
+//! The requirements of upstream's integration tests for a cloud controller manager, on a real control plane: manually created
+//! nodes, addresses according to the kubelet's `--node-ip`, classes of load balancers, mixed protocols, and the mode of an IP.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -24,16 +24,16 @@ use skydock_story::{
 };
 use tempfile::TempDir;
 
-/// What upstream gives its nodes.
+/// The time that upstream allows for its nodes.
 const LIMIT: Duration = Duration::from_secs(50);
 const UNINITIALIZED: &str = "node.cloudprovider.kubernetes.io/uninitialized";
-/// A taint that is none of a cloud controller's business.
+/// A taint that does not concern cloud controllers.
 const DEDICATED: &str = "example.com/dedicated";
 const PROVIDED_NODE_IP: &str = "alpha.kubernetes.io/provided-node-ip";
 const FINALIZER: &str = "service.kubernetes.io/load-balancer-cleanup";
-/// Annotation by which the plugin of the tests is told how to answer.
-const BEHAVIOUR: &str = "hostile.skydock.dev/do";
-/// Addresses of every machine, in this order; `#` is the machine's number.
+/// The annotation that sets the behavior of the test plugin.
+const BEHAVIOR: &str = "hostile.skydock.dev/do";
+/// The addresses of all instances, in this order. `#` is the number of the instance.
 const ADDRESSES: [(&str, &str); 4] = [
     ("Hostname", "machine-#.internal"),
     ("InternalIP", "198.19.0.#"),
@@ -42,8 +42,9 @@ const ADDRESSES: [(&str, &str); 4] = [
 ];
 
 /// Upstream's `Test_RemoveExternalCloudProviderTaint` and `Test_ExternalCloudProviderNodeAddresses`.
+// Holds: N-07, N-13, N-18, N-22, N-32, N-33
 #[tokio::test(flavor = "multi_thread")]
-async fn n07_n13_n18_n22_n32_n33_a_node_loses_one_taint_and_gets_the_addresses_that_its_node_ip_asks_for() {
+async fn a_node_loses_its_taint_and_gets_addresses_by_node_ip() {
     let nodes = [
         ("plain", None, vec!["198.19.0.#", "2001:db8::#"]),
         ("ipv4", Some("198.19.0.#"), vec!["198.19.0.#"]),
@@ -65,7 +66,7 @@ async fn n07_n13_n18_n22_n32_n33_a_node_loses_one_taint_and_gets_the_addresses_t
                 cluster.create_node(name, node_ip.map(|ip| of_machine(ip, number))).await?;
             }
             for (number, (name, _, internal_ips)) in (1..).zip(&nodes) {
-                cluster.node_is_initialised(name, number, internal_ips).await?;
+                cluster.node_is_initialized(name, number, internal_ips).await?;
             }
             Ok(())
         })
@@ -74,20 +75,21 @@ async fn n07_n13_n18_n22_n32_n33_a_node_loses_one_taint_and_gets_the_addresses_t
 
 /// Upstream's `Test_ServiceLoadBalancerCreateLoadBalancerClass`, `…UpdateLoadBalancerClass` and
 /// `…AddLoadBalancerClassThenUpdateLoadBalancerClass`.
+// Holds: S-06, S-20, S-36, S-37
 #[tokio::test(flavor = "multi_thread")]
-async fn s06_s20_s36_s37_a_class_keeps_the_cloud_away_and_cannot_be_changed_while_there_is_a_load_balancer() {
+async fn services_with_a_class_are_ignored_and_cannot_change_it() {
     let cluster = Cluster::start("hostile", "hostile/good.wasm", "").await;
     cluster
         .holds(async {
             let class = "example.com/other";
             cluster.create_service("classed", &json!({}), &json!({ "loadBalancerClass": class })).await?;
             cluster.create_service("plain", &json!({}), &json!({})).await?;
-            // The class is refused before there is a load balancer, and does not keep it from being made.
+            // Changing the class is rejected even before there is a load balancer, and does not prevent its creation.
             cluster.patch_is_refused("plain", &json!({ "loadBalancerClass": class })).await?;
             cluster.patch_is_refused("classed", &json!({ "loadBalancerClass": "example.com/third" })).await?;
             cluster.ingress("plain").await?;
             cluster.patch_is_refused("plain", &json!({ "loadBalancerClass": class })).await?;
-            // The one that is older was seen by then.
+            // The older Service has been processed by this time.
             cluster.is_left_alone("classed").await?;
             let calls =
                 cluster.host.scrape().await?.sum("skydock_plugin_calls_total", &[("interface", "load-balancers")]);
@@ -104,8 +106,9 @@ async fn s06_s20_s36_s37_a_class_keeps_the_cloud_away_and_cannot_be_changed_whil
 }
 
 /// Upstream's `Test_ServiceLoadBalancerMixedProtocolSetup` and `Test_ServiceLoadBalancerIPMode`.
+// Holds: S-27, S-28
 #[tokio::test(flavor = "multi_thread")]
-async fn s27_s28_protocols_may_be_mixed_and_the_mode_of_an_ip_is_what_the_cloud_says_or_else_vip() {
+async fn mixed_protocols_work_and_ip_mode_defaults_to_vip() {
     let cluster = Cluster::start("hostile", "hostile/good.wasm", "").await;
     cluster
         .holds(async {
@@ -114,8 +117,8 @@ async fn s27_s28_protocols_may_be_mixed_and_the_mode_of_an_ip_is_what_the_cloud_
                 { "name": "udp", "port": 53, "protocol": "UDP" },
             ]);
             cluster.create_service("mixed", &json!({}), &json!({ "ports": ports })).await?;
-            cluster.create_service("proxied", &json!({ BEHAVIOUR: "proxy" }), &json!({})).await?;
-            // The plugin says nothing about the mode of the first; the API server fills it in.
+            cluster.create_service("proxied", &json!({ BEHAVIOR: "proxy" }), &json!({})).await?;
+            // The plugin does not set the mode of the first one, so the API server sets it.
             for (name, mode) in [("mixed", "VIP"), ("proxied", "Proxy")] {
                 let ingress = cluster.ingress(name).await?;
                 ensure!(ingress.ip_mode.as_deref() == Some(mode), "{name}: {ingress:?}");
@@ -129,7 +132,7 @@ async fn s27_s28_protocols_may_be_mixed_and_the_mode_of_an_ip_is_what_the_cloud_
 struct Cluster {
     client: Client,
     host: Host,
-    // Dropped after the process that works in them.
+    // Dropped after the process that uses them.
     _plane: RealPlane,
     dir: TempDir,
 }
@@ -155,7 +158,7 @@ impl Cluster {
         Self { client: plane.client(), host, _plane: plane, dir }
     }
 
-    /// Ends the test if this does not hold; what the host has said is in the message.
+    /// Panics if the scenario fails, with the end of the host's log in the message.
     async fn holds(&self, scenario: impl Future<Output = Result<()>>) {
         if let Err(error) = scenario.await {
             panic!("{error:?}\n{}\nthe files were in {}", self.host.last_words(), self.dir.path().display());
@@ -166,7 +169,7 @@ impl Cluster {
         Api::default_namespaced(self.client.clone())
     }
 
-    /// As a kubelet registers it; but there is none, so that nobody else writes to it.
+    /// Creates a node as a kubelet registers it, but without a kubelet, so that nothing else writes to it.
     async fn create_node(&self, name: &str, node_ip: Option<String>) -> Result<()> {
         let node: Node = serde_json::from_value(json!({
             "metadata": { "name": name, "annotations": node_ip.map(|ip| json!({ PROVIDED_NODE_IP: ip })) },
@@ -180,17 +183,17 @@ impl Cluster {
         Ok(())
     }
 
-    /// Waits for provider ID, the taints without the one, and of the machine's addresses those that it is to have.
-    async fn node_is_initialised(&self, name: &str, number: usize, internal_ips: &[&str]) -> Result<()> {
+    /// Waits for the provider ID, the removal of the one taint, and the expected addresses of the instance.
+    async fn node_is_initialized(&self, name: &str, number: usize, internal_ips: &[&str]) -> Result<()> {
         let nodes: Api<Node> = Api::all(self.client.clone());
         let others = ADDRESSES.iter().copied().filter(|(kind, _)| *kind != "InternalIP");
         let wanted = internal_ips.iter().map(|ip| ("InternalIP", *ip)).chain(others);
         let mut wanted: Vec<_> = wanted.map(|(kind, address)| (kind.to_owned(), of_machine(address, number))).collect();
-        wanted.sort_by_key(|(kind, _)| kind.clone()); // stable: the order within a kind is what matters
+        wanted.sort_by_key(|(kind, _)| kind.clone()); // stable, because the order within a type matters
         until(LIMIT, || async {
             let node = nodes.get(name).await?;
             let (spec, status) = (node.spec.unwrap_or_default(), node.status.unwrap_or_default());
-            // Kubernetes' own taints follow the conditions, and come and go.
+            // Kubernetes' own taints depend on conditions and change at any time.
             let taints = spec.taints.unwrap_or_default().into_iter().map(|taint| taint.key);
             let taints: Vec<_> = taints.filter(|key| !key.starts_with("node.kubernetes.io/")).collect();
             let addresses = status.addresses.unwrap_or_default();
@@ -204,7 +207,7 @@ impl Cluster {
         .with_context(|| format!("the node {name} is to have {wanted:?}"))
     }
 
-    /// A service of type LoadBalancer, with this in its spec.
+    /// Creates a service of type LoadBalancer with these fields in its spec.
     async fn create_service(&self, name: &str, annotations: &Value, spec: &Value) -> Result<()> {
         let mut fields =
             Map::from_iter([("type".to_owned(), "LoadBalancer".into()), ("ports".to_owned(), json!([{ "port": 80 }]))]);
@@ -226,7 +229,7 @@ impl Cluster {
         Ok(())
     }
 
-    /// Waits until a service has its address, and with it the finalizer.
+    /// Waits until a service has its address and the finalizer.
     async fn ingress(&self, name: &str) -> Result<LoadBalancerIngress> {
         let look = || async {
             let service = self.services().get(name).await?;
@@ -239,7 +242,7 @@ impl Cluster {
         until(LIMIT, look).await.with_context(|| format!("the address of {name}"))
     }
 
-    /// There is nothing on the service that a controller has left.
+    /// Checks that the service has no finalizer, address or event of a controller.
     async fn is_left_alone(&self, name: &str) -> Result<()> {
         let service = self.services().get(name).await?;
         ensure!(service.finalizers().is_empty(), "{name} has the finalizers {:?}", service.finalizers());
@@ -250,7 +253,7 @@ impl Cluster {
         Ok(())
     }
 
-    /// Waits until finalizer and address are gone.
+    /// Waits until the finalizer and the address are removed.
     async fn is_cleaned_up(&self, name: &str) -> Result<()> {
         let look = || async {
             let service = self.services().get(name).await?;
@@ -262,7 +265,7 @@ impl Cluster {
     }
 }
 
-/// The address of the machine of this number.
+/// Returns the address of the instance with this number.
 fn of_machine(address: &str, number: usize) -> String {
     address.replace('#', &number.to_string())
 }

@@ -1,8 +1,8 @@
-//! What `deploy/` makes of a real cluster: the rights it gives are enough for all that Skydock does, and none is too many.
+//! Tests `deploy/` in a real cluster: the permissions are sufficient for everything that Skydock does, and none is unnecessary.
 //!
-//! A kustomization is applied as a user would do it, only that the Deployment has no Pods: the fake container runtime
-//! runs no image. In their place the binary is started as a process, with the arguments of the Deployment, the
-//! configuration of the Secret and a token of the service account. The API server's audit log tells what was asked for.
+//! A kustomization is applied as by a user, but the Deployment has no Pods, because the fake container runtime runs no images.
+//! Instead, the binary is started as a process, with the arguments of the Deployment, the configuration of the Secret, and a
+//! token of the service account. The requests are in the API server's audit log.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -49,9 +49,9 @@ use tempfile::TempDir;
 
 const NAMESPACE: &str = "kube-system";
 const LEASE: &str = "cloud-controller-manager";
-/// The component that splits the work among accounts, as the example names it.
+/// The component with a separate account for each controller, as used in the example.
 const SPLIT: &str = "components:\n  - ../components/service-account-credentials\n";
-/// In its place, a configuration file in that of flags.
+/// The same with a configuration file instead of flags.
 const CONFIGURED: &str = "configMapGenerator:
   - name: skydock-configuration
     files: [config.yaml]
@@ -59,16 +59,17 @@ const CONFIGURED: &str = "configMapGenerator:
 components:
   - ../components/configuration
 ";
-/// The node of the test: one of the machines in the example's inventory, which gets an address.
+/// The node of the test: one of the machines in the example's inventory, with an address.
 const NODE: &str = "worker-1";
 const ADDRESS: &str = "198.18.0.1";
-/// For anything that needs no more than a few requests.
+/// A timeout for anything that needs only a few requests.
 const SOON: Duration = Duration::from_secs(30);
-/// For a node that must be missed first.
+/// A timeout for a node that must first be detected as missing.
 const LATER: Duration = Duration::from_secs(90);
 
+// Holds: P-43
 #[tokio::test(flavor = "multi_thread")]
-async fn p43_the_rights_of_one_account_are_enough_and_none_is_too_many() {
+async fn one_service_account_has_exactly_the_needed_permissions() {
     let with_configuration = |example: String| {
         assert!(example.contains(SPLIT), "the example has the component no more");
         example.replace(SPLIT, CONFIGURED)
@@ -76,14 +77,15 @@ async fn p43_the_rights_of_one_account_are_enough_and_none_is_too_many() {
     check(&["skydock"], with_configuration).await;
 }
 
+// Holds: P-45
 #[tokio::test(flavor = "multi_thread")]
-async fn p45_the_rights_of_each_of_several_accounts_are_enough_and_none_is_too_many() {
+async fn each_service_account_has_exactly_the_needed_permissions() {
     check(&["node-controller", "service-controller", "skydock"], |example| example).await;
 }
 
 // Holds: OPS-135
 #[tokio::test(flavor = "multi_thread")]
-async fn examples_are_accepted_and_open_the_objects_they_name() {
+async fn examples_are_accepted_and_grant_only_named_objects() {
     let plane = RealPlane::start().await.expect("the plane starts");
     let dir = tempfile::Builder::new().prefix("skydock-examples-").tempdir().expect("a folder");
     copy(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../../deploy"), dir.path()).unwrap();
@@ -115,13 +117,13 @@ async fn examples_are_accepted_and_open_the_objects_they_name() {
         ("update", "secrets/metal-certificate", "kube-system", false),
         ("list", "secrets", "kube-system", false),
     ] {
-        // It ends with an error if the answer is no.
+        // kubectl fails if the answer is no.
         let may = plane.kubectl(&["auth", "can-i", verb, object, "-n", namespace, account]).await;
         assert_eq!(may.is_ok_and(|answer| answer.trim() == "yes"), expected, "{verb} {object} in {namespace}");
     }
 }
 
-/// Applies the example, changed like this, and works with it; these accounts must have been at it.
+/// Applies the example with this change and runs the host. Exactly these accounts must have sent requests.
 async fn check(accounts: &[&str], change: impl FnOnce(String) -> String) {
     let plane = RealPlane::start().await.expect("the plane starts");
     let mut dir = tempfile::Builder::new().prefix("skydock-deploy-").tempdir().expect("a folder");
@@ -138,7 +140,7 @@ async fn check(accounts: &[&str], change: impl FnOnce(String) -> String) {
     }
 }
 
-/// What a kustomization has made of a cluster.
+/// The result of a kustomization in a cluster.
 struct Deployed<'a> {
     plane: &'a RealPlane,
     client: Client,
@@ -149,7 +151,8 @@ struct Deployed<'a> {
 }
 
 impl<'a> Deployed<'a> {
-    /// Applies a copy of `deploy/` whose example was changed, and makes the process's files from what the API server has then.
+    /// Applies a copy of `deploy/` with a changed example, and creates the files of the process from the objects in the API
+    /// server.
     async fn apply(plane: &'a RealPlane, dir: &'a TempDir, change: impl FnOnce(String) -> String) -> Result<Self> {
         let dir = dir.path();
         copy(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../../deploy"), &dir.join("deploy"))?;
@@ -167,7 +170,7 @@ impl<'a> Deployed<'a> {
         let address = format!("{machine}    addresses: [{{type: InternalIP, address: {ADDRESS}}}]\n");
         fs::write(&inventory, fs::read_to_string(&inventory)?.replace(&machine, &address))?;
 
-        // What the example has in comments is accepted too; tried first, so that all of it is new to the API server.
+        // The commented examples must be accepted too. They are tried first, so that all objects are new to the API server.
         let folder = folder.display().to_string();
         with(&uncommented(&given))?;
         plane.kubectl(&["apply", "--dry-run=server", "--validate=strict", "-k", &folder]).await?;
@@ -204,12 +207,12 @@ impl<'a> Deployed<'a> {
         Host::start(&self.skydock, self.dir, name, &self.args).await
     }
 
-    /// All that Skydock does, at least once.
+    /// Makes Skydock do all kinds of work at least once.
     async fn works(&self) -> Result<()> {
         let mut first = self.start("first").await?;
         leads(&first, SOON).await?;
         self.plane.start_node(&NodeSpec::new(NODE).without_provider_id()).await?;
-        self.node_is_initialised().await.with_context(|| first.last_words())?;
+        self.node_is_initialized().await.with_context(|| first.last_words())?;
         self.service_is_served().await.with_context(|| first.last_words())?;
         // The last node of a cluster is not deleted.
         self.plane.kubectl(&["create", "-f", self.another_node()?.to_str().context("a path")?]).await?;
@@ -234,7 +237,7 @@ impl<'a> Deployed<'a> {
         ensure!(first.ended(SOON).await? == Some(0), "{}", first.last_words());
         let lease = self.lease().await?;
         ensure!(lease.lease_transitions == Some(1), "{lease:?}");
-        // Not before it has begun to work, and logs what it decides.
+        // Waits until the host has started to work and logs its decisions.
         let works =
             || async { Ok(seen(fs::read_to_string(second.log())?.contains(" DEBUG "), "it does not work yet")) };
         until(SOON, works).await?;
@@ -251,7 +254,7 @@ impl<'a> Deployed<'a> {
         Ok(file)
     }
 
-    async fn node_is_initialised(&self) -> Result<()> {
+    async fn node_is_initialized(&self) -> Result<()> {
         let nodes: Api<Node> = Api::all(self.client.clone());
         until(SOON, || async {
             let node = nodes.get(NODE).await?;
@@ -275,7 +278,7 @@ impl<'a> Deployed<'a> {
         self.event(NODE, "DeletingNode", 1).await
     }
 
-    /// One Service that gets an address, and one that wants the same, in vain and again and again.
+    /// Creates one Service that gets an address, and another one that requests the same address and is retried.
     async fn service_is_served(&self) -> Result<()> {
         let services: Api<Service> = Api::default_namespaced(self.client.clone());
         services.create(&PostParams::default(), &service("web", &json!({}))).await?;
@@ -297,7 +300,7 @@ impl<'a> Deployed<'a> {
         Ok(())
     }
 
-    /// Waits for an event on an object that was told at least this often.
+    /// Waits for an event on an object that was reported at least this often.
     async fn event(&self, object: &str, reason: &str, count: i32) -> Result<()> {
         let events: Api<Event> = Api::all(self.client.clone());
         let params = ListParams::default().fields(&format!("involvedObject.name={object},reason={reason}"));
@@ -333,8 +336,8 @@ impl<'a> Deployed<'a> {
         Ok(())
     }
 
-    /// Every request was allowed by a role of `deploy/` (Kubernetes has roles of its own for accounts of these names), and
-    /// there is no right in those roles without such a request.
+    /// Checks that every request was allowed by a role of `deploy/` (Kubernetes has its own roles for accounts with these names),
+    /// and that every permission in those roles was used.
     async fn rights_are_those_used(&self, accounts: &[&str]) -> Result<()> {
         let granted = granted(&self.client).await?;
         let mut used = BTreeMap::<String, BTreeSet<Right>>::new();
@@ -358,7 +361,7 @@ impl<'a> Deployed<'a> {
         Ok(())
     }
 
-    /// That nothing was refused means something only if the log tells of it.
+    /// Checks that the audit log contains denied requests, because otherwise their absence would prove nothing.
     async fn a_refusal_would_have_been_seen(&self) -> Result<()> {
         let config = Kubeconfig::read_from(&self.kubeconfig)?;
         let config = Config::from_custom_kubeconfig(config, &KubeConfigOptions::default()).await?;
@@ -369,7 +372,7 @@ impl<'a> Deployed<'a> {
         Ok(())
     }
 
-    /// What the API server was asked for by accounts, as its audit log tells.
+    /// Returns the requests of accounts in the API server's audit log.
     fn requests(&self) -> Result<Vec<Request>> {
         let log = fs::read_to_string(self.plane.audit_log())?;
         let events = log.lines().map(serde_json::from_str).collect::<Result<Vec<Value>, _>>()?;

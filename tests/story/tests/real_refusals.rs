@@ -1,5 +1,5 @@
-//! What others write into the cluster, and what they forbid, against a real API server: objects that are hard to read, and
-//! policies that are against what the host writes.
+//! Unusual objects and restrictive policies of other users, with a real API server: objects that are hard to parse, and policies
+//! that deny the writes of the host.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -43,7 +43,7 @@ addressPools:
 ";
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_one_object_says_hides_no_other() {
+async fn an_unusual_object_does_not_hide_others() {
     let plane = RealPlane::start_without_controllers().await.expect("the plane starts");
     let deep = (0..200).fold(json!({}), |inner, _| json!({ "f:a": inner }));
     for (name, time, fields) in [
@@ -82,7 +82,7 @@ async fn what_one_object_says_hides_no_other() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_policy_that_is_against_a_write_is_heard() {
+async fn an_admission_denial_is_reported_as_an_event() {
     let plane = RealPlane::start_without_controllers().await.expect("the plane starts");
     let client = plane.client();
     forbid_writes(&client).await.expect("a policy");
@@ -107,7 +107,7 @@ async fn a_policy_that_is_against_a_write_is_heard() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_lease_that_is_hard_to_read_is_written_over_by_its_leader() {
+async fn the_leader_overwrites_a_lease_with_unusual_times() {
     let plane = RealPlane::start_without_controllers().await.expect("the plane starts");
     let (dir, host) = start(&plane).await;
     let nodes: Api<Node> = Api::all(plane.client());
@@ -160,7 +160,7 @@ fn load_balancer(name: &str) -> Value {
     json!({ "metadata": { "name": name }, "spec": { "type": "LoadBalancer", "ports": [{ "port": 80 }] } })
 }
 
-/// Nobody may change nodes and services, and the API server answers as it does if a policy gives no reason of its own.
+/// Creates a policy that denies changes of nodes and services, without a reason of its own in the answer.
 async fn forbid_writes(client: &Client) -> Result<()> {
     let rule = json!({
         "apiGroups": [""], "apiVersions": ["*"], "operations": ["UPDATE"],
@@ -181,7 +181,7 @@ async fn forbid_writes(client: &Client) -> Result<()> {
     });
     let bindings: Api<ValidatingAdmissionPolicyBinding> = Api::all(client.clone());
     bindings.create(&PostParams::default(), &of(&binding)).await?;
-    // The API server takes a moment to know it.
+    // It takes a moment until the API server enforces the policy.
     let nodes: Api<Node> = Api::all(client.clone());
     make(&nodes, "bad").await;
     until(LIMIT, || async {
@@ -200,7 +200,7 @@ fn of<T: DeserializeOwned>(object: &Value) -> T {
     serde_json::from_value(object.clone()).expect("an object")
 }
 
-/// As it is, also where this program could not read it.
+/// Sends an object unchanged, even if this program could not parse it.
 async fn post(client: &Client, path: &str, object: &Value) -> Result<()> {
     let request =
         http::Request::post(path).header("content-type", "application/json").body(object.to_string().into_bytes());

@@ -1,7 +1,7 @@
-//! Where a compiler for `wasm32-wasip2` comes from.
+//! Selection of a compiler for `wasm32-wasip2`.
 //!
-//! Most machines have a rustup that downloads the target. Where rustup cannot download, Debian's packages of Rust carry the
-//! sources of the standard library, and cargo can build it from those. `SKYDOCK_GUESTS=rustup` or `=debian` insists on one.
+//! Usually rustup downloads the target. If rustup cannot download it, cargo can build the standard library from the sources in
+//! Debian's Rust packages. `SKYDOCK_GUESTS=rustup` or `=debian` selects one of them.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -13,13 +13,13 @@ use super::shown;
 use crate::command::succeeds_within;
 use crate::console;
 
-/// What guests are compiled for.
+/// The target of guests.
 const TARGET: &str = "wasm32-wasip2";
 
-/// Debian's compiler, the sources of its standard library, its linker and its C library for WebAssembly.
+/// Debian packages: the compiler, the sources of the standard library, the linker, and the C library for WebAssembly.
 const PACKAGES: [&str; 5] = ["rustc-web", "cargo-web", "rust-web-src", "lld-19", "wasi-libc"];
 
-/// What those packages bring and this needs.
+/// Files that these packages provide.
 const FILES: [&str; 4] = [
     "/usr/bin/cargo",
     "/usr/bin/rustc",
@@ -27,13 +27,13 @@ const FILES: [&str; 4] = [
     "/usr/lib/wasm32-wasi/libc.a",
 ];
 
-/// Variable that insists on one way.
+/// Environment variable that selects the compiler.
 const CHOICE: &str = "SKYDOCK_GUESTS";
 
-/// The target is 20 MB; a rustup that has not got it by then has no way out.
+/// Timeout for the download of the target (20 MB). If it is exceeded, rustup has no network access.
 const RUSTUP_LIMIT: Duration = Duration::from_secs(120);
 
-/// Some 200 MB of packages.
+/// Timeout for the installation of the packages (about 200 MB).
 const APT_LIMIT: Duration = Duration::from_secs(600);
 
 /// A way to compile guests.
@@ -45,15 +45,15 @@ enum Way {
     Debian,
 }
 
-/// What can be seen on, and done to, this machine.
+/// The state of this machine, and changes to it.
 trait Machine {
-    /// Whether this way is ready.
+    /// Returns true if this way is available.
     fn has(&self, way: Way) -> bool;
-    /// Tries to make it ready.
+    /// Tries to make it available.
     fn install(&self, way: Way);
 }
 
-/// The first way that is ready, else the first that can be made ready, of those that are wanted.
+/// Returns the first of the wanted ways that is available, or else the first that can be installed.
 fn choose(machine: &impl Machine, wanted: &[Way]) -> Option<Way> {
     let ready = wanted.iter().find(|way| machine.has(**way));
     let made_ready = || {
@@ -65,7 +65,7 @@ fn choose(machine: &impl Machine, wanted: &[Way]) -> Option<Way> {
     ready.or_else(made_ready).copied()
 }
 
-/// Which ways the value of the variable leaves.
+/// Returns the ways that the value of the environment variable allows.
 fn wanted(choice: Option<&str>) -> Result<&'static [Way]> {
     match choice {
         None | Some("") => Ok(&[Way::Rustup, Way::Debian]),
@@ -75,10 +75,10 @@ fn wanted(choice: Option<&str>) -> Result<&'static [Way]> {
     }
 }
 
-/// A `cargo build` for guests, in the root of the workspace; the caller says what to build.
+/// Returns a `cargo build` command for guests in the root of the workspace. The caller adds what to build.
 ///
 /// # Errors
-/// If there is no way to compile for WebAssembly here; says what to install.
+/// If no compiler for WebAssembly is available. The error says what to install.
 pub(super) fn find(root: &Path) -> Result<Command> {
     let toolchain = Toolchain::of(root)?;
     let choice = std::env::var(CHOICE).ok();
@@ -97,7 +97,8 @@ pub(super) fn find(root: &Path) -> Result<Command> {
     }
 }
 
-/// Debian's cargo, which builds the standard library from its sources and links with our toolchain's component linker.
+/// Returns the command for Debian's cargo, which builds the standard library from its sources and links with the component linker
+/// of our toolchain.
 fn debian(root: &Path, toolchain: &Toolchain) -> Result<Command> {
     let tools = toolchain.sysroot.join("lib/rustlib").join(&toolchain.host).join("bin");
     let path = std::env::var_os("PATH").unwrap_or_default();
@@ -108,7 +109,7 @@ fn debian(root: &Path, toolchain: &Toolchain) -> Result<Command> {
         .current_dir(root)
         .env("PATH", path)
         .env("RUSTC", "/usr/bin/rustc")
-        // The standard library is built with unstable features, and `-Z` is one.
+        // Building the standard library requires unstable features and the unstable flag `-Z`.
         .env("RUSTC_BOOTSTRAP", "1")
         .env("CARGO_TARGET_WASM32_WASIP2_LINKER", tools.join("wasm-component-ld"))
         .env("CARGO_TARGET_WASM32_WASIP2_RUSTFLAGS", "-L native=/usr/lib/wasm32-wasi")
@@ -116,10 +117,10 @@ fn debian(root: &Path, toolchain: &Toolchain) -> Result<Command> {
     Ok(cargo)
 }
 
-/// The toolchain that `rust-toolchain.toml` names.
+/// The toolchain in `rust-toolchain.toml`.
 struct Toolchain {
     sysroot: PathBuf,
-    /// Such as `x86_64-unknown-linux-gnu`.
+    /// For example `x86_64-unknown-linux-gnu`.
     host: String,
     root: PathBuf,
 }
@@ -171,7 +172,7 @@ mod tests {
 
     use super::*;
 
-    /// What is there, what can be installed, and what was tried.
+    /// A fake machine: the ways that are available, that can be installed, and that were tried.
     struct Fake<'a> {
         there: &'a [Way],
         installable: &'a [Way],
@@ -189,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_there_is_taken_before_anything_is_installed_and_rustup_comes_first() {
+    fn prefers_installed_toolchains_then_rustup() {
         use Way::{Debian, Rustup};
         type Ways<'a> = &'a [Way];
         let both: Ways<'_> = &[Rustup, Debian];
@@ -210,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn a_choice_that_is_none_is_refused() {
+    fn rejects_an_unknown_toolchain() {
         assert_eq!(wanted(None).unwrap(), [Way::Rustup, Way::Debian]);
         assert_eq!(wanted(Some("debian")).unwrap(), [Way::Debian]);
         assert_eq!(wanted(Some("nix")).unwrap_err().to_string(), "SKYDOCK_GUESTS=nix: expected `rustup` or `debian`");

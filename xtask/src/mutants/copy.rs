@@ -1,26 +1,20 @@
-//! A copy of the sources that may be mutated: whatever happens to it, the checkout stays as it is.
+//! A copy of the sources for mutations, so that the checkout is never changed.
 
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
-use std::process::Command;
 
-use anyhow::{Context as _, Result, ensure};
+use anyhow::{Context as _, Result};
 
-/// Makes the copy what the checkout is now; `copied` says by name and content how a file is to be there. What is the same already keeps its time, so that cargo compiles only what has changed.
+use crate::checkout;
+
+/// Updates the copy from the checkout; `copied` returns the content of a file in the copy, given its name and content. Unchanged
+/// files keep their timestamps, so that cargo compiles only what has changed.
 ///
 /// # Errors
 /// If git cannot list the files, or one cannot be copied.
 pub(super) fn refresh(root: &Path, tree: &Path, copied: impl Fn(&str, Vec<u8>) -> Vec<u8>) -> Result<()> {
-    let listed = Command::new("git")
-        .args(["ls-files", "-z", "--cached", "--others", "--exclude-standard"])
-        .current_dir(root)
-        .output()
-        .context("cannot start git")?;
-    ensure!(listed.status.success(), "git ls-files failed: {}", String::from_utf8_lossy(&listed.stderr).trim());
-    let listed = String::from_utf8(listed.stdout).context("a file has a name that is no text")?;
-    // A file that was deleted and not committed is listed too.
-    let wanted: BTreeSet<_> = listed.split('\0').filter(|name| root.join(name).is_file()).collect();
+    let wanted = checkout::files(root)?;
     for name in &wanted {
         let (from, to) = (root.join(name), tree.join(name));
         let content = fs::read(&from).with_context(|| format!("cannot read {}", from.display()))?;
@@ -34,8 +28,8 @@ pub(super) fn refresh(root: &Path, tree: &Path, copied: impl Fn(&str, Vec<u8>) -
     sweep(tree, tree, &wanted)
 }
 
-/// Removes what is in the copy and not in the checkout: a module of yesterday, or what a test has left behind.
-fn sweep(tree: &Path, folder: &Path, wanted: &BTreeSet<&str>) -> Result<()> {
+/// Removes files from the copy that are not in the checkout, for example a deleted module or files that a test has created.
+fn sweep(tree: &Path, folder: &Path, wanted: &BTreeSet<String>) -> Result<()> {
     for entry in fs::read_dir(folder).with_context(|| format!("cannot read {}", folder.display()))? {
         let entry = entry.with_context(|| format!("cannot read {}", folder.display()))?;
         let path = entry.path();
@@ -50,10 +44,12 @@ fn sweep(tree: &Path, folder: &Path, wanted: &BTreeSet<&str>) -> Result<()> {
 
 #[cfg(test)]
 mod tests {
+    use std::process::Command;
+
     use super::*;
 
     #[test]
-    fn the_copy_follows_the_checkout_and_keeps_the_time_of_what_is_the_same() {
+    fn refresh_keeps_the_mtime_of_unchanged_files() {
         let (root, tree) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
         let git = |args: &[&str]| {
             assert!(Command::new("git").args(args).current_dir(root.path()).status().unwrap().success());

@@ -1,4 +1,5 @@
-//! cargo-mutants, and how it is made fast: one crate, its own tests, no copy of the tree for each mutant, no debug information.
+//! Runs cargo-mutants with options that make it fast: one crate, only its own tests, no copy of the tree for each mutant, no
+//! debug information.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -16,24 +17,24 @@ use super::scope::Module;
 use crate::tool::Tool;
 
 const CARGO_MUTANTS: Tool = Tool { name: "cargo-mutants", version: "27.1.0" };
-/// Tests may take so many times the time that they take without a mutant.
+/// Tests of a mutant may take this many times as long as without a mutant.
 const PATIENCE: u32 = 5;
-/// And at least this: on a machine that does other things too a second is soon ten.
+/// Minimum timeout of tests: on a busy machine, one second can easily become ten.
 const LEAST: Duration = Duration::from_secs(30);
 
-/// What runs mutants.
+/// A runner of mutants.
 pub(super) struct Engine {
     program: PathBuf,
-    /// The copy of the workspace that is mutated.
+    /// The copy of the workspace.
     tree: PathBuf,
-    /// Where cargo-mutants writes.
+    /// Output directory of cargo-mutants.
     output: PathBuf,
-    /// Shared with other builds: dependencies are compiled already.
+    /// Target directory, which is shared with other builds so that dependencies are not compiled again.
     target: PathBuf,
 }
 
 impl Engine {
-    /// Installs cargo-mutants if it is not there.
+    /// Installs cargo-mutants if it is missing.
     ///
     /// # Errors
     /// If it cannot be installed.
@@ -46,10 +47,10 @@ impl Engine {
         })
     }
 
-    /// The mutants of these modules.
+    /// Returns the mutants of these modules.
     ///
     /// # Errors
-    /// If one has no file, or cargo-mutants fails.
+    /// If a module has no file, or cargo-mutants fails.
     pub(super) fn list(&self, modules: impl Iterator<Item = Module>) -> Result<Vec<Mutated>> {
         let modules: Vec<_> = modules.collect();
         let mut command = self.mutants(&modules);
@@ -66,7 +67,8 @@ impl Engine {
             .collect())
     }
 
-    /// Builds the tests of a module, and runs those that are tried first without a mutant; how long tests may take with one.
+    /// Builds the tests of a module and runs those that are tried first, without a mutant. Returns the timeout for tests with a
+    /// mutant.
     ///
     /// # Errors
     /// If they fail.
@@ -89,7 +91,8 @@ impl Engine {
         Ok((test(&[])? * PATIENCE).max(LEAST))
     }
 
-    /// Runs mutants of a module: first against the tests of its outermost module, and those that survive against all of its crate.
+    /// Runs mutants of a module: first with the tests of its top-level module, and those that survive with all tests of its
+    /// crate.
     ///
     /// # Errors
     /// If cargo-mutants fails.
@@ -128,7 +131,7 @@ impl Engine {
         }
         let output =
             command.arg("--").args(tests).stdin(Stdio::null()).output().context("cannot start cargo-mutants")?;
-        // It fails if mutants survive or take too long, which are no failures of its own.
+        // These exit codes mean that mutants survived or timed out, which is not a failure of cargo-mutants.
         let known = output.status.code().is_some_and(|code| [0, 2, 3].contains(&code));
         ensure!(known, "cargo-mutants failed on {module}: {}", String::from_utf8_lossy(&output.stderr));
         let answers = self.output.join("mutants.out");
@@ -145,11 +148,11 @@ impl Engine {
         Ok(all)
     }
 
-    /// cargo-mutants in the copy, about these modules.
+    /// Returns a cargo-mutants command for these modules in the copy.
     fn mutants(&self, modules: &[Module]) -> Command {
         let mut command = Command::new(&self.program);
         command.arg("mutants").arg("--dir").arg(&self.tree).args(["--no-config", "--colors", "never"]);
-        // A package that is named twice has its mutants listed twice.
+        // The mutants of a package that is given twice would be listed twice.
         let packages: BTreeSet<_> = modules.iter().map(|module| &module.package).collect();
         command.args(packages.into_iter().flat_map(|package| ["--package", package]));
         command.args(modules.iter().flat_map(|module| ["--file".to_owned(), module.file()]));
@@ -157,19 +160,19 @@ impl Engine {
         command
     }
 
-    /// What makes a build short, and a run of tests leave nothing behind.
+    /// Sets the environment for fast builds, and for test runs that leave no files behind.
     fn fast<'a>(&self, command: &'a mut Command) -> &'a mut Command {
         command
             .env("CARGO_TARGET_DIR", &self.target)
             .env("CARGO_PROFILE_DEV_DEBUG", "0")
             .env("PROPTEST_DISABLE_FAILURE_PERSISTENCE", "1")
-            // That a case fails is enough; the smallest one takes minutes to find.
+            // A failing case is sufficient. Shrinking it would take minutes.
             .env("PROPTEST_MAX_SHRINK_ITERS", "0")
             .env("RUST_BACKTRACE", "0")
     }
 }
 
-/// What came of each mutant, with the path of its log.
+/// Returns the outcome of each mutant, with the path of its log.
 fn outcomes(answer: &Value) -> BTreeMap<String, (Outcome, String)> {
     let all = answer.get("outcomes").and_then(Value::as_array).into_iter().flatten();
     all.filter_map(|one| {
@@ -186,15 +189,15 @@ fn outcomes(answer: &Value) -> BTreeMap<String, (Outcome, String)> {
     .collect()
 }
 
-/// Names of the tests that failed, without their modules.
+/// Returns the names of the failed tests, without their modules.
 fn failed(log: &str) -> Vec<String> {
     let lines = log.lines().filter_map(|line| line.strip_prefix("test ")?.strip_suffix(" ... FAILED"));
     lines.filter_map(|test| test.trim_end_matches(" - should panic").rsplit("::").next()).map(str::to_owned).collect()
 }
 
-/// A text as a regular expression that means just this text.
+/// Escapes a text for use in a regular expression.
 fn escaped(text: &str) -> String {
-    // No others: `\>` is the end of a word.
+    // Other characters must not be escaped: `\>` matches the end of a word.
     let special = |c| r"\.+*?()|[]{}^$".contains(c);
     text.chars().flat_map(|c| special(c).then_some('\\').into_iter().chain([c])).collect()
 }
@@ -204,7 +207,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_came_of_a_mutant_is_read_from_the_answer() {
+    fn parses_the_outcome_of_each_mutant() {
         let mutant = |name: &str, summary: &str| {
             let scenario = serde_json::json!({"Mutant": {"name": name}});
             serde_json::json!({"scenario": scenario, "summary": summary, "log_path": format!("log/{name}.log")})
@@ -221,14 +224,14 @@ mod tests {
     }
 
     #[test]
-    fn the_tests_that_failed_are_known_by_their_names() {
+    fn finds_the_names_of_failed_tests() {
         let log = "test node::plan::tests::a ... ok\ntest node::plan::tests::b ... FAILED\ntest c - should panic ... FAILED\n\
             failures:\n    node::plan::tests::b\n";
         assert_eq!(failed(log), ["b", "c"]);
     }
 
     #[test]
-    fn a_name_means_itself_in_a_regular_expression() {
+    fn names_are_escaped_in_a_regular_expression() {
         assert_eq!(escaped("a.rs:1:2: replace f -> [u8] with a || b"), r"a\.rs:1:2: replace f -> \[u8\] with a \|\| b");
     }
 }

@@ -1,31 +1,31 @@
-//! One small change of the code.
+//! Mutants: small changes of the code.
 
 use std::collections::BTreeMap;
 
 use anyhow::{Context as _, Result};
 use serde::Deserialize;
 
-/// A change of the code, as cargo-mutants makes it.
+/// A mutant, as created by cargo-mutants.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Mutant {
-    /// With file, line and column: what cargo-mutants calls it at the moment.
+    /// The current name in cargo-mutants, with file, line and column.
     pub(super) name: String,
-    /// Function and change alone (`replace < with <= in is_due`), numbered if it can be made at several places (`… #2`): the same
-    /// after lines were added above it.
+    /// Function and change only (`replace < with <= in is_due`), with a number if the change occurs several times (`… #2`). It
+    /// stays the same when lines are added above it.
     pub(super) change: String,
 }
 
-/// What is read of an element of cargo-mutants' list.
+/// The fields of an element of cargo-mutants' list that are used.
 #[derive(Deserialize)]
 struct Listed {
     name: String,
     file: String,
 }
 
-/// Reads the answer of `cargo mutants --list --json`: the mutants of each file.
+/// Parses the output of `cargo mutants --list --json`: the mutants of each file.
 ///
 /// # Errors
-/// If it is another answer.
+/// If the output has another format.
 pub(super) fn parse(json: &[u8]) -> Result<BTreeMap<String, Vec<Mutant>>> {
     let listed: Vec<Listed> = serde_json::from_slice(json).context("cannot read the list of cargo-mutants")?;
     let mut seen = BTreeMap::<_, usize>::new();
@@ -33,7 +33,7 @@ pub(super) fn parse(json: &[u8]) -> Result<BTreeMap<String, Vec<Mutant>>> {
     for Listed { name, file } in listed {
         // file:line:column: change
         let (_, change) = name.split_once(": ").with_context(|| format!("cargo-mutants names a mutant {name:?}"))?;
-        // A replaced expression may go over lines.
+        // A replaced expression may span several lines.
         let change = change.split_whitespace().collect::<Vec<_>>().join(" ");
         let count = seen.entry((file.clone(), change.clone())).and_modify(|count| *count += 1).or_insert(1);
         let change = if *count == 1 { change } else { format!("{change} #{count}") };
@@ -47,7 +47,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_mutant_is_known_by_function_and_change_and_not_by_its_line() {
+    fn mutants_are_identified_by_change_instead_of_line() {
         let list = |lines: [u32; 3]| {
             let [a, b, c] = lines;
             let json = serde_json::json!([
@@ -68,7 +68,7 @@ mod tests {
     }
 
     #[test]
-    fn another_answer_is_an_error() {
+    fn an_unexpected_mutant_list_is_an_error() {
         assert!(parse(b"{}").is_err());
         assert!(parse(b"[{\"name\": \"no place\", \"file\": \"a.rs\"}]").is_err());
     }

@@ -1,4 +1,4 @@
-//! The table of mutants, as a page.
+//! The page with the table of mutants.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use super::results::{Outcome, Results};
 use super::scope::{Module, Scope};
 use super::{Mutated, SCOPE};
 
-/// What the page begins with.
+/// The beginning of the page.
 const HEAD: &str = "<!-- Made by `cargo xtask mutants` from tests/mutants.yaml and the results of its last runs. Do not edit. -->
 
 # Mutants
@@ -20,7 +20,7 @@ see the change, for the reason below. A change that does not compile is not coun
 | --- | ---: | ---: | ---: | ---: |
 ";
 
-/// Figures of one module.
+/// The numbers of one module.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 struct Row {
     caught: usize,
@@ -29,7 +29,7 @@ struct Row {
 }
 
 impl Row {
-    /// None as long as a mutant has not been run, or survives and is not listed.
+    /// Returns `None` if a mutant was not run, or survives and is not listed.
     fn of(module: &Module, mutants: &[Mutant], scope: &Scope, results: &Results) -> Option<Self> {
         let mut row = Self::default();
         for mutant in mutants {
@@ -44,7 +44,7 @@ impl Row {
         Some(row)
     }
 
-    /// From a row of the page.
+    /// Parses a row of the page.
     fn parse(cells: &[&str]) -> Option<Self> {
         let [_, caught, timeout, listed] = cells else { return None };
         Some(Self { caught: caught.parse().ok()?, timeout: timeout.parse().ok()?, listed: listed.parse().ok()? })
@@ -56,7 +56,7 @@ impl Row {
     }
 }
 
-/// The page. What has no results here, because it was run elsewhere or not to its end, stays as the page had it.
+/// Returns the page. Modules without results, because they were run elsewhere or not completely, keep their previous row.
 pub(super) fn page(before: &str, all: &[Mutated], scope: &Scope, results: &Results) -> String {
     let rows = all.iter().map(|(module, mutants)| (module, Row::of(module, mutants, scope, results)));
     written(before, rows, scope)
@@ -94,7 +94,7 @@ fn written<'a>(before: &str, rows: impl Iterator<Item = (&'a Module, Option<Row>
     page
 }
 
-/// The figures that a page has.
+/// Returns the rows of a page.
 fn known(page: &str) -> BTreeMap<String, Row> {
     page.lines()
         .filter_map(|line| {
@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn the_page_has_a_row_for_each_module_and_the_sum() {
+    fn the_page_has_a_row_per_module_and_a_total() {
         let (one, two) = (Row { caught: 7, timeout: 1, listed: 0 }, Row { caught: 3, timeout: 0, listed: 1 });
         let page = made("", [Some(one), Some(two), None]);
         has(&page, "| `p one` | 8 | 7 | 1 | 0 |");
@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_not_run_here_stays_as_the_page_had_it() {
+    fn rows_of_modules_not_run_are_kept() {
         let (one, two) = (Row { caught: 7, timeout: 1, listed: 0 }, Row { caught: 3, timeout: 0, listed: 1 });
         let before = made("", [Some(one), Some(two), None]);
         let page = made(&before, [None, Some(Row { caught: 4, ..two }), Some(one)]);

@@ -1,4 +1,4 @@
-//! What came of mutants, kept between runs.
+//! Results of mutants, which are kept between runs.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -12,75 +12,75 @@ use super::mutant::Mutant;
 use super::scope::Module;
 use crate::source;
 
-/// What came of a mutant.
+/// The outcome of a mutant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub(super) enum Outcome {
     /// A test failed.
     Caught,
     /// No test failed.
     Missed,
-    /// The tests did not end, which is noticed too.
+    /// The tests did not finish, which counts as caught.
     Timeout,
-    /// It does not compile.
+    /// The mutant does not compile.
     Unviable,
 }
 
-/// A mutant that was run.
+/// The result of running a mutant.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Ran {
     pub(super) outcome: Outcome,
-    /// Names of the tests that failed.
+    /// Names of the failed tests.
     pub(super) failed: Vec<String>,
 }
 
-/// Results of this run and of earlier ones.
+/// Results of this run and of previous runs.
 pub(super) struct Results {
     file: PathBuf,
     entries: BTreeMap<String, Entry>,
-    /// What is in the checkout now.
+    /// The current state of the checkout.
     now: Now,
 }
 
-/// What is kept of a mutant. It counts as long as nothing has changed that it depends on.
+/// The stored result of a mutant. It is valid until something changes on which it depends.
 #[derive(Debug, Serialize, Deserialize)]
 struct Entry {
     outcome: Outcome,
-    /// Of the file that was mutated.
+    /// Digest of the mutated file.
     file: u64,
-    /// Of the tests that failed; if none did, of all tests of the crate.
+    /// Digests of the failed tests; if none failed, of all tests of the crate.
     tests: BTreeMap<String, u64>,
 }
 
-/// Digests of what results depend on.
+/// Digests of everything on which results depend.
 #[derive(Default)]
 struct Now {
-    /// Of each mutated file.
+    /// Digest of each mutated file.
     files: BTreeMap<String, u64>,
-    /// Of each test of each crate, by folder.
+    /// Digest of each test of each crate, by directory.
     tests: BTreeMap<String, BTreeMap<String, u64>>,
 }
 
 impl Results {
-    /// Reads what is known of these modules; nothing if there is no file.
+    /// Loads the results for these modules; there are none if the file does not exist.
     ///
     /// # Errors
-    /// If a source file cannot be read, or the file of results is something else.
+    /// If a source file cannot be read, or the file does not contain results.
     pub(super) fn load(root: &Path, file: &Path, modules: impl Iterator<Item = Module>) -> Result<Self> {
         let entries = match fs::read(file) {
             Ok(text) => serde_json::from_slice(&text)
-                .with_context(|| format!("cannot read {}; remove it to begin anew", file.display()))?,
+                .with_context(|| format!("cannot read {}; remove it to start over", file.display()))?,
             Err(_) => BTreeMap::new(),
         };
         Ok(Self { file: file.to_owned(), entries, now: Now::read(root, modules)? })
     }
 
-    /// Writes all that is known.
+    /// Saves all results.
     ///
     /// # Errors
     /// If the file cannot be written.
     pub(super) fn save(&self) -> Result<()> {
         let text = serde_json::to_vec_pretty(&self.entries).context("cannot write results")?;
-        // Whole or not at all: a run may be ended at any moment.
+        // Written atomically, since a run may be interrupted at any time.
         let beside = self.file.with_extension("new");
         fs::write(&beside, text).with_context(|| format!("cannot write {}", beside.display()))?;
         fs::rename(&beside, &self.file).with_context(|| format!("cannot write {}", self.file.display()))
@@ -101,8 +101,8 @@ impl Results {
         self.entries.insert(key(module, mutant), Entry { outcome: ran.outcome, file, tests });
     }
 
-    /// What came of a mutant, if that still counts: the file is the same, and so is one of the tests that noticed the mutant, or all
-    /// tests of the crate if none did.
+    /// Returns the outcome of a mutant, if it is still valid: the file has not changed, and neither has at least one of the tests that
+    /// caught the mutant, or any test of the crate if none did.
     pub(super) fn of(&self, module: &Module, mutant: &Mutant) -> Option<Outcome> {
         let entry = self.entries.get(&key(module, mutant))?;
         let all = self.now.tests(module);
@@ -146,7 +146,7 @@ impl Now {
     }
 }
 
-/// Adds the tests of a folder. Two of one name count as one.
+/// Adds the tests in a directory. Tests with the same name are treated as one.
 fn tests_in(folder: &Path, tests: &mut BTreeMap<String, u64>) -> Result<()> {
     let mut entries: Vec<_> = fs::read_dir(folder)
         .and_then(Iterator::collect::<Result<_, _>>)
@@ -179,7 +179,8 @@ mod tests {
     const CODE: &str = "fn rule() {}\n";
     const TESTS: &str = "#[test]\nfn a() { rule() }\n#[test]\nfn b() { rule() }\n";
 
-    /// A crate with a rule and two tests, and what is known of its mutants after it was changed to these texts.
+    /// Creates a crate with a rule and two tests, and returns the stored outcome of its mutant after the sources were changed to these
+    /// texts.
     fn known(outcome: Outcome, failed: &[&str], code: &str, tests: &str) -> Option<Outcome> {
         let root = tempfile::tempdir().unwrap();
         let module = Module { package: "p".to_owned(), folder: "host/p".to_owned(), path: "plan".to_owned() };
@@ -201,28 +202,28 @@ mod tests {
     }
 
     #[test]
-    fn what_is_finished_stays_finished_over_runs() {
+    fn finished_results_are_kept_across_runs() {
         for outcome in [Outcome::Caught, Outcome::Missed, Outcome::Timeout, Outcome::Unviable] {
             assert_eq!(known(outcome, &["a"], CODE, TESTS), Some(outcome));
         }
     }
 
     #[test]
-    fn a_changed_file_has_its_mutants_run_again() {
+    fn mutants_of_a_changed_file_run_again() {
         for outcome in [Outcome::Caught, Outcome::Missed, Outcome::Timeout, Outcome::Unviable] {
             assert_eq!(known(outcome, &["a"], "fn rule() { }\n", TESTS), None);
         }
     }
 
     #[test]
-    fn a_survivor_is_run_again_if_any_test_is_new_or_another() {
+    fn survivors_run_again_if_a_test_is_added_or_changed() {
         let more = format!("{TESTS}#[test]\nfn c() {{ rule() }}\n");
         assert_eq!(known(Outcome::Missed, &[], CODE, &more), None);
         assert_eq!(known(Outcome::Missed, &[], CODE, &TESTS.replace("rule()", "rule();")), None);
     }
 
     #[test]
-    fn a_caught_one_is_run_again_if_no_test_is_left_that_caught_it() {
+    fn caught_mutants_run_again_without_the_test_that_caught_them() {
         let caught = |tests: &str| known(Outcome::Caught, &["a"], CODE, tests);
         assert_eq!(caught(&format!("{TESTS}#[test]\nfn c() {{ rule() }}\n")), Some(Outcome::Caught));
         assert_eq!(caught("#[test]\nfn a() { rule() }\n"), Some(Outcome::Caught));

@@ -1,4 +1,4 @@
-//! Which modules are mutated, and which of their mutants change nothing: `tests/mutants.yaml`.
+//! The modules that are mutated, and their mutants without an effect: `tests/mutants.yaml`.
 
 use std::fmt;
 
@@ -7,41 +7,41 @@ use serde::Deserialize;
 use super::mutant::Mutant;
 use super::{Mutated, SCOPE};
 
-/// At most so many of a hundred mutants may be listed as changes of nothing.
+/// Maximum percentage of mutants that may be listed as having no effect.
 const LISTED_PERCENT: usize = 3;
 
-/// The file.
+/// The content of the file.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Scope {
     crates: Vec<Crate>,
-    /// Mutants that change nothing that anybody could see.
+    /// Mutants without an observable effect.
     pub(super) equivalent: Vec<Equivalent>,
 }
 
-/// A crate whose own tests have to notice its mutants.
+/// A crate whose own tests must catch its mutants.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Crate {
     package: String,
-    /// From the root of the workspace.
+    /// Directory, relative to the root of the workspace.
     folder: String,
-    /// As in `node::plan`.
+    /// Modules, for example `node::plan`.
     modules: Vec<String>,
-    /// Its development dependencies that only its integration tests need: they are not built.
+    /// Development dependencies that only its integration tests need. They are not built.
     #[serde(default)]
     without: Vec<String>,
 }
 
-/// A mutant that changes nothing.
+/// A mutant without an effect.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Equivalent {
     package: String,
     module: String,
-    /// As it is told when it survives, without its place.
+    /// The change, as reported when the mutant survives, without its position.
     pub(super) change: String,
-    /// Why nobody could see it.
+    /// Why it has no observable effect.
     pub(super) why: String,
 }
 
@@ -49,9 +49,9 @@ pub(super) struct Equivalent {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Module {
     pub(super) package: String,
-    /// The folder of the crate, from the root of the workspace.
+    /// Directory of the crate, relative to the root of the workspace.
     pub(super) folder: String,
-    /// As in `node::plan`.
+    /// Path of the module, for example `node::plan`.
     pub(super) path: String,
 }
 
@@ -62,34 +62,34 @@ impl fmt::Display for Module {
 }
 
 impl Module {
-    /// From the root of the workspace.
+    /// Returns the source file, relative to the root of the workspace.
     pub(super) fn file(&self) -> String {
         format!("{}/src/{}.rs", self.folder, self.path.replace("::", "/"))
     }
 
-    /// What the names of the tests begin with that are tried first: those of the outermost module.
+    /// Returns the prefix of the tests that are tried first: those of the top-level module.
     pub(super) fn first_tests(&self) -> String {
         format!("{}::", self.path.split("::").next().unwrap_or_default())
     }
 }
 
 impl Equivalent {
-    /// As a module is shown.
+    /// Returns the module in the same form as [`Module`] is displayed.
     pub(super) fn module(&self) -> String {
         format!("{} {}", self.package, self.module)
     }
 }
 
 impl Scope {
-    /// Reads the file.
+    /// Parses the file.
     ///
     /// # Errors
-    /// If it is no YAML, or a field is unknown.
+    /// If it is not valid YAML, or has an unknown field.
     pub(super) fn parse(text: &str) -> Result<Self, Box<serde_saphyr::Error>> {
         serde_saphyr::from_str(text).map_err(Box::new)
     }
 
-    /// All modules, in their order.
+    /// Returns all modules in order.
     pub(super) fn modules(&self) -> impl Iterator<Item = Module> {
         self.crates.iter().flat_map(|owner| {
             owner.modules.iter().map(|path| Module {
@@ -100,7 +100,7 @@ impl Scope {
         })
     }
 
-    /// A file as it is to be in the copy: manifests of crates without what mutants do not need.
+    /// Returns the content of a file in the copy: manifests of crates do not contain dependencies that mutants do not need.
     pub(super) fn copied(&self, name: &str, content: Vec<u8>) -> Vec<u8> {
         let owner = self.crates.iter().find(|owner| format!("{}/Cargo.toml", owner.folder) == name);
         let Some(without) = owner.map(|owner| &owner.without).filter(|without| !without.is_empty()) else {
@@ -116,12 +116,12 @@ impl Scope {
         format!("{before}[dev-dependencies]\n{kept}").into_bytes()
     }
 
-    /// Whether a mutant is listed as one that changes nothing.
+    /// Returns true if a mutant is listed as having no effect.
     pub(super) fn is_equivalent(&self, module: &Module, mutant: &Mutant) -> bool {
         self.equivalent.iter().any(|listed| listed.module() == module.to_string() && listed.change == mutant.change)
     }
 
-    /// What is wrong with the list, each in one line.
+    /// Returns the problems of the list, one line each.
     pub(super) fn problems(&self, all: &[Mutated]) -> Vec<String> {
         let mut problems = Vec::new();
         for listed in &self.equivalent {
@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn a_module_is_a_file_of_its_crate() {
+    fn a_module_maps_to_a_file_of_its_crate() {
         let modules: Vec<_> = scope(" []").modules().collect();
         let files: Vec<_> = modules.iter().map(Module::file).collect();
         assert_eq!(files, ["host/a/src/one/plan.rs", "host/a/src/two.rs"]);
@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn the_copy_of_a_manifest_has_no_dependencies_that_are_not_needed() {
+    fn excluded_dependencies_are_removed_from_the_copied_manifest() {
         let crates = "crates:\n- {package: a, folder: host/a, modules: [two], without: [heavy]}\n";
         let scope = Scope::parse(&format!("{crates}equivalent: []\n")).unwrap();
         let manifest = "[dependencies]\nheavy = \"1\"\n\n[dev-dependencies]\nheavy.workspace = true\nheavy-not = \"1\"\nheavy = \"1\"\n";
@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn a_listed_mutant_has_to_exist_and_needs_a_reason() {
+    fn a_listed_mutant_must_exist_and_have_a_reason() {
         let good = scope(" [{package: a, module: two, change: change 1, why: It is the same.}]");
         let all = mutated(&good, 50);
         assert_eq!(good.problems(&all), [""; 0]);
@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn no_more_than_three_of_a_hundred_may_be_listed() {
+    fn at_most_three_percent_of_mutants_can_be_listed() {
         let listed = |count: usize| {
             let one = |n| format!("{{package: a, module: two, change: change {n}, why: It is so.}}");
             scope(&format!(" [{}]", (0..count).map(one).collect::<Vec<_>>().join(", ")))

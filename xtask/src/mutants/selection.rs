@@ -1,4 +1,4 @@
-//! Which of all mutants a run looks at.
+//! The selection of mutants for a run.
 
 use std::str::FromStr;
 
@@ -23,7 +23,7 @@ pub(crate) struct Selection {
     pub(super) again: bool,
 }
 
-/// A part of all mutants: every n-th, beginning with the k-th.
+/// A part of all mutants: every n-th, starting with the k-th.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Shard {
     k: usize,
@@ -43,10 +43,10 @@ impl FromStr for Shard {
 }
 
 impl Selection {
-    /// The modules that are asked for, with those of their mutants that are.
+    /// Returns the selected modules with their selected mutants.
     ///
     /// # Errors
-    /// If there is no such module.
+    /// If a module is unknown.
     pub(super) fn of<'a>(&self, all: &'a [Mutated]) -> Result<Vec<(&'a Module, Vec<&'a Mutant>)>> {
         for name in &self.module {
             let all_modules = || all.iter().map(|(module, _)| module.path.as_str()).collect::<Vec<_>>().join(", ");
@@ -107,14 +107,14 @@ mod tests {
     }
 
     #[test]
-    fn a_run_is_of_a_module_or_a_package_or_all() {
+    fn selects_a_module_a_package_or_all() {
         assert_eq!(selected(&["b::plan"], None), ["b::plan 0", "b::plan 1", "b::plan 2"]);
         assert_eq!(selected(&["p-b"], None).len(), 6);
         assert_eq!(selected(&[], None).len(), 9);
     }
 
     #[test]
-    fn the_shards_are_all_mutants_once() {
+    fn shards_cover_each_mutant_exactly_once() {
         let mut shards = [selected(&[], Some("1/2")), selected(&[], Some("2/2"))].concat();
         shards.sort();
         assert_eq!(shards, selected(&[], None));
@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn a_module_that_is_not_mutated_is_answered_with_those_that_are() {
+    fn an_unknown_module_error_lists_the_valid_ones() {
         let selection = Selection { module: vec!["b".to_owned()], ..Selection::default() };
         let error = selection.of(&all()).unwrap_err().to_string();
         assert_eq!(error, "there is no module \"b\" among those that are mutated: a, b::plan, b::tries");

@@ -1,4 +1,4 @@
-//! What a document says, word by word: its prose, its lists and the rows of its tables.
+//! The words of a document: its prose, its lists and the rows of its tables.
 
 /// The words of a document, in order.
 pub(crate) struct Document {
@@ -7,14 +7,14 @@ pub(crate) struct Document {
 
 struct Word {
     text: String,
-    /// Where it stands.
+    /// Line number.
     line: usize,
-    /// Whether a quote has it.
+    /// Whether a quotation contains it.
     quoted: bool,
 }
 
 impl Document {
-    /// The words below a headline, or all; headlines, code and the heads of tables are none.
+    /// Returns the words below a headline, or of the whole document, without headlines, code and the header rows of tables.
     pub(crate) fn new(text: &str, section: Option<&str>) -> Self {
         let mut words = Vec::new();
         let (mut wanted, mut fenced) = (section.is_none(), false);
@@ -40,7 +40,7 @@ impl Document {
         Self { words }
     }
 
-    /// Marks these words as quoted; false if the document does not say them, word for word and in this order.
+    /// Marks these words as quoted. Returns false if the document does not contain them in this order.
     pub(crate) fn quote(&mut self, sentence: &str) -> bool {
         let wanted: Vec<_> = sentence.split_whitespace().collect();
         let is_it = |words: &[Word]| words.iter().map(|word| word.text.as_str()).eq(wanted.iter().copied());
@@ -49,7 +49,7 @@ impl Document {
         true
     }
 
-    /// What nobody has quoted, with its line.
+    /// Returns the text that is not quoted, with its line numbers.
     pub(crate) fn rest(&self) -> Vec<(usize, String)> {
         let is_rest = |word: &Word| !word.quoted && word.text.contains(char::is_alphanumeric);
         let runs = self.words.chunk_by(|a, b| a.quoted == b.quoted);
@@ -75,7 +75,7 @@ mod tests {
     }
 
     #[test]
-    fn a_quote_may_go_over_lines_but_may_change_no_word() {
+    fn a_quote_can_span_lines_but_must_match_every_word() {
         let mut document = Document::new(TEXT, None);
         for said in ["It has no files.", "  It\nhas no   files.", "| a row | of cells |", "First words."] {
             assert!(document.quote(said), "{said}");
@@ -86,13 +86,13 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_has_quoted_is_told_with_its_line() {
+    fn unquoted_text_is_reported_with_its_line() {
         let quotes = ["First words.", "It has no files.", "| a row | of cells |", "Last words."];
         assert_eq!(rest(None, &quotes), ["9: - Nothing else.", "23: Deep words."]);
     }
 
     #[test]
-    fn a_section_ends_at_the_next_headline_of_its_kind() {
+    fn a_section_ends_at_the_next_heading_of_its_level() {
         assert_eq!(rest(Some("Two"), &[]), ["27: Last words."]);
         assert_eq!(
             rest(Some("One"), &["It has no files.", "Nothing else.", "| a row | of cells |"]),

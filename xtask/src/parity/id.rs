@@ -1,27 +1,27 @@
-//! Ids of statements and promises: `N-10` and `SEC-03` in documents and above tests, `n10` at the beginning of a test's name.
+//! IDs of statements and promises: `N-10` and `SEC-03` in documents and above tests, `n10` at the beginning of a test's name.
 
 use std::fmt;
 
 use serde::Deserialize;
 
-/// Parts of the statements about upstream: common, node, lifecycle, service, route, ipam.
+/// Prefixes of statements about upstream: common, node, lifecycle, service, route, IPAM.
 const STATEMENTS: [&str; 6] = ["C", "N", "L", "S", "R", "I"];
-/// Parts of the promises: what Skydock defends, and how it operates.
+/// Prefixes of promises: security, and operation.
 const PROMISES: [&str; 2] = ["SEC", "OPS"];
 
-/// Id of a statement or a promise.
+/// ID of a statement or a promise.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
 #[serde(try_from = "String")]
 pub(crate) struct Id {
-    /// As in `N` or `SEC`.
+    /// The prefix, for example `N` or `SEC`.
     pub(crate) part: String,
     pub(crate) number: u16,
     pub(crate) suffix: Option<char>,
 }
 
-/// What stands where an id is expected is none.
+/// The text is not a valid ID.
 #[derive(Debug, thiserror::Error)]
-#[error("{0:?} is no id; ids look like N-07, N-07a or SEC-07 and begin with one of {all}", all = [&STATEMENTS[..], &PROMISES[..]].concat().join(", "))]
+#[error("{0:?} is not an id; ids look like N-07, N-07a or SEC-07 and begin with one of {all}", all = [&STATEMENTS[..], &PROMISES[..]].concat().join(", "))]
 pub(crate) struct NoId(String);
 
 impl TryFrom<String> for Id {
@@ -42,7 +42,7 @@ impl fmt::Display for Id {
 }
 
 impl Id {
-    /// From `N` and `07` or `07a`.
+    /// Parses an ID from its prefix and the rest, for example `N` and `07` or `07a`.
     fn of(part: &str, rest: &str) -> Option<Self> {
         let part = STATEMENTS.into_iter().chain(PROMISES).find(|known| *known == part)?;
         let (digits, suffix) = rest.split_at(rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len()));
@@ -55,7 +55,7 @@ impl Id {
         Some(Self { part: part.to_owned(), number, suffix })
     }
 
-    /// From `n07` or `n07a`.
+    /// Parses an ID in the name of a test, for example `n07` or `n07a`.
     fn of_part(part: &str) -> Option<Self> {
         let (letter, rest) = part.split_at_checked(1)?;
         Some(letter).filter(|letter| letter.bytes().all(|byte| byte.is_ascii_lowercase()))?;
@@ -63,18 +63,18 @@ impl Id {
     }
 }
 
-/// Whether this is what stands behind `p` or `P-` in an id of the process, such as `02`. Their table is another.
+/// Returns true if this text, for example `02`, completes a valid process ID after `p` or `P-`. These IDs are listed elsewhere.
 fn is_of_process(rest: &str) -> bool {
-    Id::of("C", rest).is_some() // a part that is in the list
+    Id::of("C", rest).is_some() // any known prefix
 }
 
-/// The ids in a line above a test, separated by commas. Ids of the process (`P-02`) may stand between.
+/// Parses the comma-separated IDs in a line above a test. Process IDs (`P-02`) are ignored.
 pub(crate) fn listed(text: &str) -> Vec<Result<Id, NoId>> {
     let ids = text.split(',').map(str::trim).filter(|id| !id.strip_prefix("P-").is_some_and(is_of_process));
     ids.map(|id| Id::try_from(id.to_owned())).collect()
 }
 
-/// The ids that the name of a test begins with. Ids of the process (`p02`) may stand between.
+/// Returns the IDs with which the name of a test begins. Process IDs (`p02`) are ignored.
 pub(crate) fn leading(name: &str) -> Vec<Id> {
     let is_process = |part: &str| part.strip_prefix('p').is_some_and(is_of_process);
     let parts = name.split('_').take_while(|part| is_process(part) || Id::of_part(part).is_some());
@@ -90,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn only_the_first_parts_of_a_name_are_ids() {
+    fn only_leading_parts_of_a_name_are_ids() {
         for (name, expected) in [
             ("n10_n13_an_id_is_kept", &["N-10", "N-13"][..]),
             ("l08a_it_is_so", &["L-08a"]),
@@ -109,14 +109,14 @@ mod tests {
     }
 
     #[test]
-    fn ids_of_the_process_are_passed_over_in_a_line() {
+    fn process_ids_are_skipped_in_a_line() {
         let ids: Vec<_> = listed(" P-20, S-16 ,P-02b, SEC-03").into_iter().map(|id| id.unwrap().to_string()).collect();
         assert_eq!(ids, ["S-16", "SEC-03"]);
         assert!(listed("P20").iter().all(Result::is_err) && listed("").iter().all(Result::is_err));
     }
 
     #[test]
-    fn an_id_is_written_in_one_way_only() {
+    fn rejects_malformed_ids() {
         let parse = |text: &str| Id::try_from(text.to_owned());
         for good in ["N-01", "C-08", "S-59a", "SEC-01", "OPS-12a", "OPS-100"] {
             assert_eq!(parse(good).unwrap().to_string(), good);

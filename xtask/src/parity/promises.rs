@@ -1,4 +1,4 @@
-//! What the documents promise, as `docs/promises/promises.yaml` has it.
+//! The promises of the documentation, from `docs/promises/promises.yaml`.
 
 use std::fs;
 use std::path::Path;
@@ -11,12 +11,12 @@ use super::document::Document;
 use super::id::Id;
 use super::table::{cell, link};
 
-/// Where the promises are, from the root of the workspace.
+/// File with the promises, relative to the root of the workspace.
 pub(crate) const PROMISES: &str = "docs/promises/promises.yaml";
-/// The page that is made of them.
+/// The generated page.
 pub(crate) const PAGE: &str = "docs/promises.md";
 
-/// What the page begins with.
+/// The beginning of the page.
 const HEAD: &str = "<!-- Made by `cargo xtask parity` from docs/promises/promises.yaml and the tests. Do not edit. -->
 
 # What Skydock promises, sentence by sentence
@@ -25,44 +25,44 @@ Each sentence of these documents that promises something, word for word, with th
 in a comment above it.
 ";
 
-/// What one document promises.
+/// The promises of a document.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Promises {
-    /// From the root of the workspace.
+    /// The document, relative to the root of the workspace.
     file: String,
-    /// The headline below which each sentence is looked at; all of the document if there is none.
+    /// The headline of the section to check; the whole document if it is missing.
     section: Option<String>,
     promises: Vec<Promise>,
-    /// What else is said there, word for word: it tells how to use something, or gives a reason, and promises nothing.
+    /// Other quotations of the section, which explain something and do not promise anything.
     #[serde(default)]
     explains: Vec<String>,
 }
 
-/// One promise.
+/// A promise.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Promise {
     pub(crate) id: Id,
-    /// The sentence, or a part of one or a row of a table, word for word.
+    /// The exact text of a sentence, a part of a sentence, or a table row.
     says: String,
 }
 
 /// Reads the promises.
 ///
 /// # Errors
-/// If there is no such file, or it is no YAML, or a field or an id is none.
+/// If the file is missing or not valid YAML, or contains an unknown field or an invalid ID.
 pub(crate) fn read(root: &Path) -> Result<Vec<Promises>> {
     let text = fs::read_to_string(root.join(PROMISES)).with_context(|| format!("cannot read {PROMISES}"))?;
     serde_saphyr::from_str(&text).with_context(|| format!("cannot read {PROMISES}"))
 }
 
-/// All promises of all documents.
+/// Returns the promises of all documents.
 pub(crate) fn all(documents: &[Promises]) -> impl Iterator<Item = &Promise> {
     documents.iter().flat_map(|document| &document.promises)
 }
 
-/// All that is wrong, each in one line.
+/// Returns all problems, one line each.
 ///
 /// # Errors
 /// If a document cannot be read.
@@ -83,12 +83,12 @@ pub(crate) fn problems(root: &Path, documents: &[Promises], held: &Held) -> Resu
 }
 
 impl Promises {
-    /// What is wrong between a document and what is listed of it.
+    /// Returns the differences between a document and its quotations.
     fn problems(&self, text: &str) -> Vec<String> {
         let file = &self.file;
         let mut problems = Vec::new();
         let mut document = Document::new(text, self.section.as_deref());
-        // A promise that is taken back takes its number with it: numbers only go up, and may leave gaps.
+        // Numbers of removed promises are not reused, so there may be gaps.
         for pair in self.promises.windows(2) {
             if let [before, after] = pair
                 && (before.id.part != after.id.part || before.id >= after.id)
@@ -116,14 +116,14 @@ impl Promises {
     }
 }
 
-/// Enough of a text to find it.
+/// Returns the beginning of a text, which is enough to find it.
 fn shortened(text: &str) -> String {
     const LETTERS: usize = 120;
     let cut: String = text.chars().take(LETTERS).collect();
     if cut.len() < text.len() { format!("{cut}…") } else { cut }
 }
 
-/// The page, in Markdown.
+/// Returns the page in Markdown.
 pub(crate) fn page(documents: &[Promises], held: &Held) -> String {
     let mut page = HEAD.to_owned();
     for document in documents {
@@ -133,7 +133,7 @@ pub(crate) fn page(documents: &[Promises], held: &Held) -> String {
         for Promise { id, says } in promises {
             let tests: Vec<_> = held.get(id).into_iter().flatten().map(link).collect();
             let tests = if tests.is_empty() { "**not held**".to_owned() } else { tests.join("<br>") };
-            // A row of a table is shown without its outer bars.
+            // Table rows are shown without their outer bars.
             let says = cell(says.trim().trim_matches('|').trim());
             page.push_str(&format!("| {id} | {says} | {tests} |\n"));
         }
@@ -141,7 +141,7 @@ pub(crate) fn page(documents: &[Promises], held: &Held) -> String {
     page
 }
 
-/// What is told on the terminal: one line.
+/// Returns the summary for the terminal: one line.
 pub(crate) fn sum(documents: &[Promises], held: &Held) -> String {
     let count = all(documents).count();
     match all(documents).filter(|promise| !held.contains_key(&promise.id)).count() {
@@ -168,7 +168,7 @@ mod tests {
     const BOTH: &str = "  promises:\n  - {id: SEC-01, says: It has no files.}\n  - {id: SEC-04, says: It | ends.}\n";
 
     #[test]
-    fn every_sentence_is_a_promise_or_an_explanation() {
+    fn every_sentence_must_be_a_promise_or_an_explanation() {
         assert_eq!(wrong(&format!("{BOTH}  explains: [\"It is so:\"]\n")), [""; 0]);
         assert_eq!(
             wrong(BOTH),
@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn a_quote_that_is_not_in_the_document_is_named() {
+    fn a_quote_missing_from_the_document_is_reported() {
         let list = "  promises:\n  - {id: SEC-01, says: It has many files.}\n  explains: [\"It is so: - It has no files. - It | ends.\", None.]\n";
         assert_eq!(
             wrong(list),
@@ -189,13 +189,13 @@ mod tests {
     }
 
     #[test]
-    fn numbers_go_up() {
+    fn promise_ids_must_increase() {
         let list = "  promises:\n  - {id: SEC-02, says: It has no files.}\n  - {id: SEC-02, says: It | ends.}\n  explains: [\"It is so:\"]\n";
         assert_eq!(wrong(list), ["SEC-02 stands after SEC-02 in docs/promises/promises.yaml"]);
     }
 
     #[test]
-    fn a_promise_that_no_test_names_is_named() {
+    fn a_promise_without_a_test_is_reported() {
         let root = tempfile::tempdir().unwrap();
         fs::write(root.path().join("SECURITY.md"), TEXT).unwrap();
         let documents = promises(&format!("{BOTH}  explains: [\"It is so:\"]\n"));

@@ -1,4 +1,4 @@
-//! Finds the tests in source files, and what they hold.
+//! Finds the tests in source files, and what they verify.
 
 use std::fs;
 use std::path::Path;
@@ -11,30 +11,30 @@ use crate::source;
 /// The most letters that the name of a test with a line `// Holds:` may have.
 const NAME: usize = 60;
 
-/// A test that runs.
+/// A test that is run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Test {
     /// Name of the function.
     pub(crate) name: String,
-    /// From the root of the workspace, with slashes.
+    /// File, relative to the root of the workspace, with slashes.
     pub(crate) file: String,
-    /// What it holds, with the line in which it says so.
+    /// What it verifies, with line numbers.
     pub(crate) holds: Vec<(Id, usize)>,
 }
 
-/// What was found in source files.
+/// The result of a scan.
 #[derive(Debug, Default)]
 pub(crate) struct Found {
-    /// Ordered by file and place.
+    /// The tests, ordered by file and line.
     pub(crate) tests: Vec<Test>,
-    /// What is wrong with how tests say what they hold, each in one line with its place.
+    /// Problems with IDs above tests, one line each, with position.
     pub(crate) problems: Vec<String>,
 }
 
-/// All tests in these folders.
+/// Returns all tests in these directories.
 ///
 /// # Errors
-/// If a folder or file cannot be read.
+/// If a directory or file cannot be read.
 pub(crate) fn tests(root: &Path, folders: &[&str]) -> Result<Found> {
     let mut found = Found::default();
     for folder in folders {
@@ -53,7 +53,7 @@ fn visit(root: &Path, folder: &str, found: &mut Found) -> Result<()> {
     names.sort();
     for (name, is_folder) in names {
         let path = format!("{folder}/{name}");
-        // What is built inside a folder of its own is no source.
+        // Skips build output.
         if is_folder && name != "target" {
             visit(root, &path, found)?;
         } else if !is_folder && name.ends_with(".rs") {
@@ -64,7 +64,7 @@ fn visit(root: &Path, folder: &str, found: &mut Found) -> Result<()> {
     Ok(())
 }
 
-/// Adds the tests of one file.
+/// Adds the tests in a file.
 fn in_file(file: &str, text: &str, found: &mut Found) -> Result<()> {
     let source = source::read(text)?;
     for line in &source.astray {
@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn a_test_holds_what_its_name_and_the_line_above_it_say() {
+    fn a_test_holds_the_ids_in_its_name_and_the_line_above() {
         assert_eq!(held("#[test]\nfn n01_s02_it_is_so() {}\n"), ["N-01:2", "S-02:2"]);
         assert_eq!(held("// Holds: S-16, SEC-03\n#[test]\nfn it_is_so() {}\n"), ["S-16:1", "SEC-03:1"]);
         assert_eq!(
@@ -125,17 +125,17 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_run_holds_nothing() {
+    fn tests_that_do_not_run_hold_nothing() {
         assert_eq!(held("// Holds: S-16\n#[ignore]\n#[test]\nfn it_is_so() {}\n"), [""; 0]);
         assert_eq!(held("// Holds: S-16\n#[cfg(any())]\n#[test]\nfn it_is_so() {}\n"), [""; 0]);
     }
 
     #[test]
-    fn a_mistake_is_told_with_its_file_and_line() {
+    fn an_error_has_the_file_and_line() {
         let long = "a".repeat(61);
         for (text, problem) in [
-            ("\n// Holds: S16\n#[test]\nfn a() {}\n".to_owned(), "host/a.rs:2: \"S16\" is no id; ids look like"),
-            ("// Holds: S-16,\n#[test]\nfn a() {}\n".to_owned(), "host/a.rs:1: \"\" is no id"),
+            ("\n// Holds: S16\n#[test]\nfn a() {}\n".to_owned(), "host/a.rs:2: \"S16\" is not an id; ids look like"),
+            ("// Holds: S-16,\n#[test]\nfn a() {}\n".to_owned(), "host/a.rs:1: \"\" is not an id"),
             ("// Holds: S-16, S-16\n#[test]\nfn a() {}\n".to_owned(), "host/a.rs:1: S-16 is there twice"),
             ("// Holds: S-16\nfn a() {}\n".to_owned(), "host/a.rs:1: this line stands above no test"),
             (
@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_name_is_let_pass_where_no_line_is_above_it() {
+    fn a_long_name_is_allowed_without_a_holds_line() {
         assert_eq!(held(&format!("#[test]\nfn n01_{}() {{}}\n", "a".repeat(90))), ["N-01:2"]);
     }
 

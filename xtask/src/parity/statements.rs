@@ -1,48 +1,48 @@
-//! What upstream does, as `docs/parity/statements.yaml` has it.
+//! Statements about upstream's behavior, from `docs/parity/statements.yaml`.
 
 use serde::Deserialize;
 
 use super::id::Id;
 
-/// Statements about one thing.
+/// Statements about one topic.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Section {
-    /// Headline.
+    /// The headline.
     pub(crate) title: String,
     pub(crate) statements: Vec<Statement>,
 }
 
-/// One statement.
+/// A statement.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Statement {
     pub(crate) id: Id,
     /// What upstream does.
     pub(crate) upstream: String,
-    /// True if that is a bug, or as bad as one: then there has to be a decision.
+    /// True if this is a bug or similar. It then requires a decision.
     #[serde(default)]
     pub(crate) quirk: bool,
     /// What Skydock does instead, and why.
     pub(crate) better: Option<String>,
 }
 
-/// Reads the file.
+/// Parses the file.
 ///
 /// # Errors
-/// If it is no YAML, or a field or an id is none.
+/// If it is not valid YAML, or contains an unknown field or an invalid ID.
 pub(crate) fn parse(text: &str) -> Result<Vec<Section>, Box<serde_saphyr::Error>> {
     serde_saphyr::from_str(text).map_err(Box::new)
 }
 
-/// What is wrong with the statements themselves, each in one line.
+/// Returns the problems of the statements themselves, one line each.
 pub(crate) fn problems(sections: &[Section]) -> Vec<String> {
     let mut problems = Vec::new();
     for section in sections {
         let mut expected = 1;
         for Statement { id, upstream, quirk, better } in &section.statements {
             let first = section.statements.first().map(|first| first.id.part.as_str());
-            // A statement may not go missing, nor be there twice: numbers go up one by one, but for those with a suffix.
+            // Statements must not be missing or duplicated: numbers are consecutive, except for those with a suffix.
             if first != Some(id.part.as_str()) || (id.suffix.is_none() && id.number != expected) {
                 let part = first.unwrap_or_default();
                 problems
@@ -72,7 +72,7 @@ mod tests {
     }
 
     #[test]
-    fn no_statement_may_go_missing_or_be_there_twice() {
+    fn rejects_missing_and_duplicate_statements() {
         let (one, two, three) = ("{id: N-01, upstream: a}", "{id: N-02, upstream: b}", "{id: N-03, upstream: c}");
         assert_eq!(wrong(&[one, two, three]), [""; 0]);
         assert_eq!(wrong(&[one, "{id: N-01a, upstream: b}", two]), [""; 0]);
@@ -89,15 +89,15 @@ mod tests {
     }
 
     #[test]
-    fn a_field_with_nothing_in_it_is_a_mistake() {
+    fn rejects_empty_fields() {
         assert_eq!(wrong(&["{id: N-01, upstream: \"\"}"]), ["N-01 has a field with nothing in it"]);
         assert_eq!(wrong(&["{id: N-01, upstream: a, better: \" \"}"]), ["N-01 has a field with nothing in it"]);
     }
 
     #[test]
-    fn what_cannot_be_read_is_refused_with_its_place() {
+    fn an_invalid_statement_is_rejected_with_its_line() {
         for (text, message) in [
-            ("- title: a\n  statements:\n  - {id: X-01, upstream: a}\n", "\"X-01\" is no id"),
+            ("- title: a\n  statements:\n  - {id: X-01, upstream: a}\n", "\"X-01\" is not an id"),
             ("- title: a\n  statements:\n  - {id: N-01, upstream: a, beter: b}\n", "beter"),
         ] {
             let error = parse(text).unwrap_err().to_string();

@@ -1,4 +1,4 @@
-//! The table of statements: short for the terminal, whole as a page.
+//! The table of statements: a summary for the terminal, and the complete page.
 
 use owo_colors::Style;
 
@@ -7,10 +7,10 @@ use super::scan::Test;
 use super::statements::{Section, Statement};
 use crate::console;
 
-/// What the page begins with.
+/// The beginning of the page.
 const HEAD: &str = "<!-- Made by `cargo xtask parity` from docs/parity/statements.yaml and the tests. Do not edit. -->
 
-# Upstream's behaviour, statement by statement
+# Upstream's behavior, statement by statement
 
 What Kubernetes' own cloud controllers do (`k8s.io/cloud-provider` 0.36 and the node-ipam controller of `k8s.io/kubernetes`), in our words,
 with the tests that hold Skydock to it. A test names what it holds in a comment above it, or at the beginning of its name. **Better** says where Skydock
@@ -18,7 +18,7 @@ does something else on purpose, and why; *quirk* marks what is a bug upstream, o
 
 ";
 
-/// One line per statement, and a sum.
+/// Returns one line for each statement, and a summary.
 pub(crate) fn short(sections: &[Section], held: &Held) -> Vec<String> {
     let mut rows = Vec::new();
     let (mut by_test, mut better, mut neither) = (0, 0, 0);
@@ -49,7 +49,7 @@ pub(crate) fn short(sections: &[Section], held: &Held) -> Vec<String> {
     rows
 }
 
-/// The page, in Markdown.
+/// Returns the page in Markdown.
 pub(crate) fn page(sections: &[Section], held: &Held) -> String {
     let mut page = HEAD.to_owned();
     for (at, section) in sections.iter().enumerate() {
@@ -66,7 +66,7 @@ pub(crate) fn page(sections: &[Section], held: &Held) -> String {
     page
 }
 
-/// What Skydock does about a statement: the decision, and the tests with links to their files.
+/// Returns the cell about Skydock: the decision, and the tests with links to their files.
 fn skydock(statement: &Statement, held: &Held) -> String {
     let mut parts = Vec::new();
     if let Some(better) = &statement.better {
@@ -78,12 +78,12 @@ fn skydock(statement: &Statement, held: &Held) -> String {
     if parts.is_empty() { "**not held**".to_owned() } else { parts.join("<br>") }
 }
 
-/// A test, with a link to its file.
+/// Returns a test with a link to its file.
 pub(super) fn link(test: &Test) -> String {
     format!("[`{}`](../{})", test.name, test.file)
 }
 
-/// Text in a cell: on one line, and with no bar that would end the cell.
+/// Formats text for a table cell: on one line, with bars escaped.
 pub(super) fn cell(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ").replace('|', "\\|")
 }
@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn the_page_has_a_row_for_every_statement_with_its_tests_and_its_decision() {
+    fn the_page_has_a_row_for_every_statement() {
         let (sections, held) = example();
         let page = page(&sections, &held);
         for row in [
@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn the_short_table_counts() {
+    fn the_short_table_has_counts() {
         let (sections, held) = example();
         let rows = short(&sections, &held);
         assert_eq!(rows[0], "N-01  2 tests           a | b");

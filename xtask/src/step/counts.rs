@@ -1,13 +1,13 @@
-//! How many tests a step ran, as libtest tells it in its `test result:` lines.
+//! Numbers of tests of a step, from libtest's `test result:` lines.
 
 use std::fmt;
 use std::io::{self, BufRead as _, BufReader, Read};
 use std::ops::AddAssign;
 
-/// How a line of libtest's about one file of tests begins.
+/// Prefix of libtest's summary of a test binary.
 const RESULT: &str = "test result: ";
 
-/// How many tests passed, failed, and were skipped: ignored, or left out by a filter.
+/// Numbers of tests that passed, failed, and were skipped (ignored or filtered out).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Counts {
     pub(crate) passed: u64,
@@ -30,13 +30,13 @@ impl fmt::Display for Counts {
 }
 
 impl Counts {
-    /// The sum over a log; none if no tests were run.
+    /// Returns the sum over a log, or `None` if no tests were run.
     ///
     /// # Errors
     /// If the log cannot be read.
     pub(crate) fn of_log(log: impl Read) -> io::Result<Option<Self>> {
         let mut sum = None;
-        // A test may print what is no text.
+        // Tests may print invalid UTF-8.
         for line in BufReader::new(log).split(b'\n') {
             if let Some(counts) = Self::of_line(&String::from_utf8_lossy(&line?)) {
                 *sum.get_or_insert(Self::default()) += counts;
@@ -45,7 +45,7 @@ impl Counts {
         Ok(sum)
     }
 
-    /// From `test result: ok. 5 passed; 0 failed; 1 ignored; 0 measured; 2 filtered out; finished in 0.01s`.
+    /// Parses a line like `test result: ok. 5 passed; 0 failed; 1 ignored; 0 measured; 2 filtered out; finished in 0.01s`.
     fn of_line(line: &str) -> Option<Self> {
         let (_, parts) = line.strip_prefix(RESULT)?.split_once(". ")?;
         let mut counts = Self::default();
@@ -81,14 +81,14 @@ mod tests {
     }
 
     #[test]
-    fn a_step_without_tests_has_no_counts_and_one_with_empty_files_has_zeros() {
+    fn missing_test_results_are_distinguished_from_zero_tests() {
         assert_eq!(of("Finished `dev` profile\n"), None);
         let empty = "test result: ok. 0 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out; finished in 0.00s\n";
         assert_eq!(of(empty), Some(Counts::default()));
     }
 
     #[test]
-    fn what_a_test_prints_is_no_result() {
+    fn output_of_a_test_is_not_counted_as_a_result() {
         for line in
             ["it said: test result: ok. 5 passed; 0 failed", "test result: nothing", "test result: ok. five passed"]
         {

@@ -7,7 +7,7 @@ use super::*;
 
 const DEADLINE: Duration = Duration::from_secs(30);
 
-/// A provider of numbers. Some of them end each call that has them.
+/// A provider of numbers. Some numbers make each call that contains them fail.
 struct Numbers {
     fails: fn(&[u32]) -> Option<(Duration, CloudError)>,
     calls: Mutex<Vec<usize>>,
@@ -24,7 +24,7 @@ impl Numbers {
         ask_all(self, (0..count).map(|number| (number, Fit::default())), max, &Lanes::new(4)).await;
     }
 
-    /// Who has no answer, and when the last of the others had one.
+    /// Returns the numbers without an answer, and the time at which the last of the others was answered.
     fn unanswered(&self) -> (Vec<u32>, Duration) {
         let settled = self.settled.lock().unwrap();
         let good =
@@ -64,11 +64,11 @@ fn trap() -> CloudError {
 }
 
 fn late() -> CloudError {
-    CloudError::Unavailable("it gave no answer within 30s".into())
+    CloudError::Unavailable("it did not answer within 30s".into())
 }
 
 #[tokio::test(start_paused = true)]
-async fn one_that_traps_and_one_that_is_late_hold_nobody() {
+async fn an_item_that_traps_or_times_out_delays_no_other() {
     let numbers = Numbers::new(|batch| match batch {
         batch if batch.contains(&17) => Some((Duration::ZERO, trap())),
         batch if batch.contains(&71) => Some((DEADLINE, late())),
@@ -85,7 +85,7 @@ async fn one_that_traps_and_one_that_is_late_hold_nobody() {
 
 // Holds: OPS-77
 #[tokio::test(start_paused = true)]
-async fn a_cloud_that_is_away_costs_few_calls_and_no_batch_its_size() {
+async fn an_unavailable_cloud_gets_few_calls_and_batches_stay_large() {
     for after in [Duration::ZERO, DEADLINE] {
         let numbers = Numbers::new(match after {
             Duration::ZERO => |_| Some((Duration::ZERO, late())),
@@ -101,11 +101,11 @@ async fn a_cloud_that_is_away_costs_few_calls_and_no_batch_its_size() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn many_that_trap_hold_nobody() {
+async fn many_trapping_items_do_not_block_the_others() {
     let numbers =
         Numbers::new(|batch| batch.iter().any(|number| number % 10 == 3).then(|| (Duration::from_millis(1), trap())));
     let lanes = Lanes::new(4);
-    // Each time, the cloud is asked about one alone before it is taken to be away; that may be one of those that trap.
+    // Before the cloud is considered unavailable, a single number is queried, which may be one that traps.
     for _ in 0..6 {
         let known: Vec<_> = {
             let settled = numbers.settled.lock().unwrap();
@@ -122,7 +122,7 @@ async fn many_that_trap_hold_nobody() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_cloud_that_asks_for_time_is_not_asked_again() {
+async fn throttling_progress_and_conflicts_do_not_split_a_batch() {
     let retry = || Retry { after: Duration::from_secs(7), message: String::new() };
     for error in [CloudError::Throttled(retry()), CloudError::InProgress(retry()), CloudError::Conflict(String::new())]
     {
@@ -134,7 +134,7 @@ async fn a_cloud_that_asks_for_time_is_not_asked_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_said_of_many_refuses_none_for_good() {
+async fn a_permanent_error_counts_only_for_a_single_item() {
     for error in [CloudError::Invalid("bad".into()), CloudError::ImplementedElsewhere] {
         let of_each = |size| Failure { error: &error, size, took: Duration::ZERO }.of_each();
         assert_eq!(of_each(1), error);
@@ -147,7 +147,7 @@ async fn what_is_said_of_many_refuses_none_for_good() {
 
 // Holds: OPS-75
 #[test]
-fn what_failed_is_cut_in_halves_or_if_it_took_long_in_ones() {
+fn a_failed_batch_is_halved_or_split_into_singles_if_slow() {
     let quick = Duration::from_millis(4999);
     for (size, took, pieces, fit) in [
         (100, quick, Some(50), Fit { size: 50, slow: false }),
@@ -163,7 +163,7 @@ fn what_failed_is_cut_in_halves_or_if_it_took_long_in_ones() {
 }
 
 #[test]
-fn what_was_answered_goes_in_batches_that_double() {
+fn the_batch_size_doubles_after_each_answer() {
     let mut fit = Fit { size: 1, slow: true };
     let mut sizes = Vec::new();
     for _ in 0..5 {
@@ -175,7 +175,7 @@ fn what_was_answered_goes_in_batches_that_double() {
 }
 
 #[test]
-fn batches_are_full_and_those_that_failed_are_apart() {
+fn batches_are_filled_with_items_of_the_same_fit() {
     let fit = |size| Fit { size, slow: false };
     let slow = Fit { size: 1, slow: true };
     let items =
@@ -190,7 +190,7 @@ fn batches_are_full_and_those_that_failed_are_apart() {
 }
 
 #[test]
-fn each_size_has_a_lane_of_its_own() {
+fn each_batch_size_has_its_own_lane() {
     let lanes = Lanes::new(4);
     let is = |fit, lane| std::ptr::eq(lanes.of(fit, 100), lane);
     assert!(is(Fit::default(), &lanes.first) && is(Fit { size: 100, slow: false }, &lanes.first));
@@ -198,7 +198,7 @@ fn each_size_has_a_lane_of_its_own() {
     assert!(is(Fit { size: 1, slow: false }, &lanes.single) && is(Fit { size: 1, slow: true }, &lanes.slow));
 }
 
-/// Lanes in which the last calls have all failed.
+/// Returns lanes in which the last calls have all failed.
 fn dead_lanes() -> Lanes {
     let lanes = Lanes::new(4);
     lanes.strikes.store(STRIKES, Ordering::Relaxed);
@@ -206,7 +206,7 @@ fn dead_lanes() -> Lanes {
 }
 
 #[tokio::test(start_paused = true)]
-async fn one_who_is_answered_alone_shows_that_the_cloud_is_there() {
+async fn one_answered_item_shows_that_the_cloud_is_available() {
     let numbers = Numbers::new(|batch| batch.contains(&3).then(|| (Duration::ZERO, trap())));
     for first in [0, 2] {
         numbers.settled.lock().unwrap().clear();
@@ -216,14 +216,14 @@ async fn one_who_is_answered_alone_shows_that_the_cloud_is_there() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_fails_alone_while_the_cloud_is_away_is_not_to_blame() {
+async fn an_item_is_not_blamed_while_the_cloud_is_unavailable() {
     let numbers = Numbers::new(|_| Some((Duration::ZERO, late())));
     ask_all(&numbers, [(0, Fit::default())].into_iter(), 100, &dead_lanes()).await;
     assert_eq!(numbers.fit(0), Fit::default());
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_took_long_alone_has_a_lane_of_its_own() {
+async fn slow_single_items_do_not_delay_other_items() {
     let numbers = Numbers::new(|batch| (batch[0] < 20).then(|| (DEADLINE, late())));
     let slow = (0..20).map(|number| (number, Fit { size: 1, slow: true }));
     let others = (20..24).map(|number| (number, Fit { size: 1, slow: false }));

@@ -3,7 +3,7 @@ use skydock_cloud::{AddressKind, Node, NodeAddress, Taint, TaintEffect};
 
 use super::{created, filled, text};
 
-/// A Node as a provider sees it. Taints and addresses of kinds that Kubernetes does not define are left out.
+/// Converts a Node. Taints and addresses whose kinds Kubernetes does not define are omitted.
 #[must_use]
 pub fn node(object: &k8s::Node) -> Node {
     let meta = &object.metadata;
@@ -56,7 +56,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_node_keeps_all_that_a_provider_may_read() {
+    fn a_node_keeps_the_fields_that_providers_read() {
         let object: k8s::Node = serde_json::from_value(json!({
             "metadata": {"name": "n1", "uid": "u1", "labels": {"a": "b"}, "creationTimestamp": "2026-01-01T00:00:00Z"},
             "spec": {
@@ -86,8 +86,9 @@ mod tests {
         assert_eq!(node.creation_timestamp, 1_767_225_600);
     }
 
+    // Holds: L-04
     #[test]
-    fn l04_a_node_without_the_condition_is_not_ready() {
+    fn a_node_without_ready_condition_is_not_ready() {
         assert!(!node(&k8s::Node::default()).ready);
     }
 }

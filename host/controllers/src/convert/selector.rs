@@ -1,4 +1,4 @@
-//! Which nodes a Service wants behind its load balancer: a label selector as `kubectl -l` takes it.
+//! Selection of the nodes behind the load balancer of a Service: a label selector as in `kubectl -l`.
 
 use std::collections::BTreeSet;
 
@@ -8,18 +8,18 @@ use kube::core::{Expression, Selector};
 use super::ConvertError;
 use crate::constants::ANNOTATION_NODE_SELECTOR;
 
-/// Longest name or value of a label.
+/// Maximum length of a label's name or value.
 const LONGEST: usize = 63;
-/// Longest selector, in bytes: each node is held against each of its requirements whenever nodes change.
+/// Maximum length of a selector in bytes: all its requirements are evaluated for each node whenever nodes change.
 const LONGEST_SELECTOR: usize = 4096;
-/// Longest prefix of a qualified name: a DNS subdomain.
+/// Maximum length of the prefix of a qualified name, a DNS subdomain.
 const LONGEST_PREFIX: usize = 253;
 
-/// The selector in the annotation of a Service; one that selects everything if there is none.
+/// Returns the selector in the annotation of a Service. Without the annotation, it selects all nodes.
 ///
 /// # Errors
 ///
-/// If it is no label selector.
+/// Returns an error if the annotation is not a label selector.
 pub fn node_selector(object: &k8s::Service) -> Result<Selector, ConvertError> {
     let annotation = object.metadata.annotations.as_ref().and_then(|all| all.get(ANNOTATION_NODE_SELECTOR));
     let text = annotation.map_or("", |text| text.trim());
@@ -33,7 +33,7 @@ pub fn node_selector(object: &k8s::Service) -> Result<Selector, ConvertError> {
     requirements(text).into_iter().map(|part| requirement(part).ok_or_else(|| wrong(part))).collect()
 }
 
-/// Splits at the commas that are not inside of parentheses.
+/// Splits the text at commas that are not inside parentheses.
 fn requirements(text: &str) -> Vec<&str> {
     let mut inside = false;
     let parts = text.split(|c| {
@@ -68,7 +68,7 @@ fn requirement(text: &str) -> Option<Expression> {
     }
 }
 
-/// A name, or a DNS name, a slash and a name: what keys of labels and load balancer classes are.
+/// Returns true for a name, or a DNS name, a slash and a name, as in label keys and load balancer classes.
 pub(crate) fn is_qualified_name(text: &str) -> bool {
     match text.split_once('/') {
         Some((prefix, name)) => is_dns_name(prefix) && !name.is_empty() && is_label_value(name),
@@ -83,7 +83,8 @@ fn is_dns_name(text: &str) -> bool {
     text.len() <= LONGEST_PREFIX && text.split('.').all(word)
 }
 
-/// Letters, digits, `-`, `_` and `.`, beginning and ending with a letter or digit; may be empty.
+/// Returns true for at most 63 letters, digits, `-`, `_` and `.` that start and end with a letter or digit, and for an empty
+/// text.
 fn is_label_value(text: &str) -> bool {
     let ends = |c: char| c.is_ascii_alphanumeric();
     text.len() <= LONGEST
@@ -104,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn a_selector_selects_what_kubectl_selects_with_it() {
+    fn a_selector_matches_the_same_labels_as_in_kubectl() {
         let labels = [("pool", "web"), ("zone", "z1"), ("example.com/edge", "")];
         let labels = labels.map(|(key, value)| (key.to_owned(), value.to_owned())).into();
         for (text, selected) in [
@@ -136,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_selector_is_an_error_that_names_the_part() {
+    fn an_invalid_selector_is_an_error_that_names_the_part() {
         for text in [
             "pool=web,",
             "=web",

@@ -9,47 +9,47 @@ use skydock_cloud::{
 use super::{filled, text};
 use crate::constants::ANNOTATION_SOURCE_RANGES;
 
-/// What a Service asks for and a provider cannot be told.
+/// A value in a Service that cannot be passed to a provider.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ConvertError {
-    /// A source range is no CIDR.
-    #[error("{field}: {value:?} is not an IP range; write ranges such as 10.0.0.0/24 or 2001:db8::/32")]
+    /// A source range is not a valid CIDR.
+    #[error("{field}: {value:?} is not a valid CIDR; expected for example 10.0.0.0/24 or 2001:db8::/32")]
     SourceRange {
-        /// Where it is written.
+        /// Field that contains it.
         field: &'static str,
-        /// What is written.
+        /// The invalid value.
         value: String,
     },
     /// A port is out of range.
-    #[error("spec.ports: {0} is not a port; ports are 1 to 65535")]
+    #[error("spec.ports: {0} is not a valid port; ports are 1 to 65535")]
     Port(i32),
-    /// A node selector is no label selector.
+    /// A node selector is not a label selector.
     #[error(
-        "annotation service.skydock.dev/node-selector: {part:?} is no label requirement; \
-         write some such as pool=edge, zone in (a,b) or !gpu, separated by commas"
+        "annotation service.skydock.dev/node-selector: {part:?} is not a valid label requirement; \
+         expected for example pool=edge, zone in (a,b) or !gpu, separated by commas"
     )]
     NodeSelector {
-        /// The part of it that is wrong.
+        /// The requirement that is not valid.
         part: String,
     },
     /// A node selector is too long.
     #[error(
-        "annotation service.skydock.dev/node-selector: it has {length} bytes, and may have {most}; \
-         give the nodes a label of their own, and select that"
+        "annotation service.skydock.dev/node-selector: {length} bytes exceed the limit of {most}; \
+         add a label to the nodes, and select it"
     )]
     LongNodeSelector {
-        /// How long it is.
+        /// Its length in bytes.
         length: usize,
-        /// How long it may be.
+        /// The maximum length in bytes.
         most: usize,
     },
-    /// A protocol that Kubernetes does not define.
+    /// Kubernetes does not define the protocol.
     #[error("spec.ports: protocol {0:?} is unknown; use TCP, UDP or SCTP")]
     Protocol(String),
 }
 
-/// A Service as a provider sees it, and what is wrong with it. What is wrong is left out, so that the load balancer of such a
-/// service can still be deleted.
+/// Converts a Service, and returns an error if something in it is not valid. Invalid values are omitted, so that the load
+/// balancer of such a Service can still be deleted.
 #[must_use]
 pub fn service(object: &k8s::Service) -> (Service, Option<ConvertError>) {
     let meta = &object.metadata;
@@ -97,7 +97,7 @@ pub fn service(object: &k8s::Service) -> (Service, Option<ConvertError>) {
             Some("RequireDualStack") => IpFamilyPolicy::RequireDualStack,
             _ => IpFamilyPolicy::SingleStack,
         },
-        // Kubernetes allocates node ports unless told not to.
+        // Kubernetes allocates node ports by default.
         allocate_node_ports: spec.allocate_load_balancer_node_ports.unwrap_or(true),
         publish_not_ready_addresses: spec.publish_not_ready_addresses.unwrap_or(false),
         cluster_ips: spec.cluster_ips.clone().unwrap_or_default(),
@@ -113,7 +113,7 @@ fn traffic_policy(text: Option<&str>) -> TrafficPolicy {
     if text == Some("Local") { TrafficPolicy::Local } else { TrafficPolicy::Cluster }
 }
 
-/// The spec wins over the annotation; both are lists of CIDRs.
+/// Returns the ranges of the spec, or else those of the annotation; both are lists of CIDRs.
 fn source_ranges(object: &k8s::Service, spec: &k8s::ServiceSpec) -> Result<Vec<String>, ConvertError> {
     let parse = |field: &'static str, value: &str| {
         let value = value.trim();
@@ -154,7 +154,7 @@ fn transport(protocol: &str) -> Result<Transport, ConvertError> {
     Transport::parse(protocol).ok_or_else(|| ConvertError::Protocol(protocol.to_owned()))
 }
 
-/// Three hours is Kubernetes' default.
+/// Returns the timeout of session affinity in seconds. Kubernetes' default is three hours.
 fn affinity(spec: &k8s::ServiceSpec) -> Option<u32> {
     let seconds = spec.session_affinity_config.as_ref().and_then(|config| config.client_ip.as_ref()?.timeout_seconds);
     (spec.session_affinity.as_deref() == Some("ClientIP"))
@@ -188,7 +188,7 @@ fn status(object: &k8s::Service) -> LoadBalancerStatus {
     LoadBalancerStatus { ingress: ingress.unwrap_or_default().iter().map(convert).collect() }
 }
 
-/// `status.loadBalancer` as JSON.
+/// Converts a status to the JSON of `status.loadBalancer`.
 #[must_use]
 pub fn status_json(status: &LoadBalancerStatus) -> Value {
     let ingress = |ingress: &Ingress| {
@@ -206,7 +206,7 @@ pub fn status_json(status: &LoadBalancerStatus) -> Value {
         Value::from(object)
     };
     if status.ingress.is_empty() {
-        // In a merge patch, null takes the old list away.
+        // In a merge patch, null removes the old list.
         return json!({ "ingress": null });
     }
     json!({ "ingress": status.ingress.iter().map(ingress).collect::<Vec<_>>() })
@@ -238,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn source_ranges_come_from_the_spec_then_from_the_annotation() {
+    fn source_ranges_in_the_spec_override_the_annotation() {
         assert_eq!(ranges(&["10.0.0.0/8"], Some("nonsense")).unwrap(), ["10.0.0.0/8"]);
         assert_eq!(ranges(&[], Some(" 10.0.0.0/8 , 2001:db8::/32")).unwrap(), ["10.0.0.0/8", "2001:db8::/32"]);
         assert_eq!(ranges(&[], Some("  ")).unwrap(), Vec::<String>::new());
@@ -247,16 +247,16 @@ mod tests {
     }
 
     #[test]
-    fn a_source_range_that_is_none_is_an_error_that_says_where() {
+    fn an_invalid_source_range_is_an_error_that_says_where() {
         for bad in ["foo.bar", "10.0.0.1", "10.0.0.1/foo", "1.2.3.0/33", "1.2.3.4/24,", "1.2.3.4.5/24"] {
             assert!(ranges(&[], Some(bad)).is_err(), "{bad}");
         }
         let error = ranges(&["10.0.0.1"], None).unwrap_err().to_string();
-        assert!(error.starts_with("spec.loadBalancerSourceRanges: \"10.0.0.1\" is not an IP range"), "{error}");
+        assert!(error.starts_with("spec.loadBalancerSourceRanges: \"10.0.0.1\" is not a valid CIDR"), "{error}");
     }
 
     #[test]
-    fn a_service_keeps_all_that_a_provider_may_read() {
+    fn a_service_keeps_the_fields_that_providers_read() {
         let (service, problem) = service(&parse(json!({
             "metadata": {"namespace": "ns", "name": "web", "uid": "u", "deletionTimestamp": "2026-01-01T00:00:00Z"},
             "spec": {
@@ -282,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn a_status_survives_the_way_out_and_back() {
+    fn a_status_survives_a_round_trip() {
         let status = LoadBalancerStatus {
             ingress: vec![
                 Ingress { ip: Some("192.0.2.1".into()), ip_mode: Some(IpMode::Vip), ..Ingress::default() },

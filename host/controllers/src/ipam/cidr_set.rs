@@ -9,14 +9,14 @@ use crate::metrics::CidrSetMetrics;
 
 /// The Pod CIDRs of one range.
 ///
-/// Each is counted by who holds it, and free once nobody does: nodes that share one, by whoever's mistake, do not free it for
-/// a third when one of them goes.
+/// The holders of each CIDR are counted, and it is free when it has none: if two nodes share one by mistake, it does not become
+/// free for a third when one of them is deleted.
 pub(crate) struct CidrSet {
     range: NodeRange,
-    /// Holders of each Pod CIDR, in the order of addresses.
+    /// Number of holders of each Pod CIDR, in the order of addresses.
     holders: Vec<u32>,
     used: usize,
-    /// Where the next search begins: a CIDR that was just freed is the last to be given again.
+    /// Index at which the next search starts: a CIDR that was just released is the last one to be allocated again.
     next: usize,
     metrics: CidrSetMetrics,
 }
@@ -35,17 +35,17 @@ impl CidrSet {
         self.used == self.holders.len()
     }
 
-    /// True if any of it is in the range.
+    /// Returns true if any part of the CIDR is in the range.
     pub(crate) fn overlaps(&self, cidr: IpNet) -> bool {
         self.span(cidr).is_some()
     }
 
-    /// True if any of it has two holders or more.
+    /// Returns true if any part of the CIDR has two or more holders.
     pub(crate) fn is_shared(&self, cidr: IpNet) -> bool {
         self.span(cidr).and_then(|span| self.holders.get(span)).is_some_and(|held| held.iter().any(|&held| held > 1))
     }
 
-    /// Takes the next free CIDR: a scan from the last one given, with a wrap.
+    /// Allocates the next free CIDR: searches from the one after the last allocated, and wraps around.
     pub(crate) fn allocate(&mut self) -> Option<IpNet> {
         if self.is_full() {
             return None;
@@ -60,7 +60,7 @@ impl CidrSet {
         Some(cidr)
     }
 
-    /// Adds a holder to all that a CIDR overlaps.
+    /// Adds a holder to all Pod CIDRs that overlap with this one.
     pub(crate) fn hold(&mut self, cidr: IpNet) {
         let Some(span) = self.span(cidr) else { return };
         for held in self.holders.get_mut(span).into_iter().flatten() {
@@ -73,7 +73,7 @@ impl CidrSet {
         self.measure();
     }
 
-    /// Takes a holder away from all that a CIDR overlaps; it must have been added by [`CidrSet::hold`] or
+    /// Removes a holder from all Pod CIDRs that overlap with this one. The holder must have been added by [`CidrSet::hold`] or
     /// [`CidrSet::allocate`].
     pub(crate) fn release(&mut self, cidr: IpNet) {
         let Some(span) = self.span(cidr) else { return };
@@ -91,7 +91,7 @@ impl CidrSet {
         self.metrics.usage.set(self.used as f64 / self.holders.len() as f64);
     }
 
-    /// Bits of an address behind the prefix of a Pod CIDR.
+    /// Returns the number of address bits after the prefix of a Pod CIDR.
     fn shift(&self) -> u32 {
         u32::from(self.range.cluster().max_prefix_len() - self.range.mask())
     }
@@ -105,10 +105,10 @@ impl CidrSet {
         IpNet::new(address, self.range.mask()).ok()
     }
 
-    /// Indices of what a CIDR overlaps; `None` if nothing.
+    /// Returns the indices of all Pod CIDRs that overlap with this one; `None` if there are none.
     fn span(&self, cidr: IpNet) -> Option<RangeInclusive<usize>> {
         let cluster = self.range.cluster();
-        // Two CIDRs are apart, or one is in the other.
+        // Two CIDRs are either disjoint, or one contains the other.
         let common = if cluster.contains(&cidr) {
             cidr
         } else if cidr.contains(&cluster) {

@@ -1,8 +1,8 @@
-//! Who holds which Pod CIDRs, and what follows from it for a node. Values in, decisions out.
+//! Tracks which nodes hold which Pod CIDRs, and decides what to do about a node. It has no side effects outside of itself.
 //!
-//! A node is known by its UID: another node of the same name is another node. What was reserved for one stays its own until
-//! the node is gone or shows other Pod CIDRs. So an answer that was lost costs nothing: the same CIDRs are written again,
-//! and nobody else gets them meanwhile.
+//! A node is identified by its UID: a node that was recreated with the same name is a different one. CIDRs that were reserved
+//! for a node stay reserved until the node is deleted or has other Pod CIDRs. So a lost answer does no harm: the same CIDRs are
+//! written again, and no other node gets them in the meantime.
 
 use std::{
     collections::{BTreeSet, HashMap},
@@ -14,20 +14,20 @@ use skydock_cloud::Node;
 
 use super::cidr_set::CidrSet;
 
-/// What all nodes hold.
+/// The Pod CIDRs of all nodes.
 pub(crate) struct Ledger {
-    /// One for each cluster CIDR, in their order.
+    /// One set for each cluster CIDR, in their order.
     sets: Vec<CidrSet>,
-    /// By UID.
+    /// What each node holds, by UID.
     holdings: HashMap<String, Holding>,
-    /// Names of nodes that found nothing left.
+    /// Names of nodes for which no Pod CIDR was left.
     waiting: BTreeSet<String>,
 }
 
 struct Holding {
     node: String,
     cidrs: Vec<IpNet>,
-    /// The API server has shown the node with them; else they are reserved.
+    /// True if the node was seen with these CIDRs; otherwise they are reserved.
     shown: bool,
     problems: Vec<Problem>,
 }
@@ -35,65 +35,64 @@ struct Holding {
 /// What to do about a node.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Decision {
-    /// It has what it needs, or needs nothing.
+    /// Nothing: the node has what it needs, or needs nothing.
     Nothing,
-    /// Write these, in this order.
+    /// Write these Pod CIDRs, in this order.
     Assign(Vec<IpNet>),
-    /// All of this cluster CIDR is in use.
+    /// No Pod CIDR of this cluster CIDR is free.
     Exhausted(IpNet),
-    /// What the node carries is left as it is, and somebody should know.
+    /// Report problems with the node's Pod CIDRs, which are not changed.
     Warn(Vec<Problem>),
 }
 
-/// What is wrong with the Pod CIDRs a node carries.
+/// A problem with the Pod CIDRs of a node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Problem {
-    /// It is no CIDR.
+    /// The text is not a valid CIDR.
     Unreadable(String),
-    /// It is in none of the cluster CIDRs.
+    /// The CIDR is not in any cluster CIDR.
     OutOfRange(IpNet),
-    /// It overlaps with that of another node.
+    /// The CIDR overlaps with that of another node.
     Shared {
-        /// This one's.
+        /// CIDR of this node.
         cidr: IpNet,
-        /// Name of the other.
+        /// Name of the other node.
         with: String,
     },
-    /// Somebody wrote it while this was reserved for the node.
+    /// Another component wrote the node's Pod CIDRs while these were reserved for it.
     WrittenByOther(Vec<IpNet>),
 }
 
 impl fmt::Display for Problem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Unreadable(text) => write!(f, "Pod CIDR {text:?} of the node is not a CIDR: it is left as it is"),
+            Self::Unreadable(text) => write!(f, "Pod CIDR {text:?} of the node is not a valid CIDR and is not changed"),
             Self::OutOfRange(cidr) => write!(
                 f,
-                "Pod CIDR {cidr} of the node is outside of --cluster-cidr: it is left as it is, and other nodes get \
-                 theirs as usual"
+                "Pod CIDR {cidr} of the node is outside --cluster-cidr and is not changed; other nodes are not affected"
             ),
             Self::Shared { cidr, with } => write!(
                 f,
-                "Pod CIDR {cidr} of the node overlaps with that of node {with}: Pods of the two may get the same \
-                 address. A Pod CIDR cannot be changed: delete one of the nodes and let it register again"
+                "Pod CIDR {cidr} of the node overlaps with that of node {with}: their Pods may get the same \
+                 addresses. Pod CIDRs cannot be changed: delete one of the nodes and let it register again"
             ),
             Self::WrittenByOther(reserved) => write!(
                 f,
-                "Somebody else gave the node its Pod CIDRs while {} was reserved for it: only one allocator may run, \
-                 so kube-controller-manager needs --allocate-node-cidrs=false",
+                "Another component allocated the node's Pod CIDRs while {} was reserved for it: only one allocator may \
+                 run, so set --allocate-node-cidrs=false in kube-controller-manager",
                 list(reserved)
             ),
         }
     }
 }
 
-/// CIDRs in a sentence.
+/// Joins CIDRs for a sentence.
 pub(crate) fn list(cidrs: &[IpNet]) -> String {
     cidrs.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
 }
 
 impl Ledger {
-    /// Nodes get one Pod CIDR out of each set, and none that overlaps with those of services.
+    /// Creates a ledger. Nodes get one Pod CIDR from each set, and none that overlaps with the addresses of Services.
     pub(crate) fn new(mut sets: Vec<CidrSet>, service_cidrs: &[IpNet]) -> Self {
         for set in &mut sets {
             service_cidrs.iter().for_each(|cidr| set.hold(*cidr));
@@ -101,10 +100,10 @@ impl Ledger {
         Self { sets, holdings: HashMap::new(), waiting: BTreeSet::new() }
     }
 
-    /// Takes note of what a node carries. True if [`Ledger::decide`] should be asked about it.
+    /// Records the Pod CIDRs of a node. Returns true if [`Ledger::decide`] is to be called for it.
     pub(crate) fn observe(&mut self, node: &Node) -> bool {
         if node.pod_cidrs.is_empty() {
-            // What it was shown with and is not any more (etcd was set back, say) is its own all the same.
+            // Pod CIDRs that the node had before, for example before etcd was restored from a backup, stay reserved for it.
             if let Some(holding) = self.holdings.get_mut(&node.uid) {
                 holding.shown = false;
             }
@@ -137,16 +136,16 @@ impl Ledger {
         asks
     }
 
-    /// Forgets a node that is gone.
+    /// Removes a node that was deleted.
     pub(crate) fn forget(&mut self, node: &Node) {
         self.waiting.remove(&node.name);
         self.release(&node.uid);
     }
 
-    /// What to do about a node; what it says to assign is reserved.
+    /// Decides what to do about a node, and reserves the Pod CIDRs to assign.
     ///
-    /// A node that is being deleted gets nothing, and what it has is its own until it is gone: its Pods may run on. (Upstream
-    /// gives it to others at once.)
+    /// A node that is being deleted gets nothing, and keeps its Pod CIDRs until it is deleted: its Pods may still be running.
+    /// (Upstream allocates them to others at once.)
     pub(crate) fn decide(&mut self, node: &Node, deleting: bool) -> Decision {
         self.waiting.remove(&node.name);
         let known = self.holdings.get_mut(&node.uid);
@@ -158,7 +157,7 @@ impl Ledger {
             return Decision::Nothing;
         }
         if let Some(cidrs) = known.map(|known| known.cidrs.clone()) {
-            // Another node may have come up with what was only reserved here.
+            // Another node may have appeared with a CIDR that was only reserved here.
             let shared = |cidr: &IpNet| self.sets.iter().any(|set| set.is_shared(*cidr));
             if !cidrs.iter().any(shared) {
                 return Decision::Assign(cidrs);
@@ -176,7 +175,7 @@ impl Ledger {
         Decision::Assign(cidrs)
     }
 
-    /// A node that waits, if there is something for it now; it waits no more.
+    /// Removes and returns a waiting node if a Pod CIDR may be free for it.
     pub(crate) fn next_waiting(&mut self) -> Option<String> {
         if self.sets.iter().any(CidrSet::is_full) { None } else { self.waiting.pop_first() }
     }

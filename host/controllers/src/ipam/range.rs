@@ -1,59 +1,59 @@
-//! A cluster CIDR, and how it is cut into Pod CIDRs of nodes.
+//! A cluster CIDR, and how it is divided into Pod CIDRs of nodes.
 
 use ipnet::IpNet;
 
-/// Bits between the two prefixes of an IPv6 range, at most; upstream's.
+/// Maximum difference between the prefix lengths of an IPv6 range, as in upstream.
 const MOST_BITS_IPV6: u8 = 16;
-/// Bits between the two prefixes of an IPv4 range, at most: 16 million Pod CIDRs. Ours, so that memory has a bound.
+/// Maximum difference between the prefix lengths of an IPv4 range: 16 million Pod CIDRs. Not in upstream; it limits memory.
 const MOST_BITS_IPV4: u8 = 24;
 
-/// A cluster CIDR that is cut into Pod CIDRs of one size.
+/// A cluster CIDR that is divided into Pod CIDRs of equal size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NodeRange {
     cluster: IpNet,
     mask: u8,
 }
 
-/// Why a cluster CIDR cannot be cut as asked.
+/// Why a cluster CIDR cannot be divided in this way.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NodeRangeError {
-    /// Longer than an address.
-    #[error("/{mask} is no prefix of {cluster}'s IP family: it has at most {} bits", .cluster.max_prefix_len())]
+    /// The prefix length is longer than an address.
+    #[error("/{mask} is not a valid prefix length for {cluster}: it has at most {} bits", .cluster.max_prefix_len())]
     NoPrefix {
-        /// What is to be cut.
+        /// The cluster CIDR.
         cluster: IpNet,
-        /// Into this.
+        /// The prefix length of a node's CIDR.
         mask: u8,
     },
-    /// A node would get more than there is.
-    #[error("/{mask} is larger than all of {cluster}: a node's prefix must be as long or longer")]
+    /// The CIDR of a node would be larger than the cluster CIDR.
+    #[error("/{mask} is larger than {cluster}: the prefix length of a node's CIDR must not be shorter")]
     LargerThanCluster {
-        /// What is to be cut.
+        /// The cluster CIDR.
         cluster: IpNet,
-        /// Into this.
+        /// The prefix length of a node's CIDR.
         mask: u8,
     },
-    /// More Pod CIDRs than can be kept account of.
+    /// There are too many Pod CIDRs to be tracked.
     #[error(
-        "a /{mask} for each node is too small for {cluster}: the prefixes may differ by {most} bits, so /{} at most",
+        "a /{mask} for each node is too small for {cluster}: the prefix lengths may differ by {most} bits, so use at most /{}",
         .cluster.prefix_len() + .most
     )]
     TooMany {
-        /// What is to be cut.
+        /// The cluster CIDR.
         cluster: IpNet,
-        /// Into this.
+        /// The prefix length of a node's CIDR.
         mask: u8,
-        /// Bits of difference, at most.
+        /// Maximum difference between the prefix lengths.
         most: u8,
     },
 }
 
 impl NodeRange {
-    /// Cuts `cluster` into CIDRs with a prefix of `mask` bits.
+    /// Divides `cluster` into CIDRs with a prefix length of `mask`.
     ///
     /// # Errors
     ///
-    /// If it cannot be cut so.
+    /// Returns an error if the prefix length is not possible.
     pub fn new(cluster: IpNet, mask: u8) -> Result<Self, NodeRangeError> {
         let cluster = cluster.trunc();
         if mask > cluster.max_prefix_len() {
@@ -67,19 +67,19 @@ impl NodeRange {
         }
     }
 
-    /// What is cut.
+    /// Returns the cluster CIDR.
     #[must_use]
     pub fn cluster(self) -> IpNet {
         self.cluster
     }
 
-    /// Prefix length of a node's Pod CIDR.
+    /// Returns the prefix length of a node's Pod CIDR.
     #[must_use]
     pub fn mask(self) -> u8 {
         self.mask
     }
 
-    /// How many Pod CIDRs there are.
+    /// Returns the number of Pod CIDRs.
     pub(crate) fn len(self) -> usize {
         1 << (self.mask - self.cluster.prefix_len())
     }
@@ -93,8 +93,9 @@ mod tests {
         NodeRange::new(cluster.parse().unwrap(), mask).map(NodeRange::len).map_err(|error| error.to_string())
     }
 
+    // Holds: I-03, I-07
     #[test]
-    fn i03_i07_a_range_is_cut_into_as_many_cidrs_as_the_prefixes_differ() {
+    fn the_number_of_cidrs_follows_from_the_prefix_lengths() {
         for (cluster, mask, count) in [
             ("10.244.0.0/16", 24, 256),
             ("10.0.0.0/8", 32, 1 << 24),
@@ -107,18 +108,19 @@ mod tests {
         }
     }
 
+    // Holds: I-03, I-07
     #[test]
-    fn i03_i07_prefixes_that_cannot_work_are_refused_with_both_named() {
+    fn rejects_impossible_prefix_lengths_and_names_both() {
         for (cluster, mask, expected) in [
-            ("10.244.0.0/16", 15, "/15 is larger than all of 10.244.0.0/16"),
-            ("10.244.0.0/16", 33, "/33 is no prefix of 10.244.0.0/16's IP family: it has at most 32 bits"),
+            ("10.244.0.0/16", 15, "/15 is larger than 10.244.0.0/16"),
+            ("10.244.0.0/16", 33, "/33 is not a valid prefix length for 10.244.0.0/16: it has at most 32 bits"),
             ("fd00::/64", 129, "at most 128 bits"),
             (
                 "fd00::/47",
                 64,
-                "a /64 for each node is too small for fd00::/47: the prefixes may differ by 16 bits, so /63",
+                "a /64 for each node is too small for fd00::/47: the prefix lengths may differ by 16 bits, so use at most /63",
             ),
-            ("0.0.0.0/0", 25, "the prefixes may differ by 24 bits, so /24"),
+            ("0.0.0.0/0", 25, "the prefix lengths may differ by 24 bits, so use at most /24"),
         ] {
             let error = range(cluster, mask).unwrap_err();
             assert!(error.contains(expected), "{cluster} {mask}: {error}");

@@ -3,9 +3,9 @@ use serde_json::Value;
 use tokio::{task::JoinHandle, time::sleep};
 
 use super::*;
+use crate::recorder;
 use crate::{
     Controller, Metrics,
-    events::Recorder,
     testing::{FakeApi, FakeCloud, Request, node, with},
 };
 
@@ -17,7 +17,7 @@ struct Bench {
     running: JoinHandle<()>,
 }
 
-/// A controller that runs, over nodes that are there already.
+/// Starts a controller with these existing nodes.
 fn start(ranges: &[(&str, u8)], nodes: &[Node], prepare: impl FnOnce(&FakeApi)) -> Bench {
     start_after(Duration::ZERO, ranges, nodes, prepare)
 }
@@ -27,7 +27,7 @@ fn start_after(quiet: Duration, ranges: &[(&str, u8)], nodes: &[Node], prepare: 
     prepare(&api);
     let mut registry = Registry::default();
     let metrics = Metrics::register(&mut registry);
-    let (recorder, writer) = Recorder::new(api.client(), metrics.clone());
+    let (recorder, writer) = recorder(api.client(), &metrics);
     tokio::spawn(writer.run(CancellationToken::new()));
     let shared = Shared {
         controller: Controller::NodeIpam,
@@ -66,7 +66,7 @@ impl Bench {
         self.api.requests().into_iter().filter(|request| request.method == "PATCH" && is_node(request)).collect()
     }
 
-    /// `NODE CIDR,…` of every patch.
+    /// Returns `NODE CIDR,…` for each patch.
     fn assigned(&self) -> Vec<String> {
         let line = |request: Request| {
             let cidrs: Vec<String> = serde_json::from_value(request.body["spec"]["podCIDRs"].clone()).unwrap();
@@ -75,7 +75,7 @@ impl Bench {
         self.patches().into_iter().map(line).collect()
     }
 
-    /// `NODE type reason` of every new event.
+    /// Returns `NODE type reason` for each new event.
     fn events(&self) -> Vec<String> {
         let text = |value: &Value| value.as_str().unwrap().to_owned();
         let told = self.api.events().into_iter();
@@ -104,8 +104,9 @@ async fn moment() {
 const NODES: [(&str, u8); 1] = [("10.244.0.0/16", 24)];
 const TWO: [(&str, u8); 1] = [("10.244.0.0/23", 24)];
 
+// Holds: I-08
 #[tokio::test(start_paused = true)]
-async fn i08_both_fields_are_written_by_one_patch_of_this_very_node() {
+async fn one_patch_with_the_uid_sets_pod_cidr_and_pod_cidrs() {
     let ranges = [("10.244.0.0/16", 24), ("fd00:10:244::/56", 64)];
     let bench = start(&ranges, &[node("a")], |_| {});
     moment().await;
@@ -118,23 +119,25 @@ async fn i08_both_fields_are_written_by_one_patch_of_this_very_node() {
         patches[0].body,
         json!({"metadata": {"uid": "uid-a"}, "spec": {"podCIDR": "10.244.0.0/24", "podCIDRs": both}})
     );
-    // The watch shows it, and heartbeats follow.
+    // The watch delivers the patched node, and heartbeats follow.
     bench.shows(carrying("a", &["10.244.0.0/24", "fd00:10:244::/64"]));
     moment().await;
     assert_eq!(bench.patches().len(), 1);
     assert_eq!(bench.events(), Vec::<String>::new());
 }
 
+// Holds: I-05
 #[tokio::test(start_paused = true)]
-async fn i05_all_nodes_are_looked_at_before_the_first_one_gets_anything() {
+async fn existing_cidrs_are_recorded_before_the_first_allocation() {
     let nodes = [node("a"), carrying("b", &["10.244.0.0/24"]), carrying("c", &["10.244.2.0/24"])];
     let bench = start(&NODES, &nodes, |_| {});
     moment().await;
     assert_eq!(bench.assigned(), ["a 10.244.1.0/24"]);
 }
 
+// Holds: I-05
 #[tokio::test(start_paused = true)]
-async fn i05_a_range_inside_that_of_services_has_nothing_to_give() {
+async fn a_range_inside_the_service_range_has_no_free_cidr() {
     let bench = start(&[("10.96.0.0/16", 24)], &[node("a")], |_| {});
     moment().await;
     assert_eq!(bench.assigned(), Vec::<String>::new());
@@ -143,7 +146,7 @@ async fn i05_a_range_inside_that_of_services_has_nothing_to_give() {
 
 // Holds: I-05, OPS-42, OPS-50
 #[tokio::test(start_paused = true)]
-async fn what_is_wrong_with_pod_cidrs_is_told_and_counted() {
+async fn pod_cidr_problems_get_events_and_are_counted() {
     let nodes = [carrying("a", &["10.0.0.0/24"]), carrying("b", &["10.244.0.0/24"]), carrying("c", &["10.244.0.0/24"])];
     let bench = start(&NODES, &nodes, |_| {});
     bench.shows(node("d"));
@@ -158,8 +161,9 @@ async fn what_is_wrong_with_pod_cidrs_is_told_and_counted() {
     }
 }
 
+// Holds: I-06
 #[tokio::test(start_paused = true)]
-async fn i06_up_to_30_nodes_are_written_at_the_same_time_each_with_its_own_cidr() {
+async fn up_to_30_nodes_are_patched_at_once_with_distinct_cidrs() {
     let nodes: Vec<Node> = (0..40).map(|number| node(&format!("n{number:02}"))).collect();
     let bench = start(&NODES, &nodes, |api| {
         (0..30).for_each(|number| api.hang("PATCH", &format!("/api/v1/nodes/n{number:02}")));
@@ -172,8 +176,9 @@ async fn i06_up_to_30_nodes_are_written_at_the_same_time_each_with_its_own_cidr(
     assert!(bench.metrics().contains("workqueue_depth{name=\"cidrallocator_node\"} 10"));
 }
 
+// Holds: I-08, I-09
 #[tokio::test(start_paused = true)]
-async fn i08_i09_after_a_failed_write_the_same_cidr_is_tried_again_and_nobody_else_gets_it() {
+async fn a_failed_write_is_retried_with_the_same_reserved_cidr() {
     let bench = start(&TWO, &[node("a")], |api| {
         api.fail("PATCH", "/api/v1/nodes/a", 504, "Timeout");
         api.fail("PATCH", "/api/v1/nodes/a", 500, "InternalError");
@@ -187,7 +192,7 @@ async fn i08_i09_after_a_failed_write_the_same_cidr_is_tried_again_and_nobody_el
 
 // Holds: I-08, OPS-43
 #[tokio::test(start_paused = true)]
-async fn what_another_allocator_wrote_is_kept_and_ours_is_freed() {
+async fn a_cidr_from_another_allocator_is_kept_and_ours_is_freed() {
     let refused = json!({
         "kind": "Status", "apiVersion": "v1", "status": "Failure", "code": 422, "reason": "Invalid", "message": "no",
         "details": {"name": "a", "kind": "Node", "causes": [{"reason": "FieldValueForbidden", "field": "spec.podCIDRs"}]},
@@ -202,8 +207,9 @@ async fn what_another_allocator_wrote_is_kept_and_ours_is_freed() {
     assert_eq!(bench.events(), ["a Warning OtherCIDRAllocator"]);
 }
 
+// Holds: I-06, I-08
 #[tokio::test(start_paused = true)]
-async fn i06_i08_a_node_that_was_made_anew_is_another_node() {
+async fn a_recreated_node_is_treated_as_another_node() {
     let bench = start(&TWO, &[node("a")], |api| api.fail("PATCH", "/api/v1/nodes/a", 409, "Conflict"));
     sleep(Duration::from_millis(50)).await;
     bench.shows(with(&node("a"), &json!({"metadata": {"uid": "another", "resourceVersion": "7"}})));
@@ -211,7 +217,7 @@ async fn i06_i08_a_node_that_was_made_anew_is_another_node() {
     let uids: Vec<Value> = bench.patches().iter().map(|patch| patch.body["metadata"]["uid"].clone()).collect();
     assert_eq!(uids, ["uid-a", "another"]);
     assert_eq!(bench.assigned(), ["a 10.244.0.0/24", "a 10.244.1.0/24"]);
-    // What the first one held is free.
+    // The CIDR of the first one is free.
     bench.shows(node("b"));
     moment().await;
     assert_eq!(bench.assigned().last().unwrap(), "b 10.244.0.0/24");
@@ -220,7 +226,7 @@ async fn i06_i08_a_node_that_was_made_anew_is_another_node() {
 
 // Holds: I-06, I-09
 #[tokio::test(start_paused = true)]
-async fn who_got_none_has_a_warning_and_is_first_when_a_node_goes() {
+async fn a_node_without_cidr_has_a_warning_and_gets_the_next_free() {
     let nodes = [carrying("a", &["10.244.0.0/24"]), carrying("b", &["10.244.1.0/24"]), node("c"), node("d")];
     let bench = start(&TWO, &nodes, |_| {});
     moment().await;
@@ -229,8 +235,8 @@ async fn who_got_none_has_a_warning_and_is_first_when_a_node_goes() {
     assert_eq!(events, ["c Warning CIDRNotAvailable", "d Warning CIDRNotAvailable"]);
     let post = bench.api.requests().into_iter().find(|request| request.method == "POST").unwrap();
     let message = post.body["message"].as_str().unwrap();
-    assert!(message.contains("all of 10.244.0.0/23 are in use"), "{message}");
-    // Both nodes go at the same moment: one wakes the other.
+    assert!(message.contains("10.244.0.0/23 is exhausted"), "{message}");
+    // Both nodes are deleted at the same time: each wakes one waiting node.
     bench.deletes("a");
     bench.deletes("b");
     sleep(Duration::from_millis(1)).await;
@@ -239,8 +245,9 @@ async fn who_got_none_has_a_warning_and_is_first_when_a_node_goes() {
     assert_eq!(assigned, ["c 10.244.0.0/24", "d 10.244.1.0/24"]);
 }
 
+// Holds: I-09
 #[tokio::test(start_paused = true)]
-async fn i09_a_pool_that_stays_used_up_is_looked_at_rarely() {
+async fn an_exhausted_range_is_rechecked_rarely() {
     let bench = start(&[("10.244.0.0/24", 24)], &[carrying("a", &["10.244.0.0/24"]), node("b")], |_| {});
     let exhausted = |bench: &Bench| {
         let text = bench.metrics();
@@ -254,8 +261,9 @@ async fn i09_a_pool_that_stays_used_up_is_looked_at_rarely() {
     assert_eq!(bench.assigned(), Vec::<String>::new());
 }
 
+// Holds: I-10
 #[tokio::test(start_paused = true)]
-async fn i10_metrics_carry_upstreams_names_and_the_right_spelling_beside_the_wrong_one() {
+async fn metrics_have_upstreams_names_and_both_spellings() {
     let bench = start(&NODES, &[node("a"), node("b"), node("c")], |_| {});
     moment().await;
     bench.deletes("a");
@@ -276,7 +284,7 @@ async fn i10_metrics_carry_upstreams_names_and_the_right_spelling_beside_the_wro
 }
 
 #[tokio::test(start_paused = true)]
-async fn at_the_end_nothing_new_begins() {
+async fn no_work_starts_after_shutdown() {
     let bench = start(&TWO, &[], |_| {});
     moment().await;
     bench.shutdown.cancel();
@@ -288,16 +296,16 @@ async fn at_the_end_nothing_new_begins() {
 
 // Holds: I-05, I-08, OPS-79
 #[tokio::test(start_paused = true)]
-async fn nothing_is_given_while_late_writes_may_arrive() {
+async fn nothing_is_allocated_while_late_writes_may_arrive() {
     let quiet = Duration::from_secs(40);
     let bench = start_after(quiet, &[("10.244.0.0/16", 24)], &[node("a"), node("b")], |_| {});
     sleep(Duration::from_secs(33)).await;
     assert!(bench.assigned().is_empty());
-    // What the process before has sent.
+    // A write of the previous process arrives.
     bench.shows(carrying("b", &["10.244.0.0/24"]));
     sleep(Duration::from_secs(8)).await;
     assert_eq!(bench.assigned(), ["a 10.244.1.0/24"]);
-    // One that is to end does not wait.
+    // A shutdown does not wait for this time to pass.
     let bench = start_after(quiet, &[("10.244.0.0/16", 24)], &[node("a")], |_| {});
     sleep(Duration::from_secs(1)).await;
     bench.shutdown.cancel();

@@ -1,28 +1,29 @@
-//! Writes what was decided about a node's taints, and deletes nodes.
+//! Writes the decided changes of a node's taints, and deletes nodes.
 
 use k8s_openapi::api::core::v1::{Node, Taint};
 use kube::Client;
 use serde_json::{Value, json};
-
-use super::plan::Change;
-use crate::{
+use skydock_kube::{
     api::{self, ApiError, Patch, Target, patch, pointer_step},
-    constants::{ANNOTATION_OUT_OF_SERVICE, OUT_OF_SERVICE_VALUE, TAINT_OUT_OF_SERVICE, TAINT_SHUTDOWN},
     dry_run::Said,
     informer::Entry,
 };
 
-/// Changes taints, all in one patch.
+use super::plan::Change;
+use crate::constants::{ANNOTATION_OUT_OF_SERVICE, OUT_OF_SERVICE_VALUE, TAINT_OUT_OF_SERVICE, TAINT_SHUTDOWN};
+use crate::kinds::NodeKind;
+
+/// Changes taints in one patch.
 ///
-/// `spec.taints` is an atomic list: a merge patch would undo what others did to it in between.
-pub(super) async fn taints(client: &Client, entry: &Entry<Node>, changes: &[Change]) -> Result<(), ApiError> {
+/// `spec.taints` is an atomic list: a merge patch would revert changes that others made in the meantime.
+pub(super) async fn taints(client: &Client, entry: &Entry<NodeKind>, changes: &[Change]) -> Result<(), ApiError> {
     let mut body = vec![json!({ "op": "test", "path": "/metadata/uid", "value": entry.uid() })];
     body.extend(operations(entry, changes));
     let target = Target { namespace: None, name: entry.name(), subresource: None };
     patch::<Node>(client, &target, &Patch::Json(Value::from(body))).await.map(drop)
 }
 
-fn operations(entry: &Entry<Node>, changes: &[Change]) -> Vec<Value> {
+fn operations(entry: &Entry<NodeKind>, changes: &[Change]) -> Vec<Value> {
     let mark = format!("/metadata/annotations/{}", pointer_step(ANNOTATION_OUT_OF_SERVICE));
     let mut added = Vec::new();
     let mut gone = Vec::new();
@@ -59,8 +60,8 @@ fn operations(entry: &Entry<Node>, changes: &[Change]) -> Vec<Value> {
     operations
 }
 
-/// Operations that take out these taints, the last one first, so that no index moves.
-fn remove_taints(entry: &Entry<Node>, these: impl Fn(&Taint) -> bool) -> Vec<Value> {
+/// Returns operations that remove these taints, the last one first, so that the other indices stay valid.
+fn remove_taints(entry: &Entry<NodeKind>, these: impl Fn(&Taint) -> bool) -> Vec<Value> {
     let mut operations = Vec::new();
     for (index, taint) in entry.object.taints.iter().enumerate().rev().filter(|(_, taint)| these(taint)) {
         operations.push(json!({ "op": "test", "path": format!("/spec/taints/{index}/key"), "value": taint.key }));
@@ -69,14 +70,15 @@ fn remove_taints(entry: &Entry<Node>, these: impl Fn(&Taint) -> bool) -> Vec<Val
     operations
 }
 
-/// To add the first element is to add the list or map, over one that somebody else may just have added.
-fn unchanged(entry: &Entry<Node>) -> Value {
+/// Returns a test of the resource version. Adding the first element means adding the whole list or map, which would overwrite
+/// one that someone else has just added.
+fn unchanged(entry: &Entry<NodeKind>) -> Value {
     json!({ "op": "test", "path": "/metadata/resourceVersion", "value": entry.resource_version() })
 }
 
-/// Deletes this very node, not one that was made anew under its name. In a dry run that is said, and the API server not even
-/// asked to try it.
-pub(super) async fn delete(client: &Client, entry: &Entry<Node>, dry_run: Option<&Said>) -> Result<(), ApiError> {
+/// Deletes this node, but not one that was recreated with the same name. In a dry run, this is only reported, and the API
+/// server is not called.
+pub(super) async fn delete(client: &Client, entry: &Entry<NodeKind>, dry_run: Option<&Said>) -> Result<(), ApiError> {
     if let Some(said) = dry_run {
         said.once(&format!("delete nodes/{}", entry.name()));
         return Ok(());
@@ -92,7 +94,7 @@ mod tests {
     use super::*;
     use crate::testing::{node, with};
 
-    fn entry(change: &Value) -> Entry<Node> {
+    fn entry(change: &Value) -> Entry<NodeKind> {
         Entry::new(with(&node("a"), change))
     }
 
@@ -104,8 +106,9 @@ mod tests {
         json!({"key": TAINT_OUT_OF_SERVICE, "value": "nodeshutdown", "effect": "NoExecute"})
     }
 
+    // Holds: L-09, L-15
     #[test]
-    fn l09_l15_taints_are_added_beside_others_and_the_mark_with_them() {
+    fn taints_are_added_to_others_together_with_the_annotation() {
         let changes = [Change::AddShutdown, Change::AddOutOfService];
         let mark = "/metadata/annotations/node.skydock.dev~1out-of-service";
         let version = json!({"op": "test", "path": "/metadata/resourceVersion", "value": "1"});
@@ -129,8 +132,9 @@ mod tests {
         );
     }
 
+    // Holds: L-09, L-15
     #[test]
-    fn l09_l15_only_our_own_taints_are_removed_the_last_one_first() {
+    fn only_our_own_taints_are_removed_the_last_one_first() {
         let taints = json!([shutdown(), {"key": "other", "effect": "NoExecute"}, out_of_service()]);
         let mark = json!({"op": "remove", "path": "/metadata/annotations/node.skydock.dev~1out-of-service"});
         assert_eq!(

@@ -1,4 +1,4 @@
-//! Stops a mass deletion of nodes, which is more often a mistake (of a cloud, of its credentials, of a plugin) than a wish.
+//! Stops mass deletions of nodes, which are usually a mistake of a cloud, its credentials or a plugin.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -7,30 +7,31 @@ use std::{
 
 use tokio::time::Instant;
 
-/// How many nodes may be deleted in a while.
+/// How many nodes may be deleted within an interval.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BrakeOptions {
-    /// Most nodes (`--node-deletion-limit`); with 0, none is deleted but those that an operator allows.
+    /// Maximum number of nodes (`--node-deletion-limit`). If 0, only nodes whose deletion an operator has allowed are deleted.
     pub limit: usize,
-    /// Most nodes, in percent of the cluster's (`--node-deletion-share`); of a small cluster, up to ten nodes may go as
-    /// long as half of it stays. With 0, none is deleted but those that an operator allows.
+    /// Maximum number of nodes, in percent of the cluster's nodes (`--node-deletion-share`). In a small cluster, up to ten
+    /// nodes may be deleted as long as half of the nodes remain. If 0, only nodes whose deletion an operator has allowed are
+    /// deleted.
     pub share_percent: u8,
-    /// The while (`--node-deletion-interval`).
+    /// The interval (`--node-deletion-interval`).
     pub interval: Duration,
 }
 
-/// An autoscaler may well take this many nodes from a small cluster, where they are a large share.
+/// An autoscaler may remove this many nodes from a small cluster, where they are a large share.
 const SMALL: usize = 10;
 
 impl Default for BrakeOptions {
-    /// A quarter of a cluster, and never more than a large zone.
+    /// A quarter of the cluster, but not more than the nodes of a large zone.
     fn default() -> Self {
         Self { limit: 500, share_percent: 25, interval: Duration::from_secs(600) }
     }
 }
 
 impl BrakeOptions {
-    /// Most nodes of a cluster of this size that may be deleted within the interval.
+    /// Returns the maximum number of nodes that may be deleted within the interval in a cluster of this size.
     #[must_use]
     pub fn most(&self, nodes: usize) -> usize {
         if self.share_percent == 0 {
@@ -40,21 +41,22 @@ impl BrakeOptions {
         share.max(SMALL.min(nodes / 2)).min(self.limit)
     }
 
-    /// Decides about deleting this many candidates of so many nodes that there are, after so many were deleted within the
-    /// interval: all of them or none. A part of them would be as wrong as all, if the cloud is wrong.
+    /// Decides whether these candidates may be deleted, in a cluster with `nodes` remaining nodes, after `deleted` nodes were
+    /// deleted within the interval: either all or none. If the cloud is wrong, deleting some of them would be as wrong as
+    /// deleting all.
     ///
     /// # Errors
     ///
-    /// If none may be deleted, with the reason.
+    /// Returns the reason if none may be deleted.
     pub fn judge(&self, candidates: usize, nodes: usize, deleted: usize) -> Result<(), Stopped> {
-        // The share is one of the cluster as it was before: else each deletion would lower it for the next.
+        // The share refers to the original size of the cluster: otherwise each deletion would lower the limit for the next.
         let before = nodes.saturating_add(deleted);
         let most = self.most(before);
         let wanted = candidates.saturating_add(deleted);
         if wanted <= most { Ok(()) } else { Err(Stopped { wanted, nodes: before, most, interval: self.interval }) }
     }
 
-    /// As [`BrakeOptions::judge`], while so many nodes more are still asked about.
+    /// Like [`BrakeOptions::judge`], while the answers about `open` other nodes are still missing.
     #[must_use]
     pub fn judge_early(&self, candidates: usize, open: usize, nodes: usize, deleted: usize) -> Verdict {
         match self.judge(candidates, nodes, deleted) {
@@ -65,20 +67,20 @@ impl BrakeOptions {
     }
 }
 
-/// What is to be done with the candidates.
+/// Decision about the candidates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// Delete them.
+    /// Delete the candidates.
     Go,
-    /// With those that are still asked about, they may be too many.
+    /// Wait: together with the nodes whose answers are missing, they may exceed the limit.
     Wait,
-    /// They are too many.
+    /// The candidates exceed the limit.
     Stop(Stopped),
 }
 
 /// Why no candidate is deleted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{wanted} of {nodes} nodes would be deleted within {interval:?}, and at most {most} may be")]
+#[error("deleting {wanted} of {nodes} nodes within {interval:?} exceeds the limit of {most}")]
 pub struct Stopped {
     wanted: usize,
     nodes: usize,
@@ -86,20 +88,20 @@ pub struct Stopped {
     interval: Duration,
 }
 
-/// Which nodes were deleted, by UID, and when. It is lost at a restart: that gives a new allowance, after each node's absence
-/// has been said anew as often and as long as ever.
+/// UIDs of deleted nodes, and the times of their deletion. It is lost when the process restarts, which makes new deletions
+/// possible; but before that, the cloud must confirm each missing instance again, as often and as long as usual.
 ///
-/// What was tried counts: the answer may be lost, and the cache may show a node for a while after it is gone.
+/// Attempts are counted: an answer may be lost, and the cache may contain a node for a while after its deletion.
 #[derive(Debug, Default)]
 pub struct History(HashMap<String, Instant>);
 
 impl History {
-    /// Counts a deletion that is about to be tried, for the first time or again.
+    /// Records an attempt to delete a node, whether the first or a later one.
     pub fn add(&mut self, uid: &str, now: Instant) {
         self.0.insert(uid.to_owned(), now);
     }
 
-    /// Forgets what is longer ago than the interval, and gives the UIDs of the others.
+    /// Removes entries that are older than the interval, and returns the UIDs of the others.
     pub fn within(&mut self, interval: Duration, now: Instant) -> HashSet<String> {
         self.0.retain(|_, at| now.saturating_duration_since(*at) < interval);
         self.0.keys().cloned().collect()
@@ -111,7 +113,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_share_may_go_half_of_a_small_cluster_and_never_all() {
+    fn the_limit_is_a_share_or_half_of_a_small_cluster() {
         let options = BrakeOptions::default();
         for (nodes, most) in
             [(0, 0), (1, 0), (2, 1), (3, 1), (4, 2), (8, 4), (20, 10), (39, 10), (100, 25), (2000, 500), (5000, 500)]
@@ -126,7 +128,7 @@ mod tests {
 
     // Holds: OPS-17, OPS-18, OPS-19, OPS-20
     #[test]
-    fn too_many_candidates_with_those_just_deleted_stop_all_of_them() {
+    fn too_many_candidates_and_recent_deletions_stop_all() {
         let options = BrakeOptions::default();
         for (candidates, nodes, deleted, goes) in [
             (25, 100, 0, true),
@@ -147,11 +149,11 @@ mod tests {
             assert_eq!(options.judge(candidates, nodes, deleted).is_ok(), goes, "{candidates} {nodes} {deleted}");
         }
         let stopped = options.judge(20, 70, 10).unwrap_err();
-        assert_eq!(stopped.to_string(), "30 of 80 nodes would be deleted within 600s, and at most 20 may be");
+        assert_eq!(stopped.to_string(), "deleting 30 of 80 nodes within 600s exceeds the limit of 20");
     }
 
     #[test]
-    fn while_others_are_asked_about_only_what_is_right_in_any_case_is_done() {
+    fn deletions_wait_while_open_queries_could_exceed_the_limit() {
         let options = BrakeOptions::default();
         let judge = |candidates, open| options.judge_early(candidates, open, 100, 0);
         assert_eq!(judge(5, 20), Verdict::Go);
@@ -162,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn a_deletion_counts_for_the_interval_and_one_that_is_tried_again_counts_once() {
+    fn a_retried_deletion_counts_once_within_the_interval() {
         let (start, interval) = (Instant::now(), Duration::from_secs(600));
         let mut history = History::default();
         history.add("a", start);

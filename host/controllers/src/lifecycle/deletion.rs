@@ -1,6 +1,7 @@
-//! Deletes nodes whose machine is gone, unless they are too many.
+//! Deletes nodes whose instance does not exist, unless they are too many.
 
 use futures::{StreamExt, stream};
+use skydock_kube::{api::ApiError, events::TELL_AGAIN};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
@@ -9,19 +10,15 @@ use super::{
     brake::{Stopped, Verdict},
     plan,
 };
-use crate::{
-    api::ApiError,
-    constants::{ANNOTATION_ALLOW_DELETION, reason},
-    events::TELL_AGAIN,
-};
+use crate::constants::{ANNOTATION_ALLOW_DELETION, reason};
 
 impl LifecycleController {
-    /// Deletes those that the last answers have condemned, unless they are too many: then only those that an operator has
-    /// allowed, and those that it was tried with before. All count alike, so that to allow a few does not let the rest go with
-    /// them.
+    /// Deletes the nodes that the last answers have condemned. If they are too many, only those are deleted that an operator
+    /// has allowed, and those whose deletion was attempted before. All of them count, so that allowing a few does not release
+    /// the others.
     ///
-    /// It need not be known of each node that is not ready whether its machine is gone: as long as they would not be too many
-    /// if all were, no answer is waited for.
+    /// It need not be known for every node that is not ready whether its instance exists: if the limit would not be exceeded
+    /// even if none did, no more answers are waited for.
     pub(super) async fn delete_condemned(&self, stop: &CancellationToken) {
         let going = self.choose();
         stream::iter(&going)
@@ -33,7 +30,7 @@ impl LifecycleController {
             .await;
     }
 
-    /// Who is to be deleted now.
+    /// Returns the nodes to delete now.
     fn choose(&self) -> Vec<NodeEntry> {
         let now = Instant::now();
         let nodes = self.shared.nodes.list();
@@ -82,9 +79,9 @@ impl LifecycleController {
         let held = if matches!(verdict, Verdict::Stop(_)) { i64::try_from(waiting).unwrap_or(i64::MAX) } else { 0 };
         let before = self.shared.metrics.node_deletions_held.set(held);
         match verdict {
-            Verdict::Go if before > 0 => tracing::info!("nodes whose machine is gone are deleted again"),
+            Verdict::Go if before > 0 => tracing::info!("deletion of nodes without instance resumed"),
             Verdict::Stop(stopped) if before != held => {
-                tracing::warn!("nodes whose machine is gone are not deleted: {stopped}");
+                tracing::warn!("deletion of nodes without instance stopped: {stopped}");
             }
             _ => {}
         }
@@ -93,8 +90,8 @@ impl LifecycleController {
     fn tell_stopped(&self, entry: &NodeEntry, stopped: &Stopped) {
         let name = entry.name();
         let message = format!(
-            "Node {name} is not deleted, although its machine does not exist: {stopped}. If that is right, allow it \
-             with: kubectl annotate node {name} {ANNOTATION_ALLOW_DELETION}=true"
+            "Node {name} is not deleted although its instance does not exist: {stopped}. To delete it anyway, run: \
+             kubectl annotate node {name} {ANNOTATION_ALLOW_DELETION}=true"
         );
         self.shared.warning(entry, reason::NODE_DELETION_STOPPED, message);
     }
@@ -102,15 +99,16 @@ impl LifecycleController {
     async fn delete(&self, doomed: &NodeEntry) {
         let Some(entry) = self.still_in_question(doomed) else { return };
         let Some(_claim) = self.claim(&entry) else { return };
-        // It may have stood in line for long: what the cloud has said since, or that another plugin is to say it, counts.
+        // This may have waited for a long time: if the cloud has given another answer since, or the plugin was replaced, the
+        // node is not deleted.
         if !self.memory().goes(entry.uid()) {
             return;
         }
         self.history().add(entry.uid(), Instant::now());
         let name = entry.name();
-        // Of a dry run it is said once, and not that it is done.
+        // A dry run reports it once, and not as done.
         if self.said.is_none() {
-            tracing::info!(node = name, "deleting: the machine is gone");
+            tracing::info!(node = name, "deleting node: its instance does not exist");
         }
         let message = format!("Deleting node {name} because it does not exist in the cloud provider");
         self.shared.normal(&entry, reason::DELETING_NODE, message);

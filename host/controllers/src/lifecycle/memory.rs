@@ -1,4 +1,4 @@
-//! What is remembered of a node that the cloud is asked about, from one question to the next.
+//! What is remembered about the nodes that the cloud is queried about.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -7,26 +7,27 @@ use std::{
 };
 
 use skydock_cloud::{CloudError, Node, Presence};
+use skydock_kube::queue::apart;
 use tokio::time::Instant;
 
-use crate::{batches::Fit, patience::Patience, queue::apart, retry::Again};
+use crate::{batches::Fit, patience::Patience, retry::Again};
 
-/// Longest wait after errors in a row: a machine that is gone shall not be noticed much later than without them.
+/// Longest delay after consecutive errors: the absence of an instance must not be noticed much later than without errors.
 const LONGEST_WAIT: Duration = Duration::from_secs(60);
 
-/// The same answer, given each time since.
+/// A series of equal answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Row {
     /// The answer.
     pub presence: Presence,
-    /// How often it was given.
+    /// Number of answers.
     pub answers: u32,
-    /// When it was given first.
+    /// Time of the first answer.
     pub since: Instant,
 }
 
 impl Row {
-    /// The row after one more answer.
+    /// Returns the series after one more answer.
     #[must_use]
     pub fn after(row: Option<Self>, presence: Presence, now: Instant) -> Self {
         match row.filter(|row| row.presence == presence) {
@@ -36,38 +37,38 @@ impl Row {
     }
 }
 
-/// When a node may be asked about again.
+/// When a node may be queried again.
 #[derive(Clone, Debug)]
 enum Wait {
     Until(Instant),
-    /// Not as long as it is this.
+    /// Not before the node differs from this.
     Change(Arc<Node>),
 }
 
-/// What is remembered of one node.
+/// What is remembered about one node.
 #[derive(Clone, Debug, Default)]
 pub struct Known {
     row: Option<Row>,
     wait: Option<Wait>,
     failures: u32,
-    /// The question that is not answered yet.
+    /// Number of the query that is not answered yet.
     asked: Option<u64>,
-    /// In how large a batch it may go.
+    /// How large a batch with this node may be.
     pub(crate) fit: Fit,
-    /// Its deletion was decided, and no answer has taken that back.
+    /// Its deletion was decided, and no later answer has reverted that.
     pub condemned: bool,
-    /// That was the last answer, and it was not done yet.
+    /// The last answer has condemned it, and this was not acted upon yet.
     pub doomed: bool,
-    /// The brake has let it go, and its turn has not come yet.
+    /// The brake allows its deletion, which has not started yet.
     pub going: bool,
-    /// When somebody was told that its deletion is stopped.
+    /// Time of the last event about its stopped deletion.
     pub told: Option<Instant>,
-    /// For how long the cloud has been at it, instead of an answer.
+    /// How long the cloud has answered that an operation is in progress.
     pub(crate) patience: Patience,
 }
 
 impl Known {
-    /// Takes note of an answer and gives the row it belongs to. It is not asked for again before `next`.
+    /// Records an answer and returns its series. The node is not queried again before `next`.
     pub fn answer(&mut self, presence: Presence, next: Instant, now: Instant) -> Row {
         let row = Row::after(self.row, presence, now);
         (self.row, self.wait, self.failures) = (Some(row), Some(Wait::Until(next)), 0);
@@ -78,25 +79,26 @@ impl Known {
         row
     }
 
-    /// Takes note of the decision to delete it; one that somebody is deleting already is left to that.
+    /// Records the decision to delete the node. If someone else is deleting it already (`leaving`), nothing needs to be done.
     pub fn condemn(&mut self, leaving: bool) {
         (self.condemned, self.doomed) = (!leaving, !leaving);
     }
 
-    /// True if that was the last answer.
+    /// Returns true if this was the last answer.
     #[must_use]
     pub fn says(&self, presence: Presence) -> bool {
         self.row.is_some_and(|row| row.presence == presence)
     }
 
-    /// True if an answer is worth waiting for: there is a question, and none that was asked before it has failed.
+    /// Returns true if a useful answer is expected: there is an open query, and the previous one has not failed.
     #[must_use]
     pub fn is_open(&self) -> bool {
         self.asked.is_some() && self.failures == 0
     }
 
-    /// Takes note of an error. No answer is no absence, and breaks the row of those there were; to be asked to wait says
-    /// nothing about the machine. `condemned` stays: if half of the answers fail, the other half is not suddenly few.
+    /// Records an error. An error does not mean that the instance is absent, and ends the series of answers; but a cloud that
+    /// asks to wait says nothing about the instance. `condemned` is not changed: if half of the answers fail, the other half
+    /// must not seem few.
     pub fn error(&mut self, error: &CloudError, node: &Arc<Node>, period: Duration, now: Instant) {
         self.doomed = false;
         self.wait = match Again::after(error) {
@@ -109,7 +111,7 @@ impl Known {
             Again::BackOff => {
                 let wait = period.saturating_mul(2_u32.saturating_pow(self.failures)).min(LONGEST_WAIT);
                 self.failures = self.failures.saturating_add(1);
-                // A little apart from those that have failed with it, except the first time, when nobody is to wait for long.
+                // Spreads the retries of nodes that failed together, but not the first one, which should come soon.
                 let wait = if self.failures > 1 { apart(wait, &(&node.uid, self.failures)) } else { wait };
                 Some(Wait::Until(now + wait))
             }
@@ -117,7 +119,7 @@ impl Known {
         self.row = None;
     }
 
-    /// True if the cloud may be asked about the node now.
+    /// Returns true if the cloud may be queried about the node now.
     #[must_use]
     pub fn may_ask(&self, node: &Node, now: Instant) -> bool {
         match &self.wait {
@@ -128,22 +130,22 @@ impl Known {
     }
 }
 
-/// What is remembered of all nodes, by UID.
+/// What is remembered about all nodes, by UID.
 #[derive(Debug, Default)]
 pub struct Memory {
     nodes: HashMap<String, Known>,
-    /// Questions that were asked, also of what is forgotten since.
+    /// Number of queries so far, including those about nodes that were forgotten.
     questions: u64,
 }
 
 impl Memory {
-    /// Forgets all, the questions that are not answered yet too: another plugin answers now.
+    /// Forgets everything, including open queries, because the plugin was replaced.
     pub fn clear(&mut self) {
         self.nodes.clear();
     }
 
-    /// Begins a question about a node: its number, and in how large a batch it may go. `None` if the node is asked about, or
-    /// not to be asked about now.
+    /// Starts a query about a node. Returns its number and how large its batch may be; `None` if a query is open, or if the
+    /// node must not be queried now.
     pub(crate) fn ask(&mut self, uid: &str, node: &Node, now: Instant) -> Option<(u64, Fit)> {
         if self.get(uid).is_some_and(|known| known.asked.is_some() || !known.may_ask(node, now)) {
             return None;
@@ -155,19 +157,19 @@ impl Memory {
         Some((number, known.fit))
     }
 
-    /// Ends a question; `None` if it was forgotten.
+    /// Ends a query; returns `None` if it was forgotten.
     pub fn answered(&mut self, uid: &str, question: u64) -> Option<&mut Known> {
         let known = self.nodes.get_mut(uid).filter(|known| known.asked == Some(question))?;
         known.asked = None;
         Some(known)
     }
 
-    /// True once for each time that a node was let go, unless an answer has taken that back.
+    /// Returns true once each time the deletion of a node was allowed, unless a later answer has reverted that.
     pub fn goes(&mut self, uid: &str) -> bool {
         self.nodes.get_mut(uid).is_some_and(|known| std::mem::take(&mut known.going))
     }
 
-    /// Forgets nodes that are not among these.
+    /// Forgets all nodes except these.
     pub fn retain(&mut self, uids: &HashSet<&str>) {
         self.nodes.retain(|uid, _| uids.contains(uid.as_str()));
     }
@@ -177,13 +179,13 @@ impl Memory {
         self.nodes.remove(uid);
     }
 
-    /// What is remembered of a node; `None` if nothing is.
+    /// Returns what is remembered about a node, if anything.
     #[must_use]
     pub fn get(&self, uid: &str) -> Option<&Known> {
         self.nodes.get(uid)
     }
 
-    /// What is remembered of a node, to be changed.
+    /// Returns what is remembered about a node, for changes.
     pub fn entry(&mut self, uid: &str) -> &mut Known {
         self.nodes.entry(uid.to_owned()).or_default()
     }
@@ -198,13 +200,13 @@ mod tests {
     const PERIOD: Duration = Duration::from_secs(5);
 
     #[test]
-    fn each_error_has_its_own_consequence_for_the_next_question() {
+    fn each_error_decides_when_a_node_is_queried_again() {
         let start = Instant::now();
         let retry = || Retry { after: Duration::from_secs(42), message: String::new() };
         let node = Arc::new(Node::default());
         let changed = Node { ready: true, ..Node::default() };
         let seconds = |seconds| start + Duration::from_secs(seconds);
-        // error, whether the row of answers goes on, when the same node and a changed one may be asked about again
+        // error, whether the series of answers continues, when the same node and a changed one may be queried again
         for (error, goes_on, same, other) in [
             (CloudError::NotFound(String::new()), false, Some(5), Some(5)),
             (CloudError::ImplementedElsewhere, false, None, Some(0)),
@@ -230,7 +232,7 @@ mod tests {
 
     // Holds: OPS-77
     #[test]
-    fn failures_in_a_row_wait_longer_until_an_answer_ends_that() {
+    fn repeated_failures_back_off_until_an_answer() {
         let start = Instant::now();
         let node = Arc::new(Node::default());
         let mut known = Known::default();
@@ -247,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn those_that_fail_together_are_not_asked_about_together_for_ever() {
+    fn nodes_that_fail_together_are_queried_at_different_times() {
         let start = Instant::now();
         let waits: HashSet<_> = (0..100)
             .map(|number| {
@@ -269,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn only_the_answer_to_the_last_question_counts() {
+    fn only_the_answer_to_the_last_query_counts() {
         let (mut memory, now) = (Memory::default(), Instant::now());
         let node = Node::default();
         let (first, _) = memory.ask("a", &node, now).unwrap();
@@ -283,7 +285,7 @@ mod tests {
 
     // Holds: OPS-14
     #[test]
-    fn another_answer_begins_anew_and_takes_a_condemnation_back() {
+    fn a_different_answer_restarts_the_count_and_cancels_deletion() {
         let start = Instant::now();
         let mut known = Known::default();
         let later = start + PERIOD;

@@ -1,4 +1,4 @@
-//! What to do about a node whose machine may be stopped or gone: pure decisions.
+//! Decides what to do about a node whose instance may be stopped or missing. All functions are pure.
 
 use std::time::Duration;
 
@@ -11,37 +11,37 @@ use crate::{
         ANNOTATION_ALLOW_DELETION, ANNOTATION_OUT_OF_SERVICE, OUT_OF_SERVICE_VALUE, TAINT_OUT_OF_SERVICE,
         TAINT_SHUTDOWN,
     },
-    node::plan::uninitialised,
+    node::plan::uninitialized,
 };
 
-/// So many times the cloud must say the same before what cannot be undone is done.
+/// Number of equal answers of the cloud that are required before an irreversible action.
 const ANSWERS: u32 = 2;
-/// How long a machine must have been absent all the time if its node was never initialised: the cloud may not know it yet.
-const PATIENCE_BEFORE_INITIALISATION: Duration = Duration::from_secs(600);
+/// Time for which the instance of an uninitialized node must be missing: the cloud may not know it yet.
+const PATIENCE_BEFORE_INITIALIZATION: Duration = Duration::from_secs(600);
 
 /// A change of a node's taints.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Change {
-    /// Nothing is to be scheduled there.
+    /// Add the taint that prevents scheduling.
     AddShutdown,
-    /// It may be scheduled there again.
+    /// Remove that taint.
     RemoveShutdown,
-    /// Its Pods are to be given up, and their volumes detached.
+    /// Add the taint that deletes its Pods and detaches their volumes.
     AddOutOfService,
-    /// It is back.
+    /// Remove that taint.
     RemoveOutOfService,
 }
 
-/// What a look at the node alone tells.
+/// Result of looking at the node alone.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Look {
-    /// It is ready, or not ours: its taints are to change so, if at all.
+    /// It is ready, or not owned by this provider: change its taints in this way; the list may be empty.
     Settled(Vec<Change>),
-    /// The cloud is to be asked.
+    /// Query the cloud.
     Ask,
 }
 
-/// Looks at a node. The cloud is only asked about nodes that are not ready and whose provider ID is this provider's.
+/// Looks at a node. The cloud is only queried about nodes that are not ready and whose provider ID this provider owns.
 #[must_use]
 pub fn look(node: &Node, info: &ProviderInfo) -> Look {
     let owned = node.provider_id.as_ref().is_some_and(|id| info.owns(id));
@@ -52,27 +52,27 @@ pub fn look(node: &Node, info: &ProviderInfo) -> Look {
     }
 }
 
-/// True if what the cloud was asked about a node that was not ready is what it would be asked now.
+/// Returns true if an answer about the node as it was applies to the node as it is.
 #[must_use]
 pub fn same_question(asked: &Node, now: &Node) -> bool {
     asked.uid == now.uid && asked.provider_id == now.provider_id && !now.ready
 }
 
-/// What to do after the cloud has answered.
+/// What to do after an answer of the cloud.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Act {
-    /// Change its taints so, if at all.
+    /// Change its taints in this way; the list may be empty.
     Taint(Vec<Change>),
-    /// The machine is gone, so the cloud says, but has not said it often or long enough: ask again.
+    /// The cloud has reported that the instance does not exist, but not often or long enough: query it again.
     Confirm,
-    /// The machine is gone: delete the node.
+    /// The instance does not exist: delete the node.
     Delete,
 }
 
-/// Decides by the row of equal answers up to now.
+/// Decides by the current series of equal answers.
 #[must_use]
 pub fn decide(node: &Node, row: Row, now: Instant, period: Duration, out_of_service: bool) -> Act {
-    let patience = if uninitialised(node) { PATIENCE_BEFORE_INITIALISATION.max(period) } else { period };
+    let patience = if uninitialized(node) { PATIENCE_BEFORE_INITIALIZATION.max(period) } else { period };
     let lasts = now.saturating_duration_since(row.since);
     let sure = row.answers >= ANSWERS && lasts >= patience;
     match row.presence {
@@ -84,7 +84,7 @@ pub fn decide(node: &Node, row: Row, now: Instant, period: Duration, out_of_serv
             if !has(node, TAINT_SHUTDOWN, TaintEffect::NoSchedule) {
                 changes.push(Change::AddShutdown);
             }
-            // Set once: where somebody has taken it away, or has set it himself, it is his.
+            // The taint is only set once: if someone has removed it or set it themselves, it is not changed.
             if out_of_service && sure && !marked(node) && !has(node, TAINT_OUT_OF_SERVICE, TaintEffect::NoExecute) {
                 changes.push(Change::AddOutOfService);
             }
@@ -93,13 +93,13 @@ pub fn decide(node: &Node, row: Row, now: Instant, period: Duration, out_of_serv
     }
 }
 
-/// True if an operator has allowed to delete the node, however many others are to be deleted.
+/// Returns true if an operator has allowed deleting the node, however many others are to be deleted.
 #[must_use]
 pub fn deletion_is_allowed(node: &Node) -> bool {
     node.annotations.get(ANNOTATION_ALLOW_DELETION).is_some_and(|value| value == "true")
 }
 
-/// What a node whose machine runs is to lose.
+/// Returns the changes for a node whose instance is running.
 fn back(node: &Node) -> Vec<Change> {
     let mut changes = Vec::new();
     if has(node, TAINT_SHUTDOWN, TaintEffect::NoSchedule) {
@@ -111,12 +111,12 @@ fn back(node: &Node) -> Vec<Change> {
     changes
 }
 
-/// By key and effect, as upstream compares taints.
+/// Compares key and effect, as upstream compares taints.
 fn has(node: &Node, key: &str, effect: TaintEffect) -> bool {
     node.taints.iter().any(|taint| taint.key == key && taint.effect == effect)
 }
 
-/// True if the out-of-service taint was set by us.
+/// Returns true if Skydock has set the out-of-service taint.
 fn marked(node: &Node) -> bool {
     node.annotations.get(ANNOTATION_OUT_OF_SERVICE).is_some_and(|value| value == OUT_OF_SERVICE_VALUE)
 }
@@ -151,14 +151,15 @@ mod tests {
         Node { annotations: [mark].into(), ..node }
     }
 
-    /// What is decided if the same was said so often, the first time so long ago.
+    /// Decides after this many equal answers, the first of which was given this long ago.
     fn after(node: &Node, presence: Presence, answers: u32, lasts: Duration, out_of_service: bool) -> Act {
         let since = Instant::now();
         decide(node, Row { presence, answers, since }, since + lasts, PERIOD, out_of_service)
     }
 
+    // Holds: L-05, L-06, L-13
     #[test]
-    fn l05_l06_l13_only_owned_nodes_that_are_not_ready_are_asked_about() {
+    fn only_own_nodes_that_are_not_ready_are_queried() {
         let settled = |changes: &[Change]| Look::Settled(changes.to_vec());
         for (id, ready, taints, expected) in [
             (Some("fake://1"), true, vec![], settled(&[])),
@@ -176,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_counts_if_the_node_is_still_what_was_asked_about() {
+    fn an_answer_counts_if_uid_provider_id_and_readiness_are_same() {
         let asked = ours(&[]);
         assert!(same_question(&asked, &ours(&[SHUTDOWN])));
         for other in [
@@ -190,7 +191,7 @@ mod tests {
 
     // Holds: L-08, L-12, SEC-07, OPS-14
     #[test]
-    fn an_absence_counts_when_it_was_said_twice_a_period_apart() {
+    fn an_absence_counts_after_two_answers_one_period_apart() {
         let node = ours(&[SHUTDOWN]);
         for (answers, seconds, expected) in [
             (1, 0, Act::Confirm),
@@ -214,8 +215,9 @@ mod tests {
         }
     }
 
+    // Holds: L-09
     #[test]
-    fn l09_the_taint_follows_the_machine_also_while_the_node_is_not_ready() {
+    fn the_shutdown_taint_follows_the_instance_of_an_unready_node() {
         for (presence, taints, expected) in [
             (Presence::Stopped, vec![], vec![Change::AddShutdown]),
             (Presence::Stopped, vec![SHUTDOWN], vec![]),
@@ -228,8 +230,9 @@ mod tests {
         }
     }
 
+    // Holds: L-15
     #[test]
-    fn l15_the_out_of_service_taint_is_set_if_wanted_and_only_when_the_machine_was_said_to_be_stopped_twice() {
+    fn out_of_service_needs_the_option_and_two_stopped_answers() {
         let add = vec![Change::AddOutOfService];
         for (node, answers, wanted, expected) in [
             (ours(&[SHUTDOWN]), 2, true, add),
@@ -247,10 +250,10 @@ mod tests {
 
     // Holds: L-15, OPS-38
     #[test]
-    fn the_out_of_service_taint_goes_if_it_is_ours() {
+    fn our_own_out_of_service_taint_is_removed() {
         let taints = [SHUTDOWN, OUT_OF_SERVICE];
         let both = vec![Change::RemoveShutdown, Change::RemoveOutOfService];
-        // Also when the option was switched off in between.
+        // Also if the option was switched off in the meantime.
         for out_of_service in [true, false] {
             let act = after(&with_mark(ours(&taints)), Presence::Running, 1, Duration::ZERO, out_of_service);
             assert_eq!(act, Act::Taint(both.clone()));
@@ -261,7 +264,7 @@ mod tests {
 
     // Holds: OPS-35
     #[test]
-    fn only_the_word_true_allows_a_deletion() {
+    fn only_the_value_true_allows_a_deletion() {
         for (value, allowed) in [(None, false), (Some("true"), true), (Some("false"), false), (Some(""), false)] {
             let annotation = value.map(|value| (ANNOTATION_ALLOW_DELETION.to_owned(), value.to_owned()));
             let node = Node { annotations: annotation.into_iter().collect(), ..Node::default() };

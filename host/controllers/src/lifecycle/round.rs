@@ -1,4 +1,4 @@
-//! Asks the cloud about nodes that are not ready, and takes note of what it says.
+//! Queries the cloud about nodes that are not ready, and records the answers.
 
 use std::sync::Arc;
 
@@ -18,15 +18,15 @@ use crate::{
     retry::SOON,
 };
 
-/// One node, asked about once.
+/// One query about one node.
 #[derive(Clone)]
 pub(super) struct Question {
     pub(super) entry: NodeEntry,
-    /// What the answer is to be known by: a node may be asked about again before an old answer comes.
+    /// Identifies the answer: the same node may be queried again before an old answer arrives.
     pub(super) number: u64,
 }
 
-/// The questions of one pass.
+/// The queries of one pass.
 pub(super) struct Round<'a> {
     controller: &'a LifecycleController,
     stop: &'a CancellationToken,
@@ -37,7 +37,7 @@ impl<'a> Round<'a> {
         Self { controller, stop }
     }
 
-    /// Where a race was lost inside the cloud, it is asked once more within moments.
+    /// Queries a batch. After a conflict in the cloud, it is queried once more within moments.
     async fn check(&self, nodes: &[Arc<Node>]) -> Result<Answers<Presence>, CloudError> {
         let provider = &self.controller.shared.provider;
         let lost = |answer: &Result<Presence, CloudError>| matches!(answer, Err(CloudError::Conflict(_)));
@@ -52,7 +52,7 @@ impl<'a> Round<'a> {
         sleep(SOON).await;
         let again: Vec<_> =
             nodes.iter().zip(&answers).filter(|(_, answer)| lost(answer)).map(|(node, _)| Arc::clone(node)).collect();
-        // What is known of the others is kept, if the second try fails as a whole.
+        // If the second attempt fails as a whole, the answers about the other nodes are kept.
         let mut second = provider.check(&again).await.unwrap_or_default().into_iter();
         Ok(answers
             .into_iter()
@@ -60,15 +60,15 @@ impl<'a> Round<'a> {
             .collect())
     }
 
-    /// What follows from an answer, for the node as it is now.
+    /// Records an answer and returns its consequence for the current state of the node.
     fn note(&self, answered: Answered<Question, Presence>) -> Option<(NodeEntry, Presence, Act)> {
         let Answered { item: Question { entry: asked, number }, result, fit } = answered;
         let controller = self.controller;
         let mut memory = controller.memory();
-        // Else it is an answer of the plugin before, or about a node that was ready in between.
+        // Otherwise the answer is from the previous plugin, or about a node that was ready in the meantime.
         memory.answered(asked.uid(), number)?.fit = fit;
         let result = result?;
-        // The cloud may have taken its time: the answer is about a machine that had no ready node then.
+        // The answer may have taken long: it is about a node that was not ready then.
         let Some(entry) = controller.still_in_question(&asked) else {
             memory.forget(asked.uid());
             return None;
@@ -92,7 +92,7 @@ impl<'a> Round<'a> {
                 shared.cloud_error(entry.name(), &error);
                 if let Some(lasted) = lasted.map(minutes) {
                     let message = format!(
-                        "The cloud has not said for {lasted} whether the machine exists, and the node stays: {error}"
+                        "The cloud has not reported for {lasted} whether the instance exists, so the node is kept: {error}"
                     );
                     shared.warning(&entry, reason::STILL_IN_PROGRESS, message);
                 }
@@ -113,7 +113,7 @@ impl Ask for Round<'_> {
         }
         let nodes: Vec<_> = batch.iter().map(|question| Arc::clone(&question.entry.view)).collect();
         let answers = tokio::select! {
-            // What would follow is not to be begun any more.
+            // No consequences are to be started after the shutdown.
             () = self.stop.cancelled() => return None,
             answers = self.check(&nodes) => answers,
         };
@@ -130,7 +130,10 @@ impl Ask for Round<'_> {
             match act {
                 Act::Delete => condemned = true,
                 Act::Confirm => {
-                    tracing::info!(node = entry.name(), "the machine is gone, says the cloud: asking again");
+                    tracing::info!(
+                        node = entry.name(),
+                        "the cloud reports that the instance does not exist; checking again before the node is deleted"
+                    );
                 }
                 Act::Taint(changes) if !changes.is_empty() => {
                     changed.push(Tainting { entry, changes, said: Some(presence) });

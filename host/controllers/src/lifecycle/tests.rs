@@ -1,13 +1,13 @@
 use prometheus_client::registry::Registry;
 use serde_json::{Value, json};
 use skydock_cloud::{CloudError, Presence};
+use skydock_kube::api::with_deadline;
 
 use super::*;
+use crate::recorder;
 use crate::{
     Controller, Metrics,
-    api::with_deadline,
     constants::{TAINT_SHUTDOWN, TAINT_UNINITIALIZED},
-    events::Recorder,
     testing::{FakeApi, FakeCloud, every_error, node, with},
 };
 
@@ -25,11 +25,11 @@ fn bench_with(options: LifecycleOptions) -> Bench {
     bench_saying(options, None)
 }
 
-/// With `said`, in a dry run.
+/// Creates a bench; if `said` is set, for a dry run.
 fn bench_saying(options: LifecycleOptions, said: Option<Arc<Said>>) -> Bench {
     let (api, cloud) = (FakeApi::default(), Arc::new(FakeCloud::default()));
     let metrics = Metrics::register(&mut Registry::default());
-    let (recorder, writer) = Recorder::new(api.client(), metrics.clone());
+    let (recorder, writer) = recorder(api.client(), &metrics);
     tokio::spawn(writer.run(CancellationToken::new()));
     let shared = Shared {
         controller: Controller::NodeLifecycle,
@@ -68,12 +68,12 @@ impl Bench {
         self.events().iter().map(|event| event["reason"].as_str().unwrap().to_owned()).collect()
     }
 
-    /// Nodes n0, n1, … that are ready.
+    /// Adds the ready nodes n0, n1, …
     fn has_ready(&self, count: usize) {
         (0..count).for_each(|number| self.has(&format!("n{number}"), &ready()));
     }
 
-    /// Their machines are gone.
+    /// Makes these nodes not ready, and their instances absent.
     fn loses(&self, names: &[impl AsRef<str>]) {
         for name in names.iter().map(AsRef::as_ref) {
             self.has(name, &json!({"metadata": {"resourceVersion": "2"}}));
@@ -81,7 +81,7 @@ impl Bench {
         }
     }
 
-    /// Names of twenty nodes. The first ones are never answered when they are written, so that the others stand in line.
+    /// Returns the names of twenty nodes. Writes to the first ones are never answered, so that the others have to wait.
     fn stand_in_line(&self, method: &str) -> Vec<String> {
         *self.cloud.max_batch.lock().unwrap() = 100;
         let names: Vec<_> = (0..20).map(|number| format!("a{number:02}")).collect();
@@ -127,8 +127,9 @@ async fn a_node_is_deleted_by_its_uid_after_the_second_answer() {
     assert_eq!(event["involvedObject"], json!({"apiVersion": "v1", "kind": "Node", "name": "a", "uid": "uid-a"}));
 }
 
+// Holds: L-04, L-05, L-06, L-08
 #[tokio::test(start_paused = true)]
-async fn l04_l05_l06_l08_upstreams_table_of_nodes_that_are_deleted_or_not() {
+async fn upstreams_table_of_node_deletions() {
     let gone = || Ok(Presence::Absent);
     let fails = || Err(CloudError::Unavailable("no answer".into()));
     for (status, answer, deleted) in [
@@ -151,8 +152,9 @@ async fn l04_l05_l06_l08_upstreams_table_of_nodes_that_are_deleted_or_not() {
     }
 }
 
+// Holds: L-09
 #[tokio::test(start_paused = true)]
-async fn l09_a_taint_that_is_slow_to_write_keeps_no_other_node_waiting() {
+async fn a_slow_taint_write_delays_no_other_node() {
     let bench = bench();
     for name in ["a", "b"] {
         bench.has(name, &json!({}));
@@ -164,8 +166,9 @@ async fn l09_a_taint_that_is_slow_to_write_keeps_no_other_node_waiting() {
     assert_eq!(bench.api.calls(), ["PATCH /api/v1/nodes/a", "PATCH /api/v1/nodes/b"]);
 }
 
+// Holds: L-08, L-09
 #[tokio::test(start_paused = true)]
-async fn l08_l09_upstreams_table_of_nodes_whose_machine_is_stopped() {
+async fn upstreams_table_of_nodes_with_stopped_instances() {
     for (is_ready, answer, expected) in [
         (false, Presence::Stopped, "PATCH /api/v1/nodes/a"),
         (false, Presence::Absent, "DELETE /api/v1/nodes/a"),
@@ -181,8 +184,9 @@ async fn l08_l09_upstreams_table_of_nodes_whose_machine_is_stopped() {
     }
 }
 
+// Holds: L-07, L-10
 #[tokio::test(start_paused = true)]
-async fn l07_l10_an_error_is_no_absence_and_breaks_the_row() {
+async fn an_error_is_not_an_absence_and_restarts_the_count() {
     let bench = bench();
     bench.has("a", &json!({}));
     for answer in [
@@ -200,8 +204,9 @@ async fn l07_l10_an_error_is_no_absence_and_breaks_the_row() {
     assert_eq!(bench.reasons(), Vec::<String>::new());
 }
 
+// Holds: L-08
 #[tokio::test(start_paused = true)]
-async fn l08_a_failed_deletion_is_told_and_tried_again() {
+async fn a_failed_deletion_gets_an_event_and_is_retried() {
     let bench = bench();
     bench.has("other", &ready());
     bench.has("a", &json!({}));
@@ -214,9 +219,9 @@ async fn l08_a_failed_deletion_is_told_and_tried_again() {
     assert_eq!(bench.reasons(), ["DeletingNode", "DeletingNodeFailed", "DeletingNode"]);
 }
 
-// Holds: SEC-06, OPS-07, OPS-13
+// Holds: L-05, L-13, SEC-06, OPS-07, OPS-13
 #[tokio::test(start_paused = true)]
-async fn l05_l13_ready_and_foreign_nodes_are_never_asked_about() {
+async fn ready_and_foreign_nodes_are_never_queried() {
     let bench = bench();
     bench.has("a", &ready());
     bench.has("b", &json!({"spec": {"providerID": "aws:///i-1"}}));
@@ -226,8 +231,9 @@ async fn l05_l13_ready_and_foreign_nodes_are_never_asked_about() {
     assert_eq!(bench.api.calls(), Vec::<String>::new());
 }
 
+// Holds: L-09
 #[tokio::test(start_paused = true)]
-async fn l09_a_stopped_machine_taints_its_node_beside_other_taints() {
+async fn a_stopped_instance_adds_a_taint_to_its_node() {
     let bench = bench();
     bench.has("a", &json!({}));
     bench.has("b", &json!({"spec": {"taints": null}}));
@@ -253,8 +259,9 @@ async fn l09_a_stopped_machine_taints_its_node_beside_other_taints() {
     );
 }
 
+// Holds: L-05, L-09
 #[tokio::test(start_paused = true)]
-async fn l05_l09_the_taint_goes_when_the_node_is_ready_or_the_machine_runs_again() {
+async fn the_shutdown_taint_is_removed_when_ready_or_running_again() {
     let bench = bench();
     bench.has("a", &with::<Value>(&shutdown_taint(), &ready()));
     bench.has("b", &shutdown_taint());
@@ -273,8 +280,9 @@ async fn l05_l09_the_taint_goes_when_the_node_is_ready_or_the_machine_runs_again
     );
 }
 
+// Holds: L-03
 #[tokio::test(start_paused = true)]
-async fn l03_nodes_are_asked_about_in_batches_and_a_failed_batch_changes_nothing() {
+async fn queries_are_batched_and_a_failed_batch_changes_nothing() {
     let bench = bench();
     for name in ["a", "b", "c", "d"] {
         bench.has(name, &json!({}));
@@ -286,8 +294,9 @@ async fn l03_nodes_are_asked_about_in_batches_and_a_failed_batch_changes_nothing
     assert_eq!(bench.api.calls(), Vec::<String>::new());
 }
 
+// Holds: L-05
 #[tokio::test(start_paused = true)]
-async fn l05_a_node_that_became_ready_or_changed_while_the_cloud_was_asked_is_not_deleted() {
+async fn a_node_that_changed_during_the_query_is_not_deleted() {
     let other_id = json!({"spec": {"providerID": "fake://other"}});
     for change in [ready(), other_id] {
         let bench = bench();
@@ -305,8 +314,9 @@ async fn l05_a_node_that_became_ready_or_changed_while_the_cloud_was_asked_is_no
     }
 }
 
+// Holds: L-07, L-10
 #[tokio::test(start_paused = true)]
-async fn l07_l10_each_error_decides_whether_the_absences_around_it_are_enough() {
+async fn only_throttled_and_in_progress_keep_the_absence_count() {
     for error in every_error() {
         let bench = bench();
         bench.has("other", &ready());
@@ -315,7 +325,7 @@ async fn l07_l10_each_error_decides_whether_the_absences_around_it_are_enough() 
         bench.pass().await;
         bench.says("a", Err(error.clone()));
         bench.pass().await;
-        // Long enough for every delay; what waits for a change of the node gets one.
+        // Longer than every delay; an error that waits for a change of the node gets one.
         sleep(Duration::from_secs(100)).await;
         bench.has("a", &json!({"metadata": {"resourceVersion": "2", "labels": {"x": "y"}}}));
         bench.says("a", Ok(Presence::Absent));
@@ -329,7 +339,7 @@ async fn l07_l10_each_error_decides_whether_the_absences_around_it_are_enough() 
 }
 
 #[tokio::test(start_paused = true)]
-async fn each_error_of_a_batch_decides_when_the_cloud_is_asked_again() {
+async fn each_error_decides_when_the_cloud_is_queried_again() {
     // Passes are 5 s apart; calls of the passes at 0, 5, 10, 15 and 20 s.
     for (error, calls) in every_error().into_iter().zip([
         [1, 1, 0, 1, 0], // not found
@@ -363,7 +373,7 @@ async fn each_error_of_a_batch_decides_when_the_cloud_is_asked_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_cloud_that_asks_to_slow_down_is_not_asked_about_other_nodes_either() {
+async fn a_throttling_cloud_is_not_queried_about_other_nodes() {
     let bench = bench();
     bench.has("a", &json!({}));
     *bench.cloud.whole.lock().unwrap() = Some(every_error()[3].clone());
@@ -377,7 +387,7 @@ async fn a_cloud_that_asks_to_slow_down_is_not_asked_about_other_nodes_either() 
 }
 
 #[tokio::test(start_paused = true)]
-async fn one_bad_answer_does_not_spoil_its_batch() {
+async fn one_failed_answer_does_not_affect_its_batch() {
     let bench = bench();
     for name in ["a", "b", "c"] {
         bench.has(name, &json!({}));
@@ -392,7 +402,7 @@ async fn one_bad_answer_does_not_spoil_its_batch() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_new_plugin_has_to_say_all_absences_itself() {
+async fn absences_of_the_previous_plugin_do_not_count() {
     let bench = bench();
     bench.has("other", &ready());
     bench.has("a", &json!({}));
@@ -402,7 +412,7 @@ async fn a_new_plugin_has_to_say_all_absences_itself() {
     bench.pass().await;
     assert_eq!(bench.deleted(), Vec::<String>::new());
 
-    // An answer that was on its way at the time of the swap is the old one's.
+    // An answer to a query from before the swap is ignored.
     let gate = Arc::new(tokio::sync::Semaphore::new(0));
     *bench.cloud.gate.lock().unwrap() = Some(Arc::clone(&gate));
     tokio::join!(bench.pass(), async {
@@ -416,8 +426,9 @@ async fn a_new_plugin_has_to_say_all_absences_itself() {
     assert_eq!(bench.deleted(), ["a"]);
 }
 
+// Holds: L-12
 #[tokio::test(start_paused = true)]
-async fn l12_a_node_that_was_never_initialised_is_not_deleted_while_the_cloud_may_not_know_it_yet() {
+async fn an_uninitialized_node_is_deleted_only_after_ten_minutes() {
     let bench = bench();
     bench.has("other", &ready());
     bench.has("a", &json!({"spec": {"taints": [{"key": TAINT_UNINITIALIZED, "effect": "NoSchedule"}]}}));
@@ -434,7 +445,7 @@ async fn l12_a_node_that_was_never_initialised_is_not_deleted_while_the_cloud_ma
 
 // Holds: OPS-17, OPS-20, OPS-21, OPS-22, OPS-23, OPS-41, OPS-49
 #[tokio::test(start_paused = true)]
-async fn too_many_nodes_are_all_held_and_told_until_they_are_few() {
+async fn too_many_deletions_are_all_held_with_events() {
     let bench = bench();
     bench.has_ready(11);
     bench.loses(&["n0", "n1", "n2", "n3", "n4", "n5"]);
@@ -446,8 +457,8 @@ async fn too_many_nodes_are_all_held_and_told_until_they_are_few() {
     assert_eq!(bench.reasons(), ["NodeDeletionStopped"; 6]);
     assert_eq!(
         events[0]["message"],
-        "Node n0 is not deleted, although its machine does not exist: 6 of 11 nodes would be deleted within 600s, and at \
-         most 5 may be. If that is right, allow it with: kubectl annotate node n0 skydock.dev/allow-deletion=true"
+        "Node n0 is not deleted although its instance does not exist: deleting 6 of 11 nodes within 600s exceeds the limit of \
+         5. To delete it anyway, run: kubectl annotate node n0 skydock.dev/allow-deletion=true"
     );
     assert_eq!(events[0]["type"], "Warning");
 
@@ -460,7 +471,7 @@ async fn too_many_nodes_are_all_held_and_told_until_they_are_few() {
 
 // Holds: OPS-23
 #[tokio::test(start_paused = true)]
-async fn who_is_there_again_is_held_no_more() {
+async fn a_node_whose_instance_exists_again_is_not_held() {
     let bench = bench();
     bench.has_ready(11);
     let gone = ["n0", "n1", "n2", "n3", "n4", "n5"];
@@ -468,7 +479,7 @@ async fn who_is_there_again_is_held_no_more() {
     bench.pass().await;
     bench.pass().await;
     assert_eq!(bench.held(), 6);
-    // None of their nodes is ready yet.
+    // The instances run again, but their nodes are not ready yet.
     gone.iter().for_each(|name| bench.says(name, Ok(Presence::Running)));
     bench.pass().await;
     bench.pass().await;
@@ -482,7 +493,7 @@ async fn who_is_there_again_is_held_no_more() {
 
 // Holds: OPS-18, OPS-26
 #[tokio::test(start_paused = true)]
-async fn what_was_deleted_counts_for_the_interval() {
+async fn recent_deletions_count_for_the_interval() {
     let bench = bench();
     bench.has_ready(8);
     let gone = ["n0", "n1", "n2", "n3"];
@@ -509,7 +520,7 @@ fn allowed() -> Value {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_deletion_counts_also_if_its_answer_was_lost_or_the_cache_does_not_show_it_yet() {
+async fn a_deletion_with_lost_answer_or_stale_cache_still_counts() {
     let bench = bench();
     bench.has_ready(4);
     bench.loses(&["n0"]);
@@ -529,13 +540,13 @@ async fn a_deletion_counts_also_if_its_answer_was_lost_or_the_cache_does_not_sho
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_allowed_node_is_deleted_like_others_when_the_cloud_has_said_it_twice() {
+async fn an_allowed_node_also_needs_the_second_absence() {
     let bench = bench();
     bench.has_ready(4);
     bench.loses(&["n0", "n1"]);
     bench.has("n0", &allowed());
     bench.pass().await;
-    assert_eq!(bench.deleted(), Vec::<String>::new(), "allowed is no answer of the cloud");
+    assert_eq!(bench.deleted(), Vec::<String>::new(), "allowed is not an answer of the cloud");
     bench.pass().await;
     let mut deleted = bench.deleted();
     deleted.sort();
@@ -544,14 +555,15 @@ async fn an_allowed_node_is_deleted_like_others_when_the_cloud_has_said_it_twice
 
 // Holds: OPS-24, OPS-26, OPS-35
 #[tokio::test(start_paused = true)]
-async fn to_allow_a_few_does_not_let_the_rest_go_with_them() {
+async fn allowing_some_nodes_does_not_release_the_rest() {
     let bench = bench();
     bench.has_ready(10);
     bench.loses(&["n0", "n1", "n2", "n3", "n4", "n5"]);
     bench.pass().await;
     bench.pass().await;
     assert_eq!((bench.deleted(), bench.held()), (Vec::new(), 6));
-    // Of ten, five may go, and of eight four: those that are allowed would leave just these.
+    // Of ten nodes, five may be deleted, and of eight, four: if the two allowed deletions did not count, the other four would
+    // be within the limit.
     for name in ["n0", "n1"] {
         bench.has(name, &allowed());
     }
@@ -568,7 +580,7 @@ async fn to_allow_a_few_does_not_let_the_rest_go_with_them() {
 
 // Holds: OPS-25
 #[tokio::test(start_paused = true)]
-async fn with_a_limit_of_0_only_what_is_allowed_is_deleted() {
+async fn a_limit_of_0_deletes_only_allowed_nodes() {
     let brake = BrakeOptions { limit: 0, ..BrakeOptions::default() };
     let bench = bench_with(LifecycleOptions { brake, ..LifecycleOptions::default() });
     bench.has_ready(100);
@@ -580,10 +592,10 @@ async fn with_a_limit_of_0_only_what_is_allowed_is_deleted() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn half_an_answer_does_not_make_a_mass_deletion_look_small() {
+async fn a_partial_answer_does_not_bypass_the_deletion_limit() {
     let bench = bench();
     bench.has_ready(11);
-    // Batches are of three.
+    // Batches have three nodes.
     bench.loses(&["n0", "n1", "n2", "n3", "n4", "n5"]);
     bench.pass().await;
     bench.pass().await;
@@ -597,8 +609,9 @@ async fn half_an_answer_does_not_make_a_mass_deletion_look_small() {
     assert_eq!((bench.deleted(), bench.held()), (Vec::new(), 6));
 }
 
+// Holds: L-15
 #[tokio::test(start_paused = true)]
-async fn l15_a_stopped_machine_is_out_of_service_after_the_second_answer_if_that_is_wanted() {
+async fn out_of_service_is_set_after_two_stopped_answers_if_enabled() {
     for wanted in [false, true] {
         let bench = bench_with(LifecycleOptions { out_of_service_taint: wanted, ..LifecycleOptions::default() });
         bench.has("a", &json!({}));
@@ -613,8 +626,9 @@ async fn l15_a_stopped_machine_is_out_of_service_after_the_second_answer_if_that
     }
 }
 
+// Holds: L-02, L-03
 #[tokio::test(start_paused = true)]
-async fn l02_l03_a_pass_asks_about_a_large_cluster_with_few_calls_and_only_about_nodes_that_are_not_ready() {
+async fn a_pass_queries_only_unready_nodes_in_full_batches() {
     let bench = bench();
     bench.has_ready(50);
     for number in 0..9 {
@@ -625,8 +639,9 @@ async fn l02_l03_a_pass_asks_about_a_large_cluster_with_few_calls_and_only_about
     assert_eq!(bench.api.calls(), Vec::<String>::new());
 }
 
+// Holds: L-02
 #[tokio::test(start_paused = true)]
-async fn l02_the_first_pass_is_at_once_and_the_period_counts_from_its_end() {
+async fn the_first_pass_is_immediate_and_the_next_a_period_after_it() {
     let bench = bench();
     bench.has("a", &json!({}));
     let gate = Arc::new(tokio::sync::Semaphore::new(0));
@@ -645,12 +660,12 @@ async fn l02_the_first_pass_is_at_once_and_the_period_counts_from_its_end() {
     });
 }
 
-/// The read deadline of a plugin's calls.
+/// The deadline of a plugin's reading calls.
 const DEADLINE: Duration = Duration::from_secs(30);
 
 // Holds: L-03, L-08, OPS-76
 #[tokio::test(start_paused = true)]
-async fn one_that_traps_and_one_that_is_late_keep_no_other_node_alive() {
+async fn trapping_and_late_queries_delay_no_other_deletion() {
     let bench = bench();
     *bench.cloud.max_batch.lock().unwrap() = 100;
     bench.has_ready(1000);
@@ -673,10 +688,10 @@ async fn one_that_traps_and_one_that_is_late_keep_no_other_node_alive() {
     });
 }
 
-/// The cloud says that the machines are there after all, or another plugin is to say it.
+/// The cloud reports that the instances exist after all, or the plugin is replaced.
 // Holds: OPS-16
 #[tokio::test(start_paused = true)]
-async fn a_deletion_that_stands_in_line_ends_with_its_reason() {
+async fn a_queued_deletion_is_dropped_when_its_reason_is_gone() {
     for replaced in [false, true] {
         let bench = bench();
         bench.has_ready(1000);
@@ -693,7 +708,7 @@ async fn a_deletion_that_stands_in_line_ends_with_its_reason() {
             if replaced {
                 bench.controller.recheck();
             }
-            // The API server answers none of them.
+            // The API server never answers.
             sleep(Duration::from_secs(600)).await;
             assert_eq!(bench.deleted(), dead[..WRITERS], "replaced: {replaced}");
             shutdown.cancel();
@@ -701,9 +716,9 @@ async fn a_deletion_that_stands_in_line_ends_with_its_reason() {
     }
 }
 
-/// The taint evicts its Pods.
+/// The taint would evict its Pods.
 #[tokio::test(start_paused = true)]
-async fn a_taint_that_stands_in_line_ends_with_its_reason() {
+async fn a_queued_taint_is_dropped_when_its_reason_is_gone() {
     for what in ["ready", "running", "replaced"] {
         taint_in_line(what).await;
     }
@@ -736,9 +751,9 @@ async fn taint_in_line(what: &str) {
     });
 }
 
-/// The allowance is for those that it was tried with.
+/// Only attempted deletions are counted.
 #[tokio::test(start_paused = true)]
-async fn a_deletion_that_never_began_uses_no_allowance() {
+async fn only_attempted_deletions_are_counted() {
     let bench = bench();
     bench.has_ready(80);
     let dead = bench.stand_in_line("DELETE");
@@ -747,7 +762,7 @@ async fn a_deletion_that_never_began_uses_no_allowance() {
     tokio::join!(Arc::clone(&bench.controller).run(shutdown.clone()), async {
         sleep(2 * bench.controller.options.period).await;
         assert_eq!(bench.deleted(), dead[..WRITERS]);
-        // The next plugin is wrong about all.
+        // The next plugin reports all instances as absent.
         bench.controller.recheck();
         let all: Vec<_> = (0..80).map(|number| format!("n{number}")).collect();
         bench.loses(&all);
@@ -759,7 +774,7 @@ async fn a_deletion_that_never_began_uses_no_allowance() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_node_that_is_late_alone_delays_no_pass() {
+async fn a_single_late_node_delays_no_pass() {
     let bench = bench();
     bench.has_ready(10);
     bench.loses(&["n0"]);
@@ -777,7 +792,7 @@ async fn a_node_that_is_late_alone_delays_no_pass() {
 
 // Holds: OPS-17, OPS-20
 #[tokio::test(start_paused = true)]
-async fn none_is_deleted_while_answers_may_make_them_too_many() {
+async fn nothing_is_deleted_while_open_queries_may_exceed_the_limit() {
     let bench = bench();
     bench.has_ready(20);
     let known = ["x00", "x01", "x02"];
@@ -786,7 +801,8 @@ async fn none_is_deleted_while_answers_may_make_them_too_many() {
         bench.has(name, &json!({}));
         bench.says(name, Ok(Presence::Absent));
     }
-    // Of 31 nodes ten may go. Three are a batch, which is answered at once; about the eight others the cloud takes its time.
+    // Of 31 nodes, ten may be deleted. Three nodes are a batch that is answered at once; the cloud takes its time for the other
+    // eight.
     for name in &others {
         bench.cloud.breaks(name, DEADLINE, CloudError::Unavailable("it gave no answer".into()));
     }
@@ -804,7 +820,7 @@ async fn none_is_deleted_while_answers_may_make_them_too_many() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn at_the_end_no_deletion_is_begun_and_no_answer_waited_for() {
+async fn shutdown_starts_no_deletion_and_waits_for_no_answer() {
     let bench = bench();
     bench.has_ready(10);
     bench.loses(&["n0"]);
@@ -823,7 +839,7 @@ async fn at_the_end_no_deletion_is_begun_and_no_answer_waited_for() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_deletion_that_hangs_is_not_repeated_beside_itself() {
+async fn a_hanging_deletion_is_not_started_twice() {
     let bench = bench();
     bench.has_ready(10);
     bench.loses(&["n0", "n1"]);
@@ -838,7 +854,7 @@ async fn a_deletion_that_hangs_is_not_repeated_beside_itself() {
 
 // Holds: OPS-73
 #[tokio::test(start_paused = true)]
-async fn that_a_node_is_held_is_told_each_half_hour() {
+async fn a_held_node_gets_an_event_every_half_hour() {
     let bench = bench();
     bench.has_ready(3);
     bench.loses(&["n0", "n1"]);
@@ -857,7 +873,7 @@ async fn that_a_node_is_held_is_told_each_half_hour() {
 
 // Holds: OPS-74
 #[tokio::test(start_paused = true)]
-async fn a_cluster_of_one_node_keeps_it_and_a_share_of_zero_all() {
+async fn a_single_node_is_kept_and_a_share_of_0_keeps_all() {
     for (nodes, share_percent, deleted) in [(1, 25, 0), (2, 25, 1), (40, 0, 0), (40, 1, 1)] {
         let brake = BrakeOptions { share_percent, ..BrakeOptions::default() };
         let bench = bench_with(LifecycleOptions { brake, ..LifecycleOptions::default() });
@@ -872,7 +888,7 @@ async fn a_cluster_of_one_node_keeps_it_and_a_share_of_zero_all() {
 
 // Holds: OPS-64
 #[tokio::test(start_paused = true)]
-async fn a_dry_run_says_whom_it_would_delete_and_asks_for_nothing() {
+async fn a_dry_run_reports_the_deletion_but_does_not_delete() {
     let bench = bench_saying(LifecycleOptions::default(), Some(Arc::default()));
     bench.has_ready(2);
     bench.loses(&["n0"]);
@@ -885,7 +901,7 @@ async fn a_dry_run_says_whom_it_would_delete_and_asks_for_nothing() {
 
 // Holds: OPS-62, OPS-63
 #[tokio::test(start_paused = true)]
-async fn a_machine_that_the_cloud_does_not_tell_of_for_long_is_told() {
+async fn a_query_in_progress_for_ten_minutes_gets_an_event() {
     let bench = bench();
     bench.has_ready(2);
     bench.has("a", &json!({}));
@@ -901,7 +917,7 @@ async fn a_machine_that_the_cloud_does_not_tell_of_for_long_is_told() {
     }
     assert_eq!((told(), long()), (1, 1));
     let message = bench.events()[0]["message"].clone();
-    let words = "The cloud has not said for 10 minutes whether the machine exists, and the node stays: ";
+    let words = "The cloud has not reported for 10 minutes whether the instance exists, so the node is kept: ";
     assert!(message.as_str().unwrap().starts_with(words), "{message}");
     bench.says("a", Ok(Presence::Running));
     bench.pass().await;

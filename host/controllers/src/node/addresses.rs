@@ -1,4 +1,4 @@
-//! Which addresses a node gets: the cloud's, in the cloud's order, adapted to what the kubelet was told.
+//! Determines the addresses of a node: the cloud's addresses in the cloud's order, adapted to the flags of the kubelet.
 
 use std::{collections::HashSet, net::IpAddr};
 
@@ -6,27 +6,27 @@ use skydock_cloud::{AddressKind, Node, NodeAddress};
 
 use crate::constants::ANNOTATION_PROVIDED_NODE_IP;
 
-/// The annotation that names the node's IP addresses cannot be followed.
+/// Why the annotation with the node's IP addresses cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ProvidedIpError {
-    /// It is no list of IP addresses.
+    /// The annotation is not a list of IP addresses.
     #[error(
-        "annotation {ANNOTATION_PROVIDED_NODE_IP}: {0:?} is not one IP address, or an IPv4 and an IPv6 address with a comma between"
+        "annotation {ANNOTATION_PROVIDED_NODE_IP}: {0:?} is not an IP address, or an IPv4 and an IPv6 address separated by a comma"
     )]
     Unreadable(String),
-    /// The cloud does not know the address.
+    /// The cloud does not report the address.
     #[error(
         "failed to get node address from cloud provider that matches ip: {0} (annotation {ANNOTATION_PROVIDED_NODE_IP})"
     )]
     Unknown(IpAddr),
 }
 
-/// The addresses the node is to have; `None` if it has them already, or if the cloud knows none. Each is there once: the API
-/// server takes no list with one twice.
+/// Returns the addresses that the node should have, without duplicates, which the API server rejects; `None` if it has them
+/// already, or if the cloud reports none.
 ///
 /// # Errors
 ///
-/// If the annotation with the kubelet's `--node-ip` cannot be followed.
+/// Returns an error if the annotation with the kubelet's `--node-ip` cannot be used.
 pub fn wanted(node: &Node, cloud: &[NodeAddress]) -> Result<Option<Vec<NodeAddress>>, ProvidedIpError> {
     if cloud.is_empty() {
         return Ok(None);
@@ -55,7 +55,7 @@ fn provided_ips(annotation: &str) -> Result<Vec<IpAddr>, ProvidedIpError> {
     }
 }
 
-/// As Go did before 1.17: leading zeros in an IPv4 address are ignored.
+/// Parses an address as Go did before 1.17: leading zeros in an IPv4 address are ignored.
 fn parse_ip(text: &str) -> Option<IpAddr> {
     if text.contains(':') {
         return text.parse().ok();
@@ -67,7 +67,8 @@ fn parse_ip(text: &str) -> Option<IpAddr> {
     text.split('.').map(digits).collect::<Vec<_>>().join(".").parse().ok()
 }
 
-/// First the addresses that were provided, in that order and of all kinds; then those of kinds of which none was provided.
+/// Returns the provided addresses first, in their order and of all kinds, and then the addresses of kinds of which none was
+/// provided.
 fn provided_first(ips: &[IpAddr], addresses: &[NodeAddress]) -> Result<Vec<NodeAddress>, ProvidedIpError> {
     let mut ordered: Vec<NodeAddress> = Vec::new();
     for ip in ips {
@@ -97,13 +98,15 @@ mod tests {
         Node { annotations: annotations.into_iter().collect(), addresses: list(addresses), ..Node::default() }
     }
 
+    // Holds: N-30
     #[test]
-    fn n30_an_empty_answer_keeps_what_is_there() {
+    fn an_empty_answer_keeps_the_addresses() {
         assert_eq!(wanted(&node(None, &[(InternalIp, "10.0.0.1")]), &[]), Ok(None));
     }
 
+    // Holds: N-31
     #[test]
-    fn n31_the_kubelets_hostname_stays_unless_the_cloud_has_one() {
+    fn the_kubelets_hostname_stays_unless_the_cloud_has_one() {
         let has = node(None, &[(Hostname, "kubelet")]);
         let without = list(&[(InternalIp, "10.0.0.1"), (ExternalIp, "132.143.154.163")]);
         let mut expected = without.clone();
@@ -113,8 +116,9 @@ mod tests {
         assert_eq!(wanted(&has, &with), Ok(Some(with.clone())));
     }
 
+    // Holds: N-32
     #[test]
-    fn n32_an_annotation_that_cannot_be_followed_is_an_error() {
+    fn an_unusable_provided_ip_annotation_is_an_error() {
         let cloud = list(&[(InternalIp, "10.0.0.1"), (InternalIp, "fd00::1")]);
         for bad in [
             "invalid-ip",
@@ -136,8 +140,9 @@ mod tests {
         );
     }
 
+    // Holds: N-33
     #[test]
-    fn n33_provided_addresses_come_first_and_others_of_their_kinds_go() {
+    fn provided_ips_come_first_and_replace_others_of_their_kind() {
         let cloud = list(&[
             (InternalIp, "10.0.0.1"),
             (InternalIp, "10.0.0.2"),
@@ -167,16 +172,18 @@ mod tests {
         }
     }
 
+    // Holds: N-33
     #[test]
-    fn n33_one_ip_that_is_internal_and_external_is_kept_as_both() {
+    fn one_ip_that_is_internal_and_external_is_kept_as_both() {
         let cloud = list(&[(InternalIp, "10.0.0.1"), (ExternalIp, "10.0.0.1"), (InternalIp, "10.0.0.2")]);
         let expected = list(&[(InternalIp, "10.0.0.1"), (ExternalIp, "10.0.0.1")]);
         assert_eq!(wanted(&node(Some("10.0.0.1"), &[]), &cloud), Ok(Some(expected)));
     }
 
     /// Upstream's TestGetNodeAddressesFromNodeIP.
+    // Holds: N-32, N-33
     #[test]
-    fn n32_n33_upstreams_table_of_provided_addresses() {
+    fn upstreams_table_of_provided_addresses() {
         let ab = [(InternalIp, "10.0.0.1"), (InternalIp, "fd00::1")];
         let more = [
             (InternalIp, "10.0.0.1"),
@@ -233,7 +240,7 @@ mod tests {
 
     // Holds: N-34
     #[test]
-    fn without_annotation_the_clouds_order_is_kept_and_repeats_go() {
+    fn without_annotation_order_is_kept_and_duplicates_removed() {
         let cloud = list(&[
             (ExternalIp, "192.0.2.1"),
             (InternalIp, "10.0.0.1"),
@@ -250,14 +257,15 @@ mod tests {
         ]);
         assert_eq!(wanted(&node(None, &[]), &cloud), Ok(Some(once.clone())));
         let has = Node { addresses: once, ..Node::default() };
-        assert_eq!(wanted(&has, &cloud), Ok(None), "what is repeated is no change");
+        assert_eq!(wanted(&has, &cloud), Ok(None), "what is repeated is not a change");
         let provided = Ok(Some(list(&[(InternalIp, "10.0.0.1"), (ExternalIp, "10.0.0.1")])));
         assert_eq!(wanted(&node(Some("10.0.0.1"), &[]), &cloud), provided);
     }
 
     /// Upstream's TestNodeAddressesChangeDetected.
+    // Holds: N-36
     #[test]
-    fn n36_upstreams_table_of_changes() {
+    fn upstreams_table_of_address_changes() {
         let base = [(InternalIp, "10.0.0.1"), (ExternalIp, "192.0.2.1")];
         for (old, new, changed) in [
             (base.to_vec(), base.to_vec(), false),
@@ -270,8 +278,9 @@ mod tests {
         }
     }
 
+    // Holds: N-36
     #[test]
-    fn n36_the_comparison_is_ordered_and_equal_dual_stack_lists_are_no_change() {
+    fn addresses_are_compared_in_order() {
         let dual = [(InternalIp, "10.0.0.1"), (InternalIp, "fd00::1")];
         let swapped = [(InternalIp, "fd00::1"), (InternalIp, "10.0.0.1")];
         assert_eq!(wanted(&node(None, &dual), &list(&dual)), Ok(None));

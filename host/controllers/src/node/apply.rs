@@ -1,46 +1,47 @@
-//! Writes what was planned for a node.
+//! Writes the planned changes of a node.
 
 use k8s_openapi::api::core::v1::{Node, Taint};
 use kube::Client;
 use serde_json::{Map, Value, json};
 use skydock_cloud::{NodeAddress, Pairs};
-
-use super::{
-    labels::KeyPlan,
-    plan::{Initialisation, Repair},
-};
-use crate::{
+use skydock_kube::{
     api::{ApiError, Patch, Target, patch},
-    constants::{ANNOTATION_ANNOTATIONS, ANNOTATION_LABELS, TAINT_UNINITIALIZED},
     informer::Entry,
 };
 
-fn target<'a>(entry: &'a Entry<Node>, subresource: Option<&'static str>) -> Target<'a> {
+use super::{
+    labels::KeyPlan,
+    plan::{Initialization, Repair},
+};
+use crate::constants::{ANNOTATION_ANNOTATIONS, ANNOTATION_LABELS, TAINT_UNINITIALIZED};
+use crate::kinds::NodeKind;
+
+fn target<'a>(entry: &'a Entry<NodeKind>, subresource: Option<&'static str>) -> Target<'a> {
     Target { namespace: None, name: entry.name(), subresource }
 }
 
-/// Replaces `status.addresses`; gives the version of the node that has them.
+/// Replaces `status.addresses`; returns the resource version of the result.
 pub(super) async fn addresses(
     client: &Client,
-    entry: &Entry<Node>,
+    entry: &Entry<NodeKind>,
     wanted: &[NodeAddress],
 ) -> Result<String, ApiError> {
     let mut list: Vec<Value> =
         wanted.iter().map(|wanted| json!({ "type": wanted.kind.as_str(), "address": wanted.address })).collect();
-    // Else the list would be merged by type, of which several may be the same.
+    // Without this, the list would be merged by type, and several addresses may have the same type.
     list.push(json!({ "$patch": "replace" }));
     let body = json!({ "metadata": { "uid": entry.uid() }, "status": { "addresses": list } });
     patch::<Node>(client, &target(entry, Some("status")), &Patch::Strategic(body)).await
 }
 
-/// Provider ID, labels and the end of the taint, in one patch; gives the version of the node that has them.
+/// Sets provider ID and labels and removes the taint, in one patch; returns the resource version of the result.
 ///
-/// `spec.taints` is an atomic list, which can only be replaced whole: the patch names the version whose taints it knows, so
-/// that it undoes nothing that others did since.
-pub(super) async fn initialise(
+/// `spec.taints` is an atomic list, which can only be replaced as a whole: the patch contains the resource version of the node
+/// whose taints it is based on, so that it does not revert changes of others.
+pub(super) async fn initialize(
     client: &Client,
-    entry: &Entry<Node>,
-    plan: &Initialisation,
+    entry: &Entry<NodeKind>,
+    plan: &Initialization,
 ) -> Result<String, ApiError> {
     let mut metadata = metadata(entry, &plan.labels, &plan.annotations);
     metadata.insert("resourceVersion".to_owned(), Value::from(entry.resource_version()));
@@ -53,8 +54,8 @@ pub(super) async fn initialise(
     patch::<Node>(client, &target(entry, None), &Patch::Strategic(body)).await
 }
 
-/// Brings an initialised node up to date.
-pub(super) async fn repair(client: &Client, entry: &Entry<Node>, plan: &Repair) -> Result<(), ApiError> {
+/// Updates an initialized node.
+pub(super) async fn repair(client: &Client, entry: &Entry<NodeKind>, plan: &Repair) -> Result<(), ApiError> {
     if let Some(wanted) = &plan.addresses {
         addresses(client, entry, wanted).await?;
     }
@@ -65,8 +66,9 @@ pub(super) async fn repair(client: &Client, entry: &Entry<Node>, plan: &Repair) 
     patch::<Node>(client, &target(entry, None), &Patch::Strategic(body)).await.map(drop)
 }
 
-/// The UID, which a patch must name so that it meets no other node of that name, and what becomes of labels and annotations.
-fn metadata(entry: &Entry<Node>, labels: &KeyPlan, annotations: &KeyPlan) -> Map<String, Value> {
+/// Returns the metadata of a patch: the UID, so that the patch does not apply to another node with the same name, and the
+/// changes of labels and annotations.
+fn metadata(entry: &Entry<NodeKind>, labels: &KeyPlan, annotations: &KeyPlan) -> Map<String, Value> {
     let mut metadata = Map::from_iter([("uid".to_owned(), Value::from(entry.uid()))]);
     let mut noted = changed(annotations);
     for (plan, annotation) in [(labels, ANNOTATION_LABELS), (annotations, ANNOTATION_ANNOTATIONS)] {
@@ -88,8 +90,8 @@ fn changed(plan: &KeyPlan) -> Map<String, Value> {
     set.chain(plan.remove.iter().map(|key| (key.clone(), Value::Null))).collect()
 }
 
-/// Sets labels that follow others.
-pub(super) async fn labels(client: &Client, entry: &Entry<Node>, labels: &Pairs) -> Result<(), ApiError> {
+/// Sets labels to the values of their beta counterparts.
+pub(super) async fn labels(client: &Client, entry: &Entry<NodeKind>, labels: &Pairs) -> Result<(), ApiError> {
     let body = json!({ "metadata": { "uid": entry.uid(), "labels": labels } });
     patch::<Node>(client, &target(entry, None), &Patch::Strategic(body)).await.map(drop)
 }

@@ -1,4 +1,4 @@
-//! Asks the cloud about nodes.
+//! Queries the cloud about nodes.
 
 use std::sync::Arc;
 
@@ -6,11 +6,11 @@ use skydock_cloud::{Capability, CloudError, CloudProvider, Instance, Node, Zone}
 
 use crate::shared::complete;
 
-/// One answer per node; where nodes are comes from `zones` if the provider has that.
+/// Returns one answer for each node. Zones and regions come from `zones` if the provider has this capability.
 ///
 /// # Errors
 ///
-/// If a call failed as a whole.
+/// Returns an error if a call failed as a whole.
 pub(super) async fn describe(
     provider: &dyn CloudProvider,
     nodes: &[Arc<Node>],
@@ -34,8 +34,8 @@ pub(super) async fn describe(
     Ok(answers.into_iter().map(locate).collect())
 }
 
-/// What `zones` says comes before what `describe` says; where it cannot say, the node waits, because its labels would be
-/// wrong. A node that `zones` leaves to another implementation keeps what `describe` says.
+/// Merges the answers of `zones` and `describe`; those of `zones` take precedence. If `zones` fails, so does the node's answer,
+/// because its labels would be wrong. If `zones` leaves the node to another implementation, the values of `describe` are kept.
 fn located(instance: Instance, zone: Result<Zone, CloudError>) -> Result<Instance, CloudError> {
     match zone {
         Ok(Zone { zone, region }) => {
@@ -68,8 +68,9 @@ mod tests {
         cloud
     }
 
+    // Holds: N-15, N-16
     #[test]
-    fn n15_n16_each_of_zone_and_region_comes_from_zones_if_it_says_so() {
+    fn zone_and_region_from_zones_take_precedence() {
         let told = instance(Some("z1"), Some("r1"));
         for (zone, region, expected) in [
             (Some("z9"), Some("r9"), (Some("z9"), Some("r9"))),
@@ -83,7 +84,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_error_of_zones_about_one_node_keeps_that_node_waiting_and_no_other() {
+    async fn a_zones_error_about_one_node_affects_only_that_node() {
         for error in every_error() {
             let cloud = cloud();
             cloud.zones.lock().unwrap().insert("a".into(), Err(error.clone()));
@@ -97,7 +98,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_error_of_zones_as_a_whole_is_one_of_all_nodes() {
+    async fn a_zones_error_for_the_whole_call_affects_all_nodes() {
         for error in every_error() {
             let cloud = cloud();
             *cloud.locate_whole.lock().unwrap() = Some(error.clone());

@@ -1,4 +1,4 @@
-//! Which initialised nodes are to be looked up in the cloud once more.
+//! Tracks which initialized nodes are to be looked up in the cloud again.
 
 use std::{
     collections::HashMap,
@@ -7,20 +7,20 @@ use std::{
 
 use skydock_cloud::Node;
 
-/// Names of nodes that are due, and what the cloud refused for good.
+/// Names of nodes that are due, and nodes that are not to be looked up until they change.
 #[derive(Default)]
 pub(super) struct Due(Mutex<State>);
 
 #[derive(Default)]
 struct State {
-    /// Each with the number of the mark that made it due.
+    /// Due nodes, with the number of the mark that made them due.
     names: HashMap<String, u64>,
     refused: HashMap<String, Arc<Node>>,
     marks: u64,
 }
 
 impl State {
-    /// False if it is due again.
+    /// Marks a node as done; returns false if it became due again after `asked`.
     fn done(&mut self, name: &str, asked: u64) -> bool {
         let again = self.names.get(name).is_some_and(|mark| *mark > asked);
         if !again {
@@ -31,11 +31,11 @@ impl State {
 }
 
 impl Due {
-    /// Makes these nodes due and no others, except those that were refused and are still the same; gives the names. With
-    /// `anew`, what was refused is forgotten: another plugin may do it.
-    pub(super) fn mark(&self, nodes: impl IntoIterator<Item = Arc<Node>>, anew: bool) -> Vec<String> {
+    /// Makes these nodes due, and no others. Nodes for which the cloud had no answer and that have not changed are skipped,
+    /// unless `all` is set: after the plugin was replaced, it may answer for them. Returns the names of the due nodes.
+    pub(super) fn mark(&self, nodes: impl IntoIterator<Item = Arc<Node>>, all: bool) -> Vec<String> {
         let mut state = self.state();
-        if anew {
+        if all {
             state.refused.clear();
         }
         let mut now = State { marks: state.marks + 1, ..State::default() };
@@ -57,18 +57,20 @@ impl Due {
         self.state().names.contains_key(name)
     }
 
-    /// How often nodes were marked so far. A question knows its answer by this: what was made due while it was under way,
-    /// perhaps for another plugin, is not done with it.
+    /// Returns how often nodes have been marked. A query records this number when it starts, so that a node that became due
+    /// during the query, maybe because the plugin was replaced, stays due after the answer.
     pub(super) fn marks(&self) -> u64 {
         self.state().marks
     }
 
-    /// The node was looked up, or it is too late for that; it was asked about after so many marks.
+    /// Records that the node was looked up, or that it is too late for that. `asked` is the number of marks when the query
+    /// started.
     pub(super) fn done(&self, name: &str, asked: u64) {
         self.state().done(name, asked);
     }
 
-    /// The cloud has nothing to say about the node as it is; it was asked after so many marks.
+    /// Records that the cloud has no answer for the node until it changes. `asked` is the number of marks when the query
+    /// started.
     pub(super) fn refuse(&self, node: &Arc<Node>, asked: u64) {
         let mut state = self.state();
         if state.done(&node.name, asked) {
@@ -90,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn a_node_that_was_refused_is_due_again_when_it_has_changed_or_the_plugin_was_replaced() {
+    fn a_rejected_node_is_due_after_a_change_or_with_a_new_plugin() {
         let due = Due::default();
         assert_eq!(due.mark([node("a", true)], false), ["a"]);
         due.refuse(&node("a", true), due.marks());
@@ -104,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_to_an_older_question_leaves_a_node_due() {
+    fn an_answer_to_an_older_query_leaves_a_node_due() {
         let due = Due::default();
         due.mark([node("a", true)], false);
         let asked = due.marks();

@@ -1,8 +1,8 @@
-//! Waits until the cache shows what was written.
+//! Waits until the cache contains what was written.
 //!
-//! The API server applies a patch to the node as its own watch cache has it, and all over again if that was behind. Once the
-//! watch has shown one patch, the next is cheap; sent straight after it, the two cost the API server about twice as much. And
-//! the version that was shown is one whose taints are known.
+//! The API server applies a patch to the node in its own watch cache, and repeats the work if that was outdated. Once the watch
+//! has delivered the result of one patch, the next one is cheap; if it is sent immediately, both together cost the API server
+//! about twice as much. Besides, the taints of the delivered version are known.
 
 use std::{
     collections::HashMap,
@@ -10,18 +10,18 @@ use std::{
     time::Duration,
 };
 
-use k8s_openapi::api::core::v1::Node;
 use skydock_cloud::NodeAddress;
+use skydock_kube::informer::Entry;
 use tokio::{sync::oneshot, time::timeout};
 
-use crate::informer::Entry;
+use crate::kinds::NodeKind;
 
-/// A watch is a few milliseconds behind, and under load some hundred.
+/// Maximum time to wait. A watch is a few milliseconds behind, and under load some hundred.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-type NodeEntry = Arc<Entry<Node>>;
+type NodeEntry = Arc<Entry<NodeKind>>;
 
-/// What is waited for, by name of the node.
+/// Addresses that are waited for, by name of the node.
 #[derive(Default)]
 pub(super) struct Echo(Mutex<HashMap<String, Expected>>);
 
@@ -32,7 +32,7 @@ struct Expected {
 }
 
 impl Echo {
-    /// Expects these addresses. To be called before they are written.
+    /// Registers these addresses to be waited for. To be called before they are written.
     pub(super) fn expect(&self, node: &NodeEntry, addresses: &[NodeAddress]) -> Expectation {
         let (shown, receiver) = oneshot::channel();
         let expected = Expected { uid: node.uid().to_owned(), addresses: addresses.to_vec(), shown };
@@ -40,19 +40,19 @@ impl Echo {
         Expectation(receiver)
     }
 
-    /// Looks whether this version of a node is one that is waited for.
+    /// Ends the wait if this version of the node has the expected addresses.
     pub(super) fn show(&self, node: &NodeEntry) {
         let mut expected = self.expected();
         let fits = |it: &Expected| it.uid == node.uid() && it.addresses == node.view.addresses;
         if expected.get(node.name()).is_some_and(fits)
             && let Some(it) = expected.remove(node.name())
         {
-            // Nobody is there any more if it took too long.
+            // The receiver has been dropped if it took too long.
             drop(it.shown.send(Arc::clone(node)));
         }
     }
 
-    /// The node is gone.
+    /// Ends the wait for a node that was deleted.
     pub(super) fn forget(&self, name: &str) {
         self.expected().remove(name);
     }
@@ -62,11 +62,11 @@ impl Echo {
     }
 }
 
-/// Addresses that are waited for.
+/// A wait for the addresses of one node.
 pub(super) struct Expectation(oneshot::Receiver<NodeEntry>);
 
 impl Expectation {
-    /// The first version with the addresses; `None` if it does not come in time, or the node is gone.
+    /// Returns the first version with the addresses; `None` if it does not arrive in time, or the node was deleted.
     pub(super) async fn shown(self) -> Option<NodeEntry> {
         timeout(PATIENCE, self.0).await.ok()?.ok()
     }
@@ -90,7 +90,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn the_first_version_of_the_same_node_with_the_addresses_ends_the_wait() {
+    async fn the_wait_ends_when_the_same_node_shows_the_addresses() {
         let echo = Echo::default();
         let expectation = echo.expect(&entry("1", "10.0.0.1"), &wanted());
         echo.show(&entry("1", "10.0.0.1"));
@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn the_wait_ends_also_if_the_watch_is_far_behind_or_the_node_is_gone() {
+    async fn the_wait_ends_if_the_watch_lags_or_the_node_is_gone() {
         let echo = Echo::default();
         assert!(echo.expect(&entry("1", "10.0.0.1"), &wanted()).shown().await.is_none());
         let gone = echo.expect(&entry("1", "10.0.0.1"), &wanted());

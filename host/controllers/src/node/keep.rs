@@ -1,15 +1,16 @@
-//! Keeps the addresses and labels of initialised nodes as the cloud says.
+//! Keeps addresses and labels of initialized nodes up to date.
 
 use std::sync::Arc;
 
 use skydock_cloud::{CloudError, Instance};
+use skydock_kube::{api::ApiError, queue::Priority};
 use tokio::{sync::Semaphore, time::sleep};
 
 use super::{NodeController, NodeEntry, apply, plan};
-use crate::{api::ApiError, queue::Priority, retry::Again};
+use crate::retry::Again;
 
 impl NodeController {
-    /// Has all initialised nodes looked up, now and every period after. Never ends.
+    /// Makes all initialized nodes due, now and after every period. Never returns.
     pub(super) async fn keep(&self) {
         if !self.options.kept.addresses && !self.options.kept.labels {
             return std::future::pending().await;
@@ -20,12 +21,13 @@ impl NodeController {
         }
     }
 
-    /// All at once, so that they are asked about in full batches; with `anew`, those that the cloud had nothing to say about too.
-    pub(super) fn mark_due(&self, anew: bool) {
+    /// Makes all initialized nodes due at once, so that they are queried in full batches. With `all`, this includes those for
+    /// which the cloud had no answer.
+    pub(super) fn mark_due(&self, all: bool) {
         let info = self.shared.provider.info();
         let nodes = self.shared.nodes.list();
         let kept = nodes.iter().filter(|entry| plan::kept(&entry.view, &info)).map(|entry| Arc::clone(&entry.view));
-        self.queue.add_all(self.due.mark(kept, anew), Priority::Recheck);
+        self.queue.add_all(self.due.mark(kept, all), Priority::Recheck);
     }
 
     pub(super) async fn repair(&self, entry: &NodeEntry, instance: &Instance, asked: u64, turns: &Semaphore) {
@@ -35,7 +37,7 @@ impl NodeController {
             tracing::debug!(node = entry.name(), "{refused}");
         }
         if let Some(refused) = &plan.refused {
-            tracing::warn!(node = entry.name(), "addresses are left as they are: {refused}");
+            tracing::warn!(node = entry.name(), "addresses are not updated: {refused}");
         }
         let result = apply::repair(&self.client, entry, &plan).await;
         if let Err(error) = &result {
@@ -48,7 +50,7 @@ impl NodeController {
         }
     }
 
-    /// The cloud could not say how an initialised node is: nothing is wrong with the node, and the next period comes anyway.
+    /// Handles an error about an initialized node: the node is not changed, and is due again in the next period at the latest.
     pub(super) fn put_off(&self, entry: &NodeEntry, error: &CloudError, asked: u64) {
         self.shared.cloud_error(entry.name(), error);
         match Again::after(error) {

@@ -1,4 +1,4 @@
-//! Which labels and annotations a node gets: where its machine is and of what kind, and what else the cloud has to say.
+//! Determines the labels and annotations of a node: type and location of its instance, and additional ones from the cloud.
 
 use std::collections::BTreeSet;
 
@@ -9,31 +9,33 @@ use crate::constants::{
     LABEL_REGION_BETA, LABEL_ZONE, LABEL_ZONE_BETA,
 };
 
-/// What becomes of a node's labels, or of its annotations.
+/// Changes of a node's labels or annotations.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct KeyPlan {
-    /// To be set, also over others.
+    /// Keys and values to set, overwriting other values.
     pub set: Pairs,
-    /// To be removed.
+    /// Keys to remove.
     pub remove: Vec<String>,
-    /// For the annotation [`ANNOTATION_LABELS`] or [`ANNOTATION_ANNOTATIONS`]; empty takes it away, `None` leaves it.
+    /// Value of the annotation [`ANNOTATION_LABELS`] or [`ANNOTATION_ANNOTATIONS`]; if empty, it is removed, and if `None`, it
+    /// is not changed.
     pub remembered: Option<String>,
-    /// What of the cloud is not taken, and why.
+    /// Values of the cloud that are ignored, with the reason.
     pub refused: Vec<String>,
 }
 
 impl KeyPlan {
-    /// True if nothing is to be written.
+    /// Returns true if there is nothing to write.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.set.is_empty() && self.remove.is_empty() && self.remembered.is_none()
     }
 }
 
-/// What is to become of a node's labels.
+/// Returns the changes of a node's labels.
 ///
-/// Instance type, zone and region are the cloud's, and are set over others. A further label is set if the node does not have
-/// it, and from then on it is the cloud's as well: the node remembers its name, and it follows the cloud, also when it goes.
+/// Instance type, zone and region are owned by the cloud and overwrite other values. An additional label is set if the node
+/// does not have it. From then on, it is owned by the cloud too: its name is recorded on the node, its value is kept up to
+/// date, and it is removed when the cloud omits it.
 #[must_use]
 pub fn plan(node: &Node, instance: &Instance) -> KeyPlan {
     let mut plan =
@@ -51,7 +53,7 @@ pub fn plan(node: &Node, instance: &Instance) -> KeyPlan {
     plan
 }
 
-/// What is to become of a node's annotations: those of the cloud follow it, as further labels do.
+/// Returns the changes of a node's annotations, which are handled like additional labels.
 #[must_use]
 pub fn annotations(node: &Node, instance: &Instance) -> KeyPlan {
     let before = remembered(node, ANNOTATION_ANNOTATIONS, our_own);
@@ -71,10 +73,10 @@ fn follow(
     let mut now = BTreeSet::new();
     for (key, value) in in_cloud {
         match on_node.get(key) {
-            _ if reserved(key) => plan.refused.push(format!("{what} {key}: its name is not the cloud's to set")),
+            _ if reserved(key) => plan.refused.push(format!("{what} {key}: the cloud must not set it")),
             Some(other) if !before.contains(key.as_str()) => {
                 if other != value {
-                    plan.refused.push(format!("{what} {key}: the node has it already, with the value {other:?}"));
+                    plan.refused.push(format!("{what} {key}: the node already has the value {other:?}"));
                 }
             }
             _ => {
@@ -89,19 +91,19 @@ fn follow(
     plan
 }
 
-/// What came from the cloud. What the annotation says is not to be trusted: a kubelet may write it, but it may not touch the labels
-/// that `reserved` keeps from it here.
+/// Returns the recorded names of keys that came from the cloud. The annotation is not trusted: a kubelet can write it, but
+/// cannot write the labels for which `reserved` is true. These are ignored here.
 fn remembered<'a>(node: &'a Node, annotation: &str, reserved: fn(&str) -> bool) -> BTreeSet<&'a str> {
     let names = node.annotations.get(annotation).map(String::as_str).unwrap_or_default();
     names.split(',').filter(|name| !name.is_empty() && !reserved(name)).collect()
 }
 
-/// True for annotations that are this host's own.
+/// Returns true for annotations of Skydock itself.
 fn our_own(key: &str) -> bool {
     key.split_once('/').is_some_and(|(domain, _)| domain == "skydock.dev" || domain.ends_with(".skydock.dev"))
 }
 
-/// True for label keys under `kubernetes.io` and `k8s.io` and their subdomains.
+/// Returns true for label keys under `kubernetes.io`, `k8s.io` and their subdomains.
 fn reserved(key: &str) -> bool {
     let Some((domain, _)) = key.split_once('/') else { return false };
     ["kubernetes.io", "k8s.io"]
@@ -123,8 +125,9 @@ mod tests {
         Instance { labels: pairs(labels), ..Instance::default() }
     }
 
+    // Holds: N-14, N-15, N-16
     #[test]
-    fn n14_n15_n16_type_zone_and_region_become_both_labels_over_others() {
+    fn type_zone_and_region_set_stable_and_beta_labels() {
         let node = node(&[(LABEL_ZONE, "old"), (LABEL_REGION, "us-west")], None);
         let instance = Instance {
             instance_type: Some("t1".into()),
@@ -144,8 +147,9 @@ mod tests {
         assert!(plan(&node, &empty).is_empty());
     }
 
+    // Holds: N-17
     #[test]
-    fn n17_further_labels_are_taken_unless_reserved_or_present() {
+    fn extra_labels_are_added_unless_reserved_or_present() {
         let node = node(&[("my.custom.label/foo", "bar"), ("same", "value")], None);
         let instance = cloud(&[
             ("topology.k8s.cp/zone-id", "az1"),
@@ -162,28 +166,28 @@ mod tests {
         let expected = pairs(&[("topology.k8s.cp/zone-id", "az1"), ("app.k8snio/bar", "1"), ("k8snio/bar", "2")]);
         assert_eq!(plan.set, expected);
         assert_eq!(plan.refused.len(), 5, "{:?}", plan.refused);
-        let other = "label my.custom.label/foo: the node has it already, with the value \"bar\"";
+        let other = "label my.custom.label/foo: the node already has the value \"bar\"";
         assert!(plan.refused.contains(&other.to_owned()), "{:?}", plan.refused);
         assert_eq!(plan.remembered.as_deref(), Some("app.k8snio/bar,k8snio/bar,topology.k8s.cp/zone-id"));
     }
 
     // Holds: N-23, OPS-28, OPS-37
     #[test]
-    fn labels_from_the_cloud_follow_it_and_others_are_left_alone() {
+    fn cloud_labels_follow_the_cloud_and_others_stay() {
         for (on_node, remembered, in_cloud, set, remove, remember) in [
-            // as it was
+            // not changed
             (vec![("a", "1")], Some("a"), vec![("a", "1")], vec![], vec![], None),
-            // another value in the cloud, or one set by hand
+            // another value in the cloud, or one that was set manually
             (vec![("a", "1")], Some("a"), vec![("a", "2")], vec![("a", "2")], vec![], None),
-            // taken away by hand
+            // removed manually
             (vec![], Some("a"), vec![("a", "1")], vec![("a", "1")], vec![], None),
-            // gone from the cloud: of several, of one, and taken away by hand already
+            // omitted by the cloud: one of several, the only one, and one that was removed manually
             (vec![("a", "1"), ("b", "1")], Some("a,b"), vec![("b", "1")], vec![], vec!["a"], Some("b")),
             (vec![("a", "1")], Some("a"), vec![], vec![], vec!["a"], Some("")),
             (vec![], Some("a"), vec![], vec![], vec![], Some("")),
-            // new in the cloud
+            // added in the cloud
             (vec![("a", "1")], Some("a"), vec![("a", "1"), ("b", "1")], vec![("b", "1")], vec![], Some("a,b")),
-            // somebody else's, with the cloud's value or another
+            // owned by someone else, with the cloud's value or another
             (vec![("a", "1")], None, vec![("a", "1")], vec![], vec![], None),
             (vec![("a", "1")], None, vec![("a", "2")], vec![], vec![], None),
             (vec![("a", "1")], None, vec![], vec![], vec![], None),
@@ -201,7 +205,7 @@ mod tests {
 
     // Holds: OPS-104
     #[test]
-    fn annotations_of_the_cloud_follow_it_and_our_own_are_left() {
+    fn cloud_annotations_follow_the_cloud_and_others_stay() {
         let annotated = |pairs_: &[(&str, &str)]| Node { annotations: pairs(pairs_), ..Node::default() };
         let cloud = |all: &[(&str, &str)]| Instance { annotations: pairs(all), ..Instance::default() };
         let fresh = annotations(
@@ -209,7 +213,7 @@ mod tests {
             &cloud(&[("x.example/a", "1"), ("x.example/theirs", "2")]),
         );
         assert_eq!((fresh.set, fresh.remembered.as_deref()), (pairs(&[("x.example/a", "1")]), Some("x.example/a")));
-        assert_eq!(fresh.refused, ["annotation x.example/theirs: the node has it already, with the value \"1\""]);
+        assert_eq!(fresh.refused, ["annotation x.example/theirs: the node already has the value \"1\""]);
         let names = "node.skydock.dev/labels,x.example/a";
         let node = annotated(&[
             ("node.skydock.dev/annotations", names),

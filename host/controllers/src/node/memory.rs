@@ -1,4 +1,4 @@
-//! What is remembered of a node while it is there. To forget it costs a question or an event more.
+//! What is remembered about existing nodes. If it is lost, this only costs another query or event.
 
 use std::{
     collections::HashMap,
@@ -6,26 +6,27 @@ use std::{
     time::Duration,
 };
 
-use k8s_openapi::api::core::v1::Node;
 use prometheus_client::metrics::gauge::Gauge;
 use skydock_cloud::CloudError;
+use skydock_kube::{events::TELL_AGAIN, informer::Entry};
 use tokio::time::Instant;
 
-use crate::{batches::Fit, events::TELL_AGAIN, informer::Entry, patience::Patience};
+use crate::kinds::NodeKind;
+use crate::{batches::Fit, patience::Patience};
 
-/// Of all nodes, by name.
+/// What is remembered about all nodes, by name.
 #[derive(Default)]
 pub(super) struct Memory(Mutex<HashMap<String, Remembered>>);
 
 #[derive(Default)]
 struct Remembered {
-    /// Version that was initialised, while the cache shows it.
+    /// Resource version that was initialized, as long as the cache contains it.
     settled: Option<String>,
-    /// UID that was warned about as foreign, and when.
+    /// UID of the node for which a warning about a foreign provider ID was published, and when.
     foreign: Option<(String, Instant)>,
-    /// In how large a batch it may go, if not with as many as there are.
+    /// How large a batch with this node may be, if it is limited.
     fit: Option<Fit>,
-    /// For how long the cloud has been at it.
+    /// How long the cloud has answered that an operation is in progress.
     patience: Option<Patience>,
 }
 
@@ -57,33 +58,33 @@ impl Memory {
         }
     }
 
-    /// This version was initialised.
-    pub(super) fn settle(&self, entry: &Entry<Node>) {
+    /// Records that this version was initialized.
+    pub(super) fn settle(&self, entry: &Entry<NodeKind>) {
         let version = entry.resource_version();
         let version = (!version.is_empty()).then(|| version.to_owned());
         self.note(entry.name(), |node| (node.settled, node.patience) = (version, None));
     }
 
-    /// True if the cache still shows what was there before this node was initialised.
-    pub(super) fn is_settled(&self, entry: &Entry<Node>) -> bool {
+    /// Returns true if the cache still contains the version from before the initialization.
+    pub(super) fn is_settled(&self, entry: &Entry<NodeKind>) -> bool {
         let nodes = self.nodes();
         nodes.get(entry.name()).and_then(|node| node.settled.as_deref()) == Some(entry.resource_version())
     }
 
-    /// Which nodes were initialised, and have not changed since.
+    /// Returns the nodes that were initialized and have not changed since.
     #[cfg(test)]
     pub(super) fn settled(&self) -> std::collections::HashSet<String> {
         let nodes = self.nodes();
         nodes.iter().filter(|(_, node)| node.settled.is_some()).map(|(name, _)| name.clone()).collect()
     }
 
-    /// The cache shows another version.
+    /// Records that the cache contains another version of the node.
     pub(super) fn changed(&self, name: &str) {
         self.change(name, |node| node.settled = None);
     }
 
-    /// Takes note that a node is foreign. `None` if that is to be told now, else how long it is not.
-    pub(super) fn told_as_foreign(&self, entry: &Entry<Node>, now: Instant) -> Option<Duration> {
+    /// Records that a node is foreign. Returns `None` if an event is to be published, otherwise the time until the next one.
+    pub(super) fn told_as_foreign(&self, entry: &Entry<NodeKind>, now: Instant) -> Option<Duration> {
         self.note(entry.name(), |node| {
             let told = node.foreign.as_ref().filter(|(uid, _)| uid == entry.uid()).map(|(_, at)| *at);
             let waits = told.map(|at| (at + TELL_AGAIN).saturating_duration_since(now)).filter(|it| !it.is_zero());
@@ -94,7 +95,7 @@ impl Memory {
         })
     }
 
-    /// In how large a batch it may go.
+    /// Returns how large a batch with this node may be.
     pub(super) fn fit(&self, name: &str) -> Fit {
         self.nodes().get(name).and_then(|node| node.fit).unwrap_or_default()
     }
@@ -107,7 +108,7 @@ impl Memory {
         }
     }
 
-    /// What is too much for one plugin may not be for the next.
+    /// Forgets the limits of all batches: another plugin may handle larger ones.
     pub(super) fn forget_fits(&self) {
         self.nodes().retain(|_, node| {
             node.fit = None;
@@ -115,7 +116,7 @@ impl Memory {
         });
     }
 
-    /// Takes note of an error. Says how long the cloud has been at work on the node, if that is to be told now.
+    /// Records an error. Returns how long an operation on the node has been in progress if it is to be reported.
     pub(super) fn wait(&self, name: &str, error: &CloudError, long: &Gauge, now: Instant) -> Option<Duration> {
         self.note(name, |node| {
             let mut patience = node.patience.take().unwrap_or_default();
@@ -125,12 +126,12 @@ impl Memory {
         })
     }
 
-    /// The cloud has nothing to do for it.
+    /// Records that no operation on the node is in progress.
     pub(super) fn waits_no_more(&self, name: &str) {
         self.change(name, |node| node.patience = None);
     }
 
-    /// The node is gone.
+    /// Forgets a node that was deleted.
     pub(super) fn forget(&self, name: &str) {
         self.nodes().remove(name);
     }
@@ -144,7 +145,7 @@ mod tests {
     use crate::testing::node;
 
     #[test]
-    fn of_a_node_of_which_nothing_is_to_be_remembered_nothing_is() {
+    fn a_node_without_state_is_not_remembered() {
         let (memory, gauge, now) = (Memory::default(), Gauge::default(), Instant::now());
         let entry = Entry::new(node("a"));
         memory.settle(&entry);

@@ -1,4 +1,4 @@
-//! What to do about a node: pure decisions.
+//! Decides what to do about a node. All functions are pure.
 
 use skydock_cloud::{Instance, Node, NodeAddress, Pairs, ProviderInfo};
 
@@ -16,30 +16,30 @@ use crate::constants::{
 pub enum Need {
     /// Nothing.
     Nothing,
-    /// It waits for initialisation.
-    Initialisation,
-    /// It waits for initialisation under a provider ID that no provider here owns: it is left alone.
+    /// It waits for initialization.
+    Initialization,
+    /// Nothing: it waits for initialization, but no provider here owns its provider ID.
     Foreign(String),
-    /// It is initialised, and these labels do not follow their beta twins.
+    /// These labels, because they differ from their beta counterparts; the node is initialized.
     Labels(Pairs),
 }
 
-/// Pairs of labels: beta, GA.
+/// Pairs of labels with the same meaning: beta, GA.
 const TWINS: [(&str, &str); 3] =
     [(LABEL_ZONE_BETA, LABEL_ZONE), (LABEL_REGION_BETA, LABEL_REGION), (LABEL_INSTANCE_TYPE_BETA, LABEL_INSTANCE_TYPE)];
 
-/// True if a node waits for initialisation.
+/// Returns true if a node waits for initialization.
 #[must_use]
-pub fn uninitialised(node: &Node) -> bool {
+pub fn uninitialized(node: &Node) -> bool {
     node.taints.iter().any(|taint| taint.key == TAINT_UNINITIALIZED)
 }
 
-/// What this node needs.
+/// Returns what this node needs.
 #[must_use]
 pub fn need(node: &Node, info: &ProviderInfo) -> Need {
     let foreign = node.provider_id.as_ref().filter(|id| !info.owns(id));
-    if uninitialised(node) {
-        return foreign.map_or(Need::Initialisation, |id| Need::Foreign(id.clone()));
+    if uninitialized(node) {
+        return foreign.map_or(Need::Initialization, |id| Need::Foreign(id.clone()));
     }
     if foreign.is_some() {
         return Need::Nothing;
@@ -53,40 +53,40 @@ pub fn need(node: &Node, info: &ProviderInfo) -> Need {
     if labels.is_empty() { Need::Nothing } else { Need::Labels(labels) }
 }
 
-/// All that initialisation writes.
+/// Everything that is written to initialize a node.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Initialisation {
-    /// For `status.addresses`; `None` leaves them.
+pub struct Initialization {
+    /// New value of `status.addresses`; `None` leaves them unchanged.
     pub addresses: Option<Vec<NodeAddress>>,
-    /// For `spec.providerID`; `None` leaves it.
+    /// New value of `spec.providerID`; `None` leaves it unchanged.
     pub provider_id: Option<String>,
-    /// What becomes of labels.
+    /// Changes of labels.
     pub labels: KeyPlan,
-    /// What becomes of annotations.
+    /// Changes of annotations.
     pub annotations: KeyPlan,
 }
 
-/// Why a node cannot be initialised with what the cloud has said.
+/// Why a node cannot be initialized with the cloud's answer.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
-    /// Kubernetes cannot tell nodes apart without.
+    /// There is no provider ID, which Kubernetes needs to identify the instance.
     #[error("cloud provider does not set node provider ID for node {0}")]
     NoProviderId(String),
-    /// The kubelet's `--node-ip` does not fit.
+    /// The kubelet's `--node-ip` does not match the cloud's addresses.
     #[error("provided node ip is not valid: {0}")]
     ProvidedIp(#[from] ProvidedIpError),
 }
 
-/// What to write to initialise a node.
+/// Returns what to write to initialize a node.
 ///
 /// # Errors
 ///
-/// If the node would be without a provider ID, or if the kubelet's `--node-ip` is none of the cloud's addresses.
-pub fn initialise(node: &Node, instance: &Instance) -> Result<Initialisation, Refusal> {
+/// Returns an error if the node would have no provider ID, or if the kubelet's `--node-ip` is not one of the cloud's addresses.
+pub fn initialize(node: &Node, instance: &Instance) -> Result<Initialization, Refusal> {
     if node.provider_id.is_none() && instance.provider_id.is_none() {
         return Err(Refusal::NoProviderId(node.name.clone()));
     }
-    Ok(Initialisation {
+    Ok(Initialization {
         addresses: addresses::wanted(node, &instance.addresses)?,
         provider_id: instance.provider_id.clone().filter(|_| node.provider_id.is_none()),
         labels: labels::plan(node, instance),
@@ -94,7 +94,7 @@ pub fn initialise(node: &Node, instance: &Instance) -> Result<Initialisation, Re
     })
 }
 
-/// Which parts of an initialised node are kept up to date.
+/// Which parts of an initialized node are kept up to date.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Kept {
     /// Its addresses.
@@ -103,20 +103,20 @@ pub struct Kept {
     pub labels: bool,
 }
 
-/// All that is written to bring an initialised node up to date.
+/// Everything that is written to update an initialized node.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Repair {
-    /// For `status.addresses`; `None` leaves them.
+    /// New value of `status.addresses`; `None` leaves them unchanged.
     pub addresses: Option<Vec<NodeAddress>>,
-    /// What becomes of labels.
+    /// Changes of labels.
     pub labels: KeyPlan,
-    /// What becomes of annotations.
+    /// Changes of annotations.
     pub annotations: KeyPlan,
-    /// Why the addresses are left as they are, although the cloud has some.
+    /// Why the addresses are not changed although the cloud reports some.
     pub refused: Option<ProvidedIpError>,
 }
 
-/// What to write to bring an initialised node up to date.
+/// Returns what to write to update an initialized node.
 #[must_use]
 pub fn repair(node: &Node, instance: &Instance, kept: Kept) -> Repair {
     let mut repair = Repair::default();
@@ -133,10 +133,10 @@ pub fn repair(node: &Node, instance: &Instance, kept: Kept) -> Repair {
     repair
 }
 
-/// True if a node is initialised, and one of the provider's own.
+/// Returns true if a node is initialized and owned by this provider.
 #[must_use]
 pub fn kept(node: &Node, info: &ProviderInfo) -> bool {
-    !uninitialised(node) && node.provider_id.as_ref().is_some_and(|id| info.owns(id))
+    !uninitialized(node) && node.provider_id.as_ref().is_some_and(|id| info.owns(id))
 }
 
 #[cfg(test)]
@@ -163,50 +163,55 @@ mod tests {
         Instance { provider_id: Some("fake://12345".into()), ..Instance::default() }
     }
 
+    // Holds: N-07
     #[test]
-    fn n07_a_node_is_uninitialised_by_the_key_of_the_taint_alone() {
+    fn the_taint_key_alone_marks_a_node_as_uninitialized() {
         for effect in [TaintEffect::NoSchedule, TaintEffect::NoExecute, TaintEffect::PreferNoSchedule] {
-            assert_eq!(need(&tainted(effect, None), &info()), Need::Initialisation);
+            assert_eq!(need(&tainted(effect, None), &info()), Need::Initialization);
         }
         assert_eq!(need(&Node::default(), &info()), Need::Nothing);
     }
 
-    // Holds: SEC-06, OPS-07
+    // Holds: L-13, N-25, SEC-06, OPS-07
     #[test]
-    fn l13_n25_a_node_of_a_foreign_provider_is_left_alone() {
+    fn a_node_of_another_provider_is_not_changed() {
         let foreign = tainted(TaintEffect::NoSchedule, Some("aws:///i-1"));
         assert_eq!(need(&foreign, &info()), Need::Foreign("aws:///i-1".into()));
         let labels = pairs(&[(LABEL_ZONE_BETA, "z")]);
-        let initialised = Node { provider_id: Some("aws:///i-1".into()), labels, ..Node::default() };
-        assert_eq!(need(&initialised, &info()), Need::Nothing);
+        let initialized = Node { provider_id: Some("aws:///i-1".into()), labels, ..Node::default() };
+        assert_eq!(need(&initialized, &info()), Need::Nothing);
     }
 
+    // Holds: N-10
     #[test]
-    fn n10_a_node_without_provider_id_keeps_its_taint() {
-        let error = initialise(&fresh(), &Instance::default()).unwrap_err();
+    fn a_node_without_provider_id_keeps_its_taint() {
+        let error = initialize(&fresh(), &Instance::default()).unwrap_err();
         assert_eq!(error.to_string(), "cloud provider does not set node provider ID for node node0");
     }
 
+    // Holds: N-10, N-13
     #[test]
-    fn n10_n13_a_provider_id_that_is_there_is_kept() {
+    fn an_existing_provider_id_is_kept() {
         let preset = tainted(TaintEffect::NoSchedule, Some("fake://preset"));
-        assert_eq!(initialise(&preset, &known()).unwrap().provider_id, None);
-        assert_eq!(initialise(&preset, &Instance::default()).unwrap(), Initialisation::default());
-        assert_eq!(initialise(&fresh(), &known()).unwrap().provider_id.as_deref(), Some("fake://12345"));
+        assert_eq!(initialize(&preset, &known()).unwrap().provider_id, None);
+        assert_eq!(initialize(&preset, &Instance::default()).unwrap(), Initialization::default());
+        assert_eq!(initialize(&fresh(), &known()).unwrap().provider_id.as_deref(), Some("fake://12345"));
     }
 
+    // Holds: N-12
     #[test]
-    fn n12_a_provided_ip_that_the_cloud_does_not_know_keeps_the_taint() {
+    fn an_unknown_provided_ip_keeps_the_taint() {
         let mut node = fresh();
         node.annotations = pairs(&[("alpha.kubernetes.io/provided-node-ip", "10.0.0.2")]);
         let addresses = vec![NodeAddress { kind: AddressKind::InternalIp, address: "10.0.0.1".into() }];
-        let error = initialise(&node, &Instance { addresses, ..known() }).unwrap_err();
+        let error = initialize(&node, &Instance { addresses, ..known() }).unwrap_err();
         assert!(matches!(error, Refusal::ProvidedIp(ProvidedIpError::Unknown(_))), "{error}");
     }
 
-    /// Upstream's Test_syncNode, as far as it is decided here; V1 providers do not exist in the contract.
+    /// The cases of upstream's Test_syncNode that are decided here; V1 providers do not exist in the plugin contract.
+    // Holds: N-08, N-10, N-12, N-13
     #[test]
-    fn n08_n10_n12_n13_upstreams_table_of_nodes_to_initialise() {
+    fn upstreams_table_of_nodes_to_initialize() {
         let address = |kind, address: &str| NodeAddress { kind, address: address.to_owned() };
         let internal = || address(AddressKind::InternalIp, "10.0.0.1");
         let external = || address(AddressKind::ExternalIp, "132.143.154.163");
@@ -215,7 +220,7 @@ mod tests {
         let all = || vec![cloud_name(), internal(), external()];
         let nameless = || vec![internal(), external()];
         let id = "fake://12345";
-        // the cloud's ID and addresses, the ID and the provided IP of the node; the ID and the addresses written
+        // the cloud's ID and addresses, the ID and the provided IP of the node; the ID and the addresses that are written
         for (cloud_id, addresses, node_id, provided, written_id, expected) in [
             (Some(id), all(), None, None, Some(id), Some(all())),
             (Some(id), nameless(), None, None, Some(id), Some(vec![internal(), external(), own_name()])),
@@ -238,7 +243,7 @@ mod tests {
                 ..tainted(TaintEffect::NoSchedule, node_id)
             };
             let instance = Instance { provider_id: cloud_id.map(Into::into), addresses, ..Instance::default() };
-            let plan = initialise(&node, &instance).unwrap();
+            let plan = initialize(&node, &instance).unwrap();
             assert_eq!((plan.provider_id.as_deref(), plan.addresses), (written_id, expected), "{node:?}");
         }
         for (cloud_id, provided) in [(None, None), (Some(id), Some("invalid-ip")), (Some(id), Some("10.0.0.2"))] {
@@ -246,12 +251,13 @@ mod tests {
                 provided.map(|ip: &str| ("alpha.kubernetes.io/provided-node-ip".to_owned(), ip.to_owned()));
             let node = Node { annotations: annotation.into_iter().collect(), ..fresh() };
             let instance = Instance { provider_id: cloud_id.map(Into::into), addresses: all(), ..Instance::default() };
-            assert!(initialise(&node, &instance).is_err(), "{cloud_id:?} {provided:?}");
+            assert!(initialize(&node, &instance).is_err(), "{cloud_id:?} {provided:?}");
         }
     }
 
+    // Holds: N-29, N-35
     #[test]
-    fn n29_n35_only_initialised_nodes_of_our_own_are_kept_and_a_bad_annotation_leaves_the_addresses() {
+    fn only_own_initialized_nodes_are_updated() {
         for (node, expected) in [
             (Node { provider_id: Some("fake://1".into()), ..Node::default() }, true),
             (tainted(TaintEffect::NoSchedule, Some("fake://1")), false),
@@ -269,8 +275,9 @@ mod tests {
         assert_eq!(repair(&node, &instance, Kept { addresses: false, labels: false }), Repair::default());
     }
 
+    // Holds: N-26, N-28
     #[test]
-    fn n26_n28_the_beta_label_is_the_source_of_truth() {
+    fn the_beta_label_is_the_source_of_truth() {
         for (labels, expected) in [
             (vec![(LABEL_ZONE_BETA, "z")], vec![(LABEL_ZONE, "z")]),
             (vec![(LABEL_ZONE_BETA, "z"), (LABEL_ZONE, "z")], vec![]),

@@ -1,4 +1,4 @@
-//! Asks the cloud about nodes, and initialises them or brings them up to date.
+//! Queries the cloud about nodes, and initializes or updates them.
 
 use std::{
     sync::{
@@ -20,18 +20,18 @@ use crate::{
     retry::Again,
 };
 
-/// While the cloud is asked, nodes that come are gathered, so that fewer calls are about more nodes; but no longer than this.
+/// Maximum time for which nodes are gathered while a query is in progress, so that fewer calls are about more nodes.
 const GATHER: Duration = Duration::from_millis(250);
 
-/// The questions of one batch.
+/// The queries of one batch.
 pub(super) struct Round<'a> {
     controller: &'a NodeController,
     stop: &'a CancellationToken,
-    /// So often nodes had been made due when it began.
+    /// Number of marks of due nodes when this round started.
     marks: u64,
-    /// To write.
+    /// Limits concurrent writes.
     turns: Semaphore,
-    /// Some are to be tried again with back-off.
+    /// A query has failed and is retried with back-off.
     failed: AtomicBool,
 }
 
@@ -44,8 +44,8 @@ impl<'a> Round<'a> {
     async fn follow(&self, entry: NodeEntry, answer: Result<Instance, CloudError>) {
         let controller = self.controller;
         let key = entry.key();
-        match (plan::uninitialised(&entry.view), answer) {
-            (true, Ok(instance)) => controller.initialise(entry, &instance, &self.turns).await,
+        match (plan::uninitialized(&entry.view), answer) {
+            (true, Ok(instance)) => controller.initialize(entry, &instance, &self.turns).await,
             (true, Err(error)) => controller.refuse(&entry, &error),
             (false, Ok(instance)) => controller.repair(&entry, &instance, self.marks, &self.turns).await,
             (false, Err(error)) => controller.put_off(&entry, &error, self.marks),
@@ -53,7 +53,7 @@ impl<'a> Round<'a> {
         controller.queue.done(&key);
     }
 
-    /// It was not asked about: that is done when the cloud may be asked again, unless the end has come.
+    /// Queues a node again that was not queried: when the cloud may be called again, unless this process is shutting down.
     fn put_back(&self, entry: &NodeEntry) {
         let queue = &self.controller.queue;
         if !self.stop.is_cancelled() {
@@ -75,7 +75,7 @@ impl Ask for Round<'_> {
         let nodes: Vec<_> = batch.iter().map(|entry| Arc::clone(&entry.view)).collect();
         self.controller.queue.hold(GATHER);
         let answers = tokio::select! {
-            // What would follow is not to be begun any more.
+            // No consequences are to be started after the shutdown.
             () = self.stop.cancelled() => return None,
             answers = describe::describe(&*self.controller.shared.provider, &nodes) => answers,
         };
@@ -96,13 +96,13 @@ impl Ask for Round<'_> {
                 continue;
             };
             let backs_off = answer.as_ref().is_err_and(|error| Again::after(error) == Again::BackOff);
-            if backs_off && plan::uninitialised(&entry.view) {
+            if backs_off && plan::uninitialized(&entry.view) {
                 failed.push(entry.key());
             }
             answers.push((entry, answer));
         }
         if !failed.is_empty() {
-            // However many nodes there are, it is one try that has failed.
+            // However many nodes it was about, this counts as one failure.
             let counts = !self.failed.swap(true, Ordering::Relaxed);
             self.controller.queue.retry_together(failed, counts);
         }

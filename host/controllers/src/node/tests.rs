@@ -4,10 +4,10 @@ use skydock_cloud::{AddressKind, Capability, CloudError, Instance, NodeAddress, 
 use tokio::time::{Instant, sleep};
 
 use super::*;
+use crate::recorder;
 use crate::{
     Controller, Metrics,
-    events::Recorder,
-    testing::{FakeApi, FakeCloud, every_error, node, pairs, with},
+    testing::{FakeApi, FakeCloud, echoes, every_error, node, pairs, with},
 };
 
 mod crowd;
@@ -28,11 +28,11 @@ fn bench_with(options: NodeOptions) -> Bench {
     let (api, cloud) = (FakeApi::default(), Arc::new(FakeCloud::default()));
     let mut registry = Registry::default();
     let metrics = Metrics::register(&mut registry);
-    let (recorder, writer) = Recorder::new(api.client(), metrics.clone());
+    let (recorder, writer) = recorder(api.client(), &metrics);
     tokio::spawn(writer.run(CancellationToken::new()));
     let shared =
         Shared { controller: Controller::Node, provider: cloud.clone(), nodes: Arc::default(), recorder, metrics };
-    api.echoes(&shared.nodes);
+    echoes(&api, &shared.nodes);
     let controller = Arc::new(NodeController::new(shared, api.client(), NodeOptions { workers: 2, ..options }));
     Bench { api, cloud, controller, shutdown: CancellationToken::new(), registry }
 }
@@ -65,7 +65,7 @@ impl Bench {
     }
 }
 
-fn initialised(name: &str) -> Node {
+fn initialized(name: &str) -> k8s_openapi::api::core::v1::Node {
     with(&node(name), &json!({"spec": {"taints": null, "providerID": format!("fake://{name}")}}))
 }
 
@@ -73,8 +73,9 @@ async fn wait() {
     sleep(Duration::from_millis(200)).await;
 }
 
+// Holds: N-18, N-19, N-20, N-39
 #[tokio::test(start_paused = true)]
-async fn n18_n19_n20_n39_addresses_are_written_first_then_id_labels_and_taint_in_one_patch() {
+async fn addresses_are_patched_before_id_labels_and_taint() {
     let bench = bench();
     bench.knows("a");
     bench.start();
@@ -101,7 +102,7 @@ async fn n18_n19_n20_n39_addresses_are_written_first_then_id_labels_and_taint_in
 }
 
 #[tokio::test(start_paused = true)]
-async fn nodes_that_wait_together_are_described_together() {
+async fn waiting_nodes_are_described_in_batches() {
     let bench = bench();
     for name in ["a", "b", "c", "d"] {
         bench.knows(name);
@@ -126,7 +127,7 @@ async fn batches_are_computed_on_two_threads_at_a_time() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn one_node_that_fails_does_not_keep_the_others_of_its_batch() {
+async fn one_failed_node_does_not_hold_back_its_batch() {
     let bench = bench();
     bench.knows("a");
     bench.says("b", Err(CloudError::Denied("no key".into())));
@@ -140,7 +141,7 @@ async fn one_node_that_fails_does_not_keep_the_others_of_its_batch() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn all_of_a_batch_have_their_addresses_before_the_first_taint_goes_but_nobody_waits_for_one_that_is_slow() {
+async fn addresses_of_a_batch_are_written_before_any_taint_removal() {
     let bench = bench();
     let names: Vec<_> = (0..3 * WRITERS).map(|number| format!("n{number}")).collect();
     for name in &names {
@@ -159,20 +160,21 @@ async fn all_of_a_batch_have_their_addresses_before_the_first_taint_goes_but_nob
     assert_eq!(second.len(), names.len() - 1, "all but the slow one are done");
 }
 
+// Holds: N-03, N-08
 #[tokio::test(start_paused = true)]
-async fn n03_n08_an_error_keeps_the_taint_and_is_tried_again_with_back_off() {
+async fn an_error_keeps_the_taint_and_is_retried_with_backoff() {
     let bench = bench();
     bench.controller.shared.nodes.apply(node("a"));
     bench.start();
     wait().await;
-    // 0, 5, 15, 35, 75, 155 ms
+    // Calls at 0, 5, 15, 35, 75 and 155 ms.
     assert_eq!(bench.cloud.calls().len(), 6);
     assert_eq!(bench.api.calls(), Vec::<String>::new());
 }
 
 // Holds: OPS-62, OPS-63
 #[tokio::test(start_paused = true)]
-async fn a_new_machine_that_is_in_progress_for_long_is_told() {
+async fn a_new_instance_long_in_progress_gets_an_event() {
     let bench = bench();
     let retry = Retry { after: Duration::from_secs(60), message: "it boots".into() };
     bench.says("a", Err(CloudError::InProgress(retry)));
@@ -184,13 +186,13 @@ async fn a_new_machine_that_is_in_progress_for_long_is_told() {
     sleep(Duration::from_secs(60)).await;
     let (reason, message) = bench.events().pop().unwrap();
     assert_eq!((reason.as_str(), long()), ("StillInProgress", 1));
-    assert!(message.starts_with("The cloud has been at work on the machine for 10 minutes"), "{message}");
+    assert!(message.starts_with("An operation on the instance has been in progress for 10 minutes"), "{message}");
     sleep(Duration::from_secs(40 * 60)).await;
     assert_eq!(bench.events().len(), 2, "each half hour");
     bench.knows("a");
     sleep(Duration::from_secs(60)).await;
     assert_eq!((bench.events().pop().unwrap().0.as_str(), long()), ("Synced", 0));
-    // One that goes is counted no more either.
+    // A node that is deleted is not counted either.
     let retry = Retry { after: Duration::from_secs(60), message: "it boots".into() };
     bench.says("b", Err(CloudError::InProgress(retry)));
     bench.controller.shared.nodes.apply(node("b"));
@@ -201,7 +203,7 @@ async fn a_new_machine_that_is_in_progress_for_long_is_told() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn work_in_progress_is_asked_again_after_the_delay_without_an_event() {
+async fn an_instance_in_progress_is_queried_again_without_an_event() {
     let bench = bench();
     let retry = Retry { after: Duration::from_secs(7), message: "booting".into() };
     bench.says("a", Err(CloudError::InProgress(retry)));
@@ -215,8 +217,9 @@ async fn work_in_progress_is_asked_again_after_the_delay_without_an_event() {
     assert_eq!(bench.events(), [("Synced".into(), "Node synced successfully".into())]);
 }
 
+// Holds: N-02
 #[tokio::test(start_paused = true)]
-async fn n02_what_is_invalid_waits_for_a_change_of_the_node_and_a_heartbeat_is_none() {
+async fn an_invalid_node_waits_for_a_change_other_than_heartbeats() {
     let bench = bench();
     bench.says("a", Err(CloudError::Invalid("bad name".into())));
     bench.controller.shared.nodes.apply(node("a"));
@@ -238,13 +241,14 @@ async fn n02_what_is_invalid_waits_for_a_change_of_the_node_and_a_heartbeat_is_n
     assert_eq!(bench.cloud.calls().len(), 2);
 }
 
+// Holds: N-21
 #[tokio::test(start_paused = true)]
-async fn n21_the_age_of_a_node_is_counted_once_when_it_is_initialised() {
+async fn initialization_delays_are_measured_once_per_node() {
     let bench = bench();
     bench.knows("a");
     bench.knows("b");
     bench.controller.shared.nodes.apply(node("a"));
-    bench.controller.shared.nodes.apply(initialised("b"));
+    bench.controller.shared.nodes.apply(initialized("b"));
     bench.start();
     wait().await;
     let mut text = String::new();
@@ -255,12 +259,13 @@ async fn n21_the_age_of_a_node_is_counted_once_when_it_is_initialised() {
     }
 }
 
+// Holds: N-27
 #[tokio::test(start_paused = true)]
-async fn n27_labels_that_follow_others_are_patched_and_a_failure_is_tried_again() {
+async fn derived_labels_are_patched_and_a_failure_is_retried() {
     let bench = bench_with(NodeOptions { kept: Kept { addresses: false, labels: false }, ..NodeOptions::default() });
     let labels = json!({"metadata": {"labels": {"failure-domain.beta.kubernetes.io/zone": "z1"}}});
     bench.api.fail("PATCH", "/api/v1/nodes/a", 500, "InternalError");
-    bench.controller.shared.nodes.apply(with(&initialised("a"), &labels));
+    bench.controller.shared.nodes.apply(with(&initialized("a"), &labels));
     bench.start();
     sleep(Duration::from_millis(3)).await;
     assert_eq!(bench.api.calls(), ["PATCH /api/v1/nodes/a"]);
@@ -272,8 +277,9 @@ async fn n27_labels_that_follow_others_are_patched_and_a_failure_is_tried_again(
     assert_eq!(bench.cloud.calls(), Vec::<String>::new());
 }
 
+// Holds: N-18
 #[tokio::test(start_paused = true)]
-async fn n18_a_lost_race_is_repeated_soon_and_says_nothing() {
+async fn a_conflict_is_retried_soon_without_an_event() {
     let bench = bench();
     bench.knows("a");
     bench.api.fail("PATCH", "/api/v1/nodes/a", 409, "Conflict");
@@ -289,7 +295,7 @@ async fn n18_a_lost_race_is_repeated_soon_and_says_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_missing_right_is_told_on_the_node() {
+async fn a_missing_permission_gets_an_event_on_the_node() {
     let bench = bench();
     bench.knows("a");
     bench.api.fail("PATCH", "/api/v1/nodes/a/status", 403, "Forbidden");
@@ -298,14 +304,14 @@ async fn a_missing_right_is_told_on_the_node() {
     sleep(Duration::from_millis(2)).await;
     let (reason, message) = bench.events().remove(0);
     assert_eq!(reason, "FailedToInitialize");
-    assert!(message.contains("the right \"patch\" on \"nodes/status\""), "{message}");
+    assert!(message.contains("the verb \"patch\" on resource \"nodes/status\""), "{message}");
     wait().await;
     assert_eq!(bench.api.calls().last().unwrap(), "PATCH /api/v1/nodes/a");
 }
 
-// Holds: SEC-06, OPS-07, OPS-40
+// Holds: N-25, SEC-06, OPS-07, OPS-40
 #[tokio::test(start_paused = true)]
-async fn n25_a_foreign_node_is_left_alone_with_one_warning() {
+async fn a_foreign_node_is_not_changed_and_gets_one_warning() {
     let bench = bench();
     let foreign = with(&node("a"), &json!({"spec": {"providerID": "aws:///i-1"}}));
     bench.controller.shared.nodes.apply(foreign.clone());
@@ -325,7 +331,7 @@ async fn n25_a_foreign_node_is_left_alone_with_one_warning() {
 
 // Holds: OPS-40
 #[tokio::test(start_paused = true)]
-async fn a_foreign_node_is_told_about_again_while_events_are_kept() {
+async fn the_warning_on_a_foreign_node_is_repeated() {
     let bench = bench();
     bench.controller.shared.nodes.apply(with(&node("a"), &json!({"spec": {"providerID": "aws:///i-1"}})));
     bench.start();
@@ -340,7 +346,7 @@ async fn a_foreign_node_is_told_about_again_while_events_are_kept() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_stale_cache_does_not_initialise_a_node_twice() {
+async fn a_stale_cache_does_not_initialize_a_node_twice() {
     let bench = bench();
     bench.knows("a");
     bench.controller.shared.nodes.apply(node("a"));
@@ -350,13 +356,13 @@ async fn a_stale_cache_does_not_initialise_a_node_twice() {
     wait().await;
     assert_eq!(bench.cloud.calls().len(), 1);
     assert_eq!(bench.api.calls().len(), 2);
-    bench.controller.shared.nodes.apply(with(&initialised("a"), &json!({"metadata": {"resourceVersion": "100"}})));
+    bench.controller.shared.nodes.apply(with(&initialized("a"), &json!({"metadata": {"resourceVersion": "100"}})));
     assert!(bench.controller.memory.settled().is_empty(), "the cache has caught up");
 }
 
 // Holds: N-12
 #[tokio::test(start_paused = true)]
-async fn an_unknown_node_ip_is_told_and_nothing_written() {
+async fn an_unknown_node_ip_gets_an_event_and_no_patch() {
     let bench = bench();
     bench.knows("a");
     let annotation = json!({"metadata": {"annotations": {"alpha.kubernetes.io/provided-node-ip": "10.0.0.9"}}});
@@ -393,7 +399,7 @@ async fn the_second_patch_keeps_the_taints_of_the_newest_version() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_somebody_else_has_initialised_meanwhile_is_left_alone() {
+async fn a_node_initialized_by_others_meanwhile_is_not_patched() {
     for change in [json!({"spec": {"taints": null}}), json!({"metadata": {"uid": "uid-2"}})] {
         let bench =
             bench_with(NodeOptions { kept: Kept { addresses: false, labels: false }, ..NodeOptions::default() });
@@ -419,7 +425,7 @@ async fn the_status_patch_replaces_addresses_and_nothing_else() {
         "addresses": [{"type": "InternalIP", "address": "10.0.0.1"}, {"type": "InternalIP", "address": "10.0.0.2"}],
         "conditions": [{"type": "Ready", "status": "True"}],
     }});
-    bench.controller.shared.nodes.apply(with(&initialised("a"), &before));
+    bench.controller.shared.nodes.apply(with(&initialized("a"), &before));
     bench.start();
     wait().await;
     let requests = bench.api.requests();
@@ -431,15 +437,15 @@ async fn the_status_patch_replaces_addresses_and_nothing_else() {
 
 // Holds: N-29, N-37, OPS-28
 #[tokio::test(start_paused = true)]
-async fn addresses_follow_the_cloud_each_period_if_they_differ() {
+async fn addresses_are_updated_from_the_cloud_each_period() {
     let bench = bench_with(NodeOptions { kept: Kept { addresses: true, labels: false }, ..NodeOptions::default() });
     bench.knows("a");
     bench.knows("b");
     bench.knows("c");
     let current = json!({"status": {"addresses": [{"type": "InternalIP", "address": "10.0.0.1"}]}});
-    bench.controller.shared.nodes.apply(initialised("a"));
-    bench.controller.shared.nodes.apply(with(&initialised("b"), &current));
-    bench.controller.shared.nodes.apply(with(&initialised("c"), &json!({"spec": {"providerID": "aws:///i"}})));
+    bench.controller.shared.nodes.apply(initialized("a"));
+    bench.controller.shared.nodes.apply(with(&initialized("b"), &current));
+    bench.controller.shared.nodes.apply(with(&initialized("c"), &json!({"spec": {"providerID": "aws:///i"}})));
     let start = Instant::now();
     bench.start();
     wait().await;
@@ -451,7 +457,7 @@ async fn addresses_follow_the_cloud_each_period_if_they_differ() {
 
 // Holds: N-23, OPS-28, OPS-37
 #[tokio::test(start_paused = true)]
-async fn labels_follow_the_cloud_and_the_node_remembers_whose() {
+async fn labels_follow_the_cloud_and_their_names_are_recorded() {
     let bench = bench();
     let instance = Instance {
         zone: Some("z2".into()),
@@ -466,7 +472,7 @@ async fn labels_follow_the_cloud_and_the_node_remembers_whose() {
         },
         "annotations": {"node.skydock.dev/labels": "gone,kept"},
     }});
-    bench.controller.shared.nodes.apply(with(&initialised("a"), &labels));
+    bench.controller.shared.nodes.apply(with(&initialized("a"), &labels));
     bench.start();
     wait().await;
     assert_eq!(bench.api.calls(), ["PATCH /api/v1/nodes/a"]);
@@ -485,8 +491,9 @@ async fn labels_follow_the_cloud_and_the_node_remembers_whose() {
     );
 }
 
+// Holds: N-17, N-23
 #[tokio::test(start_paused = true)]
-async fn n17_n23_further_labels_and_their_names_are_part_of_the_second_patch_of_a_new_node() {
+async fn the_second_patch_of_a_new_node_includes_extra_labels() {
     let bench = bench();
     let labels = pairs(&[("rack", "r7")]);
     bench.says("a", Ok(Instance { provider_id: Some("fake://a".into()), labels, ..Instance::default() }));
@@ -501,12 +508,13 @@ async fn n17_n23_further_labels_and_their_names_are_part_of_the_second_patch_of_
     assert_eq!(bench.api.requests()[0].body["metadata"], metadata);
 }
 
+// Holds: N-18, N-20
 #[tokio::test(start_paused = true)]
-async fn n18_n20_the_second_patch_knows_the_taints_of_the_version_in_which_the_watch_shows_the_first() {
+async fn the_second_patch_uses_the_version_seen_after_the_first() {
     let bench = bench();
     bench.knows("a");
     let nodes = &bench.controller.shared.nodes;
-    bench.api.echoes(&Arc::default());
+    echoes(&bench.api, &Arc::default());
     nodes.apply(node("a"));
     bench.start();
     wait().await;
@@ -529,11 +537,12 @@ async fn n18_n20_the_second_patch_knows_the_taints_of_the_version_in_which_the_w
     assert_eq!(bench.cloud.calls(), ["describe a"]);
 }
 
+// Holds: N-18
 #[tokio::test(start_paused = true)]
-async fn n18_the_taint_stays_while_the_watch_does_not_show_the_addresses() {
+async fn the_taint_stays_until_the_watch_shows_the_addresses() {
     let bench = bench();
     bench.knows("a");
-    bench.api.echoes(&Arc::default());
+    echoes(&bench.api, &Arc::default());
     bench.controller.shared.nodes.apply(node("a"));
     bench.start();
     sleep(Duration::from_secs(60)).await;
@@ -544,17 +553,17 @@ async fn n18_the_taint_stays_while_the_watch_does_not_show_the_addresses() {
 
 // Holds: OPS-28
 #[tokio::test(start_paused = true)]
-async fn what_is_switched_off_is_not_kept_and_costs_no_call() {
+async fn disabled_updates_are_skipped_and_need_no_call() {
     let bench = bench_with(NodeOptions { kept: Kept { addresses: false, labels: true }, ..NodeOptions::default() });
     bench.knows("a");
-    bench.controller.shared.nodes.apply(initialised("a"));
+    bench.controller.shared.nodes.apply(initialized("a"));
     bench.start();
     wait().await;
     assert_eq!(bench.api.calls(), ["PATCH /api/v1/nodes/a"]);
 
     let idle = bench_with(NodeOptions { kept: Kept { addresses: false, labels: false }, ..NodeOptions::default() });
     idle.knows("a");
-    idle.controller.shared.nodes.apply(initialised("a"));
+    idle.controller.shared.nodes.apply(initialized("a"));
     idle.start();
     sleep(Duration::from_secs(3600)).await;
     assert_eq!(idle.cloud.calls(), Vec::<String>::new());
@@ -562,7 +571,7 @@ async fn what_is_switched_off_is_not_kept_and_costs_no_call() {
 
 // Holds: OPS-05, OPS-31
 #[tokio::test(start_paused = true)]
-async fn a_restart_asks_in_full_batches_and_writes_nothing() {
+async fn a_restart_queries_full_batches_and_writes_nothing() {
     let bench = bench();
     for number in 0..100 {
         let name = format!("n{number:02}");
@@ -570,11 +579,11 @@ async fn a_restart_asks_in_full_batches_and_writes_nothing() {
         let labels = json!({"metadata": {"labels": {
             "topology.kubernetes.io/zone": "z1", "failure-domain.beta.kubernetes.io/zone": "z1",
         }}});
-        bench.controller.shared.nodes.apply(with(&initialised(&name), &labels));
+        bench.controller.shared.nodes.apply(with(&initialized(&name), &labels));
     }
     bench.start();
     wait().await;
-    // Batches are of three.
+    // Batches have three nodes.
     assert_eq!(bench.cloud.calls().len(), 34);
     sleep(Duration::from_secs(300)).await;
     assert_eq!(bench.cloud.calls().len(), 68);
@@ -583,12 +592,12 @@ async fn a_restart_asks_in_full_batches_and_writes_nothing() {
 
 // Holds: N-03, N-08, OPS-39
 #[tokio::test(start_paused = true)]
-async fn an_error_about_a_new_node_says_when_to_ask_and_whom_to_tell() {
-    // Calls within 90 ms, 6 s and 8 s; whether an event is written. Back-off is 5 ms, doubled each time.
+async fn each_error_of_a_new_node_decides_on_retry_and_event() {
+    // Calls within 90 ms, 6 s and 8 s; whether an event is written. The back-off starts at 5 ms and doubles each time.
     for (error, (expected, told)) in every_error().into_iter().zip([
         ([5, 11, 11], true), // not found
         ([1, 1, 1], false),  // implemented elsewhere
-        ([1, 6, 7], false),  // conflict: 100 ms, doubled each time
+        ([1, 6, 7], false),  // conflict: 100 ms, doubles each time
         ([1, 1, 2], true),   // throttled for 7 s
         ([1, 1, 2], false),  // in progress for 7 s
         ([5, 11, 11], true), // denied
@@ -620,7 +629,7 @@ async fn an_error_about_a_new_node_says_when_to_ask_and_whom_to_tell() {
 
 // Holds: OPS-39, OPS-50
 #[tokio::test(start_paused = true)]
-async fn what_else_keeps_a_node_from_being_initialised_is_told() {
+async fn other_initialization_failures_get_an_event_too() {
     let told = |bench: &Bench| bench.events().remove(0);
     let bench = bench();
     bench.knows("a");
@@ -630,13 +639,13 @@ async fn what_else_keeps_a_node_from_being_initialised_is_told() {
     wait().await;
     let (reason, message) = told(&bench);
     assert_eq!(reason, "FailedToInitialize");
-    assert!(message.starts_with("Node cannot be updated: not allowed to patch nodes/status"), "{message}");
+    assert!(message.starts_with("Node cannot be updated: forbidden: cannot patch nodes/status"), "{message}");
     let mut text = String::new();
     prometheus_client::encoding::text::encode(&mut text, &bench.registry).unwrap();
     let line = "skydock_controller_errors_total{controller=\"cloud-node\",kind=\"kubernetes\"} 1";
     assert!(text.lines().any(|other| other == line), "{text}");
 
-    // No provider ID, neither here nor there.
+    // Neither the node nor the cloud has a provider ID.
     let bench = self::bench();
     bench.says("a", Ok(Instance::default()));
     bench.start();
@@ -648,17 +657,18 @@ async fn what_else_keeps_a_node_from_being_initialised_is_told() {
     assert_eq!(bench.api.calls(), Vec::<String>::new());
 }
 
+// Holds: N-29
 #[tokio::test(start_paused = true)]
-async fn n29_each_error_about_an_initialised_node_decides_when_it_is_asked_about_again_and_no_event_is_written() {
-    // Calls within 90 ms and 30 s; whether the next period asks again.
+async fn each_error_of_an_initialized_node_decides_on_the_retry() {
+    // Calls within 90 ms and 30 s; whether the node is queried again in the next period.
     for (error, (expected, next_period)) in every_error().into_iter().zip([
         ([1, 1], true),  // not found
-        ([1, 1], false), // implemented elsewhere: not before the node changes
+        ([1, 1], false), // implemented elsewhere: not until the node changes
         ([1, 9], true),  // conflict
         ([1, 5], true),  // throttled for 7 s
         ([1, 5], true),  // in progress for 7 s
         ([1, 1], true),  // denied
-        ([1, 1], false), // invalid: not before the node changes
+        ([1, 1], false), // invalid: not until the node changes
         ([1, 1], true),  // unavailable
         ([1, 1], true),  // internal
     ]) {
@@ -669,7 +679,7 @@ async fn n29_each_error_about_an_initialised_node_decides_when_it_is_asked_about
             } else {
                 bench.says("a", Err(error.clone()));
             }
-            bench.controller.shared.nodes.apply(initialised("a"));
+            bench.controller.shared.nodes.apply(initialized("a"));
             bench.start();
             sleep(Duration::from_millis(90)).await;
             let soon = bench.cloud.calls().len();
@@ -685,7 +695,7 @@ async fn n29_each_error_about_an_initialised_node_decides_when_it_is_asked_about
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_cloud_that_asks_to_slow_down_is_asked_about_no_node_until_then() {
+async fn a_throttling_cloud_is_not_queried_until_the_delay_is_over() {
     let bench = bench();
     *bench.cloud.whole.lock().unwrap() = Some(every_error()[3].clone());
     bench.controller.shared.nodes.apply(node("a"));
@@ -706,10 +716,10 @@ async fn a_cloud_that_asks_to_slow_down_is_asked_about_no_node_until_then() {
 
 // Holds: OPS-31
 #[tokio::test(start_paused = true)]
-async fn a_new_plugin_is_asked_about_all_nodes_anew() {
+async fn a_new_plugin_is_queried_about_all_nodes() {
     let bench = bench();
     bench.says("a", Err(CloudError::Invalid("not here".into())));
-    bench.controller.shared.nodes.apply(initialised("a"));
+    bench.controller.shared.nodes.apply(initialized("a"));
     bench.start();
     wait().await;
     bench.controller.recheck();
@@ -717,9 +727,9 @@ async fn a_new_plugin_is_asked_about_all_nodes_anew() {
     assert_eq!(bench.cloud.calls().len(), 2);
 }
 
-/// By a patch whose answer was lost, say.
+/// For example by a patch whose answer was lost.
 #[tokio::test(start_paused = true)]
-async fn addresses_that_are_there_already_are_not_waited_for() {
+async fn existing_addresses_are_not_waited_for() {
     let bench = bench();
     *bench.cloud.look_up.lock().unwrap() = Duration::from_secs(2);
     bench.knows("a");
@@ -735,12 +745,12 @@ async fn addresses_that_are_there_already_are_not_waited_for() {
 
 // Holds: OPS-31
 #[tokio::test(start_paused = true)]
-async fn a_late_answer_of_the_plugin_before_is_no_answer_of_this_one() {
+async fn a_late_answer_of_the_previous_plugin_is_ignored() {
     for late in [Err(CloudError::Invalid("not here".into())), Err(CloudError::Unavailable("away".into()))] {
         let bench = bench();
         *bench.cloud.look_up.lock().unwrap() = Duration::from_secs(20);
         bench.says("a", late);
-        bench.controller.shared.nodes.apply(initialised("a"));
+        bench.controller.shared.nodes.apply(initialized("a"));
         bench.start();
         sleep(Duration::from_secs(1)).await;
         bench.controller.recheck();
@@ -749,8 +759,9 @@ async fn a_late_answer_of_the_plugin_before_is_no_answer_of_this_one() {
     }
 }
 
+// Holds: N-06, N-24
 #[tokio::test(start_paused = true)]
-async fn n06_n24_a_node_that_is_gone_is_no_work_and_one_made_anew_is_initialised_again() {
+async fn a_deleted_node_is_skipped_and_a_recreated_one_initialized() {
     let bench = bench();
     bench.knows("a");
     bench.start();
@@ -773,7 +784,7 @@ async fn n06_n24_a_node_that_is_gone_is_no_work_and_one_made_anew_is_initialised
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_zones_says_comes_before_what_describe_says() {
+async fn zones_override_the_zone_of_describe() {
     let bench = bench();
     *bench.cloud.capabilities.lock().unwrap() = Some([Capability::Instances, Capability::Zones].into());
     bench.knows("a");

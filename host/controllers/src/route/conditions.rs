@@ -1,4 +1,4 @@
-//! Writes the conditions of nodes: each when it is known, one that cannot be written holds up no other.
+//! Writes the conditions of nodes, each as soon as it is known. A condition that cannot be written does not delay others.
 
 use std::{
     collections::BTreeMap,
@@ -10,23 +10,22 @@ use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Node;
 use kube::Client;
 use serde_json::json;
-
-use super::{NodeEntry, network::Network, tries::LIMITER};
-use crate::{
+use skydock_kube::{
     api::{ApiError, Patch, Target, patch},
     queue::{Priority, Queue},
-    retry::Again,
-    shared::Shared,
 };
 
-/// Conditions that are written at the same time.
+use super::{NodeEntry, network::Network, tries::LIMITER};
+use crate::{retry::Again, shared::Shared};
+
+/// Maximum number of conditions that are written concurrently.
 const WRITERS: usize = 16;
 
 pub(super) struct Conditions {
     shared: Shared,
     client: Client,
     queue: Queue<String>,
-    /// By name of the node.
+    /// Conditions to write, by name of the node.
     wanted: Mutex<BTreeMap<String, Wanted>>,
 }
 
@@ -34,7 +33,7 @@ pub(super) struct Conditions {
 struct Wanted {
     entry: NodeEntry,
     network: Network,
-    /// Another was wanted before it, and may be on its way: the cache does not show it yet.
+    /// Another condition was wanted before this one and may be in progress: the cache may not contain it yet.
     after_another: bool,
 }
 
@@ -44,7 +43,7 @@ impl Conditions {
         Self { shared, client, queue, wanted: Mutex::default() }
     }
 
-    /// Has the condition of a node written, unless it has it.
+    /// Queues the condition of a node to be written, unless the node has it.
     pub(super) fn want(&self, entry: &NodeEntry, network: Network) {
         let name = entry.name();
         let mut wanted = self.lock();
@@ -61,7 +60,7 @@ impl Conditions {
         self.queue.add(name.to_owned(), Priority::Change);
     }
 
-    /// Writes what is wanted, until it is closed.
+    /// Writes queued conditions until closed.
     pub(super) async fn run(&self) {
         join_all((0..WRITERS).map(|_| self.work())).await;
     }
@@ -80,7 +79,7 @@ impl Conditions {
         self.queue.close();
     }
 
-    /// Tries once more what is still to be written.
+    /// Makes one more attempt to write the remaining conditions.
     pub(super) async fn finish(&self) {
         let names: Vec<String> = self.lock().keys().cloned().collect();
         stream::iter(names)
@@ -90,13 +89,13 @@ impl Conditions {
             .await;
     }
 
-    /// Says when to try again.
+    /// Writes a condition; returns when to retry if it failed.
     async fn write(&self, name: &str) -> Option<Again> {
         let Wanted { entry, network, after_another } = self.lock().get(name).cloned()?;
         let has = if after_another { &[][..] } else { entry.object.conditions.as_slice() };
         let error = match network.condition(has, Timestamp::now()) {
             Some(condition) => {
-                // Strategic: it is merged with the conditions of others by its type.
+                // A strategic merge patch is merged with conditions of other types.
                 let body = json!({ "metadata": { "uid": entry.uid() }, "status": { "conditions": [condition] } });
                 let target = Target { namespace: None, name, subresource: Some("status") };
                 patch::<Node>(&self.client, &target, &Patch::Strategic(body)).await.err()

@@ -1,4 +1,4 @@
-//! Changes that the cloud has been asked for and has not answered yet. They outlast the round that has begun them.
+//! Tracks changes that the cloud was asked for and has not answered yet. They may outlast the round that started them.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -10,18 +10,18 @@ use skydock_cloud::{NewRoute, Route};
 
 use super::work::Change;
 
-/// What is under way, by key.
+/// Changes in progress, by key.
 #[derive(Default)]
 pub(super) struct Flight {
     creates: HashMap<String, String>,
     deletes: HashSet<String>,
-    /// How many of the routes that are being made are inside of a CIDR, or are this one.
+    /// For each CIDR, the number of routes being created whose destination is equal to it or inside it.
     inside: HashMap<IpNet, usize>,
-    /// How many lead to this very CIDR.
+    /// For each CIDR, the number of routes being created whose destination is equal to it.
     exact: HashMap<IpNet, usize>,
 }
 
-/// A CIDR and all it is inside of.
+/// Returns a CIDR and all CIDRs that contain it.
 fn around(net: IpNet) -> impl Iterator<Item = IpNet> {
     successors(Some(net.trunc()), IpNet::supernet)
 }
@@ -43,7 +43,7 @@ impl Flight {
         self.deletes.contains(&route.key())
     }
 
-    /// True if another route is being made that overlaps with this one: a cloud has one route for one destination.
+    /// Returns true if a route that overlaps with this one is being created: a cloud has one route for each destination.
     pub(super) fn is_in_the_place_of(&self, route: &NewRoute) -> bool {
         let Ok(net) = route.destination_cidr.parse::<IpNet>() else { return false };
         self.inside.contains_key(&net.trunc()) || around(net).any(|outer| self.exact.contains_key(&outer))
@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn a_route_waits_for_one_that_is_being_made_in_its_place() {
+    fn a_route_waits_for_an_overlapping_one_being_created() {
         let mut flight = Flight::default();
         flight.begin_create(&new("a", "10.0.4.0/24"));
         for (cidr, waits) in [

@@ -1,37 +1,37 @@
-//! The condition NetworkUnavailable: whether the network leads to a node's Pods.
+//! The condition NetworkUnavailable, which says whether the network routes traffic to a node's Pods.
 
 use jiff::Timestamp;
 use k8s_openapi::{api::core::v1::NodeCondition, apimachinery::pkg::apis::meta::v1::Time};
 
 const TYPE: &str = "NetworkUnavailable";
 
-/// What a node's condition is to say.
+/// Value of the condition of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Network {
-    /// All routes to the node are there.
+    /// All routes to the node exist.
     Available,
-    /// One is not.
+    /// A route is missing.
     Unavailable,
 }
 
-/// How it stands with one route that a node needs.
+/// State of one route that a node needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Standing {
-    /// It is there, or has just been made.
+    /// The route exists, or was just created.
     There,
-    /// It is not there.
+    /// The route does not exist.
     Missing,
-    /// It was not there, and could not be made at the first try for a reason that passes.
+    /// The route did not exist, and the first attempt to create it failed for a temporary reason.
     Shaky,
-    /// It is there as it should not be, is somebody else's, or nobody has tried: nothing to say about it.
+    /// The route exists with outdated properties, belongs to someone else, or was not attempted: nothing is known about it.
     Unknown,
 }
 
 impl Network {
-    /// The verdict on a node; `None` leaves its condition as it is.
+    /// Returns the value for a node; `None` leaves its condition unchanged.
     ///
-    /// Fixed here: upstream tells of a node that worked until now that it has no network as soon as one try to make a route
-    /// fails, also if the cloud is only busy. Here such a node is given another try before.
+    /// Difference from upstream: it reports that a working node has no network as soon as one attempt to create a route fails,
+    /// even if the cloud is only busy. Here, such a node gets a second attempt first.
     #[must_use]
     pub(super) fn of(standings: &[Standing], conditions: &[NodeCondition]) -> Option<Self> {
         let has = |standing| standings.contains(&standing);
@@ -45,7 +45,7 @@ impl Network {
         }
     }
 
-    /// The condition to write; `None` if the node has it, by status and reason.
+    /// Returns the condition to write; `None` if the node has one with the same status and reason.
     #[must_use]
     pub(super) fn condition(self, conditions: &[NodeCondition], now: Timestamp) -> Option<NodeCondition> {
         let (status, reason, message) = match self {
@@ -90,8 +90,9 @@ mod tests {
         Some((condition.status, condition.reason.unwrap(), condition.message.unwrap()))
     }
 
+    // Holds
     #[test]
-    fn r18_r20_a_condition_is_written_unless_status_and_reason_are_there_already() {
+    fn a_condition_is_written_unless_status_and_reason_match() {
         let created = Some(("False", "RouteCreated", "RouteController created a route"));
         let failed = Some(("True", "NoRouteCreated", "RouteController failed to create a route"));
         for (current, network, expected) in [
@@ -109,17 +110,18 @@ mod tests {
         }
     }
 
+    // Holds: R-21
     #[test]
-    fn r21_heartbeat_and_transition_are_now() {
+    fn heartbeat_and_transition_times_are_now() {
         let now: Timestamp = "2026-01-02T03:04:05Z".parse().unwrap();
         let condition = Network::Available.condition(&reporting(None), now).unwrap();
         assert_eq!(condition.last_heartbeat_time, Some(Time(now)));
         assert_eq!(condition.last_transition_time, Some(Time(now)));
     }
 
-    // Holds: OPS-32
+    // Holds: R-18, OPS-32
     #[test]
-    fn r18_a_node_has_a_network_if_all_its_routes_are_there() {
+    fn a_node_has_a_network_if_all_its_routes_exist() {
         for (standings, expected) in [
             (&[There, There][..], Some(Network::Available)),
             (&[There, Missing], Some(Network::Unavailable)),
@@ -130,8 +132,9 @@ mod tests {
         }
     }
 
+    // Holds: R-23
     #[test]
-    fn r23_one_failure_that_passes_does_not_take_the_network_from_a_node_that_had_it() {
+    fn one_transient_failure_keeps_the_network_of_a_node() {
         for (current, expected) in [
             (Some(("False", "RouteCreated")), None),
             (Some(("False", "CalicoIsUp")), None),

@@ -1,8 +1,9 @@
-//! Which routes are made and which are deleted.
+//! Decides which routes to create and which to delete.
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap, HashSet},
     iter::successors,
+    net::IpAddr,
 };
 
 use ipnet::IpNet;
@@ -10,41 +11,44 @@ use skydock_cloud::{NewRoute, Node, NodeAddress, Route};
 
 use crate::ClusterCidrs;
 
-/// What is to be done, and what that means for nodes.
+/// Changes to make, and what they mean for nodes.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Plan {
-    /// Routes in our ranges that no node needs as they are.
+    /// Routes in the cluster's ranges that no node needs in this form.
     pub(super) deletes: Vec<Route>,
-    /// Routes that nodes need and the cloud has not.
+    /// Routes that nodes need and the cloud does not have.
     pub(super) creates: Vec<Create>,
-    /// Names of the nodes without Pod CIDRs that a route in our ranges leads to all the same.
+    /// Names of nodes without Pod CIDRs to which a route in the cluster's ranges leads.
     pub(super) stranded: HashSet<String>,
-    /// Pod CIDRs outside of our ranges to which no route leads, by node. None is made: it would not be ours to delete later, and who
-    /// registers a node could draw any traffic to it.
+    /// Pod CIDRs outside of the cluster's ranges to which no route leads, by node. No route is created to them: it would not be
+    /// Skydock's to delete later, and whoever registers a node could redirect any traffic to it.
     pub(super) outside: BTreeMap<String, Vec<String>>,
 }
 
-/// A route to be made.
+/// A route to create.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Create {
     /// The route.
     pub(super) route: NewRoute,
-    /// Which of [`Plan::deletes`] have to succeed first: a cloud has one route for one destination.
+    /// Indices in [`Plan::deletes`] of routes that have to be deleted first: a cloud has one route for each destination.
     pub(super) after: Vec<usize>,
-    /// One of those leads to this very node, and not into a black hole: only its addresses are of old.
+    /// True if one of these leads to the same node, and not into a black hole: only its addresses are outdated.
     pub(super) stale: bool,
 }
 
-/// Compares what the cloud has with what the nodes need.
+/// Compares the routes in the cloud with those that the nodes need.
 ///
-/// A route is needed if it leads to a node that has its destination among its Pod CIDRs, was made with the addresses that
-/// the node has now (if the cloud knows), and is no black hole. What is needed and not there is made, if it is in the cluster's
-/// ranges; what is there, not needed and in the cluster's ranges is deleted. So a route to be changed is both.
+/// A route is needed if it leads to a node that has its destination among its Pod CIDRs, was created with the node's current
+/// addresses (if the cloud knows them), and is not a black hole. A route that is needed, does not exist and is in the cluster's
+/// ranges is created. A route that exists, is not needed and is in the cluster's ranges is deleted. A route to be changed is
+/// both deleted and created.
 ///
-/// Fixed here: upstream makes routes to any Pod CIDR, and never deletes those outside of the cluster's ranges; it takes a black hole that names its node for a good route while it deletes it, and makes it anew only
-/// with the next run; and it makes a route twice for a node that has one Pod CIDR twice.
+/// Differences from upstream: it creates routes to any Pod CIDR, but never deletes those outside of the cluster's ranges; it
+/// considers a black hole that names its node a good route while it deletes it, and recreates it only in the next run; and it
+/// creates a route twice for a node that has the same Pod CIDR twice.
 #[must_use]
 pub(super) fn plan(routes: Vec<Route>, nodes: &[&Node], cidrs: &ClusterCidrs) -> Plan {
+    let routes = with_targets(routes, nodes);
     let by_name: HashMap<&str, &Node> = nodes.iter().map(|node| (node.name.as_str(), *node)).collect();
     let target = |route: &Route| route.target_node.as_deref().and_then(|name| by_name.get(name).copied());
     let (kept, others): (Vec<_>, Vec<_>) =
@@ -66,8 +70,34 @@ pub(super) fn plan(routes: Vec<Route>, nodes: &[&Node], cidrs: &ClusterCidrs) ->
     Plan { deletes, creates, stranded, outside }
 }
 
-/// The routes a node needs and has not: one for each of its Pod CIDRs, all with the node's UID as hint for their name. Most
-/// nodes have what they need, and nothing of theirs is copied.
+/// Sets the node of routes of which the cloud only knows the address: the node with this address. If several nodes have it, for
+/// example because an instance was registered again as another node, the one that needs the route is preferred.
+fn with_targets(mut routes: Vec<Route>, nodes: &[&Node]) -> Vec<Route> {
+    let mut by_address: HashMap<IpAddr, Vec<&Node>> = HashMap::new();
+    if routes.iter().any(|route| route.target_node.is_none() && route.target_addresses.is_some()) {
+        for node in nodes {
+            for address in node.addresses.iter().filter_map(ip) {
+                by_address.entry(address).or_default().push(node);
+            }
+        }
+    }
+    for route in routes.iter_mut().filter(|route| route.target_node.is_none()) {
+        let known = route.target_addresses.iter().flatten().filter_map(ip);
+        let found: Vec<&Node> = known.filter_map(|address| by_address.get(&address)).flatten().copied().collect();
+        if let Some(node) = found.iter().find(|node| has(node, route)).or_else(|| found.first()) {
+            route.target_node = Some(node.name.clone());
+            route.target_addresses = None;
+        }
+    }
+    routes
+}
+
+fn ip(address: &NodeAddress) -> Option<IpAddr> {
+    address.address.parse().ok()
+}
+
+/// Returns the routes that a node needs and that do not exist: one for each of its Pod CIDRs, with the node's UID as the hint
+/// for their names. Most nodes have what they need, so nothing is copied for them.
 fn missing<'a>(node: &'a Node, there: &HashSet<(&str, Destination<'_>)>) -> impl Iterator<Item = NewRoute> + use<'a> {
     let cidrs = node.pod_cidrs.iter().filter(|cidr| !there.contains(&(node.name.as_str(), Destination::of(cidr))));
     let cidrs: BTreeSet<String> = cidrs.map(|cidr| canonical(cidr)).collect();
@@ -83,13 +113,16 @@ fn missing<'a>(node: &'a Node, there: &HashSet<(&str, Destination<'_>)>) -> impl
 fn serves(route: &Route, node: &Node) -> bool {
     let set = |addresses: &[NodeAddress]| addresses.iter().cloned().collect::<BTreeSet<_>>();
     let same = |made_with: &Vec<NodeAddress>| *made_with == node.addresses || set(made_with) == set(&node.addresses);
-    let destination = Destination::of(&route.destination_cidr);
-    !route.blackhole
-        && node.pod_cidrs.iter().any(|cidr| Destination::of(cidr) == destination)
-        && route.target_addresses.as_ref().is_none_or(same)
+    !route.blackhole && has(node, route) && route.target_addresses.as_ref().is_none_or(same)
 }
 
-/// What a CIDR means. What is none is what it says.
+/// Returns true if the destination of the route is one of the node's Pod CIDRs.
+fn has(node: &Node, route: &Route) -> bool {
+    let destination = Destination::of(&route.destination_cidr);
+    node.pod_cidrs.iter().any(|cidr| Destination::of(cidr) == destination)
+}
+
+/// Meaning of a CIDR, for comparisons. A text that is not a valid CIDR is compared as it is.
 #[derive(PartialEq, Eq, Hash)]
 enum Destination<'a> {
     Net(IpNet),
@@ -102,22 +135,23 @@ impl<'a> Destination<'a> {
     }
 }
 
-/// True if the first or the last address of a CIDR is in one of the cluster's ranges; other routes are somebody else's.
+/// Returns true if the first or last address of a CIDR is in one of the cluster's ranges; other routes belong to others.
 fn responsible(cidr: &str, cidrs: &ClusterCidrs) -> bool {
     cidr.parse::<IpNet>().is_ok_and(|net| cidrs.contains(net.network()) || cidrs.contains(net.broadcast()))
 }
 
-/// True if all of a CIDR is in one of the cluster's ranges. What is none is for the cloud to refuse.
+/// Returns true if a CIDR is completely in one of the cluster's ranges. A text that is not a valid CIDR is left to the cloud to
+/// reject.
 fn ours(cidr: &str, cidrs: &ClusterCidrs) -> bool {
     cidr.parse::<IpNet>().map_or(true, |net| cidrs.iter().any(|range| range.contains(&net)))
 }
 
-/// One text for one CIDR. What is none stays as it is, and is for the cloud to refuse.
+/// Returns the canonical text of a CIDR. A text that is not a valid CIDR is not changed, and left to the cloud to reject.
 fn canonical(cidr: &str) -> String {
     cidr.parse::<IpNet>().map_or_else(|_| cidr.to_owned(), |net| net.trunc().to_string())
 }
 
-/// A new route waits for the deletion of those that overlap with it.
+/// Makes each new route wait for the deletion of the routes that it overlaps with.
 fn in_order(routes: Vec<NewRoute>, deletes: &[Route]) -> Vec<Create> {
     let mut creates: Vec<Create> =
         routes.into_iter().map(|route| Create { route, after: Vec::new(), stale: false }).collect();
@@ -132,7 +166,7 @@ fn in_order(routes: Vec<NewRoute>, deletes: &[Route]) -> Vec<Create> {
     };
     let going = nets(deletes.iter().map(|route| &route.destination_cidr).collect());
     let coming = nets(creates.iter().map(|create| &create.route.destination_cidr).collect());
-    // CIDRs overlap only if one is inside the other.
+    // Two CIDRs overlap only if one contains the other.
     let around = |net: &IpNet| successors(Some(*net), IpNet::supernet);
     let mut pairs = BTreeSet::new();
     for (net, created) in &coming {

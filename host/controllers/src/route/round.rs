@@ -1,4 +1,4 @@
-//! One comparison of routes with nodes, and what has become of it so far.
+//! One comparison of routes with nodes, and its results so far.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
@@ -18,22 +18,22 @@ use super::{
 pub(super) struct Round {
     entries: Vec<NodeEntry>,
     plan: Plan,
-    /// Where in the plan a route to be made is, by its key; and those to be made for a node.
+    /// Indices in the plan of the routes to create, by key and by node.
     creates: HashMap<String, usize>,
     by_node: HashMap<String, Vec<usize>>,
-    /// Where in the plan a route to be deleted is, and which to be made wait for that.
+    /// Indices in the plan of the routes to delete, by key, and of the routes to create that wait for each of them.
     deletes: HashMap<String, usize>,
     waiting: HashMap<usize, Vec<usize>>,
     made: HashSet<usize>,
     gone: HashSet<usize>,
 }
 
-/// What can be begun, each with the size of the batch it may go in.
+/// Changes that can be started, each with the maximum size of its batch.
 #[derive(Default)]
 pub(super) struct Due {
     pub(super) deletes: Vec<(Route, usize)>,
     pub(super) creates: Vec<(NewRoute, usize)>,
-    /// Something waits for another route that is being made in its place.
+    /// True if a route waits because an overlapping one is being created.
     pub(super) blocked: bool,
 }
 
@@ -54,7 +54,7 @@ impl Round {
         &self.entries
     }
 
-    /// Pod CIDRs to which no route is made, by node.
+    /// Returns the Pod CIDRs to which no route is created, by node.
     pub(super) fn outside(&self) -> &BTreeMap<String, Vec<String>> {
         &self.plan.outside
     }
@@ -64,7 +64,7 @@ impl Round {
         self.entries.get(index)
     }
 
-    /// Takes note of a route that was made. False if this round knows of no need for it as it is.
+    /// Records that a route was created. Returns false if this round does not need it in this form.
     pub(super) fn created(&mut self, route: &NewRoute) -> bool {
         let index = self.creation(route);
         self.made.extend(index);
@@ -76,20 +76,20 @@ impl Round {
         self.creates.get(&route.key()).copied().filter(same)
     }
 
-    /// True if this very route is to be made.
+    /// Returns true if exactly this route is to be created.
     pub(super) fn makes(&self, route: &NewRoute) -> bool {
         self.creation(route).is_some()
     }
 
-    /// True if this very route is to be deleted.
+    /// Returns true if exactly this route is to be deleted.
     pub(super) fn deletes(&self, route: &Route) -> bool {
         let index = self.deletes.get(&route.key());
         let planned = index.and_then(|index| self.plan.deletes.get(*index));
-        // A cloud may list two of the same name to the same destination.
+        // A cloud may list two routes with the same name and destination.
         planned.is_some_and(|planned| planned == route || self.plan.deletes.contains(route))
     }
 
-    /// Takes note of a route that was deleted. False if this round did not know of it.
+    /// Records that a route was deleted. Returns false if this round does not contain it.
     pub(super) fn deleted(&mut self, route: &Route) -> bool {
         self.deletes.get(&route.key()).is_some_and(|index| {
             self.gone.insert(*index);
@@ -97,7 +97,7 @@ impl Round {
         })
     }
 
-    /// What can be begun now, of all there is.
+    /// Returns all changes that can be started now.
     pub(super) fn due(&self, memory: &Memory, flight: &Flight, now: Instant) -> Due {
         let deletes = self.plan.deletes.iter().enumerate().filter(|(index, route)| {
             !self.gone.contains(index) && !flight.deletes(route) && memory.deletes.due(route, now)
@@ -106,7 +106,7 @@ impl Round {
         Due { deletes, ..self.creates_due(0..self.plan.creates.len(), memory, flight, now) }
     }
 
-    /// What can be begun since these were deleted.
+    /// Returns the changes that can be started after these routes were deleted.
     pub(super) fn freed_by(&self, routes: &[Route], memory: &Memory, flight: &Flight, now: Instant) -> Due {
         let waiting: BTreeSet<usize> = routes.iter().flat_map(|route| self.waiting_for(route)).collect();
         self.creates_due(waiting.into_iter(), memory, flight, now)
@@ -133,18 +133,18 @@ impl Round {
         index.and_then(|index| self.waiting.get(index)).into_iter().flatten().copied()
     }
 
-    /// The nodes whose routes wait for the deletion of this one.
+    /// Returns the nodes whose routes wait for the deletion of this one.
     pub(super) fn nodes_waiting_for(&self, route: &Route) -> Vec<String> {
         let creates = self.waiting_for(route).filter_map(|index| self.plan.creates.get(index));
         creates.map(|create| create.route.target_node.clone()).collect()
     }
 
-    /// True if nothing is in the place of this route any more.
+    /// Returns true if all routes that this one replaces were deleted.
     fn is_free(&self, create: usize) -> bool {
         self.plan.creates.get(create).is_some_and(|create| create.after.iter().all(|index| self.gone.contains(index)))
     }
 
-    /// When something that failed is to be tried again.
+    /// Returns the earliest time at which a failed change is to be retried.
     pub(super) fn next(&self, memory: &Memory, flight: &Flight) -> Option<Instant> {
         let creates = memory.creates.next(|route| {
             let index = self.creates.get(&route.key()).copied();
@@ -155,7 +155,7 @@ impl Round {
         creates.into_iter().chain(deletes).min()
     }
 
-    /// Whether a node has a network; `None` if nothing can be said, or not yet: one of its own routes is being made.
+    /// Returns whether a node has a network; `None` if this is not known, for example while one of its routes is being created.
     pub(super) fn verdict(&self, entry: &NodeEntry, memory: &Memory, flight: &Flight) -> Option<Network> {
         let indices = self.by_node.get(entry.name()).map(Vec::as_slice).unwrap_or_default();
         let mut standings = Vec::new();

@@ -1,9 +1,13 @@
-//! The work on routes: it lists, compares and begins what is to be done, and takes note of what has become of it. Nothing that
-//! takes long holds up anything else.
+//! The main loop for routes: lists and compares them, starts changes, and records their results. A slow call does not delay
+//! anything else.
 
 use std::sync::Arc;
 
-use skydock_cloud::{CloudError, NewRoute, Route, Severity};
+use skydock_cloud::{CloudError, NewRoute, Route};
+use skydock_kube::{
+    events::{EventType, Notice, TELL_AGAIN},
+    queue::Priority,
+};
 use tokio::{
     task::JoinSet,
     time::{Instant, sleep_until},
@@ -20,9 +24,7 @@ use super::{
 };
 use crate::{
     constants::reason,
-    events::{Notice, TELL_AGAIN},
     patience::minutes,
-    queue::Priority,
     retry::{self, Again},
 };
 
@@ -31,32 +33,32 @@ pub(super) struct Run<'a> {
     stop: CancellationToken,
     work: Work,
     tasks: JoinSet<Event>,
-    /// The list of routes is on its way since then.
+    /// Set while the list of routes is being requested.
     listing: Option<Listing>,
     round: Round,
     flight: Flight,
-    /// Begin of the last listing, and the earliest of the next.
+    /// Start of the last list request, and earliest start of the next.
     started: Instant,
     not_before: Instant,
-    /// When to list again if listing failed.
+    /// When to retry if listing failed.
     relist: Option<Instant>,
-    /// A route waits for another one that is being made in its place.
+    /// True if a route waits because an overlapping one is being created.
     blocked: bool,
 }
 
-/// What was done while the list of routes was on its way: nobody knows whether it is in the list.
+/// Changes that were completed while the list was being requested: it is not known whether the list contains them.
 #[derive(Default)]
 struct Listing {
-    /// [`Memory::forgotten`] at the beginning.
+    /// [`Memory::forgotten`] when the request was sent.
     begun: u64,
     created: Vec<NewRoute>,
     deleted: Vec<Route>,
 }
 
-/// What has come to an end.
+/// A completed call.
 pub(super) enum Event {
     Listed(Result<Vec<Route>, CloudError>),
-    /// With [`Memory::forgotten`] as it was at the beginning.
+    /// With [`Memory::forgotten`] when the call started.
     Created(Vec<Done<NewRoute>>, u64),
     Deleted(Vec<Done<Route>>, u64),
 }
@@ -79,7 +81,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Works until the queue is closed, and then waits for what is under way.
+    /// Runs until the queue is closed, and then waits for calls in progress.
     pub(super) async fn work(mut self) {
         loop {
             let (pause, stop, queue) = (sleep_until(self.not_before), self.stop.clone(), &self.controller.queue);
@@ -100,7 +102,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Begins a round.
+    /// Starts a round.
     pub(super) fn list(&mut self) {
         self.controller.shared.metrics.route_sync.inc();
         let begun = self.controller.memory().forgotten;
@@ -109,13 +111,13 @@ impl<'a> Run<'a> {
         self.tasks.spawn(async move { Event::Listed(provider.list_routes().await) });
     }
 
-    /// What ends next; `None` if nothing is under way.
+    /// Returns the next completed call; `None` if none is in progress.
     pub(super) async fn next(&mut self) -> Option<Event> {
         match self.tasks.join_next().await? {
             Ok(event) => Some(event),
             Err(ended) => match ended.try_into_panic() {
                 Ok(panic) => std::panic::resume_unwind(panic),
-                // The runtime is going down, and this with it.
+                // The runtime is shutting down, and this with it.
                 Err(_) => std::future::pending().await,
             },
         }
@@ -136,7 +138,7 @@ impl<'a> Run<'a> {
         let meanwhile = self.listing.take().unwrap_or_default();
         let now = Instant::now();
         self.relist = None;
-        // Another plugin is to be asked, and will be at once: what the one before has listed may be another cloud's.
+        // The plugin was replaced and will be queried at once: the list of the previous plugin may come from a different cloud.
         if meanwhile.begun != controller.memory().forgotten {
             return;
         }
@@ -145,7 +147,7 @@ impl<'a> Run<'a> {
             Err(error) => {
                 controller.shared.cloud_error("routes", &error);
                 if retry::warns(&error) {
-                    self.warn(reason::FAILED_TO_LIST_ROUTES, format!("No route is made or deleted: {error}"));
+                    self.warn(reason::FAILED_TO_LIST_ROUTES, format!("No route is created or deleted: {error}"));
                 }
                 let mut memory = controller.memory();
                 self.relist = Again::after(&error).wait(&LIMITER, memory.failures).map(|wait| now + wait);
@@ -154,7 +156,7 @@ impl<'a> Run<'a> {
             }
         };
         self.tell_if_nearly_full(routes.len(), now);
-        // In this order: a route that is listed belongs to a node that is known by now, or to none.
+        // Nodes are read after the list: the node of a listed route is known by then, unless it does not exist.
         let entries = controller.shared.nodes.list();
         let nodes: Vec<_> = entries.iter().map(|entry| &*entry.view).collect();
         let plan = plan::plan(routes, &nodes, &controller.cidrs);
@@ -183,7 +185,8 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// A list with too many routes in it is refused as a whole, and then there are no routes for new nodes.
+    /// Warns when the limit of routes is nearly reached: a longer list is rejected as a whole, and then new nodes get no
+    /// routes.
     fn tell_if_nearly_full(&self, routes: usize, now: Instant) {
         let shared = &self.controller.shared;
         let limit = shared.provider.max_routes();
@@ -195,7 +198,7 @@ impl<'a> Run<'a> {
         if memory.tell_of_limit.is_none_or(|at| now >= at) {
             memory.tell_of_limit = Some(now + TELL_AGAIN);
             let message = format!(
-                "There are {routes} routes, and with more than {limit} no route is made or deleted any more: allow more, such as \
+                "There are {routes} routes; with more than {limit}, no route is created or deleted. Raise the limit, for example \
                  --plugin-limit routes={}",
                 limit.saturating_mul(2)
             );
@@ -204,7 +207,8 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Events are kept for an hour, and the node waits for somebody.
+    /// Publishes an event for each node whose Pod CIDRs are outside of the cluster's; again after a while, because events
+    /// expire.
     fn tell_of_outside(&self, now: Instant) {
         let shared = &self.controller.shared;
         let mut memory = self.controller.memory();
@@ -216,8 +220,8 @@ impl<'a> Run<'a> {
             if waits.is_none() {
                 let cidrs = cidrs.join(", ");
                 let message = format!(
-                    "No route is made to Pod CIDR {cidrs} of the node: it is outside of --cluster-cidr. If it is right, \
-                     --cluster-cidr has to hold it; else delete the node, and let it register again"
+                    "No route is created to Pod CIDR {cidrs} of the node: it is outside --cluster-cidr. If it is correct, \
+                     extend --cluster-cidr; otherwise delete the node, and let it register again"
                 );
                 tracing::warn!(node, "{message}");
                 shared.metrics.error(shared.controller, "pod-cidr-out-of-range");
@@ -226,13 +230,13 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// On what stands for this process, since it is about no one object of the cluster.
+    /// Publishes a warning that is not about a single object of the cluster, on the object that represents this process.
     fn warn(&self, reason: &str, message: String) {
         let shared = &self.controller.shared;
         shared.recorder.publish(Notice {
             source: shared.controller.event_source(),
             object: self.controller.process.clone(),
-            severity: Severity::Warning,
+            event_type: EventType::Warning,
             reason: reason.to_owned(),
             message,
         });
@@ -243,7 +247,7 @@ impl<'a> Run<'a> {
         due.deletes.iter().for_each(|(route, _)| self.flight.begin_delete(route));
         let mut creates = Vec::new();
         for (route, size) in due.creates {
-            // Of several that overlap, one after the other.
+            // Overlapping routes are created one after the other.
             if self.flight.is_in_the_place_of(&route) {
                 self.blocked = true;
                 continue;
@@ -276,7 +280,8 @@ impl<'a> Run<'a> {
                     news |= !self.round.created(&done.change);
                     self.listing.iter_mut().for_each(|listing| listing.created.push(done.change.clone()));
                 }
-                // Of a change that nobody wants any more, or that another plugin was asked for: it says nothing of the one that is next.
+                // The current round does not want this change, or it was requested from the previous plugin: the error says
+                // nothing about the next attempt.
                 Err(_) if begun != memory.forgotten || !self.round.makes(&done.change) => news = true,
                 Err(error) => {
                     let (long, now) = (self.long(), Instant::now());
@@ -284,8 +289,7 @@ impl<'a> Run<'a> {
                     let lasted = memory.creates.failed(done.change, &error, done.spoiled, now, &long);
                     if let (Some(lasted), Some(entry)) = (lasted, self.round.entry(&name)) {
                         let lasted = minutes(lasted);
-                        let message =
-                            format!("The cloud has been at work on route {key} for {lasted}, and goes on: {error}");
+                        let message = format!("An operation on route {key} has been in progress for {lasted}: {error}");
                         self.controller.shared.warning(entry, reason::STILL_IN_PROGRESS, message);
                     }
                 }
@@ -320,7 +324,7 @@ impl<'a> Run<'a> {
                     let lasted = memory.deletes.failed(change, &error, spoiled, now, &long);
                     drop(memory);
                     if let Some(lasted) = lasted.map(minutes) {
-                        tracing::warn!(route = key, "the cloud has been deleting this route for {lasted}: {error}");
+                        tracing::warn!(route = key, "route deletion has been in progress for {lasted}: {error}");
                     }
                 }
             }
@@ -336,14 +340,14 @@ impl<'a> Run<'a> {
         shared.metrics.long_in_progress(shared.controller)
     }
 
-    /// What an earlier round has begun came to its end only now: what there is, the next list shows.
+    /// Schedules a run if a change from an earlier round ended: the next list shows the result.
     fn look_again_if(&self, news: bool) {
         if news && matches!(self.controller.rhythm, Rhythm::Watch { .. }) {
             self.controller.queue.add_after((), GATHER, Priority::Change);
         }
     }
 
-    /// Has the conditions of these nodes written, of those whose routes are settled.
+    /// Queues the conditions of those nodes the state of whose routes is known.
     fn want(&self, mut nodes: Vec<String>) {
         nodes.sort_unstable();
         nodes.dedup();
@@ -355,7 +359,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// When there is something to try again.
+    /// Returns the earliest time at which something is to be retried.
     pub(super) fn next_try(&self) -> Option<Instant> {
         let memory = self.controller.memory();
         self.round.next(&memory, &self.flight).into_iter().chain(self.relist).min()
@@ -374,7 +378,7 @@ impl<'a> Run<'a> {
         self.not_before = now + pause;
     }
 
-    /// Counts, logs and publishes what went wrong.
+    /// Logs the result, and counts and publishes errors.
     fn tell_created(&self, done: &Done<NewRoute>) {
         let Done { change, result, took, .. } = done;
         let (node, cidr) = (change.target_node.as_str(), &change.destination_cidr);

@@ -13,10 +13,9 @@ use tokio::{
 
 pub(crate) use self::table::RouteTable;
 use super::*;
+use crate::recorder;
 use crate::{
     Controller, Metrics,
-    events::Recorder,
-    informer::Kind,
     testing::{FakeApi, FakeCloud, Request, node, with},
 };
 
@@ -34,7 +33,7 @@ fn bench(rhythm: Rhythm) -> Bench {
     let (api, cloud) = (FakeApi::default(), Arc::new(FakeCloud::default()));
     let mut registry = Registry::default();
     let metrics = Metrics::register(&mut registry);
-    let (recorder, writer) = Recorder::new(api.client(), metrics.clone());
+    let (recorder, writer) = recorder(api.client(), &metrics);
     tokio::spawn(writer.run(CancellationToken::new()));
     let provider = cloud.clone();
     let shared = Shared { controller: Controller::Route, provider, nodes: Arc::default(), recorder, metrics };
@@ -80,16 +79,16 @@ impl Bench {
         self.controller.shared.nodes.apply(with(&with(&node(name), &spec), change));
     }
 
-    /// The node of this name, changed.
+    /// Changes the node with this name.
     fn changes(&self, name: &str, change: &Value) {
         let entry = self.controller.shared.nodes.get(name).unwrap();
         let version: u32 = entry.resource_version().parse().unwrap();
-        let changed = with(&Kind::whole(&*entry), change);
+        let changed = with(&NodeKind::whole(&entry), change);
         let version = json!({"metadata": {"resourceVersion": (version + 1).to_string()}});
         self.controller.shared.nodes.apply(with(&changed, &version));
     }
 
-    /// One round until all of it has ended. Says when there is something to try again.
+    /// Runs one round until everything has ended. Returns the delay before the next retry, if there is one.
     async fn pass(&self) -> Option<Duration> {
         let mut run = Run::new(&self.controller, self.stop.clone());
         run.list();
@@ -105,7 +104,7 @@ impl Bench {
         tokio::spawn(async move { controller.run(stop).await })
     }
 
-    /// The calls since the last time.
+    /// Returns the calls since the last time.
     fn calls(&self) -> Vec<String> {
         std::mem::take(&mut *self.cloud.calls.lock().unwrap())
     }
@@ -118,7 +117,7 @@ impl Bench {
         self.api.requests().into_iter().filter(|request| request.method == "PATCH").collect()
     }
 
-    /// `NODE STATUS REASON` of all conditions written.
+    /// Returns `NODE STATUS REASON` for each condition that was written.
     fn conditions(&self) -> Vec<String> {
         let text = |request: &Request| {
             let condition = &request.body["status"]["conditions"][0];
@@ -143,7 +142,7 @@ impl Bench {
 
 // Holds: OPS-43, OPS-91
 #[tokio::test(start_paused = true)]
-async fn a_pod_cidr_outside_of_the_clusters_is_told_about_again() {
+async fn the_event_for_an_out_of_range_pod_cidr_is_repeated() {
     let bench = watching();
     bench.has("a", &["10.244.1.0/24"], &json!({}));
     bench.has("b", &["10.96.0.0/16"], &json!({}));
@@ -157,7 +156,7 @@ async fn a_pod_cidr_outside_of_the_clusters_is_told_about_again() {
         (Some("PodCIDROutOfRange"), Some("b"))
     );
     let message = event["message"].as_str().unwrap();
-    assert!(message.starts_with("No route is made to Pod CIDR 10.96.0.0/16 of the node"), "{message}");
+    assert!(message.starts_with("No route is created to Pod CIDR 10.96.0.0/16 of the node"), "{message}");
     bench.pass().await;
     let patched = |bench: &Bench| bench.patches().iter().filter(|request| request.path.contains("/events/")).count();
     sleep(Duration::from_millis(1)).await;
@@ -168,9 +167,9 @@ async fn a_pod_cidr_outside_of_the_clusters_is_told_about_again() {
     assert_eq!(patched(&bench), 1);
 }
 
-// Holds: OPS-32
+// Holds, OPS-32
 #[tokio::test(start_paused = true)]
-async fn r16_r18_a_node_whose_routes_were_made_has_a_network() {
+async fn a_node_with_all_routes_created_has_a_network() {
     let bench = watching();
     bench.has("a", &["10.244.0.0/24", "fd00::/64"], &ip("10.0.0.1"));
     bench.cloud.routes.has(route("b", "10.244.1.0/24"));
@@ -180,8 +179,9 @@ async fn r16_r18_a_node_whose_routes_were_made_has_a_network() {
     assert!(bench.events().await.is_empty());
 }
 
+// Holds: R-07
 #[tokio::test(start_paused = true)]
-async fn r07_routes_made_with_other_addresses_are_replaced_at_a_cloud_that_knows_them() {
+async fn a_route_with_other_known_addresses_is_replaced() {
     let bench = watching();
     bench.cloud.routes.knows_addresses.store(true, Ordering::Relaxed);
     bench.has("a", &["10.244.0.0/24"], &ip("10.0.0.1"));
@@ -194,8 +194,9 @@ async fn r07_routes_made_with_other_addresses_are_replaced_at_a_cloud_that_knows
     assert_eq!(bench.calls(), ["list"]);
 }
 
+// Holds: R-21
 #[tokio::test(start_paused = true)]
-async fn r21_a_condition_is_merged_into_those_of_others_and_only_of_this_very_node() {
+async fn the_condition_patch_merges_and_is_bound_to_the_uid() {
     let bench = watching();
     bench.has("a", &["10.244.0.0/24"], &ip("10.0.0.1"));
     bench.pass().await;
@@ -214,8 +215,9 @@ async fn r21_a_condition_is_merged_into_those_of_others_and_only_of_this_very_no
     assert!((0..600).contains(&ago) && conditions[0]["lastTransitionTime"] == heartbeat, "{heartbeat}");
 }
 
+// Holds: R-20
 #[tokio::test(start_paused = true)]
-async fn r20_the_word_of_a_network_plugin_is_overwritten_once() {
+async fn a_network_plugins_condition_is_overwritten_once() {
     let bench = watching();
     bench.has("a", &["10.244.0.0/24"], &network("False", "CalicoIsUp"));
     bench.pass().await;
@@ -225,8 +227,9 @@ async fn r20_the_word_of_a_network_plugin_is_overwritten_once() {
     assert_eq!(bench.conditions().len(), 1);
 }
 
+// Holds: R-06
 #[tokio::test(start_paused = true)]
-async fn r06_a_run_that_cannot_list_changes_nothing_and_is_repeated_with_back_off() {
+async fn a_failed_list_changes_nothing_and_is_retried_with_backoff() {
     let bench = watching();
     bench.has("a", &["10.244.0.0/24"], &json!({}));
     bench.cloud.routes.fails("list", unavailable());
@@ -246,7 +249,7 @@ async fn r06_a_run_that_cannot_list_changes_nothing_and_is_repeated_with_back_of
 
 // Holds: R-06
 #[tokio::test(start_paused = true)]
-async fn the_route_of_a_node_that_came_meanwhile_stays() {
+async fn the_route_of_a_node_added_during_the_list_stays() {
     let bench = watching();
     bench.cloud.routes.has(route("b", "10.244.1.0/24"));
     *bench.cloud.routes.list_takes.lock().unwrap() = Duration::from_secs(2);
@@ -260,8 +263,9 @@ async fn the_route_of_a_node_that_came_meanwhile_stays() {
     running.abort();
 }
 
+// Holds: R-15
 #[tokio::test(start_paused = true)]
-async fn r15_each_failed_try_is_told_on_the_node() {
+async fn each_failed_attempt_gets_an_event_on_the_node() {
     let bench = watching();
     bench.has("a", &["10.244.0.0/24"], &json!({}));
     bench.cloud.routes.fails("10.244.0.0/24", CloudError::Denied("no right to make routes".into()));
@@ -278,8 +282,9 @@ async fn r15_each_failed_try_is_told_on_the_node() {
     assert_eq!(bench.conditions(), ["a True NoRouteCreated"]);
 }
 
+// Holds: R-15
 #[tokio::test(start_paused = true)]
-async fn r15_work_in_progress_and_what_others_own_are_no_events() {
+async fn in_progress_and_implemented_elsewhere_get_no_event() {
     let bench = watching();
     bench.has("a", &["10.244.0.0/24"], &json!({}));
     bench.has("b", &["10.244.1.0/24"], &json!({}));
@@ -291,8 +296,9 @@ async fn r15_work_in_progress_and_what_others_own_are_no_events() {
     assert!(bench.metric("skydock_controller_errors_total").is_empty());
 }
 
+// Holds: R-05
 #[tokio::test(start_paused = true)]
-async fn r05_what_failed_is_tried_again_without_another_trigger_and_only_that() {
+async fn only_failed_changes_are_retried_without_another_trigger() {
     let bench = watching();
     bench.has("a", &["10.244.0.0/24"], &json!({}));
     bench.has("b", &["10.244.1.0/24"], &json!({}));
@@ -314,8 +320,9 @@ async fn r05_what_failed_is_tried_again_without_another_trigger_and_only_that() 
     running.await.unwrap();
 }
 
+// Holds: R-05
 #[tokio::test(start_paused = true)]
-async fn r05_what_the_cloud_cannot_do_is_not_tried_again_before_the_node_changes() {
+async fn an_invalid_route_is_not_retried_until_its_node_changes() {
     let bench = watching();
     bench.has("a", &["10.244.0.0/24"], &ip("10.0.0.1"));
     bench.cloud.routes.fails("10.244.0.0/24", CloudError::Invalid("not in the network".into()));
@@ -329,8 +336,9 @@ async fn r05_what_the_cloud_cannot_do_is_not_tried_again_before_the_node_changes
     assert_eq!(bench.conditions(), ["a True NoRouteCreated", "a True NoRouteCreated", "a False RouteCreated"]);
 }
 
+// Holds: R-17
 #[tokio::test(start_paused = true)]
-async fn r17_a_lost_race_is_repeated_five_times_at_once_and_later_again() {
+async fn a_conflict_is_tried_five_times_at_once_and_later_again() {
     let bench = watching();
     bench.has("a", &["10.244.0.0/24"], &json!({}));
     bench.has("b", &["10.244.1.0/24"], &json!({}));
@@ -348,8 +356,9 @@ async fn r17_a_lost_race_is_repeated_five_times_at_once_and_later_again() {
     assert!(bench.events().await.is_empty());
 }
 
+// Holds: R-11
 #[tokio::test(start_paused = true)]
-async fn r11_no_more_than_200_routes_are_in_flight_and_batches_are_as_the_provider_takes_them() {
+async fn at_most_200_routes_are_in_flight_in_batches_of_the_provider() {
     let bench = watching();
     for n in 0..150 {
         bench.has(&format!("n{n}"), &[&format!("10.244.{n}.0/24")], &json!({}));
@@ -368,8 +377,9 @@ async fn r11_no_more_than_200_routes_are_in_flight_and_batches_are_as_the_provid
     running.abort();
 }
 
+// Holds: R-11
 #[tokio::test(start_paused = true)]
-async fn r11_one_route_that_breaks_every_batch_it_is_in_ends_up_alone() {
+async fn a_route_that_breaks_its_batches_ends_up_alone() {
     let bench = watching();
     for n in 0..3 {
         bench.has(&format!("n{n}"), &[&format!("10.244.{n}.0/24")], &json!({}));
@@ -384,8 +394,9 @@ async fn r11_one_route_that_breaks_every_batch_it_is_in_ends_up_alone() {
     assert_eq!(last, ["n0 False RouteCreated", "n1 True NoRouteCreated", "n2 False RouteCreated"]);
 }
 
+// Holds: R-12
 #[tokio::test(start_paused = true)]
-async fn r12_a_route_is_not_made_in_the_place_of_one_that_could_not_be_deleted() {
+async fn a_route_waits_if_the_one_it_replaces_cannot_be_deleted() {
     let bench = watching();
     bench.has("a", &["10.244.0.0/24"], &json!({}));
     bench.has("b", &["10.244.1.0/24"], &json!({}));
@@ -401,8 +412,9 @@ async fn r12_a_route_is_not_made_in_the_place_of_one_that_could_not_be_deleted()
     assert_eq!(bench.cloud.routes.all(), ["a 10.244.0.0/24", "b 10.244.1.0/24"]);
 }
 
+// Holds: R-12
 #[tokio::test(start_paused = true)]
-async fn r12_a_deletion_that_takes_its_time_holds_up_no_other_route() {
+async fn a_slow_deletion_delays_no_other_route() {
     let bench = watching();
     bench.has("a", &["10.244.0.0/24"], &json!({}));
     bench.cloud.routes.has(route("gone", "10.244.1.0/24"));
@@ -415,8 +427,9 @@ async fn r12_a_deletion_that_takes_its_time_holds_up_no_other_route() {
     running.abort();
 }
 
+// Holds: R-10
 #[tokio::test(start_paused = true)]
-async fn r10_a_route_that_is_gone_already_is_deleted_and_what_cannot_be_deleted_is_no_ones_condition() {
+async fn failed_route_deletions_set_no_condition_and_no_event() {
     let bench = watching();
     bench.has("a", &["10.244.0.0/24"], &network("False", "RouteCreated"));
     bench.cloud.routes.has(route("a", "10.244.0.0/24"));
@@ -431,8 +444,9 @@ async fn r10_a_route_that_is_gone_already_is_deleted_and_what_cannot_be_deleted_
     assert!(bench.metric("skydock_controller_errors_total{controller=\"route\",kind=\"not_found\"}").is_empty());
 }
 
+// Holds: R-19
 #[tokio::test(start_paused = true)]
-async fn r19_a_node_without_pod_cidrs_is_left_alone_unless_a_route_leads_to_it() {
+async fn a_node_without_pod_cidrs_is_ignored_unless_it_has_a_route() {
     let bench = watching();
     bench.has("a", &[], &json!({}));
     bench.has("b", &[], &json!({}));
@@ -442,8 +456,9 @@ async fn r19_a_node_without_pod_cidrs_is_left_alone_unless_a_route_leads_to_it()
     assert_eq!(bench.conditions(), ["b True NoRouteCreated"]);
 }
 
+// Holds: R-23
 #[tokio::test(start_paused = true)]
-async fn r23_a_node_that_works_keeps_its_network_through_one_failure_that_passes_and_no_longer() {
+async fn a_working_node_keeps_its_network_through_one_failure() {
     let bench = watching();
     bench.has("old", &["10.244.0.0/24"], &network("False", "RouteCreated"));
     bench.has("new", &["10.244.1.0/24"], &json!({}));
@@ -459,8 +474,9 @@ async fn r23_a_node_that_works_keeps_its_network_through_one_failure_that_passes
     assert_eq!(last, ["new False RouteCreated", "old True NoRouteCreated"]);
 }
 
+// Holds: R-23
 #[tokio::test(start_paused = true)]
-async fn r23_a_route_that_is_there_with_old_addresses_and_cannot_be_replaced_changes_no_condition() {
+async fn failing_to_replace_an_old_route_changes_no_condition() {
     let bench = watching();
     bench.cloud.routes.knows_addresses.store(true, Ordering::Relaxed);
     let merged = with(&json_node(&ip("10.0.0.1")), &network("False", "RouteCreated"));
@@ -471,13 +487,13 @@ async fn r23_a_route_that_is_there_with_old_addresses_and_cannot_be_replaced_cha
     assert_eq!(bench.conditions(), Vec::<String>::new());
 }
 
-fn json_node(change: &Value) -> Node {
+fn json_node(change: &Value) -> k8s_openapi::api::core::v1::Node {
     with(&with(&node("a"), &json!({"spec": {"podCIDRs": ["10.244.0.0/24"]}})), change)
 }
 
-// Holds: R-22, OPS-30
+// Holds, OPS-30
 #[tokio::test(start_paused = true)]
-async fn r23_what_was_changed_behind_our_back_is_mended_by_the_check() {
+async fn changes_made_outside_are_fixed_by_the_check() {
     let bench = bench(Rhythm::Watch { check_period: Duration::from_secs(300) });
     bench.has("a", &["10.244.0.0/24"], &json!({}));
     let running = bench.run();
@@ -493,8 +509,9 @@ async fn r23_what_was_changed_behind_our_back_is_mended_by_the_check() {
     running.abort();
 }
 
+// Holds: R-03
 #[tokio::test(start_paused = true)]
-async fn r03_by_the_clock_it_runs_at_once_and_from_period_to_period_whatever_changes() {
+async fn periodic_runs_start_at_once_and_ignore_changes() {
     let bench = bench(Rhythm::Periodic { period: Duration::from_secs(10) });
     let gate = bench.cloud.routes.gated();
     let running = bench.run();
@@ -505,7 +522,7 @@ async fn r03_by_the_clock_it_runs_at_once_and_from_period_to_period_whatever_cha
     assert_eq!(bench.runs(), 0);
     sleep(Duration::from_millis(2)).await;
     assert_eq!(bench.calls(), ["list", "create 10.244.0.0/24"]);
-    // The time that a run takes is part of the period.
+    // The duration of a run is part of the period.
     sleep(Duration::from_secs(4)).await;
     gate.add_permits(1);
     sleep(Duration::from_millis(5_998)).await;
@@ -517,7 +534,7 @@ async fn r03_by_the_clock_it_runs_at_once_and_from_period_to_period_whatever_cha
 
 // Holds: R-04, OPS-30
 #[tokio::test(start_paused = true)]
-async fn changes_of_nodes_that_matter_for_routes_are_a_run() {
+async fn relevant_node_changes_trigger_a_run() {
     let bench = watching();
     let running = bench.run();
     let runs = async || {
@@ -533,8 +550,8 @@ async fn changes_of_nodes_that_matter_for_routes_are_a_run() {
     assert_eq!(runs().await, 1, "addresses");
     bench.changes("a", &json!({"spec": {"providerID": "fake://other"}}));
     assert_eq!(runs().await, 1, "provider ID");
-    bench.changes("a", &json!({"metadata": {"uid": "uid-anew"}}));
-    assert_eq!(runs().await, 1, "made anew unseen");
+    bench.changes("a", &json!({"metadata": {"uid": "uid-new"}}));
+    assert_eq!(runs().await, 1, "recreated unnoticed");
     bench.changes("a", &json!({"metadata": {"labels": {"x": "y"}}, "status": {"images": [{"names": ["x"]}]}}));
     bench.changes("a", &network("True", "SomeOther"));
     assert_eq!(runs().await, 0, "labels, images, conditions");
@@ -546,8 +563,9 @@ async fn changes_of_nodes_that_matter_for_routes_are_a_run() {
     running.abort();
 }
 
+// Holds: R-04
 #[tokio::test(start_paused = true)]
-async fn r04_many_changes_are_few_runs_and_the_first_is_at_once() {
+async fn many_changes_share_few_runs_and_the_first_is_immediate() {
     let bench = watching();
     let running = bench.run();
     sleep(Duration::from_secs(5)).await;
@@ -566,8 +584,9 @@ async fn r04_many_changes_are_few_runs_and_the_first_is_at_once() {
     running.abort();
 }
 
+// Holds: R-04
 #[tokio::test(start_paused = true)]
-async fn r04_a_change_during_a_run_is_another_run() {
+async fn a_change_during_a_run_triggers_another_run() {
     let bench = watching();
     bench.has("a", &["10.244.0.0/24"], &json!({}));
     let gate = bench.cloud.routes.gated();
@@ -583,7 +602,7 @@ async fn r04_a_change_during_a_run_is_another_run() {
 
 // Holds: R-21
 #[tokio::test(start_paused = true)]
-async fn a_condition_that_could_not_be_written_is_written_later() {
+async fn a_failed_condition_write_is_retried() {
     let bench = watching();
     for name in ["a", "b", "c"] {
         bench.has(name, &[], &json!({}));
@@ -602,7 +621,7 @@ async fn a_condition_that_could_not_be_written_is_written_later() {
     sleep(Duration::from_secs(4)).await;
     assert_eq!(bench.conditions()[2..], ["b False RouteCreated"; 2]);
     bench.changes("b", &network("False", "RouteCreated"));
-    // One that is gone has no condition.
+    // The node was deleted.
     bench.api.fail("PATCH", "/api/v1/nodes/c/status", 404, "NotFound");
     bench.has("c", &["10.244.2.0/24"], &json!({"metadata": {"resourceVersion": "2"}}));
     sleep(Duration::from_secs(60)).await;
@@ -661,7 +680,7 @@ async fn a_slow_creation_delays_only_its_own_node() {
 
 // Holds: R-12
 #[tokio::test(start_paused = true)]
-async fn a_route_waits_for_another_nodes_that_is_still_being_made() {
+async fn a_route_waits_for_that_of_another_node_being_created() {
     let bench = watching();
     let gate = bench.cloud.routes.slow("10.244.0.0/24");
     bench.has("old", &["10.244.0.0/24"], &json!({}));
@@ -679,14 +698,14 @@ async fn a_route_waits_for_another_nodes_that_is_still_being_made() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_was_done_while_the_list_was_on_its_way_is_not_done_again() {
+async fn changes_completed_during_a_list_are_not_repeated() {
     let bench = watching();
     bench.cloud.routes.has(route("gone", "10.244.9.0/24"));
     bench.has("a", &["10.244.0.0/24"], &json!({}));
     let gate = bench.cloud.routes.gated();
     let running = bench.run();
     sleep(Duration::from_secs(4)).await;
-    // The next list is made before both changes come to their end, and arrives after that.
+    // The next list is created before both changes end, and arrives after that.
     *bench.cloud.routes.list_takes.lock().unwrap() = Duration::from_secs(2);
     bench.has("b", &[], &json!({}));
     bench.has("c", &["10.244.3.0/24"], &json!({}));
@@ -717,7 +736,7 @@ async fn a_black_hole_that_names_its_node_is_replaced_at_once() {
 
 // Holds: R-22
 #[tokio::test(start_paused = true)]
-async fn a_round_that_was_cut_short_leaves_nothing_behind() {
+async fn an_interrupted_run_is_completed_by_the_next_process() {
     let nodes =
         |bench: &Bench| (0..9).for_each(|n| bench.has(&format!("n{n}"), &[&format!("10.244.{n}.0/24")], &json!({})));
     let first = watching();
@@ -728,7 +747,7 @@ async fn a_round_that_was_cut_short_leaves_nothing_behind() {
     sleep(Duration::from_secs(1)).await;
     gate.add_permits(3);
     sleep(Duration::from_secs(1)).await;
-    // Killed with some done, some under way, and some not begun.
+    // The process is killed when some changes are done, some in progress, and some not started.
     running.abort();
     drop(running.await);
     let routes = first.cloud.routes.list().unwrap();
@@ -740,7 +759,7 @@ async fn a_round_that_was_cut_short_leaves_nothing_behind() {
     assert_eq!(second.pass().await, None);
     assert_eq!(second.cloud.routes.all(), (0..9).map(|n| format!("n{n} 10.244.{n}.0/24")).collect::<Vec<_>>());
     second.calls();
-    // And a round that has failed leaves none that another one would need.
+    // A failed round does not keep anything that the next one would need.
     second.cloud.routes.fails("list", unavailable());
     second.pass().await;
     second.pass().await;
@@ -749,7 +768,7 @@ async fn a_round_that_was_cut_short_leaves_nothing_behind() {
 
 // Holds: OPS-62, OPS-63
 #[tokio::test(start_paused = true)]
-async fn a_route_that_is_in_progress_for_long_is_told_on_its_node() {
+async fn a_route_long_in_progress_gets_an_event_on_its_node() {
     let bench = watching();
     bench.has("a", &["10.244.0.0/24"], &json!({}));
     (0..1000).for_each(|_| bench.cloud.routes.fails("10.244.0.0/24", CloudError::InProgress(retry(5))));
@@ -765,7 +784,7 @@ async fn a_route_that_is_in_progress_for_long_is_told_on_its_node() {
 
 // Holds: OPS-31
 #[tokio::test(start_paused = true)]
-async fn a_new_plugin_is_asked_again_for_what_the_one_before_refused() {
+async fn a_new_plugin_gets_what_the_previous_one_rejected() {
     let bench = watching();
     bench.has("a", &["10.244.0.0/24"], &json!({}));
     bench.cloud.routes.fails("10.244.0.0/24", CloudError::Invalid("not yet".into()));
@@ -778,10 +797,10 @@ async fn a_new_plugin_is_asked_again_for_what_the_one_before_refused() {
     running.abort();
 }
 
-/// The node has another address by now, or another plugin is to be asked.
+/// In the meantime, the node gets another address, or the plugin is replaced.
 // Holds: OPS-31
 #[tokio::test(start_paused = true)]
-async fn a_refusal_that_comes_too_late_refuses_nothing() {
+async fn an_outdated_rejection_is_ignored() {
     for replaced in [false, true] {
         let bench = watching();
         let gate = bench.cloud.routes.slow("10.244.0.0/24");
@@ -804,7 +823,7 @@ async fn a_refusal_that_comes_too_late_refuses_nothing() {
 
 // Holds: OPS-31
 #[tokio::test(start_paused = true)]
-async fn a_list_of_the_plugin_before_is_not_acted_on() {
+async fn a_list_of_the_previous_plugin_is_not_used() {
     let bench = watching();
     *bench.cloud.routes.list_takes.lock().unwrap() = Duration::from_secs(20);
     bench.cloud.routes.has(route("gone", "10.244.7.0/24"));
@@ -820,7 +839,7 @@ async fn a_list_of_the_plugin_before_is_not_acted_on() {
 
 // Holds: OPS-31
 #[tokio::test(start_paused = true)]
-async fn a_deletion_refused_too_late_is_tried_again() {
+async fn a_deletion_rejected_by_the_previous_plugin_is_retried() {
     let bench = watching();
     let gate = bench.cloud.routes.slow("10.244.7.0/24");
     bench.cloud.routes.has(route("gone", "10.244.7.0/24"));
@@ -836,7 +855,7 @@ async fn a_deletion_refused_too_late_is_tried_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn at_the_end_calls_under_way_are_waited_for_and_no_others_are_begun() {
+async fn shutdown_waits_for_running_calls_and_starts_no_others() {
     let bench = watching();
     for n in 0..210 {
         bench.has(&format!("n{n}"), &[&format!("10.244.{n}.0/24")], &json!({}));
@@ -855,8 +874,9 @@ async fn at_the_end_calls_under_way_are_waited_for_and_no_others_are_begun() {
     assert!(conditions.iter().all(|condition| condition.ends_with("False RouteCreated")));
 }
 
+// Holds
 #[test]
-fn r03_r04_a_run_is_followed_by_the_next_when_it_is_due() {
+fn the_next_run_starts_when_it_is_due() {
     let seconds = Duration::from_secs;
     let watch = |period| Rhythm::Watch { check_period: seconds(period) };
     for (rhythm, took, again, expected) in [
@@ -877,7 +897,7 @@ fn r03_r04_a_run_is_followed_by_the_next_when_it_is_due() {
 
 // Holds: OPS-89, OPS-90
 #[tokio::test(start_paused = true)]
-async fn that_routes_are_nearly_too_many_is_told_before_it_is_so() {
+async fn a_warning_precedes_the_route_limit() {
     let bench = bench(Rhythm::Watch { check_period: Duration::from_secs(300) });
     *bench.cloud.routes.limit.lock().unwrap() = Some(10);
     for n in 0..7 {
@@ -894,7 +914,7 @@ async fn that_routes_are_nearly_too_many_is_told_before_it_is_so() {
     let message = events[0]["message"].as_str().unwrap();
     assert!(message.contains("8 routes") && message.contains("--plugin-limit routes=20"), "{message}");
     assert_eq!((bench.metric("skydock_routes "), bench.metric("skydock_routes_limit")), ("8".into(), "10".into()));
-    bench.cloud.routes.fails("list", CloudError::Internal("11 routes, where at most 10 are allowed".into()));
+    bench.cloud.routes.fails("list", CloudError::Internal("11 routes, but at most 10 are allowed".into()));
     sleep(Duration::from_secs(300)).await;
     let last = bench.events().await.pop().unwrap();
     assert_eq!(last["reason"], "FailedToListRoutes");

@@ -1,34 +1,34 @@
-//! What the cloud has not done, and when it is asked again. To forget all of it costs one more try each, no more.
+//! Tracks changes that failed, and when to retry them. If this is lost, it only costs one more attempt for each.
 
 use std::{collections::HashMap, time::Duration};
 
 use prometheus_client::metrics::gauge::Gauge;
 use skydock_cloud::CloudError;
+use skydock_kube::queue::Limiter;
 use tokio::time::Instant;
 
 use super::{network::Standing, work::Change};
 use crate::{
     patience::Patience,
-    queue::Limiter,
     retry::{self, Again},
 };
 
-/// Wait after a failure: 1 s doubling up to a minute.
+/// Delay after a failure: 1 s, doubling up to a minute.
 pub(super) const LIMITER: Limiter =
     Limiter { base: Duration::from_secs(1), max: Duration::from_secs(60), bucket: None };
 
-/// Changes of one kind that have failed.
+/// Changes of one kind that failed, by key.
 pub(super) struct Tries<T>(HashMap<String, Tried<T>>);
 
 struct Tried<T> {
     change: T,
     failures: u32,
-    /// `None`: not before it is another change, because the node has changed.
+    /// When to retry; `None` if not until the change is different because the node has changed.
     next: Option<Instant>,
     standing: Standing,
-    /// In how large batches it goes next time.
+    /// Maximum size of the next batch with this change.
     batch: usize,
-    /// For how long the cloud has been at it.
+    /// How long the cloud has answered that an operation is in progress.
     patience: Patience,
 }
 
@@ -39,31 +39,31 @@ impl<T> Default for Tries<T> {
 }
 
 impl<T: Change> Tries<T> {
-    /// What is known of this very change. Another one for the same route has not been tried.
+    /// Returns what is known about exactly this change. A different change of the same route was not tried.
     fn get(&self, change: &T) -> Option<&Tried<T>> {
         self.0.get(&change.key()).filter(|tried| tried.change == *change)
     }
 
-    /// True if it is new, or its wait is over.
+    /// Returns true if the change was not tried, or its delay is over.
     pub(super) fn due(&self, change: &T, now: Instant) -> bool {
         self.get(change).is_none_or(|tried| tried.next.is_some_and(|next| next <= now))
     }
 
-    /// In how large a batch it may go.
+    /// Returns the maximum size of a batch with this change.
     pub(super) fn batch(&self, change: &T) -> usize {
         self.get(change).map_or(usize::MAX, |tried| tried.batch)
     }
 
-    /// How it stands with the route after what has failed; `None` if nothing has.
+    /// Returns the state of the route after failures; `None` if there were none.
     pub(super) fn standing(&self, change: &T) -> Option<Standing> {
         self.get(change).map(|tried| tried.standing)
     }
 
-    /// Takes note of a failure; `spoiled` is the size of the batch if no element of it got an answer of its own.
+    /// Records a failure. `spoiled` is the size of the batch if it failed as a whole.
     ///
-    /// One element may be why a whole batch fails. So batches that do are halved, until the good ones are through.
+    /// A single element may make a whole batch fail. Such batches are therefore halved until the good elements succeed.
     ///
-    /// Says how long the cloud has been at it, if that is to be told.
+    /// Returns how long the operation has been in progress if it is to be reported.
     pub(super) fn failed(
         &mut self,
         change: T,
@@ -92,7 +92,7 @@ impl<T: Change> Tries<T> {
         lasted
     }
 
-    /// Forgets all that is not among these.
+    /// Forgets all changes except these.
     pub(super) fn keep<'a>(&mut self, changes: impl Iterator<Item = &'a T>)
     where
         T: 'a,
@@ -112,7 +112,7 @@ impl<T: Change> Tries<T> {
         self.0.remove(&change.key());
     }
 
-    /// When the first wait is over, of the changes that can be tried then.
+    /// Returns the earliest time at which one of the changes that can be tried is due.
     pub(super) fn next(&self, can_be_tried: impl Fn(&T) -> bool) -> Option<Instant> {
         self.0.values().filter(|tried| can_be_tried(&tried.change)).filter_map(|tried| tried.next).min()
     }
@@ -138,8 +138,9 @@ mod tests {
         CloudError::Unavailable("away".into())
     }
 
+    // Holds: R-05
     #[test]
-    fn r05_what_failed_is_due_again_when_its_error_says() {
+    fn each_error_decides_when_a_change_is_due_again() {
         let (now, second) = (Instant::now(), Duration::from_secs(1));
         let retry = || Retry { after: Duration::from_secs(7), message: String::new() };
         for (error, wait) in [
@@ -164,8 +165,9 @@ mod tests {
         }
     }
 
+    // Holds: R-05
     #[test]
-    fn r05_the_wait_doubles_up_to_a_minute_and_starts_anew_after_a_success() {
+    fn the_wait_doubles_up_to_a_minute_and_resets_on_success() {
         let mut now = Instant::now();
         let mut tries = Tries::default();
         let mut waits = Vec::new();
@@ -182,8 +184,9 @@ mod tests {
         assert_eq!(tries.next(|_| true), Some(now + Duration::from_secs(1)));
     }
 
+    // Holds: R-11
     #[test]
-    fn r11_a_batch_that_fails_as_a_whole_is_halved_until_each_goes_alone() {
+    fn a_failed_batch_is_halved_until_each_route_is_alone() {
         let (now, mut tries) = (Instant::now(), Tries::default());
         assert_eq!(tries.batch(&route("a")), usize::MAX);
         for (size, next) in [(5, 2), (2, 1), (1, 1)] {
@@ -195,8 +198,9 @@ mod tests {
         assert_eq!(tries.batch(&route("b")), usize::MAX);
     }
 
+    // Holds: R-23
     #[test]
-    fn r23_a_first_failure_that_passes_is_shaky_and_a_second_is_missing() {
+    fn a_first_transient_failure_is_shaky_and_a_second_missing() {
         let (now, mut tries) = (Instant::now(), Tries::default());
         let retry = || Retry { after: Duration::from_secs(7), message: String::new() };
         for (name, error, first, second) in [
@@ -218,8 +222,9 @@ mod tests {
         }
     }
 
+    // Holds: R-22
     #[test]
-    fn r22_what_is_not_wanted_any_more_is_forgotten() {
+    fn failures_of_unwanted_changes_are_forgotten() {
         let (now, mut tries) = (Instant::now(), Tries::default());
         for name in ["a", "b"] {
             tries.failed(route(name), &CloudError::Invalid("x".into()), None, now, &Gauge::default());

@@ -1,4 +1,4 @@
-//! Asks the cloud to make and to delete routes, in batches and not too many at once.
+//! Requests changes of routes from the cloud, in batches and with limited concurrency.
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
@@ -12,21 +12,21 @@ use tokio_util::sync::CancellationToken;
 
 use crate::shared::complete;
 
-/// Most routes that the cloud is asked about at the same time; upstream's constant.
+/// Maximum number of routes in concurrent calls, as in upstream.
 const IN_FLIGHT: u32 = 200;
 
-/// How often a route that lost a race is tried within one run, and the wait after the first time; it grows by itself each
-/// time. Upstream tries as often, and waits as long on average.
+/// Number of attempts after conflicts within one run, and the delay after the first, which grows by the same amount each time.
+/// Upstream makes as many attempts, with the same average delay.
 const CONFLICT_TRIES: u32 = 5;
 const CONFLICT_PAUSE: Duration = Duration::from_millis(50);
 
-/// A route to be made or to be deleted.
+/// A route to create or to delete.
 #[async_trait]
 pub(super) trait Change: Clone + PartialEq + Send + Sync + 'static {
-    /// What tells it from others of its kind.
+    /// Identifies the change among others of its kind.
     fn key(&self) -> String;
 
-    /// Asks the cloud for it.
+    /// Requests a batch of changes from the cloud.
     async fn ask(provider: &dyn CloudProvider, batch: &[Self]) -> Result<Answers<()>, CloudError>;
 }
 
@@ -47,7 +47,7 @@ impl Change for Route {
         format!("{} {}", self.name, self.destination_cidr)
     }
 
-    /// One that is not there is deleted.
+    /// A route that does not exist counts as deleted.
     async fn ask(provider: &dyn CloudProvider, batch: &[Self]) -> Result<Answers<()>, CloudError> {
         let answers = provider.delete_routes(batch).await?;
         let gone = |answer| if matches!(answer, Err(CloudError::NotFound(_))) { Ok(()) } else { answer };
@@ -55,17 +55,17 @@ impl Change for Route {
     }
 }
 
-/// What has become of a change.
+/// Result of a change.
 pub(super) struct Done<T> {
     pub(super) change: T,
     pub(super) result: Result<(), CloudError>,
-    /// How long it took, tries that lost a race included.
+    /// Duration, including attempts that ended in a conflict.
     pub(super) took: Duration,
-    /// The size of its batch, if that failed as a whole.
+    /// Size of the batch if it failed as a whole.
     pub(super) spoiled: Option<usize>,
 }
 
-/// Asks the cloud. Clones share what may be in flight.
+/// Calls the cloud. Clones share the limit of concurrent calls.
 #[derive(Clone)]
 pub(super) struct Work {
     provider: Arc<dyn CloudProvider>,
@@ -79,16 +79,16 @@ impl Work {
         Self { provider, in_flight: Arc::new(Semaphore::new(permits)), stop }
     }
 
-    /// These changes in batches, each of at most the size that is given with it.
+    /// Divides changes into batches; each change has a maximum size of its batch.
     pub(super) fn batches<T>(&self, changes: Vec<(T, usize)>) -> Vec<Vec<T>> {
         batches(changes.into_iter(), self.provider.info().max_batch)
     }
 
-    /// Does a batch. What had not begun when the end came is left out of the answer.
+    /// Requests a batch. Changes that had not been requested before the shutdown are missing in the result.
     pub(super) async fn batch<T: Change>(self, mut batch: Vec<T>) -> Vec<Done<T>> {
         let mut done = Vec::new();
         let count = u32::try_from(batch.len()).unwrap_or(IN_FLIGHT).min(IN_FLIGHT);
-        // It is never closed.
+        // The semaphore is never closed.
         let Ok(_permits) = self.in_flight.acquire_many(count).await else { return done };
         let started = Instant::now();
         for attempt in 1..=CONFLICT_TRIES {
@@ -142,8 +142,9 @@ fn batches<T>(changes: impl Iterator<Item = (T, usize)>, max: usize) -> Vec<Vec<
 mod tests {
     use super::*;
 
+    // Holds: R-11
     #[test]
-    fn r11_batches_are_as_large_as_the_provider_takes_and_never_more_than_may_be_in_flight() {
+    fn batches_are_limited_by_the_provider_and_the_flight_limit() {
         let sizes = |count: usize, limit, max| -> Vec<usize> {
             batches((0..count).map(|n| (n, limit)), max).iter().map(Vec::len).collect()
         };
@@ -154,8 +155,9 @@ mod tests {
         assert!(sizes(0, usize::MAX, 3).is_empty());
     }
 
+    // Holds: R-11
     #[test]
-    fn r11_those_of_a_spoiled_batch_do_not_spoil_others() {
+    fn routes_from_a_failed_batch_are_batched_separately() {
         let changes = [("good", 3), ("bad", 1), ("fine", 3), ("odd", 1)];
         assert_eq!(batches(changes.into_iter(), 3), [vec!["bad"], vec!["odd"], vec!["good", "fine"]]);
     }

@@ -46,7 +46,7 @@ fn start_on(api: FakeApi, capabilities: &[Capability], options: Options) -> Benc
     bench(tokio::spawn(run(context)))
 }
 
-/// What is to be run, and the bench around it.
+/// Creates a context, and a function that creates the bench from the running task.
 fn context(
     api: FakeApi,
     capabilities: &[Capability],
@@ -82,7 +82,7 @@ impl Bench {
         text
     }
 
-    /// What becomes of it within a minute: nobody tells it to end.
+    /// Returns the error with which it ends within a minute, although it is not shut down.
     async fn ends(self) -> RunError {
         let ended = timeout(Duration::from_secs(60), self.running).await;
         ended.expect("it goes on as if nothing had happened").unwrap().unwrap_err()
@@ -94,8 +94,9 @@ impl Bench {
     }
 }
 
+// Holds: C-04, C-05, N-01, N-05, L-01, S-01
 #[tokio::test(start_paused = true)]
-async fn c04_c05_n01_n05_l01_s01_a_controller_starts_when_its_capability_comes_with_a_later_generation() {
+async fn a_controller_starts_when_a_later_plugin_has_its_capability() {
     let mut bench = start(&[Capability::Instances]);
     sleep(Duration::from_secs(1)).await;
     let cluster = bench.cluster.try_recv().unwrap();
@@ -116,8 +117,9 @@ async fn c04_c05_n01_n05_l01_s01_a_controller_starts_when_its_capability_comes_w
     assert!(text.contains("running_managed_controllers{name=\"service\",manager=\"cloud-controller-manager\"} 0"));
 }
 
+// Holds: C-05, N-01, L-01
 #[tokio::test(start_paused = true)]
-async fn c05_n01_l01_a_provider_that_can_do_nothing_ends_no_process_and_is_never_called() {
+async fn a_provider_without_capabilities_is_not_called_or_fatal() {
     let bench = start(&[]);
     sleep(Duration::from_secs(3600)).await;
     assert!(!bench.running.is_finished());
@@ -127,10 +129,11 @@ async fn c05_n01_l01_a_provider_that_can_do_nothing_ends_no_process_and_is_never
     bench.running.await.unwrap().unwrap();
 }
 
+// Holds: N-05
 #[tokio::test(start_paused = true)]
-async fn n05_nothing_begins_while_a_cache_is_not_complete() {
+async fn no_controller_starts_before_the_nodes_are_listed() {
     let api = FakeApi::default();
-    // Nodes are never answered.
+    // The list of nodes is never answered.
     api.answer("GET", "/api/v1/services", 200, list("ServiceList", &[serde_json::to_value(service("web")).unwrap()]));
     let bench = start_on(api, &[Capability::Instances, Capability::LoadBalancers], Options::default());
     sleep(Duration::from_secs(60)).await;
@@ -140,7 +143,7 @@ async fn n05_nothing_begins_while_a_cache_is_not_complete() {
 
 // Holds: N-05, S-04
 #[tokio::test(start_paused = true)]
-async fn nodes_are_served_also_if_services_cannot_be_listed() {
+async fn node_controllers_run_even_if_services_cannot_be_listed() {
     let api = FakeApi::default();
     let new = serde_json::to_value(node("n1")).unwrap();
     api.answer("GET", "/api/v1/nodes", 200, list("NodeList", &[new]));
@@ -151,13 +154,13 @@ async fn nodes_are_served_also_if_services_cannot_be_listed() {
     assert!(bench.runs("cloud-node") && bench.runs("cloud-node-lifecycle") && !bench.runs("service"));
     assert!(bench.cloud.calls().contains(&"describe n1".to_owned()), "{:?}", bench.cloud.calls());
     assert_eq!(bench.cluster.try_recv().unwrap().services().len(), 0);
-    // The right is given.
+    // The permission is granted.
     sleep(Duration::from_secs(600)).await;
     assert!(bench.runs("service"));
     assert!(bench.cloud.calls().contains(&"ensure web n1".to_owned()), "{:?}", bench.cloud.calls());
 }
 
-/// Calls its function on each event.
+/// Calls its function for each log event.
 struct OnEvent<F>(F);
 
 impl<F: Fn() + Send + Sync + 'static> tracing::Subscriber for OnEvent<F> {
@@ -178,14 +181,14 @@ impl<F: Fn() + Send + Sync + 'static> tracing::Subscriber for OnEvent<F> {
 
 // Holds: N-05, S-04
 #[tokio::test(start_paused = true)]
-async fn services_may_be_listed_while_their_controller_is_skipped() {
+async fn a_skipped_service_controller_starts_once_services_are_listed() {
     let (mut context, _bench) = context(FakeApi::default(), &[Capability::LoadBalancers], Options::default());
     context.enabled = [Controller::Service].into();
-    let (recorder, _writer) = Recorder::new(context.clients.informers.clone(), context.metrics.clone());
+    let (recorder, _writer) = recorder(context.clients.informers.clone(), &context.metrics);
     let mut host = Host::new(context, recorder, None);
     host.nodes.complete();
     let services = Arc::clone(&host.services);
-    // Its first event after the cache of nodes is complete says that the controller is skipped.
+    // The first event after `node cache synced` says that the controller is skipped.
     let skips = std::sync::atomic::AtomicUsize::new(0);
     let _guard = tracing::subscriber::set_default(OnEvent(move || {
         if skips.fetch_add(1, std::sync::atomic::Ordering::Relaxed) == 1 {
@@ -209,13 +212,14 @@ async fn another_process_may_lead_while_the_last_events_are_written() {
     bench.running.await.unwrap().unwrap();
 }
 
-/// Upstream starts a worker that returned again, and only a panic ends its process. Here nothing goes on with what a bug has
-/// left behind.
+/// Upstream restarts a worker that has returned, and only a panic ends its process. Here, nothing continues with the state that
+/// a bug has left behind.
+// Holds: C-06
 #[tokio::test(start_paused = true)]
-async fn c06_a_panic_ends_the_process_and_names_the_controller() {
+async fn a_panic_ends_the_process_and_names_the_controller() {
     let bench = start(&[Capability::Instances, Capability::LoadBalancers]);
     let cloud = Arc::clone(&bench.cloud);
-    // A poisoned lock has the fake cloud panic in the middle of a call.
+    // Because of a poisoned lock, the fake cloud panics in the middle of a call.
     let poisoned = std::thread::spawn(move || {
         let _guard = cloud.ensure.lock();
         panic!("poison");
@@ -233,7 +237,7 @@ async fn a_worker_that_returns_ends_the_process_and_is_named() {
         api.answer("GET", path, 200, list(kind, &[]));
     }
     let (context, bench) = context(api, &[], Options::default());
-    let (recorder, _writer) = Recorder::new(context.clients.informers.clone(), context.metrics.clone());
+    let (recorder, _writer) = recorder(context.clients.informers.clone(), &context.metrics);
     let mut host = Host::new(context, recorder, None);
     let worker = host.tasks.spawn(sleep(Duration::from_secs(60)));
     host.names.insert(worker.id(), "node-route-controller".to_owned());
@@ -246,7 +250,7 @@ async fn a_worker_that_returns_ends_the_process_and_is_named() {
 
 // Holds: OPS-31
 #[tokio::test(start_paused = true)]
-async fn a_new_generation_has_all_services_ensured_again() {
+async fn a_new_plugin_generation_ensures_all_services_again() {
     let bench = start(&[Capability::LoadBalancers]);
     sleep(Duration::from_secs(1)).await;
     bench.generations.send(2).unwrap();
@@ -255,7 +259,7 @@ async fn a_new_generation_has_all_services_ensured_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn at_the_end_a_running_call_may_end_and_what_follows_is_written() {
+async fn shutdown_lets_a_running_call_end_and_writes_its_result() {
     let bench = start(&[Capability::LoadBalancers]);
     bench.cloud.ensure_takes(Duration::from_secs(5));
     sleep(Duration::from_secs(1)).await;
@@ -270,8 +274,9 @@ async fn at_the_end_a_running_call_may_end_and_what_follows_is_written() {
     assert_eq!(bench.api.calls().iter().filter(|call| call.starts_with("PATCH")).count(), 2);
 }
 
+// Holds: C-08
 #[tokio::test(start_paused = true)]
-async fn c08_a_call_that_does_not_end_is_dropped_after_the_grace() {
+async fn a_hanging_call_is_dropped_after_the_grace_period() {
     let bench = start(&[Capability::LoadBalancers]);
     bench.cloud.ensure_takes(Duration::from_secs(3600));
     sleep(Duration::from_secs(1)).await;
@@ -285,7 +290,7 @@ async fn c08_a_call_that_does_not_end_is_dropped_after_the_grace() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn at_the_end_no_controller_is_waited_for_that_has_nothing_to_do() {
+async fn shutdown_does_not_wait_for_idle_controllers() {
     let all = [Capability::Instances, Capability::LoadBalancers, Capability::Routes];
     let bench = start_with(&all, with_pod_cidrs());
     sleep(Duration::from_secs(60)).await;
@@ -301,8 +306,9 @@ fn with_pod_cidrs() -> Options {
     Options { routes: RouteOptions { cluster_cidrs, ..RouteOptions::default() }, ..Options::default() }
 }
 
+// Holds: R-01
 #[tokio::test(start_paused = true)]
-async fn r01_a_provider_that_can_only_make_routes_is_enough_for_the_route_controller() {
+async fn the_route_capability_alone_starts_the_route_controller() {
     let bench = start_with(&[Capability::Routes], with_pod_cidrs());
     sleep(Duration::from_secs(1)).await;
     assert!(bench.runs("route") && !bench.runs("cloud-node") && !bench.runs("service"));
@@ -312,8 +318,9 @@ async fn r01_a_provider_that_can_only_make_routes_is_enough_for_the_route_contro
     assert_eq!(bench.cloud.calls(), ["list", "list"], "another plugin looks again");
 }
 
+// Holds: R-01
 #[tokio::test(start_paused = true)]
-async fn r01_without_routes_or_with_the_flag_off_the_route_controller_is_skipped() {
+async fn the_route_controller_needs_the_capability_and_the_flag() {
     let off = RouteOptions { configure: false, ..with_pod_cidrs().routes };
     for (capability, options) in
         [(Capability::Instances, with_pod_cidrs()), (Capability::Routes, Options { routes: off, ..Options::default() })]
@@ -325,8 +332,9 @@ async fn r01_without_routes_or_with_the_flag_off_the_route_controller_is_skipped
     }
 }
 
+// Holds: R-02
 #[tokio::test(start_paused = true)]
-async fn r02_a_later_generation_with_routes_does_not_start_them_without_cluster_cidrs_and_ends_nothing() {
+async fn a_later_plugin_with_routes_needs_cluster_cidrs() {
     let bench = start(&[Capability::Instances]);
     sleep(Duration::from_secs(1)).await;
     *bench.cloud.capabilities.lock().unwrap() = Some([Capability::Instances, Capability::Routes].into());
@@ -335,9 +343,9 @@ async fn r02_a_later_generation_with_routes_does_not_start_them_without_cluster_
     assert!(!bench.runs("route") && bench.runs("cloud-node") && !bench.running.is_finished());
 }
 
-// Holds: OPS-12
+// Holds: R-02, OPS-12
 #[test]
-fn r02_cluster_cidrs_are_asked_for_only_if_routes_are_made() {
+fn cluster_cidrs_are_required_only_if_routes_are_configured() {
     let info = |capability| ProviderInfo { capabilities: [capability].into(), ..crate::testing::info() };
     let options = |configure| RouteOptions { configure, ..RouteOptions::default() };
     assert_eq!(options(true).check(&info(Capability::Routes)), Err(ClusterCidrsError::Missing));
@@ -346,8 +354,9 @@ fn r02_cluster_cidrs_are_asked_for_only_if_routes_are_made() {
     assert_eq!(with_pod_cidrs().routes.check(&info(Capability::Routes)), Ok(()));
 }
 
+// Holds: S-04
 #[tokio::test(start_paused = true)]
-async fn s04_no_controller_starts_before_all_caches_are_complete() {
+async fn the_service_controller_waits_for_the_service_cache() {
     let bench = start(&[Capability::LoadBalancers]);
     bench.api.clear("GET", "/api/v1/services");
     sleep(Duration::from_secs(60)).await;
@@ -357,7 +366,7 @@ async fn s04_no_controller_starts_before_all_caches_are_complete() {
 
 // Holds: I-01, OPS-79
 #[tokio::test(start_paused = true)]
-async fn pod_cidrs_wait_for_what_a_killed_process_has_sent() {
+async fn pod_cidrs_wait_for_late_writes_of_a_killed_process() {
     let range = || crate::ipam::NodeRange::new("10.244.0.0/16".parse().unwrap(), 24).unwrap();
     for (ranges, unreleased, given) in
         [(vec![range()], true, [false, true]), (vec![range()], false, [true; 2]), (vec![], false, [false; 2])]
@@ -380,7 +389,7 @@ async fn pod_cidrs_wait_for_what_a_killed_process_has_sent() {
 
 // Holds: OPS-02, OPS-03, OPS-64
 #[tokio::test(start_paused = true)]
-async fn a_dry_run_is_one_whatever_there_is_to_do() {
+async fn a_dry_run_changes_nothing_with_all_controllers() {
     let api = FakeApi::default();
     let gone = with(&node("gone"), &json!({"spec": {"taints": null, "providerID": "fake://gone"}}));
     let nodes = [node("new"), gone].map(|node| serde_json::to_value(node).unwrap());

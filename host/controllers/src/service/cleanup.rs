@@ -1,34 +1,34 @@
-//! Takes the load balancer of a service away, and what it has left on the object.
+//! Deletes the load balancer of a Service, and removes what it has left on the object.
 
 use k8s_openapi::api::core::v1::Service;
 use serde_json::json;
 use skydock_cloud::{CloudError, LoadBalancerStatus};
+use skydock_kube::api::{ApiError, Patch, patch};
 
 use super::{Failure, ServiceController, ServiceEntry, ensure::with_metadata, known::Known, plan, target};
 use crate::{
-    api::{ApiError, Patch, patch},
     constants::{ANNOTATION_CLASS, FINALIZER, reason},
     convert::status_json,
 };
 
-/// What the cloud shows of a load balancer.
+/// What the cloud reports about a load balancer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Seen {
     There,
     Nothing,
-    /// Another implementation sees to it.
+    /// Another implementation is responsible for it.
     Elsewhere,
 }
 
 impl ServiceController {
-    /// Of a service that is there and does not want its load balancer any more.
+    /// Cleans up a Service that exists and does not want its load balancer.
     pub(super) async fn cleanup(&self, known: &Known, entry: &ServiceEntry) -> Result<(), Failure> {
         let seen = self.look(known, entry).await?;
         if seen == Seen::There && known.announce(reason::DELETING_LB) {
             self.shared.normal(entry, reason::DELETING_LB, "Deleting load balancer");
         }
-        // What the cloud does not show may be there: half of it, since a process was killed; or all of it, since the cloud's lists are
-        // behind. Once the object is gone, nobody looks again.
+        // A load balancer that the cloud does not report may exist: partially, if a process was killed, or completely, if the
+        // cloud's lists are outdated. Once the object is deleted, nobody looks for it again.
         if seen != Seen::Elsewhere {
             self.delete(known, entry).await.map_err(|error| Failure::Cloud("failed to delete load balancer", error))?;
         }
@@ -44,7 +44,7 @@ impl ServiceController {
             }
         }
         self.shared.normal(entry, reason::DELETED_LB, "Deleted load balancer");
-        // The cache may not show yet what was written last.
+        // The cache may not contain the last written status yet.
         let written =
             known.update(|progress| progress.written.as_ref().is_some_and(|status| !status.ingress.is_empty()));
         if written || !entry.view.service.status.ingress.is_empty() {
@@ -58,7 +58,8 @@ impl ServiceController {
         Ok(())
     }
 
-    /// Of a service that vanished: its finalizer was taken away by somebody else, or a new one has its name.
+    /// Deletes the load balancer of a Service that disappeared: someone else has removed its finalizer, or it was recreated
+    /// with the same name.
     pub(super) async fn delete_gone(&self, known: &Known) -> Result<(), Failure> {
         let entry = known.progress().entry;
         if known.announce(reason::DELETING_LB) {
@@ -69,8 +70,8 @@ impl ServiceController {
         Ok(())
     }
 
-    /// What was begun is finished without asking: remains of a half-made or half-deleted load balancer are none that
-    /// the cloud could show.
+    /// Queries the cloud for the load balancer, unless an operation was started: the cloud may not report a partially created
+    /// or deleted load balancer.
     async fn look(&self, known: &Known, entry: &ServiceEntry) -> Result<Seen, Failure> {
         if known.progress().unfinished {
             return Ok(Seen::There);
@@ -86,8 +87,8 @@ impl ServiceController {
     async fn delete(&self, known: &Known, entry: &ServiceEntry) -> Result<(), CloudError> {
         known.update(|progress| (progress.unfinished, progress.refused, progress.served) = (true, false, false));
         match self.shared.provider.ensure_load_balancer_deleted(&entry.view.service).await {
-            // Not what is not found: to delete what is not there is a success, so that something else is missing, such as an answer of the cloud's
-            // own.
+            // Not for `NotFound`: deleting a load balancer that does not exist must be a success, so here something else was
+            // not found, maybe by the cloud itself.
             Ok(()) | Err(CloudError::ImplementedElsewhere) => {
                 known.update(|progress| progress.unfinished = false);
                 Ok(())

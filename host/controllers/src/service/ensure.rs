@@ -1,10 +1,14 @@
-//! Makes the load balancer of a service, and writes its status.
+//! Creates or updates the load balancer of a Service, and writes its status.
 
 use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1::Service;
 use serde_json::{Value, json};
 use skydock_cloud::{CloudError, LoadBalancerStatus};
+use skydock_kube::{
+    api::{ApiError, Patch, patch},
+    queue::Priority,
+};
 
 use super::{
     Failure, ServiceController, ServiceEntry,
@@ -15,17 +19,15 @@ use super::{
     target,
 };
 use crate::{
-    api::{ApiError, Patch, patch},
     constants::{ANNOTATION_CLASS, FINALIZER, reason},
     convert::status_json,
-    queue::Priority,
 };
 
 impl ServiceController {
-    /// The finalizer first, so that no load balancer is forgotten; then the cloud; then the status.
+    /// Adds the finalizer first, so that no load balancer is forgotten; then calls the cloud, and then writes the status.
     ///
-    /// Events are told once for each piece of work: not again when a failed or unfinished one is repeated, and not at all
-    /// when a re-check finds nothing to change.
+    /// Events are published once for each piece of work: not again for a retry, and not at all if a re-check finds nothing to
+    /// change.
     pub(super) async fn ensure(&self, known: &Known, entry: &ServiceEntry, priority: Priority) -> Result<(), Failure> {
         if let Some(problem) = &entry.view.problem {
             known.update(|progress| progress.refused = true);
@@ -42,7 +44,7 @@ impl ServiceController {
             }
         }
         let Choice { nodes, fingerprint } = self.selection.of(entry).await;
-        // A check says nothing, and what is repeated was said.
+        // Not for re-checks, and not again for retries.
         if nodes.is_empty()
             && priority == Priority::Change
             && !known.update(|progress| std::mem::replace(&mut progress.empty, true))
@@ -92,8 +94,8 @@ impl ServiceController {
         Ok(())
     }
 
-    /// The call may have failed before it came to the nodes, and may go on to fail for ever. A load balancer that serves must
-    /// not wait for that: it is told of new nodes by themselves.
+    /// Handles a failed call. It may have failed before the nodes were updated, and may keep failing. An existing load balancer
+    /// must not wait for that: its nodes are updated separately.
     fn not_ensured(&self, known: &Known, entry: &ServiceEntry, before: Told, error: &CloudError) {
         let missed = known.update(|progress| {
             progress.refused = matches!(error, CloudError::Invalid(_));
@@ -108,7 +110,7 @@ impl ServiceController {
         }
     }
 
-    /// And the class, so that this host knows its own when nothing else tells it any more.
+    /// Adds the finalizer, and the annotation with the class, which later shows that this host has created the load balancer.
     async fn add_finalizer(&self, entry: &ServiceEntry) -> Result<(), ApiError> {
         let mut metadata = vec![("uid", json!(entry.uid())), ("finalizers", json!([FINALIZER]))];
         if let Some(note) = plan::note_to_write(&entry.object) {
@@ -118,7 +120,7 @@ impl ServiceController {
     }
 }
 
-/// The body of a patch of these fields.
+/// Returns the body of a patch of these metadata fields.
 pub(super) fn with_metadata(fields: Vec<(&str, Value)>) -> Value {
     json!({ "metadata": fields.into_iter().collect::<BTreeMap<_, _>>() })
 }

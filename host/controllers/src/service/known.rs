@@ -1,4 +1,4 @@
-//! What this process knows about the services it has worked on, or has found served.
+//! What this process knows about the Services that it has processed, or that already had a load balancer.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -7,52 +7,53 @@ use std::{
 
 use kube::core::{Selector, SelectorExt};
 use skydock_cloud::LoadBalancerStatus;
+use skydock_kube::queue::Priority;
 
 use super::{ServiceEntry, plan, selection::Fingerprint};
-use crate::{patience::Patience, queue::Priority};
+use crate::patience::Patience;
 
-/// A service that this process works on.
+/// A Service that this process works on.
 pub(super) struct Known {
-    /// Held while the cloud works on it.
+    /// Locked while the cloud is called for this Service.
     pub(super) busy: tokio::sync::Mutex<()>,
     progress: Mutex<Progress>,
-    /// What came while it was busy, and is to be done after that.
+    /// Work that was requested while it was busy, to be done after that.
     waiting: Mutex<Waiting>,
 }
 
-/// What this process knows of the nodes behind a load balancer.
+/// What this process knows about the nodes behind a load balancer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Told {
-    /// Nothing: at most an earlier process has told the cloud some.
+    /// Nothing: only an earlier process may have sent nodes to the cloud.
     Nothing,
-    /// The cloud was last told these.
+    /// These nodes were sent to the cloud last.
     Nodes(Fingerprint),
-    /// The call that told the cloud of others failed.
+    /// The call that sent other nodes to the cloud failed.
     Failed,
 }
 
 #[derive(Clone)]
 pub(super) struct Progress {
-    /// As it was when it was last worked on.
+    /// The version that was processed last.
     pub(super) entry: ServiceEntry,
-    /// Its node selector, if it has one: nodes whose labels change are held against those in use.
+    /// Its node selector, if it has one. When the labels of a node change, they are compared with all selectors in use.
     selector: Option<Arc<Selector>>,
     pub(super) told: Told,
-    /// The cloud has a load balancer for it, as far as anybody knows.
+    /// The cloud has a load balancer for it, as far as is known.
     pub(super) served: bool,
-    /// The cloud was asked to make or to delete, and has not said that it is done.
+    /// A creation or deletion was requested from the cloud, which has not reported that it is finished.
     pub(super) unfinished: bool,
-    /// The service cannot be told to the cloud, or is not taken, as it is: it is not ensured again before it changes.
+    /// The Service is invalid, or was rejected by the cloud: it is not ensured again before it changes.
     pub(super) refused: bool,
-    /// The status that was written last, if any: the cache may not show it yet.
+    /// The last written status, if any: the cache may not contain it yet.
     pub(super) written: Option<LoadBalancerStatus>,
-    /// Reason of the event that told the beginning of the present work.
+    /// Reason of the event about the start of the current work.
     pub(super) announced: Option<&'static str>,
-    /// It was told during the present work that there are no nodes.
+    /// An event during the current work said that there are no nodes.
     pub(super) empty: bool,
-    /// A failure was told, and its end was not yet.
+    /// A failure was reported, but not its end.
     pub(super) troubled: bool,
-    /// For how long the cloud has been at it.
+    /// How long the cloud has answered that an operation is in progress.
     pub(super) patience: Patience,
 }
 
@@ -88,7 +89,7 @@ impl Known {
         change(&mut self.lock())
     }
 
-    /// True if the beginning of this work has not been told yet.
+    /// Returns true if the start of this work has not been announced yet.
     pub(super) fn announce(&self, reason: &'static str) -> bool {
         self.lock().announced.replace(reason) != Some(reason)
     }
@@ -103,14 +104,14 @@ impl Known {
         });
     }
 
-    /// Has something done when the work of now is over.
+    /// Requests work to be done after the current work.
     pub(super) fn wait(&self, what: Waiting) {
         let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
         waiting.sync = waiting.sync.into_iter().chain(what.sync).min();
         waiting.nodes |= what.nodes;
     }
 
-    /// What has come meanwhile.
+    /// Returns and clears the work that was requested in the meantime.
     pub(super) fn waiting(&self) -> Waiting {
         std::mem::take(&mut *self.waiting.lock().unwrap_or_else(PoisonError::into_inner))
     }
@@ -120,11 +121,11 @@ impl Known {
     }
 }
 
-/// All of them, by key. An entry goes when its load balancer does.
+/// All known Services, by key. An entry is removed when its load balancer is deleted.
 #[derive(Default)]
 pub(super) struct KnownServices {
     services: Mutex<HashMap<String, Arc<Known>>>,
-    /// Of all of them.
+    /// Node selectors of all known Services.
     pub(super) selectors: Selectors,
 }
 
@@ -145,10 +146,11 @@ impl KnownServices {
         self.lock().remove(key);
     }
 
-    /// Before the work, so that changes of nodes reach also a service whose first try failed.
+    /// Remembers a Service. Called before it is processed, so that changes of nodes also reach a Service whose first attempt
+    /// fails.
     ///
-    /// A version that cannot be told to a provider in full does not replace one that could: with that one's source ranges
-    /// left out, an update of nodes would open the load balancer to anyone.
+    /// An invalid version does not replace a valid one: it may lack the source ranges, and updating nodes with it would open
+    /// the load balancer to all clients.
     pub(super) fn remember(&self, key: &str, entry: &ServiceEntry) -> Arc<Known> {
         let selector = self.selectors.in_use(&entry.view.node_selector);
         let mut all = self.lock();
@@ -162,7 +164,8 @@ impl KnownServices {
         Arc::clone(known)
     }
 
-    /// Puts what is left of a service that is gone under a key of its own, so that a new one of its name can have its place.
+    /// Moves the data of a Service that does not exist to a separate key, so that a new Service with the same name can use its
+    /// key.
     pub(super) fn set_aside(&self, key: &str, uid: &str) -> String {
         let aside = format!("{key}@{uid}");
         let mut all = self.lock();
@@ -177,12 +180,13 @@ impl KnownServices {
     }
 }
 
-/// The node selectors that are in use, each once: a change of a node's labels costs what they are, and not what services are.
+/// The node selectors in use, without duplicates: the cost of a change of a node's labels depends on their number, not on that
+/// of Services.
 #[derive(Default)]
 pub(super) struct Selectors(Mutex<Vec<Weak<Selector>>>);
 
 impl Selectors {
-    /// In use for as long as the answer is held; `None` for one that takes all nodes.
+    /// Returns the selector, which is in use for as long as the result is held; `None` if it selects all nodes.
     fn in_use(&self, selector: &Selector) -> Option<Arc<Selector>> {
         if selector.selects_all() {
             return None;
@@ -197,7 +201,7 @@ impl Selectors {
         Some(new)
     }
 
-    /// True if one of them takes a node with the one labels and not with the other.
+    /// Returns true if a selector in use matches one of the two sets of labels but not the other.
     pub(super) fn tell_apart(&self, old: &BTreeMap<String, String>, new: &BTreeMap<String, String>) -> bool {
         let all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         all.iter().filter_map(Weak::upgrade).any(|selector| selector.matches(old) != selector.matches(new))
@@ -209,28 +213,26 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
-    use crate::{
-        informer::Entry,
-        testing::{pairs, service, with},
-    };
+    use crate::testing::{pairs, service, with};
+    use skydock_kube::informer::Entry;
 
     fn entry(change: &Value) -> ServiceEntry {
         Arc::new(Entry::new(with(&service("web"), change)))
     }
 
-    /// A version that cannot be told to a provider.
+    /// Returns an invalid version of a Service.
     fn odd(version: &str) -> ServiceEntry {
         let odd = json!({"service.beta.kubernetes.io/load-balancer-source-ranges": "odd"});
         entry(&json!({"metadata": {"resourceVersion": version, "annotations": odd}}))
     }
 
-    /// One of this pool.
+    /// Returns a selector for the nodes of this pool.
     fn selector(pool: &str) -> Selector {
         pairs(&[("pool", pool)]).into_iter().collect()
     }
 
     #[test]
-    fn what_comes_while_it_is_busy_is_kept_until_it_is_asked_for() {
+    fn work_arriving_while_busy_is_kept_until_requested() {
         let known = Known::new(entry(&json!({})), None);
         known.wait(Waiting { nodes: true, sync: Some(Priority::Recheck) });
         known.wait(Waiting { nodes: false, sync: Some(Priority::Change) });
@@ -242,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn a_version_that_cannot_be_told_replaces_only_one_that_could_not_either() {
+    fn an_invalid_service_replaces_only_another_invalid_one() {
         let all = KnownServices::default();
         let remembered = |entry| all.remember("ns/web", &entry).progress().entry.resource_version().to_owned();
         assert_eq!(remembered(odd("1")), "1");
@@ -253,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn a_selector_is_held_once_and_as_long_as_it_is_in_use() {
+    fn a_selector_is_shared_and_held_while_in_use() {
         let selectors = Selectors::default();
         let (edge, other) = (selectors.in_use(&selector("edge")), selectors.in_use(&selector("other")));
         let (edge, other) = (edge.unwrap(), other.unwrap());
@@ -266,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn labels_are_told_apart_by_selectors_that_are_in_use_alone() {
+    fn only_selectors_in_use_distinguish_labels() {
         let selectors = Selectors::default();
         let edge = selectors.in_use(&selector("edge"));
         let (inside, outside) = (pairs(&[("pool", "edge"), ("a", "b")]), pairs(&[("pool", "core")]));

@@ -1,4 +1,4 @@
-//! What follows when the nodes behind load balancers change.
+//! Updates load balancers when nodes change.
 
 use std::{
     collections::HashMap,
@@ -8,6 +8,7 @@ use std::{
 
 use prometheus_client::metrics::histogram::Histogram;
 use skydock_cloud::CloudError;
+use skydock_kube::queue::Priority;
 
 use super::{
     ServiceController,
@@ -17,32 +18,32 @@ use super::{
 };
 use crate::{
     constants::reason,
-    queue::Priority,
     retry::{self, Again},
     shared::apart,
 };
 
-/// Most names of nodes in one event.
+/// Maximum number of node names in one event.
 const NAMES: usize = 20;
-/// How long changes of nodes are gathered for a load balancer that is yet to be made: each is another try to make it.
+/// Time for which changes of nodes are gathered for a load balancer that does not exist yet: each is another attempt to create
+/// it.
 const GATHER_FOR_NEW: Duration = Duration::from_secs(1);
 
 /// Work on the nodes behind load balancers.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Nodes {
-    /// Look which load balancers have to be told.
+    /// Determine which load balancers need an update.
     Pass,
-    /// Tell this one.
+    /// Update the nodes of this load balancer.
     Of(String),
 }
 
-/// What a change of nodes asks for.
+/// What to do after a change of nodes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Follow {
     Nothing,
-    /// The load balancer that is there is told, also if the service could not be ensured.
+    /// Update the existing load balancer, even if the Service could not be ensured.
     Update,
-    /// There is none yet, and it is tried to make one: now with these nodes.
+    /// Retry to create the load balancer, which does not exist yet, with these nodes.
     Ensure,
 }
 
@@ -58,11 +59,11 @@ fn follow(progress: &Progress, wanted: Fingerprint) -> Follow {
     }
 }
 
-/// Passes whose load balancers are still being told.
+/// Passes whose load balancers are still being updated.
 #[derive(Default)]
 pub(super) struct Passes(Mutex<HashMap<String, Arc<Pass>>>);
 
-/// One pass over all load balancers, timed from its begin until the last of them was told.
+/// One pass over all load balancers. It measures the time from its start until the last of them is updated.
 struct Pass {
     start: Instant,
     latency: Histogram,
@@ -84,7 +85,7 @@ impl Passes {
     }
 }
 
-/// Names for an event, not too many.
+/// Returns at most [`NAMES`] names for an event.
 fn limited_names(nodes: &[Arc<skydock_cloud::Node>]) -> String {
     let mut names: Vec<&str> = nodes.iter().take(NAMES).map(|node| node.name.as_str()).collect();
     let more = format!("<{} more>", nodes.len().saturating_sub(NAMES));
@@ -95,8 +96,8 @@ fn limited_names(nodes: &[Arc<skydock_cloud::Node>]) -> String {
 }
 
 impl ServiceController {
-    /// However many nodes have changed, a load balancer is told once, with the nodes of when it is its turn; and one that takes
-    /// its time holds up no other.
+    /// Runs one worker. However many nodes have changed, a load balancer is updated once, with the nodes at the time of its
+    /// turn. A slow load balancer does not delay others.
     pub(super) async fn work_nodes(self: &Arc<Self>) {
         while let Some((work, _)) = self.node_queue.take().await {
             match &work {
@@ -117,7 +118,7 @@ impl ServiceController {
         for (key, known) in self.known.all() {
             let entry = known.update(|progress| Arc::clone(&progress.entry));
             let fingerprint = self.selection.fingerprint(&entry).await;
-            // Only now: the cloud may have been told of others while that was waited for.
+            // Read after waiting for the fingerprint: in the meantime, other nodes may have been sent to the cloud.
             if known.update(|progress| follow(progress, fingerprint)) != Follow::Nothing {
                 self.passes.begin(&key, &pass);
                 behind.push(Nodes::Of(key));
@@ -134,8 +135,8 @@ impl ServiceController {
 
     async fn follow_nodes_of(&self, key: &str, known: &Known) {
         let progress = known.progress();
-        // Which nodes it wants, or whom it lets in, is just what nobody could read and nobody here has known before: a guess would
-        // send clients to the wrong nodes, or let in everybody.
+        // If the first known version of the Service is invalid, its node selector or source ranges may be what is invalid. A
+        // guess would send clients to the wrong nodes, or allow all clients.
         let understood = progress.entry.view.problem.is_none();
         if !understood || self.need(&progress.entry, false) != plan::Need::Ensure {
             return;
@@ -157,7 +158,7 @@ impl ServiceController {
         self.shared.metrics.update_loadbalancer_host_latency.observe(start.elapsed().as_secs_f64());
         let Err(error) = updated else {
             self.node_queue.forget(&Nodes::Of(key.to_owned()));
-            // After a start nobody knows what the load balancer had.
+            // After a start, it is not known which nodes the load balancer had.
             if progress.told != Told::Nothing {
                 self.tell_updated(entry, &nodes);
             }
@@ -166,7 +167,7 @@ impl ServiceController {
         match error {
             CloudError::ImplementedElsewhere => {}
             CloudError::NotFound(_) if progress.refused => {}
-            // It went behind our back: make it anew.
+            // The load balancer was deleted by someone else: recreate it.
             CloudError::NotFound(_) => {
                 known.update(|progress| progress.served = false);
                 self.queue.add(key.to_owned(), Priority::Change);
@@ -188,7 +189,8 @@ impl ServiceController {
                 }
                 known.update(|progress| progress.told = Told::Failed);
                 match again {
-                    // It is being ensured again already, which may fail before it comes to the nodes; or it would be refused.
+                    // It is already being ensured, which may fail before the nodes are updated; or ensuring it would be
+                    // rejected.
                     again if progress.unfinished || progress.refused => {
                         again.schedule(&self.node_queue, &Nodes::Of(key.to_owned()));
                     }
@@ -207,7 +209,7 @@ impl ServiceController {
         }
     }
 
-    /// False only if the cloud says for sure that there is no load balancer.
+    /// Returns false only if the cloud is certain that there is no load balancer.
     async fn exists(&self, key: &str, entry: &super::ServiceEntry) -> bool {
         match self.shared.provider.get_load_balancer(&entry.view.service).await {
             Ok(status) => status.is_some(),
@@ -224,8 +226,9 @@ impl ServiceController {
 mod tests {
     use super::*;
 
+    // Holds: S-50
     #[test]
-    fn s50_no_event_names_more_than_twenty_nodes() {
+    fn an_event_names_at_most_twenty_nodes() {
         let nodes: Vec<_> =
             (0..23).map(|n| Arc::new(skydock_cloud::Node { name: format!("n{n}"), ..Default::default() })).collect();
         assert_eq!(limited_names(&nodes[..2]), "n0 n1");

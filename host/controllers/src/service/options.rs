@@ -1,32 +1,34 @@
-//! How load balancers are served.
+//! Options of the service controller.
 
 use std::{collections::BTreeSet, time::Duration};
 
-use crate::{convert::is_qualified_name, queue::Pace};
+use skydock_kube::queue::Pace;
 
-/// Slowest rate of re-checks.
+use crate::convert::is_qualified_name;
+
+/// Maximum interval between re-checks.
 const SLOWEST: Duration = Duration::from_secs(1);
-/// Re-checks that may come at once, so that in a small cluster nobody waits for them.
+/// Number of re-checks without delay, so that they take little time in a small cluster.
 const BURST: u32 = 5;
 /// Time for all re-checks after a start if there is no period.
 const PERIOD: Duration = Duration::from_secs(30 * 60);
 
-/// How the service controller works.
+/// Options of the service controller.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ServiceOptions {
-    /// Services that are worked on at the same time (`--concurrent-service-syncs`); at least 1.
+    /// Number of Services that are processed concurrently (`--concurrent-service-syncs`); at least 1.
     pub concurrent_syncs: usize,
-    /// How often each load balancer is compared with its service and mended (`--load-balancer-check-period`); `None`: only
-    /// after a start and with a new plugin.
+    /// Period of comparing each load balancer with its Service and fixing it (`--load-balancer-check-period`). If `None`, this
+    /// is only done after a start and after the plugin was replaced.
     pub check_period: Option<Duration>,
-    /// Which services are served.
+    /// Which Services are served.
     pub classes: Classes,
     /// Which nodes may be behind load balancers.
     pub nodes: NodeRules,
 }
 
 impl Default for ServiceOptions {
-    /// Upstream works on one service at a time and has no check; clouds bear more.
+    /// Upstream processes one Service at a time and has no checks, but clouds can handle more.
     fn default() -> Self {
         Self {
             concurrent_syncs: 20,
@@ -38,8 +40,8 @@ impl Default for ServiceOptions {
 }
 
 impl ServiceOptions {
-    /// How re-checks of so many services are spread: one a second, or faster if the period would not suffice. They never
-    /// take more than half of the workers.
+    /// Returns the pace of re-checks for this number of Services: one per second, or faster if the period would be too short.
+    /// They never occupy more than half of the workers.
     pub(super) fn pace(&self, services: usize) -> Pace {
         let services = u32::try_from(services).unwrap_or(u32::MAX).max(1);
         let interval = (self.check_period.unwrap_or(PERIOD) / services).min(SLOWEST);
@@ -47,7 +49,7 @@ impl ServiceOptions {
     }
 }
 
-/// Which services of type LoadBalancer are served, by `spec.loadBalancerClass`.
+/// Which Services of type LoadBalancer are served, depending on `spec.loadBalancerClass`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Classes {
     /// Classes that are served (`--load-balancer-classes`).
@@ -57,47 +59,48 @@ pub struct Classes {
 }
 
 impl Default for Classes {
-    /// Upstream's: services without a class.
+    /// As in upstream: only Services without a class.
     fn default() -> Self {
         Self { named: BTreeSet::new(), unnamed: true }
     }
 }
 
 impl Classes {
-    /// True if services of this class are served.
+    /// Returns true if Services with this class are served.
     #[must_use]
     pub fn serve(&self, class: Option<&str>) -> bool {
         class.map_or(self.unnamed, |class| self.named.contains(class))
     }
 
-    /// True if the finalizer of a service of this class is this host's to take away. Other implementations use the same one;
-    /// where classes are named, several share a cluster, and each cleans up after its own. Where none is, all is, as upstream
-    /// has it: the class may have been set after the load balancer was made.
+    /// Returns true if this host has to remove the finalizer of a Service with this class. Other implementations use the same
+    /// finalizer: if classes are configured, several of them share a cluster, and each cleans up after itself. Without
+    /// configured classes, this host cleans up after all, as upstream does: the class may have been set after the load balancer
+    /// was created.
     #[must_use]
     pub(super) fn clean_up(&self, class: Option<&str>) -> bool {
         self.serve(class) || (class.is_some() && self.named.is_empty())
     }
 }
 
-/// Which nodes may be behind load balancers, beyond what labels and the autoscaler's taint say.
+/// Which nodes may be behind load balancers, in addition to labels and the autoscaler's taint.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct NodeRules {
-    /// Leave out nodes of the control plane (`--load-balancer-exclude-control-plane`).
+    /// Exclude nodes of the control plane (`--load-balancer-exclude-control-plane`).
     pub exclude_control_plane: bool,
-    /// Leave out nodes that are cordoned, as they are while they are drained (`--load-balancer-exclude-unschedulable`).
+    /// Exclude cordoned nodes, for example while they are drained (`--load-balancer-exclude-unschedulable`).
     pub exclude_unschedulable: bool,
 }
 
-/// A text that cannot be a load balancer class.
+/// A text that is not a valid load balancer class.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{0:?} is no load balancer class; classes are names such as example.com/internal")]
+#[error("{0:?} is not a valid load balancer class; expected for example example.com/internal")]
 pub struct ClassError(String);
 
-/// Reads a load balancer class.
+/// Parses a load balancer class.
 ///
 /// # Errors
 ///
-/// If no service can have this class.
+/// Returns an error if no Service can have this class.
 pub fn parse_class(text: &str) -> Result<String, ClassError> {
     if is_qualified_name(text) { Ok(text.to_owned()) } else { Err(ClassError(text.to_owned())) }
 }
@@ -106,8 +109,9 @@ pub fn parse_class(text: &str) -> Result<String, ClassError> {
 mod tests {
     use super::*;
 
+    // Holds: S-14
     #[test]
-    fn s14_rechecks_are_one_a_second_unless_that_would_take_longer_than_the_period() {
+    fn rechecks_are_one_per_second_or_faster_to_fit_the_period() {
         let pace = |period, services| {
             ServiceOptions { check_period: period, ..ServiceOptions::default() }.pace(services).interval
         };

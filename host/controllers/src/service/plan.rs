@@ -1,4 +1,4 @@
-//! What to do about a service: pure decisions.
+//! Decides what to do about a Service. All functions are pure.
 
 use k8s_openapi::api::core::v1::{Service, ServiceSpec};
 use skydock_cloud::{Ingress, IpMode, LoadBalancerStatus};
@@ -6,18 +6,18 @@ use skydock_cloud::{Ingress, IpMode, LoadBalancerStatus};
 use super::Classes;
 use crate::constants::{ANNOTATION_CLASS, FINALIZER};
 
-/// What a service needs.
+/// What a Service needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Need {
-    /// Nothing: it is none of ours.
+    /// Nothing: it is not served by this host.
     Nothing,
-    /// A load balancer that is as it asks.
+    /// A load balancer that corresponds to its specification.
     Ensure,
-    /// That its load balancer goes, and what it has left on the object.
+    /// Its load balancer must be deleted, and finalizer and status removed.
     Cleanup,
 }
 
-/// What this service needs. `known` says that this process has worked on it before, or has found it served.
+/// Returns what this Service needs. `known` says whether this process has processed it before, or found its load balancer.
 #[must_use]
 pub fn need(service: &Service, classes: &Classes, known: bool) -> Need {
     if needs_cleanup(service, classes) {
@@ -25,21 +25,21 @@ pub fn need(service: &Service, classes: &Classes, known: bool) -> Need {
     } else if wants_load_balancer(service, classes) && !deleting(service) {
         Need::Ensure
     } else if known {
-        // It does not want a load balancer any more, and the finalizer was taken away by somebody else.
+        // It does not want a load balancer, and someone else has removed the finalizer.
         Need::Cleanup
     } else {
         Need::Nothing
     }
 }
 
-/// True for services of type LoadBalancer and a class that is served: another one is another implementation's.
+/// Returns true for Services of type LoadBalancer with a class that is served; others belong to other implementations.
 #[must_use]
 pub fn wants_load_balancer(service: &Service, classes: &Classes) -> bool {
     spec(service).is_some_and(is_load_balancer) && classes.serve(class(service))
 }
 
-/// True for services that carry the finalizer and are deleted, or are not of type LoadBalancer any more; and for one whose load
-/// balancer was made here and that has a class of another implementation by now.
+/// Returns true for Services that have the finalizer and are being deleted or are not of type LoadBalancer, and for those whose
+/// load balancer was created here but whose class now belongs to another implementation.
 #[must_use]
 pub fn needs_cleanup(service: &Service, classes: &Classes) -> bool {
     let unwanted = deleting(service) || !spec(service).is_some_and(is_load_balancer);
@@ -47,43 +47,43 @@ pub fn needs_cleanup(service: &Service, classes: &Classes) -> bool {
     has_finalizer(service) && (unwanted || moved) && is_ours(service, classes)
 }
 
-/// True if what the load balancer of a service has left on it is this host's to take away.
+/// Returns true if this host has to remove what the load balancer of a Service has left on it.
 ///
-/// Its class is that under which it was made: when the type of a service changes, the API server drops its class.
+/// The class with which it was created decides: the API server drops the class when the type of a Service changes.
 #[must_use]
 pub fn is_ours(service: &Service, classes: &Classes) -> bool {
     made_as(service).map_or_else(|| classes.clean_up(class(service)), |made_as| classes.serve(Some(made_as)))
 }
 
-/// The note of its class to be written on a service that this host serves under one, if it is not there. That of another host
-/// stays until that one has cleaned up.
+/// Returns the value of the annotation with the class, to be written on a Service that this host serves with a class; `None` if
+/// the Service has the annotation or no class. The annotation of another host stays until that host has cleaned up.
 #[must_use]
 pub fn note_to_write(service: &Service) -> Option<String> {
     let class = class(service).filter(|_| made_as(service).is_none())?;
     Some(format!("{class}@{}", service.metadata.uid.as_deref().unwrap_or_default()))
 }
 
-/// True if the class under which the load balancer was made is noted on the service.
+/// Returns true if the class with which the load balancer was created is recorded on the Service.
 #[must_use]
 pub fn is_noted(service: &Service) -> bool {
     made_as(service).is_some()
 }
 
-/// The class under which the load balancer of a service was made, if it was made under one by a host of ours. What was noted on
-/// another service says nothing of this one: annotations are copied with manifests.
+/// Returns the class with which the load balancer of a Service was created, if Skydock created it with one. An annotation with
+/// the UID of another Service is ignored: annotations are copied with manifests.
 fn made_as(service: &Service) -> Option<&str> {
     let (class, uid) = service.metadata.annotations.as_ref()?.get(ANNOTATION_CLASS)?.rsplit_once('@')?;
     (service.metadata.uid.as_deref() == Some(uid)).then_some(class)
 }
 
-/// True if the service carries the finalizer.
+/// Returns true if the Service has the finalizer.
 #[must_use]
 pub fn has_finalizer(service: &Service) -> bool {
     service.metadata.finalizers.iter().flatten().any(|finalizer| finalizer == FINALIZER)
 }
 
-/// True if a change of a service matters to its load balancer. `echo` tells an annotation, or that there is none, that was written for
-/// the load balancer, and says nothing new.
+/// Returns true if a change of a Service affects its load balancer. `echo` returns true for an annotation, or its removal, that
+/// Skydock wrote for the provider, and that is therefore not a change.
 #[must_use]
 pub fn needs_update(
     old: &Service,
@@ -112,10 +112,10 @@ pub fn needs_update(
         || list(a.ip_families.as_ref()).len() != list(b.ip_families.as_ref()).len()
 }
 
-/// True if a service that wants its load balancer has lost the finalizer, the note of its class or the status.
+/// Returns true if a Service that wants its load balancer has lost the finalizer, the annotation with its class or the status.
 ///
-/// A cleanup that ran while the type was changed back takes them away, and the cache shows it only after the service was
-/// ensured again. Upstream leaves it so, and forgets such a load balancer when the service is deleted.
+/// If the type is changed back during a cleanup, the cleanup removes them, and this appears in the cache only after the Service
+/// was ensured again. Upstream does not restore them, and forgets such a load balancer when the Service is deleted.
 #[must_use]
 pub fn needs_mending(old: &Service, new: &Service, classes: &Classes) -> bool {
     let lost = |has: fn(&Service) -> bool| has(old) && !has(new);
@@ -123,14 +123,14 @@ pub fn needs_mending(old: &Service, new: &Service, classes: &Classes) -> bool {
     wants_load_balancer(new, classes) && !deleting(new) && lost
 }
 
-/// True if the status shows a load balancer.
+/// Returns true if the status contains a load balancer.
 #[must_use]
 pub fn served(service: &Service) -> bool {
     let status = service.status.as_ref().and_then(|status| status.load_balancer.as_ref()?.ingress.as_ref());
     status.is_some_and(|ingress| !ingress.is_empty())
 }
 
-/// True if two statuses mean the same. The API server writes mode VIP where an address has none.
+/// Returns true if two statuses are equivalent. The API server sets mode VIP for an address without a mode.
 #[must_use]
 pub fn same_status(a: &LoadBalancerStatus, b: &LoadBalancerStatus) -> bool {
     let meaning = |ingress: &Ingress| Ingress {
@@ -160,7 +160,8 @@ fn list<T>(list: Option<&Vec<T>>) -> &[T] {
     list.map_or(&[], Vec::as_slice)
 }
 
-/// No annotations and an empty map of them are the same. What this host notes there is no wish of anybody.
+/// Compares annotations. A missing map equals an empty one, and the annotation with the class is ignored, because Skydock
+/// writes it.
 fn annotations_differ(old: &Service, new: &Service, echo: impl Fn(&str, Option<&str>) -> bool) -> bool {
     let value = |of: &Service, key: &str| of.metadata.annotations.as_ref()?.get(key).cloned();
     let keys = [old, new].into_iter().flat_map(|it| it.metadata.annotations.iter().flatten().map(|(key, _)| key));
@@ -182,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_written_for_the_provider_is_no_change() {
+    fn annotations_written_for_the_provider_are_not_a_change() {
         let annotated = |value: Option<&str>| lb(&json!({"metadata": {"annotations": {"a": value, "other": "x"}}}));
         let echo = |key: &str, value: Option<&str>| key == "a" && value == Some("1");
         let gone = |key: &str, value: Option<&str>| key == "a" && value.is_none();
@@ -206,8 +207,9 @@ mod tests {
         json!({"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}})
     }
 
+    // Holds: S-06, S-07, S-08, S-13, S-36, S-37
     #[test]
-    fn s06_s07_s08_s13_s36_s37_what_a_service_needs_follows_from_type_class_finalizer_and_deletion() {
+    fn type_class_finalizer_and_deletion_decide_what_is_needed() {
         let both = with::<Value>(&finalizer(), &gone());
         let class = json!({"spec": {"loadBalancerClass": "x.io/y"}});
         let cluster_ip = json!({"spec": {"type": "ClusterIP"}});
@@ -227,7 +229,7 @@ mod tests {
         }
     }
 
-    /// As the API server leaves a service that had a class and is not of type LoadBalancer any more.
+    /// Returns a Service that had a class and is not of type LoadBalancer, as the API server stores it.
     fn dropped(made_as: &str) -> Service {
         with(&with(&lb(&finalizer()), &note(made_as)), &json!({"spec": {"type": "ClusterIP"}}))
     }
@@ -239,7 +241,7 @@ mod tests {
 
     // Holds: S-36, S-37
     #[test]
-    fn each_host_cleans_up_what_was_made_under_its_own_classes() {
+    fn each_host_cleans_up_services_of_its_own_classes() {
         let classes =
             |named: &[&str], unnamed| Classes { named: named.iter().map(|name| (*name).into()).collect(), unnamed };
         let (x, y, unnamed) = (classes(&["a.io/x"], false), classes(&["a.io/y"], false), Classes::default());
@@ -268,7 +270,7 @@ mod tests {
 
     // Holds: OPS-61
     #[test]
-    fn a_note_that_was_copied_from_another_service_is_none() {
+    fn a_class_note_copied_from_another_service_is_ignored() {
         let copied = |change: Value| {
             let service = with(&with(&lb(&finalizer()), &note("a.io/x")), &json!({"metadata": {"uid": "a-copy"}}));
             with(&service, &change)
@@ -282,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn the_note_of_a_class_is_no_change_and_its_loss_is_mended() {
+    fn a_class_note_is_not_a_change_but_is_restored_if_lost() {
         let classes = Classes { named: ["a.io/x".to_owned()].into(), unnamed: false };
         let bare = lb(&json!({"spec": {"loadBalancerClass": "a.io/x"}}));
         let noted = with(&bare, &note("a.io/x"));
@@ -290,8 +292,9 @@ mod tests {
         assert!(needs_mending(&noted, &bare, &classes) && !needs_mending(&bare, &noted, &classes));
     }
 
+    // Holds: S-10, S-11
     #[test]
-    fn s10_s11_changes_that_matter() {
+    fn relevant_changes_need_an_update() {
         for change in [
             json!({"spec": {"type": "ClusterIP"}}),
             json!({"spec": {"loadBalancerSourceRanges": ["10.0.0.0/8"]}}),
@@ -317,8 +320,9 @@ mod tests {
         }
     }
 
+    // Holds: S-11
     #[test]
-    fn s11_upstreams_cases_of_an_update() {
+    fn upstreams_cases_of_an_update() {
         let port = |change: Value| {
             let plain = json!({"port": 80, "protocol": "TCP", "nodePort": 30080});
             json!({"spec": {"ports": [with::<Value>(&plain, &change)]}})
@@ -348,8 +352,9 @@ mod tests {
         }
     }
 
+    // Holds: S-10, S-12
     #[test]
-    fn s10_s12_changes_that_do_not_matter() {
+    fn irrelevant_changes_need_no_update() {
         for change in [
             json!({"metadata": {"labels": {"a": "b"}}}),
             json!({"metadata": {"annotations": {}}}),
@@ -367,8 +372,9 @@ mod tests {
         assert!(!needs_update(&lb(&class), &other, &Classes::default()));
     }
 
+    // Holds: S-27
     #[test]
-    fn s27_statuses_differ_by_order_hostname_ports_and_mode_but_not_by_the_default_mode() {
+    fn the_default_ip_mode_does_not_make_statuses_differ() {
         let ip = |ip: &str, ip_mode| Ingress { ip: Some(ip.into()), ip_mode, ..Ingress::default() };
         let status = |ingress: &[Ingress]| LoadBalancerStatus { ingress: ingress.to_vec() };
         let (a, b) = (ip("192.0.2.1", None), ip("192.0.2.2", None));

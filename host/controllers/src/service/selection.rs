@@ -1,4 +1,4 @@
-//! Which nodes are behind a load balancer.
+//! Selects the nodes behind a load balancer.
 
 use std::{
     hash::{BuildHasher, Hash, Hasher, RandomState},
@@ -8,54 +8,54 @@ use std::{
     },
 };
 
-use k8s_openapi::api::core::v1::Node;
 use kube::core::{Selector, SelectorExt};
 use skydock_cloud::NodeSet;
+use skydock_kube::informer::{Entry, Informer};
 
 use super::{NodeRules, ServiceEntry};
-use crate::{
-    constants::{LABEL_CONTROL_PLANE, LABEL_EXCLUDE_FROM_LB, TAINT_SHUTDOWN, TAINT_TO_BE_DELETED},
-    informer::{Entry, Informer},
-};
+use crate::constants::{LABEL_CONTROL_PLANE, LABEL_EXCLUDE_FROM_LB, TAINT_SHUTDOWN, TAINT_TO_BE_DELETED};
+use crate::kinds::NodeKind;
 
-/// True if a node may be behind load balancers. Whether it is ready is for health checks to find out; but no health check is needed where
-/// the cloud says that the machine is stopped, and AWS refuses such a target.
+/// Returns true if a node may be behind load balancers. Whether it is ready is left to health checks. A node whose instance is
+/// reported as stopped needs no health check, and AWS rejects it as a target.
 ///
-/// A cordoned node is left out only where that is asked for: it may go on serving for a long time, and whoever cordons all
-/// old nodes before their Pods move would cut off everything. The autoscaler's `DeletionCandidateOfClusterAutoscaler` is no
-/// reason either: it is taken back when the node is needed.
-pub fn eligible(entry: &Entry<Node>, rules: NodeRules) -> bool {
+/// A cordoned node is excluded only if this is configured: it may serve for a long time, and cordoning all old nodes before
+/// their Pods are moved would cut off all traffic. The autoscaler's taint `DeletionCandidateOfClusterAutoscaler` does not
+/// exclude a node either: it is removed when the node is needed.
+pub fn eligible(entry: &Entry<NodeKind>, rules: NodeRules) -> bool {
     let node = &entry.view;
     let excluded = node.labels.get(LABEL_EXCLUDE_FROM_LB).is_some_and(|value| !is_false(value));
     let has = |key: &str| node.taints.iter().any(|taint| taint.key == key);
-    // A node that is ready runs, whatever is left on it.
+    // A node that is ready is running, whatever taints are left on it.
     let leaving = has(TAINT_TO_BE_DELETED) || (has(TAINT_SHUTDOWN) && !node.ready);
     let by_role = rules.exclude_control_plane && node.labels.contains_key(LABEL_CONTROL_PLANE);
     let cordoned = rules.exclude_unschedulable && node.unschedulable;
     entry.object.deletion_timestamp.is_none() && !excluded && !leaving && !by_role && !cordoned
 }
 
-/// True if nothing that is read here has changed, as when a kubelet only says that it lives: nothing is chosen anew.
-pub(super) fn same(old: &Entry<Node>, new: &Entry<Node>) -> bool {
+/// Returns true if nothing that is read here has changed, for example after a heartbeat: then no new selection is needed.
+pub(super) fn same(old: &Entry<NodeKind>, new: &Entry<NodeKind>) -> bool {
     old.view == new.view && old.object.deletion_timestamp == new.object.deletion_timestamp
 }
 
-/// True if load balancers without a node selector may have to know of this change.
+/// Returns true if this change may affect load balancers without a node selector.
 ///
-/// Upstream waits for another reason when a node is about to leave (deletion, autoscaler's taint); here it goes at once.
-pub fn matters(old: &Entry<Node>, new: &Entry<Node>, rules: NodeRules) -> bool {
+/// Upstream does not react when a node is about to leave (deletion, autoscaler's taint) until something else changes; here, the
+/// node is removed at once.
+pub fn matters(old: &Entry<NodeKind>, new: &Entry<NodeKind>, rules: NodeRules) -> bool {
     let was = eligible(old, rules);
     let is = eligible(new, rules);
     was != is || (is && old.view.provider_id != new.view.provider_id)
 }
 
-/// What Go's `strconv.ParseBool` takes for false. All else, also what it does not understand, stands for true here.
+/// Returns true for texts that Go's `strconv.ParseBool` parses as false. All others count as true here, even invalid ones.
 fn is_false(text: &str) -> bool {
     matches!(text, "0" | "f" | "F" | "FALSE" | "false" | "False")
 }
 
-/// What a load balancer knows its nodes by, their names and provider IDs, as a keyed hash of 128 bits. While nodes come and go
-/// each of thousands of load balancers was told of another set of thousands: the sets themselves would fill the memory.
+/// Identifies the nodes of a load balancer, by their names and provider IDs, as a keyed hash of 128 bits. While nodes are added
+/// and removed, each of thousands of load balancers was last updated with a different set of thousands of nodes: storing the
+/// sets would fill the memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Fingerprint(u64, u64);
 
@@ -66,31 +66,32 @@ pub(super) struct Choice {
     pub(super) fingerprint: Fingerprint,
 }
 
-/// Chooses nodes. A choice is made once for each state of the cache, and shared by all services that make the same.
+/// Selects nodes. A selection is made once for each state of the cache, and shared by all Services with the same selector.
 ///
-/// There are two versions, since most changes of a node are of no interest to load balancers: which nodes are chosen follows
-/// the one, and only who is about to tell the cloud needs the nodes as the other has them.
+/// There are two versions, because most changes of nodes do not affect which nodes are selected: `version` determines the
+/// selected nodes, while `views` is only needed to send their current data to the cloud.
 pub(super) struct Selection {
-    nodes: Arc<Informer<Node>>,
+    nodes: Arc<Informer<NodeKind>>,
     rules: NodeRules,
     keys: (RandomState, RandomState),
-    /// Of what decides which nodes are chosen.
+    /// Counts changes that may affect which nodes are selected.
     version: AtomicU64,
-    /// Of all that is told of a node.
+    /// Counts all changes of nodes.
     views: AtomicU64,
     choices: Mutex<Option<Arc<Choices>>>,
-    /// Held while a choice is made, so that of many that need it one makes it. To wait for it holds up no thread.
+    /// Locked while a selection is made, so that it is made only once if several tasks need it. Waiting for it does not block a
+    /// thread.
     making: tokio::sync::Mutex<()>,
 }
 
-/// What was chosen for one state of the cache.
+/// Selections for one state of the cache.
 #[derive(Clone)]
 struct Choices {
     version: u64,
     views: u64,
-    /// All that may be behind load balancers.
+    /// All nodes that may be behind load balancers.
     eligible: Choice,
-    /// Those of them that a selector takes. A cluster has a few selectors.
+    /// Those of them that each selector matches. A cluster has few selectors.
     selected: Vec<(Selector, Choice)>,
 }
 
@@ -104,13 +105,13 @@ impl Choices {
 }
 
 impl Selection {
-    pub(super) fn new(nodes: Arc<Informer<Node>>, rules: NodeRules) -> Self {
+    pub(super) fn new(nodes: Arc<Informer<NodeKind>>, rules: NodeRules) -> Self {
         let keys = (RandomState::new(), RandomState::new());
         let (version, views) = (AtomicU64::new(0), AtomicU64::new(0));
         Self { nodes, rules, keys, version, views, choices: Mutex::default(), making: tokio::sync::Mutex::default() }
     }
 
-    /// To be called after each change of a node; `chosen` if it may decide which nodes are chosen.
+    /// Must be called after each change of a node; `chosen` says whether the change may affect which nodes are selected.
     pub(super) fn changed(&self, chosen: bool) {
         self.views.fetch_add(1, Ordering::SeqCst);
         if chosen {
@@ -118,12 +119,12 @@ impl Selection {
         }
     }
 
-    /// Which nodes are for the load balancer of this service now.
+    /// Returns the fingerprint of the current nodes for the load balancer of this Service.
     pub(super) async fn fingerprint(&self, service: &ServiceEntry) -> Fingerprint {
         self.choose(&service.view.node_selector, false).await.fingerprint
     }
 
-    /// The nodes for the load balancer of this service, as they are now.
+    /// Returns the current nodes for the load balancer of this Service.
     pub(super) async fn of(&self, service: &ServiceEntry) -> Choice {
         self.choose(&service.view.node_selector, true).await
     }
@@ -136,7 +137,7 @@ impl Selection {
         if let Some(choice) = self.made(selector, as_now) {
             return choice;
         }
-        // Read before the list, which may then be newer than this says, but never older.
+        // Read before the list, which may then be newer than these versions, but never older.
         let (version, views) = (self.version.load(Ordering::SeqCst), self.views.load(Ordering::SeqCst));
         let known = self.known();
         let mut choices = match known {
@@ -157,7 +158,7 @@ impl Selection {
         choice
     }
 
-    /// A choice that was made before, and holds.
+    /// Returns an existing selection that is still valid.
     fn made(&self, selector: &Selector, as_now: bool) -> Option<Choice> {
         let (version, views) = (self.version.load(Ordering::SeqCst), self.views.load(Ordering::SeqCst));
         let known = self.known().filter(|known| known.version == version && (!as_now || known.views == views))?;
@@ -195,7 +196,7 @@ mod tests {
         testing::{node, with},
     };
 
-    fn entry(change: &Value) -> Entry<Node> {
+    fn entry(change: &Value) -> Entry<NodeKind> {
         let plain = with(&node("a"), &json!({"spec": {"taints": null, "providerID": "fake://a"}}));
         Entry::new(with(&plain, change))
     }
@@ -222,8 +223,9 @@ mod tests {
         json!({"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}})
     }
 
+    // Holds: S-55, S-56, S-57
     #[test]
-    fn s55_s56_s57_eligible_nodes() {
+    fn exclusion_shutdown_and_deletion_make_a_node_ineligible() {
         for (change, expected) in [
             (json!({}), true),
             (json!({"status": {"conditions": [{"type": "Ready", "status": "False"}]}}), true),
@@ -243,11 +245,11 @@ mod tests {
         ] {
             assert_eq!(eligible(&entry(&change), NodeRules::default()), expected, "{change}");
         }
-        assert!(eligible(&Entry::new(node("a")), NodeRules::default()), "uninitialised");
+        assert!(eligible(&Entry::new(node("a")), NodeRules::default()), "uninitialized");
     }
 
     #[test]
-    fn a_heartbeat_changes_no_choice() {
+    fn a_heartbeat_does_not_change_the_node_selection() {
         let plain = entry(&json!({}));
         let heartbeat = json!({
             "metadata": {"resourceVersion": "2"}, "status": {"conditions": [{"type": "MemoryPressure", "status": "False"}]},
@@ -258,8 +260,9 @@ mod tests {
         }
     }
 
+    // Holds: S-45, S-58, S-59
     #[test]
-    fn s45_s58_s59_changes_that_matter_to_load_balancers() {
+    fn only_eligibility_and_provider_id_matter_to_load_balancers() {
         let plain = json!({});
         for (old, new, expected) in [
             (plain.clone(), excluded("true"), true),
@@ -278,8 +281,9 @@ mod tests {
         }
     }
 
+    // Holds: S-45
     #[test]
-    fn s45_upstreams_cases_of_a_changed_node() {
+    fn upstreams_cases_of_a_changed_node() {
         let machine = |id: Value| json!({"spec": {"providerID": id}});
         let taints = |taints: Value| json!({"spec": {"taints": taints}});
         let ready = |status: &str| json!({"status": {"conditions": [{"type": "Ready", "status": status}]}});
@@ -314,13 +318,13 @@ mod tests {
                 assert_eq!(matters(&old, &new, NodeRules::default()), expected, "{old:?} > {new:?}");
             }
         }
-        // Upstream takes it for a change; no load balancer has such a node.
+        // Upstream treats it as a change; but no load balancer has such a node.
         let hidden = |id: &str| entry(&with(&machine(json!(id)), &excluded("true")));
         assert!(!matters(&hidden("fake://a"), &hidden("fake://b"), NodeRules::default()));
     }
 
     #[test]
-    fn nodes_of_the_control_plane_and_cordoned_ones_are_left_out_only_by_rule() {
+    fn control_plane_and_cordoned_nodes_are_excluded_only_by_rule() {
         let master = json!({"metadata": {"labels": {LABEL_CONTROL_PLANE: ""}}});
         let cordoned = json!({
             "spec": {"unschedulable": true, "taints": [{"key": "node.kubernetes.io/unschedulable", "effect": "NoSchedule"}]},
@@ -345,7 +349,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn services_that_make_the_same_choice_share_it() {
+    async fn services_with_equal_selectors_share_a_node_set() {
         let nodes = Arc::new(Informer::default());
         let selection = Selection::new(Arc::clone(&nodes), NodeRules::default());
         nodes.apply(with(&node("a"), &json!({"metadata": {"labels": {"pool": "edge"}}})));
@@ -371,7 +375,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn only_what_decides_is_chosen_anew_and_nodes_are_told_as_now() {
+    async fn node_sets_are_recomputed_only_for_relevant_changes() {
         let nodes = Arc::new(Informer::default());
         let selection = Selection::new(Arc::clone(&nodes), NodeRules::default());
         let service = choosing("web", None);
@@ -382,7 +386,7 @@ mod tests {
         nodes.apply(with(&node("a"), &ready));
         selection.changed(false);
         assert_eq!(selection.fingerprint(&service).await, first.fingerprint);
-        assert!(Arc::ptr_eq(&selection.known().unwrap().eligible.nodes, &first.nodes), "nothing was chosen anew");
+        assert!(Arc::ptr_eq(&selection.known().unwrap().eligible.nodes, &first.nodes), "nothing was selected again");
         let now = selection.of(&service).await;
         assert!(now.nodes[0].ready && now.fingerprint == first.fingerprint);
 
@@ -400,13 +404,13 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_selector_that_comes_later_sees_labels_as_they_are_now() {
+    async fn a_later_selector_sees_the_current_labels() {
         let nodes = Arc::new(Informer::default());
         let selection = Selection::new(Arc::clone(&nodes), NodeRules::default());
         nodes.apply(node("a"));
         selection.changed(true);
         selection.of(&choosing("all", None)).await;
-        // Nobody asked for this label when it came.
+        // No selector used this label when it was added.
         nodes.apply(with(&node("a"), &json!({"metadata": {"resourceVersion": "2", "labels": {"pool": "edge"}}})));
         selection.changed(false);
         assert_eq!(selection.of(&choosing("edge", Some("pool=edge"))).await.nodes.len(), 1);

@@ -1,11 +1,11 @@
-//! Where calls that keep their thread meet: they do only if each has a thread of its own.
+//! A meeting of calls that block their thread: they only meet if each has a thread of its own.
 
 use std::{
     sync::{Condvar, Mutex},
     time::{Duration, Instant},
 };
 
-/// Two calls that compute at the same time, each on a thread of its own.
+/// A meeting of two calls that run at the same time, each on its own thread.
 #[derive(Default)]
 pub(crate) struct Meeting {
     there: Mutex<usize>,
@@ -15,7 +15,7 @@ pub(crate) struct Meeting {
 impl Meeting {
     const PATIENCE: Duration = Duration::from_secs(10);
 
-    /// Keeps the thread until the other one is there, or long enough to see that it does not come.
+    /// Blocks the thread until the other call arrives, or until it is clear that it does not.
     pub(super) fn join(&self) {
         let mut there = self.there.lock().unwrap();
         *there += 1;
@@ -24,7 +24,7 @@ impl Meeting {
         *there -= usize::from(alone.timed_out());
     }
 
-    /// Waits until both were there at once.
+    /// Waits until both calls have met; returns false if they do not.
     pub(crate) async fn took_place(&self) -> bool {
         let until = Instant::now() + Self::PATIENCE * 2;
         while *self.there.lock().unwrap() < 2 && Instant::now() < until {

@@ -1,18 +1,18 @@
-//! Content negotiation: JSON it is, in one of three forms.
+//! Content negotiation: always JSON, in one of three forms.
 
 use crate::{
     refusal::{Reason, Refusal},
     render::{Form, Include},
 };
 
-/// The first form in `Accept` that is offered.
+/// Returns the first form in `Accept` that is available.
 pub(super) fn form(accept: &str, include: Include) -> Result<Form, Refusal> {
     if accept.trim().is_empty() {
         return Ok(Form::Whole);
     }
     accept.split(',').find_map(|media| offered(media, include)).ok_or_else(|| {
         let message = format!("only application/json is offered, and the client accepts none of it: {accept}");
-        // A server that knows the media type, and not the form, has more to do before it refuses.
+        // If the media type is known, but not the form, an API server processes more of the request before it rejects it.
         let known = accept.split(',').any(|media| is_json(Media::parse(media).name));
         if known {
             Refusal::new(Reason::NotAcceptable, message)
@@ -22,7 +22,7 @@ pub(super) fn form(accept: &str, include: Include) -> Result<Form, Refusal> {
     })
 }
 
-/// Whether discovery is wanted in one answer.
+/// Returns whether aggregated discovery is requested.
 pub(super) fn aggregated(accept: &str) -> bool {
     accept.split(',').any(|media| {
         let media = Media::parse(media);
@@ -74,7 +74,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_first_offered_form_is_taken() {
+    fn the_first_supported_accept_form_is_used() {
         let table = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json;as=Table;v=v1beta1;g=meta.k8s.io,application/json";
         for (accept, expected) in [
             ("", Some(Form::Whole)),
@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn aggregated_discovery_is_asked_for_by_its_type() {
+    fn aggregated_discovery_is_requested_by_media_type() {
         assert!(aggregated(
             "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,application/json;g=apidiscovery.k8s.io;v=v2beta1;as=APIGroupDiscoveryList,application/json"
         ));

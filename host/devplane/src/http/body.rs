@@ -13,16 +13,16 @@ use crate::{
     schema,
 };
 
-/// What an API server accepts.
+/// Maximum bytes of a body, as in an API server.
 const LIMIT: usize = 3 * 1024 * 1024;
 
-/// An object in JSON or, as the schema has it, protobuf.
+/// Reads an object in JSON or in protobuf, which is decoded according to the schema.
 pub(super) async fn object(request: Request, schema: &schema::Object) -> Result<Value, Refusal> {
     let media = media(&request);
     parse(&media, &bytes(request).await?, schema)
 }
 
-/// An object, or nothing.
+/// Reads an object, or nothing if the body is empty.
 pub(super) async fn optional(request: Request, schema: &schema::Object) -> Result<Option<Value>, Refusal> {
     let media = media(&request);
     let body = bytes(request).await?;
@@ -31,7 +31,7 @@ pub(super) async fn optional(request: Request, schema: &schema::Object) -> Resul
 
 fn parse(media: &str, body: &[u8], schema: &schema::Object) -> Result<Value, Refusal> {
     match media {
-        // A page of another site can send text without asking first; an API client says what it sends, or nothing.
+        // Pages of other sites can send text without a preflight request; API clients set a JSON or protobuf type, or none.
         "" | "application/json" => json(body),
         "application/vnd.kubernetes.protobuf" => {
             protobuf::decode(body, schema).map_err(|error| Refusal::bad_request(error.to_string()))
@@ -43,7 +43,7 @@ fn parse(media: &str, body: &[u8], schema: &schema::Object) -> Result<Value, Ref
     }
 }
 
-/// A patch of the kind that `Content-Type` says, or why it is none.
+/// Reads a patch of the type in `Content-Type`. The inner error means that the body is not a valid patch.
 pub(super) async fn patch(request: Request) -> Result<Result<Patch, Refusal>, Refusal> {
     let media = media(&request);
     let read: fn(&[u8]) -> Result<Patch, Refusal> = match media.as_str() {
@@ -62,7 +62,7 @@ pub(super) async fn patch(request: Request) -> Result<Result<Patch, Refusal>, Re
     Ok(read(&bytes(request).await?))
 }
 
-/// A JSON object.
+/// Parses a JSON object.
 fn map(body: &[u8]) -> Result<Value, Refusal> {
     let value = json(body)?;
     if value.is_object() { Ok(value) } else { Err(Refusal::bad_request("the body of this patch must be an object")) }

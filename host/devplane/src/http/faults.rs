@@ -1,4 +1,4 @@
-//! Where faults happen: between the client and what serves it.
+//! Injects faults between the client and the router.
 
 use std::{io, time::Duration};
 
@@ -19,7 +19,7 @@ use crate::{
     render::Rendering,
 };
 
-/// Lets a request meet its fate.
+/// Applies the faults to a request.
 pub(super) async fn inject(State(faults): State<FaultSwitch>, mut request: Request, next: Next) -> Response {
     let Some(call) = call(&request) else { return next.run(request).await };
     let fate = faults.fate(&call);
@@ -44,7 +44,7 @@ pub(super) async fn inject(State(faults): State<FaultSwitch>, mut request: Reque
     }
 }
 
-/// What a request asks; nothing for those that are about no objects.
+/// Returns the properties of a request, or none if it is not about objects.
 fn call(request: &Request) -> Option<Call> {
     let Some(path::Place::Api(api)) = path::parse(request.uri().path()) else { return None };
     let verb = match *request.method() {
@@ -60,7 +60,7 @@ fn call(request: &Request) -> Option<Call> {
     Some(Call { verb, resource: api.plural, user_agent: header_text(request, header::USER_AGENT) })
 }
 
-/// The events of a watch, each of which meets its own fate.
+/// Applies the faults to each event of a watch.
 fn events(body: Body, faults: FaultSwitch, call: Call) -> impl futures::Stream<Item = io::Result<Bytes>> + Send {
     futures::stream::unfold(Some((body.into_data_stream(), faults, call)), async |watch| {
         let (mut body, faults, call) = watch?;
@@ -78,14 +78,14 @@ fn events(body: Body, faults: FaultSwitch, call: Call) -> impl futures::Stream<I
     })
 }
 
-/// Even a sleep of no time lets a clock go on that stands still.
+/// Even a sleep of zero would advance a paused clock.
 async fn pause(delay: Duration) {
     if !delay.is_zero() {
         sleep(delay).await;
     }
 }
 
-/// The answer of a fault that has one.
+/// Returns the response of a fault that has one.
 fn refusal(fault: &Fault) -> Option<Refusal> {
     match fault {
         Fault::Conflict => {
@@ -110,7 +110,7 @@ fn answer(refusal: Refusal) -> Response {
     response
 }
 
-/// An answer that breaks off before its first byte of body: the connection goes with it.
+/// Returns a response that breaks off before the first byte of its body, which closes the connection.
 fn cut() -> Response {
     raw(StatusCode::OK, JSON, Body::from_stream(futures::stream::once(async { Err::<Bytes, _>(reset()) })))
 }

@@ -1,6 +1,6 @@
-//! From a path to what it is about.
+//! Parses paths of the API.
 
-/// What a path names.
+/// The meaning of a path.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Place {
     /// `/api` or `/apis`.
@@ -19,7 +19,7 @@ pub(super) enum Place {
     Api(ApiPath),
 }
 
-/// Objects of a resource: all, those of a namespace, or one. What is not in the path is empty.
+/// Objects of a resource: all, those of a namespace, or one. Fields that are not in the path are empty.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct ApiPath {
     pub(super) group: String,
@@ -30,7 +30,7 @@ pub(super) struct ApiPath {
     pub(super) subresource: String,
 }
 
-/// Nothing for paths that lead nowhere.
+/// Parses a path. Returns none if it is not a path of the API.
 pub(super) fn parse(path: &str) -> Option<Place> {
     let path = path.strip_prefix('/')?;
     let parts: Vec<&str> = path.strip_suffix('/').unwrap_or(path).split('/').collect();
@@ -53,7 +53,7 @@ pub(super) fn parse(path: &str) -> Option<Place> {
 fn versioned(group: &str, version: &str, rest: &[&str]) -> Option<Place> {
     let (namespace, plural, name, subresource) = match *rest {
         [] => return Some(Place::Version { group: group.to_owned(), version: version.to_owned() }),
-        // A namespace itself is an object, too.
+        // A namespace is an object, too.
         ["namespaces", name, subresource @ ("status" | "finalize")] => ("", "namespaces", name, subresource),
         ["namespaces", name] => ("", "namespaces", name, ""),
         ["namespaces", namespace, plural] => (namespace, plural, "", ""),
@@ -79,7 +79,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn paths_are_read_as_an_api_server_reads_them() {
+    fn paths_are_parsed_as_by_an_api_server() {
         let api = |path: &str| match parse(path) {
             Some(Place::Api(api)) => {
                 [api.group, api.version, api.namespace, api.plural, api.name, api.subresource].join(" ")

@@ -11,7 +11,7 @@ use crate::{
     write::{self, FieldValidation, Options},
 };
 
-/// All that any request may ask for. What is unknown is ignored, as it is by an API server.
+/// All query parameters of all requests. Unknown ones are ignored, as by an API server.
 #[derive(Debug, Default)]
 pub(super) struct Query {
     pub(super) watch: bool,
@@ -28,9 +28,9 @@ pub(super) struct Query {
     pub(super) manager: String,
     pub(super) validation: String,
     pub(super) dry_run: Vec<String>,
-    /// A precondition of a deletion without a body.
+    /// Precondition of a deletion without a body.
     pub(super) uid: String,
-    /// Numbers that are none, by name: only those that read them mind.
+    /// Values that should be numbers and are not, with their names. Only requests that use them are rejected.
     pub(super) bad: Vec<(String, String)>,
     pub(super) propagation: Option<String>,
     pub(super) orphan: Option<bool>,
@@ -42,7 +42,7 @@ impl Query {
             .map_err(|error| Refusal::bad_request(format!("cannot read the query: {error}")))?;
         let mut query = Self::default();
         for (name, value) in pairs.0 {
-            // All but two words are a yes.
+            // All values except these two are true.
             let flag = !matches!(value.to_ascii_lowercase().as_str(), "0" | "false");
             let number = value.parse::<i64>().ok();
             if matches!(name.as_str(), "limit" | "timeoutSeconds" | "gracePeriodSeconds") && number.is_none() {
@@ -74,7 +74,7 @@ impl Query {
         Ok(query)
     }
 
-    /// Refuses numbers that are none.
+    /// Rejects invalid values of these numbers.
     pub(super) fn numbers(&self, names: &[&str]) -> Result<(), Refusal> {
         match self.bad.iter().find(|(name, _)| names.contains(&name.as_str())) {
             Some((_, value)) => {
@@ -84,7 +84,7 @@ impl Query {
         }
     }
 
-    /// Checks what a list, a watch or a deletion of many asks for.
+    /// Checks the parameters of a list, a watch or a deletion of a collection.
     pub(super) fn list_options(&self) -> Result<(), Refusal> {
         let mut causes = Vec::new();
         let mut forbid = |field: &str, why: &str| causes.push(Cause::forbidden(field, why));
@@ -117,7 +117,7 @@ impl Query {
         if causes.is_empty() { Ok(()) } else { Err(Refusal::invalid_options("ListOptions", &causes)) }
     }
 
-    /// How much of an object a table carries.
+    /// Returns how much of each object a table contains.
     pub(super) fn include(&self) -> Include {
         match self.include.as_str() {
             "" | "Metadata" => Include::Metadata,
@@ -127,13 +127,13 @@ impl Query {
         }
     }
 
-    /// How long a watch lasts: what was asked for, or between 30 and 60 minutes, so that not all end at once.
+    /// Returns the duration of a watch: the requested one, or between 30 and 60 minutes, so that not all watches end at the same time.
     pub(super) fn timeout(&self) -> Duration {
         let seconds = self.timeout.filter(|seconds| *seconds > 0);
         Duration::from_secs(seconds.unwrap_or_else(|| rand::rng().random_range(1800..=3600)))
     }
 
-    /// For writes: `kind` is `CreateOptions`, `UpdateOptions` or `PatchOptions`.
+    /// Returns the options of a write. `kind` is `CreateOptions`, `UpdateOptions` or `PatchOptions`.
     pub(super) fn options(&self, kind: &str) -> Result<Options, Refusal> {
         let mut causes = Vec::new();
         if self.manager.len() > MANAGER_LIMIT {
@@ -162,7 +162,7 @@ impl Query {
     }
 }
 
-/// Letters of the name of a field manager.
+/// Maximum bytes of the name of a field manager.
 const MANAGER_LIMIT: usize = 128;
 
 const MATCH: &str = "resourceVersionMatch";

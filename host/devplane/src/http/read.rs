@@ -1,4 +1,4 @@
-//! Getting, listing and watching.
+//! Handles get, list and watch requests.
 
 use std::{collections::VecDeque, sync::Arc};
 
@@ -29,16 +29,16 @@ pub(super) fn get(plane: &Plane, target: &Target, accept: &str, query: &Query) -
     Ok(raw(StatusCode::OK, JSON, rendering.object(&object)?))
 }
 
-/// What a list, a watch or a deletion of many is about: the namespace, if it is one, and the selectors.
+/// Returns the namespace, if there is one, and the selectors of a list, a watch or a deletion of a collection.
 pub(super) fn selection(target: &Target, query: &Query) -> Result<(Option<String>, Selector), Refusal> {
     query.numbers(&["limit", "timeoutSeconds"])?;
     let selector = Selector::parse(&query.labels, &query.fields, target.resource);
-    // Whether a field can be selected by is looked at last.
+    // Unsupported fields in a selector are reported last.
     if !matches!(selector, Err(SelectorError::Labels { .. } | SelectorError::Fields(_))) {
         query.list_options()?;
     }
     let mut selector = selector.map_err(|error| Refusal::bad_request(error.to_string()))?;
-    // Watching one object is watching all with its name.
+    // Watching one object means watching all objects with its name.
     if !target.name.is_empty() && !selector.narrow_to(&target.name) {
         return Err(Refusal::bad_request("fieldSelector metadata.name doesn't match requested name"));
     }
@@ -76,27 +76,27 @@ pub(super) fn list_or_watch(
     Ok(raw(StatusCode::OK, JSON, rendering.list(&objects, &meta)?))
 }
 
-/// Where a watch begins.
+/// Returns where a watch starts.
 fn start(query: &Query, current: u64) -> Result<Start, Refusal> {
     if query.initial_events == Some(true) {
         return Ok(if query.bookmarks { Start::Initial } else { Start::Everything });
     }
     match revision(&query.resource_version)? {
-        // Who asks for bookmarks is told where the beginning ends.
+        // Clients that allow bookmarks get one after the initial objects.
         0 if query.bookmarks => Ok(Start::Initial),
         0 => Ok(Start::Everything),
-        // A version from before the state was lost: it is as good as expired, and the client lists anew.
+        // A revision from before the state was lost is treated as expired, so that the client lists again.
         after if after > current => Err(Refusal::expired(after, current)),
         after => Ok(Start::After(after)),
     }
 }
 
-/// A version that is still to come is not waited for.
+/// Rejects a revision in the future instead of waiting for it.
 fn not_to_come(wanted: u64, current: u64) -> Result<(), Refusal> {
     if wanted > current { Err(Refusal::too_large(wanted, current)) } else { Ok(()) }
 }
 
-/// One page of a list, or all of it.
+/// Returns one page of a list, or the complete list.
 pub(super) fn page(
     store: &Store,
     resource: &'static crate::resource::Resource,
@@ -109,7 +109,7 @@ pub(super) fn page(
     let (at, after) = if query.next.is_empty() {
         let wanted = revision(&query.resource_version)?;
         not_to_come(wanted, current)?;
-        // A page of a version is of just this version, unless it is asked for otherwise.
+        // A page at a revision contains exactly that revision, unless the query says otherwise.
         let exact = query.version_match == "Exact" || query.version_match.is_empty() && (query.limit > 0 || paged);
         (if exact && wanted > 0 { wanted } else { current }, None)
     } else {
@@ -139,19 +139,19 @@ pub(super) fn page(
             objects.push(object);
         }
     }
-    // Whether what is left is selected is seen on the next page.
+    // The next page shows whether the selector matches any of the remaining objects.
     if !rest.is_empty() {
         let remaining = rest.len();
         if let Some(last) = objects.last() {
             meta.next = token(at, &last.value);
-            // With a selector an API server does not know how many are left.
+            // With a selector, an API server does not know how many objects are left.
             meta.remaining = (*selector == Selector::default()).then_some(remaining);
         }
     }
     Ok((objects, meta))
 }
 
-/// The version that is asked for. Where an API server has a cache, it trips over what is none.
+/// Returns the requested revision. For an invalid one, an API server returns another error for resources that it caches.
 fn version(resource: &crate::resource::Resource, query: &Query) -> Result<u64, Refusal> {
     revision(&query.resource_version).map_err(|refusal| match resource.shelf {
         Shelf::Events => refusal,
@@ -171,7 +171,7 @@ fn revision(text: &str) -> Result<u64, Refusal> {
         .map_err(|_| Refusal::bad_request(format!("invalid resource version {text:?}: expected a whole number")))
 }
 
-/// Says where the next page begins: behind this object, as of this revision.
+/// Returns the token of the next page: after this object, at this revision.
 fn token(at: u64, last: &Value) -> String {
     let text = json!({"v": 1, "at": at, "after": [object::namespace(last), object::name(last)]}).to_string();
     text.bytes().map(|byte| format!("{byte:02x}")).collect()
@@ -193,7 +193,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_continue_token_comes_back_as_it_was() {
+    fn a_continue_token_survives_a_round_trip() {
         let last = json!({"metadata": {"namespace": "a", "name": "b"}});
         assert_eq!(read_token(&token(7, &last)).unwrap(), (7, ("a".into(), "b".into())));
         for bad in ["x", "7b7d", "ü", "123"] {
@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn a_watch_starts_where_it_was_asked_to() {
+    fn a_watch_starts_at_the_requested_version() {
         let query = |version: &str| Query { resource_version: version.into(), ..Query::default() };
         assert_eq!(start(&query(""), 9).unwrap(), Start::Everything);
         assert_eq!(start(&query("0"), 9).unwrap(), Start::Everything);

@@ -14,7 +14,7 @@ use crate::{
     write::{self, Target},
 };
 
-/// Makes a token for a service account. Nothing asks for it here, so that it opens nothing.
+/// Creates a token for a service account. This server does not accept it anywhere.
 pub(super) async fn create(
     plane: &Plane,
     target: &Target,
@@ -22,7 +22,7 @@ pub(super) async fn create(
     request: Request,
 ) -> Result<Response, Refusal> {
     query.options("CreateOptions")?;
-    /// What an API server allows at least and takes by default.
+    /// Minimum and default of an API server.
     const SECONDS: (i64, i64) = (600, 3600);
     let body = body::object(request, &schema::groups::TOKEN_REQUEST).await?;
     let mut answer = schema::decode(body, &schema::groups::TOKEN_REQUEST, &mut Vec::new())

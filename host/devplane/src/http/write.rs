@@ -1,4 +1,4 @@
-//! Creating, changing and deleting.
+//! Handles create, update, patch and delete requests.
 
 use axum::{extract::Request, response::Response};
 use http::{HeaderValue, StatusCode, header};
@@ -45,7 +45,7 @@ pub(super) async fn patch(plane: &Plane, target: Target, query: &Query, request:
     let (rendering, options) = (rendering(&target, query, &request)?, query.options("PatchOptions")?);
     let patch = body::patch(request).await?;
     let written = plane.write(|store, _| {
-        // Whether there is something to patch comes before whether the patch makes sense.
+        // A missing object is reported before an invalid patch.
         write::current(store, &target)?;
         write::patch(store, &target, &patch?, &options)
     })?;
@@ -103,7 +103,7 @@ fn rendering(target: &Target, query: &Query, request: &Request) -> Result<Render
     Ok(Rendering { resource: target.resource, form })
 }
 
-/// From the body if there is one, else from the query: never from both.
+/// Reads the options from the body if there is one, otherwise from the query, never from both.
 async fn delete_options(query: &Query, request: Request) -> Result<DeleteOptions, Refusal> {
     let body = body::optional(request, &DELETE_OPTIONS).await?;
     let Some(body) = body.map(|body| if body.is_null() { json!({}) } else { body }) else {

@@ -1,4 +1,4 @@
-//! What kubelets and the node lifecycle controller write. Pure.
+//! What kubelets and the node lifecycle controller write: pure functions.
 
 use jiff::Timestamp;
 use serde_json::{Value, json};
@@ -9,22 +9,22 @@ use crate::{
     object::{self, list, text},
 };
 
-/// How a node is.
+/// Health of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Health {
-    /// Registered, and not yet ready.
+    /// Registered, and not ready yet.
     Starting,
     Ready,
-    /// Nothing was heard of it.
+    /// Not heard of.
     Silent,
 }
 
-/// Set by kubelets with `--cloud-provider=external`, and removed by the cloud's node controller.
+/// Added by kubelets with `--cloud-provider=external`, and removed by the cloud's node controller.
 const UNINITIALIZED: &str = "node.cloudprovider.kubernetes.io/uninitialized";
 const NOT_READY: &str = "node.kubernetes.io/not-ready";
 const UNREACHABLE: &str = "node.kubernetes.io/unreachable";
 
-/// A Node as its kubelet creates it, without conditions.
+/// Returns a Node as its kubelet creates it, without conditions.
 pub(super) fn node(spec: &NodeSpec) -> Value {
     let mut labels = spec.labels.clone();
     let architecture = match std::env::consts::ARCH {
@@ -72,8 +72,8 @@ pub(super) fn node(spec: &NodeSpec) -> Value {
     })
 }
 
-/// The conditions of a kubelet. Heartbeats move with each report, but not for a node that is silent; transitions only when
-/// the status changes.
+/// Returns the conditions of a kubelet. Heartbeat times change with each report, except for a silent node; transition times change only
+/// with the status.
 pub(super) fn conditions(node: &Value, health: Health, now: Timestamp) -> Value {
     let now = object::time(now);
     let one = |(kind, good, reason, message): (&str, &str, &str, &str)| {
@@ -102,7 +102,7 @@ pub(super) fn conditions(node: &Value, health: Health, now: Timestamp) -> Value 
     conditions.map(one).to_vec().into()
 }
 
-/// The taints of a node after the node lifecycle controller has seen it: its own come and go, others stay as they are.
+/// Returns the taints of a node after the node lifecycle controller has handled it: only its own taints change.
 pub(super) fn taints(node: &Value, health: Health, now: Timestamp) -> Vec<Value> {
     let wanted: &[(&str, &str)] = match health {
         Health::Ready => &[],
@@ -124,7 +124,7 @@ pub(super) fn taints(node: &Value, health: Health, now: Timestamp) -> Vec<Value>
     taints
 }
 
-/// The lease that a kubelet renews.
+/// Returns the lease that a kubelet renews.
 pub(super) fn lease(name: &str, node_uid: &str, now: Timestamp) -> Value {
     json!({
         "metadata": {
@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn heartbeats_move_and_transitions_stay_while_nothing_changes() {
+    fn transition_times_stay_while_nothing_changes() {
         let first = conditions(&Value::Null, Health::Ready, at(0));
         let node = json!({"status": {"conditions": first}});
         let second = conditions(&node, Health::Ready, at(10));
@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn only_the_taints_of_the_node_lifecycle_controller_come_and_go() {
+    fn only_node_lifecycle_taints_are_added_and_removed() {
         let foreign = json!({"key": UNINITIALIZED, "value": "true", "effect": "NoSchedule"});
         let node = json!({"spec": {"taints": [foreign, {"key": NOT_READY, "effect": "NoSchedule"}]}});
         assert_eq!(taints(&node, Health::Ready, at(0)), std::slice::from_ref(&foreign));

@@ -50,13 +50,13 @@ async fn a_node_registers_loses_power_and_comes_back() {
 }
 
 #[tokio::test]
-async fn a_bad_name_cannot_register() {
+async fn a_node_with_an_invalid_name_cannot_register() {
     let refused = kubelets().register(spec("Not A Name")).unwrap_err();
     assert!(matches!(refused, KubeletError::Refused { .. }), "{refused}");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_running_kubelet_does_not_bring_a_deleted_node_back_until_it_is_started_again() {
+async fn a_deleted_node_returns_only_when_its_kubelet_restarts() {
     let kubelets = kubelets();
     kubelets.register(spec("a")).unwrap();
     let revision = kubelets.plane.read(Store::revision);

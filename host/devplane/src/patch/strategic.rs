@@ -1,7 +1,7 @@
-//! Strategic merge patches: merge patches that know which lists merge by which key, and that carry directives.
+//! Strategic merge patches: merge patches that merge some lists by keys, and that contain directives.
 //!
-//! The rules are those of `k8s.io/apimachinery/pkg/util/strategicpatch`, odd orders included: what a patch holds comes in
-//! the order of the patch (or of `$setElementOrder`), and what only the server has keeps its place among it.
+//! The rules are those of `k8s.io/apimachinery/pkg/util/strategicpatch`, including its order of lists: elements of the patch have the
+//! order of the patch (or of `$setElementOrder`), and elements that only the server has keep their positions relative to them.
 
 use serde_json::{Map, Value};
 
@@ -12,7 +12,7 @@ const RETAIN_KEYS: &str = "$retainKeys";
 const DELETE_FROM_LIST: &str = "$deleteFromPrimitiveList/";
 const SET_ORDER: &str = "$setElementOrder/";
 
-/// A patch that makes no sense.
+/// An invalid patch.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum PatchError {
     #[error("strategic merge patch: the patch must be an object")]
@@ -29,13 +29,13 @@ pub(crate) enum PatchError {
     NotRetained(String),
 }
 
-/// How the fields of an object merge.
+/// How the fields of an object are merged.
 #[derive(Clone, Copy)]
 enum Fields<'a> {
     Of(&'a Object),
-    /// A map: every value has the same type.
+    /// A map: all values have the same type.
     All(Type),
-    /// No schema: objects merge, lists are replaced.
+    /// No schema: objects are merged, lists are replaced.
     Unknown,
 }
 
@@ -86,7 +86,7 @@ fn merge_map(
     let mut orders = Vec::new();
     for (name, value) in patch {
         if let Some(list) = name.strip_prefix(SET_ORDER) {
-            // What the server's own elements are ordered by.
+            // The order of the server's own elements.
             let server = original.get(list).and_then(Value::as_array).cloned().unwrap_or_default();
             orders.push((list.to_owned(), as_list(&name, value)?, server));
         } else if let Some(list) = name.strip_prefix(DELETE_FROM_LIST) {
@@ -123,13 +123,13 @@ fn merge_field(
             Ok(())
         }
         (_, Value::Array(mut patch)) if merges(ty) => {
-            // Nothing to merge with: the list is taken as it is, two elements with one key and all.
+            // There is no list to merge with: the patch's list is used unchanged, even with duplicate keys.
             patch.retain(|element| element.get(DIRECTIVE).is_none());
             original.insert(name, Value::Array(patch));
             Ok(())
         }
         (_, Value::Object(patch)) => {
-            // Nothing to merge with: directives and nulls of the patch must still not reach the object.
+            // There is no object to merge with: directives and nulls of the patch must still not appear in the object.
             let deleted = patch.get(DIRECTIVE).is_some_and(|directive| directive == "delete" || directive == "replace");
             let mut fresh = Map::new();
             merge_map(&mut fresh, patch, inner(ty))?;
@@ -193,8 +193,8 @@ fn merge_list(
     Ok(ordered(original, &order, &server, Some(key)))
 }
 
-/// Brings elements that the patch names into the order of the patch, and lets those that only the server has in between
-/// wherever the server had them before.
+/// Sorts the elements that the patch names into the order of the patch, and inserts those that only the server has where they were
+/// before.
 fn ordered(list: Vec<Value>, order: &[Value], server: &[Value], key: Option<&str>) -> Vec<Value> {
     let position = |list: &[Value], element: &Value| {
         list.iter().position(|other| match key {

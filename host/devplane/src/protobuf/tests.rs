@@ -3,8 +3,8 @@ use serde_json::json;
 use super::*;
 use crate::schema::{self, core, groups, meta};
 
-/// Objects as `k8s.io/api` v0.36.3 and its serializers write them, in JSON and in protobuf: of every type one in which every
-/// field is set, and one in which as few as possible are.
+/// Objects as `k8s.io/api` v0.36.3 and its serializers write them, in JSON and in protobuf: for every type, one with all fields set,
+/// and one with as few as possible.
 const SAMPLES: &str = include_str!("samples.json");
 
 fn schema(api_version: &str, kind: &str) -> &'static Object {
@@ -23,7 +23,7 @@ fn schema(api_version: &str, kind: &str) -> &'static Object {
     }
 }
 
-/// The sparse sample of a kind, read from protobuf.
+/// Returns the sparse sample of a kind, decoded from protobuf.
 fn sample(kind: &str) -> Value {
     let samples: Vec<Value> = serde_json::from_str(SAMPLES).unwrap();
     let sample = samples.iter().rfind(|sample| sample["json"]["kind"] == kind).unwrap();
@@ -31,12 +31,12 @@ fn sample(kind: &str) -> Value {
     decode(&body, schema("v1", kind)).unwrap()
 }
 
-/// Leaves out what means the same as nothing.
+/// Removes values that mean the same as a missing field.
 fn without_empty(value: Value) -> Value {
     let empty = |value: &Value| value.is_null() || *value == "" || *value == 0;
     match value {
         Value::Object(mut map) => {
-            // Go writes these two even if they are false, and not in JSON.
+            // Go writes these two in protobuf even if they are false, but not in JSON.
             for field in ["unschedulable", "publishNotReadyAddresses"] {
                 if map.get(field) == Some(&Value::Bool(false)) {
                     map.remove(field);
@@ -50,7 +50,7 @@ fn without_empty(value: Value) -> Value {
 }
 
 #[test]
-fn every_field_of_every_type_is_read_as_it_is_from_json() {
+fn every_field_is_decoded_as_from_json() {
     let samples: Vec<Value> = serde_json::from_str(SAMPLES).unwrap();
     assert_eq!(samples.len(), 20);
     for sample in samples {
@@ -68,7 +68,7 @@ fn every_field_of_every_type_is_read_as_it_is_from_json() {
 }
 
 #[test]
-fn what_is_set_to_nothing_on_purpose_is_kept() {
+fn explicit_empty_values_are_kept() {
     let service = sample("Service");
     assert_eq!(service["spec"]["allocateLoadBalancerNodePorts"], false);
     assert_eq!(service["spec"]["ports"], json!([{"port": 80}]));
@@ -76,7 +76,7 @@ fn what_is_set_to_nothing_on_purpose_is_kept() {
 }
 
 #[test]
-fn a_body_that_breaks_off_anywhere_is_malformed_or_misses_fields_but_never_more() {
+fn truncated_bodies_are_mostly_rejected_and_never_panic() {
     let samples: Vec<Value> = serde_json::from_str(SAMPLES).unwrap();
     let body = BASE64.decode(samples[1]["protobuf"].as_str().unwrap()).unwrap();
     let refused = (0..body.len()).filter(|end| decode(&body[..*end], &core::SERVICE).is_err()).count();
@@ -84,7 +84,7 @@ fn a_body_that_breaks_off_anywhere_is_malformed_or_misses_fields_but_never_more(
 }
 
 #[test]
-fn what_is_not_an_object_in_protobuf_is_named() {
+fn an_invalid_protobuf_body_gets_a_specific_error() {
     let with = |rest: &[u8]| decode(&[MAGIC, rest].concat(), &core::CONFIG_MAP).map_err(|error| error.0);
     assert_eq!(with(&[]), Ok(json!({})));
     for (body, expected) in [

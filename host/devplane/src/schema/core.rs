@@ -318,7 +318,7 @@ pub(crate) static SERVICE_ACCOUNT: Object = Object {
 static LOCAL_OBJECT_REFERENCE: Object =
     Object { name: "io.k8s.api.core.v1.LocalObjectReference", fields: &[(1, "name", Str)] };
 
-/// Pods are listed, never stored: what a pod looks like does not matter here.
+/// Pods are listed, but never stored: their fields do not matter here.
 pub(crate) static POD: Object = Object {
     name: "io.k8s.api.core.v1.Pod",
     fields: &[(0, "apiVersion", Str), (0, "kind", Str), (1, "metadata", Nested(&OBJECT_META))],

@@ -53,7 +53,7 @@ pub(crate) static EVENT: Object = Object {
     ],
 };
 
-/// What is asked of, and answered by, the `token` subresource of a service account.
+/// Request and response of the `token` subresource of a service account.
 pub(crate) static TOKEN_REQUEST: Object = Object {
     name: "io.k8s.api.authentication.v1.TokenRequest",
     fields: &[

@@ -5,7 +5,7 @@ use super::{
     Type::{self, Any, Bool, Int32, Int64, Keyed, List, Map, MicroTime, Set, Str, Time},
 };
 
-/// A map of strings to strings, such as labels.
+/// A map of strings to strings, for example labels.
 pub(crate) const STRINGS: Type = Map(&Str);
 
 pub(crate) static OBJECT_META: Object = Object {
@@ -72,7 +72,7 @@ static PRECONDITIONS: Object = Object {
     fields: &[(2, "resourceVersion", Str), (1, "uid", Str)],
 };
 
-/// How many times something happened, and when last.
+/// How often an event occurred, and when it last did.
 pub(super) static EVENT_SERIES: Object = Object {
     name: "io.k8s.api.core.v1.EventSeries",
     fields: &[(1, "count", Int32), (2, "lastObservedTime", MicroTime)],

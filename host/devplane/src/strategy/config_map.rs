@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use crate::refusal::Cause;
 
-/// Sum of all values, in bytes.
+/// Maximum total bytes of all values.
 const SIZE_LIMIT: usize = 1024 * 1024;
 
 pub(super) fn validate(value: &Value, old: Option<&Value>) -> Vec<Cause> {
@@ -48,7 +48,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_immutable_config_map_stays_as_it_is() {
+    fn an_immutable_config_map_cannot_be_changed() {
         let old = json!({"data": {"a": "1"}, "immutable": true});
         assert!(validate(&old, Some(&old)).is_empty());
         assert_eq!(validate(&json!({"data": {"a": "2"}, "immutable": true}), Some(&old)).len(), 1);
@@ -56,7 +56,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_are_file_names_and_the_whole_has_a_limit() {
+    fn keys_must_be_file_names_and_the_size_is_limited() {
         assert_eq!(validate(&json!({"data": {"a/b": "", "..": "", "ok.txt": ""}}), None).len(), 2);
         assert_eq!(validate(&json!({"data": {"a": "x".repeat(SIZE_LIMIT + 1)}}), None).len(), 1);
     }

@@ -1,4 +1,4 @@
-//! Events, as `pkg/apis/core/validation/events.go` has them. The newer API asks for more than the older one.
+//! Events, like `pkg/apis/core/validation/events.go`. The newer API requires more than the older one.
 
 use serde_json::{Value, json};
 
@@ -9,7 +9,7 @@ use crate::{
     validate::qualified_name,
 };
 
-/// What a stored event has in any case.
+/// Adds the fields that every stored event has.
 pub(super) fn complete(value: &mut Value) {
     let event = as_map(value);
     event.retain(|field, value| field.starts_with("reporting") || !(value == "" || *value == 0));
@@ -51,7 +51,7 @@ pub(super) fn create(value: &Value, resource: &Resource) -> Vec<Cause> {
     causes
 }
 
-/// Checks a changed event: through the newer API, only its series and metadata may change.
+/// Checks a changed event. Through the newer API, only its series and metadata may change.
 pub(super) fn update(value: &Value, old: &Value, resource: &Resource) -> Vec<Cause> {
     let mut causes = legacy(value, resource);
     if resource.group.is_empty() {
@@ -92,7 +92,7 @@ fn series(value: &Value, causes: &mut Vec<Cause>) {
     }
 }
 
-/// An event lives in the namespace of what it is about; about cluster-wide things, in `default`.
+/// Checks that an event is in the namespace of its object; for cluster-scoped objects, in `default`.
 fn legacy(value: &Value, resource: &Resource) -> Vec<Cause> {
     let mut causes = Vec::new();
     let (namespace, about) = (object::namespace(value), text(value, "/involvedObject/namespace"));
@@ -129,7 +129,7 @@ mod tests {
     use crate::resource::{CORE_EVENTS, EVENTS};
 
     #[test]
-    fn an_event_lives_beside_what_it_is_about() {
+    fn an_event_is_in_the_namespace_of_its_object() {
         let event = |namespace: &str, about: &str| {
             let value = json!({"metadata": {"namespace": namespace}, "involvedObject": {"namespace": about}});
             create(&value, &CORE_EVENTS).len()
@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn the_newer_event_api_asks_for_more() {
+    fn the_newer_event_api_requires_more_fields() {
         let value = json!({"metadata": {"namespace": "default"}, "reason": "R", "type": "Odd", "count": 2});
         let causes = create(&value, &EVENTS);
         let fields: Vec<_> = causes.iter().map(|cause| cause.field.as_str()).collect();
@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn through_the_newer_api_only_the_series_of_an_event_changes() {
+    fn only_the_series_can_change_in_the_newer_event_api() {
         let old = json!({"metadata": {"namespace": "default"}, "reason": "R", "message": "m"});
         let new = json!({"metadata": {"namespace": "default"}, "reason": "R", "message": "n", "series": {"count": 1}});
         let causes = update(&new, &old, &EVENTS);

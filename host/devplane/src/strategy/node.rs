@@ -8,10 +8,10 @@ use crate::{
     validate::{label_value, qualified_name},
 };
 
-/// What is true of a node that nobody knows anything of yet.
+/// Taint of a node whose state is not known yet.
 const NOT_READY: &str = "node.kubernetes.io/not-ready";
 
-/// Completes a new Node: nothing is scheduled to it until somebody has seen it ready.
+/// Completes a new Node: Pods are not scheduled to it before it has been ready.
 pub(super) fn create(value: &mut Value) {
     complete(value);
     let is_not_ready = |taint: &Value| text(taint, "/key") == NOT_READY && text(taint, "/effect") == "NoSchedule";
@@ -23,7 +23,7 @@ pub(super) fn create(value: &mut Value) {
     }
 }
 
-/// `spec` and `status` are always there. `podCIDR` is the first of `podCIDRs`, whichever of them was written.
+/// Adds `spec` and `status`. Sets `podCIDR` to the first of `podCIDRs`, or `podCIDRs` to `podCIDR`.
 pub(super) fn complete(value: &mut Value) {
     let status = child(value, "status");
     if let (Some(capacity), None) = (status.get("capacity").cloned(), status.get("allocatable")) {
@@ -36,7 +36,7 @@ pub(super) fn complete(value: &mut Value) {
         info.entry(field).or_insert_with(|| "".into());
     }
     let spec = child(value, "spec");
-    // Nothing and not at all are the same.
+    // An empty value means the same as a missing field.
     spec.retain(|_, value| !(value == "" || *value == false));
     for taint in spec.get_mut("taints").and_then(Value::as_array_mut).into_iter().flatten() {
         as_map(taint).retain(|field, value| field != "value" || value != "");
@@ -46,7 +46,7 @@ pub(super) fn complete(value: &mut Value) {
     spec.remove("configSource");
     let only = spec.get("podCIDR").filter(|cidr| spec.get("podCIDRs").is_some_and(|all| all.get(0) != Some(*cidr)));
     if let Some(only) = only.cloned() {
-        // The older field wins: somebody who knows of it alone has written it.
+        // The older field has priority, because it was written by a client that does not know the other one.
         spec.insert("podCIDRs".into(), Value::Array(vec![only]));
     } else if let Some(first) = spec.get("podCIDRs").and_then(|cidrs| cidrs.get(0)).cloned() {
         spec.insert("podCIDR".into(), first);
@@ -55,7 +55,7 @@ pub(super) fn complete(value: &mut Value) {
     }
 }
 
-/// What a kubelet tells of its machine: empty texts until it does.
+/// Information that a kubelet reports about its machine: empty strings until then.
 const NODE_INFO: [&str; 10] = [
     "architecture",
     "bootID",
@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn a_provider_id_and_pod_cidrs_are_written_once() {
+    fn provider_id_and_pod_cidrs_can_be_set_only_once() {
         let old = json!({"spec": {"providerID": "a://1", "podCIDRs": ["10.0.0.0/24"]}});
         assert!(fields(&old, Some(&old)).is_empty());
         assert!(fields(&old, Some(&json!({"spec": {"providerID": ""}}))).is_empty());
@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn pod_cidr_follows_the_first_of_pod_cidrs() {
+    fn pod_cidr_and_the_first_of_pod_cidrs_are_kept_equal() {
         let mut node = json!({"spec": {"podCIDRs": ["10.0.0.0/24", "fd00::/64"]}});
         complete(&mut node);
         assert_eq!(node["spec"]["podCIDR"], "10.0.0.0/24");
@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn taints_and_addresses_are_checked() {
+    fn taints_and_addresses_are_validated() {
         let node = json!({
             "spec": {"taints": [{"key": "a", "effect": "NoSchedule"}, {"key": "a", "effect": "NoSchedule"}, {"key": "", "effect": "Go"}], "podCIDRs": ["x"]},
             "status": {"addresses": [{"type": "InternalIP", "address": "10.0.0.1"}, {"type": "InternalIP", "address": "10.0.0.1"}, {"type": "InternalDNS", "address": "a_b"}]},

@@ -1,4 +1,4 @@
-//! Services: defaults, allocations, and what a change of type takes along, as `pkg/registry/core/service` does it.
+//! Services: defaults, allocations, and changes of the type, like `pkg/registry/core/service`.
 
 use std::{
     collections::BTreeSet,
@@ -16,7 +16,7 @@ use crate::{
 mod allocate;
 mod validate;
 
-/// Completes a new Service, and gives it its addresses and ports.
+/// Completes a new Service, and allocates its addresses and ports.
 pub(super) fn begin_create(value: &mut Value, store: &Store) -> Vec<Cause> {
     as_map(value).insert("status".into(), json!({}));
     default(value);
@@ -37,7 +37,7 @@ pub(super) fn create(value: &Value) -> Vec<Cause> {
 /// Completes and checks a changed Service.
 pub(super) fn update(value: &mut Value, old: &Value, store: &Store) -> Vec<Cause> {
     copy_field(old, as_map(value), "status");
-    // What belonged to the old type goes before the new type's defaults come.
+    // Fields of the old type are removed before the defaults of the new type are set.
     if text(value, "/spec/type").is_empty() {
         child(value, "spec").insert("type".into(), "ClusterIP".into());
     }
@@ -61,7 +61,7 @@ pub(super) fn update_status(value: &mut Value) -> Vec<Cause> {
     validate::status(value)
 }
 
-/// A network in CIDR notation: its address and prefix length.
+/// Parses a network in CIDR notation: its address and prefix length.
 pub(super) fn network(text: &str) -> Option<(IpAddr, u8)> {
     let (address, prefix) = text.split_once('/')?;
     let address: IpAddr = address.parse().ok()?;
@@ -69,7 +69,7 @@ pub(super) fn network(text: &str) -> Option<(IpAddr, u8)> {
     (prefix <= if address.is_ipv4() { 32 } else { 128 }).then_some((address, prefix))
 }
 
-/// Questions about a Service's spec.
+/// Queries about a Service's spec.
 #[derive(Clone, Copy)]
 struct Spec<'a>(&'a Value);
 
@@ -103,7 +103,7 @@ impl Spec<'_> {
     }
 }
 
-/// A number in a field; 0 if there is none.
+/// Returns the number in a field; 0 if it is missing.
 fn number(value: &Value, field: &str) -> i64 {
     value.get(field).and_then(Value::as_i64).unwrap_or_default()
 }
@@ -113,10 +113,10 @@ fn ports(value: &mut Value) -> impl Iterator<Item = &mut Map<String, Value>> {
     ports.into_iter().flatten().filter_map(Value::as_object_mut)
 }
 
-/// `SetDefaults_Service`.
+/// Sets defaults like `SetDefaults_Service`.
 fn default(value: &mut Value) {
     let spec = child(value, "spec");
-    // An empty string and a missing field are the same.
+    // An empty string means the same as a missing field.
     spec.retain(|_, value| value.as_str() != Some(""));
     let affinity = spec.entry("sessionAffinity").or_insert_with(|| "None".into()).clone();
     if affinity == "None" {
@@ -162,7 +162,7 @@ fn default(value: &mut Value) {
     }
 }
 
-/// `patchAllocatedValues`: a client that does not know what was allocated does not lose it.
+/// Keeps allocated values like `patchAllocatedValues`, so that clients that do not know them do not lose them.
 fn keep_allocated(value: &mut Value, old: &Value) {
     let (before, after) = (Spec(old), Spec(value));
     let node_ports = before.may_have_node_ports() && after.may_have_node_ports();
@@ -201,7 +201,7 @@ fn keep_allocated(value: &mut Value, old: &Value) {
     }
 }
 
-/// `dropTypeDependentFields`: what the old type needed and the new one cannot have goes, if it was not changed.
+/// Removes fields like `dropTypeDependentFields`: those that the old type needs and the new type cannot have, if they were not changed.
 fn drop_type_dependent(value: &mut Value, old: &Value) {
     let (before, after) = (Spec(old), Spec(value));
     let mut gone: Vec<&str> = Vec::new();
@@ -237,7 +237,7 @@ fn drop_type_dependent(value: &mut Value, old: &Value) {
     }
 }
 
-/// The address of the `kubernetes` Service: the first of the range.
+/// Address of the `kubernetes` Service: the first of the range.
 pub(crate) const KUBERNETES_IP: Ipv4Addr = Ipv4Addr::new(10, 96, 0, 1);
 
 fn is_ip(text: &str) -> bool {

@@ -1,8 +1,8 @@
-//! How long ago something was, in few letters.
+//! Ages in a short form.
 
 use jiff::Timestamp;
 
-/// The age of a time as Kubernetes writes it, such as `3m20s`; `<unknown>` without one.
+/// Returns the age of a time in Kubernetes' format, for example `3m20s`; `<unknown>` if there is none.
 pub(super) fn age(time: &str, now: Timestamp) -> String {
     match time.parse::<Timestamp>() {
         Ok(then) => human(now.duration_since(then).as_secs()),
@@ -10,7 +10,8 @@ pub(super) fn age(time: &str, now: Timestamp) -> String {
     }
 }
 
-/// `HumanDuration` of `k8s.io/apimachinery/pkg/util/duration`: two units at most, and the smaller one while it matters.
+/// Formats like `HumanDuration` of `k8s.io/apimachinery/pkg/util/duration`: at most two units, the smaller one only for short
+/// durations.
 fn human(seconds: i64) -> String {
     const MINUTE: i64 = 60;
     const HOUR: i64 = 60 * MINUTE;
@@ -41,7 +42,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ages_are_written_as_kubectl_writes_them() {
+    fn ages_are_formatted_as_by_kubectl() {
         for (seconds, expected) in [
             (-5, "<invalid>"),
             (-1, "0s"),

@@ -56,7 +56,7 @@ fn status(node: &Value) -> String {
     status
 }
 
-/// From the labels `node-role.kubernetes.io/ROLE` and `kubernetes.io/role=ROLE`, in order.
+/// Returns the roles from the labels `node-role.kubernetes.io/ROLE` and `kubernetes.io/role=ROLE`, in order.
 fn roles(node: &Value) -> String {
     let labels = node.pointer("/metadata/labels").and_then(Value::as_object);
     let role = |(key, value): (&String, &Value)| match key.strip_prefix("node-role.kubernetes.io/") {

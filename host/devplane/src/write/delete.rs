@@ -1,4 +1,4 @@
-//! Deleting: finalizers, preconditions, and namespaces with all that is in them.
+//! Deletion: finalizers, preconditions, and namespaces with their contents.
 
 use std::sync::Arc;
 
@@ -14,13 +14,13 @@ use crate::{
     strategy::KUBERNETES_FINALIZER,
 };
 
-/// How long events are kept: the API server's `--event-ttl`.
+/// Lifetime of events: the API server's `--event-ttl`.
 const EVENT_LIFETIME: SignedDuration = SignedDuration::from_hours(1);
 
-/// The namespaces that are always there.
+/// The namespaces that always exist.
 pub(crate) const SYSTEM_NAMESPACES: [&str; 4] = ["default", "kube-node-lease", "kube-public", "kube-system"];
 
-/// `metav1.DeleteOptions`, as far as it matters.
+/// `metav1.DeleteOptions`, as far as it is used here.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct DeleteOptions {
     pub(crate) dry_run: bool,
@@ -29,12 +29,12 @@ pub(crate) struct DeleteOptions {
     pub(crate) resource_version: Option<String>,
     /// `Background`, `Foreground` or `Orphan`.
     pub(crate) propagation: Option<String>,
-    /// What there was before `propagation`.
+    /// The predecessor of `propagation`.
     pub(crate) orphan_dependents: Option<bool>,
 }
 
 impl DeleteOptions {
-    /// The same with what was given as `dryRun`, if all of it makes sense.
+    /// Adds the values of `dryRun`, and returns an error if any of the options is not valid.
     pub(crate) fn checked<T: AsRef<str>>(mut self, dry_run: &[T]) -> Result<Self, Refusal> {
         let mut causes = Vec::new();
         if let Some(policy) = &self.propagation {
@@ -53,8 +53,8 @@ impl DeleteOptions {
         if causes.is_empty() { Ok(self) } else { Err(Refusal::invalid_options("DeleteOptions", &causes)) }
     }
 
-    /// What dependents ask for: a finalizer that somebody who looks after them removes, or none; nothing if it is left to the
-    /// finalizers there are.
+    /// Returns the finalizer for the dependents of the object, which the garbage collector removes: `Some(None)` if it needs none,
+    /// `None` if its finalizers are not to be changed.
     fn finalizer(&self, shelf: Shelf) -> Option<Option<&'static str>> {
         match (self.orphan_dependents, self.propagation.as_deref()) {
             (Some(true), _) | (None, Some("Orphan")) => Some(Some(ORPHAN)),
@@ -70,16 +70,16 @@ impl DeleteOptions {
 const ORPHAN: &str = "orphan";
 const FOREGROUND: &str = "foregroundDeletion";
 
-/// What a deletion led to.
+/// Result of a deletion.
 #[derive(Clone, Debug)]
 pub(crate) struct Deleted {
     /// Its last state, or the state in which it waits for its finalizers.
     pub(crate) object: Arc<Object>,
-    /// Whether the object is gone already.
+    /// Whether the object was deleted completely.
     pub(crate) gone: bool,
 }
 
-/// Deletes an object, or marks it if it has finalizers.
+/// Deletes an object, or marks it as being deleted if it has finalizers.
 pub(crate) fn delete(
     store: &mut Store,
     target: &Target,
@@ -134,7 +134,7 @@ pub(crate) fn delete(
     Ok(Deleted { object, gone: false })
 }
 
-/// Gives a deleted object the finalizer that its dependents ask for, in place of another such. Nobody depends on an event.
+/// Replaces the garbage collector's finalizers of a deleted object by the one for its dependents. Events have no dependents.
 fn set_finalizer(value: &mut Value, shelf: Shelf, options: &DeleteOptions) {
     let Some(finalizer) = options.finalizer(shelf).filter(|_| shelf != Shelf::Events) else { return };
     let metadata = child(value, "metadata");
@@ -151,8 +151,8 @@ fn set_finalizer(value: &mut Value, shelf: Shelf, options: &DeleteOptions) {
     }
 }
 
-/// What Kubernetes' controllers do about a deletion, at once: the garbage collector lets go of an object that nothing depends
-/// on, and the namespace controller empties a namespace.
+/// Does at once what Kubernetes' controllers do about a deletion: the garbage collector releases an object without dependents, and the
+/// namespace controller deletes the contents of a namespace.
 fn play_controllers(store: &mut Store, target: &Target, now: Timestamp) {
     let shelf = target.resource.shelf;
     let Some(object) = store.get(shelf, &target.namespace, &target.name).cloned() else { return };
@@ -174,7 +174,7 @@ fn play_controllers(store: &mut Store, target: &Target, now: Timestamp) {
     }
 }
 
-/// Takes an object off its shelf. The last one of a namespace that is going away takes the namespace along.
+/// Removes an object from its shelf. With the last object of a namespace that is being deleted, the namespace is deleted, too.
 pub(super) fn discard(store: &mut Store, shelf: Shelf, namespace: &str, name: &str) -> Option<Arc<Object>> {
     let last = store.remove(shelf, namespace, name);
     if !namespace.is_empty() && store.has_controllers() {
@@ -183,7 +183,7 @@ pub(super) fn discard(store: &mut Store, shelf: Shelf, namespace: &str, name: &s
     last
 }
 
-/// Removes events that are older than an hour.
+/// Deletes events that are older than an hour.
 pub(crate) fn expire_events(store: &mut Store, now: Timestamp) {
     let old = |object: &&Arc<Object>| {
         let times = ["/lastTimestamp", "/series/lastObservedTime", "/eventTime", "/metadata/creationTimestamp"];
@@ -210,7 +210,7 @@ fn empty_namespace(store: &mut Store, namespace: &str, now: Timestamp) {
     finish_namespace(store, namespace);
 }
 
-/// Ends a namespace that is being deleted and has nothing left in it.
+/// Deletes a namespace that is being deleted and is empty.
 fn finish_namespace(store: &mut Store, namespace: &str) {
     let Some(object) = store.get(Shelf::Namespaces, "", namespace).cloned() else { return };
     let namespaced = Shelf::ALL.into_iter().filter(|shelf| shelf.storage().namespaced);

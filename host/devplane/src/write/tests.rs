@@ -39,7 +39,7 @@ fn merge(store: &mut Store, target: &Target, body: Value) -> Result<Arc<Object>,
 }
 
 #[test]
-fn a_new_object_gets_its_identity() {
+fn a_new_object_gets_name_uid_and_creation_time() {
     let mut store = store();
     let body = json!({"metadata": {"generateName": "a-", "uid": "mine", "deletionTimestamp": "2024-01-01T00:00:00Z"}});
     let made = make(&mut store, &CONFIG_MAPS, body).unwrap();
@@ -55,7 +55,7 @@ fn a_new_object_gets_its_identity() {
 }
 
 #[test]
-fn creations_that_cannot_be_are_refused_with_the_right_reason() {
+fn rejects_invalid_creations_with_the_right_reason() {
     let mut store = store();
     make(&mut store, &CONFIG_MAPS, json!({"metadata": {"name": "a"}})).unwrap();
     for (body, expected) in [
@@ -75,7 +75,7 @@ fn creations_that_cannot_be_are_refused_with_the_right_reason() {
 }
 
 #[test]
-fn unknown_fields_warn_or_refuse_as_asked() {
+fn unknown_fields_warn_or_fail_as_requested() {
     let mut store = store();
     let body = json!({"metadata": {"name": "a"}, "dta": {}});
     let mut attempt = |validation| {
@@ -88,7 +88,7 @@ fn unknown_fields_warn_or_refuse_as_asked() {
 }
 
 #[test]
-fn a_dry_run_checks_and_keeps_nothing() {
+fn a_dry_run_returns_the_object_but_stores_nothing() {
     let mut store = store();
     let before = store.revision();
     let options = Options { dry_run: true, ..Options::default() };
@@ -125,7 +125,7 @@ fn an_update_based_on_an_old_version_is_a_conflict() {
 }
 
 #[test]
-fn a_write_that_changes_nothing_is_no_change() {
+fn a_write_without_changes_keeps_the_revision() {
     let mut store = store();
     make(&mut store, &CONFIG_MAPS, json!({"metadata": {"name": "a"}, "data": {"x": "1"}})).unwrap();
     let before = store.revision();
@@ -134,7 +134,7 @@ fn a_write_that_changes_nothing_is_no_change() {
 }
 
 #[test]
-fn status_and_the_rest_are_written_apart() {
+fn status_and_spec_are_written_separately() {
     let mut store = store();
     make(&mut store, &NODES, json!({"metadata": {"name": "a"}, "status": {"phase": "Running"}})).unwrap();
     let it = target(&NODES, "a");
@@ -153,7 +153,7 @@ fn status_and_the_rest_are_written_apart() {
 }
 
 #[test]
-fn a_provider_id_is_written_once() {
+fn a_provider_id_can_be_set_only_once() {
     let mut store = store();
     make(&mut store, &NODES, json!({"metadata": {"name": "a"}})).unwrap();
     let it = target(&NODES, "a");
@@ -164,7 +164,7 @@ fn a_provider_id_is_written_once() {
 }
 
 #[test]
-fn an_object_with_finalizers_goes_with_the_last_of_them() {
+fn an_object_is_deleted_with_its_last_finalizer() {
     let mut store = store();
     make(&mut store, &CONFIG_MAPS, json!({"metadata": {"name": "a", "finalizers": ["a/b"]}})).unwrap();
     let it = target(&CONFIG_MAPS, "a");
@@ -179,7 +179,7 @@ fn an_object_with_finalizers_goes_with_the_last_of_them() {
 }
 
 #[test]
-fn a_deletion_keeps_to_its_preconditions() {
+fn a_deletion_checks_its_preconditions() {
     let mut store = store();
     make(&mut store, &NODES, json!({"metadata": {"name": "a"}})).unwrap();
     let it = target(&NODES, "a");
@@ -194,7 +194,7 @@ fn a_deletion_keeps_to_its_preconditions() {
 }
 
 #[test]
-fn a_namespace_takes_its_content_along_and_waits_for_finalizers() {
+fn a_namespace_deletes_its_content_and_waits_for_finalizers() {
     let mut store = store();
     let inside = |name| Target { namespace: "work".into(), ..target(&CONFIG_MAPS, name) };
     create(&mut store, &inside("a"), json!({}), &Options::default(), now()).unwrap();

@@ -16,7 +16,7 @@ fn only_if(uid: Option<String>, resource_version: Option<String>) -> DeleteParam
 }
 
 #[tokio::test]
-async fn a_deletion_keeps_to_its_preconditions() -> Result<()> {
+async fn a_deletion_with_wrong_preconditions_is_a_conflict() -> Result<()> {
     let stage = Stage::new().await?;
     let maps: Api<ConfigMap> = stage.api();
     let map = create(&maps, config_map("a", "0")).await?;
@@ -27,9 +27,9 @@ async fn a_deletion_keeps_to_its_preconditions() -> Result<()> {
     is(maps.delete("a", &DeleteParams::default()).await, 404, "NotFound")
 }
 
-/// As the API server does it: a client that says in the query that it is only trying, and sends a body, deletes.
+/// Like an API server: if a client sets `dryRun` in the query and sends a body, the object is deleted.
 #[tokio::test]
-async fn the_options_of_a_deletion_are_its_body_or_its_query() -> Result<()> {
+async fn a_deletion_body_overrides_the_options_in_the_query() -> Result<()> {
     let stage = Stage::new().await?;
     let maps: Api<ConfigMap> = stage.api();
     for (query, body, code, goes) in [
@@ -54,7 +54,7 @@ async fn the_options_of_a_deletion_are_its_body_or_its_query() -> Result<()> {
 }
 
 #[tokio::test]
-async fn an_object_with_finalizers_goes_with_the_last_of_them() -> Result<()> {
+async fn removing_the_last_finalizer_deletes_the_object() -> Result<()> {
     let stage = Stage::new().await?;
     let services: Api<Service> = stage.api();
     let finalizers = ["example.com/a", "example.com/b"];
@@ -101,7 +101,7 @@ async fn a_collection_is_deleted_by_selector_within_its_namespace() -> Result<()
 }
 
 #[tokio::test]
-async fn a_namespace_takes_its_content_along_and_waits_for_what_cannot_go_yet() -> Result<()> {
+async fn a_terminating_namespace_waits_for_its_content() -> Result<()> {
     let stage = Stage::new().await?;
     let namespaces: Api<Namespace> = stage.cluster();
     create(&namespaces, json!({"metadata": {"name": "shop"}})).await?;

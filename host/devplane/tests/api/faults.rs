@@ -29,7 +29,7 @@ async fn change(maps: &Api<ConfigMap>, value: &str) -> kube::Result<ConfigMap> {
 }
 
 #[tokio::test]
-async fn a_refused_request_changes_nothing_and_is_answered_as_an_api_server_does() -> Result<()> {
+async fn a_failed_request_changes_nothing_and_has_a_status() -> Result<()> {
     let stage = Stage::new().await?;
     let maps: Api<ConfigMap> = stage.api();
     create(&maps, config_map("a", "old")).await?;
@@ -47,7 +47,7 @@ async fn a_refused_request_changes_nothing_and_is_answered_as_an_api_server_does
 }
 
 #[tokio::test]
-async fn a_client_that_is_told_when_to_come_again_comes_again_then() -> Result<()> {
+async fn a_client_retries_after_the_requested_delay() -> Result<()> {
     let stage = Stage::new().await?;
     let maps: Api<ConfigMap> = stage.api();
     create(&maps, config_map("a", "old")).await?;
@@ -62,7 +62,7 @@ async fn a_client_that_is_told_when_to_come_again_comes_again_then() -> Result<(
 }
 
 #[tokio::test]
-async fn a_connection_is_cut_before_the_work_or_after_it() -> Result<()> {
+async fn a_connection_is_cut_before_or_after_the_change_is_made() -> Result<()> {
     let stage = Stage::new().await?;
     let maps: Api<ConfigMap> = stage.api();
     create(&maps, config_map("a", "old")).await?;
@@ -79,7 +79,7 @@ async fn a_connection_is_cut_before_the_work_or_after_it() -> Result<()> {
 }
 
 #[tokio::test]
-async fn a_request_meets_silence_and_others_are_served_meanwhile() -> Result<()> {
+async fn a_silent_request_does_not_block_other_requests() -> Result<()> {
     let stage = Stage::new().await?;
     let maps: Api<ConfigMap> = stage.api();
     create(&maps, config_map("a", "old")).await?;
@@ -95,7 +95,7 @@ async fn a_request_meets_silence_and_others_are_served_meanwhile() -> Result<()>
 }
 
 #[tokio::test]
-async fn a_watch_that_runs_is_delayed_expires_is_cut_or_falls_silent() -> Result<()> {
+async fn faults_also_affect_a_running_watch() -> Result<()> {
     let stage = Stage::new().await?;
     let maps: Api<ConfigMap> = stage.api();
     let soon = Duration::from_millis(500);
@@ -122,7 +122,7 @@ async fn a_watch_that_runs_is_delayed_expires_is_cut_or_falls_silent() -> Result
 }
 
 #[tokio::test]
-async fn a_watch_can_be_kept_without_bookmarks() -> Result<()> {
+async fn the_bookmarks_of_a_watch_can_be_suppressed() -> Result<()> {
     let stage = Stage::new().await?;
     let maps: Api<ConfigMap> = stage.api();
     for without in [false, true] {
@@ -131,7 +131,7 @@ async fn a_watch_can_be_kept_without_bookmarks() -> Result<()> {
         }
         let version = create(&maps, config_map("a", "old")).await?.metadata.resource_version.context("no version")?;
         maps.delete("a", &DeleteParams::default()).await?;
-        // A watch that ends says how far it has come.
+        // A watch sends a bookmark before it ends.
         let watched = maps.watch(&WatchParams::default().timeout(1), &version).await?.try_collect::<Vec<_>>().await?;
         let bookmarks = watched.iter().filter(|event| matches!(event, WatchEvent::Bookmark(_))).count();
         assert_eq!(bookmarks > 0, !without, "{watched:?}");

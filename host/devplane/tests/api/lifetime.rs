@@ -19,7 +19,7 @@ fn keep_in(folder: &tempfile::TempDir) -> Options {
 }
 
 #[tokio::test]
-async fn who_has_no_token_sees_nothing_but_health() -> Result<()> {
+async fn without_a_token_only_health_is_accessible() -> Result<()> {
     let token = Token::random();
     let plane = DevPlane::start(Options { token: Some(token.clone()), ..Options::default() }).await?;
     assert!(
@@ -71,7 +71,7 @@ async fn a_cluster_survives_a_restart() -> Result<()> {
 }
 
 #[tokio::test]
-async fn what_was_written_is_in_the_file_soon_and_stays_when_the_plane_is_dropped() -> Result<()> {
+async fn writes_reach_the_file_soon_and_survive_a_drop() -> Result<()> {
     let folder = tempfile::tempdir()?;
     let stage = Stage::with(keep_in(&folder)).await?;
     create(&stage.api::<ConfigMap>(), config_map("a", "soon")).await?;
@@ -97,7 +97,7 @@ async fn what_was_written_is_in_the_file_soon_and_stays_when_the_plane_is_droppe
 }
 
 #[tokio::test]
-async fn a_state_file_is_for_one_plane_at_a_time() -> Result<()> {
+async fn a_state_file_is_locked_by_one_plane_at_a_time() -> Result<()> {
     let folder = tempfile::tempdir()?;
     let first = DevPlane::start(keep_in(&folder)).await?;
     match DevPlane::start(keep_in(&folder)).await {
@@ -112,7 +112,7 @@ async fn a_state_file_is_for_one_plane_at_a_time() -> Result<()> {
 }
 
 #[tokio::test]
-async fn a_damaged_or_foreign_state_file_is_refused_and_left_alone() -> Result<()> {
+async fn rejects_and_keeps_a_damaged_or_foreign_state_file() -> Result<()> {
     for content in ["{\"format\": 1, \"rev", "{\"format\": 99, \"revision\": 1, \"objects\": []}"] {
         let folder = tempfile::tempdir()?;
         let options = keep_in(&folder);

@@ -1,4 +1,4 @@
-//! The API as clients see it: kube-rs against a running control plane.
+//! The API from the view of clients: kube-rs with a running control plane.
 
 mod deletes;
 mod faults;
@@ -17,7 +17,7 @@ use serde::{Serialize, de::DeserializeOwned};
 use serde_json::{Value, json};
 use skydock_devplane::{DevPlane, Options};
 
-/// A plane and a client of it.
+/// A plane with a client.
 struct Stage {
     plane: DevPlane,
     client: Client,
@@ -34,7 +34,7 @@ impl Stage {
         Ok(Self { plane, client })
     }
 
-    /// What is in the namespace `default`.
+    /// Returns the API of a resource in the namespace `default`.
     fn api<K>(&self) -> Api<K>
     where
         K: kube::Resource<Scope = NamespaceResourceScope, DynamicType = ()>,
@@ -42,12 +42,12 @@ impl Stage {
         Api::namespaced(self.client.clone(), "default")
     }
 
-    /// What is in no namespace.
+    /// Returns the API of a cluster-scoped resource.
     fn cluster<K: kube::Resource<DynamicType = ()>>(&self) -> Api<K> {
         Api::all(self.client.clone())
     }
 
-    /// Sends a body as it is; answers the status code and the answer.
+    /// Sends a body unchanged. Returns the status code and the response.
     async fn send(&self, method: &str, path: &str, media: &str, body: impl Into<Vec<u8>>) -> Result<(u16, Value)> {
         let request = http::Request::builder().method(method).uri(path).header("Content-Type", media);
         let request = request.body(kube::client::Body::from(body.into()))?;
@@ -70,12 +70,12 @@ fn config_map(name: &str, value: &str) -> Value {
     json!({"metadata": {"name": name}, "data": {"value": value}})
 }
 
-/// The value of a config map that `config_map` made.
+/// Returns the value of a config map that `config_map` created.
 fn value(map: &ConfigMap) -> &str {
     map.data.as_ref().and_then(|data| data.get("value")).map_or("", String::as_str)
 }
 
-/// The Status that a request was refused with.
+/// Returns the Status of a rejected request.
 fn refused<T: Debug>(result: kube::Result<T>) -> Result<Status> {
     match result {
         Err(kube::Error::Api(status)) => Ok(*status),
@@ -83,7 +83,7 @@ fn refused<T: Debug>(result: kube::Result<T>) -> Result<Status> {
     }
 }
 
-/// Code and reason of a refusal.
+/// Returns code and reason of a rejected request.
 fn reason<T: Debug>(result: kube::Result<T>) -> Result<(u16, String)> {
     refused(result).map(|status| (status.code, status.reason))
 }

@@ -18,7 +18,7 @@ fn node(name: &str, taints: &Value) -> Value {
 }
 
 #[tokio::test]
-async fn a_json_patch_changes_what_its_paths_say_or_nothing() -> Result<()> {
+async fn a_json_patch_is_applied_completely_or_not_at_all() -> Result<()> {
     let stage = Stage::new().await?;
     let maps: Api<ConfigMap> = stage.api();
     create(&maps, json!({"metadata": {"name": "a"}, "data": {"x": "1", "y": "1"}})).await?;
@@ -47,7 +47,7 @@ async fn a_json_patch_changes_what_its_paths_say_or_nothing() -> Result<()> {
 }
 
 #[tokio::test]
-async fn a_merge_patch_replaces_lists_and_a_strategic_one_merges_those_with_keys() -> Result<()> {
+async fn merge_patches_replace_lists_and_strategic_ones_merge_by_key() -> Result<()> {
     let stage = Stage::new().await?;
     let services: Api<Service> = stage.api();
     let ports = json!([{"name": "a", "port": 80}, {"name": "b", "port": 81}]);
@@ -71,7 +71,7 @@ async fn a_merge_patch_replaces_lists_and_a_strategic_one_merges_those_with_keys
 }
 
 #[tokio::test]
-async fn taints_are_one_list_that_nothing_merges() -> Result<()> {
+async fn taints_are_replaced_as_a_whole_by_any_patch() -> Result<()> {
     let stage = Stage::new().await?;
     let nodes: Api<Node> = stage.cluster();
     let (one, two) = (json!([{"key": "a", "effect": "NoSchedule"}]), json!([{"key": "b", "effect": "NoSchedule"}]));
@@ -87,7 +87,7 @@ async fn taints_are_one_list_that_nothing_merges() -> Result<()> {
 }
 
 #[tokio::test]
-async fn a_patch_of_metadata_answers_with_metadata() -> Result<()> {
+async fn a_metadata_patch_returns_only_metadata() -> Result<()> {
     let stage = Stage::new().await?;
     let maps: Api<ConfigMap> = stage.api();
     create(&maps, config_map("a", "0")).await?;
@@ -113,9 +113,9 @@ async fn a_patch_based_on_an_old_version_is_a_conflict() -> Result<()> {
     Ok(())
 }
 
-/// A replacement is checked against its UID as a precondition; in a patch, a UID is a field, and an immutable one.
+/// In a replacement, the UID is a precondition; in a patch, it is a field that cannot be changed.
 #[tokio::test]
-async fn a_change_that_is_meant_for_a_namesake_is_refused() -> Result<()> {
+async fn rejects_a_change_with_the_uid_of_a_previous_object() -> Result<()> {
     let stage = Stage::new().await?;
     let nodes: Api<Node> = stage.cluster();
     let mut gone = create(&nodes, node("a", &json!([]))).await?;
@@ -143,7 +143,7 @@ async fn a_change_that_is_meant_for_a_namesake_is_refused() -> Result<()> {
 }
 
 #[tokio::test]
-async fn the_status_and_the_rest_are_written_apart() -> Result<()> {
+async fn status_and_spec_are_patched_separately() -> Result<()> {
     let stage = Stage::new().await?;
     let services: Api<Service> = stage.api();
     let created = json!({
@@ -173,7 +173,7 @@ async fn the_status_and_the_rest_are_written_apart() -> Result<()> {
 }
 
 #[tokio::test]
-async fn a_provider_id_is_written_once() -> Result<()> {
+async fn a_provider_id_cannot_be_changed_or_cleared() -> Result<()> {
     let stage = Stage::new().await?;
     stage.plane.kubelets().register(NodeSpec::new("a", "10.0.0.1".parse()?))?;
     let nodes: Api<Node> = stage.cluster();

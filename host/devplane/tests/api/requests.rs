@@ -21,7 +21,7 @@ async fn a_body_may_be_protobuf() -> Result<()> {
 }
 
 #[tokio::test]
-async fn a_body_of_more_than_three_mebibytes_is_refused() -> Result<()> {
+async fn rejects_a_body_of_more_than_three_mebibytes() -> Result<()> {
     let stage = Stage::new().await?;
     let (code, refused) = stage.send("POST", MAPS, "application/json", vec![b' '; 3 * 1024 * 1024 + 1]).await?;
     assert_eq!((code, &refused["reason"]), (413, &json!("RequestEntityTooLarge")));
@@ -29,7 +29,7 @@ async fn a_body_of_more_than_three_mebibytes_is_refused() -> Result<()> {
 }
 
 #[tokio::test]
-async fn what_is_not_served_is_answered_with_a_status() -> Result<()> {
+async fn unsupported_requests_are_answered_with_a_status() -> Result<()> {
     let stage = Stage::new().await?;
     for (method, path, expected) in [
         ("GET", "/api/v1/secrets", 404),
@@ -45,7 +45,7 @@ async fn what_is_not_served_is_answered_with_a_status() -> Result<()> {
 }
 
 #[tokio::test]
-async fn a_request_to_another_host_name_is_refused() -> Result<()> {
+async fn rejects_a_request_to_another_host_name() -> Result<()> {
     let stage = Stage::new().await?;
     let host = |name: &'static str| {
         let request = http::Request::get("/api/v1/nodes").header("Host", name);

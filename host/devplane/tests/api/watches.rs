@@ -16,18 +16,18 @@ use crate::{Stage, config_map, create, value};
 
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// What a watcher makes of its events.
+/// A copy of the objects that a watcher maintains.
 #[derive(Default)]
 struct Mirror {
     objects: BTreeMap<String, String>,
-    /// How many times it listed all.
+    /// Number of complete lists.
     lists: u32,
-    /// Names and values, in the order they came.
+    /// Names and values, in the order of their arrival.
     seen: Vec<(String, String)>,
 }
 
 impl Mirror {
-    /// Reads on until it holds what was expected, or lost patience.
+    /// Reads events until `done` returns true, or until a timeout.
     async fn follow(
         &mut self,
         events: &mut (impl Stream<Item = watcher::Result<Event<ConfigMap>>> + Unpin),
@@ -51,7 +51,7 @@ impl Mirror {
                         self.seen.push((map.name_any(), "deleted".to_owned()));
                         self.objects.remove(&map.name_any());
                     }
-                    // Told, and tried again.
+                    // The watcher retries by itself.
                     Err(_) => {}
                 }
                 if done(self) {
@@ -71,7 +71,7 @@ async fn change(maps: &Api<ConfigMap>, name: &str, value: &str) -> Result<()> {
 }
 
 #[tokio::test]
-async fn a_watcher_goes_on_where_it_was_after_its_watch_was_cut() -> Result<()> {
+async fn a_watcher_resumes_after_its_watch_was_cut() -> Result<()> {
     let stage = Stage::new().await?;
     let maps: Api<ConfigMap> = stage.api();
     create(&maps, config_map("a", "0")).await?;
@@ -94,12 +94,12 @@ async fn a_watcher_goes_on_where_it_was_after_its_watch_was_cut() -> Result<()> 
         mirror.follow(&mut events, |mirror| mirror.seen.len() == expected.len()).await?;
     }
     assert_eq!(mirror.seen, expected);
-    assert_eq!(mirror.lists, 1, "it never had to list anew");
+    assert_eq!(mirror.lists, 1, "it never had to list again");
     Ok(())
 }
 
 #[tokio::test]
-async fn a_watcher_lists_anew_when_its_place_in_the_history_is_gone() -> Result<()> {
+async fn a_watcher_lists_again_if_its_revision_is_compacted() -> Result<()> {
     for config in [watcher::Config::default(), watcher::Config::default().streaming_lists()] {
         let stage = Stage::new().await?;
         let maps: Api<ConfigMap> = stage.api();
@@ -126,7 +126,7 @@ async fn a_watcher_lists_anew_when_its_place_in_the_history_is_gone() -> Result<
 }
 
 #[tokio::test]
-async fn a_watch_from_a_compacted_revision_is_told_so() -> Result<()> {
+async fn a_watch_from_a_compacted_revision_gets_410() -> Result<()> {
     let stage = Stage::new().await?;
     let maps: Api<ConfigMap> = stage.api();
     let first = create(&maps, config_map("a", "0")).await?.resource_version().unwrap_or_default();
@@ -141,7 +141,7 @@ async fn a_watch_from_a_compacted_revision_is_told_so() -> Result<()> {
 }
 
 #[tokio::test]
-async fn a_watch_ends_when_its_time_is_over_with_a_bookmark() -> Result<()> {
+async fn a_watch_that_times_out_ends_with_a_bookmark() -> Result<()> {
     let stage = Stage::new().await?;
     let maps: Api<ConfigMap> = stage.api();
     let created = create(&maps, config_map("a", "0")).await?.resource_version().unwrap_or_default();
@@ -160,7 +160,7 @@ async fn a_watch_ends_when_its_time_is_over_with_a_bookmark() -> Result<()> {
 }
 
 #[tokio::test]
-async fn a_watch_with_a_selector_sees_objects_come_and_go_with_their_labels() -> Result<()> {
+async fn a_selector_watch_adds_and_deletes_as_labels_change() -> Result<()> {
     let stage = Stage::new().await?;
     let nodes: Api<Node> = stage.cluster();
     let kubelets = stage.plane.kubelets();

@@ -14,7 +14,7 @@ use serde_json::json;
 use crate::{Stage, config_map, create, is, refused};
 
 #[tokio::test]
-async fn a_lease_is_taken_by_one_of_those_who_try_at_once() -> Result<()> {
+async fn only_one_of_several_concurrent_candidates_gets_a_lease() -> Result<()> {
     let stage = Stage::new().await?;
     let leases: Api<Lease> = stage.api();
     let lease = create(&leases, json!({"metadata": {"name": "leader"}, "spec": {"leaseDurationSeconds": 15}})).await?;
@@ -53,7 +53,7 @@ async fn an_event_is_one_object_in_both_of_its_versions() -> Result<()> {
 }
 
 #[tokio::test]
-async fn a_service_account_gets_tokens_that_end() -> Result<()> {
+async fn a_service_account_gets_tokens_that_expire() -> Result<()> {
     let stage = Stage::new().await?;
     let accounts: Api<ServiceAccount> = stage.api();
     let request: TokenRequest =
@@ -78,7 +78,7 @@ async fn a_service_account_gets_tokens_that_end() -> Result<()> {
 }
 
 #[tokio::test]
-async fn a_list_comes_in_pages_that_do_not_change_underway() -> Result<()> {
+async fn the_pages_of_a_list_show_one_consistent_version() -> Result<()> {
     let stage = Stage::new().await?;
     let maps: Api<ConfigMap> = stage.api();
     for index in 0..10 {
@@ -101,7 +101,7 @@ async fn a_list_comes_in_pages_that_do_not_change_underway() -> Result<()> {
 }
 
 #[tokio::test]
-async fn a_dry_run_and_a_generated_name_are_as_on_any_api_server() -> Result<()> {
+async fn dry_runs_and_generated_names_work_as_in_an_api_server() -> Result<()> {
     let stage = Stage::new().await?;
     let maps: Api<ConfigMap> = stage.api();
     let mut map = ConfigMap::default();

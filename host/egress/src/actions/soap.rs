@@ -1,14 +1,15 @@
-//! Names of the operations in a SOAP envelope, without a parser of XML: what is unusual is refused.
+//! Names of the operations in a SOAP envelope, found without an XML parser: unusual XML is rejected.
 
 use super::Unclear;
 
-/// The children of the envelope's bodies, without namespace prefixes. Empty if the document is no envelope.
+/// Returns the names of all children of the envelope's bodies, without namespace prefixes; empty if the document is not an
+/// envelope.
 ///
 /// # Errors
-/// Markup behind which a name could hide.
+/// If the document is not valid UTF-8 XML, or has markup that could hide a name.
 pub(super) fn operations(document: &[u8]) -> Result<Vec<&str>, Unclear> {
     let text = std::str::from_utf8(document).map_err(|_| "its XML is not in UTF-8")?;
-    // Of XML in UTF-16 that is a part which is UTF-8, too.
+    // ASCII text in UTF-16 is also valid UTF-8, but contains zero bytes.
     if text.contains('\0') {
         return Err("its XML is not in UTF-8");
     }
@@ -50,7 +51,7 @@ pub(super) fn operations(document: &[u8]) -> Result<Vec<&str>, Unclear> {
     if open.is_empty() { Ok(found) } else { Err("its XML is broken") }
 }
 
-/// Where the tag ends: the `>` that is in no attribute's value.
+/// Returns the position of the `>` that ends the tag, ignoring those in attribute values.
 fn tag_end(text: &str) -> Option<usize> {
     let mut quote = None;
     for (at, byte) in text.bytes().enumerate() {
@@ -75,7 +76,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_children_of_the_body_are_the_operations() {
+    fn the_children_of_the_soap_body_are_the_operations() {
         let table: [(&str, &[&str]); 5] = [
             ("<Envelope><Body><Login a='>'><x/></Login></Body></Envelope>", &["Login"]),
             (
@@ -92,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn markup_that_could_hide_a_name_is_refused() {
+    fn markup_that_could_hide_an_operation_is_rejected() {
         for document in [
             "<Envelope><!-- x --><Body><A/></Body></Envelope>",
             "<Envelope><Body><![CDATA[<A/>]]></Body></Envelope>",

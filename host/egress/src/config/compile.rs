@@ -1,4 +1,4 @@
-//! From text to rules that can be asked.
+//! Parsing and validation of egress rules.
 
 use std::{collections::BTreeMap, fmt::Display, net::IpAddr, sync::Arc, time::Duration};
 
@@ -16,10 +16,10 @@ use crate::{
 
 const MINUTE: Duration = Duration::from_secs(60);
 
-/// Reads all rules.
+/// Parses all rules.
 ///
 /// # Errors
-/// Every mistake there is.
+/// All mistakes in all rules.
 pub(crate) fn compile(
     rules: &[EgressRule],
     credentials: &BTreeMap<String, Arc<dyn Credential>>,
@@ -41,10 +41,10 @@ pub(crate) fn compile(
     if errors.is_empty() { Ok(grants) } else { Err(ConfigErrors(errors)) }
 }
 
-/// Reads networks, such as the ones a rule opens. An address without a length is one address.
+/// Parses networks, for example those that a rule opens. An address without a prefix length is a single address.
 ///
 /// # Errors
-/// The first text that is none.
+/// The first text that is not a valid network.
 fn networks(texts: &[String]) -> Result<Vec<IpNet>, &str> {
     let read = |text: &str| {
         let text = text.trim();
@@ -72,7 +72,7 @@ impl Reader<'_> {
         self.errors.push(ConfigError { rule: self.rule.clone(), field, problem: problem.to_string() });
     }
 
-    /// The value, or an error noted and nothing.
+    /// Returns the value, or records the error.
     fn note<T, E: Display>(&mut self, field: &'static str, value: Result<T, E>) -> Option<T> {
         value.map_err(|problem| self.error(field, problem)).ok()
     }
@@ -99,24 +99,22 @@ impl Reader<'_> {
         if let Some(Target { host: Host::Address(address), .. }) = to.as_ref().and_then(Rule::exact)
             && is_metadata(&address.into())
         {
-            self.error(
-                "to",
-                format!("{address} hands out the machine's identity and is never reached; use a credential"),
-            );
+            self.error("to", format!("{address} is a metadata service, which is always denied; use a credential"));
         }
         let methods = self.each("methods", &rule.methods, |text| {
             let known = METHODS.into_iter().find(|method| method.as_str() == text);
-            known.ok_or_else(|| format!("`{text}` is none of GET, HEAD, POST, PUT, PATCH, DELETE and OPTIONS"))
+            known.ok_or_else(|| format!("`{text}` is not one of GET, HEAD, POST, PUT, PATCH, DELETE and OPTIONS"))
         });
         let paths =
             self.each("paths", &rule.paths, |text| Prefix::parse(text).map_err(|why| format!("`{text}`: {why}")));
         let glob = |text: &str| {
-            let why = "is no name of an action: letters, digits, `_`, `-`, `.`, `:`, and `*` for any text";
+            let why = "is not a valid name of an action: letters, digits, `_`, `-`, `.`, `:`, and `*` for any text";
             Glob::parse(text).ok_or_else(|| format!("`{text}` {why}"))
         };
         let actions = self.each("actions", &rule.actions, glob);
         let reads = self.each("reads", &rule.reads, glob);
-        let opened = networks(&rule.addresses).map_err(|text| format!("`{text}` is no CIDR; write it as 10.1.0.0/16"));
+        let opened = networks(&rule.addresses)
+            .map_err(|text| format!("`{text}` is not a valid CIDR; expected for example 10.1.0.0/16"));
         let opened = self.note("addresses", opened).unwrap_or_default();
         if let Some(net) = opened.iter().find(|net| is_metadata(net)) {
             self.error(
@@ -126,7 +124,7 @@ impl Reader<'_> {
         }
         let credential = rule.credential.as_ref().and_then(|name| {
             let found = credentials.get(name).cloned();
-            let problem = format!("there is no credential `{name}` for this plugin; name it under `credentials`");
+            let problem = format!("unknown credential `{name}`; add it under `credentials`");
             self.note("credential", found.ok_or(problem))
         });
         let pin = self.tls(rule.tls.as_ref(), to.as_ref());
@@ -203,14 +201,20 @@ impl Reader<'_> {
     fn duration(&mut self, field: &'static str, text: Option<&str>, most: Duration) -> Option<Duration> {
         let text = text?;
         let read = units::duration(text).filter(|it| !it.is_zero() && *it <= most);
-        let problem = || format!("`{text}` is no duration from 1ms to {}s, such as 5s or 1m30s", most.as_secs());
+        let problem = || {
+            format!(
+                "`{text}` is not a valid duration from 1ms to {}s; expected for example 5s or 1m30s",
+                most.as_secs()
+            )
+        };
         self.note(field, read.ok_or_else(problem))
     }
 
     fn size(&mut self, field: &'static str, text: Option<&str>, most: u64) -> Option<u64> {
         let text = text?;
         let read = units::size(text).filter(|it| *it <= most);
-        let problem = || format!("`{text}` is no size of up to {}MiB, such as 512KiB or 8MiB", most >> 20);
+        let problem =
+            || format!("`{text}` is not a valid size of up to {}MiB; expected for example 512KiB or 8MiB", most >> 20);
         self.note(field, read.ok_or_else(problem))
     }
 

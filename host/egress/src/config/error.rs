@@ -1,4 +1,4 @@
-//! What is wrong with a list of rules.
+//! Errors in a list of rules.
 
 use std::fmt;
 
@@ -12,25 +12,25 @@ pub struct ConfigError {
 }
 
 impl ConfigError {
-    /// The rule's name, or its place in the list if it has no usable one.
+    /// Returns the name of the rule, or its position in the list if it does not have a valid name.
     #[must_use]
     pub fn rule(&self) -> &str {
         &self.rule
     }
 
-    /// The field's name as it is written.
+    /// Returns the name of the field as in the configuration.
     #[must_use]
     pub fn field(&self) -> &'static str {
         self.field
     }
 }
 
-/// Every mistake in a list of rules; at least one.
+/// All mistakes in a list of rules; at least one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConfigErrors(pub(super) Vec<ConfigError>);
 
 impl ConfigErrors {
-    /// One by one.
+    /// Iterates over the mistakes.
     pub fn iter(&self) -> impl Iterator<Item = &ConfigError> {
         self.0.iter()
     }

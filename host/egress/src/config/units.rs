@@ -1,13 +1,13 @@
-//! Durations and sizes as text.
+//! Parsing of durations and sizes.
 
 use std::time::Duration;
 
-/// `5s`, `1m30s`, `250ms`: as Go writes it.
+/// Parses a duration in Go's notation: `5s`, `1m30s`, `250ms`.
 pub(super) fn duration(text: &str) -> Option<Duration> {
     Duration::try_from(text.parse::<jiff::SignedDuration>().ok()?).ok()
 }
 
-/// `512KiB`, `8MiB`, `100` (bytes).
+/// Parses a size in bytes: `512KiB`, `8MiB`, `100`.
 pub(super) fn size(text: &str) -> Option<u64> {
     let digits = text.find(|it: char| !it.is_ascii_digit()).unwrap_or(text.len());
     let (number, unit) = text.split_at(digits);
@@ -25,7 +25,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn durations_and_sizes_have_units() {
+    fn parses_durations_and_sizes_with_units() {
         let table =
             [("5s", Some(5000)), ("1m30s", Some(90_000)), ("250ms", Some(250)), ("-5s", None), ("5", None), ("", None)];
         for (text, millis) in table {

@@ -1,4 +1,4 @@
-//! What is permitted and may not be meant.
+//! Warnings about rules that are valid but may not do what was intended.
 
 use super::GuestAuth;
 use crate::{
@@ -7,7 +7,7 @@ use crate::{
     rule::{Host, Scheme},
 };
 
-/// Sentences for the log.
+/// Returns the warnings, as sentences for the log.
 pub(crate) fn warnings(grants: &[Grant]) -> Vec<String> {
     let mut all = Vec::new();
     for (at, grant) in grants.iter().enumerate() {

@@ -1,4 +1,4 @@
-//! AWS: requests signed anew with keys that the guest never sees.
+//! AWS: requests are signed again, with keys that the plugin never receives.
 
 pub(crate) mod actions;
 pub(crate) mod credential;

@@ -1,14 +1,14 @@
-//! The time of day, which rules are given and never read.
+//! The current time, which is passed to rules so that they do not read the clock.
 
 use jiff::Timestamp;
 
-/// Where credentials get the time of day from: dates of signatures, validity of assertions, expiry of what issuers hand out.
+/// A clock for dates of signatures, validity of assertions, and expiry of what issuers return.
 pub trait Clock: Send + Sync {
-    /// Now.
+    /// Returns the current time.
     fn now(&self) -> Timestamp;
 }
 
-/// The machine's own clock.
+/// The system clock.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SystemClock;
 

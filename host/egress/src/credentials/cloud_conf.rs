@@ -1,18 +1,18 @@
-//! The `cloud.conf` of the OpenStack cloud controller manager: secrets are for the host, all else is for the guest.
+//! The `cloud.conf` of the OpenStack cloud controller manager: the host uses the secrets, and the plugin receives the rest.
 
 mod ini;
 
 use self::ini::{Entry, entries};
 use super::{
     config::IssuerUrl,
+    keystone_login::{KeystoneLogin, KeystoneMethod, KeystoneScope, Words},
     secret::Secret,
-    session::keystone::{KeystoneLogin, KeystoneMethod, Words},
 };
 
-/// Why a file cannot be used. Errors tell the line and the key, and no value.
+/// Why a file cannot be used. Errors contain the line and the key, but never a value.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CloudConfError {
-    /// A line is none that the format has.
+    /// A line is not valid.
     #[error("line {line} is neither a section, nor `key = value`, nor a comment: {problem}")]
     Syntax {
         /// Number of the line, from 1.
@@ -20,10 +20,10 @@ pub enum CloudConfError {
         /// What is wrong.
         problem: &'static str,
     },
-    /// A key looks like a secret and is none that the host takes out.
+    /// A key looks like a secret but is not one that the host removes.
     #[error(
-        "line {line}: `{key}` looks like a secret, and only `password`, `application-credential-secret`, \
-         `trustee-password` and `token` of section [Global] are kept from the plugin: take it out"
+        "line {line}: `{key}` looks like a secret, but only `password`, `application-credential-secret`, \
+         `trustee-password` and `token` in section [Global] are hidden from the plugin: remove it"
     )]
     Secret {
         /// Number of the line, from 1.
@@ -31,7 +31,18 @@ pub enum CloudConfError {
         /// The key.
         key: String,
     },
-    /// What is said in `[Global]` is no login.
+    /// A file contains a secret but is not the `cloudConf` of a credential.
+    #[error(
+        "line {line}: `{key}` is a secret, and plugins must not receive secrets: set this file as `cloudConf` of a credential in the --config file, \
+         so that the host removes it; or remove it yourself"
+    )]
+    Kept {
+        /// Number of the line, from 1.
+        line: usize,
+        /// The key.
+        key: String,
+    },
+    /// The section `[Global]` does not describe a valid login.
     #[error("section [Global]: {problem}")]
     Login {
         /// What is wrong.
@@ -39,21 +50,21 @@ pub enum CloudConfError {
     },
 }
 
-/// Keys of `[Global]` whose values are for the host.
+/// Keys in `[Global]` whose values only the host uses.
 const SECRETS: [&str; 4] = ["password", "application-credential-secret", "trustee-password", "token"];
 
-/// Parts of keys that look like secrets.
+/// Substrings of keys that look like secrets.
 const SECRET_WORDS: [&str; 9] =
     ["password", "passwd", "passphrase", "secret", "token", "private-key", "api-key", "apikey", "credential"];
 
-/// Keys with such a part that hold none.
+/// Keys with such a substring that are not secrets.
 const NO_SECRETS: [&str; 4] =
     ["application-credential-id", "application-credential-name", "secret-name", "secret-namespace"];
 
-/// The login of the host, and the text without its secrets, line for line, for the guest.
+/// Returns the login for the host, and the text without its secrets, line by line, for the plugin.
 ///
 /// # Errors
-/// [`CloudConfError`] if the text has no login, or has a secret where none belongs.
+/// [`CloudConfError`] if the text does not contain a login, or contains a secret in a wrong place.
 pub fn split_cloud_conf(text: &str) -> Result<(KeystoneLogin, String), CloudConfError> {
     let entries = entries(text).map_err(|(line, problem)| CloudConfError::Syntax { line, problem })?;
     let global: Vec<&Entry> = entries.iter().filter(|entry| entry.is_global()).collect();
@@ -66,15 +77,47 @@ pub fn split_cloud_conf(text: &str) -> Result<(KeystoneLogin, String), CloudConf
     let login = login(&global).map_err(|problem| CloudConfError::Login { problem })?;
     let hidden =
         |line: usize| global.iter().any(|entry| SECRETS.contains(&entry.key.as_str()) && entry.lines.contains(&line));
+    let is_comment = |number: usize, line: &str| {
+        line.trim_start_matches(['\u{feff}', ' ', '\t']).starts_with(['#', ';'])
+            && !entries.iter().any(|entry| entry.lines.contains(&number))
+    };
     let mut out = String::with_capacity(text.len());
     for (number, line) in (1..).zip(text.split_inclusive('\n')) {
         if hidden(number) {
             out.push_str("# kept by the host\n");
+        } else if is_comment(number, line) {
+            // A comment may contain an old secret.
+            out.push_str("#\n");
         } else {
             out.push_str(line);
         }
     }
     Ok((login, out))
+}
+
+/// Checks that the text has no secrets, so that a plugin may receive it: it is not a `cloud.conf`, or a `cloud.conf` without
+/// secrets.
+///
+/// # Errors
+/// [`CloudConfError`] if the text has a secret, or if this cannot be determined.
+pub fn has_no_secrets(text: &str) -> Result<(), CloudConfError> {
+    let is_header = |line: &str| {
+        let inner = line.trim().strip_prefix('[').and_then(|rest| rest.split_once(']'));
+        inner.is_some_and(|(name, _)| name.trim().eq_ignore_ascii_case("global"))
+    };
+    let entries = match entries(text) {
+        Ok(entries) => entries,
+        Err((line, problem)) if text.trim_start_matches('\u{feff}').lines().any(is_header) => {
+            return Err(CloudConfError::Syntax { line, problem });
+        }
+        // The file has another format.
+        Err(_) => return Ok(()),
+    };
+    let secret = |entry: &&Entry| looks_secret(&entry.key) && entry.value.expose_str().is_some_and(|it| !it.is_empty());
+    match entries.iter().find(secret) {
+        Some(entry) => Err(CloudConfError::Kept { line: entry.lines.start, key: entry.key.clone() }),
+        None => Ok(()),
+    }
 }
 
 fn looks_secret(key: &str) -> bool {
@@ -84,7 +127,7 @@ fn looks_secret(key: &str) -> bool {
 }
 
 fn login(global: &[&Entry]) -> Result<KeystoneLogin, String> {
-    // The last one counts, as with gcfg; an empty one is none.
+    // As in gcfg, the last value is used. An empty value counts as missing.
     let get = |key: &str| {
         let value = global.iter().rev().find(|entry| entry.key == key).map(|entry| entry.value.expose_str());
         value.flatten().filter(|value| !value.is_empty()).map(str::to_owned)
@@ -98,7 +141,7 @@ fn login(global: &[&Entry]) -> Result<KeystoneLogin, String> {
     let auth_url = get("auth-url").ok_or("`auth-url` is missing")?;
     let auth_url = IssuerUrl::try_from(auth_url).map_err(|error| format!("`auth-url`: {error}"))?;
     let trust_id = get("trust-id");
-    // The trustee is who logs in with a trust.
+    // With a trust, the trustee logs in.
     let trustee = trust_id.as_ref().and_then(|_| get("trustee-id"));
     let trustee_password = trust_id.as_ref().and_then(|_| secret("trustee-password"));
     let words = Words {
@@ -118,7 +161,7 @@ fn login(global: &[&Entry]) -> Result<KeystoneLogin, String> {
     };
     if let Some(secret) = secret("application-credential-secret") {
         let method = words.application_credential(&secret)?;
-        return Ok(KeystoneLogin { auth_url, method, scope: super::session::keystone::KeystoneScope::None });
+        return Ok(KeystoneLogin { auth_url, method, scope: KeystoneScope::None });
     }
     let method = match (trustee_password.or_else(|| secret("password")), secret("token")) {
         (Some(password), _) => KeystoneMethod::Password { user: words.user()?, password },

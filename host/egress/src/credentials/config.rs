@@ -1,11 +1,11 @@
-//! The entries of `credentials:` in the manager's configuration. Secrets themselves stand in files.
+//! The `credentials` list of the configuration file. The secrets themselves are in other files.
 
 mod aws;
 mod oauth2;
 mod session;
 mod text;
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -16,8 +16,9 @@ pub use self::{
     session::{Attach, Capture, Escape, KeystoneConfig, Login, SessionConfig, Template, VsphereSoapConfig},
     text::{DigestPin, IssuerUrl},
 };
+use crate::absolute_path::AbsolutePath;
 
-/// One entry of `credentials:`.
+/// A credential.
 #[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
 #[serde(tag = "type", rename_all = "kebab-case")]
 pub enum CredentialConfig {
@@ -25,17 +26,17 @@ pub enum CredentialConfig {
     Header(HeaderConfig),
     /// HTTP basic authentication.
     Basic(BasicConfig),
-    /// An access token, got anew before it expires.
+    /// An access token that is renewed before it expires.
     #[serde(rename = "oauth2")]
     OAuth2(OAuth2Config),
     /// AWS Signature Version 4.
     AwsSigv4(AwsConfig),
-    /// A login whose session is kept and attached.
+    /// A login session. Its token is added to requests.
     Session(SessionConfig),
 }
 
 impl CredentialConfig {
-    /// The name that rules refer to.
+    /// Returns the name that egress rules refer to.
     #[must_use]
     pub fn name(&self) -> &str {
         match self {
@@ -47,7 +48,7 @@ impl CredentialConfig {
         }
     }
 
-    /// The OpenStack `cloud.conf` that its secrets are in, if they are in one.
+    /// Returns the OpenStack `cloud.conf` that contains the secrets, if there is one.
     #[must_use]
     pub fn cloud_conf(&self) -> Option<&Path> {
         match self {
@@ -56,7 +57,7 @@ impl CredentialConfig {
         }
     }
 
-    /// Which plugin may use it.
+    /// Returns which plugin may use the credential.
     #[must_use]
     pub fn binding(&self) -> &Binding {
         match self {
@@ -69,18 +70,19 @@ impl CredentialConfig {
     }
 }
 
-/// Which plugin may use a credential: the operator says so, and nothing the plugin calls itself.
+/// Which plugin may use a credential. The operator decides this; names that a plugin gives itself are not considered.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Binding {
-    /// Name of the plugin in `plugins:`.
+    /// Name of the plugin in `plugins`.
     pub plugin: String,
-    /// SHA-256 of the plugin's file, `sha256:…`, or `any`.
+    /// SHA-256 of the plugin's file as `sha256:…`, or `any`.
     pub digest: DigestPin,
 }
 
 impl Binding {
-    /// True for the plugin of this name whose file has this digest (`sha256:` and hexadecimal digits).
+    /// Returns true if the plugin with this name and this digest of its file (`sha256:` and hexadecimal digits) may use the
+    /// credential.
     #[must_use]
     pub fn admits(&self, plugin: &str, digest: &str) -> bool {
         self.plugin == plugin && self.digest.admits(digest)
@@ -91,7 +93,7 @@ impl Binding {
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct HeaderConfig {
-    /// The name that rules refer to.
+    /// The name that egress rules refer to.
     pub name: String,
     /// Which plugin may use it.
     #[serde(rename = "for")]
@@ -99,26 +101,26 @@ pub struct HeaderConfig {
     /// Name of the header.
     #[serde(default = "authorization")]
     pub header: String,
-    /// What stands before the value, with a blank if there is to be one, such as `Bearer `.
+    /// Text before the value, including a trailing space if one is needed, for example `Bearer `.
     #[serde(default)]
     pub prefix: String,
     /// File with the value.
-    pub value_file: PathBuf,
+    pub value_file: AbsolutePath,
 }
 
 /// `type: basic`.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct BasicConfig {
-    /// The name that rules refer to.
+    /// The name that egress rules refer to.
     pub name: String,
     /// Which plugin may use it.
     #[serde(rename = "for")]
     pub binding: Binding,
-    /// File with the user's name.
-    pub user_file: PathBuf,
+    /// File with the user name.
+    pub user_file: AbsolutePath,
     /// File with the password.
-    pub password_file: PathBuf,
+    pub password_file: AbsolutePath,
 }
 
 pub(crate) fn authorization() -> String {

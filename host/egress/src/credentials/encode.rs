@@ -1,8 +1,8 @@
-//! How a value is written into URLs, forms, JSON and XML.
+//! Encodings of values in URLs, forms, JSON and XML.
 
 use base64::{Engine as _, engine::general_purpose};
 
-/// Percent-encoded as RFC 3986 has it: all but letters, digits, `-`, `.`, `_`, `~` and the `safe` bytes.
+/// Percent-encodes all bytes except letters, digits, `-`, `.`, `_`, `~` (RFC 3986) and the `safe` bytes.
 pub(crate) fn percent(bytes: &[u8], safe: &[u8]) -> String {
     let mut out = String::with_capacity(bytes.len());
     for byte in bytes {
@@ -16,7 +16,7 @@ pub(crate) fn percent(bytes: &[u8], safe: &[u8]) -> String {
     out
 }
 
-/// The bytes behind percent-encoding. A `%` without two hexadecimal digits stays as it is.
+/// Decodes percent-encoding. A `%` without two hexadecimal digits is not changed.
 pub(crate) fn unpercent(text: &str) -> Vec<u8> {
     let mut out = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();
@@ -35,18 +35,18 @@ pub(crate) fn unpercent(text: &str) -> Vec<u8> {
     out
 }
 
-/// As a value of `application/x-www-form-urlencoded`.
+/// Encodes a value of `application/x-www-form-urlencoded`.
 pub(crate) fn form(text: &str) -> String {
     percent(text.as_bytes(), b" ").replace(' ', "+")
 }
 
-/// A body of `application/x-www-form-urlencoded`.
+/// Creates a body of `application/x-www-form-urlencoded`.
 pub(crate) fn form_body<'a>(pairs: impl IntoIterator<Item = (&'a str, &'a str)>) -> String {
     let pairs: Vec<String> = pairs.into_iter().map(|(name, value)| format!("{}={}", form(name), form(value))).collect();
     pairs.join("&")
 }
 
-/// Pairs of `application/x-www-form-urlencoded`, as servers read them.
+/// Parses `application/x-www-form-urlencoded` as servers do.
 pub(crate) fn form_pairs(text: &str) -> Vec<(String, String)> {
     let decode = |part: &str| String::from_utf8_lossy(&unpercent(&part.replace('+', " "))).into_owned();
     text.split(['&', ';'])
@@ -56,13 +56,13 @@ pub(crate) fn form_pairs(text: &str) -> Vec<(String, String)> {
         .collect()
 }
 
-/// As the inside of a JSON string.
+/// Escapes text for the inside of a JSON string.
 pub(crate) fn json(text: &str) -> String {
     let quoted = serde_json::Value::from(text).to_string();
     quoted.strip_prefix('"').and_then(|it| it.strip_suffix('"')).unwrap_or_default().to_owned()
 }
 
-/// As text or attribute of XML.
+/// Escapes text for XML text and attributes.
 pub(crate) fn xml(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for letter in text.chars() {
@@ -78,13 +78,13 @@ pub(crate) fn xml(text: &str) -> String {
     out
 }
 
-/// The text behind XML's entities; those that XML itself does not define stay as they are.
+/// Decodes the five predefined entities of XML. Other entities are not changed.
 pub(crate) fn unxml(text: &str) -> String {
-    // `&amp;` last, so that `&amp;lt;` stays `&lt;`.
+    // `&amp;` comes last, so that `&amp;lt;` becomes `&lt;`.
     text.replace("&lt;", "<").replace("&gt;", ">").replace("&quot;", "\"").replace("&apos;", "'").replace("&amp;", "&")
 }
 
-/// Base64 for URLs, without padding (RFC 7515).
+/// Encodes as Base64 for URLs, without padding (RFC 7515).
 pub(crate) fn base64url(bytes: &[u8]) -> String {
     general_purpose::URL_SAFE_NO_PAD.encode(bytes)
 }
@@ -94,13 +94,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn percent_encoding_is_that_of_rfc_3986() {
+    fn percent_encodes_per_rfc_3986() {
         assert_eq!(percent("aZ09-._~/ +é%".as_bytes(), b""), "aZ09-._~%2F%20%2B%C3%A9%25");
         assert_eq!(percent(b"/a b", b"/"), "/a%20b");
     }
 
     #[test]
-    fn what_is_no_percent_encoding_stays() {
+    fn invalid_percent_encoding_is_kept() {
         for (text, bytes) in [("%2Fa%2f", "/a/"), ("100%", "100%"), ("%zz%4", "%zz%4"), ("%C3%A9", "é"), ("%+1", "%+1")]
         {
             assert_eq!(unpercent(text), bytes.as_bytes(), "{text}");
@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn a_form_is_read_as_it_was_written() {
+    fn a_form_body_round_trips() {
         let pairs = [("a b", "c+d&e=f"), ("é", ""), ("%", "%41")];
         let body = form_body(pairs);
         assert_eq!(body, "a+b=c%2Bd%26e%3Df&%C3%A9=&%25=%2541");
@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn quotes_cannot_leave_json_or_xml() {
+    fn escapes_json_and_xml() {
         assert_eq!(json("a\"b\\c\n\u{1}é"), "a\\\"b\\\\c\\n\\u0001é");
         assert_eq!(xml("<a b='c' d=\"e\">&"), "&lt;a b=&apos;c&apos; d=&quot;e&quot;&gt;&amp;");
         assert_eq!(unxml(&xml("<a b='c' d=\"e\">& &lt;")), "<a b='c' d=\"e\">& &lt;");

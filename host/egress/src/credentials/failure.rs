@@ -1,4 +1,4 @@
-//! Failures on the way to a secret, and the secrets met on that way.
+//! Failures of credentials, and the secrets that must be redacted in them.
 
 use std::{
     fmt,
@@ -8,7 +8,7 @@ use std::{
 use super::{file::FileError, secret::Secret, secret::redact};
 use crate::credential::{CredentialError, CredentialErrorKind, IssuerError};
 
-/// Why a credential could not be renewed or used. Without the credential's name, which its owner adds.
+/// Why a credential could not be renewed or used. The caller adds the name of the credential.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Failure {
     pub(crate) kind: CredentialErrorKind,
@@ -46,9 +46,11 @@ impl fmt::Display for Failure {
 impl From<FileError> for Failure {
     fn from(error: FileError) -> Self {
         match error {
-            // A mount may be about to come, or be between two states.
+            // The volume may not be mounted yet, or may be in the middle of an update.
             FileError::Read { .. } | FileError::Empty { .. } => Self::unavailable(error.to_string()),
-            FileError::Large { .. } | FileError::Text { .. } => Self::malformed(error.to_string()),
+            FileError::Kind { .. } | FileError::Large { .. } | FileError::Text { .. } => {
+                Self::malformed(error.to_string())
+            }
         }
     }
 }
@@ -59,15 +61,15 @@ impl From<IssuerError> for Failure {
     }
 }
 
-/// How many secrets are remembered: several generations of any credential, of which none has more than a handful at once.
+/// Number of secrets that are remembered: several generations of any credential, which has only a few at a time.
 const REMEMBERED: usize = 32;
 
-/// The secrets that were met, the latest ones first to be redacted and last to be forgotten.
+/// The secrets seen most recently, which are redacted in messages.
 #[derive(Default)]
 pub(crate) struct Vault(Mutex<Vec<Secret>>);
 
 impl Vault {
-    /// Remembers a secret.
+    /// Adds a secret, and forgets the oldest one if there are too many.
     pub(crate) fn note(&self, secret: &Secret) {
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         all.retain(|known| known != secret);
@@ -77,12 +79,12 @@ impl Vault {
         all.push(secret.clone());
     }
 
-    /// All that are remembered.
+    /// Returns all remembered secrets.
     pub(crate) fn all(&self) -> Vec<Secret> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// A failure whose sentence quotes what an issuer said: redacted, of one line, and cut.
+    /// Returns text of an issuer for use in an error: secrets redacted, unprintable characters replaced, at most 64 characters.
     pub(crate) fn quote(&self, text: &str) -> String {
         let text = redact(text, &self.all());
         let plain = text.chars().map(|letter| if letter.is_ascii_graphic() || letter == ' ' { letter } else { '?' });
@@ -101,7 +103,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_vault_forgets_the_oldest_first() {
+    fn the_vault_evicts_the_oldest_secret_first() {
         let vault = Vault::default();
         for number in 0..40 {
             vault.note(&Secret::new(format!("secret-{number}")));
@@ -114,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn what_an_issuer_says_is_quoted_short_and_redacted() {
+    fn quotes_from_issuers_are_short_and_redacted() {
         let vault = Vault::default();
         vault.note(&Secret::from("hunter22"));
         assert_eq!(vault.quote("bad hunter22\r\n\u{1b}[31m"), "bad [redacted]???[31m");

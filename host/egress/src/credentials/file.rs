@@ -1,8 +1,8 @@
-//! Files that secrets are read from. A file is read again when it changed, however that came about: written in place, renamed over,
-//! or reached through a symbolic link that a projected volume turned.
+//! Files with secrets. A file is read again when it changes, whether it is written in place, replaced by a rename, or reached
+//! through a symbolic link that a projected volume switches.
 
 use std::{
-    io,
+    io::{self, Read as _},
     os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
     sync::{Arc, Mutex, PoisonError},
@@ -11,27 +11,29 @@ use std::{
 
 use super::secret::Secret;
 
-/// Bytes. Keys with certificates and service-account tokens have a few thousand.
+/// Maximum size in bytes. Keys with certificates and service account tokens have a few thousand bytes.
 const MAX_FILE: u64 = 256 * 1024;
 
-/// File systems stamp changes coarsely (ext4: a timer tick; others: one or two seconds). A file changed so shortly before it was read
-/// may have changed since, with the same stamp.
+/// File systems have coarse timestamps (ext4: a timer tick; others: one or two seconds). A file that changed this recently before
+/// it was read may change again without a change of its timestamp.
 const COARSEST_STAMP: Duration = Duration::from_secs(2);
 
-/// Why a file gave no secret.
+/// Why a file does not provide a secret.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum FileError {
     #[error("file {} cannot be read: {kind}", path.display())]
     Read { path: PathBuf, kind: io::ErrorKind },
+    #[error("{} is not a regular file", path.display())]
+    Kind { path: PathBuf },
     #[error("file {} is empty", path.display())]
     Empty { path: PathBuf },
-    #[error("file {} has more than {MAX_FILE} bytes, which no secret has", path.display())]
+    #[error("file {} is larger than {MAX_FILE} bytes, the maximum for secrets", path.display())]
     Large { path: PathBuf },
     #[error("file {} is not UTF-8", path.display())]
     Text { path: PathBuf },
 }
 
-/// What tells one state of a file from the next.
+/// Metadata that differs between two states of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Stamp {
     device: u64,
@@ -44,14 +46,14 @@ struct Stamp {
 #[derive(Clone, Debug)]
 struct Read {
     stamp: Stamp,
-    /// The stamp was old enough when the file was read to tell any later change.
+    /// True if the timestamp was old enough when the file was read that every later change gets a different one.
     sure: bool,
     value: Secret,
-    /// Counts values that differ, from 1.
+    /// Number of the value, from 1. It increases when the value changes.
     version: u64,
 }
 
-/// One file that holds one secret. Cheap to clone; clones share what was read.
+/// A file with a secret. Clones are cheap and share the value that was read.
 #[derive(Clone, Debug)]
 pub(crate) struct SecretFile {
     path: Arc<Path>,
@@ -67,7 +69,7 @@ impl SecretFile {
         &self.path
     }
 
-    /// The secret as it is now, without the line ends an editor leaves, and the number of its version.
+    /// Returns the current secret without trailing line breaks, and the number of its version.
     pub(crate) async fn read(&self) -> Result<(Secret, u64), FileError> {
         let path = self.path.clone();
         let last = self.last();
@@ -77,7 +79,7 @@ impl SecretFile {
             .map_err(|_| FileError::Read { path: self.path.to_path_buf(), kind: io::ErrorKind::Interrupted })??;
         let mut guard = self.last.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((stamp, sure, value)) = found {
-            // Another reader may have been faster: its version counts.
+            // A concurrent reader may have finished first: its version is kept if the value is the same.
             let version = match guard.as_ref() {
                 Some(last) if last.value == value => last.version,
                 Some(last) => last.version.saturating_add(1),
@@ -89,7 +91,7 @@ impl SecretFile {
         Ok((last.value.clone(), last.version))
     }
 
-    /// As [`Self::read`], for files that hold text.
+    /// Like [`Self::read`], for files that contain text.
     pub(crate) async fn text(&self) -> Result<Secret, FileError> {
         let (value, _) = self.read().await?;
         if value.expose_str().is_none() {
@@ -98,7 +100,7 @@ impl SecretFile {
         Ok(value)
     }
 
-    /// The number of the version that was read last; 0 if none was.
+    /// Returns the number of the version that was read last; 0 if the file was not read yet.
     pub(crate) fn version(&self) -> u64 {
         self.last().map_or(0, |last| last.version)
     }
@@ -108,7 +110,7 @@ impl SecretFile {
     }
 }
 
-/// `None` if the file is as it was known to be.
+/// Reads the file. Returns `None` if it has not changed since `known`.
 fn read(
     path: &Path,
     known: Option<(Stamp, bool)>,
@@ -120,10 +122,16 @@ fn read(
     if known == Some((stamp, true)) {
         return Ok(None);
     }
-    if metadata.len() > MAX_FILE {
+    // A pipe provides the secret only once, and a second reader would wait forever.
+    if !metadata.is_file() {
+        return Err(FileError::Kind { path: path.to_owned() });
+    }
+    let mut value = Vec::new();
+    let file = std::fs::File::open(path).map_err(failed)?;
+    file.take(MAX_FILE + 1).read_to_end(&mut value).map_err(failed)?;
+    if value.len() as u64 > MAX_FILE {
         return Err(FileError::Large { path: path.to_owned() });
     }
-    let mut value = std::fs::read(path).map_err(failed)?;
     while value.last().is_some_and(|byte| matches!(byte, b'\n' | b'\r')) {
         value.pop();
     }
@@ -156,7 +164,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn line_ends_are_no_part_of_a_secret() {
+    async fn trailing_line_ends_are_not_part_of_a_secret() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("secret");
         fs::write(&path, " a b \r\n\n").unwrap();
@@ -164,13 +172,13 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_file_written_in_place_is_read_again() {
+    async fn a_file_rewritten_in_place_is_read_again() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("secret");
         fs::write(&path, "first").unwrap();
         let file = SecretFile::new(&path);
         assert_eq!(value(&file).await, ("first".to_owned(), 1));
-        // Of the same length and within the granularity of stamps.
+        // The value has the same length, and is written within the granularity of timestamps.
         fs::write(&path, "other").unwrap();
         assert_eq!(value(&file).await, ("other".to_owned(), 2));
         assert_eq!(value(&file).await, ("other".to_owned(), 2));
@@ -179,7 +187,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_projected_secret_that_turns_its_link_is_read_again() {
+    async fn a_projected_secret_is_read_again_when_its_link_changes() {
         let folder = tempfile::tempdir().unwrap();
         for (name, text) in [("..1", "first"), ("..2", "other")] {
             fs::create_dir(folder.path().join(name)).unwrap();
@@ -198,7 +206,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_holds_no_secret_is_an_error_with_the_path() {
+    async fn an_unusable_secret_file_is_an_error() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("secret");
         let file = SecretFile::new(&path);
@@ -210,10 +218,14 @@ mod tests {
         assert!(matches!(file.read().await, Err(FileError::Large { .. })));
         fs::write(&path, [0xff, 0xfe]).unwrap();
         assert!(matches!(file.text().await, Err(FileError::Text { .. })));
+        // A directory and a device. A pipe is detected in the same way, before it is opened.
+        for path in [folder.path(), Path::new("/dev/zero")] {
+            assert!(matches!(SecretFile::new(path).read().await, Err(FileError::Kind { .. })), "{}", path.display());
+        }
     }
 
     #[test]
-    fn a_file_at_rest_is_not_read_twice() {
+    fn an_unchanged_file_is_not_read_again() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("secret");
         fs::write(&path, "first").unwrap();

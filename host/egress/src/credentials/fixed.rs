@@ -1,4 +1,4 @@
-//! Credentials that stand in files as they are sent: a header, or user and password.
+//! Credentials that are sent as they are in files: a header, or user name and password.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -18,16 +18,16 @@ use super::{
 };
 use crate::credential::{Credential, CredentialError, Prepared};
 
-/// A credential that is sent as it is.
+/// A credential with a fixed value.
 #[derive(Debug)]
 pub(crate) struct Fixed {
     name: String,
     place: Place,
-    /// The value; or the user's name and the password.
+    /// The file with the value, or the files with the user name and the password.
     files: Vec<SecretFile>,
     basic: bool,
     vault: Vault,
-    /// What was sent last, and its number.
+    /// The value that was sent last, and its number.
     last: Mutex<(u64, Option<Secret>)>,
 }
 
@@ -47,13 +47,13 @@ impl Fixed {
         Self { name: name.to_owned(), place, files, basic, vault: Vault::default(), last: Mutex::default() }
     }
 
-    /// What to send now, and its number.
+    /// Returns the current value and its number.
     async fn current(&self) -> Result<(u64, Secret), Failure> {
         let mut parts = Vec::new();
         for file in &self.files {
             parts.push(file.text().await?);
         }
-        // A user's name alone is no secret, and may be in many texts.
+        // A user name is not a secret, and may occur in many texts.
         if let Some(secret) = parts.last() {
             self.vault.note(secret);
         }
@@ -61,7 +61,7 @@ impl Fixed {
             [user, password] if self.basic => {
                 if user.expose().contains(&b':') {
                     return Err(Failure::malformed(
-                        "the user's name has a colon, which basic authentication cannot carry",
+                        "the user name contains a colon, which basic authentication does not support",
                     ));
                 }
                 let both = Zeroizing::new([user.expose(), b":", password.expose()].concat());
@@ -91,7 +91,7 @@ impl Credential for Fixed {
 
     async fn prepare(&self, head: &mut request::Parts, body: Option<&Bytes>) -> Result<Prepared, CredentialError> {
         let prepared = async {
-            // Which cloud it is of is told by the header at best.
+            // The cloud is not known; the name of the header indicates OpenStack at best.
             Mint::OAuth2.check(head, body)?;
             if self.place.is_header("x-auth-token") {
                 Mint::Keystone.check(head, body)?;

@@ -7,15 +7,16 @@ use serde_json::{Map, Value};
 
 use super::{encode::base64url, failure::Failure, secret::Secret};
 
-/// The header of an assertion: with the thumbprint of a certificate, as Microsoft Entra ID finds the key by it, or with a key ID.
+/// Returns the header of an assertion: with the thumbprint of a certificate, by which Microsoft Entra ID finds the key, or with a
+/// key ID.
 pub(crate) fn header(certificate_pem: Option<&Secret>, key_id: Option<&str>) -> Result<Value, Failure> {
     let mut header = Map::new();
     header.insert("alg".to_owned(), "RS256".into());
     header.insert("typ".to_owned(), "JWT".into());
     if let Some(pem) = certificate_pem {
         let der = CertificateDer::from_pem_slice(pem.expose())
-            .map_err(|_| Failure::malformed("its certificate file holds no PEM certificate"))?;
-        // RFC 7515, 4.1.7: `x5t` is of SHA-1, whatever else is said of SHA-1.
+            .map_err(|_| Failure::malformed("its certificate file does not contain a PEM certificate"))?;
+        // RFC 7515, section 4.1.7 defines `x5t` with SHA-1.
         let sha1 = digest::digest(&digest::SHA1_FOR_LEGACY_USE_ONLY, &der);
         let sha256 = digest::digest(&digest::SHA256, &der);
         header.insert("x5t".to_owned(), base64url(sha1.as_ref()).into());
@@ -27,32 +28,34 @@ pub(crate) fn header(certificate_pem: Option<&Secret>, key_id: Option<&str>) -> 
     Ok(header.into())
 }
 
-/// Signs claims with a key in PEM, of PKCS#8 or PKCS#1.
+/// Signs claims with a PEM key in PKCS#8 or PKCS#1 format.
 pub(crate) fn sign(header: &Value, claims: &Value, key_pem: &[u8]) -> Result<String, Failure> {
     let key = key(key_pem)?;
     let signed = format!("{}.{}", base64url(header.to_string().as_bytes()), base64url(claims.to_string().as_bytes()));
     let mut signature = vec![0; key.public().modulus_len()];
     key.sign(&signature::RSA_PKCS1_SHA256, &SystemRandom::new(), signed.as_bytes(), &mut signature)
-        .map_err(|_| Failure::unavailable("an assertion could not be signed"))?;
+        .map_err(|_| Failure::unavailable("cannot sign an assertion"))?;
     Ok(format!("{signed}.{}", base64url(&signature)))
 }
 
 fn key(pem: &[u8]) -> Result<signature::RsaKeyPair, Failure> {
-    let bad = |what: &str| Failure::malformed(format!("its key file holds no RSA key in PEM that can be used: {what}"));
+    let bad = |what: &str| {
+        Failure::malformed(format!("its key file does not contain a usable RSA key in PEM format: {what}"))
+    };
     let der = PrivateKeyDer::from_pem_slice(pem).map_err(|_| bad("no private key found"))?;
     let pair = match &der {
         PrivateKeyDer::Pkcs8(der) => signature::RsaKeyPair::from_pkcs8(der.secret_pkcs8_der()),
         PrivateKeyDer::Pkcs1(der) => signature::RsaKeyPair::from_der(der.secret_pkcs1_der()),
         _ => return Err(bad("it is of another kind")),
     };
-    // ring says `TooSmall`, `InvalidEncoding` and the like: nothing of the key.
+    // ring's errors are words like `TooSmall` and `InvalidEncoding`, and do not contain parts of the key.
     pair.map_err(|rejected| bad(&rejected.to_string()))
 }
 
-/// An identifier for one assertion (`jti`).
+/// Returns a random identifier for an assertion (`jti`).
 pub(crate) fn id() -> Result<String, Failure> {
     let bytes: [u8; 16] = ring::rand::generate(&SystemRandom::new())
-        .map_err(|_| Failure::unavailable("no random numbers can be had"))?
+        .map_err(|_| Failure::unavailable("no random numbers available"))?
         .expose();
     Ok(general_purpose::URL_SAFE_NO_PAD.encode(bytes))
 }
@@ -67,7 +70,7 @@ mod tests {
     const KEY_PKCS1: &str = include_str!("../../tests/data/rsa.pkcs1.key");
     const CERTIFICATE: &str = include_str!("../../tests/data/rsa.crt");
 
-    /// By `openssl x509 -fingerprint -sha1` of the file.
+    /// The output of `openssl x509 -fingerprint -sha1`.
     const X5T: &str = include_str!("../../tests/data/rsa.x5t");
 
     #[test]
@@ -85,17 +88,17 @@ mod tests {
     }
 
     #[test]
-    fn the_thumbprint_is_that_of_the_certificate() {
+    fn the_header_has_the_thumbprint_of_the_certificate() {
         let header = header(Some(&Secret::from(CERTIFICATE)), None).unwrap();
         assert_eq!(header["x5t"], X5T.trim());
     }
 
     #[test]
-    fn what_is_no_key_is_an_error_without_its_content() {
+    fn an_invalid_key_is_an_error_without_its_content() {
         let cut = KEY.replace("PRIVATE KEY-----\n", "PRIVATE KEY-----\nAAAA");
         for pem in ["hunter22", CERTIFICATE, &cut] {
             let failure = sign(&json!({}), &json!({}), pem.as_bytes()).unwrap_err();
-            assert!(failure.sentence.starts_with("its key file holds no RSA key"), "{failure}");
+            assert!(failure.sentence.starts_with("its key file does not contain a usable RSA key"), "{failure}");
             assert!(!failure.sentence.contains("hunter22"));
         }
     }

@@ -1,13 +1,13 @@
-//! For SDKs that insist on logging in: their login is answered by the host, with a handle in the place of the token.
+//! Masked logins, for SDKs that must log in: the host answers their login, with a handle instead of the token.
 
 use bytes::Bytes;
 use http::{HeaderMap, Method, Response, StatusCode, Uri, header, request::Parts};
 use ring::rand::SystemRandom;
 use serde_json::{Value, json};
 
-use super::{config::Capture, encode, failure::Failure, minting::path_segments, secret::Secret, token::Token};
+use super::{config::Capture, encode, failure::Failure, minting::path_segments, secret::Secret};
 
-/// What a guest's request is.
+/// The kinds of requests of a plugin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Guest {
     Login,
@@ -15,7 +15,7 @@ pub(crate) enum Guest {
     Other,
 }
 
-/// How logging in and out look.
+/// The protocols for login and logout.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Protocol {
     Keystone,
@@ -23,7 +23,7 @@ pub(crate) enum Protocol {
     Plain,
 }
 
-/// A login that guests may send.
+/// A login that plugins may send.
 #[derive(Debug)]
 pub(crate) struct Mask {
     protocol: Protocol,
@@ -31,31 +31,31 @@ pub(crate) struct Mask {
     url: Uri,
     capture: Capture,
     handle: String,
-    /// Logins are answered, and not refused.
+    /// True if logins are answered, false if they are denied.
     answers: bool,
 }
 
 impl Mask {
-    /// A mask for logins to this URL. Its handle opens nothing: it only lets an SDK tell a session from none.
+    /// Creates a mask for logins to this URL. The handle grants no access: it only lets an SDK recognize its session.
     pub(crate) fn new(protocol: Protocol, method: Method, url: Uri, capture: Capture) -> Result<Self, String> {
         let random: [u8; 16] =
-            ring::rand::generate(&SystemRandom::new()).map_err(|_| "no random numbers can be had")?.expose();
+            ring::rand::generate(&SystemRandom::new()).map_err(|_| "no random numbers available")?.expose();
         Ok(Self { protocol, method, url, capture, handle: format!("skydock-{}", hex::encode(random)), answers: true })
     }
 
-    /// The same, that refuses logins and answers none.
+    /// Returns the same mask, which denies logins instead of answering them.
     pub(crate) fn refusing(self) -> Self {
         Self { answers: false, ..self }
     }
 
-    /// True for requests to where logins go.
+    /// Returns true for requests to the URL of logins.
     pub(crate) fn is_at_login(&self, head: &Parts) -> bool {
         let same_place = place(&head.uri) == place(&self.url);
         let login = path_segments(self.url.path());
         same_place && path_segments(head.uri.path()).iter().any(|path| login.contains(path))
     }
 
-    /// Tells logging in and out from other requests.
+    /// Distinguishes logins and logouts from other requests.
     pub(crate) fn recognize(&self, head: &Parts, body: Option<&Bytes>) -> Guest {
         if !self.is_at_login(head) {
             return Guest::Other;
@@ -75,30 +75,29 @@ impl Mask {
         }
     }
 
-    /// Refuses a login that is not to be answered.
+    /// Returns an error if logins are denied.
     pub(crate) fn check(&self) -> Result<(), Failure> {
         if self.answers {
             return Ok(());
         }
         Err(Failure::minting(
-            "a login is not for a plugin: the host logs in, and adds its session (SDKs that must log in need `masked: true`)",
+            "plugins must not log in: the host does, and adds its session (for SDKs that must log in, set `masked: true`)",
         ))
     }
 
-    /// True if the request asks Keystone about the guest's own token.
+    /// Returns true if the request asks Keystone about the plugin's own token.
     pub(crate) fn is_subject(&self, headers: &HeaderMap) -> bool {
         self.protocol == Protocol::Keystone
             && headers.get("x-subject-token").is_some_and(|value| value.as_bytes() == self.handle.as_bytes())
     }
 
-    /// The answer to a login: the one the host got, with the handle for the token.
-    pub(crate) fn login(&self, token: &Token) -> Result<Response<Bytes>, Failure> {
-        let answer = token.answer.as_ref().ok_or_else(|| Failure::unavailable("the host's own login is not kept"))?;
+    /// Returns the answer to a login: the one that the host received, with the handle instead of the token.
+    pub(crate) fn login(&self, answer: &Response<Bytes>, token: &Secret) -> Result<Response<Bytes>, Failure> {
         let body = match (self.protocol, &self.capture) {
-            // Nobody here knows what else in it is a secret.
+            // It is not known which other parts of the answer are secrets.
             (Protocol::Plain, Capture::Json(pointer)) => only(pointer, &self.handle),
             (Protocol::Plain, _) => Bytes::new(),
-            _ => self.hide(answer.body(), &token.value),
+            _ => self.hide(answer.body(), token),
         };
         let mut response = Response::builder().status(answer.status());
         if let Some(kind) = answer.headers().get(header::CONTENT_TYPE) {
@@ -107,15 +106,15 @@ impl Mask {
         response = match &self.capture {
             Capture::Header(name) => response.header(name, &self.handle),
             Capture::Cookie(name) => {
-                // Without `Secure`, a client that was told to speak plain HTTP would not send it.
+                // A client that uses plain HTTP would not send a cookie with `Secure`.
                 response.header(header::SET_COOKIE, format!("{name}={}; Path=/; HttpOnly", self.handle))
             }
             Capture::Json(_) => response,
         };
-        response.body(body).map_err(|_| Failure::malformed("its login's answer cannot be handed on"))
+        response.body(body).map_err(|_| Failure::malformed("the answer to its login cannot be passed on"))
     }
 
-    /// The answer to a logout, which the host's session survives.
+    /// Returns the answer to a logout. The host's session is kept.
     pub(crate) fn logout(&self) -> Response<Bytes> {
         let (status, kind, body) = match self.protocol {
             Protocol::VsphereSoap => (StatusCode::OK, Some("text/xml; charset=\"utf-8\""), LOGOUT_RESPONSE),
@@ -129,17 +128,17 @@ impl Mask {
         response
     }
 
-    /// The body with the handle wherever the token is.
+    /// Returns the body with the handle instead of the token.
     fn hide(&self, body: &Bytes, token: &Secret) -> Bytes {
         let (Some(token), Ok(text)) = (token.expose_str(), std::str::from_utf8(body)) else { return Bytes::new() };
-        // A cookie's value may stand in quotes that are no part of it elsewhere.
+        // The value of a cookie may be quoted there, but unquoted elsewhere.
         let forms = [token.to_owned(), token.trim_matches('"').to_owned(), encode::json(token), encode::xml(token)];
         let hidden = forms.iter().fold(text.to_owned(), |text, form| text.replace(form.as_str(), &self.handle));
         Bytes::from(hidden)
     }
 }
 
-/// JSON with this value where the pointer leads, and nothing else.
+/// Returns JSON that has only this value, at this pointer.
 fn only(pointer: &str, value: &str) -> Bytes {
     let within = |inner: Value, key: &str| {
         let key = key.replace("~1", "/").replace("~0", "~");
@@ -149,14 +148,14 @@ fn only(pointer: &str, value: &str) -> Bytes {
     Bytes::from(keys.fold(json!(value), within).to_string())
 }
 
-/// What vSphere answers to a logout.
+/// vSphere's answer to a logout.
 const LOGOUT_RESPONSE: &str = concat!(
     r#"<?xml version="1.0" encoding="UTF-8"?><soapenv:Envelope "#,
     r#"xmlns:soapenv="http://schemas.xmlsoap.org/soap/envelope/"><soapenv:Body>"#,
     r#"<LogoutResponse xmlns="urn:vim25"></LogoutResponse></soapenv:Body></soapenv:Envelope>"#
 );
 
-/// Scheme, host and port.
+/// Returns scheme, host and port of a URL.
 fn place(uri: &Uri) -> (String, String, u16) {
     let scheme = uri.scheme_str().unwrap_or_default().to_ascii_lowercase();
     let port = uri.port_u16().unwrap_or(if scheme == "http" { 80 } else { 443 });
@@ -164,7 +163,7 @@ fn place(uri: &Uri) -> (String, String, u16) {
     (scheme, host.trim_end_matches('.').to_owned(), port)
 }
 
-/// Local name of the first element in a SOAP body.
+/// Returns the local name of the first element in a SOAP body.
 fn operation(body: &[u8]) -> Option<String> {
     let text = std::str::from_utf8(body).ok()?;
     let mut names = text.split('<').skip(1).filter(|rest| !rest.starts_with(['/', '!', '?'])).map(|rest| {
@@ -193,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn a_login_is_told_by_method_and_url() {
+    fn a_login_is_recognized_by_method_and_url() {
         let mask = keystone();
         for (method, uri, expected) in [
             ("POST", "https://keystone.example.com/v3/auth/tokens", Guest::Login),
@@ -210,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn a_soap_login_is_told_by_its_operation() {
+    fn a_soap_login_is_recognized_by_its_operation() {
         let url: Uri = "https://vcenter.example.com/sdk".parse().unwrap();
         let capture = Capture::Cookie("vmware_soap_session".to_owned());
         let mask = Mask::new(Protocol::VsphereSoap, Method::POST, url, capture).unwrap();
@@ -232,15 +231,14 @@ mod tests {
     }
 
     #[test]
-    fn the_answer_has_a_handle_and_never_the_token() {
+    fn the_answer_has_a_handle_instead_of_the_token() {
         let mask = keystone();
         let mut answer =
             Response::new(Bytes::from_static(b"{\"token\": {\"catalog\": [], \"x\": \"real-\\\"token\"}}"));
         *answer.status_mut() = StatusCode::CREATED;
         answer.headers_mut().insert("x-subject-token", "real-\"token".parse().unwrap());
         answer.headers_mut().insert("set-cookie", "a=b".parse().unwrap());
-        let token = Token { value: Secret::from("real-\"token"), answer: Some(answer) };
-        let shown = mask.login(&token).unwrap();
+        let shown = mask.login(&answer, &Secret::from("real-\"token")).unwrap();
         assert_eq!(shown.status(), 201);
         let handle = shown.headers()["x-subject-token"].to_str().unwrap();
         assert!(handle.starts_with("skydock-") && handle.len() == 40);

@@ -1,4 +1,4 @@
-//! What there is to count.
+//! Metrics of credentials.
 
 use prometheus_client::{
     encoding::EncodeLabelSet,
@@ -12,19 +12,19 @@ struct Renewal {
     outcome: &'static str,
 }
 
-/// Counters of all credentials.
+/// Counters for all credentials.
 #[derive(Clone, Debug, Default)]
 pub struct CredentialMetrics {
     renewals: Family<Renewal, Counter>,
 }
 
 impl CredentialMetrics {
-    /// Registers them as `skydock_credential_…`.
+    /// Registers the metrics with the prefix `skydock_credential`.
     pub fn register(&self, registry: &mut Registry) {
         let registry = registry.sub_registry_with_prefix("skydock_credential");
         registry.register(
             "renewals",
-            "Attempts to get a token, a session or keys from a credential's issuer: renewed, unavailable, denied or malformed",
+            "Attempts to renew a token, session or keys of a credential: renewed, unavailable, denied or malformed",
             self.renewals.clone(),
         );
     }

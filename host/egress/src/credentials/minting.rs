@@ -1,5 +1,5 @@
-//! Requests whose answer is a secret. With such a request a guest would walk away with what the host keeps from it, or with a
-//! longer-lived one; so they are refused, whichever way their path is written.
+//! Detection of requests whose answer is a secret. A plugin could keep this secret, or obtain one that is valid for longer, so
+//! such requests are denied however their path is written.
 
 pub(crate) mod keystone;
 pub(crate) mod oauth2;
@@ -10,30 +10,30 @@ use http::request::Parts;
 
 use super::{encode::unpercent, failure::Failure};
 
-/// What a credential could mint.
+/// What a credential could be used to obtain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Mint {
     /// Tokens, application credentials, trusts and so on.
     Keystone,
-    /// Sessions, tickets.
+    /// Sessions and tickets.
     VsphereSoap,
     /// Access tokens, keys of service accounts, keys of storage accounts and so on.
     OAuth2,
 }
 
 impl Mint {
-    /// True if the body tells what is asked for.
+    /// Returns true if the body determines what is requested.
     pub(crate) fn needs_body(self) -> bool {
         self == Self::VsphereSoap
     }
 
-    /// Refuses what would mint a secret.
+    /// Returns an error if the answer to the request would be a secret.
     pub(crate) fn check(self, head: &Parts, body: Option<&Bytes>) -> Result<(), Failure> {
         match self {
             Self::Keystone => keystone::check(head),
             Self::VsphereSoap => {
                 let body =
-                    body.ok_or_else(|| Failure::malformed("the whole body is needed to tell what is asked for"))?;
+                    body.ok_or_else(|| Failure::malformed("the complete body is needed to determine the operation"))?;
                 soap::check(head, body)
             }
             Self::OAuth2 => oauth2::check(head),
@@ -41,20 +41,21 @@ impl Mint {
     }
 }
 
-/// Refuses a body that is packed: what is asked for could not be told.
+/// Rejects a compressed body, since it cannot be inspected.
 pub(crate) fn plain_body(head: &Parts) -> Result<(), Failure> {
     let mut packed = head.headers.get_all(http::header::CONTENT_ENCODING).iter();
     if packed.any(|value| !value.as_bytes().eq_ignore_ascii_case(b"identity")) {
-        return Err(Failure::malformed("a body with a Content-Encoding is not sent with this credential"));
+        return Err(Failure::malformed("bodies with Content-Encoding are not allowed with this credential"));
     }
     Ok(())
 }
 
-/// How often a path may be encoded: proxies and servers each undo one.
+/// Maximum number of nested encodings of a path: each proxy and server may decode it once.
 const MAX_ENCODED: usize = 4;
 
-/// The segments of a path in every way a proxy or a server may read it: as sent, and with percent-encoding undone once, twice and so on;
-/// in lower case, without empty segments, parameters (`;x`) and blanks, `.` and `..` resolved, backslashes as slashes.
+/// Returns the segments of a path in every way that a proxy or a server may interpret it: as sent, and percent-decoded once,
+/// twice and so on; in lower case, without empty segments, parameters (`;x`) and spaces, with `.` and `..` resolved, and
+/// backslashes as slashes.
 pub(crate) fn path_segments(path: &str) -> Vec<Vec<String>> {
     let mut all: Vec<Vec<String>> = Vec::new();
     let mut text = path.to_owned();
@@ -94,7 +95,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_path_is_read_in_every_way() {
+    fn path_segments_decode_every_way_to_write_a_path() {
         let plain = vec!["v3".to_owned(), "auth".to_owned(), "tokens".to_owned()];
         for path in [
             "/v3/auth/tokens",
@@ -116,7 +117,7 @@ mod tests {
         assert_eq!(path_segments("/v3/auth/tokens").len(), 1);
     }
 
-    /// The path, written in one of the many ways that servers take for the same.
+    /// Generates variants of the path that servers treat as equal.
     fn disguised(path: &'static str) -> impl Strategy<Value = String> {
         let letter = |letter: char| {
             let code = u32::from(letter);
@@ -139,21 +140,21 @@ mod tests {
         (segments, slashes, end).prop_map(|(segments, slashes, end)| {
             let parts = segments.iter().zip(&slashes).map(|(letters, slash)| format!("{slash}{}", letters.concat()));
             let path: String = parts.collect::<String>() + end;
-            // A request's path starts with a slash.
+            // The path of a request must start with a slash.
             if path.starts_with('/') { path } else { format!("/{path}") }
         })
     }
 
     proptest! {
         #[test]
-        fn no_disguise_lets_a_login_pass(path in disguised("/v3/auth/tokens")) {
+        fn a_disguised_login_path_is_denied(path in disguised("/v3/auth/tokens")) {
             if let Ok(request) = http::Request::post(format!("https://a.example{path}")).body(()) {
                 prop_assert!(Mint::Keystone.check(&request.into_parts().0, None).is_err(), "{}", path);
             }
         }
 
         #[test]
-        fn no_disguise_lets_a_signature_pass(path in disguised("/v1/x/serviceAccounts/a:signBlob")) {
+        fn a_disguised_signing_path_is_denied(path in disguised("/v1/x/serviceAccounts/a:signBlob")) {
             if let Ok(request) = http::Request::post(format!("https://a.example{path}")).body(()) {
                 prop_assert!(Mint::OAuth2.check(&request.into_parts().0, None).is_err(), "{}", path);
             }

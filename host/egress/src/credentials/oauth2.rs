@@ -23,13 +23,13 @@ use super::{
     upstream::{Upstream, versions},
 };
 
-/// What says that an assertion is a signed JWT (RFC 7523, 2.2).
+/// The assertion type of signed JWTs (RFC 7523, section 2.2).
 const JWT_BEARER: &str = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer";
 
-/// How long an assertion of our own is valid, in seconds. It is used at once; clocks differ.
+/// Validity of assertions that are signed here, in seconds. They are used immediately, but clocks may differ.
 const ASSERTION: i64 = 600;
 
-/// Gets access tokens.
+/// A source of access tokens.
 pub(crate) struct OAuth2 {
     upstream: Upstream,
     config: OAuth2Config,
@@ -63,7 +63,7 @@ impl OAuth2 {
             Grant::GceMetadata { .. } | Grant::AzureMetadata { .. } => {}
             Grant::Form { fields: given, .. } => {
                 for (name, text) in given {
-                    // The form is encoded as a whole.
+                    // No escaping here: the complete form is encoded later.
                     let filled =
                         Filled::parse(text, Escape::None).map_err(|error| format!("field `{name}`: {error}"))?;
                     files.extend(filled.files().cloned());
@@ -74,7 +74,7 @@ impl OAuth2 {
         Ok(Self { upstream, config: config.clone(), files, fields })
     }
 
-    /// The one file of the grant.
+    /// Reads the file with this index.
     async fn file(&self, number: usize) -> Result<Secret, Failure> {
         let file = self.files.get(number).ok_or_else(|| Failure::malformed("it has no file"))?;
         Ok(self.upstream.read(file).await?)
@@ -86,7 +86,7 @@ impl OAuth2 {
         let scope = self.scope();
         let mut pairs = vec![("grant_type", "client_credentials")];
         let authorization = if basic {
-            // RFC 6749, 2.3.1: both are form-encoded first.
+            // RFC 6749, section 2.3.1: both values are form-encoded first.
             let both = Zeroizing::new(format!("{}:{}", encode::form(client), encode::form(text)));
             let encoded = Zeroizing::new(base64::Engine::encode(&base64::engine::general_purpose::STANDARD, &*both));
             self.upstream.keep(encoded.as_bytes());

@@ -1,4 +1,4 @@
-//! Where authentication stands in a request and in an answer.
+//! Headers and cookies that carry authentication in requests and answers.
 
 use http::{HeaderMap, HeaderName, HeaderValue, header};
 
@@ -8,7 +8,7 @@ use super::{
     secret::{Secret, redact},
 };
 
-/// What a guest may put in the place of authentication with any cloud, and ways to make of a request another one than was judged.
+/// Headers with which a plugin could authenticate to any cloud, or change the meaning of a request after it was checked.
 const FROM_GUEST: [&str; 9] = [
     "authorization",
     "proxy-authorization",
@@ -21,7 +21,7 @@ const FROM_GUEST: [&str; 9] = [
     "x-method-override",
 ];
 
-/// What an answer may hand a secret out in.
+/// Headers in which an answer may contain a secret.
 const FROM_CLOUD: [&str; 8] = [
     "authorization",
     "set-cookie",
@@ -33,7 +33,7 @@ const FROM_CLOUD: [&str; 8] = [
     "proxy-authentication-info",
 ];
 
-/// Where a secret goes.
+/// The header or cookie that carries a secret.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Place {
     Header { name: HeaderName, prefix: String },
@@ -41,10 +41,10 @@ pub(crate) enum Place {
 }
 
 impl Place {
-    /// A header, by the name in the configuration.
+    /// Creates a header place from the name in the configuration.
     pub(crate) fn header(name: &str, prefix: &str) -> Result<Self, String> {
-        let name: HeaderName = name.parse().map_err(|_| format!("`{name}` is no name of a header"))?;
-        // These frame a request or say where it goes.
+        let name: HeaderName = name.parse().map_err(|_| format!("`{name}` is not a name of a header"))?;
+        // These headers define the framing or the destination of a request.
         let fixed = [header::HOST, header::CONTENT_LENGTH, header::TRANSFER_ENCODING, header::CONNECTION];
         if fixed.contains(&name) {
             return Err(format!("header `{name}` cannot carry a credential"));
@@ -58,17 +58,17 @@ impl Place {
             Attach::Cookie(name) => {
                 let token = |b: u8| b.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&b);
                 let good = !name.is_empty() && name.bytes().all(token);
-                good.then(|| Self::Cookie(name.clone())).ok_or_else(|| format!("`{name}` is no name of a cookie"))
+                good.then(|| Self::Cookie(name.clone())).ok_or_else(|| format!("`{name}` is not a name of a cookie"))
             }
         }
     }
 
-    /// True if it is the header of this name.
+    /// Returns true if this is the header with this name.
     pub(crate) fn is_header(&self, wanted: &str) -> bool {
         matches!(self, Self::Header { name, .. } if name.as_str() == wanted)
     }
 
-    /// Takes out what the guest put in the place of authentication.
+    /// Removes authentication by the plugin.
     pub(crate) fn strip(&self, headers: &mut HeaderMap) {
         strip(headers);
         match self {
@@ -77,16 +77,16 @@ impl Place {
         }
     }
 
-    /// Takes out of an answer what stands in this place.
+    /// Removes the header from an answer.
     pub(crate) fn remove(&self, headers: &mut HeaderMap) {
         if let Self::Header { name, .. } = self {
             headers.remove(name);
         }
     }
 
-    /// Puts the secret in.
+    /// Adds the secret.
     pub(crate) fn insert(&self, headers: &mut HeaderMap, secret: &Secret) -> Result<(), Failure> {
-        let malformed = || Failure::malformed("the secret has bytes that no header may have");
+        let malformed = || Failure::malformed("the secret contains bytes that are not allowed in headers");
         match self {
             Self::Header { name, prefix } => {
                 headers.insert(name, secret.header(prefix).ok_or_else(malformed)?);
@@ -101,12 +101,12 @@ impl Place {
     }
 }
 
-/// Takes out what no guest may send together with a credential of the host.
+/// Removes headers that plugins must not send together with a credential of the host.
 pub(crate) fn strip(headers: &mut HeaderMap) {
     remove(headers, &FROM_GUEST);
 }
 
-/// Takes these out, by whatever name a server would take for theirs: many (WSGI, CGI) do not tell `_` from `-`.
+/// Removes these headers under every name that a server could treat as the same: many (WSGI, CGI) do not distinguish `_` and `-`.
 pub(crate) fn remove(headers: &mut HeaderMap, names: &[&str]) {
     let alike = |name: &&HeaderName| names.contains(&name.as_str().replace('_', "-").as_str());
     let found: Vec<HeaderName> = headers.keys().filter(alike).cloned().collect();
@@ -115,7 +115,7 @@ pub(crate) fn remove(headers: &mut HeaderMap, names: &[&str]) {
     }
 }
 
-/// Takes secrets out of an answer's headers: those that hand out sessions, and whatever quotes a secret.
+/// Removes secrets from the headers of an answer: headers that hand out sessions, and any value that quotes a secret.
 pub(crate) fn mask(headers: &mut HeaderMap, secrets: &[Secret]) {
     for name in FROM_CLOUD {
         headers.remove(name);
@@ -129,7 +129,7 @@ pub(crate) fn mask(headers: &mut HeaderMap, secrets: &[Secret]) {
     }
 }
 
-/// All cookies but those of this name.
+/// Returns all cookies except those with this name.
 fn other_cookies(headers: &HeaderMap, name: &str) -> String {
     let texts = headers.get_all(header::COOKIE).iter().map(|value| String::from_utf8_lossy(value.as_bytes()));
     let cookies: Vec<String> = texts
@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn the_guests_authentication_goes_and_the_hosts_comes() {
+    fn the_credential_replaces_authentication_of_the_guest() {
         let mut map = headers(&[
             ("authorization", "Bearer guest"),
             ("authorization", "Basic guest"),
@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cookie_replaces_the_guests_and_keeps_others() {
+    fn a_session_cookie_replaces_only_its_own_name() {
         let mut map = headers(&[("cookie", "a=1; SID=guest;sid=guest"), ("cookie", "b=2; =x; SID")]);
         let place = Place::of(&Attach::Cookie("sid".to_owned())).unwrap();
         place.strip(&mut map);
@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_hands_no_secret_out() {
+    fn secrets_are_removed_from_answer_headers() {
         let mut map = headers(&[
             ("set-cookie", "sid=x"),
             ("x-subject-token", "t"),
@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn not_every_header_can_carry_a_credential() {
+    fn rejects_headers_that_cannot_carry_a_credential() {
         for name in ["Host", "content-length", "a b", ""] {
             assert!(Place::header(name, "").is_err(), "{name}");
         }

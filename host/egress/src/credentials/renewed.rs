@@ -1,9 +1,9 @@
-//! A value that ages, renewed ahead of time by one task for all who use it.
+//! A value that is renewed before it expires, by one task for all users of the value.
 //!
-//! The task starts with the first use. It renews what is in use some time before it expires, and stops renewing what
-//! nobody asked for since. Whoever finds nothing valid waits for the one attempt that is under way. An attempt that fails
-//! while the old value is still valid is a warning; the next ones keep a growing distance, so that an issuer that is
-//! down, or an account that locks, is not hammered on. A change of a file tries again at once.
+//! The task starts at the first use. It renews a value that is in use some time before it expires, and stops renewing when the
+//! value is not used any more. Requests without a valid value wait for the attempt in progress. If an attempt fails while the old
+//! value is still valid, a warning is logged. Further attempts back off, so that an issuer that is down does not receive too many
+//! requests and accounts are not locked. After a change of a file, the next attempt follows immediately.
 
 mod refusals;
 mod rule;
@@ -25,32 +25,36 @@ use tokio::{
 use self::state::{Ask, Rejection, State};
 use super::{failure::Failure, metrics::CredentialMetrics};
 
-/// An attempt ends after this. An issuer that takes longer is down to all who wait.
+/// Timeout of an attempt. An issuer that takes longer counts as unavailable.
 const ATTEMPT: Duration = Duration::from_secs(30);
 
-/// What was got from an issuer.
+/// After a file has changed, requests that still have a valid value wait at most this long for the one that is created from the
+/// changed file.
+const MOMENT: Duration = Duration::from_secs(2);
+
+/// A value that was obtained from an issuer.
 pub(crate) struct Fresh<T> {
     pub(crate) value: T,
-    /// How long it is valid from now on; `None` if it does not say.
+    /// How long it is valid from now; `None` if the issuer did not specify it.
     pub(crate) lifetime: Option<Duration>,
 }
 
-/// Where the value comes from.
+/// The source of a value.
 #[async_trait]
 pub(crate) trait Source: Send + Sync + 'static {
     type Value: Send + Sync + 'static;
 
-    /// The credential's name.
+    /// Returns the name of the credential.
     fn name(&self) -> &str;
 
-    /// Gets a new one.
+    /// Obtains a new value.
     async fn renew(&self) -> Result<Fresh<Self::Value>, Failure>;
 
-    /// A number that changes if a file changed which `renew` reads.
+    /// Returns a number that changes whenever a file that `renew` reads has changed.
     async fn inputs(&self) -> u64;
 }
 
-/// A value and the task that keeps it young.
+/// A value and the task that renews it.
 pub(crate) struct Renewed<S: Source> {
     shared: Arc<Shared<S>>,
     task: Mutex<Option<AbortHandle>>,
@@ -59,7 +63,7 @@ pub(crate) struct Renewed<S: Source> {
 struct Shared<S: Source> {
     source: S,
     state: Mutex<State<S::Value>>,
-    /// How many attempts ended: news to those who wait.
+    /// Number of attempts that have ended, which notifies waiting requests.
     attempts: watch::Sender<u64>,
     wake: Notify,
     metrics: CredentialMetrics,
@@ -75,7 +79,7 @@ impl<S: Source> Renewed<S> {
         &self.shared.source
     }
 
-    /// The value as it is now and its number. Waits if there is none that is valid.
+    /// Returns the current value and its number. Waits if there is no valid one.
     pub(crate) async fn get(&self) -> Result<(u64, Arc<S::Value>), Failure> {
         self.start();
         let inputs = self.shared.source.inputs().await;
@@ -88,8 +92,14 @@ impl<S: Source> Renewed<S> {
                 Ok((number, value))
             }
             Ask::Fail(failure) => Err(failure),
-            Ask::Wait { attempts } => {
-                self.attempt_after(attempts).await;
+            Ask::Wait { attempts, valid } => {
+                let attempt = self.attempt_after(attempts);
+                if valid {
+                    // Requests with a valid value do not wait long for an issuer that does not answer.
+                    let _ = timeout(MOMENT, attempt).await;
+                } else {
+                    attempt.await;
+                }
                 let outcome = self.shared.state().outcome(Instant::now());
                 self.shared.wake.notify_one();
                 outcome
@@ -97,12 +107,13 @@ impl<S: Source> Renewed<S> {
         }
     }
 
-    /// The cloud took the value of this number from this kind of request.
+    /// Reports that the cloud accepted the value with this number for this kind of request.
     pub(crate) fn accepted(&self, used: u64, kind: u64) {
         self.shared.state().accept(used, kind);
     }
 
-    /// The cloud refused the value of this number to this kind of request. True if there is another one now.
+    /// Reports that the cloud rejected the value with this number for this kind of request. Returns true if there is a newer
+    /// value.
     pub(crate) async fn rejected(&self, used: u64, kind: u64) -> bool {
         self.start();
         loop {
@@ -119,7 +130,7 @@ impl<S: Source> Renewed<S> {
         }
     }
 
-    /// True if there is a value after this number, which there is if a file has changed.
+    /// Returns true if there is a value with a higher number, which is obtained first if a file has changed.
     pub(crate) async fn changed(&self, used: u64) -> bool {
         self.get().await.is_ok_and(|(number, _)| number > used)
     }
@@ -127,13 +138,13 @@ impl<S: Source> Renewed<S> {
     async fn attempt_after(&self, attempts: u64) {
         let mut receiver = self.shared.attempts.subscribe();
         self.shared.wake.notify_one();
-        // The sender lives in `shared`: it cannot be gone.
+        // The sender is part of `shared`, so the channel cannot be closed.
         let _ = receiver.wait_for(|ended| *ended > attempts).await;
     }
 
     fn start(&self) {
         let mut task = self.task.lock().unwrap_or_else(PoisonError::into_inner);
-        // A task that ended went with the runtime it was of.
+        // The task is finished only if its runtime was shut down.
         if task.as_ref().is_none_or(AbortHandle::is_finished) {
             *task = Some(tokio::spawn(run(Arc::clone(&self.shared))).abort_handle());
         }
@@ -163,12 +174,12 @@ impl<S: Source> Shared<S> {
         let name = self.source.name();
         let inputs = self.source.inputs().await;
         let result = timeout(ATTEMPT, self.source.renew()).await.unwrap_or_else(|_| {
-            Err(Failure::unavailable(format!("its issuer gave no answer in {} s", ATTEMPT.as_secs())))
+            Err(Failure::unavailable(format!("its issuer did not answer within {} s", ATTEMPT.as_secs())))
         });
         let result = result.and_then(|fresh| match fresh.lifetime {
-            // Taken for a success, it would be got anew for each request.
+            // If this counted as success, every request would cause a renewal.
             Some(Duration::ZERO) => {
-                Err(Failure::unavailable("what it issued has expired already: is this machine's clock right?"))
+                Err(Failure::unavailable("its issuer returned an expired value: check the clock of this machine"))
             }
             _ => Ok(fresh),
         });
@@ -184,9 +195,9 @@ impl<S: Source> Shared<S> {
                 Some(left) => {
                     let left = left.map(|it| it.as_secs());
                     tracing::warn!(credential = name, error = %failure, valid_for_seconds = left,
-                        "credential could not be renewed; the old one is still used");
+                        "cannot renew credential; using the current one");
                 }
-                None => tracing::error!(credential = name, error = %failure, "no credential could be got"),
+                None => tracing::error!(credential = name, error = %failure, "cannot get credential"),
             },
         }
         let spread = rand::random::<f64>();

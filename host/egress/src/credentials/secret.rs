@@ -1,51 +1,73 @@
-//! Values that may be used and never shown.
+//! Values that can be used but are never displayed.
 
-use std::{fmt, sync::Arc};
+use std::{
+    fmt,
+    sync::{Arc, OnceLock},
+};
 
 use base64::{Engine as _, engine::general_purpose};
 use http::HeaderValue;
 use zeroize::Zeroizing;
 
-/// What takes the place of a secret in a text.
+/// Replacement for secrets in texts.
 const REDACTED: &str = "[redacted]";
 
-/// Shorter values are not looked for in texts: they would be found everywhere. A secret that short is none.
+/// Shorter values are not redacted in texts, since they would match everywhere. Real secrets are longer.
 const MIN_REDACTED: usize = 6;
 
-/// A secret value. Its memory is overwritten when the last copy goes, and no formatting shows it.
-#[derive(Clone, PartialEq, Eq)]
-pub struct Secret(Arc<Zeroizing<Vec<u8>>>);
+/// A secret value. Its memory is overwritten when the last copy is dropped, and it is never included in formatted output.
+#[derive(Clone)]
+pub struct Secret(Arc<Inner>);
+
+struct Inner {
+    value: Zeroizing<Vec<u8>>,
+    /// Computed when a text is searched for the secret for the first time.
+    forms: OnceLock<Vec<Zeroizing<String>>>,
+}
 
 impl Secret {
-    /// Takes the value over.
+    /// Creates a secret from the value.
     #[must_use]
     pub fn new(value: impl Into<Vec<u8>>) -> Self {
-        Self(Arc::new(Zeroizing::new(value.into())))
+        Self(Arc::new(Inner { value: Zeroizing::new(value.into()), forms: OnceLock::new() }))
     }
 
-    /// The value itself. Whoever calls this answers for where it goes.
+    /// Returns the value itself. The caller is responsible for where it goes.
     #[must_use]
     pub fn expose(&self) -> &[u8] {
-        &self.0
+        &self.0.value
     }
 
-    /// The value as text, if it is UTF-8.
+    /// Returns the value as text, if it is valid UTF-8.
     #[must_use]
     pub fn expose_str(&self) -> Option<&str> {
-        std::str::from_utf8(&self.0).ok()
+        std::str::from_utf8(self.expose()).ok()
     }
 
-    /// The value after a prefix, as a header that is not logged and not kept in compression tables. `None` if it has bytes
-    /// that no header may have.
+    /// Returns the value after a prefix, as a sensitive header value, which is not logged and not kept in compression tables.
+    /// `None` if it contains bytes that are not allowed in headers.
     pub(crate) fn header(&self, prefix: &str) -> Option<HeaderValue> {
-        let mut text = Zeroizing::new(Vec::with_capacity(prefix.len().saturating_add(self.0.len())));
+        let mut text = Zeroizing::new(Vec::with_capacity(prefix.len().saturating_add(self.expose().len())));
         text.extend_from_slice(prefix.as_bytes());
-        text.extend_from_slice(&self.0);
+        text.extend_from_slice(self.expose());
         let mut value = HeaderValue::from_bytes(&text).ok()?;
         value.set_sensitive(true);
         Some(value)
     }
+
+    /// Returns the forms in which the secret may occur in a text; none if it is too short to be distinguished from other text.
+    pub(crate) fn forms(&self) -> &[Zeroizing<String>] {
+        self.0.forms.get_or_init(|| forms(self.expose(), self.expose_str()))
+    }
 }
+
+impl PartialEq for Secret {
+    fn eq(&self, other: &Self) -> bool {
+        self.expose() == other.expose()
+    }
+}
+
+impl Eq for Secret {}
 
 impl From<&str> for Secret {
     fn from(value: &str) -> Self {
@@ -65,20 +87,19 @@ impl fmt::Display for Secret {
     }
 }
 
-/// The text with every one of the secrets taken out: as it is, percent-encoded, in Base64 of either alphabet, and in hexadecimal.
+/// Removes all secrets from a text: plain, percent-encoded, in both alphabets of Base64, in hexadecimal, and escaped for JSON,
+/// XML and forms.
 #[must_use]
 pub fn redact(text: &str, secrets: &[Secret]) -> String {
-    let mut forms: Vec<Zeroizing<String>> = secrets.iter().flat_map(forms).collect();
-    // Long ones first: a secret may be a part of another.
+    let mut forms: Vec<&Zeroizing<String>> = secrets.iter().flat_map(Secret::forms).collect();
+    // Longest first, since a secret may be part of another.
     forms.sort_by_key(|form| std::cmp::Reverse(form.len()));
     forms.iter().fold(text.to_owned(), |text, form| {
         if text.contains(form.as_str()) { text.replace(form.as_str(), REDACTED) } else { text }
     })
 }
 
-/// The forms a secret may take in a text. Those too short to be told from other text are left out.
-pub(crate) fn forms(secret: &Secret) -> Vec<Zeroizing<String>> {
-    let bytes = secret.expose();
+fn forms(bytes: &[u8], text: Option<&str>) -> Vec<Zeroizing<String>> {
     if bytes.len() < MIN_REDACTED {
         return Vec::new();
     }
@@ -86,12 +107,12 @@ pub(crate) fn forms(secret: &Secret) -> Vec<Zeroizing<String>> {
         String::from_utf8_lossy(bytes).into_owned(),
         super::encode::percent(bytes, b""),
         super::encode::percent(bytes, b"/"),
-        // Without padding, so that it is found with and without.
+        // Without padding, which matches texts with and without padding.
         general_purpose::STANDARD_NO_PAD.encode(bytes),
         general_purpose::URL_SAFE_NO_PAD.encode(bytes),
         hex::encode(bytes),
     ];
-    if let Some(text) = secret.expose_str() {
+    if let Some(text) = text {
         forms.push(super::encode::json(text));
         forms.push(super::encode::xml(text));
         forms.push(super::encode::form(text));
@@ -106,7 +127,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn no_formatting_shows_a_secret() {
+    fn formatting_a_secret_shows_redacted() {
         let secret = Secret::from("hunter22");
         assert_eq!(
             format!("{secret} {secret:?} {:#?}", Some(&secret)),
@@ -115,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn a_secret_goes_from_texts_in_every_form() {
+    fn secrets_are_redacted_in_every_encoding() {
         let secret = Secret::from("pass/word &<\"é");
         for form in [
             "pass/word &<\"é",
@@ -133,18 +154,18 @@ mod tests {
     }
 
     #[test]
-    fn a_secret_within_another_leaves_nothing_of_it() {
+    fn a_secret_inside_another_is_redacted_completely() {
         let secrets = [Secret::from("abcdef"), Secret::from("abcdefghij")];
         assert_eq!(redact("x abcdefghij y abcdef", &secrets), "x [redacted] y [redacted]");
     }
 
     #[test]
-    fn short_values_are_not_looked_for() {
+    fn short_values_are_not_redacted() {
         assert_eq!(redact("a cat sat", &[Secret::from("at")]), "a cat sat");
     }
 
     #[test]
-    fn a_header_is_sensitive_and_of_legal_bytes() {
+    fn a_secret_header_is_sensitive_and_has_valid_bytes() {
         let header = Secret::from("t0ken").header("Bearer ").unwrap();
         assert!(header.is_sensitive());
         assert_eq!(header, "Bearer t0ken");

@@ -1,4 +1,4 @@
-//! Sessions: log in, keep the token, attach it.
+//! Sessions: log in, keep the token, add it to requests.
 
 pub(crate) mod keystone;
 pub(crate) mod template;
@@ -21,21 +21,21 @@ use super::{
     upstream::{Upstream, missing, versions},
 };
 
-/// A login.
+/// The kinds of logins.
 enum Kind {
     Keystone(Keystone),
     Vsphere(Vsphere),
     Template(Box<TemplateLogin>),
 }
 
-/// Gets sessions.
+/// A source of sessions.
 pub(crate) struct Session {
     upstream: Upstream,
     kind: Kind,
     masked: bool,
 }
 
-/// What logging in gave.
+/// The result of a login.
 struct LoggedIn {
     token: Secret,
     lifetime: Option<std::time::Duration>,
@@ -43,7 +43,7 @@ struct LoggedIn {
 }
 
 impl Session {
-    /// The source, where its token goes, what it could mint.
+    /// Returns the source, the place for its token, and what the credential could be used to obtain.
     pub(crate) fn new(config: &SessionConfig, upstream: Upstream) -> Result<(Self, Place, Mint), String> {
         let (kind, place, mint) = match &config.login {
             Login::Keystone(it) => {
@@ -60,12 +60,12 @@ impl Session {
         Ok((Self { upstream, kind, masked: config.masked }, place, mint))
     }
 
-    /// What guests that log in are answered with, or refused by. For Keystone by `cloudConf`, the file must be readable by now: it says where
-    /// guests log in.
+    /// Returns the mask that answers or denies logins by plugins. For Keystone with `cloudConf`, the file must be readable at
+    /// this time, since it contains the URL of logins.
     pub(crate) fn mask(&self) -> Result<Option<Mask>, String> {
         let post = http::Method::POST;
         let mask = match &self.kind {
-            // What could be minted there is known, and refused anyway.
+            // Requests that return secrets of these clouds are known and denied in any case.
             Kind::Keystone(_) | Kind::Vsphere(_) if !self.masked => return Ok(None),
             Kind::Keystone(it) => {
                 let capture = Capture::Header("X-Subject-Token".to_owned());
@@ -112,7 +112,7 @@ impl TokenSource for Session {
     }
 }
 
-/// The token where an answer has it.
+/// Extracts the token from an answer.
 fn captured(upstream: &Upstream, answer: &Response<Bytes>, capture: &Capture) -> Result<Secret, Failure> {
     match capture {
         Capture::Header(name) => {
@@ -131,13 +131,13 @@ fn captured(upstream: &Upstream, answer: &Response<Bytes>, capture: &Capture) ->
         }
         Capture::Json(pointer) => {
             let answer = serde_json::from_slice(answer.body())
-                .map_err(|_| Failure::unavailable("its issuer answered with something that is not JSON"))?;
+                .map_err(|_| Failure::unavailable("its issuer did not return JSON"))?;
             upstream.secret_at(&answer, pointer)
         }
     }
 }
 
-/// A request with a body of this media type.
+/// Creates a request with a body of this media type.
 fn post(url: &str, kind: &str, body: impl Into<Bytes>) -> Result<Request<Bytes>, Failure> {
     let request = Request::post(url).header(header::CONTENT_TYPE, kind).header(header::ACCEPT, "*/*");
     super::upstream::finish(request, body.into())

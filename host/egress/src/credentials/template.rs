@@ -1,4 +1,4 @@
-//! Texts in which `{{FILE}}` stands for a file's content.
+//! Texts in which `{{FILE}}` is replaced by the content of a file.
 
 use zeroize::Zeroizing;
 
@@ -10,7 +10,7 @@ enum Piece {
     File(SecretFile),
 }
 
-/// A text with holes.
+/// A text with placeholders.
 #[derive(Clone, Debug)]
 pub(crate) struct Filled {
     pieces: Vec<Piece>,
@@ -18,7 +18,7 @@ pub(crate) struct Filled {
 }
 
 impl Filled {
-    /// Reads the text.
+    /// Parses the text.
     pub(crate) fn parse(text: &str, escape: Escape) -> Result<Self, String> {
         let mut pieces = Vec::new();
         let mut rest = text;
@@ -35,7 +35,7 @@ impl Filled {
         Ok(Self { pieces, escape })
     }
 
-    /// The files in it.
+    /// Returns the files that the text refers to.
     pub(crate) fn files(&self) -> impl Iterator<Item = &SecretFile> {
         self.pieces.iter().filter_map(|piece| match piece {
             Piece::File(file) => Some(file),
@@ -43,7 +43,7 @@ impl Filled {
         })
     }
 
-    /// The text with the files' content as it is now.
+    /// Returns the text with the current content of the files.
     pub(crate) async fn fill(&self, upstream: &Upstream) -> Result<Zeroizing<String>, Failure> {
         let mut out = Zeroizing::new(String::new());
         for piece in &self.pieces {
@@ -70,7 +70,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn holes_are_absolute_paths() {
+    fn placeholders_must_be_absolute_paths() {
         let filled = Filled::parse("a={{/run/a}}&b={{/run/b}}!", Escape::Form).unwrap();
         assert_eq!(filled.files().count(), 2);
         assert!(Filled::parse("{{a}}", Escape::Form).unwrap_err().contains("absolute path"));

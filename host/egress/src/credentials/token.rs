@@ -1,4 +1,4 @@
-//! Credentials whose token is got from an issuer: OAuth2 and sessions.
+//! Credentials with a token from an issuer: OAuth2 and sessions.
 
 use std::fmt;
 
@@ -17,13 +17,13 @@ use super::{
 };
 use crate::credential::{Credential, CredentialError, Prepared};
 
-/// A token, and the answer it came in if guests are to see that.
+/// A token, and the answer that contained it if plugins receive it (masked login).
 pub(crate) struct Token {
     pub(crate) value: Secret,
     pub(crate) answer: Option<http::Response<Bytes>>,
 }
 
-/// Where a token comes from.
+/// A source of tokens.
 pub(crate) trait TokenSource: Source<Value = Token> {
     fn upstream(&self) -> &Upstream;
 }
@@ -47,7 +47,9 @@ impl<S: TokenSource> TokenCredential<S> {
             (Guest::Login, Some(mask)) => {
                 mask.check()?;
                 let (_, token) = self.renewed.get().await?;
-                return Ok(Prepared::Answer(mask.login(&token)?));
+                let answer = token.answer.as_ref();
+                let answer = answer.ok_or_else(|| Failure::unavailable("the host's own login is not available"))?;
+                return Ok(Prepared::Answer(mask.login(answer, &token.value)?));
             }
             (Guest::Logout, Some(mask)) => return Ok(Prepared::Answer(mask.logout())),
             _ => {}
@@ -80,7 +82,7 @@ impl<S: TokenSource> Credential for TokenCredential<S> {
     }
 
     fn needs_body(&self, head: &request::Parts) -> bool {
-        // A login's body is read and dropped.
+        // The body of a login is read and discarded.
         self.mint.needs_body() || self.mask.as_ref().is_some_and(|mask| mask.is_at_login(head))
     }
 
@@ -101,7 +103,7 @@ impl<S: TokenSource> Credential for TokenCredential<S> {
     }
 
     fn mask(&self, head: &mut response::Parts) {
-        // An answer may hand out the next one where the one before was sent.
+        // An answer may contain the next token in the header in which the current one was sent.
         self.place.remove(&mut head.headers);
         place::mask(&mut head.headers, &self.secrets());
     }

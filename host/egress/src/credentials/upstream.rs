@@ -1,4 +1,4 @@
-//! Requests to issuers: the host's own. What an issuer says of a failure is quoted short and redacted.
+//! Requests of the host to issuers. Errors quote only a short, redacted part of an issuer's answer.
 
 use std::{sync::Arc, time::Duration};
 
@@ -16,7 +16,7 @@ use super::{
 };
 use crate::credential::Issuer;
 
-/// What every source has.
+/// Dependencies of all sources.
 pub(crate) struct Upstream {
     name: String,
     issuer: Arc<dyn Issuer>,
@@ -37,7 +37,7 @@ impl Upstream {
         self.clock.now()
     }
 
-    /// All secrets met so far.
+    /// Returns the secrets seen so far.
     pub(crate) fn vault(&self) -> &Vault {
         &self.vault
     }
@@ -49,14 +49,14 @@ impl Upstream {
         secret
     }
 
-    /// Reads a file of text, and remembers it for redaction.
+    /// Reads a text file as a secret, and remembers it for redaction.
     pub(crate) async fn read(&self, file: &SecretFile) -> Result<Secret, FileError> {
         let secret = file.text().await?;
         self.vault.note(&secret);
         Ok(secret)
     }
 
-    /// Sends a request and gives the answer, whatever its status.
+    /// Sends a request and returns the answer, whatever its status.
     pub(crate) async fn ask(&self, request: Request<Bytes>) -> Result<Response<Bytes>, Failure> {
         self.issuer.send(request).await.map_err(|error| {
             let failure = Failure::from(error);
@@ -64,14 +64,14 @@ impl Upstream {
         })
     }
 
-    /// Sends a request. Anything but success is a failure.
+    /// Sends a request. Any status other than success is a failure.
     pub(crate) async fn send(&self, request: Request<Bytes>) -> Result<Response<Bytes>, Failure> {
         let host = request.uri().host().unwrap_or_default().to_owned();
         let response = self.ask(request).await?;
         self.succeeded(&host, response)
     }
 
-    /// An answer's failure, if it is one.
+    /// Returns the answer if it is a success, or else the failure.
     pub(crate) fn succeeded(&self, host: &str, response: Response<Bytes>) -> Result<Response<Bytes>, Failure> {
         let status = response.status();
         if status.is_success() {
@@ -82,7 +82,7 @@ impl Upstream {
         Err(if is_passing(status) { Failure::unavailable(sentence) } else { Failure::denied(sentence) })
     }
 
-    /// Sends a form and reads the answer as JSON.
+    /// Sends a form and parses the answer as JSON.
     pub(crate) async fn form(
         &self,
         url: &str,
@@ -99,43 +99,45 @@ impl Upstream {
         self.json(finish(request, body)?).await
     }
 
-    /// Sends a request and reads the answer as JSON.
+    /// Sends a request and parses the answer as JSON.
     pub(crate) async fn json(&self, request: Request<Bytes>) -> Result<Value, Failure> {
         let response = self.send(request).await?;
-        serde_json::from_slice(response.body())
-            .map_err(|_| Failure::unavailable("its issuer answered with something that is not JSON"))
+        serde_json::from_slice(response.body()).map_err(|_| Failure::unavailable("its issuer did not return JSON"))
     }
 
-    /// A secret as the value of a header.
+    /// Returns a secret as a header value.
     pub(crate) fn header_value(&self, secret: &Secret, prefix: &str) -> Result<http::HeaderValue, Failure> {
-        secret.header(prefix).ok_or_else(|| Failure::malformed("the secret has bytes that no header may have"))
+        secret
+            .header(prefix)
+            .ok_or_else(|| Failure::malformed("the secret contains bytes that are not allowed in headers"))
     }
 
-    /// A text of the answer, at a JSON pointer.
+    /// Returns the text at a JSON pointer in the answer as a secret.
     pub(crate) fn secret_at(&self, answer: &Value, pointer: &str) -> Result<Secret, Failure> {
         let text = answer.pointer(pointer).and_then(Value::as_str).filter(|text| !text.is_empty());
         text.map(|text| self.keep(text)).ok_or_else(|| missing(pointer))
     }
 
-    /// How long something is valid that ends at this time.
+    /// Returns the time until `end`; zero if it has passed.
     pub(crate) fn until(&self, end: Timestamp) -> Duration {
         Duration::try_from(end.duration_since(self.now())).unwrap_or(Duration::ZERO)
     }
 }
 
-/// The answer lacks something.
+/// Returns the failure for an answer without a required part.
 pub(crate) fn missing(what: &str) -> Failure {
     Failure::unavailable(format!("its issuer's answer has no {what}"))
 }
 
-/// Ends a request.
+/// Completes a request.
 pub(crate) fn finish(request: http::request::Builder, body: Bytes) -> Result<Request<Bytes>, Failure> {
     request
         .body(body)
-        .map_err(|_| Failure::malformed("a request to its issuer cannot be made: see its URL and headers"))
+        .map_err(|_| Failure::malformed("cannot create a request to its issuer: check its URL and headers"))
 }
 
-/// The sum of the versions of files: it grows whenever one changes. One that cannot be read counts as before.
+/// Returns the sum of the versions of files, which increases whenever one changes. A file that cannot be read counts with its
+/// previous version.
 pub(crate) async fn versions(files: &[SecretFile]) -> u64 {
     let mut sum = 0_u64;
     for file in files {
@@ -148,14 +150,14 @@ pub(crate) async fn versions(files: &[SecretFile]) -> u64 {
     sum
 }
 
-/// An answer that another try may better.
+/// Returns true for answers after which a retry may succeed.
 fn is_passing(status: StatusCode) -> bool {
     status.is_server_error()
         || matches!(status, StatusCode::REQUEST_TIMEOUT | StatusCode::TOO_EARLY | StatusCode::TOO_MANY_REQUESTS)
 }
 
-/// The short name of an error, where issuers have it: OAuth2 (`error`), Google (`error.status`), Keystone (`error.title`), AWS (XML
-/// `Code`, JSON `code`).
+/// Returns the short name of an error, if the issuer uses one of these formats: OAuth2 (`error`), Google (`error.status`),
+/// Keystone (`error.title`), AWS (XML `Code`, JSON `code`).
 fn error_code(body: &[u8]) -> Option<String> {
     if let Ok(value) = serde_json::from_slice::<Value>(body) {
         let pointers = ["/error", "/error/status", "/error/title", "/code", "/Code"];
@@ -164,7 +166,7 @@ fn error_code(body: &[u8]) -> Option<String> {
     element(std::str::from_utf8(body).ok()?, "Code")
 }
 
-/// The text of the first XML element of this name, without its children.
+/// Returns the text of the first XML element with this name; `None` if it has children.
 pub(crate) fn element(text: &str, name: &str) -> Option<String> {
     let (_, rest) = text.split_once(&format!("<{name}>"))?;
     let (inner, _) = rest.split_once(&format!("</{name}>"))?;
@@ -176,7 +178,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn errors_are_named_as_issuers_do() {
+    fn finds_the_error_code_of_an_issuer() {
         for (body, code) in [
             (r#"{"error":"invalid_client","error_description":"x"}"#, Some("invalid_client")),
             (r#"{"error":{"code":403,"status":"PERMISSION_DENIED"}}"#, Some("PERMISSION_DENIED")),
@@ -190,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn some_answers_pass_by_themselves() {
+    fn some_statuses_are_transient() {
         for (status, passing) in
             [(400, false), (401, false), (403, false), (404, false), (429, true), (408, true), (500, true)]
         {
@@ -199,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn an_element_is_its_text() {
+    fn reads_the_text_of_an_xml_element() {
         assert_eq!(element("<a><Code> x&amp;y </Code></a>", "Code").as_deref(), Some("x&y"));
         assert_eq!(element("<Code><b/></Code>", "Code"), None);
         assert_eq!(element("<Code>x", "Code"), None);

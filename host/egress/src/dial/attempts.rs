@@ -1,4 +1,4 @@
-//! Several addresses of one host, until one takes the connection (after RFC 8305).
+//! Connection attempts to several addresses of a host (based on RFC 8305).
 
 use std::{net::SocketAddr, time::Duration};
 
@@ -10,13 +10,13 @@ use crate::{
     rule::Target,
 };
 
-/// How much longer each further address waits, unless one before it has failed (RFC 8305, 5).
+/// Delay before the next address is tried, unless the previous attempt fails earlier (RFC 8305, section 5).
 const STAGGER: Duration = Duration::from_millis(250);
 
-/// Connects to the first address that takes it.
+/// Connects to the first address that accepts the connection.
 ///
 /// # Errors
-/// [`Code::ConnectionRefused`] if none does.
+/// [`Code::ConnectionRefused`] if no address does.
 pub(super) async fn connect(target: &Target, addresses: &[SocketAddr]) -> Result<TcpStream, Refusal> {
     let mut waiting = alternate(addresses).into_iter();
     let mut running = FuturesUnordered::new();
@@ -30,7 +30,7 @@ pub(super) async fn connect(target: &Target, addresses: &[SocketAddr]) -> Result
             Some(result) = running.next() => match result {
                 Ok(stream) => return Ok(stream),
                 Err(error) => {
-                    let sentence = format!("there is no connection to {target}: {error}");
+                    let sentence = format!("cannot connect to {target}: {error}");
                     failure = Refusal::new(Code::ConnectionRefused, Cause::Connect, sentence);
                     running.extend(waiting.next().map(TcpStream::connect));
                 }
@@ -40,12 +40,13 @@ pub(super) async fn connect(target: &Target, addresses: &[SocketAddr]) -> Result
     }
 }
 
-/// A host without addresses.
+/// Returns the error for a host without addresses.
 pub(super) fn nowhere(target: &Target) -> Refusal {
     Refusal::new(Code::DnsError, Cause::Dns, format!("{target} has no address"))
 }
 
-/// In the resolver's order, but with families in turns: a family that does not work costs one attempt.
+/// Returns the addresses in the resolver's order, but alternating between IPv4 and IPv6, so that a family that does not work
+/// costs one attempt.
 fn alternate(addresses: &[SocketAddr]) -> Vec<SocketAddr> {
     let Some(first) = addresses.first() else { return Vec::new() };
     let (same, other): (Vec<_>, Vec<_>) =
@@ -71,14 +72,14 @@ mod tests {
     }
 
     #[test]
-    fn families_take_turns() {
+    fn address_families_alternate() {
         let all = ["[::1]:1", "[::2]:1", "[::3]:1", "1.1.1.1:1"].map(|it| it.parse().unwrap());
         assert_eq!(alternate(&all), [all[0], all[3], all[1], all[2]]);
         assert!(alternate(&[]).is_empty());
     }
 
     #[tokio::test]
-    async fn the_next_address_is_tried_when_one_fails() {
+    async fn tries_the_next_address_if_one_fails() {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let closed = { TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap() };
         let open = listener.local_addr().unwrap();

@@ -1,4 +1,4 @@
-//! A tunnel through an HTTP proxy.
+//! Tunnels through an HTTP proxy.
 
 use std::net::SocketAddr;
 
@@ -12,22 +12,22 @@ use crate::{
     rule::Target,
 };
 
-/// Largest answer of a proxy to CONNECT.
+/// Maximum size of a proxy's answer to CONNECT.
 const MAX_ANSWER: usize = 8 * 1024;
 
 /// Asks the proxy to connect to the address that was checked.
 ///
 /// # Errors
-/// [`Code::ConnectionRefused`] if it does not.
+/// [`Code::ConnectionRefused`] if the proxy does not connect.
 pub(super) async fn tunnel(mut tcp: TcpStream, to: SocketAddr, proxy: &Target) -> Result<TcpStream, Refusal> {
     let failed = |why: &dyn std::fmt::Display| {
-        let sentence = format!("the proxy {proxy} does not connect to {to}: {why}");
+        let sentence = format!("proxy {proxy} cannot connect to {to}: {why}");
         Refusal::new(Code::ConnectionRefused, Cause::Connect, sentence)
     };
     let request = format!("CONNECT {to} HTTP/1.1\r\nHost: {to}\r\n\r\n");
     tcp.write_all(request.as_bytes()).await.map_err(|error| failed(&error))?;
     let mut answer = Vec::with_capacity(256);
-    // Byte by byte, so that nothing of what comes after is taken; it is a line or two, once per connection.
+    // Reads single bytes so that no data after the answer is consumed. The answer is short and read once per connection.
     while !answer.ends_with(b"\r\n\r\n") {
         if answer.len() >= MAX_ANSWER {
             return Err(failed(&"its answer is too long"));
@@ -39,7 +39,7 @@ pub(super) async fn tunnel(mut tcp: TcpStream, to: SocketAddr, proxy: &Target) -
     let mut words = line.split(' ');
     match (words.next(), words.next()) {
         (Some("HTTP/1.1" | "HTTP/1.0"), Some("200")) => Ok(tcp),
-        // Only the number: the rest is text that nobody has checked.
+        // Only the number: the rest is untrusted text.
         (_, status) => {
             let status: String = status.unwrap_or_default().chars().filter(char::is_ascii_digit).take(3).collect();
             Err(failed(&format!("it answered {status}")))

@@ -1,4 +1,4 @@
-//! From names to addresses.
+//! Name resolution.
 
 use std::{
     io,
@@ -9,20 +9,21 @@ use std::{
 use async_trait::async_trait;
 use tokio::{sync::Semaphore, task::spawn_blocking};
 
-/// Finds the addresses of a name. Nobody asks it twice for one connection.
+/// A resolver of names, which is called once per connection.
 #[async_trait]
 pub trait Resolver: Send + Sync {
-    /// All addresses of the name, the preferred first.
+    /// Returns all addresses of the name, the preferred one first.
     ///
     /// # Errors
-    /// If the name has none, or nobody can tell.
+    /// If the name has no address or cannot be resolved.
     async fn resolve(&self, name: &str) -> io::Result<Vec<IpAddr>>;
 }
 
-/// Look-ups at a time. Each blocks a thread until the system's resolver gives up, whether or not anybody still waits.
+/// Maximum number of concurrent lookups. Each blocks a thread until the system resolver returns, even if the caller no longer
+/// waits.
 const LOOKUPS: usize = 8;
 
-/// The system's resolver: `/etc/hosts`, `/etc/resolv.conf` and what else it is set up for.
+/// The system resolver, which uses `/etc/hosts`, `/etc/resolv.conf` and other configured sources.
 #[derive(Clone, Debug)]
 pub struct SystemResolver {
     lookups: Arc<Semaphore>,
@@ -40,7 +41,7 @@ impl Resolver for SystemResolver {
         let permit = self.lookups.clone().acquire_owned().await.map_err(io::Error::other)?;
         let name = name.to_owned();
         let lookup = spawn_blocking(move || {
-            // As long as the thread is busy, not as long as somebody waits.
+            // The permit is held while the thread is busy, even if the caller no longer waits.
             let _permit = permit;
             let all = (name.as_str(), 0).to_socket_addrs()?;
             Ok(all.map(|address| address.ip()).collect())
@@ -54,7 +55,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn the_system_knows_localhost() {
+    async fn the_system_resolver_resolves_localhost() {
         let found = SystemResolver::default().resolve("localhost").await.unwrap();
         assert!(found.iter().all(IpAddr::is_loopback) && !found.is_empty(), "{found:?}");
     }

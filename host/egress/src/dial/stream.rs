@@ -1,4 +1,4 @@
-//! A connection, plain or over TLS.
+//! A connection, with or without TLS.
 
 use std::{
     io,
@@ -15,7 +15,7 @@ use tokio::{
 };
 use tokio_rustls::client::TlsStream;
 
-/// When a connection was opened; travels with every answer that comes over it.
+/// When the connection was opened. It is attached to every answer on this connection.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Opened(pub(crate) Instant);
 

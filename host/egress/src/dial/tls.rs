@@ -1,4 +1,4 @@
-//! TLS as a rule wants it.
+//! TLS as configured by a rule.
 
 mod pin;
 
@@ -27,7 +27,7 @@ use crate::{
     rule::{Host, Target},
 };
 
-/// How TLS is spoken under one rule, with what was read of its files.
+/// The TLS settings of a rule and the content of its files.
 #[derive(Clone, Debug)]
 pub(super) struct Tls(Arc<Shared>);
 
@@ -45,10 +45,11 @@ struct Read {
     config: Arc<ClientConfig>,
 }
 
-/// What tells one state of a file from another. Kubernetes replaces mounted files by a link, which changes the inode.
+/// Metadata that differs between two states of a file. Kubernetes updates mounted files by switching a link, which changes the
+/// inode.
 type Stamp = Option<(SystemTime, u64, u64)>;
 
-/// Why there is no TLS. The sentence names the file.
+/// Why TLS cannot be used; names the file.
 type Problem = String;
 
 impl Tls {
@@ -56,14 +57,14 @@ impl Tls {
         Self(Arc::new(Shared { wanted, pin, metrics, read: Mutex::default() }))
     }
 
-    /// Speaks TLS with the far end of a connection, which has to be the target.
+    /// Performs the TLS handshake and verifies that the server is the target.
     ///
     /// # Errors
-    /// [`Code::TlsCertificateError`] if it is somebody else, or if a file cannot be read; [`Code::TlsProtocolError`] if there is no
-    /// common language.
+    /// [`Code::TlsCertificateError`] if the server is not the target, or if a file cannot be read; [`Code::TlsProtocolError`] if
+    /// the handshake fails for another reason.
     pub(super) async fn agree(&self, target: &Target, tcp: TcpStream) -> Result<TlsStream<TcpStream>, Refusal> {
         let failed = |code, why: &dyn std::fmt::Display| {
-            Refusal::new(code, Cause::Tls, format!("there is no trusted connection to {target}: {why}"))
+            Refusal::new(code, Cause::Tls, format!("TLS connection to {target} failed: {why}"))
         };
         let shared = self.0.clone();
         let config =
@@ -88,7 +89,7 @@ impl Tls {
 }
 
 impl Shared {
-    /// The configuration, read again if one of its files has changed. What cannot be read does not replace what could.
+    /// Returns the TLS configuration, which is read again if a file has changed. If this fails, the previous one is used.
     fn config(&self) -> Result<Arc<ClientConfig>, Problem> {
         let files = [&self.wanted.ca_file, &self.wanted.cert_file, &self.wanted.key_file];
         let stamps: Vec<_> = files.into_iter().flatten().map(|file| stamp(file)).collect();
@@ -104,7 +105,7 @@ impl Shared {
             }
             Err(problem) => match before {
                 Some(read) => {
-                    tracing::warn!(target: "egress", "{problem}; going on with what was read before");
+                    tracing::warn!(target: "egress", "{problem}; using the previous version");
                     Ok(read.config)
                 }
                 None => Err(problem),
@@ -176,7 +177,7 @@ fn certificates(file: &Path) -> Result<Vec<CertificateDer<'static>>, Problem> {
     }
 }
 
-/// When a certificate is not valid any more, in seconds since 1970.
+/// Returns the expiry of a certificate, in seconds since 1970.
 fn expiration(certificate: &CertificateDer<'_>) -> Option<i64> {
     let (_, certificate) = x509_parser::parse_x509_certificate(certificate).ok()?;
     Some(certificate.validity().not_after.timestamp())

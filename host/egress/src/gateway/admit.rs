@@ -1,4 +1,4 @@
-//! What the head of a request tells.
+//! Decisions based on the head of a request.
 
 use std::sync::Arc;
 
@@ -19,10 +19,10 @@ use crate::{
     uri,
 };
 
-/// What the guest is told of a request before it is in service.
-const NOT_YET: &str = "the cloud must not be called while a plugin is made, in configure and in info";
+/// Error for requests of a plugin before it is in service.
+const NOT_YET: &str = "plugins must not send requests during instantiation, configure and info";
 
-/// A refusal, and the rule that was in question.
+/// A refusal, and the rule that caused it.
 type Refused = (Option<Arc<str>>, Refusal);
 
 pub(super) fn admit(shared: &Arc<Shared>, head: &Parts, call: &Call<'_>) -> Result<Admitted, Refusal> {
@@ -40,7 +40,7 @@ fn decide(shared: &Arc<Shared>, head: &Parts, call: &Call<'_>) -> Result<Admitte
         return Err(nobody(Refusal::new(Code::InternalError, Cause::Loading, NOT_YET)));
     }
     if !METHODS.contains(&head.method) {
-        let sentence = "the method is none of GET, HEAD, POST, PUT, PATCH, DELETE and OPTIONS";
+        let sentence = "the method must be one of GET, HEAD, POST, PUT, PATCH, DELETE and OPTIONS";
         return Err(nobody(Refusal::new(Code::HttpRequestMethodInvalid, Cause::Method, sentence)));
     }
     let target = uri::target(&head.uri).map_err(nobody)?;
@@ -48,7 +48,7 @@ fn decide(shared: &Arc<Shared>, head: &Parts, call: &Call<'_>) -> Result<Admitte
     headers::check(head, &target).map_err(nobody)?;
     let policy = shared.policy.load();
     let rules = policy.for_target(&target);
-    // Where no rule asks for actions, a parameter of that name may mean anything.
+    // If no rule uses actions, parameters with these names can have any meaning.
     let asked = call.dry_run || rules.iter().any(|wired| !wired.grant.actions.is_empty());
     let actions = if asked { actions::of_head(head) } else { Ok(Actions::default()) };
     let actions = actions.map_err(|why| nobody(unclear(why)))?;
@@ -59,7 +59,7 @@ fn decide(shared: &Arc<Shared>, head: &Parts, call: &Call<'_>) -> Result<Admitte
         return Err(rule(writes(&head.method)));
     }
     let authentication = Authentication::of(head);
-    // A credential takes the place of what the guest sends; without one there is nothing to take it.
+    // A credential replaces authentication by the plugin. Without a credential, the request must be denied.
     let refuses = |wired: &Arc<Wired>| wired.grant.guest_auth == GuestAuth::Refused && wired.grant.credential.is_none();
     if candidates.iter().all(refuses)
         && let Some(name) = authentication.name()
@@ -103,14 +103,16 @@ fn decide(shared: &Arc<Shared>, head: &Parts, call: &Call<'_>) -> Result<Admitte
     })
 }
 
-/// The rules that may decide: the first that permits the request, and before it those for which its body decides.
+/// Returns the rules that may apply: the first that allows the request, and all rules before it for which the body must be read
+/// to decide.
 fn choose(rules: &[&Arc<Wired>], head: &Parts, target: &Target, actions: &Actions) -> Result<Vec<Arc<Wired>>, Refused> {
     let path = head.uri.path();
-    // Also where a later rule permits every path: it must not get what an earlier one would have got, had it been told.
+    // Also if a later rule allows every path: it must not apply to a request that an earlier rule would handle if the path were
+    // unambiguous.
     if let Some(first) = rules.iter().find(|wired| !wired.grant.paths.is_empty())
         && let Some(trick) = path::trick(path)
     {
-        let sentence = format!("{trick}, and rule `{}` permits certain paths only", first.grant.name);
+        let sentence = format!("{trick}, but rule `{}` allows only certain paths", first.grant.name);
         return Err((Some(first.grant.name.clone()), Refusal::denied(Cause::Path, sentence)));
     }
     let mut chosen = Vec::new();
@@ -118,7 +120,7 @@ fn choose(rules: &[&Arc<Wired>], head: &Parts, target: &Target, actions: &Action
     let mut note = |nearness: u8, wired: &Arc<Wired>, cause, what: &str| {
         if nearest.as_ref().is_none_or(|(other, _)| *other < nearness) {
             let name = &wired.grant.name;
-            let sentence = format!("rule `{name}` permits {target}, but not {what}");
+            let sentence = format!("rule `{name}` allows {target}, but not {what}");
             nearest = Some((nearness, (Some(name.clone()), Refusal::denied(cause, sentence))));
         }
     };
@@ -145,23 +147,22 @@ fn choose(rules: &[&Arc<Wired>], head: &Parts, target: &Target, actions: &Action
 }
 
 fn unruled(target: &Target) -> Refusal {
-    Refusal::denied(Cause::NoRule, format!("no rule permits {target}"))
+    Refusal::denied(Cause::NoRule, format!("no rule allows {target}"))
 }
 
 pub(super) fn unclear(why: actions::Unclear) -> Refusal {
-    Refusal::denied(Cause::Action, format!("what the request asks for cannot be told: {why}"))
+    Refusal::denied(Cause::Action, format!("cannot determine the action of the request: {why}"))
 }
 
 pub(super) fn writes(method: &Method) -> Refusal {
-    let sentence = format!(
-        "a dry run changes nothing, and this {method} may; name its action in the rule's `reads` if it is a read"
-    );
+    let sentence =
+        format!("dry run: this {method} may change something; if it is a read, add its action to `reads` of the rule");
     Refusal::denied(Cause::DryRun, sentence)
 }
 
 pub(super) fn guest_authenticates(rule: &str, what: &str) -> Refusal {
     let sentence = format!(
-        "the plugin authenticates by itself ({what}); bind a credential to rule `{rule}`, or say `guestAuth: allowed` there"
+        "the plugin sets authentication itself ({what}); add a credential to rule `{rule}`, or set `guestAuth: allowed`"
     );
     Refusal::denied(Cause::GuestAuth, sentence)
 }

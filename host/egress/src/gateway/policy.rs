@@ -1,4 +1,4 @@
-//! The rules in force, each with its client.
+//! The current rules, each with its HTTP client.
 
 use std::sync::Arc;
 
@@ -12,15 +12,15 @@ use crate::{
     rule::Target,
 };
 
-/// The rules in force.
+/// The current rules.
 #[derive(Debug)]
 pub(super) struct Policy {
     grants: Vec<Arc<Wired>>,
     pub(super) warnings: Vec<String>,
 }
 
-/// A rule with the client that sends its requests. A rule has connections of its own: a connection that is used again is not
-/// checked again.
+/// A rule with its HTTP client. Rules do not share connections, since the address of a connection is not checked again when it is
+/// reused.
 #[derive(Debug)]
 pub(super) struct Wired {
     pub(super) grant: Grant,
@@ -57,7 +57,7 @@ impl Policy {
         Ok(Self { grants: grants.into_iter().map(wired).collect(), warnings })
     }
 
-    /// The rules that permit a target, in their order.
+    /// Returns the rules that allow a target, in order.
     pub(super) fn for_target(&self, target: &Target) -> Vec<&Arc<Wired>> {
         self.grants.iter().filter(|wired| wired.grant.to.permits(target)).collect()
     }

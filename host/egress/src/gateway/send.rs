@@ -1,4 +1,4 @@
-//! A request that was admitted, on its way.
+//! Sending of admitted requests.
 
 use std::{
     hash::{DefaultHasher, Hash as _, Hasher as _},
@@ -9,7 +9,7 @@ use std::{
 use bytes::Bytes;
 use http::{
     HeaderValue, Request, Response, StatusCode,
-    header::{CONTENT_LENGTH, RETRY_AFTER},
+    header::{ACCEPT_ENCODING, CONTENT_LENGTH, RETRY_AFTER},
     request::Parts,
 };
 use http_body::Body;
@@ -27,7 +27,7 @@ use super::{
     wire::{Times, Unanswered},
 };
 use crate::{
-    actions::{self, Actions, is_bodiless},
+    actions::{self, Actions, is_bodiless, of_head},
     breaker::Outcome,
     config::GuestAuth,
     download::{Bounds, ResponseBody, over},
@@ -40,13 +40,14 @@ use crate::{
     refusal::{Cause, Code, Refusal},
     rule::Target,
     upload::{BoxError, GuestBody, MAX_HELD, Progress, Upload, collect, too_long},
+    veil::Veil,
 };
 
-/// How often a request is sent again since what authenticated it was refused: another value may have been got when the password had not
-/// quite changed yet.
+/// Maximum number of retries after the authentication of a request was rejected. The first renewal may have happened just before
+/// a change of the password took effect.
 const REFUSALS: u32 = 2;
 
-/// A request that its head does not speak against. Send it.
+/// A request that is allowed as far as its head shows. It is sent with [`Admitted::send`].
 pub struct Admitted {
     pub(super) shared: Arc<Shared>,
     pub(super) candidates: Vec<Arc<Wired>>,
@@ -63,24 +64,24 @@ pub struct Admitted {
     pub(super) meter: Box<Meter>,
 }
 
-/// A body, held or not.
+/// A body, in memory or streamed.
 enum Content {
     Held(Bytes),
     Streamed(GuestBody),
 }
 
-/// An answer, from the network or from this host.
+/// An answer, from the network or from Skydock itself.
 enum Answer {
     Network(Response<Incoming>),
     Own(Response<Bytes>),
 }
 
 impl Admitted {
-    /// Sends the request, of which `head` was admitted, and gives the answer once its head is here. Dropping the future, or the
-    /// answer's body, gives the request up.
+    /// Sends the request whose `head` was admitted, and returns the answer when its head has arrived. Dropping the future or the
+    /// answer's body cancels the request.
     ///
     /// # Errors
-    /// [`Refusal`], which is counted.
+    /// [`Refusal`] if the request is denied or fails. It is counted in the metrics.
     pub async fn send<B>(mut self, head: Parts, body: B) -> Result<Response<ResponseBody>, Refusal>
     where
         B: Body<Data = Bytes> + Send + 'static,
@@ -91,7 +92,7 @@ impl Admitted {
         let deadline = self.started + total.map_or(self.left, |total| total.min(self.left));
         let sent = timeout_at(deadline, Box::pin(self.go(head, body, deadline))).await;
         match sent.unwrap_or_else(|_| Err(over())) {
-            Ok((answer, bounds, permits)) => {
+            Ok((answer, bounds, permits, veil)) => {
                 let (mut head, body) = match answer {
                     Answer::Network(answer) => {
                         let (head, body) = answer.into_parts();
@@ -103,11 +104,11 @@ impl Admitted {
                     }
                 };
                 strip_hop_by_hop(&mut head.headers);
-                // What hyper knows of the connection is not the guest's.
+                // hyper's information about the connection is not for the plugin.
                 head.extensions.clear();
                 self.meter.status = Some(head.status.as_u16());
                 let body = match body {
-                    Ok(body) => ResponseBody::streamed(body, bounds, permits, self.meter),
+                    Ok(body) => ResponseBody::streamed(body, bounds, permits, veil, self.meter),
                     Err(body) => ResponseBody::whole(body, self.meter),
                 };
                 Ok(Response::from_parts(head, body))
@@ -124,7 +125,7 @@ impl Admitted {
         mut head: Parts,
         body: GuestBody,
         deadline: Instant,
-    ) -> Result<(Answer, Bounds, Arc<Permits>), Refusal> {
+    ) -> Result<(Answer, Bounds, Arc<Permits>, Veil), Refusal> {
         let slot = slot(self.instance.clone()).await?;
         let (wired, content) = self.look_inside(&head, body, deadline).await?;
         let grant = &wired.grant;
@@ -136,6 +137,10 @@ impl Admitted {
         let bounds = Bounds { most: grant.limits.response_body, between: times.between, deadline };
         let length = headers::content_length(&head.headers);
         rewrite(&mut head, &content, length);
+        if grant.credential.is_some() {
+            // Secrets cannot be found in a compressed body.
+            head.headers.remove(ACCEPT_ENCODING);
+        }
         let sign = Sign { grant, authentication: &self.authentication, target: &self.target };
         let mut content = Some(content);
         let (mut refused, mut resent) = (0, false);
@@ -145,7 +150,7 @@ impl Admitted {
                 Ok(true) => self.shared.surroundings.metrics.throttled(&self.shared.plugin, &grant.name),
                 Err(pause) => {
                     self.shared.surroundings.metrics.throttled(&self.shared.plugin, &grant.name);
-                    return Ok((Answer::Own(paused(pause)), bounds, permits));
+                    return Ok((Answer::Own(paused(pause)), bounds, permits, Veil::default()));
                 }
             }
             let held = match &content {
@@ -154,7 +159,7 @@ impl Admitted {
             };
             let (prepared, used) = match sign.prepare(head.clone(), held.as_ref()).await? {
                 Signed::Send(prepared, used) => (prepared, used),
-                Signed::Answer(answer) => return Ok((Answer::Own(answer), bounds, permits)),
+                Signed::Answer(answer) => return Ok((Answer::Own(answer), bounds, permits, Veil::default())),
             };
             let keep = used.is_some() && held.is_none() && refused == 0;
             let progress = Progress::new(self.meter.sent.clone(), keep.then(|| self.shared.held.clone()));
@@ -168,7 +173,10 @@ impl Admitted {
             };
             let request = Request::from_parts(prepared, upload);
             let answer = self.exchange(&wired, request, &progress, times).await;
-            if !resent && is_bodiless(&self.meter.method) && answer.as_ref().is_err_and(|it| it.stale) {
+            // The server may have started to process the request. With an action in the query, even a GET may change something.
+            let repeatable =
+                || is_bodiless(&head.method) && of_head(&head).is_ok_and(|actions| actions.named.is_empty());
+            if !resent && answer.as_ref().is_err_and(|it| it.stale) && repeatable() {
                 (content, resent) = (Some(Content::Held(Bytes::new())), true);
                 continue;
             }
@@ -177,7 +185,7 @@ impl Admitted {
             if let Some(pause) = pace::pause(&answer, now(), grant.limits.pause) {
                 self.host.pause(&grant.name, pause);
             }
-            // ELB says 403 to a key that has been deleted, as to what a policy forbids.
+            // ELB answers 403 both to a deleted key and to a request that a policy forbids.
             if let (StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN, Some(used), Some(credential), ..REFUSALS) =
                 (answer.status, used, &grant.credential, refused)
                 && let Some(bytes) = held.or_else(|| progress.whole())
@@ -188,17 +196,19 @@ impl Admitted {
                 refused += 1;
                 continue;
             }
+            let mut veil = Veil::default();
             if let Some(credential) = &grant.credential {
                 if let Some(used) = used.filter(|_| answer.status.is_success()) {
                     credential.accepted(used, self.kind(&head));
                 }
                 credential.mask(&mut answer);
+                veil = Veil::new(credential.secrets());
             }
-            return Ok((Answer::Network(Response::from_parts(answer, body)), bounds, permits));
+            return Ok((Answer::Network(Response::from_parts(answer, body)), bounds, permits, veil));
         }
     }
 
-    /// One exchange, of which the breaker is told.
+    /// Sends the request once and reports the outcome to the breaker.
     async fn exchange(
         &self,
         wired: &Wired,
@@ -207,10 +217,10 @@ impl Admitted {
         times: Times,
     ) -> Result<Response<Incoming>, Unanswered> {
         let limits = &wired.grant.limits;
-        // A third of it: by default a call has less time than the first byte has.
+        // A third of the limit, since the default limit is longer than a call may take.
         let passed = self.host.enter(limits.first_byte / 3)?;
         let answer = wired.wire.exchange(request, progress, times).await;
-        // What was too slow for a guest in a hurry says nothing of the host.
+        // If the plugin requested shorter timeouts, a timeout does not mean that the host is down.
         let hurried = times.connect < limits.connect || times.first_byte < limits.first_byte;
         passed.ended(match &answer {
             Ok(_) => Outcome::Answered,
@@ -224,7 +234,7 @@ impl Admitted {
         answer
     }
 
-    /// Finds the rule that decides, for which the body may have to be read.
+    /// Determines the rule that applies, and reads the body if this is necessary to decide.
     async fn look_inside(
         &mut self,
         head: &Parts,
@@ -234,11 +244,11 @@ impl Admitted {
         let Some(first) = self.candidates.first() else { return Err(nothing_left()) };
         let between = times(&first.grant, self.options).between;
         if is_bodiless(&head.method) {
-            // Servers differ in whether they read it, and this host could not tell what for.
+            // Servers differ in whether they read the body of such requests, so its meaning cannot be determined.
             let none = collect(body, 0, between, deadline).await;
             none.map_err(|refusal| match refusal.code() {
                 Code::HttpRequestBodySize => {
-                    Refusal::denied(Cause::RequestBody, format!("a {} has no body", head.method))
+                    Refusal::denied(Cause::RequestBody, format!("a {} must not have a body", head.method))
                 }
                 _ => refusal,
             })?;
@@ -270,14 +280,15 @@ impl Admitted {
         Ok((wired, Content::Held(bytes)))
     }
 
-    /// A number that requests of the same kind share, as far as a credential may be refused to one kind and not to another.
+    /// Returns a number that is equal for requests of the same kind. A cloud may reject a credential for one kind of request
+    /// only.
     fn kind(&self, head: &Parts) -> u64 {
         let mut hasher = DefaultHasher::new();
         (&self.target, &head.method, head.uri.path(), &self.actions.named).hash(&mut hasher);
         hasher.finish()
     }
 
-    /// The first rule that permits these actions.
+    /// Returns the first rule that allows these actions.
     fn decide(&self, actions: &Actions) -> Result<Arc<Wired>, Refusal> {
         let decides = self.candidates.iter().find(|wired| wired.grant.permits_actions(actions) == Verdict::Yes);
         let Some(wired) = decides else { return Err(nothing_left()) };
@@ -292,7 +303,7 @@ impl Admitted {
     }
 }
 
-/// Makes of the guest's head the one that goes out.
+/// Converts the plugin's head into the one that is sent.
 fn rewrite(head: &mut Parts, content: &Content, length: Option<u64>) {
     strip_hop_by_hop(&mut head.headers);
     head.headers.remove(CONTENT_LENGTH);
@@ -306,15 +317,15 @@ fn rewrite(head: &mut Parts, content: &Content, length: Option<u64>) {
 }
 
 async fn slot(slots: Arc<Semaphore>) -> Result<OwnedSemaphorePermit, Refusal> {
-    // They are never closed.
+    // The semaphores are never closed.
     let closed = |_| Refusal::new(Code::InternalError, Cause::Internal, "the gateway is closed");
     slots.acquire_owned().await.map_err(closed)
 }
 
-/// A guest may ask for less than the rule permits.
+/// Returns the timeouts. A plugin may request shorter ones than those of the rule.
 fn times(grant: &Grant, options: Options) -> Times {
     let least = |limit: Duration, wish: Option<Duration>| wish.map_or(limit, |wish| wish.min(limit));
-    // The connector's own limit says where it was stuck, and comes first.
+    // The connector's own timeout produces a more specific error, so it should expire first.
     let connect = grant.limits.connect + Duration::from_secs(1);
     Times {
         connect: least(connect, options.connect),
@@ -324,10 +335,10 @@ fn times(grant: &Grant, options: Options) -> Times {
 }
 
 fn nothing_left() -> Refusal {
-    Refusal::denied(Cause::Action, "no rule permits the actions that the request's body names, or it names none")
+    Refusal::denied(Cause::Action, "no rule allows the actions in the request body, or it has none")
 }
 
-/// What the cloud would say, had it been asked: it wants to be left alone for so long.
+/// Returns the answer during a pause that the cloud has asked for, without asking the cloud again.
 fn paused(pause: Duration) -> Response<Bytes> {
     let seconds = pause.as_secs() + u64::from(pause.subsec_nanos() > 0);
     let mut response =
@@ -338,12 +349,12 @@ fn paused(pause: Duration) -> Response<Bytes> {
     response
 }
 
-/// The wall clock, for dates in answers.
+/// Returns the time of the wall clock, for dates in answers.
 fn now() -> jiff::Timestamp {
     jiff::Timestamp::try_from(SystemTime::now()).unwrap_or_default()
 }
 
-/// A body with any error.
+/// A body with any error type.
 struct Boxed<B>(std::pin::Pin<Box<B>>);
 
 impl<B> Body for Boxed<B>

@@ -1,4 +1,4 @@
-//! What a credential makes of a request's head.
+//! Authentication of a request by a credential.
 
 use bytes::Bytes;
 use http::{HeaderValue, Response, Uri, header::HOST, request::Parts};
@@ -13,7 +13,8 @@ use crate::{
     rule::Target,
 };
 
-/// What a credential lacks for a moment is worth another try, as a cloud that is away is; the rest is for the operator to mend.
+/// Returns the error for a failed credential. A retry may succeed if the credential is temporarily unavailable; otherwise the
+/// operator must fix it.
 fn without_credential(error: &CredentialError) -> Refusal {
     let code = match error.kind() {
         CredentialErrorKind::Unavailable => Code::DestinationUnavailable,
@@ -24,14 +25,14 @@ fn without_credential(error: &CredentialError) -> Refusal {
     Refusal::new(code, Cause::Credential, error.to_string())
 }
 
-/// Where and in whose name a request goes.
+/// The rule, authentication and target of a request.
 pub(super) struct Sign<'a> {
     pub(super) grant: &'a Grant,
     pub(super) authentication: &'a Authentication,
     pub(super) target: &'a Target,
 }
 
-/// What became of it.
+/// The result of signing.
 pub(super) enum Signed {
     Send(Parts, Option<u64>),
     Answer(Response<Bytes>),
@@ -53,7 +54,7 @@ impl Sign<'_> {
                 return Err(guest_authenticates(&self.grant.name, &format!("query parameter {name}")));
             }
         }
-        // A credential has no say in where a request goes.
+        // A credential must not change the target of a request.
         self.aim(&mut head)?;
         Ok(Signed::Send(head, Some(used)))
     }

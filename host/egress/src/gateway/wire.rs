@@ -1,4 +1,4 @@
-//! One request over one connection.
+//! One HTTP exchange on one connection.
 
 use std::{error::Error as _, sync::Arc, time::Duration};
 
@@ -16,20 +16,20 @@ use crate::{
     upload::{Progress, Upload},
 };
 
-/// Largest head of an answer, and what a connection buffers.
+/// Maximum size of the head of an answer, and of a connection's buffer.
 const MAX_HEAD: usize = 64 * 1024;
-/// Most fields in the head of an answer.
+/// Maximum number of header fields in an answer.
 const MAX_FIELDS: usize = 100;
-/// How long a connection is kept that nobody uses.
+/// How long an idle connection is kept.
 const IDLE: Duration = Duration::from_secs(30);
-/// How long a connection is used at most: its address is checked when it is opened only.
+/// Maximum age of a connection: its address is only checked when it is opened.
 const OLDEST: Duration = Duration::from_secs(300);
 
-/// The client of one rule.
+/// The HTTP client of a rule.
 #[derive(Clone, Debug)]
 pub(super) struct Wire(Client<Connector, Upload>);
 
-/// How long one exchange may take, in its parts.
+/// Timeouts for the parts of an exchange.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Times {
     pub(super) connect: Duration,
@@ -38,7 +38,7 @@ pub(super) struct Times {
 }
 
 impl Wire {
-    /// A client with connections of its own: HTTP/1.1, no redirects, no proxy but the rule's.
+    /// Creates a client with its own connections: HTTP/1.1, no redirects, no proxy except that of the rule.
     pub(super) fn new(connector: Connector, idle: usize) -> Self {
         let mut builder = Client::builder(TokioExecutor::new());
         builder
@@ -50,10 +50,10 @@ impl Wire {
         Self(builder.build(connector))
     }
 
-    /// Sends a request and waits for the head of its answer.
+    /// Sends a request and waits for the head of the answer.
     ///
     /// # Errors
-    /// Why there is none, and whether that may be since the connection had been idle.
+    /// Why there is no answer, and whether the cause may be that an idle connection was closed.
     pub(super) async fn exchange(
         &self,
         mut request: Request<Upload>,
@@ -63,14 +63,14 @@ impl Wire {
         let started = Instant::now();
         let mut captured = capture_connection(&mut request);
         let mut answer = self.0.request(request);
-        // The connector keeps to the rule's limit by itself, and knows better where it was stuck.
+        // The connector applies the rule's timeout itself and returns a more specific error.
         let connecting = sleep_until(started + times.connect);
         let early = tokio::select! {
             biased;
             answer = &mut answer => Some(answer),
             _ = captured.wait_for_connection_metadata() => None,
             () = connecting => {
-                let sentence = format!("there was no connection within {:?}", times.connect);
+                let sentence = format!("no connection within {:?}", times.connect);
                 return Err(Refusal::new(Code::ConnectionTimeout, Cause::Connect, sentence).into());
             }
         };
@@ -102,7 +102,7 @@ impl Wire {
             Unanswered { refusal, stale: closed && used_before }
         })?;
         if answer.status() == http::StatusCode::SWITCHING_PROTOCOLS {
-            let sentence = "the cloud wants to switch protocols";
+            let sentence = "the cloud tried to switch protocols";
             return Err(Refusal::new(Code::HttpProtocolError, Cause::Protocol, sentence).into());
         }
         let old = |opened: &Opened| opened.0.elapsed() > OLDEST;
@@ -119,7 +119,7 @@ impl Wire {
 #[derive(Debug)]
 pub(super) struct Unanswered {
     pub(super) refusal: Refusal,
-    /// The server closed a connection that had been idle, as it may: on another one the request may do better.
+    /// The server closed an idle connection, which is normal. A retry on another connection may succeed.
     pub(super) stale: bool,
 }
 
@@ -132,15 +132,15 @@ impl From<Refusal> for Unanswered {
 fn silent(code: Code, times: Times) -> Refusal {
     match code {
         Code::ConnectionWriteTimeout => {
-            let sentence = format!("nothing of the request's body could be sent for {:?}", times.between);
-            // The guest that does not write is not the cloud that does not read, but nobody can tell from here.
+            let sentence = format!("no part of the request body could be sent for {:?}", times.between);
+            // The plugin may have stopped writing or the cloud stopped reading; this cannot be distinguished here.
             Refusal::new(code, Cause::Guest, sentence)
         }
-        _ => Refusal::new(code, Cause::Timeout, format!("the answer did not begin within {:?}", times.first_byte)),
+        _ => Refusal::new(code, Cause::Timeout, format!("no answer within {:?}", times.first_byte)),
     }
 }
 
-/// What became of the connection, found in the chain of causes.
+/// Returns the failure of the connection from the chain of errors.
 fn failure(error: &hyper_util::client::legacy::Error) -> Refusal {
     let mut cause = error.source();
     while let Some(inner) = cause {
@@ -166,5 +166,5 @@ fn hyper_failure(error: &hyper::Error) -> Refusal {
         it if it.is_parse() => Code::HttpProtocolError,
         _ => Code::ConnectionTerminated,
     };
-    Refusal::new(code, Cause::Protocol, format!("there was no answer: {error}"))
+    Refusal::new(code, Cause::Protocol, format!("no answer: {error}"))
 }

@@ -5,7 +5,7 @@ use crate::world::World;
 
 const ALLOWED: &str = "services: [ec2], regions: [eu-central-1]";
 
-/// Every source of keys, with the key ID that the cloud must get.
+/// All sources of keys, each with the access key ID that the cloud must receive.
 pub(crate) const SOURCES: [(&str, &str); 7] = [
     (
         "type: aws-sigv4, source: {files: {accessKeyIdFile: DIR/aws-id, secretAccessKeyFile: DIR/aws-secret}}",
@@ -37,7 +37,7 @@ async fn key_id(world: &World, source: &str) -> Result<String, CredentialError> 
 }
 
 #[tokio::test]
-async fn every_source_gives_keys_to_sign_with() {
+async fn every_source_provides_signing_keys() {
     for (source, expected) in SOURCES {
         let world = World::new().await;
         assert_eq!(key_id(&world, source).await.unwrap(), expected, "{source}");
@@ -45,7 +45,7 @@ async fn every_source_gives_keys_to_sign_with() {
 }
 
 #[tokio::test]
-async fn a_chain_assumes_each_role_with_the_keys_before() {
+async fn a_chain_assumes_each_role_with_the_previous_keys() {
     let world = World::new().await;
     key_id(&world, SOURCES[6].0).await.unwrap();
     let chain = world.cloud.seen("/sts/");
@@ -63,7 +63,7 @@ async fn a_chain_assumes_each_role_with_the_keys_before() {
 }
 
 #[tokio::test]
-async fn a_refusal_of_sts_names_its_code() {
+async fn an_error_of_sts_names_its_code() {
     let world = World::new().await;
     world.write("web-identity", "another-token-of-nobody");
     let error = key_id(&world, SOURCES[3].0).await.unwrap_err();
@@ -72,14 +72,14 @@ async fn a_refusal_of_sts_names_its_code() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_allowed_is_refused_as_it_is_read() {
+async fn rejects_invalid_services_regions_and_durations() {
     let world = World::new().await;
     for (allowed, said) in [
         ("services: [], regions: [eu-central-1]", "must not be empty"),
         ("services: [ec2], regions: []", "is empty"),
-        ("services: [sts], regions: [eu-central-1]", "hands out credentials"),
+        ("services: [sts], regions: [eu-central-1]", "returns credentials"),
         ("services: [s3], regions: [eu-central-1]", "another way"),
-        ("services: [ec2], regions: [europe]", "no region"),
+        ("services: [ec2], regions: [europe]", "is not a region"),
         ("services: [ec2], regions: [eu-central-1], assume: [{roleArn: a, duration: 13h}]", "15m to 12h"),
     ] {
         let error = world.try_credential(&format!("{}, {allowed}", SOURCES[0].0)).unwrap_err();
@@ -88,7 +88,7 @@ async fn what_cannot_be_allowed_is_refused_as_it_is_read() {
 }
 
 #[tokio::test]
-async fn the_guests_dummy_keys_do_not_reach_the_cloud() {
+async fn dummy_keys_of_the_guest_do_not_reach_the_cloud() {
     let world = World::new().await;
     let credential = world.credential(&yaml(SOURCES[0].0));
     let request = Request::post(format!("{}/cloud/?x=1", world.cloud.url))

@@ -1,4 +1,4 @@
-//! A cloud with all its issuers, in one server. It refuses what the real ones would, and can be told to fail.
+//! A fake cloud with all its issuers in one server. It rejects what the real ones reject, and can simulate failures.
 
 mod aws;
 mod oauth2;
@@ -13,7 +13,7 @@ use axum::{Router, body::Bytes, extract::State, http::HeaderMap, response::IntoR
 use http::{Method, Response, StatusCode, Uri};
 use serde_json::{Value, json};
 
-/// The files that the credentials of a test read. All are secrets but those with `id` or `user` in their names.
+/// The files that the credentials of a test read. All of them are secrets except those with `id` or `user` in their names.
 pub(crate) fn files(url: &str) -> Vec<(&'static str, String)> {
     let key = include_str!("../data/rsa.key");
     let google = json!({
@@ -53,7 +53,7 @@ pub(crate) const AWS_SECRET: &str = "wJalrXUtnFEMI/K7MDENG+bPxRfiCYEXAMPLEKEY";
 pub(crate) const EXTERNAL_ID: &str = "ext3rnal-id-of-owner";
 pub(crate) const POD_TOKEN: &str = "p0d-identity-token";
 
-/// A request as it came.
+/// A request as received.
 #[derive(Clone, Debug)]
 pub(crate) struct Seen {
     pub(crate) method: Method,
@@ -65,18 +65,18 @@ pub(crate) struct Seen {
 #[derive(Default)]
 struct Inner {
     seen: Mutex<Vec<Seen>>,
-    /// How many logins were answered.
+    /// Number of logins that were answered.
     issued: AtomicU64,
-    /// Tokens with a smaller number are refused.
+    /// Tokens with a smaller number are rejected.
     oldest: AtomicU64,
-    /// Seconds that a token lives.
+    /// Lifetime of tokens in seconds.
     lifetime: AtomicU64,
-    /// With what issuers fail, and whether they answer with what is no JSON.
+    /// The status with which issuers fail, and whether they return invalid JSON.
     failing: AtomicU16,
     garbage: AtomicU16,
 }
 
-/// A running cloud.
+/// A running fake cloud.
 #[derive(Clone)]
 pub(crate) struct Cloud {
     pub(crate) url: String,
@@ -93,33 +93,33 @@ impl Cloud {
         cloud
     }
 
-    /// The request that came last.
+    /// Returns the last request.
     pub(crate) fn last(&self) -> Seen {
         self.inner.seen.lock().unwrap().last().unwrap().clone()
     }
 
-    /// All requests to paths with this in them.
+    /// Returns all requests whose path contains this text.
     pub(crate) fn seen(&self, path: &str) -> Vec<Seen> {
         let seen = self.inner.seen.lock().unwrap();
         seen.iter().filter(|seen| seen.uri.path().contains(path)).cloned().collect()
     }
 
-    /// How many times anything was issued.
+    /// Returns how often a token, session or keys were issued.
     pub(crate) fn issued(&self) -> u64 {
         self.inner.issued.load(SeqCst)
     }
 
-    /// What was issued so far is worth nothing any more.
+    /// Revokes everything that was issued so far.
     pub(crate) fn revoke(&self) {
         self.inner.oldest.store(self.issued() + 1, SeqCst);
     }
 
-    /// Issuers fail with this status, and quote all they were sent. 0 ends it.
+    /// Lets issuers fail with this status and quote everything they received. 0 ends this.
     pub(crate) fn fail(&self, status: u16) {
         self.inner.failing.store(status, SeqCst);
     }
 
-    /// Issuers answer with success and with what was sent, which is not what they should.
+    /// Lets issuers answer with success, but with the content of the request instead of a valid answer.
     pub(crate) fn garble(&self, garbled: bool) {
         self.inner.garbage.store(garbled.into(), SeqCst);
     }
@@ -128,12 +128,12 @@ impl Cloud {
         self.inner.lifetime.load(SeqCst)
     }
 
-    /// A new token of this kind.
+    /// Issues a token of this kind.
     fn issue(&self, kind: &str) -> String {
         format!("{kind}-issued-{:04}", self.inner.issued.fetch_add(1, SeqCst) + 1)
     }
 
-    /// True if the token was issued, and not revoked.
+    /// Returns true if the token was issued and is not revoked.
     fn is_good(&self, token: &str) -> bool {
         let number = token.rsplit("-issued-").next().and_then(|number| number.get(..4)?.parse::<u64>().ok());
         number.is_some_and(|number| number >= self.inner.oldest.load(SeqCst))
@@ -149,7 +149,7 @@ async fn handle(State(cloud): State<Cloud>, method: Method, uri: Uri, headers: H
     if seen.uri.path().starts_with("/cloud/") {
         return things(&cloud, &seen);
     }
-    // The front is what may be quoted: now it is the body, now the headers that carry secrets.
+    // Only the beginning of an answer may be quoted, so it contains either the body or the headers with secrets.
     let texts = ["authorization", "x-aws-ec2-metadata-token", "x-auth-token"].map(|name| seen.header(name)).join(" ");
     let last_value = seen.body.rsplit('=').next().unwrap_or_default().to_owned();
     let echo = || match cloud.inner.failing.load(SeqCst) {
@@ -170,7 +170,7 @@ async fn handle(State(cloud): State<Cloud>, method: Method, uri: Uri, headers: H
     answer.unwrap_or_else(|| refused(404, &format!("nothing at {} {}", seen.method, seen.uri)))
 }
 
-/// What plugins are after: it takes any token that was issued, in any place.
+/// The API for plugins, which accepts any issued token in any place.
 fn things(cloud: &Cloud, seen: &Seen) -> Reply {
     let texts = ["authorization", "x-auth-token", "cookie", "x-amz-security-token"].map(|name| seen.header(name));
     let issued = texts.iter().find(|text| text.contains("-issued-"));
@@ -183,20 +183,20 @@ fn things(cloud: &Cloud, seen: &Seen) -> Reply {
 }
 
 impl Seen {
-    /// A header, or nothing.
+    /// Returns the values of a header, or an empty text.
     pub(crate) fn header(&self, name: &str) -> String {
         let values = self.headers.get_all(name).iter().map(|value| String::from_utf8_lossy(value.as_bytes()));
         values.collect::<Vec<_>>().join(", ")
     }
 
-    /// A field of the form, or nothing.
+    /// Returns a field of the form, or an empty text.
     pub(crate) fn field(&self, name: &str) -> String {
         let pairs = serde_urlencoded(&self.body);
         pairs.into_iter().find(|(found, _)| found == name).map(|(_, value)| value).unwrap_or_default()
     }
 }
 
-/// A form as servers read it: not by the code under test.
+/// Parses a form like a server, without the code under test.
 fn serde_urlencoded(body: &str) -> Vec<(String, String)> {
     let Ok(uri) = Uri::builder().path_and_query(format!("/?{body}")).build() else { return Vec::new() };
     axum::extract::Query::try_from_uri(&uri).map(|it| it.0).unwrap_or_default()

@@ -1,4 +1,4 @@
-//! Credentials against those who give them out: a real Keystone, and moto, which verifies signatures.
+//! Tests of credentials with real issuers: Keystone, and moto, which verifies signatures.
 #![allow(
     clippy::expect_used,
     clippy::indexing_slicing,

@@ -1,4 +1,4 @@
-//! How the tests reach issuers: plain HTTP.
+//! The issuer client of the tests: plain HTTP.
 
 use std::time::Duration;
 

@@ -7,7 +7,7 @@ use tokio::sync::OnceCell;
 
 use crate::{issuer::Plain, world::World};
 
-/// One cloud for all tests of this process; it ends with the process.
+/// The cloud that all tests of this process share. It ends with the process.
 static CLOUD: OnceCell<OpenStack> = OnceCell::const_new();
 
 struct Real {
@@ -29,7 +29,7 @@ impl Real {
         self.world.credential(&yaml.replace("KEYSTONE", &self.url))
     }
 
-    /// The operator's own request, with the operator's own token.
+    /// Sends a request of the operator, with the operator's own token.
     async fn operator(&self, token: &str, method: &str, path: &str, body: &Value) -> (u16, String, Value) {
         let request = Request::builder().method(method).uri(format!("{}{path}", self.url));
         let request = request.header("x-auth-token", token).header("content-type", "application/json");
@@ -52,7 +52,7 @@ impl Real {
         (token, value)
     }
 
-    /// What a plugin finds in the catalog.
+    /// Returns the catalog that a plugin receives.
     async fn catalog(&self, credential: &dyn Credential) -> Result<Value, skydock_egress::CredentialError> {
         let request = Request::get(format!("{}/v3/auth/catalog", self.url));
         let answer = self.world.send(credential, request, "").await?;
@@ -68,7 +68,7 @@ fn has_identity(catalog: &Value) -> bool {
 }
 
 #[tokio::test]
-async fn keystone_takes_a_password_and_shows_the_catalog() {
+async fn keystone_accepts_a_password() {
     let real = Real::new().await;
     for scope in ["projectName: admin, projectDomainName: Default", "projectName: admin, projectDomainId: default"] {
         let credential = real.credential(&format!("type: session, login: {{keystone: {{{ADMIN}, {scope}}}}}"));
@@ -85,7 +85,7 @@ async fn keystone_takes_a_password_and_shows_the_catalog() {
 }
 
 #[tokio::test]
-async fn keystone_takes_application_credential_trust_and_token() {
+async fn keystone_accepts_application_credentials_trusts_and_tokens() {
     let real = Real::new().await;
     let (token, value) = real.operator_token().await;
     let (user, project) = (value["token"]["user"]["id"].clone(), value["token"]["project"]["id"].clone());
@@ -116,13 +116,13 @@ async fn keystone_takes_application_credential_trust_and_token() {
     real.world.write("token", &token);
     let yaml = "type: session, login: {keystone: {authUrl: KEYSTONE, tokenFile: DIR/token, projectName: admin, projectDomainName: Default}}";
     assert!(has_identity(&real.catalog(&*real.credential(yaml)).await.unwrap()));
-    // As it was before.
+    // Restores the original state.
     real.operator(&token, "DELETE", &format!("{path}/{}", made["id"].as_str().unwrap()), &Value::Null).await;
     real.operator(&token, "DELETE", &format!("/v3/OS-TRUST/trusts/{trust}"), &Value::Null).await;
 }
 
 #[tokio::test]
-async fn keystone_revokes_a_token_and_another_is_got() {
+async fn a_token_revoked_in_keystone_is_replaced() {
     let real = Real::new().await;
     let scope = "projectName: admin, projectDomainName: Default";
     let credential = real.credential(&format!("type: session, login: {{keystone: {{{ADMIN}, {scope}}}}}"));
@@ -138,7 +138,7 @@ async fn keystone_revokes_a_token_and_another_is_got() {
 }
 
 #[tokio::test]
-async fn keystone_refuses_a_wrong_password() {
+async fn keystone_rejects_a_wrong_password() {
     let real = Real::new().await;
     real.world.write("password", "not-the-password");
     let scope = "projectName: admin, projectDomainName: Default";
@@ -149,7 +149,7 @@ async fn keystone_refuses_a_wrong_password() {
 }
 
 #[tokio::test]
-async fn keystone_login_is_masked_for_an_sdk() {
+async fn a_keystone_login_is_masked_for_an_sdk() {
     let real = Real::new().await;
     let scope = "projectName: admin, projectDomainName: Default";
     let credential =
@@ -159,7 +159,7 @@ async fn keystone_login_is_masked_for_an_sdk() {
     let handle = answer.headers["x-subject-token"].to_str().unwrap().to_owned();
     let token: Value = serde_json::from_str(&answer.body).unwrap();
     assert!(token["token"]["catalog"].is_array() && handle.starts_with("skydock-"), "{answer:?}");
-    // The SDK asks about its own token.
+    // The SDK requests information about its own token.
     let request = Request::get(format!("{}/v3/auth/tokens", real.url));
     let request = request.header("x-auth-token", &handle).header("x-subject-token", &handle);
     let answer = real.world.send(&*credential, request, "").await.unwrap();
@@ -167,10 +167,10 @@ async fn keystone_login_is_masked_for_an_sdk() {
     assert!(!format!("{answer:?}").contains("gAAAA"));
 }
 
-/// With tokens of a minute, as the Keystone of this test may be told to hand out.
+/// Requires tokens with a lifetime of one minute, which the Keystone of this test can be configured to issue.
 #[tokio::test]
 #[ignore = "needs Keystone with tokens of one minute"]
-async fn keystone_tokens_are_renewed_before_they_end() {
+async fn keystone_tokens_are_renewed_before_they_expire() {
     let real = Real::new().await;
     let scope = "projectName: admin, projectDomainName: Default";
     let credential = real.credential(&format!("type: session, login: {{keystone: {{{ADMIN}, {scope}}}}}"));

@@ -1,4 +1,4 @@
-//! No secret in any log, error, metric or debugging output, whatever happens.
+//! No log, error, metric or debug output contains a secret.
 
 use std::{
     error::Error as _,
@@ -18,7 +18,7 @@ use crate::{
     world::World,
 };
 
-/// All that was logged by this process.
+/// Everything that this process has logged.
 #[derive(Clone, Default)]
 struct Logged(Arc<Mutex<Vec<u8>>>);
 
@@ -51,7 +51,7 @@ fn logged() -> &'static Logged {
     })
 }
 
-/// A secret in every form that a text may have it in; made apart from the code under test.
+/// Returns all forms in which a text may contain a secret, computed without the code under test.
 fn forms(secret: &str) -> Vec<String> {
     let percent = |keep: &str| {
         let bytes = secret.bytes();
@@ -79,7 +79,7 @@ fn forms(secret: &str) -> Vec<String> {
 }
 
 fn secrets() -> Vec<String> {
-    // Lines of the key's PEM, each of which would be bad enough.
+    // The lines of the PEM key. No single line may leak either.
     let key = include_str!("../data/rsa.key").lines().filter(|line| !line.starts_with('-'));
     let fixed = [
         cloud::PASSWORD,
@@ -90,7 +90,7 @@ fn secrets() -> Vec<String> {
         cloud::EXTERNAL_ID,
         cloud::POD_TOKEN,
         "static-t0ken",
-        // All that the cloud issues, and signatures of assertions by their beginning.
+        // Everything that the cloud issues, and the beginning of the signatures of assertions.
         "-issued-0",
         "eyJhbGciOiJSUzI1NiI",
     ];
@@ -142,19 +142,19 @@ async fn request(world: &World, credential: &dyn Credential) -> String {
 }
 
 #[tokio::test]
-async fn no_secret_is_in_any_log_error_metric_or_answer() {
+async fn logs_errors_metrics_and_answers_contain_no_secrets() {
     logged();
     for yaml in kinds() {
         let world = World::new().await;
         let mut texts = Vec::new();
-        // It goes well; then the session ends, and its renewal fails in every way.
+        // First a success; then the session ends, and its renewal fails in every way.
         let credential = world.credential(&yaml);
         texts.push(request(&world, &*credential).await);
         for path in ["/identity/v3/auth/tokens", "/sdk", "/api/session/create", "/api/login"] {
             let body = "<Envelope><Body><Login></Login></Body></Envelope>";
             let login = Request::post(format!("{}{path}", world.cloud.url));
             texts.push(match world.send(&*credential, login, body).await {
-                // A guest that may reach the issuer itself is told what the issuer tells it.
+                // A plugin that is allowed to reach the issuer receives its answers.
                 Ok(answer) if world.cloud.last().uri.path() != path => format!("{answer:?}"),
                 Ok(_) => String::new(),
                 Err(error) => all_of(&error),
@@ -164,7 +164,7 @@ async fn no_secret_is_in_any_log_error_metric_or_answer() {
         world.cloud.fail(503);
         texts.push(request(&world, &*credential).await);
         texts.push(format!("{credential:?} {:?}", credential.secrets()));
-        // It never goes well.
+        // Failures from the beginning.
         for failing in [400, 401, 403, 429, 500, 0] {
             world.cloud.fail(failing);
             world.cloud.garble(failing == 0);
@@ -175,7 +175,7 @@ async fn no_secret_is_in_any_log_error_metric_or_answer() {
         world.cloud.garble(false);
         let nobody = world.credential(&yaml.replace("URL", "http://127.0.0.1:1"));
         texts.push(request(&world, &*nobody).await);
-        // Files are not what they should be: one in the place of another.
+        // The files have invalid content: that of other files.
         for name in ["tls.key", "google.json", "shared", "tls.crt"] {
             world.write(name, &format!("{} {}", cloud::PASSWORD, cloud::AWS_SECRET));
         }
@@ -193,14 +193,14 @@ async fn no_secret_is_in_any_log_error_metric_or_answer() {
         }
     }
     let logged = String::from_utf8(logged().0.lock().unwrap().clone()).unwrap();
-    // What the test's own server and client log of bytes on the wire is not the credentials' doing.
+    // The test's own server and client log bytes on the wire, which is not relevant here.
     let ours: Vec<&str> = logged.lines().filter(|line| line.contains("skydock_egress")).collect();
     assert!(ours.len() > 50, "{}", ours.len());
     assert_none(&ours.join("\n"), "logs");
 }
 
 #[test]
-fn the_leak_test_would_find_a_leak() {
+fn the_leak_check_finds_a_leak() {
     for text in ["Authorization: Bearer static-t0ken", "c3RhdGljLXQwa2Vu", "%73%74%61%74%69%63%2d%74%30%6b%65%6e"] {
         let found = std::panic::catch_unwind(|| assert_none(text, "test"));
         assert_eq!(found.is_err(), !text.starts_with('%'), "{text}");

@@ -1,4 +1,4 @@
-//! Every kind of credential against a small cloud that hands out tokens, sessions and keys, and checks what it is given.
+//! Tests of all kinds of credentials with a fake cloud that issues tokens, sessions and keys, and checks what it receives.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)] // helpers of tests
 
 mod aws;

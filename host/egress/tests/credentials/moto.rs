@@ -6,7 +6,7 @@ use crate::{issuer::Plain, world::World};
 
 const YAML: &str = "type: aws-sigv4, source: {files: {accessKeyIdFile: DIR/aws-id, secretAccessKeyFile: DIR/aws-secret}}, services: [ec2, elasticloadbalancing], regions: [eu-central-1]";
 
-/// Sends without any authentication, as the operator of a moto that checks none yet.
+/// Sends an operator's request without authentication, to a moto that does not check it yet.
 async fn operator(url: &str, form: &str, service: &str) -> String {
     let request = Request::post(format!("{url}/"))
         .header("content-type", "application/x-www-form-urlencoded")
@@ -46,7 +46,7 @@ fn between<'a>(text: &'a str, tag: &str) -> &'a str {
 }
 
 #[tokio::test]
-async fn moto_verifies_signatures_of_ec2_and_elbv2() {
+async fn moto_accepts_signatures_for_ec2_and_elbv2() {
     let aws = Aws::start().await.unwrap();
     let url = aws.url();
     operator(url, "Action=CreateUser&Version=2010-05-08&UserName=ccm", "iam").await;
@@ -62,9 +62,9 @@ async fn moto_verifies_signatures_of_ec2_and_elbv2() {
     world.write("aws-id", between(&made, "AccessKeyId"));
     world.write("aws-secret", between(&made, "SecretAccessKey"));
     let credential = world.credential(YAML);
-    // From now on, each request's signature counts.
+    // From here on, moto verifies the signature of each request.
     moto_api(url, "reset-auth", "0").await;
-    // moto hashes what it makes of the form again, so blanks must be `+` and tildes plain here; AWS hashes what was sent.
+    // moto hashes a re-encoded form, so spaces must be `+` and tildes must not be encoded. AWS hashes the form as sent.
     let instances =
         "Action=DescribeInstances&Version=2016-11-15&Filter.1.Name=tag%3Aa+b&Filter.1.Value.1=%C3%A9%2F~%2B";
     let (status, body) = ask(&world, url, &*credential, "ec2", instances, "").await;
@@ -74,11 +74,11 @@ async fn moto_verifies_signatures_of_ec2_and_elbv2() {
     let (status, body) = ask(&world, url, &*credential, "elasticloadbalancing", balancers, "").await;
     assert_eq!(status, 200, "{body}");
     assert!(body.contains("DescribeLoadBalancersResponse"), "{body}");
-    // A query in no canonical order, beside the form.
+    // A query that is not in canonical order, in addition to the form.
     let vpcs = "Action=DescribeVpcs&Version=2016-11-15";
     let (status, body) = ask(&world, url, &*credential, "ec2", vpcs, "?b=2&%7ea=a+b%2fc&B").await;
     assert_eq!(status, 200, "{body}");
-    // What its policy does not allow.
+    // The policy of the user does not allow this.
     let (status, body) =
         ask(&world, url, &*credential, "ec2", "Action=CreateVpc&Version=2016-11-15&CidrBlock=10.0.0.0%2F16", "").await;
     assert_eq!(status, 403, "{body}");

@@ -3,7 +3,7 @@ use skydock_egress::CredentialErrorKind;
 
 use crate::world::World;
 
-/// Every grant, with the header that the cloud must get.
+/// All grants, each with the header that the cloud must receive.
 pub(crate) const GRANTS: [(&str, &str); 9] = [
     (
         "type: oauth2, scopes: [a], grant: {clientSecret: {tokenUrl: URL/oauth/token, clientId: client, clientSecretFile: DIR/client-secret}}",
@@ -41,7 +41,7 @@ pub(crate) const GRANTS: [(&str, &str); 9] = [
 ];
 
 #[tokio::test]
-async fn every_grant_gets_a_token_and_sends_it() {
+async fn every_grant_type_gets_and_sends_a_token() {
     for (yaml, expected) in GRANTS {
         let world = World::new().await;
         let credential = world.credential(yaml);
@@ -51,7 +51,7 @@ async fn every_grant_gets_a_token_and_sends_it() {
 }
 
 #[tokio::test]
-async fn a_token_may_go_into_another_header() {
+async fn a_token_can_be_sent_in_another_header() {
     let world = World::new().await;
     let (yaml, _) = GRANTS[0];
     let yaml = format!("{yaml}, header: x-ms-authorization-auxiliary");
@@ -72,7 +72,7 @@ async fn one_token_serves_all_requests() {
 }
 
 #[tokio::test]
-async fn a_revoked_token_is_renewed_once_and_tried_again() {
+async fn a_revoked_token_is_renewed_once_and_the_request_retried() {
     let world = World::new().await;
     let credential = world.credential(GRANTS[0].0);
     let first = world.header(&*credential, "authorization").await.unwrap();
@@ -83,7 +83,7 @@ async fn a_revoked_token_is_renewed_once_and_tried_again() {
 }
 
 #[tokio::test]
-async fn a_secret_that_changes_in_its_file_is_used_at_once() {
+async fn a_secret_changed_in_its_file_is_used_immediately() {
     let world = World::new().await;
     world.write("client-secret", "wrong-secret");
     let credential = world.credential(GRANTS[0].0);
@@ -107,7 +107,7 @@ async fn an_issuer_that_is_down_is_unavailable() {
 }
 
 #[tokio::test]
-async fn what_would_mint_is_not_sent() {
+async fn requests_for_credentials_are_not_sent() {
     let world = World::new().await;
     let credential = world.credential(GRANTS[0].0);
     let request = Request::post(format!("{}/cloud/v1/projects/-/serviceAccounts/a:signJwt", world.cloud.url));
@@ -117,7 +117,7 @@ async fn what_would_mint_is_not_sent() {
 }
 
 #[tokio::test]
-async fn fixed_headers_follow_their_files() {
+async fn static_headers_follow_their_files() {
     let world = World::new().await;
     let credential = world.credential("type: header, prefix: 'Bearer ', valueFile: DIR/token");
     assert_eq!(world.header(&*credential, "authorization").await.unwrap(), "Bearer static-t0ken");

@@ -1,10 +1,10 @@
-//! The small cloud by itself, for the vendors' own clients: `tests/vendors.py` says whether they take it for a cloud.
+//! The fake cloud as a server for the vendors' own clients: `tests/vendors.py` checks that they accept it.
 
 use crate::cloud::{self, Cloud};
 
 #[tokio::test]
 #[ignore = "serves until the file $SKYDOCK_SERVE goes"]
-async fn serve_for_the_clients_of_vendors() {
+async fn serves_the_fake_cloud_for_vendor_clients() {
     let folder = std::path::PathBuf::from(std::env::var("SKYDOCK_SERVE").unwrap());
     let cloud = Cloud::start().await;
     for (name, text) in cloud::files(&cloud.url) {

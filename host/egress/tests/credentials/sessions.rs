@@ -11,7 +11,7 @@ pub(crate) const FORM: &str = "type: session, login: {template: {url: URL/api/se
 pub(crate) const JSON: &str = "type: session, login: {template: {url: URL/api/login, headers: {X-Client: '{{DIR/user}}'}, body: '{\"password\": \"{{DIR/password}}\"}', escape: json, capture: {json: /data/token}, attach: {header: {name: X-Session, prefix: 'S '}}, expires: /data/ttl}}";
 
 #[tokio::test]
-async fn every_login_gets_a_session_and_sends_it() {
+async fn every_login_method_gets_and_sends_a_session() {
     for (yaml, header, expected) in [
         (KEYSTONE, "x-auth-token", "keystone-issued-0001"),
         (CLOUD_CONF, "x-auth-token", "keystone-issued-0001"),
@@ -28,7 +28,7 @@ async fn every_login_gets_a_session_and_sends_it() {
 }
 
 #[tokio::test]
-async fn a_session_that_ended_is_renewed_once() {
+async fn an_expired_session_is_renewed_once() {
     let world = World::new().await;
     let credential = world.credential(KEYSTONE);
     world.header(&*credential, "x-auth-token").await.unwrap();
@@ -38,7 +38,7 @@ async fn a_session_that_ended_is_renewed_once() {
     assert_eq!(world.cloud.issued(), 2);
 }
 
-/// Several at once, each with what the cloud got in its retry.
+/// Sends several requests concurrently, and returns what the cloud received in each retry.
 async fn futures_join(world: &World, credential: &dyn skydock_egress::Credential, count: usize) -> Vec<String> {
     let one = || async {
         let request = Request::get(format!("{}/cloud/things", world.cloud.url));
@@ -53,7 +53,7 @@ async fn futures_join(world: &World, credential: &dyn skydock_egress::Credential
 }
 
 #[tokio::test]
-async fn an_answer_shows_the_guest_no_token() {
+async fn an_answer_does_not_show_the_token_to_the_guest() {
     let world = World::new().await;
     let credential = world.credential(KEYSTONE);
     let request = Request::get(format!("{}/cloud/things", world.cloud.url));
@@ -66,7 +66,7 @@ async fn an_answer_shows_the_guest_no_token() {
 async fn a_wrong_password_is_denied_and_tried_once() {
     for (yaml, said) in [
         (KEYSTONE, "its issuer 127.0.0.1 answered 401 (Unauthorized)"),
-        (VSPHERE, "vSphere refused user and password"),
+        (VSPHERE, "vSphere rejected the user name or password"),
         (FORM, "its issuer 127.0.0.1 answered 403 (bad login)"),
     ] {
         let world = World::new().await;
@@ -92,7 +92,7 @@ async fn a_masked_login_is_answered_with_a_handle() {
     let handle = answer.headers["x-subject-token"].to_str().unwrap().to_owned();
     assert!(handle.starts_with("skydock-"), "{handle}");
     assert!(answer.body.contains("\"catalog\"") && !answer.body.contains("-issued-"), "{}", answer.body);
-    // Another one, of another instance of the plugin: no other login.
+    // A login by another instance of the plugin does not cause another login to the cloud.
     world.send(&*credential, login(), placeholder).await.unwrap();
     assert_eq!(world.cloud.issued(), 1);
     let request = Request::get(format!("{}/cloud/servers", world.cloud.url)).header("x-auth-token", &handle);
@@ -104,7 +104,7 @@ async fn a_masked_login_is_answered_with_a_handle() {
     let logout = Request::delete(format!("{}/identity/v3/auth/tokens", world.cloud.url));
     assert_eq!(world.send(&*credential, logout, "").await.unwrap().status, 204);
     assert_eq!(world.cloud.seen("/identity").len(), 1, "the host's token lives on");
-    // The handle outlives the token.
+    // The handle is still valid after the token is revoked.
     world.cloud.revoke();
     let request = Request::get(format!("{}/cloud/servers", world.cloud.url)).header("x-auth-token", &handle);
     assert_eq!(world.send(&*credential, request, "").await.unwrap().status, 200);
@@ -129,7 +129,7 @@ async fn a_masked_soap_login_is_answered_with_a_cookie() {
 }
 
 #[tokio::test]
-async fn a_login_that_is_not_masked_is_refused() {
+async fn a_login_by_the_guest_is_denied_unless_masked() {
     let world = World::new().await;
     let credential = world.credential(KEYSTONE);
     for path in
@@ -147,7 +147,7 @@ async fn a_login_that_is_not_masked_is_refused() {
 }
 
 #[tokio::test]
-async fn a_login_that_cannot_be_is_refused_as_it_is_read() {
+async fn rejects_an_invalid_login_configuration() {
     let world = World::new().await;
     for (yaml, said) in [
         ("type: session, login: {keystone: {authUrl: URL}}", "exactly one of"),
@@ -170,7 +170,7 @@ async fn a_login_that_cannot_be_is_refused_as_it_is_read() {
     }
 }
 
-/// A cloud whose login answers with two tokens, and which hands out another one now and then.
+/// A cloud whose login returns two tokens, and whose other answers contain new tokens in headers.
 async fn sliding() -> String {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
@@ -194,7 +194,7 @@ fn login(url: &str, more: &str) -> String {
 }
 
 #[tokio::test]
-async fn a_masked_login_hands_out_no_other_secret() {
+async fn a_masked_login_reveals_no_other_secret() {
     let (world, url) = (World::new().await, sliding().await);
     let credential = world.credential(&login(&url, ", masked: true"));
     let answer = world.send(&*credential, Request::post(format!("{url}/login")), "x").await.unwrap();
@@ -202,7 +202,7 @@ async fn a_masked_login_hands_out_no_other_secret() {
 }
 
 #[tokio::test]
-async fn a_session_that_an_answer_renews_is_the_hosts() {
+async fn a_session_renewed_by_an_answer_is_hidden_from_the_guest() {
     let (world, url) = (World::new().await, sliding().await);
     let credential = world.credential(&login(&url, ""));
     let answer = world.send(&*credential, Request::get(format!("{url}/things")), "").await.unwrap();
@@ -210,7 +210,7 @@ async fn a_session_that_an_answer_renews_is_the_hosts() {
 }
 
 #[tokio::test]
-async fn a_login_is_one_however_its_path_is_written() {
+async fn a_login_is_denied_however_its_path_is_encoded() {
     let (world, url) = (World::new().await, sliding().await);
     let credential = world.credential(&login(&url, ""));
     let answer = world.send(&*credential, Request::post(format!("{url}/%6cogin")), "{}").await;

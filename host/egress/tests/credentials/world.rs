@@ -1,4 +1,4 @@
-//! A cloud, secrets in files, and a credential between them.
+//! A test environment: a fake cloud, files with secrets, and a credential.
 
 use std::{fs, path::PathBuf, sync::Arc};
 
@@ -12,7 +12,7 @@ use tempfile::TempDir;
 
 use crate::{cloud::Cloud, issuer::Plain};
 
-/// What a plugin got.
+/// The answer that a plugin receives.
 #[derive(Debug)]
 pub(crate) struct Answer {
     pub(crate) status: StatusCode,
@@ -20,7 +20,7 @@ pub(crate) struct Answer {
     pub(crate) body: String,
 }
 
-/// A world of one test.
+/// The environment of one test.
 pub(crate) struct World {
     pub(crate) cloud: Cloud,
     pub(crate) folder: TempDir,
@@ -50,7 +50,7 @@ impl World {
         fs::write(self.path(name), text).unwrap();
     }
 
-    /// The text with this world's URL and folder for `URL` and `DIR`.
+    /// Replaces `URL` and `DIR` in the text with the URL of the cloud and the directory of the files.
     fn fill(&self, yaml: &str) -> String {
         yaml.replace("URL", &self.cloud.url).replace("DIR", self.folder.path().to_str().unwrap())
     }
@@ -71,7 +71,7 @@ impl World {
         self.try_credential(yaml).unwrap()
     }
 
-    /// A plugin's request on its way, as the gateway does it: a 401 is tried once more.
+    /// Sends a plugin's request like the gateway: after a 401, it is retried once.
     pub(crate) async fn send(
         &self,
         credential: &dyn Credential,
@@ -101,7 +101,7 @@ impl World {
         }
     }
 
-    /// What the cloud was sent in a header, by a plugin that asks for nothing in particular.
+    /// Returns the value of a header that the cloud received in a simple request of a plugin.
     pub(crate) async fn header(&self, credential: &dyn Credential, name: &str) -> Result<String, CredentialError> {
         let request = Request::get(format!("{}/cloud/things", self.cloud.url)).header("authorization", "Bearer guest");
         let answer = self.send(credential, request, "").await?;

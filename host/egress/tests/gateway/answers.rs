@@ -1,4 +1,4 @@
-//! What a server may do to a guest, and a guest to a server.
+//! Effects of servers on plugins, and of plugins on servers.
 
 use std::{
     convert::Infallible,
@@ -20,7 +20,7 @@ const MS: Duration = Duration::from_millis(1);
 const NOW: u64 = 0;
 
 #[tokio::test]
-async fn a_request_and_its_answer_come_whole() {
+async fn requests_and_answers_are_passed_on_completely() {
     let server = Server::http(|request| async move {
         let (head, body) = request.into_parts();
         let body = body.collect().await.unwrap().to_bytes();
@@ -52,7 +52,7 @@ async fn a_request_and_its_answer_come_whole() {
 }
 
 #[tokio::test]
-async fn connections_are_used_again() {
+async fn connections_are_reused() {
     let server = Server::plain().await;
     let plugin = Plugin::to(&server, "");
     for _ in 0..10 {
@@ -63,7 +63,7 @@ async fn connections_are_used_again() {
 
 // Holds: SEC-17
 #[tokio::test]
-async fn a_redirect_is_an_answer_and_nothing_more() {
+async fn redirects_are_not_followed() {
     let silent = Server::plain().await;
     let port = silent.port();
     let server = Server::http(move |_| async move {
@@ -77,7 +77,7 @@ async fn a_redirect_is_an_answer_and_nothing_more() {
 }
 
 #[tokio::test]
-async fn servers_that_misbehave_end_in_a_code_in_time() {
+async fn a_misbehaving_server_causes_a_timely_error_code() {
     const HEAD: &str = "HTTP/1.1 200 OK\r\ncontent-length: 100\r\n\r\n";
     type Pieces = &'static [(u64, &'static str)];
     let table: [(&str, Pieces, bool, Code); 10] = [
@@ -135,7 +135,7 @@ const BIG: &str = {
 };
 
 #[tokio::test]
-async fn a_flood_of_headers_is_cut() {
+async fn too_many_or_too_long_response_headers_are_an_error() {
     for (count, length) in [(200, 10), (20, 8000)] {
         let server = Server::raw(move |mut stream| async move {
             let _ = stream.read(&mut [0; 1024]).await;
@@ -153,7 +153,7 @@ async fn a_flood_of_headers_is_cut() {
 }
 
 #[tokio::test]
-async fn an_answer_that_never_ends_ends_with_its_call() {
+async fn an_endless_answer_ends_with_its_call() {
     let server = Server::raw(|mut stream| async move {
         let _ = stream.read(&mut [0; 1024]).await;
         let _ = stream.write_all(b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n").await;
@@ -171,7 +171,7 @@ async fn an_answer_that_never_ends_ends_with_its_call() {
 }
 
 #[tokio::test]
-async fn an_answer_left_open_is_given_up_in_the_end() {
+async fn an_answer_left_unread_is_ended_by_the_total_limit() {
     let server = Server::script(&[(NOW, "HTTP/1.1 200 OK\r\ncontent-length: 100\r\n\r\nx")], false).await;
     let plugin = Plugin::to(&server, "limits: {total: 400ms}");
     let response = plugin.send(get(&server, "/")).await.unwrap();
@@ -182,7 +182,7 @@ async fn an_answer_left_open_is_given_up_in_the_end() {
 }
 
 #[tokio::test]
-async fn what_is_dropped_gives_its_permits_back() {
+async fn dropped_requests_and_answers_release_their_permits() {
     let server = Server::script(&[(NOW, "HTTP/1.1 200 OK\r\ncontent-length: 100\r\n\r\nx")], false).await;
     let silent = Server::script(&[], false).await;
     let (plugin, waiting) = (Plugin::to(&server, ""), Plugin::to(&silent, ""));
@@ -196,7 +196,7 @@ async fn what_is_dropped_gives_its_permits_back() {
 }
 
 #[tokio::test]
-async fn a_guest_may_ask_for_less_time_and_not_for_more() {
+async fn a_guest_can_shorten_a_timeout_but_not_extend_it() {
     let server = Server::script(&[], false).await;
     let plugin = Plugin::to(&server, "limits: {firstByte: 400ms}");
     for (wish, at_most) in [(MS * 50, MS * 350), (LONG, MS * 900)] {
@@ -208,7 +208,7 @@ async fn a_guest_may_ask_for_less_time_and_not_for_more() {
     }
 }
 
-/// A guest's body: chunks with pauses, and then an end, an error, or neither.
+/// The body of a plugin's request: chunks with pauses, followed by an end, an error, or neither.
 struct Guest {
     chunks: Vec<Bytes>,
     pause: Option<Pin<Box<tokio::time::Sleep>>>,
@@ -256,7 +256,7 @@ impl Body for Guest {
 }
 
 #[tokio::test]
-async fn a_body_goes_out_as_the_guest_writes_it() {
+async fn a_request_body_is_streamed_within_its_limits() {
     let server = Server::http(|request| async move {
         let body = request.into_body().collect().await.map(|it| it.to_bytes().len());
         Response::new(Full::from(format!("{body:?}")))
@@ -283,7 +283,7 @@ async fn a_body_goes_out_as_the_guest_writes_it() {
 }
 
 #[tokio::test]
-async fn a_body_that_says_it_is_too_long_is_refused_at_once() {
+async fn a_body_declared_too_long_is_rejected_before_connecting() {
     let silent = Server::plain().await;
     let plugin = Plugin::to(&silent, "limits: {requestBody: 1KiB}");
     let mut request = post(&silent, "/", "");
@@ -294,8 +294,8 @@ async fn a_body_that_says_it_is_too_long_is_refused_at_once() {
 }
 
 #[tokio::test]
-async fn an_upload_ends_with_its_call_though_the_answer_came() {
-    // The server answers at once and reads on for ever.
+async fn an_upload_ends_with_its_call_even_after_the_answer() {
+    // The server answers immediately, but never stops reading.
     let server = Server::raw(|mut stream| async move {
         let mut buffer = [0; 1024];
         let _ = stream.read(&mut buffer).await;
@@ -314,7 +314,7 @@ async fn an_upload_ends_with_its_call_though_the_answer_came() {
 }
 
 #[tokio::test]
-async fn a_body_of_another_length_than_it_says_fails() {
+async fn a_body_that_differs_from_its_content_length_fails() {
     let server = Server::http(|request| async move {
         let whole = request.into_body().collect().await.is_ok();
         Response::builder().status(if whole { 200 } else { 400 }).body(Full::default()).unwrap()
@@ -333,7 +333,7 @@ async fn a_body_of_another_length_than_it_says_fails() {
 }
 
 #[tokio::test]
-async fn an_empty_body_is_no_body() {
+async fn an_empty_body_is_sent_without_transfer_encoding() {
     let server = Server::http(|request| async move {
         Response::new(Full::from(format!("{:?}", request.headers().get("transfer-encoding"))))
     })

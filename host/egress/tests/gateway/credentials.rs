@@ -1,4 +1,4 @@
-//! The gateway and a credential: what is taken out, put in, sent again and masked.
+//! The gateway with a credential: what is removed, added, sent again and masked.
 
 use std::{
     sync::{
@@ -14,17 +14,21 @@ use futures::future::join_all;
 use http::{Request, Response, request, response};
 use http_body_util::{BodyExt as _, Full, StreamBody};
 use skydock_egress::{Call, Cause, Code, Credential, CredentialError, CredentialErrorKind, Instance, Prepared, Secret};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
 use crate::support::{Plugin, Server, get, post, read, request, rule, settings};
 
-/// Puts `token-N` into `authorization`; a renewal adds one to N.
+/// A secret of the credential.
+const QUOTED: &str = "a-session-token-that-is-long-enough";
+
+/// A credential that sets `authorization` to `token-N`; a renewal increments N.
 #[derive(Debug, Default)]
 struct Tokens {
     number: AtomicU64,
     renewals: AtomicUsize,
-    /// What it was told of numbers: accepted, or refused to requests of a kind.
+    /// The reported numbers: accepted, or rejected with the kind of the request.
     told: Mutex<Vec<(u64, Option<u64>)>>,
-    /// Its file changes while a request is on its way.
+    /// The file of the credential changes while a request is in progress.
     changes: bool,
     bodies: Mutex<Vec<Option<Bytes>>>,
     needs_body: bool,
@@ -46,7 +50,7 @@ impl Credential for Tokens {
         if let Some(kind) = self.fails {
             return Err(CredentialError::new("tokens", kind, "its file is gone"));
         }
-        // A copy: what the gateway holds is counted as long as there is a share in it.
+        // A copy, since the gateway counts buffered bytes until the last reference is dropped.
         self.bodies.lock().unwrap().push(body.map(|body| Bytes::copy_from_slice(body)));
         if head.uri.path() == "/login" {
             return Ok(Prepared::Answer(Response::new(Bytes::from_static(b"masked"))));
@@ -79,11 +83,11 @@ impl Credential for Tokens {
     }
 
     fn secrets(&self) -> Vec<Secret> {
-        Vec::new()
+        vec![Secret::from(QUOTED)]
     }
 }
 
-/// Takes `token-1` only; says what it was sent.
+/// A server that accepts only `token-1` and returns what it received.
 async fn strict() -> Server {
     Server::http(|request| async move {
         let (head, body) = request.into_parts();
@@ -104,7 +108,7 @@ fn plugin(server: &Server, tokens: Tokens, fields: &str) -> (Plugin, Arc<Tokens>
 
 // Holds: OPS-131
 #[tokio::test]
-async fn a_rejected_request_is_renewed_and_sent_once_more() {
+async fn a_rejected_request_is_retried_with_a_new_credential() {
     let server = strict().await;
     for method in ["GET", "POST", "DELETE"] {
         let (plugin, tokens) = plugin(&server, Tokens::default(), "");
@@ -118,7 +122,7 @@ async fn a_rejected_request_is_renewed_and_sent_once_more() {
 }
 
 #[tokio::test]
-async fn what_is_forbidden_is_sent_again_if_a_file_has_changed() {
+async fn a_forbidden_request_is_retried_only_if_a_file_has_changed() {
     let server = Server::http(|request| async move {
         let new = request.headers()["authorization"] == "token-1";
         Response::builder().status(if new { 200 } else { 403 }).body(Full::from("")).unwrap()
@@ -133,7 +137,7 @@ async fn what_is_forbidden_is_sent_again_if_a_file_has_changed() {
 
 // Holds: OPS-131
 #[tokio::test]
-async fn a_third_rejection_is_the_guests_to_see() {
+async fn a_third_rejection_is_passed_to_the_guest() {
     let server = strict().await;
     let (plugin, tokens) = plugin(&server, Tokens { number: AtomicU64::new(5), ..Tokens::default() }, "");
     assert_eq!(plugin.fetch(post(&server, "/", "hello")).await.unwrap().0, 401);
@@ -141,7 +145,7 @@ async fn a_third_rejection_is_the_guests_to_see() {
 }
 
 #[tokio::test]
-async fn a_credential_is_told_which_kind_of_request_refuses_it() {
+async fn a_credential_learns_which_kind_of_request_was_rejected() {
     let server = strict().await;
     let (plugin, tokens) = plugin(&server, Tokens { number: AtomicU64::new(1), ..Tokens::default() }, "");
     assert_eq!(plugin.fetch(get(&server, "/a")).await.unwrap().0, 200);
@@ -160,7 +164,7 @@ async fn a_credential_is_told_which_kind_of_request_refuses_it() {
 }
 
 #[tokio::test]
-async fn a_body_too_long_to_keep_is_not_sent_again() {
+async fn a_request_with_a_long_body_is_not_retried() {
     let server = strict().await;
     for (chunks, status) in [(10, 200), (30, 401)] {
         let (plugin, _) = plugin(&server, Tokens::default(), "");
@@ -178,7 +182,7 @@ async fn a_body_too_long_to_keep_is_not_sent_again() {
 
 // Holds: SEC-18
 #[tokio::test]
-async fn what_the_guest_put_in_its_place_does_not_go_out() {
+async fn authentication_of_the_guest_is_replaced_or_denied() {
     let server = strict().await;
     let guest = |server| {
         let mut request = get(server, "/x");
@@ -197,6 +201,32 @@ async fn what_the_guest_put_in_its_place_does_not_go_out() {
     assert_eq!(alone.fetch(guest(&server)).await.unwrap().1, "guest guest /x 0");
 }
 
+// Holds: SEC-18
+#[tokio::test]
+async fn a_secret_quoted_by_a_server_is_hidden_from_the_guest() {
+    let server = Server::raw(|mut stream| async move {
+        let mut request = [0; 4096];
+        let length = stream.read(&mut request).await.unwrap();
+        let request = String::from_utf8_lossy(&request[..length]).to_lowercase();
+        assert!(!request.contains("accept-encoding"), "nothing could be hidden in it: {request}");
+        let (start, end) = QUOTED.split_at(7);
+        let body = [format!("{{\"sent\": \"{start}"), format!("{end}\", \"by\": \"a-session"), "\"}".to_owned()];
+        let length: usize = body.iter().map(String::len).sum();
+        let head = format!("HTTP/1.1 403 Forbidden\r\ncontent-length: {length}\r\n\r\n");
+        for piece in [head].iter().chain(&body) {
+            stream.write_all(piece.as_bytes()).await.unwrap();
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    })
+    .await;
+    let (plugin, _) = plugin(&server, Tokens::default(), "");
+    let mut request = get(&server, "/");
+    request.headers_mut().insert("accept-encoding", "gzip".parse().unwrap());
+    let (status, body) = plugin.fetch(request).await.unwrap();
+    let expected = format!("{{\"sent\": \"{}\", \"by\": \"a-session\"}}", "*".repeat(QUOTED.len()));
+    assert_eq!((status, body), (403, Bytes::from(expected)));
+}
+
 #[tokio::test]
 async fn a_credential_that_needs_the_body_gets_it() {
     let server = strict().await;
@@ -211,7 +241,7 @@ async fn a_credential_that_needs_the_body_gets_it() {
 }
 
 #[tokio::test]
-async fn a_credential_may_answer_by_itself() {
+async fn a_credential_can_answer_a_request_itself() {
     let silent = Server::plain().await;
     let (plugin, _) = plugin(&silent, Tokens::default(), "");
     assert_eq!(plugin.fetch(post(&silent, "/login", "user")).await.unwrap(), (200, Bytes::from("masked")));
@@ -219,7 +249,7 @@ async fn a_credential_may_answer_by_itself() {
 }
 
 #[tokio::test]
-async fn a_credential_that_fails_sends_nothing() {
+async fn nothing_is_sent_if_the_credential_fails() {
     let silent = Server::plain().await;
     for (kind, code) in [
         (CredentialErrorKind::Unavailable, Code::DestinationUnavailable),
@@ -237,7 +267,7 @@ async fn a_credential_that_fails_sends_nothing() {
 }
 
 #[tokio::test]
-async fn a_credential_has_no_say_in_where_a_request_goes() {
+async fn a_credential_cannot_redirect_a_request() {
     let server = strict().await;
     let tokens = Tokens { leads_astray: true, number: AtomicU64::new(1), ..Tokens::default() };
     let (plugin, _) = plugin(&server, tokens, "");
@@ -245,7 +275,7 @@ async fn a_credential_has_no_say_in_where_a_request_goes() {
 }
 
 #[tokio::test]
-async fn a_credential_goes_to_the_hosts_of_its_rule_only() {
+async fn a_credential_is_only_used_for_requests_of_its_rule() {
     let server = strict().await;
     let tokens = Arc::new(Tokens { number: AtomicU64::new(1), ..Tokens::default() });
     let rules = "
@@ -261,7 +291,7 @@ async fn a_credential_goes_to_the_hosts_of_its_rule_only() {
 
 // Holds: SEC-25
 #[tokio::test]
-async fn bodies_that_are_held_have_a_total() {
+async fn the_total_size_of_buffered_bodies_is_limited() {
     const MS: Duration = Duration::from_millis(1);
     let (now, most) = (Arc::<AtomicUsize>::default(), Arc::<AtomicUsize>::default());
     let peak = most.clone();

@@ -10,7 +10,7 @@ use skydock_egress::{HostIssuer, Issuer as _, TlsConfig};
 use crate::support::{Names, Server};
 
 fn issuer() -> HostIssuer {
-    // What a plugin never reaches, an issuer may be.
+    // A plugin can never reach this address, but it can be an issuer.
     let names = Names::default().with("metadata.google.internal", &[&["127.0.0.1"]]);
     HostIssuer::with(Arc::new(names), TlsConfig::default())
 }
@@ -21,7 +21,7 @@ fn post(server: &Server, path: &str) -> Request<Bytes> {
 }
 
 #[tokio::test]
-async fn an_issuer_is_reached_wherever_it_is() {
+async fn an_issuer_is_reached_without_address_rules() {
     let server = Server::http(|request| async move {
         let flavor = request.headers()["metadata-flavor"].clone();
         let body = request.into_body().collect().await.unwrap().to_bytes();
@@ -34,7 +34,7 @@ async fn an_issuer_is_reached_wherever_it_is() {
 }
 
 #[tokio::test]
-async fn an_issuer_that_gives_no_answer_is_named_without_the_path() {
+async fn errors_of_an_issuer_omit_the_path() {
     let server = Server::script(&[], true).await;
     let error = issuer().send(post(&server, "/secret")).await.unwrap_err().to_string();
     assert!(error.contains("metadata.google.internal") && !error.contains("secret"), "{error}");

@@ -1,4 +1,4 @@
-//! How many requests, and how fast.
+//! Limits on the number and the rate of requests.
 
 use std::{
     sync::{
@@ -18,7 +18,7 @@ use crate::support::{Plugin, Server, get, read, settings};
 
 const MS: Duration = Duration::from_millis(1);
 
-/// A server that counts how many requests it has at a time, and what the most was.
+/// Starts a server that counts concurrent requests, and returns the counter of the maximum.
 async fn busy(took: Duration) -> (Server, Arc<AtomicUsize>) {
     let (now, most) = (Arc::<AtomicUsize>::default(), Arc::<AtomicUsize>::default());
     let peak = most.clone();
@@ -36,7 +36,7 @@ async fn busy(took: Duration) -> (Server, Arc<AtomicUsize>) {
 }
 
 #[tokio::test]
-async fn an_instance_and_a_host_have_so_many_requests_at_a_time() {
+async fn concurrent_requests_per_instance_and_host_are_limited() {
     for (instances, limit, expected) in [(1, "", 8), (4, "concurrency: 3, ", 3), (4, "", 32), (6, "", 36)] {
         let (server, peak) = busy(MS * 30).await;
         let plugin = Plugin::to(&server, &format!("limits: {{{limit}rate: 10000, burst: 10000}}"));
@@ -54,7 +54,7 @@ async fn an_instance_and_a_host_have_so_many_requests_at_a_time() {
 }
 
 #[tokio::test]
-async fn waiting_for_a_place_ends_with_the_call() {
+async fn waiting_for_a_free_connection_ends_with_the_call() {
     let (server, _) = busy(MS * 2000).await;
     let plugin = Plugin::to(&server, "limits: {concurrency: 1}");
     let call = Call { left: MS * 200, ..plugin.call() };
@@ -68,7 +68,7 @@ async fn waiting_for_a_place_ends_with_the_call() {
 }
 
 #[tokio::test]
-async fn requests_keep_to_the_rate() {
+async fn requests_are_limited_to_the_rate() {
     let server = Server::plain().await;
     let plugin = Plugin::to(&server, "limits: {rate: 10, burst: 5}");
     let start = Instant::now();
@@ -79,7 +79,7 @@ async fn requests_keep_to_the_rate() {
     assert!(plugin.metric("throttled_total{plugin=\"test\",rule=\"api\"}") > 0);
 }
 
-/// A server that asks for a pause of as many seconds as the last segment of the path says, if that is a number.
+/// Starts a server that asks for a pause of as many seconds as the last segment of the path, if it is a number.
 async fn weary() -> Server {
     Server::http(|request| async move {
         let after = request.uri().path().rsplit('/').next().and_then(|last| last.parse::<u32>().ok());
@@ -95,7 +95,7 @@ async fn weary() -> Server {
 
 // Holds: OPS-138
 #[tokio::test]
-async fn a_pause_the_cloud_asks_for_is_its_rules_alone() {
+async fn retry_after_pauses_only_its_own_rule() {
     let server = weary().await;
     let rules = "
 - { name: a, to: 'http://api.example.com:PORT', addresses: [127.0.0.1/32], paths: [/a], limits: {pause: 2m} }
@@ -111,7 +111,7 @@ async fn a_pause_the_cloud_asks_for_is_its_rules_alone() {
 }
 
 #[tokio::test]
-async fn a_pause_the_cloud_asks_for_holds_for_all_instances() {
+async fn retry_after_pauses_all_instances() {
     let server = weary().await;
     let plugin = Plugin::to(&server, "");
     let other = Instance::default();
@@ -129,7 +129,7 @@ async fn a_pause_the_cloud_asks_for_holds_for_all_instances() {
 }
 
 #[tokio::test]
-async fn a_path_that_hangs_delays_no_other() {
+async fn a_path_that_hangs_does_not_delay_others() {
     let server = Server::http(|request| async move {
         if request.uri().path() == "/balancers" {
             tokio::time::sleep(MS * 60_000).await;
@@ -137,7 +137,7 @@ async fn a_path_that_hangs_delays_no_other() {
         Response::new(Full::<Bytes>::default())
     })
     .await;
-    // All limits are the default ones, of which 20 Services at a time are more than 16.
+    // All limits have their defaults: 20 hanging requests, as many as concurrent Services, leave capacity for nodes.
     let plugin = Plugin::to(&server, "");
     let balancers: Vec<_> = (0..20).map(|_| Instance::default()).collect();
     let nodes = Instance::default();

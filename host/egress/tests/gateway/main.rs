@@ -1,4 +1,4 @@
-//! The gateway against real servers on loopback: what it refuses, and what it does not let a server or a guest do.
+//! Tests of the gateway with real servers on loopback: what it denies, and how it limits servers and plugins.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)] // helpers of tests
 

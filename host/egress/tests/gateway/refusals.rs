@@ -1,4 +1,4 @@
-//! Every way a guest may try to get where it may not.
+//! Attempts of a plugin to reach what it is not allowed to reach.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use skydock_egress::{Call, Cause, Closed, Code, Phase};
 
 use crate::support::{LONG, Names, Plugin, Server, get, post, request, rule, settings};
 
-/// A rule for every name and address that the corpus uses, so that nothing but the thing itself stands in the way.
+/// Rules for all names and addresses in the table, so that each request is denied only for the reason under test.
 const WIDE: &str = "
 - { name: api, to: 'http://api.example.com:PORT', addresses: [10.0.0.0/8], paths: [/v3/] }
 - { name: any, to: 'http://*.example.com:PORT', addresses: [0.0.0.0/0, '::/0', 169.254.0.0/16] }
@@ -29,28 +29,29 @@ fn names() -> Names {
         .with("mapped.example.com", &[&["::ffff:169.254.169.254"]])
         .with("nat64.example.com", &[&["64:ff9b::a9fe:a9fe"]])
         .with("cluster.example.com", &[&["10.96.0.10"]])
-        .with("kube.example.com", &[&["10.96.0.1"]])
+        // Outside of the cluster's networks: the address of the API server itself is closed.
+        .with("kube.example.com", &[&["10.20.0.1"]])
         .with("xn--bcher-kva.example", &[&["127.0.0.1"]])
         .with("localhost", &[&["127.0.0.1", "::1"]])
 }
 
 fn closed() -> Closed {
     Closed {
-        api_server: vec!["10.96.0.1:443".parse().unwrap()],
+        api_server: vec!["10.20.0.1:443".parse().unwrap()],
         cluster: vec!["10.96.0.0/12".parse().unwrap()],
         own: vec!["127.0.0.1".parse().unwrap()],
     }
 }
 
-// Holds: SEC-17
+// Holds: SEC-17, OPS-113
 #[tokio::test]
-async fn every_disguise_ends_in_its_code_and_no_connection() {
+async fn disguised_targets_are_denied_without_a_connection() {
     let silent = Server::plain().await;
     let plugin = Plugin::with(&settings(WIDE, silent.port(), None), names(), closed());
     let ip = |cause| (Code::DestinationIpProhibited, cause);
     let uri = (Code::HttpRequestUriInvalid, Cause::Uri);
     let denied = |cause| (Code::HttpRequestDenied, cause);
-    // `PORT` is where the silent listener is.
+    // `PORT` is the port of the silent listener.
     let table = [
         ("GET", "http://127.0.0.1:PORT/", "v4", ip(Cause::Address)),
         ("GET", "http://10.0.0.1:PORT/", "near", ip(Cause::Address)),
@@ -105,9 +106,9 @@ async fn every_disguise_ends_in_its_code_and_no_connection() {
     assert_eq!(silent.connections(), 0);
 }
 
-// Holds: SEC-17, OPS-113
+// Holds: SEC-17
 #[tokio::test]
-async fn a_name_that_changes_its_address_gains_nothing() {
+async fn every_resolved_address_is_checked() {
     let silent = Server::plain().await;
     let names = Names::default().with("api.example.com", &[&["192.0.2.1", "203.0.113.9"], &["127.0.0.1"]]);
     let plain = rule("limits: {connect: 300ms}").replace("addresses: [127.0.0.1/32], ", "");
@@ -121,7 +122,7 @@ async fn a_name_that_changes_its_address_gains_nothing() {
 }
 
 #[tokio::test]
-async fn of_several_addresses_only_permitted_ones_are_tried() {
+async fn only_allowed_addresses_of_a_name_are_tried() {
     let server = Server::plain().await;
     let names = Names::default().with("api.example.com", &[&["169.254.169.254", "10.0.0.1", "127.0.0.1"]]);
     let plugin = Plugin::with(&settings(&rule(""), server.port(), None), names, Closed::default());
@@ -129,7 +130,7 @@ async fn of_several_addresses_only_permitted_ones_are_tried() {
 }
 
 #[tokio::test]
-async fn nothing_goes_out_before_a_plugin_is_in_service() {
+async fn no_request_is_sent_before_a_plugin_is_in_service() {
     let silent = Server::plain().await;
     let plugin = Plugin::to(&silent, "");
     let call = Call { phase: Phase::Loading, ..plugin.call() };
@@ -140,7 +141,7 @@ async fn nothing_goes_out_before_a_plugin_is_in_service() {
 }
 
 #[tokio::test]
-async fn headers_that_mislead_servers_are_refused() {
+async fn headers_and_queries_that_mislead_servers_are_denied() {
     let silent = Server::plain().await;
     let plugin = Plugin::to(&silent, "");
     let table = [
@@ -170,6 +171,10 @@ async fn headers_that_mislead_servers_are_refused() {
         let refusal = plugin.send(get(&silent, &format!("/{query}"))).await.unwrap_err();
         assert_eq!(refusal.cause(), Cause::GuestAuth, "{query}");
     }
+    for query in ["_method=DELETE", "a=b&%5Fmethod=DELETE", "a=b;_METHOD=DELETE", "_method"] {
+        let refusal = plugin.send(get(&silent, &format!("/?{query}"))).await.unwrap_err();
+        assert!(refusal.sentence().contains("change the method"), "{query}: {refusal}");
+    }
     let mut flood = get(&silent, "/");
     for _ in 0..101 {
         flood.headers_mut().append("x-a", "b".parse().unwrap());
@@ -180,7 +185,7 @@ async fn headers_that_mislead_servers_are_refused() {
 
 // Holds: SEC-03, OPS-112
 #[tokio::test]
-async fn what_rules_do_not_name_is_refused_with_the_rule() {
+async fn requests_outside_the_rules_are_denied_with_the_reason() {
     let silent = Server::plain().await;
     let plugin = Plugin::to(&silent, "methods: [GET, POST], paths: [/v3], actions: [Describe*]");
     let table = [
@@ -192,7 +197,7 @@ async fn what_rules_do_not_name_is_refused_with_the_rule() {
         (post(&silent, "/v3", "Action=Terminate"), Cause::Action, "body"),
         (post(&silent, "/v3?Action=DescribeTags", "Action=Terminate"), Cause::Action, "body"),
         (post(&silent, "/v3", "Version=1"), Cause::Action, "body"),
-        (post(&silent, "/v3", "Action=DescribeTags;Action=Terminate"), Cause::Action, "cannot be told"),
+        (post(&silent, "/v3", "Action=DescribeTags;Action=Terminate"), Cause::Action, "cannot determine"),
     ];
     for (request, cause, what) in table {
         let shown = format!("{} {}", request.method(), request.uri());
@@ -209,7 +214,7 @@ async fn what_rules_do_not_name_is_refused_with_the_rule() {
 
 // Holds: OPS-116
 #[tokio::test]
-async fn a_dry_run_reads_and_does_nothing_else() {
+async fn a_dry_run_only_allows_reads() {
     let server = Server::plain().await;
     let plugin = Plugin::to(&server, "reads: [Describe*]");
     let call = Call { dry_run: true, ..plugin.call() };
@@ -241,7 +246,7 @@ async fn a_dry_run_reads_and_does_nothing_else() {
 }
 
 #[tokio::test]
-async fn ten_thousand_requests_at_once_are_bounded() {
+async fn ten_thousand_concurrent_requests_are_limited() {
     let server = Server::raw(|stream| async move {
         tokio::time::sleep(LONG).await;
         drop(stream);
@@ -273,7 +278,7 @@ async fn ten_thousand_requests_at_once_are_bounded() {
 }
 
 #[tokio::test]
-async fn no_way_to_write_an_action_misleads_a_dry_run() {
+async fn disguised_actions_are_denied_in_a_dry_run() {
     let server = Server::plain().await;
     let plugin = Plugin::to(&server, "reads: [Describe*]");
     let call = Call { dry_run: true, ..plugin.call() };
@@ -312,7 +317,7 @@ async fn no_way_to_write_an_action_misleads_a_dry_run() {
 }
 
 #[tokio::test]
-async fn an_underscore_is_a_dash_to_many_servers() {
+async fn header_names_with_underscores_are_denied_like_dashes() {
     let server = Server::plain().await;
     let plugin = Plugin::to(&server, "methods: [GET]");
     let mut passed = Vec::new();

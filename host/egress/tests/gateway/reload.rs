@@ -1,4 +1,4 @@
-//! Rules that change while requests are on their way.
+//! Changes of rules while requests are in progress.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use skydock_egress::{Cause, Code};
 use crate::support::{Plugin, Server, get, rule, settings};
 
 #[tokio::test]
-async fn the_next_request_is_under_the_new_rules() {
+async fn new_rules_apply_to_the_next_request() {
     let server = Server::plain().await;
     let with = |fields: &str| settings(&rule(fields), server.port(), None);
     let plugin = Plugin::new(&with(""));
@@ -19,7 +19,7 @@ async fn the_next_request_is_under_the_new_rules() {
 }
 
 #[tokio::test]
-async fn rules_with_a_mistake_change_nothing() {
+async fn invalid_rules_keep_the_previous_ones() {
     let server = Server::plain().await;
     let plugin = Plugin::to(&server, "");
     let errors = plugin.gateway.update(&settings(&rule("paths: [x]"), server.port(), None)).unwrap_err();
@@ -28,12 +28,12 @@ async fn rules_with_a_mistake_change_nothing() {
 }
 
 #[tokio::test]
-async fn a_connection_does_not_outlive_what_permitted_it() {
+async fn a_connection_is_dropped_if_rules_deny_its_address() {
     let server = Server::plain().await;
     let with = |fields: &str| settings(&rule(fields), server.port(), None);
     let plugin = Plugin::new(&with(""));
     plugin.fetch(get(&server, "/")).await.unwrap();
-    // Nothing that concerns connections: they stay.
+    // The change does not affect connections, so they are kept.
     plugin.gateway.update(&with("methods: [GET]")).unwrap();
     plugin.fetch(get(&server, "/")).await.unwrap();
     assert_eq!(server.connections(), 1);
@@ -45,7 +45,7 @@ async fn a_connection_does_not_outlive_what_permitted_it() {
 }
 
 #[tokio::test]
-async fn a_request_on_its_way_ends_under_its_own_rules() {
+async fn a_request_in_flight_keeps_its_rules() {
     let server = Server::script(&[(300, "HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok")], false).await;
     let plugin = Plugin::to(&server, "");
     let (answer, ()) = tokio::join!(plugin.fetch(get(&server, "/")), async {
@@ -56,7 +56,7 @@ async fn a_request_on_its_way_ends_under_its_own_rules() {
 }
 
 #[tokio::test]
-async fn the_rate_is_not_renewed_by_a_reload() {
+async fn a_reload_does_not_reset_the_rate_limit() {
     let server = Server::plain().await;
     let with = |fields: &str| settings(&rule(&format!("limits: {{rate: 5, burst: 2}}, {fields}")), server.port(), None);
     let plugin = Plugin::new(&with(""));

@@ -1,4 +1,4 @@
-//! Servers, resolvers and guests.
+//! Servers, resolvers and plugins for tests.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -39,7 +39,7 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    /// Answers HTTP/1.1.
+    /// Starts an HTTP/1.1 server.
     pub(crate) async fn http<F>(answer: impl Fn(Request<Incoming>) -> F + Clone + Send + Sync + 'static) -> Self
     where
         F: Future<Output = Response<Full<Bytes>>> + Send + 'static,
@@ -58,12 +58,12 @@ impl Server {
         .await
     }
 
-    /// Answers 200 and nothing else.
+    /// Starts a server that always answers 200.
     pub(crate) async fn plain() -> Self {
         Self::http(|_| async { Response::new(Full::default()) }).await
     }
 
-    /// Does what it likes with a connection.
+    /// Starts a server that calls `serve` for each connection.
     pub(crate) async fn raw<F>(serve: impl Fn(TcpStream) -> F + Clone + Send + Sync + 'static) -> Self
     where
         F: Future<Output = ()> + Send + 'static,
@@ -84,7 +84,8 @@ impl Server {
         Self { address, connections, task }
     }
 
-    /// Reads a request's head and then writes these pieces, each after so many milliseconds.
+    /// Starts a server that reads the head of a request and then writes these pieces, each after the given number of
+    /// milliseconds.
     pub(crate) async fn script(pieces: &'static [(u64, &'static str)], then_close: bool) -> Self {
         Self::raw(move |mut stream| async move {
             let mut head = vec![0; 16 * 1024];
@@ -117,7 +118,7 @@ impl Drop for Server {
     }
 }
 
-/// Says what it was told to; a name with several lists says another one each time it is asked.
+/// A resolver with fixed answers. A name with several lists resolves to the next one each time.
 #[derive(Default)]
 pub(crate) struct Names {
     lists: Mutex<HashMap<String, Vec<Vec<IpAddr>>>>,
@@ -149,7 +150,7 @@ impl Resolver for Names {
     }
 }
 
-/// One plugin with one instance.
+/// A plugin with one instance.
 pub(crate) struct Plugin {
     pub(crate) gateway: Gateway,
     pub(crate) instance: Instance,
@@ -157,7 +158,7 @@ pub(crate) struct Plugin {
     registry: Registry,
 }
 
-/// Rules in YAML; `PORT` stands for the server's.
+/// Parses rules in YAML; `PORT` is replaced by the port.
 pub(crate) fn settings(rules: &str, port: u16, credential: Option<Arc<dyn Credential>>) -> Settings {
     let rules = rules.replace("PORT", &port.to_string());
     let credentials = credential.into_iter().map(|it| (it.name().to_owned(), it)).collect::<BTreeMap<_, _>>();
@@ -181,7 +182,7 @@ impl Plugin {
         Self { gateway, instance: Instance::default(), names, registry }
     }
 
-    /// With one rule for api.example.com at the server's port, and these fields.
+    /// Creates a plugin with one rule, which has these fields, for api.example.com and the port of the server.
     pub(crate) fn to(server: &Server, fields: &str) -> Self {
         Self::new(&settings(&rule(fields), server.port(), None))
     }
@@ -222,12 +223,12 @@ impl Plugin {
         self.gateway.admit(&head, call)?.send(head, body).await
     }
 
-    /// The status and the whole body.
+    /// Returns the status and the complete body.
     pub(crate) async fn fetch(&self, request: Request<&str>) -> Result<(u16, Bytes), Refusal> {
         read(self.send(request).await?).await
     }
 
-    /// A line of the metrics' text, without its name's prefix.
+    /// Returns the value of a metric, by its line without the prefix of the name.
     pub(crate) fn metric(&self, start: &str) -> u64 {
         let mut text = String::new();
         encode(&mut text, &self.registry).unwrap();
@@ -246,7 +247,7 @@ pub(crate) async fn read(response: Response<ResponseBody>) -> Result<(u16, Bytes
     Ok((status, response.into_body().collect().await?.to_bytes()))
 }
 
-/// One rule for api.example.com in the clear, with loopback open.
+/// Returns a rule for api.example.com over plain HTTP that opens loopback.
 pub(crate) fn rule(fields: &str) -> String {
     format!("[{{name: api, to: 'http://api.example.com:PORT', addresses: [127.0.0.1/32], {fields}}}]")
 }

@@ -1,4 +1,4 @@
-//! TLS: who is trusted, by what name, and files that change.
+//! TLS: trust, server names, and files that change.
 
 use std::{fs, path::PathBuf, sync::Arc};
 
@@ -11,7 +11,7 @@ use tokio_rustls::TlsAcceptor;
 
 use crate::support::{Plugin, Server, settings};
 
-/// An authority with its files.
+/// A certificate authority with its files.
 struct Authority {
     issuer: CertifiedIssuer<'static, KeyPair>,
     folder: TempDir,
@@ -37,7 +37,7 @@ impl Authority {
         self.leaf_until(name, 4000)
     }
 
-    /// Valid until that year begins.
+    /// Creates a certificate that is valid until the beginning of this year.
     fn leaf_until(&self, name: &str, year: i32) -> Leaf {
         let key = KeyPair::generate().unwrap();
         let mut params = CertificateParams::new(vec![name.to_owned()]).unwrap();
@@ -50,7 +50,7 @@ impl Authority {
         self.folder.path().join(name)
     }
 
-    /// A server that says how it was called, and asks for a certificate of `clients` if there are any.
+    /// Starts a server that returns the server name it was asked for, and that requires a certificate of `clients` if given.
     async fn serve(&self, name: &str, clients: Option<&Self>) -> (Server, Leaf) {
         let leaf = self.leaf(name);
         let provider = Arc::new(rustls::crypto::ring::default_provider());
@@ -75,7 +75,7 @@ impl Authority {
                 let answer = hyper::service::service_fn(move |_| {
                     let body = http_body_util::Full::<bytes::Bytes>::from(asked.clone());
                     async move {
-                        // One request a connection, so that each test makes one.
+                        // One request per connection, so that each request opens a new one.
                         let mut response = http::Response::new(body);
                         response.headers_mut().insert("connection", "close".parse().unwrap());
                         Ok::<_, std::convert::Infallible>(response)
@@ -108,7 +108,7 @@ fn ca(authority: &Authority) -> String {
 }
 
 #[tokio::test]
-async fn a_private_authority_is_trusted_where_it_is_named() {
+async fn a_private_ca_is_trusted_only_if_configured() {
     let authority = Authority::new();
     let (server, _) = authority.serve("api.example.com", None).await;
     assert_eq!(fetch(&plugin(&server, &ca(&authority)), &server).await.unwrap(), "api.example.com");
@@ -119,7 +119,7 @@ async fn a_private_authority_is_trusted_where_it_is_named() {
 }
 
 #[tokio::test]
-async fn a_certificate_has_to_be_for_the_name() {
+async fn a_certificate_must_match_the_server_name() {
     let authority = Authority::new();
     let (server, _) = authority.serve("other.example", None).await;
     let refusal = fetch(&plugin(&server, &ca(&authority)), &server).await.unwrap_err();
@@ -129,7 +129,7 @@ async fn a_certificate_has_to_be_for_the_name() {
 }
 
 #[tokio::test]
-async fn a_pin_takes_one_certificate_only() {
+async fn a_pin_accepts_only_one_certificate() {
     let authority = Authority::new();
     let (server, leaf) = authority.serve("other.example", None).await;
     let print = |leaf: &Leaf| hex::encode(ring::digest::digest(&ring::digest::SHA256, &leaf.certificate));
@@ -146,7 +146,7 @@ async fn a_pin_takes_one_certificate_only() {
 
 // Holds: OPS-121, OPS-132
 #[tokio::test]
-async fn a_client_certificate_is_read_again_when_it_changes() {
+async fn a_changed_client_certificate_is_reloaded() {
     let (authority, first, second) = (Authority::new(), Authority::new(), Authority::new());
     let (server, _) = authority.serve("api.example.com", Some(&second)).await;
     let write = |issuer: &Authority, until: i32| {
@@ -170,27 +170,27 @@ async fn a_client_certificate_is_read_again_when_it_changes() {
     write(&second, 2031);
     assert_eq!(fetch(&plugin, &server).await.unwrap(), "api.example.com");
     assert_eq!(expires(), 1_924_992_000);
-    // Half a change does not break what works.
+    // An incomplete change does not affect the current certificate.
     fs::write(&key, "nothing").unwrap();
     assert_eq!(fetch(&plugin, &server).await.unwrap(), "api.example.com");
 }
 
 #[tokio::test]
-async fn what_speaks_no_tls_is_told_apart() {
+async fn a_server_without_tls_has_its_own_code() {
     let server = Server::script(&[(0, "HTTP/1.1 400 Bad Request\r\n\r\n")], true).await;
     let refusal = fetch(&plugin(&server, ""), &server).await.unwrap_err();
     assert_eq!(refusal.code(), Code::TlsProtocolError, "{refusal}");
 }
 
 #[tokio::test]
-async fn an_issuer_is_asked_for_by_its_own_name() {
+async fn an_issuer_is_verified_by_its_own_name() {
     use skydock_egress::{HostIssuer, Issuer as _, TlsConfig};
     let authority = Authority::new();
     let (server, _) = authority.serve("login.example.com", None).await;
     let names = crate::support::Names::default().with("login.example.com", &[&["127.0.0.1"]]);
-    // That of the rule that the credential is for.
+    // The TLS settings of the rule that uses the credential.
     let tls = TlsConfig {
-        ca_file: Some(authority.file("ca.pem")),
+        ca_file: Some(authority.file("ca.pem").try_into().unwrap()),
         server_name: Some("api.example.com".to_owned()),
         ..TlsConfig::default()
     };

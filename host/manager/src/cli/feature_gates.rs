@@ -1,23 +1,23 @@
 //! `--feature-gates`.
 
-/// Routes follow changes of nodes; upstream looks at them by the clock unless this is on.
+/// Routes are checked when nodes change; without it, upstream only checks them periodically.
 const WATCH_BASED_ROUTES: &str = "CloudControllerManagerWatchBasedRoutesReconciliation";
 
-/// A feature gate that Skydock has, and whether it is on.
+/// A feature gate that Skydock supports, and whether it is enabled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FeatureGate {
     /// `CloudControllerManagerWatchBasedRoutesReconciliation`.
     WatchBasedRoutes(bool),
 }
 
-/// Reads `NAME=BOOL`.
+/// Parses `NAME=BOOL`.
 pub(super) fn parse(text: &str) -> Result<FeatureGate, String> {
     let (name, value) =
-        text.split_once('=').ok_or_else(|| format!("expected NAME=BOOL, such as {WATCH_BASED_ROUTES}=false"))?;
+        text.split_once('=').ok_or_else(|| format!("expected NAME=BOOL, for example {WATCH_BASED_ROUTES}=false"))?;
     if name.trim() != WATCH_BASED_ROUTES {
-        return Err(format!("skydock has no feature gate {:?}; it has {WATCH_BASED_ROUTES}", name.trim()));
+        return Err(format!("unknown feature gate {:?}; expected {WATCH_BASED_ROUTES}", name.trim()));
     }
-    // As Go's strconv.ParseBool.
+    // Like Go's strconv.ParseBool.
     match value.trim() {
         "1" | "t" | "T" | "true" | "TRUE" | "True" => Ok(FeatureGate::WatchBasedRoutes(true)),
         "0" | "f" | "F" | "false" | "FALSE" | "False" => Ok(FeatureGate::WatchBasedRoutes(false)),

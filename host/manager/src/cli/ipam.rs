@@ -1,4 +1,4 @@
-//! Flags of the node IPAM controller, and what they ask for.
+//! Flags of the node IPAM controller, and their validation.
 
 use clap::{ArgAction, Args};
 use ipnet::IpNet;
@@ -7,9 +7,9 @@ use skydock_controllers::{
     ipam::{IpamOptions, NodeRange, NodeRangeError},
 };
 
-/// The allocator that needs no particular cloud.
+/// The allocator that works with every cloud.
 const RANGE_ALLOCATOR: &str = "RangeAllocator";
-/// Prefix of a node's Pod CIDR where no flag says otherwise; upstream's.
+/// Default prefix length of a node's Pod CIDR, as upstream.
 const MASK_IPV4: u8 = 24;
 const MASK_IPV6: u8 = 64;
 
@@ -21,15 +21,15 @@ const IPV6: &str = "--node-cidr-mask-size-ipv6";
 #[derive(Args, Debug)]
 #[command(next_help_heading = "Pod CIDRs of nodes")]
 pub struct IpamArgs {
-    /// Give each node a Pod CIDR of its own out of each --cluster-cidr. Only one may do so in a cluster:
-    /// kube-controller-manager then needs --allocate-node-cidrs=false.
+    /// Allocate a Pod CIDR from each --cluster-cidr to each node. Only one component may do so:
+    /// set --allocate-node-cidrs=false in kube-controller-manager.
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_value = "false",
           default_missing_value = "true", action = ArgAction::Set)]
     pub allocate_node_cidrs: bool,
-    /// How Pod CIDRs are chosen; only RangeAllocator is there.
+    /// Type of the allocator; only RangeAllocator is supported.
     #[arg(long, value_name = "TYPE", default_value = RANGE_ALLOCATOR)]
     pub cidr_allocator_type: String,
-    /// Where Services get their addresses, at most one CIDR per IP family: no node gets a Pod CIDR that overlaps with it.
+    /// Address ranges of Services: at most one CIDR per IP family. No node gets a Pod CIDR that overlaps with them.
     #[arg(long, value_name = "CIDR", value_delimiter = ',')]
     pub service_cluster_ip_range: Vec<String>,
     /// Prefix length of a node's Pod CIDR in a cluster of one IP family [default: 24 for IPv4, 64 for IPv6].
@@ -43,51 +43,51 @@ pub struct IpamArgs {
     pub node_cidr_mask_size_ipv6: u8,
 }
 
-/// Why nodes cannot be given Pod CIDRs so.
+/// Why the flags of the node IPAM controller are not valid.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub enum IpamArgsError {
-    /// Upstream's others work with one cloud only.
-    #[error("--cidr-allocator-type={0} is not served: say {RANGE_ALLOCATOR}, or --allocate-node-cidrs=false")]
+    /// Upstream's other allocators work with one cloud only.
+    #[error("--cidr-allocator-type={0} is not supported: use {RANGE_ALLOCATOR}, or set --allocate-node-cidrs=false")]
     Allocator(String),
-    /// `--cluster-cidr` is missing or wrong.
+    /// `--cluster-cidr` is missing or not valid.
     #[error(transparent)]
     ClusterCidr(#[from] ClusterCidrsError),
-    /// It is no CIDR. Upstream goes on without it.
-    #[error("--service-cluster-ip-range: {0:?} is not a CIDR such as 10.96.0.0/12")]
+    /// A value of `--service-cluster-ip-range` is not a valid CIDR. Upstream ignores such values.
+    #[error("--service-cluster-ip-range: {0:?} is not a valid CIDR; expected for example 10.96.0.0/12")]
     UnreadableServiceRange(String),
-    /// More than IP families, or two of one.
-    #[error("--service-cluster-ip-range: say at most one IPv4 and one IPv6 CIDR, not {0}")]
+    /// There are more CIDRs than IP families, or two of the same family.
+    #[error("--service-cluster-ip-range: at most one IPv4 and one IPv6 CIDR are allowed, not {0}")]
     ServiceRanges(String),
-    /// One prefix length for two IP families.
-    #[error("{ANY} is for one IP family, and --cluster-cidr has two: say {IPV4} and {IPV6}")]
+    /// One prefix length is set for two IP families.
+    #[error("{ANY} cannot be used with two IP families in --cluster-cidr: use {IPV4} and {IPV6}")]
     MaskOfTwoFamilies,
-    /// Two flags for one thing.
-    #[error("{ANY} and {0} cannot go together: say {0} alone")]
+    /// Two flags set the same prefix length.
+    #[error("{ANY} and {0} are mutually exclusive: set only {0}")]
     MaskTwice(&'static str),
-    /// A prefix length for what is not there.
-    #[error("{flag} is set, and --cluster-cidr={cluster} is of the other IP family: remove it")]
+    /// A prefix length is set for an IP family that is not in `--cluster-cidr`.
+    #[error("{flag} is set, but --cluster-cidr={cluster} is of the other IP family: remove {flag}")]
     MaskOfOtherFamily {
         /// The flag.
         flag: &'static str,
-        /// What is there.
+        /// The CIDR in `--cluster-cidr`.
         cluster: IpNet,
     },
-    /// The cluster CIDR cannot be cut so.
+    /// The cluster CIDR cannot be divided into CIDRs of this size.
     #[error("{flag}: {source}")]
     Mask {
-        /// The flag that gave the prefix length, or can.
+        /// The flag that sets the prefix length.
         flag: &'static str,
-        /// Why.
+        /// The reason.
         source: NodeRangeError,
     },
 }
 
 impl IpamArgs {
-    /// What the flags ask for. Nothing but the one that switches it off is looked at if it is off.
+    /// Validates the flags and returns the options. If `--allocate-node-cidrs` is not set, the other flags are ignored.
     ///
     /// # Errors
     ///
-    /// If they do not fit together.
+    /// If the flags are not valid.
     pub(crate) fn options(&self, cluster_cidrs: &[String]) -> Result<IpamOptions, IpamArgsError> {
         if !self.allocate_node_cidrs {
             return Ok(IpamOptions::default());
@@ -118,7 +118,7 @@ impl IpamArgs {
         }
     }
 
-    /// A prefix length of 0 is that of the default.
+    /// Returns the range of node CIDRs. A prefix length of 0 stands for the default.
     fn range(&self, cluster: IpNet) -> Result<NodeRange, IpamArgsError> {
         let (own, default) = match cluster {
             IpNet::V4(_) => (self.node_cidr_mask_size_ipv4, MASK_IPV4),
@@ -145,7 +145,7 @@ impl IpamArgs {
     }
 }
 
-/// The flag of a CIDR's IP family.
+/// Returns the flag for a CIDR's IP family.
 fn flag(cidr: IpNet) -> &'static str {
     match cidr {
         IpNet::V4(_) => IPV4,
@@ -167,15 +167,17 @@ mod tests {
         options.ranges.iter().map(|range| format!("{} /{}", range.cluster(), range.mask())).collect()
     }
 
+    // Holds: I-01
     #[test]
-    fn i01_nodes_get_nothing_unless_it_is_asked_for_and_then_the_other_flags_do_not_matter() {
+    fn ipam_is_off_by_default_and_ignores_its_other_flags() {
         for args in [&[][..], &["--allocate-node-cidrs=false"], &["--cidr-allocator-type=CloudAllocator"]] {
             assert_eq!(options(args), Ok(IpamOptions::default()), "{args:?}");
         }
     }
 
+    // Holds: I-02
     #[test]
-    fn i02_a_node_gets_a_24_of_ipv4_and_a_64_of_ipv6_unless_told_otherwise() {
+    fn mask_sizes_default_to_24_for_ipv4_and_64_for_ipv6() {
         for (args, expected) in [
             (&["--cluster-cidr=10.244.0.0/16"][..], &["10.244.0.0/16 /24"][..]),
             (&["--cluster-cidr=fd00::/56"], &["fd00::/56 /64"]),
@@ -197,8 +199,9 @@ mod tests {
         }
     }
 
+    // Holds: I-02
     #[test]
-    fn i02_the_addresses_of_services_are_one_cidr_per_family_or_none() {
+    fn service_cidrs_are_at_most_one_per_ip_family() {
         for (flag, expected) in [
             ("--service-cluster-ip-range=", &[][..]),
             ("--service-cluster-ip-range=10.96.0.0/12", &["10.96.0.0/12"]),
@@ -210,50 +213,58 @@ mod tests {
         }
     }
 
+    // Holds: I-03, I-04
     #[test]
-    fn i03_i04_flags_that_do_not_fit_are_refused_by_name_with_what_to_do() {
+    fn conflicting_or_invalid_flags_are_rejected_by_name() {
         let (v4, both) = ("--cluster-cidr=10.244.0.0/16", "--cluster-cidr=10.244.0.0/16,fd00::/56");
         for (args, expected) in [
             (&[][..], "--cluster-cidr is missing"),
-            (&["--cluster-cidr=10.0.0.0/8,10.1.0.0/16"], "10.0.0.0/8 and 10.1.0.0/16 are of one IP family"),
-            (&["--cluster-cidr=pods"], "--cluster-cidr: \"pods\" is not a CIDR"),
-            // Fixed: upstream only logs it, and may give nodes the addresses of Services.
-            (&[v4, "--service-cluster-ip-range=10.96.0.0"], "--service-cluster-ip-range: \"10.96.0.0\" is not a CIDR"),
+            (&["--cluster-cidr=10.0.0.0/8,10.1.0.0/16"], "10.0.0.0/8 and 10.1.0.0/16 are of the same IP family"),
+            (&["--cluster-cidr=pods"], "--cluster-cidr: \"pods\" is not a valid CIDR"),
+            // Better than upstream, which only logs it, and may allocate addresses of Services to nodes.
+            (
+                &[v4, "--service-cluster-ip-range=10.96.0.0"],
+                "--service-cluster-ip-range: \"10.96.0.0\" is not a valid CIDR",
+            ),
             (
                 &[v4, "--service-cluster-ip-range=10.96.0.0/12,10.0.0.0/24"],
-                "at most one IPv4 and one IPv6 CIDR, not 10.96",
+                "at most one IPv4 and one IPv6 CIDR are allowed, not 10.96",
             ),
-            (&[both, "--node-cidr-mask-size=24"], "--cluster-cidr has two: say --node-cidr-mask-size-ipv4 and"),
+            (
+                &[both, "--node-cidr-mask-size=24"],
+                "with two IP families in --cluster-cidr: use --node-cidr-mask-size-ipv4 and",
+            ),
             (
                 &[v4, "--node-cidr-mask-size-ipv6=64"],
-                "--node-cidr-mask-size-ipv6 is set, and --cluster-cidr=10.244.0.0/16 is",
+                "--node-cidr-mask-size-ipv6 is set, but --cluster-cidr=10.244.0.0/16 is",
             ),
             (
                 &["--cluster-cidr=fd00::/56", "--node-cidr-mask-size-ipv4=24"],
-                "--node-cidr-mask-size-ipv4 is set, and --cluster-cidr=fd00::/56 is",
+                "--node-cidr-mask-size-ipv4 is set, but --cluster-cidr=fd00::/56 is",
             ),
             (
                 &[v4, "--node-cidr-mask-size=24", "--node-cidr-mask-size-ipv4=24"],
-                "--node-cidr-mask-size and --node-cidr-mask-size-ipv4 cannot go together",
+                "--node-cidr-mask-size and --node-cidr-mask-size-ipv4 are mutually exclusive",
             ),
-            (&[v4, "--node-cidr-mask-size=15"], "--node-cidr-mask-size: /15 is larger than all of 10.244.0.0/16"),
+            (&[v4, "--node-cidr-mask-size=15"], "--node-cidr-mask-size: /15 is larger than 10.244.0.0/16"),
             (
                 &[both, "--node-cidr-mask-size-ipv6=128"],
                 "--node-cidr-mask-size-ipv6: a /128 for each node is too small",
             ),
-            (&["--cluster-cidr=10.244.0.0/25"], "--node-cidr-mask-size-ipv4: /24 is larger than all of 10.244.0.0/25"),
-            (&[v4, "--cidr-allocator-type=CloudAllocator"], "--cidr-allocator-type=CloudAllocator is not served"),
+            (&["--cluster-cidr=10.244.0.0/25"], "--node-cidr-mask-size-ipv4: /24 is larger than 10.244.0.0/25"),
+            (&[v4, "--cidr-allocator-type=CloudAllocator"], "--cidr-allocator-type=CloudAllocator is not supported"),
         ] {
             let error = options(&[&["--allocate-node-cidrs=true"], args].concat()).unwrap_err();
             assert!(error.contains(expected), "{args:?}: {error}");
         }
     }
 
+    // Holds: I-11
     #[test]
-    fn i11_the_help_says_that_only_one_may_allocate() {
+    fn help_says_to_disable_kube_controller_manager_allocation() {
         use clap::CommandFactory;
         let help = crate::cli::Cli::command().render_long_help().to_string();
         let help = help.split_whitespace().collect::<Vec<_>>().join(" ");
-        assert!(help.contains("kube-controller-manager then needs --allocate-node-cidrs=false"), "{help}");
+        assert!(help.contains("set --allocate-node-cidrs=false in kube-controller-manager"), "{help}");
     }
 }

@@ -1,4 +1,4 @@
-//! The flags of the node and lifecycle controllers.
+//! Flags of the node and lifecycle controllers.
 
 use std::time::Duration;
 
@@ -14,45 +14,46 @@ use super::{parse_count, parse_duration};
 #[derive(Args, Debug)]
 #[command(next_help_heading = "Nodes")]
 pub struct NodeArgs {
-    /// How many batches of nodes are worked on at the same time [default: 4]
+    /// Number of batches of nodes that are processed concurrently [default: 4]
     ///
-    /// If there are several, one of them is kept for new nodes.
+    /// If it is above 1, one worker is reserved for new nodes.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     pub concurrent_node_syncs: Option<u16>,
-    /// How often nodes that are not ready are looked up in the cloud.
+    /// How often nodes that are not ready are checked in the cloud.
     #[arg(long, value_name = "DURATION", value_parser = parse_duration, default_value = "5s")]
     pub node_monitor_period: Duration,
-    /// How often addresses and labels of nodes are looked up in the cloud.
+    /// How often node addresses and labels are checked in the cloud.
     #[arg(long, value_name = "DURATION", value_parser = parse_duration, default_value = "5m")]
     pub node_status_update_frequency: Duration,
-    /// Keep the addresses of initialized nodes as the cloud has them.
+    /// Update the addresses of initialized nodes when they change in the cloud.
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_value = "true",
           default_missing_value = "true", action = ArgAction::Set)]
     pub reconcile_node_addresses: bool,
-    /// Keep zone, region, instance type and the cloud's further labels of initialized nodes as the cloud has them. A label
-    /// that came from somebody else is left alone.
+    /// Update zone, region, instance type and additional cloud labels of initialized nodes when they change in the cloud. Labels
+    /// that Skydock did not set are not changed.
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_value = "true",
           default_missing_value = "true", action = ArgAction::Set)]
     pub reconcile_node_labels: bool,
-    /// Taint nodes whose machine is stopped as out of service too: their Pods are given up and their volumes detached.
+    /// Also taint nodes whose instance is stopped with node.kubernetes.io/out-of-service, so that their Pods are deleted and their
+    /// volumes detached.
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_value = "false",
           default_missing_value = "true", action = ArgAction::Set)]
     pub out_of_service_taint: bool,
-    /// Most nodes to delete within --node-deletion-interval; if more are gone from the cloud, none is deleted, unless it has
-    /// the annotation skydock.dev/allow-deletion=true.
+    /// Maximum number of nodes to delete within --node-deletion-interval. If more instances are gone, no node is deleted unless it
+    /// has the annotation skydock.dev/allow-deletion=true.
     #[arg(long, value_name = "N", value_parser = parse_count, default_value_t = BrakeOptions::default().limit)]
     pub node_deletion_limit: usize,
-    /// The same as a share of the cluster's nodes; of a small cluster up to ten may go, as long as half of it stays. With 0%,
-    /// none is deleted unless it has the annotation.
+    /// The same limit as a percentage of the cluster's nodes. In small clusters, up to ten nodes may be deleted as long as half of
+    /// the nodes remain. With 0%, no node is deleted unless it has the annotation.
     #[arg(long, value_name = "PERCENT", value_parser = parse_percent, default_value = "25%")]
     pub node_deletion_share: u8,
-    /// For how long deleted nodes count.
+    /// Time window of --node-deletion-limit and --node-deletion-share.
     #[arg(long, value_name = "DURATION", value_parser = parse_duration, default_value = "10m")]
     pub node_deletion_interval: Duration,
 }
 
 impl NodeArgs {
-    /// How the node controller is to work.
+    /// Returns the options of the node controller.
     #[must_use]
     pub fn node_options(&self) -> NodeOptions {
         let defaults = NodeOptions::default();
@@ -63,7 +64,7 @@ impl NodeArgs {
         }
     }
 
-    /// How the lifecycle controller is to work.
+    /// Returns the options of the lifecycle controller.
     #[must_use]
     pub fn lifecycle_options(&self) -> LifecycleOptions {
         LifecycleOptions {
@@ -78,7 +79,7 @@ impl NodeArgs {
     }
 }
 
-/// `25%`, or `25`.
+/// Parses a percentage: `25%` or `25`.
 fn parse_percent(text: &str) -> Result<u8, String> {
     let number = text.strip_suffix('%').unwrap_or(text);
     number
@@ -97,13 +98,13 @@ mod tests {
     }
 
     #[test]
-    fn without_flags_the_options_are_the_defaults() {
+    fn options_without_flags_are_the_defaults() {
         let args = args(&[]);
         assert_eq!((args.node_options(), args.lifecycle_options()), Default::default());
     }
 
     #[test]
-    fn each_flag_reaches_its_option() {
+    fn each_flag_sets_its_option() {
         let args = args(&[
             "--concurrent-node-syncs=7",
             "--node-monitor-period=9s",
@@ -126,8 +127,9 @@ mod tests {
         );
     }
 
+    // Holds: N-04
     #[test]
-    fn n04_no_worker_at_all_is_refused() {
+    fn rejects_zero_workers() {
         assert!(super::super::parse(["skydock", "--concurrent-node-syncs=0"]).is_err());
     }
 

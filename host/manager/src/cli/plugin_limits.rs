@@ -1,4 +1,4 @@
-//! `--plugin-limit KEY=VALUE`: what a plugin may use, where the defaults do not fit.
+//! `--plugin-limit KEY=VALUE`: overrides the default resource limits of the plugin.
 
 use std::{fmt::Write as _, ops::RangeInclusive, time::Duration};
 
@@ -6,16 +6,16 @@ use skydock_plugin::Limits;
 
 use super::parse_duration;
 
-/// A limit by the name an operator gives it.
+/// A limit, by its name in `--plugin-limit`.
 #[derive(Debug)]
 pub struct Key {
     name: &'static str,
-    /// For `--help`, in one line.
+    /// Description for `--help`, in one line.
     what: &'static str,
     field: Field,
 }
 
-/// Where a limit is kept, and what it may be.
+/// The field that a limit sets, and its valid values.
 #[derive(Debug)]
 enum Field {
     Time(fn(&mut Limits) -> &mut Duration, RangeInclusive<Duration>),
@@ -29,21 +29,21 @@ const KI: usize = 1 << 10;
 const MI: usize = 1 << 20;
 const GI: usize = 1 << 30;
 
-/// All there are.
+/// All limits.
 static KEYS: [Key; 19] = [
     Key {
         name: "guest-cpu",
-        what: "CPU time of one call; waiting costs nothing",
+        what: "CPU time of one call; waiting does not count",
         field: Field::Time(|it| &mut it.guest_cpu, Duration::from_millis(10)..=Duration::from_secs(600)),
     },
     Key {
         name: "read-deadline",
-        what: "time on the clock of a call that changes nothing, once it has an instance",
+        what: "wall-clock time of a call that changes nothing, once it has an instance",
         field: Field::Time(|it| &mut it.read_deadline, SECOND..=HOUR),
     },
     Key {
         name: "write-deadline",
-        what: "time on the clock of a call that may change the cloud, once it has an instance",
+        what: "wall-clock time of a call that may change the cloud, once it has an instance",
         field: Field::Time(|it| &mut it.write_deadline, SECOND..=HOUR),
     },
     Key {
@@ -59,65 +59,65 @@ static KEYS: [Key; 19] = [
     },
     Key {
         name: "table-elements",
-        what: "elements of a table of an instance, such as its functions that are called by pointer",
+        what: "elements of each table of an instance, such as functions that are called by pointer",
         field: Field::Count(|it| &mut it.table_elements, 1000..=10_000_000),
     },
     Key {
         name: "instances",
-        what: "instances, and so calls at a time; a quarter of them, at most 8, is kept for nodes and zones, and as many for routes. \
-               Below 3 all wait for the same. By default 16 more than --concurrent-service-syncs",
+        what: "instances, and therefore concurrent calls; a quarter of them, at most 8, is reserved for nodes and zones, and as many for \
+               routes. Below 3, all capabilities share them. By default 16 more than --concurrent-service-syncs",
         field: Field::Count(|it| &mut it.instances, 1..=500),
     },
     Key {
         name: "handles",
-        what: "what all instances together may have open in the host: requests, bodies, streams, timers",
+        what: "what all instances together may keep open in the host: requests, bodies, streams, timers",
         field: Field::Count(|it| &mut it.handles, 16..=100_000),
     },
     Key {
         name: "uses",
-        what: "calls that an instance serves before another takes its place",
+        what: "calls that an instance serves before it is replaced",
         field: Field::Count(|it| &mut it.uses, 1..=1_000_000_000),
     },
     Key {
         name: "idle",
-        what: "time after which an instance without work gives its memory back; of more than 8, the others after a quarter of it",
+        what: "time after which an idle instance releases its memory; if there are more than 8, the others after a quarter of it",
         field: Field::Time(|it| &mut it.idle, SECOND..=Duration::from_secs(24 * 3600)),
     },
     Key {
         name: "call-size",
-        what: "what it may hand over in one call or answer",
+        what: "data that the plugin may pass in one call or answer",
         field: Field::Bytes(|it| &mut it.hostcall_buffer, 64 * KI..=GI),
     },
     Key {
         name: "log-rate",
-        what: "log lines a second, over time",
+        what: "log lines per second, on average",
         field: Field::Count(|it| &mut it.log_rate, 1..=100_000),
     },
-    Key { name: "log-burst", what: "log lines at once", field: Field::Count(|it| &mut it.log_burst, 1..=1_000_000) },
+    Key { name: "log-burst", what: "log lines in a burst", field: Field::Count(|it| &mut it.log_burst, 1..=1_000_000) },
     Key {
         name: "log-bytes",
-        what: "log a second, over time; 16 times as much at once",
+        what: "log data per second, on average; 16 times as much in a burst",
         field: Field::Bytes(|it| &mut it.log_bytes, KI..=100 * MI),
     },
     Key { name: "routes", what: "routes in one answer", field: Field::Count(|it| &mut it.routes, 1..=1_000_000) },
     Key {
         name: "compile-memory",
-        what: "address space of the process that compiles it",
+        what: "address space of the process that compiles the plugin",
         field: Field::Bytes(|it| &mut it.compile_memory, 256 * MI..=64 * GI),
     },
     Key {
         name: "compile-cpu",
-        what: "CPU time of the process that compiles it",
+        what: "CPU time of the process that compiles the plugin",
         field: Field::Time(|it| &mut it.compile_cpu, SECOND..=HOUR),
     },
     Key {
         name: "compile-deadline",
-        what: "time on the clock of the process that compiles it",
+        what: "wall-clock time of the process that compiles the plugin",
         field: Field::Time(|it| &mut it.compile_deadline, SECOND..=HOUR),
     },
 ];
 
-/// One limit that the operator has set.
+/// A limit that the operator has set.
 #[derive(Clone, Copy, Debug)]
 pub struct PluginLimit {
     key: &'static Key,
@@ -130,47 +130,51 @@ enum Value {
     Number(usize),
 }
 
-/// Limits that do not fit together.
+/// Limits that are not valid together.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PluginLimitsError {
-    /// One limit has two values.
-    #[error("--plugin-limit names {0} twice")]
+    /// A limit is set twice.
+    #[error("--plugin-limit sets {0} twice")]
     Twice(&'static str),
-    /// No instance could ever have its memory.
+    /// The memory of one instance exceeds the memory of all instances.
     #[error(
-        "--plugin-limit memory={} is more than memory-total={}, which all instances share: raise memory-total or lower memory",
+        "--plugin-limit memory={} exceeds memory-total={}, which all instances share: increase memory-total or reduce memory",
         bytes(*.memory), bytes(*.total)
     )]
     MemoryTotal {
-        /// Of one instance.
+        /// Limit for one instance.
         memory: usize,
-        /// Of all.
+        /// Limit for all instances.
         total: usize,
     },
 }
 
-/// Reads `KEY=VALUE`.
-pub(crate) fn parse(text: &str) -> Result<PluginLimit, String> {
-    let (name, value) = text.split_once('=').ok_or("expected KEY=VALUE, such as memory=256Mi")?;
+/// Parses `KEY=VALUE`.
+///
+/// # Errors
+/// What is expected instead.
+pub fn parse(text: &str) -> Result<PluginLimit, String> {
+    let (name, value) = text.split_once('=').ok_or("expected KEY=VALUE, for example memory=256Mi")?;
     let key = KEYS.iter().find(|key| key.name == name).ok_or_else(|| {
         let names: Vec<_> = KEYS.iter().map(|key| key.name).collect();
-        format!("there is no limit `{name}`; there are {}", names.join(", "))
+        format!("unknown limit `{name}`; expected one of {}", names.join(", "))
     })?;
-    let value = key.field.read(value).ok_or_else(|| format!("{name} is {}", key.field.expected()))?;
+    let value = key.field.read(value).ok_or_else(|| format!("{name} must be {}", key.field.expected()))?;
     Ok(PluginLimit { key, value })
 }
 
-/// The limits of the flags, and those of a configuration that the flags do not set.
-pub(crate) fn merged(mut configured: Vec<PluginLimit>, flags: Vec<PluginLimit>) -> Vec<PluginLimit> {
+/// Merges limits: those of the flags, and those of the configuration that the flags do not set.
+#[must_use]
+pub fn merged(mut configured: Vec<PluginLimit>, flags: Vec<PluginLimit>) -> Vec<PluginLimit> {
     configured.retain(|limit| flags.iter().all(|flag| flag.key.name != limit.key.name));
     configured.extend(flags);
     configured
 }
 
-/// What the plugin may use: the defaults for so many services at a time, and what the operator has set.
+/// Returns the limits of the plugin: the defaults for this number of concurrent services, and what the operator has set.
 ///
 /// # Errors
-/// If settings do not fit together.
+/// If settings conflict.
 pub fn limits(services: usize, settings: &[PluginLimit]) -> Result<Limits, PluginLimitsError> {
     let mut limits = Limits { instances: Limits::instances_for(services), ..Limits::default() };
     for (index, setting) in settings.iter().enumerate() {
@@ -190,9 +194,10 @@ pub fn limits(services: usize, settings: &[PluginLimit]) -> Result<Limits, Plugi
     Ok(limits)
 }
 
-/// For `--help`.
-pub(super) fn help() -> String {
-    let mut help = "What the plugin may use at most, where the default does not fit. May be repeated:".to_owned();
+/// Returns the text for `--help`.
+#[must_use]
+pub fn help() -> String {
+    let mut help = "Resource limit of the plugin. May be repeated:".to_owned();
     for key in &KEYS {
         // Writing to a string does not fail.
         let _ = write!(help, "\n- {}={}: {}", key.name, key.field.default(), key.what);
@@ -212,10 +217,14 @@ impl Field {
     fn expected(&self) -> String {
         match self {
             Self::Time(_, range) => {
-                format!("a duration from {} to {}, such as 30s", time(*range.start()), time(*range.end()))
+                format!("a duration from {} to {}, for example 30s", time(*range.start()), time(*range.end()))
             }
             Self::Bytes(_, range) => {
-                format!("a number of bytes from {} to {}, such as 256Mi", bytes(*range.start()), bytes(*range.end()))
+                format!(
+                    "a number of bytes from {} to {}, for example 256Mi",
+                    bytes(*range.start()),
+                    bytes(*range.end())
+                )
             }
             Self::Count(_, range) => format!("a number from {} to {}", range.start(), range.end()),
         }
@@ -231,7 +240,7 @@ impl Field {
     }
 }
 
-/// Bytes as Kubernetes writes them: `512`, `64Ki`, `128Mi`, `1Gi`.
+/// Parses a number of bytes in Kubernetes' notation: `512`, `64Ki`, `128Mi`, `1Gi`.
 fn parse_bytes(text: &str) -> Option<usize> {
     let units = [("Gi", GI), ("Mi", MI), ("Ki", KI)];
     let (number, unit) =
@@ -295,40 +304,40 @@ mod tests {
     }
 
     #[test]
-    fn there_are_instances_for_all_services_that_are_worked_on() {
+    fn instances_default_to_cover_concurrent_services() {
         assert_eq!(limits(100, &[]).unwrap().instances, 116);
         assert_eq!(limits(100, &[parse("instances=24").unwrap()]).unwrap().instances, 24);
     }
 
     #[test]
-    fn a_mistake_is_told_with_key_and_what_is_allowed() {
+    fn an_error_names_the_key_and_the_allowed_values() {
         let table = [
-            ("memory", "expected KEY=VALUE, such as memory=256Mi"),
-            ("memory=1", "memory is a number of bytes from 1Mi to 4Gi, such as 256Mi"),
-            ("memory=lots", "memory is a number of bytes from 1Mi to 4Gi, such as 256Mi"),
-            ("memory=99999999999999Gi", "memory is a number of bytes from 1Mi to 4Gi, such as 256Mi"),
-            ("guest-cpu=0", "guest-cpu is a duration from 10ms to 10m, such as 30s"),
-            ("instances=0", "instances is a number from 1 to 500"),
-            ("handles=-1", "handles is a number from 16 to 100000"),
+            ("memory", "expected KEY=VALUE, for example memory=256Mi"),
+            ("memory=1", "memory must be a number of bytes from 1Mi to 4Gi, for example 256Mi"),
+            ("memory=lots", "memory must be a number of bytes from 1Mi to 4Gi, for example 256Mi"),
+            ("memory=99999999999999Gi", "memory must be a number of bytes from 1Mi to 4Gi, for example 256Mi"),
+            ("guest-cpu=0", "guest-cpu must be a duration from 10ms to 10m, for example 30s"),
+            ("instances=0", "instances must be a number from 1 to 500"),
+            ("handles=-1", "handles must be a number from 16 to 100000"),
         ];
         for (text, expected) in table {
             assert_eq!(parse(text).unwrap_err(), expected, "{text}");
         }
         let unknown = parse("cpu=2s").unwrap_err();
-        assert!(unknown.starts_with("there is no limit `cpu`; there are guest-cpu, read-deadline"), "{unknown}");
+        assert!(unknown.starts_with("unknown limit `cpu`; expected one of guest-cpu, read-deadline"), "{unknown}");
     }
 
     #[test]
-    fn settings_have_to_fit_together() {
+    fn rejects_duplicate_and_conflicting_settings() {
         assert_eq!(set(&["uses=1", "uses=2"]), Err(PluginLimitsError::Twice("uses")));
         let error = set(&["memory=2Gi"]).unwrap_err().to_string();
-        assert!(error.starts_with("--plugin-limit memory=2Gi is more than memory-total=1Gi"), "{error}");
+        assert!(error.starts_with("--plugin-limit memory=2Gi exceeds memory-total=1Gi"), "{error}");
         assert!(set(&["memory=2Gi", "memory-total=8Gi"]).is_ok());
     }
 
     // Holds: OPS-85
     #[test]
-    fn the_page_for_operators_has_every_limit_and_its_default() {
+    fn operating_md_lists_every_limit_with_its_default() {
         let page = include_str!("../../../../docs/operating.md");
         let section =
             page.split("## What a plugin may use").nth(1).and_then(|rest| rest.split("\n## ").next()).unwrap();

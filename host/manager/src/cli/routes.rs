@@ -16,38 +16,38 @@ use super::{
 /// Flags of the route controller.
 #[derive(Args, Debug)]
 pub struct RouteArgs {
-    /// Make routes to the Pods of each node, if the provider can; needs --cluster-cidr.
+    /// Create routes to the Pods of each node, if the provider supports it; requires --cluster-cidr.
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_value = "true",
           default_missing_value = "true", action = ArgAction::Set, help_heading = "Controllers")]
     pub configure_cloud_routes: bool,
-    /// How often routes are compared with nodes although no node has changed; 0 is never.
+    /// How often routes are checked although no node has changed; `0` disables this.
     #[arg(long, value_name = "DURATION", value_parser = parse_duration, default_value = "5m", help_heading = "Controllers")]
     pub route_check_period: Duration,
-    /// How often routes are compared with nodes if that is done by the clock alone (see --feature-gates).
+    /// How often routes are checked if they are only checked periodically (see --feature-gates).
     #[arg(long, value_name = "DURATION", value_parser = parse_duration, default_value = "10s", help_heading = "Controllers")]
     pub route_reconciliation_period: Duration,
-    /// Features to switch: CloudControllerManagerWatchBasedRoutesReconciliation (on by default; off, routes are looked at by
-    /// the clock, not when nodes change).
+    /// Feature gates: CloudControllerManagerWatchBasedRoutesReconciliation (enabled by default; if disabled, routes are checked
+    /// periodically, not when nodes change).
     #[arg(long, value_name = "NAME=BOOL", value_delimiter = ',', value_parser = feature_gates::parse,
           help_heading = "Controllers")]
     pub feature_gates: Vec<FeatureGate>,
 }
 
-/// Why flags of the route controller cannot be followed.
+/// Why the flags of the route controller are not valid.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RouteArgsError {
-    /// There is always another run.
-    #[error("--route-reconciliation-period cannot be 0; to make no routes, say --configure-cloud-routes=false")]
+    /// The period of periodic checks is zero.
+    #[error("--route-reconciliation-period must not be 0; to disable routes, set --configure-cloud-routes=false")]
     NoPeriod,
 }
 
 impl RouteArgs {
-    /// The options of the route controller.
+    /// Returns the options of the route controller.
     ///
     /// # Errors
-    /// If it is to work by the clock, without a period.
+    /// If routes are to be checked periodically, but the period is zero.
     pub fn options(&self, cluster_cidrs: &[String]) -> Result<RouteOptions, RouteArgsError> {
-        // As with upstream, the last word on a gate counts.
+        // As upstream: if a gate is set several times, the last value is used.
         let watch = self.feature_gates.last().is_none_or(|FeatureGate::WatchBasedRoutes(on)| *on);
         let period = self.route_reconciliation_period;
         if !watch && period.is_zero() {
@@ -75,8 +75,9 @@ mod tests {
 
     const BY_THE_CLOCK: &str = "--feature-gates=CloudControllerManagerWatchBasedRoutesReconciliation=false";
 
+    // Holds
     #[test]
-    fn r01_r03_r04_routes_are_made_when_nodes_change_unless_told_otherwise() {
+    fn routes_are_reconciled_on_node_changes_by_default() {
         assert_eq!(options(&[]), Ok(RouteOptions::default()));
         assert!(!options(&["--configure-cloud-routes=false"]).unwrap().configure);
         assert!(options(&["--configure-cloud-routes"]).unwrap().configure);
@@ -100,8 +101,9 @@ mod tests {
         assert_eq!(nothing, Err(RouteArgsError::NoPeriod));
     }
 
+    // Holds: R-02
     #[test]
-    fn r02_cluster_cidrs_are_read_once_and_what_is_wrong_with_them_is_kept() {
+    fn invalid_cluster_cidrs_are_kept_as_an_error() {
         let cidrs = options(&["--cluster-cidr=10.244.0.0/16,fd00::/56"]).unwrap().cluster_cidrs.unwrap();
         assert_eq!(cidrs.iter().count(), 2);
         for wrong in ["--cluster-cidr=", "--cluster-cidr=10.244.0.0", "--cluster-cidr=10.0.0.0/16,10.1.0.0/16"] {
@@ -110,9 +112,9 @@ mod tests {
     }
 
     #[test]
-    fn a_feature_gate_that_skydock_has_not_is_refused_by_name() {
+    fn unknown_feature_gates_are_rejected_by_name() {
         let unknown = refusal("--feature-gates=CloudControllerManagerWebhook=true");
-        assert!(unknown.contains("no feature gate \"CloudControllerManagerWebhook\""), "{unknown}");
+        assert!(unknown.contains("unknown feature gate \"CloudControllerManagerWebhook\""), "{unknown}");
         assert!(refusal("--feature-gates=X").contains("NAME=BOOL"));
         let maybe = refusal("--feature-gates=CloudControllerManagerWatchBasedRoutesReconciliation=maybe");
         assert!(maybe.contains("\"maybe\" is neither true nor false"), "{maybe}");

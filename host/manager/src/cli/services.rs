@@ -13,45 +13,46 @@ const HEADING: &str = "Load balancers";
 /// Flags of the service controller.
 #[derive(Args, Debug)]
 pub struct ServiceArgs {
-    /// How many services are worked on at the same time [default: 20].
+    /// Number of Services that are processed concurrently [default: 20].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..), help_heading = HEADING)]
     pub concurrent_service_syncs: Option<u16>,
-    /// How often each load balancer is compared with its service, and mended if the cloud has lost or changed it; `0` switches
-    /// it off.
+    /// How often each load balancer is compared with its Service, and repaired if it was deleted or changed in the cloud; `0`
+    /// disables this.
     #[arg(long, value_name = "DURATION", value_parser = parse_duration, default_value = "30m", help_heading = HEADING)]
     pub load_balancer_check_period: Duration,
-    /// Addresses that load balancers may have although they look like the cluster's own (--cluster-cidr,
-    /// --service-cluster-ip-range) or like nobody's, such as loopback and link-local ones.
+    /// Address ranges that load balancers may use although they overlap with the cluster's own (--cluster-cidr,
+    /// --service-cluster-ip-range) or are normally rejected, such as loopback and link-local addresses.
     #[arg(long, value_name = "CIDR", value_delimiter = ',', value_parser = parse_cidr, help_heading = HEADING)]
     pub load_balancer_allowed_cidrs: Vec<IpNet>,
-    /// Serve also services of these classes (`spec.loadBalancerClass`).
+    /// Also manage Services with these classes (spec.loadBalancerClass).
     #[arg(long, value_name = "CLASS", value_delimiter = ',', value_parser = parse_class, help_heading = HEADING)]
     pub load_balancer_classes: Vec<String>,
-    /// Serve services without a class. Where several hosts share a cluster, only one of them should.
+    /// Manage Services that do not set spec.loadBalancerClass. If several cloud controller managers run in a cluster, enable this in
+    /// only one of them.
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_value = "true",
           default_missing_value = "true", action = ArgAction::Set, help_heading = HEADING)]
     pub load_balancer_default_class: bool,
-    /// Leave nodes of the control plane out of load balancers.
+    /// Exclude control plane nodes from load balancers.
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_value = "false",
           default_missing_value = "true", action = ArgAction::Set, help_heading = HEADING)]
     pub load_balancer_exclude_control_plane: bool,
-    /// Leave cordoned nodes out of load balancers, as they are while they are drained.
+    /// Exclude cordoned nodes from load balancers, for example while they are drained.
     ///
-    /// Without it only nodes leave that are deleted, about to be removed by the cluster autoscaler, or labelled
-    /// node.kubernetes.io/exclude-from-external-load-balancers. A single service chooses its nodes by the annotation
+    /// By default, only nodes are excluded that are being deleted, about to be removed by the cluster autoscaler, or labeled
+    /// node.kubernetes.io/exclude-from-external-load-balancers. To select nodes for a single Service, use the annotation
     /// service.skydock.dev/node-selector, a label selector such as `pool in (edge,web),!gpu`.
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_value = "false",
           default_missing_value = "true", action = ArgAction::Set, help_heading = HEADING)]
     pub load_balancer_exclude_unschedulable: bool,
 }
 
-/// Flags of the service controller that do not fit together.
+/// Flags of the service controller that are not valid together.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ServiceArgsError {
-    /// Nothing would be served.
+    /// No Service would be managed.
     #[error(
-        "--load-balancer-default-class=false leaves no service to serve: name classes by --load-balancer-classes, or switch \
-         the controller off by --controllers=*,-service"
+        "--load-balancer-default-class=false without --load-balancer-classes excludes all Services: set \
+         --load-balancer-classes, or disable the controller with --controllers=*,-service"
     )]
     NoClass,
 }
@@ -88,12 +89,12 @@ mod tests {
     }
 
     #[test]
-    fn without_flags_services_are_served_by_default_options() {
+    fn service_options_without_flags_are_the_defaults() {
         assert_eq!(options(&[]), Ok(ServiceOptions::default()));
     }
 
     #[test]
-    fn each_flag_has_its_option() {
+    fn each_service_flag_sets_its_option() {
         let flags = [
             "--concurrent-service-syncs=3",
             "--load-balancer-check-period=10m",
@@ -113,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn flags_that_would_serve_nothing_are_a_mistake_and_so_is_a_class_that_no_service_can_have() {
+    fn rejects_classes_that_match_no_service() {
         let refused = options(&["--load-balancer-default-class=false"]).unwrap_err().to_string();
         assert!(refused.contains("--load-balancer-classes"), "{refused}");
         assert!(super::super::parse(["skydock", "--load-balancer-classes=a b"]).is_err());

@@ -11,7 +11,7 @@ fn refusal(args: &[&str]) -> String {
 }
 
 #[test]
-fn the_flags_of_the_usual_manifest_are_understood() {
+fn parses_the_flags_of_a_typical_ccm_manifest() {
     let args = ccm(&[
         "--cloud-provider=static",
         "--cloud-config=/etc/kubernetes/cloud.yaml",
@@ -41,7 +41,7 @@ fn the_flags_of_the_usual_manifest_are_understood() {
 
 // Holds: OPS-05, OPS-08, OPS-10
 #[test]
-fn defaults_are_upstreams() {
+fn defaults_match_upstream() {
     let args = ccm(&[]).unwrap();
     assert!(args.leader_elect && !args.use_service_account_credentials);
     assert_eq!(args.cluster_name, "kubernetes");
@@ -56,7 +56,7 @@ fn defaults_are_upstreams() {
 }
 
 #[test]
-fn booleans_are_taken_as_go_takes_them() {
+fn parses_boolean_flags_like_go() {
     assert!(!ccm(&["--leader-elect=false"]).unwrap().leader_elect);
     assert!(ccm(&["--leader-elect"]).unwrap().leader_elect);
     assert!(refusal(&["--leader-elect=maybe"]).contains("maybe"));
@@ -64,18 +64,18 @@ fn booleans_are_taken_as_go_takes_them() {
 
 // Holds: OPS-09
 #[test]
-fn a_flag_of_upstream_that_is_not_honoured_is_refused_by_name() {
+fn an_unsupported_upstream_flag_is_rejected_by_name() {
     assert_eq!(
         refusal(&["--bind-address=0.0.0.0"]),
-        "--bind-address is a flag of upstream's cloud-controller-manager that skydock does not have: \
+        "--bind-address is a flag of upstream's cloud-controller-manager that Skydock does not support: \
          see --metrics-bind-address"
     );
-    assert!(refusal(&["--profiling=true"]).contains("say --profiling=false"));
+    assert!(refusal(&["--profiling=true"]).contains("set --profiling=false"));
     assert!(refusal(&["--webhooks=x"]).ends_with("remove it"));
 }
 
 #[test]
-fn a_flag_that_nobody_knows_is_a_mistake() {
+fn rejects_unknown_flags_with_a_suggestion() {
     assert_eq!(
         refusal(&["--clod-provider=static"]),
         "unexpected argument '--clod-provider' found; did you mean --cloud-provider?"
@@ -84,7 +84,7 @@ fn a_flag_that_nobody_knows_is_a_mistake() {
 }
 
 #[test]
-fn values_are_checked_at_the_door() {
+fn rejects_invalid_flag_values() {
     assert!(refusal(&["--plugin=static"]).contains("NAME=FILE"));
     assert!(refusal(&["--node-monitor-period=soon"]).contains("expected a duration"));
     assert!(refusal(&["--concurrent-node-syncs=0"]).contains("0"));
@@ -92,13 +92,13 @@ fn values_are_checked_at_the_door() {
 }
 
 #[test]
-fn a_mistake_is_told_with_what_is_expected() {
+fn errors_say_what_is_expected() {
     for (args, expected) in [
         (&["--node-deletion-limit=-1"][..], "expected a number"),
         (&["--v=debug"], "expected a number from 0 to 255"),
-        (&["--load-balancer-allowed-cidrs=10.0.0.1"], "192.0.2.7/32 for one address"),
+        (&["--load-balancer-allowed-cidrs=10.0.0.1"], "192.0.2.7/32 for a single address"),
         (&["--leader-elect", "false"], "--leader-elect=false"),
-        (&["--cloud-provider=a", "--allocate-node-cidrs", "true"], "takes it behind ="),
+        (&["--cloud-provider=a", "--allocate-node-cidrs", "true"], "set boolean flags with ="),
         (&["plugin"], "skydock plugin inspect FILE"),
     ] {
         let sentence = refusal(args);
@@ -107,7 +107,7 @@ fn a_mistake_is_told_with_what_is_expected() {
 }
 
 #[test]
-fn go_durations_are_read() {
+fn parses_go_durations() {
     for (text, millis) in
         [("15s", 15_000), ("5m0s", 300_000), ("1h30m", 5_400_000), ("100ms", 100), ("1.5s", 1_500), ("0", 0), ("0s", 0)]
     {
@@ -116,9 +116,9 @@ fn go_durations_are_read() {
     assert!(parse_duration("-5s").is_err());
 }
 
-/// What is added to a clock must not be more than a clock can show.
+/// Durations are added to times, which have a limited range.
 #[test]
-fn no_flag_takes_a_duration_of_more_than_a_year() {
+fn no_flag_accepts_a_duration_of_more_than_a_year() {
     assert!(parse_duration("8760h").is_ok());
     let too_long = ["8760h1s", "2562047788015215h30m7s", "9223372036854775807s", "100000000000000000000h"];
     for text in too_long {
@@ -138,13 +138,13 @@ fn no_flag_takes_a_duration_of_more_than_a_year() {
 }
 
 #[test]
-fn the_help_tells_the_defaults_of_the_controllers() {
+fn help_shows_the_defaults_of_the_controllers() {
     use clap::CommandFactory;
     let help = Cli::command().render_long_help().to_string();
     let defaults = skydock_controllers::Options::default();
     for (what, default) in [
-        ("batches of nodes are worked on", defaults.node.workers),
-        ("services are worked on", defaults.services.concurrent_syncs),
+        ("Number of batches of nodes", defaults.node.workers),
+        ("Number of Services", defaults.services.concurrent_syncs),
     ] {
         let line = help.lines().find(|line| line.contains(what)).unwrap();
         assert!(line.ends_with(&format!("[default: {default}]")), "{line}");

@@ -1,10 +1,10 @@
-//! Flags of upstream's cloud-controller-manager that Skydock does not honour, refused by name rather than swallowed.
+//! Flags of upstream's cloud-controller-manager that Skydock does not support. They are rejected by name, not ignored.
 
 use std::ffi::OsString;
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 
-/// Flags that may stay in a manifest, because Skydock does what this one value asks for.
+/// Flags that are accepted with this value only, because Skydock already behaves that way.
 const SETTLED: &[&str] = &[
     "--contention-profiling=false",
     "--enable-leader-migration=false",
@@ -14,8 +14,8 @@ const SETTLED: &[&str] = &[
     "--webhook-secure-port=0",
 ];
 
-/// Upstream's other flags (see upstream's `options.go`), with what to do instead where there is something.
-const NOT_HONOURED: &[(&str, &str)] = &[
+/// Upstream's other flags (see upstream's `options.go`), and what to use instead, if anything.
+const NOT_HONORED: &[(&str, &str)] = &[
     ("allow-untagged-cloud", ""),
     ("authentication-kubeconfig", ""),
     ("authentication-skip-lookup", ""),
@@ -28,25 +28,25 @@ const NOT_HONOURED: &[(&str, &str)] = &[
     ("bind-address", "see --metrics-bind-address"),
     ("cert-dir", ""),
     ("client-ca-file", ""),
-    ("cloud-node-lifecycle-monitor-nodes-workers", "nodes are looked up in batches"),
-    ("concurrent-node-status-updates", "nodes are looked up in batches"),
+    ("cloud-node-lifecycle-monitor-nodes-workers", "nodes are checked in batches"),
+    ("concurrent-node-status-updates", "nodes are checked in batches"),
     ("contention-profiling", ""),
     ("controller-start-interval", ""),
     ("disable-http2-serving", ""),
     ("enable-leader-migration", ""),
     ("external-cloud-volume-plugin", "use a CSI driver"),
     ("http2-max-streams-per-connection", ""),
-    ("kube-api-burst", "requests are not limited by the client"),
-    ("kube-api-content-type", "nodes are read in protobuf, all else is JSON"),
+    ("kube-api-burst", "the client has no rate limit"),
+    ("kube-api-content-type", "nodes are read as protobuf, everything else as JSON"),
     ("kube-api-qps", "requests are not limited by the client"),
-    ("leader-elect-resource-lock", "only leases"),
+    ("leader-elect-resource-lock", "only leases are supported"),
     ("leader-migration-config", ""),
     ("log-flush-frequency", "the log is not buffered"),
-    ("min-resync-period", "caches are kept by watches"),
+    ("min-resync-period", "caches are kept up to date by watches"),
     ("node-sync-period", "it has no effect upstream either"),
     ("permit-address-sharing", ""),
     ("permit-port-sharing", ""),
-    ("profiling", "say --profiling=false"),
+    ("profiling", "set --profiling=false"),
     ("requestheader-allowed-names", ""),
     ("requestheader-client-ca-file", ""),
     ("requestheader-extra-headers-prefix", ""),
@@ -60,7 +60,7 @@ const NOT_HONOURED: &[(&str, &str)] = &[
     ("tls-min-version", ""),
     ("tls-private-key-file", ""),
     ("tls-sni-cert-key", ""),
-    ("vmodule", "see --v, or RUST_LOG"),
+    ("vmodule", "use --v or RUST_LOG"),
     ("webhook-bind-address", ""),
     ("webhook-cert-dir", ""),
     ("webhook-disable-http2-serving", ""),
@@ -70,20 +70,20 @@ const NOT_HONOURED: &[(&str, &str)] = &[
     ("webhooks", ""),
 ];
 
-/// Leaves out the flags whose value is what Skydock does anyway.
+/// Removes the flags whose value is already Skydock's behavior.
 pub(super) fn without_settled(args: impl IntoIterator<Item = impl Into<OsString>>) -> impl Iterator<Item = OsString> {
     args.into_iter().map(Into::into).filter(|arg| !SETTLED.iter().any(|settled| arg == *settled))
 }
 
-/// The sentence for a flag that upstream has and Skydock has not; `None` if the mistake is another one.
+/// The error message for a flag that only upstream supports; `None` for other errors.
 pub(super) fn refusal(error: &clap::Error) -> Option<String> {
     let Some(ContextValue::String(flag)) = error.get(ContextKind::InvalidArg) else { return None };
     let name = flag.trim_start_matches('-').split('=').next()?;
     let (_, instead) = (error.kind() == ErrorKind::UnknownArgument)
-        .then(|| NOT_HONOURED.iter().find(|(known, _)| *known == name))
+        .then(|| NOT_HONORED.iter().find(|(known, _)| *known == name))
         .flatten()?;
     let instead = if instead.is_empty() { "remove it" } else { instead };
-    Some(format!("--{name} is a flag of upstream's cloud-controller-manager that skydock does not have: {instead}"))
+    Some(format!("--{name} is a flag of upstream's cloud-controller-manager that Skydock does not support: {instead}"))
 }
 
 #[cfg(test)]
@@ -97,10 +97,10 @@ mod tests {
 
     const OPERATING: &str = include_str!("../../../../docs/operating.md");
     const README: &str = include_str!("../../../../README.md");
-    /// Flags of cargo and kubectl.
-    const OTHERS: [&str; 5] = ["quick", "release", "target", "field-selector", "for"];
+    /// Flags of cargo, kubectl and `skydock dev`.
+    const OTHERS: [&str; 6] = ["quick", "release", "target", "field-selector", "for", "allow-cloud-writes"];
 
-    /// What stands behind `--` in a text; with a dash at the end if it is the beginning of several.
+    /// Returns the words after `--` in a text. A word with a dash at its end stands for several flags with this prefix.
     fn flags(text: &str) -> BTreeSet<&str> {
         let behind = text.split("--").skip(1);
         let name = |rest: &str| rest.find(|c: char| !(c.is_ascii_alphanumeric() || c == '-')).unwrap_or(rest.len());
@@ -108,13 +108,13 @@ mod tests {
     }
 
     #[test]
-    fn every_flag_that_the_pages_name_is_there() {
+    fn every_flag_in_the_documentation_exists() {
         let cli = Cli::command();
         let commands = [&cli].into_iter().chain(cli.get_subcommands());
         let mut known: BTreeSet<&str> =
             commands.flat_map(clap::Command::get_arguments).filter_map(clap::Arg::get_long).collect();
         known.insert("help");
-        known.extend(NOT_HONOURED.iter().map(|(name, _)| *name));
+        known.extend(NOT_HONORED.iter().map(|(name, _)| *name));
         known.extend(OTHERS);
         for (page, text) in [("README.md", README), ("docs/operating.md", OPERATING)] {
             let named = flags(text);
@@ -127,10 +127,10 @@ mod tests {
     }
 
     #[test]
-    fn the_page_for_operators_tells_of_every_flag_that_is_refused_and_of_every_value_that_is_taken() {
+    fn operating_md_lists_unsupported_flags_and_accepted_values() {
         let named = flags(OPERATING);
         let told = |flag: &str| named.iter().any(|name| *name == flag || name.ends_with('-') && flag.starts_with(name));
-        let untold: Vec<_> = NOT_HONOURED.iter().filter(|(name, _)| !told(name)).collect();
+        let untold: Vec<_> = NOT_HONORED.iter().filter(|(name, _)| !told(name)).collect();
         assert!(untold.is_empty(), "{untold:?}");
         for settled in SETTLED {
             assert!(OPERATING.contains(&format!("`{settled}`")), "{settled}");
@@ -139,8 +139,8 @@ mod tests {
 
     // Holds: OPS-09
     #[test]
-    fn every_flag_that_is_not_honoured_is_refused_by_name() {
-        for (name, instead) in NOT_HONOURED {
+    fn every_unsupported_upstream_flag_is_rejected_by_name() {
+        for (name, instead) in NOT_HONORED {
             let refused = crate::cli::parse(["skydock", &format!("--{name}=x")]).expect_err(name).sentence();
             assert!(refused.starts_with(&format!("--{name} is a flag of upstream's")), "{refused}");
             assert!(refused.ends_with(if instead.is_empty() { "remove it" } else { instead }), "{refused}");
@@ -149,7 +149,7 @@ mod tests {
 
     // Holds: OPS-11
     #[test]
-    fn what_asks_for_what_is_done_anyway_may_stay() {
+    fn flags_that_request_fixed_behavior_are_accepted() {
         for settled in SETTLED {
             assert!(crate::cli::parse(["skydock", settled]).is_ok(), "{settled}");
             let (name, _) = settled.split_once('=').unwrap();

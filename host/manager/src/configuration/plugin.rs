@@ -10,30 +10,30 @@ use skydock_plugin::{Grants, ObjectGrant, Overlap};
 
 use crate::cli::plugin_limits::{self, PluginLimit};
 
-/// A plugin, and what the operator grants it.
+/// A plugin and its permissions.
 #[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct PluginConfiguration {
-    /// What logs and metrics call it: lower-case letters, digits and dashes.
+    /// Name in logs and metrics: lower-case letters, digits and dashes.
     pub name: String,
-    /// The WebAssembly component. A relative path begins at the directory of this file.
+    /// The WebAssembly component. A relative path is relative to the directory of this file.
     pub file: PathBuf,
-    /// Digest that the component must have, as `sha256:` and 64 hexadecimal digits. Any, if it is left out.
+    /// Required digest of the component, as `sha256:` and 64 hexadecimal digits. Default: any digest is accepted.
     pub digest: Option<String>,
-    /// Configuration of the provider; its text goes to the plugin, without secrets.
+    /// Configuration file of the provider. The plugin receives its text without secrets.
     pub cloud_config: Option<PathBuf>,
-    /// Options of the provider, as it documents them. No secrets.
+    /// Options of the provider; see its documentation. Must not contain secrets.
     #[serde(default)]
     pub options: BTreeMap<String, String>,
-    /// Which of its calls may run at the same time, whatever the plugin says.
+    /// Which calls may run at the same time; overrides what the plugin declares.
     pub overlap: Option<OverlapConfiguration>,
-    /// What it may use at most, by the keys of `--plugin-limit`.
+    /// Resource limits, with the keys of `--plugin-limit`.
     #[serde(default)]
     pub limits: BTreeMap<String, String>,
-    /// What it may reach: the first rule that permits a request decides about it, and what none permits is refused.
+    /// Allowed requests. The first rule that allows a request applies, and requests that no rule allows are denied.
     #[serde(default)]
     pub egress: Vec<EgressRule>,
-    /// What it may read of the cluster, and what a replacement may want that the one before it did not have.
+    /// Objects of the cluster that the plugin may read, and additional permissions that a replacement may require.
     #[serde(default)]
     pub grants: GrantsConfiguration,
 }
@@ -42,11 +42,11 @@ pub struct PluginConfiguration {
 #[derive(Clone, Copy, Debug, Deserialize, JsonSchema, PartialEq, Eq)]
 #[serde(rename_all = "kebab-case")]
 pub enum OverlapConfiguration {
-    /// Any, each in an instance of its own.
+    /// Any calls, each in its own plugin instance.
     Any,
-    /// One at a time for each exported interface.
+    /// One call at a time for each exported interface.
     PerInterface,
-    /// One at a time.
+    /// One call at a time.
     None,
 }
 
@@ -54,13 +54,13 @@ pub enum OverlapConfiguration {
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Eq)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct GrantsConfiguration {
-    /// Objects of the cluster that it may read. The account of Skydock needs the right to get them.
+    /// Objects of the cluster that the plugin may read. Skydock's account needs permission to get them.
     pub objects: Vec<ObjectGrantConfiguration>,
-    /// Interfaces that a replacement may import, such as `wasi:http/outgoing-handler`.
+    /// Interfaces that a replacement may import although the previous plugin did not, for example `wasi:http/outgoing-handler`.
     pub imports: Vec<String>,
-    /// Hosts that a replacement may wish to reach, as it names them.
+    /// Hosts that a replacement may declare although the previous plugin did not, as written by the plugin.
     pub hosts: Vec<String>,
-    /// Prefixes of provider IDs and of annotations that a replacement may own.
+    /// Prefixes of provider IDs and of annotations that a replacement may own although the previous plugin did not.
     pub prefixes: Vec<String>,
 }
 
@@ -70,11 +70,11 @@ pub struct GrantsConfiguration {
 pub struct ObjectGrantConfiguration {
     /// `v1/Secret`, `v1/ConfigMap` or `v1/Namespace`.
     pub kind: String,
-    /// Namespace of the object; none for a Namespace.
+    /// Namespace of the object; not set for a Namespace.
     pub namespace: Option<String>,
     /// Name of the object.
     pub name: Option<String>,
-    /// Annotation of the Service being worked on that holds the name of the object; it lies in the namespace of the Service.
+    /// Annotation of the current Service that contains the name of the object, which must be in the namespace of the Service.
     pub named_by: Option<String>,
 }
 
@@ -93,10 +93,10 @@ impl PluginConfiguration {
         Ok(())
     }
 
-    /// SHA-256 that the component must have, in hexadecimal.
+    /// Returns the required SHA-256 of the component, in hexadecimal.
     ///
     /// # Errors
-    /// A sentence, if the digest is none.
+    /// A sentence, if the digest is not valid.
     pub fn sha256(&self) -> Result<Option<String>, String> {
         let Some(digest) = &self.digest else { return Ok(None) };
         let hex =
@@ -105,10 +105,10 @@ impl PluginConfiguration {
         Ok(Some(hex.to_ascii_lowercase()))
     }
 
-    /// Its limits, as flags would set them.
+    /// Returns the limits like those set by flags.
     ///
     /// # Errors
-    /// A sentence, if one is unknown or no value of its key.
+    /// A sentence, if a key is unknown or its value is not valid.
     pub fn limits(&self) -> Result<Vec<PluginLimit>, String> {
         let limit = |(key, value): (&String, &String)| {
             plugin_limits::parse(&format!("{key}={value}")).map_err(|problem| format!("limits: {key}: {problem}"))
@@ -132,10 +132,10 @@ impl From<OverlapConfiguration> for Overlap {
 }
 
 impl GrantsConfiguration {
-    /// As the plugin runtime takes them.
+    /// Returns the grants in the form of the plugin runtime.
     ///
     /// # Errors
-    /// A sentence, if an object is not named.
+    /// A sentence, if an object has no name.
     pub fn grants(&self) -> Result<Grants, String> {
         let objects = self.objects.iter().map(|it| it.grant().map_err(|problem| format!("grants: {problem}")));
         Ok(Grants {
@@ -150,11 +150,8 @@ impl GrantsConfiguration {
 impl ObjectGrantConfiguration {
     fn grant(&self) -> Result<ObjectGrant, String> {
         let Self { kind: text, namespace, name, named_by } = self;
-        let kind = ForeignKind::parse(text).ok_or_else(|| {
-            format!(
-                "there is nothing of kind {text:?} to read; there are `v1/Secret`, `v1/ConfigMap` and `v1/Namespace`"
-            )
-        })?;
+        let kind = ForeignKind::parse(text)
+            .ok_or_else(|| format!("unknown kind {text:?}; expected `v1/Secret`, `v1/ConfigMap` or `v1/Namespace`"))?;
         let is_namespace = kind == ForeignKind::Namespace;
         match (namespace, name, named_by) {
             (None, None, Some(annotation)) if !is_namespace => {
@@ -164,8 +161,8 @@ impl ObjectGrantConfiguration {
                 let namespace = namespace.clone().unwrap_or_default();
                 Ok(ObjectGrant::Exact(ForeignObject { kind, namespace, name: name.clone() }))
             }
-            _ if is_namespace => Err(format!("{text}: say `name`, and nothing else")),
-            _ => Err(format!("{text}: say `namespace` and `name`, or `namedBy` alone")),
+            _ if is_namespace => Err(format!("{text}: set only `name`")),
+            _ => Err(format!("{text}: set either `namespace` and `name`, or `namedBy`")),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! What is wrong with a configuration file, and where.
+//! Errors in a configuration file, with their position.
 
 use std::{
     fmt,
@@ -8,38 +8,38 @@ use std::{
 use serde_saphyr::{Error, Location, MessageFormatter, UserMessageFormatter};
 use skydock_cloud::text::{SENTENCE, shown};
 
-/// How alike two words have to be, of 1.
+/// Minimum similarity of two words for a suggestion, from 0 to 1.
 const ALIKE: f64 = 0.7;
 
 /// Why a configuration file cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum ConfigurationError {
-    /// It is not there, or cannot be read.
+    /// The file does not exist, or cannot be read.
     #[error("cannot read the configuration {}: {source}", path.display())]
     Read {
-        /// Which.
+        /// The file.
         path: PathBuf,
-        /// Why.
+        /// The reason.
         source: std::io::Error,
     },
-    /// It says something that it must not.
+    /// The content is not valid.
     #[error("{}:{problem}", path.display())]
     Wrong {
-        /// Which.
+        /// The file.
         path: PathBuf,
-        /// What and where.
+        /// The mistake and its position.
         problem: Problem,
     },
 }
 
 impl ConfigurationError {
-    /// What is wrong, with no place of its own.
+    /// Creates an error without a position.
     pub(crate) fn said(path: &Path, sentence: String) -> Self {
         Self::Wrong { path: path.to_owned(), problem: Problem::of_the_whole(sentence) }
     }
 }
 
-/// One thing that is wrong: `LINE:COLUMN: SENTENCE`.
+/// A mistake: `LINE:COLUMN: SENTENCE`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {
     place: Option<(u64, u64)>,
@@ -77,6 +77,6 @@ fn unknown(what: &str, found: &str, known: &[&'static str]) -> String {
     let nearest = known.iter().max_by(|a, b| alike(a).total_cmp(&alike(b))).filter(|word| alike(word) >= ALIKE);
     match nearest {
         Some(word) => format!("unknown {what} `{found}`; did you mean `{word}`?"),
-        None => format!("unknown {what} `{found}`; there are `{}`", known.join("`, `")),
+        None => format!("unknown {what} `{found}`; expected one of `{}`", known.join("`, `")),
     }
 }

@@ -1,5 +1,5 @@
-//! A listener for whoever comes: few connections at a time, and none for long. Each takes one of the files that the process may
-//! have open, without which it can neither renew its lease nor read a plugin.
+//! A listener that limits the number and duration of connections. Each connection uses a file descriptor, and without free file
+//! descriptors the process can neither renew its Lease nor read a plugin.
 
 use std::{
     io,
@@ -18,7 +18,7 @@ use tokio::{
     time::{Sleep, sleep},
 };
 
-/// Takes so many connections at a time, and ends each after so long, whatever it is doing.
+/// A listener that accepts a limited number of concurrent connections, and closes each after a maximum duration.
 pub(super) struct Bounded {
     listener: TcpListener,
     room: Arc<Semaphore>,
@@ -36,7 +36,7 @@ impl Listener for Bounded {
     type Addr = SocketAddr;
 
     async fn accept(&mut self) -> (Connection, SocketAddr) {
-        // The semaphore is never closed. Who finds no room waits in the kernel.
+        // The semaphore is never closed. Further connections wait in the kernel.
         let room = Arc::clone(&self.room).acquire_owned().await.ok();
         let (stream, address) = Listener::accept(&mut self.listener).await;
         (Connection { stream, end: Box::pin(sleep(self.longest)), _room: room }, address)
@@ -47,7 +47,7 @@ impl Listener for Bounded {
     }
 }
 
-/// A connection that ends by itself.
+/// A connection with a deadline.
 pub(super) struct Connection {
     stream: TcpStream,
     end: Pin<Box<Sleep>>,
@@ -55,7 +55,7 @@ pub(super) struct Connection {
 }
 
 impl Connection {
-    /// What the stream says, unless the time is up.
+    /// Polls the stream, unless the deadline has passed.
     fn within<T>(
         &mut self,
         context: &mut Context<'_>,
@@ -108,7 +108,7 @@ mod tests {
 
     // Holds: OPS-99
     #[tokio::test]
-    async fn who_never_ends_a_request_makes_room_for_others() {
+    async fn slow_connections_are_closed_to_make_room() {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
         let bounded = Bounded::new(listener, 2, Duration::from_secs(1));
         let (address, room) = (bounded.local_addr().unwrap(), Arc::clone(&bounded.room));
@@ -132,7 +132,7 @@ mod tests {
         timeout(MINUTE, stream.read_to_string(&mut answer)).await.unwrap().unwrap();
         assert!(answer.starts_with("HTTP/1.1 200"), "the last of all is served: {answer}");
         for mut stream in slow {
-            // Ended, or reset because it still said something.
+            // Closed, or reset because it sent more data.
             let _ = timeout(MINUTE, stream.read_to_end(&mut Vec::new())).await.unwrap();
         }
         serving.abort();

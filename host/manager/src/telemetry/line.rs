@@ -1,4 +1,4 @@
-//! Keeps an event of the log on its line: what it says may be the word of a plugin, a cloud, a user or the API server.
+//! Escapes log events, so that each stays on one line: their text may come from a plugin, a cloud, a user or the API server.
 
 use std::fmt;
 
@@ -9,7 +9,7 @@ use tracing_subscriber::{
     fmt::{FormatFields, format::Writer},
 };
 
-/// Writes `MESSAGE NAME=VALUE …` with all control characters escaped, in the message and in all values.
+/// A format of log events: `MESSAGE NAME=VALUE …`, with control characters in the message and in all values escaped.
 pub(super) struct OneLine;
 
 impl<'writer> FormatFields<'writer> for OneLine {
@@ -40,7 +40,7 @@ impl Line<'_> {
 
 impl Visit for Line<'_> {
     fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
-        // What `log` puts into fields of its own is said elsewhere in the line.
+        // The additional fields of the `log` crate are already in other parts of the line.
         if self.result.is_ok() && !field.name().starts_with("log.") {
             self.result = self.field(field.name(), value);
         }

@@ -1,5 +1,5 @@
-//! Which IP addresses a plugin may answer with. kubelets and load balancers have addresses of their own; an answer that names
-//! another's would send the API server, or the traffic of the whole cluster, there.
+//! Rules for the IP addresses in a plugin's answers. kubelets and load balancers have addresses of their own; an answer with the
+//! address of something else would send requests of the API server, or the traffic of the whole cluster, to that address.
 
 use std::{
     fmt,
@@ -8,35 +8,35 @@ use std::{
 
 use ipnet::IpNet;
 
-/// What is known of addresses that load balancers do not have. Each network as far as the operator names it.
+/// Networks with addresses that load balancers cannot have, as far as the operator configures them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct IngressRules {
-    /// Where Pods have their addresses.
+    /// Networks of Pod addresses.
     pub pods: Vec<IpNet>,
-    /// Where Services have their cluster IPs.
+    /// Networks of Services' cluster IPs.
     pub services: Vec<IpNet>,
-    /// What a load balancer may have whatever else is said of it.
+    /// Networks that are allowed for load balancers, regardless of the other rules.
     pub allowed: Vec<IpNet>,
 }
 
-/// Why an address cannot be a node's or a load balancer's.
+/// Reasons why an address cannot belong to a node or a load balancer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refused {
-    /// No address at all: 0.0.0.0/8 and `::`.
+    /// It is not an address: 0.0.0.0/8 and `::`.
     Unspecified,
-    /// Whoever asks.
+    /// It is a loopback address, which stands for the machine that connects to it.
     Loopback,
-    /// A neighbour on the wire of whoever asks; clouds hand out credentials there.
+    /// It is link-local, a neighbor of the machine that connects to it; clouds serve credentials there.
     LinkLocal,
-    /// A group.
+    /// It is a multicast address.
     Multicast,
-    /// All.
+    /// It is the broadcast address.
     Broadcast,
-    /// An IPv4 address that looks like an IPv6 address.
+    /// It is an IPv4 address in the form of an IPv6 address.
     Embedded,
-    /// A Pod's.
+    /// It belongs to a Pod.
     Pod(IpNet),
-    /// A Service's cluster IP.
+    /// It is a Service's cluster IP.
     Service(IpNet),
 }
 
@@ -48,16 +48,16 @@ impl fmt::Display for Refused {
             Self::LinkLocal => f.write_str("it is link-local"),
             Self::Multicast => f.write_str("it is a multicast address"),
             Self::Broadcast => f.write_str("it is the broadcast address"),
-            Self::Embedded => f.write_str("it is an IPv4 address in an IPv6 address"),
-            Self::Pod(net) => write!(f, "it is among the Pods' addresses, {net} (see --load-balancer-allowed-cidrs)"),
+            Self::Embedded => f.write_str("it is an IPv6 address that contains an IPv4 address"),
+            Self::Pod(net) => write!(f, "it is in the Pod address range {net} (see --load-balancer-allowed-cidrs)"),
             Self::Service(net) => {
-                write!(f, "it is among the Services' cluster IPs, {net} (see --load-balancer-allowed-cidrs)")
+                write!(f, "it is in the cluster IP range {net} (see --load-balancer-allowed-cidrs)")
             }
         }
     }
 }
 
-/// Decides on an address of a node.
+/// Checks an address of a node.
 pub(super) fn node(address: IpAddr) -> Result<(), Refused> {
     let refused = match address {
         IpAddr::V4(it) => match it.octets() {
@@ -71,7 +71,7 @@ pub(super) fn node(address: IpAddr) -> Result<(), Refused> {
         IpAddr::V6(Ipv6Addr::UNSPECIFIED) => Refused::Unspecified,
         IpAddr::V6(Ipv6Addr::LOCALHOST) => Refused::Loopback,
         IpAddr::V6(it) => match it.segments() {
-            // IPv4-mapped, and IPv4-compatible, which it replaced (RFC 4291).
+            // IPv4-mapped addresses, and IPv4-compatible ones, which are their deprecated predecessors (RFC 4291).
             [0, 0, 0, 0, 0, 0 | 0xffff, ..] => Refused::Embedded,
             [0xfe80..=0xfebf, ..] => Refused::LinkLocal,
             [0xff00..=0xffff, ..] => Refused::Multicast,
@@ -81,25 +81,25 @@ pub(super) fn node(address: IpAddr) -> Result<(), Refused> {
     Err(refused)
 }
 
-/// Names that every machine has for itself (RFC 6761, and what distributions write into `/etc/hosts`).
+/// Names that every machine uses for itself (RFC 6761, and the `/etc/hosts` of Linux distributions).
 const LOCAL: [&str; 5] = ["localhost", "localhost.localdomain", "localhost6", "ip6-localhost", "ip6-loopback"];
 
-/// Decides on a name of a node: one that stands for an address wherever it is looked up is decided on by that.
+/// Checks a name of a node: if it stands for a fixed address, that address is checked.
 pub(super) fn name(name: &str) -> Result<(), Refused> {
     let name = name.trim_end_matches('.').to_ascii_lowercase();
     if LOCAL.contains(&name.as_str()) || name.ends_with(".localhost") {
         return Err(Refused::Loopback);
     }
     match in_disguise(&name) {
-        // A machine may well be called `7`.
+        // A machine may be named `7`.
         Some(address) if matches!(address.octets(), [0, ..]) && !address.is_unspecified() => Ok(()),
         Some(address) => node(address.into()),
         None => Ok(()),
     }
 }
 
-/// The address that resolvers take a name for which is written in fewer parts, or in octal or hexadecimal numbers (`inet_aton`):
-/// `127.1`, `0x7f000001`.
+/// Returns the address that resolvers derive from a name in a short form, or with octal or hexadecimal numbers (`inet_aton`), for
+/// example `127.1` or `0x7f000001`.
 fn in_disguise(name: &str) -> Option<Ipv4Addr> {
     let number = |text: &str| match text.strip_prefix("0x") {
         Some("") => Some(0),
@@ -118,7 +118,7 @@ fn in_disguise(name: &str) -> Option<Ipv4Addr> {
 }
 
 impl IngressRules {
-    /// Decides on an address of the load balancer of a service with these cluster IPs.
+    /// Checks an address of the load balancer of a Service with these cluster IPs.
     pub(super) fn check(&self, address: IpAddr, cluster_ips: &[String]) -> Result<(), Refused> {
         let within = |nets: &[IpNet]| nets.iter().find(|net| net.contains(&address)).copied();
         if within(&self.allowed).is_some() {
@@ -143,7 +143,7 @@ mod tests {
 
     // Holds: SEC-16, OPS-80
     #[test]
-    fn names_that_stand_for_such_addresses_are_refused_too() {
+    fn names_that_mean_local_addresses_are_rejected() {
         let table = [
             ("node-1.example.com", None),
             ("localhost-7", None),
@@ -173,7 +173,7 @@ mod tests {
 
     // Holds: SEC-16, OPS-80
     #[test]
-    fn addresses_that_are_nobodys_own_are_refused() {
+    fn special_addresses_are_rejected() {
         let table = [
             ("10.0.0.1", None),
             ("192.0.2.1", None),
@@ -205,7 +205,7 @@ mod tests {
 
     // Holds: SEC-16, OPS-81, OPS-82
     #[test]
-    fn a_load_balancer_has_cluster_addresses_by_permission_only() {
+    fn cluster_addresses_need_to_be_allowed_for_load_balancers() {
         let rules = IngressRules {
             pods: nets(&["10.244.0.0/16", "fd00:10:244::/56"]),
             services: nets(&["10.96.0.0/12"]),
@@ -233,9 +233,9 @@ mod tests {
 
     // Holds: OPS-81
     #[test]
-    fn a_refusal_says_which_address_and_why() {
+    fn a_rejection_names_the_range_and_the_flag() {
         let rules = IngressRules { services: nets(&["10.96.0.0/12"]), ..IngressRules::default() };
         let said = rules.check("10.96.0.1".parse().unwrap(), &[]).unwrap_err().to_string();
-        assert_eq!(said, "it is among the Services' cluster IPs, 10.96.0.0/12 (see --load-balancer-allowed-cidrs)");
+        assert_eq!(said, "it is in the cluster IP range 10.96.0.0/12 (see --load-balancer-allowed-cidrs)");
     }
 }

@@ -30,7 +30,7 @@ fn node_address(kind: wit::AddressKind, text: &str) -> wit::NodeAddress {
 }
 
 #[test]
-fn a_provider_id_is_printable_and_under_an_owned_prefix() {
+fn a_provider_id_is_printable_and_has_an_owned_prefix() {
     let table = [
         ("metal://one", true),
         ("other:///zone/x", true),
@@ -49,7 +49,7 @@ fn a_provider_id_is_printable_and_under_an_owned_prefix() {
 }
 
 #[test]
-fn an_instance_is_taken_as_it_is_or_not_at_all() {
+fn an_instance_with_any_invalid_field_is_rejected() {
     let good = instance(machine(), &owner()).unwrap();
     assert_eq!(good.provider_id.as_deref(), Some("metal://one"));
     assert_eq!(good.labels.get("example.com/rack").map(String::as_str), Some("r1"));
@@ -72,7 +72,7 @@ fn an_instance_is_taken_as_it_is_or_not_at_all() {
 }
 
 #[test]
-fn empty_text_says_nothing() {
+fn empty_strings_count_as_absent() {
     let empty = || Some(String::new());
     let it = instances::Instance {
         provider_id: empty(),
@@ -86,14 +86,14 @@ fn empty_text_says_nothing() {
 }
 
 #[test]
-fn labels_of_kubernetes_are_not_taken() {
+fn kubernetes_labels_are_ignored() {
     let all = ["kubernetes.io/a", "node.kubernetes.io/b", "k8s.io/c", "x.k8s.io/d", "notk8s.io/e", "f"];
     let all = all.map(|key| (key.to_owned(), "1".to_owned())).to_vec();
     assert_eq!(labels(all).unwrap().into_keys().collect::<Vec<_>>(), ["f", "notk8s.io/e"]);
 }
 
 #[test]
-fn addresses_parse_and_are_written_canonically() {
+fn addresses_are_validated_and_canonicalized() {
     use wit::AddressKind::{ExternalDns, ExternalIp, Hostname, InternalIp};
     let table = [
         (InternalIp, "10.0.0.1", Some("10.0.0.1")),
@@ -115,12 +115,12 @@ fn addresses_parse_and_are_written_canonically() {
 
 // Holds: SEC-16, OPS-80
 #[test]
-fn an_address_that_is_not_the_nodes_own_spoils_its_instance() {
+fn an_instance_with_a_special_address_is_rejected() {
     use wit::AddressKind::{ExternalIp, Hostname};
     for (kind, text) in [(ExternalIp, "127.0.0.1"), (Hostname, "169.254.169.254"), (ExternalIp, "::ffff:10.0.0.1")] {
         let bad = instances::Instance { addresses: vec![node_address(kind, text)], ..machine() };
         let refused = instance(bad, &owner()).unwrap_err().to_string();
-        assert!(refused.starts_with(&format!("address {text} is refused: it is ")), "{refused}");
+        assert!(refused.starts_with(&format!("address {text} is rejected: it is ")), "{refused}");
     }
     let noted = routes::Route {
         name: "r-1".into(),
@@ -134,7 +134,7 @@ fn an_address_that_is_not_the_nodes_own_spoils_its_instance() {
 
 // Holds: SEC-16, OPS-81
 #[test]
-fn a_load_balancer_has_no_address_of_the_cluster() {
+fn a_load_balancer_with_a_cluster_address_is_rejected() {
     let rules = IngressRules { pods: vec!["10.244.0.0/16".parse().unwrap()], ..IngressRules::default() };
     let service = cloud::Service { cluster_ips: vec!["10.96.0.7".into()], ..cloud::Service::default() };
     let status = |ip: &str| {
@@ -144,12 +144,12 @@ fn a_load_balancer_has_no_address_of_the_cluster() {
     assert!(load_balancer(status("192.0.2.1"), &service, &rules).is_ok());
     for ip in ["10.244.1.1", "10.96.0.7", "169.254.169.254"] {
         let refused = load_balancer(status(ip), &service, &rules).unwrap_err().to_string();
-        assert!(refused.starts_with(&format!("ingress address {ip} is refused: it is ")), "{refused}");
+        assert!(refused.starts_with(&format!("ingress address {ip} is rejected: it is ")), "{refused}");
     }
 }
 
 #[test]
-fn a_load_balancer_says_where_it_is() {
+fn load_balancer_ingress_points_are_validated() {
     let service =
         |ports| cloud::Service { ports: vec![cloud::ServicePort::default(); ports], ..cloud::Service::default() };
     let ingress = |point| ingress(point, &service(1), &IngressRules::default());
@@ -187,7 +187,7 @@ fn a_load_balancer_says_where_it_is() {
 }
 
 #[test]
-fn a_route_that_cannot_be_read_spoils_the_list() {
+fn an_invalid_route_fails_the_list() {
     let good = routes::Route {
         name: "r-1".into(),
         target_node: Some("node-1".into()),
@@ -215,7 +215,7 @@ fn a_route_that_cannot_be_read_spoils_the_list() {
 }
 
 #[test]
-fn annotations_of_a_machine_are_under_the_plugins_prefixes() {
+fn instance_annotations_must_have_a_prefix_of_the_plugin() {
     let with =
         |key: &str, value: &str| instances::Instance { annotations: vec![(key.into(), value.into())], ..machine() };
     assert_eq!(instance(machine(), &owner()).unwrap().annotations["metal.example/rack"], "a b");
@@ -236,7 +236,7 @@ fn annotations_of_a_machine_are_under_the_plugins_prefixes() {
 }
 
 #[test]
-fn an_annotation_prefix_is_a_domain_of_ones_own_or_a_family() {
+fn annotation_prefixes_are_own_domains_or_known_families() {
     for (text, taken) in [
         ("metal.example/", true),
         ("loadbalancer.openstack.org/", true),
@@ -260,7 +260,7 @@ fn an_annotation_prefix_is_a_domain_of_ones_own_or_a_family() {
 
 // Holds: SEC-15
 #[test]
-fn a_refusal_quotes_nothing_of_the_configuration() {
+fn a_configuration_error_is_redacted() {
     let settings = plugin::Settings {
         cluster_name: "c".into(),
         cluster_cidrs: Vec::new(),
@@ -275,7 +275,7 @@ fn a_refusal_quotes_nothing_of_the_configuration() {
 
 // Holds: SEC-15
 #[test]
-fn an_error_keeps_its_case_and_its_bounds() {
+fn an_error_keeps_its_case_within_limits() {
     let retry = |after_ms| wit::Retry { after_ms, message: "wait".into() };
     let CloudError::Throttled(soon) = cloud_error(wit::CloudError::Throttled(retry(0))) else { panic!() };
     assert_eq!(soon.after, Duration::from_millis(100));
@@ -286,7 +286,7 @@ fn an_error_keeps_its_case_and_its_bounds() {
 }
 
 #[test]
-fn a_bad_element_spoils_itself_and_a_wrong_length_the_batch() {
+fn an_invalid_element_fails_alone_a_wrong_length_fails_all() {
     let found = batch(3, vec![Ok(1), Ok(2), Err(wit::CloudError::ImplementedElsewhere)], |it| {
         if it == 1 { Err(AnswerError::Missing("one")) } else { Ok(it) }
     });
@@ -297,7 +297,7 @@ fn a_bad_element_spoils_itself_and_a_wrong_length_the_batch() {
 }
 
 #[test]
-fn a_plugin_says_who_it_is_in_the_contracts_terms() {
+fn plugin_info_is_validated() {
     let good = || plugin::PluginInfo {
         name: "metal".into(),
         version: "1.0.0".into(),
@@ -308,7 +308,7 @@ fn a_plugin_says_who_it_is_in_the_contracts_terms() {
         overlap: plugin::Overlap::Any,
         annotation_prefixes: Vec::new(),
     };
-    // With a prefix of 512 bytes no provider ID has anything behind it.
+    // A provider ID with a prefix of 512 bytes would have nothing after the prefix.
     let prefix = |bytes: usize| format!("{:x<bytes$}", "metal://");
     let machines = BTreeSet::from([Capability::Instances]);
     let found = info(good(), machines.clone()).unwrap();

@@ -1,8 +1,8 @@
-//! The directory that machine code is kept in.
+//! The directory that contains machine code.
 //!
-//! What is in it is run with all rights of this process, so nobody else may write there. It is a directory of our own within
-//! the one that the operator names, in which nothing else is touched. It is checked once and held open from then on: whoever
-//! can rename one of the directories above it puts another in its place for others, and not for this process.
+//! Files in it run with all permissions of this process, so nobody else may write there. It is a directory of our own in the one that
+//! the operator names, in which nothing else is touched. It is checked once and then held open: whoever can rename a directory above it
+//! can replace it for others, but not for this process.
 
 use std::{
     fs::{self, DirBuilder},
@@ -22,64 +22,64 @@ use rustix::{
 
 use super::surplus::File;
 
-/// Our own directory within the operator's. The number changes with what the files in it look like.
+/// Name of our own directory in the operator's. The number changes with the format of the files.
 pub(crate) const NAME: &str = "skydock-compiled-2";
 
-/// Marks a directory that Skydock has made; backup programs know it too.
+/// Marks a directory that Skydock has created; backup programs know this file too.
 const MARKER: &str = "CACHEDIR.TAG";
 
-/// What the marker says, as <https://bford.info/cachedir/> has it.
+/// Contents of the marker, as <https://bford.info/cachedir/> defines them.
 const MARKER_TEXT: &[u8] = b"Signature: 8a477f597d28d172789f06886806bc55\n# Plugins, compiled by Skydock. Files in here may be removed at any time.\n";
 
-/// Why a directory cannot hold machine code.
+/// Reasons why a directory cannot be used for machine code.
 #[derive(Debug, thiserror::Error)]
 pub enum CacheDirError {
-    /// It cannot be made or read.
-    #[error("the compile cache {} cannot be used: {source}; name another directory with --plugin-cache-dir", path.display())]
+    /// It cannot be created or read.
+    #[error("cannot use the compile cache {}: {source}; set another directory with --plugin-cache-dir", path.display())]
     Io {
-        /// Which.
+        /// Path of the directory.
         path: PathBuf,
-        /// Why.
+        /// The error.
         source: io::Error,
     },
-    /// There is no place for a directory that nobody has named.
-    #[error("a temporary directory for compiled plugins cannot be made: {0}; name one with --plugin-cache-dir")]
+    /// A temporary directory cannot be created.
+    #[error("cannot create a temporary directory for compiled plugins: {0}; set one with --plugin-cache-dir")]
     Temporary(io::Error),
-    /// It is a file, or a link to somewhere else.
-    #[error("the compile cache {} is not a directory: name one with --plugin-cache-dir", .0.display())]
+    /// It is a file, or a symbolic link.
+    #[error("the compile cache {} is not a directory: set one with --plugin-cache-dir", .0.display())]
     NotDirectory(PathBuf),
-    /// It belongs to somebody else.
-    #[error("the compile cache {} belongs to user {owner}, not to user {user} who runs this process: name another directory", path.display())]
+    /// It belongs to another user.
+    #[error("the compile cache {} belongs to user {owner}, but this process runs as user {user}: set another directory", path.display())]
     Owner {
-        /// Which.
+        /// Path of the directory.
         path: PathBuf,
-        /// Whose.
+        /// User who owns it.
         owner: u32,
-        /// Ours.
+        /// User of this process.
         user: u32,
     },
-    /// Others can write there.
+    /// Other users can write to it.
     #[error(
-        "the compile cache {} can be written by others (mode {mode:04o}), who could run code in this process: \
-         name another directory, or `chmod 0700` this one if it is for Skydock alone", path.display()
+        "the compile cache {} is writable by other users (mode {mode:04o}), who could run code in this process: \
+         set another directory, or `chmod 0700` this one if only Skydock uses it", path.display()
     )]
     Open {
-        /// Which.
+        /// Path of the directory.
         path: PathBuf,
-        /// Its mode.
+        /// Mode of the directory.
         mode: u32,
     },
-    /// Our own directory is not as we made it.
-    #[error("the compile cache {} is not for its owner alone (mode {mode:04o}): `chmod 0700` it", path.display())]
+    /// Other users can access our own directory.
+    #[error("the compile cache {} is accessible by other users (mode {mode:04o}): `chmod 0700` it", path.display())]
     Shared {
-        /// Which.
+        /// Path of the directory.
         path: PathBuf,
-        /// Its mode.
+        /// Mode of the directory.
         mode: u32,
     },
-    /// Something else is where our own directory should be.
+    /// The path of our own directory is used by something else.
     #[error(
-        "{} was not made by Skydock: it holds files, but no {MARKER}; move it away, or name another directory for \
+        "{} was not created by Skydock: it contains files, but no {MARKER}; move it away, or set another directory for \
          compiled plugins", .0.display()
     )]
     Foreign(PathBuf),
@@ -92,7 +92,7 @@ pub(super) struct Directory {
 }
 
 impl Directory {
-    /// Makes our own directory in this one, and this one too, if they are not there; checks both.
+    /// Creates `parent` and our own directory in it, if they do not exist, and checks both.
     pub(super) fn open(parent: &Path) -> Result<Self, CacheDirError> {
         let io_error = |source| CacheDirError::Io { path: parent.to_owned(), source };
         if let Some(above) = parent.parent() {
@@ -115,7 +115,7 @@ impl Directory {
         }
         let directory = Self { fd, path: path.clone() };
         if !directory.is_marked().map_err(io_error)? {
-            // Empty: made by us, just now or by a process that went no further.
+            // An empty directory was created by us: at this moment, or by a process that stopped before marking it.
             if !directory.is_empty().map_err(io_error)? {
                 return Err(CacheDirError::Foreign(path));
             }
@@ -124,17 +124,17 @@ impl Directory {
         Ok(directory)
     }
 
-    /// Where it was when it was opened, for people.
+    /// Returns its path when it was opened, for messages.
     pub(super) fn path(&self) -> &Path {
         &self.path
     }
 
-    /// True if somebody has removed it since: no file can be made in it any more.
+    /// Returns true if someone has deleted the directory: no file can be created in it.
     pub(super) fn is_gone(&self) -> bool {
         rustix::fs::fstat(&self.fd).is_ok_and(|stat| stat.st_nlink == 0)
     }
 
-    /// A name under which a process that this one starts finds it, wherever it is by then.
+    /// Returns a path by which a child process finds the directory, even if it is renamed.
     pub(super) fn for_a_child(&self) -> PathBuf {
         if cfg!(target_os = "linux") {
             format!("/proc/self/fd/{}", self.fd.as_raw_fd()).into()
@@ -143,7 +143,7 @@ impl Directory {
         }
     }
 
-    /// Opens a regular file of ours, of up to so many bytes, to read it.
+    /// Opens a regular file that belongs to this user and has at most `limit` bytes, for reading.
     pub(super) fn file(&self, name: &str, limit: u64) -> io::Result<fs::File> {
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
         let file: fs::File = rustix::fs::openat(&self.fd, name, flags, Mode::empty())?.into();
@@ -154,30 +154,30 @@ impl Directory {
         Ok(file)
     }
 
-    /// Says that a file is in use.
+    /// Marks a file as used.
     pub(super) fn touch(&self, name: &str) -> io::Result<()> {
         let now = Timespec { tv_sec: 0, tv_nsec: UTIME_NOW };
         let times = Timestamps { last_access: Timespec { tv_sec: 0, tv_nsec: UTIME_OMIT }, last_modification: now };
         Ok(rustix::fs::utimensat(&self.fd, name, &times, AtFlags::SYMLINK_NOFOLLOW)?)
     }
 
-    /// Gives a file another name; whatever had it is gone.
+    /// Renames a file, and replaces an existing one.
     pub(super) fn rename(&self, from: &str, to: &str) -> io::Result<()> {
         Ok(rustix::fs::renameat(&self.fd, from, &self.fd, to)?)
     }
 
-    /// Removes a file.
+    /// Deletes a file.
     pub(super) fn remove(&self, name: &str) -> io::Result<()> {
         Ok(rustix::fs::unlinkat(&self.fd, name, AtFlags::empty())?)
     }
 
-    /// All files whose names are text.
+    /// Returns all files whose names are UTF-8.
     pub(super) fn files(&self) -> io::Result<Vec<File>> {
         let mut files = Vec::new();
         for entry in rustix::fs::Dir::read_from(&self.fd)? {
             let entry = entry?;
             let Ok(name) = entry.file_name().to_str() else { continue };
-            // Gone already, or a directory: none of ours.
+            // Deleted in the meantime.
             let Ok(stat) = rustix::fs::statat(&self.fd, name, AtFlags::SYMLINK_NOFOLLOW) else { continue };
             if rustix::fs::FileType::from_raw_mode(stat.st_mode).is_file() {
                 let bytes = u64::try_from(stat.st_size).unwrap_or(0);
@@ -225,8 +225,8 @@ fn modified(stat: &Stat) -> SystemTime {
     SystemTime::UNIX_EPOCH + since
 }
 
-/// Opens a directory that is ours and that nobody else can write to, and gives its mode. Follows no link: whoever owns the
-/// link decides where it leads.
+/// Opens a directory that belongs to this user and that nobody else can write to, and returns its mode. Symbolic links are not
+/// followed, because the owner of a link decides where it leads.
 fn checked(at: impl AsFd, name: &Path, path: &Path) -> Result<(OwnedFd, u32), CacheDirError> {
     let path = path.to_owned();
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;

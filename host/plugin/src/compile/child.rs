@@ -1,7 +1,7 @@
-//! The compiler's process: reads one component, writes one file, ends.
+//! The process of the compiler: it reads one component, writes one file, and exits.
 //!
-//! It limits itself before it reads anything of the component. Its standard input stays open as long as the host is there:
-//! when the host is gone, however it went, so is the compiler.
+//! It sets its own limits before it reads the component. The host holds its standard input open: when the host ends, in whatever way,
+//! the compiler ends too.
 
 use std::{
     fs::OpenOptions,
@@ -17,16 +17,16 @@ use wasmtime::{Engine, OutOfMemory};
 use super::{FAILED, MALFORMED, OUT_OF_MEMORY, order::Order};
 use crate::{artifacts, engine};
 
-/// Added to the niceness: whatever else runs on the machine goes first.
+/// Added to the niceness, so that everything else on the machine has priority.
 const NICENESS: i32 = 10;
 
-/// Compiles what standard input says, into the working directory: the whole life of a process. Gives its exit code.
+/// Compiles the component from standard input into the working directory; the process does nothing else. Returns its exit code.
 #[must_use]
 pub fn compile_as_child() -> u8 {
     match compile() {
         Ok(()) => 0,
         Err((code, reason)) => {
-            // The host reads it, and cuts it.
+            // The host reads it, and cuts it off.
             let _ = writeln!(io::stderr(), "{reason}");
             code
         }
@@ -63,11 +63,11 @@ fn compile() -> Result<(), (u8, String)> {
 }
 
 fn limit(order: &Order) -> io::Result<()> {
-    // Limits that are lower already stay.
+    // Limits that are already lower are kept.
     let lower = |resource, most: u64| {
         let before = getrlimit(resource);
         let at_most = |limit: Option<u64>, most: u64| Some(limit.map_or(most, |limit| limit.min(most)));
-        // At the soft limit of CPU time the process ends by a signal that tells why, at the hard one by SIGKILL.
+        // At the soft limit of CPU time, the process ends by a signal that shows the reason; at the hard limit, by SIGKILL.
         let after =
             Rlimit { current: at_most(before.current, most), maximum: at_most(before.maximum, most.saturating_add(5)) };
         setrlimit(resource, after)
@@ -77,12 +77,12 @@ fn limit(order: &Order) -> io::Result<()> {
     lower(Resource::As, order.memory)?;
     lower(Resource::Fsize, artifacts::LARGEST)?;
     lower(Resource::Cpu, order.cpu)?;
-    // If the machine runs out of memory, this goes first.
+    // If the machine runs out of memory, this process is killed first.
     let _ = std::fs::write("/proc/self/oom_score_adj", "1000");
     Ok(())
 }
 
-/// Ends this process when its standard input does, which the host holds open.
+/// Ends this process when its standard input is closed, which the host holds open.
 fn end_with_the_host() -> io::Result<()> {
     thread::Builder::new().name("host-watcher".to_owned()).spawn(|| {
         let _ = io::copy(&mut io::stdin(), &mut io::sink());

@@ -1,4 +1,4 @@
-//! Why the compiler's process gave nothing.
+//! Reasons why the compiler's process gave no machine code.
 
 use std::{io, os::unix::process::ExitStatusExt, process::ExitStatus, time::Duration};
 
@@ -8,56 +8,56 @@ use skydock_cloud::text::shown;
 use super::{MALFORMED, OUT_OF_MEMORY};
 use crate::{artifacts::CacheDirError, limits::Limits};
 
-/// Bytes of the compiler's own words in an error.
+/// Maximum bytes of the compiler's output in an error.
 const WORDS: usize = 512;
 
-/// What Rust says before it aborts a process whose memory is refused.
+/// The message of Rust before it aborts a process that is denied memory.
 const ALLOCATION_FAILED: &str = "memory allocation of ";
 
-/// Why there is no machine code.
+/// Reasons why there is no machine code.
 #[derive(Debug, thiserror::Error)]
 pub enum CompileError {
-    /// It is not valid WebAssembly, or uses what is switched off.
+    /// The component is not valid WebAssembly, or uses features that are disabled.
     #[error("it cannot be compiled: {0}")]
     Malformed(String),
-    /// It needs too much memory.
-    #[error("compiling it takes more than {0} bytes of memory")]
+    /// The compiler exceeded its memory.
+    #[error("compilation exceeded the limit of {0} bytes of memory")]
     Memory(usize),
-    /// It needs too much CPU time.
-    #[error("compiling it takes more than {0:?} of CPU time")]
+    /// The compiler exceeded its CPU time.
+    #[error("compilation exceeded the limit of {0:?} of CPU time")]
     Cpu(Duration),
-    /// It needs too much time.
-    #[error("compiling it takes longer than {0:?}")]
+    /// The compiler took too long.
+    #[error("compilation exceeded the limit of {0:?}")]
     Deadline(Duration),
-    /// The compiler broke.
-    #[error("the compiler was ended by signal {0} while it compiled it")]
+    /// The compiler was killed by a signal.
+    #[error("the compiler was killed by signal {0}")]
     Signal(i32),
-    /// The compiler gave up for a reason of its own.
+    /// The compiler failed for another reason.
     #[error("the compiler failed ({status}): {said}")]
     Failed {
-        /// How it ended.
+        /// Exit status.
         status: ExitStatus,
-        /// What it said.
+        /// The end of its standard error output.
         said: String,
     },
     /// The compiler cannot be started.
-    #[error("the compiler {program} cannot be started: {source}")]
+    #[error("cannot start the compiler {program}: {source}")]
     Start {
-        /// Which program.
+        /// Path of the program.
         program: String,
-        /// Why.
+        /// The error.
         source: io::Error,
     },
-    /// It has no place to write to.
+    /// There is no directory that it can write to.
     #[error(transparent)]
     Directory(CacheDirError),
-    /// The compiler ended well, and what it wrote is not there or not whole.
-    #[error("what the compiler wrote cannot be used: {0}")]
+    /// The compiler succeeded, but its output is missing or not intact.
+    #[error("the output of the compiler cannot be used: {0}")]
     Lost(io::Error),
 }
 
 impl CompileError {
-    /// True if it is not the component's doing: the disk was full, the machine out of memory or too busy.
+    /// Returns true if the component is not the reason: for example a full disk, or a machine that is out of memory or overloaded.
     pub(crate) fn may_pass(&self) -> bool {
         match self {
             Self::Malformed(_) | Self::Memory(_) | Self::Cpu(_) => false,
@@ -68,7 +68,7 @@ impl CompileError {
     }
 }
 
-/// Tells from the end of the process, and what it said before, why it gave nothing; `None` if it ended well.
+/// Derives from the exit status and the output of the process why it gave no machine code; `None` if it succeeded.
 pub(super) fn ending(status: ExitStatus, said: &[u8], limits: &Limits) -> Option<CompileError> {
     if status.success() {
         return None;
@@ -92,19 +92,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_end_of_the_compiler_has_its_sentence() {
+    fn each_compiler_exit_status_has_an_error_message() {
         let limits = Limits { compile_memory: 1000, compile_cpu: Duration::from_secs(7), ..Limits::default() };
         let (code, signal) = (|code: i32| ExitStatus::from_raw(code << 8), ExitStatus::from_raw);
         let no_memory = "\nthread 'x' says\nmemory allocation of 4096 bytes failed\n";
         let table = [
             (code(0), "warning", None),
             (code(65), "invalid \u{1b}[2J\nlocal\n", Some("it cannot be compiled: invalid \\u{1b}[2J\\nlocal")),
-            (code(66), "", Some("compiling it takes more than 1000 bytes of memory")),
-            (signal(6), no_memory, Some("compiling it takes more than 1000 bytes of memory")),
-            (signal(6), "stack overflow", Some("the compiler was ended by signal 6 while it compiled it")),
-            (signal(24), "", Some("compiling it takes more than 7s of CPU time")),
-            (signal(11), "", Some("the compiler was ended by signal 11 while it compiled it")),
-            (signal(9), no_memory, Some("the compiler was ended by signal 9 while it compiled it")),
+            (code(66), "", Some("compilation exceeded the limit of 1000 bytes of memory")),
+            (signal(6), no_memory, Some("compilation exceeded the limit of 1000 bytes of memory")),
+            (signal(6), "stack overflow", Some("the compiler was killed by signal 6")),
+            (signal(24), "", Some("compilation exceeded the limit of 7s of CPU time")),
+            (signal(11), "", Some("the compiler was killed by signal 11")),
+            (signal(9), no_memory, Some("the compiler was killed by signal 9")),
             (code(1), "disk full", Some("the compiler failed (exit status: 1): disk full")),
         ];
         for (status, said, sentence) in table {

@@ -9,28 +9,28 @@ use std::{
 use super::State;
 use crate::bindings::skydock::provider::cache::Host;
 
-/// Bytes of a key: at least one, at most as many as the contract says.
+/// Bytes of a key: minimum, and maximum as in the contract.
 const KEY: std::ops::RangeInclusive<usize> = 1..=256;
 
-/// Bytes of a value, as the contract says.
+/// Maximum bytes of a value, as in the contract.
 const MAX_VALUE: usize = 64 << 10;
 
-/// Bytes in all, as the contract says; keys and bookkeeping count, or tiny entries would take a multiple of it.
+/// Maximum bytes in total, as in the contract. Keys and overhead count too: otherwise tiny entries would use a multiple of it.
 const MAX_TOTAL: usize = 8 << 20;
 
-/// What an entry costs beside its value and its key, which is kept twice.
+/// Bytes of an entry in addition to its value and its key, which is stored twice.
 const OVERHEAD: usize = 128;
 
-/// Longest life of an entry, as the contract says.
+/// Maximum lifetime of an entry, as in the contract.
 const MAX_TTL: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// The store, behind a lock that is only ever held for a look-up.
+/// The store, behind a lock that is only held for single operations.
 #[derive(Default)]
 pub(crate) struct Cache(Mutex<Entries>);
 
 impl Cache {
     fn entries(&self) -> MutexGuard<'_, Entries> {
-        // No panic can leave an entry half made.
+        // A panic cannot leave an entry incomplete.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -117,7 +117,7 @@ impl Entries {
         }
     }
 
-    /// Drops what has expired, and what expires first until the rest fits.
+    /// Drops entries that have expired, and then those that expire first until the rest fits.
     fn make_room(&mut self, now: Instant) {
         while let Some((expires, key)) = self.by_expiry.first().cloned() {
             if expires > now && self.total <= MAX_TOTAL {
@@ -135,7 +135,7 @@ mod tests {
     const SECOND: Duration = Duration::from_secs(1);
 
     #[test]
-    fn an_entry_lives_as_long_as_it_was_given() {
+    fn an_entry_lives_until_its_ttl() {
         let (mut cache, now) = (Entries::default(), Instant::now());
         assert!(cache.set("key".into(), b"one".to_vec(), SECOND, now));
         assert_eq!(cache.get("key", now), Some(&b"one".to_vec()));
@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_out_of_bounds_is_not_set() {
+    fn keys_and_values_out_of_bounds_are_rejected() {
         let (mut cache, now) = (Entries::default(), Instant::now());
         let long = "k".repeat(257);
         for (key, value) in [("", vec![1]), (long.as_str(), vec![1]), ("key", vec![0; MAX_VALUE + 1])] {
@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reservation_is_held_by_the_first_until_it_expires() {
+    fn the_first_caller_holds_a_reservation_until_it_expires() {
         let (mut cache, now) = (Entries::default(), Instant::now());
         let mut reserve = |who: &str, at| cache.reserve("10.0.0.1".into(), who.into(), SECOND, at);
         assert_eq!(reserve("a", now), None);
@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn the_entry_that_expires_first_gives_way() {
+    fn the_entry_that_expires_first_is_evicted() {
         let (mut cache, now) = (Entries::default(), Instant::now());
         for index in 0..200_u32 {
             assert!(cache.set(format!("key{index}"), vec![0; MAX_VALUE], SECOND * (1000 - index), now));

@@ -1,4 +1,4 @@
-//! `skydock:provider/calls`: the call that is running.
+//! `skydock:provider/calls`: the current call.
 
 use tokio::time::Instant;
 

@@ -1,4 +1,4 @@
-//! `skydock:provider/cluster`: the objects a plugin may see.
+//! `skydock:provider/cluster`: the objects that a plugin may see.
 
 use std::sync::{Arc, PoisonError, RwLock};
 
@@ -8,12 +8,12 @@ use wasmtime::{StoreContextMut, component::Linker};
 use super::{Owned, State};
 use crate::{bindings::skydock::provider::types, convert};
 
-/// The interface in the contract.
+/// Name of the interface in the contract.
 const INTERFACE: &str = "skydock:provider/cluster@0.1.0";
 
-/// Where a plugin finds the cluster once there is one: empty until the caches are filled, and again when they go.
+/// Slot for the cluster that a plugin sees. It is empty until the caches are filled, and again after they are gone.
 ///
-/// An empty slot is an empty cluster to the plugin.
+/// To the plugin, an empty slot is an empty cluster.
 #[derive(Clone, Default)]
 pub struct ClusterSlot(Arc<RwLock<Option<Arc<dyn Cluster>>>>);
 
@@ -43,14 +43,14 @@ impl State {
     }
 }
 
-/// What one plugin sees of the cluster.
+/// One plugin's view of the cluster.
 pub(super) struct View {
     cluster: Option<Arc<dyn Cluster>>,
     owned: Arc<Owned>,
 }
 
 impl View {
-    /// A node is the plugin's if its provider ID is, or if it has none yet.
+    /// Returns true if the plugin owns the node's provider ID, or if the node has none.
     fn may_see(&self, node: &skydock_cloud::Node) -> bool {
         let owned = |id: &str| self.owned.provider_ids.iter().any(|prefix| id.starts_with(prefix.as_str()));
         node.provider_id.as_deref().is_none_or(owned)
@@ -66,7 +66,7 @@ impl View {
         cluster.services().iter().map(|service| convert::service(service)).collect()
     }
 
-    /// The object of this name, if the plugin may see it.
+    /// Returns the object with this name if the plugin may see it.
     pub(super) fn object(&self, kind: ObjectKind, namespace: &str, name: &str) -> Option<ObjectName> {
         let cluster = self.cluster.as_ref()?;
         match kind {
@@ -85,7 +85,7 @@ impl View {
 
 impl types::Host for State {}
 
-/// Linked by hand, so that whole lists are lent a few at a time ([`Lists`](super::lists)).
+/// Linked manually, so that only a few complete lists are lent at a time ([`Lists`](super::lists)).
 pub(super) fn add_to_linker(linker: &mut Linker<State>) -> wasmtime::Result<()> {
     type Call<'a> = StoreContextMut<'a, State>;
     let mut interface = linker.instance(INTERFACE)?;

@@ -1,4 +1,4 @@
-//! `skydock:provider/events`: events on the objects of the running call.
+//! `skydock:provider/events`: events on the objects of the current call.
 
 use skydock_cloud::{
     ObjectEvent, Severity,
@@ -8,10 +8,10 @@ use skydock_cloud::{
 use super::State;
 use crate::bindings::skydock::provider::events;
 
-/// Events of one call. Kubernetes' own limiter lets 25 pass per object; a batch has up to 1000 objects.
+/// Maximum number of events of one call. Kubernetes' own limiter allows 25 for each object; a batch has up to 1000 objects.
 const MAX_PER_CALL: u32 = 1000;
 
-/// Bytes of a reason: Kubernetes' own limit.
+/// Maximum bytes of a reason: Kubernetes' own limit.
 const MAX_REASON: usize = 128;
 
 impl events::Host for State {
@@ -31,7 +31,7 @@ impl events::Host for State {
     }
 }
 
-/// CamelCase, and not too long.
+/// Returns true for a CamelCase text that does not exceed the limit.
 fn is_reason(text: &str) -> bool {
     text.len() <= MAX_REASON
         && text.starts_with(|c: char| c.is_ascii_uppercase())

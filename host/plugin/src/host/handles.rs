@@ -1,33 +1,33 @@
-//! What a guest may leave with the host: the resources it holds handles of.
+//! Handles: the resources that a guest keeps in the host.
 //!
-//! Requests, bodies, streams and timers live in the host's memory for as long as the guest keeps their handles, also
-//! between calls: a guest may send a request in one call and look for the answer in a later one. So they are not
-//! punished, but counted: all instances of a plugin together have [`Limits::handles`](crate::Limits) of them. Each one is worth
-//! [`BYTES`], which [`http`](super::http) sees to, and is charged to the plugin's memory with that.
+//! Requests, bodies, streams and timers stay in the host's memory while the guest holds their handles, also between calls: a guest may
+//! send a request in one call and read its response in a later one. This is therefore not an error, but limited: all instances of a
+//! plugin together have [`Limits::handles`](crate::Limits) of them. Each handle keeps at most [`BYTES`] in memory, which
+//! [`http`](super::http) ensures, and that much of the plugin's memory is charged for it.
 
 use std::sync::Arc;
 
 use wasmtime::component::ResourceTable;
 
-use super::Refusal;
+use super::limiter::Refusal;
 use crate::account::{Account, Share};
 
-/// Handles that an instance takes at a time.
+/// Handles that an instance takes from the plugin's at a time.
 const STEP: usize = 8;
 
-/// Handles that one function of the host makes at most.
+/// Maximum number of handles that one function of the host creates.
 const AT_ONCE: usize = 2;
 
-/// What a handle keeps alive at most: a request with its headers and trailers (16 KiB each, which take up to 42 KiB in
-/// memory), its path (8 KiB) and two pieces of a body (16 KiB each).
+/// Maximum bytes that a handle keeps in memory: a request with its headers and trailers (16 KiB each, which take up to 42 KiB in
+/// memory), its path (8 KiB) and two chunks of a body (16 KiB each).
 pub(super) const BYTES: usize = 128 << 10;
 
-/// The handles of one instance, and what it has taken for them.
+/// The handles of one instance, and the shares that it has taken for them.
 pub(super) struct Handles {
     table: ResourceTable,
     count: Share,
     bytes: Share,
-    /// More was refused during the running call.
+    /// A handle was denied during the current call.
     pub(super) refused: Option<Refusal>,
 }
 
@@ -37,9 +37,9 @@ impl Handles {
         Self { table: empty(), count, bytes, refused: None }
     }
 
-    /// The table, with room for what one function of the host makes, if the plugin has any left.
+    /// Returns the table, with room for the handles that one function of the host creates, if the plugin has any left.
     pub(super) fn table(&mut self) -> &mut ResourceTable {
-        // Entries are made at the end, or where one has gone; so if the last of those that were taken is free, there is room.
+        // New entries use freed slots, or the end of the table. So if one of the last slots taken is free, there is room.
         let taken = self.count.taken();
         let last = taken.saturating_sub(AT_ONCE)..taken;
         let mut last = last.filter_map(|index| u32::try_from(index).ok());
@@ -61,7 +61,7 @@ impl Handles {
         self.refused = Some(if alone { Refusal::Total } else { Refusal::Instance });
     }
 
-    /// Gives back what was taken, once the guest has let go of all. A table that has held many stays as large as it was.
+    /// Returns the shares when the guest has dropped all its handles. The table is replaced, because it would keep its largest size.
     pub(super) fn tidy(&mut self) {
         if self.count.taken() > 0 && self.table.is_empty() {
             self.table = empty();
@@ -88,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn all_instances_share_the_handles_and_give_them_back() {
+    fn all_instances_share_and_release_the_handles() {
         let (count, memory) = (Account::new(30), Account::new(1 << 30));
         let (mut one, mut other) = (Handles::new(&count, &memory), Handles::new(&count, &memory));
         assert!(other.table().push(0_u8).is_ok());
@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn one_that_goes_makes_room_for_one() {
+    fn a_deleted_handle_makes_room_for_another() {
         let (count, memory) = (Account::new(8), Account::new(1 << 30));
         let mut handles = Handles::new(&count, &memory);
         let mut held = fill(&mut handles);
@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn what_they_keep_alive_is_memory_of_the_plugin() {
+    fn handles_count_as_memory_of_the_plugin() {
         let (count, memory) = (Account::new(100), Account::new(20 * BYTES));
         let mut handles = Handles::new(&count, &memory);
         assert_eq!(fill(&mut handles).len(), 16);

@@ -1,4 +1,4 @@
-//! `wasi:http/outgoing-handler`: every request goes to the plugin's gateway, which refuses what no rule permits.
+//! `wasi:http/outgoing-handler`: every request goes through the plugin's gateway, which denies requests that no rule allows.
 
 mod bounds;
 
@@ -9,24 +9,23 @@ use skydock_egress::{Call, Code, Gateway, Instance, Options, Refusal};
 use tokio::time::Instant;
 use wasmtime_wasi_http::{Error, RequestOptions, Result, WasiBody, WasiHttpHooks};
 
-pub(crate) use bounds::Oversized;
 pub(super) use bounds::{add_to_linker, context};
 
 use super::{Phase, Shared};
 use crate::bindings::wasi::logging::logging::Level;
 
-/// What the guest is told of a request before it is in service.
-const NOT_YET: &str = "the cloud must not be called while a plugin is made, in configure and in info";
+/// Message for a guest that sends a request before it is in service.
+const NOT_YET: &str = "plugins must not send requests during instantiation, configure and info";
 
-/// One instance's way to the gateway.
+/// One instance's access to the gateway.
 pub(super) struct Egress {
     shared: Arc<Shared>,
     generation: u64,
-    /// None lets nothing out.
+    /// Without a gateway, no request is allowed.
     gateway: Option<Arc<Gateway>>,
     instance: Instance,
     pub(super) phase: Phase,
-    /// When the host gives up on the running call.
+    /// Deadline of the current call.
     pub(super) deadline: Option<Instant>,
 }
 
@@ -37,7 +36,7 @@ impl Egress {
         Self { shared, generation, gateway, instance: Instance::default(), phase: Phase::Loading, deadline: None }
     }
 
-    /// True if requests are on their way: who does not answer then waits for the cloud.
+    /// Returns true if requests are in flight: a call that does not answer is then waiting for the cloud.
     pub(super) fn is_waiting(&self) -> bool {
         self.instance.in_flight() > 0
     }
@@ -105,11 +104,11 @@ impl WasiHttpHooks for Egress {
     ) -> Box<dyn Future<Output = Answer> + Send> {
         match &self.gateway {
             Some(gateway) => self.send(gateway, request, options),
-            None => self.refused("this host has no way out for plugins", Error::HttpRequestDenied),
+            None => self.refused("plugins have no network access on this host", Error::HttpRequestDenied),
         }
     }
 
-    /// The gateway sets it, from the rule.
+    /// The gateway sets it according to the rule.
     fn set_host_header(&mut self) -> bool {
         false
     }
@@ -123,7 +122,7 @@ impl WasiHttpHooks for Egress {
     }
 }
 
-/// The code of wasi:http by the same name.
+/// Returns the wasi:http code with the same name.
 fn error(refusal: &Refusal) -> Error {
     match refusal.code() {
         Code::DnsTimeout => Error::DnsTimeout,
@@ -149,7 +148,7 @@ fn error(refusal: &Refusal) -> Error {
         Code::HttpResponseBodySize => Error::HttpResponseBodySize(None),
         Code::HttpResponseTimeout => Error::HttpResponseTimeout,
         Code::HttpProtocolError => Error::HttpProtocolError,
-        // Its sentence is for the log.
+        // The text is only logged.
         Code::InternalError => Error::InternalError(None),
     }
 }

@@ -1,4 +1,4 @@
-//! How much memory an instance may have.
+//! Limits the memory of an instance.
 
 use std::sync::Arc;
 
@@ -9,30 +9,30 @@ use crate::{
     limits::Limits,
 };
 
-/// Core instances in one store: as many as the largest component adapters use.
+/// Maximum number of core instances in one store: as many as the largest component adapters use.
 const MAX_CORE: usize = 64;
 
-/// Tables and memories in one store: one of each for the guest, a few small ones for adapters.
+/// Maximum number of tables, and of memories, in one store: one of each for the guest, and a few small ones for adapters.
 const MAX_TABLES: usize = 16;
 
-/// What was used up.
+/// Which limit was reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Refusal {
-    /// What the instance may have.
+    /// The limit of the instance.
     Instance,
-    /// What all instances of the plugin may have together, while this one alone would have had enough.
+    /// The limit of all instances of the plugin together; this one alone would have had enough.
     Total,
 }
 
-/// Grants memory and tables up to the limits, and remembers what it refused.
+/// Grants memory and tables up to the limits, and remembers what it denied.
 pub(crate) struct MemoryLimiter {
     memory: usize,
     table_elements: usize,
-    /// What the instance has of the plugin's memory.
+    /// The instance's share of the plugin's memory.
     share: Share,
-    /// Largest amount of memory granted so far, in bytes.
+    /// Maximum memory granted so far, in bytes.
     pub(crate) peak: usize,
-    /// Something was refused during the running call. The guest may live with that; if it traps next, this is why.
+    /// The limit that denied something during the current call. The guest may handle that; if it traps next, this is the reason.
     pub(crate) refused: Option<Refusal>,
 }
 
@@ -54,7 +54,7 @@ impl MemoryLimiter {
 }
 
 impl ResourceLimiter for MemoryLimiter {
-    /// All memories of the store together stay within the limit.
+    /// Limits all memories of the store together.
     fn memory_growing(&mut self, current: usize, desired: usize, maximum: Option<usize>) -> wasmtime::Result<bool> {
         if beyond(desired, maximum) {
             return Ok(false);
@@ -71,7 +71,7 @@ impl ResourceLimiter for MemoryLimiter {
         Ok(true)
     }
 
-    /// The maximum of a table out of a pool is the pool's, which is ours.
+    /// The maximum of a table from a pool is that of the pool, which is our own limit.
     fn table_growing(&mut self, _current: usize, desired: usize, maximum: Option<usize>) -> wasmtime::Result<bool> {
         if beyond(desired, maximum.filter(|maximum| *maximum < self.table_elements)) {
             return Ok(false);
@@ -95,7 +95,8 @@ impl ResourceLimiter for MemoryLimiter {
     }
 }
 
-/// Asks for more than the component itself has declared: it would not get that without limits either, so no limit is to blame.
+/// Returns true if the guest asks for more than the component itself declares. It would not get that without our limits either, so no
+/// limit is recorded as the reason.
 fn beyond(desired: usize, maximum: Option<usize>) -> bool {
     maximum.is_some_and(|maximum| desired > maximum)
 }
@@ -109,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn all_memories_of_an_instance_share_one_limit() {
+    fn memories_of_an_instance_share_one_limit() {
         let mut limiter = limiter(100, &Account::new(1000));
         assert!(limiter.memory_growing(0, 60, None).unwrap());
         assert!(!limiter.memory_growing(0, 41, None).unwrap());
@@ -120,7 +121,7 @@ mod tests {
 
     // Holds: SEC-04
     #[test]
-    fn all_instances_of_a_plugin_share_another() {
+    fn instances_of_a_plugin_share_the_total_limit() {
         let total = Account::new(150);
         let (mut one, mut other) = (limiter(100, &total), limiter(100, &total));
         assert!(one.memory_growing(0, 100, None).unwrap());
@@ -131,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn what_would_not_fit_alone_is_its_own_fault() {
+    fn exceeding_the_total_alone_counts_against_the_instance() {
         let mut limiter = limiter(100, &Account::new(50));
         assert!(!limiter.memory_growing(0, 51, None).unwrap());
         assert_eq!(limiter.refused, Some(Refusal::Instance));
@@ -150,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn a_maximum_of_its_own_is_no_refusal_of_ours() {
+    fn a_maximum_declared_by_the_plugin_is_not_a_denial() {
         let mut limiter = limiter(100, &Account::new(100));
         assert!(limiter.memory_growing(0, 60, Some(60)).unwrap() && limiter.table_growing(0, 5, Some(5)).unwrap());
         assert!(!limiter.memory_growing(60, 61, Some(60)).unwrap() && !limiter.table_growing(5, 6, Some(5)).unwrap());
@@ -158,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn instances_tables_and_memories_of_a_store_are_counted() {
+    fn instances_tables_and_memories_of_a_store_are_limited() {
         let engine = wasmtime::Engine::default();
         let holds = |inner: &str, count: usize| {
             let module = wat::parse_str(format!("(module {inner})")).unwrap();

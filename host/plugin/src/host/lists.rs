@@ -1,8 +1,8 @@
-//! Whole lists of objects on their way into guests.
+//! Limits how many complete lists of objects are passed to guests at a time.
 //!
-//! A list of thousands of nodes takes tens of megabytes, and lives in the host until it is copied into the guest's memory. Copying
-//! runs the guest's allocator, which may take all the CPU time there is. So few of a plugin's lists are on their way at a time,
-//! and who asks for another waits.
+//! A list of thousands of nodes takes tens of megabytes, and stays in the host until it is copied to the guest's memory. Copying runs
+//! the guest's allocator, which may use up the whole CPU time of the call. Therefore only a few of a plugin's lists exist at a time,
+//! and calls that need another one wait.
 
 use std::{
     any::Any,
@@ -11,15 +11,15 @@ use std::{
 
 use crate::limits::TICK;
 
-/// Lists of one plugin at a time.
+/// Maximum number of lists of one plugin at a time.
 const AT_ONCE: usize = 4;
 
-/// The lists on their way.
+/// The lists that exist.
 #[derive(Default)]
 pub(crate) struct Lists(Mutex<Vec<Weak<dyn Any + Send + Sync>>>);
 
 impl Lists {
-    /// Makes a list once there is room for it. It is on its way for as long as it lives.
+    /// Creates a list when there is room for it. The list takes up room until it is dropped.
     pub(super) async fn lend<T: Send + Sync + 'static>(&self, make: impl FnOnce() -> Vec<T>) -> Arc<Vec<T>> {
         let place = loop {
             match self.place() {
@@ -30,12 +30,12 @@ impl Lists {
         let list = Arc::new(make());
         let weak: Weak<Vec<T>> = Arc::downgrade(&list);
         self.put(&place, weak);
-        // What has just been made took its time: others have their turn before it is copied.
+        // Creating the list took time: other tasks run before it is copied.
         tokio::task::yield_now().await;
         list
     }
 
-    /// A place, which is free again when what it is put on is dropped.
+    /// Reserves a place for a list. It is released when the place, or the list that is put there, is dropped.
     fn place(&self) -> Option<Arc<dyn Any + Send + Sync>> {
         let mut lists = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         lists.retain(|list| list.strong_count() > 0);
@@ -64,7 +64,7 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn a_list_waits_until_one_of_the_others_is_gone() {
+    async fn a_list_waits_until_another_is_dropped() {
         let lists = Lists::default();
         let mut held = Vec::new();
         for number in 0..AT_ONCE {

@@ -1,4 +1,4 @@
-//! `wasi:logging`: lines of a plugin in the host's log, cut, escaped and rate limited.
+//! `wasi:logging`: lines of a plugin in the host's log, cut off, escaped and rate-limited.
 
 use std::{
     sync::{Mutex, PoisonError},
@@ -13,10 +13,10 @@ use crate::{
     limits::Limits,
 };
 
-/// Bytes of the name of the part that speaks.
+/// Maximum bytes of the name of the component that logs.
 const MAX_CONTEXT: usize = 64;
 
-/// Seconds' worth of bytes at once: a panic's message comes in many long lines.
+/// Burst of bytes, in seconds of the rate: a panic's message consists of many long lines.
 const BYTES_AT_ONCE: usize = 16;
 
 /// The log of one plugin: all its instances share one rate.
@@ -32,7 +32,7 @@ impl Log {
 }
 
 impl Shared {
-    /// Writes one line of the plugin, if anybody sees it and the plugin's rate allows.
+    /// Writes one line of the plugin, if its level is enabled and the plugin's rate allows it.
     pub(crate) fn log(&self, generation: u64, level: Level, context: &str, message: &str) {
         if !seen(level) {
             return;
@@ -47,7 +47,7 @@ impl Shared {
             return;
         };
         if dropped > 0 {
-            tracing::warn!(target: "plugin", plugin, generation, dropped, "log lines above the plugin's rate were dropped");
+            tracing::warn!(target: "plugin", plugin, generation, dropped, "log lines that exceed the plugin's limit were dropped");
         }
         match level {
             Level::Trace => tracing::trace!(target: "plugin", plugin, generation, context, "{message}"),
@@ -67,7 +67,7 @@ impl Host for State {
     }
 }
 
-/// Lines that the operator's verbosity hides must not use up the rate of those that it shows.
+/// Returns whether the level is enabled: disabled lines must not use up the rate of the others.
 fn seen(level: Level) -> bool {
     match level {
         Level::Trace => tracing::enabled!(target: "plugin", tracing::Level::TRACE),
@@ -78,7 +78,7 @@ fn seen(level: Level) -> bool {
     }
 }
 
-/// So many lines and so many bytes a second, over time and at once.
+/// Limits lines and bytes, each with a rate per second and a burst.
 struct Rate {
     lines: Bucket,
     bytes: Bucket,
@@ -93,7 +93,8 @@ impl Rate {
         Self { lines, bytes, last: now, dropped: 0 }
     }
 
-    /// `None` if a line of so many bytes is to be dropped, else how many were dropped since the last one that was not.
+    /// Returns `None` if a line with this many bytes is to be dropped, otherwise the number of lines dropped since the last admitted
+    /// one.
     fn admit(&mut self, size: usize, now: Instant) -> Option<u64> {
         let seconds = now.saturating_duration_since(self.last).as_secs_f64();
         self.last = now;
@@ -103,13 +104,13 @@ impl Rate {
             return None;
         }
         self.lines.tokens -= 1.0;
-        // The last line may be longer than what is left: the next ones wait for that.
+        // The last line may exceed the remaining tokens: later lines wait until they are restored.
         self.bytes.tokens -= size as f64;
         Some(std::mem::take(&mut self.dropped))
     }
 }
 
-/// A token bucket: `rate` a second over time, `burst` at once.
+/// A token bucket with `rate` tokens per second and at most `burst` tokens.
 struct Bucket {
     rate: f64,
     burst: f64,
@@ -133,9 +134,9 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::{ClusterSlot, PluginMetrics, PluginSource, runtime::Ticker};
+    use crate::{ClusterSlot, PluginMetrics, PluginSource, runtime::ticker::Ticker};
 
-    /// Somebody who looks at warnings and errors.
+    /// A subscriber for warnings and errors.
     struct Warnings;
 
     impl tracing::Subscriber for Warnings {
@@ -155,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_that_nobody_sees_do_not_use_the_rate() {
+    fn filtered_lines_do_not_count_toward_the_rate() {
         let limits = Limits { log_rate: 1, log_burst: 5, ..Limits::default() };
         let source = PluginSource {
             name: "test".into(),
@@ -181,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn a_flood_is_cut_to_the_rate_and_counted() {
+    fn log_lines_beyond_the_rate_are_dropped_and_counted() {
         let start = Instant::now();
         let mut rate = rate(1 << 20, start);
         let admitted = (0..1000).filter(|_| rate.admit(10, start).is_some()).count();
@@ -194,7 +195,7 @@ mod tests {
 
     // Holds: SEC-04, OPS-85
     #[test]
-    fn long_lines_are_cut_to_a_rate_of_bytes() {
+    fn log_bytes_are_limited_too() {
         let start = Instant::now();
         let mut rate = rate(1024, start);
         let admitted = (0..100).filter(|_| rate.admit(4096, start).is_some()).count();

@@ -1,4 +1,4 @@
-//! Annotations that a call wants written when it has ended.
+//! Annotations that are written after a call.
 
 use std::{
     collections::BTreeMap,
@@ -9,15 +9,15 @@ use skydock_cloud::{Note, ObjectName};
 
 use super::ClusterSlot;
 
-/// Annotations of one call, as the contract says.
+/// Maximum number of annotations of one call, as in the contract.
 const MAX_NOTES: usize = 16;
 
-/// What a call wants noted. It outlives the instance, which may not survive the call.
+/// The annotations that a call has set. They outlive the instance, which may not survive the call.
 #[derive(Default)]
 pub(crate) struct Notes(Mutex<Vec<(ObjectName, String, Option<String>)>>);
 
 impl Notes {
-    /// Takes a note; the last one of a key counts. False if there are too many.
+    /// Adds an annotation; the last value of a key counts. Returns false if there are too many.
     pub(super) fn take(&self, object: ObjectName, key: String, value: Option<String>) -> bool {
         let mut notes = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(note) = notes.iter_mut().find(|note| note.0 == object && note.1 == key) {
@@ -31,7 +31,7 @@ impl Notes {
         fits
     }
 
-    /// Has all of them written.
+    /// Passes all annotations to the cluster, to be written.
     pub(crate) fn hand_over(&self, cluster: &ClusterSlot) {
         let taken = std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner));
         let Some(cluster) = cluster.get().filter(|_| !taken.is_empty()) else { return };

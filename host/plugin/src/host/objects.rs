@@ -1,4 +1,4 @@
-//! `skydock:provider/objects`: what a plugin may read and note beyond the objects that it is given.
+//! `skydock:provider/objects`: objects that a plugin may read, and annotations that it may write.
 
 use std::sync::Arc;
 
@@ -6,15 +6,16 @@ use skydock_cloud::{Cluster, ForeignKind, ForeignObject, ObjectName, ReadError};
 use wasmtime::{StoreContextMut, component::Linker};
 
 use super::State;
-use crate::{answers::is_qualified, bindings::skydock::provider::objects::Refusal, grants::ObjectGrant};
+use crate::{
+    answers::{MAX_ANNOTATION, is_qualified},
+    bindings::skydock::provider::objects::Refusal,
+    grants::ObjectGrant,
+};
 
-/// The interface in the contract.
+/// Name of the interface in the contract.
 const INTERFACE: &str = "skydock:provider/objects@0.1.0";
 
-/// Bytes of an annotation's value, as the contract says.
-pub(crate) const MAX_ANNOTATION: usize = 4 << 10;
-
-/// Bytes of an object as JSON, as the contract says: what the API server takes.
+/// Maximum bytes of an object as JSON, as in the contract: the limit of the API server.
 const MAX_OBJECT: usize = 1 << 20;
 
 impl State {
@@ -28,7 +29,7 @@ impl State {
         }
     }
 
-    /// What is granted, where to read it, and for whom.
+    /// Returns the object, where to read it, and for which Service, if the operator grants it.
     fn granted(&self, kind: &str, namespace: String, name: String) -> Option<Granted> {
         let object = ForeignObject { kind: ForeignKind::parse(kind)?, namespace, name };
         let service = self.subject.service.as_ref();

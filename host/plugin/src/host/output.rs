@@ -1,4 +1,4 @@
-//! stdout and stderr of an instance: lines in the plugin's log. A panic's message comes this way.
+//! Writes stdout and stderr of an instance to the plugin's log, including the message of a panic.
 
 use std::{
     io,
@@ -17,10 +17,10 @@ use wasmtime_wasi::{
 use super::Shared;
 use crate::bindings::wasi::logging::logging::Level;
 
-/// Bytes that are taken at a time.
+/// Bytes accepted at a time.
 const CHUNK: usize = 64 << 10;
 
-/// stdout or stderr of one instance. What is written is in the log at once: nothing but a line's beginning is kept.
+/// stdout or stderr of one instance. Complete lines are logged at once; only the beginning of an incomplete line is kept.
 #[derive(Clone)]
 pub(super) struct Output {
     shared: Arc<Shared>,
@@ -62,7 +62,7 @@ impl StdoutStream for Output {
         Box::new(self.clone())
     }
 
-    /// Without the buffer and the task that wasmtime would put between.
+    /// Avoids the buffer and the task that wasmtime would add.
     fn p2_stream(&self) -> Box<dyn OutputStream> {
         Box::new(self.clone())
     }

@@ -1,4 +1,4 @@
-//! What a call is about.
+//! The objects that a call is about.
 
 use std::sync::Arc;
 
@@ -6,68 +6,68 @@ use skydock_cloud::{Node, NodeSet, ObjectKind, ObjectName, Pairs, Service};
 
 use super::{State, notes::Notes};
 
-/// What a running call is about, and what it leaves behind on it.
+/// The objects that the current call is about, and the annotations that it sets on them.
 #[derive(Clone, Default)]
 pub(crate) struct Subject {
     pub(super) service: Option<ServiceSubject>,
     pub(super) nodes: NodeSet,
-    /// The nodes of the last call about the service that succeeded.
+    /// The nodes of the last successful call for the Service.
     pub(super) before: Option<NodeSet>,
-    /// All that the plugin sees.
+    /// The call is about all objects that the plugin sees.
     everything: bool,
-    /// What is to be written on these objects when the call has ended; none in a call that changes nothing.
+    /// The annotations to write on these objects after the call; none in a call that changes nothing.
     pub(crate) notes: Option<Arc<Notes>>,
 }
 
-/// A service, as far as a call needs it.
+/// The parts of a Service that a call needs.
 #[derive(Clone)]
 pub(super) struct ServiceSubject {
     pub(super) name: ObjectName,
     pub(super) annotations: Arc<Pairs>,
-    /// It is being ensured: what is read for it is watched.
+    /// The Service is being ensured: objects that are read for it are watched.
     pub(super) ensured: bool,
 }
 
 impl Subject {
-    /// A call that asks about nodes.
+    /// Creates the subject of a call about nodes.
     pub(crate) fn nodes(nodes: &[Arc<Node>]) -> Self {
         Self { nodes: nodes.into(), ..Self::default() }
     }
 
-    /// A call that asks about a service, or changes what it has in the cloud.
+    /// Creates the subject of a call that reads or changes a Service's load balancer.
     pub(crate) fn service(service: &Service) -> Self {
         let annotations = Arc::new(service.annotations.clone());
         let service = ServiceSubject { name: ObjectName::service(service), annotations, ensured: false };
         Self { service: Some(service), ..Self::default() }
     }
 
-    /// A call about all that the plugin sees.
+    /// Creates the subject of a call about all objects that the plugin sees.
     pub(crate) fn everything() -> Self {
         Self { everything: true, ..Self::default() }
     }
 
-    /// With these nodes behind the service, and those before them.
+    /// Sets the nodes of the load balancer, and those of the last successful call.
     #[must_use]
     pub(crate) fn with_nodes(mut self, nodes: &NodeSet, before: Option<NodeSet>) -> Self {
         (self.nodes, self.before) = (Arc::clone(nodes), before);
         self
     }
 
-    /// What is read for the service is read again later, and the service ensured again when it has changed.
+    /// Marks the Service as being ensured: it is ensured again when an object that was read for it changes.
     #[must_use]
     pub(crate) fn ensured(mut self) -> Self {
         self.service.iter_mut().for_each(|service| service.ensured = true);
         self
     }
 
-    /// With a place for notes.
+    /// Allows the call to set annotations.
     #[must_use]
     pub(crate) fn with_notes(mut self) -> Self {
         self.notes = Some(Arc::default());
         self
     }
 
-    /// The object of this name: `NAME` for a node, `NAMESPACE/NAME` for the service.
+    /// Returns the object with this name: `NAME` for a node, `NAMESPACE/NAME` for the Service.
     fn named(&self, name: &str) -> Option<ObjectName> {
         let service = self.service.as_ref().map(|service| &service.name).filter(|it| it.to_string() == name);
         let node = || self.nodes.iter().find(|node| node.name == name);
@@ -76,7 +76,7 @@ impl Subject {
 }
 
 impl State {
-    /// An object of the running call, by the name a plugin calls it.
+    /// Returns an object of the current call by the plugin's name for it.
     pub(super) fn named(&self, name: &str) -> Option<ObjectName> {
         if !self.subject.everything {
             return self.subject.named(name);
@@ -93,7 +93,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn objects_of_a_call_are_its_nodes_by_name_and_its_service_by_namespace_and_name() {
+    fn finds_nodes_by_name_and_services_by_namespaced_name() {
         let node = |name: &str| Arc::new(Node { name: name.into(), uid: format!("uid-{name}"), ..Node::default() });
         let service = Service { namespace: "a".into(), name: "web".into(), uid: "s".into(), ..Service::default() };
         let subject = Subject::service(&service).with_nodes(&[node("a"), node("web")].into(), None);

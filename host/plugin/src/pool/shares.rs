@@ -1,18 +1,18 @@
-//! Which capability may have how many of a plugin's instances, so that one that hangs leaves the others theirs.
+//! Divides a plugin's instances among its capabilities, so that one that hangs does not block the others.
 
 use std::collections::BTreeSet;
 
-use super::Overlap;
+use crate::overlap::Overlap;
 use skydock_cloud::Capability;
 use tokio::sync::{AcquireError, Semaphore, SemaphorePermit};
 
-/// Instances of nodes and zones, and of routes, where there are enough. The controllers ask about nodes eight times at once.
+/// Instances for nodes and zones, and for routes, if there are enough. The controllers send eight queries about nodes at a time.
 const ENOUGH: usize = 8;
 
-/// Instances below which nothing can be shared out: one for each kind.
+/// Minimum number of instances that can be divided: one for each kind.
 const FEWEST: usize = 3;
 
-/// Who gets how many.
+/// Number of instances of each kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Split {
     nodes: usize,
@@ -20,8 +20,8 @@ struct Split {
     load_balancers: usize,
 }
 
-/// Shares out all instances among what the plugin can do; none if they are too few. Load balancers are what clouds are
-/// slowest with, and get the most.
+/// Divides all instances among the plugin's capabilities; none if there are too few. Clouds are slowest with load balancers, which
+/// therefore get the most.
 fn split(instances: usize, capabilities: &BTreeSet<Capability>) -> Option<Split> {
     if instances < FEWEST {
         return None;
@@ -44,14 +44,14 @@ fn split(instances: usize, capabilities: &BTreeSet<Capability>) -> Option<Split>
     Some(split)
 }
 
-/// Leave to have an instance, by capability.
+/// Permits for instances, by capability.
 #[derive(Debug)]
 pub(super) enum Shares {
-    /// One pot for all.
+    /// One semaphore for all.
     One(Semaphore),
-    /// To each kind its own.
+    /// One semaphore for each kind.
     Each { nodes: Semaphore, routes: Semaphore, load_balancers: Semaphore },
-    /// One to each.
+    /// One permit for each capability.
     OneEach([Semaphore; Capability::ALL.len()]),
 }
 
@@ -96,7 +96,7 @@ mod tests {
 
     // Holds: SEC-10, OPS-86
     #[test]
-    fn every_capability_has_a_share_and_none_is_wasted() {
+    fn instances_are_split_among_exported_capabilities() {
         let all: &[Capability] = &[Instances, LoadBalancers, Routes, Zones];
         let table = [
             (36, all, Some((8, 8, 20))),

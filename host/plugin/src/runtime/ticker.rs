@@ -1,4 +1,4 @@
-//! The clock that interrupts guests: one thread that ticks while a guest is at work, and sleeps while none is.
+//! The clock that interrupts guests: a thread that ticks while a guest runs, and sleeps otherwise.
 
 use std::{
     future::{Future, poll_fn},
@@ -17,20 +17,20 @@ use crate::limits::TICK;
 
 /// The clock. Its thread ends when it is dropped, or when there is nothing left to interrupt.
 pub(crate) struct Ticker {
-    /// Futures of guests that are being polled right now.
+    /// Number of guest futures that are being polled.
     at_work: AtomicUsize,
-    /// The thread sleeps until it is woken. True only after it has seen nobody at work.
+    /// The thread sleeps until it is woken. Only true after it has found no running guest.
     asleep: AtomicBool,
-    /// How often it has ticked.
+    /// Number of ticks.
     ticks: AtomicU64,
     thread: OnceLock<Thread>,
 }
 
 impl Ticker {
-    /// Starts the thread. `tick` answers whether there may be something to interrupt later.
+    /// Starts the thread. `tick` returns whether there may be something to interrupt later.
     ///
     /// # Errors
-    /// If there is no thread to be had.
+    /// If the thread cannot be started.
     pub(crate) fn start(tick: impl Fn() -> bool + Send + 'static) -> std::io::Result<Arc<Self>> {
         let ticker = Arc::new(Self {
             at_work: AtomicUsize::default(),
@@ -63,13 +63,13 @@ impl Ticker {
         }
     }
 
-    /// Whether nobody is at work. Then whoever begins next wakes the thread.
+    /// Returns true if no guest is running. The next guest that starts then wakes the thread.
     fn is_to_sleep(&self) -> bool {
         if self.at_work.load(SeqCst) > 0 {
             return false;
         }
         self.asleep.store(true, SeqCst);
-        // Whoever began in between has not seen that the thread is about to sleep.
+        // A guest that started in between has not seen that the thread is about to sleep.
         let sleeps = self.at_work.load(SeqCst) == 0;
         if !sleeps {
             self.asleep.store(false, SeqCst);
@@ -77,12 +77,12 @@ impl Ticker {
         sleeps
     }
 
-    /// How often it has ticked.
+    /// Returns the number of ticks.
     pub(crate) fn ticks(&self) -> u64 {
         self.ticks.load(Relaxed)
     }
 
-    /// Runs what guests do, under the clock's eye whenever it is polled.
+    /// Runs a guest's work, which the clock can interrupt while it is polled.
     pub(crate) async fn watch<F: Future>(&self, work: F) -> F::Output {
         let mut work = pin!(work);
         poll_fn(|context| {
@@ -105,7 +105,7 @@ impl Drop for Ticker {
     }
 }
 
-/// A guest is at work until this is dropped, by a panic too.
+/// Marks a guest as running until this is dropped, also by a panic.
 struct AtWork<'a>(&'a Ticker);
 
 impl<'a> AtWork<'a> {
@@ -132,7 +132,7 @@ mod tests {
 
     use super::*;
 
-    /// A ticker and the number of its ticks.
+    /// Returns a ticker and the number of its ticks.
     fn ticker() -> (Arc<Ticker>, Arc<AtomicUsize>) {
         let ticks = Arc::new(AtomicUsize::default());
         let counted = Arc::clone(&ticks);
@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn the_clock_ticks_while_a_guest_works_and_at_no_other_time() {
+    fn the_clock_ticks_only_while_a_guest_works() {
         let (ticker, ticks) = ticker();
         for worked in [3, 6] {
             assert!(sleeps(&ticker));
@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn a_guest_that_waits_for_the_host_is_not_at_work() {
+    fn a_guest_waiting_for_the_host_does_not_count_as_working() {
         let (ticker, _) = ticker();
         let mut waits = Box::pin(ticker.watch(std::future::pending::<()>()));
         assert!(waits.as_mut().now_or_never().is_none());
@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn the_thread_ends_with_the_clock_also_out_of_its_sleep() {
+    fn the_thread_ends_with_the_ticker_even_while_asleep() {
         let held = Arc::new(());
         let in_thread = Arc::clone(&held);
         let ticker = Ticker::start(move || Arc::strong_count(&in_thread) > 0).unwrap();
@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn many_short_calls_leave_nobody_at_work_and_the_clock_awake() {
+    fn many_short_calls_keep_the_count_of_workers_correct() {
         let (ticker, ticks) = ticker();
         thread::scope(|scope| {
             for _ in 0..4 {

@@ -11,7 +11,7 @@ fn refusal(text: &str) -> String {
     read(text).expect_err("refused").to_string()
 }
 
-/// Components within components, each of which makes so many instances of the one within.
+/// Returns nested components, each of which creates `each` instances of the one in it.
 fn bomb(levels: usize, each: usize, innermost: &str) -> String {
     let mut inner = format!("(component $l0 (core module $m) {innermost})");
     for level in 1..=levels {
@@ -23,7 +23,7 @@ fn bomb(levels: usize, each: usize, innermost: &str) -> String {
 
 // Holds: SEC-12
 #[test]
-fn instances_of_nested_components_are_counted_each_time() {
+fn nested_instances_are_counted_each_time() {
     let text = bomb(4, 900, "");
     let began = Instant::now();
     let bytes = wat::parse_str(&text).unwrap();
@@ -32,7 +32,7 @@ fn instances_of_nested_components_are_counted_each_time() {
     let began = Instant::now();
     let error = ComponentType::read(&bytes, &Limits::default()).unwrap_err().to_string();
     // 1 + 900 + 900² + 900³ + 900⁴
-    let sentence = "it has 656829810901 instances of modules and components, and a plugin may have at most 1000";
+    let sentence = "it has 656829810901 instances of modules and components, but at most 1000 are allowed";
     assert_eq!(error, sentence);
     assert!(began.elapsed() < parsed * 20, "{:?} where the text took {parsed:?}", began.elapsed());
     let core = refusal(&bomb(2, 40, "(core instance (instantiate $m))"));
@@ -42,22 +42,22 @@ fn instances_of_nested_components_are_counted_each_time() {
 }
 
 #[test]
-fn a_component_named_in_another_way_counts_too() {
+fn aliased_and_exported_components_count_too() {
     let many = "(instance (instantiate $c))".repeat(900);
     let table = [
-        // From the component around it.
+        // From the enclosing component.
         format!(
             "(component (component $c) (component $d {many}) (component $e (alias outer 1 $d (component $x)) {}))",
             "(instance (instantiate $x))".repeat(2)
         ),
-        // Under the name it is exported by.
+        // By the name of its export.
         format!(
             "(component (component $c) (component $d (component $c) {many}) (export $x \"x\" (component $d)) {})",
             "(instance (instantiate $x))".repeat(2)
         ),
     ];
     let [outer, exported] = &table;
-    // Only what is made counts.
+    // Only components that are instantiated count.
     read(outer).expect("nobody makes an instance of $e");
     let made = outer.strip_suffix(')').map(|it| format!("{it} (instance (instantiate $e)))")).unwrap();
     for text in [&made, exported] {
@@ -67,7 +67,7 @@ fn a_component_named_in_another_way_counts_too() {
 }
 
 #[test]
-fn components_are_not_handed_around() {
+fn rejects_components_passed_to_components() {
     let import = r#"(component (component $c (import "x" (component $x)) (instance (instantiate $x))))"#;
     let alias = r#"(component
         (component $c (component $d) (export "d" (component $d)))
@@ -77,7 +77,7 @@ fn components_are_not_handed_around() {
     for text in [import, alias] {
         assert_eq!(
             refusal(text),
-            "it hands components to components, which a plugin may not: what they make cannot be counted"
+            "it passes components to components, which is not allowed because their instances cannot be counted"
         );
     }
 }
@@ -90,7 +90,7 @@ fn definitions_count_with_each_instance() {
     read(&text(20)).unwrap();
     let error = refusal(&text(60));
     assert!(error.starts_with("it has 12"), "{error}");
-    assert!(error.ends_with("definitions in all its instances, and a plugin may have at most 100000"), "{error}");
+    assert!(error.ends_with("definitions in all its instances, but at most 100000 are allowed"), "{error}");
 }
 
 #[test]
@@ -112,33 +112,33 @@ fn every_kind_of_definition_counts() {
 
 // Holds: SEC-12, OPS-70
 #[test]
-fn what_a_module_holds_is_bounded() {
+fn functions_and_table_elements_of_modules_are_limited() {
     let functions =
         |many: usize| format!("(component (core module (func)) (core module {}))", "(func)".repeat(many - 1));
     read(&functions(100_000)).unwrap();
-    assert_eq!(refusal(&functions(100_001)), "it has 100001 functions, and a plugin may have at most 100000");
+    assert_eq!(refusal(&functions(100_001)), "it has 100001 functions, but at most 100000 are allowed");
     let table = |elements: u32| format!("(component (core module (table {elements} funcref)))");
     read(&table(65_536)).unwrap();
-    assert_eq!(refusal(&table(65_537)), "it has 65537 elements in a table, and a plugin may have at most 65536");
+    assert_eq!(refusal(&table(65_537)), "it has 65537 elements in a table, but at most 65536 are allowed");
     let small = Limits { table_elements: 10, ..Limits::default() };
     let error = ComponentType::read(&wat::parse_str(table(11)).unwrap(), &small).unwrap_err();
-    assert!(error.to_string().ends_with("at most 10"), "{error}");
+    assert!(error.to_string().ends_with("at most 10 are allowed"), "{error}");
 }
 
 // Holds: OPS-70
 #[test]
-fn code_is_bounded_over_all_modules() {
+fn the_code_of_all_modules_is_limited() {
     let see = |sizes: &[u32]| {
         let mut shape = Shape::new(&Limits::default());
         sizes.iter().try_for_each(|size| shape.see(&Payload::CodeSectionStart { count: 1, range: 0..0, size: *size }))
     };
     see(&[48 << 20, 48 << 20]).unwrap();
     let error = see(&[48 << 20, 48 << 20, 1]).unwrap_err().to_string();
-    assert_eq!(error, "it has 100663297 bytes of code, and a plugin may have at most 100663296");
+    assert_eq!(error, "it has 100663297 bytes of code, but at most 100663296 are allowed");
 }
 
 #[test]
-fn nesting_is_bounded() {
+fn nesting_is_limited() {
     let nested = |depth: usize| format!("{}{}", "(component ".repeat(depth), ")".repeat(depth));
     read(&nested(16)).unwrap();
     let error = refusal(&nested(18));
@@ -146,20 +146,20 @@ fn nesting_is_bounded() {
 }
 
 #[test]
-fn names_for_components_are_bounded() {
+fn names_for_components_are_limited() {
     let named = |times: usize| {
         let (within, around) = ("(component)".repeat(5), "(alias outer 0 0 (component))".repeat(times - 5));
         format!("(component {within} {around})")
     };
     read(&named(10_000)).unwrap();
-    let words = "it has 10001 components that can be named, and a plugin may have at most 10000";
+    let words = "it has 10001 components that can be named, but at most 10000 are allowed";
     assert_eq!(refusal(&named(10_001)), words);
     assert_eq!(refusal(&named(200_000)), words, "it is told before the rest is read");
 }
 
 // Holds: OPS-70
 #[test]
-fn imports_and_exports_are_bounded_in_number_and_length() {
+fn number_and_length_of_imports_and_exports_are_limited() {
     let imports = |many: usize| {
         let mut text = String::from("(component ");
         for number in 0..many {
@@ -168,9 +168,9 @@ fn imports_and_exports_are_bounded_in_number_and_length() {
         text + ")"
     };
     read(&imports(1_000)).unwrap();
-    assert_eq!(refusal(&imports(1_001)), "it has 1001 imports, and a plugin may have at most 1000");
+    assert_eq!(refusal(&imports(1_001)), "it has 1001 imports, but at most 1000 are allowed");
     let export = |bytes: usize| format!("(component (instance $i) (export \"{}\" (instance $i)))", "a".repeat(bytes));
     read(&export(256)).unwrap();
     let error = refusal(&export(90_000));
-    assert_eq!(error, "it has 90000 bytes in the name of an export, and a plugin may have at most 256");
+    assert_eq!(error, "it has 90000 bytes in the name of an export, but at most 256 are allowed");
 }

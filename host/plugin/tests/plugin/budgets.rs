@@ -1,4 +1,4 @@
-//! What a plugin is charged for, and what it may leave with the host.
+//! CPU time that a plugin is charged for, and resources that it keeps in the host.
 
 use std::{
     fs,
@@ -15,22 +15,22 @@ use skydock_egress::{EgressMetrics, Gateway, Settings, Surroundings};
 
 use crate::support::{Bench, FakeCluster, fixture, limits, node, node_that, runtime, service_that, source, until};
 
-/// The raw plugin that does it within a call.
+/// Returns the raw plugin that misbehaves in this way during a call.
 fn in_check(misdeed: &str) -> Vec<u8> {
     fs::read(fixture(&format!("raw/{misdeed}_in_check"))).unwrap()
 }
 
-/// The raw plugin that does it while it is configured.
+/// Returns the raw plugin that misbehaves in this way while it is configured.
 fn in_configure(misdeed: &str) -> Vec<u8> {
     fs::read(fixture(&format!("raw/{misdeed}_in_configure"))).unwrap()
 }
 
-/// A raw plugin in service, which does it within a call.
+/// Puts a raw plugin into service that misbehaves in this way during a call.
 async fn raw(misdeed: &str, limits: Limits) -> Bench {
     Bench::of(&in_check(misdeed), limits).await
 }
 
-/// What comes of loading a raw plugin that does it in `configure`.
+/// Returns the result of loading a raw plugin that misbehaves in this way in `configure`.
 async fn configured(misdeed: &str, limits: Limits) -> Result<(), LoadError> {
     let dir = tempfile::tempdir().unwrap();
     fs::write(dir.path().join("plugin.wasm"), in_configure(misdeed)).unwrap();
@@ -50,7 +50,7 @@ const CPU: &str = "skydock_plugin_guest_cpu_seconds_total";
 
 // Holds: OPS-85
 #[tokio::test(flavor = "multi_thread")]
-async fn waiting_costs_nothing() {
+async fn waiting_uses_no_cpu_budget() {
     let bench = raw("naps", limits()).await;
     let started = Instant::now();
     assert_eq!(bench.plugin.check(&[node("n")]).await.unwrap(), [Ok(Presence::Running)]);
@@ -60,9 +60,9 @@ async fn waiting_costs_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn work_is_charged_however_often_the_host_is_called() {
+async fn host_calls_do_not_reset_the_cpu_budget() {
     let bench = raw("paces", limits()).await;
-    let words = "instances.check: it used up its 500ms of CPU time";
+    let words = "instances.check: it exceeded its limit of 500ms of CPU time";
     assert!(sentence(&bench).await.ends_with(words));
     let used = bench.metric(CPU);
     assert!((0.5..1.0).contains(&used), "the budget and a tick or so: {used}");
@@ -72,10 +72,10 @@ async fn work_is_charged_however_often_the_host_is_called() {
 
 // Holds: SEC-04
 #[tokio::test(flavor = "multi_thread")]
-async fn what_cannot_be_interrupted_ends_where_it_asks_the_host() {
+async fn uninterruptible_work_ends_at_the_next_host_call() {
     let short = Limits { guest_cpu: Duration::from_millis(20), ..limits() };
     let bench = raw("unbroken", short.clone()).await;
-    let words = "instances.check: it used up its 20ms of CPU time";
+    let words = "instances.check: it exceeded its limit of 20ms of CPU time";
     let said = sentence(&bench).await;
     assert!(said.ends_with(words), "{said}");
     let used = bench.metric(CPU);
@@ -84,7 +84,7 @@ async fn what_cannot_be_interrupted_ends_where_it_asks_the_host() {
     assert!(matches!(refused.source, LoadProblem::Call(CallError::CpuBudget(_))), "{refused}");
 }
 
-/// Largest resident memory this process has had, in MiB.
+/// Returns the maximum resident memory of this process so far, in MiB.
 fn peak() -> u64 {
     let status = fs::read_to_string("/proc/self/status").unwrap();
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
@@ -93,12 +93,12 @@ fn peak() -> u64 {
 
 // Holds: OPS-87
 #[tokio::test(flavor = "multi_thread")]
-async fn the_host_keeps_no_part_of_a_request_at_any_size() {
+async fn oversized_parts_of_a_request_end_the_call() {
     let before = peak();
     let table = [
-        ("methods", "it made a request's method of 8000000 bytes, where at most 32 are allowed"),
-        ("authorities", "it made a request's authority of 8000000 bytes, where at most 512 are allowed"),
-        ("paths", "it made a request's path of 8000000 bytes, where at most 8192 are allowed"),
+        ("methods", "it made a request with a method of 8000000 bytes, but at most 32 are allowed"),
+        ("authorities", "it made a request with a authority of 8000000 bytes, but at most 512 are allowed"),
+        ("paths", "it made a request with a path of 8000000 bytes, but at most 8192 are allowed"),
     ];
     for (misdeed, words) in table {
         let refused = configured(misdeed, limits()).await.unwrap_err();
@@ -112,17 +112,17 @@ async fn the_host_keeps_no_part_of_a_request_at_any_size() {
 
 // Holds: OPS-87
 #[tokio::test(flavor = "multi_thread")]
-async fn handles_may_be_kept_between_calls_and_are_counted() {
+async fn handles_kept_between_calls_count_toward_the_limit() {
     let bench = raw("requests", Limits { handles: 32, ..limits() }).await;
     for _ in 0..3 {
         assert_eq!(bench.plugin.check(&[node("n")]).await.unwrap(), [Ok(Presence::Running)]);
     }
-    let words = "it asked for more than its 32 handles of the host's resources";
+    let words = "it exceeded its limit of 32 handles";
     assert!(sentence(&bench).await.ends_with(words));
     assert_eq!(bench.instances("idle"), 0.0, "it and its handles are gone");
     assert_eq!(bench.metric("skydock_plugin_traps_total{plugin=\"test\",kind=\"handles\"}"), 1.0);
     assert!(bench.plugin.check(&[node("n")]).await.is_ok());
-    // Standard output is a handle like any other.
+    // Standard output needs a handle, too.
     let bench = raw("outputs", Limits { handles: 32, ..limits() }).await;
     assert!(sentence(&bench).await.ends_with(words));
     let refused = configured("many_requests", limits()).await.unwrap_err();
@@ -131,7 +131,7 @@ async fn handles_may_be_kept_between_calls_and_are_counted() {
 
 // Holds: OPS-85, OPS-87
 #[tokio::test(flavor = "multi_thread")]
-async fn instances_share_the_memory_of_their_plugin() {
+async fn instances_share_the_total_memory_of_their_plugin() {
     // An instance has 4 MiB; there is room for two.
     let limits = Limits { memory: 8 << 20, memory_total: 10 << 20, instances: 8, ..limits() };
     let bench = raw("pages", limits).await;
@@ -144,7 +144,7 @@ async fn instances_share_the_memory_of_their_plugin() {
     let (good, bad): (Vec<_>, Vec<_>) = ends.into_iter().partition(Result::is_ok);
     assert_eq!((good.len(), bad.len()), (2, 1));
     let Err(CloudError::Unavailable(sentence)) = &bad[0] else { panic!("{bad:?}") };
-    let words = "all instances of the plugin together asked for more than its 10485760 bytes of memory";
+    let words = "all instances of the plugin together exceeded the limit of 10485760 bytes of memory";
     assert!(sentence.ends_with(words), "{sentence}");
     assert_eq!(bench.metric("skydock_plugin_traps_total{plugin=\"test\",kind=\"memory_total\"}"), 1.0);
     assert_eq!(bench.instances("idle"), 1.0, "two would leave too little to those that work");
@@ -152,12 +152,12 @@ async fn instances_share_the_memory_of_their_plugin() {
 
 // Holds: SEC-11
 #[tokio::test(flavor = "multi_thread")]
-async fn a_candidate_that_is_refused_has_changed_nothing() {
+async fn a_rejected_candidate_has_no_side_effects() {
     let bench = Bench::good().await;
     let reserve = async |name| bench.plugin.check(&[node_that("reserve", name)]).await.unwrap().remove(0);
     assert_eq!(reserve("a").await, Ok(Presence::Running));
     let taken = || Err(CloudError::Conflict("held by a".into()));
-    // Another provider, which is refused after it was configured.
+    // Another provider, which is rejected after it was configured.
     bench.replace_bytes(&in_configure("cache"));
     let refused = bench.plugin.reload().await.unwrap_err();
     assert_eq!(refused.stage, Stage::Identity, "{refused}");
@@ -166,11 +166,11 @@ async fn a_candidate_that_is_refused_has_changed_nothing() {
 
 // Holds: SEC-11
 #[tokio::test(flavor = "multi_thread")]
-async fn a_candidate_sees_no_cluster() {
+async fn a_candidate_sees_no_nodes() {
     let bench = Bench::good().await;
     let nodes = (0..1000).map(|number| node(&format!("n{number}"))).collect();
     bench.cluster.set(Arc::new(FakeCluster { nodes, ..FakeCluster::default() }));
-    // It asks for all nodes again and again, which takes more time than there is if there are any.
+    // The plugin requests all nodes repeatedly, which exceeds its time if it gets any.
     bench.replace_bytes(&in_configure("nodes"));
     let refused = bench.plugin.reload().await.unwrap_err();
     assert_eq!(refused.stage, Stage::Identity, "{refused}");
@@ -178,7 +178,7 @@ async fn a_candidate_sees_no_cluster() {
 
 // Holds: SEC-11
 #[tokio::test(flavor = "multi_thread")]
-async fn no_request_leaves_before_a_plugin_serves() {
+async fn a_candidate_cannot_send_requests() {
     let mut registry = Registry::default();
     let surroundings = Surroundings { metrics: EgressMetrics::register(&mut registry), ..Surroundings::default() };
     let gateway = Arc::new(Gateway::new("test", &Settings::default(), surroundings).unwrap());
@@ -199,7 +199,7 @@ async fn no_request_leaves_before_a_plugin_serves() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn lists_that_no_guest_takes_end_with_its_time() {
+async fn endless_node_lists_are_charged_to_the_cpu_budget() {
     let nodes = (0..1000).map(|number| node(&format!("n{number}"))).collect();
     let bench = raw("nodes", limits()).await;
     bench.cluster.set(Arc::new(FakeCluster { nodes, ..FakeCluster::default() }));
@@ -209,7 +209,7 @@ async fn lists_that_no_guest_takes_end_with_its_time() {
 
 // Holds: SEC-10, OPS-86
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn load_balancers_that_hang_leave_nodes_their_instances() {
+async fn hanging_load_balancers_do_not_take_instances_of_nodes() {
     let bench = Bench::new(Limits { instances: 12, ..limits() }, "").await;
     let hang = (0..40).map(|number| {
         let plugin = Arc::clone(&bench.plugin);
@@ -232,7 +232,7 @@ async fn load_balancers_that_hang_leave_nodes_their_instances() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_clock_of_a_call_starts_when_it_has_an_instance() {
+async fn the_deadline_of_a_call_starts_when_it_has_an_instance() {
     let limits = Limits { instances: 1, read_deadline: Duration::from_secs(3), ..limits() };
     let bench = Bench::new(limits, "").await;
     let sleeps = (0..2).map(|_| {
@@ -240,9 +240,9 @@ async fn the_clock_of_a_call_starts_when_it_has_an_instance() {
         tokio::spawn(async move { plugin.check(&[node_that("sleep", "n")]).await })
     });
     let sleeps: Vec<_> = sleeps.collect();
-    // One after the other: the second one's deadline is not over when it begins.
+    // The calls run one after the other: the deadline of the second has not passed when it starts.
     for slept in join_all(sleeps).await {
         let CloudError::Unavailable(sentence) = slept.unwrap().unwrap_err() else { panic!() };
-        assert!(sentence.ends_with("it gave no answer within 3s"), "{sentence}");
+        assert!(sentence.ends_with("it did not answer within 3s"), "{sentence}");
     }
 }

@@ -1,4 +1,4 @@
-//! Questions and answers of a plugin that behaves, errs, or lies.
+//! Calls of a plugin that behaves well, fails, or gives false answers.
 
 use std::{sync::Arc, time::Duration};
 
@@ -11,7 +11,7 @@ use skydock_cloud::{
 use crate::support::{Bench, FakeCluster, limits, node, node_that, service_that};
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_plugin_answers_for_all_its_capabilities() {
+async fn a_plugin_serves_all_its_capabilities() {
     let bench = Bench::good().await;
     let plugin = &bench.plugin;
     let info = plugin.info();
@@ -57,7 +57,7 @@ async fn a_plugin_answers_for_all_its_capabilities() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn every_error_of_a_cloud_arrives_as_what_it_is() {
+async fn every_cloud_error_keeps_its_case() {
     let bench = Bench::good().await;
     let said = || "n asked for it".to_owned();
     let retry = || Retry { after: Duration::from_millis(1500), message: said() };
@@ -72,22 +72,22 @@ async fn every_error_of_a_cloud_arrives_as_what_it_is() {
         ("error-unavailable", CloudError::Unavailable(said())),
         ("error-internal", CloudError::Internal(said())),
     ];
-    let nodes: Vec<_> = table.iter().map(|(behaviour, _)| node_that(behaviour, "n")).collect();
+    let nodes: Vec<_> = table.iter().map(|(behavior, _)| node_that(behavior, "n")).collect();
     let expected: Vec<_> = table.into_iter().map(|(_, error)| Err(error)).collect();
     assert_eq!(bench.plugin.check(&nodes).await.unwrap(), expected);
-    assert_eq!(bench.instances("idle"), 1.0, "an error of the cloud is no fault of the plugin");
+    assert_eq!(bench.instances("idle"), 1.0, "an error of the cloud is not a fault of the plugin");
 }
 
 // Holds: SEC-05, OPS-53
 #[tokio::test(flavor = "multi_thread")]
-async fn a_lie_about_one_node_spoils_that_node_only() {
+async fn an_invalid_answer_for_a_node_fails_only_that_node() {
     let bench = Bench::good().await;
     let lies = ["lie-prefix", "lie-address", "lie-label", "lie-count", "lie-huge"];
     for lie in lies {
         let answers = bench.plugin.describe(&[node("a"), node_that(lie, "b"), node("c")]).await.unwrap();
         assert!(answers[0].is_ok() && answers[2].is_ok(), "{lie}");
         let Err(CloudError::Internal(sentence)) = &answers[1] else { panic!("{lie}: {:?}", answers[1]) };
-        let place = "plugin test (generation 1), instances.describe: its answer is against the contract: ";
+        let place = "plugin test (generation 1), instances.describe: its answer violates the contract: ";
         assert!(sentence.starts_with(place), "{sentence}");
         assert!(sentence.len() < 300, "{lie} is not repeated at length: {} bytes", sentence.len());
     }
@@ -98,7 +98,7 @@ async fn a_lie_about_one_node_spoils_that_node_only() {
 
 // Holds: SEC-05
 #[tokio::test(flavor = "multi_thread")]
-async fn answers_of_another_length_spoil_the_call() {
+async fn a_wrong_number_of_answers_fails_the_call() {
     let bench = Bench::good().await;
     for lie in ["lie-length", "lie-longer"] {
         let nodes = [node("a"), node_that(lie, "b")];
@@ -112,7 +112,7 @@ async fn answers_of_another_length_spoil_the_call() {
 
 // Holds: SEC-05
 #[tokio::test(flavor = "multi_thread")]
-async fn lies_about_load_balancers_and_routes_are_not_believed() {
+async fn invalid_load_balancers_and_routes_are_rejected() {
     let bench = Bench::good().await;
     for lie in ["lie-address", "lie-label", "lie-count", "lie-huge"] {
         let answer = bench.plugin.ensure_load_balancer(&service_that(lie, "web"), &NodeSet::default()).await;
@@ -127,16 +127,16 @@ async fn lies_about_load_balancers_and_routes_are_not_believed() {
 
 // Holds: SEC-04
 #[tokio::test(flavor = "multi_thread")]
-async fn an_answer_too_large_for_the_host_is_not_read() {
+async fn an_answer_that_exceeds_the_call_size_is_rejected() {
     let bench = Bench::new(skydock_plugin::Limits { hostcall_buffer: 256 << 10, ..limits() }, "").await;
     let error = bench.plugin.describe(&[node_that("lie-huge", "a")]).await.unwrap_err();
     let CloudError::Internal(sentence) = error else { panic!("{error:?}") };
-    assert!(sentence.contains("cannot be read"), "{sentence}");
+    assert!(sentence.contains("cannot be decoded"), "{sentence}");
     assert!(bench.plugin.describe(&[node("a")]).await.is_ok());
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn events_go_to_objects_of_the_call_and_to_no_others() {
+async fn events_are_only_published_for_objects_of_the_call() {
     let bench = Bench::good().await;
     let cluster = Arc::new(FakeCluster::default());
     bench.cluster.set(Arc::clone(&cluster) as _);
@@ -152,7 +152,7 @@ async fn events_go_to_objects_of_the_call_and_to_no_others() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_load_balancer_is_lent_the_nodes_of_its_own_call() {
+async fn concurrent_load_balancer_calls_get_their_own_nodes() {
     let bench = Bench::good().await;
     let b = Arc::new(Node {
         provider_id: Some("hostile://b".into()),
@@ -170,7 +170,7 @@ async fn a_load_balancer_is_lent_the_nodes_of_its_own_call() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_plugin_sees_its_own_nodes_and_those_of_nobody() {
+async fn a_plugin_sees_its_own_and_unassigned_nodes() {
     let bench = Bench::good().await;
     let with_id = |name: &str, id: &str| Arc::new(Node { provider_id: Some(id.into()), ..(*node(name)).clone() });
     let nodes = vec![node("new"), with_id("mine", "hostile://mine"), with_id("theirs", "aws:///theirs")];
@@ -192,13 +192,13 @@ async fn a_plugin_sees_its_own_nodes_and_those_of_nobody() {
 
 // Holds: SEC-01
 #[tokio::test(flavor = "multi_thread")]
-async fn a_plugin_sees_nothing_of_the_machine() {
+async fn a_plugin_sees_nothing_of_the_host_system() {
     let bench = Bench::good().await;
     assert_eq!(bench.plugin.check(&[node_that("look-around", "n")]).await.unwrap(), [Ok(Presence::Running)]);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_reservation_is_held_by_one_of_many_instances() {
+async fn only_one_of_many_instances_gets_a_reservation() {
     let bench = Bench::good().await;
     // Each call computes for a while first, so that they overlap.
     let calls = (0..8).map(|index| {

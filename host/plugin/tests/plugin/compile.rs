@@ -1,4 +1,4 @@
-//! Compiling at arm's length: what is dear to compile ends by its limits, and nothing is compiled twice.
+//! Compilation in a separate process: what is expensive to compile ends at its limits, and nothing is compiled twice.
 
 use std::{
     fmt::Write as _,
@@ -19,8 +19,8 @@ use tokio_util::sync::CancellationToken;
 
 use crate::support::{Bench, compiler, fixture, limits, node, source, until};
 
-/// One function of so many bytes of code or a little more, with many branches and many variables that live across them: what
-/// a compiler likes least.
+/// Returns a component with one function of about this many bytes of code, with many branches and many variables that live across them:
+/// the worst case for a compiler.
 fn dear_to_compile(bytes: usize) -> Vec<u8> {
     const VARIABLES: usize = 200;
     let mut body = String::new();
@@ -40,7 +40,7 @@ fn dear_to_compile(bytes: usize) -> Vec<u8> {
     wat::parse_str(text).unwrap()
 }
 
-/// Processes of this one that are at work on compiled plugins in this directory.
+/// Returns the child processes that compile plugins in this directory.
 fn compilers(cache: &Path) -> Vec<PathBuf> {
     let children = |task: fs::DirEntry| fs::read_to_string(task.path().join("children")).unwrap_or_default();
     let ids: Vec<_> = fs::read_dir("/proc/self/task").unwrap().map(|task| children(task.unwrap())).collect();
@@ -72,13 +72,13 @@ fn good(dir: &Path) {
 
 // Holds: OPS-65
 #[tokio::test(flavor = "multi_thread")]
-async fn ten_configurations_of_the_same_bytes_compile_once() {
+async fn a_new_configuration_does_not_recompile_the_component() {
     let dir = tempfile::tempdir().unwrap();
     good(dir.path());
     let (plugin, compilations) = load(dir.path(), &dir.path().join("cache"), limits()).await;
     let file = fs::read_dir(dir.path().join("cache/skydock-compiled-2")).unwrap();
     let artifacts = file.map(|it| it.unwrap().path()).filter(|it| it.extension().is_some_and(|it| it == "cwasm"));
-    // Not found on disk either: neither compiled nor loaded again.
+    // The artifact is not on disk either, and the code is neither compiled nor loaded again.
     artifacts.for_each(|artifact| fs::remove_file(artifact).unwrap());
     for round in 0..10 {
         fs::write(dir.path().join("cloud.conf"), format!("region: r{round}")).unwrap();
@@ -86,7 +86,7 @@ async fn ten_configurations_of_the_same_bytes_compile_once() {
         let Reload::Swapped(info) = plugin.reload().await.unwrap() else { panic!("unchanged") };
         println!("swapped in {:?}", began.elapsed());
         assert_eq!(info.number, round + 2);
-        // A configuration is refused, and the next one finds the code all the same.
+        // A configuration is rejected, and the next one still finds the code.
         fs::write(dir.path().join("cloud.conf"), "regon: r1").unwrap();
         assert_eq!(plugin.reload().await.unwrap_err().stage, Stage::Configure);
     }
@@ -95,7 +95,7 @@ async fn ten_configurations_of_the_same_bytes_compile_once() {
 
 // Holds: OPS-58
 #[tokio::test(flavor = "multi_thread")]
-async fn machine_code_is_compiled_once_and_found_by_the_next_process() {
+async fn the_next_process_reuses_compiled_code() {
     let dir = tempfile::tempdir().unwrap();
     good(dir.path());
     let cache = dir.path().join("cache");
@@ -108,7 +108,7 @@ async fn machine_code_is_compiled_once_and_found_by_the_next_process() {
 
 // Holds: OPS-68
 #[tokio::test(flavor = "multi_thread")]
-async fn a_cache_directory_in_use_is_left_as_it_was() {
+async fn other_files_in_the_cache_directory_are_not_changed() {
     let (dir, home) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     good(dir.path());
     load(dir.path(), home.path(), limits()).await.0.reload().await.unwrap();
@@ -119,7 +119,7 @@ async fn a_cache_directory_in_use_is_left_as_it_was() {
         fs::create_dir_all(file.parent().unwrap()).unwrap();
         fs::write(file, format!("dear {}", file.display())).unwrap();
     }
-    // What is found, and what is compiled and tidied up after.
+    // One component is found in the directory, and one is compiled, after which surplus files are deleted.
     for component in ["good", "good_v2"] {
         fs::copy(fixture(component), dir.path().join("plugin.wasm")).unwrap();
         load(dir.path(), home.path(), limits()).await.0.reload().await.unwrap();
@@ -133,7 +133,7 @@ async fn a_cache_directory_in_use_is_left_as_it_was() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn machine_code_that_was_damaged_is_compiled_again() {
+async fn damaged_machine_code_is_compiled_again() {
     let dir = tempfile::tempdir().unwrap();
     good(dir.path());
     let cache = dir.path().join("cache");
@@ -152,7 +152,7 @@ async fn machine_code_that_was_damaged_is_compiled_again() {
 
 // Holds: SEC-08, OPS-60, SEC-13
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_dear_to_compile_ends_by_its_limit() {
+async fn compilation_is_limited_in_memory_cpu_and_time() {
     type Expected = fn(&CompileError) -> bool;
     let dear = dear_to_compile(4 << 20);
     let generous = Limits { compile_memory: 8 << 30, ..limits() };
@@ -160,24 +160,24 @@ async fn what_is_dear_to_compile_ends_by_its_limit() {
         (
             Limits { compile_memory: 512 << 20, ..generous.clone() },
             |error| matches!(error, CompileError::Memory(_)),
-            "compiling it takes more than 536870912 bytes of memory",
+            "compilation exceeded the limit of 536870912 bytes of memory",
         ),
         (
             Limits { compile_cpu: Duration::from_secs(1), ..generous.clone() },
             |error| matches!(error, CompileError::Cpu(_)),
-            "compiling it takes more than 1s of CPU time",
+            "compilation exceeded the limit of 1s of CPU time",
         ),
         (
             Limits { compile_deadline: Duration::from_secs(1), ..generous },
             |error| matches!(error, CompileError::Deadline(_)),
-            "compiling it takes longer than 1s",
+            "compilation exceeded the limit of 1s",
         ),
     ];
     for (limits, is_expected, sentence) in table {
         let bench = Bench::new(limits, "").await;
         bench.replace_bytes(&dear);
         let mut reload = std::pin::pin!(bench.plugin.reload());
-        // The one in service serves meanwhile.
+        // The plugin in service is used meanwhile.
         let error = loop {
             tokio::select! {
                 ended = &mut reload => break ended.unwrap_err(),
@@ -194,7 +194,7 @@ async fn what_is_dear_to_compile_ends_by_its_limit() {
 
 // Holds: OPS-70
 #[tokio::test(flavor = "multi_thread")]
-async fn a_guest_whose_functions_fill_a_table_is_within_bounds() {
+async fn a_full_function_table_is_within_the_limits() {
     const FUNCTIONS: usize = 65_536;
     let text = format!(
         r#"(component
@@ -208,13 +208,13 @@ async fn a_guest_whose_functions_fill_a_table_is_within_bounds() {
     let bench = Bench::good().await;
     bench.replace_bytes(&wat::parse_str(text).unwrap());
     let refused = bench.plugin.reload().await.unwrap_err();
-    // It is compiled and loaded; only now it shows that it does nothing.
+    // It is compiled and loaded; only then it turns out that it does nothing.
     assert!(matches!(refused.source, LoadProblem::WrongType { .. }), "{refused}");
 }
 
 // Holds: OPS-71
 #[tokio::test(flavor = "multi_thread")]
-async fn a_newer_file_gives_up_compiling_the_older() {
+async fn a_newer_file_cancels_compilation_of_the_older() {
     let dir = tempfile::tempdir().unwrap();
     good(dir.path());
     let cache = dir.path().join("cache");
@@ -235,7 +235,7 @@ async fn a_newer_file_gives_up_compiling_the_older() {
     assert!(matches!(reports.try_recv().unwrap().outcome, SwapOutcome::Swapped(_)), "the older was not even refused");
     assert_eq!((compilations("success"), compilations("failure")), (2.0, 0.0));
 
-    // Given up is not refused: the same bytes are tried again. And whoever stops watching ends the compiler.
+    // An abandoned attempt does not count as rejected: the same bytes are compiled again. And if watching stops, the compiler ends.
     replace(&dear);
     until("it is compiled again", || !compilers(&cache).is_empty()).await;
     stop.cancel();

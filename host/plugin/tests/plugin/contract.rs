@@ -1,4 +1,4 @@
-//! What the host offers a plugin beside its answers: notes, reads, the running call, maintenance, pages, and who may run at once.
+//! What the host provides to a plugin: annotations, reads, the current call, maintenance, pages, and concurrent calls.
 
 use std::{sync::Arc, time::Duration};
 
@@ -9,7 +9,7 @@ use skydock_plugin::{ObjectGrant, Overlap};
 
 use crate::support::{Bench, FakeCluster, limits, node, service_that};
 
-/// The plugin that tries all, with these options, in a cluster with a node and a service.
+/// Returns the plugin that tries everything, with these options, in a cluster with a node and a Service.
 async fn probe(options: &[(&str, &str)]) -> (Bench, Arc<FakeCluster>) {
     probe_with(options, None).await
 }
@@ -56,7 +56,7 @@ fn noted(cluster: &FakeCluster) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn annotations_are_handed_over_however_a_call_ends() {
+async fn annotations_are_applied_however_a_call_ends() {
     let (bench, cluster) = probe(&[]).await;
     let nodes = NodeSet::default();
     for end in ["well", "error", "trap", "retire"] {
@@ -79,7 +79,7 @@ async fn annotations_are_handed_over_however_a_call_ends() {
 }
 
 #[tokio::test]
-async fn annotations_of_a_call_that_is_dropped_are_handed_over() {
+async fn annotations_of_a_dropped_call_are_applied() {
     let (bench, cluster) = probe(&[]).await;
     let read = service(&[("read", "v1/Secret ops granted")]);
     cluster.hold_reads();
@@ -91,7 +91,7 @@ async fn annotations_of_a_call_that_is_dropped_are_handed_over() {
 
 // Holds: OPS-110
 #[tokio::test]
-async fn an_object_is_read_only_if_it_is_granted() {
+async fn objects_can_be_read_only_with_a_grant() {
     let (bench, cluster) = probe(&[]).await;
     for (annotations, answer, reads) in [
         (vec![("read", "v1/Secret ops granted")], "Ok(\"{\\\"name\\\":\\\"granted\\\"}\")", true),
@@ -114,7 +114,7 @@ async fn an_object_is_read_only_if_it_is_granted() {
 }
 
 #[tokio::test]
-async fn a_call_is_told_which_nodes_came_and_went() {
+async fn a_call_learns_which_nodes_were_added_and_removed() {
     let (bench, cluster) = probe(&[]).await;
     let set = |names: &[&str]| -> NodeSet { names.iter().map(|name| node(name)).collect() };
     let moved: NodeSet = [node("a"), Arc::new(Node { provider_id: Some("x".into()), ..(*node("b")).clone() })].into();
@@ -134,7 +134,7 @@ async fn a_call_is_told_which_nodes_came_and_went() {
 }
 
 #[tokio::test]
-async fn routes_are_listed_by_page_and_a_list_ends() {
+async fn routes_are_listed_by_page_within_limits() {
     let names = |routes: Vec<skydock_cloud::Route>| routes.into_iter().map(|it| it.name).collect::<Vec<_>>().join(" ");
     let (bench, cluster) = probe(&[("pages", "3")]).await;
     assert_eq!(names(bench.plugin.list_routes().await.unwrap()), "r0 r1 r2 r3 r4 r5");
@@ -153,15 +153,13 @@ async fn routes_are_listed_by_page_and_a_list_ends() {
     let few = skydock_plugin::Limits { routes: 5, ..limits() };
     let endless =
         Bench::probe(few.clone(), |source| drop(source.options.insert("pages".into(), "endless".into()))).await;
-    assert!(
-        matches!(endless.plugin.list_routes().await, Err(CloudError::Internal(why)) if why.contains("does not end"))
-    );
+    assert!(matches!(endless.plugin.list_routes().await, Err(CloudError::Internal(why)) if why.contains("is endless")));
     let many = Bench::probe(few, |source| drop(source.options.insert("pages".into(), "3".into()))).await;
     assert!(matches!(many.plugin.list_routes().await, Err(CloudError::Internal(why)) if why.contains("6 routes")));
 }
 
 #[tokio::test]
-async fn what_a_plugin_does_not_use_is_as_if_it_had_not_been() {
+async fn unused_interfaces_count_as_not_exported() {
     let (bench, _) = probe(&[("unused", "routes")]).await;
     let info = bench.plugin.info();
     assert_eq!(info.capabilities, [Capability::LoadBalancers, Capability::Maintenance].into());
@@ -177,13 +175,13 @@ async fn what_a_plugin_does_not_use_is_as_if_it_had_not_been() {
 }
 
 #[tokio::test]
-async fn maintenance_may_speak_of_all_that_the_plugin_sees() {
+async fn maintenance_can_publish_events_for_all_visible_objects() {
     let (bench, cluster) = probe(&[]).await;
     assert_eq!(bench.plugin.maintain().await, Ok(Duration::from_secs(10)), "not sooner");
     assert_eq!(said(&cluster, "Maintained"), ["a node", "a service"]);
 }
 
-/// What the instances said of how many calls they had had, of four at once and one more.
+/// Returns how many calls each instance said it had handled, for four concurrent calls and one more.
 async fn numbers(options: &[(&str, &str)], overlap: Option<Overlap>) -> Vec<String> {
     let (bench, cluster) = probe_with(options, overlap).await;
     let (web, nodes) = (service(&[]), NodeSet::default());
@@ -200,7 +198,7 @@ async fn numbers(options: &[(&str, &str)], overlap: Option<Overlap>) -> Vec<Stri
 }
 
 #[tokio::test]
-async fn calls_overlap_no_more_than_a_plugin_bears() {
+async fn calls_overlap_as_the_plugin_and_operator_allow() {
     assert_eq!(numbers(&[], None).await, ["call=1", "call=1", "call=1", "call=1", "call=2"]);
     let one = ["call=1", "call=2", "call=3", "call=4", "call=5"];
     assert_eq!(numbers(&[("overlap", "none")], None).await, one);
@@ -209,7 +207,7 @@ async fn calls_overlap_no_more_than_a_plugin_bears() {
 }
 
 #[tokio::test]
-async fn interfaces_overlap_unless_a_plugin_bears_none() {
+async fn interfaces_overlap_unless_overlap_is_none() {
     for (overlap, together) in [("per-interface", true), ("none", false)] {
         let (bench, cluster) = probe(&[("overlap", overlap)]).await;
         cluster.hold_reads();
@@ -217,7 +215,7 @@ async fn interfaces_overlap_unless_a_plugin_bears_none() {
         let slow = bench.plugin.ensure_load_balancer(&read, &nodes);
         let other = tokio::time::timeout(Duration::from_secs(1), bench.plugin.list_routes());
         tokio::select! {
-            // It comes first.
+            // The slow call is polled first.
             biased;
             _ = slow => panic!("it waits for a read"),
             listed = other => assert_eq!(listed.is_ok(), together, "{overlap}"),
@@ -226,7 +224,7 @@ async fn interfaces_overlap_unless_a_plugin_bears_none() {
 }
 
 #[tokio::test]
-async fn an_instance_that_retires_serves_no_more_and_has_not_failed() {
+async fn a_retired_instance_is_replaced_without_a_failure() {
     let (bench, cluster) = probe(&[]).await;
     for _ in 0..7 {
         bench.plugin.ensure_load_balancer(&service(&[("end", "retire")]), &NodeSet::default()).await.unwrap();

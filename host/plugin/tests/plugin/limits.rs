@@ -1,4 +1,4 @@
-//! Plugins that take too much, and the end of a call that is the end of nothing else.
+//! Plugins that exceed their limits, and calls whose end affects nothing else.
 
 use std::{
     sync::Arc,
@@ -11,15 +11,15 @@ use skydock_plugin::Limits;
 
 use crate::support::{Bench, limits, listen, node, node_that, service_that, until};
 
-/// Asks about one node and gives the sentence of the error that must come.
-async fn internal(bench: &Bench, behaviour: &str) -> String {
-    match bench.plugin.check(&[node_that(behaviour, "n")]).await {
+/// Calls the plugin with one node, and returns the text of the expected error.
+async fn internal(bench: &Bench, behavior: &str) -> String {
+    match bench.plugin.check(&[node_that(behavior, "n")]).await {
         Err(CloudError::Internal(sentence)) => sentence,
-        other => panic!("{behaviour}: {other:?}"),
+        other => panic!("{behavior}: {other:?}"),
     }
 }
 
-/// The plugin works as if nothing had been.
+/// Asserts that the plugin works as if nothing had happened.
 async fn works(bench: &Bench) {
     assert_eq!(bench.plugin.check(&[node("n")]).await.unwrap(), [Ok(Presence::Running)]);
     assert_eq!(bench.instances("busy"), 0.0);
@@ -31,11 +31,11 @@ fn traps(bench: &Bench, kind: &str) -> f64 {
 
 // Holds: C-08, SEC-04, SEC-08, OPS-53, OPS-56, OPS-87
 #[tokio::test(flavor = "multi_thread")]
-async fn an_endless_loop_uses_up_its_budget_and_the_next_call_is_fine() {
+async fn an_endless_loop_ends_at_its_cpu_budget() {
     let bench = Bench::good().await;
     let started = Instant::now();
     let sentence = internal(&bench, "loop").await;
-    assert_eq!(sentence, "plugin test (generation 1), instances.check: it used up its 500ms of CPU time");
+    assert_eq!(sentence, "plugin test (generation 1), instances.check: it exceeded its limit of 500ms of CPU time");
     assert!(started.elapsed() >= Duration::from_millis(400), "it had its time: {:?}", started.elapsed());
     works(&bench).await;
     assert_eq!(traps(&bench, "cpu"), 1.0);
@@ -43,7 +43,7 @@ async fn an_endless_loop_uses_up_its_budget_and_the_next_call_is_fine() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn loops_in_one_capability_leave_the_others_working() {
+async fn loops_in_one_capability_do_not_affect_others() {
     let bench = Bench::good().await;
     let loops = (0..4).map(|_| {
         let plugin = Arc::clone(&bench.plugin);
@@ -67,10 +67,10 @@ async fn loops_in_one_capability_leave_the_others_working() {
 
 // Holds: SEC-04, OPS-56, OPS-87
 #[tokio::test(flavor = "multi_thread")]
-async fn a_memory_bomb_is_refused_and_told_as_that() {
+async fn a_memory_bomb_ends_at_the_memory_limit() {
     let bench = Bench::new(Limits { guest_cpu: Duration::from_secs(10), memory: 32 << 20, ..limits() }, "").await;
     let sentence = internal(&bench, "allocate").await;
-    assert!(sentence.ends_with("it asked for more than its 33554432 bytes of memory"), "{sentence}");
+    assert!(sentence.ends_with("it exceeded its limit of 33554432 bytes of memory"), "{sentence}");
     works(&bench).await;
     assert_eq!(traps(&bench, "memory"), 1.0);
     let peak = bench.metric("skydock_plugin_memory_peak_bytes");
@@ -79,7 +79,7 @@ async fn a_memory_bomb_is_refused_and_told_as_that() {
 
 // Holds: SEC-08, OPS-52, OPS-53
 #[tokio::test(flavor = "multi_thread")]
-async fn a_trap_ends_its_call_and_nothing_else() {
+async fn a_trap_ends_only_its_call() {
     let bench = Bench::good().await;
     let sentence = internal(&bench, "trap").await;
     assert!(sentence.contains("it trapped: "), "{sentence}");
@@ -93,12 +93,12 @@ async fn a_trap_ends_its_call_and_nothing_else() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn who_asks_for_nodes_without_end_uses_up_its_time_and_no_memory() {
+async fn requesting_nodes_endlessly_ends_at_the_cpu_budget() {
     let bench = Bench::good().await;
     let nodes: NodeSet = (0..1000).map(|number| node(&format!("n{number}"))).collect();
     let started = Instant::now();
     let error = bench.plugin.ensure_load_balancer(&service_that("nodes-forever", "web"), &nodes).await.unwrap_err();
-    let sentence = "plugin test (generation 1), load-balancers.ensure: it used up its 500ms of CPU time";
+    let sentence = "plugin test (generation 1), load-balancers.ensure: it exceeded its limit of 500ms of CPU time";
     assert_eq!(error, CloudError::Internal(sentence.into()));
     assert!(started.elapsed() < Duration::from_secs(10), "making the lists counts: {:?}", started.elapsed());
     let peak = bench.metric("skydock_plugin_memory_peak_bytes");
@@ -107,7 +107,7 @@ async fn who_asks_for_nodes_without_end_uses_up_its_time_and_no_memory() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn nodes_that_are_not_given_back_end_the_instance() {
+async fn an_instance_that_keeps_borrowed_nodes_is_removed() {
     let bench = Bench::good().await;
     let nodes = NodeSet::from([node("a")]);
     let error = bench.plugin.ensure_load_balancer(&service_that("keep-nodes", "web"), &nodes).await.unwrap_err();
@@ -120,7 +120,7 @@ async fn nodes_that_are_not_given_back_end_the_instance() {
 
 // Holds: SEC-04, OPS-57
 #[tokio::test(flavor = "multi_thread")]
-async fn a_log_flood_is_cut_and_the_answer_still_comes() {
+async fn a_log_flood_is_limited_without_failing_the_call() {
     listen();
     let bench = Bench::new(Limits { guest_cpu: Duration::from_secs(20), ..limits() }, "").await;
     assert_eq!(bench.plugin.check(&[node_that("log-flood", "n")]).await.unwrap(), [Ok(Presence::Running)]);
@@ -131,11 +131,11 @@ async fn a_log_flood_is_cut_and_the_answer_still_comes() {
 
 // Holds: C-08, SEC-04, OPS-87
 #[tokio::test(flavor = "multi_thread")]
-async fn a_call_that_waits_too_long_is_given_up() {
+async fn a_call_ends_at_its_deadline() {
     let bench = Bench::new(Limits { read_deadline: Duration::from_millis(500), ..limits() }, "").await;
     let started = Instant::now();
     let error = bench.plugin.check(&[node_that("sleep", "n")]).await.unwrap_err();
-    let sentence = "plugin test (generation 1), instances.check: it gave no answer within 500ms";
+    let sentence = "plugin test (generation 1), instances.check: it did not answer within 500ms";
     assert_eq!(error, CloudError::Unavailable(sentence.into()));
     assert!(started.elapsed() < Duration::from_secs(10));
     works(&bench).await;
@@ -144,7 +144,7 @@ async fn a_call_that_waits_too_long_is_given_up() {
 
 // Holds: OPS-52
 #[tokio::test(flavor = "multi_thread")]
-async fn an_instance_of_a_dropped_call_is_not_used_again() {
+async fn the_instance_of_a_dropped_call_is_not_reused() {
     let bench = Bench::new(Limits { instances: 1, ..limits() }, "").await;
     for _ in 0..3 {
         let plugin = Arc::clone(&bench.plugin);
@@ -162,7 +162,7 @@ async fn an_instance_of_a_dropped_call_is_not_used_again() {
 
 // Holds: OPS-56
 #[tokio::test(flavor = "multi_thread")]
-async fn there_are_never_more_instances_than_allowed() {
+async fn the_number_of_instances_is_limited() {
     let bench = Bench::new(Limits { instances: 2, guest_cpu: Duration::from_secs(10), ..limits() }, "").await;
     let calls = (0..6).map(|_| {
         let plugin = Arc::clone(&bench.plugin);
@@ -182,7 +182,7 @@ async fn there_are_never_more_instances_than_allowed() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn who_waits_in_vain_for_an_instance_is_told_so() {
+async fn waiting_for_an_instance_ends_with_an_error() {
     let short = Limits { instances: 1, queue_deadline: Duration::from_millis(500), ..limits() };
     let bench = Bench::new(short, "").await;
     let plugin = Arc::clone(&bench.plugin);
@@ -200,7 +200,7 @@ async fn who_waits_in_vain_for_an_instance_is_told_so() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_instance_is_replaced_after_its_uses_and_given_back_when_idle() {
+async fn instances_end_after_their_uses_or_when_idle() {
     let bench = Bench::new(Limits { uses: 1, ..limits() }, "").await;
     works(&bench).await;
     assert_eq!(bench.instances("idle"), 0.0, "its only use was that call");
@@ -214,14 +214,14 @@ async fn an_instance_is_replaced_after_its_uses_and_given_back_when_idle() {
 
 // Holds: C-08
 #[tokio::test(flavor = "multi_thread")]
-async fn a_capability_that_keeps_failing_is_left_alone_and_comes_back() {
+async fn a_failing_capability_is_suspended_for_a_while() {
     let bench = Bench::good().await;
     for _ in 0..5 {
         assert!(internal(&bench, "trap").await.contains("it trapped"));
     }
     let error = bench.plugin.check(&[node("n")]).await.unwrap_err();
     let CloudError::Unavailable(sentence) = error else { panic!("{error:?}") };
-    assert!(sentence.contains("left alone"), "{sentence}");
+    assert!(sentence.contains("is suspended for"), "{sentence}");
     assert!(bench.plugin.locate(&[node("n")]).await.is_ok(), "other capabilities are not concerned");
     tokio::time::sleep(Duration::from_millis(1100)).await;
     works(&bench).await;

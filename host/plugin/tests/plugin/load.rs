@@ -1,4 +1,4 @@
-//! From a file to a generation: what is refused, where, and in which words.
+//! Loading a file as a generation: what is rejected, at which stage, and with which message.
 
 use std::{fs, os::unix::fs::PermissionsExt, path::Path};
 
@@ -32,15 +32,15 @@ async fn refusal(component: &Path) -> LoadError {
 
 // Holds: SEC-02
 #[tokio::test(flavor = "multi_thread")]
-async fn a_component_that_is_no_plugin_is_refused_where_it_shows() {
+async fn an_invalid_plugin_is_rejected_with_the_failing_stage() {
     let table = [
         ("no_plugin", Stage::Type, "does not export `skydock:provider/plugin@0.1.0`"),
-        ("wrong_type", Stage::Type, "its export `instances` is not the interface of the contract"),
+        ("wrong_type", Stage::Type, "its export `instances` does not match the contract"),
         ("wants_sockets", Stage::Imports, "`wasi:sockets/"),
         ("traps_in_configure", Stage::Configure, "it trapped"),
         ("loops_in_configure", Stage::Configure, "CPU time"),
-        ("refuses_config", Stage::Configure, "it refused its configuration: invalid: inventory.yaml:3: machine n1"),
-        ("bad_info", Stage::Info, "what it says of itself is against the contract: name `` is not"),
+        ("refuses_config", Stage::Configure, "it rejected its configuration: invalid: inventory.yaml:3: machine n1"),
+        ("bad_info", Stage::Info, "its info violates the contract: name `` is not"),
     ];
     for (name, stage, words) in table {
         let error = refusal(&fixture(name)).await;
@@ -50,7 +50,7 @@ async fn a_component_that_is_no_plugin_is_refused_where_it_shows() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_reason_is_a_case_and_not_only_a_text() {
+async fn load_errors_are_typed() {
     let looped = refusal(&fixture("loops_in_configure")).await;
     assert!(matches!(looped.source, LoadProblem::Call(CallError::CpuBudget(_))), "{looped:?}");
     let sockets = refusal(&fixture("wants_sockets")).await;
@@ -59,7 +59,7 @@ async fn the_reason_is_a_case_and_not_only_a_text() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_no_component_is_refused_in_plain_words() {
+async fn rejects_files_that_are_not_a_component() {
     let dir = tempfile::tempdir().unwrap();
     let good = fs::read(fixture("good")).unwrap();
     let module = wat::parse_str("(module (memory 1))").unwrap();
@@ -82,8 +82,8 @@ async fn what_is_no_component_is_refused_in_plain_words() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn code_that_breaks_the_rules_of_webassembly_does_not_compile() {
-    // The exported function leaves a value too many.
+async fn invalid_webassembly_code_does_not_compile() {
+    // The exported function leaves one value too many.
     let broken = wat::parse_str(
         r#"(component
             (core module $m (func (export "f") i32.const 1))
@@ -98,7 +98,7 @@ async fn code_that_breaks_the_rules_of_webassembly_does_not_compile() {
     assert_eq!(refusal(&path).await.stage, Stage::Compile);
 }
 
-/// A component of nothing but these lines and an export of that name.
+/// Returns the problem of a component that consists of these lines and an export with that name.
 async fn refusal_of(lines: &str, export: &str) -> LoadError {
     let text = format!("(component {lines} (instance $empty) (export \"{export}\" (instance $empty)))");
     let dir = tempfile::tempdir().unwrap();
@@ -108,7 +108,7 @@ async fn refusal_of(lines: &str, export: &str) -> LoadError {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_import_of_the_wrong_type_is_refused() {
+async fn an_import_of_the_wrong_type_is_rejected() {
     let import = r#"(import "skydock:provider/cache@0.1.0" (instance (export "get" (func (param "n" u8)))))"#;
     let error = refusal_of(import, "skydock:provider/plugin@0.1.0").await;
     assert_eq!(error.stage, Stage::Imports, "{error}");
@@ -116,7 +116,7 @@ async fn an_import_of_the_wrong_type_is_refused() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_interface_without_its_functions_is_an_error_and_not_absent() {
+async fn an_interface_without_its_functions_is_an_error() {
     let error = refusal_of("", "skydock:provider/plugin@0.1.0").await;
     assert_eq!(error.stage, Stage::Type, "{error}");
     assert!(matches!(error.source, LoadProblem::WrongType { interface: "plugin", .. }), "{error:?}");
@@ -125,19 +125,19 @@ async fn an_interface_without_its_functions_is_an_error_and_not_absent() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn memory_a_plugin_starts_with_counts() {
-    // A Rust guest starts with 17 pages of 64 KiB. The pool refuses before it compiles, else the limiter does.
+async fn initial_memory_counts_toward_the_limit() {
+    // A Rust guest starts with 17 pages of 64 KiB. The pool rejects it before compilation, otherwise the limiter does.
     let error = load_with(&fixture("good"), Limits { memory: 1 << 20, ..limits() }).await.unwrap_err();
     assert!(matches!(error.stage, Stage::Compile | Stage::Instantiate), "{}: {error}", error.stage);
     load_with(&fixture("good"), Limits { memory: 4 << 20, ..limits() }).await.expect("four times that is enough");
 }
 
 #[test]
-fn a_cache_that_others_can_write_stops_the_start() {
+fn a_cache_writable_by_others_fails_the_start() {
     let dir = tempfile::tempdir().unwrap();
     fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o777)).unwrap();
     let options = RuntimeOptions { cache_dir: Some(dir.path().to_owned()), ..RuntimeOptions::new(compiler()) };
     let error = Runtime::new(options).err().unwrap();
     assert!(matches!(error, RuntimeError::CacheDir(CacheDirError::Open { mode: 0o777, .. })), "{error}");
-    assert!(error.to_string().contains("can be written by others (mode 0777)"), "{error}");
+    assert!(error.to_string().contains("is writable by other users (mode 0777)"), "{error}");
 }

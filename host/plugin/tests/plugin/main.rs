@@ -1,4 +1,4 @@
-//! The runtime against real components: a small cloud that behaves, and the many ways a plugin can misbehave.
+//! The runtime with real components: a small cloud that behaves well, and the many ways in which a plugin can misbehave.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)] // helpers of tests
 

@@ -1,4 +1,4 @@
-//! What all tests need: fixtures, a plugin on short limits, objects, and a cluster to look into.
+//! Common parts of all tests: fixtures, a plugin with short limits, objects, and a cluster that can be inspected.
 
 use std::{
     fs,
@@ -19,14 +19,14 @@ use skydock_plugin::{
 };
 use tempfile::TempDir;
 
-/// A fixture built by `cargo xtask guests`.
+/// Returns the path of a fixture that `cargo xtask guests` has built.
 pub(crate) fn fixture(name: &str) -> PathBuf {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/plugins/hostile").join(format!("{name}.wasm"));
     assert!(path.is_file(), "there is no fixture {}: run `cargo xtask guests`", path.display());
     path
 }
 
-/// Limits short enough for tests, and long enough for a busy machine.
+/// Returns limits that are short enough for tests, and long enough for a busy machine.
 pub(crate) fn limits() -> Limits {
     Limits {
         guest_cpu: Duration::from_millis(500),
@@ -44,14 +44,14 @@ pub(crate) struct Bench {
     registry: Registry,
 }
 
-/// A directory for machine code that all tests share, so that each component is compiled once.
+/// Returns a directory for machine code that all tests share, so that each component is compiled once.
 pub(crate) fn shared_cache() -> PathBuf {
     let dir = Path::new(env!("CARGO_TARGET_TMPDIR")).join("compiled");
     let _ = fs::DirBuilder::new().mode(0o700).create(&dir);
     dir
 }
 
-/// These tests, started as the compiler.
+/// Returns this test program as the compiler.
 pub(crate) fn compiler() -> Compiler {
     Compiler::this_program(["--exact", "support::compile", "--ignored", "--nocapture"]).unwrap()
 }
@@ -78,7 +78,7 @@ pub(crate) fn source(dir: &Path) -> PluginSource {
     }
 }
 
-/// The same gateway for every component.
+/// Provides the same gateway for every component.
 #[derive(Debug)]
 struct OneWay(Arc<Gateway>);
 
@@ -89,17 +89,17 @@ impl WayOut for OneWay {
 }
 
 impl Bench {
-    /// The well-behaved fixture with these limits and this configuration.
+    /// Loads the well-behaved fixture with these limits and this configuration.
     pub(crate) async fn new(limits: Limits, config: &str) -> Self {
         Self::with(&fs::read(fixture("good")).unwrap(), limits, config).await
     }
 
-    /// This component with these limits.
+    /// Loads this component with these limits.
     pub(crate) async fn of(component: &[u8], limits: Limits) -> Self {
         Self::with(component, limits, "").await
     }
 
-    /// The plugin that tries all, where its source is as this makes it.
+    /// Loads the plugin that tries everything, after changing its source.
     pub(crate) async fn probe(limits: Limits, change: impl FnOnce(&mut PluginSource)) -> Self {
         Self::try_probe(limits, change).await.unwrap()
     }
@@ -108,7 +108,7 @@ impl Bench {
         Self::try_with(&fs::read(fixture("probe")).unwrap(), limits, "", change).await
     }
 
-    /// This component, with this way out.
+    /// Loads this component with this gateway.
     pub(crate) async fn through(component: &[u8], limits: Limits, gateway: Arc<Gateway>) -> Self {
         Self::try_with(component, limits, "", |source| source.way_out = Some(Arc::new(OneWay(gateway)))).await.unwrap()
     }
@@ -139,7 +139,7 @@ impl Bench {
         Self::new(limits(), "").await
     }
 
-    /// Puts another component in the place of the present one, whole at once.
+    /// Replaces the component by another one, atomically.
     pub(crate) fn replace(&self, name: &str) {
         self.replace_bytes(&fs::read(fixture(name)).unwrap());
     }
@@ -153,7 +153,8 @@ impl Bench {
         fs::write(self.dir.path().join("cloud.conf"), text).unwrap();
     }
 
-    /// Sum of all samples whose line starts with this, such as `skydock_plugin_traps_total{plugin="test",kind="memory"}`.
+    /// Returns the sum of all samples whose line starts with `start`, for example
+    /// `skydock_plugin_traps_total{plugin="test",kind="memory"}`.
     pub(crate) fn metric(&self, start: &str) -> f64 {
         let mut text = String::new();
         encode(&mut text, &self.registry).unwrap();
@@ -172,29 +173,29 @@ pub(crate) fn node(name: &str) -> Arc<Node> {
     node_that("good", name)
 }
 
-/// A node whose machine makes the plugin behave like this.
-pub(crate) fn node_that(behaviour: &str, name: &str) -> Arc<Node> {
+/// Returns a node that makes the plugin behave in this way.
+pub(crate) fn node_that(behavior: &str, name: &str) -> Arc<Node> {
     Arc::new(Node {
         name: name.into(),
         uid: format!("uid-{name}"),
-        annotations: [(DO.into(), behaviour.into())].into(),
+        annotations: [(DO.into(), behavior.into())].into(),
         ..Node::default()
     })
 }
 
-/// A service that makes the plugin behave like this.
-pub(crate) fn service_that(behaviour: &str, name: &str) -> Service {
+/// Returns a Service that makes the plugin behave in this way.
+pub(crate) fn service_that(behavior: &str, name: &str) -> Service {
     Service {
         namespace: "default".into(),
         name: name.into(),
         uid: format!("uid-{name}"),
-        annotations: [(DO.into(), behaviour.into())].into(),
+        annotations: [(DO.into(), behavior.into())].into(),
         ports: vec![ServicePort { port: 80, ..ServicePort::default() }],
         ..Service::default()
     }
 }
 
-/// A cluster that remembers its events.
+/// A cluster that records its events.
 #[derive(Default)]
 pub(crate) struct FakeCluster {
     pub(crate) nodes: Vec<Arc<Node>>,
@@ -206,12 +207,12 @@ pub(crate) struct FakeCluster {
 }
 
 impl FakeCluster {
-    /// Reads take so long from now on.
+    /// Makes later reads take this long.
     pub(crate) fn slow_reads(&self, pause: Duration) {
         *self.pause.lock().unwrap() = pause;
     }
 
-    /// Reads do not end.
+    /// Makes reads never end.
     pub(crate) fn hold_reads(&self) {
         self.slow_reads(Duration::from_secs(3600));
     }
@@ -267,7 +268,7 @@ impl Cluster for FakeCluster {
     }
 }
 
-/// Waits until it is so; panics after ten seconds.
+/// Waits until the condition is true; panics after ten seconds.
 pub(crate) async fn until(what: &str, mut so: impl FnMut() -> bool) {
     for _ in 0..500 {
         if so() {
@@ -278,7 +279,7 @@ pub(crate) async fn until(what: &str, mut so: impl FnMut() -> bool) {
     panic!("still not: {what}");
 }
 
-/// Has somebody look at the log, so that lines of plugins are written.
+/// Subscribes to the log, so that lines of plugins are written.
 pub(crate) fn listen() {
     struct Everything;
 
@@ -298,6 +299,6 @@ pub(crate) fn listen() {
         fn exit(&self, _: &tracing::span::Id) {}
     }
 
-    // Another test may have done so.
+    // Another test may have set it.
     let _ = tracing::subscriber::set_global_default(Everything);
 }

@@ -1,4 +1,4 @@
-//! Replacing a plugin while it works.
+//! Replacement of a plugin while it is used.
 
 use std::{
     fs,
@@ -62,7 +62,7 @@ async fn no_call_fails_while_generations_change() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_call_under_way_ends_on_the_generation_it_began_with() {
+async fn a_running_call_finishes_on_its_generation() {
     let bench = Bench::good().await;
     let plugin = Arc::clone(&bench.plugin);
     let slow = tokio::spawn(async move { plugin.check(&[node_that("slow", "n")]).await });
@@ -75,7 +75,7 @@ async fn a_call_under_way_ends_on_the_generation_it_began_with() {
 
 // Holds: SEC-08, OPS-54
 #[tokio::test(flavor = "multi_thread")]
-async fn whatever_fails_keeps_the_last_good_generation() {
+async fn a_failed_reload_keeps_the_generation_in_service() {
     let bench = Bench::good().await;
     let table = [
         ("garbage", Stage::Type),
@@ -112,7 +112,7 @@ async fn whatever_fails_keeps_the_last_good_generation() {
 
 // Holds: OPS-31
 #[tokio::test(flavor = "multi_thread")]
-async fn a_new_configuration_is_a_new_generation() {
+async fn a_new_configuration_creates_a_new_generation() {
     let bench = Bench::good().await;
     let before = bench.plugin.generation();
     bench.configure("region: north");
@@ -129,7 +129,7 @@ async fn a_new_configuration_is_a_new_generation() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_rollback_brings_the_one_before_into_service() {
+async fn a_rollback_returns_to_the_previous_generation() {
     let bench = Bench::good().await;
     let none = bench.plugin.rollback().await.unwrap_err();
     assert!(matches!(none.source, LoadProblem::NoPrevious), "{none}");
@@ -151,7 +151,7 @@ async fn a_rollback_brings_the_one_before_into_service() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_cache_outlives_a_generation_and_old_memory_is_given_back() {
+async fn the_cache_outlives_a_generation_but_not_its_instances() {
     let bench = Bench::good().await;
     let service = service_that("good", "web");
     bench.plugin.ensure_load_balancer(&service, &NodeSet::default()).await.unwrap();

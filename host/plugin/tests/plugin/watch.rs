@@ -1,4 +1,4 @@
-//! Files that change while somebody looks.
+//! Files that change while they are watched.
 
 use std::{fs, os::unix::fs::symlink, sync::Arc, time::Duration};
 
@@ -14,7 +14,7 @@ fn watched(plugin: &Arc<Plugin>) -> DropGuard {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_new_file_is_taken_into_service() {
+async fn changed_files_start_a_new_generation() {
     let bench = Bench::good().await;
     let _watching = watched(&bench.plugin);
     tokio::time::sleep(Duration::from_millis(500)).await;
@@ -25,7 +25,7 @@ async fn a_new_file_is_taken_into_service() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_change_from_before_the_watch_is_seen() {
+async fn a_change_before_the_watch_is_noticed() {
     let bench = Bench::good().await;
     bench.replace("good_v2");
     let _watching = watched(&bench.plugin);
@@ -33,8 +33,8 @@ async fn a_change_from_before_the_watch_is_seen() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_mounted_config_map_changes_by_a_link_beside_the_file() {
-    // As the kubelet does it: `plugin.wasm` → `..data/plugin.wasm`, `..data` → a directory with a date, renamed over.
+async fn an_updated_config_map_mount_is_noticed() {
+    // Like the kubelet: `plugin.wasm` → `..data/plugin.wasm`, and `..data` → a directory with a date, replaced by renaming.
     let dir = tempfile::tempdir().unwrap();
     let publish = |version: &str, component: &str| {
         let data = dir.path().join(version);
@@ -58,18 +58,18 @@ async fn a_mounted_config_map_changes_by_a_link_beside_the_file() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_broken_file_is_reported_once_and_a_good_one_after_it_is_taken() {
+async fn a_broken_file_is_reported_once_until_it_is_fixed() {
     let bench = Bench::good().await;
     let mut reports = bench.plugin.reports();
     let _watching = watched(&bench.plugin);
     tokio::time::sleep(Duration::from_millis(500)).await;
     let good = fs::read(fixture("good_v2")).unwrap();
-    // Half of it, and the writer stalls longer than any patience.
+    // Only half of the file is written, and the writer stalls longer than the host waits.
     let path = bench.dir.path().join("plugin.wasm");
     fs::write(&path, &good[..good.len() / 2]).unwrap();
     let report = tokio::time::timeout(Duration::from_secs(10), reports.recv()).await.unwrap().unwrap();
     assert!(matches!(report.outcome, SwapOutcome::Refused { stage: Stage::Type, kept: 1, .. }), "{report:?}");
-    // Polls and events that change nothing.
+    // Checks and events that change nothing.
     for _ in 0..3 {
         tokio::time::sleep(Duration::from_millis(900)).await;
         fs::write(&path, &good[..good.len() / 2]).unwrap();
@@ -80,7 +80,7 @@ async fn a_broken_file_is_reported_once_and_a_good_one_after_it_is_taken() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_file_that_is_written_in_pieces_is_read_when_it_is_whole() {
+async fn a_file_written_in_pieces_is_read_when_complete() {
     use std::io::Write as _;
     let bench = Bench::good().await;
     let mut reports = bench.plugin.reports();
@@ -97,7 +97,7 @@ async fn a_file_that_is_written_in_pieces_is_read_when_it_is_whole() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_rollback_is_not_undone_by_watching() {
+async fn watching_does_not_undo_a_rollback() {
     let bench = Bench::good().await;
     bench.replace("good_v2");
     bench.plugin.reload().await.unwrap();
@@ -111,7 +111,7 @@ async fn a_rollback_is_not_undone_by_watching() {
 
 // Holds: OPS-98
 #[tokio::test(flavor = "multi_thread")]
-async fn what_failed_for_a_reason_that_passes_is_tried_again() {
+async fn transient_failures_are_retried() {
     let dir = tempfile::tempdir().unwrap();
     let cache = dir.path().join("cache");
     fs::copy(fixture("good"), dir.path().join("plugin.wasm")).unwrap();
@@ -120,14 +120,14 @@ async fn what_failed_for_a_reason_that_passes_is_tried_again() {
     let runtime = Runtime::new(RuntimeOptions { cache_dir: Some(cache.clone()), limits: limits(), ..options }).unwrap();
     let plugin = Plugin::load(&runtime, source(dir.path()), ClusterSlot::default()).await.unwrap();
     let mut reports = plugin.reports();
-    // There is no room for what is compiled.
+    // There is no directory for the compiled plugin.
     fs::remove_dir_all(&cache).unwrap();
     fs::write(&cache, "").unwrap();
     fs::copy(fixture("good_v2"), dir.path().join("plugin.wasm")).unwrap();
     let _watching = watched(&plugin);
     let report = tokio::time::timeout(Duration::from_secs(10), reports.recv()).await.unwrap().unwrap();
     assert!(matches!(report.outcome, SwapOutcome::Refused { stage: Stage::Compile, kept: 1, .. }), "{report:?}");
-    // Now there is. Nothing happens to the plugin's own files.
+    // The directory can be created again. The plugin's own files do not change.
     fs::remove_file(&cache).unwrap();
     until("generation 2", || plugin.generation().number == 2).await;
 }

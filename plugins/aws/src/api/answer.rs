@@ -1,8 +1,8 @@
-//! The two ways in which the APIs write a list.
+//! The two ways in which the APIs encode a list.
 
 use serde::{Deserialize, Serialize};
 
-/// `<item>`, as EC2 has it.
+/// A list of `<item>` elements, as in EC2.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub(crate) struct Items<T> {
     /// The elements.
@@ -22,7 +22,7 @@ impl<T> From<Vec<T>> for Items<T> {
     }
 }
 
-/// `<member>`, as Elastic Load Balancing has it.
+/// A list of `<member>` elements, as in Elastic Load Balancing.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Members<T> {
     /// The elements.

@@ -1,4 +1,4 @@
-//! One request, as the query APIs take it.
+//! One request to a query API.
 
 use std::fmt::{Display, Write as _};
 
@@ -8,28 +8,28 @@ use crate::tags::Tags;
 /// One request to one API.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Call {
-    /// The API it goes to.
+    /// The API that the request is sent to.
     pub api: Api,
-    /// `Action`, such as `DescribeInstances`.
+    /// The parameter `Action`, for example `DescribeInstances`.
     pub action: &'static str,
     /// All other parameters, in order.
     pub params: Vec<(String, String)>,
 }
 
 impl Call {
-    /// A call without parameters.
+    /// Creates a call without parameters.
     pub(crate) fn new(api: Api, action: &'static str) -> Self {
         Self { api, action, params: Vec::new() }
     }
 
-    /// With one more parameter.
+    /// Adds a parameter.
     #[must_use]
     pub(crate) fn with(mut self, key: impl Into<String>, value: impl Display) -> Self {
         self.params.push((key.into(), value.to_string()));
         self
     }
 
-    /// With a parameter, if there is a value.
+    /// Adds a parameter if there is a value.
     #[must_use]
     pub(crate) fn with_some(self, key: &str, value: Option<impl Display>) -> Self {
         match value {
@@ -38,7 +38,7 @@ impl Call {
         }
     }
 
-    /// With a list: `KEY.1`, `KEY.2` for EC2, `KEY.member.1` for the others.
+    /// Adds a list: `KEY.1`, `KEY.2` for EC2, `KEY.member.1` for the others.
     #[must_use]
     pub(crate) fn list<T: Display>(mut self, key: &str, values: impl IntoIterator<Item = T>) -> Self {
         for (index, value) in values.into_iter().enumerate() {
@@ -48,7 +48,7 @@ impl Call {
         self
     }
 
-    /// With one more filter of EC2.
+    /// Adds an EC2 filter.
     #[must_use]
     pub(crate) fn filter<T: Display>(mut self, name: &str, values: impl IntoIterator<Item = T>) -> Self {
         let filters = self.params.iter().filter(|(key, _)| key.starts_with("Filter.") && key.ends_with(".Name"));
@@ -60,7 +60,7 @@ impl Call {
         self
     }
 
-    /// With tags, below this key: `Tags` for load balancers, `TagSpecification.1.Tag` and the like for EC2.
+    /// Adds tags below this key: `Tags` for load balancers, `TagSpecification.1.Tag` and similar for EC2.
     #[must_use]
     pub(crate) fn tags(mut self, key: &str, tags: &Tags) -> Self {
         for (index, (name, value)) in tags.iter().enumerate() {
@@ -70,7 +70,7 @@ impl Call {
         self
     }
 
-    /// What is posted.
+    /// Returns the form to post.
     #[must_use]
     pub fn form(&self) -> String {
         let mut form = format!("Action={}&Version={}", self.action, self.api.version());
@@ -85,7 +85,7 @@ impl Call {
 }
 
 impl Api {
-    /// Key of an element of a list.
+    /// Returns the key of an element of a list.
     fn item(self, key: &str, number: usize) -> String {
         match self {
             Self::Ec2 => format!("{key}.{number}"),
@@ -93,7 +93,7 @@ impl Api {
         }
     }
 
-    /// The parameter that asks for the next page.
+    /// Returns the name of the parameter that requests the next page.
     pub(crate) fn page_parameter(self) -> &'static str {
         match self {
             Self::Ec2 => "NextToken",
@@ -102,7 +102,7 @@ impl Api {
     }
 }
 
-/// Percent-encodes all but RFC 3986's unreserved letters, as SigV4 wants it.
+/// Percent-encodes everything except RFC 3986's unreserved characters, as SigV4 requires.
 fn escape(text: &str, into: &mut String) {
     for byte in text.bytes() {
         match byte {
@@ -117,7 +117,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lists_filters_and_tags_are_numbered_as_each_api_does() {
+    fn lists_filters_and_tags_are_numbered_per_api() {
         let tags = Tags::from([("k".into(), "v".into())]);
         let call = Call::new(Api::Ec2, "A").list("Id", ["a", "b"]).filter("f", ["1", "2"]).filter("g", ["3"]);
         assert_eq!(
@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_plain_is_percent_encoded() {
+    fn special_characters_are_percent_encoded() {
         let call = Call::new(Api::Elb, "C").with("k", "a b&c=d/é~");
         assert_eq!(call.form(), "Action=C&Version=2012-06-01&k=a%20b%26c%3Dd%2F%C3%A9~");
     }

@@ -1,4 +1,4 @@
-//! What is asked of EC2, and what it answers; only the fields that are read.
+//! Requests to EC2 and their answers, with only the fields that are used.
 
 use std::collections::BTreeSet;
 
@@ -10,7 +10,7 @@ use crate::{endpoint::Api, tags::Tags};
 pub(crate) mod network;
 pub(crate) mod permission;
 
-/// A tag as EC2 writes it.
+/// A tag in an EC2 answer.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub(crate) struct Tag {
     #[serde(default)]
@@ -19,12 +19,12 @@ pub(crate) struct Tag {
     value: String,
 }
 
-/// Tags as a map.
+/// Converts tags to a map.
 pub(crate) fn tags(set: &Items<Tag>) -> Tags {
     set.items.iter().map(|tag| (tag.key.clone(), tag.value.clone())).collect()
 }
 
-/// A machine.
+/// An EC2 instance.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub(crate) struct Instance {
@@ -33,7 +33,7 @@ pub(crate) struct Instance {
     pub(crate) instance_state: State,
     pub(crate) placement: Placement,
     pub(crate) private_dns_name: String,
-    /// The public name.
+    /// The public DNS name.
     pub(crate) dns_name: String,
     /// The public IPv4 address.
     pub(crate) ip_address: String,
@@ -45,18 +45,18 @@ pub(crate) struct Instance {
 }
 
 impl Instance {
-    /// Its tags.
+    /// Returns the tags.
     pub(crate) fn tags(&self) -> Tags {
         tags(&self.tag_set)
     }
 
-    /// IDs of its security groups.
+    /// Returns the IDs of the security groups.
     pub(crate) fn groups(&self) -> BTreeSet<String> {
         self.group_set.items.iter().map(|group| group.group_id.clone()).collect()
     }
 }
 
-/// `instanceState`.
+/// The element `instanceState`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub(crate) struct State {
@@ -64,21 +64,21 @@ pub(crate) struct State {
     pub(crate) name: String,
 }
 
-/// `placement`.
+/// The element `placement`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub(crate) struct Placement {
     pub(crate) availability_zone: String,
 }
 
-/// A security group of a machine.
+/// A security group of an instance.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub(crate) struct Group {
     pub(crate) group_id: String,
 }
 
-/// A network interface of a machine.
+/// A network interface of an instance.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub(crate) struct Interface {
@@ -88,7 +88,7 @@ pub(crate) struct Interface {
     pub(crate) ipv6_addresses_set: Items<Ipv6Address>,
 }
 
-/// How an interface is attached.
+/// The attachment of a network interface.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub(crate) struct Attachment {
@@ -122,27 +122,27 @@ struct Reservation {
     instances_set: Items<Instance>,
 }
 
-/// `DescribeInstances` by ID. AWS takes 1,000 at most, and pages no such answer.
+/// Creates a `DescribeInstances` request by ID. AWS accepts at most 1,000 IDs and does not page the answer.
 pub(crate) fn instances_by_id<'a>(ids: impl IntoIterator<Item = &'a str>) -> Call {
     Call::new(Api::Ec2, "DescribeInstances").list("InstanceId", ids)
 }
 
-/// `DescribeInstances` by a filter, which may have 200 values, by pages of 1,000.
+/// Creates a `DescribeInstances` request with a filter of at most 200 values, in pages of 1,000.
 pub(crate) fn instances_by_filter<'a>(name: &str, values: impl IntoIterator<Item = &'a str>) -> Call {
     Call::new(Api::Ec2, "DescribeInstances").filter(name, values).with("MaxResults", 1000)
 }
 
-/// Sends a `DescribeInstances`.
+/// Sends a `DescribeInstances` request and reads all pages.
 ///
 /// # Errors
-/// As [`Failure`] tells.
+/// See [`Failure`].
 pub(crate) fn instances(wire: &dyn Wire, call: &Call) -> Result<Vec<Instance>, Failure> {
     let pages = pages(wire, call, |page: &InstancesPage| page.next_token.clone())?;
     let reservations = pages.into_iter().flat_map(|page| page.reservation_set.items);
     Ok(reservations.flat_map(|reservation| reservation.instances_set.items).collect())
 }
 
-/// `ModifyInstanceAttribute`: lets a machine take what is not sent to its own addresses.
+/// Creates the `ModifyInstanceAttribute` request that allows an instance to receive traffic for other addresses than its own.
 pub(crate) fn source_dest_check_off(instance: &str) -> Call {
     Call::new(Api::Ec2, "ModifyInstanceAttribute").with("InstanceId", instance).with("SourceDestCheck.Value", false)
 }
@@ -163,12 +163,12 @@ pub(crate) struct ZonesAnswer {
     pub(crate) availability_zone_info: Items<Zone>,
 }
 
-/// `DescribeAvailabilityZones`.
+/// Creates a `DescribeAvailabilityZones` request.
 pub(crate) fn zones() -> Call {
     Call::new(Api::Ec2, "DescribeAvailabilityZones")
 }
 
-/// Where a machine is in AWS' network.
+/// The position of an instance in the AWS network.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub(crate) struct Topology {
@@ -183,20 +183,20 @@ struct TopologyPage {
     next_token: Option<String>,
 }
 
-/// `DescribeInstanceTopology`, of at most 100 machines.
+/// Sends `DescribeInstanceTopology` for at most 100 instances.
 ///
 /// # Errors
-/// As [`Failure`] tells.
+/// See [`Failure`].
 pub(crate) fn topology<'a>(wire: &dyn Wire, ids: impl IntoIterator<Item = &'a str>) -> Result<Vec<Topology>, Failure> {
     let call = Call::new(Api::Ec2, "DescribeInstanceTopology").list("InstanceId", ids);
     let pages = pages(wire, &call, |page: &TopologyPage| page.next_token.clone())?;
     Ok(pages.into_iter().flat_map(|page| page.instance_set.items).collect())
 }
 
-/// Reads the only page of an answer to `DescribeInstances`.
+/// Parses the only page of an answer to `DescribeInstances`.
 ///
 /// # Errors
-/// If it is none.
+/// Fails if the answer does not have the expected structure.
 pub(crate) fn read_instances(call: &Call, body: &str) -> Result<Vec<Instance>, Failure> {
     let page: InstancesPage = super::read(call, body)?;
     Ok(page.reservation_set.items.into_iter().flat_map(|reservation| reservation.instances_set.items).collect())

@@ -1,4 +1,5 @@
-//! What is asked of Elastic Load Balancing, 2012 (classic load balancers), and what it answers; only the fields that are read.
+//! Requests to Elastic Load Balancing, version 2012 (classic load balancers), and their answers, with only the fields that are
+//! used.
 
 use std::collections::BTreeMap;
 
@@ -37,10 +38,10 @@ pub(crate) struct ListenerDescription {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub(crate) struct Listener {
-    /// `TCP`, `SSL`, `HTTP` or `HTTPS`, of any case.
+    /// `TCP`, `SSL`, `HTTP` or `HTTPS`, in any case.
     pub(crate) protocol: String,
     pub(crate) load_balancer_port: u16,
-    /// The same of the machines.
+    /// The protocol to the instances, with the same values.
     pub(crate) instance_protocol: String,
     pub(crate) instance_port: u16,
     #[serde(rename = "SSLCertificateId")]
@@ -48,7 +49,7 @@ pub(crate) struct Listener {
 }
 
 impl Listener {
-    /// True if both mean the same: case does not count.
+    /// Returns true if both listeners are the same, ignoring case.
     pub(crate) fn is(&self, other: &Self) -> bool {
         self.protocol.eq_ignore_ascii_case(&other.protocol)
             && self.instance_protocol.eq_ignore_ascii_case(&other.instance_protocol)
@@ -57,13 +58,13 @@ impl Listener {
             && self.certificate.eq_ignore_ascii_case(&other.certificate)
     }
 
-    /// True if clients speak TLS to it.
+    /// Returns true if clients connect with TLS.
     pub(crate) fn is_tls(&self) -> bool {
         self.protocol.eq_ignore_ascii_case("ssl") || self.protocol.eq_ignore_ascii_case("https")
     }
 }
 
-/// Policies of a port of the machines.
+/// Policies of a port of the instances.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub(crate) struct Backend {
@@ -71,25 +72,25 @@ pub(crate) struct Backend {
     pub(crate) policy_names: Members<String>,
 }
 
-/// Policies that there are.
+/// The existing policies.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub(crate) struct Policies {
     pub(crate) other_policies: Members<String>,
 }
 
-/// A machine behind a load balancer.
+/// An instance behind a load balancer.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub(crate) struct Instance {
     pub(crate) instance_id: String,
 }
 
-/// How machines are checked.
+/// The health check of the instances.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub(crate) struct HealthCheck {
-    /// Such as `HTTP:30080/healthz`.
+    /// For example `HTTP:30080/healthz`.
     pub(crate) target: String,
     pub(crate) interval: u32,
     pub(crate) timeout: u32,
@@ -97,7 +98,7 @@ pub(crate) struct HealthCheck {
     pub(crate) healthy_threshold: u32,
 }
 
-/// What is set of a load balancer; none leaves it to AWS.
+/// The attributes of a load balancer. `None` leaves the choice to AWS.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub(crate) struct Attributes {
@@ -107,7 +108,7 @@ pub(crate) struct Attributes {
     pub(crate) cross_zone_load_balancing: Enabled,
 }
 
-/// Where the access log goes.
+/// The settings of the access log.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub(crate) struct AccessLog {
@@ -119,7 +120,7 @@ pub(crate) struct AccessLog {
     pub(crate) prefix: Option<String>,
 }
 
-/// How long connections may go on with a machine that leaves.
+/// How long connections to a deregistered instance can continue.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub(crate) struct Draining {
@@ -127,14 +128,14 @@ pub(crate) struct Draining {
     pub(crate) timeout: Option<u32>,
 }
 
-/// How long a connection may be idle.
+/// How long a connection can be idle.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub(crate) struct Settings {
     pub(crate) idle_timeout: Option<u32>,
 }
 
-/// On or off.
+/// A setting that is on or off.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub(crate) struct Enabled {
@@ -177,20 +178,20 @@ struct Pair {
     value: String,
 }
 
-/// What any of these actions answers.
+/// The answer of any of these actions.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Found {
     pub(crate) balancers: Vec<Description>,
     pub(crate) attributes: Attributes,
     pub(crate) tags: Tags,
-    /// Name of a load balancer that was made.
+    /// The DNS name of a load balancer that was created.
     pub(crate) dns_name: String,
 }
 
-/// Reads an answer.
+/// Parses an answer.
 ///
 /// # Errors
-/// If it is none.
+/// Fails if the answer does not have the expected structure.
 pub(crate) fn read(call: &Call, body: &str) -> Answer<Found> {
     let Root { result } = super::read(call, body)?;
     let tags: BTreeMap<String, String> = result
@@ -208,37 +209,37 @@ pub(crate) fn read(call: &Call, body: &str) -> Answer<Found> {
     })
 }
 
-/// All load balancers of the region.
+/// Returns all load balancers of the region.
 ///
 /// # Errors
-/// As [`super::failure::Failure`] tells.
+/// See [`super::failure::Failure`].
 pub(crate) fn all(wire: &dyn super::wire::Wire) -> Answer<Vec<Description>> {
     let call = Call::new(Api::Elb, "DescribeLoadBalancers").with("PageSize", 400);
     let pages = super::pages(wire, &call, |root: &Root| root.result.next_marker.clone())?;
     Ok(pages.into_iter().flat_map(|root| root.result.load_balancer_descriptions.items).collect())
 }
 
-/// `DescribeLoadBalancers` by name.
+/// Creates a `DescribeLoadBalancers` request by name.
 pub(crate) fn balancer_named(name: &str) -> Call {
     Call::new(Api::Elb, "DescribeLoadBalancers").list("LoadBalancerNames", [name])
 }
 
-/// `DescribeTags`.
+/// Creates a `DescribeTags` request.
 pub(crate) fn tags(name: &str) -> Call {
     Call::new(Api::Elb, "DescribeTags").list("LoadBalancerNames", [name])
 }
 
-/// `AddTags`.
+/// Creates an `AddTags` request.
 pub(crate) fn add_tags(name: &str, tags: &Tags) -> Call {
     Call::new(Api::Elb, "AddTags").list("LoadBalancerNames", [name]).tags("Tags", tags)
 }
 
-/// Any call about a load balancer.
+/// Creates a request about one load balancer.
 pub(crate) fn on(action: &'static str, name: &str) -> Call {
     Call::new(Api::Elb, action).with("LoadBalancerName", name)
 }
 
-/// With listeners.
+/// Adds listeners to a request.
 pub(crate) fn with_listeners<'a>(mut call: Call, listeners: impl IntoIterator<Item = &'a Listener>) -> Call {
     for (index, listener) in listeners.into_iter().enumerate() {
         let item = format!("Listeners.member.{}", index + 1);
@@ -253,7 +254,7 @@ pub(crate) fn with_listeners<'a>(mut call: Call, listeners: impl IntoIterator<It
     call
 }
 
-/// `RegisterInstancesWithLoadBalancer` or `DeregisterInstancesFromLoadBalancer`.
+/// Creates a `RegisterInstancesWithLoadBalancer` or `DeregisterInstancesFromLoadBalancer` request.
 pub(crate) fn change_instances<'a>(
     action: &'static str,
     name: &str,
@@ -264,7 +265,7 @@ pub(crate) fn change_instances<'a>(
         .fold(on(action, name), |call, (index, id)| call.with(format!("Instances.member.{}.InstanceId", index + 1), id))
 }
 
-/// `CreateLoadBalancerPolicy`, with one attribute.
+/// Creates a `CreateLoadBalancerPolicy` request with one attribute.
 pub(crate) fn create_policy(balancer: &str, policy: &str, kind: &str, key: &str, value: &str) -> Call {
     on("CreateLoadBalancerPolicy", balancer)
         .with("PolicyName", policy)
@@ -273,7 +274,7 @@ pub(crate) fn create_policy(balancer: &str, policy: &str, kind: &str, key: &str,
         .with("PolicyAttributes.member.1.AttributeValue", value)
 }
 
-/// `ModifyLoadBalancerAttributes`, whole.
+/// Creates a `ModifyLoadBalancerAttributes` request with all attributes.
 pub(crate) fn set_attributes(name: &str, attributes: &Attributes) -> Call {
     let Attributes { access_log, connection_draining, connection_settings, cross_zone_load_balancing } = attributes;
     let key = |name: &str| format!("LoadBalancerAttributes.{name}");
@@ -288,7 +289,7 @@ pub(crate) fn set_attributes(name: &str, attributes: &Attributes) -> Call {
         .with(key("CrossZoneLoadBalancing.Enabled"), cross_zone_load_balancing.enabled)
 }
 
-/// `ConfigureHealthCheck`.
+/// Creates a `ConfigureHealthCheck` request.
 pub(crate) fn set_health(name: &str, health: &HealthCheck) -> Call {
     on("ConfigureHealthCheck", name)
         .with("HealthCheck.Target", &health.target)

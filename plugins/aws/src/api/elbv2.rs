@@ -1,4 +1,5 @@
-//! What is asked of Elastic Load Balancing, 2015 (network load balancers), and what it answers; only the fields that are read.
+//! Requests to Elastic Load Balancing, version 2015 (network load balancers), and their answers, with only the fields that are
+//! used.
 
 use std::collections::BTreeMap;
 
@@ -34,7 +35,7 @@ pub(crate) struct LoadBalancer {
     pub(crate) ip_address_type: String,
 }
 
-/// How far a load balancer is.
+/// The state of a load balancer.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub(crate) struct State {
@@ -43,7 +44,7 @@ pub(crate) struct State {
     pub(crate) reason: String,
 }
 
-/// Where a load balancer is.
+/// A zone of a load balancer.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub(crate) struct Zone {
@@ -69,7 +70,7 @@ pub(crate) struct Certificate {
     pub(crate) certificate_arn: String,
 }
 
-/// What a listener does.
+/// The action of a listener.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub(crate) struct Action {
@@ -96,7 +97,14 @@ pub(crate) struct TargetGroup {
     pub(crate) ip_address_type: String,
 }
 
-/// One target's state.
+impl TargetGroup {
+    /// Returns the port of the health check, which may be the traffic port.
+    pub(crate) fn checked_port(&self) -> u16 {
+        self.health_check_port.parse().unwrap_or(self.port)
+    }
+}
+
+/// The health of one target.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub(crate) struct TargetHealth {
@@ -113,11 +121,11 @@ pub(crate) struct Target {
     pub(crate) port: u16,
 }
 
-/// Why a target is in its state.
+/// The state of a target.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub(crate) struct Health {
-    /// `draining` if it is on its way out.
+    /// `draining` if the target is being deregistered.
     pub(crate) state: String,
 }
 
@@ -132,7 +140,7 @@ fn map(pairs: Members<Pair>) -> BTreeMap<String, String> {
     pairs.items.into_iter().map(|pair| (pair.key, pair.value)).collect()
 }
 
-/// `<ActionResponse><ActionResult>`, of any action that answers one of these lists.
+/// `<ActionResponse><ActionResult>` of any action that returns one of these lists.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 struct Root {
@@ -152,7 +160,7 @@ struct Root {
     result: Lists,
 }
 
-/// The list that was asked for is full, all others are empty.
+/// The lists that an action can return. All lists except the requested one are empty.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 struct Lists {
@@ -172,23 +180,23 @@ struct TagDescription {
     tags: Members<Pair>,
 }
 
-/// What any of these actions answers: one of the lists.
+/// The answer of any of these actions: one of the lists.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Found {
     pub(crate) balancers: Vec<LoadBalancer>,
     pub(crate) listeners: Vec<Listener>,
     pub(crate) groups: Vec<TargetGroup>,
-    /// Those that are not on their way out.
+    /// The targets that are not draining.
     pub(crate) targets: Vec<Target>,
     pub(crate) attributes: BTreeMap<String, String>,
     /// Tags by ARN.
     pub(crate) tags: BTreeMap<String, Tags>,
 }
 
-/// Reads an answer.
+/// Parses an answer.
 ///
 /// # Errors
-/// If it is none.
+/// Fails if the answer does not have the expected structure.
 pub(crate) fn read(call: &Call, body: &str) -> Answer<Found> {
     let Root { result } = super::read(call, body)?;
     let staying = result.target_health_descriptions.items.into_iter().filter(|one| one.health.state != "draining");
@@ -206,22 +214,22 @@ fn call(action: &'static str) -> Call {
     Call::new(Api::Elbv2, action)
 }
 
-/// `DescribeLoadBalancers` by name.
+/// Creates a `DescribeLoadBalancers` request by name.
 pub(crate) fn balancer_named(name: &str) -> Call {
     call("DescribeLoadBalancers").list("Names", [name])
 }
 
-/// The network load balancer of a name, if there is one, in the answer to a question about that name.
+/// Returns the network load balancer with this name from the answer to a request by that name, if it exists.
 ///
 /// # Errors
-/// As [`super::failure::Failure`] tells; that it is not there is no error.
+/// See [`super::failure::Failure`]. It is not an error if the load balancer does not exist.
 pub(crate) fn network(answer: Answer<Found>, name: &str) -> Answer<Option<LoadBalancer>> {
     match answer {
-        // Of a name that there is not AWS says so: it answers no empty list.
+        // For a name that does not exist, AWS returns an error instead of an empty list.
         Ok(found) if found.balancers.is_empty() => {
             Err(Failure::Unreadable { action: "DescribeLoadBalancers", reason: "an empty list".into() })
         }
-        // What stands in for AWS may not know the parameter, and list all.
+        // An AWS emulation may ignore the parameter and list all load balancers.
         Ok(found) => {
             Ok(found.balancers.into_iter().find(|one| one.kind == "network" && one.load_balancer_name == name))
         }
@@ -230,10 +238,10 @@ pub(crate) fn network(answer: Answer<Found>, name: &str) -> Answer<Option<LoadBa
     }
 }
 
-/// Target groups of a load balancer; that it has none is no error.
+/// Returns the target groups of a load balancer. It is not an error if it has none.
 ///
 /// # Errors
-/// As [`super::failure::Failure`] tells.
+/// See [`super::failure::Failure`].
 pub(crate) fn groups(answer: Answer<Found>) -> Answer<Vec<TargetGroup>> {
     match answer {
         Ok(found) => Ok(found.groups),
@@ -242,85 +250,85 @@ pub(crate) fn groups(answer: Answer<Found>) -> Answer<Vec<TargetGroup>> {
     }
 }
 
-/// `DescribeListeners`; a load balancer has 50 at most, which are one page.
+/// Creates a `DescribeListeners` request. A load balancer has at most 50 listeners, which fit into one page.
 pub(crate) fn listeners(balancer: &str) -> Call {
     call("DescribeListeners").with("LoadBalancerArn", balancer)
 }
 
-/// `DescribeTargetGroups` of a load balancer.
+/// Creates a `DescribeTargetGroups` request for a load balancer.
 pub(crate) fn groups_of(balancer: &str) -> Call {
     call("DescribeTargetGroups").with("LoadBalancerArn", balancer)
 }
 
-/// `DescribeTargetGroups` by name.
+/// Creates a `DescribeTargetGroups` request by name.
 pub(crate) fn group_named(name: &str) -> Call {
     call("DescribeTargetGroups").list("Names", [name])
 }
 
-/// All target groups of the region.
+/// Returns all target groups of the region.
 ///
 /// # Errors
-/// As [`super::failure::Failure`] tells.
+/// See [`super::failure::Failure`].
 pub(crate) fn all_groups(wire: &dyn Wire) -> Answer<Vec<TargetGroup>> {
     let call = call("DescribeTargetGroups").with("PageSize", 400);
     let pages = pages(wire, &call, |root: &Root| root.result.next_marker.clone())?;
     Ok(pages.into_iter().flat_map(|root| root.result.target_groups.items).collect())
 }
 
-/// `DescribeTargetHealth`: all targets of a group.
+/// Creates a `DescribeTargetHealth` request for all targets of a group.
 pub(crate) fn targets(group: &str) -> Call {
     call("DescribeTargetHealth").with("TargetGroupArn", group)
 }
 
-/// `DescribeLoadBalancerAttributes`.
+/// Creates a `DescribeLoadBalancerAttributes` request.
 pub(crate) fn attributes(balancer: &str) -> Call {
     call("DescribeLoadBalancerAttributes").with("LoadBalancerArn", balancer)
 }
 
-/// `DescribeTargetGroupAttributes`.
+/// Creates a `DescribeTargetGroupAttributes` request.
 pub(crate) fn group_attributes(group: &str) -> Call {
     call("DescribeTargetGroupAttributes").with("TargetGroupArn", group)
 }
 
-/// Most resources in one question about tags, and in one change of them.
+/// Maximum number of resources in one request that reads or adds tags.
 pub(crate) const TAGGED: usize = 20;
 
-/// `DescribeTags`, of at most [`TAGGED`] resources.
+/// Creates a `DescribeTags` request for at most [`TAGGED`] resources.
 pub(crate) fn tags<'a>(arns: impl IntoIterator<Item = &'a str>) -> Call {
     call("DescribeTags").list("ResourceArns", arns)
 }
 
-/// `AddTags`.
+/// Creates an `AddTags` request.
 pub(crate) fn add_tags<'a>(arns: impl IntoIterator<Item = &'a str>, tags: &Tags) -> Call {
     call("AddTags").list("ResourceArns", arns).tags("Tags", tags)
 }
 
-/// A call that changes a load balancer.
+/// Creates a request that changes a load balancer.
 pub(crate) fn on_balancer(action: &'static str, arn: &str) -> Call {
     call(action).with("LoadBalancerArn", arn)
 }
 
-/// A call that changes a target group.
+/// Creates a request that changes a target group.
 pub(crate) fn on_group(action: &'static str, arn: &str) -> Call {
     call(action).with("TargetGroupArn", arn)
 }
 
-/// A call that changes a listener.
+/// Creates a request that changes a listener.
 pub(crate) fn on_listener(action: &'static str, arn: &str) -> Call {
     call(action).with("ListenerArn", arn)
 }
 
-/// `CreateLoadBalancer`, of the network kind.
+/// Creates a `CreateLoadBalancer` request for a network load balancer.
 pub(crate) fn create_balancer(name: &str) -> Call {
     call("CreateLoadBalancer").with("Name", name).with("Type", "network")
 }
 
-/// `CreateTargetGroup`.
+/// Creates a `CreateTargetGroup` request.
 pub(crate) fn create_group(name: &str) -> Call {
     call("CreateTargetGroup").with("Name", name)
 }
 
-/// With attributes to be set.
+/// Adds attributes to a request.
 pub(crate) fn with_attributes(mut call: Call, attributes: &BTreeMap<String, String>) -> Call {
     for (index, (key, value)) in attributes.iter().enumerate() {
         let item = format!("Attributes.member.{}", index + 1);
@@ -329,7 +337,7 @@ pub(crate) fn with_attributes(mut call: Call, attributes: &BTreeMap<String, Stri
     call
 }
 
-/// `RegisterTargets` or `DeregisterTargets`.
+/// Creates a `RegisterTargets` or `DeregisterTargets` request.
 pub(crate) fn change_targets<'a>(
     action: &'static str,
     group: &str,
@@ -343,7 +351,7 @@ pub(crate) fn change_targets<'a>(
     call
 }
 
-/// `RegisterTargets` without the targets whose IDs are in this text; none if no target is left.
+/// Returns the `RegisterTargets` request without the targets whose IDs occur in this text, or `None` if no target is left.
 pub(crate) fn without_targets(call: &Call, named: &str) -> Option<Call> {
     let values = |suffix: &'static str| {
         let fits = move |key: &str| key.starts_with("Targets.member.") && key.ends_with(suffix);
@@ -361,7 +369,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn targets_that_a_refusal_names_are_left_out() {
+    fn targets_named_in_an_error_are_removed_from_the_call() {
         let target = |id: &str| Target { id: id.to_owned(), port: 30080 };
         let call = |ids: &[&str]| {
             let targets: Vec<Target> = ids.iter().map(|id| target(id)).collect();

@@ -1,53 +1,53 @@
-//! What AWS answers instead of what was asked, and which of the host's cases that is.
+//! Errors of AWS, and how they map to the errors of the host.
 
 use std::time::Duration;
 
 use serde::Deserialize;
 use skydock_sdk::types::CloudError;
 
-/// Most bytes of AWS' own words that are passed on: some carry kilobytes of encoded detail.
+/// Maximum number of characters of AWS' message that are passed on. Some messages contain kilobytes of encoded details.
 const TOLD: usize = 300;
 
-/// How long to wait when AWS asks to slow down: it names no time, and its buckets fill within seconds.
+/// How long to wait when AWS throttles requests. AWS does not name a delay, and its token buckets refill within seconds.
 const SLOW_DOWN: Duration = Duration::from_secs(10);
 
-/// Why a call has no answer.
+/// The reason why a call has no usable answer.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Failure {
-    /// AWS refused.
+    /// AWS rejected the call.
     #[error("{action}: {message} ({code})")]
     Refused {
         /// The action.
         action: &'static str,
-        /// HTTP status.
+        /// The HTTP status.
         status: u16,
-        /// AWS' code, such as `InvalidInstanceID.NotFound`. Decisions are made by it.
+        /// The AWS error code, for example `InvalidInstanceID.NotFound`. Decisions depend on it.
         code: String,
-        /// AWS' words.
+        /// The message of AWS.
         message: String,
     },
-    /// The answer is none of its kind.
-    #[error("{action}: the answer cannot be read: {reason}")]
+    /// The answer does not have the expected structure.
+    #[error("{action}: cannot parse the answer: {reason}")]
     Unreadable {
         /// The action.
         action: &'static str,
-        /// What is wrong with it.
+        /// What is wrong with the answer.
         reason: String,
     },
-    /// The request did not get there, or nothing came back.
+    /// The request was not delivered, or there was no answer.
     #[error("{action}: no answer")]
     Unanswered {
         /// The action.
         action: &'static str,
-        /// What the host said.
+        /// The error of the host.
         error: CloudError,
     },
 }
 
-/// An answer of AWS, or why there is none.
+/// An answer of AWS, or the reason why there is none.
 pub(crate) type Answer<T> = Result<T, Failure>;
 
-/// `<Error>` of any of the three APIs.
+/// The element `<Error>` of any of the three APIs.
 #[derive(Debug, Default, Deserialize)]
 struct Detail {
     #[serde(default, rename = "Code")]
@@ -56,7 +56,7 @@ struct Detail {
     message: String,
 }
 
-/// The root of a refusal: EC2 has a list, the others one error.
+/// The root element of an error: EC2 returns a list, the others a single error.
 #[derive(Debug, Default, Deserialize)]
 struct Body {
     #[serde(default, rename = "Error")]
@@ -72,7 +72,7 @@ struct Errors {
 }
 
 impl Failure {
-    /// Reads the body of a refusal.
+    /// Parses the body of an error answer.
     pub(crate) fn read(action: &'static str, status: u16, body: &str) -> Self {
         let body: Body = quick_xml::de::from_str(body).unwrap_or_default();
         let first = body.errors.and_then(|errors| errors.error.into_iter().next());
@@ -84,7 +84,7 @@ impl Failure {
         Self::Refused { action, status, code, message }
     }
 
-    /// AWS' code; empty if it did not refuse.
+    /// Returns the AWS error code, or an empty string if AWS did not reject the call.
     #[must_use]
     pub fn code(&self) -> &str {
         match self {
@@ -93,13 +93,13 @@ impl Failure {
         }
     }
 
-    /// True if the thing that was named is not there.
+    /// Returns true if the requested resource does not exist.
     pub(crate) fn is_not_found(&self) -> bool {
         kind(self.code()) == Kind::NotFound
     }
 }
 
-/// What a code means.
+/// The meaning of an error code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
     Throttled,
@@ -109,13 +109,13 @@ enum Kind {
     Busy,
     Conflict,
     Unavailable,
-    /// The state of the cloud is in the way: it may go well later, without a change of the Service.
+    /// The state of the cloud prevents the call. It can succeed later without a change of the Service.
     State,
     Invalid,
     Other,
 }
 
-/// Sorts a code by EC2's and the load balancers' lists of error codes.
+/// Classifies a code, according to the lists of error codes of EC2 and Elastic Load Balancing.
 fn kind(code: &str) -> Kind {
     match code {
         "Throttling"
@@ -203,8 +203,10 @@ impl From<Failure> for CloudError {
             Failure::Unreadable { .. } => Self::internal(text),
             Failure::Refused { status, code, .. } => match kind(&code) {
                 Kind::Throttled => Self::throttled(SLOW_DOWN, text),
-                Kind::Denied => Self::denied(format!("{text}: see to the IAM policy of the host's credential")),
-                Kind::Quota => Self::denied(format!("{text}: a quota of the account is used up; have it raised")),
+                Kind::Denied => Self::denied(format!("{text}: check the IAM policy of the host's credential")),
+                Kind::Quota => {
+                    Self::denied(format!("{text}: a quota of the account is exhausted; request an increase"))
+                }
                 Kind::NotFound => Self::not_found(text),
                 Kind::Busy => Self::in_progress(SLOW_DOWN, text),
                 Kind::Conflict => Self::conflict(text),
@@ -231,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn both_shapes_of_a_refusal_are_read() {
+    fn both_error_formats_are_parsed() {
         for body in [
             "<Response><Errors><Error><Code>A.B</Code><Message>m &amp; n</Message></Error></Errors><RequestID>r</RequestID></Response>",
             "<ErrorResponse xmlns=\"x\"><Error><Type>Sender</Type><Code>A.B</Code><Message>m &amp; n</Message></Error></ErrorResponse>",
@@ -243,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn each_code_is_the_hosts_case() {
+    fn each_error_code_maps_to_a_cloud_error() {
         let case = |code, status| {
             format!("{:?}", refused(code, status)).replace("CloudError::", "").split('(').next().unwrap().to_owned()
         };
@@ -277,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn a_quota_and_a_permission_say_what_to_do() {
+    fn quota_and_permission_errors_say_what_to_do() {
         for (code, word) in [("TooManyTargetGroups", "quota"), ("AccessDenied", "IAM policy")] {
             let CloudError::Denied(text) = refused(code, 400) else { panic!("{code}") };
             assert!(text.contains(word) && text.contains("DoThis"), "{text}");
@@ -285,7 +287,7 @@ mod tests {
     }
 
     #[test]
-    fn long_words_are_cut() {
+    fn long_error_messages_are_truncated() {
         let body = format!("<R><Error><Code>A</Code><Message>{}</Message></Error></R>", "é".repeat(5000));
         assert!(Failure::read("DoThis", 400, &body).to_string().len() < 1000);
     }

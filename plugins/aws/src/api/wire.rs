@@ -1,10 +1,10 @@
-//! How calls get to AWS.
+//! How calls are sent to AWS.
 
 use super::call::Call;
 use super::failure::Failure;
 
-/// Sends calls, all of a list at once. The plugin has one that goes out over HTTP; a test may have others.
+/// Sends all calls of a list at once. The plugin sends them over HTTP; tests have their own implementations.
 pub trait Wire {
-    /// The bodies of the answers, in the same order.
+    /// Sends the calls and returns the bodies of the answers, in the same order.
     fn send(&self, calls: &[Call]) -> Vec<Result<String, Failure>>;
 }

@@ -1,10 +1,10 @@
-//! The annotations of Services that say what a load balancer is to be like, and how their values are read.
+//! The annotations of Services that configure load balancers, and how their values are read.
 
 use std::collections::BTreeMap;
 
 use skydock_sdk::{Result, types::CloudError};
 
-/// All of them begin so.
+/// The common prefix of all of them.
 const PREFIX: &str = "service.beta.kubernetes.io/aws-load-balancer-";
 
 pub(crate) const TYPE: &str = "type";
@@ -39,26 +39,26 @@ pub(crate) const NODE_LABELS: &str = "target-node-labels";
 pub(crate) const SUBNETS: &str = "subnets";
 pub(crate) const IP_ADDRESS_TYPE: &str = "ip-address-type";
 
-/// Annotations of one Service.
+/// The annotations of one Service.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Annotations<'a>(pub(crate) &'a [(String, String)]);
 
 impl<'a> Annotations<'a> {
-    /// The value, even an empty one.
+    /// Returns the value, which can be empty.
     pub(crate) fn get(self, name: &str) -> Option<&'a str> {
         let named = |key: &str| key.strip_prefix(PREFIX) == Some(name);
         self.0.iter().find(|(key, _)| named(key)).map(|(_, value)| value.as_str())
     }
 
-    /// The value, unless it is empty.
+    /// Returns the value if it is not empty.
     pub(crate) fn text(self, name: &str) -> Option<&'a str> {
         self.get(name).filter(|value| !value.is_empty())
     }
 
-    /// A boolean, by the words that Go's `strconv.ParseBool` knows.
+    /// Returns a boolean, with the values that Go's `strconv.ParseBool` accepts.
     ///
     /// # Errors
-    /// If it is none.
+    /// Fails if the value is not a boolean.
     pub(crate) fn flag(self, name: &str) -> Result<Option<bool>> {
         match self.text(name) {
             None => Ok(None),
@@ -68,21 +68,21 @@ impl<'a> Annotations<'a> {
         }
     }
 
-    /// A number.
+    /// Returns a number.
     ///
     /// # Errors
-    /// If it is none.
+    /// Fails if the value is not a number.
     pub(crate) fn number(self, name: &str) -> Result<Option<u32>> {
         self.get(name).map(|text| text.trim().parse().map_err(|_| wrong(name, "a number"))).transpose()
     }
 
-    /// A list parted by commas; empty parts do not count.
+    /// Returns a list separated by commas, without empty parts.
     pub(crate) fn list(self, name: &str) -> Vec<String> {
         let parts = self.get(name).unwrap_or_default().split(',');
         parts.map(str::trim).filter(|part| !part.is_empty()).map(str::to_owned).collect()
     }
 
-    /// `Key1=Val1,Key2=,Key3`. What stands behind a second `=` does not count, as in the official provider.
+    /// Returns the pairs of `Key1=Val1,Key2=,Key3`. Anything after a second `=` is ignored, as in the official provider.
     pub(crate) fn pairs(self, name: &str) -> BTreeMap<String, String> {
         let parts = self.get(name).unwrap_or_default().split(',');
         parts
@@ -94,12 +94,12 @@ impl<'a> Annotations<'a> {
             .collect()
     }
 
-    /// True if the load balancer is to be reached from inside only: any value but `false` says so.
+    /// Returns true if the load balancer is internal: any value except `false`.
     pub(crate) fn internal(self) -> bool {
         self.text(INTERNAL).is_some_and(|value| value != "false")
     }
 
-    /// True if TLS is asked for at this port.
+    /// Returns true if TLS is requested for this port.
     pub(crate) fn is_tls_port(self, port: u16, name: &str) -> bool {
         match self.text(TLS_PORTS) {
             None | Some("*") => true,
@@ -111,12 +111,12 @@ impl<'a> Annotations<'a> {
     }
 }
 
-/// The whole key of an annotation.
+/// Returns the full key of an annotation.
 pub(crate) fn key(name: &str) -> String {
     format!("{PREFIX}{name}")
 }
 
-/// An annotation whose value is not what it should be.
+/// Returns the error for an annotation with an invalid value.
 pub(crate) fn wrong(name: &str, expected: &str) -> CloudError {
     CloudError::invalid(format!("annotation {} is not {expected}", key(name)))
 }
@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn tls_ports_go_by_number_or_name() {
+    fn tls_ports_are_selected_by_number_or_name() {
         for (text, port, name, expected) in [
             ("*", 80, "", true),
             ("", 80, "", true),

@@ -1,4 +1,4 @@
-//! The machines behind a load balancer: what of them it has to know, kept for a while.
+//! The instances behind a load balancer, with the properties it needs, cached for a short time.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -21,8 +21,8 @@ use crate::{
     store,
 };
 
-/// How long it is believed what EC2 says of machines: long enough for many Services that change together, and short enough for a machine
-/// that comes or goes to be seen within a minute.
+/// How long information about instances is cached: long enough for many Services that change together, and short enough that an
+/// instance that is created or terminated is noticed within a minute.
 const KEPT: Duration = Duration::from_secs(30);
 
 /// A node that may be behind a load balancer.
@@ -30,27 +30,27 @@ const KEPT: Duration = Duration::from_secs(30);
 pub struct Member {
     /// `spec.providerID`.
     pub provider_id: Option<String>,
-    /// Labels; needed only if the Service chooses nodes by label.
+    /// The labels. Only required if the Service selects nodes by label.
     pub labels: Vec<Pair>,
 }
 
 /// The nodes behind a load balancer.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Members {
-    /// All of them.
+    /// All nodes.
     pub all: Vec<Member>,
-    /// Those that came and those that went since the last call that succeeded, if the host knows. Not for Services that choose
+    /// The nodes added and removed since the last successful call, if the host knows them. Not used for Services that select
     /// nodes by label.
     pub changes: Option<(Vec<Member>, Vec<Member>)>,
 }
 
-/// True if the Service chooses nodes by label.
+/// Returns true if the Service selects nodes by label.
 #[must_use]
 pub fn chooses(annotations: &[Pair]) -> bool {
     !Annotations(annotations).pairs(annotation::NODE_LABELS).is_empty()
 }
 
-/// IDs of the machines of those nodes that the Service chooses. Nodes that have none yet come with a later call.
+/// Returns the instance IDs of the nodes that the Service selects. Nodes without a provider ID are added by a later call.
 pub(crate) fn ids(members: &[Member], annotations: &[Pair]) -> BTreeSet<String> {
     let wanted = Annotations(annotations).pairs(annotation::NODE_LABELS);
     let fits = |member: &&Member| {
@@ -62,27 +62,27 @@ pub(crate) fn ids(members: &[Member], annotations: &[Pair]) -> BTreeSet<String> 
     ids.map(str::to_owned).collect()
 }
 
-/// What a load balancer has to know of a machine.
+/// The properties of an instance that a load balancer needs.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub(crate) struct Place {
-    /// Its VPC.
+    /// The VPC.
     pub(crate) vpc: String,
-    /// Its security groups.
+    /// The security groups.
     pub(crate) groups: BTreeSet<String>,
 }
 
-/// What EC2 said of machines, as it is kept.
+/// Information about instances, as it is stored.
 #[derive(Debug, Serialize, Deserialize)]
 struct Said {
-    /// When it was first asked, in seconds since 1970: what is asked later is not believed for longer.
+    /// When the first of them was read, in seconds since 1970. Later entries expire with it.
     since: u64,
-    /// Those that are there.
+    /// The instances that exist, grouped by their properties.
     machines: Vec<(Place, Vec<String>)>,
-    /// Those that are not.
+    /// The instances that do not exist.
     gone: BTreeSet<String>,
 }
 
-/// What is known of machines, by their IDs.
+/// The known instances by ID.
 struct Known {
     since: u64,
     places: BTreeMap<String, Place>,
@@ -96,15 +96,15 @@ impl Known {
 }
 
 impl Cloud<'_> {
-    /// Machines by ID; those that are gone, or end, are left out. Only those that are not known are asked for, and by one of
-    /// the calls that want to know at the same time.
+    /// Returns instances by ID, without those that are terminated or shutting down. Only unknown instances are requested, and by
+    /// one of several concurrent calls only.
     ///
     /// # Errors
-    /// If AWS cannot be asked.
+    /// Fails if a request to AWS fails.
     pub(crate) fn places(&self, ids: &BTreeSet<String>) -> Result<BTreeMap<String, Place>> {
         let mut known = self.known_machines();
         if known.lacks(ids).next().is_some() {
-            // If the others take long, better twice than not at all.
+            // If the other call takes too long, a duplicate request is better than none.
             let _turn = self.turn("machines");
             known = self.known_machines();
             let unknown: Vec<String> = known.lacks(ids).map(str::to_owned).collect();
@@ -142,10 +142,10 @@ impl Cloud<'_> {
                     }
                     Ok(_) => _ = known.gone.insert(id),
                     Err(CloudError::Invalid(reason)) => {
-                        log::warn("machines", format_args!("{id} is left out: {reason}"));
+                        log::warn("machines", format_args!("{id} is skipped: {reason}"));
                         known.gone.insert(id);
                     }
-                    // A machine of which nothing is known may be one that serves: better nothing changes.
+                    // An instance with an unknown state may be in use, so the call fails and changes nothing.
                     Err(error) => failed = failed.or(Some(error)),
                 }
             }
@@ -155,13 +155,13 @@ impl Cloud<'_> {
             grouped.entry(place.clone()).or_default().push(id.clone());
         }
         let said = Said { since: known.since, machines: grouped.into_iter().collect(), gone: known.gone.clone() };
-        // What is known is kept all the same: the next call asks for the rest.
+        // The known instances are stored in any case, so that the next call requests only the rest.
         store::save(self.store, &self.key("machines"), &said, KEPT);
         failed.map_or(Ok(()), Err)
     }
 }
 
-/// Stopped machines may be targets; those that end may not.
+/// Returns true if an instance in this state can be a target: stopped ones can, terminating ones cannot.
 fn is_there(state: &str) -> bool {
     !matches!(state, "terminated" | "shutting-down")
 }
@@ -171,7 +171,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nodes_are_chosen_by_all_labels_and_need_a_machine() {
+    fn nodes_need_all_labels_and_a_provider_id() {
         let member = |id: &str, labels: &[(&str, &str)]| Member {
             provider_id: Some(format!("aws:///eu-west-1a/{id}")).filter(|_| !id.is_empty()),
             labels: labels.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect(),
@@ -192,9 +192,9 @@ mod tests {
         assert_eq!(chosen("pool=c"), "");
     }
 
-    /// Others that come meanwhile do not make what is known any younger.
+    /// Instances that are added later do not extend the lifetime of earlier entries.
     #[test]
-    fn machines_that_come_and_go_are_seen_within_a_minute() {
+    fn new_and_deleted_instances_are_seen_within_a_minute() {
         use crate::testing::{Memory, Scripted, nothing, refused, setup};
         let (setup, store) = (setup(), Memory::default());
         let turned = std::cell::Cell::new(false);
@@ -236,9 +236,9 @@ mod tests {
         assert_eq!(at(60, &["i-goes", "i-comes"]), "i-comes");
     }
 
-    /// One machine of which nothing is known for sure costs no answer about others.
+    /// An error about one instance does not discard the information about others.
     #[test]
-    fn what_is_known_is_kept_though_one_answer_is_missing() {
+    fn an_error_for_one_instance_keeps_the_others_cached() {
         use crate::testing::{Memory, Scripted, nothing, refused, setup};
         let (setup, store) = (setup(), Memory::default());
         let wire = Scripted::new(|call: &crate::api::call::Call| {

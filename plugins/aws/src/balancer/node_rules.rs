@@ -1,6 +1,6 @@
-//! What the nodes' security groups let in for a network load balancer: clients, health checks, and path MTU discovery.
+//! The rules of the nodes' security groups for a network load balancer: clients, health checks, and path MTU discovery.
 //!
-//! Rules are known by their descriptions, which are the official provider's.
+//! Rules are identified by their descriptions, which are those of the official provider.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -25,34 +25,34 @@ const CLIENT: &str = "kubernetes.io/rule/nlb/client";
 const HEALTH: &str = "kubernetes.io/rule/nlb/health";
 const MTU: &str = "kubernetes.io/rule/nlb/mtu";
 
-/// How often the nodes' groups are looked at again when somebody else has changed them meanwhile.
+/// How often the nodes' security groups are read again if another client changes them at the same time.
 const LOOKS: usize = 3;
 
 /// Security groups with the cluster's tag, by ID.
 pub(crate) type ClusterGroups = BTreeMap<String, SecurityGroup>;
 
-/// What comes to the nodes from one load balancer.
+/// The traffic from one load balancer to the nodes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Traffic {
-    /// Protocol (`tcp` or `udp`) and port of clients.
+    /// Protocol (`tcp` or `udp`) and port of client traffic.
     pub(crate) clients: BTreeSet<(&'static str, u16)>,
-    /// Ports of health checks.
+    /// The ports of health checks.
     pub(crate) health: BTreeSet<u16>,
-    /// Where clients come from.
+    /// The source ranges of clients.
     pub(crate) ranges: BTreeSet<String>,
-    /// Where the load balancer itself is.
+    /// The ranges of the load balancer's subnets.
     pub(crate) subnets: BTreeSet<String>,
-    /// What others need.
+    /// The health checks of other load balancers.
     pub(crate) probes: Probes,
 }
 
-/// Health checks of other load balancers. One rule has to do for all that come from the same subnets to the same port, and it bears the
-/// name of the first that needed it.
+/// Health checks of other load balancers. Load balancers in the same subnets share one rule per checked port, with the name of
+/// the first load balancer that needed it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Probes {
-    /// The port of kube-proxy's own check, if Services share that: others may be about to use it.
+    /// The port of kube-proxy's health check if Services share it. Other Services may be about to use it.
     pub(crate) shared: Option<u16>,
-    /// Ports that others check; none if nobody has looked.
+    /// The ports that other load balancers check, or `None` if they have not been read.
     pub(crate) others: Option<BTreeSet<u16>>,
 }
 
@@ -63,12 +63,12 @@ impl Probes {
     }
 }
 
-/// The only port of a rule for health checks.
+/// Returns the only port of a rule for health checks.
 fn port(rule: &Rule) -> u16 {
     rule.ports.and_then(|(from, _)| from.try_into().ok()).unwrap_or_default()
 }
 
-/// The rules of one load balancer.
+/// Returns the rules for one load balancer.
 pub(crate) fn wanted(balancer: &str, traffic: &Traffic) -> Rules {
     let mut rules = Rules::new();
     for (protocol, port) in &traffic.clients {
@@ -76,7 +76,7 @@ pub(crate) fn wanted(balancer: &str, traffic: &Traffic) -> Rules {
             rules.insert(Rule::port(protocol, *port, Source::range(range)), format!("{CLIENT}={balancer}"));
         }
     }
-    // Where all the world may come by TCP, health checks may, too.
+    // If all clients are allowed over TCP, health checks are allowed too.
     let by_tcp = traffic.clients.iter().filter(|(protocol, _)| *protocol == "tcp").map(|(_, port)| *port);
     let open = traffic.ranges.contains("0.0.0.0/0") && by_tcp.collect::<BTreeSet<_>>().is_superset(&traffic.health);
     if !open {
@@ -90,8 +90,8 @@ pub(crate) fn wanted(balancer: &str, traffic: &Traffic) -> Rules {
     rules
 }
 
-/// What is to be added to and taken from one group. Rules of others stay, also those that say the same; and of its own those for health
-/// checks that others may need, while there are any.
+/// Returns the rules to add to and to remove from one group. Rules of others are kept, including identical ones. The load
+/// balancer's own rules for health checks are kept if other load balancers may need them.
 pub(crate) fn changes(balancer: &str, there: &Rules, wanted: &Rules, probes: &Probes) -> (Rules, Rules) {
     let (client, health) = (format!("{CLIENT}={balancer}"), format!("{HEALTH}={balancer}"));
     let lacking = wanted.iter().filter(|(rule, _)| !there.contains_key(*rule));
@@ -109,13 +109,13 @@ pub(crate) fn changes(balancer: &str, there: &Rules, wanted: &Rules, probes: &Pr
     }
     let after = there.iter().filter(|(rule, _)| !revoke.contains_key(*rule)).chain(&grant);
     let after: Vec<&Rule> = after.filter(|(_, text)| text.contains(CLIENT)).map(|(rule, _)| rule).collect();
-    // The last one takes with it what it shared, which may bear the name of one that is gone.
+    // The last load balancer also removes the shared rules, which may have the name of a deleted load balancer.
     if let (true, Some(others)) = (after.is_empty(), &probes.others) {
         let idle = there.iter().filter(|(rule, text)| text.starts_with(HEALTH) && !others.contains(&port(rule)));
         let idle = idle.filter(|(rule, _)| !wanted.contains_key(*rule));
         revoke.extend(idle.map(|(rule, text)| (rule.clone(), text.clone())));
     }
-    // All load balancers share the rule for path MTU discovery from the same clients.
+    // All load balancers with the same client ranges share the rule for path MTU discovery.
     let clients: BTreeSet<Rule> = after
         .into_iter()
         .filter(|rule| matches!(rule.source, Source::V4(_)))
@@ -128,10 +128,11 @@ pub(crate) fn changes(balancer: &str, there: &Rules, wanted: &Rules, probes: &Pr
     (grant, revoke)
 }
 
-/// The groups of the nodes that are to let traffic in: of each machine the one with the cluster's tag, or its only one.
+/// Returns the nodes' security groups that must allow the traffic: for each instance the group with the cluster's tag, or its
+/// only group.
 ///
 /// # Errors
-/// If a machine has several that could be meant.
+/// Fails if an instance has several candidates.
 pub(crate) fn groups(places: &BTreeMap<String, machine::Place>, tagged: &BTreeSet<String>) -> Result<BTreeSet<String>> {
     let mut groups = BTreeSet::new();
     for (id, place) in places {
@@ -142,7 +143,7 @@ pub(crate) fn groups(places: &BTreeMap<String, machine::Place>, tagged: &BTreeSe
             [one] => _ = groups.insert((*one).clone()),
             [..] => {
                 return Err(invalid(format!(
-                    "machine {id} has several security groups that could be the nodes': give exactly one of them the \
+                    "instance {id} has several security groups that could be the nodes' group: add to exactly one of them the \
                      cluster's tag"
                 )));
             }
@@ -151,20 +152,42 @@ pub(crate) fn groups(places: &BTreeMap<String, machine::Place>, tagged: &BTreeSe
     Ok(groups)
 }
 
-/// What is to be done about the nodes' groups.
-struct Plan {
-    /// Those with the cluster's tag.
-    groups: ClusterGroups,
-    calls: Vec<Call>,
-    /// True if rules for health checks go.
-    closes_checks: bool,
+/// Security groups whose rules were read.
+struct Looked {
+    /// The groups with the cluster's tag.
+    tagged: ClusterGroups,
+    /// These groups and the nodes' own groups.
+    all: ClusterGroups,
+    /// The groups that must allow the traffic.
+    open: BTreeSet<String>,
+}
+
+impl Looked {
+    /// Returns the calls that change the groups, and true if rules for health checks are removed.
+    fn changes(&self, balancer: &str, traffic: &Traffic) -> (Vec<Call>, bool) {
+        let (rules, none) = (wanted(balancer, traffic), Rules::new());
+        let mut calls = Vec::new();
+        let mut closes_checks = false;
+        for (id, group) in &self.all {
+            let wanted = if self.open.contains(id) { &rules } else { &none };
+            let (grant, revoke) = changes(balancer, &permission::rules(&group.ip_permissions), wanted, &traffic.probes);
+            if !revoke.is_empty() {
+                closes_checks |= revoke.values().any(|text| text.starts_with(HEALTH));
+                calls.push(permission::revoke(id, &revoke));
+            }
+            if !grant.is_empty() {
+                calls.push(permission::authorize(id, &grant));
+            }
+        }
+        (calls, closes_checks)
+    }
 }
 
 impl Cloud<'_> {
-    /// Security groups with the cluster's tag, in its VPC.
+    /// Returns the security groups with the cluster's tag, in its VPC.
     ///
     /// # Errors
-    /// If AWS cannot be asked.
+    /// Fails if a request to AWS fails.
     pub(crate) fn cluster_groups(&self, cluster: &Cluster, vpc: Option<&str>) -> Result<ClusterGroups> {
         let in_vpc = vpc.map(|vpc| ("vpc-id", vec![vpc.to_owned()]));
         let call = network::groups_by(std::iter::once(network::of_cluster(cluster)).chain(in_vpc));
@@ -172,11 +195,11 @@ impl Cloud<'_> {
         Ok(groups.map(|group| (group.group_id.clone(), group)).collect())
     }
 
-    /// Lets a load balancer's traffic in at the nodes behind it, and nowhere else. Without nodes or traffic, takes all its rules
-    /// away. Tells which groups bear the cluster's tag; nothing if the nodes' groups are not this plugin's to change.
+    /// Allows a load balancer's traffic to the nodes behind it, and only to them. Without nodes or traffic, all its rules are
+    /// removed. Returns the groups with the cluster's tag, or `None` if the plugin does not manage the nodes' groups.
     ///
     /// # Errors
-    /// If AWS cannot be asked, or another instance is at it for too long.
+    /// Fails if a request to AWS fails, or if another plugin instance holds the lock for too long.
     pub(crate) fn sync_node_rules(
         &self,
         cluster: &Cluster,
@@ -190,36 +213,40 @@ impl Cloud<'_> {
             return Ok(None);
         }
         if !likely {
-            let Plan { groups, calls, .. } = self.node_rule_calls(cluster, vpc, balancer, places, traffic)?;
-            if calls.is_empty() {
-                return Ok(Some(groups));
+            let looked = self.look_at_groups(cluster, vpc, places)?;
+            if looked.changes(balancer, traffic).0.is_empty() {
+                return Ok(Some(looked.tagged));
             }
         }
-        // The groups are shared by all Services: their rules are read and changed by one at a time.
+        // All Services share the groups, so only one call at a time reads and changes their rules.
         let Some(turn) = self.turn("node-rules") else {
-            return Err(CloudError::conflict("others are at the nodes' security groups"));
+            return Err(CloudError::conflict("another client is changing the nodes' security groups"));
         };
         for _ in 0..LOOKS {
-            let mut plan = self.node_rule_calls(cluster, vpc, balancer, places, traffic)?;
-            if plan.closes_checks && traffic.probes.others.is_some() {
-                // Whoever has come to need them since they were looked at has made its target group before it waits for its turn.
+            let looked = self.look_at_groups(cluster, vpc, places)?;
+            let (mut calls, closes_checks) = looked.changes(balancer, traffic);
+            if closes_checks && traffic.probes.others.is_some() {
+                // A load balancer that needs the checks since then has created its target group before it waits for the lock.
                 let mut traffic = traffic.clone();
                 traffic.probes.others = Some(self.checked_by_others(vpc, balancer)?);
-                plan = self.node_rule_calls(cluster, vpc, balancer, places, &traffic)?;
+                (calls, _) = looked.changes(balancer, &traffic);
             }
-            if self.change_rules(&turn, &plan.calls)? {
-                return Ok(Some(plan.groups));
+            if self.change_rules(&turn, &calls)? {
+                return Ok(Some(looked.tagged));
             }
         }
-        Err(CloudError::conflict("the nodes' security groups change all the time: is anybody else at them?"))
+        Err(CloudError::conflict("the nodes' security groups keep changing: check whether another client changes them"))
     }
 
-    /// False if others, who take no turns, have changed a group meanwhile: of several rules AWS then changes none.
+    /// Sends the calls. Returns false if a client without the lock has changed a group in the meantime: AWS then changes none of
+    /// the rules of a call.
     fn change_rules(&self, turn: &Turn<'_>, calls: &[Call]) -> Result<bool> {
         let mut is_done = true;
         for call in calls {
             if !turn.goes_on() {
-                return Err(CloudError::conflict("it took too long, and others are at the nodes' security groups"));
+                return Err(CloudError::conflict(
+                    "it took too long, and another client is changing the nodes' security groups",
+                ));
             }
             match api::one(self.wire, call) {
                 Ok(_) => {}
@@ -234,14 +261,13 @@ impl Cloud<'_> {
         Ok(is_done)
     }
 
-    fn node_rule_calls(
+    /// Reads the cluster's groups and the nodes' own groups.
+    fn look_at_groups(
         &self,
         cluster: &Cluster,
         vpc: Option<&str>,
-        balancer: &str,
         places: &BTreeMap<String, machine::Place>,
-        traffic: &Traffic,
-    ) -> Result<Plan> {
+    ) -> Result<Looked> {
         let tagged = self.cluster_groups(cluster, vpc)?;
         let mut all = tagged.clone();
         let open = groups(places, &all.keys().cloned().collect())?;
@@ -251,25 +277,10 @@ impl Cloud<'_> {
                 all.insert(group.group_id.clone(), group);
             }
         }
-        let rules = wanted(balancer, traffic);
-        let mut calls = Vec::new();
-        let mut closes_checks = false;
-        for (id, group) in &all {
-            let none = Rules::new();
-            let wanted = if open.contains(id) { &rules } else { &none };
-            let (grant, revoke) = changes(balancer, &permission::rules(&group.ip_permissions), wanted, &traffic.probes);
-            if !revoke.is_empty() {
-                closes_checks |= revoke.values().any(|text| text.starts_with(HEALTH));
-                calls.push(permission::revoke(id, &revoke));
-            }
-            if !grant.is_empty() {
-                calls.push(permission::authorize(id, &grant));
-            }
-        }
-        Ok(Plan { groups: tagged, calls, closes_checks })
+        Ok(Looked { tagged, all, open })
     }
 
-    /// Ports at which other load balancers check their targets.
+    /// Returns the ports on which other load balancers check their targets.
     fn checked_by_others(&self, vpc: Option<&str>, balancer: &str) -> Result<BTreeSet<u16>> {
         let own = format!("/{balancer}/");
         let is_own = |of: &[String]| !of.is_empty() && of.iter().all(|arn| arn.contains(&own));
@@ -278,7 +289,7 @@ impl Cloud<'_> {
             vpc.is_none_or(|vpc| group.vpc_id.is_empty() || group.vpc_id == vpc)
                 && !is_own(&group.load_balancer_arns.items)
         });
-        Ok(others.map(|group| group.health_check_port.parse().unwrap_or(group.port)).collect())
+        Ok(others.map(|group| group.checked_port()).collect())
     }
 }
 

@@ -1,13 +1,13 @@
-//! Security groups that are made for a load balancer, and taken away with it.
+//! Security groups that are created and deleted with a load balancer.
 
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, time::Duration};
 
 use skydock_sdk::{
     Result, log,
     types::{CloudError, Service},
 };
 
-use super::{LETTING_GO, name, node_rules::ClusterGroups};
+use super::{name, node_rules::ClusterGroups};
 use crate::{
     api::{
         self,
@@ -20,7 +20,10 @@ use crate::{
     tags::{self, Cluster, Owner, Tags},
 };
 
-/// The rules of a load balancer's own group: these protocols and ports from these ranges, and path MTU discovery.
+/// How long it takes until a resource that is being deleted releases the resources it uses.
+pub(crate) const LETTING_GO: Duration = Duration::from_secs(10);
+
+/// Returns the rules of a load balancer's own group: these protocols and ports from these ranges, and path MTU discovery.
 pub(crate) fn rules(ports: &BTreeSet<(&'static str, u16)>, ranges: &[String]) -> Rules {
     let mut rules = Rules::new();
     for range in ranges {
@@ -35,10 +38,10 @@ pub(crate) fn rules(ports: &BTreeSet<(&'static str, u16)>, ranges: &[String]) ->
 }
 
 impl Cloud<'_> {
-    /// The group of this name in the VPC; makes it if there is none.
+    /// Returns the group with this name in the VPC, and creates it if it does not exist.
     ///
     /// # Errors
-    /// If it is another cluster's, or AWS refuses.
+    /// Fails if the group belongs to another cluster, or if a request to AWS fails.
     pub(crate) fn own_group(
         &self,
         cluster: &Cluster,
@@ -47,7 +50,7 @@ impl Cloud<'_> {
         description: &str,
         wanted: &Tags,
     ) -> Result<String> {
-        // Not the Service's: the official provider leaves that out here.
+        // Without the tag of the Service, which the official provider does not set here.
         let additional: Tags =
             wanted.iter().filter(|(key, _)| *key != tags::SERVICE).map(|(k, v)| (k.clone(), v.clone())).collect();
         let filters = [("group-name", vec![name.to_owned()]), ("vpc-id", vec![vpc.to_owned()])];
@@ -55,7 +58,7 @@ impl Cloud<'_> {
             match cluster.owner(&group.tags()) {
                 Owner::Ours => {}
                 Owner::Others => {
-                    return Err(invalid(format!("security group {name} bears the tag of another cluster")));
+                    return Err(invalid(format!("security group {name} has the tag of another cluster")));
                 }
                 Owner::Nobody => {
                     api::one(self.wire, &network::create_tags(&group.group_id, &cluster.owned(&Tags::new())))?;
@@ -68,10 +71,10 @@ impl Cloud<'_> {
         Ok(group_id)
     }
 
-    /// Makes the rules of a group exactly these.
+    /// Replaces the rules of a group with these.
     ///
     /// # Errors
-    /// If it is not there, or AWS refuses.
+    /// Fails if the group does not exist, or if a request to AWS fails.
     pub(crate) fn set_rules(&self, group: &str, wanted: &Rules) -> Result<()> {
         let groups = network::groups(self.wire, &network::groups_by([("group-id", vec![group.to_owned()])]))?;
         let found = groups.first().ok_or_else(|| CloudError::not_found(format!("no security group {group}")))?;
@@ -90,10 +93,11 @@ impl Cloud<'_> {
         Ok(())
     }
 
-    /// IDs of groups of this name; out of those that bear the cluster's tag, if they were asked for already: others are not taken away.
+    /// Returns the IDs of the groups with this name. If the groups with the cluster's tag have already been read, only those are
+    /// searched, because other groups are not deleted.
     ///
     /// # Errors
-    /// If AWS cannot be asked.
+    /// Fails if a request to AWS fails.
     pub(crate) fn groups_named(
         &self,
         name: &str,
@@ -109,11 +113,11 @@ impl Cloud<'_> {
         Ok(network::groups(self.wire, &call)?.into_iter().map(|group| group.group_id).collect())
     }
 
-    /// Takes away those of these groups that were made for this Service, and the rules of its other groups that speak of them.
-    /// Those in `keep` stay, and so does what bears no tag of this cluster.
+    /// Deletes those of these groups that were created for this Service, and the rules in other groups of the cluster that refer
+    /// to them. Groups in `keep`, and groups without a tag of this cluster, are not deleted.
     ///
     /// # Errors
-    /// `in-progress` if one is still in use; or if AWS refuses.
+    /// Returns `in-progress` if a group is still in use. Fails if a request to AWS fails.
     pub(crate) fn remove_groups(
         &self,
         cluster: &Cluster,
@@ -126,7 +130,7 @@ impl Cloud<'_> {
             return Ok(());
         }
         let found = network::groups(self.wire, &network::groups_by([("group-id", candidates)]))?;
-        // Who installs a cluster gives its own groups the same tag, and a user may have named a group of another Service.
+        // The cluster's installer gives its own groups the same tag, and a user may have named a group of another Service.
         let names =
             [name::network_security_group(&self.config.cluster_name, service), name::classic_security_group(service)];
         let made = |group: &SecurityGroup| cluster.owns(&group.tags()) && names.contains(&group.group_name);
@@ -149,20 +153,20 @@ impl Cloud<'_> {
             None => Ok(()),
             Some(id) => Err(CloudError::in_progress(
                 LETTING_GO,
-                format!("security group {id} is still in use by the load balancer that goes"),
+                format!("security group {id} is still in use by the load balancer that is being deleted"),
             )),
         }
     }
 
-    /// Takes away the rules that let members of these groups in, but for those of other clusters.
+    /// Deletes the rules that allow traffic from members of these groups, except in groups of other clusters.
     fn revoke_references(&self, cluster: &Cluster, ids: &[String]) -> Result<()> {
         let call = network::groups_by([("ip-permission.group-id", ids.to_vec())]);
         for group in network::groups(self.wire, &call)? {
             let names = |rule: &Rule| matches!(&rule.source, Source::Group(id) if ids.contains(id));
             let rules = permission::rules(&group.ip_permissions);
             let speaking: Rules = rules.into_iter().filter(|(rule, _)| names(rule)).collect();
-            // A group without any cluster's tag may be the nodes'. Rules of other clusters keep the group from going; that is
-            // theirs to see to.
+            // A group without a cluster tag may be the nodes' group. Rules in groups of other clusters prevent the deletion, and
+            // must be removed by their owner.
             if !speaking.is_empty() && cluster.owner(&group.tags()) != Owner::Others {
                 match api::one(self.wire, &permission::revoke(&group.group_id, &speaking)) {
                     Err(failure) if !failure.is_not_found() => return Err(failure.into()),
@@ -180,7 +184,7 @@ mod tests {
     use crate::testing::{Memory, Scripted, nothing, service, setup};
 
     #[test]
-    fn a_group_of_its_own_lets_in_ports_and_path_mtu_discovery() {
+    fn the_managed_group_allows_ports_and_path_mtu_discovery() {
         let ports = BTreeSet::from([("tcp", 80), ("udp", 53)]);
         let ranges = ["10.0.0.0/8".to_owned(), "::/0".to_owned()];
         let rules = rules(&ports, &ranges);
@@ -191,7 +195,8 @@ mod tests {
         assert_eq!(rules.len(), 5);
     }
 
-    /// A region with one group, which bears the cluster's tag: its members may talk to each other.
+    /// Removes a group with this name and the cluster's tag, whose members can reach each other, and returns the actions that
+    /// changed something.
     fn removed(name: &str) -> Vec<String> {
         let group = format!(
             "<DescribeSecurityGroupsResponse><securityGroupInfo><item><groupId>sg-1</groupId><groupName>{name}</groupName>\
@@ -212,10 +217,10 @@ mod tests {
         sent.iter().map(|call| call.action.to_owned()).filter(|action| !action.starts_with("Describe")).collect()
     }
 
-    /// Whoever installs the cluster tags its groups alike, and other Services' groups bear the tag, too: the annotation
-    /// `security-groups` named one, and does not any more.
+    /// The cluster's installer gives its own groups the same tag, and so do other Services: the annotation `security-groups` may
+    /// have named one of them before.
     #[test]
-    fn a_group_that_was_not_made_for_this_service_stays() {
+    fn a_group_not_created_for_this_service_is_kept() {
         for name in ["nodes.c.example", "k8s-nodes", "k8s-default-web-0000000000", "k8s-elb-a0123"] {
             assert_eq!(removed(name), Vec::<String>::new(), "{name}");
         }

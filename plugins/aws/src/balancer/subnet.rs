@@ -1,4 +1,4 @@
-//! Which subnets a load balancer lives in.
+//! The choice of the subnets of a load balancer.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -18,24 +18,24 @@ use crate::{
     tags::{Cluster, Owner},
 };
 
-/// How long the picture of the VPC is used: many Services are made at once, subnets change rarely.
+/// How long the information about the VPC is cached. Many Services may be created at once, and subnets change rarely.
 const PICTURE: Duration = Duration::from_secs(60);
 
-/// A subnet's ranges do not change.
+/// How long the ranges of subnets are cached. They do not change.
 const RANGES: Duration = Duration::from_secs(24 * 3600);
 
 const ROLE_PUBLIC: &str = "kubernetes.io/role/elb";
 const ROLE_INTERNAL: &str = "kubernetes.io/role/internal-elb";
 
-/// What is to be known of a subnet.
+/// The relevant properties of a subnet.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Place {
     pub(crate) id: String,
     name: String,
     zone: String,
-    /// True in a zone that has load balancers: not a local zone, nor one of Wavelength.
+    /// True if the zone supports load balancers: it is neither a local zone nor a Wavelength zone.
     regular: bool,
-    /// None if there is no route table for it.
+    /// Whether the subnet is public, or `None` if it has no route table.
     public: Option<bool>,
     for_public: bool,
     for_internal: bool,
@@ -44,16 +44,16 @@ pub(crate) struct Place {
     ranges: Ranges,
 }
 
-/// Ranges of a subnet.
+/// The address ranges of a subnet.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Ranges {
-    /// IPv4.
+    /// The IPv4 range.
     pub(crate) v4: String,
-    /// IPv6.
+    /// The IPv6 range.
     pub(crate) v6: Option<String>,
 }
 
-/// What is known of a VPC's subnets.
+/// Returns the properties of the subnets of a VPC.
 pub(crate) fn picture(subnets: &[Subnet], tables: &[RouteTable], zones: &[Zone], cluster: &Cluster) -> Vec<Place> {
     let regular = |name: &str| {
         let zone = zones.iter().find(|zone| zone.zone_name == name);
@@ -71,7 +71,7 @@ pub(crate) fn picture(subnets: &[Subnet], tables: &[RouteTable], zones: &[Zone],
             for_public: tags.contains_key(ROLE_PUBLIC),
             for_internal: tags.contains_key(ROLE_INTERNAL),
             ours: owner == Owner::Ours,
-            // The old tag of another cluster does not keep a subnet from being used, as in the official provider.
+            // The legacy tag of another cluster does not exclude a subnet, as in the official provider.
             others: owner == Owner::Others && crate::tags::clusters(&tags).any(|(_, legacy)| !legacy),
             ranges: Ranges { v4: subnet.cidr_block.clone(), v6: subnet.ipv6().map(str::to_owned) },
         }
@@ -79,7 +79,7 @@ pub(crate) fn picture(subnets: &[Subnet], tables: &[RouteTable], zones: &[Zone],
     subnets.iter().map(place).collect()
 }
 
-/// True if the subnet's route table, or else the VPC's main one, leads to an internet gateway.
+/// Returns true if the subnet's route table, or otherwise the VPC's main route table, has a route to an internet gateway.
 fn is_public(id: &str, tables: &[RouteTable]) -> Option<bool> {
     let own = tables.iter().find(|table| table.association_set.items.iter().any(|one| one.subnet_id == id));
     let main = || tables.iter().find(|table| table.association_set.items.iter().any(|one| one.main));
@@ -87,12 +87,12 @@ fn is_public(id: &str, tables: &[RouteTable]) -> Option<bool> {
     Some(table.route_set.items.iter().any(|route| route.gateway_id.starts_with("igw")))
 }
 
-/// The subnets of a load balancer, one a zone, in order of the zones.
+/// Chooses the subnets of a load balancer, one per zone, in the order of the zones.
 ///
-/// Among several in a zone, the one with the role's tag comes first, then the one with the cluster's tag, then the first by ID.
+/// In each zone, a subnet with the tag of the role is preferred, then one with the cluster's tag, then the first one by ID.
 ///
 /// # Errors
-/// If there are none.
+/// Fails if there is no subnet.
 pub(crate) fn choose<'a>(picture: &'a [Place], internal: bool, fallback: Option<&str>) -> Result<Vec<&'a Place>> {
     let mut candidates: Vec<&Place> = picture.iter().filter(|place| place.ours || !place.others).collect();
     if candidates.is_empty() {
@@ -117,17 +117,17 @@ pub(crate) fn choose<'a>(picture: &'a [Place], internal: bool, fallback: Option<
     if chosen.is_empty() {
         let kind = if internal { "" } else { "public " };
         return Err(CloudError::internal(format!(
-            "no {kind}subnet of the VPC is for this load balancer: tag some, or name them by annotation {}",
+            "no {kind}subnet of the VPC is suitable for this load balancer: tag some, or set annotation {}",
             super::annotation::key(super::annotation::SUBNETS)
         )));
     }
     Ok(chosen)
 }
 
-/// The subnets that a Service names, by ID or by the tag `Name`, in its order.
+/// Returns the subnets that a Service names, by ID or by the tag `Name`, in the same order.
 ///
 /// # Errors
-/// If one is not there, or a name stands for several.
+/// Fails if a subnet does not exist, or if a name is ambiguous.
 pub(crate) fn named<'a>(picture: &'a [Place], wanted: &[String]) -> Result<Vec<&'a Place>> {
     let mut chosen = Vec::new();
     for word in wanted {
@@ -144,10 +144,10 @@ pub(crate) fn named<'a>(picture: &'a [Place], wanted: &[String]) -> Result<Vec<&
 }
 
 impl Cloud<'_> {
-    /// The subnets for a new load balancer.
+    /// Returns the subnets of a load balancer with their ranges.
     ///
     /// # Errors
-    /// If there are none, or AWS cannot be asked.
+    /// Fails if there is no subnet, or if a request to AWS fails.
     pub(crate) fn subnets(
         &self,
         cluster: &Cluster,
@@ -179,10 +179,10 @@ impl Cloud<'_> {
         Ok(picture)
     }
 
-    /// The ranges of subnets.
+    /// Returns the ranges of subnets.
     ///
     /// # Errors
-    /// If AWS cannot be asked, or one is not there.
+    /// Fails if a request to AWS fails, or if a subnet does not exist.
     pub(crate) fn ranges(&self, ids: &[String]) -> Result<Vec<Ranges>> {
         let key = self.key("ranges");
         let mut known: BTreeMap<String, Ranges> = store::load(self.store, &key).unwrap_or_default();

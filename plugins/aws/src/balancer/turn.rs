@@ -1,4 +1,4 @@
-//! Taking turns, for what instances of the plugin should do one after the other.
+//! A lock between plugin instances, for actions that must not run at the same time.
 
 use std::{
     hash::{BuildHasher as _, Hasher as _, RandomState},
@@ -7,13 +7,13 @@ use std::{
 
 use crate::cloud::Cloud;
 
-/// How long a turn may take, and how long it is waited for.
+/// How long the lock is held at most, and how long a call waits for it.
 const LONGEST: Duration = Duration::from_secs(20);
 
-/// How often it is looked whether it is over.
+/// How often a waiting call tries to take the lock.
 const LOOK: Duration = Duration::from_millis(50);
 
-/// A turn, until it is dropped.
+/// The lock, held until it is dropped.
 pub(crate) struct Turn<'a> {
     cloud: Cloud<'a>,
     key: String,
@@ -21,10 +21,10 @@ pub(crate) struct Turn<'a> {
 }
 
 impl<'a> Cloud<'a> {
-    /// Waits for the turn at this; none if others are at it for too long.
+    /// Waits for the lock with this name. Returns `None` if others hold it for too long.
     pub(crate) fn turn(&self, at: &str) -> Option<Turn<'a>> {
         let key = self.key(&format!("turn/{at}"));
-        // Nobody else is this at the same time.
+        // A random ID that no other holder has at the same time.
         let who = format!("{:x}", RandomState::new().build_hasher().finish());
         for _ in 0..LONGEST.as_millis() / LOOK.as_millis() {
             if self.store.reserve(&key, &who, LONGEST) {
@@ -37,7 +37,7 @@ impl<'a> Cloud<'a> {
 }
 
 impl Turn<'_> {
-    /// Lets the turn last as long again from now on. False if it was over, and others may be at it.
+    /// Renews the lock for its full duration. Returns false if the lock was lost and others may hold it.
     pub(crate) fn goes_on(&self) -> bool {
         self.cloud.store.reserve(&self.key, &self.who, LONGEST)
     }
@@ -60,7 +60,7 @@ mod tests {
     };
 
     #[test]
-    fn a_turn_is_over_when_it_is_dropped_and_no_sooner() {
+    fn dropping_a_turn_releases_only_its_own_lock() {
         let (setup, store, wire, none) = (setup(), Memory::default(), Scripted::new(nothing), Vec::new);
         let cloud = Cloud::new(&setup, &wire, &store, &none, 0);
         let key = cloud.key("turn/x");
@@ -68,7 +68,7 @@ mod tests {
         assert!(store.get(&key).is_some());
         assert!(cloud.turn("y").is_some(), "another matter");
         assert!(turn.goes_on());
-        // It took too long, and another one has it.
+        // The lock expired, and another holder has taken it.
         store.0.borrow_mut().insert(key.clone(), "two".to_owned());
         assert!(!turn.goes_on());
         drop(turn);

@@ -1,4 +1,4 @@
-//! The way from a classic load balancer to the nodes: their security groups let all in that comes from its group.
+//! Access from a classic load balancer to the nodes: their security groups allow all traffic from its group.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -23,7 +23,8 @@ use crate::{
     tags::Cluster,
 };
 
-/// The group of a load balancer that the nodes know: the first the user names, else one that is no extra, else any.
+/// Returns the group of a load balancer that the nodes' groups refer to: the first one named by the user, otherwise one that is
+/// not an extra group, otherwise the first extra group.
 pub(super) fn first<'a>(groups: &'a [String], service: &Service) -> Option<&'a String> {
     let annotations = Annotations(&service.annotations);
     let named = annotations.list(annotation::SECURITY_GROUPS);
@@ -36,7 +37,7 @@ pub(super) fn first<'a>(groups: &'a [String], service: &Service) -> Option<&'a S
     groups.iter().min_by_key(|group| rank(group))
 }
 
-/// Which groups get the rule, and which lose it: the cluster's, where no machine needs it.
+/// Returns the groups that need the rule, and the groups of the cluster that have the rule but do not need it.
 fn changes(
     groups: &BTreeMap<String, SecurityGroup>,
     open: &BTreeSet<String>,
@@ -50,7 +51,7 @@ fn changes(
     (grant, revoke)
 }
 
-/// True for a group that the cluster has for itself, as its nodes': it is let in whether or not a load balancer bears it.
+/// Returns true for a group of the cluster itself, for example of its nodes: it is allowed whether or not a load balancer has it.
 fn is_clusters(groups: &ClusterGroups, id: &str) -> bool {
     groups.get(id).is_some_and(|group| !name::is_classic_security_group(&group.group_name))
 }
@@ -60,11 +61,11 @@ fn everything_from(group: &str) -> Rule {
 }
 
 impl Cloud<'_> {
-    /// Lets traffic from a load balancer's group in at the nodes behind it, and nowhere else but where another load balancer of that
-    /// group may have nodes.
+    /// Allows traffic from a load balancer's group to the nodes behind it. Other groups of the cluster lose the rule, unless
+    /// another load balancer with the same group may need it.
     ///
     /// # Errors
-    /// If AWS cannot be asked, or it is not clear which group is the nodes'.
+    /// Fails if a request to AWS fails, or if the nodes' group is ambiguous.
     pub(super) fn sync_access(
         &self,
         cluster: &Cluster,
@@ -79,7 +80,7 @@ impl Cloud<'_> {
         let tagged = self.cluster_groups(cluster, Some(vpc))?;
         let mut groups = tagged.clone();
         let mut open = node_rules::groups(places, &groups.keys().cloned().collect())?;
-        // The operator's group is not touched, even where machines are in it.
+        // The operator's group is not changed, even if instances have it.
         open.retain(|id| Some(id) != self.config.elb_security_group.as_ref());
         let untagged: Vec<String> = open.iter().filter(|id| !groups.contains_key(*id)).cloned().collect();
         if !untagged.is_empty() {
@@ -98,10 +99,10 @@ impl Cloud<'_> {
         self.change_access(&grant.chain(revoke).collect::<Vec<_>>())
     }
 
-    /// Lets traffic from these groups in nowhere any more, but from those that other load balancers have.
+    /// Removes the rules that allow traffic from these groups, except for groups that other load balancers have.
     ///
     /// # Errors
-    /// If AWS cannot be asked.
+    /// Fails if a request to AWS fails.
     pub(super) fn close_access(
         &self,
         cluster: &Cluster,
@@ -130,14 +131,15 @@ impl Cloud<'_> {
         let idle = |rule: &Rule| matches!(&rule.source, Source::Group(group) if !others.contains(group));
         let mut calls = Vec::new();
         for (id, there) in open {
-            // One by one: of several AWS takes none away if one is gone already.
+            // One rule per call, because AWS removes none of several rules if one of them does not exist.
             let idle = there.into_iter().filter(idle);
             calls.extend(idle.map(|rule| permission::revoke(&id, &Rules::from([(rule, String::new())]))));
         }
         self.change_access(&calls)
     }
 
-    /// Security groups of all other classic load balancers: the nodes' groups do not tell for which of them they let one in.
+    /// Returns the security groups of all other classic load balancers: the rules of the nodes' groups do not show which load
+    /// balancer they are for.
     fn groups_of_others(&self, balancer: &str) -> Result<BTreeSet<String>> {
         let others = elb::all(self.wire)?.into_iter().filter(|one| one.load_balancer_name != balancer);
         Ok(others.flat_map(|one| one.security_groups.items).collect())
@@ -146,7 +148,7 @@ impl Cloud<'_> {
     fn change_access(&self, calls: &[Call]) -> Result<()> {
         for answer in self.wire.send(calls) {
             match answer {
-                // The rule is there, or gone, already.
+                // The rule already exists, or is already gone.
                 Err(failure)
                     if matches!(failure.code(), "InvalidPermission.Duplicate" | "InvalidPermission.NotFound") => {}
                 Err(failure) => return Err(failure.into()),
@@ -162,7 +164,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_group_nodes_know_is_the_users_first_then_the_own() {
+    fn the_user_group_comes_before_the_own_group() {
         let pair = |name: &str, value: &str| (annotation::key(name), value.to_owned());
         let service = |annotations: Vec<(String, String)>| Service { annotations, ..Service::default() };
         let groups = ["sg-x".to_owned(), "sg-own".to_owned(), "sg-b".to_owned(), "sg-a".to_owned()];

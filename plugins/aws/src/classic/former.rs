@@ -1,4 +1,4 @@
-//! Which security groups a classic load balancer had before: once it has them no more, it does not tell of them.
+//! The previous security groups of a classic load balancer, which AWS does not return after they were replaced.
 
 use std::{collections::BTreeSet, time::Duration};
 
@@ -6,31 +6,32 @@ use serde::{Deserialize, Serialize};
 
 use crate::{cloud::Cloud, store};
 
-/// How long it is remembered. Nothing else tells which of a load balancer's groups the nodes let in.
+/// How long they are remembered. Nothing else shows which of a load balancer's groups the nodes allow.
 const KEPT: Duration = Duration::from_secs(24 * 3600);
 
-/// What is to be seen to of groups that a load balancer had.
+/// What remains to be done for the previous groups of a load balancer.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Former {
-    /// The one that the nodes let in.
+    /// The group that the nodes allow.
     pub(super) opened: Option<String>,
-    /// Those that the nodes are to let in no more.
+    /// The groups that the nodes must not allow.
     pub(super) closing: BTreeSet<String>,
-    /// Those that it is not to have. What was made for it goes.
+    /// The groups that the load balancer must not have. Those created for it are deleted.
     pub(super) detached: BTreeSet<String>,
 }
 
 impl Former {
-    /// The load balancer had these, and is to have those, the first of which the nodes let in.
+    /// Records that the load balancer changes from the groups `before` to `wanted`. The nodes allow the first of the wanted
+    /// groups.
     ///
-    /// Only what was let in for this load balancer is closed: that others of its groups are let in is somebody else's wish.
+    /// Only access that was allowed for this load balancer is removed. Access of its other groups was allowed by somebody else.
     fn exchange(&mut self, before: &[String], wanted: &[String]) {
         let leaving: Vec<&String> = before.iter().filter(|group| !wanted.contains(group)).collect();
         self.detached.extend(leaving.iter().copied().cloned());
         self.detached.retain(|group| !wanted.contains(group));
         let lead = wanted.first();
         let opened = self.opened.take().or_else(|| match leaving.as_slice() {
-            // Nobody remembers, but there is one place, which another one takes.
+            // Nothing is remembered, but exactly one group is replaced by another one.
             [one] if lead.is_some_and(|lead| !before.contains(lead)) => Some((*one).clone()),
             _ => None,
         });
@@ -39,7 +40,7 @@ impl Former {
         self.opened = lead.cloned();
     }
 
-    /// The load balancer goes, of whose groups this one is the likeliest to be let in.
+    /// Records that the load balancer is deleted. If nothing is remembered, `likely` is the group that the nodes probably allow.
     fn end(&mut self, likely: Option<&String>) {
         self.closing.extend(self.opened.take().or_else(|| likely.cloned()));
     }
@@ -56,22 +57,23 @@ fn kept(cloud: &Cloud<'_>, name: &str, change: impl FnOnce(&mut Former)) -> Form
     former
 }
 
-/// What is to be seen to when a load balancer that had these groups is to have those. It is kept until [`settled`].
+/// Records that a load balancer changes from the groups `before` to `wanted`, and returns what remains to be done. It is stored
+/// until [`settled`].
 pub(super) fn exchange(cloud: &Cloud<'_>, name: &str, before: &[String], wanted: &[String]) -> Former {
     kept(cloud, name, |former| former.exchange(before, wanted))
 }
 
-/// All is seen to, but that the nodes let one in.
+/// Records that everything is done, and that the nodes allow this group.
 pub(super) fn settled(cloud: &Cloud<'_>, name: &str, opened: Option<String>) {
     kept(cloud, name, |former| *former = Former { opened, ..Former::default() });
 }
 
-/// What is to be seen to when a load balancer goes. It is kept until it is [`forgotten`].
+/// Records that a load balancer is deleted, and returns what remains to be done. It is stored until [`forgotten`].
 pub(super) fn end(cloud: &Cloud<'_>, name: &str, likely: Option<&String>) -> Former {
     kept(cloud, name, |former| former.end(likely))
 }
 
-/// Nothing is left to do.
+/// Deletes the record of a deleted load balancer.
 pub(super) fn forgotten(cloud: &Cloud<'_>, name: &str) {
     cloud.store.remove(&key(cloud, name));
 }
@@ -79,14 +81,36 @@ pub(super) fn forgotten(cloud: &Cloud<'_>, name: &str) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::testing::{Memory, Scripted, nothing, setup};
+
+    #[test]
+    fn former_groups_are_remembered_until_they_are_closed() {
+        let (setup, store, wire, none) = (setup(), Memory::default(), Scripted::new(nothing), Vec::new);
+        let cloud = Cloud::new(&setup, &wire, &store, &none, 0);
+        let names = |former: &Former| former.closing.iter().cloned().collect::<Vec<_>>().join(" ");
+        assert_eq!(names(&exchange(&cloud, "one", &ids("a"), &ids("b"))), "a");
+        assert_eq!(names(&exchange(&cloud, "one", &ids("b"), &ids("b"))), "a", "a call that failed on the way");
+        assert_eq!(names(&exchange(&cloud, "two", &ids("b"), &ids("b"))), "", "another load balancer");
+        settled(&cloud, "one", Some("b".to_owned()));
+        assert_eq!(exchange(&cloud, "one", &ids("b c"), &ids("c b")), {
+            Former { opened: Some("c".to_owned()), closing: ids("b").into_iter().collect(), ..Former::default() }
+        });
+        assert_eq!(names(&end(&cloud, "one", Some(&"x".to_owned()))), "b c");
+        forgotten(&cloud, "one");
+        assert_eq!(
+            names(&end(&cloud, "one", Some(&"x".to_owned()))),
+            "x",
+            "what is likely is taken when nothing is known"
+        );
+    }
 
     fn ids(words: &str) -> Vec<String> {
         words.split_whitespace().map(str::to_owned).collect()
     }
 
     #[test]
-    fn only_what_was_let_in_for_the_load_balancer_is_closed() {
-        // What is remembered, groups before and wanted; groups to close, and those it is not to have.
+    fn only_groups_opened_for_the_load_balancer_are_closed() {
+        // The remembered group, the groups before and wanted, the groups to close, and the groups to detach.
         for (opened, before, wanted, closing, detached) in [
             (Some("own"), "own extra", "own", "", "extra"),
             (None, "own extra", "own", "", "extra"),
@@ -111,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn what_could_not_be_seen_to_is_kept() {
+    fn groups_that_are_not_yet_closed_are_kept() {
         let mut former = Former { opened: Some("a".into()), ..Former::default() };
         former.exchange(&ids("a"), &ids("b"));
         former.exchange(&ids("b"), &ids("c"));

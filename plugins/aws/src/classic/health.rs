@@ -1,4 +1,4 @@
-//! How a classic load balancer finds out which machines are well.
+//! The health check of a classic load balancer.
 
 use skydock_sdk::{
     Result,
@@ -14,10 +14,10 @@ use crate::{
 
 const TRAFFIC_PORT: &str = "traffic-port";
 
-/// The health check of a Service, whose first port has this node port.
+/// Returns the health check of a Service whose first port has this node port.
 ///
 /// # Errors
-/// If an annotation is not what it should be.
+/// Fails if an annotation is invalid.
 pub(crate) fn of(service: &Service, first: u16, config: &Config) -> Result<HealthCheck> {
     let annotations = Annotations(&service.annotations);
     let port_text = annotations.get(annotation::HEALTH_PORT);
@@ -81,7 +81,7 @@ mod tests {
     }
 
     #[test]
-    fn the_check_is_what_the_official_provider_makes_of_a_service() {
+    fn classic_health_checks_match_the_official_provider() {
         for (local, shared, pairs, expected) in [
             (false, false, &[][..], "TCP:30080 10 5 6 2"),
             (true, false, &[], "HTTP:32000/healthz 10 5 6 2"),

@@ -1,4 +1,5 @@
-//! From what is there to what is asked for: the calls, in stages. Those of a stage do not need each other and go at once.
+//! Computes the calls that change a load balancer to what is requested, in stages. The calls of a stage are independent and sent
+//! at once.
 
 use std::collections::BTreeSet;
 
@@ -11,25 +12,25 @@ use crate::{
     tags::Tags,
 };
 
-/// The official provider's policies.
+/// The names of the official provider's policies.
 const PROXY_POLICY: &str = "k8s-proxyprotocol-enabled";
 
 fn tls_policy(policy: &str) -> String {
     format!("k8s-SSLNegotiationPolicy-{policy}")
 }
 
-/// What there is of a load balancer.
+/// The observed state of a load balancer.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Observed {
     /// The load balancer.
     pub(crate) balancer: Description,
-    /// Its attributes.
+    /// The attributes.
     pub(crate) attributes: Attributes,
-    /// Its tags; none if the credential may not read them.
+    /// The tags, or `None` if the credentials do not allow reading them.
     pub(crate) tags: Option<Tags>,
 }
 
-/// The calls that bring it to what is asked for.
+/// Returns the calls that change the load balancer to what is requested.
 pub(crate) fn stages(
     wish: &Wish,
     observed: &Observed,
@@ -84,7 +85,7 @@ pub(crate) fn stages(
     stages
 }
 
-/// Machines to be put behind a load balancer, and to be taken away.
+/// Returns the instances to register and the instances to deregister.
 pub(crate) fn machine_changes(there: &Description, machines: &BTreeSet<String>) -> (Vec<String>, Vec<String>) {
     let behind: BTreeSet<String> = there.instances.items.iter().map(|one| one.instance_id.clone()).collect();
     (machines.difference(&behind).cloned().collect(), behind.difference(machines).cloned().collect())
@@ -97,7 +98,7 @@ fn change<'a>(stage: &mut Vec<Call>, action: &'static str, name: &str, subnets: 
     }
 }
 
-/// True if something that is asked for is not so. What is not asked for does not count.
+/// Returns true if a requested attribute differs. Attributes that are not requested are ignored.
 fn differ(wanted: &Attributes, there: &Attributes) -> bool {
     fn other<T: PartialEq>(wanted: Option<&T>, there: Option<&T>) -> bool {
         wanted.is_some() && wanted != there
@@ -113,7 +114,7 @@ fn differ(wanted: &Attributes, there: &Attributes) -> bool {
         || wanted.cross_zone_load_balancing != there.cross_zone_load_balancing
 }
 
-/// The PROXY protocol to the machines' ports, on or off.
+/// Enables or disables the PROXY protocol for the ports of the instances.
 fn proxy(wish: &Wish, there: &Description, first: &mut Vec<Call>, third: &mut Vec<Call>) {
     let exists = there.policies.other_policies.items.iter().any(|policy| policy == PROXY_POLICY);
     if wish.proxy && !exists {
@@ -126,11 +127,11 @@ fn proxy(wish: &Wish, there: &Description, first: &mut Vec<Call>, third: &mut Ve
         there.backend_server_descriptions.items.iter().filter(has).map(|one| one.instance_port).collect();
     let set = |port: &u16| elb::on("SetLoadBalancerPoliciesForBackendServer", &wish.name).with("InstancePort", port);
     third.extend(wanted.difference(&there).map(|port| set(port).list("PolicyNames", [PROXY_POLICY])));
-    // An empty list takes all away.
+    // An empty list removes all policies.
     third.extend(there.difference(&wanted).map(|port| set(port).with("PolicyNames", "")));
 }
 
-/// The TLS policy of the listeners, if one is asked for.
+/// Sets the TLS policy of the listeners, if one is requested.
 fn tls(wish: &Wish, there: &Description, first: &mut Vec<Call>, third: &mut Vec<Call>) {
     let Some(reference) = &wish.policy else { return };
     let policy = tls_policy(reference);

@@ -1,4 +1,4 @@
-//! What a Service asks of a classic load balancer.
+//! What a Service requests of a classic load balancer.
 
 use skydock_sdk::{
     Result,
@@ -17,44 +17,44 @@ use crate::{
     tags::{self, Cluster, Tags},
 };
 
-/// What a Service asks for, checked.
+/// The checked request of a Service.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Wish {
-    /// Name of the load balancer.
+    /// The name of the load balancer.
     pub(crate) name: String,
-    /// NAMESPACE/NAME.
+    /// `NAMESPACE/NAME`.
     pub(crate) service: String,
-    /// Tags of all that is made.
+    /// The tags of all created resources.
     pub(crate) tags: Tags,
-    /// Reached from inside only.
+    /// True if the load balancer is internal.
     pub(crate) internal: bool,
-    /// Subnets by ID or name; empty to have them found.
+    /// Subnets by ID or name. Empty if they are chosen automatically.
     pub(crate) subnets: Vec<String>,
-    /// What it listens to.
+    /// The listeners.
     pub(crate) listeners: Vec<Listener>,
-    /// Protocols and ports of the Service, for the security group.
+    /// The ports of the Service, for the security group.
     pub(crate) ports: Vec<u16>,
-    /// Who may reach it; never empty.
+    /// The ranges that can reach it. Never empty.
     pub(crate) ranges: Vec<String>,
-    /// True if machines are told the client's address by the PROXY protocol.
+    /// True if instances get the client's address with the PROXY protocol.
     pub(crate) proxy: bool,
-    /// Name of the TLS policy; none leaves what is there.
+    /// The name of the TLS policy. `None` keeps the current one.
     pub(crate) policy: Option<String>,
-    /// What is set of it.
+    /// The attributes.
     pub(crate) attributes: Attributes,
-    /// How machines are checked.
+    /// The health check of the instances.
     pub(crate) health: HealthCheck,
-    /// The user's own security groups; empty for one that is made.
+    /// The security groups set by the user or by the operator. If empty, one is created.
     pub(crate) groups: Vec<String>,
-    /// More security groups.
+    /// Additional security groups.
     pub(crate) extra_groups: Vec<String>,
 }
 
 impl Wish {
-    /// Reads a Service.
+    /// Reads the request of a Service.
     ///
     /// # Errors
-    /// If it asks for what cannot be.
+    /// Fails if the Service is invalid.
     pub(crate) fn of(service: &Service, cluster: &Cluster, config: &Config) -> Result<Self> {
         let annotations = Annotations(&service.annotations);
         if annotations.get(annotation::GROUP_ATTRIBUTES).is_some() {
@@ -63,7 +63,7 @@ impl Wish {
         }
         if let Some(port) = service.ports.iter().find(|port| port.transport != Transport::Tcp) {
             return Err(invalid(format!(
-                "port {} is not TCP, which is all a classic load balancer can do; ask for a network load balancer by \
+                "port {} is not TCP, but classic load balancers support only TCP; for a network load balancer, set \
                  annotation {}: nlb",
                 port.port,
                 annotation::key(annotation::TYPE)
@@ -76,9 +76,10 @@ impl Wish {
         };
         let reachable = service.ports.iter().filter(|port| port.node_port != 0);
         let listeners: Vec<Listener> = reachable.map(|port| listener(port, annotations)).collect::<Result<_>>()?;
-        let first = listeners.first().map(|listener| listener.instance_port).ok_or_else(|| {
-            invalid("no port has a node port, and a classic load balancer reaches nodes by no other way")
-        })?;
+        let first = listeners
+            .first()
+            .map(|listener| listener.instance_port)
+            .ok_or_else(|| invalid("no port has a node port, which classic load balancers require"))?;
         let mut tags = annotations.pairs(annotation::TAGS);
         tags.insert(tags::SERVICE.into(), name::service(service));
         let ranges = match service.source_ranges.as_slice() {
@@ -150,7 +151,7 @@ fn attributes(annotations: Annotations<'_>) -> Result<Attributes> {
             timeout: number(annotation::DRAINING_TIMEOUT)?,
         },
         connection_settings: Settings {
-            // AWS' own, and the official provider's.
+            // The default of AWS and of the official provider.
             idle_timeout: Some(number(annotation::IDLE_TIMEOUT)?.unwrap_or(60)),
         },
         cross_zone_load_balancing: Enabled { enabled: flag(annotation::CROSS_ZONE)? },

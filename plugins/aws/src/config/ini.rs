@@ -1,41 +1,41 @@
-//! The syntax of the official provider's configuration file (gcfg, Git's own dialect of INI).
+//! The syntax of the official provider's configuration file (gcfg, Git's dialect of INI).
 
 /// One `key = value` of a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Entry {
-    /// Line it begins on, from 1.
+    /// The line that it begins on, starting at 1.
     pub(crate) line: usize,
-    /// Section, as `Global`.
+    /// The section, for example `Global`.
     pub(crate) section: String,
-    /// The quoted name behind the section, as in `[ServiceOverride "1"]`; empty without one.
+    /// The quoted name after the section, as in `[ServiceOverride "1"]`, or empty.
     pub(crate) subsection: String,
-    /// Name of the option as written.
+    /// The name of the option as written.
     pub(crate) key: String,
-    /// Its value; none for a key without `=`, which means true.
+    /// The value, or `None` for a key without `=`, which means true.
     pub(crate) value: Option<String>,
 }
 
-/// What is wrong with a file, and where.
+/// A problem of a file and its position.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{line}: {reason}")]
 pub(crate) struct Problem {
-    /// Line, from 1; 0 for the options of the plugin, which stand in no file.
+    /// The line, starting at 1, or 0 for the options of the plugin, which are not in a file.
     pub(crate) line: usize,
-    /// What is wrong, and what would be right.
+    /// What is wrong, and what is expected.
     pub(crate) reason: String,
 }
 
 impl Problem {
-    /// At this line.
+    /// Creates a problem at this line.
     pub(crate) fn at(line: usize, reason: impl Into<String>) -> Self {
         Self { line, reason: reason.into() }
     }
 }
 
-/// Reads a file into its entries.
+/// Parses a file into its entries.
 ///
 /// # Errors
-/// The first line that is none.
+/// Returns the first invalid line.
 pub(crate) fn parse(text: &str) -> Result<Vec<Entry>, Problem> {
     let mut entries = Vec::new();
     let (mut section, mut subsection) = (None, String::new());
@@ -46,17 +46,16 @@ pub(crate) fn parse(text: &str) -> Result<Vec<Entry>, Problem> {
             continue;
         }
         if content.starts_with('[') {
-            let (name, sub) = header(&content).ok_or_else(|| Problem::at(line, "this is no [Section]"))?;
+            let (name, sub) = header(&content).ok_or_else(|| Problem::at(line, "expected [Section]"))?;
             (section, subsection) = (Some(name), sub);
             continue;
         }
-        // A backslash at the end joins the next line.
+        // A backslash at the end of a line joins it with the next one.
         while content.ends_with('\\') {
             content.pop();
             content.push_str(lines.next().map_or("", |(_, next)| next));
         }
-        let section =
-            section.clone().ok_or_else(|| Problem::at(line, "an option stands before the first [Section]"))?;
+        let section = section.clone().ok_or_else(|| Problem::at(line, "an option is before the first [Section]"))?;
         let (key, value) = match content.split_once('=') {
             Some((key, value)) => (key.trim(), Some(unquote(value.trim()).map_err(|why| Problem::at(line, why))?)),
             None => (content.split([';', '#']).next().unwrap_or_default().trim(), None),
@@ -69,7 +68,7 @@ pub(crate) fn parse(text: &str) -> Result<Vec<Entry>, Problem> {
     Ok(entries)
 }
 
-/// `[Name]` or `[Name "sub"]`, perhaps with a comment behind it.
+/// Parses `[Name]` or `[Name "sub"]`, optionally followed by a comment.
 fn header(line: &str) -> Option<(String, String)> {
     let (inner, rest) = line.strip_prefix('[')?.split_once(']')?;
     let rest = rest.trim();
@@ -84,7 +83,7 @@ fn header(line: &str) -> Option<(String, String)> {
     plain.then(|| (name.to_owned(), sub.to_owned()))
 }
 
-/// A value without its quotes, escapes and comment.
+/// Returns a value without quotes, escapes and comment.
 fn unquote(raw: &str) -> Result<String, &'static str> {
     let (mut value, mut kept, mut quoted) = (String::new(), 0, false);
     let mut letters = raw.chars();
@@ -96,12 +95,12 @@ fn unquote(raw: &str) -> Result<String, &'static str> {
                 Some('t') => '\t',
                 Some('b') => '\u{8}',
                 Some(letter @ ('"' | '\\')) => letter,
-                _ => return Err("this escape is unknown: there are \\\", \\\\, \\n, \\t and \\b"),
+                _ => return Err("unknown escape sequence: expected \\\", \\\\, \\n, \\t or \\b"),
             }),
             ';' | '#' if !quoted => break,
             letter => value.push(letter),
         }
-        // Blanks at the end count only inside quotes.
+        // Trailing whitespace is kept only inside quotes.
         if quoted || !letter.is_whitespace() {
             kept = value.len();
         }
@@ -127,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn sections_options_comments_and_quotes_are_read_as_gcfg_does() {
+    fn parses_sections_options_comments_and_quotes_like_gcfg() {
         let text = "; comment\n[Global]\nRegion = eu-west-1 ; here\nVPC=\"vpc-1 # no comment \"\nFlag\n\n\
                     [ServiceOverride \"1\"] # x\n  URL = https://a.example/?b=c\n  Name = one\\\n two\nE = \"a\\\"b\"\n";
         let expected = [
@@ -142,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_option_is_named_with_its_line() {
+    fn rejects_invalid_syntax_with_its_line() {
         for (text, line) in [
             ("Region = a", 1),
             ("[Global]\n\n= a", 3),

@@ -1,4 +1,4 @@
-//! Every option there is: which are taken, which the official provider has and this one refuses, and why.
+//! All options: which are supported, and why others of the official provider are rejected.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use super::{
 };
 use crate::endpoint::{Endpoint, Override};
 
-/// Options of `[Global]`, in lower case: gcfg does not tell case apart.
+/// The options of `[Global]` in lower case: gcfg ignores case.
 const GLOBAL: [&str; 17] = [
     "zone",
     "region",
@@ -27,15 +27,15 @@ const GLOBAL: [&str; 17] = [
     "clusterservicesharedloadbalancerhealthprobepath",
     "supportedtopologyinstancetypepattern",
     "nlbsecuritygroupmode",
-    // Taken from old files, where it means nothing any more: the official provider dropped it in v1.28.
+    // Accepted for old files and ignored: the official provider removed it in v1.28.
     "disablestrictzonecheck",
     "endpoint",
 ];
 
-/// Options of `[ServiceOverride "…"]`.
+/// The options of `[ServiceOverride "…"]`.
 const OVERRIDE: [&str; 6] = ["service", "region", "url", "signingregion", "signingmethod", "signingname"];
 
-/// Options by lower-case name, each with the line it stands on (0: an option of the plugin).
+/// Options by lower-case name, each with its line (0 for an option of the plugin).
 #[derive(Debug, Default)]
 pub(super) struct Raw {
     global: BTreeMap<String, (usize, Vec<String>)>,
@@ -43,7 +43,7 @@ pub(super) struct Raw {
 }
 
 impl Raw {
-    /// Sorts entries; an unknown one is refused.
+    /// Sorts the entries and rejects unknown ones.
     pub(super) fn read(text: &str, given: &[(String, String)]) -> Result<Self, Problem> {
         let mut raw = Self::default();
         for Entry { line, section, subsection, key, value } in ini::parse(text)? {
@@ -58,9 +58,9 @@ impl Raw {
                     raw.overrides.entry(subsection).or_default().insert(name, (line, value));
                 }
                 "serviceoverride" => {
-                    return Err(Problem::at(line, format!("a ServiceOverride has no option {key}")));
+                    return Err(Problem::at(line, format!("unknown option {key} of a ServiceOverride")));
                 }
-                _ => return Err(Problem::at(line, format!("there is no section [{section}]"))),
+                _ => return Err(Problem::at(line, format!("unknown section [{section}]"))),
             }
         }
         for (key, value) in given {
@@ -76,7 +76,7 @@ impl Raw {
         Ok(raw)
     }
 
-    /// The last value of an option; none if it is not there or empty.
+    /// Returns the last value of an option, or `None` if it is missing or empty.
     pub(super) fn text(&self, name: &str) -> Option<String> {
         let (_, values) = self.global.get(name)?;
         values.last().map(|value| value.trim().to_owned()).filter(|value| !value.is_empty())
@@ -86,44 +86,49 @@ impl Raw {
         Problem::at(self.global.get(name).map_or(0, |(line, _)| *line), reason)
     }
 
-    /// A boolean, by gcfg's words for it.
+    /// Returns a boolean, with the values that gcfg accepts.
     pub(super) fn flag(&self, name: &str) -> Result<bool, Problem> {
         match self.text(name).as_deref().map(str::to_ascii_lowercase).as_deref() {
             None | Some("false" | "no" | "off" | "0") => Ok(false),
             Some("true" | "yes" | "on" | "1") => Ok(true),
-            Some(_) => Err(self.refuse(name, format!("{name} is true or false"))),
+            Some(_) => Err(self.refuse(name, format!("{name} must be true or false"))),
         }
     }
 
-    /// `Region`, or what `Zone` is in.
+    /// Returns `Region`, or the region of `Zone`.
     pub(super) fn region(&self) -> Result<String, Problem> {
         let region = match self.text("zone") {
-            Some(zone) => region_of(&zone).ok_or_else(|| self.refuse("zone", "Zone is no availability zone"))?,
+            Some(zone) => {
+                region_of(&zone).ok_or_else(|| self.refuse("zone", "Zone is not a valid availability zone"))?
+            }
             None => self.text("region").ok_or_else(|| {
                 Problem::at(
                     0,
-                    "name the region, by Region = … below [Global] or by the plugin's option region: \
+                    "the region is missing: set Region in section [Global], or the plugin option region; \
                      a plugin has no instance metadata to read it from",
                 )
             })?,
         };
         let plain =
             region.chars().all(|letter| letter.is_ascii_lowercase() || letter.is_ascii_digit() || letter == '-');
-        if plain { Ok(region) } else { Err(self.refuse("region", "Region is no region, such as eu-west-1")) }
+        if plain {
+            Ok(region)
+        } else {
+            Err(self.refuse("region", "Region is not a valid region; expected for example eu-west-1"))
+        }
     }
 
-    /// `KubernetesClusterTag`, else `KubernetesClusterID`.
+    /// Returns `KubernetesClusterTag`, or otherwise `KubernetesClusterID`.
     pub(super) fn cluster_id(&self) -> Result<Option<String>, Problem> {
         match (self.text("kubernetesclustertag"), self.text("kubernetesclusterid")) {
-            (Some(tag), Some(id)) if tag != id => Err(self.refuse(
-                "kubernetesclustertag",
-                "KubernetesClusterTag and KubernetesClusterID name different clusters",
-            )),
+            (Some(tag), Some(id)) if tag != id => {
+                Err(self.refuse("kubernetesclustertag", "KubernetesClusterTag and KubernetesClusterID are different"))
+            }
             (tag, id) => Ok(tag.or(id)),
         }
     }
 
-    /// `NodeIPFamilies`.
+    /// Returns `NodeIPFamilies`.
     pub(super) fn families(&self) -> Result<Vec<Family>, Problem> {
         let values = self.global.get("nodeipfamilies").map_or(&[][..], |(_, values)| values);
         let mut families = Vec::new();
@@ -131,7 +136,9 @@ impl Raw {
             families.push(match value.trim() {
                 "ipv4" => Family::V4,
                 "ipv6" => Family::V6,
-                _ => return Err(self.refuse("nodeipfamilies", "NodeIPFamilies is ipv4 or ipv6, a line for each")),
+                _ => {
+                    return Err(self.refuse("nodeipfamilies", "NodeIPFamilies must be ipv4 or ipv6, one line for each"));
+                }
             });
         }
         if families.is_empty() {
@@ -140,49 +147,49 @@ impl Raw {
         Ok(families)
     }
 
-    /// `ClusterServiceLoadBalancerHealthProbeMode` and what belongs to it.
+    /// Returns `ClusterServiceLoadBalancerHealthProbeMode` and the options that belong to it.
     pub(super) fn shared_probe(&self) -> Result<Option<SharedProbe>, Problem> {
         let mode = "clusterserviceloadbalancerhealthprobemode";
         match self.text(mode).as_deref() {
             None | Some("ServiceNodePort") => return Ok(None),
             Some("Shared") => {}
             Some(_) => {
-                let reason = "ClusterServiceLoadBalancerHealthProbeMode is Shared or ServiceNodePort";
+                let reason = "ClusterServiceLoadBalancerHealthProbeMode must be Shared or ServiceNodePort";
                 return Err(self.refuse(mode, reason));
             }
         }
         let name = "clusterservicesharedloadbalancerhealthprobeport";
         let port = match self.text(name).as_deref() {
-            // kube-proxy's default.
+            // The default of kube-proxy.
             None | Some("0") => 10256,
-            Some(text) => text
-                .parse()
-                .map_err(|_| self.refuse(name, "ClusterServiceSharedLoadBalancerHealthProbePort is no port"))?,
+            Some(text) => text.parse().map_err(|_| {
+                self.refuse(name, "ClusterServiceSharedLoadBalancerHealthProbePort is not a valid port")
+            })?,
         };
         let path = self.text("clusterservicesharedloadbalancerhealthprobepath").unwrap_or_else(|| "/healthz".into());
         Ok(Some(SharedProbe { port, path }))
     }
 
-    /// `SupportedTopologyInstanceTypePattern`.
+    /// Returns `SupportedTopologyInstanceTypePattern`.
     pub(super) fn pattern(&self, default: &str) -> Result<String, Problem> {
         let name = "supportedtopologyinstancetypepattern";
         let pattern = self.text(name).unwrap_or_else(|| default.to_owned());
         match Regex::new(&pattern) {
             Ok(_) => Ok(pattern),
-            Err(_) => Err(self.refuse(name, "SupportedTopologyInstanceTypePattern is no regular expression")),
+            Err(_) => Err(self.refuse(name, "SupportedTopologyInstanceTypePattern is not a valid regular expression")),
         }
     }
 
-    /// `NLBSecurityGroupMode`.
+    /// Returns whether `NLBSecurityGroupMode` is `Managed`.
     pub(super) fn nlb_groups_managed(&self) -> Result<bool, Problem> {
         match self.text("nlbsecuritygroupmode").as_deref() {
             None => Ok(false),
             Some("Managed") => Ok(true),
-            Some(_) => Err(self.refuse("nlbsecuritygroupmode", "NLBSecurityGroupMode is Managed, or left out")),
+            Some(_) => Err(self.refuse("nlbsecuritygroupmode", "NLBSecurityGroupMode must be Managed or unset")),
         }
     }
 
-    /// Endpoints that are elsewhere, in the order they apply.
+    /// Returns the configured endpoints, in the order in which they apply.
     pub(super) fn overrides(&self) -> Result<Vec<Override>, Problem> {
         let mut all = Vec::new();
         for (number, entries) in &self.overrides {
@@ -190,12 +197,12 @@ impl Raw {
             let get = |name: &str| entries.get(name).map(|(_, value)| value.trim().to_owned()).unwrap_or_default();
             for name in ["service", "region", "url", "signingregion"] {
                 if get(name).is_empty() {
-                    return Err(Problem::at(line, format!("ServiceOverride {number} lacks its {name}")));
+                    return Err(Problem::at(line, format!("ServiceOverride {number} has no {name}")));
                 }
             }
             let (service, region, url) = (get("service"), get("region"), get("url"));
             if all.iter().any(|other: &Override| other.service == service && other.region == region) {
-                return Err(Problem::at(line, format!("ServiceOverride {number} is the second one of its service")));
+                return Err(Problem::at(line, format!("ServiceOverride {number} has the same service as another one")));
             }
             let endpoint = Endpoint {
                 url: checked(&url, line)?,
@@ -216,31 +223,34 @@ impl Raw {
     }
 }
 
-/// An endpoint's URL, with a path.
+/// Checks the URL of an endpoint and adds a path if it has none.
 fn checked(url: &str, line: usize) -> Result<String, Problem> {
     let rest = url.strip_prefix("https://").or_else(|| url.strip_prefix("http://")).unwrap_or_default();
     if rest.is_empty() || rest.contains(['?', '#', '@', ' ']) {
-        return Err(Problem::at(line, "an endpoint is https://HOST or http://HOST, perhaps with a port and a path"));
+        return Err(Problem::at(
+            line,
+            "an endpoint must be https://HOST or http://HOST, optionally with port and path",
+        ));
     }
     Ok(if rest.contains('/') { url.to_owned() } else { format!("{url}/") })
 }
 
-/// Says why if an option is not taken.
+/// Returns an error with the reason if the option is not supported.
 fn known_global(name: &str, written: &str, line: usize) -> Result<(), Problem> {
     if GLOBAL.contains(&name) {
         return Ok(());
     }
     let reason = match name {
         "rolearn" | "sourcearn" => format!(
-            "{written} belongs to the host's credential (type aws-sigv4): a plugin never holds a credential, and cannot \
+            "{written} must be set in the host's credential (type aws-sigv4): plugins have no credentials, and cannot \
              take on a role"
         ),
-        _ => format!("there is no option {written}"),
+        _ => format!("unknown option {written}"),
     };
     Err(Problem::at(line, reason))
 }
 
-/// `eu-west-1` of `eu-west-1a`: letters and dashes, then digits.
+/// Returns `eu-west-1` for `eu-west-1a`: letters and dashes, then digits.
 pub(super) fn region_of(zone: &str) -> Option<String> {
     let pattern = Regex::new("^([a-zA-Z]+-)+[0-9]+").ok()?;
     pattern.find(zone).map(|found| found.as_str().to_owned())

@@ -5,7 +5,7 @@ fn parse(text: &str) -> Result<Config, Problem> {
 }
 
 #[test]
-fn a_region_is_all_there_must_be() {
+fn only_the_region_is_required() {
     let config = parse("[Global]\nRegion = eu-west-1\n").unwrap();
     assert_eq!(config.region, "eu-west-1");
     assert_eq!(config.endpoints.ec2.url, "https://ec2.eu-west-1.amazonaws.com/");
@@ -46,13 +46,13 @@ fn every_option_of_the_official_file_is_read() {
 }
 
 #[test]
-fn the_shared_probe_is_kube_proxys_unless_told() {
+fn the_shared_probe_defaults_to_kube_proxy() {
     let config = parse("[Global]\nRegion=a-b-1\nClusterServiceLoadBalancerHealthProbeMode=Shared\n").unwrap();
     assert_eq!(config.shared_probe, Some(SharedProbe { port: 10256, path: "/healthz".into() }));
 }
 
 #[test]
-fn an_override_moves_an_api_of_the_region_served() {
+fn service_overrides_apply_to_the_configured_region() {
     let text = "[Global]\nRegion = eu-west-1\n[ServiceOverride \"1\"]\nService = EC2\nRegion = eu-west-1\n\
                 URL = https://ec2.example\nSigningRegion = r\nSigningMethod = v4\nSigningName = n\n\
                 [ServiceOverride \"2\"]\nService = Elastic Load Balancing v2\nRegion = eu-west-1\nURL = http://v2:1/p\n\
@@ -70,7 +70,7 @@ fn an_override_moves_an_api_of_the_region_served() {
 }
 
 #[test]
-fn options_of_the_plugin_come_before_the_file() {
+fn plugin_options_override_the_file() {
     let given = [("Region", "eu-north-1"), ("nodeIPFamilies", "ipv4, ipv6"), ("endpoint", "http://127.0.0.1:5000")];
     let given = given.map(|(key, value)| (key.to_owned(), value.to_owned()));
     let config = Config::parse("[Global]\nRegion = eu-west-1\nVPC = v\n", &given).unwrap();
@@ -83,7 +83,7 @@ fn options_of_the_plugin_come_before_the_file() {
 }
 
 #[test]
-fn what_is_not_taken_is_refused_by_name_and_line() {
+fn rejects_invalid_settings_with_name_and_line() {
     for (text, line, word) in [
         ("", 0, "Region"),
         ("[Global]\nRegion = x y", 2, "Region"),
@@ -119,15 +119,15 @@ fn what_is_not_taken_is_refused_by_name_and_line() {
 }
 
 #[test]
-fn two_overrides_of_a_service_are_refused() {
+fn rejects_two_overrides_of_the_same_service() {
     let one =
         |number| format!("[ServiceOverride \"{number}\"]\nService=ec2\nRegion=a-1\nURL=https://x\nSigningRegion=a-1\n");
     let text = format!("[Global]\nRegion = a-1\n{}{}", one(1), one(2));
-    assert!(parse(&text).unwrap_err().reason.contains("second"));
+    assert!(parse(&text).unwrap_err().reason.contains("same service"));
 }
 
 #[test]
-fn a_partition_has_a_domain_of_its_own() {
+fn each_partition_has_its_own_domain() {
     for (region, url) in [
         ("cn-north-1", "https://ec2.cn-north-1.amazonaws.com.cn/"),
         ("us-gov-west-1", "https://ec2.us-gov-west-1.amazonaws.com/"),

@@ -1,4 +1,4 @@
-//! Addresses of a machine, in the official provider's order.
+//! Addresses of an instance, in the order of the official provider.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
@@ -12,14 +12,14 @@ use crate::{
     config::Family,
 };
 
-/// Most addresses of a node that the host takes. A machine whose interfaces lend addresses to Pods has more; the first ones, which
-/// are its own, stay.
+/// Maximum number of node addresses that the host accepts. An instance whose interfaces have additional addresses for Pods has
+/// more. The first ones, which are its own, are kept.
 const MOST: usize = 64;
 
-/// Addresses of a machine, family by family.
+/// Returns the addresses of an instance, family by family.
 ///
 /// # Errors
-/// If EC2 answers what is no address.
+/// Fails if EC2 returns an invalid address.
 pub(crate) fn of(machine: &Instance, families: &[Family]) -> Result<Vec<NodeAddress>> {
     let mut addresses = Vec::new();
     for family in families {
@@ -43,7 +43,7 @@ pub(crate) fn of(machine: &Instance, families: &[Family]) -> Result<Vec<NodeAddr
     Ok(kept)
 }
 
-/// Private addresses of all interfaces, the primary one's first; then the public one; then names.
+/// Adds the private addresses of all interfaces, the primary interface first, then the public address, then the names.
 fn ipv4(machine: &Instance, addresses: &mut Vec<NodeAddress>) -> Result<()> {
     let mut interfaces: Vec<&Interface> = machine.network_interface_set.items.iter().collect();
     interfaces.sort_by_key(|interface| interface.attachment.as_ref().map_or(u32::MAX, |one| one.device_index));
@@ -64,7 +64,8 @@ fn ipv4(machine: &Instance, addresses: &mut Vec<NodeAddress>) -> Result<()> {
     Ok(())
 }
 
-/// The first IPv6 address of each interface, in EC2's order. They count as internal even where the world can reach them.
+/// Adds the first IPv6 address of each interface, in EC2's order. They are internal addresses even if they are reachable from the
+/// internet.
 fn ipv6(machine: &Instance, addresses: &mut Vec<NodeAddress>) -> Result<()> {
     let in_use = machine.network_interface_set.items.iter().filter(|interface| interface.status == "in-use");
     for first in in_use.filter_map(|interface| interface.ipv6_addresses_set.items.first()) {
@@ -83,7 +84,7 @@ fn push_v4(machine: &Instance, kind: AddressKind, text: &str, addresses: &mut Ve
 }
 
 fn wrong(machine: &Instance, text: &str) -> CloudError {
-    CloudError::internal(format!("EC2 says that machine {} has address {text}, which is none", machine.instance_id))
+    CloudError::internal(format!("EC2 returned an invalid address {text} for instance {}", machine.instance_id))
 }
 
 #[cfg(test)]
@@ -110,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn the_primary_interface_comes_first_then_public_then_names() {
+    fn addresses_start_with_the_primary_interface() {
         let machine: Instance = quick_xml::de::from_str(MACHINE).unwrap();
         let v4 =
             "AddressKind::InternalIp 10.0.0.1, AddressKind::InternalIp 10.0.0.2, AddressKind::InternalIp 10.0.1.1, \
@@ -125,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn a_machine_with_more_addresses_than_fit_keeps_its_own() {
+    fn excess_addresses_are_dropped_but_not_the_primary_ones() {
         let mut machine: Instance = quick_xml::de::from_str(MACHINE).unwrap();
         let lent = machine.network_interface_set.items.iter_mut().find(|one| one.status == "in-use").unwrap();
         for number in 0..200 {
@@ -139,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_address_is_an_error_and_not_passed_on() {
+    fn an_invalid_address_is_an_error() {
         let machine: Instance = quick_xml::de::from_str(&MACHINE.replace("203.0.113.1", "n/a")).unwrap();
         assert!(matches!(of(&machine, &[Family::V4]), Err(CloudError::Internal(_))));
     }

@@ -1,4 +1,4 @@
-//! Labels beside the well-known ones: the zone's ID, and the place in AWS' network.
+//! Labels in addition to the well-known ones: the ID of the zone, and the position in the AWS network.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -24,31 +24,31 @@ use crate::{
 const ZONE_ID: &str = "topology.k8s.aws/zone-id";
 const NETWORK_LAYER: &str = "topology.k8s.aws/network-node-layer-";
 
-/// Zones come once in years, and what has no network topology today has none tomorrow.
+/// How long zones, and the absence of network topology, are cached. Both rarely change.
 const DAY: Duration = Duration::from_secs(24 * 3600);
 
-/// How long AWS is not asked again after it failed, about machines that need no such labels.
+/// How long the topology is not requested again after an error, for instances that do not require it.
 const FAILED: Duration = Duration::from_secs(600);
 
-/// Most machines in one question about the topology.
+/// Maximum number of instances in one request for the topology.
 const TOPOLOGY: usize = 100;
 
-/// Keys and values.
+/// Label keys and values.
 pub(crate) type Labels = Vec<Pair>;
 
-/// Labels of each node, by its name.
+/// Returns the labels of each node by the node's name.
 ///
 /// # Errors
-/// If zones are needed and EC2 cannot be asked.
+/// Fails if zones are required and the request to EC2 fails.
 pub(crate) fn of(cloud: &Cloud<'_>, known: &[(&Node, &Instance)]) -> Result<BTreeMap<String, Result<Labels>>> {
-    let unlabelled = known.iter().filter(|(node, _)| node.labels.lookup(ZONE_ID).is_none());
-    let zones: BTreeSet<&str> = unlabelled.map(|(_, machine)| machine.placement.availability_zone.as_str()).collect();
+    let unlabeled = known.iter().filter(|(node, _)| node.labels.lookup(ZONE_ID).is_none());
+    let zones: BTreeSet<&str> = unlabeled.map(|(_, machine)| machine.placement.availability_zone.as_str()).collect();
     let zones = if zones.is_empty() { BTreeMap::new() } else { zone_ids(cloud, &zones)? };
     let layers = layers(cloud, known)?;
     let labels = |node: &Node, machine: &Instance| -> Result<Labels> {
         let zone = &machine.placement.availability_zone;
         let id = node.labels.lookup(ZONE_ID).map(str::to_owned).or_else(|| zones.get(zone).cloned());
-        let id = id.ok_or_else(|| CloudError::internal(format!("EC2 lists no zone {zone}")))?;
+        let id = id.ok_or_else(|| CloudError::internal(format!("EC2 does not list zone {zone}")))?;
         let mut labels = vec![(ZONE_ID.to_owned(), id)];
         labels.extend(layers.get(&machine.instance_id).cloned().unwrap_or_else(|| Ok(Vec::new()))?);
         Ok(labels)
@@ -56,13 +56,14 @@ pub(crate) fn of(cloud: &Cloud<'_>, known: &[(&Node, &Instance)]) -> Result<BTre
     Ok(known.iter().map(|(node, machine)| (node.name.clone(), labels(node, machine))).collect())
 }
 
-/// IDs of zones by name, out of the store if it has all of these.
+/// Returns the IDs of zones by name, from the cache if it has all of these.
 fn zone_ids(cloud: &Cloud<'_>, wanted: &BTreeSet<&str>) -> Result<BTreeMap<String, String>> {
     let zones = cloud.zones(wanted)?;
     Ok(zones.into_iter().map(|zone| (zone.zone_name, zone.zone_id)).collect())
 }
 
-/// Layers of the network above each machine, by its ID. A node that has the labels keeps them: a machine does not move.
+/// Returns the network layers above each instance, by its ID. A node that has the labels keeps them, because its instance does
+/// not move.
 fn layers(cloud: &Cloud<'_>, known: &[(&Node, &Instance)]) -> Result<BTreeMap<String, Result<Labels>>> {
     let required = Regex::new(&cloud.config.topology_pattern)
         .map_err(|error| CloudError::invalid(format!("SupportedTopologyInstanceTypePattern: {error}")))?;
@@ -76,7 +77,7 @@ fn layers(cloud: &Cloud<'_>, known: &[(&Node, &Instance)]) -> Result<BTreeMap<St
         if !there.is_empty() {
             all.insert(machine.instance_id.clone(), Ok(there));
         } else if failed && !required.is_match(&machine.instance_type) {
-            // It went wrong a moment ago, and this type has most likely none.
+            // A recent request failed, and this type most likely has no topology.
         } else if !nowhere && !none(&machine.instance_type) && !none(&machine.instance_id) {
             unknown.push(machine);
         }
@@ -94,7 +95,7 @@ fn layers(cloud: &Cloud<'_>, known: &[(&Node, &Instance)]) -> Result<BTreeMap<St
     Ok(all)
 }
 
-/// What one machine gets of an answer; none if it has no layers.
+/// Returns the layers of one instance from an answer, or `None` if it has none.
 fn outcome(machine: &Instance, must: bool, answer: &Answer<Vec<ec2::Topology>>) -> Option<Result<Labels>> {
     match answer {
         Ok(all) => {
@@ -103,12 +104,12 @@ fn outcome(machine: &Instance, must: bool, answer: &Answer<Vec<ec2::Topology>>) 
             Some(Ok(layers.map(|(index, node)| (format!("{NETWORK_LAYER}{}", index + 1), node.clone())).collect()))
         }
         Err(failure) if has_none(failure) => None,
-        // Most types have none anyway.
+        // Most instance types have no layers.
         Err(failure) => must.then(|| Err(failure.clone().into())),
     }
 }
 
-/// Notes what is not to be asked again today.
+/// Caches which requests are not repeated for a day, or for a few minutes after an error.
 fn note(cloud: &Cloud<'_>, part: &[&Instance], required: &Regex, answer: &Answer<Vec<ec2::Topology>>) {
     let keep_for = |key: &str, time| cloud.store.set(&cloud.key(&format!("topology/{key}")), "none", time);
     let keep = |key: &str| keep_for(key, DAY);
@@ -118,7 +119,7 @@ fn note(cloud: &Cloud<'_>, part: &[&Instance], required: &Regex, answer: &Answer
                 if all.iter().any(|place| place.instance_id == machine.instance_id) {
                     continue;
                 }
-                // A machine that should have a place may be stopped; others of its type may have one.
+                // An instance that should have a position may be stopped, so nothing is known about its type.
                 keep(if required.is_match(&machine.instance_type) {
                     &machine.instance_id
                 } else {
@@ -131,16 +132,16 @@ fn note(cloud: &Cloud<'_>, part: &[&Instance], required: &Regex, answer: &Answer
     }
 }
 
-/// The region has no such thing, or the host's credential may not ask.
+/// Returns true if the region has no network topology, or if the credentials do not allow reading it.
 fn has_none(failure: &Failure) -> bool {
     matches!(failure.code(), "UnsupportedOperation" | "UnauthorizedOperation")
 }
 
 impl Cloud<'_> {
-    /// Zones of the region, out of the store if it has all of these.
+    /// Returns the zones of the region, from the cache if it has all of these.
     ///
     /// # Errors
-    /// If EC2 cannot be asked.
+    /// Fails if a request to EC2 fails.
     pub(crate) fn zones(&self, wanted: &BTreeSet<&str>) -> Result<Vec<ec2::Zone>> {
         let key = self.key("zones");
         let kept: Vec<ec2::Zone> = store::load(self.store, &key).unwrap_or_default();

@@ -1,7 +1,7 @@
-//! Finds many machines with few calls, and is sure of what is gone.
+//! Finds many instances with few requests, and reliably detects deleted ones.
 //!
-//! A question by ID fails as a whole if one ID is unknown. Then filters are asked, which leave out what they do not know; and
-//! only what EC2 calls unknown when asked for by its ID alone counts as gone.
+//! A request by ID fails completely if one ID is unknown. In this case filters are used, which omit unknown instances. An
+//! instance is considered gone only if EC2 reports its ID as unknown in a request for this ID alone.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,25 +13,25 @@ use crate::{
     tags::Cluster,
 };
 
-/// Most values of a filter that EC2 takes.
+/// Maximum number of values of an EC2 filter.
 const FILTER: usize = 200;
 
-/// Most names in a filter; the official provider's bound.
+/// Maximum number of names in a filter, the limit of the official provider.
 const NAMES: usize = 150;
 
-/// Most machines asked for one by one in a call. The rest is told to come again.
+/// Maximum number of instances that one call requests individually. The host must retry for the others.
 const SINGLES: usize = 50;
 
-/// What EC2 says of one machine.
+/// What EC2 knows about one instance.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Found {
-    /// It is there.
+    /// The instance exists.
     Machine(Box<ec2::Instance>),
-    /// EC2 was asked for it and knows no such ID.
+    /// EC2 does not know the ID in a request for it alone.
     Gone,
 }
 
-/// What EC2 says of all that was looked for.
+/// The results of a lookup.
 #[derive(Debug, Default)]
 pub(crate) struct Lookup {
     by_id: BTreeMap<String, Result<Found>>,
@@ -39,10 +39,10 @@ pub(crate) struct Lookup {
 }
 
 impl Lookup {
-    /// What EC2 says of this one.
+    /// Returns the result for one reference.
     ///
     /// # Errors
-    /// If it says nothing for sure.
+    /// Fails if EC2 did not give a reliable answer.
     pub(crate) fn of(&self, reference: &Reference) -> Result<&Found> {
         let (found, word) = match reference {
             Reference::Id(id) => (self.by_id.get(id), id),
@@ -52,15 +52,15 @@ impl Lookup {
         match found {
             Some(Ok(found)) => Ok(found),
             Some(Err(error)) => Err(error.clone()),
-            None => Err(CloudError::internal(format!("{word} was not looked for"))),
+            None => Err(CloudError::internal(format!("{word} was not queried"))),
         }
     }
 }
 
-/// Looks for all of them. Names need the cluster, to tell its machines from others.
+/// Looks up all references. Names require the cluster, to distinguish its instances from others.
 ///
 /// # Errors
-/// If EC2 cannot be asked.
+/// Fails if a request to EC2 fails.
 pub(crate) fn find(wire: &dyn Wire, references: &[Reference], cluster: Option<&Cluster>) -> Result<Lookup> {
     let mut lookup = Lookup::default();
     let mut ids = BTreeSet::new();
@@ -79,10 +79,10 @@ pub(crate) fn find(wire: &dyn Wire, references: &[Reference], cluster: Option<&C
     Ok(lookup)
 }
 
-/// Machines by their IDs.
+/// Returns instances by ID.
 ///
 /// # Errors
-/// If EC2 cannot be asked.
+/// Fails if a request to EC2 fails.
 pub(crate) fn by_id(wire: &dyn Wire, ids: &BTreeSet<&str>) -> Result<BTreeMap<String, Result<Found>>> {
     if ids.is_empty() {
         return Ok(BTreeMap::new());
@@ -104,7 +104,7 @@ pub(crate) fn by_id(wire: &dyn Wire, ids: &BTreeSet<&str>) -> Result<BTreeMap<St
     settle(wire, ids, machines)
 }
 
-/// Puts what was found to what was not, of which EC2 is asked again, one by one.
+/// Completes the found instances with the missing ones, which are requested individually.
 fn settle(wire: &dyn Wire, ids: &BTreeSet<&str>, machines: Machines) -> Result<BTreeMap<String, Result<Found>>> {
     let missing: BTreeSet<&str> = ids.iter().copied().filter(|id| !machines.contains_key(*id)).collect();
     let mut all = if missing.is_empty() { BTreeMap::new() } else { singly(wire, &missing)? };
@@ -122,16 +122,19 @@ fn singly(wire: &dyn Wire, ids: &BTreeSet<&str>) -> Result<BTreeMap<String, Resu
         let found = match answer {
             Ok(machines) => match machines.into_iter().find(|machine| machine.instance_id == *id) {
                 Some(machine) => Ok(Found::Machine(Box::new(machine))),
-                None => Err(CloudError::unavailable(format!("EC2 says nothing of machine {id}"))),
+                None => Err(CloudError::unavailable(format!("EC2 returned nothing about instance {id}"))),
             },
             Err(failure) if failure.code() == "InvalidInstanceID.NotFound" => Ok(Found::Gone),
-            Err(failure) if is_about_an_id(&failure) => Err(CloudError::invalid(format!("{id} is no ID of a machine"))),
+            Err(failure) if is_about_an_id(&failure) => {
+                Err(CloudError::invalid(format!("{id} is not a valid instance ID")))
+            }
             Err(failure) => Err(failure.into()),
         };
         all.insert((*id).to_owned(), found);
     }
     for id in ids.iter().skip(SINGLES) {
-        let later = CloudError::in_progress(std::time::Duration::from_secs(1), "too many unknown machines at once");
+        let later =
+            CloudError::in_progress(std::time::Duration::from_secs(1), "too many unknown instances in one call");
         all.insert((*id).to_owned(), Err(later));
     }
     Ok(all)
@@ -153,10 +156,10 @@ fn by_name(wire: &dyn Wire, names: &BTreeSet<&str>, cluster: &Cluster) -> Result
         let mut found = machines.get(name).cloned().unwrap_or_default();
         match (found.pop(), found.is_empty()) {
             (Some(machine), true) => Ok(Found::Machine(Box::new(machine))),
-            (Some(_), false) => Err(CloudError::invalid(format!("several machines have the private DNS name {name}"))),
-            // A name that is not found proves nothing.
+            (Some(_), false) => Err(CloudError::invalid(format!("several instances have the private DNS name {name}"))),
+            // A name that is not found does not prove that the instance is gone.
             (None, _) => Err(CloudError::not_found(format!(
-                "no machine with the tag {} has the private DNS name {name}",
+                "no instance with the tag {} has the private DNS name {name}",
                 cluster.key()
             ))),
         }

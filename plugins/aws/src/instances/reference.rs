@@ -1,22 +1,22 @@
-//! Which machine a node says it is.
+//! References from nodes to instances.
 
 use skydock_sdk::types::{CloudError, Node};
 
-/// Scheme of the official provider's IDs.
+/// The scheme of the official provider's provider IDs.
 pub(crate) const SCHEME: &str = "aws://";
 
-/// What a machine is looked for by.
+/// How an instance is looked up.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Reference {
-    /// ID of an instance.
+    /// By instance ID.
     Id(String),
-    /// Private DNS name, which is the name of a node without a provider ID.
+    /// By private DNS name, which is the name of a node without a provider ID.
     Name(String),
-    /// It cannot be looked for, and why.
+    /// The instance cannot be looked up for this reason.
     None(CloudError),
 }
 
-/// What the machine of this node is looked for by: the provider ID, else the node's name.
+/// Returns how the instance of this node is looked up: by provider ID, or otherwise by the node's name.
 pub(crate) fn of(node: &Node, region: &str) -> Reference {
     match node.provider_id.as_deref().filter(|id| !id.is_empty()) {
         Some(id) => match zone_and_id(id) {
@@ -25,11 +25,11 @@ pub(crate) fn of(node: &Node, region: &str) -> Reference {
             )),
             Some((_, id)) if is_instance(id) => Reference::Id(id.to_owned()),
             Some((_, id)) if id.starts_with("fargate-") => Reference::None(CloudError::invalid(format!(
-                "node {} is one of EKS Fargate, which EKS looks after itself",
+                "node {} is an EKS Fargate node, which EKS manages",
                 node.name
             ))),
             _ => Reference::None(CloudError::invalid(format!(
-                "node {} has provider ID {id}, which is not aws:///ZONE/i-INSTANCE",
+                "node {} has provider ID {id}; expected aws:///ZONE/i-INSTANCE",
                 node.name
             ))),
         },
@@ -40,17 +40,17 @@ pub(crate) fn of(node: &Node, region: &str) -> Reference {
     }
 }
 
-/// ID of the instance that a provider ID names; none if it names none.
+/// Returns the instance ID in a provider ID, or `None` if it has none.
 pub(crate) fn instance_id(provider_id: &str) -> Option<&str> {
     zone_and_id(provider_id).map(|(_, id)| id).filter(|id| is_instance(id))
 }
 
-/// Zone (perhaps empty) and last part of `aws:///ZONE/ID`, `aws:////ID` and the bare ID.
+/// Returns the zone, which can be empty, and the last part of `aws:///ZONE/ID`, `aws:////ID`, or a bare ID.
 pub(crate) fn zone_and_id(provider_id: &str) -> Option<(&str, &str)> {
     let Some(rest) = provider_id.strip_prefix(SCHEME) else {
         return is_instance(provider_id).then_some(("", provider_id));
     };
-    // What stands between the second and the third slash would be a host; there is none.
+    // The part between the second and the third slash would be a host, which is empty.
     let (_, path) = rest.split_once('/')?;
     let path = path.trim_matches('/');
     match path.rsplit_once('/') {
@@ -68,7 +68,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_machine_is_looked_for_by_provider_id_then_by_name() {
+    fn an_instance_is_found_by_provider_id_then_by_name() {
         let id = |id: &str| Ok(Reference::Id(id.to_owned()));
         for (name, provider_id, expected) in [
             ("n", Some("aws:///eu-west-1a/i-0123"), id("i-0123")),

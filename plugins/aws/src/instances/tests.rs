@@ -7,7 +7,7 @@ use crate::{
     testing::Memory,
 };
 
-/// An EC2 that knows these machines, and says what was asked.
+/// An EC2 API with these instances, which records the requests.
 struct Ec2 {
     machines: Vec<(&'static str, &'static str)>,
     asked: RefCell<Vec<String>>,
@@ -88,62 +88,62 @@ fn with<T>(ec2: &Ec2, test: impl FnOnce(&Cloud<'_>) -> T) -> T {
 }
 
 #[test]
-fn a_batch_of_live_machines_is_one_call() {
+fn a_batch_of_existing_instances_takes_one_call() {
     let ec2 = Ec2::new(&[("i-1", "running"), ("i-2", "stopped"), ("i-3", "stopping"), ("i-4", "terminated")]);
     let nodes = ["i-1", "i-2", "i-3", "i-4"].map(|id| node(id, 0));
-    let answer = with(&ec2, |cloud| check(cloud, &nodes)).unwrap();
+    let answer = with(&ec2, |cloud| cloud.check(&nodes)).unwrap();
     let expected = [Presence::Running, Presence::Stopped, Presence::Running, Presence::Absent].map(Ok);
     assert_eq!(answer, expected);
     assert_eq!(*ec2.asked.borrow(), ["DescribeInstances 4/0"]);
 }
 
 #[test]
-fn a_machine_is_gone_only_if_ec2_says_so_of_its_id_alone() {
+fn an_instance_is_absent_only_after_a_lookup_of_its_own() {
     let ec2 = Ec2::new(&[("i-1", "running"), ("i-2", "running")]);
     let nodes = ["i-1", "i-9", "i-2"].map(|id| node(id, 0));
-    let answer = with(&ec2, |cloud| check(cloud, &nodes)).unwrap();
+    let answer = with(&ec2, |cloud| cloud.check(&nodes)).unwrap();
     assert_eq!(answer, [Presence::Running, Presence::Absent, Presence::Running].map(Ok));
     assert_eq!(*ec2.asked.borrow(), ["DescribeInstances 3/0", "DescribeInstances 0/3", "DescribeInstances 1/0"]);
 }
 
 #[test]
-fn one_machine_that_is_gone_takes_two_calls() {
+fn one_absent_instance_takes_two_calls() {
     let ec2 = Ec2::new(&[]);
-    assert_eq!(with(&ec2, |cloud| check(cloud, &[node("i-9", 0)])).unwrap(), [Ok(Presence::Absent)]);
+    assert_eq!(with(&ec2, |cloud| cloud.check(&[node("i-9", 0)])).unwrap(), [Ok(Presence::Absent)]);
     assert_eq!(ec2.asked.borrow().len(), 2);
 }
 
 #[test]
-fn a_machine_just_launched_is_not_gone() {
+fn a_just_launched_instance_is_not_absent() {
     let ec2 = Ec2::new(&[]);
     let nodes = [node("i-9", 10_000 - YOUNG + 1), node("i-8", 10_000 - YOUNG)];
-    let answer = with(&ec2, |cloud| check(cloud, &nodes)).unwrap();
+    let answer = with(&ec2, |cloud| cloud.check(&nodes)).unwrap();
     assert_eq!(answer, [Presence::Running, Presence::Absent].map(Ok));
 }
 
 #[test]
-fn an_id_that_is_none_spoils_nobody_elses_answer() {
+fn an_invalid_id_does_not_affect_other_nodes() {
     let ec2 = Ec2::new(&[("i-1", "running")]);
-    let answer = with(&ec2, |cloud| check(cloud, &[node("i-1", 0), node("i-123456789", 0)])).unwrap();
+    let answer = with(&ec2, |cloud| cloud.check(&[node("i-1", 0), node("i-123456789", 0)])).unwrap();
     assert_eq!(answer.first(), Some(&Ok(Presence::Running)));
     assert!(matches!(answer.get(1), Some(Err(CloudError::Invalid(_)))), "{answer:?}");
 }
 
 #[test]
-fn a_name_that_nobody_has_is_not_absence() {
+fn an_unknown_name_is_not_found_rather_than_absent() {
     let ec2 = Ec2::new(&[("i-1", "running")]);
     let named = |name: &str| Node { name: name.into(), ..Node::default() };
-    let answer = with(&ec2, |cloud| check(cloud, &[named("i-1.name"), named("ip-x.name")])).unwrap();
-    // The first begins as resource-based names do: it is an ID.
+    let answer = with(&ec2, |cloud| cloud.check(&[named("i-1.name"), named("ip-x.name")])).unwrap();
+    // The first name begins like a resource-based name, so it is an instance ID.
     assert_eq!(answer.first(), Some(&Ok(Presence::Running)));
     assert!(matches!(answer.get(1), Some(Err(CloudError::NotFound(_)))), "{answer:?}");
 }
 
 #[test]
-fn a_description_is_the_official_providers() {
+fn instance_metadata_matches_the_official_provider() {
     let ec2 = Ec2::new(&[("i-1", "running"), ("i-4", "terminated")]);
     let fresh = Node { name: "i-1".into(), ..Node::default() };
-    let answer = with(&ec2, |cloud| describe(cloud, &[fresh, node("i-4", 0), node("i-9", 0)])).unwrap();
+    let answer = with(&ec2, |cloud| cloud.describe(&[fresh, node("i-4", 0), node("i-9", 0)])).unwrap();
     let Some(Ok(first)) = answer.first() else { panic!("{answer:?}") };
     assert_eq!(first.provider_id.as_deref(), Some("aws:///eu-west-1a/i-1"));
     assert_eq!(first.instance_type.as_deref(), Some("m5"));
@@ -154,23 +154,23 @@ fn a_description_is_the_official_providers() {
 }
 
 #[test]
-fn zones_and_the_lack_of_topology_are_asked_for_once() {
+fn zones_and_missing_topology_are_cached() {
     let ec2 = Ec2::new(&[("i-1", "running")]);
     with(&ec2, |cloud| {
-        describe(cloud, &[node("i-1", 0)]).unwrap();
+        cloud.describe(&[node("i-1", 0)]).unwrap();
         ec2.asked.borrow_mut().clear();
-        describe(cloud, &[node("i-1", 0)]).unwrap();
+        cloud.describe(&[node("i-1", 0)]).unwrap();
     });
     assert_eq!(*ec2.asked.borrow(), ["DescribeInstances 1/0"]);
 }
 
 #[test]
-fn labels_that_a_node_has_are_kept_without_a_question() {
+fn existing_topology_labels_are_kept_without_a_call() {
     let ec2 = Ec2::new(&[("i-1", "running")]);
     let labels = [("topology.k8s.aws/zone-id", "z"), ("topology.k8s.aws/network-node-layer-1", "nn-1")];
     let labels = labels.map(|(key, value)| (key.to_owned(), value.to_owned())).to_vec();
     let node = Node { labels: labels.clone(), ..node("i-1", 0) };
-    let answer = with(&ec2, |cloud| describe(cloud, &[node])).unwrap();
+    let answer = with(&ec2, |cloud| cloud.describe(&[node])).unwrap();
     assert_eq!(answer.first().unwrap().as_ref().unwrap().labels, labels);
     assert_eq!(*ec2.asked.borrow(), ["DescribeInstances 1/0"]);
 }

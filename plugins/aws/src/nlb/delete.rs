@@ -1,4 +1,4 @@
-//! Takes a network load balancer away, with all that was made for it.
+//! Deletes a network load balancer and everything that was created for it.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -21,28 +21,29 @@ use crate::{
         failure::{Answer, Failure},
     },
     balancer::{
-        LETTING_GO,
         annotation::{self, Annotations},
         name,
         node_rules::{ClusterGroups, Probes, Traffic},
+        security_group::LETTING_GO,
     },
     cloud::Cloud,
     store,
     tags::{self, Cluster, Tags},
 };
 
-/// How long a load balancer is remembered that was looked at: before a Service is deleted, the host asks whether it has one.
+/// How long a load balancer is remembered after it was read. Before the host deletes the load balancer of a Service, it asks
+/// whether there is one.
 const SEEN: Duration = Duration::from_secs(10);
 
-/// How long it is remembered what belonged to a load balancer that goes.
+/// How long the resources of a deleted load balancer are remembered.
 const LEFT: Duration = Duration::from_secs(3600);
 
-/// What belonged to a load balancer that goes, and is to go after it.
+/// Resources of a deleted load balancer that must be deleted after it.
 #[derive(Debug, Default, Serialize, Deserialize)]
 struct Left {
     /// ARNs of target groups.
     groups: BTreeSet<String>,
-    /// IDs of security groups. Those that were not made for the Service stay.
+    /// IDs of security groups. Those that were not created for the Service are kept.
     security: BTreeSet<String>,
 }
 
@@ -56,14 +57,15 @@ fn key(cloud: &Cloud<'_>, name: &str) -> String {
     cloud.key(&format!("seen/{name}"))
 }
 
-/// Keeps it for a moment, in case it is to be deleted.
+/// Remembers a load balancer for a short time, in case it is deleted next.
 pub(crate) fn remember(cloud: &Cloud<'_>, balancer: Option<&LoadBalancer>) {
     if let Some(balancer) = balancer {
         store::save(cloud.store, &key(cloud, &balancer.load_balancer_name), balancer, SEEN);
     }
 }
 
-/// The one that was seen a moment ago, once; or what AWS says. Tells if it is the one that was seen.
+/// Returns the load balancer that was read shortly before (once only), or otherwise reads it. The second value is true if it was
+/// read before.
 fn find(cloud: &Cloud<'_>, name: &str) -> Result<(Option<LoadBalancer>, bool)> {
     let key = key(cloud, name);
     match store::load(cloud.store, &key) {
@@ -75,11 +77,11 @@ fn find(cloud: &Cloud<'_>, name: &str) -> Result<(Option<LoadBalancer>, bool)> {
     }
 }
 
-/// Takes it away. False if there was no load balancer: then nobody but AWS' lists, which may be old, tells what else there is. Tells too
-/// which security groups bear the cluster's tag, if that was asked for.
+/// Deletes the load balancer. Returns false if it did not exist; in this case only the lists of AWS, which can be outdated, show
+/// what else remains. Also returns the security groups with the cluster's tag, if they were read.
 ///
 /// # Errors
-/// `in-progress` if something is still in use; or if AWS refuses.
+/// Returns `in-progress` if something is still in use. Fails if a request to AWS fails.
 pub(crate) fn delete(cloud: &Cloud<'_>, service: &Service) -> Result<(bool, Option<ClusterGroups>)> {
     let cluster = cloud.identity()?.cluster;
     let name = name::balancer(service);
@@ -89,25 +91,25 @@ pub(crate) fn delete(cloud: &Cloud<'_>, service: &Service) -> Result<(bool, Opti
     let probes = Probes { shared: cloud.config.shared_probe.as_ref().map(|probe| probe.port), others: Some(checked) };
     let tags = match tags_of(cloud, arn, &stray)? {
         Answered::Tags(tags) => tags,
-        // It has gone since then: there may be another one of the name.
+        // The remembered load balancer has been deleted. Another one may have the same name.
         Answered::NoBalancer if seen_before => return delete(cloud, service),
         Answered::NoBalancer => {
-            let text = format!("AWS lists load balancer {name}, and has no tags of it: it may be gone already");
+            let text = format!("AWS lists load balancer {name} but not its tags: it may have been deleted");
             return Err(CloudError::in_progress(LETTING_GO, text));
         }
     };
     if let Some(arn) = arn {
-        super::belongs(&name, tags.as_ref().and_then(|tags| tags.get(arn)), &cluster)?;
+        cluster.check(&name, tags.as_ref().and_then(|tags| tags.get(arn)))?;
     }
     let key = cloud.key(&format!("left/{name}"));
     let mut left: Left = store::load(cloud.store, &key).unwrap_or_default();
-    // A Service of the same name may have taken one over.
+    // A Service with the same name may have taken over a target group.
     left.groups.retain(|arn| !of_others.contains(arn));
     left.groups.extend(own);
     left.groups.extend(made_for(cloud, service, &cluster, stray, tags.as_ref()));
     left.security.extend(found.iter().flat_map(|balancer| balancer.security_groups.items.iter().cloned()));
     if !left.is_empty() {
-        // Once the load balancer is gone, it tells no more what was its own.
+        // After the load balancer is deleted, AWS does not return which resources belonged to it.
         store::save(cloud.store, &key, &left, LEFT);
     }
     if let Some(arn) = arn {
@@ -118,7 +120,8 @@ pub(crate) fn delete(cloud: &Cloud<'_>, service: &Service) -> Result<(bool, Opti
         Some(balancer) => Some(balancer.vpc_id.clone()),
         None => cloud.known_vpc()?,
     };
-    // Of a cluster whose last machines are gone nobody knows the VPC; the nodes' groups bear the cluster's tag in any.
+    // The VPC is unknown if the last instances of the cluster are gone. The nodes' groups are then found in any VPC by the
+    // cluster's tag.
     let seen = cloud.sync_node_rules(
         &cluster,
         vpc.as_deref(),
@@ -138,15 +141,15 @@ pub(crate) fn delete(cloud: &Cloud<'_>, service: &Service) -> Result<(bool, Opti
     if waiting {
         return Err(CloudError::in_progress(
             LETTING_GO,
-            "target groups are still in use by the load balancer that goes",
+            "target groups are still in use by the load balancer that is being deleted",
         ));
     }
     cloud.store.remove(&key);
     Ok((found.is_some(), seen))
 }
 
-/// Those of the stray target groups that were made for the Service. Without the right to read tags, their names have to do, which have
-/// all in them that the Service asks for.
+/// Returns the stray target groups that were created for the Service. If the credentials do not allow reading tags, they are
+/// identified by their names, which are derived from everything that the Service requests.
 fn made_for(
     cloud: &Cloud<'_>,
     service: &Service,
@@ -156,7 +159,7 @@ fn made_for(
 ) -> Vec<String> {
     let named = name::service(service);
     let tagged = |tags: &Tags| cluster.owns(tags) && tags.get(tags::SERVICE) == Some(&named);
-    // A Service that asks for what cannot be has no such groups.
+    // An invalid Service has no such groups.
     let wish = Wish::of(service, cluster, cloud.config);
     let ours = |one: &Stray| match tags {
         Some(tags) => tags.get(&one.arn).is_some_and(tagged),
@@ -165,7 +168,7 @@ fn made_for(
     stray.into_iter().filter(ours).map(|one| one.arn).collect()
 }
 
-/// True if some are still in use.
+/// Deletes target groups. Returns true if some are still in use.
 fn remove_target_groups(cloud: &Cloud<'_>, groups: &BTreeSet<String>) -> Result<bool> {
     let calls: Vec<_> = groups.iter().map(|arn| elbv2::on_group("DeleteTargetGroup", arn)).collect();
     let mut waiting = false;
@@ -186,15 +189,16 @@ fn answered(cloud: &Cloud<'_>, action: &'static str, arn: &str) -> Result<()> {
     }
 }
 
-/// What AWS says of the tags of a load balancer and of target groups.
+/// The answer to a request for the tags of a load balancer and of target groups.
 enum Answered {
-    /// They are these, by ARN; none if the credential may not read them.
+    /// The tags by ARN, or `None` if the credentials do not allow reading them.
     Tags(Option<BTreeMap<String, Tags>>),
-    /// There is no such load balancer.
+    /// The load balancer does not exist.
     NoBalancer,
 }
 
-/// What is gone by now has no tags: it lets AWS refuse a question about others, too.
+/// Reads tags. AWS rejects the complete request if one resource does not exist, so each one is then requested individually, and
+/// missing ones are left out.
 fn tags_of(cloud: &Cloud<'_>, balancer: Option<&str>, stray: &[Stray]) -> Result<Answered> {
     let arns: Vec<&str> = balancer.into_iter().chain(stray.iter().map(|one| one.arn.as_str())).collect();
     let calls: Vec<_> = arns.chunks(elbv2::TAGGED).map(|part| elbv2::tags(part.iter().copied())).collect();
@@ -213,22 +217,23 @@ fn is_gone(answer: &Answer<Found>) -> bool {
     answer.as_ref().is_err_and(Failure::is_not_found)
 }
 
-/// A target group that has no load balancer, or none that is there.
+/// A target group without a load balancer, or of one that does not exist.
 struct Stray {
     arn: String,
     name: String,
 }
 
-/// Target groups.
+/// The target groups of the region.
 struct Groups {
-    /// ARNs of those of the load balancer.
+    /// The ARNs of the load balancer's target groups.
     own: Vec<String>,
-    /// Those that have the Service's name, and were made for it if their tags say so too: they never came to a load balancer, or are left
-    /// of one. For a while AWS shows them as those of a load balancer that is gone.
+    /// Target groups with the prefix of the Service's names, which were created for it if their tags agree: they were never
+    /// attached to a load balancer, or their load balancer was deleted. For some time, AWS still lists them with the deleted load
+    /// balancer.
     stray: Vec<Stray>,
-    /// Ports at which all others in the VPC check their targets.
+    /// The ports on which all other target groups in the VPC check their targets.
     checked: BTreeSet<u16>,
-    /// ARNs of those of other load balancers.
+    /// The ARNs of target groups of other load balancers.
     of_others: BTreeSet<String>,
 }
 
@@ -238,7 +243,7 @@ fn groups(cloud: &Cloud<'_>, service: &Service, balancer: Option<&LoadBalancer>)
     let mut groups =
         Groups { own: Vec::new(), stray: Vec::new(), checked: BTreeSet::new(), of_others: BTreeSet::new() };
     for group in elbv2::all_groups(cloud.wire)? {
-        let checked = group.health_check_port.parse().unwrap_or(group.port);
+        let checked = group.checked_port();
         let elsewhere = balancer.is_some_and(|balancer| balancer.vpc_id != group.vpc_id);
         let TargetGroup { target_group_arn, target_group_name, load_balancer_arns, .. } = group;
         let of = &load_balancer_arns.items;

@@ -1,4 +1,4 @@
-//! The security group of a network load balancer's own (`NLBSecurityGroupMode = Managed`).
+//! The security group that is created for a network load balancer (`NLBSecurityGroupMode = Managed`).
 
 use std::collections::BTreeSet;
 
@@ -10,21 +10,21 @@ use super::{
 };
 use crate::{balancer::security_group, cloud::Cloud, tags::Cluster};
 
-/// The official provider's words.
+/// The description that the official provider uses.
 const DESCRIPTION: &str = "[k8s] Managed SecurityGroup for LoadBalancer";
 
-/// The group, which is made if there is none.
+/// Returns the group, and creates it if it does not exist.
 ///
 /// # Errors
-/// If AWS refuses.
+/// Fails if a request to AWS fails.
 pub(crate) fn ensure(cloud: &Cloud<'_>, cluster: &Cluster, vpc: &str, name: &str, wish: &Wish) -> Result<String> {
     cloud.own_group(cluster, vpc, name, DESCRIPTION, &wish.tags)
 }
 
-/// Sees to the group's rules, and takes away the one before.
+/// Sets the rules of the group, and deletes the previous group.
 ///
 /// # Errors
-/// If AWS refuses.
+/// Fails if a request to AWS fails.
 pub(super) fn settle(
     cloud: &Cloud<'_>,
     cluster: &Cluster,
@@ -41,8 +41,12 @@ pub(super) fn settle(
     }
     let detached: Vec<String> = before.iter().filter(|id| !now.contains(id)).cloned().collect();
     if let Err(error) = cloud.remove_groups(cluster, service, &detached, &[]) {
-        // The load balancer is as asked for; what it had before is tried again when it is deleted by hand.
-        log::warn("groups", format_args!("what load balancer {} had before stays: {error:?}", wish.name));
+        // The load balancer is as requested, so this failure is only logged. If groups are managed, the deletion of the Service
+        // retries.
+        log::warn(
+            "groups",
+            format_args!("previous resources of load balancer {} cannot be deleted: {error:?}", wish.name),
+        );
     }
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! How a network load balancer finds out which nodes are well.
+//! The health check of a network load balancer.
 
 use skydock_sdk::{
     Result,
@@ -11,7 +11,7 @@ use crate::{
     config::Config,
 };
 
-/// The port that targets get their traffic at.
+/// The value for the port that targets receive traffic on.
 pub(crate) const TRAFFIC_PORT: &str = "traffic-port";
 
 /// A health check.
@@ -19,24 +19,24 @@ pub(crate) const TRAFFIC_PORT: &str = "traffic-port";
 pub(crate) struct Health {
     /// `TCP`, `HTTP` or `HTTPS`.
     pub(crate) protocol: &'static str,
-    /// A port in text, or [`TRAFFIC_PORT`].
+    /// A port number as text, or [`TRAFFIC_PORT`].
     pub(crate) port: String,
-    /// Path; none for TCP.
+    /// The path, or `None` for TCP.
     pub(crate) path: Option<String>,
-    /// Seconds from check to check.
+    /// The seconds between checks.
     pub(crate) interval: u32,
-    /// Seconds to wait for an answer; none leaves it to AWS, as the official provider always does.
+    /// The timeout in seconds, or `None` to use the default of AWS, as the official provider always does.
     pub(crate) timeout: Option<u32>,
-    /// Checks in a row that make a target well.
+    /// The number of consecutive successful checks until a target is healthy.
     pub(crate) healthy: u32,
-    /// Checks in a row that make it unwell.
+    /// The number of consecutive failed checks until a target is unhealthy.
     pub(crate) unhealthy: u32,
 }
 
-/// The health check of a Service, the same for all of its ports.
+/// Returns the health check of a Service, which all of its ports share.
 ///
 /// # Errors
-/// If an annotation is not what it should be.
+/// Fails if an annotation is invalid.
 pub(crate) fn of(service: &Service, config: &Config) -> Result<Health> {
     let annotations = Annotations(&service.annotations);
     let local = service.external_traffic_policy == TrafficPolicy::Local;
@@ -59,7 +59,7 @@ pub(crate) fn of(service: &Service, config: &Config) -> Result<Health> {
     if let Some(text) = annotations.get(annotation::HEALTH_PORT) {
         text.clone_into(&mut port);
     }
-    // All other Services share one check of kube-proxy itself, whatever they say.
+    // All other Services share one check of kube-proxy, regardless of their annotations.
     if let (Some(shared), false) = (&config.shared_probe, local) {
         (protocol, port, path) = ("HTTP", shared.port.to_string(), shared.path.clone());
     }
@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn the_check_is_what_the_official_provider_makes_of_a_service() {
+    fn nlb_health_checks_match_the_official_provider() {
         for (local, shared, pairs, expected) in [
             (false, false, &[][..], "TCP traffic-port - 30 None 3/3"),
             (true, false, &[], "HTTP 32000 /healthz 10 None 2/2"),

@@ -1,11 +1,11 @@
-//! What there is of a network load balancer.
+//! The observed state of a network load balancer.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use skydock_sdk::{Result, log};
 
 use super::{
-    plan::Step,
+    steps::Step,
     wish::{Stack, Wish, default_attributes},
 };
 use crate::{
@@ -19,41 +19,41 @@ use crate::{
     tags::Tags,
 };
 
-/// What there is.
+/// The observed state of a load balancer.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Observed {
     /// The load balancer.
     pub(crate) balancer: LoadBalancer,
-    /// Tags of the load balancer and its groups by ARN; none if the credential may not read them.
+    /// The tags of the load balancer and its target groups by ARN, or `None` if the credentials do not allow reading them.
     pub(crate) tags: Option<BTreeMap<String, Tags>>,
-    /// Its listeners.
+    /// The listeners.
     pub(crate) listeners: Vec<Listener>,
-    /// Its target groups.
+    /// The target groups.
     pub(crate) groups: Vec<TargetGroup>,
-    /// Targets by group.
+    /// The targets by target group.
     pub(crate) targets: BTreeMap<String, BTreeSet<Target>>,
-    /// Its attributes.
+    /// The attributes.
     pub(crate) attributes: BTreeMap<String, String>,
-    /// Attributes by group; read only if the Service sets any.
+    /// The attributes by target group. They are only read if the Service sets any.
     pub(crate) group_attributes: BTreeMap<String, BTreeMap<String, String>>,
-    /// The security group that was made for it.
+    /// The security group that was created for the load balancer.
     pub(crate) managed_group: Option<String>,
 }
 
 impl Observed {
-    /// Of a load balancer that was made this moment.
+    /// Returns the state of a load balancer that has just been created.
     pub(crate) fn fresh(balancer: LoadBalancer) -> Self {
         Self { balancer, attributes: default_attributes(), ..Self::default() }
     }
 
-    /// Looks at a load balancer: two rounds of calls.
+    /// Reads the state of a load balancer with two rounds of calls.
     ///
     /// # Errors
-    /// If AWS cannot be asked.
+    /// Fails if a request to AWS fails.
     pub(crate) fn look(wire: &dyn Wire, balancer: LoadBalancer, wish: &Wish) -> Result<Self> {
         let arn = balancer.load_balancer_arn.clone();
         let calls = [elbv2::groups_of(&arn), elbv2::listeners(&arn), elbv2::attributes(&arn)];
-        // What AWS does not list is as it is at first.
+        // Attributes that AWS does not list have their defaults.
         let mut observed = Self { balancer, attributes: default_attributes(), ..Self::default() };
         let mut answers = send(wire, &calls).into_iter();
         observed.groups = answers.next().map(elbv2::groups).transpose()?.unwrap_or_default();
@@ -81,7 +81,7 @@ impl Observed {
         Ok(observed)
     }
 
-    /// Puts to it what a step has changed.
+    /// Applies the result of a step.
     pub(crate) fn absorb(&mut self, step: &Step, found: Found) {
         match step {
             Step::CreateGroup(_) => self.groups.extend(found.groups),
@@ -120,7 +120,7 @@ impl Observed {
 }
 
 impl Stack {
-    /// The address type asked for; none if it is left as it is.
+    /// Returns the requested address type, or `None` if it is not changed.
     pub(crate) fn fixed(self) -> Option<&'static str> {
         match self {
             Self::Left | Self::Preferred => None,
@@ -130,7 +130,8 @@ impl Stack {
     }
 }
 
-/// Sends calls at once. AWS takes none of the targets if a machine of one is stopped; then the others are sent again.
+/// Sends calls at once. If the instance of a target is stopped, AWS rejects all targets of the call, so the others are sent
+/// again.
 pub(crate) fn send(wire: &dyn Wire, calls: &[Call]) -> Vec<Answer<Found>> {
     let answers = wire.send(calls);
     let answers = calls.iter().zip(answers).map(|(call, answer)| match answer {
@@ -140,8 +141,8 @@ pub(crate) fn send(wire: &dyn Wire, calls: &[Call]) -> Vec<Answer<Found>> {
     answers.collect()
 }
 
-/// Registers the targets that the refusal does not name. The others come when their machines run again: the host leaves nodes of stopped
-/// machines out, and tells when they are back.
+/// Registers the targets that the error does not name. The others are registered when their instances run again: the host leaves
+/// out nodes of stopped instances, and adds them when they are back.
 fn without_stopped(wire: &dyn Wire, call: &Call, failure: Failure) -> Answer<Found> {
     match elbv2::without_targets(call, &failure.to_string()) {
         Some(rest) if rest == *call => Err(failure),
@@ -150,10 +151,11 @@ fn without_stopped(wire: &dyn Wire, call: &Call, failure: Failure) -> Answer<Fou
     }
 }
 
-/// Tags by ARN; none if the credential may not read them: the official provider's policy does not ask for that right.
+/// Returns tags by ARN, or `None` if the credentials do not allow reading them: the official provider's policy does not include
+/// this permission.
 ///
 /// # Errors
-/// If AWS cannot be asked.
+/// Fails if a request to AWS fails.
 pub(crate) fn read_tags(answers: impl Iterator<Item = Answer<Found>>) -> Answer<Option<BTreeMap<String, Tags>>> {
     let mut tags = BTreeMap::new();
     for answer in answers {
@@ -162,7 +164,7 @@ pub(crate) fn read_tags(answers: impl Iterator<Item = Answer<Found>>) -> Answer<
             Err(Failure::Refused { code, .. }) if code == "AccessDenied" || code == "UnauthorizedOperation" => {
                 log::warn(
                     "tags",
-                    "the credential has no right to elasticloadbalancing:DescribeTags: tags are not checked",
+                    "the credential has no permission for elasticloadbalancing:DescribeTags: tags are not checked",
                 );
                 return Ok(None);
             }

@@ -1,12 +1,13 @@
-//! From what is there to what is asked for: which calls can go now.
+//! Computes the next calls that change the observed state to the requested one.
 //!
-//! Calls of one plan do not need each other and go at once. Their answers are put to what was observed, and the next plan is made
-//! of that, until nothing is left to do. So a call that was lost, or ended half way, is picked up where it is.
+//! The calls of one plan are independent and sent at once. Their results are applied to the observed state, and the next plan is
+//! computed from it, until nothing is left to do. A lost or incomplete call is therefore continued where it stopped.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::{
     observed::Observed,
+    steps::Step,
     wish::{Front, Group, Security, Wish},
 };
 use crate::{
@@ -14,41 +15,10 @@ use crate::{
     tags::Tags,
 };
 
-/// Most targets that are changed in one call; the official provider's bound.
+/// Maximum number of targets changed by one call, the limit of the official provider.
 const CHUNK: usize = 100;
 
-/// One call that changes something.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Step {
-    /// Makes the target group of a front.
-    CreateGroup(Group),
-    /// Puts targets into a group.
-    Register(String, Vec<Target>),
-    /// Takes targets out of a group.
-    Deregister(String, Vec<Target>),
-    /// Makes a listener that leads to a group.
-    CreateListener(Front, String),
-    /// Changes a listener, and leads it to a group.
-    ModifyListener(String, Front, String),
-    /// Takes a listener away.
-    DeleteListener(String),
-    /// Takes a group away that no listener leads to.
-    DeleteGroup(String),
-    /// Changes the health check of a group.
-    ModifyGroup(String, Group),
-    /// Sets attributes of the load balancer.
-    SetAttributes(BTreeMap<String, String>),
-    /// Sets attributes of a group.
-    SetGroupAttributes(String, BTreeMap<String, String>),
-    /// Puts tags on resources.
-    AddTags(Vec<String>, Tags),
-    /// Sets the load balancer's security groups.
-    SetSecurityGroups(Vec<String>),
-    /// Sets the load balancer's address type.
-    SetIpAddressType(&'static str),
-}
-
-/// What can be done now. Empty if nothing is left to do.
+/// Returns the next steps, or an empty list if nothing is left to do.
 pub(crate) fn plan(wish: &Wish, observed: &Observed, members: &BTreeSet<String>) -> Vec<Step> {
     let mut steps = Vec::new();
     for front in &wish.fronts {
@@ -71,7 +41,7 @@ pub(crate) fn plan(wish: &Wish, observed: &Observed, members: &BTreeSet<String>)
         let empty = BTreeSet::new();
         let there = observed.targets.get(arn).unwrap_or(&empty);
         let wanted: BTreeSet<Target> = members.iter().map(|id| Target { id: id.clone(), port: group.port }).collect();
-        // Out before in: a load balancer may be full.
+        // Deregister before registering, because a load balancer may be at its limit.
         let gone: Vec<Target> = there.difference(&wanted).cloned().collect();
         let fresh: Vec<Target> = wanted.difference(there).cloned().collect();
         steps.extend(gone.chunks(CHUNK).map(|part| Step::Deregister(arn.clone(), part.to_vec())));
@@ -86,7 +56,7 @@ pub(crate) fn plan(wish: &Wish, observed: &Observed, members: &BTreeSet<String>)
     steps
 }
 
-/// The group a front leads to: one that has what cannot be changed, best the one its listener has already.
+/// Returns the target group for a front: one with the right immutable properties, preferably the current one of the listener.
 fn group_for<'a>(wanted: &Group, listener: Option<&Listener>, observed: &'a Observed) -> Option<&'a TargetGroup> {
     let current = listener.and_then(group_of);
     let mut fitting: Vec<&TargetGroup> = observed.groups.iter().filter(|group| fits(wanted, group)).collect();
@@ -94,7 +64,7 @@ fn group_for<'a>(wanted: &Group, listener: Option<&Listener>, observed: &'a Obse
     fitting.first().copied()
 }
 
-/// True if a target group has what cannot be changed of one, as it is wanted.
+/// Returns true if the immutable properties of a target group are as requested.
 pub(super) fn fits(wanted: &Group, group: &TargetGroup) -> bool {
     group.port == wanted.port
         && group.protocol == wanted.protocol
@@ -103,7 +73,7 @@ pub(super) fn fits(wanted: &Group, group: &TargetGroup) -> bool {
         && (group.ip_address_type == "ipv6") == wanted.ipv6
 }
 
-/// Where a listener leads.
+/// Returns the ARN of the target group that a listener forwards to.
 pub(crate) fn group_of(listener: &Listener) -> Option<&str> {
     listener.default_actions.items.first().map(|action| action.target_group_arn.as_str())
 }
@@ -125,7 +95,7 @@ fn health_differs(wanted: &Group, group: &TargetGroup) -> bool {
         || health.timeout.is_some_and(|timeout| timeout != group.health_check_timeout_seconds)
 }
 
-/// Listeners nobody asks for, and groups nobody leads to.
+/// Returns the steps that delete listeners that are not requested, and target groups that no listener uses.
 fn removals(wish: &Wish, observed: &Observed) -> Vec<Step> {
     let unwanted = |listener: &&Listener| !wish.fronts.iter().any(|front| front.port == listener.port);
     let listeners = observed.listeners.iter().filter(unwanted);
@@ -145,7 +115,7 @@ fn removals(wish: &Wish, observed: &Observed) -> Vec<Step> {
     steps
 }
 
-/// What is to be set of the load balancer itself.
+/// Returns the steps that change the load balancer itself.
 fn of_balancer(wish: &Wish, observed: &Observed) -> Vec<Step> {
     let mut steps = Vec::new();
     let set = difference(&wish.attributes, Some(&observed.attributes));
@@ -164,7 +134,7 @@ fn of_balancer(wish: &Wish, observed: &Observed) -> Vec<Step> {
         (Security::Managed(_), Some(group)) => vec![group.clone()],
         (Security::Managed(_), None) | (Security::Left, _) => Vec::new(),
     };
-    // AWS takes none on a load balancer that was made without.
+    // AWS accepts no security groups for a load balancer that was created without any.
     if !there.is_empty() && !wanted.is_empty() && wanted.iter().collect::<BTreeSet<_>>() != there {
         steps.push(Step::SetSecurityGroups(wanted));
     }
@@ -174,7 +144,7 @@ fn of_balancer(wish: &Wish, observed: &Observed) -> Vec<Step> {
     steps
 }
 
-/// What is wanted and is not so.
+/// Returns the requested values that differ from the current ones.
 fn difference(wanted: &BTreeMap<String, String>, there: Option<&BTreeMap<String, String>>) -> BTreeMap<String, String> {
     let same = |key: &String, value: &String| there.and_then(|there| there.get(key)) == Some(value);
     wanted.iter().filter(|(key, value)| !same(key, value)).map(|(key, value)| (key.clone(), value.clone())).collect()

@@ -1,16 +1,51 @@
-//! Each step as a call, and what a thing is like after it.
+//! The calls of steps, and their effect on the observed state.
+
+use std::collections::BTreeMap;
 
 use super::{
     health::Health,
-    plan::Step,
     wish::{Front, Group, Wish},
 };
-use crate::api::{
-    call::Call,
-    elbv2::{self, Action, Certificate, Listener, TargetGroup},
+use crate::{
+    api::{
+        call::Call,
+        elbv2::{self, Action, Certificate, Listener, Target, TargetGroup},
+    },
+    tags::Tags,
 };
 
-/// The call of a step.
+/// One call that changes something.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Step {
+    /// Creates the target group of a front.
+    CreateGroup(Group),
+    /// Registers targets in a group.
+    Register(String, Vec<Target>),
+    /// Deregisters targets from a group.
+    Deregister(String, Vec<Target>),
+    /// Creates a listener that forwards to a group.
+    CreateListener(Front, String),
+    /// Changes a listener and the group that it forwards to.
+    ModifyListener(String, Front, String),
+    /// Deletes a listener.
+    DeleteListener(String),
+    /// Deletes a group that no listener forwards to.
+    DeleteGroup(String),
+    /// Changes the health check of a group.
+    ModifyGroup(String, Group),
+    /// Sets attributes of the load balancer.
+    SetAttributes(BTreeMap<String, String>),
+    /// Sets attributes of a group.
+    SetGroupAttributes(String, BTreeMap<String, String>),
+    /// Adds tags to resources.
+    AddTags(Vec<String>, Tags),
+    /// Sets the load balancer's security groups.
+    SetSecurityGroups(Vec<String>),
+    /// Sets the load balancer's address type.
+    SetIpAddressType(&'static str),
+}
+
+/// Returns the call of a step.
 pub(crate) fn call(step: &Step, wish: &Wish, balancer: &str, vpc: &str) -> Call {
     match step {
         Step::CreateGroup(group) => create_group(group, vpc).tags("Tags", &wish.tags),
@@ -48,7 +83,7 @@ fn create_group(group: &Group, vpc: &str) -> Call {
     health(call, &group.health).with_some("IpAddressType", group.ipv6.then_some("ipv6"))
 }
 
-/// What can be changed of a health check.
+/// Adds the mutable properties of a health check.
 fn health(call: Call, health: &Health) -> Call {
     call.with("HealthCheckPort", &health.port)
         .with("HealthyThresholdCount", health.healthy)
@@ -66,7 +101,7 @@ fn listener(call: Call, front: &Front, group: &str) -> Call {
         .with_some("Certificates.member.1.CertificateArn", front.certificate.as_ref())
 }
 
-/// A listener after it was modified.
+/// Applies a modification to a listener.
 pub(crate) fn as_modified(listener: &mut Listener, front: &Front, group: &str) {
     front.protocol.clone_into(&mut listener.protocol);
     listener.default_actions = vec![Action { target_group_arn: group.to_owned() }].into();
@@ -78,7 +113,7 @@ pub(crate) fn as_modified(listener: &mut Listener, front: &Front, group: &str) {
     }
 }
 
-/// A target group after its health check was modified.
+/// Applies a modified health check to a target group.
 pub(crate) fn as_checked(group: &mut TargetGroup, health: &Health) {
     health.port.clone_into(&mut group.health_check_port);
     group.healthy_threshold_count = health.healthy;

@@ -1,4 +1,4 @@
-//! Other nodes behind a network load balancer that stays as it is.
+//! Changes the nodes behind a network load balancer, without other changes.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -24,27 +24,27 @@ use crate::{
     cloud::Cloud,
 };
 
-/// Most targets that are changed in one call; the official provider's bound.
+/// Maximum number of targets changed by one call, the limit of the official provider.
 const CHUNK: usize = 100;
 
-/// How long it is believed that the nodes' groups let a load balancer's traffic in.
+/// How long it is remembered that the nodes' security groups allow a load balancer's traffic.
 const NOTED: Duration = Duration::from_secs(3600);
 
-/// Puts these nodes behind the load balancer, and changes nothing else of it.
+/// Puts these nodes behind the load balancer, without other changes.
 ///
 /// # Errors
-/// If there is none, or AWS refuses.
+/// Fails if the load balancer does not exist, or if a request to AWS fails.
 pub(crate) fn update(cloud: &Cloud<'_>, service: &Service, members: &Members) -> Result<()> {
     let cluster = cloud.identity()?.cluster;
     let name = name::balancer(service);
-    let none = || CloudError::not_found(format!("there is no load balancer {name}"));
+    let none = || CloudError::not_found(format!("load balancer {name} does not exist"));
     let balancer = super::find(cloud, &name)?.ok_or_else(none)?;
     let arn = balancer.load_balancer_arn.as_str();
     let calls = [elbv2::groups_of(arn), elbv2::tags([arn])];
     let mut answers = send(cloud.wire, &calls).into_iter();
     let groups = answers.next().map(elbv2::groups).transpose()?.unwrap_or_default();
     let tags = read_tags(answers)?;
-    super::belongs(&name, tags.as_ref().and_then(|tags| tags.get(arn)), &cluster)?;
+    cluster.check(&name, tags.as_ref().and_then(|tags| tags.get(arn)))?;
 
     let ids = machine::ids(&members.all, &service.annotations);
     let mut places = cloud.places(&ids)?;
@@ -70,7 +70,7 @@ fn ids_of(members: &[Member]) -> BTreeSet<String> {
     machine::ids(members, &[])
 }
 
-/// By what the host says has changed.
+/// Returns the calls for the changes that the host reports.
 fn known(
     groups: &[TargetGroup],
     added: &BTreeSet<String>,
@@ -81,7 +81,7 @@ fn known(
     let mut calls = Vec::new();
     for group in groups {
         let target = |id: &str| Target { id: id.to_owned(), port: group.port };
-        // A node whose addresses are other ones is both added and removed.
+        // A node with changed addresses is both added and removed.
         let gone: Vec<Target> = removed.iter().filter(|id| !all.contains(*id)).map(|id| target(id)).collect();
         let fresh: Vec<Target> = added.iter().filter(|id| wanted.contains(id.as_str())).map(|id| target(id)).collect();
         calls.extend(both(&group.target_group_arn, &gone, &fresh));
@@ -89,7 +89,7 @@ fn known(
     calls
 }
 
-/// By what the load balancer says it has.
+/// Returns the calls for the differences to the current targets of the load balancer.
 fn compared(cloud: &Cloud<'_>, groups: &[TargetGroup], wanted: &BTreeSet<&str>) -> Result<Vec<Call>> {
     let questions: Vec<Call> = groups.iter().map(|group| elbv2::targets(&group.target_group_arn)).collect();
     let mut calls = Vec::new();
@@ -105,18 +105,18 @@ fn compared(cloud: &Cloud<'_>, groups: &[TargetGroup], wanted: &BTreeSet<&str>) 
 }
 
 fn both(group: &str, gone: &[Target], fresh: &[Target]) -> Vec<Call> {
-    let out = gone.chunks(CHUNK).map(|part| elbv2::change_targets("DeregisterTargets", group, part));
+    let deregistered = gone.chunks(CHUNK).map(|part| elbv2::change_targets("DeregisterTargets", group, part));
     let into = fresh.chunks(CHUNK).map(|part| elbv2::change_targets("RegisterTargets", group, part));
-    out.chain(into).collect()
+    deregistered.chain(into).collect()
 }
 
-/// What comes to the nodes, by what the load balancer has.
+/// Returns the traffic to the nodes, from the current state of the load balancer.
 fn traffic(cloud: &Cloud<'_>, service: &Service, balancer: &LoadBalancer, groups: &[TargetGroup]) -> Result<Traffic> {
     let mut traffic = Traffic::default();
     let ipv6 = groups.first().is_some_and(|group| group.ip_address_type == "ipv6");
     for group in groups {
         clients(&mut traffic, &group.protocol, group.port);
-        traffic.health.insert(group.health_check_port.parse().unwrap_or(group.port));
+        traffic.health.insert(group.checked_port());
     }
     let all = if ipv6 { "::/0" } else { "0.0.0.0/0" };
     traffic.ranges = match service.source_ranges.as_slice() {
@@ -130,7 +130,7 @@ fn traffic(cloud: &Cloud<'_>, service: &Service, balancer: &LoadBalancer, groups
     Ok(traffic)
 }
 
-/// Clients of a target group: by TCP, by UDP, or by both.
+/// Adds the clients of a target group: over TCP, UDP, or both.
 pub(super) fn clients(traffic: &mut Traffic, protocol: &str, port: u16) {
     if protocol.contains("UDP") {
         traffic.clients.insert(("udp", port));
@@ -140,7 +140,7 @@ pub(super) fn clients(traffic: &mut Traffic, protocol: &str, port: u16) {
     }
 }
 
-/// Ranges of the subnets a load balancer is in.
+/// Returns the ranges of a load balancer's subnets.
 pub(super) fn subnets(cloud: &Cloud<'_>, balancer: &LoadBalancer, ipv6: bool) -> Result<BTreeSet<String>> {
     let ids: Vec<String> = balancer.availability_zones.items.iter().map(|zone| zone.subnet_id.clone()).collect();
     let ranges = cloud.ranges(&ids)?.into_iter();
@@ -156,7 +156,7 @@ fn shown(places: &BTreeMap<String, Place>) -> String {
     format!("{groups:?}")
 }
 
-/// Notes for which groups of nodes the rules were seen to.
+/// Remembers the nodes' security groups whose rules are up to date.
 pub(super) fn note_groups(cloud: &Cloud<'_>, name: &str, places: &BTreeMap<String, Place>) {
     cloud.store.set(&groups_key(cloud, name), &shown(places), NOTED);
 }

@@ -1,4 +1,4 @@
-//! What a Service asks of a network load balancer.
+//! What a Service requests of a network load balancer.
 
 use std::collections::BTreeMap;
 
@@ -18,104 +18,104 @@ use crate::{
     tags::{self, Cluster, Tags},
 };
 
-/// Attributes of a load balancer that Services decide about.
+/// Attributes of load balancers that Services can set.
 const CROSS_ZONE: &str = "load_balancing.cross_zone.enabled";
 const LOGS_ENABLED: &str = "access_logs.s3.enabled";
 const LOGS_BUCKET: &str = "access_logs.s3.bucket";
 const LOGS_PREFIX: &str = "access_logs.s3.prefix";
 
-/// Attributes of target groups that Services may set.
+/// Attributes of target groups that Services can set.
 const PRESERVE_CLIENT: &str = "preserve_client_ip.enabled";
 const PROXY_PROTOCOL: &str = "proxy_protocol_v2.enabled";
 
-/// What a Service asks for, checked.
+/// The checked request of a Service.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Wish {
-    /// Name of the load balancer.
+    /// The name of the load balancer.
     pub(crate) name: String,
-    /// Tags of all that is made.
+    /// The tags of all created resources.
     pub(crate) tags: Tags,
-    /// Reached from inside only.
+    /// True if the load balancer is internal.
     pub(crate) internal: bool,
-    /// Subnets by ID or name; empty to have them found.
+    /// Subnets by ID or name. Empty if they are chosen automatically.
     pub(crate) subnets: Vec<String>,
-    /// Elastic addresses, one a subnet; or none.
+    /// Elastic IP addresses, one per subnet, or empty.
     pub(crate) allocations: Vec<String>,
-    /// Private addresses, one a subnet; or none.
+    /// Private addresses, one per subnet, or empty.
     pub(crate) private_addresses: Vec<String>,
-    /// What it listens to, by port.
+    /// The listeners by port.
     pub(crate) fronts: Vec<Front>,
-    /// Attributes of the load balancer.
+    /// The attributes of the load balancer.
     pub(crate) attributes: BTreeMap<String, String>,
-    /// Attributes of each target group; others are left alone.
+    /// The attributes of each target group. Others are not changed.
     pub(crate) group_attributes: BTreeMap<String, String>,
-    /// Who may reach it; never empty.
+    /// The ranges that can reach it. Never empty.
     pub(crate) ranges: Vec<String>,
-    /// Which security groups it has.
+    /// The security groups of the load balancer.
     pub(crate) security: Security,
-    /// Which addresses it has.
+    /// The address families of the load balancer.
     pub(crate) stack: Stack,
 }
 
 /// One listener.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Front {
-    /// Port.
+    /// The port.
     pub(crate) port: u16,
     /// `TCP`, `UDP`, `TCP_UDP` or `TLS`.
     pub(crate) protocol: &'static str,
-    /// ARN of the certificate, of TLS.
+    /// The ARN of the certificate, for TLS.
     pub(crate) certificate: Option<String>,
-    /// Name of the security policy, of TLS; none leaves what is there.
+    /// The name of the security policy, for TLS. `None` keeps the current one.
     pub(crate) policy: Option<String>,
-    /// Where it leads.
+    /// The target group that it forwards to.
     pub(crate) group: Group,
 }
 
 /// One target group.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Group {
-    /// Its name if it is to be made.
+    /// The name, used if the group is created.
     pub(crate) name: String,
-    /// Port on every node.
+    /// The port on every node.
     pub(crate) port: u16,
     /// `TCP`, `UDP`, `TCP_UDP` or `TLS`.
     pub(crate) protocol: &'static str,
-    /// Its health check.
+    /// The health check.
     pub(crate) health: Health,
-    /// True if nodes are reached by IPv6.
+    /// True if nodes are reached over IPv6.
     pub(crate) ipv6: bool,
 }
 
-/// Which security groups a load balancer has.
+/// The security groups of a load balancer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Security {
-    /// Those it has, whatever they are.
+    /// The current ones are not changed.
     Left,
-    /// These, which are the user's.
+    /// These groups of the user.
     Given(Vec<String>),
-    /// One of its own, of this name.
+    /// A group with this name, created for the load balancer.
     Managed(String),
 }
 
-/// Which addresses a load balancer has.
+/// The address families of a load balancer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Stack {
-    /// IPv4, or what it has already.
+    /// IPv4 for a new load balancer; an existing one is not changed.
     Left,
-    /// IPv6 too, if it is new and its subnets have it.
+    /// IPv4 and IPv6 for a new load balancer whose subnets have IPv6; an existing one is not changed.
     Preferred,
-    /// IPv4 only.
+    /// Only IPv4.
     Ipv4,
-    /// Both.
+    /// IPv4 and IPv6.
     Dual,
 }
 
 impl Wish {
-    /// Reads a Service.
+    /// Reads the request of a Service.
     ///
     /// # Errors
-    /// If it asks for what cannot be.
+    /// Fails if the Service is invalid.
     pub(crate) fn of(service: &Service, cluster: &Cluster, config: &Config) -> Result<Self> {
         let annotations = Annotations(&service.annotations);
         if annotations.get(annotation::EXTRA_SECURITY_GROUPS).is_some() {
@@ -154,15 +154,15 @@ impl Wish {
 fn fronts(service: &Service, annotations: Annotations<'_>, health: &Health, cluster: &Cluster) -> Result<Vec<Front>> {
     let mut fronts: Vec<Front> = Vec::new();
     let ipv6 = service.ip_families.first() == Some(&IpFamily::Ipv6) && !service.ip_families.contains(&IpFamily::Ipv4);
-    // A port without a node port is unreachable; the official provider leaves it out, too.
+    // A port without a node port is unreachable. The official provider leaves it out too.
     for port in service.ports.iter().filter(|port| port.node_port != 0) {
         let mut front = front(port, annotations, health, ipv6)?;
         if let Some(other) = fronts.iter_mut().find(|other| other.port == front.port) {
-            // UDP beside TCP: one listener takes both if both lead to the same port of the nodes.
+            // UDP and TCP on the same port: one listener takes both if both use the same node port.
             let both = [other.protocol, front.protocol];
             if !(both.contains(&"TCP") && both.contains(&"UDP")) || other.group.port != front.group.port {
                 return Err(invalid(format!(
-                    "port {} is there for TCP and for UDP: give both the same nodePort, and no TLS",
+                    "port {} is used with TCP and UDP: set the same nodePort for both, and no TLS",
                     front.port
                 )));
             }
@@ -185,7 +185,7 @@ fn fronts(service: &Service, annotations: Annotations<'_>, health: &Health, clus
         }
     }
     if fronts.is_empty() {
-        return Err(invalid("no port has a node port, and a network load balancer reaches nodes by no other way"));
+        return Err(invalid("no port has a node port, which network load balancers require"));
     }
     Ok(fronts)
 }
@@ -194,7 +194,7 @@ fn front(port: &ServicePort, annotations: Annotations<'_>, health: &Health, ipv6
     let protocol = match port.transport {
         Transport::Tcp => "TCP",
         Transport::Udp => "UDP",
-        Transport::Sctp => return Err(invalid("a network load balancer cannot do SCTP")),
+        Transport::Sctp => return Err(invalid("network load balancers do not support SCTP")),
     };
     let group = Group { name: String::new(), port: port.node_port, protocol, health: health.clone(), ipv6 };
     let plain = Front { port: port.port, protocol, certificate: None, policy: None, group };
@@ -221,7 +221,7 @@ fn attributes(annotations: Annotations<'_>) -> Result<BTreeMap<String, String>> 
         (CROSS_ZONE.to_owned(), flag(annotation::CROSS_ZONE)?.to_string()),
         (LOGS_ENABLED.to_owned(), logs.to_string()),
     ]);
-    // AWS takes no empty bucket: where logs are off, it stays as it is.
+    // AWS accepts no empty bucket, so the bucket is not changed if logs are disabled.
     if logs {
         let text = |name| annotations.get(name).unwrap_or_default().to_owned();
         attributes.insert(LOGS_BUCKET.into(), text(annotation::ACCESS_LOG_BUCKET));
@@ -230,7 +230,7 @@ fn attributes(annotations: Annotations<'_>) -> Result<BTreeMap<String, String>> 
     Ok(attributes)
 }
 
-/// What a load balancer has that is new.
+/// Returns the default attributes of a new load balancer.
 pub(crate) fn default_attributes() -> BTreeMap<String, String> {
     BTreeMap::from([
         (CROSS_ZONE.to_owned(), "false".to_owned()),

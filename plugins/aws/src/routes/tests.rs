@@ -27,7 +27,7 @@ fn shown(pods: &[&str]) -> Vec<String> {
 }
 
 #[test]
-fn routes_to_pods_are_the_clusters_and_no_others() {
+fn lists_only_routes_inside_the_cluster_cidrs() {
     assert_eq!(
         shown(&["10.244.0.0/16", "2001:db8::/48"]),
         [
@@ -40,12 +40,12 @@ fn routes_to_pods_are_the_clusters_and_no_others() {
 }
 
 #[test]
-fn without_the_ranges_of_pods_only_nodes_routes_are_told() {
+fn without_cluster_cidrs_only_routes_to_nodes_are_listed() {
     assert_eq!(shown(&[]), ["rtb-1/10.244.1.0/24 n1", "rtb-1/10.99.0.0/24 n1", "rtb-1/2001:db8:0:1::/64 n1"]);
 }
 
 #[test]
-fn what_is_there_decides_between_making_and_replacing() {
+fn existing_routes_decide_between_create_and_replace() {
     let way = |cidr: &str, machine| way(&table(), cidr.parse().unwrap(), machine);
     assert_eq!(way("10.244.1.0/24", "i-1"), Ok(Way::There));
     assert_eq!(way("10.244.1.0/24", "i-2"), Ok(Way::Replace));

@@ -19,7 +19,7 @@ fn described(world: &World, service: &Service) -> String {
 }
 
 #[test]
-fn a_classic_load_balancer_comes_changes_and_goes() {
+fn a_classic_load_balancer_is_created_updated_and_deleted() {
     let mut world = World::new(2, "");
     let mut web = classic(&[(80, 30080)]);
     let host = ensure(&world, &web);
@@ -59,7 +59,7 @@ fn a_classic_load_balancer_comes_changes_and_goes() {
     assert_eq!(texts(&body, "InstanceId").len(), 3);
     assert!(body.contains("k8s-proxyprotocol-enabled"), "{body}");
 
-    // moto knows no policies of listeners that are made later.
+    // moto does not support policies of listeners that are added later.
     web.annotations.retain(|(key, _)| !key.ends_with("proxy-protocol"));
     ensure(&world, &web);
     assert!(!described(&world, &web).contains("<InstancePort>30080</InstancePort><PolicyNames>"));
@@ -87,7 +87,7 @@ fn a_classic_load_balancer_comes_changes_and_goes() {
 }
 
 #[test]
-fn a_type_does_not_change_and_both_are_deleted() {
+fn a_type_change_is_rejected_and_deletion_still_works() {
     let world = World::new(1, "");
     let mut web = classic(&[(80, 30080)]);
     ensure(&world, &web);
@@ -101,7 +101,7 @@ fn a_type_does_not_change_and_both_are_deleted() {
 }
 
 #[test]
-fn the_operators_group_is_used_and_never_deleted() {
+fn the_configured_security_group_is_never_deleted() {
     let mut world = World::new(1, "");
     let params = [("GroupName", "shared"), ("GroupDescription", "shared"), ("VpcId", world.vpc.as_str())];
     let shared = text(&world.ec2("CreateSecurityGroup", &params), "groupId");
@@ -124,13 +124,13 @@ fn group(world: &World, name: &str) -> String {
     text(&world.ec2("CreateSecurityGroup", &params), "groupId")
 }
 
-/// True if the nodes' group lets in what comes from another.
+/// Returns true if the nodes' group allows traffic from another group.
 fn lets_in(world: &World, nodes: &str, group: &str) -> bool {
     world.ec2("DescribeSecurityGroups", &[("GroupId.1", nodes)]).contains(group)
 }
 
 #[test]
-fn services_that_share_a_group_keep_each_others_way() {
+fn services_sharing_a_group_keep_each_others_node_rules() {
     let mut world = World::new(1, "");
     let (first, second) = (world.group.clone(), group(&world, "pool-b"));
     world.tag(&second, &format!("kubernetes.io/cluster/{}", world.cluster), "owned");
@@ -162,7 +162,7 @@ fn services_that_share_a_group_keep_each_others_way() {
 }
 
 #[test]
-fn a_users_group_is_closed_though_a_call_fails() {
+fn a_user_groups_node_rule_is_removed_after_a_failed_call() {
     let world = World::new(1, "");
     let users = group(&world, "users");
     let mut web = classic(&[(80, 30080)]);
@@ -178,7 +178,7 @@ fn a_users_group_is_closed_though_a_call_fails() {
 }
 
 #[test]
-fn a_group_that_is_exchanged_is_closed() {
+fn a_replaced_security_group_loses_its_node_rule() {
     let world = World::new(1, "");
     let (before, after) = (group(&world, "before"), group(&world, "after"));
     let mut web = classic(&[(80, 30080)]);
@@ -197,7 +197,7 @@ fn a_group_that_is_exchanged_is_closed() {
     assert!(world.line.take().iter().all(|action| action.starts_with("Describe")));
 }
 
-/// Lets everything in from this group at the nodes.
+/// Allows all traffic from this group to the nodes.
 fn let_in_by_hand(world: &World, group: &str) {
     world.ec2(
         "AuthorizeSecurityGroupIngress",
@@ -206,7 +206,7 @@ fn let_in_by_hand(world: &World, group: &str) {
 }
 
 #[test]
-fn rules_that_others_made_for_extra_groups_stay() {
+fn manual_rules_for_extra_groups_are_kept() {
     let world = World::new(1, "");
     let bastion = group(&world, "bastion");
     let nodes = world.group.clone();
@@ -218,7 +218,7 @@ fn rules_that_others_made_for_extra_groups_stay() {
     ensure(&world, &web);
     web.annotations.clear();
     ensure(&world, &web);
-    // The nodes' own group in the first place, too: the load balancer of a careless user.
+    // The nodes' own group in the first place, as a careless user might set it.
     web.annotations = vec![annotation("security-groups", &nodes)];
     ensure(&world, &web);
     world.call(|cloud| cloud.delete_balancer(&web)).unwrap();
@@ -228,7 +228,7 @@ fn rules_that_others_made_for_extra_groups_stay() {
 }
 
 #[test]
-fn a_group_that_loses_the_first_place_is_closed() {
+fn a_group_moved_from_first_place_loses_its_node_rule() {
     let world = World::new(1, "");
     let (a, b) = (group(&world, "a"), group(&world, "b"));
     let mut web = classic(&[(80, 30080)]);
@@ -243,7 +243,7 @@ fn a_group_that_loses_the_first_place_is_closed() {
 }
 
 #[test]
-fn its_own_group_goes_though_nobody_remembers_it() {
+fn the_own_group_is_deleted_even_after_a_restart() {
     let world = World::new(1, "");
     let mut web = classic(&[(80, 30080)]);
     ensure(&world, &web);
@@ -254,7 +254,7 @@ fn its_own_group_goes_though_nobody_remembers_it() {
     world.line.faults.borrow_mut().push(("DeleteSecurityGroup", 0, 1, "DependencyViolation"));
     let first = world.call(|cloud| cloud.ensure_balancer(&web, &world.members()));
     assert!(matches!(first, Err(CloudError::InProgress(_))), "{first:?}");
-    // The host is started anew.
+    // The host is restarted.
     world.store.clear();
     world.call(|cloud| cloud.delete_balancer(&web)).unwrap();
     assert!(texts(&own(), "groupId").is_empty(), "{}", own());

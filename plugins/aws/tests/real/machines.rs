@@ -6,7 +6,7 @@ use skydock_sdk::{
 use crate::world::World;
 
 #[test]
-fn machines_are_described_and_checked_by_the_batch() {
+fn instances_are_described_and_checked_in_batches() {
     let world = World::new(7, "");
     let described = world.call(|cloud| cloud.describe(&world.nodes())).unwrap();
     assert_eq!(
@@ -34,7 +34,7 @@ fn machines_are_described_and_checked_by_the_batch() {
 }
 
 #[test]
-fn a_machine_nobody_knows_is_absent_and_spoils_nothing() {
+fn an_unknown_instance_is_absent_without_affecting_others() {
     let mut world = World::new(3, "");
     world.machines.push("i-0123456789abcdef0".into());
     let checked = world.call(|cloud| cloud.check(&world.nodes())).unwrap();

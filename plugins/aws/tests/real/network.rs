@@ -2,16 +2,19 @@ use skydock_sdk::types::{CloudError, Service};
 
 use crate::world::{World, annotation, certificate, name, service, text, texts};
 
-/// Ensures it; answers the host name.
+/// Creates or updates the load balancer and returns its host name.
 fn up(world: &World, service: &Service) -> String {
     let status = world.call(|cloud| cloud.ensure_balancer(service, &world.members())).unwrap();
     status.ingress[0].hostname.clone().unwrap()
 }
 
-/// Where there is none, AWS may not show it yet.
+/// Checks that a missing load balancer is looked for twice, because AWS may not list it yet.
 fn is_looked_for_twice(world: &World, service: &Service) {
     let first = world.call(|cloud| cloud.delete_balancer(service));
-    assert!(matches!(&first, Err(CloudError::InProgress(retry)) if retry.message.contains("once more")), "{first:?}");
+    assert!(
+        matches!(&first, Err(CloudError::InProgress(retry)) if retry.message.contains("checking again")),
+        "{first:?}"
+    );
     world.call(|cloud| cloud.delete_balancer(service)).unwrap();
 }
 
@@ -27,7 +30,7 @@ fn targets(world: &World, group: &str) -> Vec<String> {
 }
 
 #[test]
-fn a_network_load_balancer_comes_changes_and_goes() {
+fn a_network_load_balancer_is_created_updated_and_deleted() {
     let mut world = World::new(3, "");
     let mut web = service(&[(80, 30080)]);
 
@@ -65,7 +68,7 @@ fn a_network_load_balancer_comes_changes_and_goes() {
     assert!(rules.contains(&format!("kubernetes.io/rule/nlb/client={}", name(&web))), "{rules}");
     assert!(rules.contains("kubernetes.io/rule/nlb/mtu"), "{rules}");
 
-    // A node more, a port more.
+    // One more node and one more port.
     world.launch(0);
     web.ports.push(service(&[(443, 30443)]).ports[0].clone());
     world.line.take();
@@ -75,7 +78,7 @@ fn a_network_load_balancer_comes_changes_and_goes() {
     let ports = texts(&world.elbv2("DescribeListeners", &[("LoadBalancerArn", &lb)]), "Port");
     assert!(ports.contains(&"443".into()) && ports.contains(&"80".into()), "{ports:?}");
 
-    // A port less: its target group goes, too.
+    // One port less: its target group is deleted too.
     web.ports.remove(0);
     up(&world, &web);
     let groups = texts(&world.elbv2("DescribeTargetGroups", &[("LoadBalancerArn", &lb)]), "TargetGroupArn");
@@ -92,7 +95,7 @@ fn a_network_load_balancer_comes_changes_and_goes() {
 }
 
 #[test]
-fn five_load_balancers_cost_few_calls() {
+fn five_load_balancers_need_at_most_52_calls() {
     let world = World::new(3, "");
     let services: Vec<_> = (0..5).map(|index| service(&[(80, 30080 + index)])).collect();
     for web in &services {
@@ -104,7 +107,7 @@ fn five_load_balancers_cost_few_calls() {
 }
 
 #[test]
-fn annotations_reach_the_cloud() {
+fn annotations_are_applied_in_the_cloud() {
     let world = World::new(1, "");
     let mut web = service(&[(80, 30080)]);
     web.annotations.extend([
@@ -144,7 +147,7 @@ fn annotations_reach_the_cloud() {
     let rules = world.ec2("DescribeSecurityGroups", &[("GroupId.1", &world.group)]);
     assert!(rules.contains("192.0.2.0/24") && rules.contains("10.0.2.0/24"), "clients and health checks: {rules}");
 
-    // What others change is mended.
+    // Changes by others are reverted.
     let turned = [
         ("LoadBalancerArn", lb.as_str()),
         ("Attributes.member.1.Key", "load_balancing.cross_zone.enabled"),
@@ -161,14 +164,14 @@ fn annotations_reach_the_cloud() {
     );
     world.line.take();
     up(&world, &web);
-    let mut mended: Vec<_> = world.line.take().into_iter().filter(|action| !action.starts_with("Describe")).collect();
-    mended.sort();
-    assert_eq!(mended, ["ModifyLoadBalancerAttributes", "RegisterTargets"]);
+    let mut repaired: Vec<_> = world.line.take().into_iter().filter(|action| !action.starts_with("Describe")).collect();
+    repaired.sort();
+    assert_eq!(repaired, ["ModifyLoadBalancerAttributes", "RegisterTargets"]);
 }
 
 #[test]
-fn a_certificate_makes_a_tls_listener() {
-    // moto does not let listeners become TLS later, as AWS does.
+fn a_certificate_creates_a_tls_listener() {
+    // In contrast to AWS, moto does not support changing a listener to TLS.
     let world = World::new(1, "");
     let mut web = service(&[(443, 30443)]);
     let certificate = certificate();
@@ -184,7 +187,7 @@ fn a_certificate_makes_a_tls_listener() {
 }
 
 #[test]
-fn other_nodes_cost_a_call_for_what_changed() {
+fn a_node_change_only_updates_changed_targets() {
     let mut world = World::new(3, "");
     let web = service(&[(80, 30080), (443, 30443)]);
     up(&world, &web);
@@ -208,7 +211,7 @@ fn other_nodes_cost_a_call_for_what_changed() {
 }
 
 #[test]
-fn what_was_cut_short_is_picked_up() {
+fn a_failed_creation_is_continued() {
     for action in ["CreateTargetGroup", "CreateListener", "RegisterTargets", "AuthorizeSecurityGroupIngress"] {
         let world = World::new(1, "");
         let web = service(&[(80, 30080)]);
@@ -224,13 +227,13 @@ fn what_was_cut_short_is_picked_up() {
 }
 
 #[test]
-fn half_made_remains_are_taken_away() {
+fn leftovers_of_a_failed_creation_are_deleted() {
     let world = World::new(1, "NLBSecurityGroupMode = Managed");
     let web = service(&[(80, 30080)]);
     world.line.faults.borrow_mut().push(("CreateListener", 0, 1, "TooManyListeners"));
     let first = world.call(|cloud| cloud.ensure_balancer(&web, &world.members()));
     assert!(matches!(&first, Err(CloudError::Denied(text)) if text.contains("quota")), "{first:?}");
-    // The load balancer goes by hand; its target group and security group are left over.
+    // The load balancer is deleted manually; its target group and security group remain.
     world.elbv2("DeleteLoadBalancer", &[("LoadBalancerArn", &arn(&world, &web))]);
     world.line.faults.borrow_mut().push(("DeleteSecurityGroup", 0, 1, "DependencyViolation"));
     let waiting = world.call(|cloud| cloud.delete_balancer(&web));
@@ -244,7 +247,7 @@ fn half_made_remains_are_taken_away() {
 }
 
 #[test]
-fn a_group_of_its_own_follows_ports_and_ranges() {
+fn the_managed_security_group_follows_source_ranges() {
     let world = World::new(1, "NLBSecurityGroupMode = Managed");
     let mut web = service(&[(80, 30080)]);
     web.source_ranges = vec!["192.0.2.0/24".into()];
@@ -263,7 +266,7 @@ fn a_group_of_its_own_follows_ports_and_ranges() {
 }
 
 #[test]
-fn another_clusters_load_balancer_is_left_alone() {
+fn another_clusters_load_balancer_is_not_changed() {
     let world = World::new(1, "");
     let web = service(&[(80, 30080)]);
     up(&world, &web);
@@ -285,7 +288,7 @@ fn another_clusters_load_balancer_is_left_alone() {
 }
 
 #[test]
-fn without_the_right_to_read_tags_all_else_works() {
+fn works_without_permission_to_read_tags() {
     let world = World::new(1, "");
     let web = service(&[(80, 30080)]);
     world.line.faults.borrow_mut().push(("DescribeTags", 0, 100, "AccessDenied"));
@@ -295,7 +298,7 @@ fn without_the_right_to_read_tags_all_else_works() {
 }
 
 #[test]
-fn the_nodes_tell_which_cluster_and_vpc_this_is() {
+fn cluster_and_vpc_are_detected_from_the_nodes() {
     let mut world = World::new(2, "");
     world.reconfigure("");
     let web = service(&[(80, 30080)]);
@@ -305,7 +308,7 @@ fn the_nodes_tell_which_cluster_and_vpc_this_is() {
 }
 
 #[test]
-fn throttling_is_told_as_such() {
+fn throttling_is_reported_as_throttled() {
     let world = World::new(1, "");
     let web = service(&[(80, 30080)]);
     world.line.faults.borrow_mut().push(("CreateLoadBalancer", 0, 1, "Throttling"));
@@ -315,7 +318,7 @@ fn throttling_is_told_as_such() {
 }
 
 #[test]
-fn a_shared_health_port_stays_open_for_the_others() {
+fn a_shared_health_port_stays_open_for_other_services() {
     let world = World::new(1, "ClusterServiceLoadBalancerHealthProbeMode = Shared");
     let services = [service(&[(80, 30080)]), service(&[(80, 30081)])];
     for web in &services {
@@ -330,9 +333,9 @@ fn a_shared_health_port_stays_open_for_the_others() {
     assert!(!rules().contains("kubernetes.io/rule/nlb"), "{}", rules());
 }
 
-/// As in the official provider: by then nobody tells which group that was.
+/// As in the official provider: after the deletion nothing shows which group that was.
 #[test]
-fn rules_in_a_group_without_the_tag_stay() {
+fn rules_in_an_untagged_security_group_are_kept() {
     let mut world = World::new(0, "");
     let params = [("GroupName", "untagged"), ("GroupDescription", "untagged"), ("VpcId", world.vpc.as_str())];
     world.group = text(&world.ec2("CreateSecurityGroup", &params), "groupId");
@@ -342,14 +345,14 @@ fn rules_in_a_group_without_the_tag_stay() {
     world.call(|cloud| cloud.delete_balancer(&web)).unwrap();
     let rules = || world.ec2("DescribeSecurityGroups", &[("GroupId.1", &world.group)]);
     assert!(rules().contains(&format!("kubernetes.io/rule/nlb/client={}", name(&web))), "{}", rules());
-    // With the tag they go, as do those of any that come later.
+    // In a group with the tag, the rules are removed, as are those of load balancers created later.
     world.tag(&world.group, &format!("kubernetes.io/cluster/{}", world.cluster), "owned");
     is_looked_for_twice(&world, &web);
     assert!(!rules().contains("kubernetes.io/rule/nlb"), "{}", rules());
 }
 
 #[test]
-fn a_check_that_others_changed_is_told_and_not_fought_for() {
+fn an_externally_changed_health_check_is_reported() {
     let world = World::new(1, "");
     let web = service(&[(80, 30080)]);
     world.call(|cloud| cloud.ensure_balancer(&web, &world.members())).unwrap();
@@ -359,7 +362,7 @@ fn a_check_that_others_changed_is_told_and_not_fought_for() {
     world.line.take();
     let answer = world.call(|cloud| cloud.ensure_balancer(&web, &world.members()));
     assert!(
-        matches!(&answer, Err(CloudError::Internal(text)) if text.contains("TCP every 10 s, and by the Service TCP every 30 s")),
+        matches!(&answer, Err(CloudError::Internal(text)) if text.contains("TCP every 10 s, but the Service requires TCP every 30 s")),
         "{answer:?}"
     );
     assert_eq!(world.line.take().iter().filter(|action| *action == "CreateTargetGroup").count(), 1);

@@ -1,6 +1,6 @@
-//! The official provider itself, on the same cloud: what it made is kept, and what is made here it keeps.
+//! Tests with the official provider on the same cloud: each provider keeps what the other one created.
 //!
-//! `tests/official` hands one call to it.
+//! `tests/official` passes one call to it.
 
 use std::{
     io::Write as _,
@@ -15,7 +15,7 @@ use tokio::runtime::Runtime;
 
 use crate::world::{World, annotation, server, service};
 
-/// `tests/official`, built once and kept.
+/// Returns the path of `tests/official`, which is built once.
 fn program() -> &'static Path {
     static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
     PROGRAM.get_or_init(|| {
@@ -44,7 +44,7 @@ fn described(service: &Service) -> Value {
     })
 }
 
-/// One call of the official provider; answers the requests it made.
+/// Runs one call of the official provider and returns the requests it sent.
 fn official(world: &World, action: &str, service: &Service) -> Vec<String> {
     let answer = call(world, action, service);
     answer["calls"].as_array().unwrap().iter().map(|call| call.as_str().unwrap().to_owned()).collect()
@@ -78,7 +78,7 @@ fn call(world: &World, action: &str, service: &Service) -> Value {
     answer
 }
 
-/// Ensures it; answers what was changed on the way.
+/// Creates or updates the load balancer and returns the requests that changed something.
 fn ensure(world: &World, service: &Service) -> Vec<String> {
     world.line.take();
     world.call(|cloud| cloud.ensure_balancer(service, &world.members())).unwrap();
@@ -90,10 +90,10 @@ fn changes(mut calls: Vec<String>) -> Vec<String> {
     calls
 }
 
-fn there_and_back(world: impl Fn() -> World, service: &Service, mended: &[&str]) {
+fn there_and_back(world: impl Fn() -> World, service: &Service, repaired: &[&str]) {
     let first = world();
     let made = official(&first, "ensure", service);
-    assert_eq!(ensure(&first, service), mended, "what the official provider made is kept");
+    assert_eq!(ensure(&first, service), repaired, "what the official provider made is kept");
     assert_eq!(ensure(&first, service), Vec::<String>::new());
     first.call(|cloud| cloud.delete_balancer(service)).unwrap();
     let filter = [("Filter.1.Name", "vpc-id"), ("Filter.1.Value.1", first.vpc.as_str())];
@@ -104,9 +104,10 @@ fn there_and_back(world: impl Fn() -> World, service: &Service, mended: &[&str])
     ensure(&second, service);
     let kept = changes(official(&second, "ensure", service));
     println!("official: {} requests to make it; what was made here it changes by {kept:?}", made.len());
-    // Modify is what it does every time, also of its own; and this policy, which is there already.
-    let anew = |action: &&String| action.starts_with("Create") && *action != "CreateLoadBalancerPolicy";
-    assert_eq!(kept.iter().filter(anew).count(), 0, "{kept:?}");
+    // The official provider sends Modify requests every time, even for its own load balancers, and creates this policy although
+    // it exists.
+    let creates = |action: &&String| action.starts_with("Create") && *action != "CreateLoadBalancerPolicy";
+    assert_eq!(kept.iter().filter(creates).count(), 0, "{kept:?}");
     assert!(!kept.iter().any(|action| action.starts_with("De")), "{kept:?}");
     official(&second, "delete", service);
     assert_eq!(second.call(|cloud| cloud.balancer(service)), Ok(None));
@@ -117,12 +118,12 @@ fn plain() -> World {
 }
 
 #[test]
-fn a_plain_network_load_balancer_goes_there_and_back() {
+fn a_plain_nlb_is_taken_over_in_both_directions() {
     there_and_back(plain, &service(&[(80, 30080)]), &[]);
 }
 
 #[test]
-fn an_internal_one_with_ranges_goes_there_and_back() {
+fn an_internal_nlb_with_ranges_is_taken_over_in_both_directions() {
     let mut web = service(&[(80, 30080), (443, 30443)]);
     web.external_traffic_policy = TrafficPolicy::Local;
     web.health_check_node_port = 32000;
@@ -136,7 +137,7 @@ fn an_internal_one_with_ranges_goes_there_and_back() {
 }
 
 #[test]
-fn one_with_tls_goes_there_and_back() {
+fn an_nlb_with_tls_is_taken_over_in_both_directions() {
     let mut web = service(&[(443, 30443)]);
     web.annotations.extend([
         annotation("ssl-cert", &crate::world::certificate()),
@@ -145,12 +146,12 @@ fn one_with_tls_goes_there_and_back() {
         annotation("healthcheck-protocol", "http"),
         annotation("healthcheck-path", "/x"),
     ]);
-    // moto does not list this attribute, and the official provider sets only those that are listed.
+    // moto does not list this attribute, and the official provider sets only listed attributes.
     there_and_back(plain, &web, &["ModifyTargetGroupAttributes"]);
 }
 
 #[test]
-fn classic_load_balancers_go_there_and_back() {
+fn classic_load_balancers_are_taken_over_in_both_directions() {
     let mut web = service(&[(80, 30080)]);
     web.annotations.clear();
     there_and_back(plain, &web, &[]);
@@ -170,7 +171,7 @@ fn classic_load_balancers_go_there_and_back() {
 }
 
 #[test]
-fn nodes_are_told_the_same() {
+fn node_metadata_matches_the_official_provider() {
     let world = World::new(3, "");
     let theirs = call(&world, "describe", &service(&[(80, 30080)]));
     let ours = world.call(|cloud| cloud.describe(&world.nodes())).unwrap();

@@ -13,7 +13,7 @@ fn wanted(world: &World, index: usize, cidr: &str) -> NewRoute {
 }
 
 #[test]
-fn routes_come_move_and_go() {
+fn routes_are_created_replaced_and_deleted() {
     let world = World::new(3, "");
     let all: Vec<_> = (0..3).map(|index| wanted(&world, index, &format!("10.244.{index}.0/24"))).collect();
     assert_eq!(world.call(|cloud| cloud.create_routes(&all)), [Ok(()), Ok(()), Ok(())]);
@@ -28,7 +28,7 @@ fn routes_come_move_and_go() {
     assert_eq!(nodes, ["node-0", "node-1", "node-2"]);
     assert_eq!(world.line.take(), ["DescribeRouteTables"]);
 
-    // Again: nothing to do. To another machine: one call replaces it.
+    // The same routes again need no changes. A route to another instance is replaced with one call.
     assert_eq!(world.call(|cloud| cloud.create_routes(&all)), [Ok(()), Ok(()), Ok(())]);
     assert_eq!(world.line.take(), ["DescribeRouteTables", "DescribeInstances"]);
     assert_eq!(world.call(|cloud| cloud.create_routes(&[wanted(&world, 1, "10.244.0.0/24")])), [Ok(())]);

@@ -1,11 +1,11 @@
-//! What the official provider has made is kept as it is. Its objects are made here call by call, with its names and tags, as
-//! v1.37.0 makes them.
+//! Resources of the official provider are kept as they are. They are created here with individual calls, with the same names and
+//! tags as v1.37.0 uses.
 
 use skydock_sdk::types::Service;
 
 use crate::world::{World, annotation, name, service, text, texts};
 
-/// Pairs of tags, as the official provider sets them on all it makes for a Service.
+/// Returns the tags that the official provider sets on all resources of a Service.
 fn tags(world: &World, service: &Service) -> Vec<(String, String)> {
     let named = format!("{}/{}", service.namespace, service.name);
     let pairs = [
@@ -34,7 +34,7 @@ fn only_reads(world: &World, service: &Service) {
 }
 
 #[test]
-fn an_official_network_load_balancer_is_kept_as_it_is() {
+fn an_official_network_load_balancer_is_kept_unchanged() {
     let world = World::new(2, "");
     let web = service(&[(80, 30080)]);
     let (lb_name, tags) = (name(&web), tags(&world, &web));
@@ -99,7 +99,7 @@ fn an_official_network_load_balancer_is_kept_as_it_is() {
 }
 
 #[test]
-fn an_official_classic_load_balancer_is_kept_as_it_is() {
+fn an_official_classic_load_balancer_is_kept_unchanged() {
     let world = World::new(2, "");
     let mut web = service(&[(80, 30080)]);
     web.annotations.clear();
@@ -169,7 +169,7 @@ fn an_official_classic_load_balancer_is_kept_as_it_is() {
 }
 
 #[test]
-fn an_official_load_balancer_whose_service_has_changed_is_changed_in_place() {
+fn a_changed_service_updates_the_official_nlb_in_place() {
     let world = World::new(1, "");
     let mut web = service(&[(80, 30080)]);
     let (lb_name, tags) = (name(&web), tags(&world, &web));

@@ -1,4 +1,4 @@
-//! A cluster in a cloud: a VPC, subnets, machines; what is kept, and what was called.
+//! A cluster in a cloud (VPC, subnets, instances), the store, and the calls that were sent.
 
 use std::{
     cell::RefCell,
@@ -27,13 +27,13 @@ use tokio::runtime::Runtime;
 
 static NUMBER: AtomicU32 = AtomicU32::new(0);
 
-/// A word that no other test has.
+/// Returns a word that no other test uses.
 pub(crate) fn unique() -> String {
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap().as_micros();
     format!("{now:x}{}", NUMBER.fetch_add(1, Ordering::Relaxed))
 }
 
-/// What is kept between calls.
+/// A store that is kept between calls.
 #[derive(Default)]
 pub(crate) struct Memory(RefCell<BTreeMap<String, String>>);
 
@@ -58,11 +58,11 @@ impl Store for Memory {
     }
 }
 
-/// A way to AWS that counts, and fails where it is told to.
+/// A connection to AWS that records calls and injects errors.
 pub(crate) struct Line {
     setup: Setup,
     pub(crate) sent: RefCell<Vec<Call>>,
-    /// Action, how many calls of it get through before, how many then fail, and the code.
+    /// Action, number of calls that succeed before, number of calls that then fail, and the error code.
     pub(crate) faults: RefCell<Vec<(&'static str, usize, usize, &'static str)>>,
 }
 
@@ -78,7 +78,7 @@ impl Line {
         Some(fault.3)
     }
 
-    /// What was called since it was last asked, most often first.
+    /// Returns the actions sent since the previous call, in order.
     pub(crate) fn take(&self) -> Vec<String> {
         self.sent.borrow_mut().drain(..).map(|call| call.action.to_owned()).collect()
     }
@@ -116,7 +116,7 @@ pub(crate) struct World {
     pub(crate) store: Memory,
 }
 
-/// One cloud for all tests of this process; it ends with the process.
+/// The cloud for all tests of this process. It ends with the process.
 struct Server {
     aws: Aws,
     proxy: Proxy,
@@ -136,12 +136,12 @@ fn started() -> &'static Server {
     })
 }
 
-/// The server.
+/// Returns the URL of the server.
 pub(crate) fn server() -> String {
     started().proxy.url().to_owned()
 }
 
-/// ARN of a new certificate.
+/// Creates a certificate and returns its ARN.
 pub(crate) fn certificate() -> String {
     let scope = "AWS4-HMAC-SHA256 Credential=x/19700101/us-east-1/acm/aws4_request, SignedHeaders=host, Signature=0";
     let request = Request::post(started().aws.url())
@@ -164,13 +164,13 @@ fn line(setup: &Setup) -> Line {
     Line { setup: setup.clone(), sent: RefCell::default(), faults: RefCell::default() }
 }
 
-/// A call in plain words.
+/// Creates a call from text parameters.
 pub(crate) fn call(api: Api, action: &'static str, params: &[(&str, &str)]) -> Call {
     let params = params.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
     Call { api, action, params }
 }
 
-/// What stands in all elements of this name.
+/// Returns the contents of all elements with this name.
 pub(crate) fn texts(body: &str, tag: &str) -> Vec<String> {
     let (open, close) = (format!("<{tag}>"), format!("</{tag}>"));
     body.split(&open).skip(1).filter_map(|rest| Some(rest.split_once(&close)?.0.trim().to_owned())).collect()
@@ -181,7 +181,7 @@ pub(crate) fn text(body: &str, tag: &str) -> String {
 }
 
 impl World {
-    /// With so many machines, and these lines of configuration besides.
+    /// Creates a cluster with this number of instances and these additional lines of configuration.
     pub(crate) fn new(machines: usize, config: &str) -> Self {
         let cluster = format!("c{}", unique());
         let setup = setup(&format!("KubernetesClusterID = {cluster}\n{config}\n"));
@@ -201,7 +201,7 @@ impl World {
         world
     }
 
-    /// Without a clue in the configuration of who the cluster is.
+    /// Replaces the configuration, without an ID of the cluster, and clears the store.
     pub(crate) fn reconfigure(&mut self, config: &str) {
         self.setup = setup(config);
         self.line = line(&self.setup);
@@ -253,7 +253,7 @@ impl World {
         }
     }
 
-    /// One more machine.
+    /// Launches one more instance.
     pub(crate) fn launch(&mut self, subnet: usize) -> String {
         let key = format!("kubernetes.io/cluster/{}", self.cluster);
         let params = [
@@ -270,7 +270,7 @@ impl World {
         id
     }
 
-    /// One call of the host.
+    /// Runs one call of the host.
     pub(crate) fn call<T>(&self, act: impl FnOnce(&Cloud<'_>) -> T) -> T {
         let nodes = || self.nodes();
         let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap().as_secs();
@@ -292,7 +292,7 @@ impl World {
     }
 }
 
-/// A Service of type `nlb` with one TCP port for each of these.
+/// Returns a Service of type `nlb` with one TCP port for each pair.
 pub(crate) fn service(ports: &[(u16, u16)]) -> Service {
     let port = |(port, node_port): &(u16, u16)| ServicePort {
         name: format!("p{port}"),
@@ -317,7 +317,7 @@ pub(crate) fn annotation(name: &str, value: &str) -> (String, String) {
     (format!("service.beta.kubernetes.io/aws-load-balancer-{name}"), value.to_owned())
 }
 
-/// Name of a Service's load balancer.
+/// Returns the name of a Service's load balancer.
 pub(crate) fn name(service: &Service) -> String {
     format!("a{}", service.uid.replace('-', "")).chars().take(32).collect()
 }

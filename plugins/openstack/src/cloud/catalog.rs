@@ -1,4 +1,4 @@
-//! Where the services are: Keystone's catalogue, and the choice gophercloud makes in it.
+//! The endpoints of the services, chosen from Keystone's catalog like gophercloud does.
 
 use std::collections::BTreeMap;
 
@@ -27,7 +27,7 @@ pub enum Kind {
 impl Kind {
     const ALL: [Self; 4] = [Self::Compute, Self::Network, Self::LoadBalancer, Self::KeyManager];
 
-    /// Its type in the catalogue.
+    /// Returns the type in the catalog.
     #[must_use]
     pub const fn service_type(self) -> &'static str {
         match self {
@@ -38,7 +38,7 @@ impl Kind {
         }
     }
 
-    /// Version of the API, as it stands in addresses.
+    /// Returns the version of the API, as used in URLs.
     const fn version(self) -> &'static str {
         match self {
             Self::Compute => "v2.1",
@@ -47,14 +47,14 @@ impl Kind {
         }
     }
 
-    /// The address requests begin with, from the one in the catalogue: catalogues name a version, a project, or neither.
+    /// Returns the base URL of requests, from the URL in the catalog, which can contain a version, a project, or neither.
     fn base(self, url: &str) -> String {
         let url = url.trim_end_matches('/');
         let is_version = |part: &str| {
             part.strip_prefix('v').is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()) && rest.len() < 6)
         };
         match self {
-            // Nova's address may name the project behind the version.
+            // Nova's URL can contain the project after the version.
             Self::Compute if url.rsplit('/').take(2).any(is_version) => url.to_owned(),
             Self::Compute => format!("{url}/{}", self.version()),
             Self::Network | Self::LoadBalancer | Self::KeyManager => {
@@ -88,7 +88,7 @@ struct Endpoint {
     url: String,
 }
 
-/// The first endpoint of each service with this interface, in this region.
+/// Returns the first endpoint of each service with the configured interface and region.
 fn choose(services: &[Service], global: &Global) -> BTreeMap<Kind, String> {
     let fits = |endpoint: &&Endpoint| {
         let region = Some(global.region.as_str());
@@ -106,10 +106,10 @@ fn choose(services: &[Service], global: &Global) -> BTreeMap<Kind, String> {
 }
 
 impl Cloud<'_> {
-    /// The endpoints, from the host's store if they were read of late.
+    /// Returns the endpoints, from the cache if they were read recently.
     pub(super) fn read_catalog(&self) -> Result<BTreeMap<Kind, String>> {
         let global = &self.config.global;
-        let key = format!("catalog {} {} {}", global.auth_url, global.region, global.interface.name());
+        let key = self.catalog_key();
         if let Some(kept) = self.host.kept(&key) {
             let urls = String::from_utf8(kept).unwrap_or_default();
             return Ok(Kind::ALL
@@ -122,11 +122,21 @@ impl Cloud<'_> {
         let request = Request::get(format!("{}/auth/catalog", global.auth_url))
             .header("Accept", "application/json")
             .timeout(self.config.request_timeout);
-        let answer: Answer = explain("cannot read the catalogue of Keystone", http::send(request))?.json()?;
+        let answer: Answer = explain("cannot read the catalog of Keystone", http::send(request))?.json()?;
         let endpoints = choose(&answer.catalog, global);
         let urls: Vec<_> = Kind::ALL.iter().map(|kind| endpoints.get(kind).map_or("", String::as_str)).collect();
         self.host.keep(&key, urls.join("\n").as_bytes(), BELIEVED);
         Ok(endpoints)
+    }
+
+    /// Removes the catalog from the cache, so that the next call reads it again.
+    pub(super) fn forget_catalog(&self) {
+        self.host.forget(&self.catalog_key());
+    }
+
+    fn catalog_key(&self) -> String {
+        let global = &self.config.global;
+        format!("catalog {} {} {}", global.auth_url, global.region, global.interface.name())
     }
 }
 
@@ -168,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn addresses_with_and_without_versions_are_completed() {
+    fn endpoint_urls_are_completed_with_the_api_version() {
         for (kind, url, base) in [
             (Kind::Compute, "http://c:8774", "http://c:8774/v2.1"),
             (Kind::Compute, "http://c/compute/v2.1", "http://c/compute/v2.1"),

@@ -1,4 +1,4 @@
-//! What the errors of OpenStack mean to the host.
+//! How OpenStack's errors map to the errors of the host.
 
 use std::time::Duration;
 
@@ -8,13 +8,13 @@ use skydock_sdk::{
     types::{CloudError, Retry},
 };
 
-/// When to come again to a load balancer that takes no change because it is at one.
+/// When to retry a change of a load balancer that is being changed.
 const IMMUTABLE: Duration = Duration::from_secs(1);
 
-/// The answer, if it is a success, else what it means, with what was tried at the beginning of the message.
+/// Returns the answer if it is a success, and otherwise the corresponding error. Its message starts with `what`.
 ///
 /// # Errors
-/// What the cloud says.
+/// Fails if the request failed.
 pub fn explain(what: &str, answer: Result<Response>) -> Result<Response> {
     let answer = answer.map_err(|error| about(what, error))?;
     if answer.is_success() { Ok(answer) } else { Err(refusal(what, &answer)) }
@@ -26,25 +26,27 @@ fn refusal(what: &str, answer: &Response) -> CloudError {
     let body = String::from_utf8_lossy(&answer.body);
     let says = |words: &[&str]| words.iter().any(|word| body.contains(word) || text.contains(word));
     match answer.status {
-        // Octavia: another change of the same load balancer is under way.
+        // Octavia: the load balancer is being changed.
         409 if says(&["immutable"]) => CloudError::in_progress(IMMUTABLE, text),
-        // Neutron and Nova: 403, 409 or 413; waiting does not help, an operator does.
+        // Neutron and Nova return 403, 409 or 413 for an exceeded quota. Retrying does not help, an operator has to act.
         403 | 409 | 413 if says(&["uota"]) => CloudError::denied(text),
-        // Neutron's routers count their routes.
+        // Neutron limits the number of routes of a router.
         400 | 409 if says(&["RoutesExhausted"]) => CloudError::denied(text),
-        // Neutron: no address is free at the moment.
+        // Neutron: no address is free.
         409 if says(&["IpAddressGenerationFailure", "ExternalIpAddressExhausted", "No more IP addresses"]) => {
             CloudError::unavailable(text)
         }
-        // Octavia's provider cannot do it.
+        // Neutron: an interface may be about to be added to the router.
+        400 if says(&["is not connected with router"]) => CloudError::unavailable(text),
+        // Octavia's provider does not support it.
         501 => CloudError::invalid(text),
-        // Nova and Neutron bound bodies and rates by 413.
+        // Nova and Neutron return 413 for limits of body sizes and of request rates.
         413 => CloudError::throttled(Duration::from_secs(5), text),
         _ => error,
     }
 }
 
-/// The same error with the beginning of the sentence.
+/// Returns the error with this text before its message.
 fn about(what: &str, error: CloudError) -> CloudError {
     let told = |text: String| format!("{what}: {text}");
     let again = |retry: Retry| Retry { message: format!("{what}: {}", retry.message), ..retry };
@@ -61,7 +63,7 @@ fn about(what: &str, error: CloudError) -> CloudError {
     }
 }
 
-/// What an error says.
+/// Returns the message of an error.
 pub(crate) fn text(error: &CloudError) -> &str {
     match error {
         CloudError::NotFound(text)
@@ -72,7 +74,7 @@ pub(crate) fn text(error: &CloudError) -> &str {
         | CloudError::Internal(text)
         | CloudError::Throttled(Retry { message: text, .. })
         | CloudError::InProgress(Retry { message: text, .. }) => text,
-        CloudError::ImplementedElsewhere => "another implementation owns it",
+        CloudError::ImplementedElsewhere => "it belongs to another implementation",
     }
 }
 
@@ -85,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn a_quota_is_denied_whatever_status_says_so() {
+    fn a_quota_error_is_denied_with_any_status() {
         let neutron = r#"{"NeutronError":{"type":"OverQuota","message":"Quota exceeded for resources: ['floatingip'].","detail":""}}"#;
         let octavia = r#"{"faultcode":"Client","faultstring":"Quota has been met for resources: Load Balancer","debuginfo":null}"#;
         for (status, body) in [(409, neutron), (403, octavia), (413, octavia)] {
@@ -96,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn a_load_balancer_at_work_is_in_progress() {
+    fn an_immutable_load_balancer_is_in_progress() {
         let body = r#"{"faultcode":"Client","faultstring":"Load Balancer 1 is immutable and cannot be updated.","debuginfo":null}"#;
         assert!(matches!(refused(409, body), CloudError::InProgress(Retry { after_ms: 1000, .. })));
         assert!(matches!(refused(409, "{}"), CloudError::Conflict(_)));
@@ -104,14 +106,20 @@ mod tests {
     }
 
     #[test]
-    fn what_a_provider_cannot_do_is_invalid() {
+    fn an_unsupported_request_is_invalid() {
         assert!(matches!(refused(501, "{}"), CloudError::Invalid(_)));
         assert!(matches!(refused(500, "{}"), CloudError::Unavailable(_)));
         assert!(matches!(refused(400, "{}"), CloudError::Invalid(_)));
     }
 
     #[test]
-    fn an_empty_pool_of_addresses_passes() {
+    fn a_next_hop_without_router_interface_is_unavailable() {
+        let body = r#"{"NeutronError":{"type":"InvalidRoutes","message":"Invalid format for routes: [], the nexthop is not connected with router","detail":""}}"#;
+        assert!(matches!(refused(400, body), CloudError::Unavailable(_)));
+    }
+
+    #[test]
+    fn an_exhausted_address_pool_is_unavailable() {
         let body = r#"{"NeutronError":{"type":"IpAddressGenerationFailure","message":"No more IP addresses available on network 1.","detail":""}}"#;
         assert!(matches!(refused(409, body), CloudError::Unavailable(_)));
     }

@@ -1,16 +1,16 @@
-//! What the cloud's Octavia and Neutron can do.
+//! The features of the cloud's Octavia and Neutron.
 
 use serde::Deserialize;
 use skydock_sdk::{Result, http::Method};
 
 use super::{BELIEVED, Cloud, Kind};
 
-/// What Octavia and its provider can do, by version of the API as upstream has it.
+/// The features of Octavia and its provider, by version of the API as in upstream.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Features {
-    /// Tags, and with them load balancers that several Services share (2.5).
+    /// Tags, which sharing a load balancer between several Services requires (2.5).
     pub tags: bool,
-    /// Time-outs of listeners (2.1).
+    /// Timeouts of listeners (2.1).
     pub timeouts: bool,
     /// Flavors (2.6).
     pub flavors: bool,
@@ -18,14 +18,14 @@ pub struct Features {
     pub allowed_cidrs: bool,
     /// Availability zones (2.14).
     pub availability_zones: bool,
-    /// HTTP monitors for TCP pools: all providers but OVN.
+    /// HTTP monitors for TCP pools: all providers except OVN.
     pub http_monitors: bool,
     /// HTTP monitors for UDP pools (2.16).
     pub http_monitors_on_udp: bool,
 }
 
 impl Features {
-    /// Those of a version, such as 2.27, with a provider.
+    /// Returns the features of a version, for example 2.27, with a provider.
     #[must_use]
     pub fn of(version: (u32, u32), provider: &str) -> Self {
         let since = |minor: u32| version >= (2, minor);
@@ -62,17 +62,17 @@ struct Extension {
     alias: String,
 }
 
-/// A version such as `v2.27`.
+/// Parses a version, for example `v2.27`.
 fn parse(id: &str) -> Option<(u32, u32)> {
     let (major, minor) = id.strip_prefix('v').unwrap_or(id).split_once('.').unwrap_or((id, "0"));
     Some((major.trim_start_matches('v').parse().ok()?, minor.parse().ok()?))
 }
 
 impl Cloud<'_> {
-    /// What Octavia can do.
+    /// Returns the features of Octavia.
     ///
     /// # Errors
-    /// If it cannot be asked. Upstream goes on then as if it could nothing, and takes time-outs and tags away.
+    /// Fails if the request fails. Upstream continues in this case as if there were no features, and removes timeouts and tags.
     pub fn features(&self) -> Result<Features> {
         let provider = &self.config.load_balancer.lb_provider;
         let base = self.url(Kind::LoadBalancer, "")?;
@@ -92,10 +92,10 @@ impl Cloud<'_> {
         Ok(Features::of(version, provider))
     }
 
-    /// Which of these extensions Neutron has.
+    /// Returns which of these extensions Neutron has.
     ///
     /// # Errors
-    /// If it cannot be asked.
+    /// Fails if the request fails.
     pub fn extensions<const N: usize>(&self, aliases: [&str; N]) -> Result<[bool; N]> {
         let key = format!("extensions {}", self.url(Kind::Network, "")?);
         let kept = self.host.kept(&key).and_then(|kept| String::from_utf8(kept).ok());
@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn ovn_has_tags_and_little_else() {
+    fn ovn_supports_only_tags() {
         assert_eq!(Features::of((2, 27), "ovn"), Features { tags: true, ..Features::default() });
     }
 }

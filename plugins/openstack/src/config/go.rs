@@ -1,8 +1,8 @@
-//! Values as Go reads them.
+//! Values in the syntax of Go.
 
 use std::time::Duration;
 
-/// A truth value of `gcfg`; a key that stands alone says yes.
+/// Parses a boolean of `gcfg`. A key without a value means true.
 pub(super) fn boolean(value: Option<&str>) -> Result<bool, String> {
     match value.map(str::to_ascii_lowercase).as_deref() {
         None | Some("true" | "yes" | "on" | "1") => Ok(true),
@@ -11,7 +11,7 @@ pub(super) fn boolean(value: Option<&str>) -> Result<bool, String> {
     }
 }
 
-/// A number without sign, decimal or hexadecimal.
+/// Parses a decimal or hexadecimal number without a sign.
 pub(super) fn number(value: &str) -> Result<u64, String> {
     let value = value.trim();
     let number = match value.strip_prefix("0x").or_else(|| value.strip_prefix("0X")) {
@@ -21,9 +21,9 @@ pub(super) fn number(value: &str) -> Result<u64, String> {
     number.map_err(|_| "expected a number".to_owned())
 }
 
-/// A duration of Go's `time.ParseDuration`, such as `1m30s`.
+/// Parses a duration in the format of Go's `time.ParseDuration`, for example `1m30s`.
 pub(super) fn duration(value: &str) -> Result<Duration, String> {
-    let wrong = || "expected a duration such as `5s` or `1m30s`".to_owned();
+    let wrong = || "expected a duration, for example `5s` or `1m30s`".to_owned();
     if value == "0" {
         return Ok(Duration::ZERO);
     }
@@ -48,7 +48,7 @@ pub(super) fn duration(value: &str) -> Result<Duration, String> {
     Duration::try_from_secs_f64(seconds).ok().filter(|_| !value.is_empty()).ok_or_else(wrong)
 }
 
-/// Words between commas and blanks, as upstream's `SplitTrim` has them.
+/// Returns the words separated by commas and whitespace, like upstream's `SplitTrim`.
 pub(crate) fn words(text: &str) -> impl Iterator<Item = &str> {
     text.split(|c: char| c.is_whitespace() || c == ',').filter(|word| !word.is_empty())
 }
@@ -58,7 +58,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn durations_are_those_of_go() {
+    fn durations_are_parsed_like_in_go() {
         assert_eq!(duration("60s"), Ok(Duration::from_secs(60)));
         assert_eq!(duration("1m30s"), Ok(Duration::from_secs(90)));
         assert_eq!(duration("1.5h"), Ok(Duration::from_secs(5400)));
@@ -69,7 +69,7 @@ mod tests {
     }
 
     #[test]
-    fn truth_values_and_numbers_are_those_of_gcfg() {
+    fn booleans_and_numbers_are_parsed_like_in_gcfg() {
         assert_eq!(["TRUE", "yes", "on", "1"].map(|value| boolean(Some(value))), [const { Ok(true) }; 4]);
         assert_eq!(["False", "no", "off", "0"].map(|value| boolean(Some(value))), [const { Ok(false) }; 4]);
         assert_eq!(boolean(None), Ok(true));

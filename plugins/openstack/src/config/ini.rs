@@ -1,27 +1,27 @@
-//! The syntax of `cloud.conf`: that of Go's `gcfg`, which is git's with some differences.
+//! The syntax of `cloud.conf`, which is that of Go's `gcfg`: git's syntax with some differences.
 //!
-//! Sections `[name]` and `[name "subsection"]`, settings `key = value`, comments from `;` or `#` to the end of the line. A value is
-//! taken with its quoted parts unquoted and the blanks around it cut. Outside quotes a backslash stands before a quote, or at
-//! the end of a line to go on with the next; inside, `\\`, `\"`, `\n` and `\t` are known.
+//! A file has sections `[name]` and `[name "subsection"]`, settings `key = value`, and comments from `;` or `#` to the end of the
+//! line. Quotes and surrounding whitespace are removed from values. Outside quotes, a backslash is allowed before a quote, and at
+//! the end of a line to continue on the next line. Inside quotes, `\\`, `\"`, `\n` and `\t` are allowed.
 
 use super::problem::Problem;
 
-/// One line that says something: a section's header if `key` is absent, else a setting in it.
+/// One statement: the header of a section if `key` is `None`, otherwise a setting.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Entry {
-    /// Name of the section, as written.
+    /// The name of the section, as written.
     pub(crate) section: String,
-    /// Name of the subsection; empty if there is none.
+    /// The name of the subsection, or empty.
     pub(crate) subsection: String,
-    /// Name of the setting, as written.
+    /// The name of the setting, as written.
     pub(crate) key: Option<String>,
-    /// What it is set to; absent for a key that stands alone.
+    /// The value, or `None` for a key without a value.
     pub(crate) value: Option<String>,
-    /// Line, from 1.
+    /// The line, starting at 1.
     pub(crate) line: u64,
 }
 
-/// Reads a file. What cannot be read is told, and the next line read on.
+/// Reads a file. Lines with problems are reported and skipped.
 pub(crate) fn read(text: &str) -> (Vec<Entry>, Vec<Problem>) {
     let mut cursor = Cursor { rest: text.strip_prefix('\u{feff}').unwrap_or(text).chars().peekable(), line: 1 };
     let (mut entries, mut problems) = (Vec::new(), Vec::new());
@@ -41,7 +41,7 @@ pub(crate) fn read(text: &str) -> (Vec<Entry>, Vec<Problem>) {
                 });
             }
             Ok(Some(Statement::Setting(key, _))) if section.is_empty() => {
-                problems.push(Problem { line, reason: format!("`{key}` stands before the first section") });
+                problems.push(Problem { line, reason: format!("`{key}` is before the first section") });
             }
             Ok(Some(Statement::Setting(key, value))) => entries.push(Entry {
                 section: section.clone(),
@@ -84,12 +84,12 @@ impl Cursor<'_> {
         }
     }
 
-    /// To the beginning of the next line.
+    /// Skips to the beginning of the next line.
     fn skip_line(&mut self) {
         while self.next().is_some_and(|next| next != '\n') {}
     }
 
-    /// True at the end of a line or file, or where a comment begins.
+    /// Returns true at the end of the line or file, or at the beginning of a comment.
     fn at_end(&mut self) -> bool {
         self.skip_blanks();
         matches!(self.peek(), None | Some('\n' | ';' | '#'))
@@ -105,7 +105,7 @@ impl Cursor<'_> {
     }
 }
 
-/// One statement. Stops within the line where the statement ends, before its line feed.
+/// Parses one statement. Stops at its end, before the line feed.
 fn statement(cursor: &mut Cursor<'_>) -> Result<Option<Statement>, String> {
     if cursor.at_end() {
         return Ok(None);
@@ -116,7 +116,7 @@ fn statement(cursor: &mut Cursor<'_>) -> Result<Option<Statement>, String> {
     } else {
         setting(cursor)?
     };
-    if cursor.at_end() { Ok(Some(statement)) } else { Err("something follows that does not belong here".to_owned()) }
+    if cursor.at_end() { Ok(Some(statement)) } else { Err("unexpected text at the end".to_owned()) }
 }
 
 fn header(cursor: &mut Cursor<'_>) -> Result<Statement, String> {
@@ -169,7 +169,7 @@ fn value(cursor: &mut Cursor<'_>) -> Result<String, String> {
     let (mut value, mut kept, mut quoted) = (String::new(), 0, false);
     loop {
         match cursor.peek() {
-            None | Some('\n') if quoted => return Err("a quoted value has no end: a `\"` is missing".to_owned()),
+            None | Some('\n') if quoted => return Err("a closing `\"` is missing".to_owned()),
             None | Some('\n') => break,
             Some(';' | '#') if !quoted => break,
             Some('"') => {
@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn values_are_unquoted_and_cut_as_gcfg_does() {
+    fn values_are_unquoted_and_trimmed_like_in_gcfg() {
         for (text, value) in [
             ("k=v", "v"),
             ("k = v w  ; comment", "v w"),
@@ -235,14 +235,14 @@ mod tests {
     }
 
     #[test]
-    fn a_key_may_stand_alone_and_may_come_again() {
+    fn a_key_may_have_no_value_and_may_be_repeated() {
         let expected = [("a", None), ("b-c", Some("1")), ("a", Some("2"))];
         let expected = expected.map(|(key, value)| (key.to_owned(), value.map(str::to_owned)));
         assert_eq!(values("a\n; comment\n\n# comment\nb-c=1\na=2"), expected);
     }
 
     #[test]
-    fn subsections_have_names_with_any_characters() {
+    fn subsection_names_may_contain_any_character() {
         let (entries, problems) = read("[LoadBalancerClass \"a \\\"b\\\" ]\"]\nk=v\n[Route]\nrouter-id=r");
         assert_eq!(problems, []);
         let names: Vec<_> = entries.iter().map(|e| (e.section.as_str(), e.subsection.as_str(), e.line)).collect();
@@ -251,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn every_line_that_cannot_be_read_is_told() {
+    fn every_invalid_line_is_reported() {
         let text = "k=v\n[S\n[S]\nk v\nk=\"v\n\n=v\nk=a\\b\n[S] x\nok=1";
         let (entries, problems) = read(text);
         assert_eq!(problems.iter().map(|problem| problem.line).collect::<Vec<_>>(), [1, 2, 4, 5, 7, 8, 9]);

@@ -1,23 +1,23 @@
-//! What is wrong with a configuration, and where.
+//! Problems of a configuration and their positions.
 
-/// Most bytes of all problems together: what the host passes on of a message, less what it says about the rest.
+/// Maximum number of bytes for all problems: the part of a message that the host forwards, minus room for `and N more`.
 const TOLD: usize = 1000;
 
-/// One thing that is wrong.
+/// One problem of the configuration.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {
-    /// Line, from 1; 0 if it has no place of its own.
+    /// The line, starting at 1, or 0 if the problem has no position.
     pub line: u64,
-    /// What is wrong and what would be right, in one sentence; no value that could be a secret.
+    /// What is wrong and what is expected, in one sentence, without values that could be secrets.
     pub reason: String,
 }
 
-/// All that is wrong with a configuration, in the order of the file; never empty.
+/// All problems of a configuration, in the order of the file. Never empty.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problems(pub Vec<Problem>);
 
 impl Problems {
-    /// For people: `PATH:LINE: REASON` for each, as many as fit into one message.
+    /// Formats the problems as `PATH:LINE: REASON`, as many as fit into one message.
     #[must_use]
     pub fn in_file(&self, path: &str) -> String {
         let mut text = String::new();
@@ -36,7 +36,7 @@ impl Problems {
     }
 }
 
-/// The known name that is nearest to this one, if it is near: at most a third of its letters are others.
+/// Returns the most similar known name if at most a third of its letters differ.
 pub(crate) fn nearest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let name = name.to_ascii_lowercase();
     let distances = known.into_iter().map(|known| (distance(&name, &known.to_ascii_lowercase()), known));
@@ -44,7 +44,7 @@ pub(crate) fn nearest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) 
     (distance * 3 <= known.chars().count()).then_some(known)
 }
 
-/// How many letters are to be added, dropped or changed to come from one to the other.
+/// Returns how many letters must be added, removed or replaced to turn one text into the other.
 fn distance(one: &str, other: &str) -> usize {
     let other: Vec<char> = other.chars().collect();
     let mut row: Vec<usize> = (0..=other.len()).collect();
@@ -66,7 +66,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_problem_is_told_with_its_line_until_it_is_too_much() {
+    fn problems_are_listed_with_lines_up_to_a_limit() {
         let problem = |line| Problem { line, reason: "no".to_owned() };
         assert_eq!(Problems(vec![problem(3), problem(0)]).in_file("cloud.conf"), "cloud.conf:3: no; cloud.conf: no");
         let many = Problems(vec![problem(1); 200]).in_file("cloud.conf");
@@ -74,7 +74,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_is_near_if_few_letters_differ() {
+    fn suggests_a_name_that_differs_in_few_letters() {
         let known = ["subnet-id", "floating-subnet-id", "lb-method"];
         assert_eq!(nearest("subnetid", known), Some("subnet-id"));
         assert_eq!(nearest("LB-metod", known), Some("lb-method"));

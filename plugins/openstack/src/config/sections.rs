@@ -1,4 +1,4 @@
-//! Which settings there are, section by section.
+//! All settings, section by section.
 
 use std::time::Duration;
 
@@ -8,11 +8,11 @@ use super::{
     problem::{Problem, nearest},
 };
 
-/// Sections, as upstream spells them.
+/// The sections, as spelled by upstream.
 const SECTIONS: [&str; 8] =
     ["Global", "Networking", "Route", "LoadBalancer", "LoadBalancerClass", "Metadata", "BlockStorage", "KeyManager"];
 
-/// Who the operator is, and how Keystone's certificate is checked: the host's part. Accepted and not looked at.
+/// Credentials and verification of Keystone's certificate, which are the task of the host. Accepted and ignored.
 const FOR_THE_HOST: [&str; 23] = [
     "user-id",
     "username",
@@ -75,16 +75,16 @@ const LOAD_BALANCER: [&str; 22] = [
     "use-octavia",
 ];
 
-/// Takes over what a line says.
+/// Applies one statement.
 ///
 /// # Errors
-/// What is wrong with it.
+/// Returns the problem with the statement.
 pub(super) fn apply(config: &mut Config, entry: &Entry) -> Result<(), Problem> {
     let at = |reason: String| Problem { line: entry.line, reason };
     let section = entry.section.to_ascii_lowercase();
     if section == "loadbalancerclass" {
         if entry.subsection.is_empty() {
-            return Err(at("a class needs a name: `[LoadBalancerClass \"name\"]`".to_owned()));
+            return Err(at("a class must have a name: `[LoadBalancerClass \"name\"]`".to_owned()));
         }
     } else if !entry.subsection.is_empty() {
         return Err(at(format!("section `{}` has no subsections", entry.section)));
@@ -92,7 +92,7 @@ pub(super) fn apply(config: &mut Config, entry: &Entry) -> Result<(), Problem> {
     let key = entry.key.as_deref().map(str::to_ascii_lowercase);
     let value = Value { written: entry.value.as_deref() };
     let (known, taken) = match (section.as_str(), key.as_deref()) {
-        // Settings of other programs that read the same file.
+        // Settings for other programs that read the same file.
         ("blockstorage" | "keymanager", _) => return Ok(()),
         ("loadbalancerclass", key) => {
             let class = config.classes.entry(entry.subsection.clone()).or_default();
@@ -109,21 +109,21 @@ pub(super) fn apply(config: &mut Config, entry: &Entry) -> Result<(), Problem> {
         ("metadata", Some(key)) => (vec!["search-order", "request-timeout"], metadata(config, key, &value)),
         _ => {
             let near = hint(&entry.section, &SECTIONS);
-            return Err(at(format!("there is no section `{}`{near}", entry.section)));
+            return Err(at(format!("unknown section `{}`{near}", entry.section)));
         }
     };
     let key = entry.key.as_deref().unwrap_or_default();
     match taken {
         Ok(true) => Ok(()),
-        Ok(false) => Err(at(format!("section `{}` has no setting `{key}`{}", entry.section, hint(key, &known)))),
+        Ok(false) => Err(at(format!("unknown setting `{key}` in section `{}`{}", entry.section, hint(key, &known)))),
         Err(reason) => Err(at(format!("`{key}`: {reason}"))),
     }
 }
 
-/// Takes over an option of the host.
+/// Applies an option of the host.
 ///
 /// # Errors
-/// What is wrong with it.
+/// Returns the problem with the option.
 pub(super) fn option(config: &mut Config, key: &str, value: &str) -> Result<(), Problem> {
     let at = |reason: String| Problem { line: 0, reason };
     match key {
@@ -131,7 +131,7 @@ pub(super) fn option(config: &mut Config, key: &str, value: &str) -> Result<(), 
             config.regional_ids = go::boolean(Some(value)).map_err(|reason| at(format!("option `{key}`: {reason}")))?;
             Ok(())
         }
-        _ => Err(at(format!("there is no option `{key}`{}", hint(key, &["regional-provider-ids"])))),
+        _ => Err(at(format!("unknown option `{key}`{}", hint(key, &["regional-provider-ids"])))),
     }
 }
 
@@ -179,13 +179,14 @@ fn global(config: &mut Config, key: &str, value: &Value<'_>) -> Taken {
         }
         "tls-insecure" if value.boolean()? => {
             return Err(
-                "certificates are always checked: give the cloud's CA to the host, with the `tls` of its egress rule"
-                    .to_owned(),
+                "certificates are always verified: set the cloud's CA in `tls` of the host's egress rule".to_owned()
             );
         }
         "use-clouds" if value.boolean()? => {
-            return Err("a plugin reads no files: write `auth-url` and `region` here, and give the login to the host"
-                .to_owned());
+            return Err(
+                "plugins cannot read files: set `auth-url` and `region` here, and the login in the host's credential"
+                    .to_owned(),
+            );
         }
         "tls-insecure" | "use-clouds" => {}
         _ => return Ok(FOR_THE_HOST.contains(&key)),
@@ -193,7 +194,7 @@ fn global(config: &mut Config, key: &str, value: &Value<'_>) -> Taken {
     Ok(true)
 }
 
-/// Keystone's address with its version at the end, as gophercloud derives it.
+/// Returns Keystone's URL with a version at the end, derived like gophercloud does.
 fn versioned(url: &str) -> String {
     let url = url.trim_end_matches('/');
     let base = url.strip_suffix("/v3").or_else(|| url.strip_suffix("/v2.0")).unwrap_or(url);
@@ -208,14 +209,14 @@ fn networking(networking: &mut Networking, key: &str, value: &Value<'_>) -> Take
         "address-sort-order" => {
             let text = value.text()?;
             let nets: Result<_, _> = go::words(&text).map(str::parse).collect();
-            networking.address_sort_order = nets.map_err(|_| "expected CIDRs with commas between them".to_owned())?;
+            networking.address_sort_order = nets.map_err(|_| "expected CIDRs separated by commas".to_owned())?;
         }
         _ => return Ok(false),
     }
     Ok(true)
 }
 
-/// A setting that may come again; standing alone it empties the list.
+/// Adds a value of a setting that can occur several times. Without a value, it clears the list.
 fn add(list: &mut Vec<String>, value: Option<&str>) {
     match value {
         Some(value) => list.push(value.to_owned()),
@@ -233,7 +234,7 @@ fn route(config: &mut Config, key: &str, value: &Value<'_>) -> Taken {
 
 fn metadata(config: &mut Config, key: &str, value: &Value<'_>) -> Taken {
     match key {
-        // Nothing is asked of the metadata service; upstream's CCM does not either.
+        // The metadata service is not used, neither here nor in upstream's CCM.
         "search-order" => {
             let text = value.text()?;
             let known = |place: &str| matches!(place.trim(), "configDrive" | "metadataService");
@@ -269,10 +270,10 @@ fn load_balancer(lb: &mut LoadBalancer, key: &str, value: &Value<'_>) -> Taken {
     match key {
         "enabled" => lb.enabled = value.boolean()?,
         "lb-version" if !matches!(value.text()?.as_str(), "" | "v2") => {
-            return Err("there is only `v2`".to_owned());
+            return Err("only `v2` is supported".to_owned());
         }
         "use-octavia" if !value.boolean()? => {
-            return Err("load balancers are always Octavia's: leave the setting out".to_owned());
+            return Err("only Octavia is supported: remove the setting".to_owned());
         }
         "lb-version" | "use-octavia" => {}
         "lb-method" => lb.lb_method = value.text()?,

@@ -1,6 +1,6 @@
 use super::*;
 
-/// The example of the official documentation, and what goes with it.
+/// The example of the official documentation with additions.
 const EXAMPLE: &str = r#"
 [Global]
 auth-url="https://someurl"
@@ -48,14 +48,14 @@ fn parse(text: &str) -> Result<Config, Problems> {
     Config::parse(text, &[])
 }
 
-/// The first problem of a configuration that has an address of Keystone.
+/// Returns the problems of a configuration with a Keystone URL.
 fn problem(text: &str) -> String {
     let problems = parse(&format!("[Global]\nauth-url=http://k\n{text}"));
     problems.err().map(|problems| problems.in_file("cloud.conf")).unwrap_or_default()
 }
 
 #[test]
-fn the_official_example_is_read_whole() {
+fn the_official_example_is_parsed_completely() {
     let config = parse(EXAMPLE).unwrap();
     assert_eq!(config.global.auth_url, "https://someurl/v3");
     assert_eq!(config.global.region, "RegionOne");
@@ -71,7 +71,7 @@ fn the_official_example_is_read_whole() {
 }
 
 #[test]
-fn what_is_not_set_is_as_upstream_has_it() {
+fn config_defaults_match_upstream() {
     let config = parse("[Global]\nauth-url=http://k/identity/v3/").unwrap();
     assert_eq!(config.global.auth_url, "http://k/identity/v3");
     assert_eq!(config.global.interface, Interface::Public);
@@ -81,39 +81,39 @@ fn what_is_not_set_is_as_upstream_has_it() {
 }
 
 #[test]
-fn names_of_sections_and_settings_have_no_case() {
+fn section_and_setting_names_are_case_insensitive() {
     let config = parse("[GLOBAL]\nAuth-URL=http://k\n[loadbalancer]\nLB-METHOD=SOURCE_IP\nenabled=no").unwrap();
     assert_eq!((config.load_balancer.lb_method.as_str(), config.load_balancer.enabled), ("SOURCE_IP", false));
 }
 
 #[test]
-fn who_the_operator_is_may_be_absent_or_anything() {
+fn credential_settings_may_have_any_value_or_none() {
     assert_eq!(problem("password\ntoken=\"\"\nca-file=/etc/ca.pem"), "");
 }
 
 #[test]
-fn a_setting_nobody_knows_is_refused_with_the_nearest() {
+fn rejects_unknown_settings_with_a_suggestion() {
     assert_eq!(
         problem("[LoadBalancer]\nsubnetid=x"),
-        "cloud.conf:4: section `LoadBalancer` has no setting `subnetid`; did you mean `subnet-id`?"
+        "cloud.conf:4: unknown setting `subnetid` in section `LoadBalancer`; did you mean `subnet-id`?"
     );
     assert_eq!(
         problem("[LoadBalancers]"),
-        "cloud.conf:3: there is no section `LoadBalancers`; did you mean `LoadBalancer`?"
+        "cloud.conf:3: unknown section `LoadBalancers`; did you mean `LoadBalancer`?"
     );
     assert_eq!(problem("[Route \"x\"]"), "cloud.conf:3: section `Route` has no subsections");
-    assert!(problem("[LoadBalancerClass]\nsubnet-id=x").contains("a class needs a name"));
-    assert!(problem("[LoadBalancerClass \"a\"]\nlb-method=x").contains("has no setting `lb-method`"));
+    assert!(problem("[LoadBalancerClass]\nsubnet-id=x").contains("a class must have a name"));
+    assert!(problem("[LoadBalancerClass \"a\"]\nlb-method=x").contains("unknown setting `lb-method`"));
 }
 
 #[test]
-fn what_is_not_supported_is_refused_by_name_and_line() {
+fn rejects_unsupported_settings_with_name_and_line() {
     for (text, said) in [
-        ("tls-insecure=true", "cloud.conf:3: `tls-insecure`: certificates are always checked"),
-        ("use-clouds=true", "cloud.conf:3: `use-clouds`: a plugin reads no files"),
+        ("tls-insecure=true", "cloud.conf:3: `tls-insecure`: certificates are always verified"),
+        ("use-clouds=true", "cloud.conf:3: `use-clouds`: plugins cannot read files"),
         ("os-endpoint-type=publicURL", "cloud.conf:3: `os-endpoint-type`: expected `public`, `internal` or `admin`"),
-        ("[LoadBalancer]\nlb-version=v1", "cloud.conf:4: `lb-version`: there is only `v2`"),
-        ("[LoadBalancer]\nuse-octavia=false", "cloud.conf:4: `use-octavia`: load balancers are always Octavia's"),
+        ("[LoadBalancer]\nlb-version=v1", "cloud.conf:4: `lb-version`: only `v2`"),
+        ("[LoadBalancer]\nuse-octavia=false", "cloud.conf:4: `use-octavia`: only Octavia is supported"),
         ("[LoadBalancer]\ncontainer-store=vault", "cloud.conf:4: `container-store`: expected"),
         ("[LoadBalancer]\nmonitor-delay=5", "cloud.conf:4: `monitor-delay`: expected a duration"),
         ("[Networking]\naddress-sort-order=10.0.0.1", "cloud.conf:4: `address-sort-order`: expected CIDRs"),
@@ -125,23 +125,23 @@ fn what_is_not_supported_is_refused_by_name_and_line() {
 }
 
 #[test]
-fn a_value_is_never_quoted_in_a_problem() {
+fn error_messages_never_quote_values() {
     assert!(!problem("os-endpoint-type=S3cret").contains("S3cret"));
     assert!(!problem("[LoadBalancer]\nmonitor-delay=S3cret").contains("S3cret"));
 }
 
 #[test]
-fn keystone_must_be_named() {
+fn auth_url_is_required() {
     let said = parse("[Global]\nregion=x").unwrap_err().in_file("cloud.conf");
-    assert_eq!(said, "cloud.conf: `auth-url` is missing in section `Global`: give the address of Keystone");
+    assert_eq!(said, "cloud.conf: `auth-url` is missing in section `Global`: set it to the URL of Keystone");
 }
 
 #[test]
-fn regional_provider_ids_are_an_option_of_the_host() {
+fn regional_provider_ids_are_a_plugin_option() {
     let options = |key: &str, value: &str| vec![(key.to_owned(), value.to_owned())];
     let text = "[Global]\nauth-url=http://k\nregion=r";
     assert!(Config::parse(text, &options("regional-provider-ids", "true")).unwrap().regional_ids);
     assert!(Config::parse("[Global]\nauth-url=http://k", &options("regional-provider-ids", "true")).is_err());
     let said = Config::parse(text, &options("regional-provider-id", "true")).unwrap_err().in_file("f");
-    assert_eq!(said, "f: there is no option `regional-provider-id`; did you mean `regional-provider-ids`?");
+    assert_eq!(said, "f: unknown option `regional-provider-id`; did you mean `regional-provider-ids`?");
 }

@@ -1,5 +1,5 @@
-//! The addresses of a node, in upstream's order: those of active ports, the access addresses, the name in the metadata, then what
-//! Nova lists by network, floating IPs among them.
+//! The addresses of a node in upstream's order: addresses of active ports, the access addresses, the name in the metadata, then
+//! Nova's list of addresses by network, including floating IPs.
 
 use std::{
     cmp::Ordering,
@@ -19,13 +19,13 @@ use crate::{
 /// A subport of a trunk.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Subport {
-    /// Name of its network.
+    /// The name of the network.
     pub network: String,
-    /// Its addresses.
+    /// The addresses.
     pub addresses: Vec<String>,
 }
 
-/// The addresses of a server with these ports.
+/// Returns the addresses of a server with these ports.
 #[must_use]
 pub fn addresses(
     server: &Server,
@@ -60,7 +60,7 @@ pub fn addresses(
     list.addresses
 }
 
-/// What Nova lists, with the subports of trunks, which it does not know.
+/// Returns Nova's list of addresses, with those of subports of trunks, which Nova does not know.
 fn by_network(
     server: &Server,
     ports: &[&Port],
@@ -100,7 +100,7 @@ impl List {
     }
 }
 
-/// Addresses inside the first CIDR come first, in the order of their numbers; those in none come last, as they are.
+/// Sorts addresses. Those in the first CIDR come first, in numerical order. Those in none come last, in their original order.
 fn sort(addresses: &mut [NodeAddress], order: &[IpNet]) {
     let rank = |address: &NodeAddress| {
         let ip = address.address.parse::<IpAddr>().ok();
@@ -113,7 +113,7 @@ fn sort(addresses: &mut [NodeAddress], order: &[IpNet]) {
     });
 }
 
-/// An address as Go compares it: IPv4 as IPv6.
+/// Returns an address in the form in which Go compares it: IPv4 mapped to IPv6.
 fn number(address: &NodeAddress) -> Option<Ipv6Addr> {
     Some(match address.address.parse().ok()? {
         IpAddr::V4(ip) => ip.to_ipv6_mapped(),

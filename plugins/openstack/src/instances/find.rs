@@ -1,4 +1,4 @@
-//! Which server is a node's: many nodes with few requests.
+//! Finds the servers of many nodes with few requests.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,31 +15,31 @@ use crate::{
     provider_id::{self, Machine},
 };
 
-/// So many nodes are each looked up by ID; more are looked for in lists first.
+/// Up to this number, nodes are looked up individually by ID. More are searched in lists first.
 const FEW: usize = 2;
 
-/// If so many are not found by name, all servers are listed.
+/// If more servers than this are not found by name, all servers are listed.
 const MANY: usize = 8;
 
-/// Letters of names that are told apart in a query: with 40 of them a place, the sets fill a fifth of an address.
+/// Number of leading characters of names that the pattern distinguishes. With 40 characters per set, they take a fifth of a URL.
 const PLACES: usize = 40;
 
-/// Servers in one answer: 2 to 10 KiB each.
+/// Number of servers in one answer, with 2 to 10 KiB each.
 const PAGE: (&str, &str) = ("limit", "500");
 
-/// What a look-up has found.
+/// The result of a lookup.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Found {
-    /// The server.
+    /// The server exists.
     Server(Box<Server>),
-    /// Nova says of the ID that there is no such server.
+    /// Nova reports that the ID does not exist.
     Gone,
-    /// There is no server of this name.
+    /// No server has the name of the node.
     Unknown,
 }
 
 impl Found {
-    /// The server, if there is one.
+    /// Returns the server, if it exists.
     pub(super) fn server(&self) -> Option<&Server> {
         match self {
             Self::Server(server) => Some(server),
@@ -53,7 +53,7 @@ struct Answer {
     server: Server,
 }
 
-/// The servers of these nodes, one answer each.
+/// Returns the servers of these nodes, one result per node.
 pub(super) fn find(cloud: &Cloud<'_>, nodes: &[Node]) -> Result<Vec<Result<Found>>> {
     let wanted: Vec<Option<Machine<'_>>> = nodes
         .iter()
@@ -78,7 +78,7 @@ pub(super) fn find(cloud: &Cloud<'_>, nodes: &[Node]) -> Result<Vec<Result<Found
         Some(Machine::Server(id)) => match (servers.get(id), each.get(id)) {
             (Some(server), _) => Ok(Found::Server(Box::new(server.clone()))),
             (None, Some(found)) => found.clone(),
-            (None, None) => Err(CloudError::internal(format!("server `{id}` was not looked up"))),
+            (None, None) => Err(CloudError::internal(format!("server `{id}` was not queried"))),
         },
         None => named(&servers, &node.name),
     };
@@ -92,19 +92,19 @@ fn id<'a>(machine: Option<&Machine<'a>>) -> Option<&'a str> {
     }
 }
 
-/// The only server of this name. Databases differ in the case of letters, and a kubelet's name is in lower case.
+/// Returns the only server with this name, ignoring case: databases may preserve case, and kubelets use lower case.
 fn named(servers: &BTreeMap<String, Server>, name: &str) -> Result<Found> {
     let mut found = servers.values().filter(|server| server.name.eq_ignore_ascii_case(name));
     match (found.next(), found.next()) {
         (None, _) => Ok(Found::Unknown),
         (Some(server), None) => Ok(Found::Server(Box::new(server.clone()))),
-        (Some(_), Some(_)) => {
-            Err(CloudError::internal(format!("Nova has more than one server `{name}`: give the node its provider ID")))
-        }
+        (Some(_), Some(_)) => Err(CloudError::internal(format!(
+            "Nova has more than one server `{name}`: set the provider ID of the node"
+        ))),
     }
 }
 
-/// The servers with one of these names, and perhaps others, by ID.
+/// Returns the servers with one of these names, and possibly others, by ID.
 fn by_name(cloud: &Cloud<'_>, names: &[&str]) -> Result<BTreeMap<String, Server>> {
     let patterns = patterns(names);
     let queries: Vec<_> = patterns.iter().map(|pattern| vec![("name", pattern.as_str()), PAGE]).collect();
@@ -112,8 +112,9 @@ fn by_name(cloud: &Cloud<'_>, names: &[&str]) -> Result<BTreeMap<String, Server>
     Ok(found.into_iter().flatten().map(|server| (server.id.clone(), server)).collect())
 }
 
-/// Regular expressions that match all of these names: each by itself if they are few, else one for all. Nova takes no alternatives (it
-/// escapes `|`), but sets of letters: one for each place that all names have, as `^node-[01][0-9]`.
+/// Returns regular expressions that match all of these names: one for each name if there are few, otherwise one for all. Nova
+/// escapes `|`, so alternatives are not possible. Sets of characters are used instead, one for each position that all names have,
+/// for example `^node-[01][0-9]`.
 fn patterns(names: &[&str]) -> Vec<String> {
     let escaped = |name: &str| name.replace('.', r"\.");
     if names.len() <= FEW {
@@ -123,7 +124,7 @@ fn patterns(names: &[&str]) -> Vec<String> {
     let mut pattern = "^".to_owned();
     for place in 0..places.min(PLACES) {
         let letters: BTreeSet<char> = names.iter().filter_map(|name| name.chars().nth(place)).collect();
-        // A dash is itself at the beginning of a set, and sorts before all else that a name has.
+        // A dash at the beginning of a set is literal, and it sorts before all other characters of names.
         let set: String = letters.iter().collect();
         match letters.len() {
             1 => pattern.push_str(&escaped(&set)),
@@ -133,7 +134,7 @@ fn patterns(names: &[&str]) -> Vec<String> {
     vec![pattern]
 }
 
-/// One look-up each.
+/// Looks up each server individually.
 fn by_id(cloud: &Cloud<'_>, ids: &[&str]) -> Result<BTreeMap<String, Result<Found>>> {
     let ask = |id: &&str| {
         let path = format!("/servers/{}", http::segment(id)?);
@@ -155,7 +156,7 @@ mod tests {
     use crate::testing::Script;
 
     #[test]
-    fn only_nova_itself_knows_that_a_server_is_gone() {
+    fn only_a_404_from_nova_means_that_a_server_is_deleted() {
         for (status, body, gone) in [
             (404, json!({"itemNotFound": {"code": 404, "message": "Instance a could not be found."}}), true),
             (404, json!({"error": "no backend"}), false),
@@ -175,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn few_names_are_matched_whole_and_many_by_their_letters() {
+    fn name_patterns_use_exact_names_or_character_classes() {
         assert_eq!(patterns(&["a.b", "c"]), [r"^a\.b$", "^c$"]);
         assert_eq!(patterns(&[]), Vec::<String>::new());
         assert_eq!(patterns(&["k8s.w-1", "k8s.w-22", "k8s.w-3"]), [r"^k8s\.w-[123]"]);
@@ -183,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn two_servers_of_a_name_are_no_answer() {
+    fn two_servers_with_the_same_name_are_an_error() {
         let server = |id: &str, name: &str| {
             (id.to_owned(), Server { id: id.to_owned(), name: name.to_owned(), ..Server::default() })
         };

@@ -49,7 +49,7 @@ fn told_with(
 }
 
 #[test]
-fn addresses_come_in_upstreams_order() {
+fn addresses_are_in_the_same_order_as_upstream() {
     let mut server = server();
     server.access_ipv4 = "50.56.176.99".to_owned();
     server.access_ipv6 = "2001:db8:9::1".to_owned();
@@ -71,14 +71,14 @@ fn addresses_come_in_upstreams_order() {
 }
 
 #[test]
-fn ipv6_is_left_out_where_it_is_disabled() {
+fn ipv6_addresses_are_omitted_if_disabled() {
     let networking = Networking { ipv6_support_disabled: true, ..Networking::default() };
     let ports = [port("ACTIVE", &["2001:db8::7", "10.0.0.32"])];
     assert_eq!(told(&server(), &ports.each_ref(), &networking), ["in 10.0.0.32", "ex 50.56.176.36", "in 198.51.100.7"]);
 }
 
 #[test]
-fn an_address_of_a_public_network_is_no_internal_one() {
+fn addresses_in_public_networks_are_external() {
     let networking = Networking { public_networks: vec!["private".to_owned()], ..Networking::default() };
     let ports = [port("ACTIVE", &["10.0.0.32"])];
     let told = told(&server(), &ports.each_ref(), &networking);
@@ -86,14 +86,14 @@ fn an_address_of_a_public_network_is_no_internal_one() {
 }
 
 #[test]
-fn with_internal_networks_named_others_are_left_out() {
+fn addresses_outside_internal_networks_are_omitted() {
     let networking = Networking { internal_networks: vec!["private".to_owned()], ..Networking::default() };
     let ports = [port("ACTIVE", &["198.51.100.7", "10.0.0.32"])];
     assert_eq!(told(&server(), &ports.each_ref(), &networking), ["in 10.0.0.32", "ex 50.56.176.36"]);
 }
 
 #[test]
-fn subports_of_a_trunk_are_addresses_of_their_network() {
+fn trunk_subport_addresses_are_included() {
     let sub_ports = vec![SubPort { port_id: "p2".to_owned() }, SubPort { port_id: "gone".to_owned() }];
     let trunk = Port { trunk_details: Some(Trunk { sub_ports }), ..port("ACTIVE", &["10.0.0.32"]) };
     let subport = Subport { network: "vlan".to_owned(), addresses: vec!["10.7.0.9".to_owned()] };
@@ -103,7 +103,7 @@ fn subports_of_a_trunk_are_addresses_of_their_network() {
 }
 
 #[test]
-fn the_order_of_the_operator_groups_and_sorts() {
+fn addresses_follow_the_configured_sort_order() {
     let order = |order: &str| Networking {
         address_sort_order: order.split(',').map(|net| net.parse().unwrap()).collect(),
         ..Networking::default()

@@ -8,14 +8,14 @@ use super::{
     want::{MonitorWant, PortWant, Want},
 };
 
-/// Adds a text, unless it is empty.
+/// Adds a text if it is not empty.
 fn put(object: &mut Map<String, Value>, key: &str, text: &str) {
     if !text.is_empty() {
         object.insert(key.to_owned(), json!(text));
     }
 }
 
-/// A load balancer with all it has, or by itself where its parts are made one by one.
+/// Returns the body of a load balancer, with all its parts unless they are created individually.
 pub(super) fn load_balancer(want: &Want, backends: &[Backend]) -> Value {
     let mut body = Map::new();
     put(&mut body, "name", &want.name);
@@ -49,7 +49,7 @@ pub(super) fn load_balancer(want: &Want, backends: &[Backend]) -> Value {
     json!({"loadbalancer": body})
 }
 
-/// A listener of a load balancer that is there.
+/// Returns the body of a listener for an existing load balancer.
 pub(super) fn listener(want: &Want, port: &PortWant, load_balancer: &str) -> Value {
     let mut listener = listener_fields(want, port);
     put(&mut listener, "loadbalancer_id", load_balancer);
@@ -82,18 +82,18 @@ fn listener_fields(want: &Want, port: &PortWant) -> Map<String, Value> {
 }
 
 impl PortWant {
-    /// True if its listener tells where requests come from.
+    /// Returns true if the listener adds the header `X-Forwarded-For`.
     pub(super) fn forwards(&self, want: &Want) -> bool {
         want.listener.x_forwarded_for && self.transport == "TCP"
     }
 
-    /// TLS container of its listener; may be empty.
+    /// Returns the TLS container of the listener, which can be empty.
     pub(super) fn tls<'a>(&self, want: &'a Want) -> &'a str {
         if self.transport == "TCP" { &want.listener.tls_container_ref } else { "" }
     }
 }
 
-/// The pool of a listener that is there.
+/// Returns the body of a pool for an existing listener.
 pub(super) fn pool(want: &Want, port: &PortWant, listener: &str) -> Value {
     let mut pool = pool_fields(want, port);
     put(&mut pool, "listener_id", listener);
@@ -115,7 +115,7 @@ fn new_members(want: &Want, port: &PortWant, backends: &[Backend]) -> Value {
     members(port, backends).iter().map(|wanted| Value::Object(member_fields(wanted, &want.member_subnet))).collect()
 }
 
-/// A member. Its subnet is given only when it is made: it cannot change.
+/// Returns the fields of a member. The subnet is only set on creation, because it is immutable.
 pub(super) fn member_fields(member: &MemberWant, subnet: &str) -> Map<String, Value> {
     let mut body = Map::new();
     put(&mut body, "name", &member.name);
@@ -128,7 +128,7 @@ pub(super) fn member_fields(member: &MemberWant, subnet: &str) -> Map<String, Va
     body
 }
 
-/// The monitor of a pool that is there.
+/// Returns the body of a monitor for an existing pool.
 pub(super) fn monitor(want: &Want, port: &PortWant, monitor: &MonitorWant, pool: &str) -> Value {
     let mut body = monitor_fields(want, port, monitor);
     put(&mut body, "pool_id", pool);
@@ -146,7 +146,7 @@ fn monitor_fields(want: &Want, port: &PortWant, monitor: &MonitorWant) -> Map<St
     body
 }
 
-/// What of a monitor can be changed.
+/// Returns the mutable fields of a monitor.
 pub(super) fn monitor_settings(want: &Want, port: &PortWant, monitor: &MonitorWant) -> Map<String, Value> {
     let mut body = Map::new();
     put(&mut body, "name", &names::part("monitor", port.index, &want.name));

@@ -1,4 +1,4 @@
-//! Makes the load balancer of a Service: one request for all of it.
+//! Creates the load balancer of a Service with one request.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::time::Duration;
@@ -11,43 +11,32 @@ use skydock_sdk::{
     types::{CloudError, Service},
 };
 
-use super::{annotation, being_made, body, doubt::doubt, members::Backend, note, security, want::Want};
+use super::{annotation, being_made, body, doubt::doubt, members::Backend, note, security, subnet, want::Want};
 use crate::{
     cloud::{Cloud, Kind},
-    instances::ports_of,
     octavia::LoadBalancer,
-    provider_id::{self, Machine},
 };
 
-/// How long it is remembered what a load balancer was made with.
+/// How long it is remembered what a load balancer was created with.
 const MADE: Duration = Duration::from_secs(3600);
 
-/// How long a load balancer may still come that was asked for without an answer.
+/// How long a creation request without an answer can still succeed.
 pub(super) const UNANSWERED: Duration = Duration::from_secs(15);
 
-/// How long a TLS container that was there is not looked for again.
+/// How long the existence of a TLS container is cached.
 const SEEN: Duration = Duration::from_secs(600);
-
-/// When to look again for a node whose subnet tells where the load balancer is to be.
-const NO_NODE: Duration = Duration::from_secs(30);
 
 #[derive(Deserialize)]
 struct Answer {
     loadbalancer: LoadBalancer,
 }
 
-/// Asks Octavia for the load balancer. It is not there at once: the answer is "in progress".
+/// Requests the creation of the load balancer. Octavia creates it asynchronously, so the result is "in progress".
 pub(super) fn create(cloud: &Cloud<'_>, service: &Service, want: &Want, backends: &[Backend]) -> Result<CloudError> {
     let mut want = want.clone();
-    if want.vip.port_id.is_empty() && want.vip.network_id.is_empty() && want.vip.subnet_id.is_empty() {
-        let subnet = subnet_of_nodes(cloud, backends)?;
-        if want.member_subnet.is_empty() {
-            want.member_subnet.clone_from(&subnet);
-        }
-        want.vip.subnet_id = subnet;
-    }
+    subnet::of_new(cloud, &mut want, backends)?;
     let body = body::load_balancer(&want, backends);
-    let what = format!("cannot make load balancer {}", want.name);
+    let what = format!("cannot create load balancer {}", want.name);
     let ask = cloud.ask(Method::Post, Kind::LoadBalancer, "/lbaas/loadbalancers", what)?.json(&body)?;
     let unanswered = unanswered_key(&want.name);
     cloud.host.keep(&unanswered, &[1], UNANSWERED);
@@ -58,23 +47,23 @@ pub(super) fn create(cloud: &Cloud<'_>, service: &Service, want: &Want, backends
     let id = answer.map_err(|error| doubt(cloud, error))?.json::<Answer>()?.loadbalancer.id;
     note(cloud, service, &id);
     security::none_yet(cloud, service);
-    // One whose parts are made one by one is as nothing asks for.
+    // With serial API calls, the parts do not exist yet, so the stored digest must not match any request.
     let made = if want.serial { Vec::new() } else { digest(&want, backends) };
     cloud.host.keep(&made_key(&id), &made, MADE);
     Ok(being_made(cloud, &id))
 }
 
-/// True if this load balancer was made with all that is asked for now: then its parts need not be read.
+/// Returns true if this load balancer was created with exactly this request, so that its parts need not be read.
 pub(super) fn is_as_made(cloud: &Cloud<'_>, id: &str, want: &Want, backends: &[Backend]) -> bool {
     cloud.host.kept(&made_key(id)).is_some_and(|kept| kept == digest(want, backends))
 }
 
-/// From now on its parts are read.
+/// Forgets what a load balancer was created with, so that its parts are read.
 pub(super) fn forget_made(cloud: &Cloud<'_>, id: &str) {
     cloud.host.forget(&made_key(id));
 }
 
-/// True if a load balancer of this name was asked for of late, and it is not known whether it comes.
+/// Returns true if a load balancer with this name was recently requested and it is unknown whether it will be created.
 pub(super) fn is_unanswered(cloud: &Cloud<'_>, name: &str) -> bool {
     cloud.host.kept(&unanswered_key(name)).is_some()
 }
@@ -87,12 +76,12 @@ fn made_key(id: &str) -> String {
     format!("made {id}")
 }
 
-/// A number for what a load balancer has besides its address.
+/// Returns a digest of the listeners and their parts.
 fn digest(want: &Want, backends: &[Backend]) -> Vec<u8> {
     number("made", want, backends).to_be_bytes().to_vec()
 }
 
-/// A number for what a load balancer is to be, and who asks.
+/// Returns a hash of the listeners with their parts, and of the caller.
 pub(super) fn number(who: &str, want: &Want, backends: &[Backend]) -> u64 {
     let want = Want { member_subnet: String::new(), serial: false, ..want.clone() };
     let mut body = body::load_balancer(&want, backends);
@@ -102,30 +91,7 @@ pub(super) fn number(who: &str, want: &Want, backends: &[Backend]) -> u64 {
     hasher.finish()
 }
 
-/// The subnet that the first node with a server has its address in.
-fn subnet_of_nodes(cloud: &Cloud<'_>, backends: &[Backend]) -> Result<String> {
-    let server =
-        |backend: &&Backend| matches!(provider_id::read(cloud.config, &backend.provider_id), Machine::Server(_));
-    let Some(backend) = backends.iter().find(server) else {
-        let message = "no node tells in which subnet the load balancer is to be: set `subnet-id` or `network-id` in section \
-                       `LoadBalancer`, or wait for a node";
-        return Err(CloudError::in_progress(NO_NODE, message));
-    };
-    let Machine::Server(id) = provider_id::read(cloud.config, &backend.provider_id) else {
-        return Err(CloudError::internal("a node lost its server"));
-    };
-    let ports = ports_of(cloud, &[id])?;
-    let mut fixed = ports.iter().flat_map(|port| &port.fixed_ips);
-    fixed.find(|fixed| fixed.ip_address == backend.address).map(|fixed| fixed.subnet_id.clone()).ok_or_else(|| {
-        let Backend { name, address, .. } = backend;
-        CloudError::not_found(format!(
-            "no port of node {name} has the address {address}, whose subnet would be the load balancer's: set `subnet-id` in \
-             section `LoadBalancer`"
-        ))
-    })
-}
-
-/// Looks whether Barbican has the TLS container, as upstream does, unless it is somebody else's.
+/// Checks that the TLS container exists in Barbican, as upstream does, unless containers are external.
 pub(super) fn check_tls(cloud: &Cloud<'_>, want: &Want) -> Result<()> {
     let reference = want.listener.tls_container_ref.as_str();
     if reference.is_empty() || !cloud.config.load_balancer.barbican {
@@ -139,13 +105,11 @@ pub(super) fn check_tls(cloud: &Cloud<'_>, want: &Want) -> Result<()> {
     let mut parts = reference.rsplit('/');
     let (id, kind) = (parts.next().unwrap_or_default(), parts.next().unwrap_or_default());
     if !matches!(kind, "containers" | "secrets") {
-        return Err(invalid(
-            "expected the address of a container or secret of Barbican: https://HOST/v1/containers/ID",
-        ));
+        return Err(invalid("expected the URL of a container or secret of Barbican: https://HOST/v1/containers/ID"));
     }
     if !cloud.has(Kind::KeyManager)? {
         return Err(invalid(
-            "the cloud has no key manager: set `container-store=external` if the container is somebody else's",
+            "the cloud has no key manager: set `container-store=external` if the container is external",
         ));
     }
     let path = format!("/{kind}/{}", http::segment(id)?);

@@ -1,7 +1,7 @@
-//! What Octavia says is not there, though it is.
+//! Resources that Octavia reports as missing although they exist.
 //!
-//! Octavia asks Neutron in the name of whoever asks Octavia. If that token is revoked in the same moment, Neutron refuses it, and Octavia takes
-//! the refusal for "not found".
+//! Octavia sends requests to Neutron with the token of the client. If that token is revoked at this moment, Neutron rejects it,
+//! and Octavia interprets the rejection as "not found".
 
 use std::time::Duration;
 
@@ -10,23 +10,23 @@ use skydock_sdk::types::CloudError;
 
 use crate::cloud::{Cloud, Kind, text};
 
-/// When to try again.
+/// When to retry.
 const SOON: Duration = Duration::from_secs(1);
 
-/// What Octavia asks Neutron for, with where that is.
+/// The kinds of resources that Octavia requests from Neutron, with their paths.
 const ASKED_FOR: [(&str, &str); 3] = [("Subnet", "subnets"), ("Network", "networks"), ("Port", "ports")];
 
-/// The error, or "in progress" if Neutron has what Octavia did not find.
+/// Returns the error, or "in progress" if Neutron has the resource that Octavia did not find.
 pub(super) fn doubt(cloud: &Cloud<'_>, error: CloudError) -> CloudError {
     let CloudError::Invalid(said) = &error else { return error };
     let Some(path) = missing(said) else { return error };
-    match cloud.get::<Value>(Kind::Network, &path, "cannot look for what Octavia has not found") {
+    match cloud.get::<Value>(Kind::Network, &path, "cannot check for resources that Octavia has not found") {
         Ok(_) => CloudError::in_progress(SOON, format!("{}, which Neutron has", text(&error))),
         Err(_) => error,
     }
 }
 
-/// Where Neutron would have it: of `Subnet 31f5… not found` the path of that subnet.
+/// Returns the path of the resource in Neutron: for `Subnet 31f5… not found` the path of that subnet.
 fn missing(said: &str) -> Option<String> {
     ASKED_FOR.iter().find_map(|(kind, path)| {
         let (_, rest) = said.split_once(&format!("{kind} "))?;
@@ -43,10 +43,10 @@ mod tests {
     use super::*;
     use crate::testing::Script;
 
-    const SAID: &str = "cannot set the members of port 443: HTTP 400: Subnet 31f56a2c-c1fc not found.";
+    const SAID: &str = "cannot set the members for port 443: HTTP 400: Subnet 31f56a2c-c1fc not found.";
 
     #[test]
-    fn what_is_not_found_is_read_from_octavias_words() {
+    fn the_missing_resource_is_parsed_from_octavias_message() {
         assert_eq!(missing(SAID).as_deref(), Some("/subnets/31f56a2c-c1fc"));
         assert_eq!(missing("HTTP 400: Network 0a-1 not found."), Some("/networks/0a-1".to_owned()));
         for other in ["Subnet not found", "Subnet ../x not found", "Subnet 31f5", "TLS container 31f5 not found"] {
@@ -55,7 +55,7 @@ mod tests {
     }
 
     #[test]
-    fn what_neutron_has_is_asked_for_again() {
+    fn a_resource_that_neutron_has_is_retried() {
         let script = Script::new("");
         script.on("GET http://network/v2.0/subnets/31f56a2c-c1fc", 200, json!({"subnet": {}}));
         let doubted = doubt(&script.cloud(), CloudError::invalid(SAID));

@@ -1,4 +1,4 @@
-//! Which load balancer is a Service's.
+//! Finds the load balancer of a Service.
 
 use serde::Deserialize;
 use skydock_sdk::{
@@ -7,7 +7,11 @@ use skydock_sdk::{
     types::{CloudError, Service},
 };
 
-use super::{is_noted, names, served, want::Want};
+use super::{
+    floating, is_noted, names, served,
+    tree::{Ownership, old_name},
+    want::Want,
+};
 use crate::{
     cloud::{Cloud, Kind},
     octavia::{LoadBalancer, Phase},
@@ -18,7 +22,7 @@ use crate::{
 pub(super) struct Found {
     /// The load balancer.
     pub(super) load_balancer: LoadBalancer,
-    /// True if its name led to it, not an annotation.
+    /// True if it was found by its name, not by an annotation.
     pub(super) by_name: bool,
 }
 
@@ -27,30 +31,30 @@ struct Answer {
     loadbalancer: LoadBalancer,
 }
 
-/// The load balancer of a Service; none if there is none.
+/// Returns the load balancer of a Service, if there is one.
 pub(super) fn find(cloud: &Cloud<'_>, id: &str, name: &str, service: &Service) -> Result<Option<Found>> {
     if !id.is_empty() {
         let found = by_id(cloud, id)?.map(|load_balancer| Found { load_balancer, by_name: false });
-        // One that is gone may have a successor that the annotation does not know yet.
+        // A deleted load balancer may have been replaced by one that is not in the annotation yet.
         return if found.is_some() { Ok(found) } else { by_name(cloud, name, service) };
     }
     let found = by_name(cloud, name, service)?;
-    // Names from before Kubernetes 1.14: only what has served for long can have one.
+    // Names used before Kubernetes 1.14, which only load balancers of old Services can have.
     if found.is_none() && (served(service) || service.deleting) {
         return by_name(cloud, &names::legacy(service), service);
     }
     Ok(found)
 }
 
-/// The load balancer of a Service that is to have one.
+/// Returns the load balancer of a Service that needs one.
 ///
 /// # Errors
-/// If the user has named one that is not there: another is not what was asked for.
+/// Fails if the load balancer that the user named does not exist. Another one is not used instead.
 pub(super) fn find_or_none(cloud: &Cloud<'_>, want: &Want, service: &Service) -> Result<Option<Found>> {
     let found = find(cloud, &want.id, &want.name, service)?;
     if found.is_none() && !want.id.is_empty() && !served(service) && !is_noted(service) {
         return Err(CloudError::not_found(format!(
-            "there is no load balancer {}, which annotation {} names",
+            "load balancer {} in annotation {} does not exist",
             want.id,
             super::annotation::LOAD_BALANCER_ID
         )));
@@ -58,7 +62,7 @@ pub(super) fn find_or_none(cloud: &Cloud<'_>, want: &Want, service: &Service) ->
     Ok(found)
 }
 
-/// The load balancer of this ID.
+/// Returns the load balancer with this ID.
 pub(super) fn by_id(cloud: &Cloud<'_>, id: &str) -> Result<Option<LoadBalancer>> {
     let path = format!("/lbaas/loadbalancers/{}", http::segment(id)?);
     let ask = cloud.ask(Method::Get, Kind::LoadBalancer, &path, format!("cannot read load balancer {id}"))?;
@@ -68,16 +72,17 @@ pub(super) fn by_id(cloud: &Cloud<'_>, id: &str) -> Result<Option<LoadBalancer>>
     }
 }
 
-/// The load balancer of this name. One that is being deleted counts as long as there is no other.
+/// Returns the load balancer with this name. One that is being deleted is returned only if there is no other.
 ///
-/// A request whose sender was killed may reach Octavia after the next one has looked, and made another. As long as none serves, or all are
-/// to go, any of them will do, as long as everybody takes the same.
+/// A request of a client that was killed may reach Octavia after the next client has checked, so that both create a load
+/// balancer. As long as none of them serves, or all of them are to be deleted, any of them can be used if all clients choose the
+/// same one.
 fn by_name(cloud: &Cloud<'_>, name: &str, service: &Service) -> Result<Option<Found>> {
     let found = called(cloud, name)?.into_iter().filter(|balancer| balancer.provisioning_status != "DELETED");
     let (going, mut staying): (Vec<_>, Vec<_>) = found.partition(|balancer| balancer.phase() == Phase::Going);
     if staying.len() > 1 && served(service) && !service.deleting {
         return Err(CloudError::internal(format!(
-            "{} load balancers are called {name}: delete all but one, or name one with annotation {}",
+            "there are {} load balancers with the name {name}: delete all but one, or select one with annotation {}",
             staying.len(),
             super::annotation::LOAD_BALANCER_ID
         )));
@@ -87,8 +92,21 @@ fn by_name(cloud: &Cloud<'_>, name: &str, service: &Service) -> Result<Option<Fo
     Ok(found.map(|load_balancer| Found { load_balancer, by_name: true }))
 }
 
-/// All load balancers of this name.
+/// Returns all load balancers with this name.
 pub(super) fn called(cloud: &Cloud<'_>, name: &str) -> Result<Vec<LoadBalancer>> {
     let found: Vec<LoadBalancer> = cloud.list(Kind::LoadBalancer, "/lbaas/loadbalancers", vec![("name", name)])?;
     Ok(found.into_iter().filter(|balancer| balancer.name == name).collect())
+}
+
+/// Returns [`Ownership::of`]. Sends requests to the cloud only if the ownership depends on them.
+pub(super) fn whose(
+    cloud: &Cloud<'_>,
+    balancer: &LoadBalancer,
+    want: &Want,
+    service: &Service,
+    found_by_name: bool,
+) -> Result<Ownership> {
+    let serves =
+        old_name(balancer, want, service, cloud.cluster).is_some() && floating::serves(cloud, service, balancer)?;
+    Ok(Ownership::of(balancer, want, service, cloud.cluster, found_by_name, serves))
 }

@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 
 use serde::Deserialize;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 use skydock_sdk::{
     Result,
     http::Method,
@@ -32,44 +32,44 @@ struct SubnetAnswer {
     subnet: Subnet,
 }
 
-/// What is to be done about a floating IP.
+/// The action for a floating IP.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Decision<'a> {
-    /// The load balancer's own address is the Service's.
+    /// Use the load balancer's own address.
     Vip,
-    /// This one is.
+    /// Use this floating IP.
     Keep(&'a FloatingIp),
-    /// This one is to go: deleted, or only taken off.
-    Remove { floating: &'a FloatingIp, delete: bool },
-    /// One is to come: this address, or any.
+    /// Delete this floating IP.
+    Delete(&'a FloatingIp),
+    /// Detach this floating IP without deleting it.
+    Detach(&'a FloatingIp),
+    /// Create or attach a floating IP.
     Make,
-    /// One would be needed, and is not this Service's to make.
+    /// A floating IP is required, but only the owner of the load balancer may add it.
     OwnersOnly,
 }
 
 fn decide<'a>(want: &Want, owner: bool, attached: Option<&'a FloatingIp>) -> Decision<'a> {
     match attached {
-        Some(floating) if want.internal => {
-            let delete = is_ours(floating) && !want.floating.keep;
-            Decision::Remove { floating, delete }
-        }
+        Some(floating) if want.internal && is_ours(floating) && !want.floating.keep => Decision::Delete(floating),
+        Some(floating) if want.internal => Decision::Detach(floating),
         Some(floating) => Decision::Keep(floating),
         None if want.internal => Decision::Vip,
         None if owner => Decision::Make,
-        // On an internal Service's load balancer it would show that one to the world.
+        // A floating IP would make an internal Service on the same load balancer reachable from outside.
         None => Decision::OwnersOnly,
     }
 }
 
-/// True if it was made for a Service, by this provider or upstream.
+/// Returns true if the floating IP was created for a Service, by this provider or by upstream.
 fn is_ours(floating: &FloatingIp) -> bool {
     floating.description.contains(names::FLOATING_IP_MARK)
 }
 
-/// The floating IP on the port of a load balancer.
+/// Returns the floating IP attached to the port of a load balancer.
 pub(super) fn attached(cloud: &Cloud<'_>, load_balancer: &LoadBalancer) -> Result<Option<FloatingIp>> {
     let Some(port) = load_balancer.vip_port_id.as_deref().filter(|port| !port.is_empty()) else { return Ok(None) };
-    // Neutron has none for IPv6.
+    // Neutron has no floating IPs for IPv6.
     if is_v6(load_balancer) {
         return Ok(None);
     }
@@ -77,11 +77,32 @@ pub(super) fn attached(cloud: &Cloud<'_>, load_balancer: &LoadBalancer) -> Resul
     Ok(found.into_iter().next())
 }
 
+/// Returns true if this load balancer's address is in the status of the Service.
+pub(super) fn serves(cloud: &Cloud<'_>, service: &Service, balancer: &LoadBalancer) -> Result<bool> {
+    let told = addresses(service);
+    let is = |address: &str| told.contains(&address);
+    if told.is_empty() || balancer.vip_address.as_deref().is_some_and(is) {
+        return Ok(!told.is_empty());
+    }
+    Ok(attached(cloud, balancer)?.is_some_and(|floating| is(&floating.floating_ip_address)))
+}
+
+/// Returns the addresses in the status of a Service. If the status has a host name, the address is in an annotation.
+fn addresses(service: &Service) -> Vec<&str> {
+    let ingress = &service.status.ingress;
+    let mut told: Vec<&str> = ingress.iter().filter_map(|ingress| ingress.ip.as_deref()).collect();
+    if told.is_empty() && !ingress.is_empty() {
+        told.push(annotation::text(service, annotation::LOAD_BALANCER_ADDRESS, ""));
+    }
+    told.retain(|address| !address.is_empty());
+    told
+}
+
 fn is_v6(load_balancer: &LoadBalancer) -> bool {
     load_balancer.vip_address.as_deref().and_then(|address| address.parse().ok()).is_some_and(|ip: IpAddr| ip.is_ipv6())
 }
 
-/// Sees to the floating IP; answers the address of the Service.
+/// Creates, deletes or detaches the floating IP as required, and returns the address of the Service.
 pub(super) fn ensure(
     cloud: &Cloud<'_>,
     service: &Service,
@@ -92,7 +113,7 @@ pub(super) fn ensure(
     let vip = balancer.vip_address.clone().unwrap_or_default();
     if is_v6(balancer) {
         if !want.internal && service.status.ingress.is_empty() {
-            let message = format!("There are no floating IPs for IPv6: the load balancer's own address {vip} is used");
+            let message = format!("IPv6 has no floating IPs: using the load balancer's address {vip}");
             cloud.host.tell(service, &Event::warning("LoadBalancerFloatingIPSkipped", message));
         }
         return Ok(vip);
@@ -101,23 +122,23 @@ pub(super) fn ensure(
     match decide(want, ownership.owner, attached.as_ref()) {
         Decision::Vip => Ok(vip),
         Decision::Keep(floating) => Ok(floating.floating_ip_address.clone()),
-        Decision::Remove { floating, delete } => {
-            if delete {
-                remove(cloud, floating)?;
-            } else {
-                attach(cloud, floating, None)?;
-            }
+        Decision::Delete(floating) => remove(cloud, floating).map(|()| vip),
+        Decision::Detach(floating) => {
+            let what = format!("cannot detach floating IP {}", floating.floating_ip_address);
+            let mut change = kept(cloud, service, floating);
+            change.insert("port_id".to_owned(), Value::Null);
+            update(cloud, floating, &change, what)?;
             Ok(vip)
         }
         Decision::OwnersOnly => Err(CloudError::unavailable(format!(
-            "load balancer {} has no floating IP, and only the Service it was made for can give it one",
+            "load balancer {} has no floating IP, and only the Service that it was created for can add one",
             balancer.id
         ))),
         Decision::Make => Ok(make(cloud, service, want, balancer)?.unwrap_or(vip)),
     }
 }
 
-/// Attaches the address the Service names, or makes a floating IP; none if there is no network for it.
+/// Attaches the address that the Service requests, or creates a floating IP. Returns `None` if there is no network for it.
 fn make(cloud: &Cloud<'_>, service: &Service, want: &Want, balancer: &LoadBalancer) -> Result<Option<String>> {
     let Floating { network_id, subnet, address, .. } = &want.floating;
     let port = balancer.vip_port_id.clone().unwrap_or_default();
@@ -127,17 +148,18 @@ fn make(cloud: &Cloud<'_>, service: &Service, want: &Want, balancer: &LoadBalanc
         if let Some(floating) = found.first() {
             if floating.port_id.as_deref().is_some_and(|port| !port.is_empty()) {
                 return Err(CloudError::unavailable(format!(
-                    "floating IP {address} (loadBalancerIP) is in use elsewhere"
+                    "floating IP {address} (loadBalancerIP) is already in use"
                 )));
             }
-            attach(cloud, floating, Some(&port))?;
+            let what = format!("cannot attach floating IP {address}");
+            update(cloud, floating, &Map::from_iter([("port_id".to_owned(), json!(port))]), what)?;
             return Ok(Some(address.clone()));
         }
     }
     let network = if network_id.is_empty() { external_network(cloud, service)? } else { Some(network_id.clone()) };
     let Some(network) = network else {
         let message = format!(
-            "No floating network is configured: the load balancer of {}/{} is internal",
+            "No floating network is configured, so the load balancer of {}/{} is internal",
             service.namespace, service.name
         );
         cloud.host.tell(service, &Event::warning("LoadBalancerForcedInternal", message));
@@ -164,7 +186,7 @@ fn make(cloud: &Cloud<'_>, service: &Service, want: &Want, balancer: &LoadBalanc
     create(cloud, &body).map(Some)
 }
 
-/// Tries the subnets that fit one after the other, until one has an address.
+/// Tries the matching subnets one after the other until one has a free address.
 fn in_one_of(cloud: &Cloud<'_>, want: &Want, network: &str, body: &Value) -> Result<String> {
     let spec = &want.floating.subnet;
     let tags = spec.tag_filter();
@@ -172,7 +194,7 @@ fn in_one_of(cloud: &Cloud<'_>, want: &Want, network: &str, body: &Value) -> Res
     query.extend(tags.as_ref().map(|(name, tags)| (*name, tags.as_str())));
     let subnets: Vec<Subnet> = cloud.list(Kind::Network, "/subnets", query)?;
     let mut last = CloudError::not_found(format!(
-        "no subnet of network {network} fits what the Service or the configuration says of the floating IP's subnet"
+        "no subnet of network {network} matches the floating IP subnet of the Service or the configuration"
     ));
     for subnet in subnets {
         if subnet.ip_version == 6 || !spec.fits(&subnet.name).map_err(CloudError::invalid)? {
@@ -191,7 +213,7 @@ fn in_one_of(cloud: &Cloud<'_>, want: &Want, network: &str, body: &Value) -> Res
 }
 
 fn create(cloud: &Cloud<'_>, body: &Value) -> Result<String> {
-    let ask = cloud.ask(Method::Post, Kind::Network, "/floatingips", "cannot make a floating IP")?;
+    let ask = cloud.ask(Method::Post, Kind::Network, "/floatingips", "cannot create a floating IP")?;
     let made: Answer = ask.json(&json!({"floatingip": body}))?.send()?.json()?;
     Ok(made.floatingip.floating_ip_address)
 }
@@ -206,7 +228,7 @@ fn check_subnet(cloud: &Cloud<'_>, id: &str, network: &str) -> Result<()> {
     Err(CloudError::invalid(format!("subnet {id} of the floating IP is not in network {network}")))
 }
 
-/// The first external network that has an IPv4 subnet, or one that cannot be seen.
+/// Returns the first external network with an IPv4 subnet, or with a subnet that is not visible.
 fn external_network(cloud: &Cloud<'_>, service: &Service) -> Result<Option<String>> {
     let key = format!("external network {}", cloud.url(Kind::Network, "")?);
     if let Some(kept) = cloud.host.kept(&key).and_then(|kept| String::from_utf8(kept).ok()) {
@@ -224,7 +246,7 @@ fn external_network(cloud: &Cloud<'_>, service: &Service) -> Result<Option<Strin
         Some(id) => cloud.host.keep(&key, id.as_bytes(), BELIEVED),
         None => {
             let message = format!(
-                "There is no external network for a floating IP: name one with `floating-network-id` or annotation {}",
+                "No external network for a floating IP: set `floating-network-id` or annotation {}",
                 annotation::FLOATING_NETWORK_ID
             );
             cloud.host.tell(service, &Event::warning("LoadBalancerExternalNetworkSearchFailed", message));
@@ -233,10 +255,18 @@ fn external_network(cloud: &Cloud<'_>, service: &Service) -> Result<Option<Strin
     Ok(found)
 }
 
-fn attach(cloud: &Cloud<'_>, floating: &FloatingIp, port: Option<&str>) -> Result<()> {
-    let what = format!("cannot attach or detach floating IP {}", floating.floating_ip_address);
+/// Changes a floating IP unless it was changed since it was read: two Services may request the same address.
+fn update(cloud: &Cloud<'_>, floating: &FloatingIp, change: &Map<String, Value>, what: String) -> Result<()> {
     let ask = cloud.ask(Method::Put, Kind::Network, &format!("/floatingips/{}", floating.id), what)?;
-    ask.json(&json!({"floatingip": {"port_id": port}}))?.send().map(|_| ())
+    ask.if_revision(floating.revision_number).json(&json!({"floatingip": change}))?.send().map(|_| ())
+}
+
+/// Returns the change that marks a floating IP created for this Service as kept, so that a later Service with this name does not
+/// delete it.
+fn kept(cloud: &Cloud<'_>, service: &Service, floating: &FloatingIp) -> Map<String, Value> {
+    let made = floating.description == names::floating_ip(cloud.cluster, service);
+    let mark = ("description".to_owned(), json!(names::kept_floating_ip(cloud.cluster, service)));
+    made.then_some(mark).into_iter().collect()
 }
 
 fn remove(cloud: &Cloud<'_>, floating: &FloatingIp) -> Result<()> {
@@ -247,7 +277,7 @@ fn remove(cloud: &Cloud<'_>, floating: &FloatingIp) -> Result<()> {
     }
 }
 
-/// Deletes the floating IP of a load balancer that is to go, if it was made for it.
+/// Deletes the floating IP of a load balancer that will be deleted, if it was created for it.
 pub(super) fn release(cloud: &Cloud<'_>, load_balancer: &LoadBalancer) -> Result<()> {
     match attached(cloud, load_balancer)?.filter(is_ours) {
         Some(floating) => remove(cloud, &floating),
@@ -255,34 +285,38 @@ pub(super) fn release(cloud: &Cloud<'_>, load_balancer: &LoadBalancer) -> Result
     }
 }
 
-/// Marks the floating IP of a load balancer that is to go as one that stays: a later Service of this name is not to sweep it away.
+/// Marks the floating IP of a load balancer that will be deleted as kept.
 pub(super) fn keep(cloud: &Cloud<'_>, service: &Service, load_balancer: &LoadBalancer) -> Result<()> {
-    let made = names::floating_ip(cloud.cluster, service);
-    let Some(floating) = attached(cloud, load_balancer)?.filter(|floating| floating.description == made) else {
+    let Some(floating) = attached(cloud, load_balancer)? else { return Ok(()) };
+    let mark = kept(cloud, service, &floating);
+    if mark.is_empty() {
         return Ok(());
-    };
-    let what = format!("cannot mark floating IP {} as kept", floating.floating_ip_address);
-    let ask = cloud.ask(Method::Put, Kind::Network, &format!("/floatingips/{}", floating.id), what)?;
-    ask.json(&json!({"floatingip": {"description": names::kept_floating_ip(cloud.cluster, service)}}))?
-        .send()
-        .map(|_| ())
+    }
+    update(cloud, &floating, &mark, format!("cannot mark floating IP {} as kept", floating.floating_ip_address))
 }
 
-/// Deletes floating IPs that were made for this Service and lead nowhere: their load balancer went without them.
+/// Deletes floating IPs that were created for this Service and are not attached, because their load balancer was deleted without
+/// them.
 pub(super) fn sweep(cloud: &Cloud<'_>, service: &Service) -> Result<()> {
     astray(cloud, service)?.iter().try_for_each(|floating| remove(cloud, floating))
 }
 
-/// Floating IPs that were made for this Service and lead nowhere.
+/// Returns the floating IPs that were created for this Service, were its address, and are not attached. Others with the same
+/// description may have been kept on purpose by an earlier Service with this name, which upstream does not mark.
 pub(super) fn astray(cloud: &Cloud<'_>, service: &Service) -> Result<Vec<FloatingIp>> {
     let description = names::floating_ip(cloud.cluster, service);
     let query = vec![("description", description.as_str())];
     let mut found: Vec<FloatingIp> = match cloud.list(Kind::Network, "/floatingips", query) {
-        // A Neutron that cannot filter by description.
+        // Neutron does not support this filter.
         Err(CloudError::Invalid(_)) => Vec::new(),
         other => other?,
     };
-    found.retain(|floating| floating.description == description && floating.port_id.is_none());
+    let told = addresses(service);
+    found.retain(|floating| {
+        floating.description == description
+            && floating.port_id.is_none()
+            && told.contains(&floating.floating_ip_address.as_str())
+    });
     Ok(found)
 }
 
@@ -299,29 +333,25 @@ mod tests {
     }
 
     #[test]
-    fn only_the_owner_makes_a_floating_ip() {
+    fn only_the_owner_creates_a_floating_ip() {
         assert_eq!(decide(&want(false, false), true, None), Decision::Make);
         assert_eq!(decide(&want(false, false), false, None), Decision::OwnersOnly);
         assert_eq!(decide(&want(true, false), true, None), Decision::Vip);
     }
 
     #[test]
-    fn what_is_attached_is_kept_by_an_external_service() {
+    fn an_external_service_keeps_an_attached_floating_ip() {
         let other = floating("mine");
         assert_eq!(decide(&want(false, false), true, Some(&other)), Decision::Keep(&other));
         assert_eq!(decide(&want(false, false), false, Some(&other)), Decision::Keep(&other));
     }
 
     #[test]
-    fn an_internal_service_deletes_its_own_and_detaches_others() {
+    fn an_internal_service_deletes_only_its_own_floating_ip() {
         let ours = floating("Floating IP for Kubernetes external service a/b from cluster c");
         let other = floating("mine");
-        let decision = |keep: bool, floating| match decide(&want(true, keep), true, Some(floating)) {
-            Decision::Remove { delete, .. } => Some(delete),
-            _ => None,
-        };
-        assert_eq!(decision(false, &ours), Some(true));
-        assert_eq!(decision(true, &ours), Some(false));
-        assert_eq!(decision(false, &other), Some(false));
+        assert_eq!(decide(&want(true, false), true, Some(&ours)), Decision::Delete(&ours));
+        assert_eq!(decide(&want(true, true), true, Some(&ours)), Decision::Detach(&ours));
+        assert_eq!(decide(&want(true, false), true, Some(&other)), Decision::Detach(&other));
     }
 }

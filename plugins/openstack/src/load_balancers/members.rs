@@ -1,4 +1,4 @@
-//! Which nodes are behind a load balancer, and at which address.
+//! The nodes behind a load balancer and their addresses.
 
 use std::net::IpAddr;
 
@@ -10,31 +10,31 @@ use skydock_sdk::{
 
 use super::want::{PortWant, Want};
 
-/// A node that may be a member.
+/// A node that can be a member.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Backend {
-    /// Name of the node.
+    /// The name of the node.
     pub name: String,
-    /// Its address.
+    /// The address.
     pub address: String,
-    /// Its provider ID.
+    /// The provider ID.
     pub provider_id: String,
 }
 
 /// A member of a pool.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct MemberWant {
-    /// Name of the node.
+    /// The name of the node.
     pub name: String,
-    /// Its address.
+    /// The address.
     pub address: String,
-    /// Its port.
+    /// The port.
     pub port: u16,
-    /// Port that is probed, if it is another.
+    /// The port for health checks, if it is different.
     pub monitor_port: Option<u16>,
 }
 
-/// The nodes with these labels; a label without a value may have any.
+/// Returns the nodes with these labels. A label without a value matches any value.
 #[must_use]
 pub fn selected(nodes: Vec<Node>, selector: &[(String, String)]) -> Vec<Target> {
     let fits = |node: &Node| {
@@ -49,7 +49,7 @@ pub fn selected(nodes: Vec<Node>, selector: &[(String, String)]) -> Vec<Target> 
         .collect()
 }
 
-/// The nodes that have an address of the family; the others are left out.
+/// Returns the nodes with an address of the family.
 #[must_use]
 pub fn backends(targets: &[Target], family: Option<IpFamily>) -> Vec<Backend> {
     let backend = |target: &Target| {
@@ -62,7 +62,7 @@ pub fn backends(targets: &[Target], family: Option<IpFamily>) -> Vec<Backend> {
     targets.iter().filter_map(backend).collect()
 }
 
-/// The first internal address of the family, else the first external one.
+/// Returns the first internal address of the family, or otherwise the first external one.
 fn address(addresses: &[NodeAddress], family: Option<IpFamily>) -> Option<&str> {
     let fits = |address: &&NodeAddress| {
         let is_v6 = match address.address.parse() {
@@ -76,7 +76,7 @@ fn address(addresses: &[NodeAddress], family: Option<IpFamily>) -> Option<&str> 
     of(AddressKind::InternalIp).or_else(|| of(AddressKind::ExternalIp)).map(|address| address.address.as_str())
 }
 
-/// The members of the pool of a port, in the order of their names.
+/// Returns the members of the pool of a port, ordered by name.
 #[must_use]
 pub fn members(port: &PortWant, backends: &[Backend]) -> Vec<MemberWant> {
     if port.node_port == 0 {
@@ -90,13 +90,13 @@ pub fn members(port: &PortWant, backends: &[Backend]) -> Vec<MemberWant> {
     };
     let mut members: Vec<MemberWant> = backends.iter().map(member).collect();
     members.sort();
-    // Octavia takes each address once.
+    // Octavia accepts each address only once.
     members.dedup_by(|one, other| one.address == other.address);
     members
 }
 
 impl Want {
-    /// True if nodes are chosen by their labels.
+    /// Returns true if nodes are selected by label.
     #[must_use]
     pub fn selects(&self) -> bool {
         !self.node_selector.is_empty()
@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn an_internal_address_of_the_family_comes_first() {
+    fn internal_addresses_of_the_family_are_preferred() {
         use AddressKind::{ExternalIp, Hostname, InternalIp};
         let all =
             [at(Hostname, "n"), at(ExternalIp, "9.9.9.9"), at(InternalIp, "2001:db8::1"), at(InternalIp, "10.0.0.1")];

@@ -1,17 +1,17 @@
-//! What things in the cloud are called. Upstream's names, so that each finds what the other has made.
+//! Names of resources in the cloud, the same as upstream's, so that each provider finds the resources of the other.
 
 use skydock_sdk::types::Service;
 
-/// What the names and tags of load balancers of Services begin with.
+/// The prefix of the names and tags of load balancers of Services.
 pub const SERVICE_PREFIX: &str = "kube_service_";
 
-/// What the descriptions of floating IPs that were made for Services contain.
+/// A part of the descriptions of floating IPs that were created for Services.
 pub const FLOATING_IP_MARK: &str = "Floating IP for Kubernetes external service";
 
-/// Most bytes of a name in OpenStack.
+/// Maximum length of a name in OpenStack, in bytes.
 const MOST: usize = 255;
 
-/// The text, cut to what OpenStack takes.
+/// Returns the text, shortened to the maximum length.
 fn cut(mut text: String) -> String {
     if text.len() > MOST {
         text.truncate(text.floor_char_boundary(MOST));
@@ -19,13 +19,13 @@ fn cut(mut text: String) -> String {
     text
 }
 
-/// Name and tag of the load balancer of a Service.
+/// Returns the name and tag of the load balancer of a Service.
 #[must_use]
 pub fn load_balancer(cluster: &str, service: &Service) -> String {
     cut(format!("{SERVICE_PREFIX}{cluster}_{}_{}", service.namespace, service.name))
 }
 
-/// What a load balancer was called before Kubernetes 1.14: `a` and the UID without dashes, 32 letters in all.
+/// Returns the name of a load balancer from before Kubernetes 1.14: `a` and the UID without dashes, 32 characters in total.
 #[must_use]
 pub fn legacy(service: &Service) -> String {
     let mut name = format!("a{}", service.uid.replace('-', ""));
@@ -33,50 +33,51 @@ pub fn legacy(service: &Service) -> String {
     name
 }
 
-/// Description of a load balancer.
+/// Returns the description of a load balancer.
 #[must_use]
 pub fn description(cluster: &str, service: &Service) -> String {
     cut(format!("Kubernetes external service {}/{} from cluster {cluster}", service.namespace, service.name))
 }
 
-/// Description of a floating IP.
+/// Returns the description of a floating IP.
 #[must_use]
 pub fn floating_ip(cluster: &str, service: &Service) -> String {
     cut(format!("{FLOATING_IP_MARK} {}/{} from cluster {cluster}", service.namespace, service.name))
 }
 
-/// Description of a floating IP that has outlived its Service. Upstream takes it for one that was made for a Service still.
+/// Returns the description of a floating IP that is kept after its Service is deleted. Upstream still recognizes it as created
+/// for a Service.
 #[must_use]
 pub fn kept_floating_ip(cluster: &str, service: &Service) -> String {
     cut(format!("Kept: {}", floating_ip(cluster, service)))
 }
 
-/// Name of the security group of a Service.
+/// Returns the name of the security group of a Service.
 #[must_use]
 pub fn security_group(service: &Service) -> String {
     cut(format!("lb-sg-{}-{}-{}", service.uid, service.namespace, service.name))
 }
 
-/// Description of the security group of a Service.
+/// Returns the description of the security group of a Service.
 #[must_use]
 pub fn security_group_description(cluster: &str, service: &Service) -> String {
     cut(format!("Security Group for {}/{} Service LoadBalancer in cluster {cluster}", service.namespace, service.name))
 }
 
-/// Name of the listener, pool or monitor of a Service's port.
+/// Returns the name of the listener, pool or monitor of a Service's port.
 #[must_use]
 pub fn part(kind: &str, index: usize, load_balancer: &str) -> String {
     cut(format!("{kind}_{index}_{load_balancer}"))
 }
 
-/// The name of the cluster in the name of a load balancer, if it is that of this very Service.
+/// Returns the name of the cluster in the name of a load balancer, if the load balancer is named after this Service.
 #[must_use]
 pub fn cluster_of<'a>(name: &'a str, service: &Service) -> Option<&'a str> {
     let rest = name.strip_prefix(SERVICE_PREFIX)?;
     rest.strip_suffix(&format!("_{}_{}", service.namespace, service.name)).filter(|cluster| !cluster.is_empty())
 }
 
-/// The same name, or tag, with another cluster in it; as it is if it does not have the old one.
+/// Returns the name or tag with another cluster, or unchanged if it does not contain the old one.
 #[must_use]
 pub fn with_cluster(name: &str, old: &str, new: &str) -> String {
     let Some((before, after)) = name.split_once(SERVICE_PREFIX) else { return name.to_owned() };
@@ -96,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn names_are_upstreams() {
+    fn names_match_upstream() {
         let service = service("shop", "web");
         assert_eq!(load_balancer("kubernetes", &service), "kube_service_kubernetes_shop_web");
         assert_eq!(legacy(&service), "a0b9b2d4c123456789abcdef01234567");
@@ -111,12 +112,18 @@ mod tests {
     }
 
     #[test]
-    fn long_names_are_cut_where_openstack_ends() {
+    fn long_names_are_truncated_to_255_characters() {
         assert_eq!(load_balancer(&"c".repeat(300), &service("a", "b")).len(), 255);
     }
 
     #[test]
-    fn the_cluster_can_be_read_and_replaced() {
+    fn a_kept_floating_ip_has_a_prefix_in_its_description() {
+        let service = service("shop", "web");
+        assert_eq!(kept_floating_ip("c", &service), format!("Kept: {}", floating_ip("c", &service)));
+    }
+
+    #[test]
+    fn the_cluster_name_can_be_parsed_and_replaced() {
         let service = service("shop", "web");
         assert_eq!(cluster_of("kube_service_my_old_shop_web", &service), Some("my_old"));
         assert_eq!(cluster_of("kube_service__shop_web", &service), None);

@@ -1,7 +1,7 @@
-//! What is to be changed of a load balancer, so that it is what the Service asks for.
+//! Computes the changes of a load balancer that the Service requires.
 //!
-//! Octavia takes one change of a load balancer at a time, and takes no other until that one is done. So a plan is a list of
-//! which the first step is taken, and the next call makes a plan anew.
+//! Octavia accepts one change of a load balancer at a time. So a plan is a list of steps: a call takes the first one, and the
+//! next calls take the others.
 
 use serde_json::{Map, Value, json};
 use skydock_sdk::http::Method;
@@ -10,46 +10,16 @@ use super::{
     body,
     members::{Backend, MemberWant, members},
     names,
+    step::{MADE, Step},
     tree::{Ownership, Tree},
     want::{PortWant, Want},
 };
 use crate::octavia::{Listener, Member, Monitor, Pool};
 
-/// One change.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Step {
-    /// How.
-    pub method: Method,
-    /// Of what, below Octavia's address.
-    pub path: String,
-    /// To what.
-    pub body: Option<Value>,
-    /// What for, as the beginning of a message.
-    pub what: String,
-    /// Reason of the event if it is refused; then the steps behind it are taken all the same.
-    pub optional: Option<&'static str>,
-}
-
-impl Step {
-    fn new(method: Method, path: String, body: Value, what: String) -> Self {
-        Self { method, path, body: Some(body), what, optional: None }
-    }
-
-    fn delete(kind: &str, id: &str) -> Self {
-        let path = format!("/lbaas/{kind}s/{id}");
-        Self { method: Method::Delete, path, body: None, what: format!("cannot delete {kind} {id}"), optional: None }
-    }
-
-    fn update(kind: &str, id: &str, fields: Map<String, Value>) -> Self {
-        let path = format!("/lbaas/{kind}s/{id}");
-        Self::new(Method::Put, path, json!({kind: Value::Object(fields)}), format!("cannot update {kind} {id}"))
-    }
-}
-
-/// All steps that can be known now. Parts of something that is yet to be made come with later plans.
+/// Returns all steps. Steps for parts of resources that do not exist yet refer to them with [`MADE`].
 ///
 /// # Errors
-/// If a port of the Service is taken by somebody else, in one sentence.
+/// Returns one sentence if another client uses a port of the Service.
 pub fn plan(
     want: &Want,
     backends: &[Backend],
@@ -69,7 +39,7 @@ pub fn plan(
         let Some(listener) = tree.listener(port) else { continue };
         if !tree.is_own(listener, want, ownership) {
             return Err(format!(
-                "port {} ({}) of load balancer {} is taken by listener {}, which is not this Service's",
+                "port {} ({}) of load balancer {} is used by listener {}, which belongs to another Service",
                 port.port, port.transport, tree.load_balancer.id, listener.id
             ));
         }
@@ -91,15 +61,16 @@ pub fn plan(
             }
             None => {
                 let body = body::listener(want, port, &tree.load_balancer.id);
-                let what = format!("cannot make the listener of port {}", port.port);
+                let what = format!("cannot create the listener for port {}", port.port);
                 steps.push(Step::new(Method::Post, "/lbaas/listeners".to_owned(), body, what));
+                steps.extend(make_pool(want, port, tree, MADE, backends));
             }
         }
     }
     Ok(steps)
 }
 
-/// Brings the members of the pools there are to these nodes, and nothing else.
+/// Returns the steps that set the members of the existing pools to these nodes, without other changes.
 #[must_use]
 pub fn plan_members(want: &Want, backends: &[Backend], tree: &Tree, ownership: &Ownership) -> Vec<Step> {
     let mut steps = Vec::new();
@@ -112,14 +83,15 @@ pub fn plan_members(want: &Want, backends: &[Backend], tree: &Tree, ownership: &
     steps
 }
 
-/// Takes what is this Service's from a load balancer that stays, or from one whose parts are deleted one by one.
+/// Returns the steps that delete the parts of this Service from a load balancer that is kept.
 #[must_use]
 pub fn plan_removal(want: &Want, tree: &Tree, ownership: &Ownership) -> Vec<Step> {
     let own = tree.listeners.iter().filter(|listener| tree.is_own(listener, want, ownership));
     own.flat_map(|listener| remove(tree, listener)).collect()
 }
 
-/// The Service among the tags of the load balancer. First of all: so nobody who shares it deletes it meanwhile.
+/// Returns the step that adds the Service to the tags of the load balancer. It comes first, so that other Services that share the
+/// load balancer do not delete it in the meantime.
 fn tag(want: &Want, tree: &Tree) -> Option<Step> {
     let balancer = &tree.load_balancer;
     if !want.features.tags || balancer.tags.contains(&want.name) {
@@ -129,13 +101,13 @@ fn tag(want: &Want, tree: &Tree) -> Option<Step> {
     Some(Step::update("loadbalancer", &balancer.id, fields([("tags", json!(tags))])))
 }
 
-/// A listener and its pool, with members and monitor.
-fn remove(tree: &Tree, listener: &Listener) -> Vec<Step> {
+/// Returns the steps that delete a listener and its pool, with members and monitor.
+pub(super) fn remove(tree: &Tree, listener: &Listener) -> Vec<Step> {
     let pool = tree.pool(&listener.id).map(|pool| Step::delete("pool", &pool.id));
     pool.into_iter().chain([Step::delete("listener", &listener.id)]).collect()
 }
 
-/// Steps after which all is called after the cluster as it is called now; the tree is as after them.
+/// Returns the steps that replace the old name of the cluster in all names and tags. Updates the tree accordingly.
 fn rename(tree: &mut Tree, old: &str, new: &str) -> Vec<Step> {
     let mut steps = Vec::new();
     let mut change = |kind: &str, id: &str, name: &mut String, tags: Option<&mut Vec<String>>| {
@@ -166,7 +138,7 @@ fn rename(tree: &mut Tree, old: &str, new: &str) -> Vec<Step> {
         change("listener", &listener.id, &mut listener.name, Some(&mut listener.tags));
     }
     let balancer = &mut tree.load_balancer;
-    // At last: as long as it has the old name, this goes on.
+    // Last, because renaming continues as long as the load balancer has the old name.
     change("loadbalancer", &balancer.id, &mut balancer.name, Some(&mut balancer.tags));
     steps
 }
@@ -223,19 +195,28 @@ fn change_listener(want: &Want, port: &PortWant, listener: &Listener) -> Option<
     (!changed.is_empty()).then(|| Step::update("listener", &listener.id, changed))
 }
 
+/// Returns the steps that create the pool of a listener, with members and monitor.
+fn make_pool(want: &Want, port: &PortWant, tree: &Tree, listener: &str, backends: &[Backend]) -> Vec<Step> {
+    let what = format!("cannot create the pool for port {}", port.port);
+    let mut steps = vec![Step::new(Method::Post, "/lbaas/pools".to_owned(), body::pool(want, port, listener), what)];
+    let pool = Pool { id: MADE.to_owned(), ..Pool::default() };
+    steps.extend(change_members(want, port, tree, &pool, backends));
+    steps.extend(change_monitor(want, port, &pool, None));
+    steps
+}
+
 fn change_pool(want: &Want, port: &PortWant, tree: &Tree, listener: &Listener, backends: &[Backend]) -> Vec<Step> {
-    let make = || {
-        let what = format!("cannot make the pool of port {}", port.port);
-        Step::new(Method::Post, "/lbaas/pools".to_owned(), body::pool(want, port, &listener.id), what)
-    };
-    let Some(pool) = tree.pool(&listener.id) else { return vec![make()] };
-    if pool.protocol != port.pool_protocol {
-        return vec![Step::delete("pool", &pool.id), make()];
-    }
+    let make = || make_pool(want, port, tree, &listener.id, backends);
+    let Some(pool) = tree.pool(&listener.id) else { return make() };
     let mut steps = Vec::new();
+    if pool.protocol != port.pool_protocol {
+        steps.push(Step::delete("pool", &pool.id));
+        steps.extend(make());
+        return steps;
+    }
     if pool.lb_algorithm != want.lb_method {
         let step = Step::update("pool", &pool.id, fields([("lb_algorithm", json!(want.lb_method))]));
-        // As upstream: a method nobody knows does not keep the Service from its members.
+        // As in upstream, an unknown method does not prevent the Service from getting its members.
         steps.push(Step { optional: Some("LoadBalancerLbMethodUnknown"), ..step });
     }
     let by_source = pool.session_persistence.as_ref().is_some_and(|persistence| persistence.kind == "SOURCE_IP");
@@ -252,18 +233,18 @@ fn change_pool(want: &Want, port: &PortWant, tree: &Tree, listener: &Listener, b
 fn change_members(want: &Want, port: &PortWant, tree: &Tree, pool: &Pool, backends: &[Backend]) -> Vec<Step> {
     let wanted = members(port, backends);
     let have = tree.members.get(&pool.id).map(Vec::as_slice).unwrap_or_default();
+    let path = format!("/lbaas/pools/{}/members", pool.id);
+    if want.serial {
+        return serially(want, port, &path, have, &wanted);
+    }
     let mut told: Vec<MemberWant> = have.iter().map(told).collect();
     told.sort();
     if told == wanted {
         return Vec::new();
     }
-    let path = format!("/lbaas/pools/{}/members", pool.id);
     let is_there = |member: &MemberWant| have.iter().any(|other| is_same(other, member));
-    if want.serial {
-        return serially(want, port, &path, have, &wanted);
-    }
     let body = |member: &MemberWant| {
-        // The subnet of a member that is there cannot change, and need not be known.
+        // The subnet of an existing member is immutable and is not needed.
         let subnet = if is_there(member) { "" } else { want.member_subnet.as_str() };
         let mut body = body::member_fields(member, subnet);
         if member.monitor_port.is_none() && is_there(member) {
@@ -272,13 +253,13 @@ fn change_members(want: &Want, port: &PortWant, tree: &Tree, pool: &Pool, backen
         Value::Object(body)
     };
     let bodies: Vec<Value> = wanted.iter().map(body).collect();
-    let what = format!("cannot set the members of port {}", port.port);
+    let what = format!("cannot set the members for port {}", port.port);
     vec![Step::new(Method::Put, path, json!({"members": bodies}), what)]
 }
 
-/// One member after the other, for providers that take no list.
+/// Returns the steps that change the members one by one, for providers that do not accept a list.
 fn serially(want: &Want, port: &PortWant, path: &str, have: &[Member], wanted: &[MemberWant]) -> Vec<Step> {
-    let what = format!("cannot set the members of port {}", port.port);
+    let what = format!("cannot set the members for port {}", port.port);
     let gone = have.iter().filter(|member| !wanted.iter().any(|other| is_same(member, other)));
     let gone = gone.map(|member| Step {
         method: Method::Delete,
@@ -290,19 +271,16 @@ fn serially(want: &Want, port: &PortWant, path: &str, have: &[Member], wanted: &
     let new = wanted.iter().filter_map(|member| {
         let fields = |subnet: &str| json!({"member": body::member_fields(member, subnet)});
         match have.iter().find(|other| is_same(other, member)) {
-            Some(other) if told(other) == *member => None,
+            // Upstream uses other names for members here.
+            Some(other) if other.monitor_port == member.monitor_port => None,
             Some(other) => {
-                let changed = fields_of_update(member);
-                Some(Step::new(Method::Put, format!("{path}/{}", other.id), json!({"member": changed}), what.clone()))
+                let changed = json!({"member": {"monitor_port": member.monitor_port}});
+                Some(Step::new(Method::Put, format!("{path}/{}", other.id), changed, what.clone()))
             }
             None => Some(Step::new(Method::Post, path.to_owned(), fields(&want.member_subnet), what.clone())),
         }
     });
     new.chain(gone).collect()
-}
-
-fn fields_of_update(member: &MemberWant) -> Map<String, Value> {
-    fields([("name", json!(member.name)), ("monitor_port", json!(member.monitor_port))])
 }
 
 fn told(member: &Member) -> MemberWant {
@@ -314,19 +292,19 @@ fn told(member: &Member) -> MemberWant {
     }
 }
 
-/// What Octavia tells members by.
+/// Returns true if Octavia considers both the same member.
 fn is_same(member: &Member, wanted: &MemberWant) -> bool {
     member.address == wanted.address && member.protocol_port == wanted.port
 }
 
 fn change_monitor(want: &Want, port: &PortWant, pool: &Pool, monitor: Option<&Monitor>) -> Vec<Step> {
     let make = |wanted| {
-        let what = format!("cannot make the health monitor of port {}", port.port);
+        let what = format!("cannot create the health monitor for port {}", port.port);
         let body = body::monitor(want, port, wanted, &pool.id);
         Step::new(Method::Post, "/lbaas/healthmonitors".to_owned(), body, what)
     };
     match (&port.monitor, monitor, &pool.healthmonitor_id) {
-        // One that is gone since the pool was read; the next plan knows.
+        // The monitor was deleted after the pool was read. The next plan handles it.
         (Some(_), None, Some(_)) | (None, _, None) => Vec::new(),
         (Some(wanted), None, None) => vec![make(wanted)],
         (None, _, Some(id)) => vec![Step::delete("healthmonitor", id)],

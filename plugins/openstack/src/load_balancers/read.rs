@@ -1,4 +1,4 @@
-//! Reads a load balancer with its parts: few requests, many at a time.
+//! Reads a load balancer with its parts, with few concurrent requests.
 
 use serde::Deserialize;
 use skydock_sdk::{Result, http::Method, types::CloudError};
@@ -17,18 +17,18 @@ struct MonitorAnswer {
     healthmonitor: Monitor,
 }
 
-/// How much of a load balancer is read.
+/// Which parts of a load balancer are read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Depth {
-    /// All of it.
+    /// All parts.
     Whole,
-    /// All but monitors.
+    /// All parts except monitors.
     Members,
     /// Listeners and pools.
     Listeners,
 }
 
-/// Reads the parts of a load balancer: members and monitors of this Service's listeners only.
+/// Reads the parts of a load balancer. Members and monitors are read only for this Service's listeners.
 pub(super) fn read(
     cloud: &Cloud<'_>,
     load_balancer: LoadBalancer,
@@ -43,7 +43,7 @@ pub(super) fn read(
     if depth == Depth::Listeners {
         return Ok(tree);
     }
-    // Those of a cluster that was renamed have the old tag yet.
+    // If the cluster was renamed, its listeners still have the old tag.
     let is_own = |tree: &Tree, listener: &&crate::octavia::Listener| {
         tree.is_own(listener, want, ownership) || ownership.renamed_from.is_some()
     };

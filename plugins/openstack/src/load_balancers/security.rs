@@ -1,4 +1,4 @@
-//! The security group of a Service: lets the load balancer reach the nodes (`manage-security-groups`).
+//! The security group of a Service, which allows traffic from the load balancer to the nodes (`manage-security-groups`).
 
 use std::{net::IpAddr, time::Duration};
 
@@ -24,7 +24,7 @@ use crate::{
     provider_id::{self, Machine},
 };
 
-/// How long it is believed that a Service has no security group, where none are made.
+/// How long the absence of a security group is cached if security groups are not managed.
 const NONE: Duration = Duration::from_secs(3600);
 
 #[derive(Deserialize)]
@@ -37,7 +37,7 @@ struct SubnetAnswer {
     subnet: Subnet,
 }
 
-/// A rule that is wanted.
+/// A required rule.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct RuleWant {
     protocol: String,
@@ -72,8 +72,8 @@ impl RuleWant {
     }
 }
 
-/// The rules of a Service's group: its node ports for the load balancer's network, or with OVN, which keeps the clients'
-/// addresses, for those who may come; and the port for health checks.
+/// Returns the rules of a Service's group: its node ports for the network of the load balancer, and the port for health checks.
+/// OVN preserves the addresses of clients, so its node ports are opened for the allowed clients.
 fn rules(want: &Want, service: &Service, cidr: &str, ovn: bool) -> Vec<RuleWant> {
     let rule = |protocol: &str, prefix: &str, port: u16| RuleWant {
         protocol: protocol.to_ascii_lowercase(),
@@ -95,7 +95,7 @@ fn rules(want: &Want, service: &Service, cidr: &str, ovn: bool) -> Vec<RuleWant>
     rules
 }
 
-/// Sees to the group and to the nodes' ports that have it; without `manage-security-groups`, that there is none.
+/// Updates the group and the nodes' ports that have it. Without `manage-security-groups`, deletes it.
 pub(super) fn ensure(
     cloud: &Cloud<'_>,
     service: &Service,
@@ -115,27 +115,33 @@ pub(super) fn ensure(
     };
     let what = "cannot read the subnet of the members";
     let read: SubnetAnswer = cloud.get(Kind::Network, &format!("/subnets/{}", http::segment(&subnet)?), what)?;
-    let group = match find(cloud, service)? {
+    let mut found = find(cloud, service)?.into_iter();
+    let group = match found.next() {
         Some(group) => group,
         None => make(cloud, service)?,
     };
     set_rules(cloud, &group, &rules(want, service, &read.subnet.cidr, lb.lb_provider == "ovn"))?;
-    set_ports(cloud, &group.id, backends, &subnet)
+    set_ports(cloud, &group.id, backends, &subnet)?;
+    found.try_for_each(|other| delete(cloud, &other))
 }
 
 fn none_key(service: &Service) -> String {
     format!("no group {}", service.uid)
 }
 
-/// The Service has no security group; one is not looked for again for a while.
+/// Caches that the Service has no security group.
 pub(super) fn none_yet(cloud: &Cloud<'_>, service: &Service) {
     cloud.host.keep(&none_key(service), &[1], NONE);
 }
 
-fn find(cloud: &Cloud<'_>, service: &Service) -> Result<Option<SecurityGroup>> {
+/// Returns the groups of this Service in a stable order. There can be several, because a creation request without an answer may
+/// succeed after the next one.
+fn find(cloud: &Cloud<'_>, service: &Service) -> Result<Vec<SecurityGroup>> {
     let name = names::security_group(service);
-    let found: Vec<SecurityGroup> = cloud.list(Kind::Network, "/security-groups", vec![("name", name.as_str())])?;
-    Ok(found.into_iter().find(|group| group.name == name))
+    let mut found: Vec<SecurityGroup> = cloud.list(Kind::Network, "/security-groups", vec![("name", name.as_str())])?;
+    found.retain(|group| group.name == name);
+    found.sort_by(|one, other| one.id.cmp(&other.id));
+    Ok(found)
 }
 
 fn make(cloud: &Cloud<'_>, service: &Service) -> Result<SecurityGroup> {
@@ -143,7 +149,7 @@ fn make(cloud: &Cloud<'_>, service: &Service) -> Result<SecurityGroup> {
         "name": names::security_group(service),
         "description": names::security_group_description(cloud.cluster, service),
     }});
-    let what = "cannot make the security group of the Service";
+    let what = "cannot create the security group of the Service";
     let answer: Answer =
         cloud.ask(Method::Post, Kind::Network, "/security-groups", what)?.json(&body)?.send()?.json()?;
     Ok(answer.security_group)
@@ -156,7 +162,7 @@ fn set_rules(cloud: &Cloud<'_>, group: &SecurityGroup, wanted: &[RuleWant]) -> R
         .map(|wanted| wanted.body(&group.id))
         .collect();
     if !missing.is_empty() {
-        let what = "cannot make the rules of the Service's security group";
+        let what = "cannot create the rules of the Service's security group";
         let ask = cloud.ask(Method::Post, Kind::Network, "/security-group-rules", what)?;
         ask.json(&json!({"security_group_rules": missing}))?.send()?;
     }
@@ -168,7 +174,7 @@ fn set_rules(cloud: &Cloud<'_>, group: &SecurityGroup, wanted: &[RuleWant]) -> R
     all_gone(stale.map(delete).collect::<Result<_>>()?)
 }
 
-/// Sends all; what is gone already is a success.
+/// Sends all requests. Resources that do not exist count as a success.
 fn all_gone(asks: Vec<Ask>) -> Result<()> {
     for answer in send_all(asks) {
         match answer {
@@ -179,8 +185,7 @@ fn all_gone(asks: Vec<Ask>) -> Result<()> {
     Ok(())
 }
 
-/// Puts the group on the ports the members are reached at, and takes it off others: upstream leaves it on nodes that are no members
-/// any more.
+/// Adds the group to the members' ports and removes it from others. Upstream keeps it on nodes that are not members.
 fn set_ports(cloud: &Cloud<'_>, group: &str, backends: &[Backend], subnet: &str) -> Result<()> {
     let server = |backend: &Backend| match provider_id::read(cloud.config, &backend.provider_id) {
         Machine::Server(id) => Some((id.to_owned(), backend.address.clone())),
@@ -208,7 +213,8 @@ fn is_at(one: &str, other: &str) -> bool {
     one == other || one.parse::<IpAddr>().is_ok_and(|ip| other.parse() == Ok(ip))
 }
 
-/// A port with the group or without it. If somebody else changes the port meanwhile, neither change is lost.
+/// Returns the request that adds the group to a port or removes it. If the port was changed since it was read, the request fails,
+/// so that no change is lost.
 fn set_groups(cloud: &Cloud<'_>, port: &Port, group: &str, with: bool) -> Result<Ask> {
     let mut groups: Vec<&str> =
         port.security_groups.iter().map(String::as_str).filter(|other| *other != group).collect();
@@ -218,15 +224,15 @@ fn set_groups(cloud: &Cloud<'_>, port: &Port, group: &str, with: bool) -> Result
     ask.if_revision(port.revision_number).json(&json!({"port": {"security_groups": groups}}))
 }
 
-/// True if the Service has a security group.
+/// Returns true if the Service has a security group.
 pub(super) fn exists(cloud: &Cloud<'_>, service: &Service) -> Result<bool> {
-    Ok(cloud.host.kept(&none_key(service)).is_none() && find(cloud, service)?.is_some())
+    Ok(cloud.host.kept(&none_key(service)).is_none() && !find(cloud, service)?.is_empty())
 }
 
-/// Takes the group off all ports, and deletes it.
+/// Removes the group from all ports and deletes it.
 pub(super) fn remove(cloud: &Cloud<'_>, service: &Service) -> Result<()> {
     if cloud.host.kept(&none_key(service)).is_none() {
-        if let Some(group) = find(cloud, service)? {
+        for group in find(cloud, service)? {
             delete(cloud, &group)?;
         }
         none_yet(cloud, service);
@@ -237,11 +243,11 @@ pub(super) fn remove(cloud: &Cloud<'_>, service: &Service) -> Result<()> {
 fn delete(cloud: &Cloud<'_>, group: &SecurityGroup) -> Result<()> {
     let having: Vec<Port> = cloud.list(Kind::Network, "/ports", vec![("security_groups", group.id.as_str())])?;
     all_gone(having.iter().map(|port| set_groups(cloud, port, &group.id, false)).collect::<Result<_>>()?)?;
-    // Upstream once tagged the ports.
+    // Earlier versions of upstream added a tag to the ports.
     let tagged = having.iter().filter(|port| port.tags.contains(&group.id));
     let untag = |port: &Port| {
         let path = format!("/ports/{}/tags/{}", port.id, group.id);
-        cloud.ask(Method::Delete, Kind::Network, &path, "cannot take a tag off a port")
+        cloud.ask(Method::Delete, Kind::Network, &path, "cannot remove a tag from a port")
     };
     all_gone(tagged.map(untag).collect::<Result<_>>()?)?;
     let what = "cannot delete the security group of the Service";
@@ -265,14 +271,14 @@ mod tests {
     }
 
     #[test]
-    fn node_ports_are_open_for_the_load_balancers_subnet() {
+    fn node_ports_are_open_to_the_load_balancer_subnet() {
         let service = Service { health_check_node_port: 31000, ..Service::default() };
         let rules = rules(&want(), &service, "10.0.0.0/24", false);
         assert_eq!(told(&rules), ["tcp 10.0.0.0/24 30080", "tcp 10.0.0.0/24 31000", "udp 10.0.0.0/24 30053"]);
     }
 
     #[test]
-    fn with_ovn_they_are_open_for_those_who_may_come() {
+    fn with_ovn_node_ports_are_open_to_the_source_ranges() {
         let rules = rules(&want(), &Service::default(), "10.0.0.0/24", true);
         let expected = [
             "tcp 192.0.2.0/24 30080",
@@ -284,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rule_is_known_by_all_it_says() {
+    fn a_rule_matches_only_if_all_fields_match() {
         let wanted = RuleWant { protocol: "tcp".to_owned(), prefix: "2001:db8::/64".to_owned(), port: 30080 };
         let rule = SecurityGroupRule {
             id: "r".to_owned(),

@@ -8,7 +8,7 @@ use skydock_sdk::{
 use super::{annotation, find::find, floating, names, security, served, want::Want, wanted};
 use crate::{cloud::Cloud, config::Config};
 
-/// The status of a Service whose load balancer has this address.
+/// Returns the status of a Service whose load balancer has this address.
 #[must_use]
 pub(super) fn of(config: &Config, service: &Service, want: &Want, address: &str) -> LoadBalancerStatus {
     let name = |hostname: String| Ingress { hostname: Some(hostname), ..Ingress::default() };
@@ -17,7 +17,7 @@ pub(super) fn of(config: &Config, service: &Service, want: &Want, address: &str)
     let ingress = if !hostname.is_empty() {
         name(hostname.to_owned())
     } else if want.speaks_proxy() && lb.enable_ingress_hostname {
-        // Kept from kube-proxy, which would lead traffic past the load balancer.
+        // A host name instead of the address, because kube-proxy would bypass the load balancer for an address.
         name(format!("{address}.{}", lb.ingress_hostname_suffix))
     } else {
         let mode = if want.speaks_proxy() { IpMode::Proxy } else { IpMode::Vip };
@@ -26,10 +26,10 @@ pub(super) fn of(config: &Config, service: &Service, want: &Want, address: &str)
     LoadBalancerStatus { ingress: vec![ingress] }
 }
 
-/// The load balancer of this Service as the cloud has it.
+/// Returns the current load balancer of this Service in the cloud.
 ///
 /// # Errors
-/// If the cloud cannot be asked.
+/// Fails if a request to the cloud fails.
 pub fn get(cloud: &Cloud<'_>, service: &Service) -> Result<Option<LoadBalancerStatus>> {
     let id = annotation::text(service, annotation::LOAD_BALANCER_ID, "");
     let name = names::load_balancer(cloud.cluster, service);
@@ -43,7 +43,7 @@ pub fn get(cloud: &Cloud<'_>, service: &Service) -> Result<Option<LoadBalancerSt
     Ok(Some(of(cloud.config, service, &wanted(cloud, service).unwrap_or_default(), &address)))
 }
 
-/// Without a load balancer there may be things yet that were made with it: then there is something to delete.
+/// Returns an empty status if there is no load balancer but resources that were created with it, so that the host deletes them.
 fn remains(cloud: &Cloud<'_>, service: &Service) -> Result<Option<LoadBalancerStatus>> {
     let keep = annotation::boolean(service, annotation::KEEP_FLOATING_IP, false);
     let leaves = served(service)
@@ -82,14 +82,14 @@ mod tests {
     }
 
     #[test]
-    fn an_address_is_told_unless_a_name_stands_for_it() {
+    fn the_status_has_the_ip_unless_a_hostname_is_set() {
         assert_eq!(told("", &[]), at(IpMode::Vip));
         let named = told("", &[(annotation::HOSTNAME, "web.example"), (annotation::PROXY_PROTOCOL, "true")]);
         assert_eq!((named.hostname.as_deref(), named.ip), (Some("web.example"), None));
     }
 
     #[test]
-    fn with_proxy_protocol_nobody_may_go_past_the_load_balancer() {
+    fn proxy_protocol_sets_ip_mode_proxy_or_a_hostname() {
         let proxy = [(annotation::PROXY_PROTOCOL, "v2")];
         assert_eq!(told("", &proxy), at(IpMode::Proxy));
         let named = "[LoadBalancer]\nenable-ingress-hostname=true\ningress-hostname-suffix=lb.example";

@@ -1,9 +1,10 @@
 use serde_json::{Value, json};
-use skydock_sdk::types::{Ingress, LoadBalancerStatus, Retry, ServicePort, Transport};
+use skydock_sdk::types::{AddressKind, Ingress, LoadBalancerStatus, NodeAddress, Retry, ServicePort, Transport};
 
-use super::*;
+use super::{tree::Ownership, *};
 use crate::{
     host::Host,
+    octavia::LoadBalancer,
     testing::{NoNodes, Script},
 };
 
@@ -48,7 +49,7 @@ fn is_in_progress<T>(answer: &Result<T>) -> bool {
 }
 
 #[test]
-fn the_id_is_noted_though_the_load_balancer_is_not_ready() {
+fn the_id_is_stored_before_the_load_balancer_is_ready() {
     let script = Script::new("[LoadBalancer]\nsubnet-id=s");
     named(&script, &[]);
     script.on(&format!("POST {BALANCERS}"), 201, json!({"loadbalancer": balancer("PENDING_CREATE")}));
@@ -58,7 +59,7 @@ fn the_id_is_noted_though_the_load_balancer_is_not_ready() {
 }
 
 #[test]
-fn while_octavia_works_one_request_is_made_and_the_pauses_grow() {
+fn a_pending_load_balancer_is_polled_with_growing_pauses() {
     let script = Script::new("");
     named(&script, &[balancer("PENDING_UPDATE")]);
     let mut pauses = Vec::new();
@@ -75,11 +76,12 @@ fn while_octavia_works_one_request_is_made_and_the_pauses_grow() {
 }
 
 #[test]
-fn what_could_not_be_made_is_made_anew_unless_it_has_served() {
+fn a_failed_load_balancer_is_recreated_unless_it_served() {
     let script = Script::new("");
     named(&script, &[balancer("ERROR")]);
     script.on(&format!("DELETE {BALANCERS}/lb"), 204, Value::Null);
-    assert!(is_in_progress(&ensure(&script.cloud(), &service(false), &NoNodes)));
+    // An error, so that retries back off and a creation that fails is not repeated every few seconds.
+    assert!(matches!(ensure(&script.cloud(), &service(false), &NoNodes), Err(CloudError::Unavailable(_))));
     assert_eq!(script.asked()[1], format!("DELETE {BALANCERS}/lb?cascade=true"));
     assert_eq!(script.host.annotations.borrow()[annotation::LOAD_BALANCER_ID], None);
     let refused = ensure(&script.cloud(), &service(true), &NoNodes).unwrap_err();
@@ -88,7 +90,7 @@ fn what_could_not_be_made_is_made_anew_unless_it_has_served() {
 }
 
 #[test]
-fn an_id_that_leads_nowhere_stops_only_who_never_had_an_address() {
+fn a_missing_id_fails_only_a_service_without_an_address() {
     let script = Script::new("[LoadBalancer]\nsubnet-id=s");
     named(&script, &[]);
     script.on(&format!("GET {BALANCERS}/old"), 404, json!({"faultstring": "gone"}));
@@ -100,9 +102,10 @@ fn an_id_that_leads_nowhere_stops_only_who_never_had_an_address() {
     assert!(script.asked().last().unwrap().starts_with("POST "));
 }
 
-/// It was made, noted and deleted again, as the Service was no more of this type; the host died before the note was taken back.
+/// The load balancer was created and deleted again because the type of the Service changed, and the host died before it removed
+/// the annotation.
 #[test]
-fn an_id_that_was_noted_here_stops_nobody() {
+fn a_missing_id_stored_by_the_plugin_is_ignored() {
     let script = Script::new("[LoadBalancer]\nsubnet-id=s");
     named(&script, &[]);
     script.on(&format!("POST {BALANCERS}"), 201, json!({"loadbalancer": balancer("PENDING_CREATE")}));
@@ -123,7 +126,7 @@ fn an_id_that_was_noted_here_stops_nobody() {
 }
 
 #[test]
-fn without_nodes_and_without_a_subnet_it_is_waited() {
+fn waits_without_nodes_and_without_a_subnet() {
     let script = Script::new("");
     named(&script, &[]);
     let answer = ensure(&script.cloud(), &service(false), &NoNodes);
@@ -131,7 +134,7 @@ fn without_nodes_and_without_a_subnet_it_is_waited() {
 }
 
 #[test]
-fn of_two_of_a_name_one_is_kept_unless_they_may_both_serve() {
+fn a_duplicate_is_deleted_unless_both_may_serve() {
     let script = Script::new("[LoadBalancer]\nsubnet-id=s");
     let two = |status: &str| {
         let mut other = balancer(status);
@@ -142,7 +145,7 @@ fn of_two_of_a_name_one_is_kept_unless_they_may_both_serve() {
     assert!(matches!(ensure(&script.cloud(), &service(true), &NoNodes), Err(CloudError::Internal(_))));
     assert!(script.asked().iter().all(|line| line.starts_with("GET ")));
 
-    // Nobody was told of an address yet: the first by ID stays, for whoever looks.
+    // No Service has an address yet, so the first load balancer by ID is kept, whichever client looks.
     script.on("GET http://network/v2.0/floatingips", 200, json!({"floatingips": []})).on(
         &format!("DELETE {BALANCERS}/lb"),
         204,
@@ -158,7 +161,7 @@ fn of_two_of_a_name_one_is_kept_unless_they_may_both_serve() {
 }
 
 #[test]
-fn a_plan_is_gone_through_without_reading_anew() {
+fn a_plan_is_executed_without_rereading_the_state() {
     let script = Script::new("[LoadBalancer]\ninternal-lb=true");
     named(&script, &[balancer("ACTIVE")]);
     let listener = |id: &str, port: u16| json!({"id": id, "protocol": "TCP", "protocol_port": port, "tags": [NAME]});
@@ -196,7 +199,40 @@ fn a_plan_is_gone_through_without_reading_anew() {
 }
 
 #[test]
-fn a_lost_race_throws_the_plan_away() {
+fn a_plan_uses_ids_of_created_parts_without_rereading() {
+    let lbaas = "http://load-balancer/v2.0/lbaas";
+    for (listener, pool, reads) in [("1a", "2b", 1), ("", "2b", 2), ("1a", "../..", 2)] {
+        let script = Script::new("[LoadBalancer]\ninternal-lb=true\nmember-subnet-id=s");
+        named(&script, &[balancer("ACTIVE")]);
+        script
+            .on(&format!("GET {lbaas}/listeners"), 200, json!({"listeners": []}))
+            .on(&format!("GET {lbaas}/pools"), 200, json!({"pools": []}))
+            .on("GET http://network/v2.0/", 200, json!({"floatingips": [], "security_groups": []}))
+            .on(&format!("POST {lbaas}/listeners"), 201, json!({"listener": {"id": listener}}))
+            .on(&format!("POST {lbaas}/pools"), 201, json!({"pool": {"id": pool}}))
+            .on(&format!("PUT {lbaas}/pools/2b/members"), 202, json!({}));
+        let mut read = 0;
+        let mut changes = Vec::new();
+        for _ in 0..6 {
+            let answer = ensure(&script.cloud(), &service(true), &OneNode);
+            let asked = script.asked();
+            read += asked.iter().filter(|line| line.contains("/listeners?")).count();
+            changes.extend(asked.into_iter().filter(|line| !line.starts_with("GET ")));
+            if read == 2 || !is_in_progress(&answer) {
+                break;
+            }
+        }
+        assert_eq!(read, reads, "{changes:?}");
+        if reads == 1 {
+            let lines = ["POST listeners", "POST pools", "PUT pools/2b/members"];
+            assert_eq!(changes, lines.map(|line| line.replace(' ', &format!(" {lbaas}/"))));
+            assert_eq!(script.sent(&format!("POST {lbaas}/pools"))[0]["pool"]["listener_id"], json!("1a"));
+        }
+    }
+}
+
+#[test]
+fn an_immutable_load_balancer_discards_the_plan() {
     let script = Script::new("");
     named(&script, &[balancer("ACTIVE")]);
     let lbaas = "http://load-balancer/v2.0/lbaas";
@@ -213,7 +249,7 @@ fn a_lost_race_throws_the_plan_away() {
 }
 
 #[test]
-fn what_is_left_of_a_load_balancer_is_something_to_delete() {
+fn a_leftover_floating_ip_is_found_and_deleted() {
     let script = Script::new("");
     named(&script, &[]);
     script.on(&format!("GET {BALANCERS}?name=au"), 200, json!({"loadbalancers": []}));
@@ -234,49 +270,227 @@ fn what_is_left_of_a_load_balancer_is_something_to_delete() {
 }
 
 #[test]
-fn members_of_a_load_balancer_that_is_gone_are_not_found() {
+fn updating_members_of_a_missing_load_balancer_is_not_found() {
     let script = Script::new("");
     named(&script, &[]);
     script.on(&format!("GET {BALANCERS}?name=au"), 200, json!({"loadbalancers": []}));
     assert!(matches!(update_nodes(&script.cloud(), &service(true), &NoNodes), Err(CloudError::NotFound(_))));
 }
 
-/// A proxy before Neutron, or a Neutron without routers, answers 404 to the list of floating IPs.
+/// A proxy in front of Neutron, or a Neutron without routers, returns 404 for the list of floating IPs.
 #[test]
-fn a_list_that_is_not_found_does_not_let_a_service_go() {
+fn a_404_for_a_list_does_not_count_as_deleted() {
     let script = Script::new("");
     named(&script, &[balancer("ACTIVE")]);
     script.on("GET http://network/v2.0/floatingips", 404, json!({"message": "The resource could not be found."}));
     let answer = ensure_deleted(&script.cloud(), &service(true));
-    // The host takes `not-found` for "there is no load balancer any more": this one was not touched.
+    // The host interprets `not-found` as a deleted load balancer, but this one was not changed.
     assert!(!matches!(answer, Err(CloudError::NotFound(_))), "{answer:?} after {:?}", script.asked());
 }
 
-/// The user has put another ID over the one that was noted: the Service shares that one from now on.
+/// The user replaced the stored ID with another one, so that the Service shares that load balancer. The load balancer with the
+/// Service's name may belong to another cluster with the same name.
 #[test]
-fn the_load_balancer_that_was_left_for_a_shared_one_goes_with_the_service() {
+fn the_previous_load_balancer_is_deleted_only_if_it_is_ours() {
     let script = Script::new("");
+    let lbaas = "http://load-balancer/v2.0/lbaas";
+    let member = |address: &str| json!({"id": address, "address": address, "protocol_port": 30080});
     let shared = json!({"id": "shared", "name": "kube_service_c_shop_other", "provisioning_status": "ACTIVE", "vip_address": "10.0.0.6",
         "vip_port_id": "q", "vip_subnet_id": "s", "tags": ["kube_service_c_shop_other"]});
     script.on("GET http://network/v2.0/", 200, json!({"floatingips": [], "security_groups": []}));
-    script.on("GET http://load-balancer/v2.0/lbaas/listeners", 200, json!({"listeners": []}));
-    script.on("GET http://load-balancer/v2.0/lbaas/pools", 200, json!({"pools": []}));
+    script.on(&format!("GET {lbaas}/listeners"), 200, json!({"listeners": []}));
+    script.on(&format!("GET {lbaas}/pools"), 200, json!({"pools": []}));
+    let listener = json!({"id": "l", "protocol": "TCP", "protocol_port": 80, "tags": [NAME]});
+    let pool = json!({"id": "p", "protocol": "TCP", "lb_algorithm": "ROUND_ROBIN", "listeners": [{"id": "l"}]});
+    script.on(&format!("GET {lbaas}/listeners?loadbalancer_id=lb"), 200, json!({"listeners": [listener]}));
+    script.on(&format!("GET {lbaas}/pools?loadbalancer_id=lb"), 200, json!({"pools": [pool]}));
     script.on(&format!("GET {BALANCERS}/shared"), 200, json!({"loadbalancer": shared}));
     script.on(&format!("DELETE {BALANCERS}/lb"), 204, Value::Null);
     named(&script, &[balancer("ACTIVE")]);
+    script.host.nodes.borrow_mut().extend(["10.0.0.1", "10.0.0.2"]);
     let moved = with(service(true), annotation::LOAD_BALANCER_ID, "shared");
-    for _ in 0..5 {
-        if ensure_deleted(&script.cloud(), &moved) == Ok(()) {
-            break;
-        }
+    let of_others = vec![member("10.0.0.1"), member("10.9.9.9")];
+    for members in [Vec::new(), of_others] {
+        script.on(&format!("GET {lbaas}/pools/p/members"), 200, json!({"members": members}));
+        assert_eq!(ensure_deleted(&script.cloud(), &moved), Ok(()));
+        assert!(script.asked().iter().all(|line| line.starts_with("GET ")));
+        assert_eq!(script.host.events.borrow().last().unwrap().reason, "LoadBalancerLeft");
     }
+    script.on(&format!("GET {lbaas}/pools/p/members"), 200, json!({"members": [member("10.0.0.1")]}));
+    assert!(is_in_progress(&ensure_deleted(&script.cloud(), &moved)));
     let asked = script.asked();
     assert!(asked.iter().any(|line| line.starts_with(&format!("DELETE {BALANCERS}/lb"))), "{asked:?}");
 }
 
-/// Octavia was slow, and makes it all the same; its lists show it a moment later.
+/// Sets up a load balancer of another cluster that has a Service with this name, with listeners of both.
+fn of_another_cluster(script: &Script, tags: &[&str], floating: &str) {
+    let lbaas = "http://load-balancer/v2.0/lbaas";
+    let theirs = "kube_service_other_shop_web";
+    let balancer = json!({"id": "lb", "name": theirs, "provisioning_status": "ACTIVE", "vip_address": "10.0.0.5", "vip_port_id": "p",
+        "vip_subnet_id": "s", "tags": tags});
+    let listener = |id: &str, port: u16, tag: &str| json!({"id": id, "name": "x", "protocol": "TCP", "protocol_port": port, "tags": [tag]});
+    let pool = json!({"id": "p", "protocol": "TCP", "lb_algorithm": "ROUND_ROBIN", "listeners": [{"id": "l2"}]});
+    let listeners = [listener("l1", 443, theirs), listener("l2", 80, NAME)];
+    script
+        .on(&format!("GET {BALANCERS}/lb"), 200, json!({"loadbalancer": balancer}))
+        .on(&format!("GET {lbaas}/listeners"), 200, json!({"listeners": listeners}))
+        .on(&format!("GET {lbaas}/pools?"), 200, json!({"pools": [pool]}))
+        .on(&format!("GET {lbaas}/pools/p/members"), 200, json!({"members": []}))
+        .on("GET http://network/v2.0/security-groups", 200, json!({"security_groups": []}))
+        .on(
+            "GET http://network/v2.0/floatingips",
+            200,
+            json!({"floatingips": [{"id": "f", "floating_ip_address": floating, "port_id": "p"}]}),
+        )
+        .on(&format!("PUT {lbaas}"), 200, json!({}));
+}
+
+/// The Services of both clusters have the same name, and this one uses the load balancer of the other by its ID.
 #[test]
-fn what_was_asked_for_without_an_answer_is_looked_for_twice_before_the_service_goes() {
+fn a_shared_load_balancer_is_not_renamed() {
+    let script = Script::new("");
+    let sharing = with(service(true), annotation::LOAD_BALANCER_ID, "lb");
+    of_another_cluster(&script, &["kube_service_other_shop_web", NAME], "203.0.113.7");
+    for _ in 0..5 {
+        if !is_in_progress(&ensure(&script.cloud(), &sharing, &NoNodes)) {
+            break;
+        }
+    }
+    let of_theirs =
+        |line: &String| line.contains("/listeners/l1") || line.contains("PUT http://load-balancer/v2.0/lbaas/loadb");
+    let asked = script.asked();
+    assert!(!asked.iter().any(of_theirs), "{asked:?}");
+}
+
+/// The Service has an address, but of its own load balancer.
+#[test]
+fn a_service_shares_the_load_balancer_of_another_cluster() {
+    let script = Script::new("");
+    let moving = with(service(true), annotation::LOAD_BALANCER_ID, "lb");
+    of_another_cluster(&script, &["kube_service_other_shop_web"], "203.0.113.99");
+    assert!(is_in_progress(&ensure(&script.cloud(), &moving, &NoNodes)));
+    let tags = json!({"loadbalancer": {"tags": ["kube_service_other_shop_web", NAME]}});
+    assert_eq!(script.sent("PUT "), [tags]);
+    // A load balancer with the Service's address always belonged to this Service.
+    let script = Script::new("");
+    of_another_cluster(&script, &["kube_service_other_shop_web"], "203.0.113.7");
+    assert!(is_in_progress(&ensure(&script.cloud(), &moving, &NoNodes)));
+    assert_eq!(script.host.events.borrow().last().unwrap().reason, "LoadBalancerRename");
+}
+
+/// The owner of the port, or another Service on the load balancer, may leave: the Services of one `kubectl apply` are processed
+/// at the same time.
+#[test]
+fn waits_for_a_port_used_by_another_service() {
+    let script = Script::new("");
+    let sharing = with(service(true), annotation::LOAD_BALANCER_ID, "lb");
+    let wanting = Service { ports: vec![ServicePort { port: 443, ..sharing.ports[0].clone() }], ..sharing.clone() };
+    of_another_cluster(&script, &["kube_service_other_shop_web", NAME], "203.0.113.7");
+    let taken = ensure(&script.cloud(), &wanting, &NoNodes);
+    assert!(
+        matches!(&taken, Err(CloudError::Unavailable(text)) if text.contains("is used by listener l1")),
+        "{taken:?}"
+    );
+    of_another_cluster(&script, &["kube_service_a_b_c", "kube_service_a_b_d"], "203.0.113.99");
+    let full = ensure(&script.cloud(), &sharing, &NoNodes);
+    assert!(matches!(&full, Err(CloudError::Unavailable(text)) if text.contains("max-shared-lb")), "{full:?}");
+}
+
+struct OneNode;
+
+impl Nodes for OneNode {
+    fn targets(&self) -> Vec<Target> {
+        let address = NodeAddress { kind: AddressKind::InternalIp, address: "10.7.0.1".to_owned() };
+        let provider_id = Some("openstack:///server".to_owned());
+        vec![Target { name: "n".to_owned(), provider_id, zone: None, addresses: vec![address] }]
+    }
+
+    fn nodes(&self) -> Vec<Node> {
+        Vec::new()
+    }
+}
+
+/// The load balancer's address is in another subnet, because the user has set a port or the load balancer.
+#[test]
+fn members_use_the_subnet_of_the_nodes() {
+    let script = Script::new("[LoadBalancer]\ninternal-lb=true\nmanage-security-groups=true");
+    named(&script, &[balancer("ACTIVE")]);
+    let lbaas = "http://load-balancer/v2.0/lbaas";
+    let listener = json!({"id": "l", "protocol": "TCP", "protocol_port": 80, "tags": [NAME]});
+    let pool = json!({"id": "p", "protocol": "TCP", "lb_algorithm": "ROUND_ROBIN", "listeners": [{"id": "l"}]});
+    let port = json!({"id": "p", "device_id": "server", "fixed_ips": [{"subnet_id": "n", "ip_address": "10.7.0.1"}], "security_groups": ["g"]});
+    script
+        .on(&format!("GET {lbaas}/listeners"), 200, json!({"listeners": [listener]}))
+        .on(&format!("GET {lbaas}/pools?"), 200, json!({"pools": [pool]}))
+        .on(&format!("GET {lbaas}/pools/p/members"), 200, json!({"members": []}))
+        .on(&format!("PUT {lbaas}"), 200, json!({}))
+        .on("GET http://network/v2.0/floatingips", 200, json!({"floatingips": []}))
+        .on("GET http://network/v2.0/ports", 200, json!({"ports": [port]}))
+        .on("GET http://network/v2.0/subnets/n", 200, json!({"subnet": {"id": "n", "cidr": "10.7.0.0/24"}}))
+        .on("POST http://network/v2.0/security-group-rules", 201, json!({}));
+    let group = json!({"id": "g", "name": names::security_group(&service(true))});
+    script.on("GET http://network/v2.0/security-groups", 200, json!({"security_groups": [group]}));
+    assert!(is_in_progress(&update_nodes(&script.cloud(), &service(true), &OneNode)));
+    let members = script.sent(&format!("PUT {lbaas}/pools/p/members"));
+    assert_eq!(members[0]["members"][0]["subnet_id"], json!("n"));
+    // The security group allows this subnet and is kept on the node.
+    script.asked();
+    assert_eq!(update_nodes(&script.cloud(), &service(true), &OneNode), Ok(()));
+    assert_eq!(script.sent("POST ")[0]["security_group_rules"][0]["remote_ip_prefix"], json!("10.7.0.0/24"));
+    assert!(script.asked().iter().all(|line| !line.starts_with("PUT ")));
+    // A new load balancer with a port that the user has set.
+    let new = Script::new("");
+    named(&new, &[]);
+    new.on("GET http://network/v2.0/ports", 200, json!({"ports": [port]}));
+    new.on(&format!("POST {BALANCERS}"), 201, json!({"loadbalancer": balancer("PENDING_CREATE")}));
+    let at_port = with(service(false), annotation::PORT_ID, "dmz");
+    assert!(is_in_progress(&ensure(&new.cloud(), &at_port, &OneNode)));
+    let made = &new.sent("POST ")[0]["loadbalancer"];
+    assert_eq!((&made["vip_port_id"], &made["vip_subnet_id"]), (&json!("dmz"), &Value::Null));
+    assert_eq!(made["listeners"][0]["default_pool"]["members"][0]["subnet_id"], json!("n"));
+}
+
+/// Parts that somebody else added to a load balancer are deleted with it, as in a cascade. Parts of a load balancer in ERROR
+/// cannot be deleted individually.
+#[test]
+fn without_cascade_all_parts_are_deleted_one_by_one() {
+    let script = Script::new("[LoadBalancer]\ncascade-delete=false");
+    let lbaas = "http://load-balancer/v2.0/lbaas";
+    let listener = json!({"id": "l", "protocol": "TCP", "protocol_port": 80, "tags": ["theirs"]});
+    named(&script, &[balancer("ACTIVE")]);
+    script
+        .on("GET http://network/v2.0/", 200, json!({"floatingips": [], "security_groups": []}))
+        .on(&format!("GET {lbaas}/listeners"), 200, json!({"listeners": [listener]}))
+        .on(&format!("GET {lbaas}/pools"), 200, json!({"pools": []}))
+        .on(&format!("DELETE {lbaas}"), 204, Value::Null);
+    let deleted = || {
+        assert!(is_in_progress(&ensure_deleted(&script.cloud(), &service(true))));
+        script.asked().into_iter().find(|line| line.starts_with("DELETE "))
+    };
+    assert_eq!(deleted(), Some(format!("DELETE {lbaas}/listeners/l")));
+    named(&script, &[balancer("ERROR")]);
+    assert_eq!(deleted(), Some(format!("DELETE {BALANCERS}/lb?cascade=true")));
+}
+
+/// A group whose creation was not answered was created in addition to the next one.
+#[test]
+fn duplicate_security_groups_are_both_deleted() {
+    let script = Script::new("");
+    named(&script, &[]);
+    script.on(&format!("GET {BALANCERS}?name=au"), 200, json!({"loadbalancers": []}));
+    let group = |id: &str| json!({"id": id, "name": names::security_group(&service(true))});
+    script
+        .on("GET http://network/v2.0/", 200, json!({"floatingips": [], "ports": []}))
+        .on("GET http://network/v2.0/security-groups", 200, json!({"security_groups": [group("b"), group("a")]}))
+        .on("DELETE http://network/v2.0/security-groups/", 204, Value::Null);
+    assert_eq!(ensure_deleted(&script.cloud(), &service(true)), Ok(()));
+    let asked = script.asked().into_iter().filter(|line| line.starts_with("DELETE ")).collect::<Vec<_>>();
+    assert_eq!(asked, ["a", "b"].map(|id| format!("DELETE http://network/v2.0/security-groups/{id}")));
+}
+
+/// Octavia was slow and creates the load balancer anyway. It lists it a moment later.
+#[test]
+fn a_creation_without_an_answer_delays_the_deletion() {
     let script = Script::new("[LoadBalancer]\nsubnet-id=s");
     named(&script, &[]);
     script.on(&format!("GET {BALANCERS}?name=au"), 200, json!({"loadbalancers": []}));
@@ -287,9 +501,9 @@ fn what_was_asked_for_without_an_answer_is_looked_for_twice_before_the_service_g
     assert!(is_in_progress(&first), "{first:?}");
 }
 
-/// What is kept has another description: a later Service of the name sweeps away only what has its own.
+/// A kept floating IP has another description, because a later Service with the name deletes only those with its own description.
 #[test]
-fn a_floating_ip_that_is_kept_is_marked_before_its_service_goes() {
+fn a_kept_floating_ip_is_marked_before_the_deletion() {
     let script = Script::new("");
     let description = names::floating_ip("c", &service(true));
     let floating = json!({"id": "f", "floating_ip_address": "203.0.113.7", "description": description, "port_id": "p"});
@@ -303,12 +517,34 @@ fn a_floating_ip_that_is_kept_is_marked_before_its_service_goes() {
     assert!(script.asked().iter().all(|line| !line.starts_with("DELETE ")));
     script.on("PUT http://network/v2.0/floatingips/f", 200, json!({"floatingip": floating}));
     assert!(is_in_progress(&ensure_deleted(&script.cloud(), &keeping)));
-    assert_ne!(names::kept_floating_ip("c", &keeping), description);
+    let kept = format!("Kept: {description}");
+    assert_eq!(script.sent("PUT ").last(), Some(&json!({"floatingip": {"description": kept}})));
+    // And when the Service comes to be internal, with the same request that takes it off.
+    let internal = with(keeping, annotation::INTERNAL, "true");
+    let cloud = script.cloud();
+    let of_service = LoadBalancer { vip_port_id: Some("p".to_owned()), ..LoadBalancer::default() };
+    let want = wanted(&cloud, &internal).unwrap();
+    assert!(floating::ensure(&cloud, &internal, &want, &of_service, &Ownership::default()).is_ok());
+    let detached = json!({"floatingip": {"description": kept, "port_id": null}});
+    assert_eq!(script.sent("PUT ").last(), Some(&detached));
 }
 
-/// A proxy on the way to Octavia does not find the shared load balancer, on which this Service has listeners.
+/// An earlier Service with this name left the floating IP, under a provider that does not mark it.
 #[test]
-fn a_load_balancer_that_only_a_proxy_does_not_find_is_there() {
+fn a_floating_ip_of_an_earlier_service_is_not_deleted() {
+    let script = Script::new("");
+    named(&script, &[]);
+    script.on(&format!("GET {BALANCERS}?name=au"), 200, json!({"loadbalancers": []}));
+    let description = names::floating_ip("c", &service(true));
+    let kept = json!({"id": "f", "floating_ip_address": "203.0.113.99", "port_id": null, "description": description});
+    script.on("GET http://network/v2.0/", 200, json!({"floatingips": [kept], "security_groups": []}));
+    assert_eq!(ensure_deleted(&script.cloud(), &service(true)), Ok(()));
+    assert!(script.asked().iter().all(|line| line.starts_with("GET ")));
+}
+
+/// A proxy in front of Octavia returns 404 for the shared load balancer, on which this Service has listeners.
+#[test]
+fn a_404_from_a_proxy_is_not_a_missing_load_balancer() {
     let script = Script::new("");
     named(&script, &[]);
     script.on("GET http://network/v2.0/", 200, json!({"floatingips": [], "security_groups": []}));

@@ -1,6 +1,5 @@
-//! Plans that are remembered: Octavia takes one change at a time, and a call does not wait for it. So that not every call has to
-//! read the load balancer anew, the steps behind the first are kept in the host's store for the calls that follow, as long as they
-//! ask for the same.
+//! Stored plans. Octavia accepts one change at a time, and a call does not wait for it. So that not every call has to read the
+//! load balancer again, the steps after the first one are stored in the host's cache, for following calls with the same request.
 
 use std::time::Duration;
 
@@ -12,26 +11,28 @@ use skydock_sdk::{
     types::{CloudError, Service},
 };
 
-use super::{at_work, ensure::take, plan::Step};
+use super::{at_work, step::Step};
 use crate::{
     cloud::{Cloud, text},
     host::Event,
 };
 
-/// How long a plan is kept. What others change meanwhile is seen by the plan after it.
+/// How long a plan is stored. Changes by others in the meantime are noticed by the next plan.
 const KEPT: Duration = Duration::from_secs(120);
 
-/// The only reason of a step that may fail.
+/// The only event reason of optional steps.
 const OPTIONAL: &str = "LoadBalancerLbMethodUnknown";
 
-/// Steps to take, and for what.
+/// The remaining steps of a plan.
 #[derive(Serialize, Deserialize)]
 struct Todo {
-    /// What was asked for, as a number.
+    /// A hash of the request.
     digest: u64,
     steps: Vec<Kept>,
-    /// True if after these steps all is as asked for: none of them makes something whose parts come with a later plan.
+    /// True if nothing else is left to do after these steps.
     whole: bool,
+    /// The ID of the last resource with parts that the steps created.
+    made: Option<String>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -62,12 +63,12 @@ impl Kept {
     }
 }
 
-/// What is left of a plan.
+/// The result of a stored plan.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Left {
-    /// There is none, or it is of no use any more: a new one is to be made.
+    /// There is no plan, or it is outdated: a new one is required.
     Unknown,
-    /// All its steps were taken, and nothing else is to be done.
+    /// All steps were taken, and nothing else is left to do.
     Nothing,
 }
 
@@ -75,25 +76,23 @@ fn key(id: &str) -> String {
     format!("todo {id}")
 }
 
-/// Takes the first step that can be taken, and remembers the others. Success if there are none.
+/// Takes the first possible step and stores the others. Succeeds if there are none.
 ///
 /// # Errors
-/// "In progress" after a step; else what the cloud says.
+/// Returns "in progress" after a step, otherwise the error of the cloud.
 pub(super) fn begin(cloud: &Cloud<'_>, service: &Service, id: &str, digest: u64, steps: &[Step]) -> Result<()> {
-    let makes =
-        |step: &Step| step.method == Method::Post && matches!(step.path.as_str(), "/lbaas/listeners" | "/lbaas/pools");
-    // Tags of a load balancer are several Services': those that were read are not written later.
+    // Several Services share the tags of a load balancer, so tags that were read are not written by a later call.
     let shared = |step: &Step| step.path.starts_with("/lbaas/loadbalancers/");
     let later = steps.iter().skip(1).position(shared).map(|place| place + 1);
-    let whole = later.is_none() && !steps.iter().any(makes);
+    let whole = later.is_none();
     let steps = steps.iter().take(later.unwrap_or(steps.len())).map(Kept::of).collect();
-    advance(cloud, service, id, Todo { digest, steps, whole }).map(|_| ())
+    advance(cloud, service, id, Todo { digest, steps, whole, made: None }).map(|_| ())
 }
 
-/// Goes on with a plan that was begun.
+/// Continues a stored plan.
 ///
 /// # Errors
-/// "In progress" after a step; else what the cloud says.
+/// Returns "in progress" after a step, otherwise the error of the cloud.
 pub(super) fn resume(cloud: &Cloud<'_>, service: &Service, id: &str, digest: u64) -> Result<Left> {
     let kept = cloud.host.kept(&key(id)).and_then(|kept| serde_json::from_slice::<Todo>(&kept).ok());
     match kept.filter(|todo| todo.digest == digest) {
@@ -103,18 +102,20 @@ pub(super) fn resume(cloud: &Cloud<'_>, service: &Service, id: &str, digest: u64
 }
 
 fn advance(cloud: &Cloud<'_>, service: &Service, id: &str, todo: Todo) -> Result<Left> {
-    let Todo { digest, steps, whole } = todo;
+    let Todo { digest, steps, whole, made } = todo;
     cloud.host.forget(&key(id));
     let mut steps = steps.into_iter();
     while let Some(step) = steps.next().and_then(Kept::step) {
-        match (take(cloud, &step), step.optional) {
+        let Some(step) = step.of_made(made.as_deref()) else { return Ok(Left::Unknown) };
+        match (step.take(cloud), step.optional) {
             (Err(error @ CloudError::Invalid(_)), Some(reason)) => {
                 cloud.host.tell(service, &Event::warning(reason, text(&error).to_owned()));
             }
-            // The plan is of no use: what it was made for has changed. Of a lock of Octavia it says nothing.
+            // The error ends the plan, because its basis may have changed.
             (Err(error), _) => return Err(error),
-            (Ok(()), _) => {
-                let left = Todo { digest, steps: steps.collect(), whole };
+            (Ok(new), _) => {
+                let made = if step.has_parts() { new } else { made };
+                let left = Todo { digest, steps: steps.collect(), whole, made };
                 if let Ok(left) = serde_json::to_vec(&left) {
                     cloud.host.keep(&key(id), &left, KEPT);
                 }

@@ -1,4 +1,4 @@
-//! A load balancer as Octavia has it, with all its parts.
+//! A load balancer with all its parts, as read from Octavia.
 
 use std::collections::BTreeMap;
 
@@ -15,34 +15,36 @@ use crate::octavia::{Listener, LoadBalancer, Member, Monitor, Pool};
 pub struct Tree {
     /// The load balancer itself.
     pub load_balancer: LoadBalancer,
-    /// Its listeners, others' included.
+    /// All listeners, including those of other Services.
     pub listeners: Vec<Listener>,
-    /// Its pools, others' included.
+    /// All pools, including those of other Services.
     pub pools: Vec<Pool>,
-    /// Members of the pools that were looked at, by ID of the pool.
+    /// The members of the pools that were read, by pool ID.
     pub members: BTreeMap<String, Vec<Member>>,
-    /// Monitors of the pools that were looked at, by their ID.
+    /// The monitors of the pools that were read, by monitor ID.
     pub monitors: BTreeMap<String, Monitor>,
 }
 
-/// Whose a load balancer is.
+/// The relation of a Service to a load balancer.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Ownership {
-    /// True if it was made for this Service, or found by its name.
+    /// True if the load balancer was created for this Service, or found by its name.
     pub owner: bool,
-    /// True if this Service is among its tags.
+    /// True if the load balancer has the tag of this Service.
     pub attached: bool,
-    /// How many Services are among its tags.
+    /// The number of Services whose tags the load balancer has.
     pub services: usize,
-    /// What the cluster was called when it was made, if it is called otherwise now.
+    /// The name of the cluster when the load balancer was created, if it was different.
     pub renamed_from: Option<String>,
 }
 
 impl Ownership {
-    /// Whose it is. `found_by_name`: no annotation has led to it.
+    /// Determines the ownership. `found_by_name` is true if the load balancer was not found by an annotation, `serves` if its
+    /// address is in the Service's status.
     ///
-    /// A name that differs in the cluster alone is one of the same Service, from when the cluster was called otherwise: but only for a
-    /// Service whose status has an address. Annotations prove nothing, since a manifest that was copied from another cluster has them too.
+    /// If the name differs only in the cluster, the load balancer belongs to the same Service and the cluster was renamed. This
+    /// is assumed only if the load balancer serves this Service and the Service does not share it. Annotations prove nothing,
+    /// because a manifest copied from another cluster has them too.
     #[must_use]
     pub fn of(
         load_balancer: &LoadBalancer,
@@ -50,9 +52,9 @@ impl Ownership {
         service: &Service,
         cluster: &str,
         found_by_name: bool,
+        serves: bool,
     ) -> Self {
-        let has_address = !service.status.ingress.is_empty();
-        let old = names::cluster_of(&load_balancer.name, service).filter(|old| *old != cluster && has_address);
+        let old = old_name(load_balancer, want, service, cluster).filter(|_| serves);
         let is_own = |tag: &String| {
             *tag == want.name || old.is_some_and(|old| names::with_cluster(tag, old, cluster) == want.name)
         };
@@ -64,21 +66,35 @@ impl Ownership {
         }
     }
 
-    /// True if the load balancer serves other Services, too.
+    /// Returns true if the load balancer serves other Services too.
     #[must_use]
     pub const fn is_shared(&self) -> bool {
         self.services > self.attached as usize
     }
 }
 
+/// Returns the name that the cluster may have had when this load balancer was created for this Service. If the load balancer has
+/// the tag of the Service with the current cluster name, the cluster was not renamed, because names and tags change together.
+pub(super) fn old_name<'a>(
+    balancer: &'a LoadBalancer,
+    want: &Want,
+    service: &Service,
+    cluster: &str,
+) -> Option<&'a str> {
+    let tags = &balancer.tags;
+    let has = |old: &str| tags.is_empty() || tags.contains(&names::load_balancer(old, service));
+    names::cluster_of(&balancer.name, service).filter(|old| *old != cluster && has(old) && !tags.contains(&want.name))
+}
+
 impl Tree {
-    /// True if a listener was made for this Service: by its tag, or without tags on a load balancer of its own.
+    /// Returns true if a listener was created for this Service: it has the Service's tag, or it has no tags and the load balancer
+    /// belongs to the Service.
     #[must_use]
     pub fn is_own(&self, listener: &Listener, want: &Want, ownership: &Ownership) -> bool {
         listener.tags.contains(&want.name) || (listener.tags.is_empty() && ownership.owner)
     }
 
-    /// The listener on the port of the Service, whosever it is.
+    /// Returns the listener on the port of the Service, whichever Service it belongs to.
     #[must_use]
     pub fn listener(&self, port: &PortWant) -> Option<&Listener> {
         let same = |listener: &&Listener| {
@@ -87,14 +103,14 @@ impl Tree {
         self.listeners.iter().find(same)
     }
 
-    /// The pool of a listener.
+    /// Returns the pool of a listener.
     #[must_use]
     pub fn pool(&self, listener: &str) -> Option<&Pool> {
         self.pools.iter().find(|pool| pool.listeners.iter().any(|other| other.id == listener))
     }
 }
 
-/// What a listener's protocol is carried by.
+/// Returns the transport protocol of a listener's protocol.
 fn transport(protocol: &str) -> &'static str {
     match protocol {
         "UDP" => "UDP",

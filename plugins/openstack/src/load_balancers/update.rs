@@ -1,4 +1,4 @@
-//! Puts other nodes behind the load balancer of a Service, and changes nothing else of it.
+//! Changes the nodes behind the load balancer of a Service, without other changes.
 
 use skydock_sdk::{
     Result,
@@ -7,24 +7,23 @@ use skydock_sdk::{
 
 use super::{
     Nodes, at_work, create,
-    find::{Found, find},
+    find::{Found, find, whose},
     members::backends,
     plan::plan_members,
     read::{Depth, read},
-    security, targets,
+    security, subnet, targets,
     todo::{self, Left},
-    tree::Ownership,
     waited, wanted,
 };
 use crate::{cloud::Cloud, octavia::Phase};
 
-/// Brings the members of this Service's pools to these nodes.
+/// Sets the members of this Service's pools to these nodes.
 ///
 /// # Errors
-/// "In progress" while Octavia is at work; "not found" if there is no load balancer.
+/// Returns "in progress" while Octavia is working, and "not found" if the load balancer does not exist.
 pub fn update_nodes(cloud: &Cloud<'_>, service: &Service, nodes: &dyn Nodes) -> Result<()> {
     let mut want = wanted(cloud, service)?;
-    let none = || CloudError::not_found(format!("there is no load balancer {}", want.name));
+    let none = || CloudError::not_found(format!("load balancer {} does not exist", want.name));
     let Found { load_balancer, by_name } = find(cloud, &want.id, &want.name, service)?.ok_or_else(none)?;
     let id = load_balancer.id.clone();
     match load_balancer.phase() {
@@ -32,14 +31,12 @@ pub fn update_nodes(cloud: &Cloud<'_>, service: &Service, nodes: &dyn Nodes) -> 
         Phase::Pending => return Err(at_work(cloud, &id, "is being changed")),
         Phase::Going => return Err(none()),
         Phase::Failed => {
-            return Err(CloudError::unavailable(format!("load balancer {id} is in ERROR and takes no changes")));
+            return Err(CloudError::unavailable(format!("load balancer {id} is in ERROR and cannot be changed")));
         }
     }
-    let ownership = Ownership::of(&load_balancer, &want, service, cloud.cluster, by_name);
-    if want.member_subnet.is_empty() && want.vip.network_id.is_empty() {
-        want.member_subnet = load_balancer.vip_subnet_id.clone().unwrap_or_default();
-    }
+    let ownership = whose(cloud, &load_balancer, &want, service, by_name)?;
     let backends = backends(&targets(nodes, &want), want.family);
+    subnet::of_members(cloud, &mut want, &backends, &load_balancer)?;
     let digest = create::number("update", &want, &backends);
     if todo::resume(cloud, service, &id, digest)? == Left::Unknown {
         let tree = read(cloud, load_balancer.clone(), &want, &ownership, Depth::Members)?;

@@ -1,4 +1,4 @@
-//! What a Service asks for, with the operator's configuration behind it.
+//! The request of a Service, combined with the operator's configuration.
 
 use std::net::IpAddr;
 
@@ -15,110 +15,110 @@ mod subnet;
 
 pub use subnet::SubnetSpec;
 
-/// What a Service asks for.
+/// The request of a Service.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Want {
-    /// Name and tag of its load balancer.
+    /// The name and tag of the load balancer.
     pub name: String,
-    /// Description of its load balancer.
+    /// The description of the load balancer.
     pub description: String,
-    /// ID that an annotation gives; may be empty.
+    /// The ID in the annotation, or empty.
     pub id: String,
-    /// No floating IP.
+    /// True if the load balancer gets no floating IP.
     pub internal: bool,
-    /// Family of the address and of the members.
+    /// The address family of the load balancer and of the members.
     pub family: Option<IpFamily>,
-    /// Where the VIP comes from.
+    /// How the VIP is chosen.
     pub vip: Vip,
-    /// Subnet of the members; may be empty.
+    /// The subnet of the members, or empty.
     pub member_subnet: String,
-    /// Where the floating IP comes from.
+    /// How the floating IP is chosen.
     pub floating: Floating,
-    /// Octavia's provider.
+    /// The provider of Octavia.
     pub provider: String,
-    /// Octavia flavor; may be empty.
+    /// The Octavia flavor, or empty.
     pub flavor_id: String,
-    /// Octavia availability zone; may be empty.
+    /// The Octavia availability zone, or empty.
     pub availability_zone: String,
-    /// Algorithm of the pools.
+    /// The algorithm of the pools.
     pub lb_method: String,
-    /// A client stays with its member.
+    /// True if a client is always sent to the same member.
     pub affinity: bool,
-    /// What listeners have in common.
+    /// The common settings of the listeners.
     pub listener: ListenerWant,
-    /// One listener and pool each.
+    /// The ports, with one listener and one pool each.
     pub ports: Vec<PortWant>,
-    /// Labels of the nodes that become members; without a value any will do.
+    /// Labels of the nodes that become members. An empty value matches any value.
     pub node_selector: Vec<(String, String)>,
-    /// What Octavia can do.
+    /// The features of Octavia.
     pub features: Features,
-    /// Parts are made one by one.
+    /// True if the parts are created one by one.
     pub serial: bool,
-    /// What was asked for in vain: reason and message.
+    /// Settings that are ignored: event reason and message.
     pub ignored: Vec<(&'static str, String)>,
 }
 
-/// Where the VIP comes from. What is empty is not given.
+/// How the VIP is chosen. Empty fields are not set.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Vip {
-    /// A port of the user's; then nothing else counts.
+    /// A port of the user. If set, the other fields are ignored.
     pub port_id: String,
-    /// Network.
+    /// The network.
     pub network_id: String,
-    /// Subnet.
+    /// The subnet.
     pub subnet_id: String,
-    /// Address.
+    /// The address.
     pub address: String,
 }
 
-/// Where the floating IP comes from.
+/// How the floating IP is chosen.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Floating {
-    /// External network; if empty, one is looked for.
+    /// The external network. If empty, one is searched.
     pub network_id: String,
-    /// Which of its subnets.
+    /// The subnet in this network.
     pub subnet: SubnetSpec,
-    /// `spec.loadBalancerIP`; may be empty.
+    /// `spec.loadBalancerIP`, or empty.
     pub address: String,
-    /// It outlives the Service.
+    /// True if the floating IP is kept after the Service is deleted.
     pub keep: bool,
 }
 
-/// What all listeners of a Service have in common.
+/// The common settings of all listeners of a Service.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ListenerWant {
-    /// Most connections; -1 is without limit.
+    /// Maximum number of connections, or -1 for no limit.
     pub connection_limit: i64,
-    /// Adds `X-Forwarded-For`.
+    /// True if listeners add `X-Forwarded-For`.
     pub x_forwarded_for: bool,
-    /// TLS container; may be empty.
+    /// The TLS container, or empty.
     pub tls_container_ref: String,
-    /// Client data, member connect, member data, TCP inspect: milliseconds; none where there are no time-outs.
+    /// Timeouts in milliseconds: client data, member connect, member data, TCP inspect. `None` if timeouts are not supported.
     pub timeouts: Option<[i64; 4]>,
-    /// Who may come; none where listeners cannot tell.
+    /// The allowed client ranges, or `None` if listeners do not support them.
     pub allowed_cidrs: Option<Vec<String>>,
-    /// The same for where security groups do it (OVN).
+    /// The allowed client ranges, if security groups enforce them (OVN).
     pub source_ranges: Vec<String>,
 }
 
 /// A port of the Service.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PortWant {
-    /// Place in the Service.
+    /// The index of the port in the Service.
     pub index: usize,
     /// `TCP`, `UDP` or `SCTP`.
     pub transport: &'static str,
-    /// The listener's.
+    /// The port of the listener.
     pub port: u16,
-    /// On the nodes; 0 if there is none, and then there are no members.
+    /// The node port. If it is 0, there are no members.
     pub node_port: u16,
-    /// Protocol of the listener.
+    /// The protocol of the listener.
     pub listener_protocol: &'static str,
-    /// Protocol of the pool.
+    /// The protocol of the pool.
     pub pool_protocol: &'static str,
-    /// Port of the members that is probed, if it is another.
+    /// The port of the members for health checks, if it is different.
     pub monitor_port: Option<u16>,
-    /// Its monitor, if there is to be one.
+    /// The monitor, if one is required.
     pub monitor: Option<MonitorWant>,
 }
 
@@ -129,19 +129,19 @@ pub struct MonitorWant {
     pub kind: &'static str,
     /// Seconds between two probes.
     pub delay: i64,
-    /// Seconds a probe may take.
+    /// Timeout of a probe in seconds.
     pub timeout: i64,
-    /// Probes until a member is well.
+    /// Number of successful probes until a member is healthy.
     pub max_retries: i64,
-    /// Probes until a member is not.
+    /// Number of failed probes until a member is unhealthy.
     pub max_retries_down: i64,
 }
 
 impl Want {
-    /// What this Service asks for.
+    /// Reads the request of this Service.
     ///
     /// # Errors
-    /// What cannot be, in one sentence.
+    /// Returns one sentence about an invalid request.
     pub fn of(config: &Config, cluster: &str, features: Features, service: &Service) -> Result<Self, String> {
         let lb = &config.load_balancer;
         if service.ports.is_empty() {
@@ -150,9 +150,12 @@ impl Want {
         let class_name = annotation::text(service, annotation::CLASS, "");
         let class = match class_name {
             "" => None,
-            name => Some(config.classes.get(name).ok_or_else(|| {
-                format!("annotation {}: the configuration has no LoadBalancerClass `{name}`", annotation::CLASS)
-            })?),
+            name => Some(
+                config
+                    .classes
+                    .get(name)
+                    .ok_or_else(|| format!("annotation {}: unknown LoadBalancerClass `{name}`", annotation::CLASS))?,
+            ),
         };
         let internal = lb.internal_lb || annotation::boolean(service, annotation::INTERNAL, false);
         let family = service.ip_families.first().copied();
@@ -180,7 +183,7 @@ impl Want {
         Ok(want)
     }
 
-    /// Flavor and availability zone, where Octavia has them.
+    /// Sets the flavor and the availability zone if Octavia supports them.
     fn place_in_octavia(&mut self, config: &Config, service: &Service) {
         let lb = &config.load_balancer;
         if self.features.flavors {
@@ -190,7 +193,7 @@ impl Want {
         if self.features.availability_zones {
             self.availability_zone = zone.to_owned();
         } else if !zone.is_empty() {
-            let message = "this Octavia, or its provider, has no availability zones: the load balancer is made without"
+            let message = "this Octavia or its provider does not support availability zones: the load balancer is created without"
                 .to_owned();
             self.ignored.push(("LoadBalancerAvailabilityZonesIgnored", message));
         }
@@ -201,10 +204,10 @@ impl Want {
         let by_group = !self.features.allowed_cidrs
             && config.load_balancer.lb_provider == "ovn"
             && config.load_balancer.manage_security_groups;
-        // Upstream says so of every Service; nothing is ignored where anyone may come.
+        // Upstream warns about every Service. If all clients are allowed, nothing is ignored.
         if !self.features.allowed_cidrs && !by_group && !service.source_ranges.is_empty() {
             let message =
-                "this Octavia, or its provider, cannot tell who may come: loadBalancerSourceRanges are ignored"
+                "this Octavia or its provider does not support allowed CIDRs: loadBalancerSourceRanges are ignored"
                     .to_owned();
             self.ignored.push(("LoadBalancerSourceRangesIgnored", message));
         }
@@ -241,7 +244,7 @@ impl Want {
         let (http, tls) = (self.listener.x_forwarded_for, !self.listener.tls_container_ref.is_empty());
         if proxy.is_some() && http {
             let (one, other) = (annotation::PROXY_PROTOCOL, annotation::X_FORWARDED_FOR);
-            return Err(format!("annotations {one} and {other} exclude each other"));
+            return Err(format!("annotations {one} and {other} are mutually exclusive"));
         }
         let monitored = annotation::boolean(service, annotation::ENABLE_HEALTH_MONITOR, lb.create_monitor);
         let is_local = service.external_traffic_policy == TrafficPolicy::Local;
@@ -249,7 +252,7 @@ impl Want {
         let number = |key: &str, unset: u64| annotation::number(service, key, i64::try_from(unset).unwrap_or(i64::MAX));
         let port = |(index, port): (usize, &ServicePort)| {
             let transport = transport(port.transport);
-            // What the Service asks of TCP is not asked of its other ports, with which Octavia refuses it.
+            // TCP settings of the Service are not used for its other ports, because Octavia would reject them.
             let is_tcp = transport == "TCP";
             let listener_protocol = if is_tcp && tls {
                 "TERMINATED_HTTPS"
@@ -295,7 +298,8 @@ impl Want {
         Ok(service.ports.iter().enumerate().map(port).collect())
     }
 
-    /// True if pools speak the PROXY protocol: then the address must not be short-cut inside the cluster.
+    /// Returns true if pools use the PROXY protocol, so that traffic to the address must not bypass the load balancer inside the
+    /// cluster.
     #[must_use]
     pub fn speaks_proxy(&self) -> bool {
         self.ports.iter().any(|port| port.pool_protocol.starts_with("PROXY"))
@@ -327,7 +331,8 @@ impl Floating {
     }
 }
 
-/// Where VIP and members are. A class counts for the VIP only if the Service is external, as upstream has it.
+/// Returns the VIP and the subnet of the members. As in upstream, the class takes precedence over annotations for the VIP of an
+/// external Service.
 fn places(
     config: &Config,
     vip_class: Option<&Class>,
@@ -367,7 +372,7 @@ const fn transport(transport: Transport) -> &'static str {
     }
 }
 
-/// `key=value, key` as pairs.
+/// Parses `key=value, key` into pairs.
 fn selector(text: &str) -> Vec<(String, String)> {
     let pair = |part: &str| {
         let (key, value) = part.trim().split_once('=').unwrap_or((part.trim(), ""));
@@ -376,14 +381,16 @@ fn selector(text: &str) -> Vec<(String, String)> {
     text.split(',').filter_map(pair).collect()
 }
 
-/// Who may come, of the family of the address: Octavia takes no others. Anyone, if the Service does not say.
+/// Returns the allowed client ranges of the address family, because Octavia rejects others. All clients are allowed if the
+/// Service has no ranges.
 fn source_ranges(service: &Service, family: Option<IpFamily>) -> Result<Vec<String>, String> {
     let is_v6 = family == Some(IpFamily::Ipv6);
     if service.source_ranges.is_empty() {
         return Ok(vec![if is_v6 { "::/0" } else { "0.0.0.0/0" }.to_owned()]);
     }
     let parse = |range: &String| {
-        let net: IpNet = range.trim().parse().map_err(|_| format!("loadBalancerSourceRanges: `{range}` is no CIDR"))?;
+        let net: IpNet =
+            range.trim().parse().map_err(|_| format!("loadBalancerSourceRanges: `{range}` is not a valid CIDR"))?;
         Ok(net.trunc())
     };
     let mut ranges: Vec<IpNet> = service.source_ranges.iter().map(parse).collect::<Result<_, String>>()?;
@@ -392,7 +399,7 @@ fn source_ranges(service: &Service, family: Option<IpFamily>) -> Result<Vec<Stri
     let of_family = |net: &&IpNet| family.is_none() || matches!(net.addr(), IpAddr::V6(_)) == is_v6;
     let fitting: Vec<String> = ranges.iter().filter(of_family).map(ToString::to_string).collect();
     if fitting.is_empty() {
-        return Err("loadBalancerSourceRanges: no range is of the family of the Service's address".to_owned());
+        return Err("loadBalancerSourceRanges: no range has the IP family of the Service's address".to_owned());
     }
     Ok(fitting)
 }

@@ -1,11 +1,12 @@
-//! Allowed address pairs: a port may send from the Pod CIDR of its node.
+//! Allowed address pairs, with which a port may send from the Pod CIDR of its node.
 
 use super::{
     Ask, BTreeMap, Cloud, CloudError, ExtraRoute, IDS, Kind, Method, Port, Result, Value, is_same, json, send_all,
 };
 use crate::instances::ports_of;
 
-/// Adds the destinations of routes to what the ports at their next hops may send, or takes them off. One answer a route.
+/// Adds the destinations of routes to the allowed addresses of the ports at their next hops, or removes them. Returns one result
+/// per route.
 pub(super) fn set(cloud: &Cloud<'_>, routes: &[ExtraRoute], add: bool) -> Result<Vec<Result<()>>> {
     let [has_pairs] = cloud.extensions(["allowed-address-pairs"])?;
     if !has_pairs || routes.is_empty() {
@@ -33,12 +34,12 @@ pub(super) fn set(cloud: &Cloud<'_>, routes: &[ExtraRoute], add: bool) -> Result
         asked.into_iter().zip(send_all(asks).into_iter().map(|answer| answer.map(|_| ()))).collect();
     let answer = |(route, port): (&ExtraRoute, &Option<&Port>)| match port {
         Some(port) => match answers.get(port.id.as_str()) {
-            // The port went with its server.
+            // The port was deleted with its server.
             Some(Err(CloudError::NotFound(_))) if !add => Ok(()),
             Some(answer) => answer.clone(),
             None => Ok(()),
         },
-        // A route that goes may have lost its port before.
+        // The port of a deleted route may already be gone.
         None if !add => Ok(()),
         None => {
             let hop = &route.nexthop;
@@ -54,7 +55,7 @@ fn at<'a>(ports: &'a [Port], address: &str) -> Option<&'a Port> {
     ports.iter().find(|port| port.fixed_ips.iter().any(|fixed| is_same(&fixed.ip_address, address)))
 }
 
-/// The pairs of a port with these, or without; none if nothing changes.
+/// Returns the pairs of a port with these added or removed, or `None` if nothing changes.
 fn changed(port: &Port, destinations: &[&str], add: bool) -> Option<Vec<Value>> {
     let pair = |pair: &crate::network::AddressPair| match &pair.mac_address {
         Some(mac) => json!({"ip_address": pair.ip_address, "mac_address": mac}),
@@ -76,21 +77,26 @@ fn changed(port: &Port, destinations: &[&str], add: bool) -> Option<Vec<Value>> 
     Some(port.allowed_address_pairs.iter().filter(stays).map(pair).collect())
 }
 
-/// The ports at the next hops, in the networks of the router.
+/// Returns the ports at the next hops in the networks of the router.
 fn ports_at(cloud: &Cloud<'_>, routes: &[ExtraRoute]) -> Result<Vec<Port>> {
     let networks = networks(cloud)?;
+    // Without networks, Neutron would search all networks, in which another server may have the address.
+    if networks.is_empty() {
+        return Ok(Vec::new());
+    }
     let hops: Vec<String> = routes.iter().map(|route| format!("ip_address={}", route.nexthop)).collect();
     let query = |hops: &[String]| {
         let hops = hops.iter().map(|hop| ("fixed_ips", hop.clone()));
         hops.chain(networks.iter().map(|network| ("network_id", network.clone()))).collect::<Vec<_>>()
     };
-    // An address and a network have about the size of an ID each.
+    // An address and a network together are about as long as two IDs.
     let queries: Vec<Vec<(&str, String)>> = hops.chunks(IDS / 2).map(query).collect();
     let queries = queries.iter().map(|query| query.iter().map(|(name, value)| (*name, value.as_str())).collect());
-    Ok(cloud.lists(Kind::Network, "/ports", &queries.collect::<Vec<_>>())?.into_iter().flatten().collect())
+    let found = cloud.lists::<Port>(Kind::Network, "/ports", &queries.collect::<Vec<_>>())?.into_iter().flatten();
+    Ok(found.filter(|port| networks.contains(&port.network_id)).collect())
 }
 
-/// The networks the router is in.
+/// Returns the networks of the router.
 fn networks(cloud: &Cloud<'_>) -> Result<Vec<String>> {
     let router = cloud.config.router_id.as_str();
     let key = format!("networks of router {router}");
@@ -113,7 +119,7 @@ mod tests {
     use crate::network::AddressPair;
 
     #[test]
-    fn pairs_are_added_once_and_others_stay() {
+    fn address_pairs_are_added_once_and_others_are_kept() {
         let pair =
             |ip: &str, mac: Option<&str>| AddressPair { ip_address: ip.into(), mac_address: mac.map(Into::into) };
         let port = Port {

@@ -1,4 +1,7 @@
+use serde_json::json;
+
 use super::*;
+use crate::testing::Script;
 
 fn route(destination: &str, nexthop: &str) -> ExtraRoute {
     ExtraRoute { destination: destination.to_owned(), nexthop: nexthop.to_owned() }
@@ -9,18 +12,77 @@ fn internal(address: &str) -> NodeAddress {
 }
 
 #[test]
-fn a_route_without_a_node_leads_nowhere_and_keeps_its_next_hop() {
-    let node = Node { name: "n1".to_owned(), addresses: vec![internal("2001:db8::1")], ..Node::default() };
-    let leads = told(&route("2001:db8:1::/64", "2001:DB8:0::1"), std::slice::from_ref(&node));
-    assert_eq!((leads.target_node.as_deref(), leads.blackhole), (Some("n1"), false));
-    let lost = told(&route("10.244.0.0/24", "10.0.0.9"), &[node]);
-    assert_eq!((lost.target_node, lost.blackhole), (None, true));
-    assert_eq!(named(&lost.name), Some(route("10.244.0.0/24", "10.0.0.9")));
+fn the_name_of_a_route_encodes_its_next_hop() {
+    let told = told(&route("2001:db8:1::5/64", "2001:DB8:0::1"));
+    assert_eq!((told.target_node, told.blackhole), (None, false));
+    assert_eq!(told.target_addresses, Some(vec![internal("2001:DB8:0::1")]));
+    assert_eq!(told.destination_cidr, "2001:db8:1::/64");
+    assert_eq!(named(&told.name), Some(route("2001:db8:1::5/64", "2001:DB8:0::1")));
     assert_eq!(named("other"), None);
 }
 
+const CIDR: &str = "10.244.0.0/24";
+
+/// Sets up a router in these networks, and a port at the next hop in this network with these allowed addresses.
+fn neutron(interfaces: &[&str], network: &str, pairs: &[&str]) -> Script {
+    let script = Script::new("[Route]\nrouter-id=r");
+    let interfaces: Vec<_> =
+        interfaces.iter().map(|network| json!({"id": "i", "device_id": "r", "network_id": network})).collect();
+    let pairs: Vec<_> = pairs.iter().map(|pair| json!({"ip_address": pair})).collect();
+    let port = json!({"id": "p", "network_id": network, "fixed_ips": [{"subnet_id": "s", "ip_address": "10.0.0.5"}],
+        "allowed_address_pairs": pairs});
+    let extensions = ["allowed-address-pairs", "extraroute-atomic"].map(|alias| json!({"alias": alias}));
+    script
+        .on("GET http://network/v2.0/extensions", 200, json!({"extensions": extensions}))
+        .on("GET http://network/v2.0/ports?fixed_ips", 200, json!({"ports": [port]}))
+        .on("GET http://network/v2.0/ports?device_id=r", 200, json!({"ports": interfaces}))
+        .on("PUT http://network/v2.0/ports/p", 200, json!({}))
+        .on("PUT http://network/v2.0/routers/r/", 200, json!({}));
+    script
+}
+
+/// Returns the requests that change something, in order.
+fn changes(script: &Script) -> Vec<String> {
+    let asked = script.asked().into_iter();
+    asked.filter_map(|line| line.strip_prefix("PUT http://network/v2.0").map(str::to_owned)).collect()
+}
+
+fn new_route() -> NewRoute {
+    NewRoute {
+        name_hint: String::new(),
+        target_node: "n".to_owned(),
+        target_provider_id: None,
+        target_addresses: vec![internal("10.0.0.5")],
+        destination_cidr: CIDR.to_owned(),
+    }
+}
+
 #[test]
-fn routes_of_others_are_left_out() {
+fn address_pairs_are_changed_before_the_route() {
+    let script = neutron(&["net"], "net", &[]);
+    assert_eq!(create(&script.cloud(), &[new_route()]), [Ok(())]);
+    assert_eq!(changes(&script), ["/ports/p", "/routers/r/add_extraroutes"]);
+    let script = neutron(&["net"], "net", &[CIDR]);
+    let there = told(&route(CIDR, "10.0.0.5"));
+    assert_eq!(delete(&script.cloud(), std::slice::from_ref(&there)), [Ok(())]);
+    assert_eq!(changes(&script), ["/ports/p", "/routers/r/remove_extraroutes"]);
+    // A failed removal is retried as long as the route exists.
+    script.on("PUT http://network/v2.0/ports/p", 503, json!({}));
+    assert!(matches!(delete(&script.cloud(), &[there])[..], [Err(CloudError::Unavailable(_))]));
+    assert_eq!(changes(&script), ["/ports/p"]);
+}
+
+/// Another cluster of the project may have the same addresses.
+#[test]
+fn a_port_outside_the_routers_networks_is_not_changed() {
+    for script in [neutron(&[], "other", &[]), neutron(&["net"], "other", &[])] {
+        assert!(matches!(create(&script.cloud(), &[new_route()])[..], [Err(CloudError::NotFound(_))]));
+        assert_eq!(changes(&script), [""; 0]);
+    }
+}
+
+#[test]
+fn routes_outside_the_cluster_cidrs_are_omitted() {
     let cidrs: Vec<IpNet> = vec!["10.244.0.0/16".parse().unwrap()];
     assert!(is_clusters(&route("10.244.3.0/24", "10.0.0.1"), &cidrs));
     assert!(!is_clusters(&route("192.168.0.0/24", "10.0.0.1"), &cidrs));
@@ -48,7 +110,7 @@ fn the_next_hop_is_an_internal_address_of_the_family() {
 }
 
 #[test]
-fn a_list_is_changed_without_losing_what_others_have() {
+fn list_changes_keep_routes_of_others() {
     let there = [route("a", "1"), route("b", "2")];
     assert_eq!(
         changed(&there, &[route("b", "2"), route("c", "3")], true),
@@ -59,7 +121,7 @@ fn a_list_is_changed_without_losing_what_others_have() {
 }
 
 #[test]
-fn one_bad_route_does_not_spoil_the_others() {
+fn one_bad_route_does_not_affect_the_others() {
     let read =
         |number: &u8| if *number == 0 { Err(CloudError::invalid("bad")) } else { Ok(route(&number.to_string(), "1")) };
     let act = |routes: &[ExtraRoute]| {

@@ -27,11 +27,11 @@ fn nodes_are_described_in_two_requests() {
     assert!(kinds.contains(&AddressKind::InternalIp) && kinds.contains(&AddressKind::Hostname));
     assert!(matches!(told[4], Err(CloudError::NotFound(_))));
     _ = describe(&world.cloud(&config), &nodes).unwrap();
-    assert_eq!(world.calls().len(), 2, "the catalogue is kept");
+    assert_eq!(world.calls().len(), 2, "the catalog is kept");
 }
 
 #[test]
-fn presence_tells_running_stopped_and_absent() {
+fn instances_are_running_stopped_or_absent() {
     let world = World::of_all_kinds();
     let config = world.config("");
     let cloud = world.cloud(&config);
@@ -52,7 +52,7 @@ fn presence_tells_running_stopped_and_absent() {
         [Ok(Running), Ok(Running), Ok(Running), Ok(Stopped), Ok(Absent), Err(CloudError::ImplementedElsewhere)];
     assert_eq!(told, expected);
     assert_eq!(calls.len(), 2, "{calls:#?}");
-    // Names that tell nothing: by ID.
+    // With names that match no server, the lookup is by ID.
     for node in &mut nodes {
         node.name = "renamed".into();
     }

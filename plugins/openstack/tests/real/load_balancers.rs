@@ -20,7 +20,7 @@ use skydock_sdk::{
 
 use crate::world::World;
 
-/// Nodes that a call is lent.
+/// The nodes of a call.
 pub(crate) struct Lent(pub(crate) Vec<Node>);
 
 impl Nodes for Lent {
@@ -39,7 +39,7 @@ impl Nodes for Lent {
     }
 }
 
-/// The first so many servers, as nodes.
+/// Returns the first `count` servers as nodes.
 pub(crate) fn nodes(world: &World, count: usize) -> Lent {
     let config = world.config("");
     let named = |number: usize| Node { name: format!("node{number}"), ..Node::default() };
@@ -75,7 +75,7 @@ pub(crate) fn port(transport: Transport, port: u16) -> ServicePort {
     }
 }
 
-/// What the host would do: writes annotations and comes again.
+/// Acts like the host: writes annotations and retries while the call is in progress.
 pub(crate) fn settle<T>(
     world: &World,
     service: &mut Service,
@@ -119,7 +119,7 @@ fn list(cloud: &Cloud<'_>, kind: Kind, path: &str, query: Vec<(&str, &str)>) -> 
     cloud.list(kind, path, query).unwrap()
 }
 
-/// All that a load balancer has, without what changes by itself.
+/// Returns all parts of a load balancer, without fields that change by themselves.
 pub(crate) fn dump(world: &World, id: &str) -> Value {
     let config = world.config("");
     let cloud = world.cloud(&config);
@@ -127,7 +127,7 @@ pub(crate) fn dump(world: &World, id: &str) -> Value {
     let balancers: Vec<Value> = list(&cloud, Kind::LoadBalancer, "/lbaas/loadbalancers", vec![("id", id)]);
     let mut pools: Vec<Value> = of("/lbaas/pools");
     for pool in &mut pools {
-        // Octavia's database keeps no order of them.
+        // Octavia's database does not preserve the order of members.
         pool["members"].as_array_mut().unwrap().sort_by_key(Value::to_string);
     }
     let members: Vec<Vec<Value>> = pools
@@ -147,7 +147,7 @@ pub(crate) fn dump(world: &World, id: &str) -> Value {
     json!({"loadbalancer": balancers, "listeners": of("/lbaas/listeners"), "pools": pools, "members": members, "monitors": monitors, "floating": floating})
 }
 
-/// What changes something, of what was asked.
+/// Returns the calls that change something.
 pub(crate) fn changes(calls: &[String]) -> Vec<&String> {
     calls.iter().filter(|call| !call.starts_with("GET ")).collect()
 }
@@ -155,7 +155,7 @@ pub(crate) fn changes(calls: &[String]) -> Vec<&String> {
 const EXTERNAL: &str = "[LoadBalancer]\ncreate-monitor=true";
 
 #[test]
-fn load_balancers_come_are_repaired_and_go() {
+fn load_balancers_are_created_repaired_and_deleted() {
     let world = World::new(3);
     let config = world.config(EXTERNAL);
     let all = nodes(&world, 3);
@@ -177,7 +177,7 @@ fn load_balancers_come_are_repaired_and_go() {
     let calls = world.calls();
     println!("STEADY {} calls: {calls:#?}", calls.len());
     assert_eq!(changes(&calls), Vec::<&String>::new());
-    // Lost annotations.
+    // The annotations are lost.
     service.annotations.clear();
     ensure(&world, &config, &mut service, &all).unwrap();
     assert_eq!(annotated(&service, annotation::LOAD_BALANCER_ID), id);
@@ -195,7 +195,7 @@ fn load_balancers_come_are_repaired_and_go() {
     assert_eq!(changes(&calls).len(), 2);
     let after = dump(&world, &id);
     assert!(after["members"].as_array().unwrap().iter().all(|members| members.as_array().unwrap().len() == 2));
-    // Drift: a listener goes, members change, the floating IP is taken off, a monitor changes.
+    // Drift: a listener is deleted, members change, the floating IP is detached, a monitor changes.
     let cloud = world.cloud(&config);
     let send = |method: Method, kind: Kind, path: String, body: Value| {
         for _ in 0..40 {
@@ -204,7 +204,7 @@ fn load_balancers_come_are_repaired_and_go() {
             if ask.send().is_ok() {
                 return;
             }
-            sleep(Duration::from_millis(500)); // Octavia is at work with the load balancer
+            sleep(Duration::from_millis(500)); // Octavia is changing the load balancer
         }
         panic!("no drift");
     };
@@ -234,7 +234,7 @@ fn load_balancers_come_are_repaired_and_go() {
     assert_eq!(after["listeners"].as_array().unwrap().len(), 2);
     assert_eq!(after["pools"].as_array().unwrap().len(), 3, "the pool of a listener that somebody deleted is his");
     assert_eq!(annotated(&service, annotation::LOAD_BALANCER_ADDRESS), status.ingress[0].ip.clone().unwrap());
-    // Gone.
+    // Deletion.
     world.calls();
     delete(&world, &config, &mut service);
     let calls = world.calls();
@@ -255,7 +255,7 @@ fn load_balancers_come_are_repaired_and_go() {
 
 #[test]
 #[ignore = "one of those that take minutes together"]
-fn changes_of_a_service_reach_its_load_balancer() {
+fn service_changes_are_applied_to_the_load_balancer() {
     let world = World::new(2);
     let config = world.config(EXTERNAL);
     let all = nodes(&world, 2);
@@ -330,7 +330,7 @@ fn changes_of_a_service_reach_its_load_balancer() {
     );
     step("internal", &|s| set(s, annotation::INTERNAL, "true"), &|d| d["floating"] == json!([]));
     step("external", &|s| set(s, annotation::INTERNAL, "false"), &|d| d["floating"].as_array().unwrap().len() == 1);
-    // A method nobody knows: told, and the rest goes on.
+    // An unknown method is reported, and the other changes are made.
     set(&mut service, annotation::LB_METHOD, "NONSENSE");
     world.host.events.take();
     ensure(&world, &config, &mut service, &all).unwrap();
@@ -340,7 +340,7 @@ fn changes_of_a_service_reach_its_load_balancer() {
 }
 
 #[test]
-fn load_balancers_are_shared_and_outlive_their_owner() {
+fn a_shared_load_balancer_outlives_its_owner() {
     let world = World::new(2);
     let config = world.config("");
     let all = nodes(&world, 2);
@@ -349,12 +349,12 @@ fn load_balancers_are_shared_and_outlive_their_owner() {
     let id = annotated(&first, annotation::LOAD_BALANCER_ID);
     let mut second = named("second", &[(annotation::LOAD_BALANCER_ID, &id)]);
     let conflict = ensure(&world, &config, &mut second, &all).unwrap_err();
-    assert!(matches!(&conflict, CloudError::Invalid(text) if text.contains("port 80 (TCP)")), "{conflict:?}");
+    assert!(matches!(&conflict, CloudError::Unavailable(text) if text.contains("port 80 (TCP)")), "{conflict:?}");
     second.ports = vec![port(Transport::Tcp, 8080)];
     assert_eq!(ensure(&world, &config, &mut second, &all).unwrap(), status);
     let third = named("third", &[(annotation::LOAD_BALANCER_ID, &id)]);
     let full = load_balancers::ensure(&world.cloud(&config), &third, &all).unwrap_err();
-    assert!(matches!(&full, CloudError::Invalid(text) if text.contains("max-shared-lb")), "{full:?}");
+    assert!(matches!(&full, CloudError::Unavailable(text) if text.contains("max-shared-lb")), "{full:?}");
     let tags = dump(&world, &id)["loadbalancer"][0]["tags"].as_array().unwrap().len();
     assert_eq!(tags, 2);
     delete(&world, &config, &mut first);
@@ -400,7 +400,7 @@ fn security_groups_follow_the_nodes() {
 
 #[test]
 #[ignore = "one of those that take minutes together"]
-fn ipv6_services_have_all_of_their_family() {
+fn ipv6_services_use_only_ipv6_addresses() {
     let world = World::new(2);
     let config = world.config("");
     let all = nodes(&world, 2);
@@ -416,7 +416,7 @@ fn ipv6_services_have_all_of_their_family() {
 }
 
 #[test]
-fn floating_ips_are_kept_chosen_and_taken_from_subnets() {
+fn floating_ips_can_be_kept_selected_and_taken_from_subnets() {
     let world = World::new(1);
     let config =
         world.config("[LoadBalancer]\nfloating-subnet=public-b\n[LoadBalancerClass \"a\"]\nfloating-subnet=public-v4");
@@ -429,7 +429,7 @@ fn floating_ips_are_kept_chosen_and_taken_from_subnets() {
     let cloud = world.cloud(&config);
     let kept = list(&cloud, Kind::Network, "/floatingips", vec![("floating_ip_address", &address)]);
     assert_eq!((kept.len(), &kept[0]["port_id"]), (1, &Value::Null));
-    // Chosen by address, and deleted with its Service now.
+    // The floating IP is selected by its address, and deleted with the Service.
     let mut chosen = Service { load_balancer_ip: Some(address.clone()), ..named("chosen", &[]) };
     assert_eq!(ensure(&world, &config, &mut chosen, &all).unwrap().ingress[0].ip.as_deref(), Some(address.as_str()));
     let mut taken = Service { load_balancer_ip: Some(address.clone()), ..named("taken", &[]) };
@@ -449,7 +449,7 @@ fn floating_ips_are_kept_chosen_and_taken_from_subnets() {
 
 #[test]
 #[ignore = "one of those that take minutes together"]
-fn parts_are_made_one_by_one_where_asked() {
+fn parts_are_created_one_by_one_if_configured() {
     let world = World::new(2);
     let config = world.config(&format!("{EXTERNAL}\nprovider-requires-serial-api-calls=true\ncascade-delete=false"));
     let all = nodes(&world, 2);
@@ -467,7 +467,7 @@ fn parts_are_made_one_by_one_where_asked() {
 
 #[test]
 #[ignore = "counts looks at an Octavia that is to have the machine to itself"]
-fn five_services_of_twenty_members_cost_few_requests() {
+fn five_services_need_fewer_than_50_octavia_requests() {
     let world = World::new(1);
     world.pause.set(Duration::MAX);
     let config = world.config(EXTERNAL);
@@ -505,7 +505,7 @@ fn five_services_of_twenty_members_cost_few_requests() {
 
 #[test]
 #[ignore = "one of those that take minutes together"]
-fn a_cluster_that_was_renamed_renames_what_it_has() {
+fn a_renamed_cluster_renames_its_load_balancer() {
     let world = World::new(1);
     let config = world.config(EXTERNAL);
     let all = nodes(&world, 1);
@@ -530,18 +530,18 @@ fn a_cluster_that_was_renamed_renames_what_it_has() {
 
 #[test]
 #[ignore = "one of those that take minutes together"]
-fn vips_are_where_the_service_wants_them() {
+fn vips_follow_the_address_network_and_port_settings() {
     let world = World::new(1);
     let config = world.config(EXTERNAL);
     let all = nodes(&world, 1);
     let cloud = world.cloud(&config);
     let (network, subnet) = (world.project.network_id.as_str(), world.project.subnet_id.as_str());
-    // By address: one that is beyond those Neutron draws from.
+    // By address: one outside of the range that Neutron allocates from.
     let mut service = named("address", &[(annotation::INTERNAL, "true")]);
     service.load_balancer_ip = Some("10.9.200.9".to_owned());
     assert_eq!(ensure(&world, &config, &mut service, &all).unwrap().ingress[0].ip.as_deref(), Some("10.9.200.9"));
     delete(&world, &config, &mut service);
-    // By network; and SCTP, which TCP's annotations do not concern.
+    // By network, with SCTP, which annotations for TCP do not affect.
     let annotations = [
         (annotation::INTERNAL, "true"),
         (annotation::NETWORK_ID, network),
@@ -560,7 +560,7 @@ fn vips_are_where_the_service_wants_them() {
     ensure(&world, &config, &mut service, &all).unwrap();
     assert_eq!(changes(&world.calls()), Vec::<&String>::new());
     delete(&world, &config, &mut service);
-    // By a port of the user's, which outlives the load balancer; and members in a subnet that is named.
+    // By a port of the user, which is kept when the load balancer is deleted, with members in a configured subnet.
     let body = json!({"port": {"network_id": network, "name": "mine", "fixed_ips": [{"subnet_id": subnet}]}});
     let ask = cloud.ask(Method::Post, Kind::Network, "/ports", "port").unwrap().json(&body).unwrap();
     let made: Value = ask.send().unwrap().json().unwrap();
@@ -577,7 +577,7 @@ fn vips_are_where_the_service_wants_them() {
 }
 
 #[test]
-fn ovn_gets_only_what_it_takes() {
+fn ovn_gets_only_supported_settings() {
     let world = World::new(2);
     let config = world.config(
         "[LoadBalancer]\nlb-provider=ovn\nlb-method=SOURCE_IP_PORT\ncreate-monitor=true\nmanage-security-groups=true",
@@ -603,7 +603,7 @@ fn ovn_gets_only_what_it_takes() {
     world.calls();
     ensure(&world, &config, &mut service, &all).unwrap();
     assert_eq!(changes(&world.calls()), Vec::<&String>::new());
-    // What it cannot do is told once, and not tried again.
+    // An unsupported setting is reported once and not retried.
     service.annotations.push((annotation::X_FORWARDED_FOR.to_owned(), "true".to_owned()));
     let refused = ensure(&world, &config, &mut service, &all).unwrap_err();
     assert!(matches!(&refused, CloudError::Invalid(text) if text.contains("HTTP protocol")), "{refused:?}");

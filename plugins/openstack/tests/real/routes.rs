@@ -22,7 +22,7 @@ fn new(node: &Node, cidr: &str) -> NewRoute {
 }
 
 #[test]
-fn routes_come_lead_nowhere_and_go() {
+fn routes_are_created_and_deleted_with_address_pairs() {
     let world = World::new(3);
     let config = world.config(&format!("[Route]\nrouter-id={}", world.project.router_id));
     let all = nodes(&world, 3).0;
@@ -47,19 +47,24 @@ fn routes_come_lead_nowhere_and_go() {
     let again = world.calls();
     assert_eq!(changes(&again).len(), 1, "{again:#?}");
     let listed = routes::list(&cloud, &cidrs).unwrap();
-    assert_eq!((listed.len(), listed.iter().filter(|route| route.blackhole).count()), (6, 0));
+    // The host maps the next hop to a node.
+    let hops = |node: &Node| {
+        let of_node = |route: &&Route| {
+            let hops = route.target_addresses.as_deref().unwrap_or_default();
+            hops.len() == 1 && hops.iter().all(|hop| node.addresses.contains(hop))
+        };
+        listed.iter().filter(of_node).cloned().collect::<Vec<_>>()
+    };
+    assert_eq!((listed.len(), all.iter().map(|node| hops(node).len()).collect::<Vec<_>>()), (6, vec![2, 2, 2]));
     let pairs = |node: &Node| {
         let id = node.provider_id.as_deref().unwrap().rsplit('/').next().unwrap().to_owned();
         let ports: Vec<Value> = cloud.list(Kind::Network, "/ports", vec![("device_id", &id)]).unwrap();
         ports[0]["allowed_address_pairs"].as_array().unwrap().len()
     };
     assert_eq!(all.iter().map(pairs).collect::<Vec<_>>(), [2, 2, 2]);
-    // A node goes: its routes lead nowhere.
-    world.host.nodes.borrow_mut().remove(2);
-    let listed = routes::list(&cloud, &cidrs).unwrap();
-    let lost: Vec<Route> = listed.iter().filter(|route| route.blackhole).cloned().collect();
-    assert_eq!(lost.len(), 2);
-    assert!(routes::delete(&cloud, &lost).iter().all(Result::is_ok));
+    // A node is deleted.
+    assert!(routes::delete(&cloud, &hops(&all[2])).iter().all(Result::is_ok));
+    assert_eq!(all.iter().map(pairs).collect::<Vec<_>>(), [2, 2, 0]);
     world.calls();
     assert!(routes::delete(&cloud, &listed).iter().all(Result::is_ok), "what is gone is gone");
     let calls = world.calls();
@@ -69,7 +74,7 @@ fn routes_come_lead_nowhere_and_go() {
 }
 
 #[test]
-fn routes_are_changed_whole_where_neutron_is_old() {
+fn with_old_neutron_the_whole_route_list_is_replaced() {
     let world = World::new(2);
     let config = world.config(&format!("[Route]\nrouter-id={}", world.project.router_id));
     let all = nodes(&world, 2).0;
@@ -87,7 +92,7 @@ fn routes_are_changed_whole_where_neutron_is_old() {
     assert_eq!(listed.len(), 2);
     assert!(routes::delete(&cloud, &listed).iter().all(Result::is_ok));
     assert_eq!(routes::list(&cloud, &cidrs).unwrap(), []);
-    // A change that is based on what is not so any more is refused.
+    // A change based on an outdated revision is rejected.
     let path = format!("/routers/{}", config.router_id);
     let ask = cloud.ask(Method::Put, Kind::Network, &path, "stale").unwrap().if_revision(Some(1));
     let stale = ask

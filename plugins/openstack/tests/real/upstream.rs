@@ -1,6 +1,6 @@
-//! Beside openstack-cloud-controller-manager: each takes over what the other has made, and changes nothing of it.
+//! Tests with openstack-cloud-controller-manager: each provider takes over the resources of the other without changes.
 //!
-//! `tests/occm` hands one call to the official provider.
+//! `tests/occm` passes one call to the official provider.
 
 use std::{
     fs,
@@ -23,7 +23,7 @@ use crate::{
     world::World,
 };
 
-/// `tests/occm`, built once and kept.
+/// Returns the path of `tests/occm`, which is built once.
 fn program() -> &'static Path {
     static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
     PROGRAM.get_or_init(|| {
@@ -75,7 +75,7 @@ fn service_json(service: &Service) -> Value {
     })
 }
 
-/// Has the official provider do something; its answer, and how many requests it took.
+/// Runs one call of the official provider. Returns its answer and the number of requests it sent.
 fn official(world: &World, more: &str, call: &str, service: Option<&Service>, nodes: &Lent) -> (Value, usize) {
     let text = format!("{}{}{more}", world.project.cloud_conf(&world.auth_url), world.external());
     let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{}-{}.conf", process::id(), world.project.name));
@@ -101,21 +101,21 @@ fn official(world: &World, more: &str, call: &str, service: Option<&Service>, no
     (answer, requests)
 }
 
-/// Annotations as the official provider has left them.
+/// Sets the annotations that the official provider has left.
 fn adopt(service: &mut Service, answer: &Value) {
     let annotations = answer["annotations"].as_object().unwrap();
     service.annotations =
         annotations.iter().map(|(key, value)| (key.clone(), value.as_str().unwrap().to_owned())).collect();
 }
 
-/// Configurations, each with the Services that are tried with it.
+/// Returns the configurations, each with the Services to test.
 fn configurations() -> [(&'static str, Vec<Service>); 2] {
-    // Of what makes Services different, a security group knows their ports and health checks: the first two have these.
+    // Security groups depend only on ports and health checks, in which the first two Services differ.
     let guarded = kinds().into_iter().take(2).collect();
     [("[LoadBalancer]\ncreate-monitor=true", kinds()), ("[LoadBalancer]\nmanage-security-groups=true", guarded)]
 }
 
-/// Services of all kinds.
+/// Returns Services of all kinds.
 fn kinds() -> Vec<Service> {
     let mut two = named("two", &[]);
     two.ports.push(port(Transport::Udp, 53));
@@ -136,7 +136,7 @@ fn kinds() -> Vec<Service> {
 
 #[test]
 #[ignore = "one of those that take minutes together"]
-fn what_upstream_has_made_is_taken_over() {
+fn load_balancers_of_upstream_are_taken_over_unchanged() {
     let world = World::new(3);
     let all = nodes(&world, 3);
     for (more, kinds) in configurations() {
@@ -160,7 +160,7 @@ fn what_upstream_has_made_is_taken_over() {
 
 #[test]
 #[ignore = "one of those that take minutes together"]
-fn upstream_takes_over_what_was_made_here() {
+fn upstream_takes_over_our_load_balancers_unchanged() {
     let world = World::new(3);
     let all = nodes(&world, 3);
     for (more, kinds) in configurations() {
@@ -183,7 +183,7 @@ fn upstream_takes_over_what_was_made_here() {
 }
 
 #[test]
-fn nodes_are_described_as_upstream_does() {
+fn node_metadata_matches_upstream() {
     let world = World::of_all_kinds();
     let all = nodes(&world, 4);
     let public = format!("[Networking]\npublic-network-name={}", world.project.name);
@@ -219,7 +219,7 @@ fn nodes_are_described_as_upstream_does() {
 
 #[test]
 #[ignore = "one of those that take minutes together"]
-fn upstream_deletes_what_was_made_here() {
+fn upstream_deletes_our_load_balancers() {
     let world = World::new(2);
     let all = nodes(&world, 2);
     let more = "[LoadBalancer]\nmanage-security-groups=true";

@@ -1,4 +1,4 @@
-//! The cloud, a host that remembers in memory, and the account of what was asked.
+//! The cloud, a host in memory, and a record of the requests.
 
 use std::{
     cell::{Cell, RefCell},
@@ -11,7 +11,7 @@ use std::{
 };
 
 use serde_json::json;
-use skydock_clouds::{OpenStack, Project, Server, Service as Catalogued};
+use skydock_clouds::{OpenStack, Project, Server, Service as Cataloged};
 use skydock_openstack::{
     cloud::Cloud,
     config::Config,
@@ -58,7 +58,7 @@ impl Host for Memory {
     }
 }
 
-/// One cloud for all tests of this process; it ends with the process.
+/// The cloud for all tests of this process. It ends with the process.
 struct Started {
     cloud: OpenStack,
     runtime: Runtime,
@@ -71,44 +71,44 @@ fn started() -> &'static Started {
         let cloud = runtime.block_on(async {
             let cloud = OpenStack::start().await.unwrap();
             let admin = cloud.admin().await.unwrap();
-            let public = admin.get(Catalogued::Network, "/v2.0/networks?name=public").await.unwrap();
-            // A second choice of floating IPs, beside those of `public-v4`.
+            let public = admin.get(Cataloged::Network, "/v2.0/networks?name=public").await.unwrap();
+            // Additional floating IPs besides those of `public-v4`.
             let subnet = json!({
                 "network_id": public["networks"][0]["id"], "name": "public-b", "ip_version": 4, "cidr": "198.51.100.0/24",
                 "enable_dhcp": false,
             });
-            admin.create(Catalogued::Network, "/v2.0/subnets", "subnet", subnet).await.unwrap();
+            admin.create(Cataloged::Network, "/v2.0/subnets", "subnet", subnet).await.unwrap();
             cloud
         });
         Started { cloud, runtime }
     })
 }
 
-/// A project of the cloud, with its account.
+/// A project of the cloud with a record of its requests.
 pub(crate) struct World {
     pub(crate) project: Project,
     pub(crate) auth_url: String,
     pub(crate) host: Memory,
-    /// A test comes again after at most so long, however long it is told to wait: most do not count how often they look.
+    /// Maximum delay before a test retries, whatever delay is requested: most tests do not count retries.
     pub(crate) pause: Cell<Duration>,
     calls: Arc<Mutex<Vec<String>>>,
     _interception: http::native::Interception,
 }
 
 impl World {
-    /// With so many servers: `node0`, `node1` …
+    /// Creates a project with this number of servers: `node0`, `node1`, …
     pub(crate) fn new(servers: usize) -> Self {
         Self::with(servers, async |_, _| {})
     }
 
-    /// With the servers `node0` to `node3`: the first with a floating IP and a host name, the last stopped.
+    /// Creates a project with the servers `node0` to `node3`: the first with a floating IP and a host name, the last stopped.
     pub(crate) fn of_all_kinds() -> Self {
         Self::with(4, async |project, servers| {
             let port = project.port_of(&servers[0].id).await.unwrap();
             project.floating_ip(Some(&port)).await.unwrap();
             let (path, name) = (format!("/v2.1/servers/{}/metadata", servers[0].id), "host-0.example.com");
             let metadata = json!({"metadata": {"hostname": name}});
-            project.session.post(Catalogued::Compute, &path, &metadata).await.unwrap();
+            project.session.post(Cataloged::Compute, &path, &metadata).await.unwrap();
             project.stop_server(&servers[3].id).await.unwrap();
         })
     }
@@ -143,23 +143,23 @@ impl World {
         }
     }
 
-    /// Says where floating IPs come from: there are two external networks.
+    /// Returns the setting for the network of floating IPs, because there are two external networks.
     pub(crate) fn external(&self) -> String {
         format!("[LoadBalancer]\nfloating-network-id={}\n", self.project.external_network_id)
     }
 
-    /// A configuration: further lines, after the sections `Global` and `LoadBalancer`.
+    /// Returns a configuration with the sections `Global` and `LoadBalancer` and additional lines.
     pub(crate) fn config(&self, more: &str) -> Config {
         let text = format!("[Global]\nauth-url={}\nregion=RegionOne\n{}{more}", self.auth_url, self.external());
         Config::parse(&text, &[]).unwrap_or_else(|problems| panic!("{}", problems.in_file("cloud.conf")))
     }
 
-    /// The cloud as one call sees it.
+    /// Returns the context of one call.
     pub(crate) fn cloud<'a>(&'a self, config: &'a Config) -> Cloud<'a> {
         Cloud::new(config, "kubernetes", &self.host)
     }
 
-    /// What was asked since it was asked for last.
+    /// Returns the requests since the previous call.
     pub(crate) fn calls(&self) -> Vec<String> {
         std::mem::take(&mut self.calls.lock().unwrap())
     }

@@ -14,7 +14,7 @@ fn pools(yaml: &str) -> Pools {
     Inventory::parse(&text).unwrap().pools
 }
 
-/// Four IPv4 and two IPv6 addresses for everybody, two IPv4 for those that ask.
+/// Returns one pool with automatic assignment (four IPv4 and two IPv6 addresses) and one without (two IPv4 addresses).
 fn two_pools() -> Pools {
     pools(
         "- {name: public, addresses: [192.0.2.0/30, '2001:db8::/127']}\n- {name: extra, addresses: [198.51.100.0/31], autoAssign: false}",
@@ -36,7 +36,7 @@ fn request(name: &str, current: &[&str]) -> Request {
     }
 }
 
-/// Services by name with their addresses.
+/// Returns the holders for services given by name and addresses.
 fn holders(services: &[(&str, &[&str])]) -> Holders {
     let service = |(name, addresses): &(&str, &[&str])| {
         let ingress = |text: &&str| Ingress { ip: Some((*text).to_owned()), ..Ingress::default() };
@@ -51,7 +51,7 @@ fn holders(services: &[(&str, &[&str])]) -> Holders {
     Holders::of(&services.iter().map(service).collect::<Vec<_>>())
 }
 
-/// Reservations without an end, as one service sees them.
+/// Reservations that do not expire, as seen by one service.
 struct Book<'a> {
     uid: &'a str,
     held: &'a mut BTreeMap<IpAddr, String>,
@@ -72,27 +72,27 @@ fn run(pools: &Pools, request: &Request, holders: &Holders, reserved: &[(&str, &
     allocate(pools, request, holders, &mut Book { uid: &request.uid, held: &mut held })
 }
 
-/// The addresses given, or the refusal.
+/// Returns the assigned addresses, or the refusal.
 fn addresses(answer: Result<Allocation, Refusal>) -> Result<Vec<String>, String> {
     let texts = |allocation: Allocation| allocation.given.iter().map(|given| given.address.to_string()).collect();
     answer.map(texts).map_err(|refusal| refusal.to_string())
 }
 
 #[test]
-fn a_new_service_gets_the_first_address_that_is_neither_held_nor_reserved() {
+fn a_new_service_gets_the_first_free_address() {
     let holders = holders(&[("a", &["192.0.2.0"]), ("b", &["192.0.2.2"])]);
     let allocation = run(&two_pools(), &request("new", &[]), &holders, &[("192.0.2.1", "c")]).unwrap();
     assert_eq!(allocation.given, [Given { address: ip("192.0.2.3"), pool: "public".into(), kept: false }]);
 }
 
 #[test]
-fn an_address_once_given_stays_even_if_an_earlier_one_is_free() {
+fn an_assigned_address_stays_if_an_earlier_one_is_free() {
     let allocation = run(&two_pools(), &request("a", &["192.0.2.2"]), &holders(&[("a", &["192.0.2.2"])]), &[]).unwrap();
     assert_eq!(allocation.given, [Given { address: ip("192.0.2.2"), pool: "public".into(), kept: true }]);
 }
 
 #[test]
-fn an_address_once_given_stays_though_no_status_shows_it() {
+fn an_assigned_address_stays_before_the_status_has_it() {
     let given = |address: &str| Request { given: vec![ip(address)], ..request("a", &[]) };
     let table = [
         (given("192.0.2.2"), "192.0.2.2", true),
@@ -111,14 +111,14 @@ fn an_address_once_given_stays_though_no_status_shows_it() {
 }
 
 #[test]
-fn an_address_stays_through_changes_of_the_inventory_while_any_pool_has_it() {
+fn an_address_stays_if_it_moves_to_another_pool() {
     let moved =
         pools("- {name: first, addresses: [203.0.113.1]}\n- {name: last, addresses: [192.0.2.2], autoAssign: false}");
     assert_eq!(addresses(run(&moved, &request("a", &["192.0.2.2"]), &holders(&[]), &[])), Ok(vec!["192.0.2.2".into()]));
 }
 
 #[test]
-fn a_service_whose_address_has_left_the_pools_is_refused_rather_than_renumbered() {
+fn rejects_a_service_whose_address_left_the_pools() {
     let request = request("a", &["203.0.113.9"]);
     let refusal = run(&two_pools(), &request, &holders(&[]), &[]).unwrap_err();
     assert_eq!(refusal, Refusal::Stranded(ip("203.0.113.9")));
@@ -127,7 +127,7 @@ fn a_service_whose_address_has_left_the_pools_is_refused_rather_than_renumbered(
 }
 
 #[test]
-fn a_service_whose_address_has_left_the_pools_moves_when_it_is_told_where() {
+fn a_stranded_service_moves_to_the_requested_pool_or_address() {
     let stranded = request("a", &["203.0.113.9"]);
     let to_pool = Request { pool: Some("public".into()), ..stranded.clone() };
     assert_eq!(addresses(run(&two_pools(), &to_pool, &holders(&[]), &[])), Ok(vec!["192.0.2.0".into()]));
@@ -136,7 +136,7 @@ fn a_service_whose_address_has_left_the_pools_moves_when_it_is_told_where() {
 }
 
 #[test]
-fn a_pool_that_does_not_assign_by_itself_serves_those_that_ask() {
+fn a_pool_without_auto_assign_serves_only_requests() {
     let asking = Request { pool: Some("extra".into()), ..request("a", &[]) };
     assert_eq!(addresses(run(&two_pools(), &asking, &holders(&[]), &[])), Ok(vec!["198.51.100.0".into()]));
     let only_extra = pools("- {name: extra, addresses: [198.51.100.0/31], autoAssign: false}");
@@ -146,7 +146,7 @@ fn a_pool_that_does_not_assign_by_itself_serves_those_that_ask() {
 }
 
 #[test]
-fn asking_for_another_pool_moves_the_service_and_asking_for_its_own_does_not() {
+fn requesting_another_pool_moves_the_service() {
     for (pool, address) in [("extra", "198.51.100.0"), ("public", "192.0.2.2")] {
         let asking = Request { pool: Some(pool.into()), ..request("a", &["192.0.2.2"]) };
         assert_eq!(addresses(run(&two_pools(), &asking, &holders(&[]), &[])), Ok(vec![address.into()]), "{pool}");
@@ -154,7 +154,7 @@ fn asking_for_another_pool_moves_the_service_and_asking_for_its_own_does_not() {
 }
 
 #[test]
-fn an_address_asked_for_is_given_or_refused() {
+fn a_requested_address_is_assigned_or_rejected() {
     let in_use = holders(&[("b", &["192.0.2.1"])]);
     for (pool, address, current, answer) in [
         (None, "192.0.2.3", None, Ok("192.0.2.3")),
@@ -167,25 +167,25 @@ fn an_address_asked_for_is_given_or_refused() {
             None,
             Err("the requested address 192.0.2.3 is in address pool `public`, not in the requested pool `extra`"),
         ),
-        (None, "203.0.113.1", None, Err("the requested address 203.0.113.1 is in no address pool of the inventory")),
+        (
+            None,
+            "203.0.113.1",
+            None,
+            Err("the requested address 203.0.113.1 is not in any address pool of the inventory"),
+        ),
         (
             None,
             "192.0.2.1",
             None,
-            Err("the requested address 192.0.2.1 is in use by service default/b; addresses are not shared"),
+            Err("the requested address 192.0.2.1 is in use by service default/b; addresses cannot be shared"),
         ),
         (
             None,
             "192.0.2.2",
             None,
-            Err("the requested address 192.0.2.2 is in use by another service; addresses are not shared"),
+            Err("the requested address 192.0.2.2 is in use by another service; addresses cannot be shared"),
         ),
-        (
-            Some("nowhere"),
-            "192.0.2.3",
-            None,
-            Err("there is no address pool `nowhere`; pools of the inventory: public, extra"),
-        ),
+        (Some("nowhere"), "192.0.2.3", None, Err("unknown address pool `nowhere`; the inventory has public, extra")),
     ] {
         let asking = Request {
             pool: pool.map(Into::into),
@@ -198,7 +198,7 @@ fn an_address_asked_for_is_given_or_refused() {
 }
 
 #[test]
-fn a_refusal_passes_by_itself_only_if_another_service_can_end_it() {
+fn exhausted_pools_and_taken_addresses_are_temporary_errors() {
     let full = holders(&[("a", &["192.0.2.0", "192.0.2.1"]), ("b", &["192.0.2.2", "192.0.2.3"])]);
     let exhausted = run(&two_pools(), &request("c", &[]), &full, &[]).unwrap_err();
     assert_eq!(exhausted, Refusal::Exhausted { family: Family::V4, pools: "public".into() });
@@ -208,7 +208,7 @@ fn a_refusal_passes_by_itself_only_if_another_service_can_end_it() {
 }
 
 #[test]
-fn of_two_services_with_one_address_the_first_by_name_keeps_it() {
+fn of_two_holders_the_first_by_name_keeps_the_address() {
     let both = holders(&[("a", &["192.0.2.0"]), ("b", &["192.0.2.0"])]);
     assert_eq!(addresses(run(&two_pools(), &request("a", &["192.0.2.0"]), &both, &[])), Ok(vec!["192.0.2.0".into()]));
     let loser = run(&two_pools(), &request("b", &["192.0.2.0"]), &both, &[]).unwrap();
@@ -217,14 +217,14 @@ fn of_two_services_with_one_address_the_first_by_name_keeps_it() {
 }
 
 #[test]
-fn a_service_made_anew_is_no_rival_of_the_one_it_was() {
+fn a_recreated_service_keeps_its_own_address() {
     let before = holders(&[("a", &["192.0.2.0"])]);
-    let anew = Request { uid: "uid-anew".into(), ..request("a", &["192.0.2.0"]) };
-    assert_eq!(addresses(run(&two_pools(), &anew, &before, &[])), Ok(vec!["192.0.2.0".into()]));
+    let recreated = Request { uid: "uid-new".into(), ..request("a", &["192.0.2.0"]) };
+    assert_eq!(addresses(run(&two_pools(), &recreated, &before, &[])), Ok(vec!["192.0.2.0".into()]));
 }
 
 #[test]
-fn of_two_services_with_one_address_the_one_with_the_reservation_keeps_it() {
+fn of_two_holders_the_one_with_the_reservation_keeps_it() {
     let both = holders(&[("a", &["192.0.2.0"]), ("b", &["192.0.2.0"])]);
     let reserved = [("192.0.2.0", "b")];
     let answer = |name| addresses(run(&two_pools(), &request(name, &["192.0.2.0"]), &both, &reserved));
@@ -232,7 +232,7 @@ fn of_two_services_with_one_address_the_one_with_the_reservation_keeps_it() {
 }
 
 #[test]
-fn an_address_asked_for_by_two_is_not_shared_even_if_both_have_it() {
+fn a_requested_address_is_never_shared() {
     let both = holders(&[("a", &["192.0.2.0"]), ("b", &["192.0.2.0"])]);
     let asking = Request { addresses: vec![ip("192.0.2.0")], ..request("b", &["192.0.2.0"]) };
     let refusal = run(&two_pools(), &asking, &both, &[]).unwrap_err();
@@ -240,7 +240,7 @@ fn an_address_asked_for_by_two_is_not_shared_even_if_both_have_it() {
 }
 
 #[test]
-fn a_dual_stack_service_gets_one_address_of_each_family_in_its_order() {
+fn dual_stack_services_get_one_address_per_family_in_order() {
     let pools = two_pools();
     let dual = |families: &[Family]| Request { families: families.to_vec(), ..request("a", &[]) };
     for (families, given) in [
@@ -253,7 +253,7 @@ fn a_dual_stack_service_gets_one_address_of_each_family_in_its_order() {
 }
 
 #[test]
-fn a_service_that_becomes_dual_stack_keeps_what_it_has_and_gets_the_other_family_too() {
+fn a_service_keeps_its_address_when_it_becomes_dual_stack() {
     let dual = Request { families: vec![Family::V4, Family::V6], ..request("a", &["192.0.2.3"]) };
     assert_eq!(
         addresses(run(&two_pools(), &dual, &holders(&[]), &[])),
@@ -264,7 +264,7 @@ fn a_service_that_becomes_dual_stack_keeps_what_it_has_and_gets_the_other_family
 }
 
 #[test]
-fn one_requested_address_of_a_dual_stack_service_leaves_the_other_to_the_pools() {
+fn one_requested_address_leaves_the_other_family_to_the_pools() {
     let asking =
         Request { families: vec![Family::V4, Family::V6], addresses: vec![ip("2001:db8::1")], ..request("a", &[]) };
     assert_eq!(
@@ -274,7 +274,7 @@ fn one_requested_address_of_a_dual_stack_service_leaves_the_other_to_the_pools()
 }
 
 #[test]
-fn a_service_that_requires_both_families_is_refused_with_one_and_one_that_prefers_them_is_not() {
+fn only_require_dual_stack_needs_both_families() {
     let only_v4 = pools("- {name: public, addresses: [192.0.2.0/30]}");
     let dual = |require_all| Request { families: vec![Family::V6, Family::V4], require_all, ..request("a", &[]) };
     assert_eq!(addresses(run(&only_v4, &dual(false), &holders(&[]), &[])), Ok(vec!["192.0.2.0".into()]));
@@ -284,14 +284,14 @@ fn a_service_that_requires_both_families_is_refused_with_one_and_one_that_prefer
 }
 
 #[test]
-fn a_preference_is_no_leave_to_drop_an_address() {
+fn prefer_dual_stack_does_not_drop_an_address() {
     let dual =
         Request { families: vec![Family::V4, Family::V6], require_all: false, ..request("a", &["2001:db8:9::1"]) };
     assert_eq!(run(&two_pools(), &dual, &holders(&[]), &[]), Err(Refusal::Stranded(ip("2001:db8:9::1"))));
 }
 
 #[test]
-fn the_ten_thousandth_service_of_a_huge_pool_is_served_as_fast_as_one_look_at_each() {
+fn the_10000th_service_of_a_huge_pool_is_served_quickly() {
     let huge = pools("- {name: huge, addresses: [10.0.0.0/8, '2001:db8::/64']}");
     let names: Vec<_> = (0..10_000_u32).map(|number| (number.to_string(), (0x0a00_0000 + number).into())).collect();
     let texts: Vec<_> = names.iter().map(|(name, ip): &(String, std::net::Ipv4Addr)| (name, ip.to_string())).collect();
@@ -303,7 +303,8 @@ fn the_ten_thousandth_service_of_a_huge_pool_is_served_as_fast_as_one_look_at_ea
     assert!(took.as_millis() < 500, "{took:?}");
 }
 
-/// What happens to a small world: services are ensured with one request or another, lose the answer or not, and go.
+/// A step of the property test: a service is ensured with some request, and its answer may be lost; a service is deleted; the
+/// reservations are lost; the pool shrinks or grows.
 #[derive(Clone, Debug)]
 enum Step {
     Ensure { service: u8, pool: Option<bool>, address: Option<u8>, families: u8, answer_lost: bool },
@@ -324,7 +325,7 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// Statuses and reservations, as the cluster and the host have them.
+/// Statuses (in the cluster) and reservations (in the host).
 #[derive(Default)]
 struct World {
     statuses: BTreeMap<u8, Vec<IpAddr>>,
@@ -372,7 +373,7 @@ impl World {
 
 proptest! {
     #[test]
-    fn no_address_is_ever_given_twice_and_none_that_may_stay_is_taken_away(steps in prop::collection::vec(step(), 1..60)) {
+    fn no_address_is_assigned_twice_or_changed_needlessly(steps in prop::collection::vec(step(), 1..60)) {
         let mut world = World::default();
         for step in steps {
             match step {
@@ -403,7 +404,7 @@ proptest! {
                     world.statuses.remove(&service);
                     world.held.retain(|_, uid| *uid != format!("uid-{service}"));
                 }
-                // A restart of the host: reservations are gone, statuses are not.
+                // A restart of the host loses the reservations but not the statuses.
                 Step::Forget => world.held.clear(),
                 Step::Shrink => world.shrunk = !world.shrunk,
             }
@@ -413,7 +414,7 @@ proptest! {
     }
 
     #[test]
-    fn calls_at_the_same_time_that_see_no_status_yet_get_different_addresses(count in 1..8_usize) {
+    fn services_without_a_status_get_different_addresses(count in 1..8_usize) {
         let pools = pools("- {name: one, addresses: [192.0.2.0/29]}");
         let mut held = BTreeMap::new();
         let mut given = BTreeSet::new();
@@ -426,7 +427,7 @@ proptest! {
     }
 
     #[test]
-    fn services_that_share_an_address_come_apart_in_any_order(order in Just((0..5_u8).collect::<Vec<_>>()).prop_shuffle(), reserved in proptest::option::of(0..5_u8)) {
+    fn services_sharing_an_address_are_separated_in_any_order(order in Just((0..5_u8).collect::<Vec<_>>()).prop_shuffle(), reserved in proptest::option::of(0..5_u8)) {
         let mut world = World { statuses: (0..5).map(|service| (service, vec![ip("192.0.2.1")])).collect(), ..World::default() };
         world.held.extend(reserved.map(|service| (ip("192.0.2.1"), format!("uid-{service}"))));
         for service in order {

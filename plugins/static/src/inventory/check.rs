@@ -1,4 +1,4 @@
-//! What must hold in an inventory beyond its shape.
+//! Checks of an inventory beyond its structure.
 
 use std::{collections::HashMap, net::IpAddr};
 
@@ -13,16 +13,16 @@ use crate::{
     syntax,
 };
 
-/// Most addresses, and most labels, of one machine (the contract's bounds).
+/// Maximum number of addresses, and of labels, of one machine (limits of the plugin contract).
 const PER_MACHINE: usize = 64;
 
-/// Most prefixes of provider IDs (what the host takes).
+/// Maximum number of provider ID prefixes (a limit of the host).
 const PREFIXES: usize = 64;
 
-/// Values that must be unique, each with the place it was first seen at.
+/// Values that must be unique, each with the position of its first occurrence.
 type Seen = HashMap<String, Location>;
 
-/// Turns the file into the inventory and notes what is wrong on the way.
+/// Converts the file into an inventory and collects the problems.
 #[derive(Default)]
 struct Checker {
     problems: Vec<Problem>,
@@ -30,21 +30,21 @@ struct Checker {
     node_names: Seen,
     provider_ids: Seen,
     pool_names: Seen,
-    /// Addresses of machines, with their place and the name of the machine.
+    /// Addresses of machines, with their position and the name of the machine.
     addresses: HashMap<IpAddr, (Location, String)>,
 }
 
-/// The inventory of this file.
+/// Converts the file into an inventory.
 ///
 /// # Errors
-/// All that is wrong with it, in the order of the file.
+/// Returns all problems, in the order of the file.
 pub(super) fn check(file: file::File) -> Result<Inventory, Problems> {
     let mut checker = Checker::default();
     let inventory = checker.inventory(file);
     if checker.problems.is_empty() {
         return Ok(inventory);
     }
-    // One value is told once, however many rules it breaks.
+    // Each value is reported once, even if it breaks several rules.
     checker.problems.sort_by_key(|problem| (problem.line, problem.column));
     checker.problems.dedup_by_key(|problem| (problem.line, problem.column));
     Err(Problems(checker.problems))
@@ -58,7 +58,7 @@ impl Checker {
         for prefix in file.provider_id_prefixes {
             if !syntax::is_provider_id_prefix(&prefix.value) {
                 let reason =
-                    format!("`{}` is no beginning of a provider ID: it must be SCHEME:// or longer", prefix.value);
+                    format!("`{}` is not a valid provider ID prefix: it must be SCHEME:// or longer", prefix.value);
                 self.problem(prefix.referenced, reason);
             } else if !prefixes.contains(&prefix.value) {
                 prefixes.push(prefix.value);
@@ -66,12 +66,13 @@ impl Checker {
         }
         let machines = file.machines.map(|machines| machines.into_iter().map(|entry| self.machine(entry)).collect());
         for machine in machines.iter().flat_map(Vec::as_slice) {
-            // A listed prefix that covers the ID is meant to be narrower than the scheme.
+            // If a listed prefix covers the provider ID, only that prefix is used, because it may be narrower than the scheme on
+            // purpose.
             let uncovered = machine.provider_id.as_deref().filter(|id| !is_under(&prefixes, id));
             prefixes.extend(uncovered.and_then(syntax::scheme).map(str::to_owned));
         }
         if prefixes.len() > PREFIXES {
-            let reason = format!("provider IDs have {} prefixes, at most {PREFIXES} are allowed", prefixes.len());
+            let reason = format!("provider IDs have {} prefixes, but at most {PREFIXES} are allowed", prefixes.len());
             self.problem(Location::UNKNOWN, reason);
         }
         let pools = self.pools(file.address_pools);
@@ -115,7 +116,7 @@ impl Checker {
             }
             (None, Some(wanted), None) => {
                 if let Some(other) = id.as_ref().filter(|id| id.value != wanted.value) {
-                    let reason = format!("match says provider ID {}, but providerID is {}", wanted.value, other.value);
+                    let reason = format!("match has provider ID {}, but providerID is {}", wanted.value, other.value);
                     self.problem(wanted.referenced, reason);
                 }
                 *id = Some(wanted);
@@ -123,7 +124,7 @@ impl Checker {
             }
             (None, None, Some(text)) => self.ip(&text, &name.value).map_or(Key::ProviderId, Key::Address),
             _ => {
-                self.problem(place, "match takes exactly one of nodeName, providerID and address".to_owned());
+                self.problem(place, "match must have exactly one of nodeName, providerID and address".to_owned());
                 Key::ProviderId
             }
         }
@@ -137,7 +138,7 @@ impl Checker {
     fn provider_id(&mut self, id: &Spanned<String>) {
         if !syntax::is_provider_id(&id.value) {
             let reason = format!(
-                "`{}` is no provider ID: it must be SCHEME:// and a name, at most 512 printable ASCII characters",
+                "`{}` is not a valid provider ID: it must be SCHEME:// followed by a name, with at most 512 printable ASCII characters",
                 id.value
             );
             self.problem(id.referenced, reason);
@@ -169,7 +170,7 @@ impl Checker {
 
     fn ip(&mut self, text: &Spanned<String>, machine: &str) -> Option<IpAddr> {
         let Ok(address) = text.value.parse() else {
-            self.problem(text.referenced, format!("`{}` is no IP address", text.value));
+            self.problem(text.referenced, format!("`{}` is not a valid IP address", text.value));
             return None;
         };
         if let Some(what) = unusable(address) {
@@ -189,10 +190,10 @@ impl Checker {
         labels
             .map(|(key, value)| {
                 if !syntax::is_label_key(&key) {
-                    self.problem(value.referenced, format!("`{key}` is no label key"));
+                    self.problem(value.referenced, format!("`{key}` is not a valid label key"));
                 } else if syntax::is_kubernetes_key(&key) {
                     let reason = format!(
-                        "label `{key}` belongs to Kubernetes: instanceType, zone and region set theirs, others are not to be set here"
+                        "label `{key}` is reserved by Kubernetes: use instanceType, zone and region for theirs, others cannot be set here"
                     );
                     self.problem(value.referenced, reason);
                 }
@@ -204,7 +205,7 @@ impl Checker {
     fn label_value(&mut self, value: Spanned<String>) -> String {
         if !syntax::is_label_value(&value.value) {
             let reason = format!(
-                "`{}` is no label value: at most 63 letters, digits, `-`, `_` and `.`, with a letter or digit at both ends",
+                "`{}` is not a valid label value: at most 63 letters, digits, `-`, `_` and `.`, with a letter or digit at both ends",
                 value.value
             );
             self.problem(value.referenced, reason);
@@ -239,15 +240,15 @@ impl Checker {
         pools
     }
 
-    /// No address may be in two ranges.
+    /// Reports addresses that are in two ranges.
     fn ranges_apart(&mut self, mut ranges: Vec<(Range, Location, usize)>) {
         ranges.sort_by_key(|(range, place, _)| (*range, place.line(), place.column()));
-        // The range that reaches furthest so far: whatever begins within it overlaps.
+        // The range with the highest last address so far: a range that begins within it overlaps.
         let mut widest: Option<(Range, Location)> = None;
         for (range, place, _) in ranges {
             match widest {
                 Some((other, at)) if other.overlaps(&range) => {
-                    let reason = format!("{range} overlaps {other} of line {}", at.line());
+                    let reason = format!("{range} overlaps with {other} in line {}", at.line());
                     self.problem(place, reason);
                     if !other.contains(range.last()) {
                         widest = Some((range, place));
@@ -258,7 +259,7 @@ impl Checker {
         }
     }
 
-    /// A service must not get the address of a machine.
+    /// Reports addresses of machines that are in a pool: a service must not get them.
     fn machines_outside(&mut self, pools: &Pools) {
         let inside: Vec<_> = self
             .addresses
@@ -279,7 +280,7 @@ impl Checker {
 
     fn fixed(&mut self, value: &Spanned<String>, field: &str, expected: &str) {
         if value.value != expected {
-            self.problem(value.referenced, format!("{field} is `{}`; this provider reads `{expected}`", value.value));
+            self.problem(value.referenced, format!("{field} is `{}`, expected `{expected}`", value.value));
         }
     }
 
@@ -295,22 +296,22 @@ impl Checker {
 
     fn count(&mut self, count: usize, what: &str, place: Location) {
         if count > PER_MACHINE {
-            self.problem(place, format!("a machine has at most {PER_MACHINE} {what}, this one has {count}"));
+            self.problem(place, format!("a machine can have at most {PER_MACHINE} {what}, but this one has {count}"));
         }
     }
 
     fn unique(&mut self, seen: fn(&mut Self) -> &mut Seen, key: &str, place: Location, what: &str) {
         let first = *seen(self).entry(key.to_owned()).or_insert(place);
         if first != place {
-            self.problem(place, format!("{what} `{key}` is there twice, first in line {}", first.line()));
+            self.problem(place, format!("duplicate {what} `{key}`, first in line {}", first.line()));
         }
     }
 
-    /// An address belongs to one machine, which may name it more than once: by kind, and to be found by.
+    /// Reports an address that two machines use. One machine may list the same address several times: by type, and in `match`.
     fn unique_address(&mut self, address: IpAddr, place: Location, machine: &str) {
         match self.addresses.get(&address) {
             Some((first, other)) if other != machine => {
-                let reason = format!("address {address} is machine `{other}`'s already, in line {}", first.line());
+                let reason = format!("address {address} is already used by machine `{other}` in line {}", first.line());
                 self.problem(place, reason);
             }
             Some(_) => {}

@@ -1,4 +1,4 @@
-//! The inventory as it is written: shapes for the YAML reader, with the place of every value that may be wrong.
+//! The structure of the inventory file for the YAML parser, with the position of every value that may be invalid.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use serde_saphyr::Spanned;
 
 use crate::machine::{AddressType, State};
 
-/// The whole file.
+/// The complete file.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(crate) struct File {
@@ -15,7 +15,7 @@ pub(crate) struct File {
     pub(crate) kind: Spanned<String>,
     #[serde(default, rename = "providerIDPrefixes")]
     pub(crate) provider_id_prefixes: Vec<Spanned<String>>,
-    /// Absent is not empty: a file that says nothing about machines knows nothing about nodes.
+    /// Absent and empty are different: without `machines`, the inventory knows nothing about nodes.
     pub(crate) machines: Option<Vec<Machine>>,
     #[serde(default)]
     pub(crate) address_pools: Vec<Pool>,
@@ -41,7 +41,7 @@ pub(crate) struct Machine {
     pub(crate) state: State,
 }
 
-/// `match`: what tells the node of a machine; one of these.
+/// `match`: how the node of a machine is found. Exactly one field is set.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(crate) struct Match {

@@ -3,7 +3,7 @@ use crate::machine::{AddressType, Key, State};
 
 const HEAD: &str = "apiVersion: static.skydock.dev/v1alpha1\nkind: Inventory\n";
 
-/// The inventory of this text, which begins in line 3.
+/// Parses the inventory with this text, which begins in line 3.
 fn parse(text: &str) -> Result<Inventory, Problems> {
     Inventory::parse(&format!("{HEAD}{text}"))
 }
@@ -35,14 +35,14 @@ fn the_readme_shows_the_example() {
 }
 
 #[test]
-fn a_file_that_does_not_speak_of_machines_is_told_from_one_that_lists_none() {
+fn missing_machines_differ_from_an_empty_list() {
     assert!(parse("").unwrap().machines.is_none());
     assert!(parse("machines:").unwrap().machines.is_none(), "cut off after the key");
     assert!(parse("machines: []").unwrap().machines.is_some());
 }
 
 #[test]
-fn what_is_no_inventory_is_refused() {
+fn rejects_files_that_are_not_an_inventory() {
     for (text, place, reason) in [
         ("", " ", "the file is empty"),
         ("# only a comment", "", ""),
@@ -57,40 +57,40 @@ fn what_is_no_inventory_is_refused() {
     }
 }
 
-/// Everything that can be wrong in one place, and what is said.
+/// Every possible mistake with its position and its message.
 #[test]
-fn every_mistake_is_told_with_line_and_column() {
+fn every_error_has_line_and_column() {
     for (text, place, reason) in [
         ("machine: []", "3:1", "unknown field `machine`"),
         ("machines: []\nmachines: []", "4:1", "duplicate mapping key: machines"),
         ("machines:\n- name: a\n  zome: x", "5:3", "unknown field `zome`"),
         ("machines:\n- zone: a", "4:3", "missing field `name`"),
         ("machines:\n- name: A", "4:9", "`A` cannot be the name of a machine"),
-        ("machines:\n- name: a\n- name: a", "5:9", "machine `a` is there twice, first in line 4"),
+        ("machines:\n- name: a\n- name: a", "5:9", "duplicate machine `a`, first in line 4"),
         ("machines:\n- name: a\n  match: {nodeName: B_}", "5:21", "`B_` cannot be the name of a node"),
-        ("machines:\n- name: a\n- name: b\n  match: {nodeName: a}", "6:21", "node name `a` is there twice"),
+        ("machines:\n- name: a\n- name: b\n  match: {nodeName: a}", "6:21", "duplicate node name `a`"),
         ("machines:\n- name: a\n  match: {node: x}", "5:11", "unknown field `node`"),
         ("machines:\n- name: a\n  match: {nodeName: x, address: 10.0.0.1}", "5:10", "exactly one of"),
         ("machines:\n- name: a\n  match: {}", "5:10", "exactly one of"),
-        ("machines:\n- name: a\n  match: {address: x}", "5:20", "`x` is no IP address"),
-        ("machines:\n- name: a\n  providerID: x", "5:15", "`x` is no provider ID"),
-        ("machines:\n- name: a\n  providerID: m://", "5:15", "`m://` is no provider ID"),
+        ("machines:\n- name: a\n  match: {address: x}", "5:20", "`x` is not a valid IP address"),
+        ("machines:\n- name: a\n  providerID: x", "5:15", "`x` is not a valid provider ID"),
+        ("machines:\n- name: a\n  providerID: m://", "5:15", "`m://` is not a valid provider ID"),
         ("machines:\n- name: a\n  providerID: m://1\n- name: b\n  providerID: m://1", "7:15", "first in line 5"),
-        (
-            "machines:\n- name: a\n- name: b\n  providerID: static://a",
-            "6:15",
-            "provider ID `static://a` is there twice",
-        ),
+        ("machines:\n- name: a\n- name: b\n  providerID: static://a", "6:15", "duplicate provider ID `static://a`"),
         ("machines:\n- name: a\n  providerID: m://1\n  match: {providerID: m://2}", "6:23", "providerID is m://1"),
-        ("machines:\n- name: a\n  instanceType: a b", "5:17", "`a b` is no label value"),
-        ("machines:\n- name: a\n  zone: a/b", "5:9", "`a/b` is no label value"),
-        ("machines:\n- name: a\n  region: -a", "5:11", "`-a` is no label value"),
+        ("machines:\n- name: a\n  instanceType: a b", "5:17", "`a b` is not a valid label value"),
+        ("machines:\n- name: a\n  zone: a/b", "5:9", "`a/b` is not a valid label value"),
+        ("machines:\n- name: a\n  region: -a", "5:11", "`-a` is not a valid label value"),
         ("machines:\n- name: a\n  state: off", "5:10", "off"),
-        ("machines:\n- name: a\n  labels: {a b: c}", "5:17", "`a b` is no label key"),
-        ("machines:\n- name: a\n  labels: {x.k8s.io/a: c}", "5:24", "belongs to Kubernetes"),
-        ("machines:\n- name: a\n  labels: {a: b c}", "5:15", "`b c` is no label value"),
+        ("machines:\n- name: a\n  labels: {a b: c}", "5:17", "`a b` is not a valid label key"),
+        ("machines:\n- name: a\n  labels: {x.k8s.io/a: c}", "5:24", "is reserved by Kubernetes"),
+        ("machines:\n- name: a\n  labels: {a: b c}", "5:15", "`b c` is not a valid label value"),
         ("machines:\n- name: a\n  addresses: [{type: IP, address: 10.0.0.1}]", "5:22", "unknown variant `IP`"),
-        ("machines:\n- name: a\n  addresses: [{type: InternalIP, address: x}]", "5:43", "`x` is no IP address"),
+        (
+            "machines:\n- name: a\n  addresses: [{type: InternalIP, address: x}]",
+            "5:43",
+            "`x` is not a valid IP address",
+        ),
         ("machines:\n- name: a\n  addresses: [{type: ExternalIP, address: 127.0.0.1}]", "5:43", "it is loopback"),
         ("machines:\n- name: a\n  match: {address: 'fe80::1'}", "5:20", "cannot be the address of a machine"),
         ("machines:\n- name: a\n  addresses: [{type: Hostname, address: X}]", "5:41", "cannot be a host name"),
@@ -102,23 +102,23 @@ fn every_mistake_is_told_with_line_and_column() {
         (
             "machines:\n- name: a\n  match: {address: 10.0.0.1}\n- name: b\n  addresses: [{type: ExternalIP, address: 10.0.0.1}]",
             "7:43",
-            "machine `a`'s already, in line 5",
+            "already used by machine `a` in line 5",
         ),
         ("providerIDPrefixes: [metal]", "3:22", "must be SCHEME:// or longer"),
         ("addressPools:\n- name: a", "4:3", "missing field `addresses`"),
         ("addressPools:\n- name: a\n  addresses: []", "4:9", "`a` has no addresses"),
         ("addressPools:\n- name: a_b\n  addresses: [192.0.2.1]", "4:9", "cannot be the name of an address pool"),
-        ("addressPools:\n- name: a\n  addresses: [192.0.2.1/28]", "5:15", "write 192.0.2.0/28"),
+        ("addressPools:\n- name: a\n  addresses: [192.0.2.1/28]", "5:15", "use 192.0.2.0/28"),
         ("addressPools:\n- name: a\n  addresses: [192.0.2.1]\n  autoAssign: maybe", "6:15", ""),
         (
             "addressPools:\n- {name: a, addresses: [192.0.2.1]}\n- {name: a, addresses: [192.0.2.2]}",
             "5:10",
-            "address pool `a` is there twice, first in line 4",
+            "duplicate address pool `a`, first in line 4",
         ),
         (
             "addressPools:\n- {name: a, addresses: [192.0.2.0/28]}\n- {name: b, addresses: [192.0.2.15-192.0.2.16]}",
             "5:25",
-            "192.0.2.15-192.0.2.16 overlaps 192.0.2.0-192.0.2.15 of line 4",
+            "192.0.2.15-192.0.2.16 overlaps with 192.0.2.0-192.0.2.15 in line 4",
         ),
         (
             "machines:\n- {name: a, addresses: [{type: InternalIP, address: 192.0.2.3}]}\naddressPools:\n- {name: p, addresses: [192.0.2.0/28]}",
@@ -133,7 +133,7 @@ fn every_mistake_is_told_with_line_and_column() {
 }
 
 #[test]
-fn all_mistakes_are_told_at_once_in_the_order_of_the_file() {
+fn all_errors_are_reported_in_file_order() {
     let told = problems(
         "machines:\n- name: A\n- name: b\n  zone: a b\naddressPools:\n- {name: a, addresses: [192.0.2.1/28, nonsense]}",
     );
@@ -142,12 +142,12 @@ fn all_mistakes_are_told_at_once_in_the_order_of_the_file() {
 }
 
 #[test]
-fn a_range_inside_a_wide_one_is_found_past_a_narrow_one_between() {
+fn overlap_with_a_wide_range_is_found_past_a_narrow_one() {
     let told = problems(
         "addressPools:\n- {name: a, addresses: [10.0.0.0/8, 10.1.0.0/16]}\n- {name: b, addresses: [10.9.0.1]}",
     );
     assert_eq!(told.len(), 2, "{told:#?}");
-    assert!(told[1].contains("10.9.0.1 overlaps 10.0.0.0-10.255.255.255 of line 4"), "{told:#?}");
+    assert!(told[1].contains("10.9.0.1 overlaps with 10.0.0.0-10.255.255.255 in line 4"), "{told:#?}");
 }
 
 #[test]
@@ -157,20 +157,20 @@ fn a_machine_may_name_its_own_address_more_than_once() {
 }
 
 #[test]
-fn a_machine_may_state_the_provider_id_it_would_get() {
+fn a_machine_may_state_its_default_provider_id() {
     parse("machines:\n- name: a\n  providerID: static://a").unwrap();
     parse("machines:\n- name: a\n  match: {providerID: static://a}").unwrap();
 }
 
 #[test]
-fn addresses_are_told_in_canonical_text() {
+fn addresses_are_canonicalized() {
     let machines =
         parse("machines:\n- name: a\n  addresses: [{type: InternalIP, address: '2001:DB8:0::1'}]").unwrap().machines;
     assert_eq!(machines.unwrap().all()[0].addresses, [(AddressType::InternalIP, "2001:db8::1".to_owned())]);
 }
 
 #[test]
-fn numbers_where_text_is_wanted_are_text() {
+fn numbers_are_accepted_as_text() {
     let machines =
         parse("machines:\n- name: 7\n  zone: 1\n  labels: {rack: 0x1f, up: true}").unwrap().machines.unwrap();
     let machine = &machines.all()[0];
@@ -179,7 +179,7 @@ fn numbers_where_text_is_wanted_are_text() {
 }
 
 #[test]
-fn a_prefix_longer_than_the_scheme_keeps_the_scheme_to_others() {
+fn a_provider_id_prefix_limits_which_ids_are_owned() {
     let inventory =
         parse("providerIDPrefixes: ['aws:///eu-1a/']\nmachines:\n- {name: a, providerID: 'aws:///eu-1a/i-1'}").unwrap();
     assert_eq!(inventory.provider_id_prefixes, ["static://", "aws:///eu-1a/"]);
@@ -188,16 +188,16 @@ fn a_prefix_longer_than_the_scheme_keeps_the_scheme_to_others() {
 }
 
 #[test]
-fn more_prefixes_than_the_host_takes_are_refused() {
+fn rejects_more_than_64_provider_id_prefixes() {
     let machine = |number| format!("- {{name: m{number}, providerID: 's{number}://x'}}\n");
     let text = format!("machines:\n{}", (1..64).map(machine).collect::<String>());
     assert_eq!(parse(&text).unwrap().provider_id_prefixes.len(), 64, "static:// is the first");
     let told = problems(&(text + &machine(64)));
-    assert_eq!(told, ["i: provider IDs have 65 prefixes, at most 64 are allowed"]);
+    assert_eq!(told, ["i: provider IDs have 65 prefixes, but at most 64 are allowed"]);
 }
 
 #[test]
-fn more_of_a_machine_than_the_contract_allows_is_refused() {
+fn rejects_more_than_64_addresses_or_labels_of_a_machine() {
     let entries = |of: fn(usize) -> String, count| (0..count).map(of).collect::<Vec<_>>().join(", ");
     let addresses = |count| {
         let list = entries(|number| format!("{{type: InternalIP, address: 10.0.0.{number}}}"), count);
@@ -208,12 +208,12 @@ fn more_of_a_machine_than_the_contract_allows_is_refused() {
         format!("machines:\n- {{name: m, labels: {{{list}}}}}")
     };
     assert!(parse(&addresses(64)).is_ok() && parse(&labels(64)).is_ok());
-    assert_eq!(problems(&addresses(65)), ["i:4:10: a machine has at most 64 addresses, this one has 65"]);
-    assert_eq!(problems(&labels(65)), ["i:4:10: a machine has at most 64 labels, this one has 65"]);
+    assert_eq!(problems(&addresses(65)), ["i:4:10: a machine can have at most 64 addresses, but this one has 65"]);
+    assert_eq!(problems(&labels(65)), ["i:4:10: a machine can have at most 64 labels, but this one has 65"]);
 }
 
 #[test]
-fn a_bomb_of_aliases_is_refused() {
+fn rejects_an_alias_bomb() {
     let mut text = String::from("a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n");
     for level in 1..9 {
         let last = level - 1;
@@ -223,7 +223,7 @@ fn a_bomb_of_aliases_is_refused() {
 }
 
 #[test]
-fn five_thousand_machines_are_read_in_no_time() {
+fn five_thousand_machines_can_be_parsed() {
     let machine = |number: usize| {
         let (high, low) = (number / 250, number % 250);
         format!(

@@ -1,22 +1,22 @@
-//! Where a request goes, read of its URL.
+//! Parses the URL of a request.
 
-/// What an URL says.
+/// Parts of a URL.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Address<'a> {
-    /// `https`, else `http`.
+    /// True for `https`, false for `http`.
     pub(super) secure: bool,
-    /// Host and, if it is written, port.
+    /// Host, and port if the URL has one.
     pub(super) authority: &'a str,
-    /// Path and query as they are sent, apart from the `/` that a query without a path needs before it. May be empty.
+    /// Path and query as they are sent, without the `/` that is added to a URL without a path. May be empty.
     path_and_query: &'a str,
 }
 
 impl<'a> Address<'a> {
-    /// Reads an absolute URL of `http` or `https`. A fragment is left out, as it is never sent.
+    /// Parses an absolute URL with the scheme `http` or `https`. A fragment is ignored, because it is never sent.
     ///
     /// # Errors
     ///
-    /// What is wrong with it, as the end of a sentence.
+    /// What is wrong with the URL, as the end of a sentence.
     pub(super) fn parse(url: &'a str) -> Result<Self, &'static str> {
         if !url.bytes().all(|byte| byte.is_ascii_graphic()) {
             return Err("has a character that must be percent-encoded");
@@ -37,20 +37,20 @@ impl<'a> Address<'a> {
         Ok(Self { secure, authority, path_and_query })
     }
 
-    /// What is asked for.
+    /// Returns path and query, with a leading `/`.
     pub(super) fn path_and_query(&self) -> String {
         let slash = if self.path_and_query.starts_with('/') { "" } else { "/" };
         format!("{slash}{}", self.path_and_query)
     }
 
-    /// The URL as the host sends it.
+    /// Returns the URL as the host sends it.
     #[cfg_attr(target_arch = "wasm32", allow(dead_code, reason = "wasi:http takes the parts"))]
     pub(super) fn url(&self) -> String {
         let scheme = if self.secure { "https" } else { "http" };
         format!("{scheme}://{}{}", self.authority, self.path_and_query())
     }
 
-    /// The URL for people: without its query, which may hold what is nobody's business.
+    /// Returns the URL for messages: without its query, which may contain secrets.
     pub(super) fn shown(&self) -> String {
         let url = self.url();
         url.split_once('?').map_or(url.as_str(), |(before, _)| before).to_owned()
@@ -62,7 +62,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_url_is_read_into_its_parts() {
+    fn parses_a_url_into_its_parts() {
         let table = [
             ("https://cloud.example", (true, "cloud.example", "/")),
             ("HTTP://cloud.example:8080/v1/a?b=c#d", (false, "cloud.example:8080", "/v1/a?b=c")),
@@ -76,7 +76,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_url_of_a_cloud_is_refused() {
+    fn rejects_invalid_urls() {
         for url in ["", "/v1", "cloud.example/v1", "ftp://a/", "https://", "https:///a", "https://:80/", "https://é/"]
         {
             assert!(Address::parse(url).is_err(), "{url}");
@@ -87,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn what_people_see_has_no_query() {
+    fn a_shown_url_omits_the_query() {
         let shown = |url| Address::parse(url).unwrap().shown();
         assert_eq!(shown("https://a?token=secret"), "https://a/");
         assert_eq!(shown("https://a:1/b"), "https://a:1/b");

@@ -1,36 +1,36 @@
-//! Why there is no answer.
+//! Reasons why there is no response.
 use std::time::Duration;
 
 use crate::types::CloudError;
 
-/// What both backends make of their errors.
+/// Errors of both backends.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[cfg_attr(not(target_arch = "wasm32"), allow(dead_code, reason = "natively there is no host that refuses"))]
 pub(super) enum Failure {
-    /// The host does not send it. Its code, as `wasi:http` writes it.
+    /// The host does not send the request. Contains the error code in the notation of `wasi:http`.
     #[error(
-        "the host refuses to send it ({0}): the operator's rules do not permit it, or its credential was refused; the host's log says which"
+        "the host denied the request ({0}): no egress rule allows it, or its credential was rejected; see the host's log"
     )]
     Refused(String),
-    /// No connection, or one that broke, or an answer that is no HTTP. What happened.
+    /// There was no connection, or it broke, or the response is not valid HTTP. Contains what happened.
     #[error("{0}")]
     Unreachable(String),
-    /// No whole answer in time.
+    /// There was no complete response in time.
     #[error("no answer within {0:?}")]
     Late(Duration),
-    /// The call was over before it could be sent.
-    #[error("it was not sent, as no time is left in this call")]
+    /// The call's deadline passed before the request could be sent.
+    #[error("it was not sent because the deadline of the call has passed")]
     NotSent,
-    /// The answer's body has more bytes than this.
-    #[error("the answer has more than {0} bytes of body, and no more are read")]
+    /// The body of the response exceeds this number of bytes.
+    #[error("the body of the answer exceeds the limit of {0} bytes")]
     TooLarge(usize),
-    /// The host, or the request, is not as it should be. What is wrong.
+    /// The host or the request is faulty. Contains what is wrong.
     #[error("{0}")]
     Wrong(String),
 }
 
 impl Failure {
-    /// What the caller is told. `request` is its method and URL, for people.
+    /// Converts the failure to an error for the caller. `request` is the request's method and URL for messages.
     pub(super) fn told(&self, request: &str) -> CloudError {
         let message = format!("{request}: {self}");
         match self {
@@ -46,7 +46,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_failure_is_an_error_of_the_contract() {
+    fn each_failure_maps_to_a_cloud_error() {
         let told = |failure: Failure| failure.told("GET https://c/");
         let refused = told(Failure::Refused("HTTP-request-denied".into()));
         assert!(matches!(&refused, CloudError::Denied(text) if text.contains("(HTTP-request-denied)")), "{refused:?}");
@@ -55,8 +55,7 @@ mod tests {
         let broken = CloudError::unavailable("GET https://c/: connection refused");
         assert_eq!(told(Failure::Unreachable("connection refused".into())), broken);
         assert!(matches!(told(Failure::NotSent), CloudError::Unavailable(_)));
-        let large =
-            CloudError::internal("GET https://c/: the answer has more than 9 bytes of body, and no more are read");
+        let large = CloudError::internal("GET https://c/: the body of the answer exceeds the limit of 9 bytes");
         assert_eq!(told(Failure::TooLarge(9)), large);
         assert!(matches!(told(Failure::Wrong("x".into())), CloudError::Internal(_)));
     }

@@ -1,4 +1,4 @@
-//! Requests of a plugin: by `wasi:http/outgoing-handler`, many at once in one thread.
+//! Requests of a plugin through `wasi:http/outgoing-handler`, several concurrently in one thread.
 use std::collections::VecDeque;
 use std::time::Duration;
 
@@ -17,19 +17,19 @@ mod exchange;
 mod head;
 mod upload;
 
-/// A request in the air.
+/// A request in flight.
 struct Flight {
-    /// Which one it is.
+    /// Index of the request.
     index: usize,
-    /// Its method and URL, for people.
+    /// The request's method and URL for messages.
     name: String,
     exchange: Exchange,
     limit: Duration,
-    /// On the monotonic clock, in nanoseconds.
+    /// Time on the monotonic clock, in nanoseconds.
     deadline: u64,
 }
 
-/// Sends all requests, `at_once` of them at a time.
+/// Sends all requests, at most `at_once` concurrently.
 pub(super) fn send_all(requests: Vec<Request>, at_once: usize) -> Vec<Answered<Response>> {
     let mut answers: Vec<Option<Answered<Response>>> = requests.iter().map(|_| None).collect();
     let mut answer = |index: usize, answer| {
@@ -62,7 +62,7 @@ pub(super) fn send_all(requests: Vec<Request>, at_once: usize) -> Vec<Answered<R
                 }
             })
             .collect();
-        // One that is over makes room for the next, which is begun before anything is waited for.
+        // A request that has ended makes room for the next one, which is started before waiting.
         if flights.len() < at_once && !waiting.is_empty() {
             continue;
         }
@@ -72,7 +72,7 @@ pub(super) fn send_all(requests: Vec<Request>, at_once: usize) -> Vec<Answered<R
     answers.into_iter().map(|answer| answer.unwrap_or_else(lost)).collect()
 }
 
-/// Until any of them can go on, or has to end.
+/// Waits until a request can continue or reaches its deadline.
 fn wait(flights: &[Flight]) {
     let Some(deadline) = flights.iter().map(|flight| flight.deadline).min() else { return };
     let timer = monotonic_clock::subscribe_instant(deadline);
@@ -99,7 +99,8 @@ impl Flight {
         Ok(Self { index, name, exchange, limit, deadline })
     }
 
-    /// Goes as far as it can without waiting; answers if it is over. Being late is looked at last: an answer that is there counts.
+    /// Continues as far as possible without waiting. Returns the result when the request has ended. The deadline is checked last: a
+    /// response that has arrived counts.
     fn step(&mut self, now: u64) -> Option<Answered<Response>> {
         let answer = match self.exchange.step() {
             Some(answer) => answer,

@@ -1,4 +1,4 @@
-//! Requests of a plugin's unit tests, which are built natively: over plain HTTP, to a server that stands in for the cloud.
+//! Requests in a plugin's unit tests, which are built natively: plain HTTP to a server that stands in for the cloud.
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
@@ -17,7 +17,7 @@ mod intercept;
 
 pub use intercept::{Interception, intercept};
 
-/// Sends all requests, `at_once` of them at a time, each in a thread of its own or the caller's.
+/// Sends all requests, at most `at_once` concurrently, in threads that include the caller's.
 pub(super) fn send_all(requests: Vec<Request>, at_once: usize) -> Vec<Answered<Response>> {
     let threads = at_once.min(requests.len());
     let interceptors = intercept::here();
@@ -35,7 +35,7 @@ pub(super) fn send_all(requests: Vec<Request>, at_once: usize) -> Vec<Answered<R
         }
     };
     std::thread::scope(|scope| {
-        // The caller is one of them, so that a panic of its hand is its own.
+        // The caller's thread sends requests too, so that a panic in its interceptor is a panic of the caller.
         (1..threads).for_each(|_| drop(scope.spawn(work)));
         work();
     });
@@ -46,7 +46,7 @@ pub(super) fn send_all(requests: Vec<Request>, at_once: usize) -> Vec<Answered<R
 
 fn send(mut request: Request, interceptors: &intercept::Interceptors) -> Answered<Response> {
     if let Some(answer) = interceptors.answer(&mut request) {
-        // What a plugin could not send, its unit test cannot either.
+        // A unit test cannot send what a plugin could not send.
         return Prepared::new(&request).map(|_| answer);
     }
     let prepared = Prepared::new(&request)?;
@@ -74,7 +74,7 @@ fn exchange(request: &Request, prepared: &Prepared<'_>, limit: Duration) -> Resu
 }
 
 fn call(request: &Request, prepared: &Prepared<'_>, limit: Duration) -> Result<Answer<Body>, ureq::Error> {
-    // No proxy, no redirects and no headers of its own: what a plugin's host does not add, this does not.
+    // No proxy, no redirects and no additional headers: the host of a plugin does not add them either.
     let agent: Agent = Agent::config_builder()
         .http_status_as_error(false)
         .max_redirects(0)

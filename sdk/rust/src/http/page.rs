@@ -1,10 +1,10 @@
-//! Lists that a cloud hands out page by page.
+//! Lists that a cloud returns page by page.
 use super::{Request, Response, send};
 use crate::Result;
 use crate::types::CloudError;
 
-/// Asks for page after page, and answers what is on all of them, in order. `next` reads a page: what is on it, and what asks
-/// for the next one if there is one.
+/// Requests all pages, and returns their elements in order. `next` reads a page: it returns the elements, and the request for the next
+/// page if there is one.
 ///
 /// ```
 /// use serde::Deserialize;
@@ -36,9 +36,8 @@ use crate::types::CloudError;
 ///
 /// # Errors
 ///
-/// Those of [`send`], [`Response::error`] for a page that is no success, those of `next`, and
-/// [`internal`](CloudError::Internal) if a page leads to itself. Nothing is answered of the pages before: half a list would
-/// look like a whole one.
+/// Those of [`send`], [`Response::error`] for a page that is not a success, those of `next`, and [`internal`](CloudError::Internal) if
+/// a page leads to itself. The elements of earlier pages are not returned: an incomplete list would look like a complete one.
 pub fn pages<T>(
     first: Request,
     mut next: impl FnMut(&Response) -> Result<(Vec<T>, Option<Request>)>,

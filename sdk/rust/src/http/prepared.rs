@@ -1,4 +1,4 @@
-//! What is sent, of what was asked for: the same in a plugin and in its unit tests.
+//! Checks and completes a request, in the same way in a plugin and in its unit tests.
 use std::borrow::Cow;
 
 use super::address::Address;
@@ -6,7 +6,7 @@ use super::{Method, Request};
 use crate::Result;
 use crate::types::CloudError;
 
-/// What the host sets, and `wasi:http` takes of no plugin.
+/// Headers that the host sets, and that `wasi:http` does not accept from a plugin.
 const OF_THE_HOST: [&str; 11] = [
     "connection",
     "content-length",
@@ -21,30 +21,31 @@ const OF_THE_HOST: [&str; 11] = [
     "upgrade",
 ];
 
-/// Bytes that a host takes at most, as `wit/v0.1.0/plugin.wit` says; it ends a call that hands it more.
+/// Maximum number of bytes of the authority that a host accepts, as stated in `wit/v0.1.0/plugin.wit`; it ends a call that exceeds
+/// this.
 const AUTHORITY: usize = 512;
-/// Bytes of path and query.
+/// Maximum number of bytes of path and query.
 const PATH: usize = 8 << 10;
-/// Bytes of headers.
+/// Maximum number of bytes of all headers.
 const HEADERS: usize = 16 << 10;
-/// What the host counts of each header besides its letters: the sizes of two values of the `http` crate.
+/// Bytes that the host counts for each header in addition to its text: the sizes of two types of the `http` crate.
 const HEADER: usize = 72;
 
-/// A request that can be sent.
+/// A request that is ready to be sent.
 #[derive(Debug)]
 pub(super) struct Prepared<'a> {
-    /// Where to.
+    /// Target of the request.
     pub(super) address: Address<'a>,
-    /// All headers, `content-length` included.
+    /// All headers, including `content-length`.
     pub(super) headers: Vec<(&'a str, Cow<'a, str>)>,
 }
 
 impl<'a> Prepared<'a> {
-    /// Reads a request.
+    /// Checks a request.
     ///
     /// # Errors
     ///
-    /// [`internal`](CloudError::Internal) if it is malformed, which no retry and no other object would mend.
+    /// [`internal`](CloudError::Internal) if the request is malformed: neither a retry nor a change of the object would fix it.
     pub(super) fn new(request: &'a Request) -> Result<Self> {
         let address = Address::parse(&request.url).map_err(|what| {
             let url = request.url.split(['?', '#']).next().filter(|url| !url.contains('@')).unwrap_or("not shown");
@@ -71,7 +72,7 @@ impl<'a> Prepared<'a> {
         let mut headers: Vec<(&str, Cow<'_, str>)> = Vec::with_capacity(request.headers.len() + 1);
         for (name, value) in &request.headers {
             if !is_name(name) {
-                return Err(refused(name, "is no name of a header"));
+                return Err(refused(name, "is not a name of a header"));
             }
             if OF_THE_HOST.iter().any(|other| name.eq_ignore_ascii_case(other)) {
                 return Err(refused(name, "is set by the host"));
@@ -81,7 +82,7 @@ impl<'a> Prepared<'a> {
             }
             headers.push((name.as_str(), value.into()));
         }
-        // A server may insist on a length where there is to be a body, and clouds do (411).
+        // Some servers, clouds among them, require a length for methods that usually have a body (status 411).
         if !request.body.is_empty() || matches!(request.method, Method::Post | Method::Put | Method::Patch) {
             headers.push(("content-length", request.body.len().to_string().into()));
         }
@@ -92,7 +93,7 @@ impl<'a> Prepared<'a> {
     }
 }
 
-/// Whether this is a token of RFC 9110, 5.6.2.
+/// Returns whether this is a token of RFC 9110, 5.6.2.
 fn is_name(name: &str) -> bool {
     let is_part = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
     !name.is_empty() && name.bytes().all(is_part)
@@ -103,7 +104,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_length_is_said_where_a_body_is_expected() {
+    fn content_length_is_set_where_a_body_is_expected() {
         let length = |request: Request| {
             let prepared = Prepared::new(&request).unwrap();
             prepared.headers.iter().find(|(name, _)| *name == "content-length").map(|(_, value)| value.to_string())
@@ -115,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn what_would_end_the_call_is_refused_before() {
+    fn requests_beyond_the_limits_of_the_host_are_rejected() {
         let refusal = |request: Request| match Prepared::new(&request) {
             Ok(_) => None,
             Err(CloudError::Internal(message)) => Some(message),
@@ -140,15 +141,15 @@ mod tests {
     }
 
     #[test]
-    fn a_malformed_request_is_refused_and_says_why() {
+    fn a_malformed_request_is_rejected_with_the_reason() {
         let refusal = |request: Request| match Prepared::new(&request) {
             Err(CloudError::Internal(message)) => message,
             other => panic!("{other:?}"),
         };
         let header = |name: &str, value: &str| refusal(Request::get("https://c/p?q=secret").header(name, value));
         assert_eq!(header("Host", "x"), "GET https://c/p: the header `Host` is set by the host");
-        assert_eq!(header("a b", "x"), "GET https://c/p: the header `a b` is no name of a header");
-        assert_eq!(header("", "x"), "GET https://c/p: the header `` is no name of a header");
+        assert_eq!(header("a b", "x"), "GET https://c/p: the header `a b` is not a name of a header");
+        assert_eq!(header("", "x"), "GET https://c/p: the header `` is not a name of a header");
         let split = "GET https://c/p: the header `a` has a control character in its value";
         assert_eq!(header("a", "x\r\nb: secret"), split);
         let url = refusal(Request::get("https://user:secret@c/"));

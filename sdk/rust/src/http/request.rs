@@ -1,4 +1,4 @@
-//! What is asked of a cloud.
+//! Requests to a cloud.
 use std::fmt;
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use super::encode;
 use crate::Result;
 use crate::types::CloudError;
 
-/// What is to be done.
+/// Method of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[allow(missing_docs, reason = "those of RFC 9110 and RFC 5789")]
 pub enum Method {
@@ -35,57 +35,57 @@ impl fmt::Display for Method {
     }
 }
 
-/// One request. `Debug` shows neither query nor values of headers nor body, which may hold secrets.
+/// One request. `Debug` omits the query, the values of headers, and the body, because they may contain secrets.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Request {
-    /// What is to be done.
+    /// Method of the request.
     pub method: Method,
-    /// Absolute, percent-encoded, of `https` or `http`.
+    /// Absolute, percent-encoded URL with the scheme `https` or `http`.
     pub url: String,
-    /// Names and values, in order; case of names says nothing. Not those the host sets: `Host`, `Content-Length`,
-    /// `Connection` and the like.
+    /// Names and values, in order; names are not case-sensitive. Headers that the host sets are not allowed: `Host`, `Content-Length`,
+    /// `Connection` and similar ones.
     pub headers: Vec<(String, String)>,
-    /// May be empty.
+    /// The body; may be empty.
     pub body: Vec<u8>,
     pub(super) limit: Option<Duration>,
     pub(super) at_most: usize,
 }
 
-/// What an answer has at most, in bytes: what the host lets through too, and an eighth of a plugin's memory.
+/// Default maximum size of a response's body in bytes: the host's limit as well, and an eighth of a plugin's memory.
 const AT_MOST: usize = 16 << 20;
 
 impl Request {
-    /// A request without headers and body.
+    /// Creates a request without headers and body.
     pub fn new(method: Method, url: impl Into<String>) -> Self {
         Self { method, url: url.into(), headers: Vec::new(), body: Vec::new(), limit: None, at_most: AT_MOST }
     }
 
-    /// Reads.
+    /// Creates a GET request, which reads a resource.
     pub fn get(url: impl Into<String>) -> Self {
         Self::new(Method::Get, url)
     }
 
-    /// Has something done or made.
+    /// Creates a POST request, which creates something or starts an action.
     pub fn post(url: impl Into<String>) -> Self {
         Self::new(Method::Post, url)
     }
 
-    /// Puts something there, whole.
+    /// Creates a PUT request, which replaces a whole resource.
     pub fn put(url: impl Into<String>) -> Self {
         Self::new(Method::Put, url)
     }
 
-    /// Changes a part.
+    /// Creates a PATCH request, which changes a part of a resource.
     pub fn patch(url: impl Into<String>) -> Self {
         Self::new(Method::Patch, url)
     }
 
-    /// Deletes.
+    /// Creates a DELETE request.
     pub fn delete(url: impl Into<String>) -> Self {
         Self::new(Method::Delete, url)
     }
 
-    /// Adds a header, also if there is one of that name already.
+    /// Adds a header, even if there is one with this name.
     #[must_use]
     pub fn header(mut self, name: &str, value: impl Into<String>) -> Self {
         self.headers.push((name.to_owned(), value.into()));
@@ -109,12 +109,12 @@ impl Request {
         self
     }
 
-    /// Sets the body to a value as JSON, and its type to `application/json` unless there is a `Content-Type` already, such as
+    /// Sets the body to a value as JSON, and `Content-Type` to `application/json` unless the request has that header, for example with
     /// `application/merge-patch+json`.
     ///
     /// # Errors
     ///
-    /// [`internal`](CloudError::Internal) if the value has no JSON, as a map whose keys are no text.
+    /// [`internal`](CloudError::Internal) if the value cannot be written as JSON, for example a map whose keys are not strings.
     pub fn json<T: Serialize + ?Sized>(self, body: &T) -> Result<Self> {
         let body = serde_json::to_vec(body).map_err(|error| {
             CloudError::internal(format!("the body of a request cannot be written as JSON: {error}"))
@@ -122,28 +122,28 @@ impl Request {
         Ok(self.body("application/json", body))
     }
 
-    /// Sets the body to pairs as a form in a browser has them (`application/x-www-form-urlencoded`).
+    /// Sets the body to pairs, encoded like an HTML form (`application/x-www-form-urlencoded`).
     #[must_use]
     pub fn form<'a>(self, pairs: impl IntoIterator<Item = (&'a str, &'a str)>) -> Self {
-        // A form's blank is a plus; that of a query is not, for whoever signs it.
+        // A form encodes a space as `+`. A query must not: whoever signs it expects `%20`.
         self.body("application/x-www-form-urlencoded", encode::pairs(pairs).replace("%20", "+").into_bytes())
     }
 
-    /// Sets the body to a text of a type, such as `text/xml; charset=utf-8`.
+    /// Sets the body to a text with the given content type, for example `text/xml; charset=utf-8`.
     #[must_use]
     pub fn text(self, content_type: &str, body: impl Into<String>) -> Self {
         self.body(content_type, body.into().into_bytes())
     }
 
-    /// Sets how long the whole of it may take, body of the answer included, from when it is sent. Without this, and at most,
-    /// it is what is left of the running call, less a second in which to answer.
+    /// Sets the time limit for the complete exchange, including the body of the response, from the moment it is sent. Both the default
+    /// and the maximum are the remaining time of the current call, less one second in which to return its result.
     #[must_use]
     pub fn timeout(mut self, limit: Duration) -> Self {
         self.limit = Some(limit);
         self
     }
 
-    /// Sets how many bytes of body the answer may have; 16 MiB without this. A larger one is an error.
+    /// Sets the maximum size of the response's body in bytes; the default is 16 MiB. A larger body is an error.
     #[must_use]
     pub fn at_most(mut self, bytes: usize) -> Self {
         self.at_most = bytes;
@@ -179,7 +179,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_query_is_added_to_what_is_there() {
+    fn a_query_is_appended_to_the_url() {
         let url = |url: &str| Request::get(url).query([("a", "1 2"), ("b", "é")]).url;
         assert_eq!(url("https://c/p"), "https://c/p?a=1%202&b=%C3%A9");
         assert_eq!(url("https://c/p?"), "https://c/p?a=1%202&b=%C3%A9");
@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn a_body_has_a_type_unless_it_has_one_already() {
+    fn a_body_sets_the_content_type_unless_it_is_set() {
         let types = |request: Request| request.headers;
         let json = |request: Request| request.json(&BTreeMap::from([("a", [1, 2])])).unwrap();
         let patch = Request::patch("https://c/").header("Content-Type", "application/merge-patch+json");
@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_has_sixteen_mebibytes_unless_asked_otherwise() {
+    fn answers_are_limited_to_16_mib_by_default() {
         let request = Request::get("https://c/");
         assert_eq!((request.at_most, request.limit), (16 * 1024 * 1024, None));
         let request = request.at_most(7).timeout(Duration::from_secs(2));
@@ -215,13 +215,13 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_json_is_an_error() {
+    fn a_value_that_json_cannot_express_is_an_error() {
         let answer = Request::post("https://c/").json(&BTreeMap::from([([1], 2)]));
         assert!(matches!(answer, Err(CloudError::Internal(_))), "{answer:?}");
     }
 
     #[test]
-    fn no_secret_is_shown() {
+    fn debug_output_of_a_request_hides_secrets() {
         let request = Request::post("https://c/p?token=secret").header("X-Auth-Token", "secret").text("a/b", "secret");
         let shown = format!("{request:?}");
         assert!(

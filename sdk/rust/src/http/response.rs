@@ -1,4 +1,4 @@
-//! What a cloud answers.
+//! Responses of a cloud.
 use std::fmt::Write as _;
 use std::time::{Duration, SystemTime};
 
@@ -8,55 +8,55 @@ use super::{retry_after, said};
 use crate::Result;
 use crate::types::CloudError;
 
-/// An answer, whole.
+/// A complete response.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Response {
-    /// Such as 200.
+    /// Status code, for example 200.
     pub status: u16,
-    /// Names, in lower case, and values, in the order they came in. What is no UTF-8 in a value is replaced.
+    /// Names in lower case, and values, in the order of the response. Bytes of a value that are not valid UTF-8 are replaced.
     pub headers: Vec<(String, String)>,
-    /// May be empty.
+    /// The body; may be empty.
     pub body: Vec<u8>,
 }
 
-/// When to ask again a cloud that says 429 and not when.
+/// Delay after a 429 that does not state one.
 const THROTTLED: Duration = Duration::from_secs(5);
 
 impl Response {
-    /// The first header of this name, whatever the case of its letters.
+    /// Returns the first header with this name, ignoring case.
     #[must_use]
     pub fn header(&self, name: &str) -> Option<&str> {
         self.headers.iter().find(|(other, _)| other.eq_ignore_ascii_case(name)).map(|(_, value)| value.as_str())
     }
 
-    /// The body as JSON.
+    /// Parses the body as JSON.
     ///
     /// # Errors
     ///
-    /// [`internal`](CloudError::Internal) with the place in the body if it is no JSON, or not that of a `T`.
+    /// [`internal`](CloudError::Internal), with the position in the body, if it is not valid JSON or does not match `T`.
     pub fn json<T: DeserializeOwned>(&self) -> Result<T> {
         serde_json::from_slice(&self.body).map_err(|error| {
             CloudError::internal(format!("HTTP {}: the answer's JSON is not as expected: {error}", self.status))
         })
     }
 
-    /// The body as text.
+    /// Returns the body as text.
     ///
     /// # Errors
     ///
-    /// [`internal`](CloudError::Internal) if it is no UTF-8.
+    /// [`internal`](CloudError::Internal) if it is not valid UTF-8.
     pub fn text(&self) -> Result<&str> {
         std::str::from_utf8(&self.body)
-            .map_err(|error| CloudError::internal(format!("HTTP {}: the answer is no text: {error}", self.status)))
+            .map_err(|error| CloudError::internal(format!("HTTP {}: the answer is not text: {error}", self.status)))
     }
 
-    /// Whether the status is from 200 to 299.
+    /// Returns whether the status is from 200 to 299.
     #[must_use]
     pub fn is_success(&self) -> bool {
         (200..300).contains(&self.status)
     }
 
-    /// The answer, if it is a success.
+    /// Returns the response if it is a success.
     ///
     /// # Errors
     ///
@@ -65,19 +65,19 @@ impl Response {
         if self.is_success() { Ok(self) } else { Err(self.error()) }
     }
 
-    /// What the status means to the host, with what the cloud says in the body:
+    /// Returns the error that the status stands for, with the cloud's message from the body:
     ///
     /// | status | error |
     /// | --- | --- |
-    /// | 429, and any from 400 on with a `Retry-After` | throttled, for as long as that says, else for 5 s |
+    /// | 429, and any from 400 on with a `Retry-After` | throttled, for the time that `Retry-After` states, or 5 s without one |
     /// | 401, 402, 403, 407 | denied |
     /// | 404, 410 | not-found |
     /// | 409, 412, 423 | conflict |
     /// | 408, 425, from 500 on | unavailable |
     /// | others from 400 on | invalid |
-    /// | below 400 | internal: a redirect, which is not followed, or no error at all |
+    /// | below 400 | internal: a redirect, which is not followed, or not an error |
     ///
-    /// A cloud for which a status means something else is asked before this.
+    /// If a status means something else for your cloud, check it before you call this.
     #[must_use]
     pub fn error(&self) -> CloudError {
         let mut message = format!("HTTP {}", self.status);
@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn each_status_is_an_error_of_the_contract() {
+    fn each_status_maps_to_a_cloud_error() {
         let name = |status| match response(status, &[], "").error() {
             CloudError::NotFound(_) => "not-found",
             CloudError::ImplementedElsewhere => "implemented-elsewhere",
@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cloud_that_says_when_to_come_back_is_believed() {
+    fn retry_after_sets_the_delay_of_a_throttled_error() {
         let throttled = |seconds| CloudError::throttled(Duration::from_secs(seconds), "HTTP 503");
         assert_eq!(response(503, &[("Retry-After", "7")], "").error(), throttled(7));
         let dates = [("date", "Sun, 06 Nov 1994 08:49:30 GMT"), ("retry-after", "Sun, 06 Nov 1994 08:49:37 GMT")];
@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn an_error_has_what_the_cloud_said() {
+    fn an_error_contains_the_message_of_the_cloud() {
         let body = r#"{"itemNotFound": {"message": "Instance could not be found", "code": 404}}"#;
         let error = response(404, &[("content-type", "application/json")], body).success();
         assert_eq!(error, Err(CloudError::not_found("HTTP 404: Instance could not be found")));
@@ -167,14 +167,14 @@ mod tests {
     }
 
     #[test]
-    fn only_two_hundreds_are_a_success() {
+    fn only_2xx_statuses_are_a_success() {
         for (status, expected) in [(199, false), (200, true), (299, true), (300, false), (404, false)] {
             assert_eq!(response(status, &[], "").is_success(), expected, "{status}");
         }
     }
 
     #[test]
-    fn a_body_that_is_not_as_expected_is_an_internal_error() {
+    fn an_unexpected_body_is_an_internal_error() {
         let good = response(200, &[("A", "1"), ("a", "2")], "[1, 2]");
         assert_eq!((good.json(), good.text(), good.header("a")), (Ok([1, 2]), Ok("[1, 2]"), Some("1")));
         assert!(matches!(good.json::<String>(), Err(CloudError::Internal(message)) if message.contains("line 1")));

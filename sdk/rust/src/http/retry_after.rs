@@ -1,8 +1,8 @@
-//! `Retry-After` (RFC 9110, 10.2.3).
+//! Parses `Retry-After` (RFC 9110, 10.2.3).
 use std::time::{Duration, SystemTime};
 
-/// How long to wait. A date counts from `date`, the answer's own, so that nobody's clock matters, else from `now`. None for
-/// what cannot be read.
+/// Returns the delay. A date is relative to `date`, the date of the response, so that the clocks do not need to agree, or else to
+/// `now`. None if the value cannot be parsed.
 pub(super) fn delay(value: &str, date: Option<&str>, now: SystemTime) -> Option<Duration> {
     let value = value.trim();
     if !value.is_empty() && value.bytes().all(|byte| byte.is_ascii_digit()) {
@@ -18,7 +18,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn seconds_and_dates_are_read() {
+    fn parses_seconds_and_dates() {
         let now = httpdate::parse_http_date("Sun, 06 Nov 1994 08:49:00 GMT").unwrap();
         let seconds = |value, date| delay(value, date, now).map(|delay| delay.as_secs());
         assert_eq!(seconds(" 120 ", None), Some(120));

@@ -1,14 +1,14 @@
-//! What a cloud says of an error, in the body of its answer.
+//! Finds a cloud's error message in the body of a response.
 use serde_json::Value;
 
-/// Bytes of the text that is kept.
+/// Maximum number of bytes of the message that are kept.
 const MOST: usize = 300;
 
-/// A larger body holds more than an error, and is not read.
+/// Maximum number of bytes of a body that is read: a larger one is not an error message.
 const BODY: usize = 64 << 10;
 
-/// The sentence in an answer's body, if it is one of the shapes that clouds use: JSON with a `message` at one of its places, XML
-/// with a `Message` or `faultstring`, or a line of plain text.
+/// Returns the message in the body of a response, if it has a form that clouds use: JSON with a `message` in one of several places, XML
+/// with a `Message` or `faultstring`, or plain text.
 pub(super) fn sentence(content_type: &str, body: &[u8]) -> Option<String> {
     let text = std::str::from_utf8(body.get(..BODY.min(body.len()))?).ok().filter(|_| body.len() <= BODY)?.trim_start();
     let found = match text.chars().next()? {
@@ -20,8 +20,8 @@ pub(super) fn sentence(content_type: &str, body: &[u8]) -> Option<String> {
     Some(printable(&found)).filter(|sentence| !sentence.is_empty())
 }
 
-/// `{"error":{"message"}}`, `{"error"}`, `{"message"}`, `{"faultstring"}`, `{"errors":[{"detail"}]}`, and OpenStack's
-/// `{"badRequest":{"message"}}`, whatever the name.
+/// Reads `{"error":{"message"}}`, `{"error"}`, `{"message"}`, `{"faultstring"}`, `{"errors":[{"detail"}]}`, and OpenStack's
+/// `{"badRequest":{"message"}}` with any name.
 fn in_json(body: &Value) -> Option<&str> {
     message(body)
         .or_else(|| body.get("error").and_then(own))
@@ -29,7 +29,7 @@ fn in_json(body: &Value) -> Option<&str> {
         .or_else(|| body.as_object().filter(|members| members.len() == 1)?.values().next().and_then(own))
 }
 
-/// The message of an object, or a text itself.
+/// Returns the message of an object, or the value itself if it is a string.
 fn own(value: &Value) -> Option<&str> {
     value.as_str().or_else(|| message(value))
 }
@@ -40,7 +40,7 @@ fn message(value: &Value) -> Option<&str> {
         .find_map(|name| value.get(name)?.as_str())
 }
 
-/// The text of the first element of one of the names, prefixed or not.
+/// Returns the text of the first element with one of the names, with or without a namespace prefix.
 fn in_xml(body: &str) -> Option<String> {
     ["Message", "message", "faultstring"].iter().find_map(|name| element(body, name))
 }
@@ -61,7 +61,7 @@ fn element(body: &str, name: &str) -> Option<String> {
     }
 }
 
-/// One line of letters that can be seen, cut.
+/// Returns one line of visible characters, cut off at [`MOST`] bytes.
 fn printable(text: &str) -> String {
     let mut line = String::new();
     for word in text.split(|letter: char| letter.is_whitespace() || letter.is_control()).filter(|word| !word.is_empty())
@@ -80,7 +80,7 @@ fn printable(text: &str) -> String {
     line
 }
 
-/// Marks that turn, join or hide what stands beside them.
+/// Returns whether a character is an invisible one that reverses, joins or hides its neighbors.
 fn is_invisible(letter: char) -> bool {
     matches!(letter, '\u{ad}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}')
 }
@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sentence_is_found_where_clouds_put_it() {
+    fn finds_the_message_in_errors_of_common_clouds() {
         let bodies = [
             r#"{"error": {"code": 404, "message": "no such thing"}}"#,
             r#"{"error": "no such thing"}"#,
@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn what_says_nothing_is_left_out() {
+    fn bodies_without_a_message_are_ignored() {
         let long = format!(r#"{{"message": "{}"}}"#, "x".repeat(BODY));
         for body in [
             "",
@@ -140,13 +140,13 @@ mod tests {
     }
 
     #[test]
-    fn a_sentence_is_one_line_that_can_be_read() {
+    fn a_message_is_one_line_without_control_characters() {
         let body = r#"{"message": "a\n\tb\u001b[31m \u202ec\u0000"}"#;
         assert_eq!(said(body).as_deref(), Some("a b [31m c"));
     }
 
     #[test]
-    fn a_sentence_is_cut_between_letters() {
+    fn a_long_message_is_cut_at_a_character_boundary() {
         for text in ["x".repeat(MOST + 1), "ü".repeat(MOST), "ab ".repeat(MOST)] {
             let cut = said(&format!(r#"{{"message": "{text}"}}"#)).unwrap();
             assert!(cut.len() <= MOST && cut.len() > MOST - 4 && cut.ends_with('…'), "{} {cut}", cut.len());

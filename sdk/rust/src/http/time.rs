@@ -1,13 +1,15 @@
-//! How long a request may take.
+//! Time limits of requests.
 use std::time::Duration;
 
-/// What a plugin is left to answer in, once its last request is over.
+/// Time that a plugin keeps to return its result after its last request.
 const MARGIN: Duration = Duration::from_secs(1);
 
-/// Natively there is no call: the shorter of the two deadlines in `wit/v0.1.0/plugin.wit`, less some.
+/// Time limit in a native build, where there is no call: slightly less than the shorter of the two deadlines in
+/// `wit/v0.1.0/plugin.wit`.
 const UNKNOWN: Duration = Duration::from_secs(25);
 
-/// How long a request may take that is sent now, with what is left of the running call. Zero: it must not be sent.
+/// Returns the time limit of a request that is sent now, given the remaining time of the current call. Zero means that it must not be
+/// sent.
 pub(super) fn limit(asked: Option<Duration>, remaining: Option<Duration>) -> Duration {
     let most = remaining.map(|remaining| remaining.saturating_sub(MARGIN));
     match (asked, most) {
@@ -22,7 +24,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_request_ends_in_time_for_the_call_to_answer() {
+    fn a_request_ends_before_the_deadline_of_the_call() {
         let seconds = Duration::from_secs;
         assert_eq!(limit(None, Some(seconds(30))), seconds(29));
         assert_eq!(limit(Some(seconds(5)), Some(seconds(30))), seconds(5));

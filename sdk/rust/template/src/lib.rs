@@ -1,4 +1,4 @@
-//! A cloud provider with machines: change the names, then ask your cloud instead of the node's labels (`skydock_sdk::http`).
+//! A cloud provider with instances: change the names, then query your cloud instead of the node's labels (`skydock_sdk::http`).
 use skydock_sdk::instances::{Instance, Presence};
 use skydock_sdk::plugin::{PluginInfo, Settings};
 use skydock_sdk::types::{CloudError, Node};
@@ -22,7 +22,7 @@ impl Plugin for MyCloud {
 }
 
 impl Instances for MyCloud {
-    // The host deletes a node that is said to be absent: say so only if the cloud did.
+    // The host deletes nodes that are reported as absent: only report what the cloud has confirmed.
     fn check(nodes: Vec<Node>) -> Result<Vec<Result<Presence>>> {
         Ok(nodes.iter().map(|_| Ok(Presence::Running)).collect())
     }
@@ -44,7 +44,7 @@ fn describe(node: &Node) -> Result<Instance> {
 skydock_sdk::export!(MyCloud: instances);
 
 #[test]
-fn a_node_is_where_its_rack_is() {
+fn the_zone_of_a_node_is_its_rack() {
     let labels = vec![("my-cloud.example/rack".into(), "r7".into())];
     let node = Node { name: "n1".into(), labels, ..Node::default() };
     assert_eq!(describe(&node).unwrap().zone.as_deref(), Some("r7"));

@@ -1,4 +1,4 @@
-//! A test that has a hand in its requests.
+//! Tests that intercept their requests.
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -17,7 +17,7 @@ fn get(url: &str) -> String {
 }
 
 #[test]
-fn a_hand_can_change_a_request() {
+fn an_interceptor_can_change_a_request() {
     let server =
         Server::start(|received| Reply::ok(received.headers.get("x-auth-token").map_or("none", |token| token)));
     {
@@ -31,7 +31,7 @@ fn a_hand_can_change_a_request() {
 }
 
 #[test]
-fn a_hand_can_answer_from_all_threads_of_the_sender() {
+fn an_interceptor_answers_on_all_threads_of_send_all() {
     let count = Arc::new(AtomicUsize::new(0));
     let counted = Arc::clone(&count);
     let _cloud = intercept(move |request| {
@@ -46,7 +46,7 @@ fn a_hand_can_answer_from_all_threads_of_the_sender() {
 }
 
 #[test]
-fn the_newest_hand_comes_first_and_each_ends_with_its_guard() {
+fn the_newest_interceptor_is_first_until_its_guard_drops() {
     let old = intercept(|request| answer(&format!("old{}", request.url.len())));
     let new = intercept(|request| match request.url.as_str() {
         "http://pass" => {
@@ -63,7 +63,7 @@ fn the_newest_hand_comes_first_and_each_ends_with_its_guard() {
 }
 
 #[test]
-fn tests_beside_each_other_have_hands_of_their_own() {
+fn concurrent_tests_do_not_share_interceptors() {
     let _here = intercept(|_| answer("here"));
     let there = std::thread::spawn(|| http::send(Request::get("https://a"))).join().unwrap();
     assert!(matches!(there, Err(CloudError::Unavailable(_))), "{there:?}");
@@ -71,7 +71,7 @@ fn tests_beside_each_other_have_hands_of_their_own() {
 }
 
 #[test]
-fn a_request_that_no_host_would_send_is_not_answered() {
+fn an_invalid_request_does_not_reach_an_interceptor() {
     let _cloud = intercept(|_| answer("fine"));
     for request in [Request::get("no-url"), Request::get("https://a").header("Host", "b")] {
         assert!(matches!(http::send(request), Err(CloudError::Internal(_))));

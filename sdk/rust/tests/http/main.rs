@@ -1,4 +1,4 @@
-//! `skydock_sdk::http` natively, against a server of its own.
+//! Tests of `skydock_sdk::http` in a native build, against a local server.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests, which clippy does not know for such")]
 
 use std::net::TcpListener;
@@ -19,7 +19,7 @@ fn ms(ms: u64) -> Duration {
     Duration::from_millis(ms)
 }
 
-/// The text of an `unavailable`.
+/// Returns the text of an `unavailable`.
 fn unavailable<T: std::fmt::Debug>(answer: Result<T>) -> String {
     match answer {
         Err(CloudError::Unavailable(message)) => message,
@@ -28,7 +28,7 @@ fn unavailable<T: std::fmt::Debug>(answer: Result<T>) -> String {
 }
 
 #[test]
-fn a_request_arrives_as_it_was_asked_for() {
+fn a_request_arrives_as_specified() {
     let server = Server::start(|_| Reply::new(201, "X-One: 1\r\nx-TWO: a\r\nX-Two: b\r\n", "done"));
     let request = Request::post(format!("{}/v1/things?x=y", server.url))
         .query([("name", "a b&c")])
@@ -43,21 +43,21 @@ fn a_request_arrives_as_it_was_asked_for() {
     let header = |name: &str| received.headers.get(name).map(String::as_str);
     assert_eq!((header("x-mixed-case"), header("content-type")), (Some("Value"), Some("text/xml")));
     assert_eq!((header("content-length"), received.body.as_slice()), (Some("4"), &b"<a/>"[..]));
-    // What a plugin's host would not send, its test does not see either.
+    // A test does not see headers that a plugin's host would not send.
     for name in ["user-agent", "accept", "accept-encoding", "transfer-encoding"] {
         assert_eq!(header(name), None, "{name}");
     }
 }
 
 #[test]
-fn a_value_of_a_header_may_be_any_text() {
+fn header_values_can_be_any_text() {
     let server = Server::start(|received| Reply::new(200, &format!("X-Back: {}\r\n", received.headers["x-there"]), ""));
     let response = http::send(Request::get(&server.url).header("X-There", "ünder \t $€")).unwrap();
     assert_eq!(response.header("x-back"), Some("ünder \t $€"));
 }
 
 #[test]
-fn each_method_is_sent_with_a_body_and_without() {
+fn each_method_is_sent_with_and_without_a_body() {
     let server = Server::start(|_| Reply::ok(""));
     let methods = [
         (Method::Get, None),
@@ -81,7 +81,7 @@ fn each_method_is_sent_with_a_body_and_without() {
 }
 
 #[test]
-fn values_go_there_and_back_as_json() {
+fn values_round_trip_as_json() {
     #[derive(Debug, PartialEq, Serialize, Deserialize)]
     struct Thing {
         name: String,
@@ -97,8 +97,8 @@ fn values_go_there_and_back_as_json() {
 }
 
 #[test]
-fn answers_come_in_the_order_of_the_requests() {
-    // Those that are asked first are answered last.
+fn answers_are_in_the_order_of_the_requests() {
+    // Earlier requests are answered later.
     let server = Server::start(|received| {
         let number: u64 = received.line.trim_start_matches("GET /").parse().unwrap();
         Reply::ok(&number.to_string()).after(ms(100 - 10 * number))
@@ -110,9 +110,9 @@ fn answers_come_in_the_order_of_the_requests() {
 }
 
 #[test]
-fn as_many_requests_are_in_the_air_as_were_asked_for() {
+fn send_all_limits_concurrent_requests() {
     for (at_once, together) in [(3, 3), (1, 1), (0, 1)] {
-        // Nobody is answered before so many are there.
+        // No request is answered before this many have arrived.
         let all_there = Barrier::new(together);
         let server = Server::start(move |_| {
             all_there.wait();
@@ -127,7 +127,7 @@ fn as_many_requests_are_in_the_air_as_were_asked_for() {
 }
 
 #[test]
-fn one_that_fails_does_not_spoil_the_others() {
+fn a_failed_request_does_not_affect_the_others() {
     let server = Server::start(|received| match received.line.as_str() {
         "GET /slow-down" => Reply::new(429, "Retry-After: 3\r\n", ""),
         "GET /cut" => Reply::raw(""),
@@ -149,7 +149,7 @@ fn one_that_fails_does_not_spoil_the_others() {
 }
 
 #[test]
-fn a_cloud_that_does_not_answer_in_time_is_unavailable() {
+fn a_timeout_is_unavailable() {
     let slow_head = Server::start(|_| Reply::ok("").after(ms(2000)));
     let slow_body = Server::start(|_| {
         let reply = Reply::raw("HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\n12345");
@@ -163,11 +163,11 @@ fn a_cloud_that_does_not_answer_in_time_is_unavailable() {
     }
     let server = Server::start(|_| Reply::ok(""));
     let message = unavailable(http::send(Request::get(&server.url).timeout(Duration::ZERO)));
-    assert!(message.contains("no time is left") && server.received().is_empty(), "{message}");
+    assert!(message.contains("the deadline of the call has passed") && server.received().is_empty(), "{message}");
 }
 
 #[test]
-fn an_answer_that_is_none_is_unavailable() {
+fn an_incomplete_or_invalid_answer_is_unavailable() {
     let cut = "HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\n12345";
     let cut_chunks = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\n12345\r\n";
     for bytes in [cut, cut_chunks, "", "HTTP/1.1 200", "SSH-2.0-OpenSSH_9.9\r\n\r\n"] {
@@ -178,7 +178,7 @@ fn an_answer_that_is_none_is_unavailable() {
 }
 
 #[test]
-fn a_cloud_that_cannot_be_reached_is_unavailable() {
+fn an_unreachable_cloud_is_unavailable() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let closed = format!("http://{}/", listener.local_addr().unwrap());
     drop(listener);
@@ -193,11 +193,11 @@ fn a_cloud_that_cannot_be_reached_is_unavailable() {
 }
 
 #[test]
-fn an_answer_has_a_bound() {
+fn the_size_of_an_answer_is_limited() {
     let server = Server::start(|_| Reply::ok(&"x".repeat(1000)));
     let get = |bytes| http::send(Request::get(&server.url).at_most(bytes));
     assert_eq!(get(1000).map(|response| response.body.len()), Ok(1000));
-    let refusal = format!("GET {}/: the answer has more than 999 bytes of body, and no more are read", server.url);
+    let refusal = format!("GET {}/: the body of the answer exceeds the limit of 999 bytes", server.url);
     assert_eq!(get(999), Err(CloudError::internal(refusal)));
     let huge = Server::start(|_| Reply::ok(&"x".repeat((16 << 20) + 1)));
     assert!(matches!(http::send(Request::get(&huge.url)), Err(CloudError::Internal(_))));
@@ -206,7 +206,7 @@ fn an_answer_has_a_bound() {
 }
 
 #[test]
-fn a_large_body_is_sent_whole() {
+fn a_large_body_is_sent_completely() {
     let server = Server::start(|received| Reply::ok(&received.body.len().to_string()));
     let body = "0123456789".repeat(300_000);
     let response = http::send(Request::post(&server.url).text("text/plain", body)).unwrap();
@@ -214,7 +214,7 @@ fn a_large_body_is_sent_whole() {
 }
 
 #[test]
-fn a_status_is_an_answer_and_redirects_are_not_followed() {
+fn error_statuses_and_redirects_are_returned_as_answers() {
     let server = Server::start(|_| Reply::new(302, "Location: /elsewhere\r\n", ""));
     let response = http::send(Request::get(&server.url)).unwrap();
     assert_eq!((response.status, response.header("location")), (302, Some("/elsewhere")));
@@ -226,7 +226,7 @@ fn a_status_is_an_answer_and_redirects_are_not_followed() {
 }
 
 #[test]
-fn a_list_is_read_to_its_last_page() {
+fn pages_are_read_until_the_last() {
     let server = Server::start(|received| match received.line.as_str() {
         "GET /things" => Reply::ok("a b|/things?page=2"),
         "GET /things?page=2" => Reply::ok("|/things?page=3"),

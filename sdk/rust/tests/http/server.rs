@@ -1,31 +1,31 @@
-//! A server that stands in for a cloud: one thread per connection, one request per connection.
+//! A server that stands in for a cloud: one thread and one request per connection.
 use std::collections::BTreeMap;
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::net::{TcpListener, TcpStream};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-/// A request as it came in.
+/// A received request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Received {
     /// Method, path and query.
     pub(crate) line: String,
-    /// By name in lower case.
+    /// Values by name in lower case.
     pub(crate) headers: BTreeMap<String, String>,
     pub(crate) body: Vec<u8>,
 }
 
-/// What is sent back, as it stands, after a while.
+/// A response, sent literally after a delay.
 #[derive(Clone, Debug)]
 pub(crate) struct Reply {
     pub(crate) after: Duration,
     pub(crate) bytes: Vec<u8>,
-    /// How long the connection then stays open.
+    /// How long the connection stays open after the response.
     pub(crate) open: Duration,
 }
 
 impl Reply {
-    /// A whole answer.
+    /// Creates a complete response.
     pub(crate) fn new(status: u16, headers: &str, body: &str) -> Self {
         let length = body.len();
         let bytes =
@@ -46,7 +46,7 @@ impl Reply {
     }
 }
 
-/// The server; its threads end with the tests.
+/// The server. Its threads run until the test process ends.
 pub(crate) struct Server {
     pub(crate) url: String,
     seen: Arc<Mutex<Seen>>,
@@ -68,19 +68,19 @@ impl Server {
         std::thread::spawn(move || {
             for stream in listener.incoming() {
                 let (stream, seen, reply) = (stream.unwrap(), Arc::clone(&also_seen), Arc::clone(&reply));
-                // A client that hangs up is no matter.
+                // A client that closes the connection does not matter.
                 std::thread::spawn(move || drop(serve(stream, &seen, &*reply)));
             }
         });
         Self { url, seen }
     }
 
-    /// Most requests that were being answered at one time.
+    /// Returns the maximum number of requests that were being answered at the same time.
     pub(crate) fn most(&self) -> usize {
         self.seen.lock().unwrap().most
     }
 
-    /// All requests, in the order they came in.
+    /// Returns all requests, in the order of their arrival.
     pub(crate) fn received(&self) -> Vec<Received> {
         self.seen.lock().unwrap().received.clone()
     }
@@ -96,7 +96,7 @@ fn serve(mut stream: TcpStream, seen: &Mutex<Seen>, reply: &dyn Fn(&Received) ->
         seen.received.push(received);
     }
     std::thread::sleep(reply.after);
-    // Before the answer, or the client could be back first.
+    // The count decreases before the response is sent: otherwise the next request of the client could arrive first.
     seen.lock().unwrap().now -= 1;
     stream.write_all(&reply.bytes)?;
     std::thread::sleep(reply.open);

@@ -1,4 +1,4 @@
-//! What a VPC has for its cluster.
+//! Describes the resources of a cluster in a VPC.
 
 use anyhow::Result;
 use serde_json::{Map, Value, json};
@@ -7,10 +7,10 @@ use skydock_clouds::{Aws, Network, xml};
 use super::Words;
 use super::xml::value;
 
-/// The tag that says whose load balancer it is.
+/// The tag with the Service of a load balancer.
 const SERVICE: &str = "kubernetes.io/service-name";
 
-/// Load balancers with listeners, target groups, targets and tags, by Service and port; and security groups by name.
+/// Describes load balancers with listeners, target groups, targets and tags, by Service and port, and security groups by name.
 pub(crate) async fn aws(cloud: &Aws, network: &Network, words: &mut Words) -> Result<Value> {
     words.say(&network.vpc_id, "vpc");
     words.say(&network.route_table_id, "route table");
@@ -40,7 +40,7 @@ pub(crate) async fn aws(cloud: &Aws, network: &Network, words: &mut Words) -> Re
     for group in xml::items(&answer, "securityGroupInfo") {
         let name = words.text(xml::first(group, "groupName").unwrap_or_default());
         let mut told = value(group);
-        // A rule for several ranges is that rule for each of them.
+        // A rule for several ranges is split into one rule per range.
         for direction in ["ipPermissions", "ipPermissionsEgress"] {
             if let Some(rules) = told.get_mut(direction) {
                 *rules = each(rules);
@@ -82,7 +82,7 @@ async fn tags(cloud: &Aws, arn: &str) -> Result<Value> {
     Ok(pairs(&cloud.call("elbv2", "DescribeTags", &[("ResourceArns.member.1", arn)]).await?, "Tags"))
 }
 
-/// A list of `Key` and `Value` as an object.
+/// Returns a list of `Key` and `Value` as an object.
 fn pairs(answer: &str, list: &str) -> Value {
     let mut all = Map::new();
     for pair in xml::items(answer, list) {
@@ -92,7 +92,7 @@ fn pairs(answer: &str, list: &str) -> Value {
     Value::Object(all)
 }
 
-/// Rules with one source each.
+/// Splits rules into rules with one source each.
 fn each(rules: &Value) -> Value {
     let mut all = Vec::new();
     for rule in rules.as_array().into_iter().flatten() {

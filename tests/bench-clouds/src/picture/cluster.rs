@@ -1,4 +1,4 @@
-//! Nodes and Services.
+//! Describes Nodes and Services.
 
 use anyhow::Result;
 use k8s_openapi::api::core::v1::{Node, Service};
@@ -7,13 +7,13 @@ use serde_json::{Map, Value, json};
 
 use super::Words;
 
-/// What chance has drawn for Services: their UIDs, what is called by them, and their ports on nodes.
+/// Adds words for the random values of Services: UIDs, names derived from them, and node ports.
 pub(super) fn name(services: &[Service], words: &mut Words) {
     for service in services {
         let name = service.name_any();
         let uid = service.uid().unwrap_or_default();
         words.say(&uid, &format!("uid({name})"));
-        // Load balancers of AWS are called by the UID, and have room for 32 letters.
+        // Load balancers of AWS are named after the UID, with at most 32 characters.
         let mut short = format!("a{}", uid.replace('-', ""));
         short.truncate(32);
         words.say(&short, &format!("called({name})"));
@@ -28,7 +28,7 @@ pub(super) fn name(services: &[Service], words: &mut Words) {
     }
 }
 
-/// Of each what the cloud controller has a say in, by name.
+/// Describes the fields that the cloud controller manages, by name of the object.
 pub(super) fn of(nodes: &[Node], services: &[Service], words: &Words) -> Result<Value> {
     let mut all = (Map::new(), Map::new());
     for node in nodes {

@@ -1,4 +1,4 @@
-//! What a project has for its cluster.
+//! Describes the resources of a cluster in a project.
 
 use anyhow::{Context as _, Result};
 use serde_json::{Map, Value, json};
@@ -6,7 +6,7 @@ use skydock_clouds::{Project, Service};
 
 use super::Words;
 
-/// Load balancers with all that is in them, floating IPs, ports and security groups, by names.
+/// Describes load balancers with all their parts, floating IPs, ports and security groups, by name.
 pub(crate) async fn openstack(project: &Project, words: &mut Words) -> Result<Value> {
     let list = async |service: Service, path: &str, kind: &str| -> Result<Vec<Value>> {
         let all = project.session.list(service, path, kind).await.with_context(|| path.to_owned())?;
@@ -53,10 +53,10 @@ pub(crate) async fn openstack(project: &Project, words: &mut Words) -> Result<Va
         members.insert(words.text(text(pool, "name")), by(&found, "address", words));
     }
     let mut ports = list(Service::Network, "/v2.0/ports", "ports").await?;
-    // The router's are the fixture's.
+    // Ports of the router belong to the test fixture.
     ports.retain(|port| !text(port, "device_owner").starts_with("network:"));
     for port in &ports {
-        // The second address of a machine is IPv6.
+        // The second address of an instance is IPv6.
         let device = words.text(text(port, "device_id"));
         for address in port.get("fixed_ips").and_then(Value::as_array).into_iter().flatten() {
             let address = text(address, "ip_address");
@@ -74,7 +74,7 @@ pub(crate) async fn openstack(project: &Project, words: &mut Words) -> Result<Va
     }))
 }
 
-/// Things by what is in this field of theirs.
+/// Returns resources as an object, keyed by the value of this field.
 fn by(things: &[Value], field: &str, words: &Words) -> Value {
     let mut all = Map::new();
     for thing in things {

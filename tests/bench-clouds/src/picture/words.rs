@@ -1,8 +1,8 @@
-//! Words for what is called otherwise each time. Pure.
+//! Stable words for values that differ in each run. Pure.
 
 use serde_json::{Map, Value};
 
-/// Fields that tell when, how often, or by which number something was made or changed.
+/// Fields with times, counts, or numbers of creations and changes.
 const TIMES: [&str; 14] = [
     "id",
     "standard_attr_id",
@@ -19,15 +19,15 @@ const TIMES: [&str; 14] = [
     "lastTransitionTime",
     "lastHeartbeatTime",
 ];
-/// Shortest run of hexadecimal digits that is an ID.
+/// Minimum length of a run of hexadecimal digits that is considered an ID.
 const ID: usize = 8;
 
-/// What is said instead of what.
+/// Replacements of texts by words.
 #[derive(Debug, Default)]
 pub(crate) struct Words(Vec<(String, String)>);
 
 impl Words {
-    /// From now on, says `word` wherever `text` stands by itself.
+    /// Replaces `text` by `word` wherever it is a separate word.
     pub(crate) fn say(&mut self, text: &str, word: &str) {
         if !text.is_empty() {
             self.0.push((text.to_owned(), word.to_owned()));
@@ -35,7 +35,7 @@ impl Words {
         }
     }
 
-    /// A text in these words; what looks like an ID still is `ID`.
+    /// Returns a text with all replacements. Remaining IDs are replaced by `ID`.
     pub(crate) fn text(&self, text: &str) -> String {
         let mut told = text.to_owned();
         for (from, to) in &self.0 {
@@ -44,7 +44,7 @@ impl Words {
         without_ids(&told)
     }
 
-    /// A value in these words, its keys too, without times.
+    /// Returns a value and its keys with all replacements, without fields of [`TIMES`] and empty fields.
     pub(crate) fn value(&self, value: &Value) -> Value {
         match value {
             Value::Object(fields) => {
@@ -62,7 +62,7 @@ impl Words {
     }
 }
 
-/// An absent field and one without content are told alike by some APIs.
+/// Returns true for empty values, because some APIs do not distinguish them from absent fields.
 fn is_nothing(value: &Value) -> bool {
     match value {
         Value::Null => true,
@@ -73,7 +73,7 @@ fn is_nothing(value: &Value) -> bool {
     }
 }
 
-/// Replaces a text where neither a letter nor a digit is beside it.
+/// Replaces a text that has no letter or digit directly before or after it.
 fn replaced(text: &str, from: &str, to: &str) -> String {
     let is_word = |c: Option<char>| c.is_some_and(|c| c.is_ascii_alphanumeric());
     let (mut told, mut rest) = (String::new(), text);
@@ -87,7 +87,7 @@ fn replaced(text: &str, from: &str, to: &str) -> String {
     told + rest
 }
 
-/// Runs of hexadecimal digits, with a number among them, are IDs; those with dashes between them are one.
+/// Replaces IDs: runs of hexadecimal digits with at least one decimal digit. A UUID is one ID.
 fn without_ids(text: &str) -> String {
     let is_digit = |c: char| c.is_ascii_digit() || ('a'..='f').contains(&c);
     let is_id = |run: &str, least: usize| {
@@ -116,7 +116,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_longest_text_is_replaced_and_only_where_it_stands_alone() {
+    fn only_whole_words_are_replaced_longest_first() {
         let mut words = Words::default();
         words.say("10.9.0.4", "address(node-1)");
         words.say("10.9.0.42", "address(node-2)");
@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn what_looks_like_an_id_is_one() {
+    fn text_that_looks_like_an_id_is_replaced() {
         let words = Words::default();
         assert_eq!(words.text("sg-0123456789abcdef0 of k8s-web-1a2b3c4d5e"), "sg-ID of k8s-web-ID");
         assert_eq!(words.text("deadbeef cafe 12345"), "deadbeef cafe 12345");
@@ -134,13 +134,13 @@ mod tests {
     }
 
     #[test]
-    fn times_and_what_is_empty_are_left_out() {
+    fn times_and_empty_values_are_omitted() {
         let value = json!({"created_at": "now", "name": "", "port": 80, "tags": [], "on": true});
         assert_eq!(Words::default().value(&value), json!({"port": 80, "on": true}));
     }
 
     #[test]
-    fn numbers_are_told_in_words_too() {
+    fn numbers_are_replaced_with_words() {
         let mut words = Words::default();
         words.say("31234", "node port");
         assert_eq!(words.value(&json!({"port": 31234})), json!({"port": "node port"}));

@@ -1,8 +1,9 @@
-//! XML of AWS's answers as JSON. Pure.
+//! Converts XML answers of AWS to JSON. Pure.
 
 use serde_json::{Map, Value};
 
-/// Elements with only `item` or `member` in them are lists, those with others objects, the rest texts.
+/// Converts an element. Elements that contain only `item` or `member` become lists, other elements with children become objects,
+/// and the rest becomes text.
 pub(super) fn value(xml: &str) -> Value {
     let children = children(xml);
     if children.is_empty() {
@@ -15,7 +16,7 @@ pub(super) fn value(xml: &str) -> Value {
     Value::Object(children.iter().map(|(name, inside)| ((*name).to_owned(), value(inside))).collect::<Map<_, _>>())
 }
 
-/// Names and insides of the elements directly in this text.
+/// Returns the names and contents of the direct child elements in this text.
 fn children(xml: &str) -> Vec<(&str, &str)> {
     let mut found = Vec::new();
     let mut rest = xml;
@@ -37,7 +38,7 @@ fn children(xml: &str) -> Vec<(&str, &str)> {
     found
 }
 
-/// Where the element of this name ends whose inside begins here.
+/// Returns the end of the content of the element with this name. `text` starts with the content.
 fn end(text: &str, name: &str) -> usize {
     let (mut depth, mut at) = (0_usize, 0);
     while let Some(found) = text.get(at..).and_then(|rest| rest.find('<')) {
@@ -66,7 +67,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lists_objects_and_texts_are_told_apart() {
+    fn xml_is_converted_to_lists_objects_and_text() {
         let xml = "<?xml version=\"1.0\"?><R xmlns=\"x\"><L><member><a>1</a><in><item><a>2</a></item></in></member>\
                    <member><a>a &amp; b</a><e/></member></L><T>  </T></R>";
         let wanted = json!({"R": {"L": [{"a": "1", "in": [{"a": "2"}]}, {"a": "a & b", "e": ""}], "T": ""}});

@@ -1,5 +1,5 @@
-//! The cloud of the benchmark. Like `tests/bench/peer`, it answers out of a node's name, and each call takes as long as a
-//! call to a cloud takes: the two must say the same.
+//! The cloud of the benchmark. Like `tests/bench/peer`, it derives its answers from the name of a node, and each call takes as
+//! long as a call to a real cloud. Both must give the same answers.
 
 use std::net::Ipv4Addr;
 use std::thread;
@@ -13,15 +13,16 @@ use skydock_sdk::types::{AddressKind, CloudError, Ingress, LoadBalancerStatus, N
 use skydock_sdk::{Configured, Instances, LoadBalancers, Lookup, Plugin, Result, Routes};
 
 const PREFIX: &str = "bench://";
-/// Label that says what has become of the machine behind a node; without it, it runs.
+/// Label with the state of the instance of a node. Without it, the instance runs.
 const MACHINE: &str = "bench.skydock.dev/machine";
 const GONE: &str = "gone";
-/// What one call to EC2's `DescribeInstances` is asked for where such calls are collected, as Karpenter does.
+/// The number of nodes in one call: the limit for one `DescribeInstances` call of EC2 in clients that batch calls, for example
+/// Karpenter.
 const MAX_BATCH: u32 = 500;
 
-/// Names end with a number below this one: addresses of a kind are a /15.
+/// Upper bound (exclusive) of the number at the end of a name: addresses of each kind are in a /15.
 const NUMBERS: u32 = 1 << 17;
-/// Routes are this long, and those of the nodes follow each other from here on.
+/// Prefix length of routes. The routes of the nodes are consecutive, starting at `ROUTES_BEGIN`.
 const ROUTE_LENGTH: u32 = 25;
 const ROUTES_BEGIN: u32 = u32::from_be_bytes([10, 0, 0, 0]);
 
@@ -31,9 +32,9 @@ static CONFIG: Configured<Config> = Configured::new();
 struct Config {
     /// How long a call to the cloud takes.
     latency: Duration,
-    /// The first nodes, of which the cloud has a route each.
+    /// The number of nodes, from the first one, that have a route in the cloud.
     routes: u32,
-    /// Leaves the nodes behind a load balancer unread, so that what is measured is the host.
+    /// True if the nodes behind a load balancer are not read, so that only the host is measured.
     unread: bool,
 }
 
@@ -68,7 +69,7 @@ impl Instances for Bench {
     }
 }
 
-/// The cloud keeps no books: a load balancer exists if the service says so.
+/// The cloud has no state: a load balancer exists if the status of the service says so.
 impl LoadBalancers for Bench {
     fn get(service: Service) -> Result<Option<LoadBalancerStatus>> {
         call()?;
@@ -93,7 +94,7 @@ impl LoadBalancers for Bench {
     }
 }
 
-/// Routes that are made are there already, and those that are deleted come back.
+/// The set of routes never changes: created routes already exist, and deleted routes are listed again.
 impl Routes for Bench {
     fn list_routes(_: Option<String>) -> Result<RoutePage> {
         call()?;
@@ -111,7 +112,7 @@ impl Routes for Bench {
 
 skydock_sdk::export!(Bench: instances, load_balancers, routes);
 
-/// Takes as long as a call to the cloud.
+/// Takes as long as a call to a real cloud.
 fn call() -> Result<()> {
     let latency = CONFIG.get()?.latency;
     if !latency.is_zero() {
@@ -120,7 +121,7 @@ fn call() -> Result<()> {
     Ok(())
 }
 
-/// Reads the configuration: lines such as `latency-ms=50`, `routes=1000` and `targets=unread`.
+/// Reads the configuration, with lines like `latency-ms=50`, `routes=1000` and `targets=unread`.
 fn config(text: &str) -> Result<Config> {
     let mut config = Config::default();
     for line in text.lines() {
@@ -140,7 +141,7 @@ fn config(text: &str) -> Result<Config> {
     Ok(config)
 }
 
-/// The route to the Pods of the node with this number. It does not say which addresses it was made with.
+/// Returns the route to the Pods of the node with this number. It does not contain the addresses it was created with.
 fn route(number: u32) -> Route {
     let begin = Ipv4Addr::from(ROUTES_BEGIN + (number << (32 - ROUTE_LENGTH)));
     Route {
@@ -156,7 +157,7 @@ fn presence(node: &Node) -> Presence {
     if node.labels.lookup(MACHINE) == Some(GONE) { Presence::Absent } else { Presence::Running }
 }
 
-/// Looks at the machines behind a load balancer.
+/// Reads the instances behind a load balancer.
 fn read(nodes: &NodeSet) -> Result<()> {
     if CONFIG.get()?.unread {
         return Ok(());
@@ -164,9 +165,10 @@ fn read(nodes: &NodeSet) -> Result<()> {
     machines(&nodes.targets()).map(drop)
 }
 
-/// The machines behind a load balancer, as an ordinary cloud wants them: by its own names. Without the nodes that have none yet.
+/// Returns the instances behind a load balancer by the cloud's own names, as a typical cloud needs them. Nodes without a provider
+/// ID are left out.
 fn machines(targets: &[Target]) -> Result<Vec<&str>> {
-    let foreign = |id: &str| CloudError::invalid(format!("{id} is no machine of this cloud"));
+    let foreign = |id: &str| CloudError::invalid(format!("{id} is not a machine of this cloud"));
     let ids = targets.iter().filter_map(|target| target.provider_id.as_deref());
     ids.map(|id| id.strip_prefix(PREFIX).ok_or_else(|| foreign(id))).collect()
 }
@@ -194,13 +196,13 @@ fn instance(node: &Node) -> Result<Instance> {
     })
 }
 
-/// What a name ends with: `node-42` is 42.
+/// Returns the number at the end of a name, for example 42 for `node-42`.
 fn number(name: &str) -> Result<u32> {
     let number = name.rsplit('-').next().and_then(|number| number.parse().ok()).filter(|number| *number < NUMBERS);
     number.ok_or_else(|| CloudError::invalid(format!("{name:?} does not end with a number below {NUMBERS}")))
 }
 
-/// The address with this number, in a network that begins with these bytes.
+/// Returns the address with this number in the network that starts with these bytes.
 fn address([first, second]: [u8; 2], number: u32) -> String {
     let begin = u32::from_be_bytes([first, second, 0, 0]);
     Ipv4Addr::from(begin + number).to_string()
@@ -215,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn a_node_is_what_its_number_says() {
+    fn instance_data_follows_from_the_node_number() {
         let instance = instance(&node("node-1000")).unwrap();
         let addresses: Vec<_> = instance.addresses.iter().map(|address| address.address.as_str()).collect();
         assert_eq!(addresses, ["10.0.3.232", "198.18.3.232", "node-1000"]);
@@ -224,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn machines_go_by_their_names_in_the_cloud_and_another_clouds_are_refused() {
+    fn rejects_targets_of_another_cloud() {
         let target = |id: &str| Target {
             name: "node-1".into(),
             provider_id: Some(id.to_owned()).filter(|id| !id.is_empty()),
@@ -236,25 +238,25 @@ mod tests {
     }
 
     #[test]
-    fn a_machine_is_gone_if_the_node_carries_the_label() {
+    fn an_instance_is_absent_if_its_node_has_the_label() {
         let gone = Node { labels: vec![(MACHINE.into(), GONE.into())], ..node("node-1") };
         assert_eq!((presence(&gone), presence(&node("node-1"))), (Presence::Absent, Presence::Running));
     }
 
     #[test]
-    fn a_cluster_of_a_hundred_thousand_nodes_has_an_address_for_each() {
+    fn each_of_100000_nodes_has_an_address() {
         assert_eq!(address([198, 18], 100_000), "198.19.134.160");
         assert!(instance(&node("node-131071")).is_ok() && instance(&node("node-131072")).is_err());
     }
 
     #[test]
-    fn routes_lead_to_the_first_nodes_and_follow_each_other() {
+    fn route_cidrs_are_consecutive() {
         assert_eq!((route(0).destination_cidr.as_str(), route(0).name.as_str()), ("10.0.0.0/25", "route-0"));
         assert_eq!(route(100_000).destination_cidr, "10.195.80.0/25");
     }
 
     #[test]
-    fn a_configuration_that_is_not_understood_is_refused() {
+    fn rejects_an_invalid_configuration() {
         let expected = Config { latency: Duration::from_millis(50), ..Config::default() };
         assert_eq!(config("latency-ms=50\n"), Ok(expected));
         let config_of = |text| config(text).map(|config| (config.routes, config.unread));

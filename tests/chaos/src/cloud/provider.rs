@@ -1,4 +1,4 @@
-//! The cloud as controllers reach it.
+//! The cloud's interface for controllers.
 
 use std::{sync::Arc, time::Duration};
 
@@ -12,24 +12,23 @@ use tokio::time::sleep;
 
 use super::{Balancer, Cloud, Machine, Mishap, NOTE, PREFIX, REFUSE, State};
 
-/// What a call takes, in milliseconds, before it is done and after.
+/// The delay in milliseconds, both before and after the work of a call.
 const LATENCY: std::ops::RangeInclusive<u64> = 1..=40;
-/// How long the runtime of plugins waits for an answer.
+/// How long the plugin runtime waits for an answer.
 const DEADLINE: Duration = Duration::from_secs(30);
 
 /// How much of its work a call does.
 #[derive(Clone, Debug)]
 enum Extent {
     Whole,
-    /// A part, and then this.
+    /// A part of the work, followed by this error.
     Half(CloudError),
-    /// None of it, but it answers nevertheless.
+    /// No work, but a successful answer.
     Lie,
 }
 
 impl Cloud {
-    /// One call. It goes on also if nobody waits for it any more, as a request does that is on its way when its sender is
-    /// killed.
+    /// Performs one call. It continues even if nobody waits for it, like a request that was sent before its sender was killed.
     async fn call<T: Send + 'static>(
         &self,
         call: &'static str,
@@ -71,7 +70,7 @@ impl Cloud {
         answer.await.unwrap_or_else(|error| Err(CloudError::Internal(error.to_string())))
     }
 
-    /// A question about each of several nodes.
+    /// Performs a call that returns one answer per node.
     async fn about_nodes<T: Send + 'static>(
         &self,
         call: &'static str,
@@ -185,7 +184,7 @@ impl CloudProvider for Cloud {
             let balancer = balancer.ok_or_else(|| no_balancer(&service))?;
             match extent {
                 Extent::Half(error) => {
-                    // The first node is told, and the others are not.
+                    // The first node is set, the others are not.
                     balancer.nodes = ids(&nodes).into_iter().take(1).collect();
                     Err(error)
                 }
@@ -270,7 +269,7 @@ impl Balancer {
     }
 }
 
-/// What this cloud cannot do, it says before it does anything.
+/// Rejects unsupported services before any work is done.
 fn check_service(service: &Service) -> Result<(), CloudError> {
     if service.annotations.contains_key(REFUSE) {
         return Err(CloudError::Invalid(format!("annotation {REFUSE} asks to be refused")));

@@ -1,13 +1,13 @@
-//! The route table of the cloud's network, with routes in it that are nobody's business but their owner's.
+//! The route table of the cloud's network, which also contains routes that must not be changed.
 
 use skydock_cloud::{CloudError, NewRoute, Route};
 
 use super::{Cloud, State};
 
-/// Where Pods get their addresses, one range for each IP family.
+/// The address ranges of Pods, one per IP family.
 pub(crate) const CLUSTER_CIDRS: [&str; 2] = ["10.244.0.0/22", "fd00:10:244::/62"];
 
-/// A route, and whose it is.
+/// A route and its owner.
 #[derive(Clone, Debug)]
 pub(super) struct Entry {
     route: Route,
@@ -16,15 +16,15 @@ pub(super) struct Entry {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Owner {
-    /// The host made it for the node of this UID.
+    /// The host created it for the node with this UID.
     Node(String),
-    /// Somebody left it in the cluster's ranges.
+    /// Somebody else created it in the cluster's ranges.
     Stray,
-    /// It was there before the cluster, and is to stay as it is.
+    /// It existed before the cluster and must not be changed.
     Other,
 }
 
-/// Routes outside of the cluster's ranges, around them, and to a machine that is a node as well.
+/// Returns routes outside of the cluster's ranges, around them, and to an instance that is also a node.
 pub(super) fn others() -> Vec<Entry> {
     let route = |name: &str, cidr: &str, node: Option<&str>, blackhole| Route {
         name: name.to_owned(),
@@ -44,7 +44,7 @@ pub(super) fn others() -> Vec<Entry> {
 }
 
 impl Cloud {
-    /// All routes but those that were there before the cluster.
+    /// Returns all routes except those that existed before the cluster.
     #[must_use]
     pub fn routes(&self) -> Vec<Route> {
         let state = self.lock();
@@ -52,12 +52,12 @@ impl Cloud {
         ours.map(|entry| entry.route.clone()).collect()
     }
 
-    /// Somebody takes the routes to a node away.
+    /// Deletes the routes to a node, like another client.
     pub fn lose_routes(&self, node: &str) {
         self.lock().routes.retain(|entry| !entry.leads_to(node));
     }
 
-    /// The routes to a node lead nowhere.
+    /// Turns the routes to a node into blackholes.
     pub fn blackhole(&self, node: &str) {
         self.lock()
             .routes
@@ -66,7 +66,7 @@ impl Cloud {
             .for_each(|entry| entry.route.blackhole = true);
     }
 
-    /// Somebody makes a route, unless there is one to the same destination.
+    /// Creates a route like another client, unless a route to the same destination exists.
     pub fn stray_route(&self, cidr: &str, node: Option<&str>) {
         let mut state = self.lock();
         state.made += 1;
@@ -95,7 +95,8 @@ impl State {
         self.routes.iter().map(|entry| entry.route.clone()).collect()
     }
 
-    /// One route for one destination: what is there already is a success, and another one has to go first.
+    /// Creates a route. There can be one route per destination: an identical one is a success, and a different one must be
+    /// deleted first.
     pub(super) fn create_route(&mut self, new: NewRoute) -> Result<(), CloudError> {
         let route = Route {
             name: format!("{}-{}", new.name_hint, new.destination_cidr),

@@ -1,4 +1,4 @@
-//! What goes wrong with calls of the cloud.
+//! Failures of the cloud's calls.
 
 use std::time::Duration;
 
@@ -7,28 +7,28 @@ use skydock_cloud::{CloudError, Retry};
 
 use super::State;
 
-/// What happens to one call.
+/// A failure of one call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Mishap {
-    /// This error, and nothing is done.
+    /// Returns this error and does nothing.
     Refused(CloudError),
-    /// It is done, and the answer is lost.
+    /// Does the work, but the answer is lost.
     AnswerLost,
-    /// A part of it is done, and this error is the answer. Of a question about several nodes, some get the error.
+    /// Does a part of the work and returns this error. If the call is about several nodes, some of them get the error.
     HalfDone(CloudError),
-    /// No answer until the caller's patience ends, whether it is done or not.
+    /// Does not answer until the caller's deadline.
     Hangs {
-        /// Whether it is done.
+        /// Whether the work is done.
         done: bool,
     },
-    /// The answer comes late.
+    /// Answers late.
     Slow(Duration),
-    /// Machines that are there are said to be gone; but never the same one twice in a row. Or no route is said to be there.
+    /// Reports existing instances as absent, but never the same one twice in a row, or returns no routes.
     Lie,
 }
 
 impl Mishap {
-    /// A word for counting.
+    /// Returns a name for counting.
     #[must_use]
     pub fn name(&self) -> &'static str {
         match self {
@@ -42,33 +42,33 @@ impl Mishap {
     }
 }
 
-/// Which calls meet which mishap.
+/// Which calls fail, and how.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Trouble {
-    /// Which function, such as `ensure`; all if empty.
+    /// The name of the function, for example `ensure`, or empty for all.
     pub call: &'static str,
-    /// Probability of a mishap for each call.
+    /// The probability of a failure for each call.
     pub chance: f64,
-    /// Not more calls than these.
+    /// The maximum number of failures.
     pub times: u32,
-    /// One of these; if there are none, any that can happen to such a call.
+    /// The possible failures. If empty, any failure that is possible for the call.
     pub mishaps: Vec<Mishap>,
 }
 
 impl Trouble {
-    /// So many calls go wrong in any way.
+    /// Makes this number of calls fail in any way.
     #[must_use]
     pub fn next(times: u32) -> Self {
         Self { chance: 1.0, times, ..Self::default() }
     }
 
-    /// Calls of this function go wrong like this, without end.
+    /// Makes all calls of this function fail in this way.
     #[must_use]
     pub fn always(call: &'static str, mishap: Mishap) -> Self {
         Self { call, chance: 1.0, times: u32::MAX, mishaps: vec![mishap] }
     }
 
-    /// Not more often than this.
+    /// Limits the number of failures.
     #[must_use]
     pub fn times(self, times: u32) -> Self {
         Self { times, ..self }
@@ -76,7 +76,7 @@ impl Trouble {
 }
 
 impl State {
-    /// What happens to this call.
+    /// Returns the failure of this call, if it fails.
     pub(super) fn fate(&mut self, call: &'static str) -> Option<Mishap> {
         let Self { trouble, chance, met, .. } = self;
         let concerned = trouble.times > 0 && (trouble.call.is_empty() || trouble.call == call);
@@ -91,8 +91,9 @@ impl State {
     }
 }
 
-/// All that may happen to a call without the cloud being wrong for good: `Invalid` and `ImplementedElsewhere` end the
-/// matter until the object changes, and that something is not there is said of what is to be changed alone.
+/// Returns the possible failures of a call after which the cloud recovers. `Invalid` and `ImplementedElsewhere` are excluded,
+/// because the host does not retry after them until the object changes. `NotFound` is only returned for calls that need an
+/// existing resource.
 fn possible(call: &str) -> Vec<Mishap> {
     let text = || format!("{call} went wrong, as it was told to");
     let retry = |seconds| Retry { after: Duration::from_secs(seconds), message: text() };

@@ -1,4 +1,4 @@
-//! Who wrote when, as the API server's audit log tells.
+//! The writes of each host, from the audit log of the API server.
 
 use std::path::Path;
 
@@ -8,28 +8,28 @@ use serde_json::Value;
 
 /// The account of the host that must not write.
 pub(super) const LOOKER: &str = "host-looks";
-/// Account names are this and a name.
+/// The prefix of account names.
 const ACCOUNTS: &str = "system:serviceaccount:kube-system:";
 /// The lease of the hosts.
 const LEASE: &str = "cloud-controller-manager";
 
-/// A write that the API server has done.
+/// A write that the API server has accepted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Write {
     account: String,
     verb: String,
-    /// With its subresource.
+    /// The resource with its subresource.
     resource: String,
     name: String,
-    /// The API server checked it, and kept nothing.
+    /// True for a dry run, which the API server validates but does not store.
     dry: bool,
     received: Timestamp,
-    /// Not before it was done.
+    /// The time of the answer, which is not before the write.
     answered: Timestamp,
 }
 
 impl Write {
-    /// None for reads, for what was refused, and for other accounts.
+    /// Reads an event of the audit log. Returns `None` for reads, failed requests, and other accounts.
     fn of(event: &Value) -> Option<Self> {
         let text = |pointer| event.pointer(pointer).and_then(Value::as_str);
         let time = |pointer| text(pointer)?.parse().ok();
@@ -40,7 +40,7 @@ impl Write {
         }
         let resource = text("/objectRef/resource")?;
         let in_body = event.pointer("/requestObject/dryRun/0").is_some_and(|option| option == "All");
-        // Of the options of a DELETE those in the query count for nothing if there is a body.
+        // The API server ignores the options in the query of a DELETE request that has a body.
         let in_query = verb != "delete" && text("/requestURI").is_some_and(|uri| uri.contains("dryRun=All"));
         Some(Self {
             account: text("/user/username")?.strip_prefix(ACCOUNTS)?.to_owned(),
@@ -58,41 +58,43 @@ impl Write {
         self.resource == "leases" && self.name == LEASE
     }
 
-    /// True if only a leader may do it. Events of its time are written by a former one too, and change nothing.
+    /// Returns true for writes that only a leader may do. Former leaders may write the events of their time, which change
+    /// nothing.
     fn is_work(&self) -> bool {
         !self.dry && self.resource != "leases" && self.resource != "events"
     }
 }
 
-/// All writes, as far as the log has come.
+/// Returns all writes in the log so far.
 pub(super) fn read(log: &Path) -> Result<Vec<Write>> {
     if !log.exists() {
         return Ok(Vec::new());
     }
     let text = std::fs::read_to_string(log).context("cannot read the audit log")?;
-    // The last line may still be on its way.
+    // The last line may be incomplete.
     let whole = text.rfind('\n').map_or("", |end| &text[..end]);
     let events = whole.lines().map(serde_json::from_str::<Value>).collect::<Result<Vec<_>, _>>()?;
     Ok(events.iter().filter_map(Write::of).collect())
 }
 
-/// Writes that only a leader may do.
+/// Returns the writes that only a leader may do.
 pub(super) fn work(log: &[Write]) -> impl Iterator<Item = &Write> {
     log.iter().filter(|write| write.is_work())
 }
 
-/// Who has written the lease last.
+/// Returns the account that wrote the lease last.
 pub(super) fn leader(log: &[Write]) -> Option<&str> {
     log.iter().rfind(|write| write.is_lease()).map(|write| write.account.as_str())
 }
 
-/// How often the lease was written by another account than before.
+/// Returns how often the lease was written by another account than before.
 pub(super) fn leaders(log: &[Write]) -> usize {
     let holders: Vec<_> = log.iter().filter(|write| write.is_lease()).map(|write| &write.account).collect();
     holders.windows(2).filter(|pair| pair.first() != pair.last()).count()
 }
 
-/// What must not have been written: by whoever only looks, and by whoever does not hold the lease when it is received.
+/// Returns forbidden writes: those of the dry-run host, and those of hosts that did not hold the lease when the request was
+/// received.
 pub(super) fn wrongs(log: &[Write]) -> Vec<String> {
     let leases: Vec<_> = log.iter().filter(|write| write.is_lease()).collect();
     let wrong = |write: &&Write| {
@@ -133,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn who_holds_the_lease_may_write() {
+    fn the_lease_holder_may_write() {
         let log = [write("a", "leases", 1), write("a", "nodes", 2), write("b", "leases", 3), write("b", "nodes", 4)];
         assert_eq!(wrongs(&log), Vec::<String>::new());
         assert_eq!((leaders(&log), work(&log).count()), (1, 2));
@@ -151,13 +153,13 @@ mod tests {
     }
 
     #[test]
-    fn events_may_follow_and_the_lease_may_be_taken() {
+    fn events_are_allowed_after_losing_the_lease() {
         let log = [write("a", "leases", 1), write("b", "leases", 3), write("a", "events", 4)];
         assert_eq!(wrongs(&log), Vec::<String>::new());
     }
 
     #[test]
-    fn who_only_looks_writes_nothing_but_dry() {
+    fn a_dry_run_host_may_send_only_dry_run_writes() {
         let dry = Write { dry: true, ..write(LOOKER, "nodes", 1) };
         assert_eq!(wrongs(std::slice::from_ref(&dry)), Vec::<String>::new());
         for resource in ["nodes", "events", "leases"] {
@@ -167,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn of_a_delete_only_the_option_in_its_body_counts() {
+    fn dry_run_of_a_delete_counts_only_in_its_body() {
         let event = |body: Value| {
             json!({
                 "verb": "delete", "requestURI": "/api/v1/nodes/n0?dryRun=All", "requestObject": body,

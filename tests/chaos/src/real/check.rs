@@ -1,4 +1,4 @@
-//! What is not as it should be.
+//! Compares the cluster with the expected state.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,7 +16,7 @@ use super::{
 };
 
 impl Cluster {
-    /// Everything that is not as it should be, in sentences.
+    /// Returns all differences from the expected state, in sentences.
     pub(super) async fn differences(&self) -> Result<Vec<String>> {
         let nodes = list_nodes(&self.client).await?;
         let services = Api::<Service>::default_namespaced(self.client.clone()).list(&ListParams::default()).await?;
@@ -30,8 +30,8 @@ impl Cluster {
             };
             differences.extend(wrong.iter().map(|what| format!("Node {name} {what}")));
         }
-        // One that never got a provider ID cannot be known to be this provider's, and one that was never initialized has ten
-        // minutes to appear, which is longer than a test waits.
+        // A node without a provider ID is not recognized as this provider's, and a node that was never initialized is deleted
+        // after ten minutes, which is longer than a test waits.
         let left = nodes.values().filter(|node| {
             let spec = node.spec.as_ref();
             let taints = spec.iter().flat_map(|spec| spec.taints.iter().flatten());
@@ -77,7 +77,7 @@ fn wrong_node(name: &str, machine: &Machine, node: &Node) -> Vec<String> {
         range.zip(cidr.parse::<IpNet>().ok()).is_some_and(|(range, cidr)| range.contains(&cidr))
     };
     let wrongs = [
-        (taints.contains(TAINT_UNINITIALIZED), "is not initialised".to_owned()),
+        (taints.contains(TAINT_UNINITIALIZED), "is not initialized".to_owned()),
         (spec.provider_id != Some(provider_id(name)), format!("has provider ID {:?}", spec.provider_id)),
         (shown != [machine.address.clone()], format!("has addresses {shown:?}, expected {:?}", machine.address)),
         (
@@ -108,7 +108,7 @@ fn wrong_service(wish: Option<&Wish>, service: &Service, shown: &[String]) -> im
     let finalizer = service.finalizers().iter().any(|name| name == FINALIZER);
     let wrongs = match wish {
         None => vec![(true, "was deleted, and is still there".to_owned())],
-        // What it has stays as it was, whatever that is.
+        // The status is not changed, whatever it is.
         Some(wish) if wish.balanced && wish.refused => Vec::new(),
         Some(wish) if wish.balanced => vec![
             (!finalizer, "has no finalizer".to_owned()),

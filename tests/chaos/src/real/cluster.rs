@@ -1,4 +1,4 @@
-//! What operators and kubelets do in a real cluster, and the inventory of the static provider.
+//! Acts like operators and kubelets in a real cluster, and writes the inventory of the static provider.
 
 mod nodes;
 mod services;
@@ -17,22 +17,22 @@ pub(super) use self::{
     services::Wish,
 };
 
-/// Where load balancers get their addresses from: more than there are services.
+/// The prefix of the addresses of load balancers. There are more addresses than services.
 pub(super) const POOL: &str = "192.0.2.";
-/// Zone, region and type of all machines.
+/// Zone, region and type of all instances.
 pub(super) const PLACE: [&str; 3] = ["rack-1", "basement", "small"];
 
-/// The cluster as it should be, and the means to change it.
+/// The expected state of the cluster, and the means to change it.
 pub(super) struct Cluster {
     pub(super) client: Client,
     inventory: PathBuf,
     pub(super) machines: BTreeMap<&'static str, Machine>,
-    /// UIDs of Nodes whose machine is gone.
+    /// The UIDs of Nodes whose instance is gone.
     pub(super) vanished: BTreeSet<String>,
     pub(super) services: BTreeMap<&'static str, Wish>,
-    /// Machines there were, for addresses that nobody had before.
+    /// The number of instances created so far, for addresses that were never used before.
     made: u8,
-    /// Changes of the inventory.
+    /// The number of changes of the inventory.
     changes: u32,
 }
 
@@ -51,13 +51,13 @@ impl Cluster {
         Ok(cluster)
     }
 
-    /// Writes the inventory down, so that the hosts read it again.
+    /// Writes the inventory again, so that the hosts read it again.
     pub(super) fn touch(&mut self) -> Result<()> {
         let machines: Vec<Value> = self.machines.iter().map(|(name, machine)| machine.row(name)).collect();
         self.write(&machines)
     }
 
-    /// Writes half of the inventory down.
+    /// Writes only half of the inventory.
     pub(super) fn tear(&self) -> Result<()> {
         let whole = std::fs::read_to_string(&self.inventory)?;
         let half = whole.chars().take(whole.chars().count() / 2).collect::<String>();
@@ -72,7 +72,7 @@ impl Cluster {
             "machines": machines,
             "addressPools": [{"name": "all", "addresses": [format!("{POOL}10-{POOL}60")]}],
         });
-        // JSON is YAML, and a comment makes it another file.
+        // JSON is valid YAML, and the comment makes the file different.
         super::replace(&self.inventory, &format!("# change {}\n{inventory}\n", self.changes))
     }
 }

@@ -1,4 +1,4 @@
-//! Processes of the built binary, started again whenever they end.
+//! Processes of the built binary, restarted whenever they end.
 
 use std::{
     ffi::OsString,
@@ -26,7 +26,7 @@ use tokio::{
     time::{Instant, sleep, sleep_until, timeout},
 };
 
-/// What all hosts are started with: periods that a test can wait for.
+/// The flags of all hosts, with periods that are short enough for a test.
 const FLAGS: [&str; 14] = [
     "--v=2",
     "--cloud-provider=static",
@@ -43,10 +43,10 @@ const FLAGS: [&str; 14] = [
     "--node-deletion-interval=20s",
     "--cluster-name=chaos",
 ];
-/// How long a process that ended by itself is left alone, as a kubelet does.
+/// The delay before a process that ended is restarted, as by a kubelet.
 const RESTART: Duration = Duration::from_secs(1);
 
-/// Makes a service account with all rights, and gives a token of it.
+/// Creates a service account with all permissions and returns a token for it.
 pub(super) async fn account(client: &Client, name: &str) -> Result<String> {
     let accounts = Api::<ServiceAccount>::namespaced(client.clone(), "kube-system");
     let account = serde_json::from_value(json!({"metadata": {"name": name}}))?;
@@ -63,27 +63,27 @@ pub(super) async fn account(client: &Client, name: &str) -> Result<String> {
     Ok(answer.status.context("the API server gave no token")?.token)
 }
 
-/// A host that is started again whenever it ends.
+/// A host that is restarted whenever it ends.
 pub(super) struct Contender {
     name: String,
     state: Arc<Mutex<State>>,
-    /// Ends when dropped, and the process with it.
+    /// The task that restarts the process. On drop, it ends together with the process.
     _tended: JoinSet<()>,
 }
 
 #[derive(Debug, Default)]
 struct State {
-    /// Of the process that runs.
+    /// The ID of the running process.
     process: Option<Pid>,
-    /// Not to be started before this.
+    /// The earliest time of the next start.
     down_until: Option<Instant>,
-    /// It ends for good.
+    /// True if it is not restarted.
     leaves: bool,
     wrongs: Vec<String>,
 }
 
 impl Contender {
-    /// Starts it with `NAME.kubeconfig` of this folder; what it says goes to `NAME.log`.
+    /// Starts the host with `NAME.kubeconfig` in this folder. Its output is written to `NAME.log`.
     pub(super) fn start(paths: &Paths, dir: &Path, name: &str, flags: &[&str]) -> Result<Self> {
         let mut args: Vec<OsString> = FLAGS.iter().chain(flags).map(OsString::from).collect();
         let file = |flag: &str, name: String| format!("--{flag}={}", dir.join(name).display()).into();
@@ -102,25 +102,25 @@ impl Contender {
         &self.name
     }
 
-    /// Kills it, whatever it does just now; it is started again after this.
+    /// Kills the host at any point. It is restarted after this time.
     pub(super) fn kill(&self, down: Duration) {
         lock(&self.state).down_until = Some(Instant::now() + down);
         self.signal(Signal::KILL);
     }
 
-    /// Asks it to end; it is started again.
+    /// Stops the host gracefully. It is restarted.
     pub(super) fn terminate(&self) {
         self.signal(Signal::TERM);
     }
 
-    /// Makes it stand still.
+    /// Suspends the host for this time.
     pub(super) async fn suspend(&self, time: Duration) {
         self.signal(Signal::STOP);
         sleep(time).await;
         self.signal(Signal::CONT);
     }
 
-    /// Asks it to end, for good.
+    /// Stops the host gracefully and permanently.
     pub(super) async fn stop(&self, limit: Duration) -> Result<()> {
         lock(&self.state).leaves = true;
         self.terminate();
@@ -129,14 +129,14 @@ impl Contender {
         Ok(())
     }
 
-    /// Ends it, for good.
+    /// Kills the host permanently.
     pub(super) async fn end(&self) {
         lock(&self.state).leaves = true;
         self.signal(Signal::KILL);
         self.gone().await;
     }
 
-    /// What it did that no host should.
+    /// Returns unexpected behavior of the host.
     pub(super) fn wrongs(&self) -> Vec<String> {
         lock(&self.state).wrongs.iter().map(|wrong| format!("{}: {wrong}", self.name)).collect()
     }
@@ -147,11 +147,11 @@ impl Contender {
         }
     }
 
-    /// To nobody if none runs just now.
+    /// Sends a signal if the process runs.
     fn signal(&self, signal: Signal) {
         let state = lock(&self.state);
         if let Some(process) = state.process {
-            // It has ended just now, or is there to take it.
+            // An error means that the process has just ended.
             let _ = kill_process(process, signal);
         }
     }
@@ -191,7 +191,8 @@ async fn once(binary: &Path, args: &[OsString], log: &Path, state: &Mutex<State>
     Ok(child.wait().await?)
 }
 
-/// A host that loses the lease or the API server ends with 1, one that is asked to with 0.
+/// Returns an error for an unexpected exit status: 1 is expected after losing the lease or the API server, and 0 after a graceful
+/// stop.
 fn wrong(status: ExitStatus, log: &Path) -> Option<String> {
     let expected = matches!(status.code(), Some(0 | 1)) || status.signal() == Some(Signal::KILL.as_raw());
     (!expected).then(|| {

@@ -1,4 +1,4 @@
-//! What stands between hosts and the API server, and does to requests what faults say.
+//! A proxy between hosts and the API server that injects faults.
 
 use std::{
     net::{Ipv4Addr, SocketAddr},
@@ -24,29 +24,29 @@ use skydock_devplane::{FaultSwitch, behind_faults};
 use tokio::{net::TcpListener, task::JoinSet};
 use tokio_util::sync::CancellationToken;
 
-/// Far more than a host sends in one request, in bytes.
+/// Maximum size of a request in bytes, much larger than any request of a host.
 const LARGEST_REQUEST: usize = 4 << 20;
 
-/// A proxy on loopback. It forwards whatever it is given, credentials included, unless a fault befalls it. A request whose
-/// sender has gone is not forwarded any more.
+/// A proxy on loopback. It forwards all requests, including their credentials, unless a fault applies. A request whose sender has
+/// disconnected is not forwarded.
 pub(super) struct Proxy {
     address: SocketAddr,
     faults: FaultSwitch,
     upstream: Upstream,
-    /// Ends when dropped.
+    /// Ends when it is dropped.
     _serving: JoinSet<()>,
 }
 
 #[derive(Clone)]
 struct Upstream {
-    /// Without credentials of its own.
+    /// A client without credentials.
     client: Client,
-    /// Cancelled to end the watches that have begun; those that begin afterwards have another one.
+    /// Canceled to end the current watches. Later watches use a new token.
     watches: Arc<Mutex<CancellationToken>>,
 }
 
 impl Proxy {
-    /// Starts one before the API server of this kubeconfig.
+    /// Starts a proxy for the API server in this kubeconfig.
     pub(super) async fn start(kubeconfig: &Path) -> Result<Self> {
         let mut kubeconfig = Kubeconfig::read_from(kubeconfig)?;
         for named in &mut kubeconfig.auth_infos {
@@ -60,13 +60,13 @@ impl Proxy {
         let address = listener.local_addr()?;
         let mut serving = JoinSet::new();
         serving.spawn(async move {
-            // It ends with an error never, and with its task at the latest.
+            // It never returns an error, and ends with its task at the latest.
             let _ = axum::serve(listener, router).await;
         });
         Ok(Self { address, faults, upstream, _serving: serving })
     }
 
-    /// What goes wrong.
+    /// Returns the switch for faults.
     pub(super) fn faults(&self) -> &FaultSwitch {
         &self.faults
     }
@@ -76,7 +76,7 @@ impl Proxy {
         std::mem::take(&mut *self.upstream.watches()).cancel();
     }
 
-    /// A kubeconfig for an account. JSON is YAML.
+    /// Returns a kubeconfig for an account. It is JSON, which is valid YAML.
     pub(super) fn kubeconfig(&self, token: &str) -> String {
         let kubeconfig = json!({
             "apiVersion": "v1",

@@ -1,4 +1,4 @@
-//! What is not as it should be.
+//! Compares the world with the expected state.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,10 +13,10 @@ use super::{World, nodes::NodeModel, services::ServiceModel};
 use crate::Balancer;
 
 impl World {
-    /// Everything that is not as it should be once all is quiet, in sentences.
+    /// Returns all differences from the expected state, in sentences.
     ///
     /// # Errors
-    /// If the API server cannot be asked.
+    /// Fails if a request to the API server fails.
     pub(super) async fn differences(&self) -> Result<Vec<String>, String> {
         let all = ListParams::default();
         let nodes = self.list_nodes().await?;
@@ -47,7 +47,8 @@ impl World {
         }
     }
 
-    /// True if its machine is gone. One that never got a provider ID cannot be known to be the cloud's.
+    /// Returns true if the node's instance is gone. A node without a provider ID does not count, because it is not recognized as
+    /// the cloud's.
     pub(super) fn is_left(&self, node: &Node) -> bool {
         node.metadata.uid.as_ref().is_some_and(|uid| self.vanished.contains(uid)) && provider_id(node).is_some()
     }
@@ -62,7 +63,7 @@ impl World {
             shown.filter(|address| address.type_ == "InternalIP").map(|address| address.address.clone()).collect();
         let label = |key: &str, value: &str| node.labels().get(key).is_some_and(|found| found == value);
         [
-            (taints.contains(TAINT_UNINITIALIZED), "is not initialised".to_owned()),
+            (taints.contains(TAINT_UNINITIALIZED), "is not initialized".to_owned()),
             (provider_id(node).as_ref() != Some(&model.machine), format!("has provider ID {:?}", provider_id(node))),
             (!shown.iter().eq(address.iter()), format!("has addresses {shown:?}, expected {address:?}")),
             (
@@ -97,7 +98,7 @@ impl World {
             let wrong = match model {
                 None if name == "kubernetes" => Vec::new(),
                 None => vec!["was deleted, and is still there".to_owned()],
-                // The cloud does not do what it asks for: what there was may stay as it was.
+                // The cloud rejects the service, so its previous load balancer may remain unchanged.
                 Some(model) if model.balanced && model.refused => Vec::new(),
                 Some(model) if model.balanced => wrong_balanced(model, service, balancer.as_ref(), &behind),
                 Some(_) => wrong_plain(service, balancer.as_ref()),

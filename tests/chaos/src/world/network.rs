@@ -10,7 +10,7 @@ use super::World;
 use crate::cloud::CLUSTER_CIDRS;
 
 impl World {
-    /// No two nodes share a Pod CIDR, at any time: Pods of both would have one address.
+    /// Checks that no two nodes ever share a Pod CIDR, because their Pods would have the same addresses.
     pub(super) async fn watch_pod_cidrs(&mut self) -> Result<(), String> {
         let nodes = self.list_nodes().await?;
         let mut holders: BTreeMap<&str, Vec<String>> = BTreeMap::new();
@@ -22,8 +22,8 @@ impl World {
         Ok(())
     }
 
-    /// Each node has one Pod CIDR of each range, a route to each of them, and says that it has a network; and there are no
-    /// other routes.
+    /// Checks that each node has one Pod CIDR of each range, a route to each of them, and a condition that its network is
+    /// available, and that there are no other routes.
     pub(super) fn check_network(&self, nodes: &[Node], differences: &mut Vec<String>) {
         let mut missing = BTreeMap::new();
         for node in nodes {
@@ -49,7 +49,7 @@ impl World {
                 .as_ref()
                 .map(|addresses| addresses.iter().map(|address| address.address.clone()).collect::<BTreeSet<_>>());
             let wanted = missing.remove(&key);
-            // Of a route that somebody else has made the cloud may not know the addresses.
+            // For a route created by another client, the cloud may not know the addresses.
             if route.blackhole
                 || wanted.is_none_or(|addresses| made_with.is_some_and(|made_with| made_with != addresses))
             {

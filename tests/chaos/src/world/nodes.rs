@@ -1,4 +1,4 @@
-//! Nodes and their machines.
+//! Nodes and their instances.
 
 use k8s_openapi::api::core::v1::Node;
 use kube::{
@@ -14,18 +14,18 @@ use skydock_devplane::NodeSpec;
 use super::World;
 use crate::Cloud;
 
-/// A machine that exists, and its node.
+/// An existing instance and its node.
 #[derive(Clone, Debug)]
 pub(super) struct NodeModel {
-    /// Provider ID.
+    /// The provider ID.
     pub(super) machine: String,
-    /// Of the Node; `None` if it was deleted by an operator and is not registered anew.
+    /// The UID of the Node, or `None` if an operator has deleted it and no kubelet has registered it again.
     pub(super) uid: Option<String>,
-    /// The machine runs.
+    /// True if the instance runs.
     pub(super) running: bool,
-    /// The kubelet runs.
+    /// True if the kubelet runs.
     pub(super) ready: bool,
-    /// Its address is not the one that its kubelet registers with: its routes have to follow.
+    /// True if the address differs from the one that the kubelet registers with, so that the routes have to be updated.
     moved: bool,
 }
 
@@ -58,7 +58,7 @@ impl World {
         self.look_up(name).await
     }
 
-    /// The kubelet starts, and registers its node if there is none.
+    /// Starts the kubelet, which registers its node if it does not exist.
     async fn start_kubelet(&mut self, name: &'static str) -> Result<(), String> {
         self.plane.kubelets().start(name).map_err(text)?;
         if let Some(model) = self.nodes.get_mut(name) {

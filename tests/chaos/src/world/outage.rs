@@ -1,4 +1,4 @@
-//! When the cloud loses sight of all machines.
+//! Outages in which the cloud reports all instances as absent.
 
 use std::time::Duration;
 
@@ -13,14 +13,15 @@ use tokio::time::sleep;
 
 use super::World;
 
-/// How long what was decided in an outage may take to be done: an answer on its way, and a request that ends by its deadline.
+/// How long decisions made in an outage can take to be carried out: an answer that is on its way, and a request until its
+/// deadline.
 const AFTERMATH: Duration = Duration::from_secs(120);
 
 impl World {
-    /// One kubelet after the other falls silent, and the cloud says that there are no machines, as it does to somebody with the credentials of
-    /// another account. Then all is back, and who lost its node registers anew.
+    /// Stops the kubelets one after the other while the cloud reports that there are no instances, as with the credentials of
+    /// another account. Then everything is restored, and kubelets whose node was deleted register again.
     ///
-    /// Some nodes are lost so, but never more than the brake lets through.
+    /// Some nodes are deleted, but never more than the brake allows.
     pub(super) async fn outage(&mut self, time: Duration) -> Result<(), String> {
         let before: Vec<_> = self.list_nodes().await?.iter().filter_map(ResourceExt::uid).collect();
         let most = BrakeOptions::default().most(before.len());
@@ -51,7 +52,7 @@ impl World {
         Ok(())
     }
 
-    /// If more machines are gone than nodes may be deleted, none is: an operator has to say that it is right.
+    /// Allows deletions as an operator, because no node is deleted if more instances are gone than the brake allows.
     pub(super) async fn allow_deletions(&self) -> Result<(), String> {
         let nodes = self.list_nodes().await?;
         let held: Vec<_> = nodes.iter().filter(|node| self.is_left(node)).collect();

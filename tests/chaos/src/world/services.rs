@@ -1,4 +1,4 @@
-//! Services, and what operators make of them.
+//! Services, and their changes by operators.
 
 use k8s_openapi::api::core::v1::Service;
 use kube::{
@@ -14,11 +14,11 @@ use crate::cloud::{NOTE, REFUSE};
 #[derive(Clone, Debug)]
 pub(super) struct ServiceModel {
     pub(super) uid: String,
-    /// It is of type LoadBalancer.
+    /// True if its type is LoadBalancer.
     pub(super) balanced: bool,
     pub(super) port: u16,
     pub(super) note: String,
-    /// It asks for what the cloud cannot do.
+    /// True if it requests something that the cloud does not support.
     pub(super) refused: bool,
 }
 
@@ -27,7 +27,7 @@ impl World {
         Api::default_namespaced(self.operator.clone())
     }
 
-    /// Not while one of the same name is still being deleted.
+    /// Creates a service unless one with the same name exists or is still being deleted.
     pub(super) async fn create(&mut self, name: &'static str) -> Result<(), String> {
         if self.services.contains_key(name) {
             return Ok(());

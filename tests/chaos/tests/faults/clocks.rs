@@ -1,4 +1,4 @@
-//! Clocks that jump, and processes that stand still.
+//! Clocks that jump, and processes that are suspended.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use skydock_chaos::{Step, World};
 use super::{cluster, settled, work};
 
 #[tokio::test(start_paused = true)]
-async fn a_process_that_was_suspended_for_an_hour_goes_on_where_it_was() {
+async fn a_process_suspended_for_an_hour_resumes_its_work() {
     let mut world = cluster().await;
     for step in work() {
         world.steps(&[step, Step::Suspend(Duration::from_secs(3600))]).await.unwrap();
@@ -15,10 +15,10 @@ async fn a_process_that_was_suspended_for_an_hour_goes_on_where_it_was() {
     settled(&mut world).await;
 }
 
-/// The wall clock is not the one that tests stop: while hours go by for all waits and periods, it moves by the moments that
-/// the test takes. What depended on it would never become due.
+/// The wall clock is not paused by the test: while hours pass for all delays and periods, it advances only by the duration of the
+/// test. Anything that depends on it would never become due.
 #[tokio::test(start_paused = true)]
-async fn the_wall_clock_stands_still_and_everything_happens_in_its_time() {
+async fn everything_works_while_the_wall_clock_stands_still() {
     let (wall, clock) = (std::time::Instant::now(), tokio::time::Instant::now());
     let mut world = cluster().await;
     for step in work() {
@@ -29,9 +29,9 @@ async fn the_wall_clock_stands_still_and_everything_happens_in_its_time() {
     assert!(wall.elapsed() < Duration::from_secs(600));
 }
 
-/// What the API server writes is dated hours before or after what the host takes for the present time.
+/// Times written by the API server are hours before or after the host's current time.
 #[tokio::test(start_paused = true)]
-async fn the_wall_clock_jumps_by_hours_and_nothing_is_lost_or_done_too_early() {
+async fn wall_clock_jumps_cause_no_loss_or_early_action() {
     for hours in [[2, 2, 2], [-2, -2, -2], [30, -60, 45]] {
         let mut world = cluster().await;
         for (step, hours) in work().into_iter().zip(hours.into_iter().cycle()) {
@@ -41,10 +41,10 @@ async fn the_wall_clock_jumps_by_hours_and_nothing_is_lost_or_done_too_early() {
     }
 }
 
-/// As in a machine that is suspended together with its monotonic clock: by that, all happens in one moment, and what was
-/// watched and waited for is as old as the machine's sleep.
+/// As on a machine that is suspended together with its monotonic clock: by this clock everything happens in one moment, but
+/// watches and delays are as old as the suspension is long.
 #[tokio::test(start_paused = true)]
-async fn the_world_goes_on_while_the_clock_stands_still() {
+async fn changes_during_a_stop_of_the_monotonic_clock_are_handled() {
     let mut world = cluster().await;
     let start = tokio::time::Instant::now();
     for step in work() {
@@ -58,9 +58,9 @@ async fn the_world_goes_on_while_the_clock_stands_still() {
     settled(&mut world).await;
 }
 
-/// Between the two answers that a deletion takes, hours go by for all waits.
+/// Hours pass for all delays between the two answers that a deletion requires.
 #[tokio::test(start_paused = true)]
-async fn a_sleep_of_hours_between_two_answers_deletes_no_node_whose_machine_is_back() {
+async fn a_long_suspension_does_not_delete_a_returned_node() {
     let mut world = cluster().await;
     world.cloud().blind(true);
     world.step(&Step::Silence("n0")).await.unwrap();
@@ -70,7 +70,7 @@ async fn a_sleep_of_hours_between_two_answers_deletes_no_node_whose_machine_is_b
     settled(&mut world).await;
 }
 
-/// Waits until the cloud was asked about a machine.
+/// Waits until the cloud was asked about an instance.
 async fn absent_once(world: &World) {
     let asked = || world.cloud().calls().iter().filter(|call| call.starts_with("check")).count();
     let before = asked();

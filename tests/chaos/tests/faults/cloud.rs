@@ -1,4 +1,4 @@
-//! A cloud that fails, or says what is not so.
+//! A cloud that fails or gives wrong answers.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use skydock_cloud::{CloudError, Retry};
 use super::{cluster, settled, work};
 
 #[tokio::test(start_paused = true)]
-async fn a_machine_that_the_cloud_once_by_mistake_calls_gone_keeps_its_node() {
+async fn one_false_absent_answer_does_not_delete_a_node() {
     let mut world = cluster().await;
     world.cloud().trouble(Trouble::always("check", Mishap::Lie));
     world.steps(&[Step::Silence("n0"), Step::PowerOff("n1"), Step::Wait(Duration::from_secs(600))]).await.unwrap();
@@ -17,7 +17,7 @@ async fn a_machine_that_the_cloud_once_by_mistake_calls_gone_keeps_its_node() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn no_node_is_deleted_because_the_cloud_fails_in_any_way() {
+async fn no_cloud_error_deletes_a_node() {
     let text = || "no".to_owned();
     let retry = || Retry { after: Duration::from_secs(1), message: text() };
     for (error, least) in [
@@ -37,7 +37,7 @@ async fn no_node_is_deleted_because_the_cloud_fails_in_any_way() {
         let met = world.cloud().met().values().sum::<u64>();
         assert!(met >= least, "{error}: {met}");
         if least == 1 {
-            // Not asked again until the node changes, also if the cloud could answer now.
+            // The host does not retry until the node changes, even if the cloud could answer.
             world.cloud().trouble(Trouble::default());
             let change = |node| Step::Exclude { node, out: true };
             world.steps(&[change("n0"), change("n1")]).await.unwrap();
@@ -46,7 +46,7 @@ async fn no_node_is_deleted_because_the_cloud_fails_in_any_way() {
     }
 }
 
-/// Every function of the cloud, failing in one way.
+/// Tests every function of the cloud with one kind of failure.
 async fn every_call(mishap: Mishap) {
     for call in [
         "ensure",
@@ -70,7 +70,7 @@ async fn every_call(mishap: Mishap) {
 
 macro_rules! every_call_can {
     ($($name:ident: $mishap:expr;)+) => {
-        /// One test for each, so that they run side by side.
+        /// A separate test for each failure, so that they run in parallel.
         mod every_call_of_the_cloud_can_go_wrong_and_nothing_is_left_over {
             use super::*;
 
@@ -105,7 +105,7 @@ every_call_can! {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_host_killed_after_half_of_the_work_leaves_nothing_behind() {
+async fn a_host_killed_after_half_done_work_leaves_nothing_behind() {
     let half = || Mishap::HalfDone(CloudError::Unavailable("no".to_owned()));
     for (call, before, after) in [
         ("ensure", Step::Create("s1"), Step::Delete("s1")),
@@ -125,8 +125,8 @@ async fn a_host_killed_after_half_of_the_work_leaves_nothing_behind() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_node_made_anew_with_the_same_name_is_not_deleted_for_the_machine_of_the_old_one() {
-    // The answer about the old machine is on its way while the new one registers.
+async fn a_recreated_node_is_not_deleted_for_its_old_instance() {
+    // The answer about the old instance is on its way while the new one registers.
     for moment in (0..12_000).step_by(500) {
         let mut world = cluster().await;
         world.cloud().trouble(Trouble::always("check", Mishap::Slow(Duration::from_secs(2))));
@@ -142,10 +142,9 @@ async fn a_node_made_anew_with_the_same_name_is_not_deleted_for_the_machine_of_t
     }
 }
 
-/// The nodes fall silent one after the other.
+/// The kubelets stop reporting one after the other.
 #[tokio::test(start_paused = true)]
-async fn an_outage_of_everything_deletes_no_more_nodes_than_the_brake_lets_through_also_if_the_api_server_is_in_trouble()
- {
+async fn a_full_outage_does_not_exceed_the_node_deletion_limit() {
     for trouble in ApiTrouble::ALL {
         let mut world = cluster().await;
         let more = [Step::Register { node: "n2", with_id: true }, Step::Register { node: "n3", with_id: true }];
@@ -158,18 +157,18 @@ async fn an_outage_of_everything_deletes_no_more_nodes_than_the_brake_lets_throu
 }
 
 #[tokio::test(start_paused = true)]
-async fn nodes_whose_machines_are_gone_stay_if_they_are_too_many_until_an_operator_allows_it() {
+async fn too_many_absent_nodes_stay_until_an_operator_acts() {
     let mut world = cluster().await;
     world.steps(&[Step::Register { node: "n2", with_id: true }, Step::Wait(Duration::from_secs(5))]).await.unwrap();
     world.steps(&[Step::Vanish("n0"), Step::Vanish("n1")]).await.unwrap();
-    // The operator of this world looks after half an hour.
+    // The operator of this world acts after half an hour.
     let took = settled(&mut world).await;
     assert!(took > Duration::from_secs(1800), "{took:?}");
 }
 
 // Holds: S-16, S-46
 #[tokio::test(start_paused = true)]
-async fn a_service_that_is_never_ensured_again_gets_its_nodes() {
+async fn a_service_whose_ensure_fails_still_gets_its_nodes() {
     let text = || "no certificate".to_owned();
     let retry = || Retry { after: Duration::from_secs(30), message: text() };
     for error in [

@@ -1,5 +1,5 @@
-//! A cluster at work, while one thing goes wrong.
-#![allow(clippy::unwrap_used, clippy::panic)] // a test: what clippy allows in test functions does not reach the helpers beside them
+//! A cluster with changes, while one kind of failure happens.
+#![allow(clippy::unwrap_used, clippy::panic)] // clippy's exceptions for test functions do not cover helpers
 
 mod clocks;
 mod cloud;
@@ -11,8 +11,8 @@ use rand::{SeedableRng as _, rngs::StdRng};
 use skydock_chaos::{ApiTrouble, Step, World};
 use skydock_devplane::{Fault, Rule, Verb};
 
-/// What every scenario does while things go wrong: nodes come, fall silent, stop and vanish; services come, change their
-/// type and go; routes and labels are changed behind our back.
+/// Returns the steps of every scenario: nodes are registered, stop reporting, stop and disappear; services are created, change
+/// their type and are deleted; routes and labels are changed by other clients.
 fn work() -> Vec<Step> {
     let second = Step::Wait(Duration::from_secs(1));
     vec![
@@ -42,7 +42,7 @@ fn work() -> Vec<Step> {
     ]
 }
 
-/// A cluster with two nodes and a service with its load balancer, at peace.
+/// Returns a cluster with two nodes and a service with its load balancer, in the expected state.
 async fn cluster() -> World {
     let mut world = World::new(1).await.unwrap();
     let begin = [
@@ -56,12 +56,12 @@ async fn cluster() -> World {
     world
 }
 
-/// Waits until all is as it should be.
+/// Waits until the expected state is reached.
 async fn settled(world: &mut World) -> Duration {
     world.settle().await.unwrap_or_else(|differences| panic!("{differences}"))
 }
 
-/// Work while the API server is in trouble; answers how often each fault has happened.
+/// Performs [`work`] while the API server fails, and returns how often each fault has happened.
 async fn work_under(trouble: ApiTrouble) -> BTreeMap<&'static str, u64> {
     let mut world = cluster().await;
     world.step(&Step::Api { trouble, seed: 7 }).await.unwrap();
@@ -93,7 +93,7 @@ under! {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_happens_while_watches_are_cut_again_and_again_is_seen() {
+async fn no_change_is_missed_while_watches_are_cut() {
     let mut world = cluster().await;
     for step in work() {
         world.step(&Step::CutWatches).await.unwrap();
@@ -103,7 +103,7 @@ async fn what_happens_while_watches_are_cut_again_and_again_is_seen() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_happens_while_the_history_is_compacted_is_seen() {
+async fn no_change_is_missed_while_the_history_is_compacted() {
     let mut world = cluster().await;
     for step in work() {
         world.steps(&[step, Step::Compact]).await.unwrap();
@@ -112,7 +112,7 @@ async fn what_happens_while_the_history_is_compacted_is_seen() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_service_deleted_and_a_node_gone_while_nothing_is_watched_are_found_by_the_next_list() {
+async fn deletions_without_a_watch_are_found_by_the_next_list() {
     let mut world = cluster().await;
     world.step(&Step::Api { trouble: ApiTrouble::Refused, seed: 1 }).await.unwrap();
     let steps =
@@ -123,8 +123,7 @@ async fn a_service_deleted_and_a_node_gone_while_nothing_is_watched_are_found_by
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_healed_partition_is_over_within_seconds_if_connections_are_cut_and_within_minutes_if_they_only_fall_silent()
-{
+async fn a_healed_partition_is_over_within_minutes() {
     for (trouble, longest) in [(ApiTrouble::Refused, 60), (ApiTrouble::Partition, 400)] {
         let mut world = cluster().await;
         world.step(&Step::Api { trouble, seed: 1 }).await.unwrap();
@@ -141,7 +140,7 @@ async fn a_healed_partition_is_over_within_seconds_if_connections_are_cut_and_wi
 }
 
 #[tokio::test(start_paused = true)]
-async fn one_request_that_is_never_answered_holds_up_its_node_for_a_minute_and_no_longer() {
+async fn an_unanswered_request_delays_its_node_by_about_a_minute() {
     let mut world = cluster().await;
     let silence = Rule::new(Fault::Silence).verbs(&[Verb::Patch]).resource("nodes").times(1);
     world.plane().faults().set(silence, StdRng::seed_from_u64(1));
@@ -152,8 +151,8 @@ async fn one_request_that_is_never_answered_holds_up_its_node_for_a_minute_and_n
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_host_killed_at_any_moment_of_making_and_deleting_leaves_nothing_behind() {
-    // From the change to its end it takes some 300 ms: finalizer, cloud, status.
+async fn a_host_killed_at_any_moment_leaves_nothing_behind() {
+    // The complete change takes about 300 ms: finalizer, cloud, status.
     for moment in (0..400).step_by(20) {
         for change in [Step::Create("s1"), Step::Delete("s0"), Step::Type { service: "s0", balanced: false }] {
             let mut world = cluster().await;

@@ -1,4 +1,4 @@
-//! Pod CIDRs and routes, while nodes come and go.
+//! Pod CIDRs and routes while nodes are registered and deleted.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -11,7 +11,7 @@ use super::{cluster, settled};
 
 const NODES: [&str; 4] = ["n0", "n1", "n2", "n3"];
 
-/// All nodes there can be, replaced one after the other: each Pod CIDR changes hands, and so does its route.
+/// Returns steps that replace all possible nodes one after the other, so that each Pod CIDR and its route move to another node.
 fn replacement() -> Vec<Step> {
     let mut steps = vec![Step::Register { node: "n2", with_id: false }, Step::Register { node: "n3", with_id: true }];
     for (index, node) in NODES.into_iter().enumerate() {
@@ -31,7 +31,7 @@ fn replacement() -> Vec<Step> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn pod_cidrs_and_routes_follow_the_nodes_whatever_is_wrong_with_the_api_server() {
+async fn pod_cidrs_and_routes_survive_any_api_server_trouble() {
     for trouble in ApiTrouble::ALL {
         let mut world = cluster().await;
         world.step(&Step::Api { trouble, seed: 5 }).await.unwrap();
@@ -41,7 +41,7 @@ async fn pod_cidrs_and_routes_follow_the_nodes_whatever_is_wrong_with_the_api_se
 }
 
 #[tokio::test(start_paused = true)]
-async fn pod_cidrs_and_routes_follow_the_nodes_though_watches_are_cut_and_expire() {
+async fn pod_cidrs_and_routes_survive_cut_and_expired_watches() {
     for step in [Step::CutWatches, Step::Compact] {
         let mut world = cluster().await;
         for change in replacement() {
@@ -52,8 +52,8 @@ async fn pod_cidrs_and_routes_follow_the_nodes_though_watches_are_cut_and_expire
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_host_killed_at_any_moment_of_giving_pod_cidrs_and_making_routes_leaves_one_of_each() {
-    // Pod CIDR, 100 ms in which changes are gathered, list, create, condition: some 300 ms.
+async fn a_host_killed_at_any_moment_leaves_one_cidr_and_route_each() {
+    // Pod CIDR, 100 ms in which changes are batched, list, create, condition: about 300 ms.
     for moment in (0..500).step_by(20) {
         for change in [Step::Register { node: "n2", with_id: true }, Step::DeleteNode("n1"), Step::DeleteNode("n0")] {
             let mut world = cluster().await;
@@ -66,7 +66,7 @@ async fn a_host_killed_at_any_moment_of_giving_pod_cidrs_and_making_routes_leave
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_host_killed_after_half_of_the_routes_makes_and_deletes_the_others() {
+async fn a_host_killed_after_half_of_the_routes_completes_them() {
     for call in ["create-routes", "delete-routes"] {
         for mishap in [Mishap::HalfDone(CloudError::Unavailable("no".to_owned())), Mishap::AnswerLost] {
             let mut world = cluster().await;
@@ -79,9 +79,9 @@ async fn a_host_killed_after_half_of_the_routes_makes_and_deletes_the_others() {
     }
 }
 
-/// There are as many Pod CIDRs as nodes: one that is lost is missed.
+/// There are as many Pod CIDRs as nodes, so that a lost one is noticed.
 #[tokio::test(start_paused = true)]
-async fn no_pod_cidr_is_lost_however_often_nodes_are_replaced_unseen() {
+async fn no_pod_cidr_is_lost_when_nodes_are_replaced_unseen() {
     let mut world = cluster().await;
     for seed in 0..10 {
         world.step(&Step::Api { trouble: ApiTrouble::LostAnswers, seed }).await.unwrap();
@@ -98,7 +98,7 @@ async fn no_pod_cidr_is_lost_however_often_nodes_are_replaced_unseen() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn routes_changed_behind_our_back_are_mended_by_the_next_check_each_after_what_is_in_its_place() {
+async fn external_route_changes_are_fixed_by_the_next_check() {
     for change in [
         Step::LoseRoutes("n0"),
         Step::Blackhole("n1"),
@@ -115,7 +115,7 @@ async fn routes_changed_behind_our_back_are_mended_by_the_next_check_each_after_
 }
 
 #[tokio::test(start_paused = true)]
-async fn no_route_is_asked_for_as_long_as_the_one_in_its_place_cannot_be_deleted() {
+async fn no_route_is_created_until_the_old_one_is_deleted() {
     let mut world = cluster().await;
     let unavailable = Mishap::Refused(CloudError::Unavailable("no".to_owned()));
     world.cloud().trouble(Trouble::always("delete-routes", unavailable));
@@ -126,7 +126,7 @@ async fn no_route_is_asked_for_as_long_as_the_one_in_its_place_cannot_be_deleted
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_fails_for_a_moment_is_tried_again_within_seconds_and_not_with_the_next_check() {
+async fn temporary_errors_are_retried_before_the_next_route_check() {
     let new_node = [Step::Register { node: "n2", with_id: true }, Step::Wait(Duration::from_secs(15))];
     for call in ["list-routes", "create-routes"] {
         let mut world = cluster().await;
@@ -137,7 +137,7 @@ async fn what_fails_for_a_moment_is_tried_again_within_seconds_and_not_with_the_
         assert_eq!(world.cloud().met(), BTreeMap::from([("unavailable", 2)]));
         assert!(took < Duration::from_secs(30), "{call}: {took:?}");
     }
-    // The Pod CIDR, of which there is none to spare, the node's labels and taints, the condition.
+    // The patches of the Pod CIDR (none is spare), of the node's labels and taints, and of the condition.
     for fault in [Fault::Conflict, Fault::InternalError] {
         let mut world = cluster().await;
         let failing = Rule::new(fault.clone()).verbs(&[Verb::Patch]).resource("nodes").chance(0.7);
@@ -152,19 +152,19 @@ async fn what_fails_for_a_moment_is_tried_again_within_seconds_and_not_with_the_
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_node_that_found_no_pod_cidr_left_gets_the_one_of_a_node_that_goes_at_once() {
+async fn a_freed_pod_cidr_is_assigned_at_once() {
     let mut world = cluster().await;
     for node in ["n2", "n3", "n4"] {
         world.steps(&[Step::Register { node, with_id: true }]).await.unwrap();
     }
-    // By now it would look by itself only every few minutes.
+    // At this time, the host would retry on its own only every few minutes.
     world.steps(&[Step::Wait(Duration::from_secs(900)), Step::PowerOff("n0"), Step::DeleteNode("n0")]).await.unwrap();
     let took = settled(&mut world).await;
     assert!(took < Duration::from_secs(10), "{took:?}");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_cloud_that_says_there_are_no_routes_loses_none() {
+async fn a_false_empty_route_list_changes_no_routes() {
     let mut world = cluster().await;
     let routes = world.cloud().routes();
     world.cloud().trouble(Trouble::always("list-routes", Mishap::Lie));

@@ -1,11 +1,11 @@
-//! What an account holds, for tests whose end is that nothing is left.
+//! The resources of an account, for tests that check that nothing is left at the end.
 
 use std::collections::BTreeMap;
 
 use super::{Aws, xml};
 use crate::Error;
 
-/// Kind, API, action, the list in the answer, and the fields of a thing that name it.
+/// Kind, API, action, the list in the answer, and the fields that identify a resource.
 const KINDS: [(&str, &str, &str, &str, &[&str]); 4] = [
     ("load balancers", "elbv2", "DescribeLoadBalancers", "LoadBalancers", &["LoadBalancerName", "LoadBalancerArn"]),
     ("classic load balancers", "elb", "DescribeLoadBalancers", "LoadBalancerDescriptions", &["LoadBalancerName"]),
@@ -14,12 +14,12 @@ const KINDS: [(&str, &str, &str, &str, &[&str]); 4] = [
 ];
 
 impl Aws {
-    /// What the account holds of what a cloud controller makes, by kind, each thing as a short text: load balancers of both
-    /// APIs, target groups, listeners, security groups, rules of security groups, and routes. Two calls that answer the
-    /// same mean that nothing was left and nothing lost.
+    /// Returns the resources that a cloud controller creates, by kind, each as a short text: load balancers of both APIs, target
+    /// groups, listeners, security groups, rules of security groups, and routes. If two calls return the same, nothing was left
+    /// and nothing was lost.
     ///
     /// # Errors
-    /// When the cloud refuses to tell.
+    /// Fails if a request to the cloud fails.
     pub async fn holdings(&self) -> Result<BTreeMap<&'static str, Vec<String>>, Error> {
         let mut all = BTreeMap::new();
         for (kind, api, action, list, fields) in KINDS {

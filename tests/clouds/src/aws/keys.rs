@@ -1,4 +1,4 @@
-//! Users and the verification of their signatures.
+//! Users, and the verification of their signatures.
 
 use http::Method;
 use serde_json::{Value, json};
@@ -12,7 +12,7 @@ use crate::Error;
 pub struct Keys {
     /// `AKIA…`
     pub id: String,
-    /// The secret.
+    /// The secret access key.
     pub secret: String,
 }
 
@@ -23,32 +23,33 @@ impl std::fmt::Debug for Keys {
 }
 
 impl Aws {
-    /// A new user with an access key and a policy (`{"Version": …, "Statement": …}`); without one, it may do all.
+    /// Creates a user with an access key and a policy (`{"Version": …, "Statement": …}`). Without a policy, the user may do
+    /// everything.
     ///
     /// # Errors
-    /// When the cloud refuses it.
+    /// Fails if a request to the cloud fails.
     pub async fn user(&self, name: &str, policy: Option<&Value>) -> Result<Keys, Error> {
         self.client.user(name, policy).await
     }
 
-    /// From now on every request is refused unless its signature and its user's policy are right; only the metadata service
-    /// asks for nothing. Answers the keys of a user who may do all; [`Self::call`] uses another user's.
+    /// Enables the verification of signatures and policies for all requests except those to the metadata service. Returns the
+    /// keys of a user who may do everything. [`Self::call`] uses another user.
     ///
     /// # Errors
-    /// When the cloud refuses it.
+    /// Fails if a request to the cloud fails.
     pub async fn verify_signatures(&self) -> Result<Keys, Error> {
         let own = self.client.user("skydock-fixture", None).await?;
         let keys = self.client.user("skydock", None).await?;
         self.client.use_keys(own);
-        // How many more requests are let through unverified.
+        // The number of further requests that are not verified.
         self.client.plain(Method::POST, "/moto-api/reset-auth", "0").await?;
         Ok(keys)
     }
 
-    /// As [`Self::call`], with these keys.
+    /// Like [`Self::call`], with these keys.
     ///
     /// # Errors
-    /// When there is no answer, or it is an error.
+    /// Fails if there is no answer, or if it is an error.
     pub async fn call_as(
         &self,
         keys: &Keys,

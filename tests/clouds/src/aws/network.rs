@@ -1,19 +1,19 @@
-//! A VPC as a cluster finds it, and instances in it.
+//! A VPC for a cluster, and instances in it.
 
 use super::{Aws, xml};
 use crate::Error;
 
-/// What a [`Network`] is made of.
+/// The parameters of a [`Network`].
 #[derive(Debug, Clone)]
 pub struct NewNetwork {
-    /// `kubernetes.io/cluster/NAME: owned` is on everything.
+    /// The name of the cluster. All resources get the tag `kubernetes.io/cluster/NAME: owned`.
     pub cluster: String,
-    /// One subnet in each, such as `us-east-1a`.
+    /// The zones, for example `us-east-1a`, each with one subnet.
     pub zones: Vec<String>,
 }
 
 impl NewNetwork {
-    /// For a cluster of this name, with subnets in `us-east-1a` and `us-east-1b`.
+    /// Returns the parameters for a cluster with this name, with subnets in `us-east-1a` and `us-east-1b`.
     #[must_use]
     pub fn of_cluster(name: &str) -> Self {
         Self { cluster: name.to_owned(), zones: vec!["us-east-1a".to_owned(), "us-east-1b".to_owned()] }
@@ -23,32 +23,32 @@ impl NewNetwork {
 /// A subnet in an availability zone.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Zone {
-    /// Such as `us-east-1a`.
+    /// The name, for example `us-east-1a`.
     pub name: String,
     /// `subnet-…`
     pub subnet_id: String,
 }
 
-/// A VPC `10.9.0.0/16` with subnets for public and internal load balancers, a route table, an internet gateway and a security
-/// group of the nodes.
+/// A VPC `10.9.0.0/16` with subnets for public and internal load balancers, a route table, an internet gateway, and a security
+/// group for the nodes.
 #[derive(Debug, Clone)]
 pub struct Network {
     /// `vpc-…`
     pub vpc_id: String,
-    /// One subnet in each.
+    /// The zones, each with one subnet.
     pub zones: Vec<Zone>,
-    /// `rtb-…`, of all subnets.
+    /// `rtb-…`, for all subnets.
     pub route_table_id: String,
-    /// `sg-…`, of the nodes.
+    /// `sg-…`, for the nodes.
     pub security_group_id: String,
     cluster: String,
 }
 
 impl Aws {
-    /// A new network.
+    /// Creates a network.
     ///
     /// # Errors
-    /// When the cloud refuses a part of it.
+    /// Fails if a request to the cloud fails.
     pub async fn network(&self, new: &NewNetwork) -> Result<Network, Error> {
         let mut tags = Tags(vec![(format!("kubernetes.io/cluster/{}", new.cluster), "owned".to_owned())]);
         let vpc_id = self.made("CreateVpc", "vpcId", &[("CidrBlock", "10.9.0.0/16")], &tags.of("vpc")).await?;
@@ -84,10 +84,11 @@ impl Aws {
         Ok(Network { vpc_id, zones, route_table_id, security_group_id, cluster: new.cluster.clone() })
     }
 
-    /// New running instances in a zone of the network, one of each name (tag `Name`), tagged as the cluster's; answers their IDs.
+    /// Launches running instances in a zone of the network, one for each name (tag `Name`), with the tag of the cluster. Returns
+    /// their IDs.
     ///
     /// # Errors
-    /// When the cloud refuses one.
+    /// Fails if a request to the cloud fails.
     pub async fn run_instances<N: AsRef<str>>(
         &self,
         network: &Network,
@@ -115,17 +116,17 @@ impl Aws {
         Ok(made)
     }
 
-    /// `StopInstances`, `StartInstances` or `TerminateInstances`. moto does it at once.
+    /// Calls `StopInstances`, `StartInstances` or `TerminateInstances`. moto executes them at once.
     ///
     /// # Errors
-    /// When the cloud refuses it.
+    /// Fails if a request to the cloud fails.
     pub async fn change_instances(&self, action: &str, ids: &[String]) -> Result<(), Error> {
         let keys: Vec<String> = (1..=ids.len()).map(|number| format!("InstanceId.{number}")).collect();
         let parameters: Vec<_> = keys.iter().map(String::as_str).zip(ids.iter().map(String::as_str)).collect();
         self.call("ec2", action, &parameters).await.map(|_| ())
     }
 
-    /// Does an action of EC2; answers the ID that is in this field of the answer.
+    /// Calls an action of EC2 and returns the ID in this field of the answer.
     async fn made(
         &self,
         action: &str,
@@ -147,7 +148,7 @@ impl Aws {
 struct Tags(Vec<(String, String)>);
 
 impl Tags {
-    /// As parameters of the action that makes a thing of this type.
+    /// Returns the tags as parameters of the action that creates a resource of this type.
     fn of(&self, kind: &str) -> Vec<(String, String)> {
         let mut parameters = vec![("TagSpecification.1.ResourceType".to_owned(), kind.to_owned())];
         for (number, (key, value)) in self.0.iter().enumerate() {

@@ -1,16 +1,16 @@
-//! Signature version 4 of a form that is posted to `/`.
+//! Signature version 4 for a form that is posted to `/`.
 
 use jiff::Timestamp;
 use sha2::{Digest, Sha256};
 
 use super::Keys;
 
-/// The only kind of body that is signed here.
+/// The only content type that is signed here.
 pub(crate) const FORM: &str = "application/x-www-form-urlencoded; charset=utf-8";
-/// Block length of SHA-256, in bytes.
+/// The block length of SHA-256 in bytes.
 const BLOCK: usize = 64;
 
-/// What a signature is good for.
+/// The scope of a signature.
 pub(crate) struct Scope<'a> {
     pub(crate) region: &'a str,
     pub(crate) service: &'a str,
@@ -24,7 +24,7 @@ pub(crate) struct Signed {
     pub(crate) authorization: String,
 }
 
-/// Signs content type, host and date.
+/// Signs the content type, the host and the date.
 pub(crate) fn sign(keys: &Keys, scope: &Scope<'_>, host: &str, body: &str) -> Signed {
     let date = scope.now.strftime("%Y%m%dT%H%M%SZ").to_string();
     let day = scope.now.strftime("%Y%m%d").to_string();
@@ -45,7 +45,7 @@ pub(crate) fn sign(keys: &Keys, scope: &Scope<'_>, host: &str, body: &str) -> Si
     Signed { date, authorization }
 }
 
-/// HMAC-SHA256 (RFC 2104).
+/// Computes HMAC-SHA256 (RFC 2104).
 fn hmac(key: &[u8], message: &[u8]) -> Vec<u8> {
     let mut block = if key.len() > BLOCK { Sha256::digest(key).to_vec() } else { key.to_vec() };
     block.resize(BLOCK, 0);
@@ -59,7 +59,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn hmac_is_that_of_rfc_4231() {
+    fn hmac_matches_rfc_4231() {
         let expected = "5bdcc146bf60754e6a042426089575c75a003f089d2739839dec58b964ec3843";
         assert_eq!(hex::encode(hmac(b"Jefe", b"what do ya want for nothing?")), expected);
         let long = hmac(&[0xaa; 131], b"Test Using Larger Than Block-Size Key - Hash Key First");

@@ -1,6 +1,6 @@
-//! As much of XML as AWS's answers need: their elements have no attributes, and text is escaped.
+//! A minimal XML parser for answers of AWS: their elements have no attributes, and text is escaped.
 
-/// The text of every element of this name, outermost first, in the order of the document.
+/// Returns the text of all elements with this name, outermost first, in document order.
 #[must_use]
 pub fn all<'a>(xml: &'a str, name: &str) -> Vec<&'a str> {
     let (open, close) = (format!("<{name}>"), format!("</{name}>"));
@@ -15,13 +15,13 @@ pub fn all<'a>(xml: &'a str, name: &str) -> Vec<&'a str> {
     found
 }
 
-/// The text of the first element of this name.
+/// Returns the text of the first element with this name.
 #[must_use]
 pub fn first<'a>(xml: &'a str, name: &str) -> Option<&'a str> {
     all(xml, name).into_iter().next()
 }
 
-/// The elements `<item>` or `<member>` that are directly in the first element of this name.
+/// Returns the direct children `<item>` or `<member>` of the first element with this name.
 #[must_use]
 pub fn items<'a>(xml: &'a str, name: &str) -> Vec<&'a str> {
     let Some(list) = first(xml, name) else { return Vec::new() };
@@ -29,7 +29,7 @@ pub fn items<'a>(xml: &'a str, name: &str) -> Vec<&'a str> {
     all(list, item)
 }
 
-/// Where the element ends whose inside begins here.
+/// Returns the end of the content of an element. `text` starts with the content.
 fn end(text: &str, open: &str, close: &str) -> usize {
     let (mut depth, mut at) = (0_usize, 0);
     while let Some(rest) = text.get(at..) {
@@ -49,7 +49,7 @@ fn end(text: &str, open: &str, close: &str) -> usize {
     text.len()
 }
 
-/// Text as it may stand in an element.
+/// Escapes text for an element.
 pub(crate) fn escape(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
 }
@@ -62,7 +62,7 @@ mod tests {
         "<a><set><item><id>1</id><in><item><id>x</id></item></in></item><item><id>2</id></item></set><set/></a>";
 
     #[test]
-    fn an_item_ends_where_it_ends_and_not_where_one_inside_it_does() {
+    fn nested_items_do_not_end_the_outer_item() {
         assert_eq!(items(XML, "set"), ["<id>1</id><in><item><id>x</id></item></in>", "<id>2</id>"]);
         assert_eq!(all(XML, "id"), ["1", "x", "2"]);
         assert_eq!(first(XML, "none"), None);

@@ -1,4 +1,4 @@
-//! MariaDB: Debian's packages, unpacked into the cache.
+//! MariaDB from Debian's packages, unpacked into the cache.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -8,14 +8,15 @@ use std::process::Command;
 use super::chore;
 use crate::{Error, cache};
 
-/// The package with the server, and the tables it begins with.
+/// The package with the server and its initial tables.
 const SERVER: &str = "mariadb-server-core";
-/// Packages that are needed on paper alone: MariaDB's configuration, which is not read.
+/// Dependencies that are not required: MariaDB's configuration, which is not read.
 const UNNEEDED: [&str; 1] = ["mariadb-common"];
-/// One for each way of unpacking.
+/// Changes whenever the way of unpacking changes.
 const REVISION: &str = "mariadb-1";
 
-/// The folder in which `usr/sbin/mariadbd` is: one in the cache, or `/` where there is no apt but a MariaDB.
+/// Returns the folder that contains `usr/sbin/mariadbd`: a folder in the cache, or `/` if MariaDB is installed and apt is
+/// missing.
 pub(crate) fn mariadb() -> Result<PathBuf, Error> {
     let apt = Command::new("apt-get").arg("--version").output().is_ok_and(|output| output.status.success());
     if !apt {
@@ -45,7 +46,7 @@ pub(crate) fn mariadb() -> Result<PathBuf, Error> {
     })
 }
 
-/// The first choice of each dependency, such as `libc6` of `libc6 (>= 2.34), libaio1t64 | libaio1`.
+/// Returns the first alternative of each dependency, for example `libc6` for `libc6 (>= 2.34), libaio1t64 | libaio1`.
 fn dependencies(line: &str) -> impl Iterator<Item = &str> {
     line.split(',').filter_map(|one| one.split(['|', '(', ':']).next()).map(str::trim).filter(|name| !name.is_empty())
 }
@@ -55,7 +56,7 @@ fn installed(package: &str) -> bool {
     status.is_ok_and(|output| output.stdout.starts_with(b"ii"))
 }
 
-/// apt, writing nothing but below this folder; that needs no root.
+/// Runs apt so that it writes only below this folder, which does not require root permissions.
 struct Apt {
     folder: PathBuf,
     options: Vec<String>,
@@ -74,7 +75,7 @@ impl Apt {
         command
     }
 
-    /// Downloads a package by the system's lists; if they are missing or stale, by lists of our own.
+    /// Downloads a package with the package lists of the system, or with separate lists if those are missing or outdated.
     fn download(&self, package: &str) -> Result<PathBuf, Error> {
         let folder = tempfile::tempdir_in(&self.folder).map_err(Error::io("create a folder in", &self.folder))?;
         let name = "downloading MariaDB";
@@ -109,7 +110,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_first_choice_of_each_dependency_is_taken() {
+    fn the_first_alternative_of_each_dependency_is_used() {
         let line = "mariadb-common (>= 1:10.11), libaio1t64 (>= 0.3) | libaio1, libc6 (>= 2.34), perl:any\n";
         assert_eq!(dependencies(line).collect::<Vec<_>>(), ["mariadb-common", "libaio1t64", "libc6", "perl"]);
         assert_eq!(dependencies("\n").count(), 0);

@@ -7,23 +7,23 @@ use std::time::Instant;
 use super::chore;
 use crate::{Error, cache};
 
-/// The installer: it takes seconds where pip takes minutes.
+/// The version of the installer uv, which takes seconds where pip takes minutes.
 const UV: &str = "0.13.9";
-/// Versions for which the locks have wheels, best first.
+/// Python versions for which the locks have wheels, in order of preference.
 const VERSIONS: [&str; 4] = ["3.11", "3.12", "3.10", "3.13"];
-/// Fetches uv where Python has come without pip.
+/// A script that fetches uv for a Python without pip.
 const FETCH_UV: &str = include_str!("fetch_uv.py");
 
-/// A Python environment with all that a lock names.
+/// A Python environment with all packages of a lock.
 #[derive(Debug, Clone)]
 pub(crate) struct Environment {
-    /// Its interpreter.
+    /// The interpreter.
     pub(crate) python: PathBuf,
-    /// What it was made from, in short.
+    /// A hash of its inputs.
     pub(crate) digest: String,
 }
 
-/// The environment of `python/NAME.txt`, installed if the cache has none for its present content.
+/// Returns the environment for `python/NAME.txt`, which is installed if the cache does not have one for its current content.
 pub(crate) fn environment(name: &str) -> Result<Environment, Error> {
     let lock = super::recipes().join(format!("{name}.txt"));
     let (base, version) = interpreter()?;
@@ -33,7 +33,7 @@ pub(crate) fn environment(name: &str) -> Result<Environment, Error> {
     Ok(Environment { python: folder.join("bin/python"), digest })
 }
 
-/// A Python to build on, and its version: `$SKYDOCK_PYTHON`, or one from PATH.
+/// Returns a base interpreter and its version: `$SKYDOCK_PYTHON`, or one from `PATH`.
 fn interpreter() -> Result<(PathBuf, String), Error> {
     let chosen = std::env::var_os("SKYDOCK_PYTHON").filter(|value| !value.is_empty()).map(PathBuf::from);
     let named = VERSIONS.iter().map(|version| PathBuf::from(format!("python{version}")));
@@ -51,7 +51,7 @@ fn interpreter() -> Result<(PathBuf, String), Error> {
     Err(Error::Missing { what: "Python", hint })
 }
 
-/// Where this interpreter really is, behind version managers and links to them, and its version.
+/// Returns the real path of this interpreter, without version managers and links, and its version.
 fn asked(candidate: &Path) -> Option<(PathBuf, String)> {
     let program = "import sys; print(sys.executable); print('%d.%d' % sys.version_info[:2])";
     let output =

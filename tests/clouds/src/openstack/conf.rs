@@ -1,9 +1,10 @@
-//! How clients are told of a project.
+//! Client configuration for a project.
 
 use super::Project;
 
 impl Project {
-    /// `cloud.conf` of the official cloud controller manager, section `[Global]`. `auth_url` may be a proxy's.
+    /// Returns the section `[Global]` of a `cloud.conf` for the official cloud controller manager. `auth_url` can be that of a
+    /// proxy.
     #[must_use]
     pub fn cloud_conf(&self, auth_url: &str) -> String {
         format!(

@@ -1,4 +1,4 @@
-//! What a project holds, for tests whose end is that nothing is left.
+//! The resources of a project, for tests that check that nothing is left at the end.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use super::session::text;
 use super::{Project, Service};
 use crate::Error;
 
-/// Every kind of thing that a cloud controller can leave behind: its name in lists, its service, its path.
+/// The kinds of resources that a cloud controller can leave behind: the name in lists, the service, the path.
 const KINDS: [(&str, Service, &str); 10] = [
     ("servers", Service::Compute, "/v2.1/servers"),
     ("loadbalancers", Service::LoadBalancer, "/v2/lbaas/loadbalancers"),
@@ -24,12 +24,12 @@ const KINDS: [(&str, Service, &str); 10] = [
 ];
 
 impl Project {
-    /// What the project holds, by kind, each thing as a short text. The default security group and networks of others are left out; a
-    /// router's extra routes are of a kind of their own, `routes`, and so are ports' `allowed_address_pairs`. Two
-    /// calls that answer the same mean that nothing was left and nothing lost.
+    /// Returns the resources of the project by kind, each as a short text. The default security group and networks of others are
+    /// excluded. The extra routes of routers are a separate kind `routes`, and so are the `allowed_address_pairs` of ports. If
+    /// two calls return the same, nothing was left and nothing was lost.
     ///
     /// # Errors
-    /// When the cloud refuses to tell.
+    /// Fails if a request to the cloud fails.
     pub async fn holdings(&self) -> Result<BTreeMap<&'static str, Vec<String>>, Error> {
         let mut all = BTreeMap::new();
         for (kind, service, path) in KINDS {
@@ -55,16 +55,16 @@ impl Project {
         Ok(all)
     }
 
-    /// Lists show what others share with us, too.
+    /// Returns whether a resource belongs to the project. Lists also contain resources that others share.
     fn is_mine(&self, thing: &Value) -> bool {
         let owner = thing.get("project_id").or_else(|| thing.get("tenant_id")).and_then(Value::as_str);
         owner.is_none_or(|owner| owner == self.id)
     }
 
-    /// Waits until a load balancer is no longer PENDING; answers its fields, ERROR included.
+    /// Waits until a load balancer is not `PENDING`, and returns its fields. It can be in `ERROR`.
     ///
     /// # Errors
-    /// When the cloud refuses to tell, or it takes too long.
+    /// Fails if a request to the cloud fails, or if it takes too long.
     pub async fn settled_load_balancer(&self, id: &str) -> Result<Value, Error> {
         let path = format!("/v2/lbaas/loadbalancers/{id}");
         let status = |answer: &Value| text(answer, "/loadbalancer/provisioning_status").unwrap_or_default();
@@ -74,7 +74,7 @@ impl Project {
     }
 }
 
-/// A name where there is one, else an address, else an owner; and the ID, so that two are two.
+/// Returns the name, the address or the owner, whichever is available, followed by the ID, so that the text is unique.
 fn short(thing: &Value) -> Result<String, Error> {
     let fields = ["name", "floating_ip_address", "device_owner"];
     let known =

@@ -1,4 +1,4 @@
-//! A project as a cluster finds it.
+//! A project for a cluster.
 
 use serde_json::{Value, json};
 use uuid::Uuid;
@@ -7,36 +7,36 @@ use super::session::text;
 use super::{Service, Session};
 use crate::Error;
 
-/// Roles of the user: what a cloud controller manager is given.
+/// The roles of the user, which are those of a cloud controller manager.
 const ROLES: [&str; 2] = ["member", "load-balancer_member"];
 
-/// A project with a user, and a network with an IPv4 and an IPv6 subnet on a router with a gateway to network `public`.
+/// A project with a user, and a network with an IPv4 and an IPv6 subnet on a router with a gateway to the network `public`.
 #[derive(Debug, Clone)]
 pub struct Project {
-    /// A session of its user's.
+    /// A session of the user.
     pub session: Session,
-    /// Name of the project and of its user.
+    /// The name of the project and of its user.
     pub name: String,
-    /// Its ID.
+    /// The ID.
     pub id: String,
-    /// The user's ID.
+    /// The ID of the user.
     pub user_id: String,
-    /// The user's password, a secret and drawn by chance.
+    /// The random password of the user. Secret.
     pub password: String,
     /// The network `NAME`.
     pub network_id: String,
     /// The subnet `10.9.0.0/16`.
     pub subnet_id: String,
-    /// The subnet `fd00:9::/64`; addresses are given, not announced.
+    /// The subnet `fd00:9::/64`. Addresses are assigned by Neutron, not by router advertisements.
     pub subnet6_id: String,
-    /// The router `NAME`, on both subnets.
+    /// The router `NAME` in both subnets.
     pub router_id: String,
     /// The network `public`.
     pub external_network_id: String,
 }
 
 impl Project {
-    /// Creates it all.
+    /// Creates the project with all its resources.
     pub(crate) async fn create(admin: &Session, name: &str) -> Result<Self, Error> {
         let identity = Service::Identity;
         let fields = json!({"name": name, "domain_id": "default"});
@@ -86,10 +86,10 @@ impl Project {
         })
     }
 
-    /// A new floating IP on network `public` for this port, or for none; answers its ID and its address.
+    /// Creates a floating IP in the network `public`, attaches it to the port if there is one, and returns its ID and address.
     ///
     /// # Errors
-    /// When the cloud refuses it.
+    /// Fails if a request to the cloud fails.
     pub async fn floating_ip(&self, port: Option<&str>) -> Result<(String, String), Error> {
         let mut fields = json!({"floating_network_id": self.external_network_id});
         if let (Some(port), Some(fields)) = (port, fields.as_object_mut()) {

@@ -1,4 +1,4 @@
-//! Servers, named like nodes.
+//! Servers with the names of nodes.
 
 use std::time::{Duration, Instant};
 
@@ -8,21 +8,21 @@ use super::session::text;
 use super::{Project, Service};
 use crate::Error;
 
-/// How long servers may take to be ACTIVE, each; one takes a second.
+/// How long each server may take to become ACTIVE. Usually it takes a second.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A server, with one port on the project's network.
+/// A server with one port in the project's network.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Server {
-    /// Its ID.
+    /// The ID.
     pub id: String,
-    /// Its name.
+    /// The name.
     pub name: String,
     /// `ACTIVE`, `SHUTOFF` …
     pub status: String,
-    /// Its fixed addresses, IPv4 first.
+    /// The fixed addresses, IPv4 first.
     pub addresses: Vec<String>,
-    /// Why it is in `ERROR`.
+    /// The reason for the status `ERROR`.
     pub fault: Option<String>,
 }
 
@@ -46,10 +46,10 @@ impl Server {
 }
 
 impl Project {
-    /// Creates servers of these names from image `tiny` and flavor `m1.tiny`, and waits until they are ACTIVE.
+    /// Creates servers with these names from the image `tiny` and the flavor `m1.tiny`, and waits until they are ACTIVE.
     ///
     /// # Errors
-    /// When the cloud refuses one, or one fails or is not ACTIVE in time.
+    /// Fails if a request to the cloud fails, if a server fails, or if it is not ACTIVE in time.
     pub async fn create_servers<N: AsRef<str>>(&self, names: &[N]) -> Result<Vec<Server>, Error> {
         let session = &self.session;
         let images = session.get(Service::Image, "/v2/images?name=tiny").await?;
@@ -83,10 +83,10 @@ impl Project {
         }
     }
 
-    /// All servers of the project, pages and pages of them.
+    /// Returns all servers of the project, from all pages.
     ///
     /// # Errors
-    /// When the cloud refuses to tell.
+    /// Fails if a request to the cloud fails.
     pub async fn servers(&self) -> Result<Vec<Server>, Error> {
         let mut all: Vec<Server> = Vec::new();
         loop {
@@ -105,18 +105,18 @@ impl Project {
         }
     }
 
-    /// Stops a server, and waits until it is SHUTOFF.
+    /// Stops a server and waits until it is SHUTOFF.
     ///
     /// # Errors
-    /// When the cloud refuses it, or it takes too long.
+    /// Fails if a request to the cloud fails, or if it takes too long.
     pub async fn stop_server(&self, id: &str) -> Result<(), Error> {
         self.act(id, "os-stop", "SHUTOFF").await
     }
 
-    /// Starts a stopped server, and waits until it is ACTIVE.
+    /// Starts a stopped server and waits until it is ACTIVE.
     ///
     /// # Errors
-    /// When the cloud refuses it, or it takes too long.
+    /// Fails if a request to the cloud fails, or if it takes too long.
     pub async fn start_server(&self, id: &str) -> Result<(), Error> {
         self.act(id, "os-start", "ACTIVE").await
     }
@@ -128,10 +128,10 @@ impl Project {
         self.session.wait(Service::Compute, &path, PATIENCE, done).await.map(|_| ())
     }
 
-    /// Deletes a server, and waits until it is gone.
+    /// Deletes a server and waits until it is gone.
     ///
     /// # Errors
-    /// When the cloud refuses it, or it takes too long.
+    /// Fails if a request to the cloud fails, or if it takes too long.
     pub async fn delete_server(&self, id: &str) -> Result<(), Error> {
         let path = format!("/v2.1/servers/{id}");
         self.session.delete(Service::Compute, &path).await?;
@@ -149,10 +149,10 @@ impl Project {
         }
     }
 
-    /// The ID of a server's port.
+    /// Returns the ID of a server's port.
     ///
     /// # Errors
-    /// When the cloud refuses to tell, or it has none.
+    /// Fails if a request to the cloud fails, or if the server has no port.
     pub async fn port_of(&self, server: &str) -> Result<String, Error> {
         let ports = self.session.get(Service::Network, &format!("/v2.0/ports?device_id={server}")).await?;
         text(&ports, "/ports/0/id")

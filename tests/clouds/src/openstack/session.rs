@@ -1,4 +1,4 @@
-//! Requests with a token.
+//! Authenticated requests.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use crate::Error;
 use crate::error::beginning;
 use crate::http_client::HttpClient;
 
-/// A user's token in a project, and where the services are.
+/// A user's token in a project, and the URLs of the services.
 #[derive(Debug, Clone)]
 pub struct Session {
     http: HttpClient,
@@ -21,7 +21,7 @@ pub struct Session {
 }
 
 impl Session {
-    /// Gets a token with a password.
+    /// Requests a token with a password.
     pub(crate) async fn log_in(
         http: HttpClient,
         urls: [String; Service::ALL.len()],
@@ -55,24 +55,24 @@ impl Session {
         Ok(session)
     }
 
-    /// The same services, as another user.
+    /// Returns a session of another user for the same services.
     pub(crate) async fn as_user(&self, user: &str, password: &str, project: &str) -> Result<Self, Error> {
         Self::log_in(self.http.clone(), self.urls.clone(), user, password, project).await
     }
 
-    /// The token, a secret.
+    /// Returns the token, which is a secret.
     #[must_use]
     pub fn token(&self) -> &str {
         &self.token
     }
 
-    /// The ID of the project it is good for.
+    /// Returns the ID of the project of the token.
     #[must_use]
     pub fn project_id(&self) -> &str {
         &self.project_id
     }
 
-    /// A service's address: scheme, host and port.
+    /// Returns the URL of a service: scheme, host and port.
     #[must_use]
     pub fn url(&self, service: Service) -> &str {
         let at = Service::ALL.iter().position(|one| *one == service);
@@ -97,11 +97,11 @@ impl Session {
         request.body(body).map_err(Error::setup(format!("ask for {path}")))
     }
 
-    /// Sends a request to this path of a service, version included (`/v2.1/servers`); answers the answer's JSON, null if it
-    /// has none.
+    /// Sends a request to this path of a service, including the version (`/v2.1/servers`). Returns the JSON of the answer, or
+    /// null if it is empty.
     ///
     /// # Errors
-    /// When there is no answer, or it is not a success.
+    /// Fails if there is no answer, or if it is not a success.
     pub async fn send(
         &self,
         method: Method,
@@ -125,34 +125,34 @@ impl Session {
         })
     }
 
-    /// `GET`.
+    /// Sends a `GET` request.
     ///
     /// # Errors
-    /// As [`Self::send`].
+    /// See [`Self::send`].
     pub async fn get(&self, service: Service, path: &str) -> Result<Value, Error> {
         self.send(Method::GET, service, path, None).await
     }
 
-    /// `POST`.
+    /// Sends a `POST` request.
     ///
     /// # Errors
-    /// As [`Self::send`].
+    /// See [`Self::send`].
     pub async fn post(&self, service: Service, path: &str, body: &Value) -> Result<Value, Error> {
         self.send(Method::POST, service, path, Some(body)).await
     }
 
-    /// `PUT`.
+    /// Sends a `PUT` request.
     ///
     /// # Errors
-    /// As [`Self::send`].
+    /// See [`Self::send`].
     pub async fn put(&self, service: Service, path: &str, body: Option<&Value>) -> Result<Value, Error> {
         self.send(Method::PUT, service, path, body).await
     }
 
-    /// `DELETE`; true if there was something to delete.
+    /// Sends a `DELETE` request. Returns true if the resource existed.
     ///
     /// # Errors
-    /// As [`Self::send`], but not for 404.
+    /// See [`Self::send`]. Status 404 is not an error.
     pub async fn delete(&self, service: Service, path: &str) -> Result<bool, Error> {
         match self.send(Method::DELETE, service, path, None).await {
             Ok(_) => Ok(true),
@@ -161,10 +161,10 @@ impl Session {
         }
     }
 
-    /// Creates a thing of this kind; answers its fields without the envelope.
+    /// Creates a resource of this kind and returns its fields without the envelope.
     ///
     /// # Errors
-    /// As [`Self::send`], and when the answer has no such envelope.
+    /// See [`Self::send`]. Also fails if the answer has no such envelope.
     pub async fn create(&self, service: Service, path: &str, kind: &str, fields: Value) -> Result<Value, Error> {
         let mut answer = self.post(service, path, &json!({kind: fields})).await?;
         match answer.get_mut(kind) {
@@ -173,10 +173,10 @@ impl Session {
         }
     }
 
-    /// The things in the list of this name in the answer to a `GET`.
+    /// Sends a `GET` request and returns the list with this name in the answer.
     ///
     /// # Errors
-    /// As [`Self::send`], and when the answer has no such list.
+    /// See [`Self::send`]. Also fails if the answer has no such list.
     pub async fn list(&self, service: Service, path: &str, kind: &str) -> Result<Vec<Value>, Error> {
         let mut answer = self.get(service, path).await?;
         match answer.get_mut(kind).map(Value::take) {
@@ -185,10 +185,10 @@ impl Session {
         }
     }
 
-    /// Asks for `path` until `done` says so of the answer.
+    /// Requests `path` until `done` returns true for the answer.
     ///
     /// # Errors
-    /// As [`Self::send`], and when the time is over.
+    /// See [`Self::send`]. Also fails after the time limit.
     pub async fn wait(
         &self,
         service: Service,
@@ -214,7 +214,7 @@ impl Session {
     }
 }
 
-/// The text at this place of an answer.
+/// Returns the text at this position of an answer.
 pub(crate) fn text(answer: &Value, pointer: &str) -> Result<String, Error> {
     let text = answer.pointer(pointer).and_then(Value::as_str);
     text.map(str::to_owned).ok_or_else(|| unexpected("what was asked for", pointer, answer))

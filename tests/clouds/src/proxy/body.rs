@@ -1,4 +1,4 @@
-//! Bodies of answers: whole, or cut off.
+//! Bodies of answers, complete or truncated.
 
 use std::convert::Infallible;
 use std::io;
@@ -12,15 +12,15 @@ use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt as _, Full};
 use tokio::time::Sleep;
 
-/// What is answered.
+/// The body of an answer.
 pub(super) type AnswerBody = UnsyncBoxBody<Bytes, io::Error>;
 
-/// All of it.
+/// Returns a complete body.
 pub(super) fn whole(bytes: Bytes) -> AnswerBody {
     Full::new(bytes).map_err(|never: Infallible| match never {}).boxed_unsync()
 }
 
-/// Its first bytes; then the connection is closed.
+/// Returns a body that is truncated after this number of bytes, after which the connection is closed.
 pub(super) fn cut(bytes: &Bytes, after: usize) -> AnswerBody {
     let sent = bytes.slice(..after.min(bytes.len()));
     Cut { first: Some(sent), whole: bytes.len(), pause: None }.boxed_unsync()
@@ -29,7 +29,7 @@ pub(super) fn cut(bytes: &Bytes, after: usize) -> AnswerBody {
 struct Cut {
     first: Option<Bytes>,
     whole: usize,
-    /// What was written is sent before the connection is closed.
+    /// A delay so that the written bytes are sent before the connection is closed.
     pause: Option<Pin<Box<Sleep>>>,
 }
 
@@ -47,7 +47,7 @@ impl Body for Cut {
     }
 
     fn size_hint(&self) -> http_body::SizeHint {
-        // What is promised in the head.
+        // The length announced in the header.
         http_body::SizeHint::with_exact(u64::try_from(self.whole).unwrap_or(u64::MAX))
     }
 }

@@ -1,4 +1,4 @@
-//! A connection whose answers can be made to come byte after byte.
+//! A connection whose answers can be sent byte by byte.
 
 use std::io;
 use std::pin::Pin;
@@ -11,7 +11,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use tokio::time::Sleep;
 
-/// The time between two bytes of a connection; none is none.
+/// The delay between two bytes of a connection. Zero means no delay.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Pace(Arc<AtomicU64>);
 
@@ -25,7 +25,7 @@ impl Pace {
     }
 }
 
-/// A connection with such a pace.
+/// A connection with a [`Pace`].
 #[derive(Debug)]
 pub(super) struct Drip {
     stream: TcpStream,

@@ -1,42 +1,43 @@
-//! What can go wrong.
+//! Faults.
 
 use std::time::Duration;
 
-/// What is done to a request, or to its answer.
+/// A fault of a request or of its answer.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub enum Fault {
-    /// The request waits this long before it goes to the cloud.
+    /// The request is delayed by this time before it is sent to the cloud.
     Delay(Duration),
-    /// As [`Fault::Delay`], for a time between these two, drawn by chance.
+    /// Like [`Fault::Delay`], with a random time between these two.
     Latency(Duration, Duration),
-    /// The request is done at once, and the answer held for so long.
+    /// The request is sent at once, and the answer is delayed by this time.
     SlowAnswer(Duration),
-    /// The answer comes byte after byte, its head first, with this time between two.
+    /// The answer is sent byte by byte, including the header, with this delay between two bytes.
     Drip(Duration),
-    /// Too many requests, in the words of the cloud: 429 with `Retry-After` in seconds; `RequestLimitExceeded` or `Throttling`
-    /// of AWS, with the header if there is a number. The cloud does nothing.
+    /// The request is throttled in the cloud's format: status 429 with `Retry-After` in seconds, or AWS' `RequestLimitExceeded`
+    /// or `Throttling`, with this header if there is a number. The request is not sent to the cloud.
     Throttle(Option<u32>),
-    /// This status, with an error in the form of the cloud. The cloud does nothing.
+    /// The answer has this status and an error in the cloud's format. The request is not sent to the cloud.
     Status(u16),
-    /// The connection is closed instead of passing the request on.
+    /// The connection is closed, and the request is not sent to the cloud.
     Refused,
-    /// The request is done, and the connection closed instead of an answer.
+    /// The request is sent to the cloud, and the connection is closed without an answer.
     Lost,
-    /// The request is done, and the connection closed after so many bytes of the answer's body.
+    /// The request is sent to the cloud, and the connection is closed after this number of bytes of the answer's body.
     Cut(usize),
-    /// The answer that the same request got last time, at most so long ago; without one the request is done.
+    /// The answer is the last one to the same request, if it is at most this old. Otherwise the request is sent to the cloud.
     Stale(Duration),
-    /// The first page instead of a later one; the page asked for, if nobody has asked for the first.
+    /// The answer is the first page instead of a later one. If the first page has not been requested, the request is sent to the
+    /// cloud.
     WrongPage,
-    /// The request is done twice, one after the other; the second answer is answered.
+    /// The request is sent to the cloud twice, one after the other. The answer is the second one.
     Twice,
-    /// The answer's body is this one, with status 200 and the answer's headers.
+    /// The answer has this body and status 200, with the original headers.
     Garbage(&'static str),
 }
 
 impl Fault {
-    /// One word, for the log of calls.
+    /// Returns one word for the log of calls.
     #[must_use]
     pub fn name(&self) -> &'static str {
         match self {

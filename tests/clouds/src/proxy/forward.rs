@@ -1,4 +1,4 @@
-//! Passing requests on, and putting our address in the place of the cloud's.
+//! Forwards requests and replaces the URLs of the cloud by the proxy's.
 
 use bytes::Bytes;
 use http::header::{CONNECTION, CONTENT_LENGTH, HOST, TRANSFER_ENCODING};
@@ -7,7 +7,7 @@ use http::{HeaderMap, HeaderName, HeaderValue, Request, Response, StatusCode};
 use super::{Cloud, Shared};
 use crate::Error;
 
-/// Headers of one connection.
+/// Headers that apply to one connection only.
 const HOP: [HeaderName; 5] = [
     CONNECTION,
     TRANSFER_ENCODING,
@@ -16,22 +16,22 @@ const HOP: [HeaderName; 5] = [
     HeaderName::from_static("proxy-connection"),
 ];
 
-/// A request as it came, with where it goes.
+/// A received request and its destination.
 #[derive(Debug, Clone)]
 pub(super) struct Asked {
     pub(super) head: http::request::Parts,
     pub(super) body: Bytes,
-    /// The service, with OpenStack.
+    /// The service (only for OpenStack).
     pub(super) service: &'static str,
-    /// Scheme, host and port of the service.
+    /// The scheme, host and port of the service.
     pub(super) base: String,
-    /// Path as the cloud sees it.
+    /// The path for the cloud.
     pub(super) path: String,
     pub(super) query: String,
 }
 
 impl Asked {
-    /// None if there is no service below that path.
+    /// Creates the request. Returns `None` if there is no service below the path.
     pub(super) fn new(cloud: &Cloud, head: http::request::Parts, body: Bytes) -> Option<Self> {
         let (path, query) = (head.uri.path().to_owned(), head.uri.query().unwrap_or_default().to_owned());
         let (service, base, path) = match cloud {
@@ -46,12 +46,12 @@ impl Asked {
         Some(Self { head, body, service, base, path, query })
     }
 
-    /// Path and query.
+    /// Returns the path and query.
     pub(super) fn target(&self) -> String {
         if self.query.is_empty() { self.path.clone() } else { format!("{}?{}", self.path, self.query) }
     }
 
-    /// The body if it is a form, without what changes from one request to the next.
+    /// Returns the body as text, or an empty text if it is not UTF-8.
     pub(super) fn form(&self) -> &str {
         std::str::from_utf8(&self.body).unwrap_or_default()
     }
@@ -65,7 +65,7 @@ impl Shared {
         if let Some(headers) = request.headers_mut() {
             *headers = without_hop(&asked.head.headers);
             if matches!(self.cloud, Cloud::OpenStack(_)) {
-                // Links are made of it. With AWS it is signed, and stays.
+                // OpenStack uses the header for links. For AWS it is signed and must be kept.
                 headers.remove(HOST);
                 headers.remove("accept-encoding");
             }
@@ -85,7 +85,7 @@ impl Shared {
         }
     }
 
-    /// The answer with our addresses in it.
+    /// Returns the answer with the proxy's URLs.
     fn readdressed(&self, answer: Response<Bytes>) -> Response<Bytes> {
         let (mut head, mut body) = answer.into_parts();
         head.headers = without_hop(&head.headers);
@@ -105,7 +105,7 @@ impl Shared {
     }
 }
 
-/// The text with our address in the place of each service's; none if there is none in it.
+/// Replaces the URL of each service by the proxy's. Returns `None` if the text contains none.
 fn replaced(text: &str, services: &[(&'static str, String)], url: &str) -> Option<String> {
     let mut changed: Option<String> = None;
     for (service, base) in services {
@@ -130,7 +130,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn addresses_of_services_become_ours() {
+    fn service_urls_are_replaced_with_the_proxys() {
         let services =
             [("compute", "http://127.0.0.1:1001".to_owned()), ("network", "http://127.0.0.1:1002".to_owned())];
         let text = r#"{"url": "http://127.0.0.1:1001/v2.1", "next": "http://127.0.0.1:1002/v2.0/ports?marker=a"}"#;

@@ -3,28 +3,28 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// A call to the cloud, through the proxy.
+/// A call to the cloud through the proxy.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Call {
-    /// Its operation.
+    /// The operation.
     pub operation: String,
-    /// Path and query, as the cloud sees them.
+    /// The path and query for the cloud.
     pub path: String,
-    /// When it began, since the proxy's start.
+    /// The time of the request since the start of the proxy.
     pub at: Duration,
-    /// How long it took, until the answer's head was handed over.
+    /// The time until the header of the answer was passed on.
     pub took: Duration,
-    /// The status that was answered; none if the connection was closed instead.
+    /// The status of the answer, or `None` if the connection was closed without one.
     pub status: Option<u16>,
-    /// What was done to it: names of faults.
+    /// The names of the injected faults.
     pub faults: Vec<&'static str>,
 }
 
-/// All calls.
+/// All recorded calls.
 #[derive(Debug, Default)]
 pub(super) struct Log {
     pub(super) calls: Vec<Call>,
-    /// Tokens that were handed out.
+    /// The issued tokens.
     pub(super) tokens: Vec<String>,
 }
 

@@ -4,10 +4,11 @@ use http::HeaderMap;
 
 use crate::aws::APIS;
 
-/// Longest form of a body that is looked into for an action, in bytes.
+/// Maximum length in bytes of a body that is searched for an action.
 const ACTION_BODY: usize = 64 * 1024;
 
-/// The name of a request to a service of OpenStack: IDs are `{id}`, the version is left out, and an action of a server is named.
+/// Returns the name of a request to an OpenStack service: IDs are replaced by `{id}`, the version is omitted, and an action of a
+/// server is included.
 pub(crate) fn openstack(service: &str, method: &str, path: &str, body: &[u8]) -> String {
     let segments = path.split('/').filter(|segment| !segment.is_empty());
     let kept = segments.enumerate().filter(|(at, segment)| !(*at == 0 && is_version(segment)));
@@ -22,19 +23,19 @@ pub(crate) fn openstack(service: &str, method: &str, path: &str, body: &[u8]) ->
     name
 }
 
-/// Such as `v3`, `v2.1`.
+/// Returns true for a version, for example `v3` or `v2.1`.
 fn is_version(segment: &str) -> bool {
     let number = segment.strip_prefix('v').unwrap_or_default();
     number.starts_with(|c: char| c.is_ascii_digit()) && number.chars().all(|c| c.is_ascii_digit() || c == '.')
 }
 
-/// A UUID, with or without dashes.
+/// Returns true for a UUID, with or without dashes.
 fn is_id(segment: &str) -> bool {
     let digits = segment.chars().filter(|c| *c != '-').count();
     digits == 32 && segment.chars().all(|c| c.is_ascii_hexdigit() || c == '-')
 }
 
-/// The name of a request to AWS, or to its metadata service.
+/// Returns the name of a request to AWS or to its metadata service.
 pub(super) fn aws(method: &str, path: &str, query: &str, headers: &HeaderMap, body: &[u8]) -> String {
     let form = std::str::from_utf8(body).unwrap_or_default();
     let parameter = |name: &str| parameter(form, name).or_else(|| parameter(query, name));
@@ -50,7 +51,7 @@ pub(super) fn aws(method: &str, path: &str, query: &str, headers: &HeaderMap, bo
     format!("{service}:{method} {path}")
 }
 
-/// A parameter of a form or a query. Names and the values that are asked for need no decoding.
+/// Returns a parameter of a form or query. The names and values used here need no decoding.
 pub(super) fn parameter<'a>(form: &'a str, name: &str) -> Option<&'a str> {
     form.split('&').find_map(|pair| pair.split_once('=').filter(|(key, _)| *key == name)).map(|(_, value)| value)
 }

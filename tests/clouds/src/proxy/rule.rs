@@ -1,4 +1,4 @@
-//! Which requests are treated how. Pure: the same seed and the same requests have the same faults.
+//! Selects the faults of requests. Pure: the same seed and the same requests result in the same faults.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -7,7 +7,7 @@ use sha2::{Digest, Sha256};
 
 use super::Fault;
 
-/// What happens to certain requests.
+/// A rule that injects a fault into certain requests.
 #[derive(Debug, Clone)]
 pub struct Rule {
     operation: String,
@@ -19,36 +19,36 @@ pub struct Rule {
 }
 
 impl Rule {
-    /// This fault for every request of these operations; `*` stands for anything.
+    /// Creates a rule that injects this fault into every request of these operations. `*` matches anything.
     #[must_use]
     pub fn new(operation: &str, fault: Fault) -> Self {
         let operation = operation.to_owned();
         Self { operation, fault, containing: None, probability: 1.0, after: 0, times: u64::MAX }
     }
 
-    /// Only for requests with this text in their path, query or body.
+    /// Limits the rule to requests that contain this text in their path, query or body.
     #[must_use]
     pub fn containing(mut self, text: &str) -> Self {
         self.containing = Some(text.to_owned());
         self
     }
 
-    /// Only for this share of them, chosen by the seed: for each operation by itself, so that it does not matter how requests
-    /// of several operations are mixed.
+    /// Limits the rule to this fraction of the requests, chosen by the seed. Each operation is counted separately, so the order
+    /// between requests of different operations does not matter.
     #[must_use]
     pub fn with_probability(mut self, probability: f64) -> Self {
         self.probability = probability;
         self
     }
 
-    /// Only after so many have passed.
+    /// Skips this number of requests first.
     #[must_use]
     pub fn after(mut self, passed: u64) -> Self {
         self.after = passed;
         self
     }
 
-    /// Only so often.
+    /// Limits how often the fault is injected.
     #[must_use]
     pub fn times(mut self, times: u64) -> Self {
         self.times = times;
@@ -56,12 +56,12 @@ impl Rule {
     }
 }
 
-/// All rules, and how often each was looked at.
+/// All rules, and the number of requests that each was checked for.
 #[derive(Debug)]
 pub(super) struct Rules {
     seed: u64,
     rules: Vec<(Rule, Seen)>,
-    /// How many rules there have ever been: a rule's number, for chance.
+    /// The number of rules ever added, which identifies a rule for random choices.
     added: u64,
 }
 
@@ -87,7 +87,8 @@ impl Rules {
         self.rules.clear();
     }
 
-    /// The faults of the next request of this operation, in the order of the rules; `contains` tells if a text is in it.
+    /// Returns the faults of the next request of this operation, in the order of the rules. `contains` returns whether the
+    /// request contains a text.
     pub(super) fn next(&mut self, operation: &str, contains: impl Fn(&str) -> bool) -> Vec<Fault> {
         let seed = self.seed;
         let mut faults = Vec::new();
@@ -118,7 +119,7 @@ fn between(least: Duration, most: Duration, share: f64) -> Duration {
     least + most.saturating_sub(least).mul_f64(share)
 }
 
-/// A number from 0 up to 1 that depends on all of these and on nothing else.
+/// Returns a number in `0..1` that depends only on these values.
 fn chance(seed: u64, rule: u64, operation: &str, nth: u64, what: &str) -> f64 {
     let mut hash = Sha256::new();
     for number in [seed, rule, nth] {
@@ -132,11 +133,11 @@ fn chance(seed: u64, rule: u64, operation: &str, nth: u64, what: &str) -> f64 {
     share
 }
 
-/// True if the name is the pattern, in which `*` stands for anything.
+/// Returns true if the name matches the pattern, in which `*` matches anything.
 pub(super) fn matches(pattern: &str, name: &str) -> bool {
     let Some((before, after)) = pattern.split_once('*') else { return pattern == name };
     let Some(rest) = name.strip_prefix(before) else { return false };
-    // Each place where the rest could begin.
+    // All positions where the rest can begin.
     rest.char_indices()
         .map(|(at, _)| at)
         .chain([rest.len()])
@@ -154,14 +155,14 @@ mod tests {
     }
 
     #[test]
-    fn a_star_stands_for_anything() {
+    fn a_star_matches_anything() {
         assert!(matches("ec2:Describe*", "ec2:DescribeInstances") && matches("*", "") && matches("*a*b", "xaxb"));
         assert!(matches("GET */servers/{id}", "GET compute/servers/{id}"));
         assert!(!matches("ec2:Describe*", "elb:DescribeX") && !matches("*a", "ab") && !matches("", "a"));
     }
 
     #[test]
-    fn a_script_lets_some_pass_and_ends() {
+    fn a_rule_starts_after_some_requests_and_ends() {
         let mut rules = Rules::new(0);
         rules.add(Rule::new("a", Fault::Status(500)).after(1).times(2));
         let counts: Vec<usize> = (0..5).map(|_| rules.next("a", |_| false).len()).collect();
@@ -170,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn only_requests_with_the_text_are_meant() {
+    fn a_rule_applies_only_to_requests_with_its_text() {
         let mut rules = Rules::new(0);
         rules.add(Rule::new("*", Fault::Lost).containing("marker="));
         assert!(rules.next("a", |text| "limit=1".contains(text)).is_empty());
@@ -187,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn what_an_operation_draws_does_not_depend_on_the_others() {
+    fn faults_of_an_operation_are_independent_of_others() {
         let alone = drawn(3, &["a"; 50]);
         let mixed = drawn(3, &["a", "b"].repeat(50));
         assert_eq!(alone, mixed.iter().step_by(2).copied().collect::<Vec<_>>());

@@ -1,4 +1,4 @@
-//! One request through the proxy.
+//! Handles a request of the proxy.
 
 use std::io;
 use std::sync::Arc;
@@ -20,9 +20,9 @@ use super::forward::Asked;
 use super::{Call, Cloud, Fault, Shared, memory, operation};
 use crate::aws::xml;
 
-/// Serves one connection to its end.
+/// Serves one connection until it ends.
 pub(super) async fn connection(stream: TcpStream, shared: Arc<Shared>) {
-    let _ = stream.set_nodelay(true); // slower at worst
+    let _ = stream.set_nodelay(true); // without it, answers are only slower
     let pace = Pace::default();
     let drip = Drip::new(stream, pace.clone());
     let service = service_fn(move |request| {
@@ -31,11 +31,11 @@ pub(super) async fn connection(stream: TcpStream, shared: Arc<Shared>) {
     });
     let served = http1::Builder::new().timer(TokioTimer::new()).serve_connection(TokioIo::new(drip), service).await;
     if let Err(error) = served {
-        tracing::trace!(%error, "a connection has ended"); // as clients and faults end them
+        tracing::trace!(%error, "a connection has ended"); // clients and faults end connections
     }
 }
 
-/// What has become of a request.
+/// The outcome of a request.
 enum Outcome {
     Answer(Response<Bytes>),
     Cut(Response<Bytes>, usize),
@@ -73,7 +73,7 @@ impl Shared {
         match outcome {
             Outcome::Answer(answer) => Ok(answer.map(whole)),
             Outcome::Cut(answer, after) => Ok(answer.map(|bytes| cut(&bytes, after))),
-            // hyper closes the connection without a word.
+            // hyper closes the connection without an answer.
             Outcome::Closed => Err(io::Error::other("closed on purpose")),
         }
     }
@@ -86,7 +86,7 @@ impl Shared {
         }
     }
 
-    /// Does the request with these faults.
+    /// Handles the request with these faults.
     async fn suffer(&self, asked: &Asked, operation: &str, faults: Vec<Fault>, pace: &Pace) -> Outcome {
         pace.set(Duration::ZERO);
         let mut answer = None;
@@ -129,13 +129,13 @@ impl Shared {
         }
     }
 
-    /// The cloud's answer, which is remembered if it is one to a read.
+    /// Sends the request to the cloud. The answer to a read request is remembered.
     async fn ask(&self, asked: &Asked, operation: &str) -> Response<Bytes> {
         let answer = match &self.cloud {
             Cloud::OpenStack(_) => self.forward(asked).await,
             Cloud::Aws { shim, .. } => match shim.instead(operation, asked).await {
                 Some(answer) => answer,
-                None => shim.mended(operation, self.forward(asked).await).await,
+                None => shim.repaired(operation, self.forward(asked).await).await,
             },
         };
         let reads = ["Describe", "List", "Get"];
@@ -147,12 +147,12 @@ impl Shared {
         answer
     }
 
-    /// What is asked. The path is a part of the operation with AWS, where forms may differ in their order only.
+    /// Returns the key of the request. For AWS, the path is part of the operation, and requests can differ in their forms.
     fn key(&self, asked: &Asked, operation: &str) -> String {
         memory::key(operation, &asked.path, &asked.query, asked.form())
     }
 
-    /// What was answered last to who asked for the first page, if another one is asked for.
+    /// Returns the last answer for the first page, if another page is requested.
     fn first_page(&self, asked: &Asked, operation: &str) -> Option<Response<Bytes>> {
         let query = memory::first_page(&asked.query);
         let first = memory::key(operation, &asked.path, &query, &memory::first_page(asked.form()));
@@ -162,7 +162,7 @@ impl Shared {
     fn throttled(&self, operation: &str, after: Option<u32>) -> Response<Bytes> {
         let mut answer = match self.cloud {
             Cloud::OpenStack(_) => self.failed(operation, 429),
-            // As EC2 and as Elastic Load Balancing say it.
+            // EC2 and Elastic Load Balancing use different errors.
             Cloud::Aws { .. } if operation.starts_with("ec2:") => {
                 aws_error(operation, 503, "RequestLimitExceeded", "Request limit exceeded.")
             }
@@ -203,7 +203,7 @@ fn status(code: StatusCode, body: &str) -> Response<Bytes> {
     answer
 }
 
-/// An error in the form of the API that the operation is of.
+/// Returns an error in the format of the operation's API.
 pub(super) fn aws_error(operation: &str, code: u16, name: &str, message: &str) -> Response<Bytes> {
     let (name, message) = (xml::escape(name), xml::escape(message));
     let id = "00000000-0000-0000-0000-000000000000";

@@ -1,4 +1,4 @@
-//! What moto leaves out of AWS.
+//! Features of AWS that moto lacks.
 
 mod balancers;
 
@@ -14,10 +14,10 @@ use super::operation::parameter;
 use super::serve::aws_error;
 use crate::aws::{AwsClient, REGION, xml};
 
-/// States of an instance that no packet comes from.
+/// States of an instance that does not send packets.
 const GONE: [&str; 2] = ["terminated", "shutting-down"];
 
-/// Answers in moto's place, and mends its answers.
+/// Answers requests instead of moto, and corrects moto's answers.
 #[derive(Debug)]
 pub(super) struct Shim {
     client: AwsClient,
@@ -34,7 +34,7 @@ impl Shim {
         health.insert(target.to_owned(), state.to_owned());
     }
 
-    /// An answer that the cloud is not asked for. Nobody verifies the signature of such a request.
+    /// Returns the answer to a request that is not sent to the cloud. The signature of such a request is not verified.
     pub(super) async fn instead(&self, operation: &str, asked: &Asked) -> Option<Response<Bytes>> {
         match operation {
             "ec2:DescribeInstanceTopology" => {
@@ -65,21 +65,21 @@ impl Shim {
         }
     }
 
-    /// Whether a load balancer bears this name.
+    /// Returns whether a load balancer has this name.
     async fn is_taken(&self, name: &str) -> bool {
         let named = [("Names.member.1", name)];
         let answer = self.client.call("elbv2", "DescribeLoadBalancers", &named).await;
         answer.is_ok_and(|answer| xml::all(&answer, "LoadBalancerName").contains(&name))
     }
 
-    /// The cloud's answer, made more like AWS's.
-    pub(super) async fn mended(&self, operation: &str, answer: Response<Bytes>) -> Response<Bytes> {
+    /// Returns the cloud's answer with corrections that make it more like AWS'.
+    pub(super) async fn repaired(&self, operation: &str, answer: Response<Bytes>) -> Response<Bytes> {
         if !answer.status().is_success() {
             return answer;
         }
         let (head, body) = answer.into_parts();
         let seen = String::from_utf8_lossy(&body);
-        let mended = match operation {
+        let repaired = match operation {
             "ec2:DescribeRouteTables" if seen.contains("<instanceId>") => {
                 Some(with_blackholes(&seen, &self.gone().await))
             }
@@ -90,10 +90,10 @@ impl Shim {
             "elb:DescribeLoadBalancers" => Some(balancers::with_health_checks(&seen)),
             _ => None,
         };
-        Response::from_parts(head, mended.map_or(body.clone(), Bytes::from))
+        Response::from_parts(head, repaired.map_or(body.clone(), Bytes::from))
     }
 
-    /// Whether a network interface, a load balancer or a rule of another group names this group.
+    /// Returns whether a network interface, a load balancer or a rule of another group refers to this group.
     async fn in_use(&self, group: &str) -> bool {
         let member = format!(">{group}<");
         let filter = |name: &'static str| [("Filter.1.Name", name), ("Filter.1.Value.1", group)];
@@ -109,12 +109,12 @@ impl Shim {
                 return true;
             }
         }
-        // A rule of a group may name the group itself.
+        // A rule of a group can refer to the group itself.
         let others = self.client.call("ec2", "DescribeSecurityGroups", &of_rule).await.unwrap_or_default();
         xml::items(&others, "securityGroupInfo").iter().any(|other| !is_group(other, group))
     }
 
-    /// IDs of instances that were terminated.
+    /// Returns the IDs of terminated instances.
     async fn gone(&self) -> Vec<String> {
         let mut parameters = vec![("Filter.1.Name", "instance-state-name")];
         parameters.extend(["Filter.1.Value.1", "Filter.1.Value.2"].into_iter().zip(GONE));
@@ -123,7 +123,7 @@ impl Shim {
     }
 }
 
-/// Whether this description is of this group: its own ID comes outside its rules.
+/// Returns whether this description is that of this group: the group's own ID is outside its rules.
 fn is_group(description: &str, group: &str) -> bool {
     let mut own = description.to_owned();
     for list in ["ipPermissions", "ipPermissionsEgress"] {
@@ -134,30 +134,30 @@ fn is_group(description: &str, group: &str) -> bool {
     xml::first(&own, "groupId") == Some(group)
 }
 
-/// Routes to these instances lead nowhere.
+/// Returns the answer with routes to these instances as blackholes.
 fn with_blackholes(answer: &str, gone: &[String]) -> String {
-    let mut mended = answer.to_owned();
+    let mut repaired = answer.to_owned();
     for table in xml::items(answer, "routeTableSet") {
         for route in xml::items(table, "routeSet") {
             if xml::first(route, "instanceId").is_some_and(|id| gone.iter().any(|one| one == id)) {
-                mended = mended.replace(route, &route.replace("<state>active</state>", "<state>blackhole</state>"));
+                repaired = repaired.replace(route, &route.replace("<state>active</state>", "<state>blackhole</state>"));
             }
         }
     }
-    mended
+    repaired
 }
 
-/// Targets are in these states.
+/// Returns the answer with these health states of targets.
 fn with_health(answer: &str, health: &BTreeMap<String, String>) -> String {
-    let mut mended = answer.to_owned();
+    let mut repaired = answer.to_owned();
     for target in xml::items(answer, "TargetHealthDescriptions") {
         let state = xml::first(target, "Id").and_then(|id| health.get(id));
         if let (Some(state), Some(seen)) = (state, xml::first(target, "State")) {
             let changed = target.replace(&format!("<State>{seen}</State>"), &format!("<State>{state}</State>"));
-            mended = mended.replace(target, &changed);
+            repaired = repaired.replace(target, &changed);
         }
     }
-    mended
+    repaired
 }
 
 fn text(kind: &'static str, body: String) -> Response<Bytes> {
@@ -171,7 +171,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn routes_to_instances_that_are_gone_are_blackholes() {
+    fn routes_to_terminated_instances_are_blackholes() {
         let route = |id: &str| format!("<item><instanceId>{id}</instanceId><state>active</state></item>");
         let answer =
             |routes: &str| format!("<routeTableSet><item><routeSet>{routes}</routeSet></item></routeTableSet>");
@@ -182,16 +182,16 @@ mod tests {
     }
 
     #[test]
-    fn a_target_is_as_healthy_as_it_was_told_to_be() {
+    fn target_health_can_be_set() {
         let answer = "<TargetHealthDescriptions><member><Target><Id>i-1</Id></Target><State>healthy</State></member>\
             <member><Target><Id>i-2</Id></Target><State>healthy</State></member></TargetHealthDescriptions>";
         let health = BTreeMap::from([("i-2".to_owned(), "unhealthy".to_owned())]);
-        let mended = with_health(answer, &health);
-        assert_eq!(xml::all(&mended, "State"), ["healthy", "unhealthy"]);
+        let repaired = with_health(answer, &health);
+        assert_eq!(xml::all(&repaired, "State"), ["healthy", "unhealthy"]);
     }
 
     #[test]
-    fn a_rule_that_names_its_own_group_is_no_dependency() {
+    fn a_rule_for_its_own_group_is_not_a_dependency() {
         let own = "<ipPermissions><item><groupId>sg-1</groupId></item></ipPermissions><groupId>sg-1</groupId>";
         let other = "<ipPermissions><item><groupId>sg-1</groupId></item></ipPermissions><groupId>sg-2</groupId>";
         assert!(is_group(own, "sg-1") && !is_group(other, "sg-1"));

@@ -8,7 +8,8 @@ fn machine() -> Machine {
     Machine { id, node, provider_id, address }
 }
 
-/// Two ends that meet: the second argument may spoil a field of the node, the third one of the service.
+/// Returns the differences of a matching cluster and cloud, after changes to fields of the node and of the Service, and to the
+/// view.
 fn seen(runs: bool, node: &[(&str, Value)], service: &[(&str, Value)], spoil: fn(&mut View)) -> Vec<String> {
     let ports = BTreeSet::from(["TCP/80".to_owned()]);
     let wanted = Wanted {
@@ -47,7 +48,7 @@ fn seen(runs: bool, node: &[(&str, Value)], service: &[(&str, Value)], spoil: fn
 }
 
 #[test]
-fn what_is_right_is_not_wrong() {
+fn a_correct_state_has_no_findings() {
     assert_eq!(seen(true, &[], &[], |_| ()), [] as [&str; 0]);
     let shutdown = json!([{"key": SHUTDOWN, "effect": "NoSchedule"}]);
     let nobody: fn(&mut View) = |view| view.balancers[0].ports.values_mut().for_each(BTreeSet::clear);
@@ -55,7 +56,7 @@ fn what_is_right_is_not_wrong() {
 }
 
 #[test]
-fn each_thing_that_is_wrong_is_seen() {
+fn each_wrong_state_is_found() {
     let nothing: fn(&mut View) = |_| ();
     let taint = |key: &str| json!([{"key": key, "effect": "NoSchedule"}]);
     let of_nodes = [

@@ -13,14 +13,14 @@ use crate::{
     site::{AwsSite, Site as _},
 };
 
-/// The host's own user: that of the site is who looks.
+/// The user of the host. It differs from the user of the site, which observes the cloud.
 const USER: &str = "ccm";
 
-/// Replaces access keys: a new one is made, the files are replaced, and the old one is deleted at once. The cloud verifies signatures
-/// already.
+/// Replaces access keys: a new key is created, the files are replaced, and the old key is deleted at once. The cloud must already
+/// verify signatures.
 ///
 /// # Errors
-/// When somebody notices; the logs stay then.
+/// Fails if a rotation is noticed. The logs are kept in this case.
 pub async fn access_keys(cloud: &Aws, keys: Keys, plane: &dyn Plane, plan: Plan) -> Result<Rotated> {
     let mut site = AwsSite::new(cloud, keys, "rotation", 1).await?;
     let mut hosts = Hosts::configure(&site, "rotation", plane.kubeconfig_path(), &FLAGS)?;

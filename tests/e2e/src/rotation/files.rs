@@ -1,4 +1,4 @@
-//! Files as the kubelet projects a Secret: all of them change at once.
+//! Files that change together, like those of a Secret that the kubelet projects.
 
 use std::{
     fs,
@@ -8,7 +8,7 @@ use std::{
 
 use anyhow::{Context as _, Result};
 
-/// Files of a directory that are replaced together, by one link that is turned.
+/// Files of a directory that are replaced together by changing one symbolic link.
 #[derive(Debug)]
 pub(super) struct Projected {
     dir: PathBuf,
@@ -16,10 +16,10 @@ pub(super) struct Projected {
 }
 
 impl Projected {
-    /// Files of this directory. Those that are there already under one of the names become links.
+    /// Creates the files in this directory. Existing files with one of the names are replaced by links.
     ///
     /// # Errors
-    /// When the directory cannot be written.
+    /// Fails if the directory cannot be written.
     pub(super) fn new(dir: &Path, files: &[(&str, &str)]) -> Result<Self> {
         let mut projected = Self { dir: dir.to_owned(), versions: 0 };
         projected.replace(files)?;
@@ -36,7 +36,7 @@ impl Projected {
     /// Replaces all files.
     ///
     /// # Errors
-    /// When the directory cannot be written.
+    /// Fails if the directory cannot be written.
     pub(super) fn replace(&mut self, files: &[(&str, &str)]) -> Result<()> {
         let before = format!("..{}", self.versions);
         self.versions += 1;
@@ -59,7 +59,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn files_are_replaced_and_the_old_are_gone() {
+    fn replacing_files_leaves_no_old_files() {
         let dir = tempfile::tempdir().unwrap();
         fs::write(dir.path().join("id"), "zero").unwrap();
         let mut files = Projected::new(dir.path(), &[("id", "first"), ("secret", "one")]).unwrap();

@@ -1,4 +1,4 @@
-//! TLS before a cloud that has none, with certificates that end within seconds.
+//! Adds TLS to a cloud without it, with certificates that expire within seconds.
 
 use std::{
     io,
@@ -21,10 +21,10 @@ use tokio::{
 };
 use tokio_rustls::TlsAcceptor;
 
-/// Largest head of a request.
+/// Maximum size of a request header in bytes.
 const MAX_HEAD: usize = 64 << 10;
 
-/// Who signs certificates.
+/// A certificate authority.
 pub(super) struct Authority {
     issuer: CertifiedIssuer<'static, KeyPair>,
 }
@@ -40,10 +40,10 @@ pub(super) struct Leaf {
 }
 
 impl Authority {
-    /// A new one.
+    /// Creates an authority.
     ///
     /// # Errors
-    /// When there is no key to be had.
+    /// Fails if no key can be generated.
     pub(super) fn new(name: &str) -> Result<Self> {
         let mut params = CertificateParams::new(Vec::new())?;
         params.distinguished_name.push(DnType::CommonName, name);
@@ -51,21 +51,21 @@ impl Authority {
         Ok(Self { issuer: CertifiedIssuer::self_signed(params, KeyPair::generate()?)? })
     }
 
-    /// Its own certificate in PEM.
+    /// Returns its own certificate in PEM.
     #[must_use]
     pub(super) fn pem(&self) -> String {
         self.issuer.pem()
     }
 
-    /// A certificate that ends after this time.
+    /// Creates a certificate that is valid for this time.
     ///
     /// # Errors
-    /// When it cannot be made.
+    /// Fails if the certificate cannot be created.
     pub(super) fn sign(&self, valid: Duration) -> Result<Leaf> {
         let key = KeyPair::generate()?;
         let mut params = CertificateParams::new(vec![Ipv4Addr::LOCALHOST.to_string()])?;
         let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH)?;
-        // Certificates count whole seconds.
+        // Times in certificates are in whole seconds.
         let at = |after: Duration| rcgen::date_time_ymd(1970, 1, 1) + after;
         (params.not_before, params.not_after) = (at(now.saturating_sub(Duration::from_secs(60))), at(now + valid));
         let certificate = params.signed_by(&key, &self.issuer)?;
@@ -79,14 +79,14 @@ impl Authority {
 }
 
 impl Leaf {
-    /// The key in DER.
+    /// Returns the key in DER.
     pub(super) fn private(&self) -> &[u8] {
         &self.private
     }
 }
 
-/// Listens with TLS before a server that has none. Each connection is for one request, so that each request has to agree on TLS. It
-/// ends when dropped.
+/// A TLS server in front of a server without TLS. Each connection is used for one request only, so that each request needs a TLS
+/// handshake. The server stops when it is dropped.
 pub(super) struct Front {
     address: SocketAddr,
     shared: Arc<Shared>,
@@ -100,10 +100,11 @@ struct Shared {
 }
 
 impl Front {
-    /// Before the server at this address, `127.0.0.1:PORT`. Clients need a certificate that one of these has signed.
+    /// Starts a server in front of the one at this address, `127.0.0.1:PORT`. Clients need a certificate that one of these
+    /// authorities has signed.
     ///
     /// # Errors
-    /// When it cannot listen.
+    /// Fails if it cannot listen.
     pub(super) async fn before(server: &str, leaf: &Leaf, clients: &[&Authority]) -> Result<Self> {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
         let address = listener.local_addr()?;
@@ -118,23 +119,23 @@ impl Front {
         Ok(Self { address, shared, task: task.abort_handle() })
     }
 
-    /// Its address: `https://127.0.0.1:PORT`.
+    /// Returns the URL: `https://127.0.0.1:PORT`.
     #[must_use]
     pub(super) fn url(&self) -> String {
         format!("https://{}", self.address)
     }
 
-    /// Shows another certificate from now on, and asks for those of other authorities.
+    /// Replaces the certificate, and the authorities of accepted clients.
     ///
     /// # Errors
-    /// When they cannot be used.
+    /// Fails if they are invalid.
     pub(super) fn replace(&self, leaf: &Leaf, clients: &[&Authority]) -> Result<()> {
         let config = Arc::new(config(leaf, clients)?);
         *self.shared.config.lock().unwrap_or_else(PoisonError::into_inner) = config;
         Ok(())
     }
 
-    /// Connections so far: those that agreed on TLS, and those that did not.
+    /// Returns the number of successful and of failed TLS handshakes.
     #[must_use]
     pub(super) fn counts(&self) -> (usize, usize) {
         (self.shared.served.load(Ordering::Relaxed), self.shared.failed.load(Ordering::Relaxed))
@@ -157,7 +158,7 @@ fn config(leaf: &Leaf, clients: &[&Authority]) -> Result<ServerConfig> {
     let key = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(leaf.private.clone()));
     let builder = ServerConfig::builder_with_provider(provider).with_safe_default_protocol_versions()?;
     let mut config = builder.with_client_cert_verifier(verifier).with_single_cert(leaf.chain.clone(), key)?;
-    // A session that is resumed shows no certificate.
+    // A resumed session would not present a certificate.
     config.session_storage = Arc::new(rustls::server::NoServerSessionStorage {});
     config.send_tls13_tickets = 0;
     Ok(config)
@@ -170,11 +171,11 @@ async fn connection(stream: TcpStream, shared: Arc<Shared>, server: String) {
         return;
     };
     shared.served.fetch_add(1, Ordering::Relaxed);
-    // As clients and servers end connections.
+    // Errors are ignored, because clients and servers may close connections.
     let _ = pass_on(&mut client, &server).await;
 }
 
-/// Passes one request on, and asks for no other.
+/// Forwards one request.
 async fn pass_on(client: &mut tokio_rustls::server::TlsStream<TcpStream>, server: &str) -> Result<()> {
     let mut head = Vec::new();
     let first = loop {

@@ -22,20 +22,20 @@ use crate::{
 };
 
 const CLOUD_CONF: &str = "cloud.conf";
-/// What the user of a cloud controller manager is in its project.
+/// The roles of the user of a cloud controller manager in its project.
 const ROLES: [&str; 2] = ["member", "load-balancer_member"];
 
-/// What is taken from the host while it works.
+/// The credential that is made invalid.
 #[derive(Clone, Copy)]
 enum Loss {
     Token,
     Password,
 }
 
-/// Revokes the token that the host uses.
+/// Revokes the tokens that the host uses.
 ///
 /// # Errors
-/// When somebody notices; the logs stay then.
+/// Fails if a revocation is noticed. The logs are kept in this case.
 pub async fn tokens(cloud: &OpenStack, plane: &dyn Plane, plan: Plan) -> Result<Rotated> {
     run(cloud, plane, plan, "tokens", Loss::Token).await
 }
@@ -43,7 +43,7 @@ pub async fn tokens(cloud: &OpenStack, plane: &dyn Plane, plan: Plan) -> Result<
 /// Replaces `cloud.conf` by one with another password, and then changes the password, which revokes all tokens.
 ///
 /// # Errors
-/// When somebody notices; the logs stay then.
+/// Fails if a rotation is noticed. The logs are kept in this case.
 pub async fn passwords(cloud: &OpenStack, plane: &dyn Plane, plan: Plan) -> Result<Rotated> {
     run(cloud, plane, plan, "passwords", Loss::Password).await
 }
@@ -101,11 +101,11 @@ async fn rotate(
     end(&churn, report, plan.rotations, Ended { host, hosts, secrets }).await
 }
 
-/// The host's own user: that of the project is who looks.
+/// The user of the host. It differs from the user of the project, which observes the cloud.
 struct User {
     admin: Session,
     id: String,
-    /// `cloud.conf` with the first password.
+    /// The `cloud.conf` with the first password.
     conf: String,
     first: String,
     password: String,
@@ -132,12 +132,12 @@ impl User {
         Ok(Self { admin, id, conf, password: first.clone(), first })
     }
 
-    /// With the password as it is now.
+    /// Returns the `cloud.conf` with the current password.
     fn cloud_conf(&self) -> String {
         self.conf.replace(&self.first, &self.password)
     }
 
-    /// Tells the cloud.
+    /// Changes the password in the cloud.
     async fn change_password(&self) -> Result<()> {
         let change = json!({"user": {"password": self.password}});
         let path = format!("/v3/users/{}", self.id);
@@ -146,7 +146,7 @@ impl User {
     }
 }
 
-/// Whoever has a token may revoke it.
+/// Revokes a token with the token itself.
 async fn revoke(keystone: &str, token: &str) -> Result<()> {
     let host = keystone.trim_start_matches("http://");
     let mut stream = TcpStream::connect(host).await?;

@@ -1,4 +1,4 @@
-//! Certificates, of the cloud and of the host.
+//! Certificates of the cloud and of the host.
 
 use std::time::{Duration, Instant};
 
@@ -22,11 +22,11 @@ use crate::{
 
 const FILES: [&str; 3] = ["ca.pem", "client.pem", "client-key.pem"];
 
-/// Replaces all certificates, those of authorities included, shortly before they expire: first what the host has, then what the
-/// cloud has. Each request agrees on TLS anew.
+/// Replaces all certificates, including those of the authorities, shortly before they expire: first those of the host, then those
+/// of the cloud. Each request needs a TLS handshake.
 ///
 /// # Errors
-/// When somebody notices; the logs stay then.
+/// Fails if a rotation is noticed. The logs are kept in this case.
 pub async fn certificates(cloud: &Aws, keys: Keys, plane: &dyn Plane, plan: Plan) -> Result<Rotated> {
     let mut site = AwsSite::new(cloud, keys.clone(), "tls", 1).await?;
     let mut hosts = Hosts::configure(&site, "tls", plane.kubeconfig_path(), &FLAGS)?;
@@ -36,7 +36,7 @@ pub async fn certificates(cloud: &Aws, keys: Keys, plane: &dyn Plane, plan: Plan
     told(rotated, &mut hosts)
 }
 
-/// What one side shows, and who has signed it.
+/// The certificate of one side, and the authority that has signed it.
 struct Side {
     authority: Authority,
     leaf: Leaf,
@@ -45,7 +45,7 @@ struct Side {
 impl Side {
     fn new(name: &str, plan: Plan) -> Result<Self> {
         let authority = Authority::new(name)?;
-        // Long enough to be used until the next one is there, and not until the end.
+        // Valid until the next certificate is in use, but not until the end of the run.
         let leaf = authority.sign(plan.every * 2 + Duration::from_secs(2))?;
         Ok(Self { authority, leaf })
     }
@@ -59,7 +59,7 @@ async fn rotate(
     plan: Plan,
 ) -> Result<Rotated> {
     let server = site.proxy().url().trim_start_matches("http://").to_owned();
-    // The first ones last until all Services are there.
+    // The first certificates must be valid until all Services are created.
     let first = Plan { every: plan.every + Duration::from_secs(60), ..plan };
     let (mut cloud, mut client) = (Side::new("cloud", first)?, Side::new("client", first)?);
     let front = Front::before(&server, &cloud.leaf, &[&client.authority]).await?;
@@ -89,14 +89,18 @@ async fn rotate(
             let began = Instant::now();
             let (next_cloud, next_client) = (Side::new("cloud", plan)?, Side::new("client", plan)?);
             add(&mut secrets, &next_client.leaf);
-            // Whoever asks takes both clients; then the host has its new certificate, and trusts both clouds; then the cloud shows its
-            // new one; then the old ones are forgotten.
+            // First the server accepts both clients, then the host gets its new certificate and trusts both authorities, then the
+            // server presents its new certificate, and then the old authorities are removed.
             let both = [&client.authority, &next_client.authority];
+            // A connection that the server has just accepted still uses its previous certificate and authorities.
+            let handshakes = plan.every / 8;
             front.replace(&cloud.leaf, &both)?;
+            sleep(handshakes).await;
             let authorities = format!("{}{}", cloud.authority.pem(), next_cloud.authority.pem());
             files.replace(&texts(&authorities, &next_client.leaf))?;
             sleep(plan.every / 2).await;
             front.replace(&next_cloud.leaf, &[&next_client.authority])?;
+            sleep(handshakes).await;
             files.replace(&texts(&next_cloud.authority.pem(), &next_client.leaf))?;
             (cloud, client) = (next_cloud, next_client);
             sleep(plan.every.saturating_sub(began.elapsed())).await;
@@ -114,7 +118,7 @@ fn texts<'a>(authorities: &'a str, leaf: &'a Leaf) -> [(&'static str, &'a str); 
     [(ca, authorities), (cert, &leaf.certificate), (key, &leaf.key)]
 }
 
-/// Each line of the key would be bad enough.
+/// Adds each line of the key separately, because a single line would already be a leak.
 fn add(secrets: &mut Secrets, leaf: &Leaf) {
     for line in leaf.key.lines().filter(|line| !line.starts_with('-') && line.len() > 20) {
         secrets.add("client key", line);

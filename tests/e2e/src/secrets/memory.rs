@@ -1,7 +1,7 @@
-//! The memory of a process: that of its guests, and the rest.
+//! Reads the memory of a process, separated into that of its guests and the rest.
 //!
-//! A linear memory of a guest lies at the beginning of a reservation of gigabytes, which nothing else in the host has: what is writable
-//! and has a gigabyte behind it that nobody may touch is a guest's.
+//! The linear memory of a guest is at the beginning of a reservation of several gigabytes, which nothing else in the host has.
+//! Writable memory that is followed by at least one gigabyte of inaccessible memory therefore belongs to a guest.
 
 use std::{
     fmt,
@@ -11,18 +11,19 @@ use std::{
 
 use anyhow::{Context as _, Result, ensure};
 
-/// Smallest reservation behind a guest's memory: of threads' stacks and the allocator's arenas it is 64 MiB at most.
+/// Minimum size of the reservation after a guest's memory. Those of thread stacks and of the allocator's arenas are at most 64
+/// MiB.
 const RESERVED: u64 = 1 << 30;
 
-/// Bytes of a page, and of what `/proc/PID/pagemap` says of one.
+/// Size in bytes of a page, and of its entry in `/proc/PID/pagemap`.
 const PAGE: u64 = 4096;
 const ENTRY: u64 = 8;
 
-/// What was read.
+/// The contents of the memory.
 pub(super) struct Memory {
-    /// Of all guests, those included that have ended and whose pages the host has kept.
+    /// The memory of all guests, including pages of ended guests that the host has kept.
     pub(super) guests: Vec<u8>,
-    /// All else that can be written to.
+    /// All other writable memory.
     pub(super) host: Vec<u8>,
 }
 
@@ -41,7 +42,7 @@ struct Mapping {
     nobodys: bool,
 }
 
-/// Reads the memory of a process while it runs.
+/// Reads the memory of a running process.
 pub(super) fn read(process: u32) -> Result<Memory> {
     let maps = fs::read_to_string(format!("/proc/{process}/maps"))?;
     let mappings = maps.lines().map(mapping).collect::<Result<Vec<_>>>()?;
@@ -55,7 +56,7 @@ pub(super) fn read(process: u32) -> Result<Memory> {
         let into = if is_guests(&mappings, number) { &mut memory.guests } else { &mut memory.host };
         for (from, length) in present(&pages, *mapping)? {
             let mut bytes = vec![0; length];
-            // It may be gone by now.
+            // The memory may have been freed in the meantime.
             if file.read_exact_at(&mut bytes, from).is_ok() {
                 into.append(&mut bytes);
             }
@@ -65,14 +66,14 @@ pub(super) fn read(process: u32) -> Result<Memory> {
     Ok(memory)
 }
 
-/// The stretches of a mapping that there is memory for: most of what is writable has never been written to.
+/// Returns the ranges of a mapping that are present: most writable memory has never been written.
 fn present(pages: &File, mapping: Mapping) -> Result<Vec<(u64, usize)>> {
     let mut entries = vec![0; usize::try_from((mapping.to - mapping.from) / PAGE * ENTRY)?];
     pages.read_exact_at(&mut entries, mapping.from / PAGE * ENTRY).context("the host's pages")?;
     let mut stretches: Vec<(u64, usize)> = Vec::new();
     let page = usize::try_from(PAGE)?;
     for (at, entry) in (mapping.from..).step_by(page).zip(entries.chunks_exact(usize::try_from(ENTRY)?)) {
-        // Bit 63: in memory; bit 62: swapped out.
+        // Bit 63: in memory. Bit 62: swapped out.
         if entry.last().is_none_or(|flags| flags & 0xc0 == 0) {
             continue;
         }
@@ -92,7 +93,7 @@ fn mapping(line: &str) -> Result<Mapping> {
     Ok(Mapping { from: at(from)?, to: at(to)?, writable: rights.starts_with("rw"), nobodys: rights.starts_with("---") })
 }
 
-/// Whether nothing but writable memory is between this and a large reservation.
+/// Returns whether only writable memory is between this mapping and a large reservation.
 fn is_guests(mappings: &[Mapping], number: usize) -> bool {
     if !mappings.get(number).is_some_and(|mapping| mapping.writable) {
         return false;
@@ -118,7 +119,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_guest_is_known_by_what_lies_behind_it() {
+    fn guest_memory_is_known_by_the_mapping_behind_it() {
         let maps = "10000-20000 rw-p 0 00:00 0\n20000-30000 ---p 0 00:00 0\n\
                     100000-200000 rw-p 0 00:01 5 /memfd:wasm-memory-image (deleted)\n200000-210000 rw-p 0 00:00 0\n210000-100210000 ---p 0 00:00 0\n\
                     200000000-200010000 rw-p 0 00:00 0\n200020000-300020000 ---p 0 00:00 0\n300020000-300030000 r--p 0 00:00 0";

@@ -1,4 +1,4 @@
-//! A VPC of an AWS.
+//! A VPC in an AWS.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -14,22 +14,22 @@ use skydock_clouds::{Aws, AwsClient, Keys, Network, NewNetwork, Proxy, xml};
 
 use super::{Balancer, Configuration, Machine, Site, View};
 
-/// A VPC with subnets in two zones, with a proxy before its cloud. All machines are in the first zone.
+/// A VPC with subnets in two zones, with a proxy in front of its cloud. All instances are in the first zone.
 pub struct AwsSite<'a> {
     cloud: &'a Aws,
     keys: Keys,
     network: Network,
     proxy: Proxy,
-    /// Shows what the host's proxy shows, but is never bad.
+    /// A proxy like that of the host, but without faults.
     window: (Proxy, AwsClient),
     made: usize,
 }
 
 impl<'a> AwsSite<'a> {
-    /// A new VPC. `keys` are those the host signs with.
+    /// Creates a VPC. The host signs requests with `keys`.
     ///
     /// # Errors
-    /// When the cloud refuses a part of it.
+    /// Fails if a request to the cloud fails.
     pub async fn new(cloud: &'a Aws, keys: Keys, name: &str, seed: u64) -> Result<Self> {
         let network = cloud.network(&NewNetwork::of_cluster(name)).await?;
         let window = Proxy::before_aws(cloud, 0).await?;
@@ -44,7 +44,7 @@ impl<'a> AwsSite<'a> {
         })
     }
 
-    /// Its VPC.
+    /// Returns the VPC.
     #[must_use]
     pub fn network(&self) -> &Network {
         &self.network

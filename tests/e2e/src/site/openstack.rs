@@ -1,4 +1,4 @@
-//! A project of an OpenStack.
+//! A project in an OpenStack.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -13,26 +13,26 @@ use skydock_clouds::{OpenStack, Project, Proxy, Service};
 
 use super::{Balancer, Configuration, Machine, Site, View};
 
-/// A project, with a proxy before its cloud.
+/// A project with a proxy in front of its cloud.
 pub struct OpenStackSite {
     project: Project,
     proxy: Proxy,
     made: usize,
-    /// The machines' IDs by their addresses.
+    /// The IDs of instances by address.
     machines: BTreeMap<String, String>,
 }
 
 impl OpenStackSite {
-    /// A new project.
+    /// Creates a project.
     ///
     /// # Errors
-    /// When the cloud refuses it, as if there is one of this name.
+    /// Fails if a request to the cloud fails, for example because the project exists.
     pub async fn new(cloud: &OpenStack, name: &str, seed: u64) -> Result<Self> {
         let proxy = Proxy::before_openstack(cloud, seed).await?;
         Ok(Self { project: cloud.project(name).await?, proxy, made: 0, machines: BTreeMap::new() })
     }
 
-    /// What it is the project of.
+    /// Returns the project.
     #[must_use]
     pub fn project(&self) -> &Project {
         &self.project

@@ -1,8 +1,8 @@
-//! Hostile plugins that no compiler would make, written in WebAssembly text. Writes them into the directory that it is given; `cargo
-//! xtask guests` does so.
+//! Hostile plugins that no compiler would generate, written as WebAssembly text. Writes them to the given directory; `cargo xtask
+//! guests` runs this program.
 //!
-//! Each [`Misdeed`] makes two, `NAME_in_configure.wasm` and `NAME_in_check.wasm`, by when it is done. Apart from it they are one small
-//! provider named `raw`, which takes any configuration and says of a single node that it runs.
+//! Each [`Misdeed`] results in two plugins, `NAME_in_configure.wasm` and `NAME_in_check.wasm`, which differ in when it happens.
+//! Otherwise they are a small provider named `raw` that accepts any configuration and reports a single node as running.
 
 use std::{env, fs, path::PathBuf};
 
@@ -14,10 +14,10 @@ mod misdeeds;
 
 use self::misdeeds::Misdeed;
 
-/// When it is done.
+/// When the misdeed happens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum When {
-    /// In `configure`, so that the plugin never comes into service, or should not.
+    /// In `configure`, so that the plugin is not taken into service, or should not be.
     Configure,
     /// In `instances.check`.
     Check,
@@ -30,7 +30,7 @@ fn main() -> Result<()> {
         for (when, suffix) in [(When::Configure, "configure"), (When::Check, "check")] {
             let file = dir.join(format!("{name}_in_{suffix}.wasm"));
             let component = component(misdeed, when).with_context(|| file.display().to_string())?;
-            // Who watches a file is not woken for nothing.
+            // Unchanged files are not written, so that watchers are not notified.
             if fs::read(&file).ok().as_ref() != Some(&component) {
                 fs::write(&file, component)?;
             }
@@ -64,8 +64,8 @@ world raw {
   export skydock:provider/instances@0.1.0;
 }";
 
-/// The core module: at 512 what `info` answers, at 1024 what the other functions do, from 4096 what the host hands over, and above
-/// what the misdeed needs.
+/// Returns the core module. Its memory contains the answer of `info` at 512, the answers of other functions at 1024, the data
+/// from the host from 4096, and the data of the misdeed above that.
 fn module(misdeed: Misdeed, when: When) -> String {
     let pages = misdeed.pages();
     let imports = misdeed.imports();

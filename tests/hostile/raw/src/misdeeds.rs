@@ -1,51 +1,52 @@
-//! What a plugin does, as text.
+//! The misdeeds of plugins, as WebAssembly text.
 
-/// Where data of a misdeed begins; below it is what the host hands over.
+/// The start of the data of a misdeed. Data from the host is below it.
 const DATA: u32 = 64 << 10;
 
-/// Bytes of a text that is too large to keep.
+/// The size in bytes of a text that is too large to keep.
 const LARGE: u32 = 8_000_000;
 
-/// Number of the case `other` of a method.
+/// The discriminant of the case `other` of a method.
 const OTHER: u32 = 9;
 
-/// Number of the case `some` of an option.
+/// The discriminant of the case `some` of an option.
 const SOME: u32 = 1;
 
-/// What a plugin does.
+/// A misdeed of a plugin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Misdeed {
-    /// Nothing.
+    /// No misdeed.
     None,
-    /// Waits so many times for so many milliseconds. Not hostile at all: each request to a cloud is some such waits.
+    /// Waits this many times for this many milliseconds. This is not hostile: each request to a cloud consists of some such
+    /// waits.
     Naps(u32, u32),
-    /// Computes without end, and asks the host for the time after every nine milliseconds of it.
+    /// Computes in an endless loop, and requests the time from the host every nine milliseconds.
     Paces,
-    /// Asks the host so many times whether a wait is over, one after the other: there is no loop and no function in which it could be
-    /// interrupted.
+    /// Asks the host this many times whether a wait is over, in straight-line code: there is no loop and no function call at
+    /// which it could be interrupted.
     Unbroken(usize),
-    /// Makes so many requests with a method of 8 MB, and keeps them.
+    /// Creates this many requests with a method of 8 MB, and keeps them.
     Methods(u32),
-    /// Makes so many requests to a host whose name has 8 MB, and keeps them.
+    /// Creates this many requests to a host with a name of 8 MB, and keeps them.
     Authorities(u32),
-    /// Makes so many requests with a path of 8 MB, and keeps them.
+    /// Creates this many requests with a path of 8 MB, and keeps them.
     Paths(u32),
-    /// Makes so many requests, and keeps them, also when the call is over.
+    /// Creates this many requests, and keeps them after the end of the call.
     Requests(u32),
-    /// Sends a request to https://api.example/, and does not look for the answer.
+    /// Sends a request to https://api.example/ without waiting for the answer.
     Send,
-    /// Asks so many times for standard output, and keeps it.
+    /// Requests standard output this many times, and keeps the handles.
     Outputs(u32),
-    /// Takes the key `reserved` of the cache away from whoever has it, and sets it to `raw`.
+    /// Takes the reserved key `reserved` of the cache from its holder, and sets it to `raw`.
     Cache,
-    /// Asks for all nodes, and never has room for them: it computes without end while the host holds the list.
+    /// Requests all nodes, but never allocates memory for them: it computes in an endless loop while the host holds the list.
     Nodes,
-    /// Has all of so many pages of memory, and then waits for ten seconds.
+    /// Uses this many pages of memory, and then waits for ten seconds.
     Pages(u32),
 }
 
 impl Misdeed {
-    /// Those that there are components of, by name.
+    /// The misdeeds with components, by name.
     pub(crate) const ALL: [(&str, Self); 14] = [
         ("nothing", Self::None),
         ("naps", Self::Naps(300, 12)),
@@ -72,7 +73,7 @@ impl Misdeed {
         }
     }
 
-    /// The functions of the host it calls.
+    /// Returns the imported functions of the host.
     pub(crate) fn imports(self) -> &'static str {
         match self {
             Self::None => "",
@@ -106,7 +107,7 @@ impl Misdeed {
         }
     }
 
-    /// What it does; the locals `$i` and `$p` are numbers, `$t` a time.
+    /// Returns the code of the misdeed. It can use the locals `$i` and `$p` for numbers, and `$t` for a time.
     pub(crate) fn body(self) -> String {
         let times = |count: u32, what: &str| {
             format!(
@@ -165,9 +166,9 @@ impl Misdeed {
         }
     }
 
-    /// What it does before it gives room for what the host hands over.
+    /// Returns the code that runs before memory for data from the host is allocated.
     pub(crate) fn realloc(self) -> &'static str {
-        // Not for the configuration, which comes first.
+        // Not for the configuration, which is passed first.
         if self == Self::Nodes {
             "(if (i32.gt_u (local.get $size) (i32.const 4096)) (then (loop $l (br $l))))"
         } else {

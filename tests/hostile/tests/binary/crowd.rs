@@ -1,4 +1,4 @@
-//! A thousand nodes, a hundred of which die at once.
+//! A thousand nodes, of which a hundred are deleted in the cloud at once.
 
 use std::time::{Duration, Instant};
 
@@ -15,18 +15,18 @@ use crate::stage::{Stage, UNINITIALIZED};
 
 const NODES: usize = 1000;
 const DEAD: usize = 100;
-/// The dead one whose name makes the plugin trap, and the one about which it sleeps.
+/// The deleted node at which the plugin traps, and the one at which it sleeps.
 const TRAPS: &str = "n0";
 const SLEEPS: &str = "n1";
 const PERIOD: Duration = Duration::from_secs(5);
 const DEADLINE: Duration = Duration::from_secs(10);
 const ROUTES: &str = "--configure-cloud-routes=false";
-/// Requests at a time.
+/// Number of concurrent requests.
 const AT_A_TIME: usize = 16;
 
 // Holds: OPS-76
 #[tokio::test(flavor = "multi_thread")]
-async fn dead_nodes_go_though_one_traps_and_one_is_late() {
+async fn dead_nodes_are_deleted_despite_a_trap_and_a_late_answer() {
     run().await.unwrap();
 }
 
@@ -53,15 +53,15 @@ async fn run() -> anyhow::Result<()> {
         let waiting = nodes.iter().filter(waits).count();
         Ok(if waiting == 0 { Seen::Yes(()) } else { Seen::NotYet(format!("{waiting} nodes wait")) })
     });
-    initialized.await.context("all are initialised")?;
+    initialized.await.context("all are initialized")?;
 
     each(0..DEAD, async |name| {
-        let behaviour = match name.as_str() {
+        let behavior = match name.as_str() {
             TRAPS => "trap",
             SLEEPS => "sleep",
             _ => "good",
         };
-        let annotations = json!({"hostile.skydock.dev/presence": "absent", "hostile.skydock.dev/do": behaviour});
+        let annotations = json!({"hostile.skydock.dev/presence": "absent", "hostile.skydock.dev/do": behavior});
         patch(&stage, &name, None, json!({"metadata": {"annotations": annotations}})).await
     })
     .await?;

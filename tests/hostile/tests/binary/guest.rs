@@ -1,4 +1,4 @@
-//! Components made from WebAssembly text: small plugins with three capabilities, of which one may misbehave in its own way.
+//! Components made from WebAssembly text: small plugins with `instances` and `routes`, which may misbehave in one way.
 
 use std::path::Path;
 
@@ -6,27 +6,27 @@ use anyhow::Context as _;
 use wit_component::{ComponentEncoder, StringEncoding, embed_component_metadata};
 use wit_parser::Resolve;
 
-/// What a plugin does beside its work.
+/// The requirements of a misdeed.
 #[derive(Clone, Copy)]
 pub(crate) struct Misdeed {
-    /// Interfaces of WASI that it needs, as a world imports them.
+    /// The required WASI interfaces, as imports of a world.
     pub(crate) world: &'static str,
-    /// Functions of those interfaces, as a core module imports them.
+    /// The functions of those interfaces, as imports of a core module.
     pub(crate) imports: &'static str,
-    /// Pages of memory it needs.
+    /// The required pages of memory.
     pub(crate) pages: u32,
 }
 
-/// Where it does so.
+/// When the plugin misbehaves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Form {
-    /// While it is given its configuration.
+    /// While it is configured.
     Configure,
-    /// While it is asked about machines.
+    /// During a call about instances.
     Call,
 }
 
-/// What WASI has of the interfaces below. A component imports no more than it uses.
+/// The parts of WASI with the interfaces below. A component imports only those that it uses.
 const WASI: [(&str, &str); 3] = [
     (
         "io.wit",
@@ -69,7 +69,7 @@ const NAPS: Misdeed = Misdeed {
         (import "wasi:io/poll@0.2.0" "[resource-drop]pollable" (func $drop (param i32)))"#,
     pages: 3,
 };
-/// Memory for a method of 16 MB, above all else.
+/// Includes memory for a method of 16 MB above all other data.
 const METHODS: Misdeed = Misdeed {
     world: "import wasi:http/types@0.2.0;",
     imports: r#"
@@ -79,12 +79,12 @@ const METHODS: Misdeed = Misdeed {
     pages: 3 + 250,
 };
 
-/// Behaves.
+/// Returns a plugin that does not misbehave.
 pub(crate) fn good() -> anyhow::Result<Vec<u8>> {
     component(NONE, "(func $misbehave)", None)
 }
 
-/// Waits so many times for so many milliseconds.
+/// Returns a plugin that waits this many times for this many milliseconds.
 pub(crate) fn naps(times: u32, millis: u32, form: Form) -> anyhow::Result<Vec<u8>> {
     let nanos = u64::from(millis) * 1_000_000;
     let body = format!(
@@ -97,7 +97,7 @@ pub(crate) fn naps(times: u32, millis: u32, form: Form) -> anyhow::Result<Vec<u8
     component(NAPS, &body, Some(form))
 }
 
-/// Makes so many HTTP requests, each with a method of 16 MB, and sends none.
+/// Returns a plugin that creates this many HTTP requests, each with a method of 16 MB, without sending them.
 pub(crate) fn methods(requests: u32, form: Form) -> anyhow::Result<Vec<u8>> {
     let body = format!(
         "(func $misbehave (local $i i32)
@@ -109,7 +109,8 @@ pub(crate) fn methods(requests: u32, form: Form) -> anyhow::Result<Vec<u8>> {
     component(METHODS, &body, Some(form))
 }
 
-/// Asks for a poll of nothing, which no host answers, from a function whose name is a line of a log and so many letters.
+/// Returns a plugin that polls an empty list, which traps, in a function whose name contains a forged log line and this many
+/// letters.
 pub(crate) fn names(letters: usize, form: Form) -> anyhow::Result<Vec<u8>> {
     let name =
         format!("x\\n2026-11-22T02:40:00Z  INFO skydock_controllers: forged line \\1b[2J{}", "A".repeat(letters));
@@ -120,7 +121,7 @@ pub(crate) fn names(letters: usize, form: Form) -> anyhow::Result<Vec<u8>> {
     component(POLLS, &body, Some(form))
 }
 
-/// So many levels of components, each of which makes so many instances of the next.
+/// Returns nested components with this many levels, each of which creates this many instances of the next.
 pub(crate) fn bomb(levels: u32, instances: usize) -> anyhow::Result<Vec<u8>> {
     let mut inner = "(component $l0 (core module $m))".to_owned();
     for level in 1..=levels {
@@ -133,12 +134,13 @@ pub(crate) fn bomb(levels: u32, instances: usize) -> anyhow::Result<Vec<u8>> {
     ))
 }
 
-/// Imports what there is not, by a name that renames the terminal's window and clears it.
+/// Returns a component that imports an unknown interface, whose name contains control characters that change the title of a
+/// terminal and clear it.
 pub(crate) fn odd_import() -> anyhow::Result<Vec<u8>> {
     importing(r"evil\1b]0;owned\07\1b[2Jsock", 1)
 }
 
-/// A file of as many bytes, all of it names of imports.
+/// Returns a component of about this many bytes, which consist of names of imports.
 pub(crate) fn many_imports(bytes: usize) -> anyhow::Result<Vec<u8>> {
     const LONGEST: usize = 99_000;
     importing(&"\\nA".repeat(LONGEST / 2), bytes / LONGEST)
@@ -153,9 +155,9 @@ fn text(text: &str) -> anyhow::Result<Vec<u8>> {
     Ok(wat::parse_str(text)?)
 }
 
-/// The plugin: it knows every node by the provider ID it has, has no routes, and makes any.
+/// Returns the plugin. It reports success for every node, lists no routes, and accepts all changes of routes.
 ///
-/// Answers are records of zeros, which stand for success, for no value, or for an empty list; lists of them lie from 131072 on.
+/// Answers are records of zeros, which stand for success, for no value, or for an empty list. Lists of them start at 131072.
 fn component(misdeed: Misdeed, body: &str, form: Option<Form>) -> anyhow::Result<Vec<u8>> {
     let Misdeed { world, imports, pages } = misdeed;
     let when = |this| if form == Some(this) { "(call $misbehave)" } else { "" };

@@ -1,4 +1,4 @@
-//! The built binary, with plugins that mean to harm it: each does harm to itself, in one sentence, and to nothing else.
+//! Tests the built binary with hostile plugins: each must fail with a one-sentence error and must not affect anything else.
 #![cfg(not(target_family = "wasm"))]
 #![allow(clippy::print_stdout, reason = "what was seen, for whoever runs them with --nocapture")]
 
@@ -14,28 +14,28 @@ use guest::Form;
 use skydock_story::Paths;
 use stage::Stage;
 
-/// Until the host has said what is wrong.
+/// How long it may take until the host reports the error.
 const SENTENCE: Duration = Duration::from_secs(10);
-/// Longer than all that a plugin may wait for in one call.
+/// Longer than a plugin can wait in one call.
 const PATIENCE: Duration = Duration::from_secs(40);
-/// Until the host has ended.
+/// How long it may take until the host has stopped.
 const END: Duration = Duration::from_secs(2);
-/// Until a plugin that was just tried, or called, is at it.
+/// How long it takes until a new plugin, or a call, is running.
 const UNDER_WAY: Duration = Duration::from_millis(700);
-/// Most memory of the host, in MiB.
+/// Maximum memory of the host in MiB.
 const MEMORY: u64 = 300;
 
-/// How it goes.
+/// The expected result.
 enum Goes {
-    /// As if nothing was.
+    /// The plugin works without errors.
     Well,
-    /// The new component is not taken into service, and these words tell why.
+    /// The new component is rejected, with this text in the message.
     Refused(&'static str),
-    /// The call fails, and these words tell why.
+    /// The call fails, with this text in the message.
     Failed(&'static str),
 }
 
-/// Replaces a good plugin by this one, and looks at all that is promised.
+/// Replaces a good plugin with this one, and checks all guarantees.
 async fn survives(component: Vec<u8>, form: Form, goes: Goes) -> anyhow::Result<()> {
     let stage = Stage::set().await?;
     stage.replace(&component)?;
@@ -56,12 +56,12 @@ async fn survives(component: Vec<u8>, form: Form, goes: Goes) -> anyhow::Result<
         ensure!(told.len() <= 1024 && !told.contains(char::is_control), "no sentence: {told:?}");
         Ok(())
     };
-    // One is no condition of the other.
-    let (told, served) = tokio::join!(sentence, stage.neighbour_is_served(SENTENCE));
+    // Both are checked independently.
+    let (told, served) = tokio::join!(sentence, stage.neighbor_is_served(SENTENCE));
     told?;
     served?;
     if !matches!(form, Form::Call) {
-        // The one in service is the good one still, or one that behaves from here on.
+        // The plugin in service is either still the good one, or one that behaves from now on.
         stage.start_node("third").await?;
         stage.initialized("third", SENTENCE).await?;
     }
@@ -94,16 +94,16 @@ survives! {
     a_plugin_may_wait_long_in_a_call: guest::naps(250, 50, Form::Call), Form::Call, Goes::Well;
     huge_methods_in_configure: guest::methods(150, Form::Configure), Form::Configure, Goes::Refused("too much data is being copied between the host and the guest");
     huge_methods_in_a_call: guest::methods(150, Form::Call), Form::Call, Goes::Failed("too much data is being copied between the host and the guest");
-    forged_names_in_configure: guest::names(90_000, Form::Configure), Form::Configure, Goes::Refused("a call it made to the host failed: empty poll list (in function 2 of its code)");
-    forged_names_in_a_call: guest::names(90_000, Form::Call), Form::Call, Goes::Failed("a call it made to the host failed: empty poll list (in function 2 of its code)");
-    a_bomb_of_components: guest::bomb(4, 900), Form::Configure, Goes::Refused("instances of modules and components, and a plugin may have at most 1000");
+    forged_names_in_configure: guest::names(90_000, Form::Configure), Form::Configure, Goes::Refused("its call to the host failed: empty poll list (in function 2 of its code)");
+    forged_names_in_a_call: guest::names(90_000, Form::Call), Form::Call, Goes::Failed("its call to the host failed: empty poll list (in function 2 of its code)");
+    a_bomb_of_components: guest::bomb(4, 900), Form::Configure, Goes::Refused("instances of modules and components, but at most 1000 are allowed");
     an_import_with_escapes: guest::odd_import(), Form::Configure, Goes::Refused("it imports `evil\\u{1b}]0;owned");
     a_file_of_imports: guest::many_imports(38 << 20), Form::Configure, Goes::Refused("in the name of an import");
 }
 
-/// The pool of instances reserves hundreds of GiB of addresses, which not every machine gives.
+/// The instance pool reserves hundreds of GiB of address space, which not every machine allows.
 #[test]
-fn little_address_space_is_enough() {
+fn a_limited_address_space_is_enough() {
     let (dir, paths) = (tempfile::tempdir().unwrap(), Paths::of_checkout().unwrap());
     let plugin = dir.path().join("plugin.wasm");
     std::fs::write(&plugin, guest::good().unwrap()).unwrap();

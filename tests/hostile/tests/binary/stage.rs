@@ -1,4 +1,4 @@
-//! A cluster, and a host that serves it with a plugin that behaves until its file is replaced.
+//! A cluster with a host whose plugin behaves well until its file is replaced.
 
 use std::{
     path::PathBuf,
@@ -18,10 +18,10 @@ use tempfile::TempDir;
 
 use crate::guest;
 
-/// What keeps a node from being used until its machine is known.
+/// The taint of nodes that are not initialized.
 pub(crate) const UNINITIALIZED: &str = "node.cloudprovider.kubernetes.io/uninitialized";
 
-/// File of the plugin.
+/// The file name of the plugin.
 const PLUGIN: &str = "plugin.wasm";
 
 pub(crate) struct Stage {
@@ -31,7 +31,7 @@ pub(crate) struct Stage {
 }
 
 impl Stage {
-    /// A host in service, which has initialised one node.
+    /// Starts a host and waits until it has initialized one node.
     pub(crate) async fn set() -> anyhow::Result<Self> {
         let more = ["--cluster-cidr=10.244.0.0/16", "--node-monitor-period=1s", "--route-check-period=1s"];
         let stage = Self::with("static", &guest::good()?, &more).await?;
@@ -40,7 +40,7 @@ impl Stage {
         Ok(stage)
     }
 
-    /// A host with this plugin.
+    /// Starts a host with this plugin.
     pub(crate) async fn with(name: &str, component: &[u8], more: &[&str]) -> anyhow::Result<Self> {
         let (plane, dir) = (EmbeddedPlane::start().await?, tempfile::tempdir()?);
         std::fs::write(dir.path().join(PLUGIN), component)?;
@@ -58,19 +58,19 @@ impl Stage {
         Ok(Self { plane, host, dir })
     }
 
-    /// All nodes there are.
+    /// Returns the API for nodes.
     pub(crate) fn nodes(&self) -> Api<Node> {
         Api::all(self.plane.client())
     }
 
-    /// Puts another component into the place of the one in service.
+    /// Replaces the component in service.
     pub(crate) fn replace(&self, component: &[u8]) -> anyhow::Result<()> {
         let aside = self.path("new.wasm");
         std::fs::write(&aside, component)?;
         Ok(std::fs::rename(aside, self.path(PLUGIN))?)
     }
 
-    /// Changes the configuration, so that the component is tried again.
+    /// Changes the configuration, so that the component is loaded again.
     pub(crate) fn configure(&self, text: &str) -> anyhow::Result<()> {
         Ok(std::fs::write(self.path("cloud.yaml"), text)?)
     }
@@ -83,7 +83,7 @@ impl Stage {
         Ok(self.plane.start_node(&NodeSpec::new(name)).await?)
     }
 
-    /// Waits until the node is initialised.
+    /// Waits until the node is initialized.
     pub(crate) async fn initialized(&self, name: &str, limit: Duration) -> anyhow::Result<()> {
         let nodes = self.nodes();
         let seen = until(limit, || async {
@@ -91,10 +91,10 @@ impl Stage {
             let waits = taints.iter().any(|taint| taint.key == UNINITIALIZED);
             Ok(if waits { Seen::NotYet(self.host.last_words()) } else { Seen::Yes(()) })
         });
-        seen.await.with_context(|| format!("node {name} is initialised"))
+        seen.await.with_context(|| format!("node {name} is initialized"))
     }
 
-    /// Waits for an event with these words in it, and gives the whole message.
+    /// Waits for an event that contains these words, and returns its message.
     pub(crate) async fn event(&self, reason: &str, words: &str, limit: Duration) -> anyhow::Result<String> {
         let events: Api<Event> = Api::all(self.plane.client());
         let seen = until(limit, || async {
@@ -106,8 +106,8 @@ impl Stage {
         seen.await.with_context(|| format!("an event {reason} with {words:?}"))
     }
 
-    /// Waits until another capability has been served, also while this one is not.
-    pub(crate) async fn neighbour_is_served(&self, limit: Duration) -> anyhow::Result<()> {
+    /// Waits until another capability is called successfully, even while this one fails.
+    pub(crate) async fn neighbor_is_served(&self, limit: Duration) -> anyhow::Result<()> {
         let served = async || -> anyhow::Result<f64> {
             let labels = [("function", "list-routes"), ("outcome", "ok")];
             Ok(self.host.scrape().await?.sum("skydock_plugin_calls_total", &labels))
@@ -117,15 +117,15 @@ impl Stage {
             let now = served().await?;
             Ok(if now > before { Seen::Yes(()) } else { Seen::NotYet(format!("list-routes was served {now} times")) })
         });
-        seen.await.context("a neighbouring capability is served")
+        seen.await.context("a neighboring capability is served")
     }
 
-    /// Most memory that was resident at a time, in MiB.
+    /// Returns the peak of resident memory in MiB.
     pub(crate) fn peak_memory(&self) -> anyhow::Result<u64> {
         Ok(self.host.peak_memory()? >> 20)
     }
 
-    /// Everything in the log is lines of this host: none of them is longer than a line is, or moves a terminal.
+    /// Checks that the log contains only lines of this host, without overlong lines and without control characters.
     pub(crate) fn log_is_sane(&self) -> anyhow::Result<()> {
         let log = std::fs::read_to_string(self.host.log())?;
         for line in log.lines() {
@@ -136,7 +136,7 @@ impl Stage {
         Ok(())
     }
 
-    /// Asks the host to end, and waits for it.
+    /// Asks the host to stop and waits for its end.
     pub(crate) async fn ends_within(mut self, limit: Duration) -> anyhow::Result<()> {
         let start = Instant::now();
         self.host.terminate()?;

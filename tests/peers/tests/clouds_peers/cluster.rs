@@ -1,4 +1,4 @@
-//! An API server and etcd, with bare Nodes and Services.
+//! An API server and etcd with Nodes and Services, without kubelets.
 
 use std::path::Path;
 
@@ -35,7 +35,7 @@ impl Cluster {
         Api::namespaced(self.plane.client(), "default")
     }
 
-    /// Nodes as kubelets register them that wait for their cloud.
+    /// Registers Nodes like kubelets that wait for their cloud.
     pub(crate) async fn create_nodes(&self, names: &[String]) -> Result<()> {
         for (number, name) in names.iter().enumerate() {
             let pods = format!("10.244.{number}.0/24");
@@ -49,15 +49,15 @@ impl Cluster {
         Ok(())
     }
 
-    /// The nodes, once none of them waits.
-    pub(crate) async fn initialised(&self) -> Result<Option<Vec<Node>>> {
+    /// Returns the nodes when all of them are initialized.
+    pub(crate) async fn initialized(&self) -> Result<Option<Vec<Node>>> {
         let nodes = self.nodes().list(&ListParams::default()).await?.items;
         let taints = nodes.iter().filter_map(|node| node.spec.as_ref()?.taints.as_ref()).flatten();
         let waits = taints.into_iter().any(|taint| taint.key == UNINITIALIZED);
         Ok((!waits).then_some(nodes))
     }
 
-    /// Nobody knows whether these nodes are ready.
+    /// Sets the nodes' `Ready` condition to `Unknown`.
     pub(crate) async fn silence_nodes(&self, names: &[String]) -> Result<()> {
         let ready = json!({"type": "Ready", "status": "Unknown", "reason": "NodeStatusUnknown"});
         let patch = Patch::Strategic(json!({"status": {"conditions": [ready]}}));
@@ -80,7 +80,7 @@ impl Cluster {
         Ok(())
     }
 
-    /// Gives it another port.
+    /// Changes the port of a Service.
     pub(crate) async fn touch_service(&self, name: &str) -> Result<()> {
         let patch = json!({"spec": {"ports": [{"port": 81, "protocol": "TCP"}]}});
         self.services().patch(name, &PatchParams::default(), &Patch::Merge(patch)).await?;

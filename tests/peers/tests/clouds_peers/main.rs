@@ -1,5 +1,5 @@
-//! The official cloud controller managers do their work on clouds of this machine: nodes are initialised, Services get load balancers,
-//! and leave nothing. Their calls are printed, by operation.
+//! The official cloud controller managers work with the local clouds: nodes are initialized, Services get load balancers, and
+//! nothing is left. Their calls are printed by operation.
 
 mod cluster;
 mod manager;
@@ -15,19 +15,19 @@ use skydock_peers::{Peer, Settings, aws, openstack};
 use crate::cluster::Cluster;
 use crate::manager::Manager;
 
-/// So long without a call is the end of them.
+/// How long there must be no call until the calls count as ended.
 const REST: Duration = Duration::from_secs(1);
-/// Pods' addresses.
+/// The address range of Pods.
 const CLUSTER_CIDR: &str = "10.244.0.0/16";
 
-/// Writes a configuration.
+/// Writes a configuration and returns its path.
 fn write(folder: &Path, conf: &str) -> Result<std::path::PathBuf> {
     let path = folder.join("cloud.conf");
     std::fs::write(&path, conf)?;
     Ok(path)
 }
 
-/// Prints what was asked of the cloud since the last time, once nothing more is asked, and forgets it.
+/// Prints and forgets the calls to the cloud since the previous call, after they have ended.
 async fn tell(proxy: &Proxy, what: &str) {
     let mut seen = proxy.calls().len();
     loop {
@@ -48,7 +48,7 @@ fn log() {
 }
 
 #[tokio::test]
-async fn openstacks_own_initialises_nodes_and_serves_a_service() -> Result<()> {
+async fn upstream_openstack_initializes_nodes_and_serves_a_service() -> Result<()> {
     log();
     let peer = Peer::openstack().await?;
     let (cluster, cloud) = (Cluster::start().await?, OpenStack::start().await?);
@@ -66,7 +66,7 @@ async fn openstacks_own_initialises_nodes_and_serves_a_service() -> Result<()> {
     let mut manager = Manager::start(&peer, &settings).await?;
     tell(&proxy, "start").await;
     cluster.create_nodes(&names).await?;
-    let nodes = manager.until("initialised nodes", async || cluster.initialised().await).await?;
+    let nodes = manager.until("initialized nodes", async || cluster.initialized().await).await?;
     for node in &nodes {
         let id = node.spec.as_ref().and_then(|spec| spec.provider_id.clone()).unwrap_or_default();
         ensure!(id.starts_with("openstack:///"), "{id}");
@@ -100,7 +100,7 @@ async fn openstacks_own_initialises_nodes_and_serves_a_service() -> Result<()> {
 }
 
 #[tokio::test]
-async fn that_of_aws_initialises_nodes_and_serves_services() -> Result<()> {
+async fn upstream_aws_initializes_nodes_and_serves_services() -> Result<()> {
     log();
     let peer = Peer::aws().await?;
     let (cluster, cloud) = (Cluster::start().await?, Aws::start().await?);
@@ -124,7 +124,7 @@ async fn that_of_aws_initialises_nodes_and_serves_services() -> Result<()> {
     let mut manager = Manager::start(&peer, &settings).await?;
     tell(&proxy, "start").await;
     cluster.create_nodes(&names).await?;
-    let nodes = manager.until("initialised nodes", async || cluster.initialised().await).await?;
+    let nodes = manager.until("initialized nodes", async || cluster.initialized().await).await?;
     for node in &nodes {
         let id = node.spec.as_ref().and_then(|spec| spec.provider_id.clone()).unwrap_or_default();
         ensure!(id.starts_with("aws:///us-east-1a/i-"), "{id}");

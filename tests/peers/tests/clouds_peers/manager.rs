@@ -1,4 +1,4 @@
-//! A peer that runs.
+//! A running peer.
 
 use std::fs::{self, File};
 use std::path::PathBuf;
@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, Result, bail};
 use skydock_peers::{Peer, Settings};
 
-/// How long a step may take; it takes seconds.
+/// How long a step may take. It usually takes seconds.
 const PATIENCE: Duration = Duration::from_secs(120);
 
 pub(crate) struct Manager {
@@ -17,7 +17,7 @@ pub(crate) struct Manager {
 }
 
 impl Manager {
-    /// Starts it, and waits until it works.
+    /// Starts the peer and waits until it works.
     pub(crate) async fn start(peer: &Peer, settings: &Settings) -> Result<Self> {
         let log = settings.folder.join("peer.log");
         let file = File::create(&log)?;
@@ -30,7 +30,7 @@ impl Manager {
         Ok(manager)
     }
 
-    /// Waits for this, and tells how long it took.
+    /// Waits for a condition and logs how long it took.
     pub(crate) async fn until<T>(&mut self, what: &str, done: impl AsyncFn() -> Result<Option<T>>) -> Result<T> {
         let began = Instant::now();
         loop {

@@ -1,4 +1,4 @@
-//! The one binary that holds all of Kubernetes: found in the cache, or built into it.
+//! The binary with all programs of Kubernetes: found in the cache, or built.
 
 use std::ffi::OsString;
 use std::fs::{self, File};
@@ -12,21 +12,21 @@ use super::go;
 use super::process::last_lines;
 use crate::Error;
 
-/// Where the Go module of the control plane is.
+/// The folder of the control plane's Go module.
 const CONTROL_PLANE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../control-plane");
-/// The package in the folder itself.
+/// The package in the folder of the module.
 const HERE: &str = ".";
-/// A smaller binary: no symbols, no debug information.
+/// Linker flags for a smaller binary without symbols and debug information.
 const STRIPPED: &str = "-s -w";
 
-/// The path of the control plane's binary (`etcd`, `kube-apiserver`, `kubectl` … by its first argument). It is built
-/// when the cache has none for the present sources, which takes some ten minutes; two processes that want it at
-/// once build it once.
+/// Returns the path of the control plane's binary, whose first argument is the program (`etcd`, `kube-apiserver`, `kubectl`, …).
+/// If the cache does not have it for the current sources, it is built, which takes about ten minutes. Two processes that need it
+/// at the same time build it only once.
 ///
-/// The cache is `$SKYDOCK_CACHE`, else `$XDG_CACHE_HOME/skydock`, else `~/.cache/skydock`.
+/// The cache is `$SKYDOCK_CACHE`, otherwise `$XDG_CACHE_HOME/skydock`, otherwise `~/.cache/skydock`.
 ///
 /// # Errors
-/// When the cache cannot be written, no Go is to be had, or the build fails.
+/// Fails if the cache cannot be written, if Go is not available, or if the build fails.
 pub async fn control_plane_binary() -> Result<PathBuf, Error> {
     tokio::task::spawn_blocking(|| {
         let go_mod_path = Path::new(CONTROL_PLANE).join("go.mod");
@@ -38,20 +38,20 @@ pub async fn control_plane_binary() -> Result<PathBuf, Error> {
     .map_err(Error::setup("build Kubernetes"))?
 }
 
-/// The path of the program in this folder, a Go module, under this name in the cache. Built and kept as the control
-/// plane's binary is.
+/// Returns the path of the program in this folder, which is a Go module, with this name in the cache. It is built and cached like
+/// the control plane's binary.
 ///
 /// # Errors
-/// As [`control_plane_binary`].
+/// See [`control_plane_binary`].
 pub async fn go_binary(module: &Path, name: &'static str) -> Result<PathBuf, Error> {
     go_tool(module, HERE, name).await
 }
 
-/// As [`go_binary`], of a package of another module, which the go.mod in this folder names as a `tool`: that module's own
-/// program, in the version that is required there.
+/// Like [`go_binary`], for a package of another module that the go.mod in this folder names as a `tool`. The result is that
+/// module's own program in the required version.
 ///
 /// # Errors
-/// As [`control_plane_binary`].
+/// See [`control_plane_binary`].
 pub async fn go_tool(module: &Path, package: &'static str, name: &'static str) -> Result<PathBuf, Error> {
     let module = module.to_owned();
     tokio::task::spawn_blocking(move || find_or_build(&module, package, name, STRIPPED))
@@ -72,7 +72,7 @@ fn find_or_build(module: &Path, package: &str, name: &str, linker_flags: &str) -
         return Ok(binary);
     }
     fs::create_dir_all(&folder).map_err(Error::io("create", &folder))?;
-    // Held until the end of this function; the second to come finds the work done.
+    // Held until the end of this function. The second process finds the binary already built.
     let lock_path = folder.join("lock");
     let lock = File::create(&lock_path).map_err(Error::io("create", &lock_path))?;
     lock.lock().map_err(Error::io("lock", &lock_path))?;
@@ -83,7 +83,7 @@ fn find_or_build(module: &Path, package: &str, name: &str, linker_flags: &str) -
     Ok(binary)
 }
 
-/// Builds beside the final place and renames, so that a binary that exists is whole.
+/// Builds to a temporary path and renames, so that an existing binary is always complete.
 fn build(go: &Path, module: &Path, package: &str, linker_flags: &str, binary: &Path) -> Result<(), Error> {
     let partial = binary.with_extension("partial");
     let started = Instant::now();
@@ -105,11 +105,11 @@ fn build(go: &Path, module: &Path, package: &str, linker_flags: &str, binary: &P
     Ok(())
 }
 
-/// What the binary is made of.
+/// The inputs of the binary.
 struct Sources {
-    /// Of every file, and of how they are built: the binary's place in the cache.
+    /// A hash of all files and of the build settings, which determines the path in the cache.
     digest: String,
-    /// The least version of Go, such as `1.26.0`.
+    /// The minimum version of Go, for example `1.26.0`.
     go: String,
 }
 
@@ -130,12 +130,12 @@ impl Sources {
         let go_mod_path = module.join("go.mod");
         let go_mod = fs::read_to_string(&go_mod_path).map_err(Error::io("read", &go_mod_path))?;
         hash.update(linker_flags);
-        hash.update(std::env::consts::ARCH); // a home folder may be shared by machines
+        hash.update(std::env::consts::ARCH); // several machines may share a home folder
         Ok(Self { digest: hex::encode(hash.finalize()), go: word_after(&go_mod, "go").unwrap_or_default().to_owned() })
     }
 }
 
-/// The word after `name` in the line of a go.mod that starts with it.
+/// Returns the word after `name` in the line of a go.mod that starts with it.
 fn word_after<'a>(go_mod: &'a str, name: &str) -> Option<&'a str> {
     go_mod.lines().map(str::split_whitespace).find_map(
         |mut words| {
@@ -144,7 +144,7 @@ fn word_after<'a>(go_mod: &'a str, name: &str) -> Option<&'a str> {
     )
 }
 
-/// Small, and telling its version: without these the API server calls itself v0.0.0.
+/// Returns flags for a small binary that knows its version. Without them, the API server reports v0.0.0.
 fn linker_flags(kubernetes: &str) -> String {
     let mut numbers = kubernetes.trim_start_matches('v').split('.');
     let major = numbers.next().unwrap_or_default();
@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn the_cache_is_where_the_user_says_else_where_caches_are_kept() {
+    fn the_cache_directory_comes_from_the_environment() {
         let all = [("SKYDOCK_CACHE", "/s"), ("XDG_CACHE_HOME", "/x"), ("HOME", "/h")];
         assert_eq!(root(&all), Some("/s".into()));
         assert_eq!(root(&all[1..]), Some("/x/skydock".into()));
@@ -190,14 +190,14 @@ mod tests {
     }
 
     #[test]
-    fn the_binary_tells_its_version() {
+    fn linker_flags_set_the_version() {
         let flags = linker_flags("v1.36.3");
         assert!(flags.contains("version.gitMajor=1 ") && flags.contains("version.gitMinor=36 "), "{flags}");
         assert!(flags.contains("client-go/pkg/version.gitVersion=v1.36.3"), "{flags}");
     }
 
     #[test]
-    fn any_change_to_a_source_file_is_another_binary() {
+    fn any_source_change_gives_another_binary() {
         let module = tempfile::tempdir().unwrap();
         let write = |name: &str, text: &str| fs::write(module.path().join(name), text).unwrap();
         write("go.mod", "go 1.26.0\nrequire (\nk8s.io/kubernetes v1.36.3\n)\n");
@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn other_linker_flags_are_another_binary() {
+    fn other_linker_flags_give_another_binary() {
         let module = tempfile::tempdir().unwrap();
         fs::write(module.path().join("go.mod"), "go 1.26.0\n").unwrap();
         let digest = |flags| Sources::read(module.path(), flags).unwrap().digest;

@@ -1,14 +1,14 @@
-//! What each program of the control plane is started with.
+//! The command lines of the programs of the control plane.
 
 use std::path::Path;
 
 use crate::NodeSpec;
 
-/// How long a Node may miss its heartbeats before it counts as dead. Hollow kubelets send one every 2 s; six may be
-/// late on a busy machine.
+/// How long a Node may miss its heartbeats until it counts as dead. Hollow kubelets send one every 2 s, so six may be late on a
+/// busy machine.
 const NODE_MONITOR_GRACE_PERIOD: &str = "12s";
 
-/// etcd on Unix sockets, with no regard for power cuts and the fastest election of one.
+/// Returns the arguments of etcd, with Unix sockets, without fsync, and with the fastest election of a single member.
 pub(super) fn etcd(folder: &Path) -> Vec<String> {
     vec![
         format!("--data-dir={}", folder.join("etcd").display()),
@@ -18,12 +18,12 @@ pub(super) fn etcd(folder: &Path) -> Vec<String> {
         "--log-level=warn".into(),
         format!("--listen-client-urls={}", etcd_url(folder)),
         format!("--listen-peer-urls=unix://{}", folder.join("peer.sock").display()),
-        // What it tells other members, of which there are none; a socket's path is not accepted here.
+        // The address for other members, which do not exist. The path of a socket is not allowed here.
         "--advertise-client-urls=http://localhost:2379".into(),
     ]
 }
 
-/// Where etcd listens for the API server.
+/// Returns the socket on which etcd listens for the API server.
 pub(super) fn etcd_socket(folder: &Path) -> std::path::PathBuf {
     folder.join("etcd.sock")
 }
@@ -32,16 +32,16 @@ fn etcd_url(folder: &Path) -> String {
     format!("unix://{}", etcd_socket(folder).display())
 }
 
-/// The API server on one loopback port, with RBAC and the admin's token.
+/// Returns the arguments of the API server, with one loopback port, RBAC, and the admin's token.
 pub(super) fn kube_apiserver(folder: &Path, port: u16, goaway_chance: f32) -> Vec<String> {
     let file = |name: &str| folder.join(name).display().to_string();
     vec![
         format!("--etcd-servers={}", etcd_url(folder)),
         format!("--secure-port={port}"),
-        // The port is held for us by a socket that never listens, so that nobody else is given it meanwhile.
+        // The port is reserved by a socket that never listens, so that no other process gets it in the meantime.
         "--permit-port-sharing".into(),
         "--bind-address=127.0.0.1".into(),
-        // Nothing may reach this cluster from outside; any address that is not loopback will do (RFC 5737).
+        // The cluster is not reachable from outside, so any address except loopback works (RFC 5737).
         "--advertise-address=192.0.2.1".into(),
         "--endpoint-reconciler-type=none".into(),
         format!("--tls-cert-file={}", file("apiserver.crt")),
@@ -55,20 +55,20 @@ pub(super) fn kube_apiserver(folder: &Path, port: u16, goaway_chance: f32) -> Ve
         format!("--token-auth-file={}", file("tokens.csv")),
         format!("--audit-policy-file={}", file("audit-policy.yaml")),
         format!("--audit-log-path={}", audit_log(folder).display()),
-        // In MB, so never begun anew: the whole of it is what readers count.
+        // In MB. The log is never rotated, because readers need all of it.
         "--audit-log-maxsize=100000".into(),
-        // So often a client is sent away, to be spread over the API servers of a cluster.
+        // The probability with which a client is sent away, so that clients are distributed over the API servers of a cluster.
         format!("--goaway-chance={goaway_chance}"),
     ]
 }
 
-/// Where the API server writes down requests, as JSON, one a line.
+/// Returns the path of the audit log, with one JSON event per line.
 pub(super) fn audit_log(folder: &Path) -> std::path::PathBuf {
     folder.join("audit.log")
 }
 
-/// Which requests are written down: those of service accounts, and of deletions their options. Everybody else is the admin,
-/// here.
+/// The requests that are logged: those of service accounts, with the options of deletions. All other requests are those of the
+/// admin.
 pub(super) const AUDIT_POLICY: &str = "apiVersion: audit.k8s.io/v1
 kind: Policy
 omitStages: [RequestReceived]
@@ -78,7 +78,7 @@ rules:
 - {level: None}
 ";
 
-/// All of Kubernetes' own controllers but those a cloud controller manager replaces.
+/// Returns the arguments of kube-controller-manager, with all controllers except those that a cloud controller manager replaces.
 pub(super) fn kube_controller_manager(folder: &Path, kubeconfig: &Path) -> Vec<String> {
     let file = |name: &str| folder.join(name).display().to_string();
     vec![
@@ -98,12 +98,12 @@ pub(super) fn kube_controller_manager(folder: &Path, kubeconfig: &Path) -> Vec<S
     ]
 }
 
-/// The scheduler.
+/// Returns the arguments of the scheduler.
 pub(super) fn kube_scheduler(kubeconfig: &Path) -> Vec<String> {
     vec![format!("--kubeconfig={}", kubeconfig.display()), "--leader-elect=false".into(), "--secure-port=0".into()]
 }
 
-/// A kubelet on a fake container runtime.
+/// Returns the arguments of a kubelet with a fake container runtime.
 pub(super) fn hollow_node(node: &NodeSpec, kubeconfig: &Path) -> Vec<String> {
     let labels: Vec<String> = node.labels.iter().map(|(key, value)| format!("{key}={value}")).collect();
     vec![
@@ -114,12 +114,12 @@ pub(super) fn hollow_node(node: &NodeSpec, kubeconfig: &Path) -> Vec<String> {
     ]
 }
 
-/// The admin's entry in the API server's token file: token, user, user ID, groups.
+/// Returns the admin's entry in the API server's token file: token, user, user ID, groups.
 pub(super) fn token_file(token: &str) -> String {
     format!("{token},admin,admin,system:masters\n")
 }
 
-/// A kubeconfig for the admin.
+/// Returns a kubeconfig for the admin.
 pub(super) fn kubeconfig(folder: &Path, port: u16, token: &str) -> String {
     format!(
         "apiVersion: v1
@@ -149,7 +149,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_kubelet_registers_with_the_provider_id_and_labels_of_its_spec() {
+    fn a_kubelet_gets_its_provider_id_and_labels() {
         let node = NodeSpec::new("a").with_label("zone", "1").with_label("pool", "x");
         let arguments = hollow_node(&node, Path::new("/k"));
         assert!(arguments.contains(&"--provider-id=kubemark://a".to_owned()), "{arguments:?}");
@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn a_kubelet_without_provider_id_leaves_it_to_the_cloud_controller() {
+    fn a_kubelet_without_provider_id_gets_an_empty_flag() {
         let arguments = hollow_node(&NodeSpec::new("a").without_provider_id(), Path::new("/k"));
         assert!(arguments.contains(&"--provider-id=".to_owned()), "{arguments:?}");
     }

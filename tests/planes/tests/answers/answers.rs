@@ -1,6 +1,6 @@
-//! Random sequences of requests, sent to two planes: both answer the same.
+//! Sends random sequences of requests to two planes, whose answers must be the same.
 //!
-//! `SKYDOCK_SEQUENCES=5000` sends more of them, `SKYDOCK_SEED=123` the one of a seed.
+//! `SKYDOCK_SEQUENCES=5000` sends more of them. `SKYDOCK_SEED=123` sends the one with this seed.
 
 #![allow(
     clippy::indexing_slicing,
@@ -25,13 +25,13 @@ use kube::Client;
 
 use self::{compare::Planes, known::KNOWN};
 
-/// A number from the environment.
+/// Returns a number from an environment variable.
 fn number(name: &str) -> Result<Option<u64>> {
     let Ok(text) = std::env::var(name) else { return Ok(None) };
     text.parse().map(Some).with_context(|| format!("{name} must be a whole number, and is {text:?}"))
 }
 
-/// Sends `count` sequences to both planes. With `differ`, the listed differences have to be met.
+/// Sends `count` sequences to both planes. With `differ`, the listed differences must occur.
 pub(crate) async fn are_alike(embedded: Client, real: Client, count: u64, differ: bool) -> Result<()> {
     let planes = Planes { embedded, real };
     let began = Instant::now();

@@ -1,4 +1,4 @@
-//! The same sequence on both planes, answer by answer.
+//! Sends the same sequence to both planes and compares all answers.
 
 use std::{
     fmt,
@@ -19,9 +19,9 @@ use super::{
     send::{self, Content, Run},
 };
 
-/// How long watches are waited for that show less than those of the other plane.
+/// How long watches that have fewer events than those of the other plane may take.
 const PATIENCE: Duration = Duration::from_secs(3);
-/// How long both have to be silent to be done.
+/// How long both must have no new events until they are done.
 const SILENCE: Duration = Duration::from_millis(60);
 
 /// The two planes.
@@ -34,13 +34,13 @@ pub(crate) struct Planes {
 /// The first answers that differ.
 #[derive(Clone, Debug)]
 pub(crate) struct Found {
-    /// Of the request.
+    /// The index of the request.
     pub(crate) index: usize,
     pub(crate) embedded: Value,
     pub(crate) real: Value,
-    /// Path, embedded, real.
+    /// The differences: path, value of the embedded plane, value of the real plane.
     pub(crate) differences: Vec<(String, Value, Value)>,
-    /// Messages, which are not compared.
+    /// The messages, which are not compared.
     messages: [String; 2],
 }
 
@@ -63,7 +63,7 @@ impl fmt::Display for Found {
     }
 }
 
-/// Sends the sequence to both planes; answers where they first differ.
+/// Sends the sequence to both planes and returns the first difference.
 pub(crate) async fn compare(planes: &Planes, requests: &[Request]) -> Result<Option<Found>> {
     static COUNTER: AtomicU64 = AtomicU64::new(0);
     let number = COUNTER.fetch_add(1, Ordering::Relaxed);
@@ -91,7 +91,7 @@ pub(crate) async fn compare(planes: &Planes, requests: &[Request]) -> Result<Opt
     Ok(first)
 }
 
-/// Waits until the watches of both planes have shown the same number of events, and no more come.
+/// Waits until the watches of both planes have the same number of events and no new ones.
 async fn settle(one: &Run, other: &Run) {
     let began = Instant::now();
     let (mut last, mut since) = ((0, 0), Instant::now());
@@ -109,7 +109,7 @@ async fn settle(one: &Run, other: &Run) {
     }
 }
 
-/// Events that are compared, and the ends of watches.
+/// Returns the number of compared events, plus the number of ended watches.
 fn seen(run: &Run) -> usize {
     let of = |content: &Content| match content {
         Content::Whole(_) => 0,

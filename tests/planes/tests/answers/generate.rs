@@ -1,4 +1,4 @@
-//! Sequences of requests, by chance.
+//! Generates random sequences of requests.
 
 mod bodies;
 mod options;
@@ -12,7 +12,8 @@ use super::{
     request::{Body, Request},
 };
 
-/// The requests of one sequence: all about one kind, which the seed chooses, since other kinds rarely matter to it.
+/// Returns the requests of one sequence. All of them are about one kind, which the seed determines, because kinds rarely affect
+/// each other.
 pub(crate) fn sequence(seed: u64) -> impl Strategy<Value = Vec<Request>> {
     let kind = usize::try_from(seed).ok().and_then(|seed| KINDS.get(seed % KINDS.len())).unwrap_or(&KINDS[0]);
     let first = proptest::option::weighted(if kind.plural == "pods" { 0.001 } else { 0.9 }, create(kind, 0.8));
@@ -29,7 +30,7 @@ impl Kind {
         format!("{}{namespace}/{}", self.root, self.plural)
     }
 
-    /// Names that belong to the sequence alone.
+    /// Returns a name that is unique to the sequence.
     fn name(&self, name: &str) -> String {
         if self.namespaced { name.to_owned() } else { format!("{{ns}}-{name}") }
     }
@@ -60,7 +61,7 @@ fn request(kind: &'static Kind) -> BoxedStrategy<Request> {
     .boxed()
 }
 
-/// The first name mostly.
+/// Returns a name, usually the first one.
 fn name() -> impl Strategy<Value = &'static str> {
     select(&["a", "a", "a", "b"][..])
 }
@@ -152,7 +153,7 @@ fn watch(kind: &'static Kind) -> impl Strategy<Value = Request> {
         })
 }
 
-/// What only some kinds have.
+/// Returns requests that only some kinds support.
 fn subresource(kind: &'static Kind) -> BoxedStrategy<Request> {
     let put = move |path: String, body: Value| Request {
         method: if path.ends_with("token") { "POST" } else { "PUT" },
@@ -170,7 +171,7 @@ fn subresource(kind: &'static Kind) -> BoxedStrategy<Request> {
     }
 }
 
-/// Wrong paths, methods, types of media and bodies.
+/// Returns requests with a wrong path, method, media type or body.
 fn odd(kind: &'static Kind) -> impl Strategy<Value = Request> {
     let (object, all) = (kind.object("a"), kind.collection());
     let places = vec![
@@ -213,10 +214,10 @@ fn odd(kind: &'static Kind) -> impl Strategy<Value = Request> {
     ];
     (select(places), select(methods), select(media), bodies, options::accept()).prop_map(
         move |(path, method, media, body, accept)| {
-            // A large body that nobody would read anyway may be cut off or not.
+            // A large body that the server does not need may be truncated or not.
             let large = matches!(&body, Body::Text(text) if text.len() > 1024) && (method, &path) != ("POST", &all);
             let body = if large || ["GET", "HEAD", "OPTIONS"].contains(&method) { Body::Empty } else { body };
-            // Objects without a namespace are not of this sequence alone.
+            // Objects without a namespace may belong to other sequences.
             let query = if kind.namespaced { Vec::new() } else { vec![("labelSelector", "seq={ns}".to_owned())] };
             Request { method, path, query, accept, media, body }
         },

@@ -1,4 +1,4 @@
-//! The kinds that are asked about: a good object of each, and what may be done to it, well or badly.
+//! The kinds of objects in requests: a valid object of each, and valid and invalid changes of it.
 
 /// A resource.
 #[derive(Debug)]
@@ -7,9 +7,9 @@ pub(crate) struct Kind {
     /// `/api/v1` or `/apis/GROUP/VERSION`.
     pub(crate) root: &'static str,
     pub(crate) namespaced: bool,
-    /// A good object, without a name.
+    /// A valid object without a name.
     pub(crate) good: &'static str,
-    /// JSON pointers and what to write there; null removes.
+    /// JSON pointers and the values to write there. Null removes the field.
     pub(crate) edits: &'static [(&'static str, &'static str)],
     /// Strategic merge patches with directives.
     pub(crate) patches: &'static [&'static str],
@@ -17,7 +17,7 @@ pub(crate) struct Kind {
     pub(crate) subresources: &'static [&'static str],
 }
 
-/// For every kind.
+/// Edits for all kinds.
 pub(crate) const METADATA: &[(&str, &str)] = &[
     ("/metadata/labels/a", r#""1""#),
     ("/metadata/labels/a", r#""2""#),
@@ -402,7 +402,7 @@ const CONFIG_MAP: Kind = Kind {
     subresources: &[],
 };
 
-/// Nothing runs Pods: they are only looked for.
+/// Pods never run; they are only listed.
 const POD: Kind = Kind {
     plural: "pods",
     root: "/api/v1",
@@ -414,7 +414,7 @@ const POD: Kind = Kind {
     subresources: &[],
 };
 
-/// Those that matter most come more than once.
+/// The kinds. Important ones occur several times.
 pub(crate) const KINDS: &[Kind] = &[
     NODE,
     SERVICE,

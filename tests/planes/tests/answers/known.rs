@@ -1,15 +1,14 @@
-//! Where the embedded plane answers otherwise than Kubernetes does, and why that may be.
+//! Accepted differences between the embedded plane and Kubernetes, and their reasons.
 //!
-//! None of it concerns what Skydock, kubectl or a test of ours asks. A difference that is listed and no longer met fails the
-//! test, too.
+//! None of them affects the requests of Skydock, kubectl or the tests. The test also fails if a listed difference does not occur.
 
 use serde_json::Value;
 
 use super::{compare::Found, request::Request};
 
-/// A difference that may be.
+/// An accepted difference.
 pub(crate) struct Known {
-    /// What it is, and why that does no harm.
+    /// The difference, and why it is harmless.
     pub(crate) reason: &'static str,
     pub(crate) is: fn(&Request, &Found) -> bool,
 }
@@ -66,7 +65,8 @@ pub(crate) const KNOWN: &[Known] = &[
     },
 ];
 
-/// The events of a watch without versions, and without those that then say nothing new; nothing of any other answer.
+/// Returns the events of a watch without versions, and without events that then contain no change. Returns `None` for other
+/// answers.
 fn events(answer: &Value) -> Option<Vec<Value>> {
     let mut events = answer.pointer("/body/events")?.as_array()?.clone();
     for version in events.iter_mut().filter_map(|event| event.pointer_mut("/object/metadata/resourceVersion")) {

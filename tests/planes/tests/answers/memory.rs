@@ -1,8 +1,8 @@
-//! What a plane has told in the course of a sequence, and what requests make of it.
+//! The objects that a plane has returned during a sequence, and the placeholders in requests that depend on them.
 //!
-//! `{ns}` is the namespace of the sequence, `{port}` and `{ip}` are a node port and a cluster IP that nobody else asks for.
-//! Of the object that a request is about, `{uid}` and `{rv}` are what was last seen and `{oldrv}` is the first version;
-//! `{listrv}` is the version of the last list and `{next}` its continue token.
+//! `{ns}` is the namespace of the sequence. `{port}` and `{ip}` are a node port and a cluster IP that no other sequence requests.
+//! For the object of a request, `{uid}` and `{rv}` are the last seen values, and `{oldrv}` is the first version. `{listrv}` is
+//! the version of the last list, and `{next}` its continue token.
 
 use std::collections::HashMap;
 
@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use super::request::{Body, Request};
 
-/// Nobody's UID.
+/// A UID that no object has.
 const NO_UID: &str = "00000000-0000-0000-0000-000000000000";
 
 #[derive(Debug)]
@@ -29,7 +29,8 @@ impl Memory {
         Self { namespace, number, objects: HashMap::new(), list_version, next }
     }
 
-    /// The request with everything filled in: path, body, and what of the body does not come from the plane itself.
+    /// Returns the path and the body with all placeholders replaced, and the part of the body that does not come from the plane
+    /// itself.
     pub(crate) fn fill(&self, request: &Request) -> (String, String, String) {
         let (plural, name) = request.object();
         let known = self.objects.get(&(plural, self.replace(&name)));
@@ -58,7 +59,7 @@ impl Memory {
     }
 
     fn replace(&self, text: &str) -> String {
-        // The lowest of each range are never given to those that do not ask.
+        // The lowest values of each range are never assigned automatically.
         let [low, high] = [self.number % 20, self.number % 100 + 10].map(|number| number.to_string());
         text.replace("{ns}", &self.namespace)
             .replace("\"{port}\"", &format!("300{low:0>2}")) // a number
@@ -67,7 +68,7 @@ impl Memory {
             .replace("{next}", &self.next)
     }
 
-    /// Takes in an answer.
+    /// Remembers the objects of an answer.
     pub(crate) fn learn(&mut self, request: &Request, answer: &Value) {
         let (plural, _) = request.object();
         let kind = answer["kind"].as_str().unwrap_or_default();
@@ -84,13 +85,13 @@ impl Memory {
 
     fn see(&mut self, plural: &str, object: &Value) {
         let text = |field: &str| object["metadata"][field].as_str().filter(|text| !text.is_empty());
-        // What was only tried has no version.
+        // Objects of a dry run have no version.
         if let (Some(name), Some(_), Some(_)) = (text("name"), text("uid"), text("resourceVersion")) {
             self.objects.entry((plural.to_owned(), name.to_owned())).or_default().push(object.clone());
         }
     }
 
-    /// Names of the objects of a resource that were ever seen.
+    /// Returns the names of all objects of a resource that were ever seen.
     pub(crate) fn seen(&self, plural: &str) -> Vec<String> {
         let mine = self.objects.keys().filter(|(known, _)| known == plural);
         mine.map(|(_, name)| name.clone()).collect()

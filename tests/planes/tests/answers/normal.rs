@@ -1,8 +1,8 @@
-//! What is left of an answer when all is gone that differs from one run to the next.
+//! Removes everything from an answer that differs between runs.
 //!
-//! UIDs, allocated addresses and ports become numbers in the order in which they come up; versions of objects become their
-//! rank among all that the run has shown; times near now, versions of lists, continue tokens and tokens become a word.
-//! Messages are for people, `managedFields` are for server-side apply, and the descriptions of columns are long: they go.
+//! UIDs, allocated addresses and allocated ports become numbers in the order of their occurrence. Versions of objects become
+//! their rank among all versions in the run. Times close to the current one, versions of lists, continue tokens and other tokens
+//! become a word. Messages, `managedFields` and descriptions of columns are removed.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -14,13 +14,13 @@ use super::{
     send::{Answer, Run},
 };
 
-/// Of one run.
+/// The state for one run.
 pub(crate) struct Normal<'a> {
     sent: &'a str,
     versions: BTreeSet<u64>,
     numbers: HashMap<String, usize>,
-    /// UID of the object that is looked at: an allocated value is compared with those of the same object alone, since what is
-    /// free again may come again.
+    /// The UID of the current object. An allocated value is compared only with those of the same object, because a released value
+    /// can be allocated again.
     object: String,
     now: Timestamp,
 }
@@ -32,7 +32,7 @@ impl<'a> Normal<'a> {
         Self { sent: &run.sent, versions, numbers: HashMap::new(), object: String::new(), now: Timestamp::now() }
     }
 
-    /// An answer as it is compared.
+    /// Returns an answer in the form that is compared.
     pub(crate) fn answer(&mut self, request: &Request, answer: &Answer) -> Value {
         let mut body = answer.value();
         if let Some(events) = body.get_mut("events").and_then(Value::as_array_mut) {
@@ -42,7 +42,7 @@ impl<'a> Normal<'a> {
         if request.is_watch() && answer.status == 200 {
             return json!({"status": 200, "body": body});
         }
-        // Warnings beside a refusal are lost on everybody.
+        // Clients ignore warnings of failed requests.
         let warnings = if answer.status < 400 { &answer.warnings[..] } else { &[] };
         json!({"status": answer.status, "media": answer.media, "warnings": warnings, "body": body})
     }
@@ -102,14 +102,14 @@ impl<'a> Normal<'a> {
         if self.is_given(text) {
             return "<ip>".to_owned();
         }
-        // What was generated: `gen-0-x7k2p`.
+        // A generated name, for example `gen-0-x7k2p`.
         if let Some((prefix, _)) = text.rsplit_once('-').filter(|_| text.starts_with("gen-")) {
             return format!("{prefix}-<generated>");
         }
         text.to_owned()
     }
 
-    /// Whether this is a cluster IP that nobody asked for.
+    /// Returns whether this is a cluster IP that was allocated automatically.
     fn is_given(&self, text: &str) -> bool {
         text.starts_with("10.96.") && !self.sent.contains(text)
     }
@@ -124,7 +124,7 @@ impl<'a> Normal<'a> {
     }
 }
 
-/// Whether an event only says how far the watch has come.
+/// Returns whether an event only reports the progress of the watch.
 pub(crate) fn is_by_the_way(event: &Value) -> bool {
     const ENDS_LIST: [&str; 2] = [
         "/object/metadata/annotations/k8s.io~1initial-events-end",
@@ -133,8 +133,8 @@ pub(crate) fn is_by_the_way(event: &Value) -> bool {
     event["type"] == "BOOKMARK" && ENDS_LIST.iter().all(|pointer| event.pointer(pointer).is_none())
 }
 
-/// Events of one object stay in their order; objects come by name, since a cache and a store begin in different orders.
-/// Bookmarks come when a server likes, but for those that end a streaming list.
+/// Sorts events by name of the object and keeps the order for each object, because a cache and a store have different initial
+/// orders. Removes bookmarks, which the server may send at any time, except those that end a streaming list.
 fn order(events: &mut Vec<Value>) {
     events.retain(|event| !is_by_the_way(event));
     let name = |event: &Value| {
@@ -167,7 +167,7 @@ fn table(fields: &mut Map<String, Value>) {
             if is_age(text) {
                 *cell = "<age>".into();
             } else if text.contains(":3") {
-                // Ports of a Service.
+                // The ports of a Service.
                 let ports: Vec<_> =
                     text.split(',').map(|port| port.split_once(":3").map_or(port, |(port, _)| port)).collect();
                 *cell = ports.join(",").into();
@@ -176,7 +176,7 @@ fn table(fields: &mut Map<String, Value>) {
     }
 }
 
-/// Versions of objects, not of lists.
+/// Collects the versions of objects, but not those of lists.
 fn gather(value: &Value, versions: &mut BTreeSet<u64>) {
     match value {
         Value::Object(fields) => {
@@ -190,7 +190,7 @@ fn gather(value: &Value, versions: &mut BTreeSet<u64>) {
     }
 }
 
-/// Where two values differ: path, one, other.
+/// Collects the differences of two values: path, first value, second value.
 pub(crate) fn differences(path: &str, one: &Value, other: &Value, found: &mut Vec<(String, Value, Value)>) {
     match (one, other) {
         (Value::Object(a), Value::Object(b)) => {

@@ -1,17 +1,17 @@
-//! A request as it goes to each plane, and how it reads in a report.
+//! A request for both planes, and its representation in reports.
 
 use std::fmt;
 
 use serde_json::Value;
 
-/// What is sent. What only a plane knows, or only the run, stands in it in braces: see [`crate::answers::memory`].
+/// A request. Values that depend on the plane or on the run are placeholders in braces: see [`crate::answers::memory`].
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Request {
     pub(crate) method: &'static str,
     pub(crate) path: String,
     pub(crate) query: Vec<(&'static str, String)>,
     pub(crate) accept: &'static str,
-    /// Of the body.
+    /// The content type of the body.
     pub(crate) media: &'static str,
     pub(crate) body: Body,
 }
@@ -21,7 +21,8 @@ pub(crate) enum Body {
     Empty,
     Text(String),
     Json(Value),
-    /// The object as this plane last showed it, with a merge patch on it; the other value, if it was never shown.
+    /// The last version of the object from this plane, changed by a merge patch, or the second value if the object was never
+    /// seen.
     Again(Value, Value),
 }
 
@@ -31,7 +32,7 @@ impl Request {
     }
 
     pub(crate) fn is_watch(&self) -> bool {
-        // Even with `watch`, one object is got.
+        // A `GET` request for a single object ignores `watch`.
         self.method == "GET" && self.has("watch", "true") && self.object().1.is_empty()
     }
 
@@ -39,7 +40,7 @@ impl Request {
         self.query.iter().any(|(known, given)| *known == name && given == value)
     }
 
-    /// Plural and name of the object that this is about, as far as the path or the body tells.
+    /// Returns the plural and the name of the object in the request, as far as the path or the body contains them.
     pub(crate) fn object(&self) -> (String, String) {
         let mut parts = self.path.split('/').skip(if self.path.starts_with("/api/") { 3 } else { 4 });
         let mut plural = parts.next().unwrap_or_default();
@@ -57,14 +58,14 @@ impl Request {
         (plural.to_owned(), name.or(in_body).unwrap_or_default().to_owned())
     }
 
-    /// The path with its query.
+    /// Returns the path with its query.
     pub(crate) fn uri(&self) -> String {
         let query: Vec<_> = self.query.iter().map(|(name, value)| format!("{name}={}", encode(value))).collect();
         if query.is_empty() { self.path.clone() } else { format!("{}?{}", self.path, query.join("&")) }
     }
 }
 
-/// As `curl` would send it.
+/// Formats the request as a `curl` command.
 impl fmt::Display for Request {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(out, "curl -X {} '{}'", self.method, self.uri())?;
@@ -83,7 +84,7 @@ impl fmt::Display for Request {
     }
 }
 
-/// Everything but letters, digits, `-._~` and the braces of what is yet to be filled in.
+/// Percent-encodes everything except letters, digits, `-._~` and the braces of placeholders.
 fn encode(text: &str) -> String {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~{}".contains(&byte);
     text.bytes().map(|byte| if plain(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") }).collect()

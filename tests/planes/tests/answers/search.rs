@@ -1,4 +1,4 @@
-//! From seeds to what differs, as short as it can be told.
+//! Runs the sequences of seeds and reports the differences with sequences that are as short as possible.
 
 use std::{
     collections::BTreeMap,
@@ -20,16 +20,16 @@ use super::{
     request::Request,
 };
 
-/// Sequences at a time. Watches wait more than they work.
+/// The number of parallel sequences. They mostly wait for watches.
 const AT_ONCE: usize = 8;
-/// Steps of making a sequence shorter.
+/// The maximum number of steps to shorten a sequence.
 const SHRINKS: usize = 300;
-/// Differences that are told in full.
+/// The maximum number of differences that are reported in full.
 const TOLD: usize = 12;
 
 type Tree = Box<dyn ValueTree<Value = Vec<Request>>>;
 
-/// The sequence of a seed, which can be made shorter.
+/// Returns the sequence of a seed, which can be shortened.
 fn tree(seed: u64) -> Result<Tree> {
     let mut bytes = [0; 32];
     bytes.iter_mut().zip(seed.to_le_bytes()).for_each(|(byte, of_seed)| *byte = of_seed);
@@ -39,12 +39,12 @@ fn tree(seed: u64) -> Result<Tree> {
     tree.map_err(|reason| anyhow!("no sequence: {reason}"))
 }
 
-/// What was met.
+/// The results.
 #[derive(Debug, Default)]
 pub(crate) struct Report {
-    /// Those that may be, by their place in the table.
+    /// The number of accepted differences by index in the table.
     pub(crate) known: BTreeMap<usize, usize>,
-    /// By what they have in common: the first in full, and all seeds.
+    /// The other differences by signature, with a description of the first one and all seeds.
     pub(crate) unknown: BTreeMap<String, (String, Vec<u64>)>,
     pub(crate) requests: usize,
 }
@@ -93,7 +93,8 @@ fn known(requests: &[Request], found: &Found) -> Option<usize> {
     KNOWN.iter().position(|known| (known.is)(request, found))
 }
 
-/// Verb, resource and where the answers differ: two sequences with the same most likely have the same cause.
+/// Returns method, resource and path of the first difference. Two sequences with the same signature most likely have the same
+/// cause.
 fn signature(requests: &[Request], found: &Found) -> String {
     let request = requests.get(found.index);
     let (method, plural) = request.map_or(("", String::new()), |request| (request.method, request.object().0));
@@ -101,7 +102,7 @@ fn signature(requests: &[Request], found: &Found) -> String {
     format!("{method} {plural} {:?} {path}", found.statuses())
 }
 
-/// Leaves out whatever is not needed for the same difference.
+/// Removes everything from a sequence that is not required for the same difference.
 async fn shorten(
     planes: &Planes,
     tree: &mut Tree,
@@ -135,7 +136,7 @@ fn tell(requests: &[Request], found: &Found) -> String {
 }
 
 impl Report {
-    /// What should not be; empty if all is well.
+    /// Returns the unexpected results, or an empty text if there are none.
     pub(crate) fn failures(&self) -> String {
         let mut text = String::new();
         for (signature, (told, seeds)) in &self.unknown {

@@ -1,4 +1,4 @@
-//! One sequence on one plane.
+//! Sends one sequence to one plane.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -11,7 +11,7 @@ use tokio::task::JoinSet;
 
 use super::{memory::Memory, request::Request};
 
-/// What a plane answered.
+/// An answer of a plane.
 #[derive(Clone, Debug)]
 pub(crate) struct Answer {
     pub(crate) status: u16,
@@ -22,9 +22,9 @@ pub(crate) struct Answer {
 
 #[derive(Clone, Debug)]
 pub(crate) enum Content {
-    /// JSON, or the text of what is none.
+    /// JSON, or the text of an answer that is not JSON.
     Whole(Value),
-    /// The lines of a watch so far, and whether it is over.
+    /// The lines of a watch so far, and whether it has ended.
     Events(Arc<Mutex<Events>>),
 }
 
@@ -35,7 +35,7 @@ pub(crate) struct Events {
 }
 
 impl Answer {
-    /// The JSON of an answer; of a watch, its events.
+    /// Returns the JSON of the answer, or the events of a watch.
     pub(crate) fn value(&self) -> Value {
         match &self.body {
             Content::Whole(value) => value.clone(),
@@ -47,17 +47,17 @@ impl Answer {
     }
 }
 
-/// All that a plane answered to a sequence, and what literally was sent.
+/// All answers of a plane to a sequence, and the literal requests.
 #[derive(Debug)]
 pub(crate) struct Run {
     pub(crate) answers: Vec<Answer>,
     pub(crate) sent: String,
-    /// Those who read the watches: they end with the run.
+    /// The tasks that read the watches. They end with the run.
     watches: JoinSet<()>,
     services: Vec<String>,
 }
 
-/// Sends the requests one after the other, in a namespace of their own.
+/// Sends the requests one after the other, in their own namespace.
 pub(crate) async fn run(client: &Client, namespace: &str, number: u64, requests: &[Request]) -> Result<Run> {
     let mut memory = Memory::new(namespace.to_owned(), number);
     let mut run = Run { answers: Vec::new(), sent: String::new(), watches: JoinSet::new(), services: Vec::new() };
@@ -67,7 +67,8 @@ pub(crate) async fn run(client: &Client, namespace: &str, number: u64, requests:
     for request in requests {
         let (uri, body, own) = memory.fill(request);
         if reads_from_cache(request) {
-            // An API server may answer these from a cache that is behind; a list that may not waits until it is not.
+            // An API server may answer these requests from an outdated cache. This list request waits until the cache is up to
+            // date.
             let list = uri.split('?').next().unwrap_or_default().to_owned() + "?labelSelector=no%3Done";
             whole(send(client, "GET", &list, "", "", String::new()).await?).await?;
         }
@@ -89,7 +90,7 @@ fn reads_from_cache(request: &Request) -> bool {
     request.method == "GET" && (request.is_watch() || names_version)
 }
 
-/// Frees what other sequences ask for, too.
+/// Releases values that other sequences request too.
 pub(crate) async fn tidy(client: &Client, namespace: &str, run: Run) -> Result<()> {
     for name in run.services {
         let uri = format!("/api/v1/namespaces/{namespace}/services/{name}");
@@ -120,7 +121,7 @@ impl Run {
 
 type Response = http::Response<Body>;
 
-/// JSON, or the text of what is none.
+/// Returns JSON, or the text of an answer that is not JSON.
 async fn whole(response: Response) -> Result<Value> {
     let bytes = response.into_body().collect().await?.to_bytes();
     Ok(serde_json::from_slice(&bytes).unwrap_or_else(|_| String::from_utf8_lossy(&bytes).into()))
@@ -140,17 +141,18 @@ async fn send(client: &Client, method: &str, uri: &str, accept: &str, media: &st
         }
         tries += 1;
         match client.send(request.body(Body::from(body.clone().into_bytes()))?).await {
-            // A server that refuses a body before it has come may close the connection under it, which nobody else shall use.
+            // A server that rejects a body before it is complete may close the connection, so the request is retried on another
+            // one.
             Err(_) if body.len() > LARGE && tries < 20 => {}
             answer => return Ok(answer?),
         }
     }
 }
 
-/// Bytes of a body that no server takes in.
+/// The size in bytes above which servers reject a body.
 const LARGE: usize = 3 * 1024 * 1024;
 
-/// Gathers the lines of a watch.
+/// Collects the lines of a watch.
 async fn follow(body: Body, events: Arc<Mutex<Events>>) {
     let mut stream = body.into_data_stream();
     let mut rest = Vec::new();

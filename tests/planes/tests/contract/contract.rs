@@ -1,5 +1,5 @@
-//! What Skydock's controllers rely on an API server to do, held against each plane: where the embedded one differs
-//! from Kubernetes, one of these fails.
+//! The behavior of an API server that Skydock's controllers rely on, tested with each plane. If the embedded plane differs from
+//! Kubernetes, one of these tests fails.
 
 #![allow(
     clippy::indexing_slicing,
@@ -13,7 +13,7 @@ mod services;
 use anyhow::{Result, ensure};
 use skydock_planes::Plane;
 
-/// Runs every scenario, and tells all that failed.
+/// Runs all scenarios and reports all failures.
 pub(crate) async fn holds_on(plane: &dyn Plane) -> Result<()> {
     let _ = tracing_subscriber::fmt().with_max_level(tracing::Level::INFO).with_test_writer().try_init();
     let mut failed = Vec::new();

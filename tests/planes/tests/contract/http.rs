@@ -1,4 +1,4 @@
-//! Requests as they go over the wire, so that statuses, headers and whole answers can be looked at.
+//! Raw HTTP requests, so that statuses, headers and complete answers can be checked.
 
 use anyhow::{Context, Result, ensure};
 use futures::future::BoxFuture;
@@ -8,7 +8,7 @@ use kube::client::Body;
 use serde_json::{Value, json};
 use skydock_planes::Plane;
 
-/// A sentence, and what must not fail if it is true.
+/// A statement, and a function that fails if it is not true.
 pub(crate) type Scenario = (&'static str, for<'a> fn(&'a dyn Plane) -> BoxFuture<'a, Result<()>>);
 
 pub(crate) const JSON: &str = "application/json";
@@ -17,7 +17,7 @@ pub(crate) const MERGE: &str = "application/merge-patch+json";
 pub(crate) const STRATEGIC: &str = "application/strategic-merge-patch+json";
 const METADATA_ONLY: &str = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1";
 
-/// What the API server answered.
+/// An answer of the API server.
 #[derive(Debug)]
 pub(crate) struct Answer {
     pub(crate) status: u16,
@@ -25,13 +25,13 @@ pub(crate) struct Answer {
 }
 
 impl Answer {
-    /// The body, if the status is a success.
+    /// Returns the body if the status is a success.
     pub(crate) fn ok(self) -> Result<Value> {
         ensure!((200..300).contains(&self.status), "refused with {}: {}", self.status, self.body["message"]);
         Ok(self.body)
     }
 
-    /// Fails unless refused with this status and reason.
+    /// Fails unless the request was rejected with this status and reason.
     pub(crate) fn refused(self, status: u16, reason: &str) -> Result<Self> {
         ensure!(
             self.status == status && self.body["reason"] == reason,
@@ -65,7 +65,7 @@ pub(crate) async fn patch(plane: &dyn Plane, path: &str, kind: &str, body: Value
     send(plane, Method::PATCH, path, kind, JSON, &body).await
 }
 
-/// A patch that asks for the answer controllers ask for: metadata, nothing else.
+/// Sends a patch that requests only metadata in the answer, like the controllers.
 pub(crate) async fn patch_for_metadata(plane: &dyn Plane, path: &str, kind: &str, body: Value) -> Result<Answer> {
     send(plane, Method::PATCH, path, kind, METADATA_ONLY, &body).await
 }
@@ -81,7 +81,7 @@ pub(crate) fn expect(what: &str, actual: &Value, expected: impl Into<Value>) -> 
     Ok(())
 }
 
-/// An object's own metadata for a patch that must not hit its successor of the same name.
+/// Returns metadata for a patch that must not change another object with the same name.
 pub(crate) fn only_if_uid(uid: &Value) -> Value {
     json!({"uid": uid})
 }

@@ -1,4 +1,4 @@
-//! What the node and lifecycle controllers do to Nodes.
+//! The requests of the node and lifecycle controllers to Nodes.
 
 use std::time::{Duration, Instant};
 
@@ -34,7 +34,7 @@ fn path(name: &str) -> String {
     format!("/api/v1/nodes/{name}")
 }
 
-/// A Ready node with the taint of an uninitialised one between two others.
+/// Creates a Ready node whose taint for uninitialized nodes is between two others.
 async fn create(plane: &dyn Plane, name: &str) -> Result<Value> {
     let now = "2026-01-01T00:00:00Z";
     let node = json!({
@@ -52,7 +52,7 @@ async fn create(plane: &dyn Plane, name: &str) -> Result<Value> {
     post(plane, "/api/v1/nodes", node).await?.ok()
 }
 
-/// Keys of the taints that are ours: Kubernetes' node lifecycle controller adds and removes its own at any time.
+/// Returns the keys of the test's taints: Kubernetes' node lifecycle controller adds and removes its own at any time.
 fn taints(node: &Value) -> Vec<&str> {
     let all = node["spec"]["taints"].as_array().map(Vec::as_slice).unwrap_or_default();
     all.iter().filter_map(|taint| taint["key"].as_str()).filter(|key| !key.starts_with("node.kubernetes.io/")).collect()
@@ -71,8 +71,8 @@ async fn right_uid(plane: &dyn Plane) -> Result<()> {
     Ok(())
 }
 
-/// Not a conflict by itself: Kubernetes calls it a change of an immutable field. Only with a resource version, which the
-/// node's namesake does not share either, is it a conflict.
+/// A wrong UID alone is not a conflict: Kubernetes reports a change of an immutable field. It is a conflict together with the
+/// resource version, which the other node with this name does not have either.
 async fn wrong_uid(plane: &dyn Plane) -> Result<()> {
     let mut node = create(plane, "wrong-uid").await?;
     let version = node["metadata"]["resourceVersion"].take();
@@ -146,7 +146,7 @@ async fn guarded(plane: &dyn Plane) -> Result<()> {
     patch(plane, &path("guarded"), MERGE, touch).await?.ok()?;
     patch(plane, &path("guarded"), STRATEGIC, without_uninitialized(&stale)).await?.refused(409, "Conflict")?;
 
-    // Kubernetes' own controllers write to the node too, so the fresh version may be stale once or twice.
+    // Kubernetes' own controllers write to the node too, so the fresh version may be outdated once or twice.
     for _ in 0..5 {
         let fresh = get(plane, &path("guarded")).await?.ok()?;
         let answer = patch(plane, &path("guarded"), STRATEGIC, without_uninitialized(&fresh)).await?;
@@ -159,7 +159,7 @@ async fn guarded(plane: &dyn Plane) -> Result<()> {
     anyhow::bail!("a conflict each time")
 }
 
-/// What initialises a node in one step: all taints but one, good only for the version they were read from.
+/// Returns the patch that initializes a node in one step: all taints except one, with the version that they were read from.
 fn without_uninitialized(node: &Value) -> Value {
     let mut kept = node["spec"]["taints"].as_array().cloned().unwrap_or_default();
     kept.retain(|taint| taint["key"] != UNINITIALIZED);
@@ -191,7 +191,7 @@ async fn tested(plane: &dyn Plane) -> Result<()> {
     Ok(())
 }
 
-/// As a cloud reports them: two of one type, which a strategic merge, keyed by type, would confuse.
+/// Returns addresses as from a cloud: two of one type, which a strategic merge would mix up because it uses the type as key.
 fn cloud_addresses() -> Value {
     json!([
         {"type": "InternalIP", "address": "10.0.0.7"},
@@ -240,10 +240,10 @@ async fn live_kubelet(plane: &dyn Plane) -> Result<()> {
     let body = json!({"status": {"addresses": cloud_addresses()}});
     patch(plane, &format!("{}/status", path("live")), MERGE, body).await?.ok()?;
 
-    // A kubelet writes its whole status when it starts, and for minutes nothing that has not changed.
+    // A kubelet writes its complete status when it starts, and then writes an unchanged status only after minutes.
     plane.stop_node("live").await?;
     let before = get(plane, &path("live")).await?.ok()?;
-    tokio::time::sleep(Duration::from_secs(1)).await; // heartbeats are told in whole seconds
+    tokio::time::sleep(Duration::from_secs(1)).await; // heartbeats have a resolution of one second
     plane.start_node(&NodeSpec::new("live")).await?;
     heartbeat_other_than(plane, ready(&before)).await?;
     let node = get(plane, &path("live")).await?.ok()?;
@@ -252,7 +252,7 @@ async fn live_kubelet(plane: &dyn Plane) -> Result<()> {
     Ok(())
 }
 
-/// The time of the last heartbeat of a Ready node.
+/// Returns the time of the last heartbeat of a Ready node.
 fn ready(node: &Value) -> &Value {
     let conditions = node["status"]["conditions"].as_array().map(Vec::as_slice).unwrap_or_default();
     let ready = conditions.iter().find(|condition| condition["type"] == "Ready" && condition["status"] == "True");
@@ -275,7 +275,7 @@ async fn no_change(plane: &dyn Plane) -> Result<()> {
     create(plane, "no-change").await?;
     let body = json!({"metadata": {"labels": {"example.com/zone": "a"}}});
     let first = patch(plane, &path("no-change"), MERGE, body.clone()).await?.ok()?;
-    // Another writer may come between; then the pair after it is compared.
+    // If another writer changes the node in between, the next pair is compared.
     let mut before = first;
     for _ in 0..5 {
         let after = patch(plane, &path("no-change"), MERGE, body.clone()).await?.ok()?;

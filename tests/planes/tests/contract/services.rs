@@ -1,4 +1,4 @@
-//! What the service controller does to Services.
+//! The requests of the service controller to Services.
 
 use anyhow::{Result, ensure};
 use futures::FutureExt;
@@ -17,7 +17,7 @@ pub(crate) const SCENARIOS: &[Scenario] = &[
     ("an ingress with an IP gets the IP mode VIP, one with a name none", |plane| ip_mode(plane).boxed()),
     ("an ingress list is replaced as a whole, and null clears it", |plane| replaced(plane).boxed()),
     ("a service that stops being a load balancer loses its status", |plane| type_change(plane).boxed()),
-    ("a service that is no load balancer cannot be given an ingress", |plane| no_balancer(plane).boxed()),
+    ("a service that is not a load balancer cannot be given an ingress", |plane| no_balancer(plane).boxed()),
     ("the class of a load balancer never changes", |plane| fixed_class(plane).boxed()),
 ];
 

@@ -1,10 +1,10 @@
-//! Times as Kubernetes writes them.
+//! Times in the formats of Kubernetes.
 
 use jiff::Timestamp;
 use prost::Message;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
 
-/// `metav1.Time`: whole seconds.
+/// `metav1.Time`, with a resolution of one second.
 #[derive(Clone, Copy, PartialEq, Eq, Message)]
 pub(crate) struct Time {
     #[prost(int64, optional, tag = "1")]

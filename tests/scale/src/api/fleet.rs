@@ -1,4 +1,4 @@
-//! What kubelets, and the owners of services, write.
+//! The changes by kubelets and by the owners of services.
 
 use std::net::Ipv4Addr;
 
@@ -10,9 +10,9 @@ use crate::message::{Condition, Meta, Node, Spec, Status, Taint};
 
 pub(crate) const UNINITIALIZED: &str = "node.cloudprovider.kubernetes.io/uninitialized";
 const EXCLUDE: &str = "node.kubernetes.io/exclude-from-external-load-balancers";
-/// Label that tells the cloud what has become of the machine behind a node.
+/// Label with the state of the instance of a node, for the cloud.
 const MACHINE: &str = "bench.skydock.dev/machine";
-/// Where Pod CIDRs begin.
+/// The first address of the Pod CIDRs.
 const POD_NETWORK: u32 = u32::from_be_bytes([10, 0, 0, 0]);
 pub(crate) const NAMESPACE: &str = "default";
 
@@ -24,7 +24,7 @@ pub(crate) fn service_name(number: u32) -> String {
     format!("service-{number}")
 }
 
-/// A node as a kubelet registers it with `--cloud-provider=external`: without addresses, tainted.
+/// Returns a node as a kubelet registers it with `--cloud-provider=external`: tainted and without addresses.
 pub(crate) fn registered(number: u32) -> Node {
     let name = node_name(number);
     let labels = [
@@ -123,7 +123,7 @@ pub(crate) fn give_cidr(node: &mut Node, number: u32) {
     node.spec.pod_cidr = cidr;
 }
 
-/// Somebody else writes.
+/// Changes a node like another client.
 pub(crate) fn interfere(node: &mut Node) {
     node.metadata.annotations.insert("bench.skydock.dev/somebody".to_owned(), "was-here".to_owned());
 }
@@ -156,7 +156,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_node_is_one_of_kubernetes_and_the_same_after_json() {
+    fn a_node_survives_json_and_is_a_valid_kubernetes_node() {
         let mut node = registered(100_000);
         give_cidr(&mut node, 100_000);
         let json = serde_json::to_value(&node).unwrap();
@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn a_silent_node_is_one_that_nobody_knows_the_state_of_until_it_reports_again() {
+    fn a_silenced_node_is_unknown_until_it_recovers() {
         let mut node = registered(1);
         silence(&mut node, true);
         assert_eq!(node.condition("Ready").unwrap().status, "Unknown");
@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn a_service_is_one_of_kubernetes() {
+    fn a_service_is_a_valid_kubernetes_service() {
         let read: k8s_openapi::api::core::v1::Service = serde_json::from_value(service(3)).unwrap();
         assert_eq!(read.metadata.name.as_deref(), Some("service-3"));
     }

@@ -1,4 +1,4 @@
-//! The paths that Skydock asks for, and those of orders.
+//! The paths that Skydock uses, and those of orders.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -19,9 +19,9 @@ use crate::watch::{Watched, watch};
 use crate::wire;
 
 const JSON: &str = "application/json";
-/// How long a watch lasts that does not say.
+/// The duration of a watch without a timeout parameter.
 const WATCH: Duration = Duration::from_secs(1800);
-/// Orders and requests may be this large.
+/// The maximum size of orders and requests.
 const LIMIT: usize = 16 << 20;
 
 pub(crate) fn router(plane: Arc<Plane>) -> Router {
@@ -117,7 +117,7 @@ fn list_or_watch(plane: &Arc<Plane>, watched: Watched, query: &BTreeMap<String, 
             None => refused(StatusCode::GONE, "Expired", "too old resource version"),
         };
     }
-    // The token is the revision of the first page, which the watch begins after, and a name.
+    // The token consists of the revision of the first page, after which the watch starts, and a name.
     let limit = number("limit").and_then(|limit| usize::try_from(limit).ok()).filter(|limit| *limit > 0);
     let (begun, after) = text("continue").split_once(':').unwrap_or_default();
     let revision = begun.parse().unwrap_or_else(|_| plane.read(|cluster| cluster.revision));
@@ -141,7 +141,7 @@ fn list_or_watch(plane: &Arc<Plane>, watched: Watched, query: &BTreeMap<String, 
     typed(StatusCode::OK, list_type, body)
 }
 
-/// Events are counted, and not kept.
+/// Events are counted but not stored.
 fn event(plane: &Plane, body: &[u8]) -> Response {
     let mut event: Value = serde_json::from_slice(body).unwrap_or_default();
     if let Some(reason) = event.get("reason").and_then(Value::as_str) {
@@ -164,7 +164,7 @@ fn lease(plane: &Plane, method: &Method, name: &str, body: &[u8]) -> Response {
         };
     }
     let lease: Value = serde_json::from_slice(body).unwrap_or_default();
-    // One that is made has its name in the body only.
+    // The name of a lease that is created is only in the body.
     let made = lease.pointer("/metadata/name").and_then(Value::as_str).unwrap_or_default();
     let name = if name.ends_with('/') { format!("{name}{made}") } else { name.to_owned() };
     json_body(StatusCode::OK, &plane.write(|cluster| cluster.put_lease(&name, lease)))

@@ -1,5 +1,5 @@
-//! The API server of the benchmark of scale: what Skydock asks of one, from memory, and fast enough that all that is measured is
-//! Skydock. It checks what Skydock relies on (UIDs, versions, `test` operations), and nothing else.
+//! The API server for the benchmark of scale. It implements in memory what Skydock uses, and is fast enough that the benchmark
+//! measures only Skydock. It checks what Skydock relies on (UIDs, versions, `test` operations), and nothing else.
 
 #![forbid(unsafe_code)]
 
@@ -24,7 +24,7 @@ use tokio::net::TcpListener;
 
 use crate::plane::Plane;
 
-/// Serves on a free port of loopback, of which it tells the address on stdout, until stdin is closed.
+/// Serves on a free loopback port, whose address it prints to stdout, until stdin is closed.
 #[tokio::main]
 async fn main() -> ExitCode {
     match serve().await {
@@ -40,12 +40,12 @@ async fn serve() -> Result<()> {
     let listener = TcpListener::bind(SocketAddr::from((Ipv4Addr::LOCALHOST, 0))).await.context("cannot listen")?;
     writeln!(std::io::stdout(), "{}", listener.local_addr()?)?;
     let listener = listener.tap_io(|stream| {
-        // If it cannot be set, answers are slower.
+        // Errors are ignored, because answers are then only slower.
         let _ = stream.set_nodelay(true);
     });
     let plane = Arc::new(Plane::default());
     std::thread::spawn(|| {
-        // Whoever has started this holds the other end.
+        // The process that started this one holds the other end.
         let _ = std::io::copy(&mut std::io::stdin(), &mut std::io::sink());
         std::process::exit(0);
     });

@@ -1,5 +1,5 @@
-//! A node as far as it changes: the same in memory, in protobuf, and in JSON. Numbers are those of `generated.proto` in
-//! k8s.io/api/core/v1 and k8s.io/apimachinery/pkg/apis/meta/v1.
+//! The mutable part of a node, with the same structure in memory, in protobuf, and in JSON. Tags are those of `generated.proto`
+//! in k8s.io/api/core/v1 and k8s.io/apimachinery/pkg/apis/meta/v1.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::clock::Time;
 
-/// Declares messages that are objects of JSON, too. What is empty is not written.
+/// Declares messages that are also JSON objects. Empty fields are omitted.
 macro_rules! messages {
     ($($(#[$about:meta])* $name:ident { $(#[$kind:meta] $(#[$json:meta])* $field:ident: $type:ty,)* })*) => {$(
         $(#[$about])*
@@ -21,7 +21,7 @@ macro_rules! messages {
 }
 
 messages! {
-    /// The part of a node that Skydock and orders write.
+    /// The part of a node that Skydock and orders change.
     Node {
         #[prost(message, required, tag = "1")] metadata: Meta,
         #[prost(message, required, tag = "2")] spec: Spec,
@@ -65,13 +65,13 @@ messages! {
     }
 }
 
-/// Whether a message has nothing to say.
+/// Returns whether a message is empty.
 fn is_empty<T: Default + PartialEq>(value: &T) -> bool {
     *value == T::default()
 }
 
 impl Node {
-    /// The condition of this type.
+    /// Returns the condition of this type.
     pub(crate) fn condition(&self, kind: &str) -> Option<&Condition> {
         self.status.conditions.iter().find(|condition| condition.r#type == kind)
     }

@@ -1,23 +1,23 @@
-//! Patches, as far as Skydock sends them.
+//! The kinds of patches that Skydock sends.
 
 use serde_json::{Map, Value};
 
-/// Why a patch is not applied.
+/// The reason why a patch is rejected.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Refused {
-    /// 409: it names another version, or another object of that name.
+    /// 409: it has another version, or the UID of another object with the same name.
     Conflict,
-    /// 422: a `test` does not hold.
+    /// 422: a `test` operation failed.
     Invalid,
-    /// 400: it cannot be read.
+    /// 400: it cannot be parsed.
     Unreadable(String),
 }
 
-/// Lists whose elements are merged by their `type`.
+/// Lists whose elements are merged by `type`.
 const BY_TYPE: [&str; 2] = ["conditions", "addresses"];
 const FROM_LIST: &str = "$deleteFromPrimitiveList/";
 
-/// Applies a patch of this content type.
+/// Applies a patch with this content type.
 pub(crate) fn apply(object: &mut Value, content_type: &str, body: &[u8]) -> Result<(), Refused> {
     let unreadable = |error: serde_json::Error| Refused::Unreadable(error.to_string());
     if content_type == "application/json-patch+json" {
@@ -38,7 +38,7 @@ pub(crate) fn apply(object: &mut Value, content_type: &str, body: &[u8]) -> Resu
     Ok(())
 }
 
-/// Whether a patch fails if the object has another version.
+/// Returns whether a patch contains a resource version, so that it fails for another version of the object.
 pub(crate) fn names_version(body: &[u8]) -> bool {
     const VERSION: &[u8] = b"resourceVersion";
     body.windows(VERSION.len()).any(|part| part == VERSION)
@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn a_strategic_patch_merges_lists_as_the_types_of_kubernetes_say() {
+    fn strategic_patches_merge_lists_like_kubernetes() {
         let patch = json!({
             "metadata": {"uid": "u", "labels": {"a": null, "c": "3"}, "finalizers": ["g", "f"]},
             "spec": {"taints": [{"key": "l"}]},
@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn another_version_or_object_is_a_conflict_and_a_test_that_fails_is_invalid() {
+    fn a_stale_patch_is_a_conflict_and_a_failed_test_is_invalid() {
         for kind in ["strategic-merge-patch", "merge-patch"] {
             for other in [json!({"uid": "v"}), json!({"resourceVersion": "6"})] {
                 assert_eq!(patched(kind, &json!({"metadata": other})), Err(Refused::Conflict));
@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn a_patch_that_names_a_version_is_told_from_one_that_does_not() {
+    fn patches_with_a_resource_version_are_recognized() {
         assert!(names_version(br#"{"metadata":{"resourceVersion":"1"}}"#));
         assert!(!names_version(br#"{"metadata":{"uid":"1"}}"#));
     }

@@ -1,4 +1,4 @@
-//! The cluster: what requests and orders do to it, and what of that is counted.
+//! The cluster, the effects of requests and orders on it, and the statistics.
 
 use std::collections::{BTreeMap, HashSet};
 use std::ops::Range;
@@ -14,7 +14,7 @@ use crate::message::Node;
 use crate::patch::{self, Refused};
 use crate::shelf::Shelf;
 
-/// The cluster, and a bell that rings when it has changed.
+/// The cluster, with notifications of changes.
 #[derive(Debug, Default)]
 pub(crate) struct Plane {
     cluster: Mutex<Cluster>,
@@ -35,7 +35,7 @@ impl Plane {
         result
     }
 
-    /// Tells when something has changed.
+    /// Returns a receiver that is notified of changes.
     pub(crate) fn changes(&self) -> watch::Receiver<u64> {
         self.revision.subscribe()
     }
@@ -45,35 +45,35 @@ impl Plane {
     }
 }
 
-/// Why a request is not granted.
+/// The reason why a request fails.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Denied {
     NotFound,
     Patch(Refused),
 }
 
-/// All there is.
+/// The state of the cluster.
 #[derive(Debug, Default)]
 pub(crate) struct Cluster {
     pub(crate) revision: u64,
     pub(crate) nodes: Shelf<Node>,
     pub(crate) services: Shelf<Value>,
     leases: BTreeMap<String, Value>,
-    /// Nodes whose next write that names a version comes too late.
+    /// Nodes whose next write with a version fails because of a concurrent change.
     races: HashSet<String>,
-    /// The revision up to which the watch of nodes has been given all.
+    /// The revision up to which the watch of nodes has been served.
     pub(crate) given: u64,
     pub(crate) stats: Stats,
 }
 
 impl Cluster {
-    /// The figures.
+    /// Returns the statistics.
     pub(crate) fn stats(&self) -> Stats {
         let behind = self.nodes.behind(self.given).try_into().unwrap_or(u64::MAX);
         Stats { nodes: self.nodes.len(), services: self.services.len(), behind, ..self.stats.clone() }
     }
 
-    /// Patches a node; answers its metadata.
+    /// Patches a node and returns its metadata.
     pub(crate) fn patch_node(&mut self, name: &str, content_type: &str, body: &[u8]) -> Result<Value, Denied> {
         let mut node = self.nodes.get(name).ok_or(Denied::NotFound)?;
         if patch::names_version(body) && self.races.remove(name) {
@@ -89,7 +89,7 @@ impl Cluster {
         serde_json::to_value(&written.metadata).map_err(unreadable)
     }
 
-    /// Deletes a node, if it has this UID.
+    /// Deletes a node if it has this UID.
     pub(crate) fn delete_node(&mut self, name: &str, uid: Option<&str>) -> Result<(), Denied> {
         let node = self.nodes.get(name).ok_or(Denied::NotFound)?;
         if uid.is_some_and(|uid| uid != node.metadata.uid) {
@@ -104,7 +104,7 @@ impl Cluster {
         Ok(())
     }
 
-    /// Patches a service; answers its metadata.
+    /// Patches a service and returns its metadata.
     pub(crate) fn patch_service(&mut self, name: &str, content_type: &str, body: &[u8]) -> Result<Value, Denied> {
         let service = self.services.get(name).ok_or(Denied::NotFound)?;
         let mut object = Value::clone(&service);
@@ -114,12 +114,12 @@ impl Cluster {
         Ok(written.get("metadata").cloned().unwrap_or_default())
     }
 
-    /// The lease of this name, as `namespace/name`.
+    /// Returns the lease with this name, which has the form `namespace/name`.
     pub(crate) fn lease(&self, name: &str) -> Option<&Value> {
         self.leases.get(name)
     }
 
-    /// Writes a lease; answers it with its version.
+    /// Writes a lease and returns it with its version.
     pub(crate) fn put_lease(&mut self, name: &str, mut lease: Value) -> Value {
         self.revision += 1;
         set_version(&mut lease, self.revision);
@@ -127,7 +127,7 @@ impl Cluster {
         lease
     }
 
-    /// Has something happen.
+    /// Carries out an order.
     pub(crate) fn obey(&mut self, order: &Order) {
         match order {
             Order::Register(numbers) => {
@@ -153,7 +153,7 @@ impl Cluster {
         }
     }
 
-    /// Changes those of these nodes that are there.
+    /// Changes those of these nodes that exist.
     fn each(&mut self, numbers: &Range<u32>, change: impl Fn(u32, &mut Node)) {
         for number in numbers.clone() {
             if let Some(node) = self.nodes.get(&fleet::node_name(number)) {
@@ -187,8 +187,8 @@ impl Cluster {
         let waits = |node: &Node| usize::from(node.spec.taints.iter().any(|taint| taint.key == fleet::UNINITIALIZED));
         let routed =
             |node: &Node| usize::from(node.condition("NetworkUnavailable").is_some_and(|it| it.status == "False"));
-        self.stats.uninitialised += now.map_or(0, waits);
-        self.stats.uninitialised -= before.map_or(0, waits);
+        self.stats.uninitialized += now.map_or(0, waits);
+        self.stats.uninitialized -= before.map_or(0, waits);
         self.stats.routed += now.map_or(0, routed);
         self.stats.routed -= before.map_or(0, routed);
     }
@@ -212,37 +212,37 @@ mod tests {
 
     const STRATEGIC: &str = "application/strategic-merge-patch+json";
 
-    fn initialised(version: u64) -> Vec<u8> {
+    fn initialized(version: u64) -> Vec<u8> {
         json!({"metadata": {"resourceVersion": version.to_string()}, "spec": {"taints": null}}).to_string().into_bytes()
     }
 
     #[test]
-    fn a_node_waits_for_its_cloud_until_the_taint_goes() {
+    fn a_node_is_uninitialized_until_its_taint_is_removed() {
         let mut cluster = Cluster::default();
         cluster.obey(&Order::Register(0..2));
-        assert_eq!((cluster.stats().nodes, cluster.stats().uninitialised), (2, 2));
-        let metadata = cluster.patch_node("node-1", STRATEGIC, &initialised(2)).unwrap();
+        assert_eq!((cluster.stats().nodes, cluster.stats().uninitialized), (2, 2));
+        let metadata = cluster.patch_node("node-1", STRATEGIC, &initialized(2)).unwrap();
         assert_eq!((&metadata["name"], &metadata["resourceVersion"]), (&json!("node-1"), &json!("3")));
-        assert_eq!(cluster.stats().uninitialised, 1);
+        assert_eq!(cluster.stats().uninitialized, 1);
         assert!(cluster.stats().last_write > 0.0);
         cluster.delete_node("node-0", Some("other")).unwrap_err();
         cluster.delete_node("node-0", None).unwrap();
-        assert_eq!((cluster.stats().nodes, cluster.stats().uninitialised), (1, 0));
-        assert_eq!(cluster.patch_node("node-0", STRATEGIC, &initialised(1)), Err(Denied::NotFound));
+        assert_eq!((cluster.stats().nodes, cluster.stats().uninitialized), (1, 0));
+        assert_eq!(cluster.patch_node("node-0", STRATEGIC, &initialized(1)), Err(Denied::NotFound));
     }
 
     #[test]
-    fn a_race_is_lost_once_and_only_by_a_write_that_names_a_version() {
+    fn only_a_versioned_write_loses_a_race_and_only_once() {
         let mut cluster = Cluster::default();
         cluster.obey(&Order::Register(0..1));
         cluster.obey(&Order::Race(0..1));
         cluster.patch_node("node-0", STRATEGIC, b"{}").unwrap();
         assert_eq!(
-            cluster.patch_node("node-0", STRATEGIC, &initialised(2)),
+            cluster.patch_node("node-0", STRATEGIC, &initialized(2)),
             Err(Denied::Patch(Refused::Conflict)),
             "somebody else has written version 3"
         );
-        cluster.patch_node("node-0", STRATEGIC, &initialised(3)).unwrap();
+        cluster.patch_node("node-0", STRATEGIC, &initialized(3)).unwrap();
     }
 
     #[test]

@@ -1,12 +1,12 @@
-//! The objects of one kind, and what has happened to them.
+//! The objects of one kind, and their history.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
-/// Changes that are remembered: those of some minutes, as an API server remembers them.
+/// The number of stored changes: those of some minutes, as in a real API server.
 const HISTORY: usize = 300_000;
 
-/// What has happened to an object.
+/// The kind of a change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Happened {
     Added,
@@ -24,7 +24,7 @@ impl Happened {
     }
 }
 
-/// A change, at a revision.
+/// A change with its revision.
 #[derive(Debug)]
 pub(crate) struct Change<T> {
     pub(crate) revision: u64,
@@ -43,7 +43,7 @@ impl<T> Clone for Change<T> {
 pub(crate) struct Shelf<T> {
     objects: BTreeMap<String, Arc<T>>,
     history: VecDeque<Change<T>>,
-    /// The history has every change after this one.
+    /// The history has all changes after this revision.
     forgotten: u64,
 }
 
@@ -62,7 +62,7 @@ impl<T> Shelf<T> {
         self.objects.get(name).cloned()
     }
 
-    /// Puts an object in, at this revision; answers the one before it.
+    /// Stores an object at this revision. Returns it and the previous one.
     pub(crate) fn put(&mut self, revision: u64, name: &str, object: T) -> (Arc<T>, Option<Arc<T>>) {
         let object = Arc::new(object);
         let before = self.objects.insert(name.to_owned(), Arc::clone(&object));
@@ -71,13 +71,13 @@ impl<T> Shelf<T> {
         (object, before)
     }
 
-    /// Takes an object out. `last` is how it looks at this revision.
+    /// Removes an object. `last` is its final state, with this revision.
     pub(crate) fn remove(&mut self, revision: u64, name: &str, last: T) {
         self.objects.remove(name);
         self.remember(Change { revision, happened: Happened::Deleted, object: Arc::new(last) });
     }
 
-    /// A page: objects after this name, and the name the next page begins after.
+    /// Returns a page with the objects after this name, and the name after which the next page starts.
     pub(crate) fn page(&self, after: &str, limit: usize) -> (Vec<Arc<T>>, Option<String>) {
         let mut rest = self.objects.range::<str, _>((std::ops::Bound::Excluded(after), std::ops::Bound::Unbounded));
         let page: Vec<_> = rest.by_ref().take(limit).collect();
@@ -85,7 +85,7 @@ impl<T> Shelf<T> {
         (page.into_iter().map(|(_, object)| Arc::clone(object)).collect(), last)
     }
 
-    /// The first changes after a revision; none if they are forgotten.
+    /// Returns the first changes after a revision, or `None` if the history does not have them.
     pub(crate) fn since(&self, revision: u64, limit: usize) -> Option<Vec<Change<T>>> {
         if revision < self.forgotten {
             return None;
@@ -94,7 +94,7 @@ impl<T> Shelf<T> {
         Some(self.history.range(start..).take(limit).cloned().collect())
     }
 
-    /// How many changes there are after a revision.
+    /// Returns the number of changes after a revision.
     pub(crate) fn behind(&self, revision: u64) -> usize {
         self.history.len() - self.history.partition_point(|change| change.revision <= revision)
     }
@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn pages_follow_each_other_by_name_and_the_last_one_says_so() {
+    fn pages_are_ordered_by_name_and_the_last_has_no_token() {
         let shelf = shelf();
         let (first, next) = shelf.page("", 2);
         assert_eq!((first.len(), next.as_deref()), (2, Some("b")));
@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn a_watch_goes_on_where_it_was() {
+    fn a_watch_continues_from_its_revision() {
         let mut shelf = shelf();
         shelf.remove(5, "a", 1);
         let happened: Vec<_> = shelf.since(2, 9).unwrap().iter().map(|change| change.happened).collect();
@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_forgotten_is_not_passed_over() {
+    fn a_watch_from_a_forgotten_revision_fails() {
         let mut shelf = Shelf::default();
         for revision in 1..=u64::try_from(HISTORY).unwrap() + 1 {
             shelf.put(revision, "a", 0);

@@ -1,4 +1,4 @@
-//! Watches: what changes, as long as somebody listens.
+//! Watches, which send changes as long as a client listens.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -16,10 +16,10 @@ use crate::plane::{Cluster, Plane};
 use crate::shelf::{Change, Happened};
 use crate::wire;
 
-/// Changes in one piece of the answer.
+/// The maximum number of changes in one chunk of the answer.
 const PIECE: usize = 64;
 
-/// What is watched.
+/// The watched kind of objects.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Watched {
     Nodes,
@@ -29,13 +29,13 @@ pub(crate) enum Watched {
 struct Watch {
     plane: Arc<Plane>,
     watched: Watched,
-    /// All changes up to this one have been given.
+    /// The revision up to which changes have been sent.
     given: u64,
     changes: Receiver<u64>,
     end: Instant,
 }
 
-/// The changes after a revision, as a body; none if they are forgotten.
+/// Returns the changes after a revision as a body, or `None` if the history does not have them.
 pub(crate) fn watch(plane: &Arc<Plane>, watched: Watched, after: u64, lasts: Duration) -> Option<Body> {
     let changes = plane.changes();
     let watch = Watch { watched, given: after, changes, end: Instant::now() + lasts, plane: Arc::clone(plane) };
@@ -81,7 +81,7 @@ enum Next {
 }
 
 impl Next {
-    /// As it is sent, and the revision it ends with.
+    /// Returns the encoded changes, and the revision of the last one.
     fn encoded(self) -> Option<(Bytes, u64)> {
         let mut piece = BytesMut::new();
         let last = match &self {
@@ -112,7 +112,7 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn a_watch_gives_what_was_there_and_what_comes_and_ends_in_time() {
+    async fn a_watch_sends_past_and_new_changes_until_its_timeout() {
         let plane = Arc::new(Plane::default());
         plane.write(|cluster| cluster.obey(&Order::Expose(0..200)));
         let body = watch(&plane, Watched::Services, 100, Duration::from_secs(9)).unwrap();
@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn how_far_the_watch_of_nodes_is_behind_is_known() {
+    async fn the_lag_of_the_node_watch_is_reported() {
         let plane = Arc::new(Plane::default());
         plane.write(|cluster| cluster.obey(&Order::Register(0..100)));
         assert_eq!(plane.read(|cluster| cluster.stats().behind), 100);

@@ -1,4 +1,4 @@
-//! Nodes on their way to a watcher: protobuf, with all that a kubelet reports and nobody changes here.
+//! Nodes as protobuf for watchers, including the fields that kubelets report and nothing here changes.
 
 use std::sync::LazyLock;
 
@@ -13,15 +13,15 @@ use crate::shelf::Happened;
 pub(crate) const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
 /// The content type of watches.
 pub(crate) const WATCH: &str = "application/vnd.kubernetes.protobuf;stream=watch";
-/// What every object begins with.
+/// The prefix of every object.
 const MAGIC: &[u8] = b"k8s\0";
-/// Images a kubelet reports at most (`--node-status-max-images`).
+/// The maximum number of images that a kubelet reports (`--node-status-max-images`).
 const IMAGES: usize = 50;
 
-/// The fields of `status` that are the same for all nodes: resources, what the machine is, images. Some 10 KiB.
+/// The fields of `status` that are the same for all nodes: resources, properties of the machine, images. About 10 KiB.
 static REPORTED: LazyLock<Bytes> = LazyLock::new(reported);
 
-/// A page of nodes.
+/// Returns a page of nodes.
 pub(crate) fn list(nodes: &[std::sync::Arc<Node>], revision: u64, next: &str) -> Bytes {
     let mut list = BytesMut::with_capacity(nodes.len() * (REPORTED.len() + 2048));
     let mut meta = BytesMut::new();
@@ -37,7 +37,7 @@ pub(crate) fn list(nodes: &[std::sync::Arc<Node>], revision: u64, next: &str) ->
     object.freeze()
 }
 
-/// An event of a watch: its length in four bytes, and so many bytes.
+/// Encodes an event of a watch: its length in four bytes, and the event.
 pub(crate) fn event(into: &mut BytesMut, happened: Happened, node: &Node) {
     let start = into.len();
     into.put_u32(0);
@@ -57,7 +57,7 @@ pub(crate) fn event(into: &mut BytesMut, happened: Happened, node: &Node) {
     }
 }
 
-/// `runtime.Unknown`: the type of an object, and the object.
+/// Encodes a `runtime.Unknown`: the type of an object, and the object.
 fn unknown(into: &mut BytesMut, kind: &str, object: impl FnOnce(&mut BytesMut), length: usize) {
     let mut meta = BytesMut::new();
     string(&mut meta, 1, "v1");
@@ -158,13 +158,13 @@ mod tests {
     use super::*;
     use crate::fleet;
 
-    /// What it is when the fields that are in no message here are left out.
+    /// Decodes a node without the fields that no message here has.
     fn read(mut raw: &[u8]) -> Node {
         Node::decode(&mut raw).unwrap()
     }
 
     #[test]
-    fn a_node_has_its_own_fields_and_as_many_images_as_kubelets_report() {
+    fn an_encoded_node_has_all_fields_and_a_realistic_size() {
         let node = fleet::registered(7);
         let mut fields = BytesMut::new();
         put_fields(&mut fields, &node);
@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn an_event_is_as_long_as_it_says() {
+    fn events_are_prefixed_with_their_length() {
         let mut events = BytesMut::new();
         for number in [1, 2] {
             event(&mut events, Happened::Modified, &fleet::registered(number));
@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn a_list_begins_as_objects_do_and_holds_each_node() {
+    fn a_list_has_the_magic_prefix_and_each_node() {
         let nodes: Vec<_> = (0..3).map(|number| Arc::new(fleet::registered(number))).collect();
         let list = list(&nodes, 12, "node-2");
         assert!(list.starts_with(MAGIC));

@@ -1,4 +1,4 @@
-//! The cloud loses most machines at once, and no Node is deleted before somebody says that this is right.
+//! Most instances disappear at once, and no Node is deleted until an operator confirms it.
 
 use std::time::Duration;
 
@@ -21,13 +21,13 @@ use crate::{
     stage::Stage,
 };
 
-/// With those that are there already, more than half of the cluster: one machine fewer would still be.
+/// Together with the existing nodes, these are more than half of the cluster, and would still be with one instance fewer.
 const NAMES: [&str; 5] = ["worker-1", "worker-2", "worker-3", "worker-4", "worker-5"];
 const ALLOWED: &str = "worker-1";
 const ALLOW_DELETION: &str = "skydock.dev/allow-deletion";
 
 pub(crate) async fn tell(stage: &mut Stage, narrator: &mut Narrator) -> anyhow::Result<()> {
-    narrator.chapter("The cloud loses most machines at once, and no Node is deleted");
+    narrator.chapter("Most instances disappear at once, and no Node is deleted");
     narrator
         .step("five more nodes join", async {
             for name in NAMES {
@@ -44,7 +44,7 @@ pub(crate) async fn tell(stage: &mut Stage, narrator: &mut Narrator) -> anyhow::
         .await?;
     let whole = stage.inventory.clone();
     narrator
-        .step("they fall silent, and the inventory has lost them: every Node stays, and says why", async {
+        .step("they stop responding and disappear from the inventory: every Node is kept, with an event", async {
             for name in NAMES {
                 stage.plane.stop_node(name).await?;
             }
@@ -59,7 +59,7 @@ pub(crate) async fn tell(stage: &mut Stage, narrator: &mut Narrator) -> anyhow::
                 ensure!(event.contains(&command), "{event}");
             }
             held(stage, 5.0).await?;
-            // Some periods of the lifecycle controller later they are still there.
+            // The nodes still exist after some periods of the lifecycle controller.
             tokio::time::sleep(Duration::from_secs(3)).await;
             all(stage, &NAMES, |node| node.metadata.deletion_timestamp.is_none()).await?;
             stage.event(ALLOWED, "NodeDeletionStopped").await
@@ -67,7 +67,7 @@ pub(crate) async fn tell(stage: &mut Stage, narrator: &mut Narrator) -> anyhow::
         .await?;
     let [_, others @ ..] = NAMES;
     narrator
-        .step("one is allowed by an annotation: it is deleted, and the others stay", async {
+        .step("one is allowed by an annotation: it is deleted, and the others are kept", async {
             let allow = Patch::Merge(json!({"metadata": {"annotations": {ALLOW_DELETION: "true"}}}));
             stage.nodes().patch(ALLOWED, &PatchParams::default(), &allow).await?;
             gone(stage, ALLOWED).await?;
@@ -78,14 +78,14 @@ pub(crate) async fn tell(stage: &mut Stage, narrator: &mut Narrator) -> anyhow::
         })
         .await?;
     narrator
-        .step("the others come back: nothing is held any more, and nothing was lost", async {
+        .step("the others come back: no deletion is held any more", async {
             let before = uids(stage, &others).await?;
             stage.inventory = whole;
             stage.inventory.write()?;
             start(stage, &others).await?;
             all(stage, &others, is_ready).await?;
             held(stage, 0.0).await?;
-            ensure!(uids(stage, &others).await? == before, "a Node was made anew");
+            ensure!(uids(stage, &others).await? == before, "a Node was recreated");
             Ok(format!("{} are ready", others.join(", ")))
         })
         .await
@@ -97,7 +97,7 @@ async fn start(stage: &Stage, names: &[&str]) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Waits until each of these is as wanted; it must be there.
+/// Waits until each of these nodes has the expected state. The nodes must exist.
 async fn all(stage: &Stage, names: &[&str], wanted: impl Fn(&Node) -> bool) -> anyhow::Result<()> {
     for name in names {
         node(stage, name, |node| wanted(node).then_some(())).await?;
@@ -105,7 +105,7 @@ async fn all(stage: &Stage, names: &[&str], wanted: impl Fn(&Node) -> bool) -> a
     Ok(())
 }
 
-/// Waits until the metric says that so many deletions are held.
+/// Waits until the metric has this number of held deletions.
 async fn held(stage: &mut Stage, wanted: f64) -> anyhow::Result<()> {
     let host = stage.leading_host().await?;
     until(Duration::from_secs(30), || async {

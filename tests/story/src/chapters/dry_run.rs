@@ -1,4 +1,4 @@
-//! A dry run says what would be done, and does nothing.
+//! A dry run logs changes but makes none.
 
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ const SERVICE: &str = "rehearsed";
 const LIMIT: Duration = Duration::from_secs(30);
 
 pub(crate) async fn tell(stage: &mut Stage, narrator: &mut Narrator) -> anyhow::Result<()> {
-    narrator.chapter("A dry run says what would be done, and does nothing");
+    narrator.chapter("A dry run logs changes and makes none");
     stage.stop_hosts().await?;
     stage.replace(&stage.plugin_file(), &stage.built("static.wasm")?)?;
     let provider_id = stage.node_spec(NODE).provider_id.unwrap_or_else(|| format!("static://{NODE}"));
@@ -28,20 +28,20 @@ pub(crate) async fn tell(stage: &mut Stage, narrator: &mut Narrator) -> anyhow::
     create(stage, SERVICE, json!({})).await?;
 
     narrator
-        .step("it says how a node would be initialised, and which load balancer made", async {
+        .step("it logs how a node would be initialized, and which load balancer would be created", async {
             let mut host = stage.start_dry_run("dry-run").await?;
-            let initialisation = host.said(&format!("dry run: would patch nodes/{NODE}: ")).await?;
-            host.said(&format!("dry run: would ensure the load balancer of service default/{SERVICE} ")).await?;
+            let initialization = host.said(&format!("dry run: would patch nodes/{NODE}: ")).await?;
+            host.said(&format!("dry run: would ensure the load balancer of Service default/{SERVICE} ")).await?;
             host.terminate()?;
             let code = host.ended(LIMIT).await?;
             ensure!(code == Some(0), "it ended with {code:?}");
-            Ok(initialisation)
+            Ok(initialization)
         })
         .await?;
     narrator
-        .step("node, Service and lease are as they were, and nothing was told", async {
+        .step("node, Service and Lease are unchanged, and there are no events", async {
             let node = stage.nodes().get(NODE).await?;
-            ensure!(has_taint(&node, UNINITIALIZED), "{NODE} was initialised");
+            ensure!(has_taint(&node, UNINITIALIZED), "{NODE} was initialized");
             let service = stage.services().get(SERVICE).await?;
             ensure!(service.finalizers().is_empty(), "{SERVICE} has finalizers {:?}", service.finalizers());
             for name in [NODE, SERVICE] {
@@ -56,12 +56,12 @@ pub(crate) async fn tell(stage: &mut Stage, narrator: &mut Narrator) -> anyhow::
         })
         .await?;
     narrator
-        .step("a real run then does it", async {
+        .step("a normal run then makes these changes", async {
             stage.start_host("after-dry-run").await?;
             node(stage, NODE, |node| (!has_taint(node, UNINITIALIZED)).then_some(())).await?;
             let address = address(stage, SERVICE).await?;
             stage.delete_service(SERVICE).await?;
-            Ok(format!("{NODE} is initialised, {SERVICE} has {address}"))
+            Ok(format!("{NODE} is initialized, {SERVICE} has {address}"))
         })
         .await
 }

@@ -1,4 +1,4 @@
-//! A plugin that misbehaves harms the call it was asked for, and nothing else.
+//! A plugin that misbehaves affects only the call in which it does so.
 
 use std::time::Duration;
 
@@ -20,9 +20,9 @@ use crate::{
 const ANNOTATION: &str = "hostile.skydock.dev/do";
 
 pub(crate) async fn tell(stage: &mut Stage, narrator: &mut Narrator) -> anyhow::Result<()> {
-    narrator.chapter("A plugin that misbehaves harms its own call and nothing else");
+    narrator.chapter("A plugin that misbehaves only fails its own call");
     narrator
-        .step("a host starts with a plugin that does as annotations tell it", async {
+        .step("a host starts with a plugin that is controlled by annotations", async {
             stage.stop_hosts().await?;
             stage.start_hostile_host("host-hostile", &[]).await?;
             stage.leader().await?;
@@ -30,8 +30,8 @@ pub(crate) async fn tell(stage: &mut Stage, narrator: &mut Narrator) -> anyhow::
         })
         .await?;
     for (what, kind, told) in [
-        ("loops for ever", "loop", "cpu"),
-        ("allocates for ever", "allocate", "memory"),
+        ("loops forever", "loop", "cpu"),
+        ("allocates forever", "allocate", "memory"),
         ("traps", "trap", "trap"),
         ("returns nonsense", "lie-address", "bad_answer"),
     ] {
@@ -68,7 +68,7 @@ async fn misbehaves(stage: &mut Stage, kind: &str, outcome: &str) -> anyhow::Res
     let host = stage.leading_host().await?;
     ensure!(host.is_alive(), "the host has ended; {}", host.last_words());
     stage.delete_service(&good).await?;
-    // Let go of the finalizer by hand: nobody else can, while the plugin misbehaves for this object.
+    // Removes the annotation manually, because the finalizer cannot be removed while the plugin misbehaves for this object.
     let free = json!({"metadata": {"annotations": {ANNOTATION: null}}});
     let params = kube::api::PatchParams::default();
     stage.services().patch(&bad, &params, &kube::api::Patch::Merge(free)).await?;
@@ -77,7 +77,7 @@ async fn misbehaves(stage: &mut Stage, kind: &str, outcome: &str) -> anyhow::Res
     Ok(event)
 }
 
-/// A Node as a kubelet registers it, without a kubelet.
+/// Creates a Node as a kubelet registers it, without a kubelet.
 pub(crate) async fn create_node(stage: &Stage, name: &str) -> anyhow::Result<()> {
     let node: Node = serde_json::from_value(json!({
         "metadata": {"name": name, "labels": {"kubernetes.io/hostname": name}},

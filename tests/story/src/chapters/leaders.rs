@@ -1,4 +1,4 @@
-//! The leader goes, and the other host acts.
+//! The leader ends, and the other host takes over.
 
 use std::time::{Duration, Instant};
 
@@ -11,13 +11,13 @@ use crate::{
     stage::{LEASE_DURATION, Stage},
 };
 
-/// What the other host may take after the lease is free.
+/// How long the other host may take after the lease is free.
 const GRACE: Duration = Duration::from_secs(2);
 
 pub(crate) async fn tell(stage: &mut Stage, narrator: &mut Narrator) -> anyhow::Result<()> {
-    narrator.chapter("The leader goes, and the standby acts");
+    narrator.chapter("The leader stops, and the standby takes over");
     narrator
-        .step("the leader is stopped with SIGTERM: it ends with 0, and the other acts within 2 s", async {
+        .step("the leader receives SIGTERM: it exits with status 0, and the other one takes over within 2 s", async {
             let mut leader = take_leader(stage).await?;
             leader.terminate()?;
             let took = serves_again(stage, "after-term").await?;
@@ -29,7 +29,7 @@ pub(crate) async fn tell(stage: &mut Stage, narrator: &mut Narrator) -> anyhow::
         .await?;
     stage.start_host("host-3").await?;
     narrator
-        .step("the leader is killed with SIGKILL: the other acts within the lease's duration + 2 s", async {
+        .step("the leader receives SIGKILL: the other one takes over within the lease duration + 2 s", async {
             let mut leader = take_leader(stage).await?;
             leader.kill()?;
             let took = serves_again(stage, "after-kill").await?;
@@ -39,7 +39,7 @@ pub(crate) async fn tell(stage: &mut Stage, narrator: &mut Narrator) -> anyhow::
         })
         .await?;
     narrator
-        .step("the lease tells of it as client-go's does", async {
+        .step("the Lease shows it like client-go's", async {
             let lease = stage.leases().get("cloud-controller-manager").await?;
             let spec = lease.spec.context("a spec")?;
             let transitions = spec.lease_transitions.unwrap_or_default();
@@ -54,7 +54,7 @@ async fn take_leader(stage: &mut Stage) -> anyhow::Result<crate::host::Host> {
     Ok(stage.hosts.remove(at))
 }
 
-/// How long it takes until a new Service has an address.
+/// Returns how long it takes until a new Service has an address.
 async fn serves_again(stage: &Stage, name: &str) -> anyhow::Result<Duration> {
     let start = Instant::now();
     create(stage, name, json!({})).await?;

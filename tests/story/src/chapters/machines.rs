@@ -1,4 +1,4 @@
-//! Machines stop and leave, and their Nodes follow.
+//! Nodes follow their instances.
 
 use std::time::Duration;
 
@@ -12,26 +12,26 @@ use crate::{
 };
 
 const SHUTDOWN: &str = "node.cloudprovider.kubernetes.io/shutdown";
-/// A real control plane takes a while to see that a kubelet is silent.
+/// A real control plane takes some time to notice that a kubelet does not report.
 const LIMIT: Duration = Duration::from_secs(90);
 
 pub(crate) async fn tell(stage: &mut Stage, narrator: &mut Narrator) -> anyhow::Result<()> {
-    narrator.chapter("Machines stop and leave, and their Nodes follow");
+    narrator.chapter("Nodes follow their instances");
     stage.plane.stop_node("node-2").await?;
     stage.plane.stop_node("node-3").await?;
     stage.inventory.stop("node-3");
     stage.inventory.remove("node-2");
     stage.inventory.write()?;
     narrator
-        .step("node-2's machine leaves the inventory: its Node is deleted", async {
+        .step("node-2's machine is removed from the inventory: its Node is deleted", async {
             gone(stage, "node-2").await?;
             stage.event("node-2", "DeletingNode").await
         })
         .await?;
     narrator
-        .step("node-3's machine is stopped: its Node is tainted and stays", async {
+        .step("node-3's machine is stopped: its Node is tainted and kept", async {
             node(stage, "node-3", |node| has_taint(node, SHUTDOWN).then_some(())).await?;
-            // Some periods of the lifecycle controller later it is still there.
+            // The node still exists after some periods of the lifecycle controller.
             tokio::time::sleep(Duration::from_secs(3)).await;
             ensure!(stage.nodes().get_opt("node-3").await?.is_some(), "node-3 was deleted");
             Ok(format!("taint {SHUTDOWN}"))

@@ -1,4 +1,4 @@
-//! Nodes register, and are initialised.
+//! Nodes register and are initialized.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -27,7 +27,7 @@ pub(crate) const UNINITIALIZED: &str = "node.cloudprovider.kubernetes.io/uniniti
 const LIMIT: Duration = Duration::from_secs(60);
 
 pub(crate) async fn tell(stage: &mut Stage, narrator: &mut Narrator) -> anyhow::Result<()> {
-    narrator.chapter("Nodes register, and the cloud's plugin tells them who they are");
+    narrator.chapter("Nodes register and are initialized by the plugin");
     for name in NAMES {
         let provider_id = stage.node_spec(name).provider_id.unwrap_or_else(|| format!("static://{name}"));
         stage.inventory.add(name, provider_id);
@@ -36,7 +36,7 @@ pub(crate) async fn tell(stage: &mut Stage, narrator: &mut Narrator) -> anyhow::
     let history = History::start(stage);
 
     narrator
-        .step("three nodes register, tainted until the cloud has spoken", async {
+        .step("three nodes register with the uninitialized taint", async {
             for name in NAMES {
                 stage.plane.start_node(&stage.node_spec(name)).await?;
             }
@@ -47,10 +47,10 @@ pub(crate) async fn tell(stage: &mut Stage, narrator: &mut Narrator) -> anyhow::
         })
         .await?;
     if stage.plane.runs_pods() {
-        narrator.step("a Deployment's Pods stay Pending meanwhile", pods_pending(stage)).await?;
+        narrator.step("Pods of a Deployment stay Pending until then", pods_pending(stage)).await?;
     }
     narrator
-        .step("two hosts start with the plugin `static`: one leads, one stands by", async {
+        .step("two hosts start with the plugin `static`: one is the leader, one is on standby", async {
             stage.start_host("host-1").await?;
             let leader = stage.leader().await?;
             stage.start_host("host-2").await?;
@@ -58,10 +58,10 @@ pub(crate) async fn tell(stage: &mut Stage, narrator: &mut Narrator) -> anyhow::
         })
         .await?;
     for name in NAMES {
-        narrator.step(&format!("{name} gets provider ID, addresses and labels"), initialised(stage, name)).await?;
+        narrator.step(&format!("{name} gets provider ID, addresses and labels"), initialized(stage, name)).await?;
     }
     narrator
-        .step("no node lost its taint before all of that was written", async {
+        .step("no taint was removed before all of that was written", async {
             let versions: Vec<_> =
                 history.end().into_iter().filter(|node| NAMES.contains(&node.name_any().as_str())).collect();
             let mut untainted = 0;
@@ -76,7 +76,7 @@ pub(crate) async fn tell(stage: &mut Stage, narrator: &mut Narrator) -> anyhow::
         })
         .await?;
     narrator
-        .step("each node has the event of upstream", async {
+        .step("each node has upstream's event", async {
             for name in NAMES {
                 stage.event(name, "Synced: Node synced successfully").await?;
             }
@@ -93,7 +93,7 @@ pub(crate) fn has_taint(node: &Node, key: &str) -> bool {
     node.spec.iter().filter_map(|spec| spec.taints.as_ref()).flatten().any(|taint| taint.key == key)
 }
 
-/// Waits until a node is as wanted.
+/// Waits until a node has the expected state.
 pub(crate) async fn node<T>(stage: &Stage, name: &str, wanted: impl Fn(&Node) -> Option<T>) -> anyhow::Result<T> {
     let nodes = stage.nodes();
     until(LIMIT, || async {
@@ -109,11 +109,11 @@ pub(crate) async fn node<T>(stage: &Stage, name: &str, wanted: impl Fn(&Node) ->
     .with_context(|| format!("node {name}"))
 }
 
-async fn initialised(stage: &Stage, name: &str) -> anyhow::Result<String> {
+async fn initialized(stage: &Stage, name: &str) -> anyhow::Result<String> {
     node(stage, name, |node| (!has_taint(node, UNINITIALIZED)).then(|| told(stage, node))).await?
 }
 
-/// What an initialised node must have; an error names what it has not.
+/// Describes an initialized node. Fails if something is missing.
 fn told(stage: &Stage, node: &Node) -> anyhow::Result<String> {
     let name = node.name_any();
     let provider_id = node.spec.as_ref().and_then(|spec| spec.provider_id.clone()).unwrap_or_default();
@@ -143,7 +143,7 @@ fn told(stage: &Stage, node: &Node) -> anyhow::Result<String> {
     Ok(format!("{provider_id}, {}, {INSTANCE_TYPE} in {ZONE}/{REGION}", addresses.join(" ")))
 }
 
-/// Every version of the story's nodes that a watch shows.
+/// All versions of the story's nodes in a watch.
 struct History {
     task: JoinHandle<()>,
     versions: mpsc::UnboundedReceiver<Node>,
@@ -155,7 +155,7 @@ impl History {
         let nodes = watcher(stage.nodes(), watcher::Config::default()).default_backoff().applied_objects();
         let task = tokio::spawn(async move {
             let watched = nodes.try_for_each(|node| {
-                // The receiver goes when the story ends.
+                // The receiver is dropped at the end of the story.
                 let _ = sender.send(node);
                 std::future::ready(Ok(()))
             });
@@ -188,7 +188,7 @@ async fn pods_pending(stage: &Stage) -> anyhow::Result<String> {
     }))?;
     Api::namespaced(stage.client.clone(), "default").create(&PostParams::default(), &deployment).await?;
     pods_in_phase(stage, "Pending").await?;
-    // The scheduler has had its time and has said no.
+    // The scheduler has had enough time and has rejected the Pods.
     until(LIMIT, || async {
         let unschedulable = web_pods(stage).await?.iter().all(|pod| {
             let conditions = pod.status.iter().filter_map(|status| status.conditions.as_ref()).flatten();

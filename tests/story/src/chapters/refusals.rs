@@ -1,4 +1,4 @@
-//! A host that cannot run says why in one line.
+//! A host that cannot run reports the reason in one line.
 
 use std::{ffi::OsString, time::Duration};
 
@@ -11,7 +11,7 @@ use crate::{
 };
 
 pub(crate) async fn tell(stage: &mut Stage, narrator: &mut Narrator) -> anyhow::Result<()> {
-    narrator.chapter("A host that cannot run says why, in one line");
+    narrator.chapter("A host that cannot start reports the reason in one line");
     stage.stop_hosts().await?;
     let plugin = stage.plugin_file();
     stage.replace(&plugin, &stage.built("static.wasm")?)?;
@@ -31,11 +31,11 @@ pub(crate) async fn tell(stage: &mut Stage, narrator: &mut Narrator) -> anyhow::
         ),
     )?;
     let nowhere = format!("--kubeconfig={}", nowhere.display());
-    // Health is served before a plugin is loaded, and somebody else may serve there.
+    // Health is served before a plugin is loaded, and another process may use the same port.
     let (provider, silent) = ("--cloud-provider=static", "--metrics-bind-address=0");
     let cases: [(&str, Vec<&str>, &str); 8] = [
         ("a flag nobody knows", vec!["--clod-provider=static"], "--clod-provider"),
-        ("a flag that is not honoured yet", vec![provider, "--webhooks=x"], "--webhooks"),
+        ("a flag that is not honored yet", vec![provider, "--webhooks=x"], "--webhooks"),
         ("no provider", vec![&good, &kubeconfig], "--cloud-provider is missing"),
         ("no plugin", vec![provider, &kubeconfig], "no plugin for --cloud-provider=static"),
         ("a missing plugin file", vec![provider, "--plugin=static=/missing.wasm", &kubeconfig], "/missing.wasm"),

@@ -1,4 +1,4 @@
-//! What the cloud or people change is brought back to what the cloud says; what is theirs is left alone.
+//! Changes by the cloud or by users are reverted to the cloud's values, and values of users are kept.
 
 use anyhow::ensure;
 use k8s_openapi::api::core::v1::Node;
@@ -20,18 +20,18 @@ use crate::{
 };
 
 const NODE: &str = "node-1";
-/// Where its machine moves to.
+/// The zone to which the node's instance moves.
 const NEW_ZONE: &str = "rack-2";
 const ZONES: [&str; 2] = ["topology.kubernetes.io/zone", "failure-domain.beta.kubernetes.io/zone"];
 const RACK: &str = "example.com/rack";
 const OWNER: &str = "example.com/owner";
-/// Names of the labels that came from the cloud.
+/// The annotation with the names of the labels that were set from the cloud.
 const REMEMBERED: &str = "node.skydock.dev/labels";
 
 pub(crate) async fn tell(stage: &mut Stage, narrator: &mut Narrator) -> anyhow::Result<()> {
-    narrator.chapter("Drift is repaired, and what is not the cloud's is left alone");
+    narrator.chapter("Drift is repaired, and what users set is not changed");
     narrator
-        .step("a host starts that looks at nodes and load balancers every 2 s", async {
+        .step("a host starts that checks nodes and load balancers every 2 s", async {
             stage.stop_hosts().await?;
             let periods = ["--node-status-update-frequency=2s", "--load-balancer-check-period=2s"];
             stage.start_host_with("host-repair", &periods).await?;
@@ -39,7 +39,7 @@ pub(crate) async fn tell(stage: &mut Stage, narrator: &mut Narrator) -> anyhow::
         })
         .await?;
     narrator
-        .step("node-1's machine is moved to another rack: zone, addresses and label follow", async {
+        .step("node-1's machine moves to another rack: zone, addresses and label are updated", async {
             stage.inventory.relocate(NODE, NEW_ZONE);
             stage.inventory.label(NODE, &[(RACK, "18")]);
             stage.inventory.write()?;
@@ -47,7 +47,7 @@ pub(crate) async fn tell(stage: &mut Stage, narrator: &mut Narrator) -> anyhow::
         })
         .await?;
     narrator
-        .step("people change zone and label, and add one: the next look puts right what is the cloud's", async {
+        .step("a user changes zone and label, and adds a label: the next check restores the cloud's values", async {
             edit(stage, json!({ZONES[0]: ZONE, ZONES[1]: ZONE, RACK: null, OWNER: "people"})).await?;
             has_moved(stage).await?;
             node(stage, NODE, |node| has(node, OWNER, Some("people")).then_some(())).await?;
@@ -55,7 +55,7 @@ pub(crate) async fn tell(stage: &mut Stage, narrator: &mut Narrator) -> anyhow::
         })
         .await?;
     narrator
-        .step("the cloud has that label too, and then none: its own goes, people's stays as it is", async {
+        .step("the cloud adds the same label and removes it: the user's label is kept", async {
             stage.inventory.label(NODE, &[(RACK, "19"), (OWNER, "cloud")]);
             stage.inventory.write()?;
             node(stage, NODE, |node| has(node, RACK, Some("19")).then_some(())).await?;
@@ -68,7 +68,7 @@ pub(crate) async fn tell(stage: &mut Stage, narrator: &mut Narrator) -> anyhow::
         })
         .await?;
     narrator
-        .step("somebody writes the address of one Service into another: the next look gives it its own", async {
+        .step("a user writes the address of one Service into another: the next check restores it", async {
             create(stage, "early", json!({})).await?;
             let early = address(stage, "early").await?;
             create(stage, "late", json!({})).await?;
@@ -98,7 +98,7 @@ async fn edit(stage: &Stage, labels: serde_json::Value) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Waits until the node is as its machine is after the move.
+/// Waits until the node has the values of its moved instance.
 async fn has_moved(stage: &Stage) -> anyhow::Result<String> {
     let wanted = stage.inventory.addresses(NODE);
     node(stage, NODE, |node| {

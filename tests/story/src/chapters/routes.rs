@@ -1,4 +1,4 @@
-//! Nodes get Pod CIDRs, and routes lead to them.
+//! Nodes get Pod CIDRs and routes.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -20,9 +20,9 @@ const NAMES: [&str; 2] = ["routed-1", "routed-2"];
 const LIMIT: Duration = Duration::from_secs(60);
 
 pub(crate) async fn tell(stage: &mut Stage, narrator: &mut Narrator) -> anyhow::Result<()> {
-    narrator.chapter("Nodes get Pod CIDRs, and routes lead to them");
+    narrator.chapter("Nodes get Pod CIDRs and routes");
     narrator
-        .step("a host starts that gives Pod CIDRs, with a plugin that makes routes; two nodes join", async {
+        .step("a host starts that allocates Pod CIDRs, with a plugin that creates routes; two nodes join", async {
             stage.stop_hosts().await?;
             stage.start_hostile_host("host-routes", &["--allocate-node-cidrs"]).await?;
             for name in NAMES {
@@ -33,14 +33,14 @@ pub(crate) async fn tell(stage: &mut Stage, narrator: &mut Narrator) -> anyhow::
         .await?;
     let mut owners = BTreeMap::new();
     narrator
-        .step("every node gets a Pod CIDR that no other node has", async {
+        .step("every node gets a unique Pod CIDR", async {
             owners = every_node_has_its_own(stage).await?;
             let pairs: Vec<_> = owners.iter().map(|(cidr, node)| format!("{node} {cidr}")).collect();
             Ok(pairs.join(", "))
         })
         .await?;
     narrator
-        .step("a route leads to each, and the nodes tell that they have a network", async {
+        .step("each has a route, and the nodes report that their network is available", async {
             let host = stage.leading_host().await?;
             for (cidr, node) in &owners {
                 host.said(&format!("created a route node=\"{node}\" cidr=\"{cidr}\"")).await?;
@@ -50,7 +50,7 @@ pub(crate) async fn tell(stage: &mut Stage, narrator: &mut Narrator) -> anyhow::
         })
         .await?;
     narrator
-        .step("Nodes that are deleted lose their routes, and their Pod CIDRs are free again", async {
+        .step("routes and Pod CIDRs of deleted Nodes are released", async {
             for name in NAMES {
                 stage.plane.stop_node(name).await?;
                 stage.nodes().delete(name, &DeleteParams::default()).await?;
@@ -71,7 +71,7 @@ pub(crate) async fn tell(stage: &mut Stage, narrator: &mut Narrator) -> anyhow::
         .await
 }
 
-/// Waits until each node has one Pod CIDR of the cluster's; gives the node of each.
+/// Waits until each node has one Pod CIDR of the cluster, and returns the nodes by Pod CIDR.
 async fn every_node_has_its_own(stage: &Stage) -> anyhow::Result<BTreeMap<String, String>> {
     until(LIMIT, || async {
         let nodes = stage.nodes().list(&ListParams::default()).await?.items;

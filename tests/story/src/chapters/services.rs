@@ -1,4 +1,4 @@
-//! Services of type LoadBalancer get addresses, and give them back.
+//! Services of type LoadBalancer get addresses and release them.
 
 use std::{net::IpAddr, time::Duration};
 
@@ -20,9 +20,9 @@ pub(crate) const FINALIZER: &str = "service.kubernetes.io/load-balancer-cleanup"
 const LIMIT: Duration = Duration::from_secs(30);
 
 pub(crate) async fn tell(stage: &mut Stage, narrator: &mut Narrator) -> anyhow::Result<()> {
-    narrator.chapter("Services of type LoadBalancer get addresses, and give them back");
+    narrator.chapter("Services of type LoadBalancer get addresses and release them");
     narrator
-        .step("a Service gets its finalizer and an address of the pool", async {
+        .step("a Service gets its finalizer and an address from the pool", async {
             create(stage, "shop", json!({})).await?;
             let address = address(stage, "shop").await?;
             let service = stage.services().get("shop").await?;
@@ -31,14 +31,14 @@ pub(crate) async fn tell(stage: &mut Stage, narrator: &mut Narrator) -> anyhow::
         })
         .await?;
     narrator
-        .step("with the events of upstream", async {
+        .step("with upstream's events", async {
             stage.event("shop", "EnsuringLoadBalancer: Ensuring load balancer").await?;
             stage.event("shop", "EnsuredLoadBalancer: Ensured load balancer").await?;
             Ok("EnsuringLoadBalancer, EnsuredLoadBalancer")
         })
         .await?;
     narrator
-        .step("a second Service gets another address, and an edited one keeps its own", async {
+        .step("a second Service gets another address, and an edited one keeps its address", async {
             create(stage, "blog", json!({})).await?;
             let (shop, blog) = (address(stage, "shop").await?, address(stage, "blog").await?);
             ensure!(shop != blog, "both have {shop}");
@@ -50,7 +50,7 @@ pub(crate) async fn tell(stage: &mut Stage, narrator: &mut Narrator) -> anyhow::
         })
         .await?;
     narrator
-        .step("a pool of one address refuses the second Service, and says so", async {
+        .step("a pool with one address is exhausted for the second Service, with an event", async {
             let pool = json!({"static.skydock.dev/address-pool": "tiny"});
             create(stage, "first", pool.clone()).await?;
             address(stage, "first").await?;
@@ -62,7 +62,7 @@ pub(crate) async fn tell(stage: &mut Stage, narrator: &mut Narrator) -> anyhow::
         })
         .await?;
     narrator
-        .step("changing the type takes address and finalizer away again", async {
+        .step("changing the type removes address and finalizer", async {
             let plain = json!({"spec": {"type": "ClusterIP"}});
             stage.services().patch("shop", &PatchParams::default(), &Patch::Merge(plain)).await?;
             until(LIMIT, || async {
@@ -81,7 +81,7 @@ pub(crate) async fn tell(stage: &mut Stage, narrator: &mut Narrator) -> anyhow::
         .await
 }
 
-/// Makes a Service of type LoadBalancer.
+/// Creates a Service of type LoadBalancer.
 pub(crate) async fn create(stage: &Stage, name: &str, annotations: serde_json::Value) -> anyhow::Result<()> {
     let service: Service = serde_json::from_value(json!({
         "metadata": {"name": name, "annotations": annotations},
@@ -95,7 +95,7 @@ pub(crate) async fn create(stage: &Stage, name: &str, annotations: serde_json::V
     Ok(())
 }
 
-/// The first address of a Service.
+/// Returns the first address of a Service.
 pub(crate) fn ingress(service: &Service) -> Option<IpAddr> {
     service.status.as_ref()?.load_balancer.as_ref()?.ingress.as_ref()?.first()?.ip.as_ref()?.parse().ok()
 }

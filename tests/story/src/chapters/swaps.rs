@@ -1,4 +1,4 @@
-//! The plugin file is replaced under a running host: by a good build, and by bad ones.
+//! The plugin file is replaced under a running host, by valid and by invalid builds.
 
 use std::{
     collections::BTreeMap,
@@ -17,7 +17,7 @@ use super::services::{address, create, ingress};
 use crate::{
     metrics::Scrape,
     narrator::Narrator,
-    observe::{Seen, until},
+    observe::{Seen, TAKEN, until},
     rebuild::rebuilt,
     stage::Stage,
 };
@@ -26,9 +26,11 @@ const LIMIT: Duration = Duration::from_secs(60);
 const LEASE: &str = "cloud-controller-manager";
 
 pub(crate) async fn tell(stage: &mut Stage, narrator: &mut Narrator) -> anyhow::Result<()> {
-    narrator.chapter("The plugin is replaced while the cluster lives");
+    narrator.chapter("The plugin is replaced without a restart");
     let good = stage.built("static.wasm")?;
-    narrator.step("another build takes over while Services come, change and go", good_swap(stage, &good)).await?;
+    narrator
+        .step("another build takes over while Services are created, changed and deleted", good_swap(stage, &good))
+        .await?;
     for (what, bytes, stage_name) in [
         ("garbage", b"this is no WebAssembly".to_vec(), "type"),
         ("a component with a wrong type", stage.built("hostile/wrong_type.wasm")?, "type"),
@@ -38,7 +40,7 @@ pub(crate) async fn tell(stage: &mut Stage, narrator: &mut Narrator) -> anyhow::
         narrator.step(&step, bad_swap(stage, &bytes, stage_name)).await?;
     }
     narrator
-        .step("and a good build is taken again", async {
+        .step("and a valid build is accepted again", async {
             let before = generation(&scrape(stage).await?);
             stage.replace(&stage.plugin_file(), &rebuilt(&good, "after the bad ones"))?;
             let now = generation_after(stage, before).await?;
@@ -56,13 +58,13 @@ fn generation(scrape: &Scrape) -> f64 {
     scrape.sum("skydock_plugin_generation", &[])
 }
 
-/// Calls that did not do what was asked, whatever the reason.
+/// Returns the number of failed calls, whatever the reason.
 fn failed_calls(scrape: &Scrape) -> f64 {
     scrape.sum("skydock_plugin_calls_total", &[]) - scrape.sum("skydock_plugin_calls_total", &[("outcome", "ok")])
 }
 
 async fn generation_after(stage: &Stage, before: f64) -> anyhow::Result<f64> {
-    until(LIMIT, || async {
+    until(TAKEN, || async {
         let now = generation(&scrape(stage).await?);
         Ok(if now > before { Seen::Yes(now) } else { Seen::NotYet(format!("generation {now}")) })
     })
@@ -82,7 +84,7 @@ async fn good_swap(stage: &Stage, good: &[u8]) -> anyhow::Result<String> {
     };
     let (changes, generation) = tokio::try_join!(churn(stage, &stop), swap)?;
     let kept = settled(stage).await?;
-    stage.event(LEASE, &format!("serves as generation {generation}")).await?;
+    stage.event(LEASE, &format!("is in service as generation {generation}")).await?;
     let after = scrape(stage).await?;
     let failed = failed_calls(&after) - failed_calls(&before);
     let calls = after.sum("skydock_plugin_calls_total", &[]) - before.sum("skydock_plugin_calls_total", &[]);
@@ -92,7 +94,14 @@ async fn good_swap(stage: &Stage, good: &[u8]) -> anyhow::Result<String> {
     ))
 }
 
-/// Makes, changes and deletes Services until told to stop; says how often.
+/// The maximum number of Services that are kept. The pool has enough addresses for them, however long the compilation of the new
+/// build takes.
+const LEFT: usize = 100;
+
+/// The pause between two changes, so that the new build can be compiled.
+const PAUSE: Duration = Duration::from_millis(50);
+
+/// Creates, changes and deletes Services until `stop` is set, and returns how many.
 async fn churn(stage: &Stage, stop: &AtomicBool) -> anyhow::Result<usize> {
     let mut changes = 0;
     while !stop.load(Ordering::Relaxed) {
@@ -100,16 +109,16 @@ async fn churn(stage: &Stage, stop: &AtomicBool) -> anyhow::Result<usize> {
         create(stage, &name, json!({})).await?;
         let edit = json!({"metadata": {"annotations": {"example.com/edit": changes.to_string()}}});
         stage.services().patch(&name, &PatchParams::default(), &Patch::Merge(edit)).await?;
-        if changes % 2 == 1 {
+        if changes % 2 == 1 || changes >= 2 * LEFT {
             stage.services().delete(&name, &DeleteParams::default()).await?;
         }
         changes += 1;
-        tokio::time::sleep(Duration::from_millis(10)).await;
+        tokio::time::sleep(PAUSE).await;
     }
     Ok(changes)
 }
 
-/// Waits until every Service that is left has an address of its own and every deleted one is gone; then deletes them all.
+/// Waits until every remaining Service has its own address and every deleted one is gone, and then deletes them all.
 async fn settled(stage: &Stage) -> anyhow::Result<usize> {
     let services = stage.services();
     let count = until(LIMIT, || async {
@@ -149,7 +158,7 @@ async fn bad_swap(stage: &Stage, bytes: &[u8], stage_name: &str) -> anyhow::Resu
         |scrape: &Scrape| scrape.sum("skydock_plugin_reloads_total", &[("result", "failure"), ("stage", stage_name)]);
     let events = stage.events(LEASE).await?.len();
     stage.replace(&stage.plugin_file(), bytes)?;
-    let after = until(LIMIT, || async {
+    let after = until(TAKEN, || async {
         let after = scrape(stage).await?;
         Ok(if refusals(&after) > refusals(&before) { Seen::Yes(after) } else { Seen::NotYet("no refusal".to_owned()) })
     })

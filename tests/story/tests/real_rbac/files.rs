@@ -1,4 +1,4 @@
-//! From what is in `deploy/` and in the cluster to what a process is started with.
+//! Creates the arguments and files of a process from `deploy/` and from the objects in the cluster.
 
 use std::{ffi::OsString, fs, path::Path, time::Duration};
 
@@ -7,14 +7,14 @@ use k8s_openapi::api::apps::v1::Deployment;
 use kube::config::Kubeconfig;
 use serde_json::json;
 
-/// How often a standby asks for the lease: so seldom that it can be quick only by its watch.
+/// How often a standby checks the lease. This is so rare that only its watch can make it react quickly.
 pub(crate) const RETRY: Duration = Duration::from_secs(15);
 
-/// Flags that differ from the Deployment's, besides that period.
+/// Flags that differ from those of the Deployment, in addition to that period.
 const FLAGS: [&str; 4] =
     ["--v=4", "--node-monitor-period=1s", "--leader-elect-lease-duration=30s", "--leader-elect-renew-deadline=25s"];
 
-/// A configuration file that says what the flags of the base say.
+/// A configuration file that is equivalent to the flags of the base.
 pub(crate) const CONFIGURATION: &str = "apiVersion: skydock.dev/v1alpha1
 kind: SkydockConfiguration
 plugins:
@@ -23,7 +23,7 @@ plugins:
   cloudConfig: /etc/skydock/cloud.yaml
 ";
 
-/// Copies a folder and all below it.
+/// Copies a folder with its contents.
 pub(crate) fn copy(from: &Path, to: &Path) -> Result<()> {
     fs::create_dir_all(to)?;
     for entry in fs::read_dir(from)? {
@@ -38,7 +38,7 @@ pub(crate) fn copy(from: &Path, to: &Path) -> Result<()> {
     Ok(())
 }
 
-/// The text with its examples taken out of the comments; they go from `  # - target` to an empty line.
+/// Returns the text with its examples uncommented. They start with `  # - target` and end with an empty line.
 pub(crate) fn uncommented(text: &str) -> String {
     let mut in_example = false;
     let lines = text.lines().map(|line| {
@@ -49,7 +49,7 @@ pub(crate) fn uncommented(text: &str) -> String {
     lines.collect::<Vec<_>>().join("\n")
 }
 
-/// The text with the paths of this machine, for those of a Pod that come after this.
+/// Replaces the paths in a Pod that follow `before` by paths of this machine.
 pub(crate) fn moved(text: &str, before: &str, dir: &Path, plugins: &Path) -> String {
     let places = [
         ("/plugins", plugins.to_owned()),
@@ -61,7 +61,7 @@ pub(crate) fn moved(text: &str, before: &str, dir: &Path, plugins: &Path) -> Str
     })
 }
 
-/// The Deployment's arguments with the paths of this machine.
+/// Returns the Deployment's arguments with the paths of this machine.
 pub(crate) fn arguments(
     deployment: &Deployment,
     dir: &Path,
@@ -81,7 +81,7 @@ pub(crate) fn arguments(
     Ok(args)
 }
 
-/// A kubeconfig for the same cluster with another token. JSON is YAML.
+/// Returns a kubeconfig for the same cluster with another token. It is JSON, which is valid YAML.
 pub(crate) fn kubeconfig_with(token: &str, admin: &Path) -> Result<String> {
     let admin = Kubeconfig::read_from(admin)?;
     let cluster = admin.clusters.into_iter().next().and_then(|named| named.cluster).context("no cluster")?;

@@ -1,4 +1,4 @@
-//! What accounts may do, as the roles say, and what they did, as the API server's audit log says.
+//! Permissions of accounts according to roles, and their use according to the API server's audit log.
 
 use std::{collections::BTreeMap, fmt};
 
@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use crate::NAMESPACE;
 
-/// A verb on a resource, with its group and subresource; on one object, or on any.
+/// A verb on a resource with its group and subresource, for one object or for any.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Right {
     verb: String,
@@ -23,7 +23,7 @@ impl Right {
         Self { verb: verb.to_owned(), resource, name: name.map(str::to_owned) }
     }
 
-    /// Whether it allows what was asked for.
+    /// Returns whether this permission allows the request.
     pub(crate) fn covers(&self, used: &Self) -> bool {
         self.verb == used.verb && self.resource == used.resource && (self.name.is_none() || self.name == used.name)
     }
@@ -49,7 +49,7 @@ impl fmt::Display for Right {
     }
 }
 
-/// What an account has asked for.
+/// A request of an account.
 pub(crate) struct Request {
     pub(crate) account: String,
     pub(crate) right: Right,
@@ -57,7 +57,8 @@ pub(crate) struct Request {
 }
 
 impl Request {
-    /// None for what concerns no object, such as the API server's version, and for accounts of other namespaces.
+    /// Reads an event of the audit log. Returns `None` for requests without an object, for example for the version of the API
+    /// server, and for accounts in other namespaces.
     pub(crate) fn read(event: &Value) -> Option<Self> {
         let text = |pointer| event.pointer(pointer).and_then(Value::as_str);
         let account = text("/user/username")?.strip_prefix("system:serviceaccount:kube-system:")?.to_owned();
@@ -71,7 +72,7 @@ impl Request {
     }
 }
 
-/// The rights that the objects of `deploy/` give, by account.
+/// Returns the permissions in the objects of `deploy/` by account.
 pub(crate) async fn granted(client: &Client) -> Result<BTreeMap<String, Vec<Right>>> {
     let ours = ListParams::default().labels("app.kubernetes.io/name=skydock");
     let cluster_roles = Api::<ClusterRole>::all(client.clone()).list(&ours).await?;

@@ -17,8 +17,9 @@ fn allocate(set: &mut CidrSet, count: usize) -> Vec<String> {
     (0..count).map_while(|_| set.allocate()).map(|cidr| cidr.to_string()).collect()
 }
 
+// Holds: I-07
 #[test]
-fn i07_cidrs_are_given_in_the_order_of_addresses_and_the_search_wraps() {
+fn cidrs_are_allocated_in_order_and_the_search_wraps() {
     let mut set = set("10.244.0.0/22", 24);
     assert_eq!(allocate(&mut set, 3), ["10.244.0.0/24", "10.244.1.0/24", "10.244.2.0/24"]);
     set.release(net("10.244.0.0/24"));
@@ -27,8 +28,9 @@ fn i07_cidrs_are_given_in_the_order_of_addresses_and_the_search_wraps() {
     assert!(set.is_full() && set.allocate().is_none());
 }
 
+// Holds: I-07
 #[test]
-fn i07_ipv6_and_the_ends_of_the_address_space_are_cut_right() {
+fn ipv6_and_address_space_ends_are_split_correctly() {
     for (cluster, mask, first, last) in [
         ("fd00:10:244::/56", 64, "fd00:10:244::/64", "fd00:10:244:ff::/64"),
         ("fd00::/112", 128, "fd00::/128", "fd00::ffff/128"),
@@ -44,8 +46,9 @@ fn i07_ipv6_and_the_ends_of_the_address_space_are_cut_right() {
     }
 }
 
+// Holds: I-05
 #[test]
-fn i05_a_cidr_of_any_size_takes_all_that_it_overlaps() {
+fn a_held_cidr_blocks_all_cidrs_it_overlaps() {
     for (held, left) in [
         ("10.244.0.0/23", &["10.244.2.0/24", "10.244.3.0/24"][..]),
         ("10.244.1.128/25", &["10.244.0.0/24", "10.244.2.0/24", "10.244.3.0/24"]),
@@ -60,7 +63,7 @@ fn i05_a_cidr_of_any_size_takes_all_that_it_overlaps() {
 }
 
 #[test]
-fn what_two_hold_is_free_only_when_both_let_go() {
+fn a_cidr_held_twice_is_free_after_both_releases() {
     let mut set = set("10.244.0.0/24", 24);
     let cidr = net("10.244.0.0/24");
     set.hold(cidr);
@@ -81,7 +84,7 @@ enum Step {
 }
 
 fn steps() -> impl Strategy<Value = Vec<Step>> {
-    // Around 10.244.0.0/27, which is cut into sixteen /31.
+    // CIDRs in and around 10.244.0.0/27, which is divided into sixteen /31.
     let cidr =
         (0_u8..64, 24_u8..=32).prop_map(|(last, mask)| IpNet::new([10, 244, 0, last].into(), mask).unwrap().trunc());
     let step = prop_oneof![
@@ -93,8 +96,9 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
 }
 
 proptest! {
+    // Holds: I-07
     #[test]
-    fn i07_what_is_given_is_never_held_already_and_something_is_given_while_anything_is_free(steps in steps()) {
+    fn allocation_never_overlaps_and_fails_only_if_nothing_is_free(steps in steps()) {
         let mut set = set("10.244.0.0/27", 31);
         let all: Vec<IpNet> = net("10.244.0.0/27").subnets(31).unwrap().collect();
         let mut held: Vec<IpNet> = Vec::new();

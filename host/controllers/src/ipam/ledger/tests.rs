@@ -17,7 +17,7 @@ fn ledger(ranges: &[(&str, u8)], service_cidrs: &[&str]) -> Ledger {
     Ledger::new(ranges.iter().map(set).collect(), &service_cidrs)
 }
 
-/// Four Pod CIDRs.
+/// Returns a ledger with four Pod CIDRs.
 fn small() -> Ledger {
     ledger(&[("10.244.0.0/22", 24)], &[])
 }
@@ -49,15 +49,17 @@ impl Ledger {
     }
 }
 
+// Holds: I-06
 #[test]
-fn i06_a_node_gets_one_cidr_out_of_each_cluster_cidr_in_their_order() {
+fn a_node_gets_one_cidr_from_each_cluster_cidr_in_order() {
     let mut ledger = ledger(&[("fd00::/56", 64), ("10.244.0.0/16", 24)], &[]);
     assert_eq!(ledger.sees("a", &[]), assign(&["fd00::/64", "10.244.0.0/24"]));
     assert_eq!(ledger.sees("b", &[]), assign(&["fd00:0:0:1::/64", "10.244.1.0/24"]));
 }
 
+// Holds: I-05
 #[test]
-fn i05_what_nodes_carry_is_not_given_again() {
+fn cidrs_in_use_are_not_allocated_again() {
     let mut ledger = small();
     assert_eq!(ledger.sees("a", &["10.244.0.0/24"]), Decision::Nothing);
     assert_eq!(ledger.sees("b", &["10.244.2.0/24"]), Decision::Nothing);
@@ -65,15 +67,17 @@ fn i05_what_nodes_carry_is_not_given_again() {
     assert_eq!(ledger.asks("d"), assign(&["10.244.3.0/24"]));
 }
 
+// Holds: I-05
 #[test]
-fn i05_cidrs_that_overlap_with_those_of_services_are_given_to_nobody() {
+fn cidrs_that_overlap_service_cidrs_are_not_allocated() {
     let mut ledger = ledger(&[("10.244.0.0/22", 24), ("fd00::/62", 64)], &["10.244.1.0/25", "fd00::/112"]);
     assert_eq!(ledger.asks("a"), assign(&["10.244.0.0/24", "fd00:0:0:1::/64"]));
     assert_eq!(ledger.asks("b"), assign(&["10.244.2.0/24", "fd00:0:0:2::/64"]));
 }
 
+// Holds: I-05
 #[test]
-fn i05_fixed_a_cidr_outside_the_range_is_told_about_once_left_alone_and_ends_nothing() {
+fn an_out_of_range_cidr_warns_once_and_blocks_nothing() {
     let mut ledger = small();
     let told = Decision::Warn(vec![Problem::OutOfRange(net("192.168.7.0/24"))]);
     assert_eq!(ledger.sees("a", &["192.168.7.0/24"]), told);
@@ -84,8 +88,9 @@ fn i05_fixed_a_cidr_outside_the_range_is_told_about_once_left_alone_and_ends_not
     assert_eq!(ledger.asks("d"), assign(&["10.244.1.0/24"]));
 }
 
+// Holds: I-05
 #[test]
-fn i05_a_cidr_that_two_nodes_carry_is_told_about_and_free_only_when_both_are_gone() {
+fn a_cidr_of_two_nodes_warns_and_is_free_when_both_are_gone() {
     let mut ledger = ledger(&[("10.244.0.0/23", 24)], &[]);
     assert_eq!(ledger.sees("a", &["10.244.0.0/24"]), Decision::Nothing);
     let told = Problem::Shared { cidr: net("10.244.0.128/25"), with: "a".to_owned() };
@@ -97,9 +102,9 @@ fn i05_a_cidr_that_two_nodes_carry_is_told_about_and_free_only_when_both_are_gon
     assert_eq!(ledger.asks("d"), assign(&["10.244.0.0/24"]));
 }
 
-/// As when etcd was set back.
+/// For example after etcd was restored from a backup.
 #[test]
-fn a_node_that_is_shown_with_other_cidrs_holds_those() {
+fn a_node_seen_with_other_cidrs_holds_those_instead() {
     let mut ledger = small();
     assert_eq!(ledger.sees("a", &["10.244.0.0/24"]), Decision::Nothing);
     assert_eq!(ledger.sees("a", &["10.244.1.0/24"]), Decision::Nothing);
@@ -108,13 +113,14 @@ fn a_node_that_is_shown_with_other_cidrs_holds_those() {
 }
 
 #[test]
-fn a_problem_names_what_was_reserved() {
+fn a_conflict_message_names_the_reserved_cidrs() {
     let problem = Problem::WrittenByOther(vec![net("10.244.0.0/24"), net("fd00::/64")]).to_string();
     assert!(problem.contains("while 10.244.0.0/24, fd00::/64 was reserved"), "{problem}");
 }
 
+// Holds: I-06
 #[test]
-fn i06_what_a_deleted_node_held_is_released_once() {
+fn a_deleted_node_releases_its_cidrs_once() {
     let mut ledger = ledger(&[("10.244.0.0/24", 24)], &[]);
     assert_eq!(ledger.asks("a"), assign(&["10.244.0.0/24"]));
     ledger.forget(&node("a", &[]));
@@ -123,8 +129,9 @@ fn i06_what_a_deleted_node_held_is_released_once() {
     assert_eq!(ledger.asks("c"), Decision::Exhausted(net("10.244.0.0/24")));
 }
 
+// Holds: I-06
 #[test]
-fn i06_fixed_a_node_that_is_being_deleted_keeps_what_it_has_and_gets_nothing() {
+fn a_node_being_deleted_keeps_its_cidrs_and_gets_no_others() {
     let mut ledger = small();
     assert_eq!(ledger.sees("a", &["10.244.0.0/24"]), Decision::Nothing);
     assert_eq!(ledger.decide(&node("a", &["10.244.0.0/24"]), true), Decision::Nothing);
@@ -132,8 +139,9 @@ fn i06_fixed_a_node_that_is_being_deleted_keeps_what_it_has_and_gets_nothing() {
     assert_eq!(ledger.asks("c"), assign(&["10.244.1.0/24"]));
 }
 
+// Holds: I-06
 #[test]
-fn i06_a_node_of_the_same_name_with_another_uid_is_another_node() {
+fn a_node_of_the_same_name_with_another_uid_is_another_node() {
     let mut ledger = small();
     assert_eq!(ledger.asks("a"), assign(&["10.244.0.0/24"]));
     let again = Node { uid: "another".to_owned(), ..node("a", &[]) };
@@ -142,8 +150,9 @@ fn i06_a_node_of_the_same_name_with_another_uid_is_another_node() {
     assert_eq!(ledger.decide(&again, false), assign(&["10.244.1.0/24"]));
 }
 
+// Holds: I-08, I-09
 #[test]
-fn i08_i09_what_was_reserved_is_offered_again_until_the_node_shows_it() {
+fn a_reserved_cidr_is_offered_again_until_the_node_has_it() {
     let mut ledger = small();
     assert_eq!(ledger.asks("a"), assign(&["10.244.0.0/24"]));
     assert_eq!(ledger.asks("b"), assign(&["10.244.1.0/24"]));
@@ -152,29 +161,32 @@ fn i08_i09_what_was_reserved_is_offered_again_until_the_node_shows_it() {
     assert_eq!(ledger.asks("c"), assign(&["10.244.2.0/24"]));
 }
 
+// Holds: I-08, I-11
 #[test]
-fn i08_i11_what_somebody_else_wrote_stays_and_the_reserved_one_is_released() {
+fn a_cidr_written_by_others_stays_and_the_reserved_is_freed() {
     let mut ledger = ledger(&[("10.244.0.0/23", 24)], &[]);
     assert_eq!(ledger.asks("a"), assign(&["10.244.0.0/24"]));
     let told = Problem::WrittenByOther(vec![net("10.244.0.0/24")]);
-    assert!(told.to_string().contains("kube-controller-manager needs --allocate-node-cidrs=false"));
+    assert!(told.to_string().contains("set --allocate-node-cidrs=false in kube-controller-manager"));
     assert_eq!(ledger.sees("a", &["10.244.1.0/24"]), Decision::Warn(vec![told]));
     assert_eq!(ledger.asks("b"), assign(&["10.244.0.0/24"]));
 }
 
+// Holds: I-08
 #[test]
-fn i08_a_reserved_cidr_that_another_node_came_up_with_is_exchanged() {
+fn a_reserved_cidr_taken_by_another_node_is_replaced() {
     let mut ledger = small();
     assert_eq!(ledger.asks("a"), assign(&["10.244.0.0/24"]));
     assert_eq!(ledger.sees("b", &["10.244.0.0/24"]), Decision::Nothing);
     assert_eq!(ledger.asks("a"), assign(&["10.244.1.0/24"]));
-    // The first write had arrived after all.
+    // The first write arrived after all.
     assert!(matches!(ledger.sees("a", &["10.244.0.0/24"]), Decision::Warn(problems) if problems.contains(
         &Problem::Shared { cidr: net("10.244.0.0/24"), with: "b".to_owned() })));
 }
 
+// Holds: I-09
 #[test]
-fn i09_who_found_nothing_left_is_next_when_something_is_free_and_not_before() {
+fn a_waiting_node_is_next_only_when_a_cidr_is_free() {
     let mut ledger = ledger(&[("10.244.0.0/24", 24), ("fd00::/63", 64)], &[]);
     assert_eq!(ledger.asks("a"), assign(&["10.244.0.0/24", "fd00::/64"]));
     assert_eq!(ledger.asks("b"), Decision::Exhausted(net("10.244.0.0/24")));
@@ -184,30 +196,30 @@ fn i09_who_found_nothing_left_is_next_when_something_is_free_and_not_before() {
     ledger.forget(&node("a", &[]));
     assert_eq!(ledger.next_waiting(), Some("c".to_owned()));
     assert_eq!(ledger.next_waiting(), None);
-    // Nothing of the other family was lost by the nodes that got nothing.
+    // The nodes that got nothing have not used up a CIDR of the other family.
     assert_eq!(ledger.asks("c"), assign(&["10.244.0.0/24", "fd00:0:0:1::/64"]));
 }
 
 #[test]
-fn what_a_node_was_shown_with_is_written_back_if_it_is_shown_without() {
+fn a_node_that_lost_its_cidr_gets_it_back() {
     let mut ledger = small();
     assert_eq!(ledger.sees("a", &["10.244.3.0/24"]), Decision::Nothing);
     assert_eq!(ledger.sees("a", &[]), assign(&["10.244.3.0/24"]));
 }
 
-/// What can happen around six nodes.
+/// An event in a cluster of at most six nodes.
 #[derive(Clone, Debug)]
 enum Step {
-    /// The node registers, or is deleted, and the watch says so at once or later.
+    /// The node registers, or is deleted. The watch delivers that at once or later.
     Register(usize),
     Delete(usize),
-    /// The watch catches up with a node.
+    /// The watch delivers the current state of a node.
     Watch(usize),
-    /// The controller looks at a node, and sends what it decided.
+    /// The controller processes a node and sends a patch.
     Work(usize),
-    /// One of the patches on their way arrives, however old it is; its answer may be lost.
+    /// One of the sent patches arrives, however old it is; its answer may be lost.
     Arrive(prop::sample::Index),
-    /// The process starts anew, when patches of the one before cannot arrive any more: for that it waits.
+    /// The process restarts. Patches of the previous process have arrived or never will, because the process waits for that.
     Restart,
 }
 
@@ -223,7 +235,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     prop::collection::vec(step, 0..150)
 }
 
-/// The API server, what the watch has shown of it, and the controller.
+/// The API server, what the watch has delivered of it, and the controller.
 struct World {
     ledger: Ledger,
     truth: HashMap<usize, Node>,
@@ -287,7 +299,7 @@ proptest! {
 
     // Holds: I-05, I-06, I-08, I-09
     #[test]
-    fn one_process_never_gives_one_cidr_to_two_nodes(steps in steps()) {
+    fn one_process_never_assigns_a_cidr_to_two_nodes(steps in steps()) {
         let mut world = World::new();
         for step in &steps {
             world.step(step);
@@ -297,7 +309,7 @@ proptest! {
             given.dedup();
             prop_assert_eq!(given.len(), count, "{:?} after {:?}", world.truth, step);
         }
-        // And nothing leaks: once the watch has caught up, whoever is without gets one while there are any.
+        // No CIDR leaks: once the watch has caught up, each node gets one as long as there are any.
         (0..6).for_each(|name| world.step(&Step::Watch(name)));
         for _ in 0..2 {
             (0..6).for_each(|name| world.step(&Step::Work(name)));

@@ -1,13 +1,13 @@
-//! Many nodes at once: who waits for whom.
+//! Tests with many nodes at once: which nodes wait for others.
 
 use std::collections::HashSet;
 
 use super::*;
 
-/// The read deadline of a plugin's calls.
+/// The deadline of a plugin's reading calls.
 const DEADLINE: Duration = Duration::from_secs(30);
 
-/// So many new nodes n0, n1, …; their machines are known.
+/// Creates the new nodes n0, n1, …, whose instances exist.
 fn crowd(count: usize) -> Bench {
     let bench = bench();
     *bench.cloud.max_batch.lock().unwrap() = 100;
@@ -18,17 +18,17 @@ fn crowd(count: usize) -> Bench {
     bench
 }
 
-/// Nodes whose taint was taken away.
+/// Returns the nodes whose taint was removed.
 fn done(bench: &Bench) -> HashSet<String> {
     bench.controller.memory.settled()
 }
 
 // Holds: N-18
 #[tokio::test(start_paused = true)]
-async fn a_thousand_lost_races_are_run_again_within_moments() {
+async fn a_thousand_conflicts_are_retried_within_seconds() {
     let bench = crowd(1000);
     for number in 0..1000 {
-        // Without addresses there is no echo of a first patch, which would bring the node back at once.
+        // Without addresses, there is no first patch whose watch event would bring the node back at once.
         let provider_id = Some(format!("fake://n{number}"));
         bench.says(&format!("n{number}"), Ok(Instance { provider_id, ..Instance::default() }));
         bench.api.fail("PATCH", &format!("/api/v1/nodes/n{number}"), 409, "Conflict");
@@ -41,7 +41,7 @@ async fn a_thousand_lost_races_are_run_again_within_moments() {
 
 // Holds: OPS-76
 #[tokio::test(start_paused = true)]
-async fn one_that_traps_and_one_that_is_late_hold_up_no_new_node() {
+async fn trapping_and_late_nodes_delay_no_other_new_node() {
     let bench = crowd(100);
     bench.cloud.breaks("n13", Duration::ZERO, CloudError::ImplementedElsewhere);
     bench.cloud.breaks("n77", DEADLINE, CloudError::Unavailable("it gave no answer".into()));
@@ -53,7 +53,7 @@ async fn one_that_traps_and_one_that_is_late_hold_up_no_new_node() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn one_that_ends_each_call_for_zones_holds_up_no_other() {
+async fn a_node_that_breaks_every_zones_call_delays_no_other() {
     let bench = crowd(100);
     *bench.cloud.capabilities.lock().unwrap() = Some([Capability::Instances, Capability::Zones].into());
     *bench.cloud.locate_breaks.lock().unwrap() = vec!["n42".to_owned()];
@@ -64,7 +64,7 @@ async fn one_that_ends_each_call_for_zones_holds_up_no_other() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn those_that_are_late_alone_take_no_worker_from_new_nodes() {
+async fn late_single_nodes_take_no_worker_from_new_nodes() {
     let bench = crowd(0);
     for number in 0..10 {
         let name = format!("late{number}");
@@ -84,13 +84,13 @@ async fn those_that_are_late_alone_take_no_worker_from_new_nodes() {
 
 // Holds: OPS-78
 #[tokio::test(start_paused = true)]
-async fn new_nodes_wait_for_no_recheck_and_share_no_call_with_one() {
+async fn new_nodes_neither_wait_for_rechecks_nor_share_their_calls() {
     let bench = crowd(0);
     *bench.cloud.look_up.lock().unwrap() = Duration::from_millis(200);
     for number in 0..1000 {
         let name = format!("old{number}");
         bench.says(&name, Ok(Instance::default()));
-        bench.controller.shared.nodes.apply(initialised(&name));
+        bench.controller.shared.nodes.apply(initialized(&name));
     }
     bench.start();
     sleep(Duration::from_secs(30)).await;
@@ -108,14 +108,14 @@ async fn new_nodes_wait_for_no_recheck_and_share_no_call_with_one() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_cloud_that_was_away_for_all_is_asked_about_all_soon_after() {
+async fn all_nodes_are_queried_soon_after_an_outage() {
     let bench = crowd(2000);
     *bench.cloud.whole.lock().unwrap() = Some(CloudError::Unavailable("away".into()));
     bench.start();
     sleep(Duration::from_secs(60)).await;
     assert!(done(&bench).is_empty());
     *bench.cloud.whole.lock().unwrap() = None;
-    // Back-off has grown to some 40 s by then, and ends for each at another time.
+    // By then, the back-off has grown to about 40 s, and ends at a different time for each node.
     sleep(Duration::from_secs(90)).await;
     assert_eq!(done(&bench).len(), 2000);
 }

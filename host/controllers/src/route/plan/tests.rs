@@ -2,7 +2,7 @@ use skydock_cloud::AddressKind;
 
 use super::*;
 
-/// The ranges of upstream's tests.
+/// Parses the ranges of upstream's tests.
 fn cidrs(list: &[&str]) -> ClusterCidrs {
     ClusterCidrs::parse(list).unwrap()
 }
@@ -40,7 +40,7 @@ fn blackhole(route: Route) -> Route {
     Route { blackhole: true, ..route }
 }
 
-/// `TARGET CIDR` of each route there is once the plan is done, and its addresses if the cloud knows them.
+/// Returns `TARGET CIDR` for each route that exists after the plan was carried out, with its addresses if the cloud knows them.
 fn after(routes: &[Route], nodes: &[Node], ranges: &ClusterCidrs, knows: bool) -> Vec<String> {
     let nodes: Vec<&Node> = nodes.iter().collect();
     let done = plan(routes.to_vec(), &nodes, ranges);
@@ -49,7 +49,7 @@ fn after(routes: &[Route], nodes: &[Node], ranges: &ClusterCidrs, knows: bool) -
         target_addresses: knows.then_some(create.route.target_addresses),
         ..route(&create.route.target_node, &create.route.destination_cidr)
     }));
-    // What was done is enough: there is nothing to do for a second run.
+    // A second run has nothing to do.
     let again = plan(table.clone(), &nodes, ranges);
     assert!(again.deletes.is_empty() && again.creates.is_empty(), "{again:?}");
     let text = |route: &Route| {
@@ -76,7 +76,7 @@ fn dual() -> Vec<Node> {
     ]
 }
 
-/// What [`dual`] and [`single`] need.
+/// Returns the routes that [`dual`] and [`single`] need.
 fn dual_routes() -> Vec<Route> {
     vec![
         route("node-1", "10.120.0.0/24"),
@@ -94,9 +94,9 @@ fn single_routes() -> Vec<Route> {
     vec![route("node-1", "10.120.0.0/24"), route("node-2", "10.120.1.0/24")]
 }
 
-// Holds: OPS-32
+// Holds, OPS-32
 #[test]
-fn r07_r10_r14_routes_become_those_the_nodes_need() {
+fn routes_become_those_the_nodes_need() {
     let with = |mut routes: Vec<Route>, more: &[Route]| {
         routes.extend_from_slice(more);
         routes
@@ -157,15 +157,16 @@ fn r07_r10_r14_routes_become_those_the_nodes_need() {
     }
 }
 
+// Holds: R-07
 #[test]
-fn r07_a_route_made_with_other_addresses_is_made_anew_if_the_cloud_knows_them() {
+fn a_route_with_other_known_addresses_is_recreated() {
     let changed: Vec<Route> = single_routes().into_iter().map(|route| made_with(route, &["10.0.9.9"])).collect();
     let unknown: Vec<Route> = dual_routes().into_iter().map(|route| made_with(route, &[])).collect();
     let fresh = |expected: &[&str]| -> Vec<String> {
         let ip = |line: &str| if line.starts_with("node-1") { "10.0.1.1" } else { "10.0.1.2" };
         expected.iter().map(|line| format!("{line} {}", ip(line))).collect()
     };
-    // Cases 1, 2 and 9.
+    // Cases 1, 2 and 9 of upstream's table.
     assert_eq!(after(&unknown, &dual(), &cidrs(DUAL), true), fresh(DUAL_AFTER));
     assert_eq!(after(&changed, &single(), &cidrs(V4), true), fresh(SINGLE_AFTER));
 
@@ -176,14 +177,16 @@ fn r07_a_route_made_with_other_addresses_is_made_anew_if_the_cloud_knows_them() 
     assert_eq!(plan(vec![route("n", "10.120.0.0/24")], &nodes, &cidrs(V4)), Plan::default(), "not known, not compared");
 }
 
+// Holds: R-07
 #[test]
-fn r07_a_cidr_is_compared_by_what_it_means() {
+fn cidrs_are_compared_by_value() {
     let node = node("n", &[], &["A00:0100:0000::/48"]);
     assert_eq!(plan(vec![route("n", "a00:100::/48")], &[&node], &cidrs(DUAL)), Plan::default());
 }
 
+// Holds: R-08
 #[test]
-fn r08_a_black_hole_that_names_its_node_is_replaced_in_the_same_run() {
+fn a_black_hole_of_a_node_is_replaced_in_the_same_run() {
     let hole = blackhole(route("node-1", "10.120.0.0/24"));
     let node = &single()[0];
     let plan = plan(vec![hole.clone()], &[node], &cidrs(V4));
@@ -191,8 +194,9 @@ fn r08_a_black_hole_that_names_its_node_is_replaced_in_the_same_run() {
     assert_eq!((plan.creates[0].after.as_slice(), plan.creates[0].stale), (&[0][..], false));
 }
 
+// Holds: R-09
 #[test]
-fn r09_a_route_is_ours_if_its_first_or_last_address_is_in_a_cluster_range() {
+fn a_route_is_ours_if_either_end_is_in_a_cluster_range() {
     for (range, cidr, ours) in [
         ("10.244.0.0/16", "10.244.0.0/24", true),
         ("10.244.0.0/16", "10.244.10.0/24", true),
@@ -206,7 +210,7 @@ fn r09_a_route_is_ours_if_its_first_or_last_address_is_in_a_cluster_range() {
         ("10.244.0.0/14", "10.248.0.0/24", false),
         ("10.244.0.0/14", "10.243.255.0/24", false),
         ("a00:100::/10", "b00:100::/24", false),
-        // Larger than the range, and beginning or ending with it.
+        // Larger than the range, and starting or ending with it.
         ("10.244.0.0/16", "10.244.0.0/15", true),
         ("10.245.0.0/16", "10.244.0.0/15", true),
         ("10.245.0.0/16", "10.244.0.0/14", false),
@@ -217,17 +221,18 @@ fn r09_a_route_is_ours_if_its_first_or_last_address_is_in_a_cluster_range() {
     }
 }
 
-// Holds: OPS-30
+// Holds: R-10, OPS-30
 #[test]
-fn r10_a_route_outside_our_ranges_is_left_alone_whatever_it_is() {
+fn a_route_outside_our_ranges_is_never_changed() {
     let gone = route("node-x", "10.1.0.0/24");
     let routes =
         vec![gone, blackhole(route("", "10.1.1.0/24")), route("", "10.1.2.0/24"), route("node-1", "10.1.3.0/24")];
     assert_eq!(plan(routes, &[&node("node-1", &[], &[])], &cidrs(V4)), Plan::default());
 }
 
+// Holds: R-12
 #[test]
-fn r12_a_new_route_waits_for_those_it_takes_the_place_of_and_for_no_others() {
+fn a_new_route_waits_only_for_routes_it_replaces() {
     let nodes = [node("a", &["1.1.1.1"], &["10.120.0.0/24", "10.120.8.0/24"]), node("b", &[], &["10.120.4.0/23"])];
     let routes = vec![
         route("gone", "10.120.0.0/24"),
@@ -248,8 +253,9 @@ fn r12_a_new_route_waits_for_those_it_takes_the_place_of_and_for_no_others() {
     );
 }
 
+// Holds
 #[test]
-fn r13_r14_a_new_route_says_all_that_the_cloud_needs_and_both_families_share_the_uid() {
+fn a_new_route_has_all_fields_and_families_share_the_uid() {
     let node = node("n", &["10.0.0.1", "fd00::1"], &["10.120.0.0/24", "a00:100::/48"]);
     let plan = plan(vec![], &[&node], &cidrs(DUAL));
     let expected = |cidr: &str| NewRoute {
@@ -263,15 +269,17 @@ fn r13_r14_a_new_route_says_all_that_the_cloud_needs_and_both_families_share_the
     assert_eq!(routes, [expected("10.120.0.0/24"), expected("a00:100::/48")]);
 }
 
+// Holds: R-14
 #[test]
-fn r14_a_node_with_one_cidr_twice_gets_one_route() {
-    // Case 17; upstream asks for it twice, and the second time fails.
+fn a_node_with_a_duplicate_cidr_gets_one_route() {
+    // Case 17 of upstream's table; upstream requests the route twice, and the second request fails.
     let node = node("n", &[], &["10.120.0.0/24", "10.120.0.0/24"]);
     assert_eq!(after(&[], &[node], &cidrs(V4), false), ["n 10.120.0.0/24"]);
 }
 
+// Holds: R-19
 #[test]
-fn r19_a_node_without_pod_cidrs_is_stranded_only_if_a_route_in_our_ranges_leads_to_it() {
+fn a_node_without_pod_cidrs_but_with_our_route_is_stranded() {
     let nodes = [node("a", &[], &[]), node("b", &[], &[]), node("c", &[], &[]), node("d", &[], &["10.120.9.0/24"])];
     let routes = vec![route("a", "10.120.0.0/24"), route("c", "10.1.0.0/24"), route("d", "10.120.8.0/24")];
     let plan = plan(routes, &nodes.iter().collect::<Vec<_>>(), &cidrs(V4));
@@ -280,7 +288,7 @@ fn r19_a_node_without_pod_cidrs_is_stranded_only_if_a_route_in_our_ranges_leads_
 
 // Holds: R-07, OPS-91
 #[test]
-fn no_route_is_made_that_would_not_be_ours_to_delete() {
+fn a_route_we_could_not_delete_is_never_created() {
     let pod_cidrs = ["10.120.1.0/24", "10.96.0.0/16", "0.0.0.0/0", "10.120.0.0/15", "a00:100::/48"];
     let nodes = [node("a", &[], &pod_cidrs), node("b", &[], &["192.168.0.0/24"]), node("c", &[], &["10.1.0.0/24"])];
     let routes = vec![route("c", "10.1.0.0/24")];
@@ -294,7 +302,7 @@ fn no_route_is_made_that_would_not_be_ours_to_delete() {
 }
 
 #[test]
-fn five_thousand_nodes_that_all_got_other_cidrs_are_planned_in_a_moment() {
+fn routes_of_5000_reassigned_nodes_are_planned_quickly() {
     let cidr = |n: u32| format!("10.{}.{}.0/24", n >> 8, n & 255);
     let nodes: Vec<Node> = (0..5000).map(|n| node(&format!("n{n}"), &[], &[&cidr(n)])).collect();
     let routes: Vec<Route> = (0..5000).map(|n| route(&format!("n{}", (n + 1) % 5000), &cidr(n))).collect();
@@ -303,4 +311,21 @@ fn five_thousand_nodes_that_all_got_other_cidrs_are_planned_in_a_moment() {
     assert_eq!((plan.deletes.len(), plan.creates.len()), (5000, 5000));
     assert!(plan.creates.iter().all(|create| create.after.len() == 1));
     assert!(begin.elapsed() < std::time::Duration::from_secs(10), "{:?}", begin.elapsed());
+}
+
+/// A provider that knows only next hops reports routes that lead nowhere in the same way as routes to nodes of others.
+#[test]
+fn the_host_maps_next_hop_addresses_to_nodes() {
+    let hop = |ip: &str, cidr: &str| Route { target_node: None, ..made_with(route("", cidr), &[ip]) };
+    let nodes = single();
+    let there = [hop("10.0.1.1", "10.120.0.0/24"), hop("10.0.1.2", "10.120.1.0/24"), hop("10.0.1.9", "10.120.2.0/24")];
+    let nodes: Vec<&Node> = nodes.iter().collect();
+    let done = plan(there.to_vec(), &nodes, &cidrs(V4));
+    assert_eq!((done.deletes, done.creates), (there[2..].to_vec(), vec![]));
+    // An instance that was registered again as another node has the address of the first node, which still exists.
+    let heir = node("node-3", &["10.0.1.2"], &["10.120.3.0/24"]);
+    let nodes: Vec<&Node> = nodes.into_iter().chain([&heir]).collect();
+    let more = hop("10.0.1.2", "10.120.3.0/24");
+    let done = plan([&there[..2], &[more]].concat(), &nodes, &cidrs(V4));
+    assert_eq!((done.deletes, done.creates), (vec![], vec![]));
 }

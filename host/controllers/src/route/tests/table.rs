@@ -5,25 +5,25 @@ use std::{
 
 use skydock_cloud::{Answers, CloudError, NewRoute, Route};
 
-/// The routes of a cloud that does as a real one does, unless told to fail.
+/// The routes of a cloud, which behaves like a real one unless told to fail.
 #[derive(Default)]
 pub(crate) struct RouteTable {
     routes: Mutex<Vec<Route>>,
-    /// The cloud knows with which addresses a route was made.
+    /// True if the cloud knows the addresses that a route was created with.
     pub(crate) knows_addresses: std::sync::atomic::AtomicBool,
-    /// Errors by destination of the route, or `list`; each counts once.
+    /// Errors by destination of the route, or `list`; each is returned once.
     errors: Mutex<HashMap<String, VecDeque<CloudError>>>,
-    /// A batch with this destination in it gets no answers at all.
+    /// A batch that contains this destination fails as a whole.
     poison: Mutex<Option<String>>,
-    /// Changes wait for a permit.
+    /// If set, changes wait for a permit.
     gate: Mutex<Option<std::sync::Arc<tokio::sync::Semaphore>>>,
-    /// The destination of the only ones that do; `None`: all.
+    /// If set, only changes to this destination wait.
     slow: Mutex<Option<String>>,
-    /// Most routes there may be.
+    /// Maximum number of routes.
     pub(crate) limit: Mutex<Option<usize>>,
-    /// How long a list takes.
+    /// Time that a list takes.
     pub(crate) list_takes: Mutex<std::time::Duration>,
-    /// Changes under way, and the most there have been.
+    /// Number of changes in progress, and its maximum so far.
     in_flight: Mutex<(usize, usize)>,
 }
 
@@ -46,7 +46,7 @@ impl RouteTable {
         gate
     }
 
-    /// As [`Self::gated`], of changes to this destination.
+    /// Like [`Self::gated`], for changes to this destination.
     pub(crate) fn slow(&self, cidr: &str) -> std::sync::Arc<tokio::sync::Semaphore> {
         *self.slow.lock().unwrap() = Some(cidr.to_owned());
         self.gated()
@@ -56,7 +56,7 @@ impl RouteTable {
         self.in_flight.lock().unwrap().1
     }
 
-    /// `TARGET CIDR` of each, sorted.
+    /// Returns `TARGET CIDR` for each route, sorted.
     pub(crate) fn all(&self) -> Vec<String> {
         let routes = self.routes.lock().unwrap();
         let text =

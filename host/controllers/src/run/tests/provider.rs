@@ -1,4 +1,4 @@
-//! What a provider asks for beside its answers.
+//! Tests of what a provider requests in addition to its answers.
 
 use skydock_cloud::{CloudError, ForeignKind, ForeignObject, Note, ObjectName, ReadError, Retry};
 
@@ -13,7 +13,7 @@ fn note(cluster: &dyn Cluster, key: &str, value: Option<&str>) -> Note {
     Note { object, annotations: [(key.to_owned(), value.map(Into::into))].into() }
 }
 
-/// Annotations that were written on the service, in order.
+/// Returns the annotations that were written on the Service, in order.
 fn written(api: &FakeApi) -> Vec<Value> {
     let patches = api.requests().into_iter().filter(|request| request.method == "PATCH" && request.path == STATUS);
     let annotated = |metadata: &Value| !metadata["annotations"].is_null();
@@ -24,7 +24,7 @@ fn ensures(cloud: &FakeCloud) -> usize {
     cloud.calls().iter().filter(|call| call.starts_with("ensure")).count()
 }
 
-/// Controllers at work, and what the provider sees of the cluster.
+/// Returns running controllers, and the provider's view of the cluster.
 async fn working() -> (Bench, Arc<dyn Cluster>) {
     let mut bench = start(&[Capability::LoadBalancers]);
     sleep(Duration::from_secs(1)).await;
@@ -33,7 +33,7 @@ async fn working() -> (Bench, Arc<dyn Cluster>) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn maintenance_comes_when_the_provider_wants_it_and_after_a_swap() {
+async fn maintenance_runs_as_requested_and_after_a_plugin_swap() {
     let bench = start(&[Capability::Maintenance]);
     let retry = Retry { after: Duration::from_secs(7), message: "slow".into() };
     bench.cloud.maintain.lock().unwrap().extend([
@@ -54,7 +54,7 @@ async fn maintenance_comes_when_the_provider_wants_it_and_after_a_swap() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn notes_are_written_together_and_again_until_it_works() {
+async fn notes_are_written_in_one_patch_and_retried() {
     let (bench, cluster) = working().await;
     bench.api.fail("PATCH", STATUS, 500, "InternalError");
     cluster.note(note(&*cluster, "fake.example/id", Some("lb-1")));
@@ -67,7 +67,7 @@ async fn notes_are_written_together_and_again_until_it_works() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn notes_that_wait_are_written_at_the_end() {
+async fn pending_notes_are_written_at_shutdown() {
     let (bench, cluster) = working().await;
     bench.api.fail("PATCH", STATUS, 500, "InternalError");
     cluster.note(note(&*cluster, "fake.example/id", Some("1")));
@@ -79,7 +79,7 @@ async fn notes_that_wait_are_written_at_the_end() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_note_on_an_object_that_is_gone_is_dropped() {
+async fn a_note_on_a_deleted_object_is_dropped() {
     let (bench, cluster) = working().await;
     for (code, reason) in [(409, "Conflict"), (404, "NotFound")] {
         bench.api.fail("PATCH", STATUS, code, reason);
@@ -91,7 +91,7 @@ async fn a_note_on_an_object_that_is_gone_is_dropped() {
 
 // Holds: OPS-111
 #[tokio::test(start_paused = true)]
-async fn what_a_load_balancer_was_made_with_is_watched() {
+async fn objects_read_for_a_load_balancer_are_watched() {
     let (bench, cluster) = working().await;
     let object = ForeignObject { kind: ForeignKind::Secret, namespace: "ops".into(), name: "tls".into() };
     let reader = ObjectName::service(&cluster.services()[0]);
@@ -107,7 +107,7 @@ async fn what_a_load_balancer_was_made_with_is_watched() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_object_is_read_without_its_managed_fields_or_not_at_all() {
+async fn an_object_is_read_without_its_managed_fields() {
     let (bench, cluster) = working().await;
     let object = ForeignObject { kind: ForeignKind::Secret, namespace: "ops".into(), name: "tls".into() };
     let secret = json!({"metadata": {"resourceVersion": "3", "managedFields": [{}]}});
@@ -115,7 +115,7 @@ async fn an_object_is_read_without_its_managed_fields_or_not_at_all() {
     assert_eq!(cluster.read(&object, None).await.unwrap(), r#"{"metadata":{"resourceVersion":"3"}}"#);
     bench.api.fail("GET", SECRET, 403, "Forbidden");
     let Err(ReadError::Unavailable(why)) = cluster.read(&object, None).await else { panic!("it was refused") };
-    assert!(why.contains("\"get\" on \"secrets\""), "{why}");
+    assert!(why.contains("\"get\" on resource \"secrets\""), "{why}");
     for name in ["../x", "a/b", ".", "", "a?b", "a%2fb"] {
         let odd = ForeignObject { name: name.into(), ..object.clone() };
         assert_eq!(cluster.read(&odd, None).await, Err(ReadError::NotThere), "{name}");
@@ -123,7 +123,7 @@ async fn an_object_is_read_without_its_managed_fields_or_not_at_all() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_uid_of_the_cluster_is_asked_for_until_it_is_known() {
+async fn reading_the_cluster_uid_is_retried_until_it_succeeds() {
     let api = FakeApi::default();
     api.fail("GET", NAMESPACE, 403, "Forbidden");
     api.answer("GET", NAMESPACE, 200, json!({"metadata": {"uid": "c-1"}}));

@@ -1,30 +1,30 @@
-//! What follows from each error of the cloud, on each way to it.
+//! The consequences of each error of the cloud, for each kind of call.
 
 use super::*;
 
-/// The five ways to the cloud.
+/// The five kinds of calls.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Way {
     Ensure,
     Get,
     Delete,
     Update,
-    /// Deletion for a service that has vanished.
+    /// Deletion for a Service that has disappeared.
     Gone,
 }
 
 const WAYS: [Way; 5] = [Way::Ensure, Way::Get, Way::Delete, Way::Update, Way::Gone];
 
-/// What was seen.
+/// Observed consequences.
 #[derive(Debug, PartialEq)]
 struct Seen {
-    /// Milliseconds to the next try; `None`: there was none for longer than any back-off.
+    /// Milliseconds until the retry; `None` if there is none for longer than any back-off.
     again: Option<u128>,
     warned: bool,
     counted: bool,
 }
 
-/// One failure, and what came after it.
+/// Makes one call fail, and returns the consequences.
 async fn seen(way: Way, error: &CloudError) -> Seen {
     let bench = bench_with(ServiceOptions { check_period: None, ..ServiceOptions::default() });
     if way == Way::Ensure {
@@ -65,19 +65,20 @@ async fn seen(way: Way, error: &CloudError) -> Seen {
     let failures: Vec<_> = bench.reasons().into_iter().filter(|reason| reason.ends_with("Failed")).collect();
     assert!(failures.iter().all(|failure| failure == reason), "{way:?}: {failures:?}");
     Seen {
-        // Timers are exact to the millisecond.
+        // Timers are only accurate to the millisecond.
         again: next.map(|(_, at)| (at - failed).as_millis() / 10 * 10),
         warned: !failures.is_empty(),
         counted: !bench.metric("skydock_controller_errors_total").is_empty(),
     }
 }
 
+// Holds: S-24, S-26, S-30, S-31, S-39, S-40, S-44, S-50, S-51
 #[tokio::test(start_paused = true)]
-async fn s24_s26_s30_s31_s39_s40_s44_s50_s51_each_error_has_its_consequence_on_each_way() {
+async fn each_error_decides_on_retry_and_warning_for_each_call() {
     let text = || "why".to_owned();
     let never = [None; 5];
     let delay = [Some(42_000); 5];
-    // A failed update of nodes is followed by ensure at once, which has the back-off.
+    // A failed update of nodes is followed by `ensure` at once, which has the back-off.
     let back_off = [Some(5000), Some(5000), Some(5000), Some(0), Some(5000)];
     let soon = [Some(100), Some(100), Some(100), Some(0), Some(100)];
     for (error, again, warned, counted) in [
@@ -94,7 +95,7 @@ async fn s24_s26_s30_s31_s39_s40_s44_s50_s51_each_error_has_its_consequence_on_e
             assert_eq!(seen(way, &error).await, Seen { again, warned, counted }, "{way:?}: {error}");
         }
     }
-    // What is not there is made anew; but whoever deletes says that it is not there by success.
+    // A missing load balancer is recreated; but a deletion must report it as success.
     for (way, again, told) in [
         (Way::Ensure, Some(5000), true),
         (Way::Get, None, false),
@@ -110,8 +111,9 @@ async fn s24_s26_s30_s31_s39_s40_s44_s50_s51_each_error_has_its_consequence_on_e
     }
 }
 
+// Holds: S-33
 #[tokio::test(start_paused = true)]
-async fn s33_the_finalizer_goes_only_when_the_cloud_has_deleted() {
+async fn only_implemented_elsewhere_removes_the_finalizer_on_error() {
     let text = || "why".to_owned();
     for (error, goes) in [
         (CloudError::ImplementedElsewhere, true),
@@ -130,8 +132,9 @@ async fn s33_the_finalizer_goes_only_when_the_cloud_has_deleted() {
     }
 }
 
+// Holds: S-38
 #[tokio::test(start_paused = true)]
-async fn s38_success_begins_the_back_off_anew() {
+async fn success_resets_the_backoff() {
     let bench = bench();
     for version in ["1", "2"] {
         bench.cloud.times.lock().unwrap().clear();
@@ -146,12 +149,13 @@ async fn s38_success_begins_the_back_off_anew() {
     }
 }
 
+// Holds: S-29
 #[tokio::test(start_paused = true)]
-async fn s29_after_a_failure_was_told_its_end_is_told_too_and_otherwise_nothing_that_did_not_change() {
+async fn a_recovery_after_a_failure_event_gets_one_event() {
     let bench = bench_where(ServiceOptions::default(), &[plain_node("n1")], &[served("5")]);
     bench.cloud.ensure.lock().unwrap().push_back(Err(CloudError::Denied("no key".into())));
     sleep(Duration::from_secs(10)).await;
-    // Nobody knows which nodes an earlier process has told, and whether the failed call came to them.
+    // It is not known which nodes an earlier process has sent, and whether the failed call has updated them.
     assert_eq!(bench.calls(), ["ensure web n1", "update web n1", "ensure web n1"]);
     assert_eq!(bench.reasons(), ["SyncLoadBalancerFailed", "EnsuredLoadBalancer"]);
     sleep(Duration::from_secs(3600)).await;
@@ -159,8 +163,9 @@ async fn s29_after_a_failure_was_told_its_end_is_told_too_and_otherwise_nothing_
     assert_eq!(bench.api.calls(), Vec::<String>::new());
 }
 
+// Holds: S-15
 #[tokio::test(start_paused = true)]
-async fn s15_a_load_balancer_that_cannot_be_deleted_as_its_service_was_does_not_block_the_new_service() {
+async fn an_undeletable_old_load_balancer_does_not_block_the_new_one() {
     let bench = bench();
     bench.serves().await;
     bench.cloud.delete.lock().unwrap().push_back(Err(CloudError::Invalid("no such region".into())));
@@ -169,7 +174,7 @@ async fn s15_a_load_balancer_that_cannot_be_deleted_as_its_service_was_does_not_
     let events = bench.events();
     let failed = events.iter().find(|(reason, _)| reason == "DeleteLoadBalancerFailed").unwrap();
     assert_eq!(failed.1, "Error deleting load balancer: invalid: no such region");
-    // It is not forgotten, gets no nodes, and is tried again when the cloud may have changed.
+    // It is remembered, gets no nodes, and is retried when the cloud may have changed.
     bench.has_node(plain_node("n2")).await;
     assert_eq!(bench.calls(), ["update web n1,n2"]);
     bench.controller.recheck();
@@ -181,7 +186,7 @@ async fn s15_a_load_balancer_that_cannot_be_deleted_as_its_service_was_does_not_
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_the_cloud_cannot_delete_for_a_vanished_service_is_tried_again_by_the_check() {
+async fn a_failed_deletion_of_a_vanished_service_is_rechecked() {
     let bench = bench();
     bench.serves().await;
     bench.cloud.delete.lock().unwrap().push_back(Err(CloudError::Invalid("no such region".into())));

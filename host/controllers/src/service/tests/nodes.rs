@@ -1,9 +1,10 @@
-//! What changes of nodes lead to.
+//! Tests of changes of nodes.
 
 use super::*;
 
+// Holds: S-46, S-48, S-49
 #[tokio::test(start_paused = true)]
-async fn s46_s48_s49_many_changed_nodes_are_one_pass_and_equal_sets_no_call() {
+async fn many_node_changes_are_one_pass_and_equal_sets_need_no_call() {
     let bench = bench();
     bench.serves().await;
     for name in ["n2", "n3", "n4"] {
@@ -33,8 +34,9 @@ async fn s46_s48_s49_many_changed_nodes_are_one_pass_and_equal_sets_no_call() {
     assert_eq!(bench.reasons().last().unwrap(), "UnAvailableLoadBalancer");
 }
 
+// Holds: S-50, S-51
 #[tokio::test(start_paused = true)]
-async fn s50_s51_a_failed_update_is_told_and_ensured_at_once() {
+async fn a_failed_update_gets_an_event_and_an_immediate_ensure() {
     let bench = bench();
     bench.serves().await;
     bench.cloud.update.lock().unwrap().push_back(Err(CloudError::Unavailable("down".into())));
@@ -49,7 +51,7 @@ async fn s50_s51_a_failed_update_is_told_and_ensured_at_once() {
 
 // Holds: S-50
 #[tokio::test(start_paused = true)]
-async fn who_has_no_load_balancer_is_told_of_no_failed_update() {
+async fn a_missing_load_balancer_gets_no_failed_update_event() {
     let none = [Ok(None), Err(CloudError::NotFound("none".into()))];
     let some = [Ok(Some(LoadBalancerStatus::default())), Err(CloudError::Internal("who knows".into()))];
     for (answer, told) in none.map(|it| (it, 0)).into_iter().chain(some.map(|it| (it, 1))) {
@@ -63,8 +65,9 @@ async fn who_has_no_load_balancer_is_told_of_no_failed_update() {
     }
 }
 
+// Holds: S-53
 #[tokio::test(start_paused = true)]
-async fn s53_a_service_that_is_ensured_during_a_slow_pass_is_not_given_old_nodes() {
+async fn ensuring_during_a_slow_pass_uses_the_current_nodes() {
     let bench = bench();
     bench.serves().await;
     let gate = Arc::new(tokio::sync::Semaphore::new(0));
@@ -73,7 +76,7 @@ async fn s53_a_service_that_is_ensured_during_a_slow_pass_is_not_given_old_nodes
     bench.has_node(plain_node("n3")).await;
     bench.has(service("other")).await;
     assert_eq!(bench.calls(), ["update web n1,n2", "ensure other n1,n2,n3"]);
-    // The same service waits for its own update, and is then ensured with the nodes of that time.
+    // The same Service waits for its own update, and is then ensured with the current nodes.
     bench.has(changed(&served("7"), "7")).await;
     assert_eq!(bench.calls(), Vec::<String>::new());
     gate.add_permits(100);
@@ -83,8 +86,9 @@ async fn s53_a_service_that_is_ensured_during_a_slow_pass_is_not_given_old_nodes
     assert_eq!(calls.last().unwrap(), "ensure web n1,n2,n3");
 }
 
+// Holds: S-16, S-46
 #[tokio::test(start_paused = true)]
-async fn s16_s46_nodes_reach_the_load_balancer_of_a_service_whose_last_change_the_cloud_refused() {
+async fn nodes_are_updated_if_the_last_change_was_rejected() {
     let bench = bench();
     bench.serves().await;
     bench.cloud.ensure.lock().unwrap().push_back(Err(CloudError::Invalid("no such size".into())));
@@ -98,7 +102,7 @@ async fn s16_s46_nodes_reach_the_load_balancer_of_a_service_whose_last_change_th
 }
 
 #[tokio::test(start_paused = true)]
-async fn nodes_that_did_not_reach_the_load_balancer_of_a_refused_service_are_sent_again() {
+async fn a_failed_node_update_of_a_rejected_service_is_retried() {
     let bench = bench();
     bench.serves().await;
     bench.cloud.ensure.lock().unwrap().push_back(Err(CloudError::Invalid("no such size".into())));
@@ -109,12 +113,12 @@ async fn nodes_that_did_not_reach_the_load_balancer_of_a_refused_service_are_sen
     assert_eq!(bench.calls(), ["update web n1,n2", "get web"]);
     sleep(Duration::from_secs(5)).await;
     assert_eq!(bench.calls(), ["update web n1,n2"]);
-    sleep(Duration::from_secs(3600)).await;
+    sleep(Duration::from_secs(1700)).await;
     assert_eq!(bench.calls(), Vec::<String>::new());
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_service_that_the_cloud_refuses_and_has_nothing_for_is_not_ensured_by_each_change_of_nodes() {
+async fn node_changes_do_not_ensure_a_rejected_service() {
     let bench = bench();
     bench.cloud.ensure.lock().unwrap().push_back(Err(CloudError::Invalid("no UDP".into())));
     bench.cloud.update.lock().unwrap().push_back(Err(CloudError::NotFound("none".into())));
@@ -124,7 +128,7 @@ async fn a_service_that_the_cloud_refuses_and_has_nothing_for_is_not_ensured_by_
 }
 
 #[tokio::test(start_paused = true)]
-async fn while_a_service_cannot_be_understood_its_nodes_are_updated_as_it_was_before() {
+async fn an_invalid_service_gets_nodes_with_its_last_valid_spec() {
     let bench = bench();
     bench.has_node(plain_node("n1")).await;
     let open = with(&served("2"), &json!({"spec": {"loadBalancerSourceRanges": ["10.0.0.0/8"]}}));
@@ -138,7 +142,7 @@ async fn while_a_service_cannot_be_understood_its_nodes_are_updated_as_it_was_be
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_service_that_was_never_understood_has_no_nodes_updated() {
+async fn a_service_that_was_never_valid_gets_no_node_updates() {
     let bench = bench();
     bench.has(invalid("2")).await;
     bench.has_node(plain_node("n1")).await;
@@ -146,7 +150,7 @@ async fn a_service_that_was_never_understood_has_no_nodes_updated() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn updates_of_nodes_are_computed_on_two_threads_at_a_time() {
+async fn node_updates_are_computed_on_two_threads_at_a_time() {
     let names = ["web", "other"].map(|name| served_as(name, &json!({})));
     let bench = bench_where(ServiceOptions::default(), &[plain_node("n1")], &names);
     while bench.cloud.calls().len() < 2 {
@@ -157,12 +161,12 @@ async fn updates_of_nodes_are_computed_on_two_threads_at_a_time() {
     assert!(meeting.took_place().await, "{:?}", bench.calls());
 }
 
-/// A service of this name that is served.
+/// Returns a Service with this name that has a load balancer.
 fn served_as(name: &str, change: &Value) -> Service {
     with(&with(&served("2"), &json!({"metadata": {"name": name, "uid": format!("uid-{name}")}})), change)
 }
 
-/// Services that are served with node n1, as after a start.
+/// Creates a controller with these Services, which have a load balancer with node n1, as after a start.
 async fn serving(options: ServiceOptions, services: &[Service]) -> Bench {
     let bench = bench_where(options, &[plain_node("n1")], services);
     sleep(Duration::from_secs(10)).await;
@@ -175,8 +179,9 @@ fn sorted(mut calls: Vec<String>) -> Vec<String> {
     calls
 }
 
+// Holds: S-46
 #[tokio::test(start_paused = true)]
-async fn s46_a_pass_updates_each_load_balancer_once_and_nothing_else() {
+async fn a_pass_updates_each_load_balancer_once_and_nothing_else() {
     let (lb, other) = (json!({}), json!({"spec": {"type": "NodePort"}, "metadata": {"finalizers": null}}));
     for (kinds, updates) in [
         (vec![], 0),
@@ -202,8 +207,9 @@ async fn s46_a_pass_updates_each_load_balancer_once_and_nothing_else() {
     }
 }
 
+// Holds: S-45, S-47, S-48, S-55, S-58, S-59
 #[tokio::test(start_paused = true)]
-async fn s45_s47_s48_s55_s58_s59_changes_of_a_node_and_the_calls_they_cost() {
+async fn only_relevant_node_changes_update_load_balancers() {
     let ready = |status: &str| json!({"status": {"conditions": [{"type": "Ready", "status": status}]}});
     let taint = |key: &str| json!({"spec": {"taints": [{"key": key, "effect": "NoSchedule"}]}});
     let excluded = json!({"metadata": {"labels": {"node.kubernetes.io/exclude-from-external-load-balancers": "true"}}});
@@ -234,8 +240,9 @@ async fn s45_s47_s48_s55_s58_s59_changes_of_a_node_and_the_calls_they_cost() {
     }
 }
 
+// Holds: S-48
 #[tokio::test(start_paused = true)]
-async fn s48_a_set_that_grows_is_one_call_for_each_service_and_step() {
+async fn a_growing_node_set_is_one_call_per_service_and_step() {
     let names = ["a", "b", "c", "d"];
     let bench = serving(ServiceOptions::default(), &names.map(|name| served_as(name, &json!({})))).await;
     for (added, all) in [(vec!["n2"], "n1,n2"), (vec!["n3", "n4"], "n1,n2,n3,n4")] {
@@ -251,8 +258,9 @@ async fn s48_a_set_that_grows_is_one_call_for_each_service_and_step() {
     assert_eq!(passes, ["service_controller_nodesync_latency_seconds_count 3"], "the first found nothing to do");
 }
 
+// Holds: S-22
 #[tokio::test(start_paused = true)]
-async fn s22_nodes_of_a_call_that_failed_are_not_sent_again_by_a_pass() {
+async fn a_pass_does_not_resend_the_nodes_of_a_failed_call() {
     let bench = bench();
     bench.has_node(plain_node("n1")).await;
     bench.cloud.ensure.lock().unwrap().push_back(Err(CloudError::Unavailable("down".into())));
@@ -262,8 +270,9 @@ async fn s22_nodes_of_a_call_that_failed_are_not_sent_again_by_a_pass() {
     assert_eq!(bench.calls(), ["ensure web n1"]);
 }
 
+// Holds: S-03, S-46
 #[tokio::test(start_paused = true)]
-async fn s03_s46_within_a_pass_updates_are_parallel_and_bounded() {
+async fn within_a_pass_updates_are_parallel_and_bounded() {
     let services: Vec<_> = (0..10).map(|n| served_as(&format!("s{n}"), &json!({}))).collect();
     let bench = serving(ServiceOptions { concurrent_syncs: 4, ..ServiceOptions::default() }, &services).await;
     let gate = Arc::new(tokio::sync::Semaphore::new(0));
@@ -276,13 +285,14 @@ async fn s03_s46_within_a_pass_updates_are_parallel_and_bounded() {
     gate.add_permits(100);
     wait().await;
     let calls = bench.calls();
-    // Those whose turn came late have got both new nodes at once.
+    // Those that were updated late got both new nodes at once.
     assert_eq!(calls.iter().filter(|call| call.ends_with("n1,n2,n3")).count(), 10);
     assert_eq!(calls.len(), 10);
 }
 
+// Holds: S-53
 #[tokio::test(start_paused = true)]
-async fn s53_a_slow_pass_does_not_undo_what_was_ensured_meanwhile() {
+async fn a_slow_pass_does_not_undo_a_concurrent_ensure() {
     let services = [served_as("a", &json!({})), served_as("b", &json!({}))];
     let bench = serving(ServiceOptions { concurrent_syncs: 1, ..ServiceOptions::default() }, &services).await;
     let gate = Arc::new(tokio::sync::Semaphore::new(0));
@@ -299,7 +309,7 @@ async fn s53_a_slow_pass_does_not_undo_what_was_ensured_meanwhile() {
     assert_eq!(bench.calls(), [format!("update {slow} n1,n2,n3")]);
 }
 
-fn labelled(name: &str, version: &str, labels: &Value) -> Node {
+fn labeled(name: &str, version: &str, labels: &Value) -> Node {
     with(&plain_node(name), &json!({"metadata": {"resourceVersion": version, "labels": labels}}))
 }
 
@@ -312,34 +322,34 @@ fn choosing(version: &str, selector: &str) -> Service {
 #[tokio::test(start_paused = true)]
 async fn a_service_chooses_its_nodes_by_a_selector() {
     let edge = json!({"pool": "edge"});
-    let nodes = [labelled("n1", "1", &edge), labelled("n2", "1", &json!({"pool": "web"}))];
+    let nodes = [labeled("n1", "1", &edge), labeled("n2", "1", &json!({"pool": "web"}))];
     let services = [choosing("1", "pool=edge"), served_as("all", &json!({}))];
     let bench = bench_where(ServiceOptions::default(), &nodes, &services);
     wait().await;
     assert_eq!(sorted(bench.calls()), ["ensure all n1,n2", "ensure web n1"]);
     // A node gets the label, and another one loses it.
-    bench.has_node(labelled("n2", "2", &edge)).await;
+    bench.has_node(labeled("n2", "2", &edge)).await;
     assert_eq!(bench.calls(), ["update web n1,n2"]);
-    bench.has_node(labelled("n1", "2", &json!({"pool": "db"}))).await;
+    bench.has_node(labeled("n1", "2", &json!({"pool": "db"}))).await;
     assert_eq!(bench.calls(), ["update web n2"]);
-    // A label that nobody asks for does not matter.
-    bench.has_node(labelled("n1", "3", &json!({"pool": "db", "x": "y"}))).await;
+    // A label that no selector uses does not matter.
+    bench.has_node(labeled("n1", "3", &json!({"pool": "db", "x": "y"}))).await;
     assert_eq!(bench.calls(), Vec::<String>::new());
-    // The service chooses otherwise.
+    // The selector of the Service changes.
     bench.has(choosing("2", "!gpu")).await;
     assert_eq!(bench.calls(), ["ensure web n1,n2"]);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_selector_that_is_none_is_told_and_changes_nothing() {
+async fn an_invalid_selector_gets_an_event_and_keeps_the_settings() {
     let bench = bench();
     bench.serves().await;
     bench.has(choosing("3", "pool in edge")).await;
     assert_eq!(bench.calls(), Vec::<String>::new());
     let (reason, message) = bench.events().pop().unwrap();
     assert_eq!(reason, "SyncLoadBalancerFailed");
-    assert!(message.contains("node-selector: \"pool in edge\" is no label requirement"), "{message}");
-    // Its load balancer goes on as it was, new nodes included.
+    assert!(message.contains("node-selector: \"pool in edge\" is not a valid label requirement"), "{message}");
+    // Its load balancer keeps its settings, but gets new nodes.
     bench.has_node(plain_node("n2")).await;
     assert_eq!(bench.calls(), ["update web n1,n2"]);
     bench.has(choosing("4", "kubernetes.io/hostname in (n2)")).await;
@@ -347,7 +357,7 @@ async fn a_selector_that_is_none_is_told_and_changes_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_cordoned_node_leaves_only_where_that_is_asked_for_and_comes_back() {
+async fn a_cordoned_node_is_removed_by_rule_and_added_again_later() {
     let nodes = NodeRules { exclude_unschedulable: true, exclude_control_plane: true };
     let bench = serving(ServiceOptions { nodes, ..ServiceOptions::default() }, &[served("2")]).await;
     bench.has_node(plain_node("n2")).await;
@@ -359,12 +369,12 @@ async fn a_cordoned_node_leaves_only_where_that_is_asked_for_and_comes_back() {
     bench.has_node(with(&plain_node("n2"), &version("3"))).await;
     assert_eq!(bench.calls(), ["update web n1,n2"]);
     let master = json!({"node-role.kubernetes.io/control-plane": ""});
-    bench.has_node(labelled("master", "1", &master)).await;
+    bench.has_node(labeled("master", "1", &master)).await;
     assert_eq!(bench.calls(), Vec::<String>::new());
 }
 
-/// Errors with which the cloud answers each `ensure` from now on.
-fn fails_for_ever(bench: &Bench, error: &CloudError) {
+/// Makes each call of `ensure` fail with this error from now on.
+fn fails_forever(bench: &Bench, error: &CloudError) {
     bench.cloud.ensure.lock().unwrap().extend(std::iter::repeat_n(Err(error.clone()), 10_000));
 }
 
@@ -374,11 +384,11 @@ fn with_nodes(calls: &[String], nodes: &str) -> bool {
 
 // Holds: S-16, S-46, S-47, S-48, S-49
 #[tokio::test(start_paused = true)]
-async fn nodes_reach_a_load_balancer_whose_service_fails_for_ever() {
+async fn nodes_are_updated_while_a_service_keeps_failing() {
     for error in crate::testing::every_error() {
         let bench = bench();
         bench.serves().await;
-        fails_for_ever(&bench, &error);
+        fails_forever(&bench, &error);
         bench.has(changed(&served("3"), "3")).await;
         for round in 0..2 {
             let (one, both) = (format!("n1,x{round}"), "n1".to_owned());
@@ -399,11 +409,11 @@ async fn nodes_reach_a_load_balancer_whose_service_fails_for_ever() {
 
 // Holds: S-16, S-46
 #[tokio::test(start_paused = true)]
-async fn nodes_reach_a_load_balancer_that_could_never_be_made() {
+async fn nodes_are_sent_although_ensure_has_never_succeeded() {
     for error in crate::testing::every_error() {
         let bench = bench();
         bench.has_node(plain_node("n1")).await;
-        fails_for_ever(&bench, &error);
+        fails_forever(&bench, &error);
         bench.has(service("web")).await;
         sleep(Duration::from_secs(600)).await;
         bench.calls();
@@ -415,12 +425,12 @@ async fn nodes_reach_a_load_balancer_that_could_never_be_made() {
 
 // Holds: S-16, S-46
 #[tokio::test(start_paused = true)]
-async fn nodes_that_came_with_a_failed_try_reach_the_load_balancer() {
+async fn nodes_of_a_failed_ensure_are_sent_by_an_update() {
     for error in crate::testing::every_error() {
         let bench = bench();
         bench.serves().await;
-        fails_for_ever(&bench, &error);
-        // Both at once: the try to ensure is the first to know of the node.
+        fails_forever(&bench, &error);
+        // Both at once: the attempt to ensure is the first call with the new node.
         bench.controller.shared.nodes.apply(plain_node("n2"));
         bench.controller.services.apply(changed(&served("3"), "3"));
         sleep(Duration::from_secs(2)).await;
@@ -436,10 +446,10 @@ async fn nodes_that_came_with_a_failed_try_reach_the_load_balancer() {
 
 // Holds: S-16, S-47, S-51
 #[tokio::test(start_paused = true)]
-async fn nodes_that_did_not_arrive_are_sent_again_though_ensure_fails() {
+async fn a_failed_node_update_is_retried_even_if_ensure_fails() {
     let bench = bench();
     bench.serves().await;
-    fails_for_ever(&bench, &CloudError::Denied("no certificate".into()));
+    fails_forever(&bench, &CloudError::Denied("no certificate".into()));
     bench.has(changed(&served("3"), "3")).await;
     (0..3).for_each(|_| bench.cloud.update.lock().unwrap().push_back(Err(CloudError::Unavailable("down".into()))));
     bench.calls();
@@ -452,10 +462,10 @@ async fn nodes_that_did_not_arrive_are_sent_again_though_ensure_fails() {
 
 // Holds: S-16
 #[tokio::test(start_paused = true)]
-async fn after_a_start_in_a_brown_out_nodes_reach_each_load_balancer() {
+async fn nodes_reach_all_load_balancers_after_a_start_in_an_outage() {
     let services: Vec<_> = (0..50).map(|n| served_as(&format!("s{n}"), &json!({}))).collect();
     let bench = bench_where(ServiceOptions::default(), &[plain_node("n1")], &services);
-    fails_for_ever(&bench, &CloudError::Unavailable("down".into()));
+    fails_forever(&bench, &CloudError::Unavailable("down".into()));
     sleep(Duration::from_secs(120)).await;
     bench.calls();
     bench.controller.shared.nodes.apply(plain_node("n2"));
@@ -467,10 +477,10 @@ async fn after_a_start_in_a_brown_out_nodes_reach_each_load_balancer() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_load_balancer_that_vanished_is_not_made_in_a_loop() {
+async fn a_vanished_load_balancer_is_not_recreated_in_a_loop() {
     let bench = bench();
     bench.serves().await;
-    fails_for_ever(&bench, &CloudError::NotFound("no such network".into()));
+    fails_forever(&bench, &CloudError::NotFound("no such network".into()));
     bench.has(changed(&served("3"), "3")).await;
     bench.calls();
     bench.cloud.update.lock().unwrap().extend(std::iter::repeat_n(Err(CloudError::NotFound("none".into())), 100));
@@ -482,7 +492,7 @@ async fn a_load_balancer_that_vanished_is_not_made_in_a_loop() {
 
 // Holds: S-46
 #[tokio::test(start_paused = true)]
-async fn a_slow_load_balancer_holds_up_no_other() {
+async fn a_slow_load_balancer_delays_no_other() {
     let services: Vec<_> = (0..5).map(|n| served_as(&format!("s{n}"), &json!({}))).collect();
     let bench = serving(ServiceOptions { concurrent_syncs: 2, ..ServiceOptions::default() }, &services).await;
     let gate = Arc::new(tokio::sync::Semaphore::new(0));
@@ -494,7 +504,7 @@ async fn a_slow_load_balancer_holds_up_no_other() {
         for other in ["s0", "s1", "s2", "s4"] {
             assert!(calls.contains(&format!("update {other} {all}")), "{other} {all}: {calls:?}");
         }
-        // What changes about the slow one itself waits for it, and holds up nobody either.
+        // Changes of the slow Service itself wait for it, and do not delay others either.
         bench.has(changed(&served_as("s3", &json!({})), &format!("8{all}"))).await;
         assert_eq!(bench.calls(), Vec::<String>::new());
     }
@@ -506,7 +516,7 @@ async fn a_slow_load_balancer_holds_up_no_other() {
 
 // Holds: S-14
 #[tokio::test(start_paused = true)]
-async fn after_a_start_each_load_balancer_is_told_its_nodes_at_once() {
+async fn after_a_start_all_load_balancers_get_their_nodes_at_once() {
     let services: Vec<_> = (0..100).map(|n| served_as(&format!("s{n}"), &json!({}))).collect();
     let bench = bench_where(ServiceOptions::default(), &[plain_node("n1")], &services);
     sleep(Duration::from_secs(2)).await;
@@ -527,7 +537,7 @@ async fn after_a_start_without_nodes_load_balancers_lose_theirs() {
     sleep(Duration::from_secs(2)).await;
     let calls = bench.calls();
     assert!((0..10).all(|n| calls.iter().any(|call| call.ends_with(&format!(" s{n} ")))), "{calls:?}");
-    // Checks say nothing of what has not changed.
+    // Checks do not report what has not changed.
     sleep(Duration::from_secs(7200)).await;
     assert_eq!(bench.api.requests().len(), 0, "{:?}", bench.events());
 }

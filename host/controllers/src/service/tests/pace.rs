@@ -1,4 +1,4 @@
-//! After a start, and from time to time.
+//! Tests of checks after a start and periodically.
 
 use super::*;
 
@@ -15,8 +15,9 @@ fn restarted(services: usize) -> Bench {
     bench_where(ServiceOptions::default(), &[plain_node("n1")], &services)
 }
 
+// Holds: S-14, S-29
 #[tokio::test(start_paused = true)]
-async fn s14_s29_after_a_restart_a_thousand_served_services_are_checked_one_a_second_and_nothing_is_written() {
+async fn after_a_restart_one_service_is_checked_per_second() {
     let bench = restarted(1000);
     bench.cloud.ensure_takes(Duration::from_millis(500));
     sleep(Duration::from_secs(300)).await;
@@ -27,8 +28,9 @@ async fn s14_s29_after_a_restart_a_thousand_served_services_are_checked_one_a_se
     assert_eq!(bench.api.requests().len(), 0, "neither patches nor events");
 }
 
+// Holds: S-14
 #[tokio::test(start_paused = true)]
-async fn s14_more_services_than_seconds_in_the_period_are_all_checked_within_it() {
+async fn checks_speed_up_to_fit_all_services_into_the_period() {
     let services: Vec<_> = (0..600).map(numbered).collect();
     let options = ServiceOptions { check_period: Some(Duration::from_secs(60)), ..ServiceOptions::default() };
     let bench = bench_where(options, &[plain_node("n1")], &services);
@@ -40,7 +42,7 @@ async fn s14_more_services_than_seconds_in_the_period_are_all_checked_within_it(
 }
 
 #[tokio::test(start_paused = true)]
-async fn real_changes_do_not_wait_behind_checks_also_in_a_slow_cloud() {
+async fn changes_do_not_wait_for_checks_even_in_a_slow_cloud() {
     let bench = restarted(1000);
     bench.cloud.ensure_takes(Duration::from_secs(60));
     sleep(Duration::from_secs(20)).await;
@@ -52,7 +54,7 @@ async fn real_changes_do_not_wait_behind_checks_also_in_a_slow_cloud() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_change_of_nodes_reaches_load_balancers_whose_check_has_not_come_yet() {
+async fn node_changes_reach_load_balancers_not_checked_yet() {
     let bench = restarted(40);
     sleep(Duration::from_secs(2)).await;
     let checked = ensured(&bench);
@@ -61,12 +63,12 @@ async fn a_change_of_nodes_reaches_load_balancers_whose_check_has_not_come_yet()
     let calls = bench.calls();
     let updates = calls.iter().filter(|call| call.starts_with("update web-")).count();
     assert!(calls.iter().all(|call| call.ends_with(" n1,n2")), "{calls:?}");
-    // A check that came in the meantime has told the new node too.
+    // A check that ran in the meantime has sent the new node too.
     assert!(updates >= 39 && calls.len() == 40, "{checked} were checked before: {calls:?}");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_service_that_goes_before_its_check_loses_its_load_balancer() {
+async fn a_service_deleted_before_its_check_loses_its_load_balancer() {
     let bench = restarted(40);
     wait().await;
     bench.calls();
@@ -82,7 +84,7 @@ async fn a_service_that_goes_before_its_check_loses_its_load_balancer() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_check_that_fails_stays_behind_changes_and_is_tried_again() {
+async fn a_failed_check_is_retried_as_a_check() {
     let bench = restarted(1);
     bench.cloud.ensure.lock().unwrap().push_back(Err(CloudError::Unavailable("down".into())));
     sleep(Duration::from_secs(4)).await;
@@ -94,7 +96,7 @@ async fn a_check_that_fails_stays_behind_changes_and_is_tried_again() {
 
 // Holds: S-05, S-12, OPS-29
 #[tokio::test(start_paused = true)]
-async fn what_drifted_in_the_cloud_is_mended_by_the_next_check() {
+async fn drift_in_the_cloud_is_fixed_by_the_next_check() {
     let bench = bench();
     bench.serves().await;
     let before = bench.api.requests().len();
@@ -112,8 +114,9 @@ async fn what_drifted_in_the_cloud_is_mended_by_the_next_check() {
     assert_eq!(bench.reasons().last().unwrap(), "EnsuredLoadBalancer");
 }
 
+// Holds: S-05
 #[tokio::test(start_paused = true)]
-async fn s05_without_a_period_there_is_no_check() {
+async fn without_a_period_there_is_no_check() {
     let bench = bench_with(ServiceOptions { check_period: None, ..ServiceOptions::default() });
     bench.serves().await;
     sleep(Duration::from_secs(3 * 3600)).await;
@@ -121,7 +124,7 @@ async fn s05_without_a_period_there_is_no_check() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn with_a_new_plugin_what_failed_goes_before_what_is_well() {
+async fn a_new_plugin_checks_failed_services_first() {
     let bench = restarted(100);
     sleep(Duration::from_secs(120)).await;
     bench.cloud.ensure.lock().unwrap().push_back(Err(CloudError::Invalid("no UDP".into())));
@@ -136,7 +139,7 @@ async fn with_a_new_plugin_what_failed_goes_before_what_is_well() {
 
 // Holds: S-39
 #[tokio::test(start_paused = true)]
-async fn a_check_that_fails_does_not_wait_behind_all_others() {
+async fn a_failed_check_is_retried_on_time_before_other_checks() {
     for error in [CloudError::InProgress(retry_after(10)), CloudError::Throttled(retry_after(10))] {
         let bench = restarted(1000);
         bench.cloud.ensure.lock().unwrap().push_back(Err(error.clone()));
@@ -151,7 +154,7 @@ async fn a_check_that_fails_does_not_wait_behind_all_others() {
 
 // Holds: S-21, S-29
 #[tokio::test(start_paused = true)]
-async fn that_there_are_no_nodes_is_told_once_for_each_change() {
+async fn missing_nodes_get_one_event_per_change() {
     let bench = bench();
     bench.cloud.ensure.lock().unwrap().push_back(Err(CloudError::InProgress(retry_after(10))));
     bench.cloud.ensure.lock().unwrap().push_back(Err(CloudError::Denied("no key".into())));
@@ -170,7 +173,7 @@ fn ensured_web(bench: &Bench) -> usize {
 
 // Holds: OPS-62, OPS-63
 #[tokio::test(start_paused = true)]
-async fn work_that_does_not_end_is_told_and_counted() {
+async fn a_long_operation_gets_events_and_is_counted() {
     let bench = bench();
     bench.has_node(plain_node("n1")).await;
     let at_it = || Err(CloudError::InProgress(retry_after(30)));
@@ -181,7 +184,7 @@ async fn work_that_does_not_end_is_told_and_counted() {
     sleep(Duration::from_secs(20)).await;
     let (reason, message) = bench.events().pop().unwrap();
     assert_eq!(reason, "StillInProgress");
-    assert!(message.starts_with("The cloud has been at work on the load balancer for 10 minutes"), "{message}");
+    assert!(message.starts_with("An operation on the load balancer has been in progress for 10 minutes"), "{message}");
     let long = || bench.metric("skydock_long_in_progress{controller=\"service\"}");
     assert_eq!(long(), ["skydock_long_in_progress{controller=\"service\"} 1"]);
     sleep(Duration::from_secs(3600)).await;

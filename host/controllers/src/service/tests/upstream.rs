@@ -1,9 +1,10 @@
-//! What upstream's own tests assert of the whole controller.
+//! The assertions of upstream's own tests of the whole controller.
 
 use super::*;
 
+// Holds: S-06, S-13, S-20, S-30
 #[tokio::test(start_paused = true)]
-async fn s06_s13_s20_s30_upstreams_cases_of_one_sync() {
+async fn upstreams_cases_of_one_sync() {
     let (finalizer, deleting) = (
         json!({"metadata": {"finalizers": [FINALIZER]}}),
         json!({"metadata": {"finalizers": [FINALIZER], "deletionTimestamp": "2026-01-01T00:00:00Z"}}),
@@ -29,8 +30,9 @@ async fn s06_s13_s20_s30_upstreams_cases_of_one_sync() {
     }
 }
 
+// Holds: S-27, S-28, S-35
 #[tokio::test(start_paused = true)]
-async fn s27_s28_s35_the_status_is_written_only_if_it_is_another() {
+async fn the_status_is_written_only_if_it_differs() {
     let none = LoadBalancerStatus::default();
     let some = LoadBalancerStatus { ingress: vec![Ingress { ip: Some("192.0.2.1".into()), ..Ingress::default() }] };
     let without = with(&served("2"), &json!({"status": null}));
@@ -50,9 +52,9 @@ async fn s27_s28_s35_the_status_is_written_only_if_it_is_another() {
     }
 }
 
-/// The answer goes back to what it was before the cache has shown what was written.
+/// The cloud returns the original status before the cache contains the one that was written.
 #[tokio::test(start_paused = true)]
-async fn a_status_is_compared_with_what_was_written_last() {
+async fn a_status_is_compared_with_the_last_written_one() {
     let bench = bench();
     bench.serves().await;
     bench.api.forget();
@@ -67,7 +69,7 @@ async fn a_status_is_compared_with_what_was_written_last() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_status_that_the_cache_does_not_show_yet_is_emptied_too() {
+async fn a_status_missing_from_the_cache_is_cleared_too() {
     let bench = bench();
     bench.has_node(plain_node("n1")).await;
     bench.has(service("web")).await;
@@ -78,8 +80,9 @@ async fn a_status_that_the_cache_does_not_show_yet_is_emptied_too() {
     assert!(bench.api.requests().iter().any(|request| request.body["status"] == emptied), "{:?}", bench.api.calls());
 }
 
+// Holds: S-02
 #[tokio::test(start_paused = true)]
-async fn s02_there_are_two_queues_with_upstreams_names() {
+async fn there_are_two_queues_with_upstreams_names() {
     let bench = bench();
     bench.serves().await;
     for name in ["service", "node"] {
@@ -88,8 +91,9 @@ async fn s02_there_are_two_queues_with_upstreams_names() {
     }
 }
 
+// Holds: S-03
 #[tokio::test(start_paused = true)]
-async fn s03_no_more_services_are_worked_on_at_once_than_was_asked() {
+async fn concurrent_syncs_are_limited_as_configured() {
     let bench = bench();
     bench.cloud.ensure_takes(Duration::from_secs(1));
     for n in 0..10 {
@@ -104,8 +108,9 @@ async fn s03_no_more_services_are_worked_on_at_once_than_was_asked() {
     assert_eq!(bench.calls().len(), 2);
 }
 
+// Holds: S-07, S-08
 #[tokio::test(start_paused = true)]
-async fn s07_s08_what_is_new_is_looked_at_and_later_only_what_matters() {
+async fn new_services_are_synced_and_later_only_relevant_changes() {
     let bench = bench();
     bench.has_node(plain_node("n1")).await;
     bench.has(service("web")).await;
@@ -116,7 +121,7 @@ async fn s07_s08_what_is_new_is_looked_at_and_later_only_what_matters() {
     assert_eq!(bench.calls(), ["ensure web n1"]);
     bench.has(deleted("4")).await;
     assert_eq!(bench.calls(), ["get web", "delete web uid-web"]);
-    // Nobody has seen this one before it had to go.
+    // This one is being deleted when it is first seen.
     let leaving = json!({"metadata": {"name": "old", "uid": "uid-old"}});
     bench.has(with(&deleted("1"), &leaving)).await;
     assert_eq!(bench.calls(), ["get old", "delete old uid-old"]);
@@ -126,8 +131,9 @@ fn of_class(version: &str, class: &str) -> Service {
     with(&served(version), &json!({"spec": {"loadBalancerClass": class}}))
 }
 
+// Holds: S-37
 #[tokio::test(start_paused = true)]
-async fn s37_a_service_that_gets_the_class_of_another_implementation_loses_its_load_balancer() {
+async fn a_service_given_a_foreign_class_loses_its_load_balancer() {
     let bench = bench();
     bench.serves().await;
     bench.has(of_class("3", "x.io/y")).await;
@@ -136,7 +142,7 @@ async fn s37_a_service_that_gets_the_class_of_another_implementation_loses_its_l
 }
 
 #[tokio::test(start_paused = true)]
-async fn named_classes_are_served_and_others_are_left_to_their_implementations() {
+async fn only_services_of_served_classes_are_handled() {
     let finalizer_only = json!({"status": null});
     for (unnamed, class, served) in [
         (true, None, true),
@@ -151,14 +157,14 @@ async fn named_classes_are_served_and_others_are_left_to_their_implementations()
         let service = class.map_or_else(|| super::served("2"), |class| of_class("2", class));
         bench.has(with(&service, &finalizer_only)).await;
         assert_eq!(bench.calls().len(), usize::from(served), "{class:?}, unnamed {unnamed}");
-        // Others clean up after their own.
+        // Other implementations clean up after themselves.
         let leaving = json!({"metadata": {"resourceVersion": "3", "deletionTimestamp": "2026-01-01T00:00:00Z"}});
         bench.has(with(&service, &leaving)).await;
         assert_eq!(bench.calls().is_empty(), !served, "{class:?}, unnamed {unnamed}");
     }
 }
 
-/// A host that serves these classes, started anew on this service.
+/// Starts a controller that serves these classes, with this existing Service.
 async fn restarted_for(named: &[&str], unnamed: bool, service: &Service) -> Bench {
     let classes = Classes { named: named.iter().map(|class| (*class).into()).collect(), unnamed };
     let options = ServiceOptions { classes, ..ServiceOptions::default() };
@@ -178,7 +184,7 @@ async fn a_named_class_is_cleaned_up_after_a_type_change_and_restart() {
     let expected = json!({"metadata": {"uid": "uid-web", "finalizers": [FINALIZER], "annotations": note}});
     assert_eq!(first.body, expected, "with the finalizer, so that there is never the one without the other");
 
-    // The API server drops the class with the type.
+    // The API server drops the class when the type changes.
     let dropped = with(&served("3"), &json!({"metadata": {"annotations": note}, "spec": {"type": "ClusterIP"}}));
     for (named, unnamed, calls) in [
         (&["a.io/x"][..], false, &["get web", "delete web uid-web"][..]),
@@ -211,7 +217,7 @@ async fn a_class_that_moves_to_another_host_keeps_its_finalizer() {
     assert_eq!(new.api.calls(), Vec::<String>::new(), "the note of the host before stays until that has cleaned up");
     let old = restarted_for(&["a.io/x"], false, &moved).await;
     assert_eq!(old.calls(), ["get web", "delete web uid-web"]);
-    // What the old one took away is written again by the new one.
+    // The new host restores what the old one has removed.
     let taken = with(&of_class("4", "a.io/y"), &json!({"metadata": {"finalizers": null}}));
     new.has(taken).await;
     assert_eq!(new.calls(), ["ensure web n1"]);

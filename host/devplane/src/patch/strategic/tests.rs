@@ -9,7 +9,7 @@ fn merged(schema: &Object, mut original: Value, patch: &Value) -> Value {
 }
 
 #[test]
-fn patches_merge_as_those_of_kubernetes() {
+fn patches_merge_as_in_kubernetes() {
     let cases = [
         (
             "maps merge, and null removes",
@@ -102,7 +102,7 @@ fn patches_merge_as_those_of_kubernetes() {
 }
 
 #[test]
-fn service_ports_merge_by_port_as_upstream_does_even_across_protocols() {
+fn service_ports_merge_by_port_even_across_protocols() {
     let original = json!({"spec": {"ports": [{"port": 53, "protocol": "TCP", "nodePort": 30000}, {"port": 80}]}});
     let patch = json!({"spec": {"ports": [{"port": 53, "name": "dns"}], "$setElementOrder/ports": [{"port": 80}, {"port": 53}]}});
     let expected =
@@ -121,7 +121,7 @@ fn load_balancer_ingress_is_replaced_as_a_whole() {
 }
 
 #[test]
-fn patches_that_make_no_sense_are_refused() {
+fn rejects_malformed_patches() {
     for (patch, expected) in [
         (json!({"status": {"conditions": [{"status": "True"}]}}), "merge key \"type\""),
         (json!({"status": {"conditions": ["x"]}}), "must be an object"),
@@ -137,7 +137,7 @@ fn patches_that_make_no_sense_are_refused() {
 }
 
 #[test]
-fn a_list_that_meets_none_is_taken_as_it_is() {
+fn a_list_patched_onto_none_is_kept_unchanged() {
     let addresses =
         json!([{"type": "InternalIP", "address": "10.0.0.1"}, {"type": "InternalIP", "address": "fd00::1"}]);
     let patched = merged(&NODE, json!({"status": {}}), &json!({"status": {"addresses": addresses}}));

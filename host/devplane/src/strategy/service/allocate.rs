@@ -1,4 +1,4 @@
-//! Cluster IPs and node ports. What is free is seen from the Services that exist: there is no second book to keep.
+//! Cluster IPs and node ports. What is free is derived from the existing Services, without separate records.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -17,17 +17,17 @@ use crate::{
     store::Store,
 };
 
-/// 10.96.0.0/16, as kubeadm has it (it takes a /12), without its first address, the `kubernetes` Service's, and its ends.
+/// 10.96.0.0/16, as in kubeadm (which uses a /12), without the address of the `kubernetes` Service and without the ends of the range.
 const CLUSTER_IPS: RangeInclusive<u32> = u32::from_be_bytes([10, 96, 0, 2])..=u32::from_be_bytes([10, 96, 255, 254]);
 
-/// `--service-node-port-range`'s default.
+/// Default of `--service-node-port-range`.
 const NODE_PORTS: RangeInclusive<i64> = 30_000..=32_767;
 
-/// How many of the lowest addresses and ports are left to those who ask for a certain one, as long as there are others.
+/// Number of the lowest addresses and ports that are reserved for Services that request a specific one, while others are free.
 const STATIC_IPS: u32 = 256;
 const STATIC_PORTS: i64 = 86;
 
-/// Any value that is not used: one behind the lowest ones if possible.
+/// Returns an unused value, preferably one after the `lowest` ones.
 fn any_free<T>(all: RangeInclusive<T>, lowest: T, used: impl Fn(T) -> bool) -> Option<T>
 where
     T: Copy + SampleUniform + PartialOrd + Add<Output = T>,
@@ -39,7 +39,7 @@ where
     (from..=last).chain(dynamic..=from).chain(first..=dynamic).find(|value| !used(*value))
 }
 
-/// Gives a Service what it needs and does not have, and checks what it asks for.
+/// Allocates what a Service needs and does not have, and checks what it requests.
 pub(super) fn allocate(value: &mut Value, store: &Store) -> Vec<Cause> {
     let me = (object::namespace(value).to_owned(), object::name(value).to_owned());
     let others: Vec<&Value> = store
@@ -58,7 +58,7 @@ fn cluster_ip(value: &mut Value, others: &[&Value]) -> Vec<Cause> {
     }
     let families = strings(value, "/spec/ipFamilies");
     if let Some(index) = families.iter().position(|family| *family != "IPv4") {
-        // An address that is there already has a family of its own.
+        // If an address is given, the error is about that address.
         let given = ["", "None"].contains(&text(value, "/spec/clusterIP"));
         let field = if given { format!("spec.ipFamilies[{index}]") } else { format!("spec.clusterIPs[{index}]") };
         let family = families.get(index).copied().unwrap_or_default();
@@ -116,7 +116,7 @@ fn node_ports(value: &mut Value, others: &[&Value]) -> Vec<Cause> {
     }
     let mut used: BTreeSet<i64> = others.iter().flat_map(|other| Spec(other).node_ports()).collect();
     used.extend(others.iter().map(|other| number(&other["spec"], "healthCheckNodePort")));
-    // One port number may serve TCP and UDP of the same Service, hence the protocol.
+    // One port number may be used for both TCP and UDP of the same Service; therefore the protocol is part of the key.
     let mut asked: BTreeSet<(i64, &str)> = BTreeSet::new();
     let mut ask = |field: String, port: i64, protocol| {
         if port == 0 {
@@ -150,7 +150,7 @@ fn node_ports(value: &mut Value, others: &[&Value]) -> Vec<Cause> {
         Some(port) => drop(fields.insert(field.to_owned(), port.into())),
         None => full = true,
     };
-    // Ports of one number, mostly of two protocols, share a node port.
+    // Ports with the same number, usually with two protocols, share a node port.
     let mut shared: BTreeMap<i64, Value> = BTreeMap::new();
     for port in super::ports(value).filter(|_| allocates) {
         let number = port.get("port").and_then(Value::as_i64).unwrap_or_default();

@@ -38,7 +38,7 @@ fn updated(old: &Value, change: impl FnOnce(&mut Value)) -> (Value, Vec<String>)
 }
 
 #[test]
-fn a_load_balancer_gets_what_an_api_server_gives_it() {
+fn a_load_balancer_gets_the_defaults_of_an_api_server() {
     let value = good(&json!({"type": "LoadBalancer", "externalTrafficPolicy": "Local", "ports": [{"port": 80}]}));
     let spec = &value["spec"];
     let (ip, check, port) = (&spec["clusterIP"], &spec["healthCheckNodePort"], &spec["ports"][0]["nodePort"]);
@@ -57,7 +57,7 @@ fn a_load_balancer_gets_what_an_api_server_gives_it() {
 }
 
 #[test]
-fn other_types_get_only_what_they_need() {
+fn other_types_get_only_the_fields_they_need() {
     let cluster = good(&json!({"ports": [{"port": 80, "targetPort": "http"}]}));
     assert_eq!(cluster["spec"]["type"], "ClusterIP");
     assert!(
@@ -73,7 +73,7 @@ fn other_types_get_only_what_they_need() {
 }
 
 #[test]
-fn what_is_taken_is_not_given_twice() {
+fn cluster_ips_and_node_ports_are_not_allocated_twice() {
     let spec = json!({"type": "NodePort", "ports": [{"port": 80}]});
     let mut first = good(&spec);
     first["metadata"]["name"] = "first".into();
@@ -90,7 +90,7 @@ fn what_is_taken_is_not_given_twice() {
 }
 
 #[test]
-fn every_mistake_is_named() {
+fn every_validation_error_names_its_field() {
     for (spec, expected) in [
         (json!({}), "spec.ports"),
         (json!({"type": "Magic", "ports": [{"port": 80}]}), "spec.type"),
@@ -118,7 +118,7 @@ fn every_mistake_is_named() {
 }
 
 #[test]
-fn an_update_that_does_not_know_the_allocations_keeps_them() {
+fn an_update_without_allocations_keeps_them() {
     let old = good(&json!({"type": "LoadBalancer", "externalTrafficPolicy": "Local", "ports": [{"port": 80}]}));
     let plain = json!({"type": "LoadBalancer", "externalTrafficPolicy": "Local", "ports": [{"port": 80}]});
     let (value, causes) = updated(&old, |value| value["spec"] = plain);
@@ -127,7 +127,7 @@ fn an_update_that_does_not_know_the_allocations_keeps_them() {
 }
 
 #[test]
-fn a_service_that_is_no_longer_a_load_balancer_loses_all_that_belonged_to_it() {
+fn a_former_load_balancer_loses_its_fields_and_status() {
     let mut old = good(
         &json!({"type": "LoadBalancer", "externalTrafficPolicy": "Local", "loadBalancerClass": "a/b", "ports": [{"port": 80}]}),
     );
@@ -147,7 +147,7 @@ fn a_service_that_is_no_longer_a_load_balancer_loses_all_that_belonged_to_it() {
 }
 
 #[test]
-fn what_may_not_change_does_not() {
+fn immutable_fields_cannot_be_changed() {
     let old = good(
         &json!({"type": "LoadBalancer", "externalTrafficPolicy": "Local", "loadBalancerClass": "a", "ports": [{"port": 80}]}),
     );
@@ -168,7 +168,7 @@ fn what_may_not_change_does_not() {
 }
 
 #[test]
-fn a_status_is_for_load_balancers_and_gets_its_ip_mode() {
+fn a_status_needs_a_load_balancer_and_gets_an_ip_mode() {
     let mut value = good(&json!({"type": "LoadBalancer", "ports": [{"port": 80}]}));
     value["status"] = json!({"loadBalancer": {"ingress": [{"ip": "1.1.1.1"}, {"hostname": "a.example"}]}});
     assert!(update_status(&mut value).is_empty());

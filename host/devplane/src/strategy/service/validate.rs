@@ -1,4 +1,4 @@
-//! What is wrong with a Service.
+//! Validation of Services.
 
 use serde_json::Value;
 
@@ -116,7 +116,7 @@ fn ports(value: &Value, causes: &mut Vec<Cause>) {
     }
 }
 
-/// Ports that are the same but for their name get the same node port when they are new.
+/// Rejects new ports that differ only in their names, because they would get the same node port.
 pub(super) fn node_ports(value: &Value) -> Vec<Cause> {
     let ports = list(value, "/spec/ports");
     let identity = |port: &Value| (number(port, "port"), text(port, "/protocol").to_owned());
@@ -126,7 +126,7 @@ pub(super) fn node_ports(value: &Value) -> Vec<Cause> {
     again.map(|(index, port)| Cause::duplicate(format!("spec.ports[{index}].nodePort"), &port["nodePort"])).collect()
 }
 
-/// The fields that are for load balancers only.
+/// Checks the fields that only load balancers have.
 fn balancer(value: &Value, causes: &mut Vec<Cause>) {
     let spec = Spec(value);
     let only = "may only be used when `type` is 'LoadBalancer'";
@@ -153,7 +153,7 @@ fn balancer(value: &Value, causes: &mut Vec<Cause>) {
     }
 }
 
-/// What may not change.
+/// Checks the fields that must not change.
 pub(super) fn unchanged(value: &Value, old: &Value) -> Vec<Cause> {
     let (before, after) = (Spec(old), Spec(value));
     let mut causes = Vec::new();

@@ -12,7 +12,7 @@ fn read(yaml: &str) -> Result<Vec<Grant>, ConfigErrors> {
 }
 
 #[test]
-fn a_rule_needs_a_name_and_a_target_only() {
+fn a_rule_needs_only_a_name_and_a_target() {
     let grants = read("[{name: api, to: 'https://*.example.com:443'}]").unwrap();
     let [grant] = grants.as_slice() else { panic!("{grants:?}") };
     assert_eq!(grant.methods, METHODS);
@@ -61,17 +61,17 @@ fn every_field_of_a_rule_is_read() {
 }
 
 #[test]
-fn a_mistake_names_its_rule_its_field_and_what_to_do() {
+fn an_error_names_the_rule_the_field_and_the_fix() {
     let table = [
         ("name: API", "name", "lower-case"),
-        ("to: https://api.example.com", "to", "such as `:443`"),
+        ("to: https://api.example.com", "to", "for example `:443`"),
         ("to: 'http://169.254.169.254:80'", "to", "use a credential"),
-        ("methods: [CONNECT]", "methods", "none of GET"),
-        ("methods: [get]", "methods", "none of GET"),
+        ("methods: [CONNECT]", "methods", "one of GET"),
+        ("methods: [get]", "methods", "one of GET"),
         ("paths: [v3]", "paths", "starts with `/`"),
         ("paths: [/v3/../x]", "paths", "dot segment"),
-        ("actions: ['a b']", "actions", "no name of an action"),
-        ("reads: ['?']", "reads", "no name of an action"),
+        ("actions: ['a b']", "actions", "not a valid name of an action"),
+        ("reads: ['?']", "reads", "not a valid name of an action"),
         ("addresses: [10.0.0.0/33]", "addresses", "10.1.0.0/16"),
         ("addresses: [169.254.169.254/32]", "addresses", "cannot be opened"),
         ("credential: keystone", "credential", "under `credentials`"),
@@ -81,7 +81,7 @@ fn a_mistake_names_its_rule_its_field_and_what_to_do() {
         ("proxy: 'https://proxy:3128'", "proxy", "http://host:port"),
         ("proxy: 'http://user:pass@proxy:3128'", "proxy", "user and password"),
         ("limits: {connect: 61s}", "limits.connect", "to 60s"),
-        ("limits: {total: 0s}", "limits.total", "no duration"),
+        ("limits: {total: 0s}", "limits.total", "not a valid duration"),
         ("limits: {requestBody: 65MiB}", "limits.requestBody", "up to 64MiB"),
         ("limits: {concurrency: 0}", "limits.concurrency", "from 1 to 64"),
         ("limits: {rate: 0}", "limits.rate", "from 0.01"),
@@ -101,7 +101,7 @@ fn a_mistake_names_its_rule_its_field_and_what_to_do() {
 }
 
 #[test]
-fn all_mistakes_are_told_at_once() {
+fn all_errors_are_reported_at_once() {
     let errors = read("[{name: a, to: x}, {name: a, to: 'http://a.b:80', tls: {caFile: /ca}}]").unwrap_err();
     let fields: Vec<_> = errors.iter().map(ConfigError::field).collect();
     assert_eq!(fields, ["to", "name", "tls"]);
@@ -109,7 +109,7 @@ fn all_mistakes_are_told_at_once() {
 }
 
 #[test]
-fn fields_nobody_knows_are_refused() {
+fn rejects_unknown_fields() {
     for yaml in [
         "[{name: a, to: b, path: /v3}]",
         "[{name: a, to: b, limits: {conect: 5s}}]",
@@ -120,7 +120,7 @@ fn fields_nobody_knows_are_refused() {
 }
 
 #[test]
-fn what_may_not_be_meant_is_warned_of() {
+fn warns_about_rules_that_may_be_unintended() {
     let table = [
         ("[{name: a, to: 'https://a.b:443', addresses: [127.0.0.1/32]}]", "this machine"),
         ("[{name: a, to: 'https://a.b:443', addresses: [0.0.0.0/0]}]", "every private network"),
@@ -146,22 +146,33 @@ fn what_may_not_be_meant_is_warned_of() {
 }
 
 #[test]
-fn a_translator_has_a_length_that_is_known() {
+fn a_nat64_prefix_has_a_length_of_rfc_6052() {
     assert!(compile(&[], &BTreeMap::new(), &["2001:db8::/33".parse().unwrap()]).is_err());
     assert!(compile(&[], &BTreeMap::new(), &["2001:db8::/32".parse().unwrap()]).is_ok());
 }
 
 proptest::proptest! {
     #[test]
-    fn no_text_breaks_the_reader(to in ".{0,40}", path in ".{0,20}", action in ".{0,10}", size in ".{0,8}") {
+    fn compile_does_not_panic_on_any_text(to in ".{0,40}", path in ".{0,20}", action in ".{0,10}", size in ".{0,8}") {
         let rule = EgressRule { name: "a".into(), to, methods: vec![], paths: vec![path], actions: vec![action.clone()], reads: vec![action], addresses: vec![size.clone()], credential: None, guest_auth: crate::GuestAuth::Refused, tls: None, proxy: Some(size.clone()), limits: RuleLimits { connect: Some(size.clone()), request_body: Some(size), ..RuleLimits::default() } };
         let _ = compile(&[rule], &BTreeMap::new(), &[]);
     }
 
     #[test]
-    fn a_rule_that_is_read_is_written_and_read_again(label in "[a-z][a-z0-9]{0,8}", port in 1_u16.., wild: bool) {
+    fn any_rule_round_trips_through_text(label in "[a-z][a-z0-9]{0,8}", port in 1_u16.., wild: bool) {
         let text = format!("https://{}{label}.example.com:{port}", if wild { "*." } else { "" });
         let rule: Rule = text.parse().unwrap();
         proptest::prop_assert_eq!(rule.to_string(), text);
+    }
+}
+
+#[test]
+fn rejects_empty_lists_of_methods_paths_and_actions() {
+    for list in ["methods", "paths", "actions"] {
+        for empty in ["[]", "", "null"] {
+            let text = format!("[{{name: a, to: 'https://a.b:443', {list}: {empty}}}]");
+            let read: Result<Vec<EgressRule>, _> = serde_saphyr::from_str(&text);
+            assert!(read.is_err(), "{text}");
+        }
     }
 }

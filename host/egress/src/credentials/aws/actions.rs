@@ -1,10 +1,10 @@
-//! Actions whose answer is a secret, or which make an identity whose secret the guest would know.
+//! Actions that return a secret, or create an identity whose secret the plugin would know.
 
 use http::request::Parts;
 
 use crate::credentials::{encode::form_pairs, failure::Failure};
 
-/// Services that exist to hand out credentials.
+/// Services that only hand out credentials.
 const SERVICES: [&str; 12] = [
     "sts",
     "sso",
@@ -20,8 +20,8 @@ const SERVICES: [&str; 12] = [
     "oidc",
 ];
 
-/// Actions of other services, without regard to case.
-const ACTIONS: [&str; 44] = [
+/// Actions of any service, compared without regard to case.
+const ACTIONS: [&str; 48] = [
     // IAM
     "CreateAccessKey",
     "UpdateAccessKey",
@@ -39,7 +39,7 @@ const ACTIONS: [&str; 44] = [
     "CreateSAMLProvider",
     "CreateOpenIDConnectProvider",
     "UpdateAssumeRolePolicy",
-    // STS, under whatever service name it may come
+    // STS, whatever service name is used
     "AssumeRole",
     "AssumeRoleWithSAML",
     "AssumeRoleWithWebIdentity",
@@ -57,6 +57,10 @@ const ACTIONS: [&str; 44] = [
     "GetSecretValue",
     "BatchGetSecretValue",
     "GetRandomPassword",
+    "GetParameter",
+    "GetParameters",
+    "GetParametersByPath",
+    "GetParameterHistory",
     "StartSession",
     "ResumeSession",
     "CreateActivation",
@@ -75,12 +79,13 @@ const ACTIONS: [&str; 44] = [
     "GetDataAccess",
 ];
 
-/// True if the service is there to hand out credentials.
+/// Returns true if the service only hands out credentials.
 pub(crate) fn is_secret_service(service: &str) -> bool {
     SERVICES.iter().any(|secret| secret.eq_ignore_ascii_case(service))
 }
 
-/// Refuses what would mint a secret, wherever the request names its action: in the query, in a form, in `X-Amz-Target`, or in the path.
+/// Denies actions that return a secret, wherever the request names its action: in the query, in a form, in `X-Amz-Target`, or in
+/// the path.
 pub(crate) fn check(head: &Parts, body: &[u8]) -> Result<(), Failure> {
     let text = String::from_utf8_lossy(body);
     let mut actions: Vec<String> = [head.uri.query().unwrap_or_default(), &text]
@@ -103,7 +108,7 @@ pub(crate) fn check(head: &Parts, body: &[u8]) -> Result<(), Failure> {
     });
     match named {
         Some(action) => Err(Failure::minting(format!(
-            "{action} answers with a secret or makes a new identity, which no plugin may do with the host's keys"
+            "{action} returns a secret or creates an identity, which is not allowed with the host's keys"
         ))),
         None => Ok(()),
     }
@@ -126,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn what_mints_is_refused_wherever_it_is_named() {
+    fn actions_that_issue_credentials_are_denied() {
         let minting = Some(CredentialErrorKind::Minting);
         for (uri, target, body) in [
             ("https://iam.amazonaws.com/", None, "Action=CreateAccessKey&Version=2010-05-08"),
@@ -148,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn one_request_has_one_action() {
+    fn a_request_with_two_actions_is_malformed() {
         let malformed = Some(CredentialErrorKind::Malformed);
         let uri = "https://ec2.eu-west-1.amazonaws.com/";
         assert_eq!(kind(uri, None, "Action=DescribeInstances&Action=CreateKeyPair"), malformed);
@@ -156,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_controller_does_passes() {
+    fn actions_of_a_controller_are_allowed() {
         let uri = "https://ec2.eu-west-1.amazonaws.com/";
         for body in [
             "Action=DescribeInstances&Version=2016-11-15&InstanceId.1=i-1",
@@ -168,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn services_that_hand_out_credentials_are_known() {
+    fn services_that_issue_credentials_are_recognized() {
         for service in ["sts", "STS", "cognito-identity"] {
             assert!(is_secret_service(service));
         }

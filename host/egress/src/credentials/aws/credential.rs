@@ -21,10 +21,10 @@ use crate::{
     },
 };
 
-/// Services whose paths and bodies are signed in a way of their own.
+/// Services that use a different canonical form for signatures.
 const UNLIKE: [&str; 4] = ["s3", "s3express", "s3-outposts", "s3-object-lambda"];
 
-/// Signs requests.
+/// A credential that signs requests.
 #[derive(Debug)]
 pub(crate) struct AwsCredential {
     keys: Renewed<Aws>,
@@ -41,16 +41,16 @@ impl AwsCredential {
             return Err(format!("service `{service}` is signed in another way, which is not supported"));
         }
         if let Some(service) = services.iter().find(|it| actions::is_secret_service(it)) {
-            return Err(format!("service `{service}` hands out credentials and cannot be allowed"));
+            return Err(format!("service `{service}` returns credentials and cannot be allowed"));
         }
         if let Some(region) = regions.iter().find(|it| !is_region(it)) {
-            return Err(format!("`{region}` is no region"));
+            return Err(format!("`{region}` is not a region"));
         }
         Ok(Self { keys, allowed: Allowed { services, regions } })
     }
 
     async fn try_prepare(&self, head: &mut request::Parts, body: Option<&Bytes>) -> Result<Prepared, Failure> {
-        let body = body.ok_or_else(|| Failure::malformed("the whole body is needed for its signature"))?;
+        let body = body.ok_or_else(|| Failure::malformed("the complete body is needed for the signature"))?;
         let scope = scope(head, body, &self.allowed)?;
         let (used, keys) = self.keys.get().await?;
         sign(head, body, &keys, &scope, self.keys.source().upstream().now())?;

@@ -1,12 +1,12 @@
-//! What a host name of AWS says of service and region.
+//! Service and region in host names of AWS.
 
-/// Partitions, each by the ends of its host names: without dual stack first, then with it.
+/// Suffixes of host names, for each partition without and with dual stack.
 const SUFFIXES: [&str; 14] = [
     ".amazonaws.com.cn",
     ".api.amazonwebservices.com.cn",
     ".amazonaws.com",
     ".api.aws",
-    // United States: secret regions, with their dual-stack names.
+    // US secret regions, with their dual-stack names.
     ".c2s.ic.gov",
     ".api.aws.ic.gov",
     ".sc2s.sgov.gov",
@@ -21,14 +21,14 @@ const SUFFIXES: [&str; 14] = [
     ".api.amazonwebservices.eu",
 ];
 
-/// What a name says. A name without region is of a service that is the same everywhere.
+/// The service and the region of a host name. Endpoints of global services have no region.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Endpoint {
     pub(crate) service: String,
     pub(crate) region: Option<String>,
 }
 
-/// Reads a host name, in any case. `None` if it is none of AWS, or does not tell the service.
+/// Parses a host name, in any case. Returns `None` if it is not an AWS endpoint, or does not contain the service.
 pub(crate) fn read(host: &str) -> Option<Endpoint> {
     let host = host.to_ascii_lowercase();
     let host = host.strip_suffix('.').unwrap_or(&host);
@@ -46,7 +46,7 @@ pub(crate) fn read(host: &str) -> Option<Endpoint> {
     Some(Endpoint { service: service.to_owned(), region })
 }
 
-/// The host name of STS in a region.
+/// Returns the host name of STS in a region.
 pub(crate) fn sts_host(region: &str) -> String {
     let suffix = match region.split('-').collect::<Vec<_>>().as_slice() {
         ["cn", ..] => "amazonaws.com.cn",
@@ -60,7 +60,7 @@ pub(crate) fn sts_host(region: &str) -> String {
     format!("sts.{region}.{suffix}")
 }
 
-/// `eu-west-1`, `us-gov-east-1`, `eusc-de-east-1`.
+/// Returns true for names of regions, for example `eu-west-1`, `us-gov-east-1` and `eusc-de-east-1`.
 pub(crate) fn is_region(text: &str) -> bool {
     let parts: Vec<&str> = text.split('-').collect();
     let word = |part: &&str| !part.is_empty() && part.bytes().all(|b| b.is_ascii_lowercase());
@@ -76,7 +76,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn host_names_tell_service_and_region() {
+    fn parses_service_and_region_from_host_names() {
         let table = [
             ("ec2.eu-central-1.amazonaws.com", "ec2", "eu-central-1"),
             ("EC2.eu-central-1.amazonaws.com.", "ec2", "eu-central-1"),
@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn sts_is_that_of_the_partition() {
+    fn each_partition_has_its_own_sts_host() {
         for (region, host) in [
             ("eu-west-1", "sts.eu-west-1.amazonaws.com"),
             ("us-gov-west-1", "sts.us-gov-west-1.amazonaws.com"),
@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn regions_are_told_from_other_words() {
+    fn recognizes_region_names() {
         for region in ["eu-west-1", "us-gov-east-1", "ap-southeast-12", "eusc-de-east-1"] {
             assert!(is_region(region), "{region}");
         }

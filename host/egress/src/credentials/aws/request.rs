@@ -1,4 +1,4 @@
-//! A guest's request on its way to AWS: what it may be signed for, and the signature.
+//! Signing of a plugin's request to AWS: the scope it may be signed for, and the signature.
 
 use http::{HeaderName, HeaderValue, Uri, header, request::Parts};
 use jiff::Timestamp;
@@ -10,14 +10,14 @@ use super::{
 };
 use crate::credentials::{failure::Failure, minting, place};
 
-/// What requests may be signed for.
+/// The services and regions that requests may be signed for.
 #[derive(Clone, Debug)]
 pub(crate) struct Allowed {
     pub(crate) services: Vec<String>,
     pub(crate) regions: Vec<String>,
 }
 
-/// Headers by which a guest signs, or tells how a body is signed.
+/// Headers with a signature by the plugin, or that describe how a body is signed.
 const SIGNING: [&str; 6] = [
     "x-amz-date",
     "x-amz-security-token",
@@ -27,7 +27,7 @@ const SIGNING: [&str; 6] = [
     "x-amz-signature",
 ];
 
-/// Parameters by which a query is signed, in lower case.
+/// Query parameters of presigned requests, in lower case.
 const PRESIGNED: [&str; 11] = [
     "x-amz-algorithm",
     "x-amz-credential",
@@ -42,7 +42,7 @@ const PRESIGNED: [&str; 11] = [
     "signatureversion",
 ];
 
-/// Decides what the request is signed for.
+/// Determines the scope that the request is signed for.
 pub(crate) fn scope(head: &Parts, body: &[u8], allowed: &Allowed) -> Result<Scope, Failure> {
     refuse_forms(head)?;
     let host = head.uri.host().unwrap_or_default();
@@ -51,33 +51,43 @@ pub(crate) fn scope(head: &Parts, body: &[u8], allowed: &Allowed) -> Result<Scop
         return Err(secret_service(host));
     }
     let stated = stated(head)?;
+    // The plugin states the service to sign for, but the service in the host name receives the request. If they differ, both must
+    // be allowed; otherwise any AWS service, for example an API of a third party, could receive a request with a valid signature.
+    if let (Some(host), Some(stated)) = (&of_host, &stated) {
+        let is_among = |service: &String| allowed.services.contains(service);
+        if host.service != stated.service && !is_among(&host.service) {
+            return Err(Failure::denied(format!("service `{}` is not in its `services`", host.service)));
+        }
+    }
     let service = stated.as_ref().map(|it| it.service.clone()).or_else(|| Some(of_host.as_ref()?.service.clone()));
     let service = service.or_else(|| only(&allowed.services));
     let Some(service) = service else {
         return Err(Failure::malformed(format!(
-            "the service cannot be told from host {host}: state it in an Authorization header with a dummy \
+            "cannot determine the service from host {host}: set it in an Authorization header with a dummy \
              Credential=x/DATE/REGION/SERVICE/aws4_request"
         )));
     };
     let region = stated.map(|it| it.region).or_else(|| of_host?.region).or_else(|| only(&allowed.regions));
     let Some(region) = region else {
-        return Err(Failure::malformed(format!("the region cannot be told from host {host}: state it as the service")));
+        return Err(Failure::malformed(format!(
+            "cannot determine the region from host {host}: set it like the service"
+        )));
     };
     if actions::is_secret_service(&service) {
         return Err(secret_service(&service));
     }
     if !allowed.services.contains(&service) {
-        return Err(Failure::denied(format!("service `{service}` is not among its `services`")));
+        return Err(Failure::denied(format!("service `{service}` is not in its `services`")));
     }
     if !allowed.regions.contains(&region) {
-        return Err(Failure::denied(format!("region `{region}` is not among its `regions`")));
+        return Err(Failure::denied(format!("region `{region}` is not in its `regions`")));
     }
     actions::check(head, body)?;
     Ok(Scope { region, service })
 }
 
 fn secret_service(name: &str) -> Failure {
-    Failure::minting(format!("{name} hands out credentials, which no plugin may get with the host's keys"))
+    Failure::minting(format!("{name} returns credentials, which is not allowed with the host's keys"))
 }
 
 fn only(all: &[String]) -> Option<String> {
@@ -87,7 +97,7 @@ fn only(all: &[String]) -> Option<String> {
     }
 }
 
-/// Refuses ways to sign that a whole body in one request has no need of.
+/// Rejects signing methods that are not needed for requests with a complete body.
 fn refuse_forms(head: &Parts) -> Result<(), Failure> {
     let text = |name: &str| {
         let values = head.headers.get_all(name).iter();
@@ -95,28 +105,29 @@ fn refuse_forms(head: &Parts) -> Result<(), Failure> {
     };
     let hash = text("x-amz-content-sha256");
     if hash.contains("unsigned") || hash.contains("streaming") {
-        return Err(Failure::malformed("bodies that are not signed, or signed in chunks, are not sent"));
+        return Err(Failure::malformed("unsigned bodies and bodies signed in chunks are not supported"));
     }
     minting::plain_body(head)?;
     if !text("x-amz-trailer").is_empty() {
-        return Err(Failure::malformed("bodies signed in chunks are not sent"));
+        return Err(Failure::malformed("bodies signed in chunks are not supported"));
     }
     let query = crate::credentials::encode::form_pairs(head.uri.query().unwrap_or_default());
     if query.iter().any(|(name, _)| PRESIGNED.contains(&name.trim().to_ascii_lowercase().as_str())) {
-        return Err(Failure::malformed("a signature in the query is not taken: the host signs in headers"));
+        return Err(Failure::malformed("signatures in the query are not supported: the host signs in headers"));
     }
     Ok(())
 }
 
-/// The scope a guest states by a dummy signature. Anything else in `Authorization` states nothing.
+/// Returns the scope that a plugin states in a dummy signature. Other `Authorization` headers do not state a scope.
 fn stated(head: &Parts) -> Result<Option<Scope>, Failure> {
-    let bad = || Failure::malformed("the Authorization header states no Credential=x/DATE/REGION/SERVICE/aws4_request");
+    let bad = || Failure::malformed("the Authorization header has no Credential=x/DATE/REGION/SERVICE/aws4_request");
     let values: Vec<_> = head.headers.get_all(header::AUTHORIZATION).iter().collect();
     let [value] = values.as_slice() else {
         return if values.is_empty() { Ok(None) } else { Err(bad()) };
     };
     let Some(text) = value.to_str().ok().filter(|text| text.starts_with("AWS4")) else { return Ok(None) };
-    let rest = text.strip_prefix(ALGORITHM).ok_or_else(|| Failure::malformed(format!("only {ALGORITHM} is signed")))?;
+    let rest =
+        text.strip_prefix(ALGORITHM).ok_or_else(|| Failure::malformed(format!("only {ALGORITHM} is supported")))?;
     let credential = rest.split([',', ' ']).find_map(|part| part.trim().strip_prefix("Credential=")).ok_or_else(bad)?;
     let mut parts = credential.rsplit('/');
     let (Some("aws4_request"), Some(service), Some(region), Some(_), Some(_)) =
@@ -131,7 +142,7 @@ fn stated(head: &Parts) -> Result<Option<Scope>, Failure> {
     Ok(Some(Scope { region: region.to_owned(), service: service.to_owned() }))
 }
 
-/// Takes out how the guest signed, and signs.
+/// Removes the plugin's signature and signs the request.
 pub(crate) fn sign(head: &mut Parts, body: &[u8], keys: &Keys, scope: &Scope, at: Timestamp) -> Result<(), Failure> {
     place::strip(&mut head.headers);
     place::remove(&mut head.headers, &SIGNING);
@@ -140,7 +151,7 @@ pub(crate) fn sign(head: &mut Parts, body: &[u8], keys: &Keys, scope: &Scope, at
     insert(head, &header::HOST, host(&head.uri)?)?;
     insert(head, &HeaderName::from_static("x-amz-date"), date.clone())?;
     if let Some(session) = &keys.session {
-        let value = session.header("").ok_or_else(|| Failure::malformed("its session token is no text"))?;
+        let value = session.header("").ok_or_else(|| Failure::malformed("its session token is not text"))?;
         head.headers.insert("x-amz-security-token", value);
     }
     let headers = signed(head)?;
@@ -160,24 +171,24 @@ pub(crate) fn sign(head: &mut Parts, body: &[u8], keys: &Keys, scope: &Scope, at
 }
 
 fn insert(head: &mut Parts, name: &HeaderName, value: String) -> Result<(), Failure> {
-    let value = HeaderValue::try_from(value).map_err(|_| Failure::malformed(format!("`{name}` cannot be made")))?;
+    let value = HeaderValue::try_from(value).map_err(|_| Failure::malformed(format!("cannot create `{name}`")))?;
     head.headers.insert(name, value);
     Ok(())
 }
 
-/// What proxies and clients leave as it is: where it goes, what the body is, and all of AWS's own.
+/// Returns the headers to sign, which proxies and clients do not change: host, content type, and those of AWS.
 fn signed(head: &Parts) -> Result<Vec<(String, String)>, Failure> {
     let own = head.headers.iter().filter(|(name, _)| {
         *name == header::HOST || *name == header::CONTENT_TYPE || name.as_str().starts_with("x-amz-")
     });
     own.map(|(name, value)| {
         let text = std::str::from_utf8(value.as_bytes()).ok().map(|text| (name.as_str().to_owned(), text.to_owned()));
-        text.ok_or_else(|| Failure::malformed(format!("header `{name}` is no text and cannot be signed")))
+        text.ok_or_else(|| Failure::malformed(format!("header `{name}` is not text and cannot be signed")))
     })
     .collect()
 }
 
-/// The value of `Host`: in lower case, without the port that is usual.
+/// Returns the value of `Host`: in lower case, and without the default port.
 fn host(uri: &Uri) -> Result<String, Failure> {
     let host = uri.host().ok_or_else(|| Failure::malformed("the request has no host"))?.to_ascii_lowercase();
     let usual = if uri.scheme_str() == Some("http") { 80 } else { 443 };
@@ -187,7 +198,7 @@ fn host(uri: &Uri) -> Result<String, Failure> {
     })
 }
 
-/// The same URL, its query in the one form that is signed.
+/// Returns the URL with its query in canonical form.
 fn with_query(uri: &Uri) -> Result<Uri, Failure> {
     let Some(query) = uri.query() else { return Ok(uri.clone()) };
     let query = sigv4::query_text(&sigv4::encoded_query(query));

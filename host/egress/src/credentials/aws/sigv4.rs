@@ -1,7 +1,7 @@
-//! Signature Version 4, as AWS publishes it ("Create a signed AWS API request"): pure, the time passed in.
+//! Signature Version 4 as documented by AWS ("Create a signed AWS API request"), as pure functions that receive the time.
 //!
-//! Only what signs a request with a whole body in its headers: no presigned URLs, no chunks, no S3, whose paths have a canonical
-//! form of their own.
+//! Only requests with a complete body and a signature in headers are supported: no presigned URLs, no chunked signing, and no S3,
+//! whose paths have a different canonical form.
 
 use jiff::{Timestamp, tz::TimeZone};
 use ring::{digest, hmac};
@@ -11,43 +11,49 @@ use crate::credentials::{
     secret::Secret,
 };
 
-/// The one algorithm.
+/// The supported algorithm.
 pub(crate) const ALGORITHM: &str = "AWS4-HMAC-SHA256";
 
-/// Keys to sign with.
+/// Keys that requests are signed with.
 #[derive(Clone, Debug)]
 pub(crate) struct Keys {
     pub(crate) id: String,
     pub(crate) secret: Secret,
-    /// Of temporary keys.
+    /// Session token of temporary keys.
     pub(crate) session: Option<Secret>,
 }
 
-/// What a signature is good for.
+/// Keys with their expiry.
+pub(crate) struct Dated {
+    pub(crate) keys: Keys,
+    pub(crate) end: Option<Timestamp>,
+}
+
+/// The scope of a signature.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Scope {
     pub(crate) region: String,
     pub(crate) service: String,
 }
 
-/// A request as far as it is signed.
+/// The parts of a request that are signed.
 pub(crate) struct Unsigned<'a> {
     pub(crate) method: &'a str,
-    /// As it is sent.
+    /// The path as sent.
     pub(crate) path: &'a str,
-    /// As it is sent, without `?`.
+    /// The query as sent, without `?`.
     pub(crate) query: &'a str,
-    /// Those to sign, `Host` and `X-Amz-Date` among them, in the order sent.
+    /// The headers to sign in the order sent, including `Host` and `X-Amz-Date`.
     pub(crate) headers: &'a [(String, String)],
     pub(crate) body: &'a [u8],
 }
 
-/// The date as `X-Amz-Date` has it.
+/// Returns the value of `X-Amz-Date`.
 pub(crate) fn date(at: Timestamp) -> String {
     at.to_zoned(TimeZone::UTC).strftime("%Y%m%dT%H%M%SZ").to_string()
 }
 
-/// The value of `Authorization`.
+/// Returns the value of `Authorization`.
 pub(crate) fn authorization(request: &Unsigned<'_>, keys: &Keys, scope: &Scope, date: &str) -> String {
     let headers = canonical_headers(request.headers);
     let to_sign = string_to_sign(&canonical_request(request), scope, date);
@@ -78,7 +84,7 @@ fn scope_text(scope: &Scope, date: &str) -> String {
     format!("{}/{}/{}/aws4_request", day(date), scope.region, scope.service)
 }
 
-/// `20150830` of `20150830T123600Z`.
+/// Returns the day of a date, for example `20150830` for `20150830T123600Z`.
 fn day(date: &str) -> &str {
     date.split('T').next().unwrap_or(date)
 }
@@ -99,8 +105,8 @@ fn sha256(data: &[u8]) -> String {
     hex::encode(digest::digest(&digest::SHA256, data))
 }
 
-/// The path without empty, `.` and `..` segments, each byte that is not unreserved encoded: as what is sent is encoded already, a `%` is
-/// encoded once more.
+/// Returns the canonical path: without empty, `.` and `..` segments, and percent-encoded. The path as sent is already encoded, so
+/// each `%` is encoded again.
 fn canonical_path(path: &str) -> String {
     let mut segments: Vec<&str> = Vec::new();
     for segment in path.split('/') {
@@ -113,15 +119,15 @@ fn canonical_path(path: &str) -> String {
         }
     }
     let mut out: String = segments.iter().map(|segment| format!("/{}", percent(segment.as_bytes(), b""))).collect();
-    // A path that ends in a slash keeps it; what ended in `.` or `..` is what is left.
+    // A trailing slash is kept, and so is the one that remains after a final `.` or `..`.
     if out.is_empty() || path.ends_with('/') || path.ends_with("/.") || path.ends_with("/..") {
         out.push('/');
     }
     out
 }
 
-/// The query with every name and value encoded in the one way that is signed, in the order given. What is sent must be this, too: a
-/// server may read a `+` as a space, or as a plus.
+/// Returns the names and values of the query in their canonical encoding, in the order given. The request must be sent with this
+/// encoding: servers may interpret a `+` as a space or as a plus.
 pub(crate) fn encoded_query(query: &str) -> Vec<(String, String)> {
     let encoded = |part: &str| percent(&unpercent(&part.replace('+', " ")), b"");
     query
@@ -138,19 +144,21 @@ fn canonical_query(query: &str) -> String {
     query_text(&pairs)
 }
 
-/// Pairs as they stand in a URL.
+/// Returns the pairs in the form of a URL's query.
 pub(crate) fn query_text(pairs: &[(String, String)]) -> String {
     let pairs: Vec<String> = pairs.iter().map(|(name, value)| format!("{name}={value}")).collect();
     pairs.join("&")
 }
 
-/// Names in lower case and sorted, values of one name joined in the order sent, blanks made one.
+/// Returns the canonical headers: names in lower case and sorted, values of the same name joined in the order sent, and spaces
+/// collapsed.
 fn canonical_headers(headers: &[(String, String)]) -> Vec<(String, String)> {
     let mut out: Vec<(String, String)> = Vec::new();
     let mut sorted: Vec<(String, &str)> = headers.iter().map(|(name, value)| (name.to_lowercase(), &**value)).collect();
     sorted.sort_by(|(a, _), (b, _)| a.cmp(b));
     for (name, value) in sorted {
-        let value = value.split_whitespace().collect::<Vec<_>>().join(" ");
+        // AWS collapses only these two, not other Unicode whitespace.
+        let value = value.split([' ', '\t']).filter(|word| !word.is_empty()).collect::<Vec<_>>().join(" ");
         match out.last_mut().filter(|(last, _)| *last == name) {
             Some((_, joined)) => {
                 joined.push(',');

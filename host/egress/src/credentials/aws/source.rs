@@ -1,4 +1,4 @@
-//! Where keys come from.
+//! Sources of AWS keys.
 
 mod shared_file;
 
@@ -7,11 +7,10 @@ use std::time::Duration;
 use async_trait::async_trait;
 use bytes::Bytes;
 use http::{Request, header};
-use jiff::Timestamp;
 use serde_json::Value;
 
 use super::{
-    sigv4::Keys,
+    sigv4::{Dated, Keys},
     sts::{self, Sts},
 };
 use crate::credentials::{
@@ -22,28 +21,22 @@ use crate::credentials::{
     upstream::{Upstream, finish, missing, versions},
 };
 
-/// The metadata service of EC2.
+/// The EC2 metadata service.
 const IMDS: &str = "http://169.254.169.254";
 
-/// The agent of EKS's pod identity.
+/// The agent of EKS Pod Identity.
 const POD_IDENTITY: &str = "http://169.254.170.23/v1/credentials";
 
-/// Gets keys.
+/// A source of AWS keys.
 pub(crate) struct Aws {
     upstream: Upstream,
     config: AwsConfig,
     sts: Sts,
     /// Files of the source, in the order of its fields.
     files: Vec<SecretFile>,
-    /// Files with external IDs, one for each of `assume`.
+    /// Files with the external IDs, one for each role in `assume`.
     external_ids: Vec<Option<SecretFile>>,
     all: Vec<SecretFile>,
-}
-
-/// Keys, and when they end.
-pub(crate) struct Dated {
-    pub(crate) keys: Keys,
-    pub(crate) end: Option<Timestamp>,
 }
 
 impl Aws {
@@ -65,7 +58,7 @@ impl Aws {
             AwsSource::Ecs { token_file, .. } => token_file.iter().map(SecretFile::new).collect(),
         };
         for role in &config.assume {
-            // STS: 15 minutes to 12 hours.
+            // The limits of STS: 15 minutes to 12 hours.
             let seconds = role.duration.map_or(3600, |it| it.as_secs());
             if !(900..=43_200).contains(&seconds) {
                 return Err("`duration` of a role must be from 15m to 12h".to_owned());
@@ -110,7 +103,7 @@ impl Aws {
         let [id, secret, rest @ ..] = self.files.as_slice() else {
             return Err(Failure::malformed("it has no files"));
         };
-        // The ID is no secret, and stands in every signature.
+        // The access key ID is not a secret: every signature contains it.
         let id = id.text().await?.expose_str().unwrap_or_default().to_owned();
         let secret = self.upstream.read(secret).await?;
         let session = match rest.first() {
@@ -120,11 +113,11 @@ impl Aws {
         Ok(Dated { keys: Keys { id, secret, session }, end: None })
     }
 
-    /// IMDSv2: a token first, then the name of the role, then its keys.
+    /// Obtains keys with IMDSv2: first a token, then the name of the role, then its keys.
     async fn imds(&self, endpoint: &str) -> Result<Dated, Failure> {
         let base = endpoint.trim_end_matches('/');
         let request = Request::put(format!("{base}/latest/api/token"))
-            // Seconds: used at once.
+            // In seconds. The token is used immediately.
             .header("X-aws-ec2-metadata-token-ttl-seconds", "60");
         let answer = self.upstream.send(finish(request, Bytes::new())?).await?;
         let token = self.upstream.keep(answer.body().to_vec());
@@ -135,16 +128,18 @@ impl Aws {
         let answer = self.upstream.send(get(roles.clone())?).await?;
         let role = String::from_utf8_lossy(answer.body());
         let role = role.lines().next().map(str::trim).filter(|role| !role.is_empty());
-        let role = role.ok_or_else(|| Failure::denied("this machine has no role"))?;
+        let role = role.ok_or_else(|| Failure::denied("this instance has no role"))?;
         let role = crate::credentials::encode::percent(role.as_bytes(), b"");
         let answer = self.upstream.json(get(format!("{roles}{role}"))?).await?;
         if answer.get("Code").and_then(Value::as_str).is_some_and(|code| code != "Success") {
-            return Err(Failure::unavailable("the metadata service has no keys for this machine's role at the moment"));
+            return Err(Failure::unavailable(
+                "the metadata service has no keys for the role of this instance at the moment",
+            ));
         }
         self.keys(&answer)
     }
 
-    /// ECS, and EKS's agent: keys for the bearer of a token.
+    /// Obtains keys from ECS or the EKS agent, authenticated by a token if there is one.
     async fn container(&self, url: &str) -> Result<Dated, Failure> {
         let mut request = Request::get(url);
         if !self.files.is_empty() {
@@ -155,7 +150,7 @@ impl Aws {
         self.keys(&answer)
     }
 
-    /// Keys as metadata services answer with them.
+    /// Parses keys in the format of the metadata services.
     fn keys(&self, answer: &Value) -> Result<Dated, Failure> {
         let text = |name: &str| answer.get(name).and_then(Value::as_str).filter(|text| !text.is_empty());
         let id = text("AccessKeyId").ok_or_else(|| missing("AccessKeyId"))?.to_owned();
@@ -185,13 +180,11 @@ impl Source for Aws {
             dated = self.sts.assume(&self.upstream, &dated.keys, &wanted).await?;
         }
         if dated.keys.id.is_empty() || !dated.keys.id.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_') {
-            return Err(Failure::malformed("its access key ID has other bytes than letters and digits"));
+            return Err(Failure::malformed("its access key ID contains characters other than letters and digits"));
         }
         let lifetime: Option<Duration> = dated.end.map(|end| self.upstream.until(end));
         if lifetime.is_some_and(|left| left.is_zero()) {
-            return Err(Failure::unavailable(
-                "its issuer handed out keys that had expired: see the clock of this machine",
-            ));
+            return Err(Failure::unavailable("its issuer returned expired keys: check the clock of this machine"));
         }
         Ok(Fresh { value: dated.keys, lifetime })
     }

@@ -6,8 +6,7 @@ use jiff::Timestamp;
 
 use super::{
     endpoint, request,
-    sigv4::{Keys, Scope},
-    source::Dated,
+    sigv4::{Dated, Keys, Scope},
 };
 use crate::credentials::{
     config::{AssumeRole, IssuerUrl},
@@ -17,10 +16,10 @@ use crate::credentials::{
     upstream::{Upstream, element, finish, missing},
 };
 
-/// Version of the API.
+/// The API version.
 const VERSION: &str = "2011-06-15";
 
-/// The STS that is asked.
+/// The STS endpoint to use.
 pub(crate) struct Sts {
     url: String,
     scope: Scope,
@@ -35,14 +34,14 @@ pub(crate) struct Wanted<'a> {
 impl Sts {
     pub(crate) fn new(region: &str, endpoint: Option<&IssuerUrl>) -> Result<Self, String> {
         if !endpoint::is_region(region) {
-            return Err(format!("`{region}` is no region"));
+            return Err(format!("`{region}` is not a region"));
         }
         let url =
             endpoint.map_or_else(|| format!("https://{}/", endpoint::sts_host(region)), |endpoint| endpoint.join("/"));
         Ok(Self { url, scope: Scope { region: region.to_owned(), service: "sts".to_owned() } })
     }
 
-    /// Keys by a token that AWS trusts the signer of. Not signed: there are no keys yet.
+    /// Obtains keys with a token whose issuer AWS trusts. The request is not signed, since there are no keys yet.
     pub(crate) async fn assume_with_web_identity(
         &self,
         upstream: &Upstream,
@@ -61,7 +60,7 @@ impl Sts {
         keys(upstream, &answer)
     }
 
-    /// Keys of a role, by other keys.
+    /// Obtains keys of a role, signed with other keys.
     pub(crate) async fn assume(&self, upstream: &Upstream, by: &Keys, wanted: &Wanted<'_>) -> Result<Dated, Failure> {
         let role = wanted.role;
         let seconds = role.duration.map_or(3600, |it| it.as_secs()).to_string();
@@ -103,7 +102,7 @@ impl Sts {
     }
 }
 
-/// Keys as STS answers with them.
+/// Parses keys in an answer of STS.
 fn keys(upstream: &Upstream, answer: &Response<Bytes>) -> Result<Dated, Failure> {
     let text = std::str::from_utf8(answer.body()).unwrap_or_default();
     let (_, inner) = text.split_once("<Credentials>").ok_or_else(|| missing("Credentials"))?;

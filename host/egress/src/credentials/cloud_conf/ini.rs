@@ -1,11 +1,11 @@
-//! The INI dialect of gcfg, which is that of git's configuration: `[section]` and `[section "subsection"]`, `key = value` and `key` alone,
-//! comments by `#` and `;`, values with quotes, escapes and lines that go on after a backslash.
+//! The INI dialect of gcfg, which is that of Git's configuration: `[section]` and `[section "subsection"]`, `key = value` and
+//! `key` alone, comments with `#` and `;`, values with quotes, escapes and line continuation by a backslash.
 
 use std::ops::Range;
 
 use crate::credentials::secret::Secret;
 
-/// One variable.
+/// A variable.
 #[derive(Debug)]
 pub(crate) struct Entry {
     section: String,
@@ -13,18 +13,18 @@ pub(crate) struct Entry {
     /// In lower case.
     pub(crate) key: String,
     pub(crate) value: Secret,
-    /// The lines it stands on, from 1.
+    /// The line numbers, from 1.
     pub(crate) lines: Range<usize>,
 }
 
 impl Entry {
-    /// True if it stands in `[Global]`.
+    /// Returns true if the variable is in section `[Global]`.
     pub(crate) fn is_global(&self) -> bool {
         self.section == "global" && !self.subsection
     }
 }
 
-/// All variables, or the number of the first bad line and what is wrong with it.
+/// Returns all variables, or the number of the first line that is not valid and what is wrong with it.
 pub(crate) fn entries(text: &str) -> Result<Vec<Entry>, (usize, &'static str)> {
     let mut all = Vec::new();
     let mut section: Option<(String, bool)> = None;
@@ -67,17 +67,17 @@ pub(crate) fn entries(text: &str) -> Result<Vec<Entry>, (usize, &'static str)> {
     Ok(all)
 }
 
-/// Reads a value that may go on in further lines.
+/// A parser for a value that may continue on further lines.
 #[derive(Default)]
 struct Reader {
     text: String,
-    /// How much of the text is kept though it ends in blanks.
+    /// Length of the text that is kept when trailing spaces are removed.
     kept: usize,
     quoted: bool,
 }
 
 impl Reader {
-    /// Reads one line; true if the value goes on in the next.
+    /// Parses a line. Returns true if the value continues on the next line.
     fn line(&mut self, line: &str) -> Result<bool, &'static str> {
         let line = if self.text.is_empty() && !self.quoted { line.trim_start() } else { line };
         let mut letters = line.chars();
@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn values_are_read_as_gcfg_reads_them() {
+    fn parses_values_like_gcfg() {
         for (text, expected) in [
             ("a", "a"),
             ("  a b  ", "a b"),
@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn sections_and_keys_have_no_case() {
+    fn sections_and_keys_are_case_insensitive() {
         let all = entries("[GLOBAL]\nUserName = a\n[global \"x\"] password=b\n[b]\nflag\n").unwrap();
         let found: Vec<_> = all.iter().map(|it| (it.is_global(), it.key.as_str(), it.lines.clone())).collect();
         assert_eq!(found, [(true, "username", 2..3), (false, "password", 3..4), (false, "flag", 5..6)]);
@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_ini_is_told_by_line() {
+    fn a_syntax_error_has_its_line_number() {
         for (text, line) in [("a=b", 1), ("[a]\n\n[b\n", 3), ("[a]\n# x\na b=c", 3), ("[a]\n=c", 2)] {
             assert_eq!(entries(text).unwrap_err().0, line, "{text}");
         }

@@ -1,5 +1,5 @@
 use super::*;
-use crate::credentials::session::keystone::{KeystoneScope, Named};
+use crate::credentials::keystone_login::{KeystoneScope, Named};
 
 const CONF: &str = r#"; of the cloud
 [Global]
@@ -22,7 +22,26 @@ fn user(name: &str, domain: &str) -> Named {
 }
 
 #[test]
-fn the_host_takes_the_secret_and_the_guest_gets_the_rest() {
+fn a_secret_without_a_credential_is_rejected_by_line() {
+    let kept = |line: usize, key: &str| Err(CloudConfError::Kept { line, key: key.to_owned() });
+    for (text, expected) in [
+        ("", Ok(())),
+        ("servers:\n- {name: a, password: not INI}\n", Ok(())),
+        ("[Global]\nauth-url=https://k\nusername=u\napplication-credential-id=i\n", Ok(())),
+        ("[Global]\npassword=\n", Ok(())),
+        ("[VirtualCenter \"vc\"]\npassword = x\n", kept(2, "password")),
+        ("\u{feff}[ GLOBAL ]\nPassword = x\n", kept(2, "password")),
+        ("[Global] token=x\n", kept(1, "token")),
+        ("[Other]\nclient-secret=x\n[global]\n", kept(2, "client-secret")),
+        ("[Global]\napplication_credential_secret=x\n", kept(2, "application_credential_secret")),
+    ] {
+        assert_eq!(has_no_secrets(text), expected, "{text}");
+    }
+    assert!(matches!(has_no_secrets("[Global]\npass word=x\n"), Err(CloudConfError::Syntax { line: 2, .. })));
+}
+
+#[test]
+fn the_host_keeps_the_secret_and_the_guest_gets_the_rest() {
     let (login, rest) = split_cloud_conf(CONF).unwrap();
     assert_eq!(login.auth_url.as_str(), "https://keystone.example.com:5000/v3");
     let password = Secret::from("hunter\"22 # no comment");
@@ -30,13 +49,23 @@ fn the_host_takes_the_secret_and_the_guest_gets_the_rest() {
     assert_eq!(login.scope, KeystoneScope::Project(user("k8s", "Default")));
     assert!(!rest.contains("hunter"));
     assert_eq!(rest.lines().count(), CONF.lines().count(), "line numbers stay");
-    let kept: Vec<&str> = CONF.lines().filter(|line| !line.contains("hunter")).collect();
-    let shown: Vec<&str> = rest.lines().filter(|line| *line != "# kept by the host").collect();
+    let kept: Vec<&str> = CONF.lines().skip(1).filter(|line| !line.contains("hunter")).collect();
+    let shown: Vec<&str> = rest.lines().skip(1).filter(|line| *line != "# kept by the host").collect();
     assert_eq!(shown, kept);
 }
 
 #[test]
-fn a_secret_on_several_lines_goes_as_a_whole() {
+fn comments_with_old_secrets_are_removed() {
+    let text = "\u{feff}; password=old1\n[Global]\n #password=old2\nregion=a\\\n#b\nauth-url=https://a\nuser-id=u\npassword=new\ntenant-id=p # x\n";
+    let (_, rest) = split_cloud_conf(text).unwrap();
+    assert_eq!(
+        rest,
+        "#\n[Global]\n#\nregion=a\\\n#b\nauth-url=https://a\nuser-id=u\n# kept by the host\ntenant-id=p # x\n"
+    );
+}
+
+#[test]
+fn a_secret_on_several_lines_is_removed_completely() {
     let text = "[Global]\nauth-url=https://a\nuser-id=u\npassword=hun\\\nter22\ntenant-id=p\n";
     let (login, rest) = split_cloud_conf(text).unwrap();
     assert_eq!(login.secret(), &Secret::from("hunter22"));
@@ -44,7 +73,7 @@ fn a_secret_on_several_lines_goes_as_a_whole() {
 }
 
 #[test]
-fn every_way_to_log_in_is_known() {
+fn reads_every_login_method() {
     let read =
         |lines: &str| split_cloud_conf(&format!("[Global]\nauth-url=https://a\n{lines}")).map(|(login, _)| login);
     let secret = || Secret::from("s3cret");
@@ -74,7 +103,7 @@ fn every_way_to_log_in_is_known() {
 }
 
 #[test]
-fn what_is_no_login_says_what_is_missing() {
+fn an_incomplete_login_names_what_is_missing() {
     for (lines, said) in [
         ("username=a\npassword=hunter22", "`auth-url` is missing"),
         ("auth-url=https://a:hunter22@b\npassword=hunter22", "`auth-url`: a URL must"),
@@ -91,7 +120,7 @@ fn what_is_no_login_says_what_is_missing() {
 }
 
 #[test]
-fn a_secret_where_none_belongs_is_refused_by_line() {
+fn a_misplaced_secret_is_rejected_by_line() {
     for line in [
         "[LoadBalancer]\npassword=hunter22",
         "[Global \"x\"]\npassword=hunter22",

@@ -1,31 +1,30 @@
 //! `type: aws-sigv4`.
 
-use std::path::PathBuf;
-
 use jiff::SignedDuration;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::{Binding, IssuerUrl};
+use crate::absolute_path::AbsolutePath;
 
 /// `type: aws-sigv4`.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct AwsConfig {
-    /// The name that rules refer to.
+    /// The name that egress rules refer to.
     pub name: String,
     /// Which plugin may use it.
     #[serde(rename = "for")]
     pub binding: Binding,
     /// Where the keys come from.
     pub source: AwsSource,
-    /// Roles to assume after that, each with the keys of the one before.
+    /// Roles to assume one after another, each with the keys of the previous one.
     #[serde(default)]
     pub assume: Vec<AssumeRole>,
-    /// Which STS `assume` and `webIdentity` ask. By default, that of the first of `regions`.
+    /// STS endpoint for `assume` and `webIdentity`. Default: the endpoint of the first region in `regions`.
     #[serde(default)]
     pub sts: StsConfig,
-    /// Services that requests may be signed for, by the names of their signatures, such as `ec2` and `elasticloadbalancing`.
+    /// Services that requests may be signed for, by their names in signatures, for example `ec2` and `elasticloadbalancing`.
     pub services: Vec<String>,
     /// Regions that requests may be signed for.
     pub regions: Vec<String>,
@@ -35,27 +34,27 @@ pub struct AwsConfig {
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", rename_all_fields = "camelCase", deny_unknown_fields)]
 pub enum AwsSource {
-    /// A file each.
+    /// A separate file for each value.
     Files {
         /// File with the access key ID.
-        access_key_id_file: PathBuf,
+        access_key_id_file: AbsolutePath,
         /// File with the secret access key.
-        secret_access_key_file: PathBuf,
+        secret_access_key_file: AbsolutePath,
         /// File with the session token of temporary keys.
         #[serde(default)]
-        session_token_file: Option<PathBuf>,
+        session_token_file: Option<AbsolutePath>,
     },
-    /// A file as AWS's own tools have it in `~/.aws/credentials`.
+    /// A file in the format of `~/.aws/credentials`.
     SharedFile {
         /// The file.
-        file: PathBuf,
-        /// The section in it.
+        file: AbsolutePath,
+        /// The profile in the file.
         #[serde(default = "default_profile")]
         profile: String,
     },
-    /// The role of the machine, from its metadata service (version 2).
+    /// The role of the instance, from its metadata service (IMDSv2).
     Imds {
-        /// Where the service is.
+        /// URL of the metadata service.
         #[serde(default)]
         endpoint: Option<IssuerUrl>,
     },
@@ -64,61 +63,61 @@ pub enum AwsSource {
         /// ARN of the role.
         role_arn: String,
         /// File with the service account's token.
-        token_file: PathBuf,
-        /// Name of the session, which audit logs show.
+        token_file: AbsolutePath,
+        /// Name of the session, which is shown in audit logs.
         #[serde(default = "session_name")]
         session_name: String,
     },
-    /// The role of a Pod by EKS's agent.
+    /// The role of a Pod, from the agent of EKS Pod Identity.
     PodIdentity {
-        /// Where the agent is.
+        /// URL of the agent.
         #[serde(default)]
         url: Option<IssuerUrl>,
         /// File with the Pod's token.
-        token_file: PathBuf,
+        token_file: AbsolutePath,
     },
     /// The role of an ECS task.
     Ecs {
         /// The whole URL.
         url: IssuerUrl,
-        /// File with a token for it, if it wants one.
+        /// File with a token, if the URL requires one.
         #[serde(default)]
-        token_file: Option<PathBuf>,
+        token_file: Option<AbsolutePath>,
     },
 }
 
-/// One role of a chain.
+/// A role to assume.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct AssumeRole {
     /// ARN of the role.
     pub role_arn: String,
-    /// Name of the session, which audit logs show.
+    /// Name of the session, which is shown in audit logs.
     #[serde(default = "session_name")]
     pub session_name: String,
-    /// File with the external ID that the role's owner demands.
+    /// File with the external ID that the owner of the role requires.
     #[serde(default)]
-    pub external_id_file: Option<PathBuf>,
-    /// How long the keys are to live; by default an hour, the most that a chain may.
+    pub external_id_file: Option<AbsolutePath>,
+    /// How long the keys are valid. Default: one hour, the maximum if a role is assumed with the keys of another role.
     #[serde(default)]
     #[schemars(with = "Option<String>")]
     pub duration: Option<SignedDuration>,
-    /// `x-amz-source-arn`, against confused deputies.
+    /// Value of `x-amz-source-arn`, to prevent the confused deputy problem.
     #[serde(default)]
     pub source_arn: Option<String>,
-    /// `x-amz-source-account`, against confused deputies.
+    /// Value of `x-amz-source-account`, to prevent the confused deputy problem.
     #[serde(default)]
     pub source_account: Option<String>,
 }
 
-/// Which STS is asked.
+/// The STS endpoint.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct StsConfig {
-    /// Region whose STS it is.
+    /// Region of the STS endpoint.
     #[serde(default)]
     pub region: Option<String>,
-    /// Another URL, such as that of a VPC endpoint.
+    /// Another URL, for example that of a VPC endpoint.
     #[serde(default)]
     pub endpoint: Option<IssuerUrl>,
 }

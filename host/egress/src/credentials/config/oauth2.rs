@@ -1,123 +1,125 @@
 //! `type: oauth2`.
 
-use std::{collections::BTreeMap, path::PathBuf};
+use std::collections::BTreeMap;
 
 use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::{Binding, IssuerUrl, authorization};
+use crate::absolute_path::AbsolutePath;
 
 /// `type: oauth2`.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct OAuth2Config {
-    /// The name that rules refer to.
+    /// The name that egress rules refer to.
     pub name: String,
     /// Which plugin may use it.
     #[serde(rename = "for")]
     pub binding: Binding,
-    /// How the token is got.
+    /// How the token is obtained.
     pub grant: Grant,
-    /// Scopes to ask for.
+    /// Scopes to request.
     #[serde(default)]
     pub scopes: Vec<String>,
-    /// Name of the header the token goes into.
+    /// Name of the header for the token.
     #[serde(default = "authorization")]
     pub header: String,
-    /// What stands before the token in it.
+    /// Text before the token in the header.
     #[serde(default = "bearer")]
     pub prefix: String,
 }
 
-/// How a token is got.
+/// How a token is obtained.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", rename_all_fields = "camelCase", deny_unknown_fields)]
 pub enum Grant {
-    /// By a secret of the client (RFC 6749, 4.4).
+    /// With a client secret (RFC 6749, section 4.4).
     ClientSecret {
         /// The token endpoint.
         token_url: IssuerUrl,
         /// The client's ID.
         client_id: String,
         /// File with its secret.
-        client_secret_file: PathBuf,
-        /// The secret goes into the header `Authorization`, and not into the body.
+        client_secret_file: AbsolutePath,
+        /// Whether the secret is sent in the `Authorization` header instead of the body.
         #[serde(default)]
         basic: bool,
     },
-    /// By an assertion signed with the client's private key (RFC 7523, 2.2), as Microsoft Entra ID has it with certificates.
+    /// With an assertion signed with the client's private key (RFC 7523, section 2.2), for example certificates in Microsoft
+    /// Entra ID.
     PrivateKey {
         /// The token endpoint, which is also the assertion's audience.
         token_url: IssuerUrl,
         /// The client's ID.
         client_id: String,
         /// PEM file with the RSA key.
-        key_file: PathBuf,
-        /// PEM file with the certificate, whose thumbprint goes into the assertion's header. May be the same file.
+        key_file: AbsolutePath,
+        /// PEM file with the certificate, whose thumbprint is added to the header of the assertion. May be the same file.
         #[serde(default)]
-        certificate_file: Option<PathBuf>,
+        certificate_file: Option<AbsolutePath>,
     },
-    /// By the key of a Google service account.
+    /// With the key of a Google service account.
     GoogleServiceAccount {
-        /// JSON file as Google hands it out.
-        key_file: PathBuf,
-        /// The token endpoint, if not the one in the file.
+        /// JSON file as provided by Google.
+        key_file: AbsolutePath,
+        /// The token endpoint, if it differs from the one in the file.
         #[serde(default)]
         token_url: Option<IssuerUrl>,
     },
-    /// By an assertion that somebody else signed and keeps fresh in a file: Azure workload identity.
+    /// With an assertion that is signed by another party and kept up to date in a file: Azure workload identity.
     Federated {
         /// The token endpoint.
         token_url: IssuerUrl,
         /// The client's ID.
         client_id: String,
         /// File with the assertion.
-        assertion_file: PathBuf,
+        assertion_file: AbsolutePath,
     },
-    /// By exchange of a token from a file (RFC 8693): Google workload identity federation.
+    /// By exchanging a token from a file (RFC 8693): Google workload identity federation.
     GoogleFederated {
         /// The provider: `//iam.googleapis.com/projects/…/providers/…`.
         audience: String,
         /// File with the token to exchange.
-        subject_token_file: PathBuf,
-        /// What kind of token it is.
+        subject_token_file: AbsolutePath,
+        /// The type of that token.
         #[serde(default = "jwt")]
         subject_token_type: String,
-        /// Address of the service account to act as.
+        /// Email address of the service account to impersonate.
         #[serde(default)]
         service_account: Option<String>,
-        /// Google's security token service.
+        /// URL of Google's Security Token Service.
         #[serde(default)]
         sts_url: Option<IssuerUrl>,
-        /// Google's service for credentials of service accounts.
+        /// URL of Google's Service Account Credentials API.
         #[serde(default)]
         iam_url: Option<IssuerUrl>,
     },
-    /// By the metadata service of Google Compute Engine.
+    /// From the metadata service of Google Compute Engine.
     GceMetadata {
-        /// Which of the machine's service accounts.
+        /// Service account of the instance.
         #[serde(default = "default_account")]
         account: String,
-        /// Where the service is.
+        /// URL of the metadata service.
         #[serde(default)]
         endpoint: Option<IssuerUrl>,
     },
-    /// By the metadata service of Azure: managed identity.
+    /// From the metadata service of Azure: managed identity.
     AzureMetadata {
-        /// What the token is for, such as `https://management.azure.com/`.
+        /// The resource that the token is for, for example `https://management.azure.com/`.
         resource: String,
-        /// Which of the machine's identities, if it has several.
+        /// Client ID of the identity, if the instance has several.
         #[serde(default)]
         client_id: Option<String>,
-        /// Where the service is.
+        /// URL of the metadata service.
         #[serde(default)]
         endpoint: Option<IssuerUrl>,
     },
-    /// By any other form.
+    /// With any other form.
     Form {
         /// The token endpoint.
         token_url: IssuerUrl,
-        /// Fields of the form. `{{FILE}}` stands for a file's content.
+        /// Fields of the form. `{{FILE}}` is replaced by the content of a file.
         fields: BTreeMap<String, String>,
     },
 }

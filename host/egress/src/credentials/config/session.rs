@@ -1,24 +1,25 @@
 //! `type: session`.
 
-use std::{collections::BTreeMap, path::PathBuf};
+use std::collections::BTreeMap;
 
 use jiff::SignedDuration;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::{Binding, IssuerUrl};
+use crate::absolute_path::AbsolutePath;
 
 /// `type: session`.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct SessionConfig {
-    /// The name that rules refer to.
+    /// The name that egress rules refer to.
     pub name: String,
     /// Which plugin may use it.
     #[serde(rename = "for")]
     pub binding: Binding,
-    /// For SDKs that insist on logging in: the host answers their login with its own session, in which a handle stands for
-    /// the token.
+    /// For SDKs that must log in: the host answers the plugin's login with the answer to its own login, in which a handle
+    /// replaces the token.
     #[serde(default)]
     pub masked: bool,
     /// How to log in.
@@ -33,17 +34,17 @@ pub enum Login {
     Keystone(Box<KeystoneConfig>),
     /// vSphere's Web Services API.
     VsphereSoap(VsphereSoapConfig),
-    /// Any other.
+    /// Any other login request.
     Template(Box<Template>),
 }
 
-/// OpenStack Identity v3. Either `cloudConf` alone, or the other fields.
+/// OpenStack Identity v3. Set either `cloudConf` alone, or the other fields.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct KeystoneConfig {
-    /// A file as the OpenStack cloud controller manager has it; its section `[Global]` tells all.
-    pub cloud_conf: Option<PathBuf>,
-    /// Where Keystone is, with or without `/v3`.
+    /// A `cloud.conf` of the OpenStack cloud controller manager. Its section `[Global]` contains the complete login.
+    pub cloud_conf: Option<AbsolutePath>,
+    /// URL of Keystone, with or without `/v3`.
     pub auth_url: Option<IssuerUrl>,
     /// ID of the user.
     pub user_id: Option<String>,
@@ -54,28 +55,28 @@ pub struct KeystoneConfig {
     /// Name of the user's domain.
     pub user_domain_name: Option<String>,
     /// File with the password.
-    pub password_file: Option<PathBuf>,
+    pub password_file: Option<AbsolutePath>,
     /// ID of an application credential.
     pub application_credential_id: Option<String>,
-    /// Name of an application credential; needs the user, too.
+    /// Name of an application credential. Requires the user.
     pub application_credential_name: Option<String>,
-    /// File with its secret.
-    pub application_credential_secret_file: Option<PathBuf>,
-    /// File with a token, which is exchanged for one of the scope.
-    pub token_file: Option<PathBuf>,
-    /// ID of a trust, which is the scope.
+    /// File with the secret of the application credential.
+    pub application_credential_secret_file: Option<AbsolutePath>,
+    /// File with a token, which is exchanged for a token of the scope.
+    pub token_file: Option<AbsolutePath>,
+    /// ID of a trust, as the scope.
     pub trust_id: Option<String>,
-    /// ID of the project, which is the scope.
+    /// ID of the project, as the scope.
     pub project_id: Option<String>,
-    /// Name of the project, which is the scope.
+    /// Name of the project, as the scope.
     pub project_name: Option<String>,
     /// ID of the project's domain.
     pub project_domain_id: Option<String>,
     /// Name of the project's domain.
     pub project_domain_name: Option<String>,
-    /// ID of a domain, which is the scope.
+    /// ID of a domain, as the scope.
     pub domain_id: Option<String>,
-    /// Name of a domain, which is the scope.
+    /// Name of a domain, as the scope.
     pub domain_name: Option<String>,
 }
 
@@ -83,86 +84,86 @@ pub struct KeystoneConfig {
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct VsphereSoapConfig {
-    /// Where it is, such as `https://vcenter.example.com/sdk`.
+    /// URL of the API, for example `https://vcenter.example.com/sdk`.
     pub url: IssuerUrl,
-    /// File with the user's name.
-    pub user_file: PathBuf,
+    /// File with the user name.
+    pub user_file: AbsolutePath,
     /// File with the password.
-    pub password_file: PathBuf,
-    /// ID of the session manager: `ha-sessionmgr` on a single ESXi.
+    pub password_file: AbsolutePath,
+    /// ID of the session manager. Set it to `ha-sessionmgr` for a standalone ESXi host.
     #[serde(default = "session_manager")]
     pub session_manager: String,
 }
 
-/// A login by a request of one's own.
+/// A login with a custom request.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Template {
     /// Method of the request.
     #[serde(default = "post")]
     pub method: String,
-    /// Its URL.
+    /// URL of the request.
     pub url: IssuerUrl,
-    /// Its headers. `{{FILE}}` stands for a file's content.
+    /// Headers of the request. `{{FILE}}` is replaced by the content of a file.
     #[serde(default)]
     pub headers: BTreeMap<String, String>,
-    /// Its body. `{{FILE}}` stands for a file's content, written as `escape` says.
+    /// Body of the request. `{{FILE}}` is replaced by the content of a file, escaped as `escape` says.
     #[serde(default)]
     pub body: String,
-    /// How a file's content is written into the body.
+    /// How the content of files is escaped in the body.
     pub escape: Escape,
-    /// Where the token is in the answer.
+    /// Where the answer contains the token.
     pub capture: Capture,
-    /// Where it goes in requests.
+    /// Where requests carry the token.
     pub attach: Attach,
     /// How long a session is used.
     #[serde(default)]
     #[schemars(with = "Option<String>")]
     pub lifetime: Option<SignedDuration>,
-    /// JSON pointer (RFC 6901) to the answer's own word on that: seconds, or a time as of RFC 3339.
+    /// JSON pointer (RFC 6901) to the expiry in the answer: a number of seconds, or an RFC 3339 time.
     #[serde(default)]
     pub expires: Option<String>,
 }
 
-/// How a file's content is written into a body.
+/// How the content of a file is escaped in a body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub enum Escape {
-    /// Into a string of JSON.
+    /// As part of a JSON string.
     Json,
-    /// Into text or an attribute of XML.
+    /// As XML text or as part of an XML attribute.
     Xml,
-    /// Into a value of a form.
+    /// As a form value.
     Form,
-    /// As it is.
+    /// Not escaped.
     None,
 }
 
-/// Where a token is in an answer.
+/// Where an answer contains the token.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub enum Capture {
     /// In the header of this name.
     Header(String),
-    /// In JSON at this pointer (RFC 6901).
+    /// In the JSON body at this pointer (RFC 6901).
     Json(String),
     /// In the cookie of this name.
     Cookie(String),
 }
 
-/// Where a token goes in requests.
+/// Where requests carry the token.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", rename_all_fields = "camelCase", deny_unknown_fields)]
 pub enum Attach {
-    /// Into a header.
+    /// In a header.
     Header {
-        /// Its name.
+        /// Name of the header.
         name: String,
-        /// What stands before the token.
+        /// Text before the token.
         #[serde(default)]
         prefix: String,
     },
-    /// Into the cookie of this name.
+    /// In the cookie of this name.
     Cookie(String),
 }
 

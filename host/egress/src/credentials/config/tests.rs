@@ -5,7 +5,7 @@ fn read(yaml: &str) -> Result<Vec<CredentialConfig>, String> {
 }
 
 #[test]
-fn every_kind_is_read() {
+fn reads_every_kind_of_credential() {
     let yaml = include_str!("../../../tests/data/credentials.yaml");
     let all = read(yaml).unwrap();
     let names: Vec<&str> = all.iter().map(CredentialConfig::name).collect();
@@ -38,7 +38,7 @@ fn every_kind_is_read() {
 }
 
 #[test]
-fn what_is_not_known_is_refused() {
+fn rejects_unknown_and_missing_fields() {
     let good = "- {type: basic, name: a, for: {plugin: p, digest: any}, userFile: /u, passwordFile: /p}";
     assert!(read(good).is_ok());
     for (from, to, said) in [
@@ -55,7 +55,7 @@ fn what_is_not_known_is_refused() {
 }
 
 #[test]
-fn a_digest_admits_the_one_file() {
+fn a_digest_admits_one_plugin_file() {
     let hex = "ab".repeat(32);
     let binding = Binding { plugin: "p".to_owned(), digest: format!("sha256:{hex}").try_into().unwrap() };
     assert!(binding.admits("p", &format!("sha256:{hex}")));
@@ -67,7 +67,7 @@ fn a_digest_admits_the_one_file() {
 }
 
 #[test]
-fn the_url_of_an_issuer_has_no_secret_in_it() {
+fn an_issuer_url_must_not_contain_a_secret() {
     for url in ["https://keystone.example.com:5000/v3", "http://169.254.169.254"] {
         assert!(IssuerUrl::try_from(url.to_owned()).is_ok(), "{url}");
     }
@@ -82,7 +82,7 @@ fn the_url_of_an_issuer_has_no_secret_in_it() {
 }
 
 #[test]
-fn the_schema_names_all_kinds() {
+fn the_schema_lists_every_kind_of_credential() {
     let schema = serde_json::to_string(&schemars::schema_for!(CredentialConfig)).unwrap();
     for kind in ["header", "basic", "oauth2", "aws-sigv4", "session"] {
         assert!(schema.contains(&format!("\"const\":\"{kind}\"")), "{kind}: {schema}");

@@ -1,4 +1,4 @@
-//! Texts of the configuration that are checked as they are read.
+//! Text values of the configuration that are validated when they are parsed.
 
 use http::Uri;
 use schemars::JsonSchema;
@@ -9,14 +9,14 @@ use serde::Deserialize;
 #[serde(try_from = "String")]
 #[schemars(with = "String")]
 pub enum DigestPin {
-    /// Whatever is at the plugin's path: whoever may replace that file has the credential.
+    /// Any file at the path of the plugin. Whoever can replace this file can use the credential.
     Any,
-    /// The file of this SHA-256: 64 hexadecimal digits in lower case.
+    /// The file with this SHA-256: 64 hexadecimal digits in lower case.
     Sha256(String),
 }
 
 impl DigestPin {
-    /// True for a file of this digest, with or without `sha256:` before it.
+    /// Returns true for a file with this digest, with or without the prefix `sha256:`.
     #[must_use]
     pub fn admits(&self, digest: &str) -> bool {
         match self {
@@ -40,26 +40,26 @@ impl TryFrom<String> for DigestPin {
     }
 }
 
-/// Where an issuer is: `http` or `https`, with host, without user, query and fragment.
+/// URL of an issuer: `http` or `https`, with a host, and without user, query and fragment.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(try_from = "String")]
 #[schemars(with = "String")]
 pub struct IssuerUrl(String);
 
 impl IssuerUrl {
-    /// As it was written.
+    /// Returns the URL as it was written.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
     }
 
-    /// With a path after it, whether or not it ends in a slash.
+    /// Appends a path, whether or not the URL ends in a slash.
     pub(crate) fn join(&self, path: &str) -> String {
         format!("{}{path}", self.0.trim_end_matches('/'))
     }
 
     pub(crate) fn uri(&self) -> Uri {
-        // It was one when this was made.
+        // The text was validated as a URI on creation.
         self.0.parse().unwrap_or_default()
     }
 }
@@ -77,7 +77,7 @@ impl TryFrom<String> for IssuerUrl {
                 && uri.query().is_none()
                 && !text.contains('#')
         });
-        // The text is not quoted: who writes a password into it meant a secret.
+        // The text may contain a password by mistake, so it is not quoted.
         good.then_some(Self(text)).ok_or_else(|| {
             "a URL must begin with http:// or https://, name a host, and have no user, query or fragment".to_owned()
         })

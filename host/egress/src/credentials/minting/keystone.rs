@@ -1,12 +1,12 @@
-//! Keystone: nothing but reading, and of reading nothing that answers with a secret.
+//! Keystone: only reads are allowed, except those that return a secret.
 
 use http::{Method, request::Parts};
 
 use super::path_segments;
 use crate::credentials::failure::Failure;
 
-/// What belongs to Identity under `/v3/`, and not to another service of that version. A cloud controller has no business in changing
-/// any of it, and each could give a guest an identity of its own: a user, a password, a role, a trust, a key.
+/// Resources of Identity under `/v3/`, as opposed to other services with that version. A cloud controller does not need to change
+/// any of them, and each change could give a plugin its own identity: a user, a password, a role, a trust, a key.
 const IDENTITY: [&str; 19] = [
     "auth",
     "users",
@@ -29,11 +29,11 @@ const IDENTITY: [&str; 19] = [
     "access_rules",
 ];
 
-/// What answers with a secret even if it is only read.
+/// Resources that return a secret even when they are read.
 const SECRET: [&str; 8] =
     ["credentials", "os-oauth1", "os-oauth2", "ec2tokens", "s3tokens", "os-ec2", "receipts", "os-pki"];
 
-/// Refuses what would mint a secret.
+/// Returns an error if the answer to the request would be a secret.
 pub(crate) fn check(head: &Parts) -> Result<(), Failure> {
     let read = matches!(head.method, Method::GET | Method::HEAD | Method::OPTIONS);
     let minting = path_segments(head.uri.path()).iter().any(|segments| mints(segments, read));
@@ -42,15 +42,15 @@ pub(crate) fn check(head: &Parts) -> Result<(), Failure> {
     }
     let method = &head.method;
     Err(Failure::minting(format!(
-        "{method} of this Identity path would hand out a secret or make a new identity; the host authenticates for the plugin, \
-         which sends its requests without logging in (SDKs that must log in need `masked: true`)"
+        "{method} of this Identity path returns a secret or creates an identity, which is not allowed; the host authenticates the plugin's \
+         requests, so it does not need to log in (for SDKs that must log in, set `masked: true`)"
     )))
 }
 
 fn mints(segments: &[String], read: bool) -> bool {
     (0..segments.len()).any(|at| match segments.get(at..).unwrap_or_default() {
         [version, rest @ ..] if version == "v3" => mints_v3(rest, read),
-        // Identity v2.0, where Neutron has the same version and other resources.
+        // Identity v2.0. Neutron has the same version, but other resources.
         [version, first, ..] if version == "v2.0" => ["tokens", "ec2tokens", "users"].contains(&first.as_str()),
         _ => false,
     })
@@ -60,7 +60,7 @@ fn mints_v3(rest: &[String], read: bool) -> bool {
     let Some(first) = rest.first().map(String::as_str) else { return false };
     let identity = IDENTITY.contains(&first);
     let secret = |segment: &String| SECRET.contains(&segment.as_str());
-    // Login by a federation's protocol is a GET.
+    // Federated login uses GET.
     let federated = rest.iter().any(|it| it == "os-federation") && rest.iter().any(|it| it == "auth" || it == "saml2");
     SECRET.contains(&first) || (identity && (!read || federated || rest.iter().any(secret)))
 }
@@ -77,7 +77,7 @@ mod tests {
     }
 
     #[test]
-    fn what_mints_is_refused() {
+    fn keystone_requests_for_credentials_are_denied() {
         for (method, path) in [
             ("POST", "/v3/auth/tokens"),
             ("POST", "/identity/v3/auth/tokens"),
@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_controller_does_passes() {
+    fn openstack_requests_of_a_controller_are_allowed() {
         for (method, path) in [
             ("GET", "/"),
             ("GET", "/v3"),

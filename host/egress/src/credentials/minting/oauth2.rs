@@ -1,11 +1,11 @@
-//! Clouds behind OAuth2: what hands out tokens, keys of accounts, and passwords.
+//! Clouds with OAuth2: requests that return tokens, account keys or passwords.
 
 use http::{Method, request::Parts};
 
 use super::path_segments;
 use crate::credentials::failure::Failure;
 
-/// Hosts that exist to hand out credentials.
+/// Hosts that only hand out credentials.
 const ISSUERS: [&str; 9] = [
     "oauth2.googleapis.com",
     "sts.googleapis.com",
@@ -18,12 +18,17 @@ const ISSUERS: [&str; 9] = [
     "iam.cloud.ibm.com",
 ];
 
-/// Google's custom methods, after the last colon of a path.
+/// Google's custom methods: the part of a path after the last colon.
 const GOOGLE: [&str; 7] =
     ["generateaccesstoken", "generateidtoken", "signblob", "signjwt", "accesssecretversion", "access", "getpassword"];
 
-/// Azure's actions by POST, as last segment of a path: those that begin so.
-const AZURE: [&str; 14] = [
+/// Prefixes of Azure's POST actions, which are the last segment of a path.
+const AZURE: [&str; 19] = [
+    "begingetaccess",
+    "listquerykeys",
+    "listcallbackurl",
+    "publishxml",
+    "readonlykeys",
     "listkeys",
     "listsecrets",
     "listcredentials",
@@ -40,13 +45,13 @@ const AZURE: [&str; 14] = [
     "retrievebootdiagnosticsdata",
 ];
 
-/// Refuses what would mint a secret.
+/// Returns an error if the answer to the request would be a secret.
 pub(crate) fn check(head: &Parts) -> Result<(), Failure> {
     let host = head.uri.host().unwrap_or_default().to_ascii_lowercase();
     let host = host.strip_suffix('.').unwrap_or(&host).replace(".mtls.", ".");
     let read = matches!(head.method, Method::GET | Method::HEAD);
     let issuer = ISSUERS.iter().any(|issuer| {
-        // `eu.sts…` and `iamcredentials.mtls…` are the same services.
+        // For example, `eu.sts…` and `iamcredentials.mtls…` are the same services.
         host == *issuer || host.ends_with(&format!(".{issuer}"))
     });
     let minting = issuer || path_segments(head.uri.path()).iter().any(|segments| mints(segments, read));
@@ -54,7 +59,7 @@ pub(crate) fn check(head: &Parts) -> Result<(), Failure> {
         return Ok(());
     }
     Err(Failure::minting(format!(
-        "{} of this path would hand out a token, a key or a password, which no plugin may get with the host's identity",
+        "{} of this path returns a token, a key or a password, which is not allowed with the host's identity",
         head.method
     )))
 }
@@ -63,9 +68,13 @@ fn mints(segments: &[String], read: bool) -> bool {
     let Some(last) = segments.last() else { return false };
     let custom = last.rsplit_once(':').map(|(_, method)| method);
     let google = custom.is_some_and(|method| GOOGLE.contains(&method));
-    let account_key = last == "keys" && segments.iter().any(|it| it == "serviceaccounts") && !read;
+    let under = |name: &str| segments.iter().any(|it| it == name);
+    // The plugin would know the private part of a key that it uploads.
+    let of_account = matches!(last.as_str(), "keys" | "keys:upload") && under("serviceaccounts");
+    let makes_key = !read && (of_account || last == "hmackeys" || under("federatedidentitycredentials"));
+    let shows_key = last == "keystring";
     let azure = !read && AZURE.iter().any(|action| last.starts_with(action));
-    google || account_key || azure
+    google || makes_key || shows_key || azure
 }
 
 #[cfg(test)]
@@ -79,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn what_mints_is_refused() {
+    fn google_and_azure_requests_for_credentials_are_denied() {
         let google = "https://iam.googleapis.com/v1/projects/p/serviceAccounts/a";
         let azure = "https://management.azure.com/subscriptions/s/resourceGroups/g/providers";
         for (method, uri) in [
@@ -88,6 +97,14 @@ mod tests {
             ("POST", "https://iamcredentials.mtls.googleapis.com/x".to_owned()),
             ("POST", "https://login.microsoftonline.com/t/oauth2/v2.0/token".to_owned()),
             ("POST", format!("{google}/keys")),
+            ("POST", format!("{google}/keys:upload")),
+            ("POST", "https://storage.googleapis.com/storage/v1/projects/p/hmacKeys".to_owned()),
+            ("GET", "https://apikeys.googleapis.com/v2/projects/p/locations/global/keys/k/keyString".to_owned()),
+            ("POST", format!("{azure}/Microsoft.Compute/disks/d/beginGetAccess")),
+            (
+                "PUT",
+                format!("{azure}/Microsoft.ManagedIdentity/userAssignedIdentities/i/federatedIdentityCredentials/c"),
+            ),
             ("POST", format!("{google}:signBlob")),
             ("POST", format!("{google}%3AsignJwt")),
             ("GET", "https://secretmanager.googleapis.com/v1/projects/p/secrets/s/versions/1:access".to_owned()),
@@ -100,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_controller_does_passes() {
+    fn google_and_azure_requests_of_a_controller_are_allowed() {
         for (method, uri) in [
             ("GET", "https://compute.googleapis.com/compute/v1/projects/p/zones/z/instances"),
             ("POST", "https://compute.googleapis.com/compute/v1/projects/p/global/operations/o/wait"),

@@ -1,48 +1,43 @@
-//! vSphere: SOAP operations that make sessions, tickets or accounts, told by the names of elements.
+//! vSphere: SOAP operations that create sessions, tickets or accounts, detected by the names of elements.
 
 use http::{Method, request::Parts};
 
 use super::{path_segments, plain_body};
 use crate::credentials::failure::Failure;
 
-/// Operations of vSphere's Web Services API, in lower case: those that begin so.
-const OPERATIONS: [&str; 15] = [
+/// Prefixes of operations of vSphere's Web Services API, in lower case.
+const OPERATIONS: [&str; 10] = [
     "login",
     "logout",
     "clonesession",
     "impersonateuser",
     "terminatesession",
-    "acquireclone",
-    "acquiregeneric",
-    "acquirelocal",
-    "acquireticket",
-    "acquiremks",
-    "acquirecredentials",
+    "acquire",
     "createuser",
     "updateuser",
     "updatepassword",
     "changepassword",
 ];
 
-/// Refuses what would mint a secret, and XML that is not read the same by all.
+/// Returns an error if the answer to the request would be a secret, or if servers could parse the XML differently.
 pub(crate) fn check(head: &Parts, body: &[u8]) -> Result<(), Failure> {
-    // The session resources of vSphere's REST APIs answer with a session ID.
+    // The session resources of vSphere's REST APIs return a session ID.
     let session = path_segments(head.uri.path()).iter().any(|segments| segments.iter().any(|it| it == "session"));
     if session && head.method != Method::GET {
         return Err(refusal("a session"));
     }
     plain_body(head)?;
-    // UTF-16 of Latin letters is valid UTF-8 with zeros, which XML may not have.
+    // UTF-16 text with Latin letters is valid UTF-8 with zero bytes, which are not allowed in XML.
     let text = std::str::from_utf8(body).ok().filter(|text| !text.contains('\0'));
     let text = text.ok_or_else(|| Failure::malformed("the SOAP body is not UTF-8"))?;
     let lower = text.to_ascii_lowercase();
     let declared = lower.trim_start_matches('\u{feff}').trim_start().strip_prefix("<?xml");
     let declaration = declared.and_then(|rest| rest.split_once("?>")).map(|(declaration, _)| declaration);
     if declaration.is_some_and(|it| it.contains("encoding") && !it.contains("utf-8")) {
-        return Err(Failure::malformed("the SOAP body declares another encoding than UTF-8"));
+        return Err(Failure::malformed("the SOAP body declares an encoding other than UTF-8"));
     }
     if lower.contains("<!doctype") || lower.contains("<!entity") {
-        return Err(Failure::malformed("a SOAP body has no document type"));
+        return Err(Failure::malformed("SOAP bodies must not have a document type"));
     }
     match elements(&lower).find(|name| OPERATIONS.iter().any(|operation| name.starts_with(operation))) {
         Some(name) => Err(refusal(&format!("operation {}", name.chars().take(40).collect::<String>()))),
@@ -52,11 +47,11 @@ pub(crate) fn check(head: &Parts, body: &[u8]) -> Result<(), Failure> {
 
 fn refusal(what: &str) -> Failure {
     Failure::minting(format!(
-        "{what} is not for a plugin: the host logs in, and adds its session (SDKs that must log in need `masked: true`)"
+        "{what} is not allowed for plugins: the host logs in, and adds its session (for SDKs that must log in, set `masked: true`)"
     ))
 }
 
-/// The local names of all that looks like the start of an element, comments and character data included.
+/// Returns the local names of everything that looks like the start of an element, including comments and character data.
 fn elements(text: &str) -> impl Iterator<Item = &str> {
     text.split('<').skip(1).map(|rest| {
         let end = rest.find(|letter: char| letter.is_whitespace() || "/>".contains(letter)).unwrap_or(rest.len());
@@ -82,7 +77,7 @@ mod tests {
     }
 
     #[test]
-    fn what_mints_is_refused() {
+    fn vsphere_requests_for_sessions_are_denied() {
         for inner in [
             "<Login xmlns=\"urn:vim25\"><_this>SessionManager</_this></Login>",
             "<vim:Login>",
@@ -100,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn xml_that_may_be_read_in_two_ways_is_refused() {
+    fn ambiguous_xml_is_rejected() {
         let utf16: Vec<u8> = soap("<Login>").encode_utf16().flat_map(u16::to_be_bytes).collect();
         let utf7 = soap("").replace("UTF-8", "utf-7");
         let entity = format!("<!DOCTYPE a [<!ENTITY l \"Login\">]>{}", soap(""));
@@ -108,12 +103,12 @@ mod tests {
         for body in [with_mark.as_slice(), utf7.as_bytes(), entity.as_bytes()] {
             assert_eq!(kind("/sdk", body), Some(CredentialErrorKind::Malformed));
         }
-        // Without a mark these bytes are valid UTF-8: they must not pass as text without elements.
+        // Without a byte order mark, these bytes are valid UTF-8. They must not be treated as text without elements.
         assert_eq!(kind("/sdk", &utf16), Some(CredentialErrorKind::Malformed));
     }
 
     #[test]
-    fn a_packed_or_unseen_body_is_refused() {
+    fn a_compressed_or_unavailable_body_is_rejected() {
         let request = Request::post("https://vcenter.example.com/sdk").header("content-encoding", "gzip");
         let (head, ()) = request.body(()).unwrap().into_parts();
         assert_eq!(check(&head, b"x").unwrap_err().kind, CredentialErrorKind::Malformed);
@@ -123,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_controller_does_passes() {
+    fn vsphere_requests_of_a_controller_are_allowed() {
         for inner in ["<RetrieveServiceContent>", "<FindByUuid>", "<RetrievePropertiesEx>", "<CreateContainerView/>"] {
             assert_eq!(kind("/sdk", soap(inner).as_bytes()), None, "{inner}");
         }

@@ -1,4 +1,4 @@
-//! What token endpoints answer (RFC 6749, 5.1).
+//! Answers of token endpoints (RFC 6749, section 5.1).
 
 use std::time::Duration;
 
@@ -6,10 +6,10 @@ use serde_json::Value;
 
 use crate::credentials::{failure::Failure, renewed::Fresh, secret::Secret, upstream::Upstream};
 
-/// The token and its life. A token that is not said to expire is got anew after an hour, the life that most endpoints choose.
+/// Returns the token and its lifetime. A token without an expiry is renewed after one hour, the usual lifetime of tokens.
 pub(crate) fn token(upstream: &Upstream, answer: &Value) -> Result<Fresh<Secret>, Failure> {
     let value = upstream.secret_at(answer, "/access_token")?;
-    // Nobody uses these; they are secrets all the same.
+    // These are not used, but they are secrets that must be redacted.
     for other in ["/refresh_token", "/id_token"] {
         if let Some(text) = answer.pointer(other).and_then(Value::as_str) {
             upstream.keep(text);
@@ -19,11 +19,11 @@ pub(crate) fn token(upstream: &Upstream, answer: &Value) -> Result<Fresh<Secret>
     Ok(Fresh { value, lifetime: Some(Duration::from_secs(lifetime)) })
 }
 
-/// A number of seconds, which some (Azure's metadata service) write as text.
+/// Parses a number of seconds, which some servers (Azure's metadata service) write as text.
 pub(crate) fn seconds(value: &Value) -> Option<u64> {
     match value {
         Value::Number(number) => number.as_u64().or_else(|| {
-            // As `3599.0`. Beyond 2^53 nothing is a lifetime.
+            // For example `3599.0`. Values beyond 2^53 are not valid lifetimes.
             number.as_f64().filter(|it| (0.0..9e15).contains(it)).map(|it| Duration::from_secs_f64(it).as_secs())
         }),
         Value::String(text) => text.parse().ok(),
@@ -38,7 +38,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn seconds_are_numbers_or_texts() {
+    fn seconds_are_numbers_or_strings() {
         for (value, expected) in [
             (json!(3599), Some(3599)),
             (json!("3599"), Some(3599)),

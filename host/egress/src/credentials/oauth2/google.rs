@@ -1,4 +1,4 @@
-//! Google: service accounts by their keys, and by the exchange of somebody else's token.
+//! Google: tokens by keys of service accounts, and by exchange of tokens from other issuers.
 
 use bytes::Bytes;
 use http::{Request, header};
@@ -20,7 +20,7 @@ const TOKEN_URL: &str = "https://oauth2.googleapis.com/token";
 const STS_URL: &str = "https://sts.googleapis.com/v1/token";
 const IAM_URL: &str = "https://iamcredentials.googleapis.com";
 
-/// What the security token service's token is for: acting as a service account.
+/// Scope of the token of the Security Token Service: impersonating a service account.
 const CLOUD_PLATFORM: &str = "https://www.googleapis.com/auth/cloud-platform";
 
 #[derive(Deserialize)]
@@ -33,19 +33,19 @@ struct KeyFile {
     token_uri: Option<String>,
 }
 
-/// A token by the key of a service account.
+/// Obtains a token with the key of a service account.
 pub(crate) async fn service_account(
     upstream: &Upstream,
     file: &Secret,
     url: Option<&IssuerUrl>,
     scope: &str,
 ) -> Result<Fresh<Secret>, Failure> {
-    // serde's error quotes what it found: it stays here.
+    // serde's error quotes the content, so it is dropped.
     let key: KeyFile = serde_json::from_slice(file.expose())
-        .map_err(|_| Failure::malformed("its key file is not that of a Google service account"))?;
+        .map_err(|_| Failure::malformed("its key file is not a Google service account key"))?;
     upstream.keep(key.private_key.as_bytes());
     let of_file = key.token_uri.map(IssuerUrl::try_from).transpose();
-    let of_file = of_file.map_err(|_| Failure::malformed("`token_uri` of its key file is no URL"))?;
+    let of_file = of_file.map_err(|_| Failure::malformed("`token_uri` in its key file is not a URL"))?;
     let url = url.or(of_file.as_ref()).map_or(TOKEN_URL, IssuerUrl::as_str);
     let now = upstream.now().as_second();
     let claims = json!({
@@ -59,7 +59,7 @@ pub(crate) async fn service_account(
     token(upstream, &upstream.form(url, &pairs, None).await?)
 }
 
-/// The exchange of a token (RFC 8693), and acting as a service account after that.
+/// A token exchange (RFC 8693), followed by impersonation of a service account if one is given.
 pub(crate) struct Exchange<'a> {
     pub(crate) audience: &'a str,
     pub(crate) subject: &'a Secret,

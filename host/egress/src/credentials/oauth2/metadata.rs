@@ -1,4 +1,4 @@
-//! Tokens of the machine's own identity, from metadata services. The host asks them; a guest never reaches them.
+//! Tokens of the instance's own identity, from metadata services. Only the host sends these requests; plugins cannot.
 
 use bytes::Bytes;
 use http::Request;
@@ -13,14 +13,14 @@ use crate::credentials::{
     upstream::{Upstream, finish},
 };
 
-/// By address: a name could be answered by somebody else.
+/// An address, since a name could resolve to another server.
 const ENDPOINT: &str = "http://169.254.169.254";
 
 fn base(endpoint: Option<&IssuerUrl>) -> &str {
     endpoint.map_or(ENDPOINT, IssuerUrl::as_str).trim_end_matches('/')
 }
 
-/// Google Compute Engine's.
+/// Obtains a token from the metadata service of Google Compute Engine.
 pub(crate) async fn gce(
     upstream: &Upstream,
     endpoint: Option<&IssuerUrl>,
@@ -35,16 +35,16 @@ pub(crate) async fn gce(
     }
     let request = Request::get(url).header("Metadata-Flavor", "Google");
     let response = upstream.send(finish(request, Bytes::new())?).await?;
-    // Something else at that address would not say so.
+    // Another server at that address would not set this header.
     if response.headers().get("Metadata-Flavor").is_none_or(|flavor| flavor != "Google") {
-        return Err(Failure::denied("what answered is not the metadata service of Google Compute Engine"));
+        return Err(Failure::denied("the server is not the metadata service of Google Compute Engine"));
     }
     let answer = serde_json::from_slice(response.body())
-        .map_err(|_| Failure::unavailable("the metadata service answered with something that is not JSON"))?;
+        .map_err(|_| Failure::unavailable("the metadata service did not return JSON"))?;
     token(upstream, &answer)
 }
 
-/// Azure's.
+/// Obtains a token from the metadata service of Azure.
 pub(crate) async fn azure(
     upstream: &Upstream,
     endpoint: Option<&IssuerUrl>,

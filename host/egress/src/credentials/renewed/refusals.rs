@@ -1,51 +1,55 @@
-//! How many renewals refusals may cause: pure, with the clock passed in.
+//! Limits on renewals that are caused by rejected values. Pure: the current time is passed in.
 
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// Renewals are counted for so long.
+/// Time window in which renewals are counted.
 const WINDOW: Duration = Duration::from_secs(300);
 
-/// Renewals of values that nothing had accepted: a cloud that refuses every value, fresh ones too, makes so many.
+/// Maximum number of renewals of values that were not accepted before. It limits renewals if a cloud rejects even values that
+/// were just obtained.
 const UNACCEPTED: usize = 10;
 
-/// Renewals of values that something had accepted, for one kind of request that refuses them. If it refuses the next ones too, then it
-/// refuses for another reason than the value, and only hinders others. Once one was accepted from this kind, it counts from nothing.
+/// Maximum number of renewals of values that were accepted by other requests, for one kind of request that is rejected. If it is
+/// rejected with further values too, then the value is not the reason, and renewals only delay other requests. The count restarts
+/// when a request of this kind is accepted.
 const EACH: usize = 2;
 
-/// As [`EACH`], for all kinds of requests together.
+/// Like [`EACH`], for all kinds of requests together.
 const ACCEPTED: usize = 64;
 
-/// Keystone refuses what it issues in the second in which a password was changed: sooner after a renewal another one comes to nothing.
+/// Minimum time between renewals. Keystone rejects tokens that it issues in the same second as a change of the password, so an
+/// earlier renewal would be useless.
 const APART: Duration = Duration::from_secs(1);
 
-/// Renewals of late that refusals have caused.
+/// Recent renewals that were caused by rejected values.
 #[derive(Default)]
 pub(crate) struct Refusals {
     unaccepted: Vec<Instant>,
-    /// With the kind of request that was refused.
+    /// With the kind of the rejected request.
     accepted: Vec<(Instant, u64)>,
 }
 
-/// What a refusal leads to.
+/// The decision about a rejected value.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
-    /// A renewal, which is noted.
+    /// Renew the value. The renewal is counted.
     Renew,
-    /// A renewal was made just now: ask again then.
+    /// The last renewal was too recent: ask again at this time.
     Later(Instant),
-    /// Nothing: there were too many.
+    /// Do not renew the value: there were too many renewals.
     TooSoon,
 }
 
 impl Refusals {
-    /// This kind of request went well with the present value: what it was refused with had been revoked.
+    /// Restarts the count for a kind of request that was accepted with the current value: its earlier values had been revoked.
     pub(crate) fn forgive(&mut self, kind: u64) {
         self.accepted.retain(|(_, other)| *other != kind);
     }
 
-    /// A value was refused to this kind of request. A value that something has accepted may have been revoked since.
+    /// Decides what to do after a value was rejected for this kind of request. A value that was `accepted` earlier may have been
+    /// revoked since.
     pub(crate) fn judge(&mut self, now: Instant, kind: u64, accepted: bool) -> Verdict {
         let since = |at: Instant| now.saturating_duration_since(at);
         self.unaccepted.retain(|at| since(*at) < WINDOW);
@@ -77,7 +81,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_kind_of_request_has_its_own_renewals() {
+    fn each_kind_of_request_has_its_own_renewal_limit() {
         let (mut refusals, mut now) = (Refusals::default(), Instant::now());
         let mut judge = |kind, accepted| {
             now += APART;

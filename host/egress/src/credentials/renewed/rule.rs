@@ -1,15 +1,15 @@
-//! When to renew, and how long to wait after a failure.
+//! Rules for the time of renewals, and for the delay after failures.
 
 use std::time::Duration;
 
 use crate::credential::CredentialErrorKind;
 
-/// A value is renewed at least so long before it expires, if its life allows: clocks differ, and requests take their time.
+/// Values are renewed at least this long before they expire, if their lifetime allows it: clocks differ, and requests take time.
 const AHEAD: Duration = Duration::from_secs(5 * 60);
 
-/// How long after it was got a value is to be renewed: at four fifths of its life or five minutes before its end, whichever comes
-/// first, though not in the first half; less up to a twentieth of its life by `spread` (0 to 1), so that replicas which
-/// started together do not renew together. Never sooner than after a second.
+/// Returns the time from obtaining a value to its renewal: four fifths of its lifetime or five minutes before it expires,
+/// whichever comes first, but not in the first half. Up to a twentieth of the lifetime is subtracted by `spread` (0 to 1), so
+/// that replicas that started at the same time do not renew at the same time. At least one second.
 pub(crate) fn renew_after(lifetime: Duration, spread: f64) -> Duration {
     let ahead = lifetime.saturating_sub(AHEAD).max(lifetime / 2);
     let after = lifetime.mul_f64(0.8).min(ahead);
@@ -17,8 +17,9 @@ pub(crate) fn renew_after(lifetime: Duration, spread: f64) -> Duration {
     after.saturating_sub(earlier).max(Duration::from_secs(1))
 }
 
-/// How long to wait after the `failures`th failure in a row. A refusal does not pass by itself and may lock an account: it
-/// waits from 15 seconds to 10 minutes; anything else from 1 second to 1 minute. Up to a half less by `spread` (0 to 1).
+/// Returns the delay after the given number of consecutive `failures`. A denial is usually permanent, and retries may lock an
+/// account, so the delay is 15 seconds to 10 minutes; for other failures it is 1 second to 1 minute. `spread` (0 to 1) subtracts
+/// up to half of it.
 pub(crate) fn back_off(kind: CredentialErrorKind, failures: u32, spread: f64) -> Duration {
     let (first, most) = match kind {
         CredentialErrorKind::Unavailable => (1, 60),
@@ -33,11 +34,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn renewal_is_ahead_of_the_end() {
+    fn renewal_starts_before_the_expiry() {
         let table = [
             (24 * 3600, 69_120),
             (3600, 2880),
-            // Five minutes before the end comes first.
+            // Five minutes before it expires comes first.
             (20 * 60, 15 * 60),
             // Not in the first half.
             (6 * 60, 3 * 60),
@@ -53,7 +54,7 @@ mod tests {
     }
 
     #[test]
-    fn distance_grows_and_is_larger_after_a_refusal() {
+    fn back_off_grows_and_is_longer_after_a_denial() {
         let seconds =
             |kind, spread| [1, 2, 3, 7, 99].map(|failures| back_off(kind, failures, spread).as_millis() / 100);
         assert_eq!(seconds(CredentialErrorKind::Unavailable, 0.0), [10, 20, 40, 600, 600]);

@@ -1,11 +1,11 @@
-//! What is known of the value: pure, with the clock passed in.
+//! The state of a renewed value. Pure: the current time is passed in.
 
 use std::{sync::Arc, time::Duration};
 
 use tokio::time::Instant;
 
 use super::{
-    Fresh,
+    Fresh, MOMENT,
     refusals::{Refusals, Verdict},
     rule,
 };
@@ -16,9 +16,9 @@ struct Held<T> {
     value: Arc<T>,
     renew: Option<Instant>,
     expires: Option<Instant>,
-    /// What the files were when it was got.
+    /// The state of the files when the value was obtained.
     inputs: u64,
-    /// Something has been answered with it.
+    /// A request was accepted with it.
     accepted: bool,
     rejected: bool,
     used: bool,
@@ -31,36 +31,38 @@ struct Failed {
     inputs: u64,
 }
 
-/// All that is known.
+/// The complete state.
 pub(crate) struct State<T> {
     held: Option<Held<T>>,
     failed: Option<Failed>,
     numbers: u64,
     attempts: u64,
-    running: bool,
+    /// When the current attempt began.
+    running: Option<Instant>,
     wanted: bool,
     refusals: Refusals,
 }
 
-/// What somebody who asks gets.
+/// The result of a request for the value.
 pub(crate) enum Ask<T> {
-    /// The value. At its first use, the task must learn that it is in use.
+    /// The value. At its first use, the task must be woken because the value is now in use.
     Have { number: u64, value: Arc<T>, first_use: bool },
-    /// Nothing, and it is too soon to try again.
+    /// There is no value, and it is too early for another attempt.
     Fail(Failure),
-    /// Whatever comes of the attempt after so many.
-    Wait { attempts: u64 },
+    /// Wait until more than `attempts` attempts have ended. `valid` is true if there is a value that was not rejected, although the
+    /// files have changed since.
+    Wait { attempts: u64, valid: bool },
 }
 
-/// What somebody who was refused gets.
+/// The decision for a request whose value was rejected.
 pub(crate) enum Rejection {
     /// There is a newer value already.
     Newer,
     /// There were too many renewals for this reason.
     TooSoon,
-    /// A renewal for this reason was made just now: ask again then.
+    /// The last renewal for this reason was too recent: ask again at this time.
     Later(Instant),
-    /// As in [`Ask::Wait`].
+    /// Like [`Ask::Wait`].
     Wait { attempts: u64 },
 }
 
@@ -71,7 +73,7 @@ impl<T> Default for State<T> {
             failed: None,
             numbers: 0,
             attempts: 0,
-            running: false,
+            running: None,
             wanted: false,
             refusals: Refusals::default(),
         }
@@ -85,23 +87,27 @@ impl<T> Held<T> {
 }
 
 impl<T> State<T> {
-    /// Somebody asks, having seen these inputs.
+    /// Returns the value or what to wait for; `inputs` is the current state of the files.
     pub(crate) fn ask(&mut self, now: Instant, inputs: u64) -> Ask<T> {
         let may_try = self.failed.as_ref().is_none_or(|failed| failed.until <= now || failed.inputs != inputs);
+        let is_slow = self.running.is_some_and(|begun| now.duration_since(begun) >= MOMENT);
         match &mut self.held {
-            Some(held) if held.is_valid(now) && (!may_try || (held.inputs == inputs && !held.rejected)) => {
+            Some(held)
+                if held.is_valid(now) && (!may_try || (!held.rejected && (held.inputs == inputs || is_slow))) =>
+            {
                 let first_use = !std::mem::replace(&mut held.used, true);
                 Ask::Have { number: held.number, value: Arc::clone(&held.value), first_use }
             }
-            _ if may_try => self.want(),
+            _ if may_try => self.want(now),
             _ => Ask::Fail(self.failure()),
         }
-        .or_running(self.running, self.attempts)
+        .or_running(self.running.is_some(), self.attempts)
     }
 
-    fn want(&mut self) -> Ask<T> {
-        self.wanted |= !self.running;
-        Ask::Wait { attempts: self.attempts }
+    fn want(&mut self, now: Instant) -> Ask<T> {
+        self.wanted |= self.running.is_none();
+        let valid = self.held.as_ref().is_some_and(|held| held.is_valid(now) && !held.rejected);
+        Ask::Wait { attempts: self.attempts, valid }
     }
 
     fn failure(&self) -> Failure {
@@ -109,7 +115,7 @@ impl<T> State<T> {
         failure.unwrap_or_else(|| Failure::unavailable("it has expired"))
     }
 
-    /// What came of an attempt that was waited for.
+    /// Returns the result of an attempt that was waited for.
     pub(crate) fn outcome(&mut self, now: Instant) -> Result<(u64, Arc<T>), Failure> {
         match &mut self.held {
             Some(held) if held.is_valid(now) => {
@@ -120,7 +126,7 @@ impl<T> State<T> {
         }
     }
 
-    /// The cloud took this number from this kind of request.
+    /// Records that the cloud accepted the value with this number for this kind of request.
     pub(crate) fn accept(&mut self, used: u64, kind: u64) {
         if let Some(held) = self.held.as_mut().filter(|held| held.number == used) {
             held.accepted = true;
@@ -128,7 +134,7 @@ impl<T> State<T> {
         }
     }
 
-    /// The cloud refused this number to this kind of request.
+    /// Records that the cloud rejected the value with this number for this kind of request.
     pub(crate) fn reject(&mut self, now: Instant, used: u64, kind: u64) -> Rejection {
         let Some(held) = self.held.as_mut().filter(|held| held.number <= used) else {
             return if self.held.is_some() { Rejection::Newer } else { Rejection::TooSoon };
@@ -139,26 +145,26 @@ impl<T> State<T> {
                 Verdict::Later(at) => return Rejection::Later(at),
                 Verdict::Renew => held.rejected = true,
             }
-        } else if !self.running && !self.wanted {
-            // The attempt it caused has failed; others come as those who ask cause them.
+        } else if self.running.is_none() && !self.wanted {
+            // The attempt after the rejection has failed. Further attempts are caused by requests for the value.
             return Rejection::TooSoon;
         }
-        self.wanted |= !self.running;
+        self.wanted |= self.running.is_none();
         Rejection::Wait { attempts: self.attempts }
     }
 
-    /// True if the value's number is beyond this one.
+    /// Returns true if there is a value with a higher number.
     pub(crate) fn is_newer_than(&self, used: u64) -> bool {
         self.held.as_ref().is_some_and(|held| held.number > used)
     }
 
-    /// How long the value is valid from now on, `Some(None)` if it does not say, and `None` if there is none that is valid.
+    /// Returns how long the value is still valid: `Some(None)` if it does not expire, `None` if there is no valid value.
     pub(crate) fn valid_for(&self, now: Instant) -> Option<Option<Duration>> {
         let held = self.held.as_ref().filter(|held| held.is_valid(now))?;
         Some(held.expires.map(|expires| expires.saturating_duration_since(now)))
     }
 
-    /// When the next attempt is to be made.
+    /// Returns the time of the next attempt.
     pub(crate) fn next(&self, now: Instant) -> Option<Instant> {
         if self.wanted {
             return Some(now);
@@ -168,16 +174,16 @@ impl<T> State<T> {
         Some(self.failed.as_ref().map_or(renew, |failed| failed.until.max(renew)))
     }
 
-    /// True if an attempt is due, which begins with that.
+    /// Returns true if an attempt is due, and starts it.
     pub(crate) fn begin(&mut self, now: Instant) -> bool {
-        self.running = self.next(now).is_some_and(|next| next <= now);
-        self.wanted &= !self.running;
-        self.running
+        self.running = self.next(now).filter(|next| *next <= now).map(|_| now);
+        self.wanted &= self.running.is_none();
+        self.running.is_some()
     }
 
-    /// An attempt ended; it was made with these inputs. Gives how many there were.
+    /// Records the result of an attempt that was made with these inputs. Returns the number of attempts so far.
     pub(crate) fn finish(&mut self, now: Instant, result: Result<Fresh<T>, Failure>, inputs: u64, spread: f64) -> u64 {
-        self.running = false;
+        self.running = None;
         self.attempts = self.attempts.saturating_add(1);
         match result {
             Ok(fresh) => {
@@ -206,10 +212,10 @@ impl<T> State<T> {
 }
 
 impl<T> Ask<T> {
-    /// Nobody is sent away while an attempt is under way.
+    /// Waits for the attempt in progress instead of failing.
     fn or_running(self, running: bool, attempts: u64) -> Self {
         match self {
-            Self::Fail(_) if running => Self::Wait { attempts },
+            Self::Fail(_) if running => Self::Wait { attempts, valid: false },
             other => other,
         }
     }

@@ -2,12 +2,14 @@ use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
 use super::*;
 
-/// Answers the number of the attempt, takes a second, lives for `lifetime`.
+/// A source whose value is the number of the attempt and is valid for `lifetime` seconds.
 struct Counting {
     attempts: AtomicU64,
     inputs: AtomicU64,
     lifetime: u64,
     fails: Mutex<Option<Failure>>,
+    /// Duration of an attempt in seconds.
+    takes: AtomicU64,
 }
 
 #[async_trait]
@@ -20,7 +22,7 @@ impl Source for Arc<Counting> {
 
     async fn renew(&self) -> Result<Fresh<u64>, Failure> {
         let attempt = self.attempts.fetch_add(1, SeqCst) + 1;
-        tokio::time::sleep(Duration::from_secs(1)).await;
+        seconds(self.takes.load(SeqCst)).await;
         match self.fails.lock().unwrap().clone() {
             Some(failure) => Err(failure),
             None => Ok(Fresh { value: attempt, lifetime: Some(Duration::from_secs(self.lifetime)) }),
@@ -38,6 +40,7 @@ fn counting(lifetime: u64) -> (Arc<Counting>, Arc<Renewed<Arc<Counting>>>) {
         inputs: AtomicU64::new(0),
         lifetime,
         fails: Mutex::default(),
+        takes: AtomicU64::new(1),
     });
     let renewed = Renewed::new(Arc::clone(&source), CredentialMetrics::default());
     (source, Arc::new(renewed))
@@ -52,7 +55,7 @@ fn fail(source: &Counting, failure: Option<Failure>) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn all_who_come_together_wait_for_one_attempt() {
+async fn concurrent_requests_share_one_attempt() {
     let (source, renewed) = counting(3600);
     let all = (0..20).map(|_| Arc::clone(&renewed)).map(|renewed| tokio::spawn(async move { renewed.get().await }));
     for task in all.collect::<Vec<_>>() {
@@ -62,7 +65,7 @@ async fn all_who_come_together_wait_for_one_attempt() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_goes_away_does_not_end_the_attempt_of_others() {
+async fn a_cancelled_request_does_not_end_a_shared_attempt() {
     let (source, renewed) = counting(3600);
     let first = tokio::spawn({
         let renewed = Arc::clone(&renewed);
@@ -75,7 +78,7 @@ async fn who_goes_away_does_not_end_the_attempt_of_others() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_in_use_is_renewed_before_it_expires() {
+async fn a_value_in_use_is_renewed_before_it_expires() {
     let (source, renewed) = counting(3600);
     renewed.get().await.unwrap();
     seconds(2600).await;
@@ -88,7 +91,7 @@ async fn what_is_in_use_is_renewed_before_it_expires() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_nobody_uses_is_not_renewed() {
+async fn an_unused_value_is_not_renewed() {
     let (source, renewed) = counting(3600);
     renewed.get().await.unwrap();
     seconds(100_000).await;
@@ -98,7 +101,7 @@ async fn what_nobody_uses_is_not_renewed() {
 
 // Holds: OPS-130
 #[tokio::test(start_paused = true)]
-async fn a_failure_is_no_matter_while_the_old_one_is_valid() {
+async fn the_old_value_is_used_until_it_expires_if_renewal_fails() {
     let (source, renewed) = counting(3600);
     renewed.get().await.unwrap();
     fail(&source, Some(Failure::unavailable("down")));
@@ -114,7 +117,7 @@ async fn a_failure_is_no_matter_while_the_old_one_is_valid() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_refused_login_is_not_repeated_for_each_request() {
+async fn a_denied_login_is_not_repeated_for_each_request() {
     let (source, renewed) = counting(3600);
     fail(&source, Some(Failure::denied("wrong password")));
     for _ in 0..100 {
@@ -122,7 +125,7 @@ async fn a_refused_login_is_not_repeated_for_each_request() {
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
     assert_eq!(source.attempts.load(SeqCst), 1);
-    // The file with the password was mended.
+    // The operator has corrected the file with the password.
     fail(&source, None);
     source.inputs.store(1, SeqCst);
     assert_eq!(renewed.get().await.unwrap().0, 1);
@@ -130,7 +133,7 @@ async fn a_refused_login_is_not_repeated_for_each_request() {
 
 // Holds: OPS-130
 #[tokio::test(start_paused = true)]
-async fn a_changed_file_renews_and_a_failure_keeps_the_old() {
+async fn a_changed_file_renews_and_a_failure_keeps_the_old_value() {
     let (source, renewed) = counting(3600);
     assert_eq!(renewed.get().await.unwrap().0, 1);
     source.inputs.store(1, SeqCst);
@@ -142,8 +145,25 @@ async fn a_changed_file_renews_and_a_failure_keeps_the_old() {
     assert_eq!(source.attempts.load(SeqCst), 3);
 }
 
+// Holds: OPS-130
 #[tokio::test(start_paused = true)]
-async fn what_was_refused_has_changed_if_a_file_has() {
+async fn only_one_request_waits_for_an_issuer_that_hangs() {
+    let (source, renewed) = counting(3600);
+    assert_eq!(renewed.get().await.unwrap().0, 1);
+    source.inputs.store(1, SeqCst);
+    source.takes.store(1000, SeqCst);
+    let begun = Instant::now();
+    for _ in 0..100 {
+        assert_eq!(renewed.get().await.unwrap().0, 1);
+    }
+    assert_eq!(begun.elapsed().as_secs(), MOMENT.as_secs(), "only who came first waited");
+    source.takes.store(1, SeqCst);
+    seconds(60).await;
+    assert_eq!(renewed.get().await.unwrap().0, 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_value_has_changed_if_its_file_has() {
     let (source, renewed) = counting(3600);
     let (used, _) = renewed.get().await.unwrap();
     assert!(!renewed.changed(used).await);
@@ -154,7 +174,7 @@ async fn what_was_refused_has_changed_if_a_file_has() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn several_rejections_of_one_number_renew_once() {
+async fn several_rejections_of_one_version_renew_once() {
     let (source, renewed) = counting(3600);
     let (used, _) = renewed.get().await.unwrap();
     let all = (0..10).map(|_| Arc::clone(&renewed));
@@ -168,7 +188,7 @@ async fn several_rejections_of_one_number_renew_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_cloud_that_refuses_all_makes_few_renewals() {
+async fn a_cloud_that_rejects_everything_causes_few_renewals() {
     let (source, renewed) = counting(3600);
     for _ in 0..60 {
         let (used, _) = renewed.get().await.unwrap();
@@ -186,7 +206,7 @@ async fn a_cloud_that_refuses_all_makes_few_renewals() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_refused_at_once_is_renewed_a_second_later() {
+async fn a_second_renewal_waits_for_a_second() {
     struct Quick(AtomicU64);
     #[async_trait]
     impl Source for Quick {
@@ -212,7 +232,7 @@ async fn what_is_refused_at_once_is_renewed_a_second_later() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn values_that_are_revoked_one_by_one_are_renewed_at_once() {
+async fn values_revoked_one_by_one_are_renewed_immediately() {
     let (source, renewed) = counting(3600);
     for revoked in 1..=10 {
         let (used, _) = renewed.get().await.unwrap();
@@ -224,7 +244,7 @@ async fn values_that_are_revoked_one_by_one_are_renewed_at_once() {
 
 // Holds: OPS-131
 #[tokio::test(start_paused = true)]
-async fn one_path_that_refuses_all_leaves_renewals_to_others() {
+async fn a_path_that_always_rejects_does_not_use_up_all_renewals() {
     let (source, renewed) = counting(3600);
     for _ in 0..60 {
         let (used, _) = renewed.get().await.unwrap();
@@ -241,18 +261,18 @@ async fn one_path_that_refuses_all_leaves_renewals_to_others() {
     seconds(300).await;
     let (used, _) = renewed.get().await.unwrap();
     renewed.accepted(used, 2);
-    assert!(renewed.rejected(used, 1).await, "the path may have been mended");
+    assert!(renewed.rejected(used, 1).await, "the path may have been fixed");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_rejection_whose_renewal_fails_says_so() {
+async fn reports_a_failed_renewal_after_a_rejection() {
     let (source, renewed) = counting(3600);
     let (used, _) = renewed.get().await.unwrap();
     fail(&source, Some(Failure::unavailable("down")));
     assert!(!renewed.rejected(used, 1).await);
     assert!(!renewed.rejected(used, 1).await);
     assert_eq!(source.attempts.load(SeqCst), 2);
-    // It may be the service that erred: the old one is used, and renewed as soon as that may be tried.
+    // The service may be wrong, so the old value is used, and renewed as soon as another attempt is allowed.
     assert_eq!(renewed.get().await.unwrap().0, 1);
     fail(&source, None);
     seconds(2).await;
@@ -260,7 +280,7 @@ async fn a_rejection_whose_renewal_fails_says_so() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_issuer_that_never_answers_is_unavailable() {
+async fn an_issuer_that_does_not_answer_is_unavailable() {
     struct Silent;
     #[async_trait]
     impl Source for Silent {
@@ -276,11 +296,11 @@ async fn an_issuer_that_never_answers_is_unavailable() {
         }
     }
     let renewed = Renewed::new(Silent, CredentialMetrics::default());
-    assert_eq!(renewed.get().await.unwrap_err(), Failure::unavailable("its issuer gave no answer in 30 s"));
+    assert_eq!(renewed.get().await.unwrap_err(), Failure::unavailable("its issuer did not answer within 30 s"));
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_has_expired_when_it_comes_is_not_got_for_each_request() {
+async fn values_that_expire_immediately_cause_few_attempts() {
     let (source, renewed) = counting(0);
     for _ in 0..30 {
         let _ = renewed.get().await;

@@ -1,29 +1,28 @@
 //! OpenStack Identity v3.
 
 mod body;
-mod login;
 
 use bytes::Bytes;
 use http::Uri;
 use jiff::Timestamp;
 use serde_json::Value;
 
-pub(crate) use self::login::Words;
-pub use self::login::{KeystoneLogin, KeystoneMethod, KeystoneScope, Named};
 use super::{LoggedIn, captured, post};
 use crate::credentials::{
     cloud_conf::split_cloud_conf,
     config::{Capture, IssuerUrl, KeystoneConfig},
     failure::Failure,
     file::SecretFile,
+    keystone_login::{self, KeystoneLogin},
+    secret::Secret,
     upstream::{Upstream, missing},
 };
 
-/// Where the login comes from.
+/// The source of the login.
 enum From {
-    /// A cloud.conf.
+    /// A `cloud.conf`.
     CloudConf,
-    /// The configuration, with the one file that has the secret.
+    /// The configuration, with the file that contains the secret.
     Config(Box<KeystoneConfig>),
 }
 
@@ -53,8 +52,8 @@ impl Keystone {
             );
         };
         let keystone = Self { from: From::Config(Box::new(config.clone())), files: [SecretFile::new(file)], masked };
-        // What is wrong with the rest is wrong whatever the secret is.
-        login::from_config(config, &super::super::secret::Secret::from("x"))?;
+        // Validates the other fields, which do not depend on the secret.
+        keystone_login::from_config(config, &Secret::from("x"))?;
         Ok(keystone)
     }
 
@@ -62,7 +61,7 @@ impl Keystone {
         &self.files
     }
 
-    /// Where one logs in.
+    /// Returns the URL of logins.
     pub(crate) fn login_uri(&self) -> Result<Uri, String> {
         let url = match &self.from {
             From::Config(config) => config.auth_url.clone().ok_or("`authUrl` is missing")?,
@@ -80,7 +79,7 @@ impl Keystone {
         let [file] = &self.files;
         let secret = upstream.read(file).await?;
         let login = match &self.from {
-            From::Config(config) => login::from_config(config, &secret).map_err(Failure::malformed)?,
+            From::Config(config) => keystone_login::from_config(config, &secret).map_err(Failure::malformed)?,
             From::CloudConf => {
                 let text = secret.expose_str().unwrap_or_default();
                 split_cloud_conf(text).map_err(|error| Failure::malformed(error.to_string()))?.0
@@ -94,7 +93,7 @@ impl Keystone {
         let login = self.login(upstream).await?;
         let mut url = tokens_url(&login.auth_url);
         if !self.masked {
-            // Nobody reads the catalogue here.
+            // The catalog is not used here.
             url.push_str("?nocatalog");
         }
         let body = body::of(&login).map_err(Failure::malformed)?;
@@ -106,17 +105,17 @@ impl Keystone {
     }
 }
 
-/// By Keystone's own clock, if it says when it issued the token: ours may differ.
+/// Returns the lifetime, computed with Keystone's clock if the answer has the issue time: the local clock may differ.
 fn lifetime(upstream: &Upstream, body: &[u8]) -> Result<std::time::Duration, Failure> {
-    let answer: Value = serde_json::from_slice(body)
-        .map_err(|_| Failure::unavailable("its issuer answered with something that is not JSON"))?;
+    let answer: Value =
+        serde_json::from_slice(body).map_err(|_| Failure::unavailable("its issuer did not return JSON"))?;
     let time = |pointer| answer.pointer(pointer).and_then(Value::as_str)?.parse::<Timestamp>().ok();
     let end = time("/token/expires_at").ok_or_else(|| missing("/token/expires_at"))?;
     let start = time("/token/issued_at").unwrap_or_else(|| upstream.now());
     Ok(end.duration_since(start).try_into().unwrap_or_default())
 }
 
-/// Where tokens are got, whether or not the URL has the version.
+/// Returns the URL of tokens for a URL with or without the version.
 fn tokens_url(auth_url: &IssuerUrl) -> String {
     let base = auth_url.as_str().trim_end_matches('/');
     let base = base.strip_suffix("/v3").or_else(|| base.strip_suffix("/v2.0")).unwrap_or(base);
@@ -128,7 +127,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_version_may_stand_in_the_url_or_not() {
+    fn the_api_version_in_the_url_is_optional() {
         for (url, tokens) in [
             ("https://a:5000", "https://a:5000/v3/auth/tokens"),
             ("https://a:5000/", "https://a:5000/v3/auth/tokens"),

@@ -1,4 +1,4 @@
-//! A login by a request of the operator's own.
+//! A login with a request that the operator defines.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ use crate::credentials::{
     upstream::{Upstream, finish},
 };
 
-/// The request, ready to be filled.
+/// The parsed request, with placeholders for files.
 pub(crate) struct TemplateLogin {
     config: Template,
     method: Method,
@@ -28,11 +28,11 @@ pub(crate) struct TemplateLogin {
 
 impl TemplateLogin {
     pub(crate) fn new(config: &Template) -> Result<Self, String> {
-        let method = config.method.parse().map_err(|_| format!("`{}` is no method", config.method))?;
+        let method = config.method.parse().map_err(|_| format!("`{}` is not a method", config.method))?;
         let mut headers = Vec::new();
         for (name, text) in &config.headers {
             let filled = Filled::parse(text, Escape::None).map_err(|error| format!("header `{name}`: {error}"))?;
-            headers.push((name.parse().map_err(|_| format!("`{name}` is no name of a header"))?, filled));
+            headers.push((name.parse().map_err(|_| format!("`{name}` is not a name of a header"))?, filled));
         }
         let body = Filled::parse(&config.body, config.escape).map_err(|error| format!("body: {error}"))?;
         let lifetime = config.lifetime.map(|it| Duration::try_from(it).ok().filter(|it| !it.is_zero()));
@@ -64,8 +64,9 @@ impl TemplateLogin {
         let mut request = Request::builder().method(self.method.clone()).uri(self.config.url.as_str());
         for (name, text) in &self.headers {
             let text = text.fill(upstream).await?;
-            let mut value = HeaderValue::from_str(&text)
-                .map_err(|_| Failure::malformed(format!("header `{name}` gets bytes that no header may have")))?;
+            let mut value = HeaderValue::from_str(&text).map_err(|_| {
+                Failure::malformed(format!("header `{name}` contains bytes that are not allowed in headers"))
+            })?;
             value.set_sensitive(true);
             request = request.header(name, value);
         }
@@ -77,9 +78,9 @@ impl TemplateLogin {
     }
 }
 
-/// What the answer says of the token's end: seconds from now, seconds since 1970, or a time.
+/// Parses the expiry in an answer: seconds from now, seconds since 1970, or a time.
 fn expires(upstream: &Upstream, body: &[u8], pointer: &str) -> Option<Duration> {
-    /// What is beyond is no duration (three years) but a date.
+    /// Larger numbers are not durations (this one is about three years) but times.
     const DATES: u64 = 100_000_000;
     let answer: Value = serde_json::from_slice(body).ok()?;
     let value = answer.pointer(pointer)?;

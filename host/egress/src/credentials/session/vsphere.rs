@@ -15,17 +15,17 @@ use crate::credentials::{
     upstream::Upstream,
 };
 
-/// Name of the session's cookie.
+/// Name of the session cookie.
 pub(crate) const COOKIE: &str = "vmware_soap_session";
 
-/// vCenter ends a session that was idle for half an hour, and answers with 500 and a SOAP fault, not 401, if it did: no renewal is
-/// triggered by that, so one comes before it.
+/// Sessions are renewed before vCenter ends them, which happens after 30 minutes without requests. vCenter then answers with 500
+/// and a SOAP fault instead of 401, which does not cause a renewal.
 const LIFETIME: Duration = Duration::from_secs(25 * 60);
 
-/// A login by user and password.
+/// A login with user name and password.
 pub(crate) struct Vsphere {
     config: VsphereSoapConfig,
-    /// User and password.
+    /// The files with the user name and the password.
     files: [SecretFile; 2],
 }
 
@@ -65,7 +65,7 @@ impl Vsphere {
         request.headers_mut().insert("SOAPAction", http::HeaderValue::from_static("urn:vim25"));
         let answer = upstream.ask(request).await?;
         if answer.status().is_server_error() && is_invalid_login(answer.body()) {
-            return Err(Failure::denied("vSphere refused user and password"));
+            return Err(Failure::denied("vSphere rejected the user name or password"));
         }
         let answer = upstream.succeeded(self.uri().host().unwrap_or_default(), answer)?;
         let token = captured(upstream, &answer, &Capture::Cookie(COOKIE.to_owned()))?;
@@ -73,7 +73,7 @@ impl Vsphere {
     }
 }
 
-/// A refused login is a SOAP fault with status 500.
+/// Returns true if the login was denied. This is reported as a SOAP fault with status 500.
 fn is_invalid_login(body: &[u8]) -> bool {
     ["InvalidLogin", "NoPermission"].iter().any(|fault| body.windows(fault.len()).any(|part| part == fault.as_bytes()))
 }

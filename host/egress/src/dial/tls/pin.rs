@@ -1,4 +1,4 @@
-//! A server that is known by its certificate.
+//! Verification of a server by the fingerprint of its certificate.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use rustls_pki_types::{CertificateDer, ServerName, UnixTime};
 
 use crate::grant::Pin;
 
-/// Takes one certificate only. It still has to prove that it has the key.
+/// A verifier that accepts only one certificate. The server must still prove that it has the private key.
 #[derive(Debug)]
 pub(super) struct Pinned {
     pin: Pin,

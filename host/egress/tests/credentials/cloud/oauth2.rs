@@ -36,14 +36,14 @@ fn token(cloud: &Cloud, seen: &Seen) -> Reply {
                 && (jwt == ASSERTION || claims(&jwt).is_some_and(|it| it["aud"] == url && it["iss"] == it["sub"]))
         }
         "client_credentials" => {
-            // RFC 6749, 2.3.1.
+            // RFC 6749, section 2.3.1.
             let basic = general_purpose::STANDARD.encode("client:cl1ent~secret%2F%2B%3D%26");
             seen.field("client_secret") == CLIENT_SECRET || seen.header("authorization") == format!("Basic {basic}")
         }
         "urn:ietf:params:oauth:grant-type:jwt-bearer" => {
             let claims = claims(&seen.field("assertion"));
             claims.is_some_and(|it| {
-                // Google's client for Python names Google's own endpoint, wherever it sends the assertion.
+                // Google's Python client uses Google's own endpoint as the audience, wherever it sends the assertion.
                 (it["aud"] == url || it["aud"] == "https://oauth2.googleapis.com/token")
                     && it["scope"] == "compute"
                     && it["exp"].as_i64() > it["iat"].as_i64()
@@ -90,11 +90,11 @@ fn azure(cloud: &Cloud, seen: &Seen) -> Reply {
     if !good {
         return refused(400, "invalid_request");
     }
-    // Numbers are texts here.
+    // This service returns numbers as text.
     json_reply(&json!({ "access_token": cloud.issue("msi"), "expires_in": "86399", "token_type": "Bearer" }))
 }
 
-/// Claims of an assertion whose signature is good and whose time has come.
+/// Returns the claims of an assertion with a valid signature and a valid time.
 fn claims(jwt: &str) -> Option<Value> {
     let decode = |text: &str| general_purpose::URL_SAFE_NO_PAD.decode(text).ok();
     let (signed, signature) = jwt.rsplit_once('.')?;

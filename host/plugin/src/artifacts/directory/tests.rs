@@ -14,7 +14,7 @@ fn read(directory: &Directory, name: &str) -> String {
     io::read_to_string(directory.file(name, 4).unwrap()).unwrap()
 }
 
-/// All files below, with what they hold.
+/// Returns all files below `path` with their contents.
 fn tree(path: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
     let mut all = BTreeMap::new();
     for entry in fs::read_dir(path).unwrap() {
@@ -31,7 +31,7 @@ fn tree(path: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
 
 // Holds: OPS-59
 #[test]
-fn a_directory_in_use_keeps_all_that_is_in_it() {
+fn existing_files_in_the_directory_are_not_changed() {
     let home = tempfile::tempdir().unwrap();
     for file in ["notes.txt", "cloud.yaml", ".ssh/id", "plugins/my.wasm", "docs/thesis/chapters/one.tex"] {
         let file = home.path().join(file);
@@ -50,7 +50,7 @@ fn a_directory_in_use_keeps_all_that_is_in_it() {
 
 // Holds: OPS-59
 #[test]
-fn a_new_cache_is_for_its_owner_alone() {
+fn a_new_cache_is_private_to_its_owner() {
     let parent = tempfile::tempdir().unwrap();
     let dir = parent.path().join("a/b");
     Directory::open(&dir).unwrap();
@@ -60,7 +60,7 @@ fn a_new_cache_is_for_its_owner_alone() {
 
 // Holds: SEC-14
 #[test]
-fn a_cache_that_others_can_write_is_refused() {
+fn a_cache_writable_by_others_is_rejected() {
     let parent = tempfile::tempdir().unwrap();
     for open in [0o777, 0o770, 0o702] {
         let dir = parent.path().join(format!("{open:o}"));
@@ -80,7 +80,7 @@ fn a_cache_that_others_can_write_is_refused() {
 }
 
 #[test]
-fn a_link_or_a_file_is_no_cache() {
+fn a_link_or_a_file_is_rejected_as_cache() {
     let parent = tempfile::tempdir().unwrap();
     let (file, link) = (parent.path().join("file"), parent.path().join("link"));
     fs::write(&file, "").unwrap();
@@ -96,15 +96,15 @@ fn a_link_or_a_file_is_no_cache() {
 }
 
 #[test]
-fn a_directory_somebody_else_made_is_refused_by_name() {
+fn a_directory_not_created_by_skydock_is_rejected() {
     let parent = tempfile::tempdir().unwrap();
     let own = parent.path().join(NAME);
     DirBuilder::new().mode(0o700).create(&own).unwrap();
     fs::write(own.join("thesis.tex"), "dear").unwrap();
     let error = Directory::open(parent.path()).err().unwrap();
-    assert!(error.to_string().starts_with(&format!("{} was not made by Skydock", own.display())), "{error}");
+    assert!(error.to_string().starts_with(&format!("{} was not created by Skydock", own.display())), "{error}");
     assert_eq!(fs::read(own.join("thesis.tex")).unwrap(), b"dear");
-    // A process that ended between making and marking leaves an empty one.
+    // A process that ended between creating and marking the directory leaves an empty one.
     fs::remove_file(own.join("thesis.tex")).unwrap();
     Directory::open(parent.path()).unwrap();
     assert!(own.join(MARKER).is_file());
@@ -112,7 +112,7 @@ fn a_directory_somebody_else_made_is_refused_by_name() {
 
 // Holds: SEC-14
 #[test]
-fn a_directory_that_is_exchanged_later_is_not_used() {
+fn a_directory_swapped_later_is_not_used() {
     let parent = tempfile::tempdir().unwrap();
     let (dir, away) = (parent.path().join("cache"), parent.path().join("away"));
     let directory = Directory::open(&dir).unwrap();
@@ -127,7 +127,7 @@ fn a_directory_that_is_exchanged_later_is_not_used() {
 }
 
 #[test]
-fn only_regular_files_of_bounded_size_are_read() {
+fn only_regular_files_within_the_size_limit_are_read() {
     let parent = tempfile::tempdir().unwrap();
     let directory = Directory::open(parent.path()).unwrap();
     let own = directory.path();

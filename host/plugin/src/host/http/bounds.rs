@@ -1,8 +1,8 @@
-//! How much of a request the host keeps for a guest.
+//! Limits for the parts of a request that the host keeps for a guest.
 //!
-//! A request and its parts live in the host until they are sent or dropped. wasmtime bounds their number, and the size of
-//! most parts; what it keeps at any length has its bounds here. With all of them a handle is worth no more than
-//! [`handles::BYTES`](crate::host::handles).
+//! A request and its parts stay in the host until they are sent or dropped. wasmtime limits their number, and the size of most parts;
+//! the parts whose size it does not limit are limited here. Together, these limits ensure that a handle keeps at most
+//! [`handles::BYTES`](crate::host::handles) in memory.
 
 use wasmtime::{
     StoreContextMut,
@@ -20,39 +20,30 @@ use wasmtime_wasi_http::{
     },
 };
 
-use crate::host::State;
+use crate::{call::Oversized, host::State};
 
-/// Bytes of a piece of a request's body; two of them wait at most. The rest stays in the guest until they are gone.
+/// Bytes of one chunk of a request's body. At most two chunks wait in the host; the rest stays in the guest until they are sent.
 pub(super) const CHUNK: usize = 16 << 10;
 
-/// Bytes of headers or trailers, bookkeeping included: what most servers take.
+/// Maximum bytes of headers or trailers, including overhead: the limit of most servers.
 const FIELDS: usize = 16 << 10;
 
-/// Bytes of a method. The longest that is registered has 17.
+/// Maximum bytes of a method. The longest registered one has 17.
 const METHOD: usize = 32;
 
-/// Bytes of host and port: a DNS name and a port have 259.
+/// Maximum bytes of host and port: a DNS name with a port has up to 259.
 const AUTHORITY: usize = 512;
 
-/// Bytes of path and query: what most servers take.
+/// Maximum bytes of path and query: the limit of most servers.
 const PATH: usize = 8 << 10;
 
 /// The interface whose functions are replaced.
 const INTERFACE: &str = "wasi:http/types@0.2.12";
 
-/// The interface that sends.
+/// The interface that sends requests.
 const HANDLER: &str = "wasi:http/outgoing-handler@0.2.12";
 
-/// A part of a request is larger than any real one.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("a request's {part} of {size} bytes, where at most {limit} are allowed")]
-pub struct Oversized {
-    part: &'static str,
-    size: usize,
-    limit: usize,
-}
-
-/// What `wasi:http` keeps for one instance.
+/// Returns the state of `wasi:http` for one instance.
 pub(in crate::host) fn context() -> WasiHttpCtx {
     let mut context = WasiHttpCtx::new();
     context.set_field_size_limit(FIELDS);
@@ -86,7 +77,7 @@ pub(in crate::host) fn add_to_linker(linker: &mut Linker<State>) -> wasmtime::Re
         let state = call.data_mut();
         let lent = options.as_ref().map(|options| Resource::new_own(options.rep()));
         let sent = state.http().handle(request, lent);
-        // wasmtime-wasi-http 48.0.8 reads the options and leaves them where they are.
+        // wasmtime-wasi-http 48.0.8 reads the options, but does not delete them.
         options.map(|options| state.http().table.delete(options)).transpose()?;
         let answer = match sent {
             Ok(answer) => Ok(answer),
@@ -103,7 +94,7 @@ type Handed = (Resource<HostOutgoingRequest>, Option<Resource<RequestOptions>>);
 type Set<T> = (Resource<HostOutgoingRequest>, T);
 type Text = Option<String>;
 
-/// A part that is far too large is no mistake that a guest could mend: it ends the call.
+/// Returns an error that ends the call: a guest could not correct a part that is far too large.
 fn bounded(part: &'static str, text: &str, limit: usize) -> Result<(), Oversized> {
     if text.len() > limit { Err(Oversized { part, size: text.len(), limit }) } else { Ok(()) }
 }
@@ -113,14 +104,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_part_has_its_bound_and_no_more() {
+    fn each_part_of_a_request_has_a_size_limit() {
         assert_eq!(bounded("method", &"M".repeat(METHOD), METHOD), Ok(()));
         let error = bounded("method", &"M".repeat(METHOD + 1), METHOD).unwrap_err();
-        assert_eq!(error.to_string(), "a request's method of 33 bytes, where at most 32 are allowed");
+        assert_eq!(error.to_string(), "a request with a method of 33 bytes, but at most 32 are allowed");
     }
 
     #[test]
-    fn the_contract_tells_authors_of_plugins_these_bounds() {
+    fn the_contract_documents_the_request_limits() {
         let contract = crate::limits::contract();
         let parts = format!(
             "a method of at most {METHOD} bytes, an authority of {AUTHORITY} bytes, a path of {} KiB, headers and trailers of {} KiB \

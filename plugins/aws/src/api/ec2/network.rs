@@ -35,12 +35,12 @@ struct Ipv6State {
 }
 
 impl Subnet {
-    /// Its tags.
+    /// Returns the tags.
     pub(crate) fn tags(&self) -> Tags {
         tags(&self.tag_set)
     }
 
-    /// Its IPv6 range.
+    /// Returns the IPv6 range.
     pub(crate) fn ipv6(&self) -> Option<&str> {
         let live = |one: &&Ipv6Association| one.ipv6_cidr_block_state.state.starts_with("associat");
         self.ipv6_cidr_block_association_set.items.iter().find(live).map(|one| one.ipv6_cidr_block.as_str())
@@ -54,10 +54,10 @@ struct SubnetsPage {
     next_token: Option<String>,
 }
 
-/// `DescribeSubnets` by a filter.
+/// Sends `DescribeSubnets` with filters.
 ///
 /// # Errors
-/// As [`Failure`] tells.
+/// See [`Failure`].
 pub(crate) fn subnets<'a>(
     wire: &dyn Wire,
     filters: impl IntoIterator<Item = (&'a str, Vec<String>)>,
@@ -82,7 +82,7 @@ pub(crate) struct RouteTable {
 }
 
 impl RouteTable {
-    /// Its tags.
+    /// Returns the tags.
     pub(crate) fn tags(&self) -> Tags {
         tags(&self.tag_set)
     }
@@ -108,7 +108,7 @@ pub(crate) struct Route {
     pub(crate) state: String,
 }
 
-/// What a route table is for.
+/// The association of a route table with a subnet.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub(crate) struct Association {
@@ -123,10 +123,10 @@ struct RouteTablesPage {
     next_token: Option<String>,
 }
 
-/// `DescribeRouteTables` by a filter.
+/// Sends `DescribeRouteTables` with a filter.
 ///
 /// # Errors
-/// As [`Failure`] tells.
+/// See [`Failure`].
 pub(crate) fn route_tables(wire: &dyn Wire, name: &str, values: &[String]) -> Result<Vec<RouteTable>, Failure> {
     let call = Call::new(Api::Ec2, "DescribeRouteTables").filter(name, values);
     let pages = pages(wire, &call, |page: &RouteTablesPage| page.next_token.clone())?;
@@ -145,7 +145,7 @@ pub(crate) struct SecurityGroup {
 }
 
 impl SecurityGroup {
-    /// Its tags.
+    /// Returns the tags.
     pub(crate) fn tags(&self) -> Tags {
         tags(&self.tag_set)
     }
@@ -158,27 +158,27 @@ struct GroupsPage {
     next_token: Option<String>,
 }
 
-/// `DescribeSecurityGroups` by filters.
+/// Creates a `DescribeSecurityGroups` request with filters.
 pub(crate) fn groups_by<'a>(filters: impl IntoIterator<Item = (&'a str, Vec<String>)>) -> Call {
     let call = Call::new(Api::Ec2, "DescribeSecurityGroups");
     filters.into_iter().fold(call, |call, (name, values)| call.filter(name, values))
 }
 
-/// The filter for what bears the tag of a cluster, in either form; the tags are to be looked at again.
+/// Returns a filter for resources with a cluster tag in either form. The tags of the results must be checked again.
 pub(crate) fn of_cluster(cluster: &Cluster) -> (&'static str, Vec<String>) {
     ("tag-key", vec![cluster.key(), LEGACY_CLUSTER.to_owned()])
 }
 
-/// Sends a `DescribeSecurityGroups`.
+/// Sends a `DescribeSecurityGroups` request.
 ///
 /// # Errors
-/// As [`Failure`] tells.
+/// See [`Failure`].
 pub(crate) fn groups(wire: &dyn Wire, call: &Call) -> Result<Vec<SecurityGroup>, Failure> {
     let pages = pages(wire, call, |page: &GroupsPage| page.next_token.clone())?;
     Ok(pages.into_iter().flat_map(|page| page.security_group_info.items).collect())
 }
 
-/// `CreateSecurityGroup`, with its tags.
+/// Creates a `CreateSecurityGroup` request with tags.
 pub(crate) fn create_group(name: &str, description: &str, vpc: &str, tags: &Tags) -> Call {
     Call::new(Api::Ec2, "CreateSecurityGroup")
         .with("GroupName", name)
@@ -195,12 +195,12 @@ pub(crate) struct CreatedGroup {
     pub(crate) group_id: String,
 }
 
-/// `DeleteSecurityGroup`.
+/// Creates a `DeleteSecurityGroup` request.
 pub(crate) fn delete_group(id: &str) -> Call {
     Call::new(Api::Ec2, "DeleteSecurityGroup").with("GroupId", id)
 }
 
-/// `CreateTags`.
+/// Creates a `CreateTags` request.
 pub(crate) fn create_tags(resource: &str, tags: &Tags) -> Call {
     Call::new(Api::Ec2, "CreateTags").list("ResourceId", [resource]).tags("Tag", tags)
 }

@@ -1,4 +1,4 @@
-//! Rules of security groups, one source each: EC2 puts those of the same ports together, and takes them apart again.
+//! Rules of security groups, with one source each. EC2 groups the rules with the same ports.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use crate::{
     endpoint::Api,
 };
 
-/// Rules as EC2 answers them.
+/// Rules in an EC2 answer.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub(crate) struct Permission {
@@ -50,7 +50,7 @@ struct Prefix {
     description: String,
 }
 
-/// Who may come in.
+/// The source of the allowed traffic.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Source {
     /// An IPv4 range.
@@ -64,45 +64,45 @@ pub(crate) enum Source {
 }
 
 impl Source {
-    /// A range of either family.
+    /// Returns the source for a range of either family.
     pub(crate) fn range(cidr: &str) -> Self {
         if cidr.contains(':') { Self::V6(cidr.to_owned()) } else { Self::V4(cidr.to_owned()) }
     }
 }
 
-/// What tells one rule from another; descriptions do not, for EC2 neither.
+/// The identity of a rule. Descriptions are not part of it, neither here nor in EC2.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Rule {
-    /// `tcp`, `udp`, `icmp`, `-1` for all, or a number.
+    /// `tcp`, `udp`, `icmp`, `-1` for all protocols, or a number.
     pub(crate) protocol: String,
-    /// First and last port, or type and code of ICMP; none for all protocols.
+    /// The first and the last port, or the ICMP type and code. `None` for all protocols.
     pub(crate) ports: Option<(i32, i32)>,
-    /// Who may come in.
+    /// The source of the allowed traffic.
     pub(crate) source: Source,
 }
 
 impl Rule {
-    /// One port of a protocol.
+    /// Returns a rule for one port of a protocol.
     pub(crate) fn port(protocol: &str, port: u16, source: Source) -> Self {
         let port = i32::from(port);
         Self { protocol: protocol.to_owned(), ports: Some((port, port)), source }
     }
 
-    /// "Fragmentation needed" and all else of ICMP type 3 and 4: without it large packets are lost.
+    /// Returns a rule for "Fragmentation needed" and the other codes of ICMP types 3 and 4. Without it, large packets are lost.
     pub(crate) fn path_mtu(source: Source) -> Self {
         Self { protocol: "icmp".into(), ports: Some((3, 4)), source }
     }
 
-    /// Everything.
+    /// Returns a rule for all traffic.
     pub(crate) fn everything(source: Source) -> Self {
         Self { protocol: "-1".into(), ports: None, source }
     }
 }
 
-/// Rules with their descriptions; empty for none.
+/// Rules with their descriptions, which are empty if there is none.
 pub(crate) type Rules = BTreeMap<Rule, String>;
 
-/// Takes rules apart.
+/// Splits the rules of an answer into rules with one source each.
 pub(crate) fn rules(permissions: &Items<Permission>) -> Rules {
     let mut rules = Rules::new();
     for permission in &permissions.items {
@@ -121,12 +121,12 @@ pub(crate) fn rules(permissions: &Items<Permission>) -> Rules {
     rules
 }
 
-/// `AuthorizeSecurityGroupIngress`.
+/// Creates an `AuthorizeSecurityGroupIngress` request.
 pub(crate) fn authorize(group: &str, rules: &Rules) -> Call {
     change("AuthorizeSecurityGroupIngress", group, rules)
 }
 
-/// `RevokeSecurityGroupIngress`.
+/// Creates a `RevokeSecurityGroupIngress` request.
 pub(crate) fn revoke(group: &str, rules: &Rules) -> Call {
     change("RevokeSecurityGroupIngress", group, rules)
 }
@@ -158,7 +158,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rules_that_ec2_puts_together_are_taken_apart() {
+    fn grouped_ec2_permissions_are_split_into_single_rules() {
         let permissions: Items<Permission> = quick_xml::de::from_str(
             "<ipPermissions><item><ipProtocol>tcp</ipProtocol><fromPort>80</fromPort><toPort>80</toPort>\
              <groups><item><groupId>sg-1</groupId></item></groups><ipRanges><item><cidrIp>10.0.0.0/8</cidrIp>\
@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn a_change_names_each_rule_whole() {
+    fn a_change_sends_each_rule_as_one_permission() {
         let rules = Rules::from([
             (Rule::port("udp", 53, Source::range("10.0.0.0/8")), "why".into()),
             (Rule::everything(Source::Group("sg-2".into())), String::new()),

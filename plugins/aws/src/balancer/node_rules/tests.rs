@@ -22,7 +22,7 @@ fn shown(rules: &Rules) -> Vec<String> {
 }
 
 #[test]
-fn clients_and_health_checks_are_let_in() {
+fn rules_allow_clients_and_health_checks() {
     for (traffic, expected) in [
         (traffic(&[("tcp", 30080)], &[30080], &["0.0.0.0/0"]), &["tcp 30080 0.0.0.0/0 client=lb"][..]),
         (
@@ -56,24 +56,24 @@ fn mtu(range: &str) -> (Rule, String) {
 }
 
 #[test]
-fn rules_follow_their_descriptions_and_share_path_mtu() {
+fn load_balancers_share_the_path_mtu_rule() {
     let (grant, revoke) = changes("lb", &Rules::new(), &open("lb", &["0.0.0.0/0"]), &Probes::default());
     assert_eq!(shown(&grant), ["icmp 3 0.0.0.0/0 mtu", "tcp 30080 0.0.0.0/0 client=lb"]);
     assert!(revoke.is_empty());
     let there = grant;
     let (grant, revoke) = changes("lb", &there, &open("lb", &["0.0.0.0/0"]), &Probes::default());
     assert!(grant.is_empty() && revoke.is_empty());
-    // The last one takes the shared rule with it.
+    // The last load balancer removes the shared rule.
     let (_, revoke) = changes("lb", &there, &Rules::new(), &Probes::default());
     assert_eq!(shown(&revoke), ["icmp 3 0.0.0.0/0 mtu", "tcp 30080 0.0.0.0/0 client=lb"]);
-    // Not while another one needs it.
+    // The rule is kept while another load balancer needs it.
     let mut two = there.clone();
     two.insert(Rule::port("tcp", 30081, Source::range("0.0.0.0/0")), format!("{CLIENT}=other"));
     assert_eq!(shown(&changes("lb", &two, &Rules::new(), &Probes::default()).1), ["tcp 30080 0.0.0.0/0 client=lb"]);
 }
 
 #[test]
-fn rules_of_others_stay_and_count() {
+fn manual_rules_are_reused_and_never_revoked() {
     let by_hand = Rules::from([
         (Rule::port("tcp", 30080, Source::range("0.0.0.0/0")), "by hand".to_owned()),
         (Rule::port("tcp", 22, Source::range("0.0.0.0/0")), String::new()),
@@ -85,7 +85,7 @@ fn rules_of_others_stay_and_count() {
 }
 
 #[test]
-fn other_ranges_replace_those_before() {
+fn changed_source_ranges_replace_the_previous_rules() {
     let mut there = open("lb", &["192.0.2.0/24"]);
     there.extend([mtu("192.0.2.0/24")]);
     let (grant, revoke) = changes("lb", &there, &open("lb", &["198.51.100.0/24"]), &Probes::default());
@@ -94,7 +94,7 @@ fn other_ranges_replace_those_before() {
 }
 
 #[test]
-fn a_nodes_group_is_the_tagged_one_or_the_only_one() {
+fn the_node_security_group_is_tagged_or_the_only_one() {
     let tagged = BTreeSet::from(["sg-1".to_owned(), "sg-2".to_owned()]);
     let groups = |ids: &[&str]| {
         let place = machine::Place { vpc: "v".into(), groups: ids.iter().map(|id| (*id).to_owned()).collect() };
@@ -108,9 +108,9 @@ fn a_nodes_group_is_the_tagged_one_or_the_only_one() {
     assert!(groups(&["sg-1", "sg-2"]).is_err());
 }
 
-/// A port that several load balancers check has one rule, with the name of the first.
+/// A port that several load balancers check has one rule, with the name of the first load balancer.
 #[test]
-fn a_rule_for_checks_stays_while_others_need_it() {
+fn a_health_check_rule_stays_while_others_need_it() {
     let client = |port, name: &str| (Rule::port("tcp", port, Source::range("0.0.0.0/0")), format!("{CLIENT}={name}"));
     let check = |port| (Rule::port("tcp", port, Source::range("10.0.1.0/24")), format!("{HEALTH}=lb"));
     let seen = |shared: Option<u16>, others: &[u16]| Probes { shared, others: Some(others.iter().copied().collect()) };
@@ -129,25 +129,25 @@ fn a_rule_for_checks_stays_while_others_need_it() {
         expected.sort_unstable();
         assert_eq!(revoked, expected, "{probes:?}");
     }
-    // It checks another port from now on.
+    // The load balancer checks another port.
     let wanted = Rules::from([client(30080, "lb")]);
     assert_eq!(shown(&changes("lb", &two, &wanted, &Probes::default()).1), [own[1]]);
-    // The last one takes the rule with it, whosever name it bears.
+    // The last load balancer removes the rule, whichever name it has.
     let last = Rules::from([client(30081, "other"), check(10256), mtu("0.0.0.0/0")]);
     assert_eq!(
         shown(&changes("other", &last, &Rules::new(), &seen(Some(10256), &[])).1),
         ["icmp 3 0.0.0.0/0 mtu", "tcp 10256 10.0.1.0/24 health=lb", "tcp 30081 0.0.0.0/0 client=other"]
     );
-    // One whose clients come in by a rule that was made by hand still checks.
+    // A load balancer whose client rule was created manually still has health checks.
     assert_eq!(
         shown(&changes("other", &last, &Rules::new(), &seen(None, &[10256])).1),
         ["icmp 3 0.0.0.0/0 mtu", "tcp 30081 0.0.0.0/0 client=other"]
     );
 }
 
-/// Of several rules AWS takes none away if one of them is gone already.
+/// AWS removes none of several rules if one of them does not exist.
 #[test]
-fn what_others_took_away_meanwhile_keeps_nothing_open() {
+fn a_rule_removed_concurrently_does_not_block_revocation() {
     use std::cell::Cell;
 
     use crate::{
@@ -180,7 +180,7 @@ fn what_others_took_away_meanwhile_keeps_nothing_open() {
     sync().unwrap();
     assert_eq!(open.get(), 0, "it looked again");
     assert!(store.0.borrow().keys().all(|key| !key.contains("turn")), "the turn is over");
-    // Somebody else takes the turn in the middle of it.
+    // Another client takes the lock during the call.
     open.set(2);
     let key = cloud.key("turn/node-rules");
     let rude = Scripted::new(|call: &Call| {
@@ -193,9 +193,9 @@ fn what_others_took_away_meanwhile_keeps_nothing_open() {
     assert_eq!(open.get(), 2, "nothing is changed out of turn");
 }
 
-/// A Service is made while the only other one that needs the same health checks goes.
+/// A Service is created while the only other Service with the same health checks is deleted.
 #[test]
-fn checks_that_somebody_has_come_to_need_are_let_in() {
+fn a_health_check_rule_needed_by_a_new_service_stays() {
     use crate::testing::{Memory, Scripted, nothing, result, setup};
     for (port, taken) in [(30999, true), (10256, false)] {
         let (setup, store) = (setup(), Memory::default());

@@ -4,7 +4,7 @@ fn cluster() -> Cluster {
     Cluster { id: "c".into(), legacy: false }
 }
 
-/// A subnet `ID ZONE TAG...`.
+/// Returns a subnet from `ID ZONE TAG...`.
 fn subnet(line: &str) -> Subnet {
     let mut words = line.split(' ');
     let (id, zone) = (words.next().unwrap(), words.next().unwrap());
@@ -21,7 +21,7 @@ fn subnet(line: &str) -> Subnet {
     quick_xml::de::from_str(&text).unwrap()
 }
 
-/// The main table leads to the internet; the other one, which the subnets named go by, does not.
+/// Returns two route tables: the main one with a route to the internet, and one without for the subnets in `private`.
 fn tables(private: &[&str]) -> Vec<RouteTable> {
     let associations: String =
         private.iter().map(|id| format!("<item><subnetId>subnet-{id}</subnetId><main>false</main></item>")).collect();
@@ -53,7 +53,7 @@ const OURS: &str = "kubernetes.io/cluster/c=shared";
 const THEIRS: &str = "kubernetes.io/cluster/d=owned";
 
 #[test]
-fn one_subnet_a_zone_is_chosen_as_the_official_provider_does() {
+fn one_subnet_per_zone_is_chosen_like_the_official_provider() {
     let cases: [(&[&str], &[&str], bool, &str); 12] = [
         (&["2 b", "1 a"], &[], false, "1 2"),
         (&["1 a", "2 b"], &["1"], false, "2"),
@@ -75,7 +75,7 @@ fn one_subnet_a_zone_is_chosen_as_the_official_provider_does() {
 }
 
 #[test]
-fn subnets_that_are_named_keep_their_order() {
+fn named_subnets_keep_their_order() {
     let subnets: Vec<Subnet> = ["1 a Name=x", "2 b Name=y", "3 a Name=y"].iter().map(|line| subnet(line)).collect();
     let picture = picture(&subnets, &tables(&[]), &[], &cluster());
     let named = |words: &[&str]| {

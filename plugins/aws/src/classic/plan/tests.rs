@@ -17,10 +17,10 @@ fn web(pairs: &[(&str, &str)]) -> Wish {
     asked(&annotated(service(&[("web", Transport::Tcp, 80, 30080)]), pairs))
 }
 
-/// A load balancer that is as this asks for, in subnet-1, with sg-1 and machine i-1.
+/// Returns a load balancer that matches the request, in subnet-1, with sg-1 and instance i-1.
 fn settled(wish: &Wish) -> Observed {
     let listener = |one: &Listener| ListenerDescription {
-        // AWS answers in capitals.
+        // AWS returns upper case.
         listener: Listener {
             protocol: one.protocol.to_uppercase(),
             instance_protocol: one.instance_protocol.to_uppercase(),
@@ -55,7 +55,7 @@ fn by(wish: &Wish, observed: &Observed) -> Vec<String> {
 }
 
 #[test]
-fn what_is_as_asked_for_needs_nothing() {
+fn an_up_to_date_classic_load_balancer_needs_no_steps() {
     let wish = web(&[]);
     assert_eq!(by(&wish, &settled(&wish)), Vec::<String>::new());
     let untagged = Observed { tags: None, ..settled(&wish) };
@@ -63,7 +63,7 @@ fn what_is_as_asked_for_needs_nothing() {
 }
 
 #[test]
-fn only_what_differs_is_changed_and_in_order() {
+fn only_differences_are_changed_in_order() {
     let wish = web(&[]);
     let observed = settled(&wish);
     assert_eq!(
@@ -92,7 +92,7 @@ fn only_what_differs_is_changed_and_in_order() {
 }
 
 #[test]
-fn listeners_are_what_the_official_provider_makes_of_ports() {
+fn listeners_match_the_official_provider() {
     let shown = |pairs: &[(&str, &str)]| {
         let one = web(pairs).listeners.remove(0);
         format!("{}->{} {}", one.protocol, one.instance_protocol, one.certificate)
@@ -109,7 +109,7 @@ fn listeners_are_what_the_official_provider_makes_of_ports() {
 }
 
 #[test]
-fn the_proxy_protocol_goes_on_and_off() {
+fn proxy_protocol_can_be_enabled_and_disabled() {
     let (with, without) = (web(&[("proxy-protocol", "*")]), web(&[]));
     let set = "2 SetLoadBalancerPoliciesForBackendServer";
     assert_eq!(by(&with, &settled(&with)), ["0 CreateLoadBalancerPolicy", set]);
@@ -122,7 +122,7 @@ fn the_proxy_protocol_goes_on_and_off() {
 }
 
 #[test]
-fn a_tls_policy_is_made_once_and_set_on_tls_listeners() {
+fn a_tls_policy_is_created_once_and_set_on_tls_listeners() {
     let wish = web(&[("ssl-cert", "arn"), ("ssl-negotiation-policy", "P")]);
     let mut observed = settled(&wish);
     assert_eq!(by(&wish, &observed), ["0 CreateLoadBalancerPolicy", "2 SetLoadBalancerPoliciesOfListener"]);

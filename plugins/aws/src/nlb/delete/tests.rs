@@ -9,7 +9,8 @@ use crate::{
 
 const OWN: &str = "arn:lb/net/a0123abcd456789abcdef0123456789a/1";
 
-/// A region in which another Service, whose name begins alike, loses its target group between the list and the question about its tags.
+/// A region in which another Service with a similar name loses its target group between the list request and the request for its
+/// tags.
 #[derive(Default)]
 struct Region(RefCell<Vec<&'static str>>);
 
@@ -44,18 +45,18 @@ impl Region {
 }
 
 #[test]
-fn a_strangers_group_that_vanishes_lets_it_not_go() {
+fn a_vanished_foreign_group_is_not_reported_as_not_found() {
     let setup = Setup::read("[Global]\nRegion = eu-west-1\nVPC = v\nKubernetesClusterID = c\n", "f", &[]).unwrap();
     let (region, store) = (Region::default(), Memory::default());
     let none = Vec::new;
     let cloud = Cloud::new(&setup, &region, &store, &none, 0);
     let answer = delete(&cloud, &service(&[]));
-    // The host takes `not-found` for "there is no load balancer any more", and lets the Service go.
+    // The host interprets `not-found` as a deleted load balancer and releases the Service.
     assert!(!matches!(answer, Err(CloudError::NotFound(_))), "{answer:?} after {:?}", region.0.borrow());
 }
 
-/// May not read tags, as by the official provider's policy. Answers of one load balancer with one target group, which is in use for a
-/// moment after the load balancer has gone.
+/// An AWS that does not allow reading tags, as with the official provider's policy. It has one load balancer with one target
+/// group, which is in use for a moment after the load balancer is deleted.
 #[derive(Default)]
 struct Blind {
     gone: std::cell::Cell<bool>,
@@ -97,7 +98,7 @@ impl Wire for Blind {
 }
 
 #[test]
-fn a_group_that_was_in_use_goes_though_tags_may_not_be_read() {
+fn a_group_in_use_is_deleted_later_without_reading_tags() {
     let setup = Setup::read("[Global]\nRegion = eu-west-1\nVPC = v\nKubernetesClusterID = c\n", "f", &[]).unwrap();
     let (blind, store) = (Blind::default(), Memory::default());
     blind.left.set(1);
@@ -108,7 +109,7 @@ fn a_group_that_was_in_use_goes_though_tags_may_not_be_read() {
     assert_eq!(blind.left.get(), 0, "{answers:?}");
 }
 
-/// A cloud that stands in for AWS and does not know the parameter `Names` lists all load balancers.
+/// An AWS emulation that ignores the parameter `Names` lists all load balancers.
 #[test]
 fn a_load_balancer_of_another_name_is_not_deleted() {
     let setup = Setup::read("[Global]\nRegion = eu-west-1\nVPC = v\nKubernetesClusterID = c\n", "f", &[]).unwrap();
@@ -143,9 +144,9 @@ fn names(call: &Call, value: &str) -> bool {
     call.params.iter().any(|(_, one)| one == value)
 }
 
-/// It was made anew after it was looked at: the answer that was kept leads to nothing.
+/// The load balancer was recreated after it was read, so the remembered one does not exist.
 #[test]
-fn a_remembered_one_that_is_gone_is_looked_for_anew() {
+fn a_stale_remembered_load_balancer_is_looked_up_again() {
     let (setup, store) = (setup(), Memory::default());
     let wire = Scripted::new(|call: &Call| match call.action {
         "DescribeLoadBalancers" => result(call, &balancers(&[("arn:new", NAME)])),
@@ -166,9 +167,9 @@ fn a_remembered_one_that_is_gone_is_looked_for_anew() {
     assert_eq!(wire.all("DeleteLoadBalancer", "LoadBalancerArn"), ["arn:new"]);
 }
 
-/// AWS lists it, and says of its tags that it is not there: whose it is nobody can say.
+/// AWS lists the load balancer but reports it as missing in the request for its tags, so its owner is unknown.
 #[test]
-fn one_whose_tags_cannot_be_had_is_not_deleted() {
+fn a_load_balancer_whose_tags_are_not_found_is_not_deleted() {
     let (setup, store) = (setup(), Memory::default());
     let wire = Scripted::new(|call: &Call| match call.action {
         "DescribeLoadBalancers" => result(call, &balancers(&[("arn:a", NAME)])),
@@ -183,7 +184,7 @@ fn one_whose_tags_cannot_be_had_is_not_deleted() {
 }
 
 #[test]
-fn ours_is_found_though_others_come_first() {
+fn own_load_balancer_is_found_after_others_in_the_list() {
     let (setup, store) = (setup(), Memory::default());
     let list = balancers(&[("arn:other", "another"), ("arn:own", NAME)]);
     let wire = Scripted::new(|call: &Call| match call.action {
@@ -197,9 +198,9 @@ fn ours_is_found_though_others_come_first() {
     assert_eq!(wire.all("DeleteLoadBalancer", "LoadBalancerArn"), ["arn:own"]);
 }
 
-/// AWS says that there is none of a name, never nothing at all.
+/// For a name that does not exist, AWS returns an error and never an empty answer.
 #[test]
-fn an_empty_answer_about_a_name_is_none() {
+fn an_empty_list_for_a_name_is_an_error() {
     let (setup, store) = (setup(), Memory::default());
     let wire = Scripted::new(nothing);
     let none = Vec::new;
@@ -210,7 +211,7 @@ fn an_empty_answer_about_a_name_is_none() {
 }
 
 #[test]
-fn the_classic_one_is_found_though_others_come_first() {
+fn own_classic_load_balancer_is_found_after_others() {
     let (setup, store) = (setup(), Memory::default());
     let member = |name: &str| format!("<member><LoadBalancerName>{name}</LoadBalancerName></member>");
     let list = format!("<LoadBalancerDescriptions>{}{}</LoadBalancerDescriptions>", member("another"), member(NAME));
@@ -221,9 +222,9 @@ fn the_classic_one_is_found_though_others_come_first() {
     assert_eq!(found.as_deref(), Some(NAME));
 }
 
-/// Tags may not be read, and the target group is not shown as the load balancer's any more once that is gone.
+/// Tags cannot be read, and after the load balancer is deleted, its target group is listed without it.
 #[test]
-fn a_throttled_group_goes_at_the_next_call() {
+fn a_throttled_target_group_is_deleted_at_the_next_call() {
     let (setup, store) = (setup(), Memory::default());
     let (gone, throttled) = (std::cell::Cell::new(false), std::cell::Cell::new(false));
     let listed = |of: &str| {
@@ -255,9 +256,9 @@ fn a_throttled_group_goes_at_the_next_call() {
     assert!(!store.0.borrow().keys().any(|key| key.contains("left/")), "nothing is left: {store:?}");
 }
 
-/// What was kept is lost, too: then the names that this Service's ports lead to have to do.
+/// The remembered resources are lost too, so target groups are found by the names that this Service's ports result in.
 #[test]
-fn without_tags_groups_of_exact_names_go() {
+fn without_tags_target_groups_are_deleted_by_exact_name() {
     use skydock_sdk::types::Transport;
     let (setup, store) = (setup(), Memory::default());
     let web = service(&[("http", Transport::Tcp, 80, 30080)]);
@@ -283,9 +284,9 @@ fn without_tags_groups_of_exact_names_go() {
     assert_eq!(wire.all("DeleteTargetGroup", "TargetGroupArn"), ["arn:own"]);
 }
 
-/// Names of target groups have no UID in them: a Service that was made anew under its name takes over what was left.
+/// Names of target groups do not contain a UID: a Service that is recreated with the same name takes over existing groups.
 #[test]
-fn a_group_that_another_service_has_taken_over_is_let_go() {
+fn a_target_group_used_by_another_service_is_kept() {
     let (setup, store) = (setup(), Memory::default());
     let wire = Scripted::new(|call: &Call| match call.action {
         "DescribeLoadBalancers" => refused(call, "LoadBalancerNotFound"),

@@ -73,7 +73,7 @@ fn target(id: &str, port: u16) -> Target {
     Target { id: id.into(), port: 30000 + port }
 }
 
-/// A load balancer that is as `wish(vec![front(80, "TCP")])` asks for, with machine i-1.
+/// Returns a load balancer that matches `wish(vec![front(80, "TCP")])`, with instance i-1.
 fn settled() -> Observed {
     Observed {
         balancer: LoadBalancer { load_balancer_arn: "lb".into(), ip_address_type: "ipv4".into(), ..Default::default() },
@@ -98,7 +98,7 @@ fn web() -> Wish {
 }
 
 #[test]
-fn what_is_as_asked_for_needs_nothing() {
+fn an_up_to_date_network_load_balancer_needs_no_steps() {
     assert_eq!(plan(&web(), &settled(), &members(&["i-1"])), []);
 }
 
@@ -114,7 +114,7 @@ fn a_new_load_balancer_gets_group_then_listener_and_targets() {
 }
 
 #[test]
-fn targets_change_by_what_differs_in_parts_of_a_hundred() {
+fn changed_targets_are_sent_in_batches_of_100() {
     let many: Vec<String> = (0..150).map(|number| format!("i-{number:03}")).collect();
     let wanted: BTreeSet<String> = many.iter().cloned().collect();
     let steps = plan(&web(), &settled(), &wanted);
@@ -133,7 +133,7 @@ fn targets_change_by_what_differs_in_parts_of_a_hundred() {
 fn a_port_that_changes_its_protocol_keeps_its_listener() {
     let steps = plan(&wish(vec![front(80, "TLS")]), &settled(), &members(&["i-1"]));
     assert_eq!(steps, [Step::ModifyListener("l80".into(), front(80, "TLS"), "tg80".into())]);
-    // UDP needs another group; the old one goes when nothing leads to it.
+    // UDP needs another target group. The old one is deleted when no listener uses it.
     let udp = wish(vec![front(80, "UDP")]);
     let mut observed = settled();
     assert_eq!(plan(&udp, &observed, &members(&["i-1"])), [Step::CreateGroup(front(80, "UDP").group)]);
@@ -151,7 +151,7 @@ fn a_port_that_changes_its_protocol_keeps_its_listener() {
 }
 
 #[test]
-fn a_port_that_is_gone_takes_listener_then_group() {
+fn a_removed_port_deletes_its_listener_then_its_group() {
     let mut observed = settled();
     observed.listeners.push(listener(81, "TCP", "tg81"));
     observed.groups.push(group(81, "TCP"));
@@ -161,7 +161,7 @@ fn a_port_that_is_gone_takes_listener_then_group() {
 }
 
 #[test]
-fn what_differs_in_a_health_check_is_modified_or_made_anew() {
+fn changed_health_checks_modify_or_recreate_the_group() {
     let with = |change: fn(&mut Health)| {
         let mut front = front(80, "TCP");
         change(&mut front.group.health);
@@ -181,7 +181,7 @@ fn what_differs_in_a_health_check_is_modified_or_made_anew() {
 }
 
 #[test]
-fn a_certificate_and_a_policy_that_differ_are_set() {
+fn a_changed_certificate_or_policy_is_set() {
     let mut observed = settled();
     observed.listeners = vec![Listener {
         certificates: vec![Certificate { certificate_arn: "arn:cert".into() }].into(),
@@ -200,7 +200,7 @@ fn a_certificate_and_a_policy_that_differ_are_set() {
 }
 
 #[test]
-fn tags_and_attributes_that_others_changed_are_mended() {
+fn externally_changed_tags_and_attributes_are_restored() {
     let mut observed = settled();
     observed.attributes.insert("cross".into(), "true".into());
     observed.tags.as_mut().unwrap().insert("tg80".into(), Tags::new());
@@ -216,7 +216,7 @@ fn tags_and_attributes_that_others_changed_are_mended() {
 }
 
 #[test]
-fn attributes_of_groups_are_set_where_they_are_asked_for() {
+fn requested_target_group_attributes_are_set() {
     let mut wish = web();
     wish.group_attributes = BTreeMap::from([("p".into(), "true".into())]);
     let set = Step::SetGroupAttributes("tg80".into(), wish.group_attributes.clone());
@@ -227,7 +227,7 @@ fn attributes_of_groups_are_set_where_they_are_asked_for() {
 }
 
 #[test]
-fn security_groups_are_set_only_where_there_are_some() {
+fn security_groups_are_set_only_if_the_nlb_has_some() {
     let mut wish = web();
     wish.security = Security::Given(vec!["sg-2".into(), "sg-1".into()]);
     let with = |there: &[&str]| {
@@ -241,7 +241,7 @@ fn security_groups_are_set_only_where_there_are_some() {
 }
 
 #[test]
-fn the_address_type_changes_only_where_it_is_fixed() {
+fn the_address_type_changes_only_if_required() {
     let with = |stack| plan(&Wish { stack, ..web() }, &settled(), &members(&["i-1"]));
     assert_eq!(with(Stack::Left), []);
     assert_eq!(with(Stack::Preferred), []);

@@ -15,7 +15,7 @@ fn wish(service: &Service) -> Result<Wish> {
     Wish::of(service, &cluster(), &config(""))
 }
 
-/// Fronts as `PORT PROTOCOL[ POLICY] -> NODE-PORT PROTOCOL`.
+/// Formats the fronts as `PORT PROTOCOL[ POLICY] -> NODE-PORT PROTOCOL`.
 fn fronts(service: &Service) -> Vec<String> {
     let shown = |front: Front| {
         let policy = front.policy.map(|policy| format!(" {policy}")).unwrap_or_default();
@@ -26,7 +26,7 @@ fn fronts(service: &Service) -> Vec<String> {
 }
 
 #[test]
-fn each_port_is_a_listener_and_a_target_group() {
+fn each_port_gets_a_listener_and_a_target_group() {
     let plain = service(&[("web", Transport::Tcp, 80, 30080), ("dns", Transport::Udp, 53, 30053)]);
     assert_eq!(fronts(&plain), ["80 TCP -> 30080 TCP", "53 UDP -> 30053 UDP"]);
     let unreachable = service(&[("a", Transport::Tcp, 80, 0), ("b", Transport::Tcp, 81, 30081)]);
@@ -34,7 +34,7 @@ fn each_port_is_a_listener_and_a_target_group() {
 }
 
 #[test]
-fn tcp_and_udp_of_a_port_share_a_listener_if_they_share_a_node_port() {
+fn tcp_and_udp_on_one_node_port_share_a_listener() {
     let both = service(&[("t", Transport::Tcp, 53, 30053), ("u", Transport::Udp, 53, 30053)]);
     assert_eq!(fronts(&both), ["53 TCP_UDP -> 30053 TCP_UDP"]);
     let apart = service(&[("t", Transport::Tcp, 53, 30053), ("u", Transport::Udp, 53, 30054)]);
@@ -42,7 +42,7 @@ fn tcp_and_udp_of_a_port_share_a_listener_if_they_share_a_node_port() {
 }
 
 #[test]
-fn a_certificate_makes_tls_of_the_ports_that_are_named() {
+fn a_certificate_enables_tls_on_the_named_ports() {
     let ports =
         [("https", Transport::Tcp, 443, 30443), ("web", Transport::Tcp, 80, 30080), ("u", Transport::Udp, 1, 30001)];
     let tls = |pairs: &[(&str, &str)]| fronts(&annotated(service(&ports), pairs));
@@ -65,7 +65,7 @@ fn a_certificate_makes_tls_of_the_ports_that_are_named() {
 }
 
 #[test]
-fn attributes_are_what_the_annotations_say_and_off_without() {
+fn annotations_set_attributes_that_default_to_off() {
     let attributes = |pairs: &[(&str, &str)]| {
         let service = annotated(service(&[("", Transport::Tcp, 80, 30080)]), pairs);
         let attributes = wish(&service).unwrap().attributes;
@@ -87,7 +87,7 @@ fn attributes_are_what_the_annotations_say_and_off_without() {
 }
 
 #[test]
-fn what_cannot_be_is_refused_with_its_name() {
+fn rejects_unsupported_ports_and_annotations_by_name() {
     let tcp = || service(&[("", Transport::Tcp, 80, 30080)]);
     let udp = || service(&[("", Transport::Udp, 80, 30080)]);
     for (service, word) in [
@@ -106,7 +106,7 @@ fn what_cannot_be_is_refused_with_its_name() {
 }
 
 #[test]
-fn security_groups_are_managed_only_where_the_operator_says_so() {
+fn security_groups_are_managed_only_if_configured() {
     let plain = service(&[("", Transport::Tcp, 80, 30080)]);
     let given = annotated(plain.clone(), &[("security-groups", "sg-1, sg-2")]);
     let managed = config("NLBSecurityGroupMode = Managed");
@@ -125,7 +125,7 @@ fn tags_name_the_service_and_the_cluster() {
 }
 
 #[test]
-fn families_decide_the_addresses() {
+fn ip_families_select_the_address_type() {
     use IpFamily::{Ipv4, Ipv6};
     type Case<'a> = (&'a [IpFamily], IpFamilyPolicy, Option<&'a str>, Stack, &'a str, &'a str);
     let cases: [Case<'_>; 7] = [

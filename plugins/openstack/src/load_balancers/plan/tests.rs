@@ -1,6 +1,6 @@
 use std::collections::BTreeMap;
 
-use skydock_sdk::types::{Ingress, Service, ServicePort, Transport};
+use skydock_sdk::types::{Service, ServicePort, TrafficPolicy, Transport};
 
 use super::*;
 use crate::{
@@ -49,7 +49,7 @@ fn owner() -> Ownership {
     Ownership { owner: true, attached: true, services: 1, renamed_from: None }
 }
 
-/// What Octavia has after it was asked for this.
+/// Returns the resources in Octavia after this request.
 fn made(want: &Want) -> Tree {
     let mut tree = Tree {
         load_balancer: LoadBalancer {
@@ -111,7 +111,7 @@ fn made(want: &Want) -> Tree {
     tree
 }
 
-/// The steps, as lines.
+/// Returns the steps as lines.
 fn steps(want: &Want, tree: &Tree) -> Vec<String> {
     steps_of(want, tree, &owner())
 }
@@ -130,7 +130,7 @@ fn lines<const N: usize>(lines: [&str; N]) -> Vec<String> {
 }
 
 #[test]
-fn what_is_as_it_was_asked_for_is_left_alone() {
+fn an_up_to_date_load_balancer_needs_no_steps() {
     for annotations in [&[][..], &[(annotation::ENABLE_HEALTH_MONITOR, "true"), (annotation::X_FORWARDED_FOR, "true")]]
     {
         let want = want(annotations, &[80, 443]);
@@ -139,7 +139,7 @@ fn what_is_as_it_was_asked_for_is_left_alone() {
 }
 
 #[test]
-fn a_listener_is_brought_to_what_the_service_asks_for() {
+fn a_listener_is_updated_to_match_the_service() {
     let tree = made(&want(&[], &[80]));
     for (annotations, body) in [
         ([(annotation::CONNECTION_LIMIT, "5")], r#"{"connection_limit":5}"#),
@@ -157,7 +157,7 @@ fn a_listener_is_brought_to_what_the_service_asks_for() {
 }
 
 #[test]
-fn a_listener_of_another_protocol_is_made_anew_after_it_is_gone() {
+fn a_changed_protocol_recreates_the_listener() {
     let tree = made(&want(&[], &[80]));
     let steps = steps(&want(&[(annotation::X_FORWARDED_FOR, "true")], &[80]), &tree);
     assert_eq!(steps[..2], lines(["DELETE /lbaas/pools/p0", "DELETE /lbaas/listeners/l0"]));
@@ -165,15 +165,37 @@ fn a_listener_of_another_protocol_is_made_anew_after_it_is_gone() {
 }
 
 #[test]
-fn ports_that_come_and_go_are_listeners_that_do() {
-    let steps = steps(&want(&[], &[80, 8080]), &made(&want(&[], &[80, 443])));
+fn changed_ports_create_and_delete_listeners() {
+    let monitored = [(annotation::ENABLE_HEALTH_MONITOR, "true")];
+    let steps = steps(&want(&monitored, &[80, 8080]), &made(&want(&monitored, &[80, 443])));
     assert_eq!(steps[..2], lines(["DELETE /lbaas/pools/p1", "DELETE /lbaas/listeners/l1"]));
     assert!(steps[2].starts_with(r#"POST /lbaas/listeners {"listener":{"allowed_cidrs":["0.0.0.0/0"]"#), "{steps:#?}");
-    assert_eq!(steps.len(), 3);
+    assert_eq!(
+        steps[3..],
+        lines([
+            r#"POST /lbaas/pools {"pool":{"lb_algorithm":"ROUND_ROBIN","listener_id":"{made}","name":"pool_1_kube_service_c_shop_web","protocol":"TCP"}}"#,
+            r#"PUT /lbaas/pools/{made}/members {"members":[{"address":"10.0.0.1","name":"n1","protocol_port":38080},{"address":"10.0.0.2","name":"n2","protocol_port":38080}]}"#,
+            r#"POST /lbaas/healthmonitors {"healthmonitor":{"delay":5,"max_retries":1,"max_retries_down":3,"name":"monitor_1_kube_service_c_shop_web","pool_id":"{made}","timeout":3,"type":"TCP"}}"#,
+        ])
+    );
 }
 
 #[test]
-fn half_made_parts_are_completed_one_after_the_other() {
+fn steps_use_the_id_of_the_part_created_before() {
+    let mut tree = made(&want(&[], &[80]));
+    tree.listeners.clear();
+    let steps = plan(&want(&[], &[80]), &backends(), &tree, &owner(), "c").unwrap();
+    assert_eq!(steps.iter().map(Step::has_parts).collect::<Vec<_>>(), [true, true, false]);
+    let lines = |made| steps.iter().map(|step| step.clone().of_made(made).as_ref().map(line)).collect::<Vec<_>>();
+    assert_eq!(lines(None)[1..], [None, None]);
+    let [listener, pool, members] = lines(Some("ab-1")).try_into().unwrap();
+    assert_eq!(listener, Some(line(&steps[0])));
+    assert!(pool.unwrap().contains(r#""listener_id":"ab-1""#));
+    assert!(members.unwrap().starts_with("PUT /lbaas/pools/ab-1/members "));
+}
+
+#[test]
+fn incomplete_parts_are_completed_in_order() {
     let want = want(&[(annotation::ENABLE_HEALTH_MONITOR, "true")], &[80]);
     let mut tree = made(&want);
     tree.pools[0].healthmonitor_id = None;
@@ -185,7 +207,8 @@ fn half_made_parts_are_completed_one_after_the_other() {
     assert_eq!(steps(&want, &tree), [members, monitor]);
     tree.pools.clear();
     let pool = r#"POST /lbaas/pools {"pool":{"lb_algorithm":"ROUND_ROBIN","listener_id":"l0","name":"pool_0_kube_service_c_shop_web","protocol":"TCP"}}"#;
-    assert_eq!(steps(&want, &tree), [pool]);
+    let of_new = [members, monitor].map(|step| step.replace("p0", "{made}"));
+    assert_eq!(steps(&want, &tree), [pool.to_owned()].into_iter().chain(of_new).collect::<Vec<_>>());
 }
 
 #[test]
@@ -201,7 +224,7 @@ fn members_are_set_with_one_request() {
 }
 
 #[test]
-fn changed_nodes_change_nothing_but_members() {
+fn changed_nodes_change_only_members() {
     let mut tree = made(&want(&[], &[80, 443]));
     tree.members.get_mut("p1").unwrap().clear();
     let asked = want(&[(annotation::CONNECTION_LIMIT, "5")], &[80, 443, 8080]);
@@ -210,17 +233,19 @@ fn changed_nodes_change_nothing_but_members() {
 }
 
 #[test]
-fn some_providers_take_members_one_by_one() {
+fn serial_providers_change_members_one_by_one() {
     let want = want_with("[LoadBalancer]\nprovider-requires-serial-api-calls=true", &service(&[], &[80]));
     let mut tree = made(&want);
     let pool = tree.members.get_mut("p0").unwrap();
     pool[0].address = "10.0.0.9".to_owned();
-    pool[1].name = "other".to_owned();
+    // The name that upstream uses.
+    pool[1].name = "member_n2_10.0.0.2_30080".to_owned();
+    pool[1].monitor_port = Some(31000);
     assert_eq!(
         steps(&want, &tree),
         lines([
             r#"POST /lbaas/pools/p0/members {"member":{"address":"10.0.0.1","name":"n1","protocol_port":30080}}"#,
-            r#"PUT /lbaas/pools/p0/members/n2-30080 {"member":{"monitor_port":null,"name":"n2"}}"#,
+            r#"PUT /lbaas/pools/p0/members/n2-30080 {"member":{"monitor_port":null}}"#,
             "DELETE /lbaas/pools/p0/members/n1-30080",
         ])
     );
@@ -244,7 +269,7 @@ fn pools_follow_method_affinity_and_protocol() {
 }
 
 #[test]
-fn monitors_follow_the_service() {
+fn health_monitors_follow_the_service() {
     let monitored = |delay: &str| {
         want(&[(annotation::ENABLE_HEALTH_MONITOR, "true"), (annotation::HEALTH_MONITOR_DELAY, delay)], &[80])
     };
@@ -256,10 +281,50 @@ fn monitors_follow_the_service() {
     other.monitors.get_mut("m0").unwrap().kind = "HTTP".to_owned();
     let again = steps(&monitored("5"), &other);
     assert_eq!((again.len(), again[0].as_str()), (2, "DELETE /lbaas/healthmonitors/m0"));
+    // With local traffic, the check uses HTTP and kube-proxy's path.
+    let local = Service {
+        external_traffic_policy: TrafficPolicy::Local,
+        health_check_node_port: 31000,
+        ..service(&[(annotation::ENABLE_HEALTH_MONITOR, "true")], &[80])
+    };
+    let local = want_with("", &local);
+    let mut tree = made(&local);
+    assert_eq!((tree.monitors["m0"].kind.as_str(), steps(&local, &tree)), ("HTTP", vec![]));
+    tree.monitors.get_mut("m0").unwrap().url_path = Some("/".to_owned());
+    let elsewhere = steps(&local, &tree);
+    assert!(elsewhere.len() == 1 && elsewhere[0].contains(r#""url_path":"/healthz""#), "{elsewhere:?}");
+    tree.monitors.get_mut("m0").unwrap().url_path = Some("/healthz".to_owned());
+    tree.monitors.get_mut("m0").unwrap().delay = 77;
+    let slower = steps(&local, &tree);
+    assert!(slower.len() == 1 && !slower[0].contains("url_path"), "{slower:?}");
 }
 
 #[test]
-fn the_probed_port_is_part_of_a_member() {
+fn a_missing_value_from_octavia_is_its_default() {
+    let want = want(&[], &[80]);
+    let mut tree = made(&want);
+    tree.listeners[0].connection_limit = None;
+    assert_eq!(steps(&want, &tree), [""; 0]);
+}
+
+#[test]
+fn session_persistence_is_source_ip_or_none() {
+    let sticky = want_with("", &Service { client_ip_affinity_seconds: Some(10800), ..service(&[], &[80]) });
+    assert_eq!(steps(&sticky, &made(&sticky)), [""; 0]);
+    let by = |kind: &str, want: &Want| {
+        let mut tree = made(want);
+        tree.pools[0].session_persistence = Some(Persistence { kind: kind.to_owned() });
+        steps(want, &tree)
+    };
+    let source = r#"PUT /lbaas/pools/p0 {"pool":{"session_persistence":{"type":"SOURCE_IP"}}}"#;
+    let none = r#"PUT /lbaas/pools/p0 {"pool":{"session_persistence":null}}"#;
+    assert_eq!(by("HTTP_COOKIE", &sticky), [source]);
+    let free = want(&[], &[80]);
+    assert_eq!((by("HTTP_COOKIE", &free), by("SOURCE_IP", &free)), (vec![none.to_owned()], vec![none.to_owned()]));
+}
+
+#[test]
+fn a_wrong_monitor_port_of_a_member_is_corrected() {
     let monitored = want(&[(annotation::ENABLE_HEALTH_MONITOR, "true")], &[80]);
     let mut tree = made(&monitored);
     tree.members.get_mut("p0").unwrap()[0].monitor_port = Some(31000);
@@ -268,21 +333,21 @@ fn the_probed_port_is_part_of_a_member() {
 }
 
 #[test]
-fn a_port_that_somebody_else_has_is_refused() {
+fn rejects_a_port_of_another_service() {
     let want = want(&[], &[80]);
     let mut tree = made(&want);
     tree.listeners[0].tags = vec!["kube_service_c_shop_other".to_owned()];
     let refusal = plan(&want, &backends(), &tree, &owner(), "c").unwrap_err();
-    assert!(refusal.contains("port 80 (TCP) of load balancer lb is taken by listener l0"), "{refusal}");
-    // Also one of another protocol that is carried by TCP, which upstream runs into.
+    assert!(refusal.contains("port 80 (TCP) of load balancer lb is used by listener l0"), "{refusal}");
+    // This includes another protocol on top of TCP, for which upstream fails.
     tree.listeners[0].protocol = "HTTP".to_owned();
     assert!(plan(&want, &backends(), &tree, &owner(), "c").is_err());
     tree.listeners[0].protocol = "UDP".to_owned();
-    assert_eq!(plan(&want, &backends(), &tree, &owner(), "c").unwrap().len(), 1);
+    assert_eq!(plan(&want, &backends(), &tree, &owner(), "c").unwrap().len(), 3);
 }
 
 #[test]
-fn who_shares_a_load_balancer_is_tagged_before_anything_else() {
+fn a_sharing_service_is_tagged_first() {
     let other = "kube_service_c_shop_other";
     let mut tree = made(&want(&[], &[443]));
     tree.load_balancer.name = other.to_owned();
@@ -291,12 +356,12 @@ fn who_shares_a_load_balancer_is_tagged_before_anything_else() {
     let guest = Ownership { owner: false, attached: false, services: 1, renamed_from: None };
     let steps = steps_of(&want(&[], &[80]), &tree, &guest);
     let tags = format!(r#"PUT /lbaas/loadbalancers/lb {{"loadbalancer":{{"tags":["{other}","{NAME}"]}}}}"#);
-    assert_eq!((steps.len(), steps[0].as_str()), (2, tags.as_str()));
+    assert_eq!((steps.len(), steps[0].as_str()), (4, tags.as_str()));
     assert!(steps[1].starts_with("POST /lbaas/listeners"));
 }
 
 #[test]
-fn untagged_listeners_are_the_owners() {
+fn untagged_listeners_belong_to_the_owner() {
     let want = want(&[], &[80]);
     let mut tree = made(&want);
     tree.listeners[0].tags.clear();
@@ -309,7 +374,7 @@ fn untagged_listeners_are_the_owners() {
 }
 
 #[test]
-fn a_cluster_that_was_renamed_renames_what_it_has() {
+fn a_renamed_cluster_renames_its_resources() {
     let want = want(&[(annotation::ENABLE_HEALTH_MONITOR, "true")], &[80]);
     let mut tree = made(&want);
     let old = |name: &mut String| *name = names::with_cluster(name, "c", "old");
@@ -319,10 +384,16 @@ fn a_cluster_that_was_renamed_renames_what_it_has() {
     old(&mut tree.listeners[0].tags[0]);
     old(&mut tree.pools[0].name);
     old(&mut tree.monitors.get_mut("m0").unwrap().name);
-    let mut service = service(&[], &[80]);
-    assert_eq!(Ownership::of(&tree.load_balancer, &want, &service, "c", false).renamed_from, None);
-    service.status.ingress.push(Ingress::default());
-    let ownership = Ownership::of(&tree.load_balancer, &want, &service, "c", false);
+    let service = service(&[], &[80]);
+    let of = |tree: &Tree, serves| Ownership::of(&tree.load_balancer, &want, &service, "c", false, serves);
+    assert_eq!(of(&tree, false).renamed_from, None);
+    let mut shared = tree.clone();
+    shared.load_balancer.tags.push(NAME.to_owned());
+    assert_eq!(of(&shared, true), Ownership { owner: false, attached: true, services: 2, renamed_from: None });
+    let mut of_another = tree.clone();
+    of_another.load_balancer.tags = vec!["kube_service_old_shop_other".to_owned()];
+    assert_eq!(of(&of_another, true).renamed_from, None);
+    let ownership = of(&tree, true);
     assert_eq!((ownership.owner, ownership.attached, ownership.is_shared()), (true, true, false));
     assert_eq!(
         steps_of(&want, &tree, &ownership),
@@ -336,7 +407,7 @@ fn a_cluster_that_was_renamed_renames_what_it_has() {
 }
 
 #[test]
-fn a_load_balancer_is_made_with_all_it_has() {
+fn a_load_balancer_is_created_with_all_parts_at_once() {
     let want = want_with("[LoadBalancer]\nsubnet-id=s\ncreate-monitor=true", &service(&[], &[80]));
     let expected = serde_json::json!({"loadbalancer": {
         "name": NAME,
@@ -359,4 +430,21 @@ fn a_load_balancer_is_made_with_all_it_has() {
         }],
     }});
     assert_eq!(body::load_balancer(&want, &backends()), expected);
+}
+
+#[test]
+fn flavor_zone_and_tls_container_are_sent_to_octavia() {
+    let config = "[LoadBalancer]\nsubnet-id=s\nflavor-id=f\navailability-zone=z\ncontainer-store=external";
+    let tls = "https://k/v1/containers/t";
+    let want = want_with(config, &service(&[(annotation::TLS_CONTAINER_REF, tls)], &[443]));
+    let body = body::load_balancer(&want, &backends());
+    let made = &body["loadbalancer"];
+    assert_eq!((&made["flavor_id"], &made["availability_zone"]), (&json!("f"), &json!("z")));
+    let listener = &made["listeners"][0];
+    assert_eq!(listener["default_tls_container_ref"], json!(tls));
+    // It is changed with the Service.
+    let mut tree = self::made(&want);
+    tree.listeners[0].default_tls_container_ref = Some("https://k/v1/containers/old".to_owned());
+    let expected = format!(r#"PUT /lbaas/listeners/l0 {{"listener":{{"default_tls_container_ref":"{tls}"}}}}"#);
+    assert_eq!(steps(&want, &tree), [expected]);
 }

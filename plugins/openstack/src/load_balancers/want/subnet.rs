@@ -1,47 +1,47 @@
-//! Which subnet of the external network a floating IP comes from.
+//! Chooses the subnet of the external network that a floating IP comes from.
 
 use regex_lite::Regex;
 
 use crate::config::{Class, words};
 
-/// A subnet by its ID, or all that fit a pattern of the name and tags.
+/// A subnet by ID, or all subnets that match a pattern of the name and tags.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SubnetSpec {
-    /// ID; nothing else counts then.
+    /// The ID. If set, the other fields are ignored.
     pub id: String,
-    /// Glob of the name, or with `~` a regular expression; `!` in front negates.
+    /// A glob for the name, or a regular expression after `~`. A leading `!` negates it.
     pub pattern: String,
-    /// Tags with commas between them: one of them, all with `&` in front, negated with `!` in front.
+    /// Tags separated by commas. One of them must match, or all with a leading `&`. A leading `!` negates it.
     pub tags: String,
 }
 
 impl SubnetSpec {
-    /// These three; an ID leaves the others out.
+    /// Creates the specification from these values. An ID clears the others.
     #[must_use]
     pub fn of(id: &str, pattern: &str, tags: &str) -> Self {
         let unless = |text: &str| if id.is_empty() { text.to_owned() } else { String::new() };
         Self { id: id.to_owned(), pattern: unless(pattern), tags: unless(tags) }
     }
 
-    /// What a class, or the operator's defaults, say.
+    /// Creates the specification of a class, or of the operator's defaults.
     #[must_use]
     pub fn of_class(class: &Class) -> Self {
         Self::of(&class.floating_subnet_id, &class.floating_subnet, &class.floating_subnet_tags)
     }
 
-    /// True if anything is said.
+    /// Returns true if the subnet is specified.
     #[must_use]
     pub fn is_set(&self) -> bool {
         !self.id.is_empty() || self.is_pattern()
     }
 
-    /// True if subnets are to be looked for.
+    /// Returns true if subnets must be searched by name or tags.
     #[must_use]
     pub fn is_pattern(&self) -> bool {
         !self.pattern.is_empty() || !self.tags.is_empty()
     }
 
-    /// The filter of tags in a query to Neutron: name and value.
+    /// Returns the name and value of the tag filter in a query to Neutron.
     #[must_use]
     pub fn tag_filter(&self) -> Option<(&'static str, String)> {
         if self.tags.is_empty() {
@@ -58,10 +58,10 @@ impl SubnetSpec {
         Some((name, words(tags).collect::<Vec<_>>().join(",")))
     }
 
-    /// True if a subnet of this name fits.
+    /// Returns true if a subnet with this name matches.
     ///
     /// # Errors
-    /// If the pattern is none.
+    /// Fails if the pattern is invalid.
     pub fn fits(&self, name: &str) -> Result<bool, String> {
         if self.pattern.is_empty() {
             return Ok(true);
@@ -70,7 +70,7 @@ impl SubnetSpec {
         let expression = pattern.strip_prefix('~').map_or_else(|| glob(pattern), str::to_owned);
         let regex =
             Regex::new(&expression).map_err(|error| format!("the pattern of the floating IP's subnet: {error}"))?;
-        // As upstream: what is found first must be the whole name.
+        // As in upstream, the first match must be the complete name.
         let whole = regex.find(name).map_or("", |found| found.as_str()) == name;
         Ok(whole != negated)
     }
@@ -80,7 +80,7 @@ fn strip(text: &str, sign: char) -> (bool, &str) {
     text.strip_prefix(sign).map_or((false, text), |rest| (true, rest))
 }
 
-/// The regular expression of a glob: `*`, `?`, `[…]` and `{a,b}`.
+/// Converts a glob with `*`, `?`, `[…]` and `{a,b}` to a regular expression.
 fn glob(pattern: &str) -> String {
     let mut expression = "^".to_owned();
     let mut in_group = false;
@@ -114,7 +114,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_are_matched_as_upstream_matches_them() {
+    fn subnet_names_are_matched_like_upstream() {
         for (pattern, name, fits) in [
             ("public-a", "public-a", true),
             ("public-a", "public-ab", false),
@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn tags_become_a_filter_of_neutron() {
+    fn tags_become_a_neutron_filter() {
         for (tags, name, value) in [
             ("a, b", "tags-any", "a,b"),
             ("&a,b", "tags", "a,b"),
@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn an_id_leaves_patterns_out() {
+    fn a_subnet_id_overrides_patterns() {
         let spec = SubnetSpec::of("s1", "x*", "t");
         assert!(spec.is_set() && !spec.is_pattern() && spec.tag_filter().is_none());
         assert!(!SubnetSpec::default().is_set());

@@ -40,7 +40,7 @@ const CLASSES: &str = "[LoadBalancer]\nfloating-network-id=fn\nfloating-subnet-i
     [LoadBalancerClass \"dmz\"]\nfloating-network-id=cfn\nfloating-subnet=cp*\nsubnet-id=cs\nnetwork-id=cn\nmember-subnet-id=cm";
 
 #[test]
-fn what_is_not_said_is_as_upstream_has_it() {
+fn load_balancer_defaults_match_upstream() {
     let want = annotated(&[]);
     assert_eq!((want.name.as_str(), want.lb_method.as_str()), ("kube_service_c_shop_web", "ROUND_ROBIN"));
     assert_eq!((want.provider.as_str(), want.internal, want.affinity), ("amphora", false, false));
@@ -53,7 +53,7 @@ fn what_is_not_said_is_as_upstream_has_it() {
 }
 
 #[test]
-fn listeners_are_as_annotations_say() {
+fn annotations_configure_listeners() {
     let want = annotated(&[
         (annotation::CONNECTION_LIMIT, "500"),
         (annotation::TIMEOUT_CLIENT_DATA, "1"),
@@ -70,7 +70,7 @@ fn listeners_are_as_annotations_say() {
 }
 
 #[test]
-fn proxy_protocol_is_asked_of_tcp_pools_only() {
+fn proxy_protocol_applies_only_to_tcp_pools() {
     let mut service = service(&[(annotation::PROXY_PROTOCOL, "v2")]);
     service.ports.push(port(Transport::Udp, 53, 30053));
     let want = want(&config(""), &service);
@@ -83,7 +83,7 @@ fn proxy_protocol_is_asked_of_tcp_pools_only() {
 }
 
 #[test]
-fn forwarded_for_and_tls_make_listeners_of_their_kind() {
+fn x_forwarded_for_and_tls_set_the_listener_protocol() {
     let http = annotated(&[(annotation::X_FORWARDED_FOR, "true")]);
     assert_eq!((http.ports[0].listener_protocol, http.ports[0].pool_protocol), ("HTTP", "HTTP"));
     let tls = annotated(&[
@@ -96,17 +96,17 @@ fn forwarded_for_and_tls_make_listeners_of_their_kind() {
 }
 
 #[test]
-fn what_cannot_be_is_refused() {
+fn rejects_invalid_services() {
     let both = service(&[(annotation::PROXY_PROTOCOL, "true"), (annotation::X_FORWARDED_FOR, "true")]);
-    assert!(refused(&both).contains("exclude each other"));
-    assert!(refused(&service(&[(annotation::CLASS, "none")])).contains("no LoadBalancerClass `none`"));
+    assert!(refused(&both).contains("are mutually exclusive"));
+    assert!(refused(&service(&[(annotation::CLASS, "none")])).contains("unknown LoadBalancerClass `none`"));
     assert!(refused(&Service { ports: Vec::new(), ..service(&[]) }).contains("no ports"));
     let ranges = Service { source_ranges: vec!["10.0.0.0".to_owned()], ..service(&[]) };
-    assert!(refused(&ranges).contains("`10.0.0.0` is no CIDR"));
+    assert!(refused(&ranges).contains("`10.0.0.0` is not a valid CIDR"));
 }
 
 #[test]
-fn source_ranges_are_those_of_the_family_and_never_none() {
+fn source_ranges_are_filtered_by_ip_family() {
     let with = |ranges: &[&str], family: IpFamily| Service {
         source_ranges: ranges.iter().map(|range| (*range).to_owned()).collect(),
         ip_families: vec![family],
@@ -116,11 +116,11 @@ fn source_ranges_are_those_of_the_family_and_never_none() {
     assert_eq!(cidrs(&with(&["10.1.2.3/8", "2001:db8::/32"], IpFamily::Ipv4)), ["10.0.0.0/8"]);
     assert_eq!(cidrs(&with(&["10.1.2.3/8", "2001:db8::/32"], IpFamily::Ipv6)), ["2001:db8::/32"]);
     assert_eq!(cidrs(&with(&[], IpFamily::Ipv6)), ["::/0"]);
-    assert!(refused(&with(&["10.0.0.0/8"], IpFamily::Ipv6)).contains("no range is of the family"));
+    assert!(refused(&with(&["10.0.0.0/8"], IpFamily::Ipv6)).contains("no range has the IP family"));
 }
 
 #[test]
-fn source_ranges_that_nobody_holds_are_told() {
+fn source_ranges_that_are_not_enforced_are_reported() {
     let ovn = Features::of((2, 27), "ovn");
     let service = Service { source_ranges: vec!["10.0.0.0/8".to_owned()], ..service(&[]) };
     let ignored = |config: &Config| Want::of(config, "c", ovn, &service).unwrap().ignored.len();
@@ -129,14 +129,14 @@ fn source_ranges_that_nobody_holds_are_told() {
 }
 
 #[test]
-fn an_availability_zone_that_octavia_lacks_is_told() {
+fn an_unsupported_availability_zone_is_reported() {
     let service = service(&[(annotation::AVAILABILITY_ZONE, "az1")]);
     let want = Want::of(&config(""), "c", Features::of((2, 13), "amphora"), &service).unwrap();
     assert_eq!((want.availability_zone.as_str(), want.ignored[0].0), ("", "LoadBalancerAvailabilityZonesIgnored"));
 }
 
 #[test]
-fn monitors_are_as_config_and_annotations_say() {
+fn config_and_annotations_configure_monitors() {
     let by_config = want(&config("[LoadBalancer]\ncreate-monitor=true\nmonitor-delay=7s"), &service(&[]));
     let monitor = MonitorWant { kind: "TCP", delay: 7, timeout: 3, max_retries: 1, max_retries_down: 3 };
     assert_eq!(by_config.ports[0].monitor, Some(monitor));
@@ -175,7 +175,7 @@ fn local_traffic_is_probed_at_the_health_check_port() {
 }
 
 #[test]
-fn classes_annotations_and_defaults_have_upstreams_order() {
+fn classes_annotations_and_defaults_have_upstream_precedence() {
     let config = config(CLASSES);
     let plain = want(&config, &service(&[]));
     assert_eq!((plain.vip.subnet_id.as_str(), plain.vip.network_id.as_str()), ("s", "n"));
@@ -202,7 +202,7 @@ fn classes_annotations_and_defaults_have_upstreams_order() {
 }
 
 #[test]
-fn an_internal_service_has_no_floating_ip_and_may_choose() {
+fn an_internal_service_has_a_vip_but_no_floating_ip() {
     let service =
         Service { load_balancer_ip: Some("10.0.0.9".to_owned()), ..service(&[(annotation::INTERNAL, "true")]) };
     let internal = want(&config(CLASSES), &service);
@@ -216,14 +216,14 @@ fn an_internal_service_has_no_floating_ip_and_may_choose() {
 }
 
 #[test]
-fn an_ipv6_service_chooses_its_vip() {
+fn an_ipv6_service_uses_load_balancer_ip_as_its_vip() {
     let service =
         Service { load_balancer_ip: Some("2001:db8::9".to_owned()), ip_families: vec![IpFamily::Ipv6], ..service(&[]) };
     assert_eq!(want(&config(""), &service).vip.address, "2001:db8::9");
 }
 
 #[test]
-fn node_selectors_are_pairs_and_keys() {
+fn node_selectors_may_be_pairs_or_keys() {
     let by_config = want(&config("[LoadBalancer]\nnode-selector=\"env=production, region=default\""), &service(&[]));
     let pair = |key: &str, value: &str| (key.to_owned(), value.to_owned());
     assert_eq!(by_config.node_selector, [pair("env", "production"), pair("region", "default")]);
@@ -236,7 +236,7 @@ fn node_selectors_are_pairs_and_keys() {
 }
 
 #[test]
-fn session_affinity_is_asked_for() {
+fn session_affinity_is_requested() {
     let service = Service { client_ip_affinity_seconds: Some(10_800), ..service(&[]) };
     assert!(want(&config(""), &service).affinity);
 }

@@ -1,21 +1,21 @@
-//! What the host's error codes mean to a plugin.
+//! Translation of the host's error codes.
 use wasip2::http::types::ErrorCode;
 
 use crate::http::failure::Failure;
 
-/// The failure that a code stands for. Each has the code as `wasi:http` writes it, which is what its documents can be searched
-/// for.
+/// Returns the failure that a code stands for. Its text contains the code in the notation of `wasi:http`, so that its documentation can
+/// be searched for it.
 #[rustfmt::skip]
 pub(super) fn failure(code: &ErrorCode) -> Failure {
     use ErrorCode as E;
     match code {
-        // The operator's rules do not permit it.
+        // The operator's rules do not allow the request.
         E::HttpRequestDenied => refused("HTTP-request-denied"),
         E::DestinationIpProhibited => refused("destination-IP-prohibited"),
         E::HttpRequestMethodInvalid => refused("HTTP-request-method-invalid"),
         E::HttpRequestUriInvalid => refused("HTTP-request-URI-invalid"),
 
-        // There is no way to the cloud now.
+        // The cloud cannot be reached at present.
         E::DnsTimeout => away("DNS-timeout", "the name of the cloud's host was not resolved in time", ""),
         E::DnsError(why) => away("DNS-error", "the name of the cloud's host cannot be resolved", why.rcode.as_deref().unwrap_or_default()),
         E::DestinationNotFound => away("destination-not-found", "the cloud's host is not known", ""),
@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_host_refuses_is_denied_and_named() {
+    fn requests_rejected_by_the_host_are_denied() {
         let codes = [
             (ErrorCode::HttpRequestDenied, "(HTTP-request-denied)"),
             (ErrorCode::DestinationIpProhibited, "(destination-IP-prohibited)"),
@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cloud_that_is_away_is_unavailable() {
+    fn network_errors_are_unavailable() {
         let dns = ErrorCode::DnsError(DnsErrorPayload { rcode: Some("SERVFAIL".into()), info_code: None });
         let alert = TlsAlertReceivedPayload { alert_id: None, alert_message: Some("bad_certificate".into()) };
         let codes = [
@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_too_large_or_wrong_is_internal() {
+    fn size_and_configuration_errors_are_internal() {
         let codes = [
             (ErrorCode::HttpRequestUriTooLong, "(HTTP-request-URI-too-long)"),
             (ErrorCode::HttpRequestBodySize(Some(7)), "larger than the host takes: 7 bytes (HTTP-request-body-size)"),

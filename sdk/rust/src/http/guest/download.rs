@@ -1,4 +1,4 @@
-//! The answer to a request, as it comes in.
+//! Receives the response to a request.
 use wasip2::http::types::{FutureIncomingResponse, IncomingBody, IncomingResponse, http_error_code};
 use wasip2::io::poll::Pollable;
 use wasip2::io::streams::{InputStream, StreamError};
@@ -7,16 +7,16 @@ use super::code;
 use crate::http::Response;
 use crate::http::failure::Failure;
 
-/// Bytes that are read at a time.
+/// Bytes to read at a time.
 const CHUNK: u64 = 64 << 10;
 
-/// What is there of the answer.
+/// The received part of a response.
 pub(super) struct Download {
     state: State,
     at_most: usize,
 }
 
-/// Children are dropped before their parents, as the host demands: the order of the fields.
+/// The host requires that children are dropped before their parents: the order of the fields ensures it.
 enum State {
     Waiting { ready: Pollable, future: FutureIncomingResponse },
     Reading { ready: Pollable, stream: InputStream, _body: IncomingBody, response: Response },
@@ -27,7 +27,7 @@ impl Download {
         Self { state: State::Waiting { ready: future.subscribe(), future }, at_most }
     }
 
-    /// Reads what is there; answers if that was all.
+    /// Reads what has arrived. Returns the response when it is complete.
     pub(super) fn step(&mut self) -> Option<Result<Response, Failure>> {
         if let State::Waiting { future, .. } = &self.state {
             match opened(future)? {
@@ -61,7 +61,7 @@ impl Download {
     }
 }
 
-/// The answer's head, once it is there.
+/// Returns the head of the response when it has arrived.
 fn opened(future: &FutureIncomingResponse) -> Option<Result<State, Failure>> {
     let wrong = |()| Failure::Wrong("the host hands out an answer twice".to_owned());
     let answer = future.get()?.map_err(wrong).and_then(|answer| answer.map_err(|code| code::failure(&code)));

@@ -1,4 +1,4 @@
-//! One request and its answer. Both go on at once: a cloud may answer before it has read everything.
+//! One request and its response. Both proceed concurrently, because a cloud may answer before it has read the complete request.
 use wasip2::http::outgoing_handler;
 use wasip2::http::types::OutgoingRequest;
 use wasip2::io::poll::Pollable;
@@ -9,22 +9,23 @@ use super::upload::Upload;
 use crate::http::Response;
 use crate::http::failure::Failure;
 
-/// Both directions. What is left of the upload is dropped before the download.
+/// Both directions. The rest of the upload is dropped before the download.
 pub(super) struct Exchange {
     upload: Option<Upload>,
     download: Download,
 }
 
 impl Exchange {
-    /// Hands the request to the host, without options for its timeouts: the operator's rules have those, the plugin has a clock
-    /// for the whole, and wasmtime-wasi-http 48 never lets go of options it was given, which would cost a handle a request.
+    /// Passes the request to the host, without options for its timeouts: the operator's rules contain those, and the plugin has a
+    /// deadline for the complete exchange. Besides, wasmtime-wasi-http 48 never frees options that it is given, which would cost one
+    /// handle for each request.
     pub(super) fn begin(request: OutgoingRequest, body: Vec<u8>, at_most: usize) -> Result<Self, Failure> {
         let upload = if body.is_empty() { None } else { Some(Upload::new(&request, body)?) };
         let future = outgoing_handler::handle(request, None).map_err(|code| code::failure(&code))?;
         Ok(Self { upload, download: Download::new(future, at_most) })
     }
 
-    /// Goes as far as it can without waiting; answers if it is over.
+    /// Continues as far as possible without waiting. Returns the result when the exchange has ended.
     pub(super) fn step(&mut self) -> Option<Result<Response, Failure>> {
         if let Some(upload) = &mut self.upload
             && upload.step()
@@ -36,7 +37,7 @@ impl Exchange {
         self.download.step()
     }
 
-    /// Adds what it waits for.
+    /// Adds the pollables that the exchange waits for.
     pub(super) fn waits_for<'a>(&'a self, all: &mut Vec<&'a Pollable>) {
         all.extend(self.upload.as_ref().map(Upload::waits_for));
         all.push(self.download.waits_for());

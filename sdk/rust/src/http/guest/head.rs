@@ -1,11 +1,11 @@
-//! A request without its body, as `wasi:http` takes it.
+//! Creates the head of a `wasi:http` request.
 use wasip2::http::types::{Fields, Method as WasiMethod, OutgoingRequest, Scheme};
 
 use crate::http::Method;
 use crate::http::failure::Failure;
 use crate::http::prepared::Prepared;
 
-/// Method, URL and headers.
+/// Creates a request with method, URL and headers.
 pub(super) fn request(method: Method, prepared: &Prepared<'_>) -> Result<OutgoingRequest, Failure> {
     let fields = Fields::new();
     for (name, value) in &prepared.headers {

@@ -1,4 +1,4 @@
-//! The body of a request, sent as fast as the host takes it.
+//! Sends the body of a request as fast as the host accepts it.
 use wasip2::http::types::{OutgoingBody, OutgoingRequest};
 use wasip2::io::poll::Pollable;
 use wasip2::io::streams::OutputStream;
@@ -6,14 +6,14 @@ use wasip2::io::streams::OutputStream;
 use super::code;
 use crate::http::failure::Failure;
 
-/// What is still to be sent. Children are dropped before their parents, as the host demands: the order of the fields.
+/// The rest of the body. The host requires that children are dropped before their parents: the order of the fields ensures it.
 pub(super) struct Upload {
     ready: Pollable,
     stream: OutputStream,
     body: OutgoingBody,
     bytes: Vec<u8>,
     sent: usize,
-    /// The host takes no more.
+    /// The host does not accept more.
     closed: bool,
 }
 
@@ -25,7 +25,7 @@ impl Upload {
         Ok(Self { ready: stream.subscribe(), stream, body, bytes, sent: 0, closed: false })
     }
 
-    /// Sends as much as the host takes now. True if there is no more to send.
+    /// Sends as much as the host accepts at present. Returns true if nothing is left to send.
     pub(super) fn step(&mut self) -> bool {
         while let Some(rest) = self.bytes.get(self.sent..).filter(|rest| !rest.is_empty()) {
             let room = match self.stream.check_write() {
@@ -43,14 +43,14 @@ impl Upload {
         true
     }
 
-    /// Says that this was all. Where the host took no more, that is no failure by itself: the answer, or the reason why there is
-    /// none, comes the other way.
+    /// Completes the body. If the host did not accept all of it, that is not a failure in itself: the response, or the reason why there
+    /// is none, arrives through the download.
     pub(super) fn finish(self) -> Result<(), Failure> {
         let Self { ready, stream, body, closed, .. } = self;
         drop(ready);
         drop(stream);
         if closed {
-            // Without `finish` the host knows that the body is cut.
+            // A body that is dropped without `finish` is incomplete to the host.
             drop(body);
             return Ok(());
         }

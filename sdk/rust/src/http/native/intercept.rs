@@ -1,4 +1,4 @@
-//! A test that has a hand in its requests.
+//! Interception of requests by tests.
 use std::cell::RefCell;
 use std::fmt;
 use std::marker::PhantomData;
@@ -12,20 +12,20 @@ thread_local! {
     static HERE: RefCell<Vec<Interceptor>> = const { RefCell::new(Vec::new()) };
 }
 
-/// Until this is dropped, requests of the thread that made it are intercepted.
+/// A guard: requests of the thread that created it are intercepted until it is dropped.
 #[must_use = "interception ends when this is dropped"]
 pub struct Interception {
     hand: Interceptor,
-    // Of the thread that made it.
+    // Keeps the guard on the thread that created it.
     stays: PhantomData<*const ()>,
 }
 
-/// Shows each request of this thread to `hand` before it is sent: it may change the request, as to add the token that a host
-/// would add, and may answer by itself. This ends when the guard is dropped. Of several, the newest is asked first, and each of
-/// them until one answers.
+/// Passes each request of this thread to `hand` before it is sent. `hand` may change the request, for example add the token that a host
+/// would add, and may answer it. This ends when the guard is dropped. If there are several interceptors, they are called from the most
+/// recent to the oldest, until one answers.
 ///
-/// It is for the calling thread, so that tests that run beside each other have nothing to do with each other;
-/// [`send_all`](crate::http::send_all), which has threads of its own, asks it from those.
+/// An interceptor belongs to the calling thread, so that concurrent tests do not affect each other;
+/// [`send_all`](crate::http::send_all), which starts its own threads, calls it from those.
 ///
 /// ```
 /// use skydock_sdk::http::{self, Request, Response};
@@ -53,16 +53,16 @@ impl fmt::Debug for Interception {
     }
 }
 
-/// Those of one thread, oldest first.
+/// The interceptors of one thread, oldest first.
 pub(super) struct Interceptors(Vec<Interceptor>);
 
-/// Those of the calling thread.
+/// Returns the interceptors of the calling thread.
 pub(super) fn here() -> Interceptors {
     Interceptors(HERE.with_borrow(Clone::clone))
 }
 
 impl Interceptors {
-    /// What one of them answers.
+    /// Returns the answer of the first interceptor that has one.
     pub(super) fn answer(&self, request: &mut Request) -> Option<Response> {
         self.0.iter().rev().find_map(|hand| hand(request))
     }

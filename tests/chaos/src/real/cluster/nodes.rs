@@ -1,4 +1,4 @@
-//! Machines, and kubelets that are only pretended.
+//! Instances and simulated kubelets.
 
 use std::time::Duration;
 
@@ -18,14 +18,14 @@ use tokio::time::sleep;
 use super::{Cluster, PLACE};
 use crate::real::list_nodes;
 
-/// A machine that exists.
+/// An existing instance.
 #[derive(Clone, Debug)]
 pub(in crate::real) struct Machine {
     pub(in crate::real) address: String,
-    /// Of its Node; `None` if an operator has deleted it and no kubelet has registered it anew.
+    /// The UID of its Node, or `None` if an operator has deleted the Node and no kubelet has registered it again.
     pub(in crate::real) uid: Option<String>,
     pub(in crate::real) running: bool,
-    /// The kubelet runs.
+    /// True if the kubelet runs.
     pub(in crate::real) ready: bool,
     with_id: bool,
 }
@@ -41,7 +41,7 @@ impl Machine {
     }
 }
 
-/// What the static provider calls the machine of this name.
+/// Returns the provider ID of the instance with this name.
 pub(in crate::real) fn provider_id(name: &str) -> String {
     format!("static://{name}")
 }
@@ -51,7 +51,7 @@ impl Cluster {
         Api::all(self.client.clone())
     }
 
-    /// Starts a machine, whose kubelet registers. A Node of an earlier machine is deleted first.
+    /// Starts an instance whose kubelet registers. A Node of a previous instance is deleted first.
     pub(in crate::real) async fn register(&mut self, name: &'static str, with_id: bool) -> Result<()> {
         if self.machines.contains_key(name) {
             return Ok(());
@@ -71,7 +71,7 @@ impl Cluster {
         }
     }
 
-    /// The kubelet starts, and registers its Node if there is none.
+    /// Starts the kubelet, which registers its Node if it does not exist.
     async fn start_kubelet(&mut self, name: &'static str) -> Result<()> {
         let Some(machine) = self.machines.get_mut(name) else { return Ok(()) };
         (machine.running, machine.ready) = (true, true);
@@ -92,12 +92,12 @@ impl Cluster {
         self.say_ready(name, "True").await
     }
 
-    /// As a kubelet does, or the node lifecycle controller of Kubernetes once it is silent.
+    /// Sets the `Ready` condition, like a kubelet, or like the node lifecycle controller if the kubelet does not report.
     async fn say_ready(&self, name: &str, status: &str) -> Result<()> {
         let conditions = json!([{"type": "Ready", "status": status, "reason": "Pretended"}]);
         let patch = Patch::Strategic(json!({"status": {"conditions": conditions}}));
         match self.nodes().patch_status(name, &PatchParams::default(), &patch).await {
-            // The cloud controller has deleted it.
+            // The cloud controller has deleted the Node.
             Err(kube::Error::Api(status)) if status.is_not_found() => Ok(()),
             patched => Ok(patched.map(drop)?),
         }
@@ -130,7 +130,7 @@ impl Cluster {
         Ok(())
     }
 
-    /// The machine is gone for ever, and its Node stays.
+    /// Deletes the instance permanently. Its Node remains.
     pub(in crate::real) async fn vanish(&mut self, name: &'static str) -> Result<()> {
         let Some(machine) = self.machines.remove(name) else { return Ok(()) };
         self.vanished.extend(machine.uid);
@@ -174,9 +174,9 @@ impl Cluster {
         self.touch()
     }
 
-    /// Every kubelet falls silent, and the inventory is empty, as after a slip of an editor. Later all is back, and who has lost
-    /// its Node registers anew. How many may be lost is not looked at: hosts that take over from each other meanwhile know
-    /// nothing of what the other has deleted.
+    /// Stops all kubelets and empties the inventory, as after a mistake in an editor. Later everything is restored, and kubelets
+    /// whose Node was deleted register again. The number of deleted Nodes is not checked, because a new leader does not know how
+    /// many the previous one has deleted.
     pub(in crate::real) async fn outage(&mut self, time: Duration) -> Result<()> {
         let ready: Vec<_> = self.machines.iter().filter(|(_, machine)| machine.ready).map(|(name, _)| *name).collect();
         self.write(&[])?;
@@ -185,7 +185,7 @@ impl Cluster {
         }
         sleep(time).await;
         self.touch()?;
-        // What was decided on the old inventory is done by now, or is not done any more.
+        // Decisions based on the empty inventory have been carried out or dropped by this time.
         sleep(Duration::from_secs(10)).await;
         let there = list_nodes(&self.client).await?;
         for (name, machine) in &mut self.machines {
@@ -197,7 +197,7 @@ impl Cluster {
         Ok(())
     }
 
-    /// If more machines are gone than nodes may be deleted, none is: an operator has to say that it is right.
+    /// Allows deletions as an operator, because no node is deleted if more instances are gone than the brake allows.
     pub(in crate::real) async fn allow_deletions(&self) -> Result<()> {
         let patch = Patch::Merge(json!({"metadata": {"annotations": {ANNOTATION_ALLOW_DELETION: "true"}}}));
         for (name, node) in list_nodes(&self.client).await? {

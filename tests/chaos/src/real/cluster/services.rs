@@ -1,4 +1,4 @@
-//! Services, and what operators make of them.
+//! Services, and their changes by operators.
 
 use anyhow::Result;
 use k8s_openapi::api::core::v1::Service;
@@ -14,9 +14,9 @@ use super::Cluster;
 #[derive(Clone, Debug)]
 pub(in crate::real) struct Wish {
     pub(in crate::real) uid: String,
-    /// It is of type LoadBalancer.
+    /// True if its type is LoadBalancer.
     pub(in crate::real) balanced: bool,
-    /// It asks for what the provider cannot do.
+    /// True if it requests something that the provider does not support.
     pub(in crate::real) refused: bool,
 }
 
@@ -25,7 +25,7 @@ impl Cluster {
         Api::default_namespaced(self.client.clone())
     }
 
-    /// Not while one of the same name is still being deleted.
+    /// Creates a service unless one with the same name exists or is still being deleted.
     pub(in crate::real) async fn create(&mut self, name: &'static str) -> Result<()> {
         if self.services.contains_key(name) {
             return Ok(());

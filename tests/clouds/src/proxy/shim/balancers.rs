@@ -1,9 +1,9 @@
-//! Load balancers as AWS describes them. Pure.
+//! Corrects descriptions of load balancers. Pure.
 
 use crate::aws::{REGION, xml};
 
-/// The names of network load balancers end in `.elb.REGION.amazonaws.com`; moto gives them the names of the other kinds, which end
-/// in `.REGION.elb.amazonaws.com`.
+/// Corrects the DNS names of network load balancers, which end with `.elb.REGION.amazonaws.com`. moto uses the suffix of the
+/// other kinds, `.REGION.elb.amazonaws.com`.
 pub(super) fn with_network_names(answer: &str) -> String {
     let wrong = format!(".{REGION}.elb.amazonaws.com</DNSName>");
     let right = format!(".elb.{REGION}.amazonaws.com</DNSName>");
@@ -12,7 +12,7 @@ pub(super) fn with_network_names(answer: &str) -> String {
     })
 }
 
-/// A classic load balancer has had a health check from its beginning: of its first port, with AWS's defaults.
+/// Adds the default health check of AWS for the first port, which every classic load balancer has after its creation.
 pub(super) fn with_health_checks(answer: &str) -> String {
     each(answer, "LoadBalancerDescriptions", |one| {
         if xml::first(one, "HealthCheck").is_some() {
@@ -27,13 +27,13 @@ pub(super) fn with_health_checks(answer: &str) -> String {
     })
 }
 
-/// The answer with every member of this list changed.
+/// Returns the answer with a changed version of each member of this list.
 fn each(answer: &str, list: &str, change: impl Fn(&str) -> String) -> String {
-    let mut mended = answer.to_owned();
+    let mut repaired = answer.to_owned();
     for one in xml::items(answer, list) {
-        mended = mended.replace(one, &change(one));
+        repaired = repaired.replace(one, &change(one));
     }
-    mended
+    repaired
 }
 
 #[cfg(test)]
@@ -41,7 +41,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_network_load_balancers_are_named_like_them() {
+    fn only_network_load_balancers_get_network_dns_names() {
         let one = |name: &str, kind: &str| {
             format!("<member><DNSName>{name}.us-east-1.elb.amazonaws.com</DNSName><Type>{kind}</Type></member>")
         };
@@ -52,14 +52,14 @@ mod tests {
     }
 
     #[test]
-    fn a_health_check_that_was_set_stays() {
+    fn a_configured_health_check_is_kept() {
         let one = |name: &str, check: &str| {
             format!("<member><InstancePort>3{name}</InstancePort>{check}<DNSName>{name}</DNSName></member>")
         };
         let set = "<HealthCheck><Target>HTTP:80/x</Target></HealthCheck>";
         let answer = [one("1", set), one("2", ""), one("3", "<HealthCheck/>")].concat();
-        let mended = with_health_checks(&format!("<LoadBalancerDescriptions>{answer}</LoadBalancerDescriptions>"));
-        assert_eq!(xml::all(&mended, "Target"), ["HTTP:80/x", "TCP:32", "TCP:33"]);
-        assert!(!mended.contains("<HealthCheck/>"));
+        let repaired = with_health_checks(&format!("<LoadBalancerDescriptions>{answer}</LoadBalancerDescriptions>"));
+        assert_eq!(xml::all(&repaired, "Target"), ["HTTP:80/x", "TCP:32", "TCP:33"]);
+        assert!(!repaired.contains("<HealthCheck/>"));
     }
 }

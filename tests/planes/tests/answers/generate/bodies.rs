@@ -1,11 +1,11 @@
-//! Bodies: a good object with some of the edits that its kind and every kind has, and the same edits as patches.
+//! Bodies: a valid object with some edits for its kind or for all kinds, and the same edits as patches.
 
 use proptest::{collection::vec, prelude::*, sample::select};
 use serde_json::{Map, Value, json};
 
 use crate::answers::kinds::{Kind, METADATA};
 
-/// A JSON pointer and what to write there; null removes.
+/// A JSON pointer and the value to write there. Null removes the field.
 type Edit = (&'static str, Value);
 
 fn edit(kind: &'static Kind) -> impl Strategy<Value = Edit> {
@@ -17,7 +17,7 @@ fn edit(kind: &'static Kind) -> impl Strategy<Value = Edit> {
     prop_oneof![2 => metadata, 3 => select(kind.edits).prop_map(parse)].boxed()
 }
 
-/// An object to create: as it should be with this probability, else with edits.
+/// Returns an object to create: valid with this probability, otherwise with edits.
 pub(super) fn named(kind: &'static Kind, good: f64) -> impl Strategy<Value = Value> {
     proptest::option::weighted(1.0 - good, vec(edit(kind), 1..4)).prop_map(move |edits| {
         let mut object = kind.good();
@@ -26,7 +26,7 @@ pub(super) fn named(kind: &'static Kind, good: f64) -> impl Strategy<Value = Val
     })
 }
 
-/// A merge patch on the object as it is, and an object for when there is none.
+/// Returns a merge patch for the current object, and an object to use if there is none.
 pub(super) fn again(kind: &'static Kind) -> impl Strategy<Value = (Value, Value)> {
     merge_patch(kind).prop_map(|edit| (edit, kind.good()))
 }
@@ -70,7 +70,7 @@ pub(super) fn token_request() -> impl Strategy<Value = Value> {
         .prop_map(|spec| json!({"kind": "TokenRequest", "apiVersion": "authentication.k8s.io/v1", "spec": spec}))
 }
 
-/// Writes a value at a JSON pointer, with what is missing on the way. In a patch, an element of a list cannot be reached.
+/// Writes a value at a JSON pointer and creates missing parents. In a patch, elements of lists cannot be addressed.
 fn write(value: &mut Value, pointer: &str, new: &Value) {
     let mut parts = pointer.split('/').skip(1).peekable();
     let mut place = value;

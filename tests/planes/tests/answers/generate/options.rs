@@ -1,4 +1,4 @@
-//! What stands behind the `?`, in `Accept`, and in the options of a deletion.
+//! Query parameters, `Accept` headers, and options of deletions.
 
 use proptest::{collection::vec, prelude::*, sample::select};
 use serde_json::{Value, json};
@@ -9,7 +9,7 @@ type Query = Vec<(&'static str, String)>;
 
 const METADATA: &str = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1";
 const METADATA_LIST: &str = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1";
-/// As kubectl asks.
+/// The header that kubectl sends.
 const TABLE: &str =
     "application/json;as=Table;v=v1;g=meta.k8s.io,application/json;as=Table;v=v1beta1;g=meta.k8s.io,application/json";
 
@@ -24,7 +24,7 @@ pub(super) fn accept() -> impl Strategy<Value = &'static str> {
     ]
 }
 
-/// One value of an option now and then.
+/// Returns one of these values of an option with this probability, and nothing otherwise.
 fn maybe(probability: f64, name: &'static str, values: &'static [&'static str]) -> BoxedStrategy<Query> {
     let value = select(values).prop_map(move |value| (name, value.to_owned()));
     proptest::option::weighted(probability, value).prop_map(|pair| pair.into_iter().collect()).boxed()
@@ -99,7 +99,7 @@ pub(super) fn getting() -> BoxedStrategy<Query> {
     ])
 }
 
-/// Selectors. Objects without a namespace, of which other sequences have some too, are always asked for by a label.
+/// Returns selectors. Objects without a namespace are always selected by a label, because other sequences have some too.
 pub(super) fn selecting(kind: &'static Kind) -> BoxedStrategy<Query> {
     const LABELS: &[&str] = &[
         "a=1",
@@ -137,7 +137,7 @@ pub(super) fn selecting(kind: &'static Kind) -> BoxedStrategy<Query> {
 }
 
 pub(super) fn listing(kind: &'static Kind) -> BoxedStrategy<Query> {
-    // A page may say that there is more, of other sequences.
+    // The response with a page may depend on the objects of other sequences.
     let paged = if kind.namespaced { 0.3 } else { 0.001 };
     all(vec![
         maybe(paged, "limit", &["1", "1", "2", "0", "-1", "x"]),

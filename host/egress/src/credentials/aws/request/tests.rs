@@ -30,7 +30,7 @@ fn scoped(uri: &str, authorization: Option<&str>) -> Result<String, CredentialEr
 }
 
 #[test]
-fn a_scope_is_stated_or_told_by_the_host_name() {
+fn the_scope_comes_from_the_signature_or_the_host_name() {
     use CredentialErrorKind::{Denied, Malformed, Minting};
     let local = "http://127.0.0.1:5000/";
     let ec2 = "https://ec2.eu-central-1.amazonaws.com/";
@@ -47,11 +47,17 @@ fn a_scope_is_stated_or_told_by_the_host_name() {
         ("https://sts.eu-central-1.amazonaws.com/", None, Err(Minting)),
         ("https://sts-fips.us-east-1.amazonaws.com/", None, Err(Minting)),
         ("https://STS.amazonaws.com./", None, Err(Minting)),
-        // STS, said to be something else.
+        // STS with another service in the signature.
         (
             "https://sts.us-east-1.amazonaws.com/",
             Some(credential("x/20260101/us-east-1/ec2/aws4_request")),
             Err(Minting),
+        ),
+        // Someone's API with EC2 in the signature.
+        (
+            "https://abc123.execute-api.eu-central-1.amazonaws.com/",
+            Some(credential("x/20260101/eu-central-1/ec2/aws4_request")),
+            Err(Denied),
         ),
         (local, Some(credential("x/20260101/us-east-1/sts/aws4_request")), Err(Minting)),
         (local, Some(credential("x/20260101/us-east-1/iam/aws4_request")), Err(Denied)),
@@ -68,7 +74,7 @@ fn a_scope_is_stated_or_told_by_the_host_name() {
 }
 
 #[test]
-fn the_one_region_and_service_need_not_be_stated() {
+fn the_only_allowed_region_and_service_are_defaults() {
     let one = Allowed { services: vec!["ec2".to_owned()], regions: vec!["eu-central-1".to_owned()] };
     let found = scope(&head("http://127.0.0.1/", &[]), b"", &one).unwrap();
     assert_eq!(found, Scope { region: "eu-central-1".to_owned(), service: "ec2".to_owned() });
@@ -77,7 +83,7 @@ fn the_one_region_and_service_need_not_be_stated() {
 }
 
 #[test]
-fn other_ways_to_sign_are_refused() {
+fn rejects_other_signing_methods() {
     let ec2 = "https://ec2.eu-central-1.amazonaws.com/";
     for (uri, header) in [
         (ec2.to_owned(), Some(("x-amz-content-sha256", "UNSIGNED-PAYLOAD"))),
@@ -102,7 +108,7 @@ fn keys(session: Option<&str>) -> Keys {
 }
 
 #[test]
-fn the_guests_signature_goes_and_the_hosts_comes() {
+fn the_signature_of_the_host_replaces_that_of_the_guest() {
     let mut head = head(
         "https://EC2.eu-central-1.amazonaws.com:443/?b=x+y&a=%7e",
         &[
@@ -126,14 +132,14 @@ fn the_guests_signature_goes_and_the_hosts_comes() {
     let authorization = head.headers["authorization"].to_str().unwrap();
     let start = "AWS4-HMAC-SHA256 Credential=AKIDEXAMPLE/20260102/eu-central-1/ec2/aws4_request, \
                  SignedHeaders=content-type;host;x-amz-date;x-amz-security-token, Signature=";
-    // By botocore, for the same request and time.
+    // Computed by botocore for the same request and time.
     let signature = "cda077a39d560eab200565dd0e308e21b8e4f39fcb935cf1b412e5675928f89c";
     assert_eq!(authorization, format!("{start}{signature}"));
     assert!(head.headers["authorization"].is_sensitive() && head.headers["x-amz-security-token"].is_sensitive());
 }
 
 #[test]
-fn a_port_that_is_not_usual_is_part_of_the_host() {
+fn the_host_includes_a_port_other_than_the_default() {
     for (uri, expected) in [
         ("http://127.0.0.1:5000/", "127.0.0.1:5000"),
         ("http://a.example:80/", "a.example"),

@@ -1,6 +1,6 @@
 use super::*;
 
-/// AWS's own test suite: see `tests/data/README.md`.
+/// The test suite of AWS: see `tests/data/README.md`.
 const SUITE: &str = include_str!("../../../../tests/data/aws4_testsuite.json");
 
 #[derive(serde::Deserialize)]
@@ -20,7 +20,7 @@ struct Parsed {
     body: String,
 }
 
-/// Reads a request as it stands in the suite: a path may have blanks, a header may go on in the next line.
+/// Parses a request of the suite: paths may contain spaces, and headers may continue on the next line.
 fn parse(text: &str) -> Parsed {
     let text = text.replace("\r\n", "\n");
     let (head, body) = text.split_once("\n\n").unwrap_or((&text, ""));
@@ -51,12 +51,12 @@ fn scope() -> Scope {
 }
 
 #[test]
-fn every_vector_of_aws_is_signed_as_published() {
+fn signs_every_aws_test_vector_as_published() {
     let cases: Vec<Case> = serde_json::from_str(SUITE).unwrap();
     assert_eq!(cases.len(), 34);
     for case in cases {
         let mut parsed = parse(&case.req);
-        // One case has its token beside the request.
+        // In one case, the token is not in the request.
         let token = case.creq.lines().find_map(|line| line.strip_prefix("x-amz-security-token:"));
         if let Some(token) = token.filter(|_| !case.req.contains("Security-Token")) {
             parsed.headers.push(("X-Amz-Security-Token".to_owned(), token.to_owned()));
@@ -79,14 +79,14 @@ fn every_vector_of_aws_is_signed_as_published() {
 }
 
 #[test]
-fn a_date_is_in_utc_to_the_second() {
+fn dates_are_in_utc_with_seconds() {
     assert_eq!(date("2015-08-30T12:36:00.9+00:00".parse().unwrap()), "20150830T123600Z");
     assert_eq!(date("2026-01-01T00:30:00+02:00".parse().unwrap()), "20251231T223000Z");
 }
 
 #[test]
-fn paths_are_cleaned_and_encoded_once_more() {
-    // As botocore does for all services but S3.
+fn paths_are_normalized_and_encoded_again() {
+    // Like botocore, for all services except S3.
     let table = [
         ("", "/"),
         ("/", "/"),
@@ -104,7 +104,7 @@ fn paths_are_cleaned_and_encoded_once_more() {
 }
 
 #[test]
-fn queries_are_sorted_and_encoded_in_one_way() {
+fn queries_are_sorted_and_encoded_canonically() {
     let table = [
         ("", ""),
         ("b=2&a=1&a=0&A=9", "A=9&a=0&a=1&b=2"),
@@ -115,7 +115,7 @@ fn queries_are_sorted_and_encoded_in_one_way() {
         ("&&a=1&", "a=1"),
         ("a=%7e%2f*'", "a=~%2F%2A%27"),
         ("é=ü", "%C3%A9=%C3%BC"),
-        // Encoded names are sorted as encoded.
+        // Names are sorted in encoded form.
         ("a=1&%C3%A9=2&B=3", "%C3%A9=2&B=3&a=1"),
     ];
     for (query, canonical) in table {
@@ -124,7 +124,7 @@ fn queries_are_sorted_and_encoded_in_one_way() {
 }
 
 #[test]
-fn no_formatting_of_keys_shows_the_secret() {
+fn debug_output_of_keys_is_redacted() {
     let keys = Keys { session: Some(Secret::from("session-token")), ..keys() };
     assert_eq!(format!("{keys:?}"), "Keys { id: \"AKIDEXAMPLE\", secret: [redacted], session: Some([redacted]) }");
 }

@@ -1,8 +1,8 @@
-//! The file `~/.aws/credentials` of AWS's own tools.
+//! The file `~/.aws/credentials` of AWS tools.
 
 use crate::credentials::{aws::sigv4::Keys, failure::Failure, upstream::Upstream};
 
-/// The keys of one profile.
+/// Returns the keys of a profile.
 pub(crate) fn read(upstream: &Upstream, text: &str, profile: &str) -> Result<Keys, Failure> {
     let mut within = false;
     let mut found = false;
@@ -22,10 +22,10 @@ pub(crate) fn read(upstream: &Upstream, text: &str, profile: &str) -> Result<Key
                 "aws_access_key_id" => id = Some(value.to_owned()),
                 "aws_secret_access_key" => secret = Some(upstream.keep(value)),
                 "aws_session_token" => session = Some(upstream.keep(value)).filter(|_| !value.is_empty()),
-                // Each would run or ask something that the operator may not know of.
+                // These would run a command or send a request that the operator may not be aware of.
                 "credential_process" | "role_arn" | "sso_session" | "sso_start_url" => {
                     return Err(Failure::malformed(format!(
-                        "profile `{profile}` of its file has `{}`: only keys are read from there",
+                        "profile `{profile}` in its file has `{}`, but only keys are supported",
                         key.trim()
                     )));
                 }
@@ -83,7 +83,7 @@ credential_process = /bin/evil hunter22
 ";
 
     #[test]
-    fn a_profile_has_keys() {
+    fn reads_the_keys_of_a_profile() {
         let upstream = Upstream::new("a", Arc::new(Nobody), Arc::new(SystemClock));
         let keys = read(&upstream, FILE, "default").unwrap();
         assert_eq!(

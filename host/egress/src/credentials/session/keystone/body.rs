@@ -3,10 +3,10 @@
 use serde_json::{Map, Value, json};
 use zeroize::Zeroizing;
 
-use super::login::{KeystoneLogin, KeystoneMethod, KeystoneScope, Named};
+use crate::credentials::keystone_login::{KeystoneLogin, KeystoneMethod, KeystoneScope, Named};
 use crate::credentials::secret::Secret;
 
-/// The JSON of a login.
+/// Returns the JSON of a login.
 pub(crate) fn of(login: &KeystoneLogin) -> Result<Zeroizing<String>, String> {
     let identity = match &login.method {
         KeystoneMethod::Password { user, password } => {
@@ -72,7 +72,7 @@ mod tests {
     }
 
     #[test]
-    fn a_login_is_written_as_keystone_reads_it() {
+    fn a_login_body_has_the_format_of_keystone() {
         let secret = Secret::from("s\"1");
         let table = [
             (

@@ -1,0 +1,163 @@
+//! Initializes one node with the cloud's answer.
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+use skydock_cloud::{CloudError, Instance};
+use skydock_kube::{api::ApiError, informer::Entry};
+use tokio::{sync::Semaphore, time::Instant};
+
+use super::{
+    NodeController, NodeEntry, apply,
+    plan::{self, Need, Refusal},
+};
+use crate::kinds::NodeKind;
+use crate::{
+    constants::reason,
+    patience::minutes,
+    retry::{self, Again},
+};
+
+/// Why a node is not initialized yet.
+#[derive(Debug, thiserror::Error)]
+enum Unfinished {
+    /// The cloud's answer is not sufficient.
+    #[error(transparent)]
+    Refused(#[from] Refusal),
+    /// The node could not be written.
+    #[error(transparent)]
+    Failed(#[from] ApiError),
+    /// The cache does not contain the written addresses.
+    #[error("the watch is behind")]
+    Behind,
+    /// The node was replaced, or someone else has initialized it in the meantime.
+    #[error("there is nothing left to do")]
+    Needless,
+}
+
+impl NodeController {
+    /// Initializes a node: writes the addresses first, so that no Pods are scheduled to a node that cannot be reached, and then
+    /// the rest.
+    ///
+    /// Turns are given in order, so that the second patch of a node waits until all nodes of its batch have their addresses.
+    /// This distance between the two patches saves the API server some 10 % of the time.
+    pub(super) async fn initialize(&self, entry: NodeEntry, instance: &Instance, turns: &Semaphore) {
+        if let Err(unfinished) = self.write_addresses(&entry, instance, turns).await {
+            return self.unfinished(&entry, unfinished);
+        }
+        let latest = match self.write_rest(&entry, instance, turns).await {
+            Ok(latest) => latest,
+            Err(unfinished) => return self.unfinished(&entry, unfinished),
+        };
+        self.memory.settle(&latest);
+        let age = age(&latest).as_secs_f64();
+        self.shared.metrics.taint_removal_delay.observe(age);
+        self.shared.metrics.initial_node_sync_delay.observe(age);
+        self.shared.normal(&latest, reason::SYNCED, "Node synced successfully");
+        self.finish(&latest, Ok(()));
+    }
+
+    /// Writes the addresses, and waits until the cache contains them.
+    async fn write_addresses(
+        &self,
+        entry: &NodeEntry,
+        instance: &Instance,
+        turns: &Semaphore,
+    ) -> Result<(), Unfinished> {
+        let turn = turns.acquire().await;
+        let Some(wanted) = plan::initialize(&entry.view, instance)?.addresses else { return Ok(()) };
+        let expectation = self.echo.expect(entry, &wanted);
+        let written = apply::addresses(&self.client, entry, &wanted).await?;
+        drop(turn);
+        let shows = |now: &NodeEntry| now.uid() == entry.uid() && now.view.addresses == wanted;
+        // Otherwise it was a dry run, or the addresses were there already, for example because someone else has written them
+        // during the query.
+        if written != entry.resource_version() && !self.shared.nodes.get(&entry.key()).as_ref().is_some_and(shows) {
+            expectation.shown().await.ok_or(Unfinished::Behind)?;
+        }
+        Ok(())
+    }
+
+    /// Writes everything else. Returns the version of the node that was changed: the latest one, because others may have
+    /// written the node while this waited for its turn.
+    async fn write_rest(
+        &self,
+        asked: &NodeEntry,
+        instance: &Instance,
+        turns: &Semaphore,
+    ) -> Result<NodeEntry, Unfinished> {
+        let _turn = turns.acquire().await;
+        let info = self.shared.provider.info();
+        let latest =
+            self.shared.nodes.get(&asked.key()).filter(|latest| {
+                latest.uid() == asked.uid() && plan::need(&latest.view, &info) == Need::Initialization
+            });
+        let latest = latest.ok_or(Unfinished::Needless)?;
+        let plan = plan::initialize(&latest.view, instance)?;
+        for refused in plan.labels.refused.iter().chain(&plan.annotations.refused) {
+            tracing::warn!(node = latest.name(), "{refused}");
+        }
+        let written = apply::initialize(&self.client, &latest, &plan).await?;
+        // Otherwise it was a dry run.
+        if written != latest.resource_version() {
+            tracing::info!(node = latest.name(), "initialized");
+        }
+        Ok(latest)
+    }
+
+    fn unfinished(&self, entry: &NodeEntry, why: Unfinished) {
+        match why {
+            Unfinished::Failed(error) => self.finish(entry, Err(error)),
+            Unfinished::Behind => Again::Soon.schedule(&self.queue, &entry.key()),
+            Unfinished::Needless => self.queue.forget(&entry.key()),
+            Unfinished::Refused(refusal) => {
+                tracing::warn!(node = entry.name(), "{refusal}");
+                let message = format!("Node cannot be initialized: {refusal}");
+                self.shared.warning(entry, reason::FAILED_TO_INITIALIZE, message);
+                self.queue.retry(entry.key());
+            }
+        }
+    }
+
+    pub(super) fn refuse(&self, entry: &NodeEntry, error: &CloudError) {
+        self.shared.cloud_error(entry.name(), error);
+        self.tell_if_long(entry, error);
+        if retry::warns(error) {
+            self.shared.warning(entry, reason::FAILED_TO_INITIALIZE, format!("Node cannot be initialized: {error}"));
+        }
+        match Again::after(error) {
+            // They are retried together with the others of the same call.
+            Again::BackOff => {}
+            again => again.schedule(&self.queue, &entry.key()),
+        }
+    }
+
+    /// Reports an operation that has been in progress for a long time: it is not an error, so nothing else reports it.
+    fn tell_if_long(&self, entry: &NodeEntry, error: &CloudError) {
+        let long = self.shared.metrics.long_in_progress(self.shared.controller);
+        if let Some(lasted) = self.memory.wait(entry.name(), error, &long, Instant::now()) {
+            let lasted = minutes(lasted);
+            let message = format!("An operation on the instance has been in progress for {lasted}: {error}");
+            self.shared.warning(entry, reason::STILL_IN_PROGRESS, message);
+        }
+    }
+
+    pub(super) fn finish(&self, entry: &NodeEntry, result: Result<(), ApiError>) {
+        let Err(error) = result else { return self.queue.forget(&entry.key()) };
+        self.shared.api_error(entry.name(), &error);
+        match error {
+            ApiError::Gone(_) => self.queue.forget(&entry.key()),
+            ApiError::Changed(_) => Again::Soon.schedule(&self.queue, &entry.key()),
+            ApiError::Forbidden(..) | ApiError::Refused(..) | ApiError::Failed(..) => {
+                self.shared.warning(entry, reason::FAILED_TO_INITIALIZE, format!("Node cannot be updated: {error}"));
+                self.queue.retry(entry.key());
+            }
+        }
+    }
+}
+
+/// Returns the age of a node in whole seconds, as Kubernetes stores creation times.
+fn age(entry: &Entry<NodeKind>) -> Duration {
+    let now = u64::try_from(Timestamp::now().as_second()).unwrap_or(0);
+    Duration::from_secs(now.saturating_sub(entry.view.creation_timestamp))
+}

@@ -1,0 +1,142 @@
+//! Runs an embedded control plane, simulated kubelets, the manager and a plugin in one process.
+
+use std::{net::Ipv4Addr, sync::Arc, time::Duration};
+
+use anyhow::{Context, bail};
+use skydock::{
+    blocking::blocking,
+    ccm,
+    cli::{NamedPlugin, plugin_limits},
+    config::{Config, Configured, default_cache_dir, is_cloud_conf},
+    configuration::SkydockConfiguration,
+    telemetry::{self, LogOptions},
+};
+use skydock_controllers::{ClusterCidrs, lifecycle::LifecycleOptions, route::RouteOptions};
+use skydock_devplane::{DevPlane, NodeSpec, Options, Token};
+use skydock_kube::clients::{self, ClusterAccess};
+use skydock_plugin::IngressRules;
+use tokio_util::sync::CancellationToken;
+
+use crate::{cli::DevArgs, kubeconfig, log};
+
+/// Period of checking nodes that are not ready. It is shorter than in production, because a developer waits for the result.
+const NODE_MONITOR_PERIOD: Duration = Duration::from_secs(1);
+
+/// Address range of Pods in the embedded cluster; it has a /24 for each node of the maximum number of nodes.
+const CLUSTER_CIDR: &str = "10.244.0.0/14";
+
+/// Runs until `shutdown` is cancelled.
+///
+/// # Errors
+/// Returns an error if the configuration is invalid or the control plane or the manager cannot be started.
+pub(crate) async fn run(args: DevArgs, shutdown: CancellationToken) -> anyhow::Result<()> {
+    telemetry::init(LogOptions { verbosity: args.v, quiet: args.v == 0, ..LogOptions::default() });
+    let args = Arc::new(args);
+    let read = Arc::clone(&args);
+    let reading = blocking(async move {
+        kubeconfig::check(&read.write_kubeconfig)?;
+        config(&read)
+    });
+    let Some(config) = shutdown.run_until_cancelled(reading).await else { return Ok(()) };
+    let config = config?;
+    let plane = DevPlane::start(Options {
+        listen: args.listen,
+        state_file: args.state.clone(),
+        token: Some(Token::random()),
+        ..Options::default()
+    })
+    .await?;
+    kubeconfig::write(&args.write_kubeconfig, &plane.kubeconfig())?;
+    for number in 1..=args.nodes {
+        let [high, low] = number.to_be_bytes();
+        let mut node = NodeSpec::new(format!("node-{number}"), Ipv4Addr::new(10, 0, high, low).into());
+        node.pod_cidrs.push(format!("10.{}.{low}.0/24", 244 + high));
+        plane.kubelets().register(node)?;
+    }
+    log::intro(&args, &config);
+
+    let access = clients::load(&config.cluster).await?;
+    let followed = tokio::spawn(log::follow(clients::named(&access, "dev-log")?));
+    let ended = Box::pin(ccm::run(config, shutdown)).await;
+    followed.abort();
+    plane.shutdown().await;
+    ended
+}
+
+fn config(args: &DevArgs) -> anyhow::Result<Config> {
+    let configuration = args.config.as_deref().map(SkydockConfiguration::read).transpose()?;
+    let permits = configuration.as_ref().and_then(|it| Some(it.permits(it.plugins.first()?))).unwrap_or_default();
+    let configured = configuration.and_then(|it| it.plugins.into_iter().next());
+    let plugin = match (&args.plugin, &configured) {
+        (Some(file), configured) => {
+            let stem = || file.file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default();
+            NamedPlugin { name: configured.as_ref().map_or_else(stem, |it| it.name.clone()), file: file.clone() }
+        }
+        (None, Some(configured)) => NamedPlugin { name: configured.name.clone(), file: configured.file.clone() },
+        (None, None) => bail!("no plugin: set one in the configuration or with --plugin"),
+    };
+    let cloud_config = args.cloud_config.clone().or_else(|| configured.as_ref()?.cloud_config.clone());
+    let options = skydock_controllers::Options {
+        lifecycle: LifecycleOptions { period: NODE_MONITOR_PERIOD, ..LifecycleOptions::default() },
+        cluster_name: "dev".to_owned(),
+        routes: RouteOptions {
+            cluster_cidrs: ClusterCidrs::parse(&[CLUSTER_CIDR]),
+            configure: args.routes,
+            ..RouteOptions::default()
+        },
+        ..skydock_controllers::Options::default()
+    };
+    for (flag, file) in [("--plugin", Some(&plugin.file)), ("--cloud-config", cloud_config.as_ref())] {
+        if let Some(file) = file {
+            skydock_plugin::open(file)
+                .with_context(|| format!("cannot read the file of {flag}, {}", file.display()))?;
+        }
+    }
+    let configured = Configured::of(configured.as_ref(), args.config.as_deref())?;
+    let limits = plugin_limits::merged(configured.limits, args.plugin_limits.clone());
+    Ok(Config {
+        plugin,
+        is_cloud_conf: cloud_config.as_deref().is_some_and(|file| is_cloud_conf(&permits, file)),
+        cloud_config,
+        plugin_cache_dir: default_cache_dir(),
+        plugin_limits: plugin_limits::limits(options.services.concurrent_syncs, &limits)?,
+        plugin_options: configured.options,
+        plugin_digest: configured.digest,
+        plugin_overlap: configured.overlap,
+        grants: configured.grants,
+        // Set even if no egress rule exists yet: rules may be added while the process runs.
+        only_reads: !args.allow_cloud_writes,
+        permits,
+        waits_for_plugin: true,
+        configuration: args.config.clone(),
+        cluster_cidrs: vec![CLUSTER_CIDR.to_owned()],
+        ingress: IngressRules { pods: CLUSTER_CIDR.parse().into_iter().collect(), ..IngressRules::default() },
+        cluster: ClusterAccess { kubeconfig: Some(args.write_kubeconfig.clone()), master: None },
+        service_account_credentials: false,
+        controllers: skydock_controllers::parse_controllers(&["*".to_owned()])?,
+        options,
+        election: None,
+        serve: Some((Ipv4Addr::LOCALHOST, 0).into()),
+        log: LogOptions::default(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser as _;
+
+    use super::*;
+
+    /// Egress rules that are added at run time allow only reads, too.
+    #[test]
+    fn the_cloud_is_read_only_unless_writes_are_allowed() {
+        let dir = tempfile::tempdir().unwrap();
+        let plugin = dir.path().join("static.wasm");
+        std::fs::write(&plugin, "").unwrap();
+        let only_reads = |more: &[&str]| {
+            let words = ["skydock-dev", "--plugin", plugin.to_str().unwrap()];
+            config(&DevArgs::try_parse_from(words.iter().chain(more)).unwrap()).unwrap().only_reads
+        };
+        assert!(only_reads(&[]) && !only_reads(&["--allow-cloud-writes"]));
+    }
+}

@@ -1,0 +1,127 @@
+//! Reports what would be done, without doing it.
+//!
+//! Writes are sent with `dryRun=All`, so that the API server admits or rejects them as usual and stores nothing; requests without
+//! a dry-run form are not sent at all (see [`request`]). As nothing changes, controllers come to the same conclusions again and
+//! again: each is reported once.
+
+mod request;
+
+use std::{
+    collections::{HashSet, hash_map::DefaultHasher},
+    hash::{Hash, Hasher},
+    sync::{Arc, Mutex, PoisonError},
+};
+
+use http::{HeaderValue, Method, Request, Response, header};
+use kube::{Client, client::Body};
+use serde_json::Value;
+
+use self::request::Fate;
+
+/// Maximum number of remembered conclusions; if it is exceeded, some are reported a second time.
+const REMEMBERED: usize = 65_536;
+
+/// Fields whose values differ each time, even if the change is the same.
+const PASSING: [&str; 3] = ["resourceVersion", "lastHeartbeatTime", "lastTransitionTime"];
+
+/// Hashes of what was reported.
+#[derive(Default)]
+pub struct Said(Mutex<HashSet<u64>>);
+
+impl Said {
+    /// Reports it, unless it was reported before.
+    pub fn once(&self, what: &str) {
+        if self.is_new(what) {
+            tracing::info!("dry run: would {what}");
+        }
+    }
+
+    /// Returns true the first time.
+    fn is_new(&self, what: &str) -> bool {
+        let mut hasher = DefaultHasher::new();
+        what.hash(&mut hasher);
+        let mut said = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if said.len() >= REMEMBERED {
+            said.clear();
+        }
+        said.insert(hasher.finish())
+    }
+}
+
+/// Returns a client whose writes the API server validates and does not store. They are reported through `said`; events are not sent.
+#[must_use]
+pub fn client(client: &Client, said: &Arc<Said>) -> Client {
+    let namespace = client.default_namespace().to_owned();
+    let (client, said) = (client.clone(), Arc::clone(said));
+    let service = tower::service_fn(move |request: Request<Body>| {
+        let (client, said) = (client.clone(), Arc::clone(&said));
+        async move { send(&client, &said, request).await }
+    });
+    Client::new(service, namespace)
+}
+
+async fn send(client: &Client, said: &Said, request: Request<Body>) -> Result<Response<Body>, kube::Error> {
+    let (mut parts, body) = request.into_parts();
+    let body = body.collect_bytes().await?;
+    let fate =
+        request::fate(&parts.method, &parts.uri, &body).map_err(|refused| kube::Error::Service(refused.into()))?;
+    let words = || serde_json::from_slice(&body).unwrap_or_default();
+    let body = match fate {
+        Fate::Read => body,
+        Fate::Event => {
+            told(&parts.method, &words()).iter().for_each(|what| said.once(what));
+            return Ok(Response::new(Body::from(body)));
+        }
+        Fate::TryByAddress(uri) => {
+            said.once(&asked(&parts.method, parts.uri.path(), words()));
+            parts.uri = uri;
+            body
+        }
+        Fate::TryByBody(options) => {
+            said.once(&asked(&parts.method, parts.uri.path(), words()));
+            parts.headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+            parts.headers.remove(header::CONTENT_LENGTH);
+            options.into()
+        }
+    };
+    client.send(Request::from_parts(parts, Body::from(body))).await
+}
+
+/// Describes a request.
+fn asked(method: &Method, path: &str, mut body: Value) -> String {
+    let object = path.strip_prefix("/api/v1/").unwrap_or(path);
+    leave_out_what_passes(&mut body);
+    match *method {
+        Method::DELETE => format!("delete {object}"),
+        Method::POST => format!("create {object}: {body}"),
+        _ => format!("patch {object}: {body}"),
+    }
+}
+
+/// Removes times and versions of the object: they differ each time, and are not part of the change.
+fn leave_out_what_passes(body: &mut Value) {
+    match body {
+        Value::Object(fields) => {
+            fields.retain(|name, _| !PASSING.contains(&name.as_str()));
+            fields.values_mut().for_each(leave_out_what_passes);
+        }
+        Value::Array(items) => {
+            items.retain(|item| item.get("path").and_then(Value::as_str) != Some("/metadata/resourceVersion"));
+            items.iter_mut().for_each(leave_out_what_passes);
+        }
+        _ => {}
+    }
+}
+
+/// Describes an event; returns `None` if it only increases the count of an earlier one.
+fn told(method: &Method, event: &Value) -> Option<String> {
+    if *method != Method::POST {
+        return None;
+    }
+    let text = |pointer: &str| event.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
+    let (kind, name) = (text("/involvedObject/kind"), text("/involvedObject/name"));
+    Some(format!("tell {} {} of {kind} {name}: {}", text("/type"), text("/reason"), text("/message")))
+}
+
+#[cfg(test)]
+mod tests;

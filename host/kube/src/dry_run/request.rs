@@ -1,0 +1,110 @@
+//! Turns requests into dry runs.
+//!
+//! Where the API server reads `dryRun` depends on the verb: for deletions from the body if there is one, otherwise from the
+//! query; for all other writes from the query only. Some subresources ignore it. Therefore only known kinds of requests are
+//! sent; any other request fails in a dry run until it is added here.
+
+use http::{Method, Uri};
+use serde_json::{Map, Value, json};
+
+/// What to do with a request.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Fate {
+    /// The request changes nothing; send it as it is.
+    Read,
+    /// The request publishes an event; do not send it.
+    Event,
+    /// Send the request to this URI.
+    TryByAddress(Uri),
+    /// Send the request with this body.
+    TryByBody(Vec<u8>),
+}
+
+/// A request that cannot be sent as a dry run.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("dry run: {method} {path} was not sent: {why}; this is a bug, please report it")]
+pub(super) struct Refused {
+    method: Method,
+    path: String,
+    why: &'static str,
+}
+
+/// Decides what to do with a request.
+///
+/// # Errors
+///
+/// Returns an error if it is not known how to send the request as a dry run.
+pub(super) fn fate(method: &Method, uri: &Uri, body: &[u8]) -> Result<Fate, Refused> {
+    let refused = |why| Refused { method: method.clone(), path: uri.path().to_owned(), why };
+    let target = Target::parse(uri.path());
+    let plain = target.as_ref().is_some_and(|target| matches!(target.subresource, None | Some("status")));
+    match (method, target) {
+        (&Method::GET, None) => Ok(Fate::Read),
+        (&Method::GET, Some(_)) if plain => Ok(Fate::Read),
+        (&Method::POST, Some(Target { is_event: true, name: None, .. }))
+        | (&Method::PATCH, Some(Target { is_event: true, name: Some(_), subresource: None, .. })) => Ok(Fate::Event),
+        (&Method::POST, Some(Target { name: None, .. }))
+        | (&Method::PUT | &Method::PATCH, Some(Target { name: Some(_), .. }))
+            if plain =>
+        {
+            let uri = with_dry_run(uri).map_err(|_| refused("its address cannot be changed"))?;
+            Ok(Fate::TryByAddress(uri))
+        }
+        (&Method::DELETE, Some(Target { name: Some(_), subresource: None, .. })) => {
+            delete_options(body).map(Fate::TryByBody).ok_or_else(|| refused("its body is not an object in JSON"))
+        }
+        _ => Err(refused("it is not known whether the API server would only try it")),
+    }
+}
+
+/// Parts of a request's path.
+struct Target<'a> {
+    is_event: bool,
+    /// Name of the object; `None` for a collection.
+    name: Option<&'a str>,
+    subresource: Option<&'a str>,
+}
+
+impl<'a> Target<'a> {
+    /// Returns `None` if the path is not that of a resource.
+    fn parse(path: &'a str) -> Option<Self> {
+        let segments: Vec<&str> = path.strip_prefix('/')?.split('/').collect();
+        let (group, rest) = match segments.as_slice() {
+            ["api", "v1", rest @ ..] => ("", rest),
+            ["apis", group, _version, rest @ ..] => (*group, rest),
+            _ => return None,
+        };
+        let rest = match rest {
+            // These two belong to the Namespace itself.
+            ["namespaces", _, "status" | "finalize"] => rest,
+            ["namespaces", _, rest @ ..] if !rest.is_empty() => rest,
+            rest => rest,
+        };
+        let mut rest = rest.iter().copied();
+        let resource = rest.next()?;
+        let is_event = resource == "events" && matches!(group, "" | "events.k8s.io");
+        let (name, subresource) = (rest.next(), rest.next());
+        // Longer paths belong to a proxy.
+        let subresource = if rest.next().is_some() { Some("…") } else { subresource };
+        Some(Self { is_event, name, subresource })
+    }
+}
+
+/// Adds `dryRun=All` to the query, and removes other values of `dryRun`.
+fn with_dry_run(uri: &Uri) -> Result<Uri, http::uri::InvalidUri> {
+    let (path, query) = (uri.path(), uri.query().unwrap_or_default());
+    let kept = query.split('&').filter(|pair| !pair.is_empty() && pair.split('=').next() != Some("dryRun"));
+    let query: Vec<&str> = kept.chain(["dryRun=All"]).collect();
+    format!("{path}?{}", query.join("&")).parse()
+}
+
+/// Adds `dryRun` to the options of a deletion; returns `None` if they cannot be parsed.
+fn delete_options(body: &[u8]) -> Option<Vec<u8>> {
+    let mut options: Map<String, Value> =
+        if body.is_empty() { Map::new() } else { serde_json::from_slice(body).ok()? };
+    options.insert("dryRun".to_owned(), json!(["All"]));
+    Some(Value::Object(options).to_string().into_bytes())
+}
+
+#[cfg(test)]
+mod tests;

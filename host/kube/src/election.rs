@@ -1,0 +1,355 @@
+//! Leader election on a Lease, compatible with client-go.
+//!
+//! The rules are in [`plan`]; this is the loop around them. It runs on a separate thread with its own runtime, so that plugins
+//! and controllers cannot delay renewals. Two things go beyond client-go: a standby watches the Lease and acquires it immediately
+//! when it is released, and it tries again exactly at the time at which the Lease of a silent leader expires.
+
+mod lost;
+mod plan;
+mod watch;
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::{Duration, Instant},
+};
+
+use crate::{api::with_causes, informer::Read};
+use k8s_openapi::{api::coordination::v1::Lease, apimachinery::pkg::apis::meta::v1::ObjectMeta, jiff::Timestamp};
+use kube::{Api, Client, api::PostParams};
+use tokio::sync::watch::Sender;
+use tokio_util::sync::CancellationToken;
+
+pub use lost::lost;
+use plan::{Candidate, Observed, Step};
+pub use plan::{Timings, TimingsError};
+
+/// The Lease and its timings.
+#[derive(Clone, Debug)]
+pub struct ElectionConfig {
+    /// Namespace of the Lease.
+    pub namespace: String,
+    /// Name of the Lease.
+    pub name: String,
+    /// The durations.
+    pub timings: Timings,
+}
+
+/// The state of this instance.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Leadership {
+    /// Another instance leads, or none does yet.
+    Standby,
+    /// This instance leads; its last successful renewal was sent at this time.
+    Leading(Instant),
+    /// This instance was the leader and could not renew the Lease: it must stop immediately.
+    Lost(String),
+    /// This instance has released the Lease.
+    Released,
+}
+
+/// Metrics of the election.
+pub trait ElectionMetrics: Send + Sync {
+    /// Called when leadership is won or lost.
+    fn leading(&self, leading: bool);
+    /// Called when a renewal had to read the Lease first.
+    fn slow_path(&self);
+}
+
+/// A function that creates a client with its own connections.
+pub type Connect = Box<dyn Fn() -> Result<Client, Failure> + Send>;
+
+/// Maximum number of attempts to release the Lease, since it may have another version than expected.
+const RELEASES: u32 = 3;
+
+/// Why an attempt failed.
+#[derive(Debug, thiserror::Error)]
+pub enum Failure {
+    /// The client cannot be created.
+    #[error("{0}")]
+    Client(String),
+    /// The API server returned an error, or cannot be reached.
+    #[error("{}", with_causes(.0))]
+    Api(#[from] kube::Error),
+    /// The API server did not answer.
+    #[error("no answer within {0:?}")]
+    Silent(Duration),
+}
+
+/// The elector, which acquires and holds a Lease.
+pub struct Elector {
+    connect: Connect,
+    /// `None` if a connection is opened for the next request, because the last one was not answered.
+    leases: Option<Api<Read<Lease>>>,
+    config: ElectionConfig,
+    candidate: Candidate,
+    metrics: Arc<dyn ElectionMetrics>,
+    observed: Option<Observed>,
+    lease: Option<Lease>,
+    /// The last write may have succeeded although it was not answered.
+    in_doubt: bool,
+    /// When the last successful write was sent.
+    sent: Instant,
+    /// The Lease was acquired from a holder that had not released it.
+    unreleased: Arc<AtomicBool>,
+}
+
+/// Returns an identity of the form `HOSTNAME_UUID` (P-20), which is unique for each process and shows where it runs.
+#[must_use]
+pub fn identity() -> String {
+    format!("{}_{}", gethostname::gethostname().to_string_lossy(), uuid::Uuid::new_v4())
+}
+
+impl Elector {
+    /// Creates an elector.
+    #[must_use]
+    pub fn new(connect: Connect, config: ElectionConfig, identity: String, metrics: Arc<dyn ElectionMetrics>) -> Self {
+        let candidate = Candidate { identity, timings: config.timings };
+        Self {
+            connect,
+            leases: None,
+            config,
+            candidate,
+            metrics,
+            observed: None,
+            lease: None,
+            in_doubt: false,
+            sent: Instant::now(),
+            unreleased: Arc::default(),
+        }
+    }
+
+    /// Returns a flag that is set before an attempt to take over from a holder that had not released the Lease: requests of that
+    /// holder may still arrive.
+    #[must_use]
+    pub fn unreleased(&self) -> Arc<AtomicBool> {
+        Arc::clone(&self.unreleased)
+    }
+
+    fn leases(&mut self) -> Result<Api<Read<Lease>>, Failure> {
+        if let Some(leases) = &self.leases {
+            return Ok(leases.clone());
+        }
+        let leases = Api::namespaced((self.connect)()?, &self.config.namespace);
+        self.leases = Some(leases.clone());
+        Ok(leases)
+    }
+
+    /// Waits for an answer. Without an answer, the connection may be dead, so the next request uses another one.
+    async fn answer<T>(&mut self, request: impl Future<Output = Result<T, kube::Error>>) -> Result<T, Failure> {
+        let limit = self.candidate.timings.request_limit();
+        match tokio::time::timeout(limit, request).await {
+            Ok(answer) => Ok(answer?),
+            Err(_) => {
+                self.leases = None;
+                Err(Failure::Silent(limit))
+            }
+        }
+    }
+
+    /// Waits for the Lease, holds it, and releases it when `release` is canceled. Ends with [`Leadership::Released`] or
+    /// [`Leadership::Lost`].
+    pub async fn run(mut self, state: &Sender<Leadership>, release: &CancellationToken) {
+        let ended = tokio::select! {
+            biased;
+            () = release.cancelled() => Leadership::Released,
+            () = self.acquire() => {
+                self.metrics.leading(true);
+                tracing::info!(lease = %self.name(), identity = self.candidate.identity, "leading");
+                self.hold(state, release).await
+            }
+        };
+        if ended == Leadership::Released {
+            self.give_up().await;
+        }
+        self.metrics.leading(false);
+        state.send_replace(ended);
+    }
+
+    fn name(&self) -> String {
+        format!("{}/{}", self.config.namespace, self.config.name)
+    }
+
+    /// Returns when the Lease is held.
+    async fn acquire(&mut self) {
+        tracing::info!(lease = %self.name(), identity = self.candidate.identity, "waiting for the lease");
+        let mut changes = None;
+        loop {
+            let retry = self.candidate.timings.retry_period;
+            let wait = match self.attempt().await {
+                Ok(None) => return,
+                Ok(Some(expires_in)) => expires_in.min(jittered(retry)),
+                Err(error) => {
+                    tracing::warn!(lease = %self.name(), %error, "cannot acquire the lease; retrying");
+                    if matches!(error, Failure::Silent(_)) {
+                        changes = None;
+                    }
+                    jittered(retry)
+                }
+            };
+            if changes.is_none() {
+                changes = self.leases().ok().map(|leases| watch::changes(leases, &self.config.name));
+            }
+            let changed = async {
+                match &mut changes {
+                    Some(changes) => changes.next().await,
+                    None => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                () = tokio::time::sleep(wait) => {}
+                () = changed => {}
+            }
+        }
+    }
+
+    /// Renews the Lease until this fails for the whole renew deadline, or until `release` is canceled.
+    async fn hold(&mut self, state: &Sender<Leadership>, release: &CancellationToken) -> Leadership {
+        let mut renewed = Instant::now();
+        loop {
+            state.send_replace(Leadership::Leading(self.sent));
+            tokio::select! {
+                () = tokio::time::sleep(self.candidate.timings.retry_period) => {}
+                () = release.cancelled() => return Leadership::Released,
+            }
+            let deadline = plan::deadline(self.sent, renewed, &self.candidate.timings);
+            loop {
+                let left = deadline.saturating_duration_since(Instant::now());
+                let tried = tokio::time::timeout(left, self.renew()).await;
+                // After a timeout, enough time has passed for the next attempt.
+                let pause = !matches!(tried, Ok(Err(Failure::Silent(_))));
+                let why = match tried {
+                    Ok(Ok(None)) => {
+                        renewed = Instant::now();
+                        break;
+                    }
+                    Ok(Ok(Some(_))) => {
+                        return Leadership::Lost(format!("another instance has acquired the lease {}", self.name()));
+                    }
+                    Ok(Err(error)) => error.to_string(),
+                    Err(_) => "no answer".to_owned(),
+                };
+                if Instant::now() >= deadline {
+                    return Leadership::Lost(format!(
+                        "the lease {} could not be renewed for {:?}: {why}",
+                        self.name(),
+                        self.candidate.timings.renew_deadline
+                    ));
+                }
+                tracing::warn!(lease = %self.name(), error = why, "cannot renew the lease; retrying");
+                if pause {
+                    tokio::time::sleep(self.candidate.timings.retry_period.min(Duration::from_secs(1))).await;
+                }
+            }
+        }
+    }
+
+    /// Renews with the last known version of the Lease; if it is outdated, reads the Lease first.
+    async fn renew(&mut self) -> Result<Option<Duration>, Failure> {
+        if let Some(lease) = self.lease.clone() {
+            match self.write(lease).await {
+                Ok(()) => return Ok(None),
+                Err(Failure::Api(kube::Error::Api(status))) if status.is_conflict() || status.is_not_found() => {
+                    self.metrics.slow_path();
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        self.attempt().await
+    }
+
+    /// Makes one attempt: returns `None` if the Lease is held, or else the time until the Lease of the current holder expires.
+    async fn attempt(&mut self) -> Result<Option<Duration>, Failure> {
+        let (leases, name) = (self.leases()?, self.config.name.clone());
+        let lease = self.answer(leases.get_opt(&name)).await?.map(|Read(lease)| lease);
+        let now = Instant::now();
+        let spec = lease.as_ref().and_then(|lease| lease.spec.clone()).unwrap_or_default();
+        let observed = Observed::update(self.observed.take(), spec, now);
+        let step = plan::step(&observed, &self.candidate, now);
+        let unreleased = observed.is_of_another(&self.candidate);
+        self.observed = Some(observed);
+        match step {
+            Step::Wait(left) => Ok(Some(left)),
+            Step::Take => {
+                // Set before the write: if its answer is lost, the next attempt finds its own Lease.
+                self.unreleased.fetch_or(unreleased, Ordering::SeqCst);
+                self.write(lease.unwrap_or_default()).await?;
+                Ok(None)
+            }
+        }
+    }
+
+    /// Writes this instance into the Lease. A Lease without a resource version is created.
+    async fn write(&mut self, mut lease: Lease) -> Result<(), Failure> {
+        let (leases, name) = (self.leases()?, self.config.name.clone());
+        let spec = plan::held(lease.spec.take().unwrap_or_default(), &self.candidate, Timestamp::now());
+        lease.spec = Some(spec);
+        let sent = Instant::now();
+        self.in_doubt = true;
+        let written = if lease.metadata.resource_version.is_some() {
+            self.answer(leases.replace(&name, &PostParams::default(), &Read(lease))).await?
+        } else {
+            lease.metadata = ObjectMeta { name: Some(name), ..ObjectMeta::default() };
+            self.answer(leases.create(&PostParams::default(), &Read(lease))).await?
+        };
+        let Read(written) = written;
+        self.observed = Some(Observed::new(written.spec.clone().unwrap_or_default(), Instant::now()));
+        self.lease = Some(written);
+        self.in_doubt = false;
+        self.sent = sent;
+        Ok(())
+    }
+
+    /// Releases the Lease, so that another instance does not have to wait. If this fails, the Lease expires.
+    async fn give_up(&mut self) {
+        match self.release().await {
+            Ok(true) => tracing::info!(lease = %self.name(), "lease released"),
+            Ok(false) => {}
+            Err(error) => {
+                tracing::warn!(lease = %self.name(), %error, "cannot release the lease; it will expire");
+            }
+        }
+    }
+
+    /// Releases the Lease. Returns false if this instance does not hold it.
+    async fn release(&mut self) -> Result<bool, Failure> {
+        let mut known = self.lease.take();
+        if known.is_none() && !self.in_doubt {
+            return Ok(false);
+        }
+        for _ in 0..RELEASES {
+            let lease = match known.take() {
+                Some(lease) => Some(lease),
+                None => self.held().await?,
+            };
+            let Some(mut lease) = lease else { return Ok(false) };
+            lease.spec = lease.spec.map(|spec| plan::released(spec, Timestamp::now()));
+            let (leases, name) = (self.leases()?, self.config.name.clone());
+            match self.answer(leases.replace(&name, &PostParams::default(), &Read(lease))).await {
+                // Another instance holds the Lease, or an earlier write of this instance succeeded after its timeout.
+                Err(Failure::Api(kube::Error::Api(status))) if status.is_conflict() => {}
+                answer => return answer.map(|_| true),
+            }
+        }
+        Ok(false)
+    }
+
+    /// Returns the current Lease, if this instance holds it.
+    async fn held(&mut self) -> Result<Option<Lease>, Failure> {
+        let (leases, name) = (self.leases()?, self.config.name.clone());
+        let lease = self.answer(leases.get_opt(&name)).await?.map(|Read(lease)| lease);
+        let is_own = |lease: &Lease| {
+            let holder = lease.spec.as_ref().and_then(|spec| spec.holder_identity.as_deref());
+            holder == Some(self.candidate.identity.as_str())
+        };
+        Ok(lease.filter(is_own))
+    }
+}
+
+/// Returns the period plus a random part of up to 1.2 times the period (P-20's jitter factor), so that standbys do not try at the
+/// same time.
+fn jittered(period: Duration) -> Duration {
+    period.mul_f64(1.0 + 1.2 * rand::random::<f64>())
+}

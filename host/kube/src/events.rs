@@ -1,0 +1,247 @@
+//! Events on objects. Controllers queue them without waiting. A task correlates them as client-go does and writes them:
+//! warnings at once, normal events at a limited rate, so that they do not take the API server's time from the work that they
+//! report.
+
+mod correlate;
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::{Event, ObjectReference};
+pub use kube::runtime::events::EventType;
+use kube::{
+    Api, Client,
+    api::{ObjectMeta, PostParams},
+};
+use prometheus_client::metrics::counter::Counter;
+use serde_json::json;
+use tokio::{
+    sync::mpsc,
+    time::{Instant, sleep, sleep_until},
+};
+use tokio_util::sync::CancellationToken;
+
+use self::correlate::{Correlator, Verdict, Write};
+use crate::{
+    api::{self, Action, ApiError, Patch, Target},
+    informer::{Entry, Kind},
+    queue::Bucket,
+};
+
+/// Period after which an event about an unchanged condition is published again: an API server keeps events for an hour.
+pub const TELL_AGAIN: Duration = Duration::from_secs(30 * 60);
+/// Maximum number of queued warnings; more are dropped and counted. Every node of a large cluster may have one.
+const WARNINGS: usize = 16_384;
+/// Maximum number of queued normal events, twice as many as in client-go: the last of them would be minutes old.
+const NORMAL: usize = 2048;
+/// Normal events per second if many are queued, and how many may be written without delay. An event costs the API server as
+/// much as one of the two writes that initialize a node.
+const PACE: (f64, f64) = (10.0, 100.0);
+/// Number of attempts to write an event if the API server cannot be reached, and the delay between them.
+const TRIES: u32 = 3;
+const PAUSE: Duration = Duration::from_secs(1);
+/// Maximum time for writing queued events at shutdown.
+const FLUSH: Duration = Duration::from_secs(5);
+
+/// An event to be published.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Notice {
+    /// `source.component`.
+    pub source: &'static str,
+    /// Object of the event.
+    pub object: ObjectReference,
+    /// `type`.
+    pub event_type: EventType,
+    /// Reason in CamelCase.
+    pub reason: String,
+    /// One sentence for people.
+    pub message: String,
+}
+
+/// An event and the time at which it was published.
+type Published = (Timestamp, Notice);
+
+/// Queues events. Clones share their queues.
+#[derive(Clone)]
+pub struct Recorder {
+    warnings: mpsc::Sender<Published>,
+    normal: mpsc::Sender<Published>,
+    sanitize: fn(&str) -> String,
+    dropped: Counter,
+}
+
+impl Recorder {
+    /// Creates a recorder, and the task that writes its events. Messages may quote a plugin, a user or the API server, so each of them
+    /// is passed through `sanitize`; `dropped` counts the events that are dropped because too many wait.
+    #[must_use]
+    pub fn new(client: Client, sanitize: fn(&str) -> String, dropped: Counter) -> (Self, EventWriter) {
+        let (warnings, warned) = mpsc::channel(WARNINGS);
+        let (normal, told) = mpsc::channel(NORMAL);
+        let now = Instant::now();
+        let writer = EventWriter {
+            client,
+            warnings: warned,
+            normal: told,
+            pace: Bucket::full(PACE, now),
+            next_normal: now,
+            correlator: Correlator::default(),
+        };
+        (Self { warnings, normal, sanitize, dropped }, writer)
+    }
+
+    /// Publishes an event, or drops it if too many wait.
+    pub fn publish(&self, mut notice: Notice) {
+        notice.message = (self.sanitize)(&notice.message);
+        tracing::debug!(object = ?notice.object.name, reason = notice.reason, "event: {}", notice.message);
+        let queue = if notice.event_type == EventType::Normal { &self.normal } else { &self.warnings };
+        if queue.try_send((Timestamp::now(), notice)).is_err() {
+            self.dropped.inc();
+        }
+    }
+
+    /// Publishes an event on a cached object.
+    pub fn on<K: Kind>(
+        &self,
+        source: &'static str,
+        entry: &Entry<K>,
+        event_type: EventType,
+        reason: &str,
+        message: impl Into<String>,
+    ) {
+        let object = entry.reference();
+        self.publish(Notice { source, object, event_type, reason: reason.to_owned(), message: message.into() });
+    }
+}
+
+/// Writes the events of recorders to the API server.
+pub struct EventWriter {
+    client: Client,
+    warnings: mpsc::Receiver<Published>,
+    normal: mpsc::Receiver<Published>,
+    pace: Bucket,
+    next_normal: Instant,
+    correlator: Correlator,
+}
+
+impl EventWriter {
+    /// Writes events until the token is cancelled or all recorders are dropped. After the token is cancelled, queued events are
+    /// written for at most 5 s.
+    pub async fn run(self, shutdown: CancellationToken) {
+        // The limit also applies to an event that is being written at that time.
+        let too_long = async {
+            shutdown.cancelled().await;
+            sleep(FLUSH).await;
+        };
+        tokio::select! {
+            () = self.write_all(&shutdown) => {}
+            () = too_long => tracing::warn!("some events were dropped because the API server is too slow"),
+        }
+    }
+
+    async fn write_all(mut self, shutdown: &CancellationToken) {
+        loop {
+            let next = tokio::select! {
+                biased;
+                () = shutdown.cancelled() => break,
+                next = self.next() => next,
+            };
+            let Some((at, notice)) = next else { return };
+            self.handle(at, notice).await;
+        }
+        self.warnings.close();
+        self.normal.close();
+        while let Some((at, notice)) = self.warnings.recv().await {
+            self.handle(at, notice).await;
+        }
+        while let Some((at, notice)) = self.normal.recv().await {
+            self.handle(at, notice).await;
+        }
+    }
+
+    /// Returns the next event to write; `None` if all recorders are dropped.
+    async fn next(&mut self) -> Option<Published> {
+        let paced = async {
+            sleep_until(self.next_normal).await;
+            self.normal.recv().await
+        };
+        tokio::select! {
+            biased;
+            Some(warning) = self.warnings.recv() => Some(warning),
+            Some(normal) = paced => {
+                let now = Instant::now();
+                self.next_normal = now + self.pace.reserve(now);
+                Some(normal)
+            }
+            else => None,
+        }
+    }
+
+    async fn handle(&mut self, at: Timestamp, notice: Notice) {
+        let Verdict::Publish(write) = self.correlator.observe(&notice, Instant::now(), at) else {
+            return;
+        };
+        for attempt in 1..=TRIES {
+            match self.write(&notice, &write).await {
+                Ok(()) => return,
+                Err(error) if attempt == TRIES || !matches!(error, ApiError::Failed(..)) => {
+                    tracing::warn!(reason = notice.reason, "cannot write event: {error}");
+                }
+                Err(_) => {
+                    sleep(PAUSE).await;
+                    continue;
+                }
+            }
+            return;
+        }
+    }
+
+    async fn write(&self, notice: &Notice, write: &Write) -> Result<(), ApiError> {
+        // Events on objects without a namespace go to `default`, as in client-go.
+        let namespace = notice.object.namespace.as_deref().unwrap_or("default");
+        if write.count > 1 {
+            let target = Target { namespace: Some(namespace), name: &write.name, subresource: None };
+            let body = json!({ "count": write.count, "message": write.message, "lastTimestamp": time(write.last) });
+            match api::patch::<Event>(&self.client, &target, &Patch::Merge(body)).await {
+                // The event has expired: create it again.
+                Err(ApiError::Gone(_)) => {}
+                other => return other.map(drop),
+            }
+        }
+        let event = event(notice, write, namespace);
+        let api: Api<Event> = Api::namespaced(self.client.clone(), namespace);
+        let created = api.create(&PostParams::default(), &event).await;
+        let action = Action { verb: "create", resource: "events".to_owned() };
+        match created.map_err(|error| ApiError::new(action, error)) {
+            // An earlier attempt whose answer was lost has created it.
+            Ok(_) | Err(ApiError::Changed(_)) => Ok(()),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+fn time(at: Timestamp) -> k8s_openapi::apimachinery::pkg::apis::meta::v1::Time {
+    k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(at)
+}
+
+fn event(notice: &Notice, write: &Write, namespace: &str) -> Event {
+    Event {
+        metadata: ObjectMeta {
+            name: Some(write.name.clone()),
+            namespace: Some(namespace.to_owned()),
+            ..ObjectMeta::default()
+        },
+        involved_object: notice.object.clone(),
+        type_: Some(if notice.event_type == EventType::Normal { "Normal" } else { "Warning" }.to_owned()),
+        reason: Some(notice.reason.clone()),
+        message: Some(write.message.clone()),
+        count: Some(write.count),
+        first_timestamp: Some(time(write.first)),
+        last_timestamp: Some(time(write.last)),
+        source: Some(k8s_openapi::api::core::v1::EventSource { component: Some(notice.source.to_owned()), host: None }),
+        reporting_component: Some(notice.source.to_owned()),
+        ..Event::default()
+    }
+}
+
+#[cfg(test)]
+mod tests;

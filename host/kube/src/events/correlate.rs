@@ -1,0 +1,195 @@
+//! The event correlator of client-go: a repeated event increases a count, many similar events are combined into one, and the
+//! rate of events on one object is limited.
+
+use std::{collections::HashMap, hash::Hash, sync::Arc, time::Duration};
+
+use jiff::Timestamp;
+use tokio::time::Instant;
+
+use super::{EventType, Notice};
+
+/// Events of one source on one object: burst size, and tokens per second.
+const SPAM_BURST: f64 = 25.0;
+const SPAM_REFILL: f64 = 1.0 / 300.0;
+/// Number of different messages with the same reason, within the given time, from which on they are combined.
+const SIMILAR: usize = 10;
+const SIMILAR_WITHIN: Duration = Duration::from_secs(600);
+/// Maximum number of entries in each map; if it is exceeded, the least recently used ones are dropped.
+const REMEMBERED: usize = 4096;
+
+/// Source and object (kind, namespace, name, UID). Shared by the maps.
+type Target = Arc<[String; 5]>;
+/// Target, whether the event is normal, and its reason.
+type Group = (Target, bool, String);
+
+/// Decision about an event.
+#[derive(Debug, PartialEq)]
+pub(super) enum Verdict {
+    Publish(Write),
+    Drop,
+}
+
+/// Contents of an event to write.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Write {
+    /// Name of the event.
+    pub(super) name: String,
+    pub(super) message: String,
+    /// If 1, the event is created; otherwise it exists, and its count is updated.
+    pub(super) count: i32,
+    pub(super) first: Timestamp,
+    pub(super) last: Timestamp,
+}
+
+/// Remembers published events.
+#[derive(Default)]
+pub(super) struct Correlator {
+    seen: HashMap<(Group, String), (Instant, Write)>,
+    similar: HashMap<Group, (Instant, Vec<String>)>,
+    buckets: HashMap<Target, (Instant, f64)>,
+}
+
+impl Correlator {
+    pub(super) fn observe(&mut self, notice: &Notice, now: Instant, wall: Timestamp) -> Verdict {
+        let part = |value: &Option<String>| value.clone().unwrap_or_default();
+        let object = &notice.object;
+        let target = Arc::new([
+            notice.source.to_owned(),
+            part(&object.kind),
+            part(&object.namespace),
+            part(&object.name),
+            part(&object.uid),
+        ]);
+        let group = (Arc::clone(&target), notice.event_type == EventType::Normal, notice.reason.clone());
+        let (identity, message) = self.aggregate(&group, &notice.message, now);
+
+        let known = self.seen.get(&(group.clone(), identity.clone())).map(|(_, write)| write.clone());
+        let write = match known {
+            Some(known) => Write { count: known.count.saturating_add(1), last: wall, message, ..known },
+            None => Write { name: event_name(&part(&object.name), wall), message, count: 1, first: wall, last: wall },
+        };
+        remember(&mut self.seen, (group, identity), (now, write.clone()), |(at, _)| *at);
+        if self.allows(target, now) { Verdict::Publish(write) } else { Verdict::Drop }
+    }
+
+    /// Returns a text that identifies the event in its group, and the message to show.
+    fn aggregate(&mut self, group: &Group, message: &str, now: Instant) -> (String, String) {
+        let recent = self.similar.remove(group).filter(|(at, _)| now.saturating_duration_since(*at) <= SIMILAR_WITHIN);
+        let mut messages = recent.map(|(_, messages)| messages).unwrap_or_default();
+        if messages.len() < SIMILAR && !messages.iter().any(|other| other == message) {
+            messages.push(message.to_owned());
+        }
+        let many = messages.len() >= SIMILAR;
+        remember(&mut self.similar, group.clone(), (now, messages), |(at, _)| *at);
+        if many {
+            (String::new(), format!("(combined from similar events): {message}"))
+        } else {
+            (message.to_owned(), message.to_owned())
+        }
+    }
+
+    fn allows(&mut self, target: Target, now: Instant) -> bool {
+        let (at, tokens) = self.buckets.get(&target).copied().unwrap_or((now, SPAM_BURST));
+        let earned = now.saturating_duration_since(at).as_secs_f64() * SPAM_REFILL;
+        let tokens = (tokens + earned).min(SPAM_BURST);
+        let allowed = tokens >= 1.0;
+        let left = if allowed { tokens - 1.0 } else { tokens };
+        remember(&mut self.buckets, target, (now, left), |(at, _)| *at);
+        allowed
+    }
+}
+
+/// Inserts an entry; drops the older half of the entries if the map is full.
+fn remember<K: Hash + Eq, V>(memory: &mut HashMap<K, V>, key: K, value: V, at: impl Fn(&V) -> Instant) {
+    if memory.len() >= REMEMBERED && !memory.contains_key(&key) {
+        let mut times: Vec<Instant> = memory.values().map(&at).collect();
+        times.sort_unstable();
+        if let Some(&middle) = times.get(times.len() / 2) {
+            memory.retain(|_, value| at(value) > middle);
+        }
+    }
+    memory.insert(key, value);
+}
+
+/// Returns the object's name and the time, as client-go names events. Names of objects have at most 253 bytes.
+fn event_name(object: &str, wall: Timestamp) -> String {
+    let mut name: String = object.chars().take(200).collect();
+    name.push_str(&format!(".{:x}", wall.as_nanosecond()));
+    name
+}
+
+#[cfg(test)]
+mod tests {
+    use k8s_openapi::api::core::v1::ObjectReference;
+
+    use super::*;
+
+    fn notice(object: &str, message: &str) -> Notice {
+        Notice {
+            source: "service-controller",
+            object: ObjectReference { name: Some(object.to_owned()), ..ObjectReference::default() },
+            event_type: EventType::Warning,
+            reason: "SyncLoadBalancerFailed".to_owned(),
+            message: message.to_owned(),
+        }
+    }
+
+    fn wall(second: i64) -> Timestamp {
+        Timestamp::from_second(second).unwrap()
+    }
+
+    fn publish(correlator: &mut Correlator, notice: &Notice, now: Instant, second: i64) -> Option<Write> {
+        match correlator.observe(notice, now, wall(second)) {
+            Verdict::Publish(write) => Some(write),
+            Verdict::Drop => None,
+        }
+    }
+
+    // Holds: C-07
+    #[test]
+    fn a_repeated_event_increments_the_count_of_the_first() {
+        let (mut correlator, now) = (Correlator::default(), Instant::now());
+        let first = publish(&mut correlator, &notice("a", "boom"), now, 1).unwrap();
+        let second = publish(&mut correlator, &notice("a", "boom"), now, 2).unwrap();
+        assert_eq!(second, Write { count: 2, last: wall(2), ..first });
+        assert_eq!(publish(&mut correlator, &notice("b", "boom"), now, 3).unwrap().count, 1);
+    }
+
+    // Holds: C-07
+    #[test]
+    fn similar_events_are_combined_from_the_tenth_on() {
+        let (mut correlator, now) = (Correlator::default(), Instant::now());
+        for n in 0..9 {
+            let write = publish(&mut correlator, &notice("a", &format!("try {n}")), now, n).unwrap();
+            assert_eq!((write.count, write.message), (1, format!("try {n}")));
+        }
+        let tenth = publish(&mut correlator, &notice("a", "try 9"), now, 9).unwrap();
+        assert_eq!((tenth.count, tenth.message.as_str()), (1, "(combined from similar events): try 9"));
+        let next = publish(&mut correlator, &notice("a", "try 10"), now, 10).unwrap();
+        assert_eq!((next.count, &next.name), (2, &tenth.name));
+        let later = publish(&mut correlator, &notice("a", "try 11"), now + Duration::from_secs(601), 700).unwrap();
+        assert_eq!(later.message, "try 11");
+    }
+
+    // Holds: C-07
+    #[test]
+    fn after_25_events_on_one_object_one_passes_every_300_seconds() {
+        let (mut correlator, now) = (Correlator::default(), Instant::now());
+        let same = notice("a", "boom");
+        let passed = (0..40).filter(|&n| publish(&mut correlator, &same, now, n).is_some()).count();
+        assert_eq!(passed, 25);
+        let later = now + Duration::from_secs(301);
+        assert!(publish(&mut correlator, &same, later, 400).is_some());
+        assert!(publish(&mut correlator, &same, later, 401).is_none());
+        assert!(publish(&mut correlator, &notice("b", "boom"), now, 402).is_some());
+    }
+
+    #[test]
+    fn memory_is_bounded() {
+        let (mut correlator, now) = (Correlator::default(), Instant::now());
+        for n in 0..10_000_u64 {
+            correlator.observe(&notice(&format!("o{n}"), "x"), now + Duration::from_millis(n), wall(1));
+        }
+        assert!(correlator.seen.len() <= REMEMBERED && correlator.buckets.len() <= REMEMBERED);
+    }
+}

@@ -1,0 +1,131 @@
+use super::*;
+use crate::testing::{FakeApi, Services, service};
+
+fn recorder(api: &FakeApi) -> (Recorder, EventWriter) {
+    Recorder::new(api.client(), str::to_owned, Counter::default())
+}
+
+// Holds: C-03, C-07
+#[tokio::test(start_paused = true)]
+async fn an_event_is_created_then_patched_and_flushed_at_shutdown() {
+    let api = FakeApi::default();
+    let (recorder, writer) = recorder(&api);
+    let entry = Entry::<Services>::new(service("web"));
+    for _ in 0..3 {
+        recorder.on("service-controller", &entry, EventType::Warning, "SyncLoadBalancerFailed", "Error: boom");
+    }
+    let shutdown = CancellationToken::new();
+    shutdown.cancel();
+    writer.run(shutdown).await;
+
+    let requests = api.requests();
+    let [created, second, third] = requests.as_slice() else { panic!("{requests:?}") };
+    assert_eq!((created.method.as_str(), created.path.as_str()), ("POST", "/api/v1/namespaces/ns/events"));
+    assert_eq!(created.body["type"], "Warning");
+    assert_eq!(created.body["source"]["component"], "service-controller");
+    assert_eq!(created.body["involvedObject"]["apiVersion"], "v1");
+    assert_eq!(created.body["involvedObject"]["kind"], "Service");
+    assert_eq!(created.body["involvedObject"]["uid"], "uid-web");
+    let name = created.body["metadata"]["name"].as_str().unwrap();
+    assert_eq!(second.path, format!("/api/v1/namespaces/ns/events/{name}"));
+    assert_eq!(
+        (&second.method, &second.body["count"], &third.body["count"]),
+        (&"PATCH".to_owned(), &2.into(), &3.into())
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_expired_event_is_created_again() {
+    let api = FakeApi::default();
+    let (recorder, writer) = recorder(&api);
+    let notice = |message: &str| Notice {
+        source: "cloud-controller-manager",
+        object: ObjectReference {
+            name: Some("lease".into()),
+            namespace: Some("kube-system".into()),
+            ..Default::default()
+        },
+        event_type: EventType::Normal,
+        reason: "LeaderElection".into(),
+        message: message.into(),
+    };
+    recorder.publish(notice("a became leader"));
+    let running = tokio::spawn(writer.run(CancellationToken::new()));
+    sleep(Duration::from_secs(1)).await;
+    let name = api.requests()[0].body["metadata"]["name"].as_str().unwrap().to_owned();
+    api.fail("PATCH", &format!("/api/v1/namespaces/kube-system/events/{name}"), 404, "NotFound");
+    recorder.publish(notice("a became leader"));
+    drop(recorder);
+    running.await.unwrap();
+    let last = api.requests().pop().unwrap();
+    assert_eq!((last.method.as_str(), &last.body["count"]), ("POST", &2.into()));
+}
+
+// Holds: SEC-15
+#[tokio::test(start_paused = true)]
+async fn an_event_is_cut_and_escaped() {
+    let api = FakeApi::default();
+    let (recorder, writer) = recorder(&api);
+    let message = format!("\u{1b}[2J{}", "x".repeat(5_000));
+    recorder.on("service-controller", &Entry::<Services>::new(service("web")), EventType::Warning, "Reason", message);
+    drop(recorder);
+    writer.run(CancellationToken::new()).await;
+    let told = api.requests()[0].body["message"].as_str().unwrap().to_owned();
+    assert!(told.starts_with("\\u{1b}[2Jxxx") && told.len() <= 1024, "{} bytes: {told}", told.len());
+}
+
+// Holds: OPS-47, OPS-51
+#[tokio::test(start_paused = true)]
+async fn a_full_queue_drops_events_and_never_waits() {
+    let api = FakeApi::default();
+    let (recorder, _writer) = recorder(&api);
+    let entry = Entry::<Services>::new(service("web"));
+    for _ in 0..2_048 + 3 {
+        recorder.on("service-controller", &entry, EventType::Normal, "EnsuringLoadBalancer", "Ensuring load balancer");
+    }
+    assert_eq!(recorder.dropped.get(), 3);
+    for _ in 0..16_384 + 2 {
+        recorder.on("service-controller", &entry, EventType::Warning, "SyncLoadBalancerFailed", "Error: boom");
+    }
+    assert_eq!(recorder.dropped.get(), 5);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_silent_api_server_does_not_block_the_shutdown() {
+    let api = FakeApi::default();
+    api.hang("POST", "/api/v1/namespaces/ns/events");
+    let (recorder, writer) = recorder(&api);
+    recorder.on("service-controller", &Entry::<Services>::new(service("web")), EventType::Normal, "Reason", "Message");
+    let shutdown = CancellationToken::new();
+    let running = tokio::spawn(writer.run(shutdown.clone()));
+    sleep(Duration::from_secs(1)).await;
+    shutdown.cancel();
+    let ended = tokio::time::timeout(FLUSH + Duration::from_secs(1), running).await;
+    assert!(ended.is_ok(), "the writer still waits for an answer");
+}
+
+// Holds: C-07, OPS-45, OPS-46
+#[tokio::test(start_paused = true)]
+async fn normal_events_are_rate_limited_and_warnings_go_first() {
+    let api = FakeApi::default();
+    let (recorder, writer) = recorder(&api);
+    for n in 0..1_000 {
+        let entry = Entry::<Services>::new(service(&format!("s{n}")));
+        recorder.on("service-controller", &entry, EventType::Normal, "EnsuredLoadBalancer", "Ensured load balancer");
+    }
+    let running = tokio::spawn(writer.run(CancellationToken::new()));
+    sleep(Duration::from_secs(2)).await;
+    let written = api.requests().len();
+    assert!((115..=125).contains(&written), "100 at once and 10 a second: {written}");
+    let entry = Entry::<Services>::new(service("broken"));
+    // Wait for the next normal event, which is written a tenth of a second later.
+    while api.requests().len() == written {
+        sleep(Duration::from_millis(1)).await;
+    }
+    recorder.on("service-controller", &entry, EventType::Warning, "SyncLoadBalancerFailed", "Error: boom");
+    sleep(Duration::from_millis(2)).await;
+    assert!(api.requests().iter().any(|request| request.body["type"] == "Warning"), "the warning does not wait");
+    drop(recorder);
+    running.await.unwrap();
+    assert_eq!(api.requests().len(), 1_001, "none is lost");
+}

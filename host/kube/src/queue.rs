@@ -1,0 +1,438 @@
+//! A work queue with client-go's semantics: an item that is added twice is processed once, no item is processed twice at the
+//! same time, and an item that is added while it is processed is processed again afterwards.
+//!
+//! In addition to client-go's features, items have a [`Priority`], can be taken in batches of one priority, and [`Queue::add`]
+//! replaces a delayed addition of the same item. Re-checks can be spread over time, see [`Pace`].
+
+mod limiter;
+mod metrics;
+mod pace;
+mod ready;
+
+use std::{
+    collections::{BTreeMap, HashMap},
+    hash::Hash,
+    sync::{Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use tokio::{
+    sync::Notify,
+    time::{Instant, sleep, sleep_until},
+};
+
+pub(crate) use self::limiter::Bucket;
+pub use self::{
+    limiter::{Limiter, apart},
+    metrics::{QueueMetrics, WorkqueueMetrics},
+    pace::Pace,
+};
+use self::{pace::Slots, ready::Ready};
+
+/// Period of updating the gauges of unfinished work, as in client-go.
+const GAUGE_PERIOD: Duration = Duration::from_millis(500);
+
+/// Number of batches of changes that are handed out while a re-check waits, before it is the re-check's turn. Items that keep
+/// failing are changes; without this, they could occupy all workers and keep re-checks waiting forever.
+const PRECEDENCE: u32 = 20;
+
+/// Priority of an item; changes go first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Priority {
+    /// Something has changed, or an earlier attempt failed.
+    Change,
+    /// Nothing is known to have changed: after a start, after the plugin was replaced, or because the last check was long ago.
+    Recheck,
+}
+
+/// A work queue.
+pub struct Queue<K> {
+    state: Mutex<State<K>>,
+    wake: Notify,
+    limiter: Limiter,
+    metrics: QueueMetrics,
+}
+
+struct State<K> {
+    /// Items that can be handed out.
+    ready: Ready<K>,
+    /// Number of batches of changes handed out while a re-check waited.
+    preceded: u32,
+    /// Items that are ready, or become ready when their current processing ends, and when they were added.
+    dirty: HashMap<K, (Priority, Instant)>,
+    /// Items that are being processed, and since when.
+    processing: HashMap<K, (Priority, Instant)>,
+    /// Items to be added later; the number distinguishes items with the same time.
+    delayed: BTreeMap<(Instant, u64), Delayed<K>>,
+    delayed_at: HashMap<K, (Instant, u64)>,
+    sequence: u64,
+    failures: HashMap<K, u32>,
+    bucket: Option<Bucket>,
+    /// `None` means that re-checks are handed out as soon as no change waits.
+    pace: Option<Pace>,
+    slots: Slots,
+    /// Until this time, only full batches are handed out.
+    held: Option<Instant>,
+    closed: bool,
+}
+
+struct Delayed<K> {
+    key: K,
+    priority: Priority,
+    turn: Turn,
+}
+
+/// State of a delayed item with regard to the pace of re-checks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Turn {
+    /// It gets a slot when the delay is over.
+    Wanted,
+    /// The delay is that of its slot.
+    Given,
+    /// It has had its slot, failed, and is retried.
+    Had,
+}
+
+impl<K: Clone + Eq + Hash> Queue<K> {
+    /// Creates an empty queue.
+    #[must_use]
+    pub fn new(limiter: Limiter, metrics: QueueMetrics) -> Self {
+        let state = State {
+            ready: Ready::default(),
+            preceded: 0,
+            dirty: HashMap::new(),
+            processing: HashMap::new(),
+            delayed: BTreeMap::new(),
+            delayed_at: HashMap::new(),
+            sequence: 0,
+            failures: HashMap::new(),
+            bucket: limiter.bucket.map(|bucket| Bucket::full(bucket, Instant::now())),
+            pace: None,
+            slots: Slots::default(),
+            held: None,
+            closed: false,
+        };
+        Self { state: Mutex::new(state), wake: Notify::new(), limiter, metrics }
+    }
+
+    /// Hands out only full batches for this time or until [`Queue::release`], so that items that are added in the meantime are
+    /// handed out together.
+    pub fn hold(&self, time: Duration) {
+        self.lock().held = Some(Instant::now() + time);
+    }
+
+    /// Ends [`Queue::hold`].
+    pub fn release(&self) {
+        self.lock().held = None;
+        self.wake.notify_waiters();
+    }
+
+    /// Sets how re-checks that are added after this call are spread over time.
+    pub fn pace(&self, pace: Pace) {
+        self.lock().pace = Some(pace);
+    }
+
+    /// Adds an item now; a re-check is delayed until its slot.
+    pub fn add(&self, key: K, priority: Priority) {
+        let mut state = self.lock();
+        if state.closed || (priority == Priority::Recheck && state.has_slot(&key)) {
+            return;
+        }
+        match state.slot(&key, priority) {
+            Some(at) => state.delay(key, at, priority, Turn::Given),
+            None => {
+                state.cancel_delayed(&key);
+                self.insert(&mut state, key, priority);
+            }
+        }
+        drop(state);
+        self.wake.notify_waiters();
+    }
+
+    /// Adds many items now and without slots, so that they can be taken in full batches.
+    pub fn add_all(&self, keys: impl IntoIterator<Item = K>, priority: Priority) {
+        let mut state = self.lock();
+        for key in keys {
+            state.cancel_delayed(&key);
+            self.insert(&mut state, key, priority);
+        }
+        drop(state);
+        self.wake.notify_waiters();
+    }
+
+    /// Adds an item after a delay. If it is delayed already, the earlier time and the higher priority apply. A re-check then
+    /// waits for its slot.
+    pub fn add_after(&self, key: K, delay: Duration, priority: Priority) {
+        if delay.is_zero() {
+            return self.add(key, priority);
+        }
+        self.add_later(key, delay, priority, Turn::Wanted);
+    }
+
+    /// Like [`Queue::add_after`], for an item that is retried: a re-check that failed has had its slot. It is added after
+    /// exactly this delay, ahead of re-checks that have not been processed yet.
+    pub fn try_after(&self, key: K, delay: Duration, priority: Priority) {
+        self.add_later(key, delay, priority, Turn::Had);
+    }
+
+    fn add_later(&self, key: K, delay: Duration, priority: Priority, turn: Turn) {
+        let mut state = self.lock();
+        if state.closed {
+            return;
+        }
+        self.metrics.retries.inc();
+        state.delay(key, Instant::now() + delay, priority, turn);
+        drop(state);
+        self.wake.notify_waiters();
+    }
+
+    /// Adds an item after the delay that its number of failures requires, and counts one more failure. Returns the delay.
+    pub fn retry(&self, key: K) -> Duration {
+        self.retry_as(key, self.limiter.base, Priority::Change)
+    }
+
+    /// Like [`Queue::retry`], with a different delay after the first failure and a priority.
+    pub fn retry_as(&self, key: K, base: Duration, priority: Priority) -> Duration {
+        let mut state = self.lock();
+        let own = self.limiter.delay(base, state.failed(&key));
+        let delay = own.max(state.reserve());
+        drop(state);
+        self.try_after(key, delay, priority);
+        delay
+    }
+
+    /// Adds an item after a conflict. Its delay depends only on its own failures, and it takes no token from the bucket of all
+    /// items.
+    pub fn retry_race(&self, key: K, base: Duration, priority: Priority) -> Duration {
+        let failures = self.lock().failed(&key);
+        let delay = self.limiter.delay(base, failures);
+        self.try_after(key, delay, priority);
+        delay
+    }
+
+    /// Adds items that failed in the same call. The call takes one token from the bucket of all items; `counts` says whether it
+    /// is still to be taken. The delay of each item is up to 15 % shorter than its failures require, so that they are not all
+    /// retried together.
+    pub fn retry_together(&self, keys: impl IntoIterator<Item = K>, counts: bool) {
+        let overall = if counts { self.lock().reserve() } else { Duration::ZERO };
+        for key in keys {
+            let failures = self.lock().failed(&key);
+            let own = apart(self.limiter.delay(self.limiter.base, failures), &(&key, failures));
+            self.add_after(key, own.max(overall), Priority::Change);
+        }
+    }
+
+    /// Returns the delay after the first failure.
+    pub fn base(&self) -> Duration {
+        self.limiter.base
+    }
+
+    /// Resets the number of failures of an item.
+    pub fn forget(&self, key: &K) {
+        self.lock().failures.remove(key);
+    }
+
+    /// Waits for items and takes at most `max` of one priority, changes first. Returns `None` once the queue is closed.
+    /// [`Queue::done`] must be called for each item.
+    pub async fn take_batch(&self, max: usize) -> Option<Vec<(K, Priority)>> {
+        self.take_some(max, State::turn).await
+    }
+
+    /// Like [`Queue::take_batch`], but takes only changes.
+    pub async fn take_changes(&self, max: usize) -> Option<Vec<(K, Priority)>> {
+        self.take_some(max, |_| Priority::Change).await
+    }
+
+    async fn take_some(&self, max: usize, turn: impl Fn(&mut State<K>) -> Priority) -> Option<Vec<(K, Priority)>> {
+        loop {
+            let woken = self.wake.notified();
+            tokio::pin!(woken);
+            woken.as_mut().enable();
+            let next = {
+                let mut state = self.lock();
+                if state.closed {
+                    return None;
+                }
+                self.promote(&mut state);
+                let held = state.held.filter(|until| *until > Instant::now() && state.ready.len() < max);
+                if held.is_none() {
+                    let priority = turn(&mut state);
+                    let batch = self.drain(&mut state, max.max(1), priority);
+                    if !batch.is_empty() {
+                        return Some(batch);
+                    }
+                }
+                let delayed = state.delayed.first_key_value().map(|(&(at, _), _)| at);
+                held.into_iter().chain(delayed).min()
+            };
+            match next {
+                Some(at) => tokio::select! { () = woken => {}, () = sleep_until(at) => {} },
+                None => woken.await,
+            }
+        }
+    }
+
+    /// Waits for one item; see [`Queue::take_batch`].
+    pub async fn take(&self) -> Option<(K, Priority)> {
+        self.take_batch(1).await?.pop()
+    }
+
+    /// Marks an item as processed.
+    pub fn done(&self, key: &K) {
+        let mut state = self.lock();
+        if let Some((_, since)) = state.processing.remove(key) {
+            self.metrics.work_duration.observe(since.elapsed().as_secs_f64());
+        }
+        if let Some(&(priority, _)) = state.dirty.get(key) {
+            state.ready.push(key.clone(), priority);
+            self.metrics.depth.inc();
+        }
+        drop(state);
+        self.wake.notify_waiters();
+    }
+
+    /// Closes the queue: nothing is added or handed out after this.
+    pub fn close(&self) {
+        self.lock().closed = true;
+        self.wake.notify_waiters();
+    }
+
+    /// Updates the gauges of unfinished work periodically; never returns.
+    pub async fn observe(&self) {
+        loop {
+            let (total, longest) =
+                self.lock().processing.values().fold((0.0, 0.0_f64), |(total, longest), (_, since)| {
+                    let seconds = since.elapsed().as_secs_f64();
+                    (total + seconds, longest.max(seconds))
+                });
+            self.metrics.unfinished_work.set(total);
+            self.metrics.longest_running.set(longest);
+            sleep(GAUGE_PERIOD).await;
+        }
+    }
+
+    fn insert(&self, state: &mut State<K>, key: K, priority: Priority) {
+        if state.closed {
+            return;
+        }
+        let busy = state.processing.contains_key(&key);
+        if let Some((known, _)) = state.dirty.get_mut(&key) {
+            let raised = priority < *known;
+            *known = priority.min(*known);
+            if raised && !busy {
+                state.ready.push(key, priority);
+            }
+            return;
+        }
+        self.metrics.adds.inc();
+        state.dirty.insert(key.clone(), (priority, Instant::now()));
+        if !busy {
+            state.ready.push(key, priority);
+            self.metrics.depth.inc();
+        }
+    }
+
+    /// Moves delayed items whose time has come to the ready ones.
+    fn promote(&self, state: &mut State<K>) {
+        let now = Instant::now();
+        while let Some(entry) = state.delayed.first_entry().filter(|entry| entry.key().0 <= now) {
+            let Delayed { key, priority, turn } = entry.remove();
+            state.delayed_at.remove(&key);
+            let slot = if turn == Turn::Wanted { state.slot(&key, priority) } else { None };
+            if let Some(at) = slot {
+                state.delay(key, at, priority, Turn::Given);
+                continue;
+            }
+            let known = state.dirty.contains_key(&key);
+            self.insert(state, key.clone(), priority);
+            if turn == Turn::Had && priority == Priority::Recheck && !known && state.ready.contains(&key) {
+                state.ready.push_ahead(key, priority);
+            }
+        }
+    }
+
+    fn drain(&self, state: &mut State<K>, max: usize, priority: Priority) -> Vec<(K, Priority)> {
+        let mut batch = Vec::new();
+        while batch.len() < max && state.may_take(priority) {
+            let Some(key) = state.ready.pop(priority) else { break };
+            self.metrics.depth.dec();
+            let Some((_, added)) = state.dirty.remove(&key) else { continue };
+            self.metrics.queue_duration.observe(added.elapsed().as_secs_f64());
+            state.processing.insert(key.clone(), (priority, Instant::now()));
+            batch.push((key, priority));
+        }
+        batch
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State<K>> {
+        // No code that holds the lock panics, and the state would be consistent even then.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl<K: Clone + Eq + Hash> State<K> {
+    /// Returns the priority of the next batch.
+    fn turn(&mut self) -> Priority {
+        let waits = !self.ready.is_empty(Priority::Recheck);
+        let overdue = self.preceded >= PRECEDENCE || self.ready.is_empty(Priority::Change);
+        if overdue && waits && self.may_take(Priority::Recheck) {
+            self.preceded = 0;
+            return Priority::Recheck;
+        }
+        self.preceded = if waits { self.preceded.saturating_add(1) } else { 0 };
+        Priority::Change
+    }
+
+    fn may_take(&self, priority: Priority) -> bool {
+        priority == Priority::Change || self.pace.is_none_or(|pace| self.rechecks_in_flight() < pace.in_flight)
+    }
+
+    /// Counts a failure, and returns how many there were before.
+    fn failed(&mut self, key: &K) -> u32 {
+        let failures = self.failures.entry(key.clone()).or_default();
+        *failures = failures.saturating_add(1);
+        *failures - 1
+    }
+
+    /// Takes a token from the bucket of all items, and returns how long to wait for it.
+    fn reserve(&mut self) -> Duration {
+        self.bucket.as_mut().map_or(Duration::ZERO, |bucket| bucket.reserve(Instant::now()))
+    }
+
+    fn rechecks_in_flight(&self) -> usize {
+        self.processing.values().filter(|(priority, _)| *priority == Priority::Recheck).count()
+    }
+
+    /// Returns the slot of a re-check; `None` if it may be added now.
+    fn slot(&mut self, key: &K, priority: Priority) -> Option<Instant> {
+        let pace = self.pace.filter(|_| priority == Priority::Recheck && !self.dirty.contains_key(key))?;
+        let now = Instant::now();
+        Some(self.slots.reserve(&pace, now)).filter(|at| *at > now)
+    }
+
+    fn has_slot(&self, key: &K) -> bool {
+        self.delayed_at.get(key).and_then(|at| self.delayed.get(at)).is_some_and(|delayed| delayed.turn != Turn::Wanted)
+    }
+
+    fn cancel_delayed(&mut self, key: &K) -> Option<(Instant, Delayed<K>)> {
+        let at = self.delayed_at.remove(key)?;
+        Some((at.0, self.delayed.remove(&at)?))
+    }
+
+    fn delay(&mut self, key: K, at: Instant, priority: Priority, turn: Turn) {
+        let mut next = (at, Delayed { key, priority, turn });
+        if let Some(earlier) = self.cancel_delayed(&next.1.key) {
+            let priority = earlier.1.priority.min(priority);
+            if earlier.0 <= at {
+                next = earlier;
+            }
+            next.1.priority = priority;
+        }
+        self.sequence += 1;
+        self.delayed_at.insert(next.1.key.clone(), (next.0, self.sequence));
+        self.delayed.insert((next.0, self.sequence), next.1);
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,67 @@
+//! Finds out from the store of an instance why it gave no answer, or why it was not created.
+
+use skydock_cloud::text::shown;
+use wasmtime::{PoolConcurrencyLimitError, Trap, component::ResourceTableError};
+use wasmtime_wasi::I32Exit;
+
+use crate::{
+    call::{CallError, Overrun},
+    host::{Refusal, State},
+    limits::UNBROKEN,
+    text::first_function,
+};
+
+/// Returns the reason why a call of a guest ended with an error.
+pub(crate) fn why_it_ended(error: wasmtime::Error, state: &State) -> CallError {
+    let limits = &state.shared.limits;
+    // With the guest's own backtrace, for the author of the plugin. It is escaped, because the plugin chooses the names of its
+    // functions.
+    if tracing::enabled!(target: "plugin", tracing::Level::DEBUG) {
+        let backtrace = format!("{error:?}");
+        let backtrace = shown(&backtrace, limits.log_line);
+        tracing::debug!(target: "plugin", plugin = state.shared.plugin, generation = state.generation, "{backtrace}");
+    }
+    let trap = error.downcast_ref::<Trap>().copied();
+    let exit = error.downcast_ref::<I32Exit>().map(|exit| exit.0);
+    match state.overrun.filter(|_| trap == Some(Trap::Interrupt)) {
+        Some(Overrun::Budget) => return CallError::CpuBudget(limits.guest_cpu),
+        Some(Overrun::Unbroken) => return CallError::Unbroken(UNBROKEN),
+        None => {}
+    }
+    if let Some(oversized) = error.downcast_ref() {
+        return CallError::Oversized(*oversized);
+    }
+    match state.handles_refused().filter(|_| error.is::<ResourceTableError>()) {
+        Some(Refusal::Instance) => return CallError::Handles(limits.handles),
+        Some(Refusal::Total) => return CallError::HandlesTotal(limits.handles),
+        None => {}
+    }
+    match (trap, exit) {
+        // Language runtimes abort when memory is denied: the denial is the reason, not the abort.
+        (Some(_), _) | (_, Some(_)) if state.limiter.refused.is_some() => refused_memory(state),
+        (Some(trap), _) => CallError::Trap(trap),
+        (_, Some(status)) => CallError::Exit(status),
+        _ if first_function(&error).is_some() => CallError::Host(error.into()),
+        _ => CallError::Unreadable(error.into()),
+    }
+}
+
+/// Returns the reason why an instance was not created.
+pub(crate) fn why_it_was_not_made(error: wasmtime::Error, state: &State) -> CallError {
+    if error.is::<PoolConcurrencyLimitError>() {
+        return CallError::NoRoom;
+    }
+    match why_it_ended(error, state) {
+        CallError::Unreadable(_) if state.limiter.refused.is_some() => refused_memory(state),
+        CallError::Unreadable(error) => CallError::Instantiate(error),
+        other => other,
+    }
+}
+
+fn refused_memory(state: &State) -> CallError {
+    let limits = &state.shared.limits;
+    match state.limiter.refused {
+        Some(Refusal::Total) => CallError::MemoryTotal(limits.memory_total),
+        _ => CallError::Memory(limits.memory),
+    }
+}

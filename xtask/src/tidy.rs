@@ -1,0 +1,101 @@
+//! `cargo xtask tidy`: what users read.
+//!
+//! `docs/messages.txt` lists the texts of all errors, log lines, events and other messages, so that a change of words is seen as
+//! one diff. The words that the glossary of `docs/style.md` retires are rejected wherever they are written.
+
+mod messages;
+mod words;
+
+use std::fmt::Write as _;
+use std::fs;
+use std::path::Path;
+
+use anyhow::{Context as _, Result, ensure};
+
+use crate::{checkout, console};
+
+/// The list of messages.
+const MESSAGES: &str = "docs/messages.txt";
+/// The page with the glossary.
+const STYLE: &str = "docs/style.md";
+/// Folders of sources whose messages users see.
+const FOLDERS: [&str; 11] = [
+    "host/cloud",
+    "host/kube",
+    "host/controllers",
+    "host/plugin",
+    "host/egress",
+    "host/manager",
+    "host/dev",
+    "plugins/static",
+    "plugins/openstack",
+    "plugins/aws",
+    "sdk/rust",
+];
+/// Endings of the files that are read for retired words.
+const READ: [&str; 5] = [".rs", ".md", ".wit", ".yaml", ".toml"];
+
+/// Writes the list of messages, or with `check` only compares it, and looks for retired words.
+///
+/// # Errors
+/// Fails if a retired word is used, or (with `check`) if the list is not up to date.
+pub(crate) fn run(root: &Path, check: bool) -> Result<()> {
+    let files = checkout::files(root)?;
+    let read = |file: &str| fs::read_to_string(root.join(file)).with_context(|| format!("cannot read {file}"));
+    let mut page = String::from(
+        "The messages of Skydock: errors, log lines (with their level), events and other texts.\n\
+         Written by `cargo xtask tidy`.\n",
+    );
+    let mut count = 0;
+    for file in files.iter().filter(|file| is_source(file)) {
+        let found = messages::of(&read(file)?).with_context(|| format!("cannot read {file}"))?;
+        count += found.len();
+        if !found.is_empty() {
+            writeln!(page, "\n{file}")?;
+        }
+        for message in found {
+            writeln!(page, "  {:5} {}", message.kind, message.text)?;
+        }
+    }
+    let mut problems = Vec::new();
+    if !check {
+        fs::write(root.join(MESSAGES), page).with_context(|| format!("cannot write {MESSAGES}"))?;
+    } else if fs::read_to_string(root.join(MESSAGES)).ok().as_ref() != Some(&page) {
+        problems.push(format!("{MESSAGES} is not up to date: run `cargo xtask tidy`, and commit what it writes"));
+    }
+    let retired = words::glossary(&read(STYLE)?).with_context(|| format!("cannot read {STYLE}"))?;
+    for file in files.iter().filter(|file| file.as_str() != STYLE && READ.iter().any(|ending| file.ends_with(ending))) {
+        problems.extend(words::problems(&read(file)?, &retired).map(|problem| format!("{file}:{problem}")));
+    }
+    console::line(format_args!("{count} messages in {MESSAGES}"));
+    ensure!(problems.is_empty(), "{}", problems.join("\n"));
+    Ok(())
+}
+
+/// True for sources with messages: not for tests and benchmarks.
+fn is_source(file: &str) -> bool {
+    let in_folder = |folder: &str| file.strip_prefix(folder).is_some_and(|rest| rest.starts_with("/src/"));
+    let is_test = file.ends_with("tests.rs") || file.contains("/tests/") || file.contains("/testing");
+    FOLDERS.into_iter().any(in_folder) && file.ends_with(".rs") && !is_test
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sources_have_messages_and_tests_have_none() {
+        for (file, expected) in [
+            ("host/egress/src/rule.rs", true),
+            ("plugins/aws/src/nlb/plan.rs", true),
+            ("host/egress/src/config/compile/tests.rs", false),
+            ("host/controllers/src/node/tests/crowd.rs", false),
+            ("host/controllers/src/testing/meeting.rs", false),
+            ("host/egress/tests/gateway/limits.rs", false),
+            ("host/devplane/src/store.rs", false),
+            ("host/egress/src/README.md", false),
+        ] {
+            assert_eq!(is_source(file), expected, "{file}");
+        }
+    }
+}
