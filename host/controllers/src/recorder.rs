@@ -13,3 +13,36 @@ pub fn recorder(client: Client, metrics: &Metrics) -> (Recorder, EventWriter) {
     let sanitize = |message: &str| text::shown(message, text::SENTENCE).into_owned();
     Recorder::new(client, sanitize, metrics.events_dropped.clone())
 }
+
+#[cfg(test)]
+mod tests {
+    use prometheus_client::registry::Registry;
+    use skydock_kube::{
+        events::EventType,
+        informer::Entry,
+        testing::{FakeApi, service},
+    };
+    use tokio_util::sync::CancellationToken;
+
+    use super::*;
+    use crate::kinds::ServiceKind;
+
+    // Holds: SEC-15
+    #[tokio::test(start_paused = true)]
+    async fn an_event_is_cut_and_escaped() {
+        let api = FakeApi::default();
+        let (recorder, writer) = recorder(api.client(), &Metrics::register(&mut Registry::default()));
+        let message = format!("\u{1b}[2J{}", "x".repeat(5_000));
+        recorder.on(
+            "service-controller",
+            &Entry::<ServiceKind>::new(service("web")),
+            EventType::Warning,
+            "Reason",
+            message,
+        );
+        drop(recorder);
+        writer.run(CancellationToken::new()).await;
+        let told = api.requests()[0].body["message"].as_str().unwrap().to_owned();
+        assert!(told.starts_with("\\u{1b}[2Jxxx") && told.len() <= 1024, "{} bytes: {told}", told.len());
+    }
+}

@@ -61,19 +61,6 @@ async fn an_expired_event_is_created_again() {
     assert_eq!((last.method.as_str(), &last.body["count"]), ("POST", &2.into()));
 }
 
-// Holds: SEC-15
-#[tokio::test(start_paused = true)]
-async fn an_event_is_cut_and_escaped() {
-    let api = FakeApi::default();
-    let (recorder, writer) = recorder(&api);
-    let message = format!("\u{1b}[2J{}", "x".repeat(5_000));
-    recorder.on("service-controller", &Entry::<Services>::new(service("web")), EventType::Warning, "Reason", message);
-    drop(recorder);
-    writer.run(CancellationToken::new()).await;
-    let told = api.requests()[0].body["message"].as_str().unwrap().to_owned();
-    assert!(told.starts_with("\\u{1b}[2Jxxx") && told.len() <= 1024, "{} bytes: {told}", told.len());
-}
-
 // Holds: OPS-47, OPS-51
 #[tokio::test(start_paused = true)]
 async fn a_full_queue_drops_events_and_never_waits() {
