@@ -8,6 +8,9 @@ pub const SERVICE_PREFIX: &str = "kube_service_";
 /// A part of the descriptions of floating IPs that were created for Services.
 pub const FLOATING_IP_MARK: &str = "Floating IP for Kubernetes external service";
 
+/// The prefix of the descriptions of floating IPs that stay when their Service is deleted.
+pub const KEPT_MARK: &str = "Kept: ";
+
 /// Maximum length of a name in OpenStack, in bytes.
 const MOST: usize = 255;
 
@@ -48,8 +51,8 @@ pub fn floating_ip(cluster: &str, service: &Service) -> String {
 /// Returns the description of a floating IP that is kept after its Service is deleted. Upstream still recognizes it as created
 /// for a Service.
 #[must_use]
-pub fn kept_floating_ip(cluster: &str, service: &Service) -> String {
-    cut(format!("Kept: {}", floating_ip(cluster, service)))
+pub fn kept_floating_ip(description: &str) -> String {
+    cut(format!("{KEPT_MARK}{description}"))
 }
 
 /// Returns the name of the security group of a Service.
@@ -118,8 +121,8 @@ mod tests {
 
     #[test]
     fn a_kept_floating_ip_has_a_prefix_in_its_description() {
-        let service = service("shop", "web");
-        assert_eq!(kept_floating_ip("c", &service), format!("Kept: {}", floating_ip("c", &service)));
+        let description = floating_ip("c", &service("shop", "web"));
+        assert_eq!(kept_floating_ip(&description), format!("Kept: {description}"));
     }
 
     #[test]
