@@ -80,11 +80,12 @@ pub fn cluster_of<'a>(name: &'a str, service: &Service) -> Option<&'a str> {
     rest.strip_suffix(&format!("_{}_{}", service.namespace, service.name)).filter(|cluster| !cluster.is_empty())
 }
 
-/// Returns the name or tag with another cluster, or unchanged if it does not contain the old one.
+/// Returns the name or tag with another cluster, or unchanged if it does not contain the old one. Names of namespaces and Services
+/// have no underscores, so more than two belong to the name of another cluster that starts with the old one.
 #[must_use]
 pub fn with_cluster(name: &str, old: &str, new: &str) -> String {
     let Some((before, after)) = name.split_once(SERVICE_PREFIX) else { return name.to_owned() };
-    match after.strip_prefix(old).filter(|rest| rest.starts_with('_')) {
+    match after.strip_prefix(old).filter(|rest| rest.starts_with('_') && rest.matches('_').count() <= 2) {
         Some(rest) => cut(format!("{before}{SERVICE_PREFIX}{new}{rest}")),
         None => name.to_owned(),
     }
@@ -134,7 +135,9 @@ mod tests {
         assert_eq!(cluster_of("mine", &service), None);
         let renamed = with_cluster("pool_0_kube_service_old_shop_web", "old", "new");
         assert_eq!(renamed, "pool_0_kube_service_new_shop_web");
-        assert_eq!(with_cluster("kube_service_older_shop_web", "old", "new"), "kube_service_older_shop_web");
+        for other in ["kube_service_older_shop_web", "kube_service_old_eu_shop_web"] {
+            assert_eq!(with_cluster(other, "old", "new"), other);
+        }
         assert_eq!(with_cluster("mine", "old", "new"), "mine");
     }
 }

@@ -367,6 +367,44 @@ fn a_shared_load_balancer_outlives_its_owner() {
 }
 
 #[test]
+fn a_service_that_changes_leaves_its_shared_load_balancer() {
+    let world = World::new(1);
+    let config = world.config("");
+    let all = nodes(&world, 1);
+    let mut first = named("host", &[]);
+    ensure(&world, &config, &mut first, &all).unwrap();
+    let shared = annotated(&first, annotation::LOAD_BALANCER_ID);
+    let sharing = |port_number: u16| {
+        let mut service = named("guest", &[(annotation::LOAD_BALANCER_ID, &shared)]);
+        service.ports = vec![port(Transport::Tcp, port_number)];
+        service
+    };
+    let left = || {
+        let left = dump(&world, &shared);
+        (left["listeners"].as_array().unwrap().len(), left["loadbalancer"][0]["tags"].clone())
+    };
+    let alone = (1, json!(["kube_service_kubernetes_default_host"]));
+    // The user removes the annotation, and the Service gets its own load balancer.
+    let mut guest = sharing(8080);
+    ensure(&world, &config, &mut guest, &all).unwrap();
+    assert_eq!(left().0, 2);
+    guest.annotations.clear();
+    ensure(&world, &config, &mut guest, &all).unwrap();
+    assert_ne!(annotated(&guest, annotation::LOAD_BALANCER_ID), shared);
+    assert_eq!(left(), alone);
+    delete(&world, &config, &mut guest);
+    // The annotation is removed, and the Service is deleted before anything else happens.
+    let mut guest = sharing(8081);
+    ensure(&world, &config, &mut guest, &all).unwrap();
+    assert_eq!(left().0, 2);
+    guest.annotations.clear();
+    world.host.nodes.replace(all.0.clone());
+    delete(&world, &config, &mut guest);
+    assert_eq!(left(), alone);
+    delete(&world, &config, &mut first);
+}
+
+#[test]
 fn security_groups_follow_the_nodes() {
     let world = World::new(3);
     let config = world.config("[LoadBalancer]\nmanage-security-groups=true");
