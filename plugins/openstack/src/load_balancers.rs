@@ -107,10 +107,14 @@ fn being_made(cloud: &Cloud<'_>, id: &str) -> CloudError {
 }
 
 fn at_work_after(cloud: &Cloud<'_>, id: &str, doing: &str, least: u8) -> CloudError {
-    let key = format!("waits {id}");
-    let times = cloud.host.kept(&key).and_then(|kept| kept.first().copied()).unwrap_or_default().max(least);
-    cloud.host.keep(&key, &[times.saturating_add(1)], WAITS);
+    let times = waits(cloud, id).max(least);
+    cloud.host.keep(&format!("waits {id}"), &[times.saturating_add(1)], WAITS);
     CloudError::in_progress(pause(times), format!("load balancer {id} {doing}"))
+}
+
+/// Returns the number of retries for a load balancer.
+fn waits(cloud: &Cloud<'_>, id: &str) -> u8 {
+    cloud.host.kept(&format!("waits {id}")).and_then(|kept| kept.first().copied()).unwrap_or_default()
 }
 
 /// The number of retries after one second each.

@@ -124,12 +124,23 @@ pub struct FloatingIp {
     /// Who created it and for which purpose.
     #[serde(default)]
     pub description: String,
+    /// The external network.
+    #[serde(default)]
+    pub floating_network_id: String,
     /// The port that it is attached to.
     #[serde(default)]
     pub port_id: Option<String>,
     /// The revision, which is incremented by each change.
     #[serde(default)]
     pub revision_number: Option<u64>,
+}
+
+impl FloatingIp {
+    /// Returns true if the floating IP is in this network, or if any network will do because the ID is empty.
+    #[must_use]
+    pub fn is_in(&self, network: &str) -> bool {
+        network.is_empty() || self.floating_network_id == network
+    }
 }
 
 /// A security group.

@@ -1,7 +1,7 @@
 //! Helpers for unit tests of complete calls: a host in memory, and a cloud with scripted answers.
 
 use std::{
-    cell::RefCell,
+    cell::{Cell, RefCell},
     collections::BTreeMap,
     sync::{Arc, Mutex},
     time::Duration,
@@ -29,6 +29,8 @@ pub(crate) struct Memory {
     pub(crate) events: RefCell<Vec<Event>>,
     /// The addresses of the cluster's nodes.
     pub(crate) nodes: RefCell<Vec<&'static str>>,
+    /// True if the host does not know the nodes yet.
+    pub(crate) unsynced: Cell<bool>,
 }
 
 impl Host for Memory {
@@ -57,7 +59,7 @@ impl Host for Memory {
             let address = NodeAddress { kind: AddressKind::InternalIp, address: (*address).to_owned() };
             Node { addresses: vec![address], ..Node::default() }
         };
-        Some(self.nodes.borrow().iter().map(node).collect())
+        (!self.unsynced.get()).then(|| self.nodes.borrow().iter().map(node).collect())
     }
 }
 
@@ -91,6 +93,8 @@ impl Script {
         let answers = Arc::new(Mutex::new(vec![
             ("GET http://k/v3/auth/catalog".to_owned(), 200, json!({"catalog": catalog})),
             ("GET http://load-balancer/ ".to_owned(), 200, json!({"versions": [{"id": "v2.0"}, {"id": "v2.27"}]})),
+            ("GET http://load-balancer/v2.0/lbaas/loadbalancers?tags=".to_owned(), 200, json!({"loadbalancers": []})),
+            ("GET http://load-balancer/v2.0/lbaas/listeners?".to_owned(), 200, json!({"listeners": []})),
         ]));
         let asked = Arc::new(Mutex::new(Vec::new()));
         let bodies = Arc::new(Mutex::new(Vec::new()));

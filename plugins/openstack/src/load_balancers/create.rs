@@ -11,7 +11,7 @@ use skydock_sdk::{
     types::{CloudError, Service},
 };
 
-use super::{annotation, being_made, body, doubt::doubt, members::Backend, note, security, subnet, want::Want};
+use super::{annotation, being_made, body, doubt::doubt, members::Backend, note, security, served, subnet, want::Want};
 use crate::{
     cloud::{Cloud, Kind},
     octavia::LoadBalancer,
@@ -33,6 +33,9 @@ struct Answer {
 
 /// Requests the creation of the load balancer. Octavia creates it asynchronously, so the result is "in progress".
 pub(super) fn create(cloud: &Cloud<'_>, service: &Service, want: &Want, backends: &[Backend]) -> Result<CloudError> {
+    if is_unanswered(cloud, &want.name) {
+        return Err(CloudError::unavailable(unconfirmed(&want.name)));
+    }
     let mut want = want.clone();
     subnet::of_new(cloud, &mut want, backends)?;
     let body = body::load_balancer(&want, backends);
@@ -46,7 +49,10 @@ pub(super) fn create(cloud: &Cloud<'_>, service: &Service, want: &Want, backends
     }
     let id = answer.map_err(|error| doubt(cloud, error))?.json::<Answer>()?.loadbalancer.id;
     note(cloud, service, &id);
-    security::none_yet(cloud, service);
+    // A Service that had a load balancer may still have its security group.
+    if !served(service) {
+        security::none_yet(cloud, service);
+    }
     // With serial API calls, the parts do not exist yet, so the stored digest must not match any request.
     let made = if want.serial { Vec::new() } else { digest(&want, backends) };
     cloud.host.keep(&made_key(&id), &made, MADE);
@@ -66,6 +72,11 @@ pub(super) fn forget_made(cloud: &Cloud<'_>, id: &str) {
 /// Returns true if a load balancer with this name was recently requested and it is unknown whether it will be created.
 pub(super) fn is_unanswered(cloud: &Cloud<'_>, name: &str) -> bool {
     cloud.host.kept(&unanswered_key(name)).is_some()
+}
+
+/// Returns the message while it is unknown whether the load balancer will be created.
+pub(super) fn unconfirmed(name: &str) -> String {
+    format!("creation of load balancer {name} was not confirmed, and may still succeed")
 }
 
 fn unanswered_key(name: &str) -> String {

@@ -1,5 +1,7 @@
 //! Deletes a load balancer and everything that was created for it.
 
+use std::time::Duration;
+
 use skydock_sdk::{
     Result,
     http::Method,
@@ -8,7 +10,7 @@ use skydock_sdk::{
 
 use super::{
     annotation, at_work, create,
-    find::{Found, called, find, whose},
+    find::{Found, called, find, tagged, whose},
     floating, forget, is_noted, names,
     plan::{plan_removal, remove},
     read::{Depth, read},
@@ -16,13 +18,20 @@ use super::{
     step::Step,
     todo,
     tree::{Ownership, Tree},
+    waits,
     want::Want,
 };
 use crate::{
-    cloud::Cloud,
+    cloud::{Cloud, Kind},
     host::Event,
-    octavia::{LoadBalancer, Member, Phase},
+    octavia::{Listener, LoadBalancer, Member, Phase},
 };
+
+/// How often a Service that was switched to another load balancer waits for the previous one, for about a minute.
+const PATIENCE: u8 = 16;
+
+/// How long it is remembered that a load balancer leads to this cluster.
+const PROVEN: Duration = Duration::from_secs(3600);
 
 /// What happens to a load balancer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,39 +66,91 @@ pub fn ensure_deleted(cloud: &Cloud<'_>, service: &Service) -> Result<()> {
     };
     let keep = annotation::boolean(service, annotation::KEEP_FLOATING_IP, false);
     let deleting = Service { deleting: true, ..service.clone() };
-    let Some(found) = find(cloud, &want.id, &want.name, &deleting)? else {
-        return remains(cloud, service, &want, keep);
-    };
-    let (id, by_name) = (found.load_balancer.id.clone(), found.by_name);
-    take_off(cloud, service, &want, found, keep)?;
-    if !by_name {
-        // A load balancer may have been created for this Service before it was switched to another one.
-        for load_balancer in called(cloud, &want.name)?.into_iter().filter(|own| own.id != id) {
-            if leads_here(cloud, &want, &load_balancer)? {
-                take_off(cloud, service, &want, Found { load_balancer, by_name: true }, keep)?;
-            } else {
-                let message = format!(
-                    "Load balancer {} has the name for this Service, which uses another one, and its members do not belong to this cluster: \
-                     it is not changed",
-                    load_balancer.id
-                );
-                cloud.host.tell(service, &Event::warning("LoadBalancerLeft", message));
-            }
+    let found = find(cloud, &want.id, &want.name, &deleting)?;
+    let id = found.as_ref().map(|found| found.load_balancer.id.clone());
+    let by_name = found.as_ref().is_none_or(|found| found.by_name);
+    if let Some(found) = found {
+        take_off(cloud, service, &want, found, keep)?;
+    }
+    for other in others(cloud, &want, id.as_deref(), by_name)? {
+        if leads_here(cloud, &want, &other)? {
+            take_off(cloud, service, &want, other, keep)?;
+        } else {
+            let message = format!(
+                "Load balancer {} has the name or the tag of this Service, which uses another one, and its members do not belong to this \
+                 cluster: it is not changed",
+                other.load_balancer.id
+            );
+            cloud.host.tell(service, &Event::warning("LoadBalancerLeft", message));
         }
     }
-    security::remove(cloud, service)
+    if id.is_none() { remains(cloud, service, &want, keep) } else { security::remove(cloud, service) }
+}
+
+/// Returns the load balancers that this Service may have used before it was switched to the one with this ID: those that were
+/// created for it, and those that it shared. `by_name` is true if those with its name are known.
+fn others(cloud: &Cloud<'_>, want: &Want, id: Option<&str>, by_name: bool) -> Result<Vec<Found>> {
+    let mut others = Vec::new();
+    if !by_name {
+        let own = called(cloud, &want.name)?.into_iter();
+        others.extend(own.map(|load_balancer| Found { load_balancer, by_name: true }));
+    }
+    if want.features.tags {
+        let shared = tagged(cloud, &want.name)?.into_iter().filter(|balancer| balancer.name != want.name);
+        others.extend(shared.map(|load_balancer| Found { load_balancer, by_name: false }));
+    }
+    others.retain(|other| id != Some(other.load_balancer.id.as_str()));
+    Ok(others)
+}
+
+/// Leaves the shared load balancers that this Service used until it was switched to the one with this ID and address: their ports
+/// are needed by others, and their owners cannot delete them otherwise. The addresses in its status prove that it used them.
+///
+/// # Errors
+/// See [`ensure_deleted`].
+pub(super) fn previous(cloud: &Cloud<'_>, service: &Service, want: &Want, id: &str, address: &str) -> Result<()> {
+    if !want.features.tags || !floating::was_elsewhere(service, address) {
+        return Ok(());
+    }
+    for load_balancer in tagged(cloud, &want.name)? {
+        // The one that was created for this Service is deleted with it, so that the user can switch back.
+        let is_shared = load_balancer.id != id && load_balancer.name != want.name;
+        let changes = !matches!(load_balancer.phase(), Phase::Going | Phase::Failed);
+        if !is_shared || !changes || !floating::serves(cloud, service, &load_balancer)? {
+            continue;
+        }
+        let previous = load_balancer.id.clone();
+        match take_off(cloud, service, want, Found { load_balancer, by_name: false }, want.floating.keep) {
+            // The Service may have been switched because of this. It leaves when it is deleted.
+            Err(CloudError::InProgress(_)) if waits(cloud, &previous) > PATIENCE => {}
+            other => other?,
+        }
+    }
+    Ok(())
 }
 
 /// Returns true if all members of a load balancer are nodes of this cluster: another cluster may have the same name and a Service
-/// with this name.
-fn leads_here(cloud: &Cloud<'_>, want: &Want, balancer: &LoadBalancer) -> Result<bool> {
-    let tree = read(cloud, balancer.clone(), want, &Ownership { owner: true, ..Ownership::default() }, Depth::Members)?;
-    let nodes = cloud.host.nodes().unwrap_or_default();
+/// with this name. A load balancer that is deleted completely needs at least one member. This is remembered, because members are
+/// deleted first.
+fn leads_here(cloud: &Cloud<'_>, want: &Want, found: &Found) -> Result<bool> {
+    let key = format!("leads here {}", found.load_balancer.id);
+    if cloud.host.kept(&key).is_some() {
+        return Ok(true);
+    }
+    let ownership = Ownership { owner: found.by_name, ..Ownership::default() };
+    let tree = read(cloud, found.load_balancer.clone(), want, &ownership, Depth::Members)?;
+    let Some(nodes) = cloud.host.nodes() else {
+        return Err(CloudError::unavailable("the nodes of the cluster are not known yet"));
+    };
     let is_node = |member: &Member| {
         nodes.iter().any(|node| node.addresses.iter().any(|address| address.address == member.address))
     };
     let mut members = tree.members.values().flatten().peekable();
-    Ok(members.peek().is_some() && members.all(is_node))
+    let leads_here = (members.peek().is_some() || !found.by_name) && members.all(is_node);
+    if leads_here {
+        cloud.host.keep(&key, &[1], PROVEN);
+    }
+    Ok(leads_here)
 }
 
 /// Deletes a load balancer, or the parts of this Service if it is kept. Succeeds if it is kept.
@@ -99,34 +160,57 @@ fn leads_here(cloud: &Cloud<'_>, want: &Want, balancer: &LoadBalancer) -> Result
 fn take_off(cloud: &Cloud<'_>, service: &Service, want: &Want, found: Found, keep: bool) -> Result<()> {
     let balancer = found.load_balancer;
     let ownership = whose(cloud, &balancer, want, service, found.by_name)?;
-    let fate = fate(&balancer, &ownership);
     match balancer.phase() {
         Phase::Going => return Err(at_work(cloud, &balancer.id, "is being deleted")),
         Phase::Pending => return Err(at_work(cloud, &balancer.id, "is being changed and will be deleted afterwards")),
-        Phase::Failed if fate == Fate::Stays => {
-            return Err(CloudError::unavailable(format!(
-                "load balancer {} is in ERROR and cannot be changed: listeners of this Service cannot be deleted",
-                balancer.id
-            )));
-        }
         Phase::Failed | Phase::Active => {}
     }
+    let fate = fate(&balancer, &ownership);
+    let needed = fate == Fate::Goes && serves_others(cloud, &balancer, want, &ownership)?;
+    let stays = needed || fate == Fate::Stays;
+    if stays && balancer.phase() == Phase::Failed {
+        return Err(CloudError::unavailable(format!(
+            "load balancer {} is in ERROR and cannot be changed: listeners of this Service cannot be deleted",
+            balancer.id
+        )));
+    }
     match fate {
-        Fate::Goes => {
-            if keep {
-                floating::keep(cloud, service, &balancer)?;
-            } else {
-                floating::release(cloud, &balancer)?;
-            }
-            security::remove(cloud, service)?;
+        Fate::Goes if !stays => {
+            floating::release(cloud, &balancer, keep)?;
             delete(cloud, service, want, balancer, &ownership)
         }
-        Fate::Stays => {
+        Fate::Goes | Fate::Stays => {
+            // Otherwise it is deleted with the last Service on the load balancer.
+            if keep && ownership.owner {
+                floating::release(cloud, &balancer, keep)?;
+            }
             let id = balancer.id.clone();
             let tree = read(cloud, balancer, want, &ownership, Depth::Listeners)?;
-            todo::begin(cloud, service, &id, 0, &leave(want, &tree, &ownership))
+            todo::begin(cloud, service, &id, 0, &leave(want, &tree, &ownership, cloud.cluster))?;
+            if needed {
+                let message = format!("Load balancer {id} has listeners of others: it is not deleted");
+                cloud.host.tell(service, &Event::warning("LoadBalancerLeft", message));
+            }
+            Ok(())
         }
     }
+}
+
+/// Returns true if a load balancer that seems to be used only by this Service has listeners of others. Tags can be lost when two
+/// Services change them at the same time, and load balancers from before tags were used have none.
+fn serves_others(cloud: &Cloud<'_>, balancer: &LoadBalancer, want: &Want, ownership: &Ownership) -> Result<bool> {
+    if !want.features.tags {
+        return Ok(false);
+    }
+    let query = vec![("loadbalancer_id", balancer.id.as_str())];
+    let listeners: Vec<Listener> = cloud.list(Kind::LoadBalancer, "/lbaas/listeners", query)?;
+    let is_own = |tag: &String| ownership.is_own_tag(tag, want, cloud.cluster);
+    let is_others = |listener: &Listener| {
+        let of_service = listener.tags.iter().any(|tag| tag.starts_with(names::SERVICE_PREFIX));
+        // Like upstream, the owner deletes what somebody added without a Service.
+        !listener.tags.iter().any(is_own) && (of_service || !ownership.owner)
+    };
+    Ok(listeners.iter().any(is_others))
 }
 
 /// Deletes other load balancers with this name, which are for a Service that never had an address: two clients that did not know
@@ -145,7 +229,7 @@ pub(super) fn rivals(cloud: &Cloud<'_>, service: &Service, want: &Want, kept: &L
             _ if fate(&rival, &ownership) == Fate::Stays => {}
             Phase::Pending => return Err(at_work(cloud, &rival.id, "was created twice and will be deleted")),
             Phase::Active | Phase::Failed => {
-                floating::release(cloud, &rival)?;
+                floating::release(cloud, &rival, want.floating.keep)?;
                 return delete(cloud, service, want, rival, &ownership);
             }
         }
@@ -159,8 +243,7 @@ pub(super) fn rivals(cloud: &Cloud<'_>, service: &Service, want: &Want, kept: &L
 /// Returns "in progress" as long as an unconfirmed creation can still succeed.
 fn remains(cloud: &Cloud<'_>, service: &Service, want: &Want, keep: bool) -> Result<()> {
     if create::is_unanswered(cloud, &want.name) {
-        let message = format!("creation of load balancer {} was not confirmed, and may still succeed", want.name);
-        return Err(CloudError::in_progress(create::UNANSWERED / 3, message));
+        return Err(CloudError::in_progress(create::UNANSWERED / 3, create::unconfirmed(&want.name)));
     }
     if !keep {
         floating::sweep(cloud, service)?;
@@ -203,11 +286,16 @@ fn delete(
 }
 
 /// Returns the steps that delete this Service's listeners, then its tag.
-fn leave(want: &Want, tree: &Tree, ownership: &Ownership) -> Vec<Step> {
-    let mut steps = plan_removal(want, tree, ownership);
+fn leave(want: &Want, tree: &Tree, ownership: &Ownership, cluster: &str) -> Vec<Step> {
+    let is_own = |tag: &String| ownership.is_own_tag(tag, want, cluster);
+    let mut tree = tree.clone();
+    for listener in tree.listeners.iter_mut().filter(|listener| listener.tags.iter().any(is_own)) {
+        listener.tags.push(want.name.clone());
+    }
+    let mut steps = plan_removal(want, &tree, ownership);
     let balancer = &tree.load_balancer;
-    if ownership.attached && balancer.tags.contains(&want.name) {
-        let tags: Vec<&String> = balancer.tags.iter().filter(|tag| **tag != want.name).collect();
+    if ownership.attached {
+        let tags: Vec<&String> = balancer.tags.iter().filter(|tag| !is_own(tag)).collect();
         steps.push(Step {
             method: Method::Put,
             path: format!("/lbaas/loadbalancers/{}", balancer.id),

@@ -50,7 +50,7 @@ pub fn ensure(cloud: &Cloud<'_>, service: &Service, nodes: &dyn Nodes) -> Result
         Phase::Pending if load_balancer.provisioning_status == "PENDING_CREATE" => return Err(being_made(cloud, &id)),
         Phase::Pending => return Err(at_work(cloud, &id, "is being changed")),
         Phase::Going => return Err(at_work(cloud, &id, "is being deleted; another one is created afterwards")),
-        Phase::Failed => return Err(failed(cloud, service, &load_balancer, &ownership)?),
+        Phase::Failed => return Err(failed(cloud, service, &want, &load_balancer, &ownership)?),
         Phase::Active => waited(cloud, &id),
     }
     if ownership.owner {
@@ -60,12 +60,14 @@ pub fn ensure(cloud: &Cloud<'_>, service: &Service, nodes: &dyn Nodes) -> Result
     let backends = backends(&targets(nodes, &want), want.family);
     subnet::of_members(cloud, &mut want, &backends, &load_balancer)?;
     if !create::is_as_made(cloud, &id, &want, &backends) {
+        create::forget_made(cloud, &id);
         let digest = create::number("ensure", &want, &backends);
         if todo::resume(cloud, service, &id, digest)? == Left::Unknown {
             repair(cloud, service, &want, &backends, &load_balancer, &ownership, digest)?;
         }
     }
     let address = floating::ensure(cloud, service, &want, &load_balancer, &ownership)?;
+    delete::previous(cloud, service, &want, &id, &address)?;
     if annotation::text(service, annotation::LOAD_BALANCER_ADDRESS, "") != address {
         cloud.host.annotate(service, annotation::LOAD_BALANCER_ADDRESS, Some(&address));
     }
@@ -98,11 +100,18 @@ fn may_share(cloud: &Cloud<'_>, want: &Want, ownership: &Ownership, load_balance
 }
 
 /// Handles a load balancer that Octavia failed to create or change.
-fn failed(cloud: &Cloud<'_>, service: &Service, balancer: &LoadBalancer, ownership: &Ownership) -> Result<CloudError> {
+fn failed(
+    cloud: &Cloud<'_>,
+    service: &Service,
+    want: &Want,
+    balancer: &LoadBalancer,
+    ownership: &Ownership,
+) -> Result<CloudError> {
     let id = &balancer.id;
     // A load balancer that never served is deleted and created again. One that has served keeps its address, and an operator has
     // to check it.
     if ownership.owner && !ownership.is_shared() && !served(service) {
+        floating::release(cloud, balancer, want.floating.keep)?;
         let what = format!("cannot delete load balancer {id}, which is in ERROR");
         let path = format!("/lbaas/loadbalancers/{id}");
         cloud.ask(Method::Delete, Kind::LoadBalancer, &path, what)?.query(&[("cascade", "true")]).send()?;

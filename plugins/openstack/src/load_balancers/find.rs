@@ -98,6 +98,14 @@ pub(super) fn called(cloud: &Cloud<'_>, name: &str) -> Result<Vec<LoadBalancer>>
     Ok(found.into_iter().filter(|balancer| balancer.name == name).collect())
 }
 
+/// Returns all load balancers with this tag.
+pub(super) fn tagged(cloud: &Cloud<'_>, tag: &str) -> Result<Vec<LoadBalancer>> {
+    let mut found: Vec<LoadBalancer> = cloud.list(Kind::LoadBalancer, "/lbaas/loadbalancers", vec![("tags", tag)])?;
+    found
+        .retain(|balancer| balancer.provisioning_status != "DELETED" && balancer.tags.iter().any(|other| other == tag));
+    Ok(found)
+}
+
 /// Returns [`Ownership::of`]. Sends requests to the cloud only if the ownership depends on them.
 pub(super) fn whose(
     cloud: &Cloud<'_>,

@@ -47,23 +47,26 @@ enum Decision<'a> {
     Make,
     /// A floating IP is required, but only the owner of the load balancer may add it.
     OwnersOnly,
+    /// The floating IP is not wanted, but it is also the address of other Services.
+    OfOthers,
 }
 
-fn decide<'a>(want: &Want, owner: bool, attached: Option<&'a FloatingIp>) -> Decision<'a> {
+fn decide<'a>(want: &Want, ownership: &Ownership, attached: Option<&'a FloatingIp>) -> Decision<'a> {
     match attached {
+        Some(_) if want.internal && ownership.is_shared() => Decision::OfOthers,
         Some(floating) if want.internal && is_ours(floating) && !want.floating.keep => Decision::Delete(floating),
         Some(floating) if want.internal => Decision::Detach(floating),
         Some(floating) => Decision::Keep(floating),
         None if want.internal => Decision::Vip,
-        None if owner => Decision::Make,
+        None if ownership.owner => Decision::Make,
         // A floating IP would make an internal Service on the same load balancer reachable from outside.
         None => Decision::OwnersOnly,
     }
 }
 
-/// Returns true if the floating IP was created for a Service, by this provider or by upstream.
+/// Returns true if the floating IP was created for a Service, by this provider or by upstream, and is not kept.
 fn is_ours(floating: &FloatingIp) -> bool {
-    floating.description.contains(names::FLOATING_IP_MARK)
+    floating.description.contains(names::FLOATING_IP_MARK) && !floating.description.starts_with(names::KEPT_MARK)
 }
 
 /// Returns the floating IP attached to the port of a load balancer.
@@ -74,7 +77,7 @@ pub(super) fn attached(cloud: &Cloud<'_>, load_balancer: &LoadBalancer) -> Resul
         return Ok(None);
     }
     let found: Vec<FloatingIp> = cloud.list(Kind::Network, "/floatingips", vec![("port_id", port)])?;
-    Ok(found.into_iter().next())
+    Ok(found.into_iter().find(|floating| floating.port_id.as_deref() == Some(port)))
 }
 
 /// Returns true if this load balancer's address is in the status of the Service.
@@ -85,6 +88,11 @@ pub(super) fn serves(cloud: &Cloud<'_>, service: &Service, balancer: &LoadBalanc
         return Ok(!told.is_empty());
     }
     Ok(attached(cloud, balancer)?.is_some_and(|floating| is(&floating.floating_ip_address)))
+}
+
+/// Returns true if the Service has had other addresses than this one.
+pub(super) fn was_elsewhere(service: &Service, address: &str) -> bool {
+    addresses(service).iter().any(|told| *told != address)
 }
 
 /// Returns the addresses in the status of a Service. If the status has a host name, the address is in an annotation.
@@ -119,19 +127,23 @@ pub(super) fn ensure(
         return Ok(vip);
     }
     let attached = attached(cloud, balancer)?;
-    match decide(want, ownership.owner, attached.as_ref()) {
+    match decide(want, ownership, attached.as_ref()) {
         Decision::Vip => Ok(vip),
         Decision::Keep(floating) => Ok(floating.floating_ip_address.clone()),
         Decision::Delete(floating) => remove(cloud, floating).map(|()| vip),
         Decision::Detach(floating) => {
             let what = format!("cannot detach floating IP {}", floating.floating_ip_address);
-            let mut change = kept(cloud, service, floating);
+            let mut change = kept(floating);
             change.insert("port_id".to_owned(), Value::Null);
             update(cloud, floating, &change, what)?;
             Ok(vip)
         }
         Decision::OwnersOnly => Err(CloudError::unavailable(format!(
             "load balancer {} has no floating IP, and only the Service that it was created for can add one",
+            balancer.id
+        ))),
+        Decision::OfOthers => Err(CloudError::unavailable(format!(
+            "an internal Service cannot share load balancer {}: its floating IP is the address of other Services, too",
             balancer.id
         ))),
         Decision::Make => Ok(make(cloud, service, want, balancer)?.unwrap_or(vip)),
@@ -145,16 +157,17 @@ fn make(cloud: &Cloud<'_>, service: &Service, want: &Want, balancer: &LoadBalanc
     if !address.is_empty() {
         let query = vec![("floating_ip_address", address.as_str())];
         let found: Vec<FloatingIp> = cloud.list(Kind::Network, "/floatingips", query)?;
-        if let Some(floating) = found.first() {
+        if let Some(floating) = found.iter().find(|floating| floating.floating_ip_address == *address) {
             if floating.port_id.as_deref().is_some_and(|port| !port.is_empty()) {
                 return Err(CloudError::unavailable(format!(
                     "floating IP {address} (loadBalancerIP) is already in use"
                 )));
             }
-            let what = format!("cannot attach floating IP {address}");
-            update(cloud, floating, &Map::from_iter([("port_id".to_owned(), json!(port))]), what)?;
-            return Ok(Some(address.clone()));
+            return attach(cloud, service, floating, &port).map(Some);
         }
+    } else if let Some(floating) = astray(cloud, service)?.iter().find(|floating| floating.is_in(network_id)) {
+        // The load balancer was deleted without it, or it was detached: the Service does not lose its address.
+        return attach(cloud, service, floating, &port).map(Some);
     }
     let network = if network_id.is_empty() { external_network(cloud, service)? } else { Some(network_id.clone()) };
     let Some(network) = network else {
@@ -184,6 +197,15 @@ fn make(cloud: &Cloud<'_>, service: &Service, want: &Want, balancer: &LoadBalanc
     set("subnet_id", &subnet.id);
     set("floating_ip_address", address);
     create(cloud, &body).map(Some)
+}
+
+/// Attaches an existing floating IP. Unless it already is the address of this Service, somebody has kept it, maybe with another
+/// provider, which does not mark it: it is marked, and so not deleted with the Service that selects it.
+fn attach(cloud: &Cloud<'_>, service: &Service, floating: &FloatingIp, port: &str) -> Result<String> {
+    let mut change = if is_astray(cloud, service, floating) { Map::new() } else { kept(floating) };
+    change.insert("port_id".to_owned(), json!(port));
+    update(cloud, floating, &change, format!("cannot attach floating IP {}", floating.floating_ip_address))?;
+    Ok(floating.floating_ip_address.clone())
 }
 
 /// Tries the matching subnets one after the other until one has a free address.
@@ -261,38 +283,29 @@ fn update(cloud: &Cloud<'_>, floating: &FloatingIp, change: &Map<String, Value>,
     ask.if_revision(floating.revision_number).json(&json!({"floatingip": change}))?.send().map(|_| ())
 }
 
-/// Returns the change that marks a floating IP created for this Service as kept, so that a later Service with this name does not
-/// delete it.
-fn kept(cloud: &Cloud<'_>, service: &Service, floating: &FloatingIp) -> Map<String, Value> {
-    let made = floating.description == names::floating_ip(cloud.cluster, service);
-    let mark = ("description".to_owned(), json!(names::kept_floating_ip(cloud.cluster, service)));
-    made.then_some(mark).into_iter().collect()
+/// Returns the change that marks a floating IP created for a Service as kept, so that it is not deleted with a later Service that
+/// uses it.
+fn kept(floating: &FloatingIp) -> Map<String, Value> {
+    let mark = ("description".to_owned(), json!(names::kept_floating_ip(&floating.description)));
+    is_ours(floating).then_some(mark).into_iter().collect()
 }
 
 fn remove(cloud: &Cloud<'_>, floating: &FloatingIp) -> Result<()> {
     let what = format!("cannot delete floating IP {}", floating.floating_ip_address);
-    match cloud.ask(Method::Delete, Kind::Network, &format!("/floatingips/{}", floating.id), what)?.send() {
-        Ok(_) | Err(CloudError::NotFound(_)) => Ok(()),
-        Err(error) => Err(error),
-    }
+    let ask = cloud.ask(Method::Delete, Kind::Network, &format!("/floatingips/{}", floating.id), what)?;
+    ask.send_for("NeutronError").map(|_| ())
 }
 
-/// Deletes the floating IP of a load balancer that will be deleted, if it was created for it.
-pub(super) fn release(cloud: &Cloud<'_>, load_balancer: &LoadBalancer) -> Result<()> {
+/// Deletes the floating IP of a load balancer that its Service leaves, if it was created for it, or marks it as kept.
+pub(super) fn release(cloud: &Cloud<'_>, load_balancer: &LoadBalancer, keep: bool) -> Result<()> {
     match attached(cloud, load_balancer)?.filter(is_ours) {
+        Some(floating) if keep => {
+            let what = format!("cannot mark floating IP {} as kept", floating.floating_ip_address);
+            update(cloud, &floating, &kept(&floating), what)
+        }
         Some(floating) => remove(cloud, &floating),
         None => Ok(()),
     }
-}
-
-/// Marks the floating IP of a load balancer that will be deleted as kept.
-pub(super) fn keep(cloud: &Cloud<'_>, service: &Service, load_balancer: &LoadBalancer) -> Result<()> {
-    let Some(floating) = attached(cloud, load_balancer)? else { return Ok(()) };
-    let mark = kept(cloud, service, &floating);
-    if mark.is_empty() {
-        return Ok(());
-    }
-    update(cloud, &floating, &mark, format!("cannot mark floating IP {} as kept", floating.floating_ip_address))
 }
 
 /// Deletes floating IPs that were created for this Service and are not attached, because their load balancer was deleted without
@@ -304,6 +317,9 @@ pub(super) fn sweep(cloud: &Cloud<'_>, service: &Service) -> Result<()> {
 /// Returns the floating IPs that were created for this Service, were its address, and are not attached. Others with the same
 /// description may have been kept on purpose by an earlier Service with this name, which upstream does not mark.
 pub(super) fn astray(cloud: &Cloud<'_>, service: &Service) -> Result<Vec<FloatingIp>> {
+    if addresses(service).is_empty() {
+        return Ok(Vec::new());
+    }
     let description = names::floating_ip(cloud.cluster, service);
     let query = vec![("description", description.as_str())];
     let mut found: Vec<FloatingIp> = match cloud.list(Kind::Network, "/floatingips", query) {
@@ -311,13 +327,14 @@ pub(super) fn astray(cloud: &Cloud<'_>, service: &Service) -> Result<Vec<Floatin
         Err(CloudError::Invalid(_)) => Vec::new(),
         other => other?,
     };
-    let told = addresses(service);
-    found.retain(|floating| {
-        floating.description == description
-            && floating.port_id.is_none()
-            && told.contains(&floating.floating_ip_address.as_str())
-    });
+    found.retain(|floating| is_astray(cloud, service, floating));
     Ok(found)
+}
+
+fn is_astray(cloud: &Cloud<'_>, service: &Service, floating: &FloatingIp) -> bool {
+    floating.description == names::floating_ip(cloud.cluster, service)
+        && floating.port_id.as_deref().unwrap_or_default().is_empty()
+        && addresses(service).contains(&floating.floating_ip_address.as_str())
 }
 
 #[cfg(test)]
@@ -332,26 +349,41 @@ mod tests {
         Want { internal, floating: Floating { keep, ..Floating::default() }, ..Want::default() }
     }
 
+    fn owner(owner: bool) -> Ownership {
+        Ownership { owner, ..Ownership::default() }
+    }
+
     #[test]
     fn only_the_owner_creates_a_floating_ip() {
-        assert_eq!(decide(&want(false, false), true, None), Decision::Make);
-        assert_eq!(decide(&want(false, false), false, None), Decision::OwnersOnly);
-        assert_eq!(decide(&want(true, false), true, None), Decision::Vip);
+        assert_eq!(decide(&want(false, false), &owner(true), None), Decision::Make);
+        assert_eq!(decide(&want(false, false), &owner(false), None), Decision::OwnersOnly);
+        assert_eq!(decide(&want(true, false), &owner(true), None), Decision::Vip);
     }
 
     #[test]
     fn an_external_service_keeps_an_attached_floating_ip() {
         let other = floating("mine");
-        assert_eq!(decide(&want(false, false), true, Some(&other)), Decision::Keep(&other));
-        assert_eq!(decide(&want(false, false), false, Some(&other)), Decision::Keep(&other));
+        assert_eq!(decide(&want(false, false), &owner(true), Some(&other)), Decision::Keep(&other));
+        assert_eq!(decide(&want(false, false), &owner(false), Some(&other)), Decision::Keep(&other));
     }
 
     #[test]
     fn an_internal_service_deletes_only_its_own_floating_ip() {
         let ours = floating("Floating IP for Kubernetes external service a/b from cluster c");
         let other = floating("mine");
-        assert_eq!(decide(&want(true, false), true, Some(&ours)), Decision::Delete(&ours));
-        assert_eq!(decide(&want(true, true), true, Some(&ours)), Decision::Detach(&ours));
-        assert_eq!(decide(&want(true, false), true, Some(&other)), Decision::Detach(&other));
+        assert_eq!(decide(&want(true, false), &owner(true), Some(&ours)), Decision::Delete(&ours));
+        assert_eq!(decide(&want(true, true), &owner(true), Some(&ours)), Decision::Detach(&ours));
+        assert_eq!(decide(&want(true, false), &owner(true), Some(&other)), Decision::Detach(&other));
+        let kept = floating(&names::kept_floating_ip(&ours.description));
+        assert_eq!(decide(&want(true, false), &owner(true), Some(&kept)), Decision::Detach(&kept));
+    }
+
+    #[test]
+    fn an_internal_owner_does_not_take_the_address_of_others() {
+        let ours = floating("Floating IP for Kubernetes external service a/b from cluster c");
+        let shared = Ownership { attached: true, services: 2, ..owner(true) };
+        assert_eq!(decide(&want(true, false), &shared, Some(&ours)), Decision::OfOthers);
+        // Another Service cannot use a load balancer without a floating IP, so it does not affect the owner.
+        assert_eq!(decide(&want(true, false), &shared, None), Decision::Vip);
     }
 }

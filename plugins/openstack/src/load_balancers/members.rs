@@ -1,6 +1,6 @@
 //! The nodes behind a load balancer and their addresses.
 
-use std::net::IpAddr;
+use std::{collections::BTreeSet, net::IpAddr};
 
 use skydock_sdk::{
     Lookup,
@@ -91,7 +91,8 @@ pub fn members(port: &PortWant, backends: &[Backend]) -> Vec<MemberWant> {
     let mut members: Vec<MemberWant> = backends.iter().map(member).collect();
     members.sort();
     // Octavia accepts each address only once.
-    members.dedup_by(|one, other| one.address == other.address);
+    let mut seen = BTreeSet::new();
+    members.retain(|member| seen.insert(member.address.clone()));
     members
 }
 
@@ -149,5 +150,19 @@ mod tests {
         assert_eq!(members(&PortWant::default(), &backends), []);
         let port = PortWant { node_port: 30080, ..PortWant::default() };
         assert_eq!(members(&port, &backends).len(), 1);
+    }
+
+    /// A node was replaced by one with the same address.
+    #[test]
+    fn an_address_of_two_nodes_is_one_member() {
+        let backend = |name: &str, address: &str| Backend {
+            name: name.to_owned(),
+            address: address.to_owned(),
+            ..Backend::default()
+        };
+        let backends = [backend("a", "10.0.0.1"), backend("b", "10.0.0.2"), backend("c", "10.0.0.1")];
+        let port = PortWant { node_port: 30080, ..PortWant::default() };
+        let names: Vec<String> = members(&port, &backends).into_iter().map(|member| member.name).collect();
+        assert_eq!(names, ["a", "b"]);
     }
 }

@@ -8,6 +8,9 @@ pub const SERVICE_PREFIX: &str = "kube_service_";
 /// A part of the descriptions of floating IPs that were created for Services.
 pub const FLOATING_IP_MARK: &str = "Floating IP for Kubernetes external service";
 
+/// The prefix of the descriptions of floating IPs that stay when their Service is deleted.
+pub const KEPT_MARK: &str = "Kept: ";
+
 /// Maximum length of a name in OpenStack, in bytes.
 const MOST: usize = 255;
 
@@ -48,8 +51,8 @@ pub fn floating_ip(cluster: &str, service: &Service) -> String {
 /// Returns the description of a floating IP that is kept after its Service is deleted. Upstream still recognizes it as created
 /// for a Service.
 #[must_use]
-pub fn kept_floating_ip(cluster: &str, service: &Service) -> String {
-    cut(format!("Kept: {}", floating_ip(cluster, service)))
+pub fn kept_floating_ip(description: &str) -> String {
+    cut(format!("{KEPT_MARK}{description}"))
 }
 
 /// Returns the name of the security group of a Service.
@@ -77,11 +80,12 @@ pub fn cluster_of<'a>(name: &'a str, service: &Service) -> Option<&'a str> {
     rest.strip_suffix(&format!("_{}_{}", service.namespace, service.name)).filter(|cluster| !cluster.is_empty())
 }
 
-/// Returns the name or tag with another cluster, or unchanged if it does not contain the old one.
+/// Returns the name or tag with another cluster, or unchanged if it does not contain the old one. Names of namespaces and Services
+/// have no underscores, so more than two belong to the name of another cluster that starts with the old one.
 #[must_use]
 pub fn with_cluster(name: &str, old: &str, new: &str) -> String {
     let Some((before, after)) = name.split_once(SERVICE_PREFIX) else { return name.to_owned() };
-    match after.strip_prefix(old).filter(|rest| rest.starts_with('_')) {
+    match after.strip_prefix(old).filter(|rest| rest.starts_with('_') && rest.matches('_').count() <= 2) {
         Some(rest) => cut(format!("{before}{SERVICE_PREFIX}{new}{rest}")),
         None => name.to_owned(),
     }
@@ -118,8 +122,8 @@ mod tests {
 
     #[test]
     fn a_kept_floating_ip_has_a_prefix_in_its_description() {
-        let service = service("shop", "web");
-        assert_eq!(kept_floating_ip("c", &service), format!("Kept: {}", floating_ip("c", &service)));
+        let description = floating_ip("c", &service("shop", "web"));
+        assert_eq!(kept_floating_ip(&description), format!("Kept: {description}"));
     }
 
     #[test]
@@ -131,7 +135,9 @@ mod tests {
         assert_eq!(cluster_of("mine", &service), None);
         let renamed = with_cluster("pool_0_kube_service_old_shop_web", "old", "new");
         assert_eq!(renamed, "pool_0_kube_service_new_shop_web");
-        assert_eq!(with_cluster("kube_service_older_shop_web", "old", "new"), "kube_service_older_shop_web");
+        for other in ["kube_service_older_shop_web", "kube_service_old_eu_shop_web"] {
+            assert_eq!(with_cluster(other, "old", "new"), other);
+        }
         assert_eq!(with_cluster("mine", "old", "new"), "mine");
     }
 }

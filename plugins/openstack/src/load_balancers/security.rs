@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use skydock_sdk::{
     Result,
     http::{self, Method},
-    types::{CloudError, Service},
+    types::Service,
 };
 
 use super::{
@@ -17,7 +17,7 @@ use super::{
     want::{PortWant, Want},
 };
 use crate::{
-    cloud::{Ask, Cloud, Kind, send_all},
+    cloud::{Ask, Cloud, Kind, send_all_for},
     instances::ports_of,
     network::{Port, SecurityGroup, SecurityGroupRule, Subnet},
     octavia::LoadBalancer,
@@ -176,13 +176,14 @@ fn set_rules(cloud: &Cloud<'_>, group: &SecurityGroup, wanted: &[RuleWant]) -> R
 
 /// Sends all requests. Resources that do not exist count as a success.
 fn all_gone(asks: Vec<Ask>) -> Result<()> {
-    for answer in send_all(asks) {
-        match answer {
-            Ok(_) | Err(CloudError::NotFound(_)) => {}
-            Err(error) => return Err(error),
-        }
-    }
-    Ok(())
+    send_all_for(asks, "NeutronError").into_iter().try_for_each(|answer| answer.map(|_| ()))
+}
+
+/// Returns the ports that have this group. A Neutron without this filter returns other ports, too.
+fn ports_with(cloud: &Cloud<'_>, group: &str) -> Result<Vec<Port>> {
+    let mut ports: Vec<Port> = cloud.list(Kind::Network, "/ports", vec![("security_groups", group)])?;
+    ports.retain(|port| port.security_groups.iter().any(|other| other == group));
+    Ok(ports)
 }
 
 /// Adds the group to the members' ports and removes it from others. Upstream keeps it on nodes that are not members.
@@ -194,7 +195,7 @@ fn set_ports(cloud: &Cloud<'_>, group: &str, backends: &[Backend], subnet: &str)
     let servers: Vec<(String, String)> = backends.iter().filter_map(server).collect();
     let ids: Vec<&str> = servers.iter().map(|(id, _)| id.as_str()).collect();
     let ports = ports_of(cloud, &ids)?;
-    let having: Vec<Port> = cloud.list(Kind::Network, "/ports", vec![("security_groups", group)])?;
+    let having = ports_with(cloud, group)?;
     let is_member = |port: &Port| {
         servers.iter().any(|(id, address)| {
             *id == port.device_id
@@ -224,14 +225,20 @@ fn set_groups(cloud: &Cloud<'_>, port: &Port, group: &str, with: bool) -> Result
     ask.if_revision(port.revision_number).json(&json!({"port": {"security_groups": groups}}))
 }
 
+/// Returns true if the Service is known to have no security group. If groups are managed, the cache is not sufficient: another
+/// instance of the provider may have created one since.
+fn has_none(cloud: &Cloud<'_>, service: &Service) -> bool {
+    !cloud.config.load_balancer.manage_security_groups && cloud.host.kept(&none_key(service)).is_some()
+}
+
 /// Returns true if the Service has a security group.
 pub(super) fn exists(cloud: &Cloud<'_>, service: &Service) -> Result<bool> {
-    Ok(cloud.host.kept(&none_key(service)).is_none() && !find(cloud, service)?.is_empty())
+    Ok(!has_none(cloud, service) && !find(cloud, service)?.is_empty())
 }
 
 /// Removes the group from all ports and deletes it.
 pub(super) fn remove(cloud: &Cloud<'_>, service: &Service) -> Result<()> {
-    if cloud.host.kept(&none_key(service)).is_none() {
+    if !has_none(cloud, service) {
         for group in find(cloud, service)? {
             delete(cloud, &group)?;
         }
@@ -241,7 +248,7 @@ pub(super) fn remove(cloud: &Cloud<'_>, service: &Service) -> Result<()> {
 }
 
 fn delete(cloud: &Cloud<'_>, group: &SecurityGroup) -> Result<()> {
-    let having: Vec<Port> = cloud.list(Kind::Network, "/ports", vec![("security_groups", group.id.as_str())])?;
+    let having = ports_with(cloud, &group.id)?;
     all_gone(having.iter().map(|port| set_groups(cloud, port, &group.id, false)).collect::<Result<_>>()?)?;
     // Earlier versions of upstream added a tag to the ports.
     let tagged = having.iter().filter(|port| port.tags.contains(&group.id));

@@ -9,6 +9,10 @@ use crate::{
 };
 
 const BALANCERS: &str = "http://load-balancer/v2.0/lbaas/loadbalancers";
+mod kept;
+mod moves;
+mod repeats;
+
 const NAME: &str = "kube_service_c_shop_web";
 
 fn service(served: bool) -> Service {
@@ -79,10 +83,11 @@ fn a_pending_load_balancer_is_polled_with_growing_pauses() {
 fn a_failed_load_balancer_is_recreated_unless_it_served() {
     let script = Script::new("");
     named(&script, &[balancer("ERROR")]);
+    script.on("GET http://network/v2.0/floatingips", 200, json!({"floatingips": []}));
     script.on(&format!("DELETE {BALANCERS}/lb"), 204, Value::Null);
     // An error, so that retries back off and a creation that fails is not repeated every few seconds.
     assert!(matches!(ensure(&script.cloud(), &service(false), &NoNodes), Err(CloudError::Unavailable(_))));
-    assert_eq!(script.asked()[1], format!("DELETE {BALANCERS}/lb?cascade=true"));
+    assert_eq!(script.asked()[2], format!("DELETE {BALANCERS}/lb?cascade=true"));
     assert_eq!(script.host.annotations.borrow()[annotation::LOAD_BALANCER_ID], None);
     let refused = ensure(&script.cloud(), &service(true), &NoNodes).unwrap_err();
     assert!(matches!(&refused, CloudError::Unavailable(text) if text.contains("failover lb")), "{refused:?}");

@@ -55,15 +55,21 @@ impl Ownership {
         serves: bool,
     ) -> Self {
         let old = old_name(load_balancer, want, service, cluster).filter(|_| serves);
-        let is_own = |tag: &String| {
-            *tag == want.name || old.is_some_and(|old| names::with_cluster(tag, old, cluster) == want.name)
-        };
-        Self {
+        let ownership = Self {
             owner: found_by_name || load_balancer.name == want.name || old.is_some(),
-            attached: load_balancer.tags.iter().any(is_own),
+            attached: false,
             services: load_balancer.tags.iter().filter(|tag| tag.starts_with(names::SERVICE_PREFIX)).count(),
             renamed_from: old.map(str::to_owned),
-        }
+        };
+        let attached = load_balancer.tags.iter().any(|tag| ownership.is_own_tag(tag, want, cluster));
+        Self { attached, ..ownership }
+    }
+
+    /// Returns true if a tag is that of this Service, with the current or the old name of the cluster.
+    #[must_use]
+    pub fn is_own_tag(&self, tag: &str, want: &Want, cluster: &str) -> bool {
+        let old = self.renamed_from.as_deref();
+        tag == want.name || old.is_some_and(|old| names::with_cluster(tag, old, cluster) == want.name)
     }
 
     /// Returns true if the load balancer serves other Services too.

@@ -37,6 +37,7 @@ pub fn update_nodes(cloud: &Cloud<'_>, service: &Service, nodes: &dyn Nodes) -> 
     let ownership = whose(cloud, &load_balancer, &want, service, by_name)?;
     let backends = backends(&targets(nodes, &want), want.family);
     subnet::of_members(cloud, &mut want, &backends, &load_balancer)?;
+    create::forget_made(cloud, &id);
     let digest = create::number("update", &want, &backends);
     if todo::resume(cloud, service, &id, digest)? == Left::Unknown {
         let tree = read(cloud, load_balancer.clone(), &want, &ownership, Depth::Members)?;

@@ -1,7 +1,8 @@
 //! Allowed address pairs, with which a port may send from the Pod CIDR of its node.
 
 use super::{
-    Ask, BTreeMap, Cloud, CloudError, ExtraRoute, IDS, Kind, Method, Port, Result, Value, is_same, json, send_all,
+    Ask, BTreeMap, Cloud, CloudError, ExtraRoute, IDS, Kind, Method, Port, Result, Value, canonical, is_same, json,
+    router, send_all,
 };
 use crate::instances::ports_of;
 
@@ -14,9 +15,10 @@ pub(super) fn set(cloud: &Cloud<'_>, routes: &[ExtraRoute], add: bool) -> Result
     }
     let ports = ports_at(cloud, routes)?;
     let of_route: Vec<Option<&Port>> = routes.iter().map(|route| at(&ports, &route.nexthop)).collect();
+    let staying = if add { Vec::new() } else { staying(cloud, routes)? };
     let mut wanted: BTreeMap<&str, (&Port, Vec<&str>)> = BTreeMap::new();
     for (route, port) in routes.iter().zip(&of_route) {
-        if let Some(port) = port.filter(|port| port.port_security_enabled) {
+        if let Some(port) = port.filter(|port| port.port_security_enabled && !needs(port, route, &staying)) {
             wanted.entry(&port.id).or_insert((port, Vec::new())).1.push(&route.destination);
         }
     }
@@ -49,6 +51,21 @@ pub(super) fn set(cloud: &Cloud<'_>, routes: &[ExtraRoute], add: bool) -> Result
         }
     };
     Ok(routes.iter().zip(&of_route).map(answer).collect())
+}
+
+/// Returns the router's other routes.
+fn staying(cloud: &Cloud<'_>, routes: &[ExtraRoute]) -> Result<Vec<ExtraRoute>> {
+    let mut staying = router(cloud)?.routes;
+    staying.retain(|route| !routes.contains(route));
+    Ok(staying)
+}
+
+/// Returns true if the port needs the address pair of a deleted route for another route: a port can have several addresses, and
+/// the route of a node whose first address changed is replaced by one to the same port.
+fn needs(port: &Port, deleted: &ExtraRoute, staying: &[ExtraRoute]) -> bool {
+    let here = |route: &ExtraRoute| at(std::slice::from_ref(port), &route.nexthop).is_some();
+    let destination = canonical(&deleted.destination);
+    staying.iter().any(|route| canonical(&route.destination) == destination && here(route))
 }
 
 fn at<'a>(ports: &'a [Port], address: &str) -> Option<&'a Port> {
@@ -103,7 +120,8 @@ fn networks(cloud: &Cloud<'_>) -> Result<Vec<String>> {
     if let Some(kept) = cloud.host.kept(&key).and_then(|kept| String::from_utf8(kept).ok()) {
         return Ok(kept.split('\n').map(str::to_owned).collect());
     }
-    let mut networks: Vec<String> = ports_of(cloud, &[router])?.into_iter().map(|port| port.network_id).collect();
+    let interfaces = ports_of(cloud, &[router])?.into_iter().filter(|port| port.device_id == router);
+    let mut networks: Vec<String> = interfaces.map(|port| port.network_id).collect();
     networks.retain(|network| !network.is_empty());
     networks.sort();
     networks.dedup();

@@ -36,6 +36,7 @@ fn neutron(interfaces: &[&str], network: &str, pairs: &[&str]) -> Script {
         .on("GET http://network/v2.0/extensions", 200, json!({"extensions": extensions}))
         .on("GET http://network/v2.0/ports?fixed_ips", 200, json!({"ports": [port]}))
         .on("GET http://network/v2.0/ports?device_id=r", 200, json!({"ports": interfaces}))
+        .on("GET http://network/v2.0/routers/r ", 200, json!({"router": {"routes": []}}))
         .on("PUT http://network/v2.0/ports/p", 200, json!({}))
         .on("PUT http://network/v2.0/routers/r/", 200, json!({}));
     script
@@ -70,6 +71,36 @@ fn address_pairs_are_changed_before_the_route() {
     script.on("PUT http://network/v2.0/ports/p", 503, json!({}));
     assert!(matches!(delete(&script.cloud(), &[there])[..], [Err(CloudError::Unavailable(_))]));
     assert_eq!(changes(&script), ["/ports/p"]);
+}
+
+/// The first address of a node changed, and both are at the same port.
+#[test]
+fn an_address_pair_of_another_route_is_kept() {
+    let port = |fixed: &[&str]| {
+        let fixed: Vec<_> = fixed.iter().map(|address| json!({"subnet_id": "s", "ip_address": address})).collect();
+        json!({"ports": [{"id": "p", "network_id": "net", "fixed_ips": fixed, "allowed_address_pairs": [{"ip_address": CIDR}]}]})
+    };
+    let old = told(&route(CIDR, "10.0.0.5"));
+    let routes = [route(CIDR, "10.0.0.5"), route(CIDR, "10.0.0.6")];
+    let script = neutron(&["net"], "net", &[]);
+    script.on("GET http://network/v2.0/routers/r ", 200, json!({"router": {"routes": body(&routes)}}));
+    script.on("GET http://network/v2.0/ports?fixed_ips", 200, port(&["10.0.0.5", "10.0.0.6"]));
+    assert_eq!(delete(&script.cloud(), std::slice::from_ref(&old)), [Ok(())]);
+    assert_eq!(changes(&script), ["/routers/r/remove_extraroutes"]);
+    // The other route leads to another port.
+    script.on("GET http://network/v2.0/ports?fixed_ips", 200, port(&["10.0.0.5"]));
+    assert_eq!(delete(&script.cloud(), &[old]), [Ok(())]);
+    assert_eq!(changes(&script), ["/ports/p", "/routers/r/remove_extraroutes"]);
+}
+
+/// A Neutron that ignores a filter returns the ports of other routers, too.
+#[test]
+fn networks_of_other_routers_are_not_used() {
+    let script = neutron(&[], "net", &[]);
+    let foreign = json!({"id": "i", "device_id": "other", "network_id": "net"});
+    script.on("GET http://network/v2.0/ports?device_id=r", 200, json!({"ports": [foreign]}));
+    assert!(matches!(create(&script.cloud(), &[new_route()])[..], [Err(CloudError::NotFound(_))]));
+    assert_eq!(changes(&script), [""; 0]);
 }
 
 /// Another cluster of the project may have the same addresses.

@@ -367,6 +367,44 @@ fn a_shared_load_balancer_outlives_its_owner() {
 }
 
 #[test]
+fn a_service_that_changes_leaves_its_shared_load_balancer() {
+    let world = World::new(1);
+    let config = world.config("");
+    let all = nodes(&world, 1);
+    let mut first = named("host", &[]);
+    ensure(&world, &config, &mut first, &all).unwrap();
+    let shared = annotated(&first, annotation::LOAD_BALANCER_ID);
+    let sharing = |port_number: u16| {
+        let mut service = named("guest", &[(annotation::LOAD_BALANCER_ID, &shared)]);
+        service.ports = vec![port(Transport::Tcp, port_number)];
+        service
+    };
+    let left = || {
+        let left = dump(&world, &shared);
+        (left["listeners"].as_array().unwrap().len(), left["loadbalancer"][0]["tags"].clone())
+    };
+    let alone = (1, json!(["kube_service_kubernetes_default_host"]));
+    // The user removes the annotation, and the Service gets its own load balancer.
+    let mut guest = sharing(8080);
+    ensure(&world, &config, &mut guest, &all).unwrap();
+    assert_eq!(left().0, 2);
+    guest.annotations.clear();
+    ensure(&world, &config, &mut guest, &all).unwrap();
+    assert_ne!(annotated(&guest, annotation::LOAD_BALANCER_ID), shared);
+    assert_eq!(left(), alone);
+    delete(&world, &config, &mut guest);
+    // The annotation is removed, and the Service is deleted before anything else happens.
+    let mut guest = sharing(8081);
+    ensure(&world, &config, &mut guest, &all).unwrap();
+    assert_eq!(left().0, 2);
+    guest.annotations.clear();
+    world.host.nodes.replace(all.0.clone());
+    delete(&world, &config, &mut guest);
+    assert_eq!(left(), alone);
+    delete(&world, &config, &mut first);
+}
+
+#[test]
 fn security_groups_follow_the_nodes() {
     let world = World::new(3);
     let config = world.config("[LoadBalancer]\nmanage-security-groups=true");
@@ -429,7 +467,7 @@ fn floating_ips_can_be_kept_selected_and_taken_from_subnets() {
     let cloud = world.cloud(&config);
     let kept = list(&cloud, Kind::Network, "/floatingips", vec![("floating_ip_address", &address)]);
     assert_eq!((kept.len(), &kept[0]["port_id"]), (1, &Value::Null));
-    // The floating IP is selected by its address, and deleted with the Service.
+    // The floating IP is selected by its address, and outlives the Service that selects it.
     let mut chosen = Service { load_balancer_ip: Some(address.clone()), ..named("chosen", &[]) };
     assert_eq!(ensure(&world, &config, &mut chosen, &all).unwrap().ingress[0].ip.as_deref(), Some(address.as_str()));
     let mut taken = Service { load_balancer_ip: Some(address.clone()), ..named("taken", &[]) };
@@ -437,10 +475,10 @@ fn floating_ips_can_be_kept_selected_and_taken_from_subnets() {
     assert!(matches!(&in_use, CloudError::Unavailable(text) if text.contains("in use")), "{in_use:?}");
     delete(&world, &config, &mut taken);
     delete(&world, &config, &mut chosen);
-    assert_eq!(
-        list(&cloud, Kind::Network, "/floatingips", vec![("floating_ip_address", &address)]),
-        Vec::<Value>::new()
-    );
+    let kept = list(&cloud, Kind::Network, "/floatingips", vec![("floating_ip_address", &address)]);
+    assert_eq!((kept.len(), &kept[0]["port_id"]), (1, &Value::Null));
+    let path = format!("/floatingips/{}", kept[0]["id"].as_str().unwrap());
+    cloud.ask(Method::Delete, Kind::Network, &path, "the kept floating IP").unwrap().send().unwrap();
     let mut class = named("classy", &[(annotation::CLASS, "a")]);
     let status = ensure(&world, &config, &mut class, &all).unwrap();
     assert!(status.ingress[0].ip.as_deref().unwrap().starts_with("198.18."));
