@@ -9,6 +9,9 @@ use http::{HeaderMap, Method, header, request::Parts};
 
 use crate::glob::is_action;
 
+/// Maximum number of actions that a request names in one place. Clouds read one; each must be compared with the actions of rules.
+const MAX_NAMED: usize = 16;
+
 /// Why the actions of a request cannot be determined; the end of a sentence.
 pub(crate) type Unclear = &'static str;
 
@@ -29,18 +32,18 @@ pub(crate) fn of_head(head: &Parts) -> Result<Actions, Unclear> {
     form(head.uri.query().unwrap_or_default().as_bytes(), &mut named)?;
     for value in head.headers.get_all("x-amz-target") {
         let value = value.to_str().map_err(|_| "its X-Amz-Target is not text")?;
-        named.push(action(value.rsplit('.').next().unwrap_or_default().as_bytes())?);
+        add(&mut named, value.rsplit('.').next().unwrap_or_default().as_bytes())?;
     }
     // Tencent Cloud and Alibaba Cloud.
     for value in ["x-tc-action", "x-acs-action"].iter().flat_map(|name| head.headers.get_all(*name)) {
-        named.push(action(value.as_bytes())?);
+        add(&mut named, value.as_bytes())?;
     }
     for value in head.headers.get_all("soapaction") {
         let value = value.to_str().map_err(|_| "its SOAPAction is not text")?.trim().trim_matches('"');
         let name = value.rsplit(['/', '#', ':']).next().unwrap_or_default();
         // vSphere sends the version of its API (`urn:vim25/8.0`) here, and names of operations do not start with a digit.
         if !name.is_empty() && !name.starts_with(|first: char| first.is_ascii_digit()) {
-            named.push(action(name.as_bytes())?);
+            add(&mut named, name.as_bytes())?;
         }
     }
     let open = !is_bodiless(&head.method);
@@ -64,7 +67,7 @@ pub(crate) fn of_body(headers: &HeaderMap, body: &[u8]) -> Result<Vec<String>, U
     let mut named = Vec::new();
     let content = content_type(headers)?;
     if let Some(action) = &content.action {
-        named.push(self::action(action.as_bytes())?);
+        add(&mut named, action.as_bytes())?;
     }
     if body.is_empty() {
         return Ok(named);
@@ -86,7 +89,7 @@ pub(crate) fn of_body(headers: &HeaderMap, body: &[u8]) -> Result<Vec<String>, U
         form(body, &mut named)?;
     } else if kind == "text/xml" || kind == "application/xml" || kind.ends_with("+xml") {
         for name in soap::operations(body)? {
-            named.push(action(name.as_bytes())?);
+            add(&mut named, name.as_bytes())?;
         }
     } else {
         return Err("its body is neither a form nor XML nor JSON");
@@ -158,7 +161,7 @@ fn form(text: &[u8], named: &mut Vec<String>) -> Result<(), Unclear> {
     let text = text.strip_prefix(b"\xef\xbb\xbf").unwrap_or(text);
     for pair in text.split(|byte| *byte == b'&') {
         if let Some(value) = of_action(pair) {
-            named.push(action(&decode(value))?);
+            add(named, &decode(value))?;
         }
         // Some servers still accept a semicolon as a separator of pairs; for others it is part of the value.
         if pair.split(|byte| *byte == b';').skip(1).any(|pair| of_action(pair).is_some()) {
@@ -177,11 +180,16 @@ fn of_action(pair: &[u8]) -> Option<&[u8]> {
     is_word.then(|| halves.next().unwrap_or_default())
 }
 
-fn action(name: &[u8]) -> Result<String, Unclear> {
-    match std::str::from_utf8(name) {
-        Ok(name) if !name.is_empty() && name.bytes().all(is_action) => Ok(name.to_owned()),
-        _ => Err("it names an invalid action"),
+/// Adds the name of an action.
+fn add(named: &mut Vec<String>, name: &[u8]) -> Result<(), Unclear> {
+    if named.len() >= MAX_NAMED {
+        return Err("it names too many actions");
     }
+    match std::str::from_utf8(name) {
+        Ok(name) if !name.is_empty() && name.bytes().all(is_action) => named.push(name.to_owned()),
+        _ => return Err("it names an invalid action"),
+    }
+    Ok(())
 }
 
 /// Decodes form encoding; invalid escape sequences are not changed.
@@ -301,6 +309,8 @@ mod tests {
         for (headers, body) in table {
             assert!(named(&head("POST", "/", headers), body).is_err(), "{headers:?} {body}");
         }
+        assert!(named(&head("POST", "/", &[FORM]), &"Action=A&".repeat(MAX_NAMED)).is_ok());
+        assert!(named(&head("POST", "/", &[FORM]), &"Action=A&".repeat(MAX_NAMED + 1)).is_err());
     }
 
     #[test]

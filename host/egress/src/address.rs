@@ -51,7 +51,7 @@ pub struct AddressDenied {
 }
 
 /// Addresses at which clouds hand out identities or secrets without authentication.
-const METADATA: [IpAddr; 15] = [
+const METADATA: [IpAddr; 16] = [
     IpAddr::V4(Ipv4Addr::new(169, 254, 169, 254)), // AWS, Azure, GCP, OpenStack, DigitalOcean, Oracle
     IpAddr::V4(Ipv4Addr::new(169, 254, 169, 252)), // GKE's metadata server on the node
     IpAddr::V4(Ipv4Addr::new(169, 254, 170, 2)),   // AWS ECS task credentials
@@ -66,6 +66,7 @@ const METADATA: [IpAddr; 15] = [
     IpAddr::V6(Ipv6Addr::new(0xfd20, 0xce, 0, 0, 0, 0, 0, 0x254)), // GCP
     IpAddr::V6(Ipv6Addr::new(0xfd00, 0xc1, 0, 0, 0, 0, 0xa9fe, 0xa9fe)), // Oracle
     IpAddr::V6(Ipv6Addr::new(0xfd00, 0x42, 0, 0, 0, 0, 0, 0x42)), // Scaleway
+    IpAddr::V6(Ipv6Addr::new(0xfd00, 0xa9fe, 0xa9fe, 0, 0, 0, 0, 1)), // Akamai (Linode)
     IpAddr::V6(Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0, 0xa9fe, 0xa9fe)), // OpenStack
 ];
 

@@ -27,6 +27,7 @@ pub enum Code {
     HttpResponseIncomplete,
     HttpResponseHeaderSectionSize,
     HttpResponseBodySize,
+    HttpResponseContentCoding,
     HttpResponseTimeout,
     HttpProtocolError,
     InternalError,

@@ -87,8 +87,11 @@ impl fmt::Display for Secret {
     }
 }
 
+/// Minimum length of a part of a secret that is redacted by itself.
+const MIN_PART: usize = 20;
+
 /// Removes all secrets from a text: plain, percent-encoded, in both alphabets of Base64, in hexadecimal, and escaped for JSON,
-/// XML and forms.
+/// XML and forms. In other encodings, long parts without special characters are removed.
 #[must_use]
 pub fn redact(text: &str, secrets: &[Secret]) -> String {
     let mut forms: Vec<&Zeroizing<String>> = secrets.iter().flat_map(Secret::forms).collect();
@@ -117,6 +120,10 @@ fn forms(bytes: &[u8], text: Option<&str>) -> Vec<Zeroizing<String>> {
         forms.push(super::encode::xml(text));
         forms.push(super::encode::form(text));
     }
+    // Whatever the encoding, letters, digits and most punctuation are not changed by those that are used in texts.
+    let is_changed = |byte: &u8| !byte.is_ascii_alphanumeric() && !b"-._~".contains(byte);
+    let parts = bytes.split(is_changed).filter(|part| part.len() >= MIN_PART);
+    forms.extend(parts.map(|part| String::from_utf8_lossy(part).into_owned()));
     forms.sort();
     forms.dedup();
     forms.into_iter().map(Zeroizing::new).collect()

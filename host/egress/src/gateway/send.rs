@@ -8,8 +8,8 @@ use std::{
 
 use bytes::Bytes;
 use http::{
-    HeaderValue, Request, Response, StatusCode,
-    header::{ACCEPT_ENCODING, CONTENT_LENGTH, RETRY_AFTER},
+    HeaderMap, HeaderValue, Request, Response, StatusCode,
+    header::{ACCEPT_ENCODING, CONTENT_ENCODING, CONTENT_LENGTH, IF_RANGE, RANGE, RETRY_AFTER},
     request::Parts,
 };
 use http_body::Body;
@@ -138,8 +138,10 @@ impl Admitted {
         let length = headers::content_length(&head.headers);
         rewrite(&mut head, &content, length);
         if grant.credential.is_some() {
-            // Secrets cannot be found in a compressed body.
-            head.headers.remove(ACCEPT_ENCODING);
+            // Secrets cannot be found in a compressed body or in a part of a body.
+            head.headers.insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
+            head.headers.remove(RANGE);
+            head.headers.remove(IF_RANGE);
         }
         let sign = Sign { grant, authentication: &self.authentication, target: &self.target };
         let mut content = Some(content);
@@ -161,6 +163,9 @@ impl Admitted {
                 Signed::Send(prepared, used) => (prepared, used),
                 Signed::Answer(answer) => return Ok((Answer::Own(answer), bounds, permits, Veil::default())),
             };
+            let veil = grant.credential.as_ref().map_or_else(Veil::default, |credential| {
+                Veil::new(credential.secrets(), &head.headers, &prepared.headers)
+            });
             let keep = used.is_some() && held.is_none() && refused == 0;
             let progress = Progress::new(self.meter.sent.clone(), keep.then(|| self.shared.held.clone()));
             let upload = match content.take() {
@@ -196,13 +201,14 @@ impl Admitted {
                 refused += 1;
                 continue;
             }
-            let mut veil = Veil::default();
             if let Some(credential) = &grant.credential {
                 if let Some(used) = used.filter(|_| answer.status.is_success()) {
                     credential.accepted(used, self.kind(&head));
                 }
                 credential.mask(&mut answer);
-                veil = Veil::new(credential.secrets());
+                if is_encoded(&answer.headers) && !body.is_end_stream() {
+                    return Err(encoded());
+                }
             }
             return Ok((Answer::Network(Response::from_parts(answer, body)), bounds, permits, veil));
         }
@@ -284,7 +290,7 @@ impl Admitted {
     /// only.
     fn kind(&self, head: &Parts) -> u64 {
         let mut hasher = DefaultHasher::new();
-        (&self.target, &head.method, head.uri.path(), &self.actions.named).hash(&mut hasher);
+        (&self.target, &head.method, head.uri.path(), head.uri.query(), &self.actions.named).hash(&mut hasher);
         hasher.finish()
     }
 
@@ -332,6 +338,16 @@ fn times(grant: &Grant, options: Options) -> Times {
         first_byte: least(grant.limits.first_byte, options.first_byte),
         between: least(grant.limits.between_bytes, options.between_bytes),
     }
+}
+
+fn is_encoded(headers: &HeaderMap) -> bool {
+    headers.get_all(CONTENT_ENCODING).iter().any(|coding| !coding.as_bytes().eq_ignore_ascii_case(b"identity"))
+}
+
+fn encoded() -> Refusal {
+    let sentence = "the answer is compressed, so secrets of the credential cannot be masked in it: configure the server or its \
+                    proxy to respect `Accept-Encoding: identity`";
+    Refusal::new(Code::HttpResponseContentCoding, Cause::Response, sentence)
 }
 
 fn nothing_left() -> Refusal {

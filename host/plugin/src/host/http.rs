@@ -146,6 +146,7 @@ fn error(refusal: &Refusal) -> Error {
         Code::HttpResponseIncomplete => Error::HttpResponseIncomplete,
         Code::HttpResponseHeaderSectionSize => Error::HttpResponseHeaderSectionSize(None),
         Code::HttpResponseBodySize => Error::HttpResponseBodySize(None),
+        Code::HttpResponseContentCoding => Error::HttpResponseContentCoding(None),
         Code::HttpResponseTimeout => Error::HttpResponseTimeout,
         Code::HttpProtocolError => Error::HttpProtocolError,
         // The text is only logged.

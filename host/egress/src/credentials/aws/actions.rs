@@ -2,7 +2,10 @@
 
 use http::request::Parts;
 
-use crate::credentials::{encode::form_pairs, failure::Failure};
+use crate::{
+    actions::{of_body, of_head},
+    credentials::failure::Failure,
+};
 
 /// Services that only hand out credentials.
 const SERVICES: [&str; 12] = [
@@ -87,25 +90,15 @@ pub(crate) fn is_secret_service(service: &str) -> bool {
 /// Denies actions that return a secret, wherever the request names its action: in the query, in a form, in `X-Amz-Target`, or in
 /// the path.
 pub(crate) fn check(head: &Parts, body: &[u8]) -> Result<(), Failure> {
-    let text = String::from_utf8_lossy(body);
-    let mut actions: Vec<String> = [head.uri.query().unwrap_or_default(), &text]
-        .into_iter()
-        .flat_map(form_pairs)
-        .filter(|(name, _)| matches!(name.trim().to_ascii_lowercase().as_str(), "action" | "operation"))
-        .map(|(_, value)| value)
-        .collect();
+    let unclear = |why| Failure::malformed(format!("the action of the request is not clear: {why}"));
+    let mut actions = of_head(head).map_err(unclear)?.named;
+    actions.extend(of_body(&head.headers, body).map_err(unclear)?);
     if actions.len() > 1 {
         return Err(Failure::malformed("the request names more than one action"));
     }
-    for target in head.headers.get_all("x-amz-target") {
-        let target = String::from_utf8_lossy(target.as_bytes()).into_owned();
-        actions.extend(target.rsplit(['.', '/', '#']).next().map(str::to_owned));
-    }
     actions.extend(super::super::minting::path_segments(head.uri.path()).into_iter().flatten());
-    let named = actions.iter().find_map(|action| {
-        let action = action.trim();
-        ACTIONS.iter().find(|secret| secret.eq_ignore_ascii_case(action))
-    });
+    let named =
+        actions.iter().find_map(|action| ACTIONS.iter().find(|secret| secret.eq_ignore_ascii_case(action.trim())));
     match named {
         Some(action) => Err(Failure::minting(format!(
             "{action} returns a secret or creates an identity, which is not allowed with the host's keys"
@@ -137,8 +130,7 @@ mod tests {
             ("https://iam.amazonaws.com/", None, "Action=CreateAccessKey&Version=2010-05-08"),
             ("https://iam.amazonaws.com/", None, "Version=2010-05-08&Action=createaccesskey"),
             ("https://iam.amazonaws.com/", None, "%41ction=Create%41ccess%4Bey"),
-            ("https://iam.amazonaws.com/", None, "ACTION=+CreateAccessKey+"),
-            ("https://iam.amazonaws.com/", None, "x=1;Action=CreateAccessKey"),
+            ("https://iam.amazonaws.com/", None, "ACTION=CreateAccessKey"),
             ("https://iam.amazonaws.com/?Action=CreateLoginProfile", None, ""),
             ("https://iam.amazonaws.com/?%61ction=CreateLoginProfile", None, ""),
             ("https://ec2.eu-west-1.amazonaws.com/", None, "Action=CreateKeyPair"),
@@ -153,11 +145,29 @@ mod tests {
     }
 
     #[test]
-    fn a_request_with_two_actions_is_malformed() {
+    fn a_request_without_one_clear_action_is_malformed() {
         let malformed = Some(CredentialErrorKind::Malformed);
         let uri = "https://ec2.eu-west-1.amazonaws.com/";
+        assert_eq!(kind(uri, None, "ACTION=+CreateAccessKey+"), malformed);
+        assert_eq!(kind(uri, None, "x=1;Action=CreateAccessKey"), malformed);
+        assert_eq!(kind(uri, Some("AmazonEC2.DescribeInstances"), "Action=CreateKeyPair"), malformed);
         assert_eq!(kind(uri, None, "Action=DescribeInstances&Action=CreateKeyPair"), malformed);
         assert_eq!(kind(&format!("{uri}?Action=DescribeInstances"), None, "action=CreateKeyPair"), malformed);
+    }
+
+    #[test]
+    fn a_body_that_servers_could_decode_is_malformed() {
+        // "Action=CreateAccessKey" in EBCDIC.
+        let ebcdic = b"\xc1\x83\xa3\x89\x96\x95\x7e\xc3\x99\x85\x81\xa3\x85\xc1\x83\x83\x85\xa2\xa2\xd2\x85\xa8";
+        for (name, value) in [
+            ("content-type", "application/x-www-form-urlencoded; charset=ibm037"),
+            ("content-encoding", "gzip"),
+            ("content-type", "multipart/form-data; boundary=x"),
+        ] {
+            let request = Request::post("https://iam.amazonaws.com/").header(name, value).body(()).unwrap();
+            let failure = check(&request.into_parts().0, ebcdic).unwrap_err();
+            assert_eq!(failure.kind, CredentialErrorKind::Malformed, "{name}: {value}");
+        }
     }
 
     #[test]

@@ -16,8 +16,9 @@ const UNACCEPTED: usize = 10;
 /// when a request of this kind is accepted.
 const EACH: usize = 2;
 
-/// Like [`EACH`], for all kinds of requests together.
-const ACCEPTED: usize = 64;
+/// Like [`EACH`], for all kinds of requests together. It never restarts, because a plugin chooses what it requests: requests that
+/// are accepted and rejected in turn would cause renewals without end.
+const ACCEPTED: usize = 32;
 
 /// Minimum time between renewals. Keystone rejects tokens that it issues in the same second as a change of the password, so an
 /// earlier renewal would be useless.
@@ -27,8 +28,9 @@ const APART: Duration = Duration::from_secs(1);
 #[derive(Default)]
 pub(crate) struct Refusals {
     unaccepted: Vec<Instant>,
-    /// With the kind of the rejected request.
-    accepted: Vec<(Instant, u64)>,
+    accepted: Vec<Instant>,
+    /// The accepted ones that count for a kind of request.
+    by_kind: Vec<(Instant, u64)>,
 }
 
 /// The decision about a rejected value.
@@ -45,7 +47,7 @@ pub(crate) enum Verdict {
 impl Refusals {
     /// Restarts the count for a kind of request that was accepted with the current value: its earlier values had been revoked.
     pub(crate) fn forgive(&mut self, kind: u64) {
-        self.accepted.retain(|(_, other)| *other != kind);
+        self.by_kind.retain(|(_, other)| *other != kind);
     }
 
     /// Decides what to do after a value was rejected for this kind of request. A value that was `accepted` earlier may have been
@@ -53,9 +55,10 @@ impl Refusals {
     pub(crate) fn judge(&mut self, now: Instant, kind: u64, accepted: bool) -> Verdict {
         let since = |at: Instant| now.saturating_duration_since(at);
         self.unaccepted.retain(|at| since(*at) < WINDOW);
-        self.accepted.retain(|(at, _)| since(*at) < WINDOW);
+        self.accepted.retain(|at| since(*at) < WINDOW);
+        self.by_kind.retain(|(at, _)| since(*at) < WINDOW);
         let spent = if accepted {
-            let alike = self.accepted.iter().filter(|(_, other)| *other == kind).count();
+            let alike = self.by_kind.iter().filter(|(_, other)| *other == kind).count();
             alike >= EACH || self.accepted.len() >= ACCEPTED
         } else {
             self.unaccepted.len() >= UNACCEPTED
@@ -63,12 +66,13 @@ impl Refusals {
         if spent {
             return Verdict::TooSoon;
         }
-        let last = self.unaccepted.last().max(self.accepted.last().map(|(at, _)| at)).copied();
+        let last = self.unaccepted.last().max(self.accepted.last()).copied();
         if let Some(at) = last.filter(|at| since(*at) < APART) {
             return Verdict::Later(at.checked_add(APART).unwrap_or(now));
         }
         if accepted {
-            self.accepted.push((now, kind));
+            self.accepted.push(now);
+            self.by_kind.push((now, kind));
         } else {
             self.unaccepted.push(now);
         }
@@ -99,10 +103,20 @@ mod tests {
             assert_eq!(judge(kind, true), Verdict::Renew, "{kind}");
         }
         assert_eq!(judge(1000, true), Verdict::TooSoon);
-        refusals.forgive(1);
-        assert_eq!(refusals.judge(now, 1, true), Verdict::Renew, "others were revoked before");
         now += WINDOW;
         assert_eq!(refusals.judge(now, 1, true), Verdict::Renew);
         assert_eq!(refusals.judge(now, 2, false), Verdict::Later(now + APART));
+    }
+
+    #[test]
+    fn an_accepted_request_restarts_the_count_of_its_kind_only() {
+        let (mut refusals, mut now) = (Refusals::default(), Instant::now());
+        for renewals in 0..ACCEPTED {
+            now += APART;
+            assert_eq!(refusals.judge(now, 1, true), Verdict::Renew, "{renewals} earlier values had been revoked");
+            refusals.forgive(1);
+        }
+        now += APART;
+        assert_eq!(refusals.judge(now, 1, true), Verdict::TooSoon);
     }
 }
