@@ -23,78 +23,77 @@ use anyhow::Result;
 use clap::{Parser, Subcommand};
 use owo_colors::Style;
 
-/// Every chore of the repository, in one place.
+/// Development tasks: tests, builds of plugins, generated documents, benchmarks.
 #[derive(Parser)]
 #[command(name = "cargo xtask", bin_name = "cargo xtask", disable_help_subcommand = true)]
 enum Chore {
-    /// Shows Skydock at work: a cluster, a plugin, and what goes right when things go wrong.
+    /// Run the demo: a cluster, a provider, and how Skydock handles failures.
     Demo {
-        /// Tell it to a machine: one JSON object a line, figures last.
+        /// Print JSON, one object per line; the last one has the figures.
         #[arg(long)]
         json: bool,
-        /// Leave the cluster running at the end, and say how to reach it.
+        /// Keep the cluster running at the end, and print how to reach it.
         #[arg(long)]
         keep: bool,
     },
-    /// Runs everything that has to hold, and stops at the first thing that does not.
+    /// Run all checks and tests in steps, and stop at the first step that fails. Takes about 33 minutes on two cores, the first time 50 to 55.
     Test {
-        /// Leave out what needs a real control plane, a cloud or a network.
+        /// Omit the steps that need real Kubernetes, a cloud or a network, and the examples in documentation. Takes 5 to 6 minutes once everything is built.
         #[arg(long)]
         quick: bool,
-        /// Run this step alone, such as `tests`; a wrong name is answered with all there are.
+        /// Run a single step, for example `tests`. The error for an unknown name lists all steps.
         #[arg(long, value_name = "STEP", conflicts_with = "quick")]
         only: Option<String>,
-        /// Show the output of every step, not only of one that failed.
+        /// Print the output of every step. By default, only that of a failed step is printed.
         #[arg(long, short)]
         verbose: bool,
     },
-    /// Builds the plugins and the fixtures of the tests into `target/plugins`.
+    /// Build the providers and the plugins that tests use into `target/plugins`.
     Guests,
-    /// Shows which test holds which statement of upstream's behavior and which promise of the documents, and writes
-    /// docs/parity.md and docs/promises.md.
+    /// Check that tests verify every statement about upstream's behavior and every promise of the documentation, and write docs/parity.md
+    /// and docs/promises.md.
     Parity {
-        /// Write nothing; fail if a page is not up to date.
+        /// Write nothing, and fail if a page is outdated.
         #[arg(long)]
         check: bool,
     },
-    /// Lists the texts of all messages in docs/messages.txt, and rejects words that the glossary of docs/style.md retires.
+    /// Write the texts of all messages to docs/messages.txt, and reject words that docs/style.md retires.
     Tidy {
-        /// Write nothing; fail if the list is not up to date.
+        /// Write nothing, and fail if the list is outdated.
         #[arg(long)]
         check: bool,
     },
-    /// Changes the rules in small ways, one at a time, and fails if no test notices; writes docs/mutants.md. Takes hours, and goes on
-    /// where it was ended.
+    /// Run mutation tests: change the modules with rules in small ways, one at a time, and fail if no test notices. Writes docs/mutants.md.
+    /// Takes hours; an interrupted run continues where it stopped.
     Mutants(mutants::Selection),
-    /// Measures; `cargo xtask bench controllers --help` says what can be chosen.
+    /// Run a benchmark. Each has options of its own: `cargo xtask bench controllers --help`.
     #[command(subcommand)]
     Bench(Bench),
-    /// Checks the dependencies: licenses, banned crates, sources, known holes.
+    /// Check the dependencies: licenses, banned crates, sources, security advisories.
     Audit,
 }
 
-/// What is measured.
+/// Run a benchmark.
 #[derive(Subcommand)]
 enum Bench {
-    /// The controllers, beside Kubernetes' own framework on the same control plane; some 30 minutes, 2 with `--quick`.
+    /// Compare Skydock's controllers with Kubernetes' framework. Takes 40 minutes, 2 with `--quick`.
     #[command(disable_help_flag = true)]
     Controllers {
-        /// Arguments of the benchmark.
+        /// Options of the benchmark; `--help` lists them.
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         arguments: Vec<OsString>,
     },
-    /// Skydock with its plugins, beside the official cloud controller managers of OpenStack and AWS on the same clouds; some 45 minutes, 12
-    /// with `--quick`.
+    /// Compare Skydock with the official cloud-controller-managers of OpenStack and AWS. Takes 45 minutes, 12 with `--quick`.
     #[command(disable_help_flag = true)]
     Clouds {
-        /// Arguments of the benchmark.
+        /// Options of the benchmark; `--help` lists them.
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         arguments: Vec<OsString>,
     },
-    /// Skydock with ten times the nodes, and ten times the services; some 30 minutes, 5 with `--quick`.
+    /// Measure Skydock with ten times the nodes and Services. Takes 30 minutes, 5 with `--quick`.
     #[command(disable_help_flag = true)]
     Scale {
-        /// Arguments of the benchmark.
+        /// Options of the benchmark; `--help` lists them.
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         arguments: Vec<OsString>,
     },

@@ -157,7 +157,10 @@ fn alerts_cover_the_reasons_of_denied_requests() {
     let denied = format!("reason!~\"{}\"", left_out.join("|"));
     assert!(alerts()["SkydockEgressDenied"].contains(&denied));
     assert!(alerts()["SkydockCredentialMissing"].contains("reason=\"credential\""));
-    assert!(alerts()["SkydockCloudLeftAlone"].contains("skydock_egress_hosts_left_alone"), "what opens a breaker");
+    assert!(
+        alerts()["SkydockCloudUnreachable"].contains("skydock_egress_circuit_breakers_open"),
+        "what opens a breaker"
+    );
 }
 
 // Holds: OPS-137

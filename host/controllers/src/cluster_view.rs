@@ -60,8 +60,10 @@ pub(crate) fn count_changes(nodes: &Informer<NodeKind>, services: &Informer<Serv
 }
 
 impl ClusterView {
+    /// Returns true for Services that want a load balancer of this provider, and those whose load balancer it still has to delete.
+    /// The finalizer alone proves nothing: implementations of other classes use the same one.
     fn serves(&self, entry: &Entry<ServiceKind>) -> bool {
-        plan::wants_load_balancer(&entry.object, &self.classes) || plan::has_finalizer(&entry.object)
+        plan::wants_load_balancer(&entry.object, &self.classes) || plan::needs_cleanup(&entry.object, &self.classes)
     }
 }
 
@@ -181,6 +183,10 @@ mod tests {
         ));
         view.services.apply(with(&service("plain"), &json!({"spec": {"type": "ClusterIP"}})));
         view.services.apply(with(&service("classy"), &json!({"spec": {"loadBalancerClass": "x"}})));
+        view.services.apply(with(
+            &service("foreign"),
+            &json!({"metadata": {"finalizers": [FINALIZER]}, "spec": {"loadBalancerClass": "x"}}),
+        ));
         assert!(view.services().is_empty(), "some would look like all");
         assert_eq!(view.revision(), None);
         view.services.complete();
@@ -196,7 +202,8 @@ mod tests {
         let names: Vec<_> = view.services().iter().map(|service| service.name.clone()).collect();
         assert_eq!(names, ["leaving", "wanting"]);
         let one = |name: &str| view.service("ns", name).is_some();
-        assert_eq!(["leaving", "wanting", "plain", "classy", "none"].map(one), [true, true, false, false, false]);
+        let hidden = ["plain", "classy", "foreign", "none"];
+        assert_eq!((["leaving", "wanting"].map(one), hidden.map(one)), ([true; 2], [false; 4]));
         assert_eq!((view.node("n1").is_some(), view.node("n2").is_some()), (true, false));
         let whole: Value =
             serde_json::from_str(&view.object_json(ObjectKind::Service, "ns", "wanting").unwrap()).unwrap();

@@ -5,44 +5,45 @@ use std::{net::SocketAddr, path::PathBuf};
 use clap::Parser;
 use skydock::cli::{parse_verbosity, plugin_limits};
 
-/// Develop a plugin: an embedded control plane, simulated kubelets, the manager and the plugin in one process.
+/// Run a plugin in a development cluster: an API server, simulated nodes and Skydock, all in this process.
 ///
-/// The plugin and its configuration are watched, and swapped in when they change.
+/// When the file of the plugin or its configuration changes, Skydock loads it into the running cluster. If that fails, the previous plugin
+/// stays in service. Use the cluster with `kubectl --kubeconfig .skydock/kubeconfig`. Ctrl-C ends it.
 #[derive(Debug, Parser)]
 #[command(name = "skydock-dev", bin_name = "skydock dev", version, max_term_width = 120)]
 pub(crate) struct DevArgs {
-    /// The plugin: a WebAssembly component, watched for changes.
+    /// File of the plugin, a WebAssembly component. Takes precedence over the file in --config.
     #[arg(long, value_name = "FILE", required_unless_present = "config")]
     pub(crate) plugin: Option<PathBuf>,
-    /// Configuration of Skydock, with what the plugin may reach.
+    /// Configuration file of Skydock: the plugin, its limits, and the egress rules and credentials for its cloud.
     #[arg(long, value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
-    /// Let the plugin change the cloud that the configuration opens to it, and not only ask it.
+    /// Allow requests that change the cloud. By default, only reads are sent, whatever the egress rules of --config allow.
     #[arg(long)]
     pub(crate) allow_cloud_writes: bool,
-    /// Configuration of the provider, watched for changes.
+    /// Configuration file of the provider, passed to the plugin, for example cloud.conf. Takes precedence over --config.
     #[arg(long, value_name = "FILE")]
     pub(crate) cloud_config: Option<PathBuf>,
-    /// What the plugin may use at most.
+    /// Resource limit of the plugin, for example memory=256Mi. May be repeated; --help lists all.
     #[arg(long = "plugin-limit", value_name = "KEY=VALUE", value_parser = plugin_limits::parse,
           long_help = plugin_limits::help())]
     pub(crate) plugin_limits: Vec<plugin_limits::PluginLimit>,
-    /// Have the plugin make routes to the Pods of the nodes.
+    /// Run the route controller, which has the plugin create routes to the Pods of each node.
     #[arg(long)]
     pub(crate) routes: bool,
-    /// How many simulated kubelets to start: node-1, node-2, …
+    /// Number of simulated nodes: node-1, node-2, …
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u16).range(..=1000))]
     pub(crate) nodes: u16,
-    /// Where the embedded API server listens, on loopback; port 0 takes any.
+    /// Loopback address and port of the API server. With port 0, the system chooses a free port.
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:0")]
     pub(crate) listen: SocketAddr,
-    /// Where to write the kubeconfig of the embedded control plane. A file that `skydock dev` has not written is left alone.
+    /// File to which the kubeconfig of the development cluster is written. An existing file is only replaced if `skydock dev` wrote it.
     #[arg(long, value_name = "FILE", default_value = ".skydock/kubeconfig")]
     pub(crate) write_kubeconfig: PathBuf,
-    /// Keep the cluster's objects in this file, so that they survive a restart.
+    /// File for the cluster's objects, so that they survive a restart. By default, they are lost.
     #[arg(long, value_name = "FILE")]
     pub(crate) state: Option<PathBuf>,
-    /// Verbosity of the log: 4 shows decisions, 6 all.
+    /// Log verbosity: 4 logs decisions and requests, 6 everything.
     #[arg(short, long, value_name = "LEVEL", value_parser = parse_verbosity, default_value_t = 0)]
     pub(crate) v: u8,
 }

@@ -118,10 +118,11 @@ impl Default for Options {
 pub enum StartError {
     /// The address is not a loopback address: other machines must not reach the plane.
     #[error(
-        "cannot listen on {0}: the control plane has no authentication, so that only loopback addresses are allowed"
+        "the embedded control plane cannot listen on {0}: other machines could reach it; use a loopback address, for \
+         example 127.0.0.1:{port}", port = .0.port()
     )]
     NotLoopback(SocketAddr),
-    /// The port is in use, or not permitted.
+    /// The port is in use, or not allowed.
     #[error("cannot listen on {address}")]
     Listen {
         /// The address.

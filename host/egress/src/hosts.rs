@@ -148,7 +148,7 @@ impl Host {
     /// [`Code::ConnectionRefused`] if it is open.
     pub(crate) fn look(&self) -> Result<(), Refusal> {
         match lock(&self.breaker).look(Instant::now()) {
-            Pass::Wait(wait) => Err(left_alone(wait)),
+            Pass::Wait(wait) => Err(not_contacted(wait)),
             Pass::Free | Pass::Probe => Ok(()),
         }
     }
@@ -161,7 +161,7 @@ impl Host {
     pub(crate) fn enter(self: &Arc<Self>, patience: Duration) -> Result<Passed, Refusal> {
         let now = Instant::now();
         match lock(&self.breaker).enter(now) {
-            Pass::Wait(wait) => Err(left_alone(wait)),
+            Pass::Wait(wait) => Err(not_contacted(wait)),
             pass => Ok(Passed { host: self.clone(), pass, outcome: Outcome::Unknown, entered: now, patience }),
         }
     }
@@ -227,7 +227,7 @@ impl Drop for Passed {
     }
 }
 
-fn left_alone(wait: Duration) -> Refusal {
+fn not_contacted(wait: Duration) -> Refusal {
     let sentence =
         format!("the host repeatedly did not answer and is not contacted for another {} s", wait.as_secs() + 1);
     Refusal::new(Code::ConnectionRefused, Cause::Breaker, sentence)

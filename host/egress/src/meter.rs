@@ -61,7 +61,7 @@ impl Drop for Meter {
         let end = End { method: &self.method, status: self.status, took, sent, received: self.received };
         self.metrics.ended(&self.plugin, &self.rule, &end);
         self.metrics.in_flight(&self.plugin, &self.rule, -1);
-        self.metrics.left_alone(&self.plugin, self.hosts.open());
+        self.metrics.breakers_open(&self.plugin, self.hosts.open());
         tracing::debug!(
             target: "egress",
             plugin = %self.plugin,

@@ -55,7 +55,7 @@ pub struct EgressMetrics {
     received: Family<Rule, Counter>,
     denials: Family<Denial, Counter>,
     throttled: Family<Rule, Counter>,
-    left_alone: Family<Plugin, Gauge>,
+    breakers_open: Family<Plugin, Gauge>,
     expirations: Family<File, Gauge>,
 }
 
@@ -70,7 +70,7 @@ impl Default for EgressMetrics {
             received: Family::default(),
             denials: Family::default(),
             throttled: Family::default(),
-            left_alone: Family::default(),
+            breakers_open: Family::default(),
             expirations: Family::default(),
         }
     }
@@ -103,9 +103,9 @@ impl EgressMetrics {
             all.throttled.clone(),
         );
         registry.register(
-            "hosts_left_alone",
-            "Hosts that repeatedly did not answer and are not contacted for a while",
-            all.left_alone.clone(),
+            "circuit_breakers_open",
+            "Open circuit breakers: hosts that repeatedly did not answer and are not contacted for a while",
+            all.breakers_open.clone(),
         );
         registry.register(
             "client_certificate_expiration_timestamp_seconds",
@@ -124,9 +124,9 @@ impl EgressMetrics {
         self.throttled.get_or_create(&Rule { plugin: plugin.clone(), rule: rule.clone() }).inc();
     }
 
-    pub(crate) fn left_alone(&self, plugin: &Arc<str>, hosts: usize) {
+    pub(crate) fn breakers_open(&self, plugin: &Arc<str>, hosts: usize) {
         let hosts = i64::try_from(hosts).unwrap_or(i64::MAX);
-        self.left_alone.get_or_create(&Plugin { plugin: plugin.clone() }).set(hosts);
+        self.breakers_open.get_or_create(&Plugin { plugin: plugin.clone() }).set(hosts);
     }
 
     /// Records the expiry of a client certificate, in seconds since 1970.

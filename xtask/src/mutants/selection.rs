@@ -9,16 +9,16 @@ use super::Mutated;
 use super::mutant::Mutant;
 use super::scope::Module;
 
-/// What is asked for.
+/// Options of `cargo xtask mutants`.
 #[derive(Debug, Default, Args)]
 pub(crate) struct Selection {
-    /// Only this module, such as `node::plan`, or all of a package, such as `skydock-egress`; may be given several times.
+    /// Run only the mutants of this module, for example `node::plan`, or package, for example `skydock-egress`. May be repeated.
     #[arg(long, value_name = "MODULE")]
     module: Vec<String>,
-    /// Only every n-th mutant, beginning with the k-th, such as `2/8`.
+    /// Run only every N-th mutant, starting with the K-th, for example `2/8`.
     #[arg(long, value_name = "K/N")]
     shard: Option<Shard>,
-    /// Run also what is finished.
+    /// Also run mutants that already have a valid result.
     #[arg(long)]
     pub(super) again: bool,
 }
@@ -38,7 +38,7 @@ impl FromStr for Shard {
         parts
             .filter(|(k, n)| (1..=*n).contains(k))
             .map(|(k, n)| Self { k, n })
-            .ok_or_else(|| "expected K/N, such as 2/8".to_owned())
+            .ok_or_else(|| "expected K/N, for example 2/8".to_owned())
     }
 }
 

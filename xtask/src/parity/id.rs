@@ -1,4 +1,4 @@
-//! IDs of statements and promises: `N-10` and `SEC-03` in documents and above tests, `n10` at the beginning of a test's name.
+//! IDs of statements and promises: `N-10` and `SEC-03` in documents and in lines above tests.
 
 use std::fmt;
 
@@ -54,16 +54,9 @@ impl Id {
         let number = Some(digits).filter(|digits| digits.len() >= 2)?.parse().ok()?;
         Some(Self { part: part.to_owned(), number, suffix })
     }
-
-    /// Parses an ID in the name of a test, for example `n07` or `n07a`.
-    fn of_part(part: &str) -> Option<Self> {
-        let (letter, rest) = part.split_at_checked(1)?;
-        Some(letter).filter(|letter| letter.bytes().all(|byte| byte.is_ascii_lowercase()))?;
-        Self::of(&letter.to_uppercase(), rest)
-    }
 }
 
-/// Returns true if this text, for example `02`, completes a valid process ID after `p` or `P-`. These IDs are listed elsewhere.
+/// Returns true if this text, for example `02`, completes a valid process ID after `P-`. These IDs are listed elsewhere.
 fn is_of_process(rest: &str) -> bool {
     Id::of("C", rest).is_some() // any known prefix
 }
@@ -74,39 +67,9 @@ pub(crate) fn listed(text: &str) -> Vec<Result<Id, NoId>> {
     ids.map(|id| Id::try_from(id.to_owned())).collect()
 }
 
-/// Returns the IDs with which the name of a test begins. Process IDs (`p02`) are ignored.
-pub(crate) fn leading(name: &str) -> Vec<Id> {
-    let is_process = |part: &str| part.strip_prefix('p').is_some_and(is_of_process);
-    let parts = name.split('_').take_while(|part| is_process(part) || Id::of_part(part).is_some());
-    parts.filter_map(Id::of_part).collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn ids(name: &str) -> Vec<String> {
-        leading(name).iter().map(ToString::to_string).collect()
-    }
-
-    #[test]
-    fn only_leading_parts_of_a_name_are_ids() {
-        for (name, expected) in [
-            ("n10_n13_an_id_is_kept", &["N-10", "N-13"][..]),
-            ("l08a_it_is_so", &["L-08a"]),
-            ("p02_c01_a_name", &["C-01"]),
-            ("c01_p02b_s14_a_name", &["C-01", "S-14"]),
-            ("n10", &["N-10"]),
-            ("a_test_of_n10", &[]),
-            ("n1_n100_x10_n10ab_N10", &[]),
-            ("n100", &["N-100"]),
-            ("n10_and_n11", &["N-10"]),
-            ("sec01_a_promise", &[]),
-            ("", &[]),
-        ] {
-            assert_eq!(ids(name), expected, "{name}");
-        }
-    }
 
     #[test]
     fn process_ids_are_skipped_in_a_line() {

@@ -95,11 +95,11 @@ mod tests {
 
     fn example() -> (Vec<Section>, Held) {
         let text = "- title: Nodes\n  statements:\n  - {id: N-01, upstream: \"a | b\"}\n  - {id: N-02, upstream: b, quirk: true, better: \"c\\nd\"}\n  - {id: N-03, upstream: e}\n";
-        let test = |name: &str| {
-            let holds = id::leading(name).into_iter().map(|id| (id, 1)).collect();
+        let test = |name: &str, ids: &str| {
+            let holds = id::listed(ids).into_iter().map(|id| (id.unwrap(), 1)).collect();
             Test { name: name.to_owned(), file: "host/a.rs".to_owned(), holds }
         };
-        (statements::parse(text).unwrap(), held(&[test("n01_x"), test("n01_n02_y")]))
+        (statements::parse(text).unwrap(), held(&[test("x", "N-01"), test("y", "N-01, N-02")]))
     }
 
     #[test]
@@ -107,8 +107,8 @@ mod tests {
         let (sections, held) = example();
         let page = page(&sections, &held);
         for row in [
-            "| N-01 | a \\| b | [`n01_x`](../host/a.rs)<br>[`n01_n02_y`](../host/a.rs) |",
-            "| N-02 | *Quirk.* b | **Better:** c d<br>[`n01_n02_y`](../host/a.rs) |",
+            "| N-01 | a \\| b | [`x`](../host/a.rs)<br>[`y`](../host/a.rs) |",
+            "| N-02 | *Quirk.* b | **Better:** c d<br>[`y`](../host/a.rs) |",
             "| N-03 | e | **not held** |",
         ] {
             assert!(page.lines().any(|line| line == row), "{row} is missing in\n{page}");

@@ -149,6 +149,9 @@ async fn a_shutdown_ends_watches_at_once_and_frees_the_port() -> Result<()> {
 #[tokio::test]
 async fn only_loopback_addresses_are_listened_on() -> Result<()> {
     let options = Options { listen: "0.0.0.0:0".parse()?, ..Options::default() };
-    assert!(matches!(DevPlane::start(options).await, Err(StartError::NotLoopback(_))));
+    let error = DevPlane::start(options).await.err().map(|error| error.to_string());
+    let expected = "the embedded control plane cannot listen on 0.0.0.0:0: other machines could reach it; use a loopback \
+                    address, for example 127.0.0.1:0";
+    assert_eq!(error.as_deref(), Some(expected));
     Ok(())
 }

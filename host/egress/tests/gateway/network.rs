@@ -45,7 +45,7 @@ async fn requests_to_a_host_that_does_not_answer_are_paused() {
     let refusal = plugin.send(request()).await.unwrap_err();
     assert_eq!((refusal.code(), refusal.cause()), (Code::ConnectionRefused, Cause::Breaker), "{refusal}");
     assert_eq!(plugin.names.asked(), asked);
-    assert_eq!(plugin.metric("hosts_left_alone{plugin=\"test\"}"), 1);
+    assert_eq!(plugin.metric("circuit_breakers_open{plugin=\"test\"}"), 1);
     assert_eq!(plugin.denials("api", "breaker"), 1);
 }
 
@@ -74,7 +74,7 @@ async fn requests_resume_when_a_host_answers_again() {
         tokio::time::sleep(MS * 100).await;
     }
     assert!(start.elapsed() > MS * 4000, "{:?}", start.elapsed());
-    assert_eq!(plugin.metric("hosts_left_alone{plugin=\"test\"}"), 0);
+    assert_eq!(plugin.metric("circuit_breakers_open{plugin=\"test\"}"), 0);
 }
 
 /// Starts a proxy that connects to any requested address, and reports the requests.
@@ -183,5 +183,5 @@ async fn a_slow_path_does_not_open_the_breaker() {
     assert_eq!(between.unwrap().0, 200);
     assert!(slow.into_iter().all(|late| late.unwrap_err().code() == Code::ConnectionReadTimeout));
     assert_eq!(plugin.fetch(get(&server, "/nodes")).await.unwrap().0, 200);
-    assert_eq!(plugin.metric("hosts_left_alone{plugin=\"test\"}"), 0);
+    assert_eq!(plugin.metric("circuit_breakers_open{plugin=\"test\"}"), 0);
 }
