@@ -3,58 +3,43 @@
 use std::{
     collections::{BTreeMap, HashMap},
     sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
+    time::Duration,
 };
 
 use kube::core::{Selector, SelectorExt};
-use skydock_cloud::LoadBalancerStatus;
+use prometheus_client::metrics::gauge::Gauge;
+use skydock_cloud::CloudError;
 use skydock_kube::queue::Priority;
+use tokio::time::Instant;
 
-use super::{ServiceEntry, plan, selection::Fingerprint};
+use super::{
+    ServiceEntry,
+    plan::{
+        self,
+        state::State,
+        step::{Next, Turn},
+    },
+};
 use crate::patience::Patience;
 
 /// A Service that this process works on.
 pub(super) struct Known {
     /// Locked while the cloud is called for this Service.
     pub(super) busy: tokio::sync::Mutex<()>,
-    progress: Mutex<Progress>,
+    memory: Mutex<Memory>,
     /// Work that was requested while it was busy, to be done after that.
     waiting: Mutex<Waiting>,
 }
 
-/// What this process knows about the nodes behind a load balancer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Told {
-    /// Nothing: only an earlier process may have sent nodes to the cloud.
-    Nothing,
-    /// These nodes were sent to the cloud last.
-    Nodes(Fingerprint),
-    /// The call that sent other nodes to the cloud failed.
-    Failed,
-}
-
-#[derive(Clone)]
-pub(super) struct Progress {
+/// What is remembered about a Service.
+struct Memory {
     /// The version that was processed last.
-    pub(super) entry: ServiceEntry,
+    entry: ServiceEntry,
     /// Its node selector, if it has one. When the labels of a node change, they are compared with all selectors in use.
     selector: Option<Arc<Selector>>,
-    pub(super) told: Told,
-    /// The cloud has a load balancer for it, as far as is known.
-    pub(super) served: bool,
-    /// A creation or deletion was requested from the cloud, which has not reported that it is finished.
-    pub(super) unfinished: bool,
-    /// The Service is invalid, or was rejected by the cloud: it is not ensured again before it changes.
-    pub(super) refused: bool,
-    /// The last written status, if any: the cache may not contain it yet.
-    pub(super) written: Option<LoadBalancerStatus>,
-    /// Reason of the event about the start of the current work.
-    pub(super) announced: Option<&'static str>,
-    /// An event during the current work said that there are no nodes.
-    pub(super) empty: bool,
-    /// A failure was reported, but not its end.
-    pub(super) troubled: bool,
-    /// How long the cloud has answered that an operation is in progress.
-    pub(super) patience: Patience,
+    state: State,
+    /// How long the cloud has answered during the current work that an operation is in progress.
+    patience: Patience,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -65,43 +50,35 @@ pub(super) struct Waiting {
 
 impl Known {
     fn new(entry: ServiceEntry, selector: Option<Arc<Selector>>) -> Self {
-        let progress = Progress {
-            told: Told::Nothing,
-            served: plan::served(&entry.object),
-            entry,
-            selector,
-            unfinished: false,
-            refused: false,
-            written: None,
-            announced: None,
-            empty: false,
-            troubled: false,
-            patience: Patience::default(),
-        };
-        Self { busy: tokio::sync::Mutex::default(), progress: Mutex::new(progress), waiting: Mutex::default() }
+        let state = State::new(plan::served(&entry.object));
+        let memory = Memory { entry, selector, state, patience: Patience::default() };
+        Self { busy: tokio::sync::Mutex::default(), memory: Mutex::new(memory), waiting: Mutex::default() }
     }
 
-    pub(super) fn progress(&self) -> Progress {
-        self.lock().clone()
+    /// Returns the version that was processed last.
+    pub(super) fn entry(&self) -> ServiceEntry {
+        Arc::clone(&self.lock().entry)
     }
 
-    pub(super) fn update<T>(&self, change: impl FnOnce(&mut Progress) -> T) -> T {
-        change(&mut self.lock())
+    /// Reads the state.
+    pub(super) fn read<T>(&self, read: impl FnOnce(&State) -> T) -> T {
+        read(&self.lock().state)
     }
 
-    /// Returns true if the start of this work has not been announced yet.
-    pub(super) fn announce(&self, reason: &'static str) -> bool {
-        self.lock().announced.replace(reason) != Some(reason)
+    /// Takes the next state from the plan, and returns what to do.
+    pub(super) fn advance(&self, plan: impl FnOnce(State) -> Next) -> Turn {
+        let mut memory = self.lock();
+        let (state, turn) = plan(memory.state.clone());
+        memory.state = state;
+        if memory.state.work.is_none() {
+            memory.patience = Patience::default();
+        }
+        turn
     }
 
-    pub(super) fn finish(&self) {
-        self.update(|progress| {
-            progress.unfinished = false;
-            progress.announced = None;
-            progress.empty = false;
-            progress.troubled = false;
-            progress.patience = Patience::default();
-        });
+    /// Records that an operation failed. Returns for how long it has been in progress if this is to be reported.
+    pub(super) fn note(&self, error: &CloudError, long: &Gauge) -> Option<Duration> {
+        self.lock().patience.note(error, long, Instant::now())
     }
 
     /// Requests work to be done after the current work.
@@ -116,8 +93,8 @@ impl Known {
         std::mem::take(&mut *self.waiting.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    fn lock(&self) -> MutexGuard<'_, Progress> {
-        self.progress.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, Memory> {
+        self.memory.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -156,11 +133,11 @@ impl KnownServices {
         let mut all = self.lock();
         let new = || Arc::new(Known::new(Arc::clone(entry), selector.clone()));
         let known = all.entry(key.to_owned()).or_insert_with(new);
-        known.update(|progress| {
-            if entry.view.problem.is_none() || progress.entry.view.problem.is_some() {
-                (progress.entry, progress.selector) = (Arc::clone(entry), selector);
-            }
-        });
+        let mut memory = known.lock();
+        if entry.view.problem.is_none() || memory.entry.view.problem.is_some() {
+            (memory.entry, memory.selector) = (Arc::clone(entry), selector);
+        }
+        drop(memory);
         Arc::clone(known)
     }
 
@@ -246,7 +223,7 @@ mod tests {
     #[test]
     fn an_invalid_service_replaces_only_another_invalid_one() {
         let all = KnownServices::default();
-        let remembered = |entry| all.remember("ns/web", &entry).progress().entry.resource_version().to_owned();
+        let remembered = |entry| all.remember("ns/web", &entry).entry().resource_version().to_owned();
         assert_eq!(remembered(odd("1")), "1");
         assert_eq!(remembered(odd("2")), "2");
         assert_eq!(remembered(entry(&json!({"metadata": {"resourceVersion": "3"}}))), "3");

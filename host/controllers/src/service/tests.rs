@@ -1,9 +1,9 @@
 use std::time::Duration;
 
-use k8s_openapi::api::core::v1::Node;
+use k8s_openapi::api::core::v1::{Node, Service};
 use prometheus_client::registry::Registry;
 use serde_json::{Value, json};
-use skydock_cloud::{Ingress, LoadBalancerStatus, Retry};
+use skydock_cloud::{CloudError, Ingress, LoadBalancerStatus, Retry};
 use tokio::time::sleep;
 
 use super::*;

@@ -1,0 +1,175 @@
+//! Performs what the plan says.
+
+use std::{
+    borrow::Cow,
+    time::{Duration, Instant},
+};
+
+use skydock_cloud::{CloudError, LoadBalancerStatus};
+use skydock_kube::{events::EventType, queue::Priority};
+
+use super::{
+    ServiceController, ServiceEntry,
+    known::{Known, Waiting},
+    nodes::Nodes,
+    plan::{
+        event::Event,
+        step::{Attempt, Failure, Goal, Requeue, Step, Turn},
+    },
+};
+
+impl ServiceController {
+    /// Attempts a goal for a version of a Service, or for the last version that is known. If other work on the Service is in
+    /// progress, the attempt is scheduled for when that has ended: a worker must not wait for a slow load balancer.
+    pub(super) async fn attempt(
+        &self,
+        key: &str,
+        known: &Known,
+        goal: Goal,
+        entry: Option<ServiceEntry>,
+        priority: Priority,
+    ) {
+        let busy = match known.busy.try_lock() {
+            Ok(busy) => busy,
+            Err(_) => {
+                known.wait(match goal {
+                    Goal::UpdateNodes => Waiting { sync: None, nodes: true },
+                    _ => Waiting { sync: Some(priority), nodes: false },
+                });
+                // The other work may have ended just before.
+                let Ok(busy) = known.busy.try_lock() else { return };
+                busy
+            }
+        };
+        if self.known.get(key).is_some_and(|current| std::ptr::eq(&*current, known)) {
+            let entry = entry.unwrap_or_else(|| known.entry());
+            let attempt = Attempt { goal, entry: &entry, priority, classes: &self.options.classes };
+            self.perform(key, known, &attempt).await;
+        }
+        drop(busy);
+        match known.waiting() {
+            // It includes the nodes.
+            Waiting { sync: Some(priority), .. } => self.queue.try_after(key.to_owned(), Duration::ZERO, priority),
+            Waiting { nodes: true, .. } => self.node_queue.add(Nodes::Of(key.to_owned()), Priority::Change),
+            Waiting { .. } => {}
+        }
+    }
+
+    /// Performs one step after the other, and tells the plan their outcomes.
+    async fn perform(&self, key: &str, known: &Known, attempt: &Attempt<'_>) {
+        let (mut key, entry) = (Cow::Borrowed(key), attempt.entry);
+        let (service, cloud) = (&entry.view.service, &self.shared.provider);
+        let mut turn = known.advance(|state| attempt.start(state));
+        loop {
+            self.report(&key, known, attempt, &turn);
+            turn = match turn.step {
+                Step::AddFinalizer { note } => {
+                    let added = self.add_finalizer(entry, note.as_deref()).await;
+                    known.advance(|state| attempt.after_add_finalizer(state, added))
+                }
+                Step::SelectNodes => {
+                    let choice = self.selection.of(entry).await;
+                    known.advance(|state| attempt.after_select_nodes(state, choice))
+                }
+                Step::Ensure { nodes, before } => {
+                    let ensured = cloud.ensure_load_balancer(service, &nodes).await;
+                    known.advance(|state| attempt.after_ensure(state, before, ensured))
+                }
+                Step::UpdateNodes { nodes, before } => {
+                    self.shared.metrics.loadbalancer_sync.inc();
+                    let start = Instant::now();
+                    let updated = cloud.update_load_balancer(service, &nodes).await;
+                    let latency = &self.shared.metrics.update_loadbalancer_host_latency;
+                    latency.observe(start.elapsed().as_secs_f64());
+                    known.advance(|state| attempt.after_update_nodes(state, nodes, before, updated))
+                }
+                Step::Look(why) => {
+                    let found = cloud.get_load_balancer(service).await;
+                    known.advance(|state| attempt.after_look(state, why, found))
+                }
+                Step::Delete => {
+                    let deleted = cloud.ensure_load_balancer_deleted(service).await;
+                    known.advance(|state| attempt.after_delete(state, deleted))
+                }
+                Step::WriteStatus(status) => {
+                    let written = self.write_status(entry, &status).await;
+                    known.advance(|state| attempt.after_write_status(state, written))
+                }
+                Step::ClearStatus => {
+                    let cleared = self.write_status(entry, &LoadBalancerStatus::default()).await;
+                    known.advance(|state| attempt.after_clear_status(state, cleared))
+                }
+                Step::RemoveFinalizer { note } => {
+                    let removed = self.remove_finalizer(entry, note).await;
+                    known.advance(|state| attempt.after_remove_finalizer(state, removed))
+                }
+                Step::Forget => {
+                    self.known.remove(&key);
+                    known.advance(|state| attempt.after_forget(state))
+                }
+                Step::SetAside => {
+                    key = self.known.set_aside(&key, entry.uid()).into();
+                    known.advance(|state| attempt.after_set_aside(state))
+                }
+                Step::Done(requeue) => {
+                    return requeue.into_iter().for_each(|requeue| self.requeue(&key, attempt, requeue));
+                }
+            };
+        }
+    }
+
+    /// Puts the Service back into the queues.
+    fn requeue(&self, key: &str, attempt: &Attempt<'_>, requeue: Requeue) {
+        let (key, nodes) = (key.to_owned(), Nodes::Of(key.to_owned()));
+        let of_nodes = attempt.goal == Goal::UpdateNodes;
+        match requeue {
+            Requeue::Reset if of_nodes => self.node_queue.forget(&nodes),
+            Requeue::Reset => self.queue.forget(&key),
+            Requeue::Retry(again) if of_nodes => again.schedule(&self.node_queue, &nodes),
+            Requeue::Retry(again) => again.schedule_as(&self.queue, &key, attempt.priority),
+            Requeue::Check => self.check_later(&key),
+            Requeue::Ensure(delay) => self.queue.add_after(key, delay, Priority::Change),
+            Requeue::UpdateNodes => self.node_queue.add(nodes, Priority::Change),
+        }
+    }
+
+    /// Logs and counts a failure, and publishes the events.
+    fn report(&self, key: &str, known: &Known, attempt: &Attempt<'_>, turn: &Turn) {
+        let shared = &self.shared;
+        match &turn.failure {
+            None => {}
+            Some(Failure::Cloud(_, error) | Failure::Gone(error)) => {
+                shared.cloud_error(key, error);
+                self.report_if_long(known, attempt, error);
+            }
+            Some(Failure::Nodes(error)) => {
+                shared.metrics.nodesync_error.inc();
+                shared.cloud_error(key, error);
+            }
+            Some(Failure::Look(error)) => shared.cloud_error(key, error),
+            Some(Failure::Api(_, error)) => shared.api_error(key, error),
+            Some(Failure::Invalid(error)) => {
+                shared.metrics.error(shared.controller, "invalid");
+                tracing::warn!(service = key, "{error}");
+            }
+        }
+        turn.events.iter().for_each(|event| self.publish(attempt, event));
+    }
+
+    /// Reports an operation that has been in progress for a long time: it is not an error, so nothing else reports it.
+    fn report_if_long(&self, known: &Known, attempt: &Attempt<'_>, error: &CloudError) {
+        let long = self.shared.metrics.long_in_progress(self.shared.controller);
+        if let Some(lasted) = known.note(error, &long) {
+            self.publish(attempt, &Event::StillInProgress(lasted, error.clone()));
+        }
+    }
+
+    /// Publishes an event.
+    fn publish(&self, attempt: &Attempt<'_>, event: &Event) {
+        let (kind, reason, message) = event.text();
+        match kind {
+            EventType::Normal => self.shared.normal(attempt.entry, reason, message),
+            EventType::Warning => self.shared.warning(attempt.entry, reason, message),
+        }
+    }
+}

@@ -1,0 +1,150 @@
+use serde_json::json;
+
+use super::{
+    super::{
+        state::Phase,
+        step::Goal,
+        testing::{NEW, OLD, PHASES, attempt, choice, entry, nodes, state, status},
+    },
+    *,
+};
+use crate::testing::every_error;
+
+const SERVED: Phase = Phase::Present;
+
+#[test]
+fn only_a_valid_wanted_load_balancer_gets_nodes() {
+    for (change, step) in [
+        (json!({}), Step::SelectNodes),
+        (json!({"spec": {"loadBalancerSourceRanges": ["odd"]}}), NOTHING),
+        (json!({"spec": {"type": "ClusterIP"}}), NOTHING),
+        (json!({"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}}), NOTHING),
+    ] {
+        let entry = entry(&change);
+        let (after, turn) = attempt(Goal::UpdateNodes, &entry).start(state(SERVED, OLD));
+        assert_eq!((turn.step, after), (step, state(SERVED, OLD)), "{change}");
+    }
+}
+
+// Holds: S-47, S-48
+#[test]
+fn other_nodes_are_sent_to_what_exists() {
+    let entry = entry(&json!({}));
+    for phase in PHASES {
+        for sent in [OLD, NEW, Sent::Unknown, Sent::Failed] {
+            let follow = state(phase, sent).follow(choice(&[]).fingerprint);
+            let (after, turn) =
+                attempt(Goal::UpdateNodes, &entry).after_select_nodes(state(phase, sent), choice(&["n"]));
+            let (step, remembered) = match follow {
+                Follow::Nothing => (NOTHING, sent),
+                Follow::Retry => (Step::Done(vec![Requeue::Ensure(Duration::from_secs(1))]), sent),
+                Follow::Update => (Step::UpdateNodes { nodes: nodes(&["n"]), before: sent }, NEW),
+            };
+            assert_eq!((turn.step, after), (step, state(phase, remembered)), "{phase:?} {sent:?}");
+        }
+    }
+}
+
+// Holds: S-49
+#[test]
+fn an_update_is_reported_if_the_nodes_before_are_known() {
+    let entry = entry(&json!({}));
+    for (before, names, events) in [
+        (OLD, &["n"][..], vec![Event::Updated]),
+        (Sent::Failed, &["n"], vec![Event::Updated]),
+        (OLD, &[], vec![Event::NoNodes]),
+        (Sent::Unknown, &["n"], vec![]),
+        (Sent::Unknown, &[], vec![]),
+    ] {
+        let attempt = attempt(Goal::UpdateNodes, &entry);
+        let (after, turn) = attempt.after_update_nodes(state(SERVED, NEW), nodes(names), before, Ok(()));
+        assert_eq!((turn.events, turn.step), (events, Step::Done(vec![Requeue::Reset])), "{before:?} {names:?}");
+        assert_eq!(after, state(SERVED, NEW));
+    }
+}
+
+#[test]
+fn a_vanished_load_balancer_is_recreated_unless_rejected() {
+    let entry = entry(&json!({}));
+    let recreate = || Step::Done(vec![Requeue::Ensure(Duration::ZERO)]);
+    for (phase, phase_after, step) in [
+        (Phase::Present, Phase::Absent, recreate()),
+        (Phase::Ensuring { exists: true }, Phase::Ensuring { exists: false }, recreate()),
+        (
+            Phase::Rejected { exists: true, requested: false },
+            Phase::Rejected { exists: true, requested: false },
+            NOTHING,
+        ),
+    ] {
+        let attempt = attempt(Goal::UpdateNodes, &entry);
+        let missing = Err(CloudError::NotFound("none".into()));
+        let (after, turn) = attempt.after_update_nodes(state(phase, NEW), nodes(&["n"]), OLD, missing);
+        assert_eq!((turn.step, after), (step, state(phase_after, NEW)), "{phase:?}");
+        assert!(turn.events.is_empty() && turn.failure.is_none(), "{phase:?}");
+    }
+}
+
+// Holds: S-50, S-51
+#[test]
+fn a_failed_update_is_followed_by_an_ensure_or_a_retry() {
+    let entry = entry(&json!({}));
+    let attempt = attempt(Goal::UpdateNodes, &entry);
+    let delay = Duration::from_secs(7);
+    let now = (Some(Duration::ZERO), Again::BackOff);
+    let expected = [
+        None,
+        None,
+        Some((Some(Duration::ZERO), Again::Soon)),
+        Some((Some(delay), Again::After(delay))),
+        Some((Some(delay), Again::After(delay))),
+        Some(now),
+        Some((None, Again::OnChange)),
+        Some(now),
+        Some(now),
+    ];
+    for (error, expected) in every_error().into_iter().zip(expected) {
+        for phase in PHASES.into_iter().filter(|phase| phase.exists() || phase.is_rejected()) {
+            let Some((ensure, again)) = expected else { continue };
+            let failed = attempt.after_update_nodes(state(phase, NEW), nodes(&["n"]), OLD, Err(error.clone()));
+            assert!(matches!(failed.1.failure, Some(Failure::Nodes(_))), "{error}");
+            let (after, turn) = match failed.1.step {
+                Step::Look(why) => {
+                    assert!(retry::warns(&error) && failed.1.events.is_empty(), "{error}");
+                    assert_eq!(failed.0, state(phase, NEW), "{error}");
+                    attempt.after_look(failed.0, why, Ok(None))
+                }
+                _ => failed,
+            };
+            let requeue = match ensure {
+                None => vec![],
+                Some(_) if phase.requested() || phase.is_rejected() => vec![Requeue::Retry(again)],
+                Some(delay) => vec![Requeue::Ensure(delay)],
+            };
+            assert_eq!(turn.step, Step::Done(requeue), "{error} {phase:?}");
+            let sent = if ensure.is_some() { Sent::Failed } else { NEW };
+            assert_eq!((after, turn.events), (state(phase, sent), vec![]), "{error} {phase:?}");
+        }
+    }
+    let (after, turn) =
+        attempt.after_update_nodes(state(SERVED, NEW), nodes(&["n"]), OLD, Err(CloudError::ImplementedElsewhere));
+    assert_eq!((after, turn.step), (state(SERVED, NEW), NOTHING));
+}
+
+// Holds: S-50
+#[test]
+fn a_failed_update_of_no_load_balancer_is_no_event() {
+    let entry = entry(&json!({}));
+    let error = CloudError::Unavailable("down".into());
+    for (found, exists, logged) in [
+        (Ok(Some(status("192.0.2.1"))), true, false),
+        (Ok(None), false, false),
+        (Err(CloudError::NotFound("none".into())), false, false),
+        (Err(CloudError::Internal("who knows".into())), true, true),
+    ] {
+        let why = Why::NotUpdated { nodes: nodes(&["n"]), error: error.clone() };
+        let (_, turn) = attempt(Goal::UpdateNodes, &entry).after_look(state(SERVED, NEW), why, found.clone());
+        let failed = vec![Event::UpdateFailed(nodes(&["n"]), error.clone())];
+        assert_eq!(turn.events, if exists { failed } else { vec![] }, "{found:?}");
+        assert_eq!(matches!(turn.failure, Some(Failure::Look(_))), logged, "{found:?}");
+    }
+}
