@@ -7,6 +7,7 @@
 
 mod apply;
 pub mod brake;
+mod choice;
 mod deletion;
 pub mod memory;
 pub mod plan;

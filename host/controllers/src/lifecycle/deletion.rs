@@ -1,24 +1,19 @@
 //! Deletes nodes whose instance does not exist, unless they are too many.
 
 use futures::{StreamExt, stream};
-use skydock_kube::{api::ApiError, events::TELL_AGAIN};
+use skydock_kube::api::ApiError;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::{
     LifecycleController, NodeEntry, WRITERS, apply,
     brake::{Stopped, Verdict},
-    plan,
+    choice::{self, Choice},
 };
 use crate::constants::{ANNOTATION_ALLOW_DELETION, reason};
 
 impl LifecycleController {
-    /// Deletes the nodes that the last answers have condemned. If they are too many, only those are deleted that an operator
-    /// has allowed, and those whose deletion was attempted before. All of them count, so that allowing a few does not release
-    /// the others.
-    ///
-    /// It need not be known for every node that is not ready whether its instance exists: if the limit would not be exceeded
-    /// even if none did, no more answers are waited for.
+    /// Deletes the nodes that the last answers have condemned, unless they are too many.
     pub(super) async fn delete_condemned(&self, stop: &CancellationToken) {
         let going = self.choose();
         stream::iter(&going)
@@ -30,55 +25,22 @@ impl LifecycleController {
             .await;
     }
 
-    /// Returns the nodes to delete now.
+    /// Returns the nodes to delete now, and reports those that are held.
     fn choose(&self) -> Vec<NodeEntry> {
-        let now = Instant::now();
-        let nodes = self.shared.nodes.list();
-        let mut memory = self.memory();
-        let mut history = self.history();
-        let deleted = history.within(self.options.brake.interval, now);
-        let counted = |entry: &NodeEntry| deleted.contains(entry.uid());
-        let (mut condemned, mut open) = (Vec::new(), 0);
-        for entry in &nodes {
-            match memory.get(entry.uid()) {
-                Some(known) if known.condemned => condemned.push(entry),
-                Some(known) if known.is_open() && !counted(entry) => open += 1,
-                _ => {}
-            }
+        let (now, brake, nodes) = (Instant::now(), &self.options.brake, self.shared.nodes.list());
+        let (mut memory, mut history) = (self.memory(), self.history());
+        let choice = choice::choose(&nodes, &history.within(brake.interval, now), brake, &mut memory, now);
+        self.count_held(&choice);
+        if let Verdict::Stop(stopped) = &choice.verdict {
+            choice.told.iter().for_each(|entry| self.tell_stopped(entry, stopped));
         }
-        let candidates = condemned.iter().filter(|entry| !counted(entry)).count();
-        let others = nodes.iter().filter(|entry| !counted(entry)).count();
-        let verdict = self.options.brake.judge_early(candidates, open, others, deleted.len());
-        let goes =
-            |entry: &NodeEntry| verdict == Verdict::Go || plan::deletion_is_allowed(&entry.view) || counted(entry);
-        self.count_held(&verdict, condemned.iter().filter(|entry| !goes(entry)).count());
-        let mut going = Vec::new();
-        for entry in condemned {
-            let known = memory.entry(entry.uid());
-            if !known.doomed || (verdict == Verdict::Wait && !goes(entry)) {
-                continue;
-            }
-            known.doomed = false;
-            match &verdict {
-                Verdict::Stop(stopped) if !goes(entry) => {
-                    if known.told.is_none_or(|told| now.duration_since(told) >= TELL_AGAIN) {
-                        known.told = Some(now);
-                        self.tell_stopped(entry, stopped);
-                    }
-                }
-                _ => {
-                    known.going = true;
-                    going.push(entry.clone());
-                }
-            }
-        }
-        going
+        choice.going
     }
 
-    fn count_held(&self, verdict: &Verdict, waiting: usize) {
-        let held = if matches!(verdict, Verdict::Stop(_)) { i64::try_from(waiting).unwrap_or(i64::MAX) } else { 0 };
+    fn count_held(&self, choice: &Choice) {
+        let held = i64::try_from(choice.held).unwrap_or(i64::MAX);
         let before = self.shared.metrics.node_deletions_held.set(held);
-        match verdict {
+        match &choice.verdict {
             Verdict::Go if before > 0 => tracing::info!("deletion of nodes without instance resumed"),
             Verdict::Stop(stopped) if before != held => {
                 tracing::warn!("deletion of nodes without instance stopped: {stopped}");
