@@ -14,8 +14,10 @@ mod conditions;
 mod flight;
 mod network;
 mod plan;
+mod report;
 mod round;
 mod run;
+mod state;
 mod tries;
 mod work;
 

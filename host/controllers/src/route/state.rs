@@ -1,0 +1,245 @@
+//! What is known about routes, and what follows from each answer of the cloud. There is no I/O here; `run.rs` performs what a
+//! [`Turn`] says.
+
+use prometheus_client::metrics::gauge::Gauge;
+use skydock_cloud::{CloudError, NewRoute, Route};
+use skydock_kube::events::TELL_AGAIN;
+use tokio::time::Instant;
+
+use super::{
+    Memory, NodeEntry,
+    flight::Flight,
+    network::Network,
+    plan::Plan,
+    report::Report,
+    round::{Due, Round},
+    tries::LIMITER,
+    work::{Change, Done},
+};
+use crate::retry::Again;
+
+/// What is known about routes while the process leads.
+#[derive(Default)]
+pub(super) struct State {
+    /// Set while the list of routes is being requested.
+    listing: Option<Listing>,
+    round: Round,
+    flight: Flight,
+    /// When to retry if listing failed.
+    relist: Option<Instant>,
+    /// True if a route waits because an overlapping one is being created.
+    blocked: bool,
+}
+
+/// Changes that were completed while the list was being requested: it is not known whether the list contains them.
+#[derive(Default)]
+pub(super) struct Listing {
+    /// [`Memory::forgotten`] when the request was sent.
+    begun: u64,
+    created: Vec<NewRoute>,
+    deleted: Vec<Route>,
+}
+
+/// What follows from an answer.
+#[derive(Default)]
+pub(super) struct Turn {
+    pub(super) reports: Vec<Report>,
+    /// Changes to request from the cloud. They count as in progress.
+    pub(super) due: Due,
+    /// The conditions of the nodes the state of whose routes is known.
+    pub(super) networks: Vec<(NodeEntry, Network)>,
+    /// True if a change from an earlier round ended: the next list shows the result.
+    pub(super) list_again: bool,
+}
+
+impl State {
+    /// Records that the list of routes is being requested.
+    pub(super) fn begin_list(&mut self, memory: &Memory) {
+        self.listing = Some(Listing { begun: memory.forgotten, ..Listing::default() });
+    }
+
+    /// Returns true while the list of routes is being requested.
+    pub(super) fn is_listing(&self) -> bool {
+        self.listing.is_some()
+    }
+
+    /// Ends a request of the list. Returns `None` if the plugin was replaced in the meantime and will be queried at once: the list
+    /// of the previous plugin may come from a different cloud.
+    pub(super) fn end_list(&mut self, memory: &Memory) -> Option<Listing> {
+        self.relist = None;
+        Some(self.listing.take().unwrap_or_default()).filter(|listing| listing.begun == memory.forgotten)
+    }
+
+    /// Handles a list that failed: nothing is changed.
+    pub(super) fn list_failed(&mut self, memory: &mut Memory, error: CloudError, now: Instant) -> Turn {
+        self.relist = Again::after(&error).wait(&LIMITER, memory.failures).map(|wait| now + wait);
+        memory.failures = memory.failures.saturating_add(1);
+        Turn { reports: vec![Report::ListFailed(error)], ..Turn::default() }
+    }
+
+    /// Begins a round with this comparison of the listed routes with these nodes.
+    pub(super) fn listed(
+        &mut self,
+        memory: &mut Memory,
+        meanwhile: &Listing,
+        (plan, entries): (Plan, Vec<NodeEntry>),
+        now: Instant,
+    ) -> Turn {
+        memory.failures = 0;
+        memory.deletes.keep(plan.deletes.iter());
+        memory.creates.keep(plan.creates.iter().map(|create| &create.route));
+        self.round = Round::new(plan, entries);
+        for route in &meanwhile.created {
+            self.round.created(route);
+        }
+        for route in &meanwhile.deleted {
+            self.round.deleted(route);
+        }
+        self.blocked = false;
+        let due = self.start(self.round.due(memory, &self.flight, now));
+        let reports = self.outside(memory, now);
+        let networks = self.networks(self.round.entries().iter(), memory);
+        Turn { reports, due, networks, list_again: false }
+    }
+
+    /// Returns reports about nodes whose Pod CIDRs are outside of the cluster's; again after a while, because events expire.
+    fn outside(&self, memory: &mut Memory, now: Instant) -> Vec<Report> {
+        let before = std::mem::take(&mut memory.tell_of_outside);
+        let mut reports = Vec::new();
+        for (node, cidrs) in self.round.outside() {
+            let Some(entry) = self.round.entry(node) else { continue };
+            let waits = before.get(entry.uid()).filter(|at| now < **at);
+            memory.tell_of_outside.insert(entry.uid().to_owned(), waits.copied().unwrap_or(now + TELL_AGAIN));
+            if waits.is_none() {
+                reports.push(Report::Outside(entry.clone(), cidrs.clone()));
+            }
+        }
+        reports
+    }
+
+    /// Records that changes are being requested, and returns those that can be.
+    fn start(&mut self, due: Due) -> Due {
+        self.blocked |= due.blocked;
+        due.deletes.iter().for_each(|(route, _)| self.flight.begin_delete(route));
+        let mut creates = Vec::new();
+        for (route, size) in due.creates {
+            // Overlapping routes are created one after the other.
+            if self.flight.is_in_the_place_of(&route) {
+                self.blocked = true;
+                continue;
+            }
+            self.flight.begin_create(&route);
+            creates.push((route, size));
+        }
+        Due { creates, ..due }
+    }
+
+    /// Records results of creations that were requested when [`Memory::forgotten`] was `begun`.
+    pub(super) fn created(
+        &mut self,
+        memory: &mut Memory,
+        done: Vec<Done<NewRoute>>,
+        begun: u64,
+        (now, long): (Instant, &Gauge),
+    ) -> Turn {
+        let (mut nodes, mut reports) = (Vec::new(), Vec::new());
+        let mut list_again = self.blocked;
+        for done in done {
+            let route = done.change.clone();
+            self.flight.end_create(&route);
+            let node = self.round.entry(&route.target_node).cloned();
+            nodes.push(route.target_node.clone());
+            match &done.result {
+                Ok(()) => {
+                    memory.creates.succeeded(&route);
+                    list_again |= !self.round.created(&route);
+                    self.listing.iter_mut().for_each(|listing| listing.created.push(route.clone()));
+                    reports.push(Report::Created(done, node));
+                }
+                // The current round does not want this change, or it was requested from the previous plugin: the error says
+                // nothing about the next attempt.
+                Err(_) if begun != memory.forgotten || !self.round.makes(&route) => {
+                    list_again = true;
+                    reports.push(Report::Created(done, node));
+                }
+                Err(error) => {
+                    let (error, key) = (error.clone(), route.key());
+                    let lasted = memory.creates.failed(route, &error, done.spoiled, now, long);
+                    reports.push(Report::Created(done, node.clone()));
+                    if let (Some(lasted), Some(entry)) = (lasted, node) {
+                        reports.push(Report::CreatingForLong { entry, key, lasted, error });
+                    }
+                }
+            }
+        }
+        Turn { reports, networks: self.networks_of(nodes, memory), list_again, due: Due::default() }
+    }
+
+    /// Records results of deletions that were requested when [`Memory::forgotten`] was `begun`.
+    pub(super) fn deleted(
+        &mut self,
+        memory: &mut Memory,
+        done: Vec<Done<Route>>,
+        begun: u64,
+        (now, long): (Instant, &Gauge),
+    ) -> Turn {
+        let (mut nodes, mut reports, mut gone) = (Vec::new(), Vec::new(), Vec::new());
+        let mut list_again = false;
+        for Done { change, result, spoiled, .. } in done {
+            self.flight.end_delete(&change);
+            nodes.extend(self.round.nodes_waiting_for(&change));
+            match result {
+                Ok(()) => {
+                    self.listing.iter_mut().for_each(|listing| listing.deleted.push(change.clone()));
+                    list_again |= !self.round.deleted(&change);
+                    memory.deletes.succeeded(&change);
+                    reports.push(Report::Deleted(change.clone()));
+                    gone.push(change);
+                }
+                Err(error) => {
+                    let key = change.key();
+                    reports.push(Report::NotDeleted { key: key.clone(), error: error.clone() });
+                    if begun != memory.forgotten || !self.round.deletes(&change) {
+                        list_again = true;
+                    } else if let Some(lasted) = memory.deletes.failed(change, &error, spoiled, now, long) {
+                        reports.push(Report::DeletingForLong { key, lasted, error });
+                    }
+                }
+            }
+        }
+        let due = self.start(self.round.freed_by(&gone, memory, &self.flight, now));
+        Turn { reports, due, networks: self.networks_of(nodes, memory), list_again }
+    }
+
+    fn networks_of(&self, mut nodes: Vec<String>, memory: &Memory) -> Vec<(NodeEntry, Network)> {
+        nodes.sort_unstable();
+        nodes.dedup();
+        self.networks(nodes.iter().filter_map(|node| self.round.entry(node)), memory)
+    }
+
+    fn networks<'a>(&self, entries: impl Iterator<Item = &'a NodeEntry>, memory: &Memory) -> Vec<(NodeEntry, Network)> {
+        let known = |entry: &NodeEntry| Some((entry.clone(), self.round.verdict(entry, memory, &self.flight)?));
+        entries.filter_map(known).collect()
+    }
+
+    /// Returns the earliest time at which something is to be retried.
+    pub(super) fn next_try(&self, memory: &Memory) -> Option<Instant> {
+        self.round.next(memory, &self.flight).into_iter().chain(self.relist).min()
+    }
+}
+
+impl Memory {
+    /// Returns the report that the limit of routes is nearly reached, unless it was made recently: a longer list is rejected as a
+    /// whole, and then new nodes get no routes.
+    pub(super) fn near_limit(&mut self, routes: usize, limit: Option<usize>, now: Instant) -> Option<Report> {
+        let limit = limit.filter(|limit| routes >= limit - limit / 5)?;
+        if self.tell_of_limit.is_some_and(|at| now < at) {
+            return None;
+        }
+        self.tell_of_limit = Some(now + TELL_AGAIN);
+        Some(Report::NearLimit { routes, limit })
+    }
+}
+
+#[cfg(test)]
+mod tests;

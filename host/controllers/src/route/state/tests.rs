@@ -1,0 +1,233 @@
+use std::{sync::Arc, time::Duration};
+
+use serde_json::json;
+use skydock_kube::informer::Entry;
+
+use super::{super::plan, *};
+use crate::{
+    ClusterCidrs,
+    testing::{node, with},
+};
+
+fn entry(name: &str, cidr: &str) -> NodeEntry {
+    Arc::new(Entry::new(with(
+        &node(name),
+        &json!({"spec": {"podCIDRs": [cidr], "providerID": format!("fake://{name}")}}),
+    )))
+}
+
+fn route(target: &str, cidr: &str) -> Route {
+    Route {
+        name: format!("{target}-{cidr}"),
+        target_node: Some(target.into()),
+        target_addresses: None,
+        destination_cidr: cidr.into(),
+        blackhole: false,
+    }
+}
+
+fn unavailable() -> CloudError {
+    CloudError::Unavailable("away".into())
+}
+
+/// A state with its memory, at a time.
+struct Bench {
+    state: State,
+    memory: Memory,
+    now: Instant,
+    long: Gauge,
+}
+
+fn bench() -> Bench {
+    Bench { state: State::default(), memory: Memory::default(), now: Instant::now(), long: Gauge::default() }
+}
+
+impl Bench {
+    /// Begins a round with these routes and nodes.
+    fn lists(&mut self, routes: Vec<Route>, nodes: &[NodeEntry]) -> Turn {
+        self.state.begin_list(&self.memory);
+        self.listed(routes, nodes)
+    }
+
+    fn listed(&mut self, routes: Vec<Route>, nodes: &[NodeEntry]) -> Turn {
+        let meanwhile = self.state.end_list(&self.memory).unwrap();
+        let views: Vec<_> = nodes.iter().map(|entry| &*entry.view).collect();
+        let plan = plan::plan(routes, &views, &ClusterCidrs::parse(&["10.244.0.0/16"]).unwrap());
+        self.state.listed(&mut self.memory, &meanwhile, (plan, nodes.to_vec()), self.now)
+    }
+
+    fn created(&mut self, turn: &Turn, result: &Result<(), CloudError>, begun: u64) -> Turn {
+        let done = turn.due.creates.iter().map(|(route, _)| done(route.clone(), result)).collect();
+        self.state.created(&mut self.memory, done, begun, (self.now, &self.long))
+    }
+
+    fn deleted(&mut self, turn: &Turn, result: &Result<(), CloudError>, begun: u64) -> Turn {
+        let done = turn.due.deletes.iter().map(|(route, _)| done(route.clone(), result)).collect();
+        self.state.deleted(&mut self.memory, done, begun, (self.now, &self.long))
+    }
+
+    /// Returns the delay before the next retry.
+    fn next(&self) -> Option<Duration> {
+        self.state.next_try(&self.memory).map(|at| at - self.now)
+    }
+}
+
+fn done<T>(change: T, result: &Result<(), CloudError>) -> Done<T> {
+    Done { change, result: result.clone(), took: Duration::ZERO, spoiled: None }
+}
+
+/// Returns the CIDRs that are to be created, and the names of the routes to be deleted.
+fn due(turn: &Turn) -> (Vec<&str>, Vec<&str>) {
+    let creates = turn.due.creates.iter().map(|(route, _)| route.destination_cidr.as_str());
+    (creates.collect(), turn.due.deletes.iter().map(|(route, _)| route.name.as_str()).collect())
+}
+
+fn networks(turn: &Turn) -> Vec<(&str, Network)> {
+    turn.networks.iter().map(|(entry, network)| (entry.name(), *network)).collect()
+}
+
+#[test]
+fn a_change_in_progress_is_not_requested_again() {
+    let mut bench = bench();
+    let nodes = [entry("a", "10.244.1.0/24")];
+    let gone = || vec![route("gone", "10.244.9.0/24")];
+    let first = bench.lists(gone(), &nodes);
+    assert_eq!(due(&first), (vec!["10.244.1.0/24"], vec!["gone-10.244.9.0/24"]));
+    assert!(first.networks.is_empty(), "not known while its route is being created");
+    assert_eq!(due(&bench.lists(gone(), &nodes)), (vec![], vec![]));
+    let created = bench.created(&first, &Ok(()), 0);
+    assert_eq!((networks(&created), created.list_again), (vec![("a", Network::Available)], false));
+    assert!(matches!(&created.reports[..], [Report::Created(_, Some(_))]));
+    let deleted = bench.deleted(&first, &Ok(()), 0);
+    assert!(!deleted.list_again && matches!(&deleted.reports[..], [Report::Deleted(_)]));
+    assert_eq!(bench.next(), None);
+}
+
+#[test]
+fn changes_completed_while_listing_are_not_repeated() {
+    let mut bench = bench();
+    let nodes = [entry("a", "10.244.1.0/24")];
+    let routes = || vec![route("gone", "10.244.9.0/24")];
+    let first = bench.lists(routes(), &nodes);
+    bench.state.begin_list(&bench.memory);
+    bench.created(&first, &Ok(()), 0);
+    bench.deleted(&first, &Ok(()), 0);
+    let second = bench.listed(routes(), &nodes);
+    assert_eq!(due(&second), (vec![], vec![]));
+    assert_eq!(networks(&second), [("a", Network::Available)]);
+}
+
+#[test]
+fn results_are_judged_by_the_current_round_and_plugin() {
+    for (what, result, other_nodes, begun, list_again, retry) in [
+        ("success", Ok(()), false, 0, false, false),
+        ("success for an earlier round", Ok(()), true, 0, true, false),
+        ("success of the previous plugin", Ok(()), false, 9, false, false),
+        ("failure", Err(unavailable()), false, 0, false, true),
+        ("failure for an earlier round", Err(unavailable()), true, 0, true, false),
+        ("failure of the previous plugin", Err(unavailable()), false, 9, true, false),
+    ] {
+        let mut bench = bench();
+        let nodes = [entry("a", "10.244.1.0/24")];
+        let gone = [route("gone", "10.244.9.0/24")];
+        let first = bench.lists(gone.to_vec(), &nodes);
+        if other_nodes {
+            bench.lists(Vec::new(), &[entry("a", "10.244.2.0/24")]);
+        }
+        let created = bench.created(&first, &result, begun);
+        assert_eq!(created.list_again, list_again, "{what}");
+        assert_eq!(created.reports.len(), 1, "{what}");
+        assert_eq!(bench.next().is_some(), retry, "{what}");
+        let deleted = bench.deleted(&first, &result, begun);
+        assert_eq!(deleted.list_again, list_again, "{what}");
+        let wait = retry.then_some(Duration::from_secs(1));
+        assert_eq!(bench.next(), wait, "{what}");
+    }
+}
+
+// Holds: R-12
+#[test]
+fn a_deletion_frees_the_route_that_replaces_it() {
+    for result in [Ok(()), Err(unavailable())] {
+        let mut bench = bench();
+        let nodes = [entry("a", "10.244.1.0/24")];
+        let first = bench.lists(vec![route("b", "10.244.1.0/24")], &nodes);
+        assert_eq!(due(&first), (vec![], vec!["b-10.244.1.0/24"]));
+        let second = bench.deleted(&first, &result, 0);
+        let freed = if result.is_ok() { vec!["10.244.1.0/24"] } else { vec![] };
+        assert_eq!(due(&second), (freed, vec![]));
+        let known = if result.is_ok() { vec![] } else { vec![("a", Network::Unavailable)] };
+        assert_eq!(networks(&second), known, "{result:?}");
+    }
+}
+
+#[test]
+fn overlapping_routes_are_created_one_after_the_other() {
+    let mut bench = bench();
+    let nodes = [entry("a", "10.244.1.0/24"), entry("b", "10.244.1.0/25")];
+    let first = bench.lists(Vec::new(), &nodes);
+    assert_eq!(due(&first).0.len(), 1);
+    assert!(bench.created(&first, &Ok(()), 0).list_again, "the other one is due");
+}
+
+// Holds: R-06
+#[test]
+fn a_failed_list_changes_nothing_and_is_retried() {
+    let mut bench = bench();
+    for seconds in [1, 2, 4] {
+        bench.state.begin_list(&bench.memory);
+        assert!(bench.state.is_listing());
+        bench.state.end_list(&bench.memory).unwrap();
+        let turn = bench.state.list_failed(&mut bench.memory, unavailable(), bench.now);
+        assert!(matches!(&turn.reports[..], [Report::ListFailed(_)]));
+        assert_eq!((due(&turn), networks(&turn), turn.list_again), ((vec![], vec![]), vec![], false));
+        assert_eq!(bench.next(), Some(Duration::from_secs(seconds)));
+    }
+    bench.lists(Vec::new(), &[]);
+    assert_eq!((bench.next(), bench.memory.failures), (None, 0));
+}
+
+#[test]
+fn a_list_of_the_previous_plugin_is_ignored() {
+    let mut bench = bench();
+    bench.state.begin_list(&bench.memory);
+    bench.memory.forgotten += 1;
+    assert!(bench.state.end_list(&bench.memory).is_none() && !bench.state.is_listing());
+}
+
+#[test]
+fn a_reached_limit_is_reported_every_half_hour() {
+    let minute = Duration::from_secs(60);
+    for (routes, limit, expected) in [
+        (79, Some(100), &[][..]),
+        (80, Some(100), &[0, 30, 60]),
+        (101, Some(100), &[0, 30, 60]),
+        (4, Some(4), &[0, 30, 60]),
+        (1000, None, &[]),
+    ] {
+        let (start, mut memory) = (Instant::now(), Memory::default());
+        let told: Vec<_> =
+            (0..=70).filter(|at| memory.near_limit(routes, limit, start + minute * *at).is_some()).collect();
+        assert_eq!(told, expected, "{routes} {limit:?}");
+    }
+}
+
+#[test]
+fn pod_cidrs_outside_the_cluster_are_reported_every_half_hour() {
+    let mut bench = bench();
+    let nodes = [entry("a", "10.244.1.0/24"), entry("b", "192.0.2.0/24")];
+    let start = bench.now;
+    let mut told = Vec::new();
+    for minutes in 0..=70 {
+        bench.now = start + Duration::from_secs(60 * minutes);
+        let turn = bench.lists(Vec::new(), &nodes);
+        for report in &turn.reports {
+            let Report::Outside(entry, cidrs) = report else { panic!("another report") };
+            assert_eq!((entry.name(), &cidrs[..]), ("b", &["192.0.2.0/24".to_owned()][..]));
+            told.push(minutes);
+        }
+    }
+    assert_eq!(told, [0, 30, 60]);
+    bench.lists(Vec::new(), &[]);
+    assert!(bench.memory.tell_of_outside.is_empty(), "what is gone is forgotten");
+}
