@@ -145,6 +145,21 @@ mod tests {
     }
 
     #[test]
+    fn only_unanswered_nodes_that_may_count_are_waited_for() {
+        let (brake, now) = (BrakeOptions::default(), Instant::now());
+        // With five more, the limit of 25 would be reached, and with six exceeded.
+        let (nodes, mut memory) = cluster(100, 20, 5, now);
+        memory.entry(nodes[30].uid()).answer(Presence::Running, now, now);
+        assert_eq!(choose(&nodes, &HashSet::new(), &brake, &mut memory, now).verdict, Verdict::Go);
+        let (nodes, mut memory) = cluster(100, 20, 6, now);
+        assert_eq!(choose(&nodes, &HashSet::new(), &brake, &mut memory, now).verdict, Verdict::Wait);
+        // The deletion of one of those in question was attempted before: it counts already.
+        let (nodes, mut memory) = cluster(100, 20, 5, now);
+        let attempted = HashSet::from([nodes[20].uid().to_owned()]);
+        assert_eq!(choose(&nodes, &attempted, &brake, &mut memory, now).verdict, Verdict::Go);
+    }
+
+    #[test]
     fn each_answer_is_acted_upon_once() {
         let (brake, now) = (BrakeOptions::default(), Instant::now());
         let nobody = HashSet::new();

@@ -168,6 +168,13 @@ fn overlapping_routes_are_created_one_after_the_other() {
     let first = bench.lists(Vec::new(), &nodes);
     assert_eq!(due(&first).0.len(), 1);
     assert!(bench.created(&first, &Ok(()), 0).list_again, "the other one is due");
+    // Also if the list has shown in the meantime that it waits.
+    let mut bench = self::bench();
+    let first = bench.lists(Vec::new(), &nodes);
+    let second = bench.lists(Vec::new(), &nodes);
+    assert_eq!(due(&second), (vec![], vec![]));
+    bench.deleted(&second, &Ok(()), 0);
+    assert!(bench.created(&first, &Ok(()), 0).list_again);
 }
 
 // Holds: R-06
