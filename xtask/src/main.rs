@@ -9,6 +9,7 @@ mod demo;
 mod guests;
 mod mutants;
 mod parity;
+mod semver;
 mod source;
 mod step;
 mod test;
@@ -57,9 +58,10 @@ enum Chore {
         #[arg(long)]
         check: bool,
     },
-    /// Write the texts of all messages to docs/messages.txt, and reject words that docs/style.md retires.
+    /// Write the texts of all messages to docs/messages.txt and the copy of the contract to sdk/rust, and reject words that
+    /// docs/style.md retires.
     Tidy {
-        /// Write nothing, and fail if the list is outdated.
+        /// Write nothing, and fail if the list or the copy is outdated.
         #[arg(long)]
         check: bool,
     },
@@ -71,6 +73,8 @@ enum Chore {
     Bench(Bench),
     /// Check the dependencies: licenses, banned crates, sources, security advisories.
     Audit,
+    /// Check that the version of the SDK allows the changes of its interface since the released version.
+    Semver,
 }
 
 /// Run a benchmark.
@@ -122,6 +126,7 @@ fn run(chore: &Chore) -> Result<()> {
         Chore::Bench(Bench::Clouds { arguments }) => bench::run(&root, "skydock-bench-clouds", "dist", arguments),
         Chore::Bench(Bench::Scale { arguments }) => bench::run(&root, "skydock-scale", "release", arguments),
         Chore::Audit => audit::run(&root),
+        Chore::Semver => semver::run(&root),
     }
 }
 
