@@ -50,7 +50,11 @@ enum Chore {
         verbose: bool,
     },
     /// Build the providers and the plugins that tests use into `target/plugins`.
-    Guests,
+    Guests {
+        /// Instead, build the plugin in this folder, which is not part of the workspace, and print the path of its component.
+        #[arg(long = "crate", value_name = "DIR")]
+        folder: Option<PathBuf>,
+    },
     /// Check that tests verify every statement about upstream's behavior and every promise of the documentation, and write docs/parity.md
     /// and docs/promises.md.
     Parity {
@@ -118,7 +122,8 @@ fn run(chore: &Chore) -> Result<()> {
     match chore {
         Chore::Demo { json, keep } => demo::run(&root, *json, *keep),
         Chore::Test { quick, only, verbose } => test::run(&root, *quick, only.as_deref(), *verbose),
-        Chore::Guests => guests::run(&root),
+        Chore::Guests { folder: None } => guests::run(&root),
+        Chore::Guests { folder: Some(folder) } => guests::run_crate(&root, folder),
         Chore::Parity { check } => parity::run(&root, *check),
         Chore::Tidy { check } => tidy::run(&root, *check),
         Chore::Mutants(selection) => mutants::run(&root, selection),

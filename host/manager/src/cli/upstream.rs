@@ -97,8 +97,8 @@ mod tests {
 
     const OPERATING: &str = include_str!("../../../../docs/operating.md");
     const README: &str = include_str!("../../../../README.md");
-    /// Flags of cargo, kubectl and `skydock dev`.
-    const OTHERS: [&str; 6] = ["quick", "release", "target", "field-selector", "for", "allow-cloud-writes"];
+    /// Flags of cargo, kubectl, `skydock dev` and `skydock plugin new`.
+    const OTHERS: [&str; 7] = ["quick", "release", "target", "field-selector", "for", "allow-cloud-writes", "sdk-path"];
 
     /// Returns the words after `--` in a text. A word with a dash at its end stands for several flags with this prefix.
     fn flags(text: &str) -> BTreeSet<&str> {
