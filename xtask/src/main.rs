@@ -62,10 +62,10 @@ enum Chore {
         #[arg(long)]
         check: bool,
     },
-    /// Write the texts of all messages to docs/messages.txt and the copy of the contract to sdk/rust, and reject words that
-    /// docs/style.md retires.
+    /// Write the texts of all messages to docs/messages.txt, all flags to docs/flags.md and the copy of the contract to sdk/rust, and
+    /// reject words that docs/style.md retires.
     Tidy {
-        /// Write nothing, and fail if the list or the copy is outdated.
+        /// Write nothing, and fail if the list or the copy is outdated. A unit test compares docs/flags.md.
         #[arg(long)]
         check: bool,
     },

@@ -8,6 +8,8 @@ mod kubeconfig;
 mod log;
 mod new;
 mod run;
+#[cfg(test)]
+mod tests;
 
 use std::process::ExitCode;
 

@@ -25,6 +25,7 @@ use crate::telemetry;
 pub use self::ipam::{IpamArgs, IpamArgsError};
 pub use self::nodes::NodeArgs;
 pub use self::services::{ServiceArgs, ServiceArgsError};
+pub use self::upstream::{NOT_HONORED, SETTLED};
 
 /// A cloud controller manager for every cloud: providers are WebAssembly plugins.
 ///

@@ -5,7 +5,7 @@ use std::ffi::OsString;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 
 /// Flags that are accepted with this value only, because Skydock already behaves that way.
-const SETTLED: &[&str] = &[
+pub const SETTLED: &[&str] = &[
     "--contention-profiling=false",
     "--enable-leader-migration=false",
     "--leader-elect-resource-lock=leases",
@@ -15,7 +15,7 @@ const SETTLED: &[&str] = &[
 ];
 
 /// Upstream's other flags (see upstream's `options.go`), and what to use instead, if anything.
-const NOT_HONORED: &[(&str, &str)] = &[
+pub const NOT_HONORED: &[(&str, &str)] = &[
     ("allow-untagged-cloud", ""),
     ("authentication-kubeconfig", ""),
     ("authentication-skip-lookup", ""),
