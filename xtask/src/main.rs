@@ -15,6 +15,7 @@ mod step;
 mod test;
 mod tidy;
 mod tool;
+mod workflows;
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -75,7 +76,7 @@ enum Chore {
     /// Run a benchmark. Each has options of its own: `cargo xtask bench controllers --help`.
     #[command(subcommand)]
     Bench(Bench),
-    /// Check the dependencies: licenses, banned crates, sources, security advisories.
+    /// Check the dependencies (licenses, banned crates, sources, security advisories) and the workflows of GitHub.
     Audit,
     /// Check that the version of the SDK allows the changes of its interface since the released version.
     Semver,

@@ -188,6 +188,22 @@ mod tests {
     }
 
     #[test]
+    fn workflows_name_steps_that_exist_and_leave_none_out() {
+        let root = crate::root();
+        let text = std::fs::read_to_string(root.join(".github/workflows/ci.yml")).unwrap();
+        let steps = plan(&test_targets(&root).unwrap(), false);
+        let slow: Vec<_> = names(&steps).split_off(plan(&test_targets(&root).unwrap(), true).len());
+        let mut named: Vec<_> = text.lines().filter_map(|line| line.trim().strip_prefix("- step: ")).collect();
+        let only = text.split("xtask test --only ").skip(1).filter_map(|rest| rest.split_whitespace().next());
+        for name in only.filter(|name| *name != "${{") {
+            assert!(names(&steps).contains(&name), "{name}");
+        }
+        named.sort_by_key(|name| slow.iter().position(|step| step == name));
+        assert_eq!(named, slow);
+        assert!(text.contains("xtask test --quick"));
+    }
+
+    #[test]
     fn guests_are_built_before_the_tests_that_load_them() {
         let steps = plan(&targets(), true);
         let place = |name| steps.iter().position(|step| step.name == name).unwrap();
