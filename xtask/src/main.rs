@@ -6,6 +6,7 @@ mod checkout;
 mod command;
 mod console;
 mod demo;
+mod docs;
 mod guests;
 mod mutants;
 mod parity;
@@ -63,6 +64,8 @@ enum Chore {
         #[arg(long)]
         check: bool,
     },
+    /// Run the examples in documentation, and build the documentation of all items without warnings.
+    Docs,
     /// Write the texts of all messages to docs/messages.txt, all flags to docs/flags.md and the copy of the contract to sdk/rust, and
     /// reject words that docs/style.md retires.
     Tidy {
@@ -126,6 +129,7 @@ fn run(chore: &Chore) -> Result<()> {
         Chore::Guests { folder: None } => guests::run(&root),
         Chore::Guests { folder: Some(folder) } => guests::run_crate(&root, folder),
         Chore::Parity { check } => parity::run(&root, *check),
+        Chore::Docs => docs::run(&root),
         Chore::Tidy { check } => tidy::run(&root, *check),
         Chore::Mutants(selection) => mutants::run(&root, selection),
         Chore::Bench(Bench::Controllers { arguments }) => bench::run(&root, "skydock-bench", "release", arguments),

@@ -73,7 +73,7 @@ fn plan(targets: &[TestTarget], quick: bool) -> Vec<Step> {
     if quick {
         return steps;
     }
-    steps.push(Step::cargo("docs", "test --workspace --doc"));
+    steps.push(Step::cargo("docs", "xtask docs"));
     let of = |prefix: &'static str| {
         let step = Step::cargo(prefix, "test --workspace").with_tests([format!("{prefix}*").as_str()]);
         targets.iter().any(begins(prefix)).then_some(step)

@@ -1,6 +1,6 @@
 //! The command line: upstream's flags with upstream's names, and a few of Skydock's own.
 //!
-//! Every flag that is parsed here has an effect. Upstream flags that Skydock does not support are rejected by name (see [`upstream`]).
+//! Every flag that is parsed here has an effect. Upstream flags that Skydock does not support are rejected by name (see `upstream`).
 
 pub mod feature_gates;
 mod ipam;
