@@ -1,5 +1,5 @@
 //! `cargo xtask audit`: checks licenses, banned crates, sources and known vulnerabilities of all dependencies with cargo-deny
-//! (`deny.toml`).
+//! (`deny.toml`), and the workflows of GitHub.
 
 use std::path::Path;
 use std::process::Command;
@@ -8,8 +8,8 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, ensure};
 
 use crate::command::succeeds_within;
-use crate::console;
 use crate::tool::Tool;
+use crate::{console, workflows};
 
 /// The version of cargo-deny for `deny.toml`.
 const CARGO_DENY: Tool = Tool { name: "cargo-deny", version: "0.20.2" };
@@ -17,11 +17,12 @@ const CARGO_DENY: Tool = Tool { name: "cargo-deny", version: "0.20.2" };
 /// Timeout for fetching the advisory database, which usually takes seconds. A network that drops packets must not block the run.
 const FETCH_LIMIT: Duration = Duration::from_secs(60);
 
-/// Checks the dependencies.
+/// Checks the dependencies and the workflows.
 ///
 /// # Errors
-/// If cargo-deny cannot be installed, or reports a problem.
+/// If a tool cannot be installed, or reports a problem.
 pub(crate) fn run(root: &Path) -> Result<()> {
+    workflows::run(root)?;
     let deny = CARGO_DENY.program()?;
     let check = |what: &[&str]| -> Result<()> {
         let status = Command::new(&deny)

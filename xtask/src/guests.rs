@@ -49,7 +49,7 @@ pub(crate) fn run(root: &Path) -> Result<()> {
 pub(crate) fn build(root: &Path) -> Result<Vec<PathBuf>> {
     let plugins = root.join("target/plugins");
     let mut paths = Vec::new();
-    for guest in compile(root)? {
+    for guest in compile_all(root)? {
         let path = plugins.join(&guest.name);
         copy_if_different(&guest.built, &path)?;
         paths.push(path);
@@ -70,14 +70,32 @@ fn write_raw(root: &Path, dir: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Builds all guests with cargo, and returns them, including those that were already up to date.
-fn compile(root: &Path) -> Result<Vec<Guest>> {
+/// Builds a crate that is not part of the workspace, and prints the path of its component.
+///
+/// # Errors
+/// If there is no compiler for guests, or the crate does not compile, or is not a plugin.
+pub(crate) fn run_crate(root: &Path, folder: &Path) -> Result<()> {
+    let mut cargo = toolchain::find(root)?;
+    cargo.arg("--manifest-path").arg(folder.join("Cargo.toml")).arg("--release");
+    let guests = compile(root, cargo)?;
+    let guest = guests.first().with_context(|| format!("{} is not a plugin: it has no cdylib", folder.display()))?;
+    console::line(guest.built.display());
+    Ok(())
+}
+
+/// Builds all guests of the workspace with cargo.
+fn compile_all(root: &Path) -> Result<Vec<Guest>> {
     let mut cargo = toolchain::find(root)?;
     for package in PACKAGES {
         cargo.args(["--package", package]);
     }
-    cargo.args(["--lib", "--examples", "--profile", "guest", "--message-format", "json-render-diagnostics"]);
-    cargo.arg("--target-dir").arg(root.join("target/guests"));
+    cargo.args(["--lib", "--examples", "--profile", "guest"]);
+    compile(root, cargo)
+}
+
+/// Runs a build, and returns its guests, including those that were already up to date.
+fn compile(root: &Path, mut cargo: Command) -> Result<Vec<Guest>> {
+    cargo.args(["--message-format", "json-render-diagnostics", "--target-dir"]).arg(root.join("target/guests"));
     let output = cargo.stdin(Stdio::null()).stderr(Stdio::inherit()).output().context("cannot start cargo")?;
     if !output.status.success() {
         bail!("a plugin or a fixture does not compile; the compiler's words are above");

@@ -6,14 +6,17 @@ mod checkout;
 mod command;
 mod console;
 mod demo;
+mod docs;
 mod guests;
 mod mutants;
 mod parity;
+mod semver;
 mod source;
 mod step;
 mod test;
 mod tidy;
 mod tool;
+mod workflows;
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -49,7 +52,11 @@ enum Chore {
         verbose: bool,
     },
     /// Build the providers and the plugins that tests use into `target/plugins`.
-    Guests,
+    Guests {
+        /// Instead, build the plugin in this folder, which is not part of the workspace, and print the path of its component.
+        #[arg(long = "crate", value_name = "DIR")]
+        folder: Option<PathBuf>,
+    },
     /// Check that tests verify every statement about upstream's behavior and every promise of the documentation, and write docs/parity.md
     /// and docs/promises.md.
     Parity {
@@ -57,9 +64,12 @@ enum Chore {
         #[arg(long)]
         check: bool,
     },
-    /// Write the texts of all messages to docs/messages.txt, and reject words that docs/style.md retires.
+    /// Run the examples in documentation, and build the documentation of all items without warnings.
+    Docs,
+    /// Write the texts of all messages to docs/messages.txt, all flags to docs/flags.md and the copy of the contract to sdk/rust, and
+    /// reject words that docs/style.md retires.
     Tidy {
-        /// Write nothing, and fail if the list is outdated.
+        /// Write nothing, and fail if the list or the copy is outdated. A unit test compares docs/flags.md.
         #[arg(long)]
         check: bool,
     },
@@ -69,8 +79,10 @@ enum Chore {
     /// Run a benchmark. Each has options of its own: `cargo xtask bench controllers --help`.
     #[command(subcommand)]
     Bench(Bench),
-    /// Check the dependencies: licenses, banned crates, sources, security advisories.
+    /// Check the dependencies (licenses, banned crates, sources, security advisories) and the workflows of GitHub.
     Audit,
+    /// Check that the version of the SDK allows the changes of its interface since the released version.
+    Semver,
 }
 
 /// Run a benchmark.
@@ -114,14 +126,17 @@ fn run(chore: &Chore) -> Result<()> {
     match chore {
         Chore::Demo { json, keep } => demo::run(&root, *json, *keep),
         Chore::Test { quick, only, verbose } => test::run(&root, *quick, only.as_deref(), *verbose),
-        Chore::Guests => guests::run(&root),
+        Chore::Guests { folder: None } => guests::run(&root),
+        Chore::Guests { folder: Some(folder) } => guests::run_crate(&root, folder),
         Chore::Parity { check } => parity::run(&root, *check),
+        Chore::Docs => docs::run(&root),
         Chore::Tidy { check } => tidy::run(&root, *check),
         Chore::Mutants(selection) => mutants::run(&root, selection),
         Chore::Bench(Bench::Controllers { arguments }) => bench::run(&root, "skydock-bench", "release", arguments),
         Chore::Bench(Bench::Clouds { arguments }) => bench::run(&root, "skydock-bench-clouds", "dist", arguments),
         Chore::Bench(Bench::Scale { arguments }) => bench::run(&root, "skydock-scale", "release", arguments),
         Chore::Audit => audit::run(&root),
+        Chore::Semver => semver::run(&root),
     }
 }
 

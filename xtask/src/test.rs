@@ -73,7 +73,7 @@ fn plan(targets: &[TestTarget], quick: bool) -> Vec<Step> {
     if quick {
         return steps;
     }
-    steps.push(Step::cargo("docs", "test --workspace --doc"));
+    steps.push(Step::cargo("docs", "xtask docs"));
     let of = |prefix: &'static str| {
         let step = Step::cargo(prefix, "test --workspace").with_tests([format!("{prefix}*").as_str()]);
         targets.iter().any(begins(prefix)).then_some(step)
@@ -185,6 +185,22 @@ mod tests {
             error,
             "there is no step \"unit\"; the steps are format, parity, tidy, lints, guests, build, tests, story, docs, real, clouds, audit"
         );
+    }
+
+    #[test]
+    fn workflows_name_steps_that_exist_and_leave_none_out() {
+        let root = crate::root();
+        let text = std::fs::read_to_string(root.join(".github/workflows/ci.yml")).unwrap();
+        let steps = plan(&test_targets(&root).unwrap(), false);
+        let slow: Vec<_> = names(&steps).split_off(plan(&test_targets(&root).unwrap(), true).len());
+        let mut named: Vec<_> = text.lines().filter_map(|line| line.trim().strip_prefix("- step: ")).collect();
+        let only = text.split("xtask test --only ").skip(1).filter_map(|rest| rest.split_whitespace().next());
+        for name in only.filter(|name| *name != "${{") {
+            assert!(names(&steps).contains(&name), "{name}");
+        }
+        named.sort_by_key(|name| slow.iter().position(|step| step == name));
+        assert_eq!(named, slow);
+        assert!(text.contains("xtask test --quick"));
     }
 
     #[test]

@@ -1,14 +1,17 @@
-//! `cargo xtask tidy`: what users read.
+//! `cargo xtask tidy`: what users read, and what is copied.
 //!
 //! `docs/messages.txt` lists the texts of all errors, log lines, events and other messages, so that a change of words is seen as
-//! one diff. The words that the glossary of `docs/style.md` retires are rejected wherever they are written.
+//! one diff. The words that the glossary of `docs/style.md` retires are rejected wherever they are written. `sdk/rust/wit` is a copy
+//! of the contract. `docs/flags.md` is written by a test of `skydock-dev`, which compares it whenever it runs.
 
+mod copies;
 mod messages;
 mod words;
 
 use std::fmt::Write as _;
 use std::fs;
 use std::path::Path;
+use std::process::Stdio;
 
 use anyhow::{Context as _, Result, ensure};
 
@@ -35,10 +38,11 @@ const FOLDERS: [&str; 11] = [
 /// Endings of the files that are read for retired words.
 const READ: [&str; 5] = [".rs", ".md", ".wit", ".yaml", ".toml"];
 
-/// Writes the list of messages, or with `check` only compares it, and looks for retired words.
+/// Writes the list of messages, the page with all flags and the copy of the contract, or with `check` only compares the list and the
+/// copy, and looks for retired words.
 ///
 /// # Errors
-/// Fails if a retired word is used, or (with `check`) if the list is not up to date.
+/// Fails if a retired word is used, or (with `check`) if the list or the copy is not up to date.
 pub(crate) fn run(root: &Path, check: bool) -> Result<()> {
     let files = checkout::files(root)?;
     let read = |file: &str| fs::read_to_string(root.join(file)).with_context(|| format!("cannot read {file}"));
@@ -67,8 +71,24 @@ pub(crate) fn run(root: &Path, check: bool) -> Result<()> {
     for file in files.iter().filter(|file| file.as_str() != STYLE && READ.iter().any(|ending| file.ends_with(ending))) {
         problems.extend(words::problems(&read(file)?, &retired).map(|problem| format!("{file}:{problem}")));
     }
+    if !check {
+        write_flags(root)?;
+    }
+    problems.extend(copies::run(root, &files, check)?);
     console::line(format_args!("{count} messages in {MESSAGES}"));
     ensure!(problems.is_empty(), "{}", problems.join("\n"));
+    Ok(())
+}
+
+/// Writes the page with all flags. Builds the program that knows them.
+fn write_flags(root: &Path) -> Result<()> {
+    let status = crate::cargo(root)
+        .args(["test", "--quiet", "--workspace", "--bin", "skydock-dev", "the_page_with_all_flags"])
+        .env("SKYDOCK_WRITE", "1")
+        .stdout(Stdio::null())
+        .status()
+        .context("cannot start cargo")?;
+    ensure!(status.success(), "docs/flags.md cannot be written; the reason is above");
     Ok(())
 }
 

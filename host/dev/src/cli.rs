@@ -51,6 +51,7 @@ pub(crate) struct DevArgs {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::new::NewArgs;
 
     const README: &str = include_str!("../../../README.md");
 
@@ -62,6 +63,9 @@ mod tests {
         for line in lines {
             DevArgs::try_parse_from(["skydock-dev"].into_iter().chain(line.split(' '))).unwrap();
         }
+        let (_, new) = README.split_once("skydock plugin new ").unwrap();
+        let words = new.lines().next().unwrap().split(' ');
+        NewArgs::try_parse_from(["skydock-dev"].into_iter().chain(words)).unwrap();
         assert!(README.contains("`--allow-cloud-writes`"));
         assert!(DevArgs::try_parse_from(["skydock-dev", "--config=c", "--allow-cloud-writes"]).is_ok());
     }

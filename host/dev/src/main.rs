@@ -1,11 +1,15 @@
-//! `skydock dev`: runs the manager on an embedded control plane, for plugin developers.
+//! The program for plugin developers: `skydock dev` runs the manager on an embedded control plane, `skydock plugin new` creates a
+//! provider.
 
 #![forbid(unsafe_code)]
 
 mod cli;
 mod kubeconfig;
 mod log;
+mod new;
 mod run;
+#[cfg(test)]
+mod tests;
 
 use std::process::ExitCode;
 
@@ -16,6 +20,11 @@ fn main() -> ExitCode {
     // Must come first: the child process that compiles plugins limits its own resources, and its time is limited.
     if skydock::cli::is_compiler(std::env::args_os()) {
         return ExitCode::from(skydock_plugin::compile_as_child());
+    }
+    if skydock::cli::is_new_plugin(std::env::args_os()) {
+        // The words before the last one select this command.
+        let args = new::NewArgs::parse_from(std::env::args_os().skip(2));
+        return new::run(&args).map_or_else(|error| telemetry::fail(&error), |()| ExitCode::SUCCESS);
     }
     let args = cli::DevArgs::parse();
     let ended = Process::start().and_then(|process| process.run(|shutdown| Box::pin(run::run(args, shutdown))));

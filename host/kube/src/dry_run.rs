@@ -1,7 +1,7 @@
 //! Reports what would be done, without doing it.
 //!
 //! Writes are sent with `dryRun=All`, so that the API server admits or rejects them as usual and stores nothing; requests without
-//! a dry-run form are not sent at all (see [`request`]). As nothing changes, controllers come to the same conclusions again and
+//! a dry-run form are not sent at all (see `request`). As nothing changes, controllers come to the same conclusions again and
 //! again: each is reported once.
 
 mod request;

@@ -1,6 +1,6 @@
 //! The command line: upstream's flags with upstream's names, and a few of Skydock's own.
 //!
-//! Every flag that is parsed here has an effect. Upstream flags that Skydock does not support are rejected by name (see [`upstream`]).
+//! Every flag that is parsed here has an effect. Upstream flags that Skydock does not support are rejected by name (see `upstream`).
 
 pub mod feature_gates;
 mod ipam;
@@ -25,6 +25,7 @@ use crate::telemetry;
 pub use self::ipam::{IpamArgs, IpamArgsError};
 pub use self::nodes::NodeArgs;
 pub use self::services::{ServiceArgs, ServiceArgsError};
+pub use self::upstream::{NOT_HONORED, SETTLED};
 
 /// A cloud controller manager for every cloud: providers are WebAssembly plugins.
 ///
@@ -58,7 +59,7 @@ pub enum Command {
         #[command(subcommand)]
         command: ConfigCommand,
     },
-    /// Inspect plugins.
+    /// Inspect and create plugins.
     Plugin {
         /// The subcommand.
         #[command(subcommand)]
@@ -83,6 +84,13 @@ pub enum ConfigCommand {
 pub enum PluginCommand {
     /// Load a plugin like the manager does, and show its name, version, capabilities and requirements.
     Inspect(InspectArgs),
+    /// Create a provider from a template, in a folder with its name.
+    #[command(disable_help_flag = true)]
+    New {
+        /// Arguments for `skydock-dev`, the program that this runs.
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "ARGUMENTS")]
+        arguments: Vec<OsString>,
+    },
 }
 
 /// The flags of a cloud-controller-manager.
@@ -347,6 +355,14 @@ pub const COMPILER: [&str; 2] = ["plugin", "compile"];
 /// Returns true if this process is a child process that compiles a plugin.
 pub fn is_compiler(args: impl IntoIterator<Item = OsString>) -> bool {
     args.into_iter().skip(1).eq(COMPILER.map(OsString::from))
+}
+
+/// The words with which `skydock-dev` creates a plugin instead of running one.
+pub const NEW_PLUGIN: [&str; 2] = ["plugin", "new"];
+
+/// Returns true if the process is to create a plugin.
+pub fn is_new_plugin(args: impl IntoIterator<Item = OsString>) -> bool {
+    args.into_iter().skip(1).take(NEW_PLUGIN.len()).eq(NEW_PLUGIN.map(OsString::from))
 }
 
 /// Parses a command line.

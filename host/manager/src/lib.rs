@@ -18,7 +18,7 @@ pub mod serving;
 pub mod signals;
 pub mod telemetry;
 
-use std::time::Duration;
+use std::{ffi::OsString, time::Duration};
 
 use cli::{Cli, Command, ConfigCommand, PluginCommand};
 use tokio::runtime::Runtime;
@@ -77,7 +77,11 @@ pub async fn run(cli: Cli, shutdown: CancellationToken) -> anyhow::Result<()> {
             blocking::blocking(async move { configuration::check(&file) }).await
         }
         Some(Command::Config { command: ConfigCommand::Schema }) => configuration::print_schema(),
-        Some(Command::Dev { arguments }) => Err(program::go_on_as("dev", &arguments)),
+        Some(Command::Dev { arguments }) => Err(program::for_developers("dev", arguments)),
+        Some(Command::Plugin { command: PluginCommand::New { arguments } }) => {
+            let words = cli::NEW_PLUGIN.map(OsString::from);
+            Err(program::for_developers("plugin new", words.into_iter().chain(arguments)))
+        }
         Some(Command::Plugin { command: PluginCommand::Inspect(args) }) => {
             let inspected = shutdown.run_until_cancelled(Box::pin(inspect::run(args))).await;
             inspected.unwrap_or_else(|| Err(anyhow::anyhow!("stopped before startup was complete")))

@@ -1,22 +1,25 @@
-//! Subcommands that are separate programs: tools for developers are not part of the image.
+//! Subcommands that are part of another program: tools for developers are not part of the image.
 
 use std::{env, ffi::OsString, io, os::unix::process::CommandExt as _, path::Path, process::Command};
 
 use anyhow::anyhow;
 
-/// Replaces this process with `skydock-NAME`, which is in the same directory or in `PATH`. Returns only if this fails.
+/// The program with the tools for developers.
+const DEVELOPERS: &str = "skydock-dev";
+
+/// Replaces this process with `skydock-dev`, which is in the same directory or in `PATH`. Returns only if this fails. `command` is
+/// what the developer has typed.
 #[must_use]
-pub(crate) fn go_on_as(name: &str, arguments: &[OsString]) -> anyhow::Error {
-    let program = format!("skydock-{name}");
+pub(crate) fn for_developers(command: &str, arguments: impl IntoIterator<Item = OsString>) -> anyhow::Error {
     let here = env::current_exe().ok();
-    let beside = here.as_deref().and_then(Path::parent).map(|folder| folder.join(&program));
-    let found = beside.filter(|file| file.is_file()).unwrap_or_else(|| program.clone().into());
+    let beside = here.as_deref().and_then(Path::parent).map(|folder| folder.join(DEVELOPERS));
+    let found = beside.filter(|file| file.is_file()).unwrap_or_else(|| DEVELOPERS.into());
     let error = Command::new(found).args(arguments).exec();
     if error.kind() == io::ErrorKind::NotFound {
         return anyhow!(
-            "`skydock {name}` needs the program {program}, which is neither next to skydock nor in PATH: build it with \
-             `cargo build --release -p {program}`"
+            "`skydock {command}` needs the program {DEVELOPERS}, which is neither next to skydock nor in PATH: build it with \
+             `cargo build --release -p {DEVELOPERS}`"
         );
     }
-    anyhow!(error).context(format!("cannot start {program}"))
+    anyhow!(error).context(format!("cannot start {DEVELOPERS}"))
 }

@@ -107,21 +107,26 @@ async fn until<T>(what: &str, running: &Running, mut look: impl AsyncFnMut() -> 
 }
 
 #[test]
-fn skydock_dev_runs_the_program_next_to_skydock() {
+fn tools_for_developers_are_next_to_skydock() {
     let dir = tempfile::tempdir().unwrap();
     let alone = dir.path().join("skydock");
     fs::copy(env!("CARGO_BIN_EXE_skydock"), &alone).unwrap();
-    let dev = || {
-        let output = Command::new(&alone).args(["dev", "--help", "x y"]).env("PATH", "/nowhere").output().unwrap();
+    let run = |words: &[&str]| {
+        let output = Command::new(&alone).args(words).env("PATH", "/nowhere").output().unwrap();
         (String::from_utf8(output.stdout).unwrap(), String::from_utf8(output.stderr).unwrap())
     };
-    let (_, said) = dev();
-    assert!(said.starts_with("skydock: `skydock dev` needs the program skydock-dev, which is neither"), "{said}");
-    assert!(said.lines().count() == 1 && said.contains("cargo build --release -p skydock-dev"), "{said}");
+    let (dev, new) = (["dev", "--help", "x y"], ["plugin", "new", "--help", "x y"]);
+    for (words, command) in [(&dev[..], "dev"), (&new, "plugin new")] {
+        let (_, said) = run(words);
+        let needs = format!("skydock: `skydock {command}` needs the program skydock-dev, which is neither");
+        assert!(said.starts_with(&needs), "{said}");
+        assert!(said.lines().count() == 1 && said.contains("cargo build --release -p skydock-dev"), "{said}");
+    }
     let beside = dir.path().join("skydock-dev");
     fs::write(&beside, "#!/bin/sh\nfor word; do echo \"<$word>\"; done\n").unwrap();
     fs::set_permissions(&beside, fs::Permissions::from_mode(0o755)).unwrap();
-    assert_eq!(dev().0, "<--help>\n<x y>\n");
+    assert_eq!(run(&dev).0, "<--help>\n<x y>\n");
+    assert_eq!(run(&new).0, "<plugin>\n<new>\n<--help>\n<x y>\n");
 }
 
 // Holds: R-02, OPS-12

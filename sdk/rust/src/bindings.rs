@@ -1,4 +1,5 @@
-//! Bindings that `wit-bindgen` generates from the contract. This is the only module with `unsafe` code, all of which is generated.
+//! Bindings that `wit-bindgen` generates from the contract. The files in `wit` are copies, so that the package contains them;
+//! `cargo xtask tidy` makes them. This is the only module with `unsafe` code, all of which is generated.
 //!
 //! A plugin must export everything that its world names. Each capability therefore has its own world and module, and a plugin exports
 //! those that it implements. All of them share the types and host interfaces of [`imports`]; the linker merges the worlds.
@@ -14,7 +15,7 @@
 /// Shared types, and the interfaces that the host provides.
 pub mod imports {
     wit_bindgen::generate!({
-        path: "../../wit/v0.1.0",
+        path: "wit/v0.1.0",
         world: "imports",
         generate_all,
         generate_unused_types: true,
@@ -41,7 +42,7 @@ macro_rules! capability {
         $(#[$doc])*
         pub mod $name {
             wit_bindgen::generate!({
-                path: "../../wit/v0.1.0",
+                path: "wit/v0.1.0",
                 world: $world,
                 pub_export_macro: true,
                 export_macro_name: $macro,

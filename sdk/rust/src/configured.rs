@@ -4,7 +4,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 use crate::error::Result;
 use crate::types::CloudError;
 
-/// A static variable for what `configure` has parsed from the operator's configuration. See the example of the [crate](crate).
+/// A static variable for what `configure` has parsed from the operator's configuration. See the example of the [crate].
 #[derive(Debug)]
 pub struct Configured<T>(RwLock<Option<Arc<T>>>);
 

@@ -74,7 +74,7 @@
 //! ```
 //!
 //! Set the crate type to `cdylib` (and `rlib`, for tests), and build it with `cargo build --release --target
-//! wasm32-wasip2`. `sdk/rust/template` is a template.
+//! wasm32-wasip2`. `skydock plugin new NAME` creates such a crate.
 //!
 //! # The host
 //!
@@ -184,6 +184,11 @@ pub mod routes {
 pub mod zones {
     pub use crate::bindings::zones::exports::skydock::provider::zones::Zone;
 }
+
+/// The example in the README, which is compiled with those of the documentation.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
 
 /// Panics in a native build with a message, where the generated code would only abort.
 #[allow(clippy::panic, reason = "a test that calls the host is to be told so, and nothing else is built natively")]

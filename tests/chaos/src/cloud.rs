@@ -41,7 +41,7 @@ pub struct Balancer {
     pub address: String,
     /// The ports it listens on.
     pub ports: Vec<u16>,
-    /// The value of the service's annotation [`NOTE`].
+    /// The value of the service's annotation `NOTE`.
     pub note: String,
     /// Names and provider IDs of the nodes behind it.
     pub nodes: BTreeSet<(String, Option<String>)>,

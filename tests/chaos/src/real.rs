@@ -1,6 +1,6 @@
 //! The same steps on a real API server with the built binary.
 //!
-//! Two hosts compete for the lease, and a third one runs with `--dry-run`. All of them use the API server through a [`Proxy`]
+//! Two hosts compete for the lease, and a third one runs with `--dry-run`. All of them use the API server through a `Proxy`
 //! that injects the faults of a step. They are killed, stopped and suspended at any time. Their cloud is the inventory file of
 //! the static provider. At the end, the cluster must have the state that the inventory and the operator require. The audit log
 //! must show that two hosts never wrote at the same time, and that the third one never wrote.

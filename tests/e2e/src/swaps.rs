@@ -74,7 +74,7 @@ pub async fn run(site: &mut dyn Site, plane: &dyn Plane, name: &str, swaps: usiz
     Ok(swapped)
 }
 
-/// Checks that memory has not grown after [`WARM`] swaps.
+/// Checks that memory has not grown after `WARM` swaps.
 ///
 /// # Errors
 /// Returns how much it has grown.

@@ -5,7 +5,7 @@ use std::ffi::OsString;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 
 /// Flags that are accepted with this value only, because Skydock already behaves that way.
-const SETTLED: &[&str] = &[
+pub const SETTLED: &[&str] = &[
     "--contention-profiling=false",
     "--enable-leader-migration=false",
     "--leader-elect-resource-lock=leases",
@@ -15,7 +15,7 @@ const SETTLED: &[&str] = &[
 ];
 
 /// Upstream's other flags (see upstream's `options.go`), and what to use instead, if anything.
-const NOT_HONORED: &[(&str, &str)] = &[
+pub const NOT_HONORED: &[(&str, &str)] = &[
     ("allow-untagged-cloud", ""),
     ("authentication-kubeconfig", ""),
     ("authentication-skip-lookup", ""),
@@ -97,8 +97,8 @@ mod tests {
 
     const OPERATING: &str = include_str!("../../../../docs/operating.md");
     const README: &str = include_str!("../../../../README.md");
-    /// Flags of cargo, kubectl and `skydock dev`.
-    const OTHERS: [&str; 6] = ["quick", "release", "target", "field-selector", "for", "allow-cloud-writes"];
+    /// Flags of cargo, kubectl, `skydock dev` and `skydock plugin new`.
+    const OTHERS: [&str; 7] = ["quick", "release", "target", "field-selector", "for", "allow-cloud-writes", "sdk-path"];
 
     /// Returns the words after `--` in a text. A word with a dash at its end stands for several flags with this prefix.
     fn flags(text: &str) -> BTreeSet<&str> {

@@ -16,7 +16,7 @@ use super::{
 };
 use crate::octavia::{Listener, Member, Monitor, Pool};
 
-/// Returns all steps. Steps for parts of resources that do not exist yet refer to them with [`MADE`].
+/// Returns all steps. Steps for parts of resources that do not exist yet refer to them with `MADE`.
 ///
 /// # Errors
 /// Returns one sentence if another client uses a port of the Service.

@@ -1,12 +1,12 @@
-//! A cloud provider with instances: change the names, then query your cloud instead of the node's labels (`skydock_sdk::http`).
+//! A cloud provider with instances. Query your cloud (`skydock_sdk::http`) instead of the node's labels.
 use skydock_sdk::instances::{Instance, Presence};
 use skydock_sdk::plugin::{PluginInfo, Settings};
 use skydock_sdk::types::{CloudError, Node};
 use skydock_sdk::{Instances, Lookup, Plugin, Result};
 
-struct MyCloud;
+struct Provider;
 
-impl Plugin for MyCloud {
+impl Plugin for Provider {
     fn configure(_settings: Settings) -> Result<()> {
         Ok(())
     }
@@ -21,7 +21,7 @@ impl Plugin for MyCloud {
     }
 }
 
-impl Instances for MyCloud {
+impl Instances for Provider {
     // The host deletes nodes that are reported as absent: only report what the cloud has confirmed.
     fn check(nodes: Vec<Node>) -> Result<Vec<Result<Presence>>> {
         Ok(nodes.iter().map(|_| Ok(Presence::Running)).collect())
@@ -41,7 +41,7 @@ fn describe(node: &Node) -> Result<Instance> {
     })
 }
 
-skydock_sdk::export!(MyCloud: instances);
+skydock_sdk::export!(Provider: instances);
 
 #[test]
 fn the_zone_of_a_node_is_its_rack() {

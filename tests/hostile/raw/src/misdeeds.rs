@@ -33,7 +33,7 @@ pub(crate) enum Misdeed {
     Paths(u32),
     /// Creates this many requests, and keeps them after the end of the call.
     Requests(u32),
-    /// Sends a request to https://api.example/ without waiting for the answer.
+    /// Sends a request to <https://api.example/> without waiting for the answer.
     Send,
     /// Requests standard output this many times, and keeps the handles.
     Outputs(u32),
