@@ -56,12 +56,13 @@ macro_rules! capabilities {
                 pre: &InstancePre<State>,
                 capabilities: &BTreeSet<Capability>,
             ) -> Result<Self, LoadProblem> {
+                let plugin = generated::plugin::GuestIndices::new(pre).map_err(wrong(PLUGIN))?;
                 $(let $interface = capabilities
                     .contains(&Capability::$capability)
                     .then(|| generated::$interface::GuestIndices::new(pre))
                     .transpose()
                     .map_err(wrong(Capability::$capability.name()))?;)*
-                Ok(Self { plugin: generated::plugin::GuestIndices::new(pre).map_err(wrong(PLUGIN))?, $($interface),* })
+                Ok(Self { plugin, $($interface),* })
             }
 
             /// Loads the functions, which checks their types.
