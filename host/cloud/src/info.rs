@@ -1,44 +1,8 @@
 //! Identity and capabilities of a provider.
 
-use std::{collections::BTreeSet, fmt};
+use std::collections::BTreeSet;
 
-/// A capability of a provider: an interface that its plugin exports.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Capability {
-    /// Knows the cloud instances behind nodes.
-    Instances,
-    /// Manages load balancers for Services.
-    LoadBalancers,
-    /// Manages routes to Pods.
-    Routes,
-    /// Knows the zones and regions of nodes.
-    Zones,
-    /// Has work to be done periodically.
-    Maintenance,
-}
-
-impl Capability {
-    /// All capabilities.
-    pub const ALL: [Self; 5] = [Self::Instances, Self::LoadBalancers, Self::Routes, Self::Zones, Self::Maintenance];
-
-    /// Returns the name of the interface in the plugin contract.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Instances => "instances",
-            Self::LoadBalancers => "load-balancers",
-            Self::Routes => "routes",
-            Self::Zones => "zones",
-            Self::Maintenance => "maintenance",
-        }
-    }
-}
-
-impl fmt::Display for Capability {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
-    }
-}
+use crate::Capability;
 
 /// Identity and capabilities of a provider.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -107,11 +71,5 @@ mod tests {
     fn a_capability_needs_its_interface() {
         let able: Vec<_> = Capability::ALL.into_iter().filter(|capability| info().can(*capability)).collect();
         assert_eq!(able, [Capability::Routes]);
-    }
-
-    #[test]
-    fn capabilities_are_named_as_in_the_contract() {
-        let names = Capability::ALL.map(|capability| capability.to_string());
-        assert_eq!(names, ["instances", "load-balancers", "routes", "zones", "maintenance"]);
     }
 }

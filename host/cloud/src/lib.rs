@@ -23,11 +23,11 @@ pub use cluster::{
     Cluster, ForeignKind, ForeignObject, Note, ObjectEvent, ObjectKind, ObjectName, ReadError, Severity,
 };
 pub use error::{CloudError, Retry};
-pub use info::{Capability, ProviderInfo};
+pub use info::ProviderInfo;
 pub use instance::{Instance, Presence, Zone};
 pub use load_balancer::{Ingress, IpMode, LoadBalancerStatus, PortStatus};
 pub use node::{AddressKind, Node, NodeAddress, NodeSet, Taint, TaintEffect};
-pub use provider::{Answers, CloudProvider};
+pub use provider::{Answers, Capability, CloudProvider};
 pub use route::{NewRoute, Route};
 pub use service::{IpFamily, IpFamilyPolicy, Service, ServicePort, TrafficPolicy, Transport};
 

@@ -1,6 +1,6 @@
-//! The interface between controllers and clouds.
+//! The interface between controllers and clouds: capabilities, and the functions that belong to them.
 
-use std::{sync::Arc, time::Duration};
+use std::{fmt, sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 
@@ -8,14 +8,54 @@ use crate::{
     CloudError, Instance, LoadBalancerStatus, NewRoute, Node, NodeSet, Presence, ProviderInfo, Route, Service, Zone,
 };
 
+/// A capability of a provider: an interface that its plugin exports.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Capability {
+    /// Knows the cloud instances behind nodes.
+    Instances,
+    /// Manages load balancers for Services.
+    LoadBalancers,
+    /// Manages routes to Pods.
+    Routes,
+    /// Knows the zones and regions of nodes.
+    Zones,
+    /// Has work to be done periodically.
+    Maintenance,
+}
+
+impl Capability {
+    /// All capabilities.
+    pub const ALL: [Self; 5] = [Self::Instances, Self::LoadBalancers, Self::Routes, Self::Zones, Self::Maintenance];
+
+    /// Returns the name of the interface in the plugin contract.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Instances => "instances",
+            Self::LoadBalancers => "load-balancers",
+            Self::Routes => "routes",
+            Self::Zones => "zones",
+            Self::Maintenance => "maintenance",
+        }
+    }
+}
+
+impl fmt::Display for Capability {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
 /// One answer for each question, in the same order.
 pub type Answers<T> = Vec<Result<T, CloudError>>;
 
 /// A cloud provider.
 ///
 /// Each function returns a result or an error in bounded time, and does not panic. All functions may be called concurrently,
-/// and repeatedly with the same arguments. A list of answers has the same length as the list of questions. A function that
-/// belongs to a capability that [`CloudProvider::info`] does not contain returns [`CloudError::Internal`].
+/// and repeatedly with the same arguments. A list of answers has the same length as the list of questions.
+///
+/// A provider implements the functions of its capabilities ([`CloudProvider::info`]); the others return
+/// [`CloudError::ImplementedElsewhere`], which makes controllers change and retry nothing.
 ///
 /// The meaning of each function is that of the function with the same name in the plugin contract (`wit/`).
 #[async_trait]
@@ -24,22 +64,38 @@ pub trait CloudProvider: Send + Sync {
     fn info(&self) -> Arc<ProviderInfo>;
 
     /// Calls `instances.check` with at most [`ProviderInfo::max_batch`] nodes.
-    async fn check(&self, nodes: &[Arc<Node>]) -> Result<Answers<Presence>, CloudError>;
+    async fn check(&self, _nodes: &[Arc<Node>]) -> Result<Answers<Presence>, CloudError> {
+        Err(CloudError::ImplementedElsewhere)
+    }
 
     /// Calls `instances.describe` with at most [`ProviderInfo::max_batch`] nodes.
-    async fn describe(&self, nodes: &[Arc<Node>]) -> Result<Answers<Instance>, CloudError>;
+    async fn describe(&self, _nodes: &[Arc<Node>]) -> Result<Answers<Instance>, CloudError> {
+        Err(CloudError::ImplementedElsewhere)
+    }
 
     /// Calls `load-balancers.get`.
-    async fn get_load_balancer(&self, service: &Service) -> Result<Option<LoadBalancerStatus>, CloudError>;
+    async fn get_load_balancer(&self, _service: &Service) -> Result<Option<LoadBalancerStatus>, CloudError> {
+        Err(CloudError::ImplementedElsewhere)
+    }
 
     /// Calls `load-balancers.ensure`.
-    async fn ensure_load_balancer(&self, service: &Service, nodes: &NodeSet) -> Result<LoadBalancerStatus, CloudError>;
+    async fn ensure_load_balancer(
+        &self,
+        _service: &Service,
+        _nodes: &NodeSet,
+    ) -> Result<LoadBalancerStatus, CloudError> {
+        Err(CloudError::ImplementedElsewhere)
+    }
 
     /// Calls `load-balancers.update-nodes`.
-    async fn update_load_balancer(&self, service: &Service, nodes: &NodeSet) -> Result<(), CloudError>;
+    async fn update_load_balancer(&self, _service: &Service, _nodes: &NodeSet) -> Result<(), CloudError> {
+        Err(CloudError::ImplementedElsewhere)
+    }
 
     /// Calls `load-balancers.ensure-deleted`.
-    async fn ensure_load_balancer_deleted(&self, service: &Service) -> Result<(), CloudError>;
+    async fn ensure_load_balancer_deleted(&self, _service: &Service) -> Result<(), CloudError> {
+        Err(CloudError::ImplementedElsewhere)
+    }
 
     /// Returns the maximum number of routes that [`CloudProvider::list_routes`] can return; it fails if there are more. `None`
     /// means that there is no limit.
@@ -48,17 +104,44 @@ pub trait CloudProvider: Send + Sync {
     }
 
     /// Calls `routes.list-routes` for all pages.
-    async fn list_routes(&self) -> Result<Vec<Route>, CloudError>;
+    async fn list_routes(&self) -> Result<Vec<Route>, CloudError> {
+        Err(CloudError::ImplementedElsewhere)
+    }
 
     /// Calls `routes.create-routes`.
-    async fn create_routes(&self, routes: &[NewRoute]) -> Result<Answers<()>, CloudError>;
+    async fn create_routes(&self, _routes: &[NewRoute]) -> Result<Answers<()>, CloudError> {
+        Err(CloudError::ImplementedElsewhere)
+    }
 
     /// Calls `routes.delete-routes`.
-    async fn delete_routes(&self, routes: &[Route]) -> Result<Answers<()>, CloudError>;
+    async fn delete_routes(&self, _routes: &[Route]) -> Result<Answers<()>, CloudError> {
+        Err(CloudError::ImplementedElsewhere)
+    }
 
     /// Calls `zones.locate` with at most [`ProviderInfo::max_batch`] nodes.
-    async fn locate(&self, nodes: &[Arc<Node>]) -> Result<Answers<Zone>, CloudError>;
+    async fn locate(&self, _nodes: &[Arc<Node>]) -> Result<Answers<Zone>, CloudError> {
+        Err(CloudError::ImplementedElsewhere)
+    }
 
     /// Calls `maintenance.maintain`; returns the delay before the next call.
-    async fn maintain(&self) -> Result<Duration, CloudError>;
+    async fn maintain(&self) -> Result<Duration, CloudError> {
+        Err(CloudError::ImplementedElsewhere)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn capabilities_are_named_as_in_the_contract() {
+        let names = Capability::ALL.map(|capability| capability.to_string());
+        assert_eq!(names, ["instances", "load-balancers", "routes", "zones", "maintenance"]);
+    }
+
+    #[test]
+    fn capabilities_are_listed_in_order() {
+        let positions = Capability::ALL.map(|capability| capability as usize);
+        assert!(positions.into_iter().eq(0..Capability::ALL.len()));
+    }
 }

@@ -7,7 +7,7 @@ use wasmtime::Trap;
 
 use crate::{answers::AnswerError, limits::Limits, text::Cause};
 
-/// A function of the contract.
+/// A function of the contract. [`contract`](crate::contract) defines them, each beside its call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Function {
     pub(crate) capability: Capability,
@@ -17,20 +17,14 @@ pub(crate) struct Function {
 }
 
 impl Function {
-    pub(crate) const CHECK: Self = Self::new(Capability::Instances, "check", false);
-    pub(crate) const DESCRIBE: Self = Self::new(Capability::Instances, "describe", false);
-    pub(crate) const GET: Self = Self::new(Capability::LoadBalancers, "get", false);
-    pub(crate) const ENSURE: Self = Self::new(Capability::LoadBalancers, "ensure", true);
-    pub(crate) const UPDATE_NODES: Self = Self::new(Capability::LoadBalancers, "update-nodes", true);
-    pub(crate) const ENSURE_DELETED: Self = Self::new(Capability::LoadBalancers, "ensure-deleted", true);
-    pub(crate) const LIST_ROUTES: Self = Self::new(Capability::Routes, "list-routes", false);
-    pub(crate) const CREATE_ROUTES: Self = Self::new(Capability::Routes, "create-routes", true);
-    pub(crate) const DELETE_ROUTES: Self = Self::new(Capability::Routes, "delete-routes", true);
-    pub(crate) const MAINTAIN: Self = Self::new(Capability::Maintenance, "maintain", true);
-    pub(crate) const LOCATE: Self = Self::new(Capability::Zones, "locate", false);
+    /// A function that changes nothing.
+    pub(crate) const fn reads(capability: Capability, name: &'static str) -> Self {
+        Self { capability, name, writes: false }
+    }
 
-    const fn new(capability: Capability, name: &'static str, writes: bool) -> Self {
-        Self { capability, name, writes }
+    /// A function that may change the cloud.
+    pub(crate) const fn writes(capability: Capability, name: &'static str) -> Self {
+        Self { capability, name, writes: true }
     }
 
     pub(crate) fn deadline(self, limits: &Limits) -> Duration {

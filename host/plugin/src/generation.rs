@@ -2,19 +2,17 @@
 
 use std::{path::PathBuf, sync::Arc, time::Duration};
 
-use futures::future::BoxFuture;
 use skydock_cloud::ProviderInfo;
 use tokio::time::{Instant, timeout, timeout_at};
 
 use crate::{
-    answers,
     call::{CallError, Function},
     code::Code,
-    convert,
+    contract::{Guest, Running},
     error::{LoadError, LoadProblem, Stage},
     host::{Owned, Shared, Subject},
     identity::Identity,
-    info::{GenerationInfo, Stopwatch},
+    info::{GenerationInfo, Introduction, Stopwatch},
     instance::{Blueprint, Instance},
     pool::Pool,
     source::{Digests, Settings},
@@ -43,44 +41,21 @@ impl Generation {
         number: u64,
         before: Option<&Self>,
     ) -> Result<Self, LoadError> {
-        let capabilities = code.capabilities.clone();
-        let settings = convert::settings(settings);
-        let mut blueprint = Blueprint::new(code.pre.clone(), &capabilities, Arc::clone(shared), number, settings)
+        let exported = &code.capabilities;
+        let mut blueprint = Blueprint::new(code.pre.clone(), exported, Arc::clone(shared), number, settings.clone())
             .map_err(|problem| LoadError::new(Stage::Type, problem))?;
         blueprint.gateway = shared.way_out.as_ref().map(|way_out| way_out.gateway(&digests.component));
 
         let limit = shared.limits.read_deadline;
-        let late = |_| LoadProblem::Call(CallError::Deadline(limit));
-        let deadline = Instant::now() + limit;
-        let mut first = timeout_at(deadline, blueprint.instantiate())
-            .await
-            .map_err(late)
-            .flatten()
-            .map_err(|problem| LoadError::new(stage_of_instance(&problem), problem))?;
-        watch.lap(Stage::Instantiate);
-
-        let configured = timeout_at(deadline, first.configure(&blueprint.settings)).await;
-        configured
-            .map_err(late)
-            .and_then(|it| it.map_err(LoadProblem::Call))
-            .and_then(|it| it.map_err(LoadProblem::Refused))
-            .map_err(|problem| LoadError::new(Stage::Configure, problem))?;
-        watch.lap(Stage::Configure);
-
-        let said = timeout_at(deadline, first.info()).await;
-        let answers::Introduction { provider, wanted_hosts, overlap } = said
-            .map_err(late)
-            .and_then(|it| it.map_err(LoadProblem::Call))
-            .and_then(|it| answers::info(it, capabilities).map_err(LoadProblem::Info))
-            .map_err(|problem| LoadError::new(Stage::Info, problem))?;
-        watch.lap(Stage::Info);
-
-        if let Some(before) = before {
-            let identity = identity(&provider, &code, &digests.component, &wanted_hosts);
-            let may = identity.may_follow(&before.identity(), &shared.grants);
-            may.map_err(|problem| LoadError::new(Stage::Identity, problem))?;
-        }
-        watch.lap(Stage::Identity);
+        let end = (Instant::now() + limit, limit);
+        let mut first = watch.stage(Stage::Instantiate, by(end, blueprint.instantiate()).await)?;
+        let configured = by(end, async { first.configure(&blueprint.settings).await?.map_err(LoadProblem::Refused) });
+        watch.stage(Stage::Configure, configured.await)?;
+        let said = by(end, async { first.info(exported).await?.map_err(LoadProblem::Info) });
+        let Introduction { provider, wanted_hosts, overlap } = watch.stage(Stage::Info, said.await)?;
+        let identity = identity(&provider, &code, &digests.component, &wanted_hosts);
+        let may_follow = before.map_or(Ok(()), |before| identity.may_follow(&before.identity(), &shared.grants));
+        watch.stage(Stage::Identity, may_follow)?;
 
         let owned = Arc::new(Owned {
             provider_ids: provider.provider_id_prefixes.clone(),
@@ -113,12 +88,12 @@ impl Generation {
     /// have their own deadlines.
     ///
     /// Dropping the future drops the instance with it.
-    pub(crate) async fn call<W>(
+    pub(crate) async fn call<'s, T>(
         &self,
         function: Function,
         subject: Subject,
-        call: impl for<'a> FnOnce(&'a mut Instance) -> BoxFuture<'a, wasmtime::Result<W>>,
-    ) -> Result<W, CallError> {
+        call: impl for<'a> FnOnce(Guest<'a, 's>) -> Running<'a, T>,
+    ) -> Result<T, CallError> {
         if !self.provider.can(function.capability) {
             return Err(CallError::Unsupported);
         }
@@ -141,7 +116,7 @@ impl Generation {
         if answer.is_ok() {
             lease.give_back();
         }
-        answer
+        answer.flatten()
     }
 
     /// Creates another instance: instantiates it, configures it and requests its description, in the order of the contract.
@@ -152,7 +127,8 @@ impl Generation {
             other => CallError::Instantiate(Cause::of(other)),
         })?;
         instance.configure(&self.blueprint.settings).await?.map_err(CallError::Refused)?;
-        instance.info().await?;
+        // It was checked with the first instance.
+        let _ = instance.info(&self.code.capabilities).await?;
         Ok(instance)
     }
 }
@@ -162,9 +138,12 @@ async fn within<W>(limit: Duration, answer: impl Future<Output = Result<W, CallE
     timeout(limit, answer).await.map_err(|_| CallError::Deadline(limit)).flatten()
 }
 
-/// A function with the wrong type is detected when the instance is created, but belongs to the type stage.
-fn stage_of_instance(problem: &LoadProblem) -> Stage {
-    if matches!(problem, LoadProblem::WrongType { .. }) { Stage::Type } else { Stage::Instantiate }
+/// Returns the result if it arrives before the end of the time limit.
+async fn by<T>(
+    (end, limit): (Instant, Duration),
+    result: impl Future<Output = Result<T, LoadProblem>>,
+) -> Result<T, LoadProblem> {
+    timeout_at(end, result).await.map_err(|_| LoadProblem::Call(CallError::Deadline(limit))).flatten()
 }
 
 fn identity<'a>(

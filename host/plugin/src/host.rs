@@ -1,7 +1,6 @@
 //! The environment of an instance: the data of its store, and everything that it can import.
 
 mod cache;
-mod calls;
 mod cluster;
 mod events;
 mod handles;
@@ -10,19 +9,18 @@ mod lent_nodes;
 mod limiter;
 mod lists;
 mod log;
-pub(crate) mod node_sets;
 mod notes;
 mod objects;
 mod output;
 mod subject;
 
-use std::{sync::Arc, time::Instant};
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use skydock_egress::Gateway;
-use wasmtime::{
-    Engine,
-    component::{HasSelf, Linker},
-};
+use wasmtime::{Engine, component::Linker};
 use wasmtime_wasi::{
     WasiCtx, WasiCtxView, WasiView,
     cli::{WasiCli, WasiCliView as _},
@@ -36,6 +34,7 @@ pub use cluster::ClusterSlot;
 pub(crate) use {
     cache::Cache,
     limiter::{MemoryLimiter, Refusal},
+    lists::Lists,
     log::Log,
     notes::Notes,
     subject::Subject,
@@ -44,21 +43,10 @@ pub(crate) use {
 use self::{
     handles::Handles,
     lent_nodes::{LastNodes, Targets},
-    lists::Lists,
 };
 use crate::{
-    account::Account,
-    answers::IngressRules,
-    bindings::{skydock::provider, wasi::logging::logging},
-    call::Overrun,
-    grants::Grants,
-    limits::Limits,
-    meter::Meter,
-    metrics::PluginMetrics,
-    overlap::Overlap,
-    runtime::ticker::Ticker,
-    source::PluginSource,
-    way_out::WayOut,
+    account::Account, answers::IngressRules, call::Overrun, grants::Grants, limits::Limits, meter::Meter,
+    metrics::PluginMetrics, overlap::Overlap, runtime::ticker::Ticker, source::PluginSource, way_out::WayOut,
 };
 
 /// Maximum number of random bytes in one request.
@@ -83,7 +71,7 @@ pub(crate) struct Shared {
     targets: Targets,
     pub(crate) last_nodes: LastNodes,
     pub(crate) ticker: Arc<Ticker>,
-    lists: Lists,
+    pub(crate) lists: Lists,
     /// Memory of all instances, in bytes.
     pub(crate) memory: Arc<Account>,
     /// Handles of all instances.
@@ -214,6 +202,12 @@ impl State {
         std::mem::replace(&mut self.looked, ticks) != ticks
     }
 
+    /// Returns how long the current call may still take.
+    pub(crate) fn remaining(&self) -> Duration {
+        let remaining = self.deadline.map(|deadline| deadline.saturating_duration_since(tokio::time::Instant::now()));
+        remaining.unwrap_or_default()
+    }
+
     /// Returns true if the guest has requests in flight.
     pub(crate) fn is_waiting(&self) -> bool {
         self.egress.is_waiting()
@@ -256,18 +250,10 @@ impl WasiHttpView for State {
     }
 }
 
-/// Links the interfaces that `inspect` allows, and nothing else: no sockets.
+/// Links the interfaces of WASI that `inspect` allows, and no others: no sockets.
 pub(crate) fn linker(engine: &Engine) -> wasmtime::Result<Linker<State>> {
     let mut linker = Linker::new(engine);
     let l = &mut linker;
-    provider::types::add_to_linker::<State, HasSelf<State>>(l, |state| state)?;
-    provider::cache::add_to_linker::<State, HasSelf<State>>(l, |state| state)?;
-    provider::calls::add_to_linker::<State, HasSelf<State>>(l, |state| state)?;
-    cluster::add_to_linker(l)?;
-    provider::events::add_to_linker::<State, HasSelf<State>>(l, |state| state)?;
-    node_sets::add_to_linker(l)?;
-    objects::add_to_linker(l)?;
-    logging::add_to_linker::<State, HasSelf<State>>(l, |state| state)?;
     // Clocks, random, io, stdin, stdout, stderr.
     wasmtime_wasi::p2::add_to_linker_proxy_interfaces_async(l)?;
     wasi::random::insecure::add_to_linker::<State, WasiRandom>(l, |state| state.wasi.random())?;

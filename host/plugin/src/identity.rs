@@ -4,10 +4,10 @@ use std::collections::BTreeSet;
 
 use skydock_cloud::Capability;
 
-use crate::{error::LoadProblem, grants::Grants};
+use crate::{contract::names, error::LoadProblem, grants::Grants};
 
 /// Imports that reach beyond what every plugin has, without their versions: the network, and objects of the cluster.
-const POWERS: [&str; 2] = ["wasi:http/outgoing-handler", "skydock:provider/objects"];
+const POWERS: [&str; 2] = ["wasi:http/outgoing-handler", names::OBJECTS];
 
 /// What identifies a plugin, and the permissions that it needs.
 pub(crate) struct Identity<'a> {

@@ -6,9 +6,12 @@ use std::{
     time::{Duration, Instant as Clock},
 };
 
-use skydock_cloud::Capability;
+use skydock_cloud::{Capability, ProviderInfo};
 
-use crate::error::Stage;
+use crate::{
+    error::{LoadError, LoadProblem, Stage},
+    overlap::Overlap,
+};
 
 /// The generation in service, for people and programs.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -33,6 +36,14 @@ pub struct GenerationInfo {
     pub stages: Vec<(Stage, Duration)>,
 }
 
+/// The plugin's description of itself.
+pub(crate) struct Introduction {
+    pub(crate) provider: ProviderInfo,
+    /// The hosts that the plugin requests.
+    pub(crate) wanted_hosts: Vec<String>,
+    pub(crate) overlap: Overlap,
+}
+
 /// Measures the duration of each stage.
 pub(crate) struct Stopwatch {
     started: Clock,
@@ -43,6 +54,20 @@ impl Stopwatch {
     /// Starts after reading, which has taken this long.
     pub(crate) fn start(reading: Duration) -> Self {
         Self { started: Clock::now(), stages: vec![(Stage::Read, reading)] }
+    }
+
+    /// Ends a stage with its result.
+    ///
+    /// # Errors
+    /// [`LoadError`], if the stage failed.
+    pub(crate) fn stage<T>(&mut self, stage: Stage, result: Result<T, LoadProblem>) -> Result<T, LoadError> {
+        let result = result.map_err(|problem| match problem {
+            // Detected when the first instance is created, but a problem of the type.
+            LoadProblem::WrongType { .. } => LoadError::new(Stage::Type, problem),
+            _ => LoadError::new(stage, problem),
+        })?;
+        self.lap(stage);
+        Ok(result)
     }
 
     pub(crate) fn lap(&mut self, stage: Stage) {

@@ -6,7 +6,7 @@ use skydock_cloud::Capability;
 use wasmparser::{Encoding, Parser, Payload};
 
 use crate::{
-    contract::{CONTRACT, PACKAGE},
+    contract::names::{CONTRACT, IMPORTS, PACKAGE},
     error::{LoadError, LoadProblem, Stage},
     limits::Limits,
     shape::{self, Named, Shape},
@@ -17,7 +17,7 @@ use crate::{
 /// Clocks, random and io are harmless. Guests' standard libraries import parts of the command line and the file system that they never
 /// use; those interfaces are linked to empty implementations. wasi:http is subject to the egress rules.
 const GRANTED: [(&str, &str, &[&str]); 8] = [
-    (PACKAGE, CONTRACT, &["types", "cache", "calls", "cluster", "events", "node-sets", "objects"]),
+    (PACKAGE, CONTRACT, &IMPORTS),
     ("wasi:logging", "0.1.0-draft", &["logging"]),
     ("wasi:io", "0.2.0", &["error", "poll", "streams"]),
     ("wasi:clocks", "0.2.0", &["monotonic-clock", "wall-clock"]),

@@ -11,13 +11,10 @@
 mod account;
 mod answers;
 mod artifacts;
-#[allow(missing_docs, unreachable_pub, unused_qualifications, rust_2018_idioms)] // generated; the WIT files document it
-mod bindings;
 mod call;
 mod code;
 mod compile;
 mod contract;
-mod convert;
 mod diagnosis;
 mod engine;
 mod error;
@@ -49,7 +46,7 @@ pub use answers::{AnswerError, IngressRules, Refused};
 pub use artifacts::CacheDirError;
 pub use call::CallError;
 pub use compile::{CompileError, Compiler, compile_as_child};
-pub use contract::CONTRACT;
+pub use contract::names::CONTRACT;
 pub use error::{LoadError, LoadProblem, Stage, TooMuch};
 pub use grants::{Grants, ObjectGrant};
 pub use host::ClusterSlot;

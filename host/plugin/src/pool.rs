@@ -66,8 +66,7 @@ impl Pool {
 
     /// Waits for a permit for an instance for this capability, and takes an idle instance if there is one.
     pub(crate) async fn acquire(&self, capability: Capability) -> Slot<'_> {
-        // The semaphores are never closed.
-        let permit = self.shares.acquire(capability).await.ok();
+        let permit = self.shares.acquire(capability).await;
         let owner = self.owner(capability);
         let warm = self.idle().take_warm(owner);
         if warm.is_some() {

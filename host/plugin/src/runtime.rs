@@ -9,7 +9,7 @@ use wasmtime::{Engine, InstanceAllocationStrategy, PoolingAllocationConfig, comp
 use crate::{
     artifacts::{Artifacts, CacheDirError},
     compile::Compiler,
-    engine,
+    contract, engine,
     host::{self, State},
     limits::Limits,
     metrics::PluginMetrics,
@@ -94,7 +94,8 @@ impl Runtime {
         let artifacts = Artifacts::open(cache_dir)?;
         let (engine, reservation) = start_engine(&limits).map_err(RuntimeError::Engine)?;
         let ticker = start_ticker(&engine).map_err(RuntimeError::Ticker)?;
-        let linker = host::linker(&engine).map_err(RuntimeError::Engine)?;
+        let mut linker = host::linker(&engine).map_err(RuntimeError::Engine)?;
+        contract::link(&mut linker).map_err(RuntimeError::Engine)?;
         let compatibility = engine::compatibility(&engine);
         let inner = Inner { engine, linker, limits, metrics, ticker, compiler, artifacts, compatibility, reservation };
         Ok(Self { inner: Arc::new(inner) })

@@ -92,26 +92,20 @@
 //! has 128 MiB of memory. `wit/v0.1.0/plugin.wit` lists all limits; operators can change them. In `configure` and `info`, cluster,
 //! cache and network are not available.
 
-#[doc(hidden)]
-pub mod bindings;
+mod bindings;
 pub mod cache;
 pub mod calls;
+mod capabilities;
 pub mod cluster;
 mod configured;
 mod error;
 pub mod events;
-mod export;
 pub mod http;
 pub mod log;
 mod lookup;
 pub mod objects;
 
-pub use bindings::instances::exports::skydock::provider::instances::Guest as Instances;
-pub use bindings::load_balancers::exports::skydock::provider::load_balancers::Guest as LoadBalancers;
-pub use bindings::maintenance::exports::skydock::provider::maintenance::Guest as Maintenance;
-pub use bindings::plugin::exports::skydock::provider::plugin::Guest as Plugin;
-pub use bindings::routes::exports::skydock::provider::routes::Guest as Routes;
-pub use bindings::zones::exports::skydock::provider::zones::Guest as Zones;
+pub use capabilities::*;
 pub use configured::Configured;
 pub use error::Result;
 pub use lookup::Lookup;
@@ -122,67 +116,6 @@ pub mod types {
         AddressKind, CloudError, Ingress, IpFamily, IpFamilyPolicy, IpMode, LoadBalancerStatus, Node, NodeAddress,
         Pair, PortStatus, Retry, Service, ServicePort, Taint, TaintEffect, TrafficPolicy, Transport,
     };
-}
-
-/// Arguments and results of [`Plugin`].
-pub mod plugin {
-    pub use crate::bindings::plugin::exports::skydock::provider::plugin::{Overlap, PluginInfo, Settings};
-}
-
-/// Results of [`Instances`].
-pub mod instances {
-    pub use crate::bindings::instances::exports::skydock::provider::instances::{Instance, Presence};
-}
-
-/// Arguments of [`LoadBalancers`].
-///
-/// A [`NodeSet`](load_balancers::NodeSet) is a handle: the nodes stay in the host, and each method is a call to the host whose cost
-/// depends on the size of its result. Call only the method that returns what you need, call it once, and pass its result to your rules:
-///
-/// ```
-/// use skydock_sdk::load_balancers::{NodeSet, Target};
-/// # use skydock_sdk::types::{LoadBalancerStatus, Service};
-/// # use skydock_sdk::{LoadBalancers, Result};
-/// # struct Metal;
-///
-/// impl LoadBalancers for Metal {
-///     fn ensure(service: Service, nodes: &NodeSet) -> Result<LoadBalancerStatus> {
-///         let servers = servers(&nodes.targets());
-///         // Bring the load balancer to this service and these servers.
-/// #       Ok(LoadBalancerStatus::default())
-///     }
-/// #   fn get(_: Service) -> Result<Option<LoadBalancerStatus>> { Ok(None) }
-/// #   fn update_nodes(_: Service, _: &NodeSet) -> Result<()> { Ok(()) }
-/// #   fn ensure_deleted(_: Service) -> Result<()> { Ok(()) }
-///     // …
-/// }
-///
-/// /// The cloud's numbers of the servers behind a load balancer. Nodes that have none yet come with a later call.
-/// fn servers(targets: &[Target]) -> Vec<&str> {
-///     targets.iter().filter_map(|target| target.provider_id.as_deref()?.strip_prefix("metal://")).collect()
-/// }
-///
-/// // The rule runs natively; a `NodeSet` exists only inside a plugin.
-/// let target = |id: Option<&str>| Target {
-///     name: "n1".into(),
-///     provider_id: id.map(Into::into),
-///     zone: None,
-///     addresses: Vec::new(),
-/// };
-/// assert_eq!(servers(&[target(Some("metal://7")), target(None)]), ["7"]);
-/// ```
-pub mod load_balancers {
-    pub use crate::bindings::imports::skydock::provider::node_sets::{NodeChanges, NodeSet, Target};
-}
-
-/// Arguments and results of [`Routes`].
-pub mod routes {
-    pub use crate::bindings::routes::exports::skydock::provider::routes::{NewRoute, Route, RoutePage};
-}
-
-/// Results of [`Zones`].
-pub mod zones {
-    pub use crate::bindings::zones::exports::skydock::provider::zones::Zone;
 }
 
 /// The example in the README, which is compiled with those of the documentation.

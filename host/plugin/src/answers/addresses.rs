@@ -58,7 +58,7 @@ impl fmt::Display for Refused {
 }
 
 /// Checks an address of a node.
-pub(super) fn node(address: IpAddr) -> Result<(), Refused> {
+pub(crate) fn node(address: IpAddr) -> Result<(), Refused> {
     let refused = match address {
         IpAddr::V4(it) => match it.octets() {
             [0, ..] => Refused::Unspecified,
@@ -85,7 +85,7 @@ pub(super) fn node(address: IpAddr) -> Result<(), Refused> {
 const LOCAL: [&str; 5] = ["localhost", "localhost.localdomain", "localhost6", "ip6-localhost", "ip6-loopback"];
 
 /// Checks a name of a node: if it stands for a fixed address, that address is checked.
-pub(super) fn name(name: &str) -> Result<(), Refused> {
+pub(crate) fn name(name: &str) -> Result<(), Refused> {
     let name = name.trim_end_matches('.').to_ascii_lowercase();
     if LOCAL.contains(&name.as_str()) || name.ends_with(".localhost") {
         return Err(Refused::Loopback);
@@ -119,7 +119,7 @@ fn in_disguise(name: &str) -> Option<Ipv4Addr> {
 
 impl IngressRules {
     /// Checks an address of the load balancer of a Service with these cluster IPs.
-    pub(super) fn check(&self, address: IpAddr, cluster_ips: &[String]) -> Result<(), Refused> {
+    pub(crate) fn check(&self, address: IpAddr, cluster_ips: &[String]) -> Result<(), Refused> {
         let within = |nets: &[IpNet]| nets.iter().find(|net| net.contains(&address)).copied();
         if within(&self.allowed).is_some() {
             return Ok(());

@@ -1,4 +1,4 @@
-//! `skydock:provider/cache`: a small store that all instances and generations of one plugin share.
+//! A small store that all instances and generations of one plugin share.
 
 use std::{
     collections::{BTreeSet, HashMap},
@@ -7,7 +7,6 @@ use std::{
 };
 
 use super::State;
-use crate::bindings::skydock::provider::cache::Host;
 
 /// Bytes of a key: minimum, and maximum as in the contract.
 const KEY: std::ops::RangeInclusive<usize> = 1..=256;
@@ -36,29 +35,30 @@ impl Cache {
 }
 
 impl State {
-    fn cache(&self) -> Option<MutexGuard<'_, Entries>> {
+    fn entries(&self) -> Option<MutexGuard<'_, Entries>> {
         self.while_serving(&self.shared.cache).map(Cache::entries)
     }
-}
 
-impl Host for State {
-    fn get(&mut self, key: String) -> Option<Vec<u8>> {
-        self.cache()?.get(&key, Instant::now()).cloned()
+    /// Returns the value of this key.
+    pub(crate) fn cached(&self, key: &str) -> Option<Vec<u8>> {
+        self.entries()?.get(key, Instant::now()).cloned()
     }
 
-    fn set(&mut self, key: String, value: Vec<u8>, ttl_ms: u64) -> bool {
-        let ttl = Duration::from_millis(ttl_ms);
-        self.cache().is_some_and(|mut cache| cache.set(key, value, ttl, Instant::now()))
+    /// Sets the value of this key. Returns false if that is not possible.
+    pub(crate) fn cache(&self, key: String, value: Vec<u8>, ttl: Duration) -> bool {
+        self.entries().is_some_and(|mut entries| entries.set(key, value, ttl, Instant::now()))
     }
 
-    fn reserve(&mut self, key: String, value: Vec<u8>, ttl_ms: u64) -> Option<Vec<u8>> {
-        let Some(mut cache) = self.cache() else { return Some(Vec::new()) };
-        cache.reserve(key, value, Duration::from_millis(ttl_ms), Instant::now())
+    /// Sets the value of this key unless it has another one, which is returned. An empty value means that this is not possible.
+    pub(crate) fn reserve_in_cache(&self, key: String, value: Vec<u8>, ttl: Duration) -> Option<Vec<u8>> {
+        let Some(mut entries) = self.entries() else { return Some(Vec::new()) };
+        entries.reserve(key, value, ttl, Instant::now())
     }
 
-    fn remove(&mut self, key: String) {
-        if let Some(mut cache) = self.cache() {
-            cache.remove(&key);
+    /// Removes this key.
+    pub(crate) fn remove_from_cache(&self, key: &str) {
+        if let Some(mut entries) = self.entries() {
+            entries.remove(key);
         }
     }
 }

@@ -1,4 +1,4 @@
-//! `skydock:provider/events`: events on the objects of the current call.
+//! Events on the objects of the current call.
 
 use skydock_cloud::{
     ObjectEvent, Severity,
@@ -6,7 +6,6 @@ use skydock_cloud::{
 };
 
 use super::State;
-use crate::bindings::skydock::provider::events;
 
 /// Maximum number of events of one call. Kubernetes' own limiter allows 25 for each object; a batch has up to 1000 objects.
 const MAX_PER_CALL: u32 = 1000;
@@ -14,19 +13,16 @@ const MAX_PER_CALL: u32 = 1000;
 /// Maximum bytes of a reason: Kubernetes' own limit.
 const MAX_REASON: usize = 128;
 
-impl events::Host for State {
-    fn publish(&mut self, name: String, severity: events::Severity, reason: String, message: String) -> bool {
-        let Some(object) = self.named(&name) else { return false };
+impl State {
+    /// Publishes an event on the object that the plugin calls by this name. Returns false if it is rejected.
+    pub(crate) fn publish_event(&mut self, name: &str, severity: Severity, reason: String, message: &str) -> bool {
+        let Some(object) = self.named(name) else { return false };
         let Some(cluster) = self.cluster() else { return false };
         if !is_reason(&reason) || self.events >= MAX_PER_CALL {
             return false;
         }
         self.events += 1;
-        let severity = match severity {
-            events::Severity::Normal => Severity::Normal,
-            events::Severity::Warning => Severity::Warning,
-        };
-        cluster.publish(ObjectEvent { object, severity, reason, message: shown(&message, SENTENCE).into_owned() });
+        cluster.publish(ObjectEvent { object, severity, reason, message: shown(message, SENTENCE).into_owned() });
         true
     }
 }

@@ -7,12 +7,12 @@ use std::{sync::Arc, time::Duration};
 use http_body_util::BodyExt as _;
 use skydock_egress::{Call, Code, Gateway, Instance, Options, Refusal};
 use tokio::time::Instant;
+use tracing::Level;
 use wasmtime_wasi_http::{Error, RequestOptions, Result, WasiBody, WasiHttpHooks};
 
 pub(super) use bounds::{add_to_linker, context};
 
 use super::{Phase, Shared};
-use crate::bindings::wasi::logging::logging::Level;
 
 /// Message for a guest that sends a request before it is in service.
 const NOT_YET: &str = "plugins must not send requests during instantiation, configure and info";
@@ -61,7 +61,7 @@ impl Egress {
     }
 
     fn refused(&self, sentence: &str, error: Error) -> Box<dyn Future<Output = Answer> + Send> {
-        self.shared.log(self.generation, Level::Warn, "egress", &format!("request refused: {sentence}"));
+        self.shared.log(self.generation, Level::WARN, "egress", &format!("request refused: {sentence}"));
         Box::new(std::future::ready(Err(error)))
     }
 
@@ -82,7 +82,7 @@ impl Egress {
                 Box::new(async move {
                     let told = |refusal: &Refusal| {
                         let sentence = format!("request failed: {}", refusal.sentence());
-                        shared.log(generation, Level::Warn, "egress", &sentence);
+                        shared.log(generation, Level::WARN, "egress", &sentence);
                         error(refusal)
                     };
                     let answer = admitted.send(head, body).await.map_err(|refusal| told(&refusal))?;

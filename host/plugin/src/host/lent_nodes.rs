@@ -1,22 +1,20 @@
 //! Data that is kept about the nodes that calls are lent.
 
 use std::{
+    any::Any,
     collections::HashMap,
     sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
 };
 
 use skydock_cloud as cloud;
 
-use crate::{
-    bindings::skydock::provider::node_sets::{NodeChanges, Target},
-    convert,
-};
+use super::State;
 
 /// Number of sets whose targets are kept. Each Service that selects its nodes has its own set.
 const KEPT: usize = 4;
 
-/// A set, which may have been dropped, and its targets.
-type Kept = (Weak<[Arc<cloud::Node>]>, Arc<[Target]>);
+/// A set, which may have been dropped, and its targets: a vector of the contract's type.
+type Kept = (Weak<[Arc<cloud::Node>]>, Arc<dyn Any + Send + Sync>);
 
 /// The targets of the most recently used sets of one plugin, the latest at the end.
 #[derive(Default)]
@@ -28,28 +26,45 @@ impl Targets {
     }
 
     /// Returns the targets of these nodes.
-    pub(super) fn of(&self, nodes: &cloud::NodeSet) -> Arc<[Target]> {
+    fn of<T: Send + Sync + 'static>(&self, nodes: &cloud::NodeSet, convert: impl Fn(&cloud::Node) -> T) -> Arc<Vec<T>> {
         if let Some(targets) = self.find(nodes) {
             return targets;
         }
         // Without the lock, because this takes a while and other calls may need other sets.
-        let targets: Arc<[Target]> = nodes.iter().map(|node| convert::target(node)).collect();
+        let targets: Arc<Vec<T>> = Arc::new(nodes.iter().map(|node| convert(node)).collect());
         let mut kept = self.kept();
-        kept.retain(|(set, _)| set.strong_count() > 0 && !is(set, nodes));
+        kept.retain(|(set, of)| set.strong_count() > 0 && !(is(set, nodes) && of.is::<Vec<T>>()));
         if kept.len() >= KEPT {
             kept.remove(0);
         }
-        kept.push((Arc::downgrade(nodes), Arc::clone(&targets)));
+        kept.push((Arc::downgrade(nodes), targets.clone()));
         targets
     }
 
-    fn find(&self, nodes: &cloud::NodeSet) -> Option<Arc<[Target]>> {
+    fn find<T: Send + Sync + 'static>(&self, nodes: &cloud::NodeSet) -> Option<Arc<Vec<T>>> {
         let mut kept = self.kept();
-        let at = kept.iter().position(|(set, _)| is(set, nodes))?;
+        let at = kept.iter().position(|(set, targets)| is(set, nodes) && targets.is::<Vec<T>>())?;
         let found = kept.remove(at);
         let targets = Arc::clone(&found.1);
         kept.push(found);
-        Some(targets)
+        targets.downcast().ok()
+    }
+}
+
+impl State {
+    /// Returns the nodes that the current call is lent.
+    pub(crate) fn lent_nodes(&self) -> &cloud::NodeSet {
+        &self.subject.nodes
+    }
+
+    /// Returns the targets of these nodes, which calls about the same nodes share.
+    pub(crate) fn targets<T: Send + Sync + 'static>(&self, convert: impl Fn(&cloud::Node) -> T) -> Arc<Vec<T>> {
+        self.shared.targets.of(&self.subject.nodes, convert)
+    }
+
+    /// Returns the difference from the nodes of the last successful call; `None` if those are not known.
+    pub(crate) fn changes<T>(&self, convert: impl Fn(&cloud::Node) -> T) -> Option<Changes<T>> {
+        self.subject.before.as_ref().map(|before| changes(before, &self.subject.nodes, convert))
     }
 }
 
@@ -81,8 +96,18 @@ impl LastNodes {
     }
 }
 
+/// The difference between two sets of nodes.
+pub(crate) struct Changes<T> {
+    pub(crate) added: Vec<T>,
+    pub(crate) removed: Vec<T>,
+}
+
 /// Returns the difference between two sets, each ordered by name.
-pub(super) fn changes(before: &[Arc<cloud::Node>], now: &[Arc<cloud::Node>]) -> NodeChanges {
+fn changes<T>(
+    before: &[Arc<cloud::Node>],
+    now: &[Arc<cloud::Node>],
+    convert: impl Fn(&cloud::Node) -> T,
+) -> Changes<T> {
     let same = |one: &cloud::Node, other: &cloud::Node| {
         one.provider_id == other.provider_id && one.addresses == other.addresses
     };
@@ -91,10 +116,10 @@ pub(super) fn changes(before: &[Arc<cloud::Node>], now: &[Arc<cloud::Node>]) -> 
         let found = others.binary_search_by(|other| other.name.cmp(&node.name)).ok().and_then(|at| others.get(at));
         found.is_some_and(|other| Arc::ptr_eq(node, other) || same(node, other))
     };
-    let missing = |from: &[Arc<cloud::Node>], others: &[Arc<cloud::Node>]| -> Vec<Target> {
-        from.iter().filter(|node| !kept(node, others)).map(|node| convert::target(node)).collect()
+    let missing = |from: &[Arc<cloud::Node>], others: &[Arc<cloud::Node>]| -> Vec<T> {
+        from.iter().filter(|node| !kept(node, others)).map(|node| convert(node)).collect()
     };
-    NodeChanges { added: missing(now, before), removed: missing(before, now) }
+    Changes { added: missing(now, before), removed: missing(before, now) }
 }
 
 fn is(set: &Weak<[Arc<cloud::Node>]>, nodes: &cloud::NodeSet) -> bool {
@@ -105,19 +130,22 @@ fn is(set: &Weak<[Arc<cloud::Node>]>, nodes: &cloud::NodeSet) -> bool {
 mod tests {
     use super::*;
 
+    fn name(node: &cloud::Node) -> String {
+        node.name.clone()
+    }
+
     #[test]
     fn targets_are_shared_by_calls_with_the_same_nodes() {
-        let set = |name: &str| {
-            let labels = [("topology.kubernetes.io/zone".to_owned(), name.to_owned())].into();
-            cloud::NodeSet::from([Arc::new(cloud::Node { name: name.into(), labels, ..cloud::Node::default() })])
-        };
+        let set =
+            |name: &str| cloud::NodeSet::from([Arc::new(cloud::Node { name: name.into(), ..cloud::Node::default() })]);
         let (targets, one, other) = (Targets::default(), set("a"), set("b"));
-        let first = targets.of(&one);
-        assert_eq!((first[0].name.as_str(), first[0].zone.as_deref()), ("a", Some("a")));
-        assert!(Arc::ptr_eq(&first, &targets.of(&Arc::clone(&one))));
-        assert_eq!(targets.of(&other)[0].name, "b");
-        assert_eq!(targets.of(&set("a"))[0].name, "a");
-        assert_eq!(targets.of(&set(""))[0].zone, None, "an empty label says nothing");
+        let first = targets.of(&one, name);
+        assert_eq!(*first, ["a"]);
+        assert!(Arc::ptr_eq(&first, &targets.of(&Arc::clone(&one), name)));
+        assert_eq!(*targets.of(&one, |node| node.name.len()), [1], "another version of the contract has its own");
+        assert!(Arc::ptr_eq(&first, &targets.of(&one, name)));
+        assert_eq!(*targets.of(&other, name), ["b"]);
+        assert_eq!(*targets.of(&set("a"), name), ["a"]);
     }
 
     #[test]
@@ -128,15 +156,10 @@ mod tests {
         let (stays, ready) = (node("a", "1"), Arc::new(cloud::Node { ready: true, ..(*node("b", "2")).clone() }));
         let before = [Arc::clone(&stays), node("b", "2"), node("c", "3"), node("d", "4")];
         let now = [stays, ready, node("c", "5"), node("e", "6")];
-        let names = |all: Vec<Target>| -> Vec<_> {
-            all.into_iter().map(|it| format!("{}={}", it.name, it.provider_id.unwrap_or_default())).collect()
-        };
-        let found = changes(&before, &now);
-        assert_eq!(
-            (names(found.added), names(found.removed)),
-            (vec!["c=5".into(), "e=6".into()], vec!["c=3".into(), "d=4".into()])
-        );
-        let none = changes(&now, &now);
+        let shown = |node: &cloud::Node| format!("{}={}", node.name, node.provider_id.as_deref().unwrap_or_default());
+        let found = changes(&before, &now, shown);
+        assert_eq!((found.added, found.removed), (vec!["c=5".into(), "e=6".into()], vec!["c=3".into(), "d=4".into()]));
+        let none = changes(&now, &now, shown);
         assert!(none.added.is_empty() && none.removed.is_empty());
     }
 
@@ -155,15 +178,18 @@ mod tests {
     fn the_least_recently_used_node_set_is_evicted() {
         let targets = Targets::default();
         let sets: Vec<cloud::NodeSet> = (0..KEPT).map(|_| Arc::from([Arc::default()])).collect();
-        let first: Vec<_> = sets.iter().map(|set| targets.of(set)).collect();
+        let first: Vec<_> = sets.iter().map(|set| targets.of(set, name)).collect();
         for (set, made) in sets.iter().zip(&first) {
-            assert!(Arc::ptr_eq(&targets.of(set), made), "made once");
+            assert!(Arc::ptr_eq(&targets.of(set, name), made), "made once");
         }
         let other: cloud::NodeSet = Arc::from([Arc::default()]);
-        targets.of(&other);
-        assert!(!Arc::ptr_eq(&targets.of(&sets[0]), &first[0]), "the one that was asked for longest ago gave way");
+        targets.of(&other, name);
+        assert!(
+            !Arc::ptr_eq(&targets.of(&sets[0], name), &first[0]),
+            "the one that was asked for longest ago gave way"
+        );
         drop((sets, other));
-        targets.of(&Arc::from([Arc::default()]));
+        targets.of(&Arc::from([Arc::default()]), name);
         assert_eq!(targets.kept().len(), 1, "sets that are gone are forgotten");
     }
 }

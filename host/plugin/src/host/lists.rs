@@ -20,7 +20,7 @@ pub(crate) struct Lists(Mutex<Vec<Weak<dyn Any + Send + Sync>>>);
 
 impl Lists {
     /// Creates a list when there is room for it. The list takes up room until it is dropped.
-    pub(super) async fn lend<T: Send + Sync + 'static>(&self, make: impl FnOnce() -> Vec<T>) -> Arc<Vec<T>> {
+    pub(crate) async fn lend<T: Send + Sync + 'static>(&self, make: impl FnOnce() -> Vec<T>) -> Arc<Vec<T>> {
         let place = loop {
             match self.place() {
                 Some(place) => break place,

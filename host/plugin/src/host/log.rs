@@ -1,4 +1,4 @@
-//! `wasi:logging`: lines of a plugin in the host's log, cut off, escaped and rate-limited.
+//! Lines of a plugin in the host's log, cut off, escaped and rate-limited.
 
 use std::{
     sync::{Mutex, PoisonError},
@@ -6,12 +6,10 @@ use std::{
 };
 
 use skydock_cloud::text::shown;
+use tracing::Level;
 
-use super::{Shared, State};
-use crate::{
-    bindings::wasi::logging::logging::{Host, Level},
-    limits::Limits,
-};
+use super::Shared;
+use crate::limits::Limits;
 
 /// Maximum bytes of the name of the component that logs.
 const MAX_CONTEXT: usize = 64;
@@ -50,31 +48,23 @@ impl Shared {
             tracing::warn!(target: "plugin", plugin, generation, dropped, "log lines that exceed the plugin's limit were dropped");
         }
         match level {
-            Level::Trace => tracing::trace!(target: "plugin", plugin, generation, context, "{message}"),
-            Level::Debug => tracing::debug!(target: "plugin", plugin, generation, context, "{message}"),
-            Level::Info => tracing::info!(target: "plugin", plugin, generation, context, "{message}"),
-            Level::Warn => tracing::warn!(target: "plugin", plugin, generation, context, "{message}"),
-            Level::Error | Level::Critical => {
-                tracing::error!(target: "plugin", plugin, generation, context, "{message}");
-            }
+            Level::TRACE => tracing::trace!(target: "plugin", plugin, generation, context, "{message}"),
+            Level::DEBUG => tracing::debug!(target: "plugin", plugin, generation, context, "{message}"),
+            Level::INFO => tracing::info!(target: "plugin", plugin, generation, context, "{message}"),
+            Level::WARN => tracing::warn!(target: "plugin", plugin, generation, context, "{message}"),
+            Level::ERROR => tracing::error!(target: "plugin", plugin, generation, context, "{message}"),
         }
-    }
-}
-
-impl Host for State {
-    fn log(&mut self, level: Level, context: String, message: String) {
-        self.shared.log(self.generation, level, &context, &message);
     }
 }
 
 /// Returns whether the level is enabled: disabled lines must not use up the rate of the others.
 fn seen(level: Level) -> bool {
     match level {
-        Level::Trace => tracing::enabled!(target: "plugin", tracing::Level::TRACE),
-        Level::Debug => tracing::enabled!(target: "plugin", tracing::Level::DEBUG),
-        Level::Info => tracing::enabled!(target: "plugin", tracing::Level::INFO),
-        Level::Warn => tracing::enabled!(target: "plugin", tracing::Level::WARN),
-        Level::Error | Level::Critical => tracing::enabled!(target: "plugin", tracing::Level::ERROR),
+        Level::TRACE => tracing::enabled!(target: "plugin", Level::TRACE),
+        Level::DEBUG => tracing::enabled!(target: "plugin", Level::DEBUG),
+        Level::INFO => tracing::enabled!(target: "plugin", Level::INFO),
+        Level::WARN => tracing::enabled!(target: "plugin", Level::WARN),
+        Level::ERROR => tracing::enabled!(target: "plugin", Level::ERROR),
     }
 }
 
@@ -141,7 +131,7 @@ mod tests {
 
     impl tracing::Subscriber for Warnings {
         fn enabled(&self, metadata: &tracing::Metadata<'_>) -> bool {
-            *metadata.level() <= tracing::Level::WARN
+            *metadata.level() <= Level::WARN
         }
 
         fn new_span(&self, _: &tracing::span::Attributes<'_>) -> tracing::span::Id {
@@ -169,10 +159,10 @@ mod tests {
         let shared = Shared::new(&source, limits, PluginMetrics::default(), ClusterSlot::default(), ticker);
         let dropped = || shared.log.rate.lock().unwrap().dropped;
         tracing::subscriber::with_default(Warnings, || {
-            (0..100).for_each(|_| shared.log(1, Level::Debug, "", "hidden"));
-            (0..5).for_each(|_| shared.log(1, Level::Error, "", "seen"));
+            (0..100).for_each(|_| shared.log(1, Level::DEBUG, "", "hidden"));
+            (0..5).for_each(|_| shared.log(1, Level::ERROR, "", "seen"));
             assert_eq!(dropped(), 0);
-            shared.log(1, Level::Error, "", "one too many");
+            shared.log(1, Level::ERROR, "", "one too many");
             assert_eq!(dropped(), 1);
         });
     }

@@ -1,25 +1,21 @@
-//! `skydock:provider/objects`: objects that a plugin may read, and annotations that it may write.
+//! Objects that a plugin may read, and annotations that it may write.
 
 use std::sync::Arc;
 
 use skydock_cloud::{Cluster, ForeignKind, ForeignObject, ObjectName, ReadError};
-use wasmtime::{StoreContextMut, component::Linker};
 
 use super::State;
 use crate::{
-    answers::{MAX_ANNOTATION, is_qualified},
-    bindings::skydock::provider::objects::Refusal,
+    answers::text::{MAX_ANNOTATION, is_qualified},
     grants::ObjectGrant,
 };
-
-/// Name of the interface in the contract.
-const INTERFACE: &str = "skydock:provider/objects@0.1.0";
 
 /// Maximum bytes of an object as JSON, as in the contract: the limit of the API server.
 const MAX_OBJECT: usize = 1 << 20;
 
 impl State {
-    fn annotate(&self, name: &str, key: String, value: Option<String>) -> bool {
+    /// Sets an annotation of the current call, or removes it with `None`. Returns false if the plugin may not do that.
+    pub(crate) fn annotate(&self, name: &str, key: String, value: Option<String>) -> bool {
         let allowed = self.owned.annotations.iter().any(|prefix| key.len() > prefix.len() && key.starts_with(prefix));
         let fits = value.as_ref().is_none_or(|value| value.len() <= MAX_ANNOTATION);
         let notes = self.subject.notes.as_ref().and_then(|notes| self.while_serving(notes));
@@ -30,7 +26,7 @@ impl State {
     }
 
     /// Returns the object, where to read it, and for which Service, if the operator grants it.
-    fn granted(&self, kind: &str, namespace: String, name: String) -> Option<Granted> {
+    pub(crate) fn granted(&self, kind: &str, namespace: String, name: String) -> Option<Granted> {
         let object = ForeignObject { kind: ForeignKind::parse(kind)?, namespace, name };
         let service = self.subject.service.as_ref();
         let granted = |grant: &ObjectGrant| match grant {
@@ -47,39 +43,20 @@ impl State {
     }
 }
 
-struct Granted {
+/// An object that the plugin may read.
+pub(crate) struct Granted {
     cluster: Arc<dyn Cluster>,
     object: ForeignObject,
     reader: Option<ObjectName>,
 }
 
 impl Granted {
-    async fn read(self) -> Result<String, Refusal> {
-        match self.cluster.read(&self.object, self.reader.as_ref()).await {
-            Ok(json) if json.len() > MAX_OBJECT => {
-                Err(Refusal::Unavailable(format!("{} is larger than 1 MiB", self.object)))
-            }
-            Ok(json) => Ok(json),
-            Err(ReadError::NotThere) => Err(Refusal::NotThere),
-            Err(ReadError::Unavailable(why)) => Err(Refusal::Unavailable(why)),
+    /// Reads it as JSON.
+    pub(crate) async fn read(self) -> Result<String, ReadError> {
+        let json = self.cluster.read(&self.object, self.reader.as_ref()).await?;
+        if json.len() > MAX_OBJECT {
+            return Err(ReadError::Unavailable(format!("{} is larger than 1 MiB", self.object)));
         }
+        Ok(json)
     }
-}
-
-pub(super) fn add_to_linker(linker: &mut Linker<State>) -> wasmtime::Result<()> {
-    type Call<'a> = StoreContextMut<'a, State>;
-    let mut interface = linker.instance(INTERFACE)?;
-    interface.func_wrap_async("read", |call: Call<'_>, (kind, namespace, name): (String, String, String)| {
-        let granted = call.data().granted(&kind, namespace, name);
-        Box::new(async move {
-            let answer = match granted {
-                Some(granted) => granted.read().await,
-                None => Err(Refusal::NotGranted),
-            };
-            Ok((answer,))
-        })
-    })?;
-    interface.func_wrap("annotate", |call: Call<'_>, (name, key, value): (String, String, Option<String>)| {
-        Ok((call.data().annotate(&name, key, value),))
-    })
 }

@@ -9,13 +9,13 @@ use std::{
 
 use async_trait::async_trait;
 use tokio::io::AsyncWrite;
+use tracing::Level;
 use wasmtime_wasi::{
     cli::{IsTerminal, StdoutStream},
     p2::{OutputStream, Pollable, StreamResult},
 };
 
 use super::Shared;
-use crate::bindings::wasi::logging::logging::Level;
 
 /// Bytes accepted at a time.
 const CHUNK: usize = 64 << 10;
@@ -41,7 +41,7 @@ impl Output {
             let room = self.shared.limits.log_line.saturating_sub(line.len());
             line.extend(text.iter().take(room));
             if ended {
-                let level = if self.name == "stderr" { Level::Warn } else { Level::Info };
+                let level = if self.name == "stderr" { Level::WARN } else { Level::INFO };
                 if !line.is_empty() {
                     self.shared.log(self.generation, level, self.name, &String::from_utf8_lossy(&line));
                 }

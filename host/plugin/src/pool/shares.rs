@@ -4,13 +4,34 @@ use std::collections::BTreeSet;
 
 use crate::overlap::Overlap;
 use skydock_cloud::Capability;
-use tokio::sync::{AcquireError, Semaphore, SemaphorePermit};
+use tokio::sync::{Semaphore, SemaphorePermit};
 
 /// Instances for nodes and zones, and for routes, if there are enough. The controllers send eight queries about nodes at a time.
 const ENOUGH: usize = 8;
 
 /// Minimum number of instances that can be divided: one for each kind.
 const FEWEST: usize = 3;
+
+/// The kinds of calls that instances are divided among.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    /// About nodes.
+    Nodes,
+    /// About routes.
+    Routes,
+    /// About load balancers, and all others.
+    LoadBalancers,
+}
+
+impl Kind {
+    fn of(capability: Capability) -> Self {
+        match capability {
+            Capability::Instances | Capability::Zones => Self::Nodes,
+            Capability::Routes => Self::Routes,
+            _ => Self::LoadBalancers,
+        }
+    }
+}
 
 /// Number of instances of each kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,15 +47,15 @@ fn split(instances: usize, capabilities: &BTreeSet<Capability>) -> Option<Split>
     if instances < FEWEST {
         return None;
     }
-    let can = |capability| capabilities.contains(&capability);
+    let has = |kind| capabilities.iter().any(|capability| Kind::of(*capability) == kind);
     let share = (instances / 4).clamp(1, ENOUGH);
     let mut split = Split {
-        nodes: if can(Capability::Instances) || can(Capability::Zones) { share } else { 0 },
-        routes: if can(Capability::Routes) { share } else { 0 },
+        nodes: if has(Kind::Nodes) { share } else { 0 },
+        routes: if has(Kind::Routes) { share } else { 0 },
         load_balancers: 0,
     };
     let rest = instances - split.nodes - split.routes;
-    if can(Capability::LoadBalancers) || can(Capability::Maintenance) {
+    if has(Kind::LoadBalancers) {
         split.load_balancers = rest;
     } else if split.nodes > 0 {
         split.nodes += rest;
@@ -72,20 +93,16 @@ impl Shares {
         }
     }
 
-    pub(super) async fn acquire(&self, capability: Capability) -> Result<SemaphorePermit<'_>, AcquireError> {
-        match (self, capability) {
+    /// Waits for a permit. The semaphores are never closed, so there is always one.
+    pub(super) async fn acquire(&self, capability: Capability) -> Option<SemaphorePermit<'_>> {
+        let permits = match (self, Kind::of(capability)) {
             (Self::One(all), _) => all,
-            (Self::Each { nodes, .. }, Capability::Instances | Capability::Zones) => nodes,
-            (Self::Each { routes, .. }, Capability::Routes) => routes,
-            (Self::Each { load_balancers, .. }, Capability::LoadBalancers | Capability::Maintenance) => load_balancers,
-            (Self::OneEach([instances, ..]), Capability::Instances) => instances,
-            (Self::OneEach([_, load_balancers, ..]), Capability::LoadBalancers) => load_balancers,
-            (Self::OneEach([_, _, routes, ..]), Capability::Routes) => routes,
-            (Self::OneEach([_, _, _, zones, _]), Capability::Zones) => zones,
-            (Self::OneEach([.., maintenance]), Capability::Maintenance) => maintenance,
-        }
-        .acquire()
-        .await
+            (Self::Each { nodes, .. }, Kind::Nodes) => nodes,
+            (Self::Each { routes, .. }, Kind::Routes) => routes,
+            (Self::Each { load_balancers, .. }, Kind::LoadBalancers) => load_balancers,
+            (Self::OneEach(each), _) => each.get(capability as usize)?,
+        };
+        permits.acquire().await.ok()
     }
 }
 

@@ -1,8 +1,10 @@
 //! Converts the types of `skydock-cloud` to those of the contract, to be passed to a plugin.
 
+use std::sync::Arc;
+
 use skydock_cloud as cloud;
 
-use crate::bindings::{
+use super::bindings::{
     exports::skydock::provider::{plugin, routes},
     skydock::provider::{node_sets::Target, types as wit},
 };
@@ -14,7 +16,7 @@ fn pairs(pairs: &cloud::Pairs) -> Vec<(String, String)> {
     pairs.iter().map(|(key, value)| (key.clone(), value.clone())).collect()
 }
 
-pub(crate) fn settings(settings: &Settings) -> plugin::Settings {
+pub(super) fn settings(settings: &Settings) -> plugin::Settings {
     plugin::Settings {
         cluster_name: settings.cluster_name.clone(),
         cluster_cidrs: settings.cluster_cidrs.clone(),
@@ -44,7 +46,7 @@ fn taint(taint: &cloud::Taint) -> wit::Taint {
     wit::Taint { key: taint.key.clone(), value: taint.value.clone(), effect }
 }
 
-pub(crate) fn node(node: &cloud::Node) -> wit::Node {
+pub(super) fn node(node: &cloud::Node) -> wit::Node {
     wit::Node {
         name: node.name.clone(),
         uid: node.uid.clone(),
@@ -65,8 +67,12 @@ pub(crate) fn node(node: &cloud::Node) -> wit::Node {
     }
 }
 
+pub(super) fn nodes(nodes: &[Arc<cloud::Node>]) -> Vec<wit::Node> {
+    nodes.iter().map(|it| node(it)).collect()
+}
+
 /// Returns the fields of a node that most clouds need to identify its instance.
-pub(crate) fn target(node: &cloud::Node) -> Target {
+pub(super) fn target(node: &cloud::Node) -> Target {
     Target {
         name: node.name.clone(),
         provider_id: node.provider_id.clone(),
@@ -128,7 +134,7 @@ fn ingress(ingress: &cloud::Ingress) -> wit::Ingress {
     }
 }
 
-pub(crate) fn service(service: &cloud::Service) -> wit::Service {
+pub(super) fn service(service: &cloud::Service) -> wit::Service {
     wit::Service {
         namespace: service.namespace.clone(),
         name: service.name.clone(),
@@ -159,7 +165,7 @@ pub(crate) fn service(service: &cloud::Service) -> wit::Service {
     }
 }
 
-pub(crate) fn route(route: &cloud::Route) -> routes::Route {
+pub(super) fn route(route: &cloud::Route) -> routes::Route {
     routes::Route {
         name: route.name.clone(),
         target_node: route.target_node.clone(),
@@ -169,12 +175,26 @@ pub(crate) fn route(route: &cloud::Route) -> routes::Route {
     }
 }
 
-pub(crate) fn new_route(route: &cloud::NewRoute) -> routes::NewRoute {
+pub(super) fn new_route(route: &cloud::NewRoute) -> routes::NewRoute {
     routes::NewRoute {
         name_hint: route.name_hint.clone(),
         target_node: route.target_node.clone(),
         target_provider_id: route.target_provider_id.clone(),
         target_addresses: route.target_addresses.iter().map(address).collect(),
         destination_cidr: route.destination_cidr.clone(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_empty_zone_label_means_no_zone() {
+        for (label, zone) in [("a", Some("a")), ("", None)] {
+            let node =
+                cloud::Node { labels: [(LABEL_ZONE.to_owned(), label.to_owned())].into(), ..cloud::Node::default() };
+            assert_eq!(target(&node).zone.as_deref(), zone);
+        }
     }
 }

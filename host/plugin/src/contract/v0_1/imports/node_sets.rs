@@ -1,4 +1,4 @@
-//! `skydock:provider/node-sets`: the nodes that a call is lent.
+//! The interface `node-sets`: the nodes that a call is lent.
 //!
 //! Linked manually: the code that `bindgen!` generates would create a list for each call, and there may be thousands of calls about the
 //! same thousands of nodes.
@@ -10,23 +10,19 @@ use wasmtime::{
     component::{Linker, Resource, ResourceType},
 };
 
-use super::{State, lent_nodes::changes};
 use crate::{
-    bindings::skydock::provider::{node_sets::NodeSet, types::Node},
-    convert,
+    contract::v0_1::{
+        bindings::skydock::provider::node_sets::{NodeChanges, NodeSet},
+        to_guest,
+    },
+    host::State,
 };
 
-/// Name of the interface in the contract.
+/// Name of the interface.
 const INTERFACE: &str = "skydock:provider/node-sets@0.1.0";
 
-/// Returns the handle of a call's set. A call has at most one set, so the handle contains no data. If a guest keeps it after the call,
-/// wasmtime ends the guest.
-pub(crate) fn lent() -> Resource<NodeSet> {
-    Resource::new_borrow(0)
-}
-
 /// Links the interface. Targets are shared by all calls about the same nodes, and only a few lists of complete nodes are lent at a time
-/// ([`Lists`](super::lists)). Copying them to the guest's memory counts as its CPU time.
+/// ([`Lists`](crate::host::Lists)). Copying them to the guest's memory counts as its CPU time.
 pub(super) fn add_to_linker(linker: &mut Linker<State>) -> wasmtime::Result<()> {
     type Call<'a> = StoreContextMut<'a, State>;
     type Handle = (Resource<NodeSet>,);
@@ -34,21 +30,19 @@ pub(super) fn add_to_linker(linker: &mut Linker<State>) -> wasmtime::Result<()> 
     // Guests do not own sets, so dropping a handle has no effect.
     interface.resource("node-set", ResourceType::host::<NodeSet>(), |_, _| Ok(()))?;
     interface.func_wrap("[method]node-set.size", |call: Call<'_>, _: Handle| {
-        let size = call.data().subject.nodes.len();
+        let size = call.data().lent_nodes().len();
         Ok((u32::try_from(size).unwrap_or(u32::MAX),))
     })?;
     interface.func_wrap("[method]node-set.targets", |call: Call<'_>, _: Handle| {
-        let state = call.data();
-        Ok((state.shared.targets.of(&state.subject.nodes),))
+        Ok((call.data().targets(to_guest::target),))
     })?;
     interface.func_wrap_async("[method]node-set.nodes", |call: Call<'_>, _: Handle| {
-        let (shared, nodes) = (Arc::clone(&call.data().shared), Arc::clone(&call.data().subject.nodes));
-        let make = move || nodes.iter().map(|node| convert::node(node)).collect::<Vec<Node>>();
-        Box::new(async move { Ok((shared.lists.lend(make).await,)) })
+        let (shared, nodes) = (Arc::clone(&call.data().shared), Arc::clone(call.data().lent_nodes()));
+        Box::new(async move { Ok((shared.lists.lend(move || to_guest::nodes(&nodes)).await,)) })
     })?;
     interface.func_wrap("[method]node-set.changes", |call: Call<'_>, _: Handle| {
-        let subject = &call.data().subject;
-        Ok((subject.before.as_ref().map(|before| changes(before, &subject.nodes)),))
+        let changes = call.data().changes(to_guest::target);
+        Ok((changes.map(|changes| NodeChanges { added: changes.added, removed: changes.removed }),))
     })?;
     Ok(())
 }

@@ -1,0 +1,105 @@
+//! Rules for texts in answers: names and values of labels and annotations, and names of machines.
+
+use std::net::IpAddr;
+
+use super::error::{Checked, value};
+
+/// Maximum bytes of a DNS name, of a node's name and of a label's prefix (RFC 1123, and Kubernetes' own limit).
+const MAX_NAME: usize = 253;
+
+/// Maximum bytes of a label's value, of its name, and of a provider's name (Kubernetes' own limit).
+pub(crate) const MAX_LABEL: usize = 63;
+
+/// Maximum bytes of an annotation's value, as in the contract.
+pub(crate) const MAX_ANNOTATION: usize = 4 << 10;
+
+/// Returns true for letters, digits, `-`, `_` and `.`, starting and ending with a letter or digit (Kubernetes' qualified name part).
+fn is_label_name(text: &str) -> bool {
+    let bytes = text.as_bytes();
+    let ends = [bytes.first(), bytes.last()].into_iter().all(|end| end.is_some_and(u8::is_ascii_alphanumeric));
+    ends && text.len() <= MAX_LABEL && bytes.iter().all(|b| b.is_ascii_alphanumeric() || b"-_.".contains(b))
+}
+
+/// Returns true for an RFC 1123 subdomain in lower case.
+pub(crate) fn is_subdomain(text: &str) -> bool {
+    let label = |label: &str| {
+        !label.is_empty()
+            && !label.starts_with('-')
+            && !label.ends_with('-')
+            && label.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-')
+    };
+    text.len() <= MAX_NAME && text.split('.').all(label)
+}
+
+/// Returns true for `name` or `prefix/name`.
+pub(crate) fn is_qualified(text: &str) -> bool {
+    match text.split_once('/') {
+        Some((prefix, name)) => is_subdomain(prefix) && is_label_name(name),
+        None => is_label_name(text),
+    }
+}
+
+/// Returns true for a valid name of a machine: a DNS name, in which older clouds also use upper-case letters and underscores.
+pub(crate) fn is_host_name(text: &str) -> bool {
+    (1..=MAX_NAME).contains(&text.len()) && text.bytes().all(|b| b.is_ascii_alphanumeric() || b"-_.".contains(&b))
+}
+
+/// Checks a label's value. An empty value counts as absent.
+pub(crate) fn label_value(what: &'static str, text: Option<String>) -> Checked<Option<String>> {
+    let Some(text) = text.filter(|text| !text.is_empty()) else { return Ok(None) };
+    let ok = is_label_name(&text);
+    value(what, &text, "a label value (63 letters, digits, `-`, `_` or `.`)", ok.then_some(()))?;
+    Ok(Some(text))
+}
+
+/// Parses an IP address.
+pub(crate) fn ip(what: &'static str, text: &str) -> Checked<IpAddr> {
+    value(what, text, "an IP address", text.parse::<IpAddr>().ok())
+}
+
+/// Returns true for keys that belong to Kubernetes: under `kubernetes.io` or `k8s.io`.
+pub(crate) fn is_reserved(key: &str) -> bool {
+    let prefix = key.split_once('/').map_or("", |(prefix, _)| prefix);
+    ["kubernetes.io", "k8s.io"]
+        .into_iter()
+        .any(|domain| prefix.strip_suffix(domain).is_some_and(|before| before.is_empty() || before.ends_with('.')))
+}
+
+/// Returns true for a valid prefix of a plugin's annotation keys: a domain and `/`, optionally with the beginning of a name after it.
+/// Prefixes that cover all of Kubernetes' annotations, or any of Skydock's, are not valid.
+pub(crate) fn is_annotation_prefix(text: &str) -> bool {
+    let Some((domain, family)) = text.split_once('/') else { return false };
+    let of = |owner: &str| domain.strip_suffix(owner).is_some_and(|before| before.is_empty() || before.ends_with('.'));
+    let named =
+        family.is_empty() || (is_label_name(family.trim_end_matches(['-', '.', '_'])) && family.len() < MAX_LABEL);
+    let closed = of("skydock.dev") || (family.is_empty() && (of("kubernetes.io") || of("k8s.io")));
+    is_subdomain(domain) && domain.contains('.') && named && !closed
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn annotation_prefixes_are_own_domains_or_known_families() {
+        for (text, taken) in [
+            ("metal.example/", true),
+            ("loadbalancer.openstack.org/", true),
+            ("service.beta.kubernetes.io/do-", true),
+            ("service.beta.kubernetes.io/aws-load-balancer", true),
+            ("kubernetes.io/", false),
+            ("service.beta.kubernetes.io/", false),
+            ("node.k8s.io/", false),
+            ("skydock.dev/", false),
+            ("node.skydock.dev/x", false),
+            ("metal/", false),
+            ("metal.example", false),
+            ("", false),
+            ("/x", false),
+            ("metal.example/a b", false),
+            ("metal.example/a/b", false),
+        ] {
+            assert_eq!(is_annotation_prefix(text), taken, "{text}");
+        }
+    }
+}

@@ -1,0 +1,13 @@
+//! Version 0.1 of the contract.
+
+#[allow(missing_docs, unreachable_pub, unused_qualifications, rust_2018_idioms)] // generated; the WIT files document it
+mod bindings;
+mod exports;
+mod from_guest;
+mod imports;
+mod to_guest;
+
+pub(crate) use {
+    exports::{Exports, Functions, Guest},
+    imports::link,
+};

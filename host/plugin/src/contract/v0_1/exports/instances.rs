@@ -1,0 +1,133 @@
+//! The interface `instances`.
+
+use std::sync::Arc;
+
+use skydock_cloud::{self as cloud, Capability, Pairs};
+
+use super::{Guest, exported, generated::instances};
+use crate::{
+    answers::{AnswerError, Checked, Element, addresses as rules, count, text, value},
+    call::Function,
+    contract::{
+        Running,
+        v0_1::{
+            bindings::skydock::provider::types as wit,
+            from_guest::{MAX_LIST, addresses, each, noted_address},
+            to_guest,
+        },
+    },
+    host::Owned,
+    text::Quoted,
+};
+
+/// Maximum bytes of a provider ID.
+pub(super) const MAX_PROVIDER_ID: usize = 512;
+
+impl Function {
+    pub(crate) const CHECK: Self = Self::reads(Capability::Instances, "check");
+    pub(crate) const DESCRIBE: Self = Self::reads(Capability::Instances, "describe");
+}
+
+impl<'a, 's> Guest<'a, 's> {
+    /// Calls `instances.check`.
+    pub(crate) fn check(self, nodes: &'s [Arc<cloud::Node>]) -> Running<'a, Vec<Element<cloud::Presence>>> {
+        let Self { functions, store, .. } = self;
+        let records = to_guest::nodes(nodes);
+        Box::pin(async move {
+            let answer = exported(functions.instances.as_ref())?.call_check(store, &records).await?;
+            Ok(each(nodes.len(), answer, |it| Ok(presence(it))))
+        })
+    }
+
+    /// Calls `instances.describe`.
+    pub(crate) fn describe(self, nodes: &'s [Arc<cloud::Node>]) -> Running<'a, Vec<Element<cloud::Instance>>> {
+        let Self { functions, store, .. } = self;
+        let records = to_guest::nodes(nodes);
+        Box::pin(async move {
+            let answer = exported(functions.instances.as_ref())?.call_describe(&mut *store, &records).await?;
+            let owned = &store.data().owned;
+            Ok(each(nodes.len(), answer, |it| instance(it, owned)))
+        })
+    }
+}
+
+fn presence(presence: instances::Presence) -> cloud::Presence {
+    match presence {
+        instances::Presence::Running => cloud::Presence::Running,
+        instances::Presence::Stopped => cloud::Presence::Stopped,
+        instances::Presence::Absent => cloud::Presence::Absent,
+    }
+}
+
+fn instance(instance: instances::Instance, owned: &Owned) -> Checked<cloud::Instance> {
+    let id = instance.provider_id.filter(|id| !id.is_empty());
+    Ok(cloud::Instance {
+        provider_id: id.map(|id| provider_id(id, owned)).transpose()?,
+        instance_type: text::label_value("instance type", instance.instance_type)?,
+        zone: text::label_value("zone", instance.zone)?,
+        region: text::label_value("region", instance.region)?,
+        addresses: addresses(instance.addresses, address)?,
+        labels: labels(instance.labels)?,
+        annotations: annotations(instance.annotations, owned)?,
+    })
+}
+
+fn provider_id(id: String, owned: &Owned) -> Checked<String> {
+    let printable = id.len() <= MAX_PROVIDER_ID && id.bytes().all(|b| b.is_ascii_graphic());
+    value("provider ID", &id, "printable ASCII of at most 512 bytes", printable.then_some(()))?;
+    // A prefix alone does not identify an instance.
+    let is_owned = owned.provider_ids.iter().any(|prefix| id.len() > prefix.len() && id.starts_with(prefix));
+    if is_owned { Ok(id) } else { Err(AnswerError::ForeignProviderId(Quoted::new(&id))) }
+}
+
+/// Checks an address that is written to the node. The API server may connect to any of them, also to a host name, and some clouds use
+/// IP addresses as names.
+fn address(address: wit::NodeAddress) -> Checked<cloud::NodeAddress> {
+    let checked = noted_address(address)?;
+    let what = "address";
+    match checked.address.parse() {
+        Ok(address) => rules::node(address).map_err(|why| AnswerError::Address { what, address, why })?,
+        Err(_) => {
+            let refused = |why| AnswerError::Name { what, name: Quoted::new(&checked.address), why };
+            rules::name(&checked.address).map_err(refused)?;
+        }
+    }
+    Ok(checked)
+}
+
+fn labels(all: Vec<(String, String)>) -> Checked<Pairs> {
+    count("labels", all.len(), MAX_LIST)?;
+    let mut labels = Pairs::new();
+    for (key, text) in all {
+        value("label", &key, "a qualified name", text::is_qualified(&key).then_some(()))?;
+        let text = text::label_value("label value", Some(text))?.unwrap_or_default();
+        if text::is_reserved(&key) {
+            continue;
+        }
+        if labels.contains_key(&key) {
+            return Err(AnswerError::Twice { what: "label", value: Quoted::new(&key) });
+        }
+        labels.insert(key, text);
+    }
+    Ok(labels)
+}
+
+/// Checks the annotations that an instance sets on its node.
+fn annotations(all: Vec<(String, String)>, owned: &Owned) -> Checked<Pairs> {
+    count("annotations", all.len(), MAX_LIST)?;
+    let mut annotations = Pairs::new();
+    for (key, text) in all {
+        let is_owned = owned.annotations.iter().any(|prefix| key.starts_with(prefix.as_str()));
+        let ok = is_owned && text::is_qualified(&key);
+        value("annotation", &key, "a qualified name under one of the plugin's annotation prefixes", ok.then_some(()))?;
+        count("bytes of an annotation", text.len(), text::MAX_ANNOTATION)?;
+        if annotations.contains_key(&key) {
+            return Err(AnswerError::Twice { what: "annotation", value: Quoted::new(&key) });
+        }
+        annotations.insert(key, text);
+    }
+    Ok(annotations)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,140 @@
+use super::*;
+
+fn owner() -> Owned {
+    Owned {
+        provider_ids: vec!["metal://".into(), "other:///zone/".into()],
+        annotations: vec!["metal.example/".into(), "service.beta.kubernetes.io/metal-".into()],
+    }
+}
+
+fn machine() -> instances::Instance {
+    instances::Instance {
+        provider_id: Some("metal://one".into()),
+        instance_type: Some("c1.small".into()),
+        zone: Some("z-1".into()),
+        region: None,
+        addresses: vec![node_address(wit::AddressKind::InternalIp, "10.0.0.1")],
+        labels: vec![("example.com/rack".into(), "r1".into())],
+        annotations: vec![("metal.example/rack".into(), "a b".into())],
+    }
+}
+
+fn node_address(kind: wit::AddressKind, text: &str) -> wit::NodeAddress {
+    wit::NodeAddress { kind, address: text.into() }
+}
+
+#[test]
+fn a_provider_id_is_printable_and_has_an_owned_prefix() {
+    let table = [
+        ("metal://one", true),
+        ("other:///zone/x", true),
+        ("metal://", false),
+        ("aws:///eu/i-1", false),
+        ("xmetal://one", false),
+        ("metal://o ne", false),
+        ("metal://o\nne", false),
+        ("metal://ö", false),
+    ];
+    for (id, expected) in table {
+        assert_eq!(provider_id(id.into(), &owner()).is_ok(), expected, "{id}");
+    }
+    assert!(provider_id(format!("metal://{}", "x".repeat(504)), &owner()).is_ok());
+    assert!(provider_id(format!("metal://{}", "x".repeat(505)), &owner()).is_err());
+}
+
+#[test]
+fn an_instance_with_any_invalid_field_is_rejected() {
+    let good = instance(machine(), &owner()).unwrap();
+    assert_eq!(good.provider_id.as_deref(), Some("metal://one"));
+    assert_eq!(good.labels.get("example.com/rack").map(String::as_str), Some("r1"));
+    let long = "x".repeat(64);
+    let bad: [(&str, instances::Instance); 7] = [
+        ("zone", instances::Instance { zone: Some("not a label".into()), ..machine() }),
+        ("region", instances::Instance { region: Some("-dash".into()), ..machine() }),
+        ("type", instances::Instance { instance_type: Some(long.clone()), ..machine() }),
+        ("labels", instances::Instance { labels: vec![(String::new(), String::new()); 65], ..machine() }),
+        ("label key", instances::Instance { labels: vec![("a/b/c".into(), String::new())], ..machine() }),
+        ("label value", instances::Instance { labels: vec![("a/b".into(), "?".into())], ..machine() }),
+        (
+            "twice",
+            instances::Instance { labels: vec![("a".into(), "1".into()), ("a".into(), "2".into())], ..machine() },
+        ),
+    ];
+    for (what, it) in bad {
+        assert!(instance(it, &owner()).is_err(), "{what}");
+    }
+}
+
+#[test]
+fn empty_strings_count_as_absent() {
+    let empty = || Some(String::new());
+    let it = instances::Instance {
+        provider_id: empty(),
+        zone: empty(),
+        region: empty(),
+        instance_type: empty(),
+        ..machine()
+    };
+    let it = instance(it, &owner()).unwrap();
+    assert_eq!((it.provider_id, it.zone, it.region, it.instance_type), (None, None, None, None));
+}
+
+#[test]
+fn kubernetes_labels_are_ignored() {
+    let all = ["kubernetes.io/a", "node.kubernetes.io/b", "k8s.io/c", "x.k8s.io/d", "notk8s.io/e", "f"];
+    let all = all.map(|key| (key.to_owned(), "1".to_owned())).to_vec();
+    assert_eq!(labels(all).unwrap().into_keys().collect::<Vec<_>>(), ["f", "notk8s.io/e"]);
+}
+
+#[test]
+fn addresses_are_validated_and_canonicalized() {
+    use wit::AddressKind::{ExternalDns, ExternalIp, Hostname, InternalIp};
+    let table = [
+        (InternalIp, "10.0.0.1", Some("10.0.0.1")),
+        (ExternalIp, "2001:DB8:0::1", Some("2001:db8::1")),
+        (InternalIp, "10.0.0.1/24", None),
+        (InternalIp, "010.0.0.1", None),
+        (InternalIp, "host", None),
+        (Hostname, "Node_1.local", Some("Node_1.local")),
+        (ExternalDns, "a b", None),
+        (ExternalDns, "", None),
+    ];
+    for (kind, text, expected) in table {
+        let found = address(node_address(kind, text)).ok().map(|it| it.address);
+        assert_eq!(found.as_deref(), expected, "{text}");
+    }
+    let many = vec![node_address(Hostname, "a"); 65];
+    assert_eq!(addresses(many, address), Err(AnswerError::TooMany { what: "addresses", count: 65, limit: 64 }));
+}
+
+// Holds: SEC-16, OPS-80
+#[test]
+fn an_instance_with_a_special_address_is_rejected() {
+    use wit::AddressKind::{ExternalIp, Hostname};
+    for (kind, text) in [(ExternalIp, "127.0.0.1"), (Hostname, "169.254.169.254"), (ExternalIp, "::ffff:10.0.0.1")] {
+        let bad = instances::Instance { addresses: vec![node_address(kind, text)], ..machine() };
+        let refused = instance(bad, &owner()).unwrap_err().to_string();
+        assert!(refused.starts_with(&format!("address {text} is rejected: it is ")), "{refused}");
+    }
+}
+
+#[test]
+fn instance_annotations_must_have_a_prefix_of_the_plugin() {
+    let with =
+        |key: &str, value: &str| instances::Instance { annotations: vec![(key.into(), value.into())], ..machine() };
+    assert_eq!(instance(machine(), &owner()).unwrap().annotations["metal.example/rack"], "a b");
+    for (key, value, taken) in [
+        ("service.beta.kubernetes.io/metal-id", "", true),
+        ("metal.example/x", &*"v".repeat(4096), true),
+        ("metal.example/x", &*"v".repeat(4097), false),
+        ("service.beta.kubernetes.io/other", "", false),
+        ("metal.example/", "", false),
+        ("metal.example/a b", "", false),
+        ("node.skydock.dev/labels", "", false),
+    ] {
+        assert_eq!(instance(with(key, value), &owner()).is_ok(), taken, "{key}");
+    }
+    let twice =
+        instances::Instance { annotations: [machine().annotations, machine().annotations].concat(), ..machine() };
+    assert!(instance(twice, &owner()).is_err());
+}

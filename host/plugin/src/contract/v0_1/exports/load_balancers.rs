@@ -1,0 +1,200 @@
+//! The interface `load-balancers`.
+
+use std::net::IpAddr;
+
+use skydock_cloud::{self as cloud, Capability};
+use wasmtime::component::Resource;
+
+use super::{Guest, exported};
+use crate::{
+    answers::{AnswerError, Checked, IngressRules, count, text, value},
+    call::{CallError, Function},
+    contract::{
+        Running,
+        v0_1::{
+            bindings::skydock::provider::{node_sets::NodeSet, types as wit},
+            from_guest::{MAX_LIST, whole},
+            to_guest,
+        },
+    },
+};
+
+impl Function {
+    pub(crate) const GET: Self = Self::reads(Capability::LoadBalancers, "get");
+    pub(crate) const ENSURE: Self = Self::writes(Capability::LoadBalancers, "ensure");
+    pub(crate) const UPDATE_NODES: Self = Self::writes(Capability::LoadBalancers, "update-nodes");
+    pub(crate) const ENSURE_DELETED: Self = Self::writes(Capability::LoadBalancers, "ensure-deleted");
+}
+
+impl<'a, 's> Guest<'a, 's> {
+    /// Calls `load-balancers.get`.
+    pub(crate) fn get_load_balancer(
+        self,
+        service: &'s cloud::Service,
+    ) -> Running<'a, Option<cloud::LoadBalancerStatus>> {
+        let Self { functions, store, .. } = self;
+        let record = to_guest::service(service);
+        Box::pin(async move {
+            let answer = exported(functions.load_balancers.as_ref())?.call_get(&mut *store, &record).await?;
+            let rules = &store.data().shared.ingress;
+            Ok(whole(answer).and_then(|status| status.map(|it| status_of(it, service, rules)).transpose()))
+        })
+    }
+
+    /// Calls `load-balancers.ensure` with the nodes of the call.
+    pub(crate) fn ensure_load_balancer(self, service: &'s cloud::Service) -> Running<'a, cloud::LoadBalancerStatus> {
+        let Self { functions, store, .. } = self;
+        let record = to_guest::service(service);
+        Box::pin(async move {
+            let interface = exported(functions.load_balancers.as_ref())?;
+            let answer = interface.call_ensure(&mut *store, &record, lent()).await?;
+            let rules = &store.data().shared.ingress;
+            Ok(whole(answer).and_then(|status| status_of(status, service, rules)))
+        })
+    }
+
+    /// Calls `load-balancers.update-nodes` with the nodes of the call.
+    pub(crate) fn update_load_balancer(self, service: &cloud::Service) -> Running<'a, ()> {
+        let Self { functions, store, .. } = self;
+        let record = to_guest::service(service);
+        Box::pin(async move {
+            let interface = exported(functions.load_balancers.as_ref())?;
+            Ok(whole(interface.call_update_nodes(store, &record, lent()).await?))
+        })
+    }
+
+    /// Calls `load-balancers.ensure-deleted`.
+    pub(crate) fn ensure_load_balancer_deleted(self, service: &cloud::Service) -> Running<'a, ()> {
+        let Self { functions, store, .. } = self;
+        let record = to_guest::service(service);
+        Box::pin(async move {
+            Ok(whole(exported(functions.load_balancers.as_ref())?.call_ensure_deleted(store, &record).await?))
+        })
+    }
+}
+
+/// Returns the handle of a call's nodes. A call has at most one set, so the handle contains no data. If a guest keeps it after the call,
+/// wasmtime ends the guest.
+fn lent() -> Resource<NodeSet> {
+    Resource::new_borrow(0)
+}
+
+fn status_of(
+    status: wit::LoadBalancerStatus,
+    service: &cloud::Service,
+    rules: &IngressRules,
+) -> Result<cloud::LoadBalancerStatus, CallError> {
+    load_balancer(status, service, rules).map_err(CallError::BadAnswer)
+}
+
+/// Checks the status of the load balancer of this Service.
+fn load_balancer(
+    status: wit::LoadBalancerStatus,
+    service: &cloud::Service,
+    rules: &IngressRules,
+) -> Checked<cloud::LoadBalancerStatus> {
+    count("ingress points", status.ingress.len(), MAX_LIST)?;
+    let ingress = status.ingress.into_iter().map(|it| ingress(it, service, rules)).collect::<Checked<_>>()?;
+    Ok(cloud::LoadBalancerStatus { ingress })
+}
+
+fn ingress(ingress: wit::Ingress, service: &cloud::Service, rules: &IngressRules) -> Checked<cloud::Ingress> {
+    let what = "ingress address";
+    let address = ingress.ip.filter(|text| !text.is_empty()).map(|ip| text::ip(what, &ip)).transpose()?;
+    if let Some(address) = address {
+        let checked = rules.check(address, &service.cluster_ips);
+        checked.map_err(|why| AnswerError::Address { what, address, why })?;
+    }
+    let hostname = ingress.hostname.filter(|text| !text.is_empty());
+    if let Some(name) = &hostname {
+        let ok = text::is_subdomain(name) && name.parse::<IpAddr>().is_err();
+        value("ingress host name", name, "a DNS name in lower case", ok.then_some(()))?;
+    }
+    if address.is_none() && hostname.is_none() {
+        return Err(AnswerError::Missing("address and host name of an ingress point"));
+    }
+    count("port states of an ingress point", ingress.ports.len(), service.ports.len())?;
+    // The API server rejects a mode without an address.
+    let ip_mode = ingress.ip_mode.filter(|_| address.is_some()).map(|mode| match mode {
+        wit::IpMode::Vip => cloud::IpMode::Vip,
+        wit::IpMode::Proxy => cloud::IpMode::Proxy,
+    });
+    Ok(cloud::Ingress {
+        ip: address.map(|address| address.to_string()),
+        hostname,
+        ip_mode,
+        ports: ingress.ports.into_iter().map(port_status).collect::<Checked<_>>()?,
+    })
+}
+
+fn port_status(status: wit::PortStatus) -> Checked<cloud::PortStatus> {
+    if let Some(error) = &status.error {
+        let ok = text::is_qualified(error);
+        value("error of a port", error, "a CamelCase word or a qualified name", ok.then_some(()))?;
+    }
+    let transport = match status.transport {
+        wit::Transport::Tcp => cloud::Transport::Tcp,
+        wit::Transport::Udp => cloud::Transport::Udp,
+        wit::Transport::Sctp => cloud::Transport::Sctp,
+    };
+    Ok(cloud::PortStatus { port: status.port, transport, error: status.error })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // Holds: SEC-16, OPS-81
+    #[test]
+    fn a_load_balancer_with_a_cluster_address_is_rejected() {
+        let rules = IngressRules { pods: vec!["10.244.0.0/16".parse().unwrap()], ..IngressRules::default() };
+        let service = cloud::Service { cluster_ips: vec!["10.96.0.7".into()], ..cloud::Service::default() };
+        let status = |ip: &str| {
+            let point = wit::Ingress { ip: Some(ip.into()), hostname: None, ip_mode: None, ports: Vec::new() };
+            wit::LoadBalancerStatus { ingress: vec![point] }
+        };
+        assert!(load_balancer(status("192.0.2.1"), &service, &rules).is_ok());
+        for ip in ["10.244.1.1", "10.96.0.7", "169.254.169.254"] {
+            let refused = load_balancer(status(ip), &service, &rules).unwrap_err().to_string();
+            assert!(refused.starts_with(&format!("ingress address {ip} is rejected: it is ")), "{refused}");
+        }
+    }
+
+    #[test]
+    fn load_balancer_ingress_points_are_validated() {
+        let service =
+            |ports| cloud::Service { ports: vec![cloud::ServicePort::default(); ports], ..cloud::Service::default() };
+        let ingress = |point| ingress(point, &service(1), &IngressRules::default());
+        let point = |ip: Option<&str>, hostname: Option<&str>| wit::Ingress {
+            ip: ip.map(Into::into),
+            hostname: hostname.map(Into::into),
+            ip_mode: Some(wit::IpMode::Vip),
+            ports: Vec::new(),
+        };
+        let table = [
+            (Some("192.0.2.1"), None, true),
+            (None, Some("lb.example.com"), true),
+            (Some("192.0.2.1"), Some("lb.example.com"), true),
+            (None, None, false),
+            (Some(""), Some(""), false),
+            (Some("192.0.2.256"), None, false),
+            (None, Some("192.0.2.1"), false),
+            (None, Some("LB.example.com"), false),
+        ];
+        for (ip, hostname, expected) in table {
+            assert_eq!(ingress(point(ip, hostname)).is_ok(), expected, "{ip:?} {hostname:?}");
+        }
+        assert_eq!(
+            ingress(point(None, Some("lb"))).unwrap().ip_mode,
+            None,
+            "the API server refuses a mode without address"
+        );
+        let many = wit::LoadBalancerStatus { ingress: vec![point(Some("192.0.2.1"), None); 65] };
+        assert!(load_balancer(many, &service(1), &IngressRules::default()).is_err());
+        let port = wit::PortStatus { port: 80, transport: wit::Transport::Tcp, error: Some("PortTaken".into()) };
+        let with = |ports: Vec<_>| wit::Ingress { ports, ..point(Some("192.0.2.1"), None) };
+        assert!(ingress(with(vec![port.clone()])).is_ok());
+        assert!(ingress(with(vec![port.clone(), port.clone()])).is_err());
+        assert!(ingress(with(vec![wit::PortStatus { error: Some("not a word".into()), ..port }])).is_err());
+    }
+}

@@ -1,0 +1,198 @@
+//! The interface `plugin`, which every plugin exports.
+
+use std::collections::BTreeSet;
+
+use skydock_cloud::{
+    Capability, CloudError, ProviderInfo,
+    text::{SENTENCE, is_plain, shown},
+};
+
+use super::{Guest, generated::plugin, instances::MAX_PROVIDER_ID};
+use crate::{
+    answers::{AnswerError, Checked, count, text, value},
+    contract::{
+        Running,
+        v0_1::{bindings::skydock::provider::types as wit, from_guest::told, to_guest},
+    },
+    info::Introduction,
+    overlap::Overlap,
+    redact::redact,
+    source::Settings,
+};
+
+/// Maximum bytes of a version.
+const MAX_VERSION: usize = 64;
+
+/// Maximum number of prefixes that a plugin may own, and of hosts that it may request: more than any provider needs.
+const MAX_WISHES: usize = 64;
+
+/// Maximum number of annotation prefixes.
+const MAX_ANNOTATION_PREFIXES: usize = 16;
+
+/// Maximum number of nodes in one call.
+const MAX_BATCH: u32 = 1000;
+
+/// Number of nodes in one call if the plugin sets none.
+const DEFAULT_BATCH: u32 = 100;
+
+impl<'a, 's> Guest<'a, 's> {
+    /// Calls `plugin.configure`.
+    pub(crate) fn configure(self, settings: &'s Settings) -> Running<'a, Result<(), CloudError>> {
+        let Self { functions, store, .. } = self;
+        let record = to_guest::settings(settings);
+        Box::pin(async move {
+            let answer = functions.plugin.call_configure(store, &record).await?;
+            Ok(Ok(answer.map_err(|error| config_refusal(error, settings))))
+        })
+    }
+
+    /// Calls `plugin.info`. `exported` are the capabilities of the component.
+    pub(crate) fn info(self, exported: &'s BTreeSet<Capability>) -> Running<'a, Checked<Introduction>> {
+        let Self { functions, store, .. } = self;
+        Box::pin(async move {
+            let answer = functions.plugin.call_info(store).await?;
+            Ok(Ok(info(answer, exported)))
+        })
+    }
+}
+
+/// Converts a plugin's rejection of its configuration, and redacts what the text quotes from the configuration.
+fn config_refusal(error: wit::CloudError, settings: &Settings) -> CloudError {
+    let config = settings.cloud_config.as_ref();
+    let path = config.map(|config| config.path.display().to_string()).unwrap_or_default();
+    let config = config.map(|config| config.text.as_str()).unwrap_or_default();
+    told(error, |text| redact(&shown(&text, SENTENCE), config, &path))
+}
+
+/// Returns the capabilities of a component without those that it does not serve with its configuration.
+fn served(all: &BTreeSet<Capability>, unused: &[String]) -> Checked<BTreeSet<Capability>> {
+    for name in unused {
+        let exported = all.iter().any(|capability| capability.name() == name);
+        value("unused interface", name, "one that the component exports", exported.then_some(()))?;
+    }
+    Ok(all.iter().copied().filter(|capability| !unused.iter().any(|name| capability.name() == name)).collect())
+}
+
+/// Checks the plugin's description of itself. `exported` are the capabilities of its component.
+fn info(info: plugin::PluginInfo, exported: &BTreeSet<Capability>) -> Checked<Introduction> {
+    let capabilities = served(exported, &info.unused)?;
+    let named = (1..=text::MAX_LABEL).contains(&info.name.len())
+        && info.name.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-');
+    value("name", &info.name, "1 to 63 lower-case letters, digits and dashes", named.then_some(()))?;
+    let versioned = info.version.len() <= MAX_VERSION && is_plain(&info.version);
+    value("version", &info.version, "plain text of at most 64 bytes", versioned.then_some(()))?;
+    count("provider ID prefixes", info.provider_id_prefixes.len(), MAX_WISHES)?;
+    for prefix in &info.provider_id_prefixes {
+        let scheme = prefix.split_once("://").map(|(scheme, _)| scheme);
+        let named = scheme
+            .is_some_and(|it| !it.is_empty() && it.bytes().all(|b| b.is_ascii_alphanumeric() || b"+-.".contains(&b)));
+        let ok = named && prefix.len() < MAX_PROVIDER_ID && prefix.bytes().all(|b| b.is_ascii_graphic());
+        value("provider ID prefix", prefix, "`SCHEME://` or longer", ok.then_some(()))?;
+    }
+    if capabilities.contains(&Capability::Instances) && info.provider_id_prefixes.is_empty() {
+        return Err(AnswerError::Missing("a provider ID prefix, which a plugin with `instances` must own,"));
+    }
+    count("annotation prefixes", info.annotation_prefixes.len(), MAX_ANNOTATION_PREFIXES)?;
+    for prefix in &info.annotation_prefixes {
+        let expected =
+            "a domain and `/`, or with the beginning of a name after it, that is not Kubernetes' or Skydock's own";
+        value("annotation prefix", prefix, expected, text::is_annotation_prefix(prefix).then_some(()))?;
+    }
+    count("wanted hosts", info.wanted_hosts.len(), MAX_WISHES)?;
+    for host in &info.wanted_hosts {
+        let ok = host.parse::<skydock_egress::Rule>().is_ok();
+        value("wanted host", host, "of the form scheme://host:port", ok.then_some(()))?;
+    }
+    let batch = value(
+        "max-batch",
+        &info.max_batch.to_string(),
+        "0 to 1000",
+        (info.max_batch <= MAX_BATCH).then_some(if info.max_batch == 0 { DEFAULT_BATCH } else { info.max_batch }),
+    )?;
+    let provider = ProviderInfo {
+        name: info.name,
+        version: info.version,
+        capabilities,
+        provider_id_prefixes: info.provider_id_prefixes,
+        annotation_prefixes: info.annotation_prefixes,
+        max_batch: usize::try_from(batch).unwrap_or(1),
+    };
+    let overlap = match info.overlap {
+        plugin::Overlap::Any => Overlap::Any,
+        plugin::Overlap::PerInterface => Overlap::PerInterface,
+        plugin::Overlap::None => Overlap::None,
+    };
+    Ok(Introduction { provider, wanted_hosts: info.wanted_hosts, overlap })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::source::CloudConfig;
+
+    // Holds: SEC-15
+    #[test]
+    fn a_configuration_error_is_redacted() {
+        let settings = Settings {
+            cluster_name: "c".into(),
+            cluster_cidrs: Vec::new(),
+            cloud_config: Some(CloudConfig {
+                path: "/etc/cloud.yaml".into(),
+                text: "password: correct-horse-battery".into(),
+            }),
+            options: skydock_cloud::Pairs::new(),
+        };
+        let said = "/etc/cloud.yaml: password correct-horse-battery is \u{1b}[31mwrong";
+        let told = config_refusal(wit::CloudError::Invalid(said.into()), &settings).to_string();
+        assert_eq!(told, "invalid: /etc/cloud.yaml: password [redacted] is \\u{1b}[31mwrong");
+    }
+
+    #[test]
+    fn plugin_info_is_validated() {
+        let good = || plugin::PluginInfo {
+            name: "metal".into(),
+            version: "1.0.0".into(),
+            provider_id_prefixes: vec!["metal://".into()],
+            wanted_hosts: vec!["https://*.metal.example:443".into()],
+            max_batch: 0,
+            unused: Vec::new(),
+            overlap: plugin::Overlap::Any,
+            annotation_prefixes: Vec::new(),
+        };
+        // A provider ID with a prefix of 512 bytes would have nothing after the prefix.
+        let prefix = |bytes: usize| format!("{:x<bytes$}", "metal://");
+        let machines = BTreeSet::from([Capability::Instances]);
+        let found = info(good(), &machines).unwrap();
+        assert_eq!((found.provider.max_batch, found.wanted_hosts.len()), (100, 1));
+        let largest = plugin::PluginInfo {
+            name: format!("metal-2{}", "x".repeat(56)),
+            version: "v".repeat(64),
+            provider_id_prefixes: vec![prefix(511)],
+            max_batch: 1000,
+            ..good()
+        };
+        assert_eq!(info(largest, &machines).unwrap().provider.max_batch, 1000);
+        let bad = [
+            plugin::PluginInfo { name: String::new(), ..good() },
+            plugin::PluginInfo { name: "Metal".into(), ..good() },
+            plugin::PluginInfo { name: "m".repeat(64), ..good() },
+            plugin::PluginInfo { version: "v".repeat(65), ..good() },
+            plugin::PluginInfo { version: "1\n2".into(), ..good() },
+            plugin::PluginInfo { provider_id_prefixes: vec!["metal".into()], ..good() },
+            plugin::PluginInfo { provider_id_prefixes: vec!["://".into()], ..good() },
+            plugin::PluginInfo { provider_id_prefixes: vec![String::new()], ..good() },
+            plugin::PluginInfo { provider_id_prefixes: Vec::new(), ..good() },
+            plugin::PluginInfo { provider_id_prefixes: vec![prefix(512)], ..good() },
+            plugin::PluginInfo { wanted_hosts: vec!["metal.example".into()], ..good() },
+            plugin::PluginInfo { max_batch: 1001, ..good() },
+            plugin::PluginInfo { unused: vec!["routes".into()], ..good() },
+            plugin::PluginInfo { annotation_prefixes: vec!["kubernetes.io/".into()], ..good() },
+            plugin::PluginInfo { annotation_prefixes: vec!["metal.example/".into(); 17], ..good() },
+        ];
+        for it in bad {
+            assert!(info(it, &machines).is_err());
+        }
+        let routes = plugin::PluginInfo { provider_id_prefixes: Vec::new(), ..good() };
+        assert!(info(routes, &BTreeSet::from([Capability::Routes])).is_ok());
+    }
+}

@@ -1,0 +1,21 @@
+//! The interface `wasi:logging/logging`.
+
+use tracing::Level;
+
+use crate::{
+    contract::v0_1::bindings::wasi::logging::logging::{Host, Level as Severity},
+    host::State,
+};
+
+impl Host for State {
+    fn log(&mut self, level: Severity, context: String, message: String) {
+        let level = match level {
+            Severity::Trace => Level::TRACE,
+            Severity::Debug => Level::DEBUG,
+            Severity::Info => Level::INFO,
+            Severity::Warn => Level::WARN,
+            Severity::Error | Severity::Critical => Level::ERROR,
+        };
+        self.shared.log(self.generation, level, &context, &message);
+    }
+}

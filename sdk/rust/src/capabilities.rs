@@ -1,0 +1,156 @@
+//! The capabilities that a plugin can export, and the macro that exports them.
+//!
+//! A further capability goes in here: its module, its line in [`export!`], and the two lists of names there.
+
+use crate::bindings::capability;
+
+capability! {
+    /// Arguments and results of [`Plugin`].
+    plugin: Plugin {
+        pub use self::generated::exports::skydock::provider::plugin::{Overlap, PluginInfo, Settings};
+    }
+    "plugin-base", "export_plugin",
+    { "skydock:provider/plugin@0.1.0/plugin-info": [#[derive(Default)]],
+      "skydock:provider/plugin@0.1.0/settings": [#[derive(Default)]],
+      "skydock:provider/plugin@0.1.0/overlap": [#[derive(Default)]] },
+    { "skydock:provider/plugin@0.1.0/overlap.any": [#[default]] }
+}
+
+capability! {
+    /// Results of [`Instances`].
+    instances: Instances {
+        pub use self::generated::exports::skydock::provider::instances::{Instance, Presence};
+    }
+    "with-instances", "export_instances",
+    { "skydock:provider/instances@0.1.0/instance": [#[derive(Default)]] }
+}
+
+capability! {
+    /// Arguments of [`LoadBalancers`].
+    ///
+    /// A [`NodeSet`](load_balancers::NodeSet) is a handle: the nodes stay in the host, and each method is a call to the host whose cost
+    /// depends on the size of its result. Call only the method that returns what you need, call it once, and pass its result to your rules:
+    ///
+    /// ```
+    /// use skydock_sdk::load_balancers::{NodeSet, Target};
+    /// # use skydock_sdk::types::{LoadBalancerStatus, Service};
+    /// # use skydock_sdk::{LoadBalancers, Result};
+    /// # struct Metal;
+    ///
+    /// impl LoadBalancers for Metal {
+    ///     fn ensure(service: Service, nodes: &NodeSet) -> Result<LoadBalancerStatus> {
+    ///         let servers = servers(&nodes.targets());
+    ///         // Bring the load balancer to this service and these servers.
+    /// #       Ok(LoadBalancerStatus::default())
+    ///     }
+    /// #   fn get(_: Service) -> Result<Option<LoadBalancerStatus>> { Ok(None) }
+    /// #   fn update_nodes(_: Service, _: &NodeSet) -> Result<()> { Ok(()) }
+    /// #   fn ensure_deleted(_: Service) -> Result<()> { Ok(()) }
+    ///     // …
+    /// }
+    ///
+    /// /// The cloud's numbers of the servers behind a load balancer. Nodes that have none yet come with a later call.
+    /// fn servers(targets: &[Target]) -> Vec<&str> {
+    ///     targets.iter().filter_map(|target| target.provider_id.as_deref()?.strip_prefix("metal://")).collect()
+    /// }
+    ///
+    /// // The rule runs natively; a `NodeSet` exists only inside a plugin.
+    /// let target = |id: Option<&str>| Target {
+    ///     name: "n1".into(),
+    ///     provider_id: id.map(Into::into),
+    ///     zone: None,
+    ///     addresses: Vec::new(),
+    /// };
+    /// assert_eq!(servers(&[target(Some("metal://7")), target(None)]), ["7"]);
+    /// ```
+    load_balancers: LoadBalancers {
+        pub use crate::bindings::imports::skydock::provider::node_sets::{NodeChanges, NodeSet, Target};
+    }
+    "with-load-balancers", "export_load_balancers", {}
+}
+
+capability! {
+    /// Arguments and results of [`Routes`].
+    routes: Routes {
+        pub use self::generated::exports::skydock::provider::routes::{NewRoute, Route, RoutePage};
+    }
+    "with-routes", "export_routes", {}
+}
+
+capability! {
+    /// Results of [`Zones`].
+    zones: Zones {
+        pub use self::generated::exports::skydock::provider::zones::Zone;
+    }
+    "with-zones", "export_zones",
+    { "skydock:provider/zones@0.1.0/zone": [#[derive(Default)]] }
+}
+
+capability! {
+    /// Bindings of [`Maintenance`], which has no types of its own.
+    #[doc(hidden)]
+    maintenance: Maintenance {}
+    "with-maintenance", "export_maintenance", {}
+}
+
+/// Exports a type as a plugin with the given capabilities: any of `instances`, `load_balancers`, `routes`, `zones` and `maintenance`.
+///
+/// The type must implement [`Plugin`](crate::Plugin) and the trait of each capability; in a native build, the macro only checks this.
+/// Use it once per crate.
+///
+/// ```ignore
+/// skydock_sdk::export!(Metal: instances, load_balancers);
+/// ```
+///
+/// ```compile_fail
+/// struct Metal;
+/// skydock_sdk::export!(Metal: instances); // Metal implements nothing.
+/// ```
+#[macro_export]
+macro_rules! export {
+    ($plugin:ident $(: $($capability:ident),* $(,)?)?) => {
+        $crate::__export_capability!(plugin $plugin);
+        $($($crate::__export_capability!($capability $plugin);)*)?
+    };
+}
+
+/// Exports one capability of [`export!`] in a component, and checks its trait bound in a native build.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __export_capability {
+    (plugin $plugin:ident) => {
+        $crate::__export_capability!(@ $plugin, Plugin, plugin, export_plugin);
+    };
+    (instances $plugin:ident) => {
+        $crate::__export_capability!(@ $plugin, Instances, instances, export_instances);
+    };
+    (load_balancers $plugin:ident) => {
+        $crate::__export_capability!(@ $plugin, LoadBalancers, load_balancers, export_load_balancers);
+    };
+    (routes $plugin:ident) => {
+        $crate::__export_capability!(@ $plugin, Routes, routes, export_routes);
+    };
+    (zones $plugin:ident) => {
+        $crate::__export_capability!(@ $plugin, Zones, zones, export_zones);
+    };
+    (maintenance $plugin:ident) => {
+        $crate::__export_capability!(@ $plugin, Maintenance, maintenance, export_maintenance);
+    };
+    (@ $plugin:ident, $trait:ident, $module:ident, $export:ident) => {
+        #[cfg(target_arch = "wasm32")]
+        const _: () = {
+            $crate::$module::generated::$export!($plugin with_types_in $crate::$module::generated);
+        };
+        #[cfg(not(target_arch = "wasm32"))]
+        const _: () = {
+            const fn has_capability<T: $crate::$trait>() {}
+            has_capability::<$plugin>();
+        };
+    };
+    ($unknown:ident $plugin:ident) => {
+        ::core::compile_error!(::core::concat!(
+            "unknown capability `", ::core::stringify!($unknown),
+            "`: there are `instances`, `load_balancers`, `routes`, `zones` and `maintenance`"
+        ));
+    };
+}
