@@ -14,6 +14,7 @@
 //! `LoadBalancerPortsError`, is about ports, whose errors are in `status.loadBalancer.ingress`.
 
 mod cleanup;
+mod descriptor;
 mod ensure;
 mod known;
 mod nodes;
@@ -36,6 +37,7 @@ use skydock_kube::{
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
+pub use self::descriptor::CONTROLLER;
 pub use self::options::{ClassError, Classes, NodeRules, ServiceOptions, parse_class};
 use self::{
     known::{Known, KnownServices, Waiting},

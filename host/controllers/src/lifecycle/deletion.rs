@@ -77,7 +77,7 @@ impl LifecycleController {
 
     fn count_held(&self, verdict: &Verdict, waiting: usize) {
         let held = if matches!(verdict, Verdict::Stop(_)) { i64::try_from(waiting).unwrap_or(i64::MAX) } else { 0 };
-        let before = self.shared.metrics.node_deletions_held.set(held);
+        let before = self.shared.metrics.lifecycle.deletions_held.set(held);
         match verdict {
             Verdict::Go if before > 0 => tracing::info!("deletion of nodes without instance resumed"),
             Verdict::Stop(stopped) if before != held => {

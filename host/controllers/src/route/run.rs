@@ -104,7 +104,7 @@ impl<'a> Run<'a> {
 
     /// Starts a round.
     pub(super) fn list(&mut self) {
-        self.controller.shared.metrics.route_sync.inc();
+        self.controller.shared.metrics.route.syncs.inc();
         let begun = self.controller.memory().forgotten;
         (self.started, self.listing) = (Instant::now(), Some(Listing { begun, ..Listing::default() }));
         let provider = Arc::clone(&self.controller.shared.provider);
@@ -191,8 +191,8 @@ impl<'a> Run<'a> {
         let shared = &self.controller.shared;
         let limit = shared.provider.max_routes();
         let gauge = |count: usize| i64::try_from(count).unwrap_or(i64::MAX);
-        shared.metrics.routes.set(gauge(routes));
-        shared.metrics.routes_limit.set(gauge(limit.unwrap_or(0)));
+        shared.metrics.route.routes.set(gauge(routes));
+        shared.metrics.route.limit.set(gauge(limit.unwrap_or(0)));
         let Some(limit) = limit.filter(|limit| routes >= limit - limit / 5) else { return };
         let mut memory = self.controller.memory();
         if memory.tell_of_limit.is_none_or(|at| now >= at) {
@@ -234,7 +234,7 @@ impl<'a> Run<'a> {
     fn warn(&self, reason: &str, message: String) {
         let shared = &self.controller.shared;
         shared.recorder.publish(Notice {
-            source: shared.controller.event_source(),
+            source: shared.controller.event_source,
             object: self.controller.process.clone(),
             event_type: EventType::Warning,
             reason: reason.to_owned(),
