@@ -3,9 +3,31 @@
 use kube::Client;
 use skydock_kube::api::with_deadline;
 
-use crate::protobuf::with_nodes_in_protobuf;
+/// The name of an API client: the suffix of the user agent, and the service account under
+/// `--use-service-account-credentials`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ClientName {
+    /// `node-controller`.
+    Node,
+    /// `service-controller`.
+    Service,
+    /// `route-controller`.
+    Route,
+}
 
-/// API clients, one for each client name of the controllers ([`Controller::client_name`]); they may be the same client.
+impl ClientName {
+    /// Returns the name.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Node => "node-controller",
+            Self::Service => "service-controller",
+            Self::Route => "route-controller",
+        }
+    }
+}
+
+/// API clients, one for each name; they may be the same client.
 #[derive(Clone)]
 pub struct Clients {
     /// Client for watching nodes and Services, and for events.
@@ -19,11 +41,20 @@ pub struct Clients {
 }
 
 impl Clients {
-    /// Returns the clients with timeouts for all requests. The client of the informers reads nodes in protobuf.
+    /// Returns the client with this name.
+    pub(crate) fn named(&self, name: ClientName) -> &Client {
+        match name {
+            ClientName::Node => &self.node,
+            ClientName::Service => &self.service,
+            ClientName::Route => &self.route,
+        }
+    }
+
+    /// Returns the clients with timeouts for all requests.
     pub(crate) fn with_deadlines(self) -> Self {
         let Self { informers, node, service, route } = &self;
         Self {
-            informers: with_nodes_in_protobuf(&with_deadline(informers)),
+            informers: with_deadline(informers),
             node: with_deadline(node),
             service: with_deadline(service),
             route: with_deadline(route),

@@ -161,7 +161,7 @@ mod tests {
     async fn a_provider_sees_nodes_and_services_and_publishes_events() {
         let api = FakeApi::default();
         let metrics = Metrics::register(&mut Registry::default());
-        let (recorder, writer) = recorder(api.client(), &metrics);
+        let (recorder, writer) = recorder(&metrics);
         let (nodes, services): (Arc<Informer<NodeKind>>, Arc<Informer<ServiceKind>>) = Default::default();
         let clients = (api.client(), api.client());
         let view = ClusterView {
@@ -218,7 +218,7 @@ mod tests {
             message: "no more addresses".into(),
         });
         drop(view);
-        writer.run(CancellationToken::new()).await;
+        writer.run(api.client(), CancellationToken::new()).await;
         let event = api.requests().remove(0).body;
         assert_eq!(event["involvedObject"]["name"], "wanting");
         assert_eq!(

@@ -12,6 +12,7 @@
 
 mod cidr_set;
 mod ledger;
+mod metrics;
 mod range;
 
 use std::{
@@ -20,19 +21,19 @@ use std::{
 };
 
 use async_trait::async_trait;
-use futures::future::join_all;
 use ipnet::IpNet;
 use k8s_openapi::api::core::v1::Node;
 use kube::Client;
 use serde_json::json;
 use skydock_kube::{
-    api::{ApiError, Patch, Target, patch},
+    api::{Patch, Target, patch},
     informer::{Change, Entry},
     queue::{Limiter, Priority, Queue},
 };
 use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 
+pub(crate) use self::metrics::IpamMetrics;
 pub use self::range::{NodeRange, NodeRangeError};
 use self::{
     cidr_set::CidrSet,
@@ -40,7 +41,9 @@ use self::{
 };
 use crate::kinds::NodeKind;
 use crate::{
+    ClientName,
     constants::reason,
+    descriptor::Descriptor,
     retry::Again,
     shared::{Runner, Shared},
 };
@@ -51,6 +54,25 @@ const WORKERS: usize = 30;
 /// First delay for a node for which no Pod CIDR is left; it doubles each time. It only determines when the event is repeated: a
 /// waiting node is processed at once when a Pod CIDR is released.
 const EXHAUSTED: Duration = Duration::from_secs(30);
+
+/// How late a write of the previous leader may arrive: an API server gives up on a write after 34 s, and its result appears in
+/// the cache some moments later.
+const LATE_WRITES: Duration = Duration::from_secs(40);
+
+/// The node IPAM controller.
+pub static CONTROLLER: Descriptor = Descriptor {
+    name: "node-ipam-controller",
+    alias: "nodeipam",
+    client: ClientName::Node,
+    event_source: "cidrAllocator",
+    needs: None,
+    needs_services: false,
+    disabled_by: |options| options.ipam.ranges.is_empty().then_some("--allocate-node-cidrs"),
+    build: |setup| {
+        let quiet = if setup.unreleased { LATE_WRITES } else { Duration::ZERO };
+        Ok(Arc::new(IpamController::new(setup.shared, setup.client, &setup.options.ipam, quiet)))
+    },
+};
 
 /// Options of the node IPAM controller.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -78,7 +100,7 @@ impl IpamController {
     pub(crate) fn new(shared: Shared, client: Client, options: &IpamOptions, quiet: Duration) -> Self {
         let metrics = &shared.metrics;
         let queue = Arc::new(Queue::new(Limiter::NODES, metrics.queue("cidrallocator_node")));
-        let set = |range: &NodeRange| CidrSet::new(*range, metrics.cidr_set(&range.cluster().to_string()));
+        let set = |range: &NodeRange| CidrSet::new(*range, metrics.ipam.cidr_set(&range.cluster().to_string()));
         let sets = options.ranges.iter().map(set).collect();
         let ledger = Arc::new(Mutex::new(Ledger::new(sets, &options.service_cidrs)));
         shared.nodes.subscribe({
@@ -102,14 +124,6 @@ impl IpamController {
             }
         });
         Self { shared, client, queue, ledger, not_before: Instant::now() + quiet }
-    }
-
-    async fn work(&self) {
-        while let Some((key, _)) = self.queue.take().await {
-            self.sync(&key).await;
-            wake(&mut lock(&self.ledger), &self.queue);
-            self.queue.done(&key);
-        }
     }
 
     async fn sync(&self, key: &str) {
@@ -168,15 +182,12 @@ impl IpamController {
             return self.queue.forget(&entry.key());
         };
         self.shared.api_error(entry.name(), &error);
-        match error {
-            ApiError::Gone(_) => self.queue.forget(&entry.key()),
-            ApiError::Changed(_) => Again::Soon.schedule(&self.queue, &entry.key()),
-            ApiError::Forbidden(..) | ApiError::Refused(..) | ApiError::Failed(..) => {
-                let message = format!("Cannot write Pod CIDR {}: {error}", ledger::list(cidrs));
-                self.shared.warning(entry, reason::CIDR_ASSIGNMENT_FAILED, message);
-                self.queue.retry(entry.key());
-            }
+        let again = Again::after_write(&error);
+        if again == Again::BackOff {
+            let message = format!("Cannot write Pod CIDR {}: {error}", ledger::list(cidrs));
+            self.shared.warning(entry, reason::CIDR_ASSIGNMENT_FAILED, message);
         }
+        again.schedule(&self.queue, &entry.key());
     }
 }
 
@@ -203,16 +214,14 @@ impl Runner for IpamController {
     fn recheck(&self) {}
 
     async fn run(self: Arc<Self>, shutdown: CancellationToken) {
-        let close = async {
-            shutdown.cancelled().await;
-            self.queue.close();
-            std::future::pending::<()>().await;
+        let this = &self;
+        let sync = |key: String, _| async move {
+            this.sync(&key).await;
+            wake(&mut lock(&this.ledger), &this.queue);
         };
-        let work = async {
-            tokio::select! { () = sleep_until(self.not_before) => {}, () = shutdown.cancelled() => return }
-            join_all((0..WORKERS).map(|_| self.work())).await;
-        };
-        tokio::select! { () = work => {}, () = close => {}, () = self.queue.observe() => {} }
+        if shutdown.run_until_cancelled(sleep_until(self.not_before)).await.is_some() {
+            self.queue.run_workers(WORKERS, &shutdown, sync).await;
+        }
     }
 }
 

@@ -1,5 +1,7 @@
 //! The objects that the controllers watch, and what they keep of each.
 
+mod protobuf;
+
 use std::sync::Arc;
 
 use jiff::Timestamp;
@@ -9,7 +11,7 @@ use k8s_openapi::{
 };
 use kube::core::Selector;
 use skydock_cloud::Pairs;
-use skydock_kube::informer::{Entry, Identity, Kind, Read};
+use skydock_kube::informer::{Entry, FromProtobuf, Identity, Kind, Read};
 
 use crate::{
     constants::NODE_CONDITIONS,
@@ -28,7 +30,7 @@ pub struct KeptNode {
     pub taints: Vec<Taint>,
     /// The conditions `Ready` and `NetworkUnavailable` of `status.conditions`.
     pub conditions: Vec<NodeCondition>,
-    /// Fields that only [`Kind::whole`] returns.
+    /// Fields that only [`NodeKind::whole`] returns.
     rest: Box<Rest>,
 }
 
@@ -53,8 +55,13 @@ impl Kind for NodeKind {
     type View = Arc<skydock_cloud::Node>;
     type Kept = KeptNode;
 
-    fn split(node: Node) -> (KeptNode, Self::View) {
-        let view = convert::node(&node);
+    const PROTOBUF: Option<FromProtobuf<Node>> = Some(protobuf::node);
+
+    fn split(mut node: Node) -> (KeptNode, Self::View) {
+        // They are most of a node, and moved instead of cloned.
+        let (labels, annotations) = (node.metadata.labels.take(), node.metadata.annotations.take());
+        let mut view = convert::node(&node);
+        (view.labels, view.annotations) = (labels.unwrap_or_default(), annotations.unwrap_or_default());
         let Node { metadata, spec, status } = node;
         let (spec, status) = (spec.unwrap_or_default(), status.unwrap_or_default());
         let mut conditions = status.conditions.unwrap_or_default();

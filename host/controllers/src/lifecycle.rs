@@ -10,6 +10,7 @@ pub mod brake;
 mod choice;
 mod deletion;
 pub mod memory;
+mod metrics;
 pub mod plan;
 mod round;
 
@@ -26,11 +27,12 @@ use futures::{
     stream::{self, FuturesUnordered},
 };
 use kube::Client;
-use skydock_cloud::Presence;
+use skydock_cloud::{Capability, Presence};
 use skydock_kube::{dry_run::Said, informer::Entry};
 use tokio::time::{Instant, sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
+pub(crate) use self::metrics::LifecycleMetrics;
 use self::{
     brake::{BrakeOptions, History},
     memory::Memory,
@@ -39,7 +41,9 @@ use self::{
 };
 use crate::kinds::NodeKind;
 use crate::{
+    ClientName,
     batches::{Lanes, ask_all},
+    descriptor::Descriptor,
     pause::Pause,
     shared::{Runner, Shared},
 };
@@ -52,6 +56,21 @@ const WRITERS: usize = 16;
 const LEAST_PERIOD: Duration = Duration::from_millis(100);
 
 type NodeEntry = Arc<Entry<NodeKind>>;
+
+/// The node lifecycle controller.
+pub static CONTROLLER: Descriptor = Descriptor {
+    name: "cloud-node-lifecycle-controller",
+    alias: "cloud-node-lifecycle",
+    client: ClientName::Node,
+    event_source: "cloud-node-lifecycle-controller",
+    needs: Some(Capability::Instances),
+    needs_services: false,
+    disabled_by: |_| None,
+    build: |setup| {
+        let (options, said) = (setup.options.lifecycle, setup.said.cloned());
+        Ok(Arc::new(LifecycleController::new(setup.shared, setup.client, options, said)))
+    },
+};
 
 /// Options of the node lifecycle controller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -3,12 +3,14 @@
 use std::{sync::Arc, time::Duration};
 
 use async_trait::async_trait;
-use skydock_cloud::CloudError;
+use skydock_cloud::{Capability, CloudError};
 use tokio::{sync::Notify, time::sleep};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    retry,
+    ClientName,
+    descriptor::Descriptor,
+    retry::{self, Again},
     shared::{Runner, Shared},
 };
 
@@ -17,6 +19,18 @@ const AFTER_ERROR: Duration = Duration::from_secs(60);
 
 /// Delay after an error that only a change could fix.
 const LEFT_ALONE: Duration = Duration::from_secs(60 * 60);
+
+/// The maintenance controller. It only calls the cloud, so it does not use its API client.
+pub(crate) static CONTROLLER: Descriptor = Descriptor {
+    name: "cloud-maintenance-controller",
+    alias: "maintenance",
+    client: ClientName::Node,
+    event_source: "cloud-maintenance-controller",
+    needs: Some(Capability::Maintenance),
+    needs_services: false,
+    disabled_by: |_| None,
+    build: |setup| Ok(Arc::new(MaintenanceController::new(setup.shared))),
+};
 
 /// Calls the provider at the times it asks for: one call at a time, and at once after the plugin was replaced.
 pub(crate) struct MaintenanceController {
@@ -42,13 +56,11 @@ impl MaintenanceController {
 
 /// Returns the delay after this error.
 fn pause(error: &CloudError) -> Duration {
-    match error {
-        CloudError::Throttled(retry) | CloudError::InProgress(retry) => retry.after,
-        CloudError::Conflict(_) => retry::SOON,
-        CloudError::ImplementedElsewhere | CloudError::Invalid(_) => LEFT_ALONE,
-        CloudError::NotFound(_) | CloudError::Denied(_) | CloudError::Unavailable(_) | CloudError::Internal(_) => {
-            AFTER_ERROR
-        }
+    match Again::after(error) {
+        Again::After(delay) => delay,
+        Again::Soon => retry::SOON,
+        Again::OnChange => LEFT_ALONE,
+        Again::BackOff => AFTER_ERROR,
     }
 }
 

@@ -13,18 +13,16 @@ mod initialize;
 mod keep;
 pub mod labels;
 mod memory;
+mod metrics;
 pub mod plan;
 mod round;
 
 use std::{sync::Arc, time::Duration};
 
 use async_trait::async_trait;
-use futures::{
-    StreamExt,
-    future::{BoxFuture, join_all},
-    stream,
-};
+use futures::{StreamExt, future::BoxFuture, stream};
 use kube::Client;
+use skydock_cloud::Capability;
 use skydock_kube::{
     events::TELL_AGAIN,
     informer::{Change, Entry},
@@ -33,6 +31,7 @@ use skydock_kube::{
 use tokio::{sync::mpsc, time::Instant};
 use tokio_util::sync::CancellationToken;
 
+pub(crate) use self::metrics::NodeMetrics;
 use self::{
     due::Due,
     echo::Echo,
@@ -42,8 +41,10 @@ use self::{
 };
 use crate::kinds::NodeKind;
 use crate::{
+    ClientName,
     batches::{Lanes, ask_all},
     constants::reason,
+    descriptor::Descriptor,
     pause::Pause,
     shared::{Runner, Shared, apart},
 };
@@ -56,6 +57,18 @@ const WRITERS: usize = 32;
 const LEAST_PERIOD: Duration = Duration::from_millis(100);
 
 type NodeEntry = Arc<Entry<NodeKind>>;
+
+/// The node controller.
+pub static CONTROLLER: Descriptor = Descriptor {
+    name: "cloud-node-controller",
+    alias: "cloud-node",
+    client: ClientName::Node,
+    event_source: "cloud-node-controller",
+    needs: Some(Capability::Instances),
+    needs_services: false,
+    disabled_by: |_| None,
+    build: |setup| Ok(Arc::new(NodeController::new(setup.shared, setup.client, setup.options.node))),
+};
 
 /// Options of the node controller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -131,17 +144,6 @@ impl NodeController {
             lanes: Lanes::new(options.workers),
             slow,
             slow_ones: tokio::sync::Mutex::new(slow_ones),
-        }
-    }
-
-    /// Runs one worker. If there are several, the first one only processes changes, because re-checks may occupy all others.
-    async fn work(&self, number: usize, stop: &CancellationToken) {
-        loop {
-            let max = self.shared.provider.info().max_batch.min(BATCH);
-            let for_changes = number == 0 && self.options.workers > 1;
-            let batch = if for_changes { self.queue.take_changes(max).await } else { self.queue.take_batch(max).await };
-            let Some(batch) = batch else { return };
-            self.sync(batch.into_iter().map(|(key, _)| key).collect(), stop).await;
         }
     }
 
@@ -230,24 +232,17 @@ impl Runner for NodeController {
     }
 
     async fn run(self: Arc<Self>, shutdown: CancellationToken) {
-        let work = join_all((0..self.options.workers.max(1)).map(|number| {
+        let max = || self.shared.provider.info().max_batch.min(BATCH);
+        let sync = |keys| {
             let (this, stop) = (Arc::clone(&self), shutdown.clone());
-            apart(async move { this.work(number, &stop).await })
-        }));
-        let slow = self.work_on_slow_ones(&shutdown);
-        let close = async {
-            shutdown.cancelled().await;
-            self.queue.close();
-            std::future::pending::<()>().await;
+            apart(async move { this.sync(keys, &stop).await })
         };
         tokio::select! {
             // Due nodes are queued first, so that the first batches are full.
             biased;
             () = self.keep() => {}
-            _ = work => {}
-            () = slow => {}
-            () = close => {}
-            () = self.queue.observe() => {}
+            () = self.queue.run_batch_workers(self.options.workers, &shutdown, max, sync) => {}
+            () = self.work_on_slow_ones(&shutdown) => {}
         }
     }
 }

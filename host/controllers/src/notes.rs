@@ -16,6 +16,7 @@ use skydock_kube::{
     queue::{Limiter, Priority, Queue},
 };
 use tokio::time::timeout;
+use tokio_util::sync::CancellationToken;
 
 use crate::kinds::{NodeKind, ServiceKind};
 use crate::{metrics::Metrics, retry::Again};
@@ -93,16 +94,8 @@ impl Notes {
 
     /// Writes annotations until the future is dropped.
     pub(crate) async fn run(&self) {
-        let work = async {
-            while let Some((key, _)) = self.queue.take().await {
-                self.write(&key).await;
-                self.queue.done(&key);
-            }
-        };
-        tokio::select! {
-            () = work => {}
-            () = self.queue.observe() => {}
-        }
+        let write = |key: String, _| async move { self.write(&key).await };
+        self.queue.run_workers(1, &CancellationToken::new(), write).await;
     }
 
     /// Writes all pending annotations once. Called when no call to the provider is running.
@@ -123,16 +116,15 @@ impl Notes {
     async fn write(&self, key: &str) {
         let waits = self.pending().get(key).cloned();
         let Some((object, annotations)) = waits else { return self.queue.forget(&key.to_owned()) };
-        match self.send(&object, &annotations).await {
-            Ok(()) | Err(ApiError::Gone(_) | ApiError::Changed(_)) => {
-                self.queue.forget(&key.to_owned());
-                self.settle(key, &annotations);
-            }
-            Err(error) => {
-                tracing::warn!(object = %object, "cannot write the provider's annotations: {error}");
-                Again::BackOff.schedule(&self.queue, &key.to_owned());
-            }
+        if let Err(error) = self.send(&object, &annotations).await
+            && let again @ Again::BackOff = Again::after_write(&error)
+        {
+            tracing::warn!(object = %object, "cannot write the provider's annotations: {error}");
+            return again.schedule(&self.queue, &key.to_owned());
         }
+        // It was written, or its object no longer exists.
+        self.queue.forget(&key.to_owned());
+        self.settle(key, &annotations);
     }
 
     /// Removes annotations that were written from the pending ones. Annotations that were added in the meantime stay: they are

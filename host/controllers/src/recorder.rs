@@ -1,17 +1,16 @@
-//! The event recorder, as controllers and process use it.
+//! The event recorder of a process.
 
-use kube::Client;
 use skydock_cloud::text;
 use skydock_kube::events::{EventWriter, Recorder};
 
 use crate::Metrics;
 
-/// Creates a recorder, and the task that writes its events. Messages may quote a plugin, a user or the API server: they are
-/// shortened and escaped.
+/// Creates the recorder of a process, and the writer of its events for [`run()`](crate::run()). Messages may quote a plugin, a
+/// user or the API server: they are shortened and escaped.
 #[must_use]
-pub fn recorder(client: Client, metrics: &Metrics) -> (Recorder, EventWriter) {
+pub fn recorder(metrics: &Metrics) -> (Recorder, EventWriter) {
     let sanitize = |message: &str| text::shown(message, text::SENTENCE).into_owned();
-    Recorder::new(client, sanitize, metrics.events_dropped.clone())
+    Recorder::new(sanitize, metrics.events_dropped.clone())
 }
 
 #[cfg(test)]
@@ -31,7 +30,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn an_event_is_cut_and_escaped() {
         let api = FakeApi::default();
-        let (recorder, writer) = recorder(api.client(), &Metrics::register(&mut Registry::default()));
+        let (recorder, writer) = recorder(&Metrics::register(&mut Registry::default()));
         let message = format!("\u{1b}[2J{}", "x".repeat(5_000));
         recorder.on(
             "service-controller",
@@ -41,7 +40,7 @@ mod tests {
             message,
         );
         drop(recorder);
-        writer.run(CancellationToken::new()).await;
+        writer.run(api.client(), CancellationToken::new()).await;
         let told = api.requests()[0].body["message"].as_str().unwrap().to_owned();
         assert!(told.starts_with("\\u{1b}[2Jxxx") && told.len() <= 1024, "{} bytes: {told}", told.len());
     }

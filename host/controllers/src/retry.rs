@@ -1,9 +1,12 @@
-//! Consequences of a cloud's error: whether to publish a warning, and when to retry.
+//! Consequences of an error of the cloud or the API server: when to retry, and who hears of it.
 
 use std::{hash::Hash, time::Duration};
 
-use skydock_cloud::CloudError;
-use skydock_kube::queue::{Limiter, Priority, Queue};
+use skydock_cloud::{CloudError, Retry};
+use skydock_kube::{
+    api::ApiError,
+    queue::{Limiter, Priority, Queue},
+};
 
 /// First delay after a conflict.
 pub(crate) const SOON: Duration = Duration::from_millis(100);
@@ -28,16 +31,21 @@ impl Again {
     /// Returns when to retry after this error.
     #[must_use]
     pub(crate) fn after(error: &CloudError) -> Self {
+        Consequence::of(error).again
+    }
+
+    /// Returns when to repeat a write that failed in this way: an object that does not exist needs none.
+    #[must_use]
+    pub(crate) fn after_write(error: &ApiError) -> Self {
         match error {
-            CloudError::ImplementedElsewhere | CloudError::Invalid(_) => Self::OnChange,
-            CloudError::Throttled(retry) | CloudError::InProgress(retry) => {
-                Self::After(retry.after.clamp(DELAY.0, DELAY.1))
-            }
-            CloudError::Conflict(_) => Self::Soon,
-            CloudError::NotFound(_) | CloudError::Denied(_) | CloudError::Unavailable(_) | CloudError::Internal(_) => {
-                Self::BackOff
-            }
+            ApiError::Gone(_) => Self::OnChange,
+            ApiError::Changed(_) => Self::Soon,
+            ApiError::Forbidden(..) | ApiError::Refused(..) | ApiError::Failed(..) => Self::BackOff,
         }
+    }
+
+    fn when_asked(retry: &Retry) -> Self {
+        Self::After(retry.after.clamp(DELAY.0, DELAY.1))
     }
 
     /// Returns the delay after this many earlier failures; `None` if only a change can help.
@@ -71,31 +79,59 @@ impl Again {
     }
 }
 
-/// Returns true if an error deserves a warning event on the object. Work in progress is not a failure, a conflict is retried
-/// within moments, and objects of other implementations are ignored.
+/// What follows from a cloud's error.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Consequence {
+    /// When to retry.
+    again: Again,
+    /// Whether it deserves a warning event on the object.
+    warns: bool,
+    /// Whether it is counted in metrics.
+    counts: bool,
+    /// Whether it is likely to be temporary and says nothing about the object.
+    passes: bool,
+}
+
+impl Consequence {
+    /// Work in progress is not a failure, a conflict is retried within moments, and objects of other implementations are
+    /// ignored.
+    fn of(error: &CloudError) -> Self {
+        let (again, warns, counts, passes) = match error {
+            CloudError::ImplementedElsewhere => (Again::OnChange, false, false, false),
+            CloudError::Invalid(_) => (Again::OnChange, true, true, false),
+            CloudError::InProgress(retry) => (Again::when_asked(retry), false, false, true),
+            CloudError::Throttled(retry) => (Again::when_asked(retry), true, true, true),
+            CloudError::Conflict(_) => (Again::Soon, false, true, true),
+            CloudError::Unavailable(_) => (Again::BackOff, true, true, true),
+            CloudError::NotFound(_) | CloudError::Denied(_) | CloudError::Internal(_) => {
+                (Again::BackOff, true, true, false)
+            }
+        };
+        Self { again, warns, counts, passes }
+    }
+}
+
+/// Returns true if an error deserves a warning event on the object.
 #[must_use]
 pub(crate) fn warns(error: &CloudError) -> bool {
-    !matches!(error, CloudError::InProgress(_) | CloudError::Conflict(_) | CloudError::ImplementedElsewhere)
+    Consequence::of(error).warns
 }
 
 /// Returns true if an error is likely to be temporary and says nothing about the object.
 #[must_use]
 pub(crate) fn passes(error: &CloudError) -> bool {
-    matches!(
-        error,
-        CloudError::Conflict(_) | CloudError::Throttled(_) | CloudError::InProgress(_) | CloudError::Unavailable(_)
-    )
+    Consequence::of(error).passes
 }
 
 /// Returns true if an error is counted in metrics.
 #[must_use]
 pub(crate) fn counts(error: &CloudError) -> bool {
-    !matches!(error, CloudError::InProgress(_) | CloudError::ImplementedElsewhere)
+    Consequence::of(error).counts
 }
 
 #[cfg(test)]
 mod tests {
-    use skydock_cloud::Retry;
+    use skydock_kube::api::Action;
 
     use super::*;
 
@@ -104,22 +140,37 @@ mod tests {
     }
 
     #[test]
-    fn each_error_decides_on_retry_and_warning() {
+    fn each_cloud_error_has_its_consequences() {
         let text = String::new;
         let minute = Duration::from_secs(60);
-        for (error, again, warning) in [
-            (CloudError::NotFound(text()), Again::BackOff, true),
-            (CloudError::ImplementedElsewhere, Again::OnChange, false),
-            (CloudError::Conflict(text()), Again::Soon, false),
-            (CloudError::Throttled(retry(minute)), Again::After(minute), true),
-            (CloudError::InProgress(retry(minute)), Again::After(minute), false),
-            (CloudError::Denied(text()), Again::BackOff, true),
-            (CloudError::Invalid(text()), Again::OnChange, true),
-            (CloudError::Unavailable(text()), Again::BackOff, true),
-            (CloudError::Internal(text()), Again::BackOff, true),
+        // the error; when to retry, whether it warns, counts, passes
+        for (error, again, rest) in [
+            (CloudError::NotFound(text()), Again::BackOff, (true, true, false)),
+            (CloudError::ImplementedElsewhere, Again::OnChange, (false, false, false)),
+            (CloudError::Conflict(text()), Again::Soon, (false, true, true)),
+            (CloudError::Throttled(retry(minute)), Again::After(minute), (true, true, true)),
+            (CloudError::InProgress(retry(minute)), Again::After(minute), (false, false, true)),
+            (CloudError::Denied(text()), Again::BackOff, (true, true, false)),
+            (CloudError::Invalid(text()), Again::OnChange, (true, true, false)),
+            (CloudError::Unavailable(text()), Again::BackOff, (true, true, true)),
+            (CloudError::Internal(text()), Again::BackOff, (true, true, false)),
         ] {
             assert_eq!(Again::after(&error), again, "{error}");
-            assert_eq!(warns(&error), warning, "{error}");
+            assert_eq!((warns(&error), counts(&error), passes(&error)), rest, "{error}");
+        }
+    }
+
+    #[test]
+    fn a_failed_write_is_repeated_unless_the_object_is_gone() {
+        let action = || Action { verb: "patch", resource: "nodes".to_owned() };
+        for (error, again) in [
+            (ApiError::Gone(action()), Again::OnChange),
+            (ApiError::Changed(action()), Again::Soon),
+            (ApiError::Forbidden(action(), String::new()), Again::BackOff),
+            (ApiError::Refused(action(), String::new()), Again::BackOff),
+            (ApiError::Failed(action(), String::new()), Again::BackOff),
+        ] {
+            assert_eq!(Again::after_write(&error), again, "{error}");
         }
     }
 

@@ -12,6 +12,7 @@
 
 mod conditions;
 mod flight;
+mod metrics;
 mod network;
 mod plan;
 mod report;
@@ -38,6 +39,7 @@ use skydock_kube::{
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
+pub(crate) use self::metrics::RouteMetrics;
 use self::{
     conditions::Conditions,
     run::Run,
@@ -45,7 +47,8 @@ use self::{
 };
 use crate::kinds::NodeKind;
 use crate::{
-    ClusterCidrs, ClusterCidrsError,
+    ClientName, ClusterCidrs, ClusterCidrsError,
+    descriptor::Descriptor,
     shared::{Runner, Shared},
 };
 
@@ -56,6 +59,23 @@ const GATHER: Duration = Duration::from_millis(100);
 const SPACING: Duration = Duration::from_secs(3);
 /// Minimum period; a shorter one is replaced by this.
 const LEAST_PERIOD: Duration = Duration::from_millis(100);
+
+/// The route controller.
+pub static CONTROLLER: Descriptor = Descriptor {
+    name: "node-route-controller",
+    alias: "route",
+    client: ClientName::Route,
+    event_source: "route_controller",
+    needs: Some(Capability::Routes),
+    needs_services: false,
+    disabled_by: |options| (!options.routes.configure).then_some("--configure-cloud-routes"),
+    build: |setup| {
+        let RouteOptions { cluster_cidrs, rhythm, .. } = setup.options.routes.clone();
+        let process = setup.options.process.clone();
+        Ok(Arc::new(RouteController::new(setup.shared, setup.client, cluster_cidrs?, rhythm, process)))
+    },
+};
+
 /// Options of the route controller.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RouteOptions {
@@ -217,20 +237,14 @@ impl Runner for RouteController {
     }
 
     async fn run(self: Arc<Self>, shutdown: CancellationToken) {
-        let close = async {
-            shutdown.cancelled().await;
-            self.queue.close();
-            std::future::pending::<()>().await;
-        };
+        // Calls that are running at the shutdown may still lead to conditions.
+        let worked = CancellationToken::new();
         let work = async {
-            Run::new(&self, shutdown.clone()).work().await;
-            self.conditions.close();
+            self.queue.run_until(&shutdown, Run::new(&self, shutdown.clone()).work()).await;
+            worked.cancel();
         };
-        let work = async {
-            tokio::join!(work, self.conditions.run());
-            self.conditions.finish().await;
-        };
-        tokio::select! { () = work => {}, () = close => {}, () = self.queue.observe() => {} }
+        tokio::join!(work, self.conditions.run(&worked));
+        self.conditions.finish().await;
     }
 }
 

@@ -14,6 +14,7 @@
 //! `LoadBalancerPortsError`, is about ports, whose errors are in `status.loadBalancer.ingress`.
 
 mod apply;
+mod descriptor;
 pub mod eligibility;
 mod known;
 mod nodes;
@@ -33,6 +34,7 @@ use skydock_kube::{
 };
 use tokio_util::sync::CancellationToken;
 
+pub use self::descriptor::CONTROLLER;
 pub use self::options::{ClassError, Classes, NodeRules, ServiceOptions, parse_class};
 use self::{
     known::KnownServices,

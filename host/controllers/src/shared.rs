@@ -12,7 +12,11 @@ use skydock_kube::{
 use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 
 use crate::kinds::NodeKind;
-use crate::{Controller, metrics::Metrics, retry};
+use crate::{
+    Controller,
+    metrics::Metrics,
+    retry::{self, Again},
+};
 
 /// A controller that can be run.
 #[async_trait]
@@ -36,31 +40,31 @@ pub(crate) struct Shared {
 
 impl Shared {
     pub(crate) fn normal<K: Kind>(&self, entry: &Entry<K>, reason: &str, message: impl Into<String>) {
-        self.recorder.on(self.controller.event_source(), entry, EventType::Normal, reason, message);
+        self.recorder.on(self.controller.event_source, entry, EventType::Normal, reason, message);
     }
 
     pub(crate) fn warning<K: Kind>(&self, entry: &Entry<K>, reason: &str, message: impl Into<String>) {
-        self.recorder.on(self.controller.event_source(), entry, EventType::Warning, reason, message);
+        self.recorder.on(self.controller.event_source, entry, EventType::Warning, reason, message);
     }
 
     /// Counts and logs a cloud's error about one or several objects.
     pub(crate) fn cloud_error(&self, object: &str, error: &CloudError) {
         if retry::counts(error) {
             self.metrics.error(self.controller, error.kind());
-            tracing::warn!(controller = self.controller.name(), object, "{error}");
+            tracing::warn!(controller = self.controller.name, object, "{error}");
         } else {
-            tracing::debug!(controller = self.controller.name(), object, "{error}");
+            tracing::debug!(controller = self.controller.name, object, "{error}");
         }
     }
 
     /// Counts and logs an error of the API server about an object. A conflict, or an object that does not exist, is only
     /// logged.
     pub(crate) fn api_error(&self, object: &str, error: &ApiError) {
-        if matches!(error, ApiError::Changed(_) | ApiError::Gone(_)) {
-            tracing::debug!(controller = self.controller.name(), object, "{error}");
-        } else {
+        if Again::after_write(error) == Again::BackOff {
             self.metrics.error(self.controller, "kubernetes");
-            tracing::warn!(controller = self.controller.name(), object, "{error}");
+            tracing::warn!(controller = self.controller.name, object, "{error}");
+        } else {
+            tracing::debug!(controller = self.controller.name, object, "{error}");
         }
     }
 }

@@ -71,15 +71,14 @@ pub struct Recorder {
 }
 
 impl Recorder {
-    /// Creates a recorder, and the task that writes its events. Messages may quote a plugin, a user or the API server, so each of them
+    /// Creates a recorder, and the writer of its events. Messages may quote a plugin, a user or the API server, so each of them
     /// is passed through `sanitize`; `dropped` counts the events that are dropped because too many wait.
     #[must_use]
-    pub fn new(client: Client, sanitize: fn(&str) -> String, dropped: Counter) -> (Self, EventWriter) {
+    pub fn new(sanitize: fn(&str) -> String, dropped: Counter) -> (Self, EventWriter) {
         let (warnings, warned) = mpsc::channel(WARNINGS);
         let (normal, told) = mpsc::channel(NORMAL);
         let now = Instant::now();
         let writer = EventWriter {
-            client,
             warnings: warned,
             normal: told,
             pace: Bucket::full(PACE, now),
@@ -115,7 +114,6 @@ impl Recorder {
 
 /// Writes the events of recorders to the API server.
 pub struct EventWriter {
-    client: Client,
     warnings: mpsc::Receiver<Published>,
     normal: mpsc::Receiver<Published>,
     pace: Bucket,
@@ -126,19 +124,19 @@ pub struct EventWriter {
 impl EventWriter {
     /// Writes events until the token is cancelled or all recorders are dropped. After the token is cancelled, queued events are
     /// written for at most 5 s.
-    pub async fn run(self, shutdown: CancellationToken) {
+    pub async fn run(self, client: Client, shutdown: CancellationToken) {
         // The limit also applies to an event that is being written at that time.
         let too_long = async {
             shutdown.cancelled().await;
             sleep(FLUSH).await;
         };
         tokio::select! {
-            () = self.write_all(&shutdown) => {}
+            () = self.write_all(&client, &shutdown) => {}
             () = too_long => tracing::warn!("some events were dropped because the API server is too slow"),
         }
     }
 
-    async fn write_all(mut self, shutdown: &CancellationToken) {
+    async fn write_all(mut self, client: &Client, shutdown: &CancellationToken) {
         loop {
             let next = tokio::select! {
                 biased;
@@ -146,15 +144,15 @@ impl EventWriter {
                 next = self.next() => next,
             };
             let Some((at, notice)) = next else { return };
-            self.handle(at, notice).await;
+            self.handle(client, at, notice).await;
         }
         self.warnings.close();
         self.normal.close();
         while let Some((at, notice)) = self.warnings.recv().await {
-            self.handle(at, notice).await;
+            self.handle(client, at, notice).await;
         }
         while let Some((at, notice)) = self.normal.recv().await {
-            self.handle(at, notice).await;
+            self.handle(client, at, notice).await;
         }
     }
 
@@ -176,12 +174,12 @@ impl EventWriter {
         }
     }
 
-    async fn handle(&mut self, at: Timestamp, notice: Notice) {
+    async fn handle(&mut self, client: &Client, at: Timestamp, notice: Notice) {
         let Verdict::Publish(write) = self.correlator.observe(&notice, Instant::now(), at) else {
             return;
         };
         for attempt in 1..=TRIES {
-            match self.write(&notice, &write).await {
+            match write_event(client, &notice, &write).await {
                 Ok(()) => return,
                 Err(error) if attempt == TRIES || !matches!(error, ApiError::Failed(..)) => {
                     tracing::warn!(reason = notice.reason, "cannot write event: {error}");
@@ -194,28 +192,28 @@ impl EventWriter {
             return;
         }
     }
+}
 
-    async fn write(&self, notice: &Notice, write: &Write) -> Result<(), ApiError> {
-        // Events on objects without a namespace go to `default`, as in client-go.
-        let namespace = notice.object.namespace.as_deref().unwrap_or("default");
-        if write.count > 1 {
-            let target = Target { namespace: Some(namespace), name: &write.name, subresource: None };
-            let body = json!({ "count": write.count, "message": write.message, "lastTimestamp": time(write.last) });
-            match api::patch::<Event>(&self.client, &target, &Patch::Merge(body)).await {
-                // The event has expired: create it again.
-                Err(ApiError::Gone(_)) => {}
-                other => return other.map(drop),
-            }
+async fn write_event(client: &Client, notice: &Notice, write: &Write) -> Result<(), ApiError> {
+    // Events on objects without a namespace go to `default`, as in client-go.
+    let namespace = notice.object.namespace.as_deref().unwrap_or("default");
+    if write.count > 1 {
+        let target = Target { namespace: Some(namespace), name: &write.name, subresource: None };
+        let body = json!({ "count": write.count, "message": write.message, "lastTimestamp": time(write.last) });
+        match api::patch::<Event>(client, &target, &Patch::Merge(body)).await {
+            // The event has expired: create it again.
+            Err(ApiError::Gone(_)) => {}
+            other => return other.map(drop),
         }
-        let event = event(notice, write, namespace);
-        let api: Api<Event> = Api::namespaced(self.client.clone(), namespace);
-        let created = api.create(&PostParams::default(), &event).await;
-        let action = Action { verb: "create", resource: "events".to_owned() };
-        match created.map_err(|error| ApiError::new(action, error)) {
-            // An earlier attempt whose answer was lost has created it.
-            Ok(_) | Err(ApiError::Changed(_)) => Ok(()),
-            Err(error) => Err(error),
-        }
+    }
+    let event = event(notice, write, namespace);
+    let api: Api<Event> = Api::namespaced(client.clone(), namespace);
+    let created = api.create(&PostParams::default(), &event).await;
+    let action = Action { verb: "create", resource: "events".to_owned() };
+    match created.map_err(|error| ApiError::new(action, error)) {
+        // An earlier attempt whose answer was lost has created it.
+        Ok(_) | Err(ApiError::Changed(_)) => Ok(()),
+        Err(error) => Err(error),
     }
 }
 

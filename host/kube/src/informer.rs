@@ -1,54 +1,63 @@
 //! Caches all objects of one kind: lists and watches them, and calls handlers for each change.
 //!
-//! Lists are paginated and consistent ("most recent"); watches use bookmarks; failures back off up to 30 s. A deletion that the
-//! watch missed is found when the objects are listed again.
+//! ```text
+//!  API server
+//!      │  lists in pages of 100 objects, and a watch
+//!      ▼
+//!  wire.rs            requests; pages, and frames of the watch, in protobuf or JSON
+//!      │  bytes of one page or one event
+//!      ▼
+//!  wire/protobuf.rs   the envelope; `Kind::PROTOBUF` decodes the object
+//!  wire/json.rs       all of it; `Kind::Read` omits what cannot be decoded (read.rs)
+//!      │  `Kind::Object`, one at a time
+//!      ▼
+//!  Kind::split        an `Entry`: the parts of the object that are kept
+//!      │
+//!      ▼
+//!  follow.rs          when to list, watch, resume and back off
+//!      │  apply, delete, retain
+//!      ▼
+//!  Informer           the cache ──▶ handlers ──▶ queues of the controllers
+//! ```
+//!
+//! Lists are consistent ("most recent"); watches use bookmarks; failures back off up to 30 s. A deletion that the watch missed is
+//! found when the objects are listed again.
 
+mod follow;
 mod read;
+mod wire;
 
 use std::{
     collections::{BTreeMap, HashSet},
     fmt::Debug,
     sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock},
-    time::Duration,
 };
 
-use futures::StreamExt;
+use bytes::Bytes;
 use k8s_openapi::api::core::v1::ObjectReference;
-use kube::{
-    Api, Client, Resource,
-    runtime::{
-        WatchStreamExt,
-        utils::Backoff,
-        watcher::{self, DefaultBackoff, Event, watcher},
-    },
-};
+use kube::Resource;
+use prost::DecodeError;
 use serde::de::DeserializeOwned;
-use tokio::{
-    sync::watch,
-    time::{Instant, sleep},
-};
-
-use crate::api::{Action, ApiError};
+use tokio::sync::watch;
 
 pub use self::read::Read;
 
-/// Objects per page of a list. While a page is decoded, it is in memory three times, and a node has some 20 KiB: with the 500
-/// of client-go, pages would take most of the memory at startup.
-const PAGE: u32 = 100;
-/// First delay before a new watcher, which has no back-off of its own yet, lists all objects again; it doubles each time.
-const PAUSE: Duration = Duration::from_secs(1);
-const LONGEST_PAUSE: Duration = Duration::from_secs(30);
+/// Decodes an object in protobuf.
+pub type FromProtobuf<O> = fn(Bytes) -> Result<O, DecodeError>;
 
 /// A kind of object that can be watched, and what is kept of each object.
 pub trait Kind: Debug + Sized + 'static {
     /// The object.
     type Object: Resource<DynamicType = ()>;
-    /// The object as it is read from the API server.
-    type Read: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug + Into<Self::Object> + Send + 'static;
+    /// The object as it is read from JSON.
+    type Read: DeserializeOwned + Into<Self::Object>;
     /// Data that is computed once for each version of an object.
     type View: Debug + Send + Sync + 'static;
     /// The part of an object that is kept in addition to its view: nothing of thousands of nodes should be in memory twice.
     type Kept: Debug + Send + Sync + 'static;
+
+    /// Decodes an object in protobuf; `None` if this kind is only read as JSON.
+    const PROTOBUF: Option<FromProtobuf<Self::Object>> = None;
 
     /// Splits an object into the kept part and the view.
     fn split(object: Self::Object) -> (Self::Kept, Self::View);
@@ -190,51 +199,6 @@ impl<K: Kind> Informer<K> {
         *self.synced.borrow()
     }
 
-    /// Keeps the cache up to date; never returns.
-    pub async fn run(&self, client: Client) {
-        let mut pause = Duration::ZERO;
-        loop {
-            let begin = Instant::now();
-            self.follow(client.clone()).await;
-            pause = pause_after(pause, begin.elapsed());
-            sleep(pause).await;
-        }
-    }
-
-    /// Lists and watches until a new watcher is needed.
-    async fn follow(&self, client: Client) {
-        let config = watcher::Config::default().page_size(PAGE);
-        let mut events = watcher(Api::<K::Read>::all(client), config).backoff(Capped::default()).boxed();
-        let mut listed = HashSet::new();
-        while let Some(event) = events.next().await {
-            match event {
-                Ok(Event::Init) => listed.clear(),
-                Ok(Event::InitApply(object)) => {
-                    listed.insert(self.apply(object.into()));
-                }
-                Ok(Event::InitDone) => {
-                    self.retain(&std::mem::take(&mut listed));
-                    self.synced.send_replace(true);
-                }
-                Ok(Event::Apply(object)) => {
-                    self.apply(object.into());
-                }
-                Ok(Event::Delete(object)) => self.delete(&Entry::<K>::new(object.into()).key()),
-                // The API server rejected the start of the watch: kube would retry with the same version, which would be
-                // rejected again.
-                Err(watcher::Error::WatchStartFailed(kube::Error::Api(status))) if status.code == 410 => {
-                    tracing::debug!(kind = %K::Object::plural(&()), "relisting: {}", status.message);
-                    return;
-                }
-                // The version is too old to continue from, which is normal after a pause. All objects are listed again.
-                Err(watcher::Error::WatchError(status)) if status.code == 410 => {
-                    tracing::debug!(kind = %K::Object::plural(&()), "relisting: {}", status.message);
-                }
-                Err(error) => tracing::warn!(kind = %K::Object::plural(&()), "cannot watch: {}", explain::<K>(error)),
-            }
-        }
-    }
-
     /// Marks the first list as complete.
     #[cfg(any(test, feature = "testing"))]
     pub fn complete(&self) {
@@ -243,7 +207,11 @@ impl<K: Kind> Informer<K> {
 
     /// Adds or replaces an object and calls the handlers.
     pub fn apply(&self, object: K::Object) -> String {
-        let new = Arc::new(Entry::<K>::new(object));
+        self.put(Entry::new(object))
+    }
+
+    fn put(&self, entry: Entry<K>) -> String {
+        let new = Arc::new(entry);
         let key = new.key();
         let handlers = self.handlers();
         let old = self.write().insert(key.clone(), Arc::clone(&new));
@@ -276,43 +244,6 @@ impl<K: Kind> Informer<K> {
 
     fn write(&self) -> std::sync::RwLockWriteGuard<'_, BTreeMap<String, Arc<Entry<K>>>> {
         self.objects.write().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-/// Back-off of a watcher: as in client-go's reflectors, whose jitter can turn 30 s into a minute, but at most
-/// [`LONGEST_PAUSE`].
-#[derive(Default)]
-struct Capped(DefaultBackoff);
-
-impl Iterator for Capped {
-    type Item = Duration;
-
-    fn next(&mut self) -> Option<Duration> {
-        self.0.next().map(|pause| pause.min(LONGEST_PAUSE))
-    }
-}
-
-impl Backoff for Capped {
-    fn reset(&mut self) {
-        self.0.reset();
-    }
-}
-
-/// Returns the delay before all objects are listed again, from the previous delay and the time for which the last watcher ran.
-fn pause_after(before: Duration, held: Duration) -> Duration {
-    let was_well = held > 2 * LONGEST_PAUSE;
-    if was_well { PAUSE } else { (2 * before).clamp(PAUSE, LONGEST_PAUSE) }
-}
-
-/// Describes a watch error; if a permission is missing, says which one.
-fn explain<K: Kind>(error: watcher::Error) -> String {
-    let action = |verb| Action { verb, resource: K::Object::plural(&()).to_string() };
-    match error {
-        watcher::Error::InitialListFailed(error) => ApiError::new(action("list"), error).to_string(),
-        watcher::Error::WatchStartFailed(error) | watcher::Error::WatchFailed(error) => {
-            ApiError::new(action("watch"), error).to_string()
-        }
-        other => other.to_string(),
     }
 }
 

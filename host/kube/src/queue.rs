@@ -8,9 +8,10 @@ mod limiter;
 mod metrics;
 mod pace;
 mod ready;
+mod state;
+mod workers;
 
 use std::{
-    collections::{BTreeMap, HashMap},
     hash::Hash,
     sync::{Mutex, MutexGuard, PoisonError},
     time::Duration,
@@ -22,19 +23,15 @@ use tokio::{
 };
 
 pub(crate) use self::limiter::Bucket;
+use self::state::{Delayed, State, Turn};
 pub use self::{
     limiter::{Limiter, apart},
     metrics::{QueueMetrics, WorkqueueMetrics},
     pace::Pace,
 };
-use self::{pace::Slots, ready::Ready};
 
 /// Period of updating the gauges of unfinished work, as in client-go.
 const GAUGE_PERIOD: Duration = Duration::from_millis(500);
-
-/// Number of batches of changes that are handed out while a re-check waits, before it is the re-check's turn. Items that keep
-/// failing are changes; without this, they could occupy all workers and keep re-checks waiting forever.
-const PRECEDENCE: u32 = 20;
 
 /// Priority of an item; changes go first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -53,66 +50,11 @@ pub struct Queue<K> {
     metrics: QueueMetrics,
 }
 
-struct State<K> {
-    /// Items that can be handed out.
-    ready: Ready<K>,
-    /// Number of batches of changes handed out while a re-check waited.
-    preceded: u32,
-    /// Items that are ready, or become ready when their current processing ends, and when they were added.
-    dirty: HashMap<K, (Priority, Instant)>,
-    /// Items that are being processed, and since when.
-    processing: HashMap<K, (Priority, Instant)>,
-    /// Items to be added later; the number distinguishes items with the same time.
-    delayed: BTreeMap<(Instant, u64), Delayed<K>>,
-    delayed_at: HashMap<K, (Instant, u64)>,
-    sequence: u64,
-    failures: HashMap<K, u32>,
-    bucket: Option<Bucket>,
-    /// `None` means that re-checks are handed out as soon as no change waits.
-    pace: Option<Pace>,
-    slots: Slots,
-    /// Until this time, only full batches are handed out.
-    held: Option<Instant>,
-    closed: bool,
-}
-
-struct Delayed<K> {
-    key: K,
-    priority: Priority,
-    turn: Turn,
-}
-
-/// State of a delayed item with regard to the pace of re-checks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Turn {
-    /// It gets a slot when the delay is over.
-    Wanted,
-    /// The delay is that of its slot.
-    Given,
-    /// It has had its slot, failed, and is retried.
-    Had,
-}
-
 impl<K: Clone + Eq + Hash> Queue<K> {
     /// Creates an empty queue.
     #[must_use]
     pub fn new(limiter: Limiter, metrics: QueueMetrics) -> Self {
-        let state = State {
-            ready: Ready::default(),
-            preceded: 0,
-            dirty: HashMap::new(),
-            processing: HashMap::new(),
-            delayed: BTreeMap::new(),
-            delayed_at: HashMap::new(),
-            sequence: 0,
-            failures: HashMap::new(),
-            bucket: limiter.bucket.map(|bucket| Bucket::full(bucket, Instant::now())),
-            pace: None,
-            slots: Slots::default(),
-            held: None,
-            closed: false,
-        };
-        Self { state: Mutex::new(state), wake: Notify::new(), limiter, metrics }
+        Self { state: Mutex::new(State::new(&limiter)), wake: Notify::new(), limiter, metrics }
     }
 
     /// Hands out only full batches for this time or until [`Queue::release`], so that items that are added in the meantime are
@@ -367,70 +309,6 @@ impl<K: Clone + Eq + Hash> Queue<K> {
     fn lock(&self) -> MutexGuard<'_, State<K>> {
         // No code that holds the lock panics, and the state would be consistent even then.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl<K: Clone + Eq + Hash> State<K> {
-    /// Returns the priority of the next batch.
-    fn turn(&mut self) -> Priority {
-        let waits = !self.ready.is_empty(Priority::Recheck);
-        let overdue = self.preceded >= PRECEDENCE || self.ready.is_empty(Priority::Change);
-        if overdue && waits && self.may_take(Priority::Recheck) {
-            self.preceded = 0;
-            return Priority::Recheck;
-        }
-        self.preceded = if waits { self.preceded.saturating_add(1) } else { 0 };
-        Priority::Change
-    }
-
-    fn may_take(&self, priority: Priority) -> bool {
-        priority == Priority::Change || self.pace.is_none_or(|pace| self.rechecks_in_flight() < pace.in_flight)
-    }
-
-    /// Counts a failure, and returns how many there were before.
-    fn failed(&mut self, key: &K) -> u32 {
-        let failures = self.failures.entry(key.clone()).or_default();
-        *failures = failures.saturating_add(1);
-        *failures - 1
-    }
-
-    /// Takes a token from the bucket of all items, and returns how long to wait for it.
-    fn reserve(&mut self) -> Duration {
-        self.bucket.as_mut().map_or(Duration::ZERO, |bucket| bucket.reserve(Instant::now()))
-    }
-
-    fn rechecks_in_flight(&self) -> usize {
-        self.processing.values().filter(|(priority, _)| *priority == Priority::Recheck).count()
-    }
-
-    /// Returns the slot of a re-check; `None` if it may be added now.
-    fn slot(&mut self, key: &K, priority: Priority) -> Option<Instant> {
-        let pace = self.pace.filter(|_| priority == Priority::Recheck && !self.dirty.contains_key(key))?;
-        let now = Instant::now();
-        Some(self.slots.reserve(&pace, now)).filter(|at| *at > now)
-    }
-
-    fn has_slot(&self, key: &K) -> bool {
-        self.delayed_at.get(key).and_then(|at| self.delayed.get(at)).is_some_and(|delayed| delayed.turn != Turn::Wanted)
-    }
-
-    fn cancel_delayed(&mut self, key: &K) -> Option<(Instant, Delayed<K>)> {
-        let at = self.delayed_at.remove(key)?;
-        Some((at.0, self.delayed.remove(&at)?))
-    }
-
-    fn delay(&mut self, key: K, at: Instant, priority: Priority, turn: Turn) {
-        let mut next = (at, Delayed { key, priority, turn });
-        if let Some(earlier) = self.cancel_delayed(&next.1.key) {
-            let priority = earlier.1.priority.min(priority);
-            if earlier.0 <= at {
-                next = earlier;
-            }
-            next.1.priority = priority;
-        }
-        self.sequence += 1;
-        self.delayed_at.insert(next.1.key.clone(), (next.0, self.sequence));
-        self.delayed.insert((next.0, self.sequence), next.1);
     }
 }
 

@@ -1,5 +1,7 @@
 //! For tests: a fake API server that records requests and answers as it is told, and simple kinds of objects.
 
+pub mod protobuf;
+
 use std::{
     collections::{HashMap, VecDeque},
     convert::Infallible,

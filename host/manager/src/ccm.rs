@@ -17,10 +17,10 @@ use prometheus_client::{
     registry::Registry,
 };
 use skydock_cloud::{CloudProvider, ProviderInfo};
-use skydock_controllers::{Clients, Context, Controller, Metrics as ControllerMetrics, recorder};
+use skydock_controllers::{ClientName, Clients, Context, Metrics as ControllerMetrics, recorder, route};
 use skydock_kube::{
     api::{with_causes, with_deadline},
-    clients, dry_run,
+    clients,
     election::{self, ElectionConfig, ElectionMetrics, Elector, Leadership},
     service_accounts,
 };
@@ -112,7 +112,7 @@ async fn start(config: Config, process: CancellationToken) -> anyhow::Result<(Te
 
 /// Checks the flags for routes before the Lease is acquired, so that a standby also reports a mistake.
 fn can_make_routes(config: &Config, provider: &ProviderInfo) -> anyhow::Result<()> {
-    if !config.controllers.contains(&Controller::Route) {
+    if !config.controllers.contains(&route::CONTROLLER) {
         return Ok(());
     }
     config.options.routes.check(provider).with_context(|| {
@@ -191,15 +191,11 @@ impl Team {
     ) -> anyhow::Result<()> {
         let Some(clients) = stop.run_until_cancelled(self.clients()).await else { return Ok(()) };
         let clients = clients?;
-        let root = if self.config.options.dry_run {
+        if self.config.options.dry_run {
             tracing::info!("dry run: changes are logged, not applied");
-            dry_run::client(&self.root, &Arc::default())
-        } else {
-            self.root.clone()
-        };
-        let (recorder, events) = recorder(root, &self.metrics);
-        let events = tokio::spawn(events.run(self.process.clone()));
-        let reporter = Reporter::new(recorder, self.config.election.as_ref());
+        }
+        let (recorder, events) = recorder(&self.metrics);
+        let reporter = Reporter::new(recorder.clone(), self.config.election.as_ref());
         if let Some(identity) = identity {
             reporter.leads(&identity);
         }
@@ -213,17 +209,16 @@ impl Team {
             options: self.config.options.clone(),
             enabled: self.config.controllers.clone(),
             metrics: self.metrics.clone(),
+            recorder,
             on_cluster: Box::new(move |view| cluster.set(view)),
             unreleased,
             shutdown: stop,
             worked,
         };
-        let ended = skydock_controllers::run(context).await;
+        let ended = skydock_controllers::run(context, events).await;
         self.cluster.clear();
         followed.abort();
         self.process.cancel();
-        // Waits a moment for the last events to be written.
-        let _ = tokio::time::timeout(Duration::from_secs(2), events).await;
         ended.context("controllers ended")
     }
 
@@ -240,9 +235,9 @@ impl Team {
             };
             anyhow::Ok(Clients {
                 informers: clients::named(&access, "shared-informers")?,
-                node: named("node-controller").await?,
-                service: named("service-controller").await?,
-                route: named("route-controller").await?,
+                node: named(ClientName::Node.as_str()).await?,
+                service: named(ClientName::Service.as_str()).await?,
+                route: named(ClientName::Route.as_str()).await?,
             })
         })
         .await

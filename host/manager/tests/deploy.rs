@@ -26,7 +26,7 @@ use skydock::{
     cli::{self, BindAddress, CcmArgs, plugin_limits},
     configuration::{PluginConfiguration, SkydockConfiguration},
 };
-use skydock_controllers::Controller;
+use skydock_controllers::{CONTROLLERS, route};
 
 /// The examples in `deploy/` that operators copy.
 const EXAMPLES: [&str; 4] = ["example", "example-aws", "example-metal", "example-openstack"];
@@ -402,7 +402,7 @@ fn kustomization_namespace() -> String {
 // Holds: P-45
 #[test]
 fn the_role_grants_tokens_of_exactly_the_controller_accounts() {
-    let mut wanted: Vec<_> = Controller::ALL.iter().map(|controller| controller.client_name().to_owned()).collect();
+    let mut wanted: Vec<_> = CONTROLLERS.iter().map(|controller| controller.client.as_str().to_owned()).collect();
     wanted.sort();
     wanted.dedup();
     let mut granted = names("components/service-account-credentials/rbac.yaml", "serviceaccounts/token");
@@ -433,5 +433,5 @@ fn the_route_controller_account_may_patch_node_status() {
     let moved = patches.iter().find(|patch| patch.target.kind == "ClusterRoleBinding" && patch.target.name == name);
     let operations: json_patch::Patch = yaml(&moved.expect("it is moved").patch);
     json_patch::patch(&mut bindings[0], &operations).unwrap();
-    assert_eq!(bindings[0]["subjects"][0]["name"], Controller::Route.client_name());
+    assert_eq!(bindings[0]["subjects"][0]["name"], route::CONTROLLER.client.as_str());
 }

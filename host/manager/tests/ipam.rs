@@ -19,8 +19,8 @@ use skydock_cloud as cloud;
 use skydock_cloud::{Answers, CloudError, CloudProvider};
 use skydock_controllers::{
     Clients, Context, Controller, Metrics, Options, RunError,
-    ipam::{IpamOptions, NodeRange},
-    run,
+    ipam::{self, IpamOptions, NodeRange},
+    recorder, run,
 };
 use skydock_devplane::DevPlane;
 use tokio::{sync::watch, task::JoinHandle, time::sleep};
@@ -105,25 +105,28 @@ impl Host {
     /// Starts the controller with sixteen Pod CIDRs of each family.
     fn start(client: &Client) -> Self {
         let range = |cluster: &str, mask| NodeRange::new(cluster.parse().unwrap(), mask).unwrap();
-        let ipam = IpamOptions {
+        let ipam_options = IpamOptions {
             ranges: vec![range("10.244.0.0/20", 24), range("fd00:10:244::/60", 64)],
             service_cidrs: Vec::new(),
         };
         let shutdown = CancellationToken::new();
         let all = || client.clone();
+        let metrics = Metrics::register(&mut Registry::default());
+        let (recorder, events) = recorder(&metrics);
         let context = Context {
             clients: Clients { informers: all(), node: all(), service: all(), route: all() },
             provider: Arc::new(Nothing),
             generations: watch::channel(1).1,
-            options: Options { ipam, ..Options::default() },
-            enabled: [Controller::NodeIpam].into(),
-            metrics: Metrics::register(&mut Registry::default()),
+            options: Options { ipam: ipam_options, ..Options::default() },
+            enabled: [&ipam::CONTROLLER as Controller].into(),
+            metrics,
+            recorder,
             on_cluster: Box::new(|_| {}),
             shutdown: shutdown.clone(),
             unreleased: false,
             worked: CancellationToken::new(),
         };
-        Self { shutdown, running: tokio::spawn(run(context)) }
+        Self { shutdown, running: tokio::spawn(run(context, events)) }
     }
 
     async fn stop(self) {

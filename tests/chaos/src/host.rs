@@ -10,8 +10,9 @@ use kube::{
 };
 use prometheus_client::registry::Registry;
 use skydock_controllers::{
-    Clients, ClusterCidrs, Context, Controller, Metrics, Options, RunError,
+    CONTROLLERS, Clients, ClusterCidrs, Context, Metrics, Options, RunError,
     ipam::{IpamOptions, NodeRange},
+    recorder,
     route::RouteOptions,
     run,
 };
@@ -47,6 +48,8 @@ impl Host {
         let client = |name: &str| client(plane.router(), &format!("{USER_AGENT}test {name}"));
         let shutdown = CancellationToken::new();
         let (generations, receiver) = watch::channel(1);
+        let metrics = Metrics::register(&mut Registry::default());
+        let (recorder, events) = recorder(&metrics);
         let context = Context {
             clients: Clients {
                 informers: client("shared-informers"),
@@ -57,14 +60,15 @@ impl Host {
             provider: Arc::new(cloud.clone()),
             generations: receiver,
             options: options(),
-            enabled: Controller::ALL.into(),
-            metrics: Metrics::register(&mut Registry::default()),
+            enabled: CONTROLLERS.iter().copied().collect(),
+            metrics,
+            recorder,
             on_cluster: Box::new(drop),
             shutdown: shutdown.clone(),
             unreleased: false,
             worked: CancellationToken::new(),
         };
-        Self { running: tokio::spawn(run(context)), shutdown, generations }
+        Self { running: tokio::spawn(run(context, events)), shutdown, generations }
     }
 
     /// Aborts the host at its current await point. Requests that were sent still arrive.

@@ -4,8 +4,7 @@ use std::{net::IpAddr, ops::RangeInclusive};
 
 use ipnet::IpNet;
 
-use super::range::NodeRange;
-use crate::metrics::CidrSetMetrics;
+use super::{metrics::CidrSetMetrics, range::NodeRange};
 
 /// The Pod CIDRs of one range.
 ///
@@ -22,7 +21,7 @@ pub(crate) struct CidrSet {
 }
 
 impl CidrSet {
-    pub(crate) fn new(range: NodeRange, metrics: CidrSetMetrics) -> Self {
+    pub(super) fn new(range: NodeRange, metrics: CidrSetMetrics) -> Self {
         metrics.max.set(i64::try_from(range.len()).unwrap_or(i64::MAX));
         Self { range, holders: vec![0; range.len()], used: 0, next: 0, metrics }
     }

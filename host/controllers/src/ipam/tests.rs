@@ -5,7 +5,7 @@ use tokio::{task::JoinHandle, time::sleep};
 use super::*;
 use crate::recorder;
 use crate::{
-    Controller, Metrics,
+    Metrics,
     testing::{FakeApi, FakeCloud, Request, node, with},
 };
 
@@ -27,10 +27,10 @@ fn start_after(quiet: Duration, ranges: &[(&str, u8)], nodes: &[Node], prepare: 
     prepare(&api);
     let mut registry = Registry::default();
     let metrics = Metrics::register(&mut registry);
-    let (recorder, writer) = recorder(api.client(), &metrics);
-    tokio::spawn(writer.run(CancellationToken::new()));
+    let (recorder, writer) = recorder(&metrics);
+    tokio::spawn(writer.run(api.client(), CancellationToken::new()));
     let shared = Shared {
-        controller: Controller::NodeIpam,
+        controller: &CONTROLLER,
         provider: Arc::new(FakeCloud::default()),
         nodes: Arc::default(),
         recorder,

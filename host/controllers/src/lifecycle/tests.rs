@@ -6,7 +6,7 @@ use skydock_kube::api::with_deadline;
 use super::*;
 use crate::recorder;
 use crate::{
-    Controller, Metrics,
+    Metrics,
     constants::{TAINT_SHUTDOWN, TAINT_UNINITIALIZED},
     testing::{FakeApi, FakeCloud, every_error, node, with},
 };
@@ -29,15 +29,9 @@ fn bench_with(options: LifecycleOptions) -> Bench {
 fn bench_saying(options: LifecycleOptions, said: Option<Arc<Said>>) -> Bench {
     let (api, cloud) = (FakeApi::default(), Arc::new(FakeCloud::default()));
     let metrics = Metrics::register(&mut Registry::default());
-    let (recorder, writer) = recorder(api.client(), &metrics);
-    tokio::spawn(writer.run(CancellationToken::new()));
-    let shared = Shared {
-        controller: Controller::NodeLifecycle,
-        provider: cloud.clone(),
-        nodes: Arc::default(),
-        recorder,
-        metrics,
-    };
+    let (recorder, writer) = recorder(&metrics);
+    tokio::spawn(writer.run(api.client(), CancellationToken::new()));
+    let shared = Shared { controller: &CONTROLLER, provider: cloud.clone(), nodes: Arc::default(), recorder, metrics };
     let controller = Arc::new(LifecycleController::new(shared, with_deadline(&api.client()), options, said));
     Bench { api, cloud, controller }
 }
@@ -95,7 +89,7 @@ impl Bench {
     }
 
     fn held(&self) -> i64 {
-        self.controller.shared.metrics.node_deletions_held.get()
+        self.controller.shared.metrics.lifecycle.deletions_held.get()
     }
 }
 
@@ -906,7 +900,7 @@ async fn a_query_in_progress_for_ten_minutes_gets_an_event() {
     bench.has_ready(2);
     bench.has("a", &json!({}));
     bench.says("a", Err(every_error()[4].clone()));
-    let long = || bench.controller.shared.metrics.long_in_progress(Controller::NodeLifecycle).get();
+    let long = || bench.controller.shared.metrics.long_in_progress(&CONTROLLER).get();
     let told = || bench.reasons().iter().filter(|reason| *reason == "StillInProgress").count();
     for _ in 0..119 {
         bench.pass().await;

@@ -51,8 +51,8 @@ impl NodeController {
         };
         self.memory.settle(&latest);
         let age = age(&latest).as_secs_f64();
-        self.shared.metrics.taint_removal_delay.observe(age);
-        self.shared.metrics.initial_node_sync_delay.observe(age);
+        self.shared.metrics.node.taint_removal_delay.observe(age);
+        self.shared.metrics.node.initial_sync_delay.observe(age);
         self.shared.normal(&latest, reason::SYNCED, "Node synced successfully");
         self.finish(&latest, Ok(()));
     }
@@ -145,14 +145,11 @@ impl NodeController {
     pub(super) fn finish(&self, entry: &NodeEntry, result: Result<(), ApiError>) {
         let Err(error) = result else { return self.queue.forget(&entry.key()) };
         self.shared.api_error(entry.name(), &error);
-        match error {
-            ApiError::Gone(_) => self.queue.forget(&entry.key()),
-            ApiError::Changed(_) => Again::Soon.schedule(&self.queue, &entry.key()),
-            ApiError::Forbidden(..) | ApiError::Refused(..) | ApiError::Failed(..) => {
-                self.shared.warning(entry, reason::FAILED_TO_INITIALIZE, format!("Node cannot be updated: {error}"));
-                self.queue.retry(entry.key());
-            }
+        let again = Again::after_write(&error);
+        if again == Again::BackOff {
+            self.shared.warning(entry, reason::FAILED_TO_INITIALIZE, format!("Node cannot be updated: {error}"));
         }
+        again.schedule(&self.queue, &entry.key());
     }
 }
 

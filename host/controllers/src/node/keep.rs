@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use skydock_cloud::{CloudError, Instance};
-use skydock_kube::{api::ApiError, queue::Priority};
+use skydock_kube::queue::Priority;
 use tokio::{sync::Semaphore, time::sleep};
 
 use super::{NodeController, NodeEntry, apply, plan};
@@ -43,10 +43,9 @@ impl NodeController {
         if let Err(error) = &result {
             self.shared.api_error(entry.name(), error);
         }
-        if matches!(result, Err(ApiError::Changed(_))) {
-            Again::Soon.schedule(&self.queue, &entry.key());
-        } else {
-            self.next_period(entry, asked);
+        match result.map_err(|error| Again::after_write(&error)) {
+            Err(again @ Again::Soon) => again.schedule(&self.queue, &entry.key()),
+            _ => self.next_period(entry, asked),
         }
     }
 

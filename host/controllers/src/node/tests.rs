@@ -6,7 +6,7 @@ use tokio::time::{Instant, sleep};
 use super::*;
 use crate::recorder;
 use crate::{
-    Controller, Metrics,
+    Metrics,
     testing::{FakeApi, FakeCloud, echoes, every_error, node, pairs, with},
 };
 
@@ -28,10 +28,9 @@ fn bench_with(options: NodeOptions) -> Bench {
     let (api, cloud) = (FakeApi::default(), Arc::new(FakeCloud::default()));
     let mut registry = Registry::default();
     let metrics = Metrics::register(&mut registry);
-    let (recorder, writer) = recorder(api.client(), &metrics);
-    tokio::spawn(writer.run(CancellationToken::new()));
-    let shared =
-        Shared { controller: Controller::Node, provider: cloud.clone(), nodes: Arc::default(), recorder, metrics };
+    let (recorder, writer) = recorder(&metrics);
+    tokio::spawn(writer.run(api.client(), CancellationToken::new()));
+    let shared = Shared { controller: &CONTROLLER, provider: cloud.clone(), nodes: Arc::default(), recorder, metrics };
     echoes(&api, &shared.nodes);
     let controller = Arc::new(NodeController::new(shared, api.client(), NodeOptions { workers: 2, ..options }));
     Bench { api, cloud, controller, shutdown: CancellationToken::new(), registry }
@@ -180,7 +179,7 @@ async fn a_new_instance_long_in_progress_gets_an_event() {
     bench.says("a", Err(CloudError::InProgress(retry)));
     bench.start();
     bench.controller.shared.nodes.apply(node("a"));
-    let long = || bench.controller.shared.metrics.long_in_progress(Controller::Node).get();
+    let long = || bench.controller.shared.metrics.long_in_progress(&CONTROLLER).get();
     sleep(Duration::from_secs(590)).await;
     assert_eq!((bench.events(), long()), (Vec::new(), 0));
     sleep(Duration::from_secs(60)).await;

@@ -5,15 +5,16 @@ use std::{
     sync::{Mutex, MutexGuard, PoisonError},
 };
 
-use futures::{StreamExt, future::join_all, stream};
+use futures::{StreamExt, stream};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Node;
 use kube::Client;
 use serde_json::json;
 use skydock_kube::{
-    api::{ApiError, Patch, Target, patch},
+    api::{Patch, Target, patch},
     queue::{Priority, Queue},
 };
+use tokio_util::sync::CancellationToken;
 
 use super::{NodeEntry, network::Network, tries::LIMITER};
 use crate::{retry::Again, shared::Shared};
@@ -60,23 +61,10 @@ impl Conditions {
         self.queue.add(name.to_owned(), Priority::Change);
     }
 
-    /// Writes queued conditions until closed.
-    pub(super) async fn run(&self) {
-        join_all((0..WRITERS).map(|_| self.work())).await;
-    }
-
-    async fn work(&self) {
-        while let Some((name, _)) = self.queue.take().await {
-            match self.write(&name).await {
-                Some(again) => again.schedule(&self.queue, &name),
-                None => self.queue.forget(&name),
-            }
-            self.queue.done(&name);
-        }
-    }
-
-    pub(super) fn close(&self) {
-        self.queue.close();
+    /// Writes queued conditions until the token is cancelled.
+    pub(super) async fn run(&self, shutdown: &CancellationToken) {
+        let write = |name: String, _| async move { self.write(&name).await.schedule(&self.queue, &name) };
+        self.queue.run_workers(WRITERS, shutdown, write).await;
     }
 
     /// Makes one more attempt to write the remaining conditions.
@@ -89,9 +77,10 @@ impl Conditions {
             .await;
     }
 
-    /// Writes a condition; returns when to retry if it failed.
-    async fn write(&self, name: &str) -> Option<Again> {
-        let Wanted { entry, network, after_another } = self.lock().get(name).cloned()?;
+    /// Writes a condition; returns when to write it again.
+    async fn write(&self, name: &str) -> Again {
+        let wanted = self.lock().get(name).cloned();
+        let Some(Wanted { entry, network, after_another }) = wanted else { return Again::OnChange };
         let has = if after_another { &[][..] } else { entry.object.conditions.as_slice() };
         let error = match network.condition(has, Timestamp::now()) {
             Some(condition) => {
@@ -105,14 +94,10 @@ impl Conditions {
         if let Some(error) = &error {
             self.shared.api_error(name, error);
         }
-        let again = match error {
-            None | Some(ApiError::Gone(_)) => None,
-            Some(ApiError::Changed(_)) => Some(Again::Soon),
-            Some(ApiError::Forbidden(..) | ApiError::Refused(..) | ApiError::Failed(..)) => Some(Again::BackOff),
-        };
+        let again = error.map_or(Again::OnChange, |error| Again::after_write(&error));
         let mut wanted = self.lock();
         let same = |now: &Wanted| now.network == network && now.entry.uid() == entry.uid();
-        if again.is_none() && wanted.get(name).is_some_and(same) {
+        if again == Again::OnChange && wanted.get(name).is_some_and(same) {
             wanted.remove(name);
         }
         again

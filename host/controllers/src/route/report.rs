@@ -96,7 +96,7 @@ impl RouteController {
     /// Publishes a warning that is not about a single object of the cluster, on the object that represents this process.
     fn warn(&self, reason: &str, message: String) {
         self.shared.recorder.publish(Notice {
-            source: self.shared.controller.event_source(),
+            source: self.shared.controller.event_source,
             object: self.process.clone(),
             event_type: EventType::Warning,
             reason: reason.to_owned(),

@@ -32,7 +32,7 @@ pub(super) struct Run<'a> {
 /// A completed call.
 pub(super) enum Event {
     Listed(Result<Vec<Route>, CloudError>),
-    /// With [`Memory::forgotten`](super::Memory) when the call started.
+    /// With `Memory::forgotten`(super::Memory) when the call started.
     Created(Vec<Done<NewRoute>>, u64),
     Deleted(Vec<Done<Route>>, u64),
 }
@@ -74,7 +74,7 @@ impl<'a> Run<'a> {
 
     /// Starts a round.
     pub(super) fn list(&mut self) {
-        self.controller.shared.metrics.route_sync.inc();
+        self.controller.shared.metrics.route.syncs.inc();
         self.state.begin_list(&self.controller.memory());
         self.started = Instant::now();
         let provider = Arc::clone(&self.controller.shared.provider);
@@ -130,8 +130,8 @@ impl<'a> Run<'a> {
         let shared = &self.controller.shared;
         let limit = shared.provider.max_routes();
         let gauge = |count: usize| i64::try_from(count).unwrap_or(i64::MAX);
-        shared.metrics.routes.set(gauge(routes));
-        shared.metrics.routes_limit.set(gauge(limit.unwrap_or(0)));
+        shared.metrics.route.routes.set(gauge(routes));
+        shared.metrics.route.limit.set(gauge(limit.unwrap_or(0)));
         self.controller.memory().near_limit(routes, limit, now)
     }
 

@@ -15,7 +15,7 @@ pub(crate) use self::table::RouteTable;
 use super::*;
 use crate::recorder;
 use crate::{
-    Controller, Metrics,
+    Metrics,
     testing::{FakeApi, FakeCloud, Request, node, with},
 };
 
@@ -33,10 +33,10 @@ fn bench(rhythm: Rhythm) -> Bench {
     let (api, cloud) = (FakeApi::default(), Arc::new(FakeCloud::default()));
     let mut registry = Registry::default();
     let metrics = Metrics::register(&mut registry);
-    let (recorder, writer) = recorder(api.client(), &metrics);
-    tokio::spawn(writer.run(CancellationToken::new()));
+    let (recorder, writer) = recorder(&metrics);
+    tokio::spawn(writer.run(api.client(), CancellationToken::new()));
     let provider = cloud.clone();
-    let shared = Shared { controller: Controller::Route, provider, nodes: Arc::default(), recorder, metrics };
+    let shared = Shared { controller: &CONTROLLER, provider, nodes: Arc::default(), recorder, metrics };
     let cidrs = ClusterCidrs::parse(&["10.244.0.0/16", "fd00::/56"]).unwrap();
     let controller =
         Arc::new(RouteController::new(shared, api.client(), cidrs, rhythm, crate::Options::default().process));

@@ -1,14 +1,19 @@
 use prometheus_client::registry::Registry;
 use serde_json::{Value, json};
+use skydock_cloud::{Capability, ProviderInfo};
 use tokio::{
     sync::oneshot,
     task::JoinHandle,
-    time::{Instant, sleep},
+    time::{Duration, Instant, sleep, timeout},
 };
 
-use super::*;
+use super::{host::Host, *};
 use crate::{
-    ClusterCidrs,
+    CONTROLLERS, ClusterCidrs, ClusterCidrsError,
+    ipam::IpamOptions,
+    recorder,
+    route::RouteOptions,
+    service,
     testing::{FakeApi, FakeCloud, node, service, with},
 };
 
@@ -42,16 +47,16 @@ fn start_with(capabilities: &[Capability], options: Options) -> Bench {
 }
 
 fn start_on(api: FakeApi, capabilities: &[Capability], options: Options) -> Bench {
-    let (context, bench) = context(api, capabilities, options);
-    bench(tokio::spawn(run(context)))
+    let (context, events, bench) = context(api, capabilities, options);
+    bench(tokio::spawn(run(context, events)))
 }
 
-/// Creates a context, and a function that creates the bench from the running task.
+/// Creates a context, the writer of its events, and a function that creates the bench from the running task.
 fn context(
     api: FakeApi,
     capabilities: &[Capability],
     options: Options,
-) -> (Context, impl FnOnce(JoinHandle<Result<(), RunError>>) -> Bench) {
+) -> (Context, EventWriter, impl FnOnce(JoinHandle<Result<(), RunError>>) -> Bench) {
     let cloud = Arc::new(FakeCloud::default());
     *cloud.capabilities.lock().unwrap() = Some(capabilities.iter().copied().collect());
     let (sender, receiver) = watch::channel(1);
@@ -59,20 +64,23 @@ fn context(
     let (shutdown, worked) = (CancellationToken::new(), CancellationToken::new());
     let mut registry = Registry::default();
     let client = api.client();
+    let metrics = Metrics::register(&mut registry);
+    let (recorder, events) = recorder(&metrics);
     let context = Context {
         clients: Clients { informers: client.clone(), node: client.clone(), service: client.clone(), route: client },
         provider: cloud.clone(),
         generations: receiver,
         options,
-        enabled: Controller::ALL.into(),
-        metrics: Metrics::register(&mut registry),
+        enabled: CONTROLLERS.iter().copied().collect(),
+        metrics,
+        recorder,
         on_cluster: Box::new(move |view| drop(ready.send(view))),
         unreleased: false,
         shutdown: shutdown.clone(),
         worked: worked.clone(),
     };
     let bench = |running| Bench { api, cloud, generations: sender, cluster, shutdown, worked, registry, running };
-    (context, bench)
+    (context, events, bench)
 }
 
 impl Bench {
@@ -182,10 +190,9 @@ impl<F: Fn() + Send + Sync + 'static> tracing::Subscriber for OnEvent<F> {
 // Holds: N-05, S-04
 #[tokio::test(start_paused = true)]
 async fn a_skipped_service_controller_starts_once_services_are_listed() {
-    let (mut context, _bench) = context(FakeApi::default(), &[Capability::LoadBalancers], Options::default());
-    context.enabled = [Controller::Service].into();
-    let (recorder, _writer) = recorder(context.clients.informers.clone(), &context.metrics);
-    let mut host = Host::new(context, recorder, None);
+    let (mut context, _events, _bench) = context(FakeApi::default(), &[Capability::LoadBalancers], Options::default());
+    context.enabled = [&service::CONTROLLER as Controller].into();
+    let mut host = Host::new(context, None);
     host.nodes.complete();
     let services = Arc::clone(&host.services);
     // The first event after `node cache synced` says that the controller is skipped.
@@ -196,8 +203,8 @@ async fn a_skipped_service_controller_starts_once_services_are_listed() {
         }
     }));
     assert!(timeout(Duration::from_secs(60), host.control(Arc::default())).await.is_err());
-    assert!(host.skipped.contains_key(&Controller::Service), "the list came before");
-    assert!(host.started.contains_key(&Controller::Service));
+    assert!(host.skipped.contains_key(&service::CONTROLLER), "the list came before");
+    assert!(host.started.contains_key(&service::CONTROLLER));
 }
 
 #[tokio::test(start_paused = true)]
@@ -236,9 +243,8 @@ async fn a_worker_that_returns_ends_the_process_and_is_named() {
     for (path, kind) in [("/api/v1/nodes", "NodeList"), ("/api/v1/services", "ServiceList")] {
         api.answer("GET", path, 200, list(kind, &[]));
     }
-    let (context, bench) = context(api, &[], Options::default());
-    let (recorder, _writer) = recorder(context.clients.informers.clone(), &context.metrics);
-    let mut host = Host::new(context, recorder, None);
+    let (context, _events, bench) = context(api, &[], Options::default());
+    let mut host = Host::new(context, None);
     let worker = host.tasks.spawn(sleep(Duration::from_secs(60)));
     host.names.insert(worker.id(), "node-route-controller".to_owned());
     let bench = bench(tokio::spawn(host.run()));
@@ -375,8 +381,8 @@ async fn pod_cidrs_wait_for_late_writes_of_a_killed_process() {
         let new = serde_json::to_value(node("n1")).unwrap();
         api.answer("GET", "/api/v1/nodes", 200, list("NodeList", &[new]));
         let options = Options { ipam: IpamOptions { ranges, ..IpamOptions::default() }, ..Options::default() };
-        let (context, bench) = context(api, &[], options);
-        let bench = bench(tokio::spawn(run(Context { unreleased, ..context })));
+        let (context, events, bench) = context(api, &[], options);
+        let bench = bench(tokio::spawn(run(Context { unreleased, ..context }, events)));
         let mut seen = Vec::new();
         for seconds in [39, 2] {
             sleep(Duration::from_secs(seconds)).await;

@@ -15,7 +15,7 @@ mod pace;
 mod upstream;
 
 use crate::{
-    Controller, Metrics,
+    Metrics,
     constants::FINALIZER,
     reads::Reads,
     testing::{FakeApi, FakeCloud, node, service, with},
@@ -44,10 +44,9 @@ fn bench_where(options: ServiceOptions, nodes: &[Node], services: &[Service]) ->
     let (api, cloud) = (FakeApi::default(), Arc::new(FakeCloud::default()));
     let mut registry = Registry::default();
     let metrics = Metrics::register(&mut registry);
-    let (recorder, writer) = recorder(api.client(), &metrics);
-    tokio::spawn(writer.run(CancellationToken::new()));
-    let shared =
-        Shared { controller: Controller::Service, provider: cloud.clone(), nodes: Arc::default(), recorder, metrics };
+    let (recorder, writer) = recorder(&metrics);
+    tokio::spawn(writer.run(api.client(), CancellationToken::new()));
+    let shared = Shared { controller: &CONTROLLER, provider: cloud.clone(), nodes: Arc::default(), recorder, metrics };
     nodes.iter().for_each(|node| drop(shared.nodes.apply(node.clone())));
     let present = Arc::new(Informer::default());
     services.iter().for_each(|service| drop(present.apply(service.clone())));

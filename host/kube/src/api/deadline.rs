@@ -30,7 +30,7 @@ struct Stopped;
 
 /// Returns a client whose requests fail if no answer begins in time, or if the answer stops before its end. Without these
 /// timeouts, kube waits forever, and so does every worker and list that uses a connection whose other end has disappeared. A
-/// watch may be silent for a long time; kube ends one that is silent for too long.
+/// watch may be silent for a long time; the informer ends one that is silent for too long.
 #[must_use]
 pub fn with_deadline(client: &Client) -> Client {
     let (namespace, valid_until) = (client.default_namespace().to_owned(), *client.valid_until());

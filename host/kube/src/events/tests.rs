@@ -1,22 +1,22 @@
 use super::*;
 use crate::testing::{FakeApi, Services, service};
 
-fn recorder(api: &FakeApi) -> (Recorder, EventWriter) {
-    Recorder::new(api.client(), str::to_owned, Counter::default())
+fn recorder() -> (Recorder, EventWriter) {
+    Recorder::new(str::to_owned, Counter::default())
 }
 
 // Holds: C-03, C-07
 #[tokio::test(start_paused = true)]
 async fn an_event_is_created_then_patched_and_flushed_at_shutdown() {
     let api = FakeApi::default();
-    let (recorder, writer) = recorder(&api);
+    let (recorder, writer) = recorder();
     let entry = Entry::<Services>::new(service("web"));
     for _ in 0..3 {
         recorder.on("service-controller", &entry, EventType::Warning, "SyncLoadBalancerFailed", "Error: boom");
     }
     let shutdown = CancellationToken::new();
     shutdown.cancel();
-    writer.run(shutdown).await;
+    writer.run(api.client(), shutdown).await;
 
     let requests = api.requests();
     let [created, second, third] = requests.as_slice() else { panic!("{requests:?}") };
@@ -37,7 +37,7 @@ async fn an_event_is_created_then_patched_and_flushed_at_shutdown() {
 #[tokio::test(start_paused = true)]
 async fn an_expired_event_is_created_again() {
     let api = FakeApi::default();
-    let (recorder, writer) = recorder(&api);
+    let (recorder, writer) = recorder();
     let notice = |message: &str| Notice {
         source: "cloud-controller-manager",
         object: ObjectReference {
@@ -50,7 +50,7 @@ async fn an_expired_event_is_created_again() {
         message: message.into(),
     };
     recorder.publish(notice("a became leader"));
-    let running = tokio::spawn(writer.run(CancellationToken::new()));
+    let running = tokio::spawn(writer.run(api.client(), CancellationToken::new()));
     sleep(Duration::from_secs(1)).await;
     let name = api.requests()[0].body["metadata"]["name"].as_str().unwrap().to_owned();
     api.fail("PATCH", &format!("/api/v1/namespaces/kube-system/events/{name}"), 404, "NotFound");
@@ -64,8 +64,7 @@ async fn an_expired_event_is_created_again() {
 // Holds: OPS-47, OPS-51
 #[tokio::test(start_paused = true)]
 async fn a_full_queue_drops_events_and_never_waits() {
-    let api = FakeApi::default();
-    let (recorder, _writer) = recorder(&api);
+    let (recorder, _writer) = recorder();
     let entry = Entry::<Services>::new(service("web"));
     for _ in 0..2_048 + 3 {
         recorder.on("service-controller", &entry, EventType::Normal, "EnsuringLoadBalancer", "Ensuring load balancer");
@@ -81,10 +80,10 @@ async fn a_full_queue_drops_events_and_never_waits() {
 async fn a_silent_api_server_does_not_block_the_shutdown() {
     let api = FakeApi::default();
     api.hang("POST", "/api/v1/namespaces/ns/events");
-    let (recorder, writer) = recorder(&api);
+    let (recorder, writer) = recorder();
     recorder.on("service-controller", &Entry::<Services>::new(service("web")), EventType::Normal, "Reason", "Message");
     let shutdown = CancellationToken::new();
-    let running = tokio::spawn(writer.run(shutdown.clone()));
+    let running = tokio::spawn(writer.run(api.client(), shutdown.clone()));
     sleep(Duration::from_secs(1)).await;
     shutdown.cancel();
     let ended = tokio::time::timeout(FLUSH + Duration::from_secs(1), running).await;
@@ -95,12 +94,12 @@ async fn a_silent_api_server_does_not_block_the_shutdown() {
 #[tokio::test(start_paused = true)]
 async fn normal_events_are_rate_limited_and_warnings_go_first() {
     let api = FakeApi::default();
-    let (recorder, writer) = recorder(&api);
+    let (recorder, writer) = recorder();
     for n in 0..1_000 {
         let entry = Entry::<Services>::new(service(&format!("s{n}")));
         recorder.on("service-controller", &entry, EventType::Normal, "EnsuredLoadBalancer", "Ensured load balancer");
     }
-    let running = tokio::spawn(writer.run(CancellationToken::new()));
+    let running = tokio::spawn(writer.run(api.client(), CancellationToken::new()));
     sleep(Duration::from_secs(2)).await;
     let written = api.requests().len();
     assert!((115..=125).contains(&written), "100 at once and 10 a second: {written}");

@@ -10,7 +10,7 @@ fn net(text: &str) -> IpNet {
 
 fn set(cluster: &str, mask: u8) -> CidrSet {
     let metrics = Metrics::register(&mut Registry::default());
-    CidrSet::new(NodeRange::new(net(cluster), mask).unwrap(), metrics.cidr_set(cluster))
+    CidrSet::new(NodeRange::new(net(cluster), mask).unwrap(), metrics.ipam.cidr_set(cluster))
 }
 
 fn allocate(set: &mut CidrSet, count: usize) -> Vec<String> {

@@ -11,7 +11,7 @@ fn net(text: &str) -> IpNet {
 fn ledger(ranges: &[(&str, u8)], service_cidrs: &[&str]) -> Ledger {
     let metrics = Metrics::register(&mut Registry::default());
     let set = |&(cluster, mask): &(&str, u8)| {
-        CidrSet::new(NodeRange::new(net(cluster), mask).unwrap(), metrics.cidr_set(cluster))
+        CidrSet::new(NodeRange::new(net(cluster), mask).unwrap(), metrics.ipam.cidr_set(cluster))
     };
     let service_cidrs: Vec<IpNet> = service_cidrs.iter().map(|cidr| net(cidr)).collect();
     Ledger::new(ranges.iter().map(set).collect(), &service_cidrs)

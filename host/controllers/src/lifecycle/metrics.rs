@@ -1,0 +1,22 @@
+//! Metrics of the controller.
+
+use prometheus_client::{metrics::gauge::Gauge, registry::Registry};
+
+/// Metrics of the node lifecycle controller.
+#[derive(Clone)]
+pub(crate) struct LifecycleMetrics {
+    /// Nodes whose instance does not exist and that are kept because the deletion limit is exceeded.
+    pub(super) deletions_held: Gauge,
+}
+
+impl LifecycleMetrics {
+    pub(crate) fn register(registry: &mut Registry) -> Self {
+        let deletions_held = Gauge::default();
+        registry.register(
+            "skydock_node_deletions_held",
+            "Nodes whose instance does not exist and that are kept because the deletion limit is exceeded",
+            deletions_held.clone(),
+        );
+        Self { deletions_held }
+    }
+}

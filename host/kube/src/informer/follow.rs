@@ -1,0 +1,153 @@
+//! Keeps a cache up to date: lists all objects, watches them, resumes, and backs off.
+
+use std::{collections::HashSet, ops::ControlFlow, time::Duration};
+
+use futures::StreamExt;
+use kube::{
+    Client, Error, Resource,
+    core::Status,
+    runtime::{utils::Backoff, watcher::DefaultBackoff},
+};
+use tokio::time::{Instant, sleep, timeout};
+
+use super::{
+    Informer, Kind,
+    wire::{self, Event, Page},
+};
+use crate::api::{Action, ApiError};
+
+/// First delay before all objects are listed again because a watch could not be resumed; it doubles each time.
+const PAUSE: Duration = Duration::from_secs(1);
+const LONGEST_PAUSE: Duration = Duration::from_secs(30);
+/// Maximum time without an event, after which a watch is resumed: the API server ends a watch after 290 s, and this connection
+/// is dead.
+const SILENCE: Duration = Duration::from_secs(295);
+
+impl<K: Kind> Informer<K> {
+    /// Keeps the cache up to date; never returns.
+    pub async fn run(&self, client: Client) {
+        let mut pause = Duration::ZERO;
+        loop {
+            let begin = Instant::now();
+            self.follow(&client).await;
+            pause = pause_after(pause, begin.elapsed());
+            sleep(pause).await;
+        }
+    }
+
+    /// Lists all objects and watches them, until they have to be listed again.
+    async fn follow(&self, client: &Client) {
+        let mut back_off = Capped::default();
+        let mut version = loop {
+            match self.list_all(client).await {
+                Ok(version) => break version,
+                Err(error) => back_off.fail::<K>("list", error).await,
+            }
+        };
+        back_off.reset();
+        while self.watch(client, &mut version, &mut back_off).await.is_continue() {}
+    }
+
+    /// Lists all objects, and removes those that no longer exist. Returns the version of the list.
+    async fn list_all(&self, client: &Client) -> Result<String, Error> {
+        let mut listed = HashSet::new();
+        let mut next = None;
+        loop {
+            let page: Page<K> = wire::list(client, next).await?;
+            listed.extend(page.entries.into_iter().map(|entry| self.put(entry)));
+            next = page.next;
+            if next.is_none() {
+                let version = page.version.ok_or_else(|| Error::Service("the list has no resource version".into()))?;
+                self.retain(&listed);
+                self.synced.send_replace(true);
+                return Ok(version);
+            }
+        }
+    }
+
+    /// Watches from this version on, and updates it. Breaks if all objects have to be listed again.
+    async fn watch(&self, client: &Client, version: &mut String, back_off: &mut Capped) -> ControlFlow<()> {
+        let mut events = match wire::watch::<K>(client, version).await {
+            Ok(events) => events,
+            Err(Error::Api(status)) if status.code == 410 => return expired::<K>(&status),
+            Err(error) => {
+                back_off.fail::<K>("watch", error).await;
+                return ControlFlow::Continue(());
+            }
+        };
+        while let Ok(Some(event)) = timeout(SILENCE, events.next()).await {
+            let error = match event {
+                Ok(Event::Failed(status)) if status.code == 410 => return expired::<K>(&status),
+                Ok(Event::Failed(status)) => Error::Api(status),
+                // Reading goes on: an event that cannot be decoded must not hide others.
+                Err(error) => error,
+                Ok(Event::Applied(entry) | Event::Deleted(entry)) if entry.resource_version().is_empty() => {
+                    tracing::warn!(kind = %K::Object::plural(&()), "cannot watch: an event has no resource version");
+                    return ControlFlow::Break(());
+                }
+                Ok(event) => {
+                    back_off.reset();
+                    match event {
+                        Event::Applied(entry) => {
+                            entry.resource_version().clone_into(version);
+                            self.put(entry);
+                        }
+                        Event::Deleted(entry) => {
+                            entry.resource_version().clone_into(version);
+                            self.delete(&entry.key());
+                        }
+                        Event::Bookmark(at) => *version = at,
+                        Event::Failed(_) => {}
+                    }
+                    continue;
+                }
+            };
+            back_off.fail::<K>("watch", error).await;
+        }
+        ControlFlow::Continue(())
+    }
+}
+
+/// The version is too old to continue from, which is normal after a pause.
+fn expired<K: Kind>(status: &Status) -> ControlFlow<()> {
+    tracing::debug!(kind = %K::Object::plural(&()), "relisting: {}", status.message);
+    ControlFlow::Break(())
+}
+
+/// Back-off of a watcher: as in client-go's reflectors, whose jitter can turn 30 s into a minute, but at most
+/// [`LONGEST_PAUSE`].
+#[derive(Default)]
+struct Capped(DefaultBackoff);
+
+impl Iterator for Capped {
+    type Item = Duration;
+
+    fn next(&mut self) -> Option<Duration> {
+        self.0.next().map(|pause| pause.min(LONGEST_PAUSE))
+    }
+}
+
+impl Capped {
+    /// Logs an error, and waits. If a permission is missing, the message says which one.
+    async fn fail<K: Kind>(&mut self, verb: &'static str, error: Error) {
+        let resource = K::Object::plural(&());
+        let action = Action { verb, resource: resource.to_string() };
+        tracing::warn!(kind = %resource, "cannot watch: {}", ApiError::new(action, error));
+        sleep(self.next().unwrap_or(LONGEST_PAUSE)).await;
+    }
+}
+
+impl Backoff for Capped {
+    fn reset(&mut self) {
+        self.0.reset();
+    }
+}
+
+/// Returns the delay before all objects are listed again, from the previous delay and the time for which the last watcher ran.
+fn pause_after(before: Duration, held: Duration) -> Duration {
+    let was_well = held > 2 * LONGEST_PAUSE;
+    if was_well { PAUSE } else { (2 * before).clamp(PAUSE, LONGEST_PAUSE) }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,132 @@
+//! Workers, which take items from a queue.
+
+use std::{future::pending, hash::Hash};
+
+use futures::future::join_all;
+use tokio_util::sync::CancellationToken;
+
+use super::{Priority, Queue};
+
+impl<K: Clone + Eq + Hash> Queue<K> {
+    /// Runs workers until the token is cancelled and the current work is finished. Each takes an item, works on it, and marks
+    /// it as done.
+    pub async fn run_workers<F: Future<Output = ()>>(
+        &self,
+        workers: usize,
+        shutdown: &CancellationToken,
+        work: impl Fn(K, Priority) -> F,
+    ) {
+        let worker = |_| async {
+            while let Some((key, priority)) = self.take().await {
+                work(key.clone(), priority).await;
+                self.done(&key);
+            }
+        };
+        self.run_until(shutdown, async { drop(join_all((0..workers).map(worker)).await) }).await;
+    }
+
+    /// Like [`Queue::run_workers`], but each worker takes a batch of at most `max` items, and `work` marks each item as done. If
+    /// there are several workers, the first one only takes changes, because re-checks may occupy all others.
+    pub async fn run_batch_workers<F: Future<Output = ()>>(
+        &self,
+        workers: usize,
+        shutdown: &CancellationToken,
+        max: impl Fn() -> usize,
+        work: impl Fn(Vec<K>) -> F,
+    ) {
+        let (max, work) = (&max, &work);
+        let worker = |number| async move {
+            let for_changes = number == 0 && workers > 1;
+            loop {
+                let batch = if for_changes { self.take_changes(max()).await } else { self.take_batch(max()).await };
+                let Some(batch) = batch else { return };
+                work(batch.into_iter().map(|(key, _)| key).collect()).await;
+            }
+        };
+        self.run_until(shutdown, async { drop(join_all((0..workers).map(worker)).await) }).await;
+    }
+
+    /// Runs work that takes from this queue. When the token is cancelled, the queue is closed, and the work has to end.
+    pub async fn run_until(&self, shutdown: &CancellationToken, work: impl Future<Output = ()>) {
+        let close = async {
+            shutdown.cancelled().await;
+            self.close();
+            pending::<()>().await;
+        };
+        tokio::select! {
+            () = work => {}
+            () = close => {}
+            () = self.observe() => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{sync::Mutex, time::Duration};
+
+    use tokio::time::{sleep, timeout};
+
+    use super::*;
+    use crate::queue::{Limiter, WorkqueueMetrics};
+
+    fn queue() -> Queue<u8> {
+        let metrics = WorkqueueMetrics::register(&mut prometheus_client::registry::Registry::default());
+        Queue::new(Limiter::NODES, metrics.queue("test"))
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn workers_finish_their_items_at_the_shutdown_and_take_no_more() {
+        let (queue, shutdown, worked) = (queue(), CancellationToken::new(), Mutex::new(Vec::new()));
+        queue.add_all(1..=3, Priority::Change);
+        let work = |key, _| {
+            let worked = &worked;
+            async move {
+                sleep(Duration::from_secs(2)).await;
+                worked.lock().unwrap().push(key);
+            }
+        };
+        let stop = async {
+            sleep(Duration::from_secs(1)).await;
+            shutdown.cancel();
+        };
+        tokio::join!(queue.run_workers(2, &shutdown, work), stop);
+        assert_eq!(*worked.lock().unwrap(), [1, 2]);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_item_can_be_taken_again_after_its_work() {
+        let (queue, shutdown, worked) = (queue(), CancellationToken::new(), Mutex::new(0));
+        queue.add(1, Priority::Change);
+        let work = |key, _| {
+            let (queue, worked) = (&queue, &worked);
+            async move {
+                *worked.lock().unwrap() += 1;
+                queue.add(key, Priority::Change);
+                sleep(Duration::from_secs(1)).await;
+            }
+        };
+        let running = queue.run_workers(4, &shutdown, work);
+        assert!(timeout(Duration::from_millis(9_500), running).await.is_err());
+        assert_eq!(*worked.lock().unwrap(), 10);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_first_of_several_workers_takes_only_changes() {
+        for (workers, expected) in [(1, vec![3]), (2, vec![3, 1]), (3, vec![3, 3, 1])] {
+            let (queue, shutdown, batches) = (queue(), CancellationToken::new(), Mutex::new(Vec::new()));
+            queue.add_all(1..=6, Priority::Recheck);
+            let work = |batch: Vec<u8>| {
+                batches.lock().unwrap().push(batch.len());
+                pending()
+            };
+            let change = async {
+                sleep(Duration::from_secs(1)).await;
+                queue.add(7, Priority::Change);
+            };
+            let running = async { tokio::join!(queue.run_batch_workers(workers, &shutdown, || 3, work), change) };
+            assert!(timeout(Duration::from_secs(2), running).await.is_err());
+            assert_eq!(*batches.lock().unwrap(), expected, "{workers} workers");
+        }
+    }
+}
