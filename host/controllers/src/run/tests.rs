@@ -19,6 +19,9 @@ use crate::{
 
 mod provider;
 
+/// The running task of [`run()`].
+type Running = JoinHandle<Result<(), RunError>>;
+
 struct Bench {
     api: FakeApi,
     cloud: Arc<FakeCloud>,
@@ -27,7 +30,7 @@ struct Bench {
     shutdown: CancellationToken,
     worked: CancellationToken,
     registry: Registry,
-    running: JoinHandle<Result<(), RunError>>,
+    running: Running,
 }
 
 fn list(kind: &str, items: &[Value]) -> Value {
@@ -56,7 +59,7 @@ fn context(
     api: FakeApi,
     capabilities: &[Capability],
     options: Options,
-) -> (Context, EventWriter, impl FnOnce(JoinHandle<Result<(), RunError>>) -> Bench) {
+) -> (Context, EventWriter, impl FnOnce(Running) -> Bench) {
     let cloud = Arc::new(FakeCloud::default());
     *cloud.capabilities.lock().unwrap() = Some(capabilities.iter().copied().collect());
     let (sender, receiver) = watch::channel(1);
