@@ -14,8 +14,8 @@ use kube::{Client, Resource, ResourceExt as _};
 use serde::de::DeserializeOwned;
 use serde_json::json;
 use skydock_e2e::Cluster;
+use skydock_support::kubernetes::UNINITIALIZED;
 
-const UNINITIALIZED: &str = "node.cloudprovider.kubernetes.io/uninitialized";
 /// Number of concurrent requests to the API server.
 const AT_A_TIME: usize = 16;
 

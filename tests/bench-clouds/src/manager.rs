@@ -1,14 +1,15 @@
 //! Starts each side.
 
-use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail};
-use skydock_bench::{Process, get};
+use skydock_bench::Process;
 use skydock_e2e::configured;
 use skydock_peers::{Peer, Settings};
-use tokio::process::Command;
+use skydock_support::{free_address, metrics};
 
 use crate::cluster::Fleet;
 use crate::place::{CLUSTER, Place};
@@ -50,7 +51,7 @@ impl Manager {
         let document = configured(place.site(), &programs.plugin, &files, CLUSTER)?;
         let config = files.join("config.yaml");
         std::fs::write(&config, serde_json::to_vec_pretty(&document)?)?;
-        let address = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?;
+        let address = free_address()?;
         let arguments = vec![
             format!("--config={}", config.display()),
             format!("--kubeconfig={}", kubeconfig.display()),
@@ -71,7 +72,7 @@ impl Manager {
     /// Starts the side and waits until it leads. `before` is the previous leader.
     pub(crate) async fn start(&self, fleet: &Fleet, before: Option<&str>) -> Result<Process> {
         let command = match &self.how {
-            How::Peer(peer, settings) => Command::from(peer.command(settings)),
+            How::Peer(peer, settings) => peer.command(settings),
             How::Skydock { binary, arguments, .. } => {
                 let mut command = Command::new(binary);
                 // As in the container image.
@@ -96,7 +97,7 @@ impl Manager {
         let leads = leader.is_some_and(|leader| Some(leader.as_str()) != before);
         Ok(match &self.how {
             How::Peer(..) => leads,
-            How::Skydock { address, .. } => leads && get(*address, "/readyz").await.is_ok_and(|text| text == "ok"),
+            How::Skydock { address, .. } => leads && metrics::is_ready(*address).await.unwrap_or(false),
         })
     }
 }

@@ -22,7 +22,7 @@ use kube::{Api, Client};
 use rand::{Rng as _, SeedableRng as _, rngs::StdRng};
 use skydock_devplane::{Fault, Rule, Verb};
 use skydock_planes::{Plane as _, RealPlane};
-use skydock_story::Paths;
+use skydock_support::Paths;
 use tempfile::TempDir;
 use tokio::time::{Instant, sleep};
 

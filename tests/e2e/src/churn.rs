@@ -11,7 +11,7 @@ use anyhow::{Context as _, Result, ensure};
 use k8s_openapi::api::core::v1::Event;
 use kube::{Api, api::ListParams};
 use skydock_planes::Plane;
-use skydock_story::{host::Host, metrics::Scrape};
+use skydock_support::{Host, Scrape};
 use tokio::{sync::watch, time::sleep};
 
 use crate::{

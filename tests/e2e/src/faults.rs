@@ -14,7 +14,7 @@ use anyhow::{Context as _, Result, ensure};
 use rand::{Rng as _, SeedableRng as _, rngs::StdRng, seq::IndexedRandom as _};
 use skydock_clouds::{Fault, Rule};
 use skydock_planes::Plane;
-use skydock_story::host::Host;
+use skydock_support::Host;
 use tokio::time::sleep;
 
 use crate::{

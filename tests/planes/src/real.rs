@@ -15,13 +15,13 @@ use std::time::{Duration, Instant};
 use async_trait::async_trait;
 use k8s_openapi::api::core::v1::{Node, ServiceAccount};
 use kube::{Api, Client};
+use skydock_support::Process;
 use tempfile::TempDir;
 use tokio::net::{TcpSocket, UnixStream};
 use tracing::instrument::WithSubscriber;
 use tracing::subscriber::NoSubscriber;
 
 pub use self::binary::{control_plane_binary, go_binary, go_tool};
-use self::process::Process;
 use crate::{Error, NodeSpec, Plane, client};
 
 /// How long a step may take. Usually it takes one or two seconds, but longer on a machine that is busy with a build.
@@ -89,7 +89,7 @@ impl RealPlane {
         let client = client::from_kubeconfig(&kubeconfig).await?;
 
         let mut programs = Vec::new();
-        let start = |program: &str, arguments: Vec<String>| Process::start(&binary, program, program, &arguments, path);
+        let start = |program: &str, arguments: Vec<String>| process::start(&binary, program, program, &arguments, path);
 
         programs.push(start("etcd", command_line::etcd(path))?);
         let etcd_socket = command_line::etcd_socket(path);
@@ -177,7 +177,7 @@ impl Plane for RealPlane {
             }
             let arguments = command_line::hollow_node(node, &self.kubeconfig);
             let name = format!("kubelet-{}", node.name);
-            let process = Process::start(&self.binary, name, "hollow-node", &arguments, self.folder.path())?;
+            let process = process::start(&self.binary, name, "hollow-node", &arguments, self.folder.path())?;
             kubelets.insert(node.name.clone(), Kubelet { process, provider_id: node.provider_id.clone() });
         }
         let began = Instant::now();
@@ -250,7 +250,7 @@ async fn wait_for(what: &str, programs: &mut [Process], done: impl AsyncFn() -> 
 
 /// Returns the reason to stop waiting for `program`, if there is one.
 fn failure(what: &str, began: Instant, program: &mut Process) -> Option<Error> {
-    if let Err(error) = program.check() {
+    if let Err(error) = process::check(program) {
         return Some(error);
     }
     (began.elapsed() > PATIENCE).then(|| Error::TimedOut {

@@ -9,17 +9,14 @@ use kube::api::{ListParams, PostParams};
 use kube::{Api, ResourceExt};
 use serde_json::json;
 use skydock_planes::{Error, NodeSpec, Plane, RealPlane};
+use skydock_support::{Seen, eventually, kubernetes::UNINITIALIZED};
 
-const UNINITIALIZED: &str = "node.cloudprovider.kubernetes.io/uninitialized";
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Repeats a check until it succeeds, and returns how long that took.
-async fn eventually(what: &str, mut holds: impl AsyncFnMut() -> Result<bool>) -> Result<Duration> {
+async fn until(what: &str, mut holds: impl AsyncFnMut() -> Result<bool>) -> Result<Duration> {
     let began = Instant::now();
-    while !holds().await? {
-        ensure!(began.elapsed() < PATIENCE, "waited {PATIENCE:?} in vain: {what}");
-        tokio::time::sleep(Duration::from_millis(100)).await;
-    }
+    eventually(PATIENCE, async || Ok(Seen::when(holds().await?, what))).await?;
     tracing::info!("{what}: after {:.1} s", began.elapsed().as_secs_f64());
     Ok(began.elapsed())
 }
@@ -56,9 +53,8 @@ async fn pods_wait_until_the_uninitialized_taint_is_gone() -> Result<()> {
     ensure!(provider_id.as_deref() == Some("kubemark://node-1"), "unexpected provider ID {provider_id:?}");
     ensure!(node.labels().get("pool").map(String::as_str) == Some("blue"), "no label: {:?}", node.labels());
 
-    eventually("the node is Ready", async || is_ready(&nodes, "node-1").await).await?;
-    eventually("the not-ready taint is gone", async || Ok(taints(&nodes.get("node-1").await?) == [UNINITIALIZED]))
-        .await?;
+    until("the node is Ready", async || is_ready(&nodes, "node-1").await).await?;
+    until("the not-ready taint is gone", async || Ok(taints(&nodes.get("node-1").await?) == [UNINITIALIZED])).await?;
 
     let deployment: Deployment = serde_json::from_value(json!({
         "metadata": {"name": "web"},
@@ -76,7 +72,7 @@ async fn pods_wait_until_the_uninitialized_taint_is_gone() -> Result<()> {
     let the_pod = async || -> Result<Option<Pod>> {
         Ok(pods.list(&ListParams::default().labels("app=web")).await?.items.into_iter().next())
     };
-    eventually("the scheduler finds no node for the Pod", async || {
+    until("the scheduler finds no node for the Pod", async || {
         let conditions = the_pod().await?.and_then(|pod| pod.status?.conditions).unwrap_or_default();
         Ok(conditions.iter().any(|condition| {
             condition.reason.as_deref() == Some("Unschedulable")
@@ -86,7 +82,7 @@ async fn pods_wait_until_the_uninitialized_taint_is_gone() -> Result<()> {
     .await?;
 
     plane.kubectl(&["taint", "node", "node-1", &format!("{UNINITIALIZED}-")]).await?;
-    eventually("the Pod runs", async || {
+    until("the Pod runs", async || {
         let phase = the_pod().await?.and_then(|pod| pod.status?.phase);
         Ok(phase.as_deref() == Some("Running"))
     })
@@ -100,22 +96,22 @@ async fn a_node_is_not_ready_while_its_kubelet_is_killed() -> Result<()> {
     let nodes: Api<Node> = Api::all(plane.client());
     let spec = NodeSpec::new("node-1").without_provider_id();
     plane.start_node(&spec).await?;
-    eventually("the node is Ready", async || is_ready(&nodes, "node-1").await).await?;
+    until("the node is Ready", async || is_ready(&nodes, "node-1").await).await?;
     let registered = nodes.get("node-1").await?;
     let provider_id = registered.spec.as_ref().and_then(|spec| spec.provider_id.as_ref());
     ensure!(provider_id.is_none(), "a provider ID where none was asked for: {provider_id:?}");
 
     plane.stop_node("node-1").await?;
-    let took = eventually("the node is not Ready", async || Ok(!is_ready(&nodes, "node-1").await?)).await?;
+    let took = until("the node is not Ready", async || Ok(!is_ready(&nodes, "node-1").await?)).await?;
     ensure!(took < Duration::from_secs(20), "a dead kubelet was noticed only after {took:?}");
     ensure!(ready(&nodes.get("node-1").await?) == Some("Unknown"), "not Ready, but not Unknown either");
-    eventually("the node is tainted unreachable", async || {
+    until("the node is tainted unreachable", async || {
         Ok(taints(&nodes.get("node-1").await?).contains(&"node.kubernetes.io/unreachable"))
     })
     .await?;
 
     plane.start_node(&spec).await?;
-    eventually("the node is Ready again", async || is_ready(&nodes, "node-1").await).await?;
+    until("the node is Ready again", async || is_ready(&nodes, "node-1").await).await?;
     ensure!(nodes.get("node-1").await?.uid() == registered.uid(), "the node was registered again");
     Ok(())
 }

@@ -3,15 +3,16 @@
 use std::fs;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
 use serde_json::json;
-use skydock_bench::{Process, get};
+use skydock_bench::Process;
 use skydock_scale::{ORDERS, Order, STATS, Stats};
+use skydock_support::metrics;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
-use tokio::process::Command;
 use tokio::time::{Instant, sleep};
 
 /// How long it may take until the API server listens.
@@ -44,7 +45,8 @@ impl Cluster {
     }
 
     pub(crate) async fn stats(&self) -> Result<Stats> {
-        serde_json::from_str(&get(self.address, STATS).await?).context("cannot read the figures of the API server")
+        serde_json::from_str(&metrics::get(self.address, STATS).await?.1)
+            .context("cannot read the figures of the API server")
     }
 
     /// Sends an order.

@@ -2,12 +2,13 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use anyhow::{Context as _, Result};
-use skydock_bench::{Process, calls, get};
-use tokio::process::Command;
+use skydock_bench::{Process, calls};
+use skydock_support::{Scrape, free_address};
 
 /// The programs that are started.
 #[derive(Debug, Clone)]
@@ -34,7 +35,7 @@ impl Host {
         routes: u32,
         more: &[&str],
     ) -> Result<Self> {
-        let metrics = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?;
+        let metrics = free_address()?;
         // Not in the folder of the log, because Skydock is notified of all changes in the folders of its files.
         let config = folder.join("cloud/cloud.conf");
         fs::create_dir_all(folder.join("cloud")).context("cannot make a folder")?;
@@ -60,13 +61,13 @@ impl Host {
 
     /// Returns the calls to the cloud since the start by kind, or none while Skydock does not answer yet.
     pub(crate) async fn calls(&self) -> BTreeMap<String, u64> {
-        get(self.metrics, "/metrics").await.map(|text| calls(&text)).unwrap_or_default()
+        Scrape::of(self.metrics).await.map(|scrape| calls(scrape.text())).unwrap_or_default()
     }
 
     /// Returns the series of metrics whose lines contain this text.
     pub(crate) async fn metrics(&self, part: &str) -> Vec<String> {
-        let text = get(self.metrics, "/metrics").await.unwrap_or_default();
+        let Ok(scrape) = Scrape::of(self.metrics).await else { return Vec::new() };
         let is_told = |line: &&str| !line.starts_with('#') && line.contains(part);
-        text.lines().filter(is_told).map(str::to_owned).collect()
+        scrape.text().lines().filter(is_told).map(str::to_owned).collect()
     }
 }

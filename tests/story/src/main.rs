@@ -7,10 +7,11 @@ use std::{path::PathBuf, process::ExitCode};
 use clap::{Parser, ValueEnum};
 use skydock_planes::Plane;
 use skydock_story::{
-    Paths, Stage,
+    Stage,
     figures::Figures,
     narrator::{Audience, Narrator},
 };
+use skydock_support::Paths;
 
 /// Tells the story of a cluster served by a plugin; each step is checked through the API.
 #[derive(Debug, Parser)]

@@ -1,9 +1,10 @@
 //! The story on the embedded control plane.
 
 use skydock_story::{
-    Paths, Stage,
+    Stage,
     narrator::{Audience, Narrator},
 };
+use skydock_support::Paths;
 
 // Holds: OPS-01, OPS-02, OPS-04, OPS-21, OPS-22, OPS-23, OPS-24, OPS-44, OPS-48, OPS-52, OPS-102
 #[tokio::test(flavor = "multi_thread")]

@@ -2,10 +2,9 @@
 
 use std::{
     ffi::OsString,
-    fs::File,
     os::unix::process::ExitStatusExt as _,
     path::{Path, PathBuf},
-    process::{ExitStatus, Stdio},
+    process::{Command, ExitStatus},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
@@ -19,9 +18,8 @@ use k8s_openapi::api::{
 use kube::{Api, Client, api::PostParams};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::json;
-use skydock_story::Paths;
+use skydock_support::{Paths, Process};
 use tokio::{
-    process::Command,
     task::JoinSet,
     time::{Instant, sleep, sleep_until, timeout},
 };
@@ -183,12 +181,12 @@ async fn tend(binary: PathBuf, args: Vec<OsString>, log: PathBuf, state: Arc<Mut
 }
 
 async fn once(binary: &Path, args: &[OsString], log: &Path, state: &Mutex<State>) -> Result<ExitStatus> {
-    let file = File::options().create(true).append(true).open(log)?;
     let mut command = Command::new(binary);
-    command.args(args).stdin(Stdio::null()).stdout(file.try_clone()?).stderr(file).kill_on_drop(true);
-    let mut child = command.spawn().with_context(|| format!("cannot start {}", binary.display()))?;
-    lock(state).process = child.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw);
-    Ok(child.wait().await?)
+    command.args(args);
+    let process = Process::start("the host", command, log);
+    let mut process = process.with_context(|| format!("cannot start {}", binary.display()))?;
+    lock(state).process = i32::try_from(process.id()).ok().and_then(Pid::from_raw);
+    Ok(process.wait().await?)
 }
 
 /// Returns an error for an unexpected exit status: 1 is expected after losing the lease or the API server, and 0 after a graceful

@@ -6,12 +6,9 @@ use anyhow::{Context as _, ensure};
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 use kube::api::{ListParams, Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
-use skydock_story::{
-    Paths,
-    observe::{Seen, until},
-};
+use skydock_support::{Paths, Seen, eventually, kubernetes::UNINITIALIZED};
 
-use crate::stage::{Stage, UNINITIALIZED};
+use crate::stage::Stage;
 
 const NODES: usize = 1000;
 const DEAD: usize = 100;
@@ -45,13 +42,13 @@ async fn run() -> anyhow::Result<()> {
         Ok(())
     })
     .await?;
-    let initialized = until(Duration::from_secs(60), || async {
+    let initialized = eventually(Duration::from_secs(60), || async {
         let nodes = stage.nodes().list(&ListParams::default()).await?.items;
         let waits = |node: &&k8s_openapi::api::core::v1::Node| {
             node.spec.iter().flat_map(|spec| spec.taints.iter().flatten()).any(|taint| taint.key == UNINITIALIZED)
         };
         let waiting = nodes.iter().filter(waits).count();
-        Ok(if waiting == 0 { Seen::Yes(()) } else { Seen::NotYet(format!("{waiting} nodes wait")) })
+        Ok(Seen::when(waiting == 0, format!("{waiting} nodes wait")))
     });
     initialized.await.context("all are initialized")?;
 
@@ -67,9 +64,9 @@ async fn run() -> anyhow::Result<()> {
     .await?;
     let begun = Instant::now();
     each(0..DEAD, async |name| patch(&stage, &name, Some("status"), json!({"status": ready("Unknown")})).await).await?;
-    let gone = until(3 * PERIOD + DEADLINE, || async {
+    let gone = eventually(3 * PERIOD + DEADLINE, || async {
         let left = stage.nodes().list(&ListParams::default()).await?.items.len();
-        Ok(if left == NODES - DEAD + 2 { Seen::Yes(()) } else { Seen::NotYet(format!("{left} nodes are left")) })
+        Ok(Seen::when(left == NODES - DEAD + 2, format!("{left} nodes are left")))
     });
     gone.await.context("the dead ones are gone, but the two of which nothing is known")?;
     println!("{} nodes gone after {:?}", DEAD - 2, begun.elapsed());

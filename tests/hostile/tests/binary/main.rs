@@ -11,7 +11,7 @@ use std::{process::Command, time::Duration};
 use anyhow::ensure;
 
 use guest::Form;
-use skydock_story::Paths;
+use skydock_support::Paths;
 use stage::Stage;
 
 /// How long it may take until the host reports the error.

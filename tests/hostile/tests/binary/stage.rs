@@ -9,17 +9,10 @@ use anyhow::{Context as _, ensure};
 use k8s_openapi::api::core::v1::{Event, Node};
 use kube::{Api, api::ListParams};
 use skydock_planes::{EmbeddedPlane, NodeSpec, Plane};
-use skydock_story::{
-    Paths,
-    host::Host,
-    observe::{Seen, until},
-};
+use skydock_support::{Host, Paths, Seen, eventually, kubernetes::UNINITIALIZED};
 use tempfile::TempDir;
 
 use crate::guest;
-
-/// The taint of nodes that are not initialized.
-pub(crate) const UNINITIALIZED: &str = "node.cloudprovider.kubernetes.io/uninitialized";
 
 /// The file name of the plugin.
 const PLUGIN: &str = "plugin.wasm";
@@ -86,7 +79,7 @@ impl Stage {
     /// Waits until the node is initialized.
     pub(crate) async fn initialized(&self, name: &str, limit: Duration) -> anyhow::Result<()> {
         let nodes = self.nodes();
-        let seen = until(limit, || async {
+        let seen = eventually(limit, || async {
             let taints = nodes.get(name).await?.spec.unwrap_or_default().taints.unwrap_or_default();
             let waits = taints.iter().any(|taint| taint.key == UNINITIALIZED);
             Ok(if waits { Seen::NotYet(self.host.last_words()) } else { Seen::Yes(()) })
@@ -97,7 +90,7 @@ impl Stage {
     /// Waits for an event that contains these words, and returns its message.
     pub(crate) async fn event(&self, reason: &str, words: &str, limit: Duration) -> anyhow::Result<String> {
         let events: Api<Event> = Api::all(self.plane.client());
-        let seen = until(limit, || async {
+        let seen = eventually(limit, || async {
             let list = events.list(&ListParams::default()).await?.items;
             let mut messages = list.into_iter().filter(|event| event.reason.as_deref() == Some(reason));
             let found = messages.find_map(|event| event.message.filter(|message| message.contains(words)));
@@ -113,9 +106,9 @@ impl Stage {
             Ok(self.host.scrape().await?.sum("skydock_plugin_calls_total", &labels))
         };
         let before = served().await?;
-        let seen = until(limit, || async {
+        let seen = eventually(limit, || async {
             let now = served().await?;
-            Ok(if now > before { Seen::Yes(()) } else { Seen::NotYet(format!("list-routes was served {now} times")) })
+            Ok(Seen::when(now > before, format!("list-routes was served {now} times")))
         });
         seen.await.context("a neighboring capability is served")
     }

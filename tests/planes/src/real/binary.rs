@@ -7,9 +7,9 @@ use std::process::Command;
 use std::time::Instant;
 
 use sha2::{Digest, Sha256};
+use skydock_support::last_lines;
 
 use super::go;
-use super::process::last_lines;
 use crate::Error;
 
 /// The folder of the control plane's Go module.

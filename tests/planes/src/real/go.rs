@@ -3,7 +3,8 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use super::process::last_lines;
+use skydock_support::last_lines;
+
 use crate::Error;
 
 /// The official toolchain in a Python wheel with a fixed version, used if Go is not installed.

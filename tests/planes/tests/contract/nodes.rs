@@ -6,12 +6,11 @@ use anyhow::{Result, ensure};
 use futures::FutureExt;
 use serde_json::{Value, json};
 use skydock_planes::{NodeSpec, Plane};
+use skydock_support::kubernetes::UNINITIALIZED;
 
 use super::http::{
     JSON_PATCH, MERGE, STRATEGIC, Scenario, delete, expect, get, only_if_uid, patch, patch_for_metadata, post,
 };
-
-const UNINITIALIZED: &str = "node.cloudprovider.kubernetes.io/uninitialized";
 
 pub(crate) const SCENARIOS: &[Scenario] = &[
     ("a patch with the right UID sets the provider ID", |plane| right_uid(plane).boxed()),

@@ -4,10 +4,10 @@ use anyhow::{Result, ensure};
 use futures::FutureExt;
 use serde_json::{Value, json};
 use skydock_planes::Plane;
+use skydock_support::kubernetes::FINALIZER;
 
 use super::http::{MERGE, STRATEGIC, Scenario, delete, expect, get, patch, post};
 
-const FINALIZER: &str = "service.kubernetes.io/load-balancer-cleanup";
 const SERVICES: &str = "/api/v1/namespaces/default/services";
 
 pub(crate) const SCENARIOS: &[Scenario] = &[

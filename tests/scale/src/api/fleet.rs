@@ -4,11 +4,11 @@ use std::net::Ipv4Addr;
 
 use serde_json::{Value, json};
 use skydock_scale::POD_CIDR_LENGTH;
+use skydock_support::kubernetes::UNINITIALIZED;
 
 use crate::clock::Time;
 use crate::message::{Condition, Meta, Node, Spec, Status, Taint};
 
-pub(crate) const UNINITIALIZED: &str = "node.cloudprovider.kubernetes.io/uninitialized";
 const EXCLUDE: &str = "node.kubernetes.io/exclude-from-external-load-balancers";
 /// Label with the state of the instance of a node, for the cloud.
 const MACHINE: &str = "bench.skydock.dev/machine";

@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use jiff::Timestamp;
 use serde_json::{Value, json};
 use skydock_scale::{Order, Stats};
+use skydock_support::kubernetes::UNINITIALIZED;
 use tokio::sync::watch;
 
 use crate::fleet;
@@ -184,7 +185,7 @@ impl Cluster {
     }
 
     fn count(&mut self, before: Option<&Node>, now: Option<&Node>) {
-        let waits = |node: &Node| usize::from(node.spec.taints.iter().any(|taint| taint.key == fleet::UNINITIALIZED));
+        let waits = |node: &Node| usize::from(node.spec.taints.iter().any(|taint| taint.key == UNINITIALIZED));
         let routed =
             |node: &Node| usize::from(node.condition("NetworkUnavailable").is_some_and(|it| it.status == "False"));
         self.stats.uninitialized += now.map_or(0, waits);

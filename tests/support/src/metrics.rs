@@ -1,36 +1,45 @@
-//! Reads the metrics of a host.
+//! Reads what a manager serves at its metrics address.
 
 use std::net::SocketAddr;
 
-use anyhow::Context;
-use tokio::{
-    io::{AsyncReadExt, AsyncWriteExt},
-    net::TcpStream,
-};
+use anyhow::{Context as _, Result};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
 
 /// The metrics at one moment.
 pub struct Scrape(String);
 
-/// Requests `/metrics`.
-pub(crate) async fn scrape(address: SocketAddr) -> anyhow::Result<Scrape> {
-    get(address, "/metrics").await.map(Scrape)
-}
-
-/// Returns whether the host has started: its plugin is loaded, and the API server is reachable.
-pub(crate) async fn is_ready(address: SocketAddr) -> anyhow::Result<bool> {
-    let answer = get(address, "/readyz").await?;
-    Ok(answer.split_whitespace().nth(1) == Some("200"))
-}
-
-async fn get(address: SocketAddr, path: &str) -> anyhow::Result<String> {
-    let mut stream = TcpStream::connect(address).await.context("connect to the metrics")?;
+/// Sends a GET request and returns the status and the body of the answer.
+///
+/// # Errors
+/// Fails if there is no answer.
+pub async fn get(address: SocketAddr, path: &str) -> Result<(u16, String)> {
+    let mut stream = TcpStream::connect(address).await.with_context(|| format!("cannot connect to {address}"))?;
     stream.write_all(format!("GET {path} HTTP/1.0\r\nHost: {address}\r\n\r\n").as_bytes()).await?;
     let mut text = String::new();
     stream.read_to_string(&mut text).await?;
-    Ok(text)
+    let (head, body) = text.split_once("\r\n\r\n").context("not an answer of HTTP")?;
+    let status = head.split_whitespace().nth(1).and_then(|status| status.parse().ok());
+    Ok((status.context("an answer of HTTP without a status")?, body.to_owned()))
+}
+
+/// Returns whether a manager has started: its plugin is loaded, and the API server is reachable.
+///
+/// # Errors
+/// Fails if there is no answer.
+pub async fn is_ready(address: SocketAddr) -> Result<bool> {
+    Ok(get(address, "/readyz").await?.0 == 200)
 }
 
 impl Scrape {
+    /// Requests `/metrics`.
+    ///
+    /// # Errors
+    /// Fails if there is no answer.
+    pub async fn of(address: SocketAddr) -> Result<Self> {
+        Ok(Self(get(address, "/metrics").await?.1))
+    }
+
     /// Returns the complete text.
     #[must_use]
     pub fn text(&self) -> &str {
