@@ -1,24 +1,16 @@
 //! The alerts in `deploy/` use existing metrics, labels and values, and the documentation for operators describes what to do
 //! about each alert.
 
-// clippy.toml allows these in test functions only, not in helpers.
-#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing)]
-
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    fs,
-    path::{Path, PathBuf},
-};
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::Path;
 
 use serde_json::Value;
 
-fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap().to_owned()
-}
+use crate::root;
 
 fn read(file: &str) -> String {
-    let path = root().join(file);
-    fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+    crate::read(root().join(file))
 }
 
 /// Returns names and expressions of all alerts.

@@ -1,14 +1,11 @@
 //! The inventories under `deploy/` must be read without any complaint.
-#![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests, which clippy does not know for such")]
-
-use std::{fs, path::Path};
 
 use skydock_static::inventory::Inventory;
 
+use crate::variants::text;
+
 fn inventory(file: &str) -> Inventory {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../deploy").join(file);
-    let text = fs::read_to_string(&path).unwrap();
-    Inventory::parse(&text).unwrap_or_else(|problems| panic!("{}: {problems:?}", path.display()))
+    Inventory::parse(&text(file)).unwrap_or_else(|problems| panic!("{file}: {problems:?}"))
 }
 
 #[test]

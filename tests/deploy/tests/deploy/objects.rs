@@ -1,17 +1,13 @@
 //! The files in `deploy/` are consistent, do not request excessive permissions, and run in a restricted Pod.
 
-// clippy.toml allows these in test functions only, not in helpers.
-#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing)]
-
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use serde_json::Value;
+use skydock_support::kubernetes::UNINITIALIZED;
 
-fn deploy() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap().join("deploy")
-}
+use crate::{deploy, read};
 
 /// Returns all YAML files in a directory and its subdirectories.
 fn yaml_files(dir: &Path) -> Vec<PathBuf> {
@@ -28,8 +24,7 @@ fn yaml_files(dir: &Path) -> Vec<PathBuf> {
 }
 
 fn documents(file: &Path) -> Vec<Value> {
-    let text = fs::read_to_string(file).unwrap();
-    serde_saphyr::from_multiple(&text).unwrap_or_else(|error| panic!("{}: {error}", file.display()))
+    serde_saphyr::from_multiple(&read(file)).unwrap_or_else(|error| panic!("{}: {error}", file.display()))
 }
 
 /// Returns all Kubernetes objects in the files that kustomizations list as resources.
@@ -247,7 +242,7 @@ fn the_pod_can_run_on_an_uninitialized_node() {
     let tolerated: BTreeSet<&str> =
         list(pod, "/tolerations").iter().map(|toleration| text(toleration, "/key")).collect();
     for taint in [
-        "node.cloudprovider.kubernetes.io/uninitialized",
+        UNINITIALIZED,
         "node.kubernetes.io/not-ready",
         "node.kubernetes.io/network-unavailable",
         "node-role.kubernetes.io/control-plane",
