@@ -120,7 +120,7 @@ fn run(chore: &Chore) -> Result<()> {
         Chore::Mutants(selection) => mutants::run(&root, selection),
         Chore::Bench(Bench::Controllers { arguments }) => bench::run(&root, "skydock-bench", "release", arguments),
         Chore::Bench(Bench::Clouds { arguments }) => bench::run(&root, "skydock-bench-clouds", "dist", arguments),
-        Chore::Bench(Bench::Scale { arguments }) => bench::run(&root, "skydock-scale", "release", arguments),
+        Chore::Bench(Bench::Scale { arguments }) => bench::run(&root, "skydock-bench-scale", "release", arguments),
         Chore::Audit => audit::run(&root),
     }
 }

@@ -8,7 +8,7 @@ use std::{
 
 use anyhow::{Context as _, Result, ensure};
 use serde_json::json;
-use skydock_planes::Plane;
+use skydock_clusters::Plane;
 use skydock_support::{Host, Paths, Seen, TAKEN, eventually, rebuilt};
 
 use crate::{

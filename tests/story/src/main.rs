@@ -5,7 +5,7 @@
 use std::{path::PathBuf, process::ExitCode};
 
 use clap::{Parser, ValueEnum};
-use skydock_planes::Plane;
+use skydock_clusters::Plane;
 use skydock_story::{
     Stage,
     figures::Figures,
@@ -62,8 +62,8 @@ async fn run(args: Args) -> anyhow::Result<()> {
     let audience = if args.json { Audience::Machine } else { Audience::Person };
     let mut narrator = Narrator::new(audience);
     let plane: Box<dyn Plane> = match args.plane {
-        Where::Embedded => Box::new(skydock_planes::EmbeddedPlane::start().await?),
-        Where::Real => Box::new(skydock_planes::RealPlane::start().await?),
+        Where::Embedded => Box::new(skydock_clusters::EmbeddedPlane::start().await?),
+        Where::Real => Box::new(skydock_clusters::RealPlane::start().await?),
     };
     narrator
         .title("Skydock: one cloud controller manager for every cloud", &format!("({} control plane)", plane.name()));

@@ -15,7 +15,7 @@ use kube::{
     Api, Client,
     api::{DeleteParams, ListParams},
 };
-use skydock_planes::{NodeSpec, Plane};
+use skydock_clusters::{NodeSpec, Plane};
 use skydock_support::{Host, Paths, Seen, eventually};
 use tempfile::TempDir;
 

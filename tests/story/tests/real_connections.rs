@@ -28,7 +28,7 @@ use kube::{
     config::Kubeconfig,
 };
 use serde_json::json;
-use skydock_planes::{Plane, RealPlane};
+use skydock_clusters::{Plane, RealPlane};
 use skydock_support::{Host, Paths, Seen, eventually, kubernetes::UNINITIALIZED};
 use tempfile::TempDir;
 use tokio::{

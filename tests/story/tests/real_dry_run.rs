@@ -19,7 +19,7 @@ use kube::{
 };
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
-use skydock_planes::{Plane, RealPlane};
+use skydock_clusters::{Plane, RealPlane};
 use skydock_support::{
     Host, Paths, Seen, eventually,
     kubernetes::{FINALIZER, SHUTDOWN, UNINITIALIZED},

@@ -16,7 +16,7 @@ use kube::{
     api::{ListParams, Patch, PatchParams, PostParams},
 };
 use serde_json::{Map, Value, json};
-use skydock_planes::{Plane, RealPlane};
+use skydock_clusters::{Plane, RealPlane};
 use skydock_support::{
     Host, Paths, Seen, eventually,
     kubernetes::{FINALIZER, UNINITIALIZED},

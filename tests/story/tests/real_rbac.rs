@@ -39,7 +39,7 @@ use real_rbac::{
     rights::{Request, Right, granted},
 };
 use serde_json::{Value, json};
-use skydock_planes::{NodeSpec, Plane, RealPlane};
+use skydock_clusters::{NodeSpec, Plane, RealPlane};
 use skydock_support::{Host, Paths, Seen, eventually, kubernetes::UNINITIALIZED};
 use tempfile::TempDir;
 

@@ -22,7 +22,7 @@ use kube::{
     api::{ListParams, PostParams},
 };
 use serde_json::{Value, json};
-use skydock_planes::{Plane, RealPlane};
+use skydock_clusters::{Plane, RealPlane};
 use skydock_support::{Host, Paths, Seen, eventually, kubernetes::UNINITIALIZED};
 use tempfile::TempDir;
 

@@ -8,7 +8,7 @@ use kube::{
     ResourceExt,
     api::{DeleteParams, ListParams},
 };
-use skydock_planes::NodeSpec;
+use skydock_clusters::NodeSpec;
 use skydock_support::{Seen, eventually};
 
 use crate::{narrator::Narrator, stage::Stage};
