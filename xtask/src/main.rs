@@ -135,6 +135,32 @@ fn root() -> PathBuf {
 /// Returns a command for the cargo that runs this task, in the root of the workspace.
 fn cargo(root: &Path) -> Command {
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    like_a_shell(&mut command);
     command.current_dir(root);
     command
+}
+
+/// Removes the variables that cargo has set for this task. The build script of `ring` runs again if they change, so that every build
+/// by a task and then every one from a shell would compile `ring` and everything above it again.
+fn like_a_shell(command: &mut Command) {
+    for (name, _) in std::env::vars_os() {
+        if name.to_str().is_some_and(|name| name.starts_with("CARGO_PKG_") || name.starts_with("CARGO_MANIFEST_")) {
+            command.env_remove(name);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cargo_is_run_as_from_a_shell() {
+        // Cargo sets these for tests too.
+        assert!(std::env::var_os("CARGO_PKG_NAME").is_some());
+        let command = cargo(&root());
+        for name in ["CARGO_MANIFEST_DIR", "CARGO_PKG_NAME", "CARGO_PKG_VERSION"] {
+            assert!(command.get_envs().any(|(other, value)| other == name && value.is_none()), "{name}");
+        }
+    }
 }

@@ -85,8 +85,10 @@ fn parse(metadata: &Value) -> Vec<String> {
     let mut targets = Vec::new();
     for package in list(metadata, "packages") {
         for target in list(&package, "targets") {
-            if list(&target, "kind").iter().any(|kind| kind == "test") {
-                targets.push(text(&target));
+            let name = text(&target);
+            // Two packages may have a target with the same name.
+            if list(&target, "kind").iter().any(|kind| kind == "test") && !targets.contains(&name) {
+                targets.push(name);
             }
         }
     }

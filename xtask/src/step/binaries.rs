@@ -37,7 +37,7 @@ struct Ended {
 }
 
 /// Builds the binaries of a `cargo test` command and runs all of them. Everything is written to `log`; what failed, and with
-/// `verbose` everything, also to `out`. Returns false if the build or a test fails.
+/// `verbose` everything, also to `screen`. Returns false if the build or a test fails.
 ///
 /// # Errors
 /// If cargo or a binary cannot be started, or a log cannot be read or written.
@@ -47,7 +47,7 @@ pub(super) fn run(
     logs: &Path,
     log: &mut impl Write,
     verbose: bool,
-    out: &mut impl Write,
+    screen: &mut impl Write,
 ) -> Result<bool> {
     let logs = logs.join("binaries");
     fs::create_dir_all(&logs).with_context(|| format!("cannot create {}", logs.display()))?;
@@ -55,7 +55,7 @@ pub(super) fn run(
         log.write_all(output).context("cannot write a log")?;
         if shown {
             // A reader that has closed the pipe does not need more output.
-            let _ = out.write_all(output);
+            let _ = screen.write_all(output);
         }
         Ok(())
     };
