@@ -10,7 +10,7 @@ use std::{
     fs,
     os::unix::fs::PermissionsExt as _,
     path::Path,
-    process::{Child, Command, Stdio},
+    process::{Command, Stdio},
     time::{Duration, Instant},
 };
 
@@ -24,6 +24,7 @@ use kube::{
 };
 use serde_json::json;
 use skydock_devplane::{DevPlane, Options};
+use skydock_support::Process;
 use tempfile::TempDir;
 use tokio::time::sleep;
 
@@ -55,29 +56,21 @@ fn refusal(args: &[&str]) -> String {
 
 /// A running process, which is killed at the end of the test.
 struct Running {
-    child: Child,
+    _process: Process,
     dir: TempDir,
-}
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
 }
 
 impl Running {
     fn start(plane: &DevPlane, args: &[&str], inventory: &str) -> Self {
         let dir = tempfile::tempdir().unwrap();
         fs::write(dir.path().join("cloud.yaml"), inventory).unwrap();
-        let log = fs::File::create(dir.path().join("log")).unwrap();
         let master = format!("--master={}", plane.url());
         let config = "--cloud-config=cloud.yaml";
         fs::write(dir.path().join("kubeconfig"), kubeconfig(plane)).unwrap();
         let own = [plugin("static.wasm"), master, config.to_owned(), "--kubeconfig=kubeconfig".to_owned()];
         let all: Vec<_> = own.iter().map(String::as_str).chain(args.iter().copied()).collect();
-        let child = skydock(&dir, &all).stderr(log).spawn().unwrap();
-        Self { child, dir }
+        let process = Process::start("skydock", skydock(&dir, &all), &dir.path().join("log")).unwrap();
+        Self { _process: process, dir }
     }
 
     fn log(&self) -> String {

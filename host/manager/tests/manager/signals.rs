@@ -14,12 +14,13 @@ use std::{
     net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream},
     os::unix::fs::PermissionsExt,
     path::{Path, PathBuf},
-    process::{Child, Command, ExitStatus, Stdio},
+    process::{Command, ExitStatus, Stdio},
     time::{Duration, Instant},
 };
 
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::Signal;
 use skydock_devplane::{DevPlane, Options};
+use skydock_support::{Process, free_address};
 use tempfile::TempDir;
 
 /// A process ends within two seconds after a signal; on a busy machine this may be noticed later.
@@ -30,31 +31,17 @@ const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A `skydock` process, which is killed at the end of the test if it is still running.
 struct Skydock {
-    child: Child,
+    process: Process,
     dir: TempDir,
-}
-
-impl Drop for Skydock {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
 }
 
 impl Skydock {
     /// Starts the process in its own directory, which may already contain files.
     fn start(dir: TempDir, args: &[&str]) -> Self {
-        let child = Command::new(env!("CARGO_BIN_EXE_skydock"))
-            .args(args)
-            .current_dir(dir.path())
-            .env("HOME", dir.path())
-            .env("SECRET", "of the host")
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(fs::File::create(dir.path().join("log")).unwrap())
-            .spawn()
-            .unwrap();
-        Self { child, dir }
+        let mut command = Command::new(env!("CARGO_BIN_EXE_skydock"));
+        command.args(args).current_dir(dir.path()).env("HOME", dir.path()).env("SECRET", "of the host");
+        let process = Process::start("skydock", command, &dir.path().join("log")).unwrap();
+        Self { process, dir }
     }
 
     /// Starts the process as a manager with this plugin.
@@ -73,7 +60,7 @@ impl Skydock {
         let began = Instant::now();
         while !so(self) {
             assert!(began.elapsed() < PATIENCE, "still not: {what}\n{}", self.log());
-            if let Some(status) = self.child.try_wait().unwrap() {
+            if let Some(status) = self.process.ended().unwrap() {
                 panic!("{status} before {what}\n{}", self.log());
             }
             std::thread::sleep(Duration::from_millis(10));
@@ -88,13 +75,13 @@ impl Skydock {
 
     /// Returns the child processes.
     fn children(&self) -> Vec<PathBuf> {
-        let Ok(tasks) = fs::read_dir(format!("/proc/{}/task", self.child.id())) else { return Vec::new() };
+        let Ok(tasks) = fs::read_dir(format!("/proc/{}/task", self.process.id())) else { return Vec::new() };
         let ids = tasks.filter_map(|task| fs::read_to_string(task.ok()?.path().join("children")).ok());
         ids.collect::<String>().split_whitespace().map(|id| Path::new("/proc").join(id)).collect()
     }
 
     fn signal(&self, signal: Signal) {
-        kill_process(Pid::from_raw(self.child.id().try_into().unwrap()).unwrap(), signal).unwrap();
+        self.process.signal(signal).unwrap();
     }
 
     /// Sends a signal and waits for the end of the process.
@@ -102,7 +89,7 @@ impl Skydock {
         let began = Instant::now();
         self.signal(signal);
         loop {
-            if let Some(status) = self.child.try_wait().unwrap() {
+            if let Some(status) = self.process.ended().unwrap() {
                 return (status, self.log());
             }
             assert!(began.elapsed() < ENDS_WITHIN, "it does not hear\n{}", self.log());
@@ -170,10 +157,6 @@ fn write_kubeconfig(dir: &Path, server: &str, user: &str) -> String {
     "--kubeconfig=kubeconfig".to_owned()
 }
 
-fn free_address() -> SocketAddr {
-    TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap().local_addr().unwrap()
-}
-
 /// Returns the status line of an answer, if there is one.
 fn get(address: SocketAddr, path: &str) -> Option<String> {
     let mut stream = TcpStream::connect(address).ok()?;
@@ -186,7 +169,7 @@ fn get(address: SocketAddr, path: &str) -> Option<String> {
 // Holds: OPS-66, OPS-72
 #[test]
 fn health_and_signals_work_while_compiling() {
-    let address = free_address();
+    let address = free_address().unwrap();
     let serve = format!("--metrics-bind-address={address}");
     let args = ["--cloud-provider=test", "--plugin=test=dear.wasm", &serve];
     let mut skydock = Skydock::start(with_dear_plugin(), &args);
@@ -269,7 +252,7 @@ fn pipes_are_rejected_by_the_name_of_the_flag() {
         rustix::fs::mkfifoat(rustix::fs::CWD, dir.path().join("pipe"), 0o600.into()).unwrap();
         let mut skydock = Skydock::manager(dir, plugin, config.as_slice());
         let began = Instant::now();
-        while skydock.child.try_wait().unwrap().is_none() {
+        while skydock.process.ended().unwrap().is_none() {
             assert!(began.elapsed() < PATIENCE, "it waits for a writer");
             std::thread::sleep(Duration::from_millis(10));
         }
@@ -287,7 +270,7 @@ fn a_full_log_disk_does_not_stop_the_process() {
         // All writes to this file fail because the disk is full.
         std::os::unix::fs::symlink("/dev/full", dir.path().join("log")).unwrap();
         let kubeconfig = write_kubeconfig(dir.path(), plane.url().to_string().trim_end_matches('/'), "{}");
-        let address = free_address();
+        let address = free_address().unwrap();
         let serve = format!("--metrics-bind-address={address}");
         let plugin = format!("--plugin=test={}", good());
         let args = ["--cloud-provider=test", &plugin, &serve, &kubeconfig, "--cluster-cidr=10.0.0.0/16", format];
@@ -336,7 +319,7 @@ fn a_signal_stops_a_leader_and_a_standby() {
     let start = |name: &str| {
         let dir = dir();
         let kubeconfig = write_kubeconfig(dir.path(), url.trim_end_matches('/'), "{}");
-        let address = free_address();
+        let address = free_address().unwrap();
         let serve = format!("--metrics-bind-address={address}");
         let plugin = format!("--plugin=test={}", good());
         let args = ["--cloud-provider=test", &plugin, &serve, &kubeconfig, "--cluster-cidr=10.0.0.0/16"];
