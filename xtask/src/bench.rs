@@ -13,6 +13,6 @@ use crate::demo;
 /// # Errors
 /// If something does not build, or the benchmark cannot be started.
 pub(crate) fn run(root: &Path, program: &str, profile: &str, arguments: &[OsString]) -> Result<()> {
-    let error = demo::built(root, program, profile)?.args(arguments).exec();
+    let error = demo::benchmark(root, program, profile)?.args(arguments).exec();
     Err(error).context("cannot start the benchmark")
 }

@@ -10,6 +10,9 @@ use anyhow::{Context as _, Result, bail};
 
 use crate::console;
 
+/// The profile of the tests, so that the demo and the tests share one build. Dependencies are optimized in it too.
+const PROFILE: &str = "dev";
+
 /// Builds the host, the plugins and the demo, and replaces this process with the demo. Returns only if that fails.
 ///
 /// The build does not write to stdout: with `--json`, stdout contains only the output of the demo.
@@ -17,38 +20,44 @@ use crate::console;
 /// # Errors
 /// If something does not build, or the demo cannot be started.
 pub(crate) fn run(root: &Path, json: bool, keep: bool) -> Result<()> {
-    let error =
-        built(root, "skydock-story", "release")?.args(json.then_some("--json")).args(keep.then_some("--keep")).exec();
+    let mut host = crate::cargo(root);
+    host.args(["build", "--package", "skydock", "--package", "skydock-story"]);
+    // For the features that tests use. Otherwise, dependencies and our own crates would be compiled again for the tests.
+    host.args(["--package", "skydock-features", "--package", "skydock-kube", "--features", "skydock-kube/testing"]);
+    watched("building the host (minutes the first time)", host)?;
+    let mut story = with_plugins(root, "skydock-story", PROFILE, PROFILE)?;
+    let error = story.args(json.then_some("--json")).args(keep.then_some("--keep")).exec();
     Err(error).context("cannot start the story")
 }
 
-/// Builds the host with this profile, the plugins, and the program that runs them. Returns the command of that program with their
-/// paths.
+/// Builds a benchmark, the host with this profile, and the plugins. Returns the command of the benchmark with their paths.
 ///
 /// # Errors
 /// If something does not build.
-pub(crate) fn built(root: &Path, program: &str, profile: &str) -> Result<Command> {
-    let xtask = std::env::current_exe().context("cannot find this program")?;
-    // Optimized, since the program reports measurements.
+pub(crate) fn benchmark(root: &Path, program: &str, profile: &str) -> Result<Command> {
     let mut host = crate::cargo(root);
-    host.args(["build", "--release", "--workspace", "--bins"]);
-    watched("building the host (minutes the first time)", host)?;
+    host.args(["build", "--release", "--package", "skydock", "--package", program]);
+    watched("building the host and the benchmark (minutes the first time)", host)?;
     if profile != "release" {
         let mut host = crate::cargo(root);
-        host.args(["build", "--profile", profile, "--package", "skydock", "--bins"]);
+        host.args(["build", "--profile", profile, "--package", "skydock"]);
         watched("building the host as in the image (more minutes the first time)", host)?;
     }
+    with_plugins(root, program, "release", profile)
+}
+
+/// Builds the plugins. Returns the command of a program, which was built with one profile, with their paths and that of the host,
+/// which was built with another.
+fn with_plugins(root: &Path, program: &str, profile: &str, host: &str) -> Result<Command> {
+    let xtask = std::env::current_exe().context("cannot find this program")?;
     let mut guests = Command::new(&xtask);
     guests.arg("guests");
     watched("building the plugins", guests)?;
 
     let target = xtask.ancestors().nth(2).context("this program is in no target folder")?;
-    let mut command = Command::new(target.join("release").join(program));
-    command
-        .arg("--skydock")
-        .arg(target.join(profile).join("skydock"))
-        .arg("--plugins")
-        .arg(root.join("target/plugins"));
+    let built = |profile, name| target.join(if profile == "dev" { "debug" } else { profile }).join(name);
+    let mut command = Command::new(built(profile, program));
+    command.arg("--skydock").arg(built(host, "skydock")).arg("--plugins").arg(root.join("target/plugins"));
     Ok(command)
 }
 

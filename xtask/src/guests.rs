@@ -17,7 +17,7 @@ mod toolchain;
 
 /// The packages that are guests or contain some.
 const PACKAGES: [&str; 5] =
-    ["skydock-aws", "skydock-openstack", "skydock-static", "skydock-hostile", "skydock-bench-plugin"];
+    ["skydock-aws", "skydock-openstack", "skydock-static", "skydock-test-plugin", "skydock-bench-plugin"];
 
 /// A component built by cargo.
 #[derive(Debug, PartialEq, Eq)]
@@ -61,11 +61,11 @@ pub(crate) fn build(root: &Path) -> Result<Vec<PathBuf>> {
 
 /// Generates the fixtures that a compiler cannot produce.
 fn write_raw(root: &Path, dir: &Path) -> Result<()> {
-    let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-    cargo.args(["run", "--quiet", "--package", "skydock-hostile-raw", "--"]).arg(dir).current_dir(root);
+    let mut cargo = crate::cargo(root);
+    cargo.args(["run", "--quiet", "--package", "skydock-test-plugin-raw", "--"]).arg(dir);
     let status = cargo.status().context("cannot start cargo")?;
     if !status.success() {
-        bail!("the fixtures of tests/hostile/raw cannot be made; the reason is above");
+        bail!("the fixtures of tests/plugin/raw cannot be made; the reason is above");
     }
     Ok(())
 }

@@ -134,7 +134,7 @@ fn run(chore: &Chore) -> Result<()> {
         Chore::Mutants(selection) => mutants::run(&root, selection),
         Chore::Bench(Bench::Controllers { arguments }) => bench::run(&root, "skydock-bench", "release", arguments),
         Chore::Bench(Bench::Clouds { arguments }) => bench::run(&root, "skydock-bench-clouds", "dist", arguments),
-        Chore::Bench(Bench::Scale { arguments }) => bench::run(&root, "skydock-scale", "release", arguments),
+        Chore::Bench(Bench::Scale { arguments }) => bench::run(&root, "skydock-bench-scale", "release", arguments),
         Chore::Audit => audit::run(&root),
         Chore::Semver => semver::run(&root),
     }
@@ -150,6 +150,32 @@ fn root() -> PathBuf {
 /// Returns a command for the cargo that runs this task, in the root of the workspace.
 fn cargo(root: &Path) -> Command {
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    like_a_shell(&mut command);
     command.current_dir(root);
     command
+}
+
+/// Removes the variables that cargo has set for this task. The build script of `ring` runs again if they change, so that every build
+/// by a task and then every one from a shell would compile `ring` and everything above it again.
+fn like_a_shell(command: &mut Command) {
+    for (name, _) in std::env::vars_os() {
+        if name.to_str().is_some_and(|name| name.starts_with("CARGO_PKG_") || name.starts_with("CARGO_MANIFEST_")) {
+            command.env_remove(name);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cargo_is_run_as_from_a_shell() {
+        // Cargo sets these for tests too.
+        assert!(std::env::var_os("CARGO_PKG_NAME").is_some());
+        let command = cargo(&root());
+        for name in ["CARGO_MANIFEST_DIR", "CARGO_PKG_NAME", "CARGO_PKG_VERSION"] {
+            assert!(command.get_envs().any(|(other, value)| other == name && value.is_none()), "{name}");
+        }
+    }
 }

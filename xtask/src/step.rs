@@ -1,5 +1,6 @@
 //! A step of a task: a command whose output is captured, and shown only if needed.
 
+mod binaries;
 mod counts;
 
 use std::fmt;
@@ -23,12 +24,19 @@ pub(crate) struct Step {
     pub(crate) name: &'static str,
     /// Arguments of `cargo`.
     pub(crate) args: Vec<String>,
+    /// The test binaries are run side by side, and all of them even if one fails. Otherwise, the command is run as it is.
+    side_by_side: bool,
 }
 
 impl Step {
     /// Creates a step that runs `cargo` with these arguments, separated by spaces.
     pub(crate) fn cargo(name: &'static str, words: &str) -> Self {
-        Self { name, args: words.split_whitespace().map(str::to_owned).collect() }
+        Self { name, args: words.split_whitespace().map(str::to_owned).collect(), side_by_side: false }
+    }
+
+    /// Runs the binaries of a `cargo test` command side by side. They must not need more than their share of the machine.
+    pub(crate) fn side_by_side(self) -> Self {
+        Self { side_by_side: true, ..self }
     }
 
     /// Adds an argument for each of these test targets.
@@ -114,8 +122,7 @@ fn run<'a>(root: &Path, step: &'a Step, logs: &Path, verbose: bool, out: &mut im
     let start = Instant::now();
     let mut command = step.command(root);
     let log = logs.join(format!("{}.log", step.name));
-    let file = File::create(&log).with_context(|| format!("cannot write {}", log.display()))?;
-    command.stderr(file.try_clone().context("cannot share the log file")?).stdout(file);
+    let mut file = File::create(&log).with_context(|| format!("cannot write {}", log.display()))?;
     // Captured output may be shown on our own stdout. For rustfmt, color depends only on `TERM`.
     if console::color() {
         command.env("CARGO_TERM_COLOR", "always");
@@ -123,12 +130,18 @@ fn run<'a>(root: &Path, step: &'a Step, logs: &Path, verbose: bool, out: &mut im
         command.env("CARGO_TERM_COLOR", "never").env("TERM", "dumb");
     }
     let open = || File::open(&log).with_context(|| format!("cannot read {}", log.display()));
-    let mut child = command.spawn().context("cannot start cargo")?;
-    let status = if verbose { followed(&mut child, &mut open()?, out) } else { child.wait() };
-    let ok = status.context("cannot wait for cargo")?.success();
-    if !ok && !verbose {
-        show(&mut open()?, out);
-    }
+    let ok = if step.side_by_side {
+        binaries::run(command, root, logs, &mut file, verbose, out)?
+    } else {
+        command.stderr(file.try_clone().context("cannot share the log file")?).stdout(file);
+        let mut child = command.spawn().context("cannot start cargo")?;
+        let status = if verbose { followed(&mut child, &mut open()?, out) } else { child.wait() };
+        let ok = status.context("cannot wait for cargo")?.success();
+        if !ok && !verbose {
+            show(&mut open()?, out);
+        }
+        ok
+    };
     let counts = Counts::of_log(open()?).with_context(|| format!("cannot read {}", log.display()))?;
     let mut lines = BufReader::new(open()?).lines().map_while(Result::ok);
     let skipped = lines.find_map(|line| line.strip_prefix("skipped: ").map(str::to_owned));
@@ -230,13 +243,42 @@ mod tests {
         );
         write("lib.rs", "#[test]\nfn a() {}\n#[test]\n#[ignore]\nfn b() {}\n#[test]\nfn c() { assert!(false) }\n");
         let step = Step::cargo("counted", "test --offline --lib");
-        for verbose in [false, true] {
-            let mut shown = Vec::new();
-            let Done { ok, counts, .. } = run(root.path(), &step, root.path(), verbose, &mut shown).unwrap();
-            assert_eq!((ok, counts), (false, Some(Counts { passed: 1, failed: 1, skipped: 1 })), "verbose: {verbose}");
-            let shown = String::from_utf8(shown).unwrap();
-            assert!(shown.contains("test a ... ok") && shown.contains("c stdout"), "verbose: {verbose}: {shown}");
+        for step in [&step, &step.clone().side_by_side()] {
+            for verbose in [false, true] {
+                let mut shown = Vec::new();
+                let Done { ok, counts, .. } = run(root.path(), step, root.path(), verbose, &mut shown).unwrap();
+                let expected = (false, Some(Counts { passed: 1, failed: 1, skipped: 1 }));
+                assert_eq!((ok, counts), expected, "{step:?}, verbose: {verbose}");
+                let shown = String::from_utf8(shown).unwrap();
+                assert!(shown.contains("test a ... ok") && shown.contains("c stdout"), "verbose: {verbose}: {shown}");
+            }
         }
+    }
+
+    #[test]
+    fn all_binaries_run_and_only_failed_ones_are_shown() {
+        let root = tempfile::tempdir().unwrap();
+        let write = |file: &str, text: &str| fs::write(root.path().join(file), text).unwrap();
+        fs::create_dir(root.path().join("tests")).unwrap();
+        write(
+            "Cargo.toml",
+            "[package]\nname = \"several\"\nedition = \"2024\"\n[workspace]\n[lib]\npath = \"lib.rs\"\n",
+        );
+        write("lib.rs", "#[test]\nfn inner() {}\n");
+        write("tests/bad.rs", "#[test]\nfn broken() { assert!(false) }\n");
+        // In the folder of the package.
+        write("tests/good.rs", "#[test]\nfn outer() { assert!(std::path::Path::new(\"tests/good.rs\").exists()) }\n");
+        let step = Step::cargo("several", "test --offline --tests").side_by_side();
+        let mut shown = Vec::new();
+        let Done { ok, counts, .. } = run(root.path(), &step, root.path(), false, &mut shown).unwrap();
+        assert_eq!((ok, counts), (false, Some(Counts { passed: 2, failed: 1, skipped: 0 })));
+        let shown = String::from_utf8(shown).unwrap();
+        assert!(shown.contains("broken") && !shown.contains("outer") && !shown.contains("inner"), "{shown}");
+        write("tests/bad.rs", "no Rust\n");
+        let mut shown = Vec::new();
+        let Done { ok, counts, .. } = run(root.path(), &step, root.path(), false, &mut shown).unwrap();
+        assert_eq!((ok, counts), (false, None));
+        assert!(String::from_utf8(shown).unwrap().contains("bad.rs"), "the compiler's words");
     }
 
     #[test]

@@ -11,9 +11,9 @@ use kube::Client;
 use kube::api::{Api, PostParams};
 use kube::config::Kubeconfig;
 use serde_json::json;
+use skydock_clusters::{Plane as _, RealPlane};
 use skydock_kube::clients;
 use skydock_kube::clients::ClusterAccess;
-use skydock_planes::{Plane as _, RealPlane};
 
 use crate::audit::AuditLog;
 use crate::fleet::Fleet;

@@ -12,6 +12,7 @@ use kube::Client;
 use kube::api::{Api, ListParams};
 use serde::de::IgnoredAny;
 use serde_json::{Value, json};
+use skydock_support::kubernetes::UNINITIALIZED;
 use tokio::time::MissedTickBehavior;
 
 use crate::cloud::Instance;
@@ -24,7 +25,6 @@ const PAGE: u32 = 250;
 const IMAGES: usize = 50;
 /// How often a kubelet reports an unchanged status (`nodeStatusReportFrequency`).
 const HEARTBEAT: Duration = Duration::from_secs(5 * 60);
-const UNINITIALIZED: &str = "node.cloudprovider.kubernetes.io/uninitialized";
 /// Label that tells the clouds of both sides the state of the instance of a node.
 const MACHINE: &str = "bench.skydock.dev/machine";
 const NAMESPACE: &str = "default";

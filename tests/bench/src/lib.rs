@@ -12,7 +12,7 @@ mod units;
 
 pub use cli::{Built, all_built, duration, save};
 pub use machine::Machine;
-pub use metrics::{calls, get};
+pub use metrics::calls;
 pub use process::Process;
 pub use progress::Progress;
 pub use readme::{replaced, update};

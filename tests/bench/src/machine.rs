@@ -40,7 +40,7 @@ impl Machine {
             memory_gib: memory_gib(&read("/proc/meminfo")),
             kernel: read("/proc/sys/kernel/osrelease").trim().to_owned(),
             skydock: version.unwrap_or_default(),
-            kubernetes: module("control-plane/go.mod", "k8s.io/kubernetes"),
+            kubernetes: module("clusters/control-plane/go.mod", "k8s.io/kubernetes"),
             cloud_provider: module("bench/peer/go.mod", "k8s.io/cloud-provider"),
         }
     }

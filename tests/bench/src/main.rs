@@ -91,7 +91,7 @@ async fn run(args: Args) -> Result<()> {
     let progress = Progress::default();
     progress.line(&format!("about {}", skydock_bench::seconds(scenario::expected(&plan, &size).as_secs_f64())));
     progress.say("building the peer".to_owned());
-    let peer = skydock_planes::go_binary(&bench.join("peer"), "bench-peer").await?;
+    let peer = skydock_clusters::go_binary(&bench.join("peer"), "bench-peer").await?;
     let programs = Programs { skydock: args.built.skydock.clone(), plugin: args.built.plugin(), peer };
     skydock_bench::all_built([&programs.skydock, &programs.plugin], "controllers")?;
     let is_wanted = |scenario: &Scenario| wanted.contains(scenario);

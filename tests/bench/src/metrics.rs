@@ -1,24 +1,6 @@
 //! Skydock's metrics.
 
 use std::collections::BTreeMap;
-use std::net::SocketAddr;
-
-use anyhow::{Context as _, Result};
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-use tokio::net::TcpStream;
-
-/// Sends a GET request and returns the body of the answer.
-///
-/// # Errors
-/// Fails if there is no answer.
-pub async fn get(address: SocketAddr, path: &str) -> Result<String> {
-    let mut stream = TcpStream::connect(address).await?;
-    stream.write_all(format!("GET {path} HTTP/1.0\r\nHost: {address}\r\n\r\n").as_bytes()).await?;
-    let mut text = String::new();
-    stream.read_to_string(&mut text).await?;
-    let (_, body) = text.split_once("\r\n\r\n").context("not an answer of HTTP")?;
-    Ok(body.to_owned())
-}
 
 /// Returns the calls to the cloud from Skydock's metrics: calls of the capabilities, without calls that configure the plugin.
 #[must_use]

@@ -2,13 +2,14 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::process::Command;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result};
-use skydock_bench::{Process, calls, get};
-use tokio::process::Command;
+use skydock_bench::{Process, calls};
+use skydock_support::{Scrape, free_address};
 
 use crate::cluster::Cluster;
 use crate::scenario::Size;
@@ -69,7 +70,7 @@ pub(crate) struct Manager {
 impl Manager {
     /// Starts the manager without waiting for it.
     pub(crate) fn start(side: Side, programs: &Programs, place: &Place) -> Result<Self> {
-        let address = free_port()?;
+        let address = free_address()?;
         let config = place.folder.join(format!("{}.conf", side.name()));
         let mut text = format!("latency-ms={}\n", place.latency.as_millis());
         if side == Side::Upstream {
@@ -93,10 +94,10 @@ impl Manager {
     /// Returns the calls to the cloud since the start by kind, or none while the manager does not answer yet.
     pub(crate) async fn calls(&mut self) -> Result<BTreeMap<String, u64>> {
         self.process.check()?;
-        let Ok(text) = get(self.address, "/metrics").await else { return Ok(BTreeMap::new()) };
+        let Ok(scrape) = Scrape::of(self.address).await else { return Ok(BTreeMap::new()) };
         match self.side {
-            Side::Upstream => serde_json::from_str(&text).context("cannot read the peer's calls"),
-            Side::Skydock => Ok(calls(&text)),
+            Side::Upstream => serde_json::from_str(scrape.text()).context("cannot read the peer's calls"),
+            Side::Skydock => Ok(calls(scrape.text())),
         }
     }
 }
@@ -125,9 +126,4 @@ fn skydock(programs: &Programs, place: &Place, address: SocketAddr) -> Vec<Strin
         // The cloud supports routes for other benchmarks.
         "--configure-cloud-routes=false".to_owned(),
     ]
-}
-
-/// Returns a free port.
-fn free_port() -> Result<SocketAddr> {
-    Ok(TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?)
 }

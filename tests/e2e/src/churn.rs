@@ -10,8 +10,8 @@ use std::{
 use anyhow::{Context as _, Result, ensure};
 use k8s_openapi::api::core::v1::Event;
 use kube::{Api, api::ListParams};
-use skydock_planes::Plane;
-use skydock_story::{host::Host, metrics::Scrape};
+use skydock_clusters::Plane;
+use skydock_support::{Host, Scrape};
 use tokio::{sync::watch, time::sleep};
 
 use crate::{

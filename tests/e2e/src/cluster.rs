@@ -9,10 +9,7 @@ use kube::{
     api::{DeleteParams, ListParams, Patch, PatchParams, PostParams},
 };
 use serde_json::json;
-use skydock_story::observe::{Seen, until};
-
-/// The taint with which kubelets register if they run with `--cloud-provider=external`.
-pub(crate) const UNINITIALIZED: &str = "node.cloudprovider.kubernetes.io/uninitialized";
+use skydock_support::{Seen, eventually, kubernetes::UNINITIALIZED};
 
 /// The objects of a cluster.
 #[derive(Clone)]
@@ -168,7 +165,7 @@ impl Cluster {
     pub async fn told(&self, name: &str, reason: &str, limit: Duration) -> Result<()> {
         let events: Api<Event> = Api::all(self.client.clone());
         let of_it = ListParams::default().fields(&format!("involvedObject.name={name}"));
-        until(limit, || async {
+        eventually(limit, || async {
             let all = events.list(&of_it).await?.items;
             let reasons: Vec<_> = all.into_iter().filter_map(|event| event.reason).collect();
             Ok(if reasons.iter().any(|told| told == reason) {

@@ -8,15 +8,15 @@ use std::{
 use anyhow::Result;
 use k8s_openapi::api::core::v1::{Node, NodeSpec, Service};
 use kube::ResourceExt as _;
-use skydock_story::observe::{Seen, until};
-
-use crate::{
-    cluster::{Cluster, UNINITIALIZED},
-    site::{Machine, Site, View},
+use skydock_support::{
+    Seen, eventually,
+    kubernetes::{SHUTDOWN, UNINITIALIZED},
 };
 
-/// The taint of nodes whose instance is stopped.
-const SHUTDOWN: &str = "node.cloudprovider.kubernetes.io/shutdown";
+use crate::{
+    cluster::Cluster,
+    site::{Machine, Site, View},
+};
 
 /// The state that users and operators request.
 #[derive(Clone, Debug, Default)]
@@ -35,7 +35,7 @@ impl Wanted {
     /// # Errors
     /// Returns the differences at the end of the time limit.
     pub async fn seen(&self, site: &dyn Site, cluster: &Cluster, limit: Duration) -> Result<()> {
-        until(limit, || async {
+        eventually(limit, || async {
             let (nodes, services) = (cluster.nodes().await?, cluster.services().await?);
             // Resources that are being deleted may disappear between two requests of the view.
             let view = match site.view().await {
@@ -43,7 +43,7 @@ impl Wanted {
                 Err(error) => return Ok(Seen::NotYet(format!("{error:#}"))),
             };
             let wrongs = wrongs(self, &nodes, &services, &view);
-            Ok(if wrongs.is_empty() { Seen::Yes(()) } else { Seen::NotYet(wrongs.join("\n")) })
+            Ok(Seen::when(wrongs.is_empty(), wrongs.join("\n")))
         })
         .await
     }

@@ -13,8 +13,8 @@ use std::{
 use anyhow::{Context as _, Result, ensure};
 use rand::{Rng as _, SeedableRng as _, rngs::StdRng, seq::IndexedRandom as _};
 use skydock_clouds::{Fault, Rule};
-use skydock_planes::Plane;
-use skydock_story::host::Host;
+use skydock_clusters::Plane;
+use skydock_support::Host;
 use tokio::time::sleep;
 
 use crate::{

@@ -9,7 +9,7 @@ use std::{
 
 use anyhow::{Context as _, Result};
 use serde_json::Value;
-use skydock_story::{Paths, host::Host};
+use skydock_support::{Host, Paths};
 use tempfile::TempDir;
 
 use crate::site::{PODS, Site, configured};

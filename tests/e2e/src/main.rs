@@ -12,8 +12,8 @@ use std::{
 use anyhow::{Context as _, Result};
 use clap::{Parser, ValueEnum};
 use skydock_clouds::{Aws, OpenStack};
+use skydock_clusters::RealPlane;
 use skydock_e2e::{AwsSite, OpenStackSite, faults};
-use skydock_planes::RealPlane;
 
 /// Clusters in bad clouds, served by a host that is killed: seed after seed, on one cloud without a reset.
 #[derive(Parser)]

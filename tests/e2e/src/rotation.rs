@@ -9,10 +9,7 @@ mod tls;
 use std::{fmt, time::Duration};
 
 use anyhow::{Context as _, Result, ensure};
-use skydock_story::{
-    host::Host,
-    observe::{Seen, until},
-};
+use skydock_support::{Host, Seen, eventually};
 
 pub use self::{
     aws::access_keys,
@@ -89,9 +86,9 @@ async fn renewals(host: &Host) -> Result<f64> {
 
 /// Waits until a credential has been renewed again.
 async fn renewed(host: &Host, before: f64) -> Result<()> {
-    let seen = until(Duration::from_secs(30), || async {
+    let seen = eventually(Duration::from_secs(30), || async {
         let now = renewals(host).await?;
-        Ok(if now > before { Seen::Yes(()) } else { Seen::NotYet(format!("{now} renewals")) })
+        Ok(Seen::when(now > before, format!("{now} renewals")))
     });
     seen.await.context("the credential to be fetched again")
 }

@@ -7,7 +7,7 @@ use std::{fs, path::Path};
 use anyhow::{Context as _, Result, ensure};
 use base64::{Engine as _, engine::general_purpose};
 use ring::hmac;
-use skydock_story::host::Host;
+use skydock_support::Host;
 
 use crate::{cluster::Cluster, hosts::Hosts};
 
@@ -151,7 +151,7 @@ pub async fn places(
     guests_know: &[&str],
 ) -> Result<Vec<Place>> {
     let metrics = host.scrape().await?.text().to_owned();
-    let memory = memory::read(host.id()?)?;
+    let memory = memory::read(host.id())?;
     Hosts::stop(host).await?;
     let mut known = Secrets::default();
     for word in guests_know {

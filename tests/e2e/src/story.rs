@@ -3,8 +3,9 @@
 use std::{collections::BTreeSet, time::Duration};
 
 use anyhow::{Context as _, Result, ensure};
-use skydock_planes::{NodeSpec, Plane};
-use skydock_story::{host::Host, narrator::Narrator};
+use skydock_clusters::{NodeSpec, Plane};
+use skydock_story::narrator::Narrator;
+use skydock_support::Host;
 
 use crate::{
     cluster::Cluster,

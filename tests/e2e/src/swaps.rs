@@ -8,13 +8,8 @@ use std::{
 
 use anyhow::{Context as _, Result, ensure};
 use serde_json::json;
-use skydock_planes::Plane;
-use skydock_story::{
-    Paths,
-    host::Host,
-    observe::{Seen, TAKEN, until},
-    rebuild::rebuilt,
-};
+use skydock_clusters::Plane;
+use skydock_support::{Host, Paths, Seen, TAKEN, eventually, rebuilt};
 
 use crate::{
     churn::{Churn, Load, Report, generation, told},
@@ -120,7 +115,7 @@ impl Plugin {
         for swap in 1..=swaps {
             self.put(swap)?;
             let wanted = generation_after(swap)?;
-            let served = until(TAKEN, || async {
+            let served = eventually(TAKEN, || async {
                 let seen = generation(&host.scrape().await?);
                 Ok(if seen >= wanted { Seen::Yes(seen) } else { Seen::NotYet(format!("generation {seen}")) })
             });

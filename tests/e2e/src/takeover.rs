@@ -10,8 +10,8 @@ use std::{
 
 use anyhow::{Context as _, Result, bail, ensure};
 use skydock_clouds::Proxy;
+use skydock_clusters::Plane;
 use skydock_peers::{Peer, Settings};
-use skydock_planes::Plane;
 use tokio::{
     process::{Child, Command},
     time::sleep,

@@ -2,8 +2,8 @@
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "helpers of tests, which clippy does not know for such")]
 
 use skydock_clouds::{Aws, OpenStack};
+use skydock_clusters::RealPlane;
 use skydock_e2e::{AwsSite, OpenStackSite, faults};
-use skydock_planes::RealPlane;
 
 const SEEDS: u64 = 2;
 const STEPS: usize = 5;

@@ -7,11 +7,11 @@ use std::time::Duration;
 
 use anyhow::Result;
 use skydock_clouds::{Aws, OpenStack};
+use skydock_clusters::RealPlane;
 use skydock_e2e::{
     churn::{Load, number},
     rotation::{self, Plan, Rotated},
 };
-use skydock_planes::RealPlane;
 
 fn plan(services: usize, pace: u64, rotations: usize) -> Plan {
     Plan {

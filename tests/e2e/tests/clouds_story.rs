@@ -3,8 +3,8 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests, which clippy does not know for such")]
 
 use skydock_clouds::{Aws, OpenStack};
+use skydock_clusters::RealPlane;
 use skydock_e2e::{AwsSite, OpenStackSite, Site, story::Story};
-use skydock_planes::RealPlane;
 use skydock_story::narrator::{Audience, Narrator};
 
 async fn tell(site: &mut dyn Site, name: &str) {

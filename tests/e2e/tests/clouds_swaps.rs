@@ -4,12 +4,12 @@
 use std::time::Duration;
 
 use skydock_clouds::Aws;
+use skydock_clusters::RealPlane;
 use skydock_e2e::{
     AwsSite,
     churn::{Load, number},
     swaps,
 };
-use skydock_planes::RealPlane;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_plugin_is_swapped_under_load_without_disruption() {

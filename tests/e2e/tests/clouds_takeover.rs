@@ -2,12 +2,12 @@
 #![allow(clippy::unwrap_used, reason = "helpers of tests, which clippy does not know for such")]
 
 use skydock_clouds::{Aws, OpenStack};
+use skydock_clusters::RealPlane;
 use skydock_e2e::{
     AwsSite, OpenStackSite, Site as _,
     takeover::{Official, both_ways},
 };
 use skydock_peers::{Peer, aws, openstack};
-use skydock_planes::RealPlane;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn takeover_works_in_both_directions_on_openstack() {

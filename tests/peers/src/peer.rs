@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use skydock_planes::{Error, go_tool};
+use skydock_clusters::{Error, go_tool};
 
 use crate::arguments::Settings;
 use crate::watched;
@@ -45,7 +45,7 @@ pub struct Peer {
 }
 
 impl Peer {
-    /// Returns the manager for OpenStack. It is built if it is not in the cache of [`skydock_planes::go_binary`], which takes
+    /// Returns the manager for OpenStack. It is built if it is not in the cache of [`skydock_clusters::go_binary`], which takes
     /// some minutes.
     ///
     /// # Errors
@@ -54,7 +54,7 @@ impl Peer {
         Self::build(OPENSTACK).await
     }
 
-    /// Returns the manager for AWS. It is built if it is not in the cache of [`skydock_planes::go_binary`], which takes some
+    /// Returns the manager for AWS. It is built if it is not in the cache of [`skydock_clusters::go_binary`], which takes some
     /// minutes.
     ///
     /// # Errors

@@ -16,13 +16,9 @@ use skydock_cloud::{CloudProvider, Node};
 use skydock_plugin::{
     ClusterSlot, Compiler, Limits, Plugin, PluginSource, Runtime, RuntimeOptions, Stage as LoadStage,
 };
+use skydock_support::{kubernetes::UNINITIALIZED, rebuilt};
 
-use crate::{
-    chapters::nodes::{UNINITIALIZED, has_taint},
-    narrator::Narrator,
-    rebuild::rebuilt,
-    stage::Stage,
-};
+use crate::{chapters::nodes::has_taint, narrator::Narrator, stage::Stage};
 
 /// The number of calls per figure, which is enough for a stable 95th percentile.
 const CALLS: usize = 2_000;

@@ -7,15 +7,11 @@
 
 mod chapters;
 pub mod figures;
-pub mod host;
 mod inventory;
-pub mod metrics;
 pub mod narrator;
-pub mod observe;
-pub mod rebuild;
 mod stage;
 
-pub use stage::{Paths, Stage};
+pub use stage::Stage;
 
 use narrator::Narrator;
 

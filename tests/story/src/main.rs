@@ -5,12 +5,13 @@
 use std::{path::PathBuf, process::ExitCode};
 
 use clap::{Parser, ValueEnum};
-use skydock_planes::Plane;
+use skydock_clusters::Plane;
 use skydock_story::{
-    Paths, Stage,
+    Stage,
     figures::Figures,
     narrator::{Audience, Narrator},
 };
+use skydock_support::Paths;
 
 /// Tells the story of a cluster served by a plugin; each step is checked through the API.
 #[derive(Debug, Parser)]
@@ -61,8 +62,8 @@ async fn run(args: Args) -> anyhow::Result<()> {
     let audience = if args.json { Audience::Machine } else { Audience::Person };
     let mut narrator = Narrator::new(audience);
     let plane: Box<dyn Plane> = match args.plane {
-        Where::Embedded => Box::new(skydock_planes::EmbeddedPlane::start().await?),
-        Where::Real => Box::new(skydock_planes::RealPlane::start().await?),
+        Where::Embedded => Box::new(skydock_clusters::EmbeddedPlane::start().await?),
+        Where::Real => Box::new(skydock_clusters::RealPlane::start().await?),
     };
     narrator
         .title("Skydock: one cloud controller manager for every cloud", &format!("({} control plane)", plane.name()));

@@ -15,43 +15,11 @@ use kube::{
     Api, Client,
     api::{DeleteParams, ListParams},
 };
-use skydock_planes::{NodeSpec, Plane};
+use skydock_clusters::{NodeSpec, Plane};
+use skydock_support::{Host, Paths, Seen, eventually};
 use tempfile::TempDir;
 
-use crate::{
-    host::Host,
-    inventory::Inventory,
-    narrator::Narrator,
-    observe::{Seen, until},
-};
-
-/// The files that the story needs.
-#[derive(Clone, Debug)]
-pub struct Paths {
-    /// The `skydock` binary.
-    pub skydock: PathBuf,
-    /// The directory with the built plugins: `static.wasm`, `hostile/*.wasm`.
-    pub plugins: PathBuf,
-}
-
-impl Paths {
-    /// Returns the paths in a checkout in which everything has been built.
-    ///
-    /// # Errors
-    /// Names the files that have not been built.
-    pub fn of_checkout() -> anyhow::Result<Self> {
-        let target = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target").canonicalize()?;
-        let paths = Self { skydock: target.join("debug/skydock"), plugins: target.join("plugins") };
-        for file in [&paths.skydock, &paths.plugins.join("static.wasm")] {
-            anyhow::ensure!(
-                file.is_file(),
-                "{} has not been built: run `cargo build --workspace --bins` and `cargo xtask guests`",
-                file.display()
-            );
-        }
-        Ok(paths)
-    }
-}
+use crate::{inventory::Inventory, narrator::Narrator};
 
 /// The lease duration of the story, which is short so that the failover after a killed leader is fast.
 pub(crate) const LEASE_DURATION: Duration = Duration::from_secs(5);
@@ -181,7 +149,7 @@ impl Stage {
 
     /// Returns the index of the leading host.
     pub(crate) async fn leader(&self) -> anyhow::Result<usize> {
-        until(Duration::from_secs(30), || async {
+        eventually(Duration::from_secs(30), || async {
             for (at, host) in self.hosts.iter().enumerate() {
                 if host.scrape().await.is_ok_and(|scrape| scrape.sum("leader_election_master_status", &[]) > 0.0) {
                     return Ok(Seen::Yes(at));
@@ -253,7 +221,7 @@ impl Stage {
 
     /// Waits for an event about an object that contains these words.
     pub(crate) async fn event(&self, name: &str, words: &str) -> anyhow::Result<String> {
-        until(Duration::from_secs(30), || async {
+        eventually(Duration::from_secs(30), || async {
             let events = self.events(name).await?;
             Ok(match events.iter().find(|event| event.contains(words)) {
                 Some(event) => Seen::Yes(event.clone()),
@@ -267,7 +235,7 @@ impl Stage {
     /// Deletes a service and waits until it is gone.
     pub(crate) async fn delete_service(&self, name: &str) -> anyhow::Result<()> {
         self.services().delete(name, &DeleteParams::default()).await?;
-        until(Duration::from_secs(30), || async {
+        eventually(Duration::from_secs(30), || async {
             Ok(match self.services().get_opt(name).await? {
                 None => Seen::Yes(()),
                 Some(service) => Seen::NotYet(format!("{name} with finalizers {:?}", service.metadata.finalizers)),

@@ -28,12 +28,8 @@ use kube::{
     config::Kubeconfig,
 };
 use serde_json::json;
-use skydock_planes::{Plane, RealPlane};
-use skydock_story::{
-    Paths,
-    host::Host,
-    observe::{Seen, until},
-};
+use skydock_clusters::{Plane, RealPlane};
+use skydock_support::{Host, Paths, Seen, eventually, kubernetes::UNINITIALIZED};
 use tempfile::TempDir;
 use tokio::{
     io::copy_bidirectional,
@@ -45,7 +41,6 @@ use tokio::{
 const LIMIT: Duration = Duration::from_secs(60);
 /// A dead connection is detected after 15 s, and lost requests are repeated after that.
 const RECOVERY: Duration = Duration::from_secs(30);
-const UNINITIALIZED: &str = "node.cloudprovider.kubernetes.io/uninitialized";
 const NODES: usize = 600;
 /// The connections of the leader election, the informers, each controller, events, and the initial requests.
 const CONNECTIONS: usize = 12;
@@ -59,7 +54,7 @@ async fn requests_share_connections_and_abandon_dead_ones() {
     let wire = Wire::to(plane.kubeconfig_path()).await;
     let (dir, host) = start(&wire).await;
     initialized(&nodes, LIMIT).await.unwrap_or_else(|error| panic!("{error:?}\n{}", host.last_words()));
-    let few = until(LIMIT, || async {
+    let few = eventually(LIMIT, || async {
         let open = wire.open.load(Ordering::Relaxed);
         Ok(if open > CONNECTIONS { Seen::NotYet(format!("{open} connections")) } else { Seen::Yes(()) })
     });
@@ -117,7 +112,7 @@ async fn pass(listener: TcpListener, there: SocketAddr, open: Arc<AtomicUsize>, 
 }
 
 async fn initialized(nodes: &Api<Node>, limit: Duration) -> anyhow::Result<()> {
-    until(limit, || async {
+    eventually(limit, || async {
         let all = nodes.list(&ListParams::default()).await?.items;
         let taints = all.into_iter().flat_map(|node| node.spec.and_then(|spec| spec.taints)).flatten();
         let waiting = taints.filter(|taint| taint.key == UNINITIALIZED).count();

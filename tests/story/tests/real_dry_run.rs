@@ -19,19 +19,15 @@ use kube::{
 };
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
-use skydock_planes::{Plane, RealPlane};
-use skydock_story::{
-    Paths,
-    host::Host,
-    observe::{Seen, until},
+use skydock_clusters::{Plane, RealPlane};
+use skydock_support::{
+    Host, Paths, Seen, eventually,
+    kubernetes::{FINALIZER, SHUTDOWN, UNINITIALIZED},
 };
 
 const LIMIT: Duration = Duration::from_secs(60);
 /// The time after everything was logged: the absence of a node is logged again each second, and pending work is retried.
 const MORE: Duration = Duration::from_secs(15);
-const UNINITIALIZED: &str = "node.cloudprovider.kubernetes.io/uninitialized";
-const SHUTDOWN: &str = "node.cloudprovider.kubernetes.io/shutdown";
-const FINALIZER: &str = "service.kubernetes.io/load-balancer-cleanup";
 const PRESENCE: &str = "hostile.skydock.dev/presence";
 /// The account of the dry run. It has all permissions, so that no write fails because of a missing one.
 const ACCOUNT: &str = "rehearsal";
@@ -62,11 +58,11 @@ async fn a_dry_run_writes_nothing() {
     ];
     let mut host = Host::start(&paths.skydock, dir.path(), "dry-run", &args).await.expect("the host starts");
     let log = dir.path().join("dry-run.log");
-    let said = until(LIMIT, || async {
+    let said = eventually(LIMIT, || async {
         let log = fs::read_to_string(&log)?;
         let missing: Vec<_> =
             WORK.into_iter().filter(|work| !log.contains(&format!("dry run: would {work}"))).collect();
-        Ok(if missing.is_empty() { Seen::Yes(()) } else { Seen::NotYet(format!("it did not say {missing:?}")) })
+        Ok(Seen::when(missing.is_empty(), format!("it did not say {missing:?}")))
     });
     said.await.unwrap_or_else(|error| panic!("{error:?}\n{}", host.last_words()));
     tokio::time::sleep(MORE).await;
@@ -123,9 +119,9 @@ const WORK: [&str; 10] = [
 async fn make_work(client: &Client) -> Result<()> {
     // The API server creates one Service by itself, some time after it is ready.
     let its_own: Api<Service> = Api::default_namespaced(client.clone());
-    until(LIMIT, || async {
+    eventually(LIMIT, || async {
         let made = its_own.get_opt("kubernetes").await?.is_some();
-        Ok(if made { Seen::Yes(()) } else { Seen::NotYet("no Service kubernetes".to_owned()) })
+        Ok(Seen::when(made, "no Service kubernetes".to_owned()))
     })
     .await?;
     let nodes: Api<Node> = Api::all(client.clone());

@@ -16,21 +16,18 @@ use kube::{
     api::{ListParams, Patch, PatchParams, PostParams},
 };
 use serde_json::{Map, Value, json};
-use skydock_planes::{Plane, RealPlane};
-use skydock_story::{
-    Paths,
-    host::Host,
-    observe::{Seen, until},
+use skydock_clusters::{Plane, RealPlane};
+use skydock_support::{
+    Host, Paths, Seen, eventually,
+    kubernetes::{FINALIZER, UNINITIALIZED},
 };
 use tempfile::TempDir;
 
 /// The time that upstream allows for its nodes.
 const LIMIT: Duration = Duration::from_secs(50);
-const UNINITIALIZED: &str = "node.cloudprovider.kubernetes.io/uninitialized";
 /// A taint that does not concern cloud controllers.
 const DEDICATED: &str = "example.com/dedicated";
 const PROVIDED_NODE_IP: &str = "alpha.kubernetes.io/provided-node-ip";
-const FINALIZER: &str = "service.kubernetes.io/load-balancer-cleanup";
 /// The annotation that sets the behavior of the test plugin.
 const BEHAVIOR: &str = "hostile.skydock.dev/do";
 /// The addresses of all instances, in this order. `#` is the number of the instance.
@@ -190,7 +187,7 @@ impl Cluster {
         let wanted = internal_ips.iter().map(|ip| ("InternalIP", *ip)).chain(others);
         let mut wanted: Vec<_> = wanted.map(|(kind, address)| (kind.to_owned(), of_machine(address, number))).collect();
         wanted.sort_by_key(|(kind, _)| kind.clone()); // stable, because the order within a type matters
-        until(LIMIT, || async {
+        eventually(LIMIT, || async {
             let node = nodes.get(name).await?;
             let (spec, status) = (node.spec.unwrap_or_default(), node.status.unwrap_or_default());
             // Kubernetes' own taints depend on conditions and change at any time.
@@ -201,7 +198,7 @@ impl Cluster {
             addresses.sort_by_key(|(kind, _)| kind.clone());
             let holds =
                 spec.provider_id == Some(format!("static://{name}")) && taints == [DEDICATED] && addresses == wanted;
-            Ok(seen(holds, format!("{:?} {taints:?} {addresses:?}", spec.provider_id)))
+            Ok(Seen::when(holds, format!("{:?} {taints:?} {addresses:?}", spec.provider_id)))
         })
         .await
         .with_context(|| format!("the node {name} is to have {wanted:?}"))
@@ -239,7 +236,7 @@ impl Cluster {
                 other => Seen::NotYet(format!("{other:?}, finalizers {finalizers:?}")),
             })
         };
-        until(LIMIT, look).await.with_context(|| format!("the address of {name}"))
+        eventually(LIMIT, look).await.with_context(|| format!("the address of {name}"))
     }
 
     /// Checks that the service has no finalizer, address or event of a controller.
@@ -259,19 +256,18 @@ impl Cluster {
             let service = self.services().get(name).await?;
             let finalizers = service.finalizers().to_vec();
             let ingress = ingress_of(service);
-            Ok(seen(finalizers.is_empty() && ingress.is_none(), format!("{ingress:?}, finalizers {finalizers:?}")))
+            Ok(Seen::when(
+                finalizers.is_empty() && ingress.is_none(),
+                format!("{ingress:?}, finalizers {finalizers:?}"),
+            ))
         };
-        until(LIMIT, look).await.with_context(|| format!("the cleanup of {name}"))
+        eventually(LIMIT, look).await.with_context(|| format!("the cleanup of {name}"))
     }
 }
 
 /// Returns the address of the instance with this number.
 fn of_machine(address: &str, number: usize) -> String {
     address.replace('#', &number.to_string())
-}
-
-fn seen(holds: bool, instead: impl Into<String>) -> Seen<()> {
-    if holds { Seen::Yes(()) } else { Seen::NotYet(instead.into()) }
 }
 
 fn ingress_of(service: Service) -> Option<LoadBalancerIngress> {

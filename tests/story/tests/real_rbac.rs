@@ -39,12 +39,8 @@ use real_rbac::{
     rights::{Request, Right, granted},
 };
 use serde_json::{Value, json};
-use skydock_planes::{NodeSpec, Plane, RealPlane};
-use skydock_story::{
-    Paths,
-    host::Host,
-    observe::{Seen, until},
-};
+use skydock_clusters::{NodeSpec, Plane, RealPlane};
+use skydock_support::{Host, Paths, Seen, eventually, kubernetes::UNINITIALIZED};
 use tempfile::TempDir;
 
 const NAMESPACE: &str = "kube-system";
@@ -220,16 +216,16 @@ impl<'a> Deployed<'a> {
         self.inventory(|text| text.replace(NODE, "worker-9"))?;
         self.node_is_deleted().await.with_context(|| first.last_words())?;
 
-        until(SOON, || async {
+        eventually(SOON, || async {
             let lease = self.lease().await?;
-            Ok(seen(lease.renew_time > lease.acquire_time, format!("{lease:?}")))
+            Ok(Seen::when(lease.renew_time > lease.acquire_time, format!("{lease:?}")))
         })
         .await
         .context("the lease is not renewed")?;
         let watches = self.watches_of_the_lease()?;
         let started = Instant::now();
         let mut second = self.start("second").await?;
-        until(SOON, || async { Ok(seen(self.watches_of_the_lease()? > watches, "no watch")) }).await?;
+        eventually(SOON, || async { Ok(Seen::when(self.watches_of_the_lease()? > watches, "no watch")) }).await?;
         ensure!(!is_leader(&second).await?, "two lead");
         first.terminate()?;
         leads(&second, RETRY).await.context("the standby does not heed its watch")?;
@@ -239,8 +235,8 @@ impl<'a> Deployed<'a> {
         ensure!(lease.lease_transitions == Some(1), "{lease:?}");
         // Waits until the host has started to work and logs its decisions.
         let works =
-            || async { Ok(seen(fs::read_to_string(second.log())?.contains(" DEBUG "), "it does not work yet")) };
-        until(SOON, works).await?;
+            || async { Ok(Seen::when(fs::read_to_string(second.log())?.contains(" DEBUG "), "it does not work yet")) };
+        eventually(SOON, works).await?;
         second.terminate()?;
         ensure!(second.ended(SOON).await? == Some(0), "{}", second.last_words());
         let lease = self.lease().await?;
@@ -256,17 +252,17 @@ impl<'a> Deployed<'a> {
 
     async fn node_is_initialized(&self) -> Result<()> {
         let nodes: Api<Node> = Api::all(self.client.clone());
-        until(SOON, || async {
+        eventually(SOON, || async {
             let node = nodes.get(NODE).await?;
             let spec = node.spec.clone().unwrap_or_default();
             let status = node.status.clone().unwrap_or_default();
             let taints = spec.taints.unwrap_or_default();
             let addresses = status.addresses.unwrap_or_default();
             let holds = spec.provider_id == Some(format!("static://{NODE}"))
-                && taints.iter().all(|taint| taint.key != "node.cloudprovider.kubernetes.io/uninitialized")
+                && taints.iter().all(|taint| taint.key != UNINITIALIZED)
                 && node.labels().get("topology.kubernetes.io/zone").is_some_and(|zone| zone == "rack-1")
                 && addresses.iter().any(|address| address.address == ADDRESS);
-            Ok(seen(holds, format!("{:?} {taints:?} {:?} {addresses:?}", spec.provider_id, node.labels())))
+            Ok(Seen::when(holds, format!("{:?} {taints:?} {:?} {addresses:?}", spec.provider_id, node.labels())))
         })
         .await?;
         self.event(NODE, "Synced", 1).await
@@ -274,7 +270,8 @@ impl<'a> Deployed<'a> {
 
     async fn node_is_deleted(&self) -> Result<()> {
         let nodes: Api<Node> = Api::all(self.client.clone());
-        until(LATER, || async { Ok(seen(nodes.get_opt(NODE).await?.is_none(), "the node is there")) }).await?;
+        eventually(LATER, || async { Ok(Seen::when(nodes.get_opt(NODE).await?.is_none(), "the node is there")) })
+            .await?;
         self.event(NODE, "DeletingNode", 1).await
     }
 
@@ -282,7 +279,7 @@ impl<'a> Deployed<'a> {
     async fn service_is_served(&self) -> Result<()> {
         let services: Api<Service> = Api::default_namespaced(self.client.clone());
         services.create(&PostParams::default(), &service("web", &json!({}))).await?;
-        let address = until(SOON, || async {
+        let address = eventually(SOON, || async {
             let status = services.get("web").await?.status.unwrap_or_default();
             let ingress = status.load_balancer.and_then(|balancer| balancer.ingress).unwrap_or_default();
             let address = ingress.first().and_then(|ingress| ingress.ip.clone());
@@ -295,7 +292,8 @@ impl<'a> Deployed<'a> {
         self.event("greedy", "SyncLoadBalancerFailed", 2).await?;
         for name in ["web", "greedy"] {
             services.delete(name, &DeleteParams::default()).await?;
-            until(SOON, || async { Ok(seen(services.get_opt(name).await?.is_none(), "it is there")) }).await?;
+            eventually(SOON, || async { Ok(Seen::when(services.get_opt(name).await?.is_none(), "it is there")) })
+                .await?;
         }
         Ok(())
     }
@@ -306,9 +304,9 @@ impl<'a> Deployed<'a> {
         let params = ListParams::default().fields(&format!("involvedObject.name={object},reason={reason}"));
         let look = || async {
             let counts: Vec<_> = events.list(&params).await?.into_iter().map(|event| event.count).collect();
-            Ok(seen(counts.iter().any(|seen| seen.is_some_and(|seen| seen >= count)), format!("{counts:?}")))
+            Ok(Seen::when(counts.iter().any(|seen| seen.is_some_and(|seen| seen >= count)), format!("{counts:?}")))
         };
-        until(SOON, look).await.with_context(|| format!("{count} events {reason} on {object}"))
+        eventually(SOON, look).await.with_context(|| format!("{count} events {reason} on {object}"))
     }
 
     async fn lease(&self) -> Result<LeaseSpec> {
@@ -380,16 +378,12 @@ impl<'a> Deployed<'a> {
     }
 }
 
-fn seen(holds: bool, instead: impl Into<String>) -> Seen<()> {
-    if holds { Seen::Yes(()) } else { Seen::NotYet(instead.into()) }
-}
-
 async fn is_leader(host: &Host) -> Result<bool> {
     Ok(host.scrape().await?.sum("leader_election_master_status", &[]) > 0.0)
 }
 
 async fn leads(host: &Host, limit: Duration) -> Result<()> {
-    until(limit, || async { Ok(seen(is_leader(host).await?, "it does not lead")) }).await
+    eventually(limit, || async { Ok(Seen::when(is_leader(host).await?, "it does not lead")) }).await
 }
 
 fn service(name: &str, annotations: &Value) -> Service {

@@ -22,16 +22,11 @@ use kube::{
     api::{ListParams, PostParams},
 };
 use serde_json::{Value, json};
-use skydock_planes::{Plane, RealPlane};
-use skydock_story::{
-    Paths,
-    host::Host,
-    observe::{Seen, until},
-};
+use skydock_clusters::{Plane, RealPlane};
+use skydock_support::{Host, Paths, Seen, eventually, kubernetes::UNINITIALIZED};
 use tempfile::TempDir;
 
 const LIMIT: Duration = Duration::from_secs(60);
-const UNINITIALIZED: &str = "node.cloudprovider.kubernetes.io/uninitialized";
 const INVENTORY: &str = "apiVersion: static.skydock.dev/v1alpha1
 kind: Inventory
 machines:
@@ -69,7 +64,7 @@ async fn an_unusual_object_does_not_hide_others() {
     make(&nodes, "good").await;
     let services: Api<Service> = Api::default_namespaced(plane.client());
     services.create(&PostParams::default(), &of(&load_balancer("web"))).await.expect("a service");
-    let served = until(LIMIT, || async {
+    let served = eventually(LIMIT, || async {
         let waits = nodes.get("good").await?.spec.and_then(|spec| spec.taints).unwrap_or_default();
         let waits = waits.iter().any(|taint| taint.key == UNINITIALIZED);
         let ingress = services.get("web").await?.status.and_then(|status| status.load_balancer?.ingress);
@@ -93,7 +88,7 @@ async fn an_admission_denial_is_reported_as_an_event() {
     services.create(&PostParams::default(), &of(&load_balancer("web"))).await.expect("a service");
     let events: Api<Event> = Api::default_namespaced(client);
     for (name, reason) in [("good", "FailedToInitialize"), ("web", "SyncLoadBalancerFailed")] {
-        let told = until(LIMIT, || async {
+        let told = eventually(LIMIT, || async {
             let all = events.list(&ListParams::default()).await?.items;
             let of_it = all.iter().filter(|event| event.involved_object.name.as_deref() == Some(name));
             let told = of_it.filter(|event| event.reason.as_deref() == Some(reason));
@@ -113,7 +108,7 @@ async fn the_leader_overwrites_a_lease_with_unusual_times() {
     let nodes: Api<Node> = Api::all(plane.client());
     for (name, renewed) in [("good", "9999-12-31T23:59:59.999999Z"), ("bad", "2026-01-01T00:00:00.000000Z")] {
         make(&nodes, name).await;
-        let served = until(LIMIT, || async {
+        let served = eventually(LIMIT, || async {
             let waits = nodes.get(name).await?.spec.and_then(|spec| spec.taints).unwrap_or_default();
             let waits = waits.iter().any(|taint| taint.key == UNINITIALIZED);
             Ok(if waits { Seen::NotYet("it waits".to_owned()) } else { Seen::Yes(()) })
@@ -122,7 +117,7 @@ async fn the_leader_overwrites_a_lease_with_unusual_times() {
         let lease = ["lease", "cloud-controller-manager", "--namespace=kube-system"];
         let spec = json!({ "spec": { "renewTime": renewed } }).to_string();
         plane.kubectl(&[&["patch"], &lease[..], &["--type=merge", "--patch", &spec]].concat()).await.expect("a lease");
-        let renewed_again = until(LIMIT, || async {
+        let renewed_again = eventually(LIMIT, || async {
             let time =
                 plane.kubectl(&[&["get"], &lease[..], &["--output=jsonpath={.spec.renewTime}"]].concat()).await?;
             Ok(if time == renewed { Seen::NotYet(time) } else { Seen::Yes(()) })
@@ -184,7 +179,7 @@ async fn forbid_writes(client: &Client) -> Result<()> {
     // It takes a moment until the API server enforces the policy.
     let nodes: Api<Node> = Api::all(client.clone());
     make(&nodes, "bad").await;
-    until(LIMIT, || async {
+    eventually(LIMIT, || async {
         let mut node = nodes.get("bad").await?;
         let version = node.metadata.resource_version.clone().unwrap_or_default();
         node.metadata.labels.get_or_insert_default().insert("version".to_owned(), version);

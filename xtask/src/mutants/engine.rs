@@ -162,6 +162,7 @@ impl Engine {
 
     /// Sets the environment for fast builds, and for test runs that leave no files behind.
     fn fast<'a>(&self, command: &'a mut Command) -> &'a mut Command {
+        crate::like_a_shell(command);
         command
             .env("CARGO_TARGET_DIR", &self.target)
             .env("CARGO_PROFILE_DEV_DEBUG", "0")

@@ -20,7 +20,7 @@ fn program() -> &'static Path {
     static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
     PROGRAM.get_or_init(|| {
         let module = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/official");
-        Runtime::new().unwrap().block_on(skydock_planes::go_binary(&module, "aws-provider")).unwrap()
+        Runtime::new().unwrap().block_on(skydock_clusters::go_binary(&module, "aws-provider")).unwrap()
     })
 }
 

@@ -28,7 +28,7 @@ fn program() -> &'static Path {
     static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
     PROGRAM.get_or_init(|| {
         let module = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/occm");
-        Runtime::new().unwrap().block_on(skydock_planes::go_binary(&module, "openstack-provider")).unwrap()
+        Runtime::new().unwrap().block_on(skydock_clusters::go_binary(&module, "openstack-provider")).unwrap()
     })
 }
 

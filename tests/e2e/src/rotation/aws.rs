@@ -2,7 +2,7 @@
 
 use anyhow::{Context as _, Result};
 use skydock_clouds::{Aws, Keys, xml};
-use skydock_planes::Plane;
+use skydock_clusters::Plane;
 use tokio::time::sleep;
 
 use super::{Ended, FLAGS, Plan, Rotated, end, files::Projected};

@@ -6,7 +6,7 @@ use anyhow::{Context as _, Result, ensure};
 use http::Method;
 use serde_json::{Value, json};
 use skydock_clouds::{OpenStack, Service, Session};
-use skydock_planes::Plane;
+use skydock_clusters::Plane;
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
     net::TcpStream,

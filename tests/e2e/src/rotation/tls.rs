@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Result, ensure};
 use serde_json::json;
 use skydock_clouds::{Aws, Keys};
-use skydock_planes::Plane;
+use skydock_clusters::Plane;
 use tokio::time::sleep;
 
 use super::{

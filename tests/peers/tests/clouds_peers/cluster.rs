@@ -6,9 +6,8 @@ use anyhow::Result;
 use k8s_openapi::api::core::v1::{LoadBalancerIngress, Node, Service};
 use kube::api::{Api, DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
-use skydock_planes::{Plane as _, RealPlane};
-
-const UNINITIALIZED: &str = "node.cloudprovider.kubernetes.io/uninitialized";
+use skydock_clusters::{Plane as _, RealPlane};
+use skydock_support::kubernetes::UNINITIALIZED;
 
 pub(crate) struct Cluster {
     plane: RealPlane,

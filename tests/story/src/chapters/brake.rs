@@ -10,16 +10,13 @@ use kube::{
     api::{ListParams, Patch, PatchParams},
 };
 use serde_json::json;
+use skydock_support::{Seen, eventually, kubernetes::UNINITIALIZED};
 
 use super::{
     machines::gone,
-    nodes::{UNINITIALIZED, has_taint, node},
+    nodes::{has_taint, node},
 };
-use crate::{
-    narrator::Narrator,
-    observe::{Seen, until},
-    stage::Stage,
-};
+use crate::{narrator::Narrator, stage::Stage};
 
 /// Together with the existing nodes, these are more than half of the cluster, and would still be with one instance fewer.
 const NAMES: [&str; 5] = ["worker-1", "worker-2", "worker-3", "worker-4", "worker-5"];
@@ -108,9 +105,9 @@ async fn all(stage: &Stage, names: &[&str], wanted: impl Fn(&Node) -> bool) -> a
 /// Waits until the metric has this number of held deletions.
 async fn held(stage: &mut Stage, wanted: f64) -> anyhow::Result<()> {
     let host = stage.leading_host().await?;
-    until(Duration::from_secs(30), || async {
+    eventually(Duration::from_secs(30), || async {
         let held = host.scrape().await?.sum("skydock_node_deletions_held", &[]);
-        Ok(if held == wanted { Seen::Yes(()) } else { Seen::NotYet(format!("{held} held")) })
+        Ok(Seen::when(held == wanted, format!("{held} held")))
     })
     .await
 }

@@ -5,9 +5,10 @@ use std::time::Duration;
 use anyhow::ensure;
 use kube::ResourceExt;
 use serde_json::json;
+use skydock_support::kubernetes::UNINITIALIZED;
 
 use super::{
-    nodes::{UNINITIALIZED, has_taint, node},
+    nodes::{has_taint, node},
     services::{address, create},
 };
 use crate::{narrator::Narrator, stage::Stage};

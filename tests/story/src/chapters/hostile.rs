@@ -6,16 +6,13 @@ use anyhow::{Context, ensure};
 use k8s_openapi::api::core::v1::Node;
 use kube::api::{DeleteParams, PostParams};
 use serde_json::json;
+use skydock_support::{Scrape, Seen, eventually, kubernetes::UNINITIALIZED};
 
 use super::{
-    nodes::{UNINITIALIZED, has_taint, node},
+    nodes::{has_taint, node},
     services::{address, create},
 };
-use crate::{
-    narrator::Narrator,
-    observe::{Seen, until},
-    stage::Stage,
-};
+use crate::{narrator::Narrator, stage::Stage};
 
 const ANNOTATION: &str = "hostile.skydock.dev/do";
 
@@ -43,17 +40,16 @@ pub(crate) async fn tell(stage: &mut Stage, narrator: &mut Narrator) -> anyhow::
 
 async fn misbehaves(stage: &mut Stage, kind: &str, outcome: &str) -> anyhow::Result<String> {
     let bad = format!("bad-{kind}");
-    let count = |scrape: crate::metrics::Scrape| {
-        scrape.sum("skydock_plugin_calls_total", &[("function", "ensure"), ("outcome", outcome)])
-    };
+    let count =
+        |scrape: Scrape| scrape.sum("skydock_plugin_calls_total", &[("function", "ensure"), ("outcome", outcome)]);
     let before = count(stage.leading_host().await?.scrape().await?);
     create(stage, &bad, json!({ANNOTATION: kind})).await?;
     let event = stage.event(&bad, "SyncLoadBalancerFailed").await?;
     let at = stage.leader().await?;
     let host = stage.hosts.get(at).context("the leader")?;
-    until(Duration::from_secs(10), || async {
+    eventually(Duration::from_secs(10), || async {
         let now = count(host.scrape().await?);
-        Ok(if now > before { Seen::Yes(()) } else { Seen::NotYet(format!("outcome {outcome} counted {now} times")) })
+        Ok(Seen::when(now > before, format!("outcome {outcome} counted {now} times")))
     })
     .await?;
 

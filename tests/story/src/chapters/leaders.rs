@@ -4,6 +4,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, ensure};
 use serde_json::json;
+use skydock_support::Host;
 
 use super::services::{address, create};
 use crate::{
@@ -49,7 +50,7 @@ pub(crate) async fn tell(stage: &mut Stage, narrator: &mut Narrator) -> anyhow::
         .await
 }
 
-async fn take_leader(stage: &mut Stage) -> anyhow::Result<crate::host::Host> {
+async fn take_leader(stage: &mut Stage) -> anyhow::Result<Host> {
     let at = stage.leader().await?;
     Ok(stage.hosts.remove(at))
 }

@@ -3,15 +3,11 @@
 use std::time::Duration;
 
 use anyhow::ensure;
+use skydock_support::{Seen, eventually, kubernetes::SHUTDOWN};
 
 use super::nodes::{has_taint, node};
-use crate::{
-    narrator::Narrator,
-    observe::{Seen, until},
-    stage::Stage,
-};
+use crate::{narrator::Narrator, stage::Stage};
 
-const SHUTDOWN: &str = "node.cloudprovider.kubernetes.io/shutdown";
 /// A real control plane takes some time to notice that a kubelet does not report.
 const LIMIT: Duration = Duration::from_secs(90);
 
@@ -41,7 +37,7 @@ pub(crate) async fn tell(stage: &mut Stage, narrator: &mut Narrator) -> anyhow::
 
 /// Waits until a Node is deleted.
 pub(crate) async fn gone(stage: &Stage, name: &str) -> anyhow::Result<()> {
-    until(LIMIT, || async {
+    eventually(LIMIT, || async {
         Ok(match stage.nodes().get_opt(name).await? {
             None => Seen::Yes(()),
             Some(node) => Seen::NotYet(format!("{name} is there: {:?}", node.spec)),

@@ -13,17 +13,16 @@ use kube::{
     api::{ListParams, PostParams},
     runtime::{WatchStreamExt, watcher},
 };
+use skydock_support::{Seen, eventually, kubernetes::UNINITIALIZED};
 use tokio::{sync::mpsc, task::JoinHandle};
 
 use crate::{
     inventory::{INSTANCE_TYPE, REGION, ZONE},
     narrator::Narrator,
-    observe::{Seen, until},
     stage::Stage,
 };
 
 pub(crate) const NAMES: [&str; 3] = ["node-1", "node-2", "node-3"];
-pub(crate) const UNINITIALIZED: &str = "node.cloudprovider.kubernetes.io/uninitialized";
 const LIMIT: Duration = Duration::from_secs(60);
 
 pub(crate) async fn tell(stage: &mut Stage, narrator: &mut Narrator) -> anyhow::Result<()> {
@@ -96,7 +95,7 @@ pub(crate) fn has_taint(node: &Node, key: &str) -> bool {
 /// Waits until a node has the expected state.
 pub(crate) async fn node<T>(stage: &Stage, name: &str, wanted: impl Fn(&Node) -> Option<T>) -> anyhow::Result<T> {
     let nodes = stage.nodes();
-    until(LIMIT, || async {
+    eventually(LIMIT, || async {
         Ok(match nodes.get_opt(name).await? {
             None => Seen::NotYet(format!("no node {name}")),
             Some(node) => match wanted(&node) {
@@ -189,12 +188,12 @@ async fn pods_pending(stage: &Stage) -> anyhow::Result<String> {
     Api::namespaced(stage.client.clone(), "default").create(&PostParams::default(), &deployment).await?;
     pods_in_phase(stage, "Pending").await?;
     // The scheduler has had enough time and has rejected the Pods.
-    until(LIMIT, || async {
+    eventually(LIMIT, || async {
         let unschedulable = web_pods(stage).await?.iter().all(|pod| {
             let conditions = pod.status.iter().filter_map(|status| status.conditions.as_ref()).flatten();
             conditions.into_iter().any(|condition| condition.reason.as_deref() == Some("Unschedulable"))
         });
-        Ok(if unschedulable { Seen::Yes(()) } else { Seen::NotYet("the scheduler has not looked yet".to_owned()) })
+        Ok(Seen::when(unschedulable, "the scheduler has not looked yet".to_owned()))
     })
     .await?;
     pods_in_phase(stage, "Pending").await
@@ -210,7 +209,7 @@ async fn web_pods(stage: &Stage) -> anyhow::Result<Vec<Pod>> {
 }
 
 async fn pods_in_phase(stage: &Stage, phase: &str) -> anyhow::Result<String> {
-    until(LIMIT, || async {
+    eventually(LIMIT, || async {
         let mut phases = BTreeMap::<String, usize>::new();
         for pod in web_pods(stage).await? {
             let phase = pod.status.and_then(|status| status.phase).unwrap_or_default();

@@ -3,12 +3,9 @@
 use std::{ffi::OsString, time::Duration};
 
 use anyhow::ensure;
+use skydock_support::{free_address, run};
 
-use crate::{
-    host::{free_port, run},
-    narrator::Narrator,
-    stage::Stage,
-};
+use crate::{narrator::Narrator, stage::Stage};
 
 pub(crate) async fn tell(stage: &mut Stage, narrator: &mut Narrator) -> anyhow::Result<()> {
     narrator.chapter("A host that cannot start reports the reason in one line");
@@ -22,7 +19,7 @@ pub(crate) async fn tell(stage: &mut Stage, narrator: &mut Narrator) -> anyhow::
     std::fs::write(&wrong, "apiVersion: static.skydock.dev/v1alpha1\nkind: Inventory\nmachine: []\n")?;
     let wrong = format!("--cloud-config={}", wrong.display());
     let nowhere = stage.dir().join("nowhere.kubeconfig");
-    let server = format!("http://{}", free_port()?);
+    let server = format!("http://{}", free_address()?);
     std::fs::write(
         &nowhere,
         format!(

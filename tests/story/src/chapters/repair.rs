@@ -7,17 +7,13 @@ use kube::{
     api::{Patch, PatchParams},
 };
 use serde_json::json;
+use skydock_support::{Seen, eventually};
 
 use super::{
     nodes::node,
     services::{address, create, ingress},
 };
-use crate::{
-    inventory::ZONE,
-    narrator::Narrator,
-    observe::{Seen, until},
-    stage::Stage,
-};
+use crate::{inventory::ZONE, narrator::Narrator, stage::Stage};
 
 const NODE: &str = "node-1";
 /// The zone to which the node's instance moves.
@@ -76,7 +72,7 @@ pub(crate) async fn tell(stage: &mut Stage, narrator: &mut Narrator) -> anyhow::
             let stolen = json!({"status": {"loadBalancer": {"ingress": [{"ip": early.to_string()}]}}});
             stage.services().patch_status("late", &PatchParams::default(), &Patch::Merge(stolen)).await?;
             let event = stage.event("late", "AddressConflict").await?;
-            let late = until(std::time::Duration::from_secs(30), || async {
+            let late = eventually(std::time::Duration::from_secs(30), || async {
                 let late = ingress(&stage.services().get("late").await?);
                 Ok(match late {
                     Some(late) if late != early => Seen::Yes(late),

@@ -8,13 +8,10 @@ use kube::{
     ResourceExt,
     api::{DeleteParams, ListParams},
 };
-use skydock_planes::NodeSpec;
+use skydock_clusters::NodeSpec;
+use skydock_support::{Seen, eventually};
 
-use crate::{
-    narrator::Narrator,
-    observe::{Seen, until},
-    stage::Stage,
-};
+use crate::{narrator::Narrator, stage::Stage};
 
 const NAMES: [&str; 2] = ["routed-1", "routed-2"];
 const LIMIT: Duration = Duration::from_secs(60);
@@ -61,9 +58,9 @@ pub(crate) async fn tell(stage: &mut Stage, narrator: &mut Narrator) -> anyhow::
             for (cidr, node) in owners.iter().filter(|(_, node)| NAMES.contains(&node.as_str())) {
                 deleted.push(host.said(&format!("deleted a route route=\"{node}-{cidr}\"")).await?);
             }
-            until(LIMIT, || async {
+            eventually(LIMIT, || async {
                 let released = host.scrape().await?.sum("node_ipam_controller_cidrset_cidrs_releases_total", &[]);
-                Ok(if released == 2.0 { Seen::Yes(()) } else { Seen::NotYet(format!("{released} released")) })
+                Ok(Seen::when(released == 2.0, format!("{released} released")))
             })
             .await?;
             Ok(deleted.join("\n"))
@@ -73,7 +70,7 @@ pub(crate) async fn tell(stage: &mut Stage, narrator: &mut Narrator) -> anyhow::
 
 /// Waits until each node has one Pod CIDR of the cluster, and returns the nodes by Pod CIDR.
 async fn every_node_has_its_own(stage: &Stage) -> anyhow::Result<BTreeMap<String, String>> {
-    until(LIMIT, || async {
+    eventually(LIMIT, || async {
         let nodes = stage.nodes().list(&ListParams::default()).await?.items;
         let mut owners = BTreeMap::new();
         for node in &nodes {
@@ -91,7 +88,7 @@ async fn every_node_has_its_own(stage: &Stage) -> anyhow::Result<BTreeMap<String
 }
 
 async fn every_node_has_a_network(stage: &Stage) -> anyhow::Result<()> {
-    until(LIMIT, || async {
+    eventually(LIMIT, || async {
         let nodes = stage.nodes().list(&ListParams::default()).await?;
         Ok(match nodes.iter().find(|node| !has_network(node)) {
             None => Seen::Yes(()),

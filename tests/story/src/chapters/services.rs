@@ -9,14 +9,10 @@ use kube::{
     api::{Patch, PatchParams, PostParams},
 };
 use serde_json::json;
+use skydock_support::{Seen, eventually, kubernetes::FINALIZER};
 
-use crate::{
-    narrator::Narrator,
-    observe::{Seen, until},
-    stage::Stage,
-};
+use crate::{narrator::Narrator, stage::Stage};
 
-pub(crate) const FINALIZER: &str = "service.kubernetes.io/load-balancer-cleanup";
 const LIMIT: Duration = Duration::from_secs(30);
 
 pub(crate) async fn tell(stage: &mut Stage, narrator: &mut Narrator) -> anyhow::Result<()> {
@@ -65,11 +61,11 @@ pub(crate) async fn tell(stage: &mut Stage, narrator: &mut Narrator) -> anyhow::
         .step("changing the type removes address and finalizer", async {
             let plain = json!({"spec": {"type": "ClusterIP"}});
             stage.services().patch("shop", &PatchParams::default(), &Patch::Merge(plain)).await?;
-            until(LIMIT, || async {
+            eventually(LIMIT, || async {
                 let service = stage.services().get("shop").await?;
                 let gone = service.finalizers().is_empty() && ingress(&service).is_none();
                 let seen = format!("finalizers {:?}, address {:?}", service.finalizers(), ingress(&service));
-                Ok(if gone { Seen::Yes(()) } else { Seen::NotYet(seen) })
+                Ok(Seen::when(gone, seen))
             })
             .await?;
             stage.event("shop", "DeletingLoadBalancer").await?;
@@ -102,7 +98,7 @@ pub(crate) fn ingress(service: &Service) -> Option<IpAddr> {
 
 /// Waits for the address of a Service.
 pub(crate) async fn address(stage: &Stage, name: &str) -> anyhow::Result<IpAddr> {
-    until(LIMIT, || async {
+    eventually(LIMIT, || async {
         let service = stage.services().get(name).await?;
         Ok(match ingress(&service) {
             Some(address) => Seen::Yes(address),
@@ -118,12 +114,12 @@ async fn ensured_again(stage: &Stage, name: &str) -> anyhow::Result<()> {
     use k8s_openapi::api::core::v1::Event;
     use kube::{Api, api::ListParams};
     let events: Api<Event> = Api::namespaced(stage.client.clone(), "default");
-    until(LIMIT, || async {
+    eventually(LIMIT, || async {
         let fields = format!("involvedObject.name={name}");
         let list = events.list(&ListParams::default().fields(&fields)).await?;
         let ensured = list.items.iter().filter(|event| event.reason.as_deref() == Some("EnsuredLoadBalancer"));
         let times: i32 = ensured.map(|event| event.count.unwrap_or(1)).sum();
-        Ok(if times > 1 { Seen::Yes(()) } else { Seen::NotYet(format!("ensured {times} times")) })
+        Ok(Seen::when(times > 1, format!("ensured {times} times")))
     })
     .await
 }

@@ -12,15 +12,10 @@ use kube::{
     api::{DeleteParams, ListParams, Patch, PatchParams},
 };
 use serde_json::json;
+use skydock_support::{Scrape, Seen, TAKEN, eventually, rebuilt};
 
 use super::services::{address, create, ingress};
-use crate::{
-    metrics::Scrape,
-    narrator::Narrator,
-    observe::{Seen, TAKEN, until},
-    rebuild::rebuilt,
-    stage::Stage,
-};
+use crate::{narrator::Narrator, stage::Stage};
 
 const LIMIT: Duration = Duration::from_secs(60);
 const LEASE: &str = "cloud-controller-manager";
@@ -64,7 +59,7 @@ fn failed_calls(scrape: &Scrape) -> f64 {
 }
 
 async fn generation_after(stage: &Stage, before: f64) -> anyhow::Result<f64> {
-    until(TAKEN, || async {
+    eventually(TAKEN, || async {
         let now = generation(&scrape(stage).await?);
         Ok(if now > before { Seen::Yes(now) } else { Seen::NotYet(format!("generation {now}")) })
     })
@@ -121,7 +116,7 @@ async fn churn(stage: &Stage, stop: &AtomicBool) -> anyhow::Result<usize> {
 /// Waits until every remaining Service has its own address and every deleted one is gone, and then deletes them all.
 async fn settled(stage: &Stage) -> anyhow::Result<usize> {
     let services = stage.services();
-    let count = until(LIMIT, || async {
+    let count = eventually(LIMIT, || async {
         let all = services.list(&ListParams::default()).await?.items;
         let all: Vec<_> = all.into_iter().filter(|service| service.name_any().starts_with("churn-")).collect();
         let odd =
@@ -143,10 +138,10 @@ async fn settled(stage: &Stage) -> anyhow::Result<usize> {
             services.delete(&service.name_any(), &DeleteParams::default()).await?;
         }
     }
-    until(LIMIT, || async {
+    eventually(LIMIT, || async {
         let left = services.list(&ListParams::default()).await?.items;
         let left = left.iter().filter(|service| service.name_any().starts_with("churn-")).count();
-        Ok(if left == 0 { Seen::Yes(()) } else { Seen::NotYet(format!("{left} Services left")) })
+        Ok(Seen::when(left == 0, format!("{left} Services left")))
     })
     .await?;
     Ok(count)
@@ -158,13 +153,13 @@ async fn bad_swap(stage: &Stage, bytes: &[u8], stage_name: &str) -> anyhow::Resu
         |scrape: &Scrape| scrape.sum("skydock_plugin_reloads_total", &[("result", "failure"), ("stage", stage_name)]);
     let events = stage.events(LEASE).await?.len();
     stage.replace(&stage.plugin_file(), bytes)?;
-    let after = until(TAKEN, || async {
+    let after = eventually(TAKEN, || async {
         let after = scrape(stage).await?;
         Ok(if refusals(&after) > refusals(&before) { Seen::Yes(after) } else { Seen::NotYet("no refusal".to_owned()) })
     })
     .await?;
     ensure!(generation(&after) == generation(&before), "the generation has changed");
-    let event = until(LIMIT, || async {
+    let event = eventually(LIMIT, || async {
         let told = stage.events(LEASE).await?;
         let refused = told.iter().rfind(|event| event.starts_with("PluginRefused")).cloned();
         Ok(match refused {

@@ -1,0 +1,209 @@
+//! Tests of the binary, from its flags to their effect in a cluster.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "helpers of tests, which clippy does not know for such"
+)]
+
+use std::{
+    fs,
+    os::unix::fs::PermissionsExt as _,
+    path::Path,
+    process::{Command, Stdio},
+    time::{Duration, Instant},
+};
+
+use k8s_openapi::api::{
+    coordination::v1::Lease,
+    core::v1::{Event, Node, Service},
+};
+use kube::{
+    Api, Client, Config, ResourceExt,
+    api::{ListParams, PostParams},
+};
+use serde_json::json;
+use skydock_devplane::{DevPlane, Options};
+use skydock_support::Process;
+use tempfile::TempDir;
+use tokio::time::sleep;
+
+/// How long to wait for an expected event.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Returns the flag for a plugin that `cargo xtask guests` has built.
+fn plugin(name: &str) -> String {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/plugins").join(name);
+    assert!(path.is_file(), "there is no plugin {}: run `cargo xtask guests`", path.display());
+    format!("--plugin=it={}", path.display())
+}
+
+fn skydock(dir: &TempDir, args: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_skydock"));
+    command.args(["--cloud-provider=it", "--metrics-bind-address=0"]).args(args);
+    command.current_dir(dir.path()).env("HOME", dir.path()).stdin(Stdio::null()).stdout(Stdio::null());
+    command
+}
+
+/// Returns the error for flags with which the binary does not start.
+fn refusal(args: &[&str]) -> String {
+    let dir = tempfile::tempdir().unwrap();
+    let output = skydock(&dir, args).output().unwrap();
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(!output.status.success() && said.lines().count() == 1, "{args:?}: {said}");
+    said
+}
+
+/// A running process, which is killed at the end of the test.
+struct Running {
+    _process: Process,
+    dir: TempDir,
+}
+
+impl Running {
+    fn start(plane: &DevPlane, args: &[&str], inventory: &str) -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        fs::write(dir.path().join("cloud.yaml"), inventory).unwrap();
+        let master = format!("--master={}", plane.url());
+        let config = "--cloud-config=cloud.yaml";
+        fs::write(dir.path().join("kubeconfig"), kubeconfig(plane)).unwrap();
+        let own = [plugin("static.wasm"), master, config.to_owned(), "--kubeconfig=kubeconfig".to_owned()];
+        let all: Vec<_> = own.iter().map(String::as_str).chain(args.iter().copied()).collect();
+        let process = Process::start("skydock", skydock(&dir, &all), &dir.path().join("log")).unwrap();
+        Self { _process: process, dir }
+    }
+
+    fn log(&self) -> String {
+        fs::read_to_string(self.dir.path().join("log")).unwrap()
+    }
+}
+
+fn kubeconfig(plane: &DevPlane) -> String {
+    format!(
+        "apiVersion: v1\nkind: Config\ncurrent-context: c\nclusters: [{{name: c, cluster: {{server: '{}'}}}}]\n\
+         users: [{{name: u, user: {{}}}}]\ncontexts: [{{name: c, context: {{cluster: c, user: u}}}}]\n",
+        plane.url().to_string().trim_end_matches('/')
+    )
+}
+
+const INVENTORY: &str = "apiVersion: static.skydock.dev/v1alpha1\nkind: Inventory\n";
+
+async fn until<T>(what: &str, running: &Running, mut look: impl AsyncFnMut() -> Option<T>) -> T {
+    let began = Instant::now();
+    loop {
+        if let Some(found) = look().await {
+            return found;
+        }
+        assert!(began.elapsed() < PATIENCE, "still not: {what}\n{}", running.log());
+        sleep(Duration::from_millis(50)).await;
+    }
+}
+
+#[test]
+fn tools_for_developers_are_next_to_skydock() {
+    let dir = tempfile::tempdir().unwrap();
+    let alone = dir.path().join("skydock");
+    fs::copy(env!("CARGO_BIN_EXE_skydock"), &alone).unwrap();
+    let run = |words: &[&str]| {
+        let output = Command::new(&alone).args(words).env("PATH", "/nowhere").output().unwrap();
+        (String::from_utf8(output.stdout).unwrap(), String::from_utf8(output.stderr).unwrap())
+    };
+    let (dev, new) = (["dev", "--help", "x y"], ["plugin", "new", "--help", "x y"]);
+    for (words, command) in [(&dev[..], "dev"), (&new, "plugin new")] {
+        let (_, said) = run(words);
+        let needs = format!("skydock: `skydock {command}` needs the program skydock-dev, which is neither");
+        assert!(said.starts_with(&needs), "{said}");
+        assert!(said.lines().count() == 1 && said.contains("cargo build --release -p skydock-dev"), "{said}");
+    }
+    let beside = dir.path().join("skydock-dev");
+    fs::write(&beside, "#!/bin/sh\nfor word; do echo \"<$word>\"; done\n").unwrap();
+    fs::set_permissions(&beside, fs::Permissions::from_mode(0o755)).unwrap();
+    assert_eq!(run(&dev).0, "<--help>\n<x y>\n");
+    assert_eq!(run(&new).0, "<plugin>\n<new>\n<--help>\n<x y>\n");
+}
+
+// Holds: R-02, OPS-12
+#[test]
+fn routes_without_cluster_cidr_fail_at_startup() {
+    let said = refusal(&[&plugin("hostile/good.wasm")]);
+    let words = "supports routes: set --cluster-cidr or --configure-cloud-routes=false";
+    assert!(said.contains(words), "{said}");
+}
+
+// Holds: OPS-84
+#[test]
+fn plugin_limit_flags_apply_to_the_plugin() {
+    let said = refusal(&[&plugin("hostile/good.wasm"), "--plugin-limit=memory=1Mi"]);
+    assert!(said.contains("which exceeds the limit of 0x100000 bytes"), "{said}");
+}
+
+// Holds: SEC-16, OPS-81, OPS-82
+#[tokio::test(flavor = "multi_thread")]
+async fn a_load_balancer_with_a_pod_address_causes_an_event() {
+    let plane = DevPlane::start(Options::default()).await.unwrap();
+    let client = Client::try_from(Config::new(plane.url().parse().unwrap())).unwrap();
+    let services = Api::<Service>::namespaced(client.clone(), "default");
+    let service = json!({"metadata": {"name": "web"}, "spec": {"type": "LoadBalancer", "ports": [{"port": 80}]}});
+    services.create(&PostParams::default(), &serde_json::from_value(service).unwrap()).await.unwrap();
+    let inventory = format!("{INVENTORY}addressPools: [{{name: pods, addresses: [10.244.7.7]}}]\n");
+    let pods = ["--cluster-cidr=10.244.0.0/16", "--leader-elect=false"];
+    let refusing = Running::start(&plane, &pods, &inventory);
+    let events = Api::<Event>::all(client);
+    let message = until("the service is told", &refusing, async || {
+        let all = events.list(&ListParams::default()).await.unwrap();
+        let failed = all.into_iter().find(|event| event.reason.as_deref() == Some("SyncLoadBalancerFailed"));
+        failed.and_then(|event| event.message)
+    });
+    let message = message.await;
+    assert!(message.contains("10.244.7.7 is rejected: it is in the Pod address range 10.244.0.0/16"), "{message}");
+    drop(refusing);
+
+    let allowing = [&pods[..], &["--load-balancer-allowed-cidrs=10.244.7.0/24"]].concat();
+    let allowing = Running::start(&plane, &allowing, &inventory);
+    until("the address is there", &allowing, async || {
+        let status = services.get("web").await.unwrap().status?.load_balancer?;
+        status.ingress?.iter().any(|ingress| ingress.ip.as_deref() == Some("10.244.7.7")).then_some(())
+    })
+    .await;
+    drop(allowing);
+    plane.shutdown().await;
+}
+
+// Holds: OPS-79
+#[tokio::test(flavor = "multi_thread")]
+async fn pod_cidr_allocation_waits_after_a_killed_leader() {
+    let plane = DevPlane::start(Options::default()).await.unwrap();
+    let client = Client::try_from(Config::new(plane.url().parse().unwrap())).unwrap();
+    let (nodes, leases) = (Api::<Node>::all(client.clone()), Api::<Lease>::namespaced(client, "kube-system"));
+    let register = async |name: &str| {
+        let node = serde_json::from_value(json!({"metadata": {"name": name}})).unwrap();
+        nodes.create(&PostParams::default(), &node).await.unwrap();
+    };
+    let has = async |name: &str| nodes.get(name).await.unwrap().spec.and_then(|spec| spec.pod_cidr).is_some();
+    let flags = [
+        "--allocate-node-cidrs",
+        "--cluster-cidr=10.244.0.0/16",
+        "--leader-elect-lease-duration=3s",
+        "--leader-elect-renew-deadline=2s",
+        "--leader-elect-retry-period=1s",
+    ];
+    register("a").await;
+    let first = Running::start(&plane, &flags, INVENTORY);
+    until("the first gives Pod CIDRs", &first, async || has("a").await.then_some(())).await;
+    let lease = async || leases.get("cloud-controller-manager").await.unwrap();
+    let before = lease().await.spec.unwrap().holder_identity;
+    // Killed by SIGKILL, so the Lease is not released.
+    drop(first);
+    register("b").await;
+    let second = Running::start(&plane, &flags, INVENTORY);
+    until("the second leads", &second, async || {
+        let lease = lease().await;
+        assert_eq!(lease.name_any(), "cloud-controller-manager");
+        (lease.spec.unwrap().holder_identity != before).then_some(())
+    })
+    .await;
+    sleep(Duration::from_secs(5)).await;
+    assert!(!has("b").await, "what the first has sent may arrive yet\n{}", second.log());
+    drop(second);
+    plane.shutdown().await;
+}

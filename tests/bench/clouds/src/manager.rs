@@ -1,0 +1,103 @@
+//! Starts each side.
+
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, Result, bail};
+use skydock_bench::Process;
+use skydock_e2e::configured;
+use skydock_peers::{Peer, Settings};
+use skydock_support::{free_address, metrics};
+
+use crate::cluster::Fleet;
+use crate::place::{CLUSTER, Place};
+
+/// How long a start may take, including waiting for a lease that was not released.
+const PATIENCE: Duration = Duration::from_secs(120);
+const POLL: Duration = Duration::from_millis(25);
+
+/// The programs that are started.
+#[derive(Debug, Clone)]
+pub(crate) struct Programs {
+    pub(crate) skydock: PathBuf,
+    pub(crate) plugin: PathBuf,
+    pub(crate) peer: Peer,
+}
+
+/// A side that can be started any number of times.
+pub(crate) struct Manager {
+    how: How,
+    log: PathBuf,
+}
+
+enum How {
+    Peer(Peer, Box<Settings>),
+    Skydock { binary: PathBuf, arguments: Vec<String>, address: SocketAddr },
+}
+
+impl Manager {
+    /// Prepares the official cloud controller manager, tuned: 20 workers, no client rate limit, no routes.
+    pub(crate) fn peer(programs: &Programs, place: &Place<'_>, folder: &Path, kubeconfig: &Path) -> Result<Self> {
+        let settings = place.peer_settings(folder, kubeconfig)?;
+        Ok(Self { how: How::Peer(programs.peer.clone(), Box::new(settings)), log: folder.join("peer.log") })
+    }
+
+    /// Prepares Skydock with its defaults, without routes. The plugin is not compiled yet.
+    pub(crate) fn skydock(programs: &Programs, place: &Place<'_>, folder: &Path, kubeconfig: &Path) -> Result<Self> {
+        let files = folder.join("skydock");
+        std::fs::create_dir_all(&files)?;
+        let document = configured(place.site(), &programs.plugin, &files, CLUSTER)?;
+        let config = files.join("config.yaml");
+        std::fs::write(&config, serde_json::to_vec_pretty(&document)?)?;
+        let address = free_address()?;
+        let arguments = vec![
+            format!("--config={}", config.display()),
+            format!("--kubeconfig={}", kubeconfig.display()),
+            format!("--plugin-cache-dir={}", files.join("compiled").display()),
+            format!("--cluster-name={CLUSTER}"),
+            format!("--metrics-bind-address={address}"),
+            "--configure-cloud-routes=false".to_owned(),
+        ];
+        let how = How::Skydock { binary: programs.skydock.clone(), arguments, address };
+        Ok(Self { how, log: folder.join("skydock.log") })
+    }
+
+    /// Returns the path of its log.
+    pub(crate) fn log(&self) -> &Path {
+        &self.log
+    }
+
+    /// Starts the side and waits until it leads. `before` is the previous leader.
+    pub(crate) async fn start(&self, fleet: &Fleet, before: Option<&str>) -> Result<Process> {
+        let command = match &self.how {
+            How::Peer(peer, settings) => peer.command(settings),
+            How::Skydock { binary, arguments, .. } => {
+                let mut command = Command::new(binary);
+                // As in the container image.
+                command.args(arguments).env("MALLOC_ARENA_MAX", "1");
+                command
+            }
+        };
+        let mut process = Process::start(command, &self.log)?;
+        let began = Instant::now();
+        while !self.leads(fleet, before).await? {
+            process.check()?;
+            if began.elapsed() > PATIENCE {
+                bail!("does not lead; {}", process.last_words());
+            }
+            tokio::time::sleep(POLL).await;
+        }
+        Ok(process)
+    }
+
+    async fn leads(&self, fleet: &Fleet, before: Option<&str>) -> Result<bool> {
+        let leader = fleet.leader().await.context("look for the leader")?;
+        let leads = leader.is_some_and(|leader| Some(leader.as_str()) != before);
+        Ok(match &self.how {
+            How::Peer(..) => leads,
+            How::Skydock { address, .. } => leads && metrics::is_ready(*address).await.unwrap_or(false),
+        })
+    }
+}

@@ -1,0 +1,219 @@
+//! The binary with all programs of Kubernetes: found in the cache, or built.
+
+use std::ffi::OsString;
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Instant;
+
+use sha2::{Digest, Sha256};
+use skydock_support::last_lines;
+
+use super::go;
+use crate::Error;
+
+/// The folder of the control plane's Go module.
+const CONTROL_PLANE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/control-plane");
+/// The package in the folder of the module.
+const HERE: &str = ".";
+/// Linker flags for a smaller binary without symbols and debug information.
+const STRIPPED: &str = "-s -w";
+
+/// Returns the path of the control plane's binary, whose first argument is the program (`etcd`, `kube-apiserver`, `kubectl`, …).
+/// If the cache does not have it for the current sources, it is built, which takes about ten minutes. Two processes that need it
+/// at the same time build it only once.
+///
+/// The cache is `$SKYDOCK_CACHE`, otherwise `$XDG_CACHE_HOME/skydock`, otherwise `~/.cache/skydock`.
+///
+/// # Errors
+/// Fails if the cache cannot be written, if Go is not available, or if the build fails.
+pub async fn control_plane_binary() -> Result<PathBuf, Error> {
+    tokio::task::spawn_blocking(|| {
+        let go_mod_path = Path::new(CONTROL_PLANE).join("go.mod");
+        let go_mod = fs::read_to_string(&go_mod_path).map_err(Error::io("read", &go_mod_path))?;
+        let version = word_after(&go_mod, "k8s.io/kubernetes").ok_or(Error::NoVersion { file: go_mod_path })?;
+        find_or_build(CONTROL_PLANE.as_ref(), HERE, "control-plane", &linker_flags(version))
+    })
+    .await
+    .map_err(Error::setup("build Kubernetes"))?
+}
+
+/// Returns the path of the program in this folder, which is a Go module, with this name in the cache. It is built and cached like
+/// the control plane's binary.
+///
+/// # Errors
+/// See [`control_plane_binary`].
+pub async fn go_binary(module: &Path, name: &'static str) -> Result<PathBuf, Error> {
+    go_tool(module, HERE, name).await
+}
+
+/// Like [`go_binary`], for a package of another module that the go.mod in this folder names as a `tool`. The result is that
+/// module's own program in the required version.
+///
+/// # Errors
+/// See [`control_plane_binary`].
+pub async fn go_tool(module: &Path, package: &'static str, name: &'static str) -> Result<PathBuf, Error> {
+    let module = module.to_owned();
+    tokio::task::spawn_blocking(move || find_or_build(&module, package, name, STRIPPED))
+        .await
+        .map_err(Error::setup("build a Go program"))?
+}
+
+fn find_or_build(module: &Path, package: &str, name: &str, linker_flags: &str) -> Result<PathBuf, Error> {
+    let module = fs::canonicalize(module).map_err(Error::io("find", module))?;
+    let sources = Sources::read(&module, linker_flags)?;
+    let cache = cache_root(|name| std::env::var_os(name)).ok_or_else(|| Error::Setup {
+        action: "choose a cache folder",
+        reason: "set SKYDOCK_CACHE or HOME".to_owned(),
+    })?;
+    let folder = cache.join(name).join(&sources.digest);
+    let binary = folder.join(name);
+    if binary.exists() {
+        return Ok(binary);
+    }
+    fs::create_dir_all(&folder).map_err(Error::io("create", &folder))?;
+    // Held until the end of this function. The second process finds the binary already built.
+    let lock_path = folder.join("lock");
+    let lock = File::create(&lock_path).map_err(Error::io("create", &lock_path))?;
+    lock.lock().map_err(Error::io("lock", &lock_path))?;
+    if !binary.exists() {
+        let go = go::find(&module, &sources.go, &cache.join("go"))?;
+        build(&go, &module, package, linker_flags, &binary)?;
+    }
+    Ok(binary)
+}
+
+/// Builds to a temporary path and renames, so that an existing binary is always complete.
+fn build(go: &Path, module: &Path, package: &str, linker_flags: &str, binary: &Path) -> Result<(), Error> {
+    let partial = binary.with_extension("partial");
+    let started = Instant::now();
+    tracing::info!(module = %module.display(), "building with Go; all of Kubernetes takes some ten minutes");
+    let output = Command::new(go)
+        .current_dir(module)
+        .args(["build", "-trimpath", "-ldflags", linker_flags, "-o"])
+        .arg(&partial)
+        .arg(package)
+        .env("CGO_ENABLED", "0")
+        .output()
+        .map_err(Error::io("start", go))?;
+    if !output.status.success() {
+        let output = last_lines(&String::from_utf8_lossy(&output.stderr));
+        return Err(Error::Build { folder: module.to_owned(), output });
+    }
+    fs::rename(&partial, binary).map_err(Error::io("rename", &partial))?;
+    tracing::info!(seconds = started.elapsed().as_secs(), "built");
+    Ok(())
+}
+
+/// The inputs of the binary.
+struct Sources {
+    /// A hash of all files and of the build settings, which determines the path in the cache.
+    digest: String,
+    /// The minimum version of Go, for example `1.26.0`.
+    go: String,
+}
+
+impl Sources {
+    fn read(module: &Path, linker_flags: &str) -> Result<Self, Error> {
+        let mut files: Vec<PathBuf> = fs::read_dir(module)
+            .and_then(|entries| entries.map(|entry| Ok(entry?.path())).collect())
+            .map_err(Error::io("read", module))?;
+        files.retain(|path| path.extension().is_some_and(|end| end == "go" || end == "mod" || end == "sum"));
+        files.sort();
+        let mut hash = Sha256::new();
+        for file in &files {
+            let content = fs::read(file).map_err(Error::io("read", file))?;
+            hash.update(file.file_name().unwrap_or_default().as_encoded_bytes());
+            hash.update(content.len().to_le_bytes());
+            hash.update(content);
+        }
+        let go_mod_path = module.join("go.mod");
+        let go_mod = fs::read_to_string(&go_mod_path).map_err(Error::io("read", &go_mod_path))?;
+        hash.update(linker_flags);
+        hash.update(std::env::consts::ARCH); // several machines may share a home folder
+        Ok(Self { digest: hex::encode(hash.finalize()), go: word_after(&go_mod, "go").unwrap_or_default().to_owned() })
+    }
+}
+
+/// Returns the word after `name` in the line of a go.mod that starts with it.
+fn word_after<'a>(go_mod: &'a str, name: &str) -> Option<&'a str> {
+    go_mod.lines().map(str::split_whitespace).find_map(
+        |mut words| {
+            if words.next() == Some(name) { words.next() } else { None }
+        },
+    )
+}
+
+/// Returns flags for a small binary that knows its version. Without them, the API server reports v0.0.0.
+fn linker_flags(kubernetes: &str) -> String {
+    let mut numbers = kubernetes.trim_start_matches('v').split('.');
+    let major = numbers.next().unwrap_or_default();
+    let minor = numbers.next().unwrap_or_default();
+    let base = "-X k8s.io/component-base/version";
+    format!(
+        "{STRIPPED} {base}.gitVersion={kubernetes} {base}.gitMajor={major} {base}.gitMinor={minor} \
+         -X k8s.io/client-go/pkg/version.gitVersion={kubernetes}"
+    )
+}
+
+fn cache_root(variable: impl Fn(&str) -> Option<OsString>) -> Option<PathBuf> {
+    let set = |name| variable(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+    set("SKYDOCK_CACHE")
+        .or_else(|| set("XDG_CACHE_HOME").map(|folder| folder.join("skydock")))
+        .or_else(|| set("HOME").map(|folder| folder.join(".cache/skydock")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn root(variables: &[(&str, &str)]) -> Option<PathBuf> {
+        cache_root(|name| variables.iter().find(|(key, _)| *key == name).map(|(_, value)| value.into()))
+    }
+
+    #[test]
+    fn the_cache_directory_comes_from_the_environment() {
+        let all = [("SKYDOCK_CACHE", "/s"), ("XDG_CACHE_HOME", "/x"), ("HOME", "/h")];
+        assert_eq!(root(&all), Some("/s".into()));
+        assert_eq!(root(&all[1..]), Some("/x/skydock".into()));
+        assert_eq!(root(&all[2..]), Some("/h/.cache/skydock".into()));
+        assert_eq!(root(&[("SKYDOCK_CACHE", ""), ("HOME", "/h")]), Some("/h/.cache/skydock".into()));
+        assert_eq!(root(&[]), None);
+    }
+
+    #[test]
+    fn versions_are_read_from_go_mod() {
+        let go_mod = "module x\n\ngo 1.26.0\n\nrequire (\n\tk8s.io/kubectl v0.1.0\n\tk8s.io/kubernetes v1.36.3\n)\n";
+        assert_eq!(word_after(go_mod, "k8s.io/kubernetes"), Some("v1.36.3"));
+        assert_eq!(word_after(go_mod, "go"), Some("1.26.0"));
+        assert_eq!(word_after(go_mod, "k8s.io/kubelet"), None);
+    }
+
+    #[test]
+    fn linker_flags_set_the_version() {
+        let flags = linker_flags("v1.36.3");
+        assert!(flags.contains("version.gitMajor=1 ") && flags.contains("version.gitMinor=36 "), "{flags}");
+        assert!(flags.contains("client-go/pkg/version.gitVersion=v1.36.3"), "{flags}");
+    }
+
+    #[test]
+    fn any_source_change_gives_another_binary() {
+        let module = tempfile::tempdir().unwrap();
+        let write = |name: &str, text: &str| fs::write(module.path().join(name), text).unwrap();
+        write("go.mod", "go 1.26.0\nrequire (\nk8s.io/kubernetes v1.36.3\n)\n");
+        write("main.go", "package main");
+        let first = Sources::read(module.path(), "-s").unwrap().digest;
+        write("README.md", "not a source");
+        assert_eq!(Sources::read(module.path(), "-s").unwrap().digest, first);
+        write("main.go", "package main // changed");
+        assert_ne!(Sources::read(module.path(), "-s").unwrap().digest, first);
+    }
+
+    #[test]
+    fn other_linker_flags_give_another_binary() {
+        let module = tempfile::tempdir().unwrap();
+        fs::write(module.path().join("go.mod"), "go 1.26.0\n").unwrap();
+        let digest = |flags| Sources::read(module.path(), flags).unwrap().digest;
+        assert_ne!(digest("-s"), digest("-s -w"));
+    }
+}

@@ -1,0 +1,175 @@
+//! The alerts in `deploy/` use existing metrics, labels and values, and the documentation for operators describes what to do
+//! about each alert.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::Path;
+
+use serde_json::Value;
+
+use crate::root;
+
+fn read(file: &str) -> String {
+    crate::read(root().join(file))
+}
+
+/// Returns names and expressions of all alerts.
+fn alerts() -> BTreeMap<String, String> {
+    let rules: Value = serde_saphyr::from_str(&read("deploy/components/alerts/rules.yaml")).unwrap();
+    let groups = rules["spec"]["groups"].as_array().unwrap();
+    let rules = groups.iter().flat_map(|group| group["rules"].as_array().unwrap());
+    let text = |rule: &Value, field: &str| rule[field].as_str().unwrap().to_owned();
+    rules.map(|rule| (text(rule, "alert"), text(rule, "expr"))).collect()
+}
+
+/// Sources in which metrics are registered, and the prefixes of their names.
+const SOURCES: [(&str, &str); 6] = [
+    ("host/controllers/src/metrics.rs", ""),
+    ("host/egress/src/credentials/metrics.rs", "skydock_credential_"),
+    ("host/egress/src/metrics.rs", "skydock_egress_"),
+    ("host/kube/src/queue/metrics.rs", ""),
+    ("host/manager/src/ccm.rs", ""),
+    ("host/plugin/src/metrics.rs", "skydock_plugin_"),
+];
+
+/// Returns all metrics by their names in Prometheus, each with the source that registers it. Metrics without values are not
+/// exported, so the sources are searched.
+fn metrics() -> BTreeMap<String, &'static str> {
+    let mut metrics = BTreeMap::new();
+    for (file, prefix) in SOURCES {
+        let source = read(file);
+        let prefixed = format!("sub_registry_with_prefix(\"{}\")", prefix.trim_end_matches('_'));
+        assert!(prefix.is_empty() || source.contains(&prefixed), "{file}");
+        for call in source.split("registry.register").skip(1) {
+            let (arguments, _) = call.split_once(".clone()").unwrap();
+            let Some(name) = arguments.trim_start_matches("_with_unit").strip_prefix('(').and_then(first_text) else {
+                continue;
+            };
+            let unit = arguments.split_once("Unit::").map(|(_, unit)| unit.split(',').next().unwrap().to_lowercase());
+            let unit = unit.map(|unit| format!("_{unit}")).unwrap_or_default();
+            let field = arguments.rsplit('.').next().unwrap().trim();
+            let counts = source.lines().any(|line| {
+                let line = line.trim().trim_start_matches("pub ");
+                line.strip_prefix(field).is_some_and(|rest| rest.starts_with(": ") && rest.contains("Counter"))
+            });
+            metrics.insert(format!("{prefix}{name}{unit}{}", if counts { "_total" } else { "" }), file);
+        }
+    }
+    metrics
+}
+
+/// Returns the text between the first quotation marks.
+fn first_text(code: &str) -> Option<&str> {
+    code.split('"').nth(1)
+}
+
+/// Returns all metrics in an expression, each with the labels and values of its matchers.
+fn selectors(expression: &str) -> Vec<(String, Vec<(String, String)>)> {
+    let is_word = |letter: char| letter.is_ascii_alphanumeric() || letter == '_';
+    let mut found = Vec::new();
+    let mut rest = expression;
+    while let Some(start) = rest.find(is_word) {
+        let word: String = rest[start..].chars().take_while(|letter| is_word(*letter)).collect();
+        rest = &rest[start + word.len()..];
+        let matchers = rest.strip_prefix('{').and_then(|rest| rest.split_once('}')).map(|(matchers, _)| matchers);
+        if let Some(matchers) = matchers {
+            rest = &rest[matchers.len() + 2..];
+        }
+        let pairs = matchers.into_iter().flat_map(|matchers| matchers.split(','));
+        let pairs = pairs.map(|pair| {
+            let (label, value) = pair.split_once('"').unwrap();
+            (label.trim_end_matches(['=', '!', '~']).to_owned(), value.trim_end_matches('"').to_owned())
+        });
+        // All of our metrics have one of these prefixes, and no function, keyword or label has.
+        if word.starts_with("skydock_") || word.starts_with("leader_election_") {
+            found.push((word, pairs.collect()));
+        }
+    }
+    found
+}
+
+/// Collects the sources of a crate, without tests.
+fn sources(dir: &Path, text: &mut String) {
+    for entry in fs::read_dir(dir).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            sources(&path, text);
+        } else if !path.ends_with("tests.rs") {
+            let source = fs::read_to_string(&path).unwrap();
+            text.push_str(source.split("#[cfg(test)]\nmod tests").next().unwrap());
+        }
+    }
+}
+
+#[test]
+fn every_alert_uses_an_existing_metric() {
+    let metrics = metrics();
+    assert!(metrics.len() > 40, "{metrics:?}");
+    for (alert, expression) in alerts() {
+        let selectors = selectors(&expression);
+        assert!(!selectors.is_empty(), "{alert}");
+        for (metric, _) in selectors {
+            assert!(metrics.contains_key(&metric), "{alert}: there is no {metric}");
+        }
+    }
+}
+
+#[test]
+fn alerts_use_existing_labels_and_values() {
+    let (metrics, mut all) = (metrics(), String::new());
+    for host in ["cloud", "controllers", "egress", "manager", "plugin"] {
+        sources(&root().join("host").join(host).join("src"), &mut all);
+    }
+    let mut checked = 0;
+    for (alert, expression) in alerts() {
+        for (metric, matchers) in selectors(&expression) {
+            let source = read(metrics[&metric]);
+            for (label, values) in matchers {
+                let there = [format!(" {label}: "), format!("\"{label}\"")].iter().any(|it| source.contains(it));
+                assert!(there, "{alert}: {metric} has no label {label}");
+                for value in values.split('|') {
+                    assert!(all.contains(&format!("\"{value}\"")), "{alert}: no {label} is {value}");
+                    checked += 1;
+                }
+            }
+        }
+    }
+    assert!(checked > 10, "only {checked}");
+}
+
+#[test]
+fn alerts_cover_the_reasons_of_denied_requests() {
+    let refusal = read("host/egress/src/refusal.rs");
+    let (_, told) = refusal.split_once("fn as_str").unwrap();
+    let (told, _) = told.split_once("\n    }\n").unwrap();
+    let told: BTreeSet<&str> = told.split('"').skip(1).step_by(2).collect();
+    // These reasons are excluded from the alert about rules: they have another alert, are harmless, or are intended.
+    let left_out = ["breaker", "credential", "dry_run", "limit", "throttled"];
+    assert!(left_out.iter().all(|reason| told.contains(reason)) && told.contains("no_rule"), "{told:?}");
+    let denied = format!("reason!~\"{}\"", left_out.join("|"));
+    assert!(alerts()["SkydockEgressDenied"].contains(&denied));
+    assert!(alerts()["SkydockCredentialMissing"].contains("reason=\"credential\""));
+    assert!(
+        alerts()["SkydockCloudUnreachable"].contains("skydock_egress_circuit_breakers_open"),
+        "what opens a breaker"
+    );
+}
+
+// Holds: OPS-137
+#[test]
+fn operating_md_describes_exactly_the_alerts() {
+    let page = read("docs/operating.md");
+    let rows = page.lines().filter_map(|line| line.strip_prefix("| `Skydock")?.split_once('`'));
+    let told: BTreeSet<String> = rows.map(|(name, _)| format!("Skydock{name}")).collect();
+    assert_eq!(told, alerts().into_keys().collect());
+}
+
+#[test]
+fn finds_selectors_anywhere_in_an_expression() {
+    let found =
+        selectors("sum by (plugin) (increase(skydock_a_total{x=\"y|z\",q!~\"r\"}[15m])) > 5 or skydock_b unless b");
+    let pair = |label: &str, value: &str| (label.to_owned(), value.to_owned());
+    let expected =
+        vec![("skydock_a_total".to_owned(), vec![pair("x", "y|z"), pair("q", "r")]), ("skydock_b".to_owned(), vec![])];
+    assert_eq!(found, expected);
+}

@@ -1,0 +1,35 @@
+//! The files in `deploy/`: they are consistent, the binary and the provider accept them, they request no excessive permissions, and
+//! the alerts use existing metrics. That the permissions are sufficient, and none is unused, is tested on a real cluster
+//! (`tests/story/tests/real_rbac.rs`).
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "helpers of tests, which clippy does not know for such"
+)]
+
+mod alerts;
+mod inventory;
+mod objects;
+mod pods;
+mod roles;
+mod variants;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Returns the root of the checkout.
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+/// Returns the directory that is tested.
+fn deploy() -> PathBuf {
+    root().join("deploy")
+}
+
+fn read(path: impl AsRef<Path>) -> String {
+    let path = path.as_ref();
+    fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}

@@ -1,0 +1,33 @@
+//! What has been built.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Result, ensure};
+
+/// The files that the tests of the whole host need.
+#[derive(Clone, Debug)]
+pub struct Paths {
+    /// The `skydock` binary.
+    pub skydock: PathBuf,
+    /// The directory with the built plugins: `static.wasm`, `hostile/*.wasm`.
+    pub plugins: PathBuf,
+}
+
+impl Paths {
+    /// Returns the paths in a checkout in which everything has been built.
+    ///
+    /// # Errors
+    /// Names the files that have not been built.
+    pub fn of_checkout() -> Result<Self> {
+        let target = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target").canonicalize()?;
+        let paths = Self { skydock: target.join("debug/skydock"), plugins: target.join("plugins") };
+        for file in [&paths.skydock, &paths.plugins.join("static.wasm")] {
+            ensure!(
+                file.is_file(),
+                "{} has not been built: run `cargo build --workspace --bins` and `cargo xtask guests`",
+                file.display()
+            );
+        }
+        Ok(paths)
+    }
+}
