@@ -10,12 +10,10 @@ use anyhow::{Context as _, Result, bail};
 
 use crate::console;
 
-/// The profile of the tests, so that the demo and the tests share one build. Dependencies are optimized in it too.
-const PROFILE: &str = "dev";
-
 /// Builds the host, the plugins and the demo, and replaces this process with the demo. Returns only if that fails.
 ///
-/// The build does not write to stdout: with `--json`, stdout contains only the output of the demo.
+/// The profile is that of the tests, so that both share one build; dependencies are optimized in it too. The build does not write to
+/// stdout: with `--json`, stdout contains only the output of the demo.
 ///
 /// # Errors
 /// If something does not build, or the demo cannot be started.
@@ -25,7 +23,7 @@ pub(crate) fn run(root: &Path, json: bool, keep: bool) -> Result<()> {
     // For the features that tests use. Otherwise, dependencies and our own crates would be compiled again for the tests.
     host.args(["--package", "skydock-features", "--package", "skydock-kube", "--features", "skydock-kube/testing"]);
     watched("building the host (minutes the first time)", host)?;
-    let mut story = with_plugins(root, "skydock-story", PROFILE, PROFILE)?;
+    let mut story = with_plugins(root, "skydock-story", "debug", "debug")?;
     let error = story.args(json.then_some("--json")).args(keep.then_some("--keep")).exec();
     Err(error).context("cannot start the story")
 }
@@ -40,24 +38,24 @@ pub(crate) fn benchmark(root: &Path, program: &str, profile: &str) -> Result<Com
     watched("building the host and the benchmark (minutes the first time)", host)?;
     if profile != "release" {
         let mut host = crate::cargo(root);
-        host.args(["build", "--profile", profile, "--package", "skydock"]);
+        host.args(["rustc", "--profile", profile, "--package", "skydock", "--bin", "skydock"]);
+        host.args(["--", "--codegen", "target-feature=+crt-static"]);
         watched("building the host as in the image (more minutes the first time)", host)?;
     }
     with_plugins(root, program, "release", profile)
 }
 
-/// Builds the plugins. Returns the command of a program, which was built with one profile, with their paths and that of the host,
-/// which was built with another.
-fn with_plugins(root: &Path, program: &str, profile: &str, host: &str) -> Result<Command> {
+/// Builds the plugins. Returns the command of a program, with their paths and that of the host. `folder` and `host` are the folders
+/// for the profiles of the program and of the host.
+fn with_plugins(root: &Path, program: &str, folder: &str, host: &str) -> Result<Command> {
     let xtask = std::env::current_exe().context("cannot find this program")?;
     let mut guests = Command::new(&xtask);
     guests.arg("guests");
     watched("building the plugins", guests)?;
 
     let target = xtask.ancestors().nth(2).context("this program is in no target folder")?;
-    let built = |profile, name| target.join(if profile == "dev" { "debug" } else { profile }).join(name);
-    let mut command = Command::new(built(profile, program));
-    command.arg("--skydock").arg(built(host, "skydock")).arg("--plugins").arg(root.join("target/plugins"));
+    let mut command = Command::new(target.join(folder).join(program));
+    command.arg("--skydock").arg(target.join(host).join("skydock")).arg("--plugins").arg(root.join("target/plugins"));
     Ok(command)
 }
 

@@ -217,6 +217,13 @@ impl fmt::Display for Figures {
         #[allow(clippy::cast_precision_loss)] // a size in MiB for display
         let mib = |bytes: f64| format!("{:.1} MiB", bytes / f64::from(1 << 20));
         writeln!(f, "     {:<58} {:>12}", "resident memory of the leading host", mib(self.resident_bytes as f64))?;
-        write!(f, "     {:<58} {:>9} KiB", "size of the plugin", self.plugin_bytes.div_ceil(1024))
+        write!(f, "     {:<58} {:>9} KiB", "size of the plugin", self.plugin_bytes.div_ceil(1024))?;
+        if cfg!(debug_assertions) {
+            write!(
+                f,
+                "\n     Built for tests, without optimization; tests/bench/README.md has figures of a release build."
+            )?;
+        }
+        Ok(())
     }
 }

@@ -38,7 +38,7 @@ fn run(seed: u64) -> Result<Report, String> {
     sequence::run(seed, &sequence).map_err(|failure| {
         let shorter = sequence::shrink(seed, sequence.clone());
         format!(
-            "{failure}\n  steps:\n{}  as few steps as fail:\n{}  again: SKYDOCK_SEED={seed} cargo test -p skydock-simulation --test random",
+            "{failure}\n  steps:\n{}  as few steps as fail:\n{}  again: SKYDOCK_SEED={seed} cargo test -p skydock-simulation --test simulation random::",
             steps(&sequence),
             steps(&shorter)
         )
