@@ -66,10 +66,14 @@ impl Kind for NodeKind {
         let (spec, status) = (spec.unwrap_or_default(), status.unwrap_or_default());
         let mut conditions = status.conditions.unwrap_or_default();
         conditions.retain(|condition| NODE_CONDITIONS.contains(&condition.type_.as_str()));
+        let mut taints = spec.taints.unwrap_or_default();
+        // Decoding leaves room for more, which would be a tenth of the cache.
+        conditions.shrink_to_fit();
+        taints.shrink_to_fit();
         let kept = KeptNode {
             resource_version: metadata.resource_version.unwrap_or_default(),
             deletion_timestamp: metadata.deletion_timestamp,
-            taints: spec.taints.unwrap_or_default(),
+            taints,
             conditions,
             rest: Box::new(Rest {
                 owner_references: metadata.owner_references,

@@ -23,8 +23,12 @@ fn alerts() -> BTreeMap<String, String> {
 }
 
 /// Sources in which metrics are registered, and the prefixes of their names.
-const SOURCES: [(&str, &str); 6] = [
+const SOURCES: [(&str, &str); 10] = [
+    ("host/controllers/src/ipam/metrics.rs", ""),
+    ("host/controllers/src/lifecycle/metrics.rs", ""),
     ("host/controllers/src/metrics.rs", ""),
+    ("host/controllers/src/node/metrics.rs", ""),
+    ("host/controllers/src/route/metrics.rs", ""),
     ("host/egress/src/credentials/metrics.rs", "skydock_credential_"),
     ("host/egress/src/metrics.rs", "skydock_egress_"),
     ("host/kube/src/queue/metrics.rs", ""),
