@@ -81,23 +81,19 @@ impl<K: Kind> Informer<K> {
                 Ok(Event::Failed(status)) => Error::Api(status),
                 // Reading goes on: an event that cannot be decoded must not hide others.
                 Err(error) => error,
-                Ok(Event::Applied(entry) | Event::Deleted(entry)) if entry.resource_version().is_empty() => {
+                Ok(event) if event.version().is_some_and(str::is_empty) => {
                     tracing::warn!(kind = %K::Object::plural(&()), "cannot watch: an event has no resource version");
                     return ControlFlow::Break(());
                 }
                 Ok(event) => {
                     back_off.reset();
+                    if let Some(at) = event.version() {
+                        at.clone_into(version);
+                    }
                     match event {
-                        Event::Applied(entry) => {
-                            entry.resource_version().clone_into(version);
-                            self.put(entry);
-                        }
-                        Event::Deleted(entry) => {
-                            entry.resource_version().clone_into(version);
-                            self.delete(&entry.key());
-                        }
-                        Event::Bookmark(at) => *version = at,
-                        Event::Failed(_) => {}
+                        Event::Applied(entry) => drop(self.put(entry)),
+                        Event::Deleted(entry) => self.delete(&entry.key()),
+                        Event::Bookmark(_) | Event::Failed(_) => {}
                     }
                     continue;
                 }

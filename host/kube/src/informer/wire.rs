@@ -51,6 +51,17 @@ pub(super) enum Event<K: Kind> {
     Failed(Box<Status>),
 }
 
+impl<K: Kind> Event<K> {
+    /// Returns the version up to which the watch has come; `None` if it has failed.
+    pub(super) fn version(&self) -> Option<&str> {
+        match self {
+            Self::Applied(entry) | Self::Deleted(entry) => Some(entry.resource_version()),
+            Self::Bookmark(version) => Some(version),
+            Self::Failed(_) => None,
+        }
+    }
+}
+
 /// Requests a page.
 pub(super) async fn list<K: Kind>(client: &Client, next: Option<String>) -> Result<Page<K>, Error> {
     let params = ListParams { limit: Some(PAGE), continue_token: next, ..ListParams::default() };

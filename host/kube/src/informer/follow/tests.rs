@@ -153,17 +153,19 @@ async fn a_watch_resumes_after_the_last_event_or_bookmark() {
 
 #[tokio::test(start_paused = true)]
 async fn an_event_without_a_version_leads_to_a_new_list() {
-    let api = FakeApi::default();
-    for body in [list("10"), json!({"type": "MODIFIED", "object": node("a", "")}), list("20")] {
-        api.answer("GET", "/api/v1/nodes", 200, body);
+    for kind in ["MODIFIED", "BOOKMARK"] {
+        let api = FakeApi::default();
+        for body in [list("10"), json!({"type": kind, "object": node("a", "")}), list("20")] {
+            api.answer("GET", "/api/v1/nodes", 200, body);
+        }
+        let informer = Arc::new(Informer::<Nodes>::default());
+        let seen = record(&informer);
+        let running = start(&informer, api.client());
+        sleep(Duration::from_secs(10)).await;
+        running.abort();
+        assert_eq!(*seen.lock().unwrap(), ["+a@10", "a@10>20"], "{kind}");
+        assert_eq!(watched(&api), ["10", "20"], "{kind}");
     }
-    let informer = Arc::new(Informer::<Nodes>::default());
-    let seen = record(&informer);
-    let running = start(&informer, api.client());
-    sleep(Duration::from_secs(10)).await;
-    running.abort();
-    assert_eq!(*seen.lock().unwrap(), ["+a@10", "a@10>20"]);
-    assert_eq!(watched(&api), ["10", "20"]);
 }
 
 #[tokio::test(start_paused = true)]
