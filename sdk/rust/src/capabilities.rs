@@ -1,6 +1,6 @@
 //! The capabilities that a plugin can export, and the macro that exports them.
 //!
-//! A further capability goes in here: its module, its line in [`export!`], and the two lists of names there.
+//! A further capability goes in here: its module, its line in [`export!`](crate::export!), and the two lists of names there.
 
 use crate::bindings::capability;
 
@@ -95,7 +95,7 @@ capability! {
 
 /// Exports a type as a plugin with the given capabilities: any of `instances`, `load_balancers`, `routes`, `zones` and `maintenance`.
 ///
-/// The type must implement [`Plugin`](crate::Plugin) and the trait of each capability; in a native build, the macro only checks this.
+/// The type must implement [`Plugin`] and the trait of each capability; in a native build, the macro only checks this.
 /// Use it once per crate.
 ///
 /// ```ignore
