@@ -39,9 +39,9 @@ enum Chore {
         #[arg(long)]
         keep: bool,
     },
-    /// Run all checks and tests in steps, and stop at the first step that fails. Takes about 33 minutes on two cores, the first time 50 to 55.
+    /// Run all checks and tests in steps, and stop at the first step that fails. Takes about 30 minutes on two cores, the first time 50 to 55.
     Test {
-        /// Omit the steps that need real Kubernetes, a cloud or a network, and the examples in documentation. Takes 5 to 6 minutes once everything is built.
+        /// Omit the steps that need real Kubernetes, a cloud or a network, and the examples in documentation. Takes 2 to 3 minutes once everything is built.
         #[arg(long)]
         quick: bool,
         /// Run a single step, for example `tests`. The error for an unknown name lists all steps.

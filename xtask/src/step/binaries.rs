@@ -1,22 +1,33 @@
 //! Test binaries, run side by side. Cargo runs one after the other, although many of them wait more than they compute.
 
-use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::sync::{Mutex, PoisonError, mpsc};
+use std::sync::mpsc;
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use anyhow::{Context as _, Result, bail};
 use serde_json::Value;
 
-/// How many binaries run at the same time. Each has as many threads as the machine has cores.
-const AT_ONCE: usize = 2;
+/// Binaries that run one after the other, beside the other lanes. All that are not named are a lane too.
+struct Lane {
+    /// Added to the priority of the process, as for `nice`.
+    nice: &'static str,
+    binaries: &'static [&'static str],
+}
 
-/// The durations of the last run in milliseconds, by name.
-const TIMES: &str = "times.json";
+/// All lanes but the last. The tests of the first two compile plugins and mostly wait; both lanes take equally long. Compilers have
+/// a low priority. The simulation has a lower one: it only computes, with a clock of its own.
+const LANES: [Lane; 3] = [
+    Lane {
+        nice: "0",
+        binaries: &["host/plugin test plugin", "host/manager test manager", "plugins/static test component"],
+    },
+    Lane { nice: "0", binaries: &["tests/story test embedded", "tests/plugin test binary"] },
+    Lane { nice: "19", binaries: &["tests/simulation test simulation"] },
+];
 
 /// A binary with tests.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -31,7 +42,6 @@ struct Binary {
 /// The end of a binary.
 struct Ended {
     ok: bool,
-    time: Duration,
     /// A heading, and everything it has printed.
     output: Vec<u8>,
 }
@@ -59,41 +69,41 @@ pub(super) fn run(
         }
         Ok(())
     };
-    let (built, mut binaries) = build(cargo, root, &logs, &mut |output, ok| show(output, verbose || !ok))?;
+    let (built, binaries) = build(cargo, root, &logs, &mut |output, ok| show(output, verbose || !ok))?;
     if !built {
         return Ok(false);
     }
-    let mut times = times(&logs);
-    // The longest first, so that none of them runs alone at the end. Unknown ones may be long.
-    binaries.sort_by_key(|binary| std::cmp::Reverse(times.get(&binary.name).copied().unwrap_or(u64::MAX)));
-    let queue = Mutex::new(binaries.into_iter());
     let (sender, ended) = mpsc::channel();
     let mut ok = true;
     thread::scope(|scope| -> Result<()> {
-        for _ in 0..AT_ONCE {
-            let (sender, queue, logs) = (sender.clone(), &queue, &logs);
+        for (nice, lane) in lanes(binaries) {
+            let (sender, logs) = (sender.clone(), &logs);
             scope.spawn(move || {
-                // Separate, so that the lock is released before the binary runs.
-                let next = || queue.lock().unwrap_or_else(PoisonError::into_inner).next();
-                while let Some(binary) = next() {
-                    let ended = binary.run(logs);
+                for binary in lane {
                     // The receiver is gone after an error, which is reported.
-                    let _ = sender.send((binary.name, ended));
+                    let _ = sender.send(binary.run(nice, logs));
                 }
             });
         }
         drop(sender);
-        for (name, ended) in ended {
-            let ended = ended?;
+        for ended in ended {
+            let ended: Ended = ended?;
             show(&ended.output, verbose || !ended.ok)?;
             ok &= ended.ok;
-            times.insert(name, u64::try_from(ended.time.as_millis()).unwrap_or(u64::MAX));
         }
         Ok(())
     })?;
-    let times = serde_json::to_vec_pretty(&times).context("cannot write durations")?;
-    fs::write(logs.join(TIMES), times).context("cannot write durations")?;
     Ok(ok)
+}
+
+/// Divides the binaries into lanes, each with its priority.
+fn lanes(mut binaries: Vec<Binary>) -> Vec<(&'static str, Vec<Binary>)> {
+    let mut lanes = Vec::new();
+    for Lane { nice, binaries: names } in LANES {
+        lanes.push((nice, binaries.extract_if(.., |binary| names.contains(&binary.name.as_str())).collect()));
+    }
+    lanes.push(("0", binaries));
+    lanes
 }
 
 /// Builds the binaries, and passes what cargo prints to `show`, with the result.
@@ -131,20 +141,17 @@ fn binary(root: &Path, line: &str) -> Option<Binary> {
     Some(Binary { name, file: text("/executable")?.into(), folder: folder.to_owned() })
 }
 
-/// Returns the durations of the last run, or none if they are not known.
-fn times(logs: &Path) -> BTreeMap<String, u64> {
-    fs::read(logs.join(TIMES)).ok().and_then(|text| serde_json::from_slice(&text).ok()).unwrap_or_default()
-}
-
 impl Binary {
-    fn run(&self, logs: &Path) -> Result<Ended> {
+    fn run(&self, nice: &str, logs: &Path) -> Result<Ended> {
         let name = self.file.file_name().unwrap_or_default().to_string_lossy();
         let log = logs.join(format!("{name}.log"));
         // A file, since background processes of a test would keep a pipe open.
         let file = File::create(&log).with_context(|| format!("cannot write {}", log.display()))?;
         let errors = file.try_clone().context("cannot share the log file")?;
         let begin = Instant::now();
-        let status = Command::new(&self.file)
+        let status = Command::new("nice")
+            .args(["-n", nice])
+            .arg(&self.file)
             .current_dir(&self.folder)
             // As cargo does. The environment is that of xtask itself.
             .env("CARGO_MANIFEST_DIR", &self.folder)
@@ -153,19 +160,37 @@ impl Binary {
             .stderr(errors)
             .status()
             .with_context(|| format!("cannot start {}", self.file.display()))?;
-        let time = begin.elapsed();
-        let mut output = format!("     Running {} ({:.1} s)\n", self.name, time.as_secs_f64()).into_bytes();
+        let seconds = begin.elapsed().as_secs_f64();
+        let mut output = format!("     Running {} ({seconds:.1} s)\n", self.name).into_bytes();
         output.extend(fs::read(&log).with_context(|| format!("cannot read {}", log.display()))?);
         if !status.success() {
             output.extend(format!("error: {}: {status}\n", self.file.display()).into_bytes());
         }
-        Ok(Ended { ok: status.success(), time, output })
+        Ok(Ended { ok: status.success(), output })
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn every_binary_is_in_one_lane() {
+        let binary = |name: &str| Binary { name: name.to_owned(), file: PathBuf::new(), folder: PathBuf::new() };
+        let names = LANES.iter().flat_map(|lane| lane.binaries);
+        let lanes = lanes(names.copied().chain(["host/cloud lib skydock_cloud"]).map(binary).collect());
+        assert_eq!(lanes.iter().map(|(_, binaries)| binaries.len()).collect::<Vec<_>>(), [3, 2, 1, 1]);
+    }
+
+    #[test]
+    fn every_binary_with_a_lane_exists() {
+        for name in LANES.iter().flat_map(|lane| lane.binaries) {
+            let (folder, target) = name.split_once(" test ").unwrap();
+            let tests = crate::root().join(folder).join("tests");
+            let files = [tests.join(target).join("main.rs"), tests.join(format!("{target}.rs"))];
+            assert!(files.iter().any(|file| file.exists()), "{name}");
+        }
+    }
 
     #[test]
     fn test_binaries_are_read_from_cargo_messages() {
