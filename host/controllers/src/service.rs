@@ -26,7 +26,6 @@ mod selection;
 use std::{sync::Arc, time::Duration};
 
 use async_trait::async_trait;
-use futures::future::join_all;
 use kube::Client;
 use skydock_kube::{
     informer::{Change, Entry, Informer},
@@ -147,14 +146,6 @@ impl ServiceController {
         });
     }
 
-    async fn work(self: &Arc<Self>) {
-        while let Some((key, priority)) = self.queue.take().await {
-            let (this, one) = (Arc::clone(self), key.clone());
-            apart(async move { this.sync(&one, priority).await }).await;
-            self.queue.done(&key);
-        }
-    }
-
     /// Asks the plan for the goal, and attempts it.
     async fn sync(&self, key: &str, priority: Priority) {
         let entry = self.services.get(key);
@@ -203,22 +194,15 @@ impl Runner for ServiceController {
     }
 
     async fn run(self: Arc<Self>, shutdown: CancellationToken) {
-        let work = async {
-            let workers = || 0..self.options.concurrent_syncs;
-            tokio::join!(join_all(workers().map(|_| self.work())), join_all(workers().map(|_| self.work_nodes())));
+        let (this, workers) = (&self, self.options.concurrent_syncs);
+        let sync = |key: String, priority| {
+            let this = Arc::clone(this);
+            apart(async move { this.sync(&key, priority).await })
         };
-        let close = async {
-            shutdown.cancelled().await;
-            self.queue.close();
-            self.node_queue.close();
-            std::future::pending::<()>().await;
-        };
-        tokio::select! {
-            () = work => {},
-            () = close => {},
-            () = self.queue.observe() => {},
-            () = self.node_queue.observe() => {},
-        }
+        tokio::join!(
+            self.queue.run_workers(workers, &shutdown, sync),
+            self.node_queue.run_workers(workers, &shutdown, |nodes, _| this.work_nodes(nodes)),
+        );
     }
 }
 

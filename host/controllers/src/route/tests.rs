@@ -55,7 +55,7 @@ fn network(status: &str, reason: &str) -> Value {
     json!({"status": {"conditions": [{"type": "NetworkUnavailable", "status": status, "reason": reason}]}})
 }
 
-fn route(target: &str, cidr: &str) -> Route {
+pub(super) fn route(target: &str, cidr: &str) -> Route {
     Route {
         name: format!("{target}-{cidr}"),
         target_node: Some(target.into()),
@@ -65,7 +65,7 @@ fn route(target: &str, cidr: &str) -> Route {
     }
 }
 
-fn unavailable() -> CloudError {
+pub(super) fn unavailable() -> CloudError {
     CloudError::Unavailable("away".into())
 }
 

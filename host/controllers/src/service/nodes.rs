@@ -51,19 +51,16 @@ impl Passes {
 }
 
 impl ServiceController {
-    /// Runs one worker. However many nodes have changed, a load balancer is updated once, with the nodes at the time of its
+    /// Performs one piece of work. However many nodes have changed, a load balancer is updated once, with the nodes at the time of its
     /// turn. A slow load balancer does not delay others.
-    pub(super) async fn work_nodes(self: &Arc<Self>) {
-        while let Some((work, _)) = self.node_queue.take().await {
-            match &work {
-                Nodes::Pass => self.pass().await,
-                Nodes::Of(key) => {
-                    let (this, one) = (Arc::clone(self), key.clone());
-                    apart(async move { this.update_nodes(&one).await }).await;
-                    self.passes.end(key);
-                }
+    pub(super) async fn work_nodes(self: &Arc<Self>, nodes: Nodes) {
+        match nodes {
+            Nodes::Pass => self.pass().await,
+            Nodes::Of(key) => {
+                let (this, one) = (Arc::clone(self), key.clone());
+                apart(async move { this.update_nodes(&one).await }).await;
+                self.passes.end(&key);
             }
-            self.node_queue.done(&work);
         }
     }
 

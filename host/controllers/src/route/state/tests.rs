@@ -3,7 +3,13 @@ use std::{sync::Arc, time::Duration};
 use serde_json::json;
 use skydock_kube::informer::Entry;
 
-use super::{super::plan, *};
+use super::{
+    super::{
+        plan,
+        tests::{route, unavailable},
+    },
+    *,
+};
 use crate::{
     ClusterCidrs,
     testing::{node, with},
@@ -14,20 +20,6 @@ fn entry(name: &str, cidr: &str) -> NodeEntry {
         &node(name),
         &json!({"spec": {"podCIDRs": [cidr], "providerID": format!("fake://{name}")}}),
     )))
-}
-
-fn route(target: &str, cidr: &str) -> Route {
-    Route {
-        name: format!("{target}-{cidr}"),
-        target_node: Some(target.into()),
-        target_addresses: None,
-        destination_cidr: cidr.into(),
-        blackhole: false,
-    }
-}
-
-fn unavailable() -> CloudError {
-    CloudError::Unavailable("away".into())
 }
 
 /// A state with its memory, at a time.
