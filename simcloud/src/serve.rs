@@ -1,0 +1,170 @@
+//! The cloud on a port.
+use std::io;
+use std::net::{SocketAddr, TcpListener};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::{self, JoinHandle};
+use std::time::Instant;
+
+use bytes::Bytes;
+use http_body_util::{BodyExt as _, Full, Limited};
+use hyper::body::Incoming;
+use hyper::header::{self, HeaderName};
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::TokioIo;
+use serde_json::Value;
+use tokio::runtime;
+use tokio::sync::oneshot;
+
+use crate::answer::{Answer, Outcome, Reply, Request};
+use crate::cloud::Cloud;
+use crate::options::Options;
+use crate::parse::BODY;
+
+/// A running cloud, in a thread of its own. It stops when this is dropped.
+#[derive(Debug)]
+pub struct Simcloud {
+    address: SocketAddr,
+    token: String,
+    shared: Arc<Shared>,
+    stop: Option<oneshot::Sender<()>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    cloud: Mutex<Cloud>,
+    started: Instant,
+}
+
+impl Simcloud {
+    /// Starts a cloud.
+    ///
+    /// # Errors
+    /// If it cannot listen.
+    pub fn start(options: Options) -> io::Result<Self> {
+        let listener = TcpListener::bind(options.listen)?;
+        listener.set_nonblocking(true)?;
+        let address = listener.local_addr()?;
+        let shared = Arc::new(Shared { cloud: Mutex::new(Cloud::new(&options)), started: Instant::now() });
+        let runtime = runtime::Builder::new_current_thread().enable_all().build()?;
+        let (stop, stopped) = oneshot::channel();
+        let served = Arc::clone(&shared);
+        let serve = move || {
+            runtime.block_on(async {
+                tokio::select! {
+                    // Also if the sender is gone.
+                    _ = stopped => {}
+                    () = accept(listener, served) => {}
+                }
+            });
+        };
+        let thread = thread::Builder::new().name("simcloud".to_owned()).spawn(serve)?;
+        Ok(Self { address, token: options.token, shared, stop: Some(stop), thread: Some(thread) })
+    }
+
+    /// Returns the URL of the API, without a slash at its end.
+    #[must_use]
+    pub fn url(&self) -> String {
+        format!("http://{}", self.address)
+    }
+
+    /// Returns the token of clients.
+    #[must_use]
+    pub fn token(&self) -> &str {
+        &self.token
+    }
+
+    /// Performs a request in the process, with the token, without latency. Returns the status, which is 0 if the connection would be
+    /// cut, and the body. A body of null is none.
+    #[must_use]
+    pub fn request(&self, method: &str, path_and_query: &str, body: &Value) -> (u16, Value) {
+        let (path, query) = path_and_query.split_once('?').unwrap_or((path_and_query, ""));
+        let request = Request {
+            method: method.to_owned(),
+            path: path.to_owned(),
+            query: query.to_owned(),
+            authorization: Some(format!("Bearer {}", self.token)),
+            body: if body.is_null() { Vec::new() } else { body.to_string().into_bytes() },
+            ..Request::default()
+        };
+        match self.shared.handle(&request).answer {
+            Answer::Reply(reply) => (reply.status, serde_json::from_str(&reply.body).unwrap_or_default()),
+            Answer::Cut => (0, Value::Null),
+        }
+    }
+}
+
+impl Drop for Simcloud {
+    fn drop(&mut self) {
+        drop(self.stop.take());
+        if let Some(thread) = self.thread.take() {
+            // It has ended, or panicked and said so.
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Shared {
+    fn handle(&self, request: &Request) -> Outcome {
+        self.cloud().handle(self.started.elapsed(), request)
+    }
+
+    fn cloud(&self) -> MutexGuard<'_, Cloud> {
+        self.cloud.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+async fn accept(listener: TcpListener, shared: Arc<Shared>) {
+    let Ok(listener) = tokio::net::TcpListener::from_std(listener) else { return };
+    loop {
+        let Ok((stream, _)) = listener.accept().await else {
+            // For example too many open files: others may be closed.
+            tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+            continue;
+        };
+        let shared = Arc::clone(&shared);
+        let service = service_fn(move |request| answer(request, Arc::clone(&shared)));
+        // An error is a client that is gone, or a connection that is to be cut.
+        tokio::spawn(async { http1::Builder::new().serve_connection(TokioIo::new(stream), service).await.ok() });
+    }
+}
+
+/// Answers a request. An error cuts the connection.
+async fn answer(request: hyper::Request<Incoming>, shared: Arc<Shared>) -> io::Result<hyper::Response<Full<Bytes>>> {
+    let (head, body) = request.into_parts();
+    let header = |name: HeaderName| head.headers.get(name).and_then(|value| value.to_str().ok()).map(str::to_owned);
+    let body = match Limited::new(body, BODY).collect().await {
+        Ok(body) => body.to_bytes().to_vec(),
+        // Too large, as the cloud will find, or the client is gone.
+        Err(_) => vec![0; BODY + 1],
+    };
+    let outcome = shared.handle(&Request {
+        method: head.method.as_str().to_owned(),
+        path: head.uri.path().to_owned(),
+        query: head.uri.query().unwrap_or_default().to_owned(),
+        authorization: header(header::AUTHORIZATION),
+        if_match: header(header::IF_MATCH),
+        if_none_match: header(header::IF_NONE_MATCH),
+        body,
+    });
+    tokio::time::sleep(outcome.after).await;
+    match outcome.answer {
+        Answer::Reply(reply) => response(reply).map_err(io::Error::other),
+        Answer::Cut => Err(io::ErrorKind::ConnectionAborted.into()),
+    }
+}
+
+fn response(reply: Reply) -> Result<hyper::Response<Full<Bytes>>, hyper::http::Error> {
+    let mut response = hyper::Response::builder().status(reply.status);
+    if !reply.body.is_empty() {
+        response = response.header(header::CONTENT_TYPE, "application/json");
+    }
+    if let Some(etag) = reply.etag {
+        response = response.header(header::ETAG, etag);
+    }
+    if let Some(seconds) = reply.retry_after {
+        response = response.header(header::RETRY_AFTER, seconds);
+    }
+    response.body(Full::new(reply.body.into()))
+}
