@@ -16,8 +16,14 @@ use crate::console;
 mod toolchain;
 
 /// The packages that are guests or contain some.
-const PACKAGES: [&str; 5] =
-    ["skydock-aws", "skydock-openstack", "skydock-static", "skydock-test-plugin", "skydock-bench-plugin"];
+const PACKAGES: [&str; 6] = [
+    "skydock-aws",
+    "skydock-openstack",
+    "skydock-simcloud-provider",
+    "skydock-static",
+    "skydock-test-plugin",
+    "skydock-bench-plugin",
+];
 
 /// A component built by cargo.
 #[derive(Debug, PartialEq, Eq)]
@@ -114,7 +120,9 @@ fn guest(line: &str) -> Option<Guest> {
     let name = if is_example {
         format!("hostile/{name}.wasm")
     } else {
-        format!("{}.wasm", name.trim_start_matches("skydock_"))
+        // The cloud that it is for has the shorter name.
+        let name = name.trim_start_matches("skydock_").trim_end_matches("_provider");
+        format!("{name}.wasm")
     };
     Some(Guest { built: built.into(), name })
 }
@@ -157,6 +165,8 @@ mod tests {
     fn plugins_are_named_after_crates_and_fixtures_are_in_hostile() {
         let named = |line: &str| guest(line).map(|guest| guest.name);
         assert_eq!(named(&artifact("skydock_static", "cdylib", "/t/skydock_static.wasm")), Some("static.wasm".into()));
+        let provider = artifact("skydock_simcloud_provider", "cdylib", "/t/skydock_simcloud_provider.wasm");
+        assert_eq!(named(&provider), Some("simcloud.wasm".into()));
         assert_eq!(named(&artifact("good", "example", "/t/good.wasm")), Some("hostile/good.wasm".into()));
         assert_eq!(named(&artifact("skydock_sdk", "lib", "/t/libskydock_sdk.rlib")), None);
         assert_eq!(named(r#"{"reason":"build-finished","success":true}"#), None);

@@ -1,0 +1,124 @@
+//! Requests to the cloud.
+use serde::de::DeserializeOwned;
+use skydock_sdk::{
+    Result,
+    http::{self, Request, Response},
+    types::CloudError,
+};
+
+use crate::{
+    api::{Labels, Problem},
+    config::Config,
+};
+
+/// Number of requests in flight in a call.
+const AT_ONCE: usize = 8;
+/// Label of everything that we create.
+const OWNER: &str = "cluster";
+/// Beginning of the provider IDs of this cloud's servers: `simcloud:///ZONE/ID`.
+pub(crate) const SCHEME: &str = "simcloud://";
+
+/// The cloud, for one cluster.
+#[derive(Debug)]
+pub(crate) struct Cloud<'a> {
+    pub(crate) config: &'a Config,
+    /// UID of the cluster. It is on everything that we create: other clusters in the same account are none of our business.
+    pub(crate) cluster: String,
+}
+
+impl Cloud<'_> {
+    /// Returns the URL of a list.
+    pub(crate) fn url(&self, kind: &str) -> String {
+        format!("{}/v1/{kind}", self.config.url)
+    }
+
+    /// Returns the URL of an object.
+    pub(crate) fn object(&self, kind: &str, id: &str) -> Result<String> {
+        Ok(format!("{}/{}", self.url(kind), http::segment(id)?))
+    }
+
+    /// Returns the request for the objects with a name. Unlike a complete list, the answer does not lag behind.
+    pub(crate) fn named(&self, kind: &str, name: &str) -> Request {
+        Request::get(self.url(kind)).query([("name", name)])
+    }
+
+    /// Returns the labels of an object of this cluster.
+    pub(crate) fn labels<const N: usize>(&self, more: [(&str, &str); N]) -> Labels {
+        let pairs = [(OWNER, self.cluster.as_str())].into_iter().chain(more);
+        pairs.map(|(key, value)| (key.to_owned(), value.to_owned())).collect()
+    }
+
+    /// Returns whether an object is this cluster's.
+    pub(crate) fn owns(&self, labels: &Labels) -> bool {
+        labels.get(OWNER) == Some(&self.cluster)
+    }
+
+    /// Returns the filter for the objects of this cluster.
+    pub(crate) fn owned(&self) -> String {
+        format!("{OWNER}={}", self.cluster)
+    }
+}
+
+/// Sends a request and reads the answer.
+pub(crate) fn ask<T: DeserializeOwned>(request: Request) -> Result<T> {
+    http::send(request)?.success()?.json()
+}
+
+/// Sends requests, some of which could not be made, and returns one result for each.
+pub(crate) fn send_all(requests: Vec<Result<Request>>) -> Vec<Result<Response>> {
+    let good = requests.iter().filter_map(|request| request.as_ref().ok().cloned()).collect();
+    let mut answers = http::send_all(good, AT_ONCE).into_iter();
+    let lost = || Err(CloudError::internal("a request has no answer"));
+    requests.into_iter().map(|request| request.and_then(|_| answers.next().unwrap_or_else(lost))).collect()
+}
+
+/// Returns the cloud's error, if the answer is one with this status and code. The status alone is not enough: a proxy, or a wrong URL,
+/// answers 404, too.
+pub(crate) fn problem(response: &Response, status: u16, code: &str) -> Option<Problem> {
+    let problem: Problem = (response.status == status).then(|| response.json().ok()).flatten()?;
+    (problem.code == code).then_some(problem)
+}
+
+/// Accepts a deletion, also of what is already gone.
+pub(crate) fn deleted(response: Response) -> Result<()> {
+    match problem(&response, 404, "not_found") {
+        Some(_) => Ok(()),
+        None => response.success().map(|_| ()),
+    }
+}
+
+/// Returns the provider ID of a server.
+pub(crate) fn provider_id(zone: &str, id: &str) -> String {
+    format!("{SCHEME}/{zone}/{id}")
+}
+
+/// Returns the ID of the server in a provider ID.
+pub(crate) fn server_id(provider_id: &str) -> Option<&str> {
+    let (_, id) = provider_id.strip_prefix(SCHEME)?.strip_prefix('/')?.split_once('/')?;
+    (!id.is_empty() && !id.contains('/')).then_some(id)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_provider_id_contains_the_server() {
+        assert_eq!(server_id(&provider_id("zone-a", "srv-1")), Some("srv-1"));
+        for other in
+            ["simcloud://zone-a/srv-1", "simcloud:///srv-1", "simcloud:///zone-a/", "simcloud:///a/b/c", "aws:///a/i-1"]
+        {
+            assert_eq!(server_id(other), None, "{other}");
+        }
+    }
+
+    #[test]
+    fn only_the_cloud_can_say_that_something_is_gone() {
+        let answer = |status, body: &str| Response { status, body: body.into(), ..Response::default() };
+        assert_eq!(deleted(answer(204, "")), Ok(()));
+        assert_eq!(deleted(answer(404, r#"{"code": "not_found", "message": "", "field": null}"#)), Ok(()));
+        assert!(deleted(answer(404, "<html>no such page</html>")).is_err());
+        assert!(deleted(answer(404, r#"{"code": "no_such_path", "message": "", "field": null}"#)).is_err());
+        assert!(deleted(answer(500, r#"{"code": "not_found", "message": "", "field": null}"#)).is_err());
+    }
+}
