@@ -1,0 +1,125 @@
+//! The life of a cluster in simcloud, with the built host and the example provider, on the embedded control plane.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests, which clippy does not know for such")]
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, ensure};
+use serde_json::{Value, json};
+use skydock_clusters::{EmbeddedPlane, Plane as _};
+use skydock_e2e::{Cluster, Hosts};
+use skydock_simcloud::{Options, Settings, Simcloud};
+use skydock_support::{Host, Paths, Seen, eventually};
+
+const LIMIT: Duration = Duration::from_secs(60);
+
+/// A cloud that is slow and lags.
+fn cloud() -> Simcloud {
+    let settings = Settings { lag_ms: 500, lb_delay_ms: 1000, latency_ms: 5, rate_limit: None };
+    Simcloud::start(Options { servers: 2, token: "a-secret-token".to_owned(), settings, ..Options::default() }).unwrap()
+}
+
+/// Starts a host whose only way to the cloud is a rule, and to its token a file.
+async fn start(cloud: &Simcloud, kubeconfig: &Path, dir: &Path) -> Result<Host> {
+    let paths = Paths::of_checkout()?;
+    fs::write(dir.join("cloud.json"), json!({"url": cloud.url(), "region": "sim"}).to_string())?;
+    fs::write(dir.join("token"), cloud.token())?;
+    let rule = json!({
+        "name": "api", "to": cloud.url(), "addresses": ["127.0.0.1/32"], "paths": ["/v1"], "credential": "token",
+    });
+    let plugin = json!({
+        "name": "simcloud", "file": paths.plugins.join("simcloud.wasm"), "cloudConfig": dir.join("cloud.json"), "egress": [rule],
+    });
+    let credential = json!({
+        "name": "token", "type": "header", "for": {"plugin": "simcloud", "digest": "any"},
+        "prefix": "Bearer ", "valueFile": dir.join("token"),
+    });
+    let config = json!({
+        "apiVersion": "skydock.dev/v1alpha1", "kind": "SkydockConfiguration", "plugins": [plugin], "credentials": [credential],
+    });
+    fs::write(dir.join("config.yaml"), config.to_string())?;
+    let files = [
+        format!("--config={}", dir.join("config.yaml").display()),
+        format!("--kubeconfig={}", kubeconfig.display()),
+        format!("--plugin-cache-dir={}", dir.join("compiled").display()),
+    ];
+    let flags = [
+        "--cluster-name=simcloud",
+        "--cluster-cidr=10.244.0.0/16",
+        "--controllers=*",
+        "--allocate-node-cidrs",
+        "--configure-cloud-routes",
+        "--route-reconciliation-period=2s",
+        "--node-monitor-period=1s",
+    ];
+    let args: Vec<_> = files.iter().map(String::as_str).chain(flags).map(Into::into).collect();
+    Host::start(&paths.skydock, dir, "host", &args).await
+}
+
+fn hook(cloud: &Simcloud, method: &str, path: &str, body: &Value) -> Value {
+    let (status, answer) = cloud.request(method, path, body);
+    assert!((200..300).contains(&status), "{method} {path}: {status} {answer}");
+    answer
+}
+
+/// Waits until the load balancers have these targets, and the routes lead to these servers.
+async fn is(cloud: &Simcloud, targets: &[&[&str]], routes: &[&str]) -> Result<()> {
+    eventually(LIMIT, || async {
+        let state = hook(cloud, "GET", "/_sim/state", &Value::Null);
+        let all = |kind: &str| state[kind].as_array().cloned().unwrap_or_default();
+        let mut led: Vec<_> = all("routes").iter().map(|route| route["target"].clone()).collect();
+        led.sort_unstable_by_key(Value::to_string);
+        let balanced: Vec<_> = all("load_balancers").iter().map(|balancer| balancer["targets"].clone()).collect();
+        Ok(Seen::when(json!([balanced, led]) == json!([targets, routes]), format!("{balanced:?} {led:?}")))
+    })
+    .await
+    .with_context(|| format!("load balancers of {targets:?}, routes to {routes:?}"))
+}
+
+async fn live(cloud: &Simcloud, cluster: &Cluster) -> Result<()> {
+    for name in ["node-1", "node-2"] {
+        cluster.register(name).await?;
+    }
+    is(cloud, &[], &["srv-1", "srv-2"]).await?;
+    let nodes = cluster.nodes().await?;
+    let ids: Vec<_> = nodes.iter().filter_map(|node| node.spec.as_ref()?.provider_id.as_deref()).collect();
+    ensure!(ids == ["simcloud:///zone-a/srv-1", "simcloud:///zone-b/srv-2"], "{ids:?}");
+
+    // The answer to the first request is lost.
+    hook(cloud, "POST", "/_sim/failures", &json!({"operation": "load-balancers.create", "after": true}));
+    cluster.serve("web", &["TCP/80", "UDP/53"], &BTreeMap::new()).await?;
+    cluster.told("web", "EnsuredLoadBalancer", LIMIT).await?;
+    is(cloud, &[&["srv-1", "srv-2"]], &["srv-1", "srv-2"]).await?;
+    let services = serde_json::to_value(cluster.services().await?)?;
+    ensure!(services[0]["status"]["loadBalancer"]["ingress"][0]["ip"] == "198.19.0.1", "{services}");
+
+    hook(cloud, "DELETE", "/_sim/servers/srv-2", &Value::Null);
+    cluster.allow_deletion("node-2").await?;
+    cluster.set_ready("node-2", false).await?;
+    is(cloud, &[&["srv-1"]], &["srv-1"]).await?;
+    ensure!(cluster.nodes().await?.len() == 1, "node-2 is still there");
+
+    cluster.withdraw("web").await?;
+    is(cloud, &[], &["srv-1"]).await?;
+    cluster.remove("node-1").await?;
+    is(cloud, &[], &[]).await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_whole_life_of_a_cluster_works_on_simcloud() {
+    let (cloud, plane) = (cloud(), EmbeddedPlane::start().await.unwrap());
+    let dir = tempfile::tempdir().unwrap();
+    let host = start(&cloud, plane.kubeconfig_path(), dir.path()).await.unwrap();
+    let lived = live(&cloud, &Cluster::new(plane.client())).await;
+    let calls = hook(&cloud, "GET", "/_sim/calls", &Value::Null);
+    if let Err(error) = lived {
+        panic!("{error:?}\n{calls}\n{}", host.last_words());
+    }
+    let denied = |call: &&Value| call["status"] == 401 || call["status"] == 403;
+    assert_eq!(calls["calls"].as_array().unwrap().iter().find(denied), None);
+    Hosts::stop(host).await.unwrap();
+    let log = fs::read_to_string(dir.path().join("host.log")).unwrap();
+    assert!(!log.contains(cloud.token()), "the token is in the log");
+}
