@@ -5,7 +5,7 @@ use crate::answer::{Answer, Outcome, Reply, Request};
 use crate::calls::Calls;
 use crate::error::{Error, Result};
 use crate::failures::Failures;
-use crate::history::{History, Millis};
+use crate::history::{History, KEPT, Millis};
 use crate::load_balancers::LoadBalancer;
 use crate::options::Options;
 use crate::path::Operation;
@@ -46,7 +46,8 @@ impl Cloud {
             routes: History::new(),
             failures: Failures::default(),
             calls: Calls::default(),
-            ahead: 0,
+            // A list shows the start even if it lags and the cloud has just started.
+            ahead: KEPT,
             used: Used::default(),
         }
     }

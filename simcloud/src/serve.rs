@@ -3,7 +3,7 @@ use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use http_body_util::{BodyExt as _, Full, Limited};
@@ -14,12 +14,15 @@ use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
 use serde_json::Value;
 use tokio::runtime;
-use tokio::sync::oneshot;
+use tokio::sync::{Semaphore, oneshot};
 
 use crate::answer::{Answer, Outcome, Reply, Request};
 use crate::cloud::Cloud;
 use crate::options::Options;
 use crate::parse::BODY;
+
+/// Maximum number of connections at a time; others wait.
+const CONNECTIONS: usize = 1024;
 
 /// A running cloud, in a thread of its own. It stops when this is dropped.
 #[derive(Debug)]
@@ -117,16 +120,21 @@ impl Shared {
 
 async fn accept(listener: TcpListener, shared: Arc<Shared>) {
     let Ok(listener) = tokio::net::TcpListener::from_std(listener) else { return };
-    loop {
+    let free = Arc::new(Semaphore::new(CONNECTIONS));
+    // The semaphore is never closed.
+    while let Ok(permit) = Arc::clone(&free).acquire_owned().await {
         let Ok((stream, _)) = listener.accept().await else {
             // For example too many open files: others may be closed.
-            tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+            tokio::time::sleep(Duration::from_millis(50)).await;
             continue;
         };
         let shared = Arc::clone(&shared);
         let service = service_fn(move |request| answer(request, Arc::clone(&shared)));
         // An error is a client that is gone, or a connection that is to be cut.
-        tokio::spawn(async { http1::Builder::new().serve_connection(TokioIo::new(stream), service).await.ok() });
+        tokio::spawn(async {
+            let _ = http1::Builder::new().serve_connection(TokioIo::new(stream), service).await;
+            drop(permit);
+        });
     }
 }
 

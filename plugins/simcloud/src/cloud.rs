@@ -18,30 +18,33 @@ const OWNER: &str = "cluster";
 /// Beginning of the provider IDs of this cloud's servers: `simcloud:///ZONE/ID`.
 pub(crate) const SCHEME: &str = "simcloud://";
 
-/// The cloud, for one cluster.
+/// The cloud and one of its users.
 #[derive(Debug)]
 pub(crate) struct Cloud<'a> {
+    /// How to reach it.
     pub(crate) config: &'a Config,
     /// UID of the cluster. It is on everything that we create: other clusters in the same account are none of our business.
     pub(crate) cluster: String,
 }
 
-impl Cloud<'_> {
+impl Config {
     /// Returns the URL of a list.
-    pub(crate) fn url(&self, kind: &str) -> String {
-        format!("{}/v1/{kind}", self.config.url)
+    pub(crate) fn list(&self, kind: &str) -> String {
+        format!("{}/v1/{kind}", self.url)
     }
 
     /// Returns the URL of an object.
     pub(crate) fn object(&self, kind: &str, id: &str) -> Result<String> {
-        Ok(format!("{}/{}", self.url(kind), http::segment(id)?))
+        Ok(format!("{}/{}", self.list(kind), http::segment(id)?))
     }
 
     /// Returns the request for the objects with a name. Unlike a complete list, the answer does not lag behind.
     pub(crate) fn named(&self, kind: &str, name: &str) -> Request {
-        Request::get(self.url(kind)).query([("name", name)])
+        Request::get(self.list(kind)).query([("name", name)])
     }
+}
 
+impl Cloud<'_> {
     /// Returns the labels of an object of this cluster.
     pub(crate) fn labels<const N: usize>(&self, more: [(&str, &str); N]) -> Labels {
         let pairs = [(OWNER, self.cluster.as_str())].into_iter().chain(more);

@@ -8,11 +8,12 @@ use skydock_sdk::{
 
 use crate::{
     api::{Page, Reach, Server, State},
-    cloud::{self, Cloud, problem, provider_id, server_id},
+    cloud::{problem, provider_id, send_all, server_id},
+    config::Config,
 };
 
 /// Returns whether the servers of nodes run.
-pub(crate) fn check(cloud: &Cloud<'_>, nodes: &[Node]) -> Vec<Result<Presence>> {
+pub(crate) fn check(config: &Config, nodes: &[Node]) -> Vec<Result<Presence>> {
     let presence = |(node, found): (_, Result<Option<Server>>)| match found? {
         Some(Server { state: State::Running, .. }) => Ok(Presence::Running),
         Some(Server { state: State::Stopped, .. }) => Ok(Presence::Stopped),
@@ -20,33 +21,33 @@ pub(crate) fn check(cloud: &Cloud<'_>, nodes: &[Node]) -> Vec<Result<Presence>> 
         // Its server may have another name.
         None => Err(no_server(node)),
     };
-    nodes.iter().zip(find(cloud, nodes)).map(presence).collect()
+    nodes.iter().zip(find(config, nodes)).map(presence).collect()
 }
 
 /// Describes the servers of nodes.
-pub(crate) fn describe(cloud: &Cloud<'_>, nodes: &[Node]) -> Vec<Result<Instance>> {
+pub(crate) fn describe(config: &Config, nodes: &[Node]) -> Vec<Result<Instance>> {
     let described = |(node, found): (_, Result<Option<Server>>)| {
         let server = found?.ok_or_else(|| no_server(node))?;
-        if server.region != cloud.config.region {
+        if server.region != config.region {
             let region = &server.region;
             return Err(CloudError::not_found(format!("the server {} is in another region: {region}", server.id)));
         }
         Ok(instance(server))
     };
-    nodes.iter().zip(find(cloud, nodes)).map(described).collect()
+    nodes.iter().zip(find(config, nodes)).map(described).collect()
 }
 
 /// Finds the server of each node: by its provider ID, or else by its name.
-fn find(cloud: &Cloud<'_>, nodes: &[Node]) -> Vec<Result<Option<Server>>> {
+fn find(config: &Config, nodes: &[Node]) -> Vec<Result<Option<Server>>> {
     let request = |node: &Node| match node.provider_id.as_deref() {
-        None => Ok(cloud.named("servers", &node.name)),
+        None => Ok(config.named("servers", &node.name)),
         Some(id) => {
             let server =
                 server_id(id).ok_or_else(|| CloudError::invalid(format!("{id} is not a valid provider ID")))?;
-            Ok(Request::get(cloud.object("servers", server)?))
+            Ok(Request::get(config.object("servers", server)?))
         }
     };
-    let answers = cloud::send_all(nodes.iter().map(request).collect());
+    let answers = send_all(nodes.iter().map(request).collect());
     let read = |(node, answer): (&Node, Result<Response>)| {
         let answer = answer?;
         if has_id(node) {

@@ -28,7 +28,7 @@ pub(crate) fn ensure(cloud: &Cloud<'_>, service: &Service, targets: &[Target]) -
     let wanted = wanted(cloud, service, targets)?;
     let current = match find(cloud, service)? {
         // If another host creates it at the same time, this is a conflict, and the retry finds it.
-        None => ask(Request::post(cloud.url(KIND)).json(&wanted)?)?,
+        None => ask(Request::post(cloud.config.list(KIND)).json(&wanted)?)?,
         Some(current) if cloud.owns(&current.spec.labels) => current,
         Some(other) => return Err(CloudError::invalid(format!("the load balancer {} is another cluster's", other.id))),
     };
@@ -52,7 +52,7 @@ pub(crate) fn update_nodes(cloud: &Cloud<'_>, service: &Service, targets: &[Targ
 /// Deletes the load balancer of a Service, in whatever state it is.
 pub(crate) fn ensure_deleted(cloud: &Cloud<'_>, service: &Service) -> Result<()> {
     let Some(current) = find_own(cloud, service)? else { return Ok(()) };
-    deleted(http::send(Request::delete(cloud.object(KIND, &current.id)?))?)
+    deleted(http::send(Request::delete(cloud.config.object(KIND, &current.id)?))?)
 }
 
 fn name(service: &Service) -> String {
@@ -60,7 +60,7 @@ fn name(service: &Service) -> String {
 }
 
 fn find(cloud: &Cloud<'_>, service: &Service) -> Result<Option<LoadBalancer>> {
-    let page: Page<LoadBalancer> = ask(cloud.named(KIND, &name(service)))?;
+    let page: Page<LoadBalancer> = ask(cloud.config.named(KIND, &name(service)))?;
     Ok(page.items.into_iter().next())
 }
 
@@ -125,7 +125,7 @@ fn update(cloud: &Cloud<'_>, current: LoadBalancer, mut changes: Map<String, Val
     if changes.is_empty() {
         return Ok(current);
     }
-    ask(Request::patch(cloud.object(KIND, &current.id)?).json(&changes)?)
+    ask(Request::patch(cloud.config.object(KIND, &current.id)?).json(&changes)?)
 }
 
 /// Checks that the load balancer is neither being created nor broken.

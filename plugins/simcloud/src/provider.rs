@@ -41,11 +41,11 @@ impl Plugin for Simcloud {
 
 impl Instances for Simcloud {
     fn check(nodes: Vec<Node>) -> Result<Vec<Result<Presence>>> {
-        with_cloud(|cloud| Ok(instances::check(cloud, &nodes)))
+        Ok(instances::check(&*CONFIG.get()?, &nodes))
     }
 
     fn describe(nodes: Vec<Node>) -> Result<Vec<Result<Instance>>> {
-        with_cloud(|cloud| Ok(instances::describe(cloud, &nodes)))
+        Ok(instances::describe(&*CONFIG.get()?, &nodes))
     }
 }
 
@@ -81,7 +81,7 @@ impl Routes for Simcloud {
     }
 }
 
-/// Calls a function with the cloud of the cluster.
+/// Calls a function with the cloud and this cluster, of which the host knows the UID soon after its start.
 fn with_cloud<T>(call: impl FnOnce(&Cloud<'_>) -> Result<T>) -> Result<T> {
     let config = CONFIG.get()?;
     let cluster = cluster::uid().ok_or_else(|| CloudError::unavailable("the UID of the cluster is not known yet"))?;

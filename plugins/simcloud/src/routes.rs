@@ -17,7 +17,7 @@ const NODE: &str = "node";
 
 /// Lists a page of the routes of this cluster. The token of a page is the cloud's.
 pub(crate) fn list(cloud: &Cloud<'_>, page: Option<&str>) -> Result<RoutePage> {
-    let request = Request::get(cloud.url(KIND)).query([("label", cloud.owned().as_str()), ("limit", "100")]);
+    let request = Request::get(cloud.config.list(KIND)).query([("label", cloud.owned().as_str()), ("limit", "100")]);
     let page: Page<api::Route> = ask(request.query(page.map(|token| ("page_token", token))))?;
     let route = |route: api::Route| Route {
         name: route.id,
@@ -33,14 +33,15 @@ pub(crate) fn list(cloud: &Cloud<'_>, page: Option<&str>) -> Result<RoutePage> {
 /// Creates routes.
 pub(crate) fn create(cloud: &Cloud<'_>, routes: &[NewRoute]) -> Vec<Result<()>> {
     let wanted: Vec<Result<RouteSpec>> = routes.iter().map(|route| wanted(cloud, route)).collect();
-    let request = |spec: &Result<RouteSpec>| Request::post(cloud.url(KIND)).json(spec.as_ref().map_err(Clone::clone)?);
+    let request =
+        |spec: &Result<RouteSpec>| Request::post(cloud.config.list(KIND)).json(spec.as_ref().map_err(Clone::clone)?);
     let answers = send_all(wanted.iter().map(request).collect());
     wanted.into_iter().zip(answers).map(|(spec, answer)| created(cloud, &spec?, answer?)).collect()
 }
 
 /// Deletes routes.
 pub(crate) fn delete(cloud: &Cloud<'_>, routes: &[Route]) -> Vec<Result<()>> {
-    let request = |route: &Route| Ok(Request::delete(cloud.object(KIND, &route.name)?));
+    let request = |route: &Route| Ok(Request::delete(cloud.config.object(KIND, &route.name)?));
     send_all(routes.iter().map(request).collect()).into_iter().map(|answer| deleted(answer?)).collect()
 }
 
@@ -65,7 +66,7 @@ fn created(cloud: &Cloud<'_>, spec: &RouteSpec, answer: Response) -> Result<()> 
     let Some(id) = problem(&answer, 409, "exists").and_then(|problem| problem.id) else {
         return answer.success().map(|_| ());
     };
-    let existing: api::Route = ask(Request::get(cloud.object(KIND, &id)?))?;
+    let existing: api::Route = ask(Request::get(cloud.config.object(KIND, &id)?))?;
     if existing.spec == *spec { Ok(()) } else { Err(CloudError::conflict(format!("the route {id} is in the way"))) }
 }
 

@@ -12,7 +12,7 @@ use crate::{cloud::Cloud, config::Config};
 /// A cloud with three servers.
 pub(crate) struct World {
     pub(crate) sim: Simcloud,
-    config: Config,
+    pub(crate) config: Config,
     /// Adds the token, which is the host's task.
     _token: Interception,
 }

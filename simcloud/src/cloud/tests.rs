@@ -226,6 +226,20 @@ fn a_failure_after_the_effect_hides_the_answer() {
 }
 
 #[test]
+fn a_list_lags_from_the_first_moment() {
+    for lag in [1, 60_000] {
+        let mut world = World::new(1);
+        world.ask("PATCH", "/_sim/settings", &json!({"lag_ms": lag}));
+        world.ask("POST", "/v1/load-balancers", &balancer("web"));
+        world.now = lag - 1;
+        assert_eq!(world.get("/v1/load-balancers")["items"], json!([]), "{lag}");
+        assert_eq!(world.get("/v1/servers")["items"][0]["id"], "srv-1", "{lag}");
+        world.now = lag;
+        assert_eq!(world.get("/v1/load-balancers")["items"][0]["id"], "lb-1", "{lag}");
+    }
+}
+
+#[test]
 fn a_reset_restores_the_start() {
     let mut world = World::new(1);
     let before = world.get("/_sim/state");

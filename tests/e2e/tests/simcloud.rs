@@ -1,12 +1,18 @@
 //! The life of a cluster in simcloud, with the built host and the example provider, on the embedded control plane.
-#![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests, which clippy does not know for such")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "helpers of tests, which clippy does not know for such"
+)]
 
-use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
+use k8s_openapi::api::core::v1::Service;
+use kube::{Api, Client, api::PostParams};
 use serde_json::{Value, json};
 use skydock_clusters::{EmbeddedPlane, Plane as _};
 use skydock_e2e::{Cluster, Hosts};
@@ -40,10 +46,12 @@ async fn start(cloud: &Simcloud, kubeconfig: &Path, dir: &Path) -> Result<Host> 
         "apiVersion": "skydock.dev/v1alpha1", "kind": "SkydockConfiguration", "plugins": [plugin], "credentials": [credential],
     });
     fs::write(dir.join("config.yaml"), config.to_string())?;
+    let compiled = Hosts::compiled()?;
+    fs::create_dir_all(&compiled)?;
     let files = [
         format!("--config={}", dir.join("config.yaml").display()),
         format!("--kubeconfig={}", kubeconfig.display()),
-        format!("--plugin-cache-dir={}", dir.join("compiled").display()),
+        format!("--plugin-cache-dir={}", compiled.display()),
     ];
     let flags = [
         "--cluster-name=simcloud",
@@ -78,7 +86,17 @@ async fn is(cloud: &Simcloud, targets: &[&[&str]], routes: &[&str]) -> Result<()
     .with_context(|| format!("load balancers of {targets:?}, routes to {routes:?}"))
 }
 
-async fn live(cloud: &Simcloud, cluster: &Cluster) -> Result<()> {
+/// Creates the Service `web`. The embedded plane has no server-side apply, which [`Cluster::serve`] uses.
+async fn serve(client: &Client) -> Result<()> {
+    let ports = json!([{"name": "http", "port": 80}, {"name": "dns", "port": 53, "protocol": "UDP"}]);
+    let spec = json!({"type": "LoadBalancer", "selector": {"app": "web"}, "ports": ports});
+    let service: Service = serde_json::from_value(json!({"metadata": {"name": "web"}, "spec": spec}))?;
+    Api::namespaced(client.clone(), "default").create(&PostParams::default(), &service).await?;
+    Ok(())
+}
+
+async fn live(cloud: &Simcloud, client: &Client) -> Result<()> {
+    let cluster = Cluster::new(client.clone());
     for name in ["node-1", "node-2"] {
         cluster.register(name).await?;
     }
@@ -89,7 +107,7 @@ async fn live(cloud: &Simcloud, cluster: &Cluster) -> Result<()> {
 
     // The answer to the first request is lost.
     hook(cloud, "POST", "/_sim/failures", &json!({"operation": "load-balancers.create", "after": true}));
-    cluster.serve("web", &["TCP/80", "UDP/53"], &BTreeMap::new()).await?;
+    serve(client).await?;
     cluster.told("web", "EnsuredLoadBalancer", LIMIT).await?;
     is(cloud, &[&["srv-1", "srv-2"]], &["srv-1", "srv-2"]).await?;
     let services = serde_json::to_value(cluster.services().await?)?;
@@ -112,7 +130,7 @@ async fn the_whole_life_of_a_cluster_works_on_simcloud() {
     let (cloud, plane) = (cloud(), EmbeddedPlane::start().await.unwrap());
     let dir = tempfile::tempdir().unwrap();
     let host = start(&cloud, plane.kubeconfig_path(), dir.path()).await.unwrap();
-    let lived = live(&cloud, &Cluster::new(plane.client())).await;
+    let lived = live(&cloud, &plane.client()).await;
     let calls = hook(&cloud, "GET", "/_sim/calls", &Value::Null);
     if let Err(error) = lived {
         panic!("{error:?}\n{calls}\n{}", host.last_words());

@@ -25,7 +25,7 @@ const LANES: [Lane; 3] = [
         nice: "0",
         binaries: &["host/plugin test plugin", "host/manager test manager", "plugins/static test component"],
     },
-    Lane { nice: "0", binaries: &["tests/story test embedded", "tests/plugin test binary"] },
+    Lane { nice: "0", binaries: &["tests/story test embedded", "tests/plugin test binary", "tests/e2e test simcloud"] },
     Lane { nice: "19", binaries: &["tests/simulation test simulation"] },
 ];
 
