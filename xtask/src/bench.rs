@@ -6,13 +6,15 @@ use std::path::Path;
 
 use anyhow::{Context as _, Result};
 
-use crate::demo;
+use crate::build;
 
 /// Replaces this process with a benchmark program that measures the host built with this profile. Returns only if that fails.
 ///
 /// # Errors
 /// If something does not build, or the benchmark cannot be started.
 pub(crate) fn run(root: &Path, program: &str, profile: &str, arguments: &[OsString]) -> Result<()> {
-    let error = demo::benchmark(root, program, profile)?.args(arguments).exec();
+    let folder = build::release(root, program)?;
+    let host = if profile == "dist" { build::image(root, &[])? } else { folder.join("skydock") };
+    let error = build::with_plugins(root, &folder.join(program), &host)?.args(arguments).exec();
     Err(error).context("cannot start the benchmark")
 }

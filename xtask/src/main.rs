@@ -2,12 +2,14 @@
 
 mod audit;
 mod bench;
+mod build;
 mod checkout;
 mod command;
 mod console;
 mod demo;
 mod docs;
 mod guests;
+mod hot;
 mod mutants;
 mod parity;
 mod semver;
@@ -79,6 +81,9 @@ enum Chore {
     /// Run a benchmark. Each has options of its own: `cargo xtask bench controllers --help`.
     #[command(subcommand)]
     Bench(Bench),
+    /// Record which functions of Skydock are executed, and write them to `deploy/hot-functions.txt`. In the image, they are side by
+    /// side, which saves memory. Needs Linux on x86_64, and takes 25 minutes.
+    Hot,
     /// Check the dependencies (licenses, banned crates, sources, security advisories) and the workflows of GitHub.
     Audit,
     /// Check that the version of the SDK allows the changes of its interface since the released version.
@@ -135,6 +140,7 @@ fn run(chore: &Chore) -> Result<()> {
         Chore::Bench(Bench::Controllers { arguments }) => bench::run(&root, "skydock-bench", "release", arguments),
         Chore::Bench(Bench::Clouds { arguments }) => bench::run(&root, "skydock-bench-clouds", "dist", arguments),
         Chore::Bench(Bench::Scale { arguments }) => bench::run(&root, "skydock-bench-scale", "release", arguments),
+        Chore::Hot => hot::run(&root),
         Chore::Audit => audit::run(&root),
         Chore::Semver => semver::run(&root),
     }

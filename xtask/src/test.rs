@@ -48,6 +48,8 @@ fn plan(targets: &[String], quick: bool) -> Vec<Step> {
         Step::cargo("parity", "xtask parity --check"),
         Step::cargo("tidy", "xtask tidy --check"),
         Step::cargo("lints", "clippy --workspace --all-targets -- -D warnings"),
+        // A workspace of its own.
+        Step::cargo("recorder", "test --locked --manifest-path tests/bench/hot/Cargo.toml --target-dir target/hot"),
         Step::cargo("guests", "xtask guests"),
         // Includes the binaries, which end-to-end tests start.
         Step::cargo("build", "build --workspace --bins --tests"),
@@ -116,14 +118,17 @@ mod tests {
         let steps = plan(&targets(), false);
         assert_eq!(
             names(&steps),
-            ["format", "parity", "tidy", "lints", "guests", "build", "tests", "docs", "real", "clouds", "audit"]
+            [
+                "format", "parity", "tidy", "lints", "recorder", "guests", "build", "tests", "docs", "real", "clouds",
+                "audit"
+            ]
         );
     }
 
     #[test]
     fn a_quick_run_needs_no_real_control_plane_cloud_or_network() {
         let steps = plan(&targets(), true);
-        assert_eq!(names(&steps), ["format", "parity", "tidy", "lints", "guests", "build", "tests"]);
+        assert_eq!(names(&steps), ["format", "parity", "tidy", "lints", "recorder", "guests", "build", "tests"]);
         let dear = |arg: &String| arg.starts_with(REAL) || arg.starts_with(CLOUDS);
         assert!(steps.iter().all(|step| !step.args.iter().any(dear)));
     }
@@ -140,7 +145,10 @@ mod tests {
     #[test]
     fn a_step_without_test_targets_is_omitted() {
         let steps = plan(&["calls".to_owned()], false);
-        assert_eq!(names(&steps), ["format", "parity", "tidy", "lints", "guests", "build", "tests", "docs", "audit"]);
+        assert_eq!(
+            names(&steps),
+            ["format", "parity", "tidy", "lints", "recorder", "guests", "build", "tests", "docs", "audit"]
+        );
     }
 
     #[test]
@@ -154,7 +162,7 @@ mod tests {
         let error = chosen(plan(&targets(), false), "unit").unwrap_err().to_string();
         assert_eq!(
             error,
-            "there is no step \"unit\"; the steps are format, parity, tidy, lints, guests, build, tests, docs, real, clouds, audit"
+            "there is no step \"unit\"; the steps are format, parity, tidy, lints, recorder, guests, build, tests, docs, real, clouds, audit"
         );
     }
 

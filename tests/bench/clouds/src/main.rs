@@ -36,6 +36,9 @@ struct Args {
     /// Only this cloud.
     #[arg(long, value_enum)]
     cloud: Option<Kind>,
+    /// Only this side. Its figures are printed as they are measured, and nothing is compared.
+    #[arg(long, value_enum, conflicts_with_all = ["runs", "json"])]
+    side: Option<Side>,
     /// Nodes of the cluster.
     #[arg(long, default_value_t = 60, value_parser = clap::value_parser!(u16).range(2..=220))]
     nodes: u16,
@@ -70,6 +73,15 @@ impl Args {
 
     fn clouds(&self) -> Vec<Kind> {
         self.cloud.map_or_else(|| vec![Kind::Openstack, Kind::Aws], |kind| vec![kind])
+    }
+
+    /// Returns the sides of a run. The second one runs on a machine that has been busy for a while, so the order alternates.
+    fn sides(&self, run: u8) -> Vec<Side> {
+        match self.side {
+            Some(side) => vec![side],
+            None if run % 2 == 0 => vec![Side::Peer, Side::Skydock],
+            None => vec![Side::Skydock, Side::Peer],
+        }
     }
 
     /// Returns true for a complete run of full size, whose figures are published.
@@ -114,9 +126,7 @@ async fn run(args: &Args) -> Result<bool> {
         skydock_bench::all_built([&programs.skydock, &programs.plugin], "clouds")?;
         let mut cloud = OnCloud::new(kind, &programs.peer);
         for number in 0..args.runs {
-            // The second side runs on a machine that has been busy for a while, so the order alternates.
-            let order = if number % 2 == 0 { [Side::Peer, Side::Skydock] } else { [Side::Skydock, Side::Peer] };
-            for side in order {
+            for side in args.sides(number) {
                 let outcome = run::side(kind, side, &programs, &size, &target.join("clouds"), &progress).await?;
                 cloud.add(side, outcome);
             }
@@ -124,6 +134,9 @@ async fn run(args: &Args) -> Result<bool> {
         clouds.push(cloud);
     }
     drop(progress);
+    if args.side.is_some() {
+        return Ok(true);
+    }
     let report = Report::new(Machine::look(&args.built.skydock), size, args.runs, clouds);
     skydock_bench::save(&report, &target.join("clouds.json"))?;
     if args.is_whole() {

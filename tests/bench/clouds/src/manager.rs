@@ -1,11 +1,13 @@
 //! Starts each side.
 
+use std::fs::File;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail};
+use rustix::fs::{Advice, fadvise};
 use skydock_bench::Process;
 use skydock_e2e::configured;
 use skydock_peers::{Peer, Settings};
@@ -80,6 +82,7 @@ impl Manager {
                 command
             }
         };
+        forget_pages(Path::new(command.get_program()))?;
         let mut process = Process::start(command, &self.log)?;
         let began = Instant::now();
         while !self.leads(fleet, before).await? {
@@ -100,4 +103,14 @@ impl Manager {
             How::Skydock { address, .. } => leads && metrics::is_ready(*address).await.unwrap_or(false),
         })
     }
+}
+
+/// Has the kernel read a program from the disk again. What a build has just written is in the cache in pieces of up to 2 MiB, which are
+/// mapped as a whole: without this, the memory of a program would depend on how long ago it was built.
+fn forget_pages(program: &Path) -> Result<()> {
+    let failed = || format!("cannot drop the cached pages of {}", program.display());
+    let file = File::open(program).with_context(failed)?;
+    // Only pages that are on the disk can be dropped.
+    file.sync_all().with_context(failed)?;
+    fadvise(&file, 0, None, Advice::DontNeed).with_context(failed)
 }

@@ -35,7 +35,7 @@ impl Kind {
 }
 
 /// One of the two measured programs.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Side {
     /// The official cloud controller manager of the cloud.
     Peer,

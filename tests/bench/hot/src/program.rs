@@ -1,0 +1,52 @@
+//! The functions of a program.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, Result, ensure};
+use object::{Object as _, ObjectSymbol as _, SymbolKind};
+
+/// Functions at which a breakpoint would change what the program does: the entry point, and code that is returned to or switched to
+/// instead of called.
+const UNTOUCHED: [&str; 3] = ["_start", "__restore_rt", "wasmtime_fiber"];
+
+/// A program.
+pub(crate) struct Program {
+    /// Its absolute path, as it appears in `/proc/PID/maps`.
+    pub(crate) path: PathBuf,
+    /// The name of the function at each address of the file.
+    pub(crate) functions: BTreeMap<u64, String>,
+}
+
+impl Program {
+    /// Reads the symbols of a program.
+    ///
+    /// # Errors
+    /// If the file is not a program with symbols.
+    pub(crate) fn read(path: &Path) -> Result<Self> {
+        let path = path.canonicalize().with_context(|| format!("cannot find {}", path.display()))?;
+        let bytes = fs::read(&path).with_context(|| format!("cannot read {}", path.display()))?;
+        let file = object::File::parse(&*bytes).with_context(|| format!("{} is not a program", path.display()))?;
+        let functions: BTreeMap<_, _> = file
+            .symbols()
+            .filter(|symbol| symbol.kind() == SymbolKind::Text && symbol.size() > 0)
+            .filter_map(|symbol| Some((symbol.address(), symbol.name().ok()?.to_owned())))
+            .filter(|(_, name)| !UNTOUCHED.iter().any(|part| name.contains(part)))
+            .collect();
+        ensure!(!functions.is_empty(), "{} has no symbols: link it with `strip = false`", path.display());
+        Ok(Self { path, functions })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn functions_are_read_from_the_symbols() {
+        let program = Program::read(&std::env::current_exe().unwrap()).unwrap();
+        assert!(program.functions.values().any(|name| name.contains("functions_are_read_from_the_symbols")));
+        assert!(!program.functions.values().any(|name| name == "_start"));
+    }
+}
