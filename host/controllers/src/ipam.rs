@@ -12,7 +12,7 @@
 
 mod cidr_set;
 mod ledger;
-mod metrics;
+pub(crate) mod metrics;
 mod range;
 
 use std::{
@@ -33,7 +33,6 @@ use skydock_kube::{
 use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 
-pub(crate) use self::metrics::IpamMetrics;
 pub use self::range::{NodeRange, NodeRangeError};
 use self::{
     cidr_set::CidrSet,
@@ -57,7 +56,7 @@ const EXHAUSTED: Duration = Duration::from_secs(30);
 
 /// How late a write of the previous leader may arrive: an API server gives up on a write after 34 s, and its result appears in
 /// the cache some moments later.
-const LATE_WRITES: Duration = Duration::from_secs(40);
+pub(crate) const LATE_WRITES: Duration = Duration::from_secs(40);
 
 /// The node IPAM controller.
 pub static CONTROLLER: Descriptor = Descriptor {
@@ -67,11 +66,6 @@ pub static CONTROLLER: Descriptor = Descriptor {
     event_source: "cidrAllocator",
     needs: None,
     needs_services: false,
-    disabled_by: |options| options.ipam.ranges.is_empty().then_some("--allocate-node-cidrs"),
-    build: |setup| {
-        let quiet = if setup.unreleased { LATE_WRITES } else { Duration::ZERO };
-        Ok(Arc::new(IpamController::new(setup.shared, setup.client, &setup.options.ipam, quiet)))
-    },
 };
 
 /// Options of the node IPAM controller.

@@ -13,6 +13,7 @@ mod cidrs;
 mod clients;
 mod cluster_view;
 pub mod constants;
+mod constructor;
 pub mod convert;
 mod descriptor;
 mod dry_run;

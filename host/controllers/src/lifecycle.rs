@@ -10,7 +10,7 @@ pub mod brake;
 mod choice;
 mod deletion;
 pub mod memory;
-mod metrics;
+pub(crate) mod metrics;
 pub mod plan;
 mod round;
 
@@ -32,7 +32,6 @@ use skydock_kube::{dry_run::Said, informer::Entry};
 use tokio::time::{Instant, sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
-pub(crate) use self::metrics::LifecycleMetrics;
 use self::{
     brake::{BrakeOptions, History},
     memory::Memory,
@@ -65,11 +64,6 @@ pub static CONTROLLER: Descriptor = Descriptor {
     event_source: "cloud-node-lifecycle-controller",
     needs: Some(Capability::Instances),
     needs_services: false,
-    disabled_by: |_| None,
-    build: |setup| {
-        let (options, said) = (setup.options.lifecycle, setup.said.cloned());
-        Ok(Arc::new(LifecycleController::new(setup.shared, setup.client, options, said)))
-    },
 };
 
 /// Options of the node lifecycle controller.

@@ -1,18 +1,71 @@
-//! The list of all controllers, and how `--controllers` selects from it.
+//! The list of all controllers, how each is built, and how `--controllers` selects from it.
 
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
-use crate::{descriptor::Controller, ipam, lifecycle, maintenance, node, route, service};
+use crate::{
+    constructor::Constructor,
+    descriptor::Controller,
+    ipam::{self, IpamController},
+    lifecycle::{self, LifecycleController},
+    maintenance::{self, MaintenanceController},
+    node::{self, NodeController},
+    route::{self, RouteController, RouteOptions},
+    service::{self, ServiceController},
+};
+
+/// All controllers with their constructors, in the order in which they are started.
+pub(crate) const CONSTRUCTORS: [Constructor; 6] = [
+    Constructor {
+        controller: &node::CONTROLLER,
+        disabled_by: |_| None,
+        build: |setup| Ok(Arc::new(NodeController::new(setup.shared, setup.client, setup.options.node))),
+    },
+    Constructor {
+        controller: &lifecycle::CONTROLLER,
+        disabled_by: |_| None,
+        build: |setup| {
+            let (options, said) = (setup.options.lifecycle, setup.said.cloned());
+            Ok(Arc::new(LifecycleController::new(setup.shared, setup.client, options, said)))
+        },
+    },
+    Constructor {
+        controller: &service::CONTROLLER,
+        disabled_by: |_| None,
+        build: |setup| {
+            let (services, options) = (Arc::clone(setup.services), setup.options.services.clone());
+            let others = (setup.notes.written(), setup.reads);
+            Ok(Arc::new(ServiceController::new(setup.shared, setup.client, services, options, others)))
+        },
+    },
+    Constructor {
+        controller: &route::CONTROLLER,
+        disabled_by: |options| (!options.routes.configure).then_some("--configure-cloud-routes"),
+        build: |setup| {
+            let RouteOptions { cluster_cidrs, rhythm, .. } = setup.options.routes.clone();
+            let process = setup.options.process.clone();
+            Ok(Arc::new(RouteController::new(setup.shared, setup.client, cluster_cidrs?, rhythm, process)))
+        },
+    },
+    Constructor {
+        controller: &ipam::CONTROLLER,
+        disabled_by: |options| options.ipam.ranges.is_empty().then_some("--allocate-node-cidrs"),
+        build: |setup| {
+            let quiet = if setup.unreleased { ipam::LATE_WRITES } else { Duration::ZERO };
+            Ok(Arc::new(IpamController::new(setup.shared, setup.client, &setup.options.ipam, quiet)))
+        },
+    },
+    Constructor {
+        controller: &maintenance::CONTROLLER,
+        disabled_by: |_| None,
+        build: |setup| Ok(Arc::new(MaintenanceController::new(setup.shared))),
+    },
+];
 
 /// All controllers, in the order in which they are started.
-pub const CONTROLLERS: &[Controller] = &[
-    &node::CONTROLLER,
-    &lifecycle::CONTROLLER,
-    &service::CONTROLLER,
-    &route::CONTROLLER,
-    &ipam::CONTROLLER,
-    &maintenance::CONTROLLER,
-];
+pub const CONTROLLERS: [Controller; 6] = {
+    let [one, two, three, four, five, six] = &CONSTRUCTORS;
+    [one.controller, two.controller, three.controller, four.controller, five.controller, six.controller]
+};
 
 /// A name in `--controllers` that is not the name of a controller.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

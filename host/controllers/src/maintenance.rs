@@ -28,8 +28,6 @@ pub(crate) static CONTROLLER: Descriptor = Descriptor {
     event_source: "cloud-maintenance-controller",
     needs: Some(Capability::Maintenance),
     needs_services: false,
-    disabled_by: |_| None,
-    build: |setup| Ok(Arc::new(MaintenanceController::new(setup.shared))),
 };
 
 /// Calls the provider at the times it asks for: one call at a time, and at once after the plugin was replaced.

@@ -1,17 +1,15 @@
 //! Metrics of the controllers; those of a single controller are in its folder. Names, labels and buckets are upstream's, except those that begin with `skydock_`.
 
 use prometheus_client::{
-    metrics::{
-        counter::Counter,
-        family::Family,
-        gauge::Gauge,
-        histogram::{Histogram, exponential_buckets},
-    },
+    metrics::{counter::Counter, family::Family, gauge::Gauge},
     registry::Registry,
 };
 use skydock_kube::queue::{QueueMetrics, WorkqueueMetrics};
 
-use crate::{Controller, ipam::IpamMetrics, lifecycle::LifecycleMetrics, node::NodeMetrics, route::RouteMetrics};
+use crate::{
+    descriptor::Controller, ipam::metrics::IpamMetrics, lifecycle::metrics::LifecycleMetrics,
+    node::metrics::NodeMetrics, route::metrics::RouteMetrics, service::metrics::ServiceMetrics,
+};
 
 type Labels<const N: usize> = [(&'static str, String); N];
 
@@ -20,16 +18,9 @@ type Labels<const N: usize> = [(&'static str, String); N];
 pub struct Metrics {
     pub(crate) node: NodeMetrics,
     pub(crate) lifecycle: LifecycleMetrics,
+    pub(crate) service: ServiceMetrics,
     pub(crate) route: RouteMetrics,
     pub(crate) ipam: IpamMetrics,
-    /// Load balancers whose nodes were updated.
-    pub loadbalancer_sync: Counter,
-    /// Load balancers whose nodes could not be updated.
-    pub nodesync_error: Counter,
-    /// Seconds to update all load balancers after nodes changed.
-    pub nodesync_latency: Histogram,
-    /// Seconds to update the nodes of one load balancer.
-    pub update_loadbalancer_host_latency: Histogram,
     /// Events that were dropped because there were too many.
     pub events_dropped: Counter,
     long_in_progress: Family<Labels<1>, Gauge>,
@@ -38,35 +29,11 @@ pub struct Metrics {
     workqueue: WorkqueueMetrics,
 }
 
-fn service_latency() -> Histogram {
-    Histogram::new(exponential_buckets(1.0, 2.0, 15))
-}
-
 impl Metrics {
     /// Creates the metrics and registers them.
     pub fn register(registry: &mut Registry) -> Self {
         let metrics = Self::new(registry);
         let m = &metrics;
-        registry.register(
-            "service_controller_loadbalancer_sync",
-            "Load balancers whose nodes were updated",
-            m.loadbalancer_sync.clone(),
-        );
-        registry.register(
-            "service_controller_nodesync_error",
-            "Load balancers whose nodes could not be updated",
-            m.nodesync_error.clone(),
-        );
-        registry.register(
-            "service_controller_nodesync_latency_seconds",
-            "Seconds to update all load balancers after nodes changed",
-            m.nodesync_latency.clone(),
-        );
-        registry.register(
-            "service_controller_update_loadbalancer_host_latency_seconds",
-            "Seconds to update the nodes of one load balancer",
-            m.update_loadbalancer_host_latency.clone(),
-        );
         registry.register("running_managed_controllers", "1 while the controller is running", m.running.clone());
         registry.register(
             "skydock_controller_errors",
@@ -90,12 +57,9 @@ impl Metrics {
         Self {
             node: NodeMetrics::register(registry),
             lifecycle: LifecycleMetrics::register(registry),
+            service: ServiceMetrics::register(registry),
             route: RouteMetrics::register(registry),
             ipam: IpamMetrics::register(registry),
-            loadbalancer_sync: Counter::default(),
-            nodesync_error: Counter::default(),
-            nodesync_latency: service_latency(),
-            update_loadbalancer_host_latency: service_latency(),
             events_dropped: Counter::default(),
             long_in_progress: Family::default(),
             running: Family::default(),
@@ -144,7 +108,7 @@ mod tests {
         queue.add("n1", Priority::Change);
         metrics.running(&node::CONTROLLER, true);
         metrics.error(&service::CONTROLLER, "denied");
-        metrics.loadbalancer_sync.inc();
+        metrics.service.loadbalancer_sync.inc();
         metrics.node.initial_sync_delay.observe(3.0);
         let mut text = String::new();
         prometheus_client::encoding::text::encode(&mut text, &registry).unwrap();

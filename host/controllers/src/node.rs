@@ -13,7 +13,7 @@ mod initialize;
 mod keep;
 pub mod labels;
 mod memory;
-mod metrics;
+pub(crate) mod metrics;
 pub mod plan;
 mod round;
 
@@ -31,7 +31,6 @@ use skydock_kube::{
 use tokio::{sync::mpsc, time::Instant};
 use tokio_util::sync::CancellationToken;
 
-pub(crate) use self::metrics::NodeMetrics;
 use self::{
     due::Due,
     echo::Echo,
@@ -66,8 +65,6 @@ pub static CONTROLLER: Descriptor = Descriptor {
     event_source: "cloud-node-controller",
     needs: Some(Capability::Instances),
     needs_services: false,
-    disabled_by: |_| None,
-    build: |setup| Ok(Arc::new(NodeController::new(setup.shared, setup.client, setup.options.node))),
 };
 
 /// Options of the node controller.

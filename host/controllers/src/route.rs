@@ -12,7 +12,7 @@
 
 mod conditions;
 mod flight;
-mod metrics;
+pub(crate) mod metrics;
 mod network;
 mod plan;
 mod report;
@@ -39,7 +39,6 @@ use skydock_kube::{
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-pub(crate) use self::metrics::RouteMetrics;
 use self::{
     conditions::Conditions,
     run::Run,
@@ -68,12 +67,6 @@ pub static CONTROLLER: Descriptor = Descriptor {
     event_source: "route_controller",
     needs: Some(Capability::Routes),
     needs_services: false,
-    disabled_by: |options| (!options.routes.configure).then_some("--configure-cloud-routes"),
-    build: |setup| {
-        let RouteOptions { cluster_cidrs, rhythm, .. } = setup.options.routes.clone();
-        let process = setup.options.process.clone();
-        Ok(Arc::new(RouteController::new(setup.shared, setup.client, cluster_cidrs?, rhythm, process)))
-    },
 };
 
 /// Options of the route controller.

@@ -17,6 +17,7 @@ mod apply;
 mod descriptor;
 pub mod eligibility;
 mod known;
+pub(crate) mod metrics;
 mod nodes;
 mod options;
 mod perform;

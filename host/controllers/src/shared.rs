@@ -13,7 +13,7 @@ use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 
 use crate::kinds::NodeKind;
 use crate::{
-    Controller,
+    descriptor::Controller,
     metrics::Metrics,
     retry::{self, Again},
 };

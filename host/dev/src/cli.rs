@@ -37,7 +37,8 @@ pub(crate) struct DevArgs {
     /// Loopback address and port of the API server. With port 0, the system chooses a free port.
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:0")]
     pub(crate) listen: SocketAddr,
-    /// File to which the kubeconfig of the development cluster is written. An existing file is only replaced if `skydock dev` wrote it.
+    /// File to which the kubeconfig of the development cluster is written, with a token that the API server requires. An existing file is only
+    /// replaced if `skydock dev` wrote it.
     #[arg(long, value_name = "FILE", default_value = ".skydock/kubeconfig")]
     pub(crate) write_kubeconfig: PathBuf,
     /// File for the cluster's objects, so that they survive a restart. By default, they are lost.

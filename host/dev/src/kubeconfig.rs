@@ -78,6 +78,11 @@ fn is_ours(bytes: &[u8]) -> bool {
 mod tests {
     use std::os::unix::fs::{PermissionsExt, symlink};
 
+    use k8s_openapi::api::core::v1::Node;
+    use kube::{Api, ResourceExt as _};
+    use skydock_devplane::{Access, DevPlane, NodeSpec, Options};
+    use skydock_kube::clients::{self, ClusterAccess};
+
     use super::*;
 
     const OURS: &str = "apiVersion: v1\nkind: Config\nclusters: [{name: devplane, cluster: {server: 'http://127.0.0.1:1'}}]\n\
@@ -127,9 +132,17 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_kubeconfig_of_the_embedded_plane_is_recognized() {
-        let plane = skydock_devplane::DevPlane::start(skydock_devplane::Options::default()).await.unwrap();
-        assert!(is_ours(plane.kubeconfig().as_bytes()));
+    async fn the_kubeconfig_connects_to_the_embedded_plane() {
+        let options = Options { access: Access::Secure, ..Options::default() };
+        let plane = DevPlane::start(options).await.unwrap();
+        plane.kubelets().register(NodeSpec::new("node-1", "10.0.0.1".parse().unwrap())).unwrap();
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("kubeconfig");
+        write(&file, &plane.kubeconfig()).unwrap();
+        check(&file).unwrap();
+        let access = clients::load(&ClusterAccess { kubeconfig: Some(file), master: None }).await.unwrap();
+        let nodes: Api<Node> = Api::all(clients::named(&access, "test").unwrap());
+        assert_eq!(nodes.get("node-1").await.unwrap().name_any(), "node-1");
         plane.shutdown().await;
     }
 }

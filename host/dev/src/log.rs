@@ -25,11 +25,6 @@ pub(crate) fn intro(args: &DevArgs, config: &Config) {
         escape(&args.write_kubeconfig.display().to_string()),
         if config.cloud_config.is_some() { ", with its configuration," } else { "" },
     ));
-    if args.config.is_some() {
-        say(
-            "With --config, the API requires the token in the kubeconfig. kubectl does not send tokens without TLS: use another client.\n",
-        );
-    }
     if config.only_reads && !config.permits.rules.is_empty() {
         say("The cloud is only queried; set --allow-cloud-writes to let the plugin change it.\n");
     }

@@ -12,7 +12,7 @@ use skydock::{
     telemetry::{self, LogOptions},
 };
 use skydock_controllers::{ClusterCidrs, lifecycle::LifecycleOptions, route::RouteOptions};
-use skydock_devplane::{DevPlane, NodeSpec, Options, Token};
+use skydock_devplane::{Access, DevPlane, NodeSpec, Options};
 use skydock_kube::clients::{self, ClusterAccess};
 use skydock_plugin::IngressRules;
 use tokio_util::sync::CancellationToken;
@@ -42,8 +42,7 @@ pub(crate) async fn run(args: DevArgs, shutdown: CancellationToken) -> anyhow::R
     let plane = DevPlane::start(Options {
         listen: args.listen,
         state_file: args.state.clone(),
-        // kubectl sends tokens only with TLS, which this API does not have. A cloud is worth more than kubectl.
-        token: args.config.is_some().then(Token::random),
+        access: Access::Secure,
         ..Options::default()
     })
     .await?;

@@ -1,7 +1,7 @@
 //! The API over HTTP.
 //!
-//! It listens on loopback only, without TLS: whoever can reach the port is trusted, unless a token is required. Because web pages can
-//! reach it, too, a guard rejects everything that a browser sends on behalf of another site.
+//! It listens on loopback only. Because web pages can reach it, too, a guard rejects everything that a browser sends on behalf of
+//! another site.
 
 use std::{convert::Infallible, sync::Arc};
 
@@ -17,7 +17,8 @@ use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use serde_json::Value;
 
 use crate::{
-    Token, discovery,
+    access::Credentials,
+    discovery,
     faults::FaultSwitch,
     openapi,
     plane::Plane,
@@ -38,15 +39,14 @@ mod write;
 use path::{ApiPath, Place};
 use query::Query;
 
-/// Returns the router for a socket that other programs can reach. If there is a token, requests must have it.
-pub(crate) fn guarded(router: Router, token: Option<&Token>) -> Router {
-    let router = match token {
-        Some(token) => {
-            router.layer(middleware::from_fn_with_state(Arc::<str>::from(format!("Bearer {}", token.0)), known))
-        }
-        None => router,
-    };
+/// Adds the guard, for a socket that other programs can reach.
+pub(crate) fn guarded(router: Router) -> Router {
     router.layer(middleware::from_fn(guard))
+}
+
+/// Requires the token.
+pub(crate) fn authenticated(router: Router, credentials: &Credentials) -> Router {
+    router.layer(middleware::from_fn_with_state(Arc::<str>::from(credentials.authorization()), known))
 }
 
 /// Allows requests with the token, and all requests for health and version.

@@ -2,8 +2,8 @@
 //!
 //! [`DevPlane::start`] serves the Kubernetes API on loopback: nodes, services, events, leases, namespaces, configmaps and service
 //! accounts, well enough for `kubectl` and for controllers built on kube-rs or client-go. [`Kubelets`] are the simulated machines of
-//! the cluster. Nothing else runs: no pods (they can be listed, but the list is empty) and no garbage collector. Authentication is one
-//! optional token.
+//! the cluster. Nothing else runs: no pods (they can be listed, but the list is empty) and no garbage collector. [`Access`] says who can
+//! use it: everybody on this machine, or whoever has the kubeconfig.
 //!
 //! Differences from an API server:
 //! - There is no server-side apply, and `metadata.managedFields` is not kept.
@@ -33,10 +33,12 @@ use std::{
     time::Duration,
 };
 
+use axum::{Router, serve::Listener};
 use jiff::SignedDuration;
 use tokio::{net::TcpListener, runtime::Handle, task::JoinHandle, time::timeout};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
+mod access;
 mod discovery;
 mod event;
 mod faults;
@@ -56,42 +58,29 @@ mod selector;
 mod store;
 mod strategy;
 mod table;
+mod tls;
 mod validate;
 mod watch;
 mod write;
 
+pub use access::Access;
 pub use faults::{Fault, FaultSwitch, Faults, Rule, Verb};
 pub use http::behind_faults;
 pub use kubelet::{KubeletError, Kubelets, NodeSpec};
 pub use persist::StateFileError;
+pub use tls::TlsError;
 
+use access::Credentials;
 use persist::StateFile;
 use plane::Plane;
 use store::Store;
+use tls::{Certificate, TlsListener};
 
 /// How long a shutdown waits for requests in flight.
 const GRACE: Duration = Duration::from_secs(2);
 
 /// Interval of searches for old events.
 const EVENT_SWEEP: Duration = Duration::from_secs(60);
-
-/// Token that requests must have. Only the kubeconfig shows it.
-#[derive(Clone, PartialEq, Eq)]
-pub struct Token(String);
-
-impl Token {
-    /// Creates a token that cannot be guessed.
-    #[must_use]
-    pub fn random() -> Self {
-        Self(format!("{}{}", uuid::Uuid::new_v4().simple(), uuid::Uuid::new_v4().simple()))
-    }
-}
-
-impl std::fmt::Debug for Token {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Token")
-    }
-}
 
 /// Options of a plane.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -100,8 +89,8 @@ pub struct Options {
     pub listen: SocketAddr,
     /// File for the state of the cluster, so that it survives a restart. Without it, the state is lost.
     pub state_file: Option<PathBuf>,
-    /// Bearer token that requests must have. Without it, whoever can reach the port has all permissions.
-    pub token: Option<Token>,
+    /// Who can use the API.
+    pub access: Access,
     /// Whether the garbage collector and the namespace controller are simulated. Without them, objects that wait for one of these wait
     /// forever, as with an API server on its own.
     pub controllers: bool,
@@ -109,7 +98,7 @@ pub struct Options {
 
 impl Default for Options {
     fn default() -> Self {
-        Self { listen: (Ipv4Addr::LOCALHOST, 0).into(), state_file: None, token: None, controllers: true }
+        Self { listen: (Ipv4Addr::LOCALHOST, 0).into(), state_file: None, access: Access::default(), controllers: true }
     }
 }
 
@@ -134,14 +123,17 @@ pub enum StartError {
     /// The state file cannot be used.
     #[error(transparent)]
     StateFile(#[from] StateFileError),
+    /// HTTPS cannot be served.
+    #[error("cannot serve HTTPS")]
+    Tls(#[from] TlsError),
 }
 
 /// A running control plane. It ends with [`DevPlane::shutdown`], or abruptly when it is dropped.
 #[derive(Debug)]
 pub struct DevPlane {
     plane: Arc<Plane>,
-    address: SocketAddr,
-    token: Option<Token>,
+    url: String,
+    credentials: Option<Credentials>,
     kubelets: Kubelets,
     faults: FaultSwitch,
     stop: CancellationToken,
@@ -156,7 +148,7 @@ impl DevPlane {
     /// # Errors
     /// [`StartError`] with the reason.
     pub async fn start(options: Options) -> Result<Self, StartError> {
-        let Options { listen, state_file, token, controllers } = options;
+        let Options { listen, state_file, access, controllers } = options;
         if !listen.ip().is_loopback() {
             return Err(StartError::NotLoopback(listen));
         }
@@ -172,24 +164,26 @@ impl DevPlane {
         let listener = TcpListener::bind(listen).await.map_err(failed)?;
         let address = listener.local_addr().map_err(failed)?;
         let plane = Arc::new(Plane::new(store));
-        plane.bootstrap(address.port());
+        plane.bootstrap(access, address.port());
         let stop = CancellationToken::new();
         let faults = FaultSwitch::default();
-        let server =
-            axum::serve(listener, http::guarded(http::router(Arc::clone(&plane), faults.clone()), token.as_ref()))
-                .with_graceful_shutdown(stop.clone().cancelled_owned());
-        let server = tokio::spawn(async move {
-            if let Err(error) = server.await {
-                tracing::error!(%error, "the control plane no longer serves");
+        let router = http::router(Arc::clone(&plane), faults.clone());
+        let (server, credentials) = match access {
+            Access::Insecure => (serve(listener, http::guarded(router), &stop), None),
+            Access::Secure => {
+                let Certificate { authority, config } = Certificate::create()?;
+                let credentials = Credentials::new(authority);
+                let router = http::guarded(http::authenticated(router, &credentials));
+                (serve(TlsListener::new(listener, config), router, &stop), Some(credentials))
             }
-        });
+        };
         let keeper = state_file.map(|file| tokio::spawn(file.keep(Arc::clone(&plane), stop.clone())));
         tokio::spawn(stop.clone().run_until_cancelled_owned(sweep_events(Arc::clone(&plane))));
         let kubelets = Kubelets::new(Arc::clone(&plane), Handle::current());
         Ok(Self {
             plane,
-            address,
-            token,
+            url: format!("{}://{address}", access.scheme()),
+            credentials,
             kubelets,
             faults,
             _stop_on_drop: stop.clone().drop_guard(),
@@ -202,19 +196,13 @@ impl DevPlane {
     /// Returns the base URL of the API, for example `http://127.0.0.1:41234`.
     #[must_use]
     pub fn url(&self) -> String {
-        format!("http://{}", self.address)
+        self.url.clone()
     }
 
-    /// Returns a kubeconfig, in YAML, whose only context is this plane.
+    /// Returns a kubeconfig, in YAML, whose only context is this plane. It has the token of a secure plane.
     #[must_use]
     pub fn kubeconfig(&self) -> String {
-        let user = self.token.as_ref().map_or_else(|| "{}".to_owned(), |token| format!("{{ token: {} }}", token.0));
-        format!(
-            "apiVersion: v1\nkind: Config\nclusters:\n- name: devplane\n  cluster:\n    server: {}\nusers:\n- name: devplane\n  \
-             user: {user}\ncontexts:\n- name: devplane\n  context:\n    cluster: devplane\n    user: devplane\ncurrent-context: \
-             devplane\n",
-            self.url()
-        )
+        access::kubeconfig(&self.url, self.credentials.as_ref())
     }
 
     /// Returns the simulated machines.
@@ -230,7 +218,7 @@ impl DevPlane {
     }
 
     /// Returns the API without a socket, including faults, for a client in this process, so that a test can run on a paused clock.
-    pub fn router(&self) -> axum::Router {
+    pub fn router(&self) -> Router {
         http::router(Arc::clone(&self.plane), self.faults.clone())
     }
 
@@ -270,6 +258,16 @@ impl Drop for DevPlane {
         self.kubelets.halt();
         self.plane.cut_watches();
     }
+}
+
+/// Serves until `stop` is canceled.
+fn serve<L: Listener<Addr = SocketAddr>>(listener: L, router: Router, stop: &CancellationToken) -> JoinHandle<()> {
+    let server = axum::serve(listener, router).with_graceful_shutdown(stop.clone().cancelled_owned());
+    tokio::spawn(async move {
+        if let Err(error) = server.await {
+            tracing::error!(%error, "the control plane no longer serves");
+        }
+    })
 }
 
 async fn sweep_events(plane: Arc<Plane>) {

@@ -8,6 +8,7 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
+    access::Access,
     resource::{NAMESPACES, SERVICES, Shelf},
     store::Store,
     strategy::service::KUBERNETES_IP,
@@ -71,7 +72,8 @@ impl Plane {
     }
 
     /// Creates the objects that every cluster has, if they do not exist: the system namespaces and the `kubernetes` Service.
-    pub(crate) fn bootstrap(&self, port: u16) {
+    /// Clients reach the API at `port`.
+    pub(crate) fn bootstrap(&self, access: Access, port: u16) {
         let options = Options::default();
         for name in SYSTEM_NAMESPACES {
             let target =
@@ -91,10 +93,10 @@ impl Plane {
             "metadata": {"name": "kubernetes", "labels": {"component": "apiserver", "provider": "kubernetes"}},
             "spec": {
                 "clusterIP": KUBERNETES_IP.to_string(),
-                "ports": [{"name": "http", "port": 80, "targetPort": port}],
+                "ports": [{"name": access.scheme(), "port": access.port(), "targetPort": port}],
             },
         });
-        // The port may be different after a restart, so an existing Service is updated.
+        // The port and its name may be different after a restart, so an existing Service is updated.
         let known = self.read(|store| store.get(Shelf::Services, "default", "kubernetes").is_some());
         let result = self.write(|store, now| {
             if known {

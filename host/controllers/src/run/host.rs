@@ -15,10 +15,11 @@ use tokio_util::sync::CancellationToken;
 
 use super::{Context, RunError};
 use crate::{
-    CONTROLLERS, Controller,
     cluster_view::{self, ClusterView},
-    descriptor::{Obstacle, Setup},
+    constructor::{Constructor, Obstacle, Setup},
+    descriptor::Controller,
     kinds::{NodeKind, ServiceKind},
+    list::CONSTRUCTORS,
     notes::Notes,
     reads::Reads,
     shared::{Runner, Shared},
@@ -155,11 +156,12 @@ impl Host {
     /// Starts all controllers that are enabled, possible and not started yet. `listed` says whether all Services are known.
     fn start(&mut self, listed: bool) {
         let info = self.context.provider.info();
-        for &controller in CONTROLLERS {
+        for constructor in CONSTRUCTORS {
+            let controller = constructor.controller;
             if !self.context.enabled.contains(controller) || self.started.contains_key(controller) {
                 continue;
             }
-            let runner = match self.build(controller, &info, listed) {
+            let runner = match self.build(&constructor, &info, listed) {
                 Ok(runner) => runner,
                 Err(obstacle) => {
                     self.skip(controller, obstacle);
@@ -177,10 +179,11 @@ impl Host {
         }
     }
 
-    fn build(&self, controller: Controller, info: &ProviderInfo, listed: bool) -> Result<Arc<dyn Runner>, Obstacle> {
+    fn build(&self, constructor: &Constructor, info: &ProviderInfo, listed: bool) -> Result<Arc<dyn Runner>, Obstacle> {
         let Context { clients, options, provider, metrics, recorder, unreleased, .. } = &self.context;
-        controller.check(options, info, listed)?;
-        (controller.build)(Setup {
+        constructor.check(options, info, listed)?;
+        let controller = constructor.controller;
+        (constructor.build)(Setup {
             shared: Shared {
                 controller,
                 provider: Arc::clone(provider),

@@ -1,11 +1,8 @@
 //! What is known of the controller before it runs.
 
-use std::sync::Arc;
-
 use skydock_cloud::Capability;
 
-use super::ServiceController;
-use crate::{ClientName, descriptor::Descriptor};
+use crate::{clients::ClientName, descriptor::Descriptor};
 
 /// The service controller.
 pub static CONTROLLER: Descriptor = Descriptor {
@@ -15,10 +12,4 @@ pub static CONTROLLER: Descriptor = Descriptor {
     event_source: "service-controller",
     needs: Some(Capability::LoadBalancers),
     needs_services: true,
-    disabled_by: |_| None,
-    build: |setup| {
-        let (services, options) = (Arc::clone(setup.services), setup.options.services.clone());
-        let others = (setup.notes.written(), setup.reads);
-        Ok(Arc::new(ServiceController::new(setup.shared, setup.client, services, options, others)))
-    },
 };

@@ -76,10 +76,10 @@ impl ServiceController {
                     known.advance(|state| attempt.after_ensure(state, before, ensured))
                 }
                 Step::UpdateNodes { nodes, before } => {
-                    self.shared.metrics.loadbalancer_sync.inc();
+                    self.shared.metrics.service.loadbalancer_sync.inc();
                     let start = Instant::now();
                     let updated = cloud.update_load_balancer(service, &nodes).await;
-                    let latency = &self.shared.metrics.update_loadbalancer_host_latency;
+                    let latency = &self.shared.metrics.service.update_loadbalancer_host_latency;
                     latency.observe(start.elapsed().as_secs_f64());
                     known.advance(|state| attempt.after_update_nodes(state, nodes, before, updated))
                 }
@@ -143,7 +143,7 @@ impl ServiceController {
                 self.report_if_long(known, attempt, error);
             }
             Some(Failure::Nodes(error)) => {
-                shared.metrics.nodesync_error.inc();
+                shared.metrics.service.nodesync_error.inc();
                 shared.cloud_error(key, error);
             }
             Some(Failure::Look(error)) => shared.cloud_error(key, error),

@@ -1,11 +1,12 @@
 //! Decides what to do about a Service. All functions are pure.
 //!
-//! This module has the rules about the object: whether a change matters, and what is needed. `step` has the machine that says
-//! which steps achieve that, with what is known about the Service (`state`).
+//! This module has the rules about the object: whether a change matters, and what is needed. `machine` says which steps achieve
+//! that, with what is known about the Service (`state`).
 
 mod cleanup;
 mod ensure;
 pub(crate) mod event;
+mod machine;
 mod nodes;
 pub(crate) mod state;
 pub(crate) mod step;

@@ -1,11 +1,11 @@
 use std::net::Ipv4Addr;
 
 use super::*;
-use crate::resource::Shelf;
+use crate::{access::Access, resource::Shelf};
 
 fn kubelets() -> Kubelets {
     let plane = Arc::new(Plane::new(Store::new(0, [])));
-    plane.bootstrap(1);
+    plane.bootstrap(Access::Insecure, 1);
     Kubelets::new(plane, Handle::current())
 }
 

@@ -1,5 +1,6 @@
 //! The API from the view of clients: kube-rs with a running control plane.
 
+mod access;
 mod deletes;
 mod faults;
 mod lifetime;

@@ -1,15 +1,4 @@
-//! One attempt at what a Service needs, as a machine.
-//!
-//! ```text
-//! Ensure       AddFinalizer? → SelectNodes → Ensure → WriteStatus? → Done
-//! CleanUp      Look? → Delete? → RemoveFinalizer? → ClearStatus? → Forget → Done
-//! Forget       Delete → Forget → Done; or, if it blocks a successor, Delete → SetAside → Done
-//! UpdateNodes  SelectNodes → UpdateNodes → Look? → Done
-//! ```
-//!
-//! [`Attempt::start`] returns the first step. For each step there is a function `after_…` from its outcome to the state, what to
-//! report, and the next step. After a failure, the next step is `Done`. The state that comes with a step applies while the step is
-//! performed: its answer may never arrive.
+//! What an attempt at a goal consists of: steps, and what follows from each.
 
 use std::time::Duration;
 
@@ -17,16 +6,14 @@ use skydock_cloud::{CloudError, LoadBalancerStatus, NodeSet};
 use skydock_kube::{api::ApiError, informer::Entry, queue::Priority};
 
 use super::{
-    cleanup::delete,
     event::Event,
-    nodes::update,
     state::{Sent, State},
 };
 use crate::{
     convert::ConvertError,
     kinds::ServiceKind,
     retry::{self, Again},
-    service::{Classes, selection::Choice},
+    service::Classes,
 };
 
 /// One attempt at a goal, for one version of a Service.
@@ -181,21 +168,6 @@ impl State {
 }
 
 impl Attempt<'_> {
-    /// Returns the first step.
-    pub(crate) fn start(&self, state: State) -> Next {
-        match self.goal {
-            Goal::Ensure => self.start_ensure(state),
-            Goal::CleanUp => self.start_cleanup(state),
-            Goal::Forget { .. } => delete(state, true),
-            Goal::UpdateNodes => self.start_update(state),
-        }
-    }
-
-    /// Sends the selected nodes to the cloud.
-    pub(crate) fn after_select_nodes(&self, state: State, choice: Choice) -> Next {
-        if self.goal == Goal::UpdateNodes { update(state, choice) } else { self.ensure(state, choice) }
-    }
-
     /// Ends an attempt that failed.
     ///
     /// An invalid or rejected Service is checked later: the cloud and the plugin can change, and events expire. This also applies
@@ -214,6 +186,3 @@ impl Attempt<'_> {
         (state, Turn { failure: Some(failure), events, step: Step::Done(requeue) })
     }
 }
-
-#[cfg(test)]
-mod tests;

@@ -1,10 +1,13 @@
 //! Follows all outcomes of all steps.
 
 use serde_json::json;
+use skydock_cloud::CloudError;
+use skydock_kube::api::ApiError;
 
 use super::{
     super::{
         state::Phase,
+        step::{Requeue, Step, Why},
         testing::{OLD, PHASES, attempt, broken, changed, choice, entry, gone, state, status},
     },
     *,

@@ -1,0 +1,88 @@
+//! How controllers are built. [`crate::list`] has a [`Constructor`] for each.
+
+use std::sync::Arc;
+
+use kube::Client;
+use skydock_cloud::{Capability, ProviderInfo};
+use skydock_kube::{dry_run::Said, informer::Informer};
+
+use crate::{
+    cidrs::ClusterCidrsError,
+    descriptor::Controller,
+    kinds::ServiceKind,
+    notes::Notes,
+    options::Options,
+    reads::Reads,
+    shared::{Runner, Shared},
+};
+
+/// How a controller is built.
+pub(crate) struct Constructor {
+    /// The controller.
+    pub(crate) controller: Controller,
+    /// Returns the flag that disables it.
+    pub(crate) disabled_by: fn(&Options) -> Option<&'static str>,
+    /// Builds it.
+    pub(crate) build: fn(Setup<'_>) -> Result<Arc<dyn Runner>, Obstacle>,
+}
+
+/// What a controller is built from.
+pub(crate) struct Setup<'a> {
+    /// What it shares with the others.
+    pub(crate) shared: Shared,
+    /// The API client with its name.
+    pub(crate) client: Client,
+    /// Options of all controllers.
+    pub(crate) options: &'a Options,
+    /// The Services of the cluster; complete if the descriptor says that it needs them.
+    pub(crate) services: &'a Arc<Informer<ServiceKind>>,
+    /// Annotations that the provider wants.
+    pub(crate) notes: &'a Notes,
+    /// Objects that the provider reads.
+    pub(crate) reads: &'a Reads,
+    /// Set in a dry run.
+    pub(crate) said: Option<&'a Arc<Said>>,
+    /// True if requests of the previous leader may still arrive.
+    pub(crate) unreleased: bool,
+}
+
+/// Why an enabled controller is not running.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum Obstacle {
+    /// A flag disables it.
+    #[error("it is disabled by {0}=false")]
+    TurnedOff(&'static str),
+    /// The provider cannot do what it needs.
+    #[error("provider {provider} does not export {capability}")]
+    Unsupported { provider: String, capability: Capability },
+    /// The objects that it needs are not known yet.
+    #[error("{0} are not listed yet; it starts when they are")]
+    NotListed(&'static str),
+    /// At startup, this is checked earlier; here, the capability was added by a later generation.
+    #[error("{0}")]
+    ClusterCidrs(#[from] ClusterCidrsError),
+}
+
+impl Obstacle {
+    /// Returns true if somebody has to change the configuration.
+    pub(crate) fn is_mistake(&self) -> bool {
+        matches!(self, Self::ClusterCidrs(_))
+    }
+}
+
+impl Constructor {
+    /// Checks what can be checked without building it. `listed` says whether all Services are known.
+    pub(crate) fn check(&self, options: &Options, provider: &ProviderInfo, listed: bool) -> Result<(), Obstacle> {
+        if let Some(flag) = (self.disabled_by)(options) {
+            return Err(Obstacle::TurnedOff(flag));
+        }
+        if let Some(capability) = self.controller.needs.filter(|capability| !provider.can(*capability)) {
+            return Err(Obstacle::Unsupported { provider: provider.name.clone(), capability });
+        }
+        // Nodes are served even if Services cannot be listed.
+        if self.controller.needs_services && !listed {
+            return Err(Obstacle::NotListed("services"));
+        }
+        Ok(())
+    }
+}
