@@ -25,7 +25,9 @@ pub(super) struct State {
     listing: Option<Listing>,
     round: Round,
     flight: Flight,
-    /// When to retry if listing failed.
+    /// True if the last list failed: nothing else can be retried before it has succeeded.
+    failed: bool,
+    /// When to retry the list that failed; `None` if not by itself.
     relist: Option<Instant>,
     /// True if a route waits because an overlapping one is being created.
     blocked: bool,
@@ -66,12 +68,13 @@ impl State {
     /// Ends a request of the list. Returns `None` if the plugin was replaced in the meantime and will be queried at once: the list
     /// of the previous plugin may come from a different cloud.
     pub(super) fn end_list(&mut self, memory: &Memory) -> Option<Listing> {
-        self.relist = None;
+        (self.failed, self.relist) = (false, None);
         Some(self.listing.take().unwrap_or_default()).filter(|listing| listing.begun == memory.forgotten)
     }
 
     /// Handles a list that failed: nothing is changed.
     pub(super) fn list_failed(&mut self, memory: &mut Memory, error: CloudError, now: Instant) -> Turn {
+        self.failed = true;
         self.relist = Again::after(&error).wait(&LIMITER, memory.failures).map(|wait| now + wait);
         memory.failures = memory.failures.saturating_add(1);
         Turn { reports: vec![Report::ListFailed(error)], ..Turn::default() }
@@ -222,9 +225,9 @@ impl State {
         entries.filter_map(known).collect()
     }
 
-    /// Returns the earliest time at which something is to be retried.
+    /// Returns the earliest time at which something is to be retried. Changes are retried after a list.
     pub(super) fn next_try(&self, memory: &Memory) -> Option<Instant> {
-        self.round.next(memory, &self.flight).into_iter().chain(self.relist).min()
+        if self.failed { self.relist } else { self.round.next(memory, &self.flight) }
     }
 }
 

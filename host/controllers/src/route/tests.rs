@@ -874,6 +874,30 @@ async fn shutdown_waits_for_running_calls_and_starts_no_others() {
     assert!(conditions.iter().all(|condition| condition.ends_with("False RouteCreated")));
 }
 
+// Holds: R-06
+#[tokio::test(start_paused = true)]
+async fn a_failing_list_is_called_when_its_error_says() {
+    for (error, runs) in [
+        (CloudError::Throttled(retry(60)), 2..=3),
+        (CloudError::Invalid("no such table".into()), 1..=1),
+        (CloudError::ImplementedElsewhere, 1..=1),
+    ] {
+        let bench = watching();
+        bench.has("a", &["10.244.0.0/24"], &json!({}));
+        bench.cloud.routes.fails("10.244.0.0/24", unavailable());
+        let running = bench.run();
+        sleep(Duration::from_millis(500)).await;
+        assert_eq!(bench.runs(), 1, "its creation has failed, and is due after a second");
+        for _ in 0..1000 {
+            bench.cloud.routes.fails("list", error.clone());
+        }
+        sleep(Duration::from_secs(130)).await;
+        let lists = bench.runs();
+        assert!(runs.contains(&lists), "{lists} lists in 130 s: {error}");
+        running.abort();
+    }
+}
+
 // Holds
 #[test]
 fn the_next_run_starts_when_it_is_due() {

@@ -1,6 +1,7 @@
 use std::{sync::Arc, time::Duration};
 
 use serde_json::json;
+use skydock_cloud::Retry;
 use skydock_kube::informer::Entry;
 
 use super::{
@@ -184,6 +185,31 @@ fn a_failed_list_changes_nothing_and_is_retried() {
     }
     bench.lists(Vec::new(), &[]);
     assert_eq!((bench.next(), bench.memory.failures), (None, 0));
+}
+
+// Holds: R-06
+#[test]
+fn after_a_failed_list_only_the_list_is_retried() {
+    let retry = || Retry { after: Duration::from_secs(60), message: "busy".into() };
+    for (error, next) in [
+        (CloudError::Throttled(retry()), Some(60)),
+        (CloudError::InProgress(retry()), Some(60)),
+        (unavailable(), Some(1)),
+        (CloudError::Invalid("no such table".into()), None),
+        (CloudError::ImplementedElsewhere, None),
+    ] {
+        let mut bench = bench();
+        let first = bench.lists(Vec::new(), &[entry("a", "10.244.1.0/24")]);
+        bench.created(&first, &Err(unavailable()), 0);
+        assert_eq!(bench.next(), Some(Duration::from_secs(1)));
+        bench.now += Duration::from_secs(1);
+        bench.state.begin_list(&bench.memory);
+        bench.state.end_list(&bench.memory).unwrap();
+        bench.state.list_failed(&mut bench.memory, error.clone(), bench.now);
+        assert_eq!(bench.next(), next.map(Duration::from_secs), "{error}");
+        let retried = bench.lists(Vec::new(), &[entry("a", "10.244.1.0/24")]);
+        assert_eq!(due(&retried).0, ["10.244.1.0/24"], "the creation is due: {error}");
+    }
 }
 
 #[test]
