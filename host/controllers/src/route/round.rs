@@ -10,6 +10,7 @@ use super::{
     flight::Flight,
     network::{Network, Standing},
     plan::Plan,
+    tries::Next,
     work::Change,
 };
 
@@ -144,15 +145,15 @@ impl Round {
         self.plan.creates.get(create).is_some_and(|create| create.after.iter().all(|index| self.gone.contains(index)))
     }
 
-    /// Returns the earliest time at which a failed change is to be retried.
-    pub(super) fn next(&self, memory: &Memory, flight: &Flight) -> Option<Instant> {
+    /// Returns when the first of the failed changes is to be retried.
+    pub(super) fn next(&self, memory: &Memory, flight: &Flight) -> Next {
         let creates = memory.creates.next(|route| {
             let index = self.creates.get(&route.key()).copied();
             let waits = flight.creates(route) || flight.is_in_the_place_of(route);
             !waits && index.is_some_and(|index| !self.made.contains(&index) && self.is_free(index))
         });
         let deletes = memory.deletes.next(|route| !flight.deletes(route));
-        creates.into_iter().chain(deletes).min()
+        creates.or(deletes)
     }
 
     /// Returns whether a node has a network; `None` if this is not known, for example while one of its routes is being created.

@@ -13,10 +13,9 @@ use super::{
     plan::Plan,
     report::Report,
     round::{Due, Round},
-    tries::LIMITER,
+    tries::Next,
     work::{Change, Done},
 };
-use crate::retry::Again;
 
 /// What is known about routes while the process leads.
 #[derive(Default)]
@@ -27,8 +26,8 @@ pub(super) struct State {
     flight: Flight,
     /// True if the last list failed: nothing else can be retried before it has succeeded.
     failed: bool,
-    /// When to retry the list that failed; `None` if not by itself.
-    relist: Option<Instant>,
+    /// When to retry the list that failed.
+    relist: Next,
     /// True if a route waits because an overlapping one is being created.
     blocked: bool,
 }
@@ -68,14 +67,14 @@ impl State {
     /// Ends a request of the list. Returns `None` if the plugin was replaced in the meantime and will be queried at once: the list
     /// of the previous plugin may come from a different cloud.
     pub(super) fn end_list(&mut self, memory: &Memory) -> Option<Listing> {
-        (self.failed, self.relist) = (false, None);
+        (self.failed, self.relist) = (false, Next::default());
         Some(self.listing.take().unwrap_or_default()).filter(|listing| listing.begun == memory.forgotten)
     }
 
     /// Handles a list that failed: nothing is changed.
     pub(super) fn list_failed(&mut self, memory: &mut Memory, error: CloudError, now: Instant) -> Turn {
         self.failed = true;
-        self.relist = Again::after(&error).wait(&LIMITER, memory.failures).map(|wait| now + wait);
+        self.relist = Next::after(&error, memory.failures, now);
         memory.failures = memory.failures.saturating_add(1);
         Turn { reports: vec![Report::ListFailed(error)], ..Turn::default() }
     }
@@ -225,8 +224,8 @@ impl State {
         entries.filter_map(known).collect()
     }
 
-    /// Returns the earliest time at which something is to be retried. Changes are retried after a list.
-    pub(super) fn next_try(&self, memory: &Memory) -> Option<Instant> {
+    /// Returns when something is to be retried. Changes are retried after a list.
+    pub(super) fn next_try(&self, memory: &Memory) -> Next {
         if self.failed { self.relist } else { self.round.next(memory, &self.flight) }
     }
 }

@@ -61,7 +61,7 @@ impl Bench {
 
     /// Returns the delay before the next retry.
     fn next(&self) -> Option<Duration> {
-        self.state.next_try(&self.memory).map(|at| at - self.now)
+        self.state.next_try(&self.memory).at.map(|at| at - self.now)
     }
 }
 
