@@ -9,9 +9,9 @@ use super::{
     Memory, NodeEntry,
     flight::Flight,
     network::{Network, Standing},
-    plan::Plan,
+    plan::{self, Plan},
     tries::Next,
-    work::Change,
+    work::{Change, key},
 };
 
 /// The last comparison.
@@ -98,6 +98,12 @@ impl Round {
         })
     }
 
+    /// Returns true if a node needs a route to this destination and the list contains one, so that none is to be created.
+    pub(super) fn keeps(&self, node: &str, destination: &str) -> bool {
+        let needs = |entry: &NodeEntry| plan::has(&entry.view, destination);
+        self.entry(node).is_some_and(needs) && !self.creates.contains_key(&key(node, &plan::canonical(destination)))
+    }
+
     /// Returns all changes that can be started now.
     pub(super) fn due(&self, memory: &Memory, flight: &Flight, now: Instant) -> Due {
         let deletes = self.plan.deletes.iter().enumerate().filter(|(index, route)| {
@@ -158,6 +164,11 @@ impl Round {
 
     /// Returns whether a node has a network; `None` if this is not known, for example while one of its routes is being created.
     pub(super) fn verdict(&self, entry: &NodeEntry, memory: &Memory, flight: &Flight) -> Option<Network> {
+        // The list may show a route that an earlier round is deleting.
+        let goes = |route: &Route| !self.deletes(route) && self.keeps(entry.name(), &route.destination_cidr);
+        if flight.deletes_of(entry.name()).any(goes) {
+            return None;
+        }
         let indices = self.by_node.get(entry.name()).map(Vec::as_slice).unwrap_or_default();
         let mut standings = Vec::new();
         for index in indices {

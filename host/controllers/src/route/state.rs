@@ -1,6 +1,8 @@
 //! What is known about routes, and what follows from each answer of the cloud. There is no I/O here; `run.rs` performs what a
 //! [`Turn`] says.
 
+use std::collections::HashSet;
+
 use prometheus_client::metrics::gauge::Gauge;
 use skydock_cloud::{CloudError, NewRoute, Route};
 use skydock_kube::events::TELL_AGAIN;
@@ -91,17 +93,26 @@ impl State {
         memory.deletes.keep(plan.deletes.iter());
         memory.creates.keep(plan.creates.iter().map(|create| &create.route));
         self.round = Round::new(plan, entries);
+        // Of a change that the nodes do not want in this form, another list shows the result.
+        let (mut list_again, mut doubtful) = (false, HashSet::new());
         for route in &meanwhile.created {
-            self.round.created(route);
+            list_again |= !self.round.created(route) && !self.round.keeps(&route.target_node, &route.destination_cidr);
         }
         for route in &meanwhile.deleted {
-            self.round.deleted(route);
+            if !self.round.deleted(route)
+                && let Some(node) = &route.target_node
+                && self.round.keeps(node, &route.destination_cidr)
+            {
+                list_again = true;
+                doubtful.insert(node.as_str());
+            }
         }
         self.blocked = false;
         let due = self.start(self.round.due(memory, &self.flight, now));
         let reports = self.outside(memory, now);
-        let networks = self.networks(self.round.entries().iter(), memory);
-        Turn { reports, due, networks, list_again: false }
+        let entries = self.round.entries().iter().filter(|entry| !doubtful.contains(entry.name()));
+        let networks = self.networks(entries, memory);
+        Turn { reports, due, networks, list_again }
     }
 
     /// Returns reports about nodes whose Pod CIDRs are outside of the cluster's; again after a while, because events expire.
