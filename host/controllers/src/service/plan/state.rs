@@ -143,8 +143,9 @@ impl State {
         }
         match self.phase {
             Phase::Present | Phase::Ensuring { exists: true } | Phase::Rejected { .. } => Follow::Update,
-            Phase::Ensuring { exists: false } | Phase::Deleting => Follow::Retry,
-            Phase::Absent => Follow::Nothing,
+            Phase::Ensuring { exists: false } => Follow::Retry,
+            // If the Service is wanted again, ensuring it includes the nodes.
+            Phase::Absent | Phase::Deleting => Follow::Nothing,
         }
     }
 
@@ -181,7 +182,7 @@ mod tests {
         (Phase::Rejected { exists: false, requested: true }, false, true, Follow::Update),
         (Phase::Rejected { exists: true, requested: false }, true, false, Follow::Update),
         (Phase::Rejected { exists: true, requested: true }, true, true, Follow::Update),
-        (Phase::Deleting, false, true, Follow::Retry),
+        (Phase::Deleting, false, true, Follow::Nothing),
     ];
 
     // Holds: S-46, S-48

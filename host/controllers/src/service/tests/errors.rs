@@ -176,6 +176,7 @@ async fn an_undeletable_old_load_balancer_does_not_block_the_new_one() {
     assert_eq!(failed.1, "Error deleting load balancer: invalid: no such region");
     // It is remembered, gets no nodes, and is retried when the cloud may have changed.
     bench.has_node(plain_node("n2")).await;
+    sleep(Duration::from_secs(60)).await;
     assert_eq!(bench.calls(), ["update web n1,n2"]);
     bench.controller.recheck();
     wait().await;

@@ -258,6 +258,44 @@ async fn a_growing_node_set_is_one_call_per_service_and_step() {
     assert_eq!(passes, ["service_controller_nodesync_latency_seconds_count 3"], "the first found nothing to do");
 }
 
+// Holds: S-40
+#[tokio::test(start_paused = true)]
+async fn node_changes_do_not_hurry_a_deletion_that_keeps_failing() {
+    let recreated = with(&service("web"), &json!({"metadata": {"uid": "uid-new", "resourceVersion": "9"}}));
+    // The Service has disappeared, was recreated, or is being deleted.
+    for change in [None, Some(recreated), Some(deleted("3"))] {
+        let bench = bench();
+        bench.serves().await;
+        let denied = || Err(CloudError::Denied("no".into()));
+        bench.cloud.delete.lock().unwrap().extend(std::iter::repeat_with(denied).take(1000));
+        match change {
+            None => bench.controller.services.delete("ns/web"),
+            Some(change) => drop(bench.controller.services.apply(change)),
+        }
+        sleep(Duration::from_secs(400)).await;
+        bench.calls();
+        for n in 0..60 {
+            bench.controller.shared.nodes.apply(plain_node(&format!("x{n}")));
+            sleep(Duration::from_secs(2)).await;
+        }
+        let calls = bench.calls();
+        assert!(calls.len() <= 1, "{} calls in 120 s: {:?}", calls.len(), &calls[..2]);
+    }
+}
+
+// Holds: S-46
+#[tokio::test(start_paused = true)]
+async fn a_service_wanted_again_during_its_deletion_gets_all_nodes() {
+    let bench = bench();
+    bench.serves().await;
+    bench.cloud.delete.lock().unwrap().push_back(Err(CloudError::InProgress(retry_after(60))));
+    bench.has(with(&served("3"), &json!({"spec": {"type": "ClusterIP"}}))).await;
+    bench.has_node(plain_node("n2")).await;
+    assert_eq!(bench.calls(), ["get web", "delete web uid-web"]);
+    bench.has(served("4")).await;
+    assert_eq!(bench.calls(), ["ensure web n1,n2"]);
+}
+
 // Holds: S-22
 #[tokio::test(start_paused = true)]
 async fn a_pass_does_not_resend_the_nodes_of_a_failed_call() {
