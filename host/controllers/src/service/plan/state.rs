@@ -150,9 +150,10 @@ impl State {
     }
 
     /// Returns with which priority the Service is checked after the plugin was replaced: the new plugin may fix what is not in
-    /// the desired state.
+    /// the desired state, or what has failed before anything was requested.
     pub(crate) fn recheck(&self) -> Priority {
-        if self.phase.requested() || self.phase.is_rejected() { Priority::Change } else { Priority::Recheck }
+        let unfinished = self.work.is_some() || self.phase.requested() || self.phase.is_rejected();
+        if unfinished { Priority::Change } else { Priority::Recheck }
     }
 
     /// Returns the current work, which begins if there is none.
@@ -218,7 +219,10 @@ mod tests {
         for (phase, _, requested, _) in PHASES {
             let settled = !requested && !matches!(phase, Phase::Rejected { .. });
             let expected = if settled { Priority::Recheck } else { Priority::Change };
-            assert_eq!(State { phase, ..State::new(false) }.recheck(), expected, "{phase:?}");
+            let state = State { phase, ..State::new(false) };
+            assert_eq!(state.recheck(), expected, "{phase:?}");
+            let failed = State { work: Some(Work::default()), ..state };
+            assert_eq!(failed.recheck(), Priority::Change, "{phase:?}");
         }
     }
 
