@@ -1,12 +1,10 @@
 //! Performs what the plan says.
 
-use std::{
-    borrow::Cow,
-    time::{Duration, Instant},
-};
+use std::{borrow::Cow, time::Duration};
 
 use skydock_cloud::{CloudError, LoadBalancerStatus};
 use skydock_kube::{events::EventType, queue::Priority};
+use tokio::time::Instant;
 
 use super::{
     ServiceController, ServiceEntry,
@@ -69,7 +67,7 @@ impl ServiceController {
                 }
                 Step::SelectNodes => {
                     let choice = self.selection.of(entry).await;
-                    known.advance(|state| attempt.after_select_nodes(state, choice))
+                    known.advance(|state| attempt.after_select_nodes(state, choice, Instant::now()))
                 }
                 Step::Ensure { nodes, before } => {
                     let ensured = cloud.ensure_load_balancer(service, &nodes).await;
@@ -81,6 +79,7 @@ impl ServiceController {
                     let updated = cloud.update_load_balancer(service, &nodes).await;
                     let latency = &self.shared.metrics.update_loadbalancer_host_latency;
                     latency.observe(start.elapsed().as_secs_f64());
+                    let updated = (updated, Instant::now());
                     known.advance(|state| attempt.after_update_nodes(state, nodes, before, updated))
                 }
                 Step::Look(why) => {

@@ -2,6 +2,7 @@
 
 use skydock_cloud::LoadBalancerStatus;
 use skydock_kube::queue::Priority;
+use tokio::time::Instant;
 
 use crate::service::selection::Fingerprint;
 
@@ -50,6 +51,8 @@ pub(crate) enum Sent {
     Nodes(Fingerprint),
     /// It is not known, because the call that sent other nodes failed.
     Failed,
+    /// It is not known either, and the cloud has asked to wait until this time.
+    Postponed(Instant),
 }
 
 /// All attempts from the first one to success. What was reported about them is not reported again, but success is.
@@ -137,9 +140,12 @@ impl State {
     }
 
     /// Returns what to do if these are the current nodes.
-    pub(crate) fn follow(&self, current: Fingerprint) -> Follow {
-        if self.sent == Sent::Nodes(current) {
-            return Follow::Nothing;
+    pub(crate) fn follow(&self, current: Fingerprint, now: Instant) -> Follow {
+        match self.sent {
+            Sent::Nodes(sent) if sent == current => return Follow::Nothing,
+            // The attempt that is scheduled for then includes them.
+            Sent::Postponed(until) if now < until => return Follow::Nothing,
+            _ => {}
         }
         match self.phase {
             Phase::Present | Phase::Ensuring { exists: true } | Phase::Rejected { .. } => Follow::Update,
@@ -169,6 +175,8 @@ impl State {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
 
     const NOW: Fingerprint = Fingerprint::of(1);
@@ -189,15 +197,18 @@ mod tests {
     // Holds: S-46, S-48
     #[test]
     fn the_phase_decides_what_other_nodes_need() {
+        let (now, second) = (Instant::now(), Duration::from_secs(1));
         for (phase, _, _, follow) in PHASES {
             for (sent, expected) in [
                 (Sent::Unknown, follow),
                 (Sent::Failed, follow),
                 (Sent::Nodes(Fingerprint::of(2)), follow),
                 (Sent::Nodes(NOW), Follow::Nothing),
+                (Sent::Postponed(now + second), Follow::Nothing),
+                (Sent::Postponed(now), follow),
             ] {
                 let state = State { phase, sent, ..State::new(false) };
-                assert_eq!(state.follow(NOW), expected, "{state:?}");
+                assert_eq!(state.follow(NOW, now), expected, "{state:?}");
             }
         }
     }

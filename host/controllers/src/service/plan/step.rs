@@ -15,6 +15,7 @@ use std::time::Duration;
 
 use skydock_cloud::{CloudError, LoadBalancerStatus, NodeSet};
 use skydock_kube::{api::ApiError, informer::Entry, queue::Priority};
+use tokio::time::Instant;
 
 use super::{
     cleanup::delete,
@@ -192,8 +193,8 @@ impl Attempt<'_> {
     }
 
     /// Sends the selected nodes to the cloud.
-    pub(crate) fn after_select_nodes(&self, state: State, choice: Choice) -> Next {
-        if self.goal == Goal::UpdateNodes { update(state, choice) } else { self.ensure(state, choice) }
+    pub(crate) fn after_select_nodes(&self, state: State, choice: Choice, now: Instant) -> Next {
+        if self.goal == Goal::UpdateNodes { update(state, choice, now) } else { self.ensure(state, choice) }
     }
 
     /// Ends an attempt that failed.

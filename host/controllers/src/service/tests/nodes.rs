@@ -296,6 +296,60 @@ async fn a_service_wanted_again_during_its_deletion_gets_all_nodes() {
     assert_eq!(bench.calls(), ["ensure web n1,n2"]);
 }
 
+// Holds: S-51
+#[tokio::test(start_paused = true)]
+async fn a_delay_that_an_update_asks_for_holds_for_all_nodes() {
+    for error in [CloudError::Throttled(retry_after(600)), CloudError::InProgress(retry_after(600))] {
+        for rejected in [false, true] {
+            let bench = bench();
+            bench.serves().await;
+            if rejected {
+                bench.cloud.ensure.lock().unwrap().push_back(Err(CloudError::Invalid("no such size".into())));
+                bench.has(changed(&served("3"), "3")).await;
+                bench.calls();
+            }
+            bench.cloud.update.lock().unwrap().push_back(Err(error.clone()));
+            let gate = Arc::new(tokio::sync::Semaphore::new(0));
+            *bench.cloud.gate.lock().unwrap() = Some(Arc::clone(&gate));
+            bench.has_node(plain_node("n2")).await;
+            // Also a change during the call.
+            bench.has_node(plain_node("n3")).await;
+            gate.add_permits(100);
+            wait().await;
+            assert_eq!(bench.calls(), ["update web n1,n2"], "{error}");
+            let told = matches!(error, CloudError::Throttled(_));
+            assert_eq!(bench.reasons().contains(&"UpdateLoadBalancerFailed".to_owned()), told, "{error}");
+            for n in 0..30 {
+                bench.controller.shared.nodes.apply(plain_node(&format!("x{n}")));
+                sleep(Duration::from_secs(2)).await;
+                bench.controller.shared.nodes.delete(&format!("x{n}"));
+                sleep(Duration::from_secs(2)).await;
+            }
+            sleep(Duration::from_secs(479)).await;
+            assert_eq!(bench.calls(), Vec::<String>::new(), "{error}");
+            sleep(Duration::from_secs(2)).await;
+            let way = if rejected { "update" } else { "ensure" };
+            assert_eq!(bench.calls(), [format!("{way} web n1,n2,n3")], "{error}");
+        }
+    }
+}
+
+// Holds: S-51
+#[tokio::test(start_paused = true)]
+async fn a_failed_ensure_does_not_shorten_the_delay_of_an_update() {
+    let bench = bench();
+    bench.serves().await;
+    bench.cloud.update.lock().unwrap().push_back(Err(CloudError::Throttled(retry_after(600))));
+    bench.has_node(plain_node("n2")).await;
+    bench.cloud.ensure.lock().unwrap().push_back(Err(CloudError::Invalid("no such size".into())));
+    bench.has(changed(&served("3"), "3")).await;
+    assert_eq!(bench.calls(), ["update web n1,n2", "ensure web n1,n2"]);
+    sleep(Duration::from_secs(598)).await;
+    assert_eq!(bench.calls(), Vec::<String>::new());
+    sleep(Duration::from_secs(4)).await;
+    assert!(with_nodes(&bench.calls(), "n1,n2"));
+}
+
 // Holds: S-22
 #[tokio::test(start_paused = true)]
 async fn a_pass_does_not_resend_the_nodes_of_a_failed_call() {

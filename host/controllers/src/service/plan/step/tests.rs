@@ -96,7 +96,7 @@ fn follow(attempt: &Attempt<'_>, (state, turn): Next, path: &Path, all: &mut Vec
         Step::SelectNodes => {
             [&[][..], &["n1"]]
                 .into_iter()
-                .for_each(|it| go(true, false, attempt.after_select_nodes(now(), choice(it))));
+                .for_each(|it| go(true, false, attempt.after_select_nodes(now(), choice(it), Instant::now())));
         }
         Step::Ensure { before, .. } => calls(vec![status("192.0.2.1")]).into_iter().for_each(|it| {
             let elsewhere = matches!(it, Err(CloudError::ImplementedElsewhere));
@@ -104,7 +104,7 @@ fn follow(attempt: &Attempt<'_>, (state, turn): Next, path: &Path, all: &mut Vec
         }),
         Step::UpdateNodes { nodes, before } => calls(vec![()]).into_iter().for_each(|it| {
             let elsewhere = matches!(it, Err(CloudError::ImplementedElsewhere));
-            go(it.is_ok(), elsewhere, attempt.after_update_nodes(now(), nodes.clone(), before, it));
+            go(it.is_ok(), elsewhere, attempt.after_update_nodes(now(), nodes.clone(), before, (it, Instant::now())));
         }),
         Step::Look(Why::CleanUp) => calls(vec![None, Some(status("192.0.2.1"))]).into_iter().for_each(|it| {
             let elsewhere = matches!(it, Err(CloudError::ImplementedElsewhere));
