@@ -104,10 +104,13 @@ impl ServiceController {
                 }
                 Step::Forget => {
                     self.known.remove(&key);
+                    self.node_queue.forget(&Nodes::Of(key.to_string()));
                     known.advance(|state| attempt.after_forget(state))
                 }
                 Step::SetAside => {
-                    key = self.known.set_aside(&key, entry.uid()).into();
+                    let aside = self.known.set_aside(&key, entry.uid());
+                    self.node_queue.forget(&Nodes::Of(key.to_string()));
+                    key = aside.into();
                     known.advance(|state| attempt.after_set_aside(state))
                 }
                 Step::Done(requeue) => {

@@ -20,8 +20,6 @@ use crate::{
 /// Time for which changes of nodes are gathered for a load balancer that does not exist yet: each is another attempt to create
 /// it.
 const GATHER_FOR_NEW: Duration = Duration::from_secs(1);
-/// The end of an attempt after which nothing is to be done.
-const NOTHING: Step = Step::Done(Vec::new());
 
 impl Attempt<'_> {
     /// If the first known version of the Service is invalid, its node selector or source ranges may be what is invalid. A guess
@@ -29,7 +27,7 @@ impl Attempt<'_> {
     pub(super) fn start_update(&self, state: State) -> Next {
         let understood = self.entry.view.problem.is_none();
         let wanted = need(&self.entry.object, self.classes, false) == Need::Ensure;
-        state.then(if understood && wanted { Step::SelectNodes } else { NOTHING })
+        if understood && wanted { state.then(Step::SelectNodes) } else { finished(state, Vec::new()) }
     }
 
     /// Without a load balancer, a failure is no warning; so the cloud is asked whether there is one, unless it has asked to wait.
@@ -48,10 +46,10 @@ impl Attempt<'_> {
                     _ if nodes.is_empty() => vec![Event::NoNodes],
                     _ => vec![Event::Updated],
                 };
-                state.report(events, Step::Done(vec![Requeue::Reset]))
+                finished(state, events)
             }
-            Err(CloudError::ImplementedElsewhere) => state.then(NOTHING),
-            Err(CloudError::NotFound(_)) if state.phase.is_rejected() => state.then(NOTHING),
+            Err(CloudError::ImplementedElsewhere) => finished(state, Vec::new()),
+            Err(CloudError::NotFound(_)) if state.phase.is_rejected() => finished(state, Vec::new()),
             Err(CloudError::NotFound(_)) => {
                 // The load balancer was deleted by someone else: recreate it.
                 state.phase = state.phase.vanished();
@@ -101,7 +99,7 @@ pub(super) fn update(mut state: State, Choice { nodes, fingerprint }: Choice, no
             let step = Step::Done(vec![resend(state.phase, Again::After(until - now))]);
             state.then(step)
         }
-        (Follow::Nothing, _) => state.then(NOTHING),
+        (Follow::Nothing, _) => finished(state, Vec::new()),
         (Follow::Retry, _) => state.then(Step::Done(vec![Requeue::Ensure(GATHER_FOR_NEW)])),
         (Follow::Update, before) => {
             state.sent = Sent::Nodes(fingerprint);
@@ -110,11 +108,16 @@ pub(super) fn update(mut state: State, Choice { nodes, fingerprint }: Choice, no
     }
 }
 
+/// Ends an attempt after which nothing is to be done.
+fn finished(state: State, events: Vec<Event>) -> Next {
+    state.report(events, Step::Done(vec![Requeue::Reset]))
+}
+
 /// Ends an attempt that failed.
 fn not_updated(mut state: State, error: &CloudError) -> Next {
     let again = Again::after(error);
     if again == Again::OnChange {
-        return state.then(NOTHING);
+        return finished(state, Vec::new());
     }
     state.sent = Sent::Failed;
     let step = Step::Done(vec![resend(state.phase, again)]);

@@ -350,6 +350,49 @@ async fn a_failed_ensure_does_not_shorten_the_delay_of_an_update() {
     assert!(with_nodes(&bench.calls(), "n1,n2"));
 }
 
+// Holds: S-38, S-54
+#[tokio::test(start_paused = true)]
+async fn the_backoff_of_node_updates_ends_with_what_caused_it() {
+    for ends in ["ensured", "deleted", "disappeared", "recreated"] {
+        let bench = bench();
+        bench.serves().await;
+        for round in ["1", "2"] {
+            let uid = if ends == "recreated" { format!("uid-{round}") } else { "uid-web".to_owned() };
+            let version = |version: &str, change: &Value| {
+                let version = format!("{round}{version}");
+                let own = json!({"metadata": {"uid": uid, "annotations": {"version": version}, "resourceVersion": version}});
+                with(&with(&served("1"), &own), change)
+            };
+            bench.has(version("0", &json!({}))).await;
+            // Its nodes cannot be updated, and it is rejected: ensuring it would not help.
+            bench.cloud.ensure.lock().unwrap().push_back(Err(CloudError::Invalid("no such size".into())));
+            bench.has(version("1", &json!({}))).await;
+            let down = || Err(CloudError::Unavailable("down".into()));
+            bench.cloud.update.lock().unwrap().extend([down(), down(), down()]);
+            bench.calls();
+            bench.has_node(plain_node(&format!("{ends}{round}"))).await;
+            assert_eq!(bench.calls().len(), 2, "{ends} {round}: update and get");
+            sleep(Duration::from_secs(6)).await;
+            assert_eq!(bench.calls().len(), 2, "{ends} {round}: the first retry is after 5 s");
+            sleep(Duration::from_secs(10)).await;
+            assert_eq!(bench.calls().len(), 2, "{ends} {round}: and the second after 10 s");
+            match ends {
+                "ensured" => bench.has(version("2", &json!({}))).await,
+                "deleted" => {
+                    let time = json!({"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}});
+                    bench.has(version("2", &time)).await;
+                }
+                "disappeared" => bench.controller.services.delete("ns/web"),
+                _ => {
+                    // What was set aside does not matter either.
+                    bench.cloud.delete.lock().unwrap().push_back(Err(CloudError::Invalid("no".into())));
+                }
+            }
+            sleep(Duration::from_secs(if ends == "recreated" { 1 } else { 60 })).await;
+        }
+    }
+}
+
 // Holds: S-22
 #[tokio::test(start_paused = true)]
 async fn a_pass_does_not_resend_the_nodes_of_a_failed_call() {

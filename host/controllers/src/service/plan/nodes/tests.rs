@@ -12,13 +12,18 @@ use crate::testing::every_error;
 
 const SERVED: Phase = Phase::Present;
 
+/// Returns the end of an attempt after which nothing is to be done.
+fn nothing() -> Step {
+    Step::Done(vec![Requeue::Reset])
+}
+
 #[test]
 fn only_a_valid_wanted_load_balancer_gets_nodes() {
     for (change, step) in [
         (json!({}), Step::SelectNodes),
-        (json!({"spec": {"loadBalancerSourceRanges": ["odd"]}}), NOTHING),
-        (json!({"spec": {"type": "ClusterIP"}}), NOTHING),
-        (json!({"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}}), NOTHING),
+        (json!({"spec": {"loadBalancerSourceRanges": ["odd"]}}), nothing()),
+        (json!({"spec": {"type": "ClusterIP"}}), nothing()),
+        (json!({"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}}), nothing()),
     ] {
         let entry = entry(&change);
         let (after, turn) = attempt(Goal::UpdateNodes, &entry).start(state(SERVED, OLD));
@@ -35,10 +40,10 @@ fn other_nodes_are_sent_to_what_exists() {
     for phase in PHASES {
         for (before, known) in [(OLD, false), (NEW, true), (Sent::Unknown, false), (Sent::Failed, false)] {
             let (step, sent) = match phase {
-                _ if known => (NOTHING, before),
+                _ if known => (nothing(), before),
                 Phase::Present | Phase::Ensuring { exists: true } | Phase::Rejected { .. } => send(before),
                 Phase::Ensuring { exists: false } => (Step::Done(vec![Requeue::Ensure(second)]), before),
-                Phase::Absent | Phase::Deleting => (NOTHING, before),
+                Phase::Absent | Phase::Deleting => (nothing(), before),
             };
             let attempt = attempt(Goal::UpdateNodes, &entry);
             let (after, turn) = attempt.after_select_nodes(state(phase, before), choice(&["n"]), now);
@@ -58,7 +63,7 @@ fn an_attempt_before_its_time_is_postponed() {
         (Phase::Ensuring { exists: true }, later, again(), later),
         (Phase::Rejected { exists: true, requested: false }, later, again(), later),
         (Phase::Present, due, Step::UpdateNodes { nodes: nodes(&["n"]), before: due }, NEW),
-        (Phase::Deleting, due, NOTHING, due),
+        (Phase::Deleting, due, nothing(), due),
     ] {
         let attempt = attempt(Goal::UpdateNodes, &entry);
         let (remembered, turn) = attempt.after_select_nodes(state(phase, sent), choice(&["n"]), now);
@@ -94,7 +99,7 @@ fn a_vanished_load_balancer_is_recreated_unless_rejected() {
         (
             Phase::Rejected { exists: true, requested: false },
             Phase::Rejected { exists: true, requested: false },
-            NOTHING,
+            nothing(),
         ),
     ] {
         let attempt = attempt(Goal::UpdateNodes, &entry);
@@ -139,7 +144,7 @@ fn a_failed_update_is_followed_by_an_ensure_or_a_retry() {
                 _ => failed,
             };
             let requeue = match ensure {
-                None => vec![],
+                None => vec![Requeue::Reset],
                 Some(_) if phase.requested() || phase.is_rejected() => vec![Requeue::Retry(again)],
                 Some(delay) => vec![Requeue::Ensure(delay)],
             };
@@ -157,7 +162,7 @@ fn a_failed_update_is_followed_by_an_ensure_or_a_retry() {
     }
     let elsewhere = (Err(CloudError::ImplementedElsewhere), now);
     let (after, turn) = attempt.after_update_nodes(state(SERVED, NEW), nodes(&["n"]), OLD, elsewhere);
-    assert_eq!((after, turn.step), (state(SERVED, NEW), NOTHING));
+    assert_eq!((after, turn.step), (state(SERVED, NEW), nothing()));
 }
 
 // Holds: S-50
