@@ -129,7 +129,7 @@ impl ServiceController {
             Requeue::Reset => self.queue.forget(&key),
             Requeue::Retry(again) if of_nodes => again.schedule(&self.node_queue, &nodes),
             Requeue::Retry(again) => again.schedule_as(&self.queue, &key, attempt.priority),
-            Requeue::Check => self.check_later(&key),
+            Requeue::Check => self.check_later(&key, matches!(attempt.goal, Goal::Forget { .. })),
             Requeue::Ensure(delay) => self.queue.add_after(key, delay, Priority::Change),
             Requeue::UpdateNodes => self.node_queue.add(nodes, Priority::Change),
         }
