@@ -3,19 +3,20 @@
 use std::{sync::Arc, time::Duration};
 
 use async_trait::async_trait;
-use skydock_cloud::{Capability, CloudError};
+use skydock_cloud::Capability;
+use skydock_kube::queue::Limiter;
 use tokio::{sync::Notify, time::sleep};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
     ClientName,
     descriptor::Descriptor,
-    retry::{self, Again},
+    retry::Again,
     shared::{Runner, Shared},
 };
 
-/// Delay after an error that contains no delay.
-const AFTER_ERROR: Duration = Duration::from_secs(60);
+/// Delay after an error that contains no delay. That after a conflict grows up to it.
+const LIMITER: Limiter = Limiter { base: Duration::from_secs(60), max: Duration::from_secs(60), bucket: None };
 
 /// Delay after an error that only a change could fix.
 const LEFT_ALONE: Duration = Duration::from_secs(60 * 60);
@@ -41,24 +42,18 @@ impl MaintenanceController {
         Self { shared, swapped: Notify::new() }
     }
 
-    async fn turn(&self) -> Duration {
-        match self.shared.provider.maintain().await {
-            Ok(pause) => pause,
+    /// Makes one call, after this number of consecutive conflicts. Returns the delay before the next.
+    async fn turn(&self, conflicts: &mut u32) -> Duration {
+        let (pause, conflict) = match self.shared.provider.maintain().await {
+            Ok(pause) => (pause, false),
             Err(error) => {
                 self.shared.cloud_error("maintenance", &error);
-                pause(&error)
+                let again = Again::after(&error);
+                (again.wait(&LIMITER, *conflicts).unwrap_or(LEFT_ALONE), again == Again::Soon)
             }
-        }
-    }
-}
-
-/// Returns the delay after this error.
-fn pause(error: &CloudError) -> Duration {
-    match Again::after(error) {
-        Again::After(delay) => delay,
-        Again::Soon => retry::SOON,
-        Again::OnChange => LEFT_ALONE,
-        Again::BackOff => AFTER_ERROR,
+        };
+        *conflicts = if conflict { conflicts.saturating_add(1) } else { 0 };
+        pause
     }
 }
 
@@ -69,12 +64,13 @@ impl Runner for MaintenanceController {
     }
 
     async fn run(self: Arc<Self>, shutdown: CancellationToken) {
+        let mut conflicts = 0;
         loop {
             let turn = async {
-                let pause = self.turn().await;
+                let pause = self.turn(&mut conflicts).await;
                 tokio::select! {
                     () = sleep(pause) => {}
-                    () = self.swapped.notified() => {}
+                    () = self.swapped.notified() => conflicts = 0,
                 }
             };
             // A running call is dropped at shutdown: the next leader repeats it.

@@ -55,6 +55,17 @@ impl Written {
     fn remember(&self, uid: &str, annotations: &Annotations) {
         self.all().entry(uid.to_owned()).or_default().extend(annotations.clone());
     }
+
+    /// Forgets what someone else has changed: the same value, when it comes again, is another change of theirs.
+    fn compare(&self, uid: &str, old: &Pairs, new: &Pairs) {
+        let mut all = self.all();
+        if let Some(written) = all.get_mut(uid) {
+            written.retain(|key, written| {
+                let value = new.get(key);
+                value == old.get(key) || value == written.as_ref()
+            });
+        }
+    }
 }
 
 impl Notes {
@@ -65,11 +76,15 @@ impl Notes {
         metrics: &Metrics,
     ) -> Self {
         let written = Arc::<Written>::default();
-        let forgotten = Arc::clone(&written);
-        service_cache.subscribe(move |change| {
-            if let Change::Deleted(gone) = change {
-                forgotten.all().remove(gone.uid());
+        let known = Arc::clone(&written);
+        service_cache.subscribe(move |change| match change {
+            Change::Added(_) => {}
+            Change::Updated(old, new) => {
+                let none = Pairs::new();
+                let [old, now] = [old, new].map(|it| it.object.metadata.annotations.as_ref().unwrap_or(&none));
+                known.compare(new.uid(), old, now);
             }
+            Change::Deleted(gone) => drop(known.all().remove(gone.uid())),
         });
         let queue = Queue::new(Limiter::SERVICES, metrics.queue("annotation"));
         Self { nodes, services, node_cache, queue, pending: Mutex::default(), written }
@@ -168,7 +183,12 @@ fn has(present: &Pairs, wanted: &Annotations) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::{AtomicU32, Ordering};
+
+    use prometheus_client::registry::Registry;
+
     use super::*;
+    use crate::testing::{FakeApi, service, with};
 
     #[test]
     fn own_writes_are_distinguished_from_those_of_others() {
@@ -185,5 +205,35 @@ mod tests {
         ] {
             assert_eq!(written.is(uid, key, value), echo, "{uid} {key} {value:?}");
         }
+    }
+
+    #[tokio::test]
+    async fn a_value_that_others_change_back_is_their_change() {
+        let (api, services) = (FakeApi::default(), Informer::<ServiceKind>::default());
+        let metrics = Metrics::register(&mut Registry::default());
+        let notes = Notes::new((api.client(), api.client()), Arc::default(), &services, &metrics);
+        let (version, written) = (AtomicU32::new(0), notes.written());
+        // The value of an annotation in the next version of the Service, and whether it is an echo.
+        let echo = |value: Option<&str>| {
+            let version = version.fetch_add(1, Ordering::Relaxed).to_string();
+            let metadata = json!({"resourceVersion": version, "annotations": {"a": value}});
+            services.apply(with(&service("web"), &json!({"metadata": metadata})));
+            written.is("uid-web", "a", value)
+        };
+        let write = async |value: Option<&str>| {
+            let name = |text: &str| text.to_owned();
+            let (kind, uid) = (ObjectKind::Service, name("uid-web"));
+            let object = ObjectName { kind, namespace: name("ns"), name: name("web"), uid };
+            notes.take(Note { object, annotations: [(name("a"), value.map(name))].into() });
+            notes.finish().await;
+        };
+        assert!(!echo(None) && !echo(Some("0")));
+        write(Some("1")).await;
+        assert!(!echo(Some("0")), "the version before");
+        assert!(echo(Some("1")) && echo(Some("1")));
+        assert!(!echo(Some("2")) && !echo(Some("1")), "a user changes it, and changes it back");
+        write(None).await;
+        assert!(echo(None));
+        assert!(!echo(Some("1")) && !echo(None));
     }
 }

@@ -122,15 +122,15 @@ pub enum Rhythm {
 
 impl Rhythm {
     /// Returns, after a run, when the next one is due if nothing changes, and when it may start at the earliest if something
-    /// does.
-    fn after(self, took: Duration, again: Option<Duration>) -> (Option<Duration>, Duration) {
+    /// does. `again` is the delay before the next retry, and `asked` the shortest that the cloud has asked for.
+    fn after(self, took: Duration, again: Option<Duration>, asked: Option<Duration>) -> (Option<Duration>, Duration) {
         match self {
             Self::Periodic { period } => (Some(period.max(LEAST_PERIOD).saturating_sub(took)), Duration::ZERO),
             Self::Watch { check_period } => {
                 let check = Some(check_period).filter(|period| !period.is_zero());
                 let next = again.into_iter().chain(check).min();
                 let pause = SPACING.saturating_sub(took);
-                (next, again.map_or(pause, |again| again.min(pause)))
+                (next, asked.map_or(pause, |asked| asked.min(pause)))
             }
         }
     }

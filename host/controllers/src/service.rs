@@ -166,9 +166,10 @@ impl ServiceController {
         self.attempt(key, &known, goal, Some(entry), priority).await;
     }
 
-    /// Schedules the next check of a load balancer.
-    fn check_later(&self, key: &str) {
-        if let Some(period) = self.options.check_period {
+    /// Schedules the next check of a load balancer. Without a period, only that of a Service that does not exist is checked, after
+    /// the longest back-off: nothing else would delete it, and after a restart nobody knows about it.
+    fn check_later(&self, key: &str, gone: bool) {
+        if let Some(period) = self.options.check_period.or_else(|| gone.then_some(Limiter::SERVICES.max)) {
             self.queue.pace(self.options.pace(self.known.len()));
             self.queue.add_after(key.to_owned(), period, Priority::Recheck);
         }

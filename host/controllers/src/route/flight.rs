@@ -1,9 +1,6 @@
 //! Tracks changes that the cloud was asked for and has not answered yet. They may outlast the round that started them.
 
-use std::{
-    collections::{HashMap, HashSet},
-    iter::successors,
-};
+use std::{collections::HashMap, iter::successors};
 
 use ipnet::IpNet;
 use skydock_cloud::{NewRoute, Route};
@@ -14,7 +11,7 @@ use super::work::Change;
 #[derive(Default)]
 pub(super) struct Flight {
     creates: HashMap<String, String>,
-    deletes: HashSet<String>,
+    deletes: HashMap<String, Route>,
     /// For each CIDR, the number of routes being created whose destination is equal to it or inside it.
     inside: HashMap<IpNet, usize>,
     /// For each CIDR, the number of routes being created whose destination is equal to it.
@@ -40,7 +37,12 @@ impl Flight {
     }
 
     pub(super) fn deletes(&self, route: &Route) -> bool {
-        self.deletes.contains(&route.key())
+        self.deletes.contains_key(&route.key())
+    }
+
+    /// Returns the routes to this node that are being deleted.
+    pub(super) fn deletes_of(&self, node: &str) -> impl Iterator<Item = &Route> {
+        self.deletes.values().filter(move |route| route.target_node.as_deref() == Some(node))
     }
 
     /// Returns true if a route that overlaps with this one is being created: a cloud has one route for each destination.
@@ -61,7 +63,7 @@ impl Flight {
     }
 
     pub(super) fn begin_delete(&mut self, route: &Route) {
-        self.deletes.insert(route.key());
+        self.deletes.insert(route.key(), route.clone());
     }
 
     pub(super) fn end_delete(&mut self, route: &Route) {

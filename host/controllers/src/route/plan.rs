@@ -84,7 +84,7 @@ fn with_targets(mut routes: Vec<Route>, nodes: &[&Node]) -> Vec<Route> {
     for route in routes.iter_mut().filter(|route| route.target_node.is_none()) {
         let known = route.target_addresses.iter().flatten().filter_map(ip);
         let found: Vec<&Node> = known.filter_map(|address| by_address.get(&address)).flatten().copied().collect();
-        if let Some(node) = found.iter().find(|node| has(node, route)).or_else(|| found.first()) {
+        if let Some(node) = found.iter().find(|node| has(node, &route.destination_cidr)).or_else(|| found.first()) {
             route.target_node = Some(node.name.clone());
             route.target_addresses = None;
         }
@@ -113,12 +113,12 @@ fn missing<'a>(node: &'a Node, there: &HashSet<(&str, Destination<'_>)>) -> impl
 fn serves(route: &Route, node: &Node) -> bool {
     let set = |addresses: &[NodeAddress]| addresses.iter().cloned().collect::<BTreeSet<_>>();
     let same = |made_with: &Vec<NodeAddress>| *made_with == node.addresses || set(made_with) == set(&node.addresses);
-    !route.blackhole && has(node, route) && route.target_addresses.as_ref().is_none_or(same)
+    !route.blackhole && has(node, &route.destination_cidr) && route.target_addresses.as_ref().is_none_or(same)
 }
 
-/// Returns true if the destination of the route is one of the node's Pod CIDRs.
-fn has(node: &Node, route: &Route) -> bool {
-    let destination = Destination::of(&route.destination_cidr);
+/// Returns true if this destination of a route is one of the node's Pod CIDRs.
+pub(super) fn has(node: &Node, destination: &str) -> bool {
+    let destination = Destination::of(destination);
     node.pod_cidrs.iter().any(|cidr| Destination::of(cidr) == destination)
 }
 
@@ -147,7 +147,7 @@ fn ours(cidr: &str, cidrs: &ClusterCidrs) -> bool {
 }
 
 /// Returns the canonical text of a CIDR. A text that is not a valid CIDR is not changed, and left to the cloud to reject.
-fn canonical(cidr: &str) -> String {
+pub(super) fn canonical(cidr: &str) -> String {
     cidr.parse::<IpNet>().map_or_else(|_| cidr.to_owned(), |net| net.trunc().to_string())
 }
 

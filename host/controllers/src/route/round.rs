@@ -9,8 +9,9 @@ use super::{
     Memory, NodeEntry,
     flight::Flight,
     network::{Network, Standing},
-    plan::Plan,
-    work::Change,
+    plan::{self, Plan},
+    tries::Next,
+    work::{Change, key},
 };
 
 /// The last comparison.
@@ -97,6 +98,12 @@ impl Round {
         })
     }
 
+    /// Returns true if a node needs a route to this destination and the list contains one, so that none is to be created.
+    pub(super) fn keeps(&self, node: &str, destination: &str) -> bool {
+        let needs = |entry: &NodeEntry| plan::has(&entry.view, destination);
+        self.entry(node).is_some_and(needs) && !self.creates.contains_key(&key(node, &plan::canonical(destination)))
+    }
+
     /// Returns all changes that can be started now.
     pub(super) fn due(&self, memory: &Memory, flight: &Flight, now: Instant) -> Due {
         let deletes = self.plan.deletes.iter().enumerate().filter(|(index, route)| {
@@ -144,19 +151,24 @@ impl Round {
         self.plan.creates.get(create).is_some_and(|create| create.after.iter().all(|index| self.gone.contains(index)))
     }
 
-    /// Returns the earliest time at which a failed change is to be retried.
-    pub(super) fn next(&self, memory: &Memory, flight: &Flight) -> Option<Instant> {
+    /// Returns when the first of the failed changes is to be retried.
+    pub(super) fn next(&self, memory: &Memory, flight: &Flight) -> Next {
         let creates = memory.creates.next(|route| {
             let index = self.creates.get(&route.key()).copied();
             let waits = flight.creates(route) || flight.is_in_the_place_of(route);
             !waits && index.is_some_and(|index| !self.made.contains(&index) && self.is_free(index))
         });
         let deletes = memory.deletes.next(|route| !flight.deletes(route));
-        creates.into_iter().chain(deletes).min()
+        creates.or(deletes)
     }
 
     /// Returns whether a node has a network; `None` if this is not known, for example while one of its routes is being created.
     pub(super) fn verdict(&self, entry: &NodeEntry, memory: &Memory, flight: &Flight) -> Option<Network> {
+        // The list may show a route that an earlier round is deleting.
+        let goes = |route: &Route| !self.deletes(route) && self.keeps(entry.name(), &route.destination_cidr);
+        if flight.deletes_of(entry.name()).any(goes) {
+            return None;
+        }
         let indices = self.by_node.get(entry.name()).map(Vec::as_slice).unwrap_or_default();
         let mut standings = Vec::new();
         for index in indices {

@@ -15,6 +15,7 @@ use super::{
     GATHER, Rhythm, RouteController, plan,
     report::Report,
     state::{State, Turn},
+    tries::Next,
     work::{Done, Work},
 };
 
@@ -153,8 +154,8 @@ impl<'a> Run<'a> {
         networks.iter().for_each(|(entry, network)| controller.conditions.want(entry, *network));
     }
 
-    /// Returns the earliest time at which something is to be retried.
-    pub(super) fn next_try(&self) -> Option<Instant> {
+    /// Returns when something is to be retried.
+    pub(super) fn next_try(&self) -> Next {
         self.state.next_try(&self.controller.memory())
     }
 
@@ -163,8 +164,9 @@ impl<'a> Run<'a> {
             return;
         }
         let now = Instant::now();
-        let again = self.next_try().map(|next| next.saturating_duration_since(now));
-        let (next, pause) = self.controller.rhythm.after(self.started.elapsed(), again);
+        let Next { at, asked } = self.next_try();
+        let [again, asked] = [at, asked].map(|at| at.map(|at| at.saturating_duration_since(now)));
+        let (next, pause) = self.controller.rhythm.after(self.started.elapsed(), again, asked);
         if let Some(next) = next {
             self.controller.queue.add_after((), next, Priority::Recheck);
         }

@@ -1,6 +1,8 @@
 //! What is known about routes, and what follows from each answer of the cloud. There is no I/O here; `run.rs` performs what a
 //! [`Turn`] says.
 
+use std::collections::HashSet;
+
 use prometheus_client::metrics::gauge::Gauge;
 use skydock_cloud::{CloudError, NewRoute, Route};
 use skydock_kube::events::TELL_AGAIN;
@@ -13,10 +15,9 @@ use super::{
     plan::Plan,
     report::Report,
     round::{Due, Round},
-    tries::LIMITER,
+    tries::Next,
     work::{Change, Done},
 };
-use crate::retry::Again;
 
 /// What is known about routes while the process leads.
 #[derive(Default)]
@@ -25,8 +26,10 @@ pub(super) struct State {
     listing: Option<Listing>,
     round: Round,
     flight: Flight,
-    /// When to retry if listing failed.
-    relist: Option<Instant>,
+    /// True if the last list failed: nothing else can be retried before it has succeeded.
+    failed: bool,
+    /// When to retry the list that failed.
+    relist: Next,
     /// True if a route waits because an overlapping one is being created.
     blocked: bool,
 }
@@ -66,13 +69,14 @@ impl State {
     /// Ends a request of the list. Returns `None` if the plugin was replaced in the meantime and will be queried at once: the list
     /// of the previous plugin may come from a different cloud.
     pub(super) fn end_list(&mut self, memory: &Memory) -> Option<Listing> {
-        self.relist = None;
+        (self.failed, self.relist) = (false, Next::default());
         Some(self.listing.take().unwrap_or_default()).filter(|listing| listing.begun == memory.forgotten)
     }
 
     /// Handles a list that failed: nothing is changed.
     pub(super) fn list_failed(&mut self, memory: &mut Memory, error: CloudError, now: Instant) -> Turn {
-        self.relist = Again::after(&error).wait(&LIMITER, memory.failures).map(|wait| now + wait);
+        self.failed = true;
+        self.relist = Next::after(&error, memory.failures, now);
         memory.failures = memory.failures.saturating_add(1);
         Turn { reports: vec![Report::ListFailed(error)], ..Turn::default() }
     }
@@ -89,17 +93,26 @@ impl State {
         memory.deletes.keep(plan.deletes.iter());
         memory.creates.keep(plan.creates.iter().map(|create| &create.route));
         self.round = Round::new(plan, entries);
+        // Of a change that the nodes do not want in this form, another list shows the result.
+        let (mut list_again, mut doubtful) = (false, HashSet::new());
         for route in &meanwhile.created {
-            self.round.created(route);
+            list_again |= !self.round.created(route) && !self.round.keeps(&route.target_node, &route.destination_cidr);
         }
         for route in &meanwhile.deleted {
-            self.round.deleted(route);
+            if !self.round.deleted(route)
+                && let Some(node) = &route.target_node
+                && self.round.keeps(node, &route.destination_cidr)
+            {
+                list_again = true;
+                doubtful.insert(node.as_str());
+            }
         }
         self.blocked = false;
         let due = self.start(self.round.due(memory, &self.flight, now));
         let reports = self.outside(memory, now);
-        let networks = self.networks(self.round.entries().iter(), memory);
-        Turn { reports, due, networks, list_again: false }
+        let entries = self.round.entries().iter().filter(|entry| !doubtful.contains(entry.name()));
+        let networks = self.networks(entries, memory);
+        Turn { reports, due, networks, list_again }
     }
 
     /// Returns reports about nodes whose Pod CIDRs are outside of the cluster's; again after a while, because events expire.
@@ -222,9 +235,9 @@ impl State {
         entries.filter_map(known).collect()
     }
 
-    /// Returns the earliest time at which something is to be retried.
-    pub(super) fn next_try(&self, memory: &Memory) -> Option<Instant> {
-        self.round.next(memory, &self.flight).into_iter().chain(self.relist).min()
+    /// Returns when something is to be retried. Changes are retried after a list.
+    pub(super) fn next_try(&self, memory: &Memory) -> Next {
+        if self.failed { self.relist } else { self.round.next(memory, &self.flight) }
     }
 }
 

@@ -96,7 +96,7 @@ impl Bench {
             run.handle(event);
         }
         self.controller.conditions.finish().await;
-        Some(run.next_try()?.saturating_duration_since(Instant::now()))
+        Some(run.next_try().at?.saturating_duration_since(Instant::now()))
     }
 
     fn run(&self) -> JoinHandle<()> {
@@ -306,7 +306,7 @@ async fn only_failed_changes_are_retried_without_another_trigger() {
     bench.cloud.routes.fails("10.244.0.0/24", unavailable());
     bench.cloud.routes.fails("10.244.9.0/24", unavailable());
     let running = bench.run();
-    sleep(Duration::from_millis(900)).await;
+    sleep(Duration::from_millis(2900)).await;
     assert_eq!(bench.cloud.routes.all(), ["b 10.244.1.0/24", "x 10.244.9.0/24"]);
     bench.calls();
     sleep(Duration::from_millis(200)).await;
@@ -874,25 +874,73 @@ async fn shutdown_waits_for_running_calls_and_starts_no_others() {
     assert!(conditions.iter().all(|condition| condition.ends_with("False RouteCreated")));
 }
 
+// Holds: R-06
+#[tokio::test(start_paused = true)]
+async fn a_failing_list_is_called_when_its_error_says() {
+    for (error, runs) in [
+        (CloudError::Throttled(retry(60)), 2..=3),
+        (CloudError::Invalid("no such table".into()), 1..=1),
+        (CloudError::ImplementedElsewhere, 1..=1),
+    ] {
+        let bench = watching();
+        bench.has("a", &["10.244.0.0/24"], &json!({}));
+        bench.cloud.routes.fails("10.244.0.0/24", unavailable());
+        let running = bench.run();
+        sleep(Duration::from_millis(500)).await;
+        assert_eq!(bench.runs(), 1, "its creation has failed, and is due after a second");
+        for _ in 0..1000 {
+            bench.cloud.routes.fails("list", error.clone());
+        }
+        sleep(Duration::from_secs(130)).await;
+        let lists = bench.runs();
+        assert!(runs.contains(&lists), "{lists} lists in 130 s: {error}");
+        running.abort();
+    }
+}
+
 // Holds
 #[test]
 fn the_next_run_starts_when_it_is_due() {
     let seconds = Duration::from_secs;
     let watch = |period| Rhythm::Watch { check_period: seconds(period) };
-    for (rhythm, took, again, expected) in [
-        (watch(300), 1, None, (Some(300), 2)),
-        (watch(0), 1, None, (None, 2)),
-        (watch(300), 5, None, (Some(300), 0)),
-        (watch(300), 0, Some(1), (Some(1), 1)),
-        (watch(300), 0, Some(60), (Some(60), 3)),
-        (watch(0), 0, Some(3600), (Some(3600), 3)),
-        (watch(300), 0, Some(3600), (Some(300), 3)),
-        (Rhythm::Periodic { period: seconds(10) }, 4, Some(1), (Some(6), 0)),
-        (Rhythm::Periodic { period: seconds(10) }, 40, None, (Some(0), 0)),
+    for (rhythm, took, again, asked, expected) in [
+        (watch(300), 1, None, None, (Some(300), 2)),
+        (watch(0), 1, None, None, (None, 2)),
+        (watch(300), 5, None, None, (Some(300), 0)),
+        (watch(300), 0, Some(1), None, (Some(1), 3)),
+        (watch(300), 0, Some(1), Some(1), (Some(1), 1)),
+        (watch(300), 0, Some(1), Some(2), (Some(1), 2)),
+        (watch(300), 0, Some(1), Some(60), (Some(1), 3)),
+        (watch(300), 0, Some(60), Some(60), (Some(60), 3)),
+        (watch(0), 0, Some(3600), None, (Some(3600), 3)),
+        (watch(300), 0, Some(3600), None, (Some(300), 3)),
+        (Rhythm::Periodic { period: seconds(10) }, 4, Some(1), Some(1), (Some(6), 0)),
+        (Rhythm::Periodic { period: seconds(10) }, 40, None, None, (Some(0), 0)),
     ] {
-        let (next, pause) = rhythm.after(seconds(took), again.map(seconds));
-        assert_eq!((next.map(|next| next.as_secs()), pause.as_secs()), expected, "{rhythm:?} {took} {again:?}");
+        let (next, pause) = rhythm.after(seconds(took), again.map(seconds), asked.map(seconds));
+        let seen = (next.map(|next| next.as_secs()), pause.as_secs());
+        assert_eq!(seen, expected, "{rhythm:?} {took} {again:?} {asked:?}");
     }
+}
+
+// Holds: R-04
+#[tokio::test(start_paused = true)]
+async fn runs_stay_apart_while_creations_keep_failing() {
+    let bench = watching();
+    let running = bench.run();
+    sleep(Duration::from_secs(5)).await;
+    // The back-off of each route is due at another time.
+    for n in 0..200 {
+        let cidr = format!("10.244.{n}.0/24");
+        (0..50).for_each(|_| bench.cloud.routes.fails(&cidr, unavailable()));
+        bench.has(&format!("n{n}"), &[&cidr], &json!({}));
+        sleep(Duration::from_millis(170)).await;
+    }
+    bench.calls();
+    sleep(Duration::from_secs(60)).await;
+    let runs = bench.runs();
+    assert!((18..=21).contains(&runs), "{runs} lists in 60 s");
+    running.abort();
 }
 
 // Holds: OPS-89, OPS-90

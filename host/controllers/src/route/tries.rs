@@ -17,14 +17,38 @@ use crate::{
 pub(super) const LIMITER: Limiter =
     Limiter { base: Duration::from_secs(1), max: Duration::from_secs(60), bucket: None };
 
+/// When to retry something.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Next {
+    /// The earliest time; `None` if not by itself.
+    pub(super) at: Option<Instant>,
+    /// The earliest time that the cloud has asked for.
+    pub(super) asked: Option<Instant>,
+}
+
+impl Next {
+    /// Returns when to retry after this error and this many earlier failures.
+    pub(super) fn after(error: &CloudError, failures: u32, now: Instant) -> Self {
+        let again = Again::after(error);
+        let at = again.wait(&LIMITER, failures).map(|wait| now + wait);
+        Self { at, asked: at.filter(|_| matches!(again, Again::After(_))) }
+    }
+
+    /// Returns the earlier times of the two.
+    pub(super) fn or(self, other: Self) -> Self {
+        let earlier = |one: Option<Instant>, other| one.into_iter().chain(other).min();
+        Self { at: earlier(self.at, other.at), asked: earlier(self.asked, other.asked) }
+    }
+}
+
 /// Changes of one kind that failed, by key.
 pub(super) struct Tries<T>(HashMap<String, Tried<T>>);
 
 struct Tried<T> {
     change: T,
     failures: u32,
-    /// When to retry; `None` if not until the change is different because the node has changed.
-    next: Option<Instant>,
+    /// When to retry; if not by itself, then when the change is different because the node has changed.
+    next: Next,
     standing: Standing,
     /// Maximum size of the next batch with this change.
     batch: usize,
@@ -46,7 +70,7 @@ impl<T: Change> Tries<T> {
 
     /// Returns true if the change was not tried, or its delay is over.
     pub(super) fn due(&self, change: &T, now: Instant) -> bool {
-        self.get(change).is_none_or(|tried| tried.next.is_some_and(|next| next <= now))
+        self.get(change).is_none_or(|tried| tried.next.at.is_some_and(|next| next <= now))
     }
 
     /// Returns the maximum size of a batch with this change.
@@ -78,7 +102,7 @@ impl<T: Change> Tries<T> {
         let lasted = patience.note(error, long, now);
         let tried = Tried {
             failures: failures.saturating_add(1),
-            next: Again::after(error).wait(&LIMITER, failures).map(|wait| now + wait),
+            next: Next::after(error, failures, now),
             standing: match error {
                 CloudError::ImplementedElsewhere => Standing::Unknown,
                 error if failures == 0 && retry::passes(error) => Standing::Shaky,
@@ -112,9 +136,10 @@ impl<T: Change> Tries<T> {
         self.0.remove(&change.key());
     }
 
-    /// Returns the earliest time at which one of the changes that can be tried is due.
-    pub(super) fn next(&self, can_be_tried: impl Fn(&T) -> bool) -> Option<Instant> {
-        self.0.values().filter(|tried| can_be_tried(&tried.change)).filter_map(|tried| tried.next).min()
+    /// Returns when the first of the changes that can be tried is due.
+    pub(super) fn next(&self, can_be_tried: impl Fn(&T) -> bool) -> Next {
+        let tried = self.0.values().filter(|tried| can_be_tried(&tried.change));
+        tried.map(|tried| tried.next).fold(Next::default(), Next::or)
     }
 }
 
@@ -157,12 +182,33 @@ mod tests {
             let mut tries = Tries::default();
             assert!(tries.due(&route("a"), now));
             tries.failed(route("a"), &error, None, now, &Gauge::default());
-            assert_eq!(tries.next(|_| true), wait.map(|wait| now + wait), "{error}");
+            let next = tries.next(|_| true);
+            assert_eq!(next.at, wait.map(|wait| now + wait), "{error}");
+            let asked = matches!(error, CloudError::Throttled(_) | CloudError::InProgress(_));
+            assert_eq!(next.asked, next.at.filter(|_| asked), "{error}");
             assert!(!tries.due(&route("a"), now), "{error}");
             assert_eq!(tries.due(&route("a"), now + 3600 * second), wait.is_some(), "{error}");
             assert!(tries.due(&route("b"), now));
             assert!(tries.due(&Route { blackhole: true, ..route("a") }, now), "another change is new: {error}");
         }
+    }
+
+    #[test]
+    fn the_earliest_times_are_those_of_any_change() {
+        let (now, second) = (Instant::now(), Duration::from_secs(1));
+        let mut tries = Tries::default();
+        let asked = |after| CloudError::InProgress(Retry { after, message: String::new() });
+        for (name, error, at, told) in [
+            ("a", asked(50 * second), Some(50), Some(50)),
+            ("b", asked(70 * second), Some(50), Some(50)),
+            ("c", unavailable(), Some(1), Some(50)),
+            ("d", CloudError::Invalid("x".into()), Some(1), Some(50)),
+        ] {
+            tries.failed(route(name), &error, None, now, &Gauge::default());
+            let later = |seconds: Option<u32>| seconds.map(|seconds| now + seconds * second);
+            assert_eq!(tries.next(|_| true), Next { at: later(at), asked: later(told) }, "{name}");
+        }
+        assert_eq!(tries.next(|route| route.name == "d"), Next::default());
     }
 
     // Holds: R-05
@@ -173,15 +219,15 @@ mod tests {
         let mut waits = Vec::new();
         for _ in 0..8 {
             tries.failed(route("a"), &unavailable(), None, now, &Gauge::default());
-            let next = tries.next(|_| true).unwrap();
+            let next = tries.next(|_| true).at.unwrap();
             waits.push((next - now).as_secs());
             now = next;
         }
         assert_eq!(waits, [1, 2, 4, 8, 16, 32, 60, 60]);
         tries.succeeded(&route("a"));
-        assert_eq!(tries.next(|_| true), None);
+        assert_eq!(tries.next(|_| true), Next::default());
         tries.failed(route("a"), &unavailable(), None, now, &Gauge::default());
-        assert_eq!(tries.next(|_| true), Some(now + Duration::from_secs(1)));
+        assert_eq!(tries.next(|_| true).at, Some(now + Duration::from_secs(1)));
     }
 
     // Holds: R-11

@@ -30,10 +30,15 @@ pub(super) trait Change: Clone + PartialEq + Send + Sync + 'static {
     async fn ask(provider: &dyn CloudProvider, batch: &[Self]) -> Result<Answers<()>, CloudError>;
 }
 
+/// Identifies the creation of a route to this node and destination.
+pub(super) fn key(target_node: &str, destination_cidr: &str) -> String {
+    format!("{target_node} {destination_cidr}")
+}
+
 #[async_trait]
 impl Change for NewRoute {
     fn key(&self) -> String {
-        format!("{} {}", self.target_node, self.destination_cidr)
+        key(&self.target_node, &self.destination_cidr)
     }
 
     async fn ask(provider: &dyn CloudProvider, batch: &[Self]) -> Result<Answers<()>, CloudError> {

@@ -3,11 +3,11 @@
 use std::{
     collections::HashMap,
     sync::{Arc, Mutex, PoisonError},
-    time::Instant,
 };
 
 use prometheus_client::metrics::histogram::Histogram;
 use skydock_kube::queue::Priority;
+use tokio::time::Instant;
 
 use super::{
     ServiceController,
@@ -71,7 +71,7 @@ impl ServiceController {
         for (key, known) in self.known.all() {
             let fingerprint = self.selection.fingerprint(&known.entry()).await;
             // Read after waiting for the fingerprint: in the meantime, other nodes may have been sent to the cloud.
-            if known.read(|state| state.follow(fingerprint)) != Follow::Nothing {
+            if known.read(|state| state.follow(fingerprint, Instant::now())) != Follow::Nothing {
                 self.passes.begin(&key, &pass);
                 behind.push(Nodes::Of(key));
             }

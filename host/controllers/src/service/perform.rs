@@ -1,12 +1,10 @@
 //! Performs what the plan says.
 
-use std::{
-    borrow::Cow,
-    time::{Duration, Instant},
-};
+use std::{borrow::Cow, time::Duration};
 
 use skydock_cloud::{CloudError, LoadBalancerStatus};
 use skydock_kube::{events::EventType, queue::Priority};
+use tokio::time::Instant;
 
 use super::{
     ServiceController, ServiceEntry,
@@ -69,7 +67,7 @@ impl ServiceController {
                 }
                 Step::SelectNodes => {
                     let choice = self.selection.of(entry).await;
-                    known.advance(|state| attempt.after_select_nodes(state, choice))
+                    known.advance(|state| attempt.after_select_nodes(state, choice, Instant::now()))
                 }
                 Step::Ensure { nodes, before } => {
                     let ensured = cloud.ensure_load_balancer(service, &nodes).await;
@@ -81,6 +79,7 @@ impl ServiceController {
                     let updated = cloud.update_load_balancer(service, &nodes).await;
                     let latency = &self.shared.metrics.service.update_loadbalancer_host_latency;
                     latency.observe(start.elapsed().as_secs_f64());
+                    let updated = (updated, Instant::now());
                     known.advance(|state| attempt.after_update_nodes(state, nodes, before, updated))
                 }
                 Step::Look(why) => {
@@ -105,10 +104,13 @@ impl ServiceController {
                 }
                 Step::Forget => {
                     self.known.remove(&key);
+                    self.node_queue.forget(&Nodes::Of(key.to_string()));
                     known.advance(|state| attempt.after_forget(state))
                 }
                 Step::SetAside => {
-                    key = self.known.set_aside(&key, entry.uid()).into();
+                    let aside = self.known.set_aside(&key, entry.uid());
+                    self.node_queue.forget(&Nodes::Of(key.to_string()));
+                    key = aside.into();
                     known.advance(|state| attempt.after_set_aside(state))
                 }
                 Step::Done(requeue) => {
@@ -127,7 +129,7 @@ impl ServiceController {
             Requeue::Reset => self.queue.forget(&key),
             Requeue::Retry(again) if of_nodes => again.schedule(&self.node_queue, &nodes),
             Requeue::Retry(again) => again.schedule_as(&self.queue, &key, attempt.priority),
-            Requeue::Check => self.check_later(&key),
+            Requeue::Check => self.check_later(&key, matches!(attempt.goal, Goal::Forget { .. })),
             Requeue::Ensure(delay) => self.queue.add_after(key, delay, Priority::Change),
             Requeue::UpdateNodes => self.node_queue.add(nodes, Priority::Change),
         }

@@ -106,15 +106,12 @@ impl Selection {
         if let Some(choice) = self.made(selector, as_now) {
             return choice;
         }
-        // Read before the list, which may then be newer than these versions, but never older.
+        // Read before the list, which may then be newer than these versions, but never older. So the fingerprint is that of the
+        // listed nodes, also if their version has one: they may contain a change that is not counted yet.
         let (version, views) = (self.version.load(Ordering::SeqCst), self.views.load(Ordering::SeqCst));
-        let known = self.known();
-        let mut choices = match known {
+        let mut choices = match self.known() {
             Some(known) if known.version == version && known.views == views => Choices::clone(&known),
-            known => {
-                let same = known.filter(|known| known.version == version).map(|known| known.eligible.fingerprint);
-                Choices { version, views, eligible: self.eligible(same), selected: Vec::new() }
-            }
+            _ => Choices { version, views, eligible: self.eligible(), selected: Vec::new() },
         };
         let choice = choices.get(selector).cloned().unwrap_or_else(|| {
             let all = choices.eligible.nodes.iter();
@@ -138,11 +135,11 @@ impl Selection {
         self.choices.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    fn eligible(&self, same: Option<Fingerprint>) -> Choice {
+    fn eligible(&self) -> Choice {
         let list = self.nodes.list();
         let may_be = list.iter().filter(|entry| eligible(entry, self.rules));
         let nodes: NodeSet = may_be.map(|entry| Arc::clone(&entry.view)).collect();
-        Choice { fingerprint: same.unwrap_or_else(|| self.hash(&nodes)), nodes }
+        Choice { fingerprint: self.hash(&nodes), nodes }
     }
 
     fn hash(&self, nodes: &NodeSet) -> Fingerprint {
@@ -224,6 +221,27 @@ mod tests {
         nodes.delete("b");
         selection.changed(true);
         assert_eq!(selection.fingerprint(&service).await, moved.fingerprint, "the same nodes are the same set");
+    }
+
+    #[tokio::test]
+    async fn nodes_that_are_not_counted_yet_have_another_fingerprint() {
+        let nodes = Arc::new(Informer::default());
+        let selection = Selection::new(Arc::clone(&nodes), NodeRules::default());
+        let service = choosing("web", None);
+        nodes.apply(node("a"));
+        selection.changed(true);
+        let first = selection.of(&service).await;
+        // The cache has the node before the handlers are called.
+        nodes.apply(node("b"));
+        selection.changed(false);
+        let second = selection.of(&service).await;
+        assert_eq!(second.nodes.len(), 2);
+        assert_ne!(second.fingerprint, first.fingerprint);
+        // If it goes before anything else happens, load balancers with both nodes need an update.
+        selection.changed(true);
+        nodes.delete("b");
+        selection.changed(true);
+        assert_eq!(selection.fingerprint(&service).await, first.fingerprint);
     }
 
     #[tokio::test]

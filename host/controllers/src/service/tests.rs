@@ -461,6 +461,19 @@ async fn a_new_plugin_rechecks_all_services() {
     assert_eq!(bench.reasons().last().unwrap(), "EnsuredLoadBalancer");
 }
 
+// Holds: OPS-31
+#[tokio::test(start_paused = true)]
+async fn a_new_plugin_retries_a_failed_cleanup_at_once() {
+    let bench = bench();
+    bench.serves().await;
+    bench.cloud.get.lock().unwrap().push_back(Err(CloudError::Throttled(retry_after(3600))));
+    bench.has(deleted("3")).await;
+    assert_eq!(bench.calls(), ["get web"]);
+    bench.controller.recheck();
+    wait().await;
+    assert_eq!(bench.calls(), ["get web", "delete web uid-web"]);
+}
+
 // Holds: S-33
 #[tokio::test(start_paused = true)]
 async fn a_failed_finalizer_removal_is_retried() {

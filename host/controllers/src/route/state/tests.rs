@@ -1,6 +1,7 @@
 use std::{sync::Arc, time::Duration};
 
 use serde_json::json;
+use skydock_cloud::Retry;
 use skydock_kube::informer::Entry;
 
 use super::{
@@ -60,7 +61,7 @@ impl Bench {
 
     /// Returns the delay before the next retry.
     fn next(&self) -> Option<Duration> {
-        self.state.next_try(&self.memory).map(|at| at - self.now)
+        self.state.next_try(&self.memory).at.map(|at| at - self.now)
     }
 }
 
@@ -107,6 +108,71 @@ fn changes_completed_while_listing_are_not_repeated() {
     let second = bench.listed(routes(), &nodes);
     assert_eq!(due(&second), (vec![], vec![]));
     assert_eq!(networks(&second), [("a", Network::Available)]);
+}
+
+// Holds: R-18
+#[test]
+fn a_route_deleted_while_listing_is_listed_again_if_wanted() {
+    let (wanted, routes) = ([entry("a", "10.244.1.0/24")], || vec![route("a", "10.244.1.0/24")]);
+    // what the list shows, and the nodes at its end; whether to list again, and the conditions
+    for (listed, nodes, list_again, known) in [
+        (routes(), &wanted[..], true, vec![]),
+        (Vec::new(), &wanted[..], false, vec![]),
+        (routes(), &[][..], false, vec![]),
+        (Vec::new(), &[][..], false, vec![]),
+        (vec![], &[entry("b", "10.244.2.0/24")][..], false, vec![]),
+        (routes(), &[entry("a", "10.244.3.0/24")][..], false, vec![]),
+    ] {
+        let mut bench = bench();
+        let first = bench.lists(routes(), &[]);
+        assert_eq!(due(&first).1, ["a-10.244.1.0/24"]);
+        bench.state.begin_list(&bench.memory);
+        assert!(!bench.deleted(&first, &Ok(()), 0).list_again);
+        let second = bench.listed(listed, nodes);
+        assert_eq!((second.list_again, networks(&second)), (list_again, known), "{nodes:?}");
+        assert_eq!(due(&second).0.len(), usize::from(!list_again && !nodes.is_empty()), "{nodes:?}");
+    }
+}
+
+#[test]
+fn a_route_created_while_listing_is_listed_again_if_unwanted() {
+    let (wanted, routes) = ([entry("a", "10.244.1.0/24")], || vec![route("a", "10.244.1.0/24")]);
+    for (listed, nodes, list_again) in [
+        (Vec::new(), &[][..], true),
+        (Vec::new(), &[entry("a", "10.244.2.0/24")][..], true),
+        (Vec::new(), &wanted[..], false),
+        (routes(), &wanted[..], false),
+    ] {
+        let mut bench = bench();
+        let first = bench.lists(Vec::new(), &wanted);
+        bench.state.begin_list(&bench.memory);
+        assert!(!bench.created(&first, &Ok(()), 0).list_again);
+        assert_eq!(bench.listed(listed, nodes).list_again, list_again, "{nodes:?}");
+    }
+}
+
+// Holds: R-18
+#[test]
+fn a_node_whose_route_is_being_deleted_has_no_known_network() {
+    let (nodes, routes) = ([entry("a", "10.244.1.0/24")], || vec![route("a", "10.244.1.0/24")]);
+    for result in [Ok(()), Err(unavailable())] {
+        let mut bench = bench();
+        let first = bench.lists(routes(), &[]);
+        // The node registers again before the deletion ends.
+        let second = bench.lists(routes(), &nodes);
+        assert_eq!((due(&second), networks(&second)), ((vec![], vec![]), vec![]));
+        assert!(bench.deleted(&first, &result, 0).list_again);
+        let third = bench.lists(if result.is_ok() { Vec::new() } else { routes() }, &nodes);
+        let known = if result.is_ok() { vec![] } else { vec![("a", Network::Available)] };
+        assert_eq!((due(&third).0.len(), networks(&third)), (usize::from(result.is_ok()), known));
+    }
+    // Another route that is being deleted does not matter, also if it leads to the same destination.
+    let mut bench = bench();
+    let black = || Route { name: "black".into(), blackhole: true, ..route("a", "10.244.1.0/24") };
+    let both = || vec![black(), route("a", "10.244.1.0/24"), route("a", "10.244.7.0/24")];
+    let first = bench.lists(both(), &nodes);
+    assert_eq!((due(&first).1.len(), networks(&first)), (2, vec![("a", Network::Available)]));
+    assert_eq!(networks(&bench.lists(both(), &nodes)), [("a", Network::Available)]);
 }
 
 #[test]
@@ -184,6 +250,31 @@ fn a_failed_list_changes_nothing_and_is_retried() {
     }
     bench.lists(Vec::new(), &[]);
     assert_eq!((bench.next(), bench.memory.failures), (None, 0));
+}
+
+// Holds: R-06
+#[test]
+fn after_a_failed_list_only_the_list_is_retried() {
+    let retry = || Retry { after: Duration::from_secs(60), message: "busy".into() };
+    for (error, next) in [
+        (CloudError::Throttled(retry()), Some(60)),
+        (CloudError::InProgress(retry()), Some(60)),
+        (unavailable(), Some(1)),
+        (CloudError::Invalid("no such table".into()), None),
+        (CloudError::ImplementedElsewhere, None),
+    ] {
+        let mut bench = bench();
+        let first = bench.lists(Vec::new(), &[entry("a", "10.244.1.0/24")]);
+        bench.created(&first, &Err(unavailable()), 0);
+        assert_eq!(bench.next(), Some(Duration::from_secs(1)));
+        bench.now += Duration::from_secs(1);
+        bench.state.begin_list(&bench.memory);
+        bench.state.end_list(&bench.memory).unwrap();
+        bench.state.list_failed(&mut bench.memory, error.clone(), bench.now);
+        assert_eq!(bench.next(), next.map(Duration::from_secs), "{error}");
+        let retried = bench.lists(Vec::new(), &[entry("a", "10.244.1.0/24")]);
+        assert_eq!(due(&retried).0, ["10.244.1.0/24"], "the creation is due: {error}");
+    }
 }
 
 #[test]

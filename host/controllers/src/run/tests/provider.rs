@@ -54,6 +54,22 @@ async fn maintenance_runs_as_requested_and_after_a_plugin_swap() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn maintenance_slows_down_while_conflicts_last() {
+    let bench = start(&[Capability::Maintenance]);
+    let conflict = || Err(CloudError::Conflict("someone else was faster".into()));
+    bench.cloud.maintain.lock().unwrap().extend(std::iter::repeat_with(conflict).take(12));
+    bench.cloud.maintain.lock().unwrap().push_back(Ok(Duration::from_secs(5)));
+    bench.cloud.maintain.lock().unwrap().extend([conflict(), conflict()]);
+    sleep(Duration::from_secs(300)).await;
+    let times = bench.cloud.times.lock().unwrap().clone();
+    let pauses: Vec<_> = times.windows(2).map(|pair| (pair[1] - pair[0]).as_millis() / 10 * 10).collect();
+    let growing = [100, 200, 400, 800, 1600, 3200, 6400, 12_800, 25_600, 51_200, 60_000, 60_000];
+    assert_eq!(pauses, [&growing[..], &[5000, 100, 200]].concat(), "and again from the beginning after a success");
+    bench.shutdown.cancel();
+    bench.running.await.unwrap().unwrap();
+}
+
+#[tokio::test(start_paused = true)]
 async fn notes_are_written_in_one_patch_and_retried() {
     let (bench, cluster) = working().await;
     bench.api.fail("PATCH", STATUS, 500, "InternalError");

@@ -88,7 +88,10 @@ impl Attempt<'_> {
         }
         let missed = state.phase.exists() && state.sent != before;
         if missed {
-            state.sent = if before == Sent::Unknown { Sent::Unknown } else { Sent::Failed };
+            state.sent = match before {
+                Sent::Unknown | Sent::Postponed(_) => before,
+                Sent::Nodes(_) | Sent::Failed => Sent::Failed,
+            };
         }
         let (state, mut turn) = self.failed(state, Failure::Cloud("failed to ensure load balancer", error));
         if let (true, Step::Done(requeue)) = (missed, &mut turn.step) {

@@ -11,6 +11,8 @@
 //! report, and the next step. After a failure, the next step is `Done`. The state that comes with a step applies while the step is
 //! performed: its answer may never arrive.
 
+use tokio::time::Instant;
+
 use super::{
     cleanup::delete,
     nodes::update,
@@ -31,8 +33,8 @@ impl Attempt<'_> {
     }
 
     /// Sends the selected nodes to the cloud.
-    pub(crate) fn after_select_nodes(&self, state: State, choice: Choice) -> Next {
-        if self.goal == Goal::UpdateNodes { update(state, choice) } else { self.ensure(state, choice) }
+    pub(crate) fn after_select_nodes(&self, state: State, choice: Choice, now: Instant) -> Next {
+        if self.goal == Goal::UpdateNodes { update(state, choice, now) } else { self.ensure(state, choice) }
     }
 }
 

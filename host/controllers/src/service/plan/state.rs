@@ -2,6 +2,7 @@
 
 use skydock_cloud::LoadBalancerStatus;
 use skydock_kube::queue::Priority;
+use tokio::time::Instant;
 
 use crate::service::selection::Fingerprint;
 
@@ -50,6 +51,8 @@ pub(crate) enum Sent {
     Nodes(Fingerprint),
     /// It is not known, because the call that sent other nodes failed.
     Failed,
+    /// It is not known either, and the cloud has asked to wait until this time.
+    Postponed(Instant),
 }
 
 /// All attempts from the first one to success. What was reported about them is not reported again, but success is.
@@ -137,21 +140,26 @@ impl State {
     }
 
     /// Returns what to do if these are the current nodes.
-    pub(crate) fn follow(&self, current: Fingerprint) -> Follow {
-        if self.sent == Sent::Nodes(current) {
-            return Follow::Nothing;
+    pub(crate) fn follow(&self, current: Fingerprint, now: Instant) -> Follow {
+        match self.sent {
+            Sent::Nodes(sent) if sent == current => return Follow::Nothing,
+            // The attempt that is scheduled for then includes them.
+            Sent::Postponed(until) if now < until => return Follow::Nothing,
+            _ => {}
         }
         match self.phase {
             Phase::Present | Phase::Ensuring { exists: true } | Phase::Rejected { .. } => Follow::Update,
-            Phase::Ensuring { exists: false } | Phase::Deleting => Follow::Retry,
-            Phase::Absent => Follow::Nothing,
+            Phase::Ensuring { exists: false } => Follow::Retry,
+            // If the Service is wanted again, ensuring it includes the nodes.
+            Phase::Absent | Phase::Deleting => Follow::Nothing,
         }
     }
 
     /// Returns with which priority the Service is checked after the plugin was replaced: the new plugin may fix what is not in
-    /// the desired state.
+    /// the desired state, or what has failed before anything was requested.
     pub(crate) fn recheck(&self) -> Priority {
-        if self.phase.requested() || self.phase.is_rejected() { Priority::Change } else { Priority::Recheck }
+        let unfinished = self.work.is_some() || self.phase.requested() || self.phase.is_rejected();
+        if unfinished { Priority::Change } else { Priority::Recheck }
     }
 
     /// Returns the current work, which begins if there is none.
@@ -167,6 +175,8 @@ impl State {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
 
     const NOW: Fingerprint = Fingerprint::of(1);
@@ -181,21 +191,24 @@ mod tests {
         (Phase::Rejected { exists: false, requested: true }, false, true, Follow::Update),
         (Phase::Rejected { exists: true, requested: false }, true, false, Follow::Update),
         (Phase::Rejected { exists: true, requested: true }, true, true, Follow::Update),
-        (Phase::Deleting, false, true, Follow::Retry),
+        (Phase::Deleting, false, true, Follow::Nothing),
     ];
 
     // Holds: S-46, S-48
     #[test]
     fn the_phase_decides_what_other_nodes_need() {
+        let (now, second) = (Instant::now(), Duration::from_secs(1));
         for (phase, _, _, follow) in PHASES {
             for (sent, expected) in [
                 (Sent::Unknown, follow),
                 (Sent::Failed, follow),
                 (Sent::Nodes(Fingerprint::of(2)), follow),
                 (Sent::Nodes(NOW), Follow::Nothing),
+                (Sent::Postponed(now + second), Follow::Nothing),
+                (Sent::Postponed(now), follow),
             ] {
                 let state = State { phase, sent, ..State::new(false) };
-                assert_eq!(state.follow(NOW), expected, "{state:?}");
+                assert_eq!(state.follow(NOW, now), expected, "{state:?}");
             }
         }
     }
@@ -217,7 +230,10 @@ mod tests {
         for (phase, _, requested, _) in PHASES {
             let settled = !requested && !matches!(phase, Phase::Rejected { .. });
             let expected = if settled { Priority::Recheck } else { Priority::Change };
-            assert_eq!(State { phase, ..State::new(false) }.recheck(), expected, "{phase:?}");
+            let state = State { phase, ..State::new(false) };
+            assert_eq!(state.recheck(), expected, "{phase:?}");
+            let failed = State { work: Some(Work::default()), ..state };
+            assert_eq!(failed.recheck(), Priority::Change, "{phase:?}");
         }
     }
 

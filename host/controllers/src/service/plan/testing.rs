@@ -82,3 +82,11 @@ pub(super) fn changed() -> ApiError {
 pub(super) fn broken() -> ApiError {
     ApiError::Failed(action(), "down".to_owned())
 }
+
+pub(super) fn forbidden() -> ApiError {
+    ApiError::Forbidden(action(), "grant it".to_owned())
+}
+
+pub(super) fn refused() -> ApiError {
+    ApiError::Refused(action(), "by a webhook".to_owned())
+}

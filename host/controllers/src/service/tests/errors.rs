@@ -80,6 +80,8 @@ async fn each_error_decides_on_retry_and_warning_for_each_call() {
     let delay = [Some(42_000); 5];
     // A failed update of nodes is followed by `ensure` at once, which has the back-off.
     let back_off = [Some(5000), Some(5000), Some(5000), Some(0), Some(5000)];
+    // Nothing else would delete the load balancer of a Service that has disappeared.
+    let rejected = [None, None, None, None, Some(300_000)];
     let soon = [Some(100), Some(100), Some(100), Some(0), Some(100)];
     for (error, again, warned, counted) in [
         (CloudError::ImplementedElsewhere, never, false, false),
@@ -87,7 +89,7 @@ async fn each_error_decides_on_retry_and_warning_for_each_call() {
         (CloudError::Throttled(retry_after(42)), delay, true, true),
         (CloudError::InProgress(retry_after(42)), delay, false, false),
         (CloudError::Denied(text()), back_off, true, true),
-        (CloudError::Invalid(text()), never, true, true),
+        (CloudError::Invalid(text()), rejected, true, true),
         (CloudError::Unavailable(text()), back_off, true, true),
         (CloudError::Internal(text()), back_off, true, true),
     ] {
@@ -176,6 +178,7 @@ async fn an_undeletable_old_load_balancer_does_not_block_the_new_one() {
     assert_eq!(failed.1, "Error deleting load balancer: invalid: no such region");
     // It is remembered, gets no nodes, and is retried when the cloud may have changed.
     bench.has_node(plain_node("n2")).await;
+    sleep(Duration::from_secs(60)).await;
     assert_eq!(bench.calls(), ["update web n1,n2"]);
     bench.controller.recheck();
     wait().await;
@@ -187,13 +190,32 @@ async fn an_undeletable_old_load_balancer_does_not_block_the_new_one() {
 
 #[tokio::test(start_paused = true)]
 async fn a_failed_deletion_of_a_vanished_service_is_rechecked() {
-    let bench = bench();
+    // With the default period of checks, and without checks.
+    for (period, wait) in [(ServiceOptions::default().check_period, 30 * 60), (None, 300)] {
+        let bench = bench_with(ServiceOptions { check_period: period, ..ServiceOptions::default() });
+        bench.serves().await;
+        bench.cloud.delete.lock().unwrap().push_back(Err(CloudError::Invalid("no such region".into())));
+        bench.controller.services.delete("ns/web");
+        sleep(Duration::from_secs(wait - 5)).await;
+        assert_eq!(bench.calls(), ["delete web uid-web"]);
+        sleep(Duration::from_secs(10)).await;
+        assert_eq!(bench.calls(), ["delete web uid-web"]);
+        assert_eq!(bench.controller.known.len(), 0);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_was_set_aside_is_retried_without_a_check_period() {
+    let bench = bench_with(ServiceOptions { check_period: None, ..ServiceOptions::default() });
     bench.serves().await;
-    bench.cloud.delete.lock().unwrap().push_back(Err(CloudError::Invalid("no such region".into())));
-    bench.controller.services.delete("ns/web");
-    sleep(Duration::from_secs(29 * 60)).await;
-    assert_eq!(bench.calls(), ["delete web uid-web"]);
-    sleep(Duration::from_secs(120)).await;
-    assert_eq!(bench.calls(), ["delete web uid-web"]);
-    assert_eq!(bench.controller.known.len(), 0);
+    let invalid = || Err(CloudError::Invalid("no such region".into()));
+    bench.cloud.delete.lock().unwrap().extend([invalid(), invalid()]);
+    bench.has(with(&service("web"), &json!({"metadata": {"uid": "uid-new", "resourceVersion": "9"}}))).await;
+    assert_eq!(bench.calls(), ["delete web uid-web", "ensure web n1"]);
+    for _ in 0..2 {
+        sleep(Duration::from_secs(301)).await;
+        assert_eq!(bench.calls(), ["delete web uid-web"]);
+    }
+    sleep(Duration::from_secs(3600)).await;
+    assert_eq!((bench.calls(), bench.controller.known.len()), (vec![], 1));
 }

@@ -258,6 +258,142 @@ async fn a_growing_node_set_is_one_call_per_service_and_step() {
     assert_eq!(passes, ["service_controller_nodesync_latency_seconds_count 3"], "the first found nothing to do");
 }
 
+// Holds: S-40
+#[tokio::test(start_paused = true)]
+async fn node_changes_do_not_hurry_a_deletion_that_keeps_failing() {
+    let recreated = with(&service("web"), &json!({"metadata": {"uid": "uid-new", "resourceVersion": "9"}}));
+    // The Service has disappeared, was recreated, or is being deleted.
+    for change in [None, Some(recreated), Some(deleted("3"))] {
+        let bench = bench();
+        bench.serves().await;
+        let denied = || Err(CloudError::Denied("no".into()));
+        bench.cloud.delete.lock().unwrap().extend(std::iter::repeat_with(denied).take(1000));
+        match change {
+            None => bench.controller.services.delete("ns/web"),
+            Some(change) => drop(bench.controller.services.apply(change)),
+        }
+        sleep(Duration::from_secs(400)).await;
+        bench.calls();
+        for n in 0..60 {
+            bench.controller.shared.nodes.apply(plain_node(&format!("x{n}")));
+            sleep(Duration::from_secs(2)).await;
+        }
+        let calls = bench.calls();
+        assert!(calls.len() <= 1, "{} calls in 120 s: {:?}", calls.len(), &calls[..2]);
+    }
+}
+
+// Holds: S-46
+#[tokio::test(start_paused = true)]
+async fn a_service_wanted_again_during_its_deletion_gets_all_nodes() {
+    let bench = bench();
+    bench.serves().await;
+    bench.cloud.delete.lock().unwrap().push_back(Err(CloudError::InProgress(retry_after(60))));
+    bench.has(with(&served("3"), &json!({"spec": {"type": "ClusterIP"}}))).await;
+    bench.has_node(plain_node("n2")).await;
+    assert_eq!(bench.calls(), ["get web", "delete web uid-web"]);
+    bench.has(served("4")).await;
+    assert_eq!(bench.calls(), ["ensure web n1,n2"]);
+}
+
+// Holds: S-51
+#[tokio::test(start_paused = true)]
+async fn a_delay_that_an_update_asks_for_holds_for_all_nodes() {
+    for error in [CloudError::Throttled(retry_after(600)), CloudError::InProgress(retry_after(600))] {
+        for rejected in [false, true] {
+            let bench = bench();
+            bench.serves().await;
+            if rejected {
+                bench.cloud.ensure.lock().unwrap().push_back(Err(CloudError::Invalid("no such size".into())));
+                bench.has(changed(&served("3"), "3")).await;
+                bench.calls();
+            }
+            bench.cloud.update.lock().unwrap().push_back(Err(error.clone()));
+            let gate = Arc::new(tokio::sync::Semaphore::new(0));
+            *bench.cloud.gate.lock().unwrap() = Some(Arc::clone(&gate));
+            bench.has_node(plain_node("n2")).await;
+            // Also a change during the call.
+            bench.has_node(plain_node("n3")).await;
+            gate.add_permits(100);
+            wait().await;
+            assert_eq!(bench.calls(), ["update web n1,n2"], "{error}");
+            let told = matches!(error, CloudError::Throttled(_));
+            assert_eq!(bench.reasons().contains(&"UpdateLoadBalancerFailed".to_owned()), told, "{error}");
+            for n in 0..30 {
+                bench.controller.shared.nodes.apply(plain_node(&format!("x{n}")));
+                sleep(Duration::from_secs(2)).await;
+                bench.controller.shared.nodes.delete(&format!("x{n}"));
+                sleep(Duration::from_secs(2)).await;
+            }
+            sleep(Duration::from_secs(479)).await;
+            assert_eq!(bench.calls(), Vec::<String>::new(), "{error}");
+            sleep(Duration::from_secs(2)).await;
+            let way = if rejected { "update" } else { "ensure" };
+            assert_eq!(bench.calls(), [format!("{way} web n1,n2,n3")], "{error}");
+        }
+    }
+}
+
+// Holds: S-51
+#[tokio::test(start_paused = true)]
+async fn a_failed_ensure_does_not_shorten_the_delay_of_an_update() {
+    let bench = bench();
+    bench.serves().await;
+    bench.cloud.update.lock().unwrap().push_back(Err(CloudError::Throttled(retry_after(600))));
+    bench.has_node(plain_node("n2")).await;
+    bench.cloud.ensure.lock().unwrap().push_back(Err(CloudError::Invalid("no such size".into())));
+    bench.has(changed(&served("3"), "3")).await;
+    assert_eq!(bench.calls(), ["update web n1,n2", "ensure web n1,n2"]);
+    sleep(Duration::from_secs(598)).await;
+    assert_eq!(bench.calls(), Vec::<String>::new());
+    sleep(Duration::from_secs(4)).await;
+    assert!(with_nodes(&bench.calls(), "n1,n2"));
+}
+
+// Holds: S-38, S-54
+#[tokio::test(start_paused = true)]
+async fn the_backoff_of_node_updates_ends_with_what_caused_it() {
+    for ends in ["ensured", "deleted", "disappeared", "recreated"] {
+        let bench = bench();
+        bench.serves().await;
+        for round in ["1", "2"] {
+            let uid = if ends == "recreated" { format!("uid-{round}") } else { "uid-web".to_owned() };
+            let version = |version: &str, change: &Value| {
+                let version = format!("{round}{version}");
+                let own =
+                    json!({"metadata": {"uid": uid, "annotations": {"version": version}, "resourceVersion": version}});
+                with(&with(&served("1"), &own), change)
+            };
+            bench.has(version("0", &json!({}))).await;
+            // Its nodes cannot be updated, and it is rejected: ensuring it would not help.
+            bench.cloud.ensure.lock().unwrap().push_back(Err(CloudError::Invalid("no such size".into())));
+            bench.has(version("1", &json!({}))).await;
+            let down = || Err(CloudError::Unavailable("down".into()));
+            bench.cloud.update.lock().unwrap().extend([down(), down(), down()]);
+            bench.calls();
+            bench.has_node(plain_node(&format!("{ends}{round}"))).await;
+            assert_eq!(bench.calls().len(), 2, "{ends} {round}: update and get");
+            sleep(Duration::from_secs(6)).await;
+            assert_eq!(bench.calls().len(), 2, "{ends} {round}: the first retry is after 5 s");
+            sleep(Duration::from_secs(10)).await;
+            assert_eq!(bench.calls().len(), 2, "{ends} {round}: and the second after 10 s");
+            match ends {
+                "ensured" => bench.has(version("2", &json!({}))).await,
+                "deleted" => {
+                    let time = json!({"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}});
+                    bench.has(version("2", &time)).await;
+                }
+                "disappeared" => bench.controller.services.delete("ns/web"),
+                _ => {
+                    // What was set aside does not matter either.
+                    bench.cloud.delete.lock().unwrap().push_back(Err(CloudError::Invalid("no".into())));
+                }
+            }
+            sleep(Duration::from_secs(if ends == "recreated" { 1 } else { 60 })).await;
+        }
+    }
+}
+
 // Holds: S-22
 #[tokio::test(start_paused = true)]
 async fn a_pass_does_not_resend_the_nodes_of_a_failed_call() {

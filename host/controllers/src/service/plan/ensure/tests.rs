@@ -1,6 +1,7 @@
 use std::time::Duration;
 
 use serde_json::json;
+use tokio::time::Instant;
 
 use super::{
     super::{
@@ -81,7 +82,7 @@ fn nodes_are_remembered_before_the_call_even_if_there_are_none() {
         for phase in PHASES {
             let before = State { work: Some(Work { no_nodes: said, ..Work::default() }), ..state(phase, OLD) };
             let attempt = Attempt { priority, ..attempt(Goal::Ensure, &entry) };
-            let (after, turn) = attempt.after_select_nodes(before, choice(names));
+            let (after, turn) = attempt.after_select_nodes(before, choice(names), Instant::now());
             assert_eq!(turn.step, Step::Ensure { nodes: choice(names).nodes, before: OLD });
             assert_eq!((after.phase, after.sent), (phase.ensuring(), NEW), "{phase:?}");
             assert_eq!(turn.events, if told { vec![Event::NoNodes] } else { vec![] }, "{names:?} {priority:?}");
@@ -130,8 +131,10 @@ fn each_error_of_ensure_decides_on_phase_event_and_retry() {
 #[test]
 fn an_existing_load_balancer_gets_the_nodes_of_a_failed_call() {
     let entry = entry(&json!({}));
+    let later = Sent::Postponed(Instant::now() + Duration::from_secs(7));
     for (exists, before, missed) in [
         (true, OLD, Some(Sent::Failed)),
+        (true, later, Some(later)),
         (true, Sent::Failed, Some(Sent::Failed)),
         (true, Sent::Unknown, Some(Sent::Unknown)),
         (true, NEW, None),

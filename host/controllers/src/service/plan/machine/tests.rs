@@ -1,18 +1,27 @@
 //! Follows all outcomes of all steps.
 
-use serde_json::json;
+use std::time::Duration;
+
+use serde_json::{Value, json};
 use skydock_cloud::CloudError;
 use skydock_kube::api::ApiError;
 
 use super::{
     super::{
-        state::Phase,
+        has_finalizer,
+        state::{Phase, Sent},
         step::{Requeue, Step, Why},
-        testing::{OLD, PHASES, attempt, broken, changed, choice, entry, gone, state, status},
+        testing::{OLD, PHASES, attempt, broken, changed, choice, entry, forbidden, gone, refused, state, status},
     },
     *,
 };
-use crate::{constants::FINALIZER, testing::every_error};
+use crate::service::Classes;
+use crate::{
+    constants::{ANNOTATION_CLASS, FINALIZER},
+    testing::every_error,
+};
+
+const CLASS: &str = "example.com/internal";
 
 /// One way through an attempt.
 #[derive(Clone, Debug, Default)]
@@ -23,6 +32,10 @@ struct Path {
     failed: bool,
     /// The cloud answered that another implementation is responsible.
     elsewhere: bool,
+    /// The cloud rejected nodes as invalid: only other nodes can help.
+    rejected: bool,
+    /// A step wrote or removed the annotation with the class.
+    noted: bool,
     requeue: Vec<Requeue>,
 }
 
@@ -34,115 +47,141 @@ impl Path {
     fn has(&self, step: &str) -> bool {
         self.steps.iter().any(|(performed, _)| *performed == name(step))
     }
+
+    /// Returns this path with one more step.
+    fn with(&self, step: &Step, result: Result<(), &CloudError>, good: bool) -> Self {
+        let mut path = self.clone();
+        path.steps.push((name(&format!("{step:?}")), good));
+        path.elsewhere |= !matches!(step, Step::Look(Why::NotUpdated { .. }))
+            && matches!(result, Err(CloudError::ImplementedElsewhere));
+        path.rejected |= matches!((step, result), (Step::UpdateNodes { .. }, Err(CloudError::Invalid(_))));
+        path.noted |= matches!(step, Step::AddFinalizer { note: Some(_) } | Step::RemoveFinalizer { note: true });
+        path
+    }
 }
+
+const NAMES: [&str; 11] = [
+    "AddFinalizer",
+    "SelectNodes",
+    "Ensure",
+    "UpdateNodes",
+    "Look",
+    "Delete",
+    "WriteStatus",
+    "ClearStatus",
+    "RemoveFinalizer",
+    "Forget",
+    "SetAside",
+];
 
 /// Returns the name of this step, which must exist.
 fn name(step: &str) -> &'static str {
-    const NAMES: [&str; 11] = [
-        "AddFinalizer",
-        "SelectNodes",
-        "Ensure",
-        "UpdateNodes",
-        "Look",
-        "Delete",
-        "WriteStatus",
-        "ClearStatus",
-        "RemoveFinalizer",
-        "Forget",
-        "SetAside",
-    ];
     NAMES.into_iter().find(|name| step.starts_with(name)).unwrap()
-}
-
-/// Returns a success, and each error of the API server.
-fn writes() -> Vec<Result<(), ApiError>> {
-    vec![Ok(()), Err(gone()), Err(changed()), Err(broken())]
-}
-
-/// Returns successes, and each error of the cloud.
-fn calls<T>(answers: Vec<T>) -> Vec<Result<T, CloudError>> {
-    answers.into_iter().map(Ok).chain(every_error().into_iter().map(Err)).collect()
 }
 
 /// Adds all paths that begin with this one.
 fn follow(attempt: &Attempt<'_>, (state, turn): Next, path: &Path, all: &mut Vec<Path>) {
     assert!(path.steps.len() <= 6, "{path:?}");
-    let mut path = Path { failed: path.failed || turn.failure.is_some(), ..path.clone() };
-    let step = if let Step::Done(requeue) = turn.step {
-        path.requeue = requeue;
-        all.push(path);
+    let path = Path { failed: path.failed || turn.failure.is_some(), ..path.clone() };
+    if let Step::Done(requeue) = turn.step {
+        all.push(Path { requeue, ..path });
         return;
-    } else {
-        turn.step
+    }
+    let (step, now) = (turn.step, Instant::now());
+    let state = || state.clone();
+    // A success, and each error of the API server.
+    let write = |all: &mut Vec<Path>, after: &dyn Fn(Result<(), ApiError>) -> Next| {
+        for written in [Ok(()), Err(gone()), Err(changed()), Err(broken()), Err(forbidden()), Err(refused())] {
+            let path = path.with(&step, Ok(()), written.is_ok());
+            follow(attempt, after(written), &path, all);
+        }
     };
-    let performed = name(&format!("{step:?}"));
-    let mut go = |good: bool, elsewhere: bool, next: Next| {
-        let mut path = path.clone();
-        path.steps.push((performed, good));
-        path.elsewhere |= elsewhere;
-        follow(attempt, next, &path, all);
+    // The same for the cloud. `None` means success.
+    let call = |all: &mut Vec<Path>, after: &dyn Fn(Option<CloudError>) -> Next| {
+        for error in every_error().map(Some).into_iter().chain([None]) {
+            let path = path.with(&step, error.as_ref().map_or(Ok(()), Err), error.is_none());
+            follow(attempt, after(error), &path, all);
+        }
     };
-    let now = || state.clone();
-    match step {
-        Step::AddFinalizer { .. } => {
-            writes().into_iter().for_each(|it| go(it.is_ok(), false, attempt.after_add_finalizer(now(), it)));
-        }
-        Step::WriteStatus(_) => {
-            writes().into_iter().for_each(|it| go(it.is_ok(), false, attempt.after_write_status(now(), it)));
-        }
-        Step::ClearStatus => {
-            writes().into_iter().for_each(|it| go(it.is_ok(), false, attempt.after_clear_status(now(), it)));
-        }
-        Step::RemoveFinalizer { .. } => {
-            writes().into_iter().for_each(|it| go(it.is_ok(), false, attempt.after_remove_finalizer(now(), it)));
-        }
+    let answer = |error: Option<CloudError>| error.map_or(Ok(()), Err);
+    match &step {
+        Step::AddFinalizer { .. } => write(all, &|it| attempt.after_add_finalizer(state(), it)),
+        Step::WriteStatus(_) => write(all, &|it| attempt.after_write_status(state(), it)),
+        Step::ClearStatus => write(all, &|it| attempt.after_clear_status(state(), it)),
+        Step::RemoveFinalizer { .. } => write(all, &|it| attempt.after_remove_finalizer(state(), it)),
         Step::SelectNodes => {
-            [&[][..], &["n1"]]
-                .into_iter()
-                .for_each(|it| go(true, false, attempt.after_select_nodes(now(), choice(it))));
+            for names in [&[][..], &["n1"]] {
+                let next = attempt.after_select_nodes(state(), choice(names), now);
+                follow(attempt, next, &path.with(&step, Ok(()), true), all);
+            }
         }
-        Step::Ensure { before, .. } => calls(vec![status("192.0.2.1")]).into_iter().for_each(|it| {
-            let elsewhere = matches!(it, Err(CloudError::ImplementedElsewhere));
-            go(it.is_ok(), elsewhere, attempt.after_ensure(now(), before, it));
-        }),
-        Step::UpdateNodes { nodes, before } => calls(vec![()]).into_iter().for_each(|it| {
-            let elsewhere = matches!(it, Err(CloudError::ImplementedElsewhere));
-            go(it.is_ok(), elsewhere, attempt.after_update_nodes(now(), nodes.clone(), before, it));
-        }),
-        Step::Look(Why::CleanUp) => calls(vec![None, Some(status("192.0.2.1"))]).into_iter().for_each(|it| {
-            let elsewhere = matches!(it, Err(CloudError::ImplementedElsewhere));
-            go(it.is_ok(), elsewhere, attempt.after_look(now(), Why::CleanUp, it));
-        }),
-        Step::Look(Why::NotUpdated { nodes, error }) => calls(vec![None]).into_iter().for_each(|it| {
-            let why = Why::NotUpdated { nodes: nodes.clone(), error: error.clone() };
-            go(it.is_ok(), false, attempt.after_look(now(), why, it));
-        }),
-        Step::Delete => calls(vec![()]).into_iter().for_each(|it| {
-            let elsewhere = matches!(it, Err(CloudError::ImplementedElsewhere));
-            go(it.is_ok(), elsewhere, attempt.after_delete(now(), it));
-        }),
-        Step::Forget => go(true, false, attempt.after_forget(now())),
-        Step::SetAside => go(true, false, attempt.after_set_aside(now())),
+        Step::Ensure { before, .. } => {
+            call(all, &|it| attempt.after_ensure(state(), *before, answer(it).map(|()| status("192.0.2.1"))))
+        }
+        Step::UpdateNodes { nodes, before } => {
+            call(all, &|it| attempt.after_update_nodes(state(), nodes.clone(), *before, (answer(it), now)))
+        }
+        Step::Look(why) => {
+            for found in [None, Some(status("192.0.2.1"))] {
+                let why = || match why {
+                    Why::CleanUp => Why::CleanUp,
+                    Why::NotUpdated { nodes, error } => Why::NotUpdated { nodes: nodes.clone(), error: error.clone() },
+                };
+                call(all, &|it| attempt.after_look(state(), why(), answer(it).map(|()| found.clone())));
+            }
+        }
+        Step::Delete => call(all, &|it| attempt.after_delete(state(), answer(it))),
+        Step::Forget => follow(attempt, attempt.after_forget(state()), &path.with(&step, Ok(()), true), all),
+        Step::SetAside => follow(attempt, attempt.after_set_aside(state()), &path.with(&step, Ok(()), true), all),
         Step::Done(_) => unreachable!(),
     }
 }
 
-/// Returns all paths of these goals from all phases, for a Service without and with a finalizer.
-fn paths(goals: &[Goal]) -> Vec<(Goal, Phase, Path)> {
+/// A Service and what is known about it.
+#[derive(Clone, Debug)]
+struct Case {
+    goal: Goal,
+    phase: Phase,
+    sent: Sent,
+    change: Value,
+}
+
+/// Returns all paths of these goals from all phases, with all that may have been sent, for Services without and with a finalizer,
+/// a status, a class, and the annotation with the class.
+fn paths(goals: &[Goal]) -> Vec<(Case, Path)> {
+    let finalizer = json!({"metadata": {"finalizers": [FINALIZER]}});
+    let status = json!({"status": {"loadBalancer": {"ingress": [{"ip": "192.0.2.2"}]}}});
+    let class = json!({"spec": {"loadBalancerClass": CLASS}});
+    let note = json!({"metadata": {"annotations": {ANNOTATION_CLASS: format!("{CLASS}@uid-web")}}});
+    let classes = Classes { named: [CLASS.to_owned()].into(), unnamed: true };
+    let later = Sent::Postponed(Instant::now() + Duration::from_secs(3600));
     let mut paths = Vec::new();
-    for change in [json!({}), json!({"metadata": {"finalizers": [FINALIZER]}})] {
+    for changes in [vec![], vec![&finalizer], vec![&finalizer, &status], vec![&class], vec![&finalizer, &class, &note]]
+    {
+        let change = changes.into_iter().fold(json!({}), |all, change| merged(all, change));
         let entry = entry(&change);
-        let finalizer = change != json!({});
         for (goal, phase) in goals.iter().flat_map(|goal| PHASES.map(|phase| (*goal, phase))) {
-            let attempt = attempt(goal, &entry);
-            let mut all = Vec::new();
-            let begin =
-                Path { steps: finalizer.then_some(("AddFinalizer", true)).into_iter().collect(), ..Path::default() };
-            follow(&attempt, attempt.start(state(phase, OLD)), &begin, &mut all);
-            paths.extend(all.into_iter().map(|path| (goal, phase, path)));
+            for sent in [OLD, Sent::Unknown, Sent::Failed, later] {
+                let attempt = Attempt { classes: &classes, ..attempt(goal, &entry) };
+                let has = has_finalizer(&entry.object).then_some(("AddFinalizer", true));
+                let begin = Path { steps: has.into_iter().collect(), ..Path::default() };
+                let mut all = Vec::new();
+                follow(&attempt, attempt.start(state(phase, sent)), &begin, &mut all);
+                let case = Case { goal, phase, sent, change: change.clone() };
+                paths.extend(all.into_iter().map(|path| (case.clone(), path)));
+            }
         }
     }
     paths
+}
+
+/// Merges the fields of two objects.
+fn merged(mut into: Value, from: &Value) -> Value {
+    for (key, value) in from.as_object().unwrap() {
+        let known = into.get(key).cloned();
+        into[key] = known.filter(Value::is_object).map_or_else(|| value.clone(), |known| merged(known, value));
+    }
+    into
 }
 
 const GOALS: [Goal; 5] = [
@@ -157,9 +196,9 @@ const GOALS: [Goal; 5] = [
 #[test]
 fn the_cloud_creates_nothing_without_the_finalizer() {
     let paths = paths(&[Goal::Ensure]);
-    assert!(paths.iter().any(|(.., path)| path.done("WriteStatus")));
-    for (_, phase, path) in paths {
-        assert!(!path.has("Ensure") || path.done("AddFinalizer"), "{phase:?} {path:?}");
+    assert!(paths.iter().any(|(_, path)| path.done("WriteStatus")));
+    for (case, path) in paths {
+        assert!(!path.has("Ensure") || path.done("AddFinalizer"), "{case:?} {path:?}");
     }
 }
 
@@ -167,19 +206,47 @@ fn the_cloud_creates_nothing_without_the_finalizer() {
 #[test]
 fn no_service_is_released_before_the_cloud_has_deleted() {
     let paths = paths(&[Goal::CleanUp, Goal::Forget { recreated: false }, Goal::Forget { recreated: true }]);
-    assert!(paths.iter().any(|(.., path)| path.done("RemoveFinalizer") && path.done("Forget")));
-    for (goal, phase, path) in paths {
+    assert!(paths.iter().any(|(_, path)| path.done("RemoveFinalizer") && path.done("Forget")));
+    assert!(paths.iter().any(|(_, path)| path.done("ClearStatus") && path.done("Forget")));
+    for (case, path) in paths {
         let released = path.has("RemoveFinalizer") || path.has("ClearStatus") || path.has("Forget");
-        assert_eq!(released, path.done("Delete") || path.elsewhere, "{goal:?} {phase:?} {path:?}");
+        assert_eq!(released, path.done("Delete") || path.elsewhere, "{case:?} {path:?}");
     }
 }
 
 #[test]
 fn each_failed_attempt_is_retried_or_checked_later() {
-    for (goal, phase, path) in paths(&GOALS) {
+    let paths = paths(&GOALS);
+    for step in NAMES {
+        for good in [true, false] {
+            let never_fails = ["SelectNodes", "Forget", "SetAside"].contains(&step);
+            let walked = paths.iter().any(|(_, path)| path.steps.contains(&(step, good)));
+            assert_eq!(walked, good || !never_fails, "{step} {good}");
+        }
+    }
+    for (case, path) in paths {
         let again = |requeue: &Requeue| !matches!(requeue, Requeue::Reset | Requeue::UpdateNodes);
-        let left = goal == Goal::UpdateNodes && path.requeue.is_empty();
-        assert!(!path.failed || left || path.requeue.iter().any(again), "{goal:?} {phase:?} {path:?}");
-        assert!(!path.has("SetAside") || goal == (Goal::Forget { recreated: true }), "{goal:?} {phase:?} {path:?}");
+        assert!(!path.failed || path.rejected || path.requeue.iter().any(again), "{case:?} {path:?}");
+        assert!(!path.has("SetAside") || case.goal == (Goal::Forget { recreated: true }), "{case:?} {path:?}");
+    }
+}
+
+#[test]
+fn nodes_wait_for_a_load_balancer_and_for_their_time() {
+    for (case, path) in paths(&[Goal::UpdateNodes]) {
+        let none = matches!(case.phase, Phase::Absent | Phase::Deleting | Phase::Ensuring { exists: false });
+        let waits = matches!(case.sent, Sent::Postponed(_));
+        assert_eq!(path.has("UpdateNodes"), !none && !waits, "{case:?} {path:?}");
+        assert!(!waits || none || !path.requeue.contains(&Requeue::Reset), "{case:?} {path:?}");
+    }
+}
+
+#[test]
+fn the_class_is_noted_with_the_finalizer_and_removed_with_it() {
+    for (case, path) in paths(&[Goal::Ensure, Goal::CleanUp]) {
+        let (class, noted) = (!case.change["spec"].is_null(), !case.change["metadata"]["annotations"].is_null());
+        let written = case.goal == Goal::Ensure && class && !noted;
+        let removed = case.goal == Goal::CleanUp && noted && path.has("RemoveFinalizer");
+        assert_eq!(path.noted, written || removed, "{case:?} {path:?}");
     }
 }

@@ -12,13 +12,18 @@ use crate::testing::every_error;
 
 const SERVED: Phase = Phase::Present;
 
+/// Returns the end of an attempt after which nothing is to be done.
+fn nothing() -> Step {
+    Step::Done(vec![Requeue::Reset])
+}
+
 #[test]
 fn only_a_valid_wanted_load_balancer_gets_nodes() {
     for (change, step) in [
         (json!({}), Step::SelectNodes),
-        (json!({"spec": {"loadBalancerSourceRanges": ["odd"]}}), NOTHING),
-        (json!({"spec": {"type": "ClusterIP"}}), NOTHING),
-        (json!({"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}}), NOTHING),
+        (json!({"spec": {"loadBalancerSourceRanges": ["odd"]}}), nothing()),
+        (json!({"spec": {"type": "ClusterIP"}}), nothing()),
+        (json!({"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}}), nothing()),
     ] {
         let entry = entry(&change);
         let (after, turn) = attempt(Goal::UpdateNodes, &entry).start(state(SERVED, OLD));
@@ -29,19 +34,40 @@ fn only_a_valid_wanted_load_balancer_gets_nodes() {
 // Holds: S-47, S-48
 #[test]
 fn other_nodes_are_sent_to_what_exists() {
-    let entry = entry(&json!({}));
+    let (entry, now) = (entry(&json!({})), Instant::now());
+    let second = Duration::from_secs(1);
+    let send = |before| (Step::UpdateNodes { nodes: nodes(&["n"]), before }, NEW);
     for phase in PHASES {
-        for sent in [OLD, NEW, Sent::Unknown, Sent::Failed] {
-            let follow = state(phase, sent).follow(choice(&[]).fingerprint);
-            let (after, turn) =
-                attempt(Goal::UpdateNodes, &entry).after_select_nodes(state(phase, sent), choice(&["n"]));
-            let (step, remembered) = match follow {
-                Follow::Nothing => (NOTHING, sent),
-                Follow::Retry => (Step::Done(vec![Requeue::Ensure(Duration::from_secs(1))]), sent),
-                Follow::Update => (Step::UpdateNodes { nodes: nodes(&["n"]), before: sent }, NEW),
+        for (before, known) in [(OLD, false), (NEW, true), (Sent::Unknown, false), (Sent::Failed, false)] {
+            let (step, sent) = match phase {
+                _ if known => (nothing(), before),
+                Phase::Present | Phase::Ensuring { exists: true } | Phase::Rejected { .. } => send(before),
+                Phase::Ensuring { exists: false } => (Step::Done(vec![Requeue::Ensure(second)]), before),
+                Phase::Absent | Phase::Deleting => (nothing(), before),
             };
-            assert_eq!((turn.step, after), (step, state(phase, remembered)), "{phase:?} {sent:?}");
+            let attempt = attempt(Goal::UpdateNodes, &entry);
+            let (after, turn) = attempt.after_select_nodes(state(phase, before), choice(&["n"]), now);
+            assert_eq!((turn.step, after), (step, state(phase, sent)), "{phase:?} {before:?}");
         }
+    }
+}
+
+#[test]
+fn an_attempt_before_its_time_is_postponed() {
+    let (entry, now) = (entry(&json!({})), Instant::now());
+    let delay = Duration::from_secs(7);
+    let (later, due) = (Sent::Postponed(now + delay), Sent::Postponed(now));
+    let again = || Step::Done(vec![Requeue::Retry(Again::After(delay))]);
+    for (phase, sent, step, after) in [
+        (Phase::Present, later, Step::Done(vec![Requeue::Ensure(delay)]), later),
+        (Phase::Ensuring { exists: true }, later, again(), later),
+        (Phase::Rejected { exists: true, requested: false }, later, again(), later),
+        (Phase::Present, due, Step::UpdateNodes { nodes: nodes(&["n"]), before: due }, NEW),
+        (Phase::Deleting, due, nothing(), due),
+    ] {
+        let attempt = attempt(Goal::UpdateNodes, &entry);
+        let (remembered, turn) = attempt.after_select_nodes(state(phase, sent), choice(&["n"]), now);
+        assert_eq!((turn.step, remembered), (step, state(phase, after)), "{phase:?} {sent:?}");
     }
 }
 
@@ -57,7 +83,8 @@ fn an_update_is_reported_if_the_nodes_before_are_known() {
         (Sent::Unknown, &[], vec![]),
     ] {
         let attempt = attempt(Goal::UpdateNodes, &entry);
-        let (after, turn) = attempt.after_update_nodes(state(SERVED, NEW), nodes(names), before, Ok(()));
+        let (after, turn) =
+            attempt.after_update_nodes(state(SERVED, NEW), nodes(names), before, (Ok(()), Instant::now()));
         assert_eq!((turn.events, turn.step), (events, Step::Done(vec![Requeue::Reset])), "{before:?} {names:?}");
         assert_eq!(after, state(SERVED, NEW));
     }
@@ -73,12 +100,13 @@ fn a_vanished_load_balancer_is_recreated_unless_rejected() {
         (
             Phase::Rejected { exists: true, requested: false },
             Phase::Rejected { exists: true, requested: false },
-            NOTHING,
+            nothing(),
         ),
     ] {
         let attempt = attempt(Goal::UpdateNodes, &entry);
         let missing = Err(CloudError::NotFound("none".into()));
-        let (after, turn) = attempt.after_update_nodes(state(phase, NEW), nodes(&["n"]), OLD, missing);
+        let (after, turn) =
+            attempt.after_update_nodes(state(phase, NEW), nodes(&["n"]), OLD, (missing, Instant::now()));
         assert_eq!((turn.step, after), (step, state(phase_after, NEW)), "{phase:?}");
         assert!(turn.events.is_empty() && turn.failure.is_none(), "{phase:?}");
     }
@@ -89,45 +117,54 @@ fn a_vanished_load_balancer_is_recreated_unless_rejected() {
 fn a_failed_update_is_followed_by_an_ensure_or_a_retry() {
     let entry = entry(&json!({}));
     let attempt = attempt(Goal::UpdateNodes, &entry);
-    let delay = Duration::from_secs(7);
-    let now = (Some(Duration::ZERO), Again::BackOff);
+    let (now, delay) = (Instant::now(), Duration::from_secs(7));
+    let (back_off, after) = ((Some(Duration::ZERO), Again::BackOff), (Some(delay), Again::After(delay)));
     let expected = [
         None,
         None,
         Some((Some(Duration::ZERO), Again::Soon)),
-        Some((Some(delay), Again::After(delay))),
-        Some((Some(delay), Again::After(delay))),
-        Some(now),
+        Some(after),
+        Some(after),
+        Some(back_off),
         Some((None, Again::OnChange)),
-        Some(now),
-        Some(now),
+        Some(back_off),
+        Some(back_off),
     ];
     for (error, expected) in every_error().into_iter().zip(expected) {
         for phase in PHASES.into_iter().filter(|phase| phase.exists() || phase.is_rejected()) {
             let Some((ensure, again)) = expected else { continue };
-            let failed = attempt.after_update_nodes(state(phase, NEW), nodes(&["n"]), OLD, Err(error.clone()));
+            let asked = matches!(again, Again::After(_));
+            let updated = (Err(error.clone()), now);
+            let failed = attempt.after_update_nodes(state(phase, NEW), nodes(&["n"]), OLD, updated);
             assert!(matches!(failed.1.failure, Some(Failure::Nodes(_))), "{error}");
             let (after, turn) = match failed.1.step {
                 Step::Look(why) => {
-                    assert!(retry::warns(&error) && failed.1.events.is_empty(), "{error}");
+                    assert!(retry::warns(&error) && !asked && failed.1.events.is_empty(), "{error}");
                     assert_eq!(failed.0, state(phase, NEW), "{error}");
                     attempt.after_look(failed.0, why, Ok(None))
                 }
                 _ => failed,
             };
             let requeue = match ensure {
-                None => vec![],
+                None => vec![Requeue::Reset],
                 Some(_) if phase.requested() || phase.is_rejected() => vec![Requeue::Retry(again)],
                 Some(delay) => vec![Requeue::Ensure(delay)],
             };
             assert_eq!(turn.step, Step::Done(requeue), "{error} {phase:?}");
-            let sent = if ensure.is_some() { Sent::Failed } else { NEW };
-            assert_eq!((after, turn.events), (state(phase, sent), vec![]), "{error} {phase:?}");
+            let sent = match again {
+                Again::After(delay) => Sent::Postponed(now + delay),
+                Again::OnChange => NEW,
+                Again::Soon | Again::BackOff => Sent::Failed,
+            };
+            // Whether there is a load balancer is not asked of a cloud that wants to be left in peace.
+            let told = asked && retry::warns(&error) && phase.exists();
+            let events = if told { vec![Event::UpdateFailed(nodes(&["n"]), error.clone())] } else { vec![] };
+            assert_eq!((after, turn.events), (state(phase, sent), events), "{error} {phase:?}");
         }
     }
-    let (after, turn) =
-        attempt.after_update_nodes(state(SERVED, NEW), nodes(&["n"]), OLD, Err(CloudError::ImplementedElsewhere));
-    assert_eq!((after, turn.step), (state(SERVED, NEW), NOTHING));
+    let elsewhere = (Err(CloudError::ImplementedElsewhere), now);
+    let (after, turn) = attempt.after_update_nodes(state(SERVED, NEW), nodes(&["n"]), OLD, elsewhere);
+    assert_eq!((after, turn.step), (state(SERVED, NEW), nothing()));
 }
 
 // Holds: S-50
