@@ -15,9 +15,9 @@ use super::{
     },
     *,
 };
-use crate::service::Classes;
 use crate::{
     constants::{ANNOTATION_CLASS, FINALIZER},
+    service::Classes,
     testing::every_error,
 };
 
