@@ -144,7 +144,7 @@ impl CallError {
             Self::Unsupported => "unsupported",
             Self::BackOff(_) => "back_off",
             Self::Instantiate(_) => "instantiate",
-            Self::Refused(_) => "refused",
+            Self::Refused(_) => "rejected",
             Self::Cloud(error) => error.kind(),
         }
     }

@@ -237,9 +237,6 @@ pub enum LoadProblem {
         "it needs more permissions than the plugin in service: {0}; allow them under `grants` in the configuration, or restart with this plugin"
     )]
     Grown(Names),
-    /// There is no previous generation.
-    #[error("there is no previous generation")]
-    NoPrevious,
 }
 
 #[cfg(test)]

@@ -60,7 +60,7 @@ fn decide(shared: &Arc<Shared>, head: &Parts, call: &Call<'_>) -> Result<Admitte
     }
     let authentication = Authentication::of(head);
     // A credential replaces authentication by the plugin. Without a credential, the request must be denied.
-    let refuses = |wired: &Arc<Wired>| wired.grant.guest_auth == GuestAuth::Refused && wired.grant.credential.is_none();
+    let refuses = |wired: &Arc<Wired>| wired.grant.guest_auth == GuestAuth::Denied && wired.grant.credential.is_none();
     if candidates.iter().all(refuses)
         && let Some(name) = authentication.name()
     {

@@ -299,7 +299,7 @@ impl Admitted {
         let decides = self.candidates.iter().find(|wired| wired.grant.permits_actions(actions) == Verdict::Yes);
         let Some(wired) = decides else { return Err(nothing_left()) };
         let Grant { guest_auth, credential, name, .. } = &wired.grant;
-        if *guest_auth == GuestAuth::Refused
+        if *guest_auth == GuestAuth::Denied
             && credential.is_none()
             && let Some(what) = self.authentication.name()
         {

@@ -156,7 +156,7 @@ async fn the_instance_of_a_dropped_call_is_not_reused() {
         works(&bench).await;
     }
     let cancelled =
-        "skydock_plugin_calls_total{plugin=\"test\",interface=\"instances\",function=\"check\",outcome=\"cancelled\"}";
+        "skydock_plugin_calls_total{plugin=\"test\",interface=\"instances\",function=\"check\",outcome=\"canceled\"}";
     assert_eq!(bench.metric(cancelled), 3.0);
 }
 

@@ -49,7 +49,7 @@ async fn survives(component: Vec<u8>, form: Form, goes: Goes) -> anyhow::Result<
         let told = match goes {
             Goes::Well if form == Form::Call => return stage.initialized("second", PATIENCE).await,
             Goes::Well => return stage.event("PluginSwapped", "generation 2", PATIENCE).await.map(drop),
-            Goes::Refused(words) => stage.event("PluginRefused", words, SENTENCE).await?,
+            Goes::Refused(words) => stage.event("PluginRejected", words, SENTENCE).await?,
             Goes::Failed(words) => stage.event("FailedToInitialize", words, SENTENCE).await?,
         };
         println!("{told}");

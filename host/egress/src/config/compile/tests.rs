@@ -17,7 +17,7 @@ fn a_rule_needs_only_a_name_and_a_target() {
     let [grant] = grants.as_slice() else { panic!("{grants:?}") };
     assert_eq!(grant.methods, METHODS);
     assert_eq!(grant.limits, Limits::default());
-    assert_eq!(grant.guest_auth, crate::GuestAuth::Refused);
+    assert_eq!(grant.guest_auth, crate::GuestAuth::Denied);
     assert!(grant.paths.is_empty() && grant.actions.is_empty() && grant.credential.is_none());
     assert!(warnings(&grants).is_empty());
 }
@@ -154,7 +154,7 @@ fn a_nat64_prefix_has_a_length_of_rfc_6052() {
 proptest::proptest! {
     #[test]
     fn compile_does_not_panic_on_any_text(to in ".{0,40}", path in ".{0,20}", action in ".{0,10}", size in ".{0,8}") {
-        let rule = EgressRule { name: "a".into(), to, methods: vec![], paths: vec![path], actions: vec![action.clone()], reads: vec![action], addresses: vec![size.clone()], credential: None, guest_auth: crate::GuestAuth::Refused, tls: None, proxy: Some(size.clone()), limits: RuleLimits { connect: Some(size.clone()), request_body: Some(size), ..RuleLimits::default() } };
+        let rule = EgressRule { name: "a".into(), to, methods: vec![], paths: vec![path], actions: vec![action.clone()], reads: vec![action], addresses: vec![size.clone()], credential: None, guest_auth: crate::GuestAuth::Denied, tls: None, proxy: Some(size.clone()), limits: RuleLimits { connect: Some(size.clone()), request_body: Some(size), ..RuleLimits::default() } };
         let _ = compile(&[rule], &BTreeMap::new(), &[]);
     }
 
