@@ -18,16 +18,18 @@ use crate::cli::DevArgs;
 /// Prints what is running and how to use it.
 pub(crate) fn intro(args: &DevArgs, config: &Config) {
     say(&format!(
-        "skydock dev: {} simulated nodes, plugin {}\n\n  export KUBECONFIG={}\n  kubectl get nodes\n\n\
+        "skydock dev: {} simulated nodes, plugin {}\n\n  export KUBECONFIG={}{}\n\n\
          The plugin{} is reloaded when its file changes. Press Ctrl-C to stop.\n",
         args.nodes,
         escape(&config.plugin.file.display().to_string()),
         escape(&args.write_kubeconfig.display().to_string()),
+        if args.config.is_some() { "" } else { "\n  kubectl get nodes" },
         if config.cloud_config.is_some() { ", with its configuration," } else { "" },
     ));
     if args.config.is_some() {
         say(
-            "With --config, the API requires the token in the kubeconfig. kubectl does not send tokens without TLS: use another client.\n",
+            "kubectl cannot be used with --config: the API server requires the token in the kubeconfig, and kubectl does not send tokens \
+             without TLS. Use another client, for example curl.\n",
         );
     }
     if config.only_reads && !config.permits.rules.is_empty() {

@@ -1,4 +1,4 @@
-//! The life cycle of a cloud controller manager: plugin, API server, serving, Lease, controllers, and shutdown.
+//! The life cycle of a cloud-controller-manager: plugin, API server, serving, Lease, controllers, and shutdown.
 
 use std::{
     sync::{
