@@ -64,12 +64,13 @@ impl Reporter {
         match &report.outcome {
             SwapOutcome::Swapped(now) => {
                 let message =
-                    format!("plugin {plugin}: {} {} is in service as generation {}", now.name, now.version, now.number);
+                    format!("Plugin {plugin}: {} {} is in service as generation {}", now.name, now.version, now.number);
                 self.publish(EventType::Normal, SWAPPED, message);
             }
             SwapOutcome::Rejected { stage, reason, kept } => {
                 let message = format!(
-                    "plugin {plugin}: generation {kept} stays in service; the new file failed at {stage}: {reason}"
+                    "Plugin {plugin}: the new plugin or configuration was rejected at stage {stage}, and generation {kept} \
+                     stays in service: {reason}"
                 );
                 self.publish(EventType::Warning, REJECTED, message);
             }

@@ -121,7 +121,7 @@ impl PluginMetrics {
         );
         registry.register_with_unit(
             "guest_cpu",
-            "CPU time of plugin calls: the plugin's own code, and what the host does on its behalf",
+            "CPU time of plugin calls: the plugin's own code, and what Skydock does on its behalf",
             Unit::Seconds,
             all.cpu.clone(),
         );

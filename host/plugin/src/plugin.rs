@@ -252,7 +252,6 @@ impl Plugin {
 
     /// Directs new calls to this generation. The previous one finishes its calls.
     fn publish(&self, swap: &mut Swap, next: &Arc<Generation>) {
-        let result = if next.info.number > self.current.load().info.number { "success" } else { "rollback" };
         let before = self.current.swap(Arc::clone(next));
         before.pool.close();
         self.shared.metrics.swapped(&self.shared.plugin, Some(&before.info), &next.info);

@@ -131,7 +131,7 @@ fn choose(rules: &[&Arc<Wired>], head: &Parts, target: &Target, actions: &Action
             note(2, wired, Cause::Path, "this path");
         } else {
             match wired.grant.permits_actions(actions) {
-                Verdict::No => note(3, wired, Cause::Action, "this action, or it names none"),
+                Verdict::No => note(3, wired, Cause::Action, "this action (or the request does not name one)"),
                 Verdict::Open => chosen.push((*wired).clone()),
                 Verdict::Yes => {
                     chosen.push((*wired).clone());
